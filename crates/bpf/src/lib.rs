@@ -1,1 +1,2 @@
 //! bpf
+pub mod image;

@@ -1,1 +1,35 @@
-//! kernel
+// SPDX-License-Identifier: GPL-2.0-only
+//! The simulated Linux machine.
+//!
+//! One [`Machine`] owns the world: clock, event queue, CPUs, tasks, policy, chance. It runs an event at a time in the
+//! order (time, sequence); a handler runs at one instant and what it costs is charged to its CPU (cost.rs). There is no
+//! float, hash order, wall clock, file or thread in here: the same inputs give the same bytes on any host.
+//!
+//! Where to find what: `schedule` and `wakeup` are kernel/sched/core.c; `class` lists what the core asks of the classes
+//! `rt`, `ext`, `fair` and `idle`; `program` and `sync` execute what tasks ask for; `check` watches.
+#![deny(clippy::float_arithmetic)]
+
+pub mod check;
+pub mod class;
+mod cost;
+pub mod cpuset;
+pub mod event;
+pub mod ext;
+pub mod fair;
+mod fork;
+mod hotplug;
+mod idle;
+pub mod lock;
+pub mod machine;
+mod params;
+pub mod program;
+pub mod rng;
+pub mod rq;
+pub mod rt;
+mod schedule;
+pub mod sync;
+pub mod task;
+mod tracepoint;
+mod wakeup;
+
+pub use machine::{Ended, Machine};

@@ -1,6 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What happened: the events a kernel tracepoint could have said, and what takes them in.
+//!
+//! A run produces [`Record`]s in time order and hands them, a batch at a time, to a [`Sink`]:
+//! the [`Hash`] that identifies the run, the [`Writer`] of trace files, the [`Draw`]ing of the
+//! schedule as text, the report crate's summary, or a [`Tee`] of several. A [`Reader`] gives a
+//! trace file's records back. No sink keeps the records, so memory does not grow with time.
 
+pub mod draw;
+pub mod encode;
 pub mod event;
+pub mod file;
+mod form;
+pub mod hash;
+pub mod header;
+pub mod label;
+pub mod tee;
 
-pub use event::{Event, Record, Sink, TaskState};
+//pub use draw::{Draw, DrawError, DrawOptions};
+pub use event::{Event, MigrateReason, Record, Sink, TaskState};
+pub use file::{ReadError, Reader, Trailer, Writer};
+pub use hash::Hash;
+pub use header::{Header, Place};
+pub use tee::Tee;

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Time: attributing what has passed, and charging what the kernel and the policy do.
+//!
+//! A handler runs at one instant. What it does costs time, and that time is a debt of its CPU: whatever runs there
+//! next makes no progress until the debt is worked off. `rq.clock` says up to when time has been attributed.
+
+use crate::machine::Machine;
+use crate::task::IDLE;
+use machine::Distance;
+use trace::Event;
+
+impl Machine {
+    /// Attributes the time since the last call on `cpu`: first to the debt, the rest to the running task or to idle.
+    pub(crate) fn account(&mut self, cpu: u32) {
+        let now = self.now;
+        let rq = &mut self.rqs[cpu as usize];
+        let elapsed = now - rq.clock;
+        if elapsed == 0 {
+            return;
+        }
+        rq.clock = now;
+        if !rq.online {
+            rq.time.offline_ns += elapsed;
+            return;
+        }
+        let kernel = elapsed.min(rq.debt);
+        rq.debt -= kernel;
+        rq.time.overhead_ns += kernel;
+        let rest = elapsed - kernel;
+        if rest == 0 {
+            return;
+        }
+        if rq.curr == IDLE {
+            rq.time.idle_ns += rest;
+            return;
+        }
+        rq.time.tasks_ns += rest;
+        let capacity = u64::from(self.spec.topology.cpus[cpu as usize].capacity);
+        let task = &mut self.tasks[self.rqs[cpu as usize].curr as usize];
+        task.sum_exec_runtime += rest;
+        task.program.consume(rest, capacity);
+        self.class_update_curr(cpu, rest);
+    }
+
+    /// Adds scheduler overhead to `cpu`, ns.
+    pub(crate) fn charge(&mut self, cpu: u32, ns: u64) {
+        self.rqs[cpu as usize].debt += ns;
+    }
+
+    /// Adds scheduler overhead to the CPU whose code is running.
+    pub(crate) fn charge_here(&mut self, ns: u64) {
+        self.charge(self.this_cpu, ns);
+    }
+
+    /// Charges `insns` executed BPF instructions to `cpu`.
+    pub(crate) fn charge_insns(&mut self, cpu: u32, insns: u64) {
+        let rq = &mut self.rqs[cpu as usize];
+        let ps = rq.carry_ps + insns * u64::from(self.spec.costs.bpf_insn_ps);
+        rq.carry_ps = ps % 1000;
+        rq.debt += ps / 1000;
+    }
+
+    /// The instant at which `cpu` will have worked off what it was charged: its local time inside a handler.
+    pub(crate) fn local_time(&self, cpu: u32) -> u64 {
+        let rq = &self.rqs[cpu as usize];
+        rq.clock.max(self.now) + rq.debt.saturating_sub(self.now - rq.clock)
+    }
+
+    pub(crate) fn distance(&self, a: u32, b: u32) -> Distance {
+        self.spec.topology.distance(a, b)
+    }
+
+    /// Sends a reschedule IPI: costs the sender, and arrives after the distance's latency.
+    pub(crate) fn send_ipi(&mut self, target: u32) {
+        let from = self.this_cpu;
+        self.charge(from, u64::from(self.spec.costs.ipi_send_ns));
+        let latency = self.spec.costs.ipi_latency.at(self.distance(from, target));
+        let at = self.local_time(from) + latency;
+        self.trace(from, Event::Ipi { target });
+        self.events.push(at, crate::event::Event::Resched { cpu: target });
+    }
+}

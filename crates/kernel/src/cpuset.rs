@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A set of CPUs, one bit each, sized for its machine.
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CpuSet {
+    words: Box<[u64]>,
+    nr_cpus: u32,
+}
+
+impl CpuSet {
+    pub fn empty(nr_cpus: u32) -> CpuSet {
+        CpuSet { words: vec![0; nr_cpus.div_ceil(64) as usize].into(), nr_cpus }
+    }
+
+    pub fn all(nr_cpus: u32) -> CpuSet {
+        let mut set = CpuSet::empty(nr_cpus);
+        for cpu in 0..nr_cpus {
+            set.insert(cpu);
+        }
+        set
+    }
+
+    pub fn from_cpus(nr_cpus: u32, cpus: &[u32]) -> CpuSet {
+        let mut set = CpuSet::empty(nr_cpus);
+        for &cpu in cpus {
+            set.insert(cpu);
+        }
+        set
+    }
+
+    pub fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    pub fn contains(&self, cpu: u32) -> bool {
+        self.words[(cpu / 64) as usize] >> (cpu % 64) & 1 != 0
+    }
+
+    pub fn insert(&mut self, cpu: u32) {
+        assert!(cpu < self.nr_cpus, "CPU {cpu} of {}", self.nr_cpus);
+        self.words[(cpu / 64) as usize] |= 1 << (cpu % 64);
+    }
+
+    pub fn remove(&mut self, cpu: u32) {
+        self.words[(cpu / 64) as usize] &= !(1 << (cpu % 64));
+    }
+
+    pub fn set(&mut self, cpu: u32, present: bool) {
+        if present { self.insert(cpu) } else { self.remove(cpu) }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.words.iter().all(|&w| w == 0)
+    }
+
+    /// Number of CPUs in the set (cpumask_weight).
+    pub fn weight(&self) -> u32 {
+        self.words.iter().map(|w| w.count_ones()).sum()
+    }
+
+    pub fn first(&self) -> Option<u32> {
+        self.next(0)
+    }
+
+    /// The first CPU at or after `from`.
+    pub fn next(&self, from: u32) -> Option<u32> {
+        if from >= self.nr_cpus {
+            return None;
+        }
+        let mut i = (from / 64) as usize;
+        let mut word = self.words[i] & (!0 << (from % 64));
+        loop {
+            if word != 0 {
+                return Some(i as u32 * 64 + word.trailing_zeros());
+            }
+            i += 1;
+            word = *self.words.get(i)?;
+        }
+    }
+
+    /// The first CPU at or after `from`, going round (for_each_cpu_wrap).
+    pub fn next_wrap(&self, from: u32) -> Option<u32> {
+        self.next(from).or_else(|| self.first())
+    }
+
+    /// The first CPU in both sets at or after `from`.
+    pub fn next_and(&self, other: &CpuSet, from: u32) -> Option<u32> {
+        if from >= self.nr_cpus {
+            return None;
+        }
+        let mut i = (from / 64) as usize;
+        let mut word = self.words[i] & other.words[i] & (!0 << (from % 64));
+        loop {
+            if word != 0 {
+                return Some(i as u32 * 64 + word.trailing_zeros());
+            }
+            i += 1;
+            word = self.words.get(i)? & other.words[i];
+        }
+    }
+
+    pub fn intersects(&self, other: &CpuSet) -> bool {
+        self.words.iter().zip(&other.words).any(|(a, b)| a & b != 0)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        let mut next = self.first();
+        std::iter::from_fn(move || {
+            let cpu = next?;
+            next = self.next(cpu + 1);
+            Some(cpu)
+        })
+    }
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Birth and death of tasks: sched_fork, wake_up_new_task, exec placement, do_exit.
+
+use crate::class::{Class, flags};
+use crate::cpuset::CpuSet;
+use crate::lock::LockId;
+use crate::machine::Machine;
+use crate::task::{IDLE, PRIO_TO_WEIGHT, State, Task, TaskId, WEIGHT_IDLEPRIO};
+use crate::{ext, fair, program, rt, tracepoint};
+use trace::MigrateReason;
+use workload::Policy;
+
+impl Machine {
+    /// Creates the task that `workload.tasks[index]` describes. `parent` is IDLE for a task of the workload's start.
+    pub(crate) fn spawn(&mut self, index: u32, parent: TaskId) {
+        self.sync.pending_spawns -= 1;
+        let spec = self.workload.tasks[index as usize].clone();
+        let allowed = match &spec.cpus {
+            Some(cpus) => CpuSet::from_cpus(self.nr_cpus(), cpus),
+            None => CpuSet::all(self.nr_cpus()),
+        };
+        let cpu = match spec.start_cpu {
+            Some(cpu) => cpu,
+            None if parent != IDLE => self.tasks[parent as usize].cpu,
+            None => {
+                let nth = self.sync.next_start % allowed.weight().max(1);
+                self.sync.next_start += 1;
+                allowed.iter().nth(nth as usize).unwrap_or(0)
+            }
+        };
+        let cpu = if self.online_cpus.contains(cpu) { cpu } else { self.online_cpus.first().unwrap_or(0) };
+        // A fork runs on its parent's CPU; the workload's first tasks come from a shell on their own.
+        let from = if parent == IDLE { cpu } else { self.tasks[parent as usize].cpu };
+        if parent == IDLE {
+            self.enter(from);
+        }
+        let forced = spec.start_cpu.is_some();
+        let task = self.new_task(index, parent, allowed, cpu);
+        self.wake_up_new_task(task, forced);
+    }
+
+    /// copy_process and sched_fork: the task exists but is not runnable yet.
+    fn new_task(&mut self, index: u32, parent: TaskId, cpus: CpuSet, cpu: u32) -> TaskId {
+        let spec = self.workload.tasks[index as usize].clone();
+        let pid = self.pids.len() as u32;
+        let tgid = if parent != IDLE && self.tasks[parent as usize].process == spec.process {
+            self.tasks[parent as usize].tgid
+        } else {
+            self.sync.process_leader(spec.process, pid)
+        };
+        let nr_cpus_allowed = cpus.weight();
+        let mut comm = spec.comm.clone();
+        truncate_comm(&mut comm);
+        let mut task = Task {
+            pid,
+            tgid,
+            parent: self.pid_of(parent),
+            comm: comm.clone(),
+            addr: 0,
+            state: State::Running,
+            class: Class::Fair,
+            policy: spec.policy,
+            static_prio: 120,
+            rt_priority: 0,
+            weight: 1024,
+            cpus,
+            nr_cpus_allowed,
+            cpu,
+            on_rq: false,
+            on_cpu: false,
+            process: spec.process,
+            cgroup: spec.cgroup,
+            sum_exec_runtime: 0,
+            waiting_since: self.now,
+            flags: 0,
+            last_wakee: IDLE,
+            wakee_flips: 0,
+            wakee_flip_decay: 0,
+            migration_disabled: 0,
+            wake_generation: 0,
+            children: 0,
+            footprint_bytes: spec.footprint_bytes,
+            program: program::Cursor::new(&self.workload, spec.program, self.now),
+            rt: rt::Entity::default(),
+            fair: fair::Entity::default(),
+            ext: ext::Entity::default(),
+        };
+        set_policy_fields(&mut task, spec.policy);
+        task.class = ext::class_for(self, &task);
+        let prio = task.prio();
+        let id = match self.free_tasks.pop() {
+            Some(id) => {
+                task.wake_generation = self.tasks[id as usize].wake_generation.wrapping_add(1);
+                self.tasks[id as usize] = task;
+                id
+            }
+            None => {
+                self.tasks.push(task);
+                self.tasks.len() as TaskId - 1
+            }
+        };
+        self.pids.push(id);
+        self.nr_alive += 1;
+        if parent != IDLE {
+            self.tasks[parent as usize].children += 1;
+        }
+        let parent_pid = self.pid_of(parent);
+        self.trace(self.this_cpu, trace::Event::TaskNew { pid, tgid, parent: parent_pid, prio, comm });
+        ext::task_created(self, id);
+        self.class_task_fork(id);
+        tracepoint::sched_process_fork(self, parent, id);
+        ext::post_fork(self, id);
+        id
+    }
+
+    /// Places and queues a new task. `forced`: it starts on its `cpu`, whatever the class would choose.
+    fn wake_up_new_task(&mut self, task: TaskId, forced: bool) {
+        tracepoint::wake_up_new_task(self, task);
+        let prev_cpu = self.tasks[task as usize].cpu;
+        let cpu = if forced { prev_cpu } else { self.select_task_rq(task, prev_cpu, flags::WF_FORK) };
+        self.set_task_cpu(task, cpu, MigrateReason::Fork);
+        self.lock(LockId::Rq(cpu));
+        self.activate_task(cpu, task, flags::INITIAL);
+        let pid = self.tasks[task as usize].pid;
+        self.trace(self.this_cpu, trace::Event::Wakeup { pid, target: cpu, new: true });
+        tracepoint::sched_wakeup(self, task, true);
+        self.wakeup_preempt(cpu, task, flags::WF_FORK);
+        self.unlock(LockId::Rq(cpu));
+    }
+
+    /// exec: the running task may move to a better CPU (sched_exec), then becomes `comm`.
+    pub(crate) fn exec(&mut self, task: TaskId, mut comm: String) {
+        truncate_comm(&mut comm);
+        let cpu = self.tasks[task as usize].cpu;
+        let target = self.select_task_rq(task, cpu, flags::WF_EXEC);
+        let t = &mut self.tasks[task as usize];
+        t.comm.clone_from(&comm);
+        let pid = t.pid;
+        ext::task_renamed(self, task);
+        self.trace(cpu, trace::Event::TaskRename { pid, comm });
+        tracepoint::sched_process_exec(self, task);
+        if target != cpu {
+            self.migrate_running(task, target, MigrateReason::Exec);
+        }
+    }
+
+    /// Moves the running task to another CPU through the stopper: it stops here and is queued there.
+    pub(crate) fn migrate_running(&mut self, task: TaskId, to: u32, reason: MigrateReason) {
+        let cpu = self.tasks[task as usize].cpu;
+        if cpu != self.this_cpu {
+            self.account(cpu);
+        }
+        let queued = self.tasks[task as usize].on_rq;
+        if queued {
+            self.deactivate_task(cpu, task, flags::NOCLOCK);
+        }
+        let here = std::mem::replace(&mut self.this_cpu, cpu);
+        self.stop_curr(cpu);
+        self.this_cpu = here;
+        self.set_task_cpu(task, to, reason);
+        if queued {
+            self.lock(LockId::Rq(to));
+            self.activate_task(to, task, flags::MIGRATED);
+            self.wakeup_preempt(to, task, 0);
+            self.unlock(LockId::Rq(to));
+        }
+    }
+
+    /// The running task leaves the CPU for another one: what is next there takes over.
+    fn stop_curr(&mut self, cpu: u32) {
+        self.schedule(cpu);
+    }
+
+    /// do_exit: the running task ends; schedule() takes it off the CPU and frees it.
+    pub(crate) fn exit_task(&mut self, task: TaskId) {
+        let parent = self.find_task(self.tasks[task as usize].parent);
+        let pid = self.tasks[task as usize].pid;
+        tracepoint::sched_process_exit(self, task);
+        self.trace(self.this_cpu, trace::Event::TaskExit { pid });
+        if let Some(parent) = parent {
+            self.tasks[parent as usize].children -= 1;
+            program::child_exited(self, parent);
+        }
+    }
+
+    /// finish_task_switch of a dead task: its slot is free from now on.
+    pub(crate) fn release_task(&mut self, task: TaskId) {
+        ext::task_dead(self, task);
+        let pid = self.tasks[task as usize].pid;
+        self.pids[pid as usize] = IDLE;
+        self.nr_alive -= 1;
+        self.free_tasks.push(task);
+    }
+}
+
+/// Sets priority, weight and rt_priority from a policy (__setscheduler_params).
+pub(crate) fn set_policy_fields(task: &mut Task, policy: Policy) {
+    task.policy = policy;
+    task.rt_priority = 0;
+    match policy {
+        Policy::Normal { nice } | Policy::Batch { nice } | Policy::Ext { nice } => {
+            task.static_prio = 120 + nice;
+            task.weight = PRIO_TO_WEIGHT[(nice + 20) as usize];
+        }
+        Policy::Idle => {
+            task.static_prio = 120;
+            task.weight = WEIGHT_IDLEPRIO;
+        }
+        Policy::Fifo { rt_priority } | Policy::RoundRobin { rt_priority } => task.rt_priority = rt_priority,
+    }
+}
+
+/// TASK_COMM_LEN is 16 with the terminating zero.
+fn truncate_comm(comm: &mut String) {
+    let mut end = comm.len().min(15);
+    while !comm.is_char_boundary(end) {
+        end -= 1;
+    }
+    comm.truncate(end);
+}

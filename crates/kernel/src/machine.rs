@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The simulated machine: one value owns clock, event queue, CPUs, tasks, policy and chance.
+
+use crate::check::Checks;
+use crate::cpuset::CpuSet;
+use crate::event::{Event, EventQueue};
+use crate::lock::Locks;
+use crate::rng::Rng;
+use crate::rq::Rq;
+use crate::sync::Sync;
+use crate::task::{IDLE, Task, TaskId};
+use crate::{ext, fair};
+use bpf::region::Region;
+use machine::MachineSpec;
+use trace::{Record, Sink};
+use workload::Workload;
+
+/// Records are handed to the sink when this many are waiting.
+const BATCH: usize = 4096;
+
+pub struct Machine {
+    pub spec: MachineSpec,
+    pub workload: Workload,
+    pub seed: u64,
+    /// Simulated time, ns since the run's start.
+    pub now: u64,
+    pub(crate) events: EventQueue,
+    pub rqs: Vec<Rq>,
+    pub tasks: Vec<Task>,
+    /// Slots of exited tasks, used again last in first out.
+    pub(crate) free_tasks: Vec<TaskId>,
+    /// Task slot of each pid ever given; IDLE where it has exited.
+    pub(crate) pids: Vec<TaskId>,
+    pub nr_alive: u32,
+    /// The CPU whose code is running (smp_processor_id).
+    pub this_cpu: u32,
+    pub online_cpus: CpuSet,
+    pub idle_cpus: CpuSet,
+    pub rng: Rng,
+    /// Simulated objects that a policy can see, and all BPF memory.
+    pub region: Region,
+    pub(crate) locks: Locks,
+    pub(crate) sync: Sync,
+    pub(crate) domains: fair::Domains,
+    pub ext: ext::Core,
+    pub checks: Checks,
+    records: Vec<Record>,
+}
+
+/// Why a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The simulated time asked for is over.
+    Time,
+    /// All tasks have exited.
+    AllExited,
+    /// Nothing can happen any more: every task waits for another one.
+    Deadlock { waiting: Vec<u32> },
+}
+
+impl Machine {
+    /// An idle machine with the workload's initial tasks due for creation.
+    ///
+    /// # Errors
+    /// If the region cannot be reserved, or the workload names CPUs that the machine does not have.
+    pub fn new(spec: MachineSpec, workload: Workload, seed: u64) -> Result<Machine, String> {
+        let nr_cpus = spec.topology.nr_cpus();
+        check_cpus(&spec, &workload)?;
+        let region = Region::new().map_err(|error| error.to_string())?;
+        let mut machine = Machine {
+            rqs: (0..nr_cpus).map(Rq::new).collect(),
+            locks: Locks::new(nr_cpus),
+            sync: Sync::new(&workload.resources),
+            domains: fair::Domains::new(&spec.topology),
+            online_cpus: CpuSet::all(nr_cpus),
+            idle_cpus: CpuSet::all(nr_cpus),
+            rng: Rng::new(seed),
+            ext: ext::Core::new(&spec.topology),
+            checks: Checks::default(),
+            spec,
+            workload,
+            seed,
+            now: 0,
+            events: EventQueue::default(),
+            tasks: Vec::new(),
+            free_tasks: Vec::new(),
+            pids: vec![IDLE],
+            nr_alive: 0,
+            this_cpu: 0,
+            region,
+            records: Vec::with_capacity(BATCH),
+        };
+        ext::boot(&mut machine)?;
+        for (index, task) in machine.workload.tasks.iter().enumerate() {
+            if task.spawn {
+                machine.sync.pending_spawns += 1;
+                machine.events.push(task.start_ns, Event::Spawn { index: index as u32, parent: IDLE });
+            }
+        }
+        Ok(machine)
+    }
+
+    pub fn nr_cpus(&self) -> u32 {
+        self.rqs.len() as u32
+    }
+
+    /// Runs until `until` (ns), handing what happens to `sink`.
+    pub fn run(&mut self, until: u64, sink: &mut dyn Sink) -> Ended {
+        let ended = loop {
+            match self.events.next_time() {
+                Some(time) if time <= until => {}
+                Some(_) => break Ended::Time,
+                None => break self.nothing_left(),
+            }
+            let (time, event) = self.events.pop().expect("an event was just seen");
+            assert!(time >= self.now, "time ran backwards: {time} after {}", self.now);
+            self.now = time;
+            self.handle(event);
+            if self.records.len() >= BATCH {
+                self.flush(sink);
+            }
+            if self.nr_alive == 0 && self.all_spawned() {
+                break Ended::AllExited;
+            }
+        };
+        if ended == Ended::Time {
+            self.now = until;
+        }
+        for cpu in 0..self.nr_cpus() {
+            self.account(cpu);
+        }
+        self.flush(sink);
+        ended
+    }
+
+    fn flush(&mut self, sink: &mut dyn Sink) {
+        sink.take(&self.records);
+        self.records.clear();
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Step { cpu, generation } => {
+                if self.rqs[cpu as usize].step_generation == generation {
+                    self.enter(cpu);
+                    self.step(cpu);
+                }
+            }
+            Event::Resched { cpu } => self.resched_ipi(cpu),
+            Event::Tick { cpu, generation } => {
+                if self.rqs[cpu as usize].tick_generation == generation {
+                    self.enter(cpu);
+                    self.tick(cpu);
+                }
+            }
+            Event::Wake { task, generation } => self.timer_wake(task, generation),
+            Event::Spawn { index, parent } => self.spawn(index, parent),
+            Event::BpfTimer { timer, generation } => ext::timer_fired(self, timer, generation),
+            Event::Watchdog => ext::watchdog(self),
+            Event::Hotplug { cpu, online } => self.hotplug(cpu, online),
+            Event::NohzBalance { cpu } => fair::nohz_balance(self, cpu),
+            Event::ExtDeferred { cpu } => ext::deferred(self, cpu),
+        }
+        self.leave();
+    }
+
+    /// Kernel code starts to run on `cpu`.
+    pub(crate) fn enter(&mut self, cpu: u32) {
+        self.this_cpu = cpu;
+        self.account(cpu);
+    }
+
+    /// Returning from the kernel on `this_cpu`: reschedule if asked for.
+    fn leave(&mut self) {
+        let cpu = self.this_cpu;
+        if self.rqs[cpu as usize].need_resched && self.rqs[cpu as usize].online {
+            self.schedule(cpu);
+        }
+    }
+
+    pub(crate) fn trace(&mut self, cpu: u32, event: trace::Event) {
+        self.records.push(Record { time: self.now, cpu, event });
+    }
+
+    pub fn task(&self, task: TaskId) -> &Task {
+        &self.tasks[task as usize]
+    }
+
+    pub fn pid_of(&self, task: TaskId) -> u32 {
+        if task == IDLE { 0 } else { self.tasks[task as usize].pid }
+    }
+
+    /// The live task with a pid (find_task_by_pid_ns).
+    pub fn find_task(&self, pid: u32) -> Option<TaskId> {
+        self.pids.get(pid as usize).copied().filter(|&task| task != IDLE)
+    }
+
+    fn all_spawned(&self) -> bool {
+        self.sync.pending_spawns == 0
+    }
+
+    fn nothing_left(&self) -> Ended {
+        if self.nr_alive == 0 {
+            return Ended::AllExited;
+        }
+        let alive = self.tasks.iter().filter(|task| task.state != crate::task::State::Dead);
+        Ended::Deadlock { waiting: alive.map(|task| task.pid).collect() }
+    }
+}
+
+fn check_cpus(spec: &MachineSpec, workload: &Workload) -> Result<(), String> {
+    let nr_cpus = spec.topology.nr_cpus();
+    for task in &workload.tasks {
+        let named = task.cpus.iter().flatten().chain(&task.start_cpu);
+        if let Some(cpu) = named.into_iter().find(|&&cpu| cpu >= nr_cpus) {
+            return Err(format!(
+                "task '{}' wants CPU {cpu}, but machine '{}' has CPUs 0-{}: choose a larger machine or change the task",
+                task.comm,
+                spec.name,
+                nr_cpus - 1
+            ));
+        }
+    }
+    Ok(())
+}

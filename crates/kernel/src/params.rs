@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Changing a task while it lives: affinity, policy and nice, cgroup (kernel/sched/syscalls.c).
+
+use crate::class::flags;
+use crate::cpuset::CpuSet;
+use crate::fork::set_policy_fields;
+use crate::machine::Machine;
+use crate::task::TaskId;
+use crate::{ext, fair};
+use trace::MigrateReason;
+use workload::Policy;
+
+impl Machine {
+    /// sched_setaffinity. The task moves at once if it may not stay where it is.
+    pub(crate) fn set_cpus_allowed(&mut self, task: TaskId, cpus: CpuSet) {
+        self.change_queued(task, |m| {
+            let t = &mut m.tasks[task as usize];
+            t.nr_cpus_allowed = cpus.weight();
+            t.cpus = cpus;
+            m.class_set_cpus_allowed(task);
+        });
+        let cpu = self.tasks[task as usize].cpu;
+        if self.is_cpu_allowed(task, cpu) {
+            return;
+        }
+        let to = self.select_fallback_rq(task, cpu);
+        let t = &self.tasks[task as usize];
+        if t.on_cpu {
+            self.migrate_running(task, to, MigrateReason::Affinity);
+        } else if t.on_rq {
+            self.move_queued_task(task, to, MigrateReason::Affinity);
+        } else {
+            self.set_task_cpu(task, to, MigrateReason::Affinity);
+        }
+    }
+
+    /// sched_setscheduler and setpriority.
+    pub(crate) fn set_policy(&mut self, task: TaskId, policy: Policy) {
+        let cpu = self.tasks[task as usize].cpu;
+        let old_class = self.tasks[task as usize].class;
+        let old_prio = self.tasks[task as usize].prio();
+        self.change_queued(task, |m| {
+            set_policy_fields(&mut m.tasks[task as usize], policy);
+            let class = ext::class_for(m, &m.tasks[task as usize]);
+            if class != old_class {
+                m.class_switched_from(old_class, cpu, task);
+                m.tasks[task as usize].class = class;
+                ext::switching_class(m, task, old_class);
+            }
+            ext::params_changed(m, task);
+            fair::reweight(m, task);
+        });
+        if self.tasks[task as usize].class == old_class {
+            self.class_prio_changed(cpu, task);
+        } else {
+            self.class_switched_to(cpu, task);
+        }
+        let (pid, prio) = (self.tasks[task as usize].pid, self.tasks[task as usize].prio());
+        if prio != old_prio {
+            self.trace(self.this_cpu, trace::Event::Prio { pid, prio });
+        }
+    }
+
+    /// Moves a task to another cgroup (sched_move_task).
+    pub(crate) fn set_cgroup(&mut self, task: TaskId, cgroup: u32) {
+        let from = self.tasks[task as usize].cgroup;
+        if from == cgroup {
+            return;
+        }
+        self.change_queued(task, |m| {
+            m.tasks[task as usize].cgroup = cgroup;
+            ext::cgroup_move(m, task, from, cgroup);
+        });
+    }
+
+    /// Changes a task while it is off its queue and put aside if running (the sched_change pattern).
+    pub(crate) fn change_queued(&mut self, task: TaskId, change: impl FnOnce(&mut Machine)) {
+        let cpu = self.tasks[task as usize].cpu;
+        if cpu != self.this_cpu {
+            self.account(cpu);
+        }
+        let (queued, running) = (self.tasks[task as usize].on_rq, self.tasks[task as usize].on_cpu);
+        if queued {
+            self.class_dequeue_task(cpu, task, flags::SAVE | flags::MOVE | flags::NOCLOCK);
+        }
+        if running {
+            self.class_put_prev_task(cpu, task, task);
+        }
+        change(self);
+        if queued {
+            self.class_enqueue_task(cpu, task, flags::RESTORE | flags::MOVE | flags::NOCLOCK);
+        }
+        if running {
+            self.class_set_next_task(cpu, task);
+        }
+    }
+}

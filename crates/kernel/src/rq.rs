@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! One CPU's runqueue: what runs, what waits, and where its time goes.
+
+use crate::task::{IDLE, TaskId};
+use crate::{ext, fair, rt};
+
+pub struct Rq {
+    pub cpu: u32,
+    pub online: bool,
+    pub curr: TaskId,
+    /// schedule() must run here soon; set together with an IPI when asked for from another CPU.
+    pub need_resched: bool,
+    /// A reschedule IPI found the CPU in kernel work and comes again when that is done.
+    pub resched_deferred: bool,
+    /// Queued tasks of all classes, the running one included.
+    pub nr_running: u32,
+    pub rt: rt::RtRq,
+    pub fair: fair::CfsRq,
+    pub ext: ext::ScxRq,
+    /// rq_clock: up to when time has been attributed.
+    pub clock: u64,
+    /// Kernel and policy work charged to this CPU and not yet worked off, ns. It delays whatever runs here.
+    pub debt: u64,
+    /// Picoseconds of charged BPF time below a nanosecond.
+    pub carry_ps: u64,
+    /// Generation of the pending Step and Tick events.
+    pub step_generation: u32,
+    pub tick_generation: u32,
+    pub tick_armed: bool,
+    /// When it last became idle.
+    pub idle_since: u64,
+    pub time: CpuTime,
+    pub nr_switches: u64,
+}
+
+/// Where a CPU's time went; the parts sum up to the simulated time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTime {
+    pub tasks_ns: u64,
+    pub idle_ns: u64,
+    /// Scheduling: core, policy, switches, ticks, IPIs, lock waits.
+    pub overhead_ns: u64,
+    /// Not online.
+    pub offline_ns: u64,
+}
+
+impl CpuTime {
+    pub fn total(&self) -> u64 {
+        self.tasks_ns + self.idle_ns + self.overhead_ns + self.offline_ns
+    }
+}
+
+impl Rq {
+    pub fn new(cpu: u32) -> Rq {
+        Rq {
+            cpu,
+            online: true,
+            curr: IDLE,
+            need_resched: false,
+            resched_deferred: false,
+            nr_running: 0,
+            rt: Default::default(),
+            fair: Default::default(),
+            ext: Default::default(),
+            clock: 0,
+            debt: 0,
+            carry_ps: 0,
+            step_generation: 0,
+            tick_generation: 0,
+            tick_armed: false,
+            idle_since: 0,
+            time: CpuTime::default(),
+            nr_switches: 0,
+        }
+    }
+
+    pub fn idle(&self) -> bool {
+        self.curr == IDLE
+    }
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! schedule() and what leads to it: rescheduling marks, IPIs, ticks (kernel/sched/core.c).
+
+use crate::class::{Class, flags};
+use crate::event::Event;
+use crate::lock::LockId;
+use crate::machine::Machine;
+use crate::task::{IDLE, State, TaskId};
+use crate::{ext, fair, idle, program, rt};
+use trace::TaskState;
+
+impl Machine {
+    /// Asks `cpu` to run schedule(): at the end of the running handler, or through an IPI.
+    pub(crate) fn resched_curr(&mut self, cpu: u32) {
+        let rq = &mut self.rqs[cpu as usize];
+        if rq.need_resched {
+            return;
+        }
+        rq.need_resched = true;
+        if cpu != self.this_cpu {
+            self.send_ipi(cpu);
+        }
+    }
+
+    /// A reschedule IPI arrived. If the CPU is still busy with kernel work it is taken afterwards.
+    pub(crate) fn resched_ipi(&mut self, cpu: u32) {
+        self.enter(cpu);
+        let rq = &self.rqs[cpu as usize];
+        if rq.debt > 0 && rq.online {
+            let at = self.local_time(cpu);
+            self.events.push(at, Event::Resched { cpu });
+            // Left as it is: `leave` must not reschedule at once.
+            self.this_cpu = cpu;
+            self.rqs[cpu as usize].need_resched = false;
+            self.rqs[cpu as usize].resched_deferred = true;
+            return;
+        }
+        if self.rqs[cpu as usize].resched_deferred {
+            self.rqs[cpu as usize].resched_deferred = false;
+            self.rqs[cpu as usize].need_resched = true;
+        }
+        ext::kick_irq(self, cpu);
+    }
+
+    /// Picks what runs next on `cpu` and switches to it. The previous task, if it went to sleep, was deactivated before.
+    pub(crate) fn schedule(&mut self, cpu: u32) {
+        debug_assert_eq!(cpu, self.this_cpu);
+        self.account(cpu);
+        self.lock(LockId::Rq(cpu));
+        self.charge(cpu, u64::from(self.spec.costs.schedule_ns));
+        let prev = self.rqs[cpu as usize].curr;
+        self.rqs[cpu as usize].need_resched = false;
+        let next = self.pick_next_task(cpu, prev);
+        if next == prev {
+            self.unlock(LockId::Rq(cpu));
+            if prev != IDLE {
+                self.arm_step(cpu);
+            }
+            return;
+        }
+        self.context_switch(cpu, prev, next);
+        self.unlock(LockId::Rq(cpu));
+        self.arm_tick(cpu);
+        if next == IDLE {
+            let rq = &mut self.rqs[cpu as usize];
+            rq.step_generation = rq.step_generation.wrapping_add(1);
+        } else {
+            self.arm_step(cpu);
+        }
+        if prev != IDLE && self.tasks[prev as usize].state == State::Dead {
+            self.release_task(prev);
+        }
+    }
+
+    fn pick_next_task(&mut self, cpu: u32, prev: TaskId) -> TaskId {
+        // The idle class always has one.
+        let next = rt::pick_task(self, cpu)
+            .or_else(|| ext::pick_task(self, cpu, prev))
+            .or_else(|| fair::pick_task(self, cpu, prev))
+            .or_else(|| idle::pick_task(self, cpu))
+            .expect("the idle class never declines");
+        if next != prev {
+            self.class_put_prev_task(cpu, prev, next);
+            self.class_set_next_task(cpu, next);
+        }
+        next
+    }
+
+    fn context_switch(&mut self, cpu: u32, prev: TaskId, next: TaskId) {
+        let now = self.now;
+        let rq = &mut self.rqs[cpu as usize];
+        rq.curr = next;
+        rq.nr_switches += 1;
+        let mut cost = u64::from(self.spec.costs.context_switch_ns);
+        let mut prev_state = TaskState::Running;
+        if prev == IDLE {
+            cost += u64::from(self.spec.costs.idle_exit_ns);
+        } else {
+            let task = &mut self.tasks[prev as usize];
+            task.on_cpu = false;
+            task.waiting_since = now;
+            prev_state = match task.state {
+                State::Running => TaskState::Running,
+                State::Interruptible => TaskState::Interruptible,
+                State::Uninterruptible => TaskState::Uninterruptible,
+                State::Dead => TaskState::Dead,
+            };
+        }
+        if next == IDLE {
+            self.rqs[cpu as usize].idle_since = now;
+        } else {
+            let task = &mut self.tasks[next as usize];
+            debug_assert_eq!(task.cpu, cpu, "{} picked on a CPU it is not queued on", task.comm);
+            task.on_cpu = true;
+        }
+        self.charge(cpu, cost);
+        self.checks.switched(now, prev, prev_state == TaskState::Running, next);
+        let (prev, next) = (self.pid_of(prev), self.pid_of(next));
+        self.trace(cpu, trace::Event::Switch { prev, prev_state, next });
+        ext::sched_switch(self, cpu);
+    }
+
+    /// Arms the Step event for when curr has done the work at hand; an earlier one becomes void.
+    pub(crate) fn arm_step(&mut self, cpu: u32) {
+        let rq = &self.rqs[cpu as usize];
+        let curr = rq.curr;
+        debug_assert_ne!(curr, IDLE);
+        let capacity = u64::from(self.spec.topology.cpus[cpu as usize].capacity);
+        let at = self.local_time(cpu) + self.tasks[curr as usize].program.time_left(capacity);
+        let rq = &mut self.rqs[cpu as usize];
+        rq.step_generation = rq.step_generation.wrapping_add(1);
+        let generation = rq.step_generation;
+        self.events.push(at, Event::Step { cpu, generation });
+    }
+
+    /// The running task has finished its work, or was held up by overhead: go on with its program.
+    pub(crate) fn step(&mut self, cpu: u32) {
+        let curr = self.rqs[cpu as usize].curr;
+        if curr == IDLE {
+            return;
+        }
+        if self.rqs[cpu as usize].debt > 0 || !self.tasks[curr as usize].program.work_done() {
+            self.arm_step(cpu);
+            return;
+        }
+        match program::advance(self, cpu, curr) {
+            program::Next::Work => {
+                if !self.rqs[cpu as usize].need_resched {
+                    self.arm_step(cpu);
+                }
+            }
+            program::Next::Yield => {
+                self.class_yield_task(cpu);
+                self.rqs[cpu as usize].need_resched = true;
+            }
+            program::Next::Block(state) => {
+                self.tasks[curr as usize].state = state;
+                self.deactivate_task(cpu, curr, flags::SLEEP);
+                self.rqs[cpu as usize].need_resched = true;
+            }
+        }
+    }
+
+    /// The scheduler tick. It stops while the CPU is idle (NO_HZ_IDLE).
+    pub(crate) fn tick(&mut self, cpu: u32) {
+        let rq = &mut self.rqs[cpu as usize];
+        rq.tick_armed = false;
+        if rq.idle() || !rq.online {
+            return;
+        }
+        self.charge(cpu, u64::from(self.spec.costs.tick_ns));
+        self.lock(LockId::Rq(cpu));
+        self.class_task_tick(cpu);
+        ext::tick(self, cpu);
+        self.unlock(LockId::Rq(cpu));
+        fair::trigger_load_balance(self, cpu);
+        self.arm_tick(cpu);
+    }
+
+    /// Ticks come at whole multiples of the period, staggered over the CPUs as the kernel's skew_tick does.
+    pub(crate) fn arm_tick(&mut self, cpu: u32) {
+        if self.rqs[cpu as usize].tick_armed || self.rqs[cpu as usize].idle() {
+            return;
+        }
+        let period = self.tick_ns();
+        let skew = period / 2 * u64::from(cpu) / u64::from(self.nr_cpus());
+        let at = (self.now.saturating_sub(skew) / period + 1) * period + skew;
+        let rq = &mut self.rqs[cpu as usize];
+        rq.tick_armed = true;
+        rq.tick_generation = rq.tick_generation.wrapping_add(1);
+        let generation = rq.tick_generation;
+        self.events.push(at, Event::Tick { cpu, generation });
+    }
+
+    pub fn tick_ns(&self) -> u64 {
+        1_000_000_000 / u64::from(self.spec.hz)
+    }
+
+    /// Whether `cpu` runs a task of a class below `class`, or idles.
+    pub(crate) fn curr_class(&self, cpu: u32) -> Class {
+        self.class_of(self.rqs[cpu as usize].curr)
+    }
+}

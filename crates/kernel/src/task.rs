@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A task as the simulated kernel keeps it. What a BPF program can see of it is its `task_struct` in the
+//! machine's region (layout.rs); a field lives in one of the two places only, but for identity and affinity,
+//! which never change behind the kernel's back and are mirrored when set.
+
+use crate::class::Class;
+use crate::cpuset::CpuSet;
+use crate::{ext, fair, program, rt};
+use workload::Policy;
+
+/// Index of a task's slot. Slots are used again after exit; pids are not.
+pub type TaskId = u32;
+/// The task that runs on a CPU which has nothing else to run.
+pub const IDLE: TaskId = u32::MAX;
+
+/// `__state` of task_struct.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Running,
+    Interruptible,
+    Uninterruptible,
+    /// Exited; the slot is free.
+    Dead,
+}
+
+pub struct Task {
+    pub pid: u32,
+    pub tgid: u32,
+    /// Pid of the creator; 0 for a task of the workload's start, or once the creator has gone it names nobody.
+    pub parent: u32,
+    pub comm: String,
+    /// Address of its task_struct in the region.
+    pub addr: u64,
+    pub state: State,
+    pub class: Class,
+    pub policy: Policy,
+    /// 100 + 20 + nice.
+    pub static_prio: i32,
+    /// 1..=99 for SCHED_FIFO and SCHED_RR, else 0.
+    pub rt_priority: u32,
+    /// sched_prio_to_weight of the nice level.
+    pub weight: u32,
+    pub cpus: CpuSet,
+    pub nr_cpus_allowed: u32,
+    /// The CPU it runs on or ran on last.
+    pub cpu: u32,
+    /// Queued in its class, or running.
+    pub on_rq: bool,
+    /// It is `curr` of `cpu`.
+    pub on_cpu: bool,
+    /// Process (address space) number.
+    pub process: u32,
+    pub cgroup: u32,
+    /// CPU time used, ns.
+    pub sum_exec_runtime: u64,
+    /// When it last became runnable (woken, or switched out while runnable).
+    pub waiting_since: u64,
+    /// PF_WQ_WORKER, PF_EXITING and so on, as in task_struct.
+    pub flags: u32,
+    /// Who woke it last, for wake_affine's wide test.
+    pub last_wakee: TaskId,
+    pub wakee_flips: u32,
+    pub wakee_flip_decay: u64,
+    /// Migration is disabled while above 0.
+    pub migration_disabled: u32,
+    /// Generation of its pending Wake event.
+    pub wake_generation: u32,
+    pub children: u32,
+    pub footprint_bytes: u64,
+    pub program: program::Cursor,
+    pub rt: rt::Entity,
+    pub fair: fair::Entity,
+    pub ext: ext::Entity,
+}
+
+impl Task {
+    /// The kernel's effective priority: 0..=98 realtime, 100..=139 normal.
+    pub fn prio(&self) -> i32 {
+        if self.rt_priority > 0 { 99 - self.rt_priority as i32 } else { self.static_prio }
+    }
+
+    pub fn nice(&self) -> i32 {
+        self.static_prio - 120
+    }
+
+    pub fn runnable(&self) -> bool {
+        self.state == State::Running
+    }
+}
+
+/// CPU share weights of nice -20..=19, each step about 25 % (sched_prio_to_weight, kernel/sched/core.c).
+pub const PRIO_TO_WEIGHT: [u32; 40] = [
+    88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904, 3906, 3121, 2501,
+    1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87, 70, 56, 45, 36, 29, 23, 18, 15,
+];
+/// Weight of SCHED_IDLE tasks (WEIGHT_IDLEPRIO).
+pub const WEIGHT_IDLEPRIO: u32 = 3;

@@ -32,40 +32,95 @@ pub enum MigrateReason {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A task exists from now on. `prio` is the kernel's 0..139 (nice 0 = 120).
-    TaskNew { pid: u32, tgid: u32, parent: u32, prio: i32, comm: String },
+    TaskNew {
+        pid: u32,
+        tgid: u32,
+        parent: u32,
+        prio: i32,
+        comm: String,
+    },
     /// sched_process_exec / task_rename
-    TaskRename { pid: u32, comm: String },
-    TaskExit { pid: u32 },
+    TaskRename {
+        pid: u32,
+        comm: String,
+    },
+    TaskExit {
+        pid: u32,
+    },
     /// sched_switch on `Record::cpu`.
-    Switch { prev: u32, prev_state: TaskState, next: u32 },
+    Switch {
+        prev: u32,
+        prev_state: TaskState,
+        next: u32,
+    },
     /// sched_waking: `Record::cpu` is the waker's CPU.
-    Waking { pid: u32, waker: u32 },
+    Waking {
+        pid: u32,
+        waker: u32,
+    },
     /// sched_wakeup / sched_wakeup_new: the task is queued; `target` is its CPU.
-    Wakeup { pid: u32, target: u32, new: bool },
+    Wakeup {
+        pid: u32,
+        target: u32,
+        new: bool,
+    },
     /// sched_migrate_task
-    Migrate { pid: u32, from: u32, to: u32, reason: MigrateReason },
+    Migrate {
+        pid: u32,
+        from: u32,
+        to: u32,
+        reason: MigrateReason,
+    },
     /// A task's nice, policy or weight changed; `prio` as above.
-    Prio { pid: u32, prio: i32 },
+    Prio {
+        pid: u32,
+        prio: i32,
+    },
     /// The CPU came online or went offline.
-    Hotplug { online: bool },
+    Hotplug {
+        online: bool,
+    },
     /// Time the kernel and the policy took on `Record::cpu`, ns, since the last such record of this CPU.
-    Overhead { ns: u64 },
+    Overhead {
+        ns: u64,
+    },
     /// A policy callback ended. `op` indexes the run's callback name table.
-    Callback { op: u16, insns: u32 },
+    Callback {
+        op: u16,
+        insns: u32,
+    },
     /// An IPI was sent from `Record::cpu`.
-    Ipi { target: u32 },
+    Ipi {
+        target: u32,
+    },
     /// A lock was waited for. `lock` numbers the locks of a run.
-    LockWait { lock: u32, ns: u64 },
+    LockWait {
+        lock: u32,
+        ns: u64,
+    },
     /// Tasks moved by one run of a balancer.
-    Balance { moved: u32 },
+    Balance {
+        moved: u32,
+    },
     /// Work::Begin and Work::Done of programs: operations completed, and the response time of a request (0 if none was begun).
-    Done { pid: u32, count: u32, response_ns: u64 },
+    Done {
+        pid: u32,
+        count: u32,
+        response_ns: u64,
+    },
     /// An rt-app phase starts.
-    Phase { pid: u32, phase: u32 },
+    Phase {
+        pid: u32,
+        phase: u32,
+    },
     /// A line from bpf_printk.
-    Printk { text: String },
+    Printk {
+        text: String,
+    },
     /// The policy was loaded (`true`) or has ended (`false`).
-    Policy { loaded: bool },
+    Policy {
+        loaded: bool,
+    },
 }
 
 /// An event with its time (ns since the run's start) and CPU.

@@ -16,7 +16,7 @@ pub mod header;
 pub mod label;
 pub mod tee;
 
-//pub use draw::{Draw, DrawError, DrawOptions};
+pub use draw::{Draw, DrawError, DrawOptions};
 pub use event::{Event, MigrateReason, Record, Sink, TaskState};
 pub use file::{ReadError, Reader, Trailer, Writer};
 pub use hash::Hash;

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The trace hash: 64 bits that are equal for two runs when, for all we can tell, every record is.
+//!
+//! It is taken over the meaning of each record as a fixed tuple of words, (time, tag + flag + CPU,
+//! first pair, second pair), not over bytes, so it does not depend on endianness, on the file
+//! format or on the build. Two independent products fold the tuple, a third chains it to the
+//! state: one multiplication of latency per record. It finds differences; it is no defence
+//! against somebody who constructs collisions.
+
+use crate::event::{Record, Sink};
+use crate::form::Form;
+use std::fmt;
+
+// Arbitrary odd constants with about half their bits set (fractions of square roots of primes).
+const K: [u64; 5] = [
+    0x6a09_e667_f3bc_c909,
+    0xbb67_ae85_84ca_a73b,
+    0x3c6e_f372_fe94_f82b,
+    0xa54f_f53a_5f1d_36f1,
+    0x510e_527f_ade6_82d1,
+];
+
+/// The running hash of the records taken so far. Prints as 16 hexadecimal digits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hash {
+    state: u64,
+    count: u64,
+}
+
+impl Default for Hash {
+    fn default() -> Hash {
+        Hash {
+            state: K[4],
+            count: 0,
+        }
+    }
+}
+
+/// The 128-bit product folded to 64 bits: every bit of the result depends on every bit of both.
+#[inline(always)]
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    product as u64 ^ (product >> 64) as u64
+}
+
+impl Hash {
+    #[inline(always)]
+    pub fn add(&mut self, record: &Record) {
+        let form = Form::of(&record.event);
+        let head = u64::from(form.tag) | u64::from(form.flag) << 8 | u64::from(record.cpu) << 32;
+        let first = form.words[0] | form.words[1] << 32;
+        let second = form.words[2] | form.words[3] << 32;
+        let when = fold(record.time ^ K[0], head ^ K[1]);
+        let what = fold(first ^ K[2], second ^ K[3]);
+        self.chain(when, what);
+        if let Some(text) = form.text {
+            self.text(text.as_bytes());
+        }
+        self.count += 1;
+    }
+
+    // The rotated state is added so that a product of 0 cannot wipe out the past.
+    #[inline(always)]
+    fn chain(&mut self, a: u64, b: u64) {
+        self.state = self
+            .state
+            .rotate_left(23)
+            .wrapping_add(fold(self.state ^ a, b ^ K[4]));
+    }
+
+    #[cold]
+    fn text(&mut self, bytes: &[u8]) {
+        self.chain(bytes.len() as u64, K[0]);
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.chain(u64::from_le_bytes(word), K[1]);
+        }
+    }
+
+    /// The hash of the records so far; more may follow.
+    pub fn value(&self) -> u64 {
+        let end = Hash {
+            state: self.state ^ self.count,
+            count: 0,
+        };
+        fold(end.state ^ K[2], end.state.rotate_left(32) ^ K[3])
+    }
+
+    /// How many records were taken.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The checksum of bytes, as trace files use it for their blocks.
+    pub fn of_bytes(bytes: &[u8]) -> u64 {
+        let mut hash = Hash::default();
+        hash.text(bytes);
+        hash.value()
+    }
+}
+
+impl Sink for Hash {
+    fn take(&mut self, records: &[Record]) {
+        for record in records {
+            self.add(record);
+        }
+    }
+}
+
+impl fmt::Display for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{:016x}", self.value())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Event, TaskState};
+    use crate::form::one_of_each;
+    use std::collections::BTreeSet;
+
+    fn hash(records: &[Record]) -> u64 {
+        let mut hash = Hash::default();
+        hash.take(records);
+        hash.value()
+    }
+
+    fn all() -> Vec<Record> {
+        (0u64..)
+            .zip(one_of_each())
+            .map(|(i, event)| Record {
+                time: i * 1000,
+                cpu: i as u32 % 4,
+                event,
+            })
+            .collect()
+    }
+
+    /// A known answer: the hash is part of committed results, so it must never change unnoticed.
+    #[test]
+    fn known_answers() {
+        assert_eq!(Hash::default().to_string(), KNOWN_EMPTY);
+        let mut h = Hash::default();
+        h.take(&all());
+        assert_eq!(h.to_string(), KNOWN_ALL);
+        assert_eq!(h.count(), all().len() as u64);
+    }
+    const KNOWN_EMPTY: &str = "eae87abcdaeb9bcd";
+    const KNOWN_ALL: &str = "ce3d92c0e7a63d55";
+
+    #[test]
+    fn batches_do_not_matter() {
+        let mut h = Hash::default();
+        for record in all() {
+            h.take(&[record]);
+            h.take(&[]);
+        }
+        assert_eq!(h.value(), hash(&all()));
+    }
+
+    #[test]
+    fn every_part_of_a_record_counts() {
+        let base = Record {
+            time: 5,
+            cpu: 2,
+            event: Event::Switch {
+                prev: 1,
+                prev_state: TaskState::Running,
+                next: 2,
+            },
+        };
+        let mut seen = BTreeSet::from([hash(&[]), hash(std::slice::from_ref(&base))]);
+        let mut variants = vec![
+            Record {
+                time: 6,
+                ..base.clone()
+            },
+            Record {
+                time: 5 + (1 << 63),
+                ..base.clone()
+            },
+            Record {
+                cpu: 3,
+                ..base.clone()
+            },
+            Record {
+                event: Event::Switch {
+                    prev: 2,
+                    prev_state: TaskState::Running,
+                    next: 1,
+                },
+                ..base.clone()
+            },
+            Record {
+                event: Event::Switch {
+                    prev: 1,
+                    prev_state: TaskState::Dead,
+                    next: 2,
+                },
+                ..base.clone()
+            },
+            Record {
+                event: Event::Waking { pid: 1, waker: 2 },
+                ..base.clone()
+            },
+            Record {
+                event: Event::Printk { text: "ab".into() },
+                ..base.clone()
+            },
+            Record {
+                event: Event::Printk {
+                    text: "ab\0".into(),
+                },
+                ..base.clone()
+            },
+        ];
+        variants.extend(one_of_each().into_iter().map(|event| Record {
+            time: 9,
+            cpu: 9,
+            event,
+        }));
+        for variant in variants {
+            assert!(
+                seen.insert(hash(std::slice::from_ref(&variant))),
+                "{variant:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn order_and_repetition_count() {
+        let mut swapped = all();
+        swapped.swap(3, 4);
+        assert_ne!(hash(&swapped), hash(&all()));
+        let mut doubled = all();
+        doubled.push(doubled.last().unwrap().clone());
+        assert_ne!(hash(&doubled), hash(&all()));
+    }
+
+    /// Small, regular differences are what schedules differ by; no two of a million may collide.
+    #[test]
+    fn regular_records_do_not_collide() {
+        let mut seen = BTreeSet::new();
+        for time in 0..50u64 {
+            for cpu in 0..20 {
+                for pid in 0..100 {
+                    let event = Event::Switch {
+                        prev: pid,
+                        prev_state: TaskState::Running,
+                        next: pid + 1,
+                    };
+                    assert!(seen.insert(hash(&[Record { time, cpu, event }])));
+                }
+            }
+        }
+    }
+}

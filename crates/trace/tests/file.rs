@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Trace files: what is written comes back, and nothing a file contains makes the reader panic.
+
+use std::io::{self, Read, Write};
+use trace::{
+    Event, Hash, Header, Place, ReadError, Reader, Record, Sink, TaskState, Trailer, Writer,
+};
+
+fn header() -> Header {
+    Header {
+        machine: "smp4".into(),
+        cpus: (0..4)
+            .map(|i| Place {
+                core: i,
+                llc: 0,
+                node: 0,
+            })
+            .collect(),
+        workload: "closed".into(),
+        policy: "scx_simple".into(),
+        seed: 42,
+        hz: 100,
+        ops: vec!["enqueue".into()],
+        locks: vec![],
+    }
+}
+
+fn records(n: u32) -> Vec<Record> {
+    (0..n)
+        .map(|i| {
+            let event = match i % 5 {
+                0 => Event::Switch {
+                    prev: i % 90,
+                    prev_state: TaskState::Interruptible,
+                    next: i % 91,
+                },
+                1 => Event::Waking {
+                    pid: i % 90,
+                    waker: i % 80,
+                },
+                2 => Event::Wakeup {
+                    pid: i % 90,
+                    target: i % 4,
+                    new: false,
+                },
+                3 => Event::Overhead {
+                    ns: u64::from(i) * 77,
+                },
+                _ => Event::TaskNew {
+                    pid: i,
+                    tgid: i,
+                    parent: 1,
+                    prio: 120,
+                    comm: format!("task{i}"),
+                },
+            };
+            Record {
+                time: u64::from(i) * 1_700,
+                cpu: i % 4,
+                event,
+            }
+        })
+        .collect()
+}
+
+fn write(records: &[Record]) -> (Vec<u8>, Trailer) {
+    let mut bytes = Vec::new();
+    let mut writer = Writer::new(&mut bytes, &header());
+    writer.take(records);
+    let trailer = writer.finish().unwrap();
+    (bytes, trailer)
+}
+
+fn read(bytes: &[u8]) -> Result<(Vec<Record>, Trailer), ReadError> {
+    let mut reader = Reader::new(bytes)?;
+    let records = reader.by_ref().collect::<Result<_, _>>()?;
+    assert!(reader.next().is_none());
+    Ok((records, reader.trailer().unwrap()))
+}
+
+#[test]
+fn what_is_written_comes_back() {
+    for n in [0, 1, 7, 50_000] {
+        let records = records(n);
+        let (bytes, trailer) = write(&records);
+        let mut hash = Hash::default();
+        hash.take(&records);
+        assert_eq!(
+            trailer,
+            Trailer {
+                count: u64::from(n),
+                hash: hash.value()
+            }
+        );
+        assert_eq!(Reader::new(bytes.as_slice()).unwrap().header(), &header());
+        assert_eq!(read(&bytes).unwrap(), (records, trailer));
+    }
+}
+
+/// Every cut is told, with the offset of the cut.
+#[test]
+fn truncation_is_told() {
+    let (bytes, _) = write(&records(200));
+    for end in 0..bytes.len() {
+        match read(&bytes[..end]) {
+            Err(ReadError::NotATrace) => assert!(end < 8, "{end}"),
+            Err(ReadError::Truncated { offset, .. }) => assert_eq!(offset, end as u64),
+            other => panic!("cut at {end}: {other:?}"),
+        }
+    }
+    let longer = [bytes.as_slice(), &[0]].concat();
+    assert!(
+        matches!(read(&longer), Err(ReadError::Damaged { offset, .. }) if offset == bytes.len() as u64)
+    );
+}
+
+/// Every single flipped bit is found.
+#[test]
+fn damage_is_found() {
+    let (bytes, _) = write(&records(40));
+    for at in 0..bytes.len() {
+        for bit in 0..8 {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << bit;
+            let error = read(&damaged).expect_err(&format!("bit {bit} of byte {at}"));
+            assert!(error.to_string().starts_with("trace: "), "{error}");
+        }
+    }
+}
+
+/// Bytes that pass the checksums and still are nonsense: the decoder under the checksum is on its own.
+#[test]
+fn nonsense_under_valid_checksums_is_an_error() {
+    let (empty, _) = write(&[]);
+    let start = &empty[..empty.len() - 25];
+    let mut random = 0x9e37_79b9_7f4a_7c15u64;
+    let mut next = || {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random
+    };
+    let (valid, _) = write(&records(60));
+    let valid_block = &valid[start.len() + 13..valid.len() - 25];
+    for round in 0..20_000 {
+        let mut block: Vec<u8> = if round % 2 == 0 {
+            (0..next() % 64).map(|_| next() as u8).collect()
+        } else {
+            valid_block.to_vec()
+        };
+        for _ in 0..1 + next() % 4 {
+            if !block.is_empty() {
+                let at = next() as usize % block.len();
+                block[at] = next() as u8;
+            }
+        }
+        let mut file = start.to_vec();
+        file.push(b'B');
+        file.extend((block.len() as u32).to_le_bytes());
+        file.extend(Hash::of_bytes(&block).to_le_bytes());
+        file.extend(&block);
+        // Without an end, no reading can succeed; what matters is that it ends, without a panic.
+        let error = read(&file).unwrap_err();
+        assert!(
+            !matches!(error, ReadError::Io { .. } | ReadError::NotATrace),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn random_bytes_are_errors() {
+    let (bytes, _) = write(&records(300));
+    let mut random = 88_172_645_463_325_252u64;
+    for _ in 0..5_000 {
+        let mut damaged = bytes.clone();
+        for _ in 0..4 {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            let at = random as usize % damaged.len();
+            damaged[at] ^= (random >> 40) as u8 | 1;
+        }
+        assert!(read(&damaged).is_err() || damaged == bytes);
+    }
+    assert!(matches!(read(b"perf.data"), Err(ReadError::NotATrace)));
+    let mut other = bytes.clone();
+    other[8] = 99;
+    assert!(matches!(
+        read(&other),
+        Err(ReadError::Version { found: 99 })
+    ));
+}
+
+#[test]
+fn a_cpu_the_machine_has_not_is_an_error() {
+    for event in [
+        Event::Ipi { target: 4 },
+        Event::Wakeup {
+            pid: 1,
+            target: 4,
+            new: false,
+        },
+    ] {
+        let (bytes, _) = write(&[Record {
+            time: 1,
+            cpu: 0,
+            event,
+        }]);
+        assert!(read(&bytes).unwrap_err().to_string().contains("CPU 4 of 4"));
+    }
+    let (bytes, _) = write(&[Record {
+        time: 1,
+        cpu: 9,
+        event: Event::TaskExit { pid: 1 },
+    }]);
+    assert!(read(&bytes).unwrap_err().to_string().contains("CPU 9 of 4"));
+}
+
+struct Full {
+    left: usize,
+    largest: usize,
+}
+
+impl Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.largest = self.largest.max(bytes.len());
+        if bytes.len() > self.left {
+            return Err(io::Error::new(io::ErrorKind::StorageFull, "no space left"));
+        }
+        self.left -= bytes.len();
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn write_errors_are_told_at_the_end() {
+    for left in [0, 20, 200_000] {
+        let mut writer = Writer::new(Full { left, largest: 0 }, &header());
+        for _ in 0..20 {
+            writer.take(&records(5_000));
+        }
+        assert_eq!(
+            writer.finish().unwrap_err().kind(),
+            io::ErrorKind::StorageFull
+        );
+    }
+}
+
+/// Blocks leave as they fill: what is held back does not grow with the trace.
+#[test]
+fn the_buffer_is_bounded() {
+    let mut full = Full {
+        left: usize::MAX,
+        largest: 0,
+    };
+    let mut writer = Writer::new(&mut full, &header());
+    for _ in 0..50 {
+        writer.take(&records(5_000));
+    }
+    writer.finish().unwrap();
+    assert!(
+        usize::MAX - full.left > 1_000_000,
+        "written {}",
+        usize::MAX - full.left
+    );
+    assert!(full.largest < 70_000, "largest write {}", full.largest);
+}
+
+/// Reads a byte at a time, with interruptions.
+struct Slow<'a>(&'a [u8], bool);
+
+impl Read for Slow<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.1 = !self.1;
+        if self.1 {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let n = self.0.len().min(into.len()).min(1);
+        into[..n].copy_from_slice(&self.0[..n]);
+        self.0 = &self.0[n..];
+        Ok(n)
+    }
+}
+
+#[test]
+fn short_reads_are_fine() {
+    let records = records(500);
+    let (bytes, _) = write(&records);
+    let read: Vec<Record> = Reader::new(Slow(&bytes, false))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    assert_eq!(read, records);
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Drawings and encodings against committed text; `UPDATE_GOLDEN=1` rewrites it.
+
+use std::fmt::Write;
+use std::path::Path;
+use trace::{Draw, DrawOptions, Event, Header, Place, Reader, Record, Sink, TaskState, Writer};
+
+#[track_caller]
+fn check(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name);
+    if std::env::var_os("UPDATE_GOLDEN").is_some_and(|v| v == "1") {
+        std::fs::write(&path, text).unwrap();
+    }
+    let golden = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        golden == text,
+        "{name} differs; UPDATE_GOLDEN=1 accepts this:\n{text}\ninstead of:\n{golden}"
+    );
+}
+
+fn task(pid: u32, comm: &str) -> Record {
+    Record {
+        time: 0,
+        cpu: 0,
+        event: Event::TaskNew {
+            pid,
+            tgid: pid,
+            parent: 1,
+            prio: 120,
+            comm: comm.into(),
+        },
+    }
+}
+
+fn switch(time: u64, cpu: u32, prev: u32, next: u32) -> Record {
+    Record {
+        time,
+        cpu,
+        event: Event::Switch {
+            prev,
+            prev_state: TaskState::Running,
+            next,
+        },
+    }
+}
+
+fn draw(options: DrawOptions, cpus: usize, end: u64, records: &[Record]) -> String {
+    let mut draw = Draw::new(options, cpus).unwrap();
+    records
+        .iter()
+        .for_each(|r| draw.take(std::slice::from_ref(r)));
+    draw.finish(end)
+}
+
+/// Two CPUs, three tasks: majority cells, a sleeper shorter than a step, hotplug, the list.
+#[test]
+fn letters() {
+    let mut records = vec![task(3, "worker-0"), task(4, "worker-1"), task(9, "init")];
+    records.extend([
+        switch(0, 0, 0, 3),
+        switch(2_000, 1, 0, 4),
+        switch(6_400, 0, 3, 9), // 40 % of the column is worker-0's
+        switch(9_000, 0, 9, 3),
+        switch(11_100, 1, 4, 0), // idle for a tenth of a step only
+        switch(11_200, 1, 0, 4),
+        switch(15_000, 1, 4, 0),
+        Record {
+            time: 20_000,
+            cpu: 1,
+            event: Event::Hotplug { online: false },
+        },
+        Record {
+            time: 30_000,
+            cpu: 1,
+            event: Event::Hotplug { online: true },
+        },
+        switch(31_000, 1, 0, 4),
+    ]);
+    let options = DrawOptions {
+        from: 0,
+        to: 40_000,
+        step: 1_000,
+        width: 80,
+        list: true,
+    };
+    check("draw-letters.txt", &draw(options, 2, 36_000, &records));
+}
+
+/// The window begins and ends within runs; lines continue in bands.
+#[test]
+fn window_in_bands() {
+    let records = [
+        task(3, "a"),
+        task(4, "b"),
+        switch(0, 0, 0, 3),
+        switch(150_000, 0, 3, 4),
+        switch(900_000, 0, 4, 0),
+    ];
+    let options = DrawOptions {
+        width: 45,
+        list: true,
+        ..DrawOptions::columns(100_000, 200_000, 100)
+    };
+    check("draw-bands.txt", &draw(options, 1, 1_000_000, &records));
+}
+
+/// 32 CPUs and 300 tasks in turn.
+#[test]
+fn many_tasks() {
+    let mut records: Vec<Record> = (0..300)
+        .map(|i| {
+            task(
+                100 + i,
+                &if i < 280 {
+                    format!("worker-{i}")
+                } else {
+                    format!("logger/{i}")
+                },
+            )
+        })
+        .collect();
+    let mut on = [0; 32];
+    for round in 0..24u64 {
+        for cpu in 0..32 {
+            let next = if (round + cpu) % 7 == 0 {
+                0
+            } else {
+                100 + ((round * 32 + cpu * 5) % 300) as u32
+            };
+            records.push(switch(
+                round * 500_000 + cpu * 10,
+                cpu as u32,
+                on[cpu as usize],
+                next,
+            ));
+            on[cpu as usize] = next;
+        }
+    }
+    check(
+        "draw-many.txt",
+        &draw(
+            DrawOptions::columns(0, 12_000_000, 24),
+            32,
+            12_000_000,
+            &records,
+        ),
+    );
+}
+
+/// The bytes of a trace file. They may change only with the version of the format.
+#[test]
+fn file_bytes() {
+    let header = Header {
+        machine: "uni".into(),
+        cpus: vec![Place::default()],
+        workload: "w".into(),
+        policy: "p".into(),
+        seed: 300,
+        hz: 100,
+        ops: vec!["init".into()],
+        locks: vec!["rq".into()],
+    };
+    let mut bytes = Vec::new();
+    let mut writer = Writer::new(&mut bytes, &header);
+    writer.take(&[task(3, "init"), switch(128, 0, 0, 3)]);
+    writer.take(&[Record {
+        time: 100,
+        cpu: 0,
+        event: Event::Overhead { ns: 1 << 40 },
+    }]);
+    writer.finish().unwrap();
+    let mut text = String::new();
+    for line in bytes.chunks(16) {
+        let hex: Vec<String> = line.iter().map(|b| format!("{b:02x}")).collect();
+        let _ = writeln!(text, "{}", hex.join(" "));
+    }
+    for record in Reader::new(bytes.as_slice()).unwrap() {
+        let _ = writeln!(text, "{:?}", record.unwrap());
+    }
+    check("file.txt", &text);
+}

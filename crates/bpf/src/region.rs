@@ -1,0 +1,509 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The address space of one simulated machine.
+//!
+//! Everything a policy can point at lies in one reservation of 64 GiB, aligned to its size: kernel objects, maps, globals,
+//! objects allocated by BPF code, arenas and BPF stacks. So one compare tells whether an address is the policy's business,
+//! and a policy cannot reach the simulator's own memory. Inside, addresses are handed out in order of request from fixed
+//! offsets, and the first machine of a process sits at the same address on every host: pointers are visible to policies
+//! and must not differ between runs. What is not handed out is inaccessible, so a wild access inside faults in hardware.
+//!
+//! Addresses here are real addresses; no translation. The area map (offsets from the base):
+//!
+//! | from | area |
+//! |---|---|
+//! | 0 | guard |
+//! | 64 KiB | zeros, read only: what loads through NULL see |
+//! | 1 MiB | pages and small objects of BPF programs: maps, globals, stacks, hash elements, kptrs |
+//! | 16 GiB | kernel objects, in slabs |
+//! | 32 GiB | seven arenas of 4 GiB |
+//! | 60 GiB | guard |
+
+use std::cell::{Cell, RefCell};
+
+use crate::func::{Fault, FaultKind};
+
+/// Size and alignment of a region in bytes.
+pub const SIZE: u64 = 1 << SHIFT;
+/// log2 of [`SIZE`]: `addr >> SHIFT` is equal for all addresses of a region and for no others.
+pub const SHIFT: u32 = 36;
+/// Where the first region goes; the next ones are tried at a stride of twice [`SIZE`].
+const FIRST_BASE: u64 = 0x2000_0000_0000;
+const SLOTS: u64 = 256;
+
+/// Page size of the region (arenas count in it).
+pub const PAGE: u64 = 4096;
+/// Loads through a base register below this read zeros, as the kernel's PROBE_MEM loads do.
+pub const NULL_LIMIT: u64 = 64 << 10;
+/// A BPF load or store reaches this far from its base register: the offset field is 16 bits signed.
+pub const REACH: u64 = 64 << 10;
+
+const RESERVED: usize = (SIZE + 2 * REACH) as usize;
+const ZEROS: u64 = 64 << 10;
+const ZEROS_SIZE: u64 = 2 * REACH;
+const BPF: u64 = 1 << 20;
+const KERNEL: u64 = 16 << 30;
+const ARENAS: u64 = 32 << 30;
+/// An arena is this large and aligned to it, so that a cast is `base | low 32 bits`.
+pub const ARENA_SIZE: u64 = 4 << 30;
+const NR_ARENAS: u64 = 7;
+
+/// Small objects come from chunks of this size, each of one size class.
+const CHUNK: u64 = 64 << 10;
+const CLASSES: [u64; 19] = [
+    16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 8192, 16384,
+    32768,
+];
+
+/// One machine's address space. Not shared between threads.
+pub struct Region {
+    base: u64,
+    /// One bit a page: is it accessible?
+    mapped: Box<[Cell<u64>]>,
+    /// Next free address of the BPF area and of the kernel area.
+    bpf_next: Cell<u64>,
+    kernel_next: Cell<u64>,
+    arenas_used: Cell<u64>,
+    heap: RefCell<Heap>,
+}
+
+#[derive(Default)]
+struct Heap {
+    free: [Vec<u64>; CLASSES.len()],
+    /// Size class of each chunk, by (address - base) / CHUNK; 0 = not a chunk, else class + 1.
+    class: Vec<u8>,
+    /// Objects larger than the largest class, and what was given back of them.
+    large: std::collections::BTreeMap<u64, u64>,
+    large_free: std::collections::BTreeMap<u64, Vec<u64>>,
+}
+
+impl Region {
+    /// Reserves a region. Fails when the host has no room for 64 GiB of addresses.
+    pub fn new() -> Result<Region, String> {
+        let base = (0..SLOTS)
+            .map(|slot| FIRST_BASE + slot * 2 * SIZE)
+            .find(|&base| {
+                // Reserved with a margin on both sides: an offset may reach beyond a base register that was checked.
+                let start = base - REACH;
+                let got = unsafe {
+                    libc::mmap(
+                        start as *mut libc::c_void,
+                        RESERVED,
+                        libc::PROT_NONE,
+                        libc::MAP_PRIVATE
+                            | libc::MAP_ANONYMOUS
+                            | libc::MAP_NORESERVE
+                            | libc::MAP_FIXED_NOREPLACE,
+                        -1,
+                        0,
+                    )
+                };
+                if got != libc::MAP_FAILED && got as u64 != start {
+                    // A kernel before 4.17 takes the address as a hint.
+                    unsafe { libc::munmap(got, RESERVED) };
+                }
+                got as u64 == start
+            })
+            .ok_or("cannot reserve 64 GiB of address space: is the process limited (ulimit -v)?")?;
+        let region = Region {
+            base,
+            mapped: (0..SIZE / PAGE / 64).map(|_| Cell::new(0)).collect(),
+            bpf_next: Cell::new(base + BPF),
+            kernel_next: Cell::new(base + KERNEL),
+            arenas_used: Cell::new(0),
+            heap: RefCell::default(),
+        };
+        region.protect(base + ZEROS, ZEROS_SIZE, libc::PROT_READ);
+        Ok(region)
+    }
+
+    /// First address.
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// What `addr >> SHIFT` is for addresses of this region.
+    pub fn tag(&self) -> u64 {
+        self.base >> SHIFT
+    }
+
+    /// Is the address in this region (accessible or not)?
+    #[inline]
+    pub fn contains(&self, addr: u64) -> bool {
+        addr >> SHIFT == self.base >> SHIFT
+    }
+
+    /// Middle of the read-only zeros: everything within [`REACH`] of it reads 0.
+    pub fn zeros(&self) -> u64 {
+        self.base + ZEROS + REACH
+    }
+
+    /// May a policy read (or write) these bytes? Zero bytes are always fine.
+    #[inline]
+    pub fn check(&self, addr: u64, len: u64, write: bool) -> Result<(), Fault> {
+        if len == 0 {
+            return Ok(());
+        }
+        let in_zeros = addr.wrapping_sub(self.base + ZEROS) < ZEROS_SIZE;
+        if self.contains(addr) && len <= SIZE && !(write && in_zeros) {
+            let (first, last) = (
+                (addr - self.base) / PAGE,
+                (addr - self.base + len - 1) / PAGE,
+            );
+            if last < SIZE / PAGE && (first..=last).all(|page| self.is_mapped(page)) {
+                return Ok(());
+            }
+        }
+        Err(self.bad_access(addr, len, write))
+    }
+
+    #[cold]
+    fn bad_access(&self, addr: u64, len: u64, write: bool) -> Fault {
+        let verb = if write { "store" } else { "load" };
+        let what = if addr < NULL_LIMIT {
+            "a NULL pointer"
+        } else {
+            "a bad address"
+        };
+        Fault::new(
+            FaultKind::Memory,
+            format!("{verb} of {len} bytes through {what}: {addr:#x}"),
+        )
+    }
+
+    fn is_mapped(&self, page: u64) -> bool {
+        self.mapped[(page / 64) as usize].get() >> (page % 64) & 1 != 0
+    }
+
+    /// The bytes at `addr`, checked. They must not outlive the next call into BPF code.
+    pub fn bytes(&self, addr: u64, len: u64) -> Result<&[u8], Fault> {
+        self.check(addr, len, false)?;
+        Ok(match len {
+            0 => &[],
+            _ => unsafe { std::slice::from_raw_parts(addr as *const u8, len as usize) },
+        })
+    }
+
+    /// The writable bytes at `addr`, checked. Take no two that overlap at a time.
+    #[allow(clippy::mut_from_ref)]
+    pub fn bytes_mut(&self, addr: u64, len: u64) -> Result<&mut [u8], Fault> {
+        self.check(addr, len, true)?;
+        Ok(match len {
+            0 => &mut [],
+            _ => unsafe { std::slice::from_raw_parts_mut(addr as *mut u8, len as usize) },
+        })
+    }
+
+    /// Reads a plain value at an address the policy gave.
+    pub fn load<T: Copy>(&self, addr: u64) -> Result<T, Fault> {
+        self.check(addr, size_of::<T>() as u64, false)?;
+        Ok(unsafe { (addr as *const T).read_unaligned() })
+    }
+
+    /// Writes a plain value at an address the policy gave.
+    pub fn store<T: Copy>(&self, addr: u64, value: T) -> Result<(), Fault> {
+        self.check(addr, size_of::<T>() as u64, true)?;
+        unsafe { (addr as *mut T).write_unaligned(value) };
+        Ok(())
+    }
+
+    /// The object at an address that we handed out, for the kernel's own structures: no check but in debug builds.
+    ///
+    /// # Safety
+    /// `addr` holds a `T` of this region, and nobody uses another reference to it meanwhile.
+    #[inline]
+    #[allow(clippy::mut_from_ref)]
+    pub unsafe fn at<T>(&self, addr: u64) -> &mut T {
+        debug_assert!(self.contains(addr), "{addr:#x} is not in the region");
+        unsafe { &mut *(addr as *mut T) }
+    }
+
+    /// Accessible, zeroed pages of the BPF area between inaccessible ones; `None` when the area is full.
+    pub fn pages(&self, size: u64) -> Option<u64> {
+        let size = size.max(1).checked_next_multiple_of(PAGE)?;
+        let addr = self.bpf_next.get() + PAGE;
+        let next = addr.checked_add(size)?.checked_add(PAGE)?;
+        if next > self.base + KERNEL {
+            return None;
+        }
+        self.bpf_next.set(next);
+        self.protect(addr, size, libc::PROT_READ | libc::PROT_WRITE);
+        Some(addr)
+    }
+
+    /// Gives the memory of `pages` back to the host; the addresses are not used again.
+    pub fn release_pages(&self, addr: u64, size: u64) {
+        self.discard(addr, size.max(1).next_multiple_of(PAGE));
+    }
+
+    /// A zeroed object of `size` bytes, at least 16-byte aligned; `None` when memory is exhausted.
+    /// Last freed, first reused.
+    pub fn alloc(&self, size: u64) -> Option<u64> {
+        let mut heap = self.heap.borrow_mut();
+        let Some(class) = CLASSES.iter().position(|&class| size <= class) else {
+            let addr = match heap.large_free.get_mut(&size).and_then(Vec::pop) {
+                Some(addr) => {
+                    self.protect(
+                        addr,
+                        size.next_multiple_of(PAGE),
+                        libc::PROT_READ | libc::PROT_WRITE,
+                    );
+                    addr
+                }
+                None => self.pages(size)?,
+            };
+            heap.large.insert(addr, size);
+            return Some(addr);
+        };
+        if heap.free[class].is_empty() {
+            self.grow(&mut heap, class)?;
+        }
+        let addr = heap.free[class].pop()?;
+        unsafe { std::ptr::write_bytes(addr as *mut u8, 0, CLASSES[class] as usize) };
+        Some(addr)
+    }
+
+    fn grow(&self, heap: &mut Heap, class: usize) -> Option<()> {
+        let addr = self.bpf_next.get().next_multiple_of(CHUNK);
+        if addr + CHUNK > self.base + KERNEL {
+            return None;
+        }
+        self.bpf_next.set(addr + CHUNK);
+        self.protect(addr, CHUNK, libc::PROT_READ | libc::PROT_WRITE);
+        let index = ((addr - self.base) / CHUNK) as usize;
+        if heap.class.len() <= index {
+            heap.class.resize(index + 1, 0);
+        }
+        heap.class[index] = class as u8 + 1;
+        let nr = CHUNK / CLASSES[class];
+        heap.free[class].extend((0..nr).rev().map(|i| addr + i * CLASSES[class]));
+        Some(())
+    }
+
+    /// Size of the live or freed object at `addr` as rounded up by `alloc`; `None` when `alloc` never gave it out.
+    pub fn alloc_size(&self, addr: u64) -> Option<u64> {
+        let heap = self.heap.borrow();
+        if let Some(&size) = heap.large.get(&addr) {
+            return Some(size);
+        }
+        let offset = addr.checked_sub(self.base)?;
+        let class = *heap.class.get((offset / CHUNK) as usize)?;
+        let size = CLASSES[(class as usize).checked_sub(1)?];
+        (offset % CHUNK).is_multiple_of(size).then_some(size)
+    }
+
+    /// Frees what `alloc` returned. Panics on anything else: callers check policies' pointers first.
+    pub fn free(&self, addr: u64) {
+        let mut heap = self.heap.borrow_mut();
+        if let Some(size) = heap.large.remove(&addr) {
+            self.discard(addr, size.next_multiple_of(PAGE));
+            heap.large_free.entry(size).or_default().push(addr);
+            return;
+        }
+        let class = heap.class[((addr - self.base) / CHUNK) as usize];
+        assert!(class != 0, "free of {addr:#x}, which was not allocated");
+        heap.free[class as usize - 1].push(addr);
+    }
+
+    /// Reserves room in the kernel area for at most `max` objects of `stride` bytes.
+    pub fn slab(&self, stride: u64, max: u64) -> Slab {
+        let stride = stride.next_multiple_of(64);
+        let base = self.kernel_next.get();
+        let next = base + (stride * max).next_multiple_of(PAGE) + PAGE;
+        assert!(
+            next <= self.base + ARENAS,
+            "kernel area exhausted by a slab of {max} x {stride} bytes"
+        );
+        self.kernel_next.set(next);
+        Slab {
+            base,
+            stride,
+            max,
+            next: 0,
+            accessible: base,
+            free: Vec::new(),
+        }
+    }
+
+    /// The next arena's 4 GiB, nothing accessible in it yet; `None` when all are taken.
+    pub fn arena(&self) -> Option<u64> {
+        let n = self.arenas_used.get();
+        self.arenas_used.set(n + 1);
+        (n < NR_ARENAS).then(|| self.base + ARENAS + n * ARENA_SIZE)
+    }
+
+    /// Makes pages of an arena accessible, zeroed.
+    pub fn commit(&self, addr: u64, size: u64) {
+        debug_assert!(addr.is_multiple_of(PAGE) && self.contains(addr));
+        self.protect(addr, size, libc::PROT_READ | libc::PROT_WRITE);
+    }
+
+    /// Makes pages inaccessible and forgets their contents.
+    pub fn discard(&self, addr: u64, size: u64) {
+        self.protect(addr, size, libc::PROT_NONE);
+        unsafe {
+            libc::madvise(
+                addr as *mut libc::c_void,
+                size as usize,
+                libc::MADV_DONTNEED,
+            )
+        };
+    }
+
+    fn protect(&self, addr: u64, size: u64, prot: libc::c_int) {
+        let ok = unsafe { libc::mprotect(addr as *mut libc::c_void, size as usize, prot) };
+        assert!(
+            ok == 0,
+            "mprotect of {size} bytes at {addr:#x}: {}",
+            std::io::Error::last_os_error()
+        );
+        let first = (addr - self.base) / PAGE;
+        let end = first + size.div_ceil(PAGE);
+        let mut page = first;
+        while page < end {
+            let (word, bit) = ((page / 64) as usize, page % 64);
+            let nr = (64 - bit).min(end - page);
+            let bits = (u64::MAX >> (64 - nr)) << bit;
+            let old = self.mapped[word].get();
+            self.mapped[word].set(if prot == libc::PROT_NONE {
+                old & !bits
+            } else {
+                old | bits
+            });
+            page += nr;
+        }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        unsafe { libc::munmap((self.base - REACH) as *mut libc::c_void, RESERVED) };
+    }
+}
+
+/// Objects of one kind at a fixed stride: `task_struct`s, `cgroup`s. Last freed, first reused.
+#[derive(Debug)]
+pub struct Slab {
+    base: u64,
+    stride: u64,
+    max: u64,
+    /// Objects ever handed out.
+    next: u64,
+    /// End of what is accessible.
+    accessible: u64,
+    free: Vec<u32>,
+}
+
+impl Slab {
+    /// A zeroed object; `None` when `max` are in use.
+    pub fn alloc(&mut self, region: &Region) -> Option<u64> {
+        if let Some(index) = self.free.pop() {
+            let addr = self.addr(u64::from(index));
+            unsafe { std::ptr::write_bytes(addr as *mut u8, 0, self.stride as usize) };
+            return Some(addr);
+        }
+        if self.next == self.max {
+            return None;
+        }
+        let addr = self.addr(self.next);
+        self.next += 1;
+        if addr + self.stride > self.accessible {
+            // Grow in larger and larger steps: a page-wise mprotect would dominate the creation of many tasks.
+            let used = self.accessible - self.base;
+            let end = (self.base + self.stride * self.max).next_multiple_of(PAGE);
+            let want = (addr + self.stride + used).next_multiple_of(PAGE).min(end);
+            region.protect(
+                self.accessible,
+                want - self.accessible,
+                libc::PROT_READ | libc::PROT_WRITE,
+            );
+            self.accessible = want;
+        }
+        Some(addr)
+    }
+
+    /// Returns an object.
+    pub fn free(&mut self, addr: u64) {
+        let index = self.index(addr).expect("an object of this slab");
+        self.free.push(index as u32);
+    }
+
+    /// Address of object `index`.
+    #[inline]
+    pub fn addr(&self, index: u64) -> u64 {
+        self.base + index * self.stride
+    }
+
+    /// Which object starts at this address? For checking pointers of policies; freed objects still count.
+    #[inline]
+    pub fn index(&self, addr: u64) -> Option<u64> {
+        let offset = addr.checked_sub(self.base)?;
+        let index = offset / self.stride;
+        (index < self.next && index * self.stride == offset).then_some(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_depend_only_on_the_order_of_requests() {
+        let offsets = |region: &Region| {
+            let mut slab = region.slab(100, 1000);
+            [
+                region.pages(10),
+                region.alloc(20),
+                region.alloc(100_000),
+                slab.alloc(region),
+                region.arena(),
+            ]
+            .map(|addr| addr.unwrap() - region.base())
+        };
+        let (a, b) = (Region::new().unwrap(), Region::new().unwrap());
+        assert_ne!(a.base(), b.base());
+        assert_eq!(offsets(&a), offsets(&b));
+    }
+
+    #[test]
+    fn check_knows_what_is_accessible() {
+        let region = Region::new().unwrap();
+        let addr = region.pages(PAGE).unwrap();
+        assert!(region.check(addr, PAGE, true).is_ok());
+        assert!(region.check(addr, PAGE + 1, true).is_err());
+        assert!(region.check(addr - 1, 2, false).is_err());
+        assert!(region.check(region.zeros(), 8, false).is_ok());
+        assert!(region.check(region.zeros(), 8, true).is_err());
+        assert!(region.check(0, 1, false).is_err());
+        assert!(region.check(addr, u64::MAX, false).is_err());
+        assert!(region.check(region.base() + SIZE - 1, 2, false).is_err());
+        region.release_pages(addr, PAGE);
+        assert!(region.check(addr, 1, false).is_err());
+    }
+
+    #[test]
+    fn objects_come_back_zeroed() {
+        let region = Region::new().unwrap();
+        for size in [1, 16, 17, 4096, 40_000] {
+            let addr = region.alloc(size).unwrap();
+            assert!(region.bytes(addr, size).unwrap().iter().all(|&b| b == 0));
+            region.bytes_mut(addr, size).unwrap().fill(0xaa);
+            region.free(addr);
+            let again = region.alloc(size).unwrap();
+            assert_eq!(again, addr, "last freed, first reused");
+            assert!(region.bytes(again, size).unwrap().iter().all(|&b| b == 0));
+        }
+    }
+
+    #[test]
+    fn slabs_tell_their_objects_from_other_addresses() {
+        let region = Region::new().unwrap();
+        let mut slab = region.slab(200, 3);
+        let objects: Vec<u64> = (0..3).map(|_| slab.alloc(&region).unwrap()).collect();
+        assert_eq!(slab.alloc(&region), None);
+        assert_eq!(slab.index(objects[2]), Some(2));
+        assert_eq!(slab.index(objects[2] + 8), None);
+        assert!(region.check(objects[2], 200, true).is_ok());
+        slab.free(objects[1]);
+        assert_eq!(slab.alloc(&region), Some(objects[1]));
+    }
+}

@@ -1,0 +1,631 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A loaded program: its code, its maps, and the calls into it.
+//!
+//! The world owns the [`Vm`], and BPF code acts on the world, so calls take the world and find the VM in it. Calls nest: a
+//! kfunc may call back into BPF code (a timer callback, a comparison, another struct_ops member). Nothing is allocated on
+//! the way.
+//!
+//! Executed instructions are counted down from the budget of the outermost call. Compiled code keeps the number in a register
+//! and writes it back at calls and at the end; after a fault in the middle the count is that of the last write-back, in
+//! both engines.
+
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::rc::Rc;
+
+use crate::enter::{self, Hardware};
+use crate::func::{Entry, Fault, FaultKind, Func, World};
+use crate::helper::Timers;
+use crate::image::{CALL_FUNCTION, CALL_KFUNC, Code, FUNC_BASE, Insn, LocalTypes, TRAP};
+use crate::insn;
+use crate::interp;
+use crate::map::Map;
+use crate::region::{NULL_LIMIT, Region};
+
+/// Bytes of BPF stack a function may use, as in the kernel.
+pub const FRAME: u64 = 512;
+/// BPF stack of one program: calls may nest this many frames deep, counting calls from helpers.
+const FRAMES: u64 = 128;
+/// Calls from the world into BPF code that may be on the way at once.
+const MAX_DEPTH: u32 = 32;
+/// Instructions one outermost call may execute unless [`Vm::set_budget`] says otherwise.
+pub const BUDGET: u64 = 100_000_000;
+
+/// What executes the instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Engine {
+    /// One instruction at a time; on every host.
+    #[cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), default)]
+    Interpreter,
+    /// Machine code; x86-64 Linux only.
+    #[cfg_attr(all(target_arch = "x86_64", target_os = "linux"), default)]
+    Jit,
+}
+
+/// What a call instruction calls.
+#[derive(Clone, Copy)]
+pub(crate) struct Target {
+    pub entry: Entry,
+    pub contexts: u32,
+    pub cost: u32,
+}
+
+/// The state compiled code works on. Its first fields are addressed by compiled code.
+#[repr(C)]
+pub struct Context {
+    /// Instructions left of the budget.
+    pub(crate) left: i64,
+    /// Sum of [`Func::cost`] of the calls made.
+    pub(crate) cost: u64,
+    /// Frame pointer (r10) of the next frame to be made.
+    pub(crate) fp: u64,
+    /// No frame may have a frame pointer below this.
+    pub(crate) stack_limit: u64,
+    /// Instruction that makes the current call.
+    pub(crate) pc: u32,
+    /// What the current context allows; see [`Func::contexts`].
+    pub(crate) contexts: u32,
+
+    pub(crate) world: *mut (),
+    /// Stack pointer of the innermost trampoline.
+    pub(crate) rsp: u64,
+    pub(crate) fault: Option<Fault>,
+    pub(crate) hardware: Hardware,
+    /// The interpreter is about to load or store for the program.
+    pub(crate) interpreting: bool,
+    depth: u32,
+    limit: i64,
+    /// Executed by earlier outermost calls.
+    done: u64,
+    /// What the interpreter is to run.
+    pub(crate) function: usize,
+    /// By function: does it call other functions of the program?
+    pub(crate) nests: Vec<bool>,
+    pub(crate) base: u64,
+    pub(crate) zeros: u64,
+    /// Where addresses of arena pointers live, and what programs see of them.
+    pub(crate) arena: u64,
+    pub(crate) arena_user: u64,
+    pub(crate) code: Code,
+    pub(crate) helpers: Vec<Option<Target>>,
+    pub(crate) kfuncs: Vec<Option<Target>>,
+    maps: Vec<Map>,
+    types: LocalTypes,
+    timers: RefCell<Timers>,
+    entries: Vec<Entry>,
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    compiled: Option<crate::jit::Compiled>,
+    stack: u64,
+    region: Rc<Region>,
+}
+
+/// A loaded program of a world.
+pub struct Vm<W> {
+    cx: NonNull<Context>,
+    world: PhantomData<fn(&mut W)>,
+}
+
+impl<W: World> Vm<W> {
+    /// Makes linked code callable. `funcs` is everything it may call: the helpers of this crate
+    /// ([`helper::table`](crate::helper::table)) and the world's. What is missing there faults when it is called.
+    pub fn new(
+        code: Code,
+        maps: Vec<Map>,
+        types: LocalTypes,
+        funcs: &[Func<W>],
+        region: Rc<Region>,
+        engine: Engine,
+    ) -> Result<Vm<W>, String> {
+        let target = |func: &Func<W>| Target {
+            entry: func.entry,
+            contexts: func.contexts,
+            cost: func.cost,
+        };
+        let mut helpers = Vec::new();
+        for func in funcs {
+            if let Some(number) = func.helper {
+                let number = number as usize;
+                helpers.resize(helpers.len().max(number + 1), None);
+                helpers[number] = Some(target(func));
+            }
+        }
+        let kfuncs = code
+            .kfuncs
+            .iter()
+            .map(|name| {
+                funcs
+                    .iter()
+                    .find(|f| f.helper.is_none() && f.name == name.as_str())
+                    .map(target)
+            })
+            .collect();
+        insn::verify(&code)?;
+        let calls = |i: &Insn| i.op == crate::image::CALL && i.src == CALL_FUNCTION;
+        let nests = code
+            .functions
+            .iter()
+            .map(|f| code.insns[f.start..f.end].iter().any(calls))
+            .collect();
+        let stack = region
+            .pages(FRAMES * FRAME)
+            .ok_or("no room for a BPF stack")?;
+        let (arena, arena_user) = maps.iter().find_map(Map::arena_bases).unwrap_or((0, 0));
+        for (index, map) in maps.iter().enumerate() {
+            region
+                .store(map.addr(), index as u32)
+                .map_err(|fault| fault.to_string())?;
+        }
+        let mut cx = Box::new(Context {
+            left: BUDGET as i64,
+            cost: 0,
+            fp: stack + FRAMES * FRAME,
+            stack_limit: stack + FRAME,
+            pc: 0,
+            contexts: 0,
+            world: std::ptr::null_mut(),
+            rsp: 0,
+            fault: None,
+            hardware: Hardware::default(),
+            interpreting: false,
+            depth: 0,
+            limit: BUDGET as i64,
+            done: 0,
+            function: 0,
+            nests,
+            base: region.base(),
+            zeros: region.zeros(),
+            arena,
+            arena_user,
+            entries: vec![interp::run as Entry; code.functions.len()],
+            code,
+            helpers,
+            kfuncs,
+            maps,
+            types,
+            timers: RefCell::default(),
+            #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+            compiled: None,
+            stack,
+            region,
+        });
+
+        match engine {
+            Engine::Interpreter => {}
+            #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+            Engine::Jit => {
+                let compiled = crate::jit::compile(&cx)?;
+                cx.entries.clone_from(&compiled.entries);
+                cx.compiled = Some(compiled);
+            }
+            #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+            Engine::Jit => {
+                return Err("there is a JIT on x86-64 Linux only; use the interpreter".into());
+            }
+        }
+        Ok(Vm {
+            cx: NonNull::from(Box::leak(cx)),
+            world: PhantomData,
+        })
+    }
+
+    fn cx(&self) -> &Context {
+        // SAFETY: lives as long as the VM; fields that running code changes are read once, here and now.
+        unsafe { self.cx.as_ref() }
+    }
+
+    /// Calls function number `function` of the world's program with r1 to r5; returns r0.
+    #[inline]
+    pub fn call(world: &mut W, function: usize, args: [u64; 5]) -> Result<u64, Fault> {
+        let cx = world.vm().cx.as_ptr();
+        // SAFETY: the VM is the world's and alive; it must not be dropped by code it calls (Drop checks that).
+        unsafe { call(cx, (&raw mut *world).cast(), function, &args) }
+    }
+
+    /// Calls a struct_ops or tracing program: r1 points to an array of the arguments.
+    #[inline]
+    pub fn call_args(world: &mut W, function: usize, args: &[u64]) -> Result<u64, Fault> {
+        let cx = world.vm().cx.as_ptr();
+        unsafe {
+            let fp = (*cx).fp;
+            let array = fp - args.len() as u64 * 8;
+            if array < (*cx).stack_limit {
+                return Err(Fault::new(FaultKind::Stack, "BPF stack overflow"));
+            }
+            std::ptr::copy_nonoverlapping(args.as_ptr(), array as *mut u64, args.len());
+            (*cx).fp = array & !15;
+            let result = call(cx, (&raw mut *world).cast(), function, &[array, 0, 0, 0, 0]);
+            (*cx).fp = fp;
+            result
+        }
+    }
+
+    /// Calls a function by its address as BPF code knows it: callbacks of timers, trees, loops.
+    pub fn call_address(world: &mut W, address: u64, args: [u64; 5]) -> Result<u64, Fault> {
+        let function = address.wrapping_sub(FUNC_BASE);
+        if function >= world.vm().code().functions.len() as u64 {
+            return Err(Fault::func(format!(
+                "callback {address:#x} is not a function"
+            )));
+        }
+        Vm::call(world, function as usize, args)
+    }
+
+    /// Puts bytes on the BPF stack for the time of `f`, which gets the world and their address.
+    pub fn with_stack<R>(
+        world: &mut W,
+        bytes: &[u8],
+        f: impl FnOnce(&mut W, u64) -> Result<R, Fault>,
+    ) -> Result<R, Fault> {
+        let cx = world.vm().cx.as_ptr();
+        unsafe {
+            let fp = (*cx).fp;
+            let addr = (fp - bytes.len() as u64) & !15;
+            if addr < (*cx).stack_limit {
+                return Err(Fault::new(FaultKind::Stack, "BPF stack overflow"));
+            }
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), addr as *mut u8, bytes.len());
+            (*cx).fp = addr;
+            let result = f(world, addr);
+            (*cx).fp = fp;
+            result
+        }
+    }
+
+    /// Instructions executed so far, over all calls. Right inside helpers, too.
+    #[inline]
+    pub fn executed(&self) -> u64 {
+        let cx = self.cx();
+        cx.done + (cx.limit - cx.left) as u64
+    }
+
+    /// Sum of [`Func::cost`] of all calls made so far.
+    #[inline]
+    pub fn cost(&self) -> u64 {
+        self.cx().cost
+    }
+
+    /// Sets how many instructions one outermost call may execute. Not to be called from within one.
+    pub fn set_budget(&self, instructions: u64) {
+        let cx = self.cx.as_ptr();
+        unsafe {
+            assert!((*cx).depth == 0, "the budget is fixed during a call");
+            (*cx).done = self.executed();
+            (*cx).limit = instructions.min(i64::MAX as u64 / 2) as i64;
+            (*cx).left = (*cx).limit;
+        }
+    }
+
+    /// Sets what the code may call from now on (bits of [`Func::contexts`]); returns what was set before.
+    #[inline]
+    pub fn set_contexts(&self, contexts: u32) -> u32 {
+        unsafe { std::mem::replace(&mut (*self.cx.as_ptr()).contexts, contexts) }
+    }
+
+    /// What the code may call now.
+    #[inline]
+    pub fn contexts(&self) -> u32 {
+        self.cx().contexts
+    }
+
+    /// The instruction that makes the current call, for messages.
+    pub fn pc(&self) -> usize {
+        self.cx().pc as usize
+    }
+
+    /// The linked code.
+    pub fn code(&self) -> &Code {
+        &self.cx().code
+    }
+
+    /// The maps, in the order of the object.
+    pub fn maps(&self) -> &[Map] {
+        &self.cx().maps
+    }
+
+    /// The map a policy's map pointer points to.
+    #[inline]
+    pub fn map(&self, addr: u64) -> Result<&Map, Fault> {
+        let cx = self.cx();
+        let index = cx.region.load::<u32>(addr)?;
+        match cx.maps.get(index as usize) {
+            Some(map) if map.addr() == addr => Ok(map),
+            _ => Err(Fault::func(format!("{addr:#x} is not a map"))),
+        }
+    }
+
+    /// The map with this name.
+    pub fn map_by_name(&self, name: &str) -> Option<&Map> {
+        self.maps().iter().find(|map| map.name() == name)
+    }
+
+    /// The types the program allocates, by local BTF id.
+    pub(crate) fn types(&self) -> &LocalTypes {
+        &self.cx().types
+    }
+
+    /// The timers of the program's maps.
+    pub(crate) fn timers(&self) -> &RefCell<Timers> {
+        &self.cx().timers
+    }
+
+    /// An object of the kernel goes away: forgets what local-storage maps hold for it.
+    pub fn free_owner(&self, owner: u64) {
+        for map in self.maps() {
+            map.free_owner(&self.cx().region, owner);
+        }
+    }
+}
+
+impl<W> Drop for Vm<W> {
+    fn drop(&mut self) {
+        // SAFETY: made by Box::leak in `new`.
+        let cx = unsafe { Box::from_raw(self.cx.as_ptr()) };
+        assert!(
+            cx.depth == 0,
+            "a program must not be unloaded by code it runs"
+        );
+        cx.region.release_pages(cx.stack, FRAMES * FRAME);
+        for map in &cx.maps {
+            map.release(&cx.region);
+        }
+    }
+}
+
+#[inline]
+unsafe fn call(
+    cx: *mut Context,
+    world: *mut (),
+    function: usize,
+    args: &[u64; 5],
+) -> Result<u64, Fault> {
+    unsafe {
+        let outer = (*cx).depth;
+        if outer == 0 {
+            (*cx).done += ((*cx).limit - (*cx).left) as u64;
+            (*cx).left = (*cx).limit;
+        } else if (*cx).left < 0 {
+            return Err(Fault::new(FaultKind::Budget, budget_message((*cx).limit)));
+        } else if outer == MAX_DEPTH {
+            return Err(Fault::new(
+                FaultKind::Stack,
+                "calls into BPF code nest too deep",
+            ));
+        }
+        let saved = (
+            (*cx).world,
+            (*cx).rsp,
+            (*cx).fp,
+            (*cx).pc,
+            (*cx).interpreting,
+        );
+        (*cx).depth = outer + 1;
+        (*cx).world = world;
+        (*cx).function = function;
+        let entry = (&(*cx).entries)[function];
+        let outcome = enter::enter(cx, entry, args);
+        (*cx).depth = outer;
+        let result = match outcome.faulted {
+            0 => Ok(outcome.r0),
+            _ => Err(take_fault(cx)),
+        };
+        (
+            (*cx).world,
+            (*cx).rsp,
+            (*cx).fp,
+            (*cx).pc,
+            (*cx).interpreting,
+        ) = saved;
+        result
+    }
+}
+
+pub(crate) fn budget_message(limit: i64) -> String {
+    format!("more than {limit} BPF instructions in one call: an endless loop?")
+}
+
+#[cold]
+unsafe fn take_fault(cx: *mut Context) -> Fault {
+    let cx = unsafe { &mut *cx };
+    if let Some(fault) = cx.fault.take() {
+        return fault;
+    }
+    let Hardware { addr, ip } = cx.hardware;
+    let pc = match ip {
+        0 => cx.pc as usize,
+        _ => cx.pc_of(ip),
+    };
+    access_fault(cx, pc, addr)
+}
+
+/// The fault of an access at `addr` by instruction `pc`.
+#[cold]
+pub(crate) fn access_fault(cx: &Context, pc: usize, addr: u64) -> Fault {
+    let insn = &cx.code.insns[pc];
+    let what = if insn::class(insn.op) == insn::LDX {
+        "load"
+    } else {
+        "store"
+    };
+    let zeros = addr.wrapping_sub(cx.zeros - crate::region::REACH) < 2 * crate::region::REACH;
+    let message = if addr < NULL_LIMIT || zeros {
+        format!("{what} through a NULL pointer")
+    } else if cx.arena != 0 && addr.wrapping_sub(cx.arena) < crate::region::ARENA_SIZE {
+        format!(
+            "{what} at {addr:#x}: page {} of the arena is not allocated",
+            (addr - cx.arena) / crate::region::PAGE
+        )
+    } else {
+        format!("{what} at a bad address: {addr:#x}")
+    };
+    Fault::new(FaultKind::Memory, message).at(pc)
+}
+
+impl Context {
+    /// Was this access made by this program's code, and at an address of its region?
+    pub(crate) fn owns(&self, ip: u64, addr: u64) -> bool {
+        if !enter::in_reach(self.base, addr) {
+            return false;
+        }
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        if self
+            .compiled
+            .as_ref()
+            .is_some_and(|compiled| compiled.range.contains(&ip))
+        {
+            return true;
+        }
+        let _ = ip;
+        self.interpreting
+    }
+
+    fn pc_of(&self, ip: u64) -> usize {
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        if let Some(compiled) = &self.compiled {
+            return compiled.pc(ip).unwrap_or(self.pc as usize);
+        }
+        let _ = ip;
+        self.pc as usize
+    }
+
+    /// What a call instruction calls; `None` when nobody provides it.
+    pub(crate) fn target(&self, insn: &Insn) -> Option<Target> {
+        let table = if insn.src == CALL_KFUNC {
+            &self.kfuncs
+        } else {
+            &self.helpers
+        };
+        *table.get(insn.imm as usize)?
+    }
+
+    /// Name of what a call instruction calls.
+    fn target_name(&self, insn: &Insn) -> String {
+        if insn.src == CALL_KFUNC {
+            format!("kfunc {}", self.code.kfuncs[insn.imm as usize])
+        } else {
+            format!("helper {}", crate::helper::name(insn.imm as u32))
+        }
+    }
+}
+
+/// Ends the running code with a fault. Does not return on hosts with a JIT; elsewhere the interpreter looks at `cx.fault`.
+///
+/// # Safety
+/// As [`enter::leave`].
+#[cold]
+pub(crate) unsafe fn raise(cx: *mut Context, fault: Fault) -> u64 {
+    unsafe {
+        let pc = (*cx).pc as usize;
+        (*cx).fault = Some(fault.at(pc));
+        enter::leave(cx)
+    }
+}
+
+// What compiled and interpreted code calls when it cannot go on. They have the signature of any function. `cx.pc` is set.
+
+/// A call of something nobody provides.
+pub(crate) unsafe extern "C" fn missing(
+    cx: *mut Context,
+    _: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+) -> u64 {
+    unsafe {
+        let name = (*cx).target_name(&(&(*cx).code.insns)[(*cx).pc as usize]);
+        raise(
+            cx,
+            Fault::new(FaultKind::Trap, format!("{name} is not modelled")),
+        )
+    }
+}
+
+/// A call of something the context does not allow.
+pub(crate) unsafe extern "C" fn not_allowed(
+    cx: *mut Context,
+    _: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+) -> u64 {
+    unsafe {
+        let name = (*cx).target_name(&(&(*cx).code.insns)[(*cx).pc as usize]);
+        raise(
+            cx,
+            Fault::new(
+                FaultKind::NotAllowed,
+                format!("{name} cannot be called from the current operation"),
+            ),
+        )
+    }
+}
+
+/// A trap instruction, or one with no meaning.
+pub(crate) unsafe extern "C" fn trap(
+    cx: *mut Context,
+    _: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+) -> u64 {
+    unsafe {
+        let insn = (&(*cx).code.insns)[(*cx).pc as usize];
+        let message = match insn.op {
+            TRAP => (&(*cx).code.traps)[insn.imm as usize].to_string(),
+            op => format!("instruction {op:#04x} is not modelled"),
+        };
+        raise(cx, Fault::new(FaultKind::Trap, message))
+    }
+}
+
+/// The budget is used up.
+pub(crate) unsafe extern "C" fn over_budget(
+    cx: *mut Context,
+    _: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+) -> u64 {
+    unsafe {
+        raise(
+            cx,
+            Fault::new(FaultKind::Budget, budget_message((*cx).limit)),
+        )
+    }
+}
+
+/// The next frame does not fit.
+pub(crate) unsafe extern "C" fn stack_overflow(
+    cx: *mut Context,
+    _: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+) -> u64 {
+    unsafe {
+        raise(
+            cx,
+            Fault::new(FaultKind::Stack, "BPF stack overflow: calls nest too deep"),
+        )
+    }
+}
+
+/// A load or store through `base` (first argument) with `offset` (second) that is not in the region.
+pub(crate) unsafe extern "C" fn bad_access(
+    cx: *mut Context,
+    base: u64,
+    offset: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+) -> u64 {
+    unsafe {
+        let fault = access_fault(&*cx, (*cx).pc as usize, base.wrapping_add(offset));
+        raise(cx, fault)
+    }
+}

@@ -20,7 +20,7 @@ pub enum Event {
     /// A sleeping task's timer or I/O completes on the CPU it slept on.
     Wake { task: TaskId, generation: u32 },
     /// A task of the workload is created.
-    Spawn { index: u32, parent: TaskId },
+    Spawn { index: u32, parent: TaskId, thread: bool },
     /// A BPF timer fires. Indexes the machine's timer table.
     BpfTimer { timer: u32, generation: u32 },
     /// The sched_ext watchdog looks for stalled tasks.

@@ -3,6 +3,7 @@
 
 use crate::class::{Class, flags};
 use crate::cpuset::CpuSet;
+use crate::event::Event;
 use crate::lock::LockId;
 use crate::machine::Machine;
 use crate::task::{IDLE, PRIO_TO_WEIGHT, State, Task, TaskId, WEIGHT_IDLEPRIO};
@@ -12,7 +13,7 @@ use workload::Policy;
 
 impl Machine {
     /// Creates the task that `workload.tasks[index]` describes. `parent` is IDLE for a task of the workload's start.
-    pub(crate) fn spawn(&mut self, index: u32, parent: TaskId) {
+    pub(crate) fn spawn(&mut self, index: u32, parent: TaskId, thread: bool) {
         self.sync.pending_spawns -= 1;
         let spec = self.workload.tasks[index as usize].clone();
         let allowed = match &spec.cpus {
@@ -35,18 +36,29 @@ impl Machine {
             self.enter(from);
         }
         let forced = spec.start_cpu.is_some();
-        let task = self.new_task(index, parent, allowed, cpu);
+        let task = self.new_task(index, parent, thread, allowed, cpu);
         self.wake_up_new_task(task, forced);
     }
 
+    /// fork or clone by the running task; a start delay of the child's counts from now.
+    pub(crate) fn fork(&mut self, index: u32, parent: TaskId, thread: bool) {
+        self.sync.pending_spawns += 1;
+        match self.workload.tasks[index as usize].start_ns {
+            0 => self.spawn(index, parent, thread),
+            delay => self.events.push(self.now + delay, Event::Spawn { index, parent, thread }),
+        }
+    }
+
     /// copy_process and sched_fork: the task exists but is not runnable yet.
-    fn new_task(&mut self, index: u32, parent: TaskId, cpus: CpuSet, cpu: u32) -> TaskId {
+    fn new_task(&mut self, index: u32, parent: TaskId, thread: bool, cpus: CpuSet, cpu: u32) -> TaskId {
         let spec = self.workload.tasks[index as usize].clone();
         let pid = self.pids.len() as u32;
-        let tgid = if parent != IDLE && self.tasks[parent as usize].process == spec.process {
-            self.tasks[parent as usize].tgid
+        let (process, tgid) = if parent == IDLE {
+            (spec.process, self.sync.process_leader(spec.process, pid))
+        } else if thread {
+            (self.tasks[parent as usize].process, self.tasks[parent as usize].tgid)
         } else {
-            self.sync.process_leader(spec.process, pid)
+            (self.sync.new_process(), pid)
         };
         let nr_cpus_allowed = cpus.weight();
         let mut comm = spec.comm.clone();
@@ -68,7 +80,7 @@ impl Machine {
             cpu,
             on_rq: false,
             on_cpu: false,
-            process: spec.process,
+            process,
             cgroup: spec.cgroup,
             sum_exec_runtime: 0,
             waiting_since: self.now,

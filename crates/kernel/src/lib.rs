@@ -9,6 +9,7 @@
 //! `rt`, `ext`, `fair` and `idle`; `program` and `sync` execute what tasks ask for; `check` watches.
 #![deny(clippy::float_arithmetic)]
 
+pub mod chance;
 pub mod check;
 pub mod class;
 mod cost;

@@ -94,7 +94,7 @@ impl Machine {
         for (index, task) in machine.workload.tasks.iter().enumerate() {
             if task.spawn {
                 machine.sync.pending_spawns += 1;
-                machine.events.push(task.start_ns, Event::Spawn { index: index as u32, parent: IDLE });
+                machine.events.push(task.start_ns, Event::Spawn { index: index as u32, parent: IDLE, thread: false });
             }
         }
         Ok(machine)
@@ -154,7 +154,7 @@ impl Machine {
                 }
             }
             Event::Wake { task, generation } => self.timer_wake(task, generation),
-            Event::Spawn { index, parent } => self.spawn(index, parent),
+            Event::Spawn { index, parent, thread } => self.spawn(index, parent, thread),
             Event::BpfTimer { timer, generation } => ext::timer_fired(self, timer, generation),
             Event::Watchdog => ext::watchdog(self),
             Event::Hotplug { cpu, online } => self.hotplug(cpu, online),

@@ -1,13 +1,41 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Executing a task's program, step by step.
+//!
+//! A step that others can see happens when all work before it is done, so that what a task does in a row is spread in
+//! time by what it costs. A task that blocks stays at its step; `stage` says what has been done of it.
 
+use crate::chance::draw;
+use crate::cpuset::CpuSet;
 use crate::machine::Machine;
 use crate::task::{State, TaskId};
-use workload::Workload;
+use std::collections::BTreeMap;
+use workload::{Op, Workload};
+
+/// Latency and speed of the block device behind [`Op::Io`]: a data-centre NVMe drive's write cache.
+const IO_LATENCY_NS: u64 = 80_000;
+const IO_BYTES_PER_US: u64 = 2_000;
+/// Memory written per us of [`Op::Mem`] at capacity 1024.
+const MEM_BYTES_PER_US: u64 = 10_000;
+/// Steps in a row without time passing after which a program is taken for endless.
+const ENDLESS: u32 = 1_000_000;
 
 /// Where a task is in its program.
-#[derive(Default)]
-pub struct Cursor {}
+pub struct Cursor {
+    program: u32,
+    pc: u32,
+    stage: u8,
+    counters: Box<[u64]>,
+    /// Work left, ns at capacity 1024 times 1024: slower CPUs take longer for it.
+    work: u64,
+    /// CPU time left that does not depend on the CPU's speed, ns.
+    time: u64,
+    created: u64,
+    began: Option<u64>,
+    /// Last expiry of each timer used.
+    timers: Vec<(u32, u64)>,
+    /// Positions in `Dist::Trace` by step.
+    traces: BTreeMap<u32, u64>,
+}
 
 /// What the running task does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,29 +48,319 @@ pub enum Next {
 }
 
 impl Cursor {
-    pub fn new(_workload: &Workload, _program: u32, _now: u64) -> Cursor {
-        Cursor {}
+    pub fn new(workload: &Workload, program: u32, now: u64) -> Cursor {
+        Cursor {
+            program,
+            pc: 0,
+            stage: 0,
+            counters: vec![0; workload.programs[program as usize].counters as usize].into(),
+            work: 0,
+            time: 0,
+            created: now,
+            began: None,
+            timers: Vec::new(),
+            traces: BTreeMap::new(),
+        }
     }
 
     /// `ns` of CPU time were used on a CPU of `capacity`.
-    pub fn consume(&mut self, _ns: u64, _capacity: u64) {}
+    pub fn consume(&mut self, ns: u64, capacity: u64) {
+        let time = ns.min(self.time);
+        self.time -= time;
+        self.work = self.work.saturating_sub((ns - time) * capacity);
+    }
 
     /// CPU time left of the work at hand on a CPU of `capacity`, ns.
-    pub fn time_left(&self, _capacity: u64) -> u64 {
-        0
+    pub fn time_left(&self, capacity: u64) -> u64 {
+        self.time + self.work.div_ceil(capacity)
     }
 
     pub fn work_done(&self) -> bool {
-        true
+        self.work == 0 && self.time == 0
     }
 
-    /// The sleep of the current step is over.
-    pub fn timer_expired(&mut self) {}
+    /// Adds kernel time on the task's behalf, ns: system calls, fork, exec.
+    pub(crate) fn add_time(&mut self, ns: u64) {
+        self.time += ns;
+    }
+
+    fn done(&mut self) {
+        self.pc += 1;
+        self.stage = 0;
+    }
+}
+
+/// Steps that happen at once and that nobody else can see.
+fn silent(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Run(_)
+            | Op::Runtime(_)
+            | Op::Mem { .. }
+            | Op::Begin { .. }
+            | Op::Done { .. }
+            | Op::Phase(_)
+            | Op::LoopInit { .. }
+            | Op::LoopBack { .. }
+    )
 }
 
 /// Executes the steps of the running task until one takes time.
-pub(crate) fn advance(_m: &mut Machine, _cpu: u32, _task: TaskId) -> Next {
+pub(crate) fn advance(m: &mut Machine, cpu: u32, task: TaskId) -> Next {
+    for _ in 0..ENDLESS {
+        let cursor = &m.tasks[task as usize].program;
+        let ops = &m.workload.programs[cursor.program as usize].ops;
+        let Some(op) = ops.get(cursor.pc as usize) else {
+            return exit(m, task);
+        };
+        let rq = &m.rqs[cpu as usize];
+        let busy = rq.debt > 0 || rq.need_resched || !cursor.work_done();
+        if busy && !silent(op) {
+            return Next::Work;
+        }
+        if let Some(next) = execute(m, cpu, task, op.clone()) {
+            return next;
+        }
+        if m.rqs[cpu as usize].curr != task {
+            // exec or an affinity change has moved it away.
+            return Next::Work;
+        }
+        if m.tasks[task as usize].program.work > 0 {
+            return Next::Work;
+        }
+    }
+    let t = &m.tasks[task as usize];
+    panic!("task '{}' (pid {}) goes round its program without ever using time or blocking", t.comm, t.pid)
+}
+
+/// One step. `None`: it is done, or has set work to do.
+fn execute(m: &mut Machine, cpu: u32, task: TaskId, op: Op) -> Option<Next> {
+    let syscall = u64::from(m.spec.costs.syscall_ns);
+    let stage = m.tasks[task as usize].program.stage;
+    // What a blocked step does when its task runs again; `true` = done.
+    let done = match op {
+        Op::Run(dist) => {
+            let ns = sample(m, task, &dist);
+            m.tasks[task as usize].program.work += ns * 1024;
+            true
+        }
+        Op::Runtime(dist) => {
+            let ns = sample(m, task, &dist);
+            m.tasks[task as usize].program.time += ns;
+            // Like Run: let it pass before the next step is looked at.
+            m.tasks[task as usize].program.done();
+            return (ns > 0).then_some(Next::Work);
+        }
+        Op::Mem { bytes } => {
+            m.tasks[task as usize].program.work += bytes * 1024 * 1000 / MEM_BYTES_PER_US;
+            true
+        }
+        Op::Sleep(dist) => {
+            if stage == 0 {
+                let ns = sample(m, task, &dist);
+                return sleep_until(m, task, m.now + ns, State::Interruptible);
+            }
+            true
+        }
+        Op::Io { bytes } => {
+            if stage == 0 {
+                let ns = IO_LATENCY_NS + bytes * 1000 / IO_BYTES_PER_US;
+                return sleep_until(m, task, m.now + ns, State::Uninterruptible);
+            }
+            true
+        }
+        Op::Timer { timer, period, absolute } => {
+            if stage == 0
+                && let Some(at) = timer_target(&mut m.tasks[task as usize].program, m.now, timer, period, absolute)
+            {
+                return sleep_until(m, task, at, State::Interruptible);
+            }
+            true
+        }
+        Op::Lock(id) => m.mutex_lock(id, task),
+        Op::Unlock(id) => {
+            m.mutex_unlock(id);
+            true
+        }
+        Op::CondWait { cond, mutex } => cond_wait(m, task, cond, mutex, stage),
+        Op::Sync { cond, mutex } => {
+            if stage == 0 {
+                m.cond_signal(cond, false);
+            }
+            cond_wait(m, task, cond, mutex, stage)
+        }
+        Op::Signal(id) => {
+            m.cond_signal(id, false);
+            true
+        }
+        Op::Broadcast(id) => {
+            m.cond_signal(id, true);
+            true
+        }
+        Op::Barrier(id) => stage == 1 || m.barrier_wait(id, task),
+        Op::SemPost(id) => {
+            m.sem_post(id);
+            true
+        }
+        Op::SemWait(id) => m.sem_wait(id, task),
+        Op::Suspend(id) => stage == 1 || m.suspend(id, task),
+        Op::Resume(id) => {
+            m.resume(id);
+            true
+        }
+        Op::Send { channel, bytes } => m.channel_send(channel, bytes, task),
+        Op::Recv(id) => m.channel_recv(id, task),
+        Op::Yield => {
+            m.tasks[task as usize].program.add_time(syscall);
+            m.tasks[task as usize].program.done();
+            return Some(Next::Yield);
+        }
+        Op::Fork { task: child, thread } => {
+            m.tasks[task as usize].program.add_time(u64::from(m.spec.costs.fork_ns));
+            m.fork(child, task, thread);
+            true
+        }
+        Op::WaitChildren => m.tasks[task as usize].children == 0,
+        Op::Exec { comm } => {
+            m.tasks[task as usize].program.add_time(u64::from(m.spec.costs.exec_ns));
+            m.tasks[task as usize].program.done();
+            m.exec(task, comm);
+            return None;
+        }
+        Op::Exit => return Some(exit(m, task)),
+        Op::SetAffinity(cpus) => {
+            let nr_cpus = m.nr_cpus();
+            let cpus = cpus.map_or_else(|| CpuSet::all(nr_cpus), |cpus| CpuSet::from_cpus(nr_cpus, &cpus));
+            m.tasks[task as usize].program.done();
+            m.set_cpus_allowed(task, cpus);
+            return None;
+        }
+        Op::SetPolicy(policy) => {
+            m.set_policy(task, policy);
+            true
+        }
+        Op::SetCgroup(cgroup) => {
+            m.set_cgroup(task, cgroup);
+            true
+        }
+        Op::Begin { arrival } => {
+            let local = m.local_time(cpu);
+            let cursor = &mut m.tasks[task as usize].program;
+            cursor.began = Some(if arrival { cursor.created } else { local + cursor.time });
+            cursor.done();
+            return None;
+        }
+        Op::Done { count } => {
+            let local = m.local_time(cpu);
+            let t = &mut m.tasks[task as usize];
+            let response_ns = t.program.began.take().map_or(0, |began| (local + t.program.time).saturating_sub(began));
+            let pid = t.pid;
+            t.program.done();
+            m.trace(cpu, trace::Event::Done { pid, count, response_ns });
+            return None;
+        }
+        Op::Phase(phase) => {
+            let pid = m.tasks[task as usize].pid;
+            m.tasks[task as usize].program.done();
+            m.trace(cpu, trace::Event::Phase { pid, phase });
+            return None;
+        }
+        Op::LoopInit { counter } => {
+            let cursor = &mut m.tasks[task as usize].program;
+            cursor.counters[counter as usize] = 0;
+            cursor.done();
+            return None;
+        }
+        Op::LoopBack { counter, times, target } => {
+            let cursor = &mut m.tasks[task as usize].program;
+            let count = &mut cursor.counters[counter as usize];
+            *count += 1;
+            let again = times.is_none_or(|times| *count < times);
+            cursor.done();
+            if again {
+                cursor.pc = target;
+            }
+            return None;
+        }
+    };
+    let cursor = &mut m.tasks[task as usize].program;
+    if !done {
+        cursor.stage = cursor.stage.max(1);
+        return Some(Next::Block(State::Interruptible));
+    }
+    cursor.done();
+    if cursor.work == 0 {
+        cursor.time += syscall;
+    }
+    None
+}
+
+fn sample(m: &mut Machine, task: TaskId, dist: &workload::Dist) -> u64 {
+    let cursor = &mut m.tasks[task as usize].program;
+    if let workload::Dist::Trace(_) = dist {
+        let position = cursor.traces.entry(cursor.pc).or_insert(0);
+        draw(dist, &mut m.rng, position)
+    } else {
+        draw(dist, &mut m.rng, &mut 0)
+    }
+}
+
+fn sleep_until(m: &mut Machine, task: TaskId, at: u64, state: State) -> Option<Next> {
+    m.tasks[task as usize].program.stage = 1;
+    m.wake_at(task, at);
+    Some(Next::Block(state))
+}
+
+/// When the timer expires next; `None` if it already has.
+fn timer_target(cursor: &mut Cursor, now: u64, timer: u32, period: u64, absolute: bool) -> Option<u64> {
+    let at = match cursor.timers.iter().position(|&(id, _)| id == timer) {
+        Some(at) => at,
+        None => {
+            cursor.timers.push((timer, now));
+            cursor.timers.len() - 1
+        }
+    };
+    let last = &mut cursor.timers[at].1;
+    let target = *last + period;
+    if target > now {
+        *last = target;
+        return Some(target);
+    }
+    *last = if absolute { target } else { now };
+    None
+}
+
+/// Stages: 0 nothing done, 1 waiting for the signal, 2 signalled and waiting for the mutex.
+fn cond_wait(m: &mut Machine, task: TaskId, cond: u32, mutex: u32, stage: u8) -> bool {
+    if stage == 0 {
+        m.mutex_unlock(mutex);
+        m.cond_wait(cond, task);
+        return false;
+    }
+    m.tasks[task as usize].program.stage = 2;
+    m.mutex_lock(mutex, task)
+}
+
+/// Exiting takes time first.
+fn exit(m: &mut Machine, task: TaskId) -> Next {
+    let cursor = &mut m.tasks[task as usize].program;
+    if cursor.stage == 0 {
+        cursor.stage = 1;
+        cursor.time += u64::from(m.spec.costs.exit_ns);
+        return Next::Work;
+    }
+    m.exit_task(task);
     Next::Block(State::Dead)
 }
 
-pub(crate) fn child_exited(_m: &mut Machine, _parent: TaskId) {}
+/// A child has exited: its parent may be waiting for that.
+pub(crate) fn child_exited(m: &mut Machine, parent: TaskId) {
+    let cursor = &m.tasks[parent as usize].program;
+    let waiting = matches!(
+        m.workload.programs[cursor.program as usize].ops.get(cursor.pc as usize),
+        Some(Op::WaitChildren)
+    );
+    if waiting && cursor.stage == 1 && m.tasks[parent as usize].children == 0 {
+        m.try_to_wake_up(parent, 0);
+    }
+}

@@ -143,7 +143,12 @@ impl Machine {
             self.arm_step(cpu);
             return;
         }
-        match program::advance(self, cpu, curr) {
+        let next = program::advance(self, cpu, curr);
+        if self.rqs[cpu as usize].curr != curr {
+            // It has moved itself away; schedule() has armed whoever runs now.
+            return;
+        }
+        match next {
             program::Next::Work => {
                 if !self.rqs[cpu as usize].need_resched {
                     self.arm_step(cpu);

@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What tasks wait for: mutexes, conditions, barriers, semaphores, pipes and sockets.
+//!
+//! Woken tasks try again, as futexes and pipes do: a lock may be taken by a third task in between. A mutex with priority
+//! inheritance is handed to its highest waiter instead; the owner is not boosted meanwhile.
 
-use std::collections::BTreeMap;
+use crate::class::flags::WF_SYNC;
+use crate::machine::Machine;
+use crate::task::TaskId;
+use crate::tracepoint;
+use std::collections::{BTreeMap, VecDeque};
 use workload::Resource;
 
 #[derive(Default)]
@@ -11,15 +18,193 @@ pub struct Sync {
     /// Round robin over the CPUs for tasks without a start CPU.
     pub next_start: u32,
     leaders: BTreeMap<u32, u32>,
+    /// Processes made by fork, counted down from the top so that they differ from the workload's.
+    forked: u32,
+    resources: Vec<Shared>,
+}
+
+/// The state of a resource. What it holds depends on its kind; who waits is common to all.
+#[derive(Default)]
+struct Shared {
+    owner: Option<TaskId>,
+    /// Hand the mutex over on unlock.
+    hand_over: bool,
+    /// Semaphore value, barrier arrivals, or 1 for a resume nobody waited for.
+    value: u32,
+    /// Barrier participants.
+    participants: u32,
+    /// Bytes a channel takes and holds, and the messages in it.
+    capacity: u64,
+    used: u64,
+    messages: VecDeque<u32>,
+    socket: bool,
+    waiters: VecDeque<TaskId>,
+    /// Writers waiting for room.
+    writers: VecDeque<TaskId>,
 }
 
 impl Sync {
-    pub fn new(_resources: &[Resource]) -> Sync {
-        Sync::default()
+    pub fn new(resources: &[Resource]) -> Sync {
+        let shared = |resource: &Resource| match resource {
+            Resource::Mutex { priority_inheritance, .. } => {
+                Shared { hand_over: *priority_inheritance, ..Shared::default() }
+            }
+            Resource::Barrier { participants, .. } => Shared { participants: *participants, ..Shared::default() },
+            Resource::Semaphore { value, .. } => Shared { value: *value, ..Shared::default() },
+            Resource::Channel { capacity, socket, .. } => {
+                Shared { capacity: *capacity, socket: *socket, ..Shared::default() }
+            }
+            Resource::Cond { .. } | Resource::Suspend { .. } => Shared::default(),
+        };
+        Sync { resources: resources.iter().map(shared).collect(), ..Sync::default() }
     }
 
     /// The tgid of a process: the pid of its first task.
     pub fn process_leader(&mut self, process: u32, pid: u32) -> u32 {
         *self.leaders.entry(process).or_insert(pid)
+    }
+
+    pub fn new_process(&mut self) -> u32 {
+        self.forked += 1;
+        u32::MAX - self.forked
+    }
+
+    fn at(&mut self, id: u32) -> &mut Shared {
+        &mut self.resources[id as usize]
+    }
+}
+
+/// Each returns whether the running task `task` got what it wanted; if not it has been queued as a waiter and must sleep.
+impl Machine {
+    pub(crate) fn mutex_lock(&mut self, id: u32, task: TaskId) -> bool {
+        let mutex = self.sync.at(id);
+        match mutex.owner {
+            None => {
+                mutex.owner = Some(task);
+                true
+            }
+            // Handed over while it slept.
+            Some(owner) if owner == task => true,
+            Some(_) => {
+                mutex.waiters.push_back(task);
+                false
+            }
+        }
+    }
+
+    pub(crate) fn mutex_unlock(&mut self, id: u32) {
+        let tasks = &self.tasks;
+        let mutex = &mut self.sync.resources[id as usize];
+        mutex.owner = None;
+        if mutex.waiters.is_empty() {
+            return;
+        }
+        let mut first = 0;
+        if mutex.hand_over {
+            let prio = |at: usize| tasks[mutex.waiters[at] as usize].prio();
+            first = (0..mutex.waiters.len()).min_by_key(|&at| (prio(at), at)).unwrap_or(0);
+        }
+        let Some(waiter) = mutex.waiters.remove(first) else { return };
+        if mutex.hand_over {
+            mutex.owner = Some(waiter);
+        }
+        tracepoint::futex_wake(self, waiter);
+        self.try_to_wake_up(waiter, 0);
+    }
+
+    /// Waits on a condition; the caller has released the mutex.
+    pub(crate) fn cond_wait(&mut self, id: u32, task: TaskId) {
+        self.sync.at(id).waiters.push_back(task);
+    }
+
+    /// Wakes one waiter of a condition, or all of them.
+    pub(crate) fn cond_signal(&mut self, id: u32, all: bool) {
+        while let Some(waiter) = self.sync.at(id).waiters.pop_front() {
+            tracepoint::futex_wake(self, waiter);
+            self.try_to_wake_up(waiter, 0);
+            if !all {
+                break;
+            }
+        }
+    }
+
+    pub(crate) fn barrier_wait(&mut self, id: u32, task: TaskId) -> bool {
+        let barrier = self.sync.at(id);
+        barrier.value += 1;
+        if barrier.value < barrier.participants {
+            barrier.waiters.push_back(task);
+            return false;
+        }
+        barrier.value = 0;
+        self.cond_signal(id, true);
+        true
+    }
+
+    pub(crate) fn sem_wait(&mut self, id: u32, task: TaskId) -> bool {
+        let semaphore = self.sync.at(id);
+        if semaphore.value > 0 {
+            semaphore.value -= 1;
+            return true;
+        }
+        semaphore.waiters.push_back(task);
+        false
+    }
+
+    pub(crate) fn sem_post(&mut self, id: u32) {
+        self.sync.at(id).value += 1;
+        self.cond_signal(id, false);
+    }
+
+    /// Stops until resumed; a resume that came before lets it pass once.
+    pub(crate) fn suspend(&mut self, id: u32, task: TaskId) -> bool {
+        let gate = self.sync.at(id);
+        if gate.value > 0 {
+            gate.value = 0;
+            return true;
+        }
+        gate.waiters.push_back(task);
+        false
+    }
+
+    pub(crate) fn resume(&mut self, id: u32) {
+        let gate = self.sync.at(id);
+        if gate.waiters.is_empty() {
+            gate.value = 1;
+        }
+        self.cond_signal(id, true);
+    }
+
+    /// Writes a message. A message larger than the whole buffer passes when the buffer is empty.
+    pub(crate) fn channel_send(&mut self, id: u32, bytes: u32, task: TaskId) -> bool {
+        let channel = self.sync.at(id);
+        if channel.used > 0 && channel.used + u64::from(bytes) > channel.capacity {
+            channel.writers.push_back(task);
+            return false;
+        }
+        channel.used += u64::from(bytes);
+        channel.messages.push_back(bytes);
+        let socket = channel.socket;
+        if let Some(reader) = channel.waiters.pop_front() {
+            if socket {
+                tracepoint::sock_def_readable(self, reader);
+            } else {
+                tracepoint::pipe_wake(self, reader);
+            }
+            self.try_to_wake_up(reader, WF_SYNC);
+        }
+        true
+    }
+
+    pub(crate) fn channel_recv(&mut self, id: u32, task: TaskId) -> bool {
+        let channel = self.sync.at(id);
+        let Some(bytes) = channel.messages.pop_front() else {
+            channel.waiters.push_back(task);
+            return false;
+        };
+        channel.used -= u64::from(bytes);
+        if let Some(writer) = channel.writers.pop_front() {
+            self.try_to_wake_up(writer, WF_SYNC);
+        }
+        true
     }
 }

@@ -10,3 +10,9 @@ pub(crate) fn wake_up_new_task(_m: &mut Machine, _task: TaskId) {}
 pub(crate) fn sched_process_fork(_m: &mut Machine, _parent: TaskId, _child: TaskId) {}
 pub(crate) fn sched_process_exec(_m: &mut Machine, _task: TaskId) {}
 pub(crate) fn sched_process_exit(_m: &mut Machine, _task: TaskId) {}
+/// futex_wake is about to wake `task`.
+pub(crate) fn futex_wake(_m: &mut Machine, _task: TaskId) {}
+/// sock_def_readable is about to wake `task`.
+pub(crate) fn sock_def_readable(_m: &mut Machine, _task: TaskId) {}
+/// A pipe's write wakes its reader `task`.
+pub(crate) fn pipe_wake(_m: &mut Machine, _task: TaskId) {}

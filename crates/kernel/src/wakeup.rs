@@ -140,7 +140,6 @@ impl Machine {
         }
         let cpu = if self.online_cpus.contains(t.cpu) { t.cpu } else { self.online_cpus.first().unwrap_or(0) };
         self.enter(cpu);
-        self.tasks[task as usize].program.timer_expired();
         self.try_to_wake_up(task, 0);
     }
 

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * fifo: one queue for all CPUs, first come first served.
+ *
+ * A waking task takes an idle CPU at once if there is one. Otherwise it waits at the end of a queue that all CPUs take
+ * from. A task runs for one slice and goes to the end again.
+ *
+ * Good for: throughput of equal tasks, as a baseline; no CPU idles while a task waits.
+ * Bad for: latency beside CPU-bound tasks, cache affinity, many CPUs (one queue, one lock). Ignores nice.
+ * Source: the textbook; the shape is that of a global runqueue as in UNIX before per-CPU queues.
+ */
+#include "include/scx.h"
+
+char _license[] SEC("license") = "GPL";
+
+#define QUEUE 0
+
+const volatile u64 slice_ns PARAM("ns, 100000..1000000000: time a task runs before the next one has its turn") = 5000000;
+
+s32 SCX_OP(fifo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	bool is_idle = false;
+	s32 cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
+
+	if (is_idle)
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);
+	return cpu;
+}
+
+void SCX_OP(fifo_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	scx_bpf_dsq_insert(p, QUEUE, slice_ns, enq_flags);
+}
+
+void SCX_OP(fifo_dispatch, s32 cpu, struct task_struct *prev)
+{
+	scx_bpf_dsq_move_to_local(QUEUE);
+}
+
+s32 SCX_OP_SLEEPABLE(fifo_init)
+{
+	return scx_bpf_create_dsq(QUEUE, -1);
+}
+
+SCX_OPS(fifo_ops,
+	.select_cpu = (void *)fifo_select_cpu,
+	.enqueue = (void *)fifo_enqueue,
+	.dispatch = (void *)fifo_dispatch,
+	.init = (void *)fifo_init,
+	.name = "fifo");

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * vtime: one queue for all CPUs, ordered by weighted virtual time.
+ *
+ * Each task's virtual time advances by the time it ran divided by its weight; the one furthest behind runs next. A
+ * task that slept keeps at most one slice of credit, so that it comes soon after waking and cannot monopolise a CPU.
+ * A waking task takes an idle CPU at once if there is one.
+ *
+ * Good for: fair shares by nice over the whole machine; short waits for tasks that sleep much.
+ * Bad for: cache affinity, many CPUs (one queue, one lock); a wake-up never preempts.
+ * Source: weighted fair queueing as scx_simple of the kernel's tools/sched_ext shows it; own code.
+ */
+#include "include/scx.h"
+
+char _license[] SEC("license") = "GPL";
+
+#define QUEUE 0
+
+const volatile u64 slice_ns PARAM("ns, 100000..1000000000: time a task runs before the next one has its turn") = 5000000;
+
+/* Virtual time of the task that ran last: where new and long-asleep tasks join. */
+static u64 vtime_now;
+
+static __always_inline bool before(u64 a, u64 b)
+{
+	return (s64)(a - b) < 0;
+}
+
+s32 SCX_OP(vtime_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	bool is_idle = false;
+	s32 cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
+
+	if (is_idle)
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);
+	return cpu;
+}
+
+void SCX_OP(vtime_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	u64 vtime = p->scx.dsq_vtime;
+
+	if (before(vtime, vtime_now - slice_ns))
+		vtime = vtime_now - slice_ns;
+	scx_bpf_dsq_insert_vtime(p, QUEUE, slice_ns, vtime, enq_flags);
+}
+
+void SCX_OP(vtime_dispatch, s32 cpu, struct task_struct *prev)
+{
+	scx_bpf_dsq_move_to_local(QUEUE);
+}
+
+void SCX_OP(vtime_running, struct task_struct *p)
+{
+	if (before(vtime_now, p->scx.dsq_vtime))
+		vtime_now = p->scx.dsq_vtime;
+}
+
+void SCX_OP(vtime_stopping, struct task_struct *p, bool runnable)
+{
+	/* What is left of the slice was not used; 100 is the weight of nice 0. */
+	p->scx.dsq_vtime += (slice_ns - p->scx.slice) * 100 / p->scx.weight;
+}
+
+void SCX_OP(vtime_enable, struct task_struct *p)
+{
+	p->scx.dsq_vtime = vtime_now;
+}
+
+s32 SCX_OP_SLEEPABLE(vtime_init)
+{
+	return scx_bpf_create_dsq(QUEUE, -1);
+}
+
+SCX_OPS(vtime_ops,
+	.select_cpu = (void *)vtime_select_cpu,
+	.enqueue = (void *)vtime_enqueue,
+	.dispatch = (void *)vtime_dispatch,
+	.running = (void *)vtime_running,
+	.stopping = (void *)vtime_stopping,
+	.enable = (void *)vtime_enable,
+	.init = (void *)vtime_init,
+	.name = "vtime");

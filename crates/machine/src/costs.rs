@@ -26,6 +26,21 @@ impl ByDistance {
     }
 }
 
+impl ByDistance {
+    /// The fields by name, nearest first.
+    pub const NAMES: [&'static str; 5] = ["same", "core", "llc", "node", "remote"];
+
+    /// The values in the order of [`ByDistance::NAMES`].
+    pub fn values(&self) -> [u32; 5] {
+        [self.same, self.core, self.llc, self.node, self.remote]
+    }
+
+    /// From values in the order of [`ByDistance::NAMES`].
+    pub fn from_values([same, core, llc, node, remote]: [u32; 5]) -> ByDistance {
+        ByDistance { same, core, llc, node, remote }
+    }
+}
+
 /// Costs of one machine. Integers only; each value's source stands beside it in the machine's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Costs {
@@ -91,3 +106,111 @@ impl Default for Costs {
         }
     }
 }
+
+/// Where one constant of the table lives.
+#[derive(Clone, Copy)]
+pub enum Slot {
+    /// Picoseconds.
+    Ps(fn(&mut Costs) -> &mut u32),
+    /// Nanoseconds.
+    Ns(fn(&mut Costs) -> &mut u32),
+    /// Nanoseconds by distance.
+    ByDistance(fn(&mut Costs) -> &mut ByDistance),
+}
+
+/// One line of the cost table: its name in machine files and in `machine show`, and the source
+/// of its value in [`Costs::default`].
+pub struct Constant {
+    pub name: &'static str,
+    pub slot: Slot,
+    pub default_source: &'static str,
+}
+
+/// Every constant but those of single kfuncs, in the order they are shown in.
+pub const CONSTANTS: [Constant; 17] = [
+    Constant {
+        name: "bpf_insn",
+        slot: Slot::Ps(|c| &mut c.bpf_insn_ps),
+        default_source: "estimate: one instruction a cycle at 3 GHz, branchy kernel code",
+    },
+    Constant {
+        name: "callback",
+        slot: Slot::Ns(|c| &mut c.callback_ns),
+        default_source: "estimate: BPF trampoline and rcu section, 25 cycles",
+    },
+    Constant {
+        name: "kfunc",
+        slot: Slot::Ns(|c| &mut c.kfunc_ns),
+        default_source: "estimate: a call and a few loads in cache, 20 cycles",
+    },
+    Constant {
+        name: "context_switch",
+        slot: Slot::Ns(|c| &mut c.context_switch_ns),
+        default_source: "estimate: lat_ctx 2p/0K on current servers gives 1-2 us with the wake-up",
+    },
+    Constant {
+        name: "schedule",
+        slot: Slot::Ns(|c| &mut c.schedule_ns),
+        default_source: "estimate: __schedule and pick without the switch, 750 cycles",
+    },
+    Constant {
+        name: "wakeup",
+        slot: Slot::Ns(|c| &mut c.wakeup_ns),
+        default_source: "estimate: try_to_wake_up with its two atomics, 900 cycles",
+    },
+    Constant {
+        name: "tick",
+        slot: Slot::Ns(|c| &mut c.tick_ns),
+        default_source: "estimate: timer interrupt, timekeeping, sched_tick: about 1 us",
+    },
+    Constant {
+        name: "ipi_send",
+        slot: Slot::Ns(|c| &mut c.ipi_send_ns),
+        default_source: "estimate: one x2APIC ICR write",
+    },
+    Constant {
+        name: "ipi_latency",
+        slot: Slot::ByDistance(|c| &mut c.ipi_latency),
+        default_source: "estimate: APIC message and interrupt entry, 0.4-1 us on current x86",
+    },
+    Constant {
+        name: "idle_exit",
+        slot: Slot::Ns(|c| &mut c.idle_exit_ns),
+        default_source: "estimate: C1 exit latency 1-2 us in intel_idle's tables",
+    },
+    Constant {
+        name: "fork",
+        slot: Slot::Ns(|c| &mut c.fork_ns),
+        default_source: "estimate: lmbench fork+exit is about 100 us for a small process",
+    },
+    Constant {
+        name: "exec",
+        slot: Slot::Ns(|c| &mut c.exec_ns),
+        default_source: "estimate: lmbench fork+exec is about 350 us for a small process",
+    },
+    Constant {
+        name: "exit",
+        slot: Slot::Ns(|c| &mut c.exit_ns),
+        default_source: "estimate: lmbench fork+exit is about 100 us for a small process",
+    },
+    Constant {
+        name: "syscall",
+        slot: Slot::Ns(|c| &mut c.syscall_ns),
+        default_source: "estimate: lmbench null call is 50-150 ns with mitigations",
+    },
+    Constant {
+        name: "lock_handover",
+        slot: Slot::ByDistance(|c| &mut c.lock_handover),
+        default_source: "estimate: one dirty-line transfer",
+    },
+    Constant {
+        name: "lock_acquire",
+        slot: Slot::ByDistance(|c| &mut c.lock_acquire),
+        default_source: "estimate: a locked instruction and one line transfer",
+    },
+    Constant {
+        name: "cache_line",
+        slot: Slot::ByDistance(|c| &mut c.cache_line),
+        default_source: "estimate: published core-to-core latencies of two-socket x86 servers",
+    },
+];

@@ -3,12 +3,31 @@
 //!
 //! A [`MachineSpec`] comes from a name in `machines/`, an hwloc XML file, an hwloc synthetic
 //! string or the host. The kernel crate reads it and never changes it.
+//!
+//! [`load`] is all a simulation needs. [`define`] also tells where each constant of the cost
+//! table comes from, which [`show`](show::show) prints; [`list`](catalog::list) lists the named
+//! machines.
 
+pub mod catalog;
 pub mod costs;
+pub mod definition;
+pub mod error;
+mod file;
+mod hwloc;
+pub mod show;
 pub mod topology;
+mod xml;
+mod xml_tree;
 
+pub use catalog::{define, list, load};
 pub use costs::{ByDistance, Costs};
+pub use definition::Definition;
+pub use error::Error;
+pub use show::show;
 pub use topology::{Cpu, Distance, Topology};
+
+/// The most CPUs a machine may have: NR_CPUS of the largest x86 kernel configuration.
+pub const MAX_CPUS: u32 = 8192;
 
 /// A machine to simulate.
 #[derive(Clone, Debug)]

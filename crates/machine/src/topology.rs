@@ -44,7 +44,13 @@ pub struct Topology {
     pub packages: Vec<Vec<u32>>,
     /// SLIT distances between nodes, 10 = local.
     pub node_distances: Vec<Vec<u32>>,
+    /// node, LLC and core of each CPU in one word, see [`Topology::distance`].
+    places: Vec<u64>,
 }
+
+/// Bits of one id in a word of `places`; there are at most [`crate::MAX_CPUS`] of anything.
+const ID_BITS: u32 = 20;
+const ID_MASK: u64 = (1 << ID_BITS) - 1;
 
 impl Topology {
     /// Groups the CPUs by their ids. `node_distances` may be empty: then 10 local and 20 remote.
@@ -74,6 +80,14 @@ impl Topology {
             packages: group(&cpus, |c| c.package),
             nodes,
             node_distances,
+            places: cpus
+                .iter()
+                .map(|c| {
+                    let (core, llc, node) = (c.core.into(), c.llc.into(), c.node.into());
+                    assert!([core, llc, node].iter().all(|&id: &u64| id <= ID_MASK));
+                    core | llc << ID_BITS | node << (2 * ID_BITS)
+                })
+                .collect(),
             cpus,
         }
     }
@@ -82,18 +96,46 @@ impl Topology {
         self.cpus.len() as u32
     }
 
+    /// How far apart two CPUs are. O(1): one load per CPU and a few tests.
+    #[inline]
     pub fn distance(&self, a: u32, b: u32) -> Distance {
-        let (x, y) = (&self.cpus[a as usize], &self.cpus[b as usize]);
+        let differ = self.places[a as usize] ^ self.places[b as usize];
         if a == b {
             Distance::Same
-        } else if x.core == y.core {
+        } else if differ & ID_MASK == 0 {
             Distance::Core
-        } else if x.llc == y.llc {
+        } else if (differ >> ID_BITS) & ID_MASK == 0 {
             Distance::Llc
-        } else if x.node == y.node {
+        } else if differ >> (2 * ID_BITS) == 0 {
             Distance::Node
         } else {
             Distance::Remote
         }
+    }
+
+    /// The hardware threads of a CPU's core, itself included, ascending.
+    pub fn siblings(&self, cpu: u32) -> &[u32] {
+        &self.cores[self.cpus[cpu as usize].core as usize]
+    }
+
+    /// The CPUs that share a CPU's last-level cache, itself included, ascending.
+    pub fn llc_cpus(&self, cpu: u32) -> &[u32] {
+        &self.llcs[self.cpus[cpu as usize].llc as usize]
+    }
+
+    /// The CPUs of a CPU's NUMA node, itself included, ascending.
+    pub fn node_cpus(&self, cpu: u32) -> &[u32] {
+        &self.nodes[self.cpus[cpu as usize].node as usize]
+    }
+
+    /// The CPUs of a CPU's package, itself included, ascending.
+    pub fn package_cpus(&self, cpu: u32) -> &[u32] {
+        &self.packages[self.cpus[cpu as usize].package as usize]
+    }
+
+    /// SLIT distance between the nodes of two CPUs, 10 = the same node.
+    pub fn node_distance(&self, a: u32, b: u32) -> u32 {
+        let (a, b) = (self.cpus[a as usize].node, self.cpus[b as usize].node);
+        self.node_distances[a as usize][b as usize]
     }
 }

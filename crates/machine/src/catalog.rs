@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Finding a machine by what the user wrote, and the named machines.
+
+use crate::costs::Costs;
+use crate::definition::Definition;
+use crate::error::{Error, nearest};
+use crate::hwloc::{self, Found};
+use crate::{MachineSpec, file, xml};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The machines that come with the command, so that it works from anywhere.
+const BUILT_IN: [(&str, &str); 9] = [
+    ("epyc-2s", include_str!("../../../machines/epyc-2s.toml")),
+    ("hybrid", include_str!("../../../machines/hybrid.toml")),
+    ("numa16", include_str!("../../../machines/numa16.toml")),
+    ("numa32", include_str!("../../../machines/numa32.toml")),
+    ("rpi4", include_str!("../../../machines/rpi4.toml")),
+    ("smp4", include_str!("../../../machines/smp4.toml")),
+    ("smp8", include_str!("../../../machines/smp8.toml")),
+    ("up", include_str!("../../../machines/up.toml")),
+    ("x6-2", include_str!("../../../machines/x6-2.toml")),
+];
+
+/// Ticks per second of a machine whose description has none: Debian's and most distributions'.
+const DEFAULT_HZ: u32 = 250;
+
+const KINDS: &str = "a machine is a name (`machine list`), a machine file (NAME.toml), an hwloc XML \
+     file (`lstopo --of xml FILE`), an hwloc synthetic string (\"node:2 core:8 pu:2\"), or `host`";
+
+/// One line of `machine list`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    pub name: String,
+    pub description: String,
+    pub cpus: u32,
+    pub nodes: u32,
+    pub llcs: u32,
+}
+
+/// The machine that `spec` describes, ready to simulate.
+///
+/// `spec` is a name (`NAME.toml` in a folder of `search`, in their order, else built in), a
+/// path of a machine file or of an hwloc XML file, an hwloc synthetic string, or `host`.
+///
+/// # Errors
+/// Names the place (file and line where there is one) and what was expected there.
+pub fn load(spec: &str, search: &[&Path]) -> Result<MachineSpec, Error> {
+    define(spec, search).map(|definition| definition.spec)
+}
+
+/// As [`load`], with where everything comes from.
+///
+/// # Errors
+/// As [`load`].
+pub fn define(spec: &str, search: &[&Path]) -> Result<Definition, Error> {
+    let spec = spec.trim();
+    if spec.is_empty() {
+        return Err(Error::new("machine", "an empty description").hint(KINDS));
+    }
+    if spec == "host" {
+        return host();
+    }
+    let path = Path::new(spec);
+    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("");
+    if extension == "toml" || path.is_file() && extension != "xml" && !begins_as_xml(path) {
+        return machine_file(path);
+    }
+    if extension == "xml" || path.is_file() {
+        let text = file::read(path, xml::MAX_BYTES).map_err(|e| e.hint(KINDS))?;
+        let found = hwloc::from_xml(spec, &text)?;
+        let description = described(&found, "hwloc topology");
+        return Ok(from_hwloc(spec, description, spec, DEFAULT_HZ, found));
+    }
+    if is_name(spec) {
+        for dir in search {
+            let path = dir.join(format!("{spec}.toml"));
+            if path.is_file() {
+                return machine_file(&path);
+            }
+        }
+        if let Some((name, text)) = BUILT_IN.iter().find(|(name, _)| *name == spec) {
+            let place = format!("machines/{name}.toml");
+            let mut definition = file::parse(name, &place, text, None)?;
+            definition.origin = "built in".into();
+            return Ok(definition);
+        }
+    }
+    if spec.starts_with(|c: char| c.is_ascii_digit()) || spec.contains([':', ' ', '(', '[']) {
+        let found = hwloc::from_synthetic("machine", spec)?;
+        let description = described(&found, "hwloc synthetic machine");
+        return Ok(from_hwloc(spec, description, "hwloc synthetic string", DEFAULT_HZ, found));
+    }
+    let error = Error::new("machine", format!("there is no machine {spec:?}"));
+    let names = names(search);
+    Err(match nearest(spec, names.iter().map(String::as_str)) {
+        Some(near) => error.hint(format!("did you mean {near}? {KINDS}")),
+        None => error.hint(format!("known names: {}; {KINDS}", names.join(", "))),
+    })
+}
+
+/// The named machines, by name: those of the `search` folders and the built-in ones; and what is
+/// wrong with the files that are no machines.
+pub fn list(search: &[&Path]) -> (Vec<Listed>, Vec<Error>) {
+    let (mut listed, mut errors) = (Vec::new(), Vec::new());
+    for name in names(search) {
+        match load(&name, search) {
+            Ok(spec) => listed.push(Listed {
+                description: spec.description,
+                cpus: spec.topology.nr_cpus(),
+                nodes: spec.topology.nodes.len() as u32,
+                llcs: spec.topology.llcs.len() as u32,
+                name,
+            }),
+            Err(error) => errors.push(error),
+        }
+    }
+    (listed, errors)
+}
+
+/// All known names, sorted.
+fn names(search: &[&Path]) -> Vec<String> {
+    let mut names: Vec<String> = BUILT_IN.iter().map(|(name, _)| (*name).to_owned()).collect();
+    for dir in search {
+        let Ok(entries) = std::fs::read_dir(dir) else { continue };
+        for path in entries.flatten().map(|e| e.path()) {
+            let stem = path.file_stem().and_then(|s| s.to_str()).unwrap_or("");
+            if path.extension().is_some_and(|e| e == "toml") && is_name(stem) {
+                names.push(stem.to_owned());
+            }
+        }
+    }
+    names.sort();
+    names.dedup();
+    names
+}
+
+fn is_name(spec: &str) -> bool {
+    spec != "host"
+        && spec.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && spec.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+}
+
+fn begins_as_xml(path: &Path) -> bool {
+    use std::io::Read;
+    let mut first = [0; 64];
+    let read = std::fs::File::open(path).and_then(|mut f| f.read(&mut first)).unwrap_or(0);
+    first[..read].trim_ascii_start().starts_with(b"<")
+}
+
+fn machine_file(path: &Path) -> Result<Definition, Error> {
+    let text = file::read(path, file::MAX_BYTES).map_err(|e| e.hint(KINDS))?;
+    let name = path.file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned());
+    file::parse(&name, &path.display().to_string(), &text, path.parent())
+}
+
+fn host() -> Result<Definition, Error> {
+    let mut found = hwloc::from_host()?;
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let config = std::fs::read_to_string(format!("/boot/config-{}", release.trim()));
+    let hz = config.ok().and_then(|c| {
+        c.lines().find_map(|l| l.strip_prefix("CONFIG_HZ=")).and_then(|hz| hz.parse().ok())
+    });
+    if hz.is_none() {
+        found.notes.push(format!("this kernel's CONFIG_HZ is not readable: {DEFAULT_HZ} assumed"));
+    }
+    let description = described(&found, "this machine");
+    Ok(from_hwloc("host", description, "host", hz.unwrap_or(DEFAULT_HZ), found))
+}
+
+fn described(found: &Found, otherwise: &str) -> String {
+    found.model.clone().unwrap_or_else(|| otherwise.to_owned())
+}
+
+fn from_hwloc(name: &str, description: String, origin: &str, hz: u32, found: Found) -> Definition {
+    Definition {
+        spec: MachineSpec {
+            name: name.to_owned(),
+            description,
+            topology: found.topology,
+            hz,
+            costs: Costs::default(),
+        },
+        origin: origin.to_owned(),
+        notes: found.notes,
+        cost_sources: BTreeMap::new(),
+    }
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A machine as text: the tree of what contains what, and the cost table with its sources.
+
+use crate::catalog::Listed;
+use crate::costs::{ByDistance, CONSTANTS, Slot};
+use crate::definition::Definition;
+use crate::topology::Topology;
+use std::fmt::Write;
+
+/// The text of `machine show`.
+pub fn show(definition: &Definition) -> String {
+    let spec = &definition.spec;
+    let t = &spec.topology;
+    let mut out = format!("{}: {}\n", spec.name, spec.description);
+    let _ = writeln!(
+        out,
+        "{}, {}, {}, {}, {}, {} Hz; {}",
+        counted(t.packages.len(), "package"),
+        counted(t.nodes.len(), "node"),
+        counted(t.llcs.len(), "LLC"),
+        counted(t.cores.len(), "core"),
+        counted(t.cpus.len(), "CPU"),
+        spec.hz,
+        definition.origin
+    );
+    for note in &definition.notes {
+        let _ = writeln!(out, "note: {note}");
+    }
+    out.push('\n');
+    tree(&mut out, t);
+    if t.nodes.len() > 1 {
+        out.push_str("\nnode distances\n");
+        for (node, row) in t.node_distances.iter().enumerate() {
+            let _ = write!(out, "  {node:>3}:");
+            for distance in row {
+                let _ = write!(out, " {distance:>3}");
+            }
+            out.push('\n');
+        }
+    }
+    costs(&mut out, definition);
+    out
+}
+
+/// The text of `machine list`.
+pub fn list_text(machines: &[Listed]) -> String {
+    let width = machines.iter().map(|m| m.name.len()).max().unwrap_or(0).max(4);
+    let mut out =
+        format!("{:<width$}  {:>4}  {:>5}  {:>4}  description\n", "name", "CPUs", "nodes", "LLCs");
+    for m in machines {
+        let _ = writeln!(
+            out,
+            "{:<width$}  {:>4}  {:>5}  {:>4}  {}",
+            m.name, m.cpus, m.nodes, m.llcs, m.description
+        );
+    }
+    out
+}
+
+/// Packages, their nodes, their LLCs, and runs of equal cores.
+fn tree(out: &mut String, t: &Topology) {
+    for (package, cpus) in t.packages.iter().enumerate() {
+        let _ = writeln!(out, "package {package}: CPUs {}", ranges(cpus));
+        for (node, cpus) in within(&t.nodes, cpus) {
+            let _ = writeln!(out, "  node {node}: CPUs {}", ranges(&cpus));
+            for (llc, cpus) in within(&t.llcs, &cpus) {
+                let size = t.cpus[cpus[0] as usize].llc_bytes;
+                let size = if size > 0 { format!(" ({})", bytes(size)) } else { String::new() };
+                let _ = writeln!(out, "    LLC {llc}{size}: CPUs {}", ranges(&cpus));
+                cores(out, t, &cpus);
+            }
+        }
+    }
+}
+
+/// One line for each run of cores that differ in nothing but their number.
+fn cores(out: &mut String, t: &Topology, cpus: &[u32]) {
+    let shape = |core: usize| {
+        let cpu = &t.cpus[t.cores[core][0] as usize];
+        (t.cores[core].len(), cpu.capacity, cpu.l2_bytes, cpu.l1d_bytes)
+    };
+    let ids: Vec<usize> = within(&t.cores, cpus).into_iter().map(|(core, _)| core).collect();
+    for run in ids.chunk_by(|&a, &b| a + 1 == b && shape(a) == shape(b)) {
+        let (first, last) = (run[0], run[run.len() - 1]);
+        let (threads, capacity, l2, l1d) = shape(first);
+        let name = if first == last {
+            format!("core {first}")
+        } else {
+            format!("cores {first}-{last}")
+        };
+        let _ = write!(out, "      {name}: {} each", counted(threads, "thread"));
+        if capacity != 1024 {
+            let _ = write!(out, ", capacity {capacity}");
+        }
+        for (what, size) in [("L2", l2), ("L1d", l1d)] {
+            if size > 0 {
+                let _ = write!(out, ", {what} {}", bytes(size));
+            }
+        }
+        let _ = writeln!(out, ": CPUs {}", threads_of(t, run));
+    }
+}
+
+/// The hardware threads of a run of cores: first threads, then second ones.
+fn threads_of(t: &Topology, run: &[usize]) -> String {
+    let of_rank = |rank: usize| -> Vec<u32> { run.iter().map(|&c| t.cores[c][rank]).collect() };
+    let ranks: Vec<String> =
+        (0..t.cores[run[0]].len()).map(|rank| ranges(&of_rank(rank))).collect();
+    ranks.join(" + ")
+}
+
+/// The groups that have some of `cpus`, with those of their CPUs.
+fn within(groups: &[Vec<u32>], cpus: &[u32]) -> Vec<(usize, Vec<u32>)> {
+    groups
+        .iter()
+        .enumerate()
+        .map(|(id, group)| {
+            (id, group.iter().copied().filter(|c| cpus.binary_search(c).is_ok()).collect())
+        })
+        .filter(|(_, common): &(usize, Vec<u32>)| !common.is_empty())
+        .collect()
+}
+
+fn costs(out: &mut String, definition: &Definition) {
+    out.push_str("\ncosts\n");
+    let mut table = definition.spec.costs.clone();
+    let mut rows: Vec<(String, String, String)> = Vec::new();
+    for constant in &CONSTANTS {
+        let amount = match constant.slot {
+            Slot::Ps(slot) => {
+                let ps = *slot(&mut table);
+                format!("{}.{:03} ns", ps / 1000, ps % 1000)
+            }
+            Slot::Ns(slot) => format!("{} ns", *slot(&mut table)),
+            Slot::ByDistance(slot) => {
+                let values = slot(&mut table).values();
+                let pairs = ByDistance::NAMES.iter().zip(values);
+                let pairs: Vec<String> = pairs.map(|(name, ns)| format!("{name} {ns}")).collect();
+                format!("{} ns", pairs.join(", "))
+            }
+        };
+        let source = match definition.cost_sources.get(constant.name) {
+            Some(source) => source.clone(),
+            None => format!("default; {}", constant.default_source),
+        };
+        rows.push((constant.name.to_owned(), amount, source));
+    }
+    for (name, ns) in &definition.spec.costs.kfuncs {
+        let name = format!("kfuncs.{name}");
+        let source = definition.cost_sources.get(&name).cloned().unwrap_or_default();
+        rows.push((name, format!("{ns} ns"), source));
+    }
+    let width = rows.iter().map(|r| r.0.len()).max().unwrap_or(0);
+    for (name, amount, source) in rows {
+        let _ = writeln!(out, "  {name:<width$}  {amount}\n  {:<width$}    {source}", "");
+    }
+}
+
+/// `0-3,8` of ascending ids.
+fn ranges(ids: &[u32]) -> String {
+    ids.chunk_by(|a, b| a + 1 == *b)
+        .map(|run| match run {
+            [one] => one.to_string(),
+            run => format!("{}-{}", run[0], run[run.len() - 1]),
+        })
+        .collect::<Vec<_>>()
+        .join(",")
+}
+
+fn counted(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+/// Sizes in the largest unit that leaves no rest.
+fn bytes(n: u64) -> String {
+    match n {
+        n if n.is_multiple_of(1 << 20) => format!("{} MiB", n >> 20),
+        n if n.is_multiple_of(1 << 10) => format!("{} KiB", n >> 10),
+        n => format!("{n} B"),
+    }
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What users may give to `--machine`: what it means, and what is said when it is wrong.
+
+use machine::{MachineSpec, define, load};
+use std::path::{Path, PathBuf};
+
+fn data(file: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(file);
+    path.to_str().unwrap().to_owned()
+}
+
+fn get(spec: &str) -> MachineSpec {
+    load(spec, &[]).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn shape(spec: &str) -> [usize; 5] {
+    let t = get(spec).topology;
+    [t.packages.len(), t.nodes.len(), t.llcs.len(), t.cores.len(), t.cpus.len()]
+}
+
+/// Writes a machine file into a folder of its own and loads it by name.
+fn file(test: &str, text: &str) -> Result<machine::Definition, String> {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(dir.join("m.toml"), text).unwrap();
+    let prefix = format!("{}/", dir.display());
+    define("m", &[&dir]).map_err(|e| e.to_string().replace(&prefix, ""))
+}
+
+#[test]
+fn synthetic_strings() {
+    assert_eq!(shape("node:2 core:8 pu:2"), [2, 2, 2, 16, 32]);
+    assert_eq!(shape("pack:2 node:2 l3:2 core:2 pu:2"), [2, 4, 8, 16, 32]);
+    assert_eq!(shape("6"), [1, 1, 1, 6, 6]);
+    assert_eq!(shape("core:4 pu:2"), [1, 1, 1, 4, 8]);
+    // Private L2 caches are last-level caches; without caches the package is.
+    assert_eq!(shape("pack:2 l2:4 pu:1"), [2, 1, 8, 8, 8]);
+    assert_eq!(shape("pack:2 core:4 pu:1"), [2, 1, 2, 8, 8]);
+    // A package of two nodes without caches does not join them.
+    assert_eq!(shape("pack:1 node:2 core:2 pu:1"), [1, 2, 2, 4, 4]);
+    let t = get("node:2 core:2 pu:2").topology;
+    assert_eq!(t.siblings(2), [2, 3]);
+    assert_eq!(t.node_distances, [[10, 20], [20, 10]]);
+}
+
+#[test]
+fn large_machines() {
+    assert_eq!(shape("node:4 l3:16 core:32 pu:2"), [4, 4, 64, 2048, 4096]);
+    assert_eq!(shape("8192"), [1, 1, 1, 8192, 8192]);
+    let e = load("node:4 core:2048 pu:2", &[]).unwrap_err().to_string();
+    assert!(e.contains("has more than the 8192 CPUs supported"), "{e}");
+    let e = load("pu:99999999999999999999999", &[]).unwrap_err().to_string();
+    assert!(e.contains("has no number of objects"), "{e}");
+    let e = load("node:4294967296 core:4294967296 pu:1", &[]).unwrap_err().to_string();
+    assert!(e.contains("more than the 8192 CPUs"), "{e}");
+}
+
+#[test]
+fn xml_files() {
+    let two = get(&data("two-sockets.xml"));
+    assert_eq!(two.hz, 250);
+    assert_eq!(shape(&data("two-sockets.xml")), [2, 2, 2, 4, 8]);
+    assert_eq!(two.topology.siblings(1), [1, 5]);
+    let cpu = &two.topology.cpus[0];
+    assert_eq!((cpu.l2_bytes, cpu.llc_bytes), (1 << 20, 8 << 20));
+}
+
+#[test]
+fn offline_cpus_do_not_exist() {
+    let definition = define(&data("offline.xml"), &[]).unwrap();
+    assert_eq!(definition.spec.topology.nr_cpus(), 7);
+    assert_eq!(definition.spec.topology.siblings(3), [3]);
+    assert_eq!(definition.notes, ["1 offline CPUs left out; CPU ids are dense"]);
+}
+
+#[test]
+fn distances_and_kinds_of_xml() {
+    let hybrid = define(&data("distances-kinds.xml"), &[]).unwrap();
+    let t = &hybrid.spec.topology;
+    assert_eq!(t.node_distances, [[10, 17], [17, 10]]);
+    assert_eq!((t.cpus[0].capacity, t.cpus[2].capacity), (1024, 576));
+    assert!(hybrid.notes[0].starts_with("capacities estimated"), "{:?}", hybrid.notes);
+    let t = get(&data("big-little.xml")).topology;
+    assert_eq!((t.cpus[1].capacity, t.cpus[3].capacity), (1024, 446));
+}
+
+#[test]
+fn caches_and_memory_may_be_uneven() {
+    // One L3 over the first two cores only, and a package without memory.
+    assert_eq!(shape(&data("uneven.xml")), [2, 2, 3, 4, 4]);
+    let definition = define(&data("uneven.xml"), &[]).unwrap();
+    let t = &definition.spec.topology;
+    assert_eq!(t.llcs, [vec![0, 1], vec![2], vec![3]]);
+    assert_eq!((t.cpus[0].llc_bytes, t.cpus[2].llc_bytes), (4 << 20, 512 << 10));
+    assert_eq!(t.nodes, [vec![0, 1], vec![2, 3]]);
+}
+
+#[test]
+fn host_is_some_machine() {
+    let host = get("host");
+    assert!(host.topology.nr_cpus() >= 1);
+    assert!((10..=10_000).contains(&host.hz));
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let error = |spec: &str| load(spec, &[]).unwrap_err().to_string();
+    assert!(error("nuna16").starts_with(
+        "machine: there is no machine \"nuna16\"\n  hint: did you mean numa16? a machine is a name"
+    ));
+    assert!(error("whale").contains("known names: epyc-2s, hybrid, numa16,"));
+    assert!(error("node:2").contains("\"node:2\" is not an hwloc synthetic machine\n  hint: a syn"));
+    assert!(error("garbage:4").contains("is not an hwloc synthetic machine"));
+    assert!(error("core:0 pu:1").contains("\"core:0\" asks for no objects"));
+    assert!(error("core:4 pu:2(indexes=0,99999)").contains("index 99999 is more than"));
+    assert!(error("core:4 pu:2(size=3").contains("a parenthesis stays open"));
+    assert!(error("").contains("an empty description"));
+    assert!(error("nowhere/m.xml").starts_with("nowhere/m.xml: No such file"));
+    assert!(error("nowhere/m.toml").starts_with("nowhere/m.toml: No such file"));
+}
+
+#[test]
+fn machine_files() {
+    let text = "description = \"d\"\nhz = 100\ntopology = \"node:2 core:2 pu:1\"\n\
+        distances = [[10, 15], [16, 10]]\n\
+        [[kind]]\ncpus = \"2,3\"\ncapacity = 512\n\
+        [costs]\ncallback = { ns = 77, source = \"s\" }\n\
+        [costs.kfuncs]\nscx_bpf_now = { ns = 9, source = \"t\" }\n";
+    let d = file("machine_files", text).unwrap();
+    assert_eq!((d.spec.name.as_str(), d.spec.hz), ("m", 100));
+    assert_eq!(d.spec.topology.node_distances, [[10, 15], [16, 10]]);
+    assert_eq!(d.spec.topology.cpus[3].capacity, 512);
+    assert_eq!((d.spec.costs.callback_ns, d.spec.costs.kfuncs["scx_bpf_now"]), (77, 9));
+    assert_eq!((d.cost_sources.len(), d.cost_sources["kfuncs.scx_bpf_now"].as_str()), (2, "t"));
+    assert_eq!(d.spec.costs.kfunc_ns, machine::Costs::default().kfunc_ns);
+}
+
+#[test]
+fn machine_file_with_xml_beside_it() {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("xml_beside");
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::copy(data("two-sockets.xml"), dir.join("t.xml")).unwrap();
+    let head = "description = \"d\"\nhz = 250\n";
+    let d = file("xml_beside", &format!("{head}topology = {{ xml = \"t.xml\" }}\n")).unwrap();
+    assert_eq!(d.spec.topology.nr_cpus(), 8);
+    let e = file("xml_beside", &format!("{head}topology = {{ xml = \"u.xml\" }}\n")).unwrap_err();
+    assert!(e.starts_with("m.toml:3: u.xml: No such file"), "{e}");
+}
+
+#[test]
+fn groups() {
+    let text = "description = \"d\"\nhz = 100\n\
+        [[cpus]]\ncores = 2\nthreads = 2\nl2 = \"1 MiB\"\n\
+        [[cpus]]\ncores = 1\npackage = 7\nnode = 3\ncapacity = 300\n";
+    let t = file("groups", text).unwrap().spec.topology;
+    assert_eq!(t.cores, [vec![0, 1], vec![2, 3], vec![4]]);
+    assert_eq!((t.llcs.len(), t.nodes.len(), t.packages.len()), (2, 2, 2));
+    assert_eq!((t.cpus[0].l2_bytes, t.cpus[4].capacity), (1 << 20, 300));
+}
+
+#[test]
+fn machine_files_are_strict() {
+    let head = "description = \"d\"\nhz = 100\n";
+    let body = "topology = \"core:2 pu:1\"\n";
+    for (text, expected) in [
+        ("hz = ", "m.toml:1: not TOML:"),
+        ("hz = 100\n", "m.toml:1: a machine file without \"description\""),
+        ("description = 3\nhz = 1\n", "m.toml:1: description is of type integer, expected a string"),
+        ("description = \"d\"\nhz = 5\n", "m.toml:2: hz is 5, expected 10 to 10000"),
+        ("description = \"d\"\nhz = 1.5\n", "m.toml:2: hz is of type float, expected a whole number"),
+        ("HEAD", "m.toml:1: neither topology nor [[cpus]]"),
+        ("HEADtopologie = 1\n", "m.toml:3: a machine file has no key \"topologie\"\n  hint: did you mean \"topology\"?"),
+        ("HEADtopology = \"core:0 pu:1\"\n", "m.toml:3: \"core:0\" asks for no objects"),
+        ("HEADtopology = \"core:2\"\n", "m.toml:3: \"core:2\" is not an hwloc synthetic machine"),
+        ("HEADtopology = { xlm = \"t\" }\n", "m.toml:3: topology has no key \"xlm\"\n  hint: did you mean \"xml\"?"),
+        ("HEADBODY[[cpus]]\ncores = 1\n", "m.toml:4: both topology and [[cpus]]"),
+        ("HEAD[[cpus]]\ncores = 1\ncapacity = 3\n", "m.toml:3: the fastest CPU has capacity 3"),
+        ("HEAD[[cpus]]\nthreads = 2\n", "m.toml:3: a [[cpus]] group without \"cores\""),
+        ("HEAD[[cpus]]\ncores = 1\nl2 = \"1 MB\"\n", "m.toml:5: l2 \"1 MB\" is not a size\n  hint: a size reads"),
+        ("HEAD[[cpus]]\ncores = 8000\nthreads = 2\n", "m.toml:4: more than the 8192 CPUs supported"),
+        ("HEAD[[cpus]]\ncores = 1\nllc = 0\n[[cpus]]\ncores = 1\nllc = 0\npackage = 1\n", "m.toml:8: llc 0 is in two packages"),
+        ("HEADBODYdistances = [[10, 20]]\n", "m.toml:4: 2 distances for a machine of 1 nodes"),
+        ("HEADBODYdistances = [[11]]\n", "m.toml:4: distance 11 from node 0 to 0"),
+        ("HEADBODY[[kind]]\ncpus = \"0-2\"\ncapacity = 5\n", "m.toml:5: CPUs 0-2 of a machine with CPUs 0-1"),
+        ("HEADBODY[costs]\ncalback = { ns = 1, source = \"s\" }\n", "m.toml:5: [costs] has no key \"calback\"\n  hint: did you mean \"callback\"?"),
+        ("HEADBODY[costs]\ncallback = { ns = 1 }\n", "m.toml:5: callback without \"source\"\n  hint: every cost says"),
+        ("HEADBODY[costs]\ncallback = { ns = 1, source = \" \" }\n", "m.toml:5: source is empty"),
+        ("HEADBODY[costs]\ncallback = { ps = 1, source = \"s\" }\n", "m.toml:5: callback has no key \"ps\""),
+        ("HEADBODY[costs]\ncallback = 7\n", "m.toml:5: callback is of type integer, expected a table"),
+        ("HEADBODY[costs]\ncallback = { ns = -1, source = \"s\" }\n", "m.toml:5: ns is -1, expected 0 to"),
+        ("HEADBODY[costs]\ncache_line = { ns = { same = 1 }, source = \"s\" }\n", "m.toml:5: cache_line without \"core\""),
+    ] {
+        let text = text.replace("HEAD", head).replace("BODY", body);
+        let e = file("strict", &text).expect_err(&text);
+        assert!(e.starts_with(expected), "{text}\n{e}\n{expected}");
+    }
+}

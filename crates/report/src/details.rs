@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! One result in full, for people.
+
+use crate::result::{Percentiles, RunResult};
+use crate::units::{count, percent, tenths, time};
+use comfy_table::{Cell, CellAlignment, Table, presets};
+use std::fmt::Write;
+
+/// Everything a result says, in sections; those without content are left out. Ends with a newline.
+pub fn details(r: &RunResult) -> String {
+    let mut out = format!("{}\n{}\n", r.policy, "=".repeat(r.policy.chars().count()));
+    let mut line = |name: &str, text: String| {
+        let _ = writeln!(out, "{name:<20}{text}");
+    };
+    line("machine", format!("{} ({} CPUs)", r.machine, r.cpus));
+    line("workload", format!("{}, seed {}", r.workload, r.seed));
+    line(
+        "simulated",
+        format!(
+            "{} in {} of wall time",
+            time(r.simulated_ns),
+            time(r.wall_ns)
+        ),
+    );
+    line("trace hash", r.trace_hash.clone());
+    if r.throughput.operations > 0 {
+        let per_second = tenths((r.throughput.per_second * 10.0).round() as u64);
+        line(
+            "throughput",
+            format!(
+                "{} {}, {per_second}/s",
+                count(r.throughput.operations),
+                r.throughput.unit
+            ),
+        );
+    }
+    for (name, p) in [
+        ("response time", &r.response_ns),
+        ("wake-up latency", &r.wakeup_latency_ns),
+    ] {
+        if p.count > 0 {
+            line(name, percentiles(p));
+        }
+    }
+    line(
+        "context switches",
+        format!(
+            "{}, {} preemptions",
+            count(r.context_switches),
+            count(r.preemptions)
+        ),
+    );
+    let m = r.migrations_by_distance;
+    line(
+        "migrations",
+        format!(
+            "{} (core {}, LLC {}, node {}, remote {})",
+            count(r.migrations),
+            count(m.core),
+            count(m.llc),
+            count(m.node),
+            count(m.remote)
+        ),
+    );
+    line("wake-ups", count(r.wakeups));
+    line("IPIs", count(r.ipis));
+    line("balance moves", count(r.balance_moves));
+    line("CPU busy", format!("{} %", percent(r.busy_percent)));
+    line(
+        "overhead",
+        format!("{} %, {}", percent(r.overhead_percent), time(r.overhead_ns)),
+    );
+    line("idle while waiting", time(r.idle_while_waiting_ns));
+    if r.lock_wait_ns > 0 {
+        line("waited for locks", time(r.lock_wait_ns));
+    }
+    if let Some(exit) = &r.exit {
+        line("exit", format!("{} ({})", exit.reason, exit.kind));
+        let parts = [
+            ("  message", Some(&exit.message)),
+            ("  callback", exit.callback.as_ref()),
+            ("  source", exit.source.as_ref()),
+        ];
+        for (name, text) in parts {
+            if let Some(text) = text.filter(|text| !text.is_empty()) {
+                line(name, text.clone());
+            }
+        }
+        if !exit.dump.is_empty() {
+            let _ = writeln!(out, "\ndebug dump\n{}", exit.dump.trim_end());
+        }
+    }
+    let callbacks = r.callbacks.iter().map(|c| {
+        let mean = tenths((c.insns_mean * 10.0).round() as u64);
+        vec![
+            c.callback.clone(),
+            count(c.count),
+            mean,
+            count(u64::from(c.insns_max)),
+            count(c.insns),
+        ]
+    });
+    section(
+        &mut out,
+        &["callback", "calls", "insns mean", "max", "total"],
+        callbacks,
+    );
+    let locks = r.locks.iter().map(|l| {
+        vec![
+            l.lock.clone(),
+            count(l.waits),
+            time(l.wait_ns),
+            time(l.wait_max_ns),
+        ]
+    });
+    section(&mut out, &["lock", "waits", "waited", "max"], locks);
+    let fairness = r.fairness.iter().map(|f| {
+        let cpu = |share: f64| format!("{} %", percent(share));
+        vec![
+            format!("prio {}", f.prio),
+            count(f.tasks),
+            format!("{:.4}", f.jain),
+            cpu(f.least_percent),
+            cpu(f.most_percent),
+        ]
+    });
+    section(
+        &mut out,
+        &["always runnable", "tasks", "Jain", "least CPU", "most CPU"],
+        fairness,
+    );
+    let tasks = r.tasks.iter().map(|t| {
+        vec![
+            t.comm.clone(),
+            t.pid.to_string(),
+            t.prio.to_string(),
+            time(t.cpu_ns),
+            time(t.wait_ns),
+            count(t.switches),
+            count(t.preemptions),
+            count(t.migrations),
+            time(t.wakeup_latency_p99_ns),
+        ]
+    });
+    section(
+        &mut out,
+        &[
+            "task",
+            "pid",
+            "prio",
+            "CPU time",
+            "waited",
+            "switches",
+            "preempted",
+            "migrations",
+            "wake-up p99",
+        ],
+        tasks,
+    );
+    if r.tasks_total > r.tasks.len() as u64 {
+        let _ = writeln!(
+            out,
+            "... and {} more tasks",
+            r.tasks_total - r.tasks.len() as u64
+        );
+    }
+    out
+}
+
+fn percentiles(p: &Percentiles) -> String {
+    format!(
+        "p50 {}, p99 {}, p99.9 {}, max {}, mean {}",
+        time(p.p50),
+        time(p.p99),
+        time(p.p999),
+        time(p.max),
+        time(p.mean)
+    )
+}
+
+/// A table whose first column is a name and the others are numbers; nothing if it has no rows.
+fn section(out: &mut String, heads: &[&str], rows: impl Iterator<Item = Vec<String>>) {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    let aligned = |texts: &mut dyn Iterator<Item = String>| -> Vec<Cell> {
+        let align = |i| {
+            if i == 0 {
+                CellAlignment::Left
+            } else {
+                CellAlignment::Right
+            }
+        };
+        texts
+            .enumerate()
+            .map(|(i, text)| Cell::new(text).set_alignment(align(i)))
+            .collect()
+    };
+    table.set_header(aligned(&mut heads.iter().map(|head| (*head).to_owned())));
+    for row in rows {
+        table.add_row(aligned(&mut row.into_iter()));
+    }
+    if table.row_count() == 0 {
+        return;
+    }
+    // Cells are padded by a space on both sides; the text starts at the margin.
+    out.push('\n');
+    for line in table.lines() {
+        let _ = writeln!(
+            out,
+            "{}",
+            line.strip_prefix(' ').unwrap_or(&line).trim_end()
+        );
+    }
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A histogram with logarithmic buckets: a bounded relative error in bounded memory.
+//!
+//! Each power of two is split into `2^BITS` equal buckets, values under `2^BITS` are exact. A
+//! percentile is told as the middle of its bucket, so its error is at most `1 / 2^(BITS + 1)`:
+//! 0.4 % for `BITS = 7`. Buckets are allocated up to the largest value seen.
+
+/// Counts values in buckets of `2^BITS` a power of two.
+#[derive(Clone, Debug, Default)]
+pub struct Histogram<const BITS: u32> {
+    buckets: Vec<u32>,
+    /// What the 32-bit buckets could not hold: (bucket, multiples of 2^32), few if any.
+    carried: Vec<(usize, u64)>,
+    count: u64,
+    max: u64,
+    sum: u128,
+}
+
+impl<const BITS: u32> Histogram<BITS> {
+    #[inline]
+    fn index(value: u64) -> usize {
+        if value >> BITS == 0 {
+            return value as usize;
+        }
+        let shift = 63 - value.leading_zeros() - BITS;
+        (u64::from(shift) << BITS) as usize + (value >> shift) as usize
+    }
+
+    /// The value in the middle of a bucket.
+    fn middle(index: usize) -> u64 {
+        let index = index as u64;
+        if index >> BITS == 0 {
+            return index;
+        }
+        let shift = (index >> BITS) - 1;
+        let low = (index - (shift << BITS)) << shift;
+        low + ((1 << shift) - 1) / 2
+    }
+
+    #[inline]
+    pub fn add(&mut self, value: u64) {
+        let index = Self::index(value);
+        if index >= self.buckets.len() {
+            self.buckets.resize(index + 1, 0);
+        }
+        let bucket = &mut self.buckets[index];
+        *bucket = bucket.wrapping_add(1);
+        if *bucket == 0 {
+            self.carry(index);
+        }
+        self.count += 1;
+        self.max = self.max.max(value);
+        self.sum += u128::from(value);
+    }
+
+    #[cold]
+    fn carry(&mut self, index: usize) {
+        match self.carried.iter_mut().find(|(of, _)| *of == index) {
+            Some((_, times)) => *times += 1,
+            None => self.carried.push((index, 1)),
+        }
+    }
+
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The largest value, exactly; 0 if there is none.
+    pub fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// The mean of all values, exactly, rounded down; 0 if there is none.
+    pub fn mean(&self) -> u64 {
+        self.sum.checked_div(u128::from(self.count)).unwrap_or(0) as u64
+    }
+
+    /// The least value that `per_million` of a million values do not exceed; 0 if there is none.
+    pub fn quantile(&self, per_million: u32) -> u64 {
+        let rank = (u128::from(self.count) * u128::from(per_million))
+            .div_ceil(1_000_000)
+            .max(1) as u64;
+        let mut below = 0;
+        for (index, &count) in self.buckets.iter().enumerate() {
+            let carried = self
+                .carried
+                .iter()
+                .find(|(of, _)| *of == index)
+                .map_or(0, |(_, times)| times << 32);
+            below += u64::from(count) + carried;
+            if below >= rank {
+                return Self::middle(index).min(self.max);
+            }
+        }
+        self.max
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_values_are_exact() {
+        let mut h = Histogram::<7>::default();
+        (0..=100).for_each(|v| h.add(v));
+        assert_eq!(
+            [1, 500_000, 990_000, 1_000_000].map(|q| h.quantile(q)),
+            [0, 50, 99, 100]
+        );
+        assert_eq!((h.count(), h.max(), h.mean()), (101, 100, 50));
+    }
+
+    #[test]
+    fn nothing_is_zero() {
+        let h = Histogram::<7>::default();
+        assert_eq!(
+            (h.quantile(500_000), h.max(), h.mean(), h.count()),
+            (0, 0, 0, 0)
+        );
+    }
+
+    /// Against sorted values, over the whole range of u64.
+    #[test]
+    fn the_error_is_under_half_a_percent() {
+        let mut random = 1u64;
+        let mut values: Vec<u64> = (0..20_000)
+            .map(|i| {
+                random = random
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
+                random >> (i % 64)
+            })
+            .collect();
+        let mut h = Histogram::<7>::default();
+        values.iter().for_each(|&v| h.add(v));
+        values.sort_unstable();
+        for per_million in [
+            1_000, 100_000, 500_000, 900_000, 990_000, 999_000, 1_000_000,
+        ] {
+            let exact = values
+                [(values.len() as u64 * u64::from(per_million)).div_ceil(1_000_000) as usize - 1];
+            let told = h.quantile(per_million);
+            assert!(
+                u128::from(told.abs_diff(exact)) * 250 <= u128::from(exact),
+                "{per_million}: {told} for {exact}"
+            );
+        }
+    }
+
+    #[test]
+    fn buckets_are_contiguous() {
+        let mut last = 0;
+        for value in 0..100_000u64 {
+            let index = Histogram::<3>::index(value);
+            assert!(index == last || index == last + 1, "{value}");
+            last = index;
+            assert_eq!(Histogram::<3>::index(Histogram::<3>::middle(index)), index);
+        }
+        let top = Histogram::<7>::index(u64::MAX);
+        assert_eq!(Histogram::<7>::index(Histogram::<7>::middle(top)), top);
+    }
+
+    #[test]
+    fn full_buckets_carry() {
+        let mut h = Histogram::<7> {
+            buckets: vec![1, u32::MAX],
+            count: 1 << 32,
+            ..Histogram::default()
+        };
+        h.add(1);
+        h.add(2);
+        assert_eq!(h.carried, [(1, 1)]);
+        assert_eq!([h.quantile(500_000), h.quantile(1_000_000)], [1, 2]);
+    }
+}

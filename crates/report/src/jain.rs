@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Fairness among tasks that wanted the same: Jain's index of the CPU time they got.
+
+use crate::result::{Fairness, decimals};
+use crate::task::Task;
+use std::collections::BTreeMap;
+
+/// One entry per priority that at least two always runnable tasks have. Compared is CPU time per
+/// time since the task began, so that tasks begun later do not look starved.
+pub(crate) fn fairness(tasks: &[(u32, Task)], end: u64) -> Vec<Fairness> {
+    let mut groups: BTreeMap<i32, Vec<u64>> = BTreeMap::new();
+    for (_, task) in tasks.iter().filter(|(_, task)| task.always_runnable(end)) {
+        let alive = end - task.began.unwrap_or(0);
+        let share = u128::from(task.cpu_ns) * 1_000_000 / u128::from(alive.max(1));
+        groups.entry(task.prio).or_default().push(share as u64);
+    }
+    groups.retain(|_, shares| shares.len() > 1);
+    let fairness = |(prio, shares): (i32, Vec<u64>)| Fairness {
+        prio,
+        tasks: shares.len() as u64,
+        jain: decimals(jain_myriad(&shares), 4),
+        least_percent: decimals(shares.iter().copied().min().unwrap_or(0), 4),
+        most_percent: decimals(shares.iter().copied().max().unwrap_or(0), 4),
+    };
+    groups.into_iter().map(fairness).collect()
+}
+
+/// (sum x)^2 / (n sum x^2) in ten-thousandths: 10000 if all are equal, 10000 / n if one has everything.
+fn jain_myriad(shares: &[u64]) -> u64 {
+    let sum: u128 = shares.iter().map(|&x| u128::from(x)).sum();
+    let squares: u128 = shares.iter().map(|&x| u128::from(x) * u128::from(x)).sum();
+    let denominator = squares * shares.len() as u128;
+    (sum * sum * 10_000 + denominator / 2)
+        .checked_div(denominator)
+        .unwrap_or(10_000) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn index_of_known_shares() {
+        assert_eq!(jain_myriad(&[5, 5, 5, 5]), 10_000);
+        assert_eq!(jain_myriad(&[7, 0, 0, 0]), 2_500);
+        assert_eq!(jain_myriad(&[3, 1]), 8_000);
+        assert_eq!(jain_myriad(&[0, 0]), 10_000);
+        assert_eq!(jain_myriad(&vec![1_000_000; 100_000]), 10_000);
+    }
+
+    #[test]
+    fn only_tasks_that_wanted_the_same_are_compared() {
+        let task = |prio, cpu_ns, began| Task {
+            prio,
+            cpu_ns,
+            began: Some(began),
+            ..Task::default()
+        };
+        let tasks = [
+            task(120, 300, 0),
+            task(120, 50, 500),
+            Task {
+                slept: true,
+                ..task(120, 1, 0)
+            },
+            Task {
+                exited: true,
+                ..task(120, 1, 0)
+            },
+            task(120, 1, 501),
+            task(100, 9, 0),
+        ];
+        let tasks: Vec<(u32, Task)> = (1..).zip(tasks).collect();
+        let fair = fairness(&tasks, 1000);
+        assert_eq!(fair.len(), 1);
+        // 30 % of 1000 ns and 10 % of 500 ns
+        assert_eq!((fair[0].prio, fair[0].tasks, fair[0].jain), (120, 2, 0.8));
+        assert_eq!((fair[0].least_percent, fair[0].most_percent), (10.0, 30.0));
+    }
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The numbers of one run, as `--json` prints them. Field names are the JSON's; they stay.
+
+use crate::histogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+/// What the trace does not say about a run.
+#[derive(Clone, Debug, Default)]
+pub struct Run {
+    pub policy: String,
+    pub machine: String,
+    pub workload: String,
+    pub seed: u64,
+    /// The run's end; runs begin at 0.
+    pub simulated_ns: u64,
+    pub wall_ns: u64,
+    /// From the checker beside the machine: CPU time idle beyond its bound while an allowed task waited.
+    pub idle_while_waiting_ns: u64,
+    /// [`trace::Hash::value`]
+    pub trace_hash: u64,
+    pub exit: Option<ExitRecord>,
+    /// What the workload counts as an operation, plural: `requests`, `loops`.
+    pub unit: String,
+    /// Names of callbacks, indexed by `Event::Callback::op`.
+    pub ops: Vec<String>,
+    /// Names of locks, indexed by `Event::LockWait::lock`; missing ones are told by number.
+    pub locks: Vec<String>,
+}
+
+/// Why a policy ended, as the kernel words it (`struct scx_exit_info`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExitRecord {
+    /// As `enum scx_exit_kind` spells it: `SCX_EXIT_ERROR_STALL`.
+    pub kind: String,
+    pub reason: String,
+    pub message: String,
+    /// The callback that ran, if one did.
+    pub callback: Option<String>,
+    /// `file:line` of the policy's source, if the object has line information.
+    pub source: Option<String>,
+    pub dump: String,
+}
+
+/// A distribution of times in ns. All 0 if `count` is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Percentiles {
+    pub count: u64,
+    pub mean: u64,
+    pub p50: u64,
+    pub p99: u64,
+    pub p999: u64,
+    pub max: u64,
+}
+
+/// Migrations by the nearest thing that both CPUs share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Migrations {
+    pub core: u64,
+    pub llc: u64,
+    pub node: u64,
+    /// Between NUMA nodes.
+    pub remote: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Throughput {
+    pub unit: String,
+    pub operations: u64,
+    pub per_second: f64,
+}
+
+/// One callback of the policy.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CallbackResult {
+    pub callback: String,
+    pub count: u64,
+    pub insns: u64,
+    pub insns_mean: f64,
+    pub insns_max: u32,
+}
+
+/// Waits for one lock.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockResult {
+    pub lock: String,
+    pub waits: u64,
+    pub wait_ns: u64,
+    pub wait_max_ns: u64,
+}
+
+/// One of the tasks with the most CPU time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskResult {
+    pub pid: u32,
+    pub comm: String,
+    pub prio: i32,
+    pub cpu_ns: u64,
+    /// Runnable without a CPU.
+    pub wait_ns: u64,
+    pub waits: u64,
+    pub switches: u64,
+    pub preemptions: u64,
+    pub migrations: u64,
+    /// Within 6 %: single tasks get a coarse histogram.
+    pub wakeup_latency_p99_ns: u64,
+}
+
+/// How evenly the always runnable tasks of one priority were served.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Fairness {
+    pub prio: i32,
+    pub tasks: u64,
+    /// Jain's index: 1 = all got the same, 1/tasks = one got everything.
+    pub jain: f64,
+    /// CPU time of the least and of the best served task, of its time in the run.
+    pub least_percent: f64,
+    pub most_percent: f64,
+}
+
+/// The result of one policy on one machine under one workload.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    pub policy: String,
+    pub machine: String,
+    pub cpus: u64,
+    pub workload: String,
+    pub seed: u64,
+    pub simulated_ns: u64,
+    pub wall_ns: u64,
+    pub throughput: Throughput,
+    pub response_ns: Percentiles,
+    /// From waking (or, without one, wakeup) to the switch to the task. A wake-up that still
+    /// waits when the run ends counts with what it has waited.
+    pub wakeup_latency_ns: Percentiles,
+    /// Every sched_switch, those from and to idle included, as the kernel's nr_switches.
+    pub context_switches: u64,
+    /// Switches away from a task that was still runnable.
+    pub preemptions: u64,
+    pub migrations: u64,
+    pub migrations_by_distance: Migrations,
+    /// CPU time not idle, of the time of all CPUs that were online.
+    pub busy_percent: f64,
+    /// Time of the kernel and the policy, of the same.
+    pub overhead_percent: f64,
+    pub overhead_ns: u64,
+    pub idle_while_waiting_ns: u64,
+    pub wakeups: u64,
+    pub ipis: u64,
+    pub balance_moves: u64,
+    pub lock_wait_ns: u64,
+    pub tasks_total: u64,
+    pub callbacks: Vec<CallbackResult>,
+    /// Most waited for first.
+    pub locks: Vec<LockResult>,
+    pub fairness: Vec<Fairness>,
+    /// Most CPU time first; no more than [`RunResult::TASKS`] of `tasks_total`.
+    pub tasks: Vec<TaskResult>,
+    /// 16 hexadecimal digits; equal when every record was.
+    pub trace_hash: String,
+    pub exit: Option<ExitRecord>,
+}
+
+impl RunResult {
+    /// How many tasks and how many locks a result lists.
+    pub const TASKS: usize = 32;
+
+    /// The policy was ended by an error (SCX_EXIT_ERROR and its kin), not by its own wish.
+    pub fn failed(&self) -> bool {
+        self.exit
+            .as_ref()
+            .is_some_and(|exit| exit.kind.starts_with("SCX_EXIT_ERROR"))
+    }
+}
+
+impl Percentiles {
+    pub(crate) fn of<const BITS: u32>(histogram: &Histogram<BITS>) -> Percentiles {
+        Percentiles {
+            count: histogram.count(),
+            mean: histogram.mean(),
+            p50: histogram.quantile(500_000),
+            p99: histogram.quantile(990_000),
+            p999: histogram.quantile(999_000),
+            max: histogram.max(),
+        }
+    }
+}
+
+/// `scaled / 10^places` as the float nearest to that decimal, which prints as the decimal itself.
+pub(crate) fn decimals(scaled: u64, places: u32) -> f64 {
+    // Both operands are exact below 2^53 and IEEE division rounds correctly, on every host.
+    scaled as f64 / 10u64.pow(places) as f64
+}
+
+/// `part / whole` times `scale`, rounded; 0 if there is no whole.
+pub(crate) fn ratio(part: u128, whole: u128, scale: u64) -> u64 {
+    (part * u128::from(scale) + whole / 2)
+        .checked_div(whole)
+        .unwrap_or(0) as u64
+}
+
+/// A percentage with three decimals.
+pub(crate) fn percent(part: u128, whole: u128) -> f64 {
+    decimals(ratio(part, whole, 100_000), 3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fractions_are_rounded_decimals() {
+        assert_eq!(percent(1, 3).to_string(), "33.333");
+        assert_eq!(percent(2, 3).to_string(), "66.667");
+        assert_eq!(percent(5, 0), 0.0);
+        assert_eq!(percent(7, 7), 100.0);
+        assert_eq!(decimals(12_345, 2).to_string(), "123.45");
+    }
+}

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The sink that counts. Memory: a few histograms, one entry a task, a lock and a callback.
+
+use crate::histogram::Histogram;
+use crate::jain;
+use crate::pids::ByNumber;
+use crate::result::{
+    CallbackResult, LockResult, Migrations, Percentiles, Run, RunResult, TaskResult, Throughput,
+    decimals, percent, ratio,
+};
+use crate::task::{Task, Whereabouts};
+use trace::{Event, Place, Record, Sink};
+
+const IDLE: u32 = 0;
+
+struct Cpu {
+    place: Place,
+    /// Who has it, and since when.
+    pid: u32,
+    since: u64,
+    offline_since: Option<u64>,
+}
+
+#[derive(Clone, Default)]
+struct Callback {
+    count: u64,
+    insns: u64,
+    max: u32,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Lock {
+    waits: u64,
+    ns: u64,
+    max: u64,
+}
+
+/// Counts what a run's records say. CPU numbers of records must be those of the machine.
+pub struct Summary {
+    cpus: Vec<Cpu>,
+    tasks: ByNumber<Task>,
+    callbacks: Vec<Callback>,
+    locks: ByNumber<Lock>,
+    busy_ns: u128,
+    offline_ns: u128,
+    overhead_ns: u64,
+    switches: u64,
+    migrations: Migrations,
+    wakeups: u64,
+    ipis: u64,
+    balance_moves: u64,
+    operations: u64,
+    wakeup: Histogram<7>,
+    response: Histogram<7>,
+}
+
+impl Summary {
+    /// A summary for a machine with these CPUs.
+    pub fn new(cpus: &[Place]) -> Summary {
+        let cpu = |&place| Cpu {
+            place,
+            pid: IDLE,
+            since: 0,
+            offline_since: None,
+        };
+        Summary {
+            cpus: cpus.iter().map(cpu).collect(),
+            tasks: ByNumber::new(),
+            callbacks: Vec::new(),
+            locks: ByNumber::new(),
+            busy_ns: 0,
+            offline_ns: 0,
+            overhead_ns: 0,
+            switches: 0,
+            migrations: Migrations::default(),
+            wakeups: 0,
+            ipis: 0,
+            balance_moves: 0,
+            operations: 0,
+            wakeup: Histogram::default(),
+            response: Histogram::default(),
+        }
+    }
+
+    /// sched_switch events so far.
+    pub fn context_switches(&self) -> u64 {
+        self.switches
+    }
+
+    #[inline(always)]
+    fn add(&mut self, record: &Record) {
+        let &Record {
+            time,
+            cpu,
+            ref event,
+        } = record;
+        match *event {
+            Event::Switch {
+                prev,
+                prev_state,
+                next,
+            } => {
+                if prev == next {
+                    return;
+                }
+                self.switches += 1;
+                let cpu = &mut self.cpus[cpu as usize];
+                let ns = time.saturating_sub(cpu.since);
+                (cpu.pid, cpu.since) = (next, time);
+                if prev != IDLE {
+                    self.busy_ns += u128::from(ns);
+                    self.tasks.entry(prev).switch_out(time, ns, prev_state);
+                }
+                if next != IDLE
+                    && let Some(latency) = self.tasks.entry(next).switch_in(time)
+                {
+                    self.wakeup.add(latency);
+                }
+            }
+            Event::Waking { pid, .. } => self.tasks.entry(pid).wake(time),
+            Event::Wakeup { pid, .. } => {
+                self.wakeups += 1;
+                self.tasks.entry(pid).wake(time);
+            }
+            Event::Overhead { ns } => self.overhead_ns += ns,
+            Event::Callback { op, insns } => {
+                let op = usize::from(op);
+                if op >= self.callbacks.len() {
+                    self.callbacks.resize(op + 1, Callback::default());
+                }
+                let callback = &mut self.callbacks[op];
+                callback.count += 1;
+                callback.insns += u64::from(insns);
+                callback.max = callback.max.max(insns);
+            }
+            Event::Migrate { pid, from, to, .. } => {
+                self.tasks.entry(pid).migrations += 1;
+                let (from, to) = (self.cpus[from as usize].place, self.cpus[to as usize].place);
+                let counter = if from.node != to.node {
+                    &mut self.migrations.remote
+                } else if from.llc != to.llc {
+                    &mut self.migrations.node
+                } else if from.core != to.core {
+                    &mut self.migrations.llc
+                } else {
+                    &mut self.migrations.core
+                };
+                *counter += 1;
+            }
+            Event::LockWait { lock, ns } => {
+                let lock = self.locks.entry(lock);
+                lock.waits += 1;
+                lock.ns += ns;
+                lock.max = lock.max.max(ns);
+            }
+            Event::Done {
+                count, response_ns, ..
+            } => {
+                self.operations += u64::from(count);
+                if response_ns > 0 {
+                    self.response.add(response_ns);
+                }
+            }
+            Event::Ipi { .. } => self.ipis += 1,
+            Event::Balance { moved } => self.balance_moves += u64::from(moved),
+            // A pid in use again is a new task; the counters of the run keep the old one's part.
+            Event::TaskNew {
+                pid,
+                prio,
+                ref comm,
+                ..
+            } => {
+                let task = self.tasks.entry(pid);
+                if task.exited {
+                    *task = Task::default();
+                }
+                task.prio = prio;
+                task.comm.clone_from(comm);
+            }
+            Event::TaskRename { pid, ref comm } => self.tasks.entry(pid).comm.clone_from(comm),
+            Event::TaskExit { pid } => self.tasks.entry(pid).exited = true,
+            Event::Prio { pid, prio } => self.tasks.entry(pid).prio = prio,
+            Event::Hotplug { online } => {
+                let cpu = &mut self.cpus[cpu as usize];
+                if !online {
+                    cpu.offline_since.get_or_insert(time);
+                } else if let Some(since) = cpu.offline_since.take() {
+                    self.offline_ns += u128::from(time - since);
+                }
+            }
+            Event::Phase { .. } | Event::Printk { .. } | Event::Policy { .. } => {}
+        }
+    }
+
+    /// The result: ends what still runs or waits at `run.simulated_ns`.
+    pub fn result(mut self, run: Run) -> RunResult {
+        let end = run.simulated_ns;
+        for cpu in &self.cpus {
+            if cpu.pid != IDLE {
+                let ns = end.saturating_sub(cpu.since);
+                self.busy_ns += u128::from(ns);
+                self.tasks.entry(cpu.pid).cpu_ns += ns;
+            }
+            if let Some(since) = cpu.offline_since {
+                self.offline_ns += u128::from(end.saturating_sub(since));
+            }
+        }
+        let mut tasks = self.tasks.into_sorted();
+        for (_, task) in &mut tasks {
+            if let Some(latency) = task.stop_waiting(end) {
+                self.wakeup.add(latency);
+            }
+            task.at = Whereabouts::Away;
+        }
+        let cpu_ns = (u128::from(end) * self.cpus.len() as u128).saturating_sub(self.offline_ns);
+        let Migrations {
+            core,
+            llc,
+            node,
+            remote,
+        } = self.migrations;
+        let fairness = jain::fairness(&tasks, end);
+        let locks = lock_results(self.locks.into_sorted(), &run.locks);
+        RunResult {
+            policy: run.policy,
+            machine: run.machine,
+            cpus: self.cpus.len() as u64,
+            workload: run.workload,
+            seed: run.seed,
+            simulated_ns: end,
+            wall_ns: run.wall_ns,
+            throughput: Throughput {
+                unit: run.unit,
+                operations: self.operations,
+                per_second: decimals(
+                    ratio(
+                        u128::from(self.operations) * 1_000_000_000,
+                        u128::from(end),
+                        10,
+                    ),
+                    1,
+                ),
+            },
+            response_ns: Percentiles::of(&self.response),
+            wakeup_latency_ns: Percentiles::of(&self.wakeup),
+            context_switches: self.switches,
+            preemptions: tasks.iter().map(|(_, task)| task.preemptions).sum(),
+            migrations: core + llc + node + remote,
+            migrations_by_distance: self.migrations,
+            busy_percent: percent(self.busy_ns, cpu_ns),
+            overhead_percent: percent(u128::from(self.overhead_ns), cpu_ns),
+            overhead_ns: self.overhead_ns,
+            idle_while_waiting_ns: run.idle_while_waiting_ns,
+            wakeups: self.wakeups,
+            ipis: self.ipis,
+            balance_moves: self.balance_moves,
+            lock_wait_ns: locks.iter().map(|lock| lock.wait_ns).sum(),
+            tasks_total: tasks.len() as u64,
+            callbacks: callback_results(&self.callbacks, &run.ops),
+            locks: locks.into_iter().take(RunResult::TASKS).collect(),
+            fairness,
+            tasks: task_results(tasks),
+            trace_hash: format!("{:016x}", run.trace_hash),
+            exit: run.exit,
+        }
+    }
+}
+
+fn callback_results(callbacks: &[Callback], names: &[String]) -> Vec<CallbackResult> {
+    let result = |(op, callback): (usize, &Callback)| CallbackResult {
+        callback: names
+            .get(op)
+            .cloned()
+            .unwrap_or_else(|| format!("callback {op}")),
+        count: callback.count,
+        insns: callback.insns,
+        insns_mean: decimals(
+            ratio(u128::from(callback.insns), u128::from(callback.count), 10),
+            1,
+        ),
+        insns_max: callback.max,
+    };
+    callbacks
+        .iter()
+        .enumerate()
+        .filter(|(_, callback)| callback.count > 0)
+        .map(result)
+        .collect()
+}
+
+fn lock_results(locks: Vec<(u32, Lock)>, names: &[String]) -> Vec<LockResult> {
+    let result = |(number, lock): (u32, Lock)| LockResult {
+        lock: names
+            .get(number as usize)
+            .cloned()
+            .unwrap_or_else(|| format!("lock {number}")),
+        waits: lock.waits,
+        wait_ns: lock.ns,
+        wait_max_ns: lock.max,
+    };
+    let mut results: Vec<LockResult> = locks.into_iter().map(result).collect();
+    // Stable: equal waits stay in the locks' order.
+    results.sort_by_key(|lock| std::cmp::Reverse(lock.wait_ns));
+    results
+}
+
+fn task_results(mut tasks: Vec<(u32, Task)>) -> Vec<TaskResult> {
+    tasks.sort_by_key(|(_, task)| std::cmp::Reverse(task.cpu_ns));
+    let result = |(pid, task): (u32, Task)| TaskResult {
+        pid,
+        prio: task.prio,
+        cpu_ns: task.cpu_ns,
+        wait_ns: task.wait_ns,
+        waits: task.waits,
+        switches: task.switches,
+        preemptions: task.preemptions,
+        migrations: task.migrations,
+        wakeup_latency_p99_ns: task.wakeup.quantile(990_000),
+        comm: task.comm,
+    };
+    tasks
+        .into_iter()
+        .take(RunResult::TASKS)
+        .map(result)
+        .collect()
+}
+
+impl Sink for Summary {
+    fn take(&mut self, records: &[Record]) {
+        for record in records {
+            self.add(record);
+        }
+    }
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The comparison of several results: a row per policy.
+
+use crate::result::RunResult;
+use crate::units;
+use comfy_table::{Cell, CellAlignment, Table, presets};
+
+/// Names longer than this are continued on a further line.
+const NAME_WIDTH: usize = 24;
+
+/// What makes a value the better one.
+#[derive(Clone, Copy, PartialEq)]
+enum Better {
+    More,
+    Less,
+    Neither,
+}
+
+struct Column {
+    head: String,
+    better: Better,
+    /// What is compared, `None` if the run has no such value.
+    value: fn(&RunResult) -> Option<u64>,
+    text: fn(u64) -> String,
+}
+
+/// Something a run was given: what it is called, and its text.
+type Input = (&'static str, fn(&RunResult) -> String);
+
+/// A value of three decimals as an integer.
+fn milli(value: f64) -> u64 {
+    (value * 1000.0).round() as u64
+}
+
+fn columns(results: &[RunResult]) -> Vec<Column> {
+    let unit = results.first().map_or("", |r| r.throughput.unit.as_str());
+    let same = results.iter().all(|r| r.throughput.unit == unit) && !unit.is_empty();
+    let throughput = format!("throughput\n{}/s", if same { unit } else { "operations" });
+    let milli_percent: fn(u64) -> String = |v| units::percent(crate::result::decimals(v, 3));
+    let column = |head: &str, better, value, text| Column {
+        head: head.to_owned(),
+        better,
+        value,
+        text,
+    };
+    vec![
+        column(
+            &throughput,
+            Better::More,
+            |r| {
+                (r.throughput.operations > 0)
+                    .then(|| (r.throughput.per_second * 10.0).round() as u64)
+            },
+            units::tenths,
+        ),
+        column(
+            "wake-up\np50",
+            Better::Less,
+            |r| latency(r, r.wakeup_latency_ns.p50),
+            units::time,
+        ),
+        column(
+            "wake-up\np99",
+            Better::Less,
+            |r| latency(r, r.wakeup_latency_ns.p99),
+            units::time,
+        ),
+        column(
+            "context\nswitches",
+            Better::Neither,
+            |r| Some(r.context_switches),
+            units::count,
+        ),
+        column(
+            "migra-\ntions",
+            Better::Neither,
+            |r| Some(r.migrations),
+            units::count,
+        ),
+        column(
+            "CPU\nbusy %",
+            Better::Neither,
+            |r| Some(milli(r.busy_percent)),
+            milli_percent,
+        ),
+        column(
+            "overhead\n%",
+            Better::Less,
+            |r| Some(milli(r.overhead_percent)),
+            milli_percent,
+        ),
+        column(
+            "idle while\nwaiting",
+            Better::Less,
+            |r| Some(r.idle_while_waiting_ns),
+            units::time,
+        ),
+    ]
+}
+
+fn latency(result: &RunResult, ns: u64) -> Option<u64> {
+    (result.wakeup_latency_ns.count > 0).then_some(ns)
+}
+
+impl Column {
+    /// The best value among policies that lasted to the end, if it tells any of them apart.
+    fn best(&self, results: &[RunResult]) -> Option<u64> {
+        let values: Vec<u64> = results
+            .iter()
+            .filter(|r| r.exit.is_none())
+            .filter_map(self.value)
+            .collect();
+        let (least, most) = (values.iter().copied().min()?, values.iter().copied().max()?);
+        match self.better {
+            _ if least == most => None,
+            Better::More => Some(most),
+            Better::Less => Some(least),
+            Better::Neither => None,
+        }
+    }
+
+    fn cells(&self, results: &[RunResult]) -> Vec<String> {
+        let best = self.best(results);
+        let cell = |r: &RunResult| {
+            let value = (self.value)(r);
+            let text = value.map_or_else(|| "-".to_owned(), self.text);
+            match best {
+                None => text,
+                Some(_) if value == best && r.exit.is_none() => text + "*",
+                Some(_) => text + " ", // keeps the digits of the column aligned
+            }
+        };
+        results.iter().map(cell).collect()
+    }
+}
+
+/// The table, the inputs all results share above it, and below it how policies failed.
+/// `terminal` draws with box characters, else the text is ASCII (names apart). The best value of a
+/// column where one is better than another has a `*`. Ends with a newline.
+pub fn table(results: &[RunResult], terminal: bool) -> String {
+    let mut shared = Vec::new();
+    let mut names: Vec<String> = results.iter().map(|r| r.policy.clone()).collect();
+    // What all results have in common is said once, what they differ in belongs to the row.
+    let inputs: [Input; 4] = [
+        ("machine", |r| format!("{} ({} CPUs)", r.machine, r.cpus)),
+        ("workload", |r| r.workload.clone()),
+        ("seed", |r| r.seed.to_string()),
+        ("simulated", |r| units::time(r.simulated_ns)),
+    ];
+    for (what, input) in inputs {
+        let values: Vec<String> = results.iter().map(input).collect();
+        match values.first() {
+            Some(first) if values.iter().all(|v| v == first) => {
+                shared.push(format!("{what} {first}"))
+            }
+            _ => names
+                .iter_mut()
+                .zip(&values)
+                .for_each(|(name, value)| *name += &format!("\n{what} {value}")),
+        }
+    }
+    let mut table = Table::new();
+    table.load_style(if terminal {
+        presets::UTF8_FULL_CONDENSED
+    } else {
+        presets::ASCII_MARKDOWN
+    });
+    let columns = columns(results);
+    let heads = columns
+        .iter()
+        .map(|c| Cell::new(&c.head).set_alignment(CellAlignment::Right));
+    table.set_header(std::iter::once(Cell::new("policy")).chain(heads));
+    let cells: Vec<Vec<String>> = columns.iter().map(|c| c.cells(results)).collect();
+    for (row, (result, name)) in results.iter().zip(&names).enumerate() {
+        let name = match &result.exit {
+            Some(_) => broken(name) + "\n" + verdict(result),
+            None => broken(name),
+        };
+        let values = cells
+            .iter()
+            .map(|c| Cell::new(&c[row]).set_alignment(CellAlignment::Right));
+        table.add_row(std::iter::once(Cell::new(name)).chain(values));
+    }
+    let mut out = if results.is_empty() {
+        String::new()
+    } else {
+        shared.join(", ") + "\n"
+    };
+    for line in table.lines() {
+        out += line.trim_end();
+        out.push('\n');
+    }
+    for (result, exit) in results.iter().filter_map(|r| Some((r, r.exit.as_ref()?))) {
+        let message = if exit.message.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", exit.message)
+        };
+        out += &format!(
+            "{} {}: {} ({}){message}\n",
+            result.policy,
+            verdict(result),
+            exit.reason,
+            exit.kind
+        );
+        let place = [&exit.callback, &exit.source]
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+            .collect::<Vec<_>>();
+        if !place.is_empty() {
+            out += &format!("    in {}\n", place.join(", "));
+        }
+    }
+    out
+}
+
+/// What a policy with an exit record did.
+fn verdict(result: &RunResult) -> &'static str {
+    if result.failed() {
+        "failed"
+    } else {
+        "ended early"
+    }
+}
+
+/// A name with line breaks where it is too long, behind punctuation if there is some near.
+fn broken(name: &str) -> String {
+    let mut out = Vec::new();
+    for line in name.lines() {
+        let mut rest: Vec<char> = line.chars().collect();
+        while rest.len() > NAME_WIDTH + 4 {
+            let punctuation = |i: &usize| "/_-. ,:".contains(rest[*i]);
+            let at = (NAME_WIDTH / 2..NAME_WIDTH)
+                .rev()
+                .find(punctuation)
+                .map_or(NAME_WIDTH, |i| i + 1);
+            let tail = rest.split_off(at);
+            out.push(
+                std::mem::replace(&mut rest, tail)
+                    .into_iter()
+                    .collect::<String>(),
+            );
+        }
+        out.push(rest.into_iter().collect());
+    }
+    out.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_break_and_lose_nothing() {
+        assert_eq!(broken("scx_simple"), "scx_simple");
+        assert_eq!(
+            broken("policies/scx_central_with_options.bpf.o"),
+            "policies/scx_central_\nwith_options.bpf.o"
+        );
+        let long = "x".repeat(60);
+        assert_eq!(
+            broken(&long).lines().map(str::len).collect::<Vec<_>>(),
+            [24, 24, 12]
+        );
+        assert_eq!(broken(&long).replace('\n', ""), long);
+    }
+}

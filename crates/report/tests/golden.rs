@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Tables, details and JSON against committed text; `UPDATE_GOLDEN=1` rewrites it.
+
+use report::{ExitRecord, Run, RunResult, Summary, details, table};
+use std::path::Path;
+use trace::event::MigrateReason;
+use trace::{Event, Hash, Place, Record, Sink, TaskState};
+
+#[track_caller]
+fn check(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name);
+    if std::env::var_os("UPDATE_GOLDEN").is_some_and(|v| v == "1") {
+        std::fs::write(&path, text).unwrap();
+    }
+    let golden = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        golden == text,
+        "{name} differs; UPDATE_GOLDEN=1 accepts this:\n{text}\ninstead of:\n{golden}"
+    );
+}
+
+/// 40 tasks in turn on 4 CPUs, each woken `latency` ns before it runs; two hogs on CPU 3.
+fn run(policy: &str, latency: u64) -> RunResult {
+    let places: Vec<Place> = (0..4)
+        .map(|i| Place {
+            core: i,
+            llc: i / 2,
+            node: 0,
+        })
+        .collect();
+    let mut records = Vec::new();
+    let mut put = |time, cpu, event| records.push(Record { time, cpu, event });
+    for pid in 1..=42 {
+        let comm = if pid > 40 {
+            format!("hog{}", pid - 41)
+        } else {
+            format!("worker-{pid}")
+        };
+        put(
+            0,
+            0,
+            Event::TaskNew {
+                pid,
+                tgid: pid,
+                parent: 0,
+                prio: 120,
+                comm,
+            },
+        );
+    }
+    put(
+        0,
+        3,
+        Event::Wakeup {
+            pid: 42,
+            target: 3,
+            new: true,
+        },
+    );
+    let mut hog = 0;
+    for i in 0..3000u64 {
+        let (time, cpu, pid) = (i * 10_000, (i % 3) as u32, 1 + (i % 40) as u32);
+        let spread = latency + latency * (i % 100) / 50;
+        put(time, cpu, Event::Waking { pid, waker: pid });
+        put(
+            time,
+            cpu,
+            Event::Wakeup {
+                pid,
+                target: cpu,
+                new: false,
+            },
+        );
+        put(
+            time,
+            cpu,
+            Event::Callback {
+                op: 0,
+                insns: 40 + (i % 7) as u32,
+            },
+        );
+        put(
+            time + spread,
+            cpu,
+            Event::Switch {
+                prev: 0,
+                prev_state: TaskState::Running,
+                next: pid,
+            },
+        );
+        put(
+            time + 9_000,
+            cpu,
+            Event::Switch {
+                prev: pid,
+                prev_state: TaskState::Interruptible,
+                next: 0,
+            },
+        );
+        put(time + 9_000, cpu, Event::Overhead { ns: latency / 2 });
+        put(
+            time + 9_000,
+            cpu,
+            Event::Done {
+                pid,
+                count: 1,
+                response_ns: spread + 6_000,
+            },
+        );
+        if i % 5 == 0 {
+            put(
+                time + 9_500,
+                cpu,
+                Event::Migrate {
+                    pid,
+                    from: cpu,
+                    to: (cpu + 1) % 4,
+                    reason: MigrateReason::Wakeup,
+                },
+            );
+            put(
+                time + 9_500,
+                cpu,
+                Event::LockWait {
+                    lock: (i % 3) as u32,
+                    ns: 120 + i % 9,
+                },
+            );
+            put(
+                time + 9_500,
+                cpu,
+                Event::Ipi {
+                    target: (cpu + 1) % 4,
+                },
+            );
+        }
+        if i % 100 == 0 {
+            let next = if hog == 41 { 42 } else { 41 };
+            put(
+                time,
+                3,
+                Event::Switch {
+                    prev: hog,
+                    prev_state: TaskState::Running,
+                    next,
+                },
+            );
+            put(time, 3, Event::Callback { op: 2, insns: 300 });
+            put(time, 3, Event::Balance { moved: 1 });
+            hog = next;
+        }
+    }
+    records.sort_by_key(|r| r.time);
+    let (mut summary, mut hash) = (Summary::new(&places), Hash::default());
+    for batch in records.chunks(100) {
+        summary.take(batch);
+        hash.take(batch);
+    }
+    summary.result(Run {
+        policy: policy.into(),
+        machine: "smp4".into(),
+        workload: "closed:tasks=40".into(),
+        seed: 1,
+        simulated_ns: 30_000_000,
+        wall_ns: 12_345_678,
+        idle_while_waiting_ns: latency * 1000,
+        trace_hash: hash.value(),
+        exit: None,
+        unit: "requests".into(),
+        ops: ["select_cpu", "enqueue", "dispatch"]
+            .map(String::from)
+            .to_vec(),
+        locks: vec!["rq 0".into(), "dsq 0x1".into()],
+    })
+}
+
+fn failed() -> RunResult {
+    RunResult {
+        exit: Some(ExitRecord {
+            kind: "SCX_EXIT_ERROR_STALL".into(),
+            reason: "runnable task stall".into(),
+            message: "worker-7[7] failed to run for 30.001s".into(),
+            callback: Some("dispatch".into()),
+            source: Some("scx_lazy.bpf.c:57".into()),
+            dump: "CPU states\n----------\n\nCPU 0   : nr_run=3\n".into(),
+        }),
+        ..run("policies/scx_lazy_with_a_long_name_indeed.bpf.o", 100)
+    }
+}
+
+#[test]
+fn comparison() {
+    let exit = ExitRecord {
+        kind: "SCX_EXIT_UNREG_BPF".into(),
+        reason: "unregistered from BPF".into(),
+        ..ExitRecord::default()
+    };
+    let ended = RunResult {
+        exit: Some(exit),
+        ..run("scx_brief", 300)
+    };
+    let results = [run("eevdf", 1_100), run("scx_simple", 800), failed(), ended];
+    check("table.txt", &table(&results, false));
+    check("table-terminal.txt", &table(&results, true));
+}
+
+/// What differs between results other than the policy is told in the row.
+#[test]
+fn different_inputs() {
+    let other = RunResult {
+        seed: 2,
+        machine: "numa16".into(),
+        ..run("eevdf", 900)
+    };
+    check(
+        "table-inputs.txt",
+        &table(&[run("eevdf", 1_100), other], false),
+    );
+}
+
+#[test]
+fn nothing_to_compare() {
+    let empty = Summary::new(&[Place::default()]).result(Run {
+        policy: "p".into(),
+        ..Run::default()
+    });
+    check(
+        "table-empty.txt",
+        &(table(&[empty], false) + &table(&[], false)),
+    );
+}
+
+#[test]
+fn in_full() {
+    check("details.txt", &details(&run("scx_simple", 800)));
+    check("details-failed.txt", &details(&failed()));
+}
+
+#[test]
+fn json() {
+    let results = [
+        RunResult {
+            tasks: vec![],
+            ..failed()
+        },
+        run("eevdf", 1_100),
+    ];
+    let text = serde_json::to_string_pretty(&results).unwrap() + "\n";
+    check("results.json", &text);
+    assert_eq!(
+        serde_json::from_str::<Vec<RunResult>>(&text).unwrap(),
+        results
+    );
+    // What scripts rely on.
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    for key in [
+        "policy",
+        "machine",
+        "workload",
+        "seed",
+        "simulated_ns",
+        "wall_ns",
+        "context_switches",
+        "migrations",
+        "busy_percent",
+        "overhead_percent",
+        "idle_while_waiting_ns",
+        "trace_hash",
+        "throughput",
+        "response_ns",
+    ] {
+        assert!(!value[1][key].is_null(), "{key}");
+    }
+    for key in ["p50", "p99", "p999", "max"] {
+        assert!(value[1]["wakeup_latency_ns"][key].is_u64(), "{key}");
+    }
+    assert!(value[1]["exit"].is_null() && value[1].as_object().unwrap().contains_key("exit"));
+    assert_eq!(value[0]["exit"]["kind"], "SCX_EXIT_ERROR_STALL");
+}

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Each number of a result, from a few records whose answer can be worked out by hand.
+
+use TaskState::{Dead, Interruptible, Running};
+use report::{Run, RunResult, Summary};
+use trace::event::MigrateReason;
+use trace::{Event, Place, Record, Sink, TaskState};
+
+/// 8 CPUs: two threads a core, two cores an LLC, one LLC... CPU 0-3 and 4-7 are nodes, 0-3 has two LLCs.
+fn places() -> Vec<Place> {
+    (0..8)
+        .map(|i| Place {
+            core: i / 2,
+            llc: [0, 0, 0, 0, 1, 1, 2, 2][i as usize],
+            node: i / 4,
+        })
+        .collect()
+}
+
+fn at(time: u64, cpu: u32, event: Event) -> Record {
+    Record { time, cpu, event }
+}
+
+fn switch(time: u64, cpu: u32, prev: u32, prev_state: TaskState, next: u32) -> Record {
+    at(
+        time,
+        cpu,
+        Event::Switch {
+            prev,
+            prev_state,
+            next,
+        },
+    )
+}
+
+fn wakeup(time: u64, pid: u32) -> Record {
+    at(
+        time,
+        0,
+        Event::Wakeup {
+            pid,
+            target: 0,
+            new: false,
+        },
+    )
+}
+
+fn waking(time: u64, pid: u32) -> Record {
+    at(time, 0, Event::Waking { pid, waker: 0 })
+}
+
+fn new(pid: u32, comm: &str) -> Record {
+    at(
+        0,
+        0,
+        Event::TaskNew {
+            pid,
+            tgid: pid,
+            parent: 1,
+            prio: 120,
+            comm: comm.into(),
+        },
+    )
+}
+
+fn result_at(end: u64, records: &[Record], run: Run) -> RunResult {
+    let mut summary = Summary::new(&places());
+    summary.take(records);
+    summary.result(Run {
+        simulated_ns: end,
+        ..run
+    })
+}
+
+fn result(end: u64, records: &[Record]) -> RunResult {
+    result_at(end, records, Run::default())
+}
+
+#[test]
+fn switches_count_idle_and_not_themselves() {
+    let r = result(
+        100,
+        &[
+            switch(10, 0, 0, Running, 5),
+            switch(20, 0, 5, Running, 5),
+            switch(30, 0, 5, Interruptible, 0),
+        ],
+    );
+    assert_eq!((r.context_switches, r.preemptions), (2, 0));
+    assert_eq!(
+        (r.tasks[0].pid, r.tasks[0].switches, r.tasks[0].cpu_ns),
+        (5, 1, 20)
+    );
+}
+
+#[test]
+fn busy_is_time_of_tasks_and_includes_who_still_runs() {
+    // CPU 0: 10..30 and 50..100; CPU 1: 0..100 of 8 x 100
+    let records = [
+        switch(0, 1, 0, Running, 6),
+        switch(10, 0, 0, Running, 5),
+        switch(30, 0, 5, Interruptible, 0),
+        switch(50, 0, 0, Running, 5),
+    ];
+    let r = result(100, &records);
+    assert_eq!(r.busy_percent, 21.25);
+    assert_eq!(
+        r.tasks
+            .iter()
+            .map(|t| (t.pid, t.cpu_ns))
+            .collect::<Vec<_>>(),
+        [(6, 100), (5, 70)]
+    );
+}
+
+#[test]
+fn offline_time_is_no_cpu_time() {
+    let mut records = vec![switch(0, 7, 0, Running, 5)];
+    records.extend((0..7).map(|cpu| at(0, cpu, Event::Hotplug { online: false })));
+    records.push(at(50, 0, Event::Hotplug { online: true }));
+    // One CPU for 100, one for 50; busy 100.
+    assert_eq!(result(100, &records).busy_percent, 66.667);
+}
+
+#[test]
+fn overhead_is_of_all_cpu_time() {
+    let r = result(
+        1000,
+        &[
+            at(1, 0, Event::Overhead { ns: 30 }),
+            at(2, 3, Event::Overhead { ns: 10 }),
+        ],
+    );
+    assert_eq!((r.overhead_ns, r.overhead_percent), (40, 0.5));
+}
+
+#[test]
+fn latency_begins_with_waking_or_else_wakeup() {
+    let records = [
+        waking(10, 5),
+        wakeup(12, 5),
+        switch(40, 0, 0, Running, 5), // 30
+        wakeup(45, 5),                // awake already: nothing begins
+        switch(50, 0, 5, Interruptible, 0),
+        wakeup(60, 5),
+        switch(67, 0, 0, Running, 5), // 7
+    ];
+    let r = result(100, &records);
+    let p = r.wakeup_latency_ns;
+    assert_eq!((p.count, p.p50, p.max, p.mean), (2, 7, 30, 18));
+    assert_eq!(r.wakeups, 3);
+    assert_eq!(
+        (
+            r.tasks[0].wait_ns,
+            r.tasks[0].waits,
+            r.tasks[0].wakeup_latency_p99_ns
+        ),
+        (37, 2, 30)
+    );
+}
+
+#[test]
+fn a_preempted_task_waits_without_a_wakeup() {
+    let records = [
+        wakeup(0, 5),
+        switch(0, 0, 0, Running, 5),
+        switch(10, 0, 5, Running, 6),
+        wakeup(15, 5), // still runnable: no new wait
+        switch(30, 0, 6, Running, 5),
+    ];
+    let r = result(100, &records);
+    assert_eq!(
+        (
+            r.wakeup_latency_ns.count,
+            r.wakeup_latency_ns.max,
+            r.preemptions
+        ),
+        (1, 0, 2)
+    );
+    let five = r.tasks.iter().find(|t| t.pid == 5).unwrap();
+    assert_eq!((five.wait_ns, five.preemptions, five.cpu_ns), (20, 1, 80));
+    // 6 lost the CPU at 30 and waits to the end.
+    let six = r.tasks.iter().find(|t| t.pid == 6).unwrap();
+    assert_eq!((six.wait_ns, six.waits), (70, 1));
+}
+
+#[test]
+fn a_starved_task_is_seen() {
+    let r = result(5_000, &[wakeup(100, 5)]);
+    assert_eq!(
+        (r.wakeup_latency_ns.count, r.wakeup_latency_ns.max),
+        (1, 4_900)
+    );
+}
+
+#[test]
+fn percentiles_are_within_one_percent() {
+    let mut records = Vec::new();
+    for i in 1..=1000u64 {
+        records.push(wakeup(i * 1_000_000, 5));
+        records.push(switch(i * 1_000_000 + i * 100, 0, 0, Running, 5));
+        records.push(switch(i * 1_000_000 + 500_000, 0, 5, Interruptible, 0));
+    }
+    let p = result(2_000_000_000, &records).wakeup_latency_ns;
+    for (told, exact) in [(p.p50, 50_000u64), (p.p99, 99_000), (p.p999, 99_900)] {
+        assert!(told.abs_diff(exact) * 100 <= exact, "{told} for {exact}");
+    }
+    assert_eq!((p.max, p.count), (100_000, 1000));
+}
+
+#[test]
+fn migrations_by_what_is_shared() {
+    let to = |from, to| {
+        at(
+            1,
+            0,
+            Event::Migrate {
+                pid: 5,
+                from,
+                to,
+                reason: MigrateReason::Balance,
+            },
+        )
+    };
+    let records = [
+        to(0, 1),
+        to(1, 3),
+        to(3, 0),
+        to(4, 6),
+        to(6, 5),
+        to(7, 4),
+        to(0, 4),
+    ];
+    let r = result(10, &records);
+    let m = r.migrations_by_distance;
+    assert_eq!(
+        (m.core, m.llc, m.node, m.remote, r.migrations),
+        (1, 2, 3, 1, 7)
+    );
+    assert_eq!(r.tasks[0].migrations, 7);
+}
+
+#[test]
+fn operations_and_responses() {
+    let done = |count, response_ns| {
+        at(
+            1,
+            0,
+            Event::Done {
+                pid: 5,
+                count,
+                response_ns,
+            },
+        )
+    };
+    let run = Run {
+        unit: "requests".into(),
+        ..Run::default()
+    };
+    let r = result_at(2_000_000_000, &[done(3, 0), done(1, 70), done(1, 90)], run);
+    assert_eq!((r.throughput.operations, r.throughput.per_second), (5, 2.5));
+    assert_eq!(r.throughput.unit, "requests");
+    assert_eq!(
+        (r.response_ns.count, r.response_ns.p50, r.response_ns.max),
+        (2, 70, 90)
+    );
+}
+
+#[test]
+fn callbacks_locks_ipis_and_moves() {
+    let records = [
+        at(1, 0, Event::Callback { op: 2, insns: 10 }),
+        at(1, 0, Event::Callback { op: 2, insns: 15 }),
+        at(1, 0, Event::Callback { op: 0, insns: 1 }),
+        at(1, 0, Event::LockWait { lock: 0, ns: 5 }),
+        at(1, 0, Event::LockWait { lock: 9, ns: 50 }),
+        at(1, 0, Event::LockWait { lock: 9, ns: 20 }),
+        at(1, 0, Event::Ipi { target: 3 }),
+        at(1, 0, Event::Balance { moved: 4 }),
+        at(1, 0, Event::Balance { moved: 0 }),
+    ];
+    let run = Run {
+        ops: vec!["init".into(), "exit".into()],
+        locks: vec!["rq 0".into()],
+        ..Run::default()
+    };
+    let r = result_at(10, &records, run);
+    let callbacks: Vec<_> = r
+        .callbacks
+        .iter()
+        .map(|c| (c.callback.as_str(), c.count, c.insns_mean, c.insns_max))
+        .collect();
+    assert_eq!(
+        callbacks,
+        [("init", 1, 1.0, 1), ("callback 2", 2, 12.5, 15)]
+    );
+    let locks: Vec<_> = r
+        .locks
+        .iter()
+        .map(|l| (l.lock.as_str(), l.waits, l.wait_ns, l.wait_max_ns))
+        .collect();
+    assert_eq!(locks, [("lock 9", 2, 70, 50), ("rq 0", 1, 5, 5)]);
+    assert_eq!((r.lock_wait_ns, r.ipis, r.balance_moves), (75, 1, 4));
+}
+
+#[test]
+fn fairness_of_the_always_runnable() {
+    let records = [
+        switch(0, 0, 0, Running, 5),
+        at(
+            0,
+            0,
+            Event::Wakeup {
+                pid: 6,
+                target: 0,
+                new: true,
+            },
+        ),
+        switch(750, 0, 5, Running, 6),
+        // 7 sleeps: it is not compared.
+        switch(0, 1, 0, Running, 7),
+        switch(10, 1, 7, Interruptible, 0),
+    ];
+    let r = result(1000, &records);
+    assert_eq!(r.fairness.len(), 1);
+    let f = &r.fairness[0];
+    assert_eq!(
+        (f.tasks, f.jain, f.least_percent, f.most_percent),
+        (2, 0.8, 25.0, 75.0)
+    );
+}
+
+#[test]
+fn names_priorities_and_pids_in_use_again() {
+    let records = [
+        new(5, "sh"),
+        at(
+            1,
+            0,
+            Event::TaskRename {
+                pid: 5,
+                comm: "make".into(),
+            },
+        ),
+        at(1, 0, Event::Prio { pid: 5, prio: 100 }),
+        switch(2, 0, 0, Running, 5),
+        switch(4, 0, 5, Dead, 0),
+        at(4, 0, Event::TaskExit { pid: 5 }),
+    ];
+    let r = result(10, &records);
+    assert_eq!(
+        (r.tasks[0].comm.as_str(), r.tasks[0].prio, r.tasks[0].cpu_ns),
+        ("make", 100, 2)
+    );
+    let again = [
+        records.as_slice(),
+        &[at(5, 0, new(5, "cc").event), switch(6, 0, 0, Running, 5)],
+    ]
+    .concat();
+    let r = result(10, &again);
+    assert_eq!(
+        (r.tasks[0].comm.as_str(), r.tasks[0].prio, r.tasks[0].cpu_ns),
+        ("cc", 120, 4)
+    );
+    assert_eq!(r.busy_percent, 7.5);
+}
+
+#[test]
+fn tasks_are_listed_by_cpu_time_and_not_endlessly() {
+    let mut records = Vec::new();
+    for i in 0..100u32 {
+        let time = u64::from(i) * 1000;
+        records.push(switch(time, 0, 0, Running, 100 + i));
+        records.push(switch(time + u64::from(i), 0, 100 + i, Interruptible, 0));
+    }
+    let r = result(100_000, &records);
+    assert_eq!(
+        (r.tasks_total, r.tasks.len(), r.tasks[0].pid, r.tasks[1].pid),
+        (100, RunResult::TASKS, 199, 198)
+    );
+}
+
+/// Batches are how records come, not what they mean.
+#[test]
+fn batches_do_not_matter() {
+    let records = [
+        wakeup(1, 5),
+        switch(9, 0, 0, Running, 5),
+        switch(50, 0, 5, Interruptible, 0),
+    ];
+    let mut summary = Summary::new(&places());
+    records.chunks(1).for_each(|one| summary.take(one));
+    let one_by_one = summary.result(Run {
+        simulated_ns: 80,
+        ..Run::default()
+    });
+    assert_eq!(one_by_one, result(80, &records));
+}

@@ -1,48 +1,220 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Checkers that watch the machine and never steer it.
 //!
-//! Always on: work conservation. `idle_while_waiting_ns` adds up the time in which a CPU idled while a task that could
-//! have run somewhere waited, counting as many CPUs as there were waiting tasks.
+//! [`Checks`] measures work conservation all the time: `idle_while_waiting_ns` adds up CPU time that was idle while a task
+//! which was allowed there waited. [`Machine::verify`] proves that the books balance: every CPU's time is accounted for to
+//! the nanosecond, and every runnable task is on exactly one queue.
 
-use crate::task::{IDLE, TaskId};
+use crate::cpuset::CpuSet;
+use crate::machine::Machine;
+use crate::task::{IDLE, State, TaskId};
+
+/// Groups tasks by the CPUs they may use. 0: all; 1 + cpu: just that one; above: other sets, in the order they came up.
+pub type AffinityGroup = u32;
 
 #[derive(Default)]
 pub struct Checks {
-    /// Runnable tasks that are not running.
-    pub nr_waiting: u64,
-    pub nr_idle: u64,
+    nr_cpus: u32,
+    /// Runnable tasks that are not running, by group.
+    waiting: Vec<u64>,
+    /// The sets of the groups above the single CPUs.
+    sets: Vec<CpuSet>,
+    /// Groups among those with a task waiting.
+    sets_waiting: Vec<u32>,
+    /// CPUs that idle while a task bound to them waits.
+    idle_and_bound: u64,
+    idle: Vec<bool>,
+    nr_idle: u64,
     last: u64,
-    /// The integral over min(idle CPUs, waiting tasks), ns.
+    /// The integral over CPUs that idle though an allowed task waits, ns.
     pub idle_while_waiting_ns: u64,
 }
 
 impl Checks {
+    pub fn new(nr_cpus: u32) -> Checks {
+        Checks {
+            nr_cpus,
+            waiting: vec![0; nr_cpus as usize + 1],
+            idle: vec![true; nr_cpus as usize],
+            nr_idle: u64::from(nr_cpus),
+            ..Checks::default()
+        }
+    }
+
+    /// The group of a set of allowed CPUs.
+    pub(crate) fn group(&mut self, cpus: &CpuSet) -> AffinityGroup {
+        match cpus.weight() {
+            n if n == self.nr_cpus => 0,
+            1 => 1 + cpus.first().unwrap_or(0),
+            _ => {
+                let known = self.sets.iter().position(|set| set == cpus);
+                let at = known.unwrap_or_else(|| {
+                    self.sets.push(cpus.clone());
+                    self.waiting.push(0);
+                    self.sets.len() - 1
+                });
+                1 + self.nr_cpus + at as u32
+            }
+        }
+    }
+
     fn advance(&mut self, now: u64) {
-        self.idle_while_waiting_ns += (now - self.last) * self.nr_waiting.min(self.nr_idle);
+        let elapsed = now - self.last;
         self.last = now;
-    }
-
-    pub(crate) fn queued(&mut self, now: u64, _task: TaskId) {
-        self.advance(now);
-        self.nr_waiting += 1;
-    }
-
-    pub(crate) fn dequeued(&mut self, now: u64, _task: TaskId, on_cpu: bool) {
-        self.advance(now);
-        self.nr_waiting -= u64::from(!on_cpu);
-    }
-
-    pub(crate) fn switched(&mut self, now: u64, prev: TaskId, prev_runnable: bool, next: TaskId) {
-        self.advance(now);
-        if prev == IDLE {
-            self.nr_idle -= 1;
-        } else {
-            self.nr_waiting += u64::from(prev_runnable);
+        if elapsed == 0 || self.nr_idle == 0 {
+            return;
         }
-        if next == IDLE {
+        let mut usable = self.waiting[0] + self.idle_and_bound;
+        for &at in &self.sets_waiting {
+            let idle = self.sets[at as usize].iter().filter(|&cpu| self.idle[cpu as usize]).count() as u64;
+            usable += idle.min(self.waiting[(1 + self.nr_cpus + at) as usize]);
+        }
+        self.idle_while_waiting_ns += elapsed * usable.min(self.nr_idle);
+    }
+
+    fn wait(&mut self, group: AffinityGroup) {
+        let waiting = &mut self.waiting[group as usize];
+        *waiting += 1;
+        if group > self.nr_cpus && *waiting == 1 {
+            self.sets_waiting.push(group - 1 - self.nr_cpus);
+        } else if group > 0 && group <= self.nr_cpus && *waiting == 1 && self.idle[group as usize - 1] {
+            self.idle_and_bound += 1;
+        }
+    }
+
+    fn unwait(&mut self, group: AffinityGroup) {
+        let waiting = &mut self.waiting[group as usize];
+        *waiting -= 1;
+        if group > self.nr_cpus && *waiting == 0 {
+            let at = group - 1 - self.nr_cpus;
+            self.sets_waiting.retain(|&set| set != at);
+        } else if group > 0 && group <= self.nr_cpus && *waiting == 0 && self.idle[group as usize - 1] {
+            self.idle_and_bound -= 1;
+        }
+    }
+
+    /// A task became runnable and waits.
+    pub(crate) fn queued(&mut self, now: u64, group: AffinityGroup) {
+        self.advance(now);
+        self.wait(group);
+    }
+
+    /// A waiting task waits no more, without having run.
+    pub(crate) fn dequeued(&mut self, now: u64, group: AffinityGroup) {
+        self.advance(now);
+        self.unwait(group);
+    }
+
+    /// A context switch: groups of a previous task that stays runnable and of the next task; idle: whether the CPU idled
+    /// before and does now.
+    pub(crate) fn switched(
+        &mut self,
+        now: u64,
+        cpu: u32,
+        prev_waits: Option<AffinityGroup>,
+        next: Option<AffinityGroup>,
+    ) {
+        self.advance(now);
+        if let Some(group) = prev_waits {
+            self.wait(group);
+        }
+        if let Some(group) = next {
+            self.unwait(group);
+        }
+        self.set_idle(cpu, next.is_none());
+    }
+
+    fn set_idle(&mut self, cpu: u32, idle: bool) {
+        if self.idle[cpu as usize] == idle {
+            return;
+        }
+        self.idle[cpu as usize] = idle;
+        let bound = u64::from(self.waiting[cpu as usize + 1] > 0);
+        if idle {
             self.nr_idle += 1;
+            self.idle_and_bound += bound;
         } else {
-            self.nr_waiting -= 1;
+            self.nr_idle -= 1;
+            self.idle_and_bound -= bound;
         }
+    }
+
+    /// An offline CPU does not count as idle.
+    pub(crate) fn online(&mut self, now: u64, cpu: u32, online: bool) {
+        self.advance(now);
+        self.set_idle(cpu, online);
+    }
+
+    pub(crate) fn finish(&mut self, now: u64) {
+        self.advance(now);
+    }
+
+    fn nr_waiting(&self) -> u64 {
+        self.waiting.iter().sum()
+    }
+}
+
+impl Machine {
+    /// Checks that the machine's books balance.
+    ///
+    /// # Panics
+    /// If they do not: that is an error of the simulator, whatever the policy did.
+    pub fn verify(&self) {
+        let mut running = vec![0; self.rqs.len()];
+        let mut waiting = 0;
+        for (id, task) in self.tasks.iter().enumerate() {
+            if task.state == State::Dead && !task.on_rq {
+                continue;
+            }
+            if task.on_rq {
+                assert!(task.runnable(), "{} (pid {}) is queued but sleeps", task.comm, task.pid);
+                running[task.cpu as usize] += 1;
+                waiting += u64::from(!task.on_cpu);
+            }
+            let curr = self.rqs[task.cpu as usize].curr == id as TaskId;
+            assert_eq!(curr, task.on_cpu, "{} (pid {}): on_cpu is wrong", task.comm, task.pid);
+        }
+        assert_eq!(waiting, self.checks.nr_waiting(), "waiting tasks");
+        for rq in &self.rqs {
+            assert_eq!(rq.nr_running, running[rq.cpu as usize], "nr_running of CPU {}", rq.cpu);
+            assert!(rq.online || rq.curr == IDLE, "CPU {} runs a task but is offline", rq.cpu);
+            assert_eq!(rq.time.total(), rq.clock, "time of CPU {} is not accounted for", rq.cpu);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_that_idles_while_an_allowed_task_waits_is_counted_and_no_other() {
+        let mut checks = Checks::new(4);
+        let bound = checks.group(&CpuSet::from_cpus(4, &[2]));
+        let pair = checks.group(&CpuSet::from_cpus(4, &[0, 1]));
+        // CPU 2 and 3 run; 0 and 1 idle. A task bound to 2 can use neither.
+        checks.queued(0, 0);
+        checks.switched(0, 2, None, Some(0));
+        checks.queued(0, 0);
+        checks.switched(0, 3, None, Some(0));
+        checks.queued(0, bound);
+        checks.finish(100);
+        assert_eq!(checks.idle_while_waiting_ns, 0);
+        // Three tasks that may use 0 and 1: two CPUs are wasted.
+        for _ in 0..3 {
+            checks.queued(100, pair);
+        }
+        checks.finish(110);
+        assert_eq!(checks.idle_while_waiting_ns, 20);
+        // 2 goes idle with its task waiting.
+        checks.switched(110, 2, None, None);
+        checks.finish(111);
+        assert_eq!(checks.idle_while_waiting_ns, 23);
+        for _ in 0..3 {
+            checks.dequeued(111, pair);
+        }
+        checks.dequeued(111, bound);
+        checks.finish(1000);
+        assert_eq!(checks.idle_while_waiting_ns, 23);
     }
 }

@@ -17,6 +17,8 @@ pub enum Event {
     Resched { cpu: u32 },
     /// The scheduler tick.
     Tick { cpu: u32, generation: u32 },
+    /// The high resolution tick: the running fair task's slice ends.
+    Hrtick { cpu: u32 },
     /// A sleeping task's timer or I/O completes on the CPU it slept on.
     Wake { task: TaskId, generation: u32 },
     /// A task of the workload is created.
@@ -31,6 +33,12 @@ pub enum Event {
     NohzBalance { cpu: u32 },
     /// Deferred sched_ext work on a CPU (irq_work, deferred local DSQ moves).
     ExtDeferred { cpu: u32 },
+}
+
+impl Event {
+    fn wakes(&self) -> bool {
+        matches!(self, Event::Wake { .. } | Event::Spawn { .. })
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,11 +65,14 @@ impl PartialOrd for Entry {
 pub struct EventQueue {
     heap: BinaryHeap<Entry>,
     sequence: u64,
+    /// Pending events that can make a task runnable.
+    wakers: u64,
 }
 
 impl EventQueue {
     pub fn push(&mut self, time: u64, event: Event) {
         self.sequence += 1;
+        self.wakers += u64::from(event.wakes());
         self.heap.push(Entry { time, sequence: self.sequence, event });
     }
 
@@ -70,7 +81,14 @@ impl EventQueue {
     }
 
     pub fn pop(&mut self) -> Option<(u64, Event)> {
-        self.heap.pop().map(|entry| (entry.time, entry.event))
+        let entry = self.heap.pop()?;
+        self.wakers -= u64::from(entry.event.wakes());
+        Some((entry.time, entry.event))
+    }
+
+    /// No pending event can make a sleeping task runnable.
+    pub fn nothing_wakes(&self) -> bool {
+        self.wakers == 0
     }
 }
 

@@ -61,6 +61,7 @@ impl Machine {
             (self.sync.new_process(), pid)
         };
         let nr_cpus_allowed = cpus.weight();
+        let affinity = self.checks.group(&cpus);
         let mut comm = spec.comm.clone();
         truncate_comm(&mut comm);
         let mut task = Task {
@@ -77,6 +78,7 @@ impl Machine {
             weight: 1024,
             cpus,
             nr_cpus_allowed,
+            affinity,
             cpu,
             on_rq: false,
             on_cpu: false,

@@ -57,6 +57,14 @@ impl Locks {
         }
     }
 
+    /// The locks' names by the number that `LockWait` records use.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let mut names: Vec<(u32, String)> = self.rq.iter().map(|lock| (lock.number, format!("rq {}", lock.number))).collect();
+        names.extend(self.others.iter().map(|(id, lock)| (lock.number, id.to_string())));
+        names.sort();
+        names.into_iter().map(|(_, name)| name).collect()
+    }
+
     /// Every lock taken so far with its figures, in a fixed order.
     pub fn stats(&self) -> impl Iterator<Item = (LockId, LockStat)> + '_ {
         let rq = self.rq.iter().enumerate().map(|(cpu, lock)| (LockId::Rq(cpu as u32), lock.stat));
@@ -102,5 +110,15 @@ impl Machine {
         let lock = self.locks.get(id, cpu);
         lock.free_at = local;
         lock.stat.held_ns += local.saturating_sub(lock.taken_at);
+    }
+}
+
+impl std::fmt::Display for LockId {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match self {
+            LockId::Rq(cpu) => write!(f, "rq {cpu}"),
+            LockId::Dsq(id) => write!(f, "dsq {id:#x}"),
+            LockId::Bpf(address) => write!(f, "bpf_spin_lock {address:#x}"),
+        }
     }
 }

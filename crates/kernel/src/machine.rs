@@ -4,6 +4,7 @@
 use crate::check::Checks;
 use crate::cpuset::CpuSet;
 use crate::event::{Event, EventQueue};
+use crate::layout::Layout;
 use crate::lock::Locks;
 use crate::rng::Rng;
 use crate::rq::Rq;
@@ -12,6 +13,7 @@ use crate::task::{IDLE, Task, TaskId};
 use crate::{ext, fair};
 use bpf::region::Region;
 use machine::MachineSpec;
+use std::rc::Rc;
 use trace::{Record, Sink};
 use workload::Workload;
 
@@ -38,7 +40,10 @@ pub struct Machine {
     pub idle_cpus: CpuSet,
     pub rng: Rng,
     /// Simulated objects that a policy can see, and all BPF memory.
-    pub region: Region,
+    pub region: Rc<Region>,
+    /// Where in the region things are.
+    pub layout: Layout,
+    pub(crate) idle: ext::idle::Idle,
     pub(crate) locks: Locks,
     pub(crate) sync: Sync,
     pub(crate) domains: fair::Domains,
@@ -66,7 +71,8 @@ impl Machine {
     pub fn new(spec: MachineSpec, workload: Workload, seed: u64) -> Result<Machine, String> {
         let nr_cpus = spec.topology.nr_cpus();
         check_cpus(&spec, &workload)?;
-        let region = Region::new().map_err(|error| error.to_string())?;
+        let region = Rc::new(Region::new().map_err(|error| error.to_string())?);
+        let layout = Layout::new(&region, &spec, &workload);
         let mut machine = Machine {
             rqs: (0..nr_cpus).map(Rq::new).collect(),
             locks: Locks::new(nr_cpus),
@@ -76,7 +82,7 @@ impl Machine {
             idle_cpus: CpuSet::all(nr_cpus),
             rng: Rng::new(seed),
             ext: ext::Core::new(&spec.topology),
-            checks: Checks::default(),
+            checks: Checks::new(nr_cpus),
             spec,
             workload,
             seed,
@@ -87,6 +93,8 @@ impl Machine {
             pids: vec![IDLE],
             nr_alive: 0,
             this_cpu: 0,
+            idle: ext::idle::Idle::new(&region, &spec.topology),
+            layout,
             region,
             records: Vec::with_capacity(BATCH),
         };
@@ -104,13 +112,20 @@ impl Machine {
         self.rqs.len() as u32
     }
 
-    /// Runs until `until` (ns), handing what happens to `sink`.
+    /// Runs until `until` (ns) and ends the run, handing what happens to `sink`.
     pub fn run(&mut self, until: u64, sink: &mut dyn Sink) -> Ended {
-        let ended = loop {
+        let ended = self.advance(until, sink).unwrap_or(Ended::Time);
+        self.finish(&ended, until, sink);
+        ended
+    }
+
+    /// Runs up to and with `until` (ns). `None`: there is more to come, and where the run was cut leaves no mark.
+    pub fn advance(&mut self, until: u64, sink: &mut dyn Sink) -> Option<Ended> {
+        loop {
             match self.events.next_time() {
                 Some(time) if time <= until => {}
-                Some(_) => break Ended::Time,
-                None => break self.nothing_left(),
+                Some(_) => return None,
+                None => return Some(self.nothing_left()),
             }
             let (time, event) = self.events.pop().expect("an event was just seen");
             assert!(time >= self.now, "time ran backwards: {time} after {}", self.now);
@@ -119,18 +134,27 @@ impl Machine {
             if self.records.len() >= BATCH {
                 self.flush(sink);
             }
-            if self.nr_alive == 0 && self.all_spawned() {
-                break Ended::AllExited;
+            if self.nr_alive == 0 && self.sync.pending_spawns == 0 {
+                return Some(Ended::AllExited);
             }
-        };
-        if ended == Ended::Time {
+            if self.events.nothing_wakes() && self.all_asleep() {
+                return Some(self.nothing_left());
+            }
+        }
+    }
+
+    /// Ends a run at `until`, or now if it ended by itself: all time is accounted for, the books are checked, the last
+    /// records handed over.
+    pub fn finish(&mut self, ended: &Ended, until: u64, sink: &mut dyn Sink) {
+        if *ended == Ended::Time {
             self.now = until;
         }
         for cpu in 0..self.nr_cpus() {
             self.account(cpu);
         }
+        self.checks.finish(self.now);
+        self.verify();
         self.flush(sink);
-        ended
     }
 
     fn flush(&mut self, sink: &mut dyn Sink) {
@@ -158,6 +182,7 @@ impl Machine {
             Event::BpfTimer { timer, generation } => ext::timer_fired(self, timer, generation),
             Event::Watchdog => ext::watchdog(self),
             Event::Hotplug { cpu, online } => self.hotplug(cpu, online),
+            Event::Hrtick { cpu } => fair::hrtick(self, cpu),
             Event::NohzBalance { cpu } => fair::nohz_balance(self, cpu),
             Event::ExtDeferred { cpu } => ext::deferred(self, cpu),
         }
@@ -182,6 +207,16 @@ impl Machine {
         self.records.push(Record { time: self.now, cpu, event });
     }
 
+    /// Names of the locks in `LockWait` records.
+    pub fn lock_names(&self) -> Vec<String> {
+        self.locks.names()
+    }
+
+    /// `cpu` goes offline or comes online at `at`.
+    pub fn plan_hotplug(&mut self, at: u64, cpu: u32, online: bool) {
+        self.events.push(at, Event::Hotplug { cpu, online });
+    }
+
     pub fn task(&self, task: TaskId) -> &Task {
         &self.tasks[task as usize]
     }
@@ -195,8 +230,9 @@ impl Machine {
         self.pids.get(pid as usize).copied().filter(|&task| task != IDLE)
     }
 
-    fn all_spawned(&self) -> bool {
-        self.sync.pending_spawns == 0
+    /// No CPU runs or has a task queued: only an event can get things going.
+    fn all_asleep(&self) -> bool {
+        self.rqs.iter().all(|rq| rq.nr_running == 0)
     }
 
     fn nothing_left(&self) -> Ended {

@@ -15,6 +15,13 @@ impl Machine {
     pub(crate) fn set_cpus_allowed(&mut self, task: TaskId, cpus: CpuSet) {
         self.change_queued(task, |m| {
             let t = &mut m.tasks[task as usize];
+            let waits = t.on_rq && !t.on_cpu;
+            let affinity = m.checks.group(&cpus);
+            if waits {
+                m.checks.dequeued(m.now, t.affinity);
+                m.checks.queued(m.now, affinity);
+            }
+            t.affinity = affinity;
             t.nr_cpus_allowed = cpus.weight();
             t.cpus = cpus;
             m.class_set_cpus_allowed(task);

@@ -114,7 +114,10 @@ impl Machine {
             task.on_cpu = true;
         }
         self.charge(cpu, cost);
-        self.checks.switched(now, prev, prev_state == TaskState::Running, next);
+        let group = |task: TaskId| self.tasks[task as usize].affinity;
+        let prev_waits = (prev != IDLE && self.tasks[prev as usize].on_rq).then(|| group(prev));
+        let next_group = (next != IDLE).then(|| group(next));
+        self.checks.switched(now, cpu, prev_waits, next_group);
         let (prev, next) = (self.pid_of(prev), self.pid_of(next));
         self.trace(cpu, trace::Event::Switch { prev, prev_state, next });
         ext::sched_switch(self, cpu);

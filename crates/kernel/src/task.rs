@@ -3,6 +3,7 @@
 //! machine's region (layout.rs); a field lives in one of the two places only, but for identity and affinity,
 //! which never change behind the kernel's back and are mirrored when set.
 
+use crate::check::AffinityGroup;
 use crate::class::Class;
 use crate::cpuset::CpuSet;
 use crate::{ext, fair, program, rt};
@@ -42,6 +43,8 @@ pub struct Task {
     pub weight: u32,
     pub cpus: CpuSet,
     pub nr_cpus_allowed: u32,
+    /// `cpus` as the checker knows it.
+    pub affinity: AffinityGroup,
     /// The CPU it runs on or ran on last.
     pub cpu: u32,
     /// Queued in its class, or running.

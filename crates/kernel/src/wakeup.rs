@@ -76,7 +76,7 @@ impl Machine {
         t.on_rq = true;
         t.waiting_since = now;
         self.rqs[cpu as usize].nr_running += 1;
-        self.checks.queued(now, task);
+        self.checks.queued(now, t.affinity);
         self.class_enqueue_task(cpu, task, flags);
     }
 
@@ -91,8 +91,9 @@ impl Machine {
         self.rqs[cpu as usize].nr_running -= 1;
         let t = &mut self.tasks[task as usize];
         t.on_rq = false;
-        let on_cpu = t.on_cpu;
-        self.checks.dequeued(now, task, on_cpu);
+        if !t.on_cpu {
+            self.checks.dequeued(now, t.affinity);
+        }
     }
 
     /// `task` became runnable on `cpu`: should it run instead of curr?

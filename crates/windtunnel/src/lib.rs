@@ -1,1 +1,13 @@
-//! windtunnel
+// SPDX-License-Identifier: GPL-2.0-only
+//! A wind tunnel for Linux CPU schedulers: the library behind the command.
+//!
+//! A [`Scenario`](scenario::Scenario) is a policy, a machine, a workload and a seed; running it gives a
+//! [`RunResult`](report::RunResult). The library never prints; errors say where and what to do ([`error::Error`]).
+
+pub mod duration;
+pub mod error;
+pub mod load;
+pub mod policy;
+pub mod profile;
+pub mod scenario;
+pub mod search;

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `windtunnel check`: does an object load, and what of it would not work here?
+
+use clap::Args as ClapArgs;
+use std::process::ExitCode;
+use windtunnel::error::Error;
+use windtunnel::load;
+use windtunnel::policy::Policy;
+
+#[derive(ClapArgs)]
+pub struct Args {
+    /// Objects or names of policies
+    #[arg(required = true)]
+    objects: Vec<String>,
+    /// Name every field and function that is not modelled
+    #[arg(long, short)]
+    verbose: bool,
+}
+
+impl Args {
+    pub fn run(self) -> Result<ExitCode, Error> {
+        let mut failed = 0;
+        for object in &self.objects {
+            match Policy::find(object).and_then(|policy| load::check(&policy)) {
+                Ok(warnings) => {
+                    println!("{object}: loads, {} warnings", warnings.len());
+                    if self.verbose {
+                        warnings.iter().for_each(|warning| println!("  {warning}"));
+                    }
+                }
+                Err(error) => {
+                    println!("{object}: {error}");
+                    failed += 1;
+                }
+            }
+        }
+        println!("{} objects, {failed} refused", self.objects.len());
+        Ok(ExitCode::from(if failed > 0 { 2 } else { 0 }))
+    }
+}

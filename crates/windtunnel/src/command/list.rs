@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `policy`, `machine` and `workload`, each with `list` and `show`.
+
+use clap::Subcommand;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use windtunnel::error::Error;
+use windtunnel::policy::EEVDF;
+use windtunnel::{load, policy, search};
+
+#[derive(Subcommand)]
+pub enum Policy {
+    /// Names and files
+    List,
+    /// What a policy is for, its parameters, and what of it is not modelled
+    Show {
+        /// An object or a name
+        policy: String,
+    },
+}
+
+#[derive(Subcommand)]
+pub enum Machine {
+    /// Names and shapes
+    List,
+    /// Topology and cost table with its sources
+    Show {
+        /// Anything that `run --machine` takes
+        machine: String,
+    },
+}
+
+#[derive(Subcommand)]
+pub enum Workload {
+    /// Files and generators
+    List,
+    /// A generator's parameters, or the tasks of a workload
+    Show {
+        /// Anything that `run --workload` takes
+        workload: String,
+    },
+}
+
+impl Policy {
+    pub fn run(self) -> Result<ExitCode, Error> {
+        match self {
+            Policy::List => {
+                let mut rows = vec![(EEVDF.to_owned(), "built in: the kernel's fair class".to_owned())];
+                rows.extend(policy::list().into_iter().map(|(name, path)| {
+                    let header = policy::header(&name).unwrap_or_default();
+                    let idea = header.lines().next().and_then(|line| line.split_once(": ")).map(|(_, idea)| idea.to_owned());
+                    (name, idea.unwrap_or_else(|| path.display().to_string()))
+                }));
+                print_rows(&rows);
+            }
+            Policy::Show { policy } => print!("{}", load::show(&policy::Policy::find(&policy)?)?),
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Machine {
+    pub fn run(self) -> Result<ExitCode, Error> {
+        let folders = search::folders("machines");
+        let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
+        match self {
+            Machine::List => {
+                let (listed, errors) = machine::list(&folders);
+                print!("{}", machine::list_text(&listed));
+                if let Some(error) = errors.into_iter().next() {
+                    return Err(error.into());
+                }
+            }
+            Machine::Show { machine } => print!("{}", machine::show(&machine::define(&machine, &folders)?)),
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Workload {
+    pub fn run(self) -> Result<ExitCode, Error> {
+        let folders = search::folders("workloads");
+        let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
+        match self {
+            Workload::List => print!("{}", workload::list(&folders)),
+            Workload::Show { workload } => print!("{}", workload::show(&workload, &folders)?),
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn print_rows(rows: &[(String, String)]) {
+    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    for (name, text) in rows {
+        println!("{name:width$}  {text}");
+    }
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The subcommands and their arguments.
+//!
+//! Exit status: 0 done, 1 a policy failed, 2 usage or input.
+
+mod check;
+mod list;
+mod run;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+use windtunnel::error::Error;
+
+/// A wind tunnel for Linux CPU schedulers: runs sched_ext objects on simulated machines.
+#[derive(Parser)]
+#[command(version, about, max_term_width = 100)]
+pub struct Command {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Run one or more policies on a machine under a workload and compare them
+    Run(run::Args),
+    /// Load objects and say what of them is not modelled
+    Check(check::Args),
+    /// The policies that are built here
+    #[command(subcommand)]
+    Policy(list::Policy),
+    /// The machines known by name
+    #[command(subcommand)]
+    Machine(list::Machine),
+    /// The workloads: files and generators
+    #[command(subcommand)]
+    Workload(list::Workload),
+}
+
+impl Command {
+    pub fn run(self) -> Result<ExitCode, Error> {
+        match self.action {
+            Action::Run(args) => args.run(),
+            Action::Check(args) => args.run(),
+            Action::Policy(list) => list.run(),
+            Action::Machine(list) => list.run(),
+            Action::Workload(list) => list.run(),
+        }
+    }
+}
+
+/// Writing to a closed pipe (`| head`) ends the process quietly, as it does other commands.
+#[cfg(unix)]
+pub fn default_sigpipe() {
+    // SAFETY: no other thread runs yet, and SIG_DFL is a valid disposition.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+    }
+}

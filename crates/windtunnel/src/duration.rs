@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Lengths of time as users write them: `250ms`, `1.5s`, `20us`, `700ns`.
+
+/// Nanoseconds. A number without a unit is seconds.
+///
+/// # Errors
+/// If it is not a length of time, or is longer than about 584 years.
+pub fn parse(text: &str) -> Result<u64, String> {
+    let digits = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit_ns: u64 = match unit {
+        "ns" => 1,
+        "us" => 1_000,
+        "ms" => 1_000_000,
+        "s" | "" => 1_000_000_000,
+        "m" | "min" => 60_000_000_000,
+        _ => return Err(format!("'{text}': unknown unit '{unit}', expected ns, us, ms, s or min")),
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let bad = || format!("'{text}' is not a length of time, expected for example 250ms or 1.5s");
+    if fraction.len() > 9 || (whole.is_empty() && fraction.is_empty()) {
+        return Err(bad());
+    }
+    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| bad())? };
+    let scale = 10u64.pow(fraction.len() as u32);
+    let fraction: u64 = if fraction.is_empty() { 0 } else { fraction.parse().map_err(|_| bad())? };
+    let part = u128::from(fraction) * u128::from(unit_ns) / u128::from(scale);
+    let ns = u128::from(whole) * u128::from(unit_ns) + part;
+    u64::try_from(ns).map_err(|_| format!("'{text}' is too long"))
+}
+
+/// The shortest exact form with a unit.
+pub fn format(ns: u64) -> String {
+    for (unit, name) in [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")] {
+        if ns > 0 && ns % unit == 0 {
+            return format!("{}{name}", ns / unit);
+        }
+    }
+    format!("{ns}ns")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_read_exactly_and_written_back() {
+        for (text, ns) in [("1", 1_000_000_000), ("1.5s", 1_500_000_000), ("20us", 20_000), (".25ms", 250_000)] {
+            assert_eq!(parse(text), Ok(ns));
+            assert_eq!(parse(&format(ns)), Ok(ns));
+        }
+        for text in ["", "s", "1h", "-1s", "1.2.3s", "1e3s", "99999999999999s", "1.0000000001s"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a user did that cannot work: a message that names the place, and a hint.
+
+use std::fmt;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+impl Error {
+    pub fn new(message: impl Into<String>) -> Error {
+        Error { message: message.into(), hint: None }
+    }
+
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Error {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{}", self.message)?;
+        match &self.hint {
+            Some(hint) => write!(f, "\n  hint: {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Errors of the other crates carry place and hint in their text already.
+macro_rules! from_errors {
+    ($($error:ty),* $(,)?) => {
+        $(impl From<$error> for Error {
+            fn from(error: $error) -> Error {
+                Error::new(error.to_string())
+            }
+        })*
+    };
+}
+
+from_errors!(machine::Error, workload::Error);

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! One run: a policy on a machine under a workload, from a seed to a result.
+
+use crate::error::Error;
+use crate::load;
+use crate::policy::Policy;
+use kernel::{Ended, Machine};
+use machine::MachineSpec;
+use report::{ExitRecord, Run, RunResult, Summary};
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::PathBuf;
+use std::time::Instant;
+use trace::{Draw, DrawOptions, Hash, Header, Place, Record, Sink, Writer};
+use workload::Workload;
+
+/// Simulated time of a workload that says nothing of its length.
+pub const DEFAULT_NS: u64 = 1_000_000_000;
+/// A workload that ends when its tasks have exited may take this long.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+/// A run is cut into this many pieces for progress reports; cuts leave no mark in it.
+const PIECES: u64 = 200;
+
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    pub policy: Policy,
+    /// `--set NAME=VALUE`, in order.
+    pub settings: Vec<(String, String)>,
+    pub engine: bpf::vm::Engine,
+    pub machine: MachineSpec,
+    pub workload: Workload,
+    pub seed: u64,
+    /// Simulated time; `None`: what the workload asks for.
+    pub for_ns: Option<u64>,
+    /// CPUs that go offline or come online: (time, cpu, online).
+    pub hotplug: Vec<(u64, u32, bool)>,
+    pub trace: Option<PathBuf>,
+    pub draw: Option<DrawOptions>,
+}
+
+/// What a run leaves.
+#[derive(Debug)]
+pub struct Outcome {
+    pub result: RunResult,
+    /// The schedule as text, if asked for.
+    pub drawing: Option<String>,
+    /// What the loader and the machine want known: fields and functions that are not modelled, programs that never run.
+    pub warnings: Vec<String>,
+    /// Every task waits for another one: their pids.
+    pub deadlock: Vec<u32>,
+}
+
+impl Scenario {
+    /// Runs it. `progress` is told the share done, in 0..=1000, as the simulation goes on.
+    ///
+    /// # Errors
+    /// What the user gave cannot work: settings, an object that is none, a trace file that cannot be written. A policy that
+    /// fails is a result (`RunResult::exit`).
+    pub fn run(&self, progress: &mut dyn FnMut(u64)) -> Result<Outcome, Error> {
+        let started = Instant::now();
+        let mut machine = Machine::new(self.machine.clone(), self.workload.clone(), self.seed).map_err(Error::new)?;
+        for &(at, cpu, online) in &self.hotplug {
+            if cpu >= machine.nr_cpus() {
+                return Err(Error::new(format!("--hotplug: there is no CPU {cpu} on machine '{}'", self.machine.name)));
+            }
+            machine.plan_hotplug(at, cpu, online);
+        }
+        let warnings = match &self.policy {
+            Policy::Eevdf => {
+                if let Some((name, _)) = self.settings.first() {
+                    return Err(Error::new(format!("--set {name}: eevdf is built in and has no parameters")));
+                }
+                Vec::new()
+            }
+            Policy::Object { name, path } => load::policy(&mut machine, name, path, &self.settings, self.engine)?,
+        };
+        let mut sinks = Sinks::new(self, &machine)?;
+        // Without a limit the run ends with the last task.
+        let limit = self.for_ns.or(self.workload.duration_ns);
+        let until = limit.unwrap_or(LONGEST_NS);
+        let mut ended = None;
+        let piece = (until / PIECES).max(1);
+        let mut at = 0;
+        while ended.is_none() && at < until {
+            at = (at + piece).min(until);
+            ended = machine.advance(at, &mut sinks);
+            progress(at.saturating_mul(1000) / until);
+        }
+        let ended = ended.unwrap_or(Ended::Time);
+        machine.finish(&ended, until, &mut sinks);
+        let exit = machine.exit_record().map(exit_record);
+        let deadlock = match ended {
+            Ended::Deadlock { waiting } => waiting,
+            Ended::Time | Ended::AllExited => Vec::new(),
+        };
+        let run = Run {
+            policy: self.policy.name().to_owned(),
+            machine: self.machine.name.clone(),
+            workload: self.workload.name.clone(),
+            seed: self.seed,
+            simulated_ns: machine.now,
+            wall_ns: started.elapsed().as_nanos() as u64,
+            idle_while_waiting_ns: machine.checks.idle_while_waiting_ns,
+            trace_hash: sinks.hash.value(),
+            exit,
+            unit: self.workload.unit.clone(),
+            ops: kernel::callback_names(),
+            locks: machine.lock_names(),
+        };
+        sinks.finish(run, warnings, deadlock)
+    }
+
+    /// The header of this run's trace.
+    fn header(&self) -> Header {
+        Header {
+            machine: self.machine.name.clone(),
+            cpus: self.places(),
+            workload: self.workload.name.clone(),
+            policy: self.policy.name().to_owned(),
+            seed: self.seed,
+            hz: self.machine.hz,
+            ops: kernel::callback_names(),
+            locks: Vec::new(),
+        }
+    }
+
+    fn places(&self) -> Vec<Place> {
+        let place = |cpu: &machine::Cpu| Place { core: cpu.core, llc: cpu.llc, node: cpu.node };
+        self.machine.topology.cpus.iter().map(place).collect()
+    }
+}
+
+/// What takes in a run's records.
+struct Sinks {
+    hash: Hash,
+    summary: Summary,
+    writer: Option<(PathBuf, Writer<BufWriter<File>>)>,
+    draw: Option<Draw>,
+}
+
+impl Sinks {
+    fn new(scenario: &Scenario, machine: &Machine) -> Result<Sinks, Error> {
+        let writer = match &scenario.trace {
+            None => None,
+            Some(path) => {
+                let file = File::create(path).map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
+                Some((path.clone(), Writer::new(BufWriter::new(file), &scenario.header())))
+            }
+        };
+        let draw = match &scenario.draw {
+            None => None,
+            Some(options) => Some(
+                Draw::new(options.clone(), machine.nr_cpus() as usize).map_err(|error| Error::new(error.to_string()))?,
+            ),
+        };
+        Ok(Sinks { hash: Hash::default(), summary: Summary::new(&scenario.places()), writer, draw })
+    }
+
+    fn finish(self, run: Run, warnings: Vec<String>, deadlock: Vec<u32>) -> Result<Outcome, Error> {
+        if let Some((path, writer)) = self.writer {
+            writer.finish().map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
+        }
+        let drawing = self.draw.map(|draw| draw.finish(run.simulated_ns));
+        Ok(Outcome { result: self.summary.result(run), drawing, warnings, deadlock })
+    }
+}
+
+impl Sink for Sinks {
+    fn take(&mut self, records: &[Record]) {
+        for record in records {
+            self.hash.add(record);
+        }
+        self.summary.take(records);
+        if let Some((_, writer)) = &mut self.writer {
+            writer.take(records);
+        }
+        if let Some(draw) = &mut self.draw {
+            draw.take(records);
+        }
+    }
+}
+
+fn exit_record(exit: kernel::ExitRecord) -> ExitRecord {
+    ExitRecord {
+        kind: exit.kind,
+        reason: exit.reason,
+        message: exit.message,
+        callback: exit.callback,
+        source: exit.source,
+        dump: exit.dump,
+    }
+}

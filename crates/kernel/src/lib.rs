@@ -20,6 +20,7 @@ pub mod fair;
 mod fork;
 mod hotplug;
 mod idle;
+pub mod layout;
 pub mod lock;
 pub mod machine;
 mod params;

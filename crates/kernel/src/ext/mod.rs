@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! sched_ext: the class whose decisions a BPF object makes (kernel/sched/ext of Linux 7.2).
 
+pub mod idle;
+
 use crate::class::Class;
 use crate::machine::Machine;
 use crate::task::{Task, TaskId};
@@ -20,6 +22,11 @@ pub struct Core {}
 impl Core {
     pub fn new(_topology: &Topology) -> Core {
         Core {}
+    }
+
+    /// Is a CPU's local DSQ empty? Asked by idle CPU selection.
+    pub fn local_dsq_empty(&self, _cpu: u32) -> bool {
+        true
     }
 }
 

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! CPU masks in the region: the bits that policies see are the bits that the simulated kernel works on.
+
+use bpf::func::Fault;
+use bpf::region::Region;
+
+/// A `struct cpumask` of the region, one bit a CPU, as many words as the machine needs. Its words are read and
+/// written one at a time, so masks may overlap and policies may change them between two calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mask {
+    addr: u64,
+    words: u32,
+}
+
+impl Mask {
+    /// The mask at an address which the layout handed out.
+    pub(crate) fn at(addr: u64, nr_cpus: u32) -> Mask {
+        Mask {
+            addr,
+            words: nr_cpus.div_ceil(64),
+        }
+    }
+
+    /// The mask at an address that a policy gave.
+    pub(crate) fn checked(region: &Region, addr: u64, nr_cpus: u32) -> Result<Mask, Fault> {
+        let mask = Mask::at(addr, nr_cpus);
+        region.check(addr, u64::from(mask.words) * 8, false)?;
+        Ok(mask)
+    }
+
+    pub fn addr(self) -> u64 {
+        self.addr
+    }
+
+    /// Number of 64-bit words.
+    pub fn words(self) -> u32 {
+        self.words
+    }
+
+    #[inline]
+    pub fn word(self, index: u32) -> u64 {
+        debug_assert!(index < self.words);
+        // SAFETY: `at` and `checked` promise that this many words are accessible.
+        unsafe {
+            (self.addr as *const u64)
+                .add(index as usize)
+                .read_unaligned()
+        }
+    }
+
+    #[inline]
+    pub fn set_word(self, index: u32, value: u64) {
+        debug_assert!(index < self.words);
+        // SAFETY: as above; only masks of the layout are written.
+        unsafe {
+            (self.addr as *mut u64)
+                .add(index as usize)
+                .write_unaligned(value)
+        }
+    }
+
+    /// Is the CPU in the mask? False for CPUs the machine does not have.
+    #[inline]
+    pub fn contains(self, cpu: u32) -> bool {
+        cpu / 64 < self.words && self.word(cpu / 64) >> (cpu % 64) & 1 != 0
+    }
+
+    #[inline]
+    pub fn insert(self, cpu: u32) {
+        self.set_word(cpu / 64, self.word(cpu / 64) | 1 << (cpu % 64));
+    }
+
+    #[inline]
+    pub fn remove(self, cpu: u32) {
+        self.set_word(cpu / 64, self.word(cpu / 64) & !(1 << (cpu % 64)));
+    }
+
+    pub fn copy_from(self, words: &[u64]) {
+        for (index, &word) in words.iter().enumerate() {
+            self.set_word(index as u32, word);
+        }
+    }
+
+    pub fn is_empty(self) -> bool {
+        (0..self.words).all(|index| self.word(index) == 0)
+    }
+
+    /// cpumask_weight
+    pub fn weight(self) -> u32 {
+        (0..self.words)
+            .map(|index| self.word(index).count_ones())
+            .sum()
+    }
+
+    pub fn first(self) -> Option<u32> {
+        self.next_and(self, 0)
+    }
+
+    /// The first CPU at or after `from` that is in both masks.
+    pub fn next_and(self, other: Mask, from: u32) -> Option<u32> {
+        let mut index = from / 64;
+        if index >= self.words {
+            return None;
+        }
+        let mut word = self.word(index) & other.word(index) & (!0 << (from % 64));
+        loop {
+            if word != 0 {
+                return Some(index * 64 + word.trailing_zeros());
+            }
+            index += 1;
+            if index == self.words {
+                return None;
+            }
+            word = self.word(index) & other.word(index);
+        }
+    }
+
+    /// The first CPU at or after `from` that is in both masks, going round.
+    pub fn next_and_wrap(self, other: Mask, from: u32) -> Option<u32> {
+        self.next_and(other, from).or_else(|| {
+            if from == 0 {
+                None
+            } else {
+                self.next_and(other, 0)
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn next_goes_round_and_stays_within_both() {
+        let region = Region::new().unwrap();
+        let new = |cpus: &[u32]| {
+            let mask = Mask::at(region.alloc(24).unwrap(), 192);
+            cpus.iter().for_each(|&cpu| mask.insert(cpu));
+            mask
+        };
+        let (a, b) = (new(&[1, 63, 64, 130]), new(&[1, 2, 64, 130, 191]));
+        assert_eq!(a.next_and(b, 0), Some(1));
+        assert_eq!(a.next_and(b, 2), Some(64));
+        assert_eq!(a.next_and(b, 131), None);
+        assert_eq!(a.next_and_wrap(b, 131), Some(1));
+        assert_eq!(new(&[]).next_and_wrap(b, 5), None);
+        assert_eq!((a.weight(), a.first(), a.is_empty()), (4, Some(1), false));
+        assert!(!a.contains(5000));
+        a.remove(63);
+        assert_eq!(a.weight(), 3);
+        assert!(Mask::checked(&region, 8, 64).is_err());
+    }
+}

@@ -1,0 +1,566 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Where the simulated kernel's objects lie in the region, and what is in them.
+//!
+//! Each struct is the Rust type and the BTF type at once, so a policy compiled against any kernel's headers is fitted to it.
+//! A field or type of the kernel that is not here is not modelled: asking whether it exists says no, and touching it is an
+//! error that names it. Among those that policies do ask for: `rq.clock_pelt`, `rq.lost_idle_time`, `se.avg`,
+//! `task_struct.sched_class`, `.signal`, `.thread_pid`, `.thread_node`, `.in_iowait`, cpufreq and PSI data, and sub-schedulers.
+//!
+//! What the core changes it writes through (`mirror_*`); what the region alone holds (`scx.slice`, `scx.dsq_vtime`, the
+//! idle masks) the kernel reads from there.
+
+mod cgroups;
+pub mod enums;
+mod mask;
+mod runqueue;
+mod scx;
+mod task;
+
+pub use cgroups::*;
+pub use mask::Mask;
+pub use runqueue::*;
+pub use scx::*;
+pub use task::*;
+
+use crate::machine::Machine;
+use crate::task::{IDLE, State, TaskId};
+use bpf::region::{Region, Slab};
+use machine::MachineSpec;
+use workload::{Policy, Workload};
+
+/// A struct which policies see.
+macro_rules! kstruct {
+    ($($(#[$doc:meta])* pub struct $name:ident {
+        $($(#[$fdoc:meta])* pub $field:ident : $ty:ty $(as $cname:literal)?,)*
+    })*) => {$(
+        $(#[$doc])*
+        #[repr(C)]
+        #[allow(non_camel_case_types, non_snake_case)]
+        pub struct $name {
+            $($(#[$fdoc])* pub $field: $ty,)*
+        }
+    )*};
+}
+use kstruct;
+
+/// More tasks at a time than any run needs; only addresses are reserved.
+const MAX_TASKS: u64 = 1 << 22;
+/// cgroup_id of the root.
+const ROOT_CGROUP_ID: u64 = 1;
+
+/// Where things are.
+pub struct Layout {
+    nr_cpus: u32,
+    /// By TaskId. The Slab's own free list is not used: slots are freed by the task table.
+    tasks: Slab,
+    /// By CPU: the idle tasks.
+    idle: Slab,
+    /// By CPU: `struct rq`.
+    rqs: Slab,
+    /// By process number.
+    mms: Slab,
+    /// By number of the workload's cgroup.
+    cgroups: Slab,
+    css_sets: Slab,
+    cred: u64,
+    pub possible: Mask,
+    pub online: Mask,
+    /// cpu_none_mask
+    pub none: Mask,
+    /// cpumask_of_node
+    pub nodes: Vec<Mask>,
+}
+
+/// Bytes of a CPU mask that stands alone: as long as the longest the kernel knows, for policies that read all of it.
+const MASK_BYTES: u64 = 1024;
+
+impl Layout {
+    pub fn new(region: &Region, spec: &MachineSpec, workload: &Workload) -> Layout {
+        let nr_cpus = spec.topology.nr_cpus();
+        let task_bytes = size_of::<task_struct>() as u64 + u64::from(nr_cpus.div_ceil(64)) * 8;
+        let processes = workload
+            .tasks
+            .iter()
+            .map(|task| u64::from(task.process) + 1)
+            .max()
+            .unwrap_or(1);
+        let nr_cgroups = workload.cgroups.len().max(1) as u64;
+        let levels = workload
+            .cgroups
+            .iter()
+            .map(|cgroup| level(&cgroup.path))
+            .max()
+            .unwrap_or(0) as u64;
+        let mut masks = region.slab(MASK_BYTES, 3 + spec.topology.nodes.len() as u64);
+        let mut mask = |cpus: &mut dyn Iterator<Item = u32>| {
+            let mask = Mask::at(alloc(&mut masks, region), nr_cpus);
+            cpus.for_each(|cpu| mask.insert(cpu));
+            mask
+        };
+        let mut layout = Layout {
+            nr_cpus,
+            tasks: region.slab(task_bytes, MAX_TASKS),
+            idle: region.slab(task_bytes, u64::from(nr_cpus)),
+            rqs: region.slab(size_of::<rq>() as u64, u64::from(nr_cpus)),
+            mms: region.slab(64, processes),
+            cgroups: region.slab(size_of::<cgroup>() as u64 + 8 * (levels + 1), nr_cgroups),
+            css_sets: region.slab(64, nr_cgroups),
+            cred: alloc(&mut region.slab(64, 1), region),
+            possible: mask(&mut (0..nr_cpus)),
+            online: mask(&mut (0..nr_cpus)),
+            none: mask(&mut std::iter::empty()),
+            nodes: spec
+                .topology
+                .nodes
+                .iter()
+                .map(|cpus| mask(&mut cpus.iter().copied()))
+                .collect(),
+        };
+        for slab in [&mut layout.idle, &mut layout.rqs] {
+            (0..nr_cpus).for_each(|_| drop(alloc(slab, region)));
+        }
+        (0..processes).for_each(|_| drop(alloc(&mut layout.mms, region)));
+        layout.lay_out_cgroups(region, workload);
+        for cpu in 0..nr_cpus {
+            layout.lay_out_cpu(region, cpu);
+        }
+        layout
+    }
+
+    fn lay_out_cpu(&self, region: &Region, cpu: u32) {
+        let idle_addr = self.idle.addr(cpu.into());
+        // SAFETY: both were allocated just now, and each is borrowed once.
+        let (idle, rq) = unsafe {
+            (
+                region.at::<task_struct>(idle_addr),
+                region.at::<rq>(self.rqs.addr(cpu.into())),
+            )
+        };
+        let swapper = self.idle.addr(0) as *mut task_struct;
+        idle.thread_info.cpu = cpu;
+        idle.flags = PF_IDLE | PF_KTHREAD;
+        idle.on_cpu = 1;
+        idle.on_rq = 1;
+        idle.nr_cpus_allowed = 1;
+        idle.prio = 120;
+        idle.static_prio = 120;
+        idle.normal_prio = 120;
+        idle.se.load.weight = 1024 << 10;
+        idle.numa_preferred_nid = -1;
+        idle.real_parent = swapper;
+        idle.parent = swapper;
+        idle.group_leader = idle_addr as *mut task_struct;
+        idle.cgroups = self.css_sets.addr(0) as *mut css_set;
+        idle.real_cred = self.cred as *mut cred;
+        idle.cred = self.cred as *mut cred;
+        idle.recent_used_cpu = cpu as i32;
+        idle.wake_cpu = cpu as i32;
+        set_comm(&mut idle.comm, &format!("swapper/{cpu}"));
+        idle.cpus_ptr = cpus_mask(idle_addr) as *mut cpumask;
+        rq.curr = idle_addr as *mut task_struct;
+        rq.idle = idle_addr as *mut task_struct;
+        rq.cpu = cpu as i32;
+        rq.online = 1;
+        rq.scx.cpuperf_target = enums::SCX_CPUPERF_ONE as u32;
+        Mask::at(cpus_mask(idle_addr), self.nr_cpus).insert(cpu);
+    }
+
+    fn lay_out_cgroups(&mut self, region: &Region, workload: &Workload) {
+        let paths: Vec<&str> = match workload.cgroups.is_empty() {
+            true => vec!["/"],
+            false => workload
+                .cgroups
+                .iter()
+                .map(|cgroup| cgroup.path.as_str())
+                .collect(),
+        };
+        let addrs: Vec<u64> = paths
+            .iter()
+            .map(|_| alloc(&mut self.cgroups, region))
+            .collect();
+        for (index, path) in paths.iter().enumerate() {
+            let name = path
+                .rsplit('/')
+                .next()
+                .filter(|name| !name.is_empty())
+                .unwrap_or("/");
+            let name_addr = region
+                .alloc(name.len() as u64 + 1)
+                .expect("room for a name");
+            let kn_addr = region
+                .alloc(size_of::<kernfs_node>() as u64)
+                .expect("room for a kernfs_node");
+            // The nearest cgroup above it that the workload names; the root if none.
+            let parent = (path.trim_matches('/') != "").then(|| nearest_above(&paths, path));
+            let addr = addrs[index];
+            let css_set_addr = alloc(&mut self.css_sets, region);
+            // SAFETY: each was allocated just now and is borrowed once; there is room for `level + 1` ancestors.
+            unsafe {
+                std::ptr::copy_nonoverlapping(name.as_ptr(), name_addr as *mut u8, name.len());
+                let kn = region.at::<kernfs_node>(kn_addr);
+                kn.id = ROOT_CGROUP_ID + index as u64;
+                kn.name = name_addr as *mut i8;
+                region.at::<css_set>(css_set_addr).dfl_cgrp = addr as *mut cgroup;
+                let cgrp = region.at::<cgroup>(addr);
+                cgrp.kn = kn_addr as *mut kernfs_node;
+                cgrp.dom_cgrp = addr as *mut cgroup;
+                cgrp.self_.cgroup = addr as *mut cgroup;
+                cgrp.self_.id = 1 + index as i32;
+                let ancestors = (addr + std::mem::offset_of!(cgroup, ancestors) as u64) as *mut u64;
+                let mut chain = vec![addr];
+                let mut at = parent;
+                while let Some(above) = at {
+                    chain.push(addrs[above]);
+                    at = (paths[above].trim_matches('/') != "")
+                        .then(|| nearest_above(&paths, paths[above]));
+                }
+                cgrp.level = chain.len() as i32 - 1;
+                cgrp.self_.parent = chain.get(1).copied().unwrap_or(0) as *mut cgroup_subsys_state;
+                for (level, &addr) in chain.iter().rev().enumerate() {
+                    ancestors.add(level).write(addr);
+                }
+            }
+        }
+    }
+
+    pub fn task_addr(&self, task: TaskId) -> u64 {
+        self.tasks.addr(task.into())
+    }
+
+    /// The idle task of a CPU.
+    pub fn idle_addr(&self, cpu: u32) -> u64 {
+        self.idle.addr(cpu.into())
+    }
+
+    pub fn rq_addr(&self, cpu: u32) -> u64 {
+        self.rqs.addr(cpu.into())
+    }
+
+    /// Bytes from one CPU's `rq` to the next one's.
+    pub fn rq_stride(&self) -> u64 {
+        self.rqs.addr(1) - self.rqs.addr(0)
+    }
+
+    pub fn cgroup_addr(&self, cgroup: u32) -> u64 {
+        self.cgroups.addr(cgroup.into())
+    }
+
+    /// The workload's number of the cgroup at an address that a policy gave.
+    pub fn cgroup_from_addr(&self, addr: u64) -> Option<u32> {
+        self.cgroups.index(addr).map(|index| index as u32)
+    }
+
+    pub fn nr_cgroups(&self) -> u32 {
+        (0..)
+            .find(|&index| self.cgroups.index(self.cgroups.addr(index)).is_none())
+            .unwrap_or(0) as u32
+    }
+
+    /// The CPU whose idle task is at this address.
+    pub fn idle_from_addr(&self, addr: u64) -> Option<u32> {
+        self.idle.index(addr).map(|cpu| cpu as u32)
+    }
+}
+
+impl Machine {
+    /// What a policy sees of a task; IDLE has one per CPU, see [`Machine::idle_struct`].
+    #[inline]
+    #[allow(clippy::mut_from_ref)]
+    pub fn task_struct(&self, task: TaskId) -> &mut task_struct {
+        debug_assert_ne!(task, IDLE);
+        // SAFETY: laid out when the slot was filled; borrows of it do not outlive a statement.
+        unsafe { self.region.at(self.layout.task_addr(task)) }
+    }
+
+    /// `p->scx` of a task.
+    #[inline]
+    #[allow(clippy::mut_from_ref)]
+    pub fn scx_entity(&self, task: TaskId) -> &mut sched_ext_entity {
+        &mut self.task_struct(task).scx
+    }
+
+    /// The idle task of a CPU.
+    #[allow(clippy::mut_from_ref)]
+    pub fn idle_struct(&self, cpu: u32) -> &mut task_struct {
+        // SAFETY: laid out at boot.
+        unsafe { self.region.at(self.layout.idle_addr(cpu)) }
+    }
+
+    /// What a policy sees of a runqueue.
+    #[inline]
+    #[allow(clippy::mut_from_ref)]
+    pub fn rq_struct(&self, cpu: u32) -> &mut rq {
+        // SAFETY: laid out at boot.
+        unsafe { self.region.at(self.layout.rq_addr(cpu)) }
+    }
+
+    /// Address of the task that runs on a CPU, its idle task included.
+    #[inline]
+    pub fn curr_addr(&self, cpu: u32) -> u64 {
+        self.addr_of_task(self.rqs[cpu as usize].curr, cpu)
+    }
+
+    /// Address of a task's task_struct; of IDLE, that of `cpu`.
+    #[inline]
+    pub fn addr_of_task(&self, task: TaskId, cpu: u32) -> u64 {
+        if task == IDLE {
+            self.layout.idle_addr(cpu)
+        } else {
+            self.layout.task_addr(task)
+        }
+    }
+
+    /// The task whose task_struct is at an address that a policy gave; `None` for idle tasks and for anything else.
+    #[inline]
+    pub fn task_from_addr(&self, addr: u64) -> Option<TaskId> {
+        let id = self.layout.tasks.index(addr)? as TaskId;
+        (self.tasks[id as usize].state != State::Dead || self.tasks[id as usize].on_cpu)
+            .then_some(id)
+    }
+
+    /// The CPUs of `p->cpus_ptr`.
+    #[inline]
+    pub fn cpus_ptr(&self, task: TaskId) -> Mask {
+        Mask::at(cpus_mask(self.layout.task_addr(task)), self.nr_cpus())
+    }
+}
+
+/// A task slot was filled: lays out its task_struct. Sets `Task::addr`.
+pub(crate) fn mirror_task(m: &mut Machine, task: TaskId) {
+    let layout = &mut m.layout;
+    let addr = layout.task_addr(task);
+    match layout.tasks.index(addr) {
+        // SAFETY: an object of the slab; nobody borrows it now.
+        Some(_) => unsafe { std::ptr::write_bytes(addr as *mut u8, 0, size_of::<task_struct>()) },
+        None => assert_eq!(
+            alloc(&mut layout.tasks, &m.region),
+            addr,
+            "task slots are filled in order"
+        ),
+    }
+    m.tasks[task as usize].addr = addr;
+    let t = &m.tasks[task as usize];
+    let swapper = m.layout.idle_addr(0);
+    let parent = m
+        .find_task(t.parent)
+        .map_or(swapper, |parent| m.layout.task_addr(parent));
+    let leader = match t.tgid == t.pid {
+        true => addr,
+        false => m
+            .find_task(t.tgid)
+            .map_or(addr, |leader| m.layout.task_addr(leader)),
+    };
+    let (layout, now) = (&m.layout, m.now);
+    let s = m.task_struct(task);
+    s.pid = t.pid as i32;
+    s.tgid = t.tgid as i32;
+    s.flags = t.flags | PF_FORKNOEXEC;
+    s.cpus_ptr = cpus_mask(addr) as *mut cpumask;
+    s.numa_preferred_nid = -1;
+    s.real_parent = parent as *mut task_struct;
+    s.parent = parent as *mut task_struct;
+    s.group_leader = leader as *mut task_struct;
+    s.mm = layout.mms.addr(t.process.into()) as *mut mm_struct;
+    s.real_cred = layout.cred as *mut cred;
+    s.cred = layout.cred as *mut cred;
+    s.start_time = now;
+    s.start_boottime = now;
+    s.scx.tid = u64::from(t.pid);
+    s.scx.sticky_cpu = -1;
+    s.scx.holding_cpu = -1;
+    s.scx.selected_cpu = -1;
+    s.scx.slice = enums::SCX_SLICE_DFL;
+    mirror_comm(m, task);
+    mirror_params(m, task);
+    mirror_cpus(m, task);
+    mirror_cpu(m, task);
+    mirror_cgroup(m, task);
+}
+
+/// The task has a new name.
+pub(crate) fn mirror_comm(m: &Machine, task: TaskId) {
+    set_comm(&mut m.task_struct(task).comm, &m.tasks[task as usize].comm);
+}
+
+/// The task became another program: its name, and it has exec'ed.
+pub(crate) fn mirror_exec(m: &Machine, task: TaskId) {
+    m.task_struct(task).flags &= !PF_FORKNOEXEC;
+    mirror_comm(m, task);
+}
+
+/// Policy, nice or rt_priority changed.
+pub(crate) fn mirror_params(m: &Machine, task: TaskId) {
+    let t = &m.tasks[task as usize];
+    let s = m.task_struct(task);
+    s.prio = t.prio();
+    s.normal_prio = t.prio();
+    s.static_prio = t.static_prio;
+    s.rt_priority = t.rt_priority;
+    s.policy = match t.policy {
+        Policy::Normal { .. } => 0,
+        Policy::Fifo { .. } => 1,
+        Policy::RoundRobin { .. } => 2,
+        Policy::Batch { .. } => 3,
+        Policy::Idle => 5,
+        Policy::Ext { .. } => 7,
+    };
+    s.se.load.weight = u64::from(t.weight) << 10;
+}
+
+/// The allowed CPUs changed.
+pub(crate) fn mirror_cpus(m: &Machine, task: TaskId) {
+    m.cpus_ptr(task)
+        .copy_from(m.tasks[task as usize].cpus.words());
+    m.task_struct(task).nr_cpus_allowed = m.tasks[task as usize].nr_cpus_allowed as i32;
+}
+
+/// The task is on another CPU now.
+pub(crate) fn mirror_cpu(m: &Machine, task: TaskId) {
+    let cpu = m.tasks[task as usize].cpu;
+    let s = m.task_struct(task);
+    s.recent_used_cpu = s.thread_info.cpu as i32;
+    s.thread_info.cpu = cpu;
+    s.wake_cpu = cpu as i32;
+}
+
+/// The task is in another cgroup now.
+pub(crate) fn mirror_cgroup(m: &Machine, task: TaskId) {
+    let cgroup = m.tasks[task as usize].cgroup;
+    m.task_struct(task).cgroups = m.layout.css_sets.addr(cgroup.into()) as *mut css_set;
+}
+
+/// migrate_disable or migrate_enable: `cpus_ptr` shows the only CPU it may use.
+pub(crate) fn mirror_migration_disabled(m: &Machine, task: TaskId) {
+    let t = &m.tasks[task as usize];
+    m.task_struct(task).migration_disabled = t.migration_disabled as u16;
+    if t.migration_disabled > 0 {
+        let mask = m.cpus_ptr(task);
+        (0..mask.words()).for_each(|word| mask.set_word(word, 0));
+        mask.insert(t.cpu);
+    } else {
+        m.cpus_ptr(task).copy_from(t.cpus.words());
+    }
+}
+
+/// CPU time was attributed to the task.
+#[inline]
+pub(crate) fn mirror_runtime(m: &Machine, task: TaskId) {
+    let s = m.task_struct(task);
+    s.se.sum_exec_runtime = m.tasks[task as usize].sum_exec_runtime;
+    s.utime = s.se.sum_exec_runtime;
+}
+
+/// PF_* were changed in `Task::flags`.
+pub(crate) fn mirror_flags(m: &Machine, task: TaskId) {
+    let s = m.task_struct(task);
+    s.flags = m.tasks[task as usize].flags | s.flags & PF_FORKNOEXEC;
+}
+
+/// `__state` and `on_rq` of a task: a wake-up, or going to sleep.
+#[inline]
+pub(crate) fn mirror_state(m: &Machine, task: TaskId) {
+    let t = &m.tasks[task as usize];
+    let s = m.task_struct(task);
+    s.__state = task_state(t.state);
+    s.on_rq = i32::from(t.on_rq);
+}
+
+/// TASK_* as policies see them.
+pub(crate) fn task_state(state: State) -> u32 {
+    match state {
+        State::Running => 0x0,
+        State::Interruptible => 0x1,
+        State::Uninterruptible => 0x2,
+        State::Dead => 0x80,
+    }
+}
+
+/// The CPU has switched from `prev` to `next`.
+#[inline]
+pub(crate) fn mirror_switch(m: &Machine, cpu: u32, prev: TaskId, next: TaskId) {
+    let rq = m.rq_struct(cpu);
+    rq.curr = m.addr_of_task(next, cpu) as *mut task_struct;
+    rq.clock = m.now;
+    rq.clock_task = m.now;
+    if prev != IDLE {
+        let s = m.task_struct(prev);
+        s.on_cpu = 0;
+        let counter = if m.tasks[prev as usize].runnable() {
+            &mut s.nivcsw
+        } else {
+            &mut s.nvcsw
+        };
+        *counter += 1;
+        mirror_state(m, prev);
+    }
+    if next != IDLE {
+        let s = m.task_struct(next);
+        s.on_cpu = 1;
+        s.on_rq = 1;
+        s.__state = 0;
+    }
+}
+
+/// CPUs went online or offline.
+pub(crate) fn mirror_online(m: &Machine) {
+    m.layout.online.copy_from(m.online_cpus.words());
+    for cpu in 0..m.nr_cpus() {
+        m.rq_struct(cpu).online = i32::from(m.online_cpus.contains(cpu));
+    }
+}
+
+/// A task has gone: its children belong to the init task now.
+pub(crate) fn mirror_reparent(m: &Machine, dead: TaskId) {
+    let (dead_addr, swapper) = (m.layout.task_addr(dead), m.layout.idle_addr(0));
+    for (child, t) in m
+        .tasks
+        .iter()
+        .enumerate()
+        .filter(|(_, t)| t.parent == m.tasks[dead as usize].pid)
+    {
+        if t.state != State::Dead {
+            let s = m.task_struct(child as TaskId);
+            for parent in [&mut s.real_parent, &mut s.parent] {
+                if *parent as u64 == dead_addr {
+                    *parent = swapper as *mut task_struct;
+                }
+            }
+        }
+    }
+}
+
+fn cpus_mask(task: u64) -> u64 {
+    task + std::mem::offset_of!(task_struct, cpus_mask) as u64
+}
+
+fn set_comm(to: &mut [i8; 16], comm: &str) {
+    *to = [0; 16];
+    for (to, byte) in to.iter_mut().zip(comm.bytes().take(15)) {
+        *to = byte as i8;
+    }
+}
+
+fn alloc(slab: &mut Slab, region: &Region) -> u64 {
+    slab.alloc(region)
+        .expect("the kernel's own slabs are large enough")
+}
+
+/// Depth of a cgroup's path, 0 for the root.
+fn level(path: &str) -> usize {
+    path.split('/').filter(|part| !part.is_empty()).count()
+}
+
+/// The named cgroup that is the nearest above `path`; the first one (the root) if no other is.
+fn nearest_above(paths: &[&str], path: &str) -> usize {
+    let mut above = path.trim_end_matches('/');
+    while let Some((upper, _)) = above.rsplit_once('/') {
+        above = upper;
+        if let Some(found) = paths
+            .iter()
+            .position(|p| p.trim_end_matches('/') == above && !above.is_empty())
+        {
+            return found;
+        }
+    }
+    0
+}

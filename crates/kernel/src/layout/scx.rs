@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What sched_ext passes to a policy's callbacks, and what policies pass to kfuncs in memory.
+
+use super::{cgroup, kstruct, task_struct};
+
+kstruct! {
+    /// Why the policy ended; passed to ops.exit().
+    pub struct scx_exit_info {
+        /// SCX_EXIT_*
+        pub kind: u32,
+        pub exit_cpu: i32,
+        pub exit_code: i64,
+        /// SCX_EFLAG_*
+        pub flags: u64,
+        /// The three texts end with a zero byte.
+        pub reason: *mut i8,
+        pub msg: *mut i8,
+        pub dump: *mut i8,
+    }
+
+    pub struct scx_init_task_args {
+        pub fork: bool,
+        pub cgroup: *mut cgroup,
+    }
+
+    pub struct scx_exit_task_args {
+        pub cancelled: bool,
+    }
+
+    pub struct scx_cgroup_init_args {
+        /// 1..=10000
+        pub weight: u32,
+        pub bw_period_us: u64,
+        pub bw_quota_us: u64,
+        pub bw_burst_us: u64,
+    }
+
+    pub struct scx_cpu_acquire_args {}
+
+    pub struct scx_cpu_release_args {
+        /// SCX_CPU_PREEMPT_*
+        pub reason: u32,
+        pub task: *mut task_struct,
+    }
+
+    pub struct scx_dump_ctx {
+        /// SCX_EXIT_*
+        pub kind: u32,
+        pub exit_code: i64,
+        pub reason: *mut i8,
+        pub at_ns: u64,
+        pub at_jiffies: u64,
+    }
+
+    /// scx_bpf_events
+    pub struct scx_event_stats {
+        pub SCX_EV_SELECT_CPU_FALLBACK: i64,
+        pub SCX_EV_DISPATCH_LOCAL_DSQ_OFFLINE: i64,
+        pub SCX_EV_DISPATCH_KEEP_LAST: i64,
+        pub SCX_EV_ENQ_SKIP_EXITING: i64,
+        pub SCX_EV_ENQ_SKIP_MIGRATION_DISABLED: i64,
+        pub SCX_EV_REENQ_IMMED: i64,
+        pub SCX_EV_REENQ_LOCAL_REPEAT: i64,
+        pub SCX_EV_REFILL_SLICE_DFL: i64,
+        pub SCX_EV_BYPASS_DURATION: i64,
+        pub SCX_EV_BYPASS_DISPATCH: i64,
+        pub SCX_EV_BYPASS_ACTIVATE: i64,
+        pub SCX_EV_INSERT_NOT_OWNED: i64,
+        pub SCX_EV_SUB_BYPASS_DISPATCH: i64,
+    }
+
+    /// __scx_bpf_dsq_insert_vtime
+    pub struct scx_bpf_dsq_insert_vtime_args {
+        pub dsq_id: u64,
+        pub slice: u64,
+        pub vtime: u64,
+        pub enq_flags: u64,
+    }
+
+    /// __scx_bpf_select_cpu_and
+    pub struct scx_bpf_select_cpu_and_args {
+        pub prev_cpu: i32,
+        pub wake_flags: u64,
+        pub flags: u64,
+    }
+
+    /// On the BPF stack; its words belong to the kfuncs.
+    pub struct bpf_iter_scx_dsq {
+        pub __opaque: [u64; 6],
+    }
+
+    /// scx_bpf_cid_topo
+    pub struct scx_cid_topo {
+        pub core_cid: i32,
+        pub core_idx: i32,
+        pub llc_cid: i32,
+        pub llc_idx: i32,
+        pub node_cid: i32,
+        pub node_idx: i32,
+    }
+
+    /// CPU bits by cid: words of the grid that starts at `base & !63`.
+    pub struct scx_cmask {
+        pub base: u32,
+        pub nr_cids: u32,
+        pub alloc_words: u32,
+        pub bits: [u64; 0],
+    }
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a policy sees of a task: `task_struct` and what hangs on it.
+//!
+//! The first 128 bytes hold what callbacks touch each time; the rest is identity and what few policies read. Fields of the
+//! kernel that are not here are not modelled.
+
+use super::kstruct;
+
+/// PF_* of include/linux/sched.h.
+pub const PF_IDLE: u32 = 0x0000_0002;
+pub const PF_EXITING: u32 = 0x0000_0004;
+pub const PF_WQ_WORKER: u32 = 0x0000_0020;
+pub const PF_FORKNOEXEC: u32 = 0x0000_0040;
+pub const PF_KTHREAD: u32 = 0x0020_0000;
+
+kstruct! {
+    /// CPU bits, as many words as the machine has: the array is flexible here.
+    pub struct cpumask {
+        pub bits: [u64; 0],
+    }
+
+    pub struct thread_info {
+        /// The CPU it runs on or ran on last.
+        pub cpu: u32,
+    }
+
+    /// Per-task state of sched_ext.
+    pub struct sched_ext_entity {
+        pub slice: u64,
+        pub dsq_vtime: u64,
+        pub weight: u32,
+        /// SCX_TASK_*
+        pub flags: u32,
+        pub ddsp_dsq_id: u64,
+        pub ddsp_enq_flags: u64,
+        /// In jiffies.
+        pub runnable_at: u64,
+        pub tid: u64,
+        pub sticky_cpu: i32,
+        pub holding_cpu: i32,
+        pub selected_cpu: i32,
+        pub disallow: bool,
+    }
+
+    pub struct load_weight {
+        /// Scaled as the fair class does: sched_prio_to_weight << 10.
+        pub weight: u64,
+    }
+
+    pub struct sched_entity {
+        pub sum_exec_runtime: u64,
+        pub load: load_weight,
+    }
+
+    pub struct task_struct {
+        pub thread_info: thread_info,
+        pub flags: u32,
+        pub pid: i32,
+        pub tgid: i32,
+        pub on_cpu: i32,
+        pub nr_cpus_allowed: i32,
+        pub migration_disabled: u16,
+        pub cpus_ptr: *mut cpumask,
+        pub prio: i32,
+        pub static_prio: i32,
+        pub scx: sched_ext_entity,
+        pub se: sched_entity,
+        pub normal_prio: i32,
+        pub rt_priority: u32,
+        /// SCHED_*
+        pub policy: u32,
+        /// TASK_*
+        pub __state: u32,
+        pub on_rq: i32,
+        pub exit_state: i32,
+        pub recent_used_cpu: i32,
+        pub wake_cpu: i32,
+        pub comm: [i8; 16],
+        /// Tasks compute in user mode: all of their CPU time.
+        pub utime: u64,
+        /// 0: kernel time is charged to CPUs, not to tasks.
+        pub stime: u64,
+        pub nvcsw: u64,
+        pub nivcsw: u64,
+        /// ns since the run's start.
+        pub start_time: u64,
+        pub start_boottime: u64,
+        pub real_parent: *mut task_struct,
+        pub parent: *mut task_struct,
+        pub group_leader: *mut task_struct,
+        pub mm: *mut mm_struct,
+        pub cgroups: *mut super::css_set,
+        /// NULL: no task has a memory policy.
+        pub mempolicy: *mut mempolicy,
+        pub real_cred: *mut cred,
+        pub cred: *mut cred,
+        /// NUMA_NO_NODE: there is no NUMA balancing.
+        pub numa_preferred_nid: i32,
+        /// Always here: sized for the machine, the last field.
+        pub cpus_mask: cpumask,
+    }
+
+    /// One per process; nothing of it is modelled but its identity.
+    pub struct mm_struct {}
+
+    pub struct nodemask_t {
+        pub bits: [u64; 16],
+    }
+
+    pub struct mempolicy {
+        pub mode: u16,
+        pub nodes: nodemask_t,
+        pub home_node: i32,
+    }
+
+    pub struct kuid_t {
+        pub val: u32,
+    }
+
+    pub struct kgid_t {
+        pub val: u32,
+    }
+
+    /// All tasks belong to root.
+    pub struct cred {
+        pub uid: kuid_t,
+        pub gid: kgid_t,
+        pub euid: kuid_t,
+        pub egid: kgid_t,
+    }
+}

@@ -427,4 +427,26 @@ mod tests {
         assert!(Draw::new(options(0, 10, 0), 1).is_err());
         assert!(Draw::new(options(0, u64::MAX, u64::MAX), 1).is_ok());
     }
+
+    #[test]
+    fn the_list_says_what_it_leaves_out() {
+        let mut options = DrawOptions::columns(0, 1_000_000, 10);
+        options.list = true;
+        let mut draw = Draw::new(options, 1).unwrap();
+        let event = Event::Switch {
+            prev: 1,
+            prev_state: TaskState::Running,
+            next: 2,
+        };
+        for time in 0..LIST_MAX as u64 + 7 {
+            draw.take(&[Record {
+                time,
+                cpu: 0,
+                event: event.clone(),
+            }]);
+        }
+        let text = draw.finish(1_000_000);
+        assert!(text.ends_with("... and 7 more switches; draw a shorter window to see them\n"));
+        assert_eq!(text.matches("==>").count(), LIST_MAX);
+    }
 }

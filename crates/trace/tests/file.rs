@@ -296,3 +296,21 @@ fn short_reads_are_fine() {
         .collect();
     assert_eq!(read, records);
 }
+
+/// What no reader would accept is not written either.
+#[test]
+fn a_record_beyond_all_bounds_is_told() {
+    let text = "x".repeat(17 << 20);
+    let mut bytes = Vec::new();
+    let mut writer = Writer::new(&mut bytes, &header());
+    writer.take(&[Record {
+        time: 1,
+        cpu: 0,
+        event: Event::Printk { text },
+    }]);
+    let error = writer.finish().unwrap_err();
+    assert!(
+        error.to_string().contains("a record is too long"),
+        "{error}"
+    );
+}

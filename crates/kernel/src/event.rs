@@ -61,27 +61,122 @@ impl PartialOrd for Entry {
     }
 }
 
-#[derive(Default)]
+/// Width of a bucket: 2^14 ns, about 16 us.
+const SHIFT: u32 = 14;
+/// Buckets: 67 ms ahead in all. Most events are nearer than that, and then cost the same however many there are.
+const BUCKETS: u64 = 4096;
+
+/// Near events lie unordered in buckets by time; the bucket whose time has come is put in order. Far ones wait in a heap.
 pub struct EventQueue {
-    heap: BinaryHeap<Entry>,
+    /// The events of bucket number `base` and of any earlier time, in order.
+    current: BinaryHeap<Entry>,
+    base: u64,
+    /// Bucket number n, for n in base+1 .. base+BUCKETS, is at n % BUCKETS.
+    buckets: Vec<Vec<Entry>>,
+    /// A bit for each bucket that is not empty.
+    occupied: [u64; (BUCKETS / 64) as usize],
+    /// Events of later buckets.
+    far: BinaryHeap<Entry>,
+    /// Emptied buffers, for the next bucket that needs one.
+    spare: Vec<Vec<Entry>>,
     sequence: u64,
     /// Pending events that can make a task runnable.
     wakers: u64,
+}
+
+impl Default for EventQueue {
+    fn default() -> EventQueue {
+        EventQueue {
+            current: BinaryHeap::new(),
+            base: 0,
+            buckets: (0..BUCKETS).map(|_| Vec::new()).collect(),
+            occupied: [0; (BUCKETS / 64) as usize],
+            far: BinaryHeap::new(),
+            spare: Vec::new(),
+            sequence: 0,
+            wakers: 0,
+        }
+    }
 }
 
 impl EventQueue {
     pub fn push(&mut self, time: u64, event: Event) {
         self.sequence += 1;
         self.wakers += u64::from(event.wakes());
-        self.heap.push(Entry { time, sequence: self.sequence, event });
+        self.place(Entry { time, sequence: self.sequence, event });
     }
 
-    pub fn next_time(&self) -> Option<u64> {
-        self.heap.peek().map(|entry| entry.time)
+    fn place(&mut self, entry: Entry) {
+        let number = entry.time >> SHIFT;
+        if number <= self.base {
+            self.current.push(entry);
+        } else if number < self.base + BUCKETS {
+            let at = (number % BUCKETS) as usize;
+            let bucket = &mut self.buckets[at];
+            if bucket.capacity() == 0
+                && let Some(buffer) = self.spare.pop()
+            {
+                *bucket = buffer;
+            }
+            bucket.push(entry);
+            self.occupied[at / 64] |= 1 << (at % 64);
+        } else {
+            self.far.push(entry);
+        }
+    }
+
+    /// Number of the first bucket after `base` that holds something.
+    fn next_bucket(&self) -> Option<u64> {
+        let start = (self.base + 1) % BUCKETS;
+        let words = self.occupied.len();
+        for step in 0..=words {
+            let at = (start as usize / 64 + step) % words;
+            let mut word = self.occupied[at];
+            if step == 0 {
+                word &= !0 << (start % 64);
+            } else if step == words {
+                word &= !(!0 << (start % 64));
+            }
+            if word != 0 {
+                let found = at as u64 * 64 + u64::from(word.trailing_zeros());
+                return Some(self.base + 1 + (found + BUCKETS - start) % BUCKETS);
+            }
+        }
+        None
+    }
+
+    /// Makes the earliest events current.
+    fn refill(&mut self) {
+        let near = self.next_bucket();
+        let far = self.far.peek().map(|entry| entry.time >> SHIFT);
+        let Some(base) = near.into_iter().chain(far).min() else { return };
+        self.base = base;
+        let at = (base % BUCKETS) as usize;
+        if near == Some(base) {
+            self.occupied[at / 64] &= !(1 << (at % 64));
+            let entries = std::mem::take(&mut self.buckets[at]);
+            let mut emptied = std::mem::replace(&mut self.current, BinaryHeap::from(entries)).into_vec();
+            emptied.clear();
+            self.spare.push(emptied);
+        }
+        while self.far.peek().is_some_and(|entry| entry.time >> SHIFT < base + BUCKETS) {
+            let entry = self.far.pop().expect("just seen");
+            self.place(entry);
+        }
+    }
+
+    pub fn next_time(&mut self) -> Option<u64> {
+        if self.current.is_empty() {
+            self.refill();
+        }
+        self.current.peek().map(|entry| entry.time)
     }
 
     pub fn pop(&mut self) -> Option<(u64, Event)> {
-        let entry = self.heap.pop()?;
+        if self.current.is_empty() {
+            self.refill();
+        }
+        let entry = self.current.pop()?;
         self.wakers -= u64::from(entry.event.wakes());
         Some((entry.time, entry.event))
     }
@@ -108,5 +203,31 @@ mod tests {
             assert_eq!(queue.pop(), Some((7, Event::Resched { cpu })));
         }
         assert_eq!(queue.pop(), None);
+    }
+
+    #[test]
+    fn near_and_far_events_come_in_order_of_time_and_sequence() {
+        let mut rng = crate::rng::Rng::new(1);
+        let mut queue = EventQueue::default();
+        let mut expected = std::collections::BTreeMap::new();
+        let mut now = 0;
+        for sequence in 0..200_000u32 {
+            // Mostly near, sometimes within the bucket, sometimes far, sometimes in the past's bucket.
+            let ahead = [0, 300, 50_000, 3_000_000, 500_000_000, 30_000_000_000][rng.below(6) as usize];
+            let time = now + rng.below(ahead + 1);
+            queue.push(time, Event::Resched { cpu: sequence });
+            expected.insert((time, sequence), ());
+            if rng.below(3) > 0 {
+                let ((time, sequence), ()) = expected.pop_first().unwrap();
+                assert_eq!(queue.next_time(), Some(time));
+                assert_eq!(queue.pop(), Some((time, Event::Resched { cpu: sequence })));
+                now = time;
+            }
+        }
+        while let Some(((time, sequence), ())) = expected.pop_first() {
+            assert_eq!(queue.pop(), Some((time, Event::Resched { cpu: sequence })));
+        }
+        assert_eq!(queue.pop(), None);
+        assert!(queue.nothing_wakes());
     }
 }

@@ -90,3 +90,7 @@ pub(crate) fn switched_to(_m: &mut Machine, _cpu: u32, _task: TaskId) {}
 pub(crate) fn prio_changed(_m: &mut Machine, _cpu: u32, _task: TaskId) {}
 pub(crate) fn set_cpus_allowed(_m: &mut Machine, _task: TaskId) {}
 pub(crate) fn migrate_task_rq(_m: &mut Machine, _task: TaskId, _new_cpu: u32) {}
+/// `cpu` has come online: ops.cpu_online, or the policy ends for a restart.
+pub(crate) fn cpu_online(_m: &mut Machine, _cpu: u32) {}
+/// `cpu` is going offline, its tasks still there: ops.cpu_offline, or the policy ends for a restart.
+pub(crate) fn cpu_offline(_m: &mut Machine, _cpu: u32) {}

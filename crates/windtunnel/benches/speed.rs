@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The speed promises, measured: context switches per wall second, cost by size of the machine, memory of a long run
+//! with a streamed trace. Prints a table with the machine and the date; medians of several runs.
+//!
+//! `make bench` runs it. scx_simple's own object is used where `make compat` has built it, else our `vtime`, which has the
+//! same shape (one DSQ ordered by vtime).
+
+use std::process::Command;
+use windtunnel::policy::Policy;
+use windtunnel::scenario::{Outcome, Scenario};
+
+const RUNS: usize = 5;
+
+fn main() {
+    let policy = ["target/compat/objects/kernel/scx_simple.bpf.o", "vtime"]
+        .iter()
+        .find_map(|spec| Policy::find(spec).ok())
+        .expect("no policy: run `make policies` first");
+    println!("{}, {}, policy {}", first_line("date", &["-I"]), cpu_model(), policy.name());
+    println!("median of {RUNS} runs, one core, no trace file\n");
+    println!("{:44} {:>14} {:>12} {:>10}", "", "switches/s", "ns/switch", "switches");
+    let cases = [
+        ("64 CPUs, 1000 tasks, 1 s", "node:2 core:16 pu:2", "sleepers:n=1000,run=50us,sleep=50us", 1_000_000_000),
+        ("8 CPUs, 100 tasks, 4 s", "core:4 pu:2", "sleepers:n=100,run=50us,sleep=50us", 4_000_000_000),
+        ("1024 CPUs, 100000 tasks, 50 ms", "node:8 core:64 pu:2", "sleepers:n=100000,run=50us,sleep=50us", 50_000_000),
+    ];
+    let mut cost = Vec::new();
+    for (name, machine, workload, for_ns) in cases {
+        let (switches, ns) = measure(&scenario(&policy, machine, workload, for_ns));
+        println!("{name:44} {:>14} {ns:>12} {switches:>10}", 1_000_000_000 / ns.max(1));
+        cost.push(ns);
+    }
+    println!("\n1024 CPUs / 8 CPUs, cost per switch: {}.{:02} (at most 2)", cost[2] / cost[1], cost[2] * 100 / cost[1] % 100);
+    let eevdf = scenario(&Policy::Eevdf, cases[0].1, cases[0].2, cases[0].3);
+    let (switches, ns) = measure(&eevdf);
+    println!("{:44} {:>14} {ns:>12} {switches:>10}", "eevdf, 64 CPUs, 1000 tasks, 1 s", 1_000_000_000 / ns.max(1));
+    streamed(&policy);
+}
+
+fn scenario(policy: &Policy, machine: &str, workload: &str, for_ns: u64) -> Scenario {
+    Scenario {
+        policy: policy.clone(),
+        settings: Vec::new(),
+        engine: bpf::vm::Engine::default(),
+        machine: machine::load(machine, &[]).expect("a machine"),
+        workload: workload::load(workload, &[]).expect("a workload"),
+        seed: 1,
+        for_ns: Some(for_ns),
+        hotplug: Vec::new(),
+        trace: None,
+        draw: None,
+    }
+}
+
+/// Context switches of a run, and the median wall ns per switch.
+fn measure(scenario: &Scenario) -> (u64, u64) {
+    let mut runs: Vec<(u64, u64)> = (0..RUNS).map(|_| per_switch(&run(scenario))).collect();
+    runs.sort_by_key(|&(_, ns)| ns);
+    runs[RUNS / 2]
+}
+
+fn run(scenario: &Scenario) -> Outcome {
+    let outcome = scenario.run(&mut |_| {}).expect("the run works");
+    assert!(outcome.result.exit.is_none(), "the policy failed: {:?}", outcome.result.exit);
+    outcome
+}
+
+fn per_switch(outcome: &Outcome) -> (u64, u64) {
+    let switches = outcome.result.context_switches;
+    (switches, outcome.result.wall_ns / switches.max(1))
+}
+
+/// 60 simulated seconds with a trace to a file: the process' peak memory.
+fn streamed(policy: &Policy) {
+    let path = std::env::temp_dir().join(format!("windtunnel-bench-{}.wtt", std::process::id()));
+    let mut long = scenario(policy, "node:2 core:2 pu:2", "sleepers:n=50,run=50us,sleep=50us", 60_000_000_000);
+    long.trace = Some(path.clone());
+    let before = peak_kib();
+    let outcome = run(&long);
+    let bytes = std::fs::metadata(&path).map_or(0, |file| file.len());
+    // The file is a temporary one of this benchmark's own; nothing is lost if it is gone already.
+    let _ = std::fs::remove_file(&path);
+    println!(
+        "\n60 simulated seconds with a streamed trace: {} switches, {} MB trace, peak memory {} MB (was {} MB before; at most 100 MB for a run alone)",
+        outcome.result.context_switches,
+        bytes / 1_000_000,
+        peak_kib() / 1024,
+        before / 1024
+    );
+}
+
+/// VmHWM of this process.
+fn peak_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap_or_default();
+    line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).unwrap_or(0)
+}
+
+fn cpu_model() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let line = info.lines().find(|line| line.starts_with("model name")).unwrap_or_default();
+    line.split_once(": ").map_or_else(|| "unknown CPU".into(), |(_, model)| model.to_owned())
+}
+
+fn first_line(command: &str, args: &[&str]) -> String {
+    let output = Command::new(command).args(args).output();
+    output.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}

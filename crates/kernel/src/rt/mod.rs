@@ -31,3 +31,10 @@ pub(crate) fn switched_to(_m: &mut Machine, _cpu: u32, _task: TaskId) {}
 pub(crate) fn prio_changed(_m: &mut Machine, _cpu: u32, _task: TaskId) {}
 pub(crate) fn set_cpus_allowed(_m: &mut Machine, _task: TaskId) {}
 pub(crate) fn migrate_task_rq(_m: &mut Machine, _task: TaskId, _new_cpu: u32) {}
+
+impl RtRq {
+    /// Capacity that realtime tasks use.
+    pub(crate) fn util_avg(&self) -> u64 {
+        0
+    }
+}

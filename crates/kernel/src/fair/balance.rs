@@ -1,0 +1,520 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Load balancing on one rung: the busiest group, how much to take from it, and its busiest CPU (sched_balance_rq).
+
+use super::detach::{self, Detach};
+use super::domains::{Group, Level, Span};
+use super::group::{GroupType, Stats, adjust_numa_imbalance};
+use super::idle_scan::{available_idle_cpu, is_core_idle};
+use super::load::capacity_greater;
+use crate::machine::Machine;
+
+/// Pinned tasks back the interval off up to this, ms.
+const MAX_PINNED_INTERVAL_MS: u64 = 512;
+/// Tasks looked at in one run (sysctl_sched_nr_migrate).
+const NR_MIGRATE: u32 = 32;
+
+/// What the CPU that pulls is doing (cpu_idle_type).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Idle {
+    Busy,
+    Idle,
+    NewlyIdle,
+}
+
+/// What `imbalance` counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Migrate {
+    Load,
+    Util,
+    Task,
+    Misfit,
+}
+
+/// One balancing run (struct lb_env).
+pub(super) struct Env {
+    pub dst_cpu: u32,
+    /// The CPU whose ladder it is, and the rung.
+    pub cpu: u32,
+    pub level: usize,
+    pub idle: Idle,
+    pub kind: Migrate,
+    pub imbalance: i64,
+    pub src_cpu: u32,
+    /// CPUs that turned out to have pinned tasks only.
+    pub excluded: Vec<u32>,
+}
+
+impl Env {
+    pub fn span<'a>(&self, m: &'a Machine) -> &'a Span {
+        m.domains.span_of(self.cpu, self.level)
+    }
+
+    pub fn rung<'a>(&self, m: &'a mut Machine) -> &'a mut Level {
+        &mut m.domains.levels[self.cpu as usize][self.level]
+    }
+
+    fn usable(&self, m: &Machine, cpu: u32) -> bool {
+        m.online_cpus.contains(cpu) && (self.excluded.is_empty() || !self.excluded.contains(&cpu))
+    }
+
+    fn idle(&self) -> bool {
+        self.idle != Idle::Busy
+    }
+
+    /// The CPU's own group in the rung above, where trouble with affinity is noted.
+    fn parent_group<'a>(&self, m: &'a mut Machine) -> Option<&'a mut Group> {
+        let above = m.domains.levels[self.cpu as usize].get(self.level + 1)?;
+        Some(&mut m.domains.spans[above.span as usize].groups[above.local as usize])
+    }
+}
+
+/// Figures of a whole span (struct sd_lb_stats).
+struct SpanStats {
+    busiest: Option<(usize, Stats)>,
+    local: Stats,
+    total_load: u64,
+    total_capacity: u64,
+}
+
+/// Pulls tasks to `cpu` on its rung `level`; how many were moved. `go_on` becomes false if another CPU of the group
+/// is to do it.
+pub(super) fn balance_rq(m: &mut Machine, cpu: u32, level: usize, idle: Idle, go_on: &mut bool) -> u32 {
+    let mut env = Env {
+        dst_cpu: cpu,
+        cpu,
+        level,
+        idle,
+        kind: Migrate::Load,
+        imbalance: 0,
+        src_cpu: cpu,
+        excluded: Vec::new(),
+    };
+    let mut moved = 0;
+    loop {
+        if !should_we_balance(m, &env) {
+            *go_on = false;
+            balanced(m, &env, Detach::default());
+            break;
+        }
+        let Some(group) = find_src_group(m, &mut env) else {
+            balanced(m, &env, Detach::default());
+            break;
+        };
+        let Some(src) = find_src_rq(m, &env, group) else {
+            balanced(m, &env, Detach::default());
+            break;
+        };
+        env.src_cpu = src;
+        let mut state = Detach {
+            all_pinned: true,
+            ..Detach::default()
+        };
+        if m.rqs[src as usize].nr_running > 1 {
+            let nr = m.rqs[src as usize].fair.nr_queued;
+            state.left = nr.min(NR_MIGRATE);
+            moved += detach::move_tasks(m, &mut env, &mut state);
+            while let Some(other) = state.new_dst_cpu.take() {
+                if env.imbalance <= 0 {
+                    break;
+                }
+                // Tasks that may not come here may go to another CPU of the group.
+                env.excluded.push(env.dst_cpu);
+                env.dst_cpu = other;
+                state.left = nr.min(NR_MIGRATE);
+                moved += detach::move_tasks(m, &mut env, &mut state);
+            }
+            if state.some_pinned
+                && env.imbalance > 0
+                && let Some(group) = env.parent_group(m)
+            {
+                group.imbalance = true;
+            }
+            if state.all_pinned {
+                env.excluded.push(src);
+                if env
+                    .span(m)
+                    .set
+                    .iter()
+                    .any(|c| env.usable(m, c) && !local_group(m, &env).set.contains(c))
+                {
+                    continue;
+                }
+                all_pinned(m, &env, true);
+                break;
+            }
+        }
+        finish(m, &env, moved, &state);
+        break;
+    }
+    if moved > 0 {
+        m.trace(m.this_cpu, trace::Event::Balance { moved });
+    }
+    moved
+}
+
+fn local_group<'a>(m: &'a Machine, env: &Env) -> &'a Group {
+    let rung = &m.domains.levels[env.cpu as usize][env.level];
+    &m.domains.spans[rung.span as usize].groups[rung.local as usize]
+}
+
+/// Tasks were moved, or could not be although there was an imbalance.
+fn finish(m: &mut Machine, env: &Env, moved: u32, state: &Detach) {
+    let mut pushed = false;
+    if moved > 0 {
+        env.rung(m).nr_balance_failed = 0;
+    } else {
+        if env.idle != Idle::NewlyIdle && env.kind != Migrate::Misfit {
+            env.rung(m).nr_balance_failed += 1;
+        }
+        if need_active_balance(m, env) {
+            let curr = m.rqs[env.src_cpu as usize].curr;
+            if !detach::may_run_on(m, curr, env.cpu) {
+                widen_interval(m, env, state.all_pinned);
+                return;
+            }
+            pushed = detach::kick_active_balance(m, env.src_cpu, env.cpu);
+        }
+    }
+    if !pushed || need_active_balance(m, env) {
+        let weight = u64::from(env.span(m).weight);
+        env.rung(m).balance_interval = weight;
+    }
+}
+
+fn balanced(m: &mut Machine, env: &Env, state: Detach) {
+    if let Some(group) = env.parent_group(m) {
+        group.imbalance = false;
+    }
+    all_pinned(m, env, state.all_pinned);
+}
+
+fn all_pinned(m: &mut Machine, env: &Env, all_pinned: bool) {
+    env.rung(m).nr_balance_failed = 0;
+    widen_interval(m, env, all_pinned);
+}
+
+fn widen_interval(m: &mut Machine, env: &Env, all_pinned: bool) {
+    if env.idle == Idle::NewlyIdle || env.kind == Migrate::Misfit {
+        return;
+    }
+    let max = 2 * u64::from(env.span(m).weight);
+    let rung = env.rung(m);
+    if rung.balance_interval < max || (all_pinned && rung.balance_interval < MAX_PINNED_INTERVAL_MS) {
+        rung.balance_interval *= 2;
+    }
+}
+
+/// One CPU of a group balances for it: the first on an idle core, else the first idle one, else the first.
+fn should_we_balance(m: &Machine, env: &Env) -> bool {
+    if !env.usable(m, env.dst_cpu) {
+        return false;
+    }
+    if env.idle == Idle::NewlyIdle {
+        return m.rqs[env.dst_cpu as usize].nr_running == 0;
+    }
+    let span = env.span(m);
+    let group = local_group(m, env);
+    let mut idle_smt = None;
+    for &cpu in &group.balance_mask {
+        if !available_idle_cpu(m, cpu) || !env.usable(m, cpu) {
+            continue;
+        }
+        if m.domains.smt_active && !span.smt && !is_core_idle(m, cpu) {
+            idle_smt = idle_smt.or(Some(cpu));
+            continue;
+        }
+        return cpu == env.dst_cpu;
+    }
+    let first = group.balance_mask.iter().copied().find(|&cpu| env.usable(m, cpu));
+    idle_smt.or(first) == Some(env.dst_cpu)
+}
+
+fn group_stats(m: &mut Machine, env: &Env, index: usize, local: bool) -> Stats {
+    let rung = &m.domains.levels[env.cpu as usize][env.level];
+    let top = env.level + 1 == m.domains.levels[env.cpu as usize].len();
+    let span = rung.span as usize;
+    let mut stats = Stats::new(&m.domains.spans[span].groups[index]);
+    let asym = m.domains.spans[span].asym;
+    let pct = m.domains.spans[span].imbalance_pct;
+    let from = m.this_cpu;
+    let mut cost = 0;
+    for i in 0..stats.weight as usize {
+        let cpu = m.domains.spans[span].groups[index].cpus[i];
+        let capacity = m.capacity_of(cpu);
+        stats.add_capacity(capacity);
+        if !env.usable(m, cpu) {
+            continue;
+        }
+        cost += m.spec.costs.cache_line.at(m.distance(from, cpu));
+        let load = m.cpu_load(cpu);
+        stats.load += load;
+        stats.util += m.cpu_util(cpu);
+        stats.runnable += m.cpu_runnable(cpu);
+        let rq = &m.rqs[cpu as usize];
+        stats.nr_fair += rq.fair.nr_runnable;
+        stats.nr_running += rq.nr_running;
+        if rq.nr_running == 0 && m.idle_cpus.contains(cpu) {
+            stats.idle_cpus += 1;
+            continue;
+        }
+        let (nr_running, misfit) = (rq.nr_running, rq.fair.misfit_task_load);
+        let reduced = rq.fair.nr_runnable == 1 && capacity * pct < m.arch_capacity(cpu) * 100;
+        if top && (nr_running > 1 || (asym && misfit > 0)) {
+            m.domains.overloaded = true;
+        }
+        if local {
+            continue;
+        }
+        if asym {
+            stats.misfit_load = stats.misfit_load.max(misfit);
+        } else if env.idle() && reduced {
+            stats.misfit_load = stats.misfit_load.max(load);
+        }
+    }
+    m.charge_here(cost);
+    let (span, group) = (&m.domains.spans[span], &m.domains.spans[span].groups[index]);
+    stats.smt_balance = !local && env.idle() && group.smt && stats.nr_fair > 1;
+    stats.classify(span, group);
+    if stats.kind == GroupType::Overloaded {
+        stats.set_avg_load();
+    }
+    stats
+}
+
+fn span_stats(m: &mut Machine, env: &Env) -> SpanStats {
+    let rung = &m.domains.levels[env.cpu as usize][env.level];
+    let (span, own) = (rung.span as usize, rung.local as usize);
+    let nr = m.domains.spans[span].groups.len();
+    if env.level + 1 == m.domains.levels[env.cpu as usize].len() {
+        m.domains.overloaded = false;
+    }
+    let local = group_stats(m, env, own, true);
+    let mut all = SpanStats {
+        busiest: None,
+        local,
+        total_load: local.load,
+        total_capacity: local.capacity,
+    };
+    let mut util = local.util;
+    for i in 1..nr {
+        let index = (own + i) % nr;
+        let stats = group_stats(m, env, index, false);
+        all.total_load += stats.load;
+        all.total_capacity += stats.capacity;
+        util += stats.util;
+        if busier(m, env, &all, index, &stats) {
+            all.busiest = Some((index, stats));
+        }
+    }
+    if env.idle != Idle::NewlyIdle {
+        update_idle_scan(m, env, util);
+    }
+    all
+}
+
+/// How many CPUs of an LLC a wake-up looks at: none when it is used by 85 % (update_idle_cpu_scan).
+fn update_idle_scan(m: &mut Machine, env: &Env, util: u64) {
+    let span = env.span(m);
+    let (weight, pct) = (u64::from(span.weight), span.imbalance_pct);
+    let llc = m.domains.llc(env.cpu);
+    if u64::from(llc.weight) == weight {
+        let x = util / weight;
+        let used = (x * x * pct * pct / (10_000 * 1024)).min(1024);
+        llc.nr_idle_scan = ((1024 - used) * weight / 1024) as u32;
+    }
+}
+
+/// Whether group `index` is busier than the busiest so far (update_sd_pick_busiest).
+fn busier(m: &Machine, env: &Env, all: &SpanStats, index: usize, stats: &Stats) -> bool {
+    if stats.nr_fair == 0 {
+        return false;
+    }
+    let span = env.span(m);
+    if span.asym {
+        let capacity = m.capacity_of(env.dst_cpu);
+        let helps = (!m.domains.smt_active || is_core_idle(m, env.dst_cpu))
+            && capacity_greater(capacity, stats.max_capacity)
+            && all.local.kind == GroupType::HasSpare;
+        if stats.kind == GroupType::MisfitTask && !helps {
+            return false;
+        }
+        // Faster CPUs with a task each are left alone.
+        if stats.kind <= GroupType::FullyBusy && capacity_greater(stats.min_capacity, capacity) {
+            return false;
+        }
+    }
+    let Some((busiest_index, busiest)) = &all.busiest else {
+        return true;
+    };
+    if stats.kind != busiest.kind {
+        return stats.kind > busiest.kind;
+    }
+    let less_spare = stats.idle_cpus < busiest.idle_cpus
+        || (stats.idle_cpus == busiest.idle_cpus && stats.nr_running > busiest.nr_running);
+    let (group, busiest_group) = (&span.groups[index], &span.groups[*busiest_index]);
+    match stats.kind {
+        GroupType::Overloaded => stats.avg_load > busiest.avg_load,
+        GroupType::Imbalanced => false,
+        GroupType::MisfitTask => stats.misfit_load > busiest.misfit_load,
+        GroupType::SmtBalance if stats.idle_cpus != 0 || busiest.idle_cpus != 0 => less_spare,
+        GroupType::SmtBalance | GroupType::FullyBusy => !busiest_group.smt,
+        GroupType::HasSpare if group.smt != busiest_group.smt => !(group.smt && stats.nr_fair <= 1),
+        GroupType::HasSpare => less_spare,
+    }
+}
+
+/// Difference in running tasks by cores, for an idle CPU that could take some.
+fn sibling_imbalance(env: &Env, busiest: (&Group, &Stats), local: (&Group, &Stats)) -> i64 {
+    if !env.idle() || busiest.1.nr_running == 0 {
+        return 0;
+    }
+    let (cores_busiest, cores_local) = (i64::from(busiest.0.cores), i64::from(local.0.cores));
+    let (nr_busiest, nr_local) = (i64::from(busiest.1.nr_running), i64::from(local.1.nr_running));
+    if cores_busiest == cores_local {
+        return (nr_busiest - nr_local).max(0);
+    }
+    let cores = cores_busiest + cores_local;
+    let imbalance = (cores_local * nr_busiest - cores_busiest * nr_local).max(0);
+    let imbalance = (2 * imbalance + cores) / cores;
+    if imbalance <= 1 && nr_local == 0 && nr_busiest > 1 {
+        2
+    } else {
+        imbalance
+    }
+}
+
+/// The group to pull from, with what and how much in `env`.
+fn find_src_group(m: &mut Machine, env: &mut Env) -> Option<usize> {
+    let all = span_stats(m, env);
+    let (index, busiest) = all.busiest?;
+    let local = all.local;
+    let span = env.span(m);
+    let (group, own) = (&span.groups[index], local_group(m, env));
+    let imbalance = sibling_imbalance(env, (group, &busiest), (own, &local));
+    let average = all.total_load * 1024 / all.total_capacity.max(1);
+    if !matches!(busiest.kind, GroupType::MisfitTask | GroupType::Imbalanced) {
+        if local.kind > busiest.kind {
+            return None;
+        }
+        if local.kind == GroupType::Overloaded
+            && (local.avg_load >= busiest.avg_load
+                || local.avg_load >= average
+                || 100 * busiest.avg_load <= span.imbalance_pct * local.avg_load)
+        {
+            return None;
+        }
+        let spread = group.prefer_sibling && local.kind == GroupType::HasSpare && imbalance > 1;
+        if !spread && busiest.kind != GroupType::Overloaded {
+            let unlike = busiest.kind == GroupType::SmtBalance && group.smt != own.smt;
+            let even = busiest.weight > 1 && local.idle_cpus <= busiest.idle_cpus + 1;
+            if !env.idle() || (!unlike && (even || busiest.nr_fair == 1)) {
+                return None;
+            }
+        }
+    }
+    let (kind, amount) = amount(env, span, group, &busiest, &local, imbalance, average);
+    env.kind = kind;
+    env.imbalance = amount;
+    (amount > 0).then_some(index)
+}
+
+/// calculate_imbalance.
+fn amount(
+    env: &Env,
+    span: &Span,
+    group: &Group,
+    busiest: &Stats,
+    local: &Stats,
+    sibling_imbalance: i64,
+    average: u64,
+) -> (Migrate, i64) {
+    match busiest.kind {
+        GroupType::MisfitTask if span.asym => return (Migrate::Misfit, 1),
+        GroupType::MisfitTask => return (Migrate::Load, busiest.misfit_load as i64),
+        GroupType::SmtBalance | GroupType::Imbalanced => return (Migrate::Task, 1),
+        _ => {}
+    }
+    if local.kind == GroupType::HasSpare {
+        if busiest.kind > GroupType::FullyBusy && !span.share_llc {
+            let spare = local.capacity.saturating_sub(local.util) as i64;
+            return if env.idle() && spare == 0 {
+                (Migrate::Task, 1)
+            } else {
+                (Migrate::Util, spare)
+            };
+        }
+        let mut imbalance = if busiest.weight == 1 || group.prefer_sibling {
+            sibling_imbalance
+        } else {
+            (i64::from(local.idle_cpus) - i64::from(busiest.idle_cpus)).max(0)
+        };
+        if span.numa {
+            imbalance = adjust_numa_imbalance(imbalance, local.nr_running + 1, span.imb_numa_nr);
+        }
+        return (Migrate::Task, imbalance >> 1);
+    }
+    let mut local_load = local.avg_load;
+    if local.kind < GroupType::Overloaded {
+        // It becomes overloaded by what it takes.
+        local_load = local.load * 1024 / local.capacity.max(1);
+        if local_load >= busiest.avg_load || local_load >= average {
+            return (Migrate::Load, 0);
+        }
+    }
+    let surplus = busiest.avg_load.saturating_sub(average) * busiest.capacity;
+    let room = average.saturating_sub(local_load) * local.capacity;
+    (Migrate::Load, (surplus.min(room) / 1024) as i64)
+}
+
+/// The busiest CPU of a group (sched_balance_find_src_rq).
+fn find_src_rq(m: &mut Machine, env: &Env, group: usize) -> Option<u32> {
+    let span = m.domains.levels[env.cpu as usize][env.level].span as usize;
+    let (asym, pct) = (m.domains.spans[span].asym, m.domains.spans[span].imbalance_pct);
+    let dst_capacity = m.capacity_of(env.dst_cpu);
+    let mut busiest = None;
+    let (mut most, mut most_capacity) = (0, 1);
+    for i in 0..m.domains.spans[span].groups[group].cpus.len() {
+        let cpu = m.domains.spans[span].groups[group].cpus[i];
+        let nr = m.rqs[cpu as usize].fair.nr_runnable;
+        if nr == 0 || !env.usable(m, cpu) {
+            continue;
+        }
+        let capacity = m.capacity_of(cpu);
+        if asym && nr == 1 && !capacity_greater(dst_capacity, capacity) {
+            continue;
+        }
+        let value = match env.kind {
+            Migrate::Load => {
+                let load = m.cpu_load(cpu);
+                let full = capacity * pct >= m.arch_capacity(cpu) * 100;
+                if nr == 1 && load as i64 > env.imbalance && full {
+                    continue;
+                }
+                load
+            }
+            Migrate::Util if nr <= 1 => continue,
+            Migrate::Util => m.cpu_util(cpu).max(m.cpu_runnable(cpu)),
+            Migrate::Task => u64::from(nr),
+            Migrate::Misfit => m.rqs[cpu as usize].fair.misfit_task_load,
+        };
+        let capacity = if env.kind == Migrate::Load { capacity } else { 1 };
+        if value * most_capacity > most * capacity {
+            (most, most_capacity, busiest) = (value, capacity, Some(cpu));
+        }
+    }
+    busiest
+}
+
+/// Only stopping curr of the source helps (need_active_balance).
+fn need_active_balance(m: &Machine, env: &Env) -> bool {
+    let span = env.span(m);
+    let failed = m.domains.levels[env.cpu as usize][env.level].nr_balance_failed;
+    if env.kind == Migrate::Misfit || (env.kind == Migrate::Task && failed > span.cache_nice_tries + 2) {
+        return true;
+    }
+    let (src, dst) = (m.capacity_of(env.src_cpu), m.capacity_of(env.dst_cpu));
+    env.idle()
+        && m.rqs[env.src_cpu as usize].fair.nr_runnable == 1
+        && src * span.imbalance_pct < m.arch_capacity(env.src_cpu) * 100
+        && src * span.imbalance_pct < dst * 100
+}

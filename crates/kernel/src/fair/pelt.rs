@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Per-entity load tracking: geometric averages of load, runnable time and running time (kernel/sched/pelt.c).
+//!
+//! A period is 1024 us and what was 32 periods ago counts half. Only the running time is scaled by the CPU's capacity,
+//! so a slow CPU that never idles shows its capacity as utilisation; frequency is not modelled.
+
+/// Half-life in periods.
+const PERIOD: u64 = 32;
+/// The greatest sum a signal of 1 can reach: 1024 times the sum of y^n.
+pub const LOAD_AVG_MAX: u64 = 47_742;
+const NEVER: u64 = u64::MAX;
+
+/// 2^32 y^n with y^32 = 1/2, for n in 0..32, rounded down.
+const DECAY: [u32; PERIOD as usize] = {
+    // y = 2^(-1/32) as a 62 bit fraction, by five square roots of 1/2.
+    let mut y: u128 = 1 << 61;
+    let mut root = 0;
+    while root < 5 {
+        y = (y << 62).isqrt();
+        root += 1;
+    }
+    let mut table = [u32::MAX; PERIOD as usize];
+    let mut power = y;
+    let mut n = 1;
+    while n < PERIOD as usize {
+        table[n] = (power >> 30) as u32;
+        power = (power * y) >> 62;
+        n += 1;
+    }
+    table
+};
+
+fn decay(value: u64, periods: u64) -> u64 {
+    if periods > PERIOD * 63 {
+        return 0;
+    }
+    let value = value >> (periods / PERIOD);
+    ((u128::from(value) * u128::from(DECAY[(periods % PERIOD) as usize])) >> 32) as u64
+}
+
+/// struct sched_avg of an entity or of a runqueue.
+#[derive(Clone, Copy, Debug)]
+pub struct Avg {
+    last_update: u64,
+    /// us of the period under way that are in the sums.
+    contrib: u64,
+    load_sum: u64,
+    runnable_sum: u64,
+    util_sum: u64,
+    pub load_avg: u64,
+    pub runnable_avg: u64,
+    pub util_avg: u64,
+}
+
+impl Default for Avg {
+    fn default() -> Avg {
+        Avg {
+            last_update: NEVER,
+            contrib: 0,
+            load_sum: 0,
+            runnable_sum: 0,
+            util_sum: 0,
+            load_avg: 0,
+            runnable_avg: 0,
+            util_avg: 0,
+        }
+    }
+}
+
+/// What was true since the last update.
+#[derive(Clone, Copy)]
+pub struct State {
+    /// Weight that was queued; 0 or 1 for an entity.
+    pub load: u64,
+    /// Runnable tasks.
+    pub runnable: u64,
+    /// Capacity of the CPU if a task ran, else 0.
+    pub running: u64,
+}
+
+impl Avg {
+    /// Not part of any runqueue's sums (last_update_time == 0).
+    pub fn detached(&self) -> bool {
+        self.last_update == NEVER
+    }
+
+    pub fn detach(&mut self) {
+        self.last_update = NEVER;
+    }
+
+    pub fn attach(&mut self, now: u64) {
+        self.last_update = now;
+    }
+
+    fn divider(&self) -> u64 {
+        LOAD_AVG_MAX - 1024 + self.contrib
+    }
+
+    /// Brings the averages up to `now` (ns). `weight` multiplies load_sum: the entity's weight, 1 for a runqueue.
+    pub fn update(&mut self, now: u64, state: State, weight: u64) -> bool {
+        if self.last_update == NEVER {
+            self.last_update = now;
+            return false;
+        }
+        let delta = now.saturating_sub(self.last_update) >> 10;
+        if delta == 0 {
+            return false;
+        }
+        self.last_update += delta << 10;
+        if state.load == 0 && self.load_sum | self.runnable_sum | self.util_sum == 0 {
+            return false;
+        }
+        let total = delta + self.contrib;
+        let periods = total / 1024;
+        let mut share = delta;
+        if periods > 0 {
+            self.load_sum = decay(self.load_sum, periods);
+            self.runnable_sum = decay(self.runnable_sum, periods);
+            self.util_sum = decay(self.util_sum, periods);
+            let rest = total % 1024;
+            let first = decay(1024 - self.contrib, periods);
+            share = first + (LOAD_AVG_MAX - decay(LOAD_AVG_MAX, periods) - 1024) + rest;
+            self.contrib = rest;
+        } else {
+            self.contrib = total;
+        }
+        if state.load > 0 {
+            self.load_sum += state.load * share;
+            self.runnable_sum += (state.runnable * share) << 10;
+            self.util_sum += state.running * share;
+        }
+        if periods == 0 {
+            return false;
+        }
+        let divider = self.divider();
+        self.load_avg = weight * self.load_sum / divider;
+        self.runnable_avg = self.runnable_sum / divider;
+        self.util_avg = self.util_sum / divider;
+        true
+    }
+
+    /// Sets the sums so that the averages hold (attach_entity_load_avg, for a new or moved entity).
+    pub fn set(&mut self, load: u64, util: u64, runnable: u64, weight: u64, like: &Avg) {
+        self.contrib = like.contrib;
+        let divider = self.divider();
+        self.util_avg = util;
+        self.util_sum = util * divider;
+        self.runnable_avg = runnable;
+        self.runnable_sum = runnable * divider;
+        self.load_avg = load;
+        self.load_sum = (load * divider / weight.max(1)).max(1);
+    }
+
+    /// An entity's averages join those of its runqueue.
+    pub fn add(&mut self, entity: &Avg, weight: u64) {
+        self.load_avg += entity.load_avg;
+        self.load_sum += weight * entity.load_sum;
+        self.runnable_avg += entity.runnable_avg;
+        self.runnable_sum += entity.runnable_sum;
+        self.util_avg += entity.util_avg;
+        self.util_sum += entity.util_sum;
+    }
+
+    /// And leave them. Rounding may have made the sum smaller than the part.
+    pub fn sub(&mut self, entity: &Avg, weight: u64) {
+        self.load_avg = self.load_avg.saturating_sub(entity.load_avg);
+        self.load_sum = self.load_sum.saturating_sub(weight * entity.load_sum);
+        self.runnable_avg = self.runnable_avg.saturating_sub(entity.runnable_avg);
+        self.runnable_sum = self.runnable_sum.saturating_sub(entity.runnable_sum);
+        self.util_avg = self.util_avg.saturating_sub(entity.util_avg);
+        self.util_sum = self.util_sum.saturating_sub(entity.util_sum);
+    }
+
+    /// Another weight from now on.
+    pub fn reweight(&mut self, weight: u64) {
+        self.load_avg = weight * self.load_sum / self.divider();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn the_table_halves_in_32_periods() {
+        assert_eq!(DECAY[0], 0xffff_ffff);
+        assert_eq!(DECAY[16], 0xb504_f333);
+        assert_eq!(decay(1 << 20, 32), (1 << 19) - 1);
+    }
+
+    #[test]
+    fn a_busy_cpu_reaches_its_capacity_and_half_busy_half_of_it() {
+        for (capacity, busy_in_10, expected) in [(1024, 10, 1024), (512, 10, 512), (1024, 5, 512)] {
+            let mut avg = Avg::default();
+            avg.attach(0);
+            for step in 0..1000 {
+                let running = if step % 10 < busy_in_10 { capacity } else { 0 };
+                let on = u64::from(running > 0);
+                avg.update(
+                    (step + 1) * MS,
+                    State {
+                        load: on,
+                        runnable: on,
+                        running,
+                    },
+                    1024,
+                );
+            }
+            assert!(
+                avg.util_avg.abs_diff(expected) < 70,
+                "{} instead of {expected}",
+                avg.util_avg
+            );
+        }
+    }
+
+    #[test]
+    fn a_sleeper_loses_half_in_32_ms() {
+        let mut avg = Avg::default();
+        avg.attach(0);
+        avg.update(
+            1000 * MS,
+            State {
+                load: 1,
+                runnable: 1,
+                running: 1024,
+            },
+            1024,
+        );
+        avg.update(
+            1000 * MS + 32 * 1_048_576,
+            State {
+                load: 0,
+                runnable: 0,
+                running: 0,
+            },
+            1024,
+        );
+        assert!(
+            avg.load_avg.abs_diff(512) < 20 && avg.util_avg.abs_diff(512) < 20,
+            "{avg:?}"
+        );
+    }
+}

@@ -24,7 +24,11 @@
 //! makes the [`image`]; [`map`] creates its maps and [`vm`] runs its code, by `interp` or `jit`, through `enter`; `helper`
 //! has the helpers that need no scheduling.
 
+pub mod btf;
+pub mod core_relo;
 pub mod image;
+pub mod link;
+pub mod object;
 mod enter;
 pub mod func;
 pub mod helper;

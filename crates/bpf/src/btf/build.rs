@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Making BTF type by type.
+
+use std::collections::BTreeMap;
+
+use super::{Btf, Composite, EXTERN, GLOBAL, INT_BOOL, INT_CHAR, INT_SIGNED, Kind, Param, Type};
+
+/// A table under construction. Equal types get one id.
+#[derive(Clone, Debug, Default)]
+pub struct Builder {
+    btf: Btf,
+    /// Ids by what makes types equal, as text.
+    known: BTreeMap<String, u32>,
+}
+
+/// C's integer types on a 64-bit kernel: name, bytes, encoding.
+const INTS: [(&str, u32, u8); 12] = [
+    ("char", 1, INT_SIGNED | INT_CHAR),
+    ("signed char", 1, INT_SIGNED),
+    ("unsigned char", 1, 0),
+    ("_Bool", 1, INT_BOOL),
+    ("short", 2, INT_SIGNED),
+    ("unsigned short", 2, 0),
+    ("int", 4, INT_SIGNED),
+    ("unsigned int", 4, 0),
+    ("long", 8, INT_SIGNED),
+    ("unsigned long", 8, 0),
+    ("long long", 8, INT_SIGNED),
+    ("unsigned long long", 8, 0),
+];
+
+/// Kernel and C library names for integer types.
+const ALIASES: [(&str, &str); 28] = [
+    ("bool", "_Bool"),
+    ("u8", "unsigned char"),
+    ("u16", "unsigned short"),
+    ("u32", "unsigned int"),
+    ("u64", "unsigned long long"),
+    ("s8", "signed char"),
+    ("s16", "short"),
+    ("s32", "int"),
+    ("s64", "long long"),
+    ("__u8", "unsigned char"),
+    ("__u16", "unsigned short"),
+    ("__u32", "unsigned int"),
+    ("__u64", "unsigned long long"),
+    ("__s8", "signed char"),
+    ("__s16", "short"),
+    ("__s32", "int"),
+    ("__s64", "long long"),
+    ("uint8_t", "unsigned char"),
+    ("uint32_t", "unsigned int"),
+    ("uint64_t", "unsigned long long"),
+    ("int32_t", "int"),
+    ("int64_t", "long long"),
+    ("size_t", "unsigned long"),
+    ("ssize_t", "long"),
+    ("uintptr_t", "unsigned long"),
+    ("pid_t", "int"),
+    ("gfp_t", "unsigned int"),
+    ("ktime_t", "long long"),
+];
+
+impl Builder {
+    /// Nothing but `void`.
+    pub fn new() -> Builder {
+        Builder::default()
+    }
+
+    /// What was made so far.
+    pub fn btf(&self) -> &Btf {
+        &self.btf
+    }
+
+    /// The finished table, with names indexed.
+    pub fn finish(mut self) -> Btf {
+        self.btf.index();
+        self.btf
+    }
+
+    fn known(&mut self, key: String, make: impl FnOnce(&mut Builder) -> Type) -> u32 {
+        if let Some(&id) = self.known.get(&key) {
+            return id;
+        }
+        let ty = make(self);
+        let id = self.btf.push(ty);
+        self.known.insert(key, id);
+        id
+    }
+
+    fn unnamed(&mut self, key: String, kind: Kind) -> u32 {
+        self.known(key, |_| Type { name: "".into(), kind })
+    }
+
+    /// An integer type or alias by its C name (`unsigned int`, `u32`), or a typedef made before; `None` when unknown.
+    pub fn by_name(&mut self, name: &str) -> Option<u32> {
+        if let Some(&id) = self.known.get(&format!("ordinary {name}")) {
+            return Some(id);
+        }
+        if let Some(&(name, size, encoding)) = INTS.iter().find(|int| int.0 == name) {
+            let bits = if encoding == INT_BOOL { 8 } else { (size * 8) as u8 };
+            let kind = Kind::Int { size, encoding, offset: 0, bits };
+            return Some(self.known(format!("ordinary {name}"), |_| Type { name: name.into(), kind }));
+        }
+        let (_, base) = ALIASES.iter().find(|alias| alias.0 == name)?;
+        let base = self.by_name(base)?;
+        Some(self.typedef(name, base))
+    }
+
+    /// `typedef to name`. The first definition of a name stays.
+    pub fn typedef(&mut self, name: &str, to: u32) -> u32 {
+        self.known(format!("ordinary {name}"), |_| Type { name: name.into(), kind: Kind::Typedef(to) })
+    }
+
+    /// `to *`.
+    pub fn ptr(&mut self, to: u32) -> u32 {
+        self.unnamed(format!("ptr {to}"), Kind::Ptr(to))
+    }
+
+    /// `const to`.
+    pub fn constant(&mut self, to: u32) -> u32 {
+        self.unnamed(format!("const {to}"), Kind::Const(to))
+    }
+
+    /// `volatile to`.
+    pub fn volatile(&mut self, to: u32) -> u32 {
+        self.unnamed(format!("volatile {to}"), Kind::Volatile(to))
+    }
+
+    /// `ty [len]`.
+    pub fn array(&mut self, ty: u32, len: u32) -> u32 {
+        let index = self.by_name("unsigned int").unwrap_or(0);
+        self.unnamed(format!("array {ty} {len}"), Kind::Array { ty, index, len })
+    }
+
+    /// `struct name` (or `union name`), for now only declared unless it was [defined](Builder::define).
+    pub fn forward(&mut self, name: &str, union: bool) -> u32 {
+        self.known(format!("tagged {name}"), |_| Type { name: name.into(), kind: Kind::Fwd { union } })
+    }
+
+    /// Is this still a declaration without definition?
+    pub fn is_forward(&self, id: u32) -> bool {
+        matches!(self.btf.kind(id), Kind::Fwd { .. })
+    }
+
+    /// Turns a [forward declaration](Builder::forward) into a definition; its id stays. A later one of the same name is
+    /// ignored.
+    pub fn define(&mut self, id: u32, composite: Composite) {
+        if let Kind::Fwd { union } = self.btf.types[id as usize].kind {
+            self.btf.types[id as usize].kind = if union { Kind::Union(composite) } else { Kind::Struct(composite) };
+        }
+    }
+
+    /// An enumeration of `size` bytes; one of 8 bytes is an ENUM64.
+    pub fn enumeration(&mut self, name: &str, size: u32, signed: bool, values: &[(&str, i64)]) -> u32 {
+        let values = values.iter().map(|&(name, value)| (name.into(), value)).collect();
+        let kind = Kind::Enum { size, signed, wide: size == 8, values };
+        match self.find_tagged(name) {
+            // Mentioned in a prototype before its definition.
+            Some(id) if matches!(self.btf.kind(id), Kind::Enum { values, .. } if values.is_empty()) => {
+                self.btf.replace(id, kind);
+                id
+            }
+            _ => self.known(format!("tagged {name}"), |_| Type { name: name.into(), kind }),
+        }
+    }
+
+    /// `enum name` defined before.
+    pub fn find_tagged(&self, name: &str) -> Option<u32> {
+        self.known.get(&format!("tagged {name}")).copied()
+    }
+
+    /// A function's type.
+    pub fn func_proto(&mut self, ret: u32, params: Vec<Param>) -> u32 {
+        let mut key = format!("proto {ret}");
+        for param in &params {
+            key += &format!(" {}:{}", param.name, param.ty);
+        }
+        self.unnamed(key, Kind::FuncProto { ret, params })
+    }
+
+    /// A function.
+    pub fn func(&mut self, name: &str, proto: u32) -> u32 {
+        self.known(format!("ordinary {name}"), |_| Type {
+            name: name.into(),
+            kind: Kind::Func { ty: proto, linkage: GLOBAL },
+        })
+    }
+
+    /// An external variable.
+    pub fn var(&mut self, name: &str, ty: u32) -> u32 {
+        self.known(format!("ordinary {name}"), |_| Type { name: name.into(), kind: Kind::Var { ty, linkage: EXTERN } })
+    }
+}
+
+impl Btf {
+    /// Appends a type.
+    pub(crate) fn push(&mut self, ty: Type) -> u32 {
+        self.types.push(ty);
+        self.len() - 1
+    }
+
+    /// Replaces a type's kind.
+    pub(crate) fn replace(&mut self, id: u32, kind: Kind) {
+        self.types[id as usize].kind = kind;
+    }
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Writing BTF: the bytes of a .BTF section.
+
+use std::collections::BTreeMap;
+
+use super::{Btf, Kind};
+
+const HEADER: u32 = 24;
+
+/// The string table under construction; equal strings are stored once.
+struct Strings<'a> {
+    bytes: Vec<u8>,
+    offsets: BTreeMap<&'a str, u32>,
+}
+
+impl<'a> Strings<'a> {
+    fn offset(&mut self, name: &'a str) -> u32 {
+        *self.offsets.entry(name).or_insert_with(|| {
+            let offset = self.bytes.len() as u32;
+            self.bytes.extend(name.as_bytes());
+            self.bytes.push(0);
+            offset
+        })
+    }
+}
+
+impl Btf {
+    /// The bytes of a .BTF section with these types, as `bpftool btf dump` and libbpf read them.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut strings = Strings { bytes: vec![0], offsets: BTreeMap::from([("", 0)]) };
+        let mut out = Vec::new();
+        for (_, ty) in self.iter().skip(1) {
+            let name = strings.offset(&ty.name);
+            // (kind, flag, vlen, size or type, what follows)
+            let (kind, flag, vlen, third, rest) = match &ty.kind {
+                Kind::Void => (0, false, 0, 0, vec![]),
+                Kind::Int { size, encoding, offset, bits } => {
+                    let word = u32::from(*encoding) << 24 | u32::from(*offset) << 16 | u32::from(*bits);
+                    (1, false, 0, *size, vec![word])
+                }
+                Kind::Ptr(to) => (2, false, 0, *to, vec![]),
+                Kind::Array { ty, index, len } => (3, false, 0, 0, vec![*ty, *index, *len]),
+                Kind::Struct(c) | Kind::Union(c) => {
+                    let kind = if matches!(ty.kind, Kind::Struct(_)) { 4 } else { 5 };
+                    let bitfields = c.members.iter().any(|m| m.bit_size > 0);
+                    let mut rest = Vec::new();
+                    for m in &c.members {
+                        rest.extend([strings.offset(&m.name), m.ty, u32::from(m.bit_size) << 24 | m.bit_offset]);
+                    }
+                    (kind, bitfields, c.members.len(), c.size, rest)
+                }
+                Kind::Enum { size, signed, wide, values } => {
+                    let mut rest = Vec::new();
+                    for (name, value) in values {
+                        rest.extend([strings.offset(name), *value as u32]);
+                        if *wide {
+                            rest.push((*value >> 32) as u32);
+                        }
+                    }
+                    (if *wide { 19 } else { 6 }, *signed, values.len(), *size, rest)
+                }
+                Kind::Fwd { union } => (7, *union, 0, 0, vec![]),
+                Kind::Typedef(to) => (8, false, 0, *to, vec![]),
+                Kind::Volatile(to) => (9, false, 0, *to, vec![]),
+                Kind::Const(to) => (10, false, 0, *to, vec![]),
+                Kind::Restrict(to) => (11, false, 0, *to, vec![]),
+                Kind::Func { ty, linkage } => (12, false, *linkage as usize, *ty, vec![]),
+                Kind::FuncProto { ret, params } => {
+                    let rest = params.iter().flat_map(|p| [strings.offset(&p.name), p.ty]).collect();
+                    (13, false, params.len(), *ret, rest)
+                }
+                Kind::Var { ty, linkage } => (14, false, 0, *ty, vec![*linkage]),
+                Kind::Datasec { size, vars } => {
+                    let rest = vars.iter().flat_map(|v| [v.ty, v.offset, v.size]).collect();
+                    (15, false, vars.len(), *size, rest)
+                }
+                Kind::Float(size) => (16, false, 0, *size, vec![]),
+                Kind::DeclTag { ty, component } => (17, false, 0, *ty, vec![*component as u32]),
+                Kind::TypeTag(to) => (18, false, 0, *to, vec![]),
+            };
+            let info = u32::from(flag) << 31 | kind << 24 | vlen as u32;
+            out.extend([name, info, third].into_iter().chain(rest).flat_map(u32::to_le_bytes));
+        }
+        let (types, strings) = (out.len() as u32, strings.bytes);
+        let mut bytes = Vec::with_capacity(HEADER as usize + out.len() + strings.len());
+        bytes.extend([0x9f, 0xeb, 1, 0]);
+        bytes.extend([HEADER, 0, types, types, strings.len() as u32].into_iter().flat_map(u32::to_le_bytes));
+        bytes.extend(out);
+        bytes.extend(strings);
+        bytes
+    }
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Types as C spells them.
+
+use super::{Btf, Kind};
+
+/// Declarators nest through pointers to functions; deeper ones are cut.
+const MAX_NESTING: u32 = 16;
+
+impl Btf {
+    /// The type's name as in C: `struct task_struct *`, `char[16]`, `u64`.
+    pub fn c_name(&self, id: u32) -> String {
+        self.declare(id, "", 0)
+    }
+
+    /// A declaration of `name` with this type: `int (*less)(struct a *, struct b *)`.
+    pub fn c_declaration(&self, id: u32, name: &str) -> String {
+        self.declare(id, name, 0)
+    }
+
+    /// The whole definition of a struct, union or enumeration (others as [`Btf::c_name`]), one member a line with its
+    /// offset in bytes.
+    pub fn c_definition(&self, id: u32) -> String {
+        let mut text = self.c_name(id);
+        match self.kind(id) {
+            Kind::Struct(c) | Kind::Union(c) => {
+                text += " {\n";
+                for m in &c.members {
+                    text += &format!("\t{}", self.c_declaration(m.ty, &m.name));
+                    match m.bit_size {
+                        0 => text += &format!("; /* {} */\n", m.bit_offset / 8),
+                        bits => text += &format!(" : {bits}; /* {}:{} */\n", m.bit_offset / 8, m.bit_offset % 8),
+                    }
+                }
+                text += &format!("}}; /* {} bytes */", c.size);
+            }
+            Kind::Enum { signed, values, .. } => {
+                text += " {\n";
+                for (name, value) in values {
+                    match signed {
+                        true => text += &format!("\t{name} = {value},\n"),
+                        false => text += &format!("\t{name} = {:#x},\n", *value as u64),
+                    }
+                }
+                text += "};";
+            }
+            _ => (),
+        }
+        text
+    }
+
+    fn declare(&self, id: u32, inner: &str, nesting: u32) -> String {
+        if nesting > MAX_NESTING {
+            return "...".to_string();
+        }
+        let spaced = |base: &str| match inner {
+            "" => base.to_string(),
+            // No space before an array's bracket, nor between star and name.
+            _ if inner.starts_with('[') => format!("{base}{inner}"),
+            _ => format!("{base} {inner}"),
+        };
+        let tagged = |word: &str| match self.name(id) {
+            "" => spaced(&format!("{word} {{...}}")),
+            name => spaced(&format!("{word} {name}")),
+        };
+        match self.kind(id) {
+            Kind::Void => spaced("void"),
+            Kind::Struct(_) => tagged("struct"),
+            Kind::Union(_) => tagged("union"),
+            Kind::Enum { .. } => tagged("enum"),
+            Kind::Fwd { union } => tagged(if *union { "union" } else { "struct" }),
+            Kind::Ptr(to) => {
+                let target = self.kind(self.skip_modifiers(*to));
+                match matches!(target, Kind::Array { .. } | Kind::FuncProto { .. }) {
+                    true => self.declare(*to, &format!("(*{inner})"), nesting + 1),
+                    false => self.declare(*to, &format!("*{inner}"), nesting + 1),
+                }
+            }
+            Kind::Array { ty, len, .. } => self.declare(*ty, &format!("{inner}[{len}]"), nesting + 1),
+            Kind::Const(to) => self.qualified("const", *to, inner, nesting),
+            Kind::Volatile(to) => self.qualified("volatile", *to, inner, nesting),
+            Kind::Restrict(to) => self.qualified("restrict", *to, inner, nesting),
+            Kind::TypeTag(to) => self.declare(*to, inner, nesting + 1),
+            Kind::FuncProto { ret, params } => {
+                let params: Vec<String> = params
+                    .iter()
+                    .map(|p| match (p.ty, &*p.name) {
+                        (0, "") => "...".to_string(),
+                        (ty, name) => self.declare(ty, name, nesting + 1),
+                    })
+                    .collect();
+                let params = if params.is_empty() { "void".to_string() } else { params.join(", ") };
+                self.declare(*ret, &format!("{inner}({params})"), nesting + 1)
+            }
+            Kind::Func { ty, .. } => self.declare(*ty, self.name(id), nesting + 1),
+            Kind::Var { ty, .. } => self.declare(*ty, self.name(id), nesting + 1),
+            _ => spaced(self.name(id)),
+        }
+    }
+
+    /// A qualifier stands before a base type, but after the star of a pointer.
+    fn qualified(&self, word: &str, to: u32, inner: &str, nesting: u32) -> String {
+        match self.kind(self.skip_modifiers(to)) {
+            Kind::Ptr(_) => {
+                let space = if inner.is_empty() { "" } else { " " };
+                self.declare(to, &format!("{word}{space}{inner}"), nesting + 1)
+            }
+            _ => format!("{word} {}", self.declare(to, inner, nesting + 1)),
+        }
+    }
+}

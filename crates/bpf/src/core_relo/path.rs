@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A path of accesses from a type to a field, in the object's types or in the target's.
+
+use super::{Relocation, compat::fields_compatible};
+use crate::btf::{Btf, Composite, Kind};
+
+/// Anonymous members nest this deep at most.
+const MAX_ANONYMOUS: u32 = 16;
+
+/// One access.
+#[derive(Clone, Debug)]
+struct Step {
+    /// The struct or union that has the member; of an array access, the element type.
+    ty: u32,
+    /// Member or element.
+    index: u32,
+    /// Is it a member with a name? The others are array accesses.
+    member: bool,
+}
+
+/// A field of a type.
+#[derive(Clone, Debug)]
+pub(super) struct Path {
+    root: u32,
+    steps: Vec<Step>,
+    bit_offset: u64,
+    /// Type of what the last step reached.
+    reached: u32,
+}
+
+/// Where a field lies: the aligned bytes to load and the bits in them.
+pub(super) struct Place {
+    pub(super) offset: u64,
+    pub(super) size: u32,
+    pub(super) first_bit: u32,
+    pub(super) bits: u32,
+}
+
+impl Path {
+    /// The path which a relocation describes by indices. Anonymous members on it leave no step.
+    pub(super) fn local(btf: &Btf, relocation: &Relocation) -> Result<Path, String> {
+        let bad = || format!("bad CO-RE access {:?} of {}", relocation.access, btf.c_name(relocation.ty));
+        let (&first, rest) = relocation.access.split_first().ok_or_else(bad)?;
+        let root = relocation.ty;
+        let mut path = Path { root, steps: Vec::new(), bit_offset: 0, reached: root };
+        path.element(btf, root, first);
+        for &index in rest {
+            let container = btf.resolve(path.reached);
+            match btf.kind(container) {
+                Kind::Struct(c) | Kind::Union(c) => {
+                    let member = c.members.get(index as usize).ok_or_else(bad)?;
+                    path.bit_offset += u64::from(member.bit_offset);
+                    path.reached = member.ty;
+                    if !member.name.is_empty() {
+                        path.steps.push(Step { ty: container, index, member: true });
+                    }
+                }
+                Kind::Array { ty, .. } => path.element(btf, *ty, index),
+                _ => return Err(bad()),
+            }
+        }
+        Ok(path)
+    }
+
+    fn element(&mut self, btf: &Btf, ty: u32, index: u32) {
+        self.bit_offset += u64::from(index) * u64::from(btf.size_of(ty).unwrap_or(0)) * 8;
+        self.steps.push(Step { ty, index, member: false });
+        self.reached = ty;
+    }
+
+    /// Type of the field.
+    pub(super) fn ty(&self) -> u32 {
+        self.reached
+    }
+
+    /// "struct task_struct.scx.flags".
+    pub(super) fn text(&self, btf: &Btf) -> String {
+        let mut text = btf.c_name(self.root);
+        for step in &self.steps[1..] {
+            match member_name(btf, step) {
+                Some(name) => text += &format!(".{name}"),
+                None => text += &format!("[{}]", step.index),
+            }
+        }
+        text
+    }
+
+    /// The same field in a type of the target; `None` when it has no such field of a compatible type.
+    pub(super) fn find_in(&self, local: &Btf, target: &Btf, root: u32) -> Option<Path> {
+        let mut path = Path { root, steps: Vec::new(), bit_offset: 0, reached: root };
+        for (nr, step) in self.steps.iter().enumerate() {
+            let Some(name) = member_name(local, step) else {
+                let element = match target.kind(target.resolve(path.reached)) {
+                    _ if nr == 0 => root,
+                    // A flexible array has room for any index.
+                    Kind::Array { ty, len, .. } if step.index < *len || *len == 0 => *ty,
+                    _ => return None,
+                };
+                path.element(target, element, step.index);
+                continue;
+            };
+            let container = target.resolve(path.reached);
+            let (offset, owner, index) = find_member(target, container, name, 0)?;
+            let member = &target.composite(owner)?.members[index];
+            let here = local.composite(step.ty)?.members.get(step.index as usize)?;
+            if !fields_compatible(local, here.ty, target, member.ty) {
+                return None;
+            }
+            path.bit_offset += offset;
+            path.reached = member.ty;
+            path.steps.push(Step { ty: owner, index: index as u32, member: true });
+        }
+        Some(path)
+    }
+
+    /// The bytes to load for this field; a bitfield may need more than its type's size when it crosses a boundary.
+    pub(super) fn place(&self, btf: &Btf) -> Result<Place, String> {
+        let whole = btf.size_of(self.reached);
+        let bitfield = self.steps.last().filter(|s| s.member).and_then(|step| {
+            let member = btf.composite(step.ty)?.members.get(step.index as usize)?;
+            (member.bit_size > 0).then_some(u32::from(member.bit_size))
+        });
+        let Some(bits) = bitfield else {
+            let size = whole.unwrap_or(0);
+            return Ok(Place { offset: self.bit_offset / 8, size, first_bit: 0, bits: size.saturating_mul(8).min(64) });
+        };
+        let mut size = u64::from(whole.unwrap_or(1)).clamp(1, 8).next_power_of_two();
+        loop {
+            let offset = self.bit_offset / 8 / size * size;
+            let first_bit = self.bit_offset - offset * 8;
+            if first_bit + u64::from(bits) <= size * 8 {
+                return Ok(Place { offset, size: size as u32, first_bit: first_bit as u32, bits });
+            }
+            if size >= 8 {
+                return Err(format!("{}: the bitfield does not fit into 64 bits", self.text(btf)));
+            }
+            size *= 2;
+        }
+    }
+}
+
+fn member_name<'a>(btf: &'a Btf, step: &Step) -> Option<&'a str> {
+    let member = btf.composite(step.ty).filter(|_| step.member)?.members.get(step.index as usize)?;
+    Some(&member.name)
+}
+
+/// A member by name, also inside anonymous members: bits from the start of `container`, the struct that has it, its index.
+pub(crate) fn find_member(btf: &Btf, container: u32, name: &str, nesting: u32) -> Option<(u64, u32, usize)> {
+    let composite: &Composite = btf.composite(container)?;
+    if let Some(index) = composite.members.iter().position(|member| *member.name == *name) {
+        return Some((u64::from(composite.members[index].bit_offset), btf.resolve(container), index));
+    }
+    if nesting == MAX_ANONYMOUS {
+        return None;
+    }
+    composite.members.iter().filter(|member| member.name.is_empty()).find_map(|member| {
+        let (offset, owner, index) = find_member(btf, member.ty, name, nesting + 1)?;
+        Some((offset + u64::from(member.bit_offset), owner, index))
+    })
+}

@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Code: functions are found by their symbols, taken in when something reaches them, and their constants filled in.
+
+use std::collections::BTreeMap;
+
+use super::DataSection;
+use super::externs::{Extern, Externs};
+use super::target::Target;
+use crate::btf::Kind;
+use crate::core_relo::{self, Answer, Ask};
+use crate::image::{
+    CALL, CALL_FUNCTION, CALL_HELPER, CALL_KFUNC, Code, FUNC_BASE, Function, Insn, LD_IMM64, LineInfo, LocalType,
+    LocalTypes, MapDef, TRAP,
+};
+use crate::insn::{self, ALU, ALU64, EXIT, GOTO, GOTOL, LDX, ST, STX, class, is_jump};
+use crate::object::elf::{R_BPF_64_32, R_BPF_64_64, R_BPF_64_ABS64, Relocation, Symbol, SymbolKind};
+use crate::object::error::Error;
+use crate::object::fields::special_fields;
+use crate::object::program::parse_section;
+use crate::object::{Object, Program, SectionKind};
+use crate::region::Region;
+
+/// A kfunc's address as a value is this plus its index: never called, only compared with 0.
+const KFUNC_BASE: u64 = 0xffff_ffff_d000_0000;
+/// Bytes of an instruction in the object.
+const SLOT: u64 = 8;
+/// Most functions and instructions an object may have; the kernel takes a million instructions.
+const MAX_INSNS: usize = 1 << 20;
+/// Bytes of stack a function may use.
+const MAX_STACK: u32 = 512;
+
+/// A function in the object.
+struct Source<'a> {
+    section: usize,
+    offset: u64,
+    size: u64,
+    symbol: &'a Symbol,
+}
+
+/// Takes in functions and answers what symbols mean.
+pub(super) struct Linker<'a> {
+    object: &'a Object,
+    target: &'a Target,
+    externs: Externs<'a>,
+    maps: &'a [MapDef],
+    data: &'a [DataSection],
+    /// By section and offset.
+    sources: Vec<Source<'a>>,
+    /// Index in `sources` of each function taken in, and back.
+    taken: Vec<usize>,
+    index: BTreeMap<usize, usize>,
+    kfuncs: Vec<String>,
+    traps: Vec<String>,
+    types: LocalTypes,
+    warnings: Vec<String>,
+}
+
+impl<'a> Linker<'a> {
+    pub(super) fn new(
+        object: &'a Object,
+        target: &'a Target,
+        region: &'a Region,
+        maps: &'a [MapDef],
+        data: &'a [DataSection],
+    ) -> Result<Linker<'a>, Error> {
+        let mut sources = Vec::new();
+        for symbol in object.elf.symbols.iter().filter(|symbol| symbol.kind == SymbolKind::Function) {
+            let Some(section) = symbol.section.filter(|&index| object.section_kind(index) == SectionKind::Code) else {
+                continue;
+            };
+            let (offset, size) = (symbol.offset, symbol.size);
+            if size == 0 || !offset.is_multiple_of(SLOT) || !size.is_multiple_of(SLOT) {
+                let name = &object.elf.sections[section].name;
+                let message = format!("function {} has {size} bytes: not whole instructions", symbol.name);
+                return Err(Error::at(name, offset, message));
+            }
+            sources.push(Source { section, offset, size, symbol });
+        }
+        // Of two names for one function the global one counts.
+        sources.sort_by_key(|source| (source.section, source.offset, source.symbol.local));
+        sources.dedup_by_key(|source| (source.section, source.offset));
+        let externs = Externs::new(object, target, region);
+        Ok(Linker {
+            object,
+            target,
+            externs,
+            maps,
+            data,
+            sources,
+            taken: Vec::new(),
+            index: BTreeMap::new(),
+            kfuncs: Vec::new(),
+            traps: Vec::new(),
+            types: LocalTypes::new(),
+            warnings: Vec::new(),
+        })
+    }
+
+    /// Something that the user should know.
+    pub(super) fn warn(&mut self, message: String) {
+        if !self.warnings.contains(&message) {
+            self.warnings.push(message);
+        }
+    }
+
+    /// Takes in the global functions of all program sections.
+    pub(super) fn programs(&mut self) -> Vec<Program> {
+        let mut programs = Vec::new();
+        for source in 0..self.sources.len() {
+            let Source { section, symbol, .. } = self.sources[source];
+            let section = &self.object.elf.sections[section].name;
+            if section == ".text" || symbol.local {
+                continue;
+            }
+            let (kind, target, auto_attach, sleepable) = parse_section(section);
+            let (name, attach_to) = (symbol.name.clone(), target.to_string());
+            let function = self.take(source);
+            programs.push(Program { name, function, kind, attach_to, auto_attach, sleepable });
+        }
+        programs
+    }
+
+    /// The index of a function in the linked code, which it now is part of.
+    fn take(&mut self, source: usize) -> usize {
+        *self.index.entry(source).or_insert_with(|| {
+            self.taken.push(source);
+            self.taken.len() - 1
+        })
+    }
+
+    fn function_at(&mut self, section: usize, offset: u64) -> Option<usize> {
+        let found = self.sources.binary_search_by_key(&(section, offset), |source| (source.section, source.offset));
+        Some(self.take(found.ok()?))
+    }
+
+    /// The function which a pointer in a data section (of this name) points to.
+    pub(super) fn function_of(&mut self, section: &str, relocation: &Relocation) -> Result<usize, Error> {
+        let symbol = &self.object.elf.symbols[relocation.symbol];
+        let fail = || Error::at(section, relocation.offset, format!("{} is not a function", symbol.name));
+        let offset = symbol.offset.wrapping_add(self.addend(section, relocation));
+        self.function_at(symbol.section.ok_or_else(fail)?, offset).ok_or_else(fail)
+    }
+
+    /// The map which a pointer in a data section points to.
+    pub(super) fn map_of(&self, section: &str, relocation: &Relocation) -> Result<usize, Error> {
+        let symbol = &self.object.elf.symbols[relocation.symbol];
+        let offset = symbol.offset.wrapping_add(self.addend(section, relocation));
+        let is_map = symbol.section.is_some_and(|index| self.object.section_kind(index) == SectionKind::Maps);
+        let found = self.object.maps.iter().position(|map| is_map && map.offset == offset);
+        found.ok_or_else(|| Error::at(section, relocation.offset, format!("{} is not a map", symbol.name)))
+    }
+
+    fn addend(&self, section: &str, relocation: &Relocation) -> u64 {
+        let data = self.object.elf.section(section).map_or(&[][..], |section| &section.data);
+        let bytes = data.get(relocation.offset as usize..).and_then(|rest| rest.first_chunk());
+        bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
+    }
+
+    fn kfunc(&mut self, name: String) -> usize {
+        self.kfuncs.iter().position(|known| *known == name).unwrap_or_else(|| {
+            self.kfuncs.push(name);
+            self.kfuncs.len() - 1
+        })
+    }
+
+    fn trap(&mut self, message: String) -> Insn {
+        let index = self.traps.iter().position(|known| *known == message).unwrap_or_else(|| {
+            self.traps.push(message);
+            self.traps.len() - 1
+        });
+        Insn { op: TRAP, dst: 0, src: 0, off: 0, imm: index as i64 }
+    }
+
+    /// Links what was taken in and what that reaches.
+    pub(super) fn finish(mut self) -> Result<(Code, LocalTypes, Vec<String>), Error> {
+        let mut code = Code::default();
+        let mut next = 0;
+        while let Some(&source) = self.taken.get(next) {
+            let function = self.function(source, &mut code.insns)?;
+            code.functions.push(function);
+            next += 1;
+        }
+        for section in &self.object.elf.sections {
+            let pointers = section.relocations.iter().any(|relocation| relocation.kind == R_BPF_64_ABS64);
+            if pointers && self.data.iter().any(|data| data.name == section.name) {
+                let message = format!("section {}: globals initialised with addresses stay 0, as in a kernel", section.name);
+                self.warn(message);
+            }
+        }
+        for map in self.maps {
+            self.field_types(map.fields.clone());
+        }
+        for data in self.data {
+            self.field_types(data.fields.clone());
+        }
+        (code.kfuncs, code.traps) = (self.kfuncs, self.traps);
+        let mut warnings = self.externs.warnings;
+        warnings.extend(self.warnings);
+        Ok((code, self.types, warnings))
+    }
+
+    /// Records the types of allocated objects that fields refer to.
+    fn field_types(&mut self, fields: Vec<crate::image::Field>) {
+        use crate::image::FieldKind::{Kptr, ListHead, RbRoot};
+        for field in fields {
+            match field.kind {
+                Kptr { id, .. } => self.local_type(id),
+                ListHead(contains) | RbRoot(contains) => self.local_type(contains.id),
+                _ => (),
+            }
+        }
+    }
+
+    /// Records a type which code may allocate.
+    fn local_type(&mut self, id: u32) {
+        let btf = &self.object.btf;
+        let id = btf.resolve(id);
+        let Kind::Struct(composite) = btf.kind(id) else { return };
+        if self.types.contains_key(&id) {
+            return;
+        }
+        let fields = special_fields(btf, id).unwrap_or_default();
+        let ty = LocalType { name: btf.name(id).to_string(), size: composite.size, fields: fields.clone() };
+        self.types.insert(id, ty);
+        self.field_types(fields);
+    }
+
+    fn function(&mut self, source: usize, insns: &mut Vec<Insn>) -> Result<Function, Error> {
+        let object = self.object;
+        let Source { section, offset, size, symbol } = self.sources[source];
+        let section = &object.elf.sections[section];
+        let bytes = &section.data[offset as usize..(offset + size) as usize];
+        let (slots, _) = bytes.as_chunks::<8>();
+        let fail = |slot: usize, message: String| Error::at(&section.name, offset + slot as u64 * SLOT, message);
+
+        // Where each slot's instruction will be; the second half of a pair is nowhere.
+        let mut places = vec![None; slots.len()];
+        let (mut slot, mut count) = (0, 0i32);
+        while slot < slots.len() {
+            places[slot] = Some(count);
+            count += 1;
+            slot += if slots[slot][0] == LD_IMM64 { 2 } else { 1 };
+        }
+        let start = insns.len();
+        if start + slots.len() > MAX_INSNS {
+            return Err(fail(0, format!("more than {MAX_INSNS} instructions")));
+        }
+        let empty = Vec::new();
+        let answers = object.ext.relocations.get(&section.name).unwrap_or(&empty);
+        for (slot, place) in places.iter().enumerate().filter(|(_, place)| place.is_some()) {
+            let raw = slots[slot];
+            let mut insn = Insn {
+                op: raw[0],
+                dst: raw[1] & 0xf,
+                src: raw[1] >> 4,
+                off: i32::from(i16::from_le_bytes([raw[2], raw[3]])),
+                imm: i64::from(i32::from_le_bytes([raw[4], raw[5], raw[6], raw[7]])),
+            };
+            let here = offset + slot as u64 * SLOT;
+            if insn.op == LD_IMM64 {
+                let pair = slots.get(slot + 1).filter(|raw| raw[..4] == [0; 4]);
+                let high = pair.ok_or_else(|| fail(slot, "half of a 64-bit constant is missing".to_string()))?;
+                let high = u32::from_le_bytes([high[4], high[5], high[6], high[7]]);
+                insn.imm = (insn.imm as u32 as u64 | u64::from(high) << 32) as i64;
+            }
+            let relocation = section.relocation_at(here);
+            if let Some(relocation) = relocation {
+                insn = self.relocate(insn, relocation, slot, source)?;
+            } else if insn.op == CALL && insn.src == CALL_FUNCTION {
+                let target = (here / SLOT) as i64 + 1 + insn.imm;
+                insn = self.call(self.sources[source].section, target as u64 * SLOT, insn)
+                    .ok_or_else(|| fail(slot, format!("call of instruction {target}, where no function starts")))?;
+            } else if insn.op == LD_IMM64 && insn.src != 0 {
+                return Err(fail(slot, format!("64-bit constant of kind {} without a relocation", insn.src)));
+            } else if insn.op == CALL && insn.src != CALL_HELPER {
+                return Err(fail(slot, format!("call of kind {} without a relocation", insn.src)));
+            }
+            if let Ok(found) = answers.binary_search_by_key(&here, |answer| answer.0) {
+                insn = self.core(insn, &answers[found].1).map_err(|message| fail(slot, message))?;
+            }
+            if is_jump(insn.op) {
+                let distance = if insn.op == GOTOL { insn.imm } else { i64::from(insn.off) };
+                let target = usize::try_from(slot as i64 + 1 + distance).ok();
+                let target = target.and_then(|target| *places.get(target)?);
+                let target = target.ok_or_else(|| fail(slot, format!("jump by {distance} out of function {}", symbol.name)))?;
+                insn.off = target - place.unwrap_or(0) - 1;
+                if insn.op == GOTOL {
+                    (insn.op, insn.imm) = (GOTO, 0);
+                }
+            }
+            if insn.op != TRAP && (insn.dst > 10 || insn.src > 10) {
+                return Err(fail(slot, format!("register {} does not exist", insn.dst.max(insn.src))));
+            }
+            insns.push(insn);
+        }
+        if !matches!(insns.last(), Some(Insn { op: EXIT | GOTO | TRAP, .. })) {
+            let trap = self.trap(format!("the end of function {} was reached", symbol.name));
+            insns.push(trap);
+        }
+        let end = insns.len();
+        let info = object.ext.functions.get(&section.name).and_then(|functions| {
+            let found = functions.binary_search_by_key(&offset, |function| function.0).ok()?;
+            Some(functions[found].1)
+        });
+        let params = info.and_then(|func| match object.btf.kind(func) {
+            Kind::Func { ty, .. } => match object.btf.kind(*ty) {
+                Kind::FuncProto { params, .. } => Some(params.len()),
+                _ => None,
+            },
+            _ => None,
+        });
+        let lines = object.ext.lines.get(&section.name).map_or(&[][..], Vec::as_slice);
+        let from = lines.partition_point(|line| line.offset < offset);
+        let to = lines.partition_point(|line| line.offset < offset + size);
+        let lines = lines[from..to.max(from)].iter().filter_map(|line| {
+            let place = places[((line.offset - offset) / SLOT) as usize]?;
+            Some(LineInfo {
+                insn: start + place as usize,
+                file: line.file.clone(),
+                line: line.line,
+                column: line.column,
+                text: line.text.clone(),
+            })
+        });
+        Ok(Function {
+            name: symbol.name.clone(),
+            start,
+            end,
+            stack: stack(&insns[start..end]),
+            params,
+            is_global: !symbol.local,
+            lines: lines.collect(),
+        })
+    }
+
+    fn call(&mut self, section: usize, offset: u64, insn: Insn) -> Option<Insn> {
+        let function = self.function_at(section, offset)?;
+        Some(Insn { src: CALL_FUNCTION, off: 0, imm: function as i64, ..insn })
+    }
+
+    fn relocate(&mut self, insn: Insn, relocation: &Relocation, slot: usize, source: usize) -> Result<Insn, Error> {
+        let object = self.object;
+        let Source { section, offset, .. } = self.sources[source];
+        let place = offset + slot as u64 * SLOT;
+        let fail = |message: String| Error::at(&object.elf.sections[section].name, place, message);
+        let symbol = &object.elf.symbols[relocation.symbol];
+        let target = symbol.section.map(|index| (index, object.section_kind(index)));
+        let what = if symbol.name.is_empty() { "a section" } else { &symbol.name };
+        match (relocation.kind, insn.op) {
+            (R_BPF_64_32, CALL) => {
+                let Some((index, _)) = target else { return Ok(self.call_extern(symbol, insn)) };
+                // The immediate is relative to the instruction after the call.
+                let target = symbol.offset.wrapping_add(((insn.imm + 1) * SLOT as i64) as u64);
+                let called = self.call(index, target, insn);
+                called.ok_or_else(|| fail(format!("call of {what}+{:#x}, where no function starts", target - symbol.offset.min(target))))
+            }
+            (R_BPF_64_64, LD_IMM64) => {
+                let value = |value: u64| Ok(Insn { src: 0, off: 0, imm: value as i64, ..insn });
+                let addend = insn.imm as i32 as i64 as u64;
+                let offset = symbol.offset.wrapping_add(addend);
+                match target {
+                    None => match self.externs.resolve(symbol) {
+                        Extern::Kfunc(name) => {
+                            let index = self.kfunc(name);
+                            value(KFUNC_BASE + index as u64)
+                        }
+                        Extern::Address(addr) => value(addr.wrapping_add(addend)),
+                        Extern::Missing { weak: true, .. } => value(0),
+                        Extern::Missing { weak: false, message } => Ok(self.trap(message)),
+                    },
+                    Some((index, SectionKind::Code)) => {
+                        let function = self.function_at(index, offset);
+                        let function = function.ok_or_else(|| fail(format!("{what} is not the start of a function")))?;
+                        value(FUNC_BASE + function as u64)
+                    }
+                    Some((_, SectionKind::Maps)) => {
+                        let map = object.maps.iter().position(|map| map.offset == offset);
+                        value(self.maps[map.ok_or_else(|| fail(format!("{what} is not a map")))?].handle)
+                    }
+                    Some((index, SectionKind::Rodata | SectionKind::Data | SectionKind::Arena)) => {
+                        let data = self.data.iter().find(|data| data.index == index);
+                        let data = data.ok_or_else(|| fail(format!("{what} has no memory")))?;
+                        value(data.addr.wrapping_add(offset))
+                    }
+                    Some((_, SectionKind::StructOps)) => Ok(self.trap(format!("the address of {what} is not modelled"))),
+                    Some((_, SectionKind::Other)) => Err(fail(format!("{what} is not in a section with data"))),
+                }
+            }
+            (kind, op) => Err(fail(format!("relocation of kind {kind} against {what} for opcode {op:#x}"))),
+        }
+    }
+
+    fn call_extern(&mut self, symbol: &'a Symbol, insn: Insn) -> Insn {
+        match self.externs.resolve(symbol) {
+            Extern::Kfunc(name) => {
+                Insn { src: CALL_KFUNC, off: 0, imm: self.kfunc(name) as i64, ..insn }
+            }
+            Extern::Address(_) => self.trap(format!("{} is a variable, but it was called", symbol.name)),
+            Extern::Missing { message, .. } => self.trap(message),
+        }
+    }
+
+    /// Fills in a constant that depends on the target's types.
+    fn core(&mut self, insn: Insn, relocation: &core_relo::Relocation) -> Result<Insn, String> {
+        if matches!(relocation.ask, Ask::TypeIdLocal) {
+            self.local_type(relocation.ty);
+        }
+        let answer = match core_relo::resolve(&self.object.btf, self.target.btf(), relocation) {
+            Ok(answer) => answer,
+            Err(core_relo::Unresolved(what)) => return Ok(self.trap(format!("{what} is not modelled"))),
+        };
+        let Answer { value, sizes } = answer;
+        match class(insn.op) {
+            ALU | ALU64 if insn.op & insn::X == 0 => Ok(Insn { imm: i64::from(value as i32), ..insn }),
+            _ if insn.op == LD_IMM64 => Ok(Insn { imm: value as i64, ..insn }),
+            LDX | ST | STX => {
+                let mut op = insn.op;
+                if let Some(sizes) = sizes.filter(|sizes| sizes.local != sizes.target) {
+                    let bits = match sizes.target {
+                        1 => Some(insn::B),
+                        2 => Some(insn::H),
+                        4 => Some(insn::W),
+                        8 => Some(insn::DW),
+                        _ => None,
+                    };
+                    let Some(bits) = bits.filter(|_| sizes.adjustable) else {
+                        let text = format!(
+                            "{} has {} bytes instead of {}: this access is not modelled",
+                            self.object.btf.c_name(relocation.ty),
+                            sizes.target,
+                            sizes.local
+                        );
+                        return Ok(self.trap(text));
+                    };
+                    op = op & !insn::DW | bits;
+                }
+                let off = i32::try_from(value).map_err(|_| format!("field offset {value} is too large"))?;
+                Ok(Insn { op, off, ..insn })
+            }
+            _ if insn.op == TRAP => Ok(insn),
+            _ => Err(format!("CO-RE relocation for opcode {:#x}", insn.op)),
+        }
+    }
+}
+
+/// Bytes of stack these instructions use, seen by their accesses through the frame pointer and by the pointers they take
+/// off it.
+fn stack(insns: &[Insn]) -> u32 {
+    const MOV64_X: u8 = 0xbf;
+    const ADD64_K: u8 = 0x07;
+    let mut lowest = 0i64;
+    // Registers that hold the frame pointer.
+    let mut frame = 1u16 << 10;
+    for insn in insns {
+        let is_frame = |register: u8| frame >> register & 1 != 0;
+        match class(insn.op) {
+            LDX if is_frame(insn.src) => lowest = lowest.min(insn.off.into()),
+            ST | STX if is_frame(insn.dst) => lowest = lowest.min(insn.off.into()),
+            _ => (),
+        }
+        match insn.op {
+            MOV64_X if insn.src == 10 => frame |= 1 << insn.dst,
+            ADD64_K if insn.dst != 10 && is_frame(insn.dst) => {
+                lowest = lowest.min(insn.imm);
+                frame &= !(1 << insn.dst);
+            }
+            // Arithmetic with it that we do not follow.
+            op if class(op) == ALU64 && op & insn::X != 0 && op != MOV64_X && is_frame(insn.src) => return MAX_STACK,
+            op if matches!(class(op), ALU | ALU64 | LDX) || op == LD_IMM64 => frame &= !(1 << insn.dst) | 1 << 10,
+            _ => (),
+        }
+    }
+    u32::try_from(-lowest).unwrap_or(MAX_STACK).next_multiple_of(8).min(MAX_STACK)
+}

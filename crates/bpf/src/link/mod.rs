@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Fitting an object to a kernel: memory for its globals, constants and calls in its code, its callbacks by name.
+//!
+//! What the kernel does not have stops nothing here: references to it become traps in the code and are told as warnings.
+//! Errors are for objects that no kernel would take.
+
+mod code;
+mod data;
+mod externs;
+mod struct_ops;
+mod target;
+
+use crate::btf::Btf;
+use crate::image::{Code, Field, LocalTypes, MapDef};
+use crate::object::error::Error;
+use crate::object::{Object, Program, Variable};
+use crate::region::Region;
+
+pub use data::VariablePlace;
+pub use struct_ops::StructOps;
+pub use target::Target;
+
+/// An object fitted to a kernel and placed in a region.
+#[derive(Clone, Debug)]
+pub struct Image {
+    /// The object's file name.
+    pub file: String,
+    /// Its license.
+    pub license: String,
+    /// All code that can be reached.
+    pub code: Code,
+    /// The maps to create, in the object's order.
+    pub maps: Vec<MapDef>,
+    /// Callback structs.
+    pub struct_ops: Vec<StructOps>,
+    /// Programs, callbacks included, in the object's order.
+    pub programs: Vec<Program>,
+    /// Sections of globals.
+    pub sections: Vec<DataSection>,
+    /// What the object asks for and the target does not have.
+    pub warnings: Vec<String>,
+    /// The object's types.
+    pub btf: Btf,
+    /// Types which its code allocates, by id.
+    pub types: LocalTypes,
+    variables: Vec<Variable>,
+}
+
+/// A section of globals in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DataSection {
+    /// ELF name.
+    pub name: String,
+    /// First byte.
+    pub addr: u64,
+    /// Bytes.
+    pub size: u64,
+    /// May its variables change while programs run?
+    pub live: bool,
+    /// Special fields by ascending offset: locks, lists, trees.
+    pub fields: Vec<Field>,
+    pub(crate) index: usize,
+}
+
+/// Links an object. Its globals are placed in the region with the values they have in the object now; `nr_cpus` is what
+/// per-CPU sizes left open by the object follow.
+pub fn link(object: &Object, target: &Target, region: &Region, nr_cpus: u32) -> Result<Image, Error> {
+    link_object(object, target, region, nr_cpus).map_err(|error| error.in_file(&object.file))
+}
+
+fn link_object(object: &Object, target: &Target, region: &Region, nr_cpus: u32) -> Result<Image, Error> {
+    let mut maps = data::place_maps(object, region, nr_cpus)?;
+    let sections = data::place_sections(object, region, &mut maps)?;
+    let mut linker = code::Linker::new(object, target, region, &maps, &sections)?;
+    let programs = linker.programs();
+    let struct_ops = struct_ops::link(object, target, &mut linker)?;
+    let values = data::map_values(object, &mut linker)?;
+    let (code, types, warnings) = linker.finish()?;
+    for (map, values) in maps.iter_mut().zip(values) {
+        map.values = values;
+    }
+    Ok(Image {
+        file: object.file.clone(),
+        license: object.license.clone(),
+        code,
+        maps,
+        struct_ops,
+        programs,
+        sections,
+        warnings,
+        btf: object.btf.clone(),
+        types,
+        variables: object.variables.clone(),
+    })
+}

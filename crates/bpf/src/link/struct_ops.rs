@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Callback structs: which function implements which member, and the constants beside them.
+//!
+//! Members are matched by name: the object was compiled against some kernel's struct, whose size and order may differ from
+//! the target's.
+
+use std::collections::BTreeMap;
+
+use super::code::Linker;
+use super::target::Target;
+use crate::btf::{Btf, Kind, essential_name};
+use crate::object::elf::{R_BPF_64_ABS64, SymbolKind};
+use crate::object::error::Error;
+use crate::object::{Object, SectionKind, section_vars};
+
+/// One callback struct of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StructOps {
+    /// Name of the variable.
+    pub map_name: String,
+    /// Name of its type, without flavour.
+    pub type_name: String,
+    /// Members that are implemented: index of the function.
+    pub programs: BTreeMap<String, usize>,
+    /// The other members that are not 0: their bytes, of the size they have in the target.
+    pub data: BTreeMap<String, Vec<u8>>,
+    /// Does the target have such a struct?
+    pub attachable: bool,
+    /// Attached without being asked for? A `?` before the section's name says no.
+    pub auto_attach: bool,
+}
+
+impl StructOps {
+    /// A number among the constants; 0 when it is not set.
+    pub fn u64(&self, member: &str) -> u64 {
+        let bytes = self.data.get(member).map_or(&[][..], Vec::as_slice);
+        bytes.iter().take(8).rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
+    }
+
+    /// A text among the constants; empty when it is not set.
+    pub fn text(&self, member: &str) -> String {
+        let bytes = self.data.get(member).map_or(&[][..], Vec::as_slice);
+        String::from_utf8_lossy(bytes.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned()
+    }
+}
+
+pub(super) fn link(object: &Object, target: &Target, linker: &mut Linker) -> Result<Vec<StructOps>, Error> {
+    let mut found = Vec::new();
+    for (index, section) in object.elf.sections.iter().enumerate() {
+        if object.section_kind(index) != SectionKind::StructOps {
+            continue;
+        }
+        for (var, offset, _) in section_vars(&object.elf, &object.btf, &section.name)? {
+            let mut ops = one(object, target, linker, index, var, offset)?;
+            ops.auto_attach = !section.name.starts_with('?');
+            found.push(ops);
+        }
+    }
+    Ok(found)
+}
+
+fn one(
+    object: &Object,
+    target: &Target,
+    linker: &mut Linker,
+    index: usize,
+    var: u32,
+    offset: u64,
+) -> Result<StructOps, Error> {
+    let (btf, section) = (&object.btf, &object.elf.sections[index]);
+    let fail = |message: &str| Error::at(&section.name, offset, format!("{}: {message}", btf.name(var)));
+    let Kind::Var { ty, .. } = *btf.kind(var) else { return Err(fail("not a variable")) };
+    let ty = btf.resolve(ty);
+    let Kind::Struct(composite) = btf.kind(ty) else { return Err(fail("not a struct")) };
+    let type_name = essential_name(btf.name(ty)).to_string();
+    let there = target.btf().find_struct(&type_name).filter(|_| target.is_struct_ops(&type_name));
+    let mut ops = StructOps {
+        map_name: btf.name(var).to_string(),
+        type_name: type_name.clone(),
+        attachable: there.is_some(),
+        ..StructOps::default()
+    };
+    if there.is_none() {
+        linker.warn(format!("{}: struct {type_name} is not modelled; it will not be attached", ops.map_name));
+    }
+    let data = |start: u64, size: u64| -> Vec<u8> {
+        let start = (start as usize).min(section.data.len());
+        let mut bytes = section.data[start..(start + size as usize).min(section.data.len())].to_vec();
+        bytes.resize(size as usize, 0);
+        bytes
+    };
+    for member in &composite.members {
+        let start = offset + u64::from(member.bit_offset / 8);
+        let name = member.name.to_string();
+        let relocation = section.relocation_at(start).filter(|relocation| relocation.kind == R_BPF_64_ABS64);
+        let is_function = |symbol: usize| {
+            let symbol = &object.elf.symbols[symbol];
+            matches!(symbol.kind, SymbolKind::Function | SymbolKind::Section)
+                && symbol.section.is_some_and(|index| object.section_kind(index) == SectionKind::Code)
+        };
+        let function = match relocation.filter(|relocation| is_function(relocation.symbol)) {
+            Some(relocation) => Some(linker.function_of(&section.name, relocation)?),
+            None => None,
+        };
+        let bytes = data(start, u64::from(btf.size_of(member.ty).unwrap_or(0)));
+        if function.is_none() && bytes.iter().all(|&byte| byte == 0) {
+            continue;
+        }
+        let known = there.is_none_or(|there| member_of(target.btf(), there, &name).is_some());
+        if !known {
+            linker.warn(format!("{}: {type_name} has no member {name} here; it is ignored", ops.map_name));
+            continue;
+        }
+        match function {
+            Some(function) => drop(ops.programs.insert(name, function)),
+            None => {
+                let size = there.and_then(|there| target.btf().size_of(member_of(target.btf(), there, &name)?));
+                let mut bytes = bytes;
+                bytes.resize(size.map_or(bytes.len(), |size| size as usize), 0);
+                ops.data.insert(name, bytes);
+            }
+        }
+    }
+    Ok(ops)
+}
+
+/// Type of a member.
+fn member_of(btf: &Btf, id: u32, name: &str) -> Option<u32> {
+    Some(btf.composite(id)?.members.iter().find(|member| *member.name == *name)?.ty)
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The fields of a type which the kernel treats specially.
+
+use crate::btf::{Btf, Kind};
+use crate::core_relo::find_member;
+use crate::image::{Contains, Field, FieldKind};
+
+/// More special fields than this in one type are refused: each costs at every initialisation of a value.
+const MAX_FIELDS: usize = 4096;
+
+/// Finds them, also inside nested structs and arrays, by ascending offset.
+pub(crate) fn special_fields(btf: &Btf, id: u32) -> Result<Vec<Field>, String> {
+    let mut search = Search { btf, fields: Vec::new(), steps: 1 << 18 };
+    search.visit(id, 0)?;
+    search.fields.sort_by_key(|field| field.offset);
+    Ok(search.fields)
+}
+
+struct Search<'a> {
+    btf: &'a Btf,
+    fields: Vec<Field>,
+    /// Members left to look at: nested types could multiply without end.
+    steps: u32,
+}
+
+impl Search<'_> {
+    /// Looks at a value of type `id` at `offset`; returns whether anything special was in it.
+    fn visit(&mut self, id: u32, offset: u64) -> Result<bool, String> {
+        self.steps = self.steps.checked_sub(1).ok_or("the type nests too much")?;
+        let btf = self.btf;
+        let before = self.fields.len();
+        let resolved = btf.resolve(id);
+        match btf.kind(resolved) {
+            Kind::Struct(c) => {
+                let kind = match btf.name(resolved) {
+                    "bpf_spin_lock" => Some(FieldKind::SpinLock),
+                    "bpf_res_spin_lock" => Some(FieldKind::ResSpinLock),
+                    "bpf_timer" => Some(FieldKind::Timer),
+                    "bpf_wq" => Some(FieldKind::Workqueue),
+                    "bpf_task_work" => Some(FieldKind::TaskWork),
+                    "bpf_refcount" => Some(FieldKind::Refcount),
+                    "bpf_list_node" => Some(FieldKind::ListNode),
+                    "bpf_rb_node" => Some(FieldKind::RbNode),
+                    _ => None,
+                };
+                if let Some(kind) = kind {
+                    self.add(offset, c.size, kind)?;
+                    return Ok(true);
+                }
+                for (index, member) in c.members.iter().enumerate().filter(|(_, member)| member.bit_size == 0) {
+                    let place = offset + u64::from(member.bit_offset / 8);
+                    let tag = || btf.member_tag(resolved, index, "contains:");
+                    if !self.root(member.ty, place, tag)? {
+                        self.visit(member.ty, place)?;
+                    }
+                }
+            }
+            Kind::Union(c) => {
+                for member in &c.members {
+                    self.visit(member.ty, offset)?;
+                }
+            }
+            Kind::Array { ty, len, .. } => {
+                let size = u64::from(btf.size_of(*ty).unwrap_or(0));
+                // One element shows whether the others matter.
+                let special = *len > 0 && self.visit(*ty, offset)?;
+                for index in 1..u64::from(if special { *len } else { 0 }) {
+                    self.visit(*ty, offset + index * size)?;
+                }
+            }
+            Kind::Ptr(to) => {
+                let (mut to, mut kind) = (*to, None);
+                while let Kind::TypeTag(next) | Kind::Const(next) | Kind::Volatile(next) | Kind::Restrict(next) =
+                    *btf.kind(to)
+                {
+                    if let Kind::TypeTag(_) = btf.kind(to) {
+                        kind = kind.or(match btf.name(to) {
+                            "kptr" | "percpu_kptr" => Some(true),
+                            "kptr_untrusted" => Some(false),
+                            _ => None,
+                        });
+                        if btf.name(to) == "uptr" {
+                            self.add(offset, 8, FieldKind::Uptr)?;
+                            return Ok(true);
+                        }
+                    }
+                    to = next;
+                }
+                if let Some(owned) = kind {
+                    let id = btf.resolve(to);
+                    self.add(offset, 8, FieldKind::Kptr { to: btf.name(id).to_string(), id, owned })?;
+                }
+            }
+            _ => (),
+        }
+        Ok(self.fields.len() > before)
+    }
+
+    /// Adds a list head or tree root; its contents are named by a tag on the member or variable.
+    fn root<'t>(
+        &mut self,
+        id: u32,
+        offset: u64,
+        tag: impl Fn() -> Option<&'t str>,
+    ) -> Result<bool, String> {
+        let resolved = self.btf.resolve(id);
+        let list = match self.btf.name(resolved) {
+            "bpf_list_head" => true,
+            "bpf_rb_root" => false,
+            _ => return Ok(false),
+        };
+        let Some((name, node)) = tag().and_then(|tag| tag.split_once(':')) else { return Ok(true) };
+        let id = self.btf.find_struct(name).ok_or_else(|| format!("it contains struct {name}, which is not in BTF"))?;
+        let found = find_member(self.btf, id, node, 0);
+        let (bits, ..) = found.ok_or_else(|| format!("struct {name} has no member {node}"))?;
+        let contains = Contains { id, node: (bits / 8) as u32 };
+        let kind = if list { FieldKind::ListHead(contains) } else { FieldKind::RbRoot(contains) };
+        self.add(offset, self.btf.size_of(resolved).unwrap_or(16), kind)?;
+        Ok(true)
+    }
+
+    fn add(&mut self, offset: u64, size: u32, kind: FieldKind) -> Result<(), String> {
+        if self.fields.len() == MAX_FIELDS {
+            return Err(format!("more than {MAX_FIELDS} special fields"));
+        }
+        let offset = u32::try_from(offset).map_err(|_| "a special field beyond 4 GiB")?;
+        self.fields.push(Field { offset, size, kind });
+        Ok(())
+    }
+}
+
+/// Special fields of a global variable, whose tags are on the variable.
+pub(crate) fn variable_fields(btf: &Btf, var: u32, ty: u32, offset: u64) -> Result<Vec<Field>, String> {
+    let mut search = Search { btf, fields: Vec::new(), steps: 1 << 18 };
+    let tag = || btf.decl_tags(var).find_map(|tag| tag.strip_prefix("contains:"));
+    if !search.root(ty, offset, tag)? {
+        search.visit(ty, offset)?;
+    }
+    search.fields.sort_by_key(|field| field.offset);
+    Ok(search.fields)
+}

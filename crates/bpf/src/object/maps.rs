@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Map definitions: variables in the .maps section whose types spell the attributes.
+//!
+//! `__uint(max_entries, 4)` is a pointer to an array of 4; `__type(value, struct v)` a pointer to the type; `__ulong(map_extra,
+//! x)` an enumeration with the value x; `__array(values, struct inner)` an array of pointers to inner definitions.
+
+use super::elf::Elf;
+use super::error::Error;
+use super::fields::special_fields;
+use super::{DeclaredMap, section_vars};
+use crate::btf::{Btf, Composite, Kind};
+use crate::image::MapDef;
+
+const SECTION: &str = ".maps";
+/// BPF_MAP_TYPE_ARENA and BPF_MAP_TYPE_STRUCT_OPS have no keys or values of their own.
+const BPF_MAP_TYPE_ARENA: u32 = 33;
+
+pub(super) fn declared(elf: &Elf, btf: &Btf) -> Result<Vec<DeclaredMap>, Error> {
+    let vars = section_vars(elf, btf, SECTION)?;
+    if vars.is_empty() && elf.section(SECTION).is_some_and(|section| section.size > 0) {
+        let error = Error::at(SECTION, 0, "maps are declared, but there is no BTF to describe them");
+        return Err(error.hint("compile with -g"));
+    }
+    vars.into_iter()
+        .map(|(var, offset, size)| {
+            let name = btf.name(var);
+            let fail = |message: String| Error::at(SECTION, offset, format!("map {name}: {message}"));
+            let Kind::Var { ty, .. } = *btf.kind(var) else { return Err(fail("not a variable".to_string())) };
+            let Some(composite) = btf.composite(ty) else { return Err(fail("not a struct".to_string())) };
+            let mut values_offset = None;
+            let def = definition(btf, name, composite, Some(&mut values_offset)).map_err(fail)?;
+            let values_offset = values_offset.map(u64::from);
+            Ok(DeclaredMap { def, offset, values_offset, size: u64::from(size) })
+        })
+        .collect()
+}
+
+/// `values_offset` is `None` in an inner definition, which has no inner ones.
+fn definition(
+    btf: &Btf,
+    name: &str,
+    composite: &Composite,
+    mut values_offset: Option<&mut Option<u32>>,
+) -> Result<MapDef, String> {
+    let mut def = MapDef { name: name.to_string(), ..MapDef::default() };
+    for member in &composite.members {
+        let number = || number(btf, member.ty).ok_or_else(|| format!("{} is not a number", member.name));
+        let size = |what: u64| u32::try_from(what).map_err(|_| format!("{} is out of range", member.name));
+        // The type that the member points to.
+        let pointee = || match *btf.kind(btf.resolve(member.ty)) {
+            Kind::Ptr(to) => Ok(to),
+            _ => Err(format!("{} is not a pointer to a type", member.name)),
+        };
+        match &*member.name {
+            "type" => def.kind = size(number()?)?,
+            "max_entries" => def.max_entries = size(number()?)?,
+            "map_flags" => def.flags = size(number()?)?,
+            "map_extra" => def.extra = number()?,
+            "key_size" => def.key_size = size(number()?)?,
+            "value_size" => def.value_size = size(number()?)?,
+            "key" => def.key_size = btf.size_of(pointee()?).ok_or("the key type has no size")?,
+            "value" => {
+                let ty = pointee()?;
+                def.value_size = btf.size_of(ty).ok_or("the value type has no size")?;
+                def.fields = special_fields(btf, ty)?;
+            }
+            // Where the map lives matters to neither.
+            "numa_node" | "pinning" => (),
+            "values" => {
+                let Some(values_offset) = values_offset.as_deref_mut() else {
+                    return Err("a map inside of a map holds maps itself".to_string());
+                };
+                *values_offset = Some(member.bit_offset / 8);
+                let Kind::Array { ty, .. } = *btf.kind(btf.resolve(member.ty)) else {
+                    return Err("values is not an array".to_string());
+                };
+                let Kind::Ptr(to) = *btf.kind(btf.resolve(ty)) else {
+                    return Err("values is not an array of pointers".to_string());
+                };
+                def.key_size = 4;
+                def.value_size = 4;
+                if let Some(inner) = btf.composite(to) {
+                    let name = format!("{name}.inner");
+                    def.inner = Some(Box::new(definition(btf, &name, inner, None)?));
+                }
+            }
+            other => return Err(format!("unknown attribute {other}")),
+        }
+    }
+    if def.kind == 0 {
+        return Err("it has no type".to_string());
+    }
+    if def.kind == BPF_MAP_TYPE_ARENA {
+        (def.key_size, def.value_size) = (0, 0);
+    }
+    Ok(def)
+}
+
+fn number(btf: &Btf, id: u32) -> Option<u64> {
+    match btf.kind(btf.resolve(id)) {
+        Kind::Enum { values, .. } => Some(values.first()?.1 as u64),
+        Kind::Ptr(to) => match btf.kind(btf.resolve(*to)) {
+            Kind::Array { len, .. } => Some(u64::from(*len)),
+            _ => None,
+        },
+        _ => None,
+    }
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Reading a BPF object file: everything in it that does not depend on the kernel it will run on.
+//!
+//! [`Object::parse`] takes the bytes clang or libbpf's linker wrote. Before linking, globals can be [set](Object::set),
+//! arrays and maps [resized](Object::resize), as libbpf users do between open and load.
+
+pub(crate) mod elf;
+pub mod error;
+pub(crate) mod ext;
+pub(crate) mod fields;
+mod maps;
+pub(crate) mod param;
+pub(crate) mod program;
+pub(crate) mod value;
+
+pub use param::Variable;
+pub use program::{Program, ProgramKind};
+
+use std::collections::BTreeMap;
+
+use crate::btf::{Btf, parse};
+use crate::image::MapDef;
+use elf::Elf;
+use error::Error;
+use ext::Ext;
+
+/// The section of arena globals.
+pub(crate) const ARENA_SECTION: &str = ".addr_space.1";
+
+/// An object file, read and checked, not yet fitted to a kernel.
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// File name, for messages.
+    pub file: String,
+    /// License string; empty when there is none.
+    pub license: String,
+    pub(crate) elf: Elf,
+    pub(crate) btf: Btf,
+    pub(crate) ext: Ext,
+    pub(crate) maps: Vec<DeclaredMap>,
+    pub(crate) variables: Vec<Variable>,
+}
+
+/// A map variable of the .maps section.
+#[derive(Clone, Debug)]
+pub(crate) struct DeclaredMap {
+    pub(crate) def: MapDef,
+    /// Where its variable lies in .maps: symbols point there.
+    pub(crate) offset: u64,
+    /// Offset in the variable of the pointers that initialise a map of maps or a program array.
+    pub(crate) values_offset: Option<u64>,
+    /// Bytes of the variable.
+    pub(crate) size: u64,
+}
+
+/// What a section is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SectionKind {
+    /// Instructions.
+    Code,
+    /// Globals that policies cannot change.
+    Rodata,
+    /// Globals.
+    Data,
+    /// Globals in the arena.
+    Arena,
+    /// Map definitions.
+    Maps,
+    /// struct_ops variables.
+    StructOps,
+    /// Of no use after parsing.
+    Other,
+}
+
+impl Object {
+    /// Reads an object file. `file` is its name for messages.
+    pub fn parse(bytes: &[u8], file: &str) -> Result<Object, Error> {
+        parse_object(bytes, file).map_err(|error| error.in_file(file))
+    }
+
+    /// The object's types.
+    pub fn btf(&self) -> &Btf {
+        &self.btf
+    }
+
+    /// The maps it declares.
+    pub fn maps(&self) -> impl Iterator<Item = &MapDef> {
+        self.maps.iter().map(|map| &map.def)
+    }
+
+    /// Sets a map's number of entries, as `bpf_map__set_max_entries` does.
+    pub fn set_max_entries(&mut self, map: &str, entries: u32) -> Result<(), Error> {
+        self.map_mut(map)?.max_entries = entries;
+        Ok(())
+    }
+
+    /// Sets a map's value size in bytes, as `bpf_map__set_value_size` does.
+    pub fn set_value_size(&mut self, map: &str, bytes: u32) -> Result<(), Error> {
+        self.map_mut(map)?.value_size = bytes;
+        Ok(())
+    }
+
+    fn map_mut(&mut self, name: &str) -> Result<&mut MapDef, Error> {
+        let file = self.file.clone();
+        let found = self.maps.iter_mut().find(|map| map.def.name == name);
+        found.map(|map| &mut map.def).ok_or_else(|| Error::new(format!("no map is called {name}")).in_file(&file))
+    }
+
+    pub(crate) fn section_kind(&self, index: usize) -> SectionKind {
+        section_kind(&self.elf.sections[index])
+    }
+}
+
+fn section_kind(section: &elf::Section) -> SectionKind {
+    match section.name.strip_prefix('?').unwrap_or(&section.name) {
+        _ if section.executable => SectionKind::Code,
+        ".maps" => SectionKind::Maps,
+        ".struct_ops" | ".struct_ops.link" => SectionKind::StructOps,
+        ARENA_SECTION => SectionKind::Arena,
+        "license" | "version" | ".BTF" | ".BTF.ext" => SectionKind::Other,
+        _ if !section.allocated || section.size == 0 => SectionKind::Other,
+        name if name.starts_with(".rodata") => SectionKind::Rodata,
+        _ => SectionKind::Data,
+    }
+}
+
+fn parse_object(bytes: &[u8], file: &str) -> Result<Object, Error> {
+    let elf = Elf::parse(bytes)?;
+    let license = elf.section("license").map(|section| {
+        let text = section.data.split(|&byte| byte == 0).next().unwrap_or_default();
+        String::from_utf8_lossy(text).into_owned()
+    });
+    let (mut btf, mut ext) = (Btf::default(), Ext::default());
+    if let Some(section) = elf.section(".BTF").filter(|section| !section.data.is_empty()) {
+        let parsed = parse::parse(&section.data)?;
+        btf = parsed.btf;
+        if let Some(section) = elf.section(".BTF.ext").filter(|section| !section.data.is_empty()) {
+            ext = Ext::parse(&section.data, &parsed.strings, btf.len())?;
+        }
+    }
+    if let Some(section) = elf.section("maps").filter(|section| section.size > 0) {
+        let error = Error::at(&section.name, 0, "legacy map definitions are not supported, by libbpf 1.0 neither");
+        return Err(error.hint("declare maps with BTF in SEC(\".maps\")"));
+    }
+    let maps = maps::declared(&elf, &btf)?;
+    let variables = param::variables(&elf, &btf)?;
+    let license = license.unwrap_or_default();
+    Ok(Object { file: file.to_string(), license, elf, btf, ext, maps, variables })
+}
+
+/// Offsets of the variables of a section: BTF from the compiler has those of static ones, symbols those of the others.
+pub(crate) fn section_vars(elf: &Elf, btf: &Btf, name: &str) -> Result<Vec<(u32, u64, u32)>, Error> {
+    use crate::btf::{Kind, STATIC};
+    let Some(index) = elf.sections.iter().position(|section| section.name == name) else { return Ok(Vec::new()) };
+    let Some(id) = btf.find(name, |kind| matches!(kind, Kind::Datasec { .. })) else { return Ok(Vec::new()) };
+    let Kind::Datasec { vars, .. } = btf.kind(id) else { return Ok(Vec::new()) };
+    let symbols: BTreeMap<&str, u64> = elf
+        .symbols
+        .iter()
+        .filter(|symbol| symbol.section == Some(index) && !symbol.local)
+        .map(|symbol| (symbol.name.as_str(), symbol.offset))
+        .collect();
+    let mut found = Vec::new();
+    for info in vars {
+        let Kind::Var { ty, linkage } = *btf.kind(info.ty) else { continue };
+        let offset = match symbols.get(btf.name(info.ty)) {
+            Some(&offset) if linkage != STATIC => offset,
+            _ => u64::from(info.offset),
+        };
+        let size = btf.size_of(ty).unwrap_or(info.size);
+        let section = &elf.sections[index];
+        if offset + u64::from(size) > section.size {
+            let message = format!("variable {} lies beyond the section's {} bytes", btf.name(info.ty), section.size);
+            return Err(Error::at(name, offset, message));
+        }
+        found.push((info.ty, offset, size));
+    }
+    found.sort_by_key(|var| var.1);
+    Ok(found)
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A policy's globals as its parameters: `const volatile` ones are set before loading, others also while it runs.
+
+use std::collections::BTreeMap;
+
+use super::elf::Elf;
+use super::error::Error;
+use super::value::{self, Place};
+use super::{Object, SectionKind, section_kind, section_vars};
+use crate::btf::{Btf, Kind, STATIC, Type};
+
+/// No section may grow beyond this many bytes.
+const MAX_SECTION: u64 = 1 << 32;
+
+/// An exported global variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// C name.
+    pub name: String,
+    /// ELF section.
+    pub section: String,
+    /// May it change while the policy runs? `const volatile` ones may not.
+    pub live: bool,
+    /// Bytes from the start of the section.
+    pub offset: u64,
+    /// Bytes.
+    pub size: u32,
+    /// Its type in the object's BTF.
+    pub ty: u32,
+    /// The type as in C.
+    pub type_name: String,
+    /// Texts of its declaration tags.
+    pub tags: Vec<String>,
+    pub(crate) index: usize,
+}
+
+pub(super) fn variables(elf: &Elf, btf: &Btf) -> Result<Vec<Variable>, Error> {
+    let mut tags: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+    for (_, ty) in btf.iter() {
+        if let Kind::DeclTag { ty: on, component: -1 } = ty.kind {
+            tags.entry(on).or_default().push(ty.name.to_string());
+        }
+    }
+    let mut variables = Vec::new();
+    for (index, section) in elf.sections.iter().enumerate() {
+        let kind = section_kind(section);
+        if !matches!(kind, SectionKind::Rodata | SectionKind::Data | SectionKind::Arena) {
+            continue;
+        }
+        for (var, offset, size) in section_vars(elf, btf, &section.name)? {
+            let Kind::Var { ty, linkage } = *btf.kind(var) else { continue };
+            if linkage == STATIC {
+                continue;
+            }
+            variables.push(Variable {
+                name: btf.name(var).to_string(),
+                section: section.name.clone(),
+                live: kind != SectionKind::Rodata,
+                offset,
+                size,
+                ty,
+                type_name: btf.c_name(ty),
+                tags: tags.get(&var).cloned().unwrap_or_default(),
+                index,
+            });
+        }
+    }
+    Ok(variables)
+}
+
+/// Splits `name[3].member` after the name.
+pub(crate) fn find<'v>(variables: &'v [Variable], path: &str) -> Result<(&'v Variable, usize), Error> {
+    let end = path.find(['.', '[']).unwrap_or(path.len());
+    let name = path[..end].trim_end();
+    match variables.iter().find(|variable| variable.name == name) {
+        Some(variable) => Ok((variable, end)),
+        None => {
+            let error = Error::new(format!("no variable is called {name}"));
+            let nearest = variables.iter().map(|v| (distance(name, &v.name), &v.name)).min();
+            Err(match nearest {
+                Some((distance, nearest)) if distance <= name.len() / 2 => error.hint(format!("did you mean {nearest}?")),
+                _ => error,
+            })
+        }
+    }
+}
+
+/// Edits that turn one word into the other.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, &y) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+impl Object {
+    /// The exported globals, by section and offset.
+    pub fn variables(&self) -> &[Variable] {
+        &self.variables
+    }
+
+    fn place(&self, path: &str) -> Result<(usize, Place), Error> {
+        let (variable, end) = find(&self.variables, path).map_err(|error| error.in_file(&self.file))?;
+        let place = Place::whole(&self.btf, variable.ty).follow(&self.btf, path[end..].trim_end());
+        let place = place.map_err(|message| Error::new(format!("{path}: {message}")).in_file(&self.file))?;
+        Ok((variable.index, Place { offset: variable.offset + place.offset, ..place }))
+    }
+
+    /// The value which a global, or an element or member of it (`name[3]`, `name.member`), starts with.
+    pub fn get(&self, path: &str) -> Result<String, Error> {
+        let (index, place) = self.place(path)?;
+        let data = &self.elf.sections[index].data;
+        let start = (place.offset as usize).min(data.len());
+        let end = (start + place.size as usize).min(data.len());
+        let mut bytes = data[start..end].to_vec();
+        bytes.resize(place.size as usize, 0);
+        Ok(value::format(&self.btf, place, &bytes))
+    }
+
+    /// Sets what a global, or an element or member of it, starts with. The text is checked against the type: numbers
+    /// (decimal or 0x), true and false, enumerators by name, text for char arrays, `1,2,3` for others.
+    pub fn set(&mut self, path: &str, text: &str) -> Result<(), Error> {
+        let (index, place) = self.place(path)?;
+        let data = &mut self.elf.sections[index].data;
+        let end = place.offset as usize + place.size as usize;
+        let mut bytes = data.get(place.offset as usize..end.min(data.len())).unwrap_or_default().to_vec();
+        bytes.resize(place.size as usize, 0);
+        value::set(&self.btf, place, &mut bytes, text)
+            .map_err(|message| Error::new(format!("{path} = {text}: {message}")).in_file(&self.file))?;
+        if data.len() < end {
+            data.resize(end, 0);
+        }
+        data[place.offset as usize..end].copy_from_slice(&bytes);
+        Ok(())
+    }
+
+    /// Gives an array variable `count` elements. It must be the last of its section (put it into one of its own, as in
+    /// `SEC(".data.name")`), because others do not move.
+    pub fn resize(&mut self, name: &str, count: u32) -> Result<(), Error> {
+        let file = self.file.clone();
+        let fail = |message: String| Error::new(format!("{name}: {message}")).in_file(&file);
+        let (found, end) = find(&self.variables, name).map_err(|error| error.in_file(&file))?;
+        let (variable, index) = (found.clone(), found.index);
+        let Kind::Array { ty, index: index_type, .. } = *self.btf.kind(self.btf.resolve(variable.ty)) else {
+            return Err(fail(format!("{} is no array", variable.type_name)));
+        };
+        if end < name.len() || self.variables.iter().any(|v| v.index == index && v.offset > variable.offset) {
+            return Err(fail("only the last variable of a section can be resized".to_string()));
+        }
+        let element = self.btf.size_of(ty).unwrap_or(0);
+        let size = u64::from(element) * u64::from(count);
+        if variable.offset + size > MAX_SECTION || size > u64::from(u32::MAX) {
+            return Err(fail(format!("{count} elements of {element} bytes are too many")));
+        }
+        let array = Type { name: "".into(), kind: Kind::Array { ty, index: index_type, len: count } };
+        let array = self.btf.push(array);
+        let type_name = self.btf.c_name(array);
+        let section = &mut self.elf.sections[index];
+        section.size = variable.offset + size;
+        section.data.truncate(section.size as usize);
+        if let Some(found) = self.variables.iter_mut().find(|v| v.name == variable.name) {
+            *found = Variable { size: size as u32, ty: array, type_name, ..variable };
+        }
+        Ok(())
+    }
+}

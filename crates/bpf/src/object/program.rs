@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Programs: functions that something outside calls, and what calls them, from their section's name.
+
+/// What a program is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ProgramKind {
+    /// `struct_ops/NAME`: a callback.
+    StructOps,
+    /// `tp_btf/TRACEPOINT`: typed arguments.
+    TpBtf,
+    /// `raw_tp/TRACEPOINT`.
+    RawTracepoint,
+    /// `tracepoint/CATEGORY/NAME`, `tp/CATEGORY/NAME`.
+    Tracepoint,
+    /// `fentry/FUNCTION`.
+    Fentry,
+    /// `fexit/FUNCTION`.
+    Fexit,
+    /// `fmod_ret/FUNCTION`.
+    FmodRet,
+    /// `kprobe/FUNCTION` and `ksyscall/NAME`.
+    Kprobe,
+    /// `kretprobe/FUNCTION` and `kretsyscall/NAME`.
+    Kretprobe,
+    /// `syscall`: run by user space.
+    Syscall,
+    /// `iter/KIND`.
+    Iter,
+    /// `perf_event`.
+    PerfEvent,
+    /// Any other section.
+    Other,
+}
+
+/// A program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Name of its function.
+    pub name: String,
+    /// Index of its function in [`Code::functions`](crate::image::Code::functions).
+    pub function: usize,
+    /// What it is for.
+    pub kind: ProgramKind,
+    /// What it attaches to: the part of the section's name after the kind; empty when there is none.
+    pub attach_to: String,
+    /// Attached without being asked for? A `?` before the section's name says no.
+    pub auto_attach: bool,
+    /// May it sleep (`.s` after the kind)?
+    pub sleepable: bool,
+}
+
+/// Kind, target, attached automatically, sleepable.
+pub(crate) fn parse_section(section: &str) -> (ProgramKind, &str, bool, bool) {
+    let (name, auto_attach) = match section.strip_prefix('?') {
+        Some(name) => (name, false),
+        None => (section, true),
+    };
+    let (word, target) = name.split_once('/').unwrap_or((name, ""));
+    let (word, sleepable) = match word.strip_suffix(".s") {
+        Some(word) => (word, true),
+        None => (word, false),
+    };
+    let kind = match word {
+        "struct_ops" => ProgramKind::StructOps,
+        "tp_btf" => ProgramKind::TpBtf,
+        "raw_tp" | "raw_tracepoint" | "raw_tp.w" | "raw_tracepoint.w" => ProgramKind::RawTracepoint,
+        "tp" | "tracepoint" => ProgramKind::Tracepoint,
+        "fentry" => ProgramKind::Fentry,
+        "fexit" => ProgramKind::Fexit,
+        "fmod_ret" => ProgramKind::FmodRet,
+        "kprobe" | "kprobe.multi" | "ksyscall" => ProgramKind::Kprobe,
+        "kretprobe" | "kretprobe.multi" | "kretsyscall" => ProgramKind::Kretprobe,
+        "syscall" => ProgramKind::Syscall,
+        "iter" => ProgramKind::Iter,
+        "perf_event" => ProgramKind::PerfEvent,
+        _ => ProgramKind::Other,
+    };
+    // System calls always may.
+    (kind, target, auto_attach, sleepable || kind == ProgramKind::Syscall)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ProgramKind::*, parse_section};
+
+    #[test]
+    fn sections() {
+        assert_eq!(parse_section("struct_ops.s/init"), (StructOps, "init", true, true));
+        assert_eq!(parse_section("?tp_btf/sched_switch"), (TpBtf, "sched_switch", false, false));
+        assert_eq!(parse_section("tp/sched/sched_switch"), (Tracepoint, "sched/sched_switch", true, false));
+        assert_eq!(parse_section("syscall"), (Syscall, "", true, true));
+        assert_eq!(parse_section("classifier"), (Other, "", true, false));
+    }
+}

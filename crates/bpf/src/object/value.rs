@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Values of BTF types as text: how people read and set a policy's globals.
+
+use crate::btf::{Btf, INT_BOOL, INT_CHAR, INT_SIGNED, Kind};
+use crate::core_relo::find_member;
+
+/// Elements of an array, and members of a struct, that are printed before the rest becomes "...".
+const MAX_PRINTED: usize = 16;
+
+/// Part of a variable: a member, an element, or all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) ty: u32,
+    /// Bytes from the start of the variable.
+    pub(crate) offset: u64,
+    /// Bytes.
+    pub(crate) size: u32,
+    /// Of a bitfield: its first bit in those bytes and its number of bits.
+    pub(crate) bits: Option<(u32, u32)>,
+}
+
+impl Place {
+    /// A whole variable of this type.
+    pub(crate) fn whole(btf: &Btf, ty: u32) -> Place {
+        Place { ty, offset: 0, size: btf.size_of(ty).unwrap_or(0), bits: None }
+    }
+
+    /// Follows the rest of a path, like `[3].weight` or `.a.b`.
+    pub(crate) fn follow(mut self, btf: &Btf, path: &str) -> Result<Place, String> {
+        let mut rest = path;
+        while !rest.is_empty() {
+            let done = &path[..path.len() - rest.len()];
+            if let Some(after) = rest.strip_prefix('[') {
+                let (index, after) = after.split_once(']').ok_or_else(|| format!("{path}: ']' is missing"))?;
+                let index: u32 = index.trim().parse().map_err(|_| format!("{path}: \"{index}\" is no index"))?;
+                let Kind::Array { ty, len, .. } = *btf.kind(btf.resolve(self.ty)) else {
+                    return Err(format!("{} is no array", or_it(done)));
+                };
+                if index >= len {
+                    return Err(format!("index {index} is out of range: the array has {len} elements"));
+                }
+                let size = btf.size_of(ty).unwrap_or(0);
+                self = Place { ty, offset: self.offset + u64::from(index) * u64::from(size), size, bits: None };
+                rest = after;
+            } else if let Some(after) = rest.strip_prefix('.') {
+                let end = after.find(['.', '[']).unwrap_or(after.len());
+                let name = &after[..end];
+                let found = find_member(btf, self.ty, name, 0).filter(|_| !name.is_empty());
+                let (bit, owner, index) = found.ok_or_else(|| {
+                    let members = btf.composite(self.ty).map(|c| {
+                        let names: Vec<&str> = c.members.iter().map(|m| &*m.name).filter(|n| !n.is_empty()).collect();
+                        names.join(", ")
+                    });
+                    match members {
+                        Some(members) => format!("no member \"{name}\"; there are: {members}"),
+                        None => format!("{} is no struct", or_it(done)),
+                    }
+                })?;
+                let member = &btf.composite(owner).ok_or("not a struct")?.members[index];
+                let size = btf.size_of(member.ty).unwrap_or(0);
+                let start = self.offset * 8 + bit;
+                self = match member.bit_size {
+                    0 => Place { ty: member.ty, offset: start / 8, size, bits: None },
+                    bits => {
+                        let first = start % 8;
+                        let size = (first + u64::from(bits)).div_ceil(8) as u32;
+                        Place { ty: member.ty, offset: start / 8, size, bits: Some((first as u32, bits.into())) }
+                    }
+                };
+                rest = &after[end..];
+            } else {
+                return Err(format!("{path}: '.' or '[' expected before \"{rest}\""));
+            }
+        }
+        Ok(self)
+    }
+}
+
+fn or_it(done: &str) -> &str {
+    if done.is_empty() { "it" } else { done }
+}
+
+fn int(bytes: &[u8]) -> u64 {
+    bytes.iter().take(8).rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
+}
+
+fn extend(value: u64, bits: u32, signed: bool) -> i128 {
+    let shift = 64 - bits.clamp(1, 64);
+    match signed {
+        true => i128::from((value << shift) as i64 >> shift),
+        false => i128::from(value << shift >> shift),
+    }
+}
+
+fn is_text(btf: &Btf, element: u32) -> bool {
+    matches!(btf.kind(btf.resolve(element)), Kind::Int { size: 1, encoding, .. }
+        if encoding & INT_CHAR != 0 || btf.name(btf.resolve(element)) == "char")
+}
+
+/// The value of a place in `bytes`, the place's own.
+pub(crate) fn format(btf: &Btf, place: Place, bytes: &[u8]) -> String {
+    let resolved = btf.resolve(place.ty);
+    let bits = place.bits.map_or(place.size.saturating_mul(8).min(64), |(_, bits)| bits);
+    let raw = |signed| {
+        let value = int(bytes) >> place.bits.map_or(0, |(first, _)| first);
+        extend(value, bits, signed)
+    };
+    match btf.kind(resolved) {
+        Kind::Int { encoding, .. } if encoding & INT_BOOL != 0 => (raw(false) != 0).to_string(),
+        Kind::Int { encoding, .. } => raw(encoding & INT_SIGNED != 0).to_string(),
+        Kind::Enum { signed, values, .. } => {
+            let value = raw(*signed);
+            match values.iter().find(|(_, v)| i128::from(*v) == value || !signed && *v as u64 as i128 == value) {
+                Some((name, _)) => name.to_string(),
+                None => value.to_string(),
+            }
+        }
+        Kind::Ptr(_) => format!("{:#x}", int(bytes)),
+        Kind::Array { ty, .. } if is_text(btf, *ty) => {
+            let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
+            format!("\"{}\"", text.escape_ascii())
+        }
+        Kind::Array { ty, len, .. } => {
+            let size = btf.size_of(*ty).unwrap_or(0);
+            let element = |i: u32| part(btf, Place::whole(btf, *ty), bytes, u64::from(i) * u64::from(size));
+            list((0..*len).map(element))
+        }
+        Kind::Struct(c) | Kind::Union(c) => list(c.members.iter().map(|m| {
+            let place = Place::whole(btf, resolved).follow(btf, &format!(".{}", m.name));
+            match place {
+                Ok(place) => format!("{} = {}", m.name, part(btf, Place { offset: 0, ..place }, bytes, place.offset)),
+                Err(_) => "...".to_string(),
+            }
+        })),
+        _ => "?".to_string(),
+    }
+}
+
+fn part(btf: &Btf, place: Place, bytes: &[u8], offset: u64) -> String {
+    let range = offset as usize..(offset + u64::from(place.size)) as usize;
+    bytes.get(range).map_or("...".to_string(), |bytes| format(btf, place, bytes))
+}
+
+fn list(values: impl Iterator<Item = String>) -> String {
+    let mut shown: Vec<String> = values.take(MAX_PRINTED + 1).collect();
+    if shown.len() > MAX_PRINTED {
+        shown[MAX_PRINTED] = "...".to_string();
+    }
+    format!("{{{}}}", shown.join(", "))
+}
+
+/// Parses text as a value of a place's type and writes it to `bytes`, the place's own.
+pub(crate) fn set(btf: &Btf, place: Place, bytes: &mut [u8], text: &str) -> Result<(), String> {
+    let resolved = btf.resolve(place.ty);
+    let text = text.trim();
+    let type_name = btf.c_name(place.ty);
+    let bits = place.bits.map_or(place.size.saturating_mul(8).min(64), |(_, bits)| bits);
+    let value = match btf.kind(resolved) {
+        Kind::Int { encoding, .. } if encoding & INT_BOOL != 0 => match text {
+            "true" | "1" | "y" | "yes" | "on" => 1,
+            "false" | "0" | "n" | "no" | "off" => 0,
+            _ => return Err(format!("\"{text}\" is not a truth value: true or false expected")),
+        },
+        Kind::Int { encoding, .. } => match text.as_bytes() {
+            [b'\'', byte, b'\''] if encoding & INT_CHAR != 0 => i128::from(*byte),
+            _ => in_range(number(text, &type_name)?, bits, encoding & INT_SIGNED != 0, &type_name)?,
+        },
+        Kind::Enum { signed, values, .. } => match values.iter().find(|(name, _)| **name == *text) {
+            Some((_, value)) => i128::from(*value),
+            None => {
+                let names: Vec<&str> = values.iter().take(MAX_PRINTED).map(|(name, _)| &**name).collect();
+                let wanted = format!("{type_name}; its values: {}", names.join(", "));
+                in_range(number(text, &wanted)?, bits, *signed, &type_name)?
+            }
+        },
+        Kind::Array { ty, .. } if is_text(btf, *ty) => {
+            let text = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
+            if text.len() >= bytes.len() {
+                return Err(format!("the text has {} bytes; {type_name} holds {}", text.len(), bytes.len().max(1) - 1));
+            }
+            bytes.fill(0);
+            bytes[..text.len()].copy_from_slice(text.as_bytes());
+            return Ok(());
+        }
+        Kind::Array { ty, len, .. } => {
+            let text = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text);
+            let texts: Vec<&str> = text.split(',').collect();
+            if texts.len() > *len as usize {
+                return Err(format!("{} values for the {len} elements of {type_name}", texts.len()));
+            }
+            let element = Place::whole(btf, *ty);
+            // All or nothing.
+            let mut new = bytes.to_vec();
+            for (text, bytes) in texts.iter().zip(new.chunks_mut(element.size.max(1) as usize)) {
+                set(btf, element, bytes, text)?;
+            }
+            bytes.copy_from_slice(&new);
+            return Ok(());
+        }
+        Kind::Struct(_) | Kind::Union(_) => {
+            return Err(format!("{type_name} cannot be set as a whole: set its members, as in NAME.MEMBER"));
+        }
+        _ => return Err(format!("a value of type {type_name} cannot be set")),
+    };
+    let (first, bits) = place.bits.unwrap_or((0, bits));
+    let mask = u128::from(u64::MAX >> (64 - bits.clamp(1, 64))) << first;
+    for (i, byte) in bytes.iter_mut().enumerate().take(16) {
+        let (mask, value) = ((mask >> (8 * i)) as u8, (((value as u128) << first) >> (8 * i)) as u8);
+        *byte = *byte & !mask | value & mask;
+    }
+    Ok(())
+}
+
+fn number(text: &str, wanted: &str) -> Result<i128, String> {
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let digits = digits.replace('_', "");
+    let value = match digits.strip_prefix("0x").or(digits.strip_prefix("0X")) {
+        Some(hex) => u64::from_str_radix(hex, 16).map(i128::from),
+        None => digits.parse::<u128>().map(|value| i128::try_from(value).unwrap_or(i128::MAX)),
+    };
+    let value = value.map_err(|_| format!("\"{text}\" is not a value of type {wanted}"))?;
+    Ok(if negative { -value } else { value })
+}
+
+fn in_range(value: i128, bits: u32, signed: bool, type_name: &str) -> Result<i128, String> {
+    let bits = bits.clamp(1, 64);
+    let (min, max) = match signed {
+        true => (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1),
+        false => (0, (1i128 << bits) - 1),
+    };
+    match (min..=max).contains(&value) {
+        true => Ok(value),
+        false => Err(format!("{value} is out of range: {type_name} holds {min} to {max}")),
+    }
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Small machines and workloads for tests, and schedules drawn as text.
+#![allow(dead_code)] // each test file uses a part
+
+use kernel::{Ended, Machine};
+use machine::{Costs, Cpu, MachineSpec, Topology};
+use trace::{Draw, DrawOptions, Record};
+use workload::{Dist, Op, Policy, Program, Resource, TaskSpec, Workload};
+
+pub const US: u64 = 1_000;
+pub const MS: u64 = 1_000_000;
+
+/// A machine on which the kernel's own work takes no time, so that schedules can be read.
+pub fn free(cpus: u32) -> MachineSpec {
+    let mut spec = costly(cpus);
+    let none = machine::ByDistance::default();
+    spec.costs = Costs {
+        bpf_insn_ps: 0,
+        callback_ns: 0,
+        kfunc_ns: 0,
+        kfuncs: Default::default(),
+        context_switch_ns: 0,
+        schedule_ns: 0,
+        wakeup_ns: 0,
+        tick_ns: 0,
+        ipi_send_ns: 0,
+        ipi_latency: none,
+        idle_exit_ns: 0,
+        fork_ns: 0,
+        exec_ns: 0,
+        exit_ns: 0,
+        syscall_ns: 0,
+        lock_handover: none,
+        lock_acquire: none,
+        cache_line: none,
+        ..Costs::default()
+    };
+    spec
+}
+
+/// `cpus` single-threaded cores in one LLC, 1000 ticks a second, default costs.
+pub fn costly(cpus: u32) -> MachineSpec {
+    let cpu = |core| Cpu {
+        core,
+        thread: 0,
+        llc: 0,
+        node: 0,
+        package: 0,
+        capacity: 1024,
+        l1d_bytes: 32 << 10,
+        l2_bytes: 1 << 20,
+        llc_bytes: 32 << 20,
+    };
+    MachineSpec {
+        name: format!("test-{cpus}"),
+        description: String::new(),
+        topology: Topology::new((0..cpus).map(cpu).collect(), Vec::new()),
+        hz: 1000,
+        costs: Costs::default(),
+    }
+}
+
+/// Collects tasks, each with its program.
+#[derive(Default)]
+pub struct Tasks {
+    pub workload: Workload,
+}
+
+impl Tasks {
+    pub fn resources(mut self, resources: Vec<Resource>) -> Tasks {
+        self.workload.resources = resources;
+        self
+    }
+
+    pub fn add(mut self, comm: &str, ops: Vec<Op>) -> Tasks {
+        let program = self.workload.programs.len() as u32;
+        self.workload.programs.push(Program { ops, counters: 4 });
+        self.workload.tasks.push(TaskSpec {
+            comm: comm.into(),
+            program,
+            policy: Policy::Normal { nice: 0 },
+            cpus: None,
+            start_cpu: None,
+            start_ns: 0,
+            process: self.workload.tasks.len() as u32,
+            cgroup: 0,
+            spawn: true,
+            footprint_bytes: 0,
+        });
+        self
+    }
+
+    /// Changes the task added last.
+    pub fn with(mut self, change: impl FnOnce(&mut TaskSpec)) -> Tasks {
+        change(self.workload.tasks.last_mut().expect("a task"));
+        self
+    }
+}
+
+pub fn run_ms(ms: u64) -> Op {
+    Op::Run(Dist::Fixed(ms * MS))
+}
+
+pub fn sleep_ms(ms: u64) -> Op {
+    Op::Sleep(Dist::Fixed(ms * MS))
+}
+
+/// Runs for `until` ns and returns the schedule drawn with `step` ns a column, and all records.
+pub fn draw(spec: MachineSpec, tasks: Tasks, until: u64, step: u64) -> (String, Vec<Record>, Ended) {
+    let cpus = spec.topology.nr_cpus() as usize;
+    let mut machine = Machine::new(spec, tasks.workload, 1).expect("a machine");
+    let mut records = Vec::new();
+    let ended = machine.run(until, &mut records);
+    let options = DrawOptions {
+        from: 0,
+        to: until,
+        step,
+        width: 120,
+        list: false,
+    };
+    let mut drawing = Draw::new(options, cpus).expect("a window");
+    trace::Sink::take(&mut drawing, &records);
+    (drawing.finish(machine.now), records, ended)
+}
+
+/// Only the rows of the CPUs: what follows the CPU's name, trailing blanks cut.
+pub fn rows(drawing: &str) -> Vec<String> {
+    let rows = drawing
+        .lines()
+        .filter(|line| line.trim_start().to_lowercase().starts_with("cpu"));
+    rows.map(|line| line.trim_end().to_owned()).collect()
+}

@@ -123,8 +123,7 @@ mod host {
     }
 
     static INSTALL: Once = Once::new();
-    static mut PREVIOUS: [std::mem::MaybeUninit<libc::sigaction>; 2] =
-        [std::mem::MaybeUninit::zeroed(); 2];
+    static mut PREVIOUS: [std::mem::MaybeUninit<libc::sigaction>; 2] = [std::mem::MaybeUninit::zeroed(); 2];
 
     /// Once a process the handlers, once a thread a stack for them.
     #[cold]
@@ -145,9 +144,7 @@ mod host {
             if stack.ss_flags & libc::SS_DISABLE != 0 {
                 // Rust gives its own threads one; a foreign thread's lives as long as the thread may, so it is leaked.
                 let size = 64 << 10;
-                stack.ss_sp = Box::leak(vec![0u8; size].into_boxed_slice())
-                    .as_mut_ptr()
-                    .cast();
+                stack.ss_sp = Box::leak(vec![0u8; size].into_boxed_slice()).as_mut_ptr().cast();
                 stack.ss_size = size;
                 stack.ss_flags = 0;
                 libc::sigaltstack(&stack, std::ptr::null_mut());
@@ -156,18 +153,11 @@ mod host {
     }
 
     /// SIGSEGV and SIGBUS: if BPF code made the access, its trampoline returns as faulted; otherwise it is not ours.
-    unsafe extern "C" fn on_fault(
-        signal: i32,
-        info: *mut libc::siginfo_t,
-        ucontext: *mut libc::c_void,
-    ) {
+    unsafe extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, ucontext: *mut libc::c_void) {
         unsafe {
             let cx = CURRENT.get();
             let gregs = &mut (*ucontext.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
-            let (ip, addr) = (
-                gregs[libc::REG_RIP as usize] as u64,
-                (*info).si_addr() as u64,
-            );
+            let (ip, addr) = (gregs[libc::REG_RIP as usize] as u64, (*info).si_addr() as u64);
             if cx.addr() > 1 && (*cx).owns(ip, addr) {
                 (*cx).hardware = Hardware { addr, ip };
                 gregs[libc::REG_RDI as usize] = (*cx).rsp as i64;
@@ -176,8 +166,7 @@ mod host {
                 gregs[libc::REG_RIP as usize] = unwind as *const () as i64;
                 return;
             }
-            let previous = &*(&raw const PREVIOUS[usize::from(signal == libc::SIGBUS)])
-                .cast::<libc::sigaction>();
+            let previous = &*(&raw const PREVIOUS[usize::from(signal == libc::SIGBUS)]).cast::<libc::sigaction>();
             match previous.sa_sigaction {
                 libc::SIG_DFL | libc::SIG_IGN => {
                     // The access repeats when we return, and then kills the process as it should.

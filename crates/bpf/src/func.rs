@@ -153,6 +153,7 @@ pub struct Func<W> {
     pub contexts: u32,
     /// Added to [`Vm::cost`] by every call, in units of the world's choice.
     pub cost: u32,
+    pub(crate) args: u8,
     pub(crate) entry: Entry,
     world: std::marker::PhantomData<fn(&mut W)>,
 }
@@ -173,12 +174,7 @@ impl<W: World> Func<W> {
         Func::make(name, Some(number), ANY, body)
     }
 
-    fn make<Args, F: Body<W, Args>>(
-        name: &'static str,
-        helper: Option<u32>,
-        contexts: u32,
-        _: F,
-    ) -> Func<W> {
+    fn make<Args, F: Body<W, Args>>(name: &'static str, helper: Option<u32>, contexts: u32, _: F) -> Func<W> {
         const {
             assert!(
                 size_of::<F>() == 0,
@@ -191,6 +187,7 @@ impl<W: World> Func<W> {
             helper,
             contexts,
             cost: 0,
+            args: F::ARGS,
             entry: shim::<W, Args, F>,
             world: std::marker::PhantomData,
         }
@@ -226,6 +223,8 @@ unsafe extern "C" fn shim<W: World, Args, F: Body<W, Args>>(
 
 /// A Rust function callable from BPF: implemented for functions of the world and up to five register arguments.
 pub trait Body<W, Args>: Copy + 'static {
+    /// How many arguments it takes.
+    const ARGS: u8;
     /// Calls it with the five argument registers.
     fn call(self, world: &mut W, regs: [u64; 5]) -> Result<u64, Fault>;
 }
@@ -283,6 +282,8 @@ macro_rules! body {
         where
             F: Fn(&mut W, $($arg),*) -> R + Copy + 'static,
         {
+            const ARGS: u8 = <[usize]>::len(&[$($index),*]) as u8;
+
             #[inline(always)]
             fn call(self, world: &mut W, _regs: [u64; 5]) -> Result<u64, Fault> {
                 self(world, $($arg::from_reg(_regs[$index])),*).into_reg()

@@ -141,10 +141,7 @@ pub fn verify(code: &Code) -> Result<(), String> {
     for function in &code.functions {
         let (start, end) = (function.start, function.end);
         if start != next || end > code.insns.len() || end <= start {
-            return Err(format!(
-                "function {} covers instructions {start}..{end}",
-                function.name
-            ));
+            return Err(format!("function {} covers instructions {start}..{end}", function.name));
         }
         next = end;
         let last = code.insns[end - 1].op;

@@ -11,14 +11,7 @@ use crate::region::{NULL_LIMIT, SHIFT};
 use crate::vm::{self, Context, FRAME};
 
 /// Runs function `cx.function`. An [`Entry`] like any other.
-pub(crate) unsafe extern "C" fn run(
-    cx: *mut Context,
-    r1: u64,
-    r2: u64,
-    r3: u64,
-    r4: u64,
-    r5: u64,
-) -> u64 {
+pub(crate) unsafe extern "C" fn run(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
     unsafe {
         (*cx).interpreting = true;
         function(cx, (*cx).function, [r1, r2, r3, r4, r5])
@@ -41,9 +34,7 @@ unsafe fn function(cx: *mut Context, index: usize, args: [u64; 5]) -> u64 {
             return stop(cx, start, vm::stack_overflow);
         }
         (*cx).fp = fp - FRAME;
-        let mut r = [
-            0, args[0], args[1], args[2], args[3], args[4], 0, 0, 0, 0, fp,
-        ];
+        let mut r = [0, args[0], args[1], args[2], args[3], args[4], 0, 0, 0, 0, fp];
         let mut pc = start;
         let mut left = (*cx).left;
         let mut loops = insn::MAX_LOOPS;
@@ -53,22 +44,14 @@ unsafe fn function(cx: *mut Context, index: usize, args: [u64; 5]) -> u64 {
             left -= 1;
             match class(i.op) {
                 insn::ALU64 => {
-                    let operand = if i.op & insn::X != 0 {
-                        r[src]
-                    } else {
-                        i.imm as u64
-                    };
+                    let operand = if i.op & insn::X != 0 { r[src] } else { i.imm as u64 };
                     match alu64(cx, &i, r[dst], operand) {
                         Some(value) => r[dst] = value,
                         None => return stop_at(cx, pc, left, vm::trap),
                     }
                 }
                 insn::ALU => {
-                    let operand = if i.op & insn::X != 0 {
-                        r[src]
-                    } else {
-                        i.imm as u64
-                    };
+                    let operand = if i.op & insn::X != 0 { r[src] } else { i.imm as u64 };
                     match alu32(&i, r[dst], operand) {
                         Some(value) => r[dst] = value,
                         None => return stop_at(cx, pc, left, vm::trap),
@@ -81,9 +64,7 @@ unsafe fn function(cx: *mut Context, index: usize, args: [u64; 5]) -> u64 {
                     };
                     r[dst] = match i.op & !0x18 {
                         op if op == insn::LDX | insn::MEM => load(addr, i.op),
-                        op if op == insn::LDX | insn::MEMSX && i.op & 0x18 != insn::DW => {
-                            load_signed(addr, i.op)
-                        }
+                        op if op == insn::LDX | insn::MEMSX && i.op & 0x18 != insn::DW => load_signed(addr, i.op),
                         _ => return stop_at(cx, pc, left, vm::trap),
                     };
                 }
@@ -131,8 +112,7 @@ unsafe fn function(cx: *mut Context, index: usize, args: [u64; 5]) -> u64 {
                     let entry: Entry = match (*cx).target(&i) {
                         None => vm::missing,
                         Some(target)
-                            if target.contexts & (*cx).contexts == 0
-                                && target.contexts != crate::func::ANY =>
+                            if target.contexts & (*cx).contexts == 0 && target.contexts != crate::func::ANY =>
                         {
                             vm::not_allowed
                         }
@@ -164,11 +144,7 @@ unsafe fn function(cx: *mut Context, index: usize, args: [u64; 5]) -> u64 {
                         loops = loops.saturating_sub(1);
                         over
                     } else {
-                        let operand = if i.op & insn::X != 0 {
-                            r[src]
-                        } else {
-                            i.imm as u64
-                        };
+                        let operand = if i.op & insn::X != 0 { r[src] } else { i.imm as u64 };
                         jump(i.op, r[dst], operand)
                     };
                     if taken {
@@ -202,13 +178,7 @@ unsafe fn stop_at(cx: *mut Context, pc: usize, left: i64, why: Entry) -> u64 {
 
 /// The address of a load or store: inside the region (holes there fault in hardware), or zeros for a load through NULL.
 #[inline(always)]
-unsafe fn access(
-    cx: *mut Context,
-    pc: usize,
-    base: u64,
-    offset: i32,
-    is_load: bool,
-) -> Option<u64> {
+unsafe fn access(cx: *mut Context, pc: usize, base: u64, offset: i32, is_load: bool) -> Option<u64> {
     unsafe {
         (*cx).pc = pc as u32;
         let offset = i64::from(offset) as u64;
@@ -386,11 +356,7 @@ unsafe fn alu64(cx: *mut Context, i: &Insn, a: u64, b: u64) -> Option<u64> {
                     }
                 };
                 // A user address keeps its high half only; the kernel's addresses are base plus offset, NULL stays NULL.
-                if low == 0 {
-                    0
-                } else {
-                    base & !0xffff_ffff | low
-                }
+                if low == 0 { 0 } else { base & !0xffff_ffff | low }
             }
             _ => return None,
         },

@@ -50,8 +50,7 @@ const NR_ARENAS: u64 = 7;
 /// Small objects come from chunks of this size, each of one size class.
 const CHUNK: u64 = 64 << 10;
 const CLASSES: [u64; 19] = [
-    16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 8192, 16384,
-    32768,
+    16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 8192, 16384, 32768,
 ];
 
 /// One machine's address space. Not shared between threads.
@@ -64,6 +63,17 @@ pub struct Region {
     kernel_next: Cell<u64>,
     arenas_used: Cell<u64>,
     heap: RefCell<Heap>,
+    slabs: RefCell<Vec<Places>>,
+}
+
+/// Where a slab's objects are.
+#[derive(Clone, Copy)]
+struct Places {
+    base: u64,
+    size: u64,
+    stride: u64,
+    /// 2^64 / stride, rounded up: a multiplication instead of a division.
+    inverse: u64,
 }
 
 #[derive(Default)]
@@ -89,10 +99,7 @@ impl Region {
                         start as *mut libc::c_void,
                         RESERVED,
                         libc::PROT_NONE,
-                        libc::MAP_PRIVATE
-                            | libc::MAP_ANONYMOUS
-                            | libc::MAP_NORESERVE
-                            | libc::MAP_FIXED_NOREPLACE,
+                        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE,
                         -1,
                         0,
                     )
@@ -111,6 +118,7 @@ impl Region {
             kernel_next: Cell::new(base + KERNEL),
             arenas_used: Cell::new(0),
             heap: RefCell::default(),
+            slabs: RefCell::default(),
         };
         region.protect(base + ZEROS, ZEROS_SIZE, libc::PROT_READ);
         Ok(region)
@@ -145,10 +153,7 @@ impl Region {
         }
         let in_zeros = addr.wrapping_sub(self.base + ZEROS) < ZEROS_SIZE;
         if self.contains(addr) && len <= SIZE && !(write && in_zeros) {
-            let (first, last) = (
-                (addr - self.base) / PAGE,
-                (addr - self.base + len - 1) / PAGE,
-            );
+            let (first, last) = ((addr - self.base) / PAGE, (addr - self.base + len - 1) / PAGE);
             if last < SIZE / PAGE && (first..=last).all(|page| self.is_mapped(page)) {
                 return Ok(());
             }
@@ -242,11 +247,7 @@ impl Region {
         let Some(class) = CLASSES.iter().position(|&class| size <= class) else {
             let addr = match heap.large_free.get_mut(&size).and_then(Vec::pop) {
                 Some(addr) => {
-                    self.protect(
-                        addr,
-                        size.next_multiple_of(PAGE),
-                        libc::PROT_READ | libc::PROT_WRITE,
-                    );
+                    self.protect(addr, size.next_multiple_of(PAGE), libc::PROT_READ | libc::PROT_WRITE);
                     addr
                 }
                 None => self.pages(size)?,
@@ -314,6 +315,13 @@ impl Region {
             "kernel area exhausted by a slab of {max} x {stride} bytes"
         );
         self.kernel_next.set(next);
+        let size = stride * max;
+        self.slabs.borrow_mut().push(Places {
+            base,
+            size,
+            stride,
+            inverse: u64::MAX / stride + 1,
+        });
         Slab {
             base,
             stride,
@@ -322,6 +330,20 @@ impl Region {
             accessible: base,
             free: Vec::new(),
         }
+    }
+
+    /// Which slab (by order of creation) and which place in it starts at this address?
+    #[inline]
+    pub fn object(&self, addr: u64) -> Option<(usize, usize)> {
+        for (n, slab) in self.slabs.borrow().iter().enumerate() {
+            let offset = addr.wrapping_sub(slab.base);
+            if offset < slab.size {
+                // Exact: offsets and strides are below 2^35.
+                let index = (u128::from(offset) * u128::from(slab.inverse) >> 64) as u64;
+                return (index * slab.stride == offset).then_some((n, index as usize));
+            }
+        }
+        None
     }
 
     /// The next arena's 4 GiB, nothing accessible in it yet; `None` when all are taken.
@@ -340,13 +362,7 @@ impl Region {
     /// Makes pages inaccessible and forgets their contents.
     pub fn discard(&self, addr: u64, size: u64) {
         self.protect(addr, size, libc::PROT_NONE);
-        unsafe {
-            libc::madvise(
-                addr as *mut libc::c_void,
-                size as usize,
-                libc::MADV_DONTNEED,
-            )
-        };
+        unsafe { libc::madvise(addr as *mut libc::c_void, size as usize, libc::MADV_DONTNEED) };
     }
 
     fn protect(&self, addr: u64, size: u64, prot: libc::c_int) {
@@ -502,6 +518,11 @@ mod tests {
         assert_eq!(slab.alloc(&region), None);
         assert_eq!(slab.index(objects[2]), Some(2));
         assert_eq!(slab.index(objects[2] + 8), None);
+        let other = region.slab(64, 10).alloc(&region).unwrap();
+        assert_eq!(region.object(objects[2]), Some((0, 2)));
+        assert_eq!(region.object(objects[2] + 8), None);
+        assert_eq!(region.object(other), Some((1, 0)));
+        assert_eq!(region.object(region.zeros()), None);
         assert!(region.check(objects[2], 200, true).is_ok());
         slab.free(objects[1]);
         assert_eq!(slab.alloc(&region), Some(objects[1]));

@@ -16,11 +16,11 @@ use std::rc::Rc;
 
 use crate::enter::{self, Hardware};
 use crate::func::{Entry, Fault, FaultKind, Func, World};
-use crate::helper::Timers;
+use crate::helper::{self, State};
 use crate::image::{CALL_FUNCTION, CALL_KFUNC, Code, FUNC_BASE, Insn, LocalTypes, TRAP};
 use crate::insn;
 use crate::interp;
-use crate::map::Map;
+use crate::map::{Map, kind};
 use crate::region::{NULL_LIMIT, Region};
 
 /// Bytes of BPF stack a function may use, as in the kernel.
@@ -49,6 +49,8 @@ pub(crate) struct Target {
     pub entry: Entry,
     pub contexts: u32,
     pub cost: u32,
+    /// Arguments it looks at.
+    pub args: u8,
 }
 
 /// The state compiled code works on. Its first fields are addressed by compiled code.
@@ -92,7 +94,7 @@ pub struct Context {
     pub(crate) kfuncs: Vec<Option<Target>>,
     maps: Vec<Map>,
     types: LocalTypes,
-    timers: RefCell<Timers>,
+    state: RefCell<State>,
     entries: Vec<Entry>,
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     compiled: Option<crate::jit::Compiled>,
@@ -121,6 +123,7 @@ impl<W: World> Vm<W> {
             entry: func.entry,
             contexts: func.contexts,
             cost: func.cost,
+            args: func.args,
         };
         let mut helpers = Vec::new();
         for func in funcs {
@@ -147,14 +150,21 @@ impl<W: World> Vm<W> {
             .iter()
             .map(|f| code.insns[f.start..f.end].iter().any(calls))
             .collect();
-        let stack = region
-            .pages(FRAMES * FRAME)
-            .ok_or("no room for a BPF stack")?;
+        let stack = region.pages(FRAMES * FRAME).ok_or("no room for a BPF stack")?;
         let (arena, arena_user) = maps.iter().find_map(Map::arena_bases).unwrap_or((0, 0));
         for (index, map) in maps.iter().enumerate() {
-            region
-                .store(map.addr(), index as u32)
-                .map_err(|fault| fault.to_string())?;
+            let text = |fault: Fault| format!("map {}: {fault}", map.name());
+            region.store(map.addr(), index as u32).map_err(text)?;
+            if matches!(map.def().kind, kind::ARRAY_OF_MAPS | kind::HASH_OF_MAPS) {
+                for &(key, inner) in &map.def().values {
+                    let inner = maps
+                        .get(inner)
+                        .ok_or_else(|| format!("map {}: no inner map {inner}", map.name()))?;
+                    // A slot holds the inner map's address, whatever the declared value size.
+                    let value = inner.addr().to_le_bytes();
+                    map.update(&region, &key.to_le_bytes(), &value, 0, 0).map_err(text)?;
+                }
+            }
         }
         let mut cx = Box::new(Context {
             left: BUDGET as i64,
@@ -183,7 +193,7 @@ impl<W: World> Vm<W> {
             kfuncs,
             maps,
             types,
-            timers: RefCell::default(),
+            state: RefCell::default(),
             #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
             compiled: None,
             stack,
@@ -244,9 +254,7 @@ impl<W: World> Vm<W> {
     pub fn call_address(world: &mut W, address: u64, args: [u64; 5]) -> Result<u64, Fault> {
         let function = address.wrapping_sub(FUNC_BASE);
         if function >= world.vm().code().functions.len() as u64 {
-            return Err(Fault::func(format!(
-                "callback {address:#x} is not a function"
-            )));
+            return Err(Fault::func(format!("callback {address:#x} is not a function")));
         }
         Vm::call(world, function as usize, args)
     }
@@ -326,10 +334,15 @@ impl<W: World> Vm<W> {
     /// The map a policy's map pointer points to.
     #[inline]
     pub fn map(&self, addr: u64) -> Result<&Map, Fault> {
+        Ok(&self.maps()[self.map_index(addr)?])
+    }
+
+    #[inline]
+    pub(crate) fn map_index(&self, addr: u64) -> Result<usize, Fault> {
         let cx = self.cx();
-        let index = cx.region.load::<u32>(addr)?;
-        match cx.maps.get(index as usize) {
-            Some(map) if map.addr() == addr => Ok(map),
+        let index = cx.region.load::<u32>(addr)? as usize;
+        match cx.maps.get(index) {
+            Some(map) if map.addr() == addr => Ok(index),
             _ => Err(Fault::func(format!("{addr:#x} is not a map"))),
         }
     }
@@ -344,16 +357,32 @@ impl<W: World> Vm<W> {
         &self.cx().types
     }
 
-    /// The timers of the program's maps.
-    pub(crate) fn timers(&self) -> &RefCell<Timers> {
-        &self.cx().timers
+    /// What helpers remember of the program.
+    pub(crate) fn state(&self) -> &RefCell<State> {
+        &self.cx().state
     }
 
     /// An object of the kernel goes away: forgets what local-storage maps hold for it.
-    pub fn free_owner(&self, owner: u64) {
-        for map in self.maps() {
-            map.free_owner(&self.cx().region, owner);
+    pub fn free_owner(world: &mut W, owner: u64) {
+        for index in 0..world.vm().maps().len() {
+            if matches!(
+                world.vm().maps()[index].def().kind,
+                kind::TASK_STORAGE | kind::CGRP_STORAGE
+            ) {
+                // The only error is that there is nothing to drop.
+                let _ = Vm::drop_storage(world, index, owner);
+            }
         }
+    }
+
+    /// Drops what map number `index` holds for an object. 0 or a negative error.
+    pub(crate) fn drop_storage(world: &mut W, index: usize, owner: u64) -> Result<i64, Fault> {
+        let value = world.vm().maps()[index].storage_get(world.region(), owner, None, false)?;
+        if value != 0 && !world.vm().maps()[index].def().fields.is_empty() {
+            let fields = world.vm().maps()[index].def().fields.clone();
+            helper::drop_fields(world, &fields, value);
+        }
+        world.vm().maps()[index].storage_delete(world.region(), owner)
     }
 }
 
@@ -361,10 +390,7 @@ impl<W> Drop for Vm<W> {
     fn drop(&mut self) {
         // SAFETY: made by Box::leak in `new`.
         let cx = unsafe { Box::from_raw(self.cx.as_ptr()) };
-        assert!(
-            cx.depth == 0,
-            "a program must not be unloaded by code it runs"
-        );
+        assert!(cx.depth == 0, "a program must not be unloaded by code it runs");
         cx.region.release_pages(cx.stack, FRAMES * FRAME);
         for map in &cx.maps {
             map.release(&cx.region);
@@ -373,12 +399,7 @@ impl<W> Drop for Vm<W> {
 }
 
 #[inline]
-unsafe fn call(
-    cx: *mut Context,
-    world: *mut (),
-    function: usize,
-    args: &[u64; 5],
-) -> Result<u64, Fault> {
+unsafe fn call(cx: *mut Context, world: *mut (), function: usize, args: &[u64; 5]) -> Result<u64, Fault> {
     unsafe {
         let outer = (*cx).depth;
         if outer == 0 {
@@ -387,18 +408,9 @@ unsafe fn call(
         } else if (*cx).left < 0 {
             return Err(Fault::new(FaultKind::Budget, budget_message((*cx).limit)));
         } else if outer == MAX_DEPTH {
-            return Err(Fault::new(
-                FaultKind::Stack,
-                "calls into BPF code nest too deep",
-            ));
+            return Err(Fault::new(FaultKind::Stack, "calls into BPF code nest too deep"));
         }
-        let saved = (
-            (*cx).world,
-            (*cx).rsp,
-            (*cx).fp,
-            (*cx).pc,
-            (*cx).interpreting,
-        );
+        let saved = ((*cx).world, (*cx).rsp, (*cx).fp, (*cx).pc, (*cx).interpreting);
         (*cx).depth = outer + 1;
         (*cx).world = world;
         (*cx).function = function;
@@ -409,13 +421,7 @@ unsafe fn call(
             0 => Ok(outcome.r0),
             _ => Err(take_fault(cx)),
         };
-        (
-            (*cx).world,
-            (*cx).rsp,
-            (*cx).fp,
-            (*cx).pc,
-            (*cx).interpreting,
-        ) = saved;
+        ((*cx).world, (*cx).rsp, (*cx).fp, (*cx).pc, (*cx).interpreting) = saved;
         result
     }
 }
@@ -503,7 +509,7 @@ impl Context {
         if insn.src == CALL_KFUNC {
             format!("kfunc {}", self.code.kfuncs[insn.imm as usize])
         } else {
-            format!("helper {}", crate::helper::name(insn.imm as u32))
+            format!("helper {}", helper::name(insn.imm as u32))
         }
     }
 }
@@ -524,32 +530,15 @@ pub(crate) unsafe fn raise(cx: *mut Context, fault: Fault) -> u64 {
 // What compiled and interpreted code calls when it cannot go on. They have the signature of any function. `cx.pc` is set.
 
 /// A call of something nobody provides.
-pub(crate) unsafe extern "C" fn missing(
-    cx: *mut Context,
-    _: u64,
-    _: u64,
-    _: u64,
-    _: u64,
-    _: u64,
-) -> u64 {
+pub(crate) unsafe extern "C" fn missing(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe {
         let name = (*cx).target_name(&(&(*cx).code.insns)[(*cx).pc as usize]);
-        raise(
-            cx,
-            Fault::new(FaultKind::Trap, format!("{name} is not modelled")),
-        )
+        raise(cx, Fault::new(FaultKind::Trap, format!("{name} is not modelled")))
     }
 }
 
 /// A call of something the context does not allow.
-pub(crate) unsafe extern "C" fn not_allowed(
-    cx: *mut Context,
-    _: u64,
-    _: u64,
-    _: u64,
-    _: u64,
-    _: u64,
-) -> u64 {
+pub(crate) unsafe extern "C" fn not_allowed(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe {
         let name = (*cx).target_name(&(&(*cx).code.insns)[(*cx).pc as usize]);
         raise(
@@ -563,14 +552,7 @@ pub(crate) unsafe extern "C" fn not_allowed(
 }
 
 /// A trap instruction, or one with no meaning.
-pub(crate) unsafe extern "C" fn trap(
-    cx: *mut Context,
-    _: u64,
-    _: u64,
-    _: u64,
-    _: u64,
-    _: u64,
-) -> u64 {
+pub(crate) unsafe extern "C" fn trap(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe {
         let insn = (&(*cx).code.insns)[(*cx).pc as usize];
         let message = match insn.op {
@@ -582,31 +564,12 @@ pub(crate) unsafe extern "C" fn trap(
 }
 
 /// The budget is used up.
-pub(crate) unsafe extern "C" fn over_budget(
-    cx: *mut Context,
-    _: u64,
-    _: u64,
-    _: u64,
-    _: u64,
-    _: u64,
-) -> u64 {
-    unsafe {
-        raise(
-            cx,
-            Fault::new(FaultKind::Budget, budget_message((*cx).limit)),
-        )
-    }
+pub(crate) unsafe extern "C" fn over_budget(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    unsafe { raise(cx, Fault::new(FaultKind::Budget, budget_message((*cx).limit))) }
 }
 
 /// The next frame does not fit.
-pub(crate) unsafe extern "C" fn stack_overflow(
-    cx: *mut Context,
-    _: u64,
-    _: u64,
-    _: u64,
-    _: u64,
-    _: u64,
-) -> u64 {
+pub(crate) unsafe extern "C" fn stack_overflow(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe {
         raise(
             cx,
@@ -616,14 +579,7 @@ pub(crate) unsafe extern "C" fn stack_overflow(
 }
 
 /// A load or store through `base` (first argument) with `offset` (second) that is not in the region.
-pub(crate) unsafe extern "C" fn bad_access(
-    cx: *mut Context,
-    base: u64,
-    offset: u64,
-    _: u64,
-    _: u64,
-    _: u64,
-) -> u64 {
+pub(crate) unsafe extern "C" fn bad_access(cx: *mut Context, base: u64, offset: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe {
         let fault = access_fault(&*cx, (*cx).pc as usize, base.wrapping_add(offset));
         raise(cx, fault)

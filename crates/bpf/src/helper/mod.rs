@@ -1,14 +1,95 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The helpers and kfuncs that need no scheduling.
+//! The helpers and kfuncs that need no scheduling: maps, memory, strings, time, locks, timers, allocated objects, iterators,
+//! cpumasks. What they keep of a program is in [`State`], outside the region, so that no policy can spoil it.
+//!
+//! Left out: networking, perf events (reads give -ENOENT: there are none), BTF-typed printing, dynptrs other than those of
+//! a user ring buffer, per-CPU allocations, workqueues.
+
+mod collection;
+pub mod cpumask;
+mod dynptr;
+mod iter;
+mod lock;
+mod maps;
+mod object;
+pub mod print;
+mod read;
+mod task;
+mod timer;
+
+use std::collections::HashMap;
+
 use crate::func::{Func, World};
-/// Timers of a program's maps.
+pub(crate) use object::drop_fields;
+
+/// What helpers remember of one program. The hash maps are never iterated.
 #[derive(Default)]
-pub(crate) struct Timers;
-/// Name of a helper.
-pub(crate) fn name(number: u32) -> String {
-    format!("#{number}")
+pub(crate) struct State {
+    pub(crate) timers: HashMap<u64, timer::Timer>,
+    /// Objects of `bpf_obj_new`: their local type.
+    objects: HashMap<u64, u32>,
+    /// Masks of `bpf_cpumask_create`: their references.
+    cpumasks: HashMap<u64, u32>,
+    trees: HashMap<u64, collection::Tree>,
+    lists: HashMap<u64, std::collections::VecDeque<u64>>,
+    /// Which root each node is in.
+    member_of: HashMap<u64, u64>,
+    /// By CPU: the CPU `bpf_cpumask_any_distribute` gave last.
+    distributed: Vec<u32>,
 }
+
 /// All helpers and kfuncs of this crate.
 pub fn table<W: World>() -> Vec<Func<W>> {
-    vec![]
+    let parts = [
+        maps::table(),
+        read::table(),
+        print::table(),
+        task::table(),
+        lock::table(),
+        timer::table(),
+        dynptr::table(),
+        object::table(),
+        collection::table(),
+        iter::table(),
+        cpumask::table(),
+    ];
+    parts.into_iter().flatten().collect()
+}
+
+/// Name of a helper for messages: `bpf_` and the name, or its number if it is not one a scheduler might use.
+pub(crate) fn name(number: u32) -> String {
+    let name = match number {
+        12 => "tail_call",
+        22 => "perf_event_read",
+        25 => "perf_event_output",
+        27 => "get_stackid",
+        36 => "probe_write_user",
+        37 => "current_task_under_cgroup",
+        42 => "get_numa_node_id",
+        67 => "get_stack",
+        80 => "get_current_cgroup_id",
+        109 => "send_signal",
+        120 => "get_ns_current_pid_tgid",
+        123 => "get_current_ancestor_cgroup_id",
+        126 => "seq_printf",
+        127 => "seq_write",
+        141 => "get_task_stack",
+        148 => "copy_from_user",
+        149 => "snprintf_btf",
+        166 => "sys_bpf",
+        173 => "get_func_ip",
+        174 => "get_attach_cookie",
+        175 => "task_pt_regs",
+        183 => "get_func_arg",
+        184 => "get_func_ret",
+        185 => "get_func_arg_cnt",
+        191 => "copy_from_user_task",
+        197 => "dynptr_from_mem",
+        198 => "ringbuf_reserve_dynptr",
+        199 => "ringbuf_submit_dynptr",
+        200 => "ringbuf_discard_dynptr",
+        202 => "dynptr_write",
+        _ => return format!("number {number}"),
+    };
+    format!("bpf_{name}")
 }

@@ -1,34 +1,353 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Maps. A kind a file; values lie in the region at addresses that do not change while the entry exists.
-use crate::func::Fault;
-use crate::image::MapDef;
+//! Maps, a kind a file. Values lie in the region at addresses that do not change while the entry exists; what finds them
+//! lies outside, where no policy can spoil it. Errors are the kernel's, as negative numbers.
+
+mod arena;
+mod array;
+mod hash;
+mod queue;
+mod ringbuf;
+mod storage;
+
+use std::cell::RefCell;
+
+use crate::func::{Fault, FaultKind};
+use crate::image::{FieldKind, MapDef};
 use crate::region::Region;
+
+use arena::Arena;
+use array::Array;
+use hash::Hash;
+use queue::Queue;
+pub use ringbuf::Ringbuf;
+use storage::Storage;
+
+/// BPF_MAP_TYPE_* of include/uapi/linux/bpf.h.
+#[allow(missing_docs)]
+pub mod kind {
+    pub const HASH: u32 = 1;
+    pub const ARRAY: u32 = 2;
+    pub const PERF_EVENT_ARRAY: u32 = 4;
+    pub const PERCPU_HASH: u32 = 5;
+    pub const PERCPU_ARRAY: u32 = 6;
+    pub const LRU_HASH: u32 = 9;
+    pub const LRU_PERCPU_HASH: u32 = 10;
+    pub const ARRAY_OF_MAPS: u32 = 12;
+    pub const HASH_OF_MAPS: u32 = 13;
+    pub const QUEUE: u32 = 22;
+    pub const STACK: u32 = 23;
+    pub const RINGBUF: u32 = 27;
+    pub const TASK_STORAGE: u32 = 29;
+    pub const USER_RINGBUF: u32 = 31;
+    pub const CGRP_STORAGE: u32 = 32;
+    pub const ARENA: u32 = 33;
+}
+
+/// Error numbers of the simulated machine, whatever the host's are.
+#[allow(missing_docs)]
+pub mod errno {
+    pub const EPERM: i64 = 1;
+    pub const ENOENT: i64 = 2;
+    pub const E2BIG: i64 = 7;
+    pub const EAGAIN: i64 = 11;
+    pub const ENOMEM: i64 = 12;
+    pub const EACCES: i64 = 13;
+    pub const EFAULT: i64 = 14;
+    pub const EBUSY: i64 = 16;
+    pub const EEXIST: i64 = 17;
+    pub const EINVAL: i64 = 22;
+    pub const ENOSPC: i64 = 28;
+    pub const ERANGE: i64 = 34;
+    pub const EDEADLK: i64 = 35;
+    pub const EOPNOTSUPP: i64 = 95;
+}
+use errno::*;
+
+/// Update flags: create or update, only create, only update, and lock around the copy.
+pub const BPF_ANY: u64 = 0;
+/// Fail if the key exists.
+pub const BPF_NOEXIST: u64 = 1;
+/// Fail unless the key exists; for queues, make room by dropping the oldest.
+pub const BPF_EXIST: u64 = 2;
+/// Take the value's spin lock. Nothing else runs meanwhile, so it changes nothing here.
+pub const BPF_F_LOCK: u64 = 4;
 
 /// A map.
 pub struct Map {
     def: MapDef,
+    data: Data,
+}
+
+enum Data {
+    Array(Array),
+    Hash(RefCell<Hash>),
+    Queue(RefCell<Queue>),
+    Storage(RefCell<Storage>),
+    Ringbuf(RefCell<Ringbuf>),
+    Arena(RefCell<Arena>),
+    /// Accepts anything; nobody is at the other end.
+    PerfEvents,
+    /// Exists, but faults when used.
+    NotModelled,
 }
 
 impl Map {
-    /// Creates a map.
-    pub fn create(def: &MapDef, _region: &Region, _nr_cpus: u32) -> Result<Map, String> {
-        Ok(Map { def: def.clone() })
+    /// Creates a map in the region for a machine with CPU ids below `nr_cpus`. Fails when its sizes make no sense.
+    pub fn create(def: &MapDef, region: &Region, nr_cpus: u32) -> Result<Map, String> {
+        let data = match def.kind {
+            kind::ARRAY | kind::ARRAY_OF_MAPS => Array::create(def, region, 1).map(Data::Array),
+            kind::PERCPU_ARRAY => Array::create(def, region, nr_cpus).map(Data::Array),
+            kind::HASH | kind::LRU_HASH | kind::HASH_OF_MAPS => {
+                Hash::create(def, 1).map(|hash| Data::Hash(RefCell::new(hash)))
+            }
+            kind::PERCPU_HASH | kind::LRU_PERCPU_HASH => {
+                Hash::create(def, nr_cpus).map(|hash| Data::Hash(RefCell::new(hash)))
+            }
+            kind::QUEUE | kind::STACK => Queue::create(def).map(|queue| Data::Queue(RefCell::new(queue))),
+            kind::TASK_STORAGE | kind::CGRP_STORAGE => Ok(Data::Storage(RefCell::new(Storage::create(def)))),
+            kind::RINGBUF | kind::USER_RINGBUF => {
+                Ringbuf::create(def, region).map(|ring| Data::Ringbuf(RefCell::new(ring)))
+            }
+            kind::ARENA => Arena::create(def, region).map(|arena| Data::Arena(RefCell::new(arena))),
+            kind::PERF_EVENT_ARRAY => Ok(Data::PerfEvents),
+            _ => Ok(Data::NotModelled),
+        };
+        let data = data.map_err(|error| format!("map {}: {error}", def.name))?;
+        Ok(Map { def: def.clone(), data })
     }
-    /// Address.
-    pub fn addr(&self) -> u64 {
-        self.def.handle
+
+    /// What it was made from.
+    pub fn def(&self) -> &MapDef {
+        &self.def
     }
-    /// Name.
+
+    /// C name.
     pub fn name(&self) -> &str {
         &self.def.name
     }
-    pub(crate) fn arena_bases(&self) -> Option<(u64, u64)> {
-        None
+
+    /// Address that stands for the map in code.
+    #[inline]
+    pub fn addr(&self) -> u64 {
+        self.def.handle
     }
-    pub(crate) fn free_owner(&self, _: &Region, _: u64) {}
-    pub(crate) fn release(&self, _: &Region) {}
-    /// x
-    pub fn lookup(&self, _: &Region, _: u64) -> Result<u64, Fault> {
-        Ok(0)
+
+    fn cannot(&self, what: &str) -> Fault {
+        let kind = match self.data {
+            Data::NotModelled => "not modelled",
+            _ => "not made for it",
+        };
+        let text = format!("map {}: {what}: its type ({}) is {kind}", self.def.name, self.def.kind);
+        Fault::new(FaultKind::Trap, text)
+    }
+
+    /// Address of the value of a key, on a per-CPU map that of `cpu`; 0 when there is none. `key` has the map's key size.
+    #[inline]
+    pub fn lookup(&self, region: &Region, key: &[u8], cpu: u32) -> Result<u64, Fault> {
+        let value = match &self.data {
+            Data::Array(array) => array.lookup(key, cpu),
+            Data::Hash(hash) => hash.borrow_mut().lookup(region, key, cpu),
+            _ => return Err(self.cannot("lookup")),
+        };
+        match self.def.kind {
+            kind::ARRAY_OF_MAPS | kind::HASH_OF_MAPS if value != 0 => region.load(value),
+            _ => Ok(value),
+        }
+    }
+
+    /// Sets the value of a key; on a per-CPU map that of `cpu`. 0 or a negative error.
+    pub fn update(&self, region: &Region, key: &[u8], value: &[u8], flags: u64, cpu: u32) -> Result<i64, Fault> {
+        if flags & !BPF_F_LOCK > BPF_EXIST {
+            return Ok(-EINVAL);
+        }
+        let place = match &self.data {
+            Data::Array(array) => array.place(key, flags, cpu),
+            Data::Hash(hash) => hash.borrow_mut().place(region, key, flags, cpu),
+            _ => return Err(self.cannot("update")),
+        };
+        match place {
+            Ok(addr) => {
+                self.copy_value(region, addr, value)?;
+                Ok(0)
+            }
+            Err(error) => Ok(-error),
+        }
+    }
+
+    /// Copies a value, but not over what the kernel keeps to itself: locks, timers, kptrs.
+    fn copy_value(&self, region: &Region, addr: u64, value: &[u8]) -> Result<(), Fault> {
+        region.check(addr, value.len() as u64, true)?;
+        let copy = |start: usize, end: usize| {
+            // SAFETY: both ends are checked; the program may pass a value of this very map, so they may overlap.
+            unsafe {
+                std::ptr::copy(
+                    value[start..end].as_ptr(),
+                    (addr + start as u64) as *mut u8,
+                    end - start,
+                )
+            }
+        };
+        let mut done = 0;
+        for field in &self.def.fields {
+            let (start, end) = (field.offset as usize, (field.offset + field.size) as usize);
+            if field.kind != FieldKind::Uptr && start >= done && end <= value.len() {
+                copy(done, start);
+                done = end;
+            }
+        }
+        copy(done, value.len());
+        Ok(())
+    }
+
+    /// The key of the entry whose value is at this address: zeros where the map has none.
+    pub(crate) fn key_of(&self, region: &Region, value: u64) -> Vec<u8> {
+        match &self.data {
+            Data::Array(array) => {
+                let (base, stride, _) = array.layout();
+                (((value - base) / stride) as u32).to_le_bytes().to_vec()
+            }
+            Data::Hash(_) => {
+                let size = u64::from(self.def.key_size);
+                let key = region.bytes(value.wrapping_sub(size.next_multiple_of(8)), size);
+                key.map_or(vec![0; size as usize], <[u8]>::to_vec)
+            }
+            _ => vec![0; self.def.key_size as usize],
+        }
+    }
+
+    /// Removes a key. 0 or a negative error.
+    pub fn delete(&self, region: &Region, key: &[u8]) -> Result<i64, Fault> {
+        match &self.data {
+            Data::Array(_) => Ok(-EINVAL),
+            Data::Hash(hash) => Ok(hash.borrow_mut().delete(region, key)),
+            _ => Err(self.cannot("delete")),
+        }
+    }
+
+    /// The entry after `cursor` entries were seen (start with 0): next cursor, key, address of the value on `cpu`.
+    pub fn next(&self, region: &Region, cursor: usize, cpu: u32) -> Result<Option<(usize, Vec<u8>, u64)>, Fault> {
+        match &self.data {
+            Data::Array(array) => {
+                let key = (cursor as u32).to_le_bytes().to_vec();
+                let value = array.lookup(&key, cpu);
+                Ok((value != 0).then_some((cursor + 1, key, value)))
+            }
+            Data::Hash(hash) => Ok(hash.borrow().next(region, cursor, cpu)),
+            _ => Err(self.cannot("iteration")),
+        }
+    }
+
+    /// Appends to a queue or stack. 0 or a negative error.
+    pub fn push(&self, value: &[u8], flags: u64) -> Result<i64, Fault> {
+        match &self.data {
+            Data::Queue(queue) => Ok(queue.borrow_mut().push(value, flags)),
+            _ => Err(self.cannot("push")),
+        }
+    }
+
+    /// Takes the next element of a queue or stack, or copies it if `peek`. Zeros and a negative error when empty.
+    pub fn pop(&self, value: &mut [u8], peek: bool) -> Result<i64, Fault> {
+        match &self.data {
+            Data::Queue(queue) => Ok(queue.borrow_mut().pop(value, peek)),
+            _ => Err(self.cannot("pop")),
+        }
+    }
+
+    /// The value kept for an object of the kernel; 0 when there is none and `create` is not set, or no memory, or the
+    /// address is not of such an object.
+    #[inline]
+    pub fn storage_get(&self, region: &Region, owner: u64, init: Option<&[u8]>, create: bool) -> Result<u64, Fault> {
+        let Data::Storage(storage) = &self.data else {
+            return Err(self.cannot("local storage"));
+        };
+        let mut storage = storage.borrow_mut();
+        let value = storage.get(region, owner);
+        if value != 0 || !create {
+            return Ok(value);
+        }
+        let value = storage.create_value(region, owner);
+        if let Some(init) = init
+            && value != 0
+        {
+            self.copy_value(region, value, init)?;
+        }
+        Ok(value)
+    }
+
+    /// Drops the value kept for an object. 0 or a negative error.
+    pub fn storage_delete(&self, region: &Region, owner: u64) -> Result<i64, Fault> {
+        match &self.data {
+            Data::Storage(storage) => Ok(storage.borrow_mut().delete(region, owner)),
+            _ => Err(self.cannot("local storage")),
+        }
+    }
+
+    /// The ring of a RINGBUF or USER_RINGBUF.
+    pub fn ringbuf(&self) -> Result<&RefCell<Ringbuf>, Fault> {
+        match &self.data {
+            Data::Ringbuf(ring) => Ok(ring),
+            _ => Err(self.cannot("ring buffer")),
+        }
+    }
+
+    /// Of an arena: where its pointers lead, and the addresses programs see.
+    pub(crate) fn arena_bases(&self) -> Option<(u64, u64)> {
+        match &self.data {
+            Data::Arena(arena) => Some(arena.borrow().bases()),
+            _ => None,
+        }
+    }
+
+    /// Allocates pages of an arena, at `at` (an arena pointer) unless 0. The program's address of them, or 0.
+    pub fn alloc_pages(&self, region: &Region, at: u64, pages: u32) -> Result<u64, Fault> {
+        match &self.data {
+            Data::Arena(arena) => Ok(arena.borrow_mut().alloc(region, at, pages)),
+            _ => Err(self.cannot("page allocation")),
+        }
+    }
+
+    /// Frees pages of an arena.
+    pub fn free_pages(&self, region: &Region, at: u64, pages: u32) -> Result<(), Fault> {
+        match &self.data {
+            Data::Arena(arena) => {
+                arena.borrow_mut().free(region, at, pages);
+                Ok(())
+            }
+            _ => Err(self.cannot("page allocation")),
+        }
+    }
+
+    /// Of an ARRAY: address of value 0, distance between values, number of values.
+    pub fn values(&self) -> Option<(u64, u64, u32)> {
+        match &self.data {
+            Data::Array(array) if self.def.kind == kind::ARRAY => Some(array.layout()),
+            _ => None,
+        }
+    }
+
+    /// Reads a value as user space would: of a per-CPU map all CPUs' values, one after the other.
+    pub fn read(&self, region: &Region, key: &[u8], nr_cpus: u32) -> Option<Vec<u8>> {
+        let percpu = matches!(
+            self.def.kind,
+            kind::PERCPU_ARRAY | kind::PERCPU_HASH | kind::LRU_PERCPU_HASH
+        );
+        let mut all = Vec::new();
+        for cpu in 0..if percpu { nr_cpus } else { 1 } {
+            let addr = self.lookup(region, key, cpu).ok().filter(|&addr| addr != 0)?;
+            all.extend_from_slice(region.bytes(addr, u64::from(self.def.value_size)).ok()?);
+        }
+        Some(all)
+    }
+
+    /// Gives back the memory; the map is not used any more.
+    pub(crate) fn release(&self, region: &Region) {
+        match &self.data {
+            Data::Array(array) => array.release(region),
+            Data::Hash(hash) => hash.borrow_mut().release(region),
+            Data::Storage(storage) => storage.borrow_mut().release(region),
+            Data::Ringbuf(ring) => ring.borrow().release(region),
+            Data::Arena(arena) => arena.borrow_mut().release(region),
+            Data::Queue(_) | Data::PerfEvents | Data::NotModelled => {}
+        }
     }
 }

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Trees (`bpf_rb_root`) and lists (`bpf_list_head`) of objects that BPF code allocates.
+//!
+//! The order is kept outside the region, by the address of the root. A tree is a sorted array: finding a place takes
+//! log2(n) comparisons, about those of a balanced tree; equal nodes go behind each other. What `bpf_rbtree_root`, `left` and
+//! `right` show is the perfectly balanced tree over that array.
+
+use crate::func::{ANY, Fault, Func, World};
+use crate::map::errno::*;
+use crate::vm::Vm;
+
+/// The nodes of a tree in order.
+pub(crate) type Tree = Vec<u64>;
+
+pub(super) fn table<W: World>() -> Vec<Func<W>> {
+    vec![
+        Func::kfunc(
+            ANY,
+            "int bpf_rbtree_add_impl(struct bpf_rb_root *root, struct bpf_rb_node *node, \
+             bool (less)(struct bpf_rb_node *, const struct bpf_rb_node *), void *meta__ign, u64 off)",
+            rbtree_add,
+        ),
+        Func::kfunc(
+            ANY,
+            "int bpf_rbtree_add(struct bpf_rb_root *root, struct bpf_rb_node *node, \
+             bool (less)(struct bpf_rb_node *, const struct bpf_rb_node *))",
+            rbtree_add,
+        ),
+        Func::kfunc(
+            ANY,
+            "struct bpf_rb_node *bpf_rbtree_first(struct bpf_rb_root *root)",
+            rbtree_first,
+        ),
+        Func::kfunc(
+            ANY,
+            "struct bpf_rb_node *bpf_rbtree_remove(struct bpf_rb_root *root, struct bpf_rb_node *node)",
+            rbtree_remove,
+        ),
+        Func::kfunc(
+            ANY,
+            "struct bpf_rb_node *bpf_rbtree_root(struct bpf_rb_root *root)",
+            rbtree_root,
+        ),
+        Func::kfunc(
+            ANY,
+            "struct bpf_rb_node *bpf_rbtree_left(struct bpf_rb_root *root, struct bpf_rb_node *node)",
+            |w: &mut W, root: u64, node: u64| rbtree_child(w, root, node, false),
+        ),
+        Func::kfunc(
+            ANY,
+            "struct bpf_rb_node *bpf_rbtree_right(struct bpf_rb_root *root, struct bpf_rb_node *node)",
+            |w: &mut W, root: u64, node: u64| rbtree_child(w, root, node, true),
+        ),
+        Func::kfunc(
+            ANY,
+            "int bpf_list_push_front_impl(struct bpf_list_head *head, struct bpf_list_node *node, \
+             void *meta__ign, u64 off)",
+            |w: &mut W, head: u64, node: u64| list_push(w, head, node, true),
+        ),
+        Func::kfunc(
+            ANY,
+            "int bpf_list_push_back_impl(struct bpf_list_head *head, struct bpf_list_node *node, \
+             void *meta__ign, u64 off)",
+            |w: &mut W, head: u64, node: u64| list_push(w, head, node, false),
+        ),
+        Func::kfunc(
+            ANY,
+            "int bpf_list_push_front(struct bpf_list_head *head, struct bpf_list_node *node)",
+            |w: &mut W, head: u64, node: u64| list_push(w, head, node, true),
+        ),
+        Func::kfunc(
+            ANY,
+            "int bpf_list_push_back(struct bpf_list_head *head, struct bpf_list_node *node)",
+            |w: &mut W, head: u64, node: u64| list_push(w, head, node, false),
+        ),
+        Func::kfunc(
+            ANY,
+            "struct bpf_list_node *bpf_list_pop_front(struct bpf_list_head *head)",
+            |w: &mut W, h: u64| list_pop(w, h, true),
+        ),
+        Func::kfunc(
+            ANY,
+            "struct bpf_list_node *bpf_list_pop_back(struct bpf_list_head *head)",
+            |w: &mut W, h: u64| list_pop(w, h, false),
+        ),
+        Func::kfunc(
+            ANY,
+            "struct bpf_list_node *bpf_list_front(struct bpf_list_head *head)",
+            |w: &mut W, h: u64| list_end(w, h, true),
+        ),
+        Func::kfunc(
+            ANY,
+            "struct bpf_list_node *bpf_list_back(struct bpf_list_head *head)",
+            |w: &mut W, h: u64| list_end(w, h, false),
+        ),
+    ]
+}
+
+/// Enters a node into a root's books; `false` when it is already in one.
+fn join<W: World>(w: &mut W, root: u64, node: u64) -> Result<bool, Fault> {
+    w.region().check(root, 16, true)?;
+    w.region().check(node, 24, true)?;
+    let mut state = w.vm().state().borrow_mut();
+    if state.member_of.contains_key(&node) {
+        return Ok(false);
+    }
+    state.member_of.insert(node, root);
+    Ok(true)
+}
+
+fn rbtree_add<W: World>(w: &mut W, root: u64, node: u64, less: u64) -> Result<i64, Fault> {
+    if !join(w, root, node)? {
+        return Ok(-EINVAL);
+    }
+    let len = |w: &W| w.vm().state().borrow().trees.get(&root).map_or(0, Vec::len);
+    let (mut low, mut high) = (0, len(w));
+    while low < high {
+        let middle = (low + high) / 2;
+        let other = w.vm().state().borrow().trees[&root][middle];
+        if Vm::call_address(w, less, [node, other, 0, 0, 0])? as u8 != 0 {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    let mut state = w.vm().state().borrow_mut();
+    let tree = state.trees.entry(root).or_default();
+    let at = low.min(tree.len());
+    tree.insert(at, node);
+    Ok(0)
+}
+
+fn rbtree_first<W: World>(w: &mut W, root: u64) -> u64 {
+    w.vm()
+        .state()
+        .borrow()
+        .trees
+        .get(&root)
+        .and_then(|tree| tree.first().copied())
+        .unwrap_or(0)
+}
+
+fn rbtree_remove<W: World>(w: &mut W, root: u64, node: u64) -> u64 {
+    let mut state = w.vm().state().borrow_mut();
+    let Some(at) = state
+        .trees
+        .get(&root)
+        .and_then(|tree| tree.iter().position(|&n| n == node))
+    else {
+        return 0;
+    };
+    state.trees.entry(root).or_default().remove(at);
+    state.member_of.remove(&node);
+    node
+}
+
+fn rbtree_root<W: World>(w: &mut W, root: u64) -> u64 {
+    let state = w.vm().state().borrow();
+    state
+        .trees
+        .get(&root)
+        .and_then(|tree| tree.get(tree.len() / 2).copied())
+        .unwrap_or(0)
+}
+
+fn rbtree_child<W: World>(w: &mut W, root: u64, node: u64, right: bool) -> u64 {
+    let state = w.vm().state().borrow();
+    let Some(tree) = state.trees.get(&root) else { return 0 };
+    let Some(at) = tree.iter().position(|&n| n == node) else {
+        return 0;
+    };
+    let (mut low, mut high) = (0, tree.len());
+    loop {
+        let middle = low + (high - low) / 2;
+        match at.cmp(&middle) {
+            std::cmp::Ordering::Less => high = middle,
+            std::cmp::Ordering::Greater => low = middle + 1,
+            std::cmp::Ordering::Equal => {
+                let (low, high) = if right { (middle + 1, high) } else { (low, middle) };
+                return if low < high { tree[low + (high - low) / 2] } else { 0 };
+            }
+        }
+    }
+}
+
+fn list_push<W: World>(w: &mut W, head: u64, node: u64, front: bool) -> Result<i64, Fault> {
+    if !join(w, head, node)? {
+        return Ok(-EINVAL);
+    }
+    let mut state = w.vm().state().borrow_mut();
+    let list = state.lists.entry(head).or_default();
+    if front {
+        list.push_front(node);
+    } else {
+        list.push_back(node);
+    }
+    Ok(0)
+}
+
+fn list_pop<W: World>(w: &mut W, head: u64, front: bool) -> u64 {
+    let mut state = w.vm().state().borrow_mut();
+    let Some(list) = state.lists.get_mut(&head) else {
+        return 0;
+    };
+    let node = if front { list.pop_front() } else { list.pop_back() };
+    let Some(node) = node else { return 0 };
+    state.member_of.remove(&node);
+    node
+}
+
+fn list_end<W: World>(w: &mut W, head: u64, front: bool) -> u64 {
+    let state = w.vm().state().borrow();
+    let Some(list) = state.lists.get(&head) else { return 0 };
+    let node = if front { list.front() } else { list.back() };
+    node.copied().unwrap_or(0)
+}

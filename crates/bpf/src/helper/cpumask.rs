@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! CPU masks: bitmaps of as many bits as the machine has CPU ids, rounded up to 64. A policy's own masks are objects of that
+//! size; their references are counted outside.
+
+use crate::func::{ANY, Fault, Func, World};
+use crate::map::errno::*;
+
+pub(super) fn table<W: World>() -> Vec<Func<W>> {
+    vec![
+        Func::kfunc(ANY, "struct bpf_cpumask *bpf_cpumask_create(void)", create),
+        Func::kfunc(
+            ANY,
+            "struct bpf_cpumask *bpf_cpumask_acquire(struct bpf_cpumask *cpumask)",
+            acquire,
+        ),
+        Func::kfunc(ANY, "void bpf_cpumask_release(struct bpf_cpumask *cpumask)", release),
+        Func::kfunc(
+            ANY,
+            "u32 bpf_cpumask_first(const struct cpumask *cpumask)",
+            |w: &mut W, mask: u64| find(w, 0, |w, i| word(w, mask, i)),
+        ),
+        Func::kfunc(
+            ANY,
+            "u32 bpf_cpumask_first_zero(const struct cpumask *cpumask)",
+            |w: &mut W, mask: u64| find(w, 0, |w, i| Ok(!word(w, mask, i)?)),
+        ),
+        Func::kfunc(
+            ANY,
+            "u32 bpf_cpumask_first_and(const struct cpumask *src1, const struct cpumask *src2)",
+            |w: &mut W, a: u64, b: u64| find(w, 0, |w, i| Ok(word(w, a, i)? & word(w, b, i)?)),
+        ),
+        Func::kfunc(
+            ANY,
+            "void bpf_cpumask_set_cpu(u32 cpu, struct bpf_cpumask *cpumask)",
+            |w: &mut W, c: u32, m: u64| change(w, c, m, |old, bit| old | bit).map(|_| ()),
+        ),
+        Func::kfunc(
+            ANY,
+            "void bpf_cpumask_clear_cpu(u32 cpu, struct bpf_cpumask *cpumask)",
+            |w: &mut W, c: u32, m: u64| change(w, c, m, |old, bit| old & !bit).map(|_| ()),
+        ),
+        Func::kfunc(
+            ANY,
+            "bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *cpumask)",
+            |w: &mut W, c: u32, m: u64| test(w, c, m),
+        ),
+        Func::kfunc(
+            ANY,
+            "bool bpf_cpumask_test_and_set_cpu(u32 cpu, struct bpf_cpumask *cpumask)",
+            |w: &mut W, c: u32, m: u64| change(w, c, m, |old, bit| old | bit),
+        ),
+        Func::kfunc(
+            ANY,
+            "bool bpf_cpumask_test_and_clear_cpu(u32 cpu, struct bpf_cpumask *cpumask)",
+            |w: &mut W, c: u32, m: u64| change(w, c, m, |old, bit| old & !bit),
+        ),
+        Func::kfunc(
+            ANY,
+            "void bpf_cpumask_setall(struct bpf_cpumask *cpumask)",
+            |w: &mut W, mask: u64| fill(w, mask, |_, _| Ok(u64::MAX)).map(|_| ()),
+        ),
+        Func::kfunc(
+            ANY,
+            "void bpf_cpumask_clear(struct bpf_cpumask *cpumask)",
+            |w: &mut W, mask: u64| fill(w, mask, |_, _| Ok(0)).map(|_| ()),
+        ),
+        Func::kfunc(
+            ANY,
+            "bool bpf_cpumask_and(struct bpf_cpumask *dst, const struct cpumask *src1, const struct cpumask *src2)",
+            |w: &mut W, to: u64, a: u64, b: u64| fill(w, to, |w, i| Ok(word(w, a, i)? & word(w, b, i)?)),
+        ),
+        Func::kfunc(
+            ANY,
+            "void bpf_cpumask_or(struct bpf_cpumask *dst, const struct cpumask *src1, const struct cpumask *src2)",
+            |w: &mut W, to: u64, a: u64, b: u64| fill(w, to, |w, i| Ok(word(w, a, i)? | word(w, b, i)?)).map(|_| ()),
+        ),
+        Func::kfunc(
+            ANY,
+            "void bpf_cpumask_xor(struct bpf_cpumask *dst, const struct cpumask *src1, const struct cpumask *src2)",
+            |w: &mut W, to: u64, a: u64, b: u64| fill(w, to, |w, i| Ok(word(w, a, i)? ^ word(w, b, i)?)).map(|_| ()),
+        ),
+        Func::kfunc(
+            ANY,
+            "void bpf_cpumask_copy(struct bpf_cpumask *dst, const struct cpumask *src)",
+            |w: &mut W, to: u64, from: u64| fill(w, to, |w, i| word(w, from, i)).map(|_| ()),
+        ),
+        Func::kfunc(
+            ANY,
+            "bool bpf_cpumask_equal(const struct cpumask *src1, const struct cpumask *src2)",
+            |w: &mut W, a: u64, b: u64| all(w, |w, i| Ok(word(w, a, i)? == word(w, b, i)?)),
+        ),
+        Func::kfunc(
+            ANY,
+            "bool bpf_cpumask_intersects(const struct cpumask *src1, const struct cpumask *src2)",
+            |w: &mut W, a: u64, b: u64| all(w, |w, i| Ok(word(w, a, i)? & word(w, b, i)? == 0)).map(|apart| !apart),
+        ),
+        Func::kfunc(
+            ANY,
+            "bool bpf_cpumask_subset(const struct cpumask *src1, const struct cpumask *src2)",
+            |w: &mut W, a: u64, b: u64| all(w, |w, i| Ok(word(w, a, i)? & !word(w, b, i)? == 0)),
+        ),
+        Func::kfunc(
+            ANY,
+            "bool bpf_cpumask_empty(const struct cpumask *cpumask)",
+            |w: &mut W, mask: u64| all(w, |w, i| Ok(word(w, mask, i)? == 0)),
+        ),
+        Func::kfunc(
+            ANY,
+            "bool bpf_cpumask_full(const struct cpumask *cpumask)",
+            |w: &mut W, mask: u64| all(w, |w, i| Ok(word(w, mask, i)? == valid(w, i))),
+        ),
+        Func::kfunc(
+            ANY,
+            "u32 bpf_cpumask_any_distribute(const struct cpumask *cpumask)",
+            |w: &mut W, mask: u64| distribute(w, mask, mask),
+        ),
+        Func::kfunc(
+            ANY,
+            "u32 bpf_cpumask_any_and_distribute(const struct cpumask *src1, const struct cpumask *src2)",
+            distribute,
+        ),
+        Func::kfunc(ANY, "u32 bpf_cpumask_weight(const struct cpumask *cpumask)", weight),
+        Func::kfunc(
+            ANY,
+            "int bpf_cpumask_populate(struct bpf_cpumask *cpumask, void *src, size_t src__sz)",
+            populate,
+        ),
+    ]
+}
+
+/// 64-bit words of a mask.
+fn words<W: World>(w: &W) -> u32 {
+    w.nr_cpu_ids().div_ceil(64)
+}
+
+/// Bits of word `i` that are CPU ids.
+fn valid<W: World>(w: &W, i: u32) -> u64 {
+    match w.nr_cpu_ids() - i * 64 {
+        nr if nr >= 64 => u64::MAX,
+        nr => (1 << nr) - 1,
+    }
+}
+
+/// Word `i` of a mask, without what lies beyond the last CPU id.
+fn word<W: World>(w: &W, mask: u64, i: u32) -> Result<u64, Fault> {
+    Ok(w.region().load::<u64>(mask.wrapping_add(u64::from(i) * 8))? & valid(w, i))
+}
+
+/// The first set bit at or after `start`; nr_cpu_ids if none.
+fn find<W: World>(w: &mut W, start: u32, bits: impl Fn(&W, u32) -> Result<u64, Fault>) -> Result<u32, Fault> {
+    let nr = w.nr_cpu_ids();
+    let mut at = start;
+    while at < nr {
+        let rest = (bits(w, at / 64)? & valid(w, at / 64)) >> (at % 64);
+        if rest != 0 {
+            return Ok(at + rest.trailing_zeros());
+        }
+        at = (at / 64 + 1) * 64;
+    }
+    Ok(nr)
+}
+
+fn all<W: World>(w: &mut W, is: impl Fn(&W, u32) -> Result<bool, Fault>) -> Result<bool, Fault> {
+    for i in 0..words(w) {
+        if !is(w, i)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Sets a whole mask; is any bit set then?
+fn fill<W: World>(w: &mut W, mask: u64, bits: impl Fn(&W, u32) -> Result<u64, Fault>) -> Result<bool, Fault> {
+    let mut any = 0;
+    for i in 0..words(w) {
+        let word = bits(w, i)? & valid(w, i);
+        w.region().store(mask.wrapping_add(u64::from(i) * 8), word)?;
+        any |= word;
+    }
+    Ok(any != 0)
+}
+
+/// Changes a CPU's bit; was it set before? CPU ids that do not exist are ignored, as in the kernel.
+fn change<W: World>(w: &mut W, cpu: u32, mask: u64, new: impl Fn(u64, u64) -> u64) -> Result<bool, Fault> {
+    if cpu >= w.nr_cpu_ids() {
+        return Ok(false);
+    }
+    let addr = mask.wrapping_add(u64::from(cpu / 64) * 8);
+    let (old, bit) = (w.region().load::<u64>(addr)?, 1 << (cpu % 64));
+    w.region().store(addr, new(old, bit))?;
+    Ok(old & bit != 0)
+}
+
+fn test<W: World>(w: &mut W, cpu: u32, mask: u64) -> Result<bool, Fault> {
+    Ok(cpu < w.nr_cpu_ids() && word(w, mask, cpu / 64)? >> (cpu % 64) & 1 != 0)
+}
+
+fn weight<W: World>(w: &mut W, mask: u64) -> Result<u32, Fault> {
+    (0..words(w)).map(|i| word(w, mask, i).map(u64::count_ones)).sum()
+}
+
+/// A CPU of both masks, another one each time it is asked on the same CPU.
+fn distribute<W: World>(w: &mut W, a: u64, b: u64) -> Result<u32, Fault> {
+    let here = w.cpu() as usize;
+    let previous = w.vm().state().borrow().distributed.get(here).copied().unwrap_or(0);
+    let both = |w: &W, i| Ok(word(w, a, i)? & word(w, b, i)?);
+    let mut cpu = find(w, previous + 1, both)?;
+    if cpu >= w.nr_cpu_ids() {
+        cpu = find(w, 0, both)?;
+    }
+    if cpu < w.nr_cpu_ids() {
+        let mut state = w.vm().state().borrow_mut();
+        if state.distributed.len() <= here {
+            state.distributed.resize(here + 1, 0);
+        }
+        state.distributed[here] = cpu;
+    }
+    Ok(cpu)
+}
+
+fn populate<W: World>(w: &mut W, mask: u64, from: u64, size: u64) -> Result<i64, Fault> {
+    if size < u64::from(words(w)) * 8 {
+        return Ok(-EACCES);
+    }
+    if !from.is_multiple_of(8) {
+        return Ok(-EINVAL);
+    }
+    fill(w, mask, |w, i| word(w, from, i))?;
+    Ok(0)
+}
+
+/// A new, empty mask with one reference; NULL when memory is exhausted.
+pub fn create<W: World>(w: &mut W) -> u64 {
+    let Some(mask) = w.region().alloc(u64::from(words(w)) * 8) else {
+        return 0;
+    };
+    w.vm().state().borrow_mut().cpumasks.insert(mask, 1);
+    mask
+}
+
+fn acquire<W: World>(w: &mut W, mask: u64) -> Result<u64, Fault> {
+    match w.vm().state().borrow_mut().cpumasks.get_mut(&mask) {
+        Some(references) => *references += 1,
+        None => return Err(Fault::func(format!("{mask:#x} is not a bpf_cpumask"))),
+    }
+    Ok(mask)
+}
+
+/// Drops a reference; the last one frees the mask.
+pub(crate) fn release<W: World>(w: &mut W, mask: u64) -> Result<(), Fault> {
+    {
+        let mut state = w.vm().state().borrow_mut();
+        let Some(references) = state.cpumasks.get_mut(&mask) else {
+            return Err(Fault::func(format!("{mask:#x} is not a bpf_cpumask: released twice?")));
+        };
+        *references -= 1;
+        if *references > 0 {
+            return Ok(());
+        }
+        state.cpumasks.remove(&mask);
+    }
+    w.region().free(mask);
+    Ok(())
+}

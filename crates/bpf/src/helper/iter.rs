@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Loops: bpf_loop, numeric and bit iterators.
+
+use crate::func::{ANY, Fault, Func, World};
+use crate::insn::MAX_LOOPS;
+use crate::map::errno::*;
+use crate::vm::Vm;
+
+/// Most words a bit iterator takes: BITS_ITER_NR_WORDS_MAX.
+const MAX_WORDS: u32 = 511;
+
+pub(super) fn table<W: World>() -> Vec<Func<W>> {
+    vec![
+        Func::helper(181, "bpf_loop", bpf_loop),
+        Func::kfunc(
+            ANY,
+            "int bpf_iter_num_new(struct bpf_iter_num *it, int start, int end)",
+            num_new,
+        ),
+        Func::kfunc(ANY, "int *bpf_iter_num_next(struct bpf_iter_num *it)", num_next),
+        Func::kfunc(ANY, "void bpf_iter_num_destroy(struct bpf_iter_num *it)", num_destroy),
+        Func::kfunc(
+            ANY,
+            "int bpf_iter_bits_new(struct bpf_iter_bits *it, const u64 *unsafe_ptr__ign, u32 nr_words)",
+            bits_new,
+        ),
+        Func::kfunc(ANY, "int *bpf_iter_bits_next(struct bpf_iter_bits *it)", bits_next),
+        Func::kfunc(
+            ANY,
+            "void bpf_iter_bits_destroy(struct bpf_iter_bits *it)",
+            bits_destroy,
+        ),
+    ]
+}
+
+/// Calls `callback(i, ctx)` for i below `nr` until it returns 1; the number of calls.
+fn bpf_loop<W: World>(w: &mut W, nr: u32, callback: u64, ctx: u64, flags: u64) -> Result<i64, Fault> {
+    if flags != 0 {
+        return Ok(-EINVAL);
+    }
+    if nr > MAX_LOOPS {
+        return Ok(-E2BIG);
+    }
+    for i in 0..nr {
+        if Vm::call_address(w, callback, [u64::from(i), ctx, 0, 0, 0])? != 0 {
+            return Ok(i64::from(i) + 1);
+        }
+    }
+    Ok(i64::from(nr))
+}
+
+/// The iterator is two ints: current and end.
+fn num_new<W: World>(w: &mut W, it: u64, start: i32, end: i32) -> Result<i64, Fault> {
+    let error = if start > end {
+        EINVAL
+    } else if i64::from(end) - i64::from(start) > i64::from(MAX_LOOPS) {
+        E2BIG
+    } else {
+        w.region().store(it, [start.wrapping_sub(1), end])?;
+        return Ok(0);
+    };
+    w.region().store(it, [0i32, 0])?;
+    Ok(-error)
+}
+
+fn num_next<W: World>(w: &mut W, it: u64) -> Result<u64, Fault> {
+    let [current, end] = w.region().load::<[i32; 2]>(it)?;
+    let next = current.wrapping_add(1);
+    if next >= end {
+        w.region().store(it, [0i32, 0])?;
+        return Ok(0);
+    }
+    w.region().store(it, next)?;
+    Ok(it)
+}
+
+fn num_destroy<W: World>(w: &mut W, it: u64) -> Result<(), Fault> {
+    w.region().store(it, [0i32, 0])
+}
+
+/// `struct bpf_iter_bits`: the bits or where a copy of them is, their number, the current one.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Bits {
+    bits: u64,
+    nr: u32,
+    bit: i32,
+}
+
+fn bits_new<W: World>(w: &mut W, it: u64, bits: u64, words: u32) -> Result<i64, Fault> {
+    w.region().store(
+        it,
+        Bits {
+            bits: 0,
+            nr: 0,
+            bit: -1,
+        },
+    )?;
+    if bits == 0 || words == 0 {
+        return Ok(-EINVAL);
+    }
+    if words > MAX_WORDS {
+        return Ok(-E2BIG);
+    }
+    let Ok(source) = w.region().bytes(bits, u64::from(words) * 8) else {
+        return Ok(-EFAULT);
+    };
+    let bits = if words == 1 {
+        w.region().load(bits)?
+    } else {
+        let Some(copy) = w.region().alloc(u64::from(words) * 8) else {
+            return Ok(-ENOMEM);
+        };
+        w.region()
+            .bytes_mut(copy, u64::from(words) * 8)?
+            .copy_from_slice(source);
+        copy
+    };
+    w.region().store(
+        it,
+        Bits {
+            bits,
+            nr: words * 64,
+            bit: -1,
+        },
+    )?;
+    Ok(0)
+}
+
+fn bits_next<W: World>(w: &mut W, it: u64) -> Result<u64, Fault> {
+    let mut state = w.region().load::<Bits>(it)?;
+    let mut bit = (state.bit + 1) as u32;
+    while bit < state.nr {
+        let word = match state.nr {
+            64 => state.bits,
+            _ => w.region().load::<u64>(state.bits + u64::from(bit / 64) * 8)?,
+        };
+        let rest = word >> (bit % 64);
+        if rest != 0 {
+            state.bit = (bit + rest.trailing_zeros()) as i32;
+            w.region().store(it, state)?;
+            return Ok(it + std::mem::offset_of!(Bits, bit) as u64);
+        }
+        bit = (bit / 64 + 1) * 64;
+    }
+    state.bit = state.nr as i32;
+    w.region().store(it, state)?;
+    Ok(0)
+}
+
+fn bits_destroy<W: World>(w: &mut W, it: u64) -> Result<(), Fault> {
+    let state = w.region().load::<Bits>(it)?;
+    if state.nr > 64 && w.region().alloc_size(state.bits).is_some() {
+        w.region().free(state.bits);
+    }
+    w.region().store(
+        it,
+        Bits {
+            bits: 0,
+            nr: 0,
+            bit: -1,
+        },
+    )
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Access to maps.
+
+use super::object::drop_fields;
+use crate::func::{ANY, Fault, Func, World};
+use crate::map::errno::*;
+use crate::vm::Vm;
+
+const BPF_LOCAL_STORAGE_GET_F_CREATE: u64 = 1;
+
+pub(super) fn table<W: World>() -> Vec<Func<W>> {
+    vec![
+        Func::helper(1, "bpf_map_lookup_elem", lookup),
+        Func::helper(2, "bpf_map_update_elem", update),
+        Func::helper(3, "bpf_map_delete_elem", delete),
+        Func::helper(22, "bpf_perf_event_read", |_: &mut W, _: u64, _: u64| -ENOENT),
+        Func::helper(55, "bpf_perf_event_read_value", perf_event_read_value),
+        Func::helper(87, "bpf_map_push_elem", push),
+        Func::helper(88, "bpf_map_pop_elem", |w: &mut W, map: u64, value: u64| {
+            pop(w, map, value, false)
+        }),
+        Func::helper(89, "bpf_map_peek_elem", |w: &mut W, map: u64, value: u64| {
+            pop(w, map, value, true)
+        }),
+        Func::helper(153, "bpf_per_cpu_ptr", per_cpu_ptr),
+        Func::helper(154, "bpf_this_cpu_ptr", |w: &mut W, ptr: u64| {
+            per_cpu_ptr(w, ptr, w.cpu())
+        }),
+        Func::helper(156, "bpf_task_storage_get", storage_get),
+        Func::helper(157, "bpf_task_storage_delete", storage_delete),
+        Func::helper(164, "bpf_for_each_map_elem", for_each),
+        Func::helper(195, "bpf_map_lookup_percpu_elem", lookup_percpu),
+        Func::helper(210, "bpf_cgrp_storage_get", storage_get),
+        Func::helper(211, "bpf_cgrp_storage_delete", storage_delete),
+        Func::kfunc(
+            ANY,
+            "void *bpf_arena_alloc_pages(void *p__map, void *addr__ign, u32 page_cnt, int node_id, u64 flags)",
+            arena_alloc_pages,
+        ),
+        Func::kfunc(
+            ANY,
+            "void bpf_arena_free_pages(void *p__map, void *ptr__ign, u32 page_cnt)",
+            arena_free_pages,
+        ),
+    ]
+}
+
+fn lookup<W: World>(w: &mut W, map: u64, key: u64) -> Result<u64, Fault> {
+    lookup_percpu(w, map, key, w.cpu())
+}
+
+fn lookup_percpu<W: World>(w: &mut W, map: u64, key: u64, cpu: u32) -> Result<u64, Fault> {
+    let map = w.vm().map(map)?;
+    let key = w.region().bytes(key, map.def().key_size.into())?;
+    map.lookup(w.region(), key, cpu)
+}
+
+fn update<W: World>(w: &mut W, map: u64, key: u64, value: u64, flags: u64) -> Result<i64, Fault> {
+    let map = w.vm().map(map)?;
+    let key = w.region().bytes(key, map.def().key_size.into())?;
+    let value = w.region().bytes(value, map.def().value_size.into())?;
+    map.update(w.region(), key, value, flags, w.cpu())
+}
+
+fn delete<W: World>(w: &mut W, map: u64, key: u64) -> Result<i64, Fault> {
+    let index = w.vm().map_index(map)?;
+    let key_size = w.vm().maps()[index].def().key_size;
+    let key = w.region().bytes(key, key_size.into())?.to_vec();
+    if !w.vm().maps()[index].def().fields.is_empty() {
+        let value = w.vm().maps()[index].lookup(w.region(), &key, 0)?;
+        if value != 0 {
+            let fields = w.vm().maps()[index].def().fields.clone();
+            drop_fields(w, &fields, value);
+        }
+    }
+    w.vm().maps()[index].delete(w.region(), &key)
+}
+
+fn push<W: World>(w: &mut W, map: u64, value: u64, flags: u64) -> Result<i64, Fault> {
+    let map = w.vm().map(map)?;
+    map.push(w.region().bytes(value, map.def().value_size.into())?, flags)
+}
+
+fn pop<W: World>(w: &mut W, map: u64, value: u64, peek: bool) -> Result<i64, Fault> {
+    let map = w.vm().map(map)?;
+    map.pop(w.region().bytes_mut(value, map.def().value_size.into())?, peek)
+}
+
+fn perf_event_read_value<W: World>(w: &mut W, map: u64, _flags: u64, buf: u64, size: u32) -> Result<i64, Fault> {
+    w.vm().map(map)?;
+    w.region().bytes_mut(buf, size.into())?.fill(0);
+    Ok(-ENOENT)
+}
+
+fn per_cpu_ptr<W: World>(w: &mut W, ptr: u64, cpu: u32) -> u64 {
+    if ptr == 0 || cpu >= w.nr_cpu_ids() {
+        0
+    } else {
+        ptr.wrapping_add(w.per_cpu_offset(cpu))
+    }
+}
+
+fn storage_get<W: World>(w: &mut W, map: u64, owner: u64, value: u64, flags: u64) -> Result<u64, Fault> {
+    if flags & !BPF_LOCAL_STORAGE_GET_F_CREATE != 0 || owner == 0 {
+        return Ok(0);
+    }
+    let map = w.vm().map(map)?;
+    let create = flags & BPF_LOCAL_STORAGE_GET_F_CREATE != 0;
+    let init = match value {
+        0 => None,
+        _ => Some(w.region().bytes(value, map.def().value_size.into())?),
+    };
+    map.storage_get(w.region(), owner, init, create)
+}
+
+fn storage_delete<W: World>(w: &mut W, map: u64, owner: u64) -> Result<i64, Fault> {
+    let index = w.vm().map_index(map)?;
+    Vm::drop_storage(w, index, owner)
+}
+
+/// Calls `callback(map, key, value, ctx)` for each element until it returns 1. The number of calls.
+fn for_each<W: World>(w: &mut W, map: u64, callback: u64, ctx: u64, flags: u64) -> Result<i64, Fault> {
+    if flags != 0 {
+        return Ok(-EINVAL);
+    }
+    let index = w.vm().map_index(map)?;
+    let (mut cursor, mut calls) = (0, 0);
+    while let Some((next, key, value)) = w.vm().maps()[index].next(w.region(), cursor, w.cpu())? {
+        cursor = next;
+        calls += 1;
+        let stop = Vm::with_stack(w, &key, |w, key| {
+            Vm::call_address(w, callback, [map, key, value, ctx, 0])
+        })?;
+        if stop != 0 {
+            break;
+        }
+    }
+    Ok(calls)
+}
+
+fn arena_alloc_pages<W: World>(
+    w: &mut W,
+    map: u64,
+    addr: u64,
+    pages: u32,
+    _node: i32,
+    flags: u64,
+) -> Result<u64, Fault> {
+    if flags != 0 {
+        return Ok(0);
+    }
+    w.vm().map(map)?.alloc_pages(w.region(), addr, pages)
+}
+
+fn arena_free_pages<W: World>(w: &mut W, map: u64, addr: u64, pages: u32) -> Result<(), Fault> {
+    w.vm().map(map)?.free_pages(w.region(), addr, pages)
+}

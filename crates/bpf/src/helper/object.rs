@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Objects that BPF code allocates, and kernel pointers kept in maps.
+
+use super::{cpumask, timer};
+use crate::func::{ANY, Fault, FaultKind, Func, World};
+use crate::image::{Field, FieldKind};
+
+pub(super) fn table<W: World>() -> Vec<Func<W>> {
+    let same = |_: &mut W, object: u64| object;
+    vec![
+        Func::helper(194, "bpf_kptr_xchg", kptr_xchg),
+        Func::kfunc(
+            ANY,
+            "void *bpf_obj_new_impl(u64 local_type_id__k, void *meta__ign)",
+            obj_new,
+        ),
+        Func::kfunc(ANY, "void *bpf_obj_new(u64 local_type_id__k)", obj_new),
+        Func::kfunc(ANY, "void bpf_obj_drop_impl(void *p__alloc, void *meta__ign)", obj_drop),
+        Func::kfunc(ANY, "void bpf_obj_drop(void *p__alloc)", obj_drop),
+        Func::kfunc(
+            ANY,
+            "void *bpf_refcount_acquire_impl(void *p__refcounted_kptr, void *meta__ign)",
+            refcount_acquire,
+        ),
+        Func::kfunc(
+            ANY,
+            "void *bpf_refcount_acquire(void *p__refcounted_kptr)",
+            refcount_acquire,
+        ),
+        Func::kfunc(ANY, "void *bpf_cast_to_kern_ctx(void *obj)", same),
+        Func::kfunc(ANY, "void *bpf_rdonly_cast(const void *obj__ign, u32 btf_id__k)", same),
+        Func::kfunc(ANY, "void bpf_throw(u64 cookie)", throw),
+    ]
+}
+
+fn kptr_xchg<W: World>(w: &mut W, place: u64, new: u64) -> Result<u64, Fault> {
+    let old = w.region().load(place)?;
+    w.region().store(place, new)?;
+    Ok(old)
+}
+
+fn obj_new<W: World>(w: &mut W, id: u64) -> Result<u64, Fault> {
+    let Some(local) = w.vm().types().get(&(id as u32)) else {
+        return Err(Fault::new(
+            FaultKind::Trap,
+            format!("bpf_obj_new of local type {id}, which is not known"),
+        ));
+    };
+    let Some(addr) = w.region().alloc(u64::from(local.size)) else {
+        return Ok(0);
+    };
+    if let Some(offset) = refcount(&local.fields) {
+        w.region().store(addr + offset, 1u32)?;
+    }
+    w.vm().state().borrow_mut().objects.insert(addr, id as u32);
+    Ok(addr)
+}
+
+fn refcount(fields: &[Field]) -> Option<u64> {
+    fields
+        .iter()
+        .find(|field| field.kind == FieldKind::Refcount)
+        .map(|field| u64::from(field.offset))
+}
+
+fn type_of<W: World>(w: &W, object: u64) -> Result<u32, Fault> {
+    let id = w.vm().state().borrow().objects.get(&object).copied();
+    id.ok_or_else(|| {
+        Fault::func(format!(
+            "{object:#x} is not an allocated object: used after it was dropped?"
+        ))
+    })
+}
+
+fn obj_drop<W: World>(w: &mut W, object: u64) -> Result<(), Fault> {
+    let id = type_of(w, object)?;
+    let fields = w.vm().types()[&id].fields.clone();
+    if let Some(offset) = refcount(&fields) {
+        let left = w.region().load::<u32>(object + offset)?.saturating_sub(1);
+        w.region().store(object + offset, left)?;
+        if left > 0 {
+            return Ok(());
+        }
+    }
+    drop_fields(w, &fields, object);
+    w.vm().state().borrow_mut().objects.remove(&object);
+    w.region().free(object);
+    Ok(())
+}
+
+fn refcount_acquire<W: World>(w: &mut W, object: u64) -> Result<u64, Fault> {
+    let id = type_of(w, object)?;
+    let Some(offset) = refcount(&w.vm().types()[&id].fields) else {
+        return Err(Fault::func("bpf_refcount_acquire of an object without bpf_refcount"));
+    };
+    let count = w.region().load::<u32>(object + offset)?;
+    w.region().store(object + offset, count + 1)?;
+    Ok(object)
+}
+
+fn throw<W: World>(_: &mut W, cookie: u64) -> Result<(), Fault> {
+    Err(Fault::func(format!("bpf_throw({cookie})")))
+}
+
+/// A value is going: drops what its special fields own.
+pub(crate) fn drop_fields<W: World>(w: &mut W, fields: &[Field], value: u64) {
+    for field in fields {
+        let addr = value + u64::from(field.offset);
+        match field.kind {
+            FieldKind::Timer => timer::forget(w, addr),
+            FieldKind::Kptr { owned: true, .. } => {
+                let Ok(object) = w.region().load::<u64>(addr) else {
+                    continue;
+                };
+                let (is_object, is_cpumask) = {
+                    let state = w.vm().state().borrow();
+                    (
+                        state.objects.contains_key(&object),
+                        state.cpumasks.contains_key(&object),
+                    )
+                };
+                // References to kernel objects are not counted: those live as long as the kernel says.
+                if is_object {
+                    let _ = obj_drop(w, object);
+                } else if is_cpumask {
+                    let _ = cpumask::release(w, object);
+                }
+            }
+            _ => {}
+        }
+    }
+}

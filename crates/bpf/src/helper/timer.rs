@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `struct bpf_timer`: what to call is kept here, when is the world's business.
+
+use crate::func::{Fault, Func, World};
+use crate::image::FieldKind;
+use crate::map::errno::*;
+use crate::vm::Vm;
+
+const BPF_F_TIMER_ABS: u64 = 1;
+const BPF_F_TIMER_CPU_PIN: u64 = 2;
+
+/// A timer that was initialised.
+#[derive(Clone, Copy)]
+pub(crate) struct Timer {
+    map: u64,
+    callback: u64,
+}
+
+pub(super) fn table<W: World>() -> Vec<Func<W>> {
+    vec![
+        Func::helper(169, "bpf_timer_init", init),
+        Func::helper(170, "bpf_timer_set_callback", set_callback),
+        Func::helper(171, "bpf_timer_start", start),
+        Func::helper(172, "bpf_timer_cancel", cancel),
+    ]
+}
+
+fn init<W: World>(w: &mut W, timer: u64, map: u64, flags: u64) -> Result<i64, Fault> {
+    w.region().check(timer, 16, true)?;
+    w.vm().map(map)?;
+    // CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_BOOTTIME.
+    if !matches!(flags, 0 | 1 | 7) {
+        return Ok(-EINVAL);
+    }
+    let mut state = w.vm().state().borrow_mut();
+    if state.timers.contains_key(&timer) {
+        return Ok(-EBUSY);
+    }
+    state.timers.insert(timer, Timer { map, callback: 0 });
+    Ok(0)
+}
+
+fn set_callback<W: World>(w: &mut W, timer: u64, callback: u64) -> i64 {
+    match w.vm().state().borrow_mut().timers.get_mut(&timer) {
+        None => -EINVAL,
+        Some(timer) => {
+            timer.callback = callback;
+            0
+        }
+    }
+}
+
+fn start<W: World>(w: &mut W, timer: u64, ns: u64, flags: u64) -> i64 {
+    let ready = w
+        .vm()
+        .state()
+        .borrow()
+        .timers
+        .get(&timer)
+        .is_some_and(|timer| timer.callback != 0);
+    if !ready || flags & !(BPF_F_TIMER_ABS | BPF_F_TIMER_CPU_PIN) != 0 {
+        return -EINVAL;
+    }
+    w.timer_start(timer, ns, flags);
+    0
+}
+
+fn cancel<W: World>(w: &mut W, timer: u64) -> i64 {
+    if !w.vm().state().borrow().timers.contains_key(&timer) {
+        return -EINVAL;
+    }
+    i64::from(w.timer_cancel(timer))
+}
+
+/// The value that held it is going.
+pub(super) fn forget<W: World>(w: &mut W, timer: u64) {
+    if w.vm().state().borrow_mut().timers.remove(&timer).is_some() {
+        w.timer_cancel(timer);
+    }
+}
+
+impl<W: World> Vm<W> {
+    /// The timer at this address expired: calls its callback with map, key and value. Nothing if it has none any more.
+    pub fn run_timer(world: &mut W, timer: u64) -> Result<(), Fault> {
+        let found = world.vm().state().borrow().timers.get(&timer).copied();
+        let Some(Timer { map, callback }) = found else {
+            return Ok(());
+        };
+        let (key, value) = {
+            let map = world.vm().map(map)?;
+            let field = map.def().fields.iter().find(|field| field.kind == FieldKind::Timer);
+            let value = timer - field.map_or(0, |field| u64::from(field.offset));
+            (map.key_of(world.region(), value), value)
+        };
+        Vm::with_stack(world, &key, |w, key| {
+            Vm::call_address(w, callback, [map, key, value, 0, 0])
+        })?;
+        Ok(())
+    }
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Calls out of a function: to helpers and kfuncs by address, to functions of the program directly; and the ways into faults.
+
+use std::mem::offset_of;
+
+use cranelift_codegen::ir::{InstBuilder, TrapCode, Value, types};
+use cranelift_module::Module;
+
+use super::function::Translator;
+use super::signature;
+use crate::func::{ANY, Entry};
+use crate::image::{CALL_FUNCTION, Insn};
+use crate::vm::{self, Context};
+
+impl Translator<'_, '_> {
+    /// CALL.
+    pub fn call(&mut self, pc: usize, i: &Insn) {
+        self.write_back();
+        let result = if i.src == CALL_FUNCTION {
+            let callee = self.ids[i.imm as usize];
+            let callee = self.module.declare_func_in_func(callee, self.builder.func);
+            let args = self.args(5);
+            let call = self.builder.ins().call(callee, &args);
+            self.builder.inst_results(call)[0]
+        } else {
+            let at = self.builder.ins().iconst(types::I32, pc as i64);
+            self.store_field(at, offset_of!(Context, pc));
+            match self.cx.target(i) {
+                None => self.call_entry(vm::missing, &[]),
+                Some(target) => {
+                    if target.contexts != ANY {
+                        self.permit(pc, target.contexts);
+                    }
+                    if target.cost != 0 {
+                        let cost = self.load_field(types::I64, offset_of!(Context, cost));
+                        let cost = self.builder.ins().iadd_imm_s(cost, i64::from(target.cost));
+                        self.store_field(cost, offset_of!(Context, cost));
+                    }
+                    let args = self.args(usize::from(target.args));
+                    self.call_entry(target.entry, &args[1..])
+                }
+            }
+        };
+        self.set(0, result);
+        let zero = self.builder.ins().iconst(types::I64, 0);
+        for register in 1..=5 {
+            self.set(register, zero);
+        }
+        let left = self.load_field(types::I64, offset_of!(Context, left));
+        self.builder.def_var(self.left, left);
+    }
+
+    fn args(&mut self, nr: usize) -> Vec<Value> {
+        let mut args = vec![self.context];
+        args.extend((1..=nr as u8).map(|register| self.get(register)));
+        args
+    }
+
+    /// Faults unless the current context has one of these bits.
+    fn permit(&mut self, pc: usize, contexts: u32) {
+        let current = self.load_field(types::I32, offset_of!(Context, contexts));
+        let common = self.builder.ins().band_imm_s(current, i64::from(contexts));
+        let (refuse, next) = (self.cold_block(), self.builder.create_block());
+        self.builder.ins().brif(common, next, &[], refuse, &[]);
+        self.builder.switch_to_block(refuse);
+        self.fault(pc, vm::not_allowed, &[]);
+        self.builder.switch_to_block(next);
+    }
+
+    /// Calls a Rust function with the context and these arguments.
+    fn call_entry(&mut self, entry: Entry, args: &[Value]) -> Value {
+        let signature = self.builder.import_signature(signature(args.len()));
+        let address = self.builder.ins().iconst(types::I64, entry as usize as i64);
+        let args: Vec<Value> = [self.context].into_iter().chain(args.iter().copied()).collect();
+        let call = self.builder.ins().call_indirect(signature, address, &args);
+        self.builder.inst_results(call)[0]
+    }
+
+    /// Ends the block with a call that does not return.
+    pub fn fault(&mut self, pc: usize, why: Entry, args: &[Value]) {
+        let at = self.builder.ins().iconst(types::I32, pc as i64);
+        self.store_field(at, offset_of!(Context, pc));
+        self.call_entry(why, args);
+        self.builder.ins().trap(TrapCode::unwrap_user(1));
+    }
+
+    /// Writes the count of instructions left to the context.
+    pub fn write_back(&mut self) {
+        let left = self.counted();
+        self.store_field(left, offset_of!(Context, left));
+    }
+
+    pub fn load_field(&mut self, ty: cranelift_codegen::ir::Type, offset: usize) -> Value {
+        self.builder.ins().load(ty, self.fields, self.context, offset as i32)
+    }
+
+    pub fn store_field(&mut self, value: Value, offset: usize) {
+        self.builder
+            .ins()
+            .store(self.fields, value, self.context, offset as i32);
+    }
+}

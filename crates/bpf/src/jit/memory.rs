@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Loads and stores: the address check, and where it can be left out.
+//!
+//! What is checked is the base register: one shift and one compare tell whether it points into the region, and whatever the
+//! 16-bit offset adds stays within the inaccessible margins. A base below 64 KiB becomes, for loads, the middle of an area
+//! of zeros, and that substitute serves every further access through the same value. So one check a value is enough along
+//! every way that passes it; frame pointers and constants that point into the region need none.
+
+use std::collections::HashMap;
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{BlockArg, InstBuilder, Type, Value, types};
+
+use super::function::Translator;
+use crate::image::Insn;
+use crate::insn::{self, atomic};
+use crate::region::{NULL_LIMIT, REACH, SHIFT};
+use crate::vm;
+
+/// What is known of the values of one function.
+#[derive(Default)]
+pub(super) struct Known {
+    /// Checked values: in which block, and what to access instead.
+    checked: HashMap<Value, Vec<(usize, Value)>>,
+    /// Values that lie in the region by construction: how far they may be from something that does.
+    inside: HashMap<Value, i64>,
+}
+
+fn int(op: u8) -> Type {
+    match insn::size(op) {
+        1 => types::I8,
+        2 => types::I16,
+        4 => types::I32,
+        _ => types::I64,
+    }
+}
+
+impl Translator<'_, '_> {
+    /// `value` is an address of the region.
+    pub fn mark_inside(&mut self, value: Value) {
+        self.known.inside.insert(value, 0);
+    }
+
+    /// `sum` is `value` plus a constant.
+    pub fn mark_sum(&mut self, sum: Value, value: Value, offset: i64) {
+        let value = self.builder.func.dfg.resolve_aliases(value);
+        if let Some(&far) = self.known.inside.get(&value) {
+            let far = far.saturating_add(offset);
+            // Leaves room for the offset of an access.
+            if far.unsigned_abs() < REACH / 2 {
+                self.known.inside.insert(sum, far);
+            }
+        }
+    }
+
+    /// A value to use as the base of an access through `base`.
+    fn checked(&mut self, pc: usize, base: Value, offset: i32, is_load: bool) -> Value {
+        let base = self.builder.func.dfg.resolve_aliases(base);
+        if self.known.inside.contains_key(&base) {
+            return base;
+        }
+        let here = self.block;
+        if let Some(places) = self.known.checked.get(&base)
+            && let Some(&(_, safe)) = places.iter().find(|(block, _)| self.flow.dominates(*block, here))
+        {
+            return safe;
+        }
+        let tag = self.builder.ins().ushr_imm_u(base, i64::from(SHIFT));
+        let outside = self
+            .builder
+            .ins()
+            .icmp_imm_s(IntCC::NotEqual, tag, (self.cx.base >> SHIFT) as i64);
+        let slow = self.cold_block();
+        let next = self.builder.create_block();
+        let safe = if is_load {
+            let safe = self.builder.append_block_param(next, types::I64);
+            self.builder
+                .ins()
+                .brif(outside, slow, &[], next, &[BlockArg::Value(base)]);
+            self.builder.switch_to_block(slow);
+            let null = self
+                .builder
+                .ins()
+                .icmp_imm_s(IntCC::UnsignedLessThan, base, NULL_LIMIT as i64);
+            let zeros = self.builder.ins().iconst(types::I64, self.cx.zeros as i64);
+            let bad = self.cold_block();
+            self.builder.ins().brif(null, next, &[BlockArg::Value(zeros)], bad, &[]);
+            self.builder.switch_to_block(bad);
+            safe
+        } else {
+            self.builder.ins().brif(outside, slow, &[], next, &[]);
+            self.builder.switch_to_block(slow);
+            base
+        };
+        let offset = self.builder.ins().iconst(types::I64, i64::from(offset));
+        self.fault(pc, vm::bad_access, &[base, offset]);
+        self.builder.switch_to_block(next);
+        self.known.checked.entry(base).or_default().push((here, safe));
+        safe
+    }
+
+    /// LDX.
+    pub fn load(&mut self, pc: usize, i: &Insn) -> bool {
+        let signed = i.op & 0xe0 == insn::MEMSX;
+        if !signed && i.op & 0xe0 != insn::MEM || signed && insn::size(i.op) == 8 {
+            return false;
+        }
+        let base = self.get(i.src);
+        let base = self.checked(pc, base, i.off, true);
+        let ty = int(i.op);
+        let value = self.builder.ins().load(ty, self.heap, base, i.off);
+        let value = match (ty, signed) {
+            (types::I64, _) => value,
+            (_, true) => self.builder.ins().sextend(types::I64, value),
+            (_, false) => self.builder.ins().uextend(types::I64, value),
+        };
+        self.set(i.dst, value);
+        true
+    }
+
+    /// ST, STX and the atomics.
+    pub fn store(&mut self, pc: usize, i: &Insn) -> bool {
+        let ty = int(i.op);
+        let value = match (insn::class(i.op), i.op & 0xe0) {
+            (insn::ST, insn::MEM) => self.builder.ins().iconst(ty, truncate(i.imm, ty)),
+            (insn::STX, insn::MEM) => {
+                let value = self.get(i.src);
+                self.narrow(value, ty)
+            }
+            (insn::STX, insn::ATOMIC) => return self.atomic(pc, i),
+            _ => return false,
+        };
+        let base = self.get(i.dst);
+        let base = self.checked(pc, base, i.off, false);
+        self.builder.ins().store(self.heap, value, base, i.off);
+        true
+    }
+
+    /// The low bits of a 64-bit value.
+    fn narrow(&mut self, value: Value, ty: Type) -> Value {
+        if ty == types::I64 {
+            value
+        } else {
+            self.builder.ins().ireduce(ty, value)
+        }
+    }
+
+    fn widen(&mut self, value: Value, ty: Type) -> Value {
+        if ty == types::I64 {
+            value
+        } else {
+            self.builder.ins().uextend(types::I64, value)
+        }
+    }
+
+    /// Plain loads and stores will do: the simulated machine runs one CPU at a time.
+    fn atomic(&mut self, pc: usize, i: &Insn) -> bool {
+        if !crate::interp::is_atomic(i) {
+            return false;
+        }
+        let ty = int(i.op);
+        let is_load = i.imm == atomic::LOAD_ACQUIRE;
+        let base = self.get(if is_load { i.src } else { i.dst });
+        let base = self.checked(pc, base, i.off, is_load);
+        if i.imm == atomic::STORE_RELEASE {
+            let value = self.get(i.src);
+            let value = self.narrow(value, ty);
+            self.builder.ins().store(self.heap, value, base, i.off);
+            return true;
+        }
+        let old = self.builder.ins().load(ty, self.heap, base, i.off);
+        if is_load {
+            let old = self.widen(old, ty);
+            self.set(i.dst, old);
+            return true;
+        }
+        let operand = self.get(i.src);
+        let operand = self.narrow(operand, ty);
+        let new = match i.imm & !atomic::FETCH {
+            atomic::ADD => self.builder.ins().iadd(old, operand),
+            atomic::OR => self.builder.ins().bor(old, operand),
+            atomic::AND => self.builder.ins().band(old, operand),
+            atomic::XOR => self.builder.ins().bxor(old, operand),
+            _ if i.imm == atomic::CMPXCHG => {
+                let expected = self.get(0);
+                let expected = self.narrow(expected, ty);
+                let equal = self.builder.ins().icmp(IntCC::Equal, old, expected);
+                self.builder.ins().select(equal, operand, old)
+            }
+            _ => operand,
+        };
+        self.builder.ins().store(self.heap, new, base, i.off);
+        let old = self.widen(old, ty);
+        if i.imm == atomic::CMPXCHG {
+            self.set(0, old);
+        } else if i.imm & atomic::FETCH != 0 {
+            self.set(i.src, old);
+        }
+        true
+    }
+}
+
+/// The immediate as a constant of this type: Cranelift wants no bits beyond.
+fn truncate(imm: i64, ty: Type) -> i64 {
+    match ty {
+        types::I8 => i64::from(imm as u8),
+        types::I16 => i64::from(imm as u16),
+        types::I32 => i64::from(imm as u32),
+        _ => imm,
+    }
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! ARENA: up to 4 GiB of pages which the program allocates and points into.
+//!
+//! A program's pointer and the address it leads to agree in the low 32 bits. Page 0 is never handed out unless asked for by
+//! address, so that NULL stays NULL when cast. Where a user address was asked for (`map_extra`), pointers carry its high
+//! half, as they would in a process that has mapped the arena there.
+
+use crate::image::MapDef;
+use crate::region::{ARENA_SIZE, PAGE, Region};
+
+pub(super) struct Arena {
+    base: u64,
+    user: u64,
+    /// One bit a page: taken?
+    taken: Vec<u64>,
+    pages: u32,
+    /// No free page below this.
+    first_free: u32,
+}
+
+impl Arena {
+    pub fn create(def: &MapDef, region: &Region) -> Result<Arena, String> {
+        let pages = def.max_entries;
+        if pages == 0 || u64::from(pages) * PAGE > ARENA_SIZE {
+            return Err(format!("an arena of {pages} pages"));
+        }
+        let base = match def.arena {
+            Some(base) => base,
+            None => region.arena().ok_or("no room for another arena")?,
+        };
+        let user = if def.extra == 0 { base } else { def.extra };
+        let mut arena = Arena {
+            base,
+            user,
+            taken: vec![0; pages.div_ceil(64) as usize],
+            pages,
+            first_free: 1,
+        };
+        let globals = (def.arena_globals / PAGE) as u32;
+        for page in pages.saturating_sub(globals)..pages {
+            arena.set(page, true);
+        }
+        Ok(arena)
+    }
+
+    pub fn bases(&self) -> (u64, u64) {
+        (self.base, self.user)
+    }
+
+    fn is_taken(&self, page: u32) -> bool {
+        self.taken[page as usize / 64] >> (page % 64) & 1 != 0
+    }
+
+    fn set(&mut self, page: u32, taken: bool) {
+        let bit = 1 << (page % 64);
+        let word = &mut self.taken[page as usize / 64];
+        *word = if taken { *word | bit } else { *word & !bit };
+    }
+
+    /// Low 32 bits of the address of a page.
+    fn low(&self, page: u32) -> u64 {
+        u64::from((self.user as u32).wrapping_add(page.wrapping_mul(PAGE as u32)))
+    }
+
+    fn page_of(&self, addr: u64) -> u32 {
+        (addr as u32).wrapping_sub(self.user as u32) / PAGE as u32
+    }
+
+    pub fn alloc(&mut self, region: &Region, at: u64, count: u32) -> u64 {
+        if count == 0 || count > self.pages {
+            return 0;
+        }
+        let last = self.pages - count;
+        let page = if at != 0 {
+            let page = self.page_of(at);
+            let free = page <= last && at.is_multiple_of(PAGE) && (page..page + count).all(|p| !self.is_taken(p));
+            if !free {
+                return 0;
+            }
+            page
+        } else {
+            let mut page = self.first_free;
+            loop {
+                if page > last {
+                    return 0;
+                }
+                match (page..page + count).rev().find(|&p| self.is_taken(p)) {
+                    Some(taken) => page = taken + 1,
+                    None => break,
+                }
+            }
+            if count == 1 {
+                self.first_free = page + 1;
+            }
+            page
+        };
+        for page in page..page + count {
+            self.set(page, true);
+            region.commit(self.base | self.low(page), PAGE);
+        }
+        self.user & !0xffff_ffff | self.low(page)
+    }
+
+    pub fn free(&mut self, region: &Region, at: u64, count: u32) {
+        let first = self.page_of(at);
+        for page in first..first.saturating_add(count).min(self.pages) {
+            if self.is_taken(page) {
+                self.set(page, false);
+                region.discard(self.base | self.low(page), PAGE);
+                self.first_free = self.first_free.min(page.max(1));
+            }
+        }
+    }
+
+    pub fn release(&mut self, region: &Region) {
+        for page in 0..self.pages {
+            if self.is_taken(page) {
+                region.discard(self.base | self.low(page), PAGE);
+            }
+        }
+    }
+}

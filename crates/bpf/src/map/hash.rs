@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! HASH, PERCPU_HASH, LRU_HASH, HASH_OF_MAPS. An entry is an object of the region: key, then the values by CPU.
+//!
+//! Iteration is in the order of slots, which are reused last freed first. The LRU variant drops exactly the entry used
+//! longest ago, where the kernel approximates that per CPU.
+
+use super::errno::*;
+use super::{BPF_EXIST, BPF_NOEXIST, kind};
+use crate::image::MapDef;
+use crate::region::Region;
+
+const NONE: u32 = u32::MAX;
+
+pub(super) struct Hash {
+    key_size: usize,
+    value_size: u64,
+    max: u32,
+    cpus: u32,
+    lru: bool,
+    /// First slot of each chain; a power of two of them.
+    buckets: Vec<u32>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// Counts uses, for the LRU variant.
+    clock: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Slot {
+    /// 0 when free.
+    addr: u64,
+    hash: u32,
+    next: u32,
+    used: u64,
+}
+
+impl Hash {
+    pub fn create(def: &MapDef, cpus: u32) -> Result<Hash, String> {
+        if def.key_size == 0 || def.value_size == 0 || def.max_entries == 0 {
+            let MapDef {
+                key_size,
+                value_size,
+                max_entries,
+                ..
+            } = def;
+            return Err(format!(
+                "a hash with key size {key_size}, value size {value_size}, {max_entries} entries"
+            ));
+        }
+        Ok(Hash {
+            key_size: def.key_size as usize,
+            value_size: u64::from(def.value_size).next_multiple_of(8),
+            max: def.max_entries,
+            cpus,
+            lru: matches!(def.kind, kind::LRU_HASH | kind::LRU_PERCPU_HASH),
+            buckets: vec![NONE; 16],
+            slots: Vec::new(),
+            free: Vec::new(),
+            clock: 0,
+        })
+    }
+
+    fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    fn key_at(&self, region: &Region, addr: u64) -> &[u8] {
+        debug_assert!(region.contains(addr));
+        // SAFETY: entries are ours and accessible.
+        unsafe { std::slice::from_raw_parts(addr as *const u8, self.key_size) }
+    }
+
+    fn value_of(&self, addr: u64, cpu: u32) -> u64 {
+        let cpu = if self.cpus == 1 { 0 } else { cpu };
+        if cpu >= self.cpus {
+            return 0;
+        }
+        addr + (self.key_size as u64).next_multiple_of(8) + u64::from(cpu) * self.value_size
+    }
+
+    fn find(&self, region: &Region, key: &[u8], hash: u32) -> Option<u32> {
+        let mut n = self.buckets[hash as usize & (self.buckets.len() - 1)];
+        while n != NONE {
+            let slot = &self.slots[n as usize];
+            if slot.hash == hash && self.key_at(region, slot.addr) == key {
+                return Some(n);
+            }
+            n = slot.next;
+        }
+        None
+    }
+
+    pub fn lookup(&mut self, region: &Region, key: &[u8], cpu: u32) -> u64 {
+        let Some(n) = self.find(region, key, hash(key)) else {
+            return 0;
+        };
+        self.clock += 1;
+        self.slots[n as usize].used = self.clock;
+        self.value_of(self.slots[n as usize].addr, cpu)
+    }
+
+    /// Where the value of this key goes.
+    pub fn place(&mut self, region: &Region, key: &[u8], flags: u64, cpu: u32) -> Result<u64, i64> {
+        let hash = hash(key);
+        self.clock += 1;
+        if let Some(n) = self.find(region, key, hash) {
+            if flags & BPF_NOEXIST != 0 {
+                return Err(EEXIST);
+            }
+            self.slots[n as usize].used = self.clock;
+            return Ok(self.value_of(self.slots[n as usize].addr, cpu));
+        }
+        if flags & BPF_EXIST != 0 {
+            return Err(ENOENT);
+        }
+        if self.len() >= self.max as usize {
+            if !self.lru {
+                return Err(E2BIG);
+            }
+            let live = (0..self.slots.len()).filter(|&n| self.slots[n].addr != 0);
+            let oldest = live.min_by_key(|&n| self.slots[n].used).expect("max_entries is not 0");
+            self.remove(region, oldest as u32);
+        }
+        let size = (self.key_size as u64).next_multiple_of(8) + self.value_size * u64::from(self.cpus);
+        let addr = region.alloc(size).ok_or(ENOMEM)?;
+        region
+            .bytes_mut(addr, key.len() as u64)
+            .expect("just allocated")
+            .copy_from_slice(key);
+        if self.len() >= self.buckets.len() {
+            self.grow();
+        }
+        let bucket = hash as usize & (self.buckets.len() - 1);
+        let slot = Slot {
+            addr,
+            hash,
+            next: self.buckets[bucket],
+            used: self.clock,
+        };
+        self.buckets[bucket] = match self.free.pop() {
+            Some(n) => {
+                self.slots[n as usize] = slot;
+                n
+            }
+            None => {
+                self.slots.push(slot);
+                self.slots.len() as u32 - 1
+            }
+        };
+        Ok(self.value_of(addr, cpu))
+    }
+
+    fn grow(&mut self) {
+        let mask = self.buckets.len() * 4 - 1;
+        self.buckets = vec![NONE; mask + 1];
+        for n in 0..self.slots.len() {
+            if self.slots[n].addr != 0 {
+                let bucket = self.slots[n].hash as usize & mask;
+                self.slots[n].next = self.buckets[bucket];
+                self.buckets[bucket] = n as u32;
+            }
+        }
+    }
+
+    fn remove(&mut self, region: &Region, n: u32) {
+        let Slot { addr, hash, next, .. } = self.slots[n as usize];
+        let bucket = hash as usize & (self.buckets.len() - 1);
+        if self.buckets[bucket] == n {
+            self.buckets[bucket] = next;
+        } else {
+            let mut before = self.buckets[bucket] as usize;
+            while self.slots[before].next != n {
+                before = self.slots[before].next as usize;
+            }
+            self.slots[before].next = next;
+        }
+        region.free(addr);
+        self.slots[n as usize].addr = 0;
+        self.free.push(n);
+    }
+
+    pub fn delete(&mut self, region: &Region, key: &[u8]) -> i64 {
+        match self.find(region, key, hash(key)) {
+            Some(n) => {
+                self.remove(region, n);
+                0
+            }
+            None => -ENOENT,
+        }
+    }
+
+    pub fn next(&self, region: &Region, cursor: usize, cpu: u32) -> Option<(usize, Vec<u8>, u64)> {
+        let n = (cursor..self.slots.len()).find(|&n| self.slots[n].addr != 0)?;
+        let addr = self.slots[n].addr;
+        Some((n + 1, self.key_at(region, addr).to_vec(), self.value_of(addr, cpu)))
+    }
+
+    pub fn release(&mut self, region: &Region) {
+        for slot in std::mem::take(&mut self.slots) {
+            if slot.addr != 0 {
+                region.free(slot.addr);
+            }
+        }
+    }
+}
+
+/// Spreads the key's bytes; only the order of chains depends on it, which nobody sees.
+fn hash(key: &[u8]) -> u32 {
+    let mut state = key.len() as u64;
+    for chunk in key.chunks(8) {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        state = (state.rotate_left(5) ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+    (state >> 32) as u32
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! RINGBUF (program to user space) and USER_RINGBUF (user space to program).
+//!
+//! The data lies in the region, the record headers outside. A record that would wrap starts at the beginning instead, where
+//! the kernel maps the pages twice. User space is whoever calls [`Ringbuf::consume`] and [`Ringbuf::produce`].
+
+use std::collections::VecDeque;
+
+use crate::image::MapDef;
+use crate::region::Region;
+
+/// What the kernel keeps before each record.
+const HEADER: u64 = 8;
+
+/// One ring.
+pub struct Ringbuf {
+    base: u64,
+    size: u64,
+    /// Positions count all bytes ever written and read.
+    producer: u64,
+    consumer: u64,
+    records: VecDeque<Record>,
+}
+
+struct Record {
+    addr: u64,
+    len: u64,
+    /// Bytes of the ring it takes, what was skipped before it included.
+    span: u64,
+    state: State,
+}
+
+#[derive(PartialEq, Eq)]
+enum State {
+    Reserved,
+    Submitted,
+    Discarded,
+}
+
+impl Ringbuf {
+    pub(super) fn create(def: &MapDef, region: &Region) -> Result<Ringbuf, String> {
+        let size = u64::from(def.max_entries);
+        if size == 0 || !size.is_multiple_of(4096) {
+            return Err(format!("a ring buffer of {size} bytes, which is not whole pages"));
+        }
+        let base = region.pages(size).ok_or("it does not fit")?;
+        Ok(Ringbuf {
+            base,
+            size,
+            producer: 0,
+            consumer: 0,
+            records: VecDeque::new(),
+        })
+    }
+
+    /// Room for a record; its address, or 0 when it does not fit.
+    pub fn reserve(&mut self, len: u64) -> u64 {
+        let need = (len.saturating_add(HEADER)).next_multiple_of(8);
+        let offset = self.producer % self.size;
+        let skip = if offset.saturating_add(need) > self.size {
+            self.size - offset
+        } else {
+            0
+        };
+        if need > self.size || self.producer + skip + need - self.consumer > self.size {
+            return 0;
+        }
+        let addr = self.base + (offset + skip) % self.size + HEADER;
+        self.producer += skip + need;
+        self.records.push_back(Record {
+            addr,
+            len,
+            span: skip + need,
+            state: State::Reserved,
+        });
+        addr
+    }
+
+    /// Hands a reserved record over, or drops it. `false` when `addr` is not of a reserved record.
+    pub fn commit(&mut self, addr: u64, discard: bool) -> bool {
+        let record = self
+            .records
+            .iter_mut()
+            .rev()
+            .find(|r| r.addr == addr && r.state == State::Reserved);
+        let Some(record) = record else { return false };
+        record.state = if discard { State::Discarded } else { State::Submitted };
+        true
+    }
+
+    /// Takes the oldest record as user space: address and length of its data, valid until the next `reserve`.
+    /// `None` when there is none or it is not submitted yet.
+    pub fn consume(&mut self) -> Option<(u64, u64)> {
+        loop {
+            if self.records.front()?.state == State::Reserved {
+                return None;
+            }
+            let record = self.records.pop_front()?;
+            self.consumer += record.span;
+            if record.state == State::Submitted {
+                return Some((record.addr, record.len));
+            }
+        }
+    }
+
+    /// Puts a record in as user space; `false` when it does not fit.
+    pub fn produce(&mut self, region: &Region, data: &[u8]) -> bool {
+        let addr = self.reserve(data.len() as u64);
+        if addr == 0 {
+            return false;
+        }
+        region
+            .bytes_mut(addr, data.len() as u64)
+            .expect("inside the ring")
+            .copy_from_slice(data);
+        self.commit(addr, false)
+    }
+
+    /// `bpf_ringbuf_query`: unread bytes, size, consumer and producer position; 0 for what does not exist.
+    pub fn query(&self, what: u64) -> u64 {
+        match what {
+            0 => self.producer - self.consumer,
+            1 => self.size,
+            2 => self.consumer,
+            3 => self.producer,
+            _ => 0,
+        }
+    }
+
+    /// Is this an address in the ring?
+    pub fn contains(&self, addr: u64) -> bool {
+        addr.wrapping_sub(self.base) < self.size
+    }
+
+    pub(super) fn release(&self, region: &Region) {
+        region.release_pages(self.base, self.size);
+    }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! TASK_STORAGE and CGRP_STORAGE: a value kept for an object of the kernel, until the program or the object goes.
+//! Found through the object's place in its slab, in constant time.
+
+use super::errno::*;
+use crate::image::MapDef;
+use crate::region::Region;
+
+pub(super) struct Storage {
+    value_size: u64,
+    /// By slab and place in it: address of the value or 0.
+    values: Vec<Vec<u64>>,
+}
+
+impl Storage {
+    pub fn create(def: &MapDef) -> Storage {
+        Storage {
+            value_size: u64::from(def.value_size),
+            values: Vec::new(),
+        }
+    }
+
+    #[inline]
+    pub fn get(&self, region: &Region, owner: u64) -> u64 {
+        let Some((slab, index)) = region.object(owner) else {
+            return 0;
+        };
+        self.values
+            .get(slab)
+            .and_then(|values| values.get(index))
+            .copied()
+            .unwrap_or(0)
+    }
+
+    /// The zeroed value of an object that has none; 0 when that is no object or memory is exhausted.
+    pub fn create_value(&mut self, region: &Region, owner: u64) -> u64 {
+        let Some((slab, index)) = region.object(owner) else {
+            return 0;
+        };
+        let Some(value) = region.alloc(self.value_size) else {
+            return 0;
+        };
+        if self.values.len() <= slab {
+            self.values.resize(slab + 1, Vec::new());
+        }
+        let values = &mut self.values[slab];
+        if values.len() <= index {
+            values.resize((index + 1).next_power_of_two(), 0);
+        }
+        values[index] = value;
+        value
+    }
+
+    pub fn delete(&mut self, region: &Region, owner: u64) -> i64 {
+        let value = self.get(region, owner);
+        if value == 0 {
+            return -ENOENT;
+        }
+        let (slab, index) = region.object(owner).expect("it has a value");
+        self.values[slab][index] = 0;
+        region.free(value);
+        0
+    }
+
+    pub fn release(&mut self, region: &Region) {
+        for value in std::mem::take(&mut self.values).into_iter().flatten() {
+            if value != 0 {
+                region.free(value);
+            }
+        }
+    }
+}

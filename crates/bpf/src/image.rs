@@ -108,7 +108,9 @@ impl Code {
 
     /// "function (file:line: source text)" of an instruction, with what is known of it.
     pub fn describe(&self, pc: usize) -> String {
-        let Some(function) = self.function_at(pc) else { return format!("instruction {pc}") };
+        let Some(function) = self.function_at(pc) else {
+            return format!("instruction {pc}");
+        };
         match self.line_at(pc) {
             Some(line) => format!("{} ({}:{}: {})", function.name, line.file, line.line, line.text),
             None => format!("{}+{}", function.name, pc - function.start),

@@ -27,6 +27,7 @@
 pub mod btf;
 pub mod core_relo;
 pub mod image;
+pub mod kstruct;
 pub mod link;
 pub mod object;
 mod enter;

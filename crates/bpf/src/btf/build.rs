@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Making BTF type by type.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Btf, Composite, EXTERN, GLOBAL, INT_BOOL, INT_CHAR, INT_SIGNED, Kind, Param, Type};
 
@@ -11,6 +11,8 @@ pub struct Builder {
     btf: Btf,
     /// Ids by what makes types equal, as text.
     known: BTreeMap<String, u32>,
+    /// Structs whose definition has begun.
+    begun: BTreeSet<u32>,
 }
 
 /// C's integer types on a 64-bit kernel: name, bytes, encoding.
@@ -99,8 +101,16 @@ impl Builder {
         }
         if let Some(&(name, size, encoding)) = INTS.iter().find(|int| int.0 == name) {
             let bits = if encoding == INT_BOOL { 8 } else { (size * 8) as u8 };
-            let kind = Kind::Int { size, encoding, offset: 0, bits };
-            return Some(self.known(format!("ordinary {name}"), |_| Type { name: name.into(), kind }));
+            let kind = Kind::Int {
+                size,
+                encoding,
+                offset: 0,
+                bits,
+            };
+            return Some(self.known(format!("ordinary {name}"), |_| Type {
+                name: name.into(),
+                kind,
+            }));
         }
         let (_, base) = ALIASES.iter().find(|alias| alias.0 == name)?;
         let base = self.by_name(base)?;
@@ -109,7 +119,10 @@ impl Builder {
 
     /// `typedef to name`. The first definition of a name stays.
     pub fn typedef(&mut self, name: &str, to: u32) -> u32 {
-        self.known(format!("ordinary {name}"), |_| Type { name: name.into(), kind: Kind::Typedef(to) })
+        self.known(format!("ordinary {name}"), |_| Type {
+            name: name.into(),
+            kind: Kind::Typedef(to),
+        })
     }
 
     /// `to *`.
@@ -135,7 +148,10 @@ impl Builder {
 
     /// `struct name` (or `union name`), for now only declared unless it was [defined](Builder::define).
     pub fn forward(&mut self, name: &str, union: bool) -> u32 {
-        self.known(format!("tagged {name}"), |_| Type { name: name.into(), kind: Kind::Fwd { union } })
+        self.known(format!("tagged {name}"), |_| Type {
+            name: name.into(),
+            kind: Kind::Fwd { union },
+        })
     }
 
     /// Is this still a declaration without definition?
@@ -143,25 +159,42 @@ impl Builder {
         matches!(self.btf.kind(id), Kind::Fwd { .. })
     }
 
+    /// Marks the definition of a struct as begun: its members may point to it. Returns whether it was not yet.
+    pub(crate) fn begin(&mut self, id: u32) -> bool {
+        self.is_forward(id) && self.begun.insert(id)
+    }
+
     /// Turns a [forward declaration](Builder::forward) into a definition; its id stays. A later one of the same name is
     /// ignored.
     pub fn define(&mut self, id: u32, composite: Composite) {
         if let Kind::Fwd { union } = self.btf.types[id as usize].kind {
-            self.btf.types[id as usize].kind = if union { Kind::Union(composite) } else { Kind::Struct(composite) };
+            self.btf.types[id as usize].kind = if union {
+                Kind::Union(composite)
+            } else {
+                Kind::Struct(composite)
+            };
         }
     }
 
     /// An enumeration of `size` bytes; one of 8 bytes is an ENUM64.
     pub fn enumeration(&mut self, name: &str, size: u32, signed: bool, values: &[(&str, i64)]) -> u32 {
         let values = values.iter().map(|&(name, value)| (name.into(), value)).collect();
-        let kind = Kind::Enum { size, signed, wide: size == 8, values };
+        let kind = Kind::Enum {
+            size,
+            signed,
+            wide: size == 8,
+            values,
+        };
         match self.find_tagged(name) {
             // Mentioned in a prototype before its definition.
             Some(id) if matches!(self.btf.kind(id), Kind::Enum { values, .. } if values.is_empty()) => {
                 self.btf.replace(id, kind);
                 id
             }
-            _ => self.known(format!("tagged {name}"), |_| Type { name: name.into(), kind }),
+            _ => self.known(format!("tagged {name}"), |_| Type {
+                name: name.into(),
+                kind,
+            }),
         }
     }
 
@@ -183,13 +216,19 @@ impl Builder {
     pub fn func(&mut self, name: &str, proto: u32) -> u32 {
         self.known(format!("ordinary {name}"), |_| Type {
             name: name.into(),
-            kind: Kind::Func { ty: proto, linkage: GLOBAL },
+            kind: Kind::Func {
+                ty: proto,
+                linkage: GLOBAL,
+            },
         })
     }
 
     /// An external variable.
     pub fn var(&mut self, name: &str, ty: u32) -> u32 {
-        self.known(format!("ordinary {name}"), |_| Type { name: name.into(), kind: Kind::Var { ty, linkage: EXTERN } })
+        self.known(format!("ordinary {name}"), |_| Type {
+            name: name.into(),
+            kind: Kind::Var { ty, linkage: EXTERN },
+        })
     }
 }
 

@@ -10,7 +10,17 @@ use crate::object::error::Error;
 
 /// Words that do not change a type here.
 const IGNORED: [&str; 12] = [
-    "extern", "static", "inline", "restrict", "__restrict", "__user", "__rcu", "__percpu", "__weak", "__ksym", "__iomem",
+    "extern",
+    "static",
+    "inline",
+    "restrict",
+    "__restrict",
+    "__user",
+    "__rcu",
+    "__percpu",
+    "__weak",
+    "__ksym",
+    "__iomem",
     "__kernel",
 ];
 /// Words that make up C's integer types.
@@ -36,14 +46,24 @@ impl Builder {
 
     /// Parses a type name such as `struct task_struct *` or `u64[4]`.
     pub fn declare_type(&mut self, text: &str) -> Result<u32, Error> {
-        let mut parser = Parser { tokens: tokens(text)?, pos: 0, text, builder: self };
+        let mut parser = Parser {
+            tokens: tokens(text)?,
+            pos: 0,
+            text,
+            builder: self,
+        };
         let (_, ty) = parser.declaration(0)?;
         parser.end()?;
         Ok(ty)
     }
 
     fn declaration(&mut self, text: &str) -> Result<(String, u32), Error> {
-        let mut parser = Parser { tokens: tokens(text)?, pos: 0, text, builder: self };
+        let mut parser = Parser {
+            tokens: tokens(text)?,
+            pos: 0,
+            text,
+            builder: self,
+        };
         let (name, ty) = parser.declaration(0)?;
         parser.end()?;
         match name.is_empty() {
@@ -94,7 +114,11 @@ impl<'a> Parser<'a> {
     }
 
     fn expect(&mut self, token: &str) -> Result<(), Error> {
-        if self.accept(token) { Ok(()) } else { Err(self.error(&format!("'{token}' expected"))) }
+        if self.accept(token) {
+            Ok(())
+        } else {
+            Err(self.error(&format!("'{token}' expected")))
+        }
     }
 
     fn word(&mut self) -> Result<&'a str, Error> {
@@ -108,7 +132,11 @@ impl<'a> Parser<'a> {
 
     fn end(&mut self) -> Result<(), Error> {
         self.accept(";");
-        if self.pos == self.tokens.len() { Ok(()) } else { Err(self.error("the end expected")) }
+        if self.pos == self.tokens.len() {
+            Ok(())
+        } else {
+            Err(self.error("the end expected"))
+        }
     }
 
     fn declaration(&mut self, nesting: u32) -> Result<(String, u32), Error> {
@@ -185,7 +213,9 @@ impl<'a> Parser<'a> {
             (0, _, _) => base.to_string(),
             (_, _, _) => format!("unsigned {base}"),
         };
-        self.builder.by_name(&name).ok_or_else(|| self.error("contradictory integer type"))
+        self.builder
+            .by_name(&name)
+            .ok_or_else(|| self.error("contradictory integer type"))
     }
 
     /// Pointers, a name or a parenthesised declarator, arrays and parameters. Returns the name, empty when abstract.
@@ -290,7 +320,9 @@ impl<'a> Parser<'a> {
             if self.accept(")") {
                 return Ok(params);
             }
-            self.expect(",")?;
+            if !self.accept(",") {
+                return Err(self.error("',' or ')' expected"));
+            }
         }
     }
 }
@@ -310,21 +342,28 @@ mod tests {
         check("void f(void)");
         check("struct task_struct *bpf_task_from_pid(s32 pid)");
         check("void g(const struct cpumask *mask, unsigned long flags, char *fmt, ...)");
-        check("int bpf_rbtree_add_impl(struct bpf_rb_root *root, bool (*less)(struct bpf_rb_node *a, int b), void *meta)");
+        check(
+            "int bpf_rbtree_add_impl(struct bpf_rb_root *root, bool (*less)(struct bpf_rb_node *a, int b), void *meta)",
+        );
         check("const struct cpumask *const h(unsigned long long x, enum foo e)");
     }
 
     #[test]
     fn parameters_decay() {
         let mut builder = Builder::new();
-        let id = builder.declare_func("bool f(bool (less)(int a, int b), u64 x[4]);").unwrap();
+        let id = builder
+            .declare_func("bool f(bool (less)(int a, int b), u64 x[4]);")
+            .unwrap();
         assert_eq!(builder.btf().c_name(id), "bool f(bool (*less)(int a, int b), u64 *x)");
     }
 
     #[test]
     fn equal_types_get_one_id() {
         let mut builder = Builder::new();
-        let (a, b) = (builder.declare_type("const struct foo **").unwrap(), builder.declare_type("struct foo").unwrap());
+        let (a, b) = (
+            builder.declare_type("const struct foo **").unwrap(),
+            builder.declare_type("struct foo").unwrap(),
+        );
         assert_eq!(a, builder.declare_type("struct foo const **").unwrap());
         assert!(builder.is_forward(b));
     }
@@ -336,7 +375,7 @@ mod tests {
             assert!(error.contains(expect), "{text}: {error}");
         };
         check("sched_t f(void)", "unknown type \"sched_t\"");
-        check("int f(int", "')' expected");
+        check("int f(int", "',' or ')' expected after \"int f ( int\"");
         check("int f", "declares no function");
         check("int (*)(int)", "declares no name");
         check("int f(int a) int", "the end expected after \"int f ( int a )\"");

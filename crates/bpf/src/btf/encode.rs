@@ -27,14 +27,22 @@ impl<'a> Strings<'a> {
 impl Btf {
     /// The bytes of a .BTF section with these types, as `bpftool btf dump` and libbpf read them.
     pub fn encode(&self) -> Vec<u8> {
-        let mut strings = Strings { bytes: vec![0], offsets: BTreeMap::from([("", 0)]) };
+        let mut strings = Strings {
+            bytes: vec![0],
+            offsets: BTreeMap::from([("", 0)]),
+        };
         let mut out = Vec::new();
         for (_, ty) in self.iter().skip(1) {
             let name = strings.offset(&ty.name);
             // (kind, flag, vlen, size or type, what follows)
             let (kind, flag, vlen, third, rest) = match &ty.kind {
                 Kind::Void => (0, false, 0, 0, vec![]),
-                Kind::Int { size, encoding, offset, bits } => {
+                Kind::Int {
+                    size,
+                    encoding,
+                    offset,
+                    bits,
+                } => {
                     let word = u32::from(*encoding) << 24 | u32::from(*offset) << 16 | u32::from(*bits);
                     (1, false, 0, *size, vec![word])
                 }
@@ -45,11 +53,20 @@ impl Btf {
                     let bitfields = c.members.iter().any(|m| m.bit_size > 0);
                     let mut rest = Vec::new();
                     for m in &c.members {
-                        rest.extend([strings.offset(&m.name), m.ty, u32::from(m.bit_size) << 24 | m.bit_offset]);
+                        rest.extend([
+                            strings.offset(&m.name),
+                            m.ty,
+                            u32::from(m.bit_size) << 24 | m.bit_offset,
+                        ]);
                     }
                     (kind, bitfields, c.members.len(), c.size, rest)
                 }
-                Kind::Enum { size, signed, wide, values } => {
+                Kind::Enum {
+                    size,
+                    signed,
+                    wide,
+                    values,
+                } => {
                     let mut rest = Vec::new();
                     for (name, value) in values {
                         rest.extend([strings.offset(name), *value as u32]);
@@ -84,7 +101,11 @@ impl Btf {
         let (types, strings) = (out.len() as u32, strings.bytes);
         let mut bytes = Vec::with_capacity(HEADER as usize + out.len() + strings.len());
         bytes.extend([0x9f, 0xeb, 1, 0]);
-        bytes.extend([HEADER, 0, types, types, strings.len() as u32].into_iter().flat_map(u32::to_le_bytes));
+        bytes.extend(
+            [HEADER, 0, types, types, strings.len() as u32]
+                .into_iter()
+                .flat_map(u32::to_le_bytes),
+        );
         bytes.extend(out);
         bytes.extend(strings);
         bytes

@@ -192,9 +192,7 @@ pub struct VarInfo {
 pub fn essential_name(name: &str) -> &str {
     let bytes = name.as_bytes();
     // x___y with something on both sides that is not an underscore.
-    let flavour = |i: usize| {
-        bytes[i] != b'_' && &bytes[i + 1..i + 4] == b"___" && bytes[i + 4] != b'_'
-    };
+    let flavour = |i: usize| bytes[i] != b'_' && &bytes[i + 1..i + 4] == b"___" && bytes[i + 4] != b'_';
     match (0..bytes.len().saturating_sub(4)).rev().find(|&i| flavour(i)) {
         Some(i) => &name[..i + 1],
         None => name,
@@ -203,8 +201,14 @@ pub fn essential_name(name: &str) -> &str {
 
 impl Default for Btf {
     fn default() -> Btf {
-        let void = Type { name: "".into(), kind: Kind::Void };
-        Btf { types: vec![void], names: BTreeMap::new() }
+        let void = Type {
+            name: "".into(),
+            kind: Kind::Void,
+        };
+        Btf {
+            types: vec![void],
+            names: BTreeMap::new(),
+        }
     }
 }
 
@@ -245,11 +249,8 @@ impl Btf {
 
     /// The type behind typedefs, modifiers and type tags.
     pub fn resolve(&self, mut id: u32) -> u32 {
-        while let Kind::Typedef(to)
-        | Kind::Volatile(to)
-        | Kind::Const(to)
-        | Kind::Restrict(to)
-        | Kind::TypeTag(to) = *self.kind(id)
+        while let Kind::Typedef(to) | Kind::Volatile(to) | Kind::Const(to) | Kind::Restrict(to) | Kind::TypeTag(to) =
+            *self.kind(id)
         {
             id = to;
         }
@@ -300,9 +301,13 @@ impl Btf {
     /// The first type of this name which `wanted` accepts.
     pub fn find(&self, name: &str, wanted: impl Fn(&Kind) -> bool) -> Option<u32> {
         if self.names.is_empty() {
-            return self.iter().find(|(_, t)| *t.name == *name && wanted(&t.kind)).map(|(id, _)| id);
+            return self
+                .iter()
+                .find(|(_, t)| *t.name == *name && wanted(&t.kind))
+                .map(|(id, _)| id);
         }
-        self.named(essential_name(name)).find(|&id| self.name(id) == name && wanted(self.kind(id)))
+        self.named(essential_name(name))
+            .find(|&id| self.name(id) == name && wanted(self.kind(id)))
     }
 
     /// The struct of this name.
@@ -319,7 +324,10 @@ impl Btf {
     pub fn index(&mut self) {
         self.names.clear();
         for (id, ty) in (0..).zip(&self.types).filter(|(_, ty)| !ty.name.is_empty()) {
-            self.names.entry(essential_name(&ty.name).to_string()).or_default().push(id);
+            self.names
+                .entry(essential_name(&ty.name).to_string())
+                .or_default()
+                .push(id);
         }
     }
 

@@ -18,10 +18,17 @@ impl<'a> Reader<'a> {
     /// Reads `data[start..end]`; offsets count from the start of `data`.
     pub(crate) fn new(section: &'a str, data: &'a [u8], start: u64, end: u64) -> Result<Reader<'a>, Error> {
         if start > end || end > data.len() as u64 {
-            let message = format!("the table at {start:#x}..{end:#x} is outside of the section's {} bytes", data.len());
+            let message = format!(
+                "the table at {start:#x}..{end:#x} is outside of the section's {} bytes",
+                data.len()
+            );
             return Err(Error::at(section, 0, message));
         }
-        Ok(Reader { section, data: &data[..end as usize], pos: start as usize })
+        Ok(Reader {
+            section,
+            data: &data[..end as usize],
+            pos: start as usize,
+        })
     }
 
     pub(crate) fn at_end(&self) -> bool {
@@ -68,8 +75,16 @@ impl<'a> Reader<'a> {
 /// The string at an offset of a string table.
 pub(crate) fn string(strings: &[u8], offset: u32) -> Result<&str, String> {
     let rest = strings.get(offset as usize..).filter(|rest| !rest.is_empty());
-    let rest = rest.ok_or_else(|| format!("name offset {offset:#x} is outside of the {} string bytes", strings.len()))?;
-    let end = rest.iter().position(|&b| b == 0).ok_or("the string table does not end with a NUL")?;
+    let rest = rest.ok_or_else(|| {
+        format!(
+            "name offset {offset:#x} is outside of the {} string bytes",
+            strings.len()
+        )
+    })?;
+    let end = rest
+        .iter()
+        .position(|&b| b == 0)
+        .ok_or("the string table does not end with a NUL")?;
     std::str::from_utf8(&rest[..end]).map_err(|_| format!("the name at string offset {offset:#x} is not UTF-8"))
 }
 
@@ -90,7 +105,11 @@ pub(crate) fn parse(data: &[u8]) -> Result<Parsed, Error> {
     let mut header = Reader::new(SECTION, data, 0, data.len() as u64)?;
     let magic = header.u16()?;
     if magic != MAGIC {
-        let hint = if magic == MAGIC.swap_bytes() { "it is big-endian" } else { "is it a BPF object?" };
+        let hint = if magic == MAGIC.swap_bytes() {
+            "it is big-endian"
+        } else {
+            "is it a BPF object?"
+        };
         return Err(Error::at(SECTION, 0, format!("magic {magic:#x} instead of {MAGIC:#x}")).hint(hint));
     }
     let version = header.u16()? & 0xff;
@@ -104,7 +123,11 @@ pub(crate) fn parse(data: &[u8]) -> Result<Parsed, Error> {
     Reader::new(SECTION, data, start, end)?;
     let strings = data[start as usize..end as usize].to_vec();
     let types = Reader::new(SECTION, data, header_len + type_off, header_len + type_off + type_len)?;
-    let mut table = Table { reader: types, strings: &strings, btf: Btf::default() };
+    let mut table = Table {
+        reader: types,
+        strings: &strings,
+        btf: Btf::default(),
+    };
     let mut starts = vec![0];
     while !table.reader.at_end() {
         starts.push(table.reader.pos());
@@ -130,7 +153,9 @@ impl Table<'_> {
     fn name(&mut self) -> Result<Box<str>, Error> {
         let offset = self.u32()?;
         let place = self.reader.pos() - 4;
-        string(self.strings, offset).map(Box::from).map_err(|message| Error::at(SECTION, place, message))
+        string(self.strings, offset)
+            .map(Box::from)
+            .map_err(|message| Error::at(SECTION, place, message))
     }
 
     /// `count` entries of `size` bytes each; refuses counts that the section cannot hold before reserving room.
@@ -141,7 +166,10 @@ impl Table<'_> {
         mut entry: impl FnMut(&mut Self) -> Result<T, Error>,
     ) -> Result<Vec<T>, Error> {
         if count as usize * size > self.reader.left() {
-            let message = format!("truncated: {count} entries of {size} bytes, {} bytes left", self.reader.left());
+            let message = format!(
+                "truncated: {count} entries of {size} bytes, {} bytes left",
+                self.reader.left()
+            );
             return Err(self.reader.error(message));
         }
         (0..count).map(|_| entry(self)).collect()
@@ -159,21 +187,46 @@ impl Table<'_> {
                 let bits = self.u32()?;
                 let (encoding, offset, nr) = ((bits >> 24 & 0xf) as u8, (bits >> 16) as u8, bits as u8);
                 if third == 0 || third > 16 || u32::from(nr) + u32::from(offset) > third * 8 {
-                    return Err(Error::at(SECTION, place, format!("integer of {nr} bits in {third} bytes")));
+                    return Err(Error::at(
+                        SECTION,
+                        place,
+                        format!("integer of {nr} bits in {third} bytes"),
+                    ));
                 }
-                Kind::Int { size: third, encoding, offset, bits: nr }
+                Kind::Int {
+                    size: third,
+                    encoding,
+                    offset,
+                    bits: nr,
+                }
             }
             2 => Kind::Ptr(third),
-            3 => Kind::Array { ty: self.u32()?, index: self.u32()?, len: self.u32()? },
+            3 => Kind::Array {
+                ty: self.u32()?,
+                index: self.u32()?,
+                len: self.u32()?,
+            },
             kind @ (4 | 5) => {
                 let members = self.list(vlen, 12, |t| {
                     let (name, ty, offset) = (t.name()?, t.u32()?, t.u32()?);
-                    let (bit_offset, bit_size) =
-                        if flag { (offset & 0xff_ffff, (offset >> 24) as u8) } else { (offset, 0) };
-                    Ok(Member { name, ty, bit_offset, bit_size })
+                    let (bit_offset, bit_size) = if flag {
+                        (offset & 0xff_ffff, (offset >> 24) as u8)
+                    } else {
+                        (offset, 0)
+                    };
+                    Ok(Member {
+                        name,
+                        ty,
+                        bit_offset,
+                        bit_size,
+                    })
                 })?;
                 let composite = Composite { size: third, members };
-                if kind == 4 { Kind::Struct(composite) } else { Kind::Union(composite) }
+                if kind == 4 {
+                    Kind::Struct(composite)
+                } else {
+                    Kind::Union(composite)
+                }
             }
             kind @ (6 | 19) => {
                 if !matches!(third, 1 | 2 | 4 | 8) {
@@ -189,26 +242,50 @@ impl Table<'_> {
                     };
                     Ok((name, value as i64))
                 })?;
-                Kind::Enum { size: third, signed: flag, wide, values }
+                Kind::Enum {
+                    size: third,
+                    signed: flag,
+                    wide,
+                    values,
+                }
             }
             7 => Kind::Fwd { union: flag },
             8 => Kind::Typedef(third),
             9 => Kind::Volatile(third),
             10 => Kind::Const(third),
             11 => Kind::Restrict(third),
-            12 => Kind::Func { ty: third, linkage: vlen },
+            12 => Kind::Func {
+                ty: third,
+                linkage: vlen,
+            },
             13 => {
-                let params = self.list(vlen, 8, |t| Ok(Param { name: t.name()?, ty: t.u32()? }))?;
+                let params = self.list(vlen, 8, |t| {
+                    Ok(Param {
+                        name: t.name()?,
+                        ty: t.u32()?,
+                    })
+                })?;
                 Kind::FuncProto { ret: third, params }
             }
-            14 => Kind::Var { ty: third, linkage: self.u32()? },
+            14 => Kind::Var {
+                ty: third,
+                linkage: self.u32()?,
+            },
             15 => {
-                let vars =
-                    self.list(vlen, 12, |t| Ok(VarInfo { ty: t.u32()?, offset: t.u32()?, size: t.u32()? }))?;
+                let vars = self.list(vlen, 12, |t| {
+                    Ok(VarInfo {
+                        ty: t.u32()?,
+                        offset: t.u32()?,
+                        size: t.u32()?,
+                    })
+                })?;
                 Kind::Datasec { size: third, vars }
             }
             16 => Kind::Float(third),
-            17 => Kind::DeclTag { ty: third, component: self.u32()? as i32 },
+            17 => Kind::DeclTag {
+                ty: third,
+                component: self.u32()? as i32,
+            },
             18 => Kind::TypeTag(third),
             kind => return Err(Error::at(SECTION, place, format!("unknown type kind {kind}"))),
         };
@@ -267,11 +344,16 @@ fn check(btf: &Btf) -> Result<(), (u32, String)> {
     }
     // Sizes are known only now.
     for (id, ty) in btf.iter() {
-        let (Kind::Struct(c) | Kind::Union(c)) = &ty.kind else { continue };
+        let (Kind::Struct(c) | Kind::Union(c)) = &ty.kind else {
+            continue;
+        };
         for member in c.members.iter().filter(|member| member.bit_size == 0) {
             let end = u64::from(member.bit_offset / 8) + u64::from(btf.size_of(member.ty).unwrap_or(0));
             if end > u64::from(c.size) {
-                return Err((id, format!("member {} ends outside of the {} bytes", member.name, c.size)));
+                return Err((
+                    id,
+                    format!("member {} ends outside of the {} bytes", member.name, c.size),
+                ));
             }
         }
     }

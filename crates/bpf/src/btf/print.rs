@@ -88,7 +88,11 @@ impl Btf {
                         (ty, name) => self.declare(ty, name, nesting + 1),
                     })
                     .collect();
-                let params = if params.is_empty() { "void".to_string() } else { params.join(", ") };
+                let params = if params.is_empty() {
+                    "void".to_string()
+                } else {
+                    params.join(", ")
+                };
                 self.declare(*ret, &format!("{inner}({params})"), nesting + 1)
             }
             Kind::Func { ty, .. } => self.declare(*ty, self.name(id), nesting + 1),

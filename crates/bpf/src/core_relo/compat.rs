@@ -61,7 +61,11 @@ fn compatible(local: &Btf, local_id: u32, target: &Btf, target_id: u32, depth: u
 
 /// Does the target's type have everything that the local one has, with the same types?
 pub fn types_match(local: &Btf, local_id: u32, target: &Btf, target_id: u32) -> bool {
-    let mut matcher = Matcher { local, target, steps: 1 << 16 };
+    let mut matcher = Matcher {
+        local,
+        target,
+        steps: 1 << 16,
+    };
     matcher.matches(local_id, target_id, false, 0)
 }
 
@@ -80,23 +84,36 @@ impl Matcher<'_> {
         self.steps -= 1;
         let (local, target) = (self.local, self.target);
         let (a, b) = (local.resolve(local_id), target.resolve(target_id));
-        if essential_name(local.name(a)) != essential_name(target.name(b)) && !matches!(local.kind(a), Kind::Int { .. }) {
+        if essential_name(local.name(a)) != essential_name(target.name(b)) && !matches!(local.kind(a), Kind::Int { .. })
+        {
             return false;
         }
         match (local.kind(a), target.kind(b)) {
             (Kind::Void, Kind::Void) => true,
             (Kind::Fwd { union: a }, Kind::Fwd { union: b }) => a == b,
-            (Kind::Fwd { union: false }, Kind::Struct(_)) | (Kind::Struct(_), Kind::Fwd { union: false }) => behind_pointer,
-            (Kind::Fwd { union: true }, Kind::Union(_)) | (Kind::Union(_), Kind::Fwd { union: true }) => behind_pointer,
-            (Kind::Enum { values: x, .. }, Kind::Enum { values: y, .. }) => {
-                x.iter().all(|(name, _)| y.iter().any(|(other, _)| essential_name(name) == essential_name(other)))
+            (Kind::Fwd { union: false }, Kind::Struct(_)) | (Kind::Struct(_), Kind::Fwd { union: false }) => {
+                behind_pointer
             }
+            (Kind::Fwd { union: true }, Kind::Union(_)) | (Kind::Union(_), Kind::Fwd { union: true }) => behind_pointer,
+            (Kind::Enum { values: x, .. }, Kind::Enum { values: y, .. }) => x
+                .iter()
+                .all(|(name, _)| y.iter().any(|(other, _)| essential_name(name) == essential_name(other))),
             (Kind::Struct(x), Kind::Struct(y)) | (Kind::Union(x), Kind::Union(y)) => {
                 behind_pointer || self.members(&x.members, &y.members, depth)
             }
             (
-                Kind::Int { size: s, encoding: e, offset: 0, .. },
-                Kind::Int { size: t, encoding: f, offset: 0, .. },
+                Kind::Int {
+                    size: s,
+                    encoding: e,
+                    offset: 0,
+                    ..
+                },
+                Kind::Int {
+                    size: t,
+                    encoding: f,
+                    offset: 0,
+                    ..
+                },
             ) => s == t && (e & INT_SIGNED) == (f & INT_SIGNED),
             (Kind::Ptr(x), Kind::Ptr(y)) => self.matches(*x, *y, true, depth + 1),
             (Kind::Array { ty: x, len: m, .. }, Kind::Array { ty: y, len: n, .. }) => {

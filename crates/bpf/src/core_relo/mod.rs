@@ -80,7 +80,9 @@ pub struct Relocation {
 impl Relocation {
     /// From the record's fields; `access` is like "0:3:1".
     pub fn new(ty: u32, access: &str, kind: u32) -> Result<Relocation, String> {
-        let ask = *ASKS.get(kind as usize).ok_or_else(|| format!("unknown CO-RE relocation kind {kind}"))?;
+        let ask = *ASKS
+            .get(kind as usize)
+            .ok_or_else(|| format!("unknown CO-RE relocation kind {kind}"))?;
         let access: Result<Vec<u32>, _> = access.split(':').map(str::parse).collect();
         match access {
             Ok(access) if access.len() <= MAX_PATH => Ok(Relocation { ty, access, ask }),
@@ -158,25 +160,41 @@ fn candidates(local: &Btf, target: &Btf, id: u32) -> Vec<u32> {
 fn enumerator(local: &Btf, target: &Btf, relocation: &Relocation) -> Result<Answer, Unresolved> {
     let enumeration = local.resolve(relocation.ty);
     let Kind::Enum { values, .. } = local.kind(enumeration) else {
-        return Err(Unresolved(format!("{} is not an enumeration", local.c_name(relocation.ty))));
+        return Err(Unresolved(format!(
+            "{} is not an enumeration",
+            local.c_name(relocation.ty)
+        )));
     };
     let index = relocation.access.first().copied().unwrap_or(u32::MAX) as usize;
     let Some((name, _)) = values.get(index) else {
-        return Err(Unresolved(format!("{} has no value number {index}", local.c_name(relocation.ty))));
+        return Err(Unresolved(format!(
+            "{} has no value number {index}",
+            local.c_name(relocation.ty)
+        )));
     };
     let name = essential_name(name);
     let mut found: Option<i64> = None;
     for id in candidates(local, target, relocation.ty) {
-        let Kind::Enum { values, .. } = target.kind(target.resolve(id)) else { continue };
-        let Some(&(_, value)) = values.iter().find(|(other, _)| essential_name(other) == name) else { continue };
+        let Kind::Enum { values, .. } = target.kind(target.resolve(id)) else {
+            continue;
+        };
+        let Some(&(_, value)) = values.iter().find(|(other, _)| essential_name(other) == name) else {
+            continue;
+        };
         match found {
             Some(before) if before != value => return Err(Unresolved(format!("{name} is ambiguous"))),
             _ => found = Some(value),
         }
     }
     match (relocation.ask, found) {
-        (Ask::EnumExists, found) => Ok(Answer { value: found.is_some().into(), sizes: None }),
-        (_, Some(value)) => Ok(Answer { value: value as u64, sizes: None }),
+        (Ask::EnumExists, found) => Ok(Answer {
+            value: found.is_some().into(),
+            sizes: None,
+        }),
+        (_, Some(value)) => Ok(Answer {
+            value: value as u64,
+            sizes: None,
+        }),
         (_, None) => Err(Unresolved(format!("{} of {}", name, local.c_name(relocation.ty)))),
     }
 }
@@ -185,7 +203,9 @@ fn field(local: &Btf, target: &Btf, relocation: &Relocation) -> Result<Answer, U
     let path = Path::local(local, relocation).map_err(Unresolved)?;
     let mut found: Option<Answer> = None;
     for id in candidates(local, target, relocation.ty) {
-        let Some(there) = path.find_in(local, target, id) else { continue };
+        let Some(there) = path.find_in(local, target, id) else {
+            continue;
+        };
         let answer = answer(local, &path, target, &there, relocation.ask).map_err(Unresolved)?;
         match found {
             Some(before) if before != answer => return Err(Unresolved(format!("{} is ambiguous", path.text(local)))),
@@ -226,7 +246,10 @@ fn answer(local: &Btf, from: &Path, target: &Btf, path: &Path, ask: Ask) -> Resu
                 target: place.size,
                 adjustable: adjustable(local, from.ty()) && adjustable(target, path.ty()),
             };
-            Ok(Answer { value: place.offset, sizes: Some(sizes) })
+            Ok(Answer {
+                value: place.offset,
+                sizes: Some(sizes),
+            })
         }
     }
 }

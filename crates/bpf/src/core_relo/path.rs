@@ -39,10 +39,21 @@ pub(super) struct Place {
 impl Path {
     /// The path which a relocation describes by indices. Anonymous members on it leave no step.
     pub(super) fn local(btf: &Btf, relocation: &Relocation) -> Result<Path, String> {
-        let bad = || format!("bad CO-RE access {:?} of {}", relocation.access, btf.c_name(relocation.ty));
+        let bad = || {
+            format!(
+                "bad CO-RE access {:?} of {}",
+                relocation.access,
+                btf.c_name(relocation.ty)
+            )
+        };
         let (&first, rest) = relocation.access.split_first().ok_or_else(bad)?;
         let root = relocation.ty;
-        let mut path = Path { root, steps: Vec::new(), bit_offset: 0, reached: root };
+        let mut path = Path {
+            root,
+            steps: Vec::new(),
+            bit_offset: 0,
+            reached: root,
+        };
         path.element(btf, root, first);
         for &index in rest {
             let container = btf.resolve(path.reached);
@@ -52,7 +63,11 @@ impl Path {
                     path.bit_offset += u64::from(member.bit_offset);
                     path.reached = member.ty;
                     if !member.name.is_empty() {
-                        path.steps.push(Step { ty: container, index, member: true });
+                        path.steps.push(Step {
+                            ty: container,
+                            index,
+                            member: true,
+                        });
                     }
                 }
                 Kind::Array { ty, .. } => path.element(btf, *ty, index),
@@ -64,7 +79,11 @@ impl Path {
 
     fn element(&mut self, btf: &Btf, ty: u32, index: u32) {
         self.bit_offset += u64::from(index) * u64::from(btf.size_of(ty).unwrap_or(0)) * 8;
-        self.steps.push(Step { ty, index, member: false });
+        self.steps.push(Step {
+            ty,
+            index,
+            member: false,
+        });
         self.reached = ty;
     }
 
@@ -87,7 +106,12 @@ impl Path {
 
     /// The same field in a type of the target; `None` when it has no such field of a compatible type.
     pub(super) fn find_in(&self, local: &Btf, target: &Btf, root: u32) -> Option<Path> {
-        let mut path = Path { root, steps: Vec::new(), bit_offset: 0, reached: root };
+        let mut path = Path {
+            root,
+            steps: Vec::new(),
+            bit_offset: 0,
+            reached: root,
+        };
         for (nr, step) in self.steps.iter().enumerate() {
             let Some(name) = member_name(local, step) else {
                 let element = match target.kind(target.resolve(path.reached)) {
@@ -108,7 +132,11 @@ impl Path {
             }
             path.bit_offset += offset;
             path.reached = member.ty;
-            path.steps.push(Step { ty: owner, index: index as u32, member: true });
+            path.steps.push(Step {
+                ty: owner,
+                index: index as u32,
+                member: true,
+            });
         }
         Some(path)
     }
@@ -122,14 +150,24 @@ impl Path {
         });
         let Some(bits) = bitfield else {
             let size = whole.unwrap_or(0);
-            return Ok(Place { offset: self.bit_offset / 8, size, first_bit: 0, bits: size.saturating_mul(8).min(64) });
+            return Ok(Place {
+                offset: self.bit_offset / 8,
+                size,
+                first_bit: 0,
+                bits: size.saturating_mul(8).min(64),
+            });
         };
         let mut size = u64::from(whole.unwrap_or(1)).clamp(1, 8).next_power_of_two();
         loop {
             let offset = self.bit_offset / 8 / size * size;
             let first_bit = self.bit_offset - offset * 8;
             if first_bit + u64::from(bits) <= size * 8 {
-                return Ok(Place { offset, size: size as u32, first_bit: first_bit as u32, bits });
+                return Ok(Place {
+                    offset,
+                    size: size as u32,
+                    first_bit: first_bit as u32,
+                    bits,
+                });
             }
             if size >= 8 {
                 return Err(format!("{}: the bitfield does not fit into 64 bits", self.text(btf)));
@@ -140,7 +178,11 @@ impl Path {
 }
 
 fn member_name<'a>(btf: &'a Btf, step: &Step) -> Option<&'a str> {
-    let member = btf.composite(step.ty).filter(|_| step.member)?.members.get(step.index as usize)?;
+    let member = btf
+        .composite(step.ty)
+        .filter(|_| step.member)?
+        .members
+        .get(step.index as usize)?;
     Some(&member.name)
 }
 
@@ -148,13 +190,21 @@ fn member_name<'a>(btf: &'a Btf, step: &Step) -> Option<&'a str> {
 pub(crate) fn find_member(btf: &Btf, container: u32, name: &str, nesting: u32) -> Option<(u64, u32, usize)> {
     let composite: &Composite = btf.composite(container)?;
     if let Some(index) = composite.members.iter().position(|member| *member.name == *name) {
-        return Some((u64::from(composite.members[index].bit_offset), btf.resolve(container), index));
+        return Some((
+            u64::from(composite.members[index].bit_offset),
+            btf.resolve(container),
+            index,
+        ));
     }
     if nesting == MAX_ANONYMOUS {
         return None;
     }
-    composite.members.iter().filter(|member| member.name.is_empty()).find_map(|member| {
-        let (offset, owner, index) = find_member(btf, member.ty, name, nesting + 1)?;
-        Some((offset + u64::from(member.bit_offset), owner, index))
-    })
+    composite
+        .members
+        .iter()
+        .filter(|member| member.name.is_empty())
+        .find_map(|member| {
+            let (offset, owner, index) = find_member(btf, member.ty, name, nesting + 1)?;
+            Some((offset + u64::from(member.bit_offset), owner, index))
+        })
 }

@@ -64,8 +64,16 @@ impl<'a> Linker<'a> {
         data: &'a [DataSection],
     ) -> Result<Linker<'a>, Error> {
         let mut sources = Vec::new();
-        for symbol in object.elf.symbols.iter().filter(|symbol| symbol.kind == SymbolKind::Function) {
-            let Some(section) = symbol.section.filter(|&index| object.section_kind(index) == SectionKind::Code) else {
+        for symbol in object
+            .elf
+            .symbols
+            .iter()
+            .filter(|symbol| symbol.kind == SymbolKind::Function)
+        {
+            let Some(section) = symbol
+                .section
+                .filter(|&index| object.section_kind(index) == SectionKind::Code)
+            else {
                 continue;
             };
             let (offset, size) = (symbol.offset, symbol.size);
@@ -74,7 +82,12 @@ impl<'a> Linker<'a> {
                 let message = format!("function {} has {size} bytes: not whole instructions", symbol.name);
                 return Err(Error::at(name, offset, message));
             }
-            sources.push(Source { section, offset, size, symbol });
+            sources.push(Source {
+                section,
+                offset,
+                size,
+                symbol,
+            });
         }
         // Of two names for one function the global one counts.
         sources.sort_by_key(|source| (source.section, source.offset, source.symbol.local));
@@ -115,7 +128,14 @@ impl<'a> Linker<'a> {
             let (kind, target, auto_attach, sleepable) = parse_section(section);
             let (name, attach_to) = (symbol.name.clone(), target.to_string());
             let function = self.take(source);
-            programs.push(Program { name, function, kind, attach_to, auto_attach, sleepable });
+            programs.push(Program {
+                name,
+                function,
+                kind,
+                attach_to,
+                auto_attach,
+                sleepable,
+            });
         }
         programs
     }
@@ -129,7 +149,9 @@ impl<'a> Linker<'a> {
     }
 
     fn function_at(&mut self, section: usize, offset: u64) -> Option<usize> {
-        let found = self.sources.binary_search_by_key(&(section, offset), |source| (source.section, source.offset));
+        let found = self
+            .sources
+            .binary_search_by_key(&(section, offset), |source| (source.section, source.offset));
         Some(self.take(found.ok()?))
     }
 
@@ -138,21 +160,30 @@ impl<'a> Linker<'a> {
         let symbol = &self.object.elf.symbols[relocation.symbol];
         let fail = || Error::at(section, relocation.offset, format!("{} is not a function", symbol.name));
         let offset = symbol.offset.wrapping_add(self.addend(section, relocation));
-        self.function_at(symbol.section.ok_or_else(fail)?, offset).ok_or_else(fail)
+        self.function_at(symbol.section.ok_or_else(fail)?, offset)
+            .ok_or_else(fail)
     }
 
     /// The map which a pointer in a data section points to.
     pub(super) fn map_of(&self, section: &str, relocation: &Relocation) -> Result<usize, Error> {
         let symbol = &self.object.elf.symbols[relocation.symbol];
         let offset = symbol.offset.wrapping_add(self.addend(section, relocation));
-        let is_map = symbol.section.is_some_and(|index| self.object.section_kind(index) == SectionKind::Maps);
+        let is_map = symbol
+            .section
+            .is_some_and(|index| self.object.section_kind(index) == SectionKind::Maps);
         let found = self.object.maps.iter().position(|map| is_map && map.offset == offset);
         found.ok_or_else(|| Error::at(section, relocation.offset, format!("{} is not a map", symbol.name)))
     }
 
     fn addend(&self, section: &str, relocation: &Relocation) -> u64 {
-        let data = self.object.elf.section(section).map_or(&[][..], |section| &section.data);
-        let bytes = data.get(relocation.offset as usize..).and_then(|rest| rest.first_chunk());
+        let data = self
+            .object
+            .elf
+            .section(section)
+            .map_or(&[][..], |section| &section.data);
+        let bytes = data
+            .get(relocation.offset as usize..)
+            .and_then(|rest| rest.first_chunk());
         bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
     }
 
@@ -164,11 +195,21 @@ impl<'a> Linker<'a> {
     }
 
     fn trap(&mut self, message: String) -> Insn {
-        let index = self.traps.iter().position(|known| *known == message).unwrap_or_else(|| {
-            self.traps.push(message);
-            self.traps.len() - 1
-        });
-        Insn { op: TRAP, dst: 0, src: 0, off: 0, imm: index as i64 }
+        let index = self
+            .traps
+            .iter()
+            .position(|known| *known == message)
+            .unwrap_or_else(|| {
+                self.traps.push(message);
+                self.traps.len() - 1
+            });
+        Insn {
+            op: TRAP,
+            dst: 0,
+            src: 0,
+            off: 0,
+            imm: index as i64,
+        }
     }
 
     /// Links what was taken in and what that reaches.
@@ -181,9 +222,15 @@ impl<'a> Linker<'a> {
             next += 1;
         }
         for section in &self.object.elf.sections {
-            let pointers = section.relocations.iter().any(|relocation| relocation.kind == R_BPF_64_ABS64);
+            let pointers = section
+                .relocations
+                .iter()
+                .any(|relocation| relocation.kind == R_BPF_64_ABS64);
             if pointers && self.data.iter().any(|data| data.name == section.name) {
-                let message = format!("section {}: globals initialised with addresses stay 0, as in a kernel", section.name);
+                let message = format!(
+                    "section {}: globals initialised with addresses stay 0, as in a kernel",
+                    section.name
+                );
                 self.warn(message);
             }
         }
@@ -220,14 +267,23 @@ impl<'a> Linker<'a> {
             return;
         }
         let fields = special_fields(btf, id).unwrap_or_default();
-        let ty = LocalType { name: btf.name(id).to_string(), size: composite.size, fields: fields.clone() };
+        let ty = LocalType {
+            name: btf.name(id).to_string(),
+            size: composite.size,
+            fields: fields.clone(),
+        };
         self.types.insert(id, ty);
         self.field_types(fields);
     }
 
     fn function(&mut self, source: usize, insns: &mut Vec<Insn>) -> Result<Function, Error> {
         let object = self.object;
-        let Source { section, offset, size, symbol } = self.sources[source];
+        let Source {
+            section,
+            offset,
+            size,
+            symbol,
+        } = self.sources[source];
         let section = &object.elf.sections[section];
         let bytes = &section.data[offset as usize..(offset + size) as usize];
         let (slots, _) = bytes.as_chunks::<8>();
@@ -268,32 +324,52 @@ impl<'a> Linker<'a> {
                 insn = self.relocate(insn, relocation, slot, source)?;
             } else if insn.op == CALL && insn.src == CALL_FUNCTION {
                 let target = (here / SLOT) as i64 + 1 + insn.imm;
-                insn = self.call(self.sources[source].section, target as u64 * SLOT, insn)
+                insn = self
+                    .call(self.sources[source].section, target as u64 * SLOT, insn)
                     .ok_or_else(|| fail(slot, format!("call of instruction {target}, where no function starts")))?;
             } else if insn.op == LD_IMM64 && insn.src != 0 {
-                return Err(fail(slot, format!("64-bit constant of kind {} without a relocation", insn.src)));
+                return Err(fail(
+                    slot,
+                    format!("64-bit constant of kind {} without a relocation", insn.src),
+                ));
             } else if insn.op == CALL && insn.src != CALL_HELPER {
                 return Err(fail(slot, format!("call of kind {} without a relocation", insn.src)));
             }
             if let Ok(found) = answers.binary_search_by_key(&here, |answer| answer.0) {
-                insn = self.core(insn, &answers[found].1).map_err(|message| fail(slot, message))?;
+                insn = self
+                    .core(insn, &answers[found].1)
+                    .map_err(|message| fail(slot, message))?;
             }
             if is_jump(insn.op) {
-                let distance = if insn.op == GOTOL { insn.imm } else { i64::from(insn.off) };
+                let distance = if insn.op == GOTOL {
+                    insn.imm
+                } else {
+                    i64::from(insn.off)
+                };
                 let target = usize::try_from(slot as i64 + 1 + distance).ok();
                 let target = target.and_then(|target| *places.get(target)?);
-                let target = target.ok_or_else(|| fail(slot, format!("jump by {distance} out of function {}", symbol.name)))?;
+                let target =
+                    target.ok_or_else(|| fail(slot, format!("jump by {distance} out of function {}", symbol.name)))?;
                 insn.off = target - place.unwrap_or(0) - 1;
                 if insn.op == GOTOL {
                     (insn.op, insn.imm) = (GOTO, 0);
                 }
             }
             if insn.op != TRAP && (insn.dst > 10 || insn.src > 10) {
-                return Err(fail(slot, format!("register {} does not exist", insn.dst.max(insn.src))));
+                return Err(fail(
+                    slot,
+                    format!("register {} does not exist", insn.dst.max(insn.src)),
+                ));
             }
             insns.push(insn);
         }
-        if !matches!(insns.last(), Some(Insn { op: EXIT | GOTO | TRAP, .. })) {
+        if !matches!(
+            insns.last(),
+            Some(Insn {
+                op: EXIT | GOTO | TRAP,
+                ..
+            })
+        ) {
             let trap = self.trap(format!("the end of function {} was reached", symbol.name));
             insns.push(trap);
         }
@@ -335,7 +411,12 @@ impl<'a> Linker<'a> {
 
     fn call(&mut self, section: usize, offset: u64, insn: Insn) -> Option<Insn> {
         let function = self.function_at(section, offset)?;
-        Some(Insn { src: CALL_FUNCTION, off: 0, imm: function as i64, ..insn })
+        Some(Insn {
+            src: CALL_FUNCTION,
+            off: 0,
+            imm: function as i64,
+            ..insn
+        })
     }
 
     fn relocate(&mut self, insn: Insn, relocation: &Relocation, slot: usize, source: usize) -> Result<Insn, Error> {
@@ -345,17 +426,35 @@ impl<'a> Linker<'a> {
         let fail = |message: String| Error::at(&object.elf.sections[section].name, place, message);
         let symbol = &object.elf.symbols[relocation.symbol];
         let target = symbol.section.map(|index| (index, object.section_kind(index)));
-        let what = if symbol.name.is_empty() { "a section" } else { &symbol.name };
+        let what = if symbol.name.is_empty() {
+            "a section"
+        } else {
+            &symbol.name
+        };
         match (relocation.kind, insn.op) {
             (R_BPF_64_32, CALL) => {
-                let Some((index, _)) = target else { return Ok(self.call_extern(symbol, insn)) };
+                let Some((index, _)) = target else {
+                    return Ok(self.call_extern(symbol, insn));
+                };
                 // The immediate is relative to the instruction after the call.
                 let target = symbol.offset.wrapping_add(((insn.imm + 1) * SLOT as i64) as u64);
                 let called = self.call(index, target, insn);
-                called.ok_or_else(|| fail(format!("call of {what}+{:#x}, where no function starts", target - symbol.offset.min(target))))
+                called.ok_or_else(|| {
+                    fail(format!(
+                        "call of {what}+{:#x}, where no function starts",
+                        target - symbol.offset.min(target)
+                    ))
+                })
             }
             (R_BPF_64_64, LD_IMM64) => {
-                let value = |value: u64| Ok(Insn { src: 0, off: 0, imm: value as i64, ..insn });
+                let value = |value: u64| {
+                    Ok(Insn {
+                        src: 0,
+                        off: 0,
+                        imm: value as i64,
+                        ..insn
+                    })
+                };
                 let addend = insn.imm as i32 as i64 as u64;
                 let offset = symbol.offset.wrapping_add(addend);
                 match target {
@@ -370,7 +469,8 @@ impl<'a> Linker<'a> {
                     },
                     Some((index, SectionKind::Code)) => {
                         let function = self.function_at(index, offset);
-                        let function = function.ok_or_else(|| fail(format!("{what} is not the start of a function")))?;
+                        let function =
+                            function.ok_or_else(|| fail(format!("{what} is not the start of a function")))?;
                         value(FUNC_BASE + function as u64)
                     }
                     Some((_, SectionKind::Maps)) => {
@@ -382,19 +482,26 @@ impl<'a> Linker<'a> {
                         let data = data.ok_or_else(|| fail(format!("{what} has no memory")))?;
                         value(data.addr.wrapping_add(offset))
                     }
-                    Some((_, SectionKind::StructOps)) => Ok(self.trap(format!("the address of {what} is not modelled"))),
+                    Some((_, SectionKind::StructOps)) => {
+                        Ok(self.trap(format!("the address of {what} is not modelled")))
+                    }
                     Some((_, SectionKind::Other)) => Err(fail(format!("{what} is not in a section with data"))),
                 }
             }
-            (kind, op) => Err(fail(format!("relocation of kind {kind} against {what} for opcode {op:#x}"))),
+            (kind, op) => Err(fail(format!(
+                "relocation of kind {kind} against {what} for opcode {op:#x}"
+            ))),
         }
     }
 
     fn call_extern(&mut self, symbol: &'a Symbol, insn: Insn) -> Insn {
         match self.externs.resolve(symbol) {
-            Extern::Kfunc(name) => {
-                Insn { src: CALL_KFUNC, off: 0, imm: self.kfunc(name) as i64, ..insn }
-            }
+            Extern::Kfunc(name) => Insn {
+                src: CALL_KFUNC,
+                off: 0,
+                imm: self.kfunc(name) as i64,
+                ..insn
+            },
             Extern::Address(_) => self.trap(format!("{} is a variable, but it was called", symbol.name)),
             Extern::Missing { message, .. } => self.trap(message),
         }
@@ -411,8 +518,14 @@ impl<'a> Linker<'a> {
         };
         let Answer { value, sizes } = answer;
         match class(insn.op) {
-            ALU | ALU64 if insn.op & insn::X == 0 => Ok(Insn { imm: i64::from(value as i32), ..insn }),
-            _ if insn.op == LD_IMM64 => Ok(Insn { imm: value as i64, ..insn }),
+            ALU | ALU64 if insn.op & insn::X == 0 => Ok(Insn {
+                imm: i64::from(value as i32),
+                ..insn
+            }),
+            _ if insn.op == LD_IMM64 => Ok(Insn {
+                imm: value as i64,
+                ..insn
+            }),
             LDX | ST | STX => {
                 let mut op = insn.op;
                 if let Some(sizes) = sizes.filter(|sizes| sizes.local != sizes.target) {
@@ -470,5 +583,8 @@ fn stack(insns: &[Insn]) -> u32 {
             _ => (),
         }
     }
-    u32::try_from(-lowest).unwrap_or(MAX_STACK).next_multiple_of(8).min(MAX_STACK)
+    u32::try_from(-lowest)
+        .unwrap_or(MAX_STACK)
+        .next_multiple_of(8)
+        .min(MAX_STACK)
 }

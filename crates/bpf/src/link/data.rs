@@ -59,14 +59,27 @@ pub(super) fn place_sections(object: &Object, region: &Region, maps: &mut [MapDe
         bytes.copy_from_slice(&section.data);
         let mut fields = Vec::new();
         for (var, offset, _) in section_vars(&object.elf, &object.btf, &section.name)? {
-            let Kind::Var { ty, .. } = *object.btf.kind(var) else { continue };
+            let Kind::Var { ty, .. } = *object.btf.kind(var) else {
+                continue;
+            };
             let found = variable_fields(&object.btf, var, ty, offset);
             fields.extend(found.map_err(|message| {
-                Error::at(&section.name, offset, format!("variable {}: {message}", object.btf.name(var)))
+                Error::at(
+                    &section.name,
+                    offset,
+                    format!("variable {}: {message}", object.btf.name(var)),
+                )
             })?);
         }
         let (name, size, live) = (section.name.clone(), section.size, kind != SectionKind::Rodata);
-        sections.push(DataSection { name, addr, size, live, fields, index });
+        sections.push(DataSection {
+            name,
+            addr,
+            size,
+            live,
+            fields,
+            index,
+        });
     }
     Ok(sections)
 }
@@ -75,18 +88,26 @@ pub(super) fn place_sections(object: &Object, region: &Region, maps: &mut [MapDe
 fn place_in_arena(size: u64, region: &Region, maps: &mut [MapDef]) -> Result<(u64, u64), String> {
     let arena = maps.iter_mut().find(|map| map.kind == BPF_MAP_TYPE_ARENA);
     let arena = arena.ok_or("there are arena globals, but no map of type ARENA")?;
-    let Some(base) = arena.arena else { return Err("the arena has no place".to_string()) };
+    let Some(base) = arena.arena else {
+        return Err("the arena has no place".to_string());
+    };
     let (total, globals) = (u64::from(arena.max_entries) * PAGE, size.next_multiple_of(PAGE));
     if total > ARENA_SIZE || globals > total {
         let pages = arena.max_entries;
-        return Err(format!("{size} bytes of globals do not fit into the {pages} pages of arena {}", arena.name));
+        return Err(format!(
+            "{size} bytes of globals do not fit into the {pages} pages of arena {}",
+            arena.name
+        ));
     }
     arena.arena_globals = globals;
     let user = if arena.extra == 0 { base } else { arena.extra };
     let addr = user.wrapping_add(total - globals);
     let low = addr & (ARENA_SIZE - 1);
     if !low.is_multiple_of(PAGE) || low + globals > ARENA_SIZE {
-        return Err(format!("map_extra {:#x} of arena {} is not on a 4 GiB boundary", arena.extra, arena.name));
+        return Err(format!(
+            "map_extra {:#x} of arena {} is not on a 4 GiB boundary",
+            arena.extra, arena.name
+        ));
     }
     region.commit(base + low, globals);
     Ok((addr, base + low))
@@ -95,14 +116,18 @@ fn place_in_arena(size: u64, region: &Region, maps: &mut [MapDef]) -> Result<(u6
 /// Entries that maps of maps and program arrays start with, by map.
 pub(super) fn map_values(object: &Object, linker: &mut Linker) -> Result<Vec<Vec<(u32, usize)>>, Error> {
     let mut values = vec![Vec::new(); object.maps.len()];
-    let Some(section) = object.elf.section(".maps") else { return Ok(values) };
+    let Some(section) = object.elf.section(".maps") else {
+        return Ok(values);
+    };
     for relocation in &section.relocations {
         let inside = |&(_, map): &(usize, &crate::object::DeclaredMap)| {
             map.values_offset.is_some_and(|values| {
                 relocation.offset >= map.offset + values && relocation.offset < map.offset + map.size
             })
         };
-        let Some((map, declared)) = object.maps.iter().enumerate().find(inside) else { continue };
+        let Some((map, declared)) = object.maps.iter().enumerate().find(inside) else {
+            continue;
+        };
         let start = declared.offset + declared.values_offset.unwrap_or(0);
         let index = ((relocation.offset - start) / 8) as u32;
         let value = match declared.def.kind {
@@ -176,7 +201,9 @@ impl Image {
         if !found.live {
             return Err(fail("it is constant once the policy is loaded".to_string()));
         }
-        let bytes = region.bytes_mut(found.addr, u64::from(found.size)).map_err(|fault| fail(fault.to_string()))?;
+        let bytes = region
+            .bytes_mut(found.addr, u64::from(found.size))
+            .map_err(|fault| fail(fault.to_string()))?;
         value::set(&self.btf, found.place, bytes, text).map_err(fail)
     }
 }

@@ -46,10 +46,19 @@ impl<'a> Externs<'a> {
         let mut declared = BTreeMap::new();
         for (section, is_config) in [(".ksyms", false), (".kconfig", true)] {
             let id = btf.find(section, |kind| matches!(kind, Kind::Datasec { .. }));
-            let Some(Kind::Datasec { vars, .. }) = id.map(|id| btf.kind(id)) else { continue };
+            let Some(Kind::Datasec { vars, .. }) = id.map(|id| btf.kind(id)) else {
+                continue;
+            };
             declared.extend(vars.iter().map(|var| (btf.name(var.ty), (var.ty, is_config))));
         }
-        Externs { btf, target, region, declared, resolved: BTreeMap::new(), warnings: Vec::new() }
+        Externs {
+            btf,
+            target,
+            region,
+            declared,
+            resolved: BTreeMap::new(),
+            warnings: Vec::new(),
+        }
     }
 
     pub(super) fn resolve(&mut self, symbol: &'a Symbol) -> Extern {
@@ -66,7 +75,10 @@ impl<'a> Externs<'a> {
 
     fn look_up(&self, symbol: &Symbol) -> Extern {
         let name = symbol.name.as_str();
-        let missing = |message: String| Extern::Missing { weak: symbol.weak, message };
+        let missing = |message: String| Extern::Missing {
+            weak: symbol.weak,
+            message,
+        };
         let Some(&(id, is_config)) = self.declared.get(name) else {
             return missing(format!("{name} is external, but its type is not in BTF"));
         };
@@ -93,9 +105,7 @@ impl<'a> Externs<'a> {
             Kind::Var { ty, .. } => match target.variable(kernel_name) {
                 None => missing(format!("kernel variable {kernel_name} is not modelled")),
                 // `extern const void x __ksym` asks for no type.
-                Some((addr, Some(there)))
-                    if btf.resolve(ty) == 0 || types_compatible(btf, ty, target.btf(), there) =>
-                {
+                Some((addr, Some(there))) if btf.resolve(ty) == 0 || types_compatible(btf, ty, target.btf(), there) => {
                     Extern::Address(addr)
                 }
                 Some((addr, None)) => Extern::Address(addr),
@@ -115,12 +125,20 @@ impl<'a> Externs<'a> {
         let size = self.btf.size_of(ty).ok_or_else(|| format!("{name} has no size"))?;
         let mut bytes = vec![0; size as usize];
         match self.target.config_value(name) {
-            Some(value) => config_bytes(self.btf, ty, value, &mut bytes).map_err(|m| format!("{name} = {value}: {m}"))?,
+            Some(value) => {
+                config_bytes(self.btf, ty, value, &mut bytes).map_err(|m| format!("{name} = {value}: {m}"))?
+            }
             None if symbol.weak => (),
             None => return Err(format!("{name} is not configured")),
         }
-        let addr = self.region.alloc(u64::from(size)).ok_or("no room left in the simulated address space")?;
-        self.region.bytes_mut(addr, u64::from(size)).map_err(|fault| fault.to_string())?.copy_from_slice(&bytes);
+        let addr = self
+            .region
+            .alloc(u64::from(size))
+            .ok_or("no room left in the simulated address space")?;
+        self.region
+            .bytes_mut(addr, u64::from(size))
+            .map_err(|fault| fault.to_string())?
+            .copy_from_slice(&bytes);
         Ok(Extern::Address(addr))
     }
 }

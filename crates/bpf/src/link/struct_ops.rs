@@ -34,7 +34,11 @@ impl StructOps {
     /// A number among the constants; 0 when it is not set.
     pub fn u64(&self, member: &str) -> u64 {
         let bytes = self.data.get(member).map_or(&[][..], Vec::as_slice);
-        bytes.iter().take(8).rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
+        bytes
+            .iter()
+            .take(8)
+            .rev()
+            .fold(0, |value, &byte| value << 8 | u64::from(byte))
     }
 
     /// A text among the constants; empty when it is not set.
@@ -69,11 +73,18 @@ fn one(
 ) -> Result<StructOps, Error> {
     let (btf, section) = (&object.btf, &object.elf.sections[index]);
     let fail = |message: &str| Error::at(&section.name, offset, format!("{}: {message}", btf.name(var)));
-    let Kind::Var { ty, .. } = *btf.kind(var) else { return Err(fail("not a variable")) };
+    let Kind::Var { ty, .. } = *btf.kind(var) else {
+        return Err(fail("not a variable"));
+    };
     let ty = btf.resolve(ty);
-    let Kind::Struct(composite) = btf.kind(ty) else { return Err(fail("not a struct")) };
+    let Kind::Struct(composite) = btf.kind(ty) else {
+        return Err(fail("not a struct"));
+    };
     let type_name = essential_name(btf.name(ty)).to_string();
-    let there = target.btf().find_struct(&type_name).filter(|_| target.is_struct_ops(&type_name));
+    let there = target
+        .btf()
+        .find_struct(&type_name)
+        .filter(|_| target.is_struct_ops(&type_name));
     let mut ops = StructOps {
         map_name: btf.name(var).to_string(),
         type_name: type_name.clone(),
@@ -81,7 +92,10 @@ fn one(
         ..StructOps::default()
     };
     if there.is_none() {
-        linker.warn(format!("{}: struct {type_name} is not modelled; it will not be attached", ops.map_name));
+        linker.warn(format!(
+            "{}: struct {type_name} is not modelled; it will not be attached",
+            ops.map_name
+        ));
     }
     let data = |start: u64, size: u64| -> Vec<u8> {
         let start = (start as usize).min(section.data.len());
@@ -92,11 +106,15 @@ fn one(
     for member in &composite.members {
         let start = offset + u64::from(member.bit_offset / 8);
         let name = member.name.to_string();
-        let relocation = section.relocation_at(start).filter(|relocation| relocation.kind == R_BPF_64_ABS64);
+        let relocation = section
+            .relocation_at(start)
+            .filter(|relocation| relocation.kind == R_BPF_64_ABS64);
         let is_function = |symbol: usize| {
             let symbol = &object.elf.symbols[symbol];
             matches!(symbol.kind, SymbolKind::Function | SymbolKind::Section)
-                && symbol.section.is_some_and(|index| object.section_kind(index) == SectionKind::Code)
+                && symbol
+                    .section
+                    .is_some_and(|index| object.section_kind(index) == SectionKind::Code)
         };
         let function = match relocation.filter(|relocation| is_function(relocation.symbol)) {
             Some(relocation) => Some(linker.function_of(&section.name, relocation)?),
@@ -108,7 +126,10 @@ fn one(
         }
         let known = there.is_none_or(|there| member_of(target.btf(), there, &name).is_some());
         if !known {
-            linker.warn(format!("{}: {type_name} has no member {name} here; it is ignored", ops.map_name));
+            linker.warn(format!(
+                "{}: {type_name} has no member {name} here; it is ignored",
+                ops.map_name
+            ));
             continue;
         }
         match function {
@@ -126,5 +147,11 @@ fn one(
 
 /// Type of a member.
 fn member_of(btf: &Btf, id: u32, name: &str) -> Option<u32> {
-    Some(btf.composite(id)?.members.iter().find(|member| *member.name == *name)?.ty)
+    Some(
+        btf.composite(id)?
+            .members
+            .iter()
+            .find(|member| *member.name == *name)?
+            .ty,
+    )
 }

@@ -18,13 +18,19 @@ pub struct Target {
 impl Target {
     /// A kernel with these types. kfuncs are the functions among them; typed variables the variables.
     pub fn new(types: Builder) -> Target {
-        Target { btf: types.finish(), ..Target::default() }
+        Target {
+            btf: types.finish(),
+            ..Target::default()
+        }
     }
 
     /// A kernel with these types, for example those of /sys/kernel/btf/vmlinux.
     pub fn from_btf(mut btf: Btf) -> Target {
         btf.index();
-        Target { btf, ..Target::default() }
+        Target {
+            btf,
+            ..Target::default()
+        }
     }
 
     /// Gives a kernel variable its address: of per-CPU ones what `bpf_per_cpu_ptr` takes.

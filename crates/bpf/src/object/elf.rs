@@ -74,20 +74,33 @@ impl Elf {
     pub(crate) fn parse(bytes: &[u8]) -> Result<Elf, Error> {
         if !bytes.starts_with(b"\x7fELF") {
             let hint = "expected the .bpf.o file that clang -target bpf writes";
-            return Err(Error { offset: Some(0), ..Error::new("not an ELF file") }.hint(hint));
+            return Err(Error {
+                offset: Some(0),
+                ..Error::new("not an ELF file")
+            }
+            .hint(hint));
         }
         if bytes.get(4..6) != Some(&[2, 1]) {
-            let error = Error { offset: Some(4), ..Error::new("not a 64-bit little-endian ELF file") };
+            let error = Error {
+                offset: Some(4),
+                ..Error::new("not a 64-bit little-endian ELF file")
+            };
             return Err(error.hint("compile with -target bpf -mlittle-endian"));
         }
         let header = elf::FileHeader64::<LE>::parse(bytes).map_err(broken("ELF header"))?;
         let machine = header.e_machine(LE);
         if machine != elf::EM_BPF {
-            let error = Error { offset: Some(18), ..Error::new(format!("the machine is {machine:?}, not BPF")) };
+            let error = Error {
+                offset: Some(18),
+                ..Error::new(format!("the machine is {machine:?}, not BPF"))
+            };
             return Err(error.hint("compile with -target bpf"));
         }
         if header.e_type(LE) != elf::ET_REL {
-            return Err(Error { offset: Some(16), ..Error::new("not a relocatable object file") });
+            return Err(Error {
+                offset: Some(16),
+                ..Error::new("not a relocatable object file")
+            });
         }
         let table = header.sections(LE, bytes).map_err(broken("ELF section table"))?;
         let mut sections = Vec::new();
@@ -96,7 +109,9 @@ impl Elf {
                 sections.push(Section::empty(""));
                 continue;
             }
-            let name = table.section_name(LE, section).map_err(broken(&format!("name of section {}", index.0)))?;
+            let name = table
+                .section_name(LE, section)
+                .map_err(broken(&format!("name of section {}", index.0)))?;
             let name = String::from_utf8_lossy(name).into_owned();
             let (kind, size, flags) = (section.sh_type(LE), section.sh_size(LE), section.sh_flags(LE));
             let wanted = !name.starts_with(".debug") && (kind == elf::SHT_PROGBITS || kind == elf::SHT_NOBITS);
@@ -105,7 +120,9 @@ impl Elf {
                 continue;
             }
             if size > MAX_SECTION {
-                return Err(Error::new(format!("{size} bytes are more than the {MAX_SECTION} possible")).in_section(&name));
+                return Err(
+                    Error::new(format!("{size} bytes are more than the {MAX_SECTION} possible")).in_section(&name),
+                );
             }
             let data = section.data(LE, bytes).map_err(|error| {
                 let message = format!("{error}: {size} bytes at file offset {:#x}", section.sh_offset(LE));
@@ -113,13 +130,22 @@ impl Elf {
             })?;
             let executable = flags.contains(elf::SHF_EXECINSTR) && kind == elf::SHT_PROGBITS;
             let allocated = flags.contains(elf::SHF_ALLOC);
-            sections.push(Section { name, size, data: data.to_vec(), executable, allocated, relocations: Vec::new() });
+            sections.push(Section {
+                name,
+                size,
+                data: data.to_vec(),
+                executable,
+                allocated,
+                relocations: Vec::new(),
+            });
         }
         let symbols = symbols(&table, bytes, &sections)?;
         for (_, section) in table.enumerate() {
             let target = section.sh_info(LE) as usize;
             let rel = section.rel(LE, bytes).map_err(broken("relocations"))?;
-            let (Some((entries, _)), Some(place)) = (rel, sections.get_mut(target)) else { continue };
+            let (Some((entries, _)), Some(place)) = (rel, sections.get_mut(target)) else {
+                continue;
+            };
             if place.size == 0 || place.name.starts_with(".BTF") {
                 continue;
             }
@@ -133,7 +159,11 @@ impl Elf {
                     let message = format!("relocation beyond the section's {} bytes", place.size);
                     return Err(Error::at(&place.name, offset, message));
                 }
-                place.relocations.push(Relocation { offset, kind: kind.0, symbol });
+                place.relocations.push(Relocation {
+                    offset,
+                    kind: kind.0,
+                    symbol,
+                });
             }
             place.relocations.sort_by_key(|relocation| relocation.offset);
         }
@@ -164,7 +194,10 @@ impl Section {
 
     /// The relocation of the bytes at this offset.
     pub(crate) fn relocation_at(&self, offset: u64) -> Option<&Relocation> {
-        let index = self.relocations.binary_search_by_key(&offset, |relocation| relocation.offset).ok()?;
+        let index = self
+            .relocations
+            .binary_search_by_key(&offset, |relocation| relocation.offset)
+            .ok()?;
         Some(&self.relocations[index])
     }
 }
@@ -174,7 +207,9 @@ fn symbols(
     bytes: &[u8],
     sections: &[Section],
 ) -> Result<Vec<Symbol>, Error> {
-    let symtab = table.symbols(LE, bytes, elf::SHT_SYMTAB).map_err(broken("ELF symbol table"))?;
+    let symtab = table
+        .symbols(LE, bytes, elf::SHT_SYMTAB)
+        .map_err(broken("ELF symbol table"))?;
     let mut symbols = Vec::new();
     // The null symbol: what relocations against nothing name.
     if !symtab.is_empty() {
@@ -193,12 +228,20 @@ fn symbols(
             continue;
         }
         let place = index.0 as u64 * 24;
-        let name = symbol.name(LE, symtab.strings()).map_err(|e| Error::at(".symtab", place, e.to_string()))?;
+        let name = symbol
+            .name(LE, symtab.strings())
+            .map_err(|e| Error::at(".symtab", place, e.to_string()))?;
         let name = String::from_utf8_lossy(name).into_owned();
-        let section = symtab.symbol_section(LE, symbol, index).map_err(|e| Error::at(".symtab", place, e.to_string()))?;
+        let section = symtab
+            .symbol_section(LE, symbol, index)
+            .map_err(|e| Error::at(".symtab", place, e.to_string()))?;
         let section = section.map(|index| index.0);
         if section.is_some_and(|section| section >= sections.len()) {
-            return Err(Error::at(".symtab", place, format!("symbol {name} is in a section that does not exist")));
+            return Err(Error::at(
+                ".symtab",
+                place,
+                format!("symbol {name} is in a section that does not exist"),
+            ));
         }
         let kind = match symbol.st_type() {
             elf::STT_FUNC => SymbolKind::Function,
@@ -207,15 +250,28 @@ fn symbols(
             _ => SymbolKind::Other,
         };
         let (offset, size) = (symbol.st_value(LE), symbol.st_size(LE));
-        if let Some(inside) = section.map(|section| &sections[section]).filter(|s| !s.data.is_empty() || s.size > 0)
+        if let Some(inside) = section
+            .map(|section| &sections[section])
+            .filter(|s| !s.data.is_empty() || s.size > 0)
             && offset.checked_add(size).is_none_or(|end| end > inside.size)
         {
-            let message = format!("symbol {name} lies beyond the {} bytes of section {}", inside.size, inside.name);
+            let message = format!(
+                "symbol {name} lies beyond the {} bytes of section {}",
+                inside.size, inside.name
+            );
             return Err(Error::at(".symtab", place, message));
         }
         let bind = symbol.st_bind();
         let (local, weak) = (bind == elf::STB_LOCAL, bind == elf::STB_WEAK);
-        symbols.push(Symbol { name, section, offset, size, kind, local, weak });
+        symbols.push(Symbol {
+            name,
+            section,
+            offset,
+            size,
+            kind,
+            local,
+            weak,
+        });
     }
     Ok(symbols)
 }

@@ -21,27 +21,46 @@ pub struct Error {
 impl Error {
     /// An error without a place.
     pub fn new(message: impl Into<String>) -> Error {
-        Error { file: String::new(), section: None, offset: None, message: message.into(), hint: None }
+        Error {
+            file: String::new(),
+            section: None,
+            offset: None,
+            message: message.into(),
+            hint: None,
+        }
     }
 
     /// An error at a byte offset of a section.
     pub fn at(section: &str, offset: u64, message: impl Into<String>) -> Error {
-        Error { section: Some(section.to_string()), offset: Some(offset), ..Error::new(message) }
+        Error {
+            section: Some(section.to_string()),
+            offset: Some(offset),
+            ..Error::new(message)
+        }
     }
 
     /// The same in this file.
     pub fn in_file(self, file: &str) -> Error {
-        Error { file: file.to_string(), ..self }
+        Error {
+            file: file.to_string(),
+            ..self
+        }
     }
 
     /// The same in this section.
     pub fn in_section(self, section: &str) -> Error {
-        Error { section: Some(section.to_string()), ..self }
+        Error {
+            section: Some(section.to_string()),
+            ..self
+        }
     }
 
     /// The same with advice.
     pub fn hint(self, hint: impl Into<String>) -> Error {
-        Error { hint: Some(hint.into()), ..self }
+        Error {
+            hint: Some(hint.into()),
+            ..self
+        }
     }
 }
 

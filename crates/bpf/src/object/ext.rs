@@ -45,8 +45,15 @@ impl Ext {
         let relocations = if header_len >= 32 { table()? } else { (0, 0) };
 
         let mut ext = Ext::default();
-        let mut names = Names { strings, known: BTreeMap::new() };
-        let tables = Tables { data, strings, base: u64::from(header_len) };
+        let mut names = Names {
+            strings,
+            known: BTreeMap::new(),
+        };
+        let tables = Tables {
+            data,
+            strings,
+            base: u64::from(header_len),
+        };
         let check = |reader: &Reader, id: u32| match id < types {
             true => Ok(id),
             false => Err(reader.error(format!("type {id} does not exist"))),
@@ -61,7 +68,13 @@ impl Ext {
             let offset = u64::from(reader.u32()?);
             let (file, text, place) = (reader.u32()?, reader.u32()?, reader.u32()?);
             let (file, text) = (names.get(reader, file)?, names.get(reader, text)?);
-            let line = Line { offset, file, text, line: place >> 10, column: place & 0x3ff };
+            let line = Line {
+                offset,
+                file,
+                text,
+                line: place >> 10,
+                column: place & 0x3ff,
+            };
             ext.lines.entry(section.to_string()).or_default().push(line);
             Ok(())
         })?;
@@ -71,12 +84,21 @@ impl Ext {
             check(reader, ty)?;
             let access = parse::string(strings, access).map_err(|message| reader.error(message))?;
             let relocation = Relocation::new(ty, access, kind).map_err(|message| reader.error(message))?;
-            ext.relocations.entry(section.to_string()).or_default().push((offset, relocation));
+            ext.relocations
+                .entry(section.to_string())
+                .or_default()
+                .push((offset, relocation));
             Ok(())
         })?;
-        ext.functions.values_mut().for_each(|table| table.sort_by_key(|entry| entry.0));
-        ext.lines.values_mut().for_each(|table| table.sort_by_key(|entry| entry.offset));
-        ext.relocations.values_mut().for_each(|table| table.sort_by_key(|entry| entry.0));
+        ext.functions
+            .values_mut()
+            .for_each(|table| table.sort_by_key(|entry| entry.0));
+        ext.lines
+            .values_mut()
+            .for_each(|table| table.sort_by_key(|entry| entry.offset));
+        ext.relocations
+            .values_mut()
+            .for_each(|table| table.sort_by_key(|entry| entry.0));
         Ok(ext)
     }
 }

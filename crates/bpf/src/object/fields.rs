@@ -10,7 +10,11 @@ const MAX_FIELDS: usize = 4096;
 
 /// Finds them, also inside nested structs and arrays, by ascending offset.
 pub(crate) fn special_fields(btf: &Btf, id: u32) -> Result<Vec<Field>, String> {
-    let mut search = Search { btf, fields: Vec::new(), steps: 1 << 18 };
+    let mut search = Search {
+        btf,
+        fields: Vec::new(),
+        steps: 1 << 18,
+    };
     search.visit(id, 0)?;
     search.fields.sort_by_key(|field| field.offset);
     Ok(search.fields)
@@ -88,7 +92,15 @@ impl Search<'_> {
                 }
                 if let Some(owned) = kind {
                     let id = btf.resolve(to);
-                    self.add(offset, 8, FieldKind::Kptr { to: btf.name(id).to_string(), id, owned })?;
+                    self.add(
+                        offset,
+                        8,
+                        FieldKind::Kptr {
+                            to: btf.name(id).to_string(),
+                            id,
+                            owned,
+                        },
+                    )?;
                 }
             }
             _ => (),
@@ -97,24 +109,31 @@ impl Search<'_> {
     }
 
     /// Adds a list head or tree root; its contents are named by a tag on the member or variable.
-    fn root<'t>(
-        &mut self,
-        id: u32,
-        offset: u64,
-        tag: impl Fn() -> Option<&'t str>,
-    ) -> Result<bool, String> {
+    fn root<'t>(&mut self, id: u32, offset: u64, tag: impl Fn() -> Option<&'t str>) -> Result<bool, String> {
         let resolved = self.btf.resolve(id);
         let list = match self.btf.name(resolved) {
             "bpf_list_head" => true,
             "bpf_rb_root" => false,
             _ => return Ok(false),
         };
-        let Some((name, node)) = tag().and_then(|tag| tag.split_once(':')) else { return Ok(true) };
-        let id = self.btf.find_struct(name).ok_or_else(|| format!("it contains struct {name}, which is not in BTF"))?;
+        let Some((name, node)) = tag().and_then(|tag| tag.split_once(':')) else {
+            return Ok(true);
+        };
+        let id = self
+            .btf
+            .find_struct(name)
+            .ok_or_else(|| format!("it contains struct {name}, which is not in BTF"))?;
         let found = find_member(self.btf, id, node, 0);
         let (bits, ..) = found.ok_or_else(|| format!("struct {name} has no member {node}"))?;
-        let contains = Contains { id, node: (bits / 8) as u32 };
-        let kind = if list { FieldKind::ListHead(contains) } else { FieldKind::RbRoot(contains) };
+        let contains = Contains {
+            id,
+            node: (bits / 8) as u32,
+        };
+        let kind = if list {
+            FieldKind::ListHead(contains)
+        } else {
+            FieldKind::RbRoot(contains)
+        };
         self.add(offset, self.btf.size_of(resolved).unwrap_or(16), kind)?;
         Ok(true)
     }
@@ -131,7 +150,11 @@ impl Search<'_> {
 
 /// Special fields of a global variable, whose tags are on the variable.
 pub(crate) fn variable_fields(btf: &Btf, var: u32, ty: u32, offset: u64) -> Result<Vec<Field>, String> {
-    let mut search = Search { btf, fields: Vec::new(), steps: 1 << 18 };
+    let mut search = Search {
+        btf,
+        fields: Vec::new(),
+        steps: 1 << 18,
+    };
     let tag = || btf.decl_tags(var).find_map(|tag| tag.strip_prefix("contains:"));
     if !search.root(ty, offset, tag)? {
         search.visit(ty, offset)?;

@@ -25,12 +25,21 @@ pub(super) fn declared(elf: &Elf, btf: &Btf) -> Result<Vec<DeclaredMap>, Error> 
         .map(|(var, offset, size)| {
             let name = btf.name(var);
             let fail = |message: String| Error::at(SECTION, offset, format!("map {name}: {message}"));
-            let Kind::Var { ty, .. } = *btf.kind(var) else { return Err(fail("not a variable".to_string())) };
-            let Some(composite) = btf.composite(ty) else { return Err(fail("not a struct".to_string())) };
+            let Kind::Var { ty, .. } = *btf.kind(var) else {
+                return Err(fail("not a variable".to_string()));
+            };
+            let Some(composite) = btf.composite(ty) else {
+                return Err(fail("not a struct".to_string()));
+            };
             let mut values_offset = None;
             let def = definition(btf, name, composite, Some(&mut values_offset)).map_err(fail)?;
             let values_offset = values_offset.map(u64::from);
-            Ok(DeclaredMap { def, offset, values_offset, size: u64::from(size) })
+            Ok(DeclaredMap {
+                def,
+                offset,
+                values_offset,
+                size: u64::from(size),
+            })
         })
         .collect()
 }
@@ -42,7 +51,10 @@ fn definition(
     composite: &Composite,
     mut values_offset: Option<&mut Option<u32>>,
 ) -> Result<MapDef, String> {
-    let mut def = MapDef { name: name.to_string(), ..MapDef::default() };
+    let mut def = MapDef {
+        name: name.to_string(),
+        ..MapDef::default()
+    };
     for member in &composite.members {
         let number = || number(btf, member.ty).ok_or_else(|| format!("{} is not a number", member.name));
         let size = |what: u64| u32::try_from(what).map_err(|_| format!("{} is out of range", member.name));

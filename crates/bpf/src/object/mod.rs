@@ -103,7 +103,9 @@ impl Object {
     fn map_mut(&mut self, name: &str) -> Result<&mut MapDef, Error> {
         let file = self.file.clone();
         let found = self.maps.iter_mut().find(|map| map.def.name == name);
-        found.map(|map| &mut map.def).ok_or_else(|| Error::new(format!("no map is called {name}")).in_file(&file))
+        found
+            .map(|map| &mut map.def)
+            .ok_or_else(|| Error::new(format!("no map is called {name}")).in_file(&file))
     }
 
     pub(crate) fn section_kind(&self, index: usize) -> SectionKind {
@@ -139,21 +141,39 @@ fn parse_object(bytes: &[u8], file: &str) -> Result<Object, Error> {
         }
     }
     if let Some(section) = elf.section("maps").filter(|section| section.size > 0) {
-        let error = Error::at(&section.name, 0, "legacy map definitions are not supported, by libbpf 1.0 neither");
+        let error = Error::at(
+            &section.name,
+            0,
+            "legacy map definitions are not supported, by libbpf 1.0 neither",
+        );
         return Err(error.hint("declare maps with BTF in SEC(\".maps\")"));
     }
     let maps = maps::declared(&elf, &btf)?;
     let variables = param::variables(&elf, &btf)?;
     let license = license.unwrap_or_default();
-    Ok(Object { file: file.to_string(), license, elf, btf, ext, maps, variables })
+    Ok(Object {
+        file: file.to_string(),
+        license,
+        elf,
+        btf,
+        ext,
+        maps,
+        variables,
+    })
 }
 
 /// Offsets of the variables of a section: BTF from the compiler has those of static ones, symbols those of the others.
 pub(crate) fn section_vars(elf: &Elf, btf: &Btf, name: &str) -> Result<Vec<(u32, u64, u32)>, Error> {
     use crate::btf::{Kind, STATIC};
-    let Some(index) = elf.sections.iter().position(|section| section.name == name) else { return Ok(Vec::new()) };
-    let Some(id) = btf.find(name, |kind| matches!(kind, Kind::Datasec { .. })) else { return Ok(Vec::new()) };
-    let Kind::Datasec { vars, .. } = btf.kind(id) else { return Ok(Vec::new()) };
+    let Some(index) = elf.sections.iter().position(|section| section.name == name) else {
+        return Ok(Vec::new());
+    };
+    let Some(id) = btf.find(name, |kind| matches!(kind, Kind::Datasec { .. })) else {
+        return Ok(Vec::new());
+    };
+    let Kind::Datasec { vars, .. } = btf.kind(id) else {
+        return Ok(Vec::new());
+    };
     let symbols: BTreeMap<&str, u64> = elf
         .symbols
         .iter()
@@ -162,7 +182,9 @@ pub(crate) fn section_vars(elf: &Elf, btf: &Btf, name: &str) -> Result<Vec<(u32,
         .collect();
     let mut found = Vec::new();
     for info in vars {
-        let Kind::Var { ty, linkage } = *btf.kind(info.ty) else { continue };
+        let Kind::Var { ty, linkage } = *btf.kind(info.ty) else {
+            continue;
+        };
         let offset = match symbols.get(btf.name(info.ty)) {
             Some(&offset) if linkage != STATIC => offset,
             _ => u64::from(info.offset),
@@ -170,7 +192,11 @@ pub(crate) fn section_vars(elf: &Elf, btf: &Btf, name: &str) -> Result<Vec<(u32,
         let size = btf.size_of(ty).unwrap_or(info.size);
         let section = &elf.sections[index];
         if offset + u64::from(size) > section.size {
-            let message = format!("variable {} lies beyond the section's {} bytes", btf.name(info.ty), section.size);
+            let message = format!(
+                "variable {} lies beyond the section's {} bytes",
+                btf.name(info.ty),
+                section.size
+            );
             return Err(Error::at(name, offset, message));
         }
         found.push((info.ty, offset, size));

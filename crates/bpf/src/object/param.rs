@@ -48,7 +48,9 @@ pub(super) fn variables(elf: &Elf, btf: &Btf) -> Result<Vec<Variable>, Error> {
             continue;
         }
         for (var, offset, size) in section_vars(elf, btf, &section.name)? {
-            let Kind::Var { ty, linkage } = *btf.kind(var) else { continue };
+            let Kind::Var { ty, linkage } = *btf.kind(var) else {
+                continue;
+            };
             if linkage == STATIC {
                 continue;
             }
@@ -78,7 +80,9 @@ pub(crate) fn find<'v>(variables: &'v [Variable], path: &str) -> Result<(&'v Var
             let error = Error::new(format!("no variable is called {name}"));
             let nearest = variables.iter().map(|v| (distance(name, &v.name), &v.name)).min();
             Err(match nearest {
-                Some((distance, nearest)) if distance <= name.len() / 2 => error.hint(format!("did you mean {nearest}?")),
+                Some((distance, nearest)) if distance <= name.len() / 2 => {
+                    error.hint(format!("did you mean {nearest}?"))
+                }
                 _ => error,
             })
         }
@@ -110,7 +114,13 @@ impl Object {
         let (variable, end) = find(&self.variables, path).map_err(|error| error.in_file(&self.file))?;
         let place = Place::whole(&self.btf, variable.ty).follow(&self.btf, path[end..].trim_end());
         let place = place.map_err(|message| Error::new(format!("{path}: {message}")).in_file(&self.file))?;
-        Ok((variable.index, Place { offset: variable.offset + place.offset, ..place }))
+        Ok((
+            variable.index,
+            Place {
+                offset: variable.offset + place.offset,
+                ..place
+            },
+        ))
     }
 
     /// The value which a global, or an element or member of it (`name[3]`, `name.member`), starts with.
@@ -130,7 +140,10 @@ impl Object {
         let (index, place) = self.place(path)?;
         let data = &mut self.elf.sections[index].data;
         let end = place.offset as usize + place.size as usize;
-        let mut bytes = data.get(place.offset as usize..end.min(data.len())).unwrap_or_default().to_vec();
+        let mut bytes = data
+            .get(place.offset as usize..end.min(data.len()))
+            .unwrap_or_default()
+            .to_vec();
         bytes.resize(place.size as usize, 0);
         value::set(&self.btf, place, &mut bytes, text)
             .map_err(|message| Error::new(format!("{path} = {text}: {message}")).in_file(&self.file))?;
@@ -148,10 +161,18 @@ impl Object {
         let fail = |message: String| Error::new(format!("{name}: {message}")).in_file(&file);
         let (found, end) = find(&self.variables, name).map_err(|error| error.in_file(&file))?;
         let (variable, index) = (found.clone(), found.index);
-        let Kind::Array { ty, index: index_type, .. } = *self.btf.kind(self.btf.resolve(variable.ty)) else {
+        let Kind::Array {
+            ty, index: index_type, ..
+        } = *self.btf.kind(self.btf.resolve(variable.ty))
+        else {
             return Err(fail(format!("{} is no array", variable.type_name)));
         };
-        if end < name.len() || self.variables.iter().any(|v| v.index == index && v.offset > variable.offset) {
+        if end < name.len()
+            || self
+                .variables
+                .iter()
+                .any(|v| v.index == index && v.offset > variable.offset)
+        {
             return Err(fail("only the last variable of a section can be resized".to_string()));
         }
         let element = self.btf.size_of(ty).unwrap_or(0);
@@ -159,14 +180,26 @@ impl Object {
         if variable.offset + size > MAX_SECTION || size > u64::from(u32::MAX) {
             return Err(fail(format!("{count} elements of {element} bytes are too many")));
         }
-        let array = Type { name: "".into(), kind: Kind::Array { ty, index: index_type, len: count } };
+        let array = Type {
+            name: "".into(),
+            kind: Kind::Array {
+                ty,
+                index: index_type,
+                len: count,
+            },
+        };
         let array = self.btf.push(array);
         let type_name = self.btf.c_name(array);
         let section = &mut self.elf.sections[index];
         section.size = variable.offset + size;
         section.data.truncate(section.size as usize);
         if let Some(found) = self.variables.iter_mut().find(|v| v.name == variable.name) {
-            *found = Variable { size: size as u32, ty: array, type_name, ..variable };
+            *found = Variable {
+                size: size as u32,
+                ty: array,
+                type_name,
+                ..variable
+            };
         }
         Ok(())
     }

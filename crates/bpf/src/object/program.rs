@@ -86,8 +86,14 @@ mod tests {
     #[test]
     fn sections() {
         assert_eq!(parse_section("struct_ops.s/init"), (StructOps, "init", true, true));
-        assert_eq!(parse_section("?tp_btf/sched_switch"), (TpBtf, "sched_switch", false, false));
-        assert_eq!(parse_section("tp/sched/sched_switch"), (Tracepoint, "sched/sched_switch", true, false));
+        assert_eq!(
+            parse_section("?tp_btf/sched_switch"),
+            (TpBtf, "sched_switch", false, false)
+        );
+        assert_eq!(
+            parse_section("tp/sched/sched_switch"),
+            (Tracepoint, "sched/sched_switch", true, false)
+        );
         assert_eq!(parse_section("syscall"), (Syscall, "", true, true));
         assert_eq!(parse_section("classifier"), (Other, "", true, false));
     }

@@ -22,7 +22,12 @@ pub(crate) struct Place {
 impl Place {
     /// A whole variable of this type.
     pub(crate) fn whole(btf: &Btf, ty: u32) -> Place {
-        Place { ty, offset: 0, size: btf.size_of(ty).unwrap_or(0), bits: None }
+        Place {
+            ty,
+            offset: 0,
+            size: btf.size_of(ty).unwrap_or(0),
+            bits: None,
+        }
     }
 
     /// Follows the rest of a path, like `[3].weight` or `.a.b`.
@@ -32,7 +37,10 @@ impl Place {
             let done = &path[..path.len() - rest.len()];
             if let Some(after) = rest.strip_prefix('[') {
                 let (index, after) = after.split_once(']').ok_or_else(|| format!("{path}: ']' is missing"))?;
-                let index: u32 = index.trim().parse().map_err(|_| format!("{path}: \"{index}\" is no index"))?;
+                let index: u32 = index
+                    .trim()
+                    .parse()
+                    .map_err(|_| format!("{path}: \"{index}\" is no index"))?;
                 let Kind::Array { ty, len, .. } = *btf.kind(btf.resolve(self.ty)) else {
                     return Err(format!("{} is no array", or_it(done)));
                 };
@@ -40,7 +48,12 @@ impl Place {
                     return Err(format!("index {index} is out of range: the array has {len} elements"));
                 }
                 let size = btf.size_of(ty).unwrap_or(0);
-                self = Place { ty, offset: self.offset + u64::from(index) * u64::from(size), size, bits: None };
+                self = Place {
+                    ty,
+                    offset: self.offset + u64::from(index) * u64::from(size),
+                    size,
+                    bits: None,
+                };
                 rest = after;
             } else if let Some(after) = rest.strip_prefix('.') {
                 let end = after.find(['.', '[']).unwrap_or(after.len());
@@ -60,11 +73,21 @@ impl Place {
                 let size = btf.size_of(member.ty).unwrap_or(0);
                 let start = self.offset * 8 + bit;
                 self = match member.bit_size {
-                    0 => Place { ty: member.ty, offset: start / 8, size, bits: None },
+                    0 => Place {
+                        ty: member.ty,
+                        offset: start / 8,
+                        size,
+                        bits: None,
+                    },
                     bits => {
                         let first = start % 8;
                         let size = (first + u64::from(bits)).div_ceil(8) as u32;
-                        Place { ty: member.ty, offset: start / 8, size, bits: Some((first as u32, bits.into())) }
+                        Place {
+                            ty: member.ty,
+                            offset: start / 8,
+                            size,
+                            bits: Some((first as u32, bits.into())),
+                        }
                     }
                 };
                 rest = &after[end..];
@@ -81,7 +104,11 @@ fn or_it(done: &str) -> &str {
 }
 
 fn int(bytes: &[u8]) -> u64 {
-    bytes.iter().take(8).rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
+    bytes
+        .iter()
+        .take(8)
+        .rev()
+        .fold(0, |value, &byte| value << 8 | u64::from(byte))
 }
 
 fn extend(value: u64, bits: u32, signed: bool) -> i128 {
@@ -100,7 +127,9 @@ fn is_text(btf: &Btf, element: u32) -> bool {
 /// The value of a place in `bytes`, the place's own.
 pub(crate) fn format(btf: &Btf, place: Place, bytes: &[u8]) -> String {
     let resolved = btf.resolve(place.ty);
-    let bits = place.bits.map_or(place.size.saturating_mul(8).min(64), |(_, bits)| bits);
+    let bits = place
+        .bits
+        .map_or(place.size.saturating_mul(8).min(64), |(_, bits)| bits);
     let raw = |signed| {
         let value = int(bytes) >> place.bits.map_or(0, |(first, _)| first);
         extend(value, bits, signed)
@@ -110,7 +139,10 @@ pub(crate) fn format(btf: &Btf, place: Place, bytes: &[u8]) -> String {
         Kind::Int { encoding, .. } => raw(encoding & INT_SIGNED != 0).to_string(),
         Kind::Enum { signed, values, .. } => {
             let value = raw(*signed);
-            match values.iter().find(|(_, v)| i128::from(*v) == value || !signed && *v as u64 as i128 == value) {
+            match values
+                .iter()
+                .find(|(_, v)| i128::from(*v) == value || !signed && *v as u64 as i128 == value)
+            {
                 Some((name, _)) => name.to_string(),
                 None => value.to_string(),
             }
@@ -128,7 +160,11 @@ pub(crate) fn format(btf: &Btf, place: Place, bytes: &[u8]) -> String {
         Kind::Struct(c) | Kind::Union(c) => list(c.members.iter().map(|m| {
             let place = Place::whole(btf, resolved).follow(btf, &format!(".{}", m.name));
             match place {
-                Ok(place) => format!("{} = {}", m.name, part(btf, Place { offset: 0, ..place }, bytes, place.offset)),
+                Ok(place) => format!(
+                    "{} = {}",
+                    m.name,
+                    part(btf, Place { offset: 0, ..place }, bytes, place.offset)
+                ),
                 Err(_) => "...".to_string(),
             }
         })),
@@ -138,7 +174,9 @@ pub(crate) fn format(btf: &Btf, place: Place, bytes: &[u8]) -> String {
 
 fn part(btf: &Btf, place: Place, bytes: &[u8], offset: u64) -> String {
     let range = offset as usize..(offset + u64::from(place.size)) as usize;
-    bytes.get(range).map_or("...".to_string(), |bytes| format(btf, place, bytes))
+    bytes
+        .get(range)
+        .map_or("...".to_string(), |bytes| format(btf, place, bytes))
 }
 
 fn list(values: impl Iterator<Item = String>) -> String {
@@ -154,7 +192,9 @@ pub(crate) fn set(btf: &Btf, place: Place, bytes: &mut [u8], text: &str) -> Resu
     let resolved = btf.resolve(place.ty);
     let text = text.trim();
     let type_name = btf.c_name(place.ty);
-    let bits = place.bits.map_or(place.size.saturating_mul(8).min(64), |(_, bits)| bits);
+    let bits = place
+        .bits
+        .map_or(place.size.saturating_mul(8).min(64), |(_, bits)| bits);
     let value = match btf.kind(resolved) {
         Kind::Int { encoding, .. } if encoding & INT_BOOL != 0 => match text {
             "true" | "1" | "y" | "yes" | "on" => 1,
@@ -174,16 +214,26 @@ pub(crate) fn set(btf: &Btf, place: Place, bytes: &mut [u8], text: &str) -> Resu
             }
         },
         Kind::Array { ty, .. } if is_text(btf, *ty) => {
-            let text = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
+            let text = text
+                .strip_prefix('"')
+                .and_then(|text| text.strip_suffix('"'))
+                .unwrap_or(text);
             if text.len() >= bytes.len() {
-                return Err(format!("the text has {} bytes; {type_name} holds {}", text.len(), bytes.len().max(1) - 1));
+                return Err(format!(
+                    "the text has {} bytes; {type_name} holds {}",
+                    text.len(),
+                    bytes.len().max(1) - 1
+                ));
             }
             bytes.fill(0);
             bytes[..text.len()].copy_from_slice(text.as_bytes());
             return Ok(());
         }
         Kind::Array { ty, len, .. } => {
-            let text = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text);
+            let text = text
+                .strip_prefix('{')
+                .and_then(|text| text.strip_suffix('}'))
+                .unwrap_or(text);
             let texts: Vec<&str> = text.split(',').collect();
             if texts.len() > *len as usize {
                 return Err(format!("{} values for the {len} elements of {type_name}", texts.len()));
@@ -198,7 +248,9 @@ pub(crate) fn set(btf: &Btf, place: Place, bytes: &mut [u8], text: &str) -> Resu
             return Ok(());
         }
         Kind::Struct(_) | Kind::Union(_) => {
-            return Err(format!("{type_name} cannot be set as a whole: set its members, as in NAME.MEMBER"));
+            return Err(format!(
+                "{type_name} cannot be set as a whole: set its members, as in NAME.MEMBER"
+            ));
         }
         _ => return Err(format!("a value of type {type_name} cannot be set")),
     };
@@ -219,7 +271,9 @@ fn number(text: &str, wanted: &str) -> Result<i128, String> {
     let digits = digits.replace('_', "");
     let value = match digits.strip_prefix("0x").or(digits.strip_prefix("0X")) {
         Some(hex) => u64::from_str_radix(hex, 16).map(i128::from),
-        None => digits.parse::<u128>().map(|value| i128::try_from(value).unwrap_or(i128::MAX)),
+        None => digits
+            .parse::<u128>()
+            .map(|value| i128::try_from(value).unwrap_or(i128::MAX)),
     };
     let value = value.map_err(|_| format!("\"{text}\" is not a value of type {wanted}"))?;
     Ok(if negative { -value } else { value })

@@ -31,7 +31,9 @@ pub mod rt;
 mod schedule;
 pub mod sync;
 pub mod task;
-mod tracepoint;
+#[cfg(test)]
+mod testbed;
+pub mod tracepoint;
 mod wakeup;
 
 pub use machine::{Ended, Machine};

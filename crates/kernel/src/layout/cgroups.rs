@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a policy sees of cgroups: `cgroup` and what hangs on it.
 
-use super::kstruct;
+use bpf::kstruct;
 
 kstruct! {
     pub struct kernfs_node {

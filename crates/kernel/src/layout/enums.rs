@@ -189,10 +189,7 @@ mod tests {
     #[test]
     fn built_in_dsqs_and_flags_fit_together() {
         assert_eq!(SCX_DSQ_LOCAL, SCX_DSQ_FLAG_BUILTIN | 2);
-        assert_eq!(
-            SCX_DSQ_LOCAL_ON,
-            SCX_DSQ_FLAG_BUILTIN | SCX_DSQ_FLAG_LOCAL_ON
-        );
+        assert_eq!(SCX_DSQ_LOCAL_ON, SCX_DSQ_FLAG_BUILTIN | SCX_DSQ_FLAG_LOCAL_ON);
         assert_eq!(SCX_ENQ_WAKEUP, u64::from(crate::class::flags::WAKEUP));
         assert_eq!(SCX_WAKE_SYNC, u64::from(crate::class::flags::WF_SYNC));
         assert_eq!(SCX_DEQ_SLEEP, u64::from(crate::class::flags::SLEEP));

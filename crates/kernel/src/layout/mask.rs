@@ -41,22 +41,14 @@ impl Mask {
     pub fn word(self, index: u32) -> u64 {
         debug_assert!(index < self.words);
         // SAFETY: `at` and `checked` promise that this many words are accessible.
-        unsafe {
-            (self.addr as *const u64)
-                .add(index as usize)
-                .read_unaligned()
-        }
+        unsafe { (self.addr as *const u64).add(index as usize).read_unaligned() }
     }
 
     #[inline]
     pub fn set_word(self, index: u32, value: u64) {
         debug_assert!(index < self.words);
         // SAFETY: as above; only masks of the layout are written.
-        unsafe {
-            (self.addr as *mut u64)
-                .add(index as usize)
-                .write_unaligned(value)
-        }
+        unsafe { (self.addr as *mut u64).add(index as usize).write_unaligned(value) }
     }
 
     /// Is the CPU in the mask? False for CPUs the machine does not have.
@@ -87,9 +79,7 @@ impl Mask {
 
     /// cpumask_weight
     pub fn weight(self) -> u32 {
-        (0..self.words)
-            .map(|index| self.word(index).count_ones())
-            .sum()
+        (0..self.words).map(|index| self.word(index).count_ones()).sum()
     }
 
     pub fn first(self) -> Option<u32> {
@@ -117,13 +107,8 @@ impl Mask {
 
     /// The first CPU at or after `from` that is in both masks, going round.
     pub fn next_and_wrap(self, other: Mask, from: u32) -> Option<u32> {
-        self.next_and(other, from).or_else(|| {
-            if from == 0 {
-                None
-            } else {
-                self.next_and(other, 0)
-            }
-        })
+        self.next_and(other, from)
+            .or_else(|| if from == 0 { None } else { self.next_and(other, 0) })
     }
 }
 

@@ -12,12 +12,14 @@
 mod cgroups;
 pub mod enums;
 mod mask;
+mod ops;
 mod runqueue;
 mod scx;
 mod task;
 
 pub use cgroups::*;
 pub use mask::Mask;
+pub use ops::*;
 pub use runqueue::*;
 pub use scx::*;
 pub use task::*;
@@ -27,21 +29,6 @@ use crate::task::{IDLE, State, TaskId};
 use bpf::region::{Region, Slab};
 use machine::MachineSpec;
 use workload::{Policy, Workload};
-
-/// A struct which policies see.
-macro_rules! kstruct {
-    ($($(#[$doc:meta])* pub struct $name:ident {
-        $($(#[$fdoc:meta])* pub $field:ident : $ty:ty $(as $cname:literal)?,)*
-    })*) => {$(
-        $(#[$doc])*
-        #[repr(C)]
-        #[allow(non_camel_case_types, non_snake_case)]
-        pub struct $name {
-            $($(#[$fdoc])* pub $field: $ty,)*
-        }
-    )*};
-}
-use kstruct;
 
 /// More tasks at a time than any run needs; only addresses are reserved.
 const MAX_TASKS: u64 = 1 << 22;
@@ -62,7 +49,12 @@ pub struct Layout {
     /// By number of the workload's cgroup.
     cgroups: Slab,
     css_sets: Slab,
+    /// Paths of the cgroups, zero-terminated.
+    paths: Vec<u64>,
     cred: u64,
+    nr_cgroups: u32,
+    /// References that the policy holds, by TaskId.
+    refs: Vec<u32>,
     pub possible: Mask,
     pub online: Mask,
     /// cpu_none_mask
@@ -105,7 +97,10 @@ impl Layout {
             mms: region.slab(64, processes),
             cgroups: region.slab(size_of::<cgroup>() as u64 + 8 * (levels + 1), nr_cgroups),
             css_sets: region.slab(64, nr_cgroups),
+            paths: Vec::new(),
             cred: alloc(&mut region.slab(64, 1), region),
+            nr_cgroups: nr_cgroups as u32,
+            refs: Vec::new(),
             possible: mask(&mut (0..nr_cpus)),
             online: mask(&mut (0..nr_cpus)),
             none: mask(&mut std::iter::empty()),
@@ -168,25 +163,14 @@ impl Layout {
     fn lay_out_cgroups(&mut self, region: &Region, workload: &Workload) {
         let paths: Vec<&str> = match workload.cgroups.is_empty() {
             true => vec!["/"],
-            false => workload
-                .cgroups
-                .iter()
-                .map(|cgroup| cgroup.path.as_str())
-                .collect(),
+            false => workload.cgroups.iter().map(|cgroup| cgroup.path.as_str()).collect(),
         };
-        let addrs: Vec<u64> = paths
-            .iter()
-            .map(|_| alloc(&mut self.cgroups, region))
-            .collect();
+        let addrs: Vec<u64> = paths.iter().map(|_| alloc(&mut self.cgroups, region)).collect();
         for (index, path) in paths.iter().enumerate() {
-            let name = path
-                .rsplit('/')
-                .next()
-                .filter(|name| !name.is_empty())
-                .unwrap_or("/");
-            let name_addr = region
-                .alloc(name.len() as u64 + 1)
-                .expect("room for a name");
+            let name = path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("/");
+            let path_addr = region.alloc(path.len() as u64 + 1).expect("room for a path");
+            self.paths.push(path_addr);
+            let name_addr = region.alloc(name.len() as u64 + 1).expect("room for a name");
             let kn_addr = region
                 .alloc(size_of::<kernfs_node>() as u64)
                 .expect("room for a kernfs_node");
@@ -196,6 +180,7 @@ impl Layout {
             let css_set_addr = alloc(&mut self.css_sets, region);
             // SAFETY: each was allocated just now and is borrowed once; there is room for `level + 1` ancestors.
             unsafe {
+                std::ptr::copy_nonoverlapping(path.as_ptr(), path_addr as *mut u8, path.len());
                 std::ptr::copy_nonoverlapping(name.as_ptr(), name_addr as *mut u8, name.len());
                 let kn = region.at::<kernfs_node>(kn_addr);
                 kn.id = ROOT_CGROUP_ID + index as u64;
@@ -211,8 +196,7 @@ impl Layout {
                 let mut at = parent;
                 while let Some(above) = at {
                     chain.push(addrs[above]);
-                    at = (paths[above].trim_matches('/') != "")
-                        .then(|| nearest_above(&paths, paths[above]));
+                    at = (paths[above].trim_matches('/') != "").then(|| nearest_above(&paths, paths[above]));
                 }
                 cgrp.level = chain.len() as i32 - 1;
                 cgrp.self_.parent = chain.get(1).copied().unwrap_or(0) as *mut cgroup_subsys_state;
@@ -225,6 +209,26 @@ impl Layout {
 
     pub fn task_addr(&self, task: TaskId) -> u64 {
         self.tasks.addr(task.into())
+    }
+
+    /// The task slot at an address that a policy gave, whatever lives in it.
+    #[inline]
+    pub fn task_index(&self, addr: u64) -> Option<TaskId> {
+        self.tasks.index(addr).map(|index| index as TaskId)
+    }
+
+    /// The policy takes a reference to a task: its slot is not used again before it is given back.
+    pub fn get_task(&mut self, task: TaskId) {
+        let needed = task as usize + 1;
+        if self.refs.len() < needed {
+            self.refs.resize(needed.next_power_of_two(), 0);
+        }
+        self.refs[task as usize] += 1;
+    }
+
+    /// Does the policy hold references to a task?
+    pub fn task_held(&self, task: TaskId) -> bool {
+        self.refs.get(task as usize).is_some_and(|&refs| refs > 0)
     }
 
     /// The idle task of a CPU.
@@ -245,15 +249,24 @@ impl Layout {
         self.cgroups.addr(cgroup.into())
     }
 
+    /// A cgroup's path, zero-terminated.
+    pub fn cgroup_path_addr(&self, cgroup: u32) -> u64 {
+        self.paths[cgroup as usize]
+    }
+
     /// The workload's number of the cgroup at an address that a policy gave.
     pub fn cgroup_from_addr(&self, addr: u64) -> Option<u32> {
         self.cgroups.index(addr).map(|index| index as u32)
     }
 
+    /// The cgroup with this id (`cgroup.kn->id`).
+    pub fn cgroup_from_id(&self, id: u64) -> Option<u32> {
+        let index = id.checked_sub(ROOT_CGROUP_ID)?;
+        (index < u64::from(self.nr_cgroups())).then_some(index as u32)
+    }
+
     pub fn nr_cgroups(&self) -> u32 {
-        (0..)
-            .find(|&index| self.cgroups.index(self.cgroups.addr(index)).is_none())
-            .unwrap_or(0) as u32
+        self.nr_cgroups
     }
 
     /// The CPU whose idle task is at this address.
@@ -314,8 +327,29 @@ impl Machine {
     #[inline]
     pub fn task_from_addr(&self, addr: u64) -> Option<TaskId> {
         let id = self.layout.tasks.index(addr)? as TaskId;
-        (self.tasks[id as usize].state != State::Dead || self.tasks[id as usize].on_cpu)
-            .then_some(id)
+        (self.tasks[id as usize].state != State::Dead || self.tasks[id as usize].on_cpu).then_some(id)
+    }
+
+    /// The policy gives a reference to a task back; a dead task's slot becomes free with the last one.
+    pub(crate) fn put_task(&mut self, task: TaskId) {
+        let Some(refs) = self.layout.refs.get_mut(task as usize).filter(|refs| **refs > 0) else {
+            return;
+        };
+        *refs -= 1;
+        let t = &self.tasks[task as usize];
+        if *refs == 0 && t.state == State::Dead && self.pids[t.pid as usize] == IDLE {
+            self.free_tasks.push(task);
+        }
+    }
+
+    /// The policy is gone, and its references with it.
+    pub(crate) fn forget_references(&mut self) {
+        for (task, refs) in std::mem::take(&mut self.layout.refs).into_iter().enumerate() {
+            let dead = |t: &crate::task::Task| t.state == State::Dead && self.pids[t.pid as usize] == IDLE;
+            if refs > 0 && dead(&self.tasks[task]) {
+                self.free_tasks.push(task as TaskId);
+            }
+        }
     }
 
     /// The CPUs of `p->cpus_ptr`.
@@ -346,9 +380,7 @@ pub(crate) fn mirror_task(m: &mut Machine, task: TaskId) {
         .map_or(swapper, |parent| m.layout.task_addr(parent));
     let leader = match t.tgid == t.pid {
         true => addr,
-        false => m
-            .find_task(t.tgid)
-            .map_or(addr, |leader| m.layout.task_addr(leader)),
+        false => m.find_task(t.tgid).map_or(addr, |leader| m.layout.task_addr(leader)),
     };
     let (layout, now) = (&m.layout, m.now);
     let s = m.task_struct(task);
@@ -409,8 +441,7 @@ pub(crate) fn mirror_params(m: &Machine, task: TaskId) {
 
 /// The allowed CPUs changed.
 pub(crate) fn mirror_cpus(m: &Machine, task: TaskId) {
-    m.cpus_ptr(task)
-        .copy_from(m.tasks[task as usize].cpus.words());
+    m.cpus_ptr(task).copy_from(m.tasks[task as usize].cpus.words());
     m.task_struct(task).nr_cpus_allowed = m.tasks[task as usize].nr_cpus_allowed as i32;
 }
 
@@ -541,8 +572,7 @@ fn set_comm(to: &mut [i8; 16], comm: &str) {
 }
 
 fn alloc(slab: &mut Slab, region: &Region) -> u64 {
-    slab.alloc(region)
-        .expect("the kernel's own slabs are large enough")
+    slab.alloc(region).expect("the kernel's own slabs are large enough")
 }
 
 /// Depth of a cgroup's path, 0 for the root.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a policy sees of a CPU: `rq`, the per-CPU variable `runqueues`.
 
-use super::{kstruct, task_struct};
+use super::task_struct;
+use bpf::kstruct;
 
 kstruct! {
     pub struct scx_rq {

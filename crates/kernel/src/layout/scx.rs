@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What sched_ext passes to a policy's callbacks, and what policies pass to kfuncs in memory.
 
-use super::{cgroup, kstruct, task_struct};
+use super::{cgroup, task_struct};
+use bpf::kstruct;
 
 kstruct! {
     /// Why the policy ended; passed to ops.exit().

@@ -4,7 +4,7 @@
 //! The first 128 bytes hold what callbacks touch each time; the rest is identity and what few policies read. Fields of the
 //! kernel that are not here are not modelled.
 
-use super::kstruct;
+use bpf::kstruct;
 
 /// PF_* of include/linux/sched.h.
 pub const PF_IDLE: u32 = 0x0000_0002;
@@ -103,29 +103,29 @@ kstruct! {
     /// One per process; nothing of it is modelled but its identity.
     pub struct mm_struct {}
 
-    pub struct nodemask_t {
+    pub struct nodemask {
         pub bits: [u64; 16],
     }
 
     pub struct mempolicy {
         pub mode: u16,
-        pub nodes: nodemask_t,
+        pub nodes: nodemask,
         pub home_node: i32,
     }
 
-    pub struct kuid_t {
+    pub struct kuid {
         pub val: u32,
     }
 
-    pub struct kgid_t {
+    pub struct kgid {
         pub val: u32,
     }
 
     /// All tasks belong to root.
     pub struct cred {
-        pub uid: kuid_t,
-        pub gid: kgid_t,
-        pub euid: kuid_t,
-        pub egid: kgid_t,
+        pub uid: kuid,
+        pub gid: kgid,
+        pub euid: kuid,
+        pub egid: kgid,
     }
 }

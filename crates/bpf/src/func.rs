@@ -211,7 +211,7 @@ unsafe extern "C" fn shim<W: World, Args, F: Body<W, Args>>(
 ) -> u64 {
     // SAFETY: a function item has no bytes; `make` asserts it. The world outlives the call that set it.
     let result = unsafe {
-        let body = std::mem::MaybeUninit::<F>::uninit().assume_init();
+        let body = std::ptr::NonNull::<F>::dangling().read();
         body.call(&mut *(*cx).world.cast::<W>(), [r1, r2, r3, r4, r5])
     };
     match result {
@@ -257,7 +257,7 @@ macro_rules! reg {
 reg! {
     u64: |r| r, |v| v;
     i64: |r| r as i64, |v| v as u64;
-    u32: |r| r as u32, |v| u64::from(v);
+    u32: |r| r as u32, u64::from;
     i32: |r| r as i32, |v| i64::from(v) as u64;
     bool: |r: u64| r as u8 != 0, u64::from;
 }

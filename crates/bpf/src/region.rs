@@ -339,7 +339,7 @@ impl Region {
             let offset = addr.wrapping_sub(slab.base);
             if offset < slab.size {
                 // Exact: offsets and strides are below 2^35.
-                let index = (u128::from(offset) * u128::from(slab.inverse) >> 64) as u64;
+                let index = ((u128::from(offset) * u128::from(slab.inverse)) >> 64) as u64;
                 return (index * slab.stride == offset).then_some((n, index as usize));
             }
         }

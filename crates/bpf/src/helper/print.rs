@@ -53,10 +53,7 @@ fn format_text(region: &Region, format: &[u8], args: &[u64]) -> Result<String, F
             flags.push(flag);
         }
         let width = number(&mut rest).unwrap_or(0).min(512);
-        let precision = match rest.next_if_eq(&b'.') {
-            Some(_) => Some(number(&mut rest).unwrap_or(0).min(512)),
-            None => None,
-        };
+        let precision = rest.next_if_eq(&b'.').map(|_| number(&mut rest).unwrap_or(0).min(512));
         let mut long = false;
         while rest.next_if(|c| b"lzh".contains(c)).is_some() {
             long = true;

@@ -54,18 +54,15 @@ impl Flow {
             })
             .collect();
 
-        for n in 0..blocks.len() {
-            let block = &blocks[n];
+        for (n, block) in blocks.iter_mut().enumerate() {
             let last = &insns[block.end - 1];
-            let mut succs = Vec::new();
             if !matches!(last.op, insn::EXIT | insn::GOTO | insn::GOTOL) && block.end < end {
-                succs.push(n + 1);
+                block.succs.push(n + 1);
             }
             if insn::is_jump(last.op) {
                 let target = (block.end as i64 + i64::from(last.off)) as usize;
-                succs.push(starts.binary_search(&target).expect("a leader"));
+                block.succs.push(starts.binary_search(&target).expect("a leader"));
             }
-            blocks[n].succs = succs;
         }
         let order = reverse_postorder(&blocks);
         for &from in &order {

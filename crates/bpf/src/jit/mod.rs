@@ -15,7 +15,7 @@ use cranelift_codegen::isa::CallConv;
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::FunctionBuilderContext;
 use cranelift_jit::{JITBuilder, JITModule};
-use cranelift_module::{FuncId, Linkage, Module, ModuleError};
+use cranelift_module::{FuncId, Linkage, Module};
 
 use crate::func::Entry;
 use crate::vm::Context;
@@ -62,9 +62,10 @@ fn build(cx: &Context) -> Result<Compiled, Box<dyn std::error::Error>> {
     let isa = cranelift_native::builder()?.finish(settings::Flags::new(flags))?;
     let mut module = JITModule::new(JITBuilder::with_isa(isa, cranelift_module::default_libcall_names()));
 
-    let ids = (0..cx.code.functions.len())
-        .map(|i| module.declare_function(&format!("f{i}"), Linkage::Local, &signature(5)))
-        .collect::<Result<Vec<FuncId>, ModuleError>>()?;
+    let mut ids: Vec<FuncId> = Vec::new();
+    for index in 0..cx.code.functions.len() {
+        ids.push(module.declare_function(&format!("f{index}"), Linkage::Local, &signature(5))?);
+    }
     let mut context = module.make_context();
     let mut builder_context = FunctionBuilderContext::new();
     let mut offsets: Vec<Vec<(u32, u32)>> = Vec::new();

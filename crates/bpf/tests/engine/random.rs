@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Random programs: the JIT must agree with the interpreter on r0, memory and the count of instructions, or on the fault.
+//! The generator is shared with the fuzz target, which feeds it bytes where this test feeds it a seed.
+
+use bpf::func::World;
+use bpf::image::{CALL, CALL_FUNCTION, CALL_HELPER, CALL_KFUNC, Code, Function, Insn, LD_IMM64};
+use bpf::insn::{self, alu, atomic};
+use bpf::vm::{Engine, Vm};
+
+use crate::world::TestWorld;
+
+/// Decisions: bytes while there are some, then pseudo-random numbers.
+pub struct Source<'a> {
+    bytes: &'a [u8],
+    state: u64,
+}
+
+impl<'a> Source<'a> {
+    pub fn new(seed: u64, bytes: &'a [u8]) -> Source<'a> {
+        Source { bytes, state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 }
+    }
+
+    fn next(&mut self) -> u64 {
+        if let Some((first, rest)) = self.bytes.split_first() {
+            self.bytes = rest;
+            self.state ^= u64::from(*first) << 24;
+        }
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        self.state
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        (self.next() >> 11) % n
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len() as u64) as usize]
+    }
+
+    /// A number, most often one at an edge.
+    fn number(&mut self) -> u64 {
+        let wild = self.next();
+        let edges = [0u64, 1, 2, 7, 31, 32, 63, 64, 0x7f, 0x80, 0xffff, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff];
+        match self.below(4) {
+            0 => wild,
+            1 => self.pick(&edges).wrapping_neg(),
+            2 => 1 << self.below(64),
+            _ => self.pick(&edges),
+        }
+    }
+}
+
+/// r9 points to the memory all the way, r8 counts loops; r10 never becomes a value, since two engines' stacks differ in
+/// place.
+const MEMORY: u8 = 9;
+const COUNTER: u8 = 8;
+
+struct Generator<'a, 'b> {
+    source: &'a mut Source<'b>,
+    insns: Vec<Insn>,
+    functions: usize,
+    is_main: bool,
+}
+
+/// A program of up to three functions.
+pub fn generate(source: &mut Source<'_>) -> Code {
+    let mut code = Code { kfuncs: vec!["test_mix".into(), "test_s32".into()], ..Code::default() };
+    let functions = 1 + source.below(3) as usize;
+    for index in 0..functions {
+        let start = code.insns.len();
+        // Calls go to later functions only, so there is no recursion.
+        let mut g = Generator { source, insns: Vec::new(), functions, is_main: index == 0 };
+        g.function(index);
+        code.insns.extend(g.insns);
+        code.functions.push(Function {
+            name: format!("f{index}"),
+            start,
+            end: code.insns.len(),
+            stack: 512,
+            params: None,
+            is_global: false,
+            lines: Vec::new(),
+        });
+    }
+    code
+}
+
+impl Generator<'_, '_> {
+    fn emit(&mut self, op: u8, dst: u8, src: u8, off: i32, imm: i64) {
+        self.insns.push(Insn { op, dst, src, off, imm });
+    }
+
+    fn register(&mut self) -> u8 {
+        self.source.below(8) as u8
+    }
+
+    fn function(&mut self, index: usize) {
+        self.emit(insn::ALU64 | alu::MOV | insn::X, MEMORY, 1, 0, 0);
+        for register in [0, 6, 7] {
+            let value = self.source.number();
+            self.emit(LD_IMM64, register, 0, 0, value as i64);
+        }
+        let nr = 2 + self.source.below(6);
+        for _ in 0..nr {
+            self.statement(index, 2);
+        }
+        self.emit(insn::EXIT, 0, 0, 0, 0);
+    }
+
+    fn statement(&mut self, index: usize, depth: u32) {
+        match self.source.below(if depth == 0 { 9 } else { 13 }) {
+            0..=3 => self.alu(),
+            4..=5 => self.access(),
+            6 => self.atomic(),
+            7 => {
+                let (dst, value) = (self.register(), self.source.number());
+                self.emit(LD_IMM64, dst, 0, 0, value as i64);
+            }
+            8 => self.call(index),
+            9..=10 => self.branch(index, depth),
+            11 => self.counted_loop(index, depth),
+            _ => self.may_goto_loop(index, depth),
+        }
+    }
+
+    fn alu(&mut self) {
+        let wide = self.source.below(2) == 0;
+        let class = if wide { insn::ALU64 } else { insn::ALU };
+        let (dst, src) = (self.register(), self.register());
+        let ops = [
+            alu::ADD,
+            alu::SUB,
+            alu::MUL,
+            alu::DIV,
+            alu::OR,
+            alu::AND,
+            alu::LSH,
+            alu::RSH,
+            alu::NEG,
+            alu::MOD,
+            alu::XOR,
+            alu::MOV,
+            alu::ARSH,
+            alu::END,
+        ];
+        let op = self.source.pick(&ops);
+        let x = if self.source.below(2) == 0 { insn::X } else { 0 };
+        let imm = i64::from(self.source.number() as i32);
+        match op {
+            alu::NEG => self.emit(class | op, dst, 0, 0, 0),
+            alu::END => {
+                let bits = self.source.pick(&[16, 32, 64]);
+                self.emit(class | op | if wide { 0 } else { x }, dst, 0, 0, bits);
+            }
+            alu::DIV | alu::MOD => {
+                let signed = self.source.below(2) as i32;
+                self.emit(class | op | x, dst, src, signed, imm);
+            }
+            alu::MOV if x != 0 => {
+                let off = self.source.pick(if wide { &[0, 8, 16, 32] } else { &[0, 8, 16] });
+                self.emit(class | op | x, dst, src, off, 0);
+            }
+            // Code the kernel would reject: an operation that does not exist.
+            alu::ADD if self.source.below(200) == 0 => self.emit(insn::ALU64 | 0xe0, dst, src, 0, imm),
+            _ => self.emit(class | op | x, dst, src, 0, imm),
+        }
+    }
+
+    /// Base register and offset of an access; now and then a bad one.
+    fn place(&mut self, size: u64) -> (u8, i32) {
+        match self.source.below(40) {
+            0 => (self.register(), self.source.below(64) as i32),
+            1..=14 => (insn::FP, -(8 * (1 + self.source.below(64)) as i32)),
+            _ => (MEMORY, self.source.below(4097 - size) as i32),
+        }
+    }
+
+    fn access(&mut self) {
+        let size = self.source.pick(&[insn::B, insn::H, insn::W, insn::DW]);
+        let (base, off) = self.place(insn::size(size));
+        let register = self.register();
+        match self.source.below(4) {
+            0 => self.emit(insn::LDX | insn::MEM | size, register, base, off, 0),
+            1 if size != insn::DW => self.emit(insn::LDX | insn::MEMSX | size, register, base, off, 0),
+            2 => {
+                let imm = i64::from(self.source.number() as i32);
+                self.emit(insn::ST | insn::MEM | size, base, 0, off, imm);
+            }
+            _ => self.emit(insn::STX | insn::MEM | size, base, register, off, 0),
+        }
+    }
+
+    fn atomic(&mut self) {
+        let size = self.source.pick(&[insn::W, insn::DW]);
+        let (base, off) = self.place(insn::size(size));
+        let register = self.register();
+        let op = self.source.pick(&[
+            atomic::ADD,
+            atomic::OR,
+            atomic::AND,
+            atomic::XOR,
+            atomic::ADD | atomic::FETCH,
+            atomic::OR | atomic::FETCH,
+            atomic::AND | atomic::FETCH,
+            atomic::XOR | atomic::FETCH,
+            atomic::XCHG,
+            atomic::CMPXCHG,
+            atomic::STORE_RELEASE,
+            atomic::LOAD_ACQUIRE,
+        ]);
+        match op {
+            atomic::LOAD_ACQUIRE => self.emit(insn::STX | insn::ATOMIC | size, register, base, off, op),
+            _ => self.emit(insn::STX | insn::ATOMIC | size, base, register, off, op),
+        }
+    }
+
+    fn call(&mut self, index: usize) {
+        match self.source.below(4) {
+            0 if index + 1 < self.functions => {
+                self.emit(insn::ALU64 | alu::MOV | insn::X, 1, MEMORY, 0, 0);
+                self.emit(CALL, 0, CALL_FUNCTION, 0, index as i64 + 1);
+            }
+            1 => self.emit(CALL, 0, CALL_HELPER, 0, 7),
+            2 => self.emit(CALL, 0, CALL_KFUNC, 0, 1),
+            _ => self.emit(CALL, 0, CALL_KFUNC, 0, 0),
+        }
+    }
+
+    fn branch(&mut self, index: usize, depth: u32) {
+        let class = self.source.pick(&[insn::JMP, insn::JMP32]);
+        let condition = self.source.pick(&[0x10, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70, 0xa0, 0xb0, 0xc0, 0xd0]);
+        let x = self.source.pick(&[0, insn::X]);
+        let (dst, src) = (self.register(), self.register());
+        let imm = i64::from(self.source.number() as i32);
+        let mut at = self.insns.len();
+        self.emit(class | condition | x, dst, src, 0, imm);
+        self.body(index, depth);
+        if self.source.below(2) == 0 {
+            let over = self.insns.len();
+            let op = self.source.pick(&[insn::GOTO, insn::GOTOL]);
+            self.emit(op, 0, 0, 0, 0);
+            self.insns[at].off = (self.insns.len() - at - 1) as i32;
+            self.body(index, depth);
+            at = over;
+        }
+        self.insns[at].off = (self.insns.len() - at - 1) as i32;
+    }
+
+    fn body(&mut self, index: usize, depth: u32) {
+        let nr = self.source.below(4);
+        for _ in 0..nr {
+            self.statement(index, depth - 1);
+        }
+    }
+
+    /// Nested loops share the counter, so some of them never end: the budget stops those.
+    fn counted_loop(&mut self, index: usize, depth: u32) {
+        let times = 1 + self.source.below(5) as i64;
+        self.emit(insn::ALU64 | alu::MOV, COUNTER, 0, 0, times);
+        let top = self.insns.len();
+        self.body(index, depth);
+        self.emit(insn::ALU64 | alu::ADD, COUNTER, 0, 0, -1);
+        let off = top as i32 - self.insns.len() as i32 - 1;
+        self.emit(insn::JMP | insn::jmp::JNE, COUNTER, 0, off, 0);
+    }
+
+    /// Runs until the budget is used up, unless the body leaves.
+    fn may_goto_loop(&mut self, index: usize, depth: u32) {
+        if !self.is_main || self.source.below(8) != 0 {
+            return self.counted_loop(index, depth);
+        }
+        let top = self.insns.len();
+        self.emit(insn::MAY_GOTO, 0, 0, 0, 0);
+        self.body(index, depth);
+        let off = top as i32 - self.insns.len() as i32 - 1;
+        self.emit(insn::GOTO, 0, 0, off, 0);
+        self.insns[top].off = (self.insns.len() - top - 1) as i32;
+    }
+}
+
+/// What one engine makes of a program.
+fn run(world: &mut TestWorld, code: &Code, engine: Engine) -> (String, Vec<u8>) {
+    world.load(code.clone(), &[], Default::default(), engine).expect("generated code is well-formed");
+    world.vm().set_budget(3000);
+    let before = world.vm().executed();
+    let result = Vm::call(world, 0, [world.memory, 0, 0, 0, 0]);
+    let insns = world.vm().executed() - before;
+    (format!("{result:?}, {insns} instructions"), world.region.bytes(world.memory, 4096).expect("memory").to_vec())
+}
+
+/// Compares the engines on one program.
+pub fn check(world: &mut TestWorld, code: &Code) -> Result<(), String> {
+    let (interpreted, memory) = run(world, code, Engine::Interpreter);
+    let (compiled, memory_too) = run(world, code, Engine::Jit);
+    if interpreted == compiled && memory == memory_too {
+        return Ok(());
+    }
+    let listing: String = code.insns.iter().enumerate().map(|(pc, i)| format!("{pc:4}: {i:x?}\n")).collect();
+    let differ = memory.iter().zip(&memory_too).position(|(a, b)| a != b);
+    Err(format!("interpreter: {interpreted}\nJIT: {compiled}\nmemory differs at {differ:?}\n{listing}"))
+}
+
+#[test]
+fn engines_agree_on_random_programs() {
+    let mut world = TestWorld::new();
+    for seed in 0..1500 {
+        let code = generate(&mut Source::new(seed, &[]));
+        check(&mut world, &code).unwrap_or_else(|difference| panic!("seed {seed}:\n{difference}"));
+    }
+}

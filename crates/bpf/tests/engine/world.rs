@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The smallest world a program can run in.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use bpf::func::{ANY, Fault, Func, World};
+use bpf::image::{Code, LocalTypes, MapDef};
+use bpf::map::Map;
+use bpf::region::{Region, Slab};
+use bpf::vm::{Engine, Vm};
+
+pub const NR_CPUS: u32 = 70;
+/// Context bits of the test: one that programs run in, one that they do not.
+pub const HERE: u32 = 1;
+pub const ELSEWHERE: u32 = 2;
+
+pub struct TestWorld {
+    pub region: Rc<Region>,
+    pub vm: Option<Vm<TestWorld>>,
+    /// 4 KiB for programs to play with.
+    pub memory: u64,
+    pub task: u64,
+    pub tasks: Slab,
+    pub log: Vec<String>,
+    pub locks: Vec<(u64, bool)>,
+    pub timers: BTreeMap<u64, u64>,
+    random: u32,
+}
+
+impl TestWorld {
+    pub fn new() -> TestWorld {
+        let region = Rc::new(Region::new().expect("a region"));
+        let memory = region.pages(4096).expect("memory");
+        let mut tasks = region.slab(256, 16);
+        let task = tasks.alloc(&region).expect("a task");
+        TestWorld {
+            region,
+            vm: None,
+            memory,
+            task,
+            tasks,
+            log: Vec::new(),
+            locks: Vec::new(),
+            timers: BTreeMap::new(),
+            random: 1,
+        }
+    }
+
+    /// Clears what programs change, and loads one.
+    pub fn load(&mut self, code: Code, maps: &[MapDef], types: LocalTypes, engine: Engine) -> Result<(), String> {
+        self.vm = None;
+        self.random = 1;
+        self.region.bytes_mut(self.memory, 4096).expect("memory").fill(0);
+        let maps = maps.iter().map(|def| Map::create(def, &self.region, NR_CPUS)).collect::<Result<_, _>>()?;
+        self.vm = Some(Vm::new(code, maps, types, &funcs(), self.region.clone(), engine)?);
+        self.vm().set_contexts(HERE);
+        Ok(())
+    }
+}
+
+pub fn funcs() -> Vec<Func<TestWorld>> {
+    let mut funcs = bpf::helper::table();
+    funcs.extend([
+        Func::kfunc(ANY, "u64 test_mix(u64 a, u64 b, u64 c, u64 d, u64 e)", mix),
+        Func::kfunc(ANY, "void test_fail(void)", |_: &mut TestWorld| -> Result<(), Fault> {
+            Err(Fault::func("test_fail fails"))
+        }),
+        Func::kfunc(ANY, "u64 test_executed(void)", |w: &mut TestWorld| w.vm().executed()),
+        Func::kfunc(ANY, "u64 test_call(u64 callback, u64 arg)", |w: &mut TestWorld, callback: u64, arg: u64| {
+            Vm::call_address(w, callback, [arg, 0, 0, 0, 0])
+        }),
+        // Like test_call, but a fault inside becomes -1.
+        Func::kfunc(ANY, "u64 test_try(u64 callback, u64 arg)", |w: &mut TestWorld, callback: u64, arg: u64| {
+            let dropped = vec![1, 2, 3];
+            Vm::call_address(w, callback, [arg, dropped.len() as u64, 0, 0, 0]).unwrap_or(u64::MAX)
+        }),
+        Func::kfunc(HERE, "u64 test_here(void)", |_: &mut TestWorld| 7u64),
+        Func::kfunc(ELSEWHERE, "u64 test_elsewhere(void)", |_: &mut TestWorld| 8u64),
+        Func::kfunc(ANY, "s32 test_s32(s32 a)", |_: &mut TestWorld, a: i32| a),
+    ]);
+    funcs
+}
+
+fn mix(_: &mut TestWorld, a: u64, b: u64, c: u64, d: u64, e: u64) -> u64 {
+    [a, b, c, d, e].iter().fold(7, |sum: u64, x| sum.rotate_left(9).wrapping_mul(31).wrapping_add(*x))
+}
+
+impl World for TestWorld {
+    fn region(&self) -> &Region {
+        &self.region
+    }
+    fn vm(&self) -> &Vm<TestWorld> {
+        self.vm.as_ref().expect("a program is loaded")
+    }
+    fn now_ns(&self) -> u64 {
+        1_000_000
+    }
+    fn jiffies(&self) -> u64 {
+        4_294_937_296
+    }
+    fn cpu(&self) -> u32 {
+        3
+    }
+    fn nr_cpu_ids(&self) -> u32 {
+        NR_CPUS
+    }
+    fn per_cpu_offset(&self, cpu: u32) -> u64 {
+        u64::from(cpu) * 16
+    }
+    fn current_task(&self) -> u64 {
+        self.task
+    }
+    fn current_pid_tgid(&self) -> u64 {
+        (41 << 32) | 42
+    }
+    fn current_comm(&self) -> [u8; 16] {
+        *b"tester\0\0\0\0\0\0\0\0\0\0"
+    }
+    fn prandom_u32(&mut self) -> u32 {
+        self.random = self.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        self.random
+    }
+    fn log(&mut self, line: String) {
+        self.log.push(line);
+    }
+    fn spin_lock(&mut self, lock: u64) {
+        self.locks.push((lock, true));
+    }
+    fn spin_unlock(&mut self, lock: u64) {
+        self.locks.push((lock, false));
+    }
+    fn timer_start(&mut self, timer: u64, ns: u64, _flags: u64) {
+        self.timers.insert(timer, ns);
+    }
+    fn timer_cancel(&mut self, timer: u64) -> bool {
+        self.timers.remove(&timer).is_some()
+    }
+}

@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What tasks ask for: a [`Workload`] is data, a list of tasks each running a [`Program`] of [`Op`]s
 //! over shared [`Resource`]s. Readers and generators make it; the kernel crate executes it.
+//!
+//! [`load`] takes what a user writes: an rt-app file, the name of one in a folder, or a generator with
+//! parameters. Whatever is wrong with it is an [`Error`] with the place and a hint, never a panic.
 
+pub mod builder;
+mod check;
+pub mod error;
 pub mod program;
+pub mod rtapp;
 
-pub use program::{Dist, Op, Policy, Program, Resource, TaskSpec, Workload};
+pub use builder::Builder;
+pub use error::{Error, Position};
+pub use program::{Cgroup, Dist, Op, Policy, Program, Resource, TaskSpec, Workload};
+pub use rtapp::to_rtapp_json;

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Writes programs: loops become counters and jumps.
+
+use crate::program::{Op, Program};
+
+/// A program under construction.
+#[derive(Default)]
+pub struct Builder {
+    ops: Vec<Op>,
+    counters: u32,
+}
+
+/// A loop that was begun and must be ended.
+#[must_use]
+pub struct Loop {
+    counter: u32,
+    times: Option<u64>,
+    body: usize,
+    /// A loop of one round is its body.
+    plain: bool,
+}
+
+impl Builder {
+    pub fn op(&mut self, op: Op) -> &mut Builder {
+        self.ops.push(op);
+        self
+    }
+
+    /// The index of the next op.
+    pub fn len(&self) -> usize {
+        self.ops.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ops.is_empty()
+    }
+
+    /// What follows is done `times` times; `None`: for ever.
+    pub fn begin_loop(&mut self, times: Option<u64>) -> Loop {
+        let plain = times == Some(1);
+        let counter = self.counters;
+        if !plain {
+            self.counters += 1;
+            self.ops.push(Op::LoopInit { counter });
+        }
+        Loop {
+            counter,
+            times,
+            body: self.ops.len(),
+            plain,
+        }
+    }
+
+    pub fn end_loop(&mut self, begun: Loop) {
+        if !begun.plain {
+            self.ops.push(Op::LoopBack {
+                counter: begun.counter,
+                times: begun.times,
+                target: begun.body as u32,
+            });
+        }
+    }
+
+    /// A loop whose body cannot fail.
+    pub fn repeat(
+        &mut self,
+        times: Option<u64>,
+        body: impl FnOnce(&mut Builder),
+    ) -> &mut Builder {
+        let begun = self.begin_loop(times);
+        body(self);
+        self.end_loop(begun);
+        self
+    }
+
+    pub fn finish(self) -> Program {
+        Program {
+            ops: self.ops,
+            counters: self.counters,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loops_nest() {
+        let mut b = Builder::default();
+        b.repeat(None, |b| {
+            b.op(Op::Yield).repeat(Some(3), |b| {
+                b.op(Op::Yield).repeat(Some(1), |b| {
+                    b.op(Op::Exit);
+                });
+            });
+        });
+        let program = b.finish();
+        assert_eq!(program.counters, 2);
+        assert_eq!(
+            program.ops,
+            [
+                Op::LoopInit { counter: 0 },
+                Op::Yield,
+                Op::LoopInit { counter: 1 },
+                Op::Yield,
+                Op::Exit,
+                Op::LoopBack {
+                    counter: 1,
+                    times: Some(3),
+                    target: 3
+                },
+                Op::LoopBack {
+                    counter: 0,
+                    times: None,
+                    target: 1
+                },
+            ]
+        );
+    }
+}

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Tasks of a file become programs.
+
+use super::event::{self, Context, Event};
+use super::file::File;
+use super::global::Global;
+use super::resources::Resources;
+use super::sched::{Name, Sched};
+use super::task::{Phase, Task};
+use crate::builder::{Builder, Loop};
+use crate::check;
+use crate::error::{Error, Position};
+use crate::program::{Cgroup, Dist, Op, Policy, Program, TaskSpec, Workload};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub fn build(file: File, global: &Global, resources: Resources, tasks: &[Task]) -> Result<Workload, Error> {
+    let mut programs = Programs {
+        file,
+        resources,
+        names: tasks.iter().map(|task| task.name).collect(),
+        cgroups: vec![root()],
+        timer_users: BTreeMap::new(),
+        implicit_done: !events(tasks).any(|event| event == Event::Done),
+    };
+    let mut workload = Workload {
+        name: stem(file.name).into(),
+        unit: if programs.implicit_done { "loops" } else { "requests" }.into(),
+        duration_ns: global.duration_ns,
+        ..Workload::default()
+    };
+    let mut places = Vec::new();
+    let mut specs = Vec::new();
+    for task in tasks {
+        let (program, place, spec) = programs.task(global, task, workload.programs.len() as u32)?;
+        workload.programs.push(program);
+        places.push(place);
+        for _ in 0..task.instances {
+            workload.tasks.push(spec.clone());
+        }
+        specs.push(spec);
+    }
+    fork_templates(&mut workload, specs);
+    programs.shared_timers(tasks, &workload)?;
+    workload.resources = programs.resources.list;
+    workload.cgroups = programs.cgroups;
+    check::check(&workload).map_err(|finding| {
+        let error = Error::new(file.name, finding.message).hint(finding.hint);
+        match finding.op {
+            None => error,
+            // A step past the end stands for the end of the task.
+            Some((program, op)) => error.at(*places[program].get(op).unwrap_or(&tasks[program].at)),
+        }
+    })?;
+    Ok(workload)
+}
+
+fn root() -> Cgroup {
+    Cgroup {
+        path: "/".into(),
+        weight: 100,
+    }
+}
+
+fn events<'t>(tasks: &'t [Task]) -> impl Iterator<Item = Event> + 't {
+    tasks.iter().flat_map(|t| &t.phases).flat_map(|p| &p.events).map(|(event, _)| *event)
+}
+
+/// The name of a file without folder and ending.
+fn stem(name: &str) -> &str {
+    let base = name.rsplit('/').next().unwrap_or(name);
+    base.strip_suffix(".json").unwrap_or(base)
+}
+
+/// Forks refer to tasks of the file until here: each forked one gets a spec that is not started by itself.
+fn fork_templates(workload: &mut Workload, specs: Vec<TaskSpec>) {
+    let forks = workload.programs.iter_mut().flat_map(|p| &mut p.ops);
+    let mut templates: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut next = workload.tasks.len() as u32;
+    for op in forks {
+        if let Op::Fork { task, .. } = op {
+            *task = *templates.entry(*task).or_insert_with(|| {
+                next += 1;
+                next - 1
+            });
+        }
+    }
+    let mut order: Vec<(u32, u32)> = templates.into_iter().map(|(task, at)| (at, task)).collect();
+    order.sort_unstable();
+    for (_, task) in order {
+        workload.tasks.push(TaskSpec {
+            spawn: false,
+            ..specs[task as usize].clone()
+        });
+    }
+}
+
+struct Programs<'a> {
+    file: File<'a>,
+    resources: Resources,
+    names: Vec<&'a str>,
+    cgroups: Vec<Cgroup>,
+    /// Tasks (by their place in the file) that use a timer not their own, and where.
+    timer_users: BTreeMap<String, Vec<(usize, Position)>>,
+    implicit_done: bool,
+}
+
+/// Ops with the place in the file each comes from.
+#[derive(Default)]
+struct Placed {
+    builder: Builder,
+    places: Vec<Position>,
+}
+
+impl Placed {
+    fn op(&mut self, op: Op, at: Position) {
+        self.builder.op(op);
+        self.mark(at);
+    }
+
+    fn begin(&mut self, rounds: Option<u64>, at: Position) -> Loop {
+        let begun = self.builder.begin_loop(rounds);
+        self.mark(at);
+        begun
+    }
+
+    fn end(&mut self, begun: Loop, at: Position) {
+        self.builder.end_loop(begun);
+        self.mark(at);
+    }
+
+    fn mark(&mut self, at: Position) {
+        self.places.resize(self.builder.len(), at);
+    }
+}
+
+impl Programs<'_> {
+    fn task(
+        &mut self,
+        global: &Global,
+        task: &Task,
+        program: u32,
+    ) -> Result<(Program, Vec<Position>, TaskSpec), Error> {
+        let timers = self.timers(task, program as usize)?;
+        let sched = Sched {
+            policy: task.set.sched.policy.or(Some(global.policy)),
+            ..task.set.sched
+        };
+        let policy = sched.resolve(self.file, global.policy)?;
+        let policy = policy.unwrap_or(Policy::Normal { nice: 0 });
+        let cgroup = self.cgroup(task.set.taskgroup, Name::of(policy))?;
+        // Alike in all phases it is the task's own.
+        let of_phase = |phase: &Phase| phase.set.cpus.clone().or_else(|| task.set.cpus.clone());
+        let first = of_phase(&task.phases[0]);
+        let steady = task.phases.iter().all(|phase| of_phase(phase) == first);
+
+        let mut out = Placed::default();
+        if task.delay_ns > 0 {
+            out.op(Op::Sleep(Dist::Fixed(task.delay_ns)), task.at);
+        }
+        // A timer counts from the start of its task, not from its first use.
+        for timer in 0..timers.len() as u32 {
+            let start = Op::Timer {
+                timer,
+                period: 0,
+                absolute: true,
+            };
+            out.op(start, task.at);
+        }
+        let rounds = out.begin(task.rounds, task.at);
+        let mut current = Name::of(policy);
+        let mut in_group = task.set.taskgroup;
+        for (index, phase) in task.phases.iter().enumerate() {
+            if task.phases.len() > 1 {
+                out.op(Op::Phase(index as u32), phase.at);
+            }
+            if !steady {
+                out.op(Op::SetAffinity(of_phase(phase)), phase.at);
+            }
+            if let Some(policy) = phase.set.sched.resolve(self.file, current)? {
+                self.unambiguous(task, phase, current)?;
+                current = Name::of(policy);
+                out.op(Op::SetPolicy(policy), phase.at);
+            }
+            in_group = phase.set.taskgroup.or(in_group);
+            let cgroup = self.cgroup(in_group, current)?;
+            if phase.set.taskgroup.is_some() {
+                out.op(Op::SetCgroup(cgroup), phase.at);
+            }
+            let times = out.begin(phase.rounds, phase.at);
+            for (event, member) in &phase.events {
+                let mut context = Context {
+                    file: self.file,
+                    resources: &mut self.resources,
+                    tasks: &self.names,
+                    task: task.name,
+                    instances: task.instances,
+                    timers: &timers,
+                };
+                for op in event::ops(&mut context, *event, member)? {
+                    out.op(op, member.at);
+                }
+            }
+            out.end(times, phase.at);
+        }
+        if self.implicit_done {
+            out.op(Op::Done { count: 1 }, task.at);
+        }
+        out.end(rounds, task.at);
+
+        let built = out.builder.finish();
+        let spec = TaskSpec {
+            comm: task.name.into(),
+            program,
+            policy,
+            cpus: if steady { first } else { task.set.cpus.clone() },
+            start_cpu: None,
+            start_ns: 0,
+            process: 0,
+            cgroup,
+            spawn: true,
+            footprint_bytes: footprint(&built, global.mem_buffer_size),
+        };
+        Ok((built, out.places, spec))
+    }
+
+    /// The timers of a task by name; one absolute use makes a timer absolute.
+    fn timers(&mut self, task: &Task, index: usize) -> Result<Vec<(String, bool)>, Error> {
+        let mut timers: Vec<(String, bool)> = Vec::new();
+        for (event, member) in task.phases.iter().flat_map(|phase| &phase.events) {
+            if *event != Event::Timer {
+                continue;
+            }
+            let timer = event::timer(self.file, member)?;
+            match timers.iter_mut().find(|(name, _)| name == timer.name) {
+                Some((_, absolute)) => *absolute |= timer.absolute,
+                None => {
+                    timers.push((timer.name.into(), timer.absolute));
+                    if !timer.name.starts_with("unique") {
+                        let users = self.timer_users.entry(timer.name.into()).or_default();
+                        users.push((index, timer.at));
+                    }
+                }
+            }
+        }
+        Ok(timers)
+    }
+
+    /// rt-app lets tasks share a timer, and they disturb each other; here each has its own.
+    fn shared_timers(&self, tasks: &[Task], workload: &Workload) -> Result<(), Error> {
+        let forked: BTreeSet<u32> =
+            workload.tasks.iter().filter(|t| !t.spawn).map(|t| t.program).collect();
+        for (name, users) in &self.timer_users {
+            let sole = |&(task, _): &(usize, Position)| {
+                tasks[task].instances <= 1 && !forked.contains(&(task as u32))
+            };
+            if let [user] = users.as_slice()
+                && sole(user)
+            {
+                continue;
+            }
+            let (_, at) = users.iter().find(|user| !sole(user)).unwrap_or(&users[users.len() - 1]);
+            return Err(self
+                .file
+                .error(*at, format!("timer \"{name}\" is shared by several tasks"))
+                .hint(format!("\"unique_{name}\" gives each task a timer of its own")));
+        }
+        Ok(())
+    }
+
+    /// A phase with a priority alone keeps the policy in force, which must not depend on the round.
+    fn unambiguous(&self, task: &Task, phase: &Phase, current: Name) -> Result<(), Error> {
+        let Some((_, priority)) = phase.set.sched.priority else {
+            return Ok(());
+        };
+        let last = task.phases.iter().filter_map(|p| p.set.sched.policy).next_back();
+        let mut earlier = task.phases.iter().take_while(|p| !std::ptr::eq(*p, phase));
+        let set_before = earlier.any(|p| p.set.sched.policy.is_some());
+        let own = phase.set.sched.policy.is_some();
+        if own || set_before || last.is_none_or(|last| last == current) || task.rounds == Some(1) {
+            return Ok(());
+        }
+        Err(self
+            .file
+            .error(priority.at, "\"priority\" without \"policy\" where the policy differs from round to round")
+            .hint("say the \"policy\" too"))
+    }
+
+    /// The index of a taskgroup; none is the root.
+    fn cgroup(&mut self, group: Option<&super::json::Member>, policy: Name) -> Result<u32, Error> {
+        let Some(member) = group else { return Ok(0) };
+        let path = self.file.string(member)?;
+        if policy.is_rt() {
+            return Err(self
+                .file
+                .error(member.at, format!("taskgroup \"{path}\" for a real-time task"))
+                .hint("groups share out time among the tasks of SCHED_OTHER and SCHED_IDLE only"));
+        }
+        if let Some(index) = self.cgroups.iter().position(|cgroup| cgroup.path == path) {
+            return Ok(index as u32);
+        }
+        self.cgroups.push(Cgroup {
+            path: path.into(),
+            ..root()
+        });
+        Ok(self.cgroups.len() as u32 - 1)
+    }
+}
+
+/// mem goes round its buffer, so that much comes to be in the caches.
+fn footprint(program: &Program, buffer: u64) -> u64 {
+    let written = program.ops.iter().map(|op| match op {
+        Op::Mem { bytes } => *bytes,
+        _ => 0,
+    });
+    written.max().unwrap_or(0).min(buffer)
+}

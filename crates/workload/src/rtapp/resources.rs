@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What tasks refer to by name. A name may stand for one resource of each kind, as in rt-app.
+
+use super::file::{File, INT_MAX};
+use super::json::Member;
+use crate::error::{Error, Position, suggest};
+use crate::program::{Resource, ResourceId};
+use std::collections::BTreeMap;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    Mutex,
+    Wait,
+    Barrier,
+    Semaphore,
+    Channel,
+}
+
+/// Types of the "resources" section. rt-app makes its own by reference, so declaring them is never
+/// needed; pipes and sockets are ours and must be.
+const TYPES: &[&str] =
+    &["mutex", "wait", "barrier", "timer", "mem", "iorun", "semaphore", "pipe", "socket"];
+
+/// A pipe's buffer: 16 pages (fs/pipe.c).
+const PIPE_CAPACITY: i64 = 65_536;
+
+#[derive(Default)]
+pub struct Resources {
+    pub list: Vec<Resource>,
+    by_name: BTreeMap<(Kind, String), ResourceId>,
+    pi_enabled: bool,
+}
+
+impl Resources {
+    pub fn new(pi_enabled: bool) -> Resources {
+        Resources {
+            pi_enabled,
+            ..Resources::default()
+        }
+    }
+
+    /// The resource of that kind and name, made when it is new.
+    pub fn get(&mut self, kind: Kind, name: &str) -> ResourceId {
+        let next = self.list.len() as ResourceId;
+        let id = *self.by_name.entry((kind, name.into())).or_insert(next);
+        if id == next {
+            let name = name.to_string();
+            self.list.push(match kind {
+                Kind::Mutex => Resource::Mutex {
+                    name,
+                    priority_inheritance: self.pi_enabled,
+                },
+                Kind::Wait => Resource::Cond { name },
+                Kind::Barrier => Resource::Barrier {
+                    name,
+                    participants: 0,
+                },
+                Kind::Semaphore => Resource::Semaphore { name, value: 0 },
+                Kind::Channel => Resource::Channel {
+                    name,
+                    capacity: PIPE_CAPACITY as u64,
+                    socket: false,
+                },
+            });
+        }
+        id
+    }
+
+    /// A channel must have been declared.
+    pub fn channel(&self, file: File, at: Position, name: &str) -> Result<ResourceId, Error> {
+        if let Some(id) = self.by_name.get(&(Kind::Channel, name.into())) {
+            return Ok(*id);
+        }
+        let channels = self.by_name.keys().filter(|(kind, _)| *kind == Kind::Channel);
+        let names: Vec<&str> = channels.map(|(_, name)| name.as_str()).collect();
+        let declare = format!("declare it: \"resources\": {{ \"{name}\": {{ \"type\": \"pipe\" }} }}");
+        let hint = match crate::error::nearest(name, names) {
+            Some(near) => format!("did you mean \"{near}\"? Else {declare}"),
+            None => declare,
+        };
+        Err(file.error(at, format!("no pipe or socket \"{name}\"")).hint(hint))
+    }
+
+    /// One more group of tasks meets at a barrier.
+    pub fn join_barrier(&mut self, id: ResourceId, tasks: u32) {
+        if let Some(Resource::Barrier { participants, .. }) = self.list.get_mut(id as usize) {
+            *participants = participants.saturating_add(tasks);
+        }
+    }
+
+    /// The "resources" section.
+    pub fn declare(&mut self, file: File, section: &Member) -> Result<(), Error> {
+        let mut seen = Vec::new();
+        for member in file.object(section)? {
+            file.once(&mut seen, member)?;
+            let fields = file.fields(member, &["type", "capacity", "value"])?;
+            let kind = fields.need(file, member, "type")?;
+            let kind_name = file.string(kind)?;
+            let only = |key: &str, kinds: &[&str]| match fields.get(key) {
+                Some(field) if !kinds.contains(&kind_name) => Err(file
+                    .error(field.at, format!("a {kind_name} has no \"{key}\""))
+                    .hint(format!("it is for {}", kinds.join(" and ")))),
+                field => Ok(field),
+            };
+            let capacity = only("capacity", &["pipe", "socket"])?;
+            let value = only("value", &["semaphore"])?;
+            match kind_name {
+                "mutex" => drop(self.get(Kind::Mutex, &member.key)),
+                "wait" => drop(self.get(Kind::Wait, &member.key)),
+                // Made by the tasks that use them; a barrier's participants are counted there.
+                "barrier" | "timer" | "mem" | "iorun" => {}
+                "semaphore" => {
+                    let start = value.map_or(Ok(0), |value| file.int(value, "", 0..=INT_MAX))?;
+                    let id = self.get(Kind::Semaphore, &member.key);
+                    if let Resource::Semaphore { value, .. } = &mut self.list[id as usize] {
+                        *value = start as u32;
+                    }
+                }
+                "pipe" | "socket" => {
+                    let bytes = capacity
+                        .map_or(Ok(PIPE_CAPACITY), |bytes| file.int(bytes, " bytes", 1..=INT_MAX))?;
+                    let id = self.get(Kind::Channel, &member.key);
+                    if let Resource::Channel {
+                        capacity, socket, ..
+                    } = &mut self.list[id as usize]
+                    {
+                        *capacity = bytes as u64;
+                        *socket = kind_name == "socket";
+                    }
+                }
+                other => {
+                    return Err(file
+                        .error(kind.node.at, format!("no resource type \"{other}\""))
+                        .hint(suggest(other, TYPES)));
+                }
+            }
+        }
+        Ok(())
+    }
+}

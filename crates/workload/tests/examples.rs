@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! rt-app's own examples, as Debian's package installs them, and the files in workloads/.
+
+use std::path::{Path, PathBuf};
+use workload::{Error, Workload, rtapp};
+
+fn json_files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return found;
+    };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(json_files(&path));
+        } else if path.extension().is_some_and(|ending| ending == "json") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+fn read(path: &Path) -> Result<Workload, Error> {
+    rtapp::read(&std::fs::read_to_string(path).unwrap(), &path.display().to_string())
+}
+
+/// Not for rt-app 1.0 either: pieces to be merged, in the grammar before it.
+fn of_the_old_grammar(path: &Path) -> bool {
+    path.components().any(|part| part.as_os_str() == "merge")
+}
+
+#[test]
+fn examples_of_rt_app_load() {
+    let folder = Path::new("/usr/share/doc/rt-app/examples");
+    if !folder.exists() {
+        eprintln!("rt-app is not installed: its examples are not looked at");
+        return;
+    }
+    let files = json_files(folder);
+    let mut loaded = 0;
+    for path in files.iter().filter(|path| !of_the_old_grammar(path)) {
+        let workload = read(path).unwrap_or_else(|error| panic!("{error}"));
+        assert!(workload.tasks.iter().any(|task| task.spawn), "{}", path.display());
+        loaded += 1;
+    }
+    assert!(loaded >= 17, "{loaded} of {files:?}");
+    for path in files.iter().filter(|path| of_the_old_grammar(path)) {
+        let message = read(path).unwrap_err().to_string();
+        assert!(
+            message.contains("before rt-app 1.0") || message.contains("without \"tasks\""),
+            "{message}"
+        );
+    }
+}

@@ -28,9 +28,11 @@ pub mod flags {
     /// Keep its place in the queue.
     pub const MOVE: u32 = 0x4;
     pub const NOCLOCK: u32 = 0x8;
-    pub const HEAD: u32 = 0x10;
-    pub const MIGRATED: u32 = 0x40;
-    pub const INITIAL: u32 = 0x80;
+    pub const HEAD: u32 = 0x1_0000;
+    pub const MIGRATED: u32 = 0x4_0000;
+    pub const INITIAL: u32 = 0x8_0000;
+    /// The class was asked for the CPU.
+    pub const RQ_SELECTED: u32 = 0x10_0000;
     /// WF_EXEC, WF_FORK, WF_TTWU, WF_SYNC: as include/linux of 7.2 numbers them.
     pub const WF_EXEC: u32 = 0x02;
     pub const WF_FORK: u32 = 0x04;

@@ -4,6 +4,7 @@
 //! A handler runs at one instant. What it does costs time, and that time is a debt of its CPU: whatever runs there
 //! next makes no progress until the debt is worked off. `rq.clock` says up to when time has been attributed.
 
+use crate::layout;
 use crate::machine::Machine;
 use crate::task::IDLE;
 use machine::Distance;
@@ -23,8 +24,9 @@ impl Machine {
             rq.time.offline_ns += elapsed;
             return;
         }
-        let kernel = elapsed.min(rq.debt);
-        rq.debt -= kernel;
+        let worked_off = elapsed.min(rq.debt);
+        rq.debt -= worked_off;
+        let kernel = if rq.spinning { elapsed } else { worked_off };
         rq.time.overhead_ns += kernel;
         let rest = elapsed - kernel;
         if rest == 0 {
@@ -36,9 +38,11 @@ impl Machine {
         }
         rq.time.tasks_ns += rest;
         let capacity = u64::from(self.spec.topology.cpus[cpu as usize].capacity);
-        let task = &mut self.tasks[self.rqs[cpu as usize].curr as usize];
+        let curr = self.rqs[cpu as usize].curr;
+        let task = &mut self.tasks[curr as usize];
         task.sum_exec_runtime += rest;
         task.program.consume(rest, capacity);
+        layout::mirror_runtime(self, curr);
         self.class_update_curr(cpu, rest);
     }
 

@@ -8,6 +8,7 @@ use crate::lock::LockId;
 use crate::machine::Machine;
 use crate::task::{IDLE, PRIO_TO_WEIGHT, State, Task, TaskId, WEIGHT_IDLEPRIO};
 use crate::{ext, fair, program, rt, tracepoint};
+use std::rc::Rc;
 use trace::MigrateReason;
 use workload::Policy;
 
@@ -94,7 +95,11 @@ impl Machine {
             wake_generation: 0,
             children: 0,
             footprint_bytes: spec.footprint_bytes,
-            program: program::Cursor::new(&self.workload, spec.program, self.now),
+            program: program::Cursor::new(
+                Rc::clone(&self.programs[spec.program as usize]),
+                self.workload.programs[spec.program as usize].counters,
+                self.now,
+            ),
             rt: rt::Entity::default(),
             fair: fair::Entity::default(),
             ext: ext::Entity::default(),
@@ -139,6 +144,7 @@ impl Machine {
         self.trace(self.this_cpu, trace::Event::Wakeup { pid, target: cpu, new: true });
         tracepoint::sched_wakeup(self, task, true);
         self.wakeup_preempt(cpu, task, flags::WF_FORK);
+        ext::task_woken(self, cpu, task);
         self.unlock(LockId::Rq(cpu));
     }
 

@@ -5,7 +5,8 @@ use crate::ext;
 use crate::machine::Machine;
 use crate::task::TaskId;
 
-pub(crate) fn pick_task(_m: &mut Machine, _cpu: u32) -> Option<TaskId> {
+pub(crate) fn pick_task(m: &mut Machine, cpu: u32) -> Option<TaskId> {
+    ext::stay_idle(m, cpu);
     Some(crate::task::IDLE)
 }
 

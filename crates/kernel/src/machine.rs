@@ -15,7 +15,7 @@ use bpf::region::Region;
 use machine::MachineSpec;
 use std::rc::Rc;
 use trace::{Record, Sink};
-use workload::Workload;
+use workload::{Op, Workload};
 
 /// Records are handed to the sink when this many are waiting.
 const BATCH: usize = 4096;
@@ -23,6 +23,8 @@ const BATCH: usize = 4096;
 pub struct Machine {
     pub spec: MachineSpec,
     pub workload: Workload,
+    /// The workload's programs as tasks share them.
+    pub(crate) programs: Vec<Rc<[Op]>>,
     pub seed: u64,
     /// Simulated time, ns since the run's start.
     pub now: u64,
@@ -44,6 +46,8 @@ pub struct Machine {
     /// Where in the region things are.
     pub layout: Layout,
     pub(crate) idle: ext::idle::Idle,
+    pub(crate) timers: crate::bpf_world::Timers,
+    pub(crate) tracing: crate::tracepoint::Tracing,
     pub(crate) locks: Locks,
     pub(crate) sync: Sync,
     pub(crate) domains: fair::Domains,
@@ -83,7 +87,10 @@ impl Machine {
             rng: Rng::new(seed),
             ext: ext::Core::new(&spec.topology),
             idle: ext::idle::Idle::new(&region, &spec.topology),
+            timers: Default::default(),
+            tracing: Default::default(),
             checks: Checks::new(nr_cpus),
+            programs: workload.programs.iter().map(|program| program.ops.as_slice().into()).collect(),
             spec,
             workload,
             seed,
@@ -98,7 +105,6 @@ impl Machine {
             region,
             records: Vec::with_capacity(BATCH),
         };
-        ext::boot(&mut machine)?;
         for (index, task) in machine.workload.tasks.iter().enumerate() {
             if task.spawn {
                 machine.sync.pending_spawns += 1;
@@ -197,9 +203,24 @@ impl Machine {
 
     /// Returning from the kernel on `this_cpu`: reschedule if asked for.
     fn leave(&mut self) {
+        ext::irq_work(self);
         let cpu = self.this_cpu;
-        if self.rqs[cpu as usize].need_resched && self.rqs[cpu as usize].online {
+        if !self.rqs[cpu as usize].need_resched || !self.rqs[cpu as usize].online {
+            return;
+        }
+        if !self.rqs[cpu as usize].spinning {
             self.schedule(cpu);
+            ext::irq_work(self);
+        }
+        // Asked for while it was scheduling, or spinning: schedule() runs again when the CPU is through with this.
+        let rq = &mut self.rqs[cpu as usize];
+        if rq.need_resched {
+            rq.need_resched = false;
+            rq.resched_deferred = true;
+            if !rq.spinning {
+                let at = self.local_time(cpu);
+                self.events.push(at, Event::Resched { cpu });
+            }
         }
     }
 

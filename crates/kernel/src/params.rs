@@ -6,7 +6,7 @@ use crate::cpuset::CpuSet;
 use crate::fork::set_policy_fields;
 use crate::machine::Machine;
 use crate::task::TaskId;
-use crate::{ext, fair};
+use crate::{ext, fair, layout};
 use trace::MigrateReason;
 use workload::Policy;
 
@@ -24,6 +24,7 @@ impl Machine {
             t.affinity = affinity;
             t.nr_cpus_allowed = cpus.weight();
             t.cpus = cpus;
+            layout::mirror_cpus(m, task);
             m.class_set_cpus_allowed(task);
         });
         let cpu = self.tasks[task as usize].cpu;
@@ -43,6 +44,9 @@ impl Machine {
 
     /// sched_setscheduler and setpriority.
     pub(crate) fn set_policy(&mut self, task: TaskId, policy: Policy) {
+        if !ext::check_setscheduler(self, task, policy) {
+            return;
+        }
         let cpu = self.tasks[task as usize].cpu;
         let old_class = self.tasks[task as usize].class;
         let old_prio = self.tasks[task as usize].prio();
@@ -51,10 +55,12 @@ impl Machine {
             let class = ext::class_for(m, &m.tasks[task as usize]);
             if class != old_class {
                 m.class_switched_from(old_class, cpu, task);
+            }
+            ext::params_changed(m, task);
+            if class != old_class {
                 m.tasks[task as usize].class = class;
                 ext::switching_class(m, task, old_class);
             }
-            ext::params_changed(m, task);
             fair::reweight(m, task);
         });
         if self.tasks[task as usize].class == old_class {
@@ -71,12 +77,12 @@ impl Machine {
     /// Moves a task to another cgroup (sched_move_task).
     pub(crate) fn set_cgroup(&mut self, task: TaskId, cgroup: u32) {
         let from = self.tasks[task as usize].cgroup;
-        if from == cgroup {
+        if from == cgroup || !ext::cgroup_prep_move(self, task, from, cgroup) {
             return;
         }
         self.change_queued(task, |m| {
             m.tasks[task as usize].cgroup = cgroup;
-            ext::cgroup_move(m, task, from, cgroup);
+            ext::cgroup_move(m, task, cgroup);
         });
     }
 

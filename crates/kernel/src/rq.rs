@@ -12,6 +12,8 @@ pub struct Rq {
     pub need_resched: bool,
     /// A reschedule IPI found the CPU in kernel work and comes again when that is done.
     pub resched_deferred: bool,
+    /// The CPU spins in the kernel until others have rescheduled (SCX_KICK_WAIT): what it runs makes no progress.
+    pub spinning: bool,
     /// Queued tasks of all classes, the running one included.
     pub nr_running: u32,
     pub rt: rt::RtRq,
@@ -58,6 +60,7 @@ impl Rq {
             curr: IDLE,
             need_resched: false,
             resched_deferred: false,
+            spinning: false,
             nr_running: 0,
             rt: Default::default(),
             fair: Default::default(),

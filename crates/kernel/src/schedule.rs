@@ -25,7 +25,13 @@ impl Machine {
     /// A reschedule IPI arrived. If the CPU is still busy with kernel work it is taken afterwards.
     pub(crate) fn resched_ipi(&mut self, cpu: u32) {
         self.enter(cpu);
-        let rq = &self.rqs[cpu as usize];
+        let rq = &mut self.rqs[cpu as usize];
+        if rq.spinning {
+            // It looks again when it stops.
+            rq.need_resched = false;
+            rq.resched_deferred = true;
+            return;
+        }
         if rq.debt > 0 && rq.online {
             let at = self.local_time(cpu);
             self.events.push(at, Event::Resched { cpu });
@@ -39,7 +45,6 @@ impl Machine {
             self.rqs[cpu as usize].resched_deferred = false;
             self.rqs[cpu as usize].need_resched = true;
         }
-        ext::kick_irq(self, cpu);
     }
 
     /// Picks what runs next on `cpu` and switches to it. The previous task, if it went to sleep, was deactivated before.
@@ -118,9 +123,9 @@ impl Machine {
         let prev_waits = (prev != IDLE && self.tasks[prev as usize].on_rq).then(|| group(prev));
         let next_group = (next != IDLE).then(|| group(next));
         self.checks.switched(now, cpu, prev_waits, next_group);
-        let (prev, next) = (self.pid_of(prev), self.pid_of(next));
-        self.trace(cpu, trace::Event::Switch { prev, prev_state, next });
-        ext::sched_switch(self, cpu);
+        let (prev_pid, next_pid) = (self.pid_of(prev), self.pid_of(next));
+        self.trace(cpu, trace::Event::Switch { prev: prev_pid, prev_state, next: next_pid });
+        ext::sched_switch(self, cpu, prev, next);
     }
 
     /// Arms the Step event for when curr has done the work at hand; an earlier one becomes void.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tasks becoming runnable, leaving queues and moving between CPUs (kernel/sched/core.c).
 
-use crate::class::flags;
+use crate::class::{Class, flags};
 use crate::lock::LockId;
 use crate::machine::Machine;
 use crate::task::{IDLE, State, TaskId};
@@ -27,6 +27,9 @@ impl Machine {
         let prev_cpu = t.cpu;
         let cpu = self.select_task_rq(task, prev_cpu, wake_flags | flags::WF_TTWU);
         let mut enqueue = flags::WAKEUP;
+        if self.asks_class_for_cpu(task) {
+            enqueue |= flags::RQ_SELECTED;
+        }
         if cpu != prev_cpu {
             self.set_task_cpu(task, cpu, MigrateReason::Wakeup);
             enqueue |= flags::MIGRATED;
@@ -34,6 +37,7 @@ impl Machine {
         self.lock(LockId::Rq(cpu));
         self.activate_task(cpu, task, enqueue);
         self.wakeup_preempt(cpu, task, wake_flags | flags::WF_TTWU);
+        ext::task_woken(self, cpu, task);
         self.unlock(LockId::Rq(cpu));
         self.trace(waker_cpu, trace::Event::Wakeup { pid, target: cpu, new: false });
         tracepoint::sched_wakeup(self, task, false);
@@ -42,13 +46,18 @@ impl Machine {
 
     /// Asks the class for a CPU and makes sure that the task may run there (select_task_rq).
     pub(crate) fn select_task_rq(&mut self, task: TaskId, prev_cpu: u32, wake_flags: u32) -> u32 {
-        let t = &self.tasks[task as usize];
-        let cpu = if t.nr_cpus_allowed > 1 && t.migration_disabled == 0 {
+        let cpu = if self.asks_class_for_cpu(task) {
             self.class_select_task_rq(task, prev_cpu, wake_flags)
         } else {
-            t.cpus.first().unwrap_or(prev_cpu)
+            self.tasks[task as usize].cpus.first().unwrap_or(prev_cpu)
         };
         if self.is_cpu_allowed(task, cpu) { cpu } else { self.select_fallback_rq(task, prev_cpu) }
+    }
+
+    /// Has the task a choice of CPUs?
+    fn asks_class_for_cpu(&self, task: TaskId) -> bool {
+        let t = &self.tasks[task as usize];
+        t.nr_cpus_allowed > 1 && t.migration_disabled == 0
     }
 
     pub(crate) fn is_cpu_allowed(&self, task: TaskId, cpu: u32) -> bool {
@@ -102,6 +111,9 @@ impl Machine {
         if new == curr {
             self.class_wakeup_preempt(cpu, task, flags);
         } else if new < curr {
+            if curr == Class::Ext {
+                ext::preempted_by_class(self, cpu);
+            }
             self.resched_curr(cpu);
         }
     }

@@ -7,8 +7,7 @@
 use crate::layout::Mask;
 use crate::layout::PF_EXITING;
 use crate::layout::enums::{
-    SCX_OPS_BUILTIN_IDLE_PER_NODE, SCX_OPS_KEEP_BUILTIN_IDLE, SCX_PICK_IDLE_CORE,
-    SCX_PICK_IDLE_IN_NODE, SCX_WAKE_SYNC,
+    SCX_OPS_BUILTIN_IDLE_PER_NODE, SCX_OPS_KEEP_BUILTIN_IDLE, SCX_PICK_IDLE_CORE, SCX_PICK_IDLE_IN_NODE, SCX_WAKE_SYNC,
 };
 use crate::machine::Machine;
 use crate::task::{IDLE, TaskId};
@@ -105,14 +104,8 @@ impl Idle {
         // Policies read the idle masks; some read as much as the longest mask the kernel knows.
         let mut idle_slab = region.slab(1024, 2 + 2 * topology.nodes.len() as u64);
         let mut slab = region.slab(stride, groups as u64);
-        let mut idle_mask = || {
-            Mask::at(
-                idle_slab.alloc(region).expect("room for idle masks"),
-                nr_cpus,
-            )
-        };
-        let mut group_mask =
-            || Mask::at(slab.alloc(region).expect("room for domain masks"), nr_cpus);
+        let mut idle_mask = || Mask::at(idle_slab.alloc(region).expect("room for idle masks"), nr_cpus);
+        let mut group_mask = || Mask::at(slab.alloc(region).expect("room for domain masks"), nr_cpus);
         let distance = |a: usize, b: usize| topology.node_distances[a][b];
         let near = (0..topology.nodes.len()).map(|node| {
             let mut others: Vec<u32> = (0..topology.nodes.len() as u32)
@@ -218,8 +211,7 @@ pub(crate) fn update_topology(m: &mut Machine) {
     let Some(first) = online.first() else { return };
     let nr_online = online.weight();
     let (llc, numa) = (llc_weight(m, first), numa_weight(m, first));
-    let mismatch = (0..m.nr_cpus())
-        .any(|cpu| online.contains(cpu) && llc_weight(m, cpu) != numa_weight(m, cpu));
+    let mismatch = (0..m.nr_cpus()).any(|cpu| online.contains(cpu) && llc_weight(m, cpu) != numa_weight(m, cpu));
     m.idle.topo_llc = llc > 0 && llc < nr_online;
     m.idle.topo_numa = !m.idle.per_node && numa > 0 && numa < nr_online && mismatch;
 }
@@ -246,9 +238,7 @@ fn numa_weight(m: &Machine, cpu: u32) -> u32 {
 
 /// scx_cpu_node_if_enabled
 fn node_of(m: &Machine, cpu: u32) -> Option<u32> {
-    m.idle
-        .per_node
-        .then(|| m.spec.topology.cpus[cpu as usize].node)
+    m.idle.per_node.then(|| m.spec.topology.cpus[cpu as usize].node)
 }
 
 /// update_builtin_idle: a CPU enters or leaves idle. Whether ops.update_idle is called is the core's business.
@@ -256,10 +246,7 @@ pub(crate) fn update(m: &mut Machine, cpu: u32, idle: bool) {
     if !m.idle.enabled {
         return;
     }
-    let Masks {
-        cpu: cpus,
-        smt: smts,
-    } = m.idle.of(node_of(m, cpu));
+    let Masks { cpu: cpus, smt: smts } = m.idle.of(node_of(m, cpu));
     if idle {
         cpus.insert(cpu)
     } else {
@@ -295,10 +282,7 @@ fn set_core(m: &Machine, core: Mask, cpu: u32, set: impl Fn(u32)) {
 
 /// scx_idle_test_and_clear_cpu: claims an idle CPU.
 pub(crate) fn test_and_clear_cpu(m: &mut Machine, cpu: u32) -> bool {
-    let Masks {
-        cpu: cpus,
-        smt: smts,
-    } = m.idle.of(node_of(m, cpu));
+    let Masks { cpu: cpus, smt: smts } = m.idle.of(node_of(m, cpu));
     if m.idle.smt_active {
         // The core is not wholly idle any more, whether the CPU can be claimed or not.
         let core = m.idle.cores[m.spec.topology.cpus[cpu as usize].core as usize];
@@ -333,10 +317,7 @@ pub(crate) fn any_of_node(m: &mut Machine, mask: Mask, node: u32) -> Option<u32>
 }
 
 fn pick_in_node(m: &mut Machine, domain: Domain, node: Option<u32>, flags: u64) -> Option<u32> {
-    let Masks {
-        cpu: cpus,
-        smt: smts,
-    } = m.idle.of(node);
+    let Masks { cpu: cpus, smt: smts } = m.idle.of(node);
     loop {
         let mut found = None;
         if m.idle.smt_active {
@@ -418,8 +399,8 @@ pub(crate) fn select_cpu_dfl(
     if wake_flags & SCX_WAKE_SYNC != 0 {
         let waker = m.this_cpu;
         let topology = &m.spec.topology;
-        let share_cache = waker == prev_cpu
-            || topology.cpus[waker as usize].llc == topology.cpus[prev_cpu as usize].llc;
+        let share_cache =
+            waker == prev_cpu || topology.cpus[waker as usize].llc == topology.cpus[prev_cpu as usize].llc;
         if is_prev_allowed && share_cache && test_and_clear_cpu(m, prev_cpu) {
             return Some(prev_cpu);
         }
@@ -438,10 +419,7 @@ pub(crate) fn select_cpu_dfl(
     }
 
     if m.idle.smt_active {
-        if is_prev_allowed
-            && m.idle.of(node).smt.contains(prev_cpu)
-            && test_and_clear_cpu(m, prev_cpu)
-        {
+        if is_prev_allowed && m.idle.of(node).smt.contains(prev_cpu) && test_and_clear_cpu(m, prev_cpu) {
             return Some(prev_cpu);
         }
         for domain in [llc, numa].into_iter().flatten() {
@@ -461,11 +439,7 @@ pub(crate) fn select_cpu_dfl(
     if m.idle.smt_active {
         for i in 0..m.spec.topology.siblings(prev_cpu).len() {
             let cpu = m.spec.topology.siblings(prev_cpu)[i];
-            if cpu != prev_cpu
-                && m.layout.online.contains(cpu)
-                && allowed.contains(cpu)
-                && test_and_clear_cpu(m, cpu)
-            {
+            if cpu != prev_cpu && m.layout.online.contains(cpu) && allowed.contains(cpu) && test_and_clear_cpu(m, cpu) {
                 return Some(cpu);
             }
         }
@@ -488,11 +462,7 @@ pub(crate) fn select_restricted(
 ) -> Option<u32> {
     let t = &m.tasks[task as usize];
     let cpus = m.cpus_ptr(task);
-    let cpu = if t.migration_disabled > 0 {
-        t.cpu
-    } else {
-        cpus.first()?
-    };
+    let cpu = if t.migration_disabled > 0 { t.cpu } else { cpus.first()? };
     let fits = cpus.contains(cpu)
         && allowed.is_none_or(|mask| mask.contains(cpu))
         && (flags & SCX_PICK_IDLE_IN_NODE == 0 || node_of(m, cpu) == node_of(m, prev_cpu));

@@ -1,0 +1,675 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Dispatch queues: every runnable task that a policy has dispatched waits on one.
+//!
+//! A DSQ is a list, linked through the tasks' entries of one table. On a DSQ in vtime order the list is kept in that
+//! order by a treap beside it, so the first task is found in O(1), any one removed and a new one inserted in O(log n).
+//! An iterator holds the task it would visit next; what is removed moves it on, and what was queued after it was made
+//! has a later sequence number and is passed over, as in the kernel.
+
+use crate::layout::enums::{SCX_DSQ_BYPASS, SCX_DSQ_FLAG_BUILTIN, SCX_DSQ_GLOBAL, SCX_DSQ_LOCAL};
+use crate::task::TaskId;
+use std::collections::BTreeMap;
+
+/// No task, no node.
+pub const NIL: u32 = u32::MAX;
+/// Ids below this are looked up in a table.
+const SMALL_IDS: usize = 4096;
+
+/// Index of a DSQ in its store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DsqRef(u32);
+
+/// The DSQ of a task that is on none.
+pub const NO_DSQ: DsqRef = DsqRef(NIL);
+
+/// A task's place on a DSQ.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    dsq: DsqRef,
+    next: u32,
+    prev: u32,
+    left: u32,
+    right: u32,
+    parent: u32,
+    /// Treap priority: a larger one is nearer to the root.
+    weight: u32,
+    seq: u32,
+    vtime: u64,
+    on_priq: bool,
+}
+
+const UNLINKED: Node = Node {
+    dsq: NO_DSQ,
+    next: NIL,
+    prev: NIL,
+    left: NIL,
+    right: NIL,
+    parent: NIL,
+    weight: 0,
+    seq: 0,
+    vtime: 0,
+    on_priq: false,
+};
+
+#[derive(Clone, Debug)]
+struct Dsq {
+    /// SCX_DSQ_LOCAL, _BYPASS, _GLOBAL or a policy's id.
+    id: u64,
+    head: u32,
+    tail: u32,
+    root: u32,
+    nr: u32,
+    /// Counts insertions.
+    seq: u32,
+    nr_cursors: u32,
+    /// Not destroyed.
+    alive: bool,
+}
+
+impl Dsq {
+    fn new(id: u64) -> Dsq {
+        Dsq {
+            id,
+            head: NIL,
+            tail: NIL,
+            root: NIL,
+            nr: 0,
+            seq: 0,
+            nr_cursors: 0,
+            alive: true,
+        }
+    }
+}
+
+/// An iteration over a DSQ.
+#[derive(Clone, Copy, Debug)]
+struct Cursor {
+    dsq: DsqRef,
+    next: u32,
+    reverse: bool,
+    /// The DSQ's sequence number when the iteration began.
+    seq: u32,
+    used: bool,
+    /// `next` is only known from the first step on.
+    started: bool,
+}
+
+/// Where a task goes on a DSQ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    Head,
+    Tail,
+    /// By vtime, behind equals.
+    Vtime(u64),
+}
+
+/// All DSQs of a machine.
+pub struct Dsqs {
+    nr_cpus: u32,
+    nr_nodes: u32,
+    /// Local ones by CPU, bypass ones by CPU, global ones by node, then the policy's.
+    dsqs: Vec<Dsq>,
+    nodes: Vec<Node>,
+    small: Vec<DsqRef>,
+    large: BTreeMap<u64, DsqRef>,
+    free: Vec<DsqRef>,
+    cursors: Vec<Cursor>,
+    /// State of the treap's priorities: any fixed sequence will do.
+    weights: u32,
+}
+
+impl Dsqs {
+    pub fn new(nr_cpus: u32, nr_nodes: u32) -> Dsqs {
+        let ids = [
+            (nr_cpus, SCX_DSQ_LOCAL),
+            (nr_cpus, SCX_DSQ_BYPASS),
+            (nr_nodes, SCX_DSQ_GLOBAL),
+        ];
+        let dsqs = ids
+            .iter()
+            .flat_map(|&(n, id)| (0..n).map(move |_| Dsq::new(id)))
+            .collect();
+        Dsqs {
+            nr_cpus,
+            nr_nodes,
+            dsqs,
+            nodes: Vec::new(),
+            small: Vec::new(),
+            large: BTreeMap::new(),
+            free: Vec::new(),
+            cursors: Vec::new(),
+            weights: 0x9e37_79b9,
+        }
+    }
+
+    #[inline]
+    pub fn local(&self, cpu: u32) -> DsqRef {
+        DsqRef(cpu)
+    }
+
+    pub fn bypass(&self, cpu: u32) -> DsqRef {
+        DsqRef(self.nr_cpus + cpu)
+    }
+
+    pub fn global(&self, node: u32) -> DsqRef {
+        DsqRef(2 * self.nr_cpus + node)
+    }
+
+    /// The CPU whose local DSQ this is.
+    #[inline]
+    pub fn local_cpu(&self, dsq: DsqRef) -> Option<u32> {
+        (dsq.0 < self.nr_cpus).then_some(dsq.0)
+    }
+
+    /// The policy's DSQ with this id.
+    #[inline]
+    pub fn find(&self, id: u64) -> Option<DsqRef> {
+        if id < SMALL_IDS as u64 {
+            self.small.get(id as usize).copied().filter(|&dsq| dsq != NO_DSQ)
+        } else {
+            self.large.get(&id).copied()
+        }
+    }
+
+    /// Makes a DSQ; `None` if there is one of this id.
+    pub fn create(&mut self, id: u64) -> Option<DsqRef> {
+        debug_assert_eq!(id & SCX_DSQ_FLAG_BUILTIN, 0);
+        if self.find(id).is_some() {
+            return None;
+        }
+        let dsq = match self.free.pop() {
+            Some(dsq) => {
+                self.dsqs[dsq.0 as usize] = Dsq::new(id);
+                dsq
+            }
+            None => {
+                self.dsqs.push(Dsq::new(id));
+                DsqRef(self.dsqs.len() as u32 - 1)
+            }
+        };
+        if id < SMALL_IDS as u64 {
+            let index = id as usize;
+            self.small.resize(self.small.len().max(index + 1), NO_DSQ);
+            self.small[index] = dsq;
+        } else {
+            self.large.insert(id, dsq);
+        }
+        Some(dsq)
+    }
+
+    /// Removes an empty DSQ of the policy.
+    pub fn destroy(&mut self, dsq: DsqRef) {
+        let it = &mut self.dsqs[dsq.0 as usize];
+        debug_assert!(it.nr == 0 && it.id & SCX_DSQ_FLAG_BUILTIN == 0);
+        it.alive = false;
+        let (id, cursors) = (it.id, it.nr_cursors);
+        if id < SMALL_IDS as u64 {
+            self.small[id as usize] = NO_DSQ;
+        } else {
+            self.large.remove(&id);
+        }
+        if cursors == 0 {
+            self.free.push(dsq);
+        }
+    }
+
+    /// Removes all DSQs of the policy, which must be empty.
+    pub fn destroy_all(&mut self) {
+        let first = (2 * self.nr_cpus + self.nr_nodes) as usize;
+        debug_assert!(self.dsqs[first..].iter().all(|dsq| dsq.nr == 0));
+        self.dsqs.truncate(first);
+        self.small.clear();
+        self.large.clear();
+        self.free.clear();
+        self.cursors.clear();
+        for dsq in &mut self.dsqs {
+            dsq.nr_cursors = 0;
+        }
+    }
+
+    #[inline]
+    pub fn id(&self, dsq: DsqRef) -> u64 {
+        self.dsqs[dsq.0 as usize].id
+    }
+
+    #[inline]
+    pub fn nr(&self, dsq: DsqRef) -> u32 {
+        self.dsqs[dsq.0 as usize].nr
+    }
+
+    #[inline]
+    pub fn is_empty(&self, dsq: DsqRef) -> bool {
+        self.dsqs[dsq.0 as usize].head == NIL
+    }
+
+    /// Tells the locks of DSQs apart: policies' ids, and numbers above them for the built-in ones.
+    pub fn lock_number(&self, dsq: DsqRef) -> u64 {
+        let it = &self.dsqs[dsq.0 as usize];
+        if it.id & SCX_DSQ_FLAG_BUILTIN == 0 {
+            it.id
+        } else {
+            SCX_DSQ_FLAG_BUILTIN | u64::from(dsq.0)
+        }
+    }
+
+    pub fn first(&self, dsq: DsqRef) -> Option<TaskId> {
+        some(self.dsqs[dsq.0 as usize].head)
+    }
+
+    /// The task behind `task` on its DSQ.
+    pub fn next(&self, task: TaskId) -> Option<TaskId> {
+        some(self.nodes[task as usize].next)
+    }
+
+    /// The task in front of `task` on its DSQ.
+    pub fn prev(&self, task: TaskId) -> Option<TaskId> {
+        some(self.nodes[task as usize].prev)
+    }
+
+    /// The DSQ a task is on, or [`NO_DSQ`].
+    #[inline]
+    pub fn of(&self, task: TaskId) -> DsqRef {
+        self.nodes.get(task as usize).map_or(NO_DSQ, |node| node.dsq)
+    }
+
+    pub fn on_priq(&self, task: TaskId) -> bool {
+        self.nodes.get(task as usize).is_some_and(|node| node.on_priq)
+    }
+
+    pub fn seq(&self, task: TaskId) -> u32 {
+        self.nodes[task as usize].seq
+    }
+
+    /// Are there tasks in FIFO order on it?
+    pub fn has_fifo(&self, dsq: DsqRef) -> bool {
+        let it = &self.dsqs[dsq.0 as usize];
+        it.root == NIL && it.head != NIL
+    }
+
+    /// Are there tasks in vtime order on it?
+    pub fn has_priq(&self, dsq: DsqRef) -> bool {
+        self.dsqs[dsq.0 as usize].root != NIL
+    }
+
+    /// Puts a task that is on no DSQ on this one.
+    pub fn insert(&mut self, dsq: DsqRef, task: TaskId, place: Place) {
+        if self.nodes.len() <= task as usize {
+            self.nodes.resize(task as usize + 1, UNLINKED);
+        }
+        debug_assert_eq!(self.nodes[task as usize].dsq, NO_DSQ);
+        let it = &mut self.dsqs[dsq.0 as usize];
+        it.nr += 1;
+        it.seq = it.seq.wrapping_add(1);
+        let seq = it.seq;
+        let (head, tail) = (it.head, it.tail);
+        let node = &mut self.nodes[task as usize];
+        *node = Node { dsq, seq, ..UNLINKED };
+        match place {
+            Place::Head => self.link(dsq, task, NIL, head),
+            Place::Tail => self.link(dsq, task, tail, NIL),
+            Place::Vtime(vtime) => {
+                node.vtime = vtime;
+                node.on_priq = true;
+                let before = self.treap_insert(dsq, task, vtime);
+                let behind = if before == NIL {
+                    head
+                } else {
+                    self.nodes[before as usize].next
+                };
+                self.link(dsq, task, before, behind);
+            }
+        }
+    }
+
+    /// Takes a task off its DSQ.
+    pub fn remove(&mut self, task: TaskId) {
+        let Node {
+            dsq,
+            next,
+            prev,
+            on_priq,
+            ..
+        } = self.nodes[task as usize];
+        debug_assert_ne!(dsq, NO_DSQ);
+        if self.dsqs[dsq.0 as usize].nr_cursors > 0 {
+            for cursor in &mut self.cursors {
+                if cursor.used && cursor.dsq == dsq && cursor.next == task {
+                    cursor.next = if cursor.reverse { prev } else { next };
+                }
+            }
+        }
+        if on_priq {
+            self.treap_remove(dsq, task);
+        }
+        let it = &mut self.dsqs[dsq.0 as usize];
+        it.nr -= 1;
+        match prev {
+            NIL => it.head = next,
+            _ => self.nodes[prev as usize].next = next,
+        }
+        match next {
+            NIL => it.tail = prev,
+            _ => self.nodes[next as usize].prev = prev,
+        }
+        let node = &mut self.nodes[task as usize];
+        node.dsq = NO_DSQ;
+        node.on_priq = false;
+    }
+
+    fn link(&mut self, dsq: DsqRef, task: TaskId, prev: u32, next: u32) {
+        let it = &mut self.dsqs[dsq.0 as usize];
+        match prev {
+            NIL => it.head = task,
+            _ => self.nodes[prev as usize].next = task,
+        }
+        match next {
+            NIL => it.tail = task,
+            _ => self.nodes[next as usize].prev = task,
+        }
+        let node = &mut self.nodes[task as usize];
+        node.prev = prev;
+        node.next = next;
+    }
+
+    /// Starts an iteration; returns its number.
+    pub fn cursor_new(&mut self, dsq: DsqRef, reverse: bool) -> u32 {
+        let it = &mut self.dsqs[dsq.0 as usize];
+        it.nr_cursors += 1;
+        let cursor = Cursor {
+            dsq,
+            next: NIL,
+            reverse,
+            seq: it.seq,
+            used: true,
+            started: false,
+        };
+        match self.cursors.iter().position(|cursor| !cursor.used) {
+            Some(free) => {
+                self.cursors[free] = cursor;
+                free as u32
+            }
+            None => {
+                self.cursors.push(cursor);
+                self.cursors.len() as u32 - 1
+            }
+        }
+    }
+
+    /// The next task of an iteration; after the last one it starts again.
+    pub fn cursor_next(&mut self, cursor: u32) -> Option<TaskId> {
+        let Cursor {
+            dsq,
+            reverse,
+            seq,
+            started,
+            next,
+            ..
+        } = self.cursors[cursor as usize];
+        let it = &self.dsqs[dsq.0 as usize];
+        let mut at = match (started, reverse) {
+            (true, _) => next,
+            (false, false) => it.head,
+            (false, true) => it.tail,
+        };
+        // Queued after the iteration began: not part of it.
+        while at != NIL && (seq.wrapping_sub(self.nodes[at as usize].seq) as i32) < 0 {
+            at = self.after(at, reverse);
+        }
+        let next = if at == NIL { NIL } else { self.after(at, reverse) };
+        let cursor = &mut self.cursors[cursor as usize];
+        cursor.next = next;
+        cursor.started = at != NIL;
+        some(at)
+    }
+
+    fn after(&self, task: u32, reverse: bool) -> u32 {
+        let node = &self.nodes[task as usize];
+        if reverse { node.prev } else { node.next }
+    }
+
+    /// Is the task still on the iteration's DSQ, and was it there when the iteration began?
+    pub fn cursor_has(&self, cursor: u32, task: TaskId) -> bool {
+        let Some(cursor) = self.cursors.get(cursor as usize) else {
+            return false;
+        };
+        let Some(node) = self.nodes.get(task as usize) else {
+            return false;
+        };
+        cursor.used && node.dsq == cursor.dsq && (cursor.seq.wrapping_sub(node.seq) as i32) >= 0
+    }
+
+    /// The DSQ an iteration goes over.
+    pub fn cursor_dsq(&self, cursor: u32) -> Option<DsqRef> {
+        self.cursors
+            .get(cursor as usize)
+            .filter(|cursor| cursor.used)
+            .map(|cursor| cursor.dsq)
+    }
+
+    pub fn cursor_drop(&mut self, cursor: u32) {
+        let Some(cursor) = self.cursors.get_mut(cursor as usize).filter(|cursor| cursor.used) else {
+            return;
+        };
+        cursor.used = false;
+        let dsq = cursor.dsq;
+        let it = &mut self.dsqs[dsq.0 as usize];
+        it.nr_cursors -= 1;
+        if !it.alive && it.nr_cursors == 0 {
+            self.free.push(dsq);
+        }
+    }
+
+    /// Drops all iterations: the program that made them has been stopped in the middle.
+    pub fn cursors_drop_all(&mut self) {
+        for cursor in 0..self.cursors.len() as u32 {
+            self.cursor_drop(cursor);
+        }
+    }
+
+    /// Inserts into the treap; returns the task that comes before it in order, or NIL.
+    fn treap_insert(&mut self, dsq: DsqRef, task: TaskId, vtime: u64) -> u32 {
+        self.weights ^= self.weights << 13;
+        self.weights ^= self.weights >> 17;
+        self.weights ^= self.weights << 5;
+        self.nodes[task as usize].weight = self.weights;
+        let (mut at, mut parent, mut before, mut left) = (self.dsqs[dsq.0 as usize].root, NIL, NIL, false);
+        while at != NIL {
+            parent = at;
+            let node = &self.nodes[at as usize];
+            // time_before64
+            left = (vtime.wrapping_sub(node.vtime) as i64) < 0;
+            if left {
+                at = node.left;
+            } else {
+                before = at;
+                at = node.right;
+            }
+        }
+        self.nodes[task as usize].parent = parent;
+        if parent == NIL {
+            self.dsqs[dsq.0 as usize].root = task;
+            return NIL;
+        }
+        if left {
+            self.nodes[parent as usize].left = task;
+        } else {
+            self.nodes[parent as usize].right = task;
+        }
+        loop {
+            let parent = self.nodes[task as usize].parent;
+            if parent == NIL || self.nodes[parent as usize].weight >= self.nodes[task as usize].weight {
+                return before;
+            }
+            self.rotate_up(dsq, task);
+        }
+    }
+
+    fn treap_remove(&mut self, dsq: DsqRef, task: TaskId) {
+        loop {
+            let Node {
+                left, right, parent, ..
+            } = self.nodes[task as usize];
+            if left != NIL && right != NIL {
+                let heavier = self.nodes[left as usize].weight >= self.nodes[right as usize].weight;
+                self.rotate_up(dsq, if heavier { left } else { right });
+                continue;
+            }
+            let child = if left != NIL { left } else { right };
+            if child != NIL {
+                self.nodes[child as usize].parent = parent;
+            }
+            self.replace_child(dsq, parent, task, child);
+            return;
+        }
+    }
+
+    /// Makes `task` the parent of its parent.
+    fn rotate_up(&mut self, dsq: DsqRef, task: u32) {
+        let parent = self.nodes[task as usize].parent;
+        let grand = self.nodes[parent as usize].parent;
+        let moved = if self.nodes[parent as usize].left == task {
+            let moved = self.nodes[task as usize].right;
+            self.nodes[parent as usize].left = moved;
+            self.nodes[task as usize].right = parent;
+            moved
+        } else {
+            let moved = self.nodes[task as usize].left;
+            self.nodes[parent as usize].right = moved;
+            self.nodes[task as usize].left = parent;
+            moved
+        };
+        if moved != NIL {
+            self.nodes[moved as usize].parent = parent;
+        }
+        self.nodes[parent as usize].parent = task;
+        self.nodes[task as usize].parent = grand;
+        self.replace_child(dsq, grand, parent, task);
+    }
+
+    fn replace_child(&mut self, dsq: DsqRef, parent: u32, old: u32, new: u32) {
+        if parent == NIL {
+            self.dsqs[dsq.0 as usize].root = new;
+        } else if self.nodes[parent as usize].left == old {
+            self.nodes[parent as usize].left = new;
+        } else {
+            self.nodes[parent as usize].right = new;
+        }
+    }
+}
+
+fn some(task: u32) -> Option<TaskId> {
+    (task != NIL).then_some(task)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(dsqs: &Dsqs, dsq: DsqRef) -> Vec<TaskId> {
+        let mut order: Vec<TaskId> = Vec::new();
+        let mut at = dsqs.first(dsq);
+        while let Some(task) = at {
+            assert_eq!(dsqs.prev(task), order.last().copied());
+            order.push(task);
+            at = dsqs.next(task);
+        }
+        assert_eq!(order.len() as u32, dsqs.nr(dsq));
+        order
+    }
+
+    #[test]
+    fn fifo_takes_head_and_tail_and_gives_up_the_middle() {
+        let mut dsqs = Dsqs::new(2, 1);
+        let dsq = dsqs.create(7).unwrap();
+        for task in 0..5 {
+            dsqs.insert(dsq, task, Place::Tail);
+        }
+        dsqs.insert(dsq, 9, Place::Head);
+        dsqs.remove(2);
+        assert_eq!(order(&dsqs, dsq), [9, 0, 1, 3, 4]);
+        assert!(dsqs.has_fifo(dsq) && !dsqs.has_priq(dsq));
+        assert_eq!(dsqs.of(2), NO_DSQ);
+    }
+
+    #[test]
+    fn vtime_order_is_kept_behind_equals_and_across_the_wrap() {
+        let mut dsqs = Dsqs::new(1, 1);
+        let dsq = dsqs.create(0).unwrap();
+        for (task, vtime) in [(0, 5), (1, 3), (2, 5), (3, u64::MAX - 1), (4, 0)] {
+            dsqs.insert(dsq, task, Place::Vtime(vtime));
+        }
+        assert_eq!(order(&dsqs, dsq), [3, 4, 1, 0, 2]);
+    }
+
+    /// Against a sorted vector, with insertions and removals in a fixed pseudo-random order.
+    #[test]
+    fn the_treap_agrees_with_a_sorted_list() {
+        let mut dsqs = Dsqs::new(1, 1);
+        let dsq = dsqs.create(1 << 40).unwrap();
+        let mut model: Vec<(u64, TaskId)> = Vec::new();
+        let mut state = 1_u64;
+        for round in 0..4000 {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            let task = (state >> 33) as u32 % 300;
+            match model.iter().position(|&(_, other)| other == task) {
+                Some(at) => {
+                    model.remove(at);
+                    dsqs.remove(task);
+                }
+                None => {
+                    let vtime = state >> 50;
+                    let at = model.partition_point(|&(other, _)| other <= vtime);
+                    model.insert(at, (vtime, task));
+                    dsqs.insert(dsq, task, Place::Vtime(vtime));
+                }
+            }
+            if round % 50 == 0 {
+                assert_eq!(
+                    order(&dsqs, dsq),
+                    model.iter().map(|&(_, task)| task).collect::<Vec<_>>()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn iteration_survives_removal_and_passes_over_newcomers() {
+        let mut dsqs = Dsqs::new(1, 1);
+        let dsq = dsqs.create(3).unwrap();
+        for task in 0..4 {
+            dsqs.insert(dsq, task, Place::Tail);
+        }
+        let forward = dsqs.cursor_new(dsq, false);
+        let backward = dsqs.cursor_new(dsq, true);
+        assert_eq!(dsqs.cursor_next(forward), Some(0));
+        assert_eq!(dsqs.cursor_next(backward), Some(3));
+        dsqs.remove(1);
+        dsqs.remove(0);
+        dsqs.insert(dsq, 8, Place::Tail);
+        dsqs.insert(dsq, 0, Place::Head);
+        assert!(dsqs.cursor_has(forward, 2) && !dsqs.cursor_has(forward, 0));
+        assert_eq!(dsqs.cursor_next(forward), Some(2));
+        assert_eq!(dsqs.cursor_next(forward), Some(3));
+        assert_eq!(dsqs.cursor_next(forward), None);
+        assert_eq!(dsqs.cursor_next(backward), Some(2));
+        assert_eq!(dsqs.cursor_next(backward), None);
+        dsqs.cursor_drop(forward);
+        dsqs.cursor_drop(backward);
+        assert_eq!(dsqs.cursor_dsq(forward), None);
+    }
+
+    #[test]
+    fn ids_are_unique_and_free_again_after_destruction() {
+        let mut dsqs = Dsqs::new(1, 1);
+        for id in [5, 1 << 33] {
+            let dsq = dsqs.create(id).unwrap();
+            assert_eq!(dsqs.create(id), None);
+            assert_eq!(dsqs.find(id), Some(dsq));
+            dsqs.destroy(dsq);
+            assert_eq!(dsqs.find(id), None);
+            assert_eq!(dsqs.create(id), Some(dsq));
+        }
+    }
+}

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The debug dump of a failing policy: the machine's state in the form of scx_dump_state, with what ops.dump(),
+//! ops.dump_cpu() and ops.dump_task() add to it. There are no kernel stacks to show.
+
+use super::entity::OpsState;
+use super::exit::{self, Exit};
+use super::ops::{self, Frame, Op};
+use crate::class::Class;
+use crate::cpuset::CpuSet;
+use crate::layout::enums::{SCX_TASK_STATE_MASK, SCX_TASK_STATE_SHIFT};
+use crate::layout::scx_dump_ctx;
+use crate::machine::Machine;
+use crate::task::{IDLE, State, TaskId};
+use std::fmt::Write;
+
+const TRUNCATED: &str = "\n\n~~~~ TRUNCATED ~~~~\n";
+
+/// The dump that is being written (struct scx_dump_data).
+#[derive(Default)]
+pub struct Dump {
+    text: String,
+    /// What the policy has printed of the current line.
+    line: String,
+    prefix: &'static str,
+    /// An ops.dump*() callback is running and has printed nothing yet.
+    first: bool,
+    open: bool,
+    /// Address of the struct scx_dump_ctx.
+    context: u64,
+}
+
+impl Dump {
+    fn flush(&mut self) {
+        if self.line.is_empty() {
+            return;
+        }
+        if std::mem::take(&mut self.first) {
+            self.text.push('\n');
+        }
+        let line = std::mem::take(&mut self.line);
+        for part in line.strip_suffix('\n').unwrap_or(&line).split('\n') {
+            let _ = writeln!(self.text, "{}{part}", self.prefix);
+        }
+    }
+}
+
+/// What scx_bpf_dump prints.
+pub(crate) fn print(m: &mut Machine, text: &str) {
+    if !m.ext.dump.open {
+        exit::error(m, "scx_bpf_dump() must only be called from ops.dump() and friends");
+        return;
+    }
+    let dump = &mut m.ext.dump;
+    dump.line.push_str(text);
+    if dump.line.ends_with('\n') {
+        dump.flush();
+    }
+}
+
+/// Writes the dump of a policy that ends with `exit`, at most as long as the policy wants it.
+pub(super) fn state(m: &mut Machine, exit: &Exit) -> String {
+    let region = &m.region;
+    let reason = format!("{}\0", exit.reason);
+    let addresses = region
+        .alloc(size_of::<scx_dump_ctx>() as u64)
+        .zip(region.alloc(reason.len() as u64));
+    let Some((context, reason_addr)) = addresses else {
+        return String::new();
+    };
+    let dctx = scx_dump_ctx {
+        kind: exit.kind as u32,
+        exit_code: exit.code,
+        reason: reason_addr as *mut i8,
+        at_ns: m.now,
+        at_jiffies: m.jiffies(),
+    };
+    let written = region.store(context, dctx).and_then(|()| {
+        region
+            .bytes_mut(reason_addr, reason.len() as u64)
+            .map(|bytes| bytes.copy_from_slice(reason.as_bytes()))
+    });
+    debug_assert!(written.is_ok());
+    m.ext.dump = Dump {
+        context,
+        ..Dump::default()
+    };
+    header(m, exit);
+    cpus(m, exit);
+    let out = &mut m.ext.dump.text;
+    out.push_str("\nEvent counters\n--------------\n");
+    for (name, value) in m.ext.stats.named() {
+        let _ = writeln!(out, "{name:>40}: {value:16}");
+    }
+    let mut text = std::mem::take(&mut m.ext.dump).text;
+    m.region.free(context);
+    m.region.free(reason_addr);
+    let max = m.ext.exit_dump_len();
+    if text.len() >= max {
+        let mut end = max.saturating_sub(TRUNCATED.len() + 1);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push_str(TRUNCATED);
+    }
+    text
+}
+
+fn header(m: &mut Machine, exit: &Exit) {
+    let curr = m.rqs[m.this_cpu as usize].curr;
+    let who = name(m, curr, m.this_cpu);
+    let out = &mut m.ext.dump.text;
+    let _ = writeln!(out, "{}: root", exit.policy);
+    let kind = exit.kind as u32;
+    let _ = match exit.cpu {
+        ..0 => writeln!(out, "{who} triggered exit kind {kind}:"),
+        cpu => writeln!(out, "{who} triggered exit kind {kind} on CPU {cpu}:"),
+    };
+    let _ = writeln!(out, "  {} ({})\n\nBacktrace:", exit.reason, exit.message);
+    for place in &exit.backtrace {
+        let _ = writeln!(out, "  {place}");
+    }
+    let context = m.ext.dump.context;
+    callback(m, Op::Dump, "", Frame::NONE, &[context]);
+    m.ext.dump.text.push_str("\nCPU states\n----------\n");
+}
+
+fn cpus(m: &mut Machine, exit: &Exit) {
+    let first = u32::try_from(exit.cpu).ok().filter(|&cpu| cpu < m.nr_cpus());
+    if let Some(cpu) = first {
+        cpu_state(m, cpu);
+    }
+    for cpu in 0..m.nr_cpus() {
+        if Some(cpu) != first {
+            cpu_state(m, cpu);
+        }
+    }
+}
+
+fn cpu_state(m: &mut Machine, cpu: u32) {
+    let curr = m.rqs[cpu as usize].curr;
+    let idle = m.rqs[cpu as usize].ext.runnable.head == IDLE && curr == IDLE;
+    if idle && !m.ext.ops.has(Op::DumpCpu) {
+        return;
+    }
+    let (who, class) = (name(m, curr, cpu), class_name(m.class_of(curr)));
+    let before = m.ext.dump.text.len();
+    let rq = &m.rqs[cpu as usize].ext;
+    let out = &mut m.ext.dump.text;
+    let _ = writeln!(
+        out,
+        "\nCPU {cpu:<4}: nr_run={} flags=0x{:x} cpu_rel={} ksync={}",
+        rq.nr_running,
+        rq.flags(),
+        u32::from(rq.cpu_released),
+        rq.kick_sync
+    );
+    let _ = writeln!(out, "          curr={who} class={class}");
+    let used = out.len();
+    let context = m.ext.dump.context;
+    let frame = Frame::locked(cpu);
+    callback(m, Op::DumpCpu, "  ", frame, &[context, u64::from(cpu), u64::from(idle)]);
+    if idle && m.ext.dump.text.len() == used {
+        m.ext.dump.text.truncate(before);
+        return;
+    }
+    if curr != IDLE && m.tasks[curr as usize].class == Class::Ext {
+        task_state(m, cpu, curr, '*');
+    }
+    let waiting: Vec<TaskId> = m.runnable_in_order(cpu).collect();
+    for task in waiting {
+        task_state(m, cpu, task, ' ');
+    }
+}
+
+fn task_state(m: &mut Machine, cpu: u32, task: TaskId, marker: char) {
+    let dsq = m.ext.dsqs.of(task);
+    let dsq_id = if dsq == super::dsq::NO_DSQ {
+        "(n/a)".to_string()
+    } else {
+        format!("0x{:x}", m.ext.dsqs.id(dsq))
+    };
+    let on_priq = u32::from(m.ext.dsqs.on_priq(task));
+    let tick_ms = (m.tick_ns() / 1_000_000).max(1);
+    let jiffies = m.jiffies();
+    let scx = *m.scx_entity(task);
+    let t = &m.tasks[task as usize];
+    let state = match t.state {
+        State::Running => 'R',
+        State::Interruptible => 'S',
+        State::Uninterruptible => 'D',
+        State::Dead => 'X',
+    };
+    let ops_state = match t.ext.ops_state {
+        OpsState::None => 0,
+        OpsState::Queueing => 1,
+        OpsState::Queued => 2,
+    };
+    let qseq = if ops_state == 0 { 0 } else { t.ext.qseq };
+    let waited_ms = jiffies.saturating_sub(scx.runnable_at) * tick_ms;
+    let state_mask = SCX_TASK_STATE_MASK as u32;
+    let text = format!(
+        "\n {marker}{state} {}[{}] *root {:+}ms\n\
+         \x20     scx_state/flags={}/0x{:x} dsq_flags=0x{on_priq:x} ops_state/qseq={ops_state}/{qseq}\n\
+         \x20     sticky/holding_cpu={}/{} dsq_id={dsq_id}\n\
+         \x20     dsq_vtime={} slice={} weight={}\n\
+         \x20     cpus={} no_mig={}\n",
+        t.comm,
+        t.pid,
+        -(waited_ms as i64),
+        (scx.flags & state_mask) >> SCX_TASK_STATE_SHIFT,
+        scx.flags & !state_mask,
+        scx.sticky_cpu,
+        scx.holding_cpu,
+        scx.dsq_vtime,
+        scx.slice,
+        scx.weight,
+        mask(&t.cpus, m.rqs.len() as u32),
+        t.migration_disabled,
+    );
+    let addr = t.addr;
+    m.ext.dump.text.push_str(&text);
+    let context = m.ext.dump.context;
+    let frame = Frame::locked(cpu);
+    callback(m, Op::DumpTask, "    ", frame, &[context, addr]);
+}
+
+/// Lets the policy add to the dump.
+fn callback(m: &mut Machine, op: Op, prefix: &'static str, frame: Frame, args: &[u64]) {
+    if !m.ext.ops.has(op) {
+        return;
+    }
+    let dump = &mut m.ext.dump;
+    (dump.prefix, dump.first, dump.open) = (prefix, true, true);
+    ops::call_framed(m, op, frame, args);
+    let dump = &mut m.ext.dump;
+    dump.flush();
+    dump.open = false;
+}
+
+fn name(m: &Machine, task: TaskId, cpu: u32) -> String {
+    if task == IDLE {
+        return format!("swapper/{cpu}[0]");
+    }
+    let t = &m.tasks[task as usize];
+    format!("{}[{}]", t.comm, t.pid)
+}
+
+fn class_name(class: Class) -> &'static str {
+    match class {
+        Class::Rt => "rt_sched_class",
+        Class::Ext => "ext_sched_class",
+        Class::Fair => "fair_sched_class",
+        Class::Idle => "idle_sched_class",
+    }
+}
+
+/// A CPU mask in hexadecimal, 32 bits a group (`%*pb`).
+fn mask(cpus: &CpuSet, nr_cpus: u32) -> String {
+    let groups = nr_cpus.div_ceil(32);
+    let mut text = String::new();
+    for group in (0..groups).rev() {
+        let word = (cpus.words()[(group / 2) as usize] >> (group % 2 * 32)) as u32;
+        let bits = (nr_cpus - group * 32).min(32);
+        let digits = bits.div_ceil(4) as usize;
+        let _ = write!(text, "{word:0digits$x}");
+        if group > 0 {
+            text.push(',');
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_are_printed_as_the_kernel_does() {
+        assert_eq!(mask(&CpuSet::from_cpus(6, &[0, 5]), 6), "21");
+        assert_eq!(mask(&CpuSet::from_cpus(40, &[0, 33, 39]), 40), "82,00000001");
+        assert_eq!(mask(&CpuSet::from_cpus(64, &[63]), 64), "80000000,00000000");
+    }
+
+    #[test]
+    fn what_a_policy_prints_is_indented_line_by_line() {
+        let mut dump = Dump {
+            prefix: "  ",
+            first: true,
+            open: true,
+            ..Dump::default()
+        };
+        dump.line.push_str("one\ntwo\n");
+        dump.flush();
+        dump.line.push_str("rest");
+        dump.flush();
+        assert_eq!(dump.text, "\n  one\n  two\n  rest\n");
+    }
+}

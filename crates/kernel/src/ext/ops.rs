@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The callbacks of a policy (struct sched_ext_ops) and calling them.
+//!
+//! A call sets what the program may call meanwhile and which task it is about, runs it, and charges the CPU whose code is
+//! running for the callback itself, the instructions executed and the functions called. A fault of the program is the
+//! policy's error exit; the callback then has returned 0.
+
+use super::exit;
+use crate::layout::enums::SCX_OPS_NAME_LEN;
+use crate::machine::Machine;
+use crate::task::{IDLE, TaskId};
+use bpf::func::Fault;
+use bpf::vm::Vm;
+
+macro_rules! ops {
+    ($($op:ident $name:literal $contexts:expr,)*) => {
+        /// A callback, in the order of Linux 7.2's struct sched_ext_ops.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum Op {
+            $(#[doc = concat!("`ops.", $name, "`")] $op,)*
+        }
+
+        /// Member names by `Op as usize`; also the run's callback name table of trace::Event::Callback.
+        pub const NAMES: [&str; NR_OPS] = [$($name),*];
+        const CONTEXTS: [u32; NR_OPS] = [$($contexts),*];
+        const OPS: [Op; NR_OPS] = [$(Op::$op),*];
+        const NR_OPS: usize = [$($name),*].len();
+    };
+}
+
+/// What a program may call, by where it is called from: bits of `Func::contexts` (enum scx_kf_allow_flags).
+pub mod kf {
+    pub const UNLOCKED: u32 = 1;
+    pub const INIT: u32 = 1 << 1;
+    pub const CPU_RELEASE: u32 = 1 << 2;
+    pub const DISPATCH: u32 = 1 << 3;
+    pub const ENQUEUE: u32 = 1 << 4;
+    pub const SELECT_CPU: u32 = 1 << 5;
+    /// Callbacks that may call nothing but what everybody may.
+    pub const REST: u32 = 1 << 6;
+    /// Programs of type syscall.
+    pub const SYSCALL: u32 = UNLOCKED | SELECT_CPU;
+    /// Tracing programs and timer callbacks.
+    pub const TRACING: u32 = REST;
+}
+
+ops! {
+    SelectCpu "select_cpu" kf::SELECT_CPU | kf::ENQUEUE,
+    Enqueue "enqueue" kf::SELECT_CPU | kf::ENQUEUE,
+    Dequeue "dequeue" kf::REST,
+    Dispatch "dispatch" kf::ENQUEUE | kf::DISPATCH,
+    Tick "tick" kf::REST,
+    Runnable "runnable" kf::REST,
+    Running "running" kf::REST,
+    Stopping "stopping" kf::REST,
+    Quiescent "quiescent" kf::REST,
+    Yield "yield" kf::REST,
+    CoreSchedBefore "core_sched_before" kf::REST,
+    SetWeight "set_weight" kf::REST,
+    SetCpumask "set_cpumask" kf::REST,
+    UpdateIdle "update_idle" kf::REST,
+    CpuAcquire "cpu_acquire" kf::REST,
+    CpuRelease "cpu_release" kf::CPU_RELEASE,
+    InitTask "init_task" kf::UNLOCKED,
+    ExitTask "exit_task" kf::REST,
+    Enable "enable" kf::REST,
+    Disable "disable" kf::REST,
+    Dump "dump" kf::UNLOCKED,
+    DumpCpu "dump_cpu" kf::REST,
+    DumpTask "dump_task" kf::REST,
+    CgroupInit "cgroup_init" kf::UNLOCKED,
+    CgroupExit "cgroup_exit" kf::UNLOCKED,
+    CgroupPrepMove "cgroup_prep_move" kf::UNLOCKED,
+    CgroupMove "cgroup_move" kf::REST,
+    CgroupCancelMove "cgroup_cancel_move" kf::UNLOCKED,
+    CgroupSetWeight "cgroup_set_weight" kf::UNLOCKED,
+    CgroupSetBandwidth "cgroup_set_bandwidth" kf::UNLOCKED,
+    CgroupSetIdle "cgroup_set_idle" kf::UNLOCKED,
+    SubAttach "sub_attach" kf::UNLOCKED,
+    SubDetach "sub_detach" kf::UNLOCKED,
+    CpuOnline "cpu_online" kf::UNLOCKED,
+    CpuOffline "cpu_offline" kf::UNLOCKED,
+    Init "init" kf::UNLOCKED | kf::INIT,
+    Exit "exit" kf::UNLOCKED,
+}
+
+impl Op {
+    pub fn name(self) -> &'static str {
+        NAMES[self as usize]
+    }
+
+    /// The callback of a struct_ops member.
+    pub fn by_name(name: &str) -> Option<Op> {
+        NAMES.iter().position(|&known| known == name).map(|index| OPS[index])
+    }
+}
+
+/// No function.
+const ABSENT: u32 = u32::MAX;
+/// No CPU's runqueue is locked by the callback's caller.
+pub const UNLOCKED: u32 = u32::MAX;
+
+/// A policy's struct sched_ext_ops.
+#[derive(Clone, Debug)]
+pub struct OpsTable {
+    functions: [u32; NR_OPS],
+    /// Callbacks that are called at present (`has_op`): none before the policy is enabled or after it is disabled.
+    active: u64,
+    pub flags: u64,
+    /// 0: the longest.
+    pub timeout_ms: u32,
+    /// 0: 32 KiB.
+    pub exit_dump_len: u32,
+    /// Number of hotplug events the policy was written against; 0: it does not care.
+    pub hotplug_seq: u64,
+    /// 0: 32.
+    pub dispatch_max_batch: u32,
+    name: String,
+}
+
+impl Default for OpsTable {
+    fn default() -> OpsTable {
+        OpsTable {
+            functions: [ABSENT; NR_OPS],
+            active: 0,
+            flags: 0,
+            timeout_ms: 0,
+            exit_dump_len: 0,
+            hotplug_seq: 0,
+            dispatch_max_batch: 0,
+            name: String::new(),
+        }
+    }
+}
+
+impl OpsTable {
+    /// Sets a callback: an index into the policy's functions.
+    pub fn set(&mut self, op: Op, function: usize) {
+        self.functions[op as usize] = function as u32;
+    }
+
+    pub fn set_name(&mut self, name: &str) {
+        self.name = name.chars().take(SCX_OPS_NAME_LEN as usize - 1).collect();
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Does the policy have this callback at all?
+    pub fn defines(&self, op: Op) -> bool {
+        self.functions[op as usize] != ABSENT
+    }
+
+    /// Is this callback to be called now (SCX_HAS_OP)?
+    #[inline]
+    pub fn has(&self, op: Op) -> bool {
+        self.active >> op as u32 & 1 != 0
+    }
+
+    /// Starts calling those of `ops` that are defined.
+    pub(super) fn activate(&mut self, ops: impl Iterator<Item = Op>) {
+        for op in ops {
+            if self.defines(op) {
+                self.active |= 1 << op as u32;
+            }
+        }
+    }
+
+    pub(super) fn deactivate_all(&mut self) {
+        self.active = 0;
+    }
+}
+
+/// The callbacks that are enabled once ops.init() has succeeded.
+pub(super) fn hotplug_ops() -> impl Iterator<Item = Op> {
+    [Op::CpuOnline, Op::CpuOffline].into_iter()
+}
+
+/// The callbacks enabled when tasks are about to come under the policy.
+pub(super) fn normal_ops() -> impl Iterator<Item = Op> {
+    OPS.into_iter().filter(|&op| op < Op::CpuOnline)
+}
+
+/// A policy ready to be loaded: its code and its callbacks.
+pub struct Policy {
+    pub vm: Vm<Machine>,
+    pub ops: OpsTable,
+    /// It is a struct sched_ext_ops_cid.
+    pub cid: bool,
+}
+
+/// The call that is on the way.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame {
+    /// What is being called; `None` outside of callbacks.
+    pub op: Option<Op>,
+    /// CPU whose runqueue the caller holds locked, or [`UNLOCKED`] (scx_locked_rq).
+    pub locked_cpu: u32,
+    /// The tasks the call is about (current->scx.kf_tasks), or IDLE.
+    pub tasks: [TaskId; 2],
+    /// Instructions executed by calls inside this one.
+    nested: u64,
+}
+
+impl Frame {
+    /// No runqueue locked, about no task.
+    pub const NONE: Frame = Frame {
+        op: None,
+        locked_cpu: UNLOCKED,
+        tasks: [IDLE; 2],
+        nested: 0,
+    };
+
+    /// With a CPU's runqueue locked.
+    pub fn locked(cpu: u32) -> Frame {
+        Frame {
+            locked_cpu: cpu,
+            ..Frame::NONE
+        }
+    }
+
+    /// About a task on `cpu`, whose runqueue is locked unless it is [`UNLOCKED`].
+    pub fn about(task: TaskId, cpu: u32) -> Frame {
+        Frame {
+            locked_cpu: cpu,
+            tasks: [task, IDLE],
+            ..Frame::NONE
+        }
+    }
+}
+
+/// Calls a callback that is about no task, with no runqueue locked. 0 if it faulted.
+pub(crate) fn call(m: &mut Machine, op: Op, args: &[u64]) -> u64 {
+    call_framed(m, op, Frame::NONE, args).unwrap_or(0)
+}
+
+/// Calls a callback with `cpu`'s runqueue locked (SCX_CALL_OP).
+pub(crate) fn call_locked(m: &mut Machine, op: Op, cpu: u32, args: &[u64]) -> u64 {
+    call_framed(m, op, Frame::locked(cpu), args).unwrap_or(0)
+}
+
+/// Calls a callback about `task` with the task's runqueue locked (SCX_CALL_OP_TASK). `args` starts with the task's address.
+#[inline]
+pub(crate) fn call_task(m: &mut Machine, op: Op, task: TaskId, args: &[u64]) -> u64 {
+    let cpu = m.tasks[task as usize].cpu;
+    call_framed(m, op, Frame::about(task, cpu), args).unwrap_or(0)
+}
+
+/// Calls a callback whose last argument is a pointer to a struct of these bytes.
+pub(crate) fn call_with_struct(m: &mut Machine, op: Op, frame: Frame, args: &[u64], bytes: &[u8]) -> Option<u64> {
+    let called = Vm::with_stack(m, bytes, |m, addr| {
+        let mut all = [0; 5];
+        all[..args.len()].copy_from_slice(args);
+        all[args.len()] = addr;
+        Ok(call_framed(m, op, frame, &all[..=args.len()]))
+    });
+    match called {
+        Ok(result) => result,
+        Err(fault) => {
+            exit::fault(m, &format!("ops.{}()", op.name()), &fault);
+            None
+        }
+    }
+}
+
+/// Calls a callback. `None`: it faulted, which is the policy's exit.
+pub(crate) fn call_framed(m: &mut Machine, op: Op, frame: Frame, args: &[u64]) -> Option<u64> {
+    let function = m.ext.ops.functions[op as usize];
+    debug_assert_ne!(function, ABSENT, "ops.{} is not there", op.name());
+    let cpu = m.this_cpu;
+    m.charge(cpu, u64::from(m.spec.costs.callback_ns));
+    let outer = std::mem::replace(&mut m.ext.frame, Frame { op: Some(op), ..frame });
+    let result = run(m, CONTEXTS[op as usize], |m| Vm::call_args(m, function as usize, args));
+    let (result, insns) = match result {
+        (Ok(value), insns) => (Some(value), insns),
+        (Err(fault), insns) => {
+            exit::fault(m, &format!("ops.{}()", op.name()), &fault);
+            (None, insns)
+        }
+    };
+    let own = insns - m.ext.frame.nested;
+    m.ext.frame = outer;
+    m.ext.frame.nested += insns;
+    m.trace(
+        cpu,
+        trace::Event::Callback {
+            op: op as u16,
+            insns: own.min(u64::from(u32::MAX)) as u32,
+        },
+    );
+    result
+}
+
+/// Runs BPF code in a context and charges the running CPU for it. Returns its result and the instructions executed,
+/// nested calls included. For other programs than callbacks, too.
+pub(crate) fn run<R>(
+    m: &mut Machine,
+    contexts: u32,
+    body: impl FnOnce(&mut Machine) -> Result<R, Fault>,
+) -> (Result<R, Fault>, u64) {
+    settle(m);
+    let vm = m.ext.vm();
+    let before = vm.executed();
+    let outer = vm.set_contexts(contexts);
+    let result = body(m);
+    let vm = m.ext.vm();
+    vm.set_contexts(outer);
+    let insns = vm.executed() - before;
+    settle(m);
+    if result.is_err() {
+        m.ext.dsqs.cursors_drop_all();
+    }
+    (result, insns)
+}
+
+/// Charges what BPF code has executed since the last time. Functions that look at the CPU's local time (locks, IPIs)
+/// call it first.
+#[inline]
+pub(crate) fn settle(m: &mut Machine) {
+    let vm = m.ext.vm();
+    let (executed, cost) = (vm.executed(), vm.cost());
+    let insns = executed - m.ext.settled_insns;
+    let ns = cost - m.ext.settled_cost;
+    m.ext.settled_insns = executed;
+    m.ext.settled_cost = cost;
+    let cpu = m.this_cpu;
+    m.charge(cpu, ns);
+    m.charge_insns(cpu, insns);
+}
+
+/// What [`settle`] would charge now, ns.
+pub(crate) fn unsettled_ns(m: &Machine) -> u64 {
+    if !m.ext.has_vm() {
+        return 0;
+    }
+    let vm = m.ext.vm();
+    let insns = vm.executed() - m.ext.settled_insns;
+    (vm.cost() - m.ext.settled_cost) + insns * u64::from(m.spec.costs.bpf_insn_ps) / 1000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_known_by_name_in_the_kernels_order() {
+        assert_eq!(NR_OPS, 37);
+        assert_eq!(Op::by_name("select_cpu"), Some(Op::SelectCpu));
+        assert_eq!(Op::by_name("exit").map(|op| op as usize), Some(36));
+        assert_eq!(Op::by_name("select_cid"), None);
+        assert!(normal_ops().all(|op| op < Op::CpuOnline) && normal_ops().count() == 33);
+    }
+
+    #[test]
+    fn only_what_is_defined_becomes_active() {
+        let mut table = OpsTable::default();
+        table.set(Op::Enqueue, 3);
+        table.activate(normal_ops());
+        assert!(table.has(Op::Enqueue) && !table.has(Op::Dispatch));
+        table.deactivate_all();
+        assert!(!table.has(Op::Enqueue) && table.defines(Op::Enqueue));
+    }
+}

@@ -89,7 +89,13 @@ pub fn define(spec: &str, search: &[&Path]) -> Result<Definition, Error> {
     if spec.starts_with(|c: char| c.is_ascii_digit()) || spec.contains([':', ' ', '(', '[']) {
         let found = hwloc::from_synthetic("machine", spec)?;
         let description = described(&found, "hwloc synthetic machine");
-        return Ok(from_hwloc(spec, description, "hwloc synthetic string", DEFAULT_HZ, found));
+        return Ok(from_hwloc(
+            spec,
+            description,
+            "hwloc synthetic string",
+            DEFAULT_HZ,
+            found,
+        ));
     }
     let error = Error::new("machine", format!("there is no machine {spec:?}"));
     let names = names(search);
@@ -122,7 +128,9 @@ pub fn list(search: &[&Path]) -> (Vec<Listed>, Vec<Error>) {
 fn names(search: &[&Path]) -> Vec<String> {
     let mut names: Vec<String> = BUILT_IN.iter().map(|(name, _)| (*name).to_owned()).collect();
     for dir in search {
-        let Ok(entries) = std::fs::read_dir(dir) else { continue };
+        let Ok(entries) = std::fs::read_dir(dir) else {
+            continue;
+        };
         for path in entries.flatten().map(|e| e.path()) {
             let stem = path.file_stem().and_then(|s| s.to_str()).unwrap_or("");
             if path.extension().is_some_and(|e| e == "toml") && is_name(stem) {
@@ -144,13 +152,17 @@ fn is_name(spec: &str) -> bool {
 fn begins_as_xml(path: &Path) -> bool {
     use std::io::Read;
     let mut first = [0; 64];
-    let read = std::fs::File::open(path).and_then(|mut f| f.read(&mut first)).unwrap_or(0);
+    let read = std::fs::File::open(path)
+        .and_then(|mut f| f.read(&mut first))
+        .unwrap_or(0);
     first[..read].trim_ascii_start().starts_with(b"<")
 }
 
 fn machine_file(path: &Path) -> Result<Definition, Error> {
     let text = file::read(path, file::MAX_BYTES).map_err(|e| e.hint(KINDS))?;
-    let name = path.file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned());
+    let name = path
+        .file_stem()
+        .map_or_else(String::new, |s| s.to_string_lossy().into_owned());
     file::parse(&name, &path.display().to_string(), &text, path.parent())
 }
 
@@ -159,10 +171,14 @@ fn host() -> Result<Definition, Error> {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let config = std::fs::read_to_string(format!("/boot/config-{}", release.trim()));
     let hz = config.ok().and_then(|c| {
-        c.lines().find_map(|l| l.strip_prefix("CONFIG_HZ=")).and_then(|hz| hz.parse().ok())
+        c.lines()
+            .find_map(|l| l.strip_prefix("CONFIG_HZ="))
+            .and_then(|hz| hz.parse().ok())
     });
     if hz.is_none() {
-        found.notes.push(format!("this kernel's CONFIG_HZ is not readable: {DEFAULT_HZ} assumed"));
+        found
+            .notes
+            .push(format!("this kernel's CONFIG_HZ is not readable: {DEFAULT_HZ} assumed"));
     }
     let description = described(&found, "this machine");
     Ok(from_hwloc("host", description, "host", hz.unwrap_or(DEFAULT_HZ), found))

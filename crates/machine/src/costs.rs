@@ -37,7 +37,13 @@ impl ByDistance {
 
     /// From values in the order of [`ByDistance::NAMES`].
     pub fn from_values([same, core, llc, node, remote]: [u32; 5]) -> ByDistance {
-        ByDistance { same, core, llc, node, remote }
+        ByDistance {
+            same,
+            core,
+            llc,
+            node,
+            remote,
+        }
     }
 }
 
@@ -83,7 +89,13 @@ pub struct Costs {
 impl Default for Costs {
     /// A current x86 server at about 3 GHz; machines override what they know better.
     fn default() -> Costs {
-        let line = ByDistance { same: 0, core: 5, llc: 25, node: 60, remote: 120 };
+        let line = ByDistance {
+            same: 0,
+            core: 5,
+            llc: 25,
+            node: 60,
+            remote: 120,
+        };
         Costs {
             bpf_insn_ps: 350,
             callback_ns: 8,
@@ -94,14 +106,26 @@ impl Default for Costs {
             wakeup_ns: 300,
             tick_ns: 1_000,
             ipi_send_ns: 150,
-            ipi_latency: ByDistance { same: 0, core: 400, llc: 500, node: 600, remote: 1_000 },
+            ipi_latency: ByDistance {
+                same: 0,
+                core: 400,
+                llc: 500,
+                node: 600,
+                remote: 1_000,
+            },
             idle_exit_ns: 1_000,
             fork_ns: 60_000,
             exec_ns: 250_000,
             exit_ns: 40_000,
             syscall_ns: 100,
             lock_handover: line,
-            lock_acquire: ByDistance { same: 10, core: 15, llc: 35, node: 70, remote: 130 },
+            lock_acquire: ByDistance {
+                same: 10,
+                core: 15,
+                llc: 35,
+                node: 70,
+                remote: 130,
+            },
             cache_line: line,
         }
     }

@@ -14,7 +14,11 @@ pub struct Error {
 
 impl Error {
     pub(crate) fn new(place: impl Into<String>, message: impl Into<String>) -> Error {
-        Error { place: place.into(), message: message.into(), hint: None }
+        Error {
+            place: place.into(),
+            message: message.into(),
+            hint: None,
+        }
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Error {
@@ -36,10 +40,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 /// The candidate that looks most like `name`, if one is near enough to be meant.
-pub(crate) fn nearest<'a>(
-    name: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .into_iter()
         .map(|c| (edit_distance(name, c), c))

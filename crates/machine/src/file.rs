@@ -52,18 +52,18 @@ type Value<'a> = Spanned<DeValue<'a>>;
 
 /// Reads the machine file `text`. `place` names it in messages; `dir` is where it lies (none for
 /// the built-in machines, which refer to no other file).
-pub(crate) fn parse(
-    name: &str,
-    place: &str,
-    text: &str,
-    dir: Option<&Path>,
-) -> Result<Definition, Error> {
+pub(crate) fn parse(name: &str, place: &str, text: &str, dir: Option<&Path>) -> Result<Definition, Error> {
     let source = Source { place, text };
     let root = DeTable::parse(text).map_err(|e| {
         let at = e.span().map_or(0, |s| s.start);
         source.error(at, format!("not TOML: {}", e.message().replace('\n', " ")))
     })?;
-    let root = Section { source, at: 0, what: "a machine file", table: root.get_ref() };
+    let root = Section {
+        source,
+        at: 0,
+        what: "a machine file",
+        table: root.get_ref(),
+    };
     root.only(&["description", "hz", "topology", "cpus", "kind", "distances", "costs"])?;
 
     let description = root.required("description")?;
@@ -83,9 +83,9 @@ pub(crate) fn parse(
                 .hint("one of them says what the machine is"));
         }
         (None, None) => {
-            return Err(source.error(0, "neither topology nor [[cpus]]").hint(
-                "topology = \"node:2 core:8 pu:2\", topology = { xml = \"FILE\" }, or [[cpus]] groups",
-            ));
+            return Err(source
+                .error(0, "neither topology nor [[cpus]]")
+                .hint("topology = \"node:2 core:8 pu:2\", topology = { xml = \"FILE\" }, or [[cpus]] groups"));
         }
     };
     if let Some(kinds) = root.table.get("kind") {
@@ -93,7 +93,11 @@ pub(crate) fn parse(
     }
     let fastest = found.topology.cpus.iter().map(|c| c.capacity).max().unwrap_or(0);
     if fastest != 1024 {
-        let key = if root.table.contains_key("kind") { "kind" } else { "cpus" };
+        let key = if root.table.contains_key("kind") {
+            "kind"
+        } else {
+            "cpus"
+        };
         return Err(source
             .error(root.at(key), format!("the fastest CPU has capacity {fastest}"))
             .hint("capacities are relative: the fastest kind is 1024"));
@@ -164,9 +168,9 @@ fn groups_value(source: Source, value: &Value) -> Result<Found, Error> {
         let cpu = Cpu {
             core: 0,
             thread: 0,
-            llc: labels.llc(llc, package).ok_or_else(|| {
-                source.error(section.at("llc"), format!("llc {llc} is in two packages"))
-            })?,
+            llc: labels
+                .llc(llc, package)
+                .ok_or_else(|| source.error(section.at("llc"), format!("llc {llc} is in two packages")))?,
             node: labels.node(number("node", 0, 0, MAX_CPUS - 1)?),
             package: labels.package(package),
             capacity: number("capacity", 1024, 1, 1024)?,
@@ -180,7 +184,11 @@ fn groups_value(source: Source, value: &Value) -> Result<Found, Error> {
         }
         for _ in 0..group_cores {
             for thread in 0..threads {
-                cpus.push(Cpu { core: cores, thread, ..cpu.clone() });
+                cpus.push(Cpu {
+                    core: cores,
+                    thread,
+                    ..cpu.clone()
+                });
             }
             cores += 1;
         }
@@ -188,7 +196,11 @@ fn groups_value(source: Source, value: &Value) -> Result<Found, Error> {
     if cpus.is_empty() {
         return Err(source.error(value.span().start, "no [[cpus]] group"));
     }
-    Ok(Found { topology: Topology::new(cpus, Vec::new()), notes: Vec::new(), model: None })
+    Ok(Found {
+        topology: Topology::new(cpus, Vec::new()),
+        notes: Vec::new(),
+        model: None,
+    })
 }
 
 /// Labels of a file to dense ids, in order of appearance.
@@ -232,12 +244,13 @@ fn kinds_value(source: Source, value: &Value, topology: &mut Topology) -> Result
         let capacity = source.number(section.required("capacity")?, "capacity", 1, 1024)?;
         let list = source.string(section.required("cpus")?, "cpus")?;
         let bad = |message: String| {
-            source.error(section.at("cpus"), message).hint("a CPU list reads like \"0-3,8\"")
+            source
+                .error(section.at("cpus"), message)
+                .hint("a CPU list reads like \"0-3,8\"")
         };
         for range in list.split(',') {
             let (first, last) = range.split_once('-').unwrap_or((range, range));
-            let (Ok(first), Ok(last)) = (first.trim().parse::<u32>(), last.trim().parse::<u32>())
-            else {
+            let (Ok(first), Ok(last)) = (first.trim().parse::<u32>(), last.trim().parse::<u32>()) else {
                 return Err(bad(format!("{range:?} is not a range of CPUs")));
             };
             if first > last || last >= topology.nr_cpus() {
@@ -275,7 +288,10 @@ fn distances_value(source: Source, value: &Value, nodes: usize) -> Result<Vec<Ve
             let distance = source.number(value, "a distance", 10, 255)?;
             if (from == to) != (distance == 10) {
                 return Err(source
-                    .error(value.span().start, format!("distance {distance} from node {from} to {to}"))
+                    .error(
+                        value.span().start,
+                        format!("distance {distance} from node {from} to {to}"),
+                    )
                     .hint("10 is a node's distance to itself and to no other (ACPI SLIT)"));
             }
             out.push(distance);
@@ -295,9 +311,15 @@ fn costs_value(
     let names: Vec<&str> = CONSTANTS.iter().map(|c| c.name).chain(["kfuncs"]).collect();
     section.only(&names)?;
     for constant in &CONSTANTS {
-        let Some(value) = section.table.get(constant.name) else { continue };
+        let Some(value) = section.table.get(constant.name) else {
+            continue;
+        };
         let entry = source.section(value, constant.name)?;
-        let unit = if matches!(constant.slot, Slot::Ps(_)) { "ps" } else { "ns" };
+        let unit = if matches!(constant.slot, Slot::Ps(_)) {
+            "ps"
+        } else {
+            "ns"
+        };
         entry.only(&[unit, "source"])?;
         let amount = entry.required(unit)?;
         match constant.slot {
@@ -332,9 +354,14 @@ fn costs_value(
 /// A whole text file, refused when larger than `max_bytes`.
 pub(crate) fn read(path: &Path, max_bytes: u64) -> Result<String, Error> {
     let place = path.display().to_string();
-    let size = std::fs::metadata(path).map_err(|e| Error::new(&place, e.to_string()))?.len();
+    let size = std::fs::metadata(path)
+        .map_err(|e| Error::new(&place, e.to_string()))?
+        .len();
     if size > max_bytes {
-        return Err(Error::new(&place, format!("{size} bytes: more than the {max_bytes} allowed")));
+        return Err(Error::new(
+            &place,
+            format!("{size} bytes: more than the {max_bytes} allowed"),
+        ));
     }
     let bytes = std::fs::read(path).map_err(|e| Error::new(&place, e.to_string()))?;
     String::from_utf8(bytes).map_err(|_| Error::new(&place, "not a text file (invalid UTF-8)"))
@@ -359,11 +386,17 @@ impl<'a> Source<'a> {
 
     fn wrong_type(&self, value: &Value, key: &str, expected: &str) -> Error {
         let found = value.get_ref().type_str();
-        self.error(value.span().start, format!("{key} is of type {found}, expected {expected}"))
+        self.error(
+            value.span().start,
+            format!("{key} is of type {found}, expected {expected}"),
+        )
     }
 
     fn string<'v>(&self, value: &'v Value, key: &str) -> Result<&'v str, Error> {
-        value.get_ref().as_str().ok_or_else(|| self.wrong_type(value, key, "a string"))
+        value
+            .get_ref()
+            .as_str()
+            .ok_or_else(|| self.wrong_type(value, key, "a string"))
     }
 
     fn array<'v, 't>(&self, value: &'v Value<'t>, key: &str) -> Result<&'v [Value<'t>], Error> {
@@ -378,7 +411,12 @@ impl<'a> Source<'a> {
         'a: 'v,
     {
         match value.get_ref().as_table() {
-            Some(table) => Ok(Section { source: *self, at: value.span().start, what, table }),
+            Some(table) => Ok(Section {
+                source: *self,
+                at: value.span().start,
+                what,
+                table,
+            }),
             None => Err(self.wrong_type(value, what, "a table")),
         }
     }
@@ -429,7 +467,9 @@ struct Section<'a> {
 impl<'a> Section<'a> {
     /// Where a key stands; the table itself if it is missing.
     fn at(&self, key: &str) -> usize {
-        self.table.get_key_value(key).map_or(self.at, |(key, _)| key.span().start)
+        self.table
+            .get_key_value(key)
+            .map_or(self.at, |(key, _)| key.span().start)
     }
 
     /// Refuses keys other than `allowed`.

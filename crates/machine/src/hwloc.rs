@@ -9,7 +9,7 @@
 use crate::MAX_CPUS;
 use crate::error::Error;
 use crate::topology::{Cpu, Topology};
-use crate::xml;
+use crate::{synthetic, xml};
 use hwlocality::Topology as Hwloc;
 use hwlocality::object::TopologyObject;
 use hwlocality::object::types::ObjectType;
@@ -25,28 +25,19 @@ pub(crate) struct Found {
     pub model: Option<String>,
 }
 
-/// Longest synthetic string, in bytes.
-const MAX_SYNTHETIC_BYTES: usize = 1 << 16;
-const SYNTHETIC_HINT: &str = "a synthetic machine reads like \"pack:2 l3:4 core:8 pu:2\": levels from the outside \
-     in, `pu` last (hwloc(7), \"Synthetic topologies\"; try `lstopo -i \"...\"`)";
-
 /// Reads hwloc XML; `place` is the file's name in messages.
 pub(crate) fn from_xml(place: &str, text: &str) -> Result<Found, Error> {
     xml::check(place, text)?;
     let unfit = || {
-        Error::new(place, "hwloc does not accept this as a topology")
-            .hint(format!("see what `lstopo -i {place}` says"))
+        Error::new(place, "hwloc does not accept this as a topology").hint(format!("see what `lstopo -i {place}` says"))
     };
     read(place, unfit, |builder| builder.from_xml(text).ok())
 }
 
 /// Reads an hwloc synthetic string.
 pub(crate) fn from_synthetic(place: &str, text: &str) -> Result<Found, Error> {
-    check_synthetic(place, text)?;
-    let unfit = || {
-        Error::new(place, format!("{text:?} is not an hwloc synthetic machine"))
-            .hint(SYNTHETIC_HINT)
-    };
+    synthetic::check(place, text)?;
+    let unfit = || Error::new(place, format!("{text:?} is not an hwloc synthetic machine")).hint(synthetic::HINT);
     read(place, unfit, |builder| builder.from_synthetic(text).ok())
 }
 
@@ -63,62 +54,13 @@ fn read(
 ) -> Result<Found, Error> {
     // The binding asserts what it expects hwloc to guarantee; input can break that promise.
     catch_unwind(AssertUnwindSafe(|| {
-        let builder =
-            Hwloc::builder().with_flags(BuildFlags::INCLUDE_DISALLOWED).map_err(|_| unfit())?;
+        let builder = Hwloc::builder()
+            .with_flags(BuildFlags::INCLUDE_DISALLOWED)
+            .map_err(|_| unfit())?;
         let hwloc = source(builder).ok_or_else(&unfit)?.build().map_err(|_| unfit())?;
         convert(place, &hwloc)
     }))
     .unwrap_or_else(|_| Err(unfit()))
-}
-
-/// hwloc allocates what a synthetic string asks for, so its size is checked first.
-fn check_synthetic(place: &str, text: &str) -> Result<(), Error> {
-    let error = |message: String| Err(Error::new(place, message).hint(SYNTHETIC_HINT));
-    if text.len() > MAX_SYNTHETIC_BYTES {
-        return error(format!("a synthetic string of more than {MAX_SYNTHETIC_BYTES} bytes"));
-    }
-    if text.contains('\0') {
-        return error("a NUL character in a synthetic string".into());
-    }
-    let (mut levels, mut attributes, mut in_parentheses) = (String::new(), String::new(), false);
-    for c in text.chars() {
-        match c {
-            '(' => in_parentheses = true,
-            ')' => in_parentheses = false,
-            _ if in_parentheses => attributes.push(c),
-            _ => levels.push(c),
-        }
-    }
-    if in_parentheses {
-        return error(format!("a parenthesis stays open in {text:?}"));
-    }
-    let mut cpus: u64 = 1;
-    for level in levels.split_whitespace() {
-        if level.starts_with('[') || level.ends_with(']') {
-            continue; // memory attached to the level before: no more CPUs
-        }
-        let count = level.rsplit(':').next().unwrap_or(level);
-        let Ok(n) = count.parse::<u64>() else {
-            return error(format!("{level:?} has no number of objects in {text:?}"));
-        };
-        if n == 0 {
-            return error(format!("{level:?} asks for no objects"));
-        }
-        cpus = cpus.saturating_mul(n);
-    }
-    if cpus > u64::from(MAX_CPUS) {
-        return error(format!("{text:?} has more than the {MAX_CPUS} CPUs supported"));
-    }
-    for list in attributes.split("indexes=").skip(1) {
-        let list = list.split_whitespace().next().unwrap_or("");
-        for number in list.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty()) {
-            if number.parse::<u32>().is_ok_and(|n| n < MAX_CPUS) {
-                continue;
-            }
-            return error(format!("index {number} is more than the {MAX_CPUS} CPUs supported"));
-        }
-    }
-    Ok(())
 }
 
 fn convert(place: &str, hwloc: &Hwloc) -> Result<Found, Error> {
@@ -129,7 +71,7 @@ fn convert(place: &str, hwloc: &Hwloc) -> Result<Found, Error> {
     pus.sort_by_key(|&(os_index, _)| os_index);
     pus.dedup_by_key(|&mut (os_index, _)| os_index);
     if pus.is_empty() {
-        return Err(Error::new(place, "this topology has no CPU").hint(SYNTHETIC_HINT));
+        return Err(Error::new(place, "this topology has no CPU").hint(synthetic::HINT));
     }
     if pus.len() > MAX_CPUS as usize {
         return Err(Error::new(
@@ -138,8 +80,11 @@ fn convert(place: &str, hwloc: &Hwloc) -> Result<Found, Error> {
         ));
     }
     let mut notes = Vec::new();
-    let cpu_of: BTreeMap<u32, usize> =
-        pus.iter().enumerate().map(|(cpu, &(os_index, _))| (os_index, cpu)).collect();
+    let cpu_of: BTreeMap<u32, usize> = pus
+        .iter()
+        .enumerate()
+        .map(|(cpu, &(os_index, _))| (os_index, cpu))
+        .collect();
     let missing = hwloc.complete_cpuset().weight().unwrap_or(0).saturating_sub(pus.len());
     if missing > 0 {
         notes.push(format!("{missing} offline CPUs left out; CPU ids are dense"));
@@ -151,7 +96,10 @@ fn convert(place: &str, hwloc: &Hwloc) -> Result<Found, Error> {
     // Identify what contains each CPU by hwloc's persistent index, then number densely.
     let mut raw: Vec<Containers> = Vec::with_capacity(pus.len());
     for (cpu, &(os_index, pu)) in pus.iter().enumerate() {
-        let mut found = Containers { capacity: capacities[cpu], ..Containers::default() };
+        let mut found = Containers {
+            capacity: capacities[cpu],
+            ..Containers::default()
+        };
         let mut llc_level = 1;
         for ancestor in pu.ancestors() {
             let id = u64::from(ancestor.global_persistent_index());
@@ -208,9 +156,7 @@ struct Containers {
 
 fn cache_bytes(object: &TopologyObject) -> u64 {
     match object.attributes() {
-        Some(hwlocality::object::attributes::ObjectAttributes::Cache(cache)) => {
-            cache.size().map_or(0, u64::from)
-        }
+        Some(hwlocality::object::attributes::ObjectAttributes::Cache(cache)) => cache.size().map_or(0, u64::from),
         _ => 0,
     }
 }
@@ -268,9 +214,15 @@ fn number(raw: &[Containers], hwloc: &Hwloc, notes: &mut Vec<String>) -> Topolog
 fn nodes_of_cpus(hwloc: &Hwloc, cpu_of: &BTreeMap<u32, usize>) -> Vec<Option<u32>> {
     let mut best: Vec<Option<(usize, u32)>> = vec![None; cpu_of.len()];
     for node in hwloc.objects_with_type(ObjectType::NUMANode) {
-        let Some(os_index) = node.os_index().and_then(|i| u32::try_from(i).ok()) else { continue };
-        let Some(cpuset) = node.cpuset() else { continue };
-        let Some(weight) = cpuset.weight() else { continue };
+        let Some(os_index) = node.os_index().and_then(|i| u32::try_from(i).ok()) else {
+            continue;
+        };
+        let Some(cpuset) = node.cpuset() else {
+            continue;
+        };
+        let Some(weight) = cpuset.weight() else {
+            continue;
+        };
         for index in cpuset.iter_set() {
             if let Some(&cpu) = cpu_of.get(&(usize::from(index) as u32)) {
                 let candidate = (weight, os_index);
@@ -294,7 +246,11 @@ fn node_distances(hwloc: &Hwloc, node_ids: &BTreeMap<(u8, u64), u32>) -> Vec<Vec
         }
         let objects: Vec<Option<u32>> = matrix
             .objects()
-            .map(|o| o.and_then(|o| o.os_index()).and_then(|i| node_ids.get(&(0, i as u64))).copied())
+            .map(|o| {
+                o.and_then(|o| o.os_index())
+                    .and_then(|i| node_ids.get(&(0, i as u64)))
+                    .copied()
+            })
             .collect();
         let values = matrix.distances();
         let mut out = vec![vec![0u32; n]; n];
@@ -318,11 +274,7 @@ fn node_distances(hwloc: &Hwloc, node_ids: &BTreeMap<(u8, u64), u32>) -> Vec<Vec
 /// ARM kernels export the capacity. Intel's hybrid parts have a core type and frequencies only;
 /// their E cores do about 3/4 of a P core's work per cycle. Kinds that merely differ in turbo
 /// frequency are equal to Linux and to us.
-fn capacities(
-    hwloc: &Hwloc,
-    cpu_of: &BTreeMap<u32, usize>,
-    notes: &mut Vec<String>,
-) -> Vec<u32> {
+fn capacities(hwloc: &Hwloc, cpu_of: &BTreeMap<u32, usize>, notes: &mut Vec<String>) -> Vec<u32> {
     let mut weight: Vec<u64> = vec![0; cpu_of.len()];
     let (mut exported, mut hybrid) = (false, false);
     if let Ok(kinds) = hwloc.cpu_kinds() {
@@ -358,8 +310,10 @@ fn capacities(
     if max == 0 || exported && hybrid || weight.contains(&0) {
         return vec![1024; cpu_of.len()];
     }
-    let capacities: Vec<u32> =
-        weight.iter().map(|&w| ((w * 1024 / max) as u32).clamp(1, 1024)).collect();
+    let capacities: Vec<u32> = weight
+        .iter()
+        .map(|&w| ((w * 1024 / max) as u32).clamp(1, 1024))
+        .collect();
     if hybrid && capacities.iter().any(|&c| c < 1024) {
         notes.push(
             "capacities estimated from core type and top frequency (an E core does 3/4 of a P \

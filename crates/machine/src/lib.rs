@@ -15,6 +15,7 @@ pub mod error;
 mod file;
 mod hwloc;
 pub mod show;
+mod synthetic;
 pub mod topology;
 mod xml;
 mod xml_tree;

@@ -45,8 +45,10 @@ pub fn show(definition: &Definition) -> String {
 /// The text of `machine list`.
 pub fn list_text(machines: &[Listed]) -> String {
     let width = machines.iter().map(|m| m.name.len()).max().unwrap_or(0).max(4);
-    let mut out =
-        format!("{:<width$}  {:>4}  {:>5}  {:>4}  description\n", "name", "CPUs", "nodes", "LLCs");
+    let mut out = format!(
+        "{:<width$}  {:>4}  {:>5}  {:>4}  description\n",
+        "name", "CPUs", "nodes", "LLCs"
+    );
     for m in machines {
         let _ = writeln!(
             out,
@@ -60,13 +62,17 @@ pub fn list_text(machines: &[Listed]) -> String {
 /// Packages, their nodes, their LLCs, and runs of equal cores.
 fn tree(out: &mut String, t: &Topology) {
     for (package, cpus) in t.packages.iter().enumerate() {
-        let _ = writeln!(out, "package {package}: CPUs {}", ranges(cpus));
+        let _ = writeln!(out, "package {package}: {}", named(cpus));
         for (node, cpus) in within(&t.nodes, cpus) {
-            let _ = writeln!(out, "  node {node}: CPUs {}", ranges(&cpus));
+            let _ = writeln!(out, "  node {node}: {}", named(&cpus));
             for (llc, cpus) in within(&t.llcs, &cpus) {
                 let size = t.cpus[cpus[0] as usize].llc_bytes;
-                let size = if size > 0 { format!(" ({})", bytes(size)) } else { String::new() };
-                let _ = writeln!(out, "    LLC {llc}{size}: CPUs {}", ranges(&cpus));
+                let size = if size > 0 {
+                    format!(" ({})", bytes(size))
+                } else {
+                    String::new()
+                };
+                let _ = writeln!(out, "    LLC {llc}{size}: {}", named(&cpus));
                 cores(out, t, &cpus);
             }
         }
@@ -88,7 +94,10 @@ fn cores(out: &mut String, t: &Topology, cpus: &[u32]) {
         } else {
             format!("cores {first}-{last}")
         };
-        let _ = write!(out, "      {name}: {} each", counted(threads, "thread"));
+        let _ = write!(out, "      {name}: {}", counted(threads, "thread"));
+        if run.len() > 1 {
+            out.push_str(" each");
+        }
         if capacity != 1024 {
             let _ = write!(out, ", capacity {capacity}");
         }
@@ -97,16 +106,16 @@ fn cores(out: &mut String, t: &Topology, cpus: &[u32]) {
                 let _ = write!(out, ", {what} {}", bytes(size));
             }
         }
-        let _ = writeln!(out, ": CPUs {}", threads_of(t, run));
+        let _ = writeln!(out, ": {}", threads_of(t, run));
     }
 }
 
 /// The hardware threads of a run of cores: first threads, then second ones.
 fn threads_of(t: &Topology, run: &[usize]) -> String {
     let of_rank = |rank: usize| -> Vec<u32> { run.iter().map(|&c| t.cores[c][rank]).collect() };
-    let ranks: Vec<String> =
-        (0..t.cores[run[0]].len()).map(|rank| ranges(&of_rank(rank))).collect();
-    ranks.join(" + ")
+    let ranks: Vec<String> = (0..t.cores[run[0]].len()).map(|rank| ranges(&of_rank(rank))).collect();
+    let cpus = if run.len() * ranks.len() == 1 { "CPU" } else { "CPUs" };
+    format!("{cpus} {}", ranks.join(" + "))
 }
 
 /// The groups that have some of `cpus`, with those of their CPUs.
@@ -115,7 +124,14 @@ fn within(groups: &[Vec<u32>], cpus: &[u32]) -> Vec<(usize, Vec<u32>)> {
         .iter()
         .enumerate()
         .map(|(id, group)| {
-            (id, group.iter().copied().filter(|c| cpus.binary_search(c).is_ok()).collect())
+            (
+                id,
+                group
+                    .iter()
+                    .copied()
+                    .filter(|c| cpus.binary_search(c).is_ok())
+                    .collect(),
+            )
         })
         .filter(|(_, common): &(usize, Vec<u32>)| !common.is_empty())
         .collect()
@@ -154,6 +170,10 @@ fn costs(out: &mut String, definition: &Definition) {
     for (name, amount, source) in rows {
         let _ = writeln!(out, "  {name:<width$}  {amount}\n  {:<width$}    {source}", "");
     }
+}
+
+fn named(cpus: &[u32]) -> String {
+    format!("{} {}", if cpus.len() == 1 { "CPU" } else { "CPUs" }, ranges(cpus))
 }
 
 /// `0-3,8` of ascending ids.

@@ -9,6 +9,7 @@
 use crate::MAX_CPUS;
 use crate::error::Error;
 use crate::xml_tree::{Object, Problem};
+use std::collections::BTreeSet;
 
 /// Largest file that is looked at, in bytes; the XML of a 4096-CPU machine has about 4 MB.
 pub(crate) const MAX_BYTES: u64 = 64 << 20;
@@ -17,7 +18,15 @@ const MAX_DEPTH: usize = 100;
 
 /// Checks that `text` can be given to hwloc. `place` is the file's name.
 pub(crate) fn check(place: &str, text: &str) -> Result<(), Error> {
-    Scanner { place, text, pos: 0 }.document()
+    let source = Source { place, text };
+    let (gp_indexes, nodes) = (BTreeSet::new(), BTreeSet::new());
+    Scanner {
+        source,
+        pos: 0,
+        gp_indexes,
+        nodes,
+    }
+    .document()
 }
 
 /// One attribute of a start tag.
@@ -33,21 +42,31 @@ struct Open<'a> {
     object: Option<Object>,
 }
 
-struct Scanner<'a> {
+#[derive(Clone, Copy)]
+struct Source<'a> {
     place: &'a str,
     text: &'a str,
-    pos: usize,
 }
 
-impl<'a> Scanner<'a> {
+impl Source<'_> {
     fn error(&self, at: usize, message: impl Into<String>) -> Error {
         let line = 1 + self.text.as_bytes()[..at].iter().filter(|&&b| b == b'\n').count();
         Error::new(format!("{}:{line}", self.place), message)
             .hint("an hwloc XML file is written by `lstopo --of xml FILE`")
     }
+}
 
+struct Scanner<'a> {
+    source: Source<'a>,
+    pos: usize,
+    /// Identities of the objects and OS indexes of the NUMA nodes so far.
+    gp_indexes: BTreeSet<u64>,
+    nodes: BTreeSet<u32>,
+}
+
+impl<'a> Scanner<'a> {
     fn rest(&self) -> &'a str {
-        &self.text[self.pos..]
+        &self.source.text[self.pos..]
     }
 
     /// Skips to behind the next `end`.
@@ -57,7 +76,7 @@ impl<'a> Scanner<'a> {
                 self.pos += n + end.len();
                 Ok(())
             }
-            None => Err(self.error(self.pos, format!("{what} without an end ({end})"))),
+            None => Err(self.source.error(self.pos, format!("{what} without an end ({end})"))),
         }
     }
 
@@ -75,16 +94,18 @@ impl<'a> Scanner<'a> {
     }
 
     fn document(&mut self) -> Result<(), Error> {
-        if let Some(at) = self.text.find('\0') {
-            return Err(self.error(at, "a NUL character: not an XML file"));
+        if let Some(at) = self.source.text.find('\0') {
+            return Err(self.source.error(at, "a NUL character: not an XML file"));
         }
         let mut open: Vec<Open> = Vec::new();
         let mut roots = 0;
         loop {
-            let Some(lt) = self.rest().find('<') else { break };
+            let Some(lt) = self.rest().find('<') else {
+                break;
+            };
             let text = &self.rest()[..lt];
             if open.is_empty() && !text.trim().is_empty() {
-                return Err(self.error(self.pos, "text outside of the <topology> element"));
+                return Err(self.source.error(self.pos, "text outside of the <topology> element"));
             }
             self.pos += lt;
             let start = self.pos;
@@ -94,23 +115,25 @@ impl<'a> Scanner<'a> {
                 self.skip("?>", "a processing instruction")?;
             } else if self.rest().starts_with("<!") {
                 self.skip(">", "a declaration")?;
-                if self.text[start..self.pos].contains('[') {
-                    return Err(self.error(start, "a document type with inline entities"));
+                if self.source.text[start..self.pos].contains('[') {
+                    return Err(self.source.error(start, "a document type with inline entities"));
                 }
             } else if self.rest().starts_with("</") {
                 self.pos += 2;
                 let name = self.word();
                 self.space();
                 if !self.rest().starts_with('>') {
-                    return Err(self.error(start, format!("</{name} is not closed with >")));
+                    return Err(self.source.error(start, format!("</{name} is not closed with >")));
                 }
                 self.pos += 1;
                 match open.pop() {
                     Some(opened) if opened.name == name => {}
                     Some(opened) => {
-                        return Err(self.error(start, format!("</{name}> ends <{}>", opened.name)));
+                        return Err(self.source.error(start, format!("</{name}> ends <{}>", opened.name)));
                     }
-                    None => return Err(self.error(start, format!("</{name}> ends nothing"))),
+                    None => {
+                        return Err(self.source.error(start, format!("</{name}> ends nothing")));
+                    }
                 }
             } else {
                 self.pos += 1;
@@ -122,46 +145,43 @@ impl<'a> Scanner<'a> {
                 let object = match name {
                     "object" => Some(self.object(start, &attributes, &mut open)?),
                     "topology" if !open.is_empty() => {
-                        return Err(self.error(start, "a <topology> inside of another element"));
+                        return Err(self.source.error(start, "a <topology> inside of another element"));
                     }
                     _ => self.other(start, name, &attributes, &open).map(|()| None)?,
                 };
                 if stays_open {
                     open.push(Open { name, object });
                     if open.len() > MAX_DEPTH {
-                        return Err(self.error(start, "elements nested too deeply"));
+                        return Err(self.source.error(start, "elements nested too deeply"));
                     }
                 }
             }
         }
         if let Some(Open { name, .. }) = open.last() {
-            return Err(self.error(self.text.len(), format!("the file ends inside <{name}>")));
+            return Err(self
+                .source
+                .error(self.source.text.len(), format!("the file ends inside <{name}>")));
         }
         if roots == 0 {
-            return Err(self.error(0, "no <topology> element: not an hwloc XML file"));
+            return Err(self.source.error(0, "no <topology> element: not an hwloc XML file"));
         }
         if !self.rest().trim().is_empty() {
-            return Err(self.error(self.pos, "text outside of the <topology> element"));
+            return Err(self.source.error(self.pos, "text outside of the <topology> element"));
         }
         Ok(())
     }
 
-    fn root(
-        &self,
-        start: usize,
-        roots: u32,
-        name: &str,
-        attributes: &[Attribute],
-    ) -> Result<(), Error> {
+    fn root(&self, start: usize, roots: u32, name: &str, attributes: &[Attribute]) -> Result<(), Error> {
         if roots > 1 {
-            return Err(self.error(start, "a second top-level element"));
+            return Err(self.source.error(start, "a second top-level element"));
         }
         if name != "topology" {
-            return Err(self.error(start, format!("the top-level element is <{name}>")));
+            return Err(self.source.error(start, format!("the top-level element is <{name}>")));
         }
         let version = attributes.iter().find(|a| a.name == "version").map_or("1", |a| a.value);
         if !version.starts_with("2.") {
             return Err(self
+                .source
                 .error(start, format!("the format of hwloc {version}, expected that of 2"))
                 .hint("`lstopo -i OLD.xml NEW.xml` of hwloc 2 converts"));
         }
@@ -172,7 +192,7 @@ impl<'a> Scanner<'a> {
     fn element(&mut self, start: usize) -> Result<(&'a str, Vec<Attribute<'a>>, bool), Error> {
         let name = self.word();
         if name.is_empty() {
-            return Err(self.error(start, "< without an element's name"));
+            return Err(self.source.error(start, "< without an element's name"));
         }
         let mut attributes: Vec<Attribute> = Vec::new();
         loop {
@@ -189,73 +209,88 @@ impl<'a> Scanner<'a> {
             let at = self.pos;
             let attribute = self.word();
             if attribute.is_empty() || before == at {
-                return Err(self.error(start, format!("the tag <{name} is malformed")));
+                return Err(self.source.error(start, format!("the tag <{name} is malformed")));
             }
             if !self.rest().starts_with("=\"") {
-                return Err(self.error(at, format!("{attribute} has no value in double quotes")));
+                return Err(self
+                    .source
+                    .error(at, format!("{attribute} has no value in double quotes")));
             }
             self.pos += 2;
             let from = self.pos;
             self.skip("\"", "a value")?;
-            let value = &self.text[from..self.pos - 1];
+            let value = &self.source.text[from..self.pos - 1];
             if value.contains('<') {
-                return Err(self.error(at, format!("the value of {attribute} holds a <")));
+                return Err(self.source.error(at, format!("the value of {attribute} holds a <")));
             }
             if attributes.iter().any(|a| a.name == attribute) {
-                return Err(self.error(at, format!("{attribute} is there twice")));
+                return Err(self.source.error(at, format!("{attribute} is there twice")));
             }
-            attributes.push(Attribute { name: attribute, value, at });
+            attributes.push(Attribute {
+                name: attribute,
+                value,
+                at,
+            });
         }
     }
 
     /// Checks an `<object>` against the object it is in.
-    fn object(
-        &self,
-        start: usize,
-        attributes: &[Attribute],
-        open: &mut [Open],
-    ) -> Result<Object, Error> {
+    fn object(&mut self, start: usize, attributes: &[Attribute], open: &mut [Open]) -> Result<Object, Error> {
         let get = |name: &str| attributes.iter().find(|a| a.name == name).map(|a| a.value);
-        let problem = |p: Problem| {
-            let at = p.attribute.and_then(|name| attributes.iter().find(|a| a.name == name));
-            self.error(at.map_or(start, |a| a.at), p.message)
-        };
+        let at = |name: &str| attributes.iter().find(|a| a.name == name).map_or(start, |a| a.at);
+        let source = self.source;
+        let problem = |p: Problem| source.error(p.attribute.map_or(start, at), p.message);
         let object = Object::read(get).map_err(problem)?;
+        match get("gp_index").map(str::parse::<u64>) {
+            Some(Ok(index)) if index > 0 && self.gp_indexes.insert(index) => {}
+            _ => {
+                return Err(self.source.error(at("gp_index"), "gp_index is no number of its own"));
+            }
+        }
+        if object.numa.is_some_and(|index| !self.nodes.insert(index)) {
+            return Err(self
+                .source
+                .error(at("os_index"), "a second NUMANode with this os_index"));
+        }
         match open {
             [topology] => match topology.object.replace(Object::topology()) {
                 None => object.check_root().map_err(problem)?,
-                Some(_) => return Err(self.error(start, "a second root object")),
+                Some(_) => return Err(self.source.error(start, "a second root object")),
             },
-            [_, .., Open { object: Some(parent), .. }] => {
+            [
+                _,
+                ..,
+                Open {
+                    object: Some(parent), ..
+                },
+            ] => {
                 parent.adopt(&object).map_err(problem)?;
             }
-            _ => return Err(self.error(start, "an <object> outside of the object tree")),
+            _ => {
+                return Err(self.source.error(start, "an <object> outside of the object tree"));
+            }
         }
         Ok(object)
     }
 
     /// Checks the numbers of any other element that hwloc allocates memory by.
-    fn other(
-        &self,
-        start: usize,
-        name: &str,
-        attributes: &[Attribute],
-        open: &[Open],
-    ) -> Result<(), Error> {
+    fn other(&self, start: usize, name: &str, attributes: &[Attribute], open: &[Open]) -> Result<(), Error> {
         if open.is_empty() {
             return Ok(());
         }
         for a in attributes {
             if a.name == "cpuset" {
                 crate::xml_tree::bits(a.value)
-                    .map_err(|message| self.error(a.at, format!("cpuset {message}")))?;
+                    .map_err(|message| self.source.error(a.at, format!("cpuset {message}")))?;
             }
             if a.name == "nbobjs" && !a.value.parse::<u32>().is_ok_and(|n| n <= MAX_CPUS) {
-                return Err(self.error(a.at, format!("{} of them: not up to {MAX_CPUS}", a.value)));
+                return Err(self
+                    .source
+                    .error(a.at, format!("{} of them: not up to {MAX_CPUS}", a.value)));
             }
         }
         if name == "distances2" && !attributes.iter().any(|a| a.name == "nbobjs") {
-            return Err(self.error(start, "<distances2> without nbobjs"));
+            return Err(self.source.error(start, "<distances2> without nbobjs"));
         }
         Ok(())
     }
@@ -265,7 +300,11 @@ impl<'a> Scanner<'a> {
 mod tests {
     use super::*;
 
-    const MACHINE: &str = "<object type=\"Machine\" cpuset=\"0x3\" complete_cpuset=\"0x3\">";
+    const SETS: &str = "nodeset=\"0x1\" complete_nodeset=\"0x1\"";
+
+    fn machine() -> String {
+        format!("<object type=\"Machine\" cpuset=\"0x3\" complete_cpuset=\"0x3\" {SETS} gp_index=\"1\">")
+    }
 
     fn message(text: &str) -> String {
         let e = check("m.xml", text).unwrap_err();
@@ -274,7 +313,10 @@ mod tests {
 
     /// What is said of objects within a machine of CPUs 0 and 1, on the file's third line.
     fn inside(objects: &str) -> String {
-        let text = format!("<topology version=\"2.0\">\n{MACHINE}\n{objects}</object></topology>");
+        let text = format!(
+            "<topology version=\"2.0\">\n{}\n{objects}</object></topology>",
+            machine()
+        );
         check("m.xml", &text).map_or_else(|e| e.to_string().replace('\n', " "), |()| "fine".into())
     }
 
@@ -282,9 +324,10 @@ mod tests {
     fn well_formed() {
         let text = format!(
             "<?xml version=\"1.0\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n\
-             <topology version=\"2.0\"><!-- x -->{MACHINE}</object>\
+             <topology version=\"2.0\"><!-- x -->{}</object>\
              <distances2 nbobjs=\"1\"><u64values length=\"3\">1 2 </u64values></distances2>\
-             </topology>\n"
+             </topology>\n",
+            machine()
         );
         assert_eq!(check("m.xml", &text), Ok(()));
     }
@@ -292,7 +335,10 @@ mod tests {
     #[test]
     fn malformed() {
         assert_eq!(message(""), "m.xml:1: no <topology> element: not an hwloc XML file");
-        assert_eq!(message("hello"), "m.xml:1: no <topology> element: not an hwloc XML file");
+        assert_eq!(
+            message("hello"),
+            "m.xml:1: no <topology> element: not an hwloc XML file"
+        );
         assert_eq!(message("<html/>"), "m.xml:1: the top-level element is <html>");
         assert_eq!(
             message("<topology/>"),
@@ -314,18 +360,33 @@ mod tests {
     fn cpu_sets_form_a_tree() {
         let pu = |index: u32, set: &str| {
             format!(
-                "<object type=\"PU\" os_index=\"{index}\" cpuset=\"{set}\" complete_cpuset=\"{set}\"/>"
+                "<object type=\"PU\" os_index=\"{index}\" cpuset=\"{set}\" complete_cpuset=\"{set}\" \
+                 {SETS} gp_index=\"{}\"/>",
+                10 + index
             )
         };
         assert_eq!(inside(&(pu(0, "0x1") + &pu(1, "0x2"))), "fine");
         for (objects, expected) in [
-            (pu(4_000_000_000, "0x1"), "m.xml:3: os_index 4000000000 is not a number below 16384"),
+            (
+                pu(4_000_000_000, "0x1"),
+                "m.xml:3: os_index 4000000000 is not a number below 16384",
+            ),
             (pu(1, "0x1"), "m.xml:3: the cpuset of a PU is not its os_index"),
             (pu(2, "0x4"), "m.xml:3: cpuset goes beyond that of the object around it"),
             (pu(0, "0xz"), "m.xml:3: cpuset holds 'z': not a bitmap"),
             (pu(0, "0xf...f"), "m.xml:3: cpuset has no end"),
-            (pu(1, "0x2") + &pu(0, "0x1"), "m.xml:3: objects are not in the order of their CPUs"),
-            (pu(0, "0x1") + &pu(0, "0x1"), "m.xml:3: cpuset has CPUs of an object before"),
+            (
+                pu(1, "0x2") + &pu(0, "0x1"),
+                "m.xml:3: objects are not in the order of their CPUs",
+            ),
+            (
+                pu(0, "0x1") + &pu(0, "0x1").replace("10", "11"),
+                "m.xml:3: cpuset has CPUs of an object before",
+            ),
+            (
+                pu(0, "0x1") + &pu(0, "0x1"),
+                "m.xml:3: gp_index is no number of its own",
+            ),
             ("<object cpuset=\"0x1\"/>".into(), "m.xml:3: an <object> without a type"),
             ("<object type=\"Core\"/>".into(), "m.xml:3: an object without a cpuset"),
         ] {

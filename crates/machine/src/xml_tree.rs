@@ -19,7 +19,10 @@ pub(crate) struct Problem {
 }
 
 fn problem(attribute: &'static str, message: impl Into<String>) -> Problem {
-    Problem { attribute: Some(attribute), message: message.into() }
+    Problem {
+        attribute: Some(attribute),
+        message: message.into(),
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,6 +44,8 @@ pub(crate) struct Object {
     /// CPUs of the children so far, and the first CPU of the last one.
     children: Bits,
     last_first: Option<u32>,
+    /// OS index of a NUMA node.
+    pub numa: Option<u32>,
 }
 
 impl Object {
@@ -53,26 +58,35 @@ impl Object {
             complete: Bits::new(),
             children: Bits::new(),
             last_first: None,
+            numa: None,
         }
     }
 
     /// Reads an object's attributes through `get`.
     pub(crate) fn read<'a>(get: impl Fn(&str) -> Option<&'a str>) -> Result<Object, Problem> {
         let Some(kind) = get("type") else {
-            return Err(Problem { attribute: None, message: "an <object> without a type".into() });
+            return Err(Problem {
+                attribute: None,
+                message: "an <object> without a type".into(),
+            });
         };
         let class = class(kind).ok_or_else(|| problem("type", format!("{kind:?} is no type of object")))?;
-        let mut object = Object { class, is_pu: kind == "PU", ..Object::topology() };
+        let mut object = Object {
+            class,
+            is_pu: kind == "PU",
+            ..Object::topology()
+        };
         let set = |name: &'static str| match get(name) {
-            Some(text) => {
-                bits(text).map(Some).map_err(|message| problem(name, format!("{name} {message}")))
-            }
+            Some(text) => bits(text)
+                .map(Some)
+                .map_err(|message| problem(name, format!("{name} {message}"))),
             None => Ok(None),
         };
-        for name in ["allowed_cpuset", "nodeset", "complete_nodeset", "allowed_nodeset"] {
+        for name in ["allowed_cpuset", "allowed_nodeset"] {
             set(name)?;
         }
         let (cpuset, complete) = (set("cpuset")?, set("complete_cpuset")?);
+        let (nodeset, complete_nodeset) = (set("nodeset")?, set("complete_nodeset")?);
         if class == Class::Other {
             if cpuset.is_some() || complete.is_some() {
                 return Err(problem("cpuset", format!("a {kind} with a cpuset")));
@@ -81,25 +95,43 @@ impl Object {
         }
         let (Some(cpuset), Some(complete)) = (cpuset, complete) else {
             let message = "an object without a cpuset and complete_cpuset".into();
-            return Err(Problem { attribute: None, message });
+            return Err(Problem {
+                attribute: None,
+                message,
+            });
         };
+        let (Some(nodeset), Some(complete_nodeset)) = (nodeset, complete_nodeset) else {
+            let message = "an object without a nodeset and complete_nodeset".into();
+            return Err(Problem {
+                attribute: None,
+                message,
+            });
+        };
+        if !within(&nodeset, &complete_nodeset) {
+            return Err(problem("nodeset", "nodeset goes beyond complete_nodeset"));
+        }
         if !within(&cpuset, &complete) {
             return Err(problem("cpuset", "cpuset goes beyond complete_cpuset"));
         }
         if object.is_pu || kind == "NUMANode" {
             let text = get("os_index").unwrap_or("");
-            let index = text.parse::<u32>().ok().filter(|&n| n < MAX_INDEX).ok_or_else(|| {
-                problem("os_index", format!("os_index {text} is not a number below {MAX_INDEX}"))
-            })?;
-            let set_name = if object.is_pu { "complete_cpuset" } else { "nodeset" };
-            let own = if object.is_pu { Some(complete.clone()) } else { set("nodeset")? };
-            if own != Some(single(index)) {
-                let set_name = set_name.trim_start_matches("complete_");
+            let index = text
+                .parse::<u32>()
+                .ok()
+                .filter(|&n| n < MAX_INDEX)
+                .ok_or_else(|| problem("os_index", format!("os_index {text} is not a number below {MAX_INDEX}")))?;
+            let (name, own) = if object.is_pu {
+                ("cpuset", &complete)
+            } else {
+                ("nodeset", &complete_nodeset)
+            };
+            if *own != single(index) {
                 return Err(problem(
                     "os_index",
-                    format!("the {set_name} of a {kind} is not its os_index"),
+                    format!("the {name} of a {kind} is not its os_index"),
                 ));
             }
+            object.numa = (!object.is_pu).then_some(index);
         }
         object.cpuset = cpuset;
         object.complete = complete;
@@ -121,13 +153,13 @@ impl Object {
     pub(crate) fn adopt(&mut self, child: &Object) -> Result<(), Problem> {
         let (Class::Cpu(outer), Class::Cpu(inner)) = (self.class, child.class) else {
             return match (self.class, child.class) {
-                (Class::Other, Class::Cpu(_) | Class::Memory)
-                | (Class::Memory, Class::Cpu(_)) => {
+                (Class::Other, Class::Cpu(_) | Class::Memory) | (Class::Memory, Class::Cpu(_)) => {
                     Err(problem("type", "CPUs or memory inside of a device or of memory"))
                 }
-                (_, Class::Memory) if !within(&child.complete, &self.complete) => {
-                    Err(problem("complete_cpuset", "memory of CPUs outside of the object around it"))
-                }
+                (_, Class::Memory) if !within(&child.complete, &self.complete) => Err(problem(
+                    "complete_cpuset",
+                    "memory of CPUs outside of the object around it",
+                )),
                 _ => Ok(()),
             };
         };
@@ -163,8 +195,8 @@ const INNER: u32 = 1;
 fn class(kind: &str) -> Option<Class> {
     Some(match kind {
         "Machine" => Class::Cpu(0),
-        "Package" | "Die" | "L5Cache" | "L4Cache" | "L3Cache" | "L3iCache" | "L2Cache"
-        | "L2iCache" | "L1Cache" | "L1iCache" | "Core" | "Group" => Class::Cpu(INNER),
+        "Package" | "Die" | "L5Cache" | "L4Cache" | "L3Cache" | "L3iCache" | "L2Cache" | "L2iCache" | "L1Cache"
+        | "L1iCache" | "Core" | "Group" => Class::Cpu(INNER),
         "PU" => Class::Cpu(2),
         "NUMANode" | "MemCache" => Class::Memory,
         "Misc" | "Bridge" | "PCIDev" | "OSDev" => Class::Other,
@@ -185,8 +217,7 @@ pub(crate) fn bits(text: &str) -> Result<Bits, String> {
         let digits = word.strip_prefix("0x").unwrap_or(word);
         let value = match digits {
             "" => 0,
-            digits => u32::from_str_radix(digits, 16)
-                .map_err(|_| format!("holds {word:?}: not a word of 32 bits"))?,
+            digits => u32::from_str_radix(digits, 16).map_err(|_| format!("holds {word:?}: not a word of 32 bits"))?,
         };
         if value != 0 && n as u32 * 32 >= MAX_INDEX || n > MAX_INDEX as usize {
             return Err(format!("goes beyond {MAX_INDEX}"));

@@ -7,7 +7,9 @@ use machine::{Distance, define, list, load, show};
 use std::path::PathBuf;
 
 fn golden(name: &str, text: &str) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(&path, text).unwrap();
     }
@@ -66,7 +68,10 @@ fn cpu_numbers_are_those_of_linux() {
     assert_eq!(t.cpus[13].thread, 1);
     let t = load("numa32", &[]).unwrap().topology;
     assert_eq!(t.siblings(0), [0, 16]);
-    assert_eq!(t.node_cpus(8), [8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31]);
+    assert_eq!(
+        t.node_cpus(8),
+        [8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31]
+    );
     assert_eq!(t.node_distance(0, 8), 21);
     let t = load("epyc-2s", &[]).unwrap().topology;
     assert_eq!((t.cpus.len(), t.llcs.len(), t.nodes.len()), (256, 16, 2));
@@ -80,6 +85,9 @@ fn cpu_numbers_are_those_of_linux() {
     assert_eq!(t.siblings(1), [0, 1]);
     assert_eq!((t.cpus[11].capacity, t.cpus[12].capacity), (1024, 600));
     let smp8 = load("smp8", &[]).unwrap();
-    assert_eq!((smp8.hz, smp8.topology.llcs.len(), smp8.topology.nodes.len()), (100, 8, 1));
+    assert_eq!(
+        (smp8.hz, smp8.topology.llcs.len(), smp8.topology.nodes.len()),
+        (100, 8, 1)
+    );
     assert_eq!(smp8.topology.distance(0, 1), Distance::Node);
 }

@@ -9,6 +9,7 @@
 //! `rt`, `ext`, `fair` and `idle`; `program` and `sync` execute what tasks ask for; `check` watches.
 #![deny(clippy::float_arithmetic)]
 
+mod bpf_world;
 pub mod chance;
 pub mod check;
 pub mod class;
@@ -21,15 +22,18 @@ mod fork;
 mod hotplug;
 mod idle;
 pub mod layout;
+pub mod load;
 pub mod lock;
 pub mod machine;
 mod params;
+pub mod profile;
 pub mod program;
 pub mod rng;
 pub mod rq;
 pub mod rt;
 mod schedule;
 pub mod sync;
+pub mod target;
 pub mod task;
 #[cfg(test)]
 mod testbed;

@@ -10,7 +10,7 @@ use crate::rng::Rng;
 use crate::rq::Rq;
 use crate::sync::Sync;
 use crate::task::{IDLE, Task, TaskId};
-use crate::{ext, fair};
+use crate::{ext, fair, rt};
 use bpf::region::Region;
 use machine::MachineSpec;
 use std::rc::Rc;
@@ -51,6 +51,7 @@ pub struct Machine {
     pub(crate) locks: Locks,
     pub(crate) sync: Sync,
     pub(crate) domains: fair::Domains,
+    pub(crate) root_domain: rt::RootDomain,
     pub ext: ext::Core,
     pub checks: Checks,
     records: Vec<Record>,
@@ -82,6 +83,7 @@ impl Machine {
             locks: Locks::new(nr_cpus),
             sync: Sync::new(&workload.resources),
             domains: fair::Domains::new(&spec.topology),
+            root_domain: rt::RootDomain::new(nr_cpus),
             online_cpus: CpuSet::all(nr_cpus),
             idle_cpus: CpuSet::all(nr_cpus),
             rng: Rng::new(seed),
@@ -189,6 +191,7 @@ impl Machine {
             Event::Watchdog => ext::watchdog(self),
             Event::Hotplug { cpu, online } => self.hotplug(cpu, online),
             Event::Hrtick { cpu } => fair::hrtick(self, cpu),
+            Event::DlServer { cpu } => rt::server_timer(self, cpu),
             Event::NohzBalance { cpu } => fair::nohz_balance(self, cpu),
             Event::ExtDeferred { cpu } => ext::deferred(self, cpu),
         }

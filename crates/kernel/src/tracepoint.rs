@@ -1,18 +1,323 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tracepoints and functions that a policy's other programs can attach to.
+//!
+//! The machine calls a function of this file at each place; without a program there it costs one test. Programs get the
+//! arguments the kernel's tracepoint or function has; of objects that are not modelled (files, sockets, `linux_binprm`) they
+//! get NULL. fexit programs run when the function's work is done, and get its result as last argument. What attaches to
+//! anything else never runs here, which is told at load.
 
+use crate::ext::ops::{self, kf};
+use crate::ext::{exit, ops::Frame};
+use crate::layout;
 use crate::machine::Machine;
-use crate::task::TaskId;
+use crate::task::{IDLE, State, TaskId};
+use bpf::object::{Program, ProgramKind};
+use bpf::vm::Vm;
 
-pub(crate) fn sched_waking(_m: &mut Machine, _task: TaskId) {}
-pub(crate) fn sched_wakeup(_m: &mut Machine, _task: TaskId, _new: bool) {}
-pub(crate) fn wake_up_new_task(_m: &mut Machine, _task: TaskId) {}
-pub(crate) fn sched_process_fork(_m: &mut Machine, _parent: TaskId, _child: TaskId) {}
-pub(crate) fn sched_process_exec(_m: &mut Machine, _task: TaskId) {}
-pub(crate) fn sched_process_exit(_m: &mut Machine, _task: TaskId) {}
-/// futex_wake is about to wake `task`.
-pub(crate) fn futex_wake(_m: &mut Machine, _task: TaskId) {}
-/// sock_def_readable is about to wake `task`.
-pub(crate) fn sock_def_readable(_m: &mut Machine, _task: TaskId) {}
-/// A pipe's write wakes its reader `task`.
-pub(crate) fn pipe_wake(_m: &mut Machine, _task: TaskId) {}
+macro_rules! hooks {
+    ($($hook:ident $name:literal,)*) => {
+        /// A place where programs can attach.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        enum Hook {
+            $($hook,)*
+        }
+
+        const NAMES: &[&str] = &[$($name),*];
+    };
+}
+
+// Tracepoints, then functions.
+hooks! {
+    SchedSwitch "sched_switch",
+    SchedWaking "sched_waking",
+    SchedWakeup "sched_wakeup",
+    SchedWakeupNew "sched_wakeup_new",
+    SchedMigrateTask "sched_migrate_task",
+    SchedProcessFork "sched_process_fork",
+    SchedProcessExec "sched_process_exec",
+    SchedProcessExit "sched_process_exit",
+    TaskNewtask "task_newtask",
+    TaskRename "task_rename",
+    CgroupMkdir "cgroup_mkdir",
+    CgroupAttachTask "cgroup_attach_task",
+    WakeUpNewTask "wake_up_new_task",
+    SchedTick "sched_tick",
+    ScxTick "scx_tick",
+    DoExit "do_exit",
+    FutexWake "futex_wake",
+    SockDefReadable "sock_def_readable",
+    WakeUpSyncKey "__wake_up_sync_key",
+    BpfScxReg "bpf_scx_reg",
+    BpfScxRegCid "bpf_scx_reg_cid",
+}
+
+const FIRST_FUNCTION: usize = Hook::WakeUpNewTask as usize;
+
+/// What is attached where.
+#[derive(Default)]
+pub struct Tracing {
+    /// One bit per hook with programs at its entry, and at its exit.
+    entry: u32,
+    exit: u32,
+    programs: Vec<Attached>,
+}
+
+#[derive(Clone, Copy)]
+struct Attached {
+    hook: u8,
+    at_exit: bool,
+    function: u32,
+}
+
+/// Attaches those programs that run by themselves and those named in `also`. Returns what will not run, a sentence each.
+pub fn attach(m: &mut Machine, programs: &[Program], also: &[String]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    m.tracing = Tracing::default();
+    for program in programs {
+        if !program.auto_attach && !also.contains(&program.name) {
+            continue;
+        }
+        let (functions, at_exit) = match program.kind {
+            ProgramKind::TpBtf | ProgramKind::RawTracepoint => (false, false),
+            ProgramKind::Fentry => (true, false),
+            ProgramKind::Fexit => (true, true),
+            ProgramKind::StructOps | ProgramKind::Syscall => continue,
+            _ => {
+                warnings.push(never_runs(program, "programs of this kind are not modelled"));
+                continue;
+            }
+        };
+        let found = NAMES.iter().position(|&name| name == program.attach_to);
+        match found.filter(|&hook| (hook >= FIRST_FUNCTION) == functions) {
+            Some(hook) => {
+                m.tracing.programs.push(Attached { hook: hook as u8, at_exit, function: program.function as u32 });
+                *(if at_exit { &mut m.tracing.exit } else { &mut m.tracing.entry }) |= 1 << hook;
+            }
+            None => warnings.push(never_runs(program, "nothing of this name happens on the simulated machine")),
+        }
+    }
+    warnings
+}
+
+/// The policy is gone.
+pub(crate) fn detach_all(m: &mut Machine) {
+    m.tracing = Tracing::default();
+}
+
+fn never_runs(program: &Program, why: &str) -> String {
+    format!("program {} on {:?} '{}' never runs here: {why}", program.name, program.kind, program.attach_to)
+}
+
+/// Runs what is attached. The caller has tested the hook's bit.
+#[cold]
+fn run(m: &mut Machine, hook: Hook, at_exit: bool, args: &[u64]) {
+    for i in 0..m.tracing.programs.len() {
+        let Some(&attached) = m.tracing.programs.get(i) else { break };
+        if attached.hook != hook as u8 || attached.at_exit != at_exit {
+            continue;
+        }
+        m.charge_here(u64::from(m.spec.costs.callback_ns));
+        let outer = std::mem::replace(&mut m.ext.frame, Frame::NONE);
+        let (result, _) = ops::run(m, kf::TRACING, |m| Vm::call_args(m, attached.function as usize, args));
+        m.ext.frame = outer;
+        if let Err(fault) = result {
+            exit::fault(m, NAMES[hook as usize], &fault);
+            break;
+        }
+    }
+}
+
+macro_rules! at {
+    ($m:expr, $hook:ident, $($arg:expr),*) => {
+        if $m.tracing.entry >> Hook::$hook as u32 & 1 != 0 {
+            let args = [$($arg),*];
+            run($m, Hook::$hook, false, &args);
+        }
+    };
+}
+
+macro_rules! after {
+    ($m:expr, $hook:ident, $($arg:expr),*) => {
+        if $m.tracing.exit >> Hook::$hook as u32 & 1 != 0 {
+            let args = [$($arg),*];
+            run($m, Hook::$hook, true, &args);
+        }
+    };
+}
+
+/// `cpu` switches from `prev` to `next`.
+#[inline]
+pub(crate) fn sched_switch(m: &mut Machine, cpu: u32, prev: TaskId, next: TaskId) {
+    if m.tracing.entry >> Hook::SchedSwitch as u32 & 1 != 0 {
+        let state = if prev == IDLE { State::Running } else { m.tasks[prev as usize].state };
+        let preempt = u64::from(prev != IDLE && state == State::Running);
+        let args = [
+            preempt,
+            m.addr_of_task(prev, cpu),
+            m.addr_of_task(next, cpu),
+            u64::from(layout::task_state(state)),
+        ];
+        run(m, Hook::SchedSwitch, false, &args);
+    }
+}
+
+#[inline]
+pub(crate) fn sched_waking(m: &mut Machine, task: TaskId) {
+    at!(m, SchedWaking, m.layout.task_addr(task));
+}
+
+#[inline]
+pub(crate) fn sched_wakeup(m: &mut Machine, task: TaskId, new: bool) {
+    if new {
+        at!(m, SchedWakeupNew, m.layout.task_addr(task));
+        after!(m, WakeUpNewTask, m.layout.task_addr(task), 0);
+    } else {
+        at!(m, SchedWakeup, m.layout.task_addr(task));
+    }
+}
+
+/// `task`, which is on no queue, will be on `cpu`.
+#[inline]
+pub(crate) fn sched_migrate_task(m: &mut Machine, task: TaskId, cpu: u32) {
+    at!(m, SchedMigrateTask, m.layout.task_addr(task), u64::from(cpu));
+}
+
+#[inline]
+pub(crate) fn wake_up_new_task(m: &mut Machine, task: TaskId) {
+    at!(m, TaskNewtask, m.layout.task_addr(task), 0);
+    at!(m, WakeUpNewTask, m.layout.task_addr(task));
+}
+
+#[inline]
+pub(crate) fn sched_process_fork(m: &mut Machine, parent: TaskId, child: TaskId) {
+    at!(m, SchedProcessFork, m.addr_of_task(parent, 0), m.layout.task_addr(child));
+}
+
+#[inline]
+pub(crate) fn sched_process_exec(m: &mut Machine, task: TaskId) {
+    at!(m, SchedProcessExec, m.layout.task_addr(task), u64::from(m.tasks[task as usize].pid), 0);
+}
+
+/// `task` is about to be called `comm`.
+pub(crate) fn task_rename(m: &mut Machine, task: TaskId, comm: &str) {
+    if m.tracing.entry >> Hook::TaskRename as u32 & 1 != 0 {
+        let addr = m.layout.task_addr(task);
+        let mut bytes = comm.as_bytes().to_vec();
+        bytes.resize(16, 0);
+        // A fault of the program was dealt with by `run`; there is no other.
+        let _ = Vm::with_stack(m, &bytes, |m, comm| {
+            run(m, Hook::TaskRename, false, &[addr, comm]);
+            Ok(())
+        });
+    }
+}
+
+#[inline]
+pub(crate) fn sched_process_exit(m: &mut Machine, task: TaskId) {
+    at!(m, DoExit, 0);
+    if m.tracing.entry >> Hook::SchedProcessExit as u32 & 1 != 0 {
+        let tgid = m.tasks[task as usize].tgid;
+        let threads = m.tasks.iter().filter(|t| t.tgid == tgid && t.state != State::Dead).count();
+        let alone = u64::from(threads <= 1);
+        let addr = m.layout.task_addr(task);
+        run(m, Hook::SchedProcessExit, false, &[addr, alone]);
+    }
+}
+
+/// A cgroup exists from now on.
+pub(crate) fn cgroup_mkdir(m: &mut Machine, cgroup: u32) {
+    at!(m, CgroupMkdir, m.layout.cgroup_addr(cgroup), m.layout.cgroup_path_addr(cgroup));
+}
+
+/// A task was moved to a cgroup.
+pub(crate) fn cgroup_attach_task(m: &mut Machine, task: TaskId, cgroup: u32) {
+    at!(
+        m,
+        CgroupAttachTask,
+        m.layout.cgroup_addr(cgroup),
+        m.layout.cgroup_path_addr(cgroup),
+        m.layout.task_addr(task),
+        0
+    );
+}
+
+/// The tick on a CPU, before and after the class's part.
+#[inline]
+pub(crate) fn sched_tick(m: &mut Machine, cpu: u32) {
+    at!(m, SchedTick, 0);
+    at!(m, ScxTick, m.layout.rq_addr(cpu));
+    after!(m, ScxTick, m.layout.rq_addr(cpu), 0);
+}
+
+/// futex_wake is about to wake `task`: a mutex, condition, semaphore or barrier.
+#[inline]
+pub(crate) fn futex_wake(m: &mut Machine, _task: TaskId) {
+    at!(m, FutexWake, 0, 0, 1, u64::from(u32::MAX));
+}
+
+/// futex_wake has woken a task.
+#[inline]
+pub(crate) fn futex_woken(m: &mut Machine) {
+    after!(m, FutexWake, 0, 0, 1, u64::from(u32::MAX), 1);
+}
+
+/// sock_def_readable is about to wake `task`, which reads from a socket.
+#[inline]
+pub(crate) fn sock_def_readable(m: &mut Machine, _task: TaskId) {
+    at!(m, SockDefReadable, 0);
+}
+
+/// A pipe's write is about to wake `task`, which reads from it.
+#[inline]
+pub(crate) fn pipe_wake(m: &mut Machine, _task: TaskId) {
+    at!(m, WakeUpSyncKey, 0, 1, 0);
+}
+
+/// A message has woken its reader.
+#[inline]
+pub(crate) fn message_woken(m: &mut Machine, socket: bool) {
+    if socket {
+        after!(m, SockDefReadable, 0, 0);
+    } else {
+        after!(m, WakeUpSyncKey, 0, 1, 0, 0);
+    }
+}
+
+/// The policy is being registered, before ops.init().
+pub(crate) fn bpf_scx_reg(m: &mut Machine, cid: bool) {
+    if cid {
+        at!(m, BpfScxRegCid, 0, 0);
+    } else {
+        at!(m, BpfScxReg, 0, 0);
+    }
+}
+
+/// Runs a program of type `syscall`, as user space does with BPF_PROG_TEST_RUN: it may change `context`.
+/// Returns what the program returned.
+///
+/// # Errors
+/// If no policy is loaded, it has no such program, or the program faults.
+pub fn run_syscall_program(m: &mut Machine, program: &Program, context: &mut [u8]) -> Result<i32, String> {
+    if program.kind != ProgramKind::Syscall {
+        return Err(format!("program {} is not of type syscall", program.name));
+    }
+    let region = m.region.clone();
+    let addr = region.alloc(context.len() as u64).ok_or("no room for the program's context")?;
+    let result = region.bytes_mut(addr, context.len() as u64).map(|bytes| bytes.copy_from_slice(context));
+    let result = result.and_then(|()| {
+        let function = program.function;
+        ops::run(m, kf::SYSCALL, |m| Vm::call(m, function, [addr, 0, 0, 0, 0])).0
+    });
+    if let Ok(bytes) = region.bytes(addr, context.len() as u64) {
+        context.copy_from_slice(bytes);
+    }
+    region.free(addr);
+    match result {
+        Ok(value) => Ok(value as i32),
+        Err(fault) => {
+            let place = fault.pc.map_or(program.name.clone(), |pc| m.ext.vm().code().describe(pc));
+            Err(format!("program {}: {} in {place}", program.name, fault.message))
+        }
+    }
+}

@@ -23,13 +23,14 @@ pub mod kfuncs;
 pub mod kick;
 mod lifecycle;
 pub mod ops;
+mod policy;
 pub mod watchdog;
 
 pub use crate::bpf_world::timer_fired;
 pub(crate) use dispatch::{
     pick_task, put_prev_task, select_task_rq, set_next_task, task_tick, update_curr, yield_task,
 };
-pub use enable::{EnableState, load, unload};
+pub use enable::{EnableState, attach, install, load, unload};
 pub(crate) use enqueue::{dequeue_task, enqueue_task};
 pub use entity::Entity;
 pub use exit::{Exit, Kind};
@@ -120,6 +121,8 @@ pub struct Core {
     /// Cgroups that the policy has been told of, in that order.
     cgroups_known: Vec<u32>,
     pub ops: OpsTable,
+    /// The policy is a struct sched_ext_ops_cid.
+    cid: bool,
     vm: Option<Vm<Machine>>,
     /// Why the policy ended or is ending; of the last policy if none is loaded.
     pub exit: Option<Exit>,
@@ -161,6 +164,7 @@ impl Core {
             cgroup_enabled: false,
             cgroups_known: Vec::new(),
             ops: OpsTable::default(),
+            cid: false,
             vm: None,
             exit: None,
             exit_flags: 0,
@@ -186,13 +190,18 @@ impl Core {
         }
     }
 
-    /// Takes over a policy that is to be enabled.
-    fn begin(&mut self, policy: Policy) {
-        self.state = EnableState::Enabling;
+    /// Takes over a policy's program.
+    fn install(&mut self, policy: Policy) {
         self.settled_insns = policy.vm.executed();
         self.settled_cost = policy.vm.cost();
         self.vm = Some(policy.vm);
         self.ops = policy.ops;
+        self.cid = policy.cid;
+    }
+
+    /// The installed policy is to be enabled.
+    fn begin(&mut self) {
+        self.state = EnableState::Enabling;
         self.exit = None;
         self.exit_flags = 0;
         self.stats = events::Stats::default();
@@ -205,6 +214,18 @@ impl Core {
             0 => watchdog::MAX_TIMEOUT_NS,
             ms => u64::from(ms) * 1_000_000,
         };
+    }
+
+    /// Makes a program callable before its policy is loaded.
+    pub(crate) fn put_vm(&mut self, vm: Vm<Machine>) {
+        self.settled_insns = vm.executed();
+        self.settled_cost = vm.cost();
+        self.vm = Some(vm);
+    }
+
+    /// Takes it back, to be loaded.
+    pub(crate) fn take_vm(&mut self) -> Option<Vm<Machine>> {
+        self.vm.take()
     }
 
     /// The loaded or last policy's program.

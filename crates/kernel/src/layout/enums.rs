@@ -65,6 +65,19 @@ kenum! {
         SCX_TASK_REENQ_PREEMPTED = 0x3000,
         SCX_TASK_CURSOR = 1 << 31,
     }
+    /// `sched_ext_entity.dsq_flags`
+    enum scx_ent_dsq_flags {
+        SCX_TASK_DSQ_ON_PRIQ = 1,
+    }
+    /// State of a runqueue.
+    enum scx_rq_flags {
+        SCX_RQ_ONLINE = 1,
+        SCX_RQ_CAN_STOP_TICK = 2,
+        SCX_RQ_CLK_VALID = 32,
+        SCX_RQ_BAL_CB_PENDING = 64,
+        SCX_RQ_IN_WAKEUP = 1 << 16,
+        SCX_RQ_IN_BALANCE = 1 << 17,
+    }
     /// Why a policy ended.
     enum scx_exit_kind {
         SCX_EXIT_NONE = 0,

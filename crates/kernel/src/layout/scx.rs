@@ -6,6 +6,7 @@ use bpf::kstruct;
 
 kstruct! {
     /// Why the policy ended; passed to ops.exit().
+    #[derive(Clone, Copy)]
     pub struct scx_exit_info {
         /// SCX_EXIT_*
         pub kind: u32,
@@ -19,15 +20,18 @@ kstruct! {
         pub dump: *mut i8,
     }
 
+    #[derive(Clone, Copy)]
     pub struct scx_init_task_args {
         pub fork: bool,
         pub cgroup: *mut cgroup,
     }
 
+    #[derive(Clone, Copy)]
     pub struct scx_exit_task_args {
         pub cancelled: bool,
     }
 
+    #[derive(Clone, Copy)]
     pub struct scx_cgroup_init_args {
         /// 1..=10000
         pub weight: u32,
@@ -36,14 +40,17 @@ kstruct! {
         pub bw_burst_us: u64,
     }
 
+    #[derive(Clone, Copy)]
     pub struct scx_cpu_acquire_args {}
 
+    #[derive(Clone, Copy)]
     pub struct scx_cpu_release_args {
         /// SCX_CPU_PREEMPT_*
         pub reason: u32,
         pub task: *mut task_struct,
     }
 
+    #[derive(Clone, Copy)]
     pub struct scx_dump_ctx {
         /// SCX_EXIT_*
         pub kind: u32,
@@ -54,6 +61,7 @@ kstruct! {
     }
 
     /// scx_bpf_events
+    #[derive(Clone, Copy)]
     pub struct scx_event_stats {
         pub SCX_EV_SELECT_CPU_FALLBACK: i64,
         pub SCX_EV_DISPATCH_LOCAL_DSQ_OFFLINE: i64,
@@ -71,6 +79,7 @@ kstruct! {
     }
 
     /// __scx_bpf_dsq_insert_vtime
+    #[derive(Clone, Copy)]
     pub struct scx_bpf_dsq_insert_vtime_args {
         pub dsq_id: u64,
         pub slice: u64,
@@ -79,6 +88,7 @@ kstruct! {
     }
 
     /// __scx_bpf_select_cpu_and
+    #[derive(Clone, Copy)]
     pub struct scx_bpf_select_cpu_and_args {
         pub prev_cpu: i32,
         pub wake_flags: u64,
@@ -86,11 +96,13 @@ kstruct! {
     }
 
     /// On the BPF stack; its words belong to the kfuncs.
+    #[derive(Clone, Copy)]
     pub struct bpf_iter_scx_dsq {
         pub __opaque: [u64; 6],
     }
 
     /// scx_bpf_cid_topo
+    #[derive(Clone, Copy)]
     pub struct scx_cid_topo {
         pub core_cid: i32,
         pub core_idx: i32,
@@ -101,6 +113,7 @@ kstruct! {
     }
 
     /// CPU bits by cid: words of the grid that starts at `base & !63`.
+    #[derive(Clone, Copy)]
     pub struct scx_cmask {
         pub base: u32,
         pub nr_cids: u32,

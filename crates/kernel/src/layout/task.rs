@@ -25,6 +25,7 @@ kstruct! {
     }
 
     /// Per-task state of sched_ext.
+    #[derive(Clone, Copy)]
     pub struct sched_ext_entity {
         pub slice: u64,
         pub dsq_vtime: u64,

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The machine as the world of BPF programs: clocks, locks, timers, chance, the log.
+
+use crate::event::Event;
+use crate::ext::ops::{self, kf};
+use crate::ext::{self, exit};
+use crate::lock::LockId;
+use crate::machine::Machine;
+use crate::task::IDLE;
+use bpf::func::World;
+use bpf::region::Region;
+use bpf::vm::Vm;
+use std::collections::BTreeMap;
+
+/// BPF_F_TIMER_ABS: the time is absolute.
+const TIMER_ABS: u64 = 1;
+
+/// The policy's timers that were ever started. A timer fires on the CPU that started it, pinned there or not.
+#[derive(Default)]
+pub struct Timers {
+    slots: Vec<Timer>,
+    by_addr: BTreeMap<u64, u32>,
+}
+
+struct Timer {
+    addr: u64,
+    cpu: u32,
+    pending: bool,
+    generation: u32,
+}
+
+impl Timers {
+    /// The policy is gone: what is pending never fires.
+    pub fn forget(&mut self) {
+        self.by_addr.clear();
+        for timer in &mut self.slots {
+            timer.pending = false;
+            timer.generation = timer.generation.wrapping_add(1);
+        }
+    }
+}
+
+impl World for Machine {
+    fn region(&self) -> &Region {
+        &self.region
+    }
+
+    fn vm(&self) -> &Vm<Machine> {
+        self.ext.vm()
+    }
+
+    /// The instant of the running handler and what was charged to the CPU since, down to the last instruction.
+    fn now_ns(&self) -> u64 {
+        self.local_time(self.this_cpu) + ops::unsettled_ns(self)
+    }
+
+    fn jiffies(&self) -> u64 {
+        Machine::jiffies(self)
+    }
+
+    fn cpu(&self) -> u32 {
+        self.this_cpu
+    }
+
+    fn nr_cpu_ids(&self) -> u32 {
+        self.nr_cpus()
+    }
+
+    fn per_cpu_offset(&self, cpu: u32) -> u64 {
+        u64::from(cpu) * self.layout.rq_stride()
+    }
+
+    fn current_task(&self) -> u64 {
+        self.curr_addr(self.this_cpu)
+    }
+
+    fn current_pid_tgid(&self) -> u64 {
+        match self.rqs[self.this_cpu as usize].curr {
+            IDLE => 0,
+            curr => {
+                let t = &self.tasks[curr as usize];
+                u64::from(t.tgid) << 32 | u64::from(t.pid)
+            }
+        }
+    }
+
+    fn current_comm(&self) -> [u8; 16] {
+        let curr = self.rqs[self.this_cpu as usize].curr;
+        let task = if curr == IDLE {
+            self.idle_struct(self.this_cpu)
+        } else {
+            self.task_struct(curr)
+        };
+        task.comm.map(|byte| byte as u8)
+    }
+
+    fn prandom_u32(&mut self) -> u32 {
+        self.rng.next_u64() as u32
+    }
+
+    fn log(&mut self, line: String) {
+        self.trace(self.this_cpu, trace::Event::Printk { text: line });
+    }
+
+    fn spin_lock(&mut self, lock: u64) {
+        ops::settle(self);
+        self.lock(LockId::Bpf(lock));
+    }
+
+    fn spin_unlock(&mut self, lock: u64) {
+        ops::settle(self);
+        self.unlock(LockId::Bpf(lock));
+    }
+
+    fn timer_start(&mut self, timer: u64, ns: u64, flags: u64) {
+        let at = if flags & TIMER_ABS != 0 {
+            ns
+        } else {
+            self.now_ns().saturating_add(ns)
+        };
+        let timers = &mut self.timers;
+        let number = *timers.by_addr.entry(timer).or_insert_with(|| {
+            timers.slots.push(Timer {
+                addr: timer,
+                cpu: 0,
+                pending: false,
+                generation: 0,
+            });
+            timers.slots.len() as u32 - 1
+        });
+        let slot = &mut timers.slots[number as usize];
+        slot.cpu = self.this_cpu;
+        slot.pending = true;
+        slot.generation = slot.generation.wrapping_add(1);
+        let generation = slot.generation;
+        self.events.push(
+            at.max(self.now),
+            Event::BpfTimer {
+                timer: number,
+                generation,
+            },
+        );
+    }
+
+    fn timer_cancel(&mut self, timer: u64) -> bool {
+        let Some(&number) = self.timers.by_addr.get(&timer) else {
+            return false;
+        };
+        let slot = &mut self.timers.slots[number as usize];
+        slot.generation = slot.generation.wrapping_add(1);
+        std::mem::take(&mut slot.pending)
+    }
+}
+
+/// A timer expires: runs its callback in interrupt context of its CPU, on another one if that is offline.
+pub fn timer_fired(m: &mut Machine, timer: u32, generation: u32) {
+    let slot = &mut m.timers.slots[timer as usize];
+    if slot.generation != generation || !slot.pending {
+        return;
+    }
+    slot.pending = false;
+    let (addr, cpu) = (slot.addr, slot.cpu);
+    let cpu = if m.online_cpus.contains(cpu) {
+        cpu
+    } else {
+        m.online_cpus.first().unwrap_or(0)
+    };
+    m.enter(cpu);
+    m.charge(cpu, u64::from(m.spec.costs.callback_ns));
+    let outer = std::mem::replace(&mut m.ext.frame, ext::ops::Frame::NONE);
+    // What a callback may call is what the program that set it may; that is nearly always ops.init().
+    let (result, _) = ops::run(m, kf::UNLOCKED, |m| Vm::run_timer(m, addr));
+    m.ext.frame = outer;
+    if let Err(fault) = result {
+        exit::fault(m, "a bpf_timer callback", &fault);
+    }
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! kfuncs by which a policy speaks: it exits, errs, adds to the debug dump, and reads what befell it.
+
+use super::super::dump;
+use super::super::exit::{self, Kind};
+use super::super::ops::kf;
+use super::{Kfunc, kfunc};
+use crate::machine::Machine;
+use bpf::func::{ANY, Fault, FaultKind};
+use bpf::helper::print::bstr;
+
+/// Arguments of one format (MAX_BPRINTF_VARARGS).
+const MAX_ARGS: u32 = 12;
+
+pub(super) fn table() -> Vec<Kfunc> {
+    vec![
+        kfunc(
+            ANY,
+            "void scx_bpf_exit_bstr(s64 exit_code, char *fmt, unsigned long long *data, u32 data__sz)",
+            scx_bpf_exit_bstr,
+        ),
+        kfunc(
+            ANY,
+            "void scx_bpf_error_bstr(char *fmt, unsigned long long *data, u32 data__sz)",
+            scx_bpf_error_bstr,
+        ),
+        kfunc(
+            ANY,
+            "void scx_bpf_dump_bstr(char *fmt, unsigned long long *data, u32 data__sz)",
+            scx_bpf_dump_bstr,
+        ),
+        kfunc(
+            ANY,
+            "void scx_bpf_events(struct scx_event_stats *events, size_t events__sz)",
+            scx_bpf_events,
+        ),
+        kfunc(
+            kf::INIT,
+            "void scx_bpf_cid_override(const s32 *cpu_to_cid, u32 cpu_to_cid__sz)",
+            scx_bpf_cid_override,
+        ),
+    ]
+}
+
+/// The text of a format and its arguments; `None` if they are invalid, which is the policy's error.
+fn format(m: &mut Machine, fmt: u64, data: u64, size: u32) -> Result<Option<String>, Fault> {
+    if size % 8 != 0 || size > MAX_ARGS * 8 || size > 0 && data == 0 {
+        exit::error(m, format!("invalid data={data:#x} and data__sz={size}"));
+        return Ok(None);
+    }
+    bstr(&m.region, fmt, data, size).map(Some)
+}
+
+fn scx_bpf_exit_bstr(m: &mut Machine, code: i64, fmt: u64, data: u64, size: u32) -> Result<(), Fault> {
+    if let Some(text) = format(m, fmt, data, size)? {
+        exit::exit(m, Kind::UnregBpf, code, text);
+    }
+    Ok(())
+}
+
+fn scx_bpf_error_bstr(m: &mut Machine, fmt: u64, data: u64, size: u32) -> Result<(), Fault> {
+    if let Some(text) = format(m, fmt, data, size)? {
+        exit::exit(m, Kind::ErrorBpf, 0, text);
+    }
+    Ok(())
+}
+
+fn scx_bpf_dump_bstr(m: &mut Machine, fmt: u64, data: u64, size: u32) -> Result<(), Fault> {
+    if let Some(text) = format(m, fmt, data, size)? {
+        dump::print(m, &text);
+    }
+    Ok(())
+}
+
+/// Copies as much as the policy's struct holds.
+fn scx_bpf_events(m: &mut Machine, events: u64, size: u64) -> Result<(), Fault> {
+    let bytes: Vec<u8> = m.ext.stats.named().flat_map(|(_, count)| count.to_le_bytes()).collect();
+    let len = bytes.len().min(size as usize);
+    m.region.bytes_mut(events, len as u64)?.copy_from_slice(&bytes[..len]);
+    Ok(())
+}
+
+/// Only the identity can be asked for: cids are CPU numbers here.
+fn scx_bpf_cid_override(m: &mut Machine, cpu_to_cid: u64, size: u32) -> Result<(), Fault> {
+    let nr_cpus = m.nr_cpus();
+    if u64::from(size) != u64::from(nr_cpus) * 4 {
+        exit::error(
+            m,
+            format!("scx_bpf_cid_override: expected {} bytes, got {size}", nr_cpus * 4),
+        );
+        return Ok(());
+    }
+    for cpu in 0..nr_cpus {
+        let cid = m.region.load::<i32>(cpu_to_cid + u64::from(cpu) * 4)?;
+        if cid != cpu as i32 {
+            return Err(Fault::new(
+                FaultKind::Trap,
+                format!("scx_bpf_cid_override: CPU {cpu} as cid {cid}: only the identity is modelled"),
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! kfuncs about tasks: finding, holding, changing and walking them.
+
+use super::super::{entity::TaskState, exit};
+use super::{EINVAL, Kfunc, any_task, kfunc, task};
+use crate::layout::enums::SCX_OPS_TID_TO_TASK;
+use crate::machine::Machine;
+use crate::task::{IDLE, TaskId};
+use bpf::func::{ANY, Fault};
+
+pub(super) fn table() -> Vec<Kfunc> {
+    vec![
+        kfunc(
+            ANY,
+            "bool scx_bpf_task_set_slice(struct task_struct *p, u64 slice)",
+            scx_bpf_task_set_slice,
+        ),
+        kfunc(
+            ANY,
+            "bool scx_bpf_task_set_dsq_vtime(struct task_struct *p, u64 vtime)",
+            scx_bpf_task_set_dsq_vtime,
+        ),
+        kfunc(
+            ANY,
+            "bool scx_bpf_task_running(const struct task_struct *p)",
+            scx_bpf_task_running,
+        ),
+        kfunc(
+            ANY,
+            "s32 scx_bpf_task_cpu(const struct task_struct *p)",
+            scx_bpf_task_cpu,
+        ),
+        kfunc(
+            ANY,
+            "struct task_struct *scx_bpf_tid_to_task(u64 tid)",
+            scx_bpf_tid_to_task,
+        ),
+        kfunc(ANY, "struct task_struct *bpf_task_from_pid(s32 pid)", bpf_task_from_pid),
+        kfunc(
+            ANY,
+            "struct task_struct *bpf_task_from_vpid(s32 vpid)",
+            bpf_task_from_pid,
+        ),
+        kfunc(
+            ANY,
+            "struct task_struct *bpf_task_acquire(struct task_struct *p)",
+            bpf_task_acquire,
+        ),
+        kfunc(ANY, "void bpf_task_release(struct task_struct *p)", bpf_task_release),
+        kfunc(
+            ANY,
+            "int bpf_iter_task_new(struct bpf_iter_task *it, struct task_struct *task__nullable, unsigned int flags)",
+            bpf_iter_task_new,
+        ),
+        kfunc(
+            ANY,
+            "struct task_struct *bpf_iter_task_next(struct bpf_iter_task *it)",
+            bpf_iter_task_next,
+        ),
+        kfunc(
+            ANY,
+            "void bpf_iter_task_destroy(struct bpf_iter_task *it)",
+            bpf_iter_task_destroy,
+        ),
+    ]
+}
+
+/// Does the policy manage the task (scx_task_on_sched)?
+fn on_sched(m: &mut Machine, p: TaskId) -> bool {
+    m.scx_state(p) >= TaskState::Init && m.scx_state(p) != TaskState::Dead
+}
+
+fn scx_bpf_task_set_slice(m: &mut Machine, p: u64, slice: u64) -> Result<bool, Fault> {
+    let p = task(m, p)?;
+    if !on_sched(m, p) {
+        return Ok(false);
+    }
+    m.scx_entity(p).slice = slice;
+    Ok(true)
+}
+
+fn scx_bpf_task_set_dsq_vtime(m: &mut Machine, p: u64, vtime: u64) -> Result<bool, Fault> {
+    let p = task(m, p)?;
+    if !on_sched(m, p) {
+        return Ok(false);
+    }
+    m.scx_entity(p).dsq_vtime = vtime;
+    Ok(true)
+}
+
+fn scx_bpf_task_running(m: &mut Machine, p: u64) -> Result<bool, Fault> {
+    let (p, cpu) = any_task(m, p)?;
+    Ok(m.rqs[cpu as usize].curr == p)
+}
+
+fn scx_bpf_task_cpu(m: &mut Machine, p: u64) -> Result<i32, Fault> {
+    any_task(m, p).map(|(_, cpu)| cpu as i32)
+}
+
+/// A tid never comes again, nor does a pid; both are given in the order of creation, so they are the same.
+fn scx_bpf_tid_to_task(m: &mut Machine, tid: u64) -> u64 {
+    if m.ext.ops.flags & SCX_OPS_TID_TO_TASK == 0 {
+        exit::error(m, "scx_bpf_tid_to_task() called without SCX_OPS_TID_TO_TASK");
+        return 0;
+    }
+    let found = u32::try_from(tid).ok().and_then(|pid| m.find_task(pid));
+    found
+        .filter(|&p| m.scx_entity(p).tid == tid)
+        .map_or(0, |p| m.layout.task_addr(p))
+}
+
+fn bpf_task_from_pid(m: &mut Machine, pid: i32) -> u64 {
+    match u32::try_from(pid).ok().and_then(|pid| m.find_task(pid)) {
+        Some(p) => {
+            m.layout.get_task(p);
+            m.layout.task_addr(p)
+        }
+        None => 0,
+    }
+}
+
+fn bpf_task_acquire(m: &mut Machine, p: u64) -> Result<u64, Fault> {
+    let (id, _) = any_task(m, p)?;
+    if id != IDLE {
+        m.layout.get_task(id);
+    }
+    Ok(p)
+}
+
+fn bpf_task_release(m: &mut Machine, p: u64) -> Result<(), Fault> {
+    let (id, _) = any_task(m, p)?;
+    if id != IDLE {
+        m.put_task(id);
+    }
+    Ok(())
+}
+
+const ITER_ALL_PROCS: u32 = 0;
+const ITER_ALL_THREADS: u32 = 1;
+const ITER_PROC_THREADS: u32 = 2;
+
+// The iterator's words: the next pid to look at, a tgid to stay within or 0, flags + 1 or 0 if it is over.
+fn bpf_iter_task_new(m: &mut Machine, it: u64, p: u64, flags: u32) -> Result<i32, Fault> {
+    m.region.store(it, [0u64; 3])?;
+    let tgid = match flags {
+        ITER_ALL_PROCS | ITER_ALL_THREADS => 0,
+        ITER_PROC_THREADS if p != 0 => m.tasks[task(m, p)? as usize].tgid,
+        _ => return Ok(EINVAL),
+    };
+    m.region.store(it, [1, u64::from(tgid), u64::from(flags) + 1])?;
+    Ok(0)
+}
+
+fn bpf_iter_task_next(m: &mut Machine, it: u64) -> Result<u64, Fault> {
+    let [mut pid, tgid, flags] = m.region.load::<[u64; 3]>(it)?;
+    if flags == 0 {
+        return Ok(0);
+    }
+    let found = loop {
+        let Some(&p) = m.pids.get(pid as usize) else { break None };
+        pid += 1;
+        if p == IDLE {
+            continue;
+        }
+        let t = &m.tasks[p as usize];
+        let leaders_only = flags == u64::from(ITER_ALL_PROCS) + 1;
+        if (tgid == 0 || u64::from(t.tgid) == tgid) && (!leaders_only || t.pid == t.tgid) {
+            break Some(p);
+        }
+    };
+    m.region.store(it, pid)?;
+    Ok(found.map_or(0, |p| m.layout.task_addr(p)))
+}
+
+fn bpf_iter_task_destroy(m: &mut Machine, it: u64) -> Result<(), Fault> {
+    m.region.store(it, [0u64; 3])
+}

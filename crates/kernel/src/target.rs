@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The kernel that BPF objects are linked against: types, functions, variables and configuration of the simulated Linux
+//! 7.2.13 on one machine.
+
+use crate::ext::kfuncs;
+use crate::layout::{self, Layout, enums};
+use bpf::btf::build::Builder;
+use bpf::kstruct;
+use bpf::link::Target;
+use machine::MachineSpec;
+
+/// LINUX_KERNEL_VERSION of the behaviour modelled: 7.2.13.
+pub const KERNEL_VERSION: u32 = 7 << 16 | 2 << 8 | 13;
+
+/// kfuncs of the bpf crate that Linux 7.2 does not have: weak references to them must be NULL.
+const NOT_IN_7_2: [&str; 1] = ["bpf_stream_vprintk_impl"];
+
+kstruct! {
+    struct atomic {
+        counter: i32,
+    }
+
+    struct class_rcu {
+        lock: *mut (),
+    }
+
+    /// What reading a perf event gives.
+    struct bpf_perf_event_value {
+        counter: u64,
+        enabled: u64,
+        running: u64,
+    }
+
+    struct bpf_iter_meta {
+        seq: *mut (),
+        session_id: u64,
+        seq_num: u64,
+    }
+
+    struct bpf_iter__task {
+        meta: *mut bpf_iter_meta,
+        task: *mut layout::task_struct,
+    }
+
+    struct bpf_iter_css {
+        __opaque: [u64; 3],
+    }
+
+    struct bpf_iter_task {
+        __opaque: [u64; 3],
+    }
+
+    struct bpf_iter_num {
+        __opaque: [u64; 1],
+    }
+
+    struct bpf_iter_bits {
+        __opaque: [u64; 2],
+    }
+
+    struct bpf_cpumask {
+        cpumask: layout::cpumask,
+        usage: i32,
+    }
+}
+
+/// What objects can see of the kernel of a machine.
+///
+/// # Panics
+/// If a prototype in the function table is not C, which is a mistake in this program.
+pub fn target(spec: &MachineSpec, layout: &Layout) -> Target {
+    let mut types = Builder::new();
+    add_types(&mut types);
+    for func in kfuncs::table(&spec.costs) {
+        if !func.proto.is_empty() && !NOT_IN_7_2.contains(&func.name) {
+            if let Err(error) = types.declare_func(func.proto) {
+                panic!("{error}");
+            }
+        }
+    }
+    types.declare_var("struct rq runqueues").expect("a declaration");
+    let mut target = Target::new(types);
+    target.ksym("runqueues", layout.rq_addr(0));
+    target.struct_ops("sched_ext_ops");
+    target.struct_ops("sched_ext_ops_cid");
+    for (name, value) in config(spec) {
+        target.config(name, &value);
+    }
+    target
+}
+
+fn add_types(types: &mut Builder) {
+    let cpumask = types.add::<layout::cpumask>();
+    types.typedef("cpumask_t", cpumask);
+    for (name, id) in [
+        ("atomic_t", types.add::<atomic>()),
+        ("class_rcu_t", types.add::<class_rcu>()),
+        ("nodemask_t", types.add::<layout::nodemask>()),
+        ("kuid_t", types.add::<layout::kuid>()),
+        ("kgid_t", types.add::<layout::kgid>()),
+    ] {
+        types.typedef(name, id);
+    }
+    for an_enum in enums::ENUMS {
+        let size = if an_enum.values.iter().any(|&(_, value)| value > u64::from(u32::MAX)) {
+            8
+        } else {
+            4
+        };
+        let values: Vec<(&str, i64)> = an_enum
+            .values
+            .iter()
+            .map(|&(name, value)| (name, value as i64))
+            .collect();
+        types.enumeration(an_enum.name, size, false, &values);
+    }
+    types.add::<layout::task_struct>();
+    types.add::<layout::rq>();
+    types.add::<layout::cgroup>();
+    types.add::<layout::css_set>();
+    types.add::<layout::scx_exit_info>();
+    types.add::<layout::scx_init_task_args>();
+    types.add::<layout::scx_exit_task_args>();
+    types.add::<layout::scx_cgroup_init_args>();
+    types.add::<layout::scx_cpu_acquire_args>();
+    types.add::<layout::scx_cpu_release_args>();
+    types.add::<layout::scx_dump_ctx>();
+    types.add::<layout::scx_event_stats>();
+    types.add::<layout::scx_bpf_dsq_insert_vtime_args>();
+    types.add::<layout::scx_bpf_select_cpu_and_args>();
+    types.add::<layout::bpf_iter_scx_dsq>();
+    types.add::<layout::scx_cid_topo>();
+    types.add::<layout::scx_cmask>();
+    types.add::<layout::sched_ext_ops>();
+    types.add::<layout::sched_ext_ops_cid>();
+    types.add::<layout::scx_sub_attach_args>();
+    types.add::<layout::scx_sub_detach_args>();
+    types.add::<bpf_perf_event_value>();
+    types.add::<bpf_iter__task>();
+    types.add::<bpf_iter_css>();
+    types.add::<bpf_iter_task>();
+    types.add::<bpf_iter_num>();
+    types.add::<bpf_iter_bits>();
+    types.add::<bpf_cpumask>();
+}
+
+/// The kernel's configuration as far as objects ask for it.
+fn config(spec: &MachineSpec) -> Vec<(&'static str, String)> {
+    let nr_cpus = spec.topology.nr_cpus();
+    let y = || "y".to_string();
+    vec![
+        ("LINUX_KERNEL_VERSION", KERNEL_VERSION.to_string()),
+        ("CONFIG_HZ", spec.hz.to_string()),
+        // As large as a distribution's, unless the machine is larger.
+        ("CONFIG_NR_CPUS", nr_cpus.next_multiple_of(64).max(8192).to_string()),
+        ("CONFIG_X86_64", y()),
+        ("CONFIG_SMP", y()),
+        ("CONFIG_NUMA", y()),
+        ("CONFIG_SCHED_CLASS_EXT", y()),
+        ("CONFIG_EXT_GROUP_SCHED", y()),
+        ("CONFIG_NO_HZ_IDLE", y()),
+        ("CONFIG_PREEMPT_RCU", y()),
+        ("CONFIG_PREEMPT_RT", "n".to_string()),
+        ("CONFIG_CC_VERSION_TEXT", "\"gcc 14\"".to_string()),
+        ("CONFIG_LOCALVERSION", "\"\"".to_string()),
+    ]
+}

@@ -31,6 +31,8 @@ pub enum Event {
     Hotplug { cpu: u32, online: bool },
     /// Nohz idle balancing and other periodic work of the fair class.
     NohzBalance { cpu: u32 },
+    /// Timer of a CPU's deadline server.
+    DlServer { cpu: u32 },
     /// Deferred sched_ext work on a CPU (irq_work, deferred local DSQ moves).
     ExtDeferred { cpu: u32 },
 }

@@ -64,6 +64,7 @@ impl Machine {
             return;
         }
         self.context_switch(cpu, prev, next);
+        rt::balance_callback(self, cpu);
         self.unlock(LockId::Rq(cpu));
         self.arm_tick(cpu);
         if next == IDLE {

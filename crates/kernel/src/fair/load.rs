@@ -133,7 +133,7 @@ impl Machine {
 
     /// Capacity that realtime tasks leave (capacity_of).
     pub(super) fn capacity_of(&self, cpu: u32) -> u64 {
-        let used = self.rqs[cpu as usize].rt.util_avg();
+        let used = self.rqs[cpu as usize].rt.util_avg(self.now);
         self.arch_capacity(cpu).saturating_sub(used).max(1)
     }
 

@@ -29,6 +29,9 @@ pub(crate) mod pelt;
 mod tree;
 mod wake;
 
+#[cfg(test)]
+mod tests;
+
 pub use domains::Domains;
 pub use entity::{CfsRq, Entity};
 pub(crate) use newidle::exit_idle;

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Who moves where, and who does not.
+
+use crate::fair::Domains;
+use crate::testbed::*;
+use trace::{Event, MigrateReason, Record};
+use workload::{Dist, Op, Policy};
+
+fn moves(records: &[Record]) -> Vec<(u64, u32, u32, u32)> {
+    let moved = records.iter().filter_map(|r| match r.event {
+        Event::Migrate {
+            pid,
+            from,
+            to,
+            reason: MigrateReason::Balance,
+        } => Some((r.time, pid, from, to)),
+        _ => None,
+    });
+    moved.collect()
+}
+
+fn hogs_on(bed: &mut Bed, cpu: u32, nr: u32) {
+    for _ in 0..nr {
+        bed.task(cpu, hog());
+    }
+}
+
+#[test]
+fn hogs_spread_evenly() {
+    for shape in [(1, 1, 2, 1), (1, 2, 1, 1), (2, 1, 1, 1), (1, 1, 1, 2)] {
+        let mut bed = Bed::default();
+        hogs_on(&mut bed, 0, 7);
+        let (m, records) = bed.run(spec(shape.0, shape.1, shape.2, shape.3), 2 * SECOND);
+        let mut nr = queued(&m);
+        nr.sort_unstable();
+        assert_eq!(nr, [3, 4], "{shape:?} {:?}", moves(&records));
+    }
+}
+
+#[test]
+fn idle_cpus_get_work_within_a_few_ticks() {
+    let mut bed = Bed::default();
+    hogs_on(&mut bed, 0, 8);
+    let (m, records) = bed.run(spec(1, 1, 8, 1), 40 * MS);
+    assert_eq!(queued(&m), vec![1; 8], "{:?}", moves(&records));
+}
+
+#[test]
+fn balancing_is_recorded() {
+    let mut bed = Bed::default();
+    hogs_on(&mut bed, 0, 4);
+    let (_, records) = bed.run(spec(1, 1, 4, 1), 100 * MS);
+    let told: u32 = records
+        .iter()
+        .map(|r| {
+            if let Event::Balance { moved } = r.event {
+                moved
+            } else {
+                0
+            }
+        })
+        .sum();
+    assert!(told > 0);
+    assert_eq!(told as usize, moves(&records).len());
+}
+
+#[test]
+fn a_newly_idle_cpu_pulls_at_once() {
+    let mut bed = Bed::default();
+    hogs_on(&mut bed, 0, 3);
+    // Ends just after a tick.
+    bed.pinned(1, vec![Op::Run(Dist::Fixed(20 * MS + 100 * US))]);
+    for cpu in 2..4 {
+        bed.pinned(cpu, hog());
+    }
+    let (_, records) = bed.run(spec(1, 1, 4, 1), 40 * MS);
+    let end = records
+        .iter()
+        .find(|r| matches!(r.event, Event::TaskExit { .. }))
+        .expect("an exit")
+        .time;
+    let first = moves(&records).into_iter().find(|m| m.3 == 1).expect("a move");
+    assert!(first.0 >= end && first.0 - end < 100 * US, "{first:?} after {end}");
+}
+
+#[test]
+fn smt_pairs_are_left_for_idle_cores() {
+    let mut bed = Bed::default();
+    bed.task(0, hog());
+    bed.task(1, hog());
+    let (m, records) = bed.run(spec(1, 1, 2, 2), 500 * MS);
+    let nr = queued(&m);
+    assert_eq!((nr[0] + nr[1], nr[2] + nr[3]), (1, 1), "{:?}", moves(&records));
+}
+
+#[test]
+fn pinned_tasks_stay() {
+    let mut bed = Bed::default();
+    for _ in 0..5 {
+        bed.pinned(0, hog());
+    }
+    let (m, records) = bed.run(spec(1, 1, 2, 1), SECOND);
+    assert_eq!(queued(&m), [5, 0]);
+    assert!(moves(&records).is_empty());
+}
+
+#[test]
+fn affinity_within_a_group_is_worked_around() {
+    // CPU 0's tasks may go to CPUs 2 and 3 only: the groups look even, one task can still move.
+    let mut bed = Bed::default();
+    for _ in 0..2 {
+        bed.pinned(1, hog());
+    }
+    for _ in 0..4 {
+        bed.task(0, hog()).cpus = Some(vec![0, 2, 3]);
+    }
+    let (m, records) = bed.run(spec(1, 2, 2, 1), 2 * SECOND);
+    let nr = queued(&m);
+    assert!(nr[2] >= 1 && nr[3] >= 1 && nr[0] <= 2, "{nr:?} {:?}", moves(&records));
+}
+
+#[test]
+fn a_heavy_task_gets_a_cpu_of_its_own() {
+    let mut bed = Bed::default();
+    bed.task(0, hog()).policy = Policy::Normal { nice: -5 };
+    for cpu in [0, 1, 1] {
+        bed.task(cpu, hog());
+    }
+    let (m, records) = bed.run(spec(1, 1, 2, 1), 5 * SECOND);
+    assert!(
+        used(&m, 0) > 5 * SECOND * 85 / 100,
+        "{} {:?}",
+        used(&m, 0),
+        moves(&records).len()
+    );
+}
+
+#[test]
+fn a_big_task_is_moved_to_a_fast_cpu() {
+    let mut machine = spec(1, 1, 2, 1);
+    machine.topology.cpus[0].capacity = 400;
+    let mut bed = Bed::default();
+    bed.task(0, hog());
+    let (m, _) = bed.run(machine, SECOND);
+    assert_eq!(queued(&m), [0, 1]);
+}
+
+#[test]
+fn a_pair_stays_on_its_node() {
+    let mut bed = Bed::default();
+    hogs_on(&mut bed, 0, 2);
+    let (m, _) = bed.run(spec(2, 1, 16, 1), SECOND);
+    assert_eq!(queued(&m)[..16].iter().sum::<usize>(), 2);
+}
+
+#[test]
+fn rungs_follow_the_topology() {
+    let d = Domains::new(&spec(2, 2, 4, 2).topology);
+    let ladder = |cpu: usize| -> Vec<(u32, usize)> {
+        d.levels[cpu]
+            .iter()
+            .map(|l| &d.spans[l.span as usize])
+            .map(|s| (s.weight, s.groups.len()))
+            .collect()
+    };
+    assert_eq!(ladder(0), [(2, 2), (8, 4), (16, 2), (32, 2)]);
+    assert_eq!(ladder(31), ladder(0));
+    let spans: Vec<_> = d.levels[0].iter().map(|l| &d.spans[l.span as usize]).collect();
+    assert!(spans[0].smt && spans[1].share_llc && !spans[2].numa && spans[3].numa);
+    assert_eq!(
+        spans.iter().map(|s| s.imbalance_pct).collect::<Vec<_>>(),
+        [110, 117, 117, 117]
+    );
+    // A rung further up balances less often and takes hot tasks later.
+    let slower = |pair: &[crate::fair::domains::Level]| pair[0].balance_interval < pair[1].balance_interval;
+    assert!(d.levels[0].windows(2).all(slower));
+    assert!(spans[1].cache_nice_tries < spans[3].cache_nice_tries);
+    // One CPU sees nobody, two single cores only each other.
+    assert!(Domains::new(&spec(1, 1, 1, 1).topology).levels[0].is_empty());
+    assert_eq!(Domains::new(&spec(1, 1, 2, 1).topology).levels[0].len(), 1);
+}
+
+#[test]
+fn numa_rungs_grow_by_distance() {
+    // A ring of four nodes.
+    let mut machine = spec(4, 1, 2, 1);
+    let ring = |a: i32, b: i32| [10, 20, 30, 20][(a - b).unsigned_abs() as usize];
+    let distances = (0..4).map(|a| (0..4).map(|b| ring(a, b)).collect()).collect();
+    machine.topology = machine::Topology::new(machine.topology.cpus.clone(), distances);
+    let d = Domains::new(&machine.topology);
+    for cpu in 0..8 {
+        let weights: Vec<u32> = d.levels[cpu].iter().map(|l| d.spans[l.span as usize].weight).collect();
+        assert_eq!(weights, [2, 6, 8]);
+        for level in &d.levels[cpu] {
+            let span = &d.spans[level.span as usize];
+            assert!(span.groups[level.local as usize].set.contains(cpu as u32));
+            assert!(span.set.iter().all(|c| span.groups.iter().any(|g| g.set.contains(c))));
+        }
+    }
+    let mut bed = Bed::default();
+    hogs_on(&mut bed, 0, 8);
+    let (m, records) = bed.run(machine, 2 * SECOND);
+    assert_eq!(queued(&m), vec![1; 8], "{:?}", moves(&records));
+}

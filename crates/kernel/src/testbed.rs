@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Machines and workloads for the tests of the scheduling classes.
+
+use crate::machine::Machine;
+use crate::task::{State, TaskId};
+use machine::{ByDistance, Costs, Cpu, MachineSpec, Topology};
+use trace::{Event, Record};
+use workload::{Dist, Op, Policy, Program, TaskSpec, Workload};
+
+pub const US: u64 = 1_000;
+pub const MS: u64 = 1_000_000;
+pub const SECOND: u64 = 1_000_000_000;
+
+/// nodes, LLCs a node, cores an LLC, threads a core; threads of a core are neighbours.
+pub fn spec(nodes: u32, llcs: u32, cores: u32, threads: u32) -> MachineSpec {
+    let nr = nodes * llcs * cores * threads;
+    let cpus = (0..nr).map(|cpu| Cpu {
+        core: cpu / threads,
+        thread: cpu % threads,
+        llc: cpu / (threads * cores),
+        node: cpu / (threads * cores * llcs),
+        package: cpu / (threads * cores * llcs),
+        capacity: 1024,
+        l1d_bytes: 32 << 10,
+        l2_bytes: 1 << 20,
+        llc_bytes: 32 << 20,
+    });
+    MachineSpec {
+        name: "testbed".into(),
+        description: String::new(),
+        topology: Topology::new(cpus.collect(), Vec::new()),
+        hz: 1000,
+        costs: Costs::default(),
+    }
+}
+
+/// Kernel work takes no time.
+pub fn free(mut spec: MachineSpec) -> MachineSpec {
+    let none = ByDistance::default();
+    spec.costs = Costs {
+        bpf_insn_ps: 0,
+        callback_ns: 0,
+        kfunc_ns: 0,
+        context_switch_ns: 0,
+        schedule_ns: 0,
+        wakeup_ns: 0,
+        tick_ns: 0,
+        ipi_send_ns: 0,
+        ipi_latency: none,
+        idle_exit_ns: 0,
+        fork_ns: 0,
+        exec_ns: 0,
+        exit_ns: 0,
+        syscall_ns: 0,
+        lock_handover: none,
+        lock_acquire: none,
+        cache_line: none,
+        ..Costs::default()
+    };
+    spec
+}
+
+/// Runs without end.
+pub fn hog() -> Vec<Op> {
+    vec![
+        Op::Run(Dist::Fixed(100 * US)),
+        Op::LoopBack {
+            counter: 0,
+            times: None,
+            target: 0,
+        },
+    ]
+}
+
+/// Runs and sleeps in turn without end.
+pub fn sleeper(run: u64, sleep: u64) -> Vec<Op> {
+    vec![
+        Op::Run(Dist::Fixed(run)),
+        Op::Sleep(Dist::Fixed(sleep)),
+        Op::LoopBack {
+            counter: 0,
+            times: None,
+            target: 0,
+        },
+    ]
+}
+
+#[derive(Default)]
+pub struct Bed {
+    workload: Workload,
+}
+
+impl Bed {
+    /// A nice 0 task that starts on CPU `cpu`; change what it returns to have another one.
+    pub fn task(&mut self, cpu: u32, ops: Vec<Op>) -> &mut TaskSpec {
+        let number = self.workload.tasks.len() as u32;
+        self.workload.programs.push(Program { ops, counters: 2 });
+        self.workload.tasks.push(TaskSpec {
+            comm: format!("t{number}"),
+            program: number,
+            policy: Policy::Normal { nice: 0 },
+            cpus: None,
+            start_cpu: Some(cpu),
+            start_ns: 0,
+            process: number,
+            cgroup: 0,
+            spawn: true,
+            footprint_bytes: 0,
+        });
+        self.workload.tasks.last_mut().expect("one was pushed")
+    }
+
+    pub fn pinned(&mut self, cpu: u32, ops: Vec<Op>) -> &mut TaskSpec {
+        let task = self.task(cpu, ops);
+        task.cpus = Some(vec![cpu]);
+        task
+    }
+
+    pub fn machine(self, spec: MachineSpec) -> Machine {
+        Machine::new(spec, self.workload, 1).expect("a machine")
+    }
+
+    pub fn run(self, spec: MachineSpec, until: u64) -> (Machine, Vec<Record>) {
+        let mut m = self.machine(spec);
+        let mut records = Vec::new();
+        m.run(until, &mut records);
+        (m, records)
+    }
+}
+
+/// Slot of the workload's nth task, if all start at once and none exits.
+pub fn nth(n: u32) -> TaskId {
+    n
+}
+
+/// CPU time used by the nth task, ns.
+pub fn used(m: &Machine, n: u32) -> u64 {
+    m.tasks[nth(n) as usize].sum_exec_runtime
+}
+
+/// From each wake-up of `pid` to its next start, ns.
+pub fn latencies(records: &[Record], pid: u32) -> Vec<u64> {
+    let mut woken = None;
+    let mut found = Vec::new();
+    for record in records {
+        match record.event {
+            Event::Waking { pid: p, .. } if p == pid => woken = Some(record.time),
+            Event::Switch { next, .. } if next == pid => found.extend(woken.take().map(|at| record.time - at)),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Lengths of the times that `pid` ran without another task in between, ns.
+pub fn stretches(records: &[Record], pid: u32) -> Vec<u64> {
+    let mut since = None;
+    let mut found = Vec::new();
+    for record in records {
+        if let Event::Switch { prev, next, .. } = record.event {
+            if prev == pid {
+                found.extend(since.take().map(|at| record.time - at));
+            }
+            if next == pid {
+                since = Some(record.time);
+            }
+        }
+    }
+    found
+}
+
+/// Tasks that can run, by CPU.
+pub fn queued(m: &Machine) -> Vec<usize> {
+    let on = |cpu| {
+        m.tasks
+            .iter()
+            .filter(|t| t.state == State::Running && t.on_rq && t.cpu == cpu)
+            .count()
+    };
+    (0..m.nr_cpus()).map(on).collect()
+}

@@ -7,7 +7,7 @@ use crate::event::Event;
 use crate::lock::LockId;
 use crate::machine::Machine;
 use crate::task::{IDLE, PRIO_TO_WEIGHT, State, Task, TaskId, WEIGHT_IDLEPRIO};
-use crate::{ext, fair, program, rt, tracepoint};
+use crate::{ext, fair, layout, program, rt, tracepoint};
 use std::rc::Rc;
 use trace::MigrateReason;
 use workload::Policy;
@@ -153,6 +153,7 @@ impl Machine {
         truncate_comm(&mut comm);
         let cpu = self.tasks[task as usize].cpu;
         let target = self.select_task_rq(task, cpu, flags::WF_EXEC);
+        tracepoint::task_rename(self, task, &comm);
         let t = &mut self.tasks[task as usize];
         t.comm.clone_from(&comm);
         let pid = t.pid;
@@ -194,6 +195,8 @@ impl Machine {
     /// do_exit: the running task ends; schedule() takes it off the CPU and frees it.
     pub(crate) fn exit_task(&mut self, task: TaskId) {
         let parent = self.find_task(self.tasks[task as usize].parent);
+        self.tasks[task as usize].flags |= layout::PF_EXITING;
+        layout::mirror_flags(self, task);
         let pid = self.tasks[task as usize].pid;
         tracepoint::sched_process_exit(self, task);
         self.trace(self.this_cpu, trace::Event::TaskExit { pid });
@@ -209,7 +212,10 @@ impl Machine {
         let pid = self.tasks[task as usize].pid;
         self.pids[pid as usize] = IDLE;
         self.nr_alive -= 1;
-        self.free_tasks.push(task);
+        // A policy may hold a reference to it; its slot is free when the last one is given back.
+        if !self.layout.task_held(task) {
+            self.free_tasks.push(task);
+        }
     }
 }
 

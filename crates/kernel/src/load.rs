@@ -46,7 +46,11 @@ pub fn load(m: &mut Machine, object: &Object, profile: &Profile, engine: Engine)
     let refused = |error: bpf::object::error::Error| LoadError::Refused(error.to_string());
     let target = target(&m.spec, &m.layout);
     let mut image = link(&object, &target, &m.region, m.nr_cpus()).map_err(refused)?;
-    let maps = image.maps.iter().map(|def| Map::create(def, &m.region, m.nr_cpus())).collect::<Result<Vec<_>, _>>()?;
+    let maps = image
+        .maps
+        .iter()
+        .map(|def| Map::create(def, &m.region, m.nr_cpus()))
+        .collect::<Result<Vec<_>, _>>()?;
     let (table, cid) = callbacks(&image, profile, m)?;
     let vm = Vm::new(
         image.code.clone(),
@@ -73,7 +77,10 @@ pub fn load(m: &mut Machine, object: &Object, profile: &Profile, engine: Engine)
 fn callbacks(image: &Image, profile: &Profile, m: &Machine) -> Result<(OpsTable, bool), String> {
     let found: Vec<&StructOps> = image.struct_ops.iter().filter(|ops| ops.attachable).collect();
     let Some(table) = found.iter().find(|ops| ops.auto_attach).or(found.first()) else {
-        return Err(format!("{}: the object has no struct sched_ext_ops: it is no scheduler", image.file));
+        return Err(format!(
+            "{}: the object has no struct sched_ext_ops: it is no scheduler",
+            image.file
+        ));
     };
     let mut ops = OpsTable::default();
     for (member, &function) in &table.programs {

@@ -6,7 +6,7 @@ use crate::cpuset::CpuSet;
 use crate::fork::set_policy_fields;
 use crate::machine::Machine;
 use crate::task::TaskId;
-use crate::{ext, fair, layout};
+use crate::{ext, fair, layout, tracepoint};
 use trace::MigrateReason;
 use workload::Policy;
 
@@ -84,6 +84,7 @@ impl Machine {
             m.tasks[task as usize].cgroup = cgroup;
             ext::cgroup_move(m, task, cgroup);
         });
+        tracepoint::cgroup_attach_task(self, task, cgroup);
     }
 
     /// Changes a task while it is off its queue and put aside if running (the sched_change pattern).

@@ -80,7 +80,9 @@ impl<'a> Facts<'a> {
             return Ok(fact);
         }
         if PER_CPU.contains(&name) {
-            let cpu = self.cpu.ok_or_else(|| format!("'{name}' is a fact of a CPU, but this is done once"))?;
+            let cpu = self
+                .cpu
+                .ok_or_else(|| format!("'{name}' is a fact of a CPU, but this is done once"))?;
             return Ok(self.of(cpu, name));
         }
         enumerator(name).map(|value| value as i64).ok_or_else(|| {
@@ -137,29 +139,49 @@ impl<'a> Facts<'a> {
             _ => {}
         }
         if let Some(hex) = text.strip_prefix("0x") {
-            return u64::from_str_radix(hex, 16).map(|value| value as i64).map_err(|error| format!("'{text}': {error}"));
+            return u64::from_str_radix(hex, 16)
+                .map(|value| value as i64)
+                .map_err(|error| format!("'{text}': {error}"));
         }
         if text.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
-            return text.replace('_', "").parse().map_err(|error| format!("'{text}': {error}"));
+            return text
+                .replace('_', "")
+                .parse()
+                .map_err(|error| format!("'{text}': {error}"));
         }
         self.name(text)
     }
 }
 
 /// Facts of a CPU.
-const PER_CPU: [&str; 9] = ["cpu", "core", "thread", "llc", "node", "package", "capacity", "rank", "sibling"];
+const PER_CPU: [&str; 9] = [
+    "cpu", "core", "thread", "llc", "node", "package", "capacity", "rank", "sibling",
+];
 
 fn enumerator(name: &str) -> Option<u64> {
     let values = ENUMS.iter().flat_map(|an_enum| an_enum.values);
-    values.into_iter().find(|(known, _)| *known == name).map(|&(_, value)| value)
+    values
+        .into_iter()
+        .find(|(known, _)| *known == name)
+        .map(|&(_, value)| value)
 }
 
 /// Gives the `__SCX_*` constants of scx headers the kernel's values; those of other kernels stay 0.
 pub fn set_enum_constants(object: &mut Object) -> Result<(), String> {
-    let names: Vec<String> = object.variables().iter().map(|variable| variable.name.clone()).collect();
+    let names: Vec<String> = object
+        .variables()
+        .iter()
+        .map(|variable| variable.name.clone())
+        .collect();
     for name in names {
-        if let Some(value) = name.strip_prefix("__").filter(|name| name.starts_with("SCX_")).and_then(enumerator) {
-            object.set(&name, &value.to_string()).map_err(|error| error.to_string())?;
+        if let Some(value) = name
+            .strip_prefix("__")
+            .filter(|name| name.starts_with("SCX_"))
+            .and_then(enumerator)
+        {
+            object
+                .set(&name, &value.to_string())
+                .map_err(|error| error.to_string())?;
         }
     }
     Ok(())
@@ -180,10 +202,14 @@ impl Profile {
             object.resize(name, count(text)?).map_err(|error| error.to_string())?;
         }
         for (name, text) in &self.max_entries {
-            object.set_max_entries(name, count(text)?).map_err(|error| error.to_string())?;
+            object
+                .set_max_entries(name, count(text)?)
+                .map_err(|error| error.to_string())?;
         }
         for (path, text) in &self.set {
-            let index = path.split_once('[').and_then(|(name, rest)| Some((name, rest.split_once(']')?)));
+            let index = path
+                .split_once('[')
+                .and_then(|(name, rest)| Some((name, rest.split_once(']')?)));
             match index.filter(|(_, (index, _))| PER_CPU.contains(&index.trim())) {
                 Some((name, (index, rest))) => {
                     for cpu in 0..spec.topology.nr_cpus() {
@@ -203,7 +229,9 @@ fn set(object: &mut Object, path: &str, value: i64) -> Result<(), String> {
     // Unsigned 64-bit values wrap into i64 on the way; which it is the variable's type says.
     object.set(path, &value.to_string()).or_else(|error| match value {
         0.. => Err(error.to_string()),
-        _ => object.set(path, &(value as u64).to_string()).map_err(|error| error.to_string()),
+        _ => object
+            .set(path, &(value as u64).to_string())
+            .map_err(|error| error.to_string()),
     })
 }
 
@@ -241,9 +269,21 @@ mod tests {
             l2_bytes: 0,
             llc_bytes: 0,
         };
-        let cpus = vec![cpu(0, 0, 512), cpu(1, 0, 1024), cpu(0, 1, 512), cpu(1, 1, 1024), cpu(2, 0, 300)];
+        let cpus = vec![
+            cpu(0, 0, 512),
+            cpu(1, 0, 1024),
+            cpu(0, 1, 512),
+            cpu(1, 1, 1024),
+            cpu(2, 0, 300),
+        ];
         let topology = Topology::new(cpus, Vec::new());
-        MachineSpec { name: "test".into(), description: String::new(), topology, hz: 250, costs: machine::Costs::default() }
+        MachineSpec {
+            name: "test".into(),
+            description: String::new(),
+            topology,
+            hz: 250,
+            costs: machine::Costs::default(),
+        }
     }
 
     #[test]
@@ -264,7 +304,11 @@ mod tests {
     #[test]
     fn each_cpu_has_its_rank_and_sibling() {
         let spec = spec();
-        let all = |name| (0..5).map(|cpu| Facts::new(&spec).of_cpu(cpu).value(name).unwrap()).collect::<Vec<_>>();
+        let all = |name| {
+            (0..5)
+                .map(|cpu| Facts::new(&spec).of_cpu(cpu).value(name).unwrap())
+                .collect::<Vec<_>>()
+        };
         assert_eq!(all("rank"), [2, 0, 3, 1, 4]);
         assert_eq!(all("sibling"), [2, 3, 0, 1, -1]);
     }
@@ -272,7 +316,10 @@ mod tests {
     #[test]
     fn arguments_are_laid_out_as_c_does() {
         let spec = spec();
-        let run = Run { args: vec!["7".into(), "hz:u64".into()], ..Run::default() };
+        let run = Run {
+            args: vec!["7".into(), "hz:u64".into()],
+            ..Run::default()
+        };
         let bytes = run.context(Facts::new(&spec)).unwrap();
         assert_eq!(bytes, [7, 0, 0, 0, 0, 0, 0, 0, 250, 0, 0, 0, 0, 0, 0, 0]);
     }

@@ -110,6 +110,7 @@ impl Machine {
         }
         tracepoint::futex_wake(self, waiter);
         self.try_to_wake_up(waiter, 0);
+        tracepoint::futex_woken(self);
     }
 
     /// Waits on a condition; the caller has released the mutex.
@@ -122,6 +123,7 @@ impl Machine {
         while let Some(waiter) = self.sync.at(id).waiters.pop_front() {
             tracepoint::futex_wake(self, waiter);
             self.try_to_wake_up(waiter, 0);
+            tracepoint::futex_woken(self);
             if !all {
                 break;
             }
@@ -191,6 +193,7 @@ impl Machine {
                 tracepoint::pipe_wake(self, reader);
             }
             self.try_to_wake_up(reader, WF_SYNC);
+            tracepoint::message_woken(self, socket);
         }
         true
     }

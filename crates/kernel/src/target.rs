@@ -72,10 +72,11 @@ pub fn target(spec: &MachineSpec, layout: &Layout) -> Target {
     let mut types = Builder::new();
     add_types(&mut types);
     for func in kfuncs::table(&spec.costs) {
-        if !func.proto.is_empty() && !NOT_IN_7_2.contains(&func.name) {
-            if let Err(error) = types.declare_func(func.proto) {
-                panic!("{error}");
-            }
+        if !func.proto.is_empty()
+            && !NOT_IN_7_2.contains(&func.name)
+            && let Err(error) = types.declare_func(func.proto)
+        {
+            panic!("{error}");
         }
     }
     types.declare_var("struct rq runqueues").expect("a declaration");

@@ -39,7 +39,6 @@ hooks! {
     SchedProcessExit "sched_process_exit",
     TaskNewtask "task_newtask",
     TaskRename "task_rename",
-    CgroupMkdir "cgroup_mkdir",
     CgroupAttachTask "cgroup_attach_task",
     WakeUpNewTask "wake_up_new_task",
     SchedTick "sched_tick",
@@ -91,10 +90,21 @@ pub fn attach(m: &mut Machine, programs: &[Program], also: &[String]) -> Vec<Str
         let found = NAMES.iter().position(|&name| name == program.attach_to);
         match found.filter(|&hook| (hook >= FIRST_FUNCTION) == functions) {
             Some(hook) => {
-                m.tracing.programs.push(Attached { hook: hook as u8, at_exit, function: program.function as u32 });
-                *(if at_exit { &mut m.tracing.exit } else { &mut m.tracing.entry }) |= 1 << hook;
+                m.tracing.programs.push(Attached {
+                    hook: hook as u8,
+                    at_exit,
+                    function: program.function as u32,
+                });
+                *(if at_exit {
+                    &mut m.tracing.exit
+                } else {
+                    &mut m.tracing.entry
+                }) |= 1 << hook;
             }
-            None => warnings.push(never_runs(program, "nothing of this name happens on the simulated machine")),
+            None => warnings.push(never_runs(
+                program,
+                "nothing of this name happens on the simulated machine",
+            )),
         }
     }
     warnings
@@ -106,14 +116,19 @@ pub(crate) fn detach_all(m: &mut Machine) {
 }
 
 fn never_runs(program: &Program, why: &str) -> String {
-    format!("program {} on {:?} '{}' never runs here: {why}", program.name, program.kind, program.attach_to)
+    format!(
+        "program {} on {:?} '{}' never runs here: {why}",
+        program.name, program.kind, program.attach_to
+    )
 }
 
 /// Runs what is attached. The caller has tested the hook's bit.
 #[cold]
 fn run(m: &mut Machine, hook: Hook, at_exit: bool, args: &[u64]) {
     for i in 0..m.tracing.programs.len() {
-        let Some(&attached) = m.tracing.programs.get(i) else { break };
+        let Some(&attached) = m.tracing.programs.get(i) else {
+            break;
+        };
         if attached.hook != hook as u8 || attached.at_exit != at_exit {
             continue;
         }
@@ -150,7 +165,11 @@ macro_rules! after {
 #[inline]
 pub(crate) fn sched_switch(m: &mut Machine, cpu: u32, prev: TaskId, next: TaskId) {
     if m.tracing.entry >> Hook::SchedSwitch as u32 & 1 != 0 {
-        let state = if prev == IDLE { State::Running } else { m.tasks[prev as usize].state };
+        let state = if prev == IDLE {
+            State::Running
+        } else {
+            m.tasks[prev as usize].state
+        };
         let preempt = u64::from(prev != IDLE && state == State::Running);
         let args = [
             preempt,
@@ -191,12 +210,23 @@ pub(crate) fn wake_up_new_task(m: &mut Machine, task: TaskId) {
 
 #[inline]
 pub(crate) fn sched_process_fork(m: &mut Machine, parent: TaskId, child: TaskId) {
-    at!(m, SchedProcessFork, m.addr_of_task(parent, 0), m.layout.task_addr(child));
+    at!(
+        m,
+        SchedProcessFork,
+        m.addr_of_task(parent, 0),
+        m.layout.task_addr(child)
+    );
 }
 
 #[inline]
 pub(crate) fn sched_process_exec(m: &mut Machine, task: TaskId) {
-    at!(m, SchedProcessExec, m.layout.task_addr(task), u64::from(m.tasks[task as usize].pid), 0);
+    at!(
+        m,
+        SchedProcessExec,
+        m.layout.task_addr(task),
+        u64::from(m.tasks[task as usize].pid),
+        0
+    );
 }
 
 /// `task` is about to be called `comm`.
@@ -218,16 +248,15 @@ pub(crate) fn sched_process_exit(m: &mut Machine, task: TaskId) {
     at!(m, DoExit, 0);
     if m.tracing.entry >> Hook::SchedProcessExit as u32 & 1 != 0 {
         let tgid = m.tasks[task as usize].tgid;
-        let threads = m.tasks.iter().filter(|t| t.tgid == tgid && t.state != State::Dead).count();
+        let threads = m
+            .tasks
+            .iter()
+            .filter(|t| t.tgid == tgid && t.state != State::Dead)
+            .count();
         let alone = u64::from(threads <= 1);
         let addr = m.layout.task_addr(task);
         run(m, Hook::SchedProcessExit, false, &[addr, alone]);
     }
-}
-
-/// A cgroup exists from now on.
-pub(crate) fn cgroup_mkdir(m: &mut Machine, cgroup: u32) {
-    at!(m, CgroupMkdir, m.layout.cgroup_addr(cgroup), m.layout.cgroup_path_addr(cgroup));
 }
 
 /// A task was moved to a cgroup.
@@ -303,8 +332,12 @@ pub fn run_syscall_program(m: &mut Machine, program: &Program, context: &mut [u8
         return Err(format!("program {} is not of type syscall", program.name));
     }
     let region = m.region.clone();
-    let addr = region.alloc(context.len() as u64).ok_or("no room for the program's context")?;
-    let result = region.bytes_mut(addr, context.len() as u64).map(|bytes| bytes.copy_from_slice(context));
+    let addr = region
+        .alloc(context.len() as u64)
+        .ok_or("no room for the program's context")?;
+    let result = region
+        .bytes_mut(addr, context.len() as u64)
+        .map(|bytes| bytes.copy_from_slice(context));
     let result = result.and_then(|()| {
         let function = program.function;
         ops::run(m, kf::SYSCALL, |m| Vm::call(m, function, [addr, 0, 0, 0, 0])).0
@@ -316,7 +349,9 @@ pub fn run_syscall_program(m: &mut Machine, program: &Program, context: &mut [u8
     match result {
         Ok(value) => Ok(value as i32),
         Err(fault) => {
-            let place = fault.pc.map_or(program.name.clone(), |pc| m.ext.vm().code().describe(pc));
+            let place = fault
+                .pc
+                .map_or(program.name.clone(), |pc| m.ext.vm().code().describe(pc));
             Err(format!("program {}: {} in {place}", program.name, fault.message))
         }
     }

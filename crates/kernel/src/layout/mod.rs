@@ -112,9 +112,13 @@ impl Layout {
                 .collect(),
         };
         for slab in [&mut layout.idle, &mut layout.rqs] {
-            (0..nr_cpus).for_each(|_| drop(alloc(slab, region)));
+            for _ in 0..nr_cpus {
+                alloc(slab, region);
+            }
         }
-        (0..processes).for_each(|_| drop(alloc(&mut layout.mms, region)));
+        for _ in 0..processes {
+            alloc(&mut layout.mms, region);
+        }
         layout.lay_out_cgroups(region, workload);
         for cpu in 0..nr_cpus {
             layout.lay_out_cpu(region, cpu);
@@ -175,7 +179,7 @@ impl Layout {
                 .alloc(size_of::<kernfs_node>() as u64)
                 .expect("room for a kernfs_node");
             // The nearest cgroup above it that the workload names; the root if none.
-            let parent = (path.trim_matches('/') != "").then(|| nearest_above(&paths, path));
+            let parent = (!path.trim_matches('/').is_empty()).then(|| nearest_above(&paths, path));
             let addr = addrs[index];
             let css_set_addr = alloc(&mut self.css_sets, region);
             // SAFETY: each was allocated just now and is borrowed once; there is room for `level + 1` ancestors.
@@ -196,7 +200,7 @@ impl Layout {
                 let mut at = parent;
                 while let Some(above) = at {
                     chain.push(addrs[above]);
-                    at = (paths[above].trim_matches('/') != "").then(|| nearest_above(&paths, paths[above]));
+                    at = (!paths[above].trim_matches('/').is_empty()).then(|| nearest_above(&paths, paths[above]));
                 }
                 cgrp.level = chain.len() as i32 - 1;
                 cgrp.self_.parent = chain.get(1).copied().unwrap_or(0) as *mut cgroup_subsys_state;
@@ -388,6 +392,7 @@ pub(crate) fn mirror_task(m: &mut Machine, task: TaskId) {
     s.tgid = t.tgid as i32;
     s.flags = t.flags | PF_FORKNOEXEC;
     s.cpus_ptr = cpus_mask(addr) as *mut cpumask;
+    s.migration_disabled = t.migration_disabled as u16;
     s.numa_preferred_nid = -1;
     s.real_parent = parent as *mut task_struct;
     s.parent = parent as *mut task_struct;
@@ -458,19 +463,6 @@ pub(crate) fn mirror_cpu(m: &Machine, task: TaskId) {
 pub(crate) fn mirror_cgroup(m: &Machine, task: TaskId) {
     let cgroup = m.tasks[task as usize].cgroup;
     m.task_struct(task).cgroups = m.layout.css_sets.addr(cgroup.into()) as *mut css_set;
-}
-
-/// migrate_disable or migrate_enable: `cpus_ptr` shows the only CPU it may use.
-pub(crate) fn mirror_migration_disabled(m: &Machine, task: TaskId) {
-    let t = &m.tasks[task as usize];
-    m.task_struct(task).migration_disabled = t.migration_disabled as u16;
-    if t.migration_disabled > 0 {
-        let mask = m.cpus_ptr(task);
-        (0..mask.words()).for_each(|word| mask.set_word(word, 0));
-        mask.insert(t.cpu);
-    } else {
-        m.cpus_ptr(task).copy_from(t.cpus.words());
-    }
 }
 
 /// CPU time was attributed to the task.

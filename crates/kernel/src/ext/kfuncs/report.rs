@@ -44,7 +44,7 @@ pub(super) fn table() -> Vec<Kfunc> {
 
 /// The text of a format and its arguments; `None` if they are invalid, which is the policy's error.
 fn format(m: &mut Machine, fmt: u64, data: u64, size: u32) -> Result<Option<String>, Fault> {
-    if size % 8 != 0 || size > MAX_ARGS * 8 || size > 0 && data == 0 {
+    if !size.is_multiple_of(8) || size > MAX_ARGS * 8 || size > 0 && data == 0 {
         exit::error(m, format!("invalid data={data:#x} and data__sz={size}"));
         return Ok(None);
     }

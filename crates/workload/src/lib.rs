@@ -8,10 +8,14 @@
 pub mod builder;
 mod check;
 pub mod error;
+pub mod generator;
+mod load;
 pub mod program;
 pub mod rtapp;
 
 pub use builder::Builder;
 pub use error::{Error, Position};
+pub use generator::{Generator, Parameter, Unit, generators};
+pub use load::{files, load};
 pub use program::{Cgroup, Dist, Op, Policy, Program, Resource, TaskSpec, Workload};
 pub use rtapp::to_rtapp_json;

@@ -93,7 +93,12 @@ impl Resources {
         let mut seen = Vec::new();
         for member in file.object(section)? {
             file.once(&mut seen, member)?;
-            let fields = file.fields(member, &["type", "capacity", "value"])?;
+            let fields = file.fields(member, &["type", "capacity", "value", "target"])?;
+            if let Some(target) = fields.get("target") {
+                return Err(file
+                    .error(target.at, "\"target\" is from before rt-app 1.0, which ignores it")
+                    .hint("signal, broad and sync name the condition themselves"));
+            }
             let kind = fields.need(file, member, "type")?;
             let kind_name = file.string(kind)?;
             let only = |key: &str, kinds: &[&str]| match fields.get(key) {

@@ -1,4 +1,523 @@
 // SPDX-License-Identifier: GPL-2.0-only
+//! Workloads back into rt-app files, as far as their vocabulary reaches.
+//!
+//! What is read from the text has the same tasks and does the same; only the word for what is counted
+//! (`unit`) is not kept. Our own additions to the vocabulary (see the module above) are used where needed.
+
+use super::global::Global;
+use super::sched;
+use crate::check;
 use crate::error::Error;
-use crate::program::Workload;
-pub fn to_rtapp_json(_w: &Workload) -> Result<String, Error> { Ok(String::new()) }
+use crate::program::{Dist, Op, Policy, Program, Resource, ResourceId, TaskSpec, Workload};
+use std::fmt::Write;
+
+/// Writes `workload` as an rt-app file.
+///
+/// # Errors
+/// What rt-app has no words for, with the task it is in.
+pub fn to_rtapp_json(workload: &Workload) -> Result<String, Error> {
+    check::check(workload)
+        .map_err(|f| Error::new(&workload.name, f.message).hint(f.hint))?;
+    let groups = groups(workload)?;
+    let implicit_done = groups.iter().all(|group| {
+        let program = &workload.programs[group.spec.program as usize];
+        let dones = program.ops.iter().filter(|op| matches!(op, Op::Done { .. })).count();
+        dones == 1 && Shape::of(program).is_some_and(|shape| shape.ends_with_done(program))
+    });
+    let mut out = String::from("{\n\t\"tasks\" : {\n");
+    for (index, group) in groups.iter().enumerate() {
+        let mut text = Text {
+            workload,
+            groups: &groups,
+            implicit_done,
+            lines: Vec::new(),
+        };
+        text.task(group)?;
+        let body = text.lines.join(",\n");
+        let comma = if index + 1 < groups.len() { "," } else { "" };
+        let _ = writeln!(out, "\t\t{} : {{\n{body}\n\t\t}}{comma}", quote(&group.name));
+    }
+    out.push_str("\t},\n");
+    out.push_str(&resources(workload)?);
+    out.push_str(&global(workload, &groups)?);
+    out.push_str("}\n");
+    Ok(out)
+}
+
+fn quote(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c.is_control() => {
+                let _ = write!(out, "\\u{:04x}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// Tasks alike, which become one object with a number of instances.
+struct Group<'w> {
+    name: String,
+    spec: &'w TaskSpec,
+    instances: u32,
+    /// Its index in `Workload::tasks` if it is a template of forks.
+    template: Option<u32>,
+}
+
+fn groups(workload: &Workload) -> Result<Vec<Group<'_>>, Error> {
+    let mut groups: Vec<Group> = Vec::new();
+    for (index, spec) in workload.tasks.iter().enumerate() {
+        let unfit = |what: &str| {
+            Err(Error::new(&workload.name, format!("task '{}': {what}", spec.comm))
+                .hint("rt-app has no words for it"))
+        };
+        if spec.process != workload.tasks[0].process {
+            return unfit("a process of its own");
+        }
+        if spec.start_cpu.is_some() {
+            return unfit("a CPU it is created on");
+        }
+        if spec.start_ns != 0 {
+            return unfit("creation at a later time");
+        }
+        let alike = |group: &&mut Group| {
+            *group.spec == *spec
+                || TaskSpec { spawn: true, ..group.spec.clone() } == TaskSpec { spawn: true, ..spec.clone() }
+        };
+        let last = groups.len().saturating_sub(1);
+        // Order matters for placement: only neighbours are put together, but for templates.
+        let known = groups
+            .iter_mut()
+            .enumerate()
+            .find(|(at, group)| alike(&group) && (*at == last || !spec.spawn))
+            .map(|(_, group)| group);
+        match known {
+            Some(group) if spec.spawn => group.instances += 1,
+            Some(group) if group.template.is_none() => group.template = Some(index as u32),
+            Some(_) => {}
+            None => groups.push(Group {
+                name: spec.comm.clone(),
+                spec,
+                instances: u32::from(spec.spawn),
+                template: (!spec.spawn).then_some(index as u32),
+            }),
+        }
+    }
+    // Forks refer to tasks by name, so that those must differ; and names are nothing else than the tasks' own.
+    for group in groups.iter().filter(|group| group.template.is_some()) {
+        if groups.iter().filter(|other| other.name == group.name).count() > 1 {
+            return Err(Error::new(
+                &workload.name,
+                format!("task '{}': forked by a name that several have", group.name),
+            )
+            .hint("give each kind of task a name of its own"));
+        }
+    }
+    Ok(groups)
+}
+
+/// Where the loops of a program are: prologue, then one loop (or none) of phases.
+struct Shape {
+    delay_us: u64,
+    /// First op of the phases and the one behind the last.
+    body: (usize, usize),
+    rounds: Option<u64>,
+}
+
+impl Shape {
+    fn of(program: &Program) -> Option<Shape> {
+        let ops = &program.ops;
+        let mut at = 0;
+        let mut delay_us = 0;
+        let end_of = |at: usize| loop_end(ops, at).filter(|end| end + 1 == ops.len());
+        let timers = |from: usize| {
+            let starts = ops[from..].iter().take_while(|op| {
+                matches!(op, Op::Timer { period: 0, absolute: true, .. })
+            });
+            starts.count()
+        };
+        // A first sleep is a delay if the loop or the timers' start comes after it.
+        if let Some(Op::Sleep(Dist::Fixed(ns))) = ops.first()
+            && ns % 1000 == 0
+            && *ns > 0
+            && (timers(1) > 0 || end_of(1).is_some())
+        {
+            delay_us = ns / 1000;
+            at = 1;
+        }
+        at += timers(at);
+        if let Some(end) = end_of(at)
+            && let Op::LoopBack { times, .. } = ops[end]
+        {
+            return Some(Shape {
+                delay_us,
+                body: (at + 1, end),
+                rounds: times,
+            });
+        }
+        Some(Shape {
+            delay_us,
+            body: (at, ops.len()),
+            rounds: Some(1),
+        })
+        .filter(|shape| shape.body.0 < shape.body.1)
+    }
+
+    fn ends_with_done(&self, program: &Program) -> bool {
+        program.ops.get(self.body.1 - 1) == Some(&Op::Done { count: 1 })
+    }
+}
+
+/// The end of the loop that begins at `at`, if one does.
+fn loop_end(ops: &[Op], at: usize) -> Option<usize> {
+    let Some(Op::LoopInit { counter }) = ops.get(at) else {
+        return None;
+    };
+    let is_end = |op: &Op| {
+        matches!(op, Op::LoopBack { counter: c, target, .. } if c == counter && *target as usize == at + 1)
+    };
+    ops[at..].iter().position(is_end).map(|distance| at + distance)
+}
+
+struct Text<'w> {
+    workload: &'w Workload,
+    groups: &'w [Group<'w>],
+    implicit_done: bool,
+    lines: Vec<String>,
+}
+
+impl Text<'_> {
+    fn unfit(&self, group: &Group, what: &str) -> Error {
+        Error::new(&self.workload.name, format!("task '{}': {what}", group.name))
+            .hint("rt-app has no words for it")
+    }
+
+    fn line(&mut self, depth: usize, key: &str, value: &str) {
+        self.lines.push(format!("{}{} : {value}", "\t".repeat(depth), quote(key)));
+    }
+
+    fn task(&mut self, group: &Group) -> Result<(), Error> {
+        let spec = group.spec;
+        let program = &self.workload.programs[spec.program as usize];
+        let shape = Shape::of(program).ok_or_else(|| self.unfit(group, "nothing to do"))?;
+        if group.instances != 1 {
+            self.line(3, "instance", &group.instances.to_string());
+        }
+        self.policy(3, spec.policy);
+        if let Some(cpus) = &spec.cpus {
+            self.line(3, "cpus", &format!("{cpus:?}"));
+        }
+        if spec.cgroup != 0 {
+            self.taskgroup(3, group, spec.cgroup)?;
+        }
+        if shape.delay_us > 0 {
+            self.line(3, "delay", &shape.delay_us.to_string());
+        }
+        let rounds = shape.rounds.map_or(-1, |rounds| rounds as i64);
+        self.line(3, "loop", &rounds.to_string());
+        let (begin, mut end) = shape.body;
+        if self.implicit_done {
+            end -= 1;
+        }
+        let phases = segments(&program.ops, begin, end);
+        if let [(at, segment_end, Some(1))] = phases[..]
+            && !program.ops[at..segment_end].iter().any(is_setting)
+        {
+            return self.events(3, group, at, segment_end);
+        }
+        self.lines.push("\t\t\t\"phases\" : {".into());
+        let first = self.lines.len();
+        for (index, &(at, segment_end, times)) in phases.iter().enumerate() {
+            let outer = std::mem::take(&mut self.lines);
+            self.phase(group, at, segment_end, times)?;
+            let body = std::mem::replace(&mut self.lines, outer).join(",\n");
+            self.lines.push(format!("\t\t\t\t\"p{index}\" : {{\n{body}\n\t\t\t\t}}"));
+        }
+        let phases = self.lines.split_off(first).join(",\n");
+        let open = self.lines.pop().unwrap_or_default();
+        self.lines.push(format!("{open}\n{phases}\n\t\t\t}}"));
+        Ok(())
+    }
+
+    fn phase(&mut self, group: &Group, begin: usize, end: usize, times: Option<u64>) -> Result<(), Error> {
+        let ops = &self.workload.programs[group.spec.program as usize].ops;
+        let mut at = begin;
+        while at < end && is_setting(&ops[at]) {
+            match &ops[at] {
+                Op::SetAffinity(cpus) if *cpus == group.spec.cpus => {}
+                Op::SetAffinity(Some(cpus)) => self.line(5, "cpus", &format!("{cpus:?}")),
+                Op::SetAffinity(None) => {
+                    return Err(self.unfit(group, "a phase on all CPUs of a task bound to some"));
+                }
+                Op::SetPolicy(policy) => self.policy(5, *policy),
+                Op::SetCgroup(cgroup) => self.taskgroup(5, group, *cgroup)?,
+                _ => {}
+            }
+            at += 1;
+        }
+        let (mut from, mut to) = (at, end);
+        if times != Some(1) {
+            self.line(5, "loop", &times.map_or(-1, |times| times as i64).to_string());
+            (from, to) = (at + 1, end - 1);
+        }
+        if from >= to {
+            return Err(self.unfit(group, "a phase without events"));
+        }
+        self.events(5, group, from, to)
+    }
+
+    fn policy(&mut self, depth: usize, policy: Policy) {
+        let name = sched::Name::of(policy);
+        let name = sched::NAMES.iter().find(|(_, n)| *n == name).map_or("", |(text, _)| text);
+        self.line(depth, "policy", &quote(name));
+        match policy {
+            Policy::Normal { nice } | Policy::Batch { nice } | Policy::Ext { nice } => {
+                if nice != 0 {
+                    self.line(depth, "priority", &nice.to_string());
+                }
+            }
+            Policy::Fifo { rt_priority } | Policy::RoundRobin { rt_priority } => {
+                self.line(depth, "priority", &rt_priority.to_string());
+            }
+            Policy::Idle => {}
+        }
+    }
+
+    fn taskgroup(&mut self, depth: usize, group: &Group, id: u32) -> Result<(), Error> {
+        let cgroup = &self.workload.cgroups[id as usize];
+        if cgroup.weight != 100 {
+            return Err(self.unfit(group, "a cgroup with a weight"));
+        }
+        self.line(depth, "taskgroup", &quote(&cgroup.path));
+        Ok(())
+    }
+
+    fn events(&mut self, depth: usize, group: &Group, begin: usize, end: usize) -> Result<(), Error> {
+        let ops = &self.workload.programs[group.spec.program as usize].ops[begin..end];
+        let mut rest = ops;
+        let mut number = 0;
+        while !rest.is_empty() {
+            let (event, value, used) = self.event(group, rest)?;
+            self.line(depth, &format!("{event}{number}"), &value);
+            number += 1;
+            rest = &rest[used..];
+        }
+        Ok(())
+    }
+
+    /// The event at the beginning of `ops`, its value, and how many ops it is.
+    fn event(&self, group: &Group, ops: &[Op]) -> Result<(&'static str, String, usize), Error> {
+        let usec = |dist: &Dist| match dist {
+            Dist::Fixed(ns) => self.usec(group, *ns),
+            _ => Err(self.unfit(group, "a time drawn from a distribution")),
+        };
+        let int = |value: u64| match value <= i32::MAX as u64 {
+            true => Ok(value.to_string()),
+            false => Err(self.unfit(group, &format!("the number {value}"))),
+        };
+        let name = |id: &ResourceId| quote(self.workload.resources[*id as usize].name());
+        // What suspend and resume stand for.
+        if let [Op::Lock(m), between, Op::Unlock(n), ..] = ops
+            && m == n
+        {
+            match between {
+                Op::CondWait { cond, mutex } if mutex == m && name(cond) == name(m) => {
+                    return Ok(("suspend", name(m), 3));
+                }
+                Op::Broadcast(cond) if name(cond) == name(m) => return Ok(("resume", name(m), 3)),
+                _ => {}
+            }
+        }
+        let pair = |cond, mutex| format!("{{ \"ref\" : {}, \"mutex\" : {} }}", name(cond), name(mutex));
+        let (event, value) = match &ops[0] {
+            Op::Run(dist) => ("run", usec(dist)?),
+            Op::Runtime(dist) => ("runtime", usec(dist)?),
+            Op::Sleep(dist) => ("sleep", usec(dist)?),
+            Op::Timer {
+                timer,
+                period,
+                absolute,
+            } => {
+                let period = self.usec(group, *period)?;
+                let mode = if *absolute { ", \"mode\" : \"absolute\"" } else { "" };
+                ("timer", format!("{{ \"ref\" : \"unique{timer}\", \"period\" : {period}{mode} }}"))
+            }
+            Op::Mem { bytes } => ("mem", int(*bytes)?),
+            Op::Io { bytes } => ("iorun", int(*bytes)?),
+            Op::Lock(id) => ("lock", name(id)),
+            Op::Unlock(id) => ("unlock", name(id)),
+            Op::CondWait { cond, mutex } => ("wait", pair(cond, mutex)),
+            Op::Sync { cond, mutex } => ("sync", pair(cond, mutex)),
+            Op::Signal(id) => ("signal", name(id)),
+            Op::Broadcast(id) => ("broad", name(id)),
+            Op::Barrier(id) => ("barrier", name(id)),
+            Op::SemPost(id) => ("sem_post", name(id)),
+            Op::SemWait(id) => ("sem_wait", name(id)),
+            Op::Send { channel, bytes } => {
+                ("send", format!("{{ \"ref\" : {}, \"bytes\" : {bytes} }}", name(channel)))
+            }
+            Op::Recv(id) => ("recv", name(id)),
+            Op::Yield => ("yield", "\"\"".into()),
+            Op::Fork { task, thread: true } => {
+                let spec = &self.workload.tasks[*task as usize];
+                let target = self.groups.iter().find(|g| {
+                    g.template == Some(*task) || (g.template.is_some() && g.spec.comm == spec.comm)
+                });
+                let target = target.ok_or_else(|| self.unfit(group, "fork of a started task"))?;
+                ("fork", quote(&target.name))
+            }
+            Op::Begin { arrival } => ("begin", quote(if *arrival { "arrival" } else { "" })),
+            Op::Done { count } => ("done", int(u64::from(*count))?),
+            other => return Err(self.unfit(group, &format!("{other:?}"))),
+        };
+        Ok((event, value, 1))
+    }
+
+    fn usec(&self, group: &Group, ns: u64) -> Result<String, Error> {
+        if ns % 1000 != 0 || ns / 1000 > i32::MAX as u64 {
+            return Err(self.unfit(group, &format!("a time of {ns} ns")));
+        }
+        Ok((ns / 1000).to_string())
+    }
+}
+
+fn is_setting(op: &Op) -> bool {
+    matches!(op, Op::Phase(_) | Op::SetAffinity(_) | Op::SetPolicy(_) | Op::SetCgroup(_))
+}
+
+/// Phases: each its settings and then a loop, or what is up to the next loop or setting. A loop's body and what is
+/// not in a loop is straight, or an op in it will not be found fit.
+fn segments(ops: &[Op], begin: usize, end: usize) -> Vec<(usize, usize, Option<u64>)> {
+    let mut segments = Vec::new();
+    let mut at = begin;
+    while at < end {
+        let first = at;
+        while at < end && is_setting(&ops[at]) {
+            at += 1;
+        }
+        let mut times = Some(1);
+        if let Some(back) = loop_end(ops, at).filter(|back| *back < end)
+            && let Op::LoopBack { times: rounds, .. } = ops[back]
+        {
+            times = rounds;
+            at = back + 1;
+        } else {
+            while at < end && !is_setting(&ops[at]) && loop_end(ops, at).is_none() {
+                at += 1;
+            }
+        }
+        segments.push((first, at, times));
+    }
+    segments
+}
+
+fn resources(workload: &Workload) -> Result<String, Error> {
+    let mut lines = Vec::new();
+    for resource in &workload.resources {
+        let value = match resource {
+            Resource::Channel {
+                capacity, socket, ..
+            } => {
+                let kind = if *socket { "socket" } else { "pipe" };
+                format!("{{ \"type\" : \"{kind}\", \"capacity\" : {capacity} }}")
+            }
+            Resource::Semaphore { value, .. } => {
+                format!("{{ \"type\" : \"semaphore\", \"value\" : {value} }}")
+            }
+            // Declared, so that resources keep their order.
+            Resource::Mutex { .. } => continue,
+            Resource::Cond { .. } => continue,
+            Resource::Barrier { name, participants } => {
+                let users = barrier_users(workload, name);
+                if users != u64::from(*participants) {
+                    let message = format!("barrier '{name}' of {participants}, used by {users} tasks");
+                    return Err(Error::new(&workload.name, message)
+                        .hint("rt-app counts the uses of a barrier in the file"));
+                }
+                continue;
+            }
+            Resource::Suspend { name } => {
+                let message = format!("'{name}': a resume that is remembered");
+                return Err(Error::new(&workload.name, message)
+                    .hint("rt-app forgets a resume nobody waits for; use a semaphore"));
+            }
+        };
+        lines.push(format!("\t\t{} : {value}", quote(resource.name())));
+    }
+    if lines.is_empty() {
+        return Ok(String::new());
+    }
+    Ok(format!("\t\"resources\" : {{\n{}\n\t}},\n", lines.join(",\n")))
+}
+
+/// As rt-app counts them: each event of each instance.
+fn barrier_users(workload: &Workload, name: &str) -> u64 {
+    let uses = |program: &Program| {
+        let is_use = |op: &&Op| {
+            matches!(op, Op::Barrier(id) if workload.resources[*id as usize].name() == name)
+        };
+        program.ops.iter().filter(is_use).count() as u64
+    };
+    let started = workload.tasks.iter().filter(|task| task.spawn);
+    started.map(|task| uses(&workload.programs[task.program as usize])).sum()
+}
+
+fn global(workload: &Workload, groups: &[Group]) -> Result<String, Error> {
+    let mut text = String::from("\t\"global\" : {\n");
+    let seconds = match workload.duration_ns {
+        None => -1,
+        Some(ns) if ns > 0 && ns % 1_000_000_000 == 0 && ns / 1_000_000_000 <= i32::MAX as u64 => {
+            (ns / 1_000_000_000) as i64
+        }
+        Some(ns) => {
+            return Err(Error::new(&workload.name, format!("a duration of {ns} ns"))
+                .hint("rt-app counts whole seconds"));
+        }
+    };
+    let _ = write!(text, "\t\t\"duration\" : {seconds}");
+    let mut inherit = workload.resources.iter().filter_map(|resource| match resource {
+        Resource::Mutex {
+            priority_inheritance,
+            ..
+        } => Some(*priority_inheritance),
+        _ => None,
+    });
+    let first = inherit.next().unwrap_or(false);
+    if inherit.any(|other| other != first) {
+        return Err(Error::new(&workload.name, "some mutexes inherit priorities and some do not")
+            .hint("rt-app has one setting for all"));
+    }
+    if first {
+        text.push_str(",\n\t\t\"pi_enabled\" : true");
+    }
+    if let Some(buffer) = mem_buffer(workload, groups)? {
+        let _ = write!(text, ",\n\t\t\"mem_buffer_size\" : {buffer}");
+    }
+    text.push_str("\n\t}\n");
+    Ok(text)
+}
+
+/// A task's footprint is what it writes, up to the one size of all buffers.
+fn mem_buffer(workload: &Workload, groups: &[Group]) -> Result<Option<u64>, Error> {
+    let default = Global::default().mem_buffer_size;
+    let written = |group: &Group| {
+        let ops = workload.programs[group.spec.program as usize].ops.iter();
+        let bytes = ops.map(|op| if let Op::Mem { bytes } = op { *bytes } else { 0 });
+        bytes.max().unwrap_or(0)
+    };
+    let cut = |group: &&Group| group.spec.footprint_bytes < written(group);
+    let buffer = groups.iter().find(cut).map(|group| group.spec.footprint_bytes);
+    for group in groups {
+        if group.spec.footprint_bytes != written(group).min(buffer.unwrap_or(default)) {
+            let footprint = group.spec.footprint_bytes;
+            let message = format!("task '{}': a footprint of {footprint} bytes", group.name);
+            return Err(Error::new(&workload.name, message)
+                .hint("in rt-app it comes from \"mem\" and \"mem_buffer_size\" alone"));
+        }
+    }
+    Ok(buffer.filter(|buffer| *buffer != default))
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Parameters of generators: their table, and the values given for them.
+
+use crate::error::{Error, suggest};
+
+/// What a parameter's values are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// A plain number.
+    Count,
+    /// ns; written with ns, us, ms or s.
+    Time,
+    /// Times separated by `/`; the range holds for each.
+    Times,
+    /// Bytes; k, m and g stand for powers of 1024.
+    Bytes,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+}
+
+/// A parameter of a generator.
+#[derive(Debug)]
+pub struct Parameter {
+    pub name: &'static str,
+    pub unit: Unit,
+    /// As a user would write it; empty: none.
+    pub default: &'static str,
+    /// Lowest and highest value as a user would write them; not for choices.
+    pub range: (&'static str, &'static str),
+    /// One line.
+    pub meaning: &'static str,
+}
+
+/// The values of all parameters of one generator.
+pub struct Arguments<'a> {
+    spec: &'a str,
+    parameters: &'static [Parameter],
+    given: Vec<Option<&'a str>>,
+}
+
+impl<'a> Arguments<'a> {
+    /// Takes `key=value,key=value` apart; each value is checked against its parameter.
+    pub(crate) fn parse(
+        spec: &'a str,
+        parameters: &'static [Parameter],
+        text: &'a str,
+    ) -> Result<Arguments<'a>, Error> {
+        let mut arguments = Arguments {
+            spec,
+            parameters,
+            given: vec![None; parameters.len()],
+        };
+        for part in text.split(',').filter(|part| !part.is_empty()) {
+            let Some((key, value)) = part.split_once('=') else {
+                return Err(Error::new(spec, format!("'{part}' has no value"))
+                    .hint(format!("write {part}=..., parameters are separated by commas")));
+            };
+            let Some(index) = parameters.iter().position(|p| p.name == key) else {
+                let names: Vec<&str> = parameters.iter().map(|p| p.name).collect();
+                return Err(
+                    Error::new(spec, format!("no parameter '{key}'")).hint(suggest(key, &names))
+                );
+            };
+            if arguments.given[index].is_some() {
+                return Err(Error::new(spec, format!("'{key}' a second time"))
+                    .hint("give each parameter once"));
+            }
+            parameters[index].values(value).map_err(|(message, hint)| {
+                Error::new(spec, format!("{key}={value}: {message}")).hint(hint)
+            })?;
+            arguments.given[index] = Some(value);
+        }
+        Ok(arguments)
+    }
+
+    /// What was given for a parameter, else its default.
+    fn text(&self, name: &str) -> &str {
+        let index = self.parameters.iter().position(|p| p.name == name);
+        let index = index.expect("generators ask for parameters of their table");
+        self.given[index].unwrap_or(self.parameters[index].default)
+    }
+
+    fn all(&self, name: &str) -> Vec<u64> {
+        let parameter = self.parameters.iter().find(|p| p.name == name);
+        let values = parameter.map(|p| p.values(self.text(name)));
+        values.and_then(Result::ok).expect("values have been checked, defaults are tested")
+    }
+
+    /// The value of a count, time or size without an empty default.
+    pub(crate) fn get(&self, name: &str) -> u64 {
+        self.all(name)[0]
+    }
+
+    /// The value, if there is one.
+    pub(crate) fn optional(&self, name: &str) -> Option<u64> {
+        (!self.text(name).is_empty()).then(|| self.get(name))
+    }
+
+    pub(crate) fn list(&self, name: &str) -> Vec<u64> {
+        self.all(name)
+    }
+
+    pub(crate) fn choice(&self, name: &str) -> &str {
+        self.text(name)
+    }
+
+    /// Whether the user has said anything about it.
+    pub(crate) fn is_given(&self, name: &str) -> bool {
+        self.parameters.iter().zip(&self.given).any(|(p, given)| p.name == name && given.is_some())
+    }
+
+    pub(crate) fn error(&self, message: impl Into<String>) -> Error {
+        Error::new(self.spec, message)
+    }
+}
+
+impl Parameter {
+    /// The numbers `text` stands for, else what is wrong and a hint.
+    fn values(&self, text: &str) -> Result<Vec<u64>, (String, String)> {
+        let expected = format!("expected {}", self.expected());
+        match self.unit {
+            Unit::Choice(words) => match words.iter().position(|word| *word == text) {
+                Some(index) => Ok(vec![index as u64]),
+                None => Err(("no such choice".into(), suggest(text, words))),
+            },
+            Unit::Times => text.split('/').map(|text| self.value(text, &expected)).collect(),
+            _ => Ok(vec![self.value(text, &expected)?]),
+        }
+    }
+
+    fn value(&self, text: &str, expected: &str) -> Result<u64, (String, String)> {
+        let value = self
+            .unit
+            .number(text)
+            .ok_or_else(|| (format!("'{text}' is not a value"), expected.to_string()))?;
+        let bound = |text| self.unit.number(text).expect("ranges are tested");
+        if (bound(self.range.0)..=bound(self.range.1)).contains(&value) {
+            Ok(value)
+        } else {
+            Err(("out of range".into(), expected.to_string()))
+        }
+    }
+
+    /// What it takes, for people: "a time of 0..=10s".
+    pub fn expected(&self) -> String {
+        let (lo, hi) = self.range;
+        match self.unit {
+            Unit::Count => format!("a number, {lo}..={hi}"),
+            Unit::Time => format!("a time such as 250ms or 20us, {lo}..={hi}"),
+            Unit::Times => format!("a time or several as 1ms/2ms, each {lo}..={hi}"),
+            Unit::Bytes => format!("bytes such as 100 or 64k, {lo}..={hi}"),
+            Unit::Choice(words) => words.join("|"),
+        }
+    }
+}
+
+impl Unit {
+    /// A number with this unit's suffixes; decimals are taken if what they stand for is whole.
+    fn number(self, text: &str) -> Option<u64> {
+        let suffix_at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+        let (number, suffix) = text.split_at(suffix_at);
+        let scale: u64 = match (self, suffix) {
+            (Unit::Count, "") | (Unit::Bytes, "" | "b") | (Unit::Time | Unit::Times, "ns") => 1,
+            (Unit::Time | Unit::Times, "us") => 1_000,
+            (Unit::Time | Unit::Times, "ms") => 1_000_000,
+            (Unit::Time | Unit::Times, "s") => 1_000_000_000,
+            (Unit::Time | Unit::Times, "") if number == "0" => 1,
+            (Unit::Bytes, "k") => 1 << 10,
+            (Unit::Bytes, "m") => 1 << 20,
+            (Unit::Bytes, "g") => 1 << 30,
+            _ => return None,
+        };
+        let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
+        let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+        if whole.is_empty() || !digits(whole) || !digits(decimals) || decimals.len() > 9 {
+            return None;
+        }
+        let mut value = whole.parse::<u64>().ok()?.checked_mul(scale)?;
+        if !decimals.is_empty() {
+            let unit = 10u64.pow(decimals.len() as u32);
+            let part = decimals.parse::<u64>().ok()?.checked_mul(scale)?;
+            if part % unit != 0 {
+                return None;
+            }
+            value = value.checked_add(part / unit)?;
+        }
+        Some(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_with_units() {
+        for (unit, text, value) in [
+            (Unit::Time, "250ms", Some(250_000_000)),
+            (Unit::Time, "1.5us", Some(1_500)),
+            (Unit::Time, "20", None),
+            (Unit::Time, "0", Some(0)),
+            (Unit::Time, "1.5ns", None),
+            (Unit::Time, "99999999999999999999s", None),
+            (Unit::Bytes, "64k", Some(65_536)),
+            (Unit::Count, "7", Some(7)),
+            (Unit::Count, "7k", None),
+            (Unit::Count, "-7", None),
+            (Unit::Count, "", None),
+            (Unit::Count, "1..2", None),
+        ] {
+            assert_eq!(unit.number(text), value, "{unit:?} {text}");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Distributions by the letters of queueing theory.
+
+use super::arguments::{Arguments, Unit};
+use crate::program::Dist;
+
+/// D: constant, M: exponential, H2: hyper-exponential with balanced means, trace: values in turn.
+pub const KINDS: Unit = Unit::Choice(&["D", "M", "H2", "trace", "uniform", "pareto"]);
+
+/// The distribution of kind `kind` whose mean is parameter `mean` (all values, for a trace), and whose squared
+/// coefficient of variation is parameter `cv2` (for H2).
+/// `uniform` is 0..=2 mean, `pareto` is bounded with shape 1.5 and the mean in the limit of no bound.
+///
+/// # Errors
+/// What is wrong with the combination.
+pub fn dist(arguments: &Arguments, kind: &str, mean: &str, cv2: u64) -> Result<Dist, crate::Error> {
+    let values = arguments.list(mean);
+    if kind != "trace" && values.len() != 1 {
+        let message = format!("'{mean}' has {} values, but {kind} takes its mean", values.len());
+        return Err(arguments.error(message).hint("give one value, or choose trace"));
+    }
+    let value = values[0];
+    Ok(match kind {
+        "D" => Dist::Fixed(value),
+        "M" => Dist::Exponential { mean: value },
+        "H2" => hyper_exponential(value, cv2),
+        "uniform" => Dist::Uniform {
+            lo: 0,
+            hi: 2 * value,
+        },
+        // The mean of Pareto is lo * alpha / (alpha - 1) = 3 lo.
+        "pareto" => Dist::Pareto {
+            lo: (value / 3).max(1),
+            hi: (value * 1000).max(1),
+            alpha_milli: 1500,
+        },
+        _ => Dist::Trace(values),
+    })
+}
+
+/// Balanced means: each phase contributes half of the mean, p = (1 + sqrt((c - 1) / (c + 1))) / 2.
+fn hyper_exponential(mean: u64, cv2: u64) -> Dist {
+    let permille_a = 500 + (250_000 * (cv2 - 1) / (cv2 + 1)).isqrt();
+    Dist::HyperExponential {
+        permille_a: permille_a as u32,
+        mean_a: mean * 500 / permille_a,
+        mean_b: mean * 500 / (1000 - permille_a),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_phases_have_the_mean_and_variance() {
+        for cv2 in [1, 4, 10, 100] {
+            let Dist::HyperExponential {
+                permille_a,
+                mean_a,
+                mean_b,
+            } = hyper_exponential(1_000_000, cv2)
+            else {
+                panic!("not hyper-exponential")
+            };
+            let (p, a, b) = (u64::from(permille_a), mean_a, mean_b);
+            let mean = (p * a + (1000 - p) * b) / 1000;
+            assert!(mean.abs_diff(1_000_000) < 10, "{mean}");
+            // Second moment of an exponential: 2 mean^2. In units of the mean, per mille.
+            let second = 2 * (p * (a / 1000).pow(2) + (1000 - p) * (b / 1000).pow(2)) / 1_000_000;
+            let measured = second - 1000;
+            assert!(measured.abs_diff(cv2 * 1000) <= cv2 * 60, "{cv2}: {measured}");
+        }
+    }
+}

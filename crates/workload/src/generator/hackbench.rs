@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! hackbench: groups of senders and receivers, each sender writing to each receiver of its group.
+//!
+//! Every receiver has one pipe or socket of its own and reads all that its group's senders write. All tasks
+//! wait for each other before they begin, as they do for the starting shot of the original.
+
+use super::arguments::{Arguments, Parameter, Unit};
+use super::{Generator, empty, task};
+use crate::builder::Builder;
+use crate::error::Error;
+use crate::program::{Op, Resource, Workload};
+
+pub const GENERATOR: Generator = Generator {
+    name: "hackbench",
+    about: "groups of senders and receivers over pipes or sockets",
+    parameters: &[
+        Parameter {
+            name: "groups",
+            unit: Unit::Count,
+            default: "10",
+            range: ("1", "1000"),
+            meaning: "groups of 2 x `fds` tasks",
+        },
+        Parameter {
+            name: "fds",
+            unit: Unit::Count,
+            default: "20",
+            range: ("1", "100"),
+            meaning: "senders, and receivers, of a group",
+        },
+        Parameter {
+            name: "loops",
+            unit: Unit::Count,
+            default: "100",
+            range: ("1", "1000000"),
+            meaning: "messages from each sender to each receiver of its group",
+        },
+        Parameter {
+            name: "bytes",
+            unit: Unit::Bytes,
+            default: "100",
+            range: ("1", "4k"),
+            meaning: "size of a message",
+        },
+        Parameter {
+            name: "via",
+            unit: Unit::Choice(&["socket", "pipe"]),
+            default: "socket",
+            range: ("", ""),
+            meaning: "what messages go through",
+        },
+        Parameter {
+            name: "as",
+            unit: Unit::Choice(&["process", "thread"]),
+            default: "process",
+            range: ("", ""),
+            meaning: "what tasks are",
+        },
+    ],
+    build,
+};
+
+/// 16 pages (fs/pipe.c).
+const PIPE_BYTES: u64 = 65_536;
+/// net.core.wmem_default.
+const SOCKET_BYTES: u64 = 212_992;
+
+/// What fits a socket's send buffer: each message is charged its sk_buff (256 bytes) and its data with the shared
+/// info behind it (320 bytes) rounded up to a power of two.
+fn socket_capacity(bytes: u64) -> u64 {
+    SOCKET_BYTES / (256 + (bytes + 320).next_power_of_two()) * bytes
+}
+
+/// Threads are all of one process, as in the original.
+fn build(a: &Arguments) -> Result<Workload, Error> {
+    let (groups, fds, loops, bytes) = (a.get("groups"), a.get("fds"), a.get("loops"), a.get("bytes"));
+    let socket = a.choice("via") == "socket";
+    let processes = a.choice("as") == "process";
+    let start = 0;
+    let mut workload = empty("messages", None);
+    workload.resources.push(Resource::Barrier {
+        name: "start".into(),
+        participants: (groups * fds * 2) as u32,
+    });
+    for group in 0..groups {
+        let first = workload.resources.len() as u32;
+        let mut sender = Builder::default();
+        sender.op(Op::Barrier(start)).repeat(Some(loops), |b| {
+            for channel in first..first + fds as u32 {
+                b.op(Op::Send {
+                    channel,
+                    bytes: bytes as u32,
+                });
+            }
+        });
+        let sender_program = workload.programs.len() as u32;
+        workload.programs.push(sender.finish());
+        for index in 0..fds {
+            workload.resources.push(Resource::Channel {
+                name: format!("{group}.{index}"),
+                capacity: if socket { socket_capacity(bytes) } else { PIPE_BYTES },
+                socket,
+            });
+            let mut receiver = Builder::default();
+            receiver.op(Op::Barrier(start)).repeat(Some(loops * fds), |b| {
+                b.op(Op::Recv(first + index as u32)).op(Op::Done { count: 1 });
+            });
+            let program = workload.programs.len() as u32;
+            workload.programs.push(receiver.finish());
+            for (comm, program) in [("receiver", program), ("sender", sender_program)] {
+                let process = if processes { workload.tasks.len() as u32 } else { 0 };
+                workload.tasks.push(task(comm, program, process));
+            }
+        }
+    }
+    Ok(workload)
+}

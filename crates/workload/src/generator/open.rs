@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! An open system: jobs arrive whatever the load is, each computes for its service time and leaves.
+//!
+//! Response times count from the arrival. A source at the highest real-time priority forks a thread for
+//! each job, so that arrivals depend as little as possible on the policy looked at; the next interarrival time
+//! begins when the fork is done, which makes it longer by the machine's cost of a fork.
+
+use super::arguments::{Arguments, Parameter, Unit};
+use super::{Generator, distribution, empty, task};
+use crate::builder::Builder;
+use crate::error::Error;
+use crate::program::{Op, Policy, Workload};
+
+pub const GENERATOR: Generator = Generator {
+    name: "open",
+    about: "jobs that arrive, compute and leave, however many there are",
+    parameters: &[
+        Parameter {
+            name: "arrival",
+            unit: distribution::KINDS,
+            default: "M",
+            range: ("", ""),
+            meaning: "distribution of interarrival times",
+        },
+        Parameter {
+            name: "interarrival",
+            unit: Unit::Times,
+            default: "10ms",
+            range: ("1us", "3600s"),
+            meaning: "time between arrivals, mean or values",
+        },
+        Parameter {
+            name: "service",
+            unit: distribution::KINDS,
+            default: "M",
+            range: ("", ""),
+            meaning: "distribution of service times",
+        },
+        Parameter {
+            name: "work",
+            unit: Unit::Times,
+            default: "8ms",
+            range: ("1ns", "3600s"),
+            meaning: "work of a job, mean or values",
+        },
+        Parameter {
+            name: "cv2",
+            unit: Unit::Count,
+            default: "4",
+            range: ("1", "100"),
+            meaning: "squared coefficient of variation, for H2",
+        },
+        Parameter {
+            name: "number",
+            unit: Unit::Count,
+            default: "",
+            range: ("1", "1000000000"),
+            meaning: "jobs; default: as many as arrive in `duration`",
+        },
+        Parameter {
+            name: "duration",
+            unit: Unit::Time,
+            default: "10s",
+            range: ("1us", "86400s"),
+            meaning: "simulated time; with `number`: until all are done unless given",
+        },
+    ],
+    build,
+};
+
+fn build(a: &Arguments) -> Result<Workload, Error> {
+    let cv2 = a.get("cv2");
+    let interarrival = distribution::dist(a, a.choice("arrival"), "interarrival", cv2)?;
+    let service = distribution::dist(a, a.choice("service"), "work", cv2)?;
+    let number = a.optional("number");
+    let duration = (number.is_none() || a.is_given("duration")).then(|| a.get("duration"));
+    let mut source = Builder::default();
+    source.repeat(number, |b| {
+        b.op(Op::Sleep(interarrival)).op(Op::Fork {
+            task: 1,
+            thread: true,
+        });
+    });
+    let mut job = Builder::default();
+    job.op(Op::Begin { arrival: true }).op(Op::Run(service)).op(Op::Done { count: 1 });
+
+    let mut workload = empty("jobs", duration);
+    workload.programs = vec![source.finish(), job.finish()];
+    let mut arrivals = task("arrivals", 0, 0);
+    arrivals.policy = Policy::Fifo { rt_priority: 99 };
+    let mut job = task("job", 1, 0);
+    job.spawn = false;
+    workload.tasks = vec![arrivals, job];
+    Ok(workload)
+}

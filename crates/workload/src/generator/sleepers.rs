@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Many tasks with little work each: storms of wake-ups.
+
+use super::arguments::{Arguments, Parameter, Unit};
+use super::{Generator, empty, task};
+use crate::builder::Builder;
+use crate::error::Error;
+use crate::program::{Dist, Op, Workload};
+
+pub const GENERATOR: Generator = Generator {
+    name: "sleepers",
+    about: "n tasks that run shortly and sleep, again and again",
+    parameters: &[
+        Parameter {
+            name: "n",
+            unit: Unit::Count,
+            default: "1000",
+            range: ("1", "200000"),
+            meaning: "tasks",
+        },
+        Parameter {
+            name: "run",
+            unit: Unit::Time,
+            default: "50us",
+            range: ("0", "3600s"),
+            meaning: "work of a round",
+        },
+        Parameter {
+            name: "sleep",
+            unit: Unit::Time,
+            default: "50us",
+            range: ("1ns", "3600s"),
+            meaning: "sleep after it",
+        },
+        Parameter {
+            name: "duration",
+            unit: Unit::Time,
+            default: "1s",
+            range: ("1us", "86400s"),
+            meaning: "simulated time",
+        },
+    ],
+    build,
+};
+
+fn build(a: &Arguments) -> Result<Workload, Error> {
+    let mut program = Builder::default();
+    program.repeat(None, |b| {
+        b.op(Op::Run(Dist::Fixed(a.get("run"))))
+            .op(Op::Done { count: 1 })
+            .op(Op::Sleep(Dist::Fixed(a.get("sleep"))));
+    });
+    let mut workload = empty("rounds", Some(a.get("duration")));
+    workload.programs.push(program.finish());
+    workload.tasks = (0..a.get("n") as u32).map(|process| task("sleeper", 0, process)).collect();
+    Ok(workload)
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Tasks that only call sched_yield: what the way through the scheduler costs (loop_yield).
+
+use super::arguments::{Arguments, Parameter, Unit};
+use super::{Generator, empty, task};
+use crate::builder::Builder;
+use crate::error::Error;
+use crate::program::{Op, Workload};
+
+pub const GENERATOR: Generator = Generator {
+    name: "yield",
+    about: "n tasks that only call sched_yield",
+    parameters: &[
+        Parameter {
+            name: "n",
+            unit: Unit::Count,
+            default: "2",
+            range: ("1", "100000"),
+            meaning: "tasks",
+        },
+        Parameter {
+            name: "duration",
+            unit: Unit::Time,
+            default: "1s",
+            range: ("1us", "86400s"),
+            meaning: "simulated time",
+        },
+    ],
+    build,
+};
+
+fn build(a: &Arguments) -> Result<Workload, Error> {
+    let mut program = Builder::default();
+    program.repeat(None, |b| {
+        b.op(Op::Yield).op(Op::Done { count: 1 });
+    });
+    let mut workload = empty("yields", Some(a.get("duration")));
+    workload.programs.push(program.finish());
+    workload.tasks = (0..a.get("n") as u32).map(|process| task("yield", 0, process)).collect();
+    Ok(workload)
+}

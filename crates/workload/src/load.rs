@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! From what a user writes to a workload.
+
+use crate::error::{Error, suggest};
+use crate::generator::{generate, generators};
+use crate::program::Workload;
+use crate::rtapp;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Far above any rt-app file.
+const MAX_FILE_BYTES: u64 = 64 << 20;
+
+/// Loads what `spec` names: a path that ends in `.json` (looked for as it is, then in the folders `search`), the name of
+/// a `.json` file in one of those folders without its ending, or a generator with parameters.
+///
+/// # Errors
+/// Nothing of that name, a file that cannot be read, or what is wrong with what it says.
+pub fn load(spec: &str, search: &[&Path]) -> Result<Workload, Error> {
+    let ends_in_json = spec.ends_with(".json");
+    let name = if ends_in_json { spec.to_string() } else { format!("{spec}.json") };
+    let as_it_is = Some(PathBuf::from(spec)).filter(|_| ends_in_json);
+    let candidates = as_it_is.into_iter().chain(search.iter().map(|folder| folder.join(&name)));
+    for path in candidates {
+        if path.is_file() {
+            return read_file(&path);
+        }
+    }
+    let files = files(search);
+    let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
+    if ends_in_json {
+        let base = spec.rsplit('/').next().unwrap_or(spec);
+        let base = base.strip_suffix(".json").unwrap_or(base);
+        return Err(Error::new(spec, "no such file").hint(suggest(base, &names)));
+    }
+    let generator = spec.split(':').next().unwrap_or(spec);
+    if !generators().iter().any(|g| g.name == generator) {
+        let mut known = names;
+        known.extend(generators().iter().map(|g| g.name));
+        return Err(Error::new(spec, "no file and no generator of this name")
+            .hint(suggest(generator, &known)));
+    }
+    generate(spec)
+}
+
+/// The names (without ending) and paths of the rt-app files in the folders, by name. The first folder that has a
+/// name wins.
+pub fn files(search: &[&Path]) -> Vec<(String, PathBuf)> {
+    let mut found: Vec<(String, PathBuf)> = Vec::new();
+    for folder in search {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let json = path.extension().is_some_and(|ending| ending == "json");
+            let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("").to_string();
+            if json && path.is_file() && !found.iter().any(|(other, _)| *other == name) {
+                found.push((name, path));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn read_file(path: &Path) -> Result<Workload, Error> {
+    let name = path.display().to_string();
+    let text = std::fs::metadata(path).and_then(|meta| match meta.len() {
+        0..=MAX_FILE_BYTES => std::fs::read_to_string(path),
+        bytes => Err(io::Error::other(format!("{bytes} bytes are too many"))),
+    });
+    let text = text.map_err(|error| {
+        let hint = match error.kind() {
+            io::ErrorKind::InvalidData => "it must be text in UTF-8",
+            io::ErrorKind::PermissionDenied => "you may not read it",
+            _ => "an rt-app file was expected",
+        };
+        Error::new(&name, format!("cannot be read: {error}")).hint(hint)
+    })?;
+    rtapp::read(&text, &name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_come_before_generators() {
+        let folder = std::env::temp_dir().join(format!("workload-load-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let write = |name: &str, text: &[u8]| std::fs::write(folder.join(name), text).unwrap();
+        write("yield.json", br#"{"tasks": {"y": {"yield": ""}}}"#);
+        write("broken.json", b"{\n \"tasks\": 5}");
+        write("binary.json", b"\xff\xfe");
+        let search = [folder.as_path()];
+        let message = |spec: &str| load(spec, &search).unwrap_err().to_string();
+        assert_eq!(load("yield", &search).unwrap().tasks[0].comm, "y");
+        assert_eq!(load("yield.json", &search).unwrap().name, "yield");
+        let path = folder.join("yield.json").display().to_string();
+        assert_eq!(load(&path, &[]).unwrap().tasks.len(), 1);
+        assert_eq!(load("yield", &[]).unwrap().tasks[0].comm, "yield");
+        assert_eq!(load("yield:n=3", &search).unwrap().tasks.len(), 3);
+        assert!(message("broken").contains("broken.json:2:11: \"tasks\" takes an object"));
+        assert!(message("binary").contains("it must be text in UTF-8"));
+        assert!(message("brokn").contains("did you mean 'broken'?"));
+        assert!(message("x/brokn.json").contains("no such file\n  hint: did you mean 'broken'?"));
+        assert!(message("hackbenc:groups=1").contains("did you mean 'hackbench'?"));
+        let names: Vec<String> = files(&search).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["binary", "broken", "yield"]);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

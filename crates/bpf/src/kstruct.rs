@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Kernel structs as Rust types and BTF at once: see [`kstruct!`](crate::kstruct).
+//! Kernel structs as Rust types and BTF at once: see [`kstruct!`](macro@crate::kstruct).
 
 use crate::btf::build::Builder;
 use crate::btf::{Composite, Member};
@@ -213,13 +213,13 @@ mod tests {
             pub call: Callback,
         }
 
-        struct second {
+        pub struct second {
             values: [u64; 3],
             shared: both,
             tail: [i8; 0],
         }
 
-        union both {
+        pub union both {
             word: u64,
             bytes: [u8; 8],
         }

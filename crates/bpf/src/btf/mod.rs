@@ -3,7 +3,7 @@
 //!
 //! A [`Btf`] is a table of types; a type's id is its index, and id 0 is `void`. One is read from an object's .BTF
 //! section ([`Btf::parse`]), or made: from C declarations ([`declare`]) and from Rust structs
-//! ([`kstruct!`](crate::kstruct)). Whatever the origin, references are valid and containment by value ends within
+//! ([`kstruct!`](macro@crate::kstruct)). Whatever the origin, references are valid and containment by value ends within
 //! [`MAX_DEPTH`] steps, so that walking needs no checks.
 //!
 //! Reference: Documentation/bpf/btf.rst, include/uapi/linux/btf.h.

@@ -112,7 +112,7 @@ pub struct Sizes {
     pub adjustable: bool,
 }
 
-/// The target does not have it: what, as text.
+/// The target does not have it: a sentence that names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unresolved(pub String);
 
@@ -138,6 +138,11 @@ pub fn resolve(local: &Btf, target: &Btf, relocation: &Relocation) -> Result<Ans
         }
         _ => field(local, target, relocation),
     }
+}
+
+/// The field which a relocation is about, as "struct task_struct.scx.flags".
+pub fn describe(local: &Btf, relocation: &Relocation) -> String {
+    Path::local(local, relocation).map_or_else(|_| local.c_name(relocation.ty), |path| path.text(local))
 }
 
 /// Types of the target that may be the local one: same name but for the flavour, same kind.
@@ -195,7 +200,10 @@ fn enumerator(local: &Btf, target: &Btf, relocation: &Relocation) -> Result<Answ
             value: value as u64,
             sizes: None,
         }),
-        (_, None) => Err(Unresolved(format!("{} of {}", name, local.c_name(relocation.ty)))),
+        (_, None) => Err(Unresolved(format!(
+            "{name} of {} is not modelled",
+            local.c_name(relocation.ty)
+        ))),
     }
 }
 
@@ -215,7 +223,7 @@ fn field(local: &Btf, target: &Btf, relocation: &Relocation) -> Result<Answer, U
     match (found, relocation.ask) {
         (Some(answer), _) => Ok(answer),
         (None, Ask::FieldExists) => Ok(Answer { value: 0, sizes: None }),
-        (None, _) => Err(Unresolved(path.text(local))),
+        (None, _) => Err(Unresolved(format!("{} is not modelled", path.text(local)))),
     }
 }
 

@@ -60,7 +60,7 @@ impl Path {
             match btf.kind(container) {
                 Kind::Struct(c) | Kind::Union(c) => {
                     let member = c.members.get(index as usize).ok_or_else(bad)?;
-                    path.bit_offset += u64::from(member.bit_offset);
+                    path.bit_offset = path.bit_offset.wrapping_add(member.bit_offset.into());
                     path.reached = member.ty;
                     if !member.name.is_empty() {
                         path.steps.push(Step {
@@ -78,7 +78,9 @@ impl Path {
     }
 
     fn element(&mut self, btf: &Btf, ty: u32, index: u32) {
-        self.bit_offset += u64::from(index) * u64::from(btf.size_of(ty).unwrap_or(0)) * 8;
+        // Nonsense in a damaged object wraps; it does no harm.
+        let bytes = u64::from(index) * u64::from(btf.size_of(ty).unwrap_or(0));
+        self.bit_offset = self.bit_offset.wrapping_add(bytes.wrapping_mul(8));
         self.steps.push(Step {
             ty,
             index,
@@ -130,7 +132,7 @@ impl Path {
             if !fields_compatible(local, here.ty, target, member.ty) {
                 return None;
             }
-            path.bit_offset += offset;
+            path.bit_offset = path.bit_offset.wrapping_add(offset);
             path.reached = member.ty;
             path.steps.push(Step {
                 ty: owner,

@@ -77,10 +77,16 @@ impl<'a> Linker<'a> {
                 continue;
             };
             let (offset, size) = (symbol.offset, symbol.size);
-            if size == 0 || !offset.is_multiple_of(SLOT) || !size.is_multiple_of(SLOT) {
-                let name = &object.elf.sections[section].name;
-                let message = format!("function {} has {size} bytes: not whole instructions", symbol.name);
-                return Err(Error::at(name, offset, message));
+            let bytes = &object.elf.sections[section];
+            let inside = offset
+                .checked_add(size)
+                .is_some_and(|end| end <= bytes.data.len() as u64);
+            if size == 0 || !inside || !offset.is_multiple_of(SLOT) || !size.is_multiple_of(SLOT) {
+                let message = format!(
+                    "function {} has {size} bytes: not whole instructions of the section",
+                    symbol.name
+                );
+                return Err(Error::at(&bytes.name, offset, message));
             }
             sources.push(Source {
                 section,
@@ -325,7 +331,7 @@ impl<'a> Linker<'a> {
             } else if insn.op == CALL && insn.src == CALL_FUNCTION {
                 let target = (here / SLOT) as i64 + 1 + insn.imm;
                 insn = self
-                    .call(self.sources[source].section, target as u64 * SLOT, insn)
+                    .call(self.sources[source].section, (target * SLOT as i64) as u64, insn)
                     .ok_or_else(|| fail(slot, format!("call of instruction {target}, where no function starts")))?;
             } else if insn.op == LD_IMM64 && insn.src != 0 {
                 return Err(fail(
@@ -514,7 +520,7 @@ impl<'a> Linker<'a> {
         }
         let answer = match core_relo::resolve(&self.object.btf, self.target.btf(), relocation) {
             Ok(answer) => answer,
-            Err(core_relo::Unresolved(what)) => return Ok(self.trap(format!("{what} is not modelled"))),
+            Err(core_relo::Unresolved(what)) => return Ok(self.trap(what)),
         };
         let Answer { value, sizes } = answer;
         match class(insn.op) {
@@ -539,7 +545,7 @@ impl<'a> Linker<'a> {
                     let Some(bits) = bits.filter(|_| sizes.adjustable) else {
                         let text = format!(
                             "{} has {} bytes instead of {}: this access is not modelled",
-                            self.object.btf.c_name(relocation.ty),
+                            core_relo::describe(&self.object.btf, relocation),
                             sizes.target,
                             sizes.local
                         );

@@ -121,9 +121,8 @@ pub(super) fn map_values(object: &Object, linker: &mut Linker) -> Result<Vec<Vec
     };
     for relocation in &section.relocations {
         let inside = |&(_, map): &(usize, &crate::object::DeclaredMap)| {
-            map.values_offset.is_some_and(|values| {
-                relocation.offset >= map.offset + values && relocation.offset < map.offset + map.size
-            })
+            map.values_offset
+                .is_some_and(|values| relocation.offset >= map.offset + values && relocation.offset < map.end)
         };
         let Some((map, declared)) = object.maps.iter().enumerate().find(inside) else {
             continue;

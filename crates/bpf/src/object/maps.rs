@@ -21,8 +21,11 @@ pub(super) fn declared(elf: &Elf, btf: &Btf) -> Result<Vec<DeclaredMap>, Error> 
         let error = Error::at(SECTION, 0, "maps are declared, but there is no BTF to describe them");
         return Err(error.hint("compile with -g"));
     }
-    vars.into_iter()
-        .map(|(var, offset, size)| {
+    let section_end = elf.section(SECTION).map_or(0, |section| section.size);
+    let ends = vars.iter().skip(1).map(|next| next.1).chain([section_end]);
+    vars.iter()
+        .zip(ends)
+        .map(|(&(var, offset, _), end)| {
             let name = btf.name(var);
             let fail = |message: String| Error::at(SECTION, offset, format!("map {name}: {message}"));
             let Kind::Var { ty, .. } = *btf.kind(var) else {
@@ -38,7 +41,7 @@ pub(super) fn declared(elf: &Elf, btf: &Btf) -> Result<Vec<DeclaredMap>, Error> 
                 def,
                 offset,
                 values_offset,
-                size: u64::from(size),
+                end,
             })
         })
         .collect()

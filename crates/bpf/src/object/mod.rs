@@ -49,8 +49,8 @@ pub(crate) struct DeclaredMap {
     pub(crate) offset: u64,
     /// Offset in the variable of the pointers that initialise a map of maps or a program array.
     pub(crate) values_offset: Option<u64>,
-    /// Bytes of the variable.
-    pub(crate) size: u64,
+    /// Where the variable ends, initial values included.
+    pub(crate) end: u64,
 }
 
 /// What a section is for.
@@ -192,6 +192,10 @@ pub(crate) fn section_vars(elf: &Elf, btf: &Btf, name: &str) -> Result<Vec<(u32,
         let size = btf.size_of(ty).unwrap_or(info.size);
         let section = &elf.sections[index];
         if offset + u64::from(size) > section.size {
+            // The compiler may have optimised part of a static one away.
+            if linkage == STATIC {
+                continue;
+            }
             let message = format!(
                 "variable {} lies beyond the section's {} bytes",
                 btf.name(info.ty),

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Globals as parameters.
+
+use super::{load, parse};
+use bpf::link::Target;
+use bpf::object::Object;
+
+fn object() -> Object {
+    parse(
+        "enum mode { FAST = 1, SLOW = 2 };
+         struct point { s16 x; u8 low : 3, high : 5; struct { int deep; }; struct { u64 w[2]; } inner; };
+         const volatile u64 slice_ns __tag(\"unit:ns\") = 20000000;
+         const volatile _Bool partial = 1;
+         const volatile s8 tiny = -3;
+         const volatile enum mode mode = FAST;
+         const volatile u32 cpus[4] = { 1, 2, 3, 4 };
+         const volatile char label[8] = \"abc\";
+         struct point points[2];
+         u64 live = 11;
+         u64 resized[1] SEC(\".data.resized\");
+         u32 table[1] SEC(\".rodata.table\");
+         int *pointer;
+         static int hidden = 3;
+         SEC(\"syscall\") u64 f(void *ctx) { hidden += points[1].x; return slice_ns + live + resized[0] + table[0] + (u64)pointer; }",
+    )
+}
+
+#[test]
+fn they_are_listed_with_types_and_values() {
+    let object = object();
+    let list: Vec<_> = object
+        .variables()
+        .iter()
+        .map(|v| {
+            (
+                &*v.name,
+                &*v.section,
+                v.live,
+                &*v.type_name,
+                object.get(&v.name).unwrap(),
+            )
+        })
+        .collect();
+    let expect = |name, section, live, ty, value: &str| {
+        assert!(
+            list.contains(&(name, section, live, ty, value.to_string())),
+            "{name}: {list:#?}"
+        )
+    };
+    expect("slice_ns", ".rodata", false, "const volatile u64", "20000000");
+    expect("partial", ".rodata", false, "const volatile _Bool", "true");
+    expect("tiny", ".rodata", false, "const volatile s8", "-3");
+    expect("mode", ".rodata", false, "const volatile enum mode", "FAST");
+    expect("cpus", ".rodata", false, "const volatile u32[4]", "{1, 2, 3, 4}");
+    expect("label", ".rodata", false, "const volatile char[8]", "\"abc\"");
+    expect("live", ".data", true, "u64", "11");
+    expect("pointer", ".bss", true, "int *", "0x0");
+    assert!(list.iter().all(|v| v.0 != "hidden"));
+    let slice = object.variables().iter().find(|v| v.name == "slice_ns").unwrap();
+    assert_eq!(slice.tags, ["unit:ns"]);
+}
+
+#[test]
+fn setting_is_checked_against_the_type() {
+    let mut object = object();
+    for (path, text, value) in [
+        ("slice_ns", "5_000_000", "5000000"),
+        ("slice_ns", "0xffffffffffffffff", "18446744073709551615"),
+        ("partial", "false", "false"),
+        ("tiny", "-128", "-128"),
+        ("mode", "SLOW", "SLOW"),
+        ("mode", "1", "FAST"),
+        ("cpus", "9,8", "{9, 8, 3, 4}"),
+        ("cpus[3]", "7", "7"),
+        ("label", "longest", "\"longest\""),
+        ("points[1].x", "-2", "-2"),
+        ("points[1].high", "31", "31"),
+        ("points[1].low", "5", "5"),
+        ("points[0].deep", "-1", "-1"),
+        ("points[1].inner.w[1]", "12", "12"),
+        ("live", "42", "42"),
+    ] {
+        object.set(path, text).unwrap();
+        assert_eq!(object.get(path).unwrap(), value, "{path}");
+    }
+    assert_eq!(
+        object.get("points[1].high").unwrap(),
+        "31",
+        "its neighbour was set after it"
+    );
+    let linked = load(&object, &Target::default());
+    let image = &linked.image;
+    assert_eq!(image.get(&linked.region, "points[1].inner.w[1]").unwrap(), "12");
+    assert_eq!(image.get(&linked.region, "cpus").unwrap(), "{9, 8, 3, 7}");
+
+    image.set(&linked.region, "live", "43").unwrap();
+    assert_eq!(image.get(&linked.region, "live").unwrap(), "43");
+    let error = image.set(&linked.region, "slice_ns", "1").unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "test.bpf.o: slice_ns = 1: it is constant once the policy is loaded"
+    );
+}
+
+#[test]
+fn wrong_values_are_refused_with_what_is_right() {
+    let mut object = object();
+    let mut check = |path: &str, text: &str, expect: &str| {
+        let error = object.set(path, text).unwrap_err().to_string();
+        assert_eq!(error, format!("test.bpf.o: {expect}"));
+    };
+    check(
+        "tiny",
+        "128",
+        "tiny = 128: 128 is out of range: const volatile s8 holds -128 to 127",
+    );
+    check(
+        "slice_ns",
+        "-1",
+        "slice_ns = -1: -1 is out of range: const volatile u64 holds 0 to 18446744073709551615",
+    );
+    check(
+        "slice_ns",
+        "5ms",
+        "slice_ns = 5ms: \"5ms\" is not a value of type const volatile u64",
+    );
+    check(
+        "partial",
+        "maybe",
+        "partial = maybe: \"maybe\" is not a truth value: true or false expected",
+    );
+    check(
+        "mode",
+        "MEDIUM",
+        "mode = MEDIUM: \"MEDIUM\" is not a value of type const volatile enum mode; its values: FAST, SLOW",
+    );
+    check(
+        "cpus[4]",
+        "1",
+        "cpus[4]: index 4 is out of range: the array has 4 elements",
+    );
+    check(
+        "cpus",
+        "1,2,3,4,5",
+        "cpus = 1,2,3,4,5: 5 values for the 4 elements of const volatile u32[4]",
+    );
+    check(
+        "label",
+        "too long.",
+        "label = too long.: the text has 9 bytes; const volatile char[8] holds 7",
+    );
+    check(
+        "points[0]",
+        "1",
+        "points[0] = 1: struct point cannot be set as a whole: set its members, as in NAME.MEMBER",
+    );
+    check(
+        "points[0].z",
+        "1",
+        "points[0].z: no member \"z\"; there are: x, low, high, inner",
+    );
+    check(
+        "points[0].low",
+        "8",
+        "points[0].low = 8: 8 is out of range: u8 holds 0 to 7",
+    );
+    check("live.x", "1", "live.x: it is no struct");
+    check("pointer", "1", "pointer = 1: a value of type int * cannot be set");
+    check(
+        "slice_nss",
+        "1",
+        "no variable is called slice_nss (did you mean slice_ns?)",
+    );
+    check("nothing_like_it", "1", "no variable is called nothing_like_it");
+}
+
+#[test]
+fn arrays_can_grow() {
+    let mut object = object();
+    object.resize("resized", 100).unwrap();
+    object.set("resized[99]", "5").unwrap();
+    object.resize("table", 3).unwrap();
+    object.set("table", "4,5,6").unwrap();
+    let error = object.resize("cpus", 100).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "test.bpf.o: cpus: only the last variable of a section can be resized"
+    );
+    let error = object.resize("live", 2).unwrap_err().to_string();
+    assert_eq!(error, "test.bpf.o: live: u64 is no array");
+    assert!(object.resize("resized", u32::MAX).is_err());
+
+    let linked = load(&object, &Target::default());
+    let place = linked.image.variable("resized[99]").unwrap();
+    assert_eq!(linked.region.bytes(place.addr, 8).unwrap(), 5u64.to_le_bytes());
+    assert_eq!(linked.image.get(&linked.region, "table").unwrap(), "{4, 5, 6}");
+}

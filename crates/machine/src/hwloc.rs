@@ -102,7 +102,7 @@ fn convert(place: &str, hwloc: &Hwloc) -> Result<Found, Error> {
         };
         let mut llc_level = 1;
         for ancestor in pu.ancestors() {
-            let id = u64::from(ancestor.global_persistent_index());
+            let id = ancestor.global_persistent_index();
             let bytes = cache_bytes(ancestor);
             match ancestor.object_type() {
                 ObjectType::Core => found.core = Some(id),

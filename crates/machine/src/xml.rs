@@ -99,10 +99,7 @@ impl<'a> Scanner<'a> {
         }
         let mut open: Vec<Open> = Vec::new();
         let mut roots = 0;
-        loop {
-            let Some(lt) = self.rest().find('<') else {
-                break;
-            };
+        while let Some(lt) = self.rest().find('<') {
             let text = &self.rest()[..lt];
             if open.is_empty() && !text.trim().is_empty() {
                 return Err(self.source.error(self.pos, "text outside of the <topology> element"));

@@ -204,7 +204,7 @@ fn class(kind: &str) -> Option<Class> {
     })
 }
 
-/// Reads hwloc's notation: words of 32 bits in hex, highest first, empty ones 0.
+/// Reads hwloc's notation: words of 32 bits in hex, highest first.
 pub(crate) fn bits(text: &str) -> Result<Bits, String> {
     if text.starts_with("0xf...f") {
         return Err("has no end".into());
@@ -214,11 +214,13 @@ pub(crate) fn bits(text: &str) -> Result<Bits, String> {
     }
     let mut bits = Bits::new();
     for (n, word) in text.rsplit(',').enumerate() {
-        let digits = word.strip_prefix("0x").unwrap_or(word);
-        let value = match digits {
-            "" => 0,
-            digits => u32::from_str_radix(digits, 16).map_err(|_| format!("holds {word:?}: not a word of 32 bits"))?,
+        // Zero words inside are left out: 0x1,,0x0. hwloc miscounts when the first one is.
+        let value = match word.strip_prefix("0x") {
+            None if word.is_empty() && n != text.matches(',').count() => Some(0),
+            Some(digits) if digits.len() <= 8 => u32::from_str_radix(digits, 16).ok(),
+            _ => None,
         };
+        let value = value.ok_or_else(|| format!("holds {word:?}: not a word of 32 bits"))?;
         if value != 0 && n as u32 * 32 >= MAX_INDEX || n > MAX_INDEX as usize {
             return Err(format!("goes beyond {MAX_INDEX}"));
         }
@@ -256,7 +258,8 @@ mod tests {
         assert_eq!(bits("0x00000005"), Ok(vec![5]));
         assert_eq!(bits("0x1,,0x3"), Ok(vec![3, 1]));
         assert_eq!(bits("0x80000000,0x0"), Ok(vec![1 << 63]));
-        assert!(bits("0x1ffffffff").is_err());
+        assert!(bits("0x1ffffffff").is_err() && bits("0x000000001").is_err());
+        assert!(bits(",0x1").is_err() && bits("").is_err() && bits("1").is_err());
         assert!(bits(&format!("0x1{}", ",0x0".repeat(600))).is_err());
         assert_eq!(single(65), vec![0, 2]);
         assert_eq!(first(&single(65)), Some(65));

@@ -1,0 +1,34 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# test.sh: formatting, lints, every test; runs all parts and names those that failed.
+set -u
+cd "$(dirname "$0")/.."
+export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-auto}
+failed=()
+part() {
+  local name=$1
+  shift
+  echo "== $name"
+  local start=$SECONDS
+  "$@" </dev/null || failed+=("$name")
+  echo "== $name: $((SECONDS - start)) s"
+}
+
+for component in fmt clippy; do
+  if ! cargo $component --version >/dev/null 2>&1; then
+    echo "test: cargo $component is missing: rustup component add rustfmt clippy" >&2
+    exit 1
+  fi
+done
+
+part "format" cargo fmt --all --check
+part "policies" scripts/policies.sh
+part "lints" cargo clippy --workspace --all-targets --quiet -- -D warnings
+part "kernel rules" scripts/kernel-rules.sh
+part "tests" cargo test --workspace --quiet
+
+if [ ${#failed[@]} -gt 0 ]; then
+  printf 'FAILED: %s\n' "${failed[@]}" >&2
+  exit 1
+fi
+echo "all tests passed"

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A policy's object comes into a machine: linked, compiled, its user-space half's part done, enabled.
 
-use crate::ext::{self, Exit, OpsTable, kfuncs, ops};
+use crate::ext::{self, Exit, Policy};
 use crate::machine::Machine;
-use crate::profile::{Facts, Profile};
+use crate::profile::{Facts, Profile, set_enum_constants};
 use crate::target::target;
 use crate::tracepoint;
-use bpf::link::{Image, StructOps, link};
-use bpf::map::Map;
+use bpf::link::{Image, link};
 use bpf::object::Object;
-use bpf::vm::{Engine, Vm};
+use bpf::vm::Engine;
 
 /// Why a policy is not there.
 #[derive(Debug)]
@@ -41,25 +40,18 @@ impl From<String> for LoadError {
 /// # Errors
 /// If the object cannot be loaded here, or the policy fails while it is enabled.
 pub fn load(m: &mut Machine, object: &Object, profile: &Profile, engine: Engine) -> Result<Image, LoadError> {
-    let mut object = object.clone();
-    crate::profile::set_enum_constants(&mut object)?;
-    let refused = |error: bpf::object::error::Error| LoadError::Refused(error.to_string());
-    let target = target(&m.spec, &m.layout);
-    let mut image = link(&object, &target, &m.region, m.nr_cpus()).map_err(refused)?;
-    let maps = image
-        .maps
-        .iter()
-        .map(|def| Map::create(def, &m.region, m.nr_cpus()))
-        .collect::<Result<Vec<_>, _>>()?;
-    let (table, cid) = callbacks(&image, profile, m)?;
-    let vm = Vm::new(
-        image.code.clone(),
-        maps,
-        image.types.clone(),
-        &kfuncs::table(&m.spec.costs),
-        m.region.clone(),
-        engine,
-    )?;
+    let mut image = linked(m, object)?;
+    let Policy { vm, mut ops, cid } = Policy::new(m, &image, None, engine)?;
+    for (member, text) in &profile.ops {
+        let value = Facts::new(&m.spec).value(text)?;
+        match member.as_str() {
+            "flags" => ops.flags = value as u64,
+            "timeout_ms" => ops.timeout_ms = value as u32,
+            "exit_dump_len" => ops.exit_dump_len = value as u32,
+            "dispatch_max_batch" => ops.dispatch_max_batch = value as u32,
+            _ => return Err(format!("a profile cannot set ops.{member} = {text}: only {OPS}").into()),
+        }
+    }
     m.ext.put_vm(vm);
     let warnings = tracepoint::attach(m, &image.programs, &profile.attach);
     image.warnings.extend(warnings);
@@ -69,38 +61,26 @@ pub fn load(m: &mut Machine, object: &Object, profile: &Profile, engine: Engine)
         tracepoint::detach_all(m);
         return Err(LoadError::Refused(message));
     }
-    ext::load(m, ops::Policy { vm, ops: table, cid }).map_err(|exit| LoadError::Exit(Box::new(exit)))?;
+    ext::load(m, Policy { vm, ops, cid }).map_err(|exit| LoadError::Exit(Box::new(exit)))?;
     Ok(image)
 }
 
-/// The object's callback table with the profile's constants, and whether it schedules by cid.
-fn callbacks(image: &Image, profile: &Profile, m: &Machine) -> Result<(OpsTable, bool), String> {
-    let found: Vec<&StructOps> = image.struct_ops.iter().filter(|ops| ops.attachable).collect();
-    let Some(table) = found.iter().find(|ops| ops.auto_attach).or(found.first()) else {
-        return Err(format!(
-            "{}: the object has no struct sched_ext_ops: it is no scheduler",
-            image.file
-        ));
-    };
-    let mut ops = OpsTable::default();
-    for (member, &function) in &table.programs {
-        if let Some(op) = ext::Op::by_name(member) {
-            ops.set(op, function);
-        }
-    }
-    let constant = |member: &str| -> Result<u64, String> {
-        match profile.ops.iter().find(|(name, _)| name == member) {
-            Some((_, text)) => Facts::new(&m.spec).value(text).map(|value| value as u64),
-            None => Ok(table.u64(member)),
-        }
-    };
-    ops.flags = constant("flags")?;
-    ops.timeout_ms = constant("timeout_ms")? as u32;
-    ops.exit_dump_len = constant("exit_dump_len")? as u32;
-    ops.hotplug_seq = constant("hotplug_seq")?;
-    ops.dispatch_max_batch = constant("dispatch_max_batch")? as u32;
-    ops.set_name(&table.text("name"));
-    Ok((ops, table.type_name == "sched_ext_ops_cid"))
+const OPS: &str = "flags, timeout_ms, exit_dump_len and dispatch_max_batch";
+
+/// Links and compiles an object without enabling it. Returns what it asks for and does not get.
+///
+/// # Errors
+/// If the object cannot be loaded.
+pub fn check(m: &Machine, object: &Object, engine: Engine) -> Result<Vec<String>, LoadError> {
+    let image = linked(m, object)?;
+    Policy::new(m, &image, None, engine)?;
+    Ok(image.warnings)
+}
+
+fn linked(m: &Machine, object: &Object) -> Result<Image, String> {
+    let mut object = object.clone();
+    set_enum_constants(&mut object)?;
+    link(&object, &target(&m.spec, &m.layout), &m.region, m.nr_cpus()).map_err(|error| error.to_string())
 }
 
 /// Runs the profile's programs; none of it costs the machine time.

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A policy's object comes into a machine: linked, compiled, its user-space half's part done, enabled.
 
-use crate::ext::{self, Exit, Policy};
+use crate::ext::{self, Exit, Op, OpsTable, Policy, kfuncs};
 use crate::machine::Machine;
 use crate::profile::{Facts, Profile, set_enum_constants};
 use crate::target::target;
 use crate::tracepoint;
 use bpf::link::{Image, link};
+use bpf::map::Map;
 use bpf::object::Object;
-use bpf::vm::Engine;
+use bpf::vm::{Engine, Vm};
 
 /// Why a policy is not there.
 #[derive(Debug)]
@@ -41,7 +42,7 @@ impl From<String> for LoadError {
 /// If the object cannot be loaded here, or the policy fails while it is enabled.
 pub fn load(m: &mut Machine, object: &Object, profile: &Profile, engine: Engine) -> Result<Image, LoadError> {
     let mut image = linked(m, object)?;
-    let Policy { vm, mut ops, cid } = Policy::new(m, &image, None, engine)?;
+    let Policy { vm, mut ops, cid } = policy(m, &image, engine)?;
     for (member, text) in &profile.ops {
         let value = Facts::new(&m.spec).value(text)?;
         match member.as_str() {
@@ -73,8 +74,52 @@ const OPS: &str = "flags, timeout_ms, exit_dump_len and dispatch_max_batch";
 /// If the object cannot be loaded.
 pub fn check(m: &Machine, object: &Object, engine: Engine) -> Result<Vec<String>, LoadError> {
     let image = linked(m, object)?;
-    Policy::new(m, &image, None, engine)?;
+    policy(m, &image, engine)?;
     Ok(image.warnings)
+}
+
+/// The object's program with its maps, and its callback table: the first that attaches by itself.
+fn policy(m: &Machine, image: &Image, engine: Engine) -> Result<Policy, String> {
+    let schedulers = image.struct_ops.iter().filter(|ops| ops.attachable);
+    // Those that attach by themselves first.
+    let Some(table) = schedulers.min_by_key(|ops| !ops.auto_attach) else {
+        return Err(format!(
+            "{}: the object has no struct sched_ext_ops: it is no scheduler",
+            image.file
+        ));
+    };
+    let cid = table.type_name == "sched_ext_ops_cid";
+    let mut ops = OpsTable::default();
+    for (member, &function) in &table.programs {
+        match Op::by_name(member) {
+            Some(op) => ops.set(op, function),
+            // Members with names of their own; attaching it is refused later.
+            None if cid => {}
+            None => return Err(format!("{}: Linux 7.2 has no ops.{member}", image.file)),
+        }
+    }
+    ops.flags = table.u64("flags");
+    ops.timeout_ms = table.u64("timeout_ms") as u32;
+    ops.exit_dump_len = table.u64("exit_dump_len") as u32;
+    ops.hotplug_seq = table.u64("hotplug_seq");
+    ops.dispatch_max_batch = table.u64("dispatch_max_batch") as u32;
+    ops.set_name(&table.text("name"));
+    let maps: Result<_, String> = image
+        .maps
+        .iter()
+        .map(|def| Map::create(def, &m.region, m.nr_cpus()))
+        .collect();
+    let funcs = kfuncs::table(&m.spec.costs);
+    let vm = Vm::new(
+        image.code.clone(),
+        maps?,
+        image.types.clone(),
+        &funcs,
+        m.region.clone(),
+        engine,
+    )
+    .map_err(|error| format!("{}: {error}", image.file))?;
+    Ok(Policy { vm, ops, cid })
 }
 
 fn linked(m: &Machine, object: &Object) -> Result<Image, String> {

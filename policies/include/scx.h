@@ -213,8 +213,8 @@ struct sched_ext_ops {
 #define SCX_SLICE_DFL 20000000ULL
 #define SCX_SLICE_INF (~0ULL)
 #define SCX_ENQ_WAKEUP 1ULL
-#define SCX_ENQ_HEAD (1ULL << 4)
-#define SCX_ENQ_CPU_SELECTED (1ULL << 10)
+#define SCX_ENQ_HEAD (1ULL << 16)
+#define SCX_ENQ_CPU_SELECTED (1ULL << 20)
 #define SCX_ENQ_PREEMPT (1ULL << 32)
 #define SCX_ENQ_REENQ (1ULL << 40)
 #define SCX_ENQ_LAST (1ULL << 41)
@@ -231,7 +231,7 @@ struct sched_ext_ops {
 #define SCX_WAKE_FORK 4ULL
 #define SCX_WAKE_TTWU 8ULL
 #define SCX_WAKE_SYNC 16ULL
-#define SCX_DSQ_ITER_REV 1ULL
+#define SCX_DSQ_ITER_REV (1ULL << 16)
 
 s32 scx_bpf_create_dsq(u64 dsq_id, s32 node) __ksym;
 void scx_bpf_destroy_dsq(u64 dsq_id) __ksym;

@@ -51,10 +51,24 @@ const E2BIG: i32 = 7;
 /// # Errors
 /// The exit record, if the policy could not be enabled. It is not loaded then.
 pub fn load(m: &mut Machine, policy: Policy) -> Result<(), Exit> {
+    if let Some(message) = refused(m, &policy) {
+        return Err(Exit {
+            policy: policy.ops.name().to_string(),
+            kind: Kind::Error,
+            code: 0,
+            cpu: -1,
+            flags: 0,
+            reason: Kind::Error.reason(),
+            message,
+            backtrace: Vec::new(),
+            dump: String::new(),
+            at_ns: m.now,
+        });
+    }
     let debts: Vec<(u64, u64)> = m.rqs.iter().map(|rq| (rq.debt, rq.carry_ps)).collect();
     let this_cpu = m.this_cpu;
     m.this_cpu = m.online_cpus.first().unwrap_or(0);
-    let result = refuse(m, &policy).and_then(|()| enable(m, policy));
+    let result = enable(m, policy);
     m.this_cpu = this_cpu;
     for (rq, (debt, carry_ps)) in m.rqs.iter_mut().zip(debts) {
         (rq.debt, rq.carry_ps) = (debt, carry_ps);
@@ -76,41 +90,23 @@ pub fn unload(m: &mut Machine) {
 }
 
 /// What the kernel refuses before a policy can do anything (bpf_scx_init_member).
-fn refuse(m: &Machine, policy: &Policy) -> Result<(), Exit> {
+fn refused(m: &Machine, policy: &Policy) -> Option<String> {
     let ops = &policy.ops;
-    let refusal = if m.ext.state != EnableState::Disabled {
+    let unknown = ops.flags & !SCX_OPS_ALL_FLAGS;
+    Some(if m.ext.state != EnableState::Disabled {
         format!("another scheduler, \"{}\", is loaded ({})", m.ext.ops.name(), -EBUSY)
     } else if policy.cid {
         "struct sched_ext_ops_cid is not modelled: the policy schedules by CID".to_string()
-    } else if ops.flags & !SCX_OPS_ALL_FLAGS != 0 {
-        format!(
-            "ops.flags has unknown bits 0x{:x} ({})",
-            ops.flags & !SCX_OPS_ALL_FLAGS,
-            -EINVAL
-        )
+    } else if unknown != 0 {
+        format!("ops.flags has unknown bits 0x{unknown:x} ({})", -EINVAL)
     } else if ops.name().is_empty() {
         format!("ops.name is empty ({})", -EINVAL)
     } else if u64::from(ops.timeout_ms) * 1_000_000 > watchdog::MAX_TIMEOUT_NS {
         format!("ops.timeout_ms {} is more than 30000 ({})", ops.timeout_ms, -E2BIG)
     } else if ops.dispatch_max_batch > i32::MAX as u32 {
-        format!(
-            "ops.dispatch_max_batch {} is too large ({})",
-            ops.dispatch_max_batch, -E2BIG
-        )
+        format!("ops.dispatch_max_batch {} is too large ({})", ops.dispatch_max_batch, -E2BIG)
     } else {
-        return Ok(());
-    };
-    Err(Exit {
-        policy: ops.name().to_string(),
-        kind: Kind::Error,
-        code: 0,
-        cpu: -1,
-        flags: 0,
-        reason: Kind::Error.reason(),
-        message: refusal,
-        backtrace: Vec::new(),
-        dump: String::new(),
-        at_ns: m.now,
+        return None;
     })
 }
 

@@ -23,14 +23,13 @@ pub mod kfuncs;
 pub mod kick;
 mod lifecycle;
 pub mod ops;
-mod policy;
 pub mod watchdog;
 
 pub use crate::bpf_world::timer_fired;
 pub(crate) use dispatch::{
     pick_task, put_prev_task, select_task_rq, set_next_task, task_tick, update_curr, yield_task,
 };
-pub use enable::{EnableState, attach, install, load, unload};
+pub use enable::{EnableState, load, unload};
 pub(crate) use enqueue::{dequeue_task, enqueue_task};
 pub use entity::Entity;
 pub use exit::{Exit, Kind};
@@ -121,8 +120,6 @@ pub struct Core {
     /// Cgroups that the policy has been told of, in that order.
     cgroups_known: Vec<u32>,
     pub ops: OpsTable,
-    /// The policy is a struct sched_ext_ops_cid.
-    cid: bool,
     vm: Option<Vm<Machine>>,
     /// Why the policy ended or is ending; of the last policy if none is loaded.
     pub exit: Option<Exit>,
@@ -164,7 +161,6 @@ impl Core {
             cgroup_enabled: false,
             cgroups_known: Vec::new(),
             ops: OpsTable::default(),
-            cid: false,
             vm: None,
             exit: None,
             exit_flags: 0,
@@ -190,18 +186,13 @@ impl Core {
         }
     }
 
-    /// Takes over a policy's program.
-    fn install(&mut self, policy: Policy) {
+    /// Takes over a policy that is to be enabled.
+    fn begin(&mut self, policy: Policy) {
+        self.state = EnableState::Enabling;
         self.settled_insns = policy.vm.executed();
         self.settled_cost = policy.vm.cost();
         self.vm = Some(policy.vm);
         self.ops = policy.ops;
-        self.cid = policy.cid;
-    }
-
-    /// The installed policy is to be enabled.
-    fn begin(&mut self) {
-        self.state = EnableState::Enabling;
         self.exit = None;
         self.exit_flags = 0;
         self.stats = events::Stats::default();

@@ -61,7 +61,8 @@ pub struct Region {
     /// Next free address of the BPF area and of the kernel area.
     bpf_next: Cell<u64>,
     kernel_next: Cell<u64>,
-    arenas_used: Cell<u64>,
+    /// One bit an arena: taken?
+    arenas: Cell<u8>,
     heap: RefCell<Heap>,
     slabs: RefCell<Vec<Places>>,
 }
@@ -116,7 +117,7 @@ impl Region {
             mapped: (0..SIZE / PAGE / 64).map(|_| Cell::new(0)).collect(),
             bpf_next: Cell::new(base + BPF),
             kernel_next: Cell::new(base + KERNEL),
-            arenas_used: Cell::new(0),
+            arenas: Cell::new(0),
             heap: RefCell::default(),
             slabs: RefCell::default(),
         };
@@ -346,11 +347,21 @@ impl Region {
         None
     }
 
-    /// The next arena's 4 GiB, nothing accessible in it yet; `None` when all are taken.
+    /// The first free arena's 4 GiB, nothing accessible in it yet; `None` when all are taken.
     pub fn arena(&self) -> Option<u64> {
-        let n = self.arenas_used.get();
-        self.arenas_used.set(n + 1);
-        (n < NR_ARENAS).then(|| self.base + ARENAS + n * ARENA_SIZE)
+        let n = u64::from(self.arenas.get().trailing_ones());
+        if n >= NR_ARENAS {
+            return None;
+        }
+        self.arenas.set(self.arenas.get() | 1 << n);
+        Some(self.base + ARENAS + n * ARENA_SIZE)
+    }
+
+    /// Takes an arena back, contents and all.
+    pub fn release_arena(&self, base: u64) {
+        let n = (base - self.base - ARENAS) / ARENA_SIZE;
+        self.arenas.set(self.arenas.get() & !(1 << n));
+        self.discard(base, ARENA_SIZE);
     }
 
     /// Makes pages of an arena accessible, zeroed.

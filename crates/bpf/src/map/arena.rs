@@ -112,11 +112,7 @@ impl Arena {
         }
     }
 
-    pub fn release(&mut self, region: &Region) {
-        for page in 0..self.pages {
-            if self.is_taken(page) {
-                region.discard(self.base | self.low(page), PAGE);
-            }
-        }
+    pub fn release(&self, region: &Region) {
+        region.release_arena(self.base);
     }
 }

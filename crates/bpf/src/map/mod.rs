@@ -346,7 +346,7 @@ impl Map {
             Data::Hash(hash) => hash.borrow_mut().release(region),
             Data::Storage(storage) => storage.borrow_mut().release(region),
             Data::Ringbuf(ring) => ring.borrow().release(region),
-            Data::Arena(arena) => arena.borrow_mut().release(region),
+            Data::Arena(arena) => arena.borrow().release(region),
             Data::Queue(_) | Data::PerfEvents | Data::NotModelled => {}
         }
     }

@@ -37,7 +37,10 @@ pub fn assemble(text: &str) -> Result<Program, String> {
         }
         if words[0] == "map" {
             let numbers: Vec<u32> = words[3..].iter().map_while(|w| w.parse().ok()).collect();
-            let fields = words[3 + numbers.len()..].iter().map(|w| field(w)).collect::<Option<_>>();
+            let fields = words[3 + numbers.len()..]
+                .iter()
+                .map(|w| field(w))
+                .collect::<Option<_>>();
             program.maps.push(MapDef {
                 name: words[1].into(),
                 kind: map_kind(words[2]).ok_or_else(bad)?,
@@ -50,9 +53,23 @@ pub fn assemble(text: &str) -> Result<Program, String> {
             continue;
         }
         if words[0] == "type" {
-            let fields = words[3..].iter().map(|w| field(w)).collect::<Option<_>>().ok_or_else(bad)?;
-            let (id, size) = (words[1].parse().map_err(|_| bad())?, words[2].parse().map_err(|_| bad())?);
-            program.types.insert(id, LocalType { name: "local".into(), size, fields });
+            let fields = words[3..]
+                .iter()
+                .map(|w| field(w))
+                .collect::<Option<_>>()
+                .ok_or_else(bad)?;
+            let (id, size) = (
+                words[1].parse().map_err(|_| bad())?,
+                words[2].parse().map_err(|_| bad())?,
+            );
+            program.types.insert(
+                id,
+                LocalType {
+                    name: "local".into(),
+                    size,
+                    fields,
+                },
+            );
             continue;
         }
         if program.code.functions.is_empty() {
@@ -89,7 +106,11 @@ pub fn assemble(text: &str) -> Result<Program, String> {
                 make(image::TRAP, 0, 0, 0, program.code.traps.len() as i64 - 1)
             }
             "op" => {
-                let n: Vec<i64> = words[1..].iter().map(|w| number(w)).collect::<Option<_>>().ok_or_else(bad)?;
+                let n: Vec<i64> = words[1..]
+                    .iter()
+                    .map(|w| number(w))
+                    .collect::<Option<_>>()
+                    .ok_or_else(bad)?;
                 make(n[0] as u8, n[1] as u8, n[2] as u8, n[3] as i32, n[4])
             }
             "lock" | "fetch" | "xchg" | "cmpxchg" | "release" => {
@@ -116,11 +137,21 @@ pub fn assemble(text: &str) -> Result<Program, String> {
                 let value = words[words.len() - 1];
                 match register(value) {
                     Some((src, _)) => make(insn::STX | insn::MEM | size, base, src, off, 0),
-                    None => make(insn::ST | insn::MEM | size, base, 0, off, number(value).ok_or_else(bad)?),
+                    None => make(
+                        insn::ST | insn::MEM | size,
+                        base,
+                        0,
+                        off,
+                        number(value).ok_or_else(bad)?,
+                    ),
                 }
             }
             _ if words.get(1) == Some(&"=") && words[2] == "map" => {
-                let map = program.maps.iter().position(|map| map.name == words[3]).ok_or_else(bad)?;
+                let map = program
+                    .maps
+                    .iter()
+                    .position(|map| map.name == words[3])
+                    .ok_or_else(bad)?;
                 program.map_refs.push((at, map));
                 make(image::LD_IMM64, register(words[0]).ok_or_else(bad)?.0, 0, 0, 0)
             }
@@ -258,7 +289,13 @@ fn assignment(words: &[&str], line: &str) -> Option<Insn> {
         "=" => {
             if words[2] == "acquire" {
                 let (size, _, base, off) = memory(line)?;
-                return Some(make(insn::STX | insn::ATOMIC | size, dst, base, off, atomic::LOAD_ACQUIRE));
+                return Some(make(
+                    insn::STX | insn::ATOMIC | size,
+                    dst,
+                    base,
+                    off,
+                    atomic::LOAD_ACQUIRE,
+                ));
             }
             if line.contains("*(") {
                 let (size, signed, base, off) = memory(line)?;
@@ -266,7 +303,13 @@ fn assignment(words: &[&str], line: &str) -> Option<Insn> {
                 return Some(make(insn::LDX | mode | size, dst, base, off, 0));
             }
             if let Some((ty, source)) = words[2].strip_prefix("(s").and_then(|w| w.split_once(')')) {
-                return Some(make(class | alu::MOV | insn::X, dst, register(source)?.0, ty.parse().ok()?, 0));
+                return Some(make(
+                    class | alu::MOV | insn::X,
+                    dst,
+                    register(source)?.0,
+                    ty.parse().ok()?,
+                    0,
+                ));
             }
             if let Some(bits) = words[2].strip_prefix("bswap") {
                 return Some(make(insn::ALU64 | alu::END, dst, 0, 0, bits.parse().ok()?));
@@ -282,7 +325,13 @@ fn assignment(words: &[&str], line: &str) -> Option<Insn> {
             }
             if words[2] == "cast_kern" || words[2] == "cast_user" {
                 let imm = if words[2] == "cast_user" { insn::CAST_USER } else { 1 };
-                return Some(make(insn::ALU64 | alu::MOV | insn::X, dst, register(last)?.0, insn::CAST, imm));
+                return Some(make(
+                    insn::ALU64 | alu::MOV | insn::X,
+                    dst,
+                    register(last)?.0,
+                    insn::CAST,
+                    imm,
+                ));
             }
             if let Some(value) = number(words[2])
                 && i32::try_from(value).is_err()
@@ -337,8 +386,19 @@ fn field(text: &str) -> Option<Field> {
         "lock" => (FieldKind::SpinLock, 4),
         "timer" => (FieldKind::Timer, 16),
         "refcount" => (FieldKind::Refcount, 4),
-        "kptr" => (FieldKind::Kptr { to: "bpf_cpumask".into(), id: 0, owned: true }, 8),
+        "kptr" => (
+            FieldKind::Kptr {
+                to: "bpf_cpumask".into(),
+                id: 0,
+                owned: true,
+            },
+            8,
+        ),
         _ => return None,
     };
-    Some(Field { offset: offset.parse().ok()?, size, kind })
+    Some(Field {
+        offset: offset.parse().ok()?,
+        size,
+        kind,
+    })
 }

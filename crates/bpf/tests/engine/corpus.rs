@@ -30,7 +30,11 @@ fn check(file: &str) {
             cases += 1;
             let got = run(&mut world, program, engine).unwrap_or_else(|error| format!("error: {error}"));
             if !matches(expected, &got) {
-                writeln!(failures, "{file}, {name}, {engine:?}:\n  expected {expected}\n  got      {got}").unwrap();
+                writeln!(
+                    failures,
+                    "{file}, {name}, {engine:?}:\n  expected {expected}\n  got      {got}"
+                )
+                .unwrap();
             }
         }
     }
@@ -82,7 +86,9 @@ fn matches(expected: &str, got: &str) -> bool {
             let (message, at) = rest.rsplit_once("\" at ")?;
             Some([kind.into(), message.into(), at.into()])
         };
-        let (Some(want), Some(have)) = (parts(want), parts(have)) else { return false };
+        let (Some(want), Some(have)) = (parts(want), parts(have)) else {
+            return false;
+        };
         return want[0] == have[0] && have[1].contains(&want[1]) && want[2] == have[2];
     }
     let value = |text: &str| -> Option<u64> {
@@ -107,7 +113,18 @@ corpus! { alu jumps memory atomics calls faults maps objects strings locks_and_t
 
 #[test]
 fn every_file_is_run() {
-    let names = ["alu", "jumps", "memory", "atomics", "calls", "faults", "maps", "objects", "strings", "locks_and_timers"];
+    let names = [
+        "alu",
+        "jumps",
+        "memory",
+        "atomics",
+        "calls",
+        "faults",
+        "maps",
+        "objects",
+        "strings",
+        "locks_and_timers",
+    ];
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
     for entry in std::fs::read_dir(dir).expect("the corpus") {
         let name = entry.expect("an entry").file_name();

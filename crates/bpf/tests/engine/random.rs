@@ -17,7 +17,10 @@ pub struct Source<'a> {
 
 impl<'a> Source<'a> {
     pub fn new(seed: u64, bytes: &'a [u8]) -> Source<'a> {
-        Source { bytes, state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 }
+        Source {
+            bytes,
+            state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+        }
     }
 
     fn next(&mut self) -> u64 {
@@ -42,7 +45,22 @@ impl<'a> Source<'a> {
     /// A number, most often one at an edge.
     fn number(&mut self) -> u64 {
         let wild = self.next();
-        let edges = [0u64, 1, 2, 7, 31, 32, 63, 64, 0x7f, 0x80, 0xffff, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff];
+        let edges = [
+            0u64,
+            1,
+            2,
+            7,
+            31,
+            32,
+            63,
+            64,
+            0x7f,
+            0x80,
+            0xffff,
+            0x7fff_ffff,
+            0x8000_0000,
+            0xffff_ffff,
+        ];
         match self.below(4) {
             0 => wild,
             1 => self.pick(&edges).wrapping_neg(),
@@ -66,12 +84,20 @@ struct Generator<'a, 'b> {
 
 /// A program of up to three functions.
 pub fn generate(source: &mut Source<'_>) -> Code {
-    let mut code = Code { kfuncs: vec!["test_mix".into(), "test_s32".into()], ..Code::default() };
+    let mut code = Code {
+        kfuncs: vec!["test_mix".into(), "test_s32".into()],
+        ..Code::default()
+    };
     let functions = 1 + source.below(3) as usize;
     for index in 0..functions {
         let start = code.insns.len();
         // Calls go to later functions only, so there is no recursion.
-        let mut g = Generator { source, insns: Vec::new(), functions, is_main: index == 0 };
+        let mut g = Generator {
+            source,
+            insns: Vec::new(),
+            functions,
+            is_main: index == 0,
+        };
         g.function(index);
         code.insns.extend(g.insns);
         code.functions.push(Function {
@@ -170,8 +196,10 @@ impl Generator<'_, '_> {
 
     /// Base register and offset of an access; now and then a bad one.
     fn place(&mut self, size: u64) -> (u8, i32) {
-        match self.source.below(40) {
+        match self.source.below(60) {
             0 => (self.register(), self.source.below(64) as i32),
+            // Into the hole after the memory.
+            15 => (MEMORY, 4090 + self.source.below(16) as i32),
             1..=14 => (insn::FP, -(8 * (1 + self.source.below(64)) as i32)),
             _ => (MEMORY, self.source.below(4097 - size) as i32),
         }
@@ -230,7 +258,9 @@ impl Generator<'_, '_> {
 
     fn branch(&mut self, index: usize, depth: u32) {
         let class = self.source.pick(&[insn::JMP, insn::JMP32]);
-        let condition = self.source.pick(&[0x10, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70, 0xa0, 0xb0, 0xc0, 0xd0]);
+        let condition = self
+            .source
+            .pick(&[0x10, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70, 0xa0, 0xb0, 0xc0, 0xd0]);
         let x = self.source.pick(&[0, insn::X]);
         let (dst, src) = (self.register(), self.register());
         let imm = i64::from(self.source.number() as i32);
@@ -282,12 +312,17 @@ impl Generator<'_, '_> {
 
 /// What one engine makes of a program.
 fn run(world: &mut TestWorld, code: &Code, engine: Engine) -> (String, Vec<u8>) {
-    world.load(code.clone(), &[], Default::default(), engine).expect("generated code is well-formed");
+    world
+        .load(code.clone(), &[], Default::default(), engine)
+        .expect("generated code is well-formed");
     world.vm().set_budget(3000);
     let before = world.vm().executed();
     let result = Vm::call(world, 0, [world.memory, 0, 0, 0, 0]);
     let insns = world.vm().executed() - before;
-    (format!("{result:?}, {insns} instructions"), world.region.bytes(world.memory, 4096).expect("memory").to_vec())
+    (
+        format!("{result:?}, {insns} instructions"),
+        world.region.bytes(world.memory, 4096).expect("memory").to_vec(),
+    )
 }
 
 /// Compares the engines on one program.
@@ -297,15 +332,22 @@ pub fn check(world: &mut TestWorld, code: &Code) -> Result<(), String> {
     if interpreted == compiled && memory == memory_too {
         return Ok(());
     }
-    let listing: String = code.insns.iter().enumerate().map(|(pc, i)| format!("{pc:4}: {i:x?}\n")).collect();
+    let listing: String = code
+        .insns
+        .iter()
+        .enumerate()
+        .map(|(pc, i)| format!("{pc:4}: {i:x?}\n"))
+        .collect();
     let differ = memory.iter().zip(&memory_too).position(|(a, b)| a != b);
-    Err(format!("interpreter: {interpreted}\nJIT: {compiled}\nmemory differs at {differ:?}\n{listing}"))
+    Err(format!(
+        "interpreter: {interpreted}\nJIT: {compiled}\nmemory differs at {differ:?}\n{listing}"
+    ))
 }
 
 #[test]
 fn engines_agree_on_random_programs() {
     let mut world = TestWorld::new();
-    for seed in 0..1500 {
+    for seed in 0..2500 {
         let code = generate(&mut Source::new(seed, &[]));
         check(&mut world, &code).unwrap_or_else(|difference| panic!("seed {seed}:\n{difference}"));
     }

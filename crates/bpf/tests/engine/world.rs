@@ -52,7 +52,10 @@ impl TestWorld {
         self.vm = None;
         self.random = 1;
         self.region.bytes_mut(self.memory, 4096).expect("memory").fill(0);
-        let maps = maps.iter().map(|def| Map::create(def, &self.region, NR_CPUS)).collect::<Result<_, _>>()?;
+        let maps = maps
+            .iter()
+            .map(|def| Map::create(def, &self.region, NR_CPUS))
+            .collect::<Result<_, _>>()?;
         self.vm = Some(Vm::new(code, maps, types, &funcs(), self.region.clone(), engine)?);
         self.vm().set_contexts(HERE);
         Ok(())
@@ -67,14 +70,20 @@ pub fn funcs() -> Vec<Func<TestWorld>> {
             Err(Fault::func("test_fail fails"))
         }),
         Func::kfunc(ANY, "u64 test_executed(void)", |w: &mut TestWorld| w.vm().executed()),
-        Func::kfunc(ANY, "u64 test_call(u64 callback, u64 arg)", |w: &mut TestWorld, callback: u64, arg: u64| {
-            Vm::call_address(w, callback, [arg, 0, 0, 0, 0])
-        }),
+        Func::kfunc(
+            ANY,
+            "u64 test_call(u64 callback, u64 arg)",
+            |w: &mut TestWorld, callback: u64, arg: u64| Vm::call_address(w, callback, [arg, 0, 0, 0, 0]),
+        ),
         // Like test_call, but a fault inside becomes -1.
-        Func::kfunc(ANY, "u64 test_try(u64 callback, u64 arg)", |w: &mut TestWorld, callback: u64, arg: u64| {
-            let dropped = vec![1, 2, 3];
-            Vm::call_address(w, callback, [arg, dropped.len() as u64, 0, 0, 0]).unwrap_or(u64::MAX)
-        }),
+        Func::kfunc(
+            ANY,
+            "u64 test_try(u64 callback, u64 arg)",
+            |w: &mut TestWorld, callback: u64, arg: u64| {
+                let dropped = vec![1, 2, 3];
+                Vm::call_address(w, callback, [arg, dropped.len() as u64, 0, 0, 0]).unwrap_or(u64::MAX)
+            },
+        ),
         Func::kfunc(HERE, "u64 test_here(void)", |_: &mut TestWorld| 7u64),
         Func::kfunc(ELSEWHERE, "u64 test_elsewhere(void)", |_: &mut TestWorld| 8u64),
         Func::kfunc(ANY, "s32 test_s32(s32 a)", |_: &mut TestWorld, a: i32| a),
@@ -83,7 +92,9 @@ pub fn funcs() -> Vec<Func<TestWorld>> {
 }
 
 fn mix(_: &mut TestWorld, a: u64, b: u64, c: u64, d: u64, e: u64) -> u64 {
-    [a, b, c, d, e].iter().fold(7, |sum: u64, x| sum.rotate_left(9).wrapping_mul(31).wrapping_add(*x))
+    [a, b, c, d, e]
+        .iter()
+        .fold(7, |sum: u64, x| sum.rotate_left(9).wrapping_mul(31).wrapping_add(*x))
 }
 
 impl World for TestWorld {

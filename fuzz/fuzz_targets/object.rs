@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Any bytes as a BPF object: reading, setting its globals and linking end with a result or an error.
+//! Start from compiled objects: `cargo +nightly fuzz run object CORPUS policies`.
+#![no_main]
+
+use bpf::link::{Target, link};
+use bpf::object::Object;
+use bpf::region::Region;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(mut object) = Object::parse(bytes, "fuzz.o") else { return };
+    let names: Vec<String> = object.variables().iter().map(|variable| variable.name.clone()).collect();
+    for name in &names {
+        let value = object.get(name).unwrap_or_default();
+        let _ = object.set(name, &value);
+    }
+    // The object's own types as the kernel's: every relocation has an answer unless the damage took it.
+    let target = Target::from_btf(object.btf().clone());
+    let region = Region::new().expect("64 GiB of addresses");
+    let Ok(image) = link(&object, &target, &region, 4) else { return };
+    for name in &names {
+        let _ = image.get(&region, name);
+    }
+});

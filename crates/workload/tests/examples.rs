@@ -2,7 +2,7 @@
 //! rt-app's own examples, as Debian's package installs them, and the files in workloads/.
 
 use std::path::{Path, PathBuf};
-use workload::{Error, Workload, rtapp};
+use workload::{Error, Workload, rtapp, to_rtapp_json};
 
 fn json_files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -25,6 +25,13 @@ fn read(path: &Path) -> Result<Workload, Error> {
     rtapp::read(&std::fs::read_to_string(path).unwrap(), &path.display().to_string())
 }
 
+/// What is written does the same as what was read.
+fn written_and_read(workload: &Workload) {
+    let text = to_rtapp_json(workload).unwrap_or_else(|error| panic!("{error}"));
+    let again = rtapp::read(&text, &workload.name).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    assert_eq!(again, *workload, "{text}");
+}
+
 /// Not for rt-app 1.0 either: pieces to be merged, in the grammar before it.
 fn of_the_old_grammar(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str() == "merge")
@@ -42,6 +49,7 @@ fn examples_of_rt_app_load() {
     for path in files.iter().filter(|path| !of_the_old_grammar(path)) {
         let workload = read(path).unwrap_or_else(|error| panic!("{error}"));
         assert!(workload.tasks.iter().any(|task| task.spawn), "{}", path.display());
+        written_and_read(&workload);
         loaded += 1;
     }
     assert!(loaded >= 17, "{loaded} of {files:?}");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What is read, and what is said about what cannot be.
 
-use super::read;
+use super::{read, to_rtapp_json};
 use crate::program::{Dist, Op, Policy, Program, Resource, Workload};
 
 fn load(text: &str) -> Workload {
@@ -275,4 +275,51 @@ fn what_is_wrong_is_said_with_its_place() {
         assert!(message.contains(expected), "{text}\n{message}");
         assert!(message.starts_with("x.json"), "{message}");
     }
+}
+
+#[test]
+fn what_is_written_is_read_again() {
+    let texts = [
+        r#"{"tasks": {"t": {"run": 1, "runtime": 2, "sleep": 3, "yield": "", "mem": 5, "iorun": 6}}}"#,
+        r#"{"tasks": {"t\"\n\u00e4": {"loop": 1, "run": 1}}, "global": {"duration": 7}}"#,
+        r#"{"tasks": {"t": {"delay": 4, "loop": 2, "cpus": [1], "phases": {
+             "a": {"loop": 9, "cpus": [2, 3], "run": 1, "timer": {"ref": "x", "period": 2, "mode": "absolute"}},
+             "b": {"taskgroup": "/g", "policy": "SCHED_IDLE", "run": 1},
+             "c": {"loop": -1, "policy": "SCHED_BATCH", "priority": 3, "run": 1}}}}}"#,
+        r#"{"tasks": {"a": {"instance": 3, "priority": 5, "lock": "m", "sync": {"ref": "c", "mutex": "m"}, "unlock": "m"},
+                      "b": {"suspend": "s", "resume": "s", "signal": "c", "broad": "c", "run": 1},
+                      "d": {"policy": "SCHED_FIFO", "barrier": "B", "barrier2": "B", "run": 1}},
+            "global": {"pi_enabled": true}}"#,
+        r#"{"tasks": {"p": {"loop": 3, "fork": "c", "fork1": "p", "run": 1},
+                      "c": {"instance": 0, "loop": 1, "mem": 9000}}, "global": {"mem_buffer_size": 100}}"#,
+        r#"{"resources": {"p": {"type": "pipe"}, "q": {"type": "socket", "capacity": 9}, "s": {"type": "semaphore", "value": 3}},
+            "tasks": {"a": {"phases": {"x": {"loop": 3, "send": {"ref": "p", "bytes": 9}, "recv": "q", "sem_wait": "s"},
+                                       "y": {"begin": "arrival", "done": 4}}},
+                      "b": {"recv": "p", "send": {"ref": "q", "bytes": 9}, "sem_post": "s", "done": 1}}}"#,
+    ];
+    for text in texts {
+        let first = load(text);
+        let written = to_rtapp_json(&first).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(load(&written), first, "{written}");
+    }
+}
+
+#[test]
+fn what_cannot_be_written_is_named() {
+    let cases: [(&str, &str); 6] = [
+        ("hackbench", "task 'sender': a process of its own"),
+        ("closed:n=1,compute=1500ns", "a time of 1500 ns"),
+        ("closed:n=1,think=5ms,think_dist=M", "a time drawn from a distribution"),
+        ("closed:n=1,start_cpu=0", "a CPU it is created on"),
+        ("closed:n=1,duration=1500ms", "a duration of 1500000000 ns"),
+        ("closed:n=1,footprint=4k", "a footprint of 4096 bytes"),
+    ];
+    for (spec, expected) in cases {
+        let workload = crate::generator::generate(spec).unwrap();
+        let message = to_rtapp_json(&workload).expect_err(spec).to_string();
+        assert!(message.contains(expected) && message.contains("hint"), "{message}");
+    }
+    let threads = crate::generator::generate("hackbench:as=thread,groups=1").unwrap();
+    let again = load(&to_rtapp_json(&threads).unwrap());
+    assert_eq!(again.tasks.len(), 40);
 }

@@ -9,6 +9,7 @@ use super::sched;
 use crate::check;
 use crate::error::Error;
 use crate::program::{Dist, Op, Policy, Program, Resource, ResourceId, TaskSpec, Workload};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 /// Writes `workload` as an rt-app file.
@@ -224,6 +225,7 @@ impl Text<'_> {
             end -= 1;
         }
         let phases = segments(&program.ops, begin, end);
+        self.settled(group, program, &phases)?;
         if let [(at, segment_end, Some(1))] = phases[..]
             && !program.ops[at..segment_end].iter().any(is_setting)
         {
@@ -241,6 +243,37 @@ impl Text<'_> {
         let open = self.lines.pop().unwrap_or_default();
         self.lines.push(format!("{open}\n{phases}\n\t\t\t}}"));
         Ok(())
+    }
+
+    /// What rt-app's files say once for all phases, or for all uses of a timer.
+    fn settled(&self, group: &Group, program: &Program, phases: &[(usize, usize, Option<u64>)]) -> Result<(), Error> {
+        let binds = |&&(at, end, _): &&(usize, usize, Option<u64>)| {
+            program.ops[at..end].iter().any(|op| matches!(op, Op::SetAffinity(_)))
+        };
+        let binding = phases.iter().filter(binds).count();
+        if binding != 0 && binding != phases.len() {
+            return Err(self.unfit(group, "CPUs that stay as an earlier phase has set them"));
+        }
+        // By timer: whether it is started at first, and the mode of its uses.
+        let mut started = BTreeSet::new();
+        let mut modes = BTreeMap::new();
+        for (at, op) in program.ops.iter().enumerate() {
+            let Op::Timer {
+                timer, absolute, ..
+            } = op
+            else {
+                continue;
+            };
+            if phases.first().is_some_and(|(first, ..)| at < *first) {
+                started.insert(*timer);
+            } else if *modes.entry(*timer).or_insert(*absolute) != *absolute {
+                return Err(self.unfit(group, "a timer both absolute and relative"));
+            }
+        }
+        match modes.keys().find(|timer| !started.contains(timer)) {
+            Some(_) => Err(self.unfit(group, "a timer that starts with its first use")),
+            None => Ok(()),
+        }
     }
 
     fn phase(&mut self, group: &Group, begin: usize, end: usize, times: Option<u64>) -> Result<(), Error> {
@@ -372,6 +405,9 @@ impl Text<'_> {
             }
             Op::Begin { arrival } => ("begin", quote(if *arrival { "arrival" } else { "" })),
             Op::Done { count } => ("done", int(u64::from(*count))?),
+            Op::LoopInit { .. } | Op::LoopBack { .. } => {
+                return Err(self.unfit(group, "loops within the loop of a phase"));
+            }
             other => return Err(self.unfit(group, &format!("{other:?}"))),
         };
         Ok((event, value, 1))
@@ -428,9 +464,8 @@ fn resources(workload: &Workload) -> Result<String, Error> {
             Resource::Semaphore { value, .. } => {
                 format!("{{ \"type\" : \"semaphore\", \"value\" : {value} }}")
             }
-            // Declared, so that resources keep their order.
-            Resource::Mutex { .. } => continue,
-            Resource::Cond { .. } => continue,
+            // Made by reference.
+            Resource::Mutex { .. } | Resource::Cond { .. } => continue,
             Resource::Barrier { name, participants } => {
                 let users = barrier_users(workload, name);
                 if users != u64::from(*participants) {

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Any text: the reader of rt-app files and that of generators' specifications end with a workload that holds
+//! what `check` asks for, or with an error; and what can be written as an rt-app file is read again as the same.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use workload::{generator, rtapp, to_rtapp_json};
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
+    if let Ok(workload) = generator::generate(text) {
+        workload.check().expect("generated");
+    }
+    let Ok(workload) = rtapp::read(text, "x.json") else {
+        return;
+    };
+    workload.check().expect("read");
+    if let Ok(first) = to_rtapp_json(&workload) {
+        let again = rtapp::read(&first, "x.json").expect("written");
+        assert_eq!(to_rtapp_json(&again), Ok(first));
+    }
+});

@@ -24,7 +24,7 @@ pub use catalog::{define, list, load};
 pub use costs::{ByDistance, Costs};
 pub use definition::Definition;
 pub use error::Error;
-pub use show::show;
+pub use show::{list_text, show};
 pub use topology::{Cpu, Distance, Topology};
 
 /// The most CPUs a machine may have: NR_CPUS of the largest x86 kernel configuration.

@@ -1,0 +1,97 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# objects.sh DIR: compiles what sources.sh put into DIR, unmodified, into DIR/objects.
+#
+#   DIR/objects/kernel/scx_NAME.bpf.o   the kernel's examples
+#   DIR/objects/selftests/NAME.bpf.o    the kernel's sched_ext selftests
+#   DIR/objects/scx/scx_NAME.bpf.o      schedulers from crates.io
+#
+# Exit status 1 if something that should compile does not.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+dir=$(cd "$1" && pwd)
+libbpf=$dir/crates/libbpf-sys/libbpf
+linux=$dir/linux
+scx=$dir/crates/scx_cargo/bpf_h
+failed=0
+
+flags=(-g -O2 -mcpu=v3 -mlittle-endian -D__TARGET_ARCH_x86 -fms-extensions -Wno-everything -target bpf)
+system=(-idirafter "$(clang-19 -print-resource-dir)/include" -idirafter /usr/include/x86_64-linux-gnu
+  -idirafter /usr/include)
+
+fail() {
+  echo "compat: $1" >&2
+  failed=1
+}
+
+# libbpf's headers as <bpf/...>, and its linker as a program.
+if [ ! -x "$dir/tools/link" ]; then
+  mkdir -p "$dir/tools/include"
+  ln -sfn "$libbpf/src" "$dir/tools/include/bpf"
+  echo "building libbpf's linker"
+  gcc -O1 -w -D_GNU_SOURCE -I"$libbpf/include" -I"$libbpf/include/uapi" -I"$dir/tools/include" -I"$libbpf/src" \
+    "$here/link.c" "$libbpf"/src/*.c -lelf -lz -o "$dir/tools/link.new" || exit 1
+  mv "$dir/tools/link.new" "$dir/tools/link"
+fi
+
+# kernel SOURCE OBJECT: one of the kernel's own.
+kernel() {
+  [ -f "$2" ] && return
+  clang-19 "${flags[@]}" -I"$linux/tools/sched_ext/include" -I"$linux/tools/sched_ext/include/bpf-compat" \
+    -I"$dir/tools/include" -I"$types" -I"$linux/tools/include/uapi" -I"$linux/tools/include" \
+    -I"$(dirname "$1")" -I"$linux/tools/sched_ext" "${system[@]}" -c "$1" -o "$2.new" &&
+    mv "$2.new" "$2" || fail "$1 does not compile"
+}
+
+# crate NAME FOLDER SOURCE...: a scheduler of one or several sources.
+crate() {
+  local name=$1 folder=$2 object=$dir/objects/scx/$1.bpf.o parts=() source part
+  shift 2
+  [ -f "$object" ] && return
+  for source in "$@"; do
+    part=$dir/objects/parts/$name-$(basename "$source" .bpf.c).o
+    clang-19 "${flags[@]}" -D__SCX_TARGET_ARCH_x86 -I"$dir/crates/vmlinux/vmlinux/arch/x86" \
+      -I"$dir/crates/vmlinux/arch/x86" -I"$scx" -I"$scx/bpf-compat" -I"$dir/tools/include" \
+      "${system[@]}" -c "$folder/$source" -o "$part" || {
+      fail "$name: $source does not compile"
+      return
+    }
+    parts+=("$part")
+  done
+  "$dir/tools/link" "$object.new" "${parts[@]}" && mv "$object.new" "$object" || fail "$name does not link"
+}
+
+mkdir -p "$dir"/objects/{kernel,selftests,scx,parts}
+
+types=$dir/crates/vmlinux/vmlinux/arch/x86
+[ -d "$types" ] || types=$dir/crates/vmlinux/arch/x86
+if [ -f "$linux/vmlinux.h" ]; then
+  types=$linux
+else
+  echo "compat: $(cat "$linux/no-vmlinux"): using scx_cargo's vmlinux.h, which does not fit scx_qmap"
+fi
+for source in "$linux"/tools/sched_ext/*.bpf.c; do
+  name=$(basename "$source" .bpf.c)
+  if [ "$name" = scx_qmap ] && [ "$types" != "$linux" ]; then
+    echo "compat: scx_qmap left out: it needs the vmlinux.h of its own kernel"
+    continue
+  fi
+  kernel "$source" "$dir/objects/kernel/$name.bpf.o"
+done
+for source in "$linux"/tools/testing/selftests/sched_ext/*.bpf.c; do
+  kernel "$source" "$dir/objects/selftests/$(basename "$source" .bpf.c).bpf.o"
+done
+
+for folder in "$dir"/crates/scx_*; do
+  name=$(basename "$folder")
+  case $name in
+    scx_rustland) crate "$name" "$dir/crates/scx_rustland_core/assets/bpf" main.bpf.c ;;
+    scx_arena) ;; # a library with a BPF part, not a scheduler
+    *)
+      # Its build script names the sources.
+      mapfile -t sources < <(grep -oE '"src/bpf/[^"]*\.bpf\.c"' "$folder/build.rs" 2>/dev/null | tr -d '"')
+      [ ${#sources[@]} -eq 0 ] || crate "$name" "$folder" "${sources[@]}"
+      ;;
+  esac
+done
+exit $failed

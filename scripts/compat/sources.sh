@@ -1,0 +1,104 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# sources.sh DIR: other people's schedulers, from the package registries into DIR. What is there
+# already is not fetched again, so that a second run needs no network.
+#
+#   DIR/crates/NAME     from crates.io: scx schedulers, their headers (scx_cargo), libbpf
+#   DIR/linux           from Debian: tools/sched_ext and its selftests of the kernel
+#   DIR/linux/vmlinux.h the types of that kernel's image; absent if no image is to be had
+#
+# Debian's package is read through a private source list and state folder: the machine's apt
+# configuration is neither used for it nor changed, nothing is installed.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+mkdir -p "$1"
+dir=$(cd "$1" && pwd)
+
+crates() {
+  [ -f "$dir/crates/complete" ] && cmp -s "$here/crates.toml" "$dir/crates/complete" && return
+  echo "fetching crates"
+  rm -rf "$dir/crates"
+  mkdir -p "$dir/crates/project/src"
+  cp "$here/crates.toml" "$dir/crates/project/Cargo.toml"
+  : >"$dir/crates/project/src/lib.rs"
+  # Fetches what the schedulers' user-space halves depend on, too; only the sources we compile stay.
+  (cd "$dir/crates/project" && cargo vendor --quiet vendor >/dev/null 2>&1) || {
+    echo "compat: cargo vendor fails for $here/crates.toml" >&2
+    return 1
+  }
+  mv "$dir"/crates/project/vendor/{scx_*,libbpf-sys} "$dir/crates"
+  rm -rf "$dir/crates/project"
+  mkdir "$dir/crates/vmlinux"
+  tar -C "$dir/crates/vmlinux" --zstd -xf "$dir/crates/scx_cargo/vmlinux.tar.zst"
+  cp "$here/crates.toml" "$dir/crates/complete"
+}
+
+apt_options=()
+apt_lists() {
+  [ ${#apt_options[@]} -gt 0 ] && return
+  local apt=$dir/apt mirror
+  mkdir -p "$apt/lists/partial" "$apt/archives/partial"
+  mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Codename: bookworm' | head -1)
+  for suite in sid trixie-backports; do
+    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] ${mirror:-http://deb.debian.org/debian} $suite main"
+  done >"$apt/sources.list"
+  apt_options=(-qq -oDir::Etc::SourceList="$apt/sources.list" -oDir::Etc::SourceParts=/dev/null
+    -oDir::State::Lists="$apt/lists" -oDir::Cache="$apt" -oDebug::NoLocking=1
+    -oAcquire::Languages=none -oAPT::Sandbox::User=root)
+  apt-get "${apt_options[@]}" update
+}
+
+# Names of packages that match, newest kernel last.
+packages() { apt-cache "${apt_options[@]}" pkgnames "$1" | grep -E "$2" | sort -V; }
+
+# Downloads a package and prints its file's name.
+package() {
+  (cd "$dir/apt" && rm -f "$1"_*.deb && apt-get "${apt_options[@]}" download "$1" >&2)
+  ls "$dir/apt/$1"_*.deb
+}
+
+linux() {
+  [ -f "$dir/linux/complete" ] && return
+  apt_lists
+  local name file
+  name=$(packages linux-source-7 '^linux-source-7\.2$' | tail -1)
+  if [ -z "$name" ]; then
+    name=$(packages linux-source- '^linux-source-[0-9.]+$' | tail -1)
+    echo "compat: Debian has no linux-source-7.2 any more; taking ${name:?no linux-source at all}" >&2
+  fi
+  echo "fetching $name"
+  file=$(package "$name")
+  rm -rf "$dir/linux"
+  mkdir "$dir/linux"
+  dpkg-deb --fsys-tarfile "$file" | tar -xO "./usr/src/$name.tar.xz" |
+    tar -C "$dir/linux" --strip-components=1 -xJ "$name/tools/sched_ext" \
+      "$name/tools/testing/selftests/sched_ext" "$name/tools/include"
+  dpkg-deb -f "$file" Version >"$dir/linux/complete"
+  rm "$file"
+}
+
+# The image of the very kernel version whose sources we have; its types as a header.
+vmlinux() {
+  [ -f "$dir/linux/vmlinux.h" ] || [ -f "$dir/linux/no-vmlinux" ] && return
+  apt_lists
+  local version name file
+  version=$(cut -d- -f1 "$dir/linux/complete")
+  name=$(packages linux-binary- "^linux-binary-${version//./\\.}\\+deb[0-9]+-cloud-amd64$" | tail -1)
+  if [ -z "$name" ] && name=$(packages linux-image- "^linux-image-${version//./\\.}\\+deb[0-9]+-cloud-amd64-unsigned$" | tail -1) && [ -z "$name" ]; then
+    echo "no image of $version in the archive" >"$dir/linux/no-vmlinux"
+    return
+  fi
+  echo "fetching $name"
+  file=$(package "$name")
+  rm -rf "$dir/apt/image"
+  dpkg-deb -x "$file" "$dir/apt/image"
+  rm "$file"
+  python3 "$here/vmlinux.py" "$(find "$dir/apt/image" -name 'vmlinuz*' -type f | head -1)" "$dir/apt/vmlinux"
+  PATH=$PATH:/usr/sbin bpftool btf dump file "$dir/apt/vmlinux" format c >"$dir/linux/vmlinux.h.new"
+  mv "$dir/linux/vmlinux.h.new" "$dir/linux/vmlinux.h"
+  rm -rf "$dir/apt/image" "$dir/apt/vmlinux"
+}
+
+crates
+linux
+vmlinux

@@ -62,11 +62,7 @@ impl Builder {
     }
 
     /// A loop whose body cannot fail.
-    pub fn repeat(
-        &mut self,
-        times: Option<u64>,
-        body: impl FnOnce(&mut Builder),
-    ) -> &mut Builder {
+    pub fn repeat(&mut self, times: Option<u64>, body: impl FnOnce(&mut Builder)) -> &mut Builder {
         let begun = self.begin_loop(times);
         body(self);
         self.end_loop(begun);

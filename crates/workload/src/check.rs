@@ -146,16 +146,11 @@ pub(crate) fn policy(policy: Policy) -> Checked {
 
 fn resource_values(resource: &Resource) -> Checked {
     match resource {
-        Resource::Barrier {
-            name,
-            participants: 0,
-        } => Err(wrong(
+        Resource::Barrier { name, participants: 0 } => Err(wrong(
             format!("barrier '{name}' has no participants"),
             "it must be used by at least one created task",
         )),
-        Resource::Channel {
-            name, capacity: 0, ..
-        } => Err(wrong(
+        Resource::Channel { name, capacity: 0, .. } => Err(wrong(
             format!("'{name}' has no capacity"),
             "give it at least one byte; a pipe has 65536",
         )),
@@ -170,11 +165,7 @@ fn dist(dist: &Dist) -> Checked {
         Dist::HyperExponential { permille_a, .. } if *permille_a > 1000 => {
             bad("probability above 1", "permille_a is 0..=1000")
         }
-        Dist::Pareto {
-            lo,
-            hi,
-            alpha_milli,
-        } if *lo == 0 || lo > hi || *alpha_milli == 0 => {
+        Dist::Pareto { lo, hi, alpha_milli } if *lo == 0 || lo > hi || *alpha_milli == 0 => {
             bad("bounds or shape out of range", "0 < lo <= hi, alpha_milli > 0")
         }
         Dist::Trace(values) if values.is_empty() => bad("empty trace", "give at least one value"),
@@ -193,15 +184,13 @@ fn takes_time(dist: &Dist) -> bool {
 }
 
 fn operands(workload: &Workload, program: &Program, pc: usize, op: &Op) -> Checked {
-    let resource = |id: ResourceId, kind: &str, fits: fn(&Resource) -> bool| {
-        match workload.resources.get(id as usize) {
-            Some(resource) if fits(resource) => Ok(()),
-            Some(resource) => Err(wrong(
-                format!("'{}' is not a {kind}", resource.name()),
-                format!("refer to a {kind}"),
-            )),
-            None => Err(wrong(format!("no such {kind}"), "resource index out of range")),
-        }
+    let resource = |id: ResourceId, kind: &str, fits: fn(&Resource) -> bool| match workload.resources.get(id as usize) {
+        Some(resource) if fits(resource) => Ok(()),
+        Some(resource) => Err(wrong(
+            format!("'{}' is not a {kind}", resource.name()),
+            format!("refer to a {kind}"),
+        )),
+        None => Err(wrong(format!("no such {kind}"), "resource index out of range")),
     };
     let mutex = |id| resource(id, "mutex", |r| matches!(r, Resource::Mutex { .. }));
     let cond = |id| resource(id, "condition", |r| matches!(r, Resource::Cond { .. }));
@@ -211,9 +200,7 @@ fn operands(workload: &Workload, program: &Program, pc: usize, op: &Op) -> Check
     match op {
         Op::Run(length) | Op::Runtime(length) | Op::Sleep(length) => dist(length),
         Op::Lock(id) | Op::Unlock(id) => mutex(*id),
-        Op::CondWait { cond: id, mutex: m } | Op::Sync { cond: id, mutex: m } => {
-            cond(*id).and_then(|()| mutex(*m))
-        }
+        Op::CondWait { cond: id, mutex: m } | Op::Sync { cond: id, mutex: m } => cond(*id).and_then(|()| mutex(*m)),
         Op::Signal(id) | Op::Broadcast(id) => cond(*id),
         Op::Barrier(id) => resource(*id, "barrier", |r| matches!(r, Resource::Barrier { .. })),
         Op::SemPost(id) | Op::SemWait(id) => semaphore(*id),
@@ -222,23 +209,17 @@ fn operands(workload: &Workload, program: &Program, pc: usize, op: &Op) -> Check
         Op::Send { channel: id, bytes } => {
             channel(*id)?;
             match &workload.resources[*id as usize] {
-                Resource::Channel { name, capacity, .. }
-                    if *bytes == 0 || u64::from(*bytes) > *capacity =>
-                {
-                    Err(wrong(
-                        format!("a message of {bytes} bytes does not fit '{name}'"),
-                        format!("its capacity is {capacity} bytes, the least is 1"),
-                    ))
-                }
+                Resource::Channel { name, capacity, .. } if *bytes == 0 || u64::from(*bytes) > *capacity => Err(wrong(
+                    format!("a message of {bytes} bytes does not fit '{name}'"),
+                    format!("its capacity is {capacity} bytes, the least is 1"),
+                )),
                 _ => Ok(()),
             }
         }
         Op::Fork { task, .. } if *task as usize >= workload.tasks.len() => {
             Err(wrong("fork of no task", "`task` indexes `tasks`"))
         }
-        Op::SetAffinity(Some(cpus)) if cpus.is_empty() => {
-            Err(wrong("affinity to no CPU", "None stands for all CPUs"))
-        }
+        Op::SetAffinity(Some(cpus)) if cpus.is_empty() => Err(wrong("affinity to no CPU", "None stands for all CPUs")),
         Op::SetPolicy(to) => policy(*to),
         Op::SetCgroup(id) if *id as usize >= workload.cgroups.len() => {
             Err(wrong("no such cgroup", "cgroup index out of range"))
@@ -282,10 +263,7 @@ fn endless(workload: &Workload, program: &Program) -> Result<(), (usize, Finding
         Op::Mem { bytes } => *bytes > 0,
         Op::Barrier(id) => !matches!(
             workload.resources.get(*id as usize),
-            Some(Resource::Barrier {
-                participants: 1,
-                ..
-            })
+            Some(Resource::Barrier { participants: 1, .. })
         ),
         Op::Io { .. }
         | Op::CondWait { .. }
@@ -325,9 +303,11 @@ fn locks(workload: &Workload, program: &Program) -> Result<(), (usize, Finding)>
     let name = |id: ResourceId| workload.resources[id as usize].name();
     let mut held: BTreeSet<ResourceId> = BTreeSet::new();
     let mut at_step: Vec<BTreeSet<ResourceId>> = Vec::new();
-    if !program.ops.iter().any(|op| {
-        matches!(op, Op::Lock(_) | Op::Unlock(_) | Op::CondWait { .. } | Op::Sync { .. })
-    }) {
+    if !program
+        .ops
+        .iter()
+        .any(|op| matches!(op, Op::Lock(_) | Op::Unlock(_) | Op::CondWait { .. } | Op::Sync { .. }))
+    {
         return Ok(());
     }
     for (pc, op) in program.ops.iter().enumerate() {
@@ -339,25 +319,26 @@ fn locks(workload: &Workload, program: &Program) -> Result<(), (usize, Finding)>
                     "it would wait for itself; unlock it first",
                 )
             }),
-            Op::Unlock(id) => (!held.remove(id)).then(|| {
-                wrong(format!("'{}' is unlocked but not held", name(*id)), "lock it first")
-            }),
-            Op::CondWait { mutex, .. } | Op::Sync { mutex, .. } => {
-                (!held.contains(mutex)).then(|| {
-                    wrong(
-                        format!("waits with mutex '{}', which it does not hold", name(*mutex)),
-                        "lock it before and unlock it after, as with pthread_cond_wait",
-                    )
-                })
+            Op::Unlock(id) => {
+                (!held.remove(id)).then(|| wrong(format!("'{}' is unlocked but not held", name(*id)), "lock it first"))
             }
-            Op::LoopBack { target, .. } => {
+            Op::CondWait { mutex, .. } | Op::Sync { mutex, .. } => (!held.contains(mutex)).then(|| {
+                wrong(
+                    format!("waits with mutex '{}', which it does not hold", name(*mutex)),
+                    "lock it before and unlock it after, as with pthread_cond_wait",
+                )
+            }),
+            Op::LoopBack { target, times, .. } => {
                 let differs = at_step[*target as usize].symmetric_difference(&held).next();
-                differs.map(|id| {
-                    wrong(
+                match (differs, times) {
+                    (Some(id), _) => Some(wrong(
                         format!("'{}' is not held alike in each round of a loop", name(*id)),
                         "lock and unlock it in the same round",
-                    )
-                })
+                    )),
+                    // What follows is never reached.
+                    (None, None) => return Ok(()),
+                    (None, Some(_)) => None,
+                }
             }
             _ => None,
         };

@@ -59,10 +59,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 /// The candidate that looks most like `name`, if one is near enough to be meant.
-pub(crate) fn nearest<'a>(
-    name: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Long names are no misspelling of ours; comparing them costs time.
     if name.len() > 64 {
         return None;
@@ -105,10 +102,7 @@ mod tests {
 
     #[test]
     fn shows_place_and_hint() {
-        let place = Position {
-            line: 12,
-            column: 5,
-        };
+        let place = Position { line: 12, column: 5 };
         let error = Error::new("workloads/x.json", "no such event 'rnu'")
             .at(place)
             .hint("did you mean 'run'?");
@@ -120,10 +114,7 @@ mod tests {
 
     #[test]
     fn suggests_the_nearest_name() {
-        assert_eq!(
-            suggest("instances", &["instance", "delay"]),
-            "did you mean 'instance'?"
-        );
+        assert_eq!(suggest("instances", &["instance", "delay"]), "did you mean 'instance'?");
         assert_eq!(suggest("xyz", &["delay", "loop"]), "known are delay, loop");
     }
 }

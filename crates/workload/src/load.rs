@@ -18,9 +18,15 @@ const MAX_FILE_BYTES: u64 = 64 << 20;
 /// Nothing of that name, a file that cannot be read, or what is wrong with what it says.
 pub fn load(spec: &str, search: &[&Path]) -> Result<Workload, Error> {
     let ends_in_json = spec.ends_with(".json");
-    let name = if ends_in_json { spec.to_string() } else { format!("{spec}.json") };
+    let name = if ends_in_json {
+        spec.to_string()
+    } else {
+        format!("{spec}.json")
+    };
     let as_it_is = Some(PathBuf::from(spec)).filter(|_| ends_in_json);
-    let candidates = as_it_is.into_iter().chain(search.iter().map(|folder| folder.join(&name)));
+    let candidates = as_it_is
+        .into_iter()
+        .chain(search.iter().map(|folder| folder.join(&name)));
     for path in candidates {
         if path.is_file() {
             return read_file(&path);
@@ -37,8 +43,7 @@ pub fn load(spec: &str, search: &[&Path]) -> Result<Workload, Error> {
     if !generators().iter().any(|g| g.name == generator) {
         let mut known = names;
         known.extend(generators().iter().map(|g| g.name));
-        return Err(Error::new(spec, "no file and no generator of this name")
-            .hint(suggest(generator, &known)));
+        return Err(Error::new(spec, "no file and no generator of this name").hint(suggest(generator, &known)));
     }
     generate(spec)
 }
@@ -51,7 +56,11 @@ pub fn files(search: &[&Path]) -> Vec<(String, PathBuf)> {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             let path = entry.path();
             let json = path.extension().is_some_and(|ending| ending == "json");
-            let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("").to_string();
+            let name = path
+                .file_stem()
+                .and_then(|stem| stem.to_str())
+                .unwrap_or("")
+                .to_string();
             if json && path.is_file() && !found.iter().any(|(other, _)| *other == name) {
                 found.push((name, path));
             }

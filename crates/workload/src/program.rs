@@ -13,12 +13,25 @@ pub type TaskId = u32;
 pub enum Dist {
     Fixed(u64),
     /// Uniform in `lo..=hi`.
-    Uniform { lo: u64, hi: u64 },
-    Exponential { mean: u64 },
+    Uniform {
+        lo: u64,
+        hi: u64,
+    },
+    Exponential {
+        mean: u64,
+    },
     /// Two exponentials: `mean_a` with a probability of `permille_a`/1000, else `mean_b`.
-    HyperExponential { permille_a: u32, mean_a: u64, mean_b: u64 },
+    HyperExponential {
+        permille_a: u32,
+        mean_a: u64,
+        mean_b: u64,
+    },
     /// Bounded Pareto with shape `alpha_milli`/1000.
-    Pareto { lo: u64, hi: u64, alpha_milli: u32 },
+    Pareto {
+        lo: u64,
+        hi: u64,
+        alpha_milli: u32,
+    },
     /// Values in turn, starting again at the end; position is kept per task and op.
     Trace(Vec<u64>),
 }
@@ -27,13 +40,23 @@ pub enum Dist {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// Nice -20..=19.
-    Normal { nice: i32 },
-    Batch { nice: i32 },
+    Normal {
+        nice: i32,
+    },
+    Batch {
+        nice: i32,
+    },
     Idle,
-    Ext { nice: i32 },
+    Ext {
+        nice: i32,
+    },
     /// rt_priority 1..=99, 99 highest.
-    Fifo { rt_priority: u32 },
-    RoundRobin { rt_priority: u32 },
+    Fifo {
+        rt_priority: u32,
+    },
+    RoundRobin {
+        rt_priority: u32,
+    },
 }
 
 /// One step of a program. Steps take no time but what they say and what the kernel charges.
@@ -47,19 +70,33 @@ pub enum Op {
     Sleep(Dist),
     /// Sleep until `period` after the last expiry of this task's timer `timer` (rt-app `timer`). `absolute`: missed
     /// expiries are made up for; otherwise the timer restarts from now when it was missed. A timer first used starts now.
-    Timer { timer: u32, period: u64, absolute: bool },
+    Timer {
+        timer: u32,
+        period: u64,
+        absolute: bool,
+    },
     /// Write through `bytes` of memory, then go on (rt-app `mem`).
-    Mem { bytes: u64 },
+    Mem {
+        bytes: u64,
+    },
     /// Write `bytes` to a block device and wait for it (rt-app `iorun`).
-    Io { bytes: u64 },
+    Io {
+        bytes: u64,
+    },
     Lock(ResourceId),
     Unlock(ResourceId),
     /// pthread_cond_wait on a condition, releasing and re-taking the mutex.
-    CondWait { cond: ResourceId, mutex: ResourceId },
+    CondWait {
+        cond: ResourceId,
+        mutex: ResourceId,
+    },
     Signal(ResourceId),
     Broadcast(ResourceId),
     /// rt-app `sync`: signal the condition, then wait on it.
-    Sync { cond: ResourceId, mutex: ResourceId },
+    Sync {
+        cond: ResourceId,
+        mutex: ResourceId,
+    },
     Barrier(ResourceId),
     SemPost(ResourceId),
     SemWait(ResourceId),
@@ -67,17 +104,25 @@ pub enum Op {
     Suspend(ResourceId),
     Resume(ResourceId),
     /// Write `bytes` as one message to a pipe or socket; blocks while it is full.
-    Send { channel: ResourceId, bytes: u32 },
+    Send {
+        channel: ResourceId,
+        bytes: u32,
+    },
     /// Read one message; blocks while there is none.
     Recv(ResourceId),
     Yield,
     /// Create a task as `Workload::tasks[task]` describes it (its `start_ns` counts from now). A thread shares the
     /// parent's process.
-    Fork { task: TaskId, thread: bool },
+    Fork {
+        task: TaskId,
+        thread: bool,
+    },
     /// Wait until all children of this task have exited.
     WaitChildren,
     /// Replace the process image: the exec placement and tracepoint happen, the task gets this name.
-    Exec { comm: String },
+    Exec {
+        comm: String,
+    },
     Exit,
     /// Change the own affinity; `None` = all CPUs.
     SetAffinity(Option<Vec<u32>>),
@@ -85,15 +130,25 @@ pub enum Op {
     /// Move to a cgroup: index into [`Workload::cgroups`].
     SetCgroup(u32),
     /// A request starts here: response time counts from now (or from when the task was created, if `arrival`).
-    Begin { arrival: bool },
+    Begin {
+        arrival: bool,
+    },
     /// `count` operations were completed; ends the request begun last.
-    Done { count: u32 },
+    Done {
+        count: u32,
+    },
     /// The next phase of an rt-app program starts (for reports only).
     Phase(u32),
     /// Set loop counter `counter` to 0. Counters are per task.
-    LoopInit { counter: u32 },
+    LoopInit {
+        counter: u32,
+    },
     /// Count `counter` up; jump to `target` while it is below `times` (None: always).
-    LoopBack { counter: u32, times: Option<u64>, target: u32 },
+    LoopBack {
+        counter: u32,
+        times: Option<u64>,
+        target: u32,
+    },
 }
 
 /// The steps of a task; past the last one the task exits.
@@ -107,13 +162,30 @@ pub struct Program {
 /// Something tasks share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resource {
-    Mutex { name: String, priority_inheritance: bool },
-    Cond { name: String },
-    Barrier { name: String, participants: u32 },
-    Semaphore { name: String, value: u32 },
-    Suspend { name: String },
+    Mutex {
+        name: String,
+        priority_inheritance: bool,
+    },
+    Cond {
+        name: String,
+    },
+    Barrier {
+        name: String,
+        participants: u32,
+    },
+    Semaphore {
+        name: String,
+        value: u32,
+    },
+    Suspend {
+        name: String,
+    },
     /// A pipe or socket buffer of `capacity` bytes; `socket` selects the functions a policy may trace.
-    Channel { name: String, capacity: u64, socket: bool },
+    Channel {
+        name: String,
+        capacity: u64,
+        socket: bool,
+    },
 }
 
 /// A task to be created.

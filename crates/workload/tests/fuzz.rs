@@ -36,8 +36,32 @@ const FILE: &str = r#"{ /* all there is */
 
 /// What damage is made of, besides bytes.
 const TOKENS: &[&str] = &[
-    "{", "}", "[", "]", ",", ":", "\"", "'", "/*", "*/", "//", "\\u", "\\", "-1", "0", "1e9", "null", "true", "\"loop\"",
-    "\"run\"", "\"phases\"", "2147483647", "99999999999999999999", "\"instance\"", "\u{e4}", "\n",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    "\"",
+    "'",
+    "/*",
+    "*/",
+    "//",
+    "\\u",
+    "\\",
+    "-1",
+    "0",
+    "1e9",
+    "null",
+    "true",
+    "\"loop\"",
+    "\"run\"",
+    "\"phases\"",
+    "2147483647",
+    "99999999999999999999",
+    "\"instance\"",
+    "\u{e4}",
+    "\n",
 ];
 
 fn damage(random: &mut Random, text: &str, tokens: &[&str]) -> String {
@@ -83,7 +107,10 @@ fn damaged_files() {
             }
         }
     }
-    assert!(read > ROUNDS / 100 && written > 0, "{read} read, {written} written: too much damage");
+    assert!(
+        read > ROUNDS / 100 && written > 0,
+        "{read} read, {written} written: too much damage"
+    );
 }
 
 #[test]
@@ -95,7 +122,20 @@ fn damaged_specifications() {
         "sleepers:n=10,run=50us,sleep=1.5ms",
         "yield:n=2",
     ];
-    let tokens = [":", ",", "=", "/", "ms", "k", "0", "-", ".", "99999999999999999999", "cv2=1", "\u{e4}"];
+    let tokens = [
+        ":",
+        ",",
+        "=",
+        "/",
+        "ms",
+        "k",
+        "0",
+        "-",
+        ".",
+        "99999999999999999999",
+        "cv2=1",
+        "\u{e4}",
+    ];
     let mut random = Random(SEED);
     let mut made = 0;
     for round in 0..ROUNDS {

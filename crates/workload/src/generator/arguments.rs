@@ -57,17 +57,14 @@ impl<'a> Arguments<'a> {
             };
             let Some(index) = parameters.iter().position(|p| p.name == key) else {
                 let names: Vec<&str> = parameters.iter().map(|p| p.name).collect();
-                return Err(
-                    Error::new(spec, format!("no parameter '{key}'")).hint(suggest(key, &names))
-                );
+                return Err(Error::new(spec, format!("no parameter '{key}'")).hint(suggest(key, &names)));
             };
             if arguments.given[index].is_some() {
-                return Err(Error::new(spec, format!("'{key}' a second time"))
-                    .hint("give each parameter once"));
+                return Err(Error::new(spec, format!("'{key}' a second time")).hint("give each parameter once"));
             }
-            parameters[index].values(value).map_err(|(message, hint)| {
-                Error::new(spec, format!("{key}={value}: {message}")).hint(hint)
-            })?;
+            parameters[index]
+                .values(value)
+                .map_err(|(message, hint)| Error::new(spec, format!("{key}={value}: {message}")).hint(hint))?;
             arguments.given[index] = Some(value);
         }
         Ok(arguments)
@@ -83,7 +80,9 @@ impl<'a> Arguments<'a> {
     fn all(&self, name: &str) -> Vec<u64> {
         let parameter = self.parameters.iter().find(|p| p.name == name);
         let values = parameter.map(|p| p.values(self.text(name)));
-        values.and_then(Result::ok).expect("values have been checked, defaults are tested")
+        values
+            .and_then(Result::ok)
+            .expect("values have been checked, defaults are tested")
     }
 
     /// The value of a count, time or size without an empty default.
@@ -106,7 +105,10 @@ impl<'a> Arguments<'a> {
 
     /// Whether the user has said anything about it.
     pub(crate) fn is_given(&self, name: &str) -> bool {
-        self.parameters.iter().zip(&self.given).any(|(p, given)| p.name == name && given.is_some())
+        self.parameters
+            .iter()
+            .zip(&self.given)
+            .any(|(p, given)| p.name == name && given.is_some())
     }
 
     pub(crate) fn error(&self, message: impl Into<String>) -> Error {

@@ -85,7 +85,9 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     let think = distribution::dist(a, a.choice("think_dist"), "think", cv2)?;
     let mut program = Builder::default();
     program.repeat(None, |b| {
-        b.op(Op::Begin { arrival: false }).op(Op::Run(compute)).op(Op::Done { count: 1 });
+        b.op(Op::Begin { arrival: false })
+            .op(Op::Run(compute))
+            .op(Op::Done { count: 1 });
         if think != Dist::Fixed(0) {
             b.op(Op::Sleep(think));
         }

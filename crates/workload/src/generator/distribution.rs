@@ -24,10 +24,7 @@ pub fn dist(arguments: &Arguments, kind: &str, mean: &str, cv2: u64) -> Result<D
         "D" => Dist::Fixed(value),
         "M" => Dist::Exponential { mean: value },
         "H2" => hyper_exponential(value, cv2),
-        "uniform" => Dist::Uniform {
-            lo: 0,
-            hi: 2 * value,
-        },
+        "uniform" => Dist::Uniform { lo: 0, hi: 2 * value },
         // The mean of Pareto is lo * alpha / (alpha - 1) = 3 lo.
         "pareto" => Dist::Pareto {
             lo: (value / 3).max(1),

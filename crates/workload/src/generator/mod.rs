@@ -26,8 +26,13 @@ pub struct Generator {
     pub(crate) build: fn(&Arguments) -> Result<Workload, Error>,
 }
 
-static GENERATORS: &[Generator] =
-    &[closed::GENERATOR, open::GENERATOR, hackbench::GENERATOR, sleepers::GENERATOR, yielders::GENERATOR];
+static GENERATORS: &[Generator] = &[
+    closed::GENERATOR,
+    open::GENERATOR,
+    hackbench::GENERATOR,
+    sleepers::GENERATOR,
+    yielders::GENERATOR,
+];
 
 /// All of them.
 pub fn generators() -> &'static [Generator] {

@@ -76,13 +76,12 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     let duration = (number.is_none() || a.is_given("duration")).then(|| a.get("duration"));
     let mut source = Builder::default();
     source.repeat(number, |b| {
-        b.op(Op::Sleep(interarrival)).op(Op::Fork {
-            task: 1,
-            thread: true,
-        });
+        b.op(Op::Sleep(interarrival)).op(Op::Fork { task: 1, thread: true });
     });
     let mut job = Builder::default();
-    job.op(Op::Begin { arrival: true }).op(Op::Run(service)).op(Op::Done { count: 1 });
+    job.op(Op::Begin { arrival: true })
+        .op(Op::Run(service))
+        .op(Op::Done { count: 1 });
 
     let mut workload = empty("jobs", duration);
     workload.programs = vec![source.finish(), job.finish()];

@@ -31,7 +31,11 @@ fn defaults_and_ranges_are_values_themselves() {
 fn closed_on_one_cpu() {
     let w = make("closed:n=7,compute=20ms,think=5ms,start_cpu=0,duration=2s,footprint=64k");
     assert_eq!((w.tasks.len(), w.duration_ns), (7, Some(2_000_000_000)));
-    assert!(w.tasks.iter().all(|t| t.start_cpu == Some(0) && t.footprint_bytes == 65_536));
+    assert!(
+        w.tasks
+            .iter()
+            .all(|t| t.start_cpu == Some(0) && t.footprint_bytes == 65_536)
+    );
     assert_eq!(
         w.programs[0].ops[1..5],
         [
@@ -41,7 +45,12 @@ fn closed_on_one_cpu() {
             Op::Sleep(Dist::Fixed(5_000_000)),
         ]
     );
-    assert!(!make("closed").programs[0].ops.iter().any(|op| matches!(op, Op::Sleep(_))));
+    assert!(
+        !make("closed").programs[0]
+            .ops
+            .iter()
+            .any(|op| matches!(op, Op::Sleep(_)))
+    );
 }
 
 #[test]
@@ -96,12 +105,24 @@ fn hackbench_sends_and_receives_alike() {
 fn what_is_wrong_is_said() {
     for (spec, expected) in [
         ("hackbnch", "no generator 'hackbnch'\n  hint: did you mean 'hackbench'?"),
-        ("hackbench:group=3", "no parameter 'group'\n  hint: did you mean 'groups'?"),
-        ("hackbench:groups=0", "groups=0: out of range\n  hint: expected a number, 1..=1000"),
+        (
+            "hackbench:group=3",
+            "no parameter 'group'\n  hint: did you mean 'groups'?",
+        ),
+        (
+            "hackbench:groups=0",
+            "groups=0: out of range\n  hint: expected a number, 1..=1000",
+        ),
         ("hackbench:groups", "'groups' has no value"),
         ("hackbench:groups=2,groups=3", "'groups' a second time"),
-        ("hackbench:via=fifo", "via=fifo: no such choice\n  hint: known are socket, pipe"),
-        ("closed:compute=20", "'20' is not a value\n  hint: expected a time or several"),
+        (
+            "hackbench:via=fifo",
+            "via=fifo: no such choice\n  hint: known are socket, pipe",
+        ),
+        (
+            "closed:compute=20",
+            "'20' is not a value\n  hint: expected a time or several",
+        ),
         ("sleepers:run=1ms/2ms", "'1ms/2ms' is not a value"),
         ("closed:compute=1ms/2ms", "'compute' has 2 values, but D takes its mean"),
     ] {

@@ -36,6 +36,8 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     });
     let mut workload = empty("yields", Some(a.get("duration")));
     workload.programs.push(program.finish());
-    workload.tasks = (0..a.get("n") as u32).map(|process| task("yield", 0, process)).collect();
+    workload.tasks = (0..a.get("n") as u32)
+        .map(|process| task("yield", 0, process))
+        .collect();
     Ok(workload)
 }

@@ -62,7 +62,11 @@ fn root() -> Cgroup {
 }
 
 fn events<'t>(tasks: &'t [Task]) -> impl Iterator<Item = Event> + 't {
-    tasks.iter().flat_map(|t| &t.phases).flat_map(|p| &p.events).map(|(event, _)| *event)
+    tasks
+        .iter()
+        .flat_map(|t| &t.phases)
+        .flat_map(|p| &p.events)
+        .map(|(event, _)| *event)
 }
 
 /// The name of a file without folder and ending.
@@ -200,9 +204,12 @@ impl Programs<'_> {
                     out.op(op, member.at);
                 }
             }
+            if self.implicit_done && phase.rounds.is_none() {
+                out.op(Op::Done { count: 1 }, phase.at);
+            }
             out.end(times, phase.at);
         }
-        if self.implicit_done {
+        if self.implicit_done && task.phases.iter().all(|phase| phase.rounds.is_some()) {
             out.op(Op::Done { count: 1 }, task.at);
         }
         out.end(rounds, task.at);
@@ -247,12 +254,9 @@ impl Programs<'_> {
 
     /// rt-app lets tasks share a timer, and they disturb each other; here each has its own.
     fn shared_timers(&self, tasks: &[Task], workload: &Workload) -> Result<(), Error> {
-        let forked: BTreeSet<u32> =
-            workload.tasks.iter().filter(|t| !t.spawn).map(|t| t.program).collect();
+        let forked: BTreeSet<u32> = workload.tasks.iter().filter(|t| !t.spawn).map(|t| t.program).collect();
         for (name, users) in &self.timer_users {
-            let sole = |&(task, _): &(usize, Position)| {
-                tasks[task].instances <= 1 && !forked.contains(&(task as u32))
-            };
+            let sole = |&(task, _): &(usize, Position)| tasks[task].instances <= 1 && !forked.contains(&(task as u32));
             if let [user] = users.as_slice()
                 && sole(user)
             {
@@ -281,7 +285,10 @@ impl Programs<'_> {
         }
         Err(self
             .file
-            .error(priority.at, "\"priority\" without \"policy\" where the policy differs from round to round")
+            .error(
+                priority.at,
+                "\"priority\" without \"policy\" where the policy differs from round to round",
+            )
             .hint("say the \"policy\" too"))
     }
 

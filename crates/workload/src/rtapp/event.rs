@@ -67,7 +67,10 @@ const EVENTS: &[(&str, Event)] = &[
 
 /// The event a key stands for.
 pub fn of(key: &str) -> Option<Event> {
-    EVENTS.iter().find(|(name, _)| key.starts_with(name)).map(|(_, event)| *event)
+    EVENTS
+        .iter()
+        .find(|(name, _)| key.starts_with(name))
+        .map(|(_, event)| *event)
 }
 
 /// The names of all events, for hints.

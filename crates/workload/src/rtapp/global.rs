@@ -28,7 +28,13 @@ impl Default for Global {
     }
 }
 
-const KEYS: &[&str] = &["duration", "default_policy", "pi_enabled", "mem_buffer_size", "calibration"];
+const KEYS: &[&str] = &[
+    "duration",
+    "default_policy",
+    "pi_enabled",
+    "mem_buffer_size",
+    "calibration",
+];
 
 /// Keys that change nothing in a simulation, with the values rt-app takes ('b'oolean, 's'tring,
 /// 'i'nteger) and the reason.
@@ -77,9 +83,7 @@ pub fn read(file: File, section: &Member) -> Result<Global, Error> {
 fn calibration(file: File, member: &Member) -> Result<(), Error> {
     match &member.node.value {
         Value::Int(0..=INT_MAX) => Ok(()),
-        Value::String(cpu) if cpu.strip_prefix("CPU").is_some_and(|n| n.parse::<u32>().is_ok()) => {
-            Ok(())
-        }
+        Value::String(cpu) if cpu.strip_prefix("CPU").is_some_and(|n| n.parse::<u32>().is_ok()) => Ok(()),
         _ => Err(file
             .error(member.node.at, "\"calibration\" takes \"CPU<number>\" or ns per loop")
             .hint("for example \"CPU0\" or 100")),
@@ -103,5 +107,8 @@ fn without_effect(file: File, member: &Member, kinds: &str) -> Result<(), Error>
     });
     let expected = names.collect::<Vec<_>>().join(" or ");
     let found = member.node.value.kind();
-    Err(file.error(member.node.at, format!("\"{}\" takes {expected}, found {found}", member.key)))
+    Err(file.error(
+        member.node.at,
+        format!("\"{}\" takes {expected}, found {found}", member.key),
+    ))
 }

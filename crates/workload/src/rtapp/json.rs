@@ -322,14 +322,20 @@ mod tests {
         assert_eq!(members[1].1, Value::Int(20));
         assert_eq!(members[2].1, Value::Missing);
         assert_eq!(members[3].1, Value::Bool(true));
-        assert_eq!(object(r#"{"a":"\u00e4\ud83d\ude00\n\/"}"#)[0].1, Value::String("ä😀\n/".into()));
+        assert_eq!(
+            object(r#"{"a":"\u00e4\ud83d\ude00\n\/"}"#)[0].1,
+            Value::String("ä😀\n/".into())
+        );
         assert_eq!(object(r#"{"a":-1.5e3}"#)[0].1, Value::Float("-1.5e3".into()));
     }
 
     #[test]
     fn errors_name_the_place() {
         let message = |text| parse(text, "x.json").unwrap_err().to_string();
-        assert_eq!(message("{\n \"a\" 1}"), "x.json:2:6: expected ':' after \"a\", found '1'");
+        assert_eq!(
+            message("{\n \"a\" 1}"),
+            "x.json:2:6: expected ':' after \"a\", found '1'"
+        );
         assert_eq!(
             message("{\"a\": 1"),
             "x.json:1:8: expected ',' or '}', found the end of the file"

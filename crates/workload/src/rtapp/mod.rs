@@ -11,7 +11,7 @@
 //! Beyond rt-app: resources of type `pipe` and `socket` (with a `capacity` in bytes) and the events
 //! `send` ({"ref", "bytes"}) and `recv`; resources of type `semaphore` (with a start `value`) and the events `sem_post`
 //! and `sem_wait`; `begin` ("" or "arrival") and `done` (a count), which mark requests. Without a `done` in the
-//! file each round of a task's loop counts as one operation.
+//! file each round of a task's loop, or of a phase's that never ends, counts as one operation.
 
 mod build;
 mod event;

@@ -18,8 +18,17 @@ pub enum Kind {
 
 /// Types of the "resources" section. rt-app makes its own by reference, so declaring them is never
 /// needed; pipes and sockets are ours and must be.
-const TYPES: &[&str] =
-    &["mutex", "wait", "barrier", "timer", "mem", "iorun", "semaphore", "pipe", "socket"];
+const TYPES: &[&str] = &[
+    "mutex",
+    "wait",
+    "barrier",
+    "timer",
+    "mem",
+    "iorun",
+    "semaphore",
+    "pipe",
+    "socket",
+];
 
 /// A pipe's buffer: 16 pages (fs/pipe.c).
 const PIPE_CAPACITY: i64 = 65_536;
@@ -51,10 +60,7 @@ impl Resources {
                     priority_inheritance: self.pi_enabled,
                 },
                 Kind::Wait => Resource::Cond { name },
-                Kind::Barrier => Resource::Barrier {
-                    name,
-                    participants: 0,
-                },
+                Kind::Barrier => Resource::Barrier { name, participants: 0 },
                 Kind::Semaphore => Resource::Semaphore { name, value: 0 },
                 Kind::Channel => Resource::Channel {
                     name,
@@ -122,13 +128,9 @@ impl Resources {
                     }
                 }
                 "pipe" | "socket" => {
-                    let bytes = capacity
-                        .map_or(Ok(PIPE_CAPACITY), |bytes| file.int(bytes, " bytes", 1..=INT_MAX))?;
+                    let bytes = capacity.map_or(Ok(PIPE_CAPACITY), |bytes| file.int(bytes, " bytes", 1..=INT_MAX))?;
                     let id = self.get(Kind::Channel, &member.key);
-                    if let Resource::Channel {
-                        capacity, socket, ..
-                    } = &mut self.list[id as usize]
-                    {
+                    if let Resource::Channel { capacity, socket, .. } = &mut self.list[id as usize] {
                         *capacity = bytes as u64;
                         *socket = kind_name == "socket";
                     }

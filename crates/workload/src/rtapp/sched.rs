@@ -30,7 +30,13 @@ pub const NAMES: &[(&str, Name)] = &[
 
 /// Keys that belong here, in tasks and in phases.
 pub const KEYS: &[&str] = &[
-    "policy", "priority", "util_min", "util_max", "dl-runtime", "dl-period", "dl-deadline",
+    "policy",
+    "priority",
+    "util_min",
+    "util_max",
+    "dl-runtime",
+    "dl-period",
+    "dl-deadline",
 ];
 
 impl Name {
@@ -88,8 +94,7 @@ impl Sched<'_> {
         let priority = self.priority.map_or(name.default_priority(), |(priority, _)| priority);
         let policy = name.with(priority);
         if let Some((_, member)) = self.priority {
-            check::policy(policy)
-                .map_err(|f| file.error(member.node.at, f.message).hint(f.hint))?;
+            check::policy(policy).map_err(|f| file.error(member.node.at, f.message).hint(f.hint))?;
         }
         Ok(Some(policy))
     }
@@ -122,7 +127,10 @@ pub fn read<'n>(file: File, member: &'n Member, sched: &mut Sched<'n>) -> Result
             let unclamped = if member.key == "util_min" { 0 } else { 1024 };
             if value != -1 && value != unclamped {
                 return Err(file
-                    .error(member.at, format!("\"{}\": utilisation clamps are not modelled", member.key))
+                    .error(
+                        member.at,
+                        format!("\"{}\": utilisation clamps are not modelled", member.key),
+                    )
                     .hint("there is no frequency scaling here; leave it out"));
             }
         }

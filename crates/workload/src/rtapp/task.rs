@@ -130,9 +130,7 @@ fn phases<'n>(file: File, section: &'n Member) -> Result<Vec<Phase<'n>>, Error> 
             if member.key == "loop" {
                 file.once(&mut seen, member)?;
                 phase.rounds = file.rounds(member)?;
-            } else if let Some(event) =
-                setting_or_event(file, of, member, PHASE_KEYS, &mut seen, &mut phase.set)?
-            {
+            } else if let Some(event) = setting_or_event(file, of, member, PHASE_KEYS, &mut seen, &mut phase.set)? {
                 phase.events.push((event, member));
             }
         }
@@ -142,7 +140,9 @@ fn phases<'n>(file: File, section: &'n Member) -> Result<Vec<Phase<'n>>, Error> 
         phases.push(phase);
     }
     if phases.is_empty() {
-        return Err(file.error(section.at, "no phases").hint("\"phases\" needs at least one"));
+        return Err(file
+            .error(section.at, "no phases")
+            .hint("\"phases\" needs at least one"));
     }
     Ok(phases)
 }
@@ -183,7 +183,10 @@ fn setting_or_event<'n>(
         _ if sched::KEYS.contains(&key) => sched::read(file, member, &mut set.sched)?,
         _ if OLD_KEYS.contains(&key) => {
             return Err(file
-                .error(member.at, format!("\"{key}\" is from before rt-app 1.0, which ignores it"))
+                .error(
+                    member.at,
+                    format!("\"{key}\" is from before rt-app 1.0, which ignores it"),
+                )
                 .hint("write events: \"run\", \"lock\", \"unlock\" and \"timer\" with a \"period\""));
         }
         _ => {

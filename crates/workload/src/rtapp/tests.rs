@@ -43,7 +43,10 @@ fn a_task_without_phases_loops_for_ever() {
         ]
     );
     let t = &w.tasks[0];
-    assert_eq!((t.comm.as_str(), t.policy, t.spawn), ("t", Policy::Normal { nice: 0 }, true));
+    assert_eq!(
+        (t.comm.as_str(), t.policy, t.spawn),
+        ("t", Policy::Normal { nice: 0 }, true)
+    );
     assert_eq!((&t.cpus, t.process, t.footprint_bytes), (&None, 0, 4096));
 }
 
@@ -54,7 +57,11 @@ fn phases_nest_in_the_loop_of_the_task() {
             "a": {"loop": 2, "run": 1, "timer": {"ref": "unique", "period": 9}},
             "b": {"cpus": [0, 1], "policy": "SCHED_FIFO", "run": 1}}"#,
     );
-    let start = |absolute, period| Op::Timer { timer: 0, period, absolute };
+    let start = |absolute, period| Op::Timer {
+        timer: 0,
+        period,
+        absolute,
+    };
     assert_eq!(
         w.programs[0],
         Program {
@@ -82,9 +89,19 @@ fn phases_nest_in_the_loop_of_the_task() {
 }
 
 #[test]
+fn rounds_of_an_endless_phase_count() {
+    let w = task(r#""phases": {"a": {"lock": "m"}, "b": {"loop": -1, "run": 1}, "c": {"unlock": "m", "run": 1}}"#);
+    assert_eq!(w.programs[0].ops[5..8], [Op::Run(us(1)), DONE, back(1, None, 5)]);
+    assert_eq!(w.programs[0].ops.iter().filter(|op| **op == DONE).count(), 1);
+    assert_eq!(load(&to_rtapp_json(&w).unwrap()), w);
+}
+
+#[test]
 fn suspend_and_resume_are_a_condition_as_in_rt_app() {
-    let w = load(r#"{"tasks": {"a": {"run": 1, "resume": "b"}, "b": {"suspend", "run": 1}},
-        "global": {"pi_enabled": true}}"#);
+    let w = load(
+        r#"{"tasks": {"a": {"run": 1, "resume": "b"}, "b": {"suspend", "run": 1}},
+        "global": {"pi_enabled": true}}"#,
+    );
     assert_eq!(
         w.programs[1].ops[1..4],
         [Op::Lock(1), Op::CondWait { cond: 0, mutex: 1 }, Op::Unlock(1)]
@@ -94,7 +111,10 @@ fn suspend_and_resume_are_a_condition_as_in_rt_app() {
         w.resources,
         [
             Resource::Cond { name: "b".into() },
-            Resource::Mutex { name: "b".into(), priority_inheritance: true },
+            Resource::Mutex {
+                name: "b".into(),
+                priority_inheritance: true
+            },
         ]
     );
 }
@@ -104,7 +124,10 @@ fn duplicates_of_events_tasks_and_phases_all_count() {
     let w = load(r#"{"tasks": {"t": {"run": 1, "run": 2}, "t": {"phases": {"p": {"run": 3}, "p": {"run": 4}}}}}"#);
     assert_eq!(w.tasks.len(), 2);
     assert_eq!(w.programs[0].ops[1..3], [Op::Run(us(1)), Op::Run(us(2))]);
-    assert_eq!((&w.programs[1].ops[2], &w.programs[1].ops[4]), (&Op::Run(us(3)), &Op::Run(us(4))));
+    assert_eq!(
+        (&w.programs[1].ops[2], &w.programs[1].ops[4]),
+        (&Op::Run(us(3)), &Op::Run(us(4)))
+    );
 }
 
 #[test]
@@ -124,10 +147,14 @@ fn instances_and_forks() {
 
 #[test]
 fn barriers_count_the_tasks_that_use_them() {
-    let w = load(
-        r#"{"tasks": {"a": {"instance": 3, "barrier": "B", "run": 1}, "b": {"run": 1, "barrier1": "B"}}}"#,
+    let w = load(r#"{"tasks": {"a": {"instance": 3, "barrier": "B", "run": 1}, "b": {"run": 1, "barrier1": "B"}}}"#);
+    assert_eq!(
+        w.resources,
+        [Resource::Barrier {
+            name: "B".into(),
+            participants: 4
+        }]
     );
-    assert_eq!(w.resources, [Resource::Barrier { name: "B".into(), participants: 4 }]);
 }
 
 #[test]
@@ -154,9 +181,20 @@ fn channels_semaphores_and_requests() {
     assert_eq!(
         w.resources[..3],
         [
-            Resource::Channel { name: "p".into(), capacity: 65536, socket: false },
-            Resource::Channel { name: "s".into(), capacity: 1000, socket: true },
-            Resource::Semaphore { name: "sem".into(), value: 2 },
+            Resource::Channel {
+                name: "p".into(),
+                capacity: 65536,
+                socket: false
+            },
+            Resource::Channel {
+                name: "s".into(),
+                capacity: 1000,
+                socket: true
+            },
+            Resource::Semaphore {
+                name: "sem".into(),
+                value: 2
+            },
         ]
     );
 }
@@ -192,10 +230,13 @@ fn policies_priorities_and_groups() {
 
 #[test]
 fn one_absolute_use_makes_a_timer_absolute() {
-    let w = task(
-        r#""timer0": {"ref": "tick", "period": 5}, "timer1": {"ref": "tick", "period": 6, "mode": "absolute"}"#,
-    );
-    let timer = |period| Op::Timer { timer: 0, period, absolute: true };
+    let w =
+        task(r#""timer0": {"ref": "tick", "period": 5}, "timer1": {"ref": "tick", "period": 6, "mode": "absolute"}"#);
+    let timer = |period| Op::Timer {
+        timer: 0,
+        period,
+        absolute: true,
+    };
     assert_eq!(w.programs[0].ops[2..4], [timer(5000), timer(6000)]);
 }
 
@@ -205,70 +246,235 @@ fn what_is_wrong_is_said_with_its_place() {
     let cases: &[(&str, &str)] = &[
         (r#"{}"#, "x.json:1:1: \"description\" without \"tasks\""),
         (r#"[]"#, "takes an object, found an array"),
-        (r#"{"task": {}}"#, "x.json:1:2: unknown key \"task\" in \"description\"\n  hint: did you mean 'tasks'?"),
+        (
+            r#"{"task": {}}"#,
+            "x.json:1:2: unknown key \"task\" in \"description\"\n  hint: did you mean 'tasks'?",
+        ),
         (r#"{"tasks": {}}"#, "1:2: no tasks"),
         (r#"{"tasks": {"t": {}}}"#, "1:12: \"t\" has no events"),
         (r#"{"tasks": {"t": {"phases": {}}}}"#, "no phases"),
-        (r#"{"tasks": {"t": {"phases": {"p": {"loop": 1}}}}}"#, "1:29: \"p\" has no events"),
-        (r#"{"tasks": {"t": {"run": 1, "phases": {"p": {"run": 1}}}}}"#, "event \"run\" beside \"phases\""),
-        (r#"{"tasks": {"t": {"run": "1"}}}"#, "1:25: \"run\" takes an integer, found a string"),
-        (r#"{"tasks": {"t": {"run": -1}}}"#, "-1 is out of range\n  hint: expected 0..=2147483647 us"),
-        (r#"{"tasks": {"t": {"run": 1e3}}}"#, "found a number with a fraction or exponent"),
+        (
+            r#"{"tasks": {"t": {"phases": {"p": {"loop": 1}}}}}"#,
+            "1:29: \"p\" has no events",
+        ),
+        (
+            r#"{"tasks": {"t": {"run": 1, "phases": {"p": {"run": 1}}}}}"#,
+            "event \"run\" beside \"phases\"",
+        ),
+        (
+            r#"{"tasks": {"t": {"run": "1"}}}"#,
+            "1:25: \"run\" takes an integer, found a string",
+        ),
+        (
+            r#"{"tasks": {"t": {"run": -1}}}"#,
+            "-1 is out of range\n  hint: expected 0..=2147483647 us",
+        ),
+        (
+            r#"{"tasks": {"t": {"run": 1e3}}}"#,
+            "found a number with a fraction or exponent",
+        ),
         (r#"{"tasks": {"t": {"run": 3000000000}}}"#, "out of range"),
-        (r#"{"tasks": {"t": {"rnu": 1}}}"#, "1:18: unknown key \"rnu\" in \"t\"\n  hint: did you mean 'run'?"),
-        (r#"{"tasks": {"t": {"run": 1, "instances": 3}}}"#, "did you mean 'instance'?"),
+        (
+            r#"{"tasks": {"t": {"rnu": 1}}}"#,
+            "1:18: unknown key \"rnu\" in \"t\"\n  hint: did you mean 'run'?",
+        ),
+        (
+            r#"{"tasks": {"t": {"run": 1, "instances": 3}}}"#,
+            "did you mean 'instance'?",
+        ),
         (r#"{"tasks": {"t": {"run": 1, "instance": -1}}}"#, "out of range"),
-        (r#"{"tasks": {"t": {"run": 1, "instance": 0}}}"#, "no task is created at the start"),
-        (r#"{"tasks": {"t": {"run": 1, "loop": 0}}}"#, "1:36: \"loop\": no rounds"),
-        (r#"{"tasks": {"t": {"run": 1, "loop": 2, "loop": 3}}}"#, "1:39: \"loop\" a second time"),
-        (r#"{"tasks": {"t": {"run": 1, "cpus": []}}}"#, "1:36: \"cpus\": no CPU to run on"),
+        (
+            r#"{"tasks": {"t": {"run": 1, "instance": 0}}}"#,
+            "no task is created at the start",
+        ),
+        (
+            r#"{"tasks": {"t": {"run": 1, "loop": 0}}}"#,
+            "1:36: \"loop\": no rounds",
+        ),
+        (
+            r#"{"tasks": {"t": {"run": 1, "loop": 2, "loop": 3}}}"#,
+            "1:39: \"loop\" a second time",
+        ),
+        (
+            r#"{"tasks": {"t": {"run": 1, "cpus": []}}}"#,
+            "1:36: \"cpus\": no CPU to run on",
+        ),
         (r#"{"tasks": {"t": {"run": 1, "cpus": [0, -1]}}}"#, "1:40"),
-        (r#"{"tasks": {"t": {"run": 1, "priority": 20}}}"#, "1:40: nice 20 is out of range"),
-        (r#"{"tasks": {"t": {"run": 1, "policy": "SCHED_FIFO", "priority": 0}}}"#, "real-time priority 0 is out of"),
-        (r#"{"tasks": {"t": {"run": 1, "policy": "SCHED_RR", "priority": -4}}}"#, "SCHED_FIFO and SCHED_RR take 1..=99"),
-        (r#"{"tasks": {"t": {"run": 1, "policy": "SCHED_FIF"}}}"#, "did you mean 'SCHED_FIFO'?"),
-        (r#"{"tasks": {"t": {"run": 1, "policy": "SCHED_DEADLINE"}}}"#, "no deadline class"),
-        (r#"{"tasks": {"t": {"run": 1, "dl-runtime": 5}}}"#, "SCHED_DEADLINE is not modelled"),
-        (r#"{"tasks": {"t": {"run": 1, "util_min": 512}}}"#, "utilisation clamps are not modelled"),
-        (r#"{"tasks": {"t": {"run": 1, "nodes_membind": [0]}}}"#, "binding of memory is not modelled"),
-        (r#"{"tasks": {"t": {"run": 1, "taskgroup": "g"}}}"#, "hint: it has to start with '/'"),
-        (r#"{"tasks": {"t": {"run": 1, "policy": "SCHED_RR", "taskgroup": "/g"}}}"#, "for a real-time task"),
-        (r#"{"tasks": {"t": {"exec": 1, "period": 2}}}"#, "\"exec\" is from before rt-app 1.0"),
-        (r#"{"tasks": {"t": {"timer": {"ref": "x"}}}}"#, "\"timer\" without \"period\""),
-        (r#"{"tasks": {"t": {"timer": {"period": 5}}}}"#, "\"timer\" without \"ref\""),
-        (r#"{"tasks": {"t": {"timer": {"ref": "x", "period": 5, "mode": "abs"}}}}"#, "no timer mode \"abs\""),
-        (r#"{"tasks": {"t": {"timer": {"ref": "x", "period": 5, "mod": "abs"}}}}"#, "did you mean 'mode'?"),
-        (r#"{"tasks": {"t": {"instance": 2, "timer": {"ref": "x", "period": 5}}}}"#, "1:50: timer \"x\" is shared by several tasks\n  hint: \"unique_x\""),
-        (r#"{"tasks": {"t": {"timer": {"ref": "x", "period": 5}}, "u": {"timer": {"ref": "x", "period": 5}}}}"#, "shared"),
-        (r#"{"tasks": {"t": {"run": 1, "signal": ""}}}"#, "\"signal\" refers to nothing"),
-        (r#"{"tasks": {"t": {"run": 1, "signal"}}}"#, "\"signal\" takes a string, found nothing"),
-        (r#"{"tasks": {"t": {"lock": "m", "wait": {"ref": "c", "mutex": "m"}, "unlock": "m"}}}"#, "1:31: waits for 'c', but no task signals"),
-        (r#"{"tasks": {"t": {"suspend": "t", "run": 1}}}"#, "1:18: waits for 't', but no task signals or resumes it"),
-        (r#"{"tasks": {"t": {"wait": {"ref": "c", "mutex": "m"}, "signal": "c"}}}"#, "waits with mutex 'm', which it does not hold"),
-        (r#"{"tasks": {"t": {"wait": {"ref": "c"}}}}"#, "\"wait\" without \"mutex\""),
-        (r#"{"tasks": {"t": {"run": 1, "lock": "m"}}}"#, "'m' is not held alike in each round"),
-        (r#"{"tasks": {"t": {"loop": 1, "run": 1, "lock": "m"}}}"#, "1:12: the task ends while it holds 'm'"),
-        (r#"{"tasks": {"t": {"run": 1, "lock": "m", "lock": "m"}}}"#, "1:41: 'm' is locked twice"),
-        (r#"{"tasks": {"t": {"run": 1, "unlock": "m"}}}"#, "'m' is unlocked but not held"),
-        (r#"{"tasks": {"t": {"run": 0}}}"#, "1:12: a loop without end in which no time passes"),
-        (r#"{"tasks": {"t": {"lock": "m", "unlock": "m"}}}"#, "a loop without end in which no time passes"),
-        (r#"{"tasks": {"t": {"run": 1, "fork": "u"}}}"#, "1:36: fork of unknown task \"u\""),
+        (
+            r#"{"tasks": {"t": {"run": 1, "priority": 20}}}"#,
+            "1:40: nice 20 is out of range",
+        ),
+        (
+            r#"{"tasks": {"t": {"run": 1, "policy": "SCHED_FIFO", "priority": 0}}}"#,
+            "real-time priority 0 is out of",
+        ),
+        (
+            r#"{"tasks": {"t": {"run": 1, "policy": "SCHED_RR", "priority": -4}}}"#,
+            "SCHED_FIFO and SCHED_RR take 1..=99",
+        ),
+        (
+            r#"{"tasks": {"t": {"run": 1, "policy": "SCHED_FIF"}}}"#,
+            "did you mean 'SCHED_FIFO'?",
+        ),
+        (
+            r#"{"tasks": {"t": {"run": 1, "policy": "SCHED_DEADLINE"}}}"#,
+            "no deadline class",
+        ),
+        (
+            r#"{"tasks": {"t": {"run": 1, "dl-runtime": 5}}}"#,
+            "SCHED_DEADLINE is not modelled",
+        ),
+        (
+            r#"{"tasks": {"t": {"run": 1, "util_min": 512}}}"#,
+            "utilisation clamps are not modelled",
+        ),
+        (
+            r#"{"tasks": {"t": {"run": 1, "nodes_membind": [0]}}}"#,
+            "binding of memory is not modelled",
+        ),
+        (
+            r#"{"tasks": {"t": {"run": 1, "taskgroup": "g"}}}"#,
+            "hint: it has to start with '/'",
+        ),
+        (
+            r#"{"tasks": {"t": {"run": 1, "policy": "SCHED_RR", "taskgroup": "/g"}}}"#,
+            "for a real-time task",
+        ),
+        (
+            r#"{"tasks": {"t": {"exec": 1, "period": 2}}}"#,
+            "\"exec\" is from before rt-app 1.0",
+        ),
+        (
+            r#"{"tasks": {"t": {"timer": {"ref": "x"}}}}"#,
+            "\"timer\" without \"period\"",
+        ),
+        (
+            r#"{"tasks": {"t": {"timer": {"period": 5}}}}"#,
+            "\"timer\" without \"ref\"",
+        ),
+        (
+            r#"{"tasks": {"t": {"timer": {"ref": "x", "period": 5, "mode": "abs"}}}}"#,
+            "no timer mode \"abs\"",
+        ),
+        (
+            r#"{"tasks": {"t": {"timer": {"ref": "x", "period": 5, "mod": "abs"}}}}"#,
+            "did you mean 'mode'?",
+        ),
+        (
+            r#"{"tasks": {"t": {"instance": 2, "timer": {"ref": "x", "period": 5}}}}"#,
+            "1:50: timer \"x\" is shared by several tasks\n  hint: \"unique_x\"",
+        ),
+        (
+            r#"{"tasks": {"t": {"timer": {"ref": "x", "period": 5}}, "u": {"timer": {"ref": "x", "period": 5}}}}"#,
+            "shared",
+        ),
+        (
+            r#"{"tasks": {"t": {"run": 1, "signal": ""}}}"#,
+            "\"signal\" refers to nothing",
+        ),
+        (
+            r#"{"tasks": {"t": {"run": 1, "signal"}}}"#,
+            "\"signal\" takes a string, found nothing",
+        ),
+        (
+            r#"{"tasks": {"t": {"lock": "m", "wait": {"ref": "c", "mutex": "m"}, "unlock": "m"}}}"#,
+            "1:31: waits for 'c', but no task signals",
+        ),
+        (
+            r#"{"tasks": {"t": {"suspend": "t", "run": 1}}}"#,
+            "1:18: waits for 't', but no task signals or resumes it",
+        ),
+        (
+            r#"{"tasks": {"t": {"wait": {"ref": "c", "mutex": "m"}, "signal": "c"}}}"#,
+            "waits with mutex 'm', which it does not hold",
+        ),
+        (
+            r#"{"tasks": {"t": {"wait": {"ref": "c"}}}}"#,
+            "\"wait\" without \"mutex\"",
+        ),
+        (
+            r#"{"tasks": {"t": {"run": 1, "lock": "m"}}}"#,
+            "'m' is not held alike in each round",
+        ),
+        (
+            r#"{"tasks": {"t": {"loop": 1, "run": 1, "lock": "m"}}}"#,
+            "1:12: the task ends while it holds 'm'",
+        ),
+        (
+            r#"{"tasks": {"t": {"run": 1, "lock": "m", "lock": "m"}}}"#,
+            "1:41: 'm' is locked twice",
+        ),
+        (
+            r#"{"tasks": {"t": {"run": 1, "unlock": "m"}}}"#,
+            "'m' is unlocked but not held",
+        ),
+        (
+            r#"{"tasks": {"t": {"run": 0}}}"#,
+            "1:12: a loop without end in which no time passes",
+        ),
+        (
+            r#"{"tasks": {"t": {"lock": "m", "unlock": "m"}}}"#,
+            "a loop without end in which no time passes",
+        ),
+        (
+            r#"{"tasks": {"t": {"run": 1, "fork": "u"}}}"#,
+            "1:36: fork of unknown task \"u\"",
+        ),
         (r#"{"tasks": {"t": {"fork": "t"}}}"#, "no time passes"),
-        (r#"{"tasks": {"t": {"recv": "p"}}}"#, "no pipe or socket \"p\"\n  hint: declare it"),
-        (r#"{"resources": {"p": {"type": "pipe"}}, "tasks": {"t": {"recv": "p"}}}"#, "waits for 'p', but no task sends to it"),
-        (r#"{"resources": {"p": {"type": "pipe"}}, "tasks": {"t": {"send": {"ref": "p", "bytes": 1}}}}"#, "from which no task receives"),
-        (r#"{"resources": {"p": {"type": "pipe", "capacity": 5}}, "tasks": {"t": {"send": {"ref": "p", "bytes": 6}, "recv": "p"}}}"#, "a message of 6 bytes does not fit 'p'"),
-        (r#"{"resources": {"p": {"type": "pip"}}, "tasks": {"t": {"run": 1}}}"#, "did you mean 'pipe'?"),
-        (r#"{"resources": {"p": {"type": "mutex", "capacity": 5}}, "tasks": {"t": {"run": 1}}}"#, "a mutex has no \"capacity\""),
-        (r#"{"resources": {"p": {}}, "tasks": {"t": {"run": 1}}}"#, "\"p\" without \"type\""),
+        (
+            r#"{"tasks": {"t": {"recv": "p"}}}"#,
+            "no pipe or socket \"p\"\n  hint: declare it",
+        ),
+        (
+            r#"{"resources": {"p": {"type": "pipe"}}, "tasks": {"t": {"recv": "p"}}}"#,
+            "waits for 'p', but no task sends to it",
+        ),
+        (
+            r#"{"resources": {"p": {"type": "pipe"}}, "tasks": {"t": {"send": {"ref": "p", "bytes": 1}}}}"#,
+            "from which no task receives",
+        ),
+        (
+            r#"{"resources": {"p": {"type": "pipe", "capacity": 5}}, "tasks": {"t": {"send": {"ref": "p", "bytes": 6}, "recv": "p"}}}"#,
+            "a message of 6 bytes does not fit 'p'",
+        ),
+        (
+            r#"{"resources": {"p": {"type": "pip"}}, "tasks": {"t": {"run": 1}}}"#,
+            "did you mean 'pipe'?",
+        ),
+        (
+            r#"{"resources": {"p": {"type": "mutex", "capacity": 5}}, "tasks": {"t": {"run": 1}}}"#,
+            "a mutex has no \"capacity\"",
+        ),
+        (
+            r#"{"resources": {"p": {}}, "tasks": {"t": {"run": 1}}}"#,
+            "\"p\" without \"type\"",
+        ),
         (r#"{"tasks": {"t": {"sem_wait": "s"}}}"#, "no task posts it"),
         (r#"{"tasks": {"t": {"run": 1, "done": 0}}}"#, "out of range"),
-        (r#"{"tasks": {"t": {"run": 1, "begin": "now"}}}"#, "does not begin at \"now\""),
-        (r#"{"global": {"duratoin": 1}, "tasks": {"t": {"run": 1}}}"#, "did you mean 'duration'?"),
-        (r#"{"global": {"duration": -2}, "tasks": {"t": {"run": 1}}}"#, "out of range"),
-        (r#"{"global": {"gnuplot": 1}, "tasks": {"t": {"run": 1}}}"#, "\"gnuplot\" takes true or false, found an integer"),
-        (r#"{"global": {"calibration": "cpu0"}, "tasks": {"t": {"run": 1}}}"#, "takes \"CPU<number>\""),
-        (r#"{"tasks": {"t": {"phases": {"p": {"priority": 5, "run": 1}, "q": {"policy": "SCHED_RR", "run": 1}}}}}"#, "differs from round to round"),
+        (
+            r#"{"tasks": {"t": {"run": 1, "begin": "now"}}}"#,
+            "does not begin at \"now\"",
+        ),
+        (
+            r#"{"global": {"duratoin": 1}, "tasks": {"t": {"run": 1}}}"#,
+            "did you mean 'duration'?",
+        ),
+        (
+            r#"{"global": {"duration": -2}, "tasks": {"t": {"run": 1}}}"#,
+            "out of range",
+        ),
+        (
+            r#"{"global": {"gnuplot": 1}, "tasks": {"t": {"run": 1}}}"#,
+            "\"gnuplot\" takes true or false, found an integer",
+        ),
+        (
+            r#"{"global": {"calibration": "cpu0"}, "tasks": {"t": {"run": 1}}}"#,
+            "takes \"CPU<number>\"",
+        ),
+        (
+            r#"{"tasks": {"t": {"phases": {"p": {"priority": 5, "run": 1}, "q": {"policy": "SCHED_RR", "run": 1}}}}}"#,
+            "differs from round to round",
+        ),
     ];
     for (text, expected) in cases {
         let message = error(text);

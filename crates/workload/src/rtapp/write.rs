@@ -17,13 +17,12 @@ use std::fmt::Write;
 /// # Errors
 /// What rt-app has no words for, with the task it is in.
 pub fn to_rtapp_json(workload: &Workload) -> Result<String, Error> {
-    check::check(workload)
-        .map_err(|f| Error::new(&workload.name, f.message).hint(f.hint))?;
+    check::check(workload).map_err(|f| Error::new(&workload.name, f.message).hint(f.hint))?;
     let groups = groups(workload)?;
     let implicit_done = groups.iter().all(|group| {
         let program = &workload.programs[group.spec.program as usize];
         let dones = program.ops.iter().filter(|op| matches!(op, Op::Done { .. })).count();
-        dones == 1 && Shape::of(program).is_some_and(|shape| shape.ends_with_done(program))
+        Shape::of(program).is_some_and(|shape| dones == shape.implicit_dones(program))
     });
     let mut out = String::from("{\n\t\"tasks\" : {\n");
     for (index, group) in groups.iter().enumerate() {
@@ -73,8 +72,7 @@ fn groups(workload: &Workload) -> Result<Vec<Group<'_>>, Error> {
     let mut groups: Vec<Group> = Vec::new();
     for (index, spec) in workload.tasks.iter().enumerate() {
         let unfit = |what: &str| {
-            Err(Error::new(&workload.name, format!("task '{}': {what}", spec.comm))
-                .hint("rt-app has no words for it"))
+            Err(Error::new(&workload.name, format!("task '{}': {what}", spec.comm)).hint("rt-app has no words for it"))
         };
         if spec.process != workload.tasks[0].process {
             return unfit("a process of its own");
@@ -85,16 +83,22 @@ fn groups(workload: &Workload) -> Result<Vec<Group<'_>>, Error> {
         if spec.start_ns != 0 {
             return unfit("creation at a later time");
         }
-        let alike = |group: &&mut Group| {
+        let alike = |group: &Group| {
             *group.spec == *spec
-                || TaskSpec { spawn: true, ..group.spec.clone() } == TaskSpec { spawn: true, ..spec.clone() }
+                || TaskSpec {
+                    spawn: true,
+                    ..group.spec.clone()
+                } == TaskSpec {
+                    spawn: true,
+                    ..spec.clone()
+                }
         };
         let last = groups.len().saturating_sub(1);
         // Order matters for placement: only neighbours are put together, but for templates.
         let known = groups
             .iter_mut()
             .enumerate()
-            .find(|(at, group)| alike(&group) && (*at == last || !spec.spawn))
+            .find(|(at, group)| alike(group) && (*at == last || !spec.spawn))
             .map(|(_, group)| group);
         match known {
             Some(group) if spec.spawn => group.instances += 1,
@@ -137,13 +141,20 @@ impl Shape {
         let end_of = |at: usize| loop_end(ops, at).filter(|end| end + 1 == ops.len());
         let timers = |from: usize| {
             let starts = ops[from..].iter().take_while(|op| {
-                matches!(op, Op::Timer { period: 0, absolute: true, .. })
+                matches!(
+                    op,
+                    Op::Timer {
+                        period: 0,
+                        absolute: true,
+                        ..
+                    }
+                )
             });
             starts.count()
         };
         // A first sleep is a delay if the loop or the timers' start comes after it.
         if let Some(Op::Sleep(Dist::Fixed(ns))) = ops.first()
-            && ns % 1000 == 0
+            && ns.is_multiple_of(1000)
             && *ns > 0
             && (timers(1) > 0 || end_of(1).is_some())
         {
@@ -168,8 +179,22 @@ impl Shape {
         .filter(|shape| shape.body.0 < shape.body.1)
     }
 
-    fn ends_with_done(&self, program: &Program) -> bool {
-        program.ops.get(self.body.1 - 1) == Some(&Op::Done { count: 1 })
+    /// How many steps count what a file does not say: the end of each endless phase, else that of the whole.
+    fn implicit_dones(&self, program: &Program) -> usize {
+        let ops = &program.ops;
+        let phases = segments(ops, self.body.0, self.body.1);
+        let mut endless = phases.iter().filter(|(.., times)| times.is_none()).peekable();
+        let counts = |at: usize| ops.get(at) == Some(&Op::Done { count: 1 });
+        if endless.peek().is_none() {
+            return usize::from(counts(self.body.1 - 1));
+        }
+        // None at all, if one of them does not count.
+        let ends: Vec<bool> = endless.map(|(_, end, _)| counts(end - 2)).collect();
+        if ends.iter().all(|end| *end) {
+            ends.len()
+        } else {
+            usize::MAX
+        }
     }
 }
 
@@ -178,9 +203,8 @@ fn loop_end(ops: &[Op], at: usize) -> Option<usize> {
     let Some(Op::LoopInit { counter }) = ops.get(at) else {
         return None;
     };
-    let is_end = |op: &Op| {
-        matches!(op, Op::LoopBack { counter: c, target, .. } if c == counter && *target as usize == at + 1)
-    };
+    let is_end =
+        |op: &Op| matches!(op, Op::LoopBack { counter: c, target, .. } if c == counter && *target as usize == at + 1);
     ops[at..].iter().position(is_end).map(|distance| at + distance)
 }
 
@@ -193,12 +217,12 @@ struct Text<'w> {
 
 impl Text<'_> {
     fn unfit(&self, group: &Group, what: &str) -> Error {
-        Error::new(&self.workload.name, format!("task '{}': {what}", group.name))
-            .hint("rt-app has no words for it")
+        Error::new(&self.workload.name, format!("task '{}': {what}", group.name)).hint("rt-app has no words for it")
     }
 
     fn line(&mut self, depth: usize, key: &str, value: &str) {
-        self.lines.push(format!("{}{} : {value}", "\t".repeat(depth), quote(key)));
+        self.lines
+            .push(format!("{}{} : {value}", "\t".repeat(depth), quote(key)));
     }
 
     fn task(&mut self, group: &Group) -> Result<(), Error> {
@@ -221,7 +245,7 @@ impl Text<'_> {
         let rounds = shape.rounds.map_or(-1, |rounds| rounds as i64);
         self.line(3, "loop", &rounds.to_string());
         let (begin, mut end) = shape.body;
-        if self.implicit_done {
+        if self.implicit_done && program.ops[end - 1] == (Op::Done { count: 1 }) {
             end -= 1;
         }
         let phases = segments(&program.ops, begin, end);
@@ -237,7 +261,8 @@ impl Text<'_> {
             let outer = std::mem::take(&mut self.lines);
             self.phase(group, at, segment_end, times)?;
             let body = std::mem::replace(&mut self.lines, outer).join(",\n");
-            self.lines.push(format!("\t\t\t\t\"p{index}\" : {{\n{body}\n\t\t\t\t}}"));
+            self.lines
+                .push(format!("\t\t\t\t\"p{index}\" : {{\n{body}\n\t\t\t\t}}"));
         }
         let phases = self.lines.split_off(first).join(",\n");
         let open = self.lines.pop().unwrap_or_default();
@@ -258,10 +283,7 @@ impl Text<'_> {
         let mut started = BTreeSet::new();
         let mut modes = BTreeMap::new();
         for (at, op) in program.ops.iter().enumerate() {
-            let Op::Timer {
-                timer, absolute, ..
-            } = op
-            else {
+            let Op::Timer { timer, absolute, .. } = op else {
                 continue;
             };
             if phases.first().is_some_and(|(first, ..)| at < *first) {
@@ -296,6 +318,9 @@ impl Text<'_> {
         if times != Some(1) {
             self.line(5, "loop", &times.map_or(-1, |times| times as i64).to_string());
             (from, to) = (at + 1, end - 1);
+            if self.implicit_done && times.is_none() {
+                to -= 1;
+            }
         }
         if from >= to {
             return Err(self.unfit(group, "a phase without events"));
@@ -305,7 +330,10 @@ impl Text<'_> {
 
     fn policy(&mut self, depth: usize, policy: Policy) {
         let name = sched::Name::of(policy);
-        let name = sched::NAMES.iter().find(|(_, n)| *n == name).map_or("", |(text, _)| text);
+        let name = sched::NAMES
+            .iter()
+            .find(|(_, n)| *n == name)
+            .map_or("", |(text, _)| text);
         self.line(depth, "policy", &quote(name));
         match policy {
             Policy::Normal { nice } | Policy::Batch { nice } | Policy::Ext { nice } => {
@@ -377,7 +405,10 @@ impl Text<'_> {
             } => {
                 let period = self.usec(group, *period)?;
                 let mode = if *absolute { ", \"mode\" : \"absolute\"" } else { "" };
-                ("timer", format!("{{ \"ref\" : \"unique{timer}\", \"period\" : {period}{mode} }}"))
+                (
+                    "timer",
+                    format!("{{ \"ref\" : \"unique{timer}\", \"period\" : {period}{mode} }}"),
+                )
             }
             Op::Mem { bytes } => ("mem", int(*bytes)?),
             Op::Io { bytes } => ("iorun", int(*bytes)?),
@@ -390,16 +421,18 @@ impl Text<'_> {
             Op::Barrier(id) => ("barrier", name(id)),
             Op::SemPost(id) => ("sem_post", name(id)),
             Op::SemWait(id) => ("sem_wait", name(id)),
-            Op::Send { channel, bytes } => {
-                ("send", format!("{{ \"ref\" : {}, \"bytes\" : {bytes} }}", name(channel)))
-            }
+            Op::Send { channel, bytes } => (
+                "send",
+                format!("{{ \"ref\" : {}, \"bytes\" : {bytes} }}", name(channel)),
+            ),
             Op::Recv(id) => ("recv", name(id)),
             Op::Yield => ("yield", "\"\"".into()),
             Op::Fork { task, thread: true } => {
                 let spec = &self.workload.tasks[*task as usize];
-                let target = self.groups.iter().find(|g| {
-                    g.template == Some(*task) || (g.template.is_some() && g.spec.comm == spec.comm)
-                });
+                let target = self
+                    .groups
+                    .iter()
+                    .find(|g| g.template == Some(*task) || (g.template.is_some() && g.spec.comm == spec.comm));
                 let target = target.ok_or_else(|| self.unfit(group, "fork of a started task"))?;
                 ("fork", quote(&target.name))
             }
@@ -414,7 +447,7 @@ impl Text<'_> {
     }
 
     fn usec(&self, group: &Group, ns: u64) -> Result<String, Error> {
-        if ns % 1000 != 0 || ns / 1000 > i32::MAX as u64 {
+        if !ns.is_multiple_of(1000) || ns / 1000 > i32::MAX as u64 {
             return Err(self.unfit(group, &format!("a time of {ns} ns")));
         }
         Ok((ns / 1000).to_string())
@@ -422,7 +455,10 @@ impl Text<'_> {
 }
 
 fn is_setting(op: &Op) -> bool {
-    matches!(op, Op::Phase(_) | Op::SetAffinity(_) | Op::SetPolicy(_) | Op::SetCgroup(_))
+    matches!(
+        op,
+        Op::Phase(_) | Op::SetAffinity(_) | Op::SetPolicy(_) | Op::SetCgroup(_)
+    )
 }
 
 /// Phases: each its settings and then a loop, or what is up to the next loop or setting. A loop's body and what is
@@ -455,9 +491,7 @@ fn resources(workload: &Workload) -> Result<String, Error> {
     let mut lines = Vec::new();
     for resource in &workload.resources {
         let value = match resource {
-            Resource::Channel {
-                capacity, socket, ..
-            } => {
+            Resource::Channel { capacity, socket, .. } => {
                 let kind = if *socket { "socket" } else { "pipe" };
                 format!("{{ \"type\" : \"{kind}\", \"capacity\" : {capacity} }}")
             }
@@ -470,8 +504,9 @@ fn resources(workload: &Workload) -> Result<String, Error> {
                 let users = barrier_users(workload, name);
                 if users != u64::from(*participants) {
                     let message = format!("barrier '{name}' of {participants}, used by {users} tasks");
-                    return Err(Error::new(&workload.name, message)
-                        .hint("rt-app counts the uses of a barrier in the file"));
+                    return Err(
+                        Error::new(&workload.name, message).hint("rt-app counts the uses of a barrier in the file")
+                    );
                 }
                 continue;
             }
@@ -492,13 +527,13 @@ fn resources(workload: &Workload) -> Result<String, Error> {
 /// As rt-app counts them: each event of each instance.
 fn barrier_users(workload: &Workload, name: &str) -> u64 {
     let uses = |program: &Program| {
-        let is_use = |op: &&Op| {
-            matches!(op, Op::Barrier(id) if workload.resources[*id as usize].name() == name)
-        };
+        let is_use = |op: &&Op| matches!(op, Op::Barrier(id) if workload.resources[*id as usize].name() == name);
         program.ops.iter().filter(is_use).count() as u64
     };
     let started = workload.tasks.iter().filter(|task| task.spawn);
-    started.map(|task| uses(&workload.programs[task.program as usize])).sum()
+    started
+        .map(|task| uses(&workload.programs[task.program as usize]))
+        .sum()
 }
 
 fn global(workload: &Workload, groups: &[Group]) -> Result<String, Error> {
@@ -509,22 +544,24 @@ fn global(workload: &Workload, groups: &[Group]) -> Result<String, Error> {
             (ns / 1_000_000_000) as i64
         }
         Some(ns) => {
-            return Err(Error::new(&workload.name, format!("a duration of {ns} ns"))
-                .hint("rt-app counts whole seconds"));
+            return Err(
+                Error::new(&workload.name, format!("a duration of {ns} ns")).hint("rt-app counts whole seconds")
+            );
         }
     };
     let _ = write!(text, "\t\t\"duration\" : {seconds}");
     let mut inherit = workload.resources.iter().filter_map(|resource| match resource {
         Resource::Mutex {
-            priority_inheritance,
-            ..
+            priority_inheritance, ..
         } => Some(*priority_inheritance),
         _ => None,
     });
     let first = inherit.next().unwrap_or(false);
     if inherit.any(|other| other != first) {
-        return Err(Error::new(&workload.name, "some mutexes inherit priorities and some do not")
-            .hint("rt-app has one setting for all"));
+        return Err(
+            Error::new(&workload.name, "some mutexes inherit priorities and some do not")
+                .hint("rt-app has one setting for all"),
+        );
     }
     if first {
         text.push_str(",\n\t\t\"pi_enabled\" : true");

@@ -237,8 +237,8 @@ s32 scx_bpf_create_dsq(u64 dsq_id, s32 node) __ksym;
 void scx_bpf_destroy_dsq(u64 dsq_id) __ksym;
 s32 scx_bpf_dsq_nr_queued(u64 dsq_id) __ksym;
 s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle) __ksym;
-bool scx_bpf_dsq_insert___v2(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags) __ksym __weak;
-bool scx_bpf_dsq_move_to_local___v2(u64 dsq_id, u64 enq_flags) __ksym __weak;
+bool scx_bpf_dsq_insert___v2___compat(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags) __ksym __weak;
+bool scx_bpf_dsq_move_to_local___v2___compat(u64 dsq_id, u64 enq_flags) __ksym __weak;
 u32 scx_bpf_dispatch_nr_slots(void) __ksym;
 void scx_bpf_dispatch_cancel(void) __ksym;
 void scx_bpf_kick_cpu(s32 cpu, u64 flags) __ksym;
@@ -283,7 +283,7 @@ bool __scx_bpf_dsq_insert_vtime(struct task_struct *p, struct scx_bpf_dsq_insert
 
 static __always_inline bool scx_bpf_dsq_insert(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags)
 {
-	return scx_bpf_dsq_insert___v2(p, dsq_id, slice, enq_flags);
+	return scx_bpf_dsq_insert___v2___compat(p, dsq_id, slice, enq_flags);
 }
 
 static __always_inline bool scx_bpf_dsq_insert_vtime(struct task_struct *p, u64 dsq_id, u64 slice, u64 vtime,
@@ -297,7 +297,7 @@ static __always_inline bool scx_bpf_dsq_insert_vtime(struct task_struct *p, u64 
 
 static __always_inline bool scx_bpf_dsq_move_to_local(u64 dsq_id)
 {
-	return scx_bpf_dsq_move_to_local___v2(dsq_id, 0);
+	return scx_bpf_dsq_move_to_local___v2___compat(dsq_id, 0);
 }
 
 /* Helpers, by the numbers of include/uapi/linux/bpf.h. */

@@ -148,6 +148,8 @@ pub fn define(
 ///         pub next: *mut node,
 ///         /// Rust keywords, and names that differ from Rust's, as text.
 ///         pub type_: u32 as "type",
+///         /// Whose C type is an enumeration: that matters to CO-RE.
+///         pub kind: u32 as enum node_kind,
 ///         /// Bitfields share a Rust field.
 ///         pub flags: u32 as { on_queue: 1, state: 3 },
 ///         pub name: [i8; 16],
@@ -156,7 +158,7 @@ pub fn define(
 ///
 /// let mut types = Builder::new();
 /// let id = types.add::<node>();
-/// assert_eq!(types.btf().size_of(id), Some(32));
+/// assert_eq!(types.btf().size_of(id), Some(40));
 /// ```
 #[macro_export]
 macro_rules! kstruct {
@@ -168,7 +170,7 @@ macro_rules! kstruct {
         $crate::kstruct!(@item union true [$(#[$doc])* #[derive(Clone, Copy)]] [$vis] $($rest)*);
     };
     (@item $word:ident $union:literal [$($attribute:tt)*] [$vis:vis] $name:ident {
-        $($(#[$fdoc:meta])* $fvis:vis $field:ident : $ty:ty $(as $cname:literal)? $(as { $($bit:ident : $bits:literal),* $(,)? })?),*
+        $($(#[$fdoc:meta])* $fvis:vis $field:ident : $ty:ty $(as $cname:literal)? $(as enum $enum:ident)? $(as { $($bit:ident : $bits:literal),* $(,)? })?),*
         $(,)?
     } $($rest:tt)*) => {
         $($attribute)*
@@ -184,7 +186,7 @@ macro_rules! kstruct {
                     ::std::vec![$($crate::kstruct::Field {
                         name: $crate::kstruct!(@name $field $($cname)?),
                         offset: ::std::mem::offset_of!($name, $field),
-                        ty: <$ty as $crate::kstruct::KernelType>::btf(_types),
+                        ty: $crate::kstruct!(@type _types $ty $(, $enum)?),
                         bits: &[$($((stringify!($bit), $bits)),*)?],
                     }),*]
                 })
@@ -193,6 +195,8 @@ macro_rules! kstruct {
 
         $crate::kstruct!($($rest)*);
     };
+    (@type $types:ident $ty:ty) => { <$ty as $crate::kstruct::KernelType>::btf($types) };
+    (@type $types:ident $ty:ty, $enum:ident) => { $types.enum_of(stringify!($enum), ::std::mem::size_of::<$ty>() as u32) };
     (@name $field:ident) => { stringify!($field) };
     (@name $field:ident $cname:literal) => { $cname };
 }
@@ -209,6 +213,7 @@ mod tests {
             pub other: *const second,
             pub self_: u16 as "self",
             pub bits: u32 as { low: 3, high: 5 },
+            pub mode: u32 as enum fast_or_slow,
             pub r#type: i32,
             pub call: Callback,
         }
@@ -232,6 +237,7 @@ mod tests {
         let mut types = Builder::new();
         let id = types.add::<first>();
         types.add::<empty>();
+        types.enumeration("fast_or_slow", 4, false, &[("FAST", 1)]);
         assert_eq!(types.add::<first>(), id);
         let btf = Btf::parse(&types.finish().encode()).unwrap();
         let text = |name| btf.c_definition(btf.find_struct(name).unwrap());
@@ -243,7 +249,8 @@ mod tests {
              \tu16 self; /* 16 */\n\
              \tu32 low : 3; /* 20:0 */\n\
              \tu32 high : 5; /* 20:3 */\n\
-             \ts32 type; /* 24 */\n\
+             \tenum fast_or_slow mode; /* 24 */\n\
+             \ts32 type; /* 28 */\n\
              \tvoid (*call)(void); /* 32 */\n\
              }; /* 40 bytes */"
         );
@@ -251,6 +258,8 @@ mod tests {
             text("second"),
             "struct second {\n\tu64 values[3]; /* 0 */\n\tunion both shared; /* 24 */\n\tchar tail[0]; /* 32 */\n}; /* 32 bytes */"
         );
+        let id = btf.find("fast_or_slow", |_| true).unwrap();
+        assert_eq!(btf.c_definition(id), "enum fast_or_slow {\n\tFAST = 0x1,\n};");
         assert_eq!(text("empty"), "struct empty {\n}; /* 0 bytes */");
     }
 }

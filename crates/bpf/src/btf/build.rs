@@ -198,6 +198,12 @@ impl Builder {
         }
     }
 
+    /// `enum name` of this many bytes, whose [values](Builder::enumeration) may come later.
+    pub fn enum_of(&mut self, name: &str, size: u32) -> u32 {
+        self.find_tagged(name)
+            .unwrap_or_else(|| self.enumeration(name, size, false, &[]))
+    }
+
     /// `enum name` defined before.
     pub fn find_tagged(&self, name: &str) -> Option<u32> {
         self.known.get(&format!("tagged {name}")).copied()

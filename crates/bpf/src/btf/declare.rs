@@ -164,12 +164,8 @@ impl<'a> Parser<'a> {
                 "enum" if base.is_none() && ints.is_empty() => {
                     self.pos += 1;
                     let name = self.word()?;
-                    let found = self.builder.find_tagged(name);
-                    base = Some(match found {
-                        Some(id) => id,
-                        // Only its size matters for a prototype: C gives an unknown one that of unsigned int.
-                        None => self.builder.enumeration(name, 4, false, &[]),
-                    });
+                    // Only its size matters for a prototype: C gives an unknown one that of unsigned int.
+                    base = Some(self.builder.enum_of(name, 4));
                     continue;
                 }
                 _ if base.is_none() && INT_WORDS.contains(&word) => ints.push(word),

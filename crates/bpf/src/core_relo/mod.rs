@@ -140,9 +140,20 @@ pub fn resolve(local: &Btf, target: &Btf, relocation: &Relocation) -> Result<Ans
     }
 }
 
-/// The field which a relocation is about, as "struct task_struct.scx.flags".
+/// What a relocation is about: "struct task_struct.scx.flags", "enum scx_enq_flags::SCX_ENQ_HEAD", a type.
 pub fn describe(local: &Btf, relocation: &Relocation) -> String {
-    Path::local(local, relocation).map_or_else(|_| local.c_name(relocation.ty), |path| path.text(local))
+    let ty = local.c_name(relocation.ty);
+    match relocation.ask {
+        Ask::EnumExists | Ask::EnumValue => match (local.kind(local.resolve(relocation.ty)), relocation.access.first())
+        {
+            (Kind::Enum { values, .. }, Some(&index)) => values
+                .get(index as usize)
+                .map_or(ty.clone(), |(name, _)| format!("{ty}::{name}")),
+            _ => ty,
+        },
+        Ask::TypeIdLocal | Ask::TypeIdTarget | Ask::TypeExists | Ask::TypeSize | Ask::TypeMatches => ty,
+        _ => Path::local(local, relocation).map_or(ty, |path| path.text(local)),
+    }
 }
 
 /// Types of the target that may be the local one: same name but for the flavour, same kind.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Code: functions are found by their symbols, taken in when something reaches them, and their constants filled in.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::DataSection;
 use super::externs::{Extern, Externs};
@@ -52,6 +52,10 @@ pub(super) struct Linker<'a> {
     kfuncs: Vec<String>,
     traps: Vec<String>,
     types: LocalTypes,
+    /// Fields, types and enumerators which the code asks for before it uses them, and the target does not have.
+    asked: BTreeSet<String>,
+    /// What the code uses without an answer: its name and the message.
+    unresolved: Vec<(String, String)>,
     warnings: Vec<String>,
 }
 
@@ -111,6 +115,8 @@ impl<'a> Linker<'a> {
             kfuncs: Vec::new(),
             traps: Vec::new(),
             types: LocalTypes::new(),
+            asked: BTreeSet::new(),
+            unresolved: Vec::new(),
             warnings: Vec::new(),
         })
     }
@@ -226,6 +232,12 @@ impl<'a> Linker<'a> {
             let function = self.function(source, &mut code.insns)?;
             code.functions.push(function);
             next += 1;
+        }
+        for (name, message) in std::mem::take(&mut self.unresolved) {
+            // What a program asks for it does not use.
+            if !self.asked.iter().any(|asked| name.starts_with(asked)) {
+                self.warn(message);
+            }
         }
         for section in &self.object.elf.sections {
             let pointers = section
@@ -518,10 +530,22 @@ impl<'a> Linker<'a> {
         if matches!(relocation.ask, Ask::TypeIdLocal) {
             self.local_type(relocation.ty);
         }
-        let answer = match core_relo::resolve(&self.object.btf, self.target.btf(), relocation) {
+        let btf = &self.object.btf;
+        let answer = match core_relo::resolve(btf, self.target.btf(), relocation) {
             Ok(answer) => answer,
-            Err(core_relo::Unresolved(what)) => return Ok(self.trap(what)),
+            Err(core_relo::Unresolved(message)) => {
+                self.unresolved
+                    .push((core_relo::describe(btf, relocation), message.clone()));
+                return Ok(self.trap(message));
+            }
         };
+        let exists = matches!(
+            relocation.ask,
+            Ask::FieldExists | Ask::TypeExists | Ask::TypeMatches | Ask::EnumExists
+        );
+        if exists && answer.value == 0 {
+            self.asked.insert(core_relo::describe(btf, relocation));
+        }
         let Answer { value, sizes } = answer;
         match class(insn.op) {
             ALU | ALU64 if insn.op & insn::X == 0 => Ok(Insn {

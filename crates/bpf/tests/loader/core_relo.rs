@@ -227,6 +227,15 @@ fn what_is_missing_traps_by_name() {
     check("no_value", "GONE_STATE of enum state is not modelled");
     check("no_nested", "struct task.array[9].a is not modelled");
     check("no_bits", "struct task.missing is not modelled");
+    let warnings = &linked.image.warnings;
+    assert!(
+        warnings.contains(&"struct gone.x is not modelled".to_string()),
+        "{warnings:?}"
+    );
+    assert!(
+        !warnings.contains(&"struct task.missing is not modelled".to_string()),
+        "the object asks for it"
+    );
     // The question is answered, the guarded load is there but traps only when it is reached.
     assert!(linked.insns("guarded").iter().any(|insn| insn.op == bpf::image::TRAP));
     assert_ne!(linked.insns("guarded")[0].op, bpf::image::TRAP);

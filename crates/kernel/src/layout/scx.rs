@@ -9,7 +9,7 @@ kstruct! {
     #[derive(Clone, Copy)]
     pub struct scx_exit_info {
         /// SCX_EXIT_*
-        pub kind: u32,
+        pub kind: u32 as enum scx_exit_kind,
         pub exit_cpu: i32,
         pub exit_code: i64,
         /// SCX_EFLAG_*
@@ -46,14 +46,14 @@ kstruct! {
     #[derive(Clone, Copy)]
     pub struct scx_cpu_release_args {
         /// SCX_CPU_PREEMPT_*
-        pub reason: u32,
+        pub reason: u32 as enum scx_cpu_preempt_reason,
         pub task: *mut task_struct,
     }
 
     #[derive(Clone, Copy)]
     pub struct scx_dump_ctx {
         /// SCX_EXIT_*
-        pub kind: u32,
+        pub kind: u32 as enum scx_exit_kind,
         pub exit_code: i64,
         pub reason: *mut i8,
         pub at_ns: u64,

@@ -53,6 +53,9 @@ pub fn load(m: &mut Machine, object: &Object, profile: &Profile, engine: Engine)
             _ => return Err(format!("a profile cannot set ops.{member} = {text}: only {OPS}").into()),
         }
     }
+    if let Some(exit) = ext::enable::busy(m, ops.name()) {
+        return Err(LoadError::Exit(Box::new(exit)));
+    }
     m.ext.put_vm(vm);
     let warnings = tracepoint::attach(m, &image.programs, &profile.attach);
     image.warnings.extend(warnings);

@@ -51,19 +51,11 @@ const E2BIG: i32 = 7;
 /// # Errors
 /// The exit record, if the policy could not be enabled. It is not loaded then.
 pub fn load(m: &mut Machine, policy: Policy) -> Result<(), Exit> {
-    if let Some(message) = refused(m, &policy) {
-        return Err(Exit {
-            policy: policy.ops.name().to_string(),
-            kind: Kind::Error,
-            code: 0,
-            cpu: -1,
-            flags: 0,
-            reason: Kind::Error.reason(),
-            message,
-            backtrace: Vec::new(),
-            dump: String::new(),
-            at_ns: m.now,
-        });
+    if let Some(exit) = busy(m, policy.ops.name()) {
+        return Err(exit);
+    }
+    if let Some(message) = refused(&policy) {
+        return Err(refusal(m, policy.ops.name(), message));
     }
     let debts: Vec<(u64, u64)> = m.rqs.iter().map(|rq| (rq.debt, rq.carry_ps)).collect();
     let this_cpu = m.this_cpu;
@@ -89,13 +81,23 @@ pub fn unload(m: &mut Machine) {
     }
 }
 
+/// Why the policy of this name cannot be loaded now, if another one is.
+pub(crate) fn busy(m: &Machine, policy: &str) -> Option<Exit> {
+    let loaded = m.ext.ops.name();
+    (m.ext.state != EnableState::Disabled).then(|| {
+        refusal(
+            m,
+            policy,
+            format!("another scheduler, \"{loaded}\", is loaded ({})", -EBUSY),
+        )
+    })
+}
+
 /// What the kernel refuses before a policy can do anything (bpf_scx_init_member).
-fn refused(m: &Machine, policy: &Policy) -> Option<String> {
+fn refused(policy: &Policy) -> Option<String> {
     let ops = &policy.ops;
     let unknown = ops.flags & !SCX_OPS_ALL_FLAGS;
-    Some(if m.ext.state != EnableState::Disabled {
-        format!("another scheduler, \"{}\", is loaded ({})", m.ext.ops.name(), -EBUSY)
-    } else if policy.cid {
+    Some(if policy.cid {
         "struct sched_ext_ops_cid is not modelled: the policy schedules by CID".to_string()
     } else if unknown != 0 {
         format!("ops.flags has unknown bits 0x{unknown:x} ({})", -EINVAL)
@@ -104,10 +106,29 @@ fn refused(m: &Machine, policy: &Policy) -> Option<String> {
     } else if u64::from(ops.timeout_ms) * 1_000_000 > watchdog::MAX_TIMEOUT_NS {
         format!("ops.timeout_ms {} is more than 30000 ({})", ops.timeout_ms, -E2BIG)
     } else if ops.dispatch_max_batch > i32::MAX as u32 {
-        format!("ops.dispatch_max_batch {} is too large ({})", ops.dispatch_max_batch, -E2BIG)
+        format!(
+            "ops.dispatch_max_batch {} is too large ({})",
+            ops.dispatch_max_batch, -E2BIG
+        )
     } else {
         return None;
     })
+}
+
+/// The record of a policy that was not even tried.
+fn refusal(m: &Machine, policy: &str, message: String) -> Exit {
+    Exit {
+        policy: policy.to_string(),
+        kind: Kind::Error,
+        code: 0,
+        cpu: -1,
+        flags: 0,
+        reason: Kind::Error.reason(),
+        message,
+        backtrace: Vec::new(),
+        dump: String::new(),
+        at_ns: m.now,
+    }
 }
 
 fn enable(m: &mut Machine, policy: Policy) -> Result<(), Exit> {

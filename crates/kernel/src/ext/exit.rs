@@ -43,6 +43,20 @@ impl Kind {
         }
     }
 
+    /// Its enumerator's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::None => "SCX_EXIT_NONE",
+            Kind::Unreg => "SCX_EXIT_UNREG",
+            Kind::UnregBpf => "SCX_EXIT_UNREG_BPF",
+            Kind::UnregKern => "SCX_EXIT_UNREG_KERN",
+            Kind::Sysrq => "SCX_EXIT_SYSRQ",
+            Kind::Error => "SCX_EXIT_ERROR",
+            Kind::ErrorBpf => "SCX_EXIT_ERROR_BPF",
+            Kind::ErrorStall => "SCX_EXIT_ERROR_STALL",
+        }
+    }
+
     pub fn is_error(self) -> bool {
         self >= Kind::Error
     }
@@ -135,9 +149,10 @@ pub(crate) fn fault(m: &mut Machine, what: &str, fault: &Fault) {
         Some(place) => format!("{what}: {} in {place}", fault.message),
         None => format!("{what}: {}", fault.message),
     };
-    if exit(m, Kind::Error, 0, message)
-        && let Some(exit) = &mut m.ext.exit
-    {
+    if !exit(m, Kind::Error, 0, message.as_str()) {
+        // The policy is ending for another reason; that this went wrong too must not be lost.
+        m.trace(m.this_cpu, trace::Event::Printk { text: message });
+    } else if let Some(exit) = &mut m.ext.exit {
         // The program has been left already: its place is the fault's, not the VM's.
         exit.backtrace = place.into_iter().chain([what.to_string()]).collect();
     }

@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* minimal: a policy with nothing but a name. */
+#include "scx.h"
+
+char _license[] SEC("license") = "GPL";
+
+SCX_OPS(minimal_ops, .name = "minimal");

@@ -46,6 +46,16 @@ impl Machine {
         self.class_update_curr(cpu, rest);
     }
 
+    /// Tells of the overhead of `cpu` since the last time.
+    pub(crate) fn tell_overhead(&mut self, cpu: u32) {
+        let rq = &mut self.rqs[cpu as usize];
+        let ns = rq.time.overhead_ns - rq.overhead_told;
+        rq.overhead_told = rq.time.overhead_ns;
+        if ns > 0 {
+            self.trace(cpu, Event::Overhead { ns });
+        }
+    }
+
     /// Adds scheduler overhead to `cpu`, ns.
     pub(crate) fn charge(&mut self, cpu: u32, ns: u64) {
         self.rqs[cpu as usize].debt += ns;

@@ -63,15 +63,17 @@ impl PartialOrd for Entry {
     }
 }
 
-/// Width of a bucket: 2^14 ns, about 16 us.
-const SHIFT: u32 = 14;
-/// Buckets: 67 ms ahead in all. Most events are nearer than that, and then cost the same however many there are.
-const BUCKETS: u64 = 4096;
+/// Width of a bucket: 2^12 ns, about 4 us.
+const SHIFT: u32 = 12;
+/// Buckets: 33 ms ahead in all. Most events are nearer than that, and then cost the same however many there are.
+const BUCKETS: u64 = 8192;
 
 /// Near events lie unordered in buckets by time; the bucket whose time has come is put in order. Far ones wait in a heap.
 pub struct EventQueue {
-    /// The events of bucket number `base` and of any earlier time, in order.
-    current: BinaryHeap<Entry>,
+    /// The events that lay in bucket number `base` when its time came, the latest first.
+    current: Vec<Entry>,
+    /// Those of that bucket or of an earlier time that were made since.
+    early: BinaryHeap<Entry>,
     base: u64,
     /// Bucket number n, for n in base+1 .. base+BUCKETS, is at n % BUCKETS.
     buckets: Vec<Vec<Entry>>,
@@ -89,7 +91,8 @@ pub struct EventQueue {
 impl Default for EventQueue {
     fn default() -> EventQueue {
         EventQueue {
-            current: BinaryHeap::new(),
+            current: Vec::new(),
+            early: BinaryHeap::new(),
             base: 0,
             buckets: (0..BUCKETS).map(|_| Vec::new()).collect(),
             occupied: [0; (BUCKETS / 64) as usize],
@@ -105,13 +108,17 @@ impl EventQueue {
     pub fn push(&mut self, time: u64, event: Event) {
         self.sequence += 1;
         self.wakers += u64::from(event.wakes());
-        self.place(Entry { time, sequence: self.sequence, event });
+        self.place(Entry {
+            time,
+            sequence: self.sequence,
+            event,
+        });
     }
 
     fn place(&mut self, entry: Entry) {
         let number = entry.time >> SHIFT;
         if number <= self.base {
-            self.current.push(entry);
+            self.early.push(entry);
         } else if number < self.base + BUCKETS {
             let at = (number % BUCKETS) as usize;
             let bucket = &mut self.buckets[at];
@@ -151,34 +158,47 @@ impl EventQueue {
     fn refill(&mut self) {
         let near = self.next_bucket();
         let far = self.far.peek().map(|entry| entry.time >> SHIFT);
-        let Some(base) = near.into_iter().chain(far).min() else { return };
+        let Some(base) = near.into_iter().chain(far).min() else {
+            return;
+        };
         self.base = base;
         let at = (base % BUCKETS) as usize;
         if near == Some(base) {
             self.occupied[at / 64] &= !(1 << (at % 64));
             let entries = std::mem::take(&mut self.buckets[at]);
-            let mut emptied = std::mem::replace(&mut self.current, BinaryHeap::from(entries)).into_vec();
-            emptied.clear();
+            let emptied = std::mem::replace(&mut self.current, entries);
             self.spare.push(emptied);
+            // Entry's order puts what is due first last, as BinaryHeap wants it.
+            self.current.sort_unstable();
         }
-        while self.far.peek().is_some_and(|entry| entry.time >> SHIFT < base + BUCKETS) {
+        while self
+            .far
+            .peek()
+            .is_some_and(|entry| entry.time >> SHIFT < base + BUCKETS)
+        {
             let entry = self.far.pop().expect("just seen");
             self.place(entry);
         }
     }
 
     pub fn next_time(&mut self) -> Option<u64> {
-        if self.current.is_empty() {
+        if self.current.is_empty() && self.early.is_empty() {
             self.refill();
         }
-        self.current.peek().map(|entry| entry.time)
+        let (current, early) = (self.current.last(), self.early.peek());
+        current.into_iter().chain(early).map(|entry| entry.time).min()
     }
 
     pub fn pop(&mut self) -> Option<(u64, Event)> {
-        if self.current.is_empty() {
+        if self.current.is_empty() && self.early.is_empty() {
             self.refill();
         }
-        let entry = self.current.pop()?;
+        // `None` is less than any entry, and of two entries the greater is due first.
+        let entry = if self.early.peek() > self.current.last() {
+            self.early.pop()?
+        } else {
+            self.current.pop()?
+        };
         self.wakers -= u64::from(entry.event.wakes());
         Some((entry.time, entry.event))
     }

@@ -30,9 +30,17 @@ impl Machine {
                 allowed.iter().nth(nth as usize).unwrap_or(0)
             }
         };
-        let cpu = if self.online_cpus.contains(cpu) { cpu } else { self.online_cpus.first().unwrap_or(0) };
+        let cpu = if self.online_cpus.contains(cpu) {
+            cpu
+        } else {
+            self.online_cpus.first().unwrap_or(0)
+        };
         // A fork runs on its parent's CPU; the workload's first tasks come from a shell on their own.
-        let from = if parent == IDLE { cpu } else { self.tasks[parent as usize].cpu };
+        let from = if parent == IDLE {
+            cpu
+        } else {
+            self.tasks[parent as usize].cpu
+        };
         if parent == IDLE {
             self.enter(from);
         }
@@ -46,7 +54,9 @@ impl Machine {
         self.sync.pending_spawns += 1;
         match self.workload.tasks[index as usize].start_ns {
             0 => self.spawn(index, parent, thread),
-            delay => self.events.push(self.now + delay, Event::Spawn { index, parent, thread }),
+            delay => self
+                .events
+                .push(self.now + delay, Event::Spawn { index, parent, thread }),
         }
     }
 
@@ -124,7 +134,16 @@ impl Machine {
             self.tasks[parent as usize].children += 1;
         }
         let parent_pid = self.pid_of(parent);
-        self.trace(self.this_cpu, trace::Event::TaskNew { pid, tgid, parent: parent_pid, prio, comm });
+        self.trace(
+            self.this_cpu,
+            trace::Event::TaskNew {
+                pid,
+                tgid,
+                parent: parent_pid,
+                prio,
+                comm,
+            },
+        );
         ext::task_created(self, id);
         self.class_task_fork(id);
         tracepoint::sched_process_fork(self, parent, id);
@@ -136,12 +155,23 @@ impl Machine {
     fn wake_up_new_task(&mut self, task: TaskId, forced: bool) {
         tracepoint::wake_up_new_task(self, task);
         let prev_cpu = self.tasks[task as usize].cpu;
-        let cpu = if forced { prev_cpu } else { self.select_task_rq(task, prev_cpu, flags::WF_FORK) };
+        let cpu = if forced {
+            prev_cpu
+        } else {
+            self.select_task_rq(task, prev_cpu, flags::WF_FORK)
+        };
         self.set_task_cpu(task, cpu, MigrateReason::Fork);
         self.lock(LockId::Rq(cpu));
         self.activate_task(cpu, task, flags::INITIAL);
         let pid = self.tasks[task as usize].pid;
-        self.trace(self.this_cpu, trace::Event::Wakeup { pid, target: cpu, new: true });
+        self.trace(
+            self.this_cpu,
+            trace::Event::Wakeup {
+                pid,
+                target: cpu,
+                new: true,
+            },
+        );
         tracepoint::sched_wakeup(self, task, true);
         self.wakeup_preempt(cpu, task, flags::WF_FORK);
         ext::task_woken(self, cpu, task);

@@ -8,11 +8,15 @@ use crate::machine::Machine;
 use std::collections::BTreeMap;
 use trace::Event;
 
-/// Names a lock. Runqueue locks come first, one a CPU.
+/// Names a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LockId {
     Rq(u32),
-    Dsq(u64),
+    /// A DSQ's, by its place in the table of DSQs and its id.
+    Dsq {
+        slot: u32,
+        id: u64,
+    },
     /// bpf_spin_lock at an address of the region.
     Bpf(u64),
 }
@@ -23,58 +27,95 @@ pub struct LockStat {
     pub acquisitions: u64,
     pub contended: u64,
     pub wait_ns: u64,
+    pub wait_max_ns: u64,
     pub held_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Timeline {
+    id: LockId,
     free_at: u64,
     last_cpu: u32,
     taken_at: u64,
     stat: LockStat,
-    number: u32,
 }
 
+/// All locks of a machine. A lock's number is its place here.
 #[derive(Default)]
 pub struct Locks {
-    rq: Vec<Timeline>,
-    others: BTreeMap<LockId, Timeline>,
+    /// Runqueue locks first.
+    all: Vec<Timeline>,
+    /// Numbers of DSQs' locks by slot, of bpf_spin_locks by address.
+    dsqs: Vec<u32>,
+    bpf: BTreeMap<u64, u32>,
 }
+
+const NONE: u32 = u32::MAX;
 
 impl Locks {
     pub fn new(nr_cpus: u32) -> Locks {
-        let rq = (0..nr_cpus).map(|cpu| Timeline::new(cpu, cpu)).collect();
-        Locks { rq, others: BTreeMap::new() }
-    }
-
-    fn get(&mut self, id: LockId, cpu: u32) -> &mut Timeline {
-        match id {
-            LockId::Rq(cpu) => &mut self.rq[cpu as usize],
-            other => {
-                let number = (self.rq.len() + self.others.len()) as u32;
-                self.others.entry(other).or_insert_with(|| Timeline::new(cpu, number))
-            }
+        let all = (0..nr_cpus).map(|cpu| Timeline::new(LockId::Rq(cpu), cpu)).collect();
+        Locks {
+            all,
+            ..Locks::default()
         }
     }
 
-    /// The locks' names by the number that `LockWait` records use.
-    pub(crate) fn names(&self) -> Vec<String> {
-        let mut names: Vec<(u32, String)> = self.rq.iter().map(|lock| (lock.number, format!("rq {}", lock.number))).collect();
-        names.extend(self.others.iter().map(|(id, lock)| (lock.number, id.to_string())));
-        names.sort();
-        names.into_iter().map(|(_, name)| name).collect()
+    /// The lock's number. One not seen before is made, last held by `cpu`.
+    #[inline]
+    fn number(&mut self, id: LockId, cpu: u32) -> usize {
+        match id {
+            LockId::Rq(cpu) => return cpu as usize,
+            LockId::Dsq { slot, .. } => {
+                if let Some(&number) = self.dsqs.get(slot as usize)
+                    && number != NONE
+                    && self.all[number as usize].id == id
+                {
+                    return number as usize;
+                }
+            }
+            LockId::Bpf(address) => {
+                if let Some(&number) = self.bpf.get(&address) {
+                    return number as usize;
+                }
+            }
+        }
+        self.make(id, cpu)
     }
 
-    /// Every lock taken so far with its figures, in a fixed order.
+    #[cold]
+    fn make(&mut self, id: LockId, cpu: u32) -> usize {
+        let number = self.all.len();
+        self.all.push(Timeline::new(id, cpu));
+        match id {
+            LockId::Rq(_) => unreachable!("runqueues' locks are made with the machine"),
+            LockId::Dsq { slot, .. } => {
+                let slot = slot as usize;
+                self.dsqs.resize(self.dsqs.len().max(slot + 1), NONE);
+                self.dsqs[slot] = number as u32;
+            }
+            LockId::Bpf(address) => {
+                self.bpf.insert(address, number as u32);
+            }
+        }
+        number
+    }
+
+    /// Every lock taken so far with its figures, by number.
     pub fn stats(&self) -> impl Iterator<Item = (LockId, LockStat)> + '_ {
-        let rq = self.rq.iter().enumerate().map(|(cpu, lock)| (LockId::Rq(cpu as u32), lock.stat));
-        rq.chain(self.others.iter().map(|(&id, lock)| (id, lock.stat)))
+        self.all.iter().map(|lock| (lock.id, lock.stat))
     }
 }
 
 impl Timeline {
-    fn new(cpu: u32, number: u32) -> Timeline {
-        Timeline { free_at: 0, last_cpu: cpu, taken_at: 0, stat: LockStat::default(), number }
+    fn new(id: LockId, cpu: u32) -> Timeline {
+        Timeline {
+            id,
+            free_at: 0,
+            last_cpu: cpu,
+            taken_at: 0,
+            stat: LockStat::default(),
+        }
     }
 }
 
@@ -83,23 +124,33 @@ impl Machine {
     pub(crate) fn lock(&mut self, id: LockId) {
         let cpu = self.this_cpu;
         let local = self.local_time(cpu);
-        let topology = &self.spec.topology;
-        let lock = self.locks.get(id, cpu);
-        let distance = topology.distance(lock.last_cpu, cpu);
+        let number = self.locks.number(id, cpu);
+        let lock = &mut self.locks.all[number];
+        let distance = self.spec.topology.distance(lock.last_cpu, cpu);
         let costs = &self.spec.costs;
         let wait = lock.free_at.saturating_sub(local);
-        let cost = if wait > 0 { wait + costs.lock_handover.at(distance) } else { costs.lock_acquire.at(distance) };
+        let cost = if wait > 0 {
+            wait + costs.lock_handover.at(distance)
+        } else {
+            costs.lock_acquire.at(distance)
+        };
         lock.stat.acquisitions += 1;
         lock.stat.contended += u64::from(wait > 0);
         lock.stat.wait_ns += wait;
+        lock.stat.wait_max_ns = lock.stat.wait_max_ns.max(wait);
         lock.last_cpu = cpu;
         lock.taken_at = local + cost;
         // Until it is released it counts as taken for an instant only; unlock sets the real end.
         lock.free_at = lock.taken_at;
-        let number = lock.number;
         self.charge(cpu, cost);
         if wait > 0 {
-            self.trace(cpu, Event::LockWait { lock: number, ns: wait });
+            self.trace_detail(
+                cpu,
+                Event::LockWait {
+                    lock: number as u32,
+                    ns: wait,
+                },
+            );
         }
     }
 
@@ -107,7 +158,8 @@ impl Machine {
     pub(crate) fn unlock(&mut self, id: LockId) {
         let cpu = self.this_cpu;
         let local = self.local_time(cpu);
-        let lock = self.locks.get(id, cpu);
+        let number = self.locks.number(id, cpu);
+        let lock = &mut self.locks.all[number];
         lock.free_at = local;
         lock.stat.held_ns += local.saturating_sub(lock.taken_at);
     }
@@ -117,7 +169,7 @@ impl std::fmt::Display for LockId {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         match self {
             LockId::Rq(cpu) => write!(f, "rq {cpu}"),
-            LockId::Dsq(id) => write!(f, "dsq {id:#x}"),
+            LockId::Dsq { id, .. } => write!(f, "dsq {id:#x}"),
             LockId::Bpf(address) => write!(f, "bpf_spin_lock {address:#x}"),
         }
     }

@@ -5,7 +5,7 @@ use crate::check::Checks;
 use crate::cpuset::CpuSet;
 use crate::event::{Event, EventQueue};
 use crate::layout::Layout;
-use crate::lock::Locks;
+use crate::lock::{LockId, LockStat, Locks};
 use crate::rng::Rng;
 use crate::rq::Rq;
 use crate::sync::Sync;
@@ -18,7 +18,7 @@ use trace::{Record, Sink};
 use workload::{Op, Workload};
 
 /// Records are handed to the sink when this many are waiting.
-const BATCH: usize = 4096;
+const BATCH: usize = 512;
 
 pub struct Machine {
     pub spec: MachineSpec,
@@ -54,6 +54,8 @@ pub struct Machine {
     pub(crate) root_domain: rt::RootDomain,
     pub ext: ext::Core,
     pub checks: Checks,
+    /// Make detail records, too (`trace::Event::is_detail`).
+    pub details: bool,
     records: Vec<Record>,
 }
 
@@ -92,7 +94,11 @@ impl Machine {
             timers: Default::default(),
             tracing: Default::default(),
             checks: Checks::new(nr_cpus),
-            programs: workload.programs.iter().map(|program| program.ops.as_slice().into()).collect(),
+            programs: workload
+                .programs
+                .iter()
+                .map(|program| program.ops.as_slice().into())
+                .collect(),
             spec,
             workload,
             seed,
@@ -105,12 +111,20 @@ impl Machine {
             this_cpu: 0,
             layout,
             region,
-            records: Vec::with_capacity(BATCH),
+            details: false,
+            records: Vec::with_capacity(2 * BATCH),
         };
         for (index, task) in machine.workload.tasks.iter().enumerate() {
             if task.spawn {
                 machine.sync.pending_spawns += 1;
-                machine.events.push(task.start_ns, Event::Spawn { index: index as u32, parent: IDLE, thread: false });
+                machine.events.push(
+                    task.start_ns,
+                    Event::Spawn {
+                        index: index as u32,
+                        parent: IDLE,
+                        thread: false,
+                    },
+                );
             }
         }
         Ok(machine)
@@ -159,6 +173,7 @@ impl Machine {
         }
         for cpu in 0..self.nr_cpus() {
             self.account(cpu);
+            self.tell_overhead(cpu);
         }
         self.checks.finish(self.now);
         self.verify();
@@ -227,13 +242,26 @@ impl Machine {
         }
     }
 
-    pub(crate) fn trace(&mut self, cpu: u32, event: trace::Event) {
-        self.records.push(Record { time: self.now, cpu, event });
+    /// Records a detail, if they are wanted.
+    #[inline]
+    pub(crate) fn trace_detail(&mut self, cpu: u32, event: trace::Event) {
+        if self.details {
+            self.trace(cpu, event);
+        }
     }
 
-    /// Names of the locks in `LockWait` records.
-    pub fn lock_names(&self) -> Vec<String> {
-        self.locks.names()
+    #[inline]
+    pub(crate) fn trace(&mut self, cpu: u32, event: trace::Event) {
+        self.records.push(Record {
+            time: self.now,
+            cpu,
+            event,
+        });
+    }
+
+    /// Every lock, by the number that `LockWait` records use, with its figures.
+    pub fn locks(&self) -> impl Iterator<Item = (LockId, LockStat)> + '_ {
+        self.locks.stats()
     }
 
     /// `cpu` goes offline or comes online at `at`.
@@ -264,7 +292,9 @@ impl Machine {
             return Ended::AllExited;
         }
         let alive = self.tasks.iter().filter(|task| task.state != crate::task::State::Dead);
-        Ended::Deadlock { waiting: alive.map(|task| task.pid).collect() }
+        Ended::Deadlock {
+            waiting: alive.map(|task| task.pid).collect(),
+        }
     }
 }
 

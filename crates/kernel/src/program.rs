@@ -9,7 +9,8 @@ use crate::cpuset::CpuSet;
 use crate::machine::Machine;
 use crate::task::{State, TaskId};
 use std::collections::BTreeMap;
-use workload::{Op, Workload};
+use std::rc::Rc;
+use workload::Op;
 
 /// Latency and speed of the block device behind [`Op::Io`]: a data-centre NVMe drive's write cache.
 const IO_LATENCY_NS: u64 = 80_000;
@@ -21,7 +22,7 @@ const ENDLESS: u32 = 1_000_000;
 
 /// Where a task is in its program.
 pub struct Cursor {
-    program: u32,
+    ops: Rc<[Op]>,
     pc: u32,
     stage: u8,
     counters: Box<[u64]>,
@@ -48,12 +49,13 @@ pub enum Next {
 }
 
 impl Cursor {
-    pub fn new(workload: &Workload, program: u32, now: u64) -> Cursor {
+    /// At the start of `program`, whose loops use `counters` counters.
+    pub fn new(ops: Rc<[Op]>, counters: u32, now: u64) -> Cursor {
         Cursor {
-            program,
+            ops,
             pc: 0,
             stage: 0,
-            counters: vec![0; workload.programs[program as usize].counters as usize].into(),
+            counters: vec![0; counters as usize].into(),
             work: 0,
             time: 0,
             created: now,
@@ -107,9 +109,9 @@ fn silent(op: &Op) -> bool {
 
 /// Executes the steps of the running task until one takes time.
 pub(crate) fn advance(m: &mut Machine, cpu: u32, task: TaskId) -> Next {
+    let ops = Rc::clone(&m.tasks[task as usize].program.ops);
     for _ in 0..ENDLESS {
         let cursor = &m.tasks[task as usize].program;
-        let ops = &m.workload.programs[cursor.program as usize].ops;
         let Some(op) = ops.get(cursor.pc as usize) else {
             return exit(m, task);
         };
@@ -118,7 +120,7 @@ pub(crate) fn advance(m: &mut Machine, cpu: u32, task: TaskId) -> Next {
         if busy && !silent(op) {
             return Next::Work;
         }
-        if let Some(next) = execute(m, cpu, task, op.clone()) {
+        if let Some(next) = execute(m, cpu, task, op) {
             return next;
         }
         if m.rqs[cpu as usize].curr != task {
@@ -130,22 +132,25 @@ pub(crate) fn advance(m: &mut Machine, cpu: u32, task: TaskId) -> Next {
         }
     }
     let t = &m.tasks[task as usize];
-    panic!("task '{}' (pid {}) goes round its program without ever using time or blocking", t.comm, t.pid)
+    panic!(
+        "task '{}' (pid {}) goes round its program without ever using time or blocking",
+        t.comm, t.pid
+    )
 }
 
 /// One step. `None`: it is done, or has set work to do.
-fn execute(m: &mut Machine, cpu: u32, task: TaskId, op: Op) -> Option<Next> {
+fn execute(m: &mut Machine, cpu: u32, task: TaskId, op: &Op) -> Option<Next> {
     let syscall = u64::from(m.spec.costs.syscall_ns);
     let stage = m.tasks[task as usize].program.stage;
     // What a blocked step does when its task runs again; `true` = done.
-    let done = match op {
-        Op::Run(dist) => {
-            let ns = sample(m, task, &dist);
+    let done = match *op {
+        Op::Run(ref dist) => {
+            let ns = sample(m, task, dist);
             m.tasks[task as usize].program.work += ns * 1024;
             true
         }
-        Op::Runtime(dist) => {
-            let ns = sample(m, task, &dist);
+        Op::Runtime(ref dist) => {
+            let ns = sample(m, task, dist);
             m.tasks[task as usize].program.time += ns;
             // Like Run: let it pass before the next step is looked at.
             m.tasks[task as usize].program.done();
@@ -155,9 +160,9 @@ fn execute(m: &mut Machine, cpu: u32, task: TaskId, op: Op) -> Option<Next> {
             m.tasks[task as usize].program.work += bytes * 1024 * 1000 / MEM_BYTES_PER_US;
             true
         }
-        Op::Sleep(dist) => {
+        Op::Sleep(ref dist) => {
             if stage == 0 {
-                let ns = sample(m, task, &dist);
+                let ns = sample(m, task, dist);
                 return sleep_until(m, task, m.now + ns, State::Interruptible);
             }
             true
@@ -169,7 +174,11 @@ fn execute(m: &mut Machine, cpu: u32, task: TaskId, op: Op) -> Option<Next> {
             }
             true
         }
-        Op::Timer { timer, period, absolute } => {
+        Op::Timer {
+            timer,
+            period,
+            absolute,
+        } => {
             if stage == 0
                 && let Some(at) = timer_target(&mut m.tasks[task as usize].program, m.now, timer, period, absolute)
             {
@@ -221,16 +230,19 @@ fn execute(m: &mut Machine, cpu: u32, task: TaskId, op: Op) -> Option<Next> {
             true
         }
         Op::WaitChildren => m.tasks[task as usize].children == 0,
-        Op::Exec { comm } => {
+        Op::Exec { ref comm } => {
             m.tasks[task as usize].program.add_time(u64::from(m.spec.costs.exec_ns));
             m.tasks[task as usize].program.done();
-            m.exec(task, comm);
+            m.exec(task, comm.clone());
             return None;
         }
         Op::Exit => return Some(exit(m, task)),
-        Op::SetAffinity(cpus) => {
+        Op::SetAffinity(ref cpus) => {
             let nr_cpus = m.nr_cpus();
-            let cpus = cpus.map_or_else(|| CpuSet::all(nr_cpus), |cpus| CpuSet::from_cpus(nr_cpus, &cpus));
+            let cpus = match cpus {
+                Some(cpus) => CpuSet::from_cpus(nr_cpus, cpus),
+                None => CpuSet::all(nr_cpus),
+            };
             m.tasks[task as usize].program.done();
             m.set_cpus_allowed(task, cpus);
             return None;
@@ -253,10 +265,21 @@ fn execute(m: &mut Machine, cpu: u32, task: TaskId, op: Op) -> Option<Next> {
         Op::Done { count } => {
             let local = m.local_time(cpu);
             let t = &mut m.tasks[task as usize];
-            let response_ns = t.program.began.take().map_or(0, |began| (local + t.program.time).saturating_sub(began));
+            let response_ns = t
+                .program
+                .began
+                .take()
+                .map_or(0, |began| (local + t.program.time).saturating_sub(began));
             let pid = t.pid;
             t.program.done();
-            m.trace(cpu, trace::Event::Done { pid, count, response_ns });
+            m.trace(
+                cpu,
+                trace::Event::Done {
+                    pid,
+                    count,
+                    response_ns,
+                },
+            );
             return None;
         }
         Op::Phase(phase) => {
@@ -356,10 +379,7 @@ fn exit(m: &mut Machine, task: TaskId) -> Next {
 /// A child has exited: its parent may be waiting for that.
 pub(crate) fn child_exited(m: &mut Machine, parent: TaskId) {
     let cursor = &m.tasks[parent as usize].program;
-    let waiting = matches!(
-        m.workload.programs[cursor.program as usize].ops.get(cursor.pc as usize),
-        Some(Op::WaitChildren)
-    );
+    let waiting = matches!(cursor.ops.get(cursor.pc as usize), Some(Op::WaitChildren));
     if waiting && cursor.stage == 1 && m.tasks[parent as usize].children == 0 {
         m.try_to_wake_up(parent, 0);
     }

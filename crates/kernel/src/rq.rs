@@ -32,6 +32,8 @@ pub struct Rq {
     /// When it last became idle.
     pub idle_since: u64,
     pub time: CpuTime,
+    /// Overhead that `Overhead` records have told of.
+    pub overhead_told: u64,
     pub nr_switches: u64,
 }
 
@@ -73,6 +75,7 @@ impl Rq {
             tick_armed: false,
             idle_since: 0,
             time: CpuTime::default(),
+            overhead_told: 0,
             nr_switches: 0,
         }
     }

@@ -125,7 +125,14 @@ impl Machine {
         let next_group = (next != IDLE).then(|| group(next));
         self.checks.switched(now, cpu, prev_waits, next_group);
         let (prev_pid, next_pid) = (self.pid_of(prev), self.pid_of(next));
-        self.trace(cpu, trace::Event::Switch { prev: prev_pid, prev_state, next: next_pid });
+        self.trace(
+            cpu,
+            trace::Event::Switch {
+                prev: prev_pid,
+                prev_state,
+                next: next_pid,
+            },
+        );
         ext::sched_switch(self, cpu, prev, next);
     }
 
@@ -187,6 +194,7 @@ impl Machine {
         self.class_task_tick(cpu);
         ext::tick(self, cpu);
         self.unlock(LockId::Rq(cpu));
+        self.tell_overhead(cpu);
         fair::trigger_load_balance(self, cpu);
         self.arm_tick(cpu);
     }

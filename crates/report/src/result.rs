@@ -21,6 +21,10 @@ pub struct Run {
     pub exit: Option<ExitRecord>,
     /// What the workload counts as an operation, plural: `requests`, `loops`.
     pub unit: String,
+    /// The callbacks' totals where the run has counted them; otherwise they are added up from the records.
+    pub callbacks: Vec<CallbackResult>,
+    /// The same for locks.
+    pub lock_waits: Vec<LockResult>,
     /// Names of callbacks, indexed by `Event::Callback::op`.
     pub ops: Vec<String>,
     /// Names of locks, indexed by `Event::LockWait::lock`; missing ones are told by number.
@@ -76,7 +80,7 @@ pub struct CallbackResult {
     pub count: u64,
     pub insns: u64,
     pub insns_mean: f64,
-    pub insns_max: u32,
+    pub insns_max: u64,
 }
 
 /// Waits for one lock.
@@ -160,6 +164,19 @@ pub struct RunResult {
     pub exit: Option<ExitRecord>,
 }
 
+impl CallbackResult {
+    pub fn new(name: &str, count: u64, insns: u64, insns_max: u64) -> CallbackResult {
+        let insns_mean = decimals(ratio(u128::from(insns), u128::from(count), 10), 1);
+        CallbackResult {
+            callback: name.to_owned(),
+            count,
+            insns,
+            insns_mean,
+            insns_max,
+        }
+    }
+}
+
 impl RunResult {
     /// How many tasks and how many locks a result lists.
     pub const TASKS: usize = 32;
@@ -193,9 +210,7 @@ pub(crate) fn decimals(scaled: u64, places: u32) -> f64 {
 
 /// `part / whole` times `scale`, rounded; 0 if there is no whole.
 pub(crate) fn ratio(part: u128, whole: u128, scale: u64) -> u64 {
-    (part * u128::from(scale) + whole / 2)
-        .checked_div(whole)
-        .unwrap_or(0) as u64
+    (part * u128::from(scale) + whole / 2).checked_div(whole).unwrap_or(0) as u64
 }
 
 /// A percentage with three decimals.

@@ -5,8 +5,8 @@ use crate::histogram::Histogram;
 use crate::jain;
 use crate::pids::ByNumber;
 use crate::result::{
-    CallbackResult, LockResult, Migrations, Percentiles, Run, RunResult, TaskResult, Throughput,
-    decimals, percent, ratio,
+    CallbackResult, LockResult, Migrations, Percentiles, Run, RunResult, TaskResult, Throughput, decimals, percent,
+    ratio,
 };
 use crate::task::{Task, Whereabouts};
 use trace::{Event, Place, Record, Sink};
@@ -89,17 +89,9 @@ impl Summary {
 
     #[inline(always)]
     fn add(&mut self, record: &Record) {
-        let &Record {
-            time,
-            cpu,
-            ref event,
-        } = record;
+        let &Record { time, cpu, ref event } = record;
         match *event {
-            Event::Switch {
-                prev,
-                prev_state,
-                next,
-            } => {
+            Event::Switch { prev, prev_state, next } => {
                 if prev == next {
                     return;
                 }
@@ -153,9 +145,7 @@ impl Summary {
                 lock.ns += ns;
                 lock.max = lock.max.max(ns);
             }
-            Event::Done {
-                count, response_ns, ..
-            } => {
+            Event::Done { count, response_ns, .. } => {
                 self.operations += u64::from(count);
                 if response_ns > 0 {
                     self.response.add(response_ns);
@@ -165,10 +155,7 @@ impl Summary {
             Event::Balance { moved } => self.balance_moves += u64::from(moved),
             // A pid in use again is a new task; the counters of the run keep the old one's part.
             Event::TaskNew {
-                pid,
-                prio,
-                ref comm,
-                ..
+                pid, prio, ref comm, ..
             } => {
                 let task = self.tasks.entry(pid);
                 if task.exited {
@@ -220,7 +207,14 @@ impl Summary {
             remote,
         } = self.migrations;
         let fairness = jain::fairness(&tasks, end);
-        let locks = lock_results(self.locks.into_sorted(), &run.locks);
+        let callbacks = match run.callbacks.is_empty() {
+            true => callback_results(&self.callbacks, &run.ops),
+            false => run.callbacks,
+        };
+        let locks = match run.lock_waits.is_empty() {
+            true => lock_results(self.locks.into_sorted(), &run.locks),
+            false => by_wait(run.lock_waits),
+        };
         RunResult {
             policy: run.policy,
             machine: run.machine,
@@ -233,11 +227,7 @@ impl Summary {
                 unit: run.unit,
                 operations: self.operations,
                 per_second: decimals(
-                    ratio(
-                        u128::from(self.operations) * 1_000_000_000,
-                        u128::from(end),
-                        10,
-                    ),
+                    ratio(u128::from(self.operations) * 1_000_000_000, u128::from(end), 10),
                     1,
                 ),
             },
@@ -256,7 +246,7 @@ impl Summary {
             balance_moves: self.balance_moves,
             lock_wait_ns: locks.iter().map(|lock| lock.wait_ns).sum(),
             tasks_total: tasks.len() as u64,
-            callbacks: callback_results(&self.callbacks, &run.ops),
+            callbacks,
             locks: locks.into_iter().take(RunResult::TASKS).collect(),
             fairness,
             tasks: task_results(tasks),
@@ -267,18 +257,9 @@ impl Summary {
 }
 
 fn callback_results(callbacks: &[Callback], names: &[String]) -> Vec<CallbackResult> {
-    let result = |(op, callback): (usize, &Callback)| CallbackResult {
-        callback: names
-            .get(op)
-            .cloned()
-            .unwrap_or_else(|| format!("callback {op}")),
-        count: callback.count,
-        insns: callback.insns,
-        insns_mean: decimals(
-            ratio(u128::from(callback.insns), u128::from(callback.count), 10),
-            1,
-        ),
-        insns_max: callback.max,
+    let result = |(op, callback): (usize, &Callback)| {
+        let name = names.get(op).cloned().unwrap_or_else(|| format!("callback {op}"));
+        CallbackResult::new(&name, callback.count, callback.insns, u64::from(callback.max))
     };
     callbacks
         .iter()
@@ -298,7 +279,10 @@ fn lock_results(locks: Vec<(u32, Lock)>, names: &[String]) -> Vec<LockResult> {
         wait_ns: lock.ns,
         wait_max_ns: lock.max,
     };
-    let mut results: Vec<LockResult> = locks.into_iter().map(result).collect();
+    by_wait(locks.into_iter().map(result).collect())
+}
+
+fn by_wait(mut results: Vec<LockResult>) -> Vec<LockResult> {
     // Stable: equal waits stay in the locks' order.
     results.sort_by_key(|lock| std::cmp::Reverse(lock.wait_ns));
     results
@@ -318,11 +302,7 @@ fn task_results(mut tasks: Vec<(u32, Task)>) -> Vec<TaskResult> {
         wakeup_latency_p99_ns: task.wakeup.quantile(990_000),
         comm: task.comm,
     };
-    tasks
-        .into_iter()
-        .take(RunResult::TASKS)
-        .map(result)
-        .collect()
+    tasks.into_iter().take(RunResult::TASKS).map(result).collect()
 }
 
 impl Sink for Summary {

@@ -123,6 +123,15 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// Detail records tell of work inside one decision. A run makes them only for those who want them, so they are no part of
+    /// the trace hash; what they do shows in the times of all others.
+    #[inline]
+    pub fn is_detail(&self) -> bool {
+        matches!(self, Event::Callback { .. } | Event::LockWait { .. })
+    }
+}
+
 /// An event with its time (ns since the run's start) and CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {

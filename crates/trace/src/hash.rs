@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The trace hash: 64 bits that are equal for two runs when, for all we can tell, every record is.
+//! The trace hash: 64 bits that are equal for two runs when, for all we can tell, every record is but those of detail
+//! ([`Event::is_detail`](crate::Event::is_detail)).
 //!
 //! It is taken over the meaning of each record as a fixed tuple of words, (time, tag + flag + CPU,
 //! first pair, second pair), not over bytes, so it does not depend on endianness, on the file
@@ -29,10 +30,7 @@ pub struct Hash {
 
 impl Default for Hash {
     fn default() -> Hash {
-        Hash {
-            state: K[4],
-            count: 0,
-        }
+        Hash { state: K[4], count: 0 }
     }
 }
 
@@ -46,6 +44,9 @@ fn fold(a: u64, b: u64) -> u64 {
 impl Hash {
     #[inline(always)]
     pub fn add(&mut self, record: &Record) {
+        if record.event.is_detail() {
+            return;
+        }
         let form = Form::of(&record.event);
         let head = u64::from(form.tag) | u64::from(form.flag) << 8 | u64::from(record.cpu) << 32;
         let first = form.words[0] | form.words[1] << 32;
@@ -62,10 +63,7 @@ impl Hash {
     // The rotated state is added so that a product of 0 cannot wipe out the past.
     #[inline(always)]
     fn chain(&mut self, a: u64, b: u64) {
-        self.state = self
-            .state
-            .rotate_left(23)
-            .wrapping_add(fold(self.state ^ a, b ^ K[4]));
+        self.state = self.state.rotate_left(23).wrapping_add(fold(self.state ^ a, b ^ K[4]));
     }
 
     #[cold]
@@ -181,10 +179,7 @@ mod tests {
                 time: 5 + (1 << 63),
                 ..base.clone()
             },
-            Record {
-                cpu: 3,
-                ..base.clone()
-            },
+            Record { cpu: 3, ..base.clone() },
             Record {
                 event: Event::Switch {
                     prev: 2,
@@ -210,22 +205,13 @@ mod tests {
                 ..base.clone()
             },
             Record {
-                event: Event::Printk {
-                    text: "ab\0".into(),
-                },
+                event: Event::Printk { text: "ab\0".into() },
                 ..base.clone()
             },
         ];
-        variants.extend(one_of_each().into_iter().map(|event| Record {
-            time: 9,
-            cpu: 9,
-            event,
-        }));
+        variants.extend(one_of_each().into_iter().map(|event| Record { time: 9, cpu: 9, event }));
         for variant in variants {
-            assert!(
-                seen.insert(hash(std::slice::from_ref(&variant))),
-                "{variant:?}"
-            );
+            assert!(seen.insert(hash(std::slice::from_ref(&variant))), "{variant:?}");
         }
     }
 

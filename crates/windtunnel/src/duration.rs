@@ -14,16 +14,28 @@ pub fn parse(text: &str) -> Result<u64, String> {
         "ms" => 1_000_000,
         "s" | "" => 1_000_000_000,
         "m" | "min" => 60_000_000_000,
-        _ => return Err(format!("'{text}': unknown unit '{unit}', expected ns, us, ms, s or min")),
+        _ => {
+            return Err(format!(
+                "'{text}': unknown unit '{unit}', expected ns, us, ms, s or min"
+            ));
+        }
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let bad = || format!("'{text}' is not a length of time, expected for example 250ms or 1.5s");
     if fraction.len() > 9 || (whole.is_empty() && fraction.is_empty()) {
         return Err(bad());
     }
-    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| bad())? };
+    let whole: u64 = if whole.is_empty() {
+        0
+    } else {
+        whole.parse().map_err(|_| bad())?
+    };
     let scale = 10u64.pow(fraction.len() as u32);
-    let fraction: u64 = if fraction.is_empty() { 0 } else { fraction.parse().map_err(|_| bad())? };
+    let fraction: u64 = if fraction.is_empty() {
+        0
+    } else {
+        fraction.parse().map_err(|_| bad())?
+    };
     let part = u128::from(fraction) * u128::from(unit_ns) / u128::from(scale);
     let ns = u128::from(whole) * u128::from(unit_ns) + part;
     u64::try_from(ns).map_err(|_| format!("'{text}' is too long"))
@@ -45,11 +57,25 @@ mod tests {
 
     #[test]
     fn lengths_are_read_exactly_and_written_back() {
-        for (text, ns) in [("1", 1_000_000_000), ("1.5s", 1_500_000_000), ("20us", 20_000), (".25ms", 250_000)] {
+        for (text, ns) in [
+            ("1", 1_000_000_000),
+            ("1.5s", 1_500_000_000),
+            ("20us", 20_000),
+            (".25ms", 250_000),
+        ] {
             assert_eq!(parse(text), Ok(ns));
             assert_eq!(parse(&format(ns)), Ok(ns));
         }
-        for text in ["", "s", "1h", "-1s", "1.2.3s", "1e3s", "99999999999999s", "1.0000000001s"] {
+        for text in [
+            "",
+            "s",
+            "1h",
+            "-1s",
+            "1.2.3s",
+            "1e3s",
+            "99999999999999s",
+            "1.0000000001s",
+        ] {
             assert!(parse(text).is_err(), "{text}");
         }
     }

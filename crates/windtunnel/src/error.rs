@@ -11,7 +11,10 @@ pub struct Error {
 
 impl Error {
     pub fn new(message: impl Into<String>) -> Error {
-        Error { message: message.into(), hint: None }
+        Error {
+            message: message.into(),
+            hint: None,
+        }
     }
 
     #[must_use]

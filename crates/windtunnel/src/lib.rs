@@ -11,3 +11,4 @@ pub mod policy;
 pub mod profile;
 pub mod scenario;
 pub mod search;
+pub mod workloads;

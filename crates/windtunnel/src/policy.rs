@@ -28,15 +28,21 @@ impl Policy {
         let path = Path::new(spec);
         if path.is_file() {
             if spec.ends_with(".c") {
-                return Err(Error::new(format!("{spec}: this is source, not an object")).hint(format!(
-                    "compile it: clang-19 -g -O2 -mcpu=v3 -target bpf -c {spec} -o {}",
-                    spec.replace(".bpf.c", SUFFIX)
-                )));
+                return Err(
+                    Error::new(format!("{spec}: this is source, not an object")).hint(format!(
+                        "compile it: clang-19 -g -O2 -mcpu=v3 -target bpf -c {spec} -o {}",
+                        spec.replace(".bpf.c", SUFFIX)
+                    )),
+                );
             }
-            return Ok(Policy::Object { name: name_of(path), path: path.into() });
+            return Ok(Policy::Object {
+                name: name_of(path),
+                path: path.into(),
+            });
         }
         if spec.contains('/') || spec.ends_with(".o") {
-            return Err(Error::new(format!("{spec}: no such file")).hint("`windtunnel policy list` shows what is there by name"));
+            return Err(Error::new(format!("{spec}: no such file"))
+                .hint("`windtunnel policy list` shows what is there by name"));
         }
         for (name, path) in list() {
             if name == spec {
@@ -44,9 +50,14 @@ impl Policy {
             }
         }
         let names: Vec<String> = list().into_iter().map(|(name, _)| name).collect();
-        let known = if names.is_empty() { "none are built: run `make policies`".into() } else { names.join(", ") };
-        Err(Error::new(format!("there is no policy '{spec}'"))
-            .hint(format!("give the path of a .bpf.o file, `eevdf`, or one of the built policies ({known})")))
+        let known = if names.is_empty() {
+            "none are built: run `make policies`".into()
+        } else {
+            names.join(", ")
+        };
+        Err(Error::new(format!("there is no policy '{spec}'")).hint(format!(
+            "give the path of a .bpf.o file, `eevdf`, or one of the built policies ({known})"
+        )))
     }
 
     pub fn name(&self) -> &str {
@@ -58,7 +69,10 @@ impl Policy {
 }
 
 fn name_of(path: &Path) -> String {
-    let file = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let file = path
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
     file.trim_end_matches(SUFFIX).trim_end_matches(".o").to_owned()
 }
 
@@ -66,10 +80,15 @@ fn name_of(path: &Path) -> String {
 pub fn list() -> Vec<(String, PathBuf)> {
     let mut found: Vec<(String, PathBuf)> = Vec::new();
     for folder in search::folders("policies") {
-        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+        let Ok(entries) = std::fs::read_dir(&folder) else {
+            continue;
+        };
         let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         paths.sort();
-        for path in paths.into_iter().filter(|path| path.to_string_lossy().ends_with(SUFFIX)) {
+        for path in paths
+            .into_iter()
+            .filter(|path| path.to_string_lossy().ends_with(SUFFIX))
+        {
             let name = name_of(&path);
             if !found.iter().any(|(known, _)| *known == name) {
                 found.push((name, path));
@@ -82,10 +101,14 @@ pub fn list() -> Vec<(String, PathBuf)> {
 
 /// The header comment of a policy's source (`NAME.bpf.c` in a `policies` folder): what it does, is good and bad for.
 pub fn header(name: &str) -> Option<String> {
-    let source = search::folders("policies").into_iter().map(|folder| folder.join(format!("{name}.bpf.c")));
+    let source = search::folders("policies")
+        .into_iter()
+        .map(|folder| folder.join(format!("{name}.bpf.c")));
     let text = source.into_iter().find_map(|path| std::fs::read_to_string(path).ok())?;
     let start = text.find("/*\n")?;
     let end = text[start..].find("*/")? + start;
-    let lines = text[start + 3..end].lines().map(|line| line.trim_start_matches([' ', '*']));
+    let lines = text[start + 3..end]
+        .lines()
+        .map(|line| line.trim_start_matches([' ', '*']));
     Some(lines.collect::<Vec<_>>().join("\n").trim_end().to_owned())
 }

@@ -4,9 +4,10 @@
 use crate::error::Error;
 use crate::load;
 use crate::policy::Policy;
+use kernel::ext::ops::NAMES;
 use kernel::{Ended, Machine};
 use machine::MachineSpec;
-use report::{ExitRecord, Run, RunResult, Summary};
+use report::{CallbackResult, ExitRecord, LockResult, Run, RunResult, Summary};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
@@ -61,19 +62,25 @@ impl Scenario {
         let mut machine = Machine::new(self.machine.clone(), self.workload.clone(), self.seed).map_err(Error::new)?;
         for &(at, cpu, online) in &self.hotplug {
             if cpu >= machine.nr_cpus() {
-                return Err(Error::new(format!("--hotplug: there is no CPU {cpu} on machine '{}'", self.machine.name)));
+                return Err(Error::new(format!(
+                    "--hotplug: there is no CPU {cpu} on machine '{}'",
+                    self.machine.name
+                )));
             }
             machine.plan_hotplug(at, cpu, online);
         }
         let warnings = match &self.policy {
             Policy::Eevdf => {
                 if let Some((name, _)) = self.settings.first() {
-                    return Err(Error::new(format!("--set {name}: eevdf is built in and has no parameters")));
+                    return Err(Error::new(format!(
+                        "--set {name}: eevdf is built in and has no parameters"
+                    )));
                 }
                 Vec::new()
             }
             Policy::Object { name, path } => load::policy(&mut machine, name, path, &self.settings, self.engine)?,
         };
+        machine.details = self.trace.is_some();
         let mut sinks = Sinks::new(self, &machine)?;
         // Without a limit the run ends with the last task.
         let limit = self.for_ns.or(self.workload.duration_ns);
@@ -88,7 +95,7 @@ impl Scenario {
         }
         let ended = ended.unwrap_or(Ended::Time);
         machine.finish(&ended, until, &mut sinks);
-        let exit = machine.exit_record().map(exit_record);
+        let exit = machine.ext.exit.as_ref().map(exit_record);
         let deadlock = match ended {
             Ended::Deadlock { waiting } => waiting,
             Ended::Time | Ended::AllExited => Vec::new(),
@@ -104,8 +111,10 @@ impl Scenario {
             trace_hash: sinks.hash.value(),
             exit,
             unit: self.workload.unit.clone(),
-            ops: kernel::callback_names(),
-            locks: machine.lock_names(),
+            callbacks: callbacks(&machine),
+            lock_waits: lock_waits(&machine),
+            ops: callback_names(),
+            locks: machine.locks().map(|(id, _)| id.to_string()).collect(),
         };
         sinks.finish(run, warnings, deadlock)
     }
@@ -119,13 +128,17 @@ impl Scenario {
             policy: self.policy.name().to_owned(),
             seed: self.seed,
             hz: self.machine.hz,
-            ops: kernel::callback_names(),
+            ops: callback_names(),
             locks: Vec::new(),
         }
     }
 
     fn places(&self) -> Vec<Place> {
-        let place = |cpu: &machine::Cpu| Place { core: cpu.core, llc: cpu.llc, node: cpu.node };
+        let place = |cpu: &machine::Cpu| Place {
+            core: cpu.core,
+            llc: cpu.llc,
+            node: cpu.node,
+        };
         self.machine.topology.cpus.iter().map(place).collect()
     }
 }
@@ -150,18 +163,31 @@ impl Sinks {
         let draw = match &scenario.draw {
             None => None,
             Some(options) => Some(
-                Draw::new(options.clone(), machine.nr_cpus() as usize).map_err(|error| Error::new(error.to_string()))?,
+                Draw::new(options.clone(), machine.nr_cpus() as usize)
+                    .map_err(|error| Error::new(error.to_string()))?,
             ),
         };
-        Ok(Sinks { hash: Hash::default(), summary: Summary::new(&scenario.places()), writer, draw })
+        Ok(Sinks {
+            hash: Hash::default(),
+            summary: Summary::new(&scenario.places()),
+            writer,
+            draw,
+        })
     }
 
     fn finish(self, run: Run, warnings: Vec<String>, deadlock: Vec<u32>) -> Result<Outcome, Error> {
         if let Some((path, writer)) = self.writer {
-            writer.finish().map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
+            writer
+                .finish()
+                .map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
         }
         let drawing = self.draw.map(|draw| draw.finish(run.simulated_ns));
-        Ok(Outcome { result: self.summary.result(run), drawing, warnings, deadlock })
+        Ok(Outcome {
+            result: self.summary.result(run),
+            drawing,
+            warnings,
+            deadlock,
+        })
     }
 }
 
@@ -180,13 +206,41 @@ impl Sink for Sinks {
     }
 }
 
-fn exit_record(exit: kernel::ExitRecord) -> ExitRecord {
+fn callbacks(machine: &Machine) -> Vec<CallbackResult> {
+    let called = NAMES
+        .iter()
+        .zip(&machine.ext.called)
+        .filter(|(_, called)| called.count > 0);
+    called
+        .map(|(name, called)| CallbackResult::new(name, called.count, called.insns, called.insns_max))
+        .collect()
+}
+
+fn lock_waits(machine: &Machine) -> Vec<LockResult> {
+    let waited = machine.locks().filter(|(_, stat)| stat.contended > 0);
+    waited
+        .map(|(id, stat)| LockResult {
+            lock: id.to_string(),
+            waits: stat.contended,
+            wait_ns: stat.wait_ns,
+            wait_max_ns: stat.wait_max_ns,
+        })
+        .collect()
+}
+
+fn callback_names() -> Vec<String> {
+    NAMES.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn exit_record(exit: &kernel::ext::Exit) -> ExitRecord {
+    // The backtrace starts with the place in the source and ends with the callback.
+    let callback = exit.backtrace.last().filter(|_| exit.backtrace.len() > 1).cloned();
     ExitRecord {
-        kind: exit.kind,
-        reason: exit.reason,
-        message: exit.message,
-        callback: exit.callback,
-        source: exit.source,
-        dump: exit.dump,
+        kind: exit.kind.name().to_owned(),
+        reason: exit.reason.to_owned(),
+        message: exit.message.clone(),
+        callback,
+        source: exit.backtrace.first().cloned(),
+        dump: exit.dump.clone(),
     }
 }

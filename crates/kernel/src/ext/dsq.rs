@@ -242,6 +242,12 @@ impl Dsqs {
         self.dsqs[dsq.0 as usize].head == NIL
     }
 
+    /// Its place in the store.
+    #[inline]
+    pub fn slot(&self, dsq: DsqRef) -> u32 {
+        dsq.0
+    }
+
     /// Tells the locks of DSQs apart: policies' ids, and numbers above them for the built-in ones.
     pub fn lock_number(&self, dsq: DsqRef) -> u64 {
         let it = &self.dsqs[dsq.0 as usize];

@@ -423,11 +423,11 @@ pub(crate) fn dsq_move(m: &mut Machine, iter: u64, task: TaskId, dsq_id: u64, en
 pub(super) fn lock_dsq(m: &mut Machine, dsq: DsqRef) {
     debug_assert_ne!(dsq, NO_DSQ);
     ops::settle(m);
-    let number = m.ext.dsqs.lock_number(dsq);
-    m.lock(LockId::Dsq(number));
+    let id = m.ext.dsqs.lock_number(dsq);
+    m.lock(LockId::Dsq { slot: m.ext.dsqs.slot(dsq), id });
 }
 
 pub(super) fn unlock_dsq(m: &mut Machine, dsq: DsqRef) {
-    let number = m.ext.dsqs.lock_number(dsq);
-    m.unlock(LockId::Dsq(number));
+    let id = m.ext.dsqs.lock_number(dsq);
+    m.unlock(LockId::Dsq { slot: m.ext.dsqs.slot(dsq), id });
 }

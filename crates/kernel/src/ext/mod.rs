@@ -126,6 +126,8 @@ pub struct Core {
     exit_flags: u64,
     ending: Ending,
     pub stats: events::Stats,
+    /// By `Op as usize`, since the machine was made.
+    pub called: [ops::Called; ops::NR_OPS],
     pub dsqs: Dsqs,
     /// The callback that is running.
     pub frame: Frame,
@@ -166,6 +168,7 @@ impl Core {
             exit_flags: 0,
             ending: Ending::No,
             stats: events::Stats::default(),
+            called: [ops::Called::default(); ops::NR_OPS],
             dsqs: Dsqs::new(topology.nr_cpus(), topology.nodes.len() as u32),
             frame: Frame::NONE,
             settled_insns: 0,

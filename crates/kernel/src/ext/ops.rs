@@ -25,7 +25,7 @@ macro_rules! ops {
         pub const NAMES: [&str; NR_OPS] = [$($name),*];
         const CONTEXTS: [u32; NR_OPS] = [$($contexts),*];
         const OPS: [Op; NR_OPS] = [$(Op::$op),*];
-        const NR_OPS: usize = [$($name),*].len();
+        pub const NR_OPS: usize = [$($name),*].len();
     };
 }
 
@@ -191,6 +191,22 @@ pub struct Policy {
     pub cid: bool,
 }
 
+/// How often a callback was called, and what it executed itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Called {
+    pub count: u64,
+    pub insns: u64,
+    pub insns_max: u64,
+}
+
+impl Called {
+    fn add(&mut self, insns: u64) {
+        self.count += 1;
+        self.insns += insns;
+        self.insns_max = self.insns_max.max(insns);
+    }
+}
+
 /// The call that is on the way.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
@@ -283,7 +299,8 @@ pub(crate) fn call_framed(m: &mut Machine, op: Op, frame: Frame, args: &[u64]) -
     let own = insns - m.ext.frame.nested;
     m.ext.frame = outer;
     m.ext.frame.nested += insns;
-    m.trace(
+    m.ext.called[op as usize].add(own);
+    m.trace_detail(
         cpu,
         trace::Event::Callback {
             op: op as u16,

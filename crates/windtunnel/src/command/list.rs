@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use windtunnel::error::Error;
 use windtunnel::policy::EEVDF;
-use windtunnel::{load, policy, search};
+use windtunnel::{load, policy, search, workloads};
 
 #[derive(Subcommand)]
 pub enum Policy {
@@ -48,7 +48,11 @@ impl Policy {
                 let mut rows = vec![(EEVDF.to_owned(), "built in: the kernel's fair class".to_owned())];
                 rows.extend(policy::list().into_iter().map(|(name, path)| {
                     let header = policy::header(&name).unwrap_or_default();
-                    let idea = header.lines().next().and_then(|line| line.split_once(": ")).map(|(_, idea)| idea.to_owned());
+                    let idea = header
+                        .lines()
+                        .next()
+                        .and_then(|line| line.split_once(": "))
+                        .map(|(_, idea)| idea.to_owned());
                     (name, idea.unwrap_or_else(|| path.display().to_string()))
                 }));
                 print_rows(&rows);
@@ -82,8 +86,8 @@ impl Workload {
         let folders = search::folders("workloads");
         let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
         match self {
-            Workload::List => print!("{}", workload::list(&folders)),
-            Workload::Show { workload } => print!("{}", workload::show(&workload, &folders)?),
+            Workload::List => print!("{}", workloads::list(&folders)),
+            Workload::Show { workload } => print!("{}", workloads::show(&workload, &folders)?),
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -76,11 +76,19 @@ impl EngineArg {
 
 impl Args {
     pub fn run(self) -> Result<ExitCode, Error> {
-        let policies = self.policies.iter().map(|spec| Policy::find(spec)).collect::<Result<Vec<_>, _>>()?;
+        let policies = self
+            .policies
+            .iter()
+            .map(|spec| Policy::find(spec))
+            .collect::<Result<Vec<_>, _>>()?;
         let machine = machine::load(&self.machine, &paths(&search::folders("machines")))?;
         let workload = workload::load(&self.workload, &paths(&search::folders("workloads")))?;
         let settings = self.settings(&policies)?;
-        let hotplug = self.hotplug.iter().map(|spec| parse_hotplug(spec)).collect::<Result<Vec<_>, _>>()?;
+        let hotplug = self
+            .hotplug
+            .iter()
+            .map(|spec| parse_hotplug(spec))
+            .collect::<Result<Vec<_>, _>>()?;
         let mut outcomes = Vec::new();
         for (index, policy) in policies.iter().enumerate() {
             let scenario = Scenario {
@@ -92,7 +100,10 @@ impl Args {
                 seed: self.seed,
                 for_ns: self.for_ns,
                 hotplug: hotplug.clone(),
-                trace: self.trace.as_ref().map(|path| trace_path(path, policy.name(), policies.len())),
+                trace: self
+                    .trace
+                    .as_ref()
+                    .map(|path| trace_path(path, policy.name(), policies.len())),
                 draw: self.draw_options(workload.duration_ns)?,
             };
             let outcome = with_progress(policy.name(), |progress| scenario.run(progress))?;
@@ -127,7 +138,9 @@ impl Args {
                 }
             }
             if !found {
-                return Err(Error::new(format!("--set {setting}: none of the policies of this run takes it")));
+                return Err(Error::new(format!(
+                    "--set {setting}: none of the policies of this run takes it"
+                )));
             }
         }
         Ok(settings)
@@ -139,11 +152,16 @@ impl Args {
         let whole = self.for_ns.or(workload_ns).unwrap_or(DEFAULT_NS);
         let (from, to) = match window.split_once('-') {
             Some((from, to)) => {
-                let time = |text| duration::parse(text).map_err(|error| Error::new(format!("--draw {window}: {error}")));
+                let time =
+                    |text| duration::parse(text).map_err(|error| Error::new(format!("--draw {window}: {error}")));
                 (time(from)?, time(to)?)
             }
             None if window.is_empty() => (0, whole),
-            None => return Err(Error::new(format!("--draw {window}: expected FROM-TO, for example 10ms-20ms"))),
+            None => {
+                return Err(Error::new(format!(
+                    "--draw {window}: expected FROM-TO, for example 10ms-20ms"
+                )));
+            }
         };
         if from >= to {
             return Err(Error::new(format!("--draw {window}: the window is empty")));
@@ -184,7 +202,11 @@ impl Args {
     fn command(&self) -> String {
         let mut words = vec!["windtunnel run".to_owned()];
         words.extend(self.policies.iter().map(|policy| quote(policy)));
-        words.push(format!("--machine {} --workload {}", quote(&self.machine), quote(&self.workload)));
+        words.push(format!(
+            "--machine {} --workload {}",
+            quote(&self.machine),
+            quote(&self.workload)
+        ));
         if let Some(ns) = self.for_ns {
             words.push(format!("--for {}", duration::format(ns)));
         }
@@ -201,7 +223,11 @@ fn paths(folders: &[PathBuf]) -> Vec<&Path> {
 
 fn quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@".contains(c);
-    if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Error> {
@@ -220,12 +246,19 @@ fn trace_path(path: &Path, policy: &str, policies: usize) -> PathBuf {
     if policies == 1 {
         return path.to_owned();
     }
-    let extension = path.extension().map(|e| format!(".{}", e.to_string_lossy())).unwrap_or_default();
+    let extension = path
+        .extension()
+        .map(|e| format!(".{}", e.to_string_lossy()))
+        .unwrap_or_default();
     path.with_extension(format!("{policy}{extension}"))
 }
 
 fn parse_hotplug(spec: &str) -> Result<(u64, u32, bool), Error> {
-    let bad = || Error::new(format!("--hotplug {spec}: expected CPU:off@TIME or CPU:on@TIME, for example 3:off@500ms"));
+    let bad = || {
+        Error::new(format!(
+            "--hotplug {spec}: expected CPU:off@TIME or CPU:on@TIME, for example 3:off@500ms"
+        ))
+    };
     let (cpu, rest) = spec.split_once(':').ok_or_else(bad)?;
     let (state, at) = rest.split_once('@').ok_or_else(bad)?;
     let online = match state {
@@ -233,7 +266,11 @@ fn parse_hotplug(spec: &str) -> Result<(u64, u32, bool), Error> {
         "off" => false,
         _ => return Err(bad()),
     };
-    Ok((duration::parse(at).map_err(|_| bad())?, cpu.parse().map_err(|_| bad())?, online))
+    Ok((
+        duration::parse(at).map_err(|_| bad())?,
+        cpu.parse().map_err(|_| bad())?,
+        online,
+    ))
 }
 
 /// Shows a bar on a terminal if the run takes longer than a moment.
@@ -276,7 +313,10 @@ fn print_notes(policy: &str, outcome: &Outcome) {
     if let Some(exit) = &outcome.result.exit {
         eprintln!("{policy}: {}: {}", exit.reason, exit.message);
         if let Some(callback) = &exit.callback {
-            eprintln!("  in {callback}{}", exit.source.as_ref().map(|at| format!(" at {at}")).unwrap_or_default());
+            eprintln!(
+                "  in {callback}{}",
+                exit.source.as_ref().map(|at| format!(" at {at}")).unwrap_or_default()
+            );
         }
         for line in exit.dump.lines().take(40) {
             eprintln!("  {line}");

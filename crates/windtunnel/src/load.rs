@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Loading a policy into a machine, and showing what is in an object.
+
+use crate::error::Error;
+use crate::policy::{self, Policy};
+use crate::profile;
+use bpf::object::Object;
+use bpf::vm::Engine;
+use kernel::Machine;
+use kernel::load::LoadError;
+use std::fmt::Write;
+use std::path::Path;
+
+/// Loads an object with its profile and settings. Returns what the user should know of it. A policy that fails while it is
+/// enabled is a result: the machine holds its exit record.
+///
+/// # Errors
+/// If the object, its profile or a setting cannot work.
+pub fn policy(
+    machine: &mut Machine,
+    name: &str,
+    path: &Path,
+    settings: &[(String, String)],
+    engine: Engine,
+) -> Result<Vec<String>, Error> {
+    let mut object = read(path)?;
+    let profile = profile::find(name)?;
+    profile.apply(&mut object, &machine.spec).map_err(|message| {
+        Error::new(format!("profile of {name}: {message}")).hint("the profile does not fit this version of the policy")
+    })?;
+    for (name, value) in settings {
+        object
+            .set(name, value)
+            .map_err(|error| Error::new(format!("--set {name}={value}: {error}")))?;
+    }
+    match kernel::load::load(machine, &object, &profile, engine) {
+        Ok(image) => Ok(image.warnings),
+        Err(LoadError::Exit(_)) => Ok(Vec::new()),
+        Err(LoadError::Refused(message)) => Err(Error::new(message)),
+    }
+}
+
+fn read(path: &Path) -> Result<Object, Error> {
+    let bytes = std::fs::read(path).map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
+    Object::parse(&bytes, &path.display().to_string()).map_err(|error| Error::new(error.to_string()))
+}
+
+/// Links an object against the simulated kernel of a plain machine and compiles it, without enabling it. Returns what is
+/// not modelled.
+///
+/// # Errors
+/// If it cannot be loaded.
+pub fn check(policy: &Policy) -> Result<Vec<String>, Error> {
+    let Policy::Object { name, path } = policy else {
+        return Ok(Vec::new());
+    };
+    let spec = machine::load("numa32", &[])?;
+    let machine = Machine::new(spec, workload::Workload::default(), 1).map_err(Error::new)?;
+    let mut object = read(path)?;
+    let profile = profile::find(name)?;
+    profile
+        .apply(&mut object, &machine.spec)
+        .map_err(|message| Error::new(format!("profile of {name}: {message}")))?;
+    kernel::load::check(&machine, &object, Engine::default()).map_err(|error| Error::new(error.to_string()))
+}
+
+/// What `policy show` prints: purpose, callbacks, parameters, maps, what is not modelled.
+///
+/// # Errors
+/// If it is not an object.
+pub fn show(policy: &Policy) -> Result<String, Error> {
+    let Policy::Object { name, path } = policy else {
+        return Ok("eevdf: built in, the kernel's fair class. It has no parameters.\n".into());
+    };
+    let object = read(path)?;
+    let mut text = policy::header(name).map_or_else(|| format!("{name}: {}\n", path.display()), |header| header + "\n");
+    let parameters = |live: bool| {
+        object
+            .variables()
+            .iter()
+            .filter(move |v| v.live == live && !v.name.starts_with("__"))
+    };
+    for (live, title) in [
+        (false, "Parameters at load time (--set)"),
+        (true, "Globals that can change while it runs"),
+    ] {
+        if parameters(live).next().is_some() {
+            let _ = write!(text, "\n{title}:\n");
+        }
+        for variable in parameters(live) {
+            let value = object.get(&variable.name).unwrap_or_else(|_| "?".into());
+            let value = if value.len() > 40 {
+                format!("{}...", value.chars().take(37).collect::<String>())
+            } else {
+                value
+            };
+            let _ = write!(text, "  {} ({}) = {value}", variable.name, variable.type_name);
+            for tag in &variable.tags {
+                let _ = write!(text, "\n      {}", tag.strip_prefix("param: ").unwrap_or(tag));
+            }
+            text.push('\n');
+        }
+    }
+    let maps: Vec<&str> = object.maps().map(|map| map.name.as_str()).collect();
+    if !maps.is_empty() {
+        let _ = write!(text, "\nMaps: {}\n", maps.join(", "));
+    }
+    let warnings = check(policy)?;
+    if !warnings.is_empty() {
+        text.push_str("\nNot modelled, or never run here:\n");
+        for warning in warnings {
+            let _ = writeln!(text, "  {warning}");
+        }
+    }
+    Ok(text)
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What `workload list` and `workload show` print.
+
+use crate::duration;
+use crate::error::Error;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+use workload::{Generator, Unit, Workload, generators};
+
+/// Files of the folders and generators, a line each.
+pub fn list(folders: &[&Path]) -> String {
+    let mut text = String::new();
+    let width = 12;
+    for (name, path) in workload::files(folders) {
+        let _ = writeln!(text, "{:width$}  {}", format!("{name}.json"), path.display());
+    }
+    for generator in generators() {
+        let _ = writeln!(text, "{:width$}  {}", generator.name, generator.about);
+    }
+    text
+}
+
+/// A generator's parameters, or what is in a workload.
+///
+/// # Errors
+/// If there is no such workload.
+pub fn show(spec: &str, folders: &[&Path]) -> Result<String, Error> {
+    if let Some(generator) = generators().iter().find(|generator| generator.name == spec) {
+        return Ok(parameters(generator));
+    }
+    Ok(contents(&workload::load(spec, folders)?))
+}
+
+fn parameters(generator: &Generator) -> String {
+    let mut text = format!("{}: {}\n\n", generator.name, generator.about);
+    for parameter in generator.parameters {
+        let range = match parameter.unit {
+            Unit::Choice(words) => words.join("|"),
+            _ => format!("{}..{}", parameter.range.0, parameter.range.1),
+        };
+        let default = if parameter.default.is_empty() {
+            "none"
+        } else {
+            parameter.default
+        };
+        let _ = writeln!(
+            text,
+            "  {:14} {range}, default {default}\n      {}",
+            parameter.name, parameter.meaning
+        );
+    }
+    let _ = writeln!(text, "\nexample: --workload {}:{}", generator.name, example(generator));
+    text
+}
+
+fn example(generator: &Generator) -> String {
+    let given = generator
+        .parameters
+        .iter()
+        .filter(|parameter| !parameter.default.is_empty())
+        .take(2);
+    given
+        .map(|parameter| format!("{}={}", parameter.name, parameter.default))
+        .collect::<Vec<_>>()
+        .join(",")
+}
+
+fn contents(workload: &Workload) -> String {
+    let length = workload
+        .duration_ns
+        .map_or_else(|| "until all tasks have exited".into(), duration::format);
+    let mut text = format!(
+        "{}: {} tasks, {} resources, {length}, counts {}\n\n",
+        workload.name,
+        workload.tasks.iter().filter(|task| task.spawn).count(),
+        workload.resources.len(),
+        workload.unit
+    );
+    let mut kinds: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for task in &workload.tasks {
+        // Instances of one task are numbered: name-0, name-1.
+        let name = task
+            .comm
+            .trim_end_matches(|c: char| c.is_ascii_digit())
+            .trim_end_matches('-');
+        *kinds
+            .entry((name.to_owned(), format!("{:?}", task.policy)))
+            .or_default() += 1;
+    }
+    for ((name, policy), count) in kinds {
+        let _ = writeln!(text, "  {count:5} x {name:16} {policy}");
+    }
+    text
+}

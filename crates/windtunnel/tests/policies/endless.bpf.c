@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* endless: a loop without an end; the instruction budget must end it. */
+#include "../../../../policies/include/scx.h"
+
+char _license[] SEC("license") = "GPL";
+
+u64 rounds;
+
+void SCX_OP(endless_dispatch, s32 cpu, struct task_struct *prev)
+{
+	for (;;)
+		__sync_fetch_and_add(&rounds, 1);
+}
+
+SCX_OPS(endless_ops, .dispatch = (void *)endless_dispatch, .name = "endless");

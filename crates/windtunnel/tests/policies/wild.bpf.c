@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* wild: stores through a pointer that points nowhere; no verifier would take it. */
+#include "../../../../policies/include/scx.h"
+
+char _license[] SEC("license") = "GPL";
+
+void SCX_OP(wild_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	*(volatile u64 *)0xdead0000beefULL = p->pid; /* the fault */
+}
+
+SCX_OPS(wild_ops, .enqueue = (void *)wild_enqueue, .name = "wild");

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Building policies and running the command.
+#![allow(dead_code)] // each test file uses a part
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The repository's folder.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
+}
+
+/// Compiles a policy's source with clang and returns the object.
+pub fn object(source: &str) -> PathBuf {
+    let source = root().join(source);
+    let name = source.file_name().and_then(|name| name.to_str()).expect("a file name").replace(".bpf.c", ".bpf.o");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("policies");
+    std::fs::create_dir_all(&folder).expect("a folder for objects");
+    let to = folder.join(name);
+    // Tests run side by side: each writes its own file and renames it.
+    let own = to.with_extension(format!("{:?}", std::thread::current().id()).replace(['(', ')'], ""));
+    let status = Command::new("clang-19")
+        .args(["-g", "-O2", "-mcpu=v3", "-target", "bpf", "-c"])
+        .arg(&source)
+        .arg("-o")
+        .arg(&own)
+        .status()
+        .expect("clang-19 (scripts/setup.sh installs it)");
+    assert!(status.success(), "{} does not compile", source.display());
+    std::fs::rename(&own, &to).expect("the object");
+    to
+}
+
+/// What a run of the command gave.
+pub struct Ran {
+    pub status: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Runs the command in the repository's folder.
+pub fn windtunnel(args: &[&str]) -> Ran {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_windtunnel")).args(args).current_dir(root()).output().expect("the command");
+    Ran {
+        status: output.status.code().expect("an exit status"),
+        stdout: String::from_utf8(output.stdout).expect("text"),
+        stderr: String::from_utf8(output.stderr).expect("text"),
+    }
+}
+
+/// Results of a run as JSON.
+pub fn results(args: &[&str]) -> Vec<serde_json::Value> {
+    let ran = windtunnel(&[&["run"], args, &["--json", "-"]].concat());
+    assert!(ran.status < 2, "{}", ran.stderr);
+    serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {}", ran.stdout))
+}

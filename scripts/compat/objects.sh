@@ -86,7 +86,7 @@ for folder in "$dir"/crates/scx_*; do
   name=$(basename "$folder")
   case $name in
     scx_rustland) crate "$name" "$dir/crates/scx_rustland_core/assets/bpf" main.bpf.c ;;
-    scx_arena) ;; # a library with a BPF part, not a scheduler
+    scx_arena | scx_bpf_compat) ;; # libraries with a BPF part, not schedulers
     *)
       # Its build script names the sources.
       mapfile -t sources < <(grep -oE '"src/bpf/[^"]*\.bpf\.c"' "$folder/build.rs" 2>/dev/null | tr -d '"')

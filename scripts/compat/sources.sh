@@ -17,7 +17,7 @@ dir=$(cd "$1" && pwd)
 crates() {
   [ -f "$dir/crates/complete" ] && cmp -s "$here/crates.toml" "$dir/crates/complete" && return
   echo "fetching crates"
-  rm -rf "$dir/crates"
+  rm -rf "$dir/crates" "$dir/tools" "$dir/objects/scx"
   mkdir -p "$dir/crates/project/src"
   cp "$here/crates.toml" "$dir/crates/project/Cargo.toml"
   : >"$dir/crates/project/src/lib.rs"
@@ -68,7 +68,7 @@ linux() {
   fi
   echo "fetching $name"
   file=$(package "$name")
-  rm -rf "$dir/linux"
+  rm -rf "$dir/linux" "$dir/objects/kernel" "$dir/objects/selftests"
   mkdir "$dir/linux"
   dpkg-deb --fsys-tarfile "$file" | tar -xO "./usr/src/$name.tar.xz" |
     tar -C "$dir/linux" --strip-components=1 -xJ "$name/tools/sched_ext" \

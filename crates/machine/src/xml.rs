@@ -164,6 +164,11 @@ impl<'a> Scanner<'a> {
         if roots == 0 {
             return Err(self.source.error(0, "no <topology> element: not an hwloc XML file"));
         }
+        if self.nodes.is_empty() {
+            return Err(self
+                .source
+                .error(self.source.text.len(), "the file ends without a NUMANode"));
+        }
         if !self.rest().trim().is_empty() {
             return Err(self.source.error(self.pos, "text outside of the <topology> element"));
         }
@@ -302,7 +307,11 @@ mod tests {
     const SETS: &str = "nodeset=\"0x1\" complete_nodeset=\"0x1\"";
 
     fn machine() -> String {
-        format!("<object type=\"Machine\" cpuset=\"0x3\" complete_cpuset=\"0x3\" {SETS} gp_index=\"1\">")
+        let sets = format!("cpuset=\"0x3\" complete_cpuset=\"0x3\" {SETS}");
+        format!(
+            "<object type=\"Machine\" {sets} gp_index=\"1\">\
+             <object type=\"NUMANode\" os_index=\"0\" {sets} gp_index=\"2\"/>"
+        )
     }
 
     fn message(text: &str) -> String {

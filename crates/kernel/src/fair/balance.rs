@@ -15,7 +15,7 @@ const NR_MIGRATE: u32 = 32;
 
 /// What the CPU that pulls is doing (cpu_idle_type).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Idle {
+pub(super) enum IdleType {
     Busy,
     Idle,
     NewlyIdle,
@@ -36,7 +36,7 @@ pub(super) struct Env {
     /// The CPU whose ladder it is, and the rung.
     pub cpu: u32,
     pub level: usize,
-    pub idle: Idle,
+    pub idle: IdleType,
     pub kind: Migrate,
     pub imbalance: i64,
     pub src_cpu: u32,
@@ -58,7 +58,7 @@ impl Env {
     }
 
     fn idle(&self) -> bool {
-        self.idle != Idle::Busy
+        self.idle != IdleType::Busy
     }
 
     /// The CPU's own group in the rung above, where trouble with affinity is noted.
@@ -78,7 +78,7 @@ struct SpanStats {
 
 /// Pulls tasks to `cpu` on its rung `level`; how many were moved. `go_on` becomes false if another CPU of the group
 /// is to do it.
-pub(super) fn balance_rq(m: &mut Machine, cpu: u32, level: usize, idle: Idle, go_on: &mut bool) -> u32 {
+pub(super) fn balance_rq(m: &mut Machine, cpu: u32, level: usize, idle: IdleType, go_on: &mut bool) -> u32 {
     let mut env = Env {
         dst_cpu: cpu,
         cpu,
@@ -90,25 +90,23 @@ pub(super) fn balance_rq(m: &mut Machine, cpu: u32, level: usize, idle: Idle, go
         excluded: Vec::new(),
     };
     let mut moved = 0;
+    let mut state = Detach::default();
     loop {
         if !should_we_balance(m, &env) {
             *go_on = false;
-            balanced(m, &env, Detach::default());
+            balanced(m, &env, &state);
             break;
         }
         let Some(group) = find_src_group(m, &mut env) else {
-            balanced(m, &env, Detach::default());
+            balanced(m, &env, &state);
             break;
         };
         let Some(src) = find_src_rq(m, &env, group) else {
-            balanced(m, &env, Detach::default());
+            balanced(m, &env, &state);
             break;
         };
         env.src_cpu = src;
-        let mut state = Detach {
-            all_pinned: true,
-            ..Detach::default()
-        };
+        state.all_pinned = true;
         if m.rqs[src as usize].nr_running > 1 {
             let nr = m.rqs[src as usize].fair.nr_queued;
             state.left = nr.min(NR_MIGRATE);
@@ -163,7 +161,7 @@ fn finish(m: &mut Machine, env: &Env, moved: u32, state: &Detach) {
     if moved > 0 {
         env.rung(m).nr_balance_failed = 0;
     } else {
-        if env.idle != Idle::NewlyIdle && env.kind != Migrate::Misfit {
+        if env.idle != IdleType::NewlyIdle && env.kind != Migrate::Misfit {
             env.rung(m).nr_balance_failed += 1;
         }
         if need_active_balance(m, env) {
@@ -181,8 +179,11 @@ fn finish(m: &mut Machine, env: &Env, moved: u32, state: &Detach) {
     }
 }
 
-fn balanced(m: &mut Machine, env: &Env, state: Detach) {
-    if let Some(group) = env.parent_group(m) {
+fn balanced(m: &mut Machine, env: &Env, state: &Detach) {
+    // Trouble with affinity that was met just now stays noted.
+    if !state.all_pinned
+        && let Some(group) = env.parent_group(m)
+    {
         group.imbalance = false;
     }
     all_pinned(m, env, state.all_pinned);
@@ -194,7 +195,7 @@ fn all_pinned(m: &mut Machine, env: &Env, all_pinned: bool) {
 }
 
 fn widen_interval(m: &mut Machine, env: &Env, all_pinned: bool) {
-    if env.idle == Idle::NewlyIdle || env.kind == Migrate::Misfit {
+    if env.idle == IdleType::NewlyIdle || env.kind == Migrate::Misfit {
         return;
     }
     let max = 2 * u64::from(env.span(m).weight);
@@ -209,7 +210,7 @@ fn should_we_balance(m: &Machine, env: &Env) -> bool {
     if !env.usable(m, env.dst_cpu) {
         return false;
     }
-    if env.idle == Idle::NewlyIdle {
+    if env.idle == IdleType::NewlyIdle {
         return m.rqs[env.dst_cpu as usize].nr_running == 0;
     }
     let span = env.span(m);
@@ -229,7 +230,7 @@ fn should_we_balance(m: &Machine, env: &Env) -> bool {
     idle_smt.or(first) == Some(env.dst_cpu)
 }
 
-fn group_stats(m: &mut Machine, env: &Env, index: usize, local: bool) -> Stats {
+pub(super) fn group_stats(m: &mut Machine, env: &Env, index: usize, local: bool) -> Stats {
     let rung = &m.domains.levels[env.cpu as usize][env.level];
     let top = env.level + 1 == m.domains.levels[env.cpu as usize].len();
     let span = rung.span as usize;
@@ -306,7 +307,7 @@ fn span_stats(m: &mut Machine, env: &Env) -> SpanStats {
             all.busiest = Some((index, stats));
         }
     }
-    if env.idle != Idle::NewlyIdle {
+    if env.idle != IdleType::NewlyIdle {
         update_idle_scan(m, env, util);
     }
     all

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Moving tasks from one runqueue to another for a balancer (detach_tasks, can_migrate_task, active balancing).
 
-use super::balance::{Env, Idle, Migrate};
+use super::balance::{Env, IdleType, Migrate};
 use super::entity::MIGRATION_COST;
 use super::is_idle_policy;
 use crate::class::{Class, flags};
@@ -35,7 +35,7 @@ pub(super) fn move_tasks(m: &mut Machine, env: &mut Env, state: &mut Detach) -> 
     m.lock(LockId::Rq(env.src_cpu));
     let mut detached: Vec<TaskId> = Vec::new();
     while env.imbalance > 0 && state.left > 0 {
-        if env.idle != Idle::Busy && m.rqs[env.src_cpu as usize].nr_running <= 1 {
+        if env.idle != IdleType::Busy && m.rqs[env.src_cpu as usize].nr_running <= 1 {
             break;
         }
         let task = m.rqs[env.src_cpu as usize].fair.oldest;
@@ -53,7 +53,7 @@ pub(super) fn move_tasks(m: &mut Machine, env: &mut Env, state: &mut Detach) -> 
         m.deactivate_task(env.src_cpu, task, flags::NOCLOCK);
         m.set_task_cpu(task, env.dst_cpu, MigrateReason::Balance);
         detached.push(task);
-        if env.idle == Idle::NewlyIdle {
+        if env.idle == IdleType::NewlyIdle {
             // Latency of the newly idle CPU matters more.
             break;
         }
@@ -66,7 +66,7 @@ pub(super) fn move_tasks(m: &mut Machine, env: &mut Env, state: &mut Detach) -> 
     for &task in detached.iter().rev() {
         m.activate_task(env.dst_cpu, task, flags::MIGRATED);
         // A newly idle CPU is about to pick anyway.
-        if env.idle != Idle::NewlyIdle {
+        if env.idle != IdleType::NewlyIdle {
             m.wakeup_preempt(env.dst_cpu, task, 0);
         }
     }
@@ -92,7 +92,7 @@ fn within_imbalance(m: &mut Machine, env: &mut Env, task: TaskId) -> bool {
     true
 }
 
-fn can_migrate_task(m: &mut Machine, env: &Env, state: &mut Detach, task: TaskId) -> bool {
+pub(super) fn can_migrate_task(m: &mut Machine, env: &Env, state: &mut Detach, task: TaskId) -> bool {
     let failed = env.rung(m).nr_balance_failed;
     let dst_queued = m.rqs[env.dst_cpu as usize].fair.nr_queued;
     if m.tasks[task as usize].fair.delayed {
@@ -103,7 +103,7 @@ fn can_migrate_task(m: &mut Machine, env: &Env, state: &mut Detach, task: TaskId
     }
     if !may_run_on(m, task, env.dst_cpu) {
         state.some_pinned = true;
-        if env.idle != Idle::NewlyIdle && state.new_dst_cpu.is_none() {
+        if env.idle != IdleType::NewlyIdle && state.new_dst_cpu.is_none() {
             let rung = &m.domains.levels[env.cpu as usize][env.level];
             let group = &m.domains.spans[rung.span as usize].groups[rung.local as usize];
             let others = group

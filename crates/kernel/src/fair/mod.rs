@@ -145,10 +145,10 @@ fn requeue_delayed(m: &mut Machine, cpu: u32, task: TaskId) {
 
 pub(crate) fn dequeue_task(m: &mut Machine, cpu: u32, task: TaskId, flags: u32) {
     let sleep = flags & flags::SLEEP != 0;
+    let exits = m.tasks[task as usize].state == State::Dead;
     m.update_load_avg(cpu, task);
     if sleep {
         m.util_est_update(task);
-        let exits = m.tasks[task as usize].state == State::Dead;
         if !exits && !m.rqs[cpu as usize].fair.eligible(&m.tasks, task) {
             m.update_entity_lag(cpu, task);
             m.tasks[task as usize].fair.delayed = true;
@@ -157,6 +157,9 @@ pub(crate) fn dequeue_task(m: &mut Machine, cpu: u32, task: TaskId, flags: u32) 
         }
     }
     dequeue_entity(m, cpu, task, sleep);
+    if exits {
+        m.detach_load_avg(cpu, task);
+    }
 }
 
 /// Takes an entity off its runqueue. One that was delayed has been counted out of the runnable ones before.
@@ -211,15 +214,11 @@ pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: u32, task: TaskId, wake_flags
     if curr == task || m.rqs[cpu as usize].need_resched {
         return;
     }
-    match (is_idle_policy(m, curr), is_idle_policy(m, task)) {
-        (true, false) => {
-            let e = &mut m.tasks[curr as usize].fair;
-            e.vprot = e.vprot.min(e.vruntime);
-            m.resched_curr(cpu);
-            return;
-        }
-        (false, true) => return,
-        _ => {}
+    if is_idle_policy(m, curr) && !is_idle_policy(m, task) {
+        let e = &mut m.tasks[curr as usize].fair;
+        e.vprot = e.vprot.min(e.vruntime);
+        m.resched_curr(cpu);
+        return;
     }
     let normal = matches!(
         m.tasks[task as usize].policy,

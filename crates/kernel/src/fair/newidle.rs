@@ -4,7 +4,7 @@
 //! It pays while the CPU is expected to idle longer than looking takes, and rungs where it seldom succeeded are tried
 //! seldom, by a die.
 
-use super::balance::{Idle, balance_rq};
+use super::balance::{IdleType, balance_rq};
 use super::domains::Level;
 use super::entity::MIGRATION_COST;
 use crate::lock::LockId;
@@ -68,7 +68,7 @@ fn climb(m: &mut Machine, cpu: u32, avg_idle: u64, next_balance: &mut u64) -> u3
             }
             weight = (1024 + weight / 2) / weight;
         }
-        pulled = balance_rq(m, cpu, level, Idle::NewlyIdle, &mut go_on);
+        pulled = balance_rq(m, cpu, level, IdleType::NewlyIdle, &mut go_on);
         let cost = m.local_time(cpu) - start;
         total_cost += cost;
         let now = m.now;

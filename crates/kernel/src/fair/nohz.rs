@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Periodic balancing from the tick, and on behalf of CPUs whose tick is stopped (sched_balance_trigger and nohz).
 
-use super::balance::{Idle, balance_rq};
+use super::balance::{IdleType, balance_rq};
 use super::detach;
 use super::domains::Level;
 use super::entity::MIGRATION_COST;
@@ -31,7 +31,7 @@ pub(crate) fn trigger_load_balance(m: &mut Machine, cpu: u32) {
     }
     let jiffies = m.now / m.tick_ns();
     if jiffies >= m.rqs[cpu as usize].fair.next_balance {
-        balance_domains(m, cpu, Idle::Busy);
+        balance_domains(m, cpu, IdleType::Busy);
     }
     if kick_due(m, cpu, jiffies) {
         kick(m, cpu, jiffies);
@@ -39,10 +39,10 @@ pub(crate) fn trigger_load_balance(m: &mut Machine, cpu: u32) {
 }
 
 /// Visits the rungs of `cpu` that are due (sched_balance_domains). Runs on `m.this_cpu`.
-fn balance_domains(m: &mut Machine, cpu: u32, idle: Idle) {
+fn balance_domains(m: &mut Machine, cpu: u32, idle: IdleType) {
     let (jiffies, tick_ns, nr_cpus) = (m.now / m.tick_ns(), m.tick_ns(), m.nr_cpus());
     let mut idle = idle;
-    let mut busy = idle == Idle::Busy && !sched_idle_cpu(m, cpu);
+    let mut busy = idle == IdleType::Busy && !sched_idle_cpu(m, cpu);
     let mut next_balance = jiffies + 60 * 1_000_000_000 / tick_ns;
     let mut go_on = true;
     let mut decayed = false;
@@ -62,7 +62,7 @@ fn balance_domains(m: &mut Machine, cpu: u32, idle: Idle) {
         if jiffies >= rung.last_balance + interval {
             if balance_rq(m, cpu, level, idle, &mut go_on) > 0 {
                 let still = m.rqs[cpu as usize].idle() && m.rqs[cpu as usize].nr_running == 0;
-                idle = if still { Idle::Idle } else { Idle::Busy };
+                idle = if still { IdleType::Idle } else { IdleType::Busy };
                 busy = !still && !sched_idle_cpu(m, cpu);
             }
             let rung = &mut m.domains.levels[cpu as usize][level];
@@ -147,7 +147,7 @@ pub(crate) fn nohz_balance(m: &mut Machine, cpu: u32) {
                 return;
             }
             if jiffies >= m.rqs[idle as usize].fair.next_balance {
-                balance_domains(m, idle, Idle::Idle);
+                balance_domains(m, idle, IdleType::Idle);
             }
             next_balance = next_balance.min(m.rqs[idle as usize].fair.next_balance);
         }

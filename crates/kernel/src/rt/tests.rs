@@ -169,3 +169,74 @@ fn others_with_enough_time_get_no_extra() {
     assert!(latencies(&records, 1).iter().all(|&ns| ns == 0));
     assert!(stretches(&records, 1).iter().all(|&ns| ns == 80 * MS));
 }
+
+#[test]
+fn a_wakee_goes_elsewhere_when_its_equal_runs() {
+    let mut bed = Bed::default();
+    bed.pinned(0, hog()).policy = fifo(50);
+    let wakee = bed.task(0, sleeper(MS, 3 * MS));
+    (wakee.policy, wakee.start_ns) = (fifo(50), MS);
+    let (_, records) = bed.run(free(spec(1, 1, 2, 1)), 100 * MS);
+    // It is sent there when it wakes, not queued here and pushed.
+    let queued_here = |r: &&Record| matches!(r.event, Event::Wakeup { pid: 2, target: 0, new: false });
+    assert_eq!(records.iter().filter(queued_here).count(), 0);
+}
+
+#[test]
+fn a_pinned_equal_makes_the_running_one_move() {
+    let mut bed = Bed::default();
+    bed.task(0, work(20 * MS)).policy = fifo(50);
+    let pinned = bed.pinned(0, work(10 * MS));
+    (pinned.policy, pinned.start_ns) = (fifo(50), 5 * MS);
+    let (_, records) = bed.run(free(spec(1, 1, 2, 1)), 100 * MS);
+    let end = |pid| {
+        records
+            .iter()
+            .find(|r| matches!(r.event, Event::TaskExit { pid: p } if p == pid))
+            .unwrap()
+            .time
+    };
+    assert_eq!((end(1), end(2)), (20 * MS, 15 * MS));
+}
+
+#[test]
+fn who_lowers_its_priority_lets_others_come() {
+    let mut bed = Bed::default();
+    let lower = Op::SetPolicy(Policy::Fifo { rt_priority: 10 });
+    bed.pinned(
+        0,
+        vec![Op::Run(Dist::Fixed(5 * MS)), lower, Op::Run(Dist::Fixed(50 * MS))],
+    )
+    .policy = fifo(50);
+    bed.task(1, work(50 * MS)).policy = fifo(40);
+    let third = bed.task(1, work(10 * MS));
+    (third.policy, third.start_ns) = (fifo(30), MS);
+    let (_, records) = bed.run(free(spec(1, 1, 2, 1)), SECOND);
+    let start = records
+        .iter()
+        .find(|r| matches!(r.event, Event::Switch { next: 3, .. }))
+        .unwrap();
+    assert_eq!((start.cpu, start.time), (0, 5 * MS));
+}
+
+#[test]
+fn fair_tasks_see_less_capacity() {
+    let mut bed = Bed::default();
+    bed.pinned(0, sleeper(8 * MS, 2 * MS)).policy = fifo(50);
+    bed.task(0, hog());
+    let (m, _) = bed.run(spec(1, 1, 2, 1), SECOND);
+    assert!(m.rqs[0].rt.util_avg(m.now) > 600);
+    assert_eq!(m.tasks[1].cpu, 1);
+    assert!(used(&m, 1) > 900 * MS, "{}", used(&m, 1));
+}
+
+#[test]
+fn pushes_go_near() {
+    let mut bed = Bed::default();
+    bed.pinned(4, hog()).policy = fifo(50);
+    let woken = bed.task(4, sleeper(MS, 3 * MS));
+    (woken.policy, woken.start_ns) = (fifo(10), MS);
+    let (_, records) = bed.run(spec(2, 1, 4, 1), 100 * MS);
+    let ran = |r: &&Record| matches!(r.event, Event::Switch { next: 2, .. });
+    assert!(records.iter().filter(ran).all(|r| r.cpu > 4));
+}

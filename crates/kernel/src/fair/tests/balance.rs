@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Who moves where, and who does not.
 
-use crate::fair::Domains;
+use crate::fair::balance::{Env, IdleType, Migrate, group_stats};
+use crate::fair::group::GroupType;
+use crate::fair::{Domains, detach};
 use crate::testbed::*;
 use trace::{Event, MigrateReason, Record};
 use workload::{Dist, Op, Policy};
@@ -105,18 +107,88 @@ fn pinned_tasks_stay() {
 }
 
 #[test]
-fn affinity_within_a_group_is_worked_around() {
-    // CPU 0's tasks may go to CPUs 2 and 3 only: the groups look even, one task can still move.
+fn affinity_that_crosses_groups_is_worked_around() {
+    // Two tasks in each LLC look even, but CPU 3 has two of them and its neighbours may not help.
+    let mut bed = Bed::default();
+    for cpu in [3, 3, 4, 5] {
+        bed.task(cpu, hog()).cpus = Some(vec![3, 4, 5, 6]);
+    }
+    let (m, records) = bed.run(spec(1, 2, 4, 1), 2 * SECOND);
+    assert_eq!(queued(&m), [0, 0, 0, 1, 1, 1, 1, 0], "{:?}", moves(&records));
+}
+
+#[test]
+fn who_balances_for_a_group_serves_all_its_cpus() {
+    // CPU 2 pulls for its group but may not run the task itself.
     let mut bed = Bed::default();
     for _ in 0..2 {
-        bed.pinned(1, hog());
+        bed.task(0, hog()).cpus = Some(vec![0, 3]);
     }
-    for _ in 0..4 {
-        bed.task(0, hog()).cpus = Some(vec![0, 2, 3]);
+    let (m, records) = bed.run(spec(1, 2, 2, 1), SECOND);
+    assert_eq!(queued(&m), [1, 0, 0, 1], "{:?}", moves(&records));
+}
+
+fn env(dst_cpu: u32, src_cpu: u32, level: usize, idle: IdleType) -> Env {
+    Env {
+        dst_cpu,
+        cpu: dst_cpu,
+        level,
+        idle,
+        kind: Migrate::Task,
+        imbalance: 1,
+        src_cpu,
+        excluded: Vec::new(),
     }
-    let (m, records) = bed.run(spec(1, 2, 2, 1), 2 * SECOND);
-    let nr = queued(&m);
-    assert!(nr[2] >= 1 && nr[3] >= 1 && nr[0] <= 2, "{nr:?} {:?}", moves(&records));
+}
+
+#[test]
+fn a_core_with_busy_threads_is_told_from_a_busy_cpu() {
+    let mut bed = Bed::default();
+    bed.pinned(0, hog());
+    bed.pinned(1, hog());
+    let (mut m, _) = bed.run(spec(1, 1, 2, 2), 100 * MS);
+    let busiest = |m: &mut crate::machine::Machine, idle| {
+        let own = m.domains.levels[2][1].local as usize;
+        group_stats(m, &env(2, 0, 1, idle), 1 - own, false).kind
+    };
+    assert_eq!(busiest(&mut m, IdleType::Idle), GroupType::SmtBalance);
+    assert_ne!(busiest(&mut m, IdleType::Busy), GroupType::SmtBalance);
+}
+
+#[test]
+fn hot_and_indebted_tasks_stay_at_first() {
+    let mut bed = Bed::default();
+    for cpu in [0, 0, 0, 1, 1, 1] {
+        bed.task(cpu, hog());
+    }
+    let (mut m, _) = bed.run(free(spec(1, 1, 2, 1)), 100 * MS);
+    let src = m.rqs[0].curr;
+    let mut waiting = (0..6).filter(|&t| m.tasks[t as usize].cpu == 0 && t != src);
+    let (a, b) = (waiting.next().unwrap(), waiting.next().unwrap());
+    let mut may = |task, failed, age: u64| {
+        m.tasks[task as usize].fair.exec_start = m.now - age;
+        m.domains.levels[1][0].nr_balance_failed = failed;
+        detach::can_migrate_task(&mut m, &env(1, 0, 0, IdleType::Idle), &mut Default::default(), task)
+    };
+    // Hot until balancing has failed more than once.
+    assert!(!may(a, 1, 100 * US) && !may(b, 1, 100 * US));
+    assert!(may(a, 2, 100 * US) && may(b, 2, 100 * US));
+    // One that had more than its share goes only after a failure.
+    assert!(may(a, 1, MS) && may(b, 1, MS));
+    assert!(!may(src, 2, MS), "it runs");
+    let v = m.rqs[0].fair.avg_vruntime(&m.tasks);
+    for (task, lead) in [(a, 500_000), (b, -500_000)] {
+        let cfs = &mut m.rqs[0].fair;
+        cfs.remove(&m.tasks, task);
+        m.tasks[task as usize].fair.vruntime = v + lead;
+        cfs.insert(&mut m.tasks, task);
+    }
+    let mut may = |task, failed| {
+        m.tasks[task as usize].fair.exec_start = 0;
+        m.domains.levels[1][0].nr_balance_failed = failed;
+        detach::can_migrate_task(&mut m, &env(1, 0, 0, IdleType::Idle), &mut Default::default(), task)
+    };
+    assert!(!may(a, 0) && may(a, 1) && may(b, 0));
 }
 
 #[test]

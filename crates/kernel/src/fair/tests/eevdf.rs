@@ -46,8 +46,9 @@ fn a_slice_ends_on_time() {
     // 0.7 ms on one CPU, and by 1 + log2 of the CPUs up to 8.
     for (cpus, slice) in [(1, SLICE), (2, 2 * SLICE), (8, 4 * SLICE), (16, 4 * SLICE)] {
         let mut bed = Bed::default();
-        bed.pinned(0, hog());
-        bed.pinned(0, hog());
+        // Nothing but the high resolution tick looks at them in between.
+        bed.pinned(0, vec![Op::Run(Dist::Fixed(10 * SECOND))]);
+        bed.pinned(0, vec![Op::Run(Dist::Fixed(10 * SECOND))]);
         let (_, records) = bed.run(free(spec(1, 1, cpus, 1)), SECOND);
         let lengths = stretches(&records, 1);
         let exact = lengths.iter().filter(|&&ns| ns.abs_diff(slice) <= US).count();
@@ -198,4 +199,63 @@ fn a_new_task_starts_with_half_a_slice() {
     m.run(10 * MS, &mut Vec::new());
     let e = &m.tasks[1].fair;
     assert_eq!(e.deadline - e.vruntime, SLICE as i64 / 2);
+}
+
+/// Three hogs on CPU 0, one on CPU 1, and a task that sleeps after it ran on CPU 0.
+fn crowd() -> crate::machine::Machine {
+    let mut bed = Bed::default();
+    bed.task(
+        0,
+        vec![Op::Run(Dist::Fixed(10 * US)), Op::Sleep(Dist::Fixed(100 * SECOND))],
+    );
+    for cpu in [0, 0, 0, 1] {
+        bed.pinned(cpu, hog()).start_ns = MS;
+    }
+    bed.run(free(spec(1, 1, 2, 1)), 20 * MS + 50 * US).0
+}
+
+#[test]
+fn lag_survives_sleep() {
+    for lag in [300_000, -300_000] {
+        let mut m = crowd();
+        m.enter(0);
+        m.tasks[0].fair.vlag = lag;
+        m.tasks[0].cpus = crate::cpuset::CpuSet::from_cpus(2, &[0]);
+        m.tasks[0].nr_cpus_allowed = 1;
+        assert!(m.try_to_wake_up(0, 0));
+        assert!(
+            m.entity_lag(0, 0).abs_diff(lag) < 10,
+            "{} instead of {lag}",
+            m.entity_lag(0, 0)
+        );
+    }
+}
+
+#[test]
+fn lag_and_request_move_along() {
+    let mut m = crowd();
+    m.enter(0);
+    assert!(m.try_to_wake_up(0, 0));
+    let from = m.tasks[0].cpu;
+    m.tasks[0].fair.deadline += 12_345;
+    let cfs = &mut m.rqs[from as usize].fair;
+    cfs.remove(&m.tasks, 0);
+    cfs.insert(&mut m.tasks, 0);
+    let lag = m.entity_lag(from, 0);
+    let left = m.tasks[0].fair.deadline - m.tasks[0].fair.vruntime;
+    m.move_queued_task(0, 1 - from, trace::MigrateReason::Balance);
+    let e = &m.tasks[0].fair;
+    assert_eq!(e.deadline - e.vruntime, left);
+    assert!(m.entity_lag(1 - from, 0).abs_diff(lag) < 10);
+}
+
+#[test]
+fn the_dead_leave_no_load() {
+    let mut bed = Bed::default();
+    for _ in 0..10 {
+        bed.pinned(0, vec![Op::Run(Dist::Fixed(10 * MS))]);
+    }
+    bed.pinned(0, vec![Op::Run(Dist::Fixed(MS)), Op::Sleep(Dist::Fixed(100 * SECOND))]);
+    let (mut m, _) = bed.run(free(spec(1, 1, 1, 1)), 102 * MS);
+    assert!(m.cpu_load(0) < 1024, "{}", m.cpu_load(0));
 }

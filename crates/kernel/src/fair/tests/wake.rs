@@ -76,7 +76,9 @@ fn an_idle_core_is_better_than_an_idle_thread() {
     bed.task(2, naps());
     let (mut m, _) = bed.run(free(spec(1, 1, 4, 2)), 20 * MS);
     m.domains.llc(0).has_idle_cores = false;
-    assert_eq!(wake(&mut m, 2, 0), 3);
+    let task = last(&m);
+    m.enter(6);
+    assert_eq!(idle_scan::select_idle_sibling(&mut m, task, 2, 6), 3);
 }
 
 #[test]
@@ -171,4 +173,31 @@ fn affinity_binds_the_choice() {
     m.enter(0);
     assert_eq!(select_task_rq(&mut m, 1, 1, flags::WF_TTWU), 3);
     assert!(!idle_scan::available_idle_cpu(&m, 0));
+}
+
+#[test]
+fn a_core_that_becomes_idle_is_noticed() {
+    let mut bed = Bed::default();
+    for cpu in 0..4 {
+        bed.pinned(cpu, vec![Op::Run(Dist::Fixed(if cpu < 2 { SECOND } else { 10 * MS }))]);
+    }
+    let mut m = bed.machine(free(spec(1, 1, 2, 2)));
+    m.run(5 * MS, &mut Vec::new());
+    m.domains.llc(0).has_idle_cores = false;
+    m.run(8 * MS, &mut Vec::new());
+    assert!(!m.domains.llc(0).has_idle_cores);
+    m.run(12 * MS, &mut Vec::new());
+    assert!(m.domains.llc(0).has_idle_cores);
+}
+
+#[test]
+fn a_busy_cache_is_scanned_less() {
+    for (hogs, scanned) in [(4, 5), (8, 0)] {
+        let mut bed = Bed::default();
+        for cpu in 0..hogs {
+            bed.pinned(cpu, hog());
+        }
+        let (mut m, _) = bed.run(free(spec(1, 1, 8, 1)), SECOND);
+        assert_eq!(m.domains.llc(0).nr_idle_scan, scanned, "{hogs} hogs");
+    }
 }

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Reads every field that the simulated kernel has of the task whose comm starts with "watched", each time it runs. */
+#include "scx.h"
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
+struct cgroup_subsys_state___full {
+	struct cgroup *cgroup;
+	struct cgroup_subsys_state___full *parent;
+};
+struct cgroup___full {
+	struct cgroup_subsys_state___full self;
+	struct kernfs_node *kn;
+	int level;
+	struct cgroup___full *dom_cgrp;
+	struct cgroup___full *ancestors[];
+};
+struct kuid {
+	unsigned int val;
+};
+struct cred {
+	struct kuid euid;
+};
+struct load_weight {
+	unsigned long weight;
+};
+struct sched_avg {
+	unsigned long util_avg;
+};
+struct sched_entity___full {
+	struct load_weight load;
+	u64 sum_exec_runtime;
+	struct sched_avg avg;
+};
+struct sched_ext_entity___full {
+	u64 tid;
+	unsigned long runnable_at;
+	s32 selected_cpu;
+};
+struct thread_info {
+	u32 cpu;
+};
+struct task_struct___full {
+	struct thread_info thread_info;
+	unsigned int __state;
+	int on_cpu;
+	int on_rq;
+	struct sched_entity___full se;
+	struct sched_ext_entity___full scx;
+	unsigned int rt_priority;
+	int exit_state;
+	u64 utime;
+	u64 stime;
+	u64 start_time;
+	struct task_struct *parent;
+	struct css_set *cgroups;
+	void *mempolicy;
+	struct cred *real_cred;
+	int numa_preferred_nid;
+	cpumask_t cpus_mask;
+	void *signal;
+};
+struct rq___full {
+	struct task_struct *curr;
+	struct task_struct *idle;
+	u64 clock;
+	int cpu;
+	u64 clock_pelt;
+};
+#pragma clang attribute pop
+
+struct rq *scx_bpf_cpu_rq(s32 cpu) __ksym;
+struct cgroup *bpf_cgroup_from_id(u64 id) __ksym;
+struct cgroup *bpf_cgroup_ancestor(struct cgroup *cgrp, int level) __ksym;
+void bpf_cgroup_release(struct cgroup *cgrp) __ksym;
+
+#define exists(field) __builtin_preserve_field_info(field, 2)
+
+u64 pid, tgid, flags, nr_cpus_allowed, cpus_word, mask_word, prio, static_prio, normal_prio, rt_priority, policy;
+u64 weight, slice, load, cpu, state, on_cpu, on_rq, runtime, utime, stime, parent_pid, real_parent_pid, leader_pid;
+u64 has_mm, cgroup_id, cgroup_level, css_parent_id, ancestor_id, nvcsw, nivcsw, start_time, nid, mempolicy, euid;
+u64 rq_curr_pid, rq_idle_pid, rq_cpu, rq_clock, tid, selected_cpu, missing, from_id_ok, migration_disabled, exit_state;
+u64 now_ns, now_rq, comm_0, name_0, version, config_hz;
+u64 on_cpu_at_end, curr_pid_at_end, runtime_at_end;
+extern unsigned int LINUX_KERNEL_VERSION __kconfig;
+extern int CONFIG_HZ __kconfig;
+
+void SCX_OP(fields_running, struct task_struct *p)
+{
+	struct task_struct___full *f = (void *)p;
+	struct rq___full *rq;
+	struct cgroup___full *cgrp;
+	struct cgroup *found, *root;
+
+	if (p->comm[0] != 'w')
+		return;
+	pid = p->pid;
+	tgid = p->tgid;
+	flags = p->flags;
+	comm_0 = p->comm[6];
+	nr_cpus_allowed = p->nr_cpus_allowed;
+	cpus_word = p->cpus_ptr->bits[0];
+	mask_word = f->cpus_mask.bits[0];
+	prio = p->prio;
+	static_prio = p->static_prio;
+	normal_prio = p->normal_prio;
+	rt_priority = f->rt_priority;
+	policy = p->policy;
+	weight = p->scx.weight;
+	slice = p->scx.slice;
+	tid = f->scx.tid;
+	selected_cpu = f->scx.selected_cpu;
+	load = f->se.load.weight;
+	cpu = f->thread_info.cpu;
+	state = f->__state;
+	on_cpu = f->on_cpu;
+	on_rq = f->on_rq;
+	exit_state = f->exit_state;
+	runtime = p->se.sum_exec_runtime;
+	utime = f->utime;
+	stime = f->stime;
+	parent_pid = f->parent->pid;
+	real_parent_pid = p->real_parent->pid;
+	leader_pid = p->group_leader->pid;
+	has_mm = p->mm != NULL;
+	migration_disabled = p->migration_disabled;
+	nvcsw = p->nvcsw;
+	nivcsw = p->nivcsw;
+	start_time = p->start_time;
+	nid = f->numa_preferred_nid;
+	mempolicy = (u64)f->mempolicy;
+	euid = f->real_cred->euid.val;
+	cgrp = (void *)f->cgroups->dfl_cgrp;
+	cgroup_id = cgrp->kn->id;
+	cgroup_level = cgrp->level;
+	name_0 = cgrp->kn->name[0];
+	css_parent_id = cgrp->self.parent ? cgrp->self.parent->cgroup->kn->id : 0;
+	ancestor_id = cgrp->ancestors[0]->kn->id;
+	found = bpf_cgroup_from_id(cgroup_id);
+	root = bpf_cgroup_ancestor(found, 0);
+	from_id_ok = found == (void *)cgrp && root == (void *)cgrp->ancestors[0] && !bpf_cgroup_from_id(999);
+	rq = (void *)scx_bpf_cpu_rq(scx_bpf_task_cpu(p));
+	rq_curr_pid = rq->curr->pid;
+	rq_idle_pid = rq->idle->pid;
+	rq_cpu = rq->cpu;
+	rq_clock = rq->clock;
+	now_rq = scx_bpf_now();
+	now_ns = bpf_ktime_get_ns();
+	version = LINUX_KERNEL_VERSION;
+	config_hz = CONFIG_HZ;
+	missing = exists(f->se.avg.util_avg) | exists(f->signal) << 1 | exists(rq->clock_pelt) << 2;
+}
+
+/* While it runs it is curr. */
+void SCX_OP(fields_stopping, struct task_struct *p, bool runnable)
+{
+	struct rq___full *rq = (void *)scx_bpf_cpu_rq(scx_bpf_task_cpu(p));
+
+	if (p->comm[0] == 'w') {
+		on_cpu_at_end = p->on_cpu;
+		curr_pid_at_end = rq->curr->pid;
+		runtime_at_end = p->se.sum_exec_runtime;
+	}
+}
+
+SCX_OPS(fields_ops, .stopping = (void *)fields_stopping, .running = (void *)fields_running, .name = "fields");

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Calls one kfunc wrongly from ops.running() (or ops.init() with -DIN_INIT): -DCALL=... */
+#include "scx.h"
+
+struct rq *scx_bpf_locked_rq(void) __ksym;
+void scx_bpf_cpuperf_set(s32 cpu, u32 perf) __ksym;
+s32 scx_bpf_pick_idle_cpu_node(const struct cpumask *cpus_allowed, int node, u64 flags) __ksym;
+struct task_struct *scx_bpf_tid_to_task(u64 tid) __ksym;
+struct task_struct *scx_bpf_dsq_peek(u64 dsq_id) __ksym;
+struct cgroup *scx_bpf_task_cgroup(struct task_struct *p) __ksym;
+
+s64 result;
+
+static __always_inline void call(struct task_struct *p)
+{
+	CALL;
+}
+
+void SCX_OP(misuse_running, struct task_struct *p)
+{
+#ifndef IN_INIT
+	call(p);
+#endif
+}
+
+s32 SCX_OP_SLEEPABLE(misuse_init)
+{
+#ifdef IN_INIT
+	call(NULL);
+#endif
+	return 0;
+}
+
+#ifndef FLAGS
+#define FLAGS 0
+#endif
+#ifdef IDLE
+void SCX_OP(misuse_update_idle, s32 cpu, bool idle)
+{
+}
+#endif
+
+SCX_OPS(misuse_ops, .running = (void *)misuse_running, .init = (void *)misuse_init,
+#ifdef IDLE
+	.update_idle = (void *)misuse_update_idle,
+#endif
+	.flags = FLAGS, .name = "misuse");

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* A timer of 1 ms that starts itself again, one at an absolute time, one that is cancelled. */
+#include "scx.h"
+
+struct element {
+	struct bpf_timer timer;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 3);
+	__type(key, u32);
+	__type(value, struct element);
+} timers SEC(".maps");
+
+u64 periodic, absolute_at, cancelled, was_pending, first_at, last_at, key_seen, timer_cpu;
+
+static int on_period(void *map, u32 *key, struct element *element)
+{
+	last_at = bpf_ktime_get_ns();
+	if (!periodic++)
+		first_at = last_at;
+	key_seen = *key;
+	timer_cpu = bpf_get_smp_processor_id();
+	bpf_timer_start(&element->timer, 1000000, 0);
+	return 0;
+}
+
+static int on_absolute(void *map, u32 *key, struct element *element)
+{
+	absolute_at = bpf_ktime_get_ns();
+	return 0;
+}
+
+static int on_cancelled(void *map, u32 *key, struct element *element)
+{
+	cancelled++;
+	return 0;
+}
+
+static __always_inline struct element *at(u32 key)
+{
+	return bpf_map_lookup_elem(&timers, &key);
+}
+
+s32 SCX_OP_SLEEPABLE(timer_ops_init)
+{
+	struct element *a = at(0), *b = at(1), *c = at(2);
+
+	if (!a || !b || !c)
+		return -ENOENT;
+	bpf_timer_init(&a->timer, &timers, 7);
+	bpf_timer_init(&b->timer, &timers, 7);
+	bpf_timer_init(&c->timer, &timers, 7);
+	bpf_timer_set_callback(&a->timer, on_period);
+	bpf_timer_set_callback(&b->timer, on_absolute);
+	bpf_timer_set_callback(&c->timer, on_cancelled);
+	bpf_timer_start(&a->timer, 1000000, 0);
+	bpf_timer_start(&b->timer, 5500000, 1);
+	bpf_timer_start(&c->timer, 1000000, 0);
+	was_pending = bpf_timer_cancel(&c->timer);
+	return 0;
+}
+
+SCX_OPS(timer_ops, .init = (void *)timer_ops_init, .name = "timer");

@@ -166,7 +166,7 @@ fn enumerator(name: &str) -> Option<u64> {
         .map(|&(_, value)| value)
 }
 
-/// Gives the `__SCX_*` constants of scx headers the kernel's values; those of other kernels stay 0.
+/// Gives the `__SCX_*` and `__COMPAT_SCX_*` constants of scx headers the kernel's values; those of other kernels stay 0.
 pub fn set_enum_constants(object: &mut Object) -> Result<(), String> {
     let names: Vec<String> = object
         .variables()
@@ -174,11 +174,8 @@ pub fn set_enum_constants(object: &mut Object) -> Result<(), String> {
         .map(|variable| variable.name.clone())
         .collect();
     for name in names {
-        if let Some(value) = name
-            .strip_prefix("__")
-            .filter(|name| name.starts_with("SCX_"))
-            .and_then(enumerator)
-        {
+        let stripped = name.strip_prefix("__COMPAT_").or(name.strip_prefix("__"));
+        if let Some(value) = stripped.filter(|name| name.starts_with("SCX_")).and_then(enumerator) {
             object
                 .set(&name, &value.to_string())
                 .map_err(|error| error.to_string())?;

@@ -80,13 +80,21 @@ impl Domain {
         if start >= words {
             return self.next_wrap(mask, 0);
         }
-        let first = self.word(start) & mask.word(start);
+        // Idle masks are sparse: their words decide before those of the domain are looked at.
+        let first = match mask.word(start) {
+            0 => 0,
+            word => word & self.word(start),
+        };
         let above = first & (!0 << (from % 64));
         if above != 0 {
             return Some(start * 64 + above.trailing_zeros());
         }
         for index in (start + 1..words).chain(0..start) {
-            let word = self.word(index) & mask.word(index);
+            let word = mask.word(index);
+            if word == 0 {
+                continue;
+            }
+            let word = word & self.word(index);
             if word != 0 {
                 return Some(index * 64 + word.trailing_zeros());
             }
@@ -359,6 +367,10 @@ pub(crate) fn select_cpu_dfl(
     flags: u64,
 ) -> Option<u32> {
     let node = node_of(m, prev_cpu);
+    // On a busy machine this is the end; wholly idle cores have idle CPUs.
+    if node.is_none() && m.idle.of(None).cpu.is_empty() {
+        return None;
+    }
     let cpus_ptr = m.cpus_ptr(task);
     let everywhere = m.tasks[task as usize].nr_cpus_allowed >= m.nr_cpus();
     let restricted = cpus_allowed.filter(|mask| mask.addr() != cpus_ptr.addr());

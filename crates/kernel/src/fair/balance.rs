@@ -206,7 +206,7 @@ fn widen_interval(m: &mut Machine, env: &Env, all_pinned: bool) {
 }
 
 /// One CPU of a group balances for it: the first on an idle core, else the first idle one, else the first.
-fn should_we_balance(m: &Machine, env: &Env) -> bool {
+pub(super) fn should_we_balance(m: &Machine, env: &Env) -> bool {
     if !env.usable(m, env.dst_cpu) {
         return false;
     }

@@ -34,7 +34,7 @@ pub(super) fn find_dst_cpu(m: &mut Machine, task: TaskId, level: usize, prev_cpu
             let weight = m.domains.span_of(cpu, at).weight;
             cpu = new_cpu;
             let below = |i: &usize| m.domains.span_of(cpu, *i).weight < weight && m.domains.span_of(cpu, *i).near;
-            level = (0..m.domains.levels[cpu as usize].len()).filter(below).next_back();
+            level = (0..m.domains.levels[cpu as usize].len()).rfind(below);
         }
     }
     new_cpu

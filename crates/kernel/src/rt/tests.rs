@@ -178,7 +178,16 @@ fn a_wakee_goes_elsewhere_when_its_equal_runs() {
     (wakee.policy, wakee.start_ns) = (fifo(50), MS);
     let (_, records) = bed.run(free(spec(1, 1, 2, 1)), 100 * MS);
     // It is sent there when it wakes, not queued here and pushed.
-    let queued_here = |r: &&Record| matches!(r.event, Event::Wakeup { pid: 2, target: 0, new: false });
+    let queued_here = |r: &&Record| {
+        matches!(
+            r.event,
+            Event::Wakeup {
+                pid: 2,
+                target: 0,
+                new: false
+            }
+        )
+    };
     assert_eq!(records.iter().filter(queued_here).count(), 0);
 }
 
@@ -239,4 +248,21 @@ fn pushes_go_near() {
     let (_, records) = bed.run(spec(2, 1, 4, 1), 100 * MS);
     let ran = |r: &&Record| matches!(r.event, Event::Switch { next: 2, .. });
     assert!(records.iter().filter(ran).all(|r| r.cpu > 4));
+}
+
+#[test]
+fn placement_looks_at_what_runs() {
+    let mut bed = Bed::default();
+    bed.pinned(0, hog()).policy = fifo(50);
+    bed.task(0, sleeper(MS, 300 * MS)).policy = fifo(50);
+    let (mut m, _) = bed.run(free(spec(1, 1, 2, 2)), 100 * MS);
+    let wake = |m: &mut crate::machine::Machine, prev| super::select_task_rq(m, 1, prev, crate::class::flags::WF_TTWU);
+    // Away from its equal, but not from an idle CPU.
+    assert_ne!(wake(&mut m, 0), 0);
+    assert_eq!(wake(&mut m, 2), 2);
+    // Where it was last before all others as good.
+    for cpu in [2, 3, 2, 1] {
+        m.tasks[1].cpu = cpu;
+        assert_eq!(super::find_lowest_rq(&mut m, 1), Some(cpu));
+    }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Who moves where, and who does not.
 
-use crate::fair::balance::{Env, IdleType, Migrate, group_stats};
+use crate::fair::balance::{Env, IdleType, Migrate, group_stats, should_we_balance};
 use crate::fair::group::GroupType;
 use crate::fair::{Domains, detach};
 use crate::testbed::*;
@@ -126,6 +126,27 @@ fn who_balances_for_a_group_serves_all_its_cpus() {
     }
     let (m, records) = bed.run(spec(1, 2, 2, 1), SECOND);
     assert_eq!(queued(&m), [1, 0, 0, 1], "{:?}", moves(&records));
+}
+
+#[test]
+fn one_cpu_of_a_group_balances_for_it() {
+    let mut bed = Bed::default();
+    bed.pinned(0, hog());
+    bed.pinned(4, hog());
+    let (mut m, _) = bed.run(free(spec(1, 2, 3, 2)), 20 * MS);
+    let who = |m: &crate::machine::Machine, cpus: std::ops::Range<u32>, level| {
+        let yes = |&cpu: &u32| should_we_balance(m, &env(cpu, 0, level, IdleType::Idle));
+        cpus.filter(yes).collect::<Vec<_>>()
+    };
+    // In its core the idle thread, among LLCs the first on an idle core, without one the first idle thread.
+    assert_eq!(who(&m, 0..2, 1), [1]);
+    assert_eq!(who(&m, 0..6, 2), [2]);
+    m.idle_cpus.remove(2);
+    assert_eq!(who(&m, 0..6, 2), [1]);
+    // The first one when nobody idles, and whoever becomes idle for itself.
+    (0..6).for_each(|cpu| m.idle_cpus.remove(cpu));
+    assert_eq!(who(&m, 0..6, 2), [0]);
+    assert!(should_we_balance(&m, &env(5, 0, 2, IdleType::NewlyIdle)));
 }
 
 fn env(dst_cpu: u32, src_cpu: u32, level: usize, idle: IdleType) -> Env {

@@ -5,23 +5,31 @@
 set -u
 cd "$(dirname "$0")/.."
 dir=target/compat
-command=target/release/windtunnel
+windtunnel=target/release/windtunnel
 failed=()
 
 scripts/compat/sources.sh "$dir" </dev/null || {
-  echo "compat: the sources could not be fetched" >&2
+  echo "compat FAILED: the sources could not be fetched" >&2
   exit 1
 }
 scripts/compat/objects.sh "$dir" || failed+=("compiling")
 
-objects=("$dir"/objects/{kernel,selftests,scx}/*.bpf.o)
+# One of the selftests is no scheduler; the kernel, too, must refuse it.
+refused=$dir/objects/selftests/non_scx_kfunc_deny.bpf.o
+objects=()
+for object in "$dir"/objects/{kernel,selftests,scx}/*.bpf.o; do
+  [ "$object" = "$refused" ] || objects+=("$object")
+done
 echo "== loading ${#objects[@]} objects"
-"$command" check "${objects[@]}" || failed+=("loading")
+"$windtunnel" check "${objects[@]}" >"$dir/check.log" 2>&1 || failed+=("loading (all of it: $dir/check.log)")
+grep -v ': loads, 0 warnings$' "$dir/check.log"
+if "$windtunnel" check "$refused" >/dev/null 2>&1; then
+  failed+=("$refused loads, and should not")
+fi
 
 echo "== running"
-for object in kernel/scx_simple kernel/scx_central kernel/scx_cpu0 scx/scx_bpfland; do
-  "$command" run "$dir/objects/$object.bpf.o" --machine numa32 --for 2s || failed+=("running $object")
-done
+"$windtunnel" run "$dir"/objects/kernel/scx_{simple,central,cpu0}.bpf.o "$dir/objects/scx/scx_bpfland.bpf.o" \
+  --machine numa32 --workload mixed.json --for 2s || failed+=("running")
 
 if [ ${#failed[@]} -gt 0 ]; then
   printf 'compat FAILED: %s\n' "${failed[@]}" >&2

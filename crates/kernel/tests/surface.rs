@@ -351,3 +351,77 @@ fn a_profile_does_what_user_space_would() {
         "{error}"
     );
 }
+
+/// Two nodes of two CPUs, each node one LLC.
+fn two_nodes() -> machine::MachineSpec {
+    let mut spec = free(4);
+    for (cpu, info) in spec.topology.cpus.iter_mut().enumerate() {
+        (info.llc, info.node, info.package) = (cpu as u32 / 2, cpu as u32 / 2, cpu as u32 / 2);
+        info.capacity = if cpu == 1 { 700 } else { 1024 };
+    }
+    spec.topology = machine::Topology::new(spec.topology.cpus.clone(), Vec::new());
+    spec
+}
+
+#[test]
+fn kfuncs_tell_of_cgroups_tasks_and_cpus() {
+    let mut tasks = Tasks::default();
+    tasks.workload.cgroups = ["/", "/a", "/a/leaf", "/b"]
+        .map(|path| Cgroup {
+            path: path.into(),
+            weight: 100,
+        })
+        .into();
+    // Task 1 ends early; tasks 2 and 3 are threads of a process; later ones come one by one.
+    tasks = tasks.add("short", vec![Op::Sleep(Dist::Fixed(2 * MS))]);
+    tasks = tasks.add("thread", sleeper(MS, MS)).with(|task| task.process = 7);
+    tasks = tasks
+        .add("thread", sleeper(MS, MS))
+        .with(|task| (task.process, task.cgroup) = (7, 3));
+    for i in 1..=5 {
+        tasks = tasks
+            .add("late", sleeper(MS, MS))
+            .with(|task| (task.start_ns, task.cgroup) = (10 * i * MS, 2));
+    }
+    let mut machine = Machine::new(two_nodes(), tasks.workload, 1).expect("a machine");
+    machine.advance(MS, &mut Vec::new());
+    let mut run = Run::new(machine, "calls", &[]);
+    for (name, value) in [
+        ("pre", 1234),
+        ("post", 3241),
+        ("up", 321),
+        ("children", 3),
+        ("bad_order", u64::MAX),
+        ("threads", 3),
+        ("leaders", 2),
+        ("of_process", 2),
+        ("nodes", 2),
+        ("node_of_3", 1),
+        ("cap", 700),
+        ("cur", 1024),
+        ("online", 4),
+        ("possible", 4),
+        ("cids", 4),
+        ("cid_of_2", 2),
+        ("topo_llc", 21),
+        ("topo_node", 21),
+        ("no_pid", 0),
+        ("events_beyond", 77),
+        ("bypass_activate", 0),
+        ("has_stream", 0),
+    ] {
+        assert_eq!(run.var(name), value, "{name}");
+    }
+    assert_eq!(run.machine.rq_struct(1).scx.cpuperf_target, 512);
+    // The first task has exited, but its task_struct is held: nobody else gets it.
+    run.run(25 * MS);
+    run.assert_alive();
+    let held = run.var("held_addr");
+    let reused = |run: &Run| run.machine.tasks.iter().any(|task| task.pid >= 4 && task.addr == held);
+    assert_eq!((run.var("held_pid"), run.var("released"), reused(&run)), (1, 0, false));
+    run.run(45 * MS);
+    run.assert_alive();
+    assert_eq!((run.var("released"), reused(&run)), (1, true));
+    assert!(run.var("by_tid") >= 2);
+    assert!([1, 3, 4].contains(&run.var("task_cgroup")));
+}

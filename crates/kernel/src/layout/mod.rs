@@ -586,3 +586,6 @@ fn nearest_above(paths: &[&str], path: &str) -> usize {
     }
     0
 }
+
+#[cfg(test)]
+mod tests;

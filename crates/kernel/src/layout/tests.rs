@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Addresses, cgroup trees, references.
+
+use super::*;
+use crate::testbed;
+use workload::{Cgroup, Dist, Op, Program, TaskSpec, Workload};
+
+fn machine(cgroups: &[&str], programs: Vec<Vec<Op>>) -> Machine {
+    let task = |program| TaskSpec {
+        comm: format!("a-name-that-is-too-long-{program}"),
+        program,
+        policy: Policy::Normal { nice: 0 },
+        cpus: None,
+        start_cpu: None,
+        start_ns: 0,
+        process: program,
+        cgroup: 0,
+        spawn: program == 0,
+        footprint_bytes: 0,
+    };
+    let workload = Workload {
+        tasks: (0..programs.len() as u32).map(task).collect(),
+        programs: programs.into_iter().map(|ops| Program { ops, counters: 0 }).collect(),
+        cgroups: cgroups
+            .iter()
+            .map(|path| Cgroup {
+                path: path.to_string(),
+                weight: 100,
+            })
+            .collect(),
+        ..Workload::default()
+    };
+    Machine::new(testbed::free(testbed::spec(1, 1, 2, 1)), workload, 1).unwrap()
+}
+
+fn sleep(ms: u64) -> Op {
+    Op::Sleep(Dist::Fixed(ms * testbed::MS))
+}
+
+#[test]
+fn the_hot_part_of_a_task_is_two_cache_lines() {
+    assert!(
+        std::mem::offset_of!(task_struct, se) + 8 <= 128,
+        "callbacks touch more than two lines"
+    );
+    assert!(std::mem::offset_of!(task_struct, cpus_mask) + 8 <= 320);
+}
+
+#[test]
+fn addresses_and_tasks_are_each_others_inverse() {
+    let mut m = machine(&["/"], vec![vec![sleep(100)]]);
+    m.advance(testbed::MS, &mut Vec::new());
+    let addr = m.layout.task_addr(0);
+    assert_eq!(m.task_from_addr(addr), Some(0));
+    assert_eq!(m.tasks[0].addr, addr);
+    for wrong in [0, addr + 8, m.layout.idle_addr(0), m.layout.task_addr(1)] {
+        assert_eq!(m.task_from_addr(wrong), None, "{wrong:#x}");
+    }
+    assert_eq!(m.layout.idle_from_addr(m.layout.idle_addr(1)), Some(1));
+    assert_eq!(m.curr_addr(1), m.layout.idle_addr(1));
+    assert_eq!(m.task_struct(0).comm.map(|byte| byte as u8), *b"a-name-that-is-\0");
+}
+
+#[test]
+fn a_cgroup_hangs_below_the_nearest_that_is_named() {
+    let m = machine(&["/", "/a/b", "/a/b/c/d", "/ab"], vec![]);
+    let parent = |cgroup: u32| {
+        // SAFETY: cgroups of the layout.
+        let cgrp = unsafe { m.region.at::<cgroup>(m.layout.cgroup_addr(cgroup)) };
+        (m.layout.cgroup_from_addr(cgrp.self_.parent as u64), cgrp.level)
+    };
+    assert_eq!(
+        [0, 1, 2, 3].map(parent),
+        [(None, 0), (Some(0), 1), (Some(1), 2), (Some(0), 1)]
+    );
+    assert_eq!(m.layout.cgroup_from_id(3), Some(2));
+    assert_eq!((m.layout.cgroup_from_id(0), m.layout.cgroup_from_id(5)), (None, None));
+}
+
+#[test]
+fn children_of_the_dead_belong_to_the_init_task() {
+    let mut m = machine(
+        &["/"],
+        vec![vec![Op::Fork { task: 1, thread: false }, sleep(2)], vec![sleep(100)]],
+    );
+    m.advance(testbed::MS, &mut Vec::new());
+    let child = m.find_task(2).unwrap();
+    assert_eq!(
+        m.task_struct(child).real_parent as u64,
+        m.layout.task_addr(m.find_task(1).unwrap())
+    );
+    m.advance(5 * testbed::MS, &mut Vec::new());
+    assert_eq!(m.find_task(1), None);
+    assert_eq!(m.task_struct(child).real_parent as u64, m.layout.idle_addr(0));
+}
+
+#[test]
+fn a_held_task_keeps_its_slot() {
+    let mut m = machine(&["/"], vec![vec![sleep(2)]]);
+    m.advance(testbed::MS, &mut Vec::new());
+    m.layout.get_task(0);
+    m.advance(5 * testbed::MS, &mut Vec::new());
+    assert_eq!((m.task_from_addr(m.layout.task_addr(0)), m.free_tasks.len()), (None, 0));
+    m.put_task(0);
+    assert_eq!(m.free_tasks, [0]);
+    m.put_task(0);
+    assert_eq!(m.free_tasks, [0], "given back once");
+}

@@ -3,4 +3,5 @@
 # demo.sh: the main job: schedulers under one workload on a simulated 2-node, 32-CPU machine.
 set -eu
 cd "$(dirname "$0")/.."
-exec target/release/windtunnel run eevdf fifo percpu vtime --machine numa32 "$@"
+exec target/release/windtunnel run eevdf fifo percpu vtime \
+  --machine numa32 --workload mixed.json "$@"

@@ -9,7 +9,9 @@
 # Exit status 1 if something that should compile does not.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-dir=$(cd "$1" && pwd)
+# Relative from here on: sources' names end up in the objects, which must not depend on the folder's.
+cd "$1" || exit 1
+dir=.
 libbpf=$dir/crates/libbpf-sys/libbpf
 linux=$dir/linux
 scx=$dir/crates/scx_cargo/bpf_h
@@ -27,7 +29,7 @@ fail() {
 # libbpf's headers as <bpf/...>, and its linker as a program.
 if [ ! -x "$dir/tools/link" ]; then
   mkdir -p "$dir/tools/include"
-  ln -sfn "$libbpf/src" "$dir/tools/include/bpf"
+  ln -sfn "../../$libbpf/src" "$dir/tools/include/bpf"
   echo "building libbpf's linker"
   gcc -O1 -w -D_GNU_SOURCE -I"$libbpf/include" -I"$libbpf/include/uapi" -I"$dir/tools/include" -I"$libbpf/src" \
     "$here/link.c" "$libbpf"/src/*.c -lelf -lz -o "$dir/tools/link.new" || exit 1

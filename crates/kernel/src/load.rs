@@ -41,7 +41,7 @@ impl From<String> for LoadError {
 /// # Errors
 /// If the object cannot be loaded here, or the policy fails while it is enabled.
 pub fn load(m: &mut Machine, object: &Object, profile: &Profile, engine: Engine) -> Result<Image, LoadError> {
-    let mut image = linked(m, object)?;
+    let image = linked(m, object, profile)?;
     let Policy { vm, mut ops, cid } = policy(m, &image, engine)?;
     for (member, text) in &profile.ops {
         let value = Facts::new(&m.spec).value(text)?;
@@ -57,8 +57,7 @@ pub fn load(m: &mut Machine, object: &Object, profile: &Profile, engine: Engine)
         return Err(LoadError::Exit(Box::new(exit)));
     }
     m.ext.put_vm(vm);
-    let warnings = tracepoint::attach(m, &image.programs, &profile.attach);
-    image.warnings.extend(warnings);
+    tracepoint::attach(m, &image.programs, &profile.attach);
     let ran = user_space(m, &image, profile, cid);
     let vm = m.ext.take_vm().expect("it was put there");
     if let Err(message) = ran {
@@ -75,8 +74,8 @@ const OPS: &str = "flags, timeout_ms, exit_dump_len and dispatch_max_batch";
 ///
 /// # Errors
 /// If the object cannot be loaded.
-pub fn check(m: &Machine, object: &Object, engine: Engine) -> Result<Vec<String>, LoadError> {
-    let image = linked(m, object)?;
+pub fn check(m: &Machine, object: &Object, profile: &Profile, engine: Engine) -> Result<Vec<String>, LoadError> {
+    let image = linked(m, object, profile)?;
     policy(m, &image, engine)?;
     Ok(image.warnings)
 }
@@ -125,10 +124,15 @@ fn policy(m: &Machine, image: &Image, engine: Engine) -> Result<Policy, String> 
     Ok(Policy { vm, ops, cid })
 }
 
-fn linked(m: &Machine, object: &Object) -> Result<Image, String> {
+fn linked(m: &Machine, object: &Object, profile: &Profile) -> Result<Image, String> {
     let mut object = object.clone();
     set_enum_constants(&mut object)?;
-    link(&object, &target(&m.spec, &m.layout), &m.region, m.nr_cpus()).map_err(|error| error.to_string())
+    let target = target(&m.spec, &m.layout);
+    let mut image = link(&object, &target, &m.region, m.nr_cpus()).map_err(|error| error.to_string())?;
+    image
+        .warnings
+        .extend(tracepoint::resolve(&image.programs, &profile.attach).1);
+    Ok(image)
 }
 
 /// Runs the profile's programs; none of it costs the machine time.

@@ -69,10 +69,14 @@ struct Attached {
     function: u32,
 }
 
-/// Attaches those programs that run by themselves and those named in `also`. Returns what will not run, a sentence each.
-pub fn attach(m: &mut Machine, programs: &[Program], also: &[String]) -> Vec<String> {
-    let mut warnings = Vec::new();
-    m.tracing = Tracing::default();
+/// Attaches those programs that run by themselves and those named in `also`.
+pub(crate) fn attach(m: &mut Machine, programs: &[Program], also: &[String]) {
+    m.tracing = resolve(programs, also).0;
+}
+
+/// Where programs attach, and which will not run, a sentence each.
+pub(crate) fn resolve(programs: &[Program], also: &[String]) -> (Tracing, Vec<String>) {
+    let (mut tracing, mut warnings) = (Tracing::default(), Vec::new());
     for program in programs {
         if !program.auto_attach && !also.contains(&program.name) {
             continue;
@@ -90,16 +94,13 @@ pub fn attach(m: &mut Machine, programs: &[Program], also: &[String]) -> Vec<Str
         let found = NAMES.iter().position(|&name| name == program.attach_to);
         match found.filter(|&hook| (hook >= FIRST_FUNCTION) == functions) {
             Some(hook) => {
-                m.tracing.programs.push(Attached {
-                    hook: hook as u8,
+                let (hook, function) = (hook as u8, program.function as u32);
+                tracing.programs.push(Attached {
+                    hook,
                     at_exit,
-                    function: program.function as u32,
+                    function,
                 });
-                *(if at_exit {
-                    &mut m.tracing.exit
-                } else {
-                    &mut m.tracing.entry
-                }) |= 1 << hook;
+                *(if at_exit { &mut tracing.exit } else { &mut tracing.entry }) |= 1 << hook;
             }
             None => warnings.push(never_runs(
                 program,
@@ -107,7 +108,7 @@ pub fn attach(m: &mut Machine, programs: &[Program], also: &[String]) -> Vec<Str
             )),
         }
     }
-    warnings
+    (tracing, warnings)
 }
 
 /// The policy is gone.

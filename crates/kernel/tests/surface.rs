@@ -88,6 +88,8 @@ fn every_field_has_the_kernels_value() {
         ("mempolicy", 0),
         ("euid", 0),
         ("rq_idle_pid", 0),
+        ("per_cpu_ok", 1),
+        ("has_cpustat", 0),
         ("tid", 1),
         ("missing", 0),
         ("version", 0x7020d),

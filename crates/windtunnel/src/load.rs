@@ -61,7 +61,7 @@ pub fn check(policy: &Policy) -> Result<Vec<String>, Error> {
     profile
         .apply(&mut object, &machine.spec)
         .map_err(|message| Error::new(format!("profile of {name}: {message}")))?;
-    kernel::load::check(&machine, &object, Engine::default()).map_err(|error| Error::new(error.to_string()))
+    kernel::load::check(&machine, &object, &profile, Engine::default()).map_err(|error| Error::new(error.to_string()))
 }
 
 /// What `policy show` prints: purpose, callbacks, parameters, maps, what is not modelled.

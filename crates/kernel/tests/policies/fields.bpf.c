@@ -76,6 +76,10 @@ struct cgroup *bpf_cgroup_from_id(u64 id) __ksym;
 struct cgroup *bpf_cgroup_ancestor(struct cgroup *cgrp, int level) __ksym;
 void bpf_cgroup_release(struct cgroup *cgrp) __ksym;
 
+extern const struct rq runqueues __ksym;
+extern const struct rq kernel_cpustat __ksym __weak;
+static void *(*const bpf_per_cpu_ptr)(const void *var, u32 cpu) = (void *)153;
+
 #define exists(field) __builtin_preserve_field_info(field, 2)
 
 u64 pid, tgid, flags, nr_cpus_allowed, cpus_word, mask_word, prio, static_prio, normal_prio, rt_priority, policy;
@@ -83,7 +87,7 @@ u64 weight, slice, load, cpu, state, on_cpu, on_rq, runtime, utime, stime, paren
 u64 has_mm, cgroup_id, cgroup_level, css_parent_id, ancestor_id, nvcsw, nivcsw, start_time, nid, mempolicy, euid;
 u64 rq_curr_pid, rq_idle_pid, rq_cpu, rq_clock, tid, selected_cpu, missing, from_id_ok, migration_disabled, exit_state;
 u64 now_ns, now_rq, comm_0, name_0, version, config_hz;
-u64 on_cpu_at_end, curr_pid_at_end, runtime_at_end;
+u64 per_cpu_ok, has_cpustat = 7, on_cpu_at_end, curr_pid_at_end, runtime_at_end;
 extern unsigned int LINUX_KERNEL_VERSION __kconfig;
 extern int CONFIG_HZ __kconfig;
 
@@ -146,6 +150,8 @@ void SCX_OP(fields_running, struct task_struct *p)
 	rq_idle_pid = rq->idle->pid;
 	rq_cpu = rq->cpu;
 	rq_clock = rq->clock;
+	per_cpu_ok = (void *)rq == bpf_per_cpu_ptr(&runqueues, rq->cpu) && !bpf_per_cpu_ptr(&runqueues, 4);
+	has_cpustat = &kernel_cpustat != NULL;
 	now_rq = scx_bpf_now();
 	now_ns = bpf_ktime_get_ns();
 	version = LINUX_KERNEL_VERSION;

@@ -23,7 +23,7 @@ pub(crate) struct Hardware {
 }
 
 thread_local! {
-    /// The context whose code this thread runs innermost; null before the first call.
+    /// The context whose code this thread runs innermost, or ran last; null before the first call.
     static CURRENT: Cell<*mut Context> = const { Cell::new(std::ptr::null_mut()) };
 }
 
@@ -40,17 +40,28 @@ pub(crate) struct Outcome {
 /// `target` is compiled code or an entry of this crate, and `cx` its live context.
 #[inline]
 pub(crate) unsafe fn enter(cx: *mut Context, target: Entry, args: &[u64; 5]) -> Outcome {
-    let outer = CURRENT.replace(cx);
-    if outer.is_null() {
-        install();
+    let outer = CURRENT.get();
+    let mut nested = false;
+    if outer != cx {
+        if outer.is_null() {
+            install();
+        }
+        // A context that is not running is only left over here; see `forget`.
+        nested = unsafe { !outer.is_null() && (*outer).is_running() };
+        CURRENT.set(cx);
     }
     let outcome = unsafe { trampoline(cx, args, target, &raw mut (*cx).rsp) };
-    CURRENT.set(if outer.is_null() {
-        std::ptr::without_provenance_mut(1)
-    } else {
-        outer
-    });
+    if nested {
+        CURRENT.set(outer);
+    }
     outcome
+}
+
+/// The context is going away.
+pub(crate) fn forget(cx: *mut Context) {
+    if CURRENT.get() == cx {
+        CURRENT.set(std::ptr::null_mut());
+    }
 }
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
@@ -158,7 +169,7 @@ mod host {
             let cx = CURRENT.get();
             let gregs = &mut (*ucontext.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
             let (ip, addr) = (gregs[libc::REG_RIP as usize] as u64, (*info).si_addr() as u64);
-            if cx.addr() > 1 && (*cx).owns(ip, addr) {
+            if !cx.is_null() && (*cx).owns(ip, addr) {
                 (*cx).hardware = Hardware { addr, ip };
                 gregs[libc::REG_RDI as usize] = (*cx).rsp as i64;
                 // A call pushes a return address: keep the alignment a callee expects.

@@ -136,9 +136,6 @@ unsafe fn function(cx: *mut Context, index: usize, args: [u64; 5]) -> u64 {
                     return r[0];
                 }
                 _ if insn::is_jump(i.op) => {
-                    if i.off < 0 && left < 0 {
-                        return stop_at(cx, pc, left, vm::over_budget);
-                    }
                     let taken = if i.op == insn::MAY_GOTO {
                         let over = loops == 0;
                         loops = loops.saturating_sub(1);
@@ -148,6 +145,9 @@ unsafe fn function(cx: *mut Context, index: usize, args: [u64; 5]) -> u64 {
                         jump(i.op, r[dst], operand)
                     };
                     if taken {
+                        if i.off < 0 && left < 0 {
+                            return stop_at(cx, pc, left, vm::over_budget);
+                        }
                         pc = (pc as i64 + i64::from(i.off)) as usize;
                     }
                 }

@@ -388,6 +388,7 @@ impl<W: World> Vm<W> {
 
 impl<W> Drop for Vm<W> {
     fn drop(&mut self) {
+        enter::forget(self.cx.as_ptr());
         // SAFETY: made by Box::leak in `new`.
         let cx = unsafe { Box::from_raw(self.cx.as_ptr()) };
         assert!(cx.depth == 0, "a program must not be unloaded by code it runs");
@@ -402,26 +403,45 @@ impl<W> Drop for Vm<W> {
 unsafe fn call(cx: *mut Context, world: *mut (), function: usize, args: &[u64; 5]) -> Result<u64, Fault> {
     unsafe {
         let outer = (*cx).depth;
-        if outer == 0 {
-            (*cx).done += ((*cx).limit - (*cx).left) as u64;
-            (*cx).left = (*cx).limit;
-        } else if (*cx).left < 0 {
-            return Err(Fault::new(FaultKind::Budget, budget_message((*cx).limit)));
-        } else if outer == MAX_DEPTH {
-            return Err(Fault::new(FaultKind::Stack, "calls into BPF code nest too deep"));
-        }
-        let saved = ((*cx).world, (*cx).rsp, (*cx).fp, (*cx).pc, (*cx).interpreting);
-        (*cx).depth = outer + 1;
         (*cx).world = world;
         (*cx).function = function;
         let entry = (&(*cx).entries)[function];
+        if outer == 0 {
+            (*cx).done += ((*cx).limit - (*cx).left) as u64;
+            (*cx).left = (*cx).limit;
+            (*cx).depth = 1;
+            let fp = (*cx).fp;
+            let outcome = enter::enter(cx, entry, args);
+            (*cx).depth = 0;
+            (*cx).interpreting = false;
+            if outcome.faulted == 0 {
+                return Ok(outcome.r0);
+            }
+            (*cx).fp = fp;
+            return Err(take_fault(cx));
+        }
+        nested_call(cx, entry, args)
+    }
+}
+
+/// A call from a helper that this program called.
+unsafe fn nested_call(cx: *mut Context, entry: Entry, args: &[u64; 5]) -> Result<u64, Fault> {
+    unsafe {
+        if (*cx).left < 0 {
+            return Err(Fault::new(FaultKind::Budget, budget_message((*cx).limit)));
+        }
+        if (*cx).depth == MAX_DEPTH || (*cx).fp < (*cx).stack_limit {
+            return Err(Fault::new(FaultKind::Stack, "calls into BPF code nest too deep"));
+        }
+        let saved = ((*cx).rsp, (*cx).fp, (*cx).pc, (*cx).interpreting);
+        (*cx).depth += 1;
         let outcome = enter::enter(cx, entry, args);
-        (*cx).depth = outer;
+        (*cx).depth -= 1;
         let result = match outcome.faulted {
             0 => Ok(outcome.r0),
             _ => Err(take_fault(cx)),
         };
-        ((*cx).world, (*cx).rsp, (*cx).fp, (*cx).pc, (*cx).interpreting) = saved;
+        ((*cx).rsp, (*cx).fp, (*cx).pc, (*cx).interpreting) = saved;
         result
     }
 }
@@ -439,7 +459,7 @@ unsafe fn take_fault(cx: *mut Context) -> Fault {
     let Hardware { addr, ip } = cx.hardware;
     let pc = match ip {
         0 => cx.pc as usize,
-        _ => cx.pc_of(ip),
+        _ => cx.access_at(cx.pc_of(ip), addr),
     };
     access_fault(cx, pc, addr)
 }
@@ -468,6 +488,10 @@ pub(crate) fn access_fault(cx: &Context, pc: usize, addr: u64) -> Fault {
 }
 
 impl Context {
+    pub(crate) fn is_running(&self) -> bool {
+        self.depth > 0
+    }
+
     /// Was this access made by this program's code, and at an address of its region?
     pub(crate) fn owns(&self, ip: u64, addr: u64) -> bool {
         if !enter::in_reach(self.base, addr) {
@@ -483,6 +507,23 @@ impl Context {
         }
         let _ = ip;
         self.interpreting
+    }
+
+    /// The instruction that made an access which the compiler attributes to `pc`. It may have folded a load into the
+    /// arithmetic or the store that uses its value; the load is what came first.
+    fn access_at(&self, pc: usize, addr: u64) -> usize {
+        let is_access = |i: &Insn| matches!(insn::class(i.op), insn::LDX | insn::ST | insn::STX);
+        let before = self.code.insns[..pc].iter().rposition(is_access);
+        let at = &self.code.insns[pc];
+        match before {
+            Some(load) if !is_access(at) => load,
+            Some(load) if insn::class(at.op) == insn::STX && self.region.check(addr, 1, false).is_err() => {
+                let from = &self.code.insns[load];
+                let same = insn::class(from.op) == insn::LDX && (from.src, from.off) == (at.dst, at.off);
+                if same { load } else { pc }
+            }
+            _ => pc,
+        }
     }
 
     fn pc_of(&self, ip: u64) -> usize {

@@ -62,9 +62,9 @@ impl Translator<'_, '_> {
         let common = self.builder.ins().band_imm_s(current, i64::from(contexts));
         let (refuse, next) = (self.cold_block(), self.builder.create_block());
         self.builder.ins().brif(common, next, &[], refuse, &[]);
-        self.builder.switch_to_block(refuse);
+        self.enter_block(refuse);
         self.fault(pc, vm::not_allowed, &[]);
-        self.builder.switch_to_block(next);
+        self.enter_block(next);
     }
 
     /// Calls a Rust function with the context and these arguments.

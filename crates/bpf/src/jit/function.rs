@@ -153,6 +153,12 @@ impl Translator<'_, '_> {
         block
     }
 
+    /// Goes on in a block all of whose predecessors are there already.
+    pub fn enter_block(&mut self, block: ir::Block) {
+        self.builder.switch_to_block(block);
+        self.builder.seal_block(block);
+    }
+
     /// Instructions left after those translated so far.
     pub fn counted(&mut self) -> Value {
         let left = self.builder.use_var(self.left);
@@ -182,9 +188,9 @@ impl Translator<'_, '_> {
             let over = self.builder.ins().icmp(IntCC::UnsignedLessThan, next_fp, limit);
             let (overflow, next) = (self.cold_block(), self.builder.create_block());
             self.builder.ins().brif(over, overflow, &[], next, &[]);
-            self.builder.switch_to_block(overflow);
+            self.enter_block(overflow);
             self.fault(self.cx.code.functions[index].start, vm::stack_overflow, &[]);
-            self.builder.switch_to_block(next);
+            self.enter_block(next);
         }
         self.store_field(next_fp, offset_of!(Context, fp));
     }
@@ -228,7 +234,7 @@ impl Translator<'_, '_> {
                 self.fault(pc, vm::trap, &[]);
                 // What follows is reachable in the flow graph, but not from here.
                 let dead = self.builder.create_block();
-                self.builder.switch_to_block(dead);
+                self.enter_block(dead);
             }
         }
         self.counted();
@@ -254,23 +260,27 @@ impl Translator<'_, '_> {
     }
 
     fn jump(&mut self, pc: usize, i: &Insn) {
-        let left = self.counted();
-        if i.off < 0 {
-            let over = self.builder.ins().icmp_imm_s(IntCC::SignedLessThan, left, 0);
-            let (stop, next) = (self.cold_block(), self.builder.create_block());
-            self.builder.ins().brif(over, stop, &[], next, &[]);
-            self.builder.switch_to_block(stop);
-            self.write_back();
-            self.fault(pc, vm::over_budget, &[]);
-            self.builder.switch_to_block(next);
-        }
+        self.counted();
         let target = (pc as i64 + 1 + i64::from(i.off)) as usize;
-        let target = self
-            .flow
-            .blocks
-            .binary_search_by_key(&target, |block| block.start)
-            .expect("a leader");
+        let target = self.flow.blocks.binary_search_by_key(&target, |block| block.start).expect("a leader");
         let target = self.blocks[target];
+        if i.off >= 0 {
+            return self.branch(i, target);
+        }
+        // Going back: the budget is looked at on the way, and not if the jump is not taken.
+        let back = self.builder.create_block();
+        self.branch(i, back);
+        self.enter_block(back);
+        let left = self.builder.use_var(self.left);
+        let over = self.builder.ins().icmp_imm_s(IntCC::SignedLessThan, left, 0);
+        let stop = self.cold_block();
+        self.builder.ins().brif(over, stop, &[], target, &[]);
+        self.enter_block(stop);
+        self.write_back();
+        self.fault(pc, vm::over_budget, &[]);
+    }
+
+    fn branch(&mut self, i: &Insn, target: ir::Block) {
         if matches!(i.op, insn::GOTO | insn::GOTOL) {
             self.builder.ins().jump(target, &[]);
             return;

@@ -77,7 +77,7 @@ impl Translator<'_, '_> {
             self.builder
                 .ins()
                 .brif(outside, slow, &[], next, &[BlockArg::Value(base)]);
-            self.builder.switch_to_block(slow);
+            self.enter_block(slow);
             let null = self
                 .builder
                 .ins()
@@ -85,16 +85,16 @@ impl Translator<'_, '_> {
             let zeros = self.builder.ins().iconst(types::I64, self.cx.zeros as i64);
             let bad = self.cold_block();
             self.builder.ins().brif(null, next, &[BlockArg::Value(zeros)], bad, &[]);
-            self.builder.switch_to_block(bad);
+            self.enter_block(bad);
             safe
         } else {
             self.builder.ins().brif(outside, slow, &[], next, &[]);
-            self.builder.switch_to_block(slow);
+            self.enter_block(slow);
             base
         };
         let offset = self.builder.ins().iconst(types::I64, i64::from(offset));
         self.fault(pc, vm::bad_access, &[base, offset]);
-        self.builder.switch_to_block(next);
+        self.enter_block(next);
         self.known.checked.entry(base).or_default().push((here, safe));
         safe
     }

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Speed of the engines: callback-like code by the JIT, by the interpreter, and compiled by clang for the host; and what a
+//! call into a program costs. `cargo bench -p bpf`.
+
+#[path = "../tests/engine/world.rs"]
+#[allow(dead_code)]
+mod world;
+
+use std::ffi::CString;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use bpf::btf::build::Builder;
+use bpf::func::World;
+use bpf::link::{Target, link};
+use bpf::object::Object;
+use bpf::vm::{Engine, Vm};
+
+use world::TestWorld;
+
+const FUNCTIONS: [&str; 4] = ["enqueue", "account", "heap", "helpers"];
+
+extern "C" fn ktime() -> u64 {
+    std::hint::black_box(1_000_000)
+}
+
+/// The host's compilation of the functions.
+struct Native(*mut libc::c_void);
+
+impl Native {
+    fn load(path: &Path) -> Native {
+        let path = CString::new(path.to_str().expect("a printable path")).unwrap();
+        let native = Native(unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) });
+        assert!(!native.0.is_null(), "cannot load {path:?}");
+        unsafe { *(native.symbol("native_ktime") as *mut extern "C" fn() -> u64) = ktime };
+        native
+    }
+
+    fn symbol(&self, name: &str) -> *mut libc::c_void {
+        let name = CString::new(name).unwrap();
+        let symbol = unsafe { libc::dlsym(self.0, name.as_ptr()) };
+        assert!(!symbol.is_null(), "no {name:?}");
+        symbol
+    }
+
+    fn call(&self, name: &str, memory: u64) -> u64 {
+        let function: extern "C" fn(u64) -> u64 = unsafe { std::mem::transmute(self.symbol(name)) };
+        function(memory)
+    }
+}
+
+fn compile(source: &Path, out: &Path, flags: &[&str]) {
+    let status = Command::new("clang-19").args(flags).arg("-o").arg(out).arg(source).status();
+    assert!(status.expect("clang-19 runs").success(), "clang-19 cannot compile {source:?}");
+}
+
+/// Best of several: nanoseconds of one run.
+fn time(mut run: impl FnMut()) -> f64 {
+    (0..7)
+        .map(|_| {
+            let start = Instant::now();
+            let mut runs = 0;
+            while start.elapsed().as_millis() < 40 {
+                run();
+                runs += 1;
+            }
+            start.elapsed().as_nanos() as f64 / f64::from(runs)
+        })
+        .fold(f64::INFINITY, f64::min)
+}
+
+fn main() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/callbacks.c");
+    let dir = std::env::temp_dir().join(format!("bpf-bench-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a temporary directory");
+    let (object_file, library) = (dir.join("callbacks.bpf.o"), dir.join("callbacks.so"));
+    compile(&source, &object_file, &["-g", "-O2", "-mcpu=v3", "-target", "bpf", "-c"]);
+    // As the kernel compiles itself: no vector registers.
+    compile(&source, &library, &["-O2", "-mgeneral-regs-only", "-fPIC", "-shared"]);
+    let native = Native::load(&library);
+    let bytes = std::fs::read(&object_file).expect("the object");
+    let object = Object::parse(&bytes, "callbacks.bpf.o").expect("an object");
+    std::fs::remove_dir_all(&dir).expect("the temporary directory goes");
+
+    let mut world = TestWorld::new();
+    let memory = world.region.pages(64 << 10).expect("memory");
+    let native_memory = vec![0u64; 8 << 10];
+    let target = Target::new(Builder::default());
+    let image = link(&object, &target, &world.region, 8).expect("it links");
+
+    println!("{:<10} {:>9} {:>9} {:>9} {:>9} {:>8} {:>8}", "ns/insn", "insns", "native", "jit", "interp", "jit/nat", "int/jit");
+    let mut ratios = Vec::new();
+    for name in FUNCTIONS {
+        let function = |name: &str| image.code.function(name).expect("a function");
+        let mut ns = Vec::new();
+        let mut insns = 0;
+        let mut results = Vec::new();
+        for engine in [Engine::Jit, Engine::Interpreter] {
+            world.load(image.code.clone(), &[], Default::default(), engine).expect("it loads");
+            let args = [memory, 0, 0, 0, 0];
+            world.region.bytes_mut(memory, 64 << 10).unwrap().fill(0);
+            Vm::call(&mut world, function("setup"), args).expect("setup");
+            let before = world.vm().executed();
+            results.push(Vm::call(&mut world, function(name), args).expect(name));
+            insns = world.vm().executed() - before;
+            let index = function(name);
+            ns.push(time(|| {
+                Vm::call(&mut world, index, args).expect(name);
+            }));
+        }
+        let native_args = native_memory.as_ptr() as u64;
+        unsafe { std::ptr::write_bytes(native_args as *mut u8, 0, 64 << 10) };
+        native.call("setup", native_args);
+        results.push(native.call(name, native_args));
+        assert!(results.iter().all(|r| *r == results[0]), "{name}: {results:?}");
+        let native_ns = time(|| {
+            std::hint::black_box(native.call(name, native_args));
+        });
+        let per = |ns: f64| ns / insns as f64;
+        ratios.push(ns[0] / native_ns);
+        println!(
+            "{name:<10} {insns:>9} {:>9.3} {:>9.3} {:>9.3} {:>8.2} {:>8.1}",
+            per(native_ns),
+            per(ns[0]),
+            per(ns[1]),
+            ns[0] / native_ns,
+            ns[1] / ns[0]
+        );
+    }
+    let mean = ratios.iter().map(|r| r.ln()).sum::<f64>() / ratios.len() as f64;
+    println!("JIT over native, geometric mean: {:.2} (goal: at most 1.7)", mean.exp());
+
+    world.load(image.code.clone(), &image.maps, Default::default(), Engine::Jit).expect("it loads");
+    for name in ["array_lookup", "percpu_lookup", "hash_lookup", "storage_lookup"] {
+        let index = image.code.function(name).expect("a function");
+        let ns = time(|| {
+            Vm::call(&mut world, index, [memory, 0, 0, 0, 0]).expect(name);
+        }) / 1000.0;
+        println!("{name}: {ns:.1} ns");
+    }
+
+    for engine in [Engine::Jit, Engine::Interpreter] {
+        let start = Instant::now();
+        world.load(image.code.clone(), &[], Default::default(), engine).expect("it loads");
+        let load_us = start.elapsed().as_micros();
+        let empty = bpf::image::Code {
+            insns: vec![bpf::image::Insn { op: bpf::insn::EXIT, dst: 0, src: 0, off: 0, imm: 0 }],
+            functions: vec![bpf::image::Function { start: 0, end: 1, ..image.code.functions[0].clone() }],
+            ..Default::default()
+        };
+        world.load(empty, &[], Default::default(), engine).expect("it loads");
+        let call = time(|| {
+            for _ in 0..1000 {
+                Vm::call_args(&mut world, 0, &[1, 2, 3]).expect("an empty program");
+            }
+        }) / 1000.0;
+        println!("{engine:?}: load {load_us} us for {} instructions; empty call {call:.1} ns", image.code.insns.len());
+    }
+}

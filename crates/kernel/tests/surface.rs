@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What policies see of the machine: fields, permissions and errors of kfuncs, timers, tracepoints, programs of user space.
 
+#![allow(clippy::disallowed_methods)] // compiled objects are files
+
 mod policies;
 mod support;
 
@@ -345,9 +347,7 @@ fn a_profile_does_what_user_space_would() {
     };
     let mut machine = machine(2, Tasks::default().add("task", sleeper(MS, MS)));
     let object = Object::parse(&std::fs::read(compile("trace", &["REFUSED"])).unwrap(), "trace.bpf.o").unwrap();
-    let error = load(&mut machine, &object, &refused, Engine::default())
-        .err()
-        .expect("it is refused");
+    let error = load(&mut machine, &object, &refused, Engine::default()).expect_err("it is refused");
     assert!(
         matches!(&error, LoadError::Refused(text) if text.contains("enable_primary_cpu returned -22")),
         "{error}"

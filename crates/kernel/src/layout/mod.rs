@@ -44,7 +44,7 @@ pub struct Layout {
     idle: Slab,
     /// By CPU: `struct rq`.
     rqs: Slab,
-    /// By process number.
+    /// By TaskId of the process' first task: addresses that tell processes apart, nothing is there.
     mms: Slab,
     /// By number of the workload's cgroup.
     cgroups: Slab,
@@ -70,12 +70,6 @@ impl Layout {
     pub fn new(region: &Region, spec: &MachineSpec, workload: &Workload) -> Layout {
         let nr_cpus = spec.topology.nr_cpus();
         let task_bytes = size_of::<task_struct>() as u64 + u64::from(nr_cpus.div_ceil(64)) * 8;
-        let processes = workload
-            .tasks
-            .iter()
-            .map(|task| u64::from(task.process) + 1)
-            .max()
-            .unwrap_or(1);
         let nr_cgroups = workload.cgroups.len().max(1) as u64;
         let levels = workload
             .cgroups
@@ -94,7 +88,7 @@ impl Layout {
             tasks: region.slab(task_bytes, MAX_TASKS),
             idle: region.slab(task_bytes, u64::from(nr_cpus)),
             rqs: region.slab(size_of::<rq>() as u64, u64::from(nr_cpus)),
-            mms: region.slab(64, processes),
+            mms: region.slab(64, MAX_TASKS),
             cgroups: region.slab(size_of::<cgroup>() as u64 + 8 * (levels + 1), nr_cgroups),
             css_sets: region.slab(64, nr_cgroups),
             paths: Vec::new(),
@@ -115,9 +109,6 @@ impl Layout {
             for _ in 0..nr_cpus {
                 alloc(slab, region);
             }
-        }
-        for _ in 0..processes {
-            alloc(&mut layout.mms, region);
         }
         layout.lay_out_cgroups(region, workload);
         for cpu in 0..nr_cpus {
@@ -382,9 +373,10 @@ pub(crate) fn mirror_task(m: &mut Machine, task: TaskId) {
     let parent = m
         .find_task(t.parent)
         .map_or(swapper, |parent| m.layout.task_addr(parent));
-    let leader = match t.tgid == t.pid {
-        true => addr,
-        false => m.find_task(t.tgid).map_or(addr, |leader| m.layout.task_addr(leader)),
+    let leader = if t.tgid == t.pid {
+        task
+    } else {
+        m.find_task(t.tgid).unwrap_or(task)
     };
     let (layout, now) = (&m.layout, m.now);
     let s = m.task_struct(task);
@@ -396,8 +388,8 @@ pub(crate) fn mirror_task(m: &mut Machine, task: TaskId) {
     s.numa_preferred_nid = -1;
     s.real_parent = parent as *mut task_struct;
     s.parent = parent as *mut task_struct;
-    s.group_leader = leader as *mut task_struct;
-    s.mm = layout.mms.addr(t.process.into()) as *mut mm_struct;
+    s.group_leader = layout.task_addr(leader) as *mut task_struct;
+    s.mm = layout.mms.addr(leader.into()) as *mut mm_struct;
     s.real_cred = layout.cred as *mut cred;
     s.cred = layout.cred as *mut cred;
     s.start_time = now;

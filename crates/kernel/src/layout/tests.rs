@@ -78,6 +78,22 @@ fn a_cgroup_hangs_below_the_nearest_that_is_named() {
 }
 
 #[test]
+fn threads_share_what_processes_do_not() {
+    let fork = |thread| Op::Fork { task: 1, thread };
+    let mut m = machine(
+        &["/"],
+        vec![vec![fork(true), fork(false), sleep(100)], vec![sleep(100)]],
+    );
+    m.advance(testbed::MS, &mut Vec::new());
+    let [first, thread, process] = [1, 2, 3].map(|pid| m.task_struct(m.find_task(pid).unwrap()));
+    assert_eq!((first.mm, first.group_leader), (thread.mm, thread.group_leader));
+    assert_eq!((thread.tgid, process.tgid), (1, 3));
+    assert_ne!(first.mm, process.mm);
+    assert!(m.region.contains(process.mm as u64));
+    assert_eq!(process.real_parent as u64, m.layout.task_addr(m.find_task(1).unwrap()));
+}
+
+#[test]
 fn children_of_the_dead_belong_to_the_init_task() {
     let mut m = machine(
         &["/"],

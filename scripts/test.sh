@@ -25,7 +25,7 @@ part "format" cargo fmt --all --check
 part "policies" scripts/policies.sh
 part "lints" cargo clippy --workspace --all-targets --quiet -- -D warnings
 part "kernel rules" scripts/kernel-rules.sh
-part "tests" cargo test --workspace --quiet
+part "tests" cargo test --workspace --quiet --no-fail-fast
 
 if [ ${#failed[@]} -gt 0 ]; then
   printf 'FAILED: %s\n' "${failed[@]}" >&2

@@ -169,6 +169,8 @@ fn run(policy: &str, latency: u64) -> RunResult {
         trace_hash: hash.value(),
         exit: None,
         unit: "requests".into(),
+        callbacks: vec![],
+        lock_waits: vec![],
         ops: ["select_cpu", "enqueue", "dispatch"]
             .map(String::from)
             .to_vec(),

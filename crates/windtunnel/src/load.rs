@@ -4,7 +4,7 @@
 use crate::error::Error;
 use crate::policy::{self, Policy};
 use crate::profile;
-use bpf::object::Object;
+use bpf::object::{Object, Variable};
 use bpf::vm::Engine;
 use kernel::Machine;
 use kernel::load::LoadError;
@@ -28,16 +28,40 @@ pub fn policy(
     profile.apply(&mut object, &machine.spec).map_err(|message| {
         Error::new(format!("profile of {name}: {message}")).hint("the profile does not fit this version of the policy")
     })?;
-    for (name, value) in settings {
-        object
-            .set(name, value)
-            .map_err(|error| Error::new(format!("--set {name}={value}: {error}")))?;
+    for (parameter, value) in settings {
+        object.set(parameter, value).map_err(|error| {
+            let known: Vec<&str> = shown(&object).map(|variable| variable.name.as_str()).take(12).collect();
+            Error::new(format!("--set {parameter}={value}: {error}")).hint(format!(
+                "`windtunnel policy show {name}` tells of its parameters: {}",
+                known.join(", ")
+            ))
+        })?;
     }
     match kernel::load::load(machine, &object, &profile, engine) {
         Ok(image) => Ok(image.warnings),
         Err(LoadError::Exit(_)) => Ok(Vec::new()),
         Err(LoadError::Refused(message)) => Err(Error::new(message)),
     }
+}
+
+/// The globals a user may set: the loader fills those that begin with two underscores.
+fn shown(object: &Object) -> impl Iterator<Item = &Variable> {
+    object
+        .variables()
+        .iter()
+        .filter(|variable| !variable.name.starts_with("__"))
+}
+
+/// Whether a policy has the global that a setting's name begins with.
+///
+/// # Errors
+/// If it is not an object.
+pub fn has_parameter(policy: &Policy, name: &str) -> Result<bool, Error> {
+    let Policy::Object { path, .. } = policy else {
+        return Ok(false);
+    };
+    let variable = name.split(['[', '.']).next().unwrap_or(name).trim();
+    Ok(read(path)?.variables().iter().any(|known| known.name == variable))
 }
 
 fn read(path: &Path) -> Result<Object, Error> {
@@ -74,12 +98,7 @@ pub fn show(policy: &Policy) -> Result<String, Error> {
     };
     let object = read(path)?;
     let mut text = policy::header(name).map_or_else(|| format!("{name}: {}\n", path.display()), |header| header + "\n");
-    let parameters = |live: bool| {
-        object
-            .variables()
-            .iter()
-            .filter(move |v| v.live == live && !v.name.starts_with("__"))
-    };
+    let parameters = |live: bool| shown(&object).filter(move |variable| variable.live == live);
     for (live, title) in [
         (false, "Parameters at load time (--set)"),
         (true, "Globals that can change while it runs"),

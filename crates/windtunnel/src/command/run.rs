@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use trace::DrawOptions;
 use windtunnel::duration;
 use windtunnel::error::Error;
+use windtunnel::load;
 use windtunnel::policy::Policy;
 use windtunnel::scenario::{DEFAULT_NS, Outcome, Scenario};
 use windtunnel::search;
@@ -115,7 +116,7 @@ impl Args {
         Ok(ExitCode::from(u8::from(failed)))
     }
 
-    /// The settings of each policy. A name without a policy goes to all of them; which of them have it is the loader's to say.
+    /// The settings of each policy. A name without a policy goes to all that have such a parameter.
     fn settings(&self, policies: &[Policy]) -> Result<Vec<Vec<(String, String)>>, Error> {
         let mut settings = vec![Vec::new(); policies.len()];
         for setting in &self.set {
@@ -130,7 +131,8 @@ impl Args {
             for (index, known) in policies.iter().enumerate() {
                 let chosen = match policy {
                     Some(policy) => known.name() == policy,
-                    None => policies.len() == 1 || *known != Policy::Eevdf,
+                    // One policy is told what it lacks; of several, those that have it take it.
+                    None => policies.len() == 1 || load::has_parameter(known, name)?,
                 };
                 if chosen {
                     settings[index].push((name.to_owned(), value.to_owned()));

@@ -7,13 +7,20 @@ use std::process::Command;
 
 /// The repository's folder.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .expect("the repository")
 }
 
 /// Compiles a policy's source with clang and returns the object.
 pub fn object(source: &str) -> PathBuf {
     let source = root().join(source);
-    let name = source.file_name().and_then(|name| name.to_str()).expect("a file name").replace(".bpf.c", ".bpf.o");
+    let name = source
+        .file_name()
+        .and_then(|name| name.to_str())
+        .expect("a file name")
+        .replace(".bpf.c", ".bpf.o");
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("policies");
     std::fs::create_dir_all(&folder).expect("a folder for objects");
     let to = folder.join(name);
@@ -40,8 +47,11 @@ pub struct Ran {
 
 /// Runs the command in the repository's folder.
 pub fn windtunnel(args: &[&str]) -> Ran {
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_windtunnel")).args(args).current_dir(root()).output().expect("the command");
+    let output = Command::new(env!("CARGO_BIN_EXE_windtunnel"))
+        .args(args)
+        .current_dir(root())
+        .output()
+        .expect("the command");
     Ran {
         status: output.status.code().expect("an exit status"),
         stdout: String::from_utf8(output.stdout).expect("text"),

@@ -51,8 +51,16 @@ impl Native {
 }
 
 fn compile(source: &Path, out: &Path, flags: &[&str]) {
-    let status = Command::new("clang-19").args(flags).arg("-o").arg(out).arg(source).status();
-    assert!(status.expect("clang-19 runs").success(), "clang-19 cannot compile {source:?}");
+    let status = Command::new("clang-19")
+        .args(flags)
+        .arg("-o")
+        .arg(out)
+        .arg(source)
+        .status();
+    assert!(
+        status.expect("clang-19 runs").success(),
+        "clang-19 cannot compile {source:?}"
+    );
 }
 
 /// Best of several: nanoseconds of one run.
@@ -75,7 +83,11 @@ fn main() {
     let dir = std::env::temp_dir().join(format!("bpf-bench-{}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("a temporary directory");
     let (object_file, library) = (dir.join("callbacks.bpf.o"), dir.join("callbacks.so"));
-    compile(&source, &object_file, &["-g", "-O2", "-mcpu=v3", "-target", "bpf", "-c"]);
+    compile(
+        &source,
+        &object_file,
+        &["-g", "-O2", "-mcpu=v3", "-target", "bpf", "-c"],
+    );
     // As the kernel compiles itself: no vector registers.
     compile(&source, &library, &["-O2", "-mgeneral-regs-only", "-fPIC", "-shared"]);
     let native = Native::load(&library);
@@ -89,7 +101,10 @@ fn main() {
     let target = Target::new(Builder::default());
     let image = link(&object, &target, &world.region, 8).expect("it links");
 
-    println!("{:<10} {:>9} {:>9} {:>9} {:>9} {:>8} {:>8}", "ns/insn", "insns", "native", "jit", "interp", "jit/nat", "int/jit");
+    println!(
+        "{:<10} {:>9} {:>9} {:>9} {:>9} {:>8} {:>8}",
+        "ns/insn", "insns", "native", "jit", "interp", "jit/nat", "int/jit"
+    );
     let mut ratios = Vec::new();
     for name in FUNCTIONS {
         let function = |name: &str| image.code.function(name).expect("a function");
@@ -97,7 +112,9 @@ fn main() {
         let mut insns = 0;
         let mut results = Vec::new();
         for engine in [Engine::Jit, Engine::Interpreter] {
-            world.load(image.code.clone(), &[], Default::default(), engine).expect("it loads");
+            world
+                .load(image.code.clone(), &[], Default::default(), engine)
+                .expect("it loads");
             let args = [memory, 0, 0, 0, 0];
             world.region.bytes_mut(memory, 64 << 10).unwrap().fill(0);
             Vm::call(&mut world, function("setup"), args).expect("setup");
@@ -131,7 +148,9 @@ fn main() {
     let mean = ratios.iter().map(|r| r.ln()).sum::<f64>() / ratios.len() as f64;
     println!("JIT over native, geometric mean: {:.2} (goal: at most 1.7)", mean.exp());
 
-    world.load(image.code.clone(), &image.maps, Default::default(), Engine::Jit).expect("it loads");
+    world
+        .load(image.code.clone(), &image.maps, Default::default(), Engine::Jit)
+        .expect("it loads");
     for name in ["array_lookup", "percpu_lookup", "hash_lookup", "storage_lookup"] {
         let index = image.code.function(name).expect("a function");
         let ns = time(|| {
@@ -142,11 +161,23 @@ fn main() {
 
     for engine in [Engine::Jit, Engine::Interpreter] {
         let start = Instant::now();
-        world.load(image.code.clone(), &[], Default::default(), engine).expect("it loads");
+        world
+            .load(image.code.clone(), &[], Default::default(), engine)
+            .expect("it loads");
         let load_us = start.elapsed().as_micros();
         let empty = bpf::image::Code {
-            insns: vec![bpf::image::Insn { op: bpf::insn::EXIT, dst: 0, src: 0, off: 0, imm: 0 }],
-            functions: vec![bpf::image::Function { start: 0, end: 1, ..image.code.functions[0].clone() }],
+            insns: vec![bpf::image::Insn {
+                op: bpf::insn::EXIT,
+                dst: 0,
+                src: 0,
+                off: 0,
+                imm: 0,
+            }],
+            functions: vec![bpf::image::Function {
+                start: 0,
+                end: 1,
+                ..image.code.functions[0].clone()
+            }],
             ..Default::default()
         };
         world.load(empty, &[], Default::default(), engine).expect("it loads");
@@ -155,6 +186,9 @@ fn main() {
                 Vm::call_args(&mut world, 0, &[1, 2, 3]).expect("an empty program");
             }
         }) / 1000.0;
-        println!("{engine:?}: load {load_us} us for {} instructions; empty call {call:.1} ns", image.code.insns.len());
+        println!(
+            "{engine:?}: load {load_us} us for {} instructions; empty call {call:.1} ns",
+            image.code.insns.len()
+        );
     }
 }

@@ -149,13 +149,24 @@ impl Region {
     /// May a policy read (or write) these bytes? Zero bytes are always fine.
     #[inline]
     pub fn check(&self, addr: u64, len: u64, write: bool) -> Result<(), Fault> {
+        let offset = addr.wrapping_sub(self.base);
+        // Only the zeros lie below the BPF area.
+        let writable = offset >= BPF || !write;
+        if offset < SIZE && len <= PAGE - offset % PAGE && self.is_mapped(offset / PAGE) && writable {
+            return Ok(());
+        }
+        self.check_pages(addr, len, write)
+    }
+
+    /// The same for any number of pages, and for none.
+    fn check_pages(&self, addr: u64, len: u64, write: bool) -> Result<(), Fault> {
         if len == 0 {
             return Ok(());
         }
-        let in_zeros = addr.wrapping_sub(self.base + ZEROS) < ZEROS_SIZE;
-        if self.contains(addr) && len <= SIZE && !(write && in_zeros) {
-            let (first, last) = ((addr - self.base) / PAGE, (addr - self.base + len - 1) / PAGE);
-            if last < SIZE / PAGE && (first..=last).all(|page| self.is_mapped(page)) {
+        let offset = addr.wrapping_sub(self.base);
+        if offset < SIZE && len <= SIZE - offset && (offset >= BPF || !write) {
+            let (first, last) = (offset / PAGE, (offset + len - 1) / PAGE);
+            if (first..=last).all(|page| self.is_mapped(page)) {
                 return Ok(());
             }
         }
@@ -181,6 +192,7 @@ impl Region {
     }
 
     /// The bytes at `addr`, checked. They must not outlive the next call into BPF code.
+    #[inline]
     pub fn bytes(&self, addr: u64, len: u64) -> Result<&[u8], Fault> {
         self.check(addr, len, false)?;
         Ok(match len {
@@ -200,12 +212,14 @@ impl Region {
     }
 
     /// Reads a plain value at an address the policy gave.
+    #[inline]
     pub fn load<T: Copy>(&self, addr: u64) -> Result<T, Fault> {
         self.check(addr, size_of::<T>() as u64, false)?;
         Ok(unsafe { (addr as *const T).read_unaligned() })
     }
 
     /// Writes a plain value at an address the policy gave.
+    #[inline]
     pub fn store<T: Copy>(&self, addr: u64, value: T) -> Result<(), Fault> {
         self.check(addr, size_of::<T>() as u64, true)?;
         unsafe { (addr as *mut T).write_unaligned(value) };

@@ -27,6 +27,9 @@ use crate::region::{NULL_LIMIT, Region};
 pub const FRAME: u64 = 512;
 /// BPF stack of one program: calls may nest this many frames deep, counting calls from helpers.
 const FRAMES: u64 = 128;
+/// Left free above the first frame: vector loads of a key at the very end of a page are slow when the next page cannot be
+/// read.
+const SLACK: u64 = 64;
 /// Calls from the world into BPF code that may be on the way at once.
 const MAX_DEPTH: u32 = 32;
 /// Instructions one outermost call may execute unless [`Vm::set_budget`] says otherwise.
@@ -92,7 +95,7 @@ pub struct Context {
     pub(crate) code: Code,
     pub(crate) helpers: Vec<Option<Target>>,
     pub(crate) kfuncs: Vec<Option<Target>>,
-    maps: Vec<Map>,
+    pub(crate) maps: Vec<Map>,
     types: LocalTypes,
     state: RefCell<State>,
     entries: Vec<Entry>,
@@ -150,7 +153,7 @@ impl<W: World> Vm<W> {
             .iter()
             .map(|f| code.insns[f.start..f.end].iter().any(calls))
             .collect();
-        let stack = region.pages(FRAMES * FRAME).ok_or("no room for a BPF stack")?;
+        let stack = region.pages(FRAMES * FRAME + SLACK).ok_or("no room for a BPF stack")?;
         let (arena, arena_user) = maps.iter().find_map(Map::arena_bases).unwrap_or((0, 0));
         for (index, map) in maps.iter().enumerate() {
             let text = |fault: Fault| format!("map {}: {fault}", map.name());
@@ -392,7 +395,7 @@ impl<W> Drop for Vm<W> {
         // SAFETY: made by Box::leak in `new`.
         let cx = unsafe { Box::from_raw(self.cx.as_ptr()) };
         assert!(cx.depth == 0, "a program must not be unloaded by code it runs");
-        cx.region.release_pages(cx.stack, FRAMES * FRAME);
+        cx.region.release_pages(cx.stack, FRAMES * FRAME + SLACK);
         for map in &cx.maps {
             map.release(&cx.region);
         }

@@ -3,14 +3,18 @@
 
 use std::mem::offset_of;
 
-use cranelift_codegen::ir::{InstBuilder, TrapCode, Value, types};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, InstructionData, Opcode, TrapCode, Value, types};
 use cranelift_module::Module;
 
 use super::function::Translator;
 use super::signature;
 use crate::func::{ANY, Entry};
-use crate::image::{CALL_FUNCTION, Insn};
+use crate::image::{CALL_FUNCTION, CALL_HELPER, Insn};
 use crate::vm::{self, Context};
+
+/// bpf_map_lookup_elem.
+const MAP_LOOKUP: i64 = 1;
 
 impl Translator<'_, '_> {
     /// CALL.
@@ -36,18 +40,63 @@ impl Translator<'_, '_> {
                         let cost = self.builder.ins().iadd_imm_s(cost, i64::from(target.cost));
                         self.store_field(cost, offset_of!(Context, cost));
                     }
+                    if let Some(value) = self.array_lookup(i) {
+                        self.set(0, value);
+                        return self.clobber();
+                    }
                     let args = self.args(usize::from(target.args));
                     self.call_entry(target.entry, &args[1..])
                 }
             }
         };
         self.set(0, result);
+        self.clobber();
+        let left = self.load_field(types::I64, offset_of!(Context, left));
+        self.builder.def_var(self.left, left);
+    }
+
+    /// `bpf_map_lookup_elem` of an array known here, with a key in memory of the program's own: no call, as in the kernel.
+    fn array_lookup(&mut self, i: &Insn) -> Option<Value> {
+        if i.src != CALL_HELPER || i.imm != MAP_LOOKUP {
+            return None;
+        }
+        let (map, key) = (self.get(1), self.get(2));
+        let addr = self.constant(map)? as u64;
+        let (base, stride, max) = self.cx.maps.iter().find(|map| map.addr() == addr)?.values()?;
+        if !self.is_inside(key) {
+            return None;
+        }
+        let key = self.builder.ins().load(types::I32, self.heap, key, 0);
+        let exists = self
+            .builder
+            .ins()
+            .icmp_imm_u(IntCC::UnsignedLessThan, key, i64::from(max));
+        let index = self.builder.ins().uextend(types::I64, key);
+        let offset = self.builder.ins().imul_imm_u(index, stride as i64);
+        let base = self.builder.ins().iconst(types::I64, base as i64);
+        let value = self.builder.ins().iadd(base, offset);
+        let none = self.builder.ins().iconst(types::I64, 0);
+        Some(self.builder.ins().select(exists, value, none))
+    }
+
+    /// The constant that a value is, if it is one.
+    fn constant(&self, value: Value) -> Option<i64> {
+        let dfg = &self.builder.func.dfg;
+        match dfg.insts[dfg.value_def(dfg.resolve_aliases(value)).inst()?] {
+            InstructionData::UnaryImm {
+                opcode: Opcode::Iconst,
+                imm,
+            } => Some(imm.bits()),
+            _ => None,
+        }
+    }
+
+    /// r1 to r5 after a call.
+    fn clobber(&mut self) {
         let zero = self.builder.ins().iconst(types::I64, 0);
         for register in 1..=5 {
             self.set(register, zero);
         }
-        let left = self.load_field(types::I64, offset_of!(Context, left));
-        self.builder.def_var(self.left, left);
     }
 
     fn args(&mut self, nr: usize) -> Vec<Value> {

@@ -262,7 +262,11 @@ impl Translator<'_, '_> {
     fn jump(&mut self, pc: usize, i: &Insn) {
         self.counted();
         let target = (pc as i64 + 1 + i64::from(i.off)) as usize;
-        let target = self.flow.blocks.binary_search_by_key(&target, |block| block.start).expect("a leader");
+        let target = self
+            .flow
+            .blocks
+            .binary_search_by_key(&target, |block| block.start)
+            .expect("a leader");
         let target = self.blocks[target];
         if i.off >= 0 {
             return self.branch(i, target);

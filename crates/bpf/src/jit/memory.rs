@@ -41,6 +41,13 @@ impl Translator<'_, '_> {
         self.known.inside.insert(value, 0);
     }
 
+    /// Is `value` an address of the region for certain?
+    pub fn is_inside(&self, value: Value) -> bool {
+        self.known
+            .inside
+            .contains_key(&self.builder.func.dfg.resolve_aliases(value))
+    }
+
     /// `sum` is `value` plus a constant.
     pub fn mark_sum(&mut self, sum: Value, value: Value, offset: i64) {
         let value = self.builder.func.dfg.resolve_aliases(value);

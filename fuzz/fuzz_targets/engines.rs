@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Any bytes as the decisions of the generator of random programs: the JIT agrees with the interpreter.
+#![no_main]
+
+#[path = "../../crates/bpf/tests/engine/random.rs"]
+#[allow(dead_code)]
+mod random;
+#[path = "../../crates/bpf/tests/engine/world.rs"]
+#[allow(dead_code)]
+mod world;
+
+use std::cell::RefCell;
+
+use libfuzzer_sys::fuzz_target;
+
+thread_local! {
+    static WORLD: RefCell<world::TestWorld> = RefCell::new(world::TestWorld::new());
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let code = random::generate(&mut random::Source::new(0, bytes));
+    WORLD.with_borrow_mut(|world| {
+        // Addresses are never reused: begin anew before the region is full.
+        if world.region.pages(1).is_none_or(|addr| addr - world.region.base() > 8 << 30) {
+            *world = world::TestWorld::new();
+        }
+        if let Err(difference) = random::check(world, &code) {
+            panic!("{difference}");
+        }
+    });
+});

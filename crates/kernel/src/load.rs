@@ -54,7 +54,7 @@ pub fn load(m: &mut Machine, object: &Object, profile: &Profile, engine: Engine)
         }
     }
     if let Some(exit) = ext::enable::busy(m, ops.name()) {
-        return Err(LoadError::Exit(Box::new(exit)));
+        return Err(LoadError::Exit(exit));
     }
     m.ext.put_vm(vm);
     tracepoint::attach(m, &image.programs, &profile.attach);
@@ -64,7 +64,7 @@ pub fn load(m: &mut Machine, object: &Object, profile: &Profile, engine: Engine)
         tracepoint::detach_all(m);
         return Err(LoadError::Refused(message));
     }
-    ext::load(m, Policy { vm, ops, cid }).map_err(|exit| LoadError::Exit(Box::new(exit)))?;
+    ext::load(m, Policy { vm, ops, cid }).map_err(LoadError::Exit)?;
     Ok(image)
 }
 

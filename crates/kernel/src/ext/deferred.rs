@@ -162,7 +162,7 @@ pub(super) fn reenq_local(m: &mut Machine, cpu: u32, flags: u64) -> u32 {
 
 fn reenqueue(m: &mut Machine, cpu: u32, task: TaskId, reason: u64) {
     m.scx_set_flag(task, reason);
-    do_enqueue_task(m, cpu, task, SCX_ENQ_REENQ, -1);
+    do_enqueue_task(m, cpu, task, SCX_ENQ_REENQ);
     m.scx_clear_flag(task, SCX_TASK_REENQ_REASON_MASK);
 }
 

@@ -3,8 +3,8 @@
 
 use super::dsq::{DsqRef, NO_DSQ, Place};
 use super::enqueue::{
-    dispatch_dequeue, dispatch_enqueue, do_enqueue_task, find_dsq_for_dispatch, global_dsq, local_dsq_post_enq,
-    note_immed, ops_dequeue, refill_slice, rq_online, unlink_from_dsq,
+    clear_direct_dispatch, dispatch_dequeue, dispatch_enqueue, do_enqueue_task, find_dsq_for_dispatch, global_dsq,
+    local_dsq_post_enq, note_immed, ops_dequeue, refill_slice, rq_online, unlink_from_dsq,
 };
 use super::entity::OpsState;
 use super::insert::{DirectDispatch, Pending, lock_dsq, unlock_dsq};
@@ -275,16 +275,26 @@ fn move_local_task_to_local_dsq(m: &mut Machine, task: TaskId, enq_flags: u64, c
     local_dsq_post_enq(m, cpu, task, enq_flags);
 }
 
-/// The task is on `src_cpu`'s runqueue, which is locked: it moves to `dst_cpu`'s local DSQ, whose runqueue is locked
-/// then.
+/// The task is on `src_cpu`'s runqueue, which is locked, and on no DSQ: it moves to `dst_cpu`'s local DSQ, whose runqueue
+/// is locked then. What deactivate_task() and activate_task() come to for a task that waits all the time, in short:
+/// this is the way of nearly every task of a policy with a shared DSQ.
 fn move_remote_task_to_local_dsq(m: &mut Machine, task: TaskId, enq_flags: u64, src_cpu: u32, dst_cpu: u32) {
-    m.scx_entity(task).sticky_cpu = dst_cpu as i32;
-    m.deactivate_task(src_cpu, task, flags::NOCLOCK);
+    debug_assert!(m.scx_flag(task, SCX_TASK_QUEUED) && !m.tasks[task as usize].on_cpu);
+    m.clr_task_runnable(src_cpu, task, false);
+    m.tasks[task as usize].ext.ops_state = OpsState::None;
+    m.scx_clear_flag(task, SCX_TASK_DEQD_FOR_SLEEP);
+    clear_direct_dispatch(m, task);
+    let rq = &mut m.rqs[src_cpu as usize];
+    rq.nr_running -= 1;
+    rq.ext.nr_running -= 1;
     m.set_task_cpu(task, dst_cpu, MigrateReason::Balance);
     switch_rq_lock(m, src_cpu, dst_cpu);
-    m.rqs[dst_cpu as usize].ext.extra_enq_flags = enq_flags;
-    m.activate_task(dst_cpu, task, 0);
-    m.rqs[dst_cpu as usize].ext.extra_enq_flags = 0;
+    let rq = &mut m.rqs[dst_cpu as usize];
+    rq.nr_running += 1;
+    rq.ext.nr_running += 1;
+    m.set_task_runnable(dst_cpu, task);
+    let local = m.ext.dsqs.local(dst_cpu);
+    dispatch_enqueue(m, dst_cpu, local, task, enq_flags);
 }
 
 /// Moves a task from one DSQ (not a local one) to another; its runqueue is locked. Returns whose is locked then.
@@ -361,7 +371,7 @@ fn requeue_prev(m: &mut Machine, cpu: u32, task: TaskId, next: TaskId) {
         if m.scx_flag(task, SCX_TASK_IMMED) {
             // It was promised not to wait: the policy gets it back.
             m.scx_set_flag(task, SCX_TASK_REENQ_PREEMPTED);
-            do_enqueue_task(m, cpu, task, SCX_ENQ_REENQ, -1);
+            do_enqueue_task(m, cpu, task, SCX_ENQ_REENQ);
             m.scx_clear_flag(task, SCX_TASK_REENQ_REASON_MASK);
         } else {
             let local = m.ext.dsqs.local(cpu);
@@ -370,12 +380,12 @@ fn requeue_prev(m: &mut Machine, cpu: u32, task: TaskId, next: TaskId) {
         return;
     }
     if next != task && m.class_of(next) > Class::Ext {
-        do_enqueue_task(m, cpu, task, SCX_ENQ_LAST, -1);
+        do_enqueue_task(m, cpu, task, SCX_ENQ_LAST);
         if m.ext.dsqs.of(task) == m.ext.dsqs.local(cpu) {
             m.resched_curr(cpu);
         }
     } else {
-        do_enqueue_task(m, cpu, task, 0, -1);
+        do_enqueue_task(m, cpu, task, 0);
     }
 }
 

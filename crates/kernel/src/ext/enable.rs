@@ -50,7 +50,7 @@ const E2BIG: i32 = 7;
 ///
 /// # Errors
 /// The exit record, if the policy could not be enabled. It is not loaded then.
-pub fn load(m: &mut Machine, policy: Policy) -> Result<(), Exit> {
+pub fn load(m: &mut Machine, policy: Policy) -> Result<(), Box<Exit>> {
     if let Some(exit) = busy(m, policy.ops.name()) {
         return Err(exit);
     }
@@ -82,7 +82,7 @@ pub fn unload(m: &mut Machine) {
 }
 
 /// Why the policy of this name cannot be loaded now, if another one is.
-pub(crate) fn busy(m: &Machine, policy: &str) -> Option<Exit> {
+pub(crate) fn busy(m: &Machine, policy: &str) -> Option<Box<Exit>> {
     let loaded = m.ext.ops.name();
     (m.ext.state != EnableState::Disabled).then(|| {
         refusal(
@@ -116,8 +116,8 @@ fn refused(policy: &Policy) -> Option<String> {
 }
 
 /// The record of a policy that was not even tried.
-fn refusal(m: &Machine, policy: &str, message: String) -> Exit {
-    Exit {
+fn refusal(m: &Machine, policy: &str, message: String) -> Box<Exit> {
+    Box::new(Exit {
         policy: policy.to_string(),
         kind: Kind::Error,
         code: 0,
@@ -128,10 +128,10 @@ fn refusal(m: &Machine, policy: &str, message: String) -> Exit {
         backtrace: Vec::new(),
         dump: String::new(),
         at_ns: m.now,
-    }
+    })
 }
 
-fn enable(m: &mut Machine, policy: Policy) -> Result<(), Exit> {
+fn enable(m: &mut Machine, policy: Policy) -> Result<(), Box<Exit>> {
     m.ext.begin(policy);
     if let Err(errno) = steps(m) {
         exit::error(m, format!("scx_root_enable() failed ({errno})"));
@@ -139,7 +139,7 @@ fn enable(m: &mut Machine, policy: Policy) -> Result<(), Exit> {
     // What happened on the way may have ended it, errors in callbacks included.
     if m.ext.exit.is_some() {
         finish(m);
-        return Err(m.ext.exit.clone().expect("it was just seen"));
+        return Err(Box::new(m.ext.exit.clone().expect("it was just seen")));
     }
     m.ext.enable_seq += 1;
     let cpu = m.this_cpu;

@@ -14,15 +14,10 @@ use crate::task::TaskId;
 
 /// enqueue_task_scx: the task became runnable on `cpu`.
 pub(crate) fn enqueue_task(m: &mut Machine, cpu: u32, task: TaskId, core_flags: u32) {
-    let rq = &mut m.rqs[cpu as usize].ext;
-    let enq_flags = u64::from(core_flags) | rq.extra_enq_flags;
-    rq.in_wakeup = core_flags & flags::WAKEUP != 0;
-    let scx = m.scx_entity(task);
-    let mut sticky_cpu = std::mem::replace(&mut scx.sticky_cpu, -1);
+    let enq_flags = u64::from(core_flags);
+    m.rqs[cpu as usize].ext.in_wakeup = core_flags & flags::WAKEUP != 0;
     // A running task is put back where it is after a change of its parameters.
-    if core_flags & flags::RESTORE != 0 && m.rqs[cpu as usize].curr == task {
-        sticky_cpu = cpu as i32;
-    }
+    let stays = core_flags & flags::RESTORE != 0 && m.rqs[cpu as usize].curr == task;
     debug_assert!(!m.scx_flag(task, SCX_TASK_QUEUED));
     m.set_task_runnable(cpu, task);
     m.scx_set_flag(task, SCX_TASK_QUEUED);
@@ -32,7 +27,12 @@ pub(crate) fn enqueue_task(m: &mut Machine, cpu: u32, task: TaskId, core_flags: 
         let addr = m.tasks[task as usize].addr;
         ops::call_task(m, Op::Runnable, task, &[addr, enq_flags]);
     }
-    do_enqueue_task(m, cpu, task, enq_flags, sticky_cpu);
+    if stays {
+        let local = m.ext.dsqs.local(cpu);
+        dispatch_enqueue(m, cpu, local, task, enq_flags);
+    } else {
+        do_enqueue_task(m, cpu, task, enq_flags);
+    }
     m.rqs[cpu as usize].ext.in_wakeup = false;
     if enq_flags & SCX_ENQ_CPU_SELECTED != 0 && cpu as i32 != m.scx_entity(task).selected_cpu {
         m.ext.stats.select_cpu_fallback += 1;
@@ -40,13 +40,8 @@ pub(crate) fn enqueue_task(m: &mut Machine, cpu: u32, task: TaskId, core_flags: 
 }
 
 /// Hands a runnable task to the policy, or to a DSQ where the policy is not asked.
-pub(super) fn do_enqueue_task(m: &mut Machine, cpu: u32, task: TaskId, enq_flags: u64, sticky_cpu: i32) {
+pub(super) fn do_enqueue_task(m: &mut Machine, cpu: u32, task: TaskId, enq_flags: u64) {
     debug_assert!(m.scx_flag(task, SCX_TASK_QUEUED));
-    if sticky_cpu == cpu as i32 {
-        let local = m.ext.dsqs.local(cpu);
-        dispatch_enqueue(m, cpu, local, task, enq_flags);
-        return;
-    }
     m.scx_clear_flag(task, SCX_TASK_IMMED);
     let local = m.ext.dsqs.local(cpu);
     if !rq_online(m, cpu) {
@@ -257,10 +252,9 @@ pub(super) fn local_dsq_post_enq(m: &mut Machine, cpu: u32, task: TaskId, enq_fl
     }
 }
 
-/// The policy is not responsible for the task any more. Was it before? A task that only changes CPU stays with it.
-pub(super) fn leave_custody(m: &mut Machine, task: TaskId) -> bool {
-    let migrating = m.scx_entity(task).sticky_cpu >= 0;
-    let leaves = m.scx_flag(task, SCX_TASK_IN_CUSTODY) && !migrating;
+/// The policy is not responsible for the task any more. Was it before?
+fn leave_custody(m: &mut Machine, task: TaskId) -> bool {
+    let leaves = m.scx_flag(task, SCX_TASK_IN_CUSTODY);
     if leaves {
         m.scx_clear_flag(task, SCX_TASK_IN_CUSTODY);
     }

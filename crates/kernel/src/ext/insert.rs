@@ -424,10 +424,16 @@ pub(super) fn lock_dsq(m: &mut Machine, dsq: DsqRef) {
     debug_assert_ne!(dsq, NO_DSQ);
     ops::settle(m);
     let id = m.ext.dsqs.lock_number(dsq);
-    m.lock(LockId::Dsq { slot: m.ext.dsqs.slot(dsq), id });
+    m.lock(LockId::Dsq {
+        slot: m.ext.dsqs.slot(dsq),
+        id,
+    });
 }
 
 pub(super) fn unlock_dsq(m: &mut Machine, dsq: DsqRef) {
     let id = m.ext.dsqs.lock_number(dsq);
-    m.unlock(LockId::Dsq { slot: m.ext.dsqs.slot(dsq), id });
+    m.unlock(LockId::Dsq {
+        slot: m.ext.dsqs.slot(dsq),
+        id,
+    });
 }

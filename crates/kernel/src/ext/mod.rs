@@ -66,8 +66,6 @@ pub struct ScxRq {
     kicks: kick::Kicks,
     /// Tasks on the local DSQ that were to run at once.
     nr_immed: u32,
-    /// Flags for the enqueueing that is on the way.
-    extra_enq_flags: u64,
     /// run_deferred() has been scheduled.
     deferred: bool,
     /// Direct dispatches to other CPUs' local DSQs.
@@ -90,7 +88,6 @@ impl Default for ScxRq {
             kick_sync: 0,
             kicks: kick::Kicks::default(),
             nr_immed: 0,
-            extra_enq_flags: 0,
             deferred: false,
             ddsp_deferred: Vec::new(),
             reenq_local: 0,

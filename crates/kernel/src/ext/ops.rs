@@ -285,51 +285,65 @@ pub(crate) fn call_with_struct(m: &mut Machine, op: Op, frame: Frame, args: &[u6
 pub(crate) fn call_framed(m: &mut Machine, op: Op, frame: Frame, args: &[u64]) -> Option<u64> {
     let function = m.ext.ops.functions[op as usize];
     debug_assert_ne!(function, ABSENT, "ops.{} is not there", op.name());
+    if m.ext.frame.op.is_some() {
+        // The outer callback's share.
+        settle(m);
+    }
+    let outer = std::mem::replace(&mut m.ext.frame, Frame { op: Some(op), ..frame });
+    let before = m.ext.settled_insns;
+    let outer_contexts = m.ext.vm().set_contexts(CONTEXTS[op as usize]);
+    let result = Vm::call_args(m, function as usize, args);
+    m.ext.vm().set_contexts(outer_contexts);
     let cpu = m.this_cpu;
     m.charge(cpu, u64::from(m.spec.costs.callback_ns));
-    let outer = std::mem::replace(&mut m.ext.frame, Frame { op: Some(op), ..frame });
-    let result = run(m, CONTEXTS[op as usize], |m| Vm::call_args(m, function as usize, args));
-    let (result, insns) = match result {
-        (Ok(value), insns) => (Some(value), insns),
-        (Err(fault), insns) => {
-            exit::fault(m, &format!("ops.{}()", op.name()), &fault);
-            (None, insns)
+    settle(m);
+    let insns = m.ext.settled_insns - before;
+    let result = match result {
+        Ok(value) => Some(value),
+        Err(fault) => {
+            failed(m, op, &fault);
+            None
         }
     };
     let own = insns - m.ext.frame.nested;
-    m.ext.frame = outer;
-    m.ext.frame.nested += insns;
     m.ext.called[op as usize].add(own);
+    let insns_own = own.min(u64::from(u32::MAX)) as u32;
     m.trace_detail(
         cpu,
         trace::Event::Callback {
             op: op as u16,
-            insns: own.min(u64::from(u32::MAX)) as u32,
+            insns: insns_own,
         },
     );
+    m.ext.frame = outer;
+    m.ext.frame.nested += insns;
     result
+}
+
+#[cold]
+fn failed(m: &mut Machine, op: Op, fault: &Fault) {
+    m.ext.dsqs.cursors_drop_all();
+    exit::fault(m, &format!("ops.{}()", op.name()), fault);
 }
 
 /// Runs BPF code in a context and charges the running CPU for it. Returns its result and the instructions executed,
 /// nested calls included. For other programs than callbacks, too.
+#[inline]
 pub(crate) fn run<R>(
     m: &mut Machine,
     contexts: u32,
     body: impl FnOnce(&mut Machine) -> Result<R, Fault>,
 ) -> (Result<R, Fault>, u64) {
     settle(m);
-    let vm = m.ext.vm();
-    let before = vm.executed();
-    let outer = vm.set_contexts(contexts);
+    let before = m.ext.settled_insns;
+    let outer = m.ext.vm().set_contexts(contexts);
     let result = body(m);
-    let vm = m.ext.vm();
-    vm.set_contexts(outer);
-    let insns = vm.executed() - before;
+    m.ext.vm().set_contexts(outer);
     settle(m);
     if result.is_err() {
         m.ext.dsqs.cursors_drop_all();
     }
-    (result, insns)
+    (result, m.ext.settled_insns - before)
 }
 
 /// Charges what BPF code has executed since the last time. Functions that look at the CPU's local time (locks, IPIs)
@@ -339,6 +353,9 @@ pub(crate) fn settle(m: &mut Machine) {
     let vm = m.ext.vm();
     let (executed, cost) = (vm.executed(), vm.cost());
     let insns = executed - m.ext.settled_insns;
+    if insns == 0 {
+        return;
+    }
     let ns = cost - m.ext.settled_cost;
     m.ext.settled_insns = executed;
     m.ext.settled_cost = cost;

@@ -80,7 +80,7 @@ impl Run {
 
     /// Runs up to `until` ns.
     pub fn run(&mut self, until: u64) -> &mut Run {
-        self.machine.advance(until, &mut self.records);
+        self.machine.run(until, &mut self.records);
         self
     }
 

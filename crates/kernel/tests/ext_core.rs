@@ -186,7 +186,7 @@ fn every_callback_can_end_the_policy() {
         let mut machine = machine(2, tasks);
         machine.advance(5 * MS, &mut Vec::new());
         let exit = match Run::load(&mut machine, "count", &[&format!("EXIT_AT={at}")]) {
-            Err(exit) => exit,
+            Err(exit) => *exit,
             Ok(image) => {
                 let mut run = Run {
                     machine,

@@ -54,16 +54,17 @@ impl Run {
     ///
     /// # Errors
     /// The exit record, if it could not be enabled; the machine goes on without.
-    pub fn load(machine: &mut Machine, name: &str, defines: &[&str]) -> Result<Image, Exit> {
+    pub fn load(machine: &mut Machine, name: &str, defines: &[&str]) -> Result<Image, Box<Exit>> {
         Run::load_file(machine, &compile(name, defines))
     }
 
-    pub fn load_file(machine: &mut Machine, path: &Path) -> Result<Image, Exit> {
+    #[allow(clippy::disallowed_methods)] // tests read files
+    pub fn load_file(machine: &mut Machine, path: &Path) -> Result<Image, Box<Exit>> {
         let bytes = std::fs::read(path).expect("an object");
         let object = Object::parse(&bytes, &path.to_string_lossy()).expect("a BPF object");
         match load(machine, &object, &Profile::default(), Engine::default()) {
             Ok(image) => Ok(image),
-            Err(LoadError::Exit(exit)) => Err(*exit),
+            Err(LoadError::Exit(exit)) => Err(exit),
             Err(LoadError::Refused(message)) => panic!("{message}"),
         }
     }

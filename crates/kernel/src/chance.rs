@@ -22,7 +22,7 @@ pub fn draw(dist: &Dist, rng: &mut Rng, position: &mut u64) -> u64 {
         Dist::Pareto { lo, hi, alpha_milli } => {
             // Inverse of the distribution function: lo * u^(-1/alpha), cut off at hi.
             let exponent = minus_log2(rng) as u128 * 1000 / u128::from((*alpha_milli).max(1));
-            let value = u128::from(*lo) * u128::from(exp2(exponent.min(u128::from(ONE) * 31) as u64)) >> 32;
+            let value = (u128::from(*lo) * u128::from(exp2(exponent.min(u128::from(ONE) * 31) as u64))) >> 32;
             value.clamp(u128::from(*lo), u128::from(*hi)) as u64
         }
         Dist::Trace(values) => {

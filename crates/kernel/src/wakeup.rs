@@ -163,11 +163,4 @@ impl Machine {
         let generation = t.wake_generation;
         self.events.push(at.max(self.now), crate::event::Event::Wake { task, generation });
     }
-
-    /// The task that runs on the CPU whose code is running; IDLE for the idle task.
-    pub(crate) fn current(&self) -> TaskId {
-        let curr = self.rqs[self.this_cpu as usize].curr;
-        debug_assert!(curr == IDLE || self.tasks[curr as usize].on_cpu);
-        curr
-    }
 }

@@ -96,7 +96,7 @@ pub fn details(r: &RunResult) -> String {
             c.callback.clone(),
             count(c.count),
             mean,
-            count(u64::from(c.insns_max)),
+            count(c.insns_max),
             count(c.insns),
         ]
     });

@@ -44,7 +44,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
 /// The shortest exact form with a unit.
 pub fn format(ns: u64) -> String {
     for (unit, name) in [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")] {
-        if ns > 0 && ns % unit == 0 {
+        if ns > 0 && ns.is_multiple_of(unit) {
             return format!("{}{name}", ns / unit);
         }
     }

@@ -33,7 +33,6 @@ pub fn free(cpus: u32) -> MachineSpec {
         lock_handover: none,
         lock_acquire: none,
         cache_line: none,
-        ..Costs::default()
     };
     spec
 }

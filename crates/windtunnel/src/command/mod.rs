@@ -22,7 +22,7 @@ pub struct Command {
 #[derive(Subcommand)]
 enum Action {
     /// Run one or more policies on a machine under a workload and compare them
-    Run(run::Args),
+    Run(Box<run::Args>),
     /// Load objects and say what of them is not modelled
     Check(check::Args),
     /// The policies that are built here

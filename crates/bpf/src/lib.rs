@@ -26,17 +26,17 @@
 
 pub mod btf;
 pub mod core_relo;
-pub mod image;
-pub mod kstruct;
-pub mod link;
-pub mod object;
 mod enter;
 pub mod func;
 pub mod helper;
+pub mod image;
 pub mod insn;
 mod interp;
-pub mod map;
-pub mod region;
-pub mod vm;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod jit;
+pub mod kstruct;
+pub mod link;
+pub mod map;
+pub mod object;
+pub mod region;
+pub mod vm;

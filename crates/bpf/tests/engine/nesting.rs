@@ -311,3 +311,34 @@ fn prototypes_name_their_functions() {
         assert!(!names[..n].contains(name), "{name:?} twice");
     }
 }
+
+/// The process must die as if there were no handler: only accesses of programs become faults.
+#[test]
+#[cfg(unix)]
+fn a_bug_of_the_simulator_is_not_a_fault_of_the_policy() {
+    use std::os::unix::process::ExitStatusExt;
+    const CHILD: &str = "BPF_ENGINE_TEST_CRASH";
+    if let Ok(engine) = std::env::var(CHILD) {
+        let mut world = TestWorld::new();
+        load(
+            &mut world,
+            "r1 += 4096\ncall test_crash\nexit",
+            ENGINES[usize::from(engine == "1")],
+        );
+        let memory = world.memory;
+        let _ = Vm::call(&mut world, 0, [memory, 0, 0, 0, 0]);
+        return;
+    }
+    for engine in ["0", "1"] {
+        let name = "nesting::a_bug_of_the_simulator_is_not_a_fault_of_the_policy";
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name])
+            .env(CHILD, engine)
+            .output()
+            .expect("the test runs itself");
+        assert!(
+            matches!(child.status.signal(), Some(libc::SIGSEGV | libc::SIGABRT)),
+            "engine {engine}: {child:?}"
+        );
+    }
+}

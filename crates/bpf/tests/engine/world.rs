@@ -80,9 +80,15 @@ pub fn funcs() -> Vec<Func<TestWorld>> {
             ANY,
             "u64 test_try(u64 callback, u64 arg)",
             |w: &mut TestWorld, callback: u64, arg: u64| {
-                let dropped = vec![1, 2, 3];
+                let dropped = String::from("abc");
                 Vm::call_address(w, callback, [arg, dropped.len() as u64, 0, 0, 0]).unwrap_or(u64::MAX)
             },
+        ),
+        // Not the program's access: a mistake of the simulator's own.
+        Func::kfunc(
+            ANY,
+            "void test_crash(u64 addr)",
+            |_: &mut TestWorld, addr: u64| unsafe { (addr as *const u64).read_volatile() },
         ),
         Func::kfunc(HERE, "u64 test_here(void)", |_: &mut TestWorld| 7u64),
         Func::kfunc(ELSEWHERE, "u64 test_elsewhere(void)", |_: &mut TestWorld| 8u64),

@@ -5,7 +5,10 @@
 //! which was allowed there waited. [`Machine::verify`] proves that the books balance: every CPU's time is accounted for to
 //! the nanosecond, and every runnable task is on exactly one queue.
 
+use crate::class::Class;
 use crate::cpuset::CpuSet;
+use crate::ext::dsq::NO_DSQ;
+use crate::ext::entity::OpsState;
 use crate::machine::Machine;
 use crate::task::{IDLE, State, TaskId};
 
@@ -169,6 +172,9 @@ impl Machine {
             if task.on_rq {
                 assert!(task.runnable(), "{} (pid {}) is queued but sleeps", task.comm, task.pid);
                 running[task.cpu as usize] += 1;
+                if !task.on_cpu {
+                    self.verify_queued(id as TaskId);
+                }
                 waiting += u64::from(!task.on_cpu);
             }
             let curr = self.rqs[task.cpu as usize].curr == id as TaskId;
@@ -180,6 +186,20 @@ impl Machine {
             assert!(rq.online || rq.curr == IDLE, "CPU {} runs a task but is offline", rq.cpu);
             assert_eq!(rq.time.total(), rq.clock, "time of CPU {} is not accounted for", rq.cpu);
         }
+        self.ext.dsqs.verify();
+    }
+
+    /// A waiting task is on one queue: its class' list, a DSQ, or in the hands of the policy.
+    fn verify_queued(&self, id: TaskId) {
+        let task = &self.tasks[id as usize];
+        let places = [
+            (Class::Rt, task.rt.on_list),
+            (Class::Fair, task.fair.on_rq),
+            (Class::Ext, self.ext.dsqs.of(id) != NO_DSQ),
+            (Class::Ext, task.ext.ops_state == OpsState::Queued),
+        ];
+        let found: Vec<Class> = places.iter().filter(|place| place.1).map(|place| place.0).collect();
+        assert_eq!(found, [task.class], "{} (pid {}) waits, but not on one queue of its class", task.comm, task.pid);
     }
 }
 

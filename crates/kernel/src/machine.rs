@@ -19,6 +19,8 @@ use workload::{Op, Workload};
 
 /// Records are handed to the sink when this many are waiting.
 const BATCH: usize = 512;
+/// Builds with debug assertions check the books every so many events.
+const VERIFY_EVERY: u64 = 256;
 
 pub struct Machine {
     pub spec: MachineSpec,
@@ -57,6 +59,7 @@ pub struct Machine {
     /// Make detail records, too (`trace::Event::is_detail`).
     pub details: bool,
     records: Vec<Record>,
+    nr_events: u64,
 }
 
 /// Why a run ended.
@@ -113,6 +116,7 @@ impl Machine {
             region,
             details: false,
             records: Vec::with_capacity(2 * BATCH),
+            nr_events: 0,
         };
         for (index, task) in machine.workload.tasks.iter().enumerate() {
             if task.spawn {
@@ -144,15 +148,18 @@ impl Machine {
     /// Runs up to and with `until` (ns). `None`: there is more to come, and where the run was cut leaves no mark.
     pub fn advance(&mut self, until: u64, sink: &mut dyn Sink) -> Option<Ended> {
         loop {
-            match self.events.next_time() {
-                Some(time) if time <= until => {}
-                Some(_) => return None,
-                None => return Some(self.nothing_left()),
-            }
-            let (time, event) = self.events.pop().expect("an event was just seen");
+            let Some((time, event)) = self.events.pop(until) else {
+                return self.events.is_empty().then(|| self.nothing_left());
+            };
             assert!(time >= self.now, "time ran backwards: {time} after {}", self.now);
             self.now = time;
             self.handle(event);
+            if cfg!(debug_assertions) {
+                self.nr_events += 1;
+                if self.nr_events.is_multiple_of(VERIFY_EVERY) {
+                    self.verify();
+                }
+            }
             if self.records.len() >= BATCH {
                 self.flush(sink);
             }

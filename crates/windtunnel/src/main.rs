@@ -10,6 +10,7 @@ fn main() -> ExitCode {
     // A closed pipe ends the output, not the run with a panic.
     #[cfg(unix)]
     command::default_sigpipe();
+    command::name_bugs();
     match command::Command::parse().run() {
         Ok(code) => code,
         Err(error) => {

@@ -242,6 +242,30 @@ impl Dsqs {
         self.dsqs[dsq.0 as usize].head == NIL
     }
 
+    /// Checks that every DSQ is in order: as many tasks as it counts, by vtime where ordered, first in first out else.
+    ///
+    /// # Panics
+    /// If one is not.
+    pub fn verify(&self) {
+        for (index, dsq) in self.dsqs.iter().enumerate() {
+            let mut nr = 0;
+            let mut last: Option<&Node> = None;
+            let mut at = some(dsq.head);
+            while let Some(task) = at {
+                let node = &self.nodes[task as usize];
+                assert_eq!(node.dsq, DsqRef(index as u32), "task {task} is on two DSQs");
+                if let Some(last) = last.filter(|last| last.on_priq && node.on_priq) {
+                    let ahead = (node.vtime.wrapping_sub(last.vtime)) as i64;
+                    assert!(ahead >= 0, "DSQ {:#x} is out of order at task {task}", dsq.id);
+                }
+                nr += 1;
+                last = Some(node);
+                at = some(node.next);
+            }
+            assert_eq!(nr, dsq.nr, "DSQ {:#x} counts wrong", dsq.id);
+        }
+    }
+
     /// Its place in the store.
     #[inline]
     pub fn slot(&self, dsq: DsqRef) -> u32 {

@@ -56,3 +56,14 @@ pub fn default_sigpipe() {
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
     }
 }
+
+/// A panic is an error of the simulator: say so, and how to repeat it.
+pub fn name_bugs() {
+    let standard = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        standard(panic);
+        let args: Vec<String> = std::env::args().skip(1).map(|arg| run::quote(&arg)).collect();
+        eprintln!("windtunnel: this is a bug of the simulator, not of the policy. The command that repeats it:");
+        eprintln!("  windtunnel {}", args.join(" "));
+    }));
+}

@@ -43,30 +43,54 @@ impl Event {
     }
 }
 
+/// What orders events: the time, then the order they were pushed in.
+type Key = u128;
+
+fn key(time: u64, sequence: u64) -> Key {
+    u128::from(time) << 64 | u128::from(sequence)
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Entry {
-    time: u64,
-    sequence: u64,
+    key: Key,
     event: Event,
+    /// The next one of its bucket.
+    next: u32,
+}
+
+impl Entry {
+    #[inline]
+    fn bucket(&self) -> u64 {
+        (self.key >> 64) as u64 >> SHIFT
+    }
 }
 
 impl Ord for Entry {
     // BinaryHeap keeps the greatest on top; the earliest must be there.
+    #[inline]
     fn cmp(&self, other: &Entry) -> Ordering {
-        (other.time, other.sequence).cmp(&(self.time, self.sequence))
+        other.key.cmp(&self.key)
     }
 }
 
 impl PartialOrd for Entry {
+    #[inline]
     fn partial_cmp(&self, other: &Entry) -> Option<Ordering> {
         Some(self.cmp(other))
     }
+
+    #[inline]
+    fn lt(&self, other: &Entry) -> bool {
+        other.key < self.key
+    }
 }
 
-/// Width of a bucket: 2^12 ns, about 4 us.
-const SHIFT: u32 = 12;
+/// Width of a bucket: 2^9 ns, half a microsecond: few events at a time need to be put in order.
+const SHIFT: u32 = 9;
 /// Buckets: 33 ms ahead in all. Most events are nearer than that, and then cost the same however many there are.
-const BUCKETS: u64 = 8192;
+const BUCKETS: usize = 65536;
+/// The end of a bucket's list.
+const NIL: u32 = u32::MAX;
 
 /// Near events lie unordered in buckets by time; the bucket whose time has come is put in order. Far ones wait in a heap.
 pub struct EventQueue {
@@ -75,17 +99,63 @@ pub struct EventQueue {
     /// Those of that bucket or of an earlier time that were made since.
     early: BinaryHeap<Entry>,
     base: u64,
-    /// Bucket number n, for n in base+1 .. base+BUCKETS, is at n % BUCKETS.
-    buckets: Vec<Vec<Entry>>,
-    /// A bit for each bucket that is not empty.
-    occupied: [u64; (BUCKETS / 64) as usize],
+    /// First event of each bucket. Bucket number n, for n in base+1 .. base+BUCKETS, is at n % BUCKETS.
+    buckets: Box<[u32]>,
+    occupied: Occupied,
+    /// The buckets' events, and slots to be used again.
+    entries: Vec<Entry>,
+    free: Vec<u32>,
     /// Events of later buckets.
     far: BinaryHeap<Entry>,
-    /// Emptied buffers, for the next bucket that needs one.
-    spare: Vec<Vec<Entry>>,
     sequence: u64,
     /// Pending events that can make a task runnable.
     wakers: u64,
+}
+
+/// Which buckets hold something: a bit for each, and a bit for each word of those that is not 0.
+struct Occupied {
+    words: [u64; BUCKETS / 64],
+    summary: [u64; BUCKETS / 64 / 64],
+}
+
+impl Occupied {
+    #[inline]
+    fn set(&mut self, at: usize) {
+        self.words[at / 64] |= 1 << (at % 64);
+        self.summary[at / 4096] |= 1 << (at / 64 % 64);
+    }
+
+    #[inline]
+    fn clear(&mut self, at: usize) {
+        let word = &mut self.words[at / 64];
+        *word &= !(1 << (at % 64));
+        if *word == 0 {
+            self.summary[at / 4096] &= !(1 << (at / 64 % 64));
+        }
+    }
+
+    /// The first bucket that holds something at `start` or behind it, round about.
+    #[inline]
+    fn first_from(&self, start: usize) -> Option<usize> {
+        let here = self.words[start / 64] >> (start % 64);
+        if here != 0 {
+            return Some(start + here.trailing_zeros() as usize);
+        }
+        // The words behind it, and at last the lower bits of its own.
+        let after = start / 64 + 1;
+        for step in 0..=self.summary.len() {
+            let at = (after / 64 + step) % self.summary.len();
+            let mut words = self.summary[at];
+            if step == 0 {
+                words &= !0 << (after % 64);
+            }
+            if words != 0 {
+                let word = at * 64 + words.trailing_zeros() as usize;
+                return Some(word * 64 + self.words[word].trailing_zeros() as usize);
+            }
+        }
+        None
+    }
 }
 
 impl Default for EventQueue {
@@ -94,10 +164,14 @@ impl Default for EventQueue {
             current: Vec::new(),
             early: BinaryHeap::new(),
             base: 0,
-            buckets: (0..BUCKETS).map(|_| Vec::new()).collect(),
-            occupied: [0; (BUCKETS / 64) as usize],
+            buckets: vec![NIL; BUCKETS].into(),
+            occupied: Occupied {
+                words: [0; BUCKETS / 64],
+                summary: [0; BUCKETS / 64 / 64],
+            },
+            entries: Vec::new(),
+            free: Vec::new(),
             far: BinaryHeap::new(),
-            spare: Vec::new(),
             sequence: 0,
             wakers: 0,
         }
@@ -109,26 +183,31 @@ impl EventQueue {
         self.sequence += 1;
         self.wakers += u64::from(event.wakes());
         self.place(Entry {
-            time,
-            sequence: self.sequence,
+            key: key(time, self.sequence),
             event,
+            next: NIL,
         });
     }
 
-    fn place(&mut self, entry: Entry) {
-        let number = entry.time >> SHIFT;
+    #[inline]
+    fn place(&mut self, mut entry: Entry) {
+        let number = entry.bucket();
         if number <= self.base {
             self.early.push(entry);
-        } else if number < self.base + BUCKETS {
-            let at = (number % BUCKETS) as usize;
-            let bucket = &mut self.buckets[at];
-            if bucket.capacity() == 0
-                && let Some(buffer) = self.spare.pop()
-            {
-                *bucket = buffer;
-            }
-            bucket.push(entry);
-            self.occupied[at / 64] |= 1 << (at % 64);
+        } else if number < self.base + BUCKETS as u64 {
+            let at = number as usize % BUCKETS;
+            entry.next = self.buckets[at];
+            self.occupied.set(at);
+            self.buckets[at] = match self.free.pop() {
+                Some(slot) => {
+                    self.entries[slot as usize] = entry;
+                    slot
+                }
+                None => {
+                    self.entries.push(entry);
+                    self.entries.len() as u32 - 1
+                }
+            };
         } else {
             self.far.push(entry);
         }
@@ -136,74 +215,74 @@ impl EventQueue {
 
     /// Number of the first bucket after `base` that holds something.
     fn next_bucket(&self) -> Option<u64> {
-        let start = (self.base + 1) % BUCKETS;
-        let words = self.occupied.len();
-        for step in 0..=words {
-            let at = (start as usize / 64 + step) % words;
-            let mut word = self.occupied[at];
-            if step == 0 {
-                word &= !0 << (start % 64);
-            } else if step == words {
-                word &= !(!0 << (start % 64));
-            }
-            if word != 0 {
-                let found = at as u64 * 64 + u64::from(word.trailing_zeros());
-                return Some(self.base + 1 + (found + BUCKETS - start) % BUCKETS);
-            }
-        }
-        None
+        let start = (self.base as usize + 1) % BUCKETS;
+        let found = self.occupied.first_from(start)?;
+        Some(self.base + 1 + (found.wrapping_sub(start) % BUCKETS) as u64)
     }
 
     /// Makes the earliest events current.
     fn refill(&mut self) {
         let near = self.next_bucket();
-        let far = self.far.peek().map(|entry| entry.time >> SHIFT);
+        let far = self.far.peek().map(Entry::bucket);
         let Some(base) = near.into_iter().chain(far).min() else {
             return;
         };
         self.base = base;
-        let at = (base % BUCKETS) as usize;
         if near == Some(base) {
-            self.occupied[at / 64] &= !(1 << (at % 64));
-            let entries = std::mem::take(&mut self.buckets[at]);
-            let emptied = std::mem::replace(&mut self.current, entries);
-            self.spare.push(emptied);
+            let at = base as usize % BUCKETS;
+            self.occupied.clear(at);
+            let mut slot = std::mem::replace(&mut self.buckets[at], NIL);
+            while slot != NIL {
+                let entry = self.entries[slot as usize];
+                self.current.push(entry);
+                self.free.push(slot);
+                slot = entry.next;
+            }
             // Entry's order puts what is due first last, as BinaryHeap wants it.
             self.current.sort_unstable();
         }
         while self
             .far
             .peek()
-            .is_some_and(|entry| entry.time >> SHIFT < base + BUCKETS)
+            .is_some_and(|entry| entry.bucket() < base + BUCKETS as u64)
         {
             let entry = self.far.pop().expect("just seen");
             self.place(entry);
         }
     }
 
-    pub fn next_time(&mut self) -> Option<u64> {
+    /// Takes out the next event if it is due by `until`, with its time.
+    #[inline]
+    pub fn pop(&mut self, until: u64) -> Option<(u64, Event)> {
         if self.current.is_empty() && self.early.is_empty() {
             self.refill();
         }
-        let (current, early) = (self.current.last(), self.early.peek());
-        current.into_iter().chain(early).map(|entry| entry.time).min()
+        let current = self.current.last();
+        let early = self
+            .early
+            .peek()
+            .filter(|early| current.is_none_or(|current| early.key < current.key));
+        let &Entry { key, event, .. } = early.or(current)?;
+        let time = (key >> 64) as u64;
+        if time > until {
+            return None;
+        }
+        if early.is_some() {
+            self.early.pop();
+        } else {
+            self.current.pop();
+        }
+        self.wakers -= u64::from(event.wakes());
+        Some((time, event))
     }
 
-    pub fn pop(&mut self) -> Option<(u64, Event)> {
-        if self.current.is_empty() && self.early.is_empty() {
-            self.refill();
-        }
-        // `None` is less than any entry, and of two entries the greater is due first.
-        let entry = if self.early.peek() > self.current.last() {
-            self.early.pop()?
-        } else {
-            self.current.pop()?
-        };
-        self.wakers -= u64::from(entry.event.wakes());
-        Some((entry.time, entry.event))
+    /// Nothing is due, ever.
+    pub fn is_empty(&self) -> bool {
+        self.current.is_empty() && self.early.is_empty() && self.far.is_empty() && self.next_bucket().is_none()
     }
 
     /// No pending event can make a sleeping task runnable.
+    #[inline]
     pub fn nothing_wakes(&self) -> bool {
         self.wakers == 0
     }
@@ -220,11 +299,11 @@ mod tests {
             queue.push(7, Event::Resched { cpu });
         }
         queue.push(3, Event::Watchdog);
-        assert_eq!(queue.pop(), Some((3, Event::Watchdog)));
+        assert_eq!(queue.pop(u64::MAX), Some((3, Event::Watchdog)));
         for cpu in 0..100 {
-            assert_eq!(queue.pop(), Some((7, Event::Resched { cpu })));
+            assert_eq!(queue.pop(u64::MAX), Some((7, Event::Resched { cpu })));
         }
-        assert_eq!(queue.pop(), None);
+        assert_eq!(queue.pop(u64::MAX), None);
     }
 
     #[test]
@@ -241,15 +320,15 @@ mod tests {
             expected.insert((time, sequence), ());
             if rng.below(3) > 0 {
                 let ((time, sequence), ()) = expected.pop_first().unwrap();
-                assert_eq!(queue.next_time(), Some(time));
-                assert_eq!(queue.pop(), Some((time, Event::Resched { cpu: sequence })));
+                assert!(time == 0 || queue.pop(time - 1).is_none());
+                assert_eq!(queue.pop(time), Some((time, Event::Resched { cpu: sequence })));
                 now = time;
             }
         }
         while let Some(((time, sequence), ())) = expected.pop_first() {
-            assert_eq!(queue.pop(), Some((time, Event::Resched { cpu: sequence })));
+            assert_eq!(queue.pop(u64::MAX), Some((time, Event::Resched { cpu: sequence })));
         }
-        assert_eq!(queue.pop(), None);
-        assert!(queue.nothing_wakes());
+        assert_eq!(queue.pop(u64::MAX), None);
+        assert!(queue.nothing_wakes() && queue.is_empty());
     }
 }

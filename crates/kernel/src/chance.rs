@@ -15,7 +15,11 @@ pub fn draw(dist: &Dist, rng: &mut Rng, position: &mut u64) -> u64 {
         Dist::Fixed(ns) => *ns,
         Dist::Uniform { lo, hi } => lo + rng.below((hi - lo).saturating_add(1)),
         Dist::Exponential { mean } => exponential(*mean, rng),
-        Dist::HyperExponential { permille_a, mean_a, mean_b } => {
+        Dist::HyperExponential {
+            permille_a,
+            mean_a,
+            mean_b,
+        } => {
             let first = rng.below(1000) < u64::from(*permille_a);
             exponential(if first { *mean_a } else { *mean_b }, rng)
         }
@@ -26,7 +30,10 @@ pub fn draw(dist: &Dist, rng: &mut Rng, position: &mut u64) -> u64 {
             value.clamp(u128::from(*lo), u128::from(*hi)) as u64
         }
         Dist::Trace(values) => {
-            let value = values.get((*position % values.len().max(1) as u64) as usize).copied().unwrap_or(0);
+            let value = values
+                .get((*position % values.len().max(1) as u64) as usize)
+                .copied()
+                .unwrap_or(0);
             *position += 1;
             value
         }
@@ -83,13 +90,30 @@ mod tests {
     fn means_are_those_of_the_distributions() {
         let near = |dist: Dist, mean: u64| {
             let measured = mean_of(&dist);
-            assert!(measured.abs_diff(mean) * 100 < mean, "{dist:?}: {measured} instead of {mean}");
+            assert!(
+                measured.abs_diff(mean) * 100 < mean,
+                "{dist:?}: {measured} instead of {mean}"
+            );
         };
         near(Dist::Exponential { mean: 20_000_000 }, 20_000_000);
         near(Dist::Uniform { lo: 1000, hi: 3000 }, 2000);
-        near(Dist::HyperExponential { permille_a: 900, mean_a: 1_000_000, mean_b: 11_000_000 }, 2_000_000);
+        near(
+            Dist::HyperExponential {
+                permille_a: 900,
+                mean_a: 1_000_000,
+                mean_b: 11_000_000,
+            },
+            2_000_000,
+        );
         // alpha 2 without a cut-off in reach: mean = 2 * lo
-        near(Dist::Pareto { lo: 1_000_000, hi: u64::MAX, alpha_milli: 3000 }, 1_500_000);
+        near(
+            Dist::Pareto {
+                lo: 1_000_000,
+                hi: u64::MAX,
+                alpha_milli: 3000,
+            },
+            1_500_000,
+        );
     }
 
     #[test]

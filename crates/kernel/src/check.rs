@@ -69,7 +69,10 @@ impl Checks {
         }
         let mut usable = self.waiting[0] + self.idle_and_bound;
         for &at in &self.sets_waiting {
-            let idle = self.sets[at as usize].iter().filter(|&cpu| self.idle[cpu as usize]).count() as u64;
+            let idle = self.sets[at as usize]
+                .iter()
+                .filter(|&cpu| self.idle[cpu as usize])
+                .count() as u64;
             usable += idle.min(self.waiting[(1 + self.nr_cpus + at) as usize]);
         }
         self.idle_while_waiting_ns += elapsed * usable.min(self.nr_idle);
@@ -183,7 +186,11 @@ impl Machine {
         assert_eq!(waiting, self.checks.nr_waiting(), "waiting tasks");
         for rq in &self.rqs {
             assert_eq!(rq.nr_running, running[rq.cpu as usize], "nr_running of CPU {}", rq.cpu);
-            assert!(rq.online || rq.curr == IDLE, "CPU {} runs a task but is offline", rq.cpu);
+            assert!(
+                rq.online || rq.curr == IDLE,
+                "CPU {} runs a task but is offline",
+                rq.cpu
+            );
             assert_eq!(rq.time.total(), rq.clock, "time of CPU {} is not accounted for", rq.cpu);
         }
         self.ext.dsqs.verify();
@@ -199,7 +206,13 @@ impl Machine {
             (Class::Ext, task.ext.ops_state == OpsState::Queued),
         ];
         let found: Vec<Class> = places.iter().filter(|place| place.1).map(|place| place.0).collect();
-        assert_eq!(found, [task.class], "{} (pid {}) waits, but not on one queue of its class", task.comm, task.pid);
+        assert_eq!(
+            found,
+            [task.class],
+            "{} (pid {}) waits, but not on one queue of its class",
+            task.comm,
+            task.pid
+        );
     }
 }
 

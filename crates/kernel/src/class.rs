@@ -55,7 +55,11 @@ macro_rules! by_class {
 
 impl Machine {
     pub fn class_of(&self, task: TaskId) -> Class {
-        if task == IDLE { Class::Idle } else { self.tasks[task as usize].class }
+        if task == IDLE {
+            Class::Idle
+        } else {
+            self.tasks[task as usize].class
+        }
     }
 
     /// Queues a runnable task on `cpu` (its `cpu` field is set).

@@ -9,7 +9,10 @@ pub struct CpuSet {
 
 impl CpuSet {
     pub fn empty(nr_cpus: u32) -> CpuSet {
-        CpuSet { words: vec![0; nr_cpus.div_ceil(64) as usize].into(), nr_cpus }
+        CpuSet {
+            words: vec![0; nr_cpus.div_ceil(64) as usize].into(),
+            nr_cpus,
+        }
     }
 
     pub fn all(nr_cpus: u32) -> CpuSet {

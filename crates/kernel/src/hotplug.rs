@@ -41,7 +41,10 @@ impl Machine {
             let to = self.select_fallback_rq(curr, cpu);
             self.migrate_running(curr, to, MigrateReason::Affinity);
         }
-        assert_eq!(self.rqs[cpu as usize].curr, IDLE, "CPU {cpu} goes offline with a task on it");
+        assert_eq!(
+            self.rqs[cpu as usize].curr, IDLE,
+            "CPU {cpu} goes offline with a task on it"
+        );
         let rq = &mut self.rqs[cpu as usize];
         rq.online = false;
         rq.need_resched = false;

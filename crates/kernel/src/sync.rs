@@ -46,17 +46,31 @@ struct Shared {
 impl Sync {
     pub fn new(resources: &[Resource]) -> Sync {
         let shared = |resource: &Resource| match resource {
-            Resource::Mutex { priority_inheritance, .. } => {
-                Shared { hand_over: *priority_inheritance, ..Shared::default() }
-            }
-            Resource::Barrier { participants, .. } => Shared { participants: *participants, ..Shared::default() },
-            Resource::Semaphore { value, .. } => Shared { value: *value, ..Shared::default() },
-            Resource::Channel { capacity, socket, .. } => {
-                Shared { capacity: *capacity, socket: *socket, ..Shared::default() }
-            }
+            Resource::Mutex {
+                priority_inheritance, ..
+            } => Shared {
+                hand_over: *priority_inheritance,
+                ..Shared::default()
+            },
+            Resource::Barrier { participants, .. } => Shared {
+                participants: *participants,
+                ..Shared::default()
+            },
+            Resource::Semaphore { value, .. } => Shared {
+                value: *value,
+                ..Shared::default()
+            },
+            Resource::Channel { capacity, socket, .. } => Shared {
+                capacity: *capacity,
+                socket: *socket,
+                ..Shared::default()
+            },
             Resource::Cond { .. } | Resource::Suspend { .. } => Shared::default(),
         };
-        Sync { resources: resources.iter().map(shared).collect(), ..Sync::default() }
+        Sync {
+            resources: resources.iter().map(shared).collect(),
+            ..Sync::default()
+        }
     }
 
     /// The tgid of a process: the pid of its first task.
@@ -104,7 +118,9 @@ impl Machine {
             let prio = |at: usize| tasks[mutex.waiters[at] as usize].prio();
             first = (0..mutex.waiters.len()).min_by_key(|&at| (prio(at), at)).unwrap_or(0);
         }
-        let Some(waiter) = mutex.waiters.remove(first) else { return };
+        let Some(waiter) = mutex.waiters.remove(first) else {
+            return;
+        };
         if mutex.hand_over {
             mutex.owner = Some(waiter);
         }

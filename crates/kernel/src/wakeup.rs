@@ -4,7 +4,7 @@
 use crate::class::{Class, flags};
 use crate::lock::LockId;
 use crate::machine::Machine;
-use crate::task::{IDLE, State, TaskId};
+use crate::task::{State, TaskId};
 use crate::{ext, tracepoint};
 use trace::MigrateReason;
 
@@ -39,7 +39,14 @@ impl Machine {
         self.wakeup_preempt(cpu, task, wake_flags | flags::WF_TTWU);
         ext::task_woken(self, cpu, task);
         self.unlock(LockId::Rq(cpu));
-        self.trace(waker_cpu, trace::Event::Wakeup { pid, target: cpu, new: false });
+        self.trace(
+            waker_cpu,
+            trace::Event::Wakeup {
+                pid,
+                target: cpu,
+                new: false,
+            },
+        );
         tracepoint::sched_wakeup(self, task, false);
         true
     }
@@ -51,7 +58,11 @@ impl Machine {
         } else {
             self.tasks[task as usize].cpus.first().unwrap_or(prev_cpu)
         };
-        if self.is_cpu_allowed(task, cpu) { cpu } else { self.select_fallback_rq(task, prev_cpu) }
+        if self.is_cpu_allowed(task, cpu) {
+            cpu
+        } else {
+            self.select_fallback_rq(task, prev_cpu)
+        }
     }
 
     /// Has the task a choice of CPUs?
@@ -69,8 +80,12 @@ impl Machine {
         let node = self.spec.topology.cpus[near as usize].node;
         let t = &self.tasks[task as usize];
         let local = self.spec.topology.nodes[node as usize].iter().copied();
-        let found = local.chain(t.cpus.iter()).find(|&cpu| t.cpus.contains(cpu) && self.online_cpus.contains(cpu));
-        found.or_else(|| self.online_cpus.first()).expect("at least one CPU is online")
+        let found = local
+            .chain(t.cpus.iter())
+            .find(|&cpu| t.cpus.contains(cpu) && self.online_cpus.contains(cpu));
+        found
+            .or_else(|| self.online_cpus.first())
+            .expect("at least one CPU is online")
     }
 
     /// Makes a task runnable on `cpu` (its `cpu` field is set already).
@@ -130,7 +145,15 @@ impl Machine {
         t.cpu = cpu;
         let pid = t.pid;
         ext::task_cpu_changed(self, task);
-        self.trace(self.this_cpu, trace::Event::Migrate { pid, from, to: cpu, reason });
+        self.trace(
+            self.this_cpu,
+            trace::Event::Migrate {
+                pid,
+                from,
+                to: cpu,
+                reason,
+            },
+        );
     }
 
     /// Moves a queued task that is not running from its CPU to `to` (move_queued_task, detach/attach_task).
@@ -151,7 +174,11 @@ impl Machine {
         if t.wake_generation != generation || t.state == State::Dead {
             return;
         }
-        let cpu = if self.online_cpus.contains(t.cpu) { t.cpu } else { self.online_cpus.first().unwrap_or(0) };
+        let cpu = if self.online_cpus.contains(t.cpu) {
+            t.cpu
+        } else {
+            self.online_cpus.first().unwrap_or(0)
+        };
         self.enter(cpu);
         self.try_to_wake_up(task, 0);
     }
@@ -161,6 +188,7 @@ impl Machine {
         let t = &mut self.tasks[task as usize];
         t.wake_generation = t.wake_generation.wrapping_add(1);
         let generation = t.wake_generation;
-        self.events.push(at.max(self.now), crate::event::Event::Wake { task, generation });
+        self.events
+            .push(at.max(self.now), crate::event::Event::Wake { task, generation });
     }
 }

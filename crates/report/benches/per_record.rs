@@ -24,10 +24,7 @@ fn stream(cpus: u32, tasks: u32, switches: u32, with_wakeups: bool) -> Vec<Recor
             records.push(Record {
                 time: time - time.min(900),
                 cpu,
-                event: Event::Waking {
-                    pid: next,
-                    waker: 0,
-                },
+                event: Event::Waking { pid: next, waker: 0 },
             });
             let event = Event::Wakeup {
                 pid: next,
@@ -65,9 +62,7 @@ fn measure(name: &str, records: &[Record], sink: &mut dyn Sink) {
         .map(|_| {
             let start = Instant::now();
             for _ in 0..repeat {
-                black_box(records)
-                    .chunks(1024)
-                    .for_each(|batch| sink.take(batch));
+                black_box(records).chunks(1024).for_each(|batch| sink.take(batch));
             }
             start.elapsed().as_nanos() as f64 / repeat as f64
         })
@@ -110,11 +105,7 @@ fn main() {
         let mut hash = Hash::default();
         measure("  hash", &records, &mut hash);
         measure("  summary", &records, &mut Summary::new(&places));
-        measure(
-            "  write a trace",
-            &records,
-            &mut Writer::new(std::io::sink(), &header),
-        );
+        measure("  write a trace", &records, &mut Writer::new(std::io::sink(), &header));
         black_box(hash.value());
     }
 }

@@ -16,11 +16,7 @@ pub fn details(r: &RunResult) -> String {
     line("workload", format!("{}, seed {}", r.workload, r.seed));
     line(
         "simulated",
-        format!(
-            "{} in {} of wall time",
-            time(r.simulated_ns),
-            time(r.wall_ns)
-        ),
+        format!("{} in {} of wall time", time(r.simulated_ns), time(r.wall_ns)),
     );
     line("trace hash", r.trace_hash.clone());
     if r.throughput.operations > 0 {
@@ -44,11 +40,7 @@ pub fn details(r: &RunResult) -> String {
     }
     line(
         "context switches",
-        format!(
-            "{}, {} preemptions",
-            count(r.context_switches),
-            count(r.preemptions)
-        ),
+        format!("{}, {} preemptions", count(r.context_switches), count(r.preemptions)),
     );
     let m = r.migrations_by_distance;
     line(
@@ -105,14 +97,10 @@ pub fn details(r: &RunResult) -> String {
         &["callback", "calls", "insns mean", "max", "total"],
         callbacks,
     );
-    let locks = r.locks.iter().map(|l| {
-        vec![
-            l.lock.clone(),
-            count(l.waits),
-            time(l.wait_ns),
-            time(l.wait_max_ns),
-        ]
-    });
+    let locks = r
+        .locks
+        .iter()
+        .map(|l| vec![l.lock.clone(), count(l.waits), time(l.wait_ns), time(l.wait_max_ns)]);
     section(&mut out, &["lock", "waits", "waited", "max"], locks);
     let fairness = r.fairness.iter().map(|f| {
         let cpu = |share: f64| format!("{} %", percent(share));
@@ -158,11 +146,7 @@ pub fn details(r: &RunResult) -> String {
         tasks,
     );
     if r.tasks_total > r.tasks.len() as u64 {
-        let _ = writeln!(
-            out,
-            "... and {} more tasks",
-            r.tasks_total - r.tasks.len() as u64
-        );
+        let _ = writeln!(out, "... and {} more tasks", r.tasks_total - r.tasks.len() as u64);
     }
     out
 }
@@ -205,10 +189,6 @@ fn section(out: &mut String, heads: &[&str], rows: impl Iterator<Item = Vec<Stri
     // Cells are padded by a space on both sides; the text starts at the margin.
     out.push('\n');
     for line in table.lines() {
-        let _ = writeln!(
-            out,
-            "{}",
-            line.strip_prefix(' ').unwrap_or(&line).trim_end()
-        );
+        let _ = writeln!(out, "{}", line.strip_prefix(' ').unwrap_or(&line).trim_end());
     }
 }

@@ -114,10 +114,7 @@ mod tests {
     #[test]
     fn nothing_is_zero() {
         let h = Histogram::<7>::default();
-        assert_eq!(
-            (h.quantile(500_000), h.max(), h.mean(), h.count()),
-            (0, 0, 0, 0)
-        );
+        assert_eq!((h.quantile(500_000), h.max(), h.mean(), h.count()), (0, 0, 0, 0));
     }
 
     /// Against sorted values, over the whole range of u64.
@@ -135,11 +132,8 @@ mod tests {
         let mut h = Histogram::<7>::default();
         values.iter().for_each(|&v| h.add(v));
         values.sort_unstable();
-        for per_million in [
-            1_000, 100_000, 500_000, 900_000, 990_000, 999_000, 1_000_000,
-        ] {
-            let exact = values
-                [(values.len() as u64 * u64::from(per_million)).div_ceil(1_000_000) as usize - 1];
+        for per_million in [1_000, 100_000, 500_000, 900_000, 990_000, 999_000, 1_000_000] {
+            let exact = values[(values.len() as u64 * u64::from(per_million)).div_ceil(1_000_000) as usize - 1];
             let told = h.quantile(per_million);
             assert!(
                 u128::from(told.abs_diff(exact)) * 250 <= u128::from(exact),

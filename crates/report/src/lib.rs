@@ -20,8 +20,7 @@ mod units;
 pub use details::details;
 pub use histogram::Histogram;
 pub use result::{
-    CallbackResult, ExitRecord, Fairness, LockResult, Migrations, Percentiles, Run, RunResult,
-    TaskResult, Throughput,
+    CallbackResult, ExitRecord, Fairness, LockResult, Migrations, Percentiles, Run, RunResult, TaskResult, Throughput,
 };
 pub use summary::Summary;
 pub use table::table;

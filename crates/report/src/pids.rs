@@ -28,11 +28,7 @@ impl<T: Default> ByNumber<T> {
     #[inline]
     pub fn entry(&mut self, number: u32) -> &mut T {
         let slot = self.slots.get(number as usize).copied().unwrap_or(0);
-        let index = if slot != 0 {
-            slot - 1
-        } else {
-            self.make(number)
-        };
+        let index = if slot != 0 { slot - 1 } else { self.make(number) };
         &mut self.entries[index as usize].1
     }
 
@@ -71,9 +67,6 @@ mod tests {
             *counts.entry(number) += 1;
         }
         assert!(counts.slots.len() <= 8);
-        assert_eq!(
-            counts.into_sorted(),
-            [(0, 1), (7, 3), (DENSE, 1), (u32::MAX, 2)]
-        );
+        assert_eq!(counts.into_sorted(), [(0, 1), (7, 3), (DENSE, 1), (u32::MAX, 2)]);
     }
 }

@@ -47,10 +47,7 @@ fn columns(results: &[RunResult]) -> Vec<Column> {
         column(
             &throughput,
             Better::More,
-            |r| {
-                (r.throughput.operations > 0)
-                    .then(|| (r.throughput.per_second * 10.0).round() as u64)
-            },
+            |r| (r.throughput.operations > 0).then(|| (r.throughput.per_second * 10.0).round() as u64),
             units::tenths,
         ),
         column(
@@ -71,12 +68,7 @@ fn columns(results: &[RunResult]) -> Vec<Column> {
             |r| Some(r.context_switches),
             units::count,
         ),
-        column(
-            "migra-\ntions",
-            Better::Neither,
-            |r| Some(r.migrations),
-            units::count,
-        ),
+        column("migra-\ntions", Better::Neither, |r| Some(r.migrations), units::count),
         column(
             "CPU\nbusy %",
             Better::Neither,
@@ -150,9 +142,7 @@ pub fn table(results: &[RunResult], terminal: bool) -> String {
     for (what, input) in inputs {
         let values: Vec<String> = results.iter().map(input).collect();
         match values.first() {
-            Some(first) if values.iter().all(|v| v == first) => {
-                shared.push(format!("{what} {first}"))
-            }
+            Some(first) if values.iter().all(|v| v == first) => shared.push(format!("{what} {first}")),
             _ => names
                 .iter_mut()
                 .zip(&values)
@@ -217,11 +207,7 @@ pub fn table(results: &[RunResult], terminal: bool) -> String {
 
 /// What a policy with an exit record did.
 fn verdict(result: &RunResult) -> &'static str {
-    if result.failed() {
-        "failed"
-    } else {
-        "ended early"
-    }
+    if result.failed() { "failed" } else { "ended early" }
 }
 
 /// A name with line breaks where it is too long, behind punctuation if there is some near.
@@ -236,11 +222,7 @@ fn broken(name: &str) -> String {
                 .find(punctuation)
                 .map_or(NAME_WIDTH, |i| i + 1);
             let tail = rest.split_off(at);
-            out.push(
-                std::mem::replace(&mut rest, tail)
-                    .into_iter()
-                    .collect::<String>(),
-            );
+            out.push(std::mem::replace(&mut rest, tail).into_iter().collect::<String>());
         }
         out.push(rest.into_iter().collect());
     }
@@ -259,10 +241,7 @@ mod tests {
             "policies/scx_central_\nwith_options.bpf.o"
         );
         let long = "x".repeat(60);
-        assert_eq!(
-            broken(&long).lines().map(str::len).collect::<Vec<_>>(),
-            [24, 24, 12]
-        );
+        assert_eq!(broken(&long).lines().map(str::len).collect::<Vec<_>>(), [24, 24, 12]);
         assert_eq!(broken(&long).replace('\n', ""), long);
     }
 }

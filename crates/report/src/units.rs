@@ -32,12 +32,7 @@ pub(crate) fn tenths(n: u64) -> String {
     if n < 10_000 && n.is_multiple_of(10) {
         return (n / 10).to_string();
     }
-    let units = [
-        (10, ""),
-        (10_000, "k"),
-        (10_000_000, "M"),
-        (10_000_000_000, "G"),
-    ];
+    let units = [(10, ""), (10_000, "k"), (10_000_000, "M"), (10_000_000_000, "G")];
     let short = units
         .iter()
         .find_map(|&(unit, name)| Some(format!("{}{name}", three_digits(n, unit)?)));
@@ -74,8 +69,8 @@ mod tests {
             7_000_000_000,
         ];
         let told = [
-            "0 ns", "999 ns", "1.00 us", "9.99 us", "10.0 us", "99.9 us", "100 us", "999 us",
-            "1.00 ms", "1.05 ms", "7.00 s",
+            "0 ns", "999 ns", "1.00 us", "9.99 us", "10.0 us", "99.9 us", "100 us", "999 us", "1.00 ms", "1.05 ms",
+            "7.00 s",
         ];
         assert_eq!(cases.map(time), told);
         assert_eq!(time(5_000_000_000_000), "5000 s");

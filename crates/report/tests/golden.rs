@@ -8,9 +8,7 @@ use trace::{Event, Hash, Place, Record, Sink, TaskState};
 
 #[track_caller]
 fn check(name: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden")
-        .join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     if std::env::var_os("UPDATE_GOLDEN").is_some_and(|v| v == "1") {
         std::fs::write(&path, text).unwrap();
     }
@@ -128,13 +126,7 @@ fn run(policy: &str, latency: u64) -> RunResult {
                     ns: 120 + i % 9,
                 },
             );
-            put(
-                time + 9_500,
-                cpu,
-                Event::Ipi {
-                    target: (cpu + 1) % 4,
-                },
-            );
+            put(time + 9_500, cpu, Event::Ipi { target: (cpu + 1) % 4 });
         }
         if i % 100 == 0 {
             let next = if hog == 41 { 42 } else { 41 };
@@ -171,9 +163,7 @@ fn run(policy: &str, latency: u64) -> RunResult {
         unit: "requests".into(),
         callbacks: vec![],
         lock_waits: vec![],
-        ops: ["select_cpu", "enqueue", "dispatch"]
-            .map(String::from)
-            .to_vec(),
+        ops: ["select_cpu", "enqueue", "dispatch"].map(String::from).to_vec(),
         locks: vec!["rq 0".into(), "dsq 0x1".into()],
     })
 }
@@ -216,10 +206,7 @@ fn different_inputs() {
         machine: "numa16".into(),
         ..run("eevdf", 900)
     };
-    check(
-        "table-inputs.txt",
-        &table(&[run("eevdf", 1_100), other], false),
-    );
+    check("table-inputs.txt", &table(&[run("eevdf", 1_100), other], false));
 }
 
 #[test]
@@ -228,10 +215,7 @@ fn nothing_to_compare() {
         policy: "p".into(),
         ..Run::default()
     });
-    check(
-        "table-empty.txt",
-        &(table(&[empty], false) + &table(&[], false)),
-    );
+    check("table-empty.txt", &(table(&[empty], false) + &table(&[], false)));
 }
 
 #[test]
@@ -251,10 +235,7 @@ fn json() {
     ];
     let text = serde_json::to_string_pretty(&results).unwrap() + "\n";
     check("results.json", &text);
-    assert_eq!(
-        serde_json::from_str::<Vec<RunResult>>(&text).unwrap(),
-        results
-    );
+    assert_eq!(serde_json::from_str::<Vec<RunResult>>(&text).unwrap(), results);
     // What scripts rely on.
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     for key in [

@@ -22,15 +22,7 @@ fn at(time: u64, cpu: u32, event: Event) -> Record {
 }
 
 fn switch(time: u64, cpu: u32, prev: u32, prev_state: TaskState, next: u32) -> Record {
-    at(
-        time,
-        cpu,
-        Event::Switch {
-            prev,
-            prev_state,
-            next,
-        },
-    )
+    at(time, cpu, Event::Switch { prev, prev_state, next })
 }
 
 fn wakeup(time: u64, pid: u32) -> Record {
@@ -87,10 +79,7 @@ fn switches_count_idle_and_not_themselves() {
         ],
     );
     assert_eq!((r.context_switches, r.preemptions), (2, 0));
-    assert_eq!(
-        (r.tasks[0].pid, r.tasks[0].switches, r.tasks[0].cpu_ns),
-        (5, 1, 20)
-    );
+    assert_eq!((r.tasks[0].pid, r.tasks[0].switches, r.tasks[0].cpu_ns), (5, 1, 20));
 }
 
 #[test]
@@ -105,10 +94,7 @@ fn busy_is_time_of_tasks_and_includes_who_still_runs() {
     let r = result(100, &records);
     assert_eq!(r.busy_percent, 21.25);
     assert_eq!(
-        r.tasks
-            .iter()
-            .map(|t| (t.pid, t.cpu_ns))
-            .collect::<Vec<_>>(),
+        r.tasks.iter().map(|t| (t.pid, t.cpu_ns)).collect::<Vec<_>>(),
         [(6, 100), (5, 70)]
     );
 }
@@ -150,11 +136,7 @@ fn latency_begins_with_waking_or_else_wakeup() {
     assert_eq!((p.count, p.p50, p.max, p.mean), (2, 7, 30, 18));
     assert_eq!(r.wakeups, 3);
     assert_eq!(
-        (
-            r.tasks[0].wait_ns,
-            r.tasks[0].waits,
-            r.tasks[0].wakeup_latency_p99_ns
-        ),
+        (r.tasks[0].wait_ns, r.tasks[0].waits, r.tasks[0].wakeup_latency_p99_ns),
         (37, 2, 30)
     );
 }
@@ -170,11 +152,7 @@ fn a_preempted_task_waits_without_a_wakeup() {
     ];
     let r = result(100, &records);
     assert_eq!(
-        (
-            r.wakeup_latency_ns.count,
-            r.wakeup_latency_ns.max,
-            r.preemptions
-        ),
+        (r.wakeup_latency_ns.count, r.wakeup_latency_ns.max, r.preemptions),
         (1, 0, 2)
     );
     let five = r.tasks.iter().find(|t| t.pid == 5).unwrap();
@@ -187,10 +165,7 @@ fn a_preempted_task_waits_without_a_wakeup() {
 #[test]
 fn a_starved_task_is_seen() {
     let r = result(5_000, &[wakeup(100, 5)]);
-    assert_eq!(
-        (r.wakeup_latency_ns.count, r.wakeup_latency_ns.max),
-        (1, 4_900)
-    );
+    assert_eq!((r.wakeup_latency_ns.count, r.wakeup_latency_ns.max), (1, 4_900));
 }
 
 #[test]
@@ -222,21 +197,10 @@ fn migrations_by_what_is_shared() {
             },
         )
     };
-    let records = [
-        to(0, 1),
-        to(1, 3),
-        to(3, 0),
-        to(4, 6),
-        to(6, 5),
-        to(7, 4),
-        to(0, 4),
-    ];
+    let records = [to(0, 1), to(1, 3), to(3, 0), to(4, 6), to(6, 5), to(7, 4), to(0, 4)];
     let r = result(10, &records);
     let m = r.migrations_by_distance;
-    assert_eq!(
-        (m.core, m.llc, m.node, m.remote, r.migrations),
-        (1, 2, 3, 1, 7)
-    );
+    assert_eq!((m.core, m.llc, m.node, m.remote, r.migrations), (1, 2, 3, 1, 7));
     assert_eq!(r.tasks[0].migrations, 7);
 }
 
@@ -260,10 +224,7 @@ fn operations_and_responses() {
     let r = result_at(2_000_000_000, &[done(3, 0), done(1, 70), done(1, 90)], run);
     assert_eq!((r.throughput.operations, r.throughput.per_second), (5, 2.5));
     assert_eq!(r.throughput.unit, "requests");
-    assert_eq!(
-        (r.response_ns.count, r.response_ns.p50, r.response_ns.max),
-        (2, 70, 90)
-    );
+    assert_eq!((r.response_ns.count, r.response_ns.p50, r.response_ns.max), (2, 70, 90));
 }
 
 #[test]
@@ -290,10 +251,7 @@ fn callbacks_locks_ipis_and_moves() {
         .iter()
         .map(|c| (c.callback.as_str(), c.count, c.insns_mean, c.insns_max))
         .collect();
-    assert_eq!(
-        callbacks,
-        [("init", 1, 1.0, 1), ("callback 2", 2, 12.5, 15)]
-    );
+    assert_eq!(callbacks, [("init", 1, 1.0, 1), ("callback 2", 2, 12.5, 15)]);
     let locks: Vec<_> = r
         .locks
         .iter()
@@ -324,10 +282,7 @@ fn fairness_of_the_always_runnable() {
     let r = result(1000, &records);
     assert_eq!(r.fairness.len(), 1);
     let f = &r.fairness[0];
-    assert_eq!(
-        (f.tasks, f.jain, f.least_percent, f.most_percent),
-        (2, 0.8, 25.0, 75.0)
-    );
+    assert_eq!((f.tasks, f.jain, f.least_percent, f.most_percent), (2, 0.8, 25.0, 75.0));
 }
 
 #[test]

@@ -35,9 +35,7 @@ pub struct DrawOptions {
 pub enum DrawError {
     #[error("the window to draw is empty: it goes from {from} ns to {to} ns")]
     Empty { from: u64, to: u64 },
-    #[error(
-        "{columns} columns to draw, at most {COLUMNS_MAX} are possible; take a step of at least {step} ns"
-    )]
+    #[error("{columns} columns to draw, at most {COLUMNS_MAX} are possible; take a step of at least {step} ns")]
     TooMany { columns: u64, step: u64 },
 }
 
@@ -133,17 +131,8 @@ impl Draw {
         }
         let labels = Labels::new(&self.drawn_tasks());
         let mut out = String::new();
-        let cell = if labels.width() == 1 {
-            1
-        } else {
-            labels.width() + 1
-        };
-        let columns = self
-            .rows
-            .iter()
-            .map(|row| row.cells.len())
-            .max()
-            .unwrap_or(0);
+        let cell = if labels.width() == 1 { 1 } else { labels.width() + 1 };
+        let columns = self.rows.iter().map(|row| row.cells.len()).max().unwrap_or(0);
         let margin = self.rows.len().saturating_sub(1).to_string().len().max(3) + 2;
         let band = (self.options.width.saturating_sub(margin) / cell).max(1);
         let band = if band > 20 { band - band % 10 } else { band };
@@ -172,17 +161,8 @@ impl Draw {
     }
 
     fn drawn_tasks(&self) -> BTreeMap<u32, String> {
-        let drawn: BTreeSet<u32> = self
-            .rows
-            .iter()
-            .flat_map(|row| row.cells.iter().copied())
-            .collect();
-        let comm = |pid| {
-            self.comms
-                .get(&pid)
-                .cloned()
-                .unwrap_or_else(|| "task".to_owned())
-        };
+        let drawn: BTreeSet<u32> = self.rows.iter().flat_map(|row| row.cells.iter().copied()).collect();
+        let comm = |pid| self.comms.get(&pid).cloned().unwrap_or_else(|| "task".to_owned());
         drawn
             .into_iter()
             .filter(|&pid| pid != IDLE && pid != OFFLINE)
@@ -192,8 +172,7 @@ impl Draw {
 
     /// `cpu  |0us        |10us`: a mark every so many columns that the times fit between.
     fn axis(&self, first: usize, columns: usize, cell: usize, margin: usize, out: &mut String) {
-        let time =
-            |column: usize| short_time(self.options.from + column as u64 * self.options.step);
+        let time = |column: usize| short_time(self.options.from + column as u64 * self.options.step);
         let longest = time(first).len().max(time(first + columns).len()) + 2;
         let every = [1, 2, 5, 10, 20, 50, 100]
             .into_iter()
@@ -209,20 +188,14 @@ impl Draw {
     }
 
     fn legend(&self, labels: &Labels, out: &mut String) {
-        let _ = write!(
-            out,
-            "one column = {}, . = idle",
-            short_time(self.options.step)
-        );
+        let _ = write!(out, "one column = {}, . = idle", short_time(self.options.step));
         if self.rows.iter().any(|row| row.cells.contains(&OFFLINE)) {
             out.push_str(", x = offline");
         }
         out.push('\n');
         let mut line = String::new();
         for entry in labels.legend() {
-            if !line.is_empty()
-                && line.chars().count() + 2 + entry.chars().count() > self.options.width
-            {
+            if !line.is_empty() && line.chars().count() + 2 + entry.chars().count() > self.options.width {
                 let _ = writeln!(out, "{line}");
                 line.clear();
             }
@@ -253,11 +226,7 @@ impl Draw {
             };
             let time = format!("{}.{:03}", line.time / 1000, line.time % 1000);
             let (prev, next) = (name(line.prev), name(line.next));
-            let _ = writeln!(
-                out,
-                "{time:>16}  {:>3}  {prev} {state} ==> {next}",
-                line.cpu
-            );
+            let _ = writeln!(out, "{time:>16}  {:>3}  {prev} {state} ==> {next}", line.cpu);
         }
         if self.unlisted > 0 {
             let _ = writeln!(
@@ -304,21 +273,12 @@ impl Row {
 
 impl Sink for Draw {
     fn take(&mut self, records: &[Record]) {
-        for &Record {
-            time,
-            cpu,
-            ref event,
-        } in records
-        {
+        for &Record { time, cpu, ref event } in records {
             match *event {
                 Event::TaskNew { pid, ref comm, .. } | Event::TaskRename { pid, ref comm } => {
                     self.comms.insert(pid, comm.clone());
                 }
-                Event::Switch {
-                    prev,
-                    prev_state,
-                    next,
-                } => {
+                Event::Switch { prev, prev_state, next } => {
                     self.set(time, cpu, next);
                     if self.options.list && (self.options.from..self.options.to).contains(&time) {
                         if self.list.len() < LIST_MAX {
@@ -334,9 +294,7 @@ impl Sink for Draw {
                         }
                     }
                 }
-                Event::Hotplug { online } => {
-                    self.set(time, cpu, if online { IDLE } else { OFFLINE })
-                }
+                Event::Hotplug { online } => self.set(time, cpu, if online { IDLE } else { OFFLINE }),
                 _ => {}
             }
         }
@@ -355,11 +313,7 @@ fn short_time(ns: u64) -> String {
             );
         }
     }
-    if ns == 0 {
-        "0".to_owned()
-    } else {
-        format!("{ns}ns")
-    }
+    if ns == 0 { "0".to_owned() } else { format!("{ns}ns") }
 }
 
 #[cfg(test)]
@@ -368,16 +322,7 @@ mod tests {
 
     #[test]
     fn times_are_short_and_exact() {
-        let times = [
-            0,
-            7,
-            1_500,
-            15_000,
-            1_500_000,
-            1_234_567,
-            2_000_000_000,
-            1_000_000_001,
-        ];
+        let times = [0, 7, 1_500, 15_000, 1_500_000, 1_234_567, 2_000_000_000, 1_000_000_001];
         let expected = [
             "0",
             "7ns",
@@ -395,12 +340,7 @@ mod tests {
     fn steps_are_round() {
         let step = |to, columns| DrawOptions::columns(0, to, columns).step;
         assert_eq!(
-            [
-                step(100, 100),
-                step(101, 100),
-                step(1_000_000, 90),
-                step(3, 1)
-            ],
+            [step(100, 100), step(101, 100), step(1_000_000, 90), step(3, 1)],
             [1, 2, 20_000, 5]
         );
         assert_eq!([step(0, 0), step(600, 100)], [1, 10]);

@@ -94,19 +94,10 @@ impl<'a> Decoder<'a> {
         for &word in layout {
             words[word] = self.bytes.varint()?;
         }
-        let text = if has_text {
-            Some(self.bytes.text()?)
-        } else {
-            None
-        };
-        let event = Form {
-            tag,
-            flag,
-            words,
-            text,
-        }
-        .event()
-        .map_err(|what| DecodeError { at: start, what })?;
+        let text = if has_text { Some(self.bytes.text()?) } else { None };
+        let event = Form { tag, flag, words, text }
+            .event()
+            .map_err(|what| DecodeError { at: start, what })?;
         self.time = time;
         Ok(Some(Record { time, cpu, event }))
     }
@@ -264,10 +255,7 @@ mod tests {
         );
         let too_long = [[9, 0, 0].as_slice(), &[0xff; 9], &[2]].concat();
         assert_eq!(error(&too_long), (3, "a number is over 64 bits"));
-        assert_eq!(
-            error(&[16, 0, 0, 5, b'a']),
-            (3, "a text is longer than the data")
-        );
+        assert_eq!(error(&[16, 0, 0, 5, b'a']), (3, "a text is longer than the data"));
         assert_eq!(error(&[16, 0, 0, 1, 0xff]), (3, "a text is not UTF-8"));
     }
 }

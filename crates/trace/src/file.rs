@@ -236,10 +236,7 @@ impl<R: Read> Reader<R> {
         let len = u32::from_le_bytes(self.array(what)?) as usize;
         if len > BLOCK_MAX {
             let what = format!("{what} of {len} bytes; {BLOCK_MAX} is the most");
-            return Err(ReadError::Damaged {
-                offset: start,
-                what,
-            });
+            return Err(ReadError::Damaged { offset: start, what });
         }
         let checksum = u64::from_le_bytes(self.array(what)?);
         self.block_offset = self.offset;
@@ -279,12 +276,7 @@ impl<R: Read> Reader<R> {
             count: word(0),
             hash: word(1),
         };
-        let error = |what: String| {
-            Err(ReadError::Damaged {
-                offset: start,
-                what,
-            })
-        };
+        let error = |what: String| Err(ReadError::Damaged { offset: start, what });
         if trailer.encode()[1..] != body {
             return error("the checksum of the end differs".into());
         }
@@ -352,9 +344,7 @@ fn cpu_beyond(record: &Record, cpus: usize) -> Option<u32> {
         Event::Migrate { from, to, .. } => (from, to),
         _ => (record.cpu, record.cpu),
     };
-    [record.cpu, a, b]
-        .into_iter()
-        .find(|&cpu| cpu as usize >= cpus)
+    [record.cpu, a, b].into_iter().find(|&cpu| cpu as usize >= cpus)
 }
 
 impl<R: Read> Iterator for Reader<R> {

@@ -53,11 +53,7 @@ impl<'a> Form<'a> {
         let w = |x: u32| u64::from(x);
         let prio_word = |x: i32| u64::from(x as u32);
         match *event {
-            Event::Switch {
-                prev,
-                prev_state,
-                next,
-            } => Form::new(3, state_flag(prev_state), [w(prev), w(next), 0, 0]),
+            Event::Switch { prev, prev_state, next } => Form::new(3, state_flag(prev_state), [w(prev), w(next), 0, 0]),
             Event::TaskNew {
                 pid,
                 tgid,
@@ -74,15 +70,8 @@ impl<'a> Form<'a> {
             },
             Event::TaskExit { pid } => Form::new(2, 0, [w(pid), 0, 0, 0]),
             Event::Waking { pid, waker } => Form::new(4, 0, [w(pid), w(waker), 0, 0]),
-            Event::Wakeup { pid, target, new } => {
-                Form::new(5, new as u8, [w(pid), w(target), 0, 0])
-            }
-            Event::Migrate {
-                pid,
-                from,
-                to,
-                reason,
-            } => Form::new(6, reason_flag(reason), [w(pid), w(from), w(to), 0]),
+            Event::Wakeup { pid, target, new } => Form::new(5, new as u8, [w(pid), w(target), 0, 0]),
+            Event::Migrate { pid, from, to, reason } => Form::new(6, reason_flag(reason), [w(pid), w(from), w(to), 0]),
             Event::Prio { pid, prio } => Form::new(7, 0, [w(pid), prio_word(prio), 0, 0]),
             Event::Hotplug { online } => Form::new(8, online as u8, [0; 4]),
             Event::Overhead { ns } => Form::new(9, 0, [ns, 0, 0, 0]),
@@ -156,8 +145,7 @@ impl<'a> Form<'a> {
             8 => Event::Hotplug { online: flag()? },
             9 => Event::Overhead { ns: self.words[0] },
             10 => Event::Callback {
-                op: u16::try_from(self.words[0])
-                    .map_err(|_| "a callback number is over 16 bits")?,
+                op: u16::try_from(self.words[0]).map_err(|_| "a callback number is over 16 bits")?,
                 insns: u(1)?,
             },
             11 => Event::Ipi { target: u(0)? },
@@ -267,10 +255,7 @@ pub(crate) fn one_of_each() -> Vec<Event> {
             insns: u32::MAX,
         },
         Event::Ipi { target: 3 },
-        Event::LockWait {
-            lock: 11,
-            ns: 1 << 40,
-        },
+        Event::LockWait { lock: 11, ns: 1 << 40 },
         Event::Balance { moved: 8 },
         Event::Done {
             pid: 6,
@@ -283,9 +268,7 @@ pub(crate) fn one_of_each() -> Vec<Event> {
             response_ns: u64::MAX,
         },
         Event::Phase { pid: 6, phase: 1 },
-        Event::Printk {
-            text: "hello\n".into(),
-        },
+        Event::Printk { text: "hello\n".into() },
         Event::Policy { loaded: true },
         Event::Policy { loaded: false },
     ];
@@ -355,15 +338,9 @@ mod tests {
         assert_eq!(bad(3, 4, [0; 4]), "an unknown task state");
         assert_eq!(bad(6, 5, [0; 4]), "an unknown reason of a migration");
         assert_eq!(bad(17, 2, [0; 4]), "a flag is neither 0 nor 1");
-        assert_eq!(
-            bad(2, 1, [0; 4]),
-            "a flag is set that this event does not have"
-        );
+        assert_eq!(bad(2, 1, [0; 4]), "a flag is set that this event does not have");
         assert_eq!(bad(2, 0, [1 << 32, 0, 0, 0]), "a number is over 32 bits");
-        assert_eq!(
-            bad(10, 0, [1 << 16, 0, 0, 0]),
-            "a callback number is over 16 bits"
-        );
+        assert_eq!(bad(10, 0, [1 << 16, 0, 0, 0]), "a callback number is over 16 bits");
         assert_eq!(bad(16, 0, [0; 4]), "a text is missing");
     }
 }

@@ -31,17 +31,9 @@ impl Labels {
         } else {
             numbered(tasks)
         };
-        let width = by_pid
-            .values()
-            .map(|l| l.chars().count())
-            .max()
-            .unwrap_or(1);
+        let width = by_pid.values().map(|l| l.chars().count()).max().unwrap_or(1);
         let legend = legend(tasks, &by_pid);
-        Labels {
-            by_pid,
-            legend,
-            width,
-        }
+        Labels { by_pid, legend, width }
     }
 
     pub fn of(&self, pid: u32) -> &str {
@@ -64,12 +56,7 @@ fn numbered(tasks: &BTreeMap<u32, String>) -> BTreeMap<u32, String> {
     let mut stems: Vec<&str> = tasks.values().map(|comm| stem(comm)).collect();
     stems.sort_unstable();
     stems.dedup();
-    let beginning = |stem: &str, n: usize| {
-        stem.chars()
-            .filter(|c| c.is_alphanumeric())
-            .take(n)
-            .collect::<String>()
-    };
+    let beginning = |stem: &str, n: usize| stem.chars().filter(|c| c.is_alphanumeric()).take(n).collect::<String>();
     let prefix = |own: &str| {
         let shared = |n: &usize| {
             stems
@@ -119,11 +106,7 @@ mod tests {
 
     #[test]
     fn few_tasks_get_letters() {
-        let l = labels([
-            (3, "worker-0".into()),
-            (4, "worker-1".into()),
-            (9, "init".into()),
-        ]);
+        let l = labels([(3, "worker-0".into()), (4, "worker-1".into()), (9, "init".into())]);
         assert_eq!((l.of(3), l.of(4), l.of(9), l.of(77)), ("A", "B", "C", "?"));
         assert_eq!(l.width(), 1);
         assert_eq!(l.legend(), ["A-B worker 3-4", "C init 9"]);
@@ -133,11 +116,7 @@ mod tests {
     #[test]
     fn many_tasks_get_names_and_numbers() {
         let workers = (0..120).map(|i| (10 + i, format!("worker-{i}")));
-        let others = [
-            (500, "web".into()),
-            (501, "init".into()),
-            (502, "42".into()),
-        ];
+        let others = [(500, "web".into()), (501, "init".into()), (502, "42".into())];
         let l = labels(workers.chain(others));
         assert_eq!(
             (l.of(10), l.of(129), l.of(500), l.of(501), l.of(502)),

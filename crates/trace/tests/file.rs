@@ -2,9 +2,7 @@
 //! Trace files: what is written comes back, and nothing a file contains makes the reader panic.
 
 use std::io::{self, Read, Write};
-use trace::{
-    Event, Hash, Header, Place, ReadError, Reader, Record, Sink, TaskState, Trailer, Writer,
-};
+use trace::{Event, Hash, Header, Place, ReadError, Reader, Record, Sink, TaskState, Trailer, Writer};
 
 fn header() -> Header {
     Header {
@@ -43,9 +41,7 @@ fn records(n: u32) -> Vec<Record> {
                     target: i % 4,
                     new: false,
                 },
-                3 => Event::Overhead {
-                    ns: u64::from(i) * 77,
-                },
+                3 => Event::Overhead { ns: u64::from(i) * 77 },
                 _ => Event::TaskNew {
                     pid: i,
                     tgid: i,
@@ -109,9 +105,7 @@ fn truncation_is_told() {
         }
     }
     let longer = [bytes.as_slice(), &[0]].concat();
-    assert!(
-        matches!(read(&longer), Err(ReadError::Damaged { offset, .. }) if offset == bytes.len() as u64)
-    );
+    assert!(matches!(read(&longer), Err(ReadError::Damaged { offset, .. }) if offset == bytes.len() as u64));
 }
 
 /// Every single flipped bit is found.
@@ -161,10 +155,7 @@ fn nonsense_under_valid_checksums_is_an_error() {
         file.extend(&block);
         // Without an end, no reading can succeed; what matters is that it ends, without a panic.
         let error = read(&file).unwrap_err();
-        assert!(
-            !matches!(error, ReadError::Io { .. } | ReadError::NotATrace),
-            "{error}"
-        );
+        assert!(!matches!(error, ReadError::Io { .. } | ReadError::NotATrace), "{error}");
     }
 }
 
@@ -186,10 +177,7 @@ fn random_bytes_are_errors() {
     assert!(matches!(read(b"perf.data"), Err(ReadError::NotATrace)));
     let mut other = bytes.clone();
     other[8] = 99;
-    assert!(matches!(
-        read(&other),
-        Err(ReadError::Version { found: 99 })
-    ));
+    assert!(matches!(read(&other), Err(ReadError::Version { found: 99 })));
 }
 
 #[test]
@@ -202,11 +190,7 @@ fn a_cpu_the_machine_has_not_is_an_error() {
             new: false,
         },
     ] {
-        let (bytes, _) = write(&[Record {
-            time: 1,
-            cpu: 0,
-            event,
-        }]);
+        let (bytes, _) = write(&[Record { time: 1, cpu: 0, event }]);
         assert!(read(&bytes).unwrap_err().to_string().contains("CPU 4 of 4"));
     }
     let (bytes, _) = write(&[Record {
@@ -243,10 +227,7 @@ fn write_errors_are_told_at_the_end() {
         for _ in 0..20 {
             writer.take(&records(5_000));
         }
-        assert_eq!(
-            writer.finish().unwrap_err().kind(),
-            io::ErrorKind::StorageFull
-        );
+        assert_eq!(writer.finish().unwrap_err().kind(), io::ErrorKind::StorageFull);
     }
 }
 
@@ -262,11 +243,7 @@ fn the_buffer_is_bounded() {
         writer.take(&records(5_000));
     }
     writer.finish().unwrap();
-    assert!(
-        usize::MAX - full.left > 1_000_000,
-        "written {}",
-        usize::MAX - full.left
-    );
+    assert!(usize::MAX - full.left > 1_000_000, "written {}", usize::MAX - full.left);
     assert!(full.largest < 70_000, "largest write {}", full.largest);
 }
 
@@ -290,10 +267,7 @@ impl Read for Slow<'_> {
 fn short_reads_are_fine() {
     let records = records(500);
     let (bytes, _) = write(&records);
-    let read: Vec<Record> = Reader::new(Slow(&bytes, false))
-        .unwrap()
-        .map(Result::unwrap)
-        .collect();
+    let read: Vec<Record> = Reader::new(Slow(&bytes, false)).unwrap().map(Result::unwrap).collect();
     assert_eq!(read, records);
 }
 
@@ -309,8 +283,5 @@ fn a_record_beyond_all_bounds_is_told() {
         event: Event::Printk { text },
     }]);
     let error = writer.finish().unwrap_err();
-    assert!(
-        error.to_string().contains("a record is too long"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("a record is too long"), "{error}");
 }

@@ -7,9 +7,7 @@ use trace::{Draw, DrawOptions, Event, Header, Place, Reader, Record, Sink, TaskS
 
 #[track_caller]
 fn check(name: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden")
-        .join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     if std::env::var_os("UPDATE_GOLDEN").is_some_and(|v| v == "1") {
         std::fs::write(&path, text).unwrap();
     }
@@ -48,9 +46,7 @@ fn switch(time: u64, cpu: u32, prev: u32, next: u32) -> Record {
 
 fn draw(options: DrawOptions, cpus: usize, end: u64, records: &[Record]) -> String {
     let mut draw = Draw::new(options, cpus).unwrap();
-    records
-        .iter()
-        .for_each(|r| draw.take(std::slice::from_ref(r)));
+    records.iter().for_each(|r| draw.take(std::slice::from_ref(r)));
     draw.finish(end)
 }
 
@@ -129,23 +125,13 @@ fn many_tasks() {
             } else {
                 100 + ((round * 32 + cpu * 5) % 300) as u32
             };
-            records.push(switch(
-                round * 500_000 + cpu * 10,
-                cpu as u32,
-                on[cpu as usize],
-                next,
-            ));
+            records.push(switch(round * 500_000 + cpu * 10, cpu as u32, on[cpu as usize], next));
             on[cpu as usize] = next;
         }
     }
     check(
         "draw-many.txt",
-        &draw(
-            DrawOptions::columns(0, 12_000_000, 24),
-            32,
-            12_000_000,
-            &records,
-        ),
+        &draw(DrawOptions::columns(0, 12_000_000, 24), 32, 12_000_000, &records),
     );
 }
 

@@ -16,13 +16,33 @@ fn main() {
         .iter()
         .find_map(|spec| Policy::find(spec).ok())
         .expect("no policy: run `make policies` first");
-    println!("{}, {}, policy {}", first_line("date", &["-I"]), cpu_model(), policy.name());
+    println!(
+        "{}, {}, policy {}",
+        first_line("date", &["-I"]),
+        cpu_model(),
+        policy.name()
+    );
     println!("median of {RUNS} runs, one core, no trace file\n");
     println!("{:44} {:>14} {:>12} {:>10}", "", "switches/s", "ns/switch", "switches");
     let cases = [
-        ("64 CPUs, 1000 tasks, 1 s", "node:2 core:16 pu:2", "sleepers:n=1000,run=50us,sleep=50us", 1_000_000_000),
-        ("8 CPUs, 100 tasks, 4 s", "core:4 pu:2", "sleepers:n=100,run=50us,sleep=50us", 4_000_000_000),
-        ("1024 CPUs, 100000 tasks, 50 ms", "node:8 core:64 pu:2", "sleepers:n=100000,run=50us,sleep=50us", 50_000_000),
+        (
+            "64 CPUs, 1000 tasks, 1 s",
+            "node:2 core:16 pu:2",
+            "sleepers:n=1000,run=50us,sleep=50us",
+            1_000_000_000,
+        ),
+        (
+            "8 CPUs, 100 tasks, 4 s",
+            "core:4 pu:2",
+            "sleepers:n=100,run=50us,sleep=50us",
+            4_000_000_000,
+        ),
+        (
+            "1024 CPUs, 100000 tasks, 50 ms",
+            "node:8 core:64 pu:2",
+            "sleepers:n=100000,run=50us,sleep=50us",
+            50_000_000,
+        ),
     ];
     let mut cost = Vec::new();
     for (name, machine, workload, for_ns) in cases {
@@ -30,10 +50,18 @@ fn main() {
         println!("{name:44} {:>14} {ns:>12} {switches:>10}", 1_000_000_000 / ns.max(1));
         cost.push(ns);
     }
-    println!("\n1024 CPUs / 8 CPUs, cost per switch: {}.{:02} (at most 2)", cost[2] / cost[1], cost[2] * 100 / cost[1] % 100);
+    println!(
+        "\n1024 CPUs / 8 CPUs, cost per switch: {}.{:02} (at most 2)",
+        cost[2] / cost[1],
+        cost[2] * 100 / cost[1] % 100
+    );
     let eevdf = scenario(&Policy::Eevdf, cases[0].1, cases[0].2, cases[0].3);
     let (switches, ns) = measure(&eevdf);
-    println!("{:44} {:>14} {ns:>12} {switches:>10}", "eevdf, 64 CPUs, 1000 tasks, 1 s", 1_000_000_000 / ns.max(1));
+    println!(
+        "{:44} {:>14} {ns:>12} {switches:>10}",
+        "eevdf, 64 CPUs, 1000 tasks, 1 s",
+        1_000_000_000 / ns.max(1)
+    );
     streamed(&policy);
 }
 
@@ -61,7 +89,11 @@ fn measure(scenario: &Scenario) -> (u64, u64) {
 
 fn run(scenario: &Scenario) -> Outcome {
     let outcome = scenario.run(&mut |_| {}).expect("the run works");
-    assert!(outcome.result.exit.is_none(), "the policy failed: {:?}", outcome.result.exit);
+    assert!(
+        outcome.result.exit.is_none(),
+        "the policy failed: {:?}",
+        outcome.result.exit
+    );
     outcome
 }
 
@@ -73,7 +105,12 @@ fn per_switch(outcome: &Outcome) -> (u64, u64) {
 /// 60 simulated seconds with a trace to a file: the process' peak memory.
 fn streamed(policy: &Policy) {
     let path = std::env::temp_dir().join(format!("windtunnel-bench-{}.wtt", std::process::id()));
-    let mut long = scenario(policy, "node:2 core:2 pu:2", "sleepers:n=50,run=50us,sleep=50us", 60_000_000_000);
+    let mut long = scenario(
+        policy,
+        "node:2 core:2 pu:2",
+        "sleepers:n=50,run=50us,sleep=50us",
+        60_000_000_000,
+    );
     long.trace = Some(path.clone());
     let before = peak_kib();
     let outcome = run(&long);
@@ -92,17 +129,30 @@ fn streamed(policy: &Policy) {
 /// VmHWM of this process.
 fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap_or_default();
-    line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).unwrap_or(0)
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmHWM:"))
+        .unwrap_or_default();
+    line.split_whitespace()
+        .nth(1)
+        .and_then(|kib| kib.parse().ok())
+        .unwrap_or(0)
 }
 
 fn cpu_model() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let line = info.lines().find(|line| line.starts_with("model name")).unwrap_or_default();
-    line.split_once(": ").map_or_else(|| "unknown CPU".into(), |(_, model)| model.to_owned())
+    let line = info
+        .lines()
+        .find(|line| line.starts_with("model name"))
+        .unwrap_or_default();
+    line.split_once(": ")
+        .map_or_else(|| "unknown CPU".into(), |(_, model)| model.to_owned())
 }
 
 fn first_line(command: &str, args: &[&str]) -> String {
     let output = Command::new(command).args(args).output();
-    output.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    output.map_or_else(
+        |_| String::new(),
+        |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+    )
 }

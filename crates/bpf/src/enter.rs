@@ -38,7 +38,7 @@ pub(crate) struct Outcome {
 ///
 /// # Safety
 /// `target` is compiled code or an entry of this crate, and `cx` its live context.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn enter(cx: *mut Context, target: Entry, args: &[u64; 5]) -> Outcome {
     let outer = CURRENT.get();
     let mut nested = false;

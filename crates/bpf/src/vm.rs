@@ -237,15 +237,15 @@ impl<W: World> Vm<W> {
 
     /// Calls a struct_ops or tracing program: r1 points to an array of the arguments.
     #[inline]
-    pub fn call_args(world: &mut W, function: usize, args: &[u64]) -> Result<u64, Fault> {
+    pub fn call_args<const N: usize>(world: &mut W, function: usize, args: &[u64; N]) -> Result<u64, Fault> {
         let cx = world.vm().cx.as_ptr();
         unsafe {
             let fp = (*cx).fp;
-            let array = fp - args.len() as u64 * 8;
+            let array = fp - N as u64 * 8;
             if array < (*cx).stack_limit {
                 return Err(Fault::new(FaultKind::Stack, "BPF stack overflow"));
             }
-            std::ptr::copy_nonoverlapping(args.as_ptr(), array as *mut u64, args.len());
+            std::ptr::copy_nonoverlapping(args.as_ptr(), array as *mut u64, N);
             (*cx).fp = array & !15;
             let result = call(cx, (&raw mut *world).cast(), function, &[array, 0, 0, 0, 0]);
             (*cx).fp = fp;
@@ -402,7 +402,7 @@ impl<W> Drop for Vm<W> {
     }
 }
 
-#[inline]
+#[inline(always)]
 unsafe fn call(cx: *mut Context, world: *mut (), function: usize, args: &[u64; 5]) -> Result<u64, Fault> {
     unsafe {
         let outer = (*cx).depth;
@@ -428,6 +428,7 @@ unsafe fn call(cx: *mut Context, world: *mut (), function: usize, args: &[u64; 5
 }
 
 /// A call from a helper that this program called.
+#[inline(never)]
 unsafe fn nested_call(cx: *mut Context, entry: Entry, args: &[u64; 5]) -> Result<u64, Fault> {
     unsafe {
         if (*cx).left < 0 {

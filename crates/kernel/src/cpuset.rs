@@ -17,8 +17,10 @@ impl CpuSet {
 
     pub fn all(nr_cpus: u32) -> CpuSet {
         let mut set = CpuSet::empty(nr_cpus);
-        for cpu in 0..nr_cpus {
-            set.insert(cpu);
+        set.words.fill(!0);
+        if let Some(last) = set.words.last_mut() {
+            // `nr_cpus` bits in all.
+            *last >>= 63 - (nr_cpus - 1) % 64;
         }
         set
     }

@@ -62,7 +62,7 @@ impl Locks {
     }
 
     /// The lock's number. One not seen before is made, last held by `cpu`.
-    #[inline]
+    #[inline(always)]
     fn number(&mut self, id: LockId, cpu: u32) -> usize {
         match id {
             LockId::Rq(cpu) => return cpu as usize,
@@ -121,23 +121,28 @@ impl Timeline {
 
 impl Machine {
     /// Takes a lock on the CPU whose code is running; charges the acquisition and any wait.
+    #[inline]
     pub(crate) fn lock(&mut self, id: LockId) {
+        let number = self.locks.number(id, self.this_cpu);
+        self.lock_number(number);
+    }
+
+    fn lock_number(&mut self, number: usize) {
         let cpu = self.this_cpu;
         let local = self.local_time(cpu);
-        let number = self.locks.number(id, cpu);
         let lock = &mut self.locks.all[number];
         let distance = self.spec.topology.distance(lock.last_cpu, cpu);
         let costs = &self.spec.costs;
         let wait = lock.free_at.saturating_sub(local);
+        lock.stat.acquisitions += 1;
         let cost = if wait > 0 {
+            lock.stat.contended += 1;
+            lock.stat.wait_ns += wait;
+            lock.stat.wait_max_ns = lock.stat.wait_max_ns.max(wait);
             wait + costs.lock_handover.at(distance)
         } else {
             costs.lock_acquire.at(distance)
         };
-        lock.stat.acquisitions += 1;
-        lock.stat.contended += u64::from(wait > 0);
-        lock.stat.wait_ns += wait;
-        lock.stat.wait_max_ns = lock.stat.wait_max_ns.max(wait);
         lock.last_cpu = cpu;
         lock.taken_at = local + cost;
         // Until it is released it counts as taken for an instant only; unlock sets the real end.
@@ -155,6 +160,7 @@ impl Machine {
     }
 
     /// Releases a lock at the local time of the CPU whose code is running.
+    #[inline]
     pub(crate) fn unlock(&mut self, id: LockId) {
         let cpu = self.this_cpu;
         let local = self.local_time(cpu);

@@ -319,6 +319,9 @@ fn execute(m: &mut Machine, cpu: u32, task: TaskId, op: &Op) -> Option<Next> {
 }
 
 fn sample(m: &mut Machine, task: TaskId, dist: &workload::Dist) -> u64 {
+    if let workload::Dist::Fixed(ns) = *dist {
+        return ns;
+    }
     let cursor = &mut m.tasks[task as usize].program;
     if let workload::Dist::Trace(_) = dist {
         let position = cursor.traces.entry(cursor.pc).or_insert(0);

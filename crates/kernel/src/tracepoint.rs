@@ -125,7 +125,7 @@ fn never_runs(program: &Program, why: &str) -> String {
 
 /// Runs what is attached. The caller has tested the hook's bit.
 #[cold]
-fn run(m: &mut Machine, hook: Hook, at_exit: bool, args: &[u64]) {
+fn run<const N: usize>(m: &mut Machine, hook: Hook, at_exit: bool, args: &[u64; N]) {
     for i in 0..m.tracing.programs.len() {
         let Some(&attached) = m.tracing.programs.get(i) else {
             break;

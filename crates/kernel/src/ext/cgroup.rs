@@ -33,7 +33,7 @@ pub(super) fn init(m: &mut Machine) -> i32 {
             }
             let addr = m.layout.cgroup_addr(cgroup);
             const EFAULT: i32 = 14;
-            let result = ops::call_with_struct(m, Op::CgroupInit, Frame::NONE, &[addr], &args)
+            let result = ops::call_with_struct(m, Op::CgroupInit, Frame::NONE, addr, &args)
                 .map_or(-EFAULT, |result| result as i32);
             if result != 0 {
                 exit::error(m, format!("ops.cgroup_init() failed ({result})"));

@@ -403,7 +403,7 @@ pub(super) fn release_cpu(m: &mut Machine, cpu: u32, next: TaskId) {
         args[reason..reason + 4].copy_from_slice(&(SCX_CPU_PREEMPT_RT as u32).to_le_bytes());
         args[task..task + 8].copy_from_slice(&m.addr_of_task(next, cpu).to_le_bytes());
         let frame = Frame::locked(cpu);
-        ops::call_with_struct(m, Op::CpuRelease, frame, &[u64::from(cpu)], &args);
+        ops::call_with_struct(m, Op::CpuRelease, frame, u64::from(cpu), &args);
     }
     m.rqs[cpu as usize].ext.cpu_released = true;
 }

@@ -226,7 +226,7 @@ fn task_state(m: &mut Machine, cpu: u32, task: TaskId, marker: char) {
 }
 
 /// Lets the policy add to the dump.
-fn callback(m: &mut Machine, op: Op, prefix: &'static str, frame: Frame, args: &[u64]) {
+fn callback<const N: usize>(m: &mut Machine, op: Op, prefix: &'static str, frame: Frame, args: &[u64; N]) {
     if !m.ext.ops.has(op) {
         return;
     }

@@ -25,7 +25,7 @@ pub(super) fn init_task(m: &mut Machine, task: TaskId, fork: bool) -> i32 {
         let cgroup = m.layout.cgroup_addr(m.tasks[task as usize].cgroup);
         args[at..at + 8].copy_from_slice(&cgroup.to_le_bytes());
         let addr = m.tasks[task as usize].addr;
-        let Some(result) = ops::call_with_struct(m, Op::InitTask, Frame::NONE, &[addr], &args) else {
+        let Some(result) = ops::call_with_struct(m, Op::InitTask, Frame::NONE, addr, &args) else {
             return -EFAULT;
         };
         if result as i32 != 0 {
@@ -111,7 +111,7 @@ pub(super) fn disable_and_exit_task(m: &mut Machine, task: TaskId) {
             let t = &m.tasks[task as usize];
             let frame = Frame::about(task, t.cpu);
             let addr = t.addr;
-            ops::call_with_struct(m, Op::ExitTask, frame, &[addr], &args);
+            ops::call_with_struct(m, Op::ExitTask, frame, addr, &args);
         }
     }
     m.scx_set_state(task, TaskState::None);

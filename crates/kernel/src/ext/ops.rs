@@ -98,6 +98,8 @@ impl Op {
 
 /// No function.
 const ABSENT: u32 = u32::MAX;
+/// No callback has more arguments.
+const MAX_ARGS: usize = 4;
 /// No CPU's runqueue is locked by the callback's caller.
 pub const UNLOCKED: u32 = u32::MAX;
 
@@ -248,30 +250,26 @@ impl Frame {
 }
 
 /// Calls a callback that is about no task, with no runqueue locked. 0 if it faulted.
-pub(crate) fn call(m: &mut Machine, op: Op, args: &[u64]) -> u64 {
+pub(crate) fn call<const N: usize>(m: &mut Machine, op: Op, args: &[u64; N]) -> u64 {
     call_framed(m, op, Frame::NONE, args).unwrap_or(0)
 }
 
 /// Calls a callback with `cpu`'s runqueue locked (SCX_CALL_OP).
-pub(crate) fn call_locked(m: &mut Machine, op: Op, cpu: u32, args: &[u64]) -> u64 {
+#[inline]
+pub(crate) fn call_locked<const N: usize>(m: &mut Machine, op: Op, cpu: u32, args: &[u64; N]) -> u64 {
     call_framed(m, op, Frame::locked(cpu), args).unwrap_or(0)
 }
 
 /// Calls a callback about `task` with the task's runqueue locked (SCX_CALL_OP_TASK). `args` starts with the task's address.
 #[inline]
-pub(crate) fn call_task(m: &mut Machine, op: Op, task: TaskId, args: &[u64]) -> u64 {
+pub(crate) fn call_task<const N: usize>(m: &mut Machine, op: Op, task: TaskId, args: &[u64; N]) -> u64 {
     let cpu = m.tasks[task as usize].cpu;
     call_framed(m, op, Frame::about(task, cpu), args).unwrap_or(0)
 }
 
-/// Calls a callback whose last argument is a pointer to a struct of these bytes.
-pub(crate) fn call_with_struct(m: &mut Machine, op: Op, frame: Frame, args: &[u64], bytes: &[u8]) -> Option<u64> {
-    let called = Vm::with_stack(m, bytes, |m, addr| {
-        let mut all = [0; 5];
-        all[..args.len()].copy_from_slice(args);
-        all[args.len()] = addr;
-        Ok(call_framed(m, op, frame, &all[..=args.len()]))
-    });
+/// Calls a callback with two arguments: `first`, and a pointer to a struct of these bytes.
+pub(crate) fn call_with_struct(m: &mut Machine, op: Op, frame: Frame, first: u64, bytes: &[u8]) -> Option<u64> {
+    let called = Vm::with_stack(m, bytes, |m, addr| Ok(call_framed(m, op, frame, &[first, addr])));
     match called {
         Ok(result) => result,
         Err(fault) => {
@@ -282,7 +280,14 @@ pub(crate) fn call_with_struct(m: &mut Machine, op: Op, frame: Frame, args: &[u6
 }
 
 /// Calls a callback. `None`: it faulted, which is the policy's exit.
-pub(crate) fn call_framed(m: &mut Machine, op: Op, frame: Frame, args: &[u64]) -> Option<u64> {
+#[inline]
+pub(crate) fn call_framed<const N: usize>(m: &mut Machine, op: Op, frame: Frame, args: &[u64; N]) -> Option<u64> {
+    let mut all = [0; MAX_ARGS];
+    all[..N].copy_from_slice(args);
+    call_padded(m, op, frame, &all)
+}
+
+fn call_padded(m: &mut Machine, op: Op, frame: Frame, args: &[u64; MAX_ARGS]) -> Option<u64> {
     let function = m.ext.ops.functions[op as usize];
     debug_assert_ne!(function, ABSENT, "ops.{} is not there", op.name());
     if m.ext.frame.op.is_some() {

@@ -10,15 +10,20 @@ use workload::{Generator, Unit, Workload, generators};
 
 /// Files of the folders and generators, a line each.
 pub fn list(folders: &[&Path]) -> String {
-    let mut text = String::new();
-    let width = 12;
-    for (name, path) in workload::files(folders) {
-        let _ = writeln!(text, "{:width$}  {}", format!("{name}.json"), path.display());
-    }
-    for generator in generators() {
-        let _ = writeln!(text, "{:width$}  {}", generator.name, generator.about);
-    }
-    text
+    let files = workload::files(folders);
+    let mut rows: Vec<(String, String)> = files
+        .into_iter()
+        .map(|(name, path)| (format!("{name}.json"), path.display().to_string()))
+        .collect();
+    rows.extend(
+        generators()
+            .iter()
+            .map(|generator| (generator.name.to_owned(), generator.about.to_owned())),
+    );
+    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    rows.iter()
+        .map(|(name, about)| format!("{name:width$}  {about}\n"))
+        .collect()
 }
 
 /// A generator's parameters, or what is in a workload.

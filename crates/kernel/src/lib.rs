@@ -6,7 +6,9 @@
 //! float, hash order, wall clock, file or thread in here: the same inputs give the same bytes on any host.
 //!
 //! Where to find what: `schedule` and `wakeup` are kernel/sched/core.c; `class` lists what the core asks of the classes
-//! `rt`, `ext`, `fair` and `idle`; `program` and `sync` execute what tasks ask for; `check` watches.
+//! `rt`, `ext`, `fair` and `idle`; `program` and `sync` execute what tasks ask for; `check` watches. `layout` and `target` are
+//! what a policy sees of the kernel, `ext::kfuncs`, `bpf_world` and `tracepoint` what it can call and attach to; `load`
+//! brings one in.
 #![deny(clippy::float_arithmetic)]
 
 mod bpf_world;

@@ -14,6 +14,7 @@ use crate::task::{IDLE, State, TaskId};
 
 /// Groups tasks by the CPUs they may use. 0: all; 1 + cpu: just that one; above: other sets, in the order they came up.
 pub type AffinityGroup = u32;
+pub const ALL_CPUS: AffinityGroup = 0;
 
 #[derive(Default)]
 pub struct Checks {
@@ -47,7 +48,7 @@ impl Checks {
     /// The group of a set of allowed CPUs.
     pub(crate) fn group(&mut self, cpus: &CpuSet) -> AffinityGroup {
         match cpus.weight() {
-            n if n == self.nr_cpus => 0,
+            n if n == self.nr_cpus => ALL_CPUS,
             1 => 1 + cpus.first().unwrap_or(0),
             _ => {
                 let known = self.sets.iter().position(|set| set == cpus);

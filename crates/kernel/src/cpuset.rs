@@ -67,6 +67,22 @@ impl CpuSet {
         self.next(0)
     }
 
+    /// CPU number `n` of the set, from 0.
+    pub fn nth(&self, mut n: u32) -> Option<u32> {
+        for (i, &word) in self.words.iter().enumerate() {
+            let mut word = word;
+            if n >= word.count_ones() {
+                n -= word.count_ones();
+                continue;
+            }
+            for _ in 0..n {
+                word &= word - 1;
+            }
+            return Some(i as u32 * 64 + word.trailing_zeros());
+        }
+        None
+    }
+
     /// The first CPU at or after `from`.
     pub fn next(&self, from: u32) -> Option<u32> {
         if from >= self.nr_cpus {
@@ -115,5 +131,27 @@ impl CpuSet {
             next = self.next(cpu + 1);
             Some(cpu)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_full_set_has_its_cpus_and_no_other() {
+        for nr_cpus in [1, 63, 64, 65, 128, 1000] {
+            let each: Vec<u32> = (0..nr_cpus).collect();
+            let all = CpuSet::all(nr_cpus);
+            assert_eq!(all, CpuSet::from_cpus(nr_cpus, &each));
+            assert_eq!(all.weight(), nr_cpus);
+        }
+    }
+
+    #[test]
+    fn the_nth_is_that_of_the_iteration() {
+        let set = CpuSet::from_cpus(200, &[0, 3, 63, 64, 130, 199]);
+        let cpus: Vec<u32> = (0..).map_while(|n| set.nth(n)).collect();
+        assert!(set.iter().eq(cpus));
     }
 }

@@ -27,7 +27,7 @@ impl Machine {
             None => {
                 let nth = self.sync.next_start % allowed.weight().max(1);
                 self.sync.next_start += 1;
-                allowed.iter().nth(nth as usize).unwrap_or(0)
+                allowed.nth(nth).unwrap_or(0)
             }
         };
         let cpu = if self.online_cpus.contains(cpu) {

@@ -20,16 +20,17 @@ const MEM_BYTES_PER_US: u64 = 10_000;
 /// Steps in a row without time passing after which a program is taken for endless.
 const ENDLESS: u32 = 1_000_000;
 
-/// Where a task is in its program.
+/// Where a task is in its program. What is used all the time stands first.
+#[repr(C)]
 pub struct Cursor {
     ops: Rc<[Op]>,
-    pc: u32,
-    stage: u8,
-    counters: Box<[u64]>,
     /// Work left, ns at capacity 1024 times 1024: slower CPUs take longer for it.
     work: u64,
     /// CPU time left that does not depend on the CPU's speed, ns.
     time: u64,
+    pc: u32,
+    stage: u8,
+    counters: Box<[u64]>,
     created: u64,
     began: Option<u64>,
     /// Last expiry of each timer used.
@@ -296,9 +297,11 @@ fn execute(m: &mut Machine, cpu: u32, task: TaskId, op: &Op) -> Option<Next> {
         }
         Op::LoopBack { counter, times, target } => {
             let cursor = &mut m.tasks[task as usize].program;
-            let count = &mut cursor.counters[counter as usize];
-            *count += 1;
-            let again = times.is_none_or(|times| *count < times);
+            let again = times.is_none_or(|times| {
+                let count = &mut cursor.counters[counter as usize];
+                *count += 1;
+                *count < times
+            });
             cursor.done();
             if again {
                 cursor.pc = target;

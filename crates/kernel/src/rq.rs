@@ -4,37 +4,39 @@
 use crate::task::{IDLE, TaskId};
 use crate::{ext, fair, rt};
 
+/// What every event touches stands first, so that it takes few cache lines.
+#[repr(C, align(64))]
 pub struct Rq {
-    pub cpu: u32,
-    pub online: bool,
-    pub curr: TaskId,
-    /// schedule() must run here soon; set together with an IPI when asked for from another CPU.
-    pub need_resched: bool,
-    /// A reschedule IPI found the CPU in kernel work and comes again when that is done.
-    pub resched_deferred: bool,
-    /// The CPU spins in the kernel until others have rescheduled (SCX_KICK_WAIT): what it runs makes no progress.
-    pub spinning: bool,
-    /// Queued tasks of all classes, the running one included.
-    pub nr_running: u32,
-    pub rt: rt::RtRq,
-    pub fair: fair::CfsRq,
-    pub ext: ext::ScxRq,
     /// rq_clock: up to when time has been attributed.
     pub clock: u64,
     /// Kernel and policy work charged to this CPU and not yet worked off, ns. It delays whatever runs here.
     pub debt: u64,
     /// Picoseconds of charged BPF time below a nanosecond.
     pub carry_ps: u64,
+    pub curr: TaskId,
     /// Generation of the pending Step and Tick events.
     pub step_generation: u32,
     pub tick_generation: u32,
+    /// Queued tasks of all classes, the running one included.
+    pub nr_running: u32,
+    pub cpu: u32,
+    pub online: bool,
+    /// schedule() must run here soon; set together with an IPI when asked for from another CPU.
+    pub need_resched: bool,
+    /// A reschedule IPI found the CPU in kernel work and comes again when that is done.
+    pub resched_deferred: bool,
+    /// The CPU spins in the kernel until others have rescheduled (SCX_KICK_WAIT): what it runs makes no progress.
+    pub spinning: bool,
     pub tick_armed: bool,
+    pub time: CpuTime,
+    pub nr_switches: u64,
     /// When it last became idle.
     pub idle_since: u64,
-    pub time: CpuTime,
     /// Overhead that `Overhead` records have told of.
     pub overhead_told: u64,
-    pub nr_switches: u64,
+    pub ext: ext::ScxRq,
+    pub rt: rt::RtRq,
+    pub fair: fair::CfsRq,
 }
 
 /// Where a CPU's time went; the parts sum up to the simulated time.

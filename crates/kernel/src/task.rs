@@ -3,7 +3,7 @@
 //! machine's region (layout.rs); a field lives in one of the two places only, but for identity and affinity,
 //! which never change behind the kernel's back and are mirrored when set.
 
-use crate::check::AffinityGroup;
+use crate::check::{ALL_CPUS, AffinityGroup};
 use crate::class::Class;
 use crate::cpuset::CpuSet;
 use crate::{ext, fair, program, rt};
@@ -24,16 +24,37 @@ pub enum State {
     Dead,
 }
 
+/// What every wake-up and switch touches stands first, so that it takes few cache lines.
+#[repr(C, align(64))]
 pub struct Task {
-    pub pid: u32,
-    pub tgid: u32,
-    /// Pid of the creator; 0 for a task of the workload's start, or once the creator has gone it names nobody.
-    pub parent: u32,
-    pub comm: String,
     /// Address of its task_struct in the region.
     pub addr: u64,
+    /// CPU time used, ns.
+    pub sum_exec_runtime: u64,
+    /// When it last became runnable (woken, or switched out while runnable).
+    pub waiting_since: u64,
+    pub pid: u32,
+    /// The CPU it runs on or ran on last.
+    pub cpu: u32,
+    /// `cpus` as the checker knows it.
+    pub affinity: AffinityGroup,
+    pub nr_cpus_allowed: u32,
+    /// Migration is disabled while above 0.
+    pub migration_disabled: u32,
+    /// PF_WQ_WORKER, PF_EXITING and so on, as in task_struct.
+    pub flags: u32,
+    /// Generation of its pending Wake event.
+    pub wake_generation: u32,
     pub state: State,
     pub class: Class,
+    /// Queued in its class, or running.
+    pub on_rq: bool,
+    /// It is `curr` of `cpu`.
+    pub on_cpu: bool,
+    pub ext: ext::Entity,
+    pub program: program::Cursor,
+    pub fair: fair::Entity,
+    pub rt: rt::Entity,
     pub policy: Policy,
     /// 100 + 20 + nice.
     pub static_prio: i32,
@@ -42,38 +63,19 @@ pub struct Task {
     /// sched_prio_to_weight of the nice level.
     pub weight: u32,
     pub cpus: CpuSet,
-    pub nr_cpus_allowed: u32,
-    /// `cpus` as the checker knows it.
-    pub affinity: AffinityGroup,
-    /// The CPU it runs on or ran on last.
-    pub cpu: u32,
-    /// Queued in its class, or running.
-    pub on_rq: bool,
-    /// It is `curr` of `cpu`.
-    pub on_cpu: bool,
-    /// Process (address space) number.
-    pub process: u32,
-    pub cgroup: u32,
-    /// CPU time used, ns.
-    pub sum_exec_runtime: u64,
-    /// When it last became runnable (woken, or switched out while runnable).
-    pub waiting_since: u64,
-    /// PF_WQ_WORKER, PF_EXITING and so on, as in task_struct.
-    pub flags: u32,
     /// Who woke it last, for wake_affine's wide test.
     pub last_wakee: TaskId,
     pub wakee_flips: u32,
     pub wakee_flip_decay: u64,
-    /// Migration is disabled while above 0.
-    pub migration_disabled: u32,
-    /// Generation of its pending Wake event.
-    pub wake_generation: u32,
-    pub children: u32,
     pub footprint_bytes: u64,
-    pub program: program::Cursor,
-    pub rt: rt::Entity,
-    pub fair: fair::Entity,
-    pub ext: ext::Entity,
+    pub tgid: u32,
+    /// Pid of the creator; 0 for a task of the workload's start, or once the creator has gone it names nobody.
+    pub parent: u32,
+    pub children: u32,
+    /// Process (address space) number.
+    pub process: u32,
+    pub cgroup: u32,
+    pub comm: String,
 }
 
 impl Task {
@@ -88,6 +90,12 @@ impl Task {
 
     pub fn nice(&self) -> i32 {
         self.static_prio - 120
+    }
+
+    /// May it run on `cpu`, which is one of the machine? Most may run on all, and then there is no need to look at the set.
+    #[inline]
+    pub fn allows(&self, cpu: u32) -> bool {
+        self.affinity == ALL_CPUS || self.cpus.contains(cpu)
     }
 
     pub fn runnable(&self) -> bool {

@@ -72,7 +72,7 @@ impl Machine {
     }
 
     pub(crate) fn is_cpu_allowed(&self, task: TaskId, cpu: u32) -> bool {
-        cpu < self.nr_cpus() && self.tasks[task as usize].cpus.contains(cpu) && self.online_cpus.contains(cpu)
+        cpu < self.nr_cpus() && self.tasks[task as usize].allows(cpu) && self.online_cpus.contains(cpu)
     }
 
     /// An allowed online CPU near `near`; any online one if affinity leaves none (cpuset_cpus_allowed_fallback).

@@ -214,7 +214,7 @@ pub(super) fn can_run_on_remote_rq(m: &mut Machine, task: TaskId, cpu: u32, enfo
         }
         return false;
     }
-    if !t.cpus.contains(cpu) {
+    if !t.allows(cpu) {
         if enforce {
             let message = format!(
                 "SCX_DSQ_LOCAL[_ON] target CPU {cpu} not allowed for {}[{}]",

@@ -37,13 +37,14 @@ impl Machine {
             return;
         }
         rq.time.tasks_ns += rest;
+        let curr = rq.curr;
         let capacity = u64::from(self.spec.topology.cpus[cpu as usize].capacity);
-        let curr = self.rqs[cpu as usize].curr;
         let task = &mut self.tasks[curr as usize];
         task.sum_exec_runtime += rest;
         task.program.consume(rest, capacity);
+        let class = task.class;
         layout::mirror_runtime(self, curr);
-        self.class_update_curr(cpu, rest);
+        self.class_update_curr(class, cpu, rest);
     }
 
     /// Tells of the overhead of `cpu` since the last time.
@@ -84,11 +85,16 @@ impl Machine {
         self.spec.topology.distance(a, b)
     }
 
-    /// Sends a reschedule IPI: costs the sender, and arrives after the distance's latency.
+    /// Sends a reschedule IPI: costs the sender, and arrives after the distance's latency and what it takes the target to
+    /// wake from idle.
     pub(crate) fn send_ipi(&mut self, target: u32) {
         let from = self.this_cpu;
         self.charge(from, u64::from(self.spec.costs.ipi_send_ns));
-        let latency = self.spec.costs.ipi_latency.at(self.distance(from, target));
+        let mut latency = self.spec.costs.ipi_latency.at(self.distance(from, target));
+        if self.rqs[target as usize].idle() {
+            latency += u64::from(self.spec.costs.idle_exit_ns);
+            self.rqs[target as usize].leaving_idle = true;
+        }
         let at = self.local_time(from) + latency;
         self.trace(from, Event::Ipi { target });
         self.events.push(at, crate::event::Event::Resched { cpu: target });

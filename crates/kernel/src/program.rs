@@ -7,10 +7,11 @@
 use crate::chance::draw;
 use crate::cpuset::CpuSet;
 use crate::machine::Machine;
+use crate::rng::Rng;
 use crate::task::{State, TaskId};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use workload::Op;
+use workload::{Dist, Op};
 
 /// Latency and speed of the block device behind [`Op::Io`]: a data-centre NVMe drive's write cache.
 const IO_LATENCY_NS: u64 = 80_000;
@@ -91,37 +92,82 @@ impl Cursor {
         self.pc += 1;
         self.stage = 0;
     }
+
+    /// A step that is about the task's own computing alone. `None`: `op` is no such step; else whether time is to pass before
+    /// the next one.
+    fn compute(&mut self, op: &Op, rng: &mut Rng, syscall: u64) -> Option<bool> {
+        match *op {
+            Op::Run(ref dist) => {
+                self.work += self.sample(dist, rng) * 1024;
+            }
+            Op::Mem { bytes } => {
+                self.work += bytes * 1024 * 1000 / MEM_BYTES_PER_US;
+            }
+            Op::Runtime(ref dist) => {
+                let ns = self.sample(dist, rng);
+                self.time += ns;
+                self.done();
+                return Some(ns > 0 || self.work > 0);
+            }
+            Op::LoopInit { counter } => {
+                self.counters[counter as usize] = 0;
+                self.done();
+                return Some(self.work > 0);
+            }
+            Op::LoopBack { counter, times, target } => {
+                let again = times.is_none_or(|times| {
+                    let count = &mut self.counters[counter as usize];
+                    *count += 1;
+                    *count < times
+                });
+                self.done();
+                if again {
+                    self.pc = target;
+                }
+                return Some(self.work > 0);
+            }
+            _ => return None,
+        }
+        self.done();
+        if self.work == 0 {
+            self.time += syscall;
+        }
+        Some(self.work > 0)
+    }
+
+    fn sample(&mut self, dist: &Dist, rng: &mut Rng) -> u64 {
+        match dist {
+            Dist::Trace(_) => draw(dist, rng, self.traces.entry(self.pc).or_insert(0)),
+            _ => draw(dist, rng, &mut 0),
+        }
+    }
 }
 
-/// Steps that happen at once and that nobody else can see.
+/// Steps that only the trace tells of: like those of computing they happen at once.
 fn silent(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Run(_)
-            | Op::Runtime(_)
-            | Op::Mem { .. }
-            | Op::Begin { .. }
-            | Op::Done { .. }
-            | Op::Phase(_)
-            | Op::LoopInit { .. }
-            | Op::LoopBack { .. }
-    )
+    matches!(op, Op::Begin { .. } | Op::Done { .. } | Op::Phase(_))
 }
 
 /// Executes the steps of the running task until one takes time.
 pub(crate) fn advance(m: &mut Machine, cpu: u32, task: TaskId) -> Next {
     let ops = Rc::clone(&m.tasks[task as usize].program.ops);
+    let syscall = u64::from(m.spec.costs.syscall_ns);
     for _ in 0..ENDLESS {
-        let cursor = &m.tasks[task as usize].program;
+        let cursor = &mut m.tasks[task as usize].program;
         let Some(op) = ops.get(cursor.pc as usize) else {
             return exit(m, task);
         };
+        match cursor.compute(op, &mut m.rng, syscall) {
+            Some(true) => return Next::Work,
+            Some(false) => continue,
+            None => {}
+        }
         let rq = &m.rqs[cpu as usize];
         let busy = rq.debt > 0 || rq.need_resched || !cursor.work_done();
         if busy && !silent(op) {
             return Next::Work;
         }
-        if let Some(next) = execute(m, cpu, task, op) {
+        if let Some(next) = execute(m, cpu, task, op, syscall) {
             return next;
         }
         if m.rqs[cpu as usize].curr != task {
@@ -139,31 +185,17 @@ pub(crate) fn advance(m: &mut Machine, cpu: u32, task: TaskId) -> Next {
     )
 }
 
-/// One step. `None`: it is done, or has set work to do.
-fn execute(m: &mut Machine, cpu: u32, task: TaskId, op: &Op) -> Option<Next> {
-    let syscall = u64::from(m.spec.costs.syscall_ns);
+/// One step that is not computing. `None`: it is done, or has set work to do.
+fn execute(m: &mut Machine, cpu: u32, task: TaskId, op: &Op, syscall: u64) -> Option<Next> {
     let stage = m.tasks[task as usize].program.stage;
     // What a blocked step does when its task runs again; `true` = done.
     let done = match *op {
-        Op::Run(ref dist) => {
-            let ns = sample(m, task, dist);
-            m.tasks[task as usize].program.work += ns * 1024;
-            true
-        }
-        Op::Runtime(ref dist) => {
-            let ns = sample(m, task, dist);
-            m.tasks[task as usize].program.time += ns;
-            // Like Run: let it pass before the next step is looked at.
-            m.tasks[task as usize].program.done();
-            return (ns > 0).then_some(Next::Work);
-        }
-        Op::Mem { bytes } => {
-            m.tasks[task as usize].program.work += bytes * 1024 * 1000 / MEM_BYTES_PER_US;
-            true
+        Op::Run(_) | Op::Runtime(_) | Op::Mem { .. } | Op::LoopInit { .. } | Op::LoopBack { .. } => {
+            unreachable!("a step of computing")
         }
         Op::Sleep(ref dist) => {
             if stage == 0 {
-                let ns = sample(m, task, dist);
+                let ns = m.tasks[task as usize].program.sample(dist, &mut m.rng);
                 return sleep_until(m, task, m.now + ns, State::Interruptible);
             }
             true
@@ -289,25 +321,6 @@ fn execute(m: &mut Machine, cpu: u32, task: TaskId, op: &Op) -> Option<Next> {
             m.trace(cpu, trace::Event::Phase { pid, phase });
             return None;
         }
-        Op::LoopInit { counter } => {
-            let cursor = &mut m.tasks[task as usize].program;
-            cursor.counters[counter as usize] = 0;
-            cursor.done();
-            return None;
-        }
-        Op::LoopBack { counter, times, target } => {
-            let cursor = &mut m.tasks[task as usize].program;
-            let again = times.is_none_or(|times| {
-                let count = &mut cursor.counters[counter as usize];
-                *count += 1;
-                *count < times
-            });
-            cursor.done();
-            if again {
-                cursor.pc = target;
-            }
-            return None;
-        }
     };
     let cursor = &mut m.tasks[task as usize].program;
     if !done {
@@ -316,22 +329,12 @@ fn execute(m: &mut Machine, cpu: u32, task: TaskId, op: &Op) -> Option<Next> {
     }
     cursor.done();
     if cursor.work == 0 {
-        cursor.time += syscall;
+        cursor.time += match op {
+            Op::Send { .. } | Op::Recv(_) => u64::from(m.spec.costs.message_ns),
+            _ => syscall,
+        };
     }
     None
-}
-
-fn sample(m: &mut Machine, task: TaskId, dist: &workload::Dist) -> u64 {
-    if let workload::Dist::Fixed(ns) = *dist {
-        return ns;
-    }
-    let cursor = &mut m.tasks[task as usize].program;
-    if let workload::Dist::Trace(_) = dist {
-        let position = cursor.traces.entry(cursor.pc).or_insert(0);
-        draw(dist, &mut m.rng, position)
-    } else {
-        draw(dist, &mut m.rng, &mut 0)
-    }
 }
 
 fn sleep_until(m: &mut Machine, task: TaskId, at: u64, state: State) -> Option<Next> {

@@ -23,6 +23,8 @@ pub struct Rq {
     pub online: bool,
     /// schedule() must run here soon; set together with an IPI when asked for from another CPU.
     pub need_resched: bool,
+    /// A reschedule IPI is waking it from idle; the time that takes is part of the IPI's.
+    pub leaving_idle: bool,
     /// A reschedule IPI found the CPU in kernel work and comes again when that is done.
     pub resched_deferred: bool,
     /// The CPU spins in the kernel until others have rescheduled (SCX_KICK_WAIT): what it runs makes no progress.
@@ -63,6 +65,7 @@ impl Rq {
             online: true,
             curr: IDLE,
             need_resched: false,
+            leaving_idle: false,
             resched_deferred: false,
             spinning: false,
             nr_running: 0,

@@ -99,8 +99,12 @@ impl Machine {
         rq.nr_switches += 1;
         let mut cost = u64::from(self.spec.costs.context_switch_ns);
         let mut prev_state = TaskState::Running;
+        let woken_by_ipi = std::mem::take(&mut rq.leaving_idle);
         if prev == IDLE {
-            cost += u64::from(self.spec.costs.idle_exit_ns);
+            // A local interrupt woke it, so it is only now that waking takes its time.
+            if !woken_by_ipi {
+                cost += u64::from(self.spec.costs.idle_exit_ns);
+            }
         } else {
             let task = &mut self.tasks[prev as usize];
             task.on_cpu = false;

@@ -78,6 +78,8 @@ pub struct Costs {
     pub exit_ns: u32,
     /// A system call that neither blocks nor wakes, ns.
     pub syscall_ns: u32,
+    /// Writing or reading one small message of a pipe or socket, without blocking or waking, ns.
+    pub message_ns: u32,
     /// Hand-over of a contended lock to a waiter by distance, ns.
     pub lock_handover: ByDistance,
     /// Uncontended acquisition when the lock's line was last held by distance, ns.
@@ -118,6 +120,7 @@ impl Default for Costs {
             exec_ns: 250_000,
             exit_ns: 40_000,
             syscall_ns: 100,
+            message_ns: 450,
             lock_handover: line,
             lock_acquire: ByDistance {
                 same: 10,
@@ -151,7 +154,7 @@ pub struct Constant {
 }
 
 /// Every constant but those of single kfuncs, in the order they are shown in.
-pub const CONSTANTS: [Constant; 17] = [
+pub const CONSTANTS: [Constant; 18] = [
     Constant {
         name: "bpf_insn",
         slot: Slot::Ps(|c| &mut c.bpf_insn_ps),
@@ -221,6 +224,11 @@ pub const CONSTANTS: [Constant; 17] = [
         name: "syscall",
         slot: Slot::Ns(|c| &mut c.syscall_ns),
         default_source: "estimate: lmbench null call is 50-150 ns with mitigations",
+    },
+    Constant {
+        name: "message",
+        slot: Slot::Ns(|c| &mut c.message_ns),
+        default_source: "estimate: lmbench lat_pipe is 3-4 us for two writes, two reads and two switches",
     },
     Constant {
         name: "lock_handover",

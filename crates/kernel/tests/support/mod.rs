@@ -30,6 +30,7 @@ pub fn free(cpus: u32) -> MachineSpec {
         exec_ns: 0,
         exit_ns: 0,
         syscall_ns: 0,
+        message_ns: 0,
         lock_handover: none,
         lock_acquire: none,
         cache_line: none,

@@ -236,7 +236,7 @@ impl<W: World> Vm<W> {
     }
 
     /// Calls a struct_ops or tracing program: r1 points to an array of the arguments.
-    #[inline]
+    #[inline(always)]
     pub fn call_args<const N: usize>(world: &mut W, function: usize, args: &[u64; N]) -> Result<u64, Fault> {
         let cx = world.vm().cx.as_ptr();
         unsafe {

@@ -96,9 +96,10 @@ impl Machine {
         by_class!(self.class_of(next), set_next_task(self, cpu, next))
     }
 
-    /// `curr` has used `ns` of CPU time since the last call (called by `Machine::account`).
-    pub(crate) fn class_update_curr(&mut self, cpu: u32, ns: u64) {
-        by_class!(self.class_of(self.rqs[cpu as usize].curr), update_curr(self, cpu, ns))
+    /// `curr`, which is of this class, has used `ns` of CPU time since the last call (called by `Machine::account`).
+    #[inline]
+    pub(crate) fn class_update_curr(&mut self, class: Class, cpu: u32, ns: u64) {
+        by_class!(class, update_curr(self, cpu, ns))
     }
 
     pub(crate) fn class_task_tick(&mut self, cpu: u32) {

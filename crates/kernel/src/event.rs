@@ -54,7 +54,7 @@ fn key(time: u64, sequence: u64) -> Key {
 struct Entry {
     key: Key,
     event: Event,
-    /// The next one of its bucket.
+    /// The next one of its bucket, or the next free slot.
     next: u32,
 }
 
@@ -102,9 +102,9 @@ pub struct EventQueue {
     /// First event of each bucket. Bucket number n, for n in base+1 .. base+BUCKETS, is at n % BUCKETS.
     buckets: Box<[u32]>,
     occupied: Occupied,
-    /// The buckets' events, and slots to be used again.
+    /// The buckets' events, and the first slot to be used again.
     entries: Vec<Entry>,
-    free: Vec<u32>,
+    free: u32,
     /// Events of later buckets.
     far: BinaryHeap<Entry>,
     sequence: u64,
@@ -170,7 +170,7 @@ impl Default for EventQueue {
                 summary: [0; BUCKETS / 64 / 64],
             },
             entries: Vec::new(),
-            free: Vec::new(),
+            free: NIL,
             far: BinaryHeap::new(),
             sequence: 0,
             wakers: 0,
@@ -198,10 +198,10 @@ impl EventQueue {
             let at = number as usize % BUCKETS;
             entry.next = self.buckets[at];
             self.occupied.set(at);
-            self.buckets[at] = match self.free.pop() {
+            self.buckets[at] = match self.entries.get_mut(self.free as usize) {
                 Some(slot) => {
-                    self.entries[slot as usize] = entry;
-                    slot
+                    let next = std::mem::replace(slot, entry).next;
+                    std::mem::replace(&mut self.free, next)
                 }
                 None => {
                     self.entries.push(entry);
@@ -231,12 +231,15 @@ impl EventQueue {
         if near == Some(base) {
             let at = base as usize % BUCKETS;
             self.occupied.clear(at);
-            let mut slot = std::mem::replace(&mut self.buckets[at], NIL);
-            while slot != NIL {
-                let entry = self.entries[slot as usize];
-                self.current.push(entry);
-                self.free.push(slot);
+            let first = std::mem::replace(&mut self.buckets[at], NIL);
+            let mut slot = first;
+            while let Some(entry) = self.entries.get_mut(slot as usize) {
+                self.current.push(*entry);
                 slot = entry.next;
+                if slot == NIL {
+                    // The list as a whole is free now.
+                    entry.next = std::mem::replace(&mut self.free, first);
+                }
             }
             // Entry's order puts what is due first last, as BinaryHeap wants it.
             self.current.sort_unstable();

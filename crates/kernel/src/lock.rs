@@ -148,23 +148,21 @@ impl Machine {
         // Until it is released it counts as taken for an instant only; unlock sets the real end.
         lock.free_at = lock.taken_at;
         self.charge(cpu, cost);
-        if wait > 0 {
-            self.trace_detail(
-                cpu,
-                Event::LockWait {
-                    lock: number as u32,
-                    ns: wait,
-                },
-            );
+        if wait > 0 && self.details {
+            let lock = number as u32;
+            self.trace(cpu, Event::LockWait { lock, ns: wait });
         }
     }
 
     /// Releases a lock at the local time of the CPU whose code is running.
     #[inline]
     pub(crate) fn unlock(&mut self, id: LockId) {
-        let cpu = self.this_cpu;
-        let local = self.local_time(cpu);
-        let number = self.locks.number(id, cpu);
+        let number = self.locks.number(id, self.this_cpu);
+        self.unlock_number(number);
+    }
+
+    fn unlock_number(&mut self, number: usize) {
+        let local = self.local_time(self.this_cpu);
         let lock = &mut self.locks.all[number];
         lock.free_at = local;
         lock.stat.held_ns += local.saturating_sub(lock.taken_at);

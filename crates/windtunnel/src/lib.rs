@@ -7,6 +7,7 @@
 pub mod duration;
 pub mod error;
 pub mod load;
+pub mod parameter;
 pub mod policy;
 pub mod profile;
 pub mod scenario;

@@ -2,6 +2,7 @@
 //! Loading a policy into a machine, and showing what is in an object.
 
 use crate::error::Error;
+use crate::parameter::Parameter;
 use crate::policy::{self, Policy};
 use crate::profile;
 use bpf::object::{Object, Variable};
@@ -37,11 +38,30 @@ pub fn policy(
             ))
         })?;
     }
+    check_ranges(&object, settings)?;
     match kernel::load::load(machine, &object, &profile, engine) {
         Ok(image) => Ok(image.warnings),
         Err(LoadError::Exit(_)) => Ok(Vec::new()),
         Err(LoadError::Refused(message)) => Err(Error::new(message)),
     }
+}
+
+/// A value outside of the range that its parameter's declaration tag states is refused.
+fn check_ranges(object: &Object, settings: &[(String, String)]) -> Result<(), Error> {
+    for (path, _) in settings {
+        let name = path.split(['[', '.']).next().unwrap_or(path).trim();
+        let variable = object.variables().iter().find(|variable| variable.name == name);
+        let tags = variable.iter().flat_map(|variable| &variable.tags);
+        let value: Option<i128> = object.get(path).ok().and_then(|value| value.parse().ok());
+        for parameter in tags.filter_map(|tag| Parameter::parse(tag)) {
+            if let Some(value) = value {
+                parameter
+                    .check(value)
+                    .map_err(|message| Error::new(format!("--set {path}: {message}")))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The globals a user may set: the loader fills those that begin with two underscores.

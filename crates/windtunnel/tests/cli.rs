@@ -165,6 +165,10 @@ fn what_cannot_work_says_where_and_what_to_do() {
         (&["run", &fifo, "--workload", "closed:n=0"], &["n"]),
         (&["run", &fifo, "--set", "nosuch=1"], &["nosuch", "slice_ns"]),
         (&["run", &fifo, "--set", "slice_ns=-1"], &["slice_ns", "-1"]),
+        (
+            &["run", &fifo, "--set", "slice_ns=5"],
+            &["slice_ns", "100000..1000000000 ns"],
+        ),
         (&["run", &fifo, "--set", "slice_ns"], &["NAME=VALUE"]),
         (&["run", "eevdf", "--set", "slice_ns=1"], &["eevdf"]),
         (&["run", &fifo, "--for", "1parsec"], &["parsec"]),

@@ -3,12 +3,14 @@
 //!
 //! Each power of two is split into `2^BITS` equal buckets, values under `2^BITS` are exact. A
 //! percentile is told as the middle of its bucket, so its error is at most `1 / 2^(BITS + 1)`:
-//! 0.4 % for `BITS = 7`. Buckets are allocated up to the largest value seen.
+//! 0.4 % for `BITS = 7`. Buckets are allocated from the smallest to the largest value seen.
 
 /// Counts values in buckets of `2^BITS` a power of two.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram<const BITS: u32> {
+    /// From bucket `first` on.
     buckets: Vec<u32>,
+    first: usize,
     /// What the 32-bit buckets could not hold: (bucket, multiples of 2^32), few if any.
     carried: Vec<(usize, u64)>,
     count: u64,
@@ -40,10 +42,10 @@ impl<const BITS: u32> Histogram<BITS> {
     #[inline]
     pub fn add(&mut self, value: u64) {
         let index = Self::index(value);
-        if index >= self.buckets.len() {
-            self.buckets.resize(index + 1, 0);
+        if index.wrapping_sub(self.first) >= self.buckets.len() {
+            self.reach(index);
         }
-        let bucket = &mut self.buckets[index];
+        let bucket = &mut self.buckets[index - self.first];
         *bucket = bucket.wrapping_add(1);
         if *bucket == 0 {
             self.carry(index);
@@ -51,6 +53,19 @@ impl<const BITS: u32> Histogram<BITS> {
         self.count += 1;
         self.max = self.max.max(value);
         self.sum += u128::from(value);
+    }
+
+    /// Allocates buckets up or down to this one.
+    #[cold]
+    fn reach(&mut self, index: usize) {
+        if self.buckets.is_empty() {
+            self.first = index;
+        }
+        let below = self.first.saturating_sub(index);
+        self.buckets.splice(0..0, std::iter::repeat_n(0, below));
+        self.first -= below;
+        let nr = self.buckets.len().max(index - self.first + 1);
+        self.buckets.resize(nr, 0);
     }
 
     #[cold]
@@ -81,7 +96,7 @@ impl<const BITS: u32> Histogram<BITS> {
             .div_ceil(1_000_000)
             .max(1) as u64;
         let mut below = 0;
-        for (index, &count) in self.buckets.iter().enumerate() {
+        for (index, &count) in (self.first..).zip(&self.buckets) {
             let carried = self
                 .carried
                 .iter()
@@ -153,6 +168,15 @@ mod tests {
         }
         let top = Histogram::<7>::index(u64::MAX);
         assert_eq!(Histogram::<7>::index(Histogram::<7>::middle(top)), top);
+    }
+
+    #[test]
+    fn values_may_come_in_any_order() {
+        let mut h = Histogram::<3>::default();
+        [500, 7, 90_000, 0, 500].map(|value| h.add(value));
+        let told = [200_000, 400_000, 600_000, 800_000, 1_000_000].map(|q| h.quantile(q));
+        let middle = |value| Histogram::<3>::middle(Histogram::<3>::index(value));
+        assert_eq!(told, [0, 7, middle(500), middle(500), middle(90_000).min(90_000)]);
     }
 
     #[test]

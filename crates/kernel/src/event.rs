@@ -260,17 +260,17 @@ impl EventQueue {
         if self.current.is_empty() && self.early.is_empty() {
             self.refill();
         }
-        let current = self.current.last();
-        let early = self
-            .early
-            .peek()
-            .filter(|early| current.is_none_or(|current| early.key < current.key));
-        let &Entry { key, event, .. } = early.or(current)?;
+        let (current, early) = (self.current.last(), self.early.peek());
+        let take_early = match (early, current) {
+            (Some(early), Some(current)) => early.key < current.key,
+            _ => early.is_some(),
+        };
+        let &Entry { key, event, .. } = if take_early { early } else { current }?;
         let time = (key >> 64) as u64;
         if time > until {
             return None;
         }
-        if early.is_some() {
+        if take_early {
             self.early.pop();
         } else {
             self.current.pop();

@@ -253,6 +253,9 @@ pub(super) fn consume_dispatch_q(m: &mut Machine, cpu: u32, dsq: DsqRef, enq_fla
         }
         if can_run_on_remote_rq(m, task, cpu, false) {
             unlink_from_dsq(m, task, dsq);
+            if let Some(next) = m.ext.dsqs.first(dsq) {
+                m.prefetch_task(next);
+            }
             unlock_dsq(m, dsq);
             switch_rq_lock(m, cpu, task_cpu);
             move_remote_task_to_local_dsq(m, task, enq_flags, task_cpu, cpu);

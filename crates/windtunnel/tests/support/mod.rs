@@ -2,6 +2,8 @@
 //! Building policies and running the command.
 #![allow(dead_code)] // each test file uses a part
 
+pub mod policy;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

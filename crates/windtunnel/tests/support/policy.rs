@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Policies under hand-made workloads: who ran where and when, and what the policy counted.
+
+use bpf::link::Image;
+use bpf::object::Object;
+use bpf::vm::Engine;
+use kernel::Machine;
+use kernel::profile::Profile;
+use machine::{ByDistance, Costs, Cpu, MachineSpec, Topology};
+use std::collections::BTreeSet;
+use trace::{Event, Record};
+use workload::{Dist, Op, Policy, Program, Resource, TaskSpec, Workload};
+
+pub const US: u64 = 1_000;
+pub const MS: u64 = 1_000_000;
+
+/// `cpus` single-threaded cores in one LLC, 1000 ticks a second, default costs.
+pub fn costly(cpus: u32) -> MachineSpec {
+    grouped(cpus, cpus)
+}
+
+/// `cpus` single-threaded cores, `per_llc` to an LLC (each a package and a node of its own).
+pub fn grouped(cpus: u32, per_llc: u32) -> MachineSpec {
+    let cpu = |core| Cpu {
+        core,
+        thread: 0,
+        llc: core / per_llc,
+        node: core / per_llc,
+        package: core / per_llc,
+        capacity: 1024,
+        l1d_bytes: 32 << 10,
+        l2_bytes: 1 << 20,
+        llc_bytes: 32 << 20,
+    };
+    MachineSpec {
+        name: format!("test-{cpus}"),
+        description: String::new(),
+        topology: Topology::new((0..cpus).map(cpu).collect(), Vec::new()),
+        hz: 1000,
+        costs: Costs::default(),
+    }
+}
+
+/// The same, on which the kernel's own work takes no time.
+pub fn free(cpus: u32) -> MachineSpec {
+    without_costs(costly(cpus))
+}
+
+pub fn without_costs(mut spec: MachineSpec) -> MachineSpec {
+    let none = ByDistance::default();
+    spec.costs = Costs {
+        bpf_insn_ps: 0,
+        callback_ns: 0,
+        kfunc_ns: 0,
+        kfuncs: Default::default(),
+        context_switch_ns: 0,
+        schedule_ns: 0,
+        wakeup_ns: 0,
+        tick_ns: 0,
+        ipi_send_ns: 0,
+        ipi_latency: none,
+        idle_exit_ns: 0,
+        fork_ns: 0,
+        exec_ns: 0,
+        exit_ns: 0,
+        syscall_ns: 0,
+        message_ns: 0,
+        lock_handover: none,
+        lock_acquire: none,
+        cache_line: none,
+    };
+    spec
+}
+
+/// Collects tasks, each with its program.
+#[derive(Default)]
+pub struct Tasks {
+    pub workload: Workload,
+}
+
+impl Tasks {
+    pub fn resources(mut self, resources: Vec<Resource>) -> Tasks {
+        self.workload.resources = resources;
+        self
+    }
+
+    pub fn add(mut self, comm: &str, ops: Vec<Op>) -> Tasks {
+        let program = self.workload.programs.len() as u32;
+        self.workload.programs.push(Program { ops, counters: 4 });
+        self.workload.tasks.push(TaskSpec {
+            comm: comm.into(),
+            program,
+            policy: Policy::Normal { nice: 0 },
+            cpus: None,
+            start_cpu: None,
+            start_ns: 0,
+            process: self.workload.tasks.len() as u32,
+            cgroup: 0,
+            spawn: true,
+            footprint_bytes: 0,
+        });
+        self
+    }
+
+    /// `n` tasks called `comm` with a number each.
+    pub fn add_many(self, n: u32, comm: &str, ops: &[Op]) -> Tasks {
+        (0..n).fold(self, |tasks, i| tasks.add(&format!("{comm}{i}"), ops.to_vec()))
+    }
+
+    /// Changes the task added last.
+    pub fn with(mut self, change: impl FnOnce(&mut TaskSpec)) -> Tasks {
+        change(self.workload.tasks.last_mut().expect("a task"));
+        self
+    }
+
+    /// Changes all tasks added so far.
+    pub fn with_all(mut self, change: impl Fn(&mut TaskSpec)) -> Tasks {
+        self.workload.tasks.iter_mut().for_each(change);
+        self
+    }
+}
+
+pub fn run(ns: u64) -> Op {
+    Op::Run(Dist::Fixed(ns))
+}
+
+pub fn sleep(ns: u64) -> Op {
+    Op::Sleep(Dist::Fixed(ns))
+}
+
+/// `ops`, over and over.
+pub fn forever(mut ops: Vec<Op>) -> Vec<Op> {
+    ops.push(Op::LoopBack {
+        counter: 0,
+        times: None,
+        target: 0,
+    });
+    ops
+}
+
+/// Computes without end.
+pub fn hog() -> Vec<Op> {
+    forever(vec![run(MS)])
+}
+
+/// A workload by its generator's parameters.
+pub fn generated(spec: &str) -> Workload {
+    workload::load(spec, &[]).expect("a workload")
+}
+
+/// A policy to be run.
+pub struct Run {
+    policy: String,
+    settings: Vec<(String, String)>,
+    changes: Vec<(u64, String, String)>,
+    machine: MachineSpec,
+    workload: Workload,
+    seed: u64,
+}
+
+impl Run {
+    /// `policies/NAME.bpf.c` on one CPU without costs.
+    pub fn new(policy: &str) -> Run {
+        Run {
+            policy: policy.into(),
+            settings: Vec::new(),
+            changes: Vec::new(),
+            machine: free(1),
+            workload: Workload::default(),
+            seed: 1,
+        }
+    }
+
+    pub fn set(mut self, name: &str, value: impl ToString) -> Run {
+        self.settings.push((name.into(), value.to_string()));
+        self
+    }
+
+    /// Changes a live parameter at a time.
+    pub fn change(mut self, at_ns: u64, name: &str, value: impl ToString) -> Run {
+        self.changes.push((at_ns, name.into(), value.to_string()));
+        self
+    }
+
+    pub fn machine(mut self, spec: MachineSpec) -> Run {
+        self.machine = spec;
+        self
+    }
+
+    /// A machine of the catalogue.
+    pub fn on(self, name: &str) -> Run {
+        self.machine(machine::load(name, &[]).expect("a machine"))
+    }
+
+    pub fn tasks(mut self, tasks: Tasks) -> Run {
+        self.workload = tasks.workload;
+        self
+    }
+
+    pub fn workload(mut self, workload: Workload) -> Run {
+        self.workload = workload;
+        self
+    }
+
+    pub fn seed(mut self, seed: u64) -> Run {
+        self.seed = seed;
+        self
+    }
+
+    /// Runs; the policy must live to the end.
+    pub fn for_ns(self, until: u64) -> Observed {
+        let path = super::object(&format!("policies/{}.bpf.c", self.policy));
+        let bytes = std::fs::read(&path).expect("an object");
+        let mut object = Object::parse(&bytes, &self.policy).expect("a BPF object");
+        for (name, value) in &self.settings {
+            object
+                .set(name, value)
+                .unwrap_or_else(|error| panic!("{name}={value}: {error}"));
+        }
+        let mut machine = Machine::new(self.machine, self.workload, self.seed).expect("a machine");
+        let image = kernel::load::load(&mut machine, &object, &Profile::default(), Engine::default())
+            .unwrap_or_else(|error| panic!("{error}"));
+        let mut records = Vec::new();
+        for (at, name, value) in &self.changes {
+            machine.advance(*at, &mut records);
+            image.set(&machine.region, name, value).expect("a live parameter");
+        }
+        machine.run(until, &mut records);
+        if let Some(exit) = &machine.ext.exit {
+            panic!("{exit}");
+        }
+        Observed {
+            machine,
+            image,
+            records,
+        }
+    }
+
+    pub fn for_ms(self, ms: u64) -> Observed {
+        self.for_ns(ms * MS)
+    }
+}
+
+/// A time a task was on a CPU without a break.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stint {
+    pub pid: u32,
+    pub comm: String,
+    pub cpu: u32,
+    pub from: u64,
+    pub to: u64,
+}
+
+/// What a run left.
+pub struct Observed {
+    pub machine: Machine,
+    pub image: Image,
+    pub records: Vec<Record>,
+}
+
+impl Observed {
+    /// A global variable of the policy, as a number.
+    pub fn counter(&self, name: &str) -> u64 {
+        let text = self.image.get(&self.machine.region, name).expect("a variable");
+        text.parse::<i128>().unwrap_or_else(|_| panic!("{name} is {text}")) as u64
+    }
+
+    /// The name a task was created with.
+    pub fn comm(&self, pid: u32) -> String {
+        let name = self.records.iter().find_map(|record| match &record.event {
+            Event::TaskNew { pid: new, comm, .. } if *new == pid => Some(comm.clone()),
+            _ => None,
+        });
+        name.unwrap_or_default()
+    }
+
+    /// Who ran where, by the time each stint began on its CPU.
+    pub fn stints(&self) -> Vec<Stint> {
+        let mut names = std::collections::BTreeMap::new();
+        let mut on = vec![(0_u32, 0_u64); self.machine.nr_cpus() as usize];
+        let mut stints = Vec::new();
+        for record in &self.records {
+            match &record.event {
+                Event::TaskNew { pid, comm, .. } => {
+                    names.insert(*pid, comm.clone());
+                }
+                Event::Switch { next, .. } => {
+                    let before = std::mem::replace(&mut on[record.cpu as usize], (*next, record.time));
+                    stints.push((before, record.cpu, record.time));
+                }
+                _ => {}
+            }
+        }
+        for (cpu, before) in on.into_iter().enumerate() {
+            stints.push((before, cpu as u32, self.machine.now));
+        }
+        stints.retain(|((pid, from), _, to)| *pid != 0 && from < to);
+        stints.sort_by_key(|&((_, from), cpu, _)| (from, cpu));
+        let stint = |((pid, from), cpu, to)| Stint {
+            pid,
+            comm: names.get(&pid).cloned().unwrap_or_default(),
+            cpu,
+            from,
+            to,
+        };
+        stints.into_iter().map(stint).collect()
+    }
+
+    /// Time on CPUs of the tasks whose name begins with `comm`, in a window of time.
+    pub fn cpu_ns_between(&self, comm: &str, from: u64, to: u64) -> u64 {
+        let stints = self.stints();
+        let of = stints.iter().filter(|stint| stint.comm.starts_with(comm));
+        of.map(|stint| stint.to.min(to).saturating_sub(stint.from.max(from)))
+            .sum()
+    }
+
+    pub fn cpu_ns(&self, comm: &str) -> u64 {
+        self.cpu_ns_between(comm, 0, u64::MAX)
+    }
+
+    /// CPUs on which tasks whose name begins with `comm` ran.
+    pub fn cpus(&self, comm: &str) -> BTreeSet<u32> {
+        let stints = self.stints();
+        let of = stints.iter().filter(|stint| stint.comm.starts_with(comm));
+        of.map(|stint| stint.cpu).collect()
+    }
+
+    /// Response times of the requests of tasks whose name begins with `comm`.
+    pub fn responses(&self, comm: &str) -> Vec<u64> {
+        let mut names = std::collections::BTreeMap::new();
+        let mut times = Vec::new();
+        for record in &self.records {
+            match &record.event {
+                Event::TaskNew { pid, comm, .. } => {
+                    names.insert(*pid, comm.clone());
+                }
+                Event::Done { pid, response_ns, .. } if names[pid].starts_with(comm) => times.push(*response_ns),
+                _ => {}
+            }
+        }
+        times
+    }
+
+    /// Longest and mean time from a wake-up to the CPU, ns, of tasks whose name begins with `comm`.
+    pub fn wakeup_latency(&self, comm: &str) -> (u64, u64) {
+        let mut woken = std::collections::BTreeMap::new();
+        let mut names = std::collections::BTreeMap::new();
+        let (mut longest, mut sum, mut n) = (0, 0, 0_u64);
+        for record in &self.records {
+            match &record.event {
+                Event::TaskNew { pid, comm, .. } => {
+                    names.insert(*pid, comm.clone());
+                }
+                Event::Wakeup { pid, .. } => {
+                    woken.insert(*pid, record.time);
+                }
+                Event::Switch { next, .. } => {
+                    if let Some(at) = woken.remove(next)
+                        && names[next].starts_with(comm)
+                    {
+                        longest = longest.max(record.time - at);
+                        sum += record.time - at;
+                        n += 1;
+                    }
+                }
+                _ => {}
+            }
+        }
+        (longest, sum / n.max(1))
+    }
+}

@@ -253,6 +253,24 @@ impl<W: World> Vm<W> {
         }
     }
 
+    /// As [`Vm::call_args`], in a context of its own: see [`Vm::set_contexts`].
+    #[inline(always)]
+    pub fn call_args_in<const N: usize>(
+        world: &mut W,
+        contexts: u32,
+        function: usize,
+        args: &[u64; N],
+    ) -> Result<u64, Fault> {
+        let cx = world.vm().cx.as_ptr();
+        // SAFETY: the VM is alive, and still is after the call (Drop checks that).
+        unsafe {
+            let outer = std::mem::replace(&mut (*cx).contexts, contexts);
+            let result = Vm::call_args(world, function, args);
+            (*cx).contexts = outer;
+            result
+        }
+    }
+
     /// Calls a function by its address as BPF code knows it: callbacks of timers, trees, loops.
     pub fn call_address(world: &mut W, address: u64, args: [u64; 5]) -> Result<u64, Fault> {
         let function = address.wrapping_sub(FUNC_BASE);

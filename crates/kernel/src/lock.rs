@@ -52,6 +52,10 @@ pub struct Locks {
 
 const NONE: u32 = u32::MAX;
 
+/// A lock that is held.
+#[must_use]
+pub(crate) struct Held(usize);
+
 impl Locks {
     pub fn new(nr_cpus: u32) -> Locks {
         let all = (0..nr_cpus).map(|cpu| Timeline::new(LockId::Rq(cpu), cpu)).collect();
@@ -123,8 +127,15 @@ impl Machine {
     /// Takes a lock on the CPU whose code is running; charges the acquisition and any wait.
     #[inline]
     pub(crate) fn lock(&mut self, id: LockId) {
+        let _ = self.lock_held(id);
+    }
+
+    /// As [`Machine::lock`]; what it returns makes the release need no look-up.
+    #[inline]
+    pub(crate) fn lock_held(&mut self, id: LockId) -> Held {
         let number = self.locks.number(id, self.this_cpu);
         self.lock_number(number);
+        Held(number)
     }
 
     fn lock_number(&mut self, number: usize) {
@@ -158,10 +169,11 @@ impl Machine {
     #[inline]
     pub(crate) fn unlock(&mut self, id: LockId) {
         let number = self.locks.number(id, self.this_cpu);
-        self.unlock_number(number);
+        self.release(Held(number));
     }
 
-    fn unlock_number(&mut self, number: usize) {
+    /// Releases a lock as [`Machine::unlock`] does.
+    pub(crate) fn release(&mut self, Held(number): Held) {
         let local = self.local_time(self.this_cpu);
         let lock = &mut self.locks.all[number];
         lock.free_at = local;

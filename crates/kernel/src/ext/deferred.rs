@@ -7,7 +7,7 @@ use super::dsq::DsqRef;
 use super::enqueue::{
     clear_direct_dispatch, dispatch_dequeue, do_enqueue_task, find_dsq_for_dispatch, rq_is_open, unlink_from_dsq,
 };
-use super::insert::{lock_dsq, unlock_dsq};
+use super::insert::lock_dsq;
 use super::{exit, kick, ops};
 use crate::event::Event;
 use crate::layout::enums::*;
@@ -183,9 +183,9 @@ fn reenq_user(m: &mut Machine, cpu: u32, dsq: DsqRef, flags: u64) {
             m.lock(LockId::Rq(task_cpu));
             locked = task_cpu;
         }
-        lock_dsq(m, dsq);
+        let lock = lock_dsq(m, dsq);
         unlink_from_dsq(m, task, dsq);
-        unlock_dsq(m, dsq);
+        m.release(lock);
         reenqueue(m, task_cpu, task, SCX_TASK_REENQ_KFUNC);
     }
     m.ext.dsqs.cursor_drop(cursor);

@@ -7,7 +7,7 @@ use super::enqueue::{
     local_dsq_post_enq, note_immed, ops_dequeue, refill_slice, rq_online, unlink_from_dsq,
 };
 use super::entity::OpsState;
-use super::insert::{DirectDispatch, Pending, lock_dsq, unlock_dsq};
+use super::insert::{DirectDispatch, Pending, lock_dsq};
 use super::ops::{self, Frame, Op, UNLOCKED};
 use super::{deferred, exit, idle, kick};
 use crate::class::{Class, flags};
@@ -236,7 +236,7 @@ pub(super) fn consume_dispatch_q(m: &mut Machine, cpu: u32, dsq: DsqRef, enq_fla
     let Some(first) = m.ext.dsqs.first(dsq) else {
         return false;
     };
-    lock_dsq(m, dsq);
+    let lock = lock_dsq(m, dsq);
     let bypass = m.ext.dsqs.id(dsq) == SCX_DSQ_BYPASS;
     let mut at = Some(first);
     while let Some(task) = at {
@@ -247,7 +247,7 @@ pub(super) fn consume_dispatch_q(m: &mut Machine, cpu: u32, dsq: DsqRef, enq_fla
         let task_cpu = m.tasks[task as usize].cpu;
         if task_cpu == cpu {
             unlink_from_dsq(m, task, dsq);
-            unlock_dsq(m, dsq);
+            m.release(lock);
             move_local_task_to_local_dsq(m, task, enq_flags, cpu);
             return true;
         }
@@ -256,14 +256,14 @@ pub(super) fn consume_dispatch_q(m: &mut Machine, cpu: u32, dsq: DsqRef, enq_fla
             if let Some(next) = m.ext.dsqs.first(dsq) {
                 m.prefetch_task(next);
             }
-            unlock_dsq(m, dsq);
+            m.release(lock);
             switch_rq_lock(m, cpu, task_cpu);
             move_remote_task_to_local_dsq(m, task, enq_flags, task_cpu, cpu);
             return true;
         }
         at = m.ext.dsqs.next(task);
     }
-    unlock_dsq(m, dsq);
+    m.release(lock);
     false
 }
 
@@ -319,9 +319,9 @@ pub(super) fn move_task_between_dsqs(
         dst_cpu = None;
         enq_flags |= SCX_ENQ_GDSQ_FALLBACK;
     }
-    lock_dsq(m, src);
+    let lock = lock_dsq(m, src);
     unlink_from_dsq(m, task, src);
-    unlock_dsq(m, src);
+    m.release(lock);
     match dst_cpu {
         Some(cpu) if cpu == src_cpu => {
             move_local_task_to_local_dsq(m, task, enq_flags, cpu);

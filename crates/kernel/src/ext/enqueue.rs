@@ -3,7 +3,7 @@
 
 use super::dsq::{DsqRef, NO_DSQ, Place};
 use super::entity::OpsState;
-use super::insert::{DirectDispatch, lock_dsq, unlock_dsq};
+use super::insert::{DirectDispatch, lock_dsq};
 use super::ops::{self, Op};
 use super::{deferred, exit};
 use crate::class::{Class, flags};
@@ -159,9 +159,7 @@ pub(super) fn global_dsq(m: &Machine, cpu: u32) -> DsqRef {
 /// Queues a task on a DSQ. `cpu` is the task's.
 pub(super) fn dispatch_enqueue(m: &mut Machine, cpu: u32, dsq: DsqRef, task: TaskId, mut enq_flags: u64) {
     let local = m.ext.dsqs.local_cpu(dsq);
-    if local.is_none() {
-        lock_dsq(m, dsq);
-    }
+    let lock = local.is_none().then(|| lock_dsq(m, dsq));
     let id = m.ext.dsqs.id(dsq);
     let builtin = id & SCX_DSQ_FLAG_BUILTIN != 0;
     if builtin && enq_flags & SCX_ENQ_DSQ_PRIQ != 0 {
@@ -193,7 +191,9 @@ pub(super) fn dispatch_enqueue(m: &mut Machine, cpu: u32, dsq: DsqRef, task: Tas
             if !terminal {
                 m.scx_set_flag(task, SCX_TASK_IN_CUSTODY);
             }
-            unlock_dsq(m, dsq);
+            if let Some(lock) = lock {
+                m.release(lock);
+            }
             if call_dequeue && m.ext.ops.has(Op::Dequeue) {
                 let addr = m.tasks[task as usize].addr;
                 ops::call_framed(m, Op::Dequeue, ops::Frame::about(task, cpu), &[addr, 0]);
@@ -291,9 +291,9 @@ pub(super) fn dispatch_dequeue(m: &mut Machine, cpu: u32, task: TaskId) {
         unlink_from_dsq(m, task, dsq);
         return;
     }
-    lock_dsq(m, dsq);
+    let lock = lock_dsq(m, dsq);
     unlink_from_dsq(m, task, dsq);
-    unlock_dsq(m, dsq);
+    m.release(lock);
 }
 
 /// ops_dequeue: takes a task back from the policy.

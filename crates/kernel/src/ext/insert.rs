@@ -12,7 +12,7 @@ use super::entity::OpsState;
 use super::ops::{self, UNLOCKED};
 use super::{deferred, exit};
 use crate::layout::enums::*;
-use crate::lock::LockId;
+use crate::lock::{Held, LockId};
 use crate::machine::Machine;
 use crate::task::{IDLE, TaskId};
 use bpf::func::Fault;
@@ -344,8 +344,8 @@ pub(crate) fn iter_next(m: &mut Machine, iter: u64) -> Result<Option<TaskId>, Fa
         return Ok(None);
     };
     if let Some(dsq) = m.ext.dsqs.cursor_dsq(cursor) {
-        lock_dsq(m, dsq);
-        unlock_dsq(m, dsq);
+        let lock = lock_dsq(m, dsq);
+        m.release(lock);
     }
     Ok(m.ext.dsqs.cursor_next(cursor))
 }
@@ -419,21 +419,13 @@ pub(crate) fn dsq_move(m: &mut Machine, iter: u64, task: TaskId, dsq_id: u64, en
     Ok(there)
 }
 
-/// Takes the lock of a DSQ that has one: local ones are under their runqueue's.
-pub(super) fn lock_dsq(m: &mut Machine, dsq: DsqRef) {
+/// Takes the lock of a DSQ that has one: local ones are under their runqueue's. To be given back by `Machine::release`.
+pub(super) fn lock_dsq(m: &mut Machine, dsq: DsqRef) -> Held {
     debug_assert_ne!(dsq, NO_DSQ);
     ops::settle(m);
     let id = m.ext.dsqs.lock_number(dsq);
-    m.lock(LockId::Dsq {
+    m.lock_held(LockId::Dsq {
         slot: m.ext.dsqs.slot(dsq),
         id,
-    });
-}
-
-pub(super) fn unlock_dsq(m: &mut Machine, dsq: DsqRef) {
-    let id = m.ext.dsqs.lock_number(dsq);
-    m.unlock(LockId::Dsq {
-        slot: m.ext.dsqs.slot(dsq),
-        id,
-    });
+    })
 }

@@ -296,9 +296,7 @@ fn call_padded(m: &mut Machine, op: Op, frame: Frame, args: &[u64; MAX_ARGS]) ->
     }
     let outer = std::mem::replace(&mut m.ext.frame, Frame { op: Some(op), ..frame });
     let before = m.ext.settled_insns;
-    let outer_contexts = m.ext.vm().set_contexts(CONTEXTS[op as usize]);
-    let result = Vm::call_args(m, function as usize, args);
-    m.ext.vm().set_contexts(outer_contexts);
+    let result = Vm::call_args_in(m, CONTEXTS[op as usize], function as usize, args);
     let cpu = m.this_cpu;
     m.charge(cpu, u64::from(m.spec.costs.callback_ns));
     settle(m);

@@ -128,7 +128,7 @@ s32 SCX_OP_SLEEPABLE(rr_init)
 		end = bpf_map_lookup_elem(&slice_ends, &key);
 		if (!end)
 			return -ENOENT;
-		bpf_timer_init(&end->timer, &slice_ends, 1 /* CLOCK_MONOTONIC */);
+		bpf_timer_init(&end->timer, &slice_ends, CLOCK_MONOTONIC);
 		bpf_timer_set_callback(&end->timer, end_slice);
 	}
 	return scx_bpf_create_dsq(QUEUE, -1);

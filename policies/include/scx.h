@@ -49,6 +49,7 @@ enum {
 	BPF_MAP_TYPE_ARENA = 33,
 	BPF_F_NO_PREALLOC = 1,
 	BPF_LOCAL_STORAGE_GET_F_CREATE = 1,
+	BPF_F_TIMER_CPU_PIN = 2,
 	BPF_ANY = 0,
 	BPF_NOEXIST = 1,
 	BPF_EXIST = 2,
@@ -231,6 +232,8 @@ struct sched_ext_ops {
 #define SCX_WAKE_FORK 4ULL
 #define SCX_WAKE_TTWU 8ULL
 #define SCX_WAKE_SYNC 16ULL
+#define SCX_TASK_QUEUED 1U
+#define CLOCK_MONOTONIC 1
 #define SCX_DSQ_ITER_REV (1ULL << 16)
 
 s32 scx_bpf_create_dsq(u64 dsq_id, s32 node) __ksym;
@@ -246,6 +249,9 @@ u64 scx_bpf_now(void) __ksym __weak;
 u32 scx_bpf_nr_cpu_ids(void) __ksym __weak;
 s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
 bool scx_bpf_task_running(const struct task_struct *p) __ksym;
+struct task_struct *scx_bpf_cpu_curr(s32 cpu) __ksym __weak;
+bool scx_bpf_task_set_slice(struct task_struct *p, u64 slice) __ksym __weak;
+void scx_bpf_reenqueue_local___v2___compat(void) __ksym __weak;
 const struct cpumask *scx_bpf_get_idle_cpumask(void) __ksym;
 const struct cpumask *scx_bpf_get_idle_smtmask(void) __ksym;
 void scx_bpf_put_idle_cpumask(const struct cpumask *mask) __ksym;
@@ -259,6 +265,8 @@ int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, u64 dsq_id, u64 flags) __k
 struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *it) __ksym __weak;
 void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it) __ksym __weak;
 bool scx_bpf_dsq_move(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id, u64 enq_flags) __ksym __weak;
+bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id, u64 enq_flags) __ksym __weak;
+struct task_struct *scx_bpf_dsq_peek(u64 dsq_id) __ksym __weak;
 void scx_bpf_dsq_move_set_slice(struct bpf_iter_scx_dsq *it, u64 slice) __ksym __weak;
 bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *cpumask) __ksym;
 u32 bpf_cpumask_first(const struct cpumask *cpumask) __ksym;
@@ -368,6 +376,13 @@ static long (*const bpf_timer_cancel)(struct bpf_timer *timer) = (void *)172;
 		     int *___t = bpf_iter_num_next(&___it);                                        \
 		     (___t && ((i) = *___t, (i) >= (start) && (i) < (end)));                       \
 	     });)
+
+/* Walks a DSQ's tasks; the iterator `it` lasts for the block that follows, so that a task can be moved through it. */
+#define bpf_for_each_dsq(it, p, dsq_id)                                                            \
+	for (struct bpf_iter_scx_dsq it __attribute__((aligned(8), cleanup(bpf_iter_scx_dsq_destroy))), \
+	     *___q __attribute__((unused)) = (bpf_iter_scx_dsq_new(&it, (dsq_id), 0),                \
+					      (void)bpf_iter_scx_dsq_destroy, (void *)0);          \
+	     ((p) = bpf_iter_scx_dsq_next(&it));)
 
 #define EINVAL 22
 #define ENOMEM 12

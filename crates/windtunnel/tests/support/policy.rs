@@ -343,6 +343,11 @@ impl Observed {
 
     /// Longest and mean time from a wake-up to the CPU, ns, of tasks whose name begins with `comm`.
     pub fn wakeup_latency(&self, comm: &str) -> (u64, u64) {
+        self.wakeup_latency_after(comm, 0)
+    }
+
+    /// The same, of wake-ups from a time on.
+    pub fn wakeup_latency_after(&self, comm: &str, from: u64) -> (u64, u64) {
         let mut woken = std::collections::BTreeMap::new();
         let mut names = std::collections::BTreeMap::new();
         let (mut longest, mut sum, mut n) = (0, 0, 0_u64);
@@ -351,7 +356,7 @@ impl Observed {
                 Event::TaskNew { pid, comm, .. } => {
                     names.insert(*pid, comm.clone());
                 }
-                Event::Wakeup { pid, .. } => {
+                Event::Wakeup { pid, .. } if record.time >= from => {
                     woken.insert(*pid, record.time);
                 }
                 Event::Switch { next, .. } => {

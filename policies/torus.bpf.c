@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * torus: Plan 9's scheduler on a queue a CPU, with pushes to neighbours on a torus.
+ *
+ * Each CPU runs the same algorithm (see plan9.h) on a queue of its own. A new process is placed on the least loaded of its
+ * creator's CPU and that CPU's neighbours. Every check_period_ns a CPU that runs one process and has others waiting looks
+ * at its neighbours: it pushes one to an idle neighbour at once, else one to a neighbour whose load is lower by `margin`
+ * percent. Nobody steals, and nobody looks further than its neighbours, so that no idle CPU is everyone's target.
+ * Processes wired to a CPU never move.
+ *
+ * Good for: many CPUs (no shared lock), even run times of equal processes.
+ * Bad for: work on one spot of a large torus spreads by a neighbour a check; a CPU may idle up to a check's period.
+ * Source: "Plan 9 multi-queue scheduler: stats and updates" (9atom, 2014).
+ * Different here: a wired process is one that may run on one CPU only; an idle CPU's timer stops; load is the average
+ * number of runnable processes over load_window_ns, and nothing is pushed to where there are as many now.
+ */
+#include "include/plan9.h"
+
+char _license[] SEC("license") = "GPL";
+
+#define MAX_CPUS 1024
+#define MAX_NEIGHBOURS 16
+/* Waiting processes looked at for one that may go. */
+#define MAX_LOOK 64
+/* The unit of loads. */
+#define LOAD_ONE (1ULL << 20)
+
+const volatile u32 neighbours PARAM("CPUs, 0..16: each CPU's neighbours, the nearest by number; 0: those on a 2-d torus") = 0;
+u64 check_period_ns PARAM("ns, 10000..1000000000: time between a CPU's looks at its neighbours") = 500000;
+u32 margin PARAM("percent, 1..100: a neighbour's load must be lower by so much") = 25;
+u64 load_window_ns PARAM("ns, 1000000..100000000000: time over which loads are averaged") = 1000000000;
+
+/* Pushes to idle neighbours, to less loaded ones, and new processes placed on a neighbour. */
+u64 nr_pushed_idle, nr_pushed_load, nr_forks_moved;
+
+struct cpu {
+	struct bpf_timer timer;
+	u64 load;
+	/* Time of the last change of `load`. */
+	u64 updated;
+	u32 armed;
+	bool running;
+	u32 level;
+	u32 nr_neighbours;
+	u32 neighbour[MAX_NEIGHBOURS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_CPUS);
+	__type(key, u32);
+	__type(value, struct cpu);
+} cpus SEC(".maps");
+
+static __always_inline struct cpu *cpu_of(u32 cpu)
+{
+	return bpf_map_lookup_elem(&cpus, &cpu);
+}
+
+/* Runnable processes of a CPU now. */
+static __always_inline u32 nr_runnable(struct cpu *c, u32 cpu)
+{
+	s32 waiting = scx_bpf_dsq_nr_queued(cpu);
+
+	return c->running + (waiting > 0 ? waiting : 0);
+}
+
+static __always_inline void update_load(struct cpu *c, u32 cpu)
+{
+	u64 now = bpf_ktime_get_ns(), window = load_window_ns / 1000, us;
+
+	us = now > c->updated ? (now - c->updated) / 1000 : 0;
+	if (us > window)
+		us = window;
+	c->updated = now;
+	if (window)
+		c->load = (c->load * (window - us) + nr_runnable(c, cpu) * LOAD_ONE * us) / window;
+}
+
+/* Pushes the first waiting process that may run there from CPU `from` to queue `to`. */
+static __always_inline bool push(u32 from, u32 cpu, u64 to)
+{
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p;
+	bool pushed = false;
+	s32 i;
+
+	if (!bpf_iter_scx_dsq_new(&it, from, 0)) {
+		bpf_for(i, 0, MAX_LOOK) {
+			p = bpf_iter_scx_dsq_next(&it);
+			if (!p)
+				break;
+			if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || p->migration_disabled)
+				continue;
+			/* To a queue with its level and its place in time, to an idle CPU itself at once. */
+			if (to == cpu)
+				pushed = scx_bpf_dsq_move_vtime(&it, p, to, 0);
+			else
+				pushed = scx_bpf_dsq_move(&it, p, to, 0);
+			if (pushed)
+				break;
+		}
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	return pushed;
+}
+
+static __always_inline void balance(struct cpu *c, u32 cpu)
+{
+	u64 least = c->load * (100 - (margin <= 100 ? margin : 100)) / 100;
+	s32 target = -1, i;
+
+	bpf_for(i, 0, c->nr_neighbours) {
+		u32 other = c->neighbour[i & (MAX_NEIGHBOURS - 1)], runnable;
+		struct cpu *o = cpu_of(other);
+
+		if (!o)
+			continue;
+		runnable = nr_runnable(o, other);
+		if (!runnable) {
+			if (push(cpu, other, SCX_DSQ_LOCAL_ON | other)) {
+				__sync_fetch_and_add(&nr_pushed_idle, 1);
+				return;
+			}
+			continue;
+		}
+		update_load(o, other);
+		if (o->load <= least && runnable < nr_runnable(c, cpu)) {
+			least = o->load;
+			target = other;
+		}
+	}
+	if (target >= 0 && push(cpu, target, target))
+		__sync_fetch_and_add(&nr_pushed_load, 1);
+}
+
+static int check(void *map, u32 *key, struct cpu *c)
+{
+	u32 cpu = *key;
+
+	update_load(c, cpu);
+	if (c->running && scx_bpf_dsq_nr_queued(cpu) > 0)
+		balance(c, cpu);
+	/* An idle CPU has nothing to push; it starts again with what runs there next. */
+	if (c->running || scx_bpf_dsq_nr_queued(cpu) > 0)
+		bpf_timer_start(&c->timer, check_period_ns, BPF_F_TIMER_CPU_PIN);
+	else
+		c->armed = 0;
+	return 0;
+}
+
+s32 SCX_OP(torus_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	u32 creator = bpf_get_smp_processor_id(), best = creator, least, i;
+	struct cpu *c = cpu_of(creator);
+
+	if (!(wake_flags & SCX_WAKE_FORK) || !c)
+		return prev_cpu;
+	least = bpf_cpumask_test_cpu(creator, p->cpus_ptr) ? nr_runnable(c, creator) : -1U;
+	bpf_for(i, 0, c->nr_neighbours) {
+		u32 other = c->neighbour[i & (MAX_NEIGHBOURS - 1)], runnable;
+		struct cpu *o = cpu_of(other);
+
+		if (!o || !bpf_cpumask_test_cpu(other, p->cpus_ptr))
+			continue;
+		runnable = nr_runnable(o, other);
+		if (runnable < least) {
+			least = runnable;
+			best = other;
+		}
+	}
+	if (least == -1U)
+		return prev_cpu;
+	if (best != creator)
+		__sync_fetch_and_add(&nr_forks_moved, 1);
+	return best;
+}
+
+void SCX_OP(torus_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	struct plan9_task *t = plan9_task(p);
+	u32 cpu = scx_bpf_task_cpu(p);
+	struct cpu *c = cpu_of(cpu);
+
+	if (!t || !c)
+		return;
+	plan9_account(t, false);
+	t->level = plan9_level(p, t, 1, nr_runnable(c, cpu) + 1);
+	plan9_insert(p, t, cpu, enq_flags);
+	if (!c->running)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	else if ((enq_flags & SCX_ENQ_WAKEUP) && c->level < t->level)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+}
+
+void SCX_OP(torus_dispatch, s32 cpu, struct task_struct *prev)
+{
+	if (!scx_bpf_dsq_move_to_local(cpu) && prev)
+		prev->scx.slice = quantum_ns;
+}
+
+void SCX_OP(torus_tick, struct task_struct *p)
+{
+	struct plan9_task *t = plan9_task(p);
+
+	if (t && plan9_highest(scx_bpf_task_cpu(p)) > (s32)t->level)
+		p->scx.slice = 0;
+}
+
+void SCX_OP(torus_running, struct task_struct *p)
+{
+	struct plan9_task *t = plan9_task(p);
+	u32 cpu = scx_bpf_task_cpu(p);
+	struct cpu *c = cpu_of(cpu);
+
+	if (!t || !c)
+		return;
+	plan9_account(t, false);
+	update_load(c, cpu);
+	c->running = true;
+	c->level = t->level;
+	if (!c->armed) {
+		c->armed = 1;
+		bpf_timer_start(&c->timer, check_period_ns, BPF_F_TIMER_CPU_PIN);
+	}
+}
+
+void SCX_OP(torus_stopping, struct task_struct *p, bool runnable)
+{
+	struct plan9_task *t = plan9_task(p);
+	u32 cpu = scx_bpf_task_cpu(p);
+	struct cpu *c = cpu_of(cpu);
+
+	if (t)
+		plan9_account(t, true);
+	if (c) {
+		update_load(c, cpu);
+		c->running = false;
+	}
+}
+
+s32 SCX_OP(torus_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	return plan9_init_task(p);
+}
+
+static __always_inline void add_neighbour(struct cpu *c, u32 cpu, u32 other)
+{
+	u32 i;
+
+	if (other == cpu)
+		return;
+	bpf_for(i, 0, c->nr_neighbours)
+		if (c->neighbour[i & (MAX_NEIGHBOURS - 1)] == other)
+			return;
+	if (c->nr_neighbours < MAX_NEIGHBOURS)
+		c->neighbour[c->nr_neighbours++ & (MAX_NEIGHBOURS - 1)] = other;
+}
+
+s32 SCX_OP_SLEEPABLE(torus_init)
+{
+	u32 nr_cpus = scx_bpf_nr_cpu_ids(), rows = 1, i;
+	s32 key, ret;
+
+	if (!nr_cpus || nr_cpus > MAX_CPUS)
+		return -E2BIG;
+	/* The torus is as square as the number of CPUs allows. */
+	bpf_for(i, 1, 33)
+		if (i * i <= nr_cpus && nr_cpus % i == 0)
+			rows = i;
+	bpf_for(key, 0, nr_cpus) {
+		u32 cpu = key, columns = nr_cpus / rows, row = cpu / columns, column = cpu % columns;
+		struct cpu *c = cpu_of(cpu);
+
+		if (!c)
+			return -ENOENT;
+		if (neighbours) {
+			bpf_for(i, 1, MAX_NEIGHBOURS + 1) {
+				u32 step = (i + 1) / 2 % nr_cpus;
+
+				if (c->nr_neighbours < neighbours)
+					add_neighbour(c, cpu, (cpu + (i & 1 ? step : nr_cpus - step)) % nr_cpus);
+			}
+		} else {
+			add_neighbour(c, cpu, row * columns + (column + 1) % columns);
+			add_neighbour(c, cpu, row * columns + (column + columns - 1) % columns);
+			add_neighbour(c, cpu, (row + 1) % rows * columns + column);
+			add_neighbour(c, cpu, (row + rows - 1) % rows * columns + column);
+		}
+		bpf_timer_init(&c->timer, &cpus, CLOCK_MONOTONIC);
+		bpf_timer_set_callback(&c->timer, check);
+		ret = scx_bpf_create_dsq(cpu, -1);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+SCX_OPS(torus_ops,
+	.select_cpu = (void *)torus_select_cpu,
+	.enqueue = (void *)torus_enqueue,
+	.dispatch = (void *)torus_dispatch,
+	.tick = (void *)torus_tick,
+	.running = (void *)torus_running,
+	.stopping = (void *)torus_stopping,
+	.init_task = (void *)torus_init_task,
+	.init = (void *)torus_init,
+	.name = "torus");

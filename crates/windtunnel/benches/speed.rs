@@ -22,6 +22,8 @@ fn main() {
         cpu_model(),
         policy.name()
     );
+    // First, while the process' peak memory is this run's own.
+    let memory = streamed(&policy);
     println!("median of {RUNS} runs, one core, no trace file\n");
     println!("{:44} {:>14} {:>12} {:>10}", "", "switches/s", "ns/switch", "switches");
     let cases = [
@@ -62,7 +64,7 @@ fn main() {
         "eevdf, 64 CPUs, 1000 tasks, 1 s",
         1_000_000_000 / ns.max(1)
     );
-    streamed(&policy);
+    println!("\n{memory}");
 }
 
 fn scenario(policy: &Policy, machine: &str, workload: &str, for_ns: u64) -> Scenario {
@@ -102,8 +104,8 @@ fn per_switch(outcome: &Outcome) -> (u64, u64) {
     (switches, outcome.result.wall_ns / switches.max(1))
 }
 
-/// 60 simulated seconds with a trace to a file: the process' peak memory.
-fn streamed(policy: &Policy) {
+/// 60 simulated seconds with a trace to a file: what it came to, and the process' peak memory.
+fn streamed(policy: &Policy) -> String {
     let path = std::env::temp_dir().join(format!("windtunnel-bench-{}.wtt", std::process::id()));
     let mut long = scenario(
         policy,
@@ -112,18 +114,16 @@ fn streamed(policy: &Policy) {
         60_000_000_000,
     );
     long.trace = Some(path.clone());
-    let before = peak_kib();
     let outcome = run(&long);
     let bytes = std::fs::metadata(&path).map_or(0, |file| file.len());
     // The file is a temporary one of this benchmark's own; nothing is lost if it is gone already.
     let _ = std::fs::remove_file(&path);
-    println!(
-        "\n60 simulated seconds with a streamed trace: {} switches, {} MB trace, peak memory {} MB (was {} MB before; at most 100 MB for a run alone)",
+    format!(
+        "60 simulated seconds with a streamed trace: {} switches, {} MB trace, peak memory {} MB (at most 100)",
         outcome.result.context_switches,
         bytes / 1_000_000,
         peak_kib() / 1024,
-        before / 1024
-    );
+    )
 }
 
 /// VmHWM of this process.

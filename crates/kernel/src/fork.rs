@@ -146,8 +146,9 @@ impl Machine {
         );
         ext::task_created(self, id);
         self.class_task_fork(id);
-        tracepoint::sched_process_fork(self, parent, id);
         ext::post_fork(self, id);
+        // In kernel_clone(), after copy_process() and with it sched_post_fork().
+        tracepoint::sched_process_fork(self, parent, id);
         id
     }
 

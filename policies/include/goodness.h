@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Goodness: what Linux 2.4 chose tasks by, and the time accounting that it rests on.
+ *
+ * A task has a counter of ticks left in its quantum. When every task that could run has used up its counter, the counters
+ * of all tasks are recalculated, sleepers' too: half of what is left plus the ticks of their nice value. Here that is lazy:
+ * a recalculation counts `epoch` up, and a task makes up for those it missed when it is next looked at.
+ *
+ * Against the original: ticks are counted by CPU time used, rounded to whole ticks with the rest carried over, not by whose
+ * turn it was when the timer ticked. So any tick rate of the kernel will do, and short bursts are charged.
+ */
+#ifndef GOODNESS_H
+#define GOODNESS_H
+
+#include "scx.h"
+
+#define MAX_CPUS 1024
+#define PROC_CHANGE_PENALTY 15
+/* Best affinity part: PROC_CHANGE_PENALTY and the memory map. */
+#define MAX_AFFINITY (PROC_CHANGE_PENALTY + 1)
+#define MAX_RT_PRIO 100
+#define GOODNESS_IDLE (-1000)
+/* Quanta end by the counter; this slice only has to be longer than any. */
+#define NO_SLICE_END 1000000000ULL
+/* Past this many recalculations a counter stays as it is. */
+#define MAX_MISSED 8
+
+const volatile u64 tick_ns PARAM("ns, 1000000..100000000: CPU time that uses up one tick of a task's counter") = 10000000;
+
+/* Recalculations of all counters. */
+u64 nr_recalculations;
+static u32 epoch;
+
+/* Places in a queue: woken tasks come in at the front, those at the end of their quantum go to the back. */
+static s64 front, back;
+
+struct task_ctx {
+	s32 counter;
+	/* Recalculations that `counter` has seen. */
+	u32 epoch;
+	/* CPU time charged up to, and what of it is not yet a tick. */
+	u64 charged_ns;
+	s64 owed_ns;
+	s64 place;
+	s32 last_cpu;
+	/* The CPU to move to, +1, and whether by exec: multi-queue schedulers. */
+	s32 move_to;
+	bool yielded;
+	bool expired;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct task_ctx);
+} task_ctxs SEC(".maps");
+
+struct cpu_ctx {
+	/* Memory map of the task that ran last (active_mm). */
+	u64 mm;
+	u64 idle_since;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_CPUS);
+	__type(key, u32);
+	__type(value, struct cpu_ctx);
+} cpu_ctxs SEC(".maps");
+
+static __always_inline struct cpu_ctx *cpu_ctx(s32 cpu)
+{
+	u32 key = cpu;
+
+	return bpf_map_lookup_elem(&cpu_ctxs, &key);
+}
+
+static __always_inline s32 nice_of(const struct task_struct *p)
+{
+	return p->static_prio - 120;
+}
+
+/* Of nice -20..19: 11..1 ticks, 6 at nice 0. */
+static __always_inline s32 nice_to_ticks(s32 nice)
+{
+	return ((20 - nice) >> 2) + 1;
+}
+
+/* The task's state, with the recalculations it has missed. */
+static __noinline struct task_ctx *task_ctx(struct task_struct *p)
+{
+	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, p, NULL, 0);
+	u32 missed;
+	s32 i;
+
+	if (!t)
+		return NULL;
+	missed = epoch - t->epoch;
+	if (missed) {
+		t->epoch += missed;
+		if (missed > MAX_MISSED)
+			missed = MAX_MISSED;
+		bpf_for(i, 0, missed)
+			t->counter = (t->counter >> 1) + nice_to_ticks(nice_of(p));
+	}
+	return t;
+}
+
+static __always_inline bool realtime(const struct task_struct *p)
+{
+	return p->prio < MAX_RT_PRIO;
+}
+
+/* The part that is the same on all CPUs. */
+static __always_inline s32 na_goodness(const struct task_struct *p, const struct task_ctx *t)
+{
+	if (realtime(p))
+		return 1000 + p->rt_priority;
+	return t->counter ? t->counter + 20 - nice_of(p) : 0;
+}
+
+static __always_inline s32 goodness(const struct task_struct *p, const struct task_ctx *t, s32 cpu, u64 mm)
+{
+	s32 weight = na_goodness(p, t);
+
+	if (realtime(p) || !weight)
+		return weight;
+	if (t->last_cpu == cpu)
+		weight += PROC_CHANGE_PENALTY;
+	if (!p->mm || (u64)p->mm == mm)
+		weight++;
+	return weight;
+}
+
+/* Goodness of a task that may go on running: -1 right after it yielded. */
+static __always_inline s32 prev_goodness(const struct task_struct *p, const struct task_ctx *t, s32 cpu)
+{
+	return t->yielded ? -1 : goodness(p, t, cpu, (u64)p->mm);
+}
+
+/* By how much the task is better for the CPU than what runs there; GOODNESS_IDLE if that is none of ours. */
+static __always_inline s32 preemption_goodness(struct task_struct *p, struct task_ctx *t, s32 cpu)
+{
+	struct task_struct *curr = scx_bpf_cpu_curr(cpu);
+	struct task_ctx *other;
+
+	if (!curr || curr == p)
+		return GOODNESS_IDLE;
+	other = task_ctx(curr);
+	if (!other)
+		return GOODNESS_IDLE;
+	return goodness(p, t, cpu, (u64)curr->mm) - goodness(curr, other, cpu, (u64)curr->mm);
+}
+
+static __always_inline void recalculate(void)
+{
+	__sync_fetch_and_add(&epoch, 1);
+	__sync_fetch_and_add(&nr_recalculations, 1);
+}
+
+/* Charges the CPU time used since the last time: whole ticks off the counter, rounded. */
+static __always_inline void charge(struct task_struct *p, struct task_ctx *t)
+{
+	u64 used = p->se.sum_exec_runtime;
+	s64 owed = t->owed_ns + (s64)(used - t->charged_ns), half = tick_ns / 2;
+
+	t->charged_ns = used;
+	if (owed >= half) {
+		u64 ticks = (u64)(owed + half) / tick_ns;
+
+		t->counter = ticks < t->counter ? t->counter - ticks : 0;
+		owed -= ticks * tick_ns;
+	}
+	t->owed_ns = owed;
+}
+
+/* In ops.tick. */
+static __always_inline void goodness_tick(struct task_struct *p)
+{
+	struct task_ctx *t = task_ctx(p);
+
+	if (!t)
+		return;
+	charge(p, t);
+	if (!t->counter) {
+		t->expired = true;
+		scx_bpf_task_set_slice(p, 0);
+	}
+}
+
+/* In ops.running and ops.stopping. */
+static __always_inline void goodness_running(struct task_struct *p)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct task_ctx *t = task_ctx(p);
+	struct cpu_ctx *c = cpu_ctx(cpu);
+
+	if (!t || !c)
+		return;
+	t->last_cpu = cpu;
+	t->charged_ns = p->se.sum_exec_runtime;
+	t->yielded = false;
+	t->expired = false;
+	if (p->mm)
+		c->mm = (u64)p->mm;
+}
+
+static __always_inline void goodness_stopping(struct task_struct *p)
+{
+	struct task_ctx *t = task_ctx(p);
+
+	if (t)
+		charge(p, t);
+}
+
+/* In ops.runnable: woken and new tasks come in at the front. */
+static __always_inline void goodness_runnable(struct task_struct *p)
+{
+	struct task_ctx *t = task_ctx(p);
+
+	if (t)
+		t->place = __sync_fetch_and_add(&front, -1) - 1;
+}
+
+/* In ops.enqueue: where in the queue it waits. A preempted task keeps its place. */
+static __always_inline u64 place_in_queue(struct task_ctx *t)
+{
+	if (t->expired) {
+		t->expired = false;
+		t->place = __sync_fetch_and_add(&back, 1) + 1;
+	}
+	return t->place;
+}
+
+/* In ops.dispatch: `prev` goes on running. */
+static __always_inline void keep_running(struct task_struct *prev, struct task_ctx *t)
+{
+	t->yielded = false;
+	t->expired = false;
+	scx_bpf_task_set_slice(prev, NO_SLICE_END);
+}
+
+/* In ops.yield. */
+static __always_inline void goodness_yield(struct task_struct *p)
+{
+	struct task_ctx *t = task_ctx(p);
+
+	if (t)
+		t->yielded = true;
+	scx_bpf_task_set_slice(p, 0);
+}
+
+/* In ops.update_idle. */
+static __always_inline void goodness_update_idle(s32 cpu, bool idle)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+
+	if (c && idle)
+		c->idle_since = scx_bpf_now();
+}
+
+/* In ops.init_task. */
+static __always_inline s32 goodness_init_task(struct task_struct *p)
+{
+	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!t)
+		return -ENOMEM;
+	t->counter = nice_to_ticks(nice_of(p));
+	t->epoch = epoch;
+	t->last_cpu = scx_bpf_task_cpu(p);
+	return 0;
+}
+
+/* In ops.exit_task: the parent gets back what its child has left, up to what a sleeper can gather. */
+static __always_inline void goodness_exit_task(struct task_struct *p)
+{
+	struct task_ctx *t = task_ctx(p), *parent;
+	s32 most;
+
+	if (!t || !p->real_parent)
+		return;
+	parent = task_ctx(p->real_parent);
+	if (!parent)
+		return;
+	most = 2 * nice_to_ticks(nice_of(p->real_parent));
+	parent->counter += t->counter;
+	if (parent->counter > most)
+		parent->counter = most;
+}
+
+/* The parent's remaining counter is split between parent and child. */
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(goodness_fork, struct task_struct *parent, struct task_struct *child)
+{
+	struct task_ctx *from = task_ctx(parent), *to = task_ctx(child);
+
+	if (!from || !to)
+		return 0;
+	to->counter = (from->counter + 1) >> 1;
+	from->counter >>= 1;
+	if (!from->counter) {
+		from->expired = true;
+		scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);
+	}
+	return 0;
+}
+
+#endif

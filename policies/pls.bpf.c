@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * pls: the default scheduler of Linux 2.4 with its queue sorted into priority levels.
+ *
+ * dss decides by goodness, of which all but the affinity bonus is the same on every CPU. So waiting tasks are kept in
+ * levels by that part. A choice begins at the highest level that is not empty and ends where even the full bonus could
+ * not make up for what is best so far. Decisions are those of dss, on a tie by the place in the common queue, too.
+ *
+ * Good for: what dss is good for, with more tasks.
+ * Bad for: many CPUs (one lock still); a recalculation sorts the whole queue anew.
+ * Source: Franke, Nagar, Kravetz, Ravindran: "PMQS: Scalable Linux Scheduling for High End Servers", Annual Linux
+ * Showcase 2001.
+ *
+ * Against the original: as dss. Each level is a DSQ with a lock of its own.
+ */
+#include "include/reschedule_idle.h"
+
+char _license[] SEC("license") = "GPL";
+
+/* Goodness without affinity is at most 40 for nice and 21 ticks. */
+#define NR_LEVELS 64
+#define MAX_TRIES 8
+
+/* Tasks looked at by choices, and tasks sorted anew by recalculations. */
+u64 nr_examined, nr_sorted;
+
+/* Levels that may have tasks. */
+static u64 levels;
+
+static __always_inline u32 level_of(struct task_struct *p, struct task_ctx *t)
+{
+	return na_goodness(p, t) & (NR_LEVELS - 1);
+}
+
+static __always_inline void mark(u32 level)
+{
+	__sync_fetch_and_or(&levels, 1ULL << level);
+}
+
+/* The highest level below `end` that may have tasks, or -1. */
+static __always_inline s32 highest_below(s32 end)
+{
+	u64 below = end >= NR_LEVELS ? levels : levels & ((1ULL << end) - 1);
+	s32 level = 0, i;
+
+	if (!below)
+		return -1;
+	bpf_for(i, 0, 6) {
+		u32 half = 32 >> i;
+
+		if (below >> half) {
+			below >>= half;
+			level += half;
+		}
+	}
+	return level;
+}
+
+s32 SCX_OP(pls_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	return prev_cpu;
+}
+
+void SCX_OP(pls_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	struct task_ctx *t = task_ctx(p);
+	bool yielded;
+	u32 level;
+
+	if (!t) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, NO_SLICE_END, enq_flags);
+		return;
+	}
+	yielded = t->yielded;
+	t->yielded = false;
+	level = level_of(p, t);
+	scx_bpf_dsq_insert_vtime(p, level, NO_SLICE_END, place_in_queue(t), enq_flags);
+	mark(level);
+	if (!yielded)
+		reschedule_idle(p, t);
+}
+
+/* After a recalculation: every task to its new level. Tasks that moved down are met again and stay. */
+static __noinline void sort_anew(void)
+{
+	s32 i, level;
+
+	bpf_for(i, 0, NR_LEVELS) {
+		struct task_struct *p;
+
+		level = NR_LEVELS - 1 - i;
+		if (!(levels >> level & 1))
+			continue;
+		bpf_for_each_dsq(it, p, level) {
+			struct task_ctx *t = task_ctx(p);
+			u32 to;
+
+			if (!t)
+				continue;
+			to = level_of(p, t);
+			if (to == level || !scx_bpf_dsq_move_vtime(&it, p, to, 0))
+				continue;
+			mark(to);
+			__sync_fetch_and_add(&nr_sorted, 1);
+		}
+	}
+}
+
+/* What is best so far. */
+struct choice {
+	s32 goodness;
+	s32 level;
+	s32 pid;
+	s64 place;
+};
+
+/* Looks through one level. */
+static __noinline void look_through(s32 level, s32 cpu, u64 mm, struct choice *best)
+{
+	struct task_struct *p;
+	bool empty = true;
+
+	if (!best)
+		return;
+	bpf_for_each_dsq(it, p, level) {
+		struct task_ctx *t = task_ctx(p);
+		s32 weight;
+
+		empty = false;
+		__sync_fetch_and_add(&nr_examined, 1);
+		if (!t || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			continue;
+		weight = goodness(p, t, cpu, mm);
+		if (weight > best->goodness ||
+		    (weight == best->goodness && best->level >= 0 && t->place < best->place)) {
+			best->goodness = weight;
+			best->level = level;
+			best->pid = p->pid;
+			best->place = t->place;
+		}
+	}
+	if (empty) {
+		__sync_fetch_and_and(&levels, ~(1ULL << level));
+		if (scx_bpf_dsq_nr_queued(level) > 0)
+			mark(level);
+	}
+}
+
+/* Takes the chosen task to this CPU; false if another one was faster. */
+static __noinline bool take(struct choice *best)
+{
+	struct task_struct *p;
+	bool taken = false;
+
+	if (!best)
+		return false;
+	bpf_for_each_dsq(it, p, best->level) {
+		if (p->pid == best->pid) {
+			taken = scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL, 0);
+			break;
+		}
+	}
+	return taken;
+}
+
+/* Lets the best task run: true when that is settled. */
+static __always_inline bool choose(s32 cpu, struct task_struct *prev, u64 mm)
+{
+	struct choice best = { .goodness = GOODNESS_IDLE, .level = -1 };
+	struct task_ctx *of_prev = NULL;
+	s32 level = NR_LEVELS, i;
+
+	if (prev && prev->scx.flags & SCX_TASK_QUEUED) {
+		of_prev = task_ctx(prev);
+		if (of_prev)
+			best.goodness = prev_goodness(prev, of_prev, cpu);
+	}
+	bpf_for(i, 0, NR_LEVELS) {
+		level = highest_below(level);
+		if (level < 0 || (level ? level + MAX_AFFINITY : 0) < best.goodness)
+			break;
+		look_through(level, cpu, mm, &best);
+	}
+	if (!best.goodness) {
+		recalculate();
+		sort_anew();
+		return false;
+	}
+	if (best.level >= 0)
+		return take(&best);
+	if (of_prev)
+		keep_running(prev, of_prev);
+	return true;
+}
+
+void SCX_OP(pls_dispatch, s32 cpu, struct task_struct *prev)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	s32 i;
+
+	bpf_for(i, 0, MAX_TRIES) {
+		if (!c || choose(cpu, prev, c->mm))
+			return;
+	}
+}
+
+void SCX_OP(pls_tick, struct task_struct *p)
+{
+	goodness_tick(p);
+}
+
+void SCX_OP(pls_runnable, struct task_struct *p, u64 enq_flags)
+{
+	goodness_runnable(p);
+}
+
+void SCX_OP(pls_running, struct task_struct *p)
+{
+	goodness_running(p);
+}
+
+void SCX_OP(pls_stopping, struct task_struct *p, bool runnable)
+{
+	goodness_stopping(p);
+}
+
+bool SCX_OP(pls_yield, struct task_struct *from, struct task_struct *to)
+{
+	goodness_yield(from);
+	return false;
+}
+
+void SCX_OP(pls_update_idle, s32 cpu, bool idle)
+{
+	goodness_update_idle(cpu, idle);
+}
+
+/* A realtime task takes the CPU: what waits there is for all. */
+void SCX_OP(pls_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
+{
+	scx_bpf_reenqueue_local___v2___compat();
+}
+
+s32 SCX_OP(pls_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	return goodness_init_task(p);
+}
+
+void SCX_OP(pls_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
+{
+	goodness_exit_task(p);
+}
+
+s32 SCX_OP_SLEEPABLE(pls_init)
+{
+	s32 level, ret;
+
+	bpf_for(level, 0, NR_LEVELS) {
+		ret = scx_bpf_create_dsq(level, -1);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+SCX_OPS(pls_ops,
+	.select_cpu = (void *)pls_select_cpu,
+	.enqueue = (void *)pls_enqueue,
+	.dispatch = (void *)pls_dispatch,
+	.tick = (void *)pls_tick,
+	.runnable = (void *)pls_runnable,
+	.running = (void *)pls_running,
+	.stopping = (void *)pls_stopping,
+	.yield = (void *)pls_yield,
+	.update_idle = (void *)pls_update_idle,
+	.cpu_release = (void *)pls_cpu_release,
+	.init_task = (void *)pls_init_task,
+	.exit_task = (void *)pls_exit_task,
+	.init = (void *)pls_init,
+	.flags = SCX_OPS_KEEP_BUILTIN_IDLE,
+	.name = "pls");

@@ -31,6 +31,8 @@ pub struct Cursor {
     time: u64,
     pc: u32,
     stage: u8,
+    /// When it was woken last; created, before that.
+    woken: u64,
     counters: Box<[u64]>,
     created: u64,
     began: Option<u64>,
@@ -62,6 +64,7 @@ impl Cursor {
             time: 0,
             created: now,
             began: None,
+            woken: now,
             timers: Vec::new(),
             traces: BTreeMap::new(),
         }
@@ -86,6 +89,11 @@ impl Cursor {
     /// Adds kernel time on the task's behalf, ns: system calls, fork, exec.
     pub(crate) fn add_time(&mut self, ns: u64) {
         self.time += ns;
+    }
+
+    /// The task was woken at `now`.
+    pub(crate) fn wake(&mut self, now: u64) {
+        self.woken = now;
     }
 
     fn done(&mut self) {
@@ -145,7 +153,7 @@ impl Cursor {
 
 /// Steps that only the trace tells of: like those of computing they happen at once.
 fn silent(op: &Op) -> bool {
-    matches!(op, Op::Begin { .. } | Op::Done { .. } | Op::Phase(_))
+    matches!(op, Op::Begin { .. } | Op::BeginWoken | Op::Done { .. } | Op::Phase(_))
 }
 
 /// Executes the steps of the running task until one takes time.
@@ -219,6 +227,16 @@ fn execute(m: &mut Machine, cpu: u32, task: TaskId, op: &Op, syscall: u64) -> Op
             }
             true
         }
+        Op::Interval { timer, ref length } => {
+            if stage == 0 {
+                let cursor = &mut m.tasks[task as usize].program;
+                let length = cursor.sample(length, &mut m.rng);
+                if let Some(at) = timer_target(cursor, m.now, timer, length, true) {
+                    return sleep_until(m, task, at, State::Interruptible);
+                }
+            }
+            true
+        }
         Op::Lock(id) => m.mutex_lock(id, task),
         Op::Unlock(id) => {
             m.mutex_unlock(id);
@@ -263,6 +281,7 @@ fn execute(m: &mut Machine, cpu: u32, task: TaskId, op: &Op, syscall: u64) -> Op
             true
         }
         Op::WaitChildren => m.tasks[task as usize].children == 0,
+        Op::WaitChild { left } => m.tasks[task as usize].children <= left,
         Op::Exec { ref comm } => {
             m.tasks[task as usize].program.add_time(u64::from(m.spec.costs.exec_ns));
             m.tasks[task as usize].program.done();
@@ -292,6 +311,12 @@ fn execute(m: &mut Machine, cpu: u32, task: TaskId, op: &Op, syscall: u64) -> Op
             let local = m.local_time(cpu);
             let cursor = &mut m.tasks[task as usize].program;
             cursor.began = Some(if arrival { cursor.created } else { local + cursor.time });
+            cursor.done();
+            return None;
+        }
+        Op::BeginWoken => {
+            let cursor = &mut m.tasks[task as usize].program;
+            cursor.began = Some(cursor.woken);
             cursor.done();
             return None;
         }
@@ -388,8 +413,12 @@ fn exit(m: &mut Machine, task: TaskId) -> Next {
 /// A child has exited: its parent may be waiting for that.
 pub(crate) fn child_exited(m: &mut Machine, parent: TaskId) {
     let cursor = &m.tasks[parent as usize].program;
-    let waiting = matches!(cursor.ops.get(cursor.pc as usize), Some(Op::WaitChildren));
-    if waiting && cursor.stage == 1 && m.tasks[parent as usize].children == 0 {
+    let left = match cursor.ops.get(cursor.pc as usize) {
+        Some(Op::WaitChildren) => 0,
+        Some(Op::WaitChild { left }) => *left,
+        _ => return,
+    };
+    if cursor.stage == 1 && m.tasks[parent as usize].children <= left {
         m.try_to_wake_up(parent, 0);
     }
 }

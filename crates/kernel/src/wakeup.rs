@@ -24,6 +24,7 @@ impl Machine {
         let t = &mut self.tasks[task as usize];
         t.state = State::Running;
         t.wake_generation = t.wake_generation.wrapping_add(1);
+        t.program.wake(self.now);
         let prev_cpu = t.cpu;
         let cpu = self.select_task_rq(task, prev_cpu, wake_flags | flags::WF_TTWU);
         let mut enqueue = flags::WAKEUP;

@@ -301,6 +301,30 @@ fn timers_are_periodic_and_missed_ones_are_made_up_for_only_if_absolute() {
 }
 
 #[test]
+fn intervals_of_a_timer_do_not_grow_by_what_is_done_in_between() {
+    let next = || Op::Interval {
+        timer: 0,
+        length: Dist::Trace(vec![10 * MS]),
+    };
+    let ops = vec![next(), run_ms(3), next(), run_ms(12), next(), run_ms(1), next()];
+    // Expiries at 10, 20, 30 (missed: the task goes on at 32) and 40.
+    let (records, _) = run(1, Tasks::default().add("a", ops));
+    assert_eq!(starts(&records, 1), [0, 10, 20, 40]);
+    assert_eq!(stops(&records, 1)[2].0, 33);
+}
+
+#[test]
+fn response_times_count_from_the_wakeup_if_asked_to() {
+    // Both wake at 10 ms; the second waits for the first.
+    let ops = || vec![sleep_ms(10), Op::BeginWoken, run_ms(2), Op::Done { count: 1 }];
+    let fifo = |task: &mut workload::TaskSpec| task.policy = Policy::Fifo { rt_priority: 1 };
+    let tasks = Tasks::default().add("a", ops()).with(fifo).add("b", ops()).with(fifo);
+    let (records, _) = run(1, tasks);
+    assert_eq!(done(&records, 1), [(12, 1, 2)]);
+    assert_eq!(done(&records, 2), [(14, 1, 4)]);
+}
+
+#[test]
 fn a_loop_repeats_and_operations_are_counted_with_their_response_times() {
     let ops = vec![
         Op::LoopInit { counter: 0 },
@@ -369,6 +393,37 @@ fn a_forked_child_is_waited_for() {
     );
     let renamed = |r: &&Record| matches!(&r.event, Event::TaskRename { comm, .. } if comm == "a-long-name-is-");
     assert_eq!(records.iter().filter(renamed).count(), 2);
+}
+
+#[test]
+fn any_child_that_exits_ends_a_wait_for_fewer() {
+    let fork = |task| Op::Fork { task, thread: false };
+    let child = |ms| vec![run_ms(ms)];
+    let parent = vec![
+        fork(1),
+        fork(2),
+        fork(3),
+        Op::WaitChild { left: 3 }, // there are no more
+        run_ms(1),
+        Op::WaitChild { left: 1 },
+        run_ms(1),
+        Op::WaitChild { left: 0 },
+        run_ms(1),
+    ];
+    let mut tasks = Tasks::default().add("parent", parent);
+    for ms in [9, 3, 5] {
+        tasks = tasks.add("child", child(ms)).with(|task| task.spawn = false);
+    }
+    let (records, ended) = run(4, tasks);
+    assert_eq!(ended, Ended::AllExited);
+    assert_eq!(
+        stops(&records, 1),
+        [
+            (1, TaskState::Interruptible),
+            (6, TaskState::Interruptible),
+            (10, TaskState::Dead)
+        ]
+    );
 }
 
 #[test]

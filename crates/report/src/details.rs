@@ -2,6 +2,7 @@
 //! One result in full, for people.
 
 use crate::result::{Percentiles, RunResult};
+use crate::score::Better;
 use crate::units::{count, percent, tenths, time};
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use std::fmt::Write;
@@ -29,6 +30,15 @@ pub fn details(r: &RunResult) -> String {
                 r.throughput.unit
             ),
         );
+    }
+    if let Some(score) = r.score
+        && r.score_unit != format!("{}/s", r.throughput.unit)
+    {
+        let better = match r.score_better {
+            Better::Higher => "higher",
+            Better::Lower => "lower",
+        };
+        line("score", format!("{score} {}, {better} is better", r.score_unit));
     }
     for (name, p) in [
         ("response time", &r.response_ns),

@@ -12,6 +12,7 @@ mod histogram;
 mod jain;
 mod pids;
 mod result;
+mod score;
 mod summary;
 mod table;
 mod task;
@@ -22,5 +23,6 @@ pub use histogram::Histogram;
 pub use result::{
     CallbackResult, ExitRecord, Fairness, LockResult, Migrations, Percentiles, Run, RunResult, TaskResult, Throughput,
 };
+pub use score::Better;
 pub use summary::Summary;
 pub use table::table;

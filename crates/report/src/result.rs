@@ -2,6 +2,7 @@
 //! The numbers of one run, as `--json` prints them. Field names are the JSON's; they stay.
 
 use crate::histogram::Histogram;
+use crate::score::Better;
 use serde::{Deserialize, Serialize};
 
 /// What the trace does not say about a run.
@@ -21,6 +22,10 @@ pub struct Run {
     pub exit: Option<ExitRecord>,
     /// What the workload counts as an operation, plural: `requests`, `loops`.
     pub unit: String,
+    /// What its result is in one number.
+    pub score: workload::Score,
+    /// All tasks have exited.
+    pub completed: bool,
     /// The callbacks' totals where the run has counted them; otherwise they are added up from the records.
     pub callbacks: Vec<CallbackResult>,
     /// The same for locks.
@@ -131,6 +136,11 @@ pub struct RunResult {
     pub seed: u64,
     pub simulated_ns: u64,
     pub wall_ns: u64,
+    /// The workload's result in its own unit; `None` if the run has none: it ended before the workload, or did nothing.
+    pub score: Option<f64>,
+    /// `messages/s`, `s`, `us/op`, `switches/s`, `ms` (mean response time).
+    pub score_unit: String,
+    pub score_better: Better,
     pub throughput: Throughput,
     pub response_ns: Percentiles,
     /// From waking (or, without one, wakeup) to the switch to the task. A wake-up that still

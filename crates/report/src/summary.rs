@@ -8,6 +8,7 @@ use crate::result::{
     CallbackResult, LockResult, Migrations, Percentiles, Run, RunResult, TaskResult, Throughput, decimals, percent,
     ratio,
 };
+use crate::score::{Measured, score};
 use crate::task::{Task, Whereabouts};
 use trace::{Event, Place, Record, Sink};
 
@@ -215,6 +216,25 @@ impl Summary {
             true => lock_results(self.locks.into_sorted(), &run.locks),
             false => by_wait(run.lock_waits),
         };
+        let throughput = Throughput {
+            unit: run.unit,
+            operations: self.operations,
+            per_second: decimals(
+                ratio(u128::from(self.operations) * 1_000_000_000, u128::from(end), 10),
+                1,
+            ),
+        };
+        let score = score(
+            run.score,
+            &Measured {
+                ns: end,
+                throughput: &throughput,
+                switches: self.switches,
+                responses: self.response.count(),
+                response_ns: self.response.mean(),
+                completed: run.completed,
+            },
+        );
         RunResult {
             policy: run.policy,
             machine: run.machine,
@@ -223,14 +243,10 @@ impl Summary {
             seed: run.seed,
             simulated_ns: end,
             wall_ns: run.wall_ns,
-            throughput: Throughput {
-                unit: run.unit,
-                operations: self.operations,
-                per_second: decimals(
-                    ratio(u128::from(self.operations) * 1_000_000_000, u128::from(end), 10),
-                    1,
-                ),
-            },
+            score: score.value,
+            score_unit: score.unit,
+            score_better: score.better,
+            throughput,
             response_ns: Percentiles::of(&self.response),
             wakeup_latency_ns: Percentiles::of(&self.wakeup),
             context_switches: self.switches,

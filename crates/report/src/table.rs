@@ -32,10 +32,38 @@ fn milli(value: f64) -> u64 {
     (value * 1000.0).round() as u64
 }
 
+/// The scores; of results in different units, the operations per second.
+fn score_column(results: &[RunResult]) -> Column {
+    fn scaled(result: &RunResult, scale: f64) -> Option<u64> {
+        result.score.map(|score| (score * scale).round() as u64)
+    }
+    let unit = results.first().map_or("operations/s", |r| r.score_unit.as_str());
+    let time = |head: &str, value| Column {
+        head: head.to_owned(),
+        better: Better::Less,
+        value,
+        text: units::time,
+    };
+    let rate = |unit: &str, value| Column {
+        head: format!("throughput\n{unit}"),
+        better: Better::More,
+        value,
+        text: units::tenths,
+    };
+    if !results.iter().all(|r| r.score_unit == unit) {
+        return rate("operations/s", |r| {
+            (r.throughput.operations > 0).then(|| (r.throughput.per_second * 10.0).round() as u64)
+        });
+    }
+    match unit {
+        "s" => time("completion\ntime", |r| scaled(r, 1e9)),
+        "us/op" => time("time per\noperation", |r| scaled(r, 1e3)),
+        "ms" => time("response\nmean", |r| scaled(r, 1e6)),
+        unit => rate(unit, |r| scaled(r, 10.0)),
+    }
+}
+
 fn columns(results: &[RunResult]) -> Vec<Column> {
-    let unit = results.first().map_or("", |r| r.throughput.unit.as_str());
-    let same = results.iter().all(|r| r.throughput.unit == unit) && !unit.is_empty();
-    let throughput = format!("throughput\n{}/s", if same { unit } else { "operations" });
     let milli_percent: fn(u64) -> String = |v| units::percent(crate::result::decimals(v, 3));
     let column = |head: &str, better, value, text| Column {
         head: head.to_owned(),
@@ -44,12 +72,7 @@ fn columns(results: &[RunResult]) -> Vec<Column> {
         text,
     };
     vec![
-        column(
-            &throughput,
-            Better::More,
-            |r| (r.throughput.operations > 0).then(|| (r.throughput.per_second * 10.0).round() as u64),
-            units::tenths,
-        ),
+        score_column(results),
         column(
             "wake-up\np50",
             Better::Less,

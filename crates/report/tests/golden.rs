@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tables, details and JSON against committed text; `UPDATE_GOLDEN=1` rewrites it.
 
-use report::{ExitRecord, Run, RunResult, Summary, details, table};
+use report::{Better, ExitRecord, Run, RunResult, Summary, details, table};
 use std::path::Path;
 use trace::event::MigrateReason;
 use trace::{Event, Hash, Place, Record, Sink, TaskState};
@@ -161,6 +161,8 @@ fn run(policy: &str, latency: u64) -> RunResult {
         trace_hash: hash.value(),
         exit: None,
         unit: "requests".into(),
+        score: workload::Score::OperationsPerSecond,
+        completed: false,
         callbacks: vec![],
         lock_waits: vec![],
         ops: ["select_cpu", "enqueue", "dispatch"].map(String::from).to_vec(),
@@ -209,6 +211,37 @@ fn different_inputs() {
     check("table-inputs.txt", &table(&[run("eevdf", 1_100), other], false));
 }
 
+/// Times and rates in the workload's unit; of different workloads, operations per second.
+#[test]
+fn scores() {
+    let result = |policy: &str, score, unit: &str, latency| RunResult {
+        score: Some(score),
+        score_unit: unit.into(),
+        score_better: Better::Lower,
+        ..run(policy, latency)
+    };
+    let mut text = String::new();
+    for (unit, scores) in [
+        ("s", [1.25, 1.5]),
+        ("us/op", [3.5, 3.25]),
+        ("ms", [520.0, 20.000_125]),
+        ("switches/s", [125_000.5, 1000.0]),
+    ] {
+        let results = [
+            result("eevdf", scores[0], unit, 1_100),
+            result("scx_simple", scores[1], unit, 800),
+        ];
+        text += &table(&results, false);
+    }
+    let different = [result("eevdf", 1.25, "s", 1_100), run("eevdf", 1_100)];
+    check("table-scores.txt", &(text + &table(&different, false)));
+    let details = details(&result("eevdf", 1.25, "s", 1_100));
+    assert!(
+        details.contains("score               1.25 s, lower is better"),
+        "{details}"
+    );
+}
+
 #[test]
 fn nothing_to_compare() {
     let empty = Summary::new(&[Place::default()]).result(Run {
@@ -251,6 +284,9 @@ fn json() {
         "overhead_percent",
         "idle_while_waiting_ns",
         "trace_hash",
+        "score",
+        "score_unit",
+        "score_better",
         "throughput",
         "response_ns",
     ] {

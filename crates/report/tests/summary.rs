@@ -224,6 +224,7 @@ fn operations_and_responses() {
     let r = result_at(2_000_000_000, &[done(3, 0), done(1, 70), done(1, 90)], run);
     assert_eq!((r.throughput.operations, r.throughput.per_second), (5, 2.5));
     assert_eq!(r.throughput.unit, "requests");
+    assert_eq!((r.score, r.score_unit.as_str()), (Some(2.5), "requests/s"));
     assert_eq!((r.response_ns.count, r.response_ns.p50, r.response_ns.max), (2, 70, 90));
 }
 

@@ -96,6 +96,7 @@ impl Scenario {
         let ended = ended.unwrap_or(Ended::Time);
         machine.finish(&ended, until, &mut sinks);
         let exit = machine.ext.exit.as_ref().map(exit_record);
+        let completed = ended == Ended::AllExited;
         let deadlock = match ended {
             Ended::Deadlock { waiting } => waiting,
             Ended::Time | Ended::AllExited => Vec::new(),
@@ -111,6 +112,8 @@ impl Scenario {
             trace_hash: sinks.hash.value(),
             exit,
             unit: self.workload.unit.clone(),
+            score: self.workload.score,
+            completed,
             callbacks: callbacks(&machine),
             lock_waits: lock_waits(&machine),
             ops: callback_names(),

@@ -198,7 +198,7 @@ fn operands(workload: &Workload, program: &Program, pc: usize, op: &Op) -> Check
     let gate = |id| resource(id, "suspend", |r| matches!(r, Resource::Suspend { .. }));
     let channel = |id| resource(id, "channel", |r| matches!(r, Resource::Channel { .. }));
     match op {
-        Op::Run(length) | Op::Runtime(length) | Op::Sleep(length) => dist(length),
+        Op::Run(length) | Op::Runtime(length) | Op::Sleep(length) | Op::Interval { length, .. } => dist(length),
         Op::Lock(id) | Op::Unlock(id) => mutex(*id),
         Op::CondWait { cond: id, mutex: m } | Op::Sync { cond: id, mutex: m } => cond(*id).and_then(|()| mutex(*m)),
         Op::Signal(id) | Op::Broadcast(id) => cond(*id),
@@ -258,7 +258,7 @@ const IDLE_ROUNDS: u64 = 10_000;
 /// Each long loop must wait or compute; what only takes the time of a system call does not count.
 fn endless(workload: &Workload, program: &Program) -> Result<(), (usize, Finding)> {
     let passes = |op: &Op| match op {
-        Op::Run(length) | Op::Runtime(length) | Op::Sleep(length) => takes_time(length),
+        Op::Run(length) | Op::Runtime(length) | Op::Sleep(length) | Op::Interval { length, .. } => takes_time(length),
         Op::Timer { period, .. } => *period > 0,
         Op::Mem { bytes } => *bytes > 0,
         Op::Barrier(id) => !matches!(
@@ -274,6 +274,7 @@ fn endless(workload: &Workload, program: &Program) -> Result<(), (usize, Finding
         | Op::Recv(_)
         | Op::Yield
         | Op::WaitChildren
+        | Op::WaitChild { .. }
         | Op::Exec { .. }
         | Op::Exit => true,
         _ => false,

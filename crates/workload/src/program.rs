@@ -75,6 +75,12 @@ pub enum Op {
         period: u64,
         absolute: bool,
     },
+    /// Sleep until a length drawn anew has passed since the last expiry of timer `timer`, as an absolute [`Op::Timer`]:
+    /// arrivals that what the task does in between does not delay.
+    Interval {
+        timer: u32,
+        length: Dist,
+    },
     /// Write through `bytes` of memory, then go on (rt-app `mem`).
     Mem {
         bytes: u64,
@@ -119,6 +125,10 @@ pub enum Op {
     },
     /// Wait until all children of this task have exited.
     WaitChildren,
+    /// Wait until at most `left` children of this task have not exited.
+    WaitChild {
+        left: u32,
+    },
     /// Replace the process image: the exec placement and tracepoint happen, the task gets this name.
     Exec {
         comm: String,
@@ -133,6 +143,8 @@ pub enum Op {
     Begin {
         arrival: bool,
     },
+    /// A request starts here: response time counts from when the task was woken last.
+    BeginWoken,
     /// `count` operations were completed; ends the request begun last.
     Done {
         count: u32,
@@ -220,6 +232,22 @@ pub struct Cgroup {
     pub weight: u32,
 }
 
+/// What the result of a workload is, in one number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Score {
+    /// Operations ([`Workload::unit`]) per second; more is better.
+    #[default]
+    OperationsPerSecond,
+    /// Time until all tasks have exited.
+    CompletionTime,
+    /// Time of the run divided by the operations done.
+    TimePerOperation,
+    /// Context switches per second; more is better.
+    SwitchesPerSecond,
+    /// Mean response time of the requests.
+    MeanResponse,
+}
+
 /// Everything a machine is given to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Workload {
@@ -230,6 +258,7 @@ pub struct Workload {
     pub cgroups: Vec<Cgroup>,
     /// What one completed operation is called in results: "messages", "requests", "loops".
     pub unit: String,
+    pub score: Score,
     /// Simulated time it asks for; `None`: until all tasks have exited.
     pub duration_ns: Option<u64>,
 }

@@ -121,6 +121,13 @@ fn damaged_specifications() {
         "hackbench:groups=1,fds=3,loops=5,via=pipe,as=thread,bytes=1k",
         "sleepers:n=10,run=50us,sleep=1.5ms",
         "yield:n=2",
+        "closed:n=7,placement=4/3/0",
+        "chat:rooms=2,messages=3,users=4,bytes=1k,buffer=8k,work=1us",
+        "mkbench:builds=2,jobs=3,files=5,compute=10ms,reads=2,link=0",
+        "lat_proc:operation=shell,n=10",
+        "lat_ctx:processes=3,size_kb=4,rounds=10",
+        "schbench:message_threads=2,workers=3,work=1ms,sleep=10us",
+        "boost:resource=network,interactive=1ms,compute=5ms,spare=4ms,requests=3,nice=2,cpu=1",
     ];
     let tokens = [
         ":",

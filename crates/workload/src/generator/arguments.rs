@@ -8,6 +8,8 @@ use crate::error::{Error, suggest};
 pub enum Unit {
     /// A plain number.
     Count,
+    /// Plain numbers separated by `/`; the range holds for each.
+    Counts,
     /// ns; written with ns, us, ms or s.
     Time,
     /// Times separated by `/`; the range holds for each.
@@ -125,7 +127,7 @@ impl Parameter {
                 Some(index) => Ok(vec![index as u64]),
                 None => Err(("no such choice".into(), suggest(text, words))),
             },
-            Unit::Times => text.split('/').map(|text| self.value(text, &expected)).collect(),
+            Unit::Times | Unit::Counts => text.split('/').map(|text| self.value(text, &expected)).collect(),
             _ => Ok(vec![self.value(text, &expected)?]),
         }
     }
@@ -148,6 +150,7 @@ impl Parameter {
         let (lo, hi) = self.range;
         match self.unit {
             Unit::Count => format!("a number, {lo}..={hi}"),
+            Unit::Counts => format!("numbers as 4/3, each {lo}..={hi}"),
             Unit::Time => format!("a time such as 250ms or 20us, {lo}..={hi}"),
             Unit::Times => format!("a time or several as 1ms/2ms, each {lo}..={hi}"),
             Unit::Bytes => format!("bytes such as 100 or 64k, {lo}..={hi}"),
@@ -162,7 +165,7 @@ impl Unit {
         let suffix_at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
         let (number, suffix) = text.split_at(suffix_at);
         let scale: u64 = match (self, suffix) {
-            (Unit::Count, "") | (Unit::Bytes, "" | "b") | (Unit::Time | Unit::Times, "ns") => 1,
+            (Unit::Count | Unit::Counts, "") | (Unit::Bytes, "" | "b") | (Unit::Time | Unit::Times, "ns") => 1,
             (Unit::Time | Unit::Times, "us") => 1_000,
             (Unit::Time | Unit::Times, "ms") => 1_000_000,
             (Unit::Time | Unit::Times, "s") => 1_000_000_000,

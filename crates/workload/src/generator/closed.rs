@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A closed system: a fixed number of tasks, each computing and thinking in turn. With `start_cpu` all are
-//! created on one CPU (the 7/0 placement of the SMP study), and it is up to the policy to spread them.
+//! created on one CPU, with `placement` so many on each (7/0 in the SMP study), and it is up to the policy to spread them.
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, distribution, empty, task};
@@ -62,6 +62,13 @@ pub const GENERATOR: Generator = Generator {
             meaning: "create all tasks on this CPU; default: round robin over all",
         },
         Parameter {
+            name: "placement",
+            unit: Unit::Counts,
+            default: "",
+            range: ("0", "100000"),
+            meaning: "create so many on CPU 0, CPU 1, ..., as 7/0; further tasks round robin; sets n if that is not given",
+        },
+        Parameter {
             name: "footprint",
             unit: Unit::Bytes,
             default: "0",
@@ -94,11 +101,40 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     });
     let mut workload = empty("rounds", Some(a.get("duration")));
     workload.programs.push(program.finish());
-    for process in 0..a.get("n") as u32 {
-        let mut task = task("closed", 0, process);
-        task.start_cpu = a.optional("start_cpu").map(|cpu| cpu as u32);
+    for (process, start_cpu) in start_cpus(a)?.into_iter().enumerate() {
+        let mut task = task("closed", 0, process as u32);
+        task.start_cpu = start_cpu;
         task.footprint_bytes = a.get("footprint");
         workload.tasks.push(task);
     }
     Ok(workload)
+}
+
+/// Where each task is created.
+fn start_cpus(a: &Arguments) -> Result<Vec<Option<u32>>, Error> {
+    if !a.is_given("placement") {
+        let cpu = a.optional("start_cpu").map(|cpu| cpu as u32);
+        return Ok(vec![cpu; a.get("n") as usize]);
+    }
+    if a.is_given("start_cpu") {
+        let error = a.error("both 'placement' and 'start_cpu'");
+        return Err(error.hint("they are two ways to say the same, give one"));
+    }
+    let placement = a.list("placement");
+    let placed: u64 = placement.iter().sum();
+    let n = if a.is_given("n") || placed == 0 {
+        a.get("n")
+    } else {
+        placed
+    };
+    if placed > n {
+        let message = format!("'placement' places {placed} tasks, but there are {n}");
+        return Err(a.error(message).hint(format!("leave n out, or give n={placed}")));
+    }
+    let mut cpus = Vec::new();
+    for (cpu, &tasks) in placement.iter().enumerate() {
+        cpus.extend((0..tasks).map(|_| Some(cpu as u32)));
+    }
+    cpus.resize(n as usize, None);
+    Ok(cpus)
 }

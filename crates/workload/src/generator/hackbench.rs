@@ -5,10 +5,10 @@
 //! wait for each other before they begin, as they do for the starting shot of the original.
 
 use super::arguments::{Arguments, Parameter, Unit};
-use super::{Generator, empty, task};
+use super::{Generator, channel, empty, task};
 use crate::builder::Builder;
 use crate::error::Error;
-use crate::program::{Op, Resource, Workload};
+use crate::program::{Op, Resource, Score, Workload};
 
 pub const GENERATOR: Generator = Generator {
     name: "hackbench",
@@ -60,17 +60,6 @@ pub const GENERATOR: Generator = Generator {
     build,
 };
 
-/// 16 pages (fs/pipe.c).
-const PIPE_BYTES: u64 = 65_536;
-/// net.core.wmem_default.
-const SOCKET_BYTES: u64 = 212_992;
-
-/// What fits a socket's send buffer: each message is charged its sk_buff (256 bytes) and its data with the shared
-/// info behind it (320 bytes) rounded up to a power of two.
-fn socket_capacity(bytes: u64) -> u64 {
-    SOCKET_BYTES / (256 + (bytes + 320).next_power_of_two()) * bytes
-}
-
 /// Threads are all of one process, as in the original.
 fn build(a: &Arguments) -> Result<Workload, Error> {
     let (groups, fds, loops, bytes) = (a.get("groups"), a.get("fds"), a.get("loops"), a.get("bytes"));
@@ -78,6 +67,7 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     let processes = a.choice("as") == "process";
     let start = 0;
     let mut workload = empty("messages", None);
+    workload.score = Score::CompletionTime;
     workload.resources.push(Resource::Barrier {
         name: "start".into(),
         participants: (groups * fds * 2) as u32,
@@ -96,10 +86,10 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
         let sender_program = workload.programs.len() as u32;
         workload.programs.push(sender.finish());
         for index in 0..fds {
-            workload.resources.push(Resource::Channel {
-                name: format!("{group}.{index}"),
-                capacity: if socket { socket_capacity(bytes) } else { PIPE_BYTES },
-                socket,
+            let name = format!("{group}.{index}");
+            workload.resources.push(match socket {
+                true => channel::socket(name, channel::SOCKET_BYTES, bytes),
+                false => channel::pipe(name),
             });
             let mut receiver = Builder::default();
             receiver.op(Op::Barrier(start)).repeat(Some(loops * fds), |b| {

@@ -5,10 +5,17 @@
 //! [`Dist`](crate::Dist), drawn by the machine.
 
 mod arguments;
+mod boost;
+mod channel;
+mod chat;
 mod closed;
 mod distribution;
 mod hackbench;
+mod lat_ctx;
+mod lat_proc;
+mod mkbench;
 mod open;
+mod schbench;
 mod sleepers;
 mod yielders;
 
@@ -29,9 +36,16 @@ pub struct Generator {
 static GENERATORS: &[Generator] = &[
     closed::GENERATOR,
     open::GENERATOR,
+    boost::GENERATOR,
+    chat::GENERATOR,
+    mkbench::GENERATOR,
     hackbench::GENERATOR,
+    schbench::GENERATOR,
+    lat_proc::GENERATOR,
+    lat_ctx::GENERATOR,
     sleepers::GENERATOR,
     yielders::GENERATOR,
+    yielders::LOOP_YIELD,
 ];
 
 /// All of them.

@@ -2,14 +2,14 @@
 //! An open system: jobs arrive whatever the load is, each computes for its service time and leaves.
 //!
 //! Response times count from the arrival. A source at the highest real-time priority forks a thread for
-//! each job, so that arrivals depend as little as possible on the policy looked at; the next interarrival time
-//! begins when the fork is done, which makes it longer by the machine's cost of a fork.
+//! each job, so that arrivals depend as little as possible on the policy looked at. Interarrival times count from
+//! arrival to arrival, whatever the fork costs.
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, distribution, empty, task};
 use crate::builder::Builder;
 use crate::error::Error;
-use crate::program::{Op, Policy, Workload};
+use crate::program::{Op, Policy, Score, Workload};
 
 pub const GENERATOR: Generator = Generator {
     name: "open",
@@ -76,7 +76,11 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     let duration = (number.is_none() || a.is_given("duration")).then(|| a.get("duration"));
     let mut source = Builder::default();
     source.repeat(number, |b| {
-        b.op(Op::Sleep(interarrival)).op(Op::Fork { task: 1, thread: true });
+        let interval = Op::Interval {
+            timer: 0,
+            length: interarrival,
+        };
+        b.op(interval).op(Op::Fork { task: 1, thread: true });
     });
     let mut job = Builder::default();
     job.op(Op::Begin { arrival: true })
@@ -84,6 +88,7 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
         .op(Op::Done { count: 1 });
 
     let mut workload = empty("jobs", duration);
+    workload.score = Score::MeanResponse;
     workload.programs = vec![source.finish(), job.finish()];
     let mut arrivals = task("arrivals", 0, 0);
     arrivals.policy = Policy::Fifo { rt_priority: 99 };

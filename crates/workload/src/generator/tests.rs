@@ -2,7 +2,8 @@
 //! The table of generators, and what each makes.
 
 use super::{Unit, generate, generators};
-use crate::program::{Dist, Op, Policy, Resource, Workload};
+use crate::program::{Dist, Op, Policy, Resource, Score, Workload};
+use std::collections::BTreeMap;
 
 fn make(spec: &str) -> Workload {
     generate(spec).unwrap_or_else(|error| panic!("{error}"))
@@ -54,12 +55,144 @@ fn closed_on_one_cpu() {
 }
 
 #[test]
+fn closed_with_so_many_on_each_cpu() {
+    let cpus = |spec: &str| -> Vec<Option<u32>> { make(spec).tasks.iter().map(|task| task.start_cpu).collect() };
+    assert_eq!(cpus("closed:placement=7/0"), [Some(0); 7]);
+    assert_eq!(cpus("closed:placement=2/0/1"), [Some(0), Some(0), Some(2)]);
+    assert_eq!(cpus("closed:n=4,placement=1/2"), [Some(0), Some(1), Some(1), None]);
+}
+
+/// What the tasks created at the start pass through each channel and semaphore in all: sent and received.
+fn messages(w: &Workload) -> BTreeMap<u32, (u64, u64)> {
+    let mut passed: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    for task in w.tasks.iter().filter(|task| task.spawn) {
+        let ops = &w.programs[task.program as usize].ops;
+        let rounds = match ops.last() {
+            Some(Op::LoopBack { times: Some(times), .. }) => *times,
+            _ => 1,
+        };
+        for op in ops {
+            match op {
+                Op::Send { channel: id, .. } | Op::SemPost(id) => passed.entry(*id).or_default().0 += rounds,
+                Op::Recv(id) | Op::SemWait(id) => passed.entry(*id).or_default().1 += rounds,
+                _ => {}
+            }
+        }
+    }
+    passed
+}
+
+#[test]
+fn chat_tells_everybody_else_of_the_room() {
+    let w = make("chat:rooms=2,messages=100");
+    assert_eq!((w.tasks.len(), w.unit.as_str()), (2 * 80, "messages"));
+    assert!(w.tasks.iter().all(|task| task.process < 2));
+    let passed = messages(&w);
+    assert!(passed.values().all(|(sent, received)| sent == received), "{passed:?}");
+    let total = |part: &str| -> u64 {
+        let named = |id: &u32| w.resources[*id as usize].name().ends_with(part);
+        passed
+            .iter()
+            .filter(|(id, _)| named(id))
+            .map(|(_, (sent, _))| sent)
+            .sum()
+    };
+    // A room: 20 users send 100 messages each, which 19 others get.
+    assert_eq!(total("to-server"), 2 * 20 * 100);
+    assert_eq!((total("queue"), total("to-client")), (2 * 38_000, 2 * 38_000));
+    let capacity = |spec| match &make(spec).resources[1] {
+        Resource::Channel { capacity, socket, .. } => (*capacity, *socket),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(capacity("chat"), (27_700, true));
+    assert_eq!(capacity("chat:buffer=1k,bytes=4k"), (4096, true));
+}
+
+#[test]
+fn mkbench_forks_all_compiles_and_a_link() {
+    let w = make("mkbench:builds=3,jobs=5,files=40,reads=2");
+    assert_eq!(w.tasks.iter().filter(|task| task.spawn).count(), 3);
+    assert_eq!(w.score, Score::CompletionTime);
+    let make_program = &w.programs[w.tasks[2].program as usize].ops;
+    assert_eq!(make_program[1], Op::WaitChild { left: 4 });
+    let rounds = make_program.iter().find_map(|op| match op {
+        Op::LoopBack { times, .. } => Some(*times),
+        _ => None,
+    });
+    assert_eq!(rounds, Some(Some(40)));
+    assert_eq!(make_program.last(), Some(&Op::WaitChildren));
+    let compile = &w.programs[0].ops;
+    assert!(compile.iter().any(|op| matches!(op, Op::Run(Dist::Pareto { .. }))));
+    assert_eq!(compile.iter().filter(|op| matches!(op, Op::Io { .. })).count(), 2);
+}
+
+#[test]
+fn lat_proc_makes_what_it_says() {
+    let forks = |operation: &str| {
+        let w = make(&format!("lat_proc:operation={operation}"));
+        assert_eq!(w.score, Score::TimePerOperation);
+        let ops = || w.programs.iter().flat_map(|program| &program.ops);
+        let count = |is: fn(&Op) -> bool| ops().filter(|op| is(op)).count();
+        (
+            count(|op| matches!(op, Op::Fork { thread: false, .. })),
+            count(|op| matches!(op, Op::Exec { .. })),
+        )
+    };
+    assert_eq!([forks("fork"), forks("exec"), forks("shell")], [(1, 0), (1, 1), (2, 2)]);
+}
+
+#[test]
+fn lat_ctx_is_a_ring() {
+    let w = make("lat_ctx:processes=5,size_kb=16,rounds=30");
+    assert_eq!(w.tasks.len(), 5);
+    assert!(w.tasks.iter().all(|task| task.footprint_bytes == 16_384));
+    let passed = messages(&w);
+    assert_eq!(passed.len(), 5);
+    assert!(passed.values().all(|&passed| passed == (30, 30)));
+    let memory = |spec: &str| make(spec).programs[0].ops.contains(&Op::Mem { bytes: 16_384 });
+    assert!(memory("lat_ctx:size_kb=16") && !memory("lat_ctx"));
+}
+
+#[test]
+fn boost_waits_at_its_resource() {
+    let waits_with = |resource: &str| {
+        let w = make(&format!("boost:resource={resource},requests=9"));
+        let on_cpu = |task: &&crate::TaskSpec| task.cpus == Some(vec![0]);
+        assert_eq!(w.tasks.iter().filter(on_cpu).count(), 2);
+        assert_eq!(w.tasks[0].policy, Policy::Normal { nice: 1 });
+        assert_eq!(w.programs[0].ops[2], Op::BeginWoken);
+        assert!(messages(&w).values().all(|&passed| passed == (9, 9)));
+        (w.programs[0].ops[1].clone(), w.tasks.len())
+    };
+    let length = Dist::Fixed(1_000_000_000);
+    assert_eq!(waits_with("none"), (Op::Interval { timer: 0, length }, 2));
+    assert_eq!(waits_with("semaphore"), (Op::SemWait(0), 3));
+    assert_eq!(waits_with("network"), (Op::Recv(0), 3));
+}
+
+#[test]
+fn schbench_has_workers_for_each_message_thread() {
+    let w = make("schbench:message_threads=3,workers=4");
+    let named = |comm: &str| w.tasks.iter().filter(|task| task.comm == comm).count();
+    assert_eq!((named("message"), named("worker")), (3, 12));
+    assert!(w.tasks.iter().all(|task| task.process == 0));
+}
+
+#[test]
+fn yield_has_two_names() {
+    let (ours, theirs) = (make("yield:n=3"), make("loop_yield:n=3"));
+    assert_eq!((&ours.tasks, &ours.programs), (&theirs.tasks, &theirs.programs));
+    assert_eq!(theirs.score, Score::SwitchesPerSecond);
+}
+
+#[test]
 fn open_until_a_number_or_a_time() {
     let w = make("open:arrival=D,interarrival=5ms,service=H2,work=4ms,cv2=9,number=100");
     assert_eq!(w.duration_ns, None);
     assert_eq!(w.tasks[0].policy, Policy::Fifo { rt_priority: 99 });
     assert!(w.tasks[0].spawn && !w.tasks[1].spawn);
-    assert_eq!(w.programs[0].ops[1], Op::Sleep(Dist::Fixed(5_000_000)));
+    let interval = |length| Op::Interval { timer: 0, length };
+    assert_eq!(w.programs[0].ops[1], interval(Dist::Fixed(5_000_000)));
     assert!(matches!(w.programs[0].ops[3], Op::LoopBack { times: Some(100), .. }));
     assert_eq!(w.programs[1].ops[0], Op::Begin { arrival: true });
     assert!(matches!(w.programs[1].ops[1], Op::Run(Dist::HyperExponential { .. })));
@@ -67,7 +200,7 @@ fn open_until_a_number_or_a_time() {
     assert_eq!(make("open:number=5,duration=1s").duration_ns, Some(1_000_000_000));
     let w = make("open:arrival=trace,interarrival=1ms/2ms/3ms");
     let values = vec![1_000_000, 2_000_000, 3_000_000];
-    assert_eq!(w.programs[0].ops[1], Op::Sleep(Dist::Trace(values)));
+    assert_eq!(w.programs[0].ops[1], interval(Dist::Trace(values)));
 }
 
 #[test]
@@ -75,22 +208,9 @@ fn hackbench_sends_and_receives_alike() {
     let w = make("hackbench:groups=2,fds=3,loops=5,via=pipe,as=thread");
     assert_eq!(w.tasks.len(), 12);
     assert!(w.tasks.iter().all(|task| task.process == 0));
-    let rounds = |program: usize| match w.programs[program].ops.last() {
-        Some(Op::LoopBack { times: Some(times), .. }) => *times,
-        other => panic!("{other:?}"),
-    };
-    let (mut sent, mut received) = (0, 0);
-    for task in &w.tasks {
-        let program = task.program as usize;
-        for op in &w.programs[program].ops {
-            match op {
-                Op::Send { bytes, .. } => sent += rounds(program) * u64::from(*bytes) / 100,
-                Op::Recv(_) => received += rounds(program),
-                _ => {}
-            }
-        }
-    }
-    assert_eq!((sent, received), (2 * 3 * 3 * 5, 2 * 3 * 3 * 5));
+    let passed = messages(&w);
+    assert_eq!(passed.len(), 2 * 3);
+    assert!(passed.values().all(|&passed| passed == (3 * 5, 3 * 5)));
     let capacity = |spec| match &make(spec).resources[1] {
         Resource::Channel { capacity, socket, .. } => (*capacity, *socket),
         other => panic!("{other:?}"),
@@ -125,6 +245,38 @@ fn what_is_wrong_is_said() {
         ),
         ("sleepers:run=1ms/2ms", "'1ms/2ms' is not a value"),
         ("closed:compute=1ms/2ms", "'compute' has 2 values, but D takes its mean"),
+        (
+            "closed:n=3,placement=4/0",
+            "places 4 tasks, but there are 3\n  hint: leave n out, or give n=4",
+        ),
+        (
+            "closed:placement=4/x",
+            "'x' is not a value\n  hint: expected numbers as 4/3",
+        ),
+        (
+            "closed:placement=4,start_cpu=1",
+            "both 'placement' and 'start_cpu'\n  hint: they are two ways",
+        ),
+        (
+            "chat:users=1",
+            "users=1: out of range\n  hint: expected a number, 2..=100",
+        ),
+        ("chat:buffer=1", "buffer=1: out of range\n  hint: expected bytes"),
+        (
+            "mkbench:jobs=0",
+            "jobs=0: out of range\n  hint: expected a number, 1..=10000",
+        ),
+        (
+            "lat_proc:operation=forks",
+            "no such choice\n  hint: did you mean 'fork'?",
+        ),
+        ("lat_ctx:processes=1", "processes=1: out of range"),
+        ("boost:resource=disk", "resource=disk: no such choice"),
+        ("schbench:worker=3", "did you mean 'workers'?"),
+        (
+            "loopyield",
+            "no generator 'loopyield'\n  hint: did you mean 'loop_yield'?",
+        ),
     ] {
         let message = generate(spec).expect_err(spec).to_string();
         assert!(message.starts_with(spec) && message.contains(expected), "{message}");

@@ -5,7 +5,13 @@ use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, empty, task};
 use crate::builder::Builder;
 use crate::error::Error;
-use crate::program::{Op, Workload};
+use crate::program::{Op, Score, Workload};
+
+/// The name that the literature has for it.
+pub const LOOP_YIELD: Generator = Generator {
+    name: "loop_yield",
+    ..GENERATOR
+};
 
 pub const GENERATOR: Generator = Generator {
     name: "yield",
@@ -35,6 +41,7 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
         b.op(Op::Yield).op(Op::Done { count: 1 });
     });
     let mut workload = empty("yields", Some(a.get("duration")));
+    workload.score = Score::SwitchesPerSecond;
     workload.programs.push(program.finish());
     workload.tasks = (0..a.get("n") as u32)
         .map(|process| task("yield", 0, process))

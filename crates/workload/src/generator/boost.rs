@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! An interactive and a computing task that get a request each at the same times, on one CPU: what a policy
+//! gives for having waited, and for what (Happe, Groenda, Reussner: Scheduling Policies in SMP Environments, 2008).
+//!
+//! The interactive task waits for its request at a resource: none (a timer), a semaphore that another task posts, or
+//! a socket that another task writes to. It has the lower priority, so it gets the CPU first only by a boost. The
+//! response time is that of its requests, from the wake-up.
+
+use super::arguments::{Arguments, Parameter, Unit};
+use super::{Generator, channel, empty, task};
+use crate::builder::Builder;
+use crate::error::Error;
+use crate::program::{Dist, Op, Policy, Program, Resource, Score, Workload};
+
+pub const GENERATOR: Generator = Generator {
+    name: "boost",
+    about: "an interactive and a computing task with requests at the same times",
+    parameters: &[
+        Parameter {
+            name: "resource",
+            unit: Unit::Choice(&["none", "semaphore", "network"]),
+            default: "none",
+            range: ("", ""),
+            meaning: "what the interactive task waits at for its requests",
+        },
+        Parameter {
+            name: "interactive",
+            unit: Unit::Time,
+            default: "20ms",
+            range: ("1us", "3600s"),
+            meaning: "work of an interactive request",
+        },
+        Parameter {
+            name: "compute",
+            unit: Unit::Time,
+            default: "500ms",
+            range: ("1us", "3600s"),
+            meaning: "work of a computing request",
+        },
+        Parameter {
+            name: "spare",
+            unit: Unit::Time,
+            default: "480ms",
+            range: ("1ms", "3600s"),
+            meaning: "time between requests beyond the work of both",
+        },
+        Parameter {
+            name: "requests",
+            unit: Unit::Count,
+            default: "20",
+            range: ("1", "1000000"),
+            meaning: "requests of each task",
+        },
+        Parameter {
+            name: "nice",
+            unit: Unit::Count,
+            default: "1",
+            range: ("0", "19"),
+            meaning: "nice value of the interactive task; the computing one has 0",
+        },
+        Parameter {
+            name: "cpu",
+            unit: Unit::Count,
+            default: "0",
+            range: ("0", "65535"),
+            meaning: "the CPU of both",
+        },
+    ],
+    build,
+};
+
+const RESOURCE: u32 = 0;
+
+fn build(a: &Arguments) -> Result<Workload, Error> {
+    let work = |name: &str| Op::Run(Dist::Fixed(a.get(name)));
+    // Both are waiting again when the next requests come: response times count from the wake-up.
+    let period = a.get("interactive") + a.get("compute") + a.get("spare");
+    let arrival = Op::Interval {
+        timer: 0,
+        length: Dist::Fixed(period),
+    };
+    let rounds = |ops: &[Op]| -> Program {
+        let mut program = Builder::default();
+        program.repeat(Some(a.get("requests")), |b| {
+            for op in ops {
+                b.op(op.clone());
+            }
+        });
+        program.finish()
+    };
+    let mut workload = empty("requests", None);
+    workload.score = Score::MeanResponse;
+    let (wait, provide) = match a.choice("resource") {
+        "semaphore" => {
+            let name = "semaphore".into();
+            workload.resources.push(Resource::Semaphore { name, value: 0 });
+            (Op::SemWait(RESOURCE), Some(Op::SemPost(RESOURCE)))
+        }
+        "network" => {
+            const BYTES: u32 = 100;
+            let socket = channel::socket("network".into(), channel::SOCKET_BYTES, BYTES.into());
+            workload.resources.push(socket);
+            let send = Op::Send {
+                channel: RESOURCE,
+                bytes: BYTES,
+            };
+            (Op::Recv(RESOURCE), Some(send))
+        }
+        _ => (arrival.clone(), None),
+    };
+    workload.programs = vec![
+        rounds(&[wait, Op::BeginWoken, work("interactive"), Op::Done { count: 1 }]),
+        rounds(&[arrival.clone(), work("compute")]),
+    ];
+    let mut interactive = task("interactive", 0, 0);
+    interactive.policy = Policy::Normal {
+        nice: a.get("nice") as i32,
+    };
+    let compute = task("compute", 1, 1);
+    workload.tasks = vec![interactive, compute];
+    let cpu = a.get("cpu") as u32;
+    for task in &mut workload.tasks {
+        task.cpus = Some(vec![cpu]);
+    }
+    if let Some(provide) = provide {
+        workload.programs.push(rounds(&[arrival, provide]));
+        let mut source = task("source", 2, 2);
+        source.policy = Policy::Fifo { rt_priority: 99 };
+        workload.tasks.push(source);
+    }
+    Ok(workload)
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Processes in a ring of pipes that pass a token, each working through its memory when it has it, as lmbench's lat_ctx.
+//!
+//! The time per operation is that of a pass: the switch, the pipe and the memory. lmbench subtracts what the latter two
+//! take a process alone.
+
+use super::arguments::{Arguments, Parameter, Unit};
+use super::{Generator, channel, empty, task};
+use crate::builder::Builder;
+use crate::error::Error;
+use crate::program::{Op, Score, Workload};
+
+pub const GENERATOR: Generator = Generator {
+    name: "lat_ctx",
+    about: "a token passed round a ring of pipes (lmbench)",
+    parameters: &[
+        Parameter {
+            name: "processes",
+            unit: Unit::Count,
+            default: "2",
+            range: ("2", "10000"),
+            meaning: "processes of the ring",
+        },
+        Parameter {
+            name: "size_kb",
+            unit: Unit::Count,
+            default: "0",
+            range: ("0", "65536"),
+            meaning: "memory that each works through when it has the token, KB",
+        },
+        Parameter {
+            name: "rounds",
+            unit: Unit::Count,
+            default: "1000",
+            range: ("1", "100000000"),
+            meaning: "times the token goes round",
+        },
+    ],
+    build,
+};
+
+fn build(a: &Arguments) -> Result<Workload, Error> {
+    let (processes, bytes) = (a.get("processes") as u32, a.get("size_kb") * 1024);
+    let mut workload = empty("passes", None);
+    workload.score = Score::TimePerOperation;
+    for process in 0..processes {
+        let receive = Op::Recv(process);
+        let send = Op::Send {
+            channel: (process + 1) % processes,
+            bytes: 4,
+        };
+        let first = process == 0;
+        let mut program = Builder::default();
+        program.repeat(Some(a.get("rounds")), |b| {
+            if !first {
+                b.op(receive.clone());
+            }
+            if bytes > 0 {
+                b.op(Op::Mem { bytes });
+            }
+            b.op(send).op(Op::Done { count: 1 });
+            if first {
+                b.op(receive.clone());
+            }
+        });
+        workload.resources.push(channel::pipe(format!("to-{process}")));
+        workload.programs.push(program.finish());
+        let mut task = task("lat_ctx", process, process);
+        task.footprint_bytes = bytes;
+        workload.tasks.push(task);
+    }
+    Ok(workload)
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! How long it takes to make a process and see it exit, as lmbench's lat_proc.
+//!
+//! fork: the child exits. exec: it becomes another program first. shell: it becomes a shell, which makes a
+//! child of its own that becomes the program, and waits for it.
+
+use super::arguments::{Arguments, Parameter, Unit};
+use super::{Generator, empty, task};
+use crate::builder::Builder;
+use crate::error::Error;
+use crate::program::{Op, Score, Workload};
+
+pub const GENERATOR: Generator = Generator {
+    name: "lat_proc",
+    about: "a process that makes another and waits for its exit, again and again (lmbench)",
+    parameters: &[
+        Parameter {
+            name: "operation",
+            unit: Unit::Choice(&["fork", "exec", "shell"]),
+            default: "fork",
+            range: ("", ""),
+            meaning: "fork+exit, fork+exec, or fork+shell, which forks and executes in turn",
+        },
+        Parameter {
+            name: "n",
+            unit: Unit::Count,
+            default: "1000",
+            range: ("1", "100000000"),
+            meaning: "operations",
+        },
+    ],
+    build,
+};
+
+const PROGRAM: u32 = 1;
+const SHELL: u32 = 2;
+
+fn build(a: &Arguments) -> Result<Workload, Error> {
+    let operation = a.choice("operation");
+    let fork = |task| Op::Fork { task, thread: false };
+    let exec = |comm: &str| Op::Exec { comm: comm.into() };
+    let mut parent = Builder::default();
+    parent.repeat(Some(a.get("n")), |b| {
+        b.op(Op::Begin { arrival: false })
+            .op(fork(if operation == "shell" { SHELL } else { PROGRAM }))
+            .op(Op::WaitChildren)
+            .op(Op::Done { count: 1 });
+    });
+    let mut program = Builder::default();
+    if operation != "fork" {
+        program.op(exec("hello"));
+    }
+    program.op(Op::Exit);
+    let mut shell = Builder::default();
+    shell.op(exec("sh")).op(fork(PROGRAM)).op(Op::WaitChildren);
+
+    let mut workload = empty("operations", None);
+    workload.score = Score::TimePerOperation;
+    workload.programs = vec![parent.finish(), program.finish()];
+    workload.tasks = vec![task("lat_proc", 0, 0), task("lat_proc", PROGRAM, 0)];
+    if operation == "shell" {
+        workload.programs.push(shell.finish());
+        workload.tasks.push(task("lat_proc", SHELL, 0));
+    }
+    for child in &mut workload.tasks[1..] {
+        child.spawn = false;
+    }
+    Ok(workload)
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Message threads that wake workers, as schbench: what counts is how soon a woken worker runs.
+//!
+//! A worker says that it is ready and waits; its message thread wakes one worker for each that is ready. A
+//! request is the work a worker then does; it is followed by a short sleep.
+
+use super::arguments::{Arguments, Parameter, Unit};
+use super::{Generator, empty, task};
+use crate::builder::Builder;
+use crate::error::Error;
+use crate::program::{Dist, Op, Resource, Workload};
+
+pub const GENERATOR: Generator = Generator {
+    name: "schbench",
+    about: "message threads that wake worker threads for requests",
+    parameters: &[
+        Parameter {
+            name: "message_threads",
+            unit: Unit::Count,
+            default: "2",
+            range: ("1", "1000"),
+            meaning: "message threads",
+        },
+        Parameter {
+            name: "workers",
+            unit: Unit::Count,
+            default: "16",
+            range: ("1", "1000"),
+            meaning: "workers of each message thread",
+        },
+        Parameter {
+            name: "work",
+            unit: Unit::Time,
+            default: "1ms",
+            range: ("1ns", "3600s"),
+            meaning: "work of a request",
+        },
+        Parameter {
+            name: "sleep",
+            unit: Unit::Time,
+            default: "100us",
+            range: ("0", "3600s"),
+            meaning: "sleep of a worker after a request",
+        },
+        Parameter {
+            name: "duration",
+            unit: Unit::Time,
+            default: "1s",
+            range: ("1us", "86400s"),
+            meaning: "simulated time",
+        },
+    ],
+    build,
+};
+
+/// All threads are of one process.
+fn build(a: &Arguments) -> Result<Workload, Error> {
+    let mut workload = empty("requests", Some(a.get("duration")));
+    for group in 0..a.get("message_threads") as u32 {
+        let (ready, request) = (group * 2, group * 2 + 1);
+        for what in ["ready", "request"] {
+            workload.resources.push(Resource::Semaphore {
+                name: format!("{group}.{what}"),
+                value: 0,
+            });
+        }
+        let mut message = Builder::default();
+        message.repeat(None, |b| {
+            b.op(Op::SemWait(ready)).op(Op::SemPost(request));
+        });
+        let mut worker = Builder::default();
+        worker.repeat(None, |b| {
+            b.op(Op::SemPost(ready))
+                .op(Op::SemWait(request))
+                .op(Op::Begin { arrival: false })
+                .op(Op::Run(Dist::Fixed(a.get("work"))))
+                .op(Op::Done { count: 1 });
+            if a.get("sleep") > 0 {
+                b.op(Op::Sleep(Dist::Fixed(a.get("sleep"))));
+            }
+        });
+        workload.programs.push(message.finish());
+        workload.programs.push(worker.finish());
+        workload.tasks.push(task("message", group * 2, 0));
+        let workers = (0..a.get("workers")).map(|_| task("worker", group * 2 + 1, 0));
+        workload.tasks.extend(workers);
+    }
+    Ok(workload)
+}

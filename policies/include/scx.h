@@ -98,6 +98,7 @@ struct sched_ext_entity {
 };
 struct mm_struct;
 struct task_struct {
+	unsigned int __state;
 	unsigned int flags;
 	int on_cpu;
 	int wake_cpu;

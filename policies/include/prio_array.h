@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Two priority arrays a CPU, active and expired: a FIFO DSQ a level, and a bitmap of the levels that may have tasks.
+ * Finding the best level is one bit search, swapping the arrays is turning an index: neither depends on the tasks.
+ *
+ * Who puts a task on a level sets the bit; only the owner of the array, looking for its best level, clears bits whose
+ * level it finds empty. It looks again after clearing, so a task put there in between is not lost. Levels that others
+ * have emptied cost the owner one look each, once.
+ */
+#ifndef PRIO_ARRAY_H
+#define PRIO_ARRAY_H
+
+#include "scx.h"
+
+#define MAX_CPUS 1024
+/* Levels of an array, 0 the best: bits of one word. */
+#define PRIO_LEVELS 64
+/* No level: nothing runs there, or nothing is queued. */
+#define PRIO_NONE 64
+
+/* One CPU's arrays. */
+struct prio_rq {
+	u64 bitmap[2];
+	/* Which of the two is active; the other one is expired. */
+	u32 active;
+	/* Tasks in both, and in the expired one. */
+	u32 nr_queued;
+	/* Level of the task that runs, PRIO_NONE if none of ours does. */
+	u32 curr_level;
+	/* When the expired array got its first task since the swap; 0 if it is empty. */
+	u64 expired_since;
+	/* Least static_prio of those that have expired since then. */
+	u32 best_expired;
+	u64 next_balance;
+	/* To be done by the next ops.dispatch(): pull from a longer queue; let a child run before its parent. */
+	bool pull;
+	bool child;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_CPUS);
+	__type(key, u32);
+	__type(value, struct prio_rq);
+} prio_rqs SEC(".maps");
+
+/* Where a task is queued; part of a policy's task storage. */
+struct prio_node {
+	s32 cpu;
+	u32 array;
+	u32 level;
+	bool queued;
+	/* When it ran last: how warm its caches may be. Kept by policies that ask. */
+	u64 ran_at;
+};
+
+/* Swaps of active and expired. */
+u64 nr_swaps;
+
+static __always_inline struct prio_rq *prio_rq_of(s32 cpu)
+{
+	u32 key = cpu;
+
+	return bpf_map_lookup_elem(&prio_rqs, &key);
+}
+
+static __always_inline u64 prio_dsq(s32 cpu, u32 array, u32 level)
+{
+	return (u64)cpu << 7 | (array & 1) << 6 | (level & 63);
+}
+
+/* Number of the lowest bit set; bits is not 0. A binary search: BPF has no instruction for it. */
+static __always_inline u32 first_bit(u64 bits)
+{
+	u32 bit = 0;
+
+	if (!(bits & 0xffffffff)) {
+		bit += 32;
+		bits >>= 32;
+	}
+	if (!(bits & 0xffff)) {
+		bit += 16;
+		bits >>= 16;
+	}
+	if (!(bits & 0xff)) {
+		bit += 8;
+		bits >>= 8;
+	}
+	if (!(bits & 0xf)) {
+		bit += 4;
+		bits >>= 4;
+	}
+	if (!(bits & 3)) {
+		bit += 2;
+		bits >>= 2;
+	}
+	return bit + !(bits & 1);
+}
+
+/* Puts the task of ops.enqueue() on a level, in front of it or behind. */
+static __always_inline void prio_insert(struct prio_rq *rq, struct task_struct *p, struct prio_node *node, s32 cpu,
+					u32 array, u32 level, u64 slice, u64 enq_flags)
+{
+	node->cpu = cpu;
+	node->array = array & 1;
+	node->level = level & 63;
+	node->queued = true;
+	__sync_fetch_and_add(&rq->nr_queued, 1);
+	__sync_fetch_and_or(&rq->bitmap[array & 1], 1ULL << (level & 63));
+	scx_bpf_dsq_insert(p, prio_dsq(cpu, array, level), slice, enq_flags);
+}
+
+/* The task has left its level: ops.dequeue(), which comes whatever takes a task away. */
+static __always_inline void prio_removed(struct prio_node *node)
+{
+	struct prio_rq *rq;
+
+	if (!node->queued)
+		return;
+	node->queued = false;
+	rq = prio_rq_of(node->cpu);
+	if (rq)
+		__sync_fetch_and_sub(&rq->nr_queued, 1);
+}
+
+/* Best level of an own array that has tasks, PRIO_NONE if it is empty. */
+static __always_inline u32 prio_best(struct prio_rq *rq, s32 cpu, u32 array)
+{
+	u32 i;
+
+	array &= 1;
+	bpf_for(i, 0, PRIO_LEVELS) {
+		u64 bits = rq->bitmap[array];
+		u32 level;
+
+		if (!bits)
+			break;
+		level = first_bit(bits) & 63;
+		if (scx_bpf_dsq_nr_queued(prio_dsq(cpu, array, level)) > 0)
+			return level;
+		__sync_fetch_and_and(&rq->bitmap[array], ~(1ULL << level));
+		if (scx_bpf_dsq_nr_queued(prio_dsq(cpu, array, level)) > 0)
+			__sync_fetch_and_or(&rq->bitmap[array], 1ULL << level);
+	}
+	return PRIO_NONE;
+}
+
+static __always_inline void prio_swap(struct prio_rq *rq)
+{
+	rq->active = !(rq->active & 1);
+	rq->expired_since = 0;
+	__sync_fetch_and_add(&nr_swaps, 1);
+}
+
+/*
+ * Takes the next task of a CPU's arrays to the local DSQ. `prev`, if there is one, still wants to run: it stands before
+ * all others of its level if it is in the active array. Returns 1 if a task was taken, 0 if there is none, and -1 if prev
+ * is the next one.
+ */
+static __always_inline s32 prio_pick(struct prio_rq *rq, s32 cpu, bool prev, u32 prev_array, u32 prev_level,
+				     bool prev_first)
+{
+	u32 i;
+
+	bpf_for(i, 0, PRIO_LEVELS) {
+		u32 active = rq->active & 1;
+		u32 best = prio_best(rq, cpu, active);
+		bool in_active = prev && prev_array == active;
+
+		if (best == PRIO_NONE && !in_active) {
+			if (!prev && prio_best(rq, cpu, !active) == PRIO_NONE)
+				return 0;
+			prio_swap(rq);
+			continue;
+		}
+		if (in_active && (prev_level < best || (prev_level == best && prev_first)))
+			return -1;
+		if (best != PRIO_NONE && scx_bpf_dsq_move_to_local(prio_dsq(cpu, active, best)))
+			return 1;
+	}
+	return 0;
+}
+
+/* The queues of all CPUs; load time. */
+static __always_inline s32 prio_init(void)
+{
+	s32 nr_cpus = scx_bpf_nr_cpu_ids(), cpu, queue, ret;
+
+	if (nr_cpus > MAX_CPUS)
+		return -E2BIG;
+	bpf_for(cpu, 0, nr_cpus) {
+		struct prio_rq *rq = prio_rq_of(cpu);
+
+		if (!rq)
+			return -EINVAL;
+		rq->curr_level = PRIO_NONE;
+		bpf_for(queue, 0, 2 * PRIO_LEVELS) {
+			ret = scx_bpf_create_dsq((u64)cpu << 7 | queue, -1);
+			if (ret)
+				return ret;
+		}
+	}
+	return 0;
+}
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The plain balancer of priority arrays: every CPU is as near as any other. A policy that knows caches or nodes brings
+ * its own find_busiest().
+ *
+ * A CPU takes from the expired array first, whose tasks have waited longest for their caches, and from the best level.
+ */
+#ifndef PRIO_BALANCE_H
+#define PRIO_BALANCE_H
+
+#include "prio_array.h"
+
+/* Tasks taken by CPUs about to idle, and by busy ones that saw an imbalance. */
+u64 nr_idle_pulls;
+u64 nr_busy_pulls;
+
+/* Tasks of a level that a pull looks at. */
+#define PULL_LOOK 32
+
+/* The other CPU with most waiting tasks, of those with more than `above`; -1 if there is none. */
+static __always_inline s32 find_busiest(s32 cpu, u32 above)
+{
+	u32 nr_cpus = scx_bpf_nr_cpu_ids(), i;
+	s32 busiest = -1;
+
+	bpf_for(i, 1, nr_cpus) {
+		s32 other = ((u32)cpu + i) % nr_cpus;
+		struct prio_rq *rq = prio_rq_of(other);
+
+		if (rq && rq->nr_queued > above) {
+			above = rq->nr_queued;
+			busiest = other;
+		}
+	}
+	return busiest;
+}
+
+/* A CPU with nothing to do runs a task of another one at once; levels without a task that may come here are passed. */
+static __always_inline bool pull_to_local(s32 from)
+{
+	struct prio_rq *rq = prio_rq_of(from);
+	u32 turn, i;
+
+	if (!rq)
+		return false;
+	bpf_for(turn, 0, 2) {
+		u32 array = (turn ? rq->active : !rq->active) & 1;
+		u64 bits = rq->bitmap[array];
+
+		bpf_for(i, 0, PRIO_LEVELS) {
+			u32 level;
+
+			if (!bits)
+				break;
+			level = first_bit(bits) & 63;
+			bits &= ~(1ULL << level);
+			if (scx_bpf_dsq_move_to_local(prio_dsq(from, array, level))) {
+				__sync_fetch_and_add(&nr_idle_pulls, 1);
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+/* Without a task for here in the busiest queue, others have their turn. */
+static __always_inline bool pull_idle(s32 cpu)
+{
+	u32 nr_cpus = scx_bpf_nr_cpu_ids(), i;
+	s32 busiest = find_busiest(cpu, 0);
+
+	if (busiest < 0)
+		return false;
+	if (pull_to_local(busiest))
+		return true;
+	bpf_for(i, 1, nr_cpus) {
+		s32 other = ((u32)cpu + i) % nr_cpus;
+		struct prio_rq *rq = prio_rq_of(other);
+
+		if (rq && rq->nr_queued && pull_to_local(other))
+			return true;
+	}
+	return false;
+}
+
+/* The policy's node of a task; NULL for a task it does not know. And whether the policy lets it go to `to` now. */
+static __always_inline struct prio_node *prio_node_of(struct task_struct *p);
+static __always_inline bool may_pull(struct prio_rq *to, struct prio_node *node);
+
+/* Moves up to `budget` tasks that may run on `cpu` from a level of another CPU's array to the same level's expired array. */
+static __always_inline u32 pull_level(struct prio_rq *to, s32 cpu, s32 from, u32 array, u32 level, u32 budget)
+{
+	struct prio_rq *rq = prio_rq_of(from);
+	struct bpf_iter_scx_dsq it;
+	u32 pulled = 0, i;
+
+	if (!rq)
+		return 0;
+	if (!bpf_iter_scx_dsq_new(&it, prio_dsq(from, array, level), 0)) {
+		bpf_for(i, 0, PULL_LOOK) {
+			struct task_struct *p = bpf_iter_scx_dsq_next(&it);
+			struct prio_node *node = p ? prio_node_of(p) : NULL;
+
+			if (!p || pulled >= budget)
+				break;
+			if (!node || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || !may_pull(to, node))
+				continue;
+			/* Whoever takes the task from here as soon as it is there counts it off here. */
+			node->cpu = cpu;
+			node->array = !(to->active & 1);
+			__sync_fetch_and_add(&to->nr_queued, 1);
+			if (scx_bpf_dsq_move(&it, p, prio_dsq(cpu, !to->active, level), 0)) {
+				__sync_fetch_and_sub(&rq->nr_queued, 1);
+				__sync_fetch_and_or(&to->bitmap[!(to->active & 1)], 1ULL << (level & 63));
+				pulled++;
+			} else {
+				__sync_fetch_and_sub(&to->nr_queued, 1);
+				node->cpu = from;
+				node->array = array & 1;
+			}
+		}
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	return pulled;
+}
+
+/* Moves up to `budget` tasks of another CPU to this one's expired array: ops.dispatch(). */
+static __always_inline u32 pull_to_array(s32 cpu, s32 from, u32 budget)
+{
+	struct prio_rq *to = prio_rq_of(cpu), *rq = prio_rq_of(from);
+	u32 pulled = 0, turn, i;
+
+	if (!to || !rq)
+		return 0;
+	bpf_for(turn, 0, 2) {
+		u32 array = (turn ? rq->active : !rq->active) & 1;
+		u64 bits = rq->bitmap[array];
+
+		bpf_for(i, 0, PRIO_LEVELS) {
+			u32 level;
+
+			if (!bits || pulled >= budget)
+				break;
+			level = first_bit(bits) & 63;
+			bits &= ~(1ULL << level);
+			pulled += pull_level(to, cpu, from, array, level, budget - pulled);
+		}
+	}
+	__sync_fetch_and_add(&nr_busy_pulls, pulled);
+	return pulled;
+}
+
+const volatile u64 idle_interval_ns PARAM("ns, 100000..1000000000: idle CPUs look for work") = 1000000;
+
+struct timer_value {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct timer_value);
+} idle_timer SEC(".maps");
+
+/* Idle CPUs have no tick of their own: those beside a queue come and look. */
+static int look_for_work(void *map, u32 *key, struct timer_value *value)
+{
+	s32 nr_cpus = scx_bpf_nr_cpu_ids(), cpu;
+	u32 waiting = 0;
+
+	bpf_for(cpu, 0, nr_cpus) {
+		struct prio_rq *rq = prio_rq_of(cpu);
+
+		if (rq)
+			waiting += rq->nr_queued;
+	}
+	bpf_for(cpu, 0, nr_cpus) {
+		struct prio_rq *rq = prio_rq_of(cpu);
+
+		if (!waiting)
+			break;
+		if (rq && rq->curr_level == PRIO_NONE) {
+			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+			waiting--;
+		}
+	}
+	bpf_timer_start(&value->timer, idle_interval_ns, 0);
+	return 0;
+}
+
+/* Load time. */
+static __always_inline s32 look_for_work_start(void)
+{
+	struct timer_value *value;
+	u32 key = 0;
+
+	value = bpf_map_lookup_elem(&idle_timer, &key);
+	if (!value)
+		return -ESRCH;
+	bpf_timer_init(&value->timer, &idle_timer, CLOCK_MONOTONIC);
+	bpf_timer_set_callback(&value->timer, look_for_work);
+	return bpf_timer_start(&value->timer, idle_interval_ns, 0);
+}
+
+#endif

@@ -4,7 +4,9 @@
 mod support;
 
 use serde_json::Value;
+use std::collections::BTreeMap;
 use support::{object, results};
+use trace::{Event, Record, TaskState};
 
 /// Runs a workload under eevdf and vtime.
 fn both(spec: &str, machine: &str) -> Vec<Value> {
@@ -81,6 +83,60 @@ fn workloads_for_a_time_have_a_rate() {
             assert_eq!(result["score_unit"], unit, "{spec}");
         }
     }
+}
+
+/// All records of a run under eevdf.
+fn records(spec: &str) -> Vec<Record> {
+    let name = spec.replace([':', '=', ','], "-") + ".wtt";
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let to = path.display().to_string();
+    results(&["eevdf", "--workload", spec, "--machine", "smp4", "--trace", &to]);
+    let reader = trace::Reader::new(std::fs::File::open(&path).expect("the trace")).expect("a trace");
+    reader.collect::<Result<_, _>>().expect("whole")
+}
+
+#[test]
+fn a_build_has_its_jobs_in_flight_and_no_more() {
+    let (mut alive, mut most, mut full_ns, mut since, mut end) = (0i32, 0, 0, 0, 0);
+    for record in records("mkbench:builds=1,jobs=3,files=30,link=0") {
+        let change = match record.event {
+            Event::TaskNew { .. } => 1,
+            Event::TaskExit { .. } => -1,
+            _ => continue,
+        };
+        // The first of them is make.
+        if alive == 1 + 3 {
+            full_ns += record.time - since;
+        }
+        alive += change;
+        most = most.max(alive);
+        (since, end) = (record.time, record.time);
+    }
+    assert_eq!(most, 1 + 3);
+    assert!(full_ns * 10 > end * 7, "{full_ns} of {end} ns");
+}
+
+#[test]
+fn writers_wait_for_room_in_small_buffers() {
+    let waits = |spec: &str| {
+        let mut names = BTreeMap::new();
+        let mut waits = 0;
+        for record in records(spec) {
+            match record.event {
+                Event::TaskNew { pid, comm, .. } => {
+                    names.insert(pid, comm);
+                }
+                Event::Switch { prev, prev_state, .. } if prev_state == TaskState::Interruptible => {
+                    waits += u32::from(names.get(&prev).is_some_and(|name| name == "client-send"));
+                }
+                _ => {}
+            }
+        }
+        waits
+    };
+    // Once each before all begin.
+    assert!(waits("chat:rooms=1,messages=20") <= 20);
+    assert!(waits("chat:rooms=1,messages=20,buffer=2k") > 20 + 50);
 }
 
 #[test]

@@ -126,7 +126,11 @@ fn writers_wait_for_room_in_small_buffers() {
                 Event::TaskNew { pid, comm, .. } => {
                     names.insert(pid, comm);
                 }
-                Event::Switch { prev, prev_state, .. } if prev_state == TaskState::Interruptible => {
+                Event::Switch {
+                    prev,
+                    prev_state: TaskState::Interruptible,
+                    ..
+                } => {
                     waits += u32::from(names.get(&prev).is_some_and(|name| name == "client-send"));
                 }
                 _ => {}

@@ -26,43 +26,36 @@ fn main() {
     let memory = streamed(&policy);
     println!("median of {RUNS} runs, one core, no trace file\n");
     println!("{:44} {:>14} {:>12} {:>10}", "", "switches/s", "ns/switch", "switches");
-    let cases = [
-        (
-            "64 CPUs, 1000 tasks, 1 s",
-            "node:2 core:16 pu:2",
-            "sleepers:n=1000,run=50us,sleep=50us",
-            1_000_000_000,
-        ),
-        (
-            "8 CPUs, 100 tasks, 4 s",
-            "core:4 pu:2",
-            "sleepers:n=100,run=50us,sleep=50us",
-            4_000_000_000,
-        ),
-        (
-            "1024 CPUs, 100000 tasks, 50 ms",
-            "node:8 core:64 pu:2",
-            "sleepers:n=100000,run=50us,sleep=50us",
-            50_000_000,
-        ),
-    ];
-    let mut cost = Vec::new();
-    for (name, machine, workload, for_ns) in cases {
-        let (switches, ns) = measure(&scenario(&policy, machine, workload, for_ns));
-        println!("{name:44} {:>14} {ns:>12} {switches:>10}", 1_000_000_000 / ns.max(1));
-        cost.push(ns);
-    }
-    println!(
-        "\n1024 CPUs / 8 CPUs, cost per switch: {}.{:02} (at most 2)",
-        cost[2] / cost[1],
-        cost[2] * 100 / cost[1] % 100
+    let node = "node:2 core:16 pu:2";
+    let busy = "sleepers:n=1000,run=50us,sleep=50us";
+    print_row(
+        "64 CPUs, 1000 tasks, 1 s",
+        measure(&scenario(&policy, node, busy, 1_000_000_000)),
     );
-    let eevdf = scenario(&Policy::Eevdf, cases[0].1, cases[0].2, cases[0].3);
-    let (switches, ns) = measure(&eevdf);
+    print_row(
+        "eevdf, the same",
+        measure(&scenario(&Policy::Eevdf, node, busy, 1_000_000_000)),
+    );
+    // The cost of one more switch, so that making 100 000 tasks does not count.
+    let small = measure_later(
+        &policy,
+        "core:4 pu:2",
+        "sleepers:n=100,run=50us,sleep=50us",
+        2_000_000_000,
+    );
+    print_row("8 CPUs, 100 tasks, seconds 3 and 4", small);
+    let large = measure_later(
+        &policy,
+        "node:8 core:64 pu:2",
+        "sleepers:n=100000,run=50us,sleep=50us",
+        200_000_000,
+    );
+    print_row("1024 CPUs, 100000 tasks, 200 ms to 400 ms", large);
+    let percent = large.1 * 100 / small.1.max(1);
     println!(
-        "{:44} {:>14} {ns:>12} {switches:>10}",
-        "eevdf, 64 CPUs, 1000 tasks, 1 s",
-        1_000_000_000 / ns.max(1)
+        "1024 CPUs / 8 CPUs, cost per switch: {}.{:02} (at most 2)",
+        percent / 100,
+        percent % 100
     );
     println!("\n{memory}");
 }
@@ -82,9 +75,39 @@ fn scenario(policy: &Policy, machine: &str, workload: &str, for_ns: u64) -> Scen
     }
 }
 
+fn print_row(name: &str, (switches, ns): (u64, u64)) {
+    println!("{name:44} {:>14} {ns:>12} {switches:>10}", 1_000_000_000 / ns.max(1));
+}
+
 /// Context switches of a run, and the median wall ns per switch.
 fn measure(scenario: &Scenario) -> (u64, u64) {
-    let mut runs: Vec<(u64, u64)> = (0..RUNS).map(|_| per_switch(&run(scenario))).collect();
+    median(|| {
+        let result = run(scenario).result;
+        (result.context_switches, result.wall_ns)
+    })
+}
+
+/// The same of the time from `ns` to twice that: the difference of two runs.
+fn measure_later(policy: &Policy, machine: &str, workload: &str, ns: u64) -> (u64, u64) {
+    let (short, long) = (
+        scenario(policy, machine, workload, ns),
+        scenario(policy, machine, workload, 2 * ns),
+    );
+    median(|| {
+        let (short, long) = (run(&short).result, run(&long).result);
+        (
+            long.context_switches - short.context_switches,
+            long.wall_ns.saturating_sub(short.wall_ns),
+        )
+    })
+}
+
+/// Of several measurements of (switches, wall ns): the median of the ns per switch.
+fn median(one: impl Fn() -> (u64, u64)) -> (u64, u64) {
+    let mut runs: Vec<(u64, u64)> = (0..RUNS)
+        .map(|_| one())
+        .map(|(switches, ns)| (switches, ns / switches.max(1)))
+        .collect();
     runs.sort_by_key(|&(_, ns)| ns);
     runs[RUNS / 2]
 }
@@ -97,11 +120,6 @@ fn run(scenario: &Scenario) -> Outcome {
         outcome.result.exit
     );
     outcome
-}
-
-fn per_switch(outcome: &Outcome) -> (u64, u64) {
-    let switches = outcome.result.context_switches;
-    (switches, outcome.result.wall_ns / switches.max(1))
 }
 
 /// 60 simulated seconds with a trace to a file: what it came to, and the process' peak memory.

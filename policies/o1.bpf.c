@@ -357,6 +357,7 @@ bool SCX_OP(o1_yield, struct task_struct *from, struct task_struct *to)
 s32 SCX_OP(o1_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	struct task_ctx *t = bpf_task_storage_get(&tasks, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct task_struct *current = bpf_get_current_task_btf();
 	struct task_ctx *parent = NULL;
 	u32 i;
 
@@ -367,8 +368,8 @@ s32 SCX_OP(o1_init_task, struct task_struct *p, struct scx_init_task_args *args)
 	if (!args->fork)
 		return 0;
 	t->forked = true;
-	if (p->real_parent)
-		parent = bpf_task_storage_get(&tasks, bpf_get_current_task_btf(), NULL, 0);
+	if (is_child_of(p, current))
+		parent = bpf_task_storage_get(&tasks, current, NULL, 0);
 	if (!parent)
 		return 0;
 	t->left = parent->left = parent->left / 2 + 1;

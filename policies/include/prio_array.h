@@ -35,6 +35,8 @@ struct prio_rq {
 	/* To be done by the next ops.dispatch(): pull from a longer queue; let a child run before its parent. */
 	bool pull;
 	bool child;
+	/* A pull takes tasks with warm caches, too. */
+	bool warm;
 };
 
 struct {
@@ -179,6 +181,12 @@ static __always_inline s32 prio_pick(struct prio_rq *rq, s32 cpu, bool prev, u32
 			return 1;
 	}
 	return 0;
+}
+
+/* ops.init_task(): is the running task the one that forks? A thread has its process' parent. */
+static __always_inline bool is_child_of(struct task_struct *p, struct task_struct *current)
+{
+	return p->tgid == current->tgid || (p->real_parent && p->real_parent->pid == current->pid);
 }
 
 /* The queues of all CPUs; load time. */

@@ -90,7 +90,7 @@ void SCX_OP(rr_dispatch, s32 cpu, struct task_struct *prev)
 	if (scx_bpf_dsq_move_to_local(QUEUE))
 		return;
 	/* Nobody else waits: another timeslice. */
-	if (prev) {
+	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
 		prev->scx.slice = slice();
 		start_slice(cpu, slice_ns);
 	}

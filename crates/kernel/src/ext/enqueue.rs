@@ -7,8 +7,8 @@ use super::insert::{DirectDispatch, lock_dsq};
 use super::ops::{self, Op};
 use super::{deferred, exit};
 use crate::class::{Class, flags};
-use crate::layout::PF_EXITING;
 use crate::layout::enums::*;
+use crate::layout::{self, PF_EXITING};
 use crate::machine::Machine;
 use crate::task::TaskId;
 
@@ -314,6 +314,10 @@ pub(crate) fn dequeue_task(m: &mut Machine, cpu: u32, task: TaskId, core_flags: 
     }
     if !m.scx_flag(task, SCX_TASK_QUEUED) {
         return;
+    }
+    if deq_flags & SCX_DEQ_SLEEP != 0 {
+        // A task sets its state before it calls schedule(): callbacks see what it sleeps in.
+        layout::mirror_state(m, task);
     }
     ops_dequeue(m, cpu, task, deq_flags);
     let addr = m.tasks[task as usize].addr;

@@ -43,7 +43,7 @@ struct task_ctx {
 	s64 owed_ns;
 	s64 place;
 	s32 last_cpu;
-	/* The CPU to move to, +1, and whether by exec: multi-queue schedulers. */
+	/* The CPU to move to, +1; 0 is none. */
 	s32 move_to;
 	bool yielded;
 	bool expired;

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The load balancers of PMQS: placement at exec, and moves between queues by a timer.
+ *
+ * A queue's load is the number of its tasks, the one that runs included, or the sum of their goodness without affinity.
+ * Only tasks that wait can move.
+ */
+#ifndef BALANCER_H
+#define BALANCER_H
+
+#include "multi_queue.h"
+
+#define CLOCK_MONOTONIC 1
+
+enum { LBOFF, IP, LBC, LBP };
+enum { BALANCED, SURPLUS, DEFICIT };
+
+const volatile u32 balancer PARAM("number, 0..3: 0 LBOFF, 1 IP (placement at exec), 2 LBC (all CPUs), 3 LBP (across pools)") = LBOFF;
+u32 use_na_goodness PARAM("0 or 1, 0..1: a queue's load is its length, or the sum of its tasks' na_goodness") = 0;
+u32 interval_ms PARAM("ms, 1..60000: time between two runs of LBC and LBP") = 600;
+u32 tolerance PARAM("%, 0..100: a queue within this of the average is balanced to LBP") = 10;
+
+/* Runs of the balancer, tasks it moved in all, and those that changed pools; tasks moved at exec. */
+u64 nr_balancings, nr_balanced, nr_balanced_pools, nr_placed;
+
+struct balance_timer {
+	struct bpf_timer timer;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct balance_timer);
+} balance_timers SEC(".maps");
+
+static __always_inline s64 weight_of(struct task_struct *p, struct task_ctx *t)
+{
+	return use_na_goodness ? na_goodness(p, t) : 1;
+}
+
+/* A queue's load. */
+static __noinline s64 load_of(s32 cpu)
+{
+	struct mq *q = mq_of(cpu);
+	struct task_struct *p;
+	s64 load;
+
+	if (!q)
+		return 0;
+	if (!use_na_goodness)
+		return q->running + scx_bpf_dsq_nr_queued(cpu);
+	load = q->running ? q->curr_na_goodness : 0;
+	bpf_for_each_dsq(it, p, cpu) {
+		struct task_ctx *t = task_ctx(p);
+
+		if (t)
+			load += na_goodness(p, t);
+	}
+	return load;
+}
+
+/* Moves tasks until either queue has reached the average of `total` / `nr` or no move would bring them closer. */
+static __noinline void move_tasks(s32 from, s32 to, s64 total, s64 nr)
+{
+	struct mq *f = mq_of(from), *d = mq_of(to);
+	struct task_struct *p;
+	u64 moved = 0;
+
+	if (!f || !d)
+		return;
+	bpf_for_each_dsq(it, p, from) {
+		struct task_ctx *t = task_ctx(p);
+		s64 weight;
+
+		if (f->load * nr <= total || d->load * nr >= total)
+			break;
+		if (!t || realtime(p) || !bpf_cpumask_test_cpu(to, p->cpus_ptr))
+			continue;
+		weight = weight_of(p, t);
+		if (weight >= f->load - d->load || !scx_bpf_dsq_move_vtime(&it, p, to, 0))
+			continue;
+		f->load -= weight;
+		d->load += weight;
+		raise_max(d, na_goodness(p, t));
+		moved++;
+	}
+	if (!moved)
+		return;
+	refresh_max(from);
+	scx_bpf_kick_cpu(to, SCX_KICK_IDLE);
+	__sync_fetch_and_add(&nr_balanced, moved);
+	if (pool_of(from) != pool_of(to))
+		__sync_fetch_and_add(&nr_balanced_pools, moved);
+}
+
+/* From each surplus queue to the deficit ones, of its pool or of others. */
+static __noinline void move_all(bool across, s64 total, s64 nr)
+{
+	s32 from, to;
+
+	bpf_for(from, 0, nr) {
+		struct mq *f = mq_of(from), *d;
+
+		if (!f || f->kind != SURPLUS)
+			continue;
+		bpf_for(to, 0, nr) {
+			d = mq_of(to);
+			if (d && d->kind == DEFICIT && (pool_of(from) != pool_of(to)) == across)
+				move_tasks(from, to, total, nr);
+		}
+	}
+}
+
+static int balance(void *map, int *key, struct balance_timer *b)
+{
+	s64 nr = scx_bpf_nr_cpu_ids(), total = 0, within = balancer == LBP ? tolerance : 0;
+	struct mq *q;
+	s32 cpu;
+
+	bpf_for(cpu, 0, nr) {
+		q = mq_of(cpu);
+		if (!q)
+			continue;
+		q->load = load_of(cpu);
+		total += q->load;
+	}
+	bpf_for(cpu, 0, nr) {
+		q = mq_of(cpu);
+		if (!q)
+			continue;
+		q->kind = q->load * nr * 100 > total * (100 + within)	? SURPLUS :
+			  q->load * nr * 100 < total * (100 - within) ? DEFICIT :
+									  BALANCED;
+	}
+	if (balancer == LBC)
+		move_all(false, total, nr);
+	move_all(true, total, nr);
+	__sync_fetch_and_add(&nr_balancings, 1);
+	bpf_timer_start(&b->timer, (u64)interval_ms * 1000000, 0);
+	return 0;
+}
+
+static __always_inline s32 balancer_init(void)
+{
+	u32 key = 0;
+	struct balance_timer *b = bpf_map_lookup_elem(&balance_timers, &key);
+
+	if (!b)
+		return -ESRCH;
+	if (balancer < LBC)
+		return 0;
+	bpf_timer_init(&b->timer, &balance_timers, CLOCK_MONOTONIC);
+	bpf_timer_set_callback(&b->timer, balance);
+	return bpf_timer_start(&b->timer, (u64)interval_ms * 1000000, 0);
+}
+
+/* Initial placement: at exec the task leaves for the CPU with the shortest queue, if that is not its own. */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(initial_placement, struct task_struct *p)
+{
+	struct task_ctx *t = task_ctx(p);
+	s32 own = bpf_get_smp_processor_id(), best = own, cpu;
+	s64 shortest;
+
+	if (balancer != IP || !t)
+		return 0;
+	shortest = scx_bpf_dsq_nr_queued(own);
+	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
+		struct mq *q = mq_of(cpu);
+		s64 length = q ? q->running + scx_bpf_dsq_nr_queued(cpu) : 0;
+
+		if (q && length < shortest && bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
+			shortest = length;
+			best = cpu;
+		}
+	}
+	if (best != own) {
+		t->move_to = best + 1;
+		__sync_fetch_and_add(&nr_placed, 1);
+		scx_bpf_kick_cpu(own, SCX_KICK_PREEMPT);
+	}
+	return 0;
+}
+
+#endif

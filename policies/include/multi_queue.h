@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The multi-queue scheduler (MQS, PMQS): goodness on runqueues of the CPUs, in pools of `poolsize` neighbours.
+ *
+ * The includer defines `poolsize`, and LONGEST_IDLE if wake-ups are to look for the CPU idle longest.
+ * A queue's lock is a word that others only ever try to take. Nobody waits for it, its own CPU least of all: what must be
+ * consistent is under the DSQ's lock, and a task that another CPU has taken is a move that fails.
+ */
+#ifndef MULTI_QUEUE_H
+#define MULTI_QUEUE_H
+
+#include "goodness.h"
+
+#define MAX_TRIES 8
+#define MAX_REMOTE_TRIES 16
+
+/* Tasks taken from other queues, and those of them for which better queues had been skipped. */
+u64 nr_remote, nr_next_best;
+/* Queues skipped because they were locked, or because they did not hold what they promised. */
+u64 nr_busy, nr_changed;
+/* Tasks looked at by choices; wake-ups on idle CPUs outside of the pool, and wake-ups that preempted. */
+u64 nr_examined, nr_idle_outside, nr_preempted;
+
+/* The runqueue of a CPU: its DSQ has the CPU's number. On cache lines of its own. */
+struct mq {
+	u32 holders;
+	/* Highest goodness without affinity of the tasks that wait, for others to read without the lock. */
+	s32 max_na_goodness;
+	/* When it was last released: it is busy to who comes from before that. */
+	u64 free_at;
+	/* Of what runs here: 0 or 1, and its goodness without affinity. */
+	s32 running;
+	s32 curr_na_goodness;
+	/* The balancer's. */
+	s64 load;
+	s32 kind;
+} __attribute__((aligned(128)));
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_CPUS);
+	__type(key, u32);
+	__type(value, struct mq);
+} mqs SEC(".maps");
+
+static __always_inline struct mq *mq_of(s32 cpu)
+{
+	u32 key = cpu;
+
+	return bpf_map_lookup_elem(&mqs, &key);
+}
+
+static __always_inline u32 pool_of(s32 cpu)
+{
+	u32 size = poolsize;
+
+	return (u32)cpu / (size ? size : 1);
+}
+
+static __always_inline s32 pool_begin(s32 cpu)
+{
+	return pool_of(cpu) * (poolsize ? poolsize : 1);
+}
+
+static __always_inline s32 pool_end(s32 cpu)
+{
+	u32 end = pool_begin(cpu) + (poolsize ? poolsize : 1), nr_cpus = scx_bpf_nr_cpu_ids();
+
+	return end < nr_cpus ? end : nr_cpus;
+}
+
+static __always_inline bool try_lock(struct mq *q)
+{
+	if (bpf_ktime_get_ns() >= q->free_at && __sync_bool_compare_and_swap(&q->holders, 0, 1))
+		return true;
+	__sync_fetch_and_add(&nr_busy, 1);
+	return false;
+}
+
+static __always_inline void unlock(struct mq *q)
+{
+	q->free_at = bpf_ktime_get_ns();
+	__sync_fetch_and_add(&q->holders, -1);
+}
+
+static __always_inline void raise_max(struct mq *q, s32 na)
+{
+	if (q->max_na_goodness < na)
+		q->max_na_goodness = na;
+}
+
+/* What a look through a queue finds. */
+struct scan {
+	/* The best task for the CPU: its goodness there, its pid. */
+	s32 best;
+	s32 pid;
+	/* Highest two of goodness without affinity, and whose the first is. */
+	s32 first, second, first_pid;
+};
+
+/* Looks through `queue` for `cpu`, with affinity if it is its own. */
+static __noinline void scan(s32 queue, s32 cpu, u64 mm, struct scan *s)
+{
+	struct task_struct *p;
+
+	if (!s)
+		return;
+	bpf_for_each_dsq(it, p, queue) {
+		struct task_ctx *t = task_ctx(p);
+		s32 na, weight;
+
+		__sync_fetch_and_add(&nr_examined, 1);
+		if (!t)
+			continue;
+		na = na_goodness(p, t);
+		if (na > s->first) {
+			s->second = s->first;
+			s->first = na;
+			s->first_pid = p->pid;
+		} else if (na > s->second) {
+			s->second = na;
+		}
+		weight = queue == cpu ? goodness(p, t, cpu, mm) : na;
+		if (weight > s->best && bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
+			s->best = weight;
+			s->pid = p->pid;
+		}
+	}
+}
+
+/* Takes the task that a look through `queue` has found; false if it is gone. */
+static __noinline bool take(s32 queue, s32 pid)
+{
+	struct task_struct *p;
+	bool taken = false;
+
+	bpf_for_each_dsq(it, p, queue) {
+		if (p->pid == pid) {
+			taken = scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL, 0);
+			break;
+		}
+	}
+	return taken;
+}
+
+/* Sets max_na_goodness from what waits. */
+static __noinline void refresh_max(s32 cpu)
+{
+	struct scan s = { .best = GOODNESS_IDLE, .first = GOODNESS_IDLE, .second = GOODNESS_IDLE };
+	struct mq *q = mq_of(cpu);
+
+	if (!q)
+		return;
+	scan(cpu, cpu, 0, &s);
+	q->max_na_goodness = s.first;
+}
+
+/* Phase 2: a task of another queue of the pool that beats `best`, the best of the own one. */
+static __noinline bool take_remote(s32 cpu, s32 best)
+{
+	s32 limit = 0x7fffffff, limit_cpu = -1, begin = pool_begin(cpu), end = pool_end(cpu), i, other;
+
+	bpf_for(i, 0, MAX_REMOTE_TRIES) {
+		struct scan s = { .best = best, .first = GOODNESS_IDLE, .second = GOODNESS_IDLE };
+		s32 highest = best, from = -1;
+		bool taken = false;
+		struct mq *q;
+
+		/* The next best after those tried. */
+		bpf_for(other, begin, end) {
+			q = mq_of(other);
+			if (!q || other == cpu)
+				continue;
+			s32 max = q->max_na_goodness;
+
+			if (max > highest && (max < limit || (max == limit && other > limit_cpu))) {
+				highest = max;
+				from = other;
+			}
+		}
+		q = mq_of(from);
+		if (from < 0 || !q)
+			return false;
+		limit = highest;
+		limit_cpu = from;
+		if (!try_lock(q))
+			continue;
+		scan(from, cpu, 0, &s);
+		if (s.pid)
+			taken = take(from, s.pid);
+		if (taken)
+			q->max_na_goodness = s.pid == s.first_pid ? s.second : s.first;
+		else
+			q->max_na_goodness = s.first;
+		unlock(q);
+		if (taken) {
+			__sync_fetch_and_add(&nr_remote, 1);
+			if (i)
+				__sync_fetch_and_add(&nr_next_best, 1);
+			return true;
+		}
+		__sync_fetch_and_add(&nr_changed, 1);
+	}
+	return false;
+}
+
+/* Lets the best task run: true when that is settled. */
+static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct mq *q, u64 mm)
+{
+	struct scan s = { .best = GOODNESS_IDLE, .first = GOODNESS_IDLE, .second = GOODNESS_IDLE };
+	struct task_ctx *of_prev = NULL;
+	bool done = true;
+	s32 i;
+
+	if (prev && prev->scx.flags & SCX_TASK_QUEUED) {
+		of_prev = task_ctx(prev);
+		/* A task about to move is none of this queue's. */
+		if (of_prev && of_prev->move_to)
+			of_prev = NULL;
+		if (of_prev)
+			s.best = prev_goodness(prev, of_prev, cpu);
+	}
+	__sync_fetch_and_add(&q->holders, 1);
+	scan(cpu, cpu, mm, &s);
+	q->max_na_goodness = s.pid && s.pid == s.first_pid ? s.second : s.first;
+	unlock(q);
+	if (take_remote(cpu, s.best)) {
+		q->max_na_goodness = s.first;
+		return true;
+	}
+	if (!s.best) {
+		recalculate();
+		bpf_for(i, 0, scx_bpf_nr_cpu_ids())
+			refresh_max(i);
+		done = false;
+	} else if (s.pid) {
+		done = take(cpu, s.pid);
+	} else if (of_prev) {
+		keep_running(prev, of_prev);
+	}
+	return done;
+}
+
+/* An idle CPU of `begin`..`end` for the task, claimed; or -1. */
+static __always_inline s32 claim_idle(struct task_struct *p, s32 begin, s32 end)
+{
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	s32 found = -1, cpu;
+	u64 since = 0;
+
+	if (!bpf_cpumask_empty(idle)) {
+		bpf_for(cpu, begin, end) {
+			struct cpu_ctx *c = cpu_ctx(cpu);
+
+			if (!c || !bpf_cpumask_test_cpu(cpu, idle) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+				continue;
+			if (found < 0 || c->idle_since < since) {
+				found = cpu;
+				since = c->idle_since;
+			}
+#ifndef LONGEST_IDLE
+			break;
+#endif
+		}
+	}
+	scx_bpf_put_idle_cpumask(idle);
+	return found >= 0 && scx_bpf_test_and_clear_cpu_idle(found) ? found : -1;
+}
+
+/* The CPU of the pool whose task the new one beats and has the lowest goodness without affinity; or -1. */
+static __always_inline s32 lowest_beaten(struct task_struct *p, struct task_ctx *t, s32 home)
+{
+	s32 lowest = 0x7fffffff, target = -1, cpu;
+	struct mq *q;
+
+	bpf_for(cpu, pool_begin(home), pool_end(home)) {
+		q = mq_of(cpu);
+		if (!q || !q->running || q->curr_na_goodness >= lowest || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ||
+		    preemption_goodness(p, t, cpu) <= 1)
+			continue;
+		lowest = q->curr_na_goodness;
+		target = cpu;
+	}
+	q = mq_of(target);
+	if (target < 0 || !q || !try_lock(q))
+		return -1;
+	if (!q->running || q->curr_na_goodness != lowest) {
+		__sync_fetch_and_add(&nr_changed, 1);
+		target = -1;
+	}
+	unlock(q);
+	return target;
+}
+
+static __always_inline void put_on(struct task_struct *p, struct task_ctx *t, s32 cpu, u64 enq_flags)
+{
+	struct mq *q = mq_of(cpu);
+
+	scx_bpf_dsq_insert_vtime(p, cpu, NO_SLICE_END, place_in_queue(t), enq_flags);
+	if (q)
+		raise_max(q, na_goodness(p, t));
+}
+
+/* The queue for a task, and who has to look at it (reschedule_idle). */
+static __always_inline void mq_enqueue(struct task_struct *p, u64 enq_flags)
+{
+	struct task_ctx *t = task_ctx(p);
+	s32 home, cpu, move_to;
+	bool yielded;
+
+	if (!t) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, NO_SLICE_END, enq_flags);
+		return;
+	}
+	yielded = t->yielded;
+	move_to = t->move_to - 1;
+	t->yielded = false;
+	t->move_to = 0;
+	if (move_to >= 0 && bpf_cpumask_test_cpu(move_to, p->cpus_ptr)) {
+		put_on(p, t, move_to, enq_flags & ~SCX_ENQ_LAST);
+		scx_bpf_kick_cpu(move_to, SCX_KICK_IDLE);
+		return;
+	}
+	home = t->last_cpu;
+	if (!bpf_cpumask_test_cpu(home, p->cpus_ptr))
+		home = bpf_cpumask_any_distribute(p->cpus_ptr);
+	if (yielded) {
+		put_on(p, t, home, enq_flags);
+		return;
+	}
+	cpu = scx_bpf_test_and_clear_cpu_idle(home) ? home : -1;
+	if (cpu < 0)
+		cpu = claim_idle(p, pool_begin(home), pool_end(home));
+	if (cpu < 0) {
+		cpu = claim_idle(p, 0, scx_bpf_nr_cpu_ids());
+		if (cpu >= 0)
+			__sync_fetch_and_add(&nr_idle_outside, 1);
+	}
+	if (cpu >= 0) {
+		put_on(p, t, cpu, enq_flags);
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		return;
+	}
+	cpu = lowest_beaten(p, t, home);
+	put_on(p, t, cpu >= 0 ? cpu : home, enq_flags);
+	if (cpu >= 0) {
+		__sync_fetch_and_add(&nr_preempted, 1);
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	}
+}
+
+/* The task waits where it ran; enqueue() finds it a CPU. */
+s32 SCX_OP(mq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	return prev_cpu;
+}
+
+void SCX_OP(mq_ops_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	mq_enqueue(p, enq_flags);
+}
+
+void SCX_OP(mq_dispatch, s32 cpu, struct task_struct *prev)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	struct mq *q = mq_of(cpu);
+	s32 i;
+
+	bpf_for(i, 0, MAX_TRIES) {
+		if (!c || !q || choose(cpu, prev, q, c->mm))
+			return;
+	}
+}
+
+/* What others see of the task that runs. */
+static __always_inline void show_running(struct task_struct *p, s32 running)
+{
+	struct task_ctx *t = task_ctx(p);
+	struct mq *q = mq_of(scx_bpf_task_cpu(p));
+
+	if (!t || !q)
+		return;
+	q->running = running;
+	q->curr_na_goodness = na_goodness(p, t);
+}
+
+void SCX_OP(mq_tick, struct task_struct *p)
+{
+	goodness_tick(p);
+	show_running(p, 1);
+}
+
+void SCX_OP(mq_runnable, struct task_struct *p, u64 enq_flags)
+{
+	goodness_runnable(p);
+}
+
+void SCX_OP(mq_running, struct task_struct *p)
+{
+	goodness_running(p);
+	show_running(p, 1);
+}
+
+void SCX_OP(mq_stopping, struct task_struct *p, bool runnable)
+{
+	goodness_stopping(p);
+	show_running(p, 0);
+}
+
+bool SCX_OP(mq_yield, struct task_struct *from, struct task_struct *to)
+{
+	goodness_yield(from);
+	return false;
+}
+
+void SCX_OP(mq_update_idle, s32 cpu, bool idle)
+{
+	goodness_update_idle(cpu, idle);
+}
+
+/* A realtime task takes the CPU: what waits there is for all. */
+void SCX_OP(mq_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
+{
+	scx_bpf_reenqueue_local___v2___compat();
+}
+
+s32 SCX_OP(mq_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	return goodness_init_task(p);
+}
+
+void SCX_OP(mq_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
+{
+	goodness_exit_task(p);
+}
+
+static __always_inline s32 mq_init_queues(void)
+{
+	s32 cpu, ret;
+
+	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
+		struct mq *q = mq_of(cpu);
+
+		if (!q)
+			return -E2BIG;
+		q->max_na_goodness = GOODNESS_IDLE;
+		ret = scx_bpf_create_dsq(cpu, -1);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+#define MQ_CALLBACKS                                                                               \
+	.select_cpu = (void *)mq_select_cpu,                                                       \
+	.enqueue = (void *)mq_ops_enqueue,                                                         \
+	.dispatch = (void *)mq_dispatch,                                                           \
+	.tick = (void *)mq_tick,                                                                   \
+	.runnable = (void *)mq_runnable,                                                           \
+	.running = (void *)mq_running,                                                             \
+	.stopping = (void *)mq_stopping,                                                           \
+	.yield = (void *)mq_yield,                                                                 \
+	.update_idle = (void *)mq_update_idle,                                                     \
+	.cpu_release = (void *)mq_cpu_release,                                                     \
+	.init_task = (void *)mq_init_task,                                                         \
+	.exit_task = (void *)mq_exit_task
+
+#endif

@@ -17,7 +17,8 @@
  * Differences: domains are two: groups of group_cpus CPUs with numbers in sequence, and the machine. Load is the number
  * of tasks, not their weight. Idle CPUs have no tick: a timer wakes them beside a queue. An exec moves at the next
  * reschedule, to an idle CPU only. Waiting in a queue earns nothing, and an exiting child gives its parent none of its
- * credit. A running task is never pushed away, and interactive tasks of one level do not take turns within a timeslice.
+ * credit. A running task is never pushed away, and interactive tasks of one level do not take turns within a timeslice. That
+ * a wake-up is synchronous is known only of tasks that may run on more than one CPU.
  */
 #include "include/prio_domains.h"
 

@@ -81,6 +81,80 @@ fn credit_is_worth_five_levels_either_way() {
 }
 
 #[test]
+fn a_long_sleep_earns_no_more_than_it_takes_to_be_interactive() {
+    // The hog is at level 25; levels of the task with what INTERACTIVE_SLEEP gives: 24 at nice 8, 25 at nice 9, where full
+    // credit would be 24.
+    let wait = |level: i32| {
+        let tasks = Tasks::default()
+            .add("hog", hog())
+            .with(|task| task.start_ns = 10 * MS)
+            .add("task", vec![run(MS), sleep(2000 * MS), run(MS)])
+            .with(nice(level));
+        linux26().tasks(tasks).for_ms(3000).wakeup_latency("task").0
+    };
+    assert_eq!(wait(8), 0);
+    assert!(wait(9) > MS, "{}", wait(9));
+}
+
+#[test]
+fn expired_tasks_of_better_nice_end_favours() {
+    // The interactive task is of a worse static priority than a hog in the expired array.
+    let run = |level: i32| {
+        let ops = forever(vec![run(20 * MS), sleep(10 * MS)]);
+        let tasks = Tasks::default()
+            .add_many(3, "task", &ops)
+            .with_all(|task| task.start_ns = 3150 * MS)
+            .add_many(2, "hog", &hog())
+            .with_all(|task| {
+                if task.comm.starts_with("hog") {
+                    task.policy = Policy::Normal { nice: level };
+                }
+            });
+        let run = Run::new("linux26").set("max_sleep_ns", 100 * MS).tasks(tasks);
+        run.set("starvation_ns", 100_000 * MS)
+            .for_ms(10_000)
+            .counter("nr_starving")
+    };
+    assert!(run(-1) > 0);
+    assert_eq!(run(0), 0);
+}
+
+#[test]
+fn a_synchronous_wake_up_does_not_preempt_the_waker() {
+    let channel = Resource::Channel {
+        name: "pipe".into(),
+        capacity: 1 << 16,
+        socket: false,
+    };
+    let tasks = Tasks::default()
+        .resources(vec![channel])
+        // The reader's nice is better: any other wake-up would preempt.
+        .add("reader", forever(vec![Op::Recv(0)]))
+        .with(nice(-5))
+        .add(
+            "writer",
+            forever(vec![
+                Op::Send { channel: 0, bytes: 8 },
+                run(100 * US),
+                Op::Send { channel: 0, bytes: 8 },
+                run(100 * US),
+                sleep(MS),
+            ]),
+        )
+        .with_all(at(0))
+        .add("hog", hog())
+        .with(nice(-20))
+        .with(on(1));
+    let ran = linux26()
+        .machine(free(2))
+        .set("fork_balance", 0)
+        .tasks(tasks)
+        .for_ms(100);
+    assert_eq!(ran.counter("nr_preempted"), 0);
+    assert!(ran.cpu_ns("writer") > 10 * MS);
+}
+
+#[test]
 fn interactive_tasks_stay_active_until_the_expired_ones_starve() {
     let run = |settings: &[(&str, u64)]| {
         let ops = forever(vec![run(20 * MS), sleep(10 * MS)]);

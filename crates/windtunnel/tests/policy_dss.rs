@@ -134,6 +134,9 @@ fn a_woken_task_takes_its_last_cpu_if_that_is_idle() {
         tasks.add(&format!("t{i}"), forever(vec![run(MS), sleep((3 + i) * MS)]))
     });
     let ran = Run::new("dss").machine(free(8)).tasks(tasks).for_ms(200);
+    // Nobody else is woken for it.
+    let ipi = |record: &&trace::Record| record.time > 20 * MS && matches!(record.event, trace::Event::Ipi { .. });
+    assert_eq!(ran.records.iter().find(ipi), None);
     for task in ["t0", "t1", "t2"] {
         assert_eq!(ran.cpus(task).len(), 1, "{task}");
     }
@@ -165,7 +168,7 @@ fn else_it_preempts_where_it_is_better_by_most() {
         .add("woken", vec![run(MS), sleep(500 * MS), run(MS)])
         .with(|task| task.start_cpu = Some(0))
         .add("low", hog())
-        .with(|task| (task.policy, task.cpus) = (nice(10), Some(vec![1])))
+        .with(|task| (task.policy, task.cpus) = (nice(16), Some(vec![1])))
         .add("lowest", hog())
         .with(|task| (task.policy, task.cpus) = (nice(19), Some(vec![2])))
         .add("normal", hog())

@@ -173,6 +173,8 @@ fn the_last_cpu_is_first_if_it_is_idle() {
         });
         let ran = Run::new(policy).machine(free(8)).tasks(tasks).for_ms(200);
         assert!((0..3).all(|i| ran.cpus(&format!("t{i}")).len() == 1));
+        // It was put there, not fetched back.
+        assert_eq!(ran.counter("nr_remote"), 0);
     }
 }
 
@@ -323,4 +325,19 @@ fn interval_and_tolerance_can_change_while_it_runs() {
             .iter()
             .all(|s| s.cpu == 0 || !s.comm.starts_with("hog") || s.from > 1900 * MS)
     );
+}
+
+#[test]
+fn a_recalculation_shows_in_what_other_queues_promise() {
+    let later = |task: &mut workload::TaskSpec| task.start_ns = MS;
+    let tasks = pinned(Tasks::default(), "first", 0, vec![run(57 * MS)]).with(|task| task.policy = nice(-20));
+    let tasks = tasks.add("spent", hog()).with(|task| task.start_cpu = Some(1));
+    let tasks = pinned(tasks, "other", 1, hog()).with(later);
+    let tasks = pinned(tasks, "low", 0, hog())
+        .with(later)
+        .with(|task| task.policy = nice(19));
+    let ran = Run::new("mqs").machine(free(2)).tasks(tasks).for_ms(120);
+    // When "low" has used its tick, the counters are recalculated, and CPU 0 sees what waits on CPU 1 at once.
+    let taken = ran.stints().into_iter().find(|s| s.comm == "spent" && s.cpu == 0);
+    assert!(taken.as_ref().is_some_and(|s| s.from < 70 * MS), "{taken:?}");
 }

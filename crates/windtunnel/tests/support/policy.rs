@@ -5,7 +5,6 @@ use bpf::link::Image;
 use bpf::object::Object;
 use bpf::vm::Engine;
 use kernel::Machine;
-use kernel::profile::Profile;
 use machine::{ByDistance, Costs, Cpu, MachineSpec, Topology};
 use std::collections::BTreeSet;
 use trace::{Event, Record};
@@ -212,13 +211,17 @@ impl Run {
         let path = super::object(&format!("policies/{}.bpf.c", self.policy));
         let bytes = std::fs::read(&path).expect("an object");
         let mut object = Object::parse(&bytes, &self.policy).expect("a BPF object");
+        // Profiles are looked for from here.
+        std::env::set_current_dir(super::root()).expect("the repository");
+        let profile = windtunnel::profile::find(&self.policy).expect("a profile that can be read");
+        profile.apply(&mut object, &self.machine).expect("the profile fits");
         for (name, value) in &self.settings {
             object
                 .set(name, value)
                 .unwrap_or_else(|error| panic!("{name}={value}: {error}"));
         }
         let mut machine = Machine::new(self.machine, self.workload, self.seed).expect("a machine");
-        let image = kernel::load::load(&mut machine, &object, &Profile::default(), Engine::default())
+        let image = kernel::load::load(&mut machine, &object, &profile, Engine::default())
             .unwrap_or_else(|error| panic!("{error}"));
         let mut records = Vec::new();
         for (at, name, value) in &self.changes {

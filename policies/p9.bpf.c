@@ -73,7 +73,16 @@ void SCX_OP(p9_enqueue, struct task_struct *p, u64 enq_flags)
 
 void SCX_OP(p9_dispatch, s32 cpu, struct task_struct *prev)
 {
-	if (!scx_bpf_dsq_move_to_local(QUEUE) && prev)
+	struct plan9_task *t = prev && (prev->scx.flags & SCX_TASK_QUEUED) ? plan9_task(prev) : NULL;
+
+	if (t) {
+		plan9_account(t, true);
+		t->level = plan9_level(prev, t, scx_bpf_nr_cpu_ids(), nr_runnable);
+	}
+	/* It goes on if all that wait are of lower levels. */
+	if ((!t || plan9_highest(QUEUE) >= (s32)t->level) && scx_bpf_dsq_move_to_local(QUEUE))
+		return;
+	if (t)
 		prev->scx.slice = quantum_ns;
 }
 

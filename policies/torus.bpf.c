@@ -195,7 +195,17 @@ void SCX_OP(torus_enqueue, struct task_struct *p, u64 enq_flags)
 
 void SCX_OP(torus_dispatch, s32 cpu, struct task_struct *prev)
 {
-	if (!scx_bpf_dsq_move_to_local(cpu) && prev)
+	struct plan9_task *t = prev && (prev->scx.flags & SCX_TASK_QUEUED) ? plan9_task(prev) : NULL;
+	struct cpu *c = cpu_of(cpu);
+
+	if (t && c) {
+		plan9_account(t, true);
+		t->level = plan9_level(prev, t, 1, nr_runnable(c, cpu));
+	}
+	/* It goes on if all that wait are of lower levels. */
+	if ((!t || plan9_highest(cpu) >= (s32)t->level) && scx_bpf_dsq_move_to_local(cpu))
+		return;
+	if (t)
 		prev->scx.slice = quantum_ns;
 }
 

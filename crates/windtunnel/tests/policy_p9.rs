@@ -78,7 +78,7 @@ fn a_higher_level_comes_first() {
         }
     };
     let tasks = Tasks::default()
-        .add("hog", hog())
+        .add("hog", vec![run(150 * MS)])
         .add("low", vec![run(30 * MS)])
         .with(nice(10))
         .add("high", vec![run(30 * MS)])
@@ -110,4 +110,15 @@ fn a_process_runs_only_where_it_may() {
     let ran = Run::new("p9").machine(costly(4)).tasks(tasks).for_ms(2000);
     assert_eq!(ran.cpus("wired").into_iter().collect::<Vec<_>>(), [2]);
     assert!(ran.cpu_ns("wired") > 500 * MS);
+}
+
+#[test]
+fn the_end_of_a_quantum_is_no_turn_for_a_lower_level() {
+    // Use counts too little to change levels.
+    let tasks = Tasks::default().add("low", hog()).add("high", hog()).with(|task| {
+        task.policy = workload::Policy::Normal { nice: -10 };
+    });
+    let run = Run::new("p9").set("gain_ns", 1_000_000_000_000_u64);
+    let ran = run.tasks(tasks).for_ms(1000);
+    assert!(ran.cpu_ns_between("low", 10 * MS, 1000 * MS) < 100 * US);
 }

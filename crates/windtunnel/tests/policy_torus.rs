@@ -135,3 +135,14 @@ fn who_uses_little_does_not_wait_for_who_uses_much() {
     let (_, mean) = ran.wakeup_latency("nap");
     assert!(mean < 4 * MS, "{mean}");
 }
+
+#[test]
+fn the_end_of_a_quantum_is_no_turn_for_a_lower_level() {
+    // Use counts too little to change levels.
+    let tasks = Tasks::default().add("low", hog()).add("high", hog()).with(|task| {
+        task.policy = workload::Policy::Normal { nice: -10 };
+    });
+    let run = Run::new("torus").set("gain_ns", 1_000_000_000_000_u64);
+    let ran = run.tasks(tasks).for_ms(1000);
+    assert!(ran.cpu_ns_between("low", 10 * MS, 1000 * MS) < 100 * US);
+}

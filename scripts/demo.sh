@@ -1,7 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# demo.sh: the main job: schedulers under one workload on a simulated 2-node, 32-CPU machine.
+# demo.sh: the main job: schedulers side by side on a simulated 2-node, 32-CPU machine, under a mix from an rt-app file,
+# a chat server and parallel builds.
 set -eu
 cd "$(dirname "$0")/.."
-exec target/release/windtunnel run eevdf fifo percpu vtime \
-  --machine numa32 --workload mixed.json "$@"
+run() { target/release/windtunnel run "$@" --machine numa32; }
+run eevdf fifo percpu vtime --workload mixed.json --details target/demo/mixed.txt "$@"
+echo
+run eevdf dss mqs pmqs o1 steal --workload chat:rooms=10,messages=100 --details target/demo/chat.txt
+echo
+run eevdf dss mqs pmqs o1 steal --workload mkbench:builds=4,jobs=16 --details target/demo/mkbench.txt

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a decision costs: BPF instructions a callback against tasks and CPUs, for every policy built. A table per policy,
+//! and the same numbers as `target/complexity.csv`.
+//!
+//! `make bench` runs it.
+
+use std::path::Path;
+use windtunnel::policy::{self, Policy};
+use windtunnel::scenario::Scenario;
+
+const CALLBACKS: [&str; 4] = ["select_cpu", "enqueue", "dispatch", "tick"];
+const TASKS: [u32; 3] = [10, 100, 1000];
+const MACHINES: [(u32, &str); 3] = [(1, "core:1 pu:1"), (8, "core:8 pu:1"), (64, "core:64 pu:1")];
+const SIMULATED_NS: u64 = 20_000_000;
+
+fn main() {
+    let mut csv = String::from("policy,cpus,tasks,callback,count,insns_mean,insns_max,exit\n");
+    println!("BPF instructions a call, mean; each task runs 2 ms and sleeps 100 us, over and over\n");
+    for (name, path) in policy::list() {
+        println!(
+            "{name:10} {:>5} {:>5} {:>11} {:>11} {:>11} {:>11}",
+            "cpus", "tasks", "select_cpu", "enqueue", "dispatch", "tick"
+        );
+        let policy = Policy::Object {
+            name: name.clone(),
+            path,
+        };
+        for (cpus, machine) in MACHINES {
+            for tasks in TASKS {
+                csv += &row(&policy, cpus, machine, tasks);
+            }
+        }
+        println!();
+    }
+    let to = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/complexity.csv");
+    match std::fs::write(&to, csv) {
+        Ok(()) => println!("plot data: target/complexity.csv"),
+        Err(error) => eprintln!("target/complexity.csv: {error}"),
+    }
+}
+
+/// Runs and prints one row; the same as lines of CSV.
+fn row(policy: &Policy, cpus: u32, machine: &str, tasks: u32) -> String {
+    let name = policy.name();
+    let scenario = Scenario {
+        policy: policy.clone(),
+        settings: Vec::new(),
+        engine: bpf::vm::Engine::default(),
+        machine: machine::load(machine, &[]).expect("a machine"),
+        workload: workload::load(&format!("sleepers:n={tasks},run=2ms,sleep=100us"), &[]).expect("a workload"),
+        seed: 1,
+        for_ns: Some(SIMULATED_NS),
+        hotplug: Vec::new(),
+        trace: None,
+        draw: None,
+    };
+    let result = match scenario.run(&mut |_| {}) {
+        Ok(outcome) => outcome.result,
+        Err(error) => {
+            println!("{:10} {cpus:>5} {tasks:>5} does not run: {error}", "");
+            return format!("{name},{cpus},{tasks},,0,,,does not run\n");
+        }
+    };
+    let exit = result.exit.as_ref().map_or("", |exit| exit.kind.as_str());
+    let mut line = format!("{:10} {cpus:>5} {tasks:>5}", "");
+    let mut csv = String::new();
+    for callback in CALLBACKS {
+        match result.callbacks.iter().find(|called| called.callback == callback) {
+            Some(called) => {
+                line += &format!(" {:>11.1}", called.insns_mean);
+                let (count, mean, max) = (called.count, called.insns_mean, called.insns_max);
+                csv += &format!("{name},{cpus},{tasks},{callback},{count},{mean:.1},{max},{exit}\n");
+            }
+            None => {
+                line += &format!(" {:>11}", "-");
+                csv += &format!("{name},{cpus},{tasks},{callback},0,,,{exit}\n");
+            }
+        }
+    }
+    println!("{line} {exit}");
+    csv
+}

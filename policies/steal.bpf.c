@@ -112,18 +112,23 @@ static __always_inline bool take(u32 from)
 	return true;
 }
 
+/*
+ * Loops here end by break, not return: for a return out of a loop clang combines flags that are set on some paths only, which
+ * the verifier refuses.
+ */
+
 /* Steals from the overloaded CPUs of an LLC, from this CPU's position on; of this core only, if asked. */
 static __always_inline bool steal_in(u32 group, u32 cpu, u32 nr_cpus, bool core)
 {
 	u32 at = cpu + 1, end = nr_cpus, i;
-	bool wrapped = false;
+	bool wrapped = false, stolen = false;
 
 	bpf_for(i, 0, nr_cpus + 1) {
 		s32 victim = sparse_next(group, at, end);
 
 		if (victim < 0) {
 			if (wrapped)
-				return false;
+				break;
 			wrapped = true;
 			at = 0;
 			end = cpu;
@@ -134,10 +139,11 @@ static __always_inline bool steal_in(u32 group, u32 cpu, u32 nr_cpus, bool core)
 			continue;
 		if (take(victim)) {
 			__sync_fetch_and_add(&nr_stolen, 1);
-			return true;
+			stolen = true;
+			break;
 		}
 	}
-	return false;
+	return stolen;
 }
 
 static __always_inline bool in_domain(u32 level, u32 a, u32 b)
@@ -149,6 +155,7 @@ static __always_inline bool in_domain(u32 level, u32 a, u32 b)
 
 static __always_inline bool pull(struct cpu *c, u32 cpu, u32 nr_cpus)
 {
+	bool pulled = false;
 	u64 spent = 0;
 	u32 level, i;
 
@@ -158,7 +165,7 @@ static __always_inline bool pull(struct cpu *c, u32 cpu, u32 nr_cpus)
 
 		if (c->avg_idle < spent + c->cost[level]) {
 			__sync_fetch_and_add(&nr_declined, 1);
-			return false;
+			break;
 		}
 		bpf_for(i, 0, nr_cpus) {
 			s32 n = i != cpu && in_domain(level, i, cpu) ? waiting(i) : 0;
@@ -173,10 +180,11 @@ static __always_inline bool pull(struct cpu *c, u32 cpu, u32 nr_cpus)
 		spent += took;
 		if (busiest >= 0 && take(busiest)) {
 			__sync_fetch_and_add(&nr_pulled, 1);
-			return true;
+			pulled = true;
+			break;
 		}
 	}
-	return false;
+	return pulled;
 }
 
 s32 SCX_OP(steal_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)

@@ -87,14 +87,17 @@ static __always_inline bool pull_idle(s32 cpu)
 static __always_inline struct prio_node *prio_node_of(struct task_struct *p);
 static __always_inline bool may_pull(struct prio_rq *to, struct prio_node *node);
 
-/* Moves up to `budget` tasks that may run on `cpu` from a level of another CPU's array to the same level's expired array. */
-static __always_inline u32 pull_level(struct prio_rq *to, s32 cpu, s32 from, u32 array, u32 level, u32 budget)
+/*
+ * Moves up to `budget` tasks that may run on `cpu` from a level of another CPU's array to the same level's expired array.
+ * A global function: the verifier looks at it once, not at every count of tasks that the levels before may have given.
+ */
+__noinline u32 pull_level(s32 cpu, s32 from, u32 array, u32 level, u32 budget)
 {
-	struct prio_rq *rq = prio_rq_of(from);
+	struct prio_rq *to = prio_rq_of(cpu), *rq = prio_rq_of(from);
 	struct bpf_iter_scx_dsq it;
 	u32 pulled = 0, i;
 
-	if (!rq)
+	if (!to || !rq)
 		return 0;
 	if (!bpf_iter_scx_dsq_new(&it, prio_dsq(from, array, level), 0)) {
 		bpf_for(i, 0, PULL_LOOK) {
@@ -143,7 +146,7 @@ static __always_inline u32 pull_to_array(s32 cpu, s32 from, u32 budget)
 				break;
 			level = first_bit(bits) & 63;
 			bits &= ~(1ULL << level);
-			pulled += pull_level(to, cpu, from, array, level, budget - pulled);
+			pulled += pull_level(cpu, from, array, level, budget - pulled);
 		}
 	}
 	__sync_fetch_and_add(&nr_busy_pulls, pulled);

@@ -51,6 +51,7 @@ static __always_inline void sparse_clear(u32 group, u32 cpu)
 /* The next CPU of the group whose bit is set among `from`..`to`-1, or -1. A line without bits is one look. */
 static __always_inline s32 sparse_next(u32 group, u32 from, u32 to)
 {
+	s32 found = -1;
 	u32 i, bit;
 
 	bpf_for(i, from / SPARSE_BITS, to / SPARSE_BITS + 1) {
@@ -61,11 +62,15 @@ static __always_inline s32 sparse_next(u32 group, u32 from, u32 to)
 		bpf_for(bit, 0, SPARSE_BITS) {
 			u32 cpu = i * SPARSE_BITS + bit;
 
-			if (cpu >= from && cpu < to && (line->bits >> bit & 1))
-				return cpu;
+			if (cpu >= from && cpu < to && (line->bits >> bit & 1)) {
+				found = cpu;
+				break;
+			}
 		}
+		if (found >= 0)
+			break;
 	}
-	return -1;
+	return found;
 }
 
 #endif

@@ -11,7 +11,7 @@ use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, channel, empty, task};
 use crate::builder::Builder;
 use crate::error::Error;
-use crate::program::{Dist, Op, Program, Resource, Workload};
+use crate::program::{Dist, Op, Policy, Program, Resource, Workload};
 
 pub const GENERATOR: Generator = Generator {
     name: "chat",
@@ -65,6 +65,13 @@ pub const GENERATOR: Generator = Generator {
             default: "0",
             range: ("0", "1g"),
             meaning: "working set of a thread",
+        },
+        Parameter {
+            name: "nice",
+            unit: Unit::Count,
+            default: "0",
+            range: ("0", "19"),
+            meaning: "nice value of all threads",
         },
     ],
     build,
@@ -157,6 +164,9 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
         ] {
             let mut task = task(comm, workload.programs.len() as u32, process);
             task.footprint_bytes = a.get("footprint");
+            task.policy = Policy::Normal {
+                nice: a.get("nice") as i32,
+            };
             workload.programs.push(program);
             workload.tasks.push(task);
         }

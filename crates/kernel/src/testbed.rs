@@ -3,7 +3,7 @@
 
 use crate::machine::Machine;
 use crate::task::{State, TaskId};
-use machine::{ByDistance, Costs, Cpu, MachineSpec, Topology};
+use machine::MachineSpec;
 use trace::{Event, Record};
 use workload::{Dist, Op, Policy, Program, TaskSpec, Workload};
 
@@ -11,54 +11,14 @@ pub const US: u64 = 1_000;
 pub const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1_000_000_000;
 
-/// nodes, LLCs a node, cores an LLC, threads a core; threads of a core are neighbours.
+/// nodes, LLCs a node, cores an LLC, threads a core.
 pub fn spec(nodes: u32, llcs: u32, cores: u32, threads: u32) -> MachineSpec {
-    let nr = nodes * llcs * cores * threads;
-    let cpus = (0..nr).map(|cpu| Cpu {
-        core: cpu / threads,
-        thread: cpu % threads,
-        llc: cpu / (threads * cores),
-        node: cpu / (threads * cores * llcs),
-        package: cpu / (threads * cores * llcs),
-        capacity: 1024,
-        l1d_bytes: 32 << 10,
-        l2_bytes: 1 << 20,
-        llc_bytes: 32 << 20,
-    });
-    MachineSpec {
-        name: "testbed".into(),
-        description: String::new(),
-        topology: Topology::new(cpus.collect(), Vec::new()),
-        hz: 1000,
-        costs: Costs::default(),
-    }
+    MachineSpec::regular(nodes, llcs, cores, threads)
 }
 
 /// Kernel work takes no time.
-pub fn free(mut spec: MachineSpec) -> MachineSpec {
-    let none = ByDistance::default();
-    spec.costs = Costs {
-        bpf_insn_ps: 0,
-        callback_ns: 0,
-        kfunc_ns: 0,
-        context_switch_ns: 0,
-        schedule_ns: 0,
-        wakeup_ns: 0,
-        tick_ns: 0,
-        ipi_send_ns: 0,
-        ipi_latency: none,
-        idle_exit_ns: 0,
-        fork_ns: 0,
-        exec_ns: 0,
-        exit_ns: 0,
-        syscall_ns: 0,
-        message_ns: 0,
-        lock_handover: none,
-        lock_acquire: none,
-        cache_line: none,
-        ..Costs::default()
-    };
-    spec
+pub fn free(spec: MachineSpec) -> MachineSpec {
+    spec.free()
 }
 
 /// Runs without end.

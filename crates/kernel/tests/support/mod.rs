@@ -3,7 +3,7 @@
 #![allow(dead_code)] // each test file uses a part
 
 use kernel::{Ended, Machine};
-use machine::{Costs, Cpu, MachineSpec, Topology};
+use machine::MachineSpec;
 use trace::{Draw, DrawOptions, Record};
 use workload::{Dist, Op, Policy, Program, Resource, TaskSpec, Workload};
 
@@ -12,52 +12,12 @@ pub const MS: u64 = 1_000_000;
 
 /// A machine on which the kernel's own work takes no time, so that schedules can be read.
 pub fn free(cpus: u32) -> MachineSpec {
-    let mut spec = costly(cpus);
-    let none = machine::ByDistance::default();
-    spec.costs = Costs {
-        bpf_insn_ps: 0,
-        callback_ns: 0,
-        kfunc_ns: 0,
-        kfuncs: Default::default(),
-        context_switch_ns: 0,
-        schedule_ns: 0,
-        wakeup_ns: 0,
-        tick_ns: 0,
-        ipi_send_ns: 0,
-        ipi_latency: none,
-        idle_exit_ns: 0,
-        fork_ns: 0,
-        exec_ns: 0,
-        exit_ns: 0,
-        syscall_ns: 0,
-        message_ns: 0,
-        lock_handover: none,
-        lock_acquire: none,
-        cache_line: none,
-    };
-    spec
+    costly(cpus).free()
 }
 
 /// `cpus` single-threaded cores in one LLC, 1000 ticks a second, default costs.
 pub fn costly(cpus: u32) -> MachineSpec {
-    let cpu = |core| Cpu {
-        core,
-        thread: 0,
-        llc: 0,
-        node: 0,
-        package: 0,
-        capacity: 1024,
-        l1d_bytes: 32 << 10,
-        l2_bytes: 1 << 20,
-        llc_bytes: 32 << 20,
-    };
-    MachineSpec {
-        name: format!("test-{cpus}"),
-        description: String::new(),
-        topology: Topology::new((0..cpus).map(cpu).collect(), Vec::new()),
-        hz: 1000,
-        costs: Costs::default(),
-    }
+    MachineSpec::smp(cpus)
 }
 
 /// Collects tasks, each with its program.

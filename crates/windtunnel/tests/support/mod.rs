@@ -4,8 +4,10 @@
 
 pub mod policy;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 
 /// The repository's folder.
 pub fn root() -> PathBuf {
@@ -15,8 +17,18 @@ pub fn root() -> PathBuf {
         .expect("the repository")
 }
 
-/// Compiles a policy's source with clang and returns the object.
+/// Compiles a policy's source with clang, once a process, and returns the object.
 pub fn object(source: &str) -> PathBuf {
+    static COMPILED: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
+    // A test that fails while it compiles one says so itself.
+    let mut compiled = COMPILED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    compiled
+        .entry(source.to_owned())
+        .or_insert_with(|| compile(source))
+        .clone()
+}
+
+fn compile(source: &str) -> PathBuf {
     let source = root().join(source);
     let name = source
         .file_name()

@@ -5,7 +5,7 @@ use bpf::link::Image;
 use bpf::object::Object;
 use bpf::vm::Engine;
 use kernel::Machine;
-use machine::{ByDistance, Costs, Cpu, MachineSpec, Topology};
+use machine::MachineSpec;
 use std::collections::BTreeSet;
 use trace::{Event, Record};
 use workload::{Dist, Op, Policy, Program, Resource, TaskSpec, Workload};
@@ -15,60 +15,17 @@ pub const MS: u64 = 1_000_000;
 
 /// `cpus` single-threaded cores in one LLC, 1000 ticks a second, default costs.
 pub fn costly(cpus: u32) -> MachineSpec {
-    grouped(cpus, cpus)
+    MachineSpec::smp(cpus)
 }
 
 /// `cpus` single-threaded cores, `per_llc` to an LLC (each a package and a node of its own).
 pub fn grouped(cpus: u32, per_llc: u32) -> MachineSpec {
-    let cpu = |core| Cpu {
-        core,
-        thread: 0,
-        llc: core / per_llc,
-        node: core / per_llc,
-        package: core / per_llc,
-        capacity: 1024,
-        l1d_bytes: 32 << 10,
-        l2_bytes: 1 << 20,
-        llc_bytes: 32 << 20,
-    };
-    MachineSpec {
-        name: format!("test-{cpus}"),
-        description: String::new(),
-        topology: Topology::new((0..cpus).map(cpu).collect(), Vec::new()),
-        hz: 1000,
-        costs: Costs::default(),
-    }
+    MachineSpec::regular(cpus / per_llc, 1, per_llc, 1)
 }
 
-/// The same, on which the kernel's own work takes no time.
+/// The same as `costly`, but the kernel's own work takes no time.
 pub fn free(cpus: u32) -> MachineSpec {
-    without_costs(costly(cpus))
-}
-
-pub fn without_costs(mut spec: MachineSpec) -> MachineSpec {
-    let none = ByDistance::default();
-    spec.costs = Costs {
-        bpf_insn_ps: 0,
-        callback_ns: 0,
-        kfunc_ns: 0,
-        kfuncs: Default::default(),
-        context_switch_ns: 0,
-        schedule_ns: 0,
-        wakeup_ns: 0,
-        tick_ns: 0,
-        ipi_send_ns: 0,
-        ipi_latency: none,
-        idle_exit_ns: 0,
-        fork_ns: 0,
-        exec_ns: 0,
-        exit_ns: 0,
-        syscall_ns: 0,
-        message_ns: 0,
-        lock_handover: none,
-        lock_acquire: none,
-        cache_line: none,
-    };
-    spec
+    costly(cpus).free()
 }
 
 /// Collects tasks, each with its program.

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Machines by their numbers alone: equal CPUs in equal groups, for experiments and tests that are not about a model.
+
+use crate::costs::{ByDistance, CONSTANTS, Costs, Slot};
+use crate::topology::{Cpu, Topology};
+use crate::{MAX_CPUS, MachineSpec};
+
+impl MachineSpec {
+    /// `nodes` packages, each a NUMA node, of `llcs` last-level caches of `cores` cores of `threads` hardware threads.
+    /// Threads of a core have neighbouring numbers. 1000 ticks a second, default costs.
+    ///
+    /// # Panics
+    /// If that makes no CPU, or more than [`MAX_CPUS`].
+    pub fn regular(nodes: u32, llcs: u32, cores: u32, threads: u32) -> MachineSpec {
+        let nr_cpus = nodes * llcs * cores * threads;
+        assert!((1..=MAX_CPUS).contains(&nr_cpus), "{nr_cpus} CPUs");
+        let cpu = |cpu| Cpu {
+            core: cpu / threads,
+            thread: cpu % threads,
+            llc: cpu / (threads * cores),
+            node: cpu / (threads * cores * llcs),
+            package: cpu / (threads * cores * llcs),
+            capacity: 1024,
+            l1d_bytes: 32 << 10,
+            l2_bytes: 1 << 20,
+            llc_bytes: 32 << 20,
+        };
+        MachineSpec {
+            name: format!("regular-{nodes}x{llcs}x{cores}x{threads}"),
+            description: String::new(),
+            topology: Topology::new((0..nr_cpus).map(cpu).collect(), Vec::new()),
+            hz: 1000,
+            costs: Costs::default(),
+        }
+    }
+
+    /// `nr_cpus` single-threaded cores that share one last-level cache.
+    ///
+    /// # Panics
+    /// As [`MachineSpec::regular`].
+    pub fn smp(nr_cpus: u32) -> MachineSpec {
+        MachineSpec::regular(1, 1, nr_cpus, 1)
+    }
+
+    /// The same machine, on which the kernel's own work takes no time.
+    pub fn free(mut self) -> MachineSpec {
+        self.costs = Costs::none();
+        self
+    }
+}
+
+impl Costs {
+    /// Everything is free: schedules show what was decided, not what deciding costs.
+    pub fn none() -> Costs {
+        let mut costs = Costs::default();
+        for constant in &CONSTANTS {
+            match constant.slot {
+                Slot::Ps(cost) | Slot::Ns(cost) => *cost(&mut costs) = 0,
+                Slot::ByDistance(cost) => *cost(&mut costs) = ByDistance::default(),
+            }
+        }
+        costs.kfuncs.clear();
+        costs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Distance;
+
+    #[test]
+    fn cpus_are_numbered_from_the_thread_up() {
+        let machine = MachineSpec::regular(2, 2, 3, 2);
+        let topology = &machine.topology;
+        assert_eq!(topology.nr_cpus(), 24);
+        assert_eq!(topology.siblings(3), [2, 3]);
+        assert_eq!(topology.llc_cpus(0), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(topology.node_cpus(12), (12..24).collect::<Vec<u32>>());
+        let from_0 = [1, 2, 6, 12].map(|cpu| topology.distance(0, cpu));
+        assert_eq!(
+            from_0,
+            [Distance::Core, Distance::Llc, Distance::Node, Distance::Remote]
+        );
+        assert_eq!(MachineSpec::smp(4).topology.cores.len(), 4);
+    }
+
+    #[test]
+    fn nothing_is_left_to_pay() {
+        let mut costs = MachineSpec::smp(1).free().costs;
+        for constant in &CONSTANTS {
+            match constant.slot {
+                Slot::Ps(cost) | Slot::Ns(cost) => assert_eq!(*cost(&mut costs), 0, "{}", constant.name),
+                Slot::ByDistance(cost) => assert_eq!(cost(&mut costs).values(), [0; 5], "{}", constant.name),
+            }
+        }
+    }
+}

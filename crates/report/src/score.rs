@@ -15,7 +15,7 @@ pub enum Better {
 
 /// What a score is made from.
 pub(crate) struct Measured<'a> {
-    /// From 0 to the run's end.
+    /// From the measurement's begin to the run's end.
     pub ns: u64,
     pub throughput: &'a Throughput,
     pub switches: u64,

@@ -51,6 +51,8 @@ pub struct Summary {
     ipis: u64,
     balance_moves: u64,
     operations: u64,
+    /// When what is measured began.
+    measured_from: u64,
     wakeup: Histogram<7>,
     response: Histogram<7>,
 }
@@ -78,6 +80,7 @@ impl Summary {
             ipis: 0,
             balance_moves: 0,
             operations: 0,
+            measured_from: 0,
             wakeup: Histogram::default(),
             response: Histogram::default(),
         }
@@ -176,6 +179,7 @@ impl Summary {
                     self.offline_ns += u128::from(time - since);
                 }
             }
+            Event::Phase { phase, .. } if phase == workload::MEASURED => self.measured_from = time,
             Event::Phase { .. } | Event::Printk { .. } | Event::Policy { .. } => {}
         }
     }
@@ -216,18 +220,19 @@ impl Summary {
             true => lock_results(self.locks.into_sorted(), &run.locks),
             false => by_wait(run.lock_waits),
         };
+        let measured_ns = end.saturating_sub(self.measured_from);
         let throughput = Throughput {
             unit: run.unit,
             operations: self.operations,
             per_second: decimals(
-                ratio(u128::from(self.operations) * 1_000_000_000, u128::from(end), 10),
+                ratio(u128::from(self.operations) * 1_000_000_000, u128::from(measured_ns), 10),
                 1,
             ),
         };
         let score = score(
             run.score,
             &Measured {
-                ns: end,
+                ns: measured_ns,
                 throughput: &throughput,
                 switches: self.switches,
                 responses: self.response.count(),

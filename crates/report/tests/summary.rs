@@ -352,3 +352,24 @@ fn batches_do_not_matter() {
     });
     assert_eq!(one_by_one, result(80, &records));
 }
+
+#[test]
+fn throughput_counts_from_where_the_measurement_begins() {
+    let done = |time| {
+        at(
+            time,
+            0,
+            Event::Done {
+                pid: 1,
+                count: 3,
+                response_ns: 0,
+            },
+        )
+    };
+    let phase = |phase| at(1_000_000_000, 0, Event::Phase { pid: 1, phase });
+    for (number, per_second) in [(workload::MEASURED, 12.0), (1, 4.0)] {
+        let records = [new(1, "a"), phase(number), done(1_200_000_000), done(1_500_000_000)];
+        let r = result_at(1_500_000_000, &records, Run::default());
+        assert_eq!((r.throughput.per_second, r.score), (per_second, Some(per_second)));
+    }
+}

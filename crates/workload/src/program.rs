@@ -8,6 +8,9 @@ pub type ResourceId = u32;
 /// Index into [`Workload::tasks`].
 pub type TaskId = u32;
 
+/// The phase with which the measurement begins: throughput and score leave out what was before.
+pub const MEASURED: u32 = u32::MAX;
+
 /// A length of time in ns, fixed or drawn from the machine's seeded generator at each use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dist {
@@ -149,7 +152,7 @@ pub enum Op {
     Done {
         count: u32,
     },
-    /// The next phase of an rt-app program starts (for reports only).
+    /// The next phase of an rt-app program starts (for reports only), or what is [`MEASURED`].
     Phase(u32),
     /// Set loop counter `counter` to 0. Counters are per task.
     LoopInit {

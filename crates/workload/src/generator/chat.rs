@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A chat server under load, as VolanoMark: rooms of users, each message sent to the server and from there to all
-//! other users of the room.
+//! A chat server under load, as the chat benchmark that was made after VolanoMark (Hartner, IBM 2000): rooms of users,
+//! each message sent to the server and from there to all other users of the room.
 //!
-//! A user is four threads: client send and receive, server send and receive, joined by a socket each way. Buffers of
-//! sockets are finite, so writers wait as well as readers. Within the server, a user's outgoing messages are a queue in
-//! memory without a bound, a semaphore here: what passes it costs a futex. Messages count where clients receive them.
-//! Left out: connecting; all threads wait for each other and begin together.
+//! Two processes. For each user the client's main thread connects and makes two threads, which send and receive; the
+//! server's accepts and makes two more. Then the clients are released together and the measurement begins. A user's
+//! messages go over its socket to its server-recv, which posts a semaphore that its server-send waits for; that writes
+//! the message to the sockets of the 19 others. So each of those has 19 writers and one reader. Buffers of sockets are
+//! finite, so writers wait as well as readers. Messages count where clients receive them.
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, channel, empty, task};
 use crate::builder::Builder;
 use crate::error::Error;
-use crate::program::{Dist, Op, Policy, Program, Resource, Workload};
+use crate::program::{Dist, MEASURED, Op, Policy, Program, Resource, Workload};
 
 pub const GENERATOR: Generator = Generator {
     name: "chat",
@@ -57,7 +58,7 @@ pub const GENERATOR: Generator = Generator {
             unit: Unit::Time,
             default: "5us",
             range: ("0", "1s"),
-            meaning: "work of each thread for each message",
+            meaning: "work for each message sent or received",
         },
         Parameter {
             name: "footprint",
@@ -77,7 +78,12 @@ pub const GENERATOR: Generator = Generator {
     build,
 };
 
+/// Released when the clients have all come, their main thread too.
 const START: u32 = 0;
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 1;
+/// The server has accepted them all.
+const READY: u32 = 2;
 
 /// The two processes.
 const CLIENT: u32 = 0;
@@ -88,25 +94,59 @@ struct User(u32);
 
 impl User {
     const RESOURCES: u32 = 3;
+    const THREADS: u32 = 4;
 
     fn to_server(&self) -> u32 {
-        1 + self.0 * User::RESOURCES
+        3 + self.0 * User::RESOURCES
     }
 
     fn to_client(&self) -> u32 {
         self.to_server() + 1
     }
 
-    /// Messages in the server that are for this user.
+    /// Messages of this user that its server-recv has for its server-send.
     fn queue(&self) -> u32 {
         self.to_server() + 2
     }
+
+    /// The tasks, after the two main threads: client-send, client-recv, server-recv, server-send.
+    fn thread(&self, nth: u32) -> Op {
+        Op::Fork {
+            task: 2 + self.0 * User::THREADS + nth,
+            thread: true,
+        }
+    }
 }
 
-/// A thread that begins with the others, does `body` `rounds` times and exits.
-fn thread(rounds: u64, body: impl FnOnce(&mut Builder)) -> Program {
+/// A thread that does `body` `rounds` times and exits; the client's wait for the start first.
+fn thread(process: u32, rounds: u64, body: impl FnOnce(&mut Builder)) -> Program {
     let mut program = Builder::default();
-    program.op(Op::Barrier(START)).repeat(Some(rounds), body);
+    if process == CLIENT {
+        program.op(Op::Barrier(START));
+    }
+    program.repeat(Some(rounds), body);
+    program.finish()
+}
+
+/// The main thread of each process, for `users` users.
+fn main_thread(process: u32, users: u32) -> Program {
+    let mut program = Builder::default();
+    for user in (0..users).map(User) {
+        let (connection, first) = match process {
+            CLIENT => (Op::SemPost(BACKLOG), 0),
+            _ => (Op::SemWait(BACKLOG), 2),
+        };
+        program.op(connection).op(user.thread(first)).op(user.thread(first + 1));
+    }
+    if process == CLIENT {
+        program
+            .op(Op::SemWait(READY))
+            .op(Op::Phase(MEASURED))
+            .op(Op::Barrier(START));
+    } else {
+        program.op(Op::SemPost(READY));
+    }
+    program.op(Op::WaitChildren);
     program.finish()
 }
 
@@ -115,46 +155,51 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     let (bytes, memory) = (a.get("bytes"), a.get("buffer"));
     let work = Op::Run(Dist::Fixed(a.get("work")));
     let mut workload = empty("messages", None);
-    workload.resources.push(Resource::Barrier {
+    let semaphore = |name: &str| Resource::Semaphore {
+        name: name.into(),
+        value: 0,
+    };
+    let start = Resource::Barrier {
         name: "start".into(),
-        participants: rooms * users * 4,
-    });
+        participants: rooms * users * 2 + 1,
+    };
+    workload
+        .resources
+        .extend([start, semaphore("backlog"), semaphore("ready")]);
+    for (comm, process) in [("client", CLIENT), ("server", SERVER)] {
+        workload.programs.push(main_thread(process, rooms * users));
+        workload.tasks.push(task(comm, process, process));
+    }
     let message = |channel| Op::Send {
         channel,
         bytes: bytes as u32,
     };
-    let received = messages * u64::from(users - 1);
     for user in 0..rooms * users {
-        workload
-            .resources
-            .push(channel::socket(format!("{user}.to-server"), memory, bytes));
-        workload
-            .resources
-            .push(channel::socket(format!("{user}.to-client"), memory, bytes));
-        workload.resources.push(Resource::Semaphore {
-            name: format!("{user}.queue"),
-            value: 0,
-        });
+        workload.resources.extend([
+            channel::socket(format!("{user}.to-server"), memory, bytes),
+            channel::socket(format!("{user}.to-client"), memory, bytes),
+            semaphore(&format!("{user}.queue")),
+        ]);
         let room = user / users;
         let user = User(user);
-        let client_send = thread(messages, |b| {
+        let client_send = thread(CLIENT, messages, |b| {
             b.op(work.clone()).op(message(user.to_server()));
         });
-        let server_recv = thread(messages, |b| {
-            b.op(Op::Recv(user.to_server())).op(work.clone());
-            for other in (room * users..(room + 1) * users).filter(|other| *other != user.0) {
-                b.op(Op::SemPost(User(other).queue()));
-            }
-        });
-        let server_send = thread(received, |b| {
-            b.op(Op::SemWait(user.queue()))
-                .op(work.clone())
-                .op(message(user.to_client()));
-        });
-        let client_recv = thread(received, |b| {
+        let client_recv = thread(CLIENT, messages * u64::from(users - 1), |b| {
             b.op(Op::Recv(user.to_client()))
                 .op(work.clone())
                 .op(Op::Done { count: 1 });
+        });
+        let server_recv = thread(SERVER, messages, |b| {
+            b.op(Op::Recv(user.to_server()))
+                .op(work.clone())
+                .op(Op::SemPost(user.queue()));
+        });
+        let server_send = thread(SERVER, messages, |b| {
+            b.op(Op::SemWait(user.queue()));
+            for other in (room * users..(room + 1) * users).filter(|other| *other != user.0) {
+                b.op(work.clone()).op(message(User(other).to_client()));
+            }
         });
         for (comm, process, program) in [
             ("client-send", CLIENT, client_send),
@@ -163,13 +208,16 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
             ("server-send", SERVER, server_send),
         ] {
             let mut task = task(comm, workload.programs.len() as u32, process);
+            task.spawn = false;
             task.footprint_bytes = a.get("footprint");
-            task.policy = Policy::Normal {
-                nice: a.get("nice") as i32,
-            };
             workload.programs.push(program);
             workload.tasks.push(task);
         }
+    }
+    for task in &mut workload.tasks {
+        task.policy = Policy::Normal {
+            nice: a.get("nice") as i32,
+        };
     }
     Ok(workload)
 }

@@ -62,10 +62,10 @@ fn closed_with_so_many_on_each_cpu() {
     assert_eq!(cpus("closed:n=4,placement=1/2"), [Some(0), Some(1), Some(1), None]);
 }
 
-/// What the tasks created at the start pass through each channel and semaphore in all: sent and received.
+/// What the tasks, each created once, pass through each channel and semaphore in all: sent and received.
 fn messages(w: &Workload) -> BTreeMap<u32, (u64, u64)> {
     let mut passed: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
-    for task in w.tasks.iter().filter(|task| task.spawn) {
+    for task in &w.tasks {
         let ops = &w.programs[task.program as usize].ops;
         let rounds = match ops.last() {
             Some(Op::LoopBack { times: Some(times), .. }) => *times,
@@ -85,8 +85,23 @@ fn messages(w: &Workload) -> BTreeMap<u32, (u64, u64)> {
 #[test]
 fn chat_tells_everybody_else_of_the_room() {
     let w = make("chat:rooms=2,messages=100");
-    assert_eq!((w.tasks.len(), w.unit.as_str()), (2 * 80, "messages"));
-    assert!(w.tasks.iter().all(|task| task.process < 2));
+    assert_eq!(w.unit, "messages");
+    // The client and the server make all threads.
+    let (mains, threads) = w.tasks.split_at(2);
+    assert!(mains.iter().all(|task| task.spawn) && threads.iter().all(|task| !task.spawn));
+    let made = |main: usize| {
+        let ops = w.programs[main].ops.iter();
+        let made = ops.filter_map(|op| match op {
+            Op::Fork { task, thread: true } => Some(w.tasks[*task as usize].comm.as_str()),
+            _ => None,
+        });
+        made.fold(BTreeMap::new(), |mut count, comm| {
+            *count.entry(comm).or_insert(0) += 1;
+            count
+        })
+    };
+    assert_eq!(made(0), BTreeMap::from([("client-send", 40), ("client-recv", 40)]));
+    assert_eq!(made(1), BTreeMap::from([("server-send", 40), ("server-recv", 40)]));
     let passed = messages(&w);
     assert!(passed.values().all(|(sent, received)| sent == received), "{passed:?}");
     let total = |part: &str| -> u64 {
@@ -98,9 +113,9 @@ fn chat_tells_everybody_else_of_the_room() {
             .sum()
     };
     // A room: 20 users send 100 messages each, which 19 others get.
-    assert_eq!(total("to-server"), 2 * 20 * 100);
-    assert_eq!((total("queue"), total("to-client")), (2 * 38_000, 2 * 38_000));
-    let capacity = |spec| match &make(spec).resources[1] {
+    assert_eq!((total("to-server"), total("queue")), (2 * 20 * 100, 2 * 20 * 100));
+    assert_eq!(total("to-client"), 2 * 38_000);
+    let capacity = |spec| match &make(spec).resources[3] {
         Resource::Channel { capacity, socket, .. } => (*capacity, *socket),
         other => panic!("{other:?}"),
     };

@@ -121,7 +121,12 @@ fn chat_tells_everybody_else_of_the_room() {
     };
     assert_eq!(capacity("chat"), (27_700, true));
     assert_eq!(capacity("chat:buffer=1k,bytes=4k"), (4096, true));
-    let nice = |spec, nice| make(spec).tasks.iter().all(|task| task.policy == Policy::Normal { nice });
+    let nice = |spec, nice| {
+        make(spec)
+            .tasks
+            .iter()
+            .all(|task| task.policy == Policy::Normal { nice })
+    };
     assert!(nice("chat", 0) && nice("chat:nice=19", 19));
 }
 

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Ready queues of strict levels: on each CPU a FIFO a level, 31 the highest, and a mask of the levels that may hold threads.
+ * Who puts a thread on a level sets its bit; who finds a level empty clears it, and looks once more.
+ *
+ * What looks through levels or CPUs is a global function of plain numbers: the verifier judges it once, whatever is known
+ * where it is called.
+ */
+#ifndef READY_QUEUES_H
+#define READY_QUEUES_H
+
+#include "scx.h"
+
+#define MAX_CPUS 1024
+#define LEVELS 32
+#define QUEUE(cpu, level) ((u64)(cpu) * LEVELS + (level))
+
+struct cpu {
+	/* Levels whose queue may hold threads. */
+	u32 ready;
+	/* A thread runs, at this level. */
+	bool running;
+	u32 level;
+	/* Levels by which what is being woken here is boosted. */
+	u32 boost;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_CPUS);
+	__type(key, u32);
+	__type(value, struct cpu);
+} cpus SEC(".maps");
+
+static __always_inline struct cpu *cpu_of(u32 cpu)
+{
+	return bpf_map_lookup_elem(&cpus, &cpu);
+}
+
+/* The highest level of a mask that is not 0. */
+__noinline u32 highest(u32 ready)
+{
+	u32 level = 0;
+
+	if (ready >> 16) {
+		level += 16;
+		ready >>= 16;
+	}
+	if (ready >> 8) {
+		level += 8;
+		ready >>= 8;
+	}
+	if (ready >> 4) {
+		level += 4;
+		ready >>= 4;
+	}
+	if (ready >> 2) {
+		level += 2;
+		ready >>= 2;
+	}
+	return level + (ready >> 1 & 1);
+}
+
+/* ops.enqueue(): the thread waits at a level of a CPU. */
+static __always_inline void ready_insert(struct cpu *c, struct task_struct *p, u32 cpu, u32 level, u64 slice, u64 enq_flags)
+{
+	scx_bpf_dsq_insert(p, QUEUE(cpu, level), slice, enq_flags);
+	__sync_fetch_and_or(&c->ready, 1U << level);
+}
+
+/* ops.dispatch(): takes the first thread of the highest level, `least` or above, that waits at `from` and may run here. */
+__noinline int ready_take(u32 from, u32 least)
+{
+	struct cpu *c = cpu_of(from);
+	u32 ready, i;
+	int taken = 0;
+
+	if (!c)
+		return 0;
+	ready = c->ready;
+	bpf_for(i, 0, LEVELS) {
+		u32 level, bit;
+
+		if (!ready)
+			break;
+		level = highest(ready) & (LEVELS - 1);
+		bit = 1U << level;
+		if (level < least)
+			break;
+		if (scx_bpf_dsq_move_to_local(QUEUE(from, level))) {
+			taken = 1;
+			break;
+		}
+		ready &= ~bit;
+		if (scx_bpf_dsq_nr_queued(QUEUE(from, level)) > 0)
+			continue;
+		/* Empty. Who puts a thread there meanwhile is not forgotten. */
+		__sync_fetch_and_and(&c->ready, ~bit);
+		if (scx_bpf_dsq_nr_queued(QUEUE(from, level)) > 0)
+			__sync_fetch_and_or(&c->ready, bit);
+	}
+	return taken;
+}
+
+/* Threads that wait at a CPU. */
+__noinline u32 ready_count(u32 cpu)
+{
+	struct cpu *c = cpu_of(cpu);
+	u32 ready, count = 0, i;
+
+	if (!c)
+		return 0;
+	ready = c->ready;
+	bpf_for(i, 0, LEVELS) {
+		u32 level;
+		s32 waiting;
+
+		if (!ready)
+			break;
+		level = highest(ready) & (LEVELS - 1);
+		ready &= ~(1U << level);
+		waiting = scx_bpf_dsq_nr_queued(QUEUE(cpu, level));
+		if (waiting > 0)
+			count += waiting;
+	}
+	return count;
+}
+
+/* The CPU where most threads wait, of equals the nearest after this one; -1: none wait anywhere else. */
+__noinline s32 ready_busiest(u32 cpu)
+{
+	u32 nr_cpus = scx_bpf_nr_cpu_ids(), most = 0, i;
+	s32 busiest = -1;
+
+	bpf_for(i, 1, nr_cpus) {
+		u32 other = cpu + i < nr_cpus ? cpu + i : cpu + i - nr_cpus;
+		u32 count = ready_count(other);
+
+		if (count > most) {
+			most = count;
+			busiest = other;
+		}
+	}
+	return busiest;
+}
+
+/* Load time. */
+static __always_inline s32 ready_init(void)
+{
+	u32 nr_cpus = scx_bpf_nr_cpu_ids(), i;
+	s32 ret;
+
+	if (!nr_cpus || nr_cpus > MAX_CPUS)
+		return -E2BIG;
+	bpf_for(i, 0, nr_cpus * LEVELS) {
+		ret = scx_bpf_create_dsq(i, -1);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+#endif

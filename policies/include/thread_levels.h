@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Levels of threads: a base by nice value, boosts for waits that are over, their decay by one a quantum, and the balance set
+ * manager, which once in a while lifts threads that have been ready for long.
+ */
+#ifndef THREAD_LEVELS_H
+#define THREAD_LEVELS_H
+
+#include "wait_causes.h"
+
+#define NORMAL 8
+/* The highest level that boosts reach, and that of threads that were lifted. */
+#define TOP 15
+#define TASK_UNINTERRUPTIBLE 2
+/* Threads of a queue that the balance set manager looks at in one go, and those it lifts in all. */
+#define MAX_SCAN 16
+#define MAX_LIFTED 10
+
+const volatile u64 quantum_ns PARAM("ns, 1000000..10000000000: quantum; Server 187.5 ms, client 31.25 ms") = 187500000;
+const volatile u64 lift_period_ns PARAM("ns, 1000000..100000000000: time between looks for starved threads") = 1000000000;
+u64 starved_ns PARAM("ns, 1000000..1000000000000: time ready after which a thread is lifted") = 4000000000;
+u64 lift_quantum_ns PARAM("ns, 1000000..10000000000: quantum of a lifted thread") = 62500000;
+
+/* Wake-ups that were boosted, levels lost at the end of a quantum, threads lifted. */
+u64 nr_boosted, nr_decayed, nr_lifted;
+
+struct thread {
+	u64 ready_since;
+	u64 running_since;
+	/* What is left of the quantum, ns. */
+	s64 left;
+	u32 level;
+	u32 ideal;
+	/* It sleeps on a disk; it was lifted; its quantum ended and nothing of the next one was used. */
+	bool disk;
+	bool lifted;
+	bool ended;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread);
+} threads SEC(".maps");
+
+static __always_inline struct thread *thread_of(struct task_struct *p)
+{
+	return bpf_task_storage_get(&threads, p, NULL, 0);
+}
+
+static __always_inline u32 base_level(struct task_struct *p)
+{
+	u32 nice = p->static_prio - 100;
+
+	return nice <= 20 ? NORMAL + (20 - nice) * 7 / 20 : NORMAL - (nice - 20) * 7 / 19;
+}
+
+/* Charges the time since the last charge; at the end of a quantum a level is lost, and a lifted thread falls back. */
+static __always_inline bool charge(struct task_struct *p, struct thread *t)
+{
+	u64 now = bpf_ktime_get_ns();
+	u32 base = base_level(p);
+
+	t->left -= now - t->running_since;
+	t->running_since = now;
+	if (t->left > 0)
+		return false;
+	if (t->level > base) {
+		t->level = t->lifted ? base : t->level - 1;
+		__sync_fetch_and_add(&nr_decayed, 1);
+	}
+	t->lifted = false;
+	t->left = quantum_ns;
+	t->ended = true;
+	return true;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(waking, struct task_struct *p)
+{
+	struct cpu *c = cpu_of(bpf_get_smp_processor_id());
+	struct thread *t = thread_of(p);
+	u32 boost, level;
+
+	if (!c || !t)
+		return 0;
+	boost = t->disk ? boost_disk : c->boost;
+	level = base_level(p) + boost;
+	if (level > TOP)
+		level = TOP;
+	if (boost && level > t->level) {
+		t->level = level;
+		__sync_fetch_and_add(&nr_boosted, 1);
+	}
+	return 0;
+}
+
+struct manager {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct manager);
+} managers SEC(".maps");
+
+/*
+ * Lifts threads of one queue that starve. A global function that counts in memory: for the verifier each turn of the loop is
+ * like the one before, and it is judged by itself, not knowing that it is a timer's.
+ */
+__noinline int lift(u32 cpu, u32 level)
+{
+	u64 now = bpf_ktime_get_ns();
+	struct cpu *c = cpu_of(cpu);
+	struct bpf_iter_scx_dsq it;
+	u32 i;
+
+	if (!c)
+		return 0;
+	bpf_rcu_read_lock();
+	if (!bpf_iter_scx_dsq_new(&it, QUEUE(cpu, level), 0)) {
+		bpf_for(i, 0, MAX_SCAN) {
+			struct task_struct *p = bpf_iter_scx_dsq_next(&it);
+			struct thread *t = p ? thread_of(p) : NULL;
+
+			if (!p)
+				break;
+			if (!t || now < t->ready_since + starved_ns)
+				continue;
+			scx_bpf_dsq_move_set_slice(&it, lift_quantum_ns);
+			if (!scx_bpf_dsq_move(&it, p, QUEUE(cpu, TOP), 0))
+				continue;
+			t->level = TOP;
+			t->left = lift_quantum_ns;
+			t->lifted = true;
+			__sync_fetch_and_or(&c->ready, 1U << TOP);
+			__sync_fetch_and_add(&nr_lifted, 1);
+		}
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	bpf_rcu_read_unlock();
+	return 0;
+}
+
+/* The balance set manager. */
+static int manage(void *map, u32 *key, struct manager *manager)
+{
+	u64 before = nr_lifted;
+	u32 cpu, level;
+
+	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
+		struct cpu *c = cpu_of(cpu);
+
+		if (!c)
+			continue;
+		bpf_for(level, 0, TOP)
+			if ((c->ready >> level & 1) && nr_lifted - before < MAX_LIFTED)
+				lift(cpu, level);
+		if ((c->ready >> TOP & 1) && c->level < TOP)
+			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	}
+	bpf_timer_start(&manager->timer, lift_period_ns, 0);
+	return 0;
+}
+
+/* Load time. */
+static __always_inline s32 balance_set_start(void)
+{
+	struct manager *manager;
+	u32 key = 0;
+
+	manager = bpf_map_lookup_elem(&managers, &key);
+	if (!manager)
+		return -ENOENT;
+	bpf_timer_init(&manager->timer, &managers, CLOCK_MONOTONIC);
+	bpf_timer_set_callback(&manager->timer, manage);
+	return bpf_timer_start(&manager->timer, lift_period_ns, 0);
+}
+
+#endif

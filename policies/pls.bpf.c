@@ -13,16 +13,15 @@
  *
  * Against the original: as dss. Each level is a DSQ with a lock of its own.
  */
-#include "include/reschedule_idle.h"
+#include "include/one_queue.h"
 
 char _license[] SEC("license") = "GPL";
 
 /* Goodness without affinity is at most 40 for nice and 21 ticks. */
 #define NR_LEVELS 64
-#define MAX_TRIES 8
 
-/* Tasks looked at by choices, and tasks sorted anew by recalculations. */
-u64 nr_examined, nr_sorted;
+/* Tasks sorted anew by recalculations. */
+u64 nr_sorted;
 
 /* Levels that may have tasks. */
 static u64 levels;
@@ -56,28 +55,12 @@ static __always_inline s32 highest_below(s32 end)
 	return level;
 }
 
-s32 SCX_OP(pls_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+static __always_inline void insert_waiting(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
 {
-	return prev_cpu;
-}
+	u32 level = level_of(p, t);
 
-void SCX_OP(pls_enqueue, struct task_struct *p, u64 enq_flags)
-{
-	struct task_ctx *t = task_ctx(p);
-	bool yielded;
-	u32 level;
-
-	if (!t) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, NO_SLICE_END, enq_flags);
-		return;
-	}
-	yielded = t->yielded;
-	t->yielded = false;
-	level = level_of(p, t);
 	scx_bpf_dsq_insert_vtime(p, level, NO_SLICE_END, place_in_queue(t), enq_flags);
 	mark(level);
-	if (!yielded)
-		reschedule_idle(p, t);
 }
 
 /* After a recalculation: every task to its new level. Tasks that moved down are met again and stay. */
@@ -163,18 +146,11 @@ static __noinline bool take(struct choice *best)
 	return taken;
 }
 
-/* Lets the best task run: true when that is settled. */
-static __always_inline bool choose(s32 cpu, struct task_struct *prev, u64 mm)
+static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct task_ctx *of_prev, s32 goodness, u64 mm)
 {
-	struct choice best = { .goodness = GOODNESS_IDLE, .level = -1 };
-	struct task_ctx *of_prev = NULL;
+	struct choice best = { .goodness = goodness, .level = -1 };
 	s32 level = NR_LEVELS, i;
 
-	if (prev && prev->scx.flags & SCX_TASK_QUEUED) {
-		of_prev = task_ctx(prev);
-		if (of_prev)
-			best.goodness = prev_goodness(prev, of_prev, cpu);
-	}
 	bpf_for(i, 0, NR_LEVELS) {
 		level = highest_below(level);
 		if (level < 0 || (level ? level + MAX_AFFINITY : 0) < best.goodness)
@@ -193,64 +169,6 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, u64 mm)
 	return true;
 }
 
-void SCX_OP(pls_dispatch, s32 cpu, struct task_struct *prev)
-{
-	struct cpu_ctx *c = cpu_ctx(cpu);
-	s32 i;
-
-	bpf_for(i, 0, MAX_TRIES) {
-		if (!c || choose(cpu, prev, c->mm))
-			return;
-	}
-}
-
-void SCX_OP(pls_tick, struct task_struct *p)
-{
-	goodness_tick(p);
-}
-
-void SCX_OP(pls_runnable, struct task_struct *p, u64 enq_flags)
-{
-	goodness_runnable(p);
-}
-
-void SCX_OP(pls_running, struct task_struct *p)
-{
-	goodness_running(p);
-}
-
-void SCX_OP(pls_stopping, struct task_struct *p, bool runnable)
-{
-	goodness_stopping(p);
-}
-
-bool SCX_OP(pls_yield, struct task_struct *from, struct task_struct *to)
-{
-	goodness_yield(from);
-	return false;
-}
-
-void SCX_OP(pls_update_idle, s32 cpu, bool idle)
-{
-	goodness_update_idle(cpu, idle);
-}
-
-/* A realtime task takes the CPU: what waits there is for all. */
-void SCX_OP(pls_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
-{
-	scx_bpf_reenqueue_local___v2___compat();
-}
-
-s32 SCX_OP(pls_init_task, struct task_struct *p, struct scx_init_task_args *args)
-{
-	return goodness_init_task(p);
-}
-
-void SCX_OP(pls_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
-{
-	goodness_exit_task(p);
-}
-
 s32 SCX_OP_SLEEPABLE(pls_init)
 {
 	s32 level, ret;
@@ -264,18 +182,7 @@ s32 SCX_OP_SLEEPABLE(pls_init)
 }
 
 SCX_OPS(pls_ops,
-	.select_cpu = (void *)pls_select_cpu,
-	.enqueue = (void *)pls_enqueue,
-	.dispatch = (void *)pls_dispatch,
-	.tick = (void *)pls_tick,
-	.runnable = (void *)pls_runnable,
-	.running = (void *)pls_running,
-	.stopping = (void *)pls_stopping,
-	.yield = (void *)pls_yield,
-	.update_idle = (void *)pls_update_idle,
-	.cpu_release = (void *)pls_cpu_release,
-	.init_task = (void *)pls_init_task,
-	.exit_task = (void *)pls_exit_task,
+	ONE_QUEUE_CALLBACKS,
 	.init = (void *)pls_init,
 	.flags = SCX_OPS_KEEP_BUILTIN_IDLE,
 	.name = "pls");

@@ -79,6 +79,7 @@ static __noinline void move_tasks(s32 from, s32 to, s64 total, s64 nr)
 		weight = weight_of(p, t);
 		if (weight >= f->load - d->load || !scx_bpf_dsq_move_vtime(&it, p, to, 0))
 			continue;
+		t->last_cpu = to;
 		f->load -= weight;
 		d->load += weight;
 		raise_max(d, na_goodness(p, t));

@@ -212,15 +212,6 @@ static __always_inline void goodness_stopping(struct task_struct *p)
 		charge(p, t);
 }
 
-/* In ops.runnable: woken and new tasks come in at the front. */
-static __always_inline void goodness_runnable(struct task_struct *p)
-{
-	struct task_ctx *t = task_ctx(p);
-
-	if (t)
-		t->place = __sync_fetch_and_add(&front, -1) - 1;
-}
-
 /* In ops.enqueue: where in the queue it waits. A preempted task keeps its place. */
 static __always_inline u64 place_in_queue(struct task_ctx *t)
 {
@@ -239,18 +230,26 @@ static __always_inline void keep_running(struct task_struct *prev, struct task_c
 	scx_bpf_task_set_slice(prev, NO_SLICE_END);
 }
 
-/* In ops.yield. */
-static __always_inline void goodness_yield(struct task_struct *p)
+/* Woken and new tasks come in at the front. */
+void SCX_OP(goodness_runnable, struct task_struct *p, u64 enq_flags)
 {
 	struct task_ctx *t = task_ctx(p);
 
 	if (t)
-		t->yielded = true;
-	scx_bpf_task_set_slice(p, 0);
+		t->place = __sync_fetch_and_add(&front, -1) - 1;
 }
 
-/* In ops.update_idle. */
-static __always_inline void goodness_update_idle(s32 cpu, bool idle)
+bool SCX_OP(goodness_yield, struct task_struct *from, struct task_struct *to)
+{
+	struct task_ctx *t = task_ctx(from);
+
+	if (t)
+		t->yielded = true;
+	scx_bpf_task_set_slice(from, 0);
+	return false;
+}
+
+void SCX_OP(goodness_update_idle, s32 cpu, bool idle)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
 
@@ -258,8 +257,13 @@ static __always_inline void goodness_update_idle(s32 cpu, bool idle)
 		c->idle_since = scx_bpf_now();
 }
 
-/* In ops.init_task. */
-static __always_inline s32 goodness_init_task(struct task_struct *p)
+/* A realtime task takes the CPU: what waits there is for all. */
+void SCX_OP(goodness_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
+{
+	scx_bpf_reenqueue_local___v2___compat();
+}
+
+s32 SCX_OP(goodness_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 
@@ -271,8 +275,8 @@ static __always_inline s32 goodness_init_task(struct task_struct *p)
 	return 0;
 }
 
-/* In ops.exit_task: the parent gets back what its child has left, up to what a sleeper can gather. */
-static __always_inline void goodness_exit_task(struct task_struct *p)
+/* The parent gets back what its child has left, up to what a sleeper can gather. */
+void SCX_OP(goodness_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
 	struct task_ctx *t = task_ctx(p), *parent;
 	s32 most;
@@ -304,5 +308,14 @@ int BPF_PROG(goodness_fork, struct task_struct *parent, struct task_struct *chil
 	}
 	return 0;
 }
+
+/* What is the same in every scheduler by goodness. */
+#define GOODNESS_CALLBACKS                                                                         \
+	.runnable = (void *)goodness_runnable,                                                     \
+	.yield = (void *)goodness_yield,                                                           \
+	.update_idle = (void *)goodness_update_idle,                                               \
+	.cpu_release = (void *)goodness_cpu_release,                                               \
+	.init_task = (void *)goodness_init_task,                                                   \
+	.exit_task = (void *)goodness_exit_task
 
 #endif

@@ -154,9 +154,15 @@ static __noinline void refresh_max(s32 cpu)
 	q->max_na_goodness = s.first;
 }
 
-/* Phase 2: a task of another queue of the pool that beats `best`, the best of the own one. */
-static __noinline bool take_remote(s32 cpu, s32 best)
+enum { NOTHING_BETTER, TAKEN, LOCKED };
+
+/*
+ * Phase 2: a task of another queue of the pool that beats `best`, the best of the own one. TAKEN, or LOCKED if a queue that
+ * promised one was locked.
+ */
+static __noinline s32 take_remote(s32 cpu, s32 best)
 {
+	s32 otherwise = NOTHING_BETTER;
 	s32 limit = 0x7fffffff, limit_cpu = -1, begin = pool_begin(cpu), end = pool_end(cpu), i, other;
 
 	bpf_for(i, 0, MAX_REMOTE_TRIES) {
@@ -179,11 +185,13 @@ static __noinline bool take_remote(s32 cpu, s32 best)
 		}
 		q = mq_of(from);
 		if (from < 0 || !q)
-			return false;
+			break;
 		limit = highest;
 		limit_cpu = from;
-		if (!try_lock(q))
+		if (!try_lock(q)) {
+			otherwise = LOCKED;
 			continue;
+		}
 		scan(from, cpu, 0, &s);
 		if (s.pid)
 			taken = take(from, s.pid);
@@ -196,11 +204,11 @@ static __noinline bool take_remote(s32 cpu, s32 best)
 			__sync_fetch_and_add(&nr_remote, 1);
 			if (i)
 				__sync_fetch_and_add(&nr_next_best, 1);
-			return true;
+			return TAKEN;
 		}
 		__sync_fetch_and_add(&nr_changed, 1);
 	}
-	return false;
+	return otherwise;
 }
 
 /* Lets the best task run: true when that is settled. */
@@ -209,7 +217,7 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct mq 
 	struct scan s = { .best = GOODNESS_IDLE, .first = GOODNESS_IDLE, .second = GOODNESS_IDLE };
 	struct task_ctx *of_prev = NULL;
 	bool done = true;
-	s32 i;
+	s32 remote, i;
 
 	if (prev && prev->scx.flags & SCX_TASK_QUEUED) {
 		of_prev = task_ctx(prev);
@@ -223,10 +231,14 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct mq 
 	scan(cpu, cpu, mm, &s);
 	q->max_na_goodness = s.pid && s.pid == s.first_pid ? s.second : s.first;
 	unlock(q);
-	if (take_remote(cpu, s.best)) {
+	remote = take_remote(cpu, s.best);
+	if (remote == TAKEN) {
 		q->max_na_goodness = s.first;
 		return true;
 	}
+	/* Before it goes idle it looks again at queues that were locked. */
+	if (s.best == GOODNESS_IDLE)
+		return remote != LOCKED;
 	if (!s.best) {
 		recalculate();
 		bpf_for(i, 0, scx_bpf_nr_cpu_ids())
@@ -245,19 +257,23 @@ static __always_inline s32 claim_idle(struct task_struct *p, s32 begin, s32 end)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
 	s32 found = -1, cpu;
+#ifdef LONGEST_IDLE
 	u64 since = 0;
+#endif
 
 	if (!bpf_cpumask_empty(idle)) {
 		bpf_for(cpu, begin, end) {
+			if (!bpf_cpumask_test_cpu(cpu, idle) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+				continue;
+#ifdef LONGEST_IDLE
 			struct cpu_ctx *c = cpu_ctx(cpu);
 
-			if (!c || !bpf_cpumask_test_cpu(cpu, idle) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			if (!c || (found >= 0 && c->idle_since >= since))
 				continue;
-			if (found < 0 || c->idle_since < since) {
-				found = cpu;
-				since = c->idle_since;
-			}
-#ifndef LONGEST_IDLE
+			since = c->idle_since;
+			found = cpu;
+#else
+			found = cpu;
 			break;
 #endif
 		}
@@ -266,42 +282,60 @@ static __always_inline s32 claim_idle(struct task_struct *p, s32 begin, s32 end)
 	return found >= 0 && scx_bpf_test_and_clear_cpu_idle(found) ? found : -1;
 }
 
-/* The CPU of the pool whose task the new one beats and has the lowest goodness without affinity; or -1. */
+/*
+ * The CPU of the pool whose task the new one beats and has the lowest goodness without affinity, or the next lowest if that
+ * one's queue is locked or has changed; or -1.
+ */
 static __always_inline s32 lowest_beaten(struct task_struct *p, struct task_ctx *t, s32 home)
 {
-	s32 lowest = 0x7fffffff, target = -1, cpu;
-	struct mq *q;
+	s32 limit = -0x7fffffff, limit_cpu = -1, i;
 
-	bpf_for(cpu, pool_begin(home), pool_end(home)) {
-		q = mq_of(cpu);
-		if (!q || !q->running || q->curr_na_goodness >= lowest || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ||
-		    preemption_goodness(p, t, cpu) <= 1)
+	bpf_for(i, 0, MAX_REMOTE_TRIES) {
+		s32 lowest = 0x7fffffff, target = -1, cpu;
+		bool holds;
+		struct mq *q;
+
+		bpf_for(cpu, pool_begin(home), pool_end(home)) {
+			q = mq_of(cpu);
+			if (!q || !q->running)
+				continue;
+			s32 na = q->curr_na_goodness;
+
+			if (na >= lowest || na < limit || (na == limit && cpu <= limit_cpu) ||
+			    !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || preemption_goodness(p, t, cpu) <= 1)
+				continue;
+			lowest = na;
+			target = cpu;
+		}
+		q = mq_of(target);
+		if (target < 0 || !q)
+			break;
+		limit = lowest;
+		limit_cpu = target;
+		if (!try_lock(q))
 			continue;
-		lowest = q->curr_na_goodness;
-		target = cpu;
-	}
-	q = mq_of(target);
-	if (target < 0 || !q || !try_lock(q))
-		return -1;
-	if (!q->running || q->curr_na_goodness != lowest) {
+		holds = q->running && q->curr_na_goodness == lowest;
+		unlock(q);
+		if (holds)
+			return target;
 		__sync_fetch_and_add(&nr_changed, 1);
-		target = -1;
 	}
-	unlock(q);
-	return target;
+	return -1;
 }
 
+/* Its affinity is to the CPU in whose queue it is. */
 static __always_inline void put_on(struct task_struct *p, struct task_ctx *t, s32 cpu, u64 enq_flags)
 {
 	struct mq *q = mq_of(cpu);
 
+	t->last_cpu = cpu;
 	scx_bpf_dsq_insert_vtime(p, cpu, NO_SLICE_END, place_in_queue(t), enq_flags);
 	if (q)
 		raise_max(q, na_goodness(p, t));
 }
 
 /* The queue for a task, and who has to look at it (reschedule_idle). */
-static __always_inline void mq_enqueue(struct task_struct *p, u64 enq_flags)
+void SCX_OP(mq_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task_ctx *t = task_ctx(p);
 	s32 home, cpu, move_to;
@@ -354,11 +388,6 @@ s32 SCX_OP(mq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 	return prev_cpu;
 }
 
-void SCX_OP(mq_ops_enqueue, struct task_struct *p, u64 enq_flags)
-{
-	mq_enqueue(p, enq_flags);
-}
-
 void SCX_OP(mq_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
@@ -389,11 +418,6 @@ void SCX_OP(mq_tick, struct task_struct *p)
 	show_running(p, 1);
 }
 
-void SCX_OP(mq_runnable, struct task_struct *p, u64 enq_flags)
-{
-	goodness_runnable(p);
-}
-
 void SCX_OP(mq_running, struct task_struct *p)
 {
 	goodness_running(p);
@@ -404,33 +428,6 @@ void SCX_OP(mq_stopping, struct task_struct *p, bool runnable)
 {
 	goodness_stopping(p);
 	show_running(p, 0);
-}
-
-bool SCX_OP(mq_yield, struct task_struct *from, struct task_struct *to)
-{
-	goodness_yield(from);
-	return false;
-}
-
-void SCX_OP(mq_update_idle, s32 cpu, bool idle)
-{
-	goodness_update_idle(cpu, idle);
-}
-
-/* A realtime task takes the CPU: what waits there is for all. */
-void SCX_OP(mq_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
-{
-	scx_bpf_reenqueue_local___v2___compat();
-}
-
-s32 SCX_OP(mq_init_task, struct task_struct *p, struct scx_init_task_args *args)
-{
-	return goodness_init_task(p);
-}
-
-void SCX_OP(mq_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
-{
-	goodness_exit_task(p);
 }
 
 static __always_inline s32 mq_init_queues(void)
@@ -451,17 +448,12 @@ static __always_inline s32 mq_init_queues(void)
 }
 
 #define MQ_CALLBACKS                                                                               \
+	GOODNESS_CALLBACKS,                                                                        \
 	.select_cpu = (void *)mq_select_cpu,                                                       \
-	.enqueue = (void *)mq_ops_enqueue,                                                         \
+	.enqueue = (void *)mq_enqueue,                                                             \
 	.dispatch = (void *)mq_dispatch,                                                           \
 	.tick = (void *)mq_tick,                                                                   \
-	.runnable = (void *)mq_runnable,                                                           \
 	.running = (void *)mq_running,                                                             \
-	.stopping = (void *)mq_stopping,                                                           \
-	.yield = (void *)mq_yield,                                                                 \
-	.update_idle = (void *)mq_update_idle,                                                     \
-	.cpu_release = (void *)mq_cpu_release,                                                     \
-	.init_task = (void *)mq_init_task,                                                         \
-	.exit_task = (void *)mq_exit_task
+	.stopping = (void *)mq_stopping
 
 #endif

@@ -58,7 +58,7 @@ pub const GENERATOR: Generator = Generator {
             unit: Unit::Time,
             default: "5us",
             range: ("0", "1s"),
-            meaning: "work for each message sent or received",
+            meaning: "work for each message sent or received, mean of half to one and a half of it",
         },
         Parameter {
             name: "footprint",
@@ -153,7 +153,11 @@ fn main_thread(process: u32, users: u32) -> Program {
 fn build(a: &Arguments) -> Result<Workload, Error> {
     let (rooms, users, messages) = (a.get("rooms") as u32, a.get("users") as u32, a.get("messages"));
     let (bytes, memory) = (a.get("bytes"), a.get("buffer"));
-    let work = Op::Run(Dist::Fixed(a.get("work")));
+    let work = a.get("work");
+    let work = Op::Run(Dist::Uniform {
+        lo: work / 2,
+        hi: work + work / 2,
+    });
     let mut workload = empty("messages", None);
     let semaphore = |name: &str| Resource::Semaphore {
         name: name.into(),

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What schedulers have in common that choose by goodness from one queue of all CPUs: everything but how the queue is kept and
+ * looked through. The includer defines insert_waiting() and choose().
+ */
+#ifndef ONE_QUEUE_H
+#define ONE_QUEUE_H
+
+#include "goodness.h"
+
+/* Another CPU may take the task that was chosen: choose again, this many times, recalculations included. */
+#define MAX_TRIES 8
+
+/* Tasks looked at by choices. */
+u64 nr_examined;
+
+/* Puts a task into the queue. */
+static void insert_waiting(struct task_struct *p, struct task_ctx *t, u64 enq_flags);
+
+/*
+ * Lets the best task run: one that waits, or `prev`, whose state is `of_prev`, if it may go on (else that is NULL). True when
+ * that is settled. `best` is the goodness of `prev`, `mm` the CPU's last memory map.
+ */
+static bool choose(s32 cpu, struct task_struct *prev, struct task_ctx *of_prev, s32 best, u64 mm);
+
+/* Wake-ups that preempted. */
+u64 nr_preempted;
+
+/* The CPU it ran on last if that is idle, else the one idle longest, else where it is better by most, and more than 1. */
+static __always_inline void reschedule_idle(struct task_struct *p, struct task_ctx *t)
+{
+	s32 cpu = t->last_cpu, oldest = -1, target = -1, most = 1;
+	const struct cpumask *idle;
+	u64 since = 0;
+
+	if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && scx_bpf_test_and_clear_cpu_idle(cpu)) {
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		return;
+	}
+	idle = scx_bpf_get_idle_cpumask();
+	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
+		struct cpu_ctx *c = cpu_ctx(cpu);
+
+		if (!c || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			continue;
+		if (bpf_cpumask_test_cpu(cpu, idle)) {
+			if (oldest < 0 || c->idle_since < since) {
+				oldest = cpu;
+				since = c->idle_since;
+			}
+		} else if (oldest < 0) {
+			s32 better = preemption_goodness(p, t, cpu);
+
+			if (better > most) {
+				most = better;
+				target = cpu;
+			}
+		}
+	}
+	scx_bpf_put_idle_cpumask(idle);
+	if (oldest >= 0 && scx_bpf_test_and_clear_cpu_idle(oldest)) {
+		scx_bpf_kick_cpu(oldest, SCX_KICK_IDLE);
+	} else if (target >= 0) {
+		__sync_fetch_and_add(&nr_preempted, 1);
+		scx_bpf_kick_cpu(target, SCX_KICK_PREEMPT);
+	}
+}
+
+/* The task waits where it ran; enqueue() finds it a CPU. */
+s32 SCX_OP(queue_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	return prev_cpu;
+}
+
+void SCX_OP(queue_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	struct task_ctx *t = task_ctx(p);
+	bool yielded;
+
+	if (!t) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, NO_SLICE_END, enq_flags);
+		return;
+	}
+	yielded = t->yielded;
+	t->yielded = false;
+	insert_waiting(p, t, enq_flags);
+	if (!yielded)
+		reschedule_idle(p, t);
+}
+
+void SCX_OP(queue_dispatch, s32 cpu, struct task_struct *prev)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	s32 i;
+
+	bpf_for(i, 0, MAX_TRIES) {
+		struct task_ctx *of_prev = NULL;
+
+		if (prev && prev->scx.flags & SCX_TASK_QUEUED)
+			of_prev = task_ctx(prev);
+		if (!c || choose(cpu, prev, of_prev, of_prev ? prev_goodness(prev, of_prev, cpu) : GOODNESS_IDLE, c->mm))
+			return;
+	}
+}
+
+void SCX_OP(queue_tick, struct task_struct *p)
+{
+	goodness_tick(p);
+}
+
+void SCX_OP(queue_running, struct task_struct *p)
+{
+	goodness_running(p);
+}
+
+void SCX_OP(queue_stopping, struct task_struct *p, bool runnable)
+{
+	goodness_stopping(p);
+}
+
+#define ONE_QUEUE_CALLBACKS                                                                        \
+	GOODNESS_CALLBACKS,                                                                        \
+	.select_cpu = (void *)queue_select_cpu,                                                    \
+	.enqueue = (void *)queue_enqueue,                                                          \
+	.dispatch = (void *)queue_dispatch,                                                        \
+	.tick = (void *)queue_tick,                                                                \
+	.running = (void *)queue_running,                                                          \
+	.stopping = (void *)queue_stopping
+
+#endif

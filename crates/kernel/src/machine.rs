@@ -227,7 +227,7 @@ impl Machine {
     }
 
     /// Returning from the kernel on `this_cpu`: reschedule if asked for.
-    fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         ext::irq_work(self);
         let cpu = self.this_cpu;
         if !self.rqs[cpu as usize].need_resched || !self.rqs[cpu as usize].online {

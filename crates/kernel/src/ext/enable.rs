@@ -57,15 +57,7 @@ pub fn load(m: &mut Machine, policy: Policy) -> Result<(), Box<Exit>> {
     if let Some(message) = refused(&policy) {
         return Err(refusal(m, policy.ops.name(), message));
     }
-    let debts: Vec<(u64, u64)> = m.rqs.iter().map(|rq| (rq.debt, rq.carry_ps)).collect();
-    let this_cpu = m.this_cpu;
-    m.this_cpu = m.online_cpus.first().unwrap_or(0);
-    let result = enable(m, policy);
-    m.this_cpu = this_cpu;
-    for (rq, (debt, carry_ps)) in m.rqs.iter_mut().zip(debts) {
-        (rq.debt, rq.carry_ps) = (debt, carry_ps);
-    }
-    result
+    as_the_user(m, |m| enable(m, policy))
 }
 
 /// Unloads the policy, if one is loaded: SCX_EXIT_UNREG unless it is ending already. Its exit record stays.
@@ -74,11 +66,21 @@ pub fn unload(m: &mut Machine) {
         return;
     }
     exit::exit_on(m, Kind::Unreg, 0, -1, "");
+    as_the_user(m, finish);
+}
+
+/// A system call of the user's, on the first CPU and at no cost. Like the others that CPU reschedules when it is over.
+fn as_the_user<T>(m: &mut Machine, call: impl FnOnce(&mut Machine) -> T) -> T {
+    let this_cpu = m.this_cpu;
+    m.enter(m.online_cpus.first().expect("the last CPU stays"));
     let debts: Vec<(u64, u64)> = m.rqs.iter().map(|rq| (rq.debt, rq.carry_ps)).collect();
-    finish(m);
+    let result = call(m);
+    m.leave();
+    m.this_cpu = this_cpu;
     for (rq, (debt, carry_ps)) in m.rqs.iter_mut().zip(debts) {
         (rq.debt, rq.carry_ps) = (debt, carry_ps);
     }
+    result
 }
 
 /// Why the policy of this name cannot be loaded now, if another one is.

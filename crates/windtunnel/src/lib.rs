@@ -6,6 +6,7 @@
 
 pub mod duration;
 pub mod error;
+pub mod experiment;
 pub mod load;
 pub mod parameter;
 pub mod policy;

@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::parameter::Parameter;
 use crate::policy::{self, Policy};
 use crate::profile;
+use bpf::link::Image;
 use bpf::object::{Object, Variable};
 use bpf::vm::Engine;
 use kernel::Machine;
@@ -12,8 +13,8 @@ use kernel::load::LoadError;
 use std::fmt::Write;
 use std::path::Path;
 
-/// Loads an object with its profile and settings. Returns what the user should know of it. A policy that fails while it is
-/// enabled is a result: the machine holds its exit record.
+/// Loads an object with its profile and settings. A policy that fails while it is enabled is a result: the machine holds its
+/// exit record, and there is no image.
 ///
 /// # Errors
 /// If the object, its profile or a setting cannot work.
@@ -23,7 +24,7 @@ pub fn policy(
     path: &Path,
     settings: &[(String, String)],
     engine: Engine,
-) -> Result<Vec<String>, Error> {
+) -> Result<Option<Image>, Error> {
     let mut object = read(path)?;
     let profile = profile::find(name)?;
     profile.apply(&mut object, &machine.spec).map_err(|message| {
@@ -40,8 +41,8 @@ pub fn policy(
     }
     check_ranges(&object, settings)?;
     match kernel::load::load(machine, &object, &profile, engine) {
-        Ok(image) => Ok(image.warnings),
-        Err(LoadError::Exit(_)) => Ok(Vec::new()),
+        Ok(image) => Ok(Some(image)),
+        Err(LoadError::Exit(_)) => Ok(None),
         Err(LoadError::Refused(message)) => Err(Error::new(message)),
     }
 }

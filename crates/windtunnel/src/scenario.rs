@@ -4,6 +4,7 @@
 use crate::error::Error;
 use crate::load;
 use crate::policy::Policy;
+use bpf::link::Image;
 use kernel::ext::ops::NAMES;
 use kernel::{Ended, Machine};
 use machine::MachineSpec;
@@ -12,7 +13,7 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
 use std::time::Instant;
-use trace::{Draw, DrawOptions, Hash, Header, Place, Record, Sink, Writer};
+use trace::{Draw, DrawOptions, Hash, Header, Place, Record, Sink, Tee, Writer};
 use workload::Workload;
 
 /// Simulated time of a workload that says nothing of its length.
@@ -51,6 +52,42 @@ pub struct Outcome {
     pub deadlock: Vec<u32>,
 }
 
+/// Who looks on while a scenario runs, and leaves no mark in it.
+pub struct Onlooker<'a> {
+    /// Takes every record but details.
+    pub sink: &'a mut dyn Sink,
+    pub reads: Vec<Read>,
+}
+
+/// A look at a global variable of the policy.
+#[derive(Clone, Debug)]
+pub struct Read {
+    /// `None`: when the run is over.
+    pub at_ns: Option<u64>,
+    /// As `--set` spells it: `nr_stolen`, `queue[3].len`.
+    pub global: String,
+    /// What it was; `None` if the run was over before, or there is no policy.
+    pub value: Option<String>,
+}
+
+impl Onlooker<'_> {
+    fn next(&self, after: u64) -> Option<u64> {
+        self.reads
+            .iter()
+            .filter_map(|read| read.at_ns)
+            .filter(|&at| at > after)
+            .min()
+    }
+
+    fn look(&mut self, at_ns: Option<u64>, machine: &Machine, image: &Image) -> Result<(), Error> {
+        for read in self.reads.iter_mut().filter(|read| read.at_ns == at_ns) {
+            let value = image.get(&machine.region, &read.global);
+            read.value = Some(value.map_err(|error| Error::new(format!("global {}: {error}", read.global)))?);
+        }
+        Ok(())
+    }
+}
+
 impl Scenario {
     /// Runs it. `progress` is told the share done, in 0..=1000, as the simulation goes on.
     ///
@@ -58,6 +95,18 @@ impl Scenario {
     /// What the user gave cannot work: settings, an object that is none, a trace file that cannot be written. A policy that
     /// fails is a result (`RunResult::exit`).
     pub fn run(&self, progress: &mut dyn FnMut(u64)) -> Result<Outcome, Error> {
+        let onlooker = &mut Onlooker {
+            sink: &mut Tee::new(),
+            reads: Vec::new(),
+        };
+        self.watched(onlooker, progress)
+    }
+
+    /// Runs it while somebody looks on.
+    ///
+    /// # Errors
+    /// As [`Scenario::run`], or a global that the policy does not have.
+    pub fn watched(&self, onlooker: &mut Onlooker, progress: &mut dyn FnMut(u64)) -> Result<Outcome, Error> {
         let started = Instant::now();
         let mut machine = Machine::new(self.machine.clone(), self.workload.clone(), self.seed).map_err(Error::new)?;
         for &(at, cpu, online) in &self.hotplug {
@@ -69,17 +118,18 @@ impl Scenario {
             }
             machine.plan_hotplug(at, cpu, online);
         }
-        let warnings = match &self.policy {
+        let image = match &self.policy {
             Policy::Eevdf => {
                 if let Some((name, _)) = self.settings.first() {
                     return Err(Error::new(format!(
                         "--set {name}: eevdf is built in and has no parameters"
                     )));
                 }
-                Vec::new()
+                None
             }
             Policy::Object { name, path } => load::policy(&mut machine, name, path, &self.settings, self.engine)?,
         };
+        let warnings = image.as_ref().map(|image| image.warnings.clone()).unwrap_or_default();
         machine.details = self.trace.is_some();
         let mut sinks = Sinks::new(self, &machine)?;
         // Without a limit the run ends with the last task.
@@ -89,12 +139,19 @@ impl Scenario {
         let piece = (until / PIECES).max(1);
         let mut at = 0;
         while ended.is_none() && at < until {
-            at = (at + piece).min(until);
-            ended = machine.advance(at, &mut sinks);
+            let next = onlooker.next(at).unwrap_or(until);
+            at = (at + piece).min(until).min(next);
+            ended = machine.advance(at, &mut Tee::new().with(&mut sinks).with(onlooker.sink));
+            if let Some(image) = image.as_ref().filter(|_| at == next) {
+                onlooker.look(Some(at), &machine, image)?;
+            }
             progress(at.saturating_mul(1000) / until);
         }
         let ended = ended.unwrap_or(Ended::Time);
-        machine.finish(&ended, until, &mut sinks);
+        machine.finish(&ended, until, &mut Tee::new().with(&mut sinks).with(onlooker.sink));
+        if let Some(image) = &image {
+            onlooker.look(None, &machine, image)?;
+        }
         let exit = machine.ext.exit.as_ref().map(exit_record);
         let completed = ended == Ended::AllExited;
         let deadlock = match ended {

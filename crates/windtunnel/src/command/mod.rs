@@ -4,6 +4,7 @@
 //! Exit status: 0 done, 1 a policy failed, 2 usage or input.
 
 mod check;
+mod experiment;
 mod list;
 mod run;
 
@@ -34,6 +35,9 @@ enum Action {
     /// The workloads: files and generators
     #[command(subcommand)]
     Workload(list::Workload),
+    /// Published tables, run again and compared
+    #[command(subcommand)]
+    Experiment(experiment::Action),
 }
 
 impl Command {
@@ -44,6 +48,7 @@ impl Command {
             Action::Policy(list) => list.run(),
             Action::Machine(list) => list.run(),
             Action::Workload(list) => list.run(),
+            Action::Experiment(action) => action.run(),
         }
     }
 }

@@ -1,0 +1,487 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a definition means: its cases, each with the runs it needs and the rows it makes.
+
+use super::definition::{Definition, Named, Row, Run, Source, text};
+use super::equation;
+use super::measure::{Arguments, Quantity};
+use crate::duration;
+use crate::error::Error;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use toml::{Spanned, Value};
+
+/// Everything a run depends on but its seed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunSpec {
+    pub policy: String,
+    pub settings: Vec<(String, String)>,
+    pub machine: String,
+    pub workload: String,
+    pub for_ns: Option<u64>,
+    pub costs: bool,
+    pub hz: Option<u32>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub run: RunSpec,
+    pub baseline: Option<RunSpec>,
+    pub seeds: u64,
+    pub rows: Vec<CaseRow>,
+    /// Where it stands in the definition.
+    pub at: usize,
+}
+
+/// A row of the table; with `each_run` one row a seed.
+#[derive(Clone, Debug)]
+pub struct CaseRow {
+    pub keys: BTreeMap<String, String>,
+    pub values: BTreeMap<String, Quantity>,
+    pub expected: BTreeMap<String, f64>,
+}
+
+/// An experiment that can be run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub columns: Vec<String>,
+    /// The columns that are measured.
+    pub measured: Vec<String>,
+    pub each_run: Option<String>,
+    pub cases: Vec<Case>,
+}
+
+/// Names that `{name}` may stand for, with their values.
+type Scope = BTreeMap<String, String>;
+
+struct Planner<'a> {
+    source: &'a Source,
+    definition: &'a Definition,
+    with: Named,
+    measured: Vec<String>,
+    /// Variables that some text used.
+    used: RefCell<BTreeSet<String>>,
+}
+
+/// Works a definition out. `with` changes variables of the `run` table.
+///
+/// # Errors
+/// What is wrong with it, and where.
+pub fn plan(source: &Source, definition: &Definition, with: &[(String, String)]) -> Result<Plan, Error> {
+    let at = definition.columns.span().start;
+    let columns = definition.columns.get_ref();
+    let values = || {
+        let of_rows = definition.rows.iter().flat_map(|row| row.get_ref().values.iter());
+        definition.values.iter().chain(of_rows)
+    };
+    if let Some((name, value)) = values().find(|(name, _)| !columns.contains(name)) {
+        let message = format!("value '{name}' is not among the columns");
+        return Err(source.error(value.span().start, message).hint(columns.join(", ")));
+    }
+    let measured: Vec<String> = columns
+        .iter()
+        .filter(|column| values().any(|(name, _)| name == *column))
+        .cloned()
+        .collect();
+    if measured.is_empty() {
+        return Err(source
+            .error(at, "no column has a value")
+            .hint("[values] column = \"score\""));
+    }
+    let mut variables = definition.run.get_ref().with.clone();
+    for (name, value) in with {
+        if !variables.contains_key(name) {
+            let known: Vec<&str> = variables.keys().map(String::as_str).collect();
+            return Err(
+                Error::new(format!("--with {name}={value}: no such variable")).hint(format!(
+                    "{} has {}",
+                    source.path.display(),
+                    if known.is_empty() {
+                        "none".into()
+                    } else {
+                        known.join(", ")
+                    }
+                )),
+            );
+        }
+        variables.insert(name.clone(), Value::String(value.clone()));
+    }
+    let planner = Planner {
+        source,
+        definition,
+        with: variables,
+        measured,
+        used: RefCell::default(),
+    };
+    let cases = planner.cases()?;
+    planner.check_keys(&cases)?;
+    Ok(Plan {
+        columns: columns.clone(),
+        measured: planner.measured,
+        each_run: definition.each_run.as_ref().map(|name| name.get_ref().clone()),
+        cases,
+    })
+}
+
+impl Planner<'_> {
+    fn cases(&self) -> Result<Vec<Case>, Error> {
+        let whole = [self.definition.run.clone()];
+        let tables = match self.definition.cases.as_slice() {
+            [] => &whole[..],
+            cases => cases,
+        };
+        let mut cases = Vec::new();
+        for table in tables {
+            let (at, case) = (table.span().start, table.get_ref());
+            let run = self.definition.run.get_ref();
+            let merged = match self.definition.cases.is_empty() {
+                true => run.clone(),
+                false => merge(run, case),
+            };
+            // Without cases the run table is the case; its variables are in `self.with`, as the user changed them.
+            let own = if self.definition.cases.is_empty() {
+                &Named::new()
+            } else {
+                &case.with
+            };
+            let outer = self.scope(at, &[&self.with, own])?;
+            let mut scopes = self.expand(at, &outer, &merged.keys, &run.each)?;
+            if !self.definition.cases.is_empty() && !case.each.is_empty() {
+                let inner = |scope: &Scope| self.expand(at, scope, &Named::new(), &case.each);
+                scopes = scopes.iter().map(inner).collect::<Result<Vec<_>, _>>()?.concat();
+            }
+            for scope in scopes {
+                cases.push(self.case(at, &merged, &scope)?);
+            }
+        }
+        self.all_used()?;
+        Ok(cases)
+    }
+
+    fn case(&self, at: usize, table: &Run, scope: &Scope) -> Result<Case, Error> {
+        let run = self.run(at, table, scope)?;
+        let baseline = match &self.definition.baseline {
+            None => None,
+            Some(baseline) => {
+                let at = baseline.span().start;
+                let own = baseline.get_ref();
+                if !own.keys.is_empty() || !own.each.is_empty() || !own.expected.is_empty() || own.seeds.is_some() {
+                    return Err(self
+                        .source
+                        .error(at, "a baseline has the keys, seeds and rows of its case"));
+                }
+                // The settings of the case's policy are not the baseline's.
+                let mut base = table.clone();
+                base.set = self.definition.run.get_ref().set.clone();
+                Some(self.run(at, &merge(&base, own), scope)?)
+            }
+        };
+        let seeds = table.seeds.unwrap_or(1);
+        if seeds == 0 {
+            return Err(self.source.error(at, "seeds = 0: at least one"));
+        }
+        let one = [Spanned::new(at..at, Row::default())];
+        let rows = match self.definition.rows.as_slice() {
+            [] => &one[..],
+            rows => rows,
+        };
+        let mut made = Vec::new();
+        for row in rows {
+            let (at, row) = (row.span().start, row.get_ref());
+            if !self.applies(at, &row.when, scope)? {
+                continue;
+            }
+            for scope in self.expand(at, scope, &row.keys, &row.each)? {
+                made.push(self.row(&table.expected, row, &scope)?);
+            }
+        }
+        if made.is_empty() {
+            return Err(self.source.error(at, "no [[row]] applies to this case"));
+        }
+        let relative = |row: &CaseRow| row.values.values().any(|quantity| quantity.against.is_some());
+        if baseline.is_none() && made.iter().any(relative) {
+            return Err(self
+                .source
+                .error(at, "a value is relative to a baseline, but there is no [baseline]"));
+        }
+        Ok(Case {
+            run,
+            baseline,
+            seeds,
+            rows: made,
+            at,
+        })
+    }
+
+    fn row(&self, expected: &BTreeMap<String, Spanned<Value>>, row: &Row, scope: &Scope) -> Result<CaseRow, Error> {
+        let columns = self.definition.columns.get_ref();
+        let mut values = BTreeMap::new();
+        for (column, value) in self.definition.values.iter().chain(&row.values) {
+            let (name, arguments) = self.call(value, "measure", scope)?;
+            let quantity = Quantity::make(&name, arguments);
+            let quantity = quantity.map_err(|message| self.at(&value.span(), &format!("{column}: {message}")))?;
+            values.insert(column.clone(), quantity);
+        }
+        let mut theory = BTreeMap::new();
+        for (column, value) in expected.iter().chain(&row.expected) {
+            if !self.measured.contains(column) {
+                return Err(self.at(&value.span(), &format!("expected: '{column}' is no measured column")));
+            }
+            let (name, arguments) = self.call(value, "equation", scope)?;
+            let solved = equation::solve(&name, &arguments);
+            theory.insert(
+                column.clone(),
+                solved.map_err(|message| self.at(&value.span(), &message))?,
+            );
+        }
+        Ok(CaseRow {
+            keys: scope
+                .iter()
+                .filter(|(name, _)| columns.contains(name) && !self.measured.contains(name))
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
+            values,
+            expected: theory,
+        })
+    }
+
+    /// `"name"` or `{ measure = "name", argument = ... }`.
+    fn call(&self, value: &Spanned<Value>, what: &str, scope: &Scope) -> Result<(String, Arguments), Error> {
+        let at = value.span().start;
+        let (name, arguments) = match value.get_ref() {
+            Value::String(name) => (name.clone(), Vec::new()),
+            Value::Table(table) => {
+                let name = table.get(what).and_then(Value::as_str);
+                let name = name.ok_or_else(|| self.source.error(at, format!("expected {{ {what} = \"name\" }}")))?;
+                let others = table.iter().filter(|(key, _)| *key != what);
+                let pairs = others.map(|(key, value)| Ok((key.clone(), self.fill(at, &self.text(at, value)?, scope)?)));
+                (name.to_owned(), pairs.collect::<Result<Vec<_>, Error>>()?)
+            }
+            _ => return Err(self.source.error(at, format!("expected a {what}'s name or a table"))),
+        };
+        Ok((name, Arguments::new(&arguments)))
+    }
+
+    fn run(&self, at: usize, table: &Run, scope: &Scope) -> Result<RunSpec, Error> {
+        let given = |name: &str, value: &Option<String>| match value {
+            Some(value) => self.fill(at, value, scope),
+            None => Err(self
+                .source
+                .error(at, format!("no {name}"))
+                .hint(format!("give {name} here or in [run]"))),
+        };
+        let settings = table.set.iter().map(|(name, value)| {
+            let value = self.fill(at, &self.text(at, value)?, scope)?;
+            Ok((self.fill(at, name, scope)?, value))
+        });
+        let for_ns = match &table.for_time {
+            None => None,
+            Some(time) => {
+                let time = duration::parse(&self.fill(at, time, scope)?);
+                Some(time.map_err(|error| self.source.error(at, format!("for: {error}")))?)
+            }
+        };
+        Ok(RunSpec {
+            policy: given("policy", &table.policy)?,
+            settings: settings.collect::<Result<_, Error>>()?,
+            machine: given("machine", &table.machine)?,
+            workload: given("workload", &table.workload)?,
+            for_ns,
+            costs: table.costs.unwrap_or(true),
+            hz: table.hz,
+        })
+    }
+
+    fn applies(&self, at: usize, when: &Named, scope: &Scope) -> Result<bool, Error> {
+        for (name, value) in when {
+            let Some(own) = scope.get(name) else {
+                return Err(self.source.error(at, format!("when: there is no key '{name}'")));
+            };
+            self.used.borrow_mut().insert(name.clone());
+            let wanted = self.alternatives(at, value)?;
+            if !wanted.contains(own) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The scopes of a product: keys in the order of the columns, then what goes together.
+    fn expand(&self, at: usize, outer: &Scope, keys: &Named, each: &[Named]) -> Result<Vec<Scope>, Error> {
+        let columns = self.definition.columns.get_ref();
+        let place = |name: &str| {
+            columns
+                .iter()
+                .position(|column| column == name)
+                .unwrap_or(columns.len())
+        };
+        let mut order: Vec<(&String, &Value)> = keys.iter().collect();
+        order.sort_by_key(|(name, _)| place(name));
+        let mut scopes = vec![outer.clone()];
+        for (name, value) in order {
+            let values = self.alternatives(at, value)?;
+            let with = |scope: &Scope| -> Vec<Scope> {
+                let one = |value: &String| scope.iter().map(own).chain([(name.clone(), value.clone())]).collect();
+                values.iter().map(one).collect()
+            };
+            scopes = scopes.iter().flat_map(with).collect();
+        }
+        if each.is_empty() {
+            return Ok(scopes);
+        }
+        let mut all = Vec::new();
+        for scope in &scopes {
+            for together in each {
+                let mut scope = scope.clone();
+                for (name, value) in together {
+                    scope.insert(name.clone(), self.text(at, value)?);
+                }
+                all.push(scope);
+            }
+        }
+        Ok(all)
+    }
+
+    fn scope(&self, at: usize, tables: &[&Named]) -> Result<Scope, Error> {
+        let all = tables.iter().flat_map(|table| table.iter());
+        all.map(|(name, value)| Ok((name.clone(), self.text(at, value)?)))
+            .collect()
+    }
+
+    /// A value, the values of a list, or the numbers of `{ from, to, step }`.
+    fn alternatives(&self, at: usize, value: &Value) -> Result<Vec<String>, Error> {
+        match value {
+            Value::Array(values) => values.iter().map(|value| self.text(at, value)).collect(),
+            Value::Table(range) => {
+                let number = |name: &str| range.get(name).and_then(Value::as_integer);
+                let step = range.get("step").map_or(Some(1), Value::as_integer);
+                match (number("from"), number("to"), step) {
+                    (Some(from), Some(to), Some(step)) if step > 0 && from <= to => Ok((from..=to)
+                        .step_by(step as usize)
+                        .map(|number| number.to_string())
+                        .collect()),
+                    _ => Err(self
+                        .source
+                        .error(at, "expected a value, a list, or { from = 1, to = 60, step = 1 }")),
+                }
+            }
+            _ => Ok(vec![self.text(at, value)?]),
+        }
+    }
+
+    fn text(&self, at: usize, value: &Value) -> Result<String, Error> {
+        text(value).ok_or_else(|| self.source.error(at, format!("{value:?}: expected a text or a number")))
+    }
+
+    /// Puts values in for `{name}`.
+    fn fill(&self, at: usize, template: &str, scope: &Scope) -> Result<String, Error> {
+        let mut text = String::new();
+        let mut rest = template;
+        while let Some((before, after)) = rest.split_once('{') {
+            let Some((name, after)) = after.split_once('}') else {
+                return Err(self.source.error(at, format!("'{template}': {{ without }}")));
+            };
+            let Some(value) = scope.get(name) else {
+                let known: Vec<&str> = scope.keys().map(String::as_str).collect();
+                let error = self
+                    .source
+                    .error(at, format!("'{template}': no key or variable '{name}'"));
+                return Err(error.hint(format!("there are {}", known.join(", "))));
+            };
+            self.used.borrow_mut().insert(name.to_owned());
+            text.push_str(before);
+            text.push_str(value);
+            rest = after;
+        }
+        Ok(text + rest)
+    }
+
+    /// Every key column has a value in every row.
+    fn check_keys(&self, cases: &[Case]) -> Result<(), Error> {
+        let each_run = self.definition.each_run.as_ref();
+        for case in cases {
+            for row in &case.rows {
+                for column in self.definition.columns.get_ref() {
+                    let is_run = each_run.is_some_and(|name| name.get_ref() == column);
+                    if !is_run && !self.measured.contains(column) && !row.keys.contains_key(column) {
+                        let message = format!("column '{column}' has neither a key nor a value here");
+                        return Err(self
+                            .source
+                            .error(case.at, message)
+                            .hint("keys = { column = \"value\" }"));
+                    }
+                }
+            }
+        }
+        match each_run {
+            Some(name) if !self.definition.columns.get_ref().contains(name.get_ref()) => Err(self.at(
+                &name.span(),
+                &format!("each_run: there is no column '{}'", name.get_ref()),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// A variable that no text uses is a mistake.
+    fn all_used(&self) -> Result<(), Error> {
+        let columns = self.definition.columns.get_ref();
+        let used = self.used.borrow();
+        let tables = [&self.definition.run].into_iter().chain(&self.definition.cases);
+        let named = tables.flat_map(|table| {
+            let own = table.get_ref();
+            let names = own.keys.keys().chain(own.with.keys());
+            names
+                .chain(own.each.iter().flat_map(|each| each.keys()))
+                .map(move |name| (table.span(), name))
+        });
+        let rows = self.definition.rows.iter().flat_map(|row| {
+            let names = row.get_ref().keys.keys();
+            names
+                .chain(row.get_ref().each.iter().flat_map(|each| each.keys()))
+                .map(move |name| (row.span(), name))
+        });
+        for (span, name) in named.chain(rows) {
+            if !used.contains(name) && !columns.contains(name) {
+                let message = format!("'{name}' is neither a column nor used as {{{name}}}");
+                return Err(self
+                    .at(&span, &message)
+                    .hint(format!("columns: {}", columns.join(", "))));
+            }
+        }
+        Ok(())
+    }
+
+    /// An error whose message may carry a hint.
+    fn at(&self, span: &Range<usize>, message: &str) -> Error {
+        let (message, hint) = message.split_once("\n  hint: ").unwrap_or((message, ""));
+        let error = self.source.error(span.start, message);
+        if hint.is_empty() { error } else { error.hint(hint) }
+    }
+}
+
+fn own((name, value): (&String, &String)) -> (String, String) {
+    (name.clone(), value.clone())
+}
+
+/// `over` where it says something, else `under`.
+fn merge(under: &Run, over: &Run) -> Run {
+    let named = |under: &Named, over: &Named| -> Named {
+        let pairs = under.iter().chain(over);
+        pairs.map(|(name, value)| (name.clone(), value.clone())).collect()
+    };
+    let expected = under.expected.iter().chain(&over.expected);
+    Run {
+        policy: over.policy.clone().or_else(|| under.policy.clone()),
+        machine: over.machine.clone().or_else(|| under.machine.clone()),
+        workload: over.workload.clone().or_else(|| under.workload.clone()),
+        set: named(&under.set, &over.set),
+        for_time: over.for_time.clone().or_else(|| under.for_time.clone()),
+        seeds: over.seeds.or(under.seeds),
+        costs: over.costs.or(under.costs),
+        hz: over.hz.or(under.hz),
+        with: named(&under.with, &over.with),
+        keys: named(&under.keys, &over.keys),
+        each: over.each.clone(),
+        expected: expected.map(|(name, value)| (name.clone(), value.clone())).collect(),
+    }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `experiment.toml` as it is written. What it means is `cases`'; experiments/README.md explains it to users.
+
+use crate::error::Error;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use toml::{Spanned, Value};
+
+/// Names with their values, in the order of their names.
+pub type Named = BTreeMap<String, Value>;
+
+/// A key's value as text; `None` for lists and tables.
+pub fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Integer(number) => Some(number.to_string()),
+        Value::Float(number) => Some(number.to_string()),
+        Value::Boolean(truth) => Some(truth.to_string()),
+        _ => None,
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Definition {
+    pub title: String,
+    pub source: String,
+    pub question: String,
+    /// What is smaller than in the source, and why the effect does not depend on it.
+    pub scale: Option<String>,
+    /// The columns of measured.csv. Those in `values` or a row's `values` are measured, the others identify a row.
+    pub columns: Spanned<Vec<String>>,
+    /// A key column whose values are the runs of a case, one row each, instead of seeds that are averaged over.
+    pub each_run: Option<Spanned<String>>,
+    #[serde(default)]
+    pub values: BTreeMap<String, Spanned<Value>>,
+    /// What holds for all cases.
+    pub run: Spanned<Run>,
+    /// What `relative_percent` and `speedup_percent` compare a case with; the rest is as in the case.
+    pub baseline: Option<Spanned<Run>>,
+    #[serde(default, rename = "case")]
+    pub cases: Vec<Spanned<Run>>,
+    /// Rows of each case; none: one.
+    #[serde(default, rename = "row")]
+    pub rows: Vec<Spanned<Row>>,
+}
+
+/// A run or many, by key: `{name}` in a text stands for the value of a key or variable.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    pub policy: Option<String>,
+    pub machine: Option<String>,
+    pub workload: Option<String>,
+    /// `--set`.
+    #[serde(default)]
+    pub set: Named,
+    /// Simulated time: `--for`.
+    #[serde(rename = "for")]
+    pub for_time: Option<String>,
+    /// Seeds 1 to this.
+    pub seeds: Option<u64>,
+    /// false: nothing that the kernel does takes time.
+    pub costs: Option<bool>,
+    /// Ticks per second instead of the machine's.
+    pub hz: Option<u32>,
+    /// Variables that a user may change (`--with`).
+    #[serde(default)]
+    pub with: Named,
+    /// Keys and variables; a list makes a case of each of its values.
+    #[serde(default)]
+    pub keys: Named,
+    /// Keys and variables that go together; each makes a case.
+    #[serde(default)]
+    pub each: Vec<Named>,
+    /// What theory says, by value column.
+    #[serde(default)]
+    pub expected: BTreeMap<String, Spanned<Value>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    #[serde(default)]
+    pub keys: Named,
+    #[serde(default)]
+    pub each: Vec<Named>,
+    /// Only for cases with these keys.
+    #[serde(default)]
+    pub when: Named,
+    #[serde(default)]
+    pub values: BTreeMap<String, Spanned<Value>>,
+    #[serde(default)]
+    pub expected: BTreeMap<String, Spanned<Value>>,
+}
+
+/// The text of a definition, to tell where in it something is.
+#[derive(Clone, Debug)]
+pub struct Source {
+    pub path: PathBuf,
+    text: String,
+}
+
+impl Source {
+    /// # Errors
+    /// If it cannot be read.
+    pub fn read(path: &Path) -> Result<Source, Error> {
+        let text = std::fs::read_to_string(path).map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
+        Ok(Source {
+            path: path.to_owned(),
+            text,
+        })
+    }
+
+    /// # Errors
+    /// Where it is not a definition.
+    pub fn parse(&self) -> Result<Definition, Error> {
+        toml::from_str(&self.text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            // The parser's message lists what it knows after a comma or a line end.
+            let message = error.message().replace('\n', ", ");
+            self.error(at, message)
+                .hint("experiments/README.md tells what a definition is made of")
+        })
+    }
+
+    /// An error at a place of the definition.
+    pub fn error(&self, at: usize, message: impl AsRef<str>) -> Error {
+        let before = self.text.get(..at).unwrap_or_default();
+        let line = before.matches('\n').count() + 1;
+        Error::new(format!("{}:{line}: {}", self.path.display(), message.as_ref()))
+    }
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Queueing theory: mean response times of open systems with Poisson arrivals, in ms.
+//!
+//! Source: Kleinrock, "Queueing Systems" 1 (1975) and 2 (1976): Pollaczek and Khinchine's mean value, Erlang's C, and the
+//! insensitivity of processor sharing to the service time's distribution.
+
+use super::measure::Arguments;
+
+/// Solves the equation `name`.
+///
+/// # Errors
+/// An unknown name, an argument that lacks, or a system without a steady state.
+pub fn solve(name: &str, arguments: &Arguments) -> Result<f64, String> {
+    if name == "constant" {
+        let value = arguments.number("value")?;
+        return value.ok_or_else(|| "constant needs the argument 'value'".into());
+    }
+    let ms = |name: &str| -> Result<f64, String> {
+        let ns = arguments
+            .time(name)?
+            .ok_or_else(|| format!("it needs the argument '{name}'"))?;
+        Ok(ns as f64 / 1e6)
+    };
+    let number = |name: &str, default: f64| arguments.number(name).map(|value| value.unwrap_or(default));
+    let equation: fn(f64, f64, f64, f64) -> f64 = match name {
+        "mg1_fcfs" => mg1_fcfs,
+        "mg1_ps" => |interarrival, service, _, _| service / (1.0 - service / interarrival),
+        "mmc_fcfs" => mmc_fcfs,
+        _ => {
+            return Err(format!(
+                "there is no equation '{name}'\n  hint: mg1_fcfs (cv2: squared coefficient of variation of the service \
+                 time), mg1_ps, mmc_fcfs (servers), each with interarrival and service; constant (value)"
+            ));
+        }
+    };
+    let (interarrival, service) = (ms("interarrival")?, ms("service")?);
+    let (servers, cv2) = (number("servers", 1.0)?, number("cv2", 1.0)?);
+    if service >= interarrival * servers {
+        return Err(format!(
+            "{name}: a load of {} has no steady state",
+            service / interarrival / servers
+        ));
+    }
+    Ok(equation(interarrival, service, servers, cv2))
+}
+
+/// S + rho S (1 + c^2) / (2 (1 - rho))
+fn mg1_fcfs(interarrival: f64, service: f64, _: f64, cv2: f64) -> f64 {
+    let load = service / interarrival;
+    service + load * service * (1.0 + cv2) / (2.0 * (1.0 - load))
+}
+
+/// S + C(c, a) S / (c - a), a = S / interarrival, with Erlang's C from his B.
+fn mmc_fcfs(interarrival: f64, service: f64, servers: f64, _: f64) -> f64 {
+    let offered = service / interarrival;
+    let blocked = (1..=servers as u32).fold(1.0, |b, n| offered * b / (f64::from(n) + offered * b));
+    let waits = blocked / (1.0 - offered / servers * (1.0 - blocked));
+    service + waits * service / (servers - offered)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_values() {
+        // At a load of 0.8 with a service time of 8 ms.
+        for (name, interarrival, more, expected) in [
+            ("mg1_fcfs", "10ms", ("cv2", "1"), 40.0),
+            ("mg1_fcfs", "10ms", ("cv2", "0"), 24.0),
+            ("mg1_ps", "10ms", ("cv2", "0"), 40.0),
+            ("mmc_fcfs", "10ms", ("servers", "1"), 40.0),
+            ("mmc_fcfs", "5ms", ("servers", "2"), 22.222),
+            ("mmc_fcfs", "2500us", ("servers", "4"), 13.964),
+        ] {
+            let arguments = Arguments::new(&[("interarrival", interarrival), ("service", "8ms"), more]);
+            let solved = solve(name, &arguments).expect(name);
+            assert!((solved - expected).abs() < 1e-3, "{name}: {solved}");
+        }
+        let overload = Arguments::new(&[("interarrival", "8ms"), ("service", "8ms")]);
+        assert!(
+            solve("mg1_ps", &overload)
+                .expect_err("overload")
+                .contains("no steady state")
+        );
+        assert!(
+            solve("mm1", &overload)
+                .expect_err("unknown")
+                .contains("there is no equation")
+        );
+    }
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! published.csv, measured.csv, and the agreement in a README.
+
+use super::cases::Plan;
+use super::compare::{Comparison, Published};
+use super::present;
+use super::{Experiment, definition};
+use crate::error::Error;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+const BEGIN: &str = "<!-- agreement -->";
+const END: &str = "<!-- end -->";
+
+impl Experiment {
+    /// The rows of published.csv; none if there is no such file.
+    ///
+    /// # Errors
+    /// If it is no CSV, has other columns, or a value that is no number.
+    pub fn published(&self, plan: &Plan) -> Result<Vec<Published>, Error> {
+        let path = self.folder.join("published.csv");
+        if !path.is_file() {
+            return Ok(Vec::new());
+        }
+        let place = path.display();
+        let broken = |error: csv::Error| Error::new(format!("{place}: {error}"));
+        let mut reader = csv::Reader::from_path(&path).map_err(broken)?;
+        let columns: Vec<String> = reader.headers().map_err(broken)?.iter().map(str::to_owned).collect();
+        if columns != plan.columns {
+            return Err(
+                Error::new(format!("{place}:1: columns {}", columns.join(","))).hint(format!(
+                    "{} has {}",
+                    definition_place(&self.source),
+                    plan.columns.join(",")
+                )),
+            );
+        }
+        let mut rows = Vec::new();
+        for (index, record) in reader.records().enumerate() {
+            let record = record.map_err(broken)?;
+            let mut row = Published {
+                keys: Vec::new(),
+                values: BTreeMap::new(),
+            };
+            for (column, text) in columns.iter().zip(&record) {
+                let text = text.trim();
+                if !plan.measured.contains(column) {
+                    row.keys.push(text.to_owned());
+                } else if !text.is_empty() {
+                    let value = text.parse().map_err(|_| {
+                        let line = index + 2;
+                        Error::new(format!("{place}:{line}: {column} = '{text}': expected a number"))
+                    })?;
+                    row.values.insert(column.clone(), value);
+                }
+            }
+            rows.push(row);
+        }
+        Ok(rows)
+    }
+
+    /// Writes measured.csv, and the agreement into the README where it has a place for it. Returns the files written.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn update(&self, plan: &Plan, comparison: &Comparison) -> Result<Vec<PathBuf>, Error> {
+        let path = self.folder.join("measured.csv");
+        let broken = |error: csv::Error| Error::new(format!("{}: {error}", path.display()));
+        let mut writer = csv::Writer::from_path(&path).map_err(broken)?;
+        writer.write_record(&plan.columns).map_err(broken)?;
+        for row in &comparison.rows {
+            let cell = |column: &String| {
+                if let Some(key) = comparison.keys.iter().position(|key| key == column) {
+                    return row.keys[key].clone();
+                }
+                let value = comparison.values.iter().position(|value| value == column);
+                let compared = value.and_then(|index| row.cells[index].as_ref());
+                let estimate = compared.and_then(|compared| compared.measured.as_ref().ok());
+                estimate
+                    .map(|estimate| present::number(estimate.mean))
+                    .unwrap_or_default()
+            };
+            writer.write_record(plan.columns.iter().map(cell)).map_err(broken)?;
+        }
+        writer.flush().map_err(|error| broken(error.into()))?;
+        let readme = self.folder.join("README.md");
+        let mut written = vec![path.clone()];
+        if let Ok(text) = std::fs::read_to_string(&readme)
+            && let Some((before, rest)) = text.split_once(BEGIN)
+            && let Some((_, after)) = rest.split_once(END)
+        {
+            let agreement = present::agreement(comparison);
+            let text = format!("{before}{BEGIN}\n{agreement}{END}{after}");
+            std::fs::write(&readme, text).map_err(|error| Error::new(format!("{}: {error}", readme.display())))?;
+            written.push(readme);
+        }
+        Ok(written)
+    }
+}
+
+fn definition_place(source: &definition::Source) -> String {
+    source.path.display().to_string()
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Experiments: a published table as data, run and set beside what was published.
+//!
+//! A folder `experiments/[GROUP/]NAME/` has `experiment.toml` ([`definition`]), which [`cases`] works out; `published.csv` where
+//! figures are known; `measured.csv`, which a run with `--update` writes; and a README. Runs are scenarios like any other;
+//! what is read off them is a closed list ([`measure`]).
+
+pub mod cases;
+pub mod compare;
+pub mod definition;
+pub mod equation;
+mod files;
+pub mod measure;
+pub mod observe;
+mod present;
+pub mod run;
+pub mod statistics;
+
+pub use compare::Comparison;
+pub use present::{json, show, summary, table};
+pub use run::Options;
+
+use crate::error::Error;
+use crate::search;
+use definition::{Definition, Source};
+use std::path::{Path, PathBuf};
+
+/// A definition with its place.
+#[derive(Debug)]
+pub struct Experiment {
+    /// `group/name` or `name`.
+    pub name: String,
+    pub folder: PathBuf,
+    pub source: Source,
+    pub definition: Definition,
+}
+
+const FILE: &str = "experiment.toml";
+
+/// Names and folders of all experiments, sorted by name.
+pub fn list() -> Vec<(String, PathBuf)> {
+    let mut found: Vec<(String, PathBuf)> = Vec::new();
+    for folder in search::folders("experiments") {
+        for group in subfolders(&folder) {
+            for path in std::iter::once(group.clone()).chain(subfolders(&group)) {
+                let Ok(name) = path.strip_prefix(&folder) else { continue };
+                let name = name.to_string_lossy().into_owned();
+                if path.join(FILE).is_file() && !found.iter().any(|(known, _)| *known == name) {
+                    found.push((name, path));
+                }
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn subfolders(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+}
+
+impl Experiment {
+    /// By name, or the folder of one.
+    ///
+    /// # Errors
+    /// If there is none, or its definition cannot be read.
+    pub fn find(name: &str) -> Result<Experiment, Error> {
+        let known = list();
+        if let Some((name, folder)) = known.iter().find(|(known, _)| known == name) {
+            return Experiment::read(name, folder);
+        }
+        let folder = Path::new(name);
+        if folder.join(FILE).is_file() {
+            let own = folder.file_name().map(|name| name.to_string_lossy().into_owned());
+            return Experiment::read(&own.unwrap_or_default(), folder);
+        }
+        let names: Vec<&str> = known.iter().map(|(name, _)| name.as_str()).collect();
+        Err(Error::new(format!("there is no experiment '{name}'"))
+            .hint(format!("one of {}, or a folder with an {FILE}", names.join(", "))))
+    }
+
+    fn read(name: &str, folder: &Path) -> Result<Experiment, Error> {
+        let source = Source::read(&folder.join(FILE))?;
+        Ok(Experiment {
+            name: name.to_owned(),
+            folder: folder.to_owned(),
+            definition: source.parse()?,
+            source,
+        })
+    }
+
+    /// Works the definition out, with some variables changed.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    pub fn plan(&self, with: &[(String, String)]) -> Result<cases::Plan, Error> {
+        cases::plan(&self.source, &self.definition, with)
+    }
+
+    /// Runs it and compares.
+    ///
+    /// # Errors
+    /// What cannot work of the definition or published.csv. A policy that fails leaves cells without values.
+    pub fn run(&self, options: &Options, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Comparison, Error> {
+        let plan = self.plan(&options.with)?;
+        // What is wrong with published.csv is told before the runs, not after.
+        self.published(&plan)?;
+        let measured = plan.run(self, options, progress)?;
+        compare::compare(self, &plan, measured)
+    }
+}

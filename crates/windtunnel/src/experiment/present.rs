@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Experiments as text for people and as JSON.
+
+use super::Experiment;
+use super::cases::Plan;
+use super::compare::{Agreement, Compared, Comparison, SIGN_FROM_POINTS};
+use super::statistics::median;
+use comfy_table::{Cell, CellAlignment, Table, presets};
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+/// Published, measured and difference side by side, then the agreement. Markdown unless it is for a terminal.
+pub fn table(comparison: &Comparison, terminal: bool) -> String {
+    let c = comparison;
+    let mut text = format!("{}: {}\n{}\n", c.name, c.title, c.question);
+    if let Some(scale) = &c.scale {
+        let _ = writeln!(text, "Scale: {scale}");
+    }
+    let has = |index: usize| {
+        let cells = c.rows.iter().filter_map(|row| row.cells[index].as_ref());
+        cells.into_iter().any(|cell| cell.published.is_some())
+    };
+    let mut head: Vec<String> = c.keys.clone();
+    for (index, column) in c.values.iter().enumerate() {
+        if has(index) {
+            let unit = if is_relative(c, column) { "points" } else { "%" };
+            head.extend([
+                format!("{column}\npublished"),
+                "measured".into(),
+                format!("off by\n{unit}"),
+            ]);
+        } else {
+            head.push(column.clone());
+        }
+    }
+    let mut rows = Vec::new();
+    for row in &c.rows {
+        let mut cells = row.keys.clone();
+        for (index, cell) in row.cells.iter().enumerate() {
+            let measured = cell.as_ref().map(measured).unwrap_or_default();
+            if has(index) {
+                let published = cell.as_ref().and_then(|cell| cell.published);
+                let difference = cell.as_ref().and_then(|cell| cell.difference);
+                let shown = |value: Option<f64>| value.map(number).unwrap_or_default();
+                cells.extend([
+                    shown(published),
+                    measured,
+                    difference.map(|d| format!("{d:+.1}")).unwrap_or_default(),
+                ]);
+            } else {
+                cells.push(measured);
+            }
+        }
+        rows.push(cells);
+    }
+    text.push('\n');
+    text.push_str(&grid(&head, rows, c.keys.len(), terminal));
+    for (row, cell) in c
+        .rows
+        .iter()
+        .flat_map(|row| row.cells.iter().flatten().map(move |cell| (row, cell)))
+    {
+        if let Err(reason) = &cell.measured {
+            let _ = writeln!(text, "no value: {}: {reason}", row.keys.join(", "));
+        }
+    }
+    for note in &c.notes {
+        let _ = writeln!(text, "{note}");
+    }
+    text.push('\n');
+    text.push_str(&agreement(c));
+    let _ = writeln!(text, "{} runs in {:.1} s", c.runs, c.wall.as_secs_f64());
+    text
+}
+
+/// A line for each column that was published.
+pub fn agreement(c: &Comparison) -> String {
+    let line = |a: &Agreement| {
+        let unit = if a.relative { " points" } else { " %" };
+        let mut parts = vec![format!("{} cells", a.cells)];
+        if a.signed > 0 {
+            let share = 100.0 * a.right_sign as f64 / a.signed as f64;
+            parts.push(format!(
+                "right sign {} of {} ({share:.0} %; published effects of at least {SIGN_FROM_POINTS} points)",
+                a.right_sign, a.signed
+            ));
+        }
+        parts.extend(a.spearman.map(|rho| format!("Spearman {rho:.2}")));
+        parts.extend(
+            a.median_error
+                .map(|error| format!("median absolute error {error:.1}{unit}")),
+        );
+        parts.extend(a.largest_error.map(|error| format!("largest {error:.1}{unit}")));
+        format!("{}: {}\n", a.column, parts.join(", "))
+    };
+    match c.agreement.is_empty() {
+        true => "Nothing to compare with was published.\n".into(),
+        false => c.agreement.iter().map(line).collect(),
+    }
+}
+
+/// One line an experiment, of all its columns together.
+pub fn summary(comparisons: &[Comparison], terminal: bool) -> String {
+    let head = [
+        "experiment",
+        "rows",
+        "cells",
+        "right sign",
+        "Spearman",
+        "median error",
+        "largest",
+        "95 % within",
+        "runs",
+        "s",
+    ];
+    let mut rows = Vec::new();
+    for c in comparisons {
+        let sum = |count: fn(&Agreement) -> usize| -> usize { c.agreement.iter().map(count).sum() };
+        let signed = sum(|a| a.signed);
+        let sign = (signed > 0).then(|| format!("{} of {signed}", sum(|a| a.right_sign)));
+        let rhos: Vec<f64> = c.agreement.iter().filter_map(|a| a.spearman).collect();
+        let of = |value: fn(&Agreement) -> Option<f64>, pick: fn(&[f64]) -> Option<f64>, relative: bool| {
+            let of = c.agreement.iter().filter(|a| a.relative == relative);
+            pick(&of.filter_map(value).collect::<Vec<_>>())
+        };
+        let most = |values: &[f64]| values.iter().copied().max_by(f64::total_cmp);
+        let errors = |value: fn(&Agreement) -> Option<f64>, pick: fn(&[f64]) -> Option<f64>| {
+            let points = of(value, pick, true).map(|error| format!("{error:.1} points"));
+            let percent = of(value, pick, false).map(|error| format!("{error:.1} %"));
+            points.into_iter().chain(percent).collect::<Vec<_>>().join(", ")
+        };
+        rows.push(vec![
+            c.name.clone(),
+            c.rows.len().to_string(),
+            sum(|a| a.cells).to_string(),
+            sign.unwrap_or_default(),
+            median(&rhos).map(|rho| format!("{rho:.2}")).unwrap_or_default(),
+            errors(|a| a.median_error, median),
+            errors(|a| a.largest_error, most),
+            c.widest_percent()
+                .map(|width| format!("{width:.1} %"))
+                .unwrap_or_default(),
+            c.runs.to_string(),
+            format!("{:.0}", c.wall.as_secs_f64()),
+        ]);
+    }
+    grid(&head.map(String::from), rows, 1, terminal)
+}
+
+/// What `experiment show` prints.
+pub fn show(experiment: &Experiment, plan: &Plan) -> String {
+    let definition = &experiment.definition;
+    let mut text = format!("{}: {}\n\n{}\n", experiment.name, definition.title, definition.question);
+    let _ = writeln!(text, "Source: {}", definition.source);
+    if let Some(scale) = &definition.scale {
+        let _ = writeln!(text, "Scale: {scale}");
+    }
+    let _ = writeln!(text, "Columns: {}", plan.columns.join(", "));
+    for (name, value) in &definition.run.get_ref().with {
+        let value = super::definition::text(value).unwrap_or_default();
+        let _ = writeln!(text, "Variable: --with {name}={value}");
+    }
+    let rows: usize = plan.cases.iter().map(|case| case.rows.len()).sum();
+    let _ = writeln!(text, "{} cases, {rows} rows\n", plan.cases.len());
+    for case in &plan.cases {
+        let keys = case.rows.first().map(|row| &row.keys).into_iter().flatten();
+        let keys: Vec<String> = keys.map(|(name, value)| format!("{name}={value}")).collect();
+        let _ = writeln!(text, "{}, {} seeds", keys.join(" "), case.seeds);
+        let _ = writeln!(text, "  {}", case.run.command(1));
+        if let Some(baseline) = &case.baseline {
+            let _ = writeln!(text, "  against {}", baseline.command(1));
+        }
+    }
+    text
+}
+
+/// Everything, for programs.
+pub fn json(c: &Comparison) -> Value {
+    let row = |row: &super::compare::Row| {
+        let keys: serde_json::Map<String, Value> =
+            c.keys.iter().cloned().zip(row.keys.iter().map(|k| json!(k))).collect();
+        let cells = c.values.iter().zip(&row.cells).filter_map(|(column, cell)| {
+            let cell = cell.as_ref()?;
+            let estimate = cell.measured.as_ref().ok();
+            let told = json!({
+                "published": cell.published,
+                "measured": estimate.map(|estimate| estimate.mean),
+                "half_width_95": estimate.and_then(|estimate| estimate.half_width),
+                "difference": cell.difference,
+                "failure": cell.measured.as_ref().err(),
+            });
+            Some((column.clone(), told))
+        });
+        json!({ "keys": keys, "values": cells.collect::<serde_json::Map<_, _>>() })
+    };
+    let agreement = |a: &Agreement| {
+        json!({
+            "column": a.column,
+            "unit": if a.relative { "points" } else { "percent" },
+            "cells": a.cells,
+            "signed": a.signed,
+            "right_sign": a.right_sign,
+            "spearman": a.spearman,
+            "median_absolute_error": a.median_error,
+            "largest_absolute_error": a.largest_error,
+        })
+    };
+    json!({
+        "experiment": c.name,
+        "title": c.title,
+        "source": c.source,
+        "scale": c.scale,
+        "rows": c.rows.iter().map(row).collect::<Vec<_>>(),
+        "agreement": c.agreement.iter().map(agreement).collect::<Vec<_>>(),
+        "notes": c.notes,
+        "runs": c.runs,
+        "wall_s": c.wall.as_secs_f64(),
+    })
+}
+
+/// Five digits or so, without an exponent.
+pub fn number(value: f64) -> String {
+    let places = match value.abs() {
+        v if v >= 1000.0 => 0,
+        v if v >= 100.0 => 1,
+        v if v >= 10.0 => 2,
+        _ => 3,
+    };
+    let text = format!("{value:.places$}");
+    let text = match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.'),
+        false => &text,
+    };
+    if text == "-0" { "0".into() } else { text.into() }
+}
+
+fn measured(cell: &Compared) -> String {
+    match &cell.measured {
+        Err(_) => "-".into(),
+        Ok(estimate) => match estimate.half_width {
+            None => number(estimate.mean),
+            Some(width) => format!("{} ± {}", number(estimate.mean), number(width)),
+        },
+    }
+}
+
+fn is_relative(c: &Comparison, column: &str) -> bool {
+    c.agreement.iter().any(|a| a.column == column && a.relative)
+}
+
+fn grid(head: &[String], rows: Vec<Vec<String>>, left: usize, terminal: bool) -> String {
+    let mut table = Table::new();
+    table.load_style(if terminal {
+        presets::UTF8_FULL_CONDENSED
+    } else {
+        presets::ASCII_MARKDOWN
+    });
+    let aligned = |(index, text): (usize, &String)| {
+        // Markdown has no line breaks in cells.
+        let text = if terminal {
+            text.clone()
+        } else {
+            text.replace('\n', " ")
+        };
+        Cell::new(text).set_alignment(if index < left {
+            CellAlignment::Left
+        } else {
+            CellAlignment::Right
+        })
+    };
+    table.set_header(head.iter().enumerate().map(aligned));
+    for row in rows {
+        table.add_row(row.iter().enumerate().map(aligned));
+    }
+    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+}

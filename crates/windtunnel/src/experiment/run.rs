@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Running an experiment: every different run once, on all threads, and what the rows make of them.
+
+use super::Experiment;
+use super::cases::{Case, CaseRow, Plan, RunSpec};
+use super::measure::{Across, Measure, Quantity};
+use super::observe::{Observed, Trail};
+use super::statistics::{Estimate, deviation, estimate};
+use crate::error::Error;
+use crate::policy::Policy;
+use crate::scenario::{Onlooker, Read, Scenario};
+use crate::search;
+use bpf::vm::Engine;
+use machine::MachineSpec;
+use report::Better;
+use std::collections::BTreeMap;
+use std::num::NonZero;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use workload::Workload;
+
+/// How to run.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Instead of the definition's.
+    pub seeds: Option<u64>,
+    /// At once; `None`: as many as there are CPUs.
+    pub threads: Option<NonZero<usize>>,
+    /// Changed variables.
+    pub with: Vec<(String, String)>,
+}
+
+/// A value, or why there is none.
+pub type Cell = Result<Estimate, String>;
+
+/// One row of the table.
+#[derive(Clone, Debug)]
+pub struct MeasuredRow {
+    pub keys: BTreeMap<String, String>,
+    pub cells: BTreeMap<String, Cell>,
+    /// From theory.
+    pub expected: BTreeMap<String, f64>,
+}
+
+/// What running gave.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    pub rows: Vec<MeasuredRow>,
+    /// Different runs.
+    pub runs: usize,
+    pub wall: Duration,
+}
+
+/// One run, with what is wanted of it.
+struct Job<'a> {
+    spec: &'a RunSpec,
+    seed: u64,
+    measures: Vec<&'a Measure>,
+    at: usize,
+}
+
+/// The values of a job, in the order of its measures.
+struct Done {
+    values: Vec<Result<f64, String>>,
+    better: Better,
+}
+
+impl Plan {
+    /// Runs everything. `progress` is told how many of how many runs are done.
+    ///
+    /// # Errors
+    /// What the definition gives cannot work. A policy that fails leaves cells without a value.
+    pub fn run(
+        &self,
+        experiment: &Experiment,
+        options: &Options,
+        progress: &(dyn Fn(usize, usize) + Sync),
+    ) -> Result<Measured, Error> {
+        let started = Instant::now();
+        let mut jobs = Vec::new();
+        for case in &self.cases {
+            for seed in 1..=options.seeds.unwrap_or(case.seeds) {
+                for quantity in case.rows.iter().flat_map(|row| row.values.values()) {
+                    want(&mut jobs, &case.run, seed, &quantity.measure, case.at);
+                    if let Some(baseline) = case.baseline.as_ref().filter(|_| quantity.against.is_some()) {
+                        want(&mut jobs, baseline, seed, &quantity.measure, case.at);
+                    }
+                }
+            }
+        }
+        let done = run_all(experiment, &jobs, options, progress)?;
+        let results = Results { jobs: &jobs, done };
+        let mut rows = Vec::new();
+        for case in &self.cases {
+            let seeds: Vec<u64> = (1..=options.seeds.unwrap_or(case.seeds)).collect();
+            match &self.each_run {
+                None => rows.extend(case.rows.iter().map(|row| results.row(case, row, &seeds))),
+                Some(column) => {
+                    for (seed, row) in seeds
+                        .iter()
+                        .flat_map(|seed| case.rows.iter().map(move |row| (seed, row)))
+                    {
+                        let mut measured = results.row(case, row, &[*seed]);
+                        measured.keys.insert(column.clone(), seed.to_string());
+                        rows.push(measured);
+                    }
+                }
+            }
+        }
+        Ok(Measured {
+            rows,
+            runs: jobs.len(),
+            wall: started.elapsed(),
+        })
+    }
+}
+
+/// Adds a measure to the job of this run, and the job if it is the first.
+fn want<'a>(jobs: &mut Vec<Job<'a>>, spec: &'a RunSpec, seed: u64, measure: &'a Measure, at: usize) {
+    let known = jobs.iter_mut().find(|job| job.seed == seed && job.spec == spec);
+    match known {
+        Some(job) if job.measures.contains(&measure) => {}
+        Some(job) => job.measures.push(measure),
+        None => jobs.push(Job {
+            spec,
+            seed,
+            measures: vec![measure],
+            at,
+        }),
+    }
+}
+
+/// Runs jobs on threads, each taking the next one; what each gives does not depend on which thread took it when.
+fn run_all(
+    experiment: &Experiment,
+    jobs: &[Job],
+    options: &Options,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Result<Vec<Done>, Error> {
+    let at_hand = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
+    let threads = options.threads.unwrap_or(at_hand).get().min(jobs.len().max(1));
+    let (next, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let done: Mutex<Vec<Option<Result<Done, Error>>>> = Mutex::new(jobs.iter().map(|_| None).collect());
+    progress(0, jobs.len());
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(job) = jobs.get(index) else { break };
+                    let result = job.run(experiment);
+                    if result.is_err() {
+                        // Nobody takes another one.
+                        next.store(jobs.len(), Ordering::Relaxed);
+                    }
+                    if let Ok(mut done) = done.lock() {
+                        done[index] = Some(result);
+                    }
+                    progress(finished.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
+                }
+            });
+        }
+    });
+    let done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    // The first error in the order of the jobs; those after it may not have run.
+    let mut results = Vec::new();
+    for result in done.into_iter().flatten() {
+        results.push(result?);
+    }
+    Ok(results)
+}
+
+impl Job<'_> {
+    fn run(&self, experiment: &Experiment) -> Result<Done, Error> {
+        let located = |error: Error| {
+            let place = experiment.source.error(self.at, &error.message);
+            match error.hint {
+                Some(hint) => place.hint(hint),
+                None => place,
+            }
+        };
+        let scenario = self.spec.scenario(self.seed).map_err(located)?;
+        let mut reads: Vec<Read> = Vec::new();
+        for (at_ns, global) in self.measures.iter().filter_map(|measure| measure.global()) {
+            reads.push(Read {
+                at_ns,
+                global: global.to_owned(),
+                value: None,
+            });
+        }
+        let looks = self.measures.iter().filter_map(|measure| measure.look()).collect();
+        let mut trail = Trail::new(scenario.machine.topology.nr_cpus(), looks);
+        let mut onlooker = Onlooker {
+            sink: &mut trail,
+            reads,
+        };
+        let outcome = scenario.watched(&mut onlooker, &mut |_| {}).map_err(located)?;
+        let reads = std::mem::take(&mut onlooker.reads);
+        trail.finish(outcome.result.simulated_ns);
+        let number = |read: Read| Some(((read.at_ns, read.global), read.value?.parse().ok()?));
+        let seen = Observed {
+            result: outcome.result,
+            trail,
+            globals: reads.into_iter().filter_map(number).collect(),
+        };
+        let value = |measure: &&Measure| match &seen.result.exit {
+            Some(exit) if seen.result.failed() => Err(format!("{} failed: {}", seen.result.policy, exit.reason)),
+            _ => measure.value(&seen),
+        };
+        Ok(Done {
+            values: self.measures.iter().map(value).collect(),
+            better: seen.result.score_better,
+        })
+    }
+}
+
+impl RunSpec {
+    /// # Errors
+    /// If there is no such policy, machine or workload.
+    pub fn scenario(&self, seed: u64) -> Result<Scenario, Error> {
+        Ok(Scenario {
+            policy: Policy::find(&self.policy)?,
+            settings: self.settings.clone(),
+            engine: Engine::default(),
+            machine: self.machine()?,
+            workload: self.workload()?,
+            seed,
+            for_ns: self.for_ns,
+            hotplug: Vec::new(),
+            trace: None,
+            draw: None,
+        })
+    }
+
+    fn machine(&self) -> Result<MachineSpec, Error> {
+        let folders = search::folders("machines");
+        let folders: Vec<&Path> = folders.iter().map(std::path::PathBuf::as_path).collect();
+        let mut machine = machine::load(&self.machine, &folders)?;
+        if !self.costs {
+            machine.costs = machine::Costs::none();
+        }
+        machine.hz = self.hz.unwrap_or(machine.hz);
+        Ok(machine)
+    }
+
+    fn workload(&self) -> Result<Workload, Error> {
+        let folders = search::folders("workloads");
+        let folders: Vec<&Path> = folders.iter().map(std::path::PathBuf::as_path).collect();
+        Ok(workload::load(&self.workload, &folders)?)
+    }
+
+    /// The command that does the same run; what `costs` and `hz` change has no option there.
+    pub fn command(&self, seed: u64) -> String {
+        let mut words = vec![format!("windtunnel run {}", self.policy)];
+        words.push(format!("--machine {} --workload '{}'", self.machine, self.workload));
+        words.extend(
+            self.settings
+                .iter()
+                .map(|(name, value)| format!("--set {name}={value}")),
+        );
+        words.extend(self.for_ns.map(|ns| format!("--for {}", crate::duration::format(ns))));
+        words.push(format!("--seed {seed}"));
+        words.join(" ")
+    }
+}
+
+struct Results<'a> {
+    jobs: &'a [Job<'a>],
+    done: Vec<Done>,
+}
+
+impl Results<'_> {
+    fn row(&self, case: &Case, row: &CaseRow, seeds: &[u64]) -> MeasuredRow {
+        let cell = |(column, quantity): (&String, &Quantity)| (column.clone(), self.cell(case, quantity, seeds));
+        MeasuredRow {
+            keys: row.keys.clone(),
+            cells: row.values.iter().map(cell).collect(),
+            expected: row.expected.clone(),
+        }
+    }
+
+    fn cell(&self, case: &Case, quantity: &Quantity, seeds: &[u64]) -> Cell {
+        let value = |seed: &u64| -> Result<f64, String> {
+            let (value, better) = self.value(&case.run, *seed, &quantity.measure)?;
+            let (Some(against), Some(baseline)) = (quantity.against, &case.baseline) else {
+                return Ok(value);
+            };
+            let (base, _) = self.value(baseline, *seed, &quantity.measure)?;
+            Ok(against.compare(value, base, quantity.better.unwrap_or(better)))
+        };
+        let values = seeds.iter().map(value).collect::<Result<Vec<f64>, String>>()?;
+        let exactly = |value: Option<f64>| value.map(|mean| Estimate { mean, half_width: None });
+        let told = match quantity.across {
+            Across::Mean => estimate(&values),
+            Across::Deviation => exactly(deviation(&values)),
+            Across::Least => exactly(values.iter().copied().min_by(f64::total_cmp)),
+            Across::Most => exactly(values.iter().copied().max_by(f64::total_cmp)),
+            Across::Count => exactly(Some(values.len() as f64)),
+        };
+        told.filter(|told| told.mean.is_finite())
+            .ok_or_else(|| "too few seeds, or a division by nothing".into())
+    }
+
+    fn value(&self, spec: &RunSpec, seed: u64, measure: &Measure) -> Result<(f64, Better), String> {
+        let mut of = self.jobs.iter().zip(&self.done);
+        let found = of.find(|(job, _)| job.seed == seed && job.spec == spec);
+        let (job, done) = found.ok_or("it was not run")?;
+        let place = job.measures.iter().position(|wanted| *wanted == measure);
+        let value = done.values[place.ok_or("it was not measured")?].clone()?;
+        Ok((value, done.better))
+    }
+}

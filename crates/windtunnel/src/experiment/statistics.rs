@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The statistics that comparing needs.
+
+/// A mean and the half width of its 95 % confidence interval; `None` with fewer than two values.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    pub mean: f64,
+    pub half_width: Option<f64>,
+}
+
+/// The mean of independent values and Student's interval for it. `None` without values.
+pub fn estimate(values: &[f64]) -> Option<Estimate> {
+    let half_width = deviation(values).map(|s| student(values.len() - 1) * s / (values.len() as f64).sqrt());
+    Some(Estimate {
+        mean: mean(values)?,
+        half_width,
+    })
+}
+
+pub fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// The standard deviation of the population that `values` are a sample of. `None` with fewer than two.
+pub fn deviation(values: &[f64]) -> Option<f64> {
+    let mean = mean(values)?;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (values.len() > 1).then(|| (squares / (values.len() - 1) as f64).sqrt())
+}
+
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let half = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(sorted[half]),
+        _ => Some((sorted[half - 1] + sorted[half]) / 2.0),
+    }
+}
+
+/// Spearman's rank correlation: Pearson's of the ranks, equal values sharing their mean rank. `None` if there are fewer
+/// than three pairs or one side is all equal.
+pub fn spearman(pairs: &[(f64, f64)]) -> Option<f64> {
+    if pairs.len() < 3 {
+        return None;
+    }
+    let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+    let (a, b) = (ranks(&a), ranks(&b));
+    let middle = (pairs.len() + 1) as f64 / 2.0;
+    let sum = |x: &[f64], y: &[f64]| -> f64 { x.iter().zip(y).map(|(x, y)| (x - middle) * (y - middle)).sum() };
+    let (xx, yy) = (sum(&a, &a), sum(&b, &b));
+    (xx > 0.0 && yy > 0.0).then(|| sum(&a, &b) / (xx * yy).sqrt())
+}
+
+fn ranks(values: &[f64]) -> Vec<f64> {
+    let rank = |value: &f64| {
+        let below = values.iter().filter(|other| *other < value).count();
+        let equal = values.iter().filter(|other| *other == value).count();
+        below as f64 + (equal + 1) as f64 / 2.0
+    };
+    values.iter().map(rank).collect()
+}
+
+/// The 97.5 % quantile of Student's t distribution.
+pub fn student(degrees_of_freedom: usize) -> f64 {
+    const TABLE: [f64; 30] = [
+        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+        2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+    ];
+    let df = degrees_of_freedom.max(1);
+    // Beyond the table, the first terms of the expansion around the normal quantile: right to three decimals.
+    let (z, n): (f64, f64) = (1.959_964, df as f64);
+    let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / (96.0 * n * n);
+    let beyond = z + (z.powi(3) + z) / (4.0 * n) + second;
+    TABLE.get(df - 1).copied().unwrap_or(beyond)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_is_students() {
+        let told = estimate(&[1.0, 2.0, 3.0, 4.0]).expect("values");
+        assert_eq!(told.mean, 2.5);
+        // s = 1.29099, t(3) = 3.182.
+        assert!((told.half_width.expect("four values") - 3.182 * 1.290_994 / 2.0).abs() < 1e-5);
+        assert_eq!(estimate(&[7.0]).expect("a value").half_width, None);
+        assert_eq!(estimate(&[]), None);
+        assert!((student(60) - 2.000).abs() < 1e-3 && (student(31) - 2.0395).abs() < 1e-3);
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        assert_eq!(median(&[]), None);
+    }
+
+    #[test]
+    fn rank_correlation_sees_order_alone() {
+        let curve = [(1.0, 1.0), (2.0, 10.0), (3.0, 100.0), (4.0, 1000.0)];
+        assert_eq!(spearman(&curve), Some(1.0));
+        let falling: Vec<(f64, f64)> = curve.iter().map(|&(x, y)| (x, -y)).collect();
+        assert_eq!(spearman(&falling), Some(-1.0));
+        // One exchanged pair of four: 1 - 6 * 2 / (4 * 15) = 0.8.
+        let swapped = spearman(&[(1.0, 1.0), (2.0, 3.0), (3.0, 2.0), (4.0, 4.0)]).expect("pairs");
+        assert!((swapped - 0.8).abs() < 1e-12);
+        // Ties share a rank.
+        let tied = spearman(&[(1.0, 1.0), (1.0, 2.0), (2.0, 3.0)]).expect("pairs");
+        assert!((tied - 0.866_025).abs() < 1e-5);
+        assert_eq!(spearman(&[(1.0, 1.0), (2.0, 1.0), (3.0, 1.0)]), None);
+        assert_eq!(spearman(&curve[..2]), None);
+    }
+}

@@ -2,96 +2,75 @@
 /*
  * steal: queues ordered by virtual time, and CPUs that go idle steal from overloaded ones.
  *
- * Each CPU has a queue ordered by weighted virtual time. A waking task goes to an idle CPU near the one it ran on, as far
- * as the average idle time allows a search. A CPU about to idle pulls from the busiest CPU of larger and larger domains
- * (core, LLC, machine), but only while the search's cost fits into its average idle time. If that found nothing, it
- * steals: a sparse bitmap for each LLC tells which CPUs have one running and one waiting; from the first, its core's
- * siblings before others, it takes the first task in order of next to run that may run here.
+ * Each CPU has a queue ordered by weighted virtual time. A waking task goes to an idle CPU near the waking one or the one it
+ * ran on, as far as a short search finds one (select_idle_sibling.h). A CPU about to idle pulls from the busiest CPU, but
+ * not when its idle times are short (idle_balance.h). If that found nothing, it steals: a sparse bitmap for each LLC tells
+ * which CPUs have one running and one waiting; from the first, its core's siblings before others, it takes the first task
+ * in order of next to run that may run here.
  *
  * Good for: busy CPUs on larger machines, at a few microseconds a steal.
  * Bad for: caches, when tasks with large working sets are few; nothing is taken across LLCs unless told.
  * Source: Steve Sistare, "Can better task stealing make Linux faster?" and the patch series "steal tasks to improve CPU
- * utilization" (2018). steal = 0 is the CFS of that time.
- * Different here: CFS' groups are CPUs, its load is the number of tasks; an RT bitmap is left out, for real-time tasks are
- * above sched_ext.
+ * utilization" (2018). steal = 0 is the CFS of that time; steal_llcs, steal_nodes, idle_balance and idle_cores are what was
+ * announced as future work.
+ * Different here: real-time tasks are above sched_ext, with the kernel's own push and pull, so that the announced bitmap of
+ * CPUs overloaded with them has no place; a slice has a fixed length instead of a share of a period.
  */
+#include "include/idle_balance.h"
+#include "include/select_idle_sibling.h"
 #include "include/sparse_bitmap.h"
 
 char _license[] SEC("license") = "GPL";
 
-#define MAX_CPUS SPARSE_CPUS
-#define LEVELS 3
-
 const volatile u64 slice_ns PARAM("ns, 100000..1000000000: time a task runs before the next one has its turn") = 4000000;
 const volatile u64 wakeup_granularity_ns PARAM("ns, 0..1000000000: lead a woken task needs to preempt") = 15000000;
-const volatile u64 balance_ns PARAM("ns, 100000..10000000000: period of balancing; one task a period") = 16000000;
-const volatile u32 core_of[MAX_CPUS];
-const volatile u32 llc_of[MAX_CPUS];
-const volatile u32 node_of[MAX_CPUS];
 u32 steal PARAM("switch, 0..1: steal when about to idle") = 1;
 u32 steal_node_limit PARAM("nodes, 0..1024: no stealing on machines with more") = 2;
-u32 steal_beyond PARAM("switch, 0..1: steal across LLCs if the own has nothing") = 0;
-u32 idle_balance PARAM("level, 0..2: 0 none, 1 between LLCs only, 2 all") = 2;
+u32 steal_llcs PARAM("switch, 0..1: if the own LLC has nothing, steal from others of the node") = 0;
+u32 steal_nodes PARAM("switch, 0..1: if these have nothing, steal from LLCs of other nodes") = 0;
 u32 idle_cores PARAM("switch, 0..1: wake-ups take idle cores, then CPUs, from bitmaps instead of searching") = 0;
 
-/* Tasks stolen, pulled by idle_balance, moved by periodic balancing; searches that were too dear for the idle time. */
-u64 nr_stolen, nr_pulled, nr_balanced, nr_declined;
-/* Transitions to overloaded and back. */
-u64 nr_set, nr_cleared;
-static u32 nr_nodes;
+/* Tasks stolen; transitions to overloaded and back. */
+u64 nr_stolen, nr_set, nr_cleared;
+/* CPUs of the largest LLC. */
+static u32 llc_size;
 
-struct cpu {
-	struct bpf_timer timer;
-	u64 vtime;
-	u64 idle_since;
-	u64 avg_idle;
-	/* What a search of each domain took, ns. */
-	u64 cost[LEVELS];
-	bool running;
-	u32 overloaded;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MAX_CPUS);
-	__type(key, u32);
-	__type(value, struct cpu);
-} cpus SEC(".maps");
-
-static __always_inline struct cpu *cpu_of(u32 cpu)
-{
-	return bpf_map_lookup_elem(&cpus, &cpu);
-}
-
-static __always_inline u32 llc(u32 cpu)
+static __always_inline u32 group_of(u32 cpu)
 {
 	return llc_of[cpu & (MAX_CPUS - 1)] & (SPARSE_GROUPS - 1);
-}
-
-static __always_inline s32 waiting(u32 cpu)
-{
-	return scx_bpf_dsq_nr_queued(cpu);
 }
 
 /* The bit changes on the transition only. `coming` tasks are about to be queued. */
 static __always_inline void update_overloaded_with(struct cpu *c, u32 cpu, s32 coming)
 {
 	u32 now = c->running + waiting(cpu) + coming > 1;
+	u64 start;
 
-	if (__sync_lock_test_and_set(&c->overloaded, now) == now)
+	if (c->overloaded == now || __sync_lock_test_and_set(&c->overloaded, now) == now)
 		return;
+	start = bpf_ktime_get_ns();
 	if (now) {
-		sparse_set(llc(cpu), cpu);
+		sparse_set(group_of(cpu), cpu);
 		__sync_fetch_and_add(&nr_set, 1);
 	} else {
-		sparse_clear(llc(cpu), cpu);
+		sparse_clear(group_of(cpu), cpu);
 		__sync_fetch_and_add(&nr_cleared, 1);
 	}
+	found_since(start);
 }
 
-static __always_inline void update_overloaded(struct cpu *c, u32 cpu)
+static __always_inline void update_overloaded(u32 cpu)
 {
-	update_overloaded_with(c, cpu, 0);
+	struct cpu *c = cpu_of(cpu);
+
+	if (c)
+		update_overloaded_with(c, cpu, 0);
+}
+
+static __always_inline void moved(u32 from, u32 to)
+{
+	update_overloaded(from);
+	update_overloaded(to);
 }
 
 /* Virtual time with what was used of the slice; 100 is the weight of nice 0. */
@@ -104,18 +83,11 @@ static __always_inline u64 vtime_of(struct task_struct *p)
 
 static __always_inline bool take(u32 from)
 {
-	struct cpu *c = cpu_of(from);
-
-	if (!c || !scx_bpf_dsq_move_to_local(from))
+	if (!scx_bpf_dsq_move_to_local(from))
 		return false;
-	update_overloaded(c, from);
+	update_overloaded(from);
 	return true;
 }
-
-/*
- * Loops here end by break, not return: for a return out of a loop clang combines flags that are set on some paths only, which
- * the verifier refuses.
- */
 
 /* Steals from the overloaded CPUs of an LLC, from this CPU's position on; of this core only, if asked. */
 static __always_inline bool steal_in(u32 group, u32 cpu, u32 nr_cpus, bool core)
@@ -135,7 +107,7 @@ static __always_inline bool steal_in(u32 group, u32 cpu, u32 nr_cpus, bool core)
 			continue;
 		}
 		at = victim + 1;
-		if (core && core_of[victim & (MAX_CPUS - 1)] != core_of[cpu & (MAX_CPUS - 1)])
+		if (core && !in_domain(CORE, victim, cpu))
 			continue;
 		if (take(victim)) {
 			__sync_fetch_and_add(&nr_stolen, 1);
@@ -146,71 +118,50 @@ static __always_inline bool steal_in(u32 group, u32 cpu, u32 nr_cpus, bool core)
 	return stolen;
 }
 
-static __always_inline bool in_domain(u32 level, u32 a, u32 b)
+/* The node of an LLC: that of its CPUs. */
+static u32 node_of_group[SPARSE_GROUPS];
+
+static __always_inline bool try_steal(u32 cpu, u32 nr_cpus)
 {
-	a &= MAX_CPUS - 1;
-	b &= MAX_CPUS - 1;
-	return level == 0 ? core_of[a] == core_of[b] : level == 1 ? llc_of[a] == llc_of[b] : true;
-}
+	u32 own = group_of(cpu), group, far;
+	bool stolen = false;
 
-static __always_inline bool pull(struct cpu *c, u32 cpu, u32 nr_cpus)
-{
-	bool pulled = false;
-	u64 spent = 0;
-	u32 level, i;
+	if (next_in(next_of_core, cpu) != cpu && steal_in(own, cpu, nr_cpus, true))
+		return true;
+	if (steal_in(own, cpu, nr_cpus, false))
+		return true;
+	bpf_for(far, 0, 2) {
+		if (stolen || !(far ? steal_nodes : steal_llcs))
+			continue;
+		bpf_for(group, 0, SPARSE_GROUPS) {
+			u32 of = group & (SPARSE_GROUPS - 1);
+			bool other_node = node_of_group[of] != node_of[cpu & (MAX_CPUS - 1)];
 
-	bpf_for(level, idle_balance == 1 ? 2 : 0, LEVELS) {
-		u64 start = bpf_ktime_get_ns(), took;
-		s32 busiest = -1, most = 0;
-
-		if (c->avg_idle < spent + c->cost[level]) {
-			__sync_fetch_and_add(&nr_declined, 1);
-			break;
-		}
-		bpf_for(i, 0, nr_cpus) {
-			s32 n = i != cpu && in_domain(level, i, cpu) ? waiting(i) : 0;
-
-			if (n > most) {
-				most = n;
-				busiest = i;
+			if (of != own && other_node == far && steal_in(of, cpu, nr_cpus, false)) {
+				stolen = true;
+				break;
 			}
 		}
-		took = bpf_ktime_get_ns() - start;
-		c->cost[level] = took > c->cost[level] ? took : c->cost[level] - c->cost[level] / 128;
-		spent += took;
-		if (busiest >= 0 && take(busiest)) {
-			__sync_fetch_and_add(&nr_pulled, 1);
-			pulled = true;
-			break;
-		}
 	}
-	return pulled;
+	return stolen;
 }
 
 s32 SCX_OP(steal_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
-	u32 nr_cpus = scx_bpf_nr_cpu_ids(), this_cpu = bpf_get_smp_processor_id(), looks, i;
-	struct cpu *c = cpu_of(this_cpu);
+	u64 start = bpf_ktime_get_ns();
 	s32 cpu;
 
-	if (idle_cores) {
-		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-		return cpu >= 0 ? cpu : prev_cpu;
+	if (wake_flags & SCX_WAKE_FORK) {
+		cpu = find_idlest_cpu(p, prev_cpu, scx_bpf_nr_cpu_ids());
+	} else if (idle_cores) {
+		cpu = claim(p, prev_cpu) ? prev_cpu : scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		if (cpu < 0)
+			cpu = prev_cpu;
+	} else {
+		cpu = select_cpu_for_wakeup(p, prev_cpu, wake_flags, llc_size);
 	}
-	if (bpf_cpumask_test_cpu(prev_cpu, p->cpus_ptr) && scx_bpf_test_and_clear_cpu_idle(prev_cpu))
-		return prev_cpu;
-	/* A look takes about 50 ns; a search may take an eighth of the average idle time. */
-	looks = c ? c->avg_idle / 400 + 1 : 1;
-	bpf_for(i, 1, nr_cpus) {
-		cpu = (prev_cpu + i) % nr_cpus;
-		if (!in_domain(1, cpu, prev_cpu) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
-			continue;
-		if (scx_bpf_test_and_clear_cpu_idle(cpu))
-			return cpu;
-		if (!--looks)
-			break;
-	}
-	return prev_cpu;
+	found_since(start);
+	return cpu;
 }
 
 void SCX_OP(steal_enqueue, struct task_struct *p, u64 enq_flags)
@@ -234,8 +185,9 @@ void SCX_OP(steal_enqueue, struct task_struct *p, u64 enq_flags)
 
 void SCX_OP(steal_dispatch, s32 cpu, struct task_struct *prev)
 {
-	u32 nr_cpus = scx_bpf_nr_cpu_ids(), group, own = llc(cpu), i;
+	u32 nr_cpus = scx_bpf_nr_cpu_ids();
 	struct cpu *c = cpu_of(cpu);
+	u64 start;
 
 	if (!c)
 		return;
@@ -256,13 +208,9 @@ void SCX_OP(steal_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	if (!steal || nr_nodes > steal_node_limit)
 		return;
-	if (steal_in(own, cpu, nr_cpus, true) || steal_in(own, cpu, nr_cpus, false) || !steal_beyond)
-		return;
-	bpf_for(group, 0, SPARSE_GROUPS) {
-		i = group;
-		if (i != own && steal_in(i, cpu, nr_cpus, false))
-			return;
-	}
+	start = bpf_ktime_get_ns();
+	try_steal(cpu, nr_cpus);
+	found_since(start);
 }
 
 void SCX_OP(steal_running, struct task_struct *p)
@@ -275,7 +223,7 @@ void SCX_OP(steal_running, struct task_struct *p)
 	c->running = true;
 	if ((s64)(p->scx.dsq_vtime - c->vtime) > 0)
 		c->vtime = p->scx.dsq_vtime;
-	update_overloaded(c, cpu);
+	update_overloaded_with(c, cpu, 0);
 }
 
 void SCX_OP(steal_stopping, struct task_struct *p, bool runnable)
@@ -289,20 +237,18 @@ void SCX_OP(steal_stopping, struct task_struct *p, bool runnable)
 	c->running = false;
 	/* One that stays runnable is counted again when it is queued. */
 	if (!runnable)
-		update_overloaded(c, cpu);
+		update_overloaded_with(c, cpu, 0);
 }
 
 void SCX_OP(steal_update_idle, s32 cpu, bool idle)
 {
 	struct cpu *c = cpu_of(cpu);
-	u64 now = bpf_ktime_get_ns();
 
 	if (!c)
 		return;
+	note_idle_time(c, idle);
 	if (idle)
-		c->idle_since = now;
-	else
-		c->avg_idle += ((s64)(now - c->idle_since) - (s64)c->avg_idle) >> 3;
+		note_idle_core(cpu);
 }
 
 void SCX_OP(steal_enable, struct task_struct *p)
@@ -313,69 +259,29 @@ void SCX_OP(steal_enable, struct task_struct *p)
 		p->scx.dsq_vtime = c->vtime;
 }
 
-/* Periodic balancing: the busiest CPU gives its next task to the least busy, if two or more apart. */
-static int balance(void *map, u32 *key, struct cpu *timer)
+s32 SCX_OP(steal_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
-	s32 most = -1, least = 1 << 30, busiest = 0, idlest = 0;
-	struct bpf_iter_scx_dsq it;
-	struct task_struct *p;
-	u32 cpu;
-
-	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
-		struct cpu *c = cpu_of(cpu);
-		s32 n = c ? c->running + waiting(cpu) : 0;
-
-		if (n > most) {
-			most = n;
-			busiest = cpu;
-		}
-		if (n < least) {
-			least = n;
-			idlest = cpu;
-		}
-	}
-	if (most >= least + 2) {
-		if (!bpf_iter_scx_dsq_new(&it, busiest, 0)) {
-			p = bpf_iter_scx_dsq_next(&it);
-			if (p && bpf_cpumask_test_cpu(idlest, p->cpus_ptr) && scx_bpf_dsq_move_vtime(&it, p, idlest, 0)) {
-				struct cpu *from = cpu_of(busiest), *to = cpu_of(idlest);
-
-				__sync_fetch_and_add(&nr_balanced, 1);
-				if (from)
-					update_overloaded(from, busiest);
-				if (to)
-					update_overloaded(to, idlest);
-				scx_bpf_kick_cpu(idlest, SCX_KICK_IDLE);
-			}
-		}
-		bpf_iter_scx_dsq_destroy(&it);
-	}
-	bpf_timer_start(&timer->timer, balance_ns, 0);
-	return 0;
+	return wakee_init(p);
 }
 
 s32 SCX_OP_SLEEPABLE(steal_init)
 {
-	u32 nr_cpus = scx_bpf_nr_cpu_ids(), cpu;
-	struct cpu *first = cpu_of(0);
-	s32 ret;
+	u32 nr_cpus = scx_bpf_nr_cpu_ids(), cpu, other;
+	s32 ret = cfs_rq_init(2 * migration_cost_ns);
 
-	if (!first || nr_cpus > MAX_CPUS)
-		return -E2BIG;
+	if (ret)
+		return ret;
 	bpf_for(cpu, 0, nr_cpus) {
-		struct cpu *c = cpu_of(cpu);
+		u32 n = 0;
 
-		if (c)
-			c->avg_idle = 1000000;
-		if (node_of[cpu & (MAX_CPUS - 1)] >= nr_nodes)
-			nr_nodes = node_of[cpu & (MAX_CPUS - 1)] + 1;
-		ret = scx_bpf_create_dsq(cpu, -1);
-		if (ret)
-			return ret;
+		node_of_group[group_of(cpu)] = node_of[cpu & (MAX_CPUS - 1)];
+		note_idle_core(cpu);
+		bpf_for(other, 0, nr_cpus)
+			n += in_domain(LLC, cpu, other);
+		if (n > llc_size)
+			llc_size = n;
 	}
-	bpf_timer_init(&first->timer, &cpus, CLOCK_MONOTONIC);
-	bpf_timer_set_callback(&first->timer, balance);
-	return bpf_timer_start(&first->timer, balance_ns, 0);
+	return balance_start();
 }
 
 SCX_OPS(steal_ops,
@@ -386,6 +292,7 @@ SCX_OPS(steal_ops,
 	.stopping = (void *)steal_stopping,
 	.update_idle = (void *)steal_update_idle,
 	.enable = (void *)steal_enable,
+	.init_task = (void *)steal_init_task,
 	.init = (void *)steal_init,
 	.flags = SCX_OPS_KEEP_BUILTIN_IDLE,
 	.name = "steal");

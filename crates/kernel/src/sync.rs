@@ -33,11 +33,13 @@ struct Shared {
     value: u32,
     /// Barrier participants.
     participants: u32,
-    /// Bytes a channel takes and holds, and the messages in it.
+    /// Bytes a channel takes and holds, and the messages in it with the CPU each was written on.
     capacity: u64,
     used: u64,
-    messages: VecDeque<u32>,
+    messages: VecDeque<(u32, u32)>,
     socket: bool,
+    /// The CPU that used the channel last.
+    last_cpu: u32,
     waiters: VecDeque<TaskId>,
     /// Writers waiting for room.
     writers: VecDeque<TaskId>,
@@ -192,17 +194,36 @@ impl Machine {
         self.cond_signal(id, true);
     }
 
+    /// What it takes this CPU to get cache lines that another one wrote last, ns of the running task: the channel's own (its
+    /// lock, the ends of its queue), and those of a message: its data, of a pipe the pipe_buffer, of a socket the four of
+    /// an sk_buff, its shared info, and the two slabs that both are freed to.
+    fn channel_lines(&mut self, id: u32, task: TaskId, message: Option<(u32, u32)>) {
+        let cpu = self.this_cpu;
+        let channel = self.sync.at(id);
+        let own = std::mem::replace(&mut channel.last_cpu, cpu);
+        let header = if channel.socket { 7 } else { 1 };
+        let line = |from| self.spec.costs.cache_line.at(self.distance(from, cpu));
+        let mut ns = line(own);
+        if let Some((bytes, writer)) = message {
+            ns += line(writer) * (header + u64::from(bytes).div_ceil(64));
+        }
+        self.tasks[task as usize].program.add_time(ns);
+    }
+
     /// Writes a message. A message larger than the whole buffer passes when the buffer is empty.
     pub(crate) fn channel_send(&mut self, id: u32, bytes: u32, task: TaskId) -> bool {
+        let cpu = self.this_cpu;
         let channel = self.sync.at(id);
         if channel.used > 0 && channel.used + u64::from(bytes) > channel.capacity {
             channel.writers.push_back(task);
             return false;
         }
         channel.used += u64::from(bytes);
-        channel.messages.push_back(bytes);
+        channel.messages.push_back((bytes, cpu));
         let socket = channel.socket;
-        if let Some(reader) = channel.waiters.pop_front() {
+        let reader = channel.waiters.pop_front();
+        self.channel_lines(id, task, None);
+        if let Some(reader) = reader {
             if socket {
                 tracepoint::sock_def_readable(self, reader);
             } else {
@@ -216,12 +237,22 @@ impl Machine {
 
     pub(crate) fn channel_recv(&mut self, id: u32, task: TaskId) -> bool {
         let channel = self.sync.at(id);
-        let Some(bytes) = channel.messages.pop_front() else {
+        let Some(message) = channel.messages.pop_front() else {
             channel.waiters.push_back(task);
             return false;
         };
-        channel.used -= u64::from(bytes);
-        if let Some(writer) = channel.writers.pop_front() {
+        channel.used -= u64::from(message.0);
+        // A socket tells all its writers, but not before three quarters of it are free (unix_write_space).
+        let nr_woken = match channel.socket {
+            true if channel.used * 4 > channel.capacity => 0,
+            true => channel.writers.len(),
+            false => 1,
+        };
+        self.channel_lines(id, task, Some(message));
+        for _ in 0..nr_woken {
+            let Some(writer) = self.sync.at(id).writers.pop_front() else {
+                break;
+            };
             self.try_to_wake_up(writer, WF_SYNC);
         }
         true

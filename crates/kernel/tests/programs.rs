@@ -37,6 +37,12 @@ fn stops(records: &[Record], pid: u32) -> Vec<(u64, TaskState)> {
     records.iter().filter_map(stop).collect()
 }
 
+/// When a task left its CPU for the last time.
+fn stop_ns(records: &[Record], pid: u32) -> u64 {
+    let stop = |r: &&Record| matches!(r.event, Event::Switch { prev, .. } if prev == pid);
+    records.iter().filter(stop).last().expect("it ran").time
+}
+
 fn done(records: &[Record], pid: u32) -> Vec<(u64, u32, u64)> {
     let done = |r: &Record| match r.event {
         Event::Done {
@@ -258,6 +264,56 @@ fn a_full_pipe_blocks_its_writer_and_an_empty_one_its_reader() {
     // The third message does not fit until the reader, woken by the first, has run; the fourth waits for the second read.
     assert_eq!(starts(&records, 1), [0, 2, 2, 5]);
     assert_eq!(ended, Ended::AllExited);
+}
+
+#[test]
+fn a_socket_wakes_all_its_writers_when_a_quarter_is_left() {
+    let socket = Resource::Channel {
+        name: "s".into(),
+        capacity: 400,
+        socket: true,
+    };
+    let send = || Op::Send { channel: 0, bytes: 100 };
+    let read = || vec![run_ms(1), Op::Recv(0)];
+    let tasks = Tasks::default()
+        .resources(vec![socket])
+        .add("filler", vec![send(), send(), send(), send()])
+        .add("w1", vec![run_ms(1), send()])
+        .add("w2", vec![run_ms(1), send()])
+        .add(
+            "reader",
+            [vec![run_ms(1)], read(), read(), read(), read(), read(), read()].concat(),
+        );
+    let (records, ended) = run(4, tasks);
+    // Reads at 2, 3 and 4 ms; the third leaves one message of four.
+    assert_eq!((starts(&records, 2), starts(&records, 3)), (vec![0, 4], vec![0, 4]));
+    assert_eq!(ended, Ended::AllExited);
+}
+
+#[test]
+fn a_message_from_another_cpu_brings_its_cache_lines() {
+    let ns = |socket, bytes, reader| {
+        let channel = Resource::Channel {
+            name: "c".into(),
+            capacity: 1000,
+            socket,
+        };
+        let mut spec = free(2);
+        spec.costs.cache_line.llc = 1000;
+        let tasks = Tasks::default()
+            .resources(vec![channel])
+            .add("w", vec![Op::Send { channel: 0, bytes }])
+            .with(|task| task.cpus = Some(vec![0]))
+            .add("r", vec![run_ms(1), Op::Recv(0)])
+            .with(|task| task.cpus = Some(vec![reader]));
+        let (_, records, _) = draw(spec, tasks, END, MS);
+        stop_ns(&records, 2) - MS
+    };
+    // The channel's line, and the message's: its data and sk_buff, or its data and pipe_buffer.
+    assert_eq!(ns(true, 100, 1), 10_000);
+    assert_eq!(ns(false, 100, 1), 4_000);
+    assert_eq!(ns(false, 10, 1), 3_000);
+    assert_eq!(ns(true, 100, 0), 0);
 }
 
 #[test]

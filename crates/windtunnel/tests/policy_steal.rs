@@ -2,15 +2,16 @@
 //! steal: the bitmap of overloaded CPUs, whom an idle CPU steals from, and the balancing it stands beside.
 mod support;
 
+use machine::MachineSpec;
 use std::collections::BTreeSet;
 use support::policy::*;
-use workload::Policy;
+use workload::{Op, Policy, Resource};
 
 const NEVER: u64 = 10_000_000_000;
 
 /// Hogs called after the CPU they start on, `crowd` of them each; CPU `idle` is busy for 10 ms, then goes idle; the other
 /// CPUs stay busy. Nothing balances but stealing.
-fn crowd(machine: machine::MachineSpec, crowd: &[(u32, u32)], idle: u32) -> Run {
+fn crowd(machine: MachineSpec, crowd: &[(u32, u32)], idle: u32) -> Run {
     let mut tasks = Tasks::default();
     for cpu in 0..machine.topology.nr_cpus() {
         let n = crowd.iter().find(|(on, _)| *on == cpu).map_or(0, |(_, n)| *n);
@@ -53,10 +54,19 @@ fn stealing_can_be_switched_on_while_running() {
 
 #[test]
 fn only_within_the_llc_unless_told_otherwise() {
-    let ran = crowd(grouped(4, 2), &[(0, 3)], 2).for_ms(50);
-    assert_eq!(ran.counter("nr_stolen"), 0);
-    let ran = crowd(grouped(4, 2), &[(0, 3)], 2).set("steal_beyond", 1).for_ms(50);
-    assert!(first_on(&ran, 2).is_some());
+    // A node of two LLCs, two nodes of one.
+    let (llcs, nodes) = (MachineSpec::regular(1, 2, 2, 1).free(), grouped(4, 2));
+    let stole = |machine: &MachineSpec, switch: &str| {
+        let run = crowd(machine.clone(), &[(0, 3)], 2);
+        let ran = if switch.is_empty() { run } else { run.set(switch, 1) }.for_ms(50);
+        assert_eq!(first_on(&ran, 2).is_some(), ran.counter("nr_stolen") > 0);
+        ran.counter("nr_stolen") > 0
+    };
+    for machine in [&llcs, &nodes] {
+        assert!(!stole(machine, ""));
+    }
+    assert!(stole(&llcs, "steal_llcs") && !stole(&llcs, "steal_nodes"));
+    assert!(!stole(&nodes, "steal_llcs") && stole(&nodes, "steal_nodes"));
 }
 
 #[test]
@@ -125,10 +135,27 @@ fn idle_balance_pulls_and_comes_before_stealing() {
 
 #[test]
 fn idle_balance_declines_when_idle_times_are_short() {
+    // Idle for 100 us at a time, less than a migration is taken to cost; hogs wait elsewhere.
+    let pulls = |cost: u64| {
+        let tasks = Tasks::default()
+            .add_many(2, "hog", &hog())
+            .with_all(|task| task.start_cpu = Some(0))
+            .add("nap", forever(vec![run(100 * US), sleep(100 * US)]))
+            .with(|task| task.cpus = Some(vec![1]));
+        let run = Run::new("steal").machine(free(2)).tasks(tasks).set("steal", 0);
+        let ran = run.set("balance_ns", NEVER).set("migration_cost_ns", cost).for_ms(50);
+        (ran.counter("nr_pulled"), ran.counter("nr_declined"))
+    };
+    let (pulled, declined) = pulls(500 * US);
+    // It is taken for idle long at first.
+    assert!(pulled <= 1 && (pulled == 1 || declined > 200), "{pulled} {declined}");
+    assert!(pulls(20 * US).0 >= 1);
+    // On a large machine a search of all takes longer than the idle times.
     let nap = forever(vec![run(20 * US), sleep(2 * US)]);
     let ran = Run::new("steal")
         .machine(costly(32))
         .tasks(Tasks::default().add_many(32, "nap", &nap))
+        .set("migration_cost_ns", US)
         .for_ms(20);
     assert!(ran.counter("nr_declined") > 1000, "{}", ran.counter("nr_declined"));
 }
@@ -167,6 +194,88 @@ fn a_wake_up_finds_an_idle_cpu_of_the_llc() {
             .for_ms(100);
         assert!(ran.wakeup_latency_after("nap", 20 * MS).0 < 10 * US);
     }
+}
+
+/// Where "nap", which wakes beside a hog on CPU 0, runs while there are hogs on the first `hogs` CPUs.
+fn nap_beside_hogs(machine: MachineSpec, hogs: u32, settings: &[(&str, u64)]) -> BTreeSet<u32> {
+    let hogs = (0..hogs).fold(Tasks::default(), |tasks, cpu| {
+        tasks.add("hog", hog()).with(|task| task.cpus = Some(vec![cpu]))
+    });
+    let tasks = hogs.add("nap", forever(vec![run(US), sleep(MS)]));
+    let run = Run::new("steal")
+        .machine(machine)
+        .tasks(tasks.with(|task| task.start_cpu = Some(0)));
+    let run = run
+        .set("steal", 0)
+        .set("idle_balance", 0)
+        .set("balance_ns", NEVER)
+        .set("slice_ns", 2 * MS);
+    settings
+        .iter()
+        .fold(run, |run, (name, value)| run.set(name, value))
+        .for_ms(100)
+        .cpus("nap")
+}
+
+#[test]
+fn a_search_for_an_idle_cpu_is_as_short_as_idle_times() {
+    // Four looks at least: they do not reach CPU 4.
+    let short = ("migration_cost_ns", 1);
+    assert_eq!(nap_beside_hogs(free(8), 4, &[short]), BTreeSet::from([0]));
+    assert!(nap_beside_hogs(free(8), 4, &[]).contains(&4));
+    assert!(nap_beside_hogs(free(8), 4, &[short, ("idle_cores", 1)]).contains(&4));
+}
+
+#[test]
+fn an_idle_core_comes_before_an_idle_thread() {
+    let cpus = nap_beside_hogs(MachineSpec::regular(1, 1, 2, 2).free(), 1, &[]);
+    assert_eq!(cpus, BTreeSet::from([0, 2]));
+    let cpus = nap_beside_hogs(MachineSpec::regular(1, 1, 2, 2).free(), 3, &[("migration_cost_ns", 1)]);
+    assert_eq!(cpus, BTreeSet::from([0, 3]));
+}
+
+#[test]
+fn a_wake_up_by_message_comes_to_the_waker_if_that_has_nothing_else() {
+    let woken_on = |wake: Op, wait: Op| {
+        let tasks = Tasks::default()
+            .resources(vec![
+                Resource::Channel {
+                    name: "c".into(),
+                    capacity: 1000,
+                    socket: true,
+                },
+                Resource::Suspend { name: "s".into() },
+            ])
+            .add("hog", hog())
+            .with(|task| task.cpus = Some(vec![1]))
+            .add("waker", vec![run(20 * MS), wake, run(20 * MS)])
+            .with(|task| task.cpus = Some(vec![0]))
+            .add("woken", vec![wait, run(MS)])
+            .with(|task| task.start_cpu = Some(1));
+        let run = Run::new("steal").machine(free(2)).tasks(tasks);
+        let ran = run
+            .set("steal", 0)
+            .set("idle_balance", 0)
+            .set("balance_ns", NEVER)
+            .for_ms(100);
+        let stints = ran.stints();
+        stints.iter().rfind(|stint| stint.comm == "woken").expect("it ran").cpu
+    };
+    assert_eq!(woken_on(Op::Send { channel: 0, bytes: 100 }, Op::Recv(0)), 0);
+    assert_eq!(woken_on(Op::Resume(1), Op::Suspend(1)), 1);
+}
+
+#[test]
+fn time_spent_finding_is_counted() {
+    let ran = Run::new("steal")
+        .machine(costly(4))
+        .workload(generated("hackbench:groups=1,loops=20"))
+        .for_ms(100);
+    assert!(
+        (20 * US..5 * MS).contains(&ran.counter("find_ns")),
+        "{}",
+        ran.counter("find_ns")
+    );
 }
 
 #[test]

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * CFS' runqueues, as far as placement and balancing look at them: a DSQ a CPU in order of virtual time, how long a CPU's
+ * idle times last on average, and the domains a CPU is in: its core, its LLC, its node and the machine.
+ */
+#ifndef CFS_RQ_H
+#define CFS_RQ_H
+
+#include "scx.h"
+
+#define MAX_CPUS 1024
+
+enum { CORE, LLC, NODE, MACHINE, LEVELS };
+
+const volatile u32 core_of[MAX_CPUS];
+const volatile u32 llc_of[MAX_CPUS];
+const volatile u32 node_of[MAX_CPUS];
+
+/* The next CPU of the same core, of the same LLC: rings. */
+static u32 next_of_core[MAX_CPUS], next_of_llc[MAX_CPUS];
+static u32 nr_nodes;
+
+/* Time spent looking for idle CPUs and for tasks to steal, and keeping the bitmap of overloaded CPUs, ns. */
+u64 find_ns;
+
+struct cpu {
+	struct bpf_timer timer;
+	u64 vtime;
+	u64 idle_since;
+	u64 avg_idle;
+	/* What a search for the busiest CPU of each domain took at most lately, what one for an idle CPU takes on average. */
+	u64 cost[LEVELS];
+	u64 scan_cost;
+	bool running;
+	u32 overloaded;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_CPUS);
+	__type(key, u32);
+	__type(value, struct cpu);
+} cpus SEC(".maps");
+
+static __always_inline struct cpu *cpu_of(u32 cpu)
+{
+	return bpf_map_lookup_elem(&cpus, &cpu);
+}
+
+/* Tasks queued on a CPU, without the one that runs. */
+static __always_inline s32 waiting(u32 cpu)
+{
+	return scx_bpf_dsq_nr_queued(cpu);
+}
+
+static __always_inline s32 nr_running(u32 cpu)
+{
+	struct cpu *c = cpu_of(cpu);
+
+	return (c && c->running) + waiting(cpu);
+}
+
+static __always_inline u32 next_in(u32 *ring, u32 cpu)
+{
+	return ring[cpu & (MAX_CPUS - 1)];
+}
+
+/* Are both in one domain of this level? */
+static __always_inline bool in_domain(u32 level, u32 a, u32 b)
+{
+	a &= MAX_CPUS - 1;
+	b &= MAX_CPUS - 1;
+	switch (level) {
+	case CORE:
+		return core_of[a] == core_of[b];
+	case LLC:
+		return llc_of[a] == llc_of[b];
+	case NODE:
+		return node_of[a] == node_of[b];
+	default:
+		return true;
+	}
+}
+
+/* The time since `start` went into finding. */
+static __always_inline void found_since(u64 start)
+{
+	__sync_fetch_and_add(&find_ns, bpf_ktime_get_ns() - start);
+}
+
+/* Load time. */
+static __always_inline s32 cfs_rq_init(u64 avg_idle)
+{
+	u32 nr_cpus = scx_bpf_nr_cpu_ids(), cpu, i;
+	s32 ret;
+
+	if (nr_cpus > MAX_CPUS)
+		return -E2BIG;
+	bpf_for(cpu, 0, nr_cpus) {
+		u32 at = cpu & (MAX_CPUS - 1), of_core = cpu, of_llc = cpu;
+		struct cpu *c = cpu_of(cpu);
+
+		if (c)
+			c->avg_idle = avg_idle;
+		if (node_of[at] >= nr_nodes)
+			nr_nodes = node_of[at] + 1;
+		bpf_for(i, 1, nr_cpus) {
+			u32 other = (cpu + nr_cpus - i) % nr_cpus;
+
+			if (in_domain(CORE, cpu, other))
+				of_core = other;
+			if (in_domain(LLC, cpu, other))
+				of_llc = other;
+		}
+		next_of_core[at] = of_core;
+		next_of_llc[at] = of_llc;
+		ret = scx_bpf_create_dsq(cpu, -1);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+#endif

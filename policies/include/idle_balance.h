@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * How CFS of 2018 (Linux 4.20) balances: a CPU about to idle pulls a task from the busiest CPU of larger and larger domains,
+ * but not at all if its idle times are shorter than it costs to migrate a task, and only in domains whose search fits into
+ * them; a timer evens queues out.
+ *
+ * CFS' groups are CPUs here, its load is the number of tasks, and a task that ran just now is pulled like any other.
+ */
+#ifndef IDLE_BALANCE_H
+#define IDLE_BALANCE_H
+
+#include "cfs_rq.h"
+
+const volatile u64 balance_ns PARAM("ns, 100000..10000000000: period of balancing; one task a period") = 16000000;
+u64 migration_cost_ns PARAM("ns, 0..1000000000: a CPU with shorter idle times does not balance when it goes idle") = 500000;
+u32 idle_balance PARAM("level, 0..2: 0 none, 1 not within cores and LLCs, 2 all") = 2;
+
+/* Tasks pulled by CPUs about to idle, moved by the timer; searches that were too dear for the idle time. */
+u64 nr_pulled, nr_balanced, nr_declined;
+
+/* Moves the first task of a CPU's queue that may run here; the policy notes that it left. */
+static __always_inline bool take(u32 from);
+static __always_inline void moved(u32 from, u32 to);
+
+/* ops.update_idle() */
+static __always_inline void note_idle_time(struct cpu *c, bool idle)
+{
+	u64 now = bpf_ktime_get_ns();
+
+	if (idle) {
+		c->idle_since = now;
+		return;
+	}
+	c->avg_idle += ((s64)(now - c->idle_since) - (s64)c->avg_idle) >> 3;
+	if (c->avg_idle > 2 * migration_cost_ns)
+		c->avg_idle = 2 * migration_cost_ns;
+}
+
+/* Loops here end by break, not return: for a return clang combines flags in a way that the verifier refuses. */
+static __always_inline bool pull(struct cpu *c, u32 cpu, u32 nr_cpus)
+{
+	bool pulled = false;
+	u64 spent = 0;
+	u32 level, i;
+
+	if (c->avg_idle < migration_cost_ns) {
+		__sync_fetch_and_add(&nr_declined, 1);
+		return false;
+	}
+	bpf_for(level, idle_balance == 1 ? NODE : CORE, LEVELS) {
+		u64 start = bpf_ktime_get_ns(), took;
+		s32 busiest = -1, most = 0;
+
+		if (c->avg_idle < spent + c->cost[level]) {
+			__sync_fetch_and_add(&nr_declined, 1);
+			break;
+		}
+		bpf_for(i, 0, nr_cpus) {
+			s32 n = i != cpu && in_domain(level, i, cpu) ? waiting(i) : 0;
+
+			if (n > most) {
+				most = n;
+				busiest = i;
+			}
+		}
+		took = bpf_ktime_get_ns() - start;
+		c->cost[level] = took > c->cost[level] ? took : c->cost[level] - c->cost[level] / 128;
+		spent += took;
+		if (busiest >= 0 && take(busiest)) {
+			__sync_fetch_and_add(&nr_pulled, 1);
+			pulled = true;
+			break;
+		}
+	}
+	return pulled;
+}
+
+/* The busiest CPU gives its next task to the least busy, if two or more apart. */
+static int balance(void *map, u32 *key, struct cpu *timer)
+{
+	s32 most = -1, least = 1 << 30, busiest = 0, idlest = 0;
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p;
+	u32 cpu;
+
+	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
+		s32 n = nr_running(cpu);
+
+		if (n > most) {
+			most = n;
+			busiest = cpu;
+		}
+		if (n < least) {
+			least = n;
+			idlest = cpu;
+		}
+	}
+	if (most >= least + 2) {
+		if (!bpf_iter_scx_dsq_new(&it, busiest, 0)) {
+			p = bpf_iter_scx_dsq_next(&it);
+			if (p && bpf_cpumask_test_cpu(idlest, p->cpus_ptr) && scx_bpf_dsq_move_vtime(&it, p, idlest, 0)) {
+				__sync_fetch_and_add(&nr_balanced, 1);
+				moved(busiest, idlest);
+				scx_bpf_kick_cpu(idlest, SCX_KICK_IDLE);
+			}
+		}
+		bpf_iter_scx_dsq_destroy(&it);
+	}
+	bpf_timer_start(&timer->timer, balance_ns, 0);
+	return 0;
+}
+
+/* Load time. */
+static __always_inline s32 balance_start(void)
+{
+	struct cpu *first = cpu_of(0);
+
+	if (!first)
+		return -EINVAL;
+	bpf_timer_init(&first->timer, &cpus, CLOCK_MONOTONIC);
+	bpf_timer_set_callback(&first->timer, balance);
+	return bpf_timer_start(&first->timer, balance_ns, 0);
+}
+
+#endif

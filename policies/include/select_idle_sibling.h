@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Where CFS of 2018 (Linux 4.20) lets a woken task run.
+ *
+ * The waking CPU or the one the task ran on, unless waker and wakee have too many partners for that; near it an idle CPU:
+ * that one, the task's last one, the one before, a CPU of an idle core if there may be one, and then only as many others of
+ * the LLC as the average idle time allows. What is in no such place is queued where the search began.
+ *
+ * Load is the number of tasks that are runnable.
+ */
+#ifndef SELECT_IDLE_SIBLING_H
+#define SELECT_IDLE_SIBLING_H
+
+#include "cfs_rq.h"
+
+#define SECOND 1000000000ULL
+#define MAX_LLCS 64
+
+struct wakee {
+	/* Changes of whom it wakes, halved each second. */
+	u32 flips;
+	s32 last;
+	u64 decayed;
+	/* Where it ran before its last CPU. */
+	s32 recent_cpu;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct wakee);
+} wakees SEC(".maps");
+
+/* An LLC that may have a core whose CPUs are all idle. */
+static u32 has_idle_cores[MAX_LLCS];
+
+static __always_inline struct wakee *wakee_of(struct task_struct *p)
+{
+	return bpf_task_storage_get(&wakees, p, NULL, 0);
+}
+
+static __always_inline u32 *idle_cores_of(u32 cpu)
+{
+	return &has_idle_cores[llc_of[cpu & (MAX_CPUS - 1)] & (MAX_LLCS - 1)];
+}
+
+static __always_inline bool all_idle(u32 cpu)
+{
+	const struct cpumask *mask = scx_bpf_get_idle_smtmask();
+	bool idle = bpf_cpumask_test_cpu(cpu, mask);
+
+	scx_bpf_put_idle_cpumask(mask);
+	return idle;
+}
+
+/* ops.update_idle(): the last CPU of a core went idle. */
+static __always_inline void note_idle_core(u32 cpu)
+{
+	u32 *cores = idle_cores_of(cpu);
+
+	if (!*cores && next_in(next_of_core, cpu) != cpu && all_idle(cpu))
+		*cores = 1;
+}
+
+static __always_inline void record_wakee(struct wakee *waker, struct task_struct *p)
+{
+	u64 now = bpf_ktime_get_ns();
+
+	if (now - waker->decayed > SECOND) {
+		waker->flips /= 2;
+		waker->decayed = now;
+	}
+	if (waker->last != p->pid) {
+		waker->last = p->pid;
+		waker->flips++;
+	}
+}
+
+/* Do they have so many partners that these would crowd an LLC of `factor` CPUs? */
+static __always_inline bool wake_wide(struct wakee *waker, struct wakee *w, u32 factor)
+{
+	u32 more = waker->flips, less = w->flips;
+
+	if (more < less) {
+		more = w->flips;
+		less = waker->flips;
+	}
+	return less >= factor && more >= less * factor;
+}
+
+/* The waking CPU, if it is idle or about to be, or has less to do. */
+static __always_inline s32 wake_affine(s32 this_cpu, s32 prev_cpu, bool sync)
+{
+	s32 here = nr_running(this_cpu);
+
+	if (!here && in_domain(LLC, this_cpu, prev_cpu))
+		return nr_running(prev_cpu) ? this_cpu : prev_cpu;
+	if (sync && here == 1)
+		return this_cpu;
+	/* In percent, with half of the LLC's imbalance of 117 in favour of the waking CPU. */
+	return (here - sync + 1) * 100 < (nr_running(prev_cpu) - 1) * 108 ? this_cpu : prev_cpu;
+}
+
+static __always_inline bool claim(struct task_struct *p, s32 cpu)
+{
+	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && scx_bpf_test_and_clear_cpu_idle(cpu);
+}
+
+static __always_inline s32 claim_idle_core(struct task_struct *p, s32 target, u32 nr_cpus)
+{
+	s32 cpu = target, found = -1;
+	u32 i;
+
+	bpf_for(i, 0, nr_cpus) {
+		if (all_idle(cpu) && claim(p, cpu)) {
+			found = cpu;
+			break;
+		}
+		cpu = next_in(next_of_llc, cpu);
+		if (cpu == target)
+			break;
+	}
+	if (found < 0)
+		*idle_cores_of(target) = 0;
+	return found;
+}
+
+/* Of the LLC's CPUs as many as may be looked at in the time that this CPU is idle on average, in expectation. */
+static __always_inline s32 claim_idle_cpu(struct task_struct *p, struct cpu *this, s32 target, u32 nr_cpus, u32 size)
+{
+	u64 start = bpf_ktime_get_ns(), span = size * (this->avg_idle / 512), looks = 4;
+	s32 cpu = target, found = -1;
+	u32 i;
+
+	if (span > 4 * (this->scan_cost + 1))
+		looks = span / (this->scan_cost + 1);
+	bpf_for(i, 0, nr_cpus) {
+		if (!looks--)
+			break;
+		if (claim(p, cpu)) {
+			found = cpu;
+			break;
+		}
+		cpu = next_in(next_of_llc, cpu);
+		if (cpu == target)
+			break;
+	}
+	this->scan_cost += ((s64)(bpf_ktime_get_ns() - start) - (s64)this->scan_cost) >> 3;
+	return found;
+}
+
+static __always_inline s32 claim_idle_sibling(struct task_struct *p, s32 target, u32 nr_cpus)
+{
+	s32 cpu = target, found = -1;
+	u32 i;
+
+	bpf_for(i, 0, nr_cpus) {
+		cpu = next_in(next_of_core, cpu);
+		if (cpu == target)
+			break;
+		if (claim(p, cpu)) {
+			found = cpu;
+			break;
+		}
+	}
+	return found;
+}
+
+static __always_inline s32 select_idle_sibling(struct task_struct *p, struct wakee *w, struct cpu *this, s32 prev,
+					       s32 target, u32 nr_cpus, u32 llc_size)
+{
+	s32 cpu;
+
+	if (claim(p, target))
+		return target;
+	if (prev != target && in_domain(LLC, prev, target) && claim(p, prev))
+		return prev;
+	cpu = w->recent_cpu;
+	if (cpu >= 0 && cpu != prev && cpu != target && in_domain(LLC, cpu, target) && claim(p, cpu)) {
+		w->recent_cpu = prev;
+		return cpu;
+	}
+	if (*idle_cores_of(target)) {
+		cpu = claim_idle_core(p, target, nr_cpus);
+		if (cpu >= 0)
+			return cpu;
+	}
+	cpu = claim_idle_cpu(p, this, target, nr_cpus, llc_size);
+	if (cpu < 0)
+		cpu = claim_idle_sibling(p, target, nr_cpus);
+	return cpu >= 0 ? cpu : target;
+}
+
+/* The CPU with least to do, for a new task. */
+static __always_inline s32 find_idlest_cpu(struct task_struct *p, s32 prev_cpu, u32 nr_cpus)
+{
+	s32 idlest = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0), least = 1 << 30;
+	u32 i;
+
+	if (idlest >= 0)
+		return idlest;
+	idlest = prev_cpu;
+	bpf_for(i, 0, nr_cpus) {
+		s32 cpu = (prev_cpu + i) % nr_cpus, n = nr_running(cpu);
+
+		if (n < least && bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
+			least = n;
+			idlest = cpu;
+		}
+	}
+	return idlest;
+}
+
+/* select_task_rq_fair() for a wake-up. */
+static __always_inline s32 select_cpu_for_wakeup(struct task_struct *p, s32 prev_cpu, u64 wake_flags, u32 llc_size)
+{
+	struct task_struct *current = bpf_get_current_task_btf();
+	u32 this_cpu = bpf_get_smp_processor_id(), nr_cpus = scx_bpf_nr_cpu_ids();
+	struct wakee *w = wakee_of(p), *waker = current ? wakee_of(current) : NULL;
+	struct cpu *this = cpu_of(this_cpu);
+	s32 target = prev_cpu;
+
+	if (!w || !this)
+		return prev_cpu;
+	if (waker)
+		record_wakee(waker, p);
+	if (bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr) && !(waker && wake_wide(waker, w, llc_size))) {
+		if ((s32)this_cpu != prev_cpu)
+			target = wake_affine(this_cpu, prev_cpu, wake_flags & SCX_WAKE_SYNC);
+		if (waker)
+			waker->recent_cpu = this_cpu;
+	}
+	return select_idle_sibling(p, w, this, prev_cpu, target, nr_cpus, llc_size);
+}
+
+static __always_inline s32 wakee_init(struct task_struct *p)
+{
+	struct wakee *w = bpf_task_storage_get(&wakees, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!w)
+		return -ENOMEM;
+	w->recent_cpu = -1;
+	return 0;
+}
+
+#endif

@@ -2,9 +2,10 @@
 //! Parallel builds: `make -j jobs` on many source files, then a link.
 //!
 //! Each build's make keeps `jobs` compiles in flight: it forks one, and waits for any of them to exit when that many
-//! are under way. A compile is forked as a shell, executes the compiler, reads its sources, computes for a
-//! heavy-tailed time (a bounded Pareto distribution with shape 1.5), writes its object and exits. Reads and computing
-//! take turns, so about builds x jobs tasks want a CPU. Left out: the page cache, and files that wait for others.
+//! are under way. A compile is forked as a shell, executes the compiler, reads its sources, computes, writes its object
+//! and exits. Reads and computing take turns, so about builds x jobs tasks want a CPU. How long the files take is
+//! heavy-tailed (a bounded Pareto distribution with shape 1.5) but the same in every build and run, but for a tenth: it is the same
+//! tree. Left out: the page cache, and files that wait for others.
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, empty, task};
@@ -77,50 +78,93 @@ const SHELL_NS: u64 = 300_000;
 const READ_BYTES: u64 = 65_536;
 const WRITE_BYTES: u64 = 131_072;
 
-const COMPILE: u32 = 0;
-const LINK: u32 = 1;
+/// Files of different length; from then on they are the same again.
+const MAX_LENGTHS: u64 = 512;
+
+const LINK: u32 = 0;
+/// Where compiles begin among programs and tasks.
+const COMPILES: u32 = 1;
 
 fn build(a: &Arguments) -> Result<Workload, Error> {
     let (jobs, files) = (a.get("jobs"), a.get("files"));
     let mut workload = empty("compiles", None);
     workload.score = Score::CompletionTime;
-    workload.programs = vec![compile(a.get("compute"), a.get("reads")), link(a.get("link"), files), {
-        let mut make = Builder::default();
-        make.repeat(Some(files), |b| {
-            b.op(Op::WaitChild { left: jobs as u32 - 1 })
-                .op(Op::Run(Dist::Fixed(MAKE_NS)))
-                .op(Op::Fork {
-                    task: COMPILE,
-                    thread: false,
-                });
-        });
-        make.op(Op::WaitChildren)
-            .op(Op::Fork {
-                task: LINK,
-                thread: false,
-            })
-            .op(Op::WaitChildren);
-        make.finish()
-    }];
-    for program in [COMPILE, LINK] {
+    let lengths = lengths(files.min(MAX_LENGTHS), a.get("compute"));
+    workload.programs.push(link(a.get("link"), files));
+    let compiles = lengths.iter().map(|&length| compile(length, a.get("reads")));
+    workload.programs.extend(compiles);
+    for program in LINK..COMPILES + lengths.len() as u32 {
         let mut child = task("sh", program, 0);
         child.spawn = false;
         child.footprint_bytes = a.get("footprint");
         workload.tasks.push(child);
     }
-    let makes = (0..a.get("builds") as u32).map(|process| task("make", 2, process));
+    let program = workload.programs.len() as u32;
+    workload.programs.push(make(jobs, files, lengths.len() as u64));
+    let makes = (0..a.get("builds") as u32).map(|process| task("make", program, process));
     workload.tasks.extend(makes);
     Ok(workload)
 }
 
-/// Computing in as many pieces as there are reads, each with its share of the mean.
-fn compile(mean: u64, reads: u64) -> Program {
-    // The mean of Pareto with shape 1.5 is three times its least value.
+fn make(jobs: u64, files: u64, lengths: u64) -> Program {
+    let fork = |task| Op::Fork { task, thread: false };
+    let compile = |b: &mut Builder, file: u64| {
+        b.op(Op::WaitChild { left: jobs as u32 - 1 })
+            .op(Op::Run(Dist::Fixed(MAKE_NS)))
+            .op(fork(COMPILES + file as u32));
+    };
+    let mut program = Builder::default();
+    if files >= lengths {
+        program.repeat(Some(files / lengths), |b| {
+            (0..lengths).for_each(|file| compile(b, file))
+        });
+    }
+    (0..files % lengths).for_each(|file| compile(&mut program, file));
+    program.op(Op::WaitChildren).op(fork(LINK)).op(Op::WaitChildren);
+    program.finish()
+}
+
+/// `n` lengths from equal steps through the distribution, in an order that mixes long and short ones. Without the cut at 20 times
+/// it, their mean is `mean`: three times the least value.
+fn lengths(n: u64, mean: u64) -> Vec<u64> {
+    let quantile = |step: u64| {
+        // (1 - u)^(-2/3) for u = (step + 1/2) / n, in millionths.
+        let ratio = 2_000_000 * u128::from(n) / u128::from(2 * (n - step) - 1);
+        let length = u128::from(mean / 3) * cube_root(ratio * ratio * 1_000_000) / 1_000_000;
+        (length as u64).clamp(1, (mean * 20).max(1))
+    };
+    // The golden ratio's steps visit all places evenly.
+    let mut stride = (n * 618 / 1000).max(1);
+    while gcd(stride, n) != 1 {
+        stride += 1;
+    }
+    (0..n).map(|file| quantile(file * stride % n)).collect()
+}
+
+/// The largest whole number whose cube is at most `of`.
+fn cube_root(of: u128) -> u128 {
+    let (mut low, mut high) = (0, 1 << 42);
+    while low + 1 < high {
+        let middle: u128 = (low + high) / 2;
+        match middle * middle * middle <= of {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+    low
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// Computing in as many pieces as there are reads, each with its share.
+fn compile(length: u64, reads: u64) -> Program {
     let pieces = reads.max(1);
-    let piece = Dist::Pareto {
-        lo: (mean / 3 / pieces).max(1),
-        hi: (mean * 20 / pieces).max(1),
-        alpha_milli: 1500,
+    let piece = (length / pieces).max(1);
+    let piece = Dist::Uniform {
+        lo: piece - piece / 10,
+        hi: piece + piece / 10,
     };
     let mut program = Builder::default();
     program
@@ -152,4 +196,25 @@ fn link(work: u64, files: u64) -> Program {
             bytes: files * WRITE_BYTES,
         });
     program.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lengths;
+
+    #[test]
+    fn files_are_heavy_tailed_around_their_mean() {
+        let mut sorted = lengths(500, 600_000);
+        assert!(
+            sorted.windows(2).any(|pair| pair[0] > 2 * pair[1]),
+            "long and short ones are mixed"
+        );
+        sorted.sort_unstable();
+        let mean = sorted.iter().sum::<u64>() / 500;
+        assert!((500_000..600_000).contains(&mean), "{mean}");
+        // u = 1/1000, 1/2 and 999/1000.
+        assert_eq!((sorted[0], sorted[499]), (200_133, 12_000_000));
+        assert!(sorted[250].abs_diff(317_500) < 1_000, "{}", sorted[250]);
+        assert_eq!(lengths(1, 300), [158]);
+    }
 }

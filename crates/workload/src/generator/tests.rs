@@ -132,20 +132,25 @@ fn chat_tells_everybody_else_of_the_room() {
 
 #[test]
 fn mkbench_forks_all_compiles_and_a_link() {
-    let w = make("mkbench:builds=3,jobs=5,files=40,reads=2");
-    assert_eq!(w.tasks.iter().filter(|task| task.spawn).count(), 3);
-    assert_eq!(w.score, Score::CompletionTime);
-    let make_program = &w.programs[w.tasks[2].program as usize].ops;
-    assert_eq!(make_program[1], Op::WaitChild { left: 4 });
-    let rounds = make_program.iter().find_map(|op| match op {
-        Op::LoopBack { times, .. } => Some(*times),
-        _ => None,
-    });
-    assert_eq!(rounds, Some(Some(40)));
-    assert_eq!(make_program.last(), Some(&Op::WaitChildren));
-    let compile = &w.programs[0].ops;
-    assert!(compile.iter().any(|op| matches!(op, Op::Run(Dist::Pareto { .. }))));
-    assert_eq!(compile.iter().filter(|op| matches!(op, Op::Io { .. })).count(), 2);
+    let forks = |files: u64| {
+        let w = make(&format!("mkbench:builds=3,jobs=5,files={files},reads=2"));
+        let makes: Vec<_> = w.tasks.iter().filter(|task| task.spawn).collect();
+        assert_eq!((makes.len(), w.score), (3, Score::CompletionTime));
+        let ops = &w.programs[makes[2].program as usize].ops;
+        assert!(ops.contains(&Op::WaitChild { left: 4 }));
+        assert_eq!(ops.last(), Some(&Op::WaitChildren));
+        let rounds = ops.iter().position(|op| matches!(op, Op::LoopBack { .. }));
+        let times = rounds.map_or(1, |at| match &ops[at] {
+            Op::LoopBack { times, .. } => times.expect("it ends"),
+            _ => unreachable!(),
+        });
+        let is_fork = |op: &&Op| matches!(op, Op::Fork { thread: false, .. });
+        let within = ops[..rounds.unwrap_or(0)].iter().filter(is_fork).count() as u64;
+        let compile = &w.programs[1].ops;
+        assert_eq!(compile.iter().filter(|op| matches!(op, Op::Io { .. })).count(), 2);
+        within * (times - 1) + ops.iter().filter(is_fork).count() as u64
+    };
+    assert_eq!([1, 40, 1200].map(forks), [2, 41, 1201]);
 }
 
 #[test]

@@ -45,8 +45,10 @@ impl Machine {
             self.enter(from);
         }
         let forced = spec.start_cpu.is_some();
-        let task = self.new_task(index, parent, thread, allowed, cpu);
-        self.wake_up_new_task(task, forced);
+        // A fork that fails leaves nothing; its caller goes on without the child.
+        if let Some(task) = self.new_task(index, parent, thread, allowed, cpu) {
+            self.wake_up_new_task(task, forced);
+        }
     }
 
     /// fork or clone by the running task; a start delay of the child's counts from now.
@@ -60,8 +62,8 @@ impl Machine {
         }
     }
 
-    /// copy_process and sched_fork: the task exists but is not runnable yet.
-    fn new_task(&mut self, index: u32, parent: TaskId, thread: bool, cpus: CpuSet, cpu: u32) -> TaskId {
+    /// copy_process and sched_fork: the task exists but is not runnable yet. `None`: the policy failed the fork.
+    fn new_task(&mut self, index: u32, parent: TaskId, thread: bool, cpus: CpuSet, cpu: u32) -> Option<TaskId> {
         let spec = self.workload.tasks[index as usize].clone();
         let pid = self.pids.len() as u32;
         let (process, tgid) = if parent == IDLE {
@@ -133,6 +135,12 @@ impl Machine {
         if parent != IDLE {
             self.tasks[parent as usize].children += 1;
         }
+        ext::task_created(self, id);
+        self.class_task_fork(id);
+        if let Err(errno) = ext::post_fork(self, id) {
+            self.cancel_fork(id, parent, errno);
+            return None;
+        }
         let parent_pid = self.pid_of(parent);
         self.trace(
             self.this_cpu,
@@ -144,12 +152,20 @@ impl Machine {
                 comm,
             },
         );
-        ext::task_created(self, id);
-        self.class_task_fork(id);
-        ext::post_fork(self, id);
         // In kernel_clone(), after copy_process() and with it sched_post_fork().
         tracepoint::sched_process_fork(self, parent, id);
-        id
+        Some(id)
+    }
+
+    /// sched_cancel_fork and the rest of a failed copy_process: the task has never been.
+    fn cancel_fork(&mut self, task: TaskId, parent: TaskId, errno: i32) {
+        if parent != IDLE {
+            self.tasks[parent as usize].children -= 1;
+        }
+        let t = &mut self.tasks[task as usize];
+        t.state = State::Dead;
+        self.failed_forks.push((t.comm.clone(), errno));
+        self.release_task(task);
     }
 
     /// Places and queues a new task. `forced`: it starts on its `cpu`, whatever the class would choose.

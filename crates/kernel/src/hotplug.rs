@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! CPUs going offline and coming back (sched_cpu_deactivate, sched_cpu_activate).
 
-use crate::ext;
 use crate::machine::Machine;
 use crate::task::{IDLE, TaskId};
+use crate::{ext, fair};
 use trace::MigrateReason;
 
 impl Machine {
@@ -21,12 +21,14 @@ impl Machine {
             self.idle_cpus.insert(cpu);
             self.checks.online(self.now, cpu, true);
             self.trace(cpu, trace::Event::Hotplug { online });
+            fair::Domains::rebuild(self);
             ext::cpu_online(self, cpu);
             return;
         }
         self.enter(cpu);
         self.online_cpus.remove(cpu);
         self.trace(cpu, trace::Event::Hotplug { online });
+        fair::Domains::rebuild(self);
         ext::cpu_offline(self, cpu);
         let curr = self.rqs[cpu as usize].curr;
         for task in 0..self.tasks.len() as TaskId {

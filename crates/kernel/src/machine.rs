@@ -38,6 +38,8 @@ pub struct Machine {
     /// Task slot of each pid ever given; IDLE where it has exited.
     pub(crate) pids: Vec<TaskId>,
     pub nr_alive: u32,
+    /// Tasks that a policy did not let come into being: name, and the errno of ops.init_task().
+    pub failed_forks: Vec<(String, i32)>,
     /// The CPU whose code is running (smp_processor_id).
     pub this_cpu: u32,
     pub online_cpus: CpuSet,
@@ -111,6 +113,7 @@ impl Machine {
             free_tasks: Vec::new(),
             pids: vec![IDLE],
             nr_alive: 0,
+            failed_forks: Vec::new(),
             this_cpu: 0,
             layout,
             region,

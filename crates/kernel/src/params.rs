@@ -11,8 +11,30 @@ use trace::MigrateReason;
 use workload::Policy;
 
 impl Machine {
-    /// sched_setaffinity. The task moves at once if it may not stay where it is.
+    /// sched_setaffinity. The task moves at once if it may not stay where it is. CPUs of which none is online are refused
+    /// (EINVAL): the affinity stays as it was.
     pub(crate) fn set_cpus_allowed(&mut self, task: TaskId, cpus: CpuSet) {
+        if !cpus.intersects(&self.online_cpus) {
+            return;
+        }
+        self.set_cpus_mask(task, cpus);
+        let cpu = self.tasks[task as usize].cpu;
+        if self.is_cpu_allowed(task, cpu) {
+            return;
+        }
+        let to = self.select_fallback_rq(task, cpu);
+        let t = &self.tasks[task as usize];
+        if t.on_cpu {
+            self.migrate_running(task, to, MigrateReason::Affinity);
+        } else if t.on_rq {
+            self.move_queued_task(task, to, MigrateReason::Affinity);
+        } else {
+            self.set_task_cpu(task, to, MigrateReason::Affinity);
+        }
+    }
+
+    /// do_set_cpus_allowed: the mask alone.
+    pub(crate) fn set_cpus_mask(&mut self, task: TaskId, cpus: CpuSet) {
         self.change_queued(task, |m| {
             let t = &mut m.tasks[task as usize];
             let waits = t.on_rq && !t.on_cpu;
@@ -27,19 +49,6 @@ impl Machine {
             layout::mirror_cpus(m, task);
             m.class_set_cpus_allowed(task);
         });
-        let cpu = self.tasks[task as usize].cpu;
-        if self.is_cpu_allowed(task, cpu) {
-            return;
-        }
-        let to = self.select_fallback_rq(task, cpu);
-        let t = &self.tasks[task as usize];
-        if t.on_cpu {
-            self.migrate_running(task, to, MigrateReason::Affinity);
-        } else if t.on_rq {
-            self.move_queued_task(task, to, MigrateReason::Affinity);
-        } else {
-            self.set_task_cpu(task, to, MigrateReason::Affinity);
-        }
     }
 
     /// sched_setscheduler and setpriority.

@@ -2,6 +2,7 @@
 //! Tasks becoming runnable, leaving queues and moving between CPUs (kernel/sched/core.c).
 
 use crate::class::{Class, flags};
+use crate::cpuset::CpuSet;
 use crate::lock::LockId;
 use crate::machine::Machine;
 use crate::task::{State, TaskId};
@@ -76,17 +77,18 @@ impl Machine {
         cpu < self.nr_cpus() && self.tasks[task as usize].allows(cpu) && self.online_cpus.contains(cpu)
     }
 
-    /// An allowed online CPU near `near`; any online one if affinity leaves none (cpuset_cpus_allowed_fallback).
+    /// An allowed online CPU near `near`. A task whose affinity leaves none may run anywhere from now on
+    /// (cpuset_cpus_allowed_fallback).
+    #[cold]
     pub(crate) fn select_fallback_rq(&mut self, task: TaskId, near: u32) -> u32 {
         let node = self.spec.topology.cpus[near as usize].node;
         let t = &self.tasks[task as usize];
         let local = self.spec.topology.nodes[node as usize].iter().copied();
-        let found = local
-            .chain(t.cpus.iter())
-            .find(|&cpu| t.cpus.contains(cpu) && self.online_cpus.contains(cpu));
-        found
-            .or_else(|| self.online_cpus.first())
-            .expect("at least one CPU is online")
+        let found = local.chain(t.cpus.iter()).find(|&cpu| self.is_cpu_allowed(task, cpu));
+        found.unwrap_or_else(|| {
+            self.set_cpus_mask(task, CpuSet::all(self.nr_cpus()));
+            self.online_cpus.first().expect("at least one CPU is online")
+        })
     }
 
     /// Makes a task runnable on `cpu` (its `cpu` field is set already).

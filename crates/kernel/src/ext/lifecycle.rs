@@ -118,26 +118,25 @@ pub(super) fn disable_and_exit_task(m: &mut Machine, task: TaskId) {
 }
 
 /// scx_fork and scx_post_fork of a task that is set up but not running yet.
-pub(super) fn forked(m: &mut Machine, task: TaskId) {
+///
+/// # Errors
+/// The negative errno with which the policy refuses the task: the fork fails.
+pub(super) fn forked(m: &mut Machine, task: TaskId) -> Result<(), i32> {
     if !m.ext.init_task_enabled {
-        return;
+        return Ok(());
     }
     m.scx_set_state(task, TaskState::InitBegin);
     let result = init_task(m, task, true);
     if result != 0 {
-        // The kernel fails the fork. A workload's task must exist, so here it is the policy's error.
         m.scx_set_state(task, TaskState::None);
-        let t = &m.tasks[task as usize];
-        let message = format!("ops.init_task() failed ({result}) for {}[{}]", t.comm, t.pid);
-        exit::error(m, message);
-        m.tasks[task as usize].class = Class::Fair;
-        return;
+        return Err(result);
     }
     m.scx_set_state(task, TaskState::Init);
     m.scx_set_state(task, TaskState::Ready);
     if m.tasks[task as usize].class == Class::Ext {
         enable_task(m, task);
     }
+    Ok(())
 }
 
 /// sched_ext_dead: the task has been switched out for the last time.

@@ -347,9 +347,9 @@ pub(crate) fn task_created(m: &mut Machine, task: TaskId) {
     m.scx_init_entity(task);
 }
 
-/// scx_post_fork: init_task and, if it is an ext task, enable.
-pub(crate) fn post_fork(m: &mut Machine, task: TaskId) {
-    lifecycle::forked(m, task);
+/// scx_fork and scx_post_fork: init_task and, if it is an ext task, enable. The errno if the policy fails the fork.
+pub(crate) fn post_fork(m: &mut Machine, task: TaskId) -> Result<(), i32> {
+    lifecycle::forked(m, task)
 }
 
 pub(crate) fn task_renamed(m: &mut Machine, task: TaskId) {

@@ -3,11 +3,12 @@
 //!
 //! Each CPU sees a ladder of spans, from its core over its LLC and its node to NUMA spans of growing distance; rungs
 //! that add no CPU are left out. A span is cut into groups, the spans one rung below, and balancing compares groups.
-//! Spans and groups are shared; each CPU has its own intervals and failure counts on each rung. Hotplug does not cut
-//! new domains: CPUs that are offline are passed over.
+//! Spans and groups are shared; each CPU has its own intervals and failure counts on each rung. Hotplug cuts all anew,
+//! from the CPUs that are online: intervals start again, rungs that add nothing any more are gone.
 
 use super::entity::CfsRq;
 use crate::cpuset::CpuSet;
+use crate::machine::Machine;
 use crate::rng::Rng;
 use machine::Topology;
 use std::collections::BTreeMap;
@@ -104,7 +105,14 @@ const PKG: u32 = 2;
 const NUMA: u32 = 3;
 
 impl Domains {
+    /// Of a machine whose CPUs are all online.
     pub fn new(topology: &Topology) -> Domains {
+        Domains::of(topology, &CpuSet::all(topology.nr_cpus()))
+    }
+
+    /// Of the CPUs that are online; the others have no rungs and are in no span.
+    fn of(topology: &Topology, online: &CpuSet) -> Domains {
+        let topology = &only(topology, online);
         let nr_cpus = topology.nr_cpus();
         let mut distances: Vec<u32> = topology
             .node_distances
@@ -122,9 +130,9 @@ impl Domains {
             llc_of: topology.cpus.iter().map(|c| c.llc).collect(),
             smt_active: topology.cores.iter().any(|core| core.len() > 1),
             asym: false,
-            capacities: capacities(topology),
+            capacities: capacities(topology, online),
             idle_policy_cpus: CpuSet::empty(nr_cpus),
-            base_slice: super::eevdf::base_slice(nr_cpus),
+            base_slice: super::eevdf::base_slice(online.weight()),
             nr_queued: 0,
             overloaded: false,
             nohz_next_balance: 0,
@@ -136,22 +144,24 @@ impl Domains {
         let mut below: Vec<Option<u32>> = vec![None; nr_cpus as usize];
         for kind in 0..NUMA + distances.len() as u32 {
             let distance = kind.checked_sub(NUMA).map(|k| distances[k as usize]);
-            below = domains.add_rung(topology, kind, distance, below);
+            below = domains.add_rung(topology, online, kind, distance, below);
         }
-        domains.set_numa_imbalance(topology);
+        domains.set_numa_imbalance(topology, online);
         domains
     }
 
     fn add_rung(
         &mut self,
         topology: &Topology,
+        online: &CpuSet,
         kind: u32,
         distance: Option<u32>,
         below: Vec<Option<u32>>,
     ) -> Vec<Option<u32>> {
         let mut made: BTreeMap<u32, u32> = BTreeMap::new();
         let mut above = below.clone();
-        for (cpu, info) in topology.cpus.iter().enumerate() {
+        for cpu in online.iter().map(|cpu| cpu as usize) {
+            let info = &topology.cpus[cpu];
             let (id, cpus) = match kind {
                 SMT => (info.core, topology.cores[info.core as usize].clone()),
                 MC => (info.llc, topology.llcs[info.llc as usize].clone()),
@@ -251,8 +261,9 @@ impl Domains {
     }
 
     /// How unevenly NUMA spans may be used before tasks are moved: while they need not share an LLC.
-    fn set_numa_imbalance(&mut self, topology: &Topology) {
-        for (cpu, info) in topology.cpus.iter().enumerate() {
+    fn set_numa_imbalance(&mut self, topology: &Topology, online: &CpuSet) {
+        for cpu in online.iter().map(|cpu| cpu as usize) {
+            let info = &topology.cpus[cpu];
             let node = topology.nodes[info.node as usize].len() as u32;
             let llcs = node / topology.llcs[info.llc as usize].len() as u32;
             let imb = if llcs <= 1 { node >> 3 } else { llcs }.max(1);
@@ -265,6 +276,23 @@ impl Domains {
                 }
             }
         }
+    }
+
+    /// A CPU came or went (partition_sched_domains): all is cut anew; what the fair class counts goes on.
+    pub(crate) fn rebuild(m: &mut Machine) {
+        let old = std::mem::replace(&mut m.domains, Domains::of(&m.spec.topology, &m.online_cpus));
+        let (now, jiffies) = (m.now, m.now / m.tick_ns());
+        for level in m.domains.levels.iter_mut().flatten() {
+            level.last_balance = jiffies;
+            level.last_decay = now;
+            level.newidle_stamp_ns = now;
+        }
+        m.domains.idle_policy_cpus = old.idle_policy_cpus;
+        m.domains.nr_queued = old.nr_queued;
+        m.domains.overloaded = old.overloaded;
+        m.domains.nohz_next_balance = old.nohz_next_balance;
+        m.domains.nohz_kicked = old.nohz_kicked;
+        m.domains.rng = old.rng;
     }
 
     pub(super) fn share_cache(&self, a: u32, b: u32) -> bool {
@@ -326,24 +354,32 @@ impl Level {
     }
 }
 
-/// CPUs of the nodes up to `distance` away.
-fn within(topology: &Topology, node: u32, distance: u32) -> Vec<u32> {
-    let near = &topology.node_distances[node as usize];
-    let cpus = topology
-        .cpus
-        .iter()
-        .enumerate()
-        .filter(|(_, info)| near[info.node as usize] <= distance);
-    cpus.map(|(cpu, _)| cpu as u32).collect()
+/// The topology with only these CPUs in its groups.
+fn only(topology: &Topology, online: &CpuSet) -> Topology {
+    let mut topology = topology.clone();
+    let groups = [&mut topology.cores, &mut topology.llcs, &mut topology.nodes];
+    for cpus in groups.into_iter().flatten() {
+        cpus.retain(|&cpu| online.contains(cpu));
+    }
+    topology
 }
 
-fn capacities(topology: &Topology) -> Vec<(u64, CpuSet)> {
+/// CPUs of the nodes up to `distance` away, by number.
+fn within(topology: &Topology, node: u32, distance: u32) -> Vec<u32> {
+    let near = topology.node_distances[node as usize].iter().zip(&topology.nodes);
+    let near = near.filter(|&(&far, _)| far <= distance);
+    let mut cpus: Vec<u32> = near.flat_map(|(_, cpus)| cpus).copied().collect();
+    cpus.sort_unstable();
+    cpus
+}
+
+fn capacities(topology: &Topology, online: &CpuSet) -> Vec<(u64, CpuSet)> {
     let mut found: BTreeMap<u32, CpuSet> = BTreeMap::new();
-    for (cpu, info) in topology.cpus.iter().enumerate() {
+    for cpu in online.iter() {
         found
-            .entry(info.capacity)
+            .entry(topology.cpus[cpu as usize].capacity)
             .or_insert_with(|| CpuSet::empty(topology.nr_cpus()))
-            .insert(cpu as u32);
+            .insert(cpu);
     }
     found
         .into_iter()

@@ -8,6 +8,7 @@
  * INIT_FAILS    ops.init() returns an error
  * INIT_NONSENSE ops.init() returns no errno
  * TASK_FAILS    ops.init_task() returns an error
+ * FORK_FAILS    ops.init_task() returns an error for tasks whose name begins with u
  * CREATE_TWICE  makes a DSQ twice
  * DISALLOW      refuses tasks
  * ERROR         says scx_bpf_error() from ops.running()
@@ -54,6 +55,9 @@ s32 SCX_OP_SLEEPABLE(faulty_init_task, struct task_struct *p, struct scx_init_ta
 {
 #if defined(TASK_FAILS)
 	return -ENOMEM;
+#elif defined(FORK_FAILS)
+	if (p->comm[0] == 'u')
+		return -ENOMEM;
 #elif defined(DISALLOW)
 	p->scx.disallow = true;
 #endif

@@ -4,6 +4,7 @@
 use crate::fair::balance::{Env, IdleType, Migrate, group_stats, should_we_balance};
 use crate::fair::group::GroupType;
 use crate::fair::{Domains, detach};
+use crate::machine::Machine;
 use crate::testbed::*;
 use trace::{Event, MigrateReason, Record};
 use workload::{Dist, Op, Policy};
@@ -294,4 +295,65 @@ fn numa_rungs_grow_by_distance() {
     hogs_on(&mut bed, 0, 8);
     let (m, records) = bed.run(machine, 2 * SECOND);
     assert_eq!(queued(&m), vec![1; 8], "{:?}", moves(&records));
+}
+
+#[test]
+fn hotplug_cuts_domains_of_what_is_online() {
+    let ladder = |m: &Machine, cpu: usize| -> Vec<u32> {
+        let spans = m.domains.levels[cpu]
+            .iter()
+            .map(|level| &m.domains.spans[level.span as usize]);
+        spans.map(|span| span.weight).collect()
+    };
+    let mut bed = Bed::default();
+    bed.task(0, hog());
+    let mut m = bed.machine(spec(2, 1, 2, 2));
+    let whole = ladder(&m, 0);
+    assert_eq!(whole, [2, 4, 8]);
+    assert_eq!(m.domains.llc(0).weight, 4);
+    for (ms, cpu, online) in [
+        (10, 1, false),
+        (20, 4, false),
+        (20, 5, false),
+        (20, 6, false),
+        (20, 7, false),
+    ] {
+        m.plan_hotplug(ms * MS, cpu, online);
+    }
+    m.advance(15 * MS, &mut Vec::new());
+    // The core of CPU 0 has one thread: no rung for it. The LLC counts three.
+    assert_eq!(
+        (ladder(&m, 0), ladder(&m, 1), ladder(&m, 2)),
+        (vec![3, 7], vec![], vec![2, 3, 7])
+    );
+    assert_eq!(m.domains.llc(0).weight, 3);
+    assert!(m.domains.levels[0].iter().all(|level| level.last_balance > 0));
+    // The other node is gone, and with it the rung above the LLC.
+    m.advance(25 * MS, &mut Vec::new());
+    assert_eq!(ladder(&m, 2), [2, 3]);
+    for cpu in [1, 4, 5, 6, 7] {
+        m.plan_hotplug(30 * MS, cpu, true);
+    }
+    m.advance(35 * MS, &mut Vec::new());
+    assert_eq!(ladder(&m, 0), whole);
+}
+
+#[test]
+fn load_is_even_over_what_is_left_and_over_what_comes_back() {
+    let mut bed = Bed::default();
+    hogs_on(&mut bed, 0, 6);
+    let mut m = bed.machine(spec(2, 1, 4, 1));
+    for cpu in [3, 5, 6, 7] {
+        m.plan_hotplug(SECOND, cpu, false);
+        m.plan_hotplug(2 * SECOND, cpu, true);
+    }
+    let mut records = Vec::new();
+    m.advance(2 * SECOND - MS, &mut records);
+    let left: Vec<usize> = [0, 1, 2, 4].map(|cpu| queued(&m)[cpu]).to_vec();
+    assert!(
+        left.iter().sum::<usize>() == 6 && left.iter().all(|&n| n == 1 || n == 2),
+        "{left:?}"
+    );
+    m.advance(4 * SECOND, &mut records);
+    assert!(queued(&m).iter().all(|&n| n <= 1), "{:?}", queued(&m));
 }

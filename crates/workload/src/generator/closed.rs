@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A closed system: a fixed number of tasks, each computing and thinking in turn. With `start_cpu` all are
 //! created on one CPU, with `placement` so many on each (7/0 in the SMP study), and it is up to the policy to spread them.
+//! `bound` is how one does that on a real system: tasks start with one CPU in their affinity, and allow themselves all.
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, distribution, empty, task};
@@ -69,6 +70,13 @@ pub const GENERATOR: Generator = Generator {
             meaning: "create so many on CPU 0, CPU 1, ..., as 7/0; further tasks round robin; sets n if that is not given",
         },
         Parameter {
+            name: "bound",
+            unit: Unit::Choice(&["no", "yes"]),
+            default: "no",
+            range: ("", ""),
+            meaning: "yes: tasks that were placed are bound to their CPU until they first run there",
+        },
+        Parameter {
             name: "footprint",
             unit: Unit::Bytes,
             default: "0",
@@ -90,7 +98,11 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     let cv2 = a.get("cv2");
     let compute = distribution::dist(a, a.choice("compute_dist"), "compute", cv2)?;
     let think = distribution::dist(a, a.choice("think_dist"), "think", cv2)?;
+    let bound = a.choice("bound") == "yes";
     let mut program = Builder::default();
+    if bound {
+        program.op(Op::SetAffinity(None));
+    }
     program.repeat(None, |b| {
         b.op(Op::Begin { arrival: false })
             .op(Op::Run(compute))
@@ -104,6 +116,7 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     for (process, start_cpu) in start_cpus(a)?.into_iter().enumerate() {
         let mut task = task("closed", 0, process as u32);
         task.start_cpu = start_cpu;
+        task.cpus = start_cpu.filter(|_| bound).map(|cpu| vec![cpu]);
         task.footprint_bytes = a.get("footprint");
         workload.tasks.push(task);
     }

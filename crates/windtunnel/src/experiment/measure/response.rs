@@ -2,8 +2,9 @@
 //! Measures of response times and of what single tasks got.
 
 use super::{Arguments, Kind};
-use crate::experiment::observe::Observed;
+use crate::experiment::observe::{Observed, Response};
 use crate::experiment::statistics::{deviation, mean};
+use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measure {
@@ -12,16 +13,24 @@ pub struct Measure {
     task: String,
     /// Responses that ended earlier do not count.
     after_ns: u64,
+    /// Responses below or from there on do not count.
+    from_ms: f64,
+    to_ms: f64,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 enum What {
     Response(Stat),
+    /// The same of the means of tasks.
+    TaskMean(Stat),
+    /// The most frequent one, ms.
+    Peak,
     /// Responses from `from_ms` to below `to_ms`, in percent of all.
-    Share {
-        from_ms: f64,
-        to_ms: f64,
-    },
+    Share,
+    /// When the last response outside `from_ms` to `to_ms` ended, s.
+    Settled,
+    /// From a response to the begin of the task's next request, ms.
+    Between,
     /// CPU time in percent of that of all tasks.
     CpuShare,
     /// Responses per minute.
@@ -42,6 +51,10 @@ enum Stat {
 
 const TASK: (&str, &str) = ("task", "only tasks whose name at creation begins with this");
 const AFTER: (&str, &str) = ("after", "only responses that ended at this time or later");
+const FROM: (&str, &str) = ("from_ms", "least response time that counts, default 0");
+const TO: (&str, &str) = ("to_ms", "response time from which on none counts, default: no limit");
+/// Width of what counts as one response time where peaks are looked for, ms.
+const BIN_MS: f64 = 10.0;
 
 pub const KINDS: &[Kind] = &[
     Kind {
@@ -54,6 +67,8 @@ pub const KINDS: &[Kind] = &[
             ),
             TASK,
             AFTER,
+            FROM,
+            TO,
         ],
         make: |arguments| {
             let stat = stat(arguments.text("stat").unwrap_or("mean"))?;
@@ -61,14 +76,37 @@ pub const KINDS: &[Kind] = &[
         },
     },
     Kind {
+        name: "task_mean_response_ms",
+        about: "the tasks' mean response times",
+        arguments: &[("stat", "as of response_ms, over the tasks"), TASK, AFTER],
+        make: |arguments| {
+            let stat = stat(arguments.text("stat").unwrap_or("mean"))?;
+            make(What::TaskMean(stat), arguments)
+        },
+    },
+    Kind {
+        name: "response_peak_ms",
+        about: "the most frequent response time: the mean of the fullest 10 ms",
+        arguments: &[TASK, AFTER, FROM, TO],
+        make: |arguments| make(What::Peak, arguments),
+    },
+    Kind {
         name: "response_share_percent",
         about: "share of response times in from_ms <= t < to_ms",
-        arguments: &[("from_ms", "default 0"), ("to_ms", "default: no limit"), TASK, AFTER],
-        make: |arguments| {
-            let from_ms = arguments.number("from_ms")?.unwrap_or(0.0);
-            let to_ms = arguments.number("to_ms")?.unwrap_or(f64::INFINITY);
-            make(What::Share { from_ms, to_ms }, arguments)
-        },
+        arguments: &[FROM, TO, TASK, AFTER],
+        make: |arguments| make(What::Share, arguments),
+    },
+    Kind {
+        name: "settled_s",
+        about: "when the last response outside from_ms <= t < to_ms ended",
+        arguments: &[FROM, TO, TASK],
+        make: |arguments| make(What::Settled, arguments),
+    },
+    Kind {
+        name: "between_ms",
+        about: "mean time from a response to the begin of the task's next request",
+        arguments: &[TASK, AFTER],
+        make: |arguments| make(What::Between, arguments),
     },
     Kind {
         name: "responses_per_minute",
@@ -95,6 +133,8 @@ fn make(what: What, arguments: &Arguments) -> Result<super::Measure, String> {
         what,
         task: arguments.text("task").unwrap_or_default().to_owned(),
         after_ns: arguments.time("after")?.unwrap_or(0),
+        from_ms: arguments.number("from_ms")?.unwrap_or(0.0),
+        to_ms: arguments.number("to_ms")?.unwrap_or(f64::INFINITY),
     }))
 }
 
@@ -119,13 +159,31 @@ impl Measure {
     pub fn value(&self, seen: &Observed) -> Result<f64, String> {
         let trail = &seen.trail;
         let responses = || trail.responses_ms(&self.task, self.after_ns);
+        let counts = |ms: &f64| *ms >= self.from_ms && *ms < self.to_ms;
         let some = |value: Option<f64>| value.ok_or_else(|| "too few requests were answered".to_owned());
         match self.what {
-            What::Response(stat) => some(stat.of(responses())),
-            What::Share { from_ms, to_ms } => {
+            What::Response(stat) => some(stat.of(responses().into_iter().filter(counts).collect())),
+            What::TaskMean(stat) => {
+                let tasks = self.by_task(seen).into_values();
+                let means = tasks.filter_map(|of| mean(&of.iter().map(Response::ms).collect::<Vec<_>>()));
+                some(stat.of(means.collect()))
+            }
+            What::Peak => some(peak(responses().into_iter().filter(counts))),
+            What::Share => {
                 let all = responses();
-                let inside = all.iter().filter(|ms| **ms >= from_ms && **ms < to_ms).count();
+                let inside = all.iter().copied().filter(counts).count();
                 some((!all.is_empty()).then(|| 100.0 * inside as f64 / all.len() as f64))
+            }
+            What::Settled => {
+                let all = self.by_task(seen).into_values().flatten();
+                let outside = all.filter(|response| !counts(&response.ms()));
+                Ok(outside.map(|response| response.end_ns).max().unwrap_or(0) as f64 / 1e9)
+            }
+            What::Between => {
+                let tasks = self.by_task(seen);
+                let gap = |pair: &[Response]| (pair[1].end_ns - pair[1].ns - pair[0].end_ns) as f64 / 1e6;
+                let gaps: Vec<f64> = tasks.values().flat_map(|of| of.windows(2).map(gap)).collect();
+                some(mean(&gaps))
             }
             What::PerMinute => {
                 let ns = trail.end_ns.saturating_sub(self.after_ns);
@@ -145,6 +203,38 @@ impl Measure {
             }
         }
     }
+}
+
+impl Measure {
+    /// Responses that count by time, by pid.
+    fn by_task(&self, seen: &Observed) -> BTreeMap<u32, Vec<Response>> {
+        let mut tasks: BTreeMap<u32, Vec<Response>> =
+            seen.trail.named(&self.task).map(|(pid, _)| (pid, vec![])).collect();
+        for response in &seen.trail.responses {
+            if response.end_ns >= self.after_ns
+                && let Some(of) = tasks.get_mut(&response.pid)
+            {
+                of.push(*response);
+            }
+        }
+        tasks
+    }
+}
+
+impl Response {
+    fn ms(&self) -> f64 {
+        self.ns as f64 / 1e6
+    }
+}
+
+/// The mean of the fullest bin, of equals the first.
+fn peak(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut bins: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+    for value in values {
+        bins.entry((value / BIN_MS).round() as u64).or_default().push(value);
+    }
+    let fullest = bins.into_values().rev().max_by_key(Vec::len)?;
+    mean(&fullest)
 }
 
 impl Stat {

@@ -175,6 +175,15 @@ s32 SCX_OP(windows_init_task, struct task_struct *p, struct scx_init_task_args *
 	return 0;
 }
 
+/* An ideal processor that is not allowed is replaced by the first that is; what was is forgotten. */
+void SCX_OP(windows_set_cpumask, struct task_struct *p, const struct cpumask *cpumask)
+{
+	struct thread *t = thread_of(p);
+
+	if (t && !bpf_cpumask_test_cpu(t->ideal, cpumask))
+		t->ideal = bpf_cpumask_first(cpumask);
+}
+
 void SCX_OP(windows_set_weight, struct task_struct *p, u32 weight)
 {
 	struct thread *t = thread_of(p);
@@ -198,6 +207,7 @@ SCX_OPS(windows_ops,
 	.stopping = (void *)windows_stopping,
 	.yield = (void *)windows_yield,
 	.set_weight = (void *)windows_set_weight,
+	.set_cpumask = (void *)windows_set_cpumask,
 	.init_task = (void *)windows_init_task,
 	.init = (void *)windows_init,
 	.name = "windows");

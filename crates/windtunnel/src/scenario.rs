@@ -40,6 +40,15 @@ pub struct Scenario {
     pub draw: Option<DrawOptions>,
 }
 
+/// What to say of tasks that the policy did not let come into being.
+fn failed_forks(forks: &[(String, i32)]) -> Option<String> {
+    let (comm, errno) = forks.first()?;
+    let number = forks.len();
+    Some(format!(
+        "{number} forks failed: ops.init_task() returned {errno} for '{comm}', the first; the workload went on without them"
+    ))
+}
+
 /// What a run leaves.
 #[derive(Debug)]
 pub struct Outcome {
@@ -129,7 +138,7 @@ impl Scenario {
             }
             Policy::Object { name, path } => load::policy(&mut machine, name, path, &self.settings, self.engine)?,
         };
-        let warnings = image.as_ref().map(|image| image.warnings.clone()).unwrap_or_default();
+        let mut warnings = image.as_ref().map(|image| image.warnings.clone()).unwrap_or_default();
         machine.details = self.trace.is_some();
         let mut sinks = Sinks::new(self, &machine)?;
         // Without a limit the run ends with the last task.
@@ -176,6 +185,7 @@ impl Scenario {
             ops: callback_names(),
             locks: machine.locks().map(|(id, _)| id.to_string()).collect(),
         };
+        warnings.extend(failed_forks(&machine.failed_forks));
         sinks.finish(run, warnings, deadlock)
     }
 

@@ -172,6 +172,8 @@ s32 SCX_OP(windows_init_task, struct task_struct *p, struct scx_init_task_args *
 	t->level = base_level(p);
 	t->left = quantum_ns;
 	t->ideal = __sync_fetch_and_add(&next_ideal, 1) % scx_bpf_nr_cpu_ids();
+	if (!bpf_cpumask_test_cpu(t->ideal, p->cpus_ptr))
+		t->ideal = bpf_cpumask_first(p->cpus_ptr);
 	return 0;
 }
 

@@ -4,10 +4,10 @@
  *
  * Each CPU has two arrays of FIFO lists, one a priority, with a bitmap of those in use. The first task of the best list of
  * the active array runs. Whose timeslice ends gets the next one at once and waits in the expired array; when the active
- * array is empty the two change places. A ring of the last seconds' CPU use tells who wants more than a fair share:
- * that task's priority falls, by at most max_penalty levels. Nice batch_nice and above is batch work below all
- * others, with long timeslices. A fork's child runs first, where its parent ran. Idle CPUs pull at once from the longest
- * queue, busy ones every busy_interval_ns if it is a quarter longer than their own.
+ * array is empty the two change places. A ring tells how much of the last seconds a task wanted the CPU, running or waiting
+ * for it. Who wants more than a fair share falls in priority, by at most max_penalty levels. Nice batch_nice and above is
+ * batch work below all others, with long timeslices. A fork's child runs first, where its parent ran. Idle CPUs pull at
+ * once from the longest queue, busy ones every busy_interval_ns if it is a quarter longer than their own.
  *
  * Good for: many tasks and CPUs: the cost of a decision depends on neither; fork and exec; batch work in the background.
  * Bad for: fairness within seconds; interactive tasks that compute in bursts; even queues between busy CPUs.
@@ -29,7 +29,7 @@ const volatile u64 slice_max_ns PARAM("ns, 1000000..10000000000: timeslice at ni
 const volatile u64 slice_min_ns PARAM("ns, 1000000..10000000000: timeslice at nice 19; between the two it falls evenly") = 10000000;
 const volatile u64 batch_slice_ns PARAM("ns, 1000000..10000000000: timeslice of batch work") = 400000000;
 const volatile s32 batch_nice PARAM("nice, -20..20: from here on it is batch work; 20: nothing is") = 19;
-const volatile u32 ring_entries PARAM("entries, 1..8: periods of CPU use that are remembered") = 4;
+const volatile u32 ring_entries PARAM("entries, 1..8: periods that are remembered") = 4;
 const volatile u64 ring_period_ns PARAM("ns, 1000000..10000000000: length of a period") = 1000000000;
 const volatile bool child_first PARAM("0..1: a child runs before its parent, on the parent's CPU; 0: placed as a wake-up") = true;
 u32 max_penalty PARAM("levels, 0..23: most that a hog's priority falls") = 9;
@@ -48,10 +48,13 @@ struct task_ctx {
 	/* Timeslice left, and since when the running one is charged. */
 	u64 left;
 	u64 run_at;
-	/* CPU use of the last periods; sum of all; number of the newest period. */
+	/* How long it wanted the CPU in the last periods; sum of all; number of the newest period. */
 	u64 ring[RING_MAX];
 	u64 used;
 	u64 period;
+	/* Up to when the ring is kept, and whether the task wants the CPU since then. */
+	u64 known;
+	bool wants;
 	/* Where it goes next: decided in ops.dispatch(), carried out by ops.enqueue(). */
 	u32 array;
 	u32 level;
@@ -103,15 +106,30 @@ static __always_inline u64 timeslice(struct task_struct *p)
 	return slice_min_ns + (slice_max_ns - slice_min_ns) * (u64)(19 - nice_of(p)) / 39;
 }
 
-/* Turns the ring on to the period of `now`; periods without use are 0. */
+/* Adds the time that the task wanted the CPU, up to now, to the periods it belongs to. */
 static __always_inline void turn_ring(struct task_ctx *t, u64 now)
 {
 	u64 period = now / ring_period_ns;
-	u32 i;
+	u32 i, at;
 
-	bpf_for(i, 0, ring_entries) {
-		u32 at;
+	/* What is older than the ring is forgotten. */
+	if (t->period + ring_entries < period) {
+		t->period = period - ring_entries;
+		t->known = t->period * ring_period_ns;
+	}
+	bpf_for(i, 0, RING_MAX + 1) {
+		u64 end = (t->period + 1) * ring_period_ns;
 
+		at = t->period % ring_entries;
+		if (at >= RING_MAX)
+			break;
+		if (end > now)
+			end = now;
+		if (t->wants && end > t->known) {
+			t->ring[at] += end - t->known;
+			t->used += end - t->known;
+		}
+		t->known = end;
 		if (t->period >= period)
 			break;
 		t->period++;
@@ -121,27 +139,21 @@ static __always_inline void turn_ring(struct task_ctx *t, u64 now)
 		t->used -= t->ring[at];
 		t->ring[at] = 0;
 	}
-	t->period = period;
 }
 
 /* Charges the running task up to now. */
 static __always_inline void charge(struct task_ctx *t, u64 now)
 {
 	u64 ran = now - t->run_at;
-	u32 at;
 
 	if ((s64)ran < 0)
 		return;
 	turn_ring(t, now);
-	at = t->period % ring_entries;
-	if (at < RING_MAX)
-		t->ring[at] += ran;
-	t->used += ran;
 	t->left = t->left > ran ? t->left - ran : 0;
 	t->run_at = now;
 }
 
-/* The level of a task's nice value and of its use of more than a fair share of the CPU. */
+/* The level of a task's nice value and of its wanting more than a fair share of the CPU. */
 static __always_inline u32 level_of(struct task_struct *p, struct task_ctx *t, struct prio_rq *rq)
 {
 	u32 level = nice_of(p) + 20, penalty;
@@ -321,6 +333,26 @@ void SCX_OP(o1_tick, struct task_struct *p)
 	}
 }
 
+void SCX_OP(o1_runnable, struct task_struct *p, u64 enq_flags)
+{
+	struct task_ctx *t = task_ctx_of(p);
+
+	if (!t)
+		return;
+	turn_ring(t, scx_bpf_now());
+	t->wants = true;
+}
+
+void SCX_OP(o1_quiescent, struct task_struct *p, u64 deq_flags)
+{
+	struct task_ctx *t = task_ctx_of(p);
+
+	if (!t)
+		return;
+	turn_ring(t, scx_bpf_now());
+	t->wants = false;
+}
+
 void SCX_OP(o1_running, struct task_struct *p)
 {
 	struct task_ctx *t = task_ctx_of(p);
@@ -364,7 +396,8 @@ s32 SCX_OP(o1_init_task, struct task_struct *p, struct scx_init_task_args *args)
 	if (!t)
 		return -ENOMEM;
 	t->left = timeslice(p);
-	t->period = scx_bpf_now() / ring_period_ns;
+	t->known = scx_bpf_now();
+	t->period = t->known / ring_period_ns;
 	if (!args->fork)
 		return 0;
 	t->forked = true;
@@ -374,6 +407,7 @@ s32 SCX_OP(o1_init_task, struct task_struct *p, struct scx_init_task_args *args)
 		return 0;
 	t->left = parent->left = parent->left / 2 + 1;
 	t->period = parent->period;
+	t->known = parent->known;
 	t->used = parent->used;
 	bpf_for(i, 0, RING_MAX)
 		t->ring[i] = parent->ring[i];
@@ -393,8 +427,10 @@ SCX_OPS(o1_ops,
 	.dequeue = (void *)o1_dequeue,
 	.dispatch = (void *)o1_dispatch,
 	.tick = (void *)o1_tick,
+	.runnable = (void *)o1_runnable,
 	.running = (void *)o1_running,
 	.stopping = (void *)o1_stopping,
+	.quiescent = (void *)o1_quiescent,
 	.yield = (void *)o1_yield,
 	.init_task = (void *)o1_init_task,
 	.init = (void *)o1_init,

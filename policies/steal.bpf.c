@@ -32,8 +32,8 @@ u32 idle_cores PARAM("switch, 0..1: wake-ups take idle cores, then CPUs, from bi
 
 /* Tasks stolen; transitions to overloaded and back. */
 u64 nr_stolen, nr_set, nr_cleared;
-/* CPUs of the largest LLC. */
-static u32 llc_size;
+/* CPUs of the largest LLC; LLCs, and the node of each. */
+static u32 llc_size, nr_groups, node_of_group[SPARSE_GROUPS];
 
 static __always_inline u32 group_of(u32 cpu)
 {
@@ -118,9 +118,6 @@ static __always_inline bool steal_in(u32 group, u32 cpu, u32 nr_cpus, bool core)
 	return stolen;
 }
 
-/* The node of an LLC: that of its CPUs. */
-static u32 node_of_group[SPARSE_GROUPS];
-
 static __always_inline bool try_steal(u32 cpu, u32 nr_cpus)
 {
 	u32 own = group_of(cpu), group, far;
@@ -133,7 +130,7 @@ static __always_inline bool try_steal(u32 cpu, u32 nr_cpus)
 	bpf_for(far, 0, 2) {
 		if (stolen || !(far ? steal_nodes : steal_llcs))
 			continue;
-		bpf_for(group, 0, SPARSE_GROUPS) {
+		bpf_for(group, 0, nr_groups) {
 			u32 of = group & (SPARSE_GROUPS - 1);
 			bool other_node = node_of_group[of] != node_of[cpu & (MAX_CPUS - 1)];
 
@@ -275,6 +272,8 @@ s32 SCX_OP_SLEEPABLE(steal_init)
 		u32 n = 0;
 
 		node_of_group[group_of(cpu)] = node_of[cpu & (MAX_CPUS - 1)];
+		if (group_of(cpu) >= nr_groups)
+			nr_groups = group_of(cpu) + 1;
 		note_idle_core(cpu);
 		bpf_for(other, 0, nr_cpus)
 			n += in_domain(LLC, cpu, other);

@@ -276,7 +276,14 @@ fn execute(m: &mut Machine, cpu: u32, task: TaskId, op: &Op, syscall: u64) -> Op
             return Some(Next::Yield);
         }
         Op::Fork { task: child, thread } => {
-            m.tasks[task as usize].program.add_time(u64::from(m.spec.costs.fork_ns));
+            let ns = u64::from(m.spec.costs.fork_ns);
+            if stage == 0 && ns > 0 {
+                // Copied first, woken then: the child cannot run meanwhile.
+                let cursor = &mut m.tasks[task as usize].program;
+                cursor.stage = 1;
+                cursor.time += ns;
+                return Some(Next::Work);
+            }
             m.fork(child, task, thread);
             true
         }

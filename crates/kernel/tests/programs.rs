@@ -411,6 +411,21 @@ fn response_times_count_from_arrival_if_asked_to() {
 }
 
 #[test]
+fn a_child_begins_when_its_parent_has_copied_all() {
+    let mut spec = free(2);
+    spec.costs.fork_ns = 3_000_000;
+    let tasks = Tasks::default()
+        .add(
+            "parent",
+            vec![run_ms(2), Op::Fork { task: 1, thread: false }, run_ms(1)],
+        )
+        .add("child", vec![run_ms(1)])
+        .with(|task| task.spawn = false);
+    let (_, records, _) = draw(spec, tasks, END, MS);
+    assert_eq!((starts(&records, 2), stop_ns(&records, 1) / MS), (vec![5], 6));
+}
+
+#[test]
 fn a_forked_child_is_waited_for() {
     let tasks = Tasks::default()
         .add(

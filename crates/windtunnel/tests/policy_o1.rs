@@ -82,8 +82,12 @@ fn decisions_do_not_depend_on_the_number_of_tasks() {
 
 /// Longest wait of a task that computes 1 ms in 20 beside a hog.
 fn wait_beside_hog(set: &[(&str, u64)], waker: i32) -> u64 {
+    wait_beside_hogs(1, set, waker)
+}
+
+fn wait_beside_hogs(hogs: u32, set: &[(&str, u64)], waker: i32) -> u64 {
     let tasks = Tasks::default()
-        .add("hog", hog())
+        .add_many(hogs, "hog", &hog())
         .add(
             "waker",
             vec![sleep(600 * MS)].into_iter().chain(forever_from(1, 20)).collect(),
@@ -97,11 +101,11 @@ fn wait_beside_hog(set: &[(&str, u64)], waker: i32) -> u64 {
     assert!(ran.cpu_ns("waker") > 0);
     let stints = ran.stints();
     let woken = ran.records.iter().filter_map(|record| match record.event {
-        Event::Wakeup { pid: 2, .. } if record.time >= 600 * MS => Some(record.time),
+        Event::Wakeup { pid, .. } if pid == hogs + 1 && record.time >= 600 * MS => Some(record.time),
         _ => None,
     });
     let waits = woken.filter_map(|at| {
-        let stint = stints.iter().find(|stint| stint.pid == 2 && stint.to > at)?;
+        let stint = stints.iter().find(|stint| stint.pid == hogs + 1 && stint.to > at)?;
         Some(stint.from.saturating_sub(at))
     });
     waits.max().expect("a wake-up")
@@ -129,6 +133,12 @@ fn a_hog_is_punished_within_a_limit() {
     assert!(wait_beside_hog(&[], 5) < MS);
     assert!(wait_beside_hog(&[], 12) > 50 * MS);
     assert!(wait_beside_hog(&[("max_penalty", 20)], 12) < MS);
+}
+
+#[test]
+fn who_waits_wants_the_cpu_as_well() {
+    // Each of nine hogs uses little more than its fair share, but wants it all: nice 5 comes in.
+    assert!(wait_beside_hogs(9, &[], 5) < MS);
 }
 
 #[test]

@@ -18,7 +18,7 @@
  */
 #include "include/scx.h"
 
-enum { poolsize = 1024 };
+enum { poolsize = 1024, max_wait_ms = 0 };
 #define LONGEST_IDLE
 
 #include "include/multi_queue.h"

@@ -11,18 +11,19 @@
  * different pools that are not within a tolerance of the average (LBP).
  *
  * Good for: many CPUs, far memory between pools; loads where decisions on whole-machine knowledge are not worth it.
- * Bad for: fairness between pools without a balancer; many short sleeps, where balancing corrects too much. A CPU whose
- * pool has spent its counters recalculates those of all tasks: pools with little to do so stretch the quanta of the others,
- * where tasks can wait very long.
+ * Bad for: fairness between pools without a balancer; many short sleeps, where balancing corrects too much.
  * Source: Franke, Nagar, Kravetz, Ravindran: "PMQS: Scalable Linux Scheduling for High End Servers", Annual Linux
  * Showcase 2001.
  *
  * Against the original: realtime tasks are above sched_ext. Locks are words that nobody waits for, beside those of the
- * DSQs. A task placed at exec moves when its CPU next schedules, which is at once.
+ * DSQs. A task placed at exec moves when its CPU next schedules, which is at once. Here and there a CPU whose pool has
+ * spent its counters recalculates those of all tasks. So pools with little to do stretch the quanta of the others, there
+ * without an end; here a task that has waited for max_wait_ms comes next when a turn of the usual length is over.
  */
 #include "include/scx.h"
 
 u32 poolsize PARAM("CPUs, 1..1024: neighbouring CPUs in a pool") = 4;
+u32 max_wait_ms PARAM("ms, 0..3600000: a task that waits longer comes before all others of its queue; 0 none") = 3000;
 
 #include "include/balancer.h"
 

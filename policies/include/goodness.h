@@ -42,6 +42,7 @@ struct task_ctx {
 	u64 charged_ns;
 	s64 owed_ns;
 	s64 place;
+	u64 waits_since;
 	s32 last_cpu;
 	/* The CPU to move to, +1; 0 is none. */
 	s32 move_to;
@@ -149,12 +150,6 @@ static __always_inline s32 preemption_goodness(struct task_struct *p, struct tas
 	if (!other)
 		return GOODNESS_IDLE;
 	return goodness(p, t, cpu, (u64)curr->mm) - goodness(curr, other, cpu, (u64)curr->mm);
-}
-
-static __always_inline void recalculate(void)
-{
-	__sync_fetch_and_add(&epoch, 1);
-	__sync_fetch_and_add(&nr_recalculations, 1);
 }
 
 /* Charges the CPU time used since the last time: whole ticks off the counter, rounded. */

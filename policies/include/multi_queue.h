@@ -2,7 +2,7 @@
 /*
  * The multi-queue scheduler (MQS, PMQS): goodness on runqueues of the CPUs, in pools of `poolsize` neighbours.
  *
- * The includer defines `poolsize`, and LONGEST_IDLE if wake-ups are to look for the CPU idle longest.
+ * The includer defines `poolsize`, `max_wait_ms` (0: none), and LONGEST_IDLE if wake-ups are to look for the CPU idle longest.
  * A queue's lock is a word that others only ever try to take. Nobody waits for it, its own CPU least of all: what must be
  * consistent is under the DSQ's lock, and a task that another CPU has taken is a move that fails.
  */
@@ -13,6 +13,8 @@
 
 #define MAX_TRIES 8
 #define MAX_REMOTE_TRIES 16
+/* Of a task that has waited too long: above all that counters and nice values can make. */
+#define GOODNESS_OVERDUE 900
 
 /* Tasks taken from other queues, and those of them for which better queues had been skipped. */
 u64 nr_remote, nr_next_best;
@@ -20,6 +22,8 @@ u64 nr_remote, nr_next_best;
 u64 nr_busy, nr_changed;
 /* Tasks looked at by choices; wake-ups on idle CPUs outside of the pool, and wake-ups that preempted. */
 u64 nr_examined, nr_idle_outside, nr_preempted;
+/* Tasks that had waited too long when they were taken. */
+u64 nr_overdue;
 
 /* The runqueue of a CPU: its DSQ has the CPU's number. On cache lines of its own. */
 struct mq {
@@ -31,6 +35,9 @@ struct mq {
 	/* Of what runs here: 0 or 1, and its goodness without affinity. */
 	s32 running;
 	s32 curr_na_goodness;
+	/* When the turn of what runs here began, and since when the task that had waited longest at the last choice waits. */
+	u64 turn_since;
+	u64 oldest_since;
 	/* The balancer's. */
 	s64 load;
 	s32 kind;
@@ -47,6 +54,11 @@ static __always_inline struct mq *mq_of(s32 cpu)
 	u32 key = cpu;
 
 	return bpf_map_lookup_elem(&mqs, &key);
+}
+
+static __always_inline bool overdue(u64 since)
+{
+	return max_wait_ms && scx_bpf_now() > since + (u64)max_wait_ms * 1000000;
 }
 
 static __always_inline u32 pool_of(s32 cpu)
@@ -95,7 +107,11 @@ struct scan {
 	s32 pid;
 	/* Highest two of goodness without affinity, and whose the first is. */
 	s32 first, second, first_pid;
+	/* Since when the longest waiting task waits. */
+	u64 oldest_since;
 };
+#define SCAN_FROM(goodness)                                                                        \
+	{ .best = (goodness), .first = GOODNESS_IDLE, .second = GOODNESS_IDLE, .oldest_since = ~0ULL }
 
 /* Looks through `queue` for `cpu`, with affinity if it is its own. */
 static __noinline void scan(s32 queue, s32 cpu, u64 mm, struct scan *s)
@@ -120,6 +136,10 @@ static __noinline void scan(s32 queue, s32 cpu, u64 mm, struct scan *s)
 			s->second = na;
 		}
 		weight = queue == cpu ? goodness(p, t, cpu, mm) : na;
+		if (queue == cpu && t->waits_since < s->oldest_since)
+			s->oldest_since = t->waits_since;
+		if (queue == cpu && overdue(t->waits_since))
+			weight = GOODNESS_OVERDUE;
 		if (weight > s->best && bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
 			s->best = weight;
 			s->pid = p->pid;
@@ -145,13 +165,24 @@ static __noinline bool take(s32 queue, s32 pid)
 /* Sets max_na_goodness from what waits. */
 static __noinline void refresh_max(s32 cpu)
 {
-	struct scan s = { .best = GOODNESS_IDLE, .first = GOODNESS_IDLE, .second = GOODNESS_IDLE };
+	struct scan s = SCAN_FROM(GOODNESS_IDLE);
 	struct mq *q = mq_of(cpu);
 
 	if (!q)
 		return;
 	scan(cpu, cpu, 0, &s);
 	q->max_na_goodness = s.first;
+}
+
+/* The counters of all tasks, wherever they are. */
+static __noinline void recalculate(void)
+{
+	s32 cpu;
+
+	__sync_fetch_and_add(&epoch, 1);
+	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids())
+		refresh_max(cpu);
+	__sync_fetch_and_add(&nr_recalculations, 1);
 }
 
 enum { NOTHING_BETTER, TAKEN, LOCKED };
@@ -166,7 +197,7 @@ static __noinline s32 take_remote(s32 cpu, s32 best)
 	s32 limit = 0x7fffffff, limit_cpu = -1, begin = pool_begin(cpu), end = pool_end(cpu), i, other;
 
 	bpf_for(i, 0, MAX_REMOTE_TRIES) {
-		struct scan s = { .best = best, .first = GOODNESS_IDLE, .second = GOODNESS_IDLE };
+		struct scan s = SCAN_FROM(best);
 		s32 highest = best, from = -1;
 		bool taken = false;
 		struct mq *q;
@@ -214,10 +245,10 @@ static __noinline s32 take_remote(s32 cpu, s32 best)
 /* Lets the best task run: true when that is settled. */
 static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct mq *q, u64 mm)
 {
-	struct scan s = { .best = GOODNESS_IDLE, .first = GOODNESS_IDLE, .second = GOODNESS_IDLE };
+	struct scan s = SCAN_FROM(GOODNESS_IDLE);
 	struct task_ctx *of_prev = NULL;
 	bool done = true;
-	s32 remote, i;
+	s32 remote;
 
 	if (prev && prev->scx.flags & SCX_TASK_QUEUED) {
 		of_prev = task_ctx(prev);
@@ -229,6 +260,7 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct mq 
 	}
 	__sync_fetch_and_add(&q->holders, 1);
 	scan(cpu, cpu, mm, &s);
+	q->oldest_since = s.oldest_since;
 	q->max_na_goodness = s.pid && s.pid == s.first_pid ? s.second : s.first;
 	unlock(q);
 	remote = take_remote(cpu, s.best);
@@ -241,12 +273,13 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct mq 
 		return remote != LOCKED;
 	if (!s.best) {
 		recalculate();
-		bpf_for(i, 0, scx_bpf_nr_cpu_ids())
-			refresh_max(i);
 		done = false;
 	} else if (s.pid) {
 		done = take(cpu, s.pid);
+		if (done && s.best == GOODNESS_OVERDUE)
+			__sync_fetch_and_add(&nr_overdue, 1);
 	} else if (of_prev) {
+		q->turn_since = scx_bpf_now();
 		keep_running(prev, of_prev);
 	}
 	return done;
@@ -329,6 +362,7 @@ static __always_inline void put_on(struct task_struct *p, struct task_ctx *t, s3
 	struct mq *q = mq_of(cpu);
 
 	t->last_cpu = cpu;
+	t->waits_since = scx_bpf_now();
 	scx_bpf_dsq_insert_vtime(p, cpu, NO_SLICE_END, place_in_queue(t), enq_flags);
 	if (q)
 		raise_max(q, na_goodness(p, t));
@@ -412,16 +446,30 @@ static __always_inline void show_running(struct task_struct *p, s32 running)
 	q->curr_na_goodness = na_goodness(p, t);
 }
 
+/* Who has had its nice value's turn makes way for a task that has waited too long. */
+static __always_inline void end_long_turn(struct task_struct *p)
+{
+	struct mq *q = mq_of(scx_bpf_task_cpu(p));
+
+	if (q && overdue(q->oldest_since) && scx_bpf_now() - q->turn_since >= nice_to_ticks(nice_of(p)) * tick_ns)
+		scx_bpf_task_set_slice(p, 0);
+}
+
 void SCX_OP(mq_tick, struct task_struct *p)
 {
 	goodness_tick(p);
 	show_running(p, 1);
+	end_long_turn(p);
 }
 
 void SCX_OP(mq_running, struct task_struct *p)
 {
+	struct mq *q = mq_of(scx_bpf_task_cpu(p));
+
 	goodness_running(p);
 	show_running(p, 1);
+	if (q)
+		q->turn_since = scx_bpf_now();
 }
 
 void SCX_OP(mq_stopping, struct task_struct *p, bool runnable)

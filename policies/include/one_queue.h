@@ -14,6 +14,12 @@
 /* Tasks looked at by choices. */
 u64 nr_examined;
 
+static __always_inline void recalculate(void)
+{
+	__sync_fetch_and_add(&epoch, 1);
+	__sync_fetch_and_add(&nr_recalculations, 1);
+}
+
 /* Puts a task into the queue. */
 static void insert_waiting(struct task_struct *p, struct task_ctx *t, u64 enq_flags);
 

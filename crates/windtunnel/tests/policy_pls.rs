@@ -87,3 +87,27 @@ fn a_recalculation_sorts_the_queue_anew() {
     assert!(recalculations >= 9);
     assert_eq!(sorted, 4 * recalculations);
 }
+
+#[test]
+fn where_levels_are_spread_it_takes_fewer_instructions_than_dss() {
+    // Tasks of all nice values that come and go: what a choice executes on average.
+    let insns = |policy: &str, spread: bool| {
+        let cycle = forever(vec![run(MS), sleep(3 * MS)]);
+        let tasks = (0..60).fold(Tasks::default(), |tasks, i| {
+            let value = if spread { i * 39 / 59 - 20 } else { 0 };
+            tasks.add(&format!("t{i}"), cycle.clone()).with(|task| {
+                task.policy = Policy::Normal { nice: value };
+                task.process = 0;
+            })
+        });
+        let ran = Run::new(policy).machine(free(4)).tasks(tasks).for_ms(1000);
+        let dispatch = kernel::ext::ops::NAMES.iter().position(|name| *name == "dispatch");
+        let called = &ran.machine.ext.called[dispatch.expect("a callback")];
+        called.insns / called.count
+    };
+    let (dss, pls) = (insns("dss", true), insns("pls", true));
+    assert!(pls * 2 < dss, "spread: dss {dss}, pls {pls}");
+    // Where all are alike it has nothing to leave out.
+    let (dss, pls) = (insns("dss", false), insns("pls", false));
+    assert!(pls < dss * 3, "alike: dss {dss}, pls {pls}");
+}

@@ -341,3 +341,90 @@ fn a_recalculation_shows_in_what_other_queues_promise() {
     let taken = ran.stints().into_iter().find(|s| s.comm == "spent" && s.cpu == 0);
     assert!(taken.as_ref().is_some_and(|s| s.from < 70 * MS), "{taken:?}");
 }
+
+#[test]
+fn pools_with_little_to_do_do_not_starve_the_others() {
+    // The nice hog of CPU 0 spends its tick alone and recalculates all each time, so that no turn on CPU 1 ends.
+    let run = |max_wait_ms: u32| {
+        let tasks = pinned(Tasks::default(), "alone", 0, hog()).with(|task| task.policy = nice(19));
+        let tasks = (0..4).fold(tasks, |tasks, i| pinned(tasks, &format!("hog{i}"), 1, hog()));
+        let run = Run::new("pmqs").set("poolsize", 1).set("max_wait_ms", max_wait_ms);
+        run.machine(free(2)).tasks(tasks).for_ms(10_000)
+    };
+    let least = |ran: &Observed| (0..4).map(|i| ran.cpu_ns(&format!("hog{i}"))).min();
+    let starved = run(0);
+    assert_eq!((least(&starved), starved.counter("nr_overdue")), (Some(0), 0));
+    let ran = run(1000);
+    assert!(ran.counter("nr_overdue") > 0);
+    let (longest, _) = ran.wakeup_latency("hog");
+    assert!(
+        longest < 2500 * MS && least(&ran) > Some(500 * MS),
+        "{longest} {:?}",
+        least(&ran)
+    );
+    // Who comes next has the turn of its nice value.
+    let turns = ran
+        .stints()
+        .into_iter()
+        .filter(|s| s.cpu == 1 && s.from > 2000 * MS && s.to < 10_000 * MS);
+    assert!(turns.map(|s| s.to - s.from).min() >= Some(59 * MS));
+}
+
+#[test]
+fn who_has_come_to_a_queue_has_its_affinity() {
+    // Moved before any quantum ends, it is in front of who waits there, and no worse.
+    let mut tasks = Tasks::default();
+    for cpu in [0, 1, 1, 1] {
+        tasks = pinned(tasks, "fixed", cpu, hog());
+    }
+    let lbc = Run::new("pmqs")
+        .set("poolsize", 1)
+        .set("balancer", 2)
+        .set("interval_ms", 20);
+    let ran = lbc.machine(free(2)).tasks(hogs_on(tasks, 4, 0)).for_ms(140);
+    assert_eq!(ran.counter("nr_balanced"), 1);
+    let order: Vec<String> = ran
+        .stints()
+        .into_iter()
+        .filter(|s| s.cpu == 1)
+        .map(|s| s.comm)
+        .collect();
+    assert!(order[1].starts_with("hog"), "{order:?}");
+}
+
+#[test]
+fn who_would_go_idle_looks_again_at_a_locked_queue() {
+    // CPUs 1 and 2 become idle at once; two tasks wait on CPU 0, whose lock one of them finds taken.
+    let tasks = pinned(Tasks::default(), "hog", 0, hog());
+    let tasks = pinned(tasks, "short", 1, vec![run(20 * MS)]);
+    let tasks = pinned(tasks, "short", 2, vec![run(20 * MS)]);
+    let ran = Run::new("mqs")
+        .machine(costly(3))
+        .tasks(hogs_on(tasks, 2, 0))
+        .for_ms(25);
+    assert!(ran.counter("nr_busy") > 0);
+    assert_eq!(ran.cpus("hog"), BTreeSet::from([0, 1, 2]));
+}
+
+#[test]
+fn a_wake_up_that_finds_the_lowest_locked_preempts_the_next_lowest() {
+    let tasks = [(0, 0), (1, 0), (2, 19), (3, 18)]
+        .into_iter()
+        .fold(Tasks::default(), |tasks, (cpu, value)| {
+            pinned(tasks, "hog", cpu, hog()).with(|task| task.policy = nice(value))
+        });
+    // Two wake at the same instant, on CPUs 0 and 1.
+    let tasks = (0..2).fold(tasks, |tasks, cpu| {
+        tasks
+            .add("woken", vec![run(MS), sleep(500 * MS), run(MS)])
+            .with(|task| task.start_cpu = Some(cpu))
+    });
+    let ran = Run::new("mqs").machine(costly(4)).tasks(tasks).for_ms(600);
+    let woken = ran
+        .stints()
+        .into_iter()
+        .filter(|s| s.comm == "woken" && s.from > 400 * MS);
+    let woken: BTreeSet<u32> = woken.inspect(|s| near(s.from, 501 * MS, MS)).map(|s| s.cpu).collect();
+    assert!(ran.counter("nr_busy") > 0);
+    assert_eq!(woken, BTreeSet::from([2, 3]));
+}

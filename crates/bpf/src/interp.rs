@@ -193,6 +193,10 @@ unsafe fn access(cx: *mut Context, pc: usize, base: u64, offset: i32, is_load: b
                 vm::bad_access(cx, base, offset, 0, 0, 0);
                 return None;
             }
+            match is_load {
+                true => vm::load_line(cx, addr, 0, 0, 0, 0),
+                false => vm::store_line(cx, addr, 0, 0, 0, 0),
+            };
             return Some(addr);
         }
         if is_load && base < NULL_LIMIT {

@@ -35,6 +35,7 @@ mod interp;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod jit;
 pub mod kstruct;
+pub mod lines;
 pub mod link;
 pub mod map;
 pub mod object;

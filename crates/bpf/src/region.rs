@@ -21,6 +21,7 @@
 use std::cell::{Cell, RefCell};
 
 use crate::func::{Fault, FaultKind};
+use crate::lines::Lines;
 
 /// Size and alignment of a region in bytes.
 pub const SIZE: u64 = 1 << SHIFT;
@@ -46,6 +47,8 @@ const ARENAS: u64 = 32 << 30;
 /// An arena is this large and aligned to it, so that a cast is `base | low 32 bits`.
 pub const ARENA_SIZE: u64 = 4 << 30;
 const NR_ARENAS: u64 = 7;
+/// Where the words of cache lines lie, beyond the region.
+const LINES: u64 = SIZE + (1 << 30);
 
 /// Small objects come from chunks of this size, each of one size class.
 const CHUNK: u64 = 64 << 10;
@@ -65,6 +68,7 @@ pub struct Region {
     arenas: Cell<u8>,
     heap: RefCell<Heap>,
     slabs: RefCell<Vec<Places>>,
+    lines: Lines,
 }
 
 /// Where a slab's objects are.
@@ -113,6 +117,7 @@ impl Region {
             })
             .ok_or("cannot reserve 64 GiB of address space: is the process limited (ulimit -v)?")?;
         let region = Region {
+            lines: Lines::new(base, base + LINES)?,
             base,
             mapped: (0..SIZE / PAGE / 64).map(|_| Cell::new(0)).collect(),
             bpf_next: Cell::new(base + BPF),
@@ -122,12 +127,23 @@ impl Region {
             slabs: RefCell::default(),
         };
         region.protect(base + ZEROS, ZEROS_SIZE, libc::PROT_READ);
+        region.lines.make_private(base + ZEROS, ZEROS_SIZE);
         Ok(region)
     }
 
     /// First address.
     pub fn base(&self) -> u64 {
         self.base
+    }
+
+    /// The cache lines of this region.
+    #[inline]
+    pub fn lines(&self) -> &Lines {
+        &self.lines
+    }
+
+    pub fn lines_mut(&mut self) -> &mut Lines {
+        &mut self.lines
     }
 
     /// What `addr >> SHIFT` is for addresses of this region.

@@ -20,6 +20,7 @@ use crate::helper::{self, State};
 use crate::image::{CALL_FUNCTION, CALL_KFUNC, Code, FUNC_BASE, Insn, LocalTypes, TRAP};
 use crate::insn;
 use crate::interp;
+use crate::lines::Lines;
 use crate::map::{Map, kind};
 use crate::region::{NULL_LIMIT, Region};
 
@@ -61,7 +62,7 @@ pub(crate) struct Target {
 pub struct Context {
     /// Instructions left of the budget.
     pub(crate) left: i64,
-    /// Sum of [`Func::cost`] of the calls made.
+    /// Sum of [`Func::cost`] of the calls made, and of cache lines.
     pub(crate) cost: u64,
     /// Frame pointer (r10) of the next frame to be made.
     pub(crate) fp: u64,
@@ -72,6 +73,9 @@ pub struct Context {
     /// What the current context allows; see [`Func::contexts`].
     pub(crate) contexts: u32,
 
+    /// The bit of the running CPU's cache, and the CPU.
+    pub(crate) own_cache: u64,
+    pub(crate) cpu: u32,
     pub(crate) world: *mut (),
     /// Stack pointer of the innermost trampoline.
     pub(crate) rsp: u64,
@@ -154,6 +158,7 @@ impl<W: World> Vm<W> {
             .map(|f| code.insns[f.start..f.end].iter().any(calls))
             .collect();
         let stack = region.pages(FRAMES * FRAME + SLACK).ok_or("no room for a BPF stack")?;
+        region.lines().make_private(stack, FRAMES * FRAME + SLACK);
         let (arena, arena_user) = maps.iter().find_map(Map::arena_bases).unwrap_or((0, 0));
         for (index, map) in maps.iter().enumerate() {
             let text = |fault: Fault| format!("map {}: {fault}", map.name());
@@ -176,6 +181,8 @@ impl<W: World> Vm<W> {
             stack_limit: stack + FRAME,
             pc: 0,
             contexts: 0,
+            own_cache: region.lines().cache(0).own,
+            cpu: 0,
             world: std::ptr::null_mut(),
             rsp: 0,
             fault: None,
@@ -232,6 +239,7 @@ impl<W: World> Vm<W> {
     pub fn call(world: &mut W, function: usize, args: [u64; 5]) -> Result<u64, Fault> {
         let cx = world.vm().cx.as_ptr();
         // SAFETY: the VM is the world's and alive; it must not be dropped by code it calls (Drop checks that).
+        unsafe { set_cpu(cx, world.cpu()) };
         unsafe { call(cx, (&raw mut *world).cast(), function, &args) }
     }
 
@@ -240,6 +248,7 @@ impl<W: World> Vm<W> {
     pub fn call_args<const N: usize>(world: &mut W, function: usize, args: &[u64; N]) -> Result<u64, Fault> {
         let cx = world.vm().cx.as_ptr();
         unsafe {
+            set_cpu(cx, world.cpu());
             let fp = (*cx).fp;
             let array = fp - N as u64 * 8;
             if array < (*cx).stack_limit {
@@ -308,10 +317,26 @@ impl<W: World> Vm<W> {
         cx.done + (cx.limit - cx.left) as u64
     }
 
-    /// Sum of [`Func::cost`] of all calls made so far.
+    /// Sum of [`Func::cost`] of all calls made so far, and of the cache lines that had to come from elsewhere.
     #[inline]
     pub fn cost(&self) -> u64 {
         self.cx().cost
+    }
+
+    /// A function that `cpu` called loads from the cache line of an address: adds what that costs to [`Vm::cost`].
+    #[inline]
+    pub(crate) fn load_line(&self, cpu: u32, addr: u64) {
+        let ns = self.cx().region.lines().load(cpu, addr);
+        // SAFETY: as in `set_contexts`.
+        unsafe { (*self.cx.as_ptr()).cost += ns };
+    }
+
+    /// The same for a store.
+    #[inline]
+    pub(crate) fn store_line(&self, cpu: u32, addr: u64) {
+        let ns = self.cx().region.lines().store(cpu, addr);
+        // SAFETY: as in `set_contexts`.
+        unsafe { (*self.cx.as_ptr()).cost += ns };
     }
 
     /// Sets how many instructions one outermost call may execute. Not to be called from within one.
@@ -420,6 +445,17 @@ impl<W> Drop for Vm<W> {
     }
 }
 
+/// Code called from now on runs on this CPU.
+#[inline(always)]
+unsafe fn set_cpu(cx: *mut Context, cpu: u32) {
+    unsafe {
+        if (*cx).cpu != cpu {
+            (*cx).cpu = cpu;
+            (*cx).own_cache = (*cx).region.lines().cache(cpu).own;
+        }
+    }
+}
+
 #[inline(always)]
 unsafe fn call(cx: *mut Context, world: *mut (), function: usize, args: &[u64; 5]) -> Result<u64, Fault> {
     unsafe {
@@ -510,6 +546,10 @@ pub(crate) fn access_fault(cx: &Context, pc: usize, addr: u64) -> Fault {
 }
 
 impl Context {
+    pub(crate) fn lines(&self) -> &Lines {
+        self.region.lines()
+    }
+
     pub(crate) fn is_running(&self) -> bool {
         self.depth > 0
     }
@@ -639,6 +679,18 @@ pub(crate) unsafe extern "C" fn stack_overflow(cx: *mut Context, _: u64, _: u64,
             Fault::new(FaultKind::Stack, "BPF stack overflow: calls nest too deep"),
         )
     }
+}
+
+/// A load from a line (of the address in the first argument) that this CPU's cache may not have.
+pub(crate) unsafe extern "C" fn load_line(cx: *mut Context, addr: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    unsafe { (*cx).cost += (*cx).region.lines().load((*cx).cpu, addr) };
+    0
+}
+
+/// A store to a line that this CPU's cache may not have for itself.
+pub(crate) unsafe extern "C" fn store_line(cx: *mut Context, addr: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    unsafe { (*cx).cost += (*cx).region.lines().store((*cx).cpu, addr) };
+    0
 }
 
 /// A load or store through `base` (first argument) with `offset` (second) that is not in the region.

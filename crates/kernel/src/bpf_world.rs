@@ -104,6 +104,8 @@ impl World for Machine {
 
     fn spin_lock(&mut self, lock: u64) {
         ops::settle(self);
+        // The lock's cost has the transfer of its line in it.
+        self.region.lines().take(self.this_cpu, lock);
         self.lock(LockId::Bpf(lock));
     }
 

@@ -4,6 +4,7 @@
 use crate::class::{Class, flags};
 use crate::cpuset::CpuSet;
 use crate::event::Event;
+use crate::footprint::Footprint;
 use crate::lock::LockId;
 use crate::machine::Machine;
 use crate::task::{IDLE, PRIO_TO_WEIGHT, State, Task, TaskId, WEIGHT_IDLEPRIO};
@@ -106,7 +107,7 @@ impl Machine {
             migration_disabled: 0,
             wake_generation: 0,
             children: 0,
-            footprint_bytes: spec.footprint_bytes,
+            footprint: Footprint::new(spec.footprint_bytes),
             program: program::Cursor::new(
                 Rc::clone(&self.programs[spec.program as usize]),
                 self.workload.programs[spec.program as usize].counters,
@@ -199,6 +200,7 @@ impl Machine {
     pub(crate) fn exec(&mut self, task: TaskId, mut comm: String) {
         truncate_comm(&mut comm);
         let cpu = self.tasks[task as usize].cpu;
+        self.exec_footprint(cpu, task);
         let target = self.select_task_rq(task, cpu, flags::WF_EXEC);
         tracepoint::task_rename(self, task, &comm);
         let t = &mut self.tasks[task as usize];

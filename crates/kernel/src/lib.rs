@@ -20,6 +20,7 @@ pub mod cpuset;
 pub mod event;
 pub mod ext;
 pub mod fair;
+mod footprint;
 mod fork;
 mod hotplug;
 mod idle;

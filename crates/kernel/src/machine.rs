@@ -5,6 +5,7 @@ use crate::check::Checks;
 use crate::cpuset::CpuSet;
 use crate::event::{Event, EventQueue};
 use crate::layout::Layout;
+use crate::footprint::{self, Caches};
 use crate::lock::{LockId, LockStat, Locks};
 use crate::rng::Rng;
 use crate::rq::Rq;
@@ -54,6 +55,7 @@ pub struct Machine {
     pub(crate) tracing: crate::tracepoint::Tracing,
     pub(crate) locks: Locks,
     pub(crate) sync: Sync,
+    pub(crate) caches: Caches,
     pub(crate) domains: fair::Domains,
     pub(crate) root_domain: rt::RootDomain,
     pub ext: ext::Core,
@@ -83,12 +85,15 @@ impl Machine {
     pub fn new(spec: MachineSpec, workload: Workload, seed: u64) -> Result<Machine, String> {
         let nr_cpus = spec.topology.nr_cpus();
         check_cpus(&spec, &workload)?;
-        let region = Rc::new(Region::new().map_err(|error| error.to_string())?);
+        let mut region = Region::new().map_err(|error| error.to_string())?;
+        region.lines_mut().set_caches(footprint::line_caches(&spec));
+        let region = Rc::new(region);
         let layout = Layout::new(&region, &spec, &workload);
         let mut machine = Machine {
             rqs: (0..nr_cpus).map(Rq::new).collect(),
             locks: Locks::new(nr_cpus),
             sync: Sync::new(&workload.resources),
+            caches: Caches::new(&spec, workload.tasks.iter().any(|task| task.footprint_bytes > 0)),
             domains: fair::Domains::new(&spec.topology),
             root_domain: rt::RootDomain::new(nr_cpus),
             online_cpus: CpuSet::all(nr_cpus),

@@ -29,6 +29,8 @@ pub struct Cursor {
     work: u64,
     /// CPU time left that does not depend on the CPU's speed, ns.
     time: u64,
+    /// What is to be reloaded into the caches before either goes on, ns.
+    reload: u64,
     pc: u32,
     stage: u8,
     /// When it was woken last; created, before that.
@@ -62,6 +64,7 @@ impl Cursor {
             counters: vec![0; counters as usize].into(),
             work: 0,
             time: 0,
+            reload: 0,
             created: now,
             began: None,
             woken: now,
@@ -72,6 +75,9 @@ impl Cursor {
 
     /// `ns` of CPU time were used on a CPU of `capacity`.
     pub fn consume(&mut self, ns: u64, capacity: u64) {
+        let reload = ns.min(self.reload);
+        self.reload -= reload;
+        let ns = ns - reload;
         let time = ns.min(self.time);
         self.time -= time;
         self.work = self.work.saturating_sub((ns - time) * capacity);
@@ -79,16 +85,25 @@ impl Cursor {
 
     /// CPU time left of the work at hand on a CPU of `capacity`, ns.
     pub fn time_left(&self, capacity: u64) -> u64 {
-        self.time + self.work.div_ceil(capacity)
+        self.reload + self.time + self.work.div_ceil(capacity)
     }
 
     pub fn work_done(&self) -> bool {
-        self.work == 0 && self.time == 0
+        self.work == 0 && self.time == 0 && self.reload == 0
     }
 
     /// Adds kernel time on the task's behalf, ns: system calls, fork, exec.
     pub(crate) fn add_time(&mut self, ns: u64) {
         self.time += ns;
+    }
+
+    /// Caches are to be reloaded for `ns` first; returns what was left to do of the reload before.
+    pub(crate) fn reload(&mut self, ns: u64) -> u64 {
+        std::mem::replace(&mut self.reload, ns)
+    }
+
+    pub(crate) fn reload_left(&self) -> u64 {
+        self.reload
     }
 
     /// The task was woken at `now`.
@@ -317,7 +332,7 @@ fn execute(m: &mut Machine, cpu: u32, task: TaskId, op: &Op, syscall: u64) -> Op
         Op::Begin { arrival } => {
             let local = m.local_time(cpu);
             let cursor = &mut m.tasks[task as usize].program;
-            cursor.began = Some(if arrival { cursor.created } else { local + cursor.time });
+            cursor.began = Some(if arrival { cursor.created } else { local + cursor.reload + cursor.time });
             cursor.done();
             return None;
         }
@@ -334,7 +349,7 @@ fn execute(m: &mut Machine, cpu: u32, task: TaskId, op: &Op, syscall: u64) -> Op
                 .program
                 .began
                 .take()
-                .map_or(0, |began| (local + t.program.time).saturating_sub(began));
+                .map_or(0, |began| (local + t.program.reload + t.program.time).saturating_sub(began));
             let pid = t.pid;
             t.program.done();
             m.trace(

@@ -124,6 +124,10 @@ impl Machine {
             task.on_cpu = true;
         }
         self.charge(cpu, cost);
+        self.switch_footprints(cpu, prev, next);
+        if next != IDLE {
+            self.write_task(next);
+        }
         let group = |task: TaskId| self.tasks[task as usize].affinity;
         let prev_waits = (prev != IDLE && self.tasks[prev as usize].on_rq).then(|| group(prev));
         let next_group = (next != IDLE).then(|| group(next));

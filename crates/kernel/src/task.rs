@@ -6,6 +6,7 @@
 use crate::check::{ALL_CPUS, AffinityGroup};
 use crate::class::Class;
 use crate::cpuset::CpuSet;
+use crate::footprint::Footprint;
 use crate::machine::Machine;
 use crate::{ext, fair, program, rt};
 use workload::Policy;
@@ -68,7 +69,7 @@ pub struct Task {
     pub last_wakee: TaskId,
     pub wakee_flips: u32,
     pub wakee_flip_decay: u64,
-    pub footprint_bytes: u64,
+    pub footprint: Footprint,
     pub tgid: u32,
     /// Pid of the creator; 0 for a task of the workload's start, or once the creator has gone it names nobody.
     pub parent: u32,
@@ -117,6 +118,7 @@ impl Machine {
         for line in [0, 64, 128] {
             prefetch(task_struct.wrapping_add(line));
         }
+        prefetch(self.region.lines().host_address(task_struct as u64));
     }
 }
 

@@ -22,6 +22,7 @@ impl Machine {
         self.trace(waker_cpu, trace::Event::Waking { pid, waker: waker_pid });
         tracepoint::sched_waking(self, task);
         self.charge_here(u64::from(self.spec.costs.wakeup_ns));
+        self.write_task(task);
         let t = &mut self.tasks[task as usize];
         t.state = State::Running;
         t.wake_generation = t.wake_generation.wrapping_add(1);

@@ -86,6 +86,14 @@ pub struct Costs {
     pub lock_acquire: ByDistance,
     /// Transfer of a cache line last touched by distance, ns.
     pub cache_line: ByDistance,
+    /// Reloading a byte of a task's footprint into a core's private cache from the last-level cache, in picoseconds.
+    pub reload_llc_ps: u32,
+    /// The same from memory of the own node.
+    pub reload_memory_ps: u32,
+    /// The same from memory of a node at distance 20; farther ones in proportion.
+    pub reload_remote_ps: u32,
+    /// The kernel does not place memory: a task's is on any node, wherever it runs.
+    pub flat_memory: bool,
 }
 
 impl Default for Costs {
@@ -130,6 +138,10 @@ impl Default for Costs {
                 remote: 130,
             },
             cache_line: line,
+            reload_llc_ps: 60,
+            reload_memory_ps: 110,
+            reload_remote_ps: 180,
+            flat_memory: false,
         }
     }
 }
@@ -154,7 +166,7 @@ pub struct Constant {
 }
 
 /// Every constant but those of single kfuncs, in the order they are shown in.
-pub const CONSTANTS: [Constant; 18] = [
+pub const CONSTANTS: [Constant; 21] = [
     Constant {
         name: "bpf_insn",
         slot: Slot::Ps(|c| &mut c.bpf_insn_ps),
@@ -244,5 +256,20 @@ pub const CONSTANTS: [Constant; 18] = [
         name: "cache_line",
         slot: Slot::ByDistance(|c| &mut c.cache_line),
         default_source: "estimate: published core-to-core latencies of two-socket x86 servers",
+    },
+    Constant {
+        name: "reload_llc",
+        slot: Slot::Ps(|c| &mut c.reload_llc_ps),
+        default_source: "estimate: per byte; one core reads 15-20 GB/s out of the L3 of current servers",
+    },
+    Constant {
+        name: "reload_memory",
+        slot: Slot::Ps(|c| &mut c.reload_memory_ps),
+        default_source: "estimate: per byte; one core reads 8-12 GB/s of local memory with some misses on the way at a time",
+    },
+    Constant {
+        name: "reload_remote",
+        slot: Slot::Ps(|c| &mut c.reload_remote_ps),
+        default_source: "estimate: per byte; remote latency is about 1.6 times the local one on two sockets",
     },
 ];

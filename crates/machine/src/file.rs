@@ -6,6 +6,7 @@
 //! hz = 250
 //! topology = "pack:2 [numa] l3:1(size=25952256) core:8 pu:2(indexes=2*16:16*1)"
 //! distances = [[10, 21], [21, 10]]          # SLIT; optional
+//! memory = "flat"                           # not placed by node; default "first-touch"
 //!
 //! [costs]                                   # what is missing stands at Costs::default()
 //! context_switch = { ns = 600, source = "lat_ctx" }
@@ -64,7 +65,7 @@ pub(crate) fn parse(name: &str, place: &str, text: &str, dir: Option<&Path>) -> 
         what: "a machine file",
         table: root.get_ref(),
     };
-    root.only(&["description", "hz", "topology", "cpus", "kind", "distances", "costs"])?;
+    root.only(&["description", "hz", "topology", "cpus", "kind", "distances", "memory", "costs"])?;
 
     let description = root.required("description")?;
     let description = source.string(description, "description")?.to_owned();
@@ -110,6 +111,17 @@ pub(crate) fn parse(name: &str, place: &str, text: &str, dir: Option<&Path>) -> 
     let (mut costs, mut cost_sources) = (Costs::default(), BTreeMap::new());
     if let Some(table) = root.table.get("costs") {
         costs_value(source, table, &mut costs, &mut cost_sources)?;
+    }
+    if let Some(memory) = root.table.get("memory") {
+        costs.flat_memory = match source.string(memory, "memory")? {
+            "first-touch" => false,
+            "flat" => true,
+            other => {
+                return Err(source
+                    .error(root.at("memory"), format!("memory {other:?}"))
+                    .hint("\"first-touch\" (the default) or \"flat\": not placed by node"));
+            }
+        };
     }
     Ok(Definition {
         spec: MachineSpec {

@@ -72,6 +72,16 @@ pub fn details(r: &RunResult) -> String {
         "overhead",
         format!("{} %, {}", percent(r.overhead_percent), time(r.overhead_ns)),
     );
+    if r.reload_ns > 0 {
+        line(
+            "cache reload",
+            format!("{} %, {}", percent(r.reload_percent), time(r.reload_ns)),
+        );
+    }
+    if r.line_transfers > 0 {
+        let text = format!("{} transfers, {}", count(r.line_transfers), time(r.line_transfer_ns));
+        line("cache lines", text);
+    }
     line("idle while waiting", time(r.idle_while_waiting_ns));
     if r.lock_wait_ns > 0 {
         line("waited for locks", time(r.lock_wait_ns));
@@ -110,8 +120,22 @@ pub fn details(r: &RunResult) -> String {
     let locks = r
         .locks
         .iter()
-        .map(|l| vec![l.lock.clone(), count(l.waits), time(l.wait_ns), time(l.wait_max_ns)]);
-    section(&mut out, &["lock", "waits", "waited", "max"], locks);
+        .map(|l| {
+            let known = |text: String| if l.acquisitions > 0 { text } else { "-".to_owned() };
+            vec![
+                l.lock.clone(),
+                known(count(l.acquisitions)),
+                count(l.waits),
+                time(l.wait_ns),
+                time(l.wait_max_ns),
+                known(time(l.held_ns)),
+            ]
+        });
+    section(
+        &mut out,
+        &["lock", "acquired", "waits", "waited", "max", "held"],
+        locks,
+    );
     let fairness = r.fairness.iter().map(|f| {
         let cpu = |share: f64| format!("{} %", percent(share));
         vec![

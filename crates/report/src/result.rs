@@ -30,6 +30,11 @@ pub struct Run {
     pub callbacks: Vec<CallbackResult>,
     /// The same for locks.
     pub lock_waits: Vec<LockResult>,
+    /// Task time that went into reloading caches.
+    pub reload_ns: u64,
+    /// Cache lines of kernel and policy data that came from another cache or were invalidated there, and the time that took.
+    pub line_transfers: u64,
+    pub line_transfer_ns: u64,
     /// Names of callbacks, indexed by `Event::Callback::op`.
     pub ops: Vec<String>,
     /// Names of locks, indexed by `Event::LockWait::lock`; missing ones are told by number.
@@ -88,13 +93,18 @@ pub struct CallbackResult {
     pub insns_max: u64,
 }
 
-/// Waits for one lock.
+/// One lock, as lockstat tells of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockResult {
     pub lock: String,
+    /// 0 where only waits are known: figures read from a trace.
+    #[serde(default)]
+    pub acquisitions: u64,
     pub waits: u64,
     pub wait_ns: u64,
     pub wait_max_ns: u64,
+    #[serde(default)]
+    pub held_ns: u64,
 }
 
 /// One of the tasks with the most CPU time.
@@ -157,6 +167,16 @@ pub struct RunResult {
     /// Time of the kernel and the policy, of the same.
     pub overhead_percent: f64,
     pub overhead_ns: u64,
+    /// Task time that went into reloading caches, of the same; it is busy time.
+    #[serde(default)]
+    pub reload_percent: f64,
+    #[serde(default)]
+    pub reload_ns: u64,
+    /// Cache lines of kernel and policy data that came from another cache or were invalidated there; their time is overhead.
+    #[serde(default)]
+    pub line_transfers: u64,
+    #[serde(default)]
+    pub line_transfer_ns: u64,
     pub idle_while_waiting_ns: u64,
     pub wakeups: u64,
     pub ipis: u64,

@@ -261,6 +261,10 @@ impl Summary {
             busy_percent: percent(self.busy_ns, cpu_ns),
             overhead_percent: percent(u128::from(self.overhead_ns), cpu_ns),
             overhead_ns: self.overhead_ns,
+            reload_percent: percent(u128::from(run.reload_ns), cpu_ns),
+            reload_ns: run.reload_ns,
+            line_transfers: run.line_transfers,
+            line_transfer_ns: run.line_transfer_ns,
             idle_while_waiting_ns: run.idle_while_waiting_ns,
             wakeups: self.wakeups,
             ipis: self.ipis,
@@ -299,13 +303,14 @@ fn lock_results(locks: Vec<(u32, Lock)>, names: &[String]) -> Vec<LockResult> {
         waits: lock.waits,
         wait_ns: lock.ns,
         wait_max_ns: lock.max,
+        ..LockResult::default()
     };
     by_wait(locks.into_iter().map(result).collect())
 }
 
 fn by_wait(mut results: Vec<LockResult>) -> Vec<LockResult> {
-    // Stable: equal waits stay in the locks' order.
-    results.sort_by_key(|lock| std::cmp::Reverse(lock.wait_ns));
+    // Stable: equals stay in the locks' order.
+    results.sort_by_key(|lock| std::cmp::Reverse((lock.wait_ns, lock.acquisitions)));
     results
 }
 

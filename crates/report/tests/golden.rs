@@ -165,6 +165,9 @@ fn run(policy: &str, latency: u64) -> RunResult {
         completed: false,
         callbacks: vec![],
         lock_waits: vec![],
+        reload_ns: 1_200_000,
+        line_transfers: 4_321,
+        line_transfer_ns: 98_765,
         ops: ["select_cpu", "enqueue", "dispatch"].map(String::from).to_vec(),
         locks: vec!["rq 0".into(), "dsq 0x1".into()],
     })

@@ -182,6 +182,9 @@ impl Scenario {
             completed,
             callbacks: callbacks(&machine),
             lock_waits: lock_waits(&machine),
+            reload_ns: machine.reload_ns(),
+            line_transfers: machine.line_transfers().count,
+            line_transfer_ns: machine.line_transfers().ns,
             ops: callback_names(),
             locks: machine.locks().map(|(id, _)| id.to_string()).collect(),
         };
@@ -287,13 +290,15 @@ fn callbacks(machine: &Machine) -> Vec<CallbackResult> {
 }
 
 fn lock_waits(machine: &Machine) -> Vec<LockResult> {
-    let waited = machine.locks().filter(|(_, stat)| stat.contended > 0);
-    waited
+    let taken = machine.locks().filter(|(_, stat)| stat.acquisitions > 0);
+    taken
         .map(|(id, stat)| LockResult {
             lock: id.to_string(),
+            acquisitions: stat.acquisitions,
             waits: stat.contended,
             wait_ns: stat.wait_ns,
             wait_max_ns: stat.wait_max_ns,
+            held_ns: stat.held_ns,
         })
         .collect()
 }

@@ -143,7 +143,10 @@ fn valid<W: World>(w: &W, i: u32) -> u64 {
 
 /// Word `i` of a mask, without what lies beyond the last CPU id.
 fn word<W: World>(w: &W, mask: u64, i: u32) -> Result<u64, Fault> {
-    Ok(w.region().load::<u64>(mask.wrapping_add(u64::from(i) * 8))? & valid(w, i))
+    let addr = mask.wrapping_add(u64::from(i) * 8);
+    let bits = w.region().load::<u64>(addr)?;
+    w.vm().load_line(w.cpu(), addr);
+    Ok(bits & valid(w, i))
 }
 
 /// The first set bit at or after `start`; nr_cpu_ids if none.
@@ -174,7 +177,9 @@ fn fill<W: World>(w: &mut W, mask: u64, bits: impl Fn(&W, u32) -> Result<u64, Fa
     let mut any = 0;
     for i in 0..words(w) {
         let word = bits(w, i)? & valid(w, i);
-        w.region().store(mask.wrapping_add(u64::from(i) * 8), word)?;
+        let addr = mask.wrapping_add(u64::from(i) * 8);
+        w.region().store(addr, word)?;
+        w.vm().store_line(w.cpu(), addr);
         any |= word;
     }
     Ok(any != 0)
@@ -188,6 +193,7 @@ fn change<W: World>(w: &mut W, cpu: u32, mask: u64, new: impl Fn(u64, u64) -> u6
     let addr = mask.wrapping_add(u64::from(cpu / 64) * 8);
     let (old, bit) = (w.region().load::<u64>(addr)?, 1 << (cpu % 64));
     w.region().store(addr, new(old, bit))?;
+    w.vm().store_line(w.cpu(), addr);
     Ok(old & bit != 0)
 }
 

@@ -57,6 +57,8 @@ fn probe_read<W: World>(w: &mut W, to: u64, size: u32, from: u64) -> Result<i64,
         region.bytes_mut(to, size)?.fill(0);
         return Ok(-EFAULT);
     }
+    w.vm().load_line(w.cpu(), from);
+    w.vm().store_line(w.cpu(), to);
     // SAFETY: both were checked just now; they may overlap.
     unsafe { std::ptr::copy(from as *const u8, to as *mut u8, size as usize) };
     Ok(0)

@@ -80,7 +80,7 @@ impl Translator<'_, '_> {
     }
 
     /// The constant that a value is, if it is one.
-    fn constant(&self, value: Value) -> Option<i64> {
+    pub fn constant(&self, value: Value) -> Option<i64> {
         let dfg = &self.builder.func.dfg;
         match dfg.insts[dfg.value_def(dfg.resolve_aliases(value)).inst()?] {
             InstructionData::UnaryImm {
@@ -117,7 +117,7 @@ impl Translator<'_, '_> {
     }
 
     /// Calls a Rust function with the context and these arguments.
-    fn call_entry(&mut self, entry: Entry, args: &[Value]) -> Value {
+    pub fn call_entry(&mut self, entry: Entry, args: &[Value]) -> Value {
         let signature = self.builder.import_signature(signature(args.len()));
         let address = self.builder.ins().iconst(types::I64, entry as usize as i64);
         let args: Vec<Value> = [self.context].into_iter().chain(args.iter().copied()).collect();

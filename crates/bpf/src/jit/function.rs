@@ -31,6 +31,8 @@ pub(super) struct Translator<'a, 'b> {
     pub heap: MemFlagsData,
     /// Access to fields of the context.
     pub fields: MemFlagsData,
+    /// Access to the words of cache lines, which always are there.
+    pub lines: MemFlagsData,
     /// r0 to r9.
     registers: Vec<Variable>,
     /// r10, if used.
@@ -78,7 +80,7 @@ pub(super) fn translate(
     });
     let blocks = flow.blocks.iter().map(|_| builder.create_block()).collect();
     let regions = &mut builder.func.dfg.alias_regions;
-    let [heap, fields] = [(0, "program memory"), (1, "context")].map(|(user_id, description)| {
+    let [heap, fields, lines] = [(0, "program memory"), (1, "context"), (2, "cache lines")].map(|(user_id, description)| {
         regions.insert(AliasRegionData {
             user_id,
             description: description.into(),
@@ -86,6 +88,7 @@ pub(super) fn translate(
     });
     let heap = MemFlagsData::new().with_alias_region(Some(heap));
     let fields = MemFlagsData::trusted().with_alias_region(Some(fields));
+    let lines = MemFlagsData::trusted().with_alias_region(Some(lines));
     let calls = insns.iter().any(|i| i.op == CALL);
     let mut t = Translator {
         cx,
@@ -98,6 +101,7 @@ pub(super) fn translate(
         context: params[0],
         heap,
         fields,
+        lines,
         registers,
         fp: None,
         left,
@@ -178,7 +182,7 @@ impl Translator<'_, '_> {
         }
         let fp = self.load_field(types::I64, offset_of!(Context, fp));
         self.fp = Some(fp);
-        self.mark_inside(fp);
+        self.mark_frame(fp);
         if !self.calls {
             return;
         }

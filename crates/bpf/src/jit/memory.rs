@@ -6,7 +6,8 @@
 //! of zeros, and that substitute serves every further access through the same value. So one check a value is enough along
 //! every way that passes it; frame pointers and constants that point into the region need none.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::mem::offset_of;
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Type, Value, types};
@@ -14,8 +15,9 @@ use cranelift_codegen::ir::{BlockArg, InstBuilder, Type, Value, types};
 use super::function::Translator;
 use crate::image::Insn;
 use crate::insn::{self, atomic};
+use crate::lines::LINE;
 use crate::region::{NULL_LIMIT, REACH, SHIFT};
-use crate::vm;
+use crate::vm::{self, Context, FRAME};
 
 /// What is known of the values of one function.
 #[derive(Default)]
@@ -24,6 +26,17 @@ pub(super) struct Known {
     checked: HashMap<Value, Vec<(usize, Value)>>,
     /// Values that lie in the region by construction: how far they may be from something that does.
     inside: HashMap<Value, i64>,
+    /// Those of them that come from the frame pointer.
+    stack: HashSet<Value>,
+    /// Places whose cache line this CPU has: in which block that was made sure of, and whether it may be stored to.
+    touched: HashMap<Place, Vec<(usize, bool)>>,
+}
+
+/// A place of the program's memory: the line of a known address, or an offset from a value.
+#[derive(PartialEq, Eq, Hash)]
+enum Place {
+    Line(u64),
+    At(Value, i32),
 }
 
 fn int(op: u8) -> Type {
@@ -41,6 +54,12 @@ impl Translator<'_, '_> {
         self.known.inside.insert(value, 0);
     }
 
+    /// `fp` is the frame pointer.
+    pub fn mark_frame(&mut self, fp: Value) {
+        self.mark_inside(fp);
+        self.known.stack.insert(fp);
+    }
+
     /// Is `value` an address of the region for certain?
     pub fn is_inside(&self, value: Value) -> bool {
         self.known
@@ -56,6 +75,9 @@ impl Translator<'_, '_> {
             // Leaves room for the offset of an access.
             if far.unsigned_abs() < REACH / 2 {
                 self.known.inside.insert(sum, far);
+                if self.known.stack.contains(&value) {
+                    self.known.stack.insert(sum);
+                }
             }
         }
     }
@@ -106,6 +128,59 @@ impl Translator<'_, '_> {
         safe
     }
 
+    /// Makes sure that this CPU's cache has the line of an access, or calls for it. Not for the own frame, and not where the
+    /// same was done before: while a program runs, nobody takes its lines away.
+    fn touch(&mut self, base: Value, offset: i32, store: bool) {
+        let base = self.builder.func.dfg.resolve_aliases(base);
+        let far = self.known.inside.get(&base).copied().unwrap_or(0) + i64::from(offset);
+        if self.known.stack.contains(&base) && (-(FRAME as i64)..0).contains(&far) {
+            return;
+        }
+        let constant = self.constant(base).map(|base| (base as u64).wrapping_add(i64::from(offset) as u64));
+        let place = match constant {
+            Some(addr) => Place::Line(addr / LINE),
+            None => Place::At(base, offset),
+        };
+        let (flow, here) = (self.flow, self.block);
+        let places = self.known.touched.entry(place).or_default();
+        if places.iter().any(|&(block, stored)| (stored || !store) && flow.dominates(block, here)) {
+            return;
+        }
+        places.push((here, store));
+        let bias = self.cx.lines().bias();
+        let (addr, word) = match constant {
+            Some(addr) => {
+                let word = bias.wrapping_add(addr / LINE * 8);
+                let addr = self.builder.ins().iconst(types::I64, addr as i64);
+                (addr, self.builder.ins().iconst(types::I64, word as i64))
+            }
+            None => {
+                let addr = match offset {
+                    0 => base,
+                    _ => self.builder.ins().iadd_imm_s(base, i64::from(offset)),
+                };
+                let line = self.builder.ins().ushr_imm_u(addr, i64::from(LINE.trailing_zeros()));
+                let word = self.builder.ins().ishl_imm_u(line, 3);
+                let bias = self.builder.ins().iconst(types::I64, bias as i64);
+                (addr, self.builder.ins().iadd(bias, word))
+            }
+        };
+        let holders = self.builder.ins().load(types::I64, self.lines, word, 0);
+        let own = self.load_field(types::I64, offset_of!(Context, own_cache));
+        let (miss, next) = (self.cold_block(), self.builder.create_block());
+        if store {
+            let alone = self.builder.ins().icmp(IntCC::Equal, holders, own);
+            self.builder.ins().brif(alone, next, &[], miss, &[]);
+        } else {
+            let there = self.builder.ins().band(holders, own);
+            self.builder.ins().brif(there, next, &[], miss, &[]);
+        }
+        self.enter_block(miss);
+        self.call_entry(if store { vm::store_line } else { vm::load_line }, &[addr]);
+        self.builder.ins().jump(next, &[]);
+        self.enter_block(next);
+    }
+
     /// LDX.
     pub fn load(&mut self, pc: usize, i: &Insn) -> bool {
         let signed = i.op & 0xe0 == insn::MEMSX;
@@ -114,6 +189,7 @@ impl Translator<'_, '_> {
         }
         let base = self.get(i.src);
         let base = self.checked(pc, base, i.off, true);
+        self.touch(base, i.off, false);
         let ty = int(i.op);
         let value = self.builder.ins().load(ty, self.heap, base, i.off);
         let value = match (ty, signed) {
@@ -139,6 +215,7 @@ impl Translator<'_, '_> {
         };
         let base = self.get(i.dst);
         let base = self.checked(pc, base, i.off, false);
+        self.touch(base, i.off, true);
         self.builder.ins().store(self.heap, value, base, i.off);
         true
     }
@@ -169,6 +246,7 @@ impl Translator<'_, '_> {
         let is_load = i.imm == atomic::LOAD_ACQUIRE;
         let base = self.get(if is_load { i.src } else { i.dst });
         let base = self.checked(pc, base, i.off, is_load);
+        self.touch(base, i.off, !is_load);
         if i.imm == atomic::STORE_RELEASE {
             let value = self.get(i.src);
             let value = self.narrow(value, ty);

@@ -245,6 +245,7 @@ pub(super) fn consume_dispatch_q(m: &mut Machine, cpu: u32, dsq: DsqRef, enq_fla
             break;
         }
         let task_cpu = m.tasks[task as usize].cpu;
+        m.read_line(m.tasks[task as usize].addr);
         if task_cpu == cpu {
             unlink_from_dsq(m, task, dsq);
             m.release(lock);

@@ -249,12 +249,25 @@ fn node_of(m: &Machine, cpu: u32) -> Option<u32> {
     m.idle.per_node.then(|| m.spec.topology.cpus[cpu as usize].node)
 }
 
+/// The running CPU looks at a mask: the first of its cache lines at any rate.
+#[inline]
+fn read(m: &mut Machine, mask: Mask) {
+    m.read_line(mask.addr());
+}
+
+/// The running CPU changes a CPU's bit of a mask.
+#[inline]
+fn write(m: &mut Machine, mask: Mask, cpu: u32) {
+    m.write_line(mask.addr() + u64::from(cpu / 64) * 8);
+}
+
 /// update_builtin_idle: a CPU enters or leaves idle. Whether ops.update_idle is called is the core's business.
 pub(crate) fn update(m: &mut Machine, cpu: u32, idle: bool) {
     if !m.idle.enabled {
         return;
     }
     let Masks { cpu: cpus, smt: smts } = m.idle.of(node_of(m, cpu));
+    write(m, cpus, cpu);
     if idle {
         cpus.insert(cpu)
     } else {
@@ -271,9 +284,11 @@ pub(crate) fn update(m: &mut Machine, cpu: u32, idle: bool) {
             .iter()
             .all(|&cpu| !core.contains(cpu) || cpus.contains(cpu))
         {
+            write(m, smts, cpu);
             set_core(m, core, cpu, |cpu| smts.insert(cpu));
         }
     } else {
+        write(m, smts, cpu);
         set_core(m, core, cpu, |cpu| smts.remove(cpu));
     }
 }
@@ -291,14 +306,20 @@ fn set_core(m: &Machine, core: Mask, cpu: u32, set: impl Fn(u32)) {
 /// scx_idle_test_and_clear_cpu: claims an idle CPU.
 pub(crate) fn test_and_clear_cpu(m: &mut Machine, cpu: u32) -> bool {
     let Masks { cpu: cpus, smt: smts } = m.idle.of(node_of(m, cpu));
+    // The kernel looks before it writes.
+    read(m, cpus);
     if m.idle.smt_active {
+        read(m, smts);
         // The core is not wholly idle any more, whether the CPU can be claimed or not.
         let core = m.idle.cores[m.spec.topology.cpus[cpu as usize].core as usize];
         set_core(m, core, cpu, |cpu| smts.remove(cpu));
         smts.remove(cpu);
     }
     let was_idle = cpus.contains(cpu);
-    cpus.remove(cpu);
+    if was_idle {
+        write(m, cpus, cpu);
+        cpus.remove(cpu);
+    }
     was_idle
 }
 
@@ -368,6 +389,9 @@ pub(crate) fn select_cpu_dfl(
 ) -> Option<u32> {
     let node = node_of(m, prev_cpu);
     // On a busy machine this is the end; wholly idle cores have idle CPUs.
+    if node.is_none() {
+        read(m, m.idle.of(None).cpu);
+    }
     if node.is_none() && m.idle.of(None).cpu.is_empty() {
         return None;
     }

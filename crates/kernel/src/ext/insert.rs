@@ -347,7 +347,11 @@ pub(crate) fn iter_next(m: &mut Machine, iter: u64) -> Result<Option<TaskId>, Fa
         let lock = lock_dsq(m, dsq);
         m.release(lock);
     }
-    Ok(m.ext.dsqs.cursor_next(cursor))
+    let next = m.ext.dsqs.cursor_next(cursor);
+    if let Some(task) = next {
+        m.read_line(m.tasks[task as usize].addr);
+    }
+    Ok(next)
 }
 
 /// bpf_iter_scx_dsq_destroy

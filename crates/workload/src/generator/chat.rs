@@ -63,9 +63,9 @@ pub const GENERATOR: Generator = Generator {
         Parameter {
             name: "footprint",
             unit: Unit::Bytes,
-            default: "0",
+            default: "8k",
             range: ("0", "1g"),
-            meaning: "working set of a thread",
+            meaning: "working set of a thread: stack, buffers, its connection",
         },
         Parameter {
             name: "nice",

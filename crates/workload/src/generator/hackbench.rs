@@ -56,6 +56,13 @@ pub const GENERATOR: Generator = Generator {
             range: ("", ""),
             meaning: "what tasks are",
         },
+        Parameter {
+            name: "footprint",
+            unit: Unit::Bytes,
+            default: "2k",
+            range: ("0", "1g"),
+            meaning: "working set of a task: stack, message, its sockets' heads",
+        },
     ],
     build,
 };
@@ -99,7 +106,9 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
             workload.programs.push(receiver.finish());
             for (comm, program) in [("receiver", program), ("sender", sender_program)] {
                 let process = if processes { workload.tasks.len() as u32 } else { 0 };
-                workload.tasks.push(task(comm, program, process));
+                let mut task = task(comm, program, process);
+                task.footprint_bytes = a.get("footprint");
+                workload.tasks.push(task);
             }
         }
     }

@@ -62,7 +62,7 @@ pub const GENERATOR: Generator = Generator {
         Parameter {
             name: "footprint",
             unit: Unit::Bytes,
-            default: "0",
+            default: "300k",
             range: ("0", "1g"),
             meaning: "working set of a compile",
         },

@@ -225,7 +225,9 @@ impl Programs<'_> {
             process: 0,
             cgroup,
             spawn: true,
-            footprint_bytes: footprint(&built, global.mem_buffer_size),
+            footprint_bytes: task
+                .footprint
+                .unwrap_or_else(|| footprint(&built, global.mem_buffer_size)),
         };
         Ok((built, out.places, spec))
     }

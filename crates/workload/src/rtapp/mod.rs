@@ -10,7 +10,8 @@
 //!
 //! Beyond rt-app: resources of type `pipe` and `socket` (with a `capacity` in bytes) and the events
 //! `send` ({"ref", "bytes"}) and `recv`; resources of type `semaphore` (with a start `value`) and the events `sem_post`
-//! and `sem_wait`; `begin` ("" or "arrival") and `done` (a count), which mark requests. Without a `done` in the
+//! and `sem_wait`; `begin` ("" or "arrival") and `done` (a count), which mark requests; `footprint` of a task, the bytes it
+//! works on, which otherwise are those that its `mem` events write. Without a `done` in the
 //! file each round of a task's loop, or of a phase's that never ends, counts as one operation.
 
 mod build;

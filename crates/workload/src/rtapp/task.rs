@@ -17,6 +17,8 @@ pub struct Task<'n> {
     pub delay_ns: u64,
     /// How often all phases are gone through; `None`: for ever.
     pub rounds: Option<u64>,
+    /// Bytes; `None`: what its `mem` events write.
+    pub footprint: Option<u64>,
     pub phases: Vec<Phase<'n>>,
     pub set: Settings<'n>,
 }
@@ -36,7 +38,7 @@ pub struct Settings<'n> {
     pub taskgroup: Option<&'n Member>,
 }
 
-const TASK_KEYS: &[&str] = &["instance", "delay", "loop", "phases"];
+const TASK_KEYS: &[&str] = &["instance", "delay", "loop", "footprint", "phases"];
 const PHASE_KEYS: &[&str] = &["loop"];
 const SETTINGS_KEYS: &[&str] = &["cpus", "taskgroup", "nodes_membind"];
 
@@ -69,6 +71,7 @@ fn task<'n>(file: File, of: &'n Member) -> Result<Task<'n>, Error> {
         instances: 1,
         delay_ns: 0,
         rounds: None,
+        footprint: None,
         phases: Vec::new(),
         set: Settings::default(),
     };
@@ -92,6 +95,7 @@ fn task<'n>(file: File, of: &'n Member) -> Result<Task<'n>, Error> {
                 task.delay_ns = delay.max(0) as u64 * 1000;
             }
             "loop" => task.rounds = file.rounds(member)?,
+            "footprint" => task.footprint = Some(file.int(member, " bytes", 0..=INT_MAX)? as u64),
             _ => task.phases = phases(file, member)?,
         }
     }

@@ -24,12 +24,14 @@ pub fn to_rtapp_json(workload: &Workload) -> Result<String, Error> {
         let dones = program.ops.iter().filter(|op| matches!(op, Op::Done { .. })).count();
         Shape::of(program).is_some_and(|shape| dones == shape.implicit_dones(program))
     });
+    let buffer = mem_buffer(workload, &groups);
     let mut out = String::from("{\n\t\"tasks\" : {\n");
     for (index, group) in groups.iter().enumerate() {
         let mut text = Text {
             workload,
             groups: &groups,
             implicit_done,
+            buffer,
             lines: Vec::new(),
         };
         text.task(group)?;
@@ -39,7 +41,7 @@ pub fn to_rtapp_json(workload: &Workload) -> Result<String, Error> {
     }
     out.push_str("\t},\n");
     out.push_str(&resources(workload)?);
-    out.push_str(&global(workload, &groups)?);
+    out.push_str(&global(workload, &groups, buffer)?);
     out.push_str("}\n");
     Ok(out)
 }
@@ -212,6 +214,8 @@ struct Text<'w> {
     workload: &'w Workload,
     groups: &'w [Group<'w>],
     implicit_done: bool,
+    /// `mem_buffer_size`
+    buffer: u64,
     lines: Vec<String>,
 }
 
@@ -241,6 +245,9 @@ impl Text<'_> {
         }
         if shape.delay_us > 0 {
             self.line(3, "delay", &shape.delay_us.to_string());
+        }
+        if spec.footprint_bytes != written(self.workload, group).min(self.buffer) {
+            self.line(3, "footprint", &spec.footprint_bytes.to_string());
         }
         let rounds = shape.rounds.map_or(-1, |rounds| rounds as i64);
         self.line(3, "loop", &rounds.to_string());
@@ -536,7 +543,7 @@ fn barrier_users(workload: &Workload, name: &str) -> u64 {
         .sum()
 }
 
-fn global(workload: &Workload, groups: &[Group]) -> Result<String, Error> {
+fn global(workload: &Workload, groups: &[Group], buffer: u64) -> Result<String, Error> {
     let mut text = String::from("\t\"global\" : {\n");
     let seconds = match workload.duration_ns {
         None => -1,
@@ -566,30 +573,23 @@ fn global(workload: &Workload, groups: &[Group]) -> Result<String, Error> {
     if first {
         text.push_str(",\n\t\t\"pi_enabled\" : true");
     }
-    if let Some(buffer) = mem_buffer(workload, groups)? {
+    if buffer != Global::default().mem_buffer_size {
         let _ = write!(text, ",\n\t\t\"mem_buffer_size\" : {buffer}");
     }
     text.push_str("\n\t}\n");
     Ok(text)
 }
 
-/// A task's footprint is what it writes, up to the one size of all buffers.
-fn mem_buffer(workload: &Workload, groups: &[Group]) -> Result<Option<u64>, Error> {
-    let default = Global::default().mem_buffer_size;
-    let written = |group: &Group| {
-        let ops = workload.programs[group.spec.program as usize].ops.iter();
-        let bytes = ops.map(|op| if let Op::Mem { bytes } = op { *bytes } else { 0 });
-        bytes.max().unwrap_or(0)
-    };
-    let cut = |group: &&Group| group.spec.footprint_bytes < written(group);
-    let buffer = groups.iter().find(cut).map(|group| group.spec.footprint_bytes);
-    for group in groups {
-        if group.spec.footprint_bytes != written(group).min(buffer.unwrap_or(default)) {
-            let footprint = group.spec.footprint_bytes;
-            let message = format!("task '{}': a footprint of {footprint} bytes", group.name);
-            return Err(Error::new(&workload.name, message)
-                .hint("in rt-app it comes from \"mem\" and \"mem_buffer_size\" alone"));
-        }
-    }
-    Ok(buffer.filter(|buffer| *buffer != default))
+/// The one size of all buffers: a footprint below what its task writes tells it.
+fn mem_buffer(workload: &Workload, groups: &[Group]) -> u64 {
+    let cut = |group: &&Group| group.spec.footprint_bytes < written(workload, group);
+    let cut = groups.iter().find(cut).map(|group| group.spec.footprint_bytes);
+    cut.filter(|&bytes| bytes > 0).unwrap_or(Global::default().mem_buffer_size)
+}
+
+/// The most that a task writes by one `mem`.
+fn written(workload: &Workload, group: &Group) -> u64 {
+    let ops = workload.programs[group.spec.program as usize].ops.iter();
+    let bytes = ops.map(|op| if let Op::Mem { bytes } = op { *bytes } else { 0 });
+    bytes.max().unwrap_or(0)
 }

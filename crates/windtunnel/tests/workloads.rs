@@ -158,10 +158,10 @@ fn scores_follow_the_machine_and_the_work() {
             assert!(less * factor < *more, "{less} and {more}");
         }
     };
-    let build = "mkbench:builds=2,jobs=4,files=40,compute=10ms,link=0";
+    let build = "mkbench:builds=2,jobs=4,files=40,compute=10ms,link=0,footprint=0";
     pairs(of(build, "smp4"), of(build, "up"), 2.5);
-    let serial = "mkbench:builds=1,jobs=1,files=40,compute=10ms,link=0";
-    let parallel = "mkbench:builds=1,jobs=4,files=40,compute=10ms,link=0";
+    let serial = "mkbench:builds=1,jobs=1,files=40,compute=10ms,link=0,footprint=0";
+    let parallel = "mkbench:builds=1,jobs=4,files=40,compute=10ms,link=0,footprint=0";
     pairs(of(parallel, "smp4"), of(serial, "smp4"), 2.0);
     let chat = "chat:rooms=1,messages=20";
     pairs(of(chat, "up"), of(chat, "smp4"), 1.5);

@@ -41,7 +41,7 @@ pub fn to_rtapp_json(workload: &Workload) -> Result<String, Error> {
     }
     out.push_str("\t},\n");
     out.push_str(&resources(workload)?);
-    out.push_str(&global(workload, &groups, buffer)?);
+    out.push_str(&global(workload, buffer)?);
     out.push_str("}\n");
     Ok(out)
 }
@@ -543,7 +543,7 @@ fn barrier_users(workload: &Workload, name: &str) -> u64 {
         .sum()
 }
 
-fn global(workload: &Workload, groups: &[Group], buffer: u64) -> Result<String, Error> {
+fn global(workload: &Workload, buffer: u64) -> Result<String, Error> {
     let mut text = String::from("\t\"global\" : {\n");
     let seconds = match workload.duration_ns {
         None => -1,

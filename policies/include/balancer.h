@@ -23,6 +23,10 @@ u32 tolerance PARAM("%, 0..100: a queue within this of the average is balanced t
 /* Runs of the balancer, tasks it moved in all, and those that changed pools; tasks moved at exec. */
 u64 nr_balancings, nr_balanced, nr_balanced_pools, nr_placed;
 
+/* Of the runs: the sum of the queues' loads, the tasks moved, and those in percent of the former. */
+u64 load_mean_milli, load_max, moved_last, moved_mean_milli, moved_max, moved_percent_mean_milli, moved_percent_max_milli;
+static u64 load_sum, percent_milli_sum;
+
 struct balance_timer {
 	struct bpf_timer timer;
 };
@@ -112,9 +116,29 @@ static __noinline void move_all(bool across, s64 total, s64 nr)
 	}
 }
 
+static __noinline void tell_of_run(u64 load, u64 moved)
+{
+	u64 percent_milli = load ? moved * 100000 / load : 0, nr;
+
+	nr = ++nr_balancings;
+	load_sum += load;
+	percent_milli_sum += percent_milli;
+	load_mean_milli = load_sum * 1000 / nr;
+	moved_mean_milli = nr_balanced * 1000 / nr;
+	moved_percent_mean_milli = percent_milli_sum / nr;
+	moved_last = moved;
+	if (load_max < load)
+		load_max = load;
+	if (moved_max < moved)
+		moved_max = moved;
+	if (moved_percent_max_milli < percent_milli)
+		moved_percent_max_milli = percent_milli;
+}
+
 static int balance(void *map, int *key, struct balance_timer *b)
 {
 	s64 nr = scx_bpf_nr_cpu_ids(), total = 0, within = balancer == LBP ? tolerance : 0;
+	u64 moved = nr_balanced;
 	struct mq *q;
 	s32 cpu;
 
@@ -136,7 +160,7 @@ static int balance(void *map, int *key, struct balance_timer *b)
 	if (balancer == LBC)
 		move_all(false, total, nr);
 	move_all(true, total, nr);
-	__sync_fetch_and_add(&nr_balancings, 1);
+	tell_of_run(total, nr_balanced - moved);
 	bpf_timer_start(&b->timer, (u64)interval_ms * 1000000, 0);
 	return 0;
 }

@@ -27,8 +27,8 @@ enum What {
     Peak,
     /// Responses from `from_ms` to below `to_ms`, in percent of all.
     Share,
-    /// When the last response outside `from_ms` to `to_ms` ended, s.
-    Settled,
+    /// When the last response ended that was not within `percent` of any of `near_ms`, s.
+    Settled { near_ms: Vec<f64>, percent: f64 },
     /// From a response to the begin of the task's next request, ms.
     Between,
     /// CPU time in percent of that of all tasks.
@@ -98,9 +98,19 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "settled_s",
-        about: "when the last response outside from_ms <= t < to_ms ended",
-        arguments: &[FROM, TO, TASK],
-        make: |arguments| make(What::Settled, arguments),
+        about: "when the last response ended that is not one of those expected",
+        arguments: &[
+            ("near_ms", "those expected, as 250/450/550"),
+            ("percent", "tolerance, default 2"),
+            TASK,
+        ],
+        make: |arguments| {
+            let near = arguments.needed("near_ms")?.split('/').map(|text| text.trim().parse());
+            let near_ms = near.collect::<Result<_, _>>();
+            let near_ms = near_ms.map_err(|_| "near_ms: expected numbers as 250/450/550".to_owned())?;
+            let percent = arguments.number("percent")?.unwrap_or(2.0);
+            make(What::Settled { near_ms, percent }, arguments)
+        },
     },
     Kind {
         name: "between_ms",
@@ -174,10 +184,11 @@ impl Measure {
                 let inside = all.iter().copied().filter(counts).count();
                 some((!all.is_empty()).then(|| 100.0 * inside as f64 / all.len() as f64))
             }
-            What::Settled => {
+            What::Settled { ref near_ms, percent } => {
                 let all = self.by_task(seen).into_values().flatten();
-                let outside = all.filter(|response| !counts(&response.ms()));
-                Ok(outside.map(|response| response.end_ns).max().unwrap_or(0) as f64 / 1e9)
+                let expected = |ms: f64| near_ms.iter().any(|near| (ms - near).abs() * 100.0 <= near * percent);
+                let others = all.filter(|response| !expected(response.ms()));
+                Ok(others.map(|response| response.end_ns).max().unwrap_or(0) as f64 / 1e9)
             }
             What::Between => {
                 let tasks = self.by_task(seen);

@@ -2,7 +2,8 @@
 /*
  * p9: Plan 9's scheduler, one queue of 20 priority levels for all CPUs.
  *
- * Every CPU takes the process of the highest level from one shared structure under one lock. Levels follow from what a
+ * Every CPU takes processes from one shared structure under one lock: the first of those that ran there last, nowhere
+ * yet, or have not moved for a while; if there is none, the first of all. Levels follow from what a
  * process used lately against its fair share (see plan9.h), so that those which mostly wait come first. A process goes on
  * until its quantum is over and another of its level waits, or, at a tick or after an interrupt, one of a higher level.
  *
@@ -10,8 +11,7 @@
  * Bad for: many CPUs (one lock), caches (a process runs where there is room), even run times.
  * Source: "Plan 9 multi-queue scheduler: stats and updates" (9atom, 2014), its baseline; levels and decay as in Plan 9.
  * Different here: the share is kept in continuous time, not in ticks; the load is the number of runnable processes now,
- * not its average over a second; a CPU's first look at processes that ran there last is left out; ticks are the
- * machine's, not 100 a second.
+ * not its average over a second; ticks are the machine's, not 100 a second.
  */
 #include "include/plan9.h"
 
@@ -19,6 +19,10 @@ char _license[] SEC("license") = "GPL";
 
 #define QUEUE 0
 #define MAX_CPUS 1024
+/* Waiting processes looked at for one that ran here. */
+#define MAX_LOOK 256
+
+const volatile u64 move_ns PARAM("ns, 0..100000000000: a process that moved this lately is left to its CPU first; 0: to none") = 100000000;
 
 /* Processes sent away for one of a higher level. */
 u64 nr_preempted;
@@ -37,19 +41,35 @@ struct {
 	__type(value, struct cpu);
 } cpus SEC(".maps");
 
-/* All that matters is that an idle CPU, if there is one, comes and looks. */
+/* Idle CPUs watch the queue, so any of them may be the first to see a process: claims one by chance. */
+static __always_inline s32 first_to_see(struct task_struct *p)
+{
+	u32 nr_cpus = scx_bpf_nr_cpu_ids(), start = bpf_get_prandom_u32() % nr_cpus, i;
+	s32 found = -1;
+
+	bpf_for(i, 0, nr_cpus) {
+		s32 cpu = (start + i) % nr_cpus;
+
+		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && scx_bpf_test_and_clear_cpu_idle(cpu)) {
+			found = cpu;
+			break;
+		}
+	}
+	return found;
+}
+
 s32 SCX_OP(p9_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
-	bool is_idle = false;
+	s32 cpu = first_to_see(p);
 
-	return scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
+	return cpu >= 0 ? cpu : prev_cpu;
 }
 
 void SCX_OP(p9_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct plan9_task *t = plan9_task(p);
-	u32 this_cpu = bpf_get_smp_processor_id();
-	struct cpu *this;
+	u32 this_cpu = bpf_get_smp_processor_id(), cpu = scx_bpf_task_cpu(p);
+	struct cpu *this, *at = bpf_map_lookup_elem(&cpus, &cpu);
 	s32 idle;
 
 	if (!t)
@@ -57,7 +77,10 @@ void SCX_OP(p9_enqueue, struct task_struct *p, u64 enq_flags)
 	plan9_account(t, false);
 	t->level = plan9_level(p, t, scx_bpf_nr_cpu_ids(), nr_runnable);
 	plan9_insert(p, t, QUEUE, enq_flags);
-	idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	/* An idle CPU that it was placed on looks by itself. */
+	if (at && !at->running)
+		return;
+	idle = first_to_see(p);
 	if (idle >= 0) {
 		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 		return;
@@ -71,6 +94,36 @@ void SCX_OP(p9_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 }
 
+/*
+ * Runs the first process of `level` or above that ran here last, nowhere yet, or where it is for a while already. If there is
+ * none and nobody goes on here, the first of all.
+ */
+static __always_inline bool runproc(s32 cpu, s32 level, bool idle)
+{
+	struct bpf_iter_scx_dsq it;
+	u64 now = bpf_ktime_get_ns();
+	bool found = false;
+	u32 i;
+
+	if (!bpf_iter_scx_dsq_new(&it, QUEUE, 0)) {
+		bpf_for(i, 0, MAX_LOOK) {
+			struct task_struct *p = bpf_iter_scx_dsq_next(&it);
+			struct plan9_task *t = p ? plan9_task(p) : NULL;
+
+			if (!t || (s32)t->level < level)
+				break;
+			if ((t->cpu >= 0 && t->cpu != cpu && now - t->moved < move_ns) ||
+			    !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+				continue;
+			found = scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL, 0);
+			if (found)
+				break;
+		}
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	return found || (idle && scx_bpf_dsq_move_to_local(QUEUE));
+}
+
 void SCX_OP(p9_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct plan9_task *t = prev && (prev->scx.flags & SCX_TASK_QUEUED) ? plan9_task(prev) : NULL;
@@ -80,7 +133,7 @@ void SCX_OP(p9_dispatch, s32 cpu, struct task_struct *prev)
 		t->level = plan9_level(prev, t, scx_bpf_nr_cpu_ids(), nr_runnable);
 	}
 	/* It goes on if all that wait are of lower levels. */
-	if ((!t || plan9_highest(QUEUE) >= (s32)t->level) && scx_bpf_dsq_move_to_local(QUEUE))
+	if (runproc(cpu, t ? t->level : 0, !t))
 		return;
 	if (t)
 		prev->scx.slice = quantum_ns;
@@ -110,6 +163,9 @@ void SCX_OP(p9_running, struct task_struct *p)
 	if (!t || !c)
 		return;
 	plan9_account(t, false);
+	if (t->cpu != (s32)cpu)
+		t->moved = bpf_ktime_get_ns();
+	t->cpu = cpu;
 	c->running = true;
 	c->level = t->level;
 }

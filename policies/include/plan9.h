@@ -26,6 +26,9 @@ struct plan9_task {
 	u64 usage;
 	u64 updated;
 	u32 level;
+	/* Where it ran last, -1: nowhere yet; when it came there. */
+	s32 cpu;
+	u64 moved;
 };
 
 struct {
@@ -49,6 +52,7 @@ static __always_inline s32 plan9_init_task(struct task_struct *p)
 	t->usage = 0;
 	t->updated = bpf_ktime_get_ns();
 	t->level = PLAN9_NORMAL;
+	t->cpu = -1;
 	return 0;
 }
 

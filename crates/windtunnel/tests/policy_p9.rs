@@ -28,7 +28,6 @@ fn who_uses_little_does_not_wait_for_who_uses_much() {
 #[test]
 fn a_tick_ends_the_turn_of_a_lower_level() {
     // The napper sleeps on CPU 0, whose interrupt readies it, and may run on CPU 1 only, which looks at its ticks.
-    let tasks = Tasks::default().add_many(3, "hog", &hog());
     let body = vec![
         workload::Op::SetAffinity(Some(vec![1])),
         run(500 * US),
@@ -36,10 +35,47 @@ fn a_tick_ends_the_turn_of_a_lower_level() {
         sleep(20 * MS),
         run(10 * US),
     ];
-    let tasks = tasks.add("nap", forever(body));
-    let run = Run::new("p9").set("gain_ns", SECOND).machine(free(2));
-    let ran = run.tasks(tasks).for_ms(2000);
-    assert!(ran.cpu_ns_between("nap", SECOND, 2 * SECOND) > 20 * MS);
+    let tasks = || {
+        let tasks = Tasks::default().add_many(3, "hog", &hog());
+        tasks.add("nap", forever(body.clone()))
+    };
+    let run = |move_ns: u64| {
+        let run = Run::new("p9").set("gain_ns", SECOND).set("move_ns", move_ns);
+        let ran = run.machine(free(2)).tasks(tasks()).for_ms(2000);
+        ran.cpu_ns_between("nap", SECOND, 2 * SECOND)
+    };
+    assert!(run(0) > 20 * MS);
+    // It moves all the time: the hog of CPU 1 comes first for a while.
+    assert!(run(100 * MS) < 10 * MS, "{}", run(100 * MS));
+}
+
+#[test]
+fn an_idle_cpu_takes_any_and_a_busy_one_its_own() {
+    let stays = |naps: u32| {
+        let tasks = Tasks::default().add_many(naps, "nap", &forever(vec![run(3 * MS), sleep(MS)]));
+        let ran = Run::new("p9")
+            .machine(free(2))
+            .set("move_ns", SECOND)
+            .tasks(tasks)
+            .for_ms(500);
+        let stints = ran.stints();
+        let of = |name: &str| {
+            stints
+                .iter()
+                .filter(|stint| stint.comm == name)
+                .map(|stint| stint.cpu)
+                .collect::<Vec<_>>()
+        };
+        let cpus = of("nap0");
+        (
+            cpus.windows(2).filter(|pair| pair[0] == pair[1]).count() * 100 / cpus.len(),
+            cpus.len(),
+        )
+    };
+    // Alone, whichever of the two CPUs sees it first; among many, mostly the CPU that it knows.
+    let ((alone, n), (crowded, m)) = (stays(1), stays(8));
+    assert!(n > 100 && (35..65).contains(&alone), "{alone} % of {n}");
+    assert!(m > 20 && crowded > 80, "{crowded} % of {m}");
 }
 
 #[test]
@@ -94,6 +130,7 @@ fn no_cpu_idles_while_a_process_waits() {
     let nap = forever(vec![run(700 * US), sleep(300 * US)]);
     let ran = Run::new("p9")
         .set("quantum_ns", MS)
+        .set("move_ns", 0)
         .machine(costly(4))
         .tasks(Tasks::default().add_many(12, "nap", &nap))
         .for_ms(200);

@@ -135,7 +135,7 @@ fn no_cpu_idles_while_a_process_waits() {
         .tasks(Tasks::default().add_many(12, "nap", &nap))
         .for_ms(200);
     assert!(ran.machine.checks.idle_while_waiting_ns < 4 * MS);
-    assert!(ran.cpus("nap0").len() >= 3);
+    assert!(ran.cpus("nap0").len() >= 2);
 }
 
 #[test]

@@ -294,3 +294,74 @@ fn the_experiments_of_the_repository_are_definitions() {
         assert_eq!(shown.status, 0, "{}", shown.stderr);
     }
 }
+
+/// An experiment of the repository whose policy is compiled here, wherever the command finds others.
+fn of_repository(name: &str, policy: &str) -> PathBuf {
+    let path = support::root().join("experiments").join(name).join("experiment.toml");
+    let text = std::fs::read_to_string(path).expect("a definition");
+    let object = support::object(&format!("policies/{policy}.bpf.c"));
+    let found = format!("policy = \"{}\"", object.display());
+    folder(
+        name,
+        &[(
+            "experiment.toml",
+            &text.replace(&format!("policy = \"{policy}\""), &found),
+        )],
+    )
+}
+
+/// Each row's keys and, of one column, expected and measured.
+fn rows(told: &serde_json::Value, column: &str) -> Vec<(String, Option<f64>, f64)> {
+    let rows = told[0]["rows"].as_array().expect("rows");
+    let row = |row: &serde_json::Value| {
+        let cell = &row["values"][column];
+        (
+            row["keys"].to_string(),
+            cell["published"].as_f64(),
+            cell["measured"].as_f64().expect("a number"),
+        )
+    };
+    rows.iter().map(row).collect()
+}
+
+/// With a hundredth of the jobs; the whole, to 1 %, is `experiment run theory`.
+#[test]
+fn theory_holds_for_few_jobs_as_far_as_they_tell() {
+    let told = json(&of_repository("theory", "rr"), &["--with", "jobs=8000", "--seeds", "1"]);
+    let means = rows(&told, "mean_response_ms");
+    assert!(means.iter().filter(|(_, theory, _)| theory.is_some()).count() >= 14);
+    for (keys, theory, measured) in means {
+        let theory = theory.unwrap_or(measured);
+        assert!(
+            (measured / theory - 1.0).abs() < 0.12,
+            "{keys}: {measured} for {theory}"
+        );
+    }
+    for (keys, _, off) in rows(&told, "little_percent") {
+        assert!(off.abs() < 1e-6, "{keys}: {off}");
+    }
+}
+
+/// With theory as the control, few jobs are enough.
+#[test]
+fn a_single_server_near_saturation_is_within_one_percent() {
+    let told = json(
+        &of_repository("smp/single-server", "rr"),
+        &["--with", "jobs=2000", "--seeds", "2"],
+    );
+    let means = rows(&told, "mean_response_ms");
+    for (keys, theory, measured) in &means {
+        let theory = theory.unwrap_or(*measured);
+        assert!(
+            (measured / theory - 1.0).abs() < 0.01,
+            "{keys}: {measured} for {theory}"
+        );
+    }
+    let of = |slice: &str| {
+        let row = means
+            .iter()
+            .find(|(keys, ..)| keys.contains(&format!("\"timeslice_ms\":\"{slice}\"")));
+        row.expect("a row").2
+    };
+    assert!(of("10") > of("5") && of("5") > of("1") && of("1") > of("0.1"));
+}

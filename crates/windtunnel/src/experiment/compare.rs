@@ -21,6 +21,8 @@ pub struct Comparison {
     pub question: String,
     pub source: String,
     pub scale: Option<String>,
+    /// What it is compared with: what was published, or without that theory.
+    pub reference: &'static str,
     /// The columns that identify a row.
     pub keys: Vec<String>,
     /// The columns that were measured.
@@ -89,7 +91,7 @@ pub fn compare(experiment: &Experiment, plan: &Plan, measured: Measured) -> Resu
         let cell = |column: &String| {
             let measured = row.cells.get(column)?.clone();
             let known = known.and_then(|index| published[index].values.get(column).copied());
-            let published = row.expected.get(column).copied().or(known);
+            let published = known.or(row.expected.get(column).copied());
             let difference = published
                 .zip(measured.as_ref().ok())
                 .map(|(published, measured)| difference(published, measured.mean, plan.is_relative(column)));
@@ -106,6 +108,7 @@ pub fn compare(experiment: &Experiment, plan: &Plan, measured: Measured) -> Resu
     }
     let missing = published.iter().zip(&taken).filter(|(_, taken)| !**taken);
     let notes = missing.map(|(row, _)| format!("published, but not measured: {}", row.keys.join(", ")));
+    let by_theory = published.is_empty() && measured.rows.iter().any(|row| !row.expected.is_empty());
     let agreement = plan.measured.iter().enumerate().filter_map(|(index, column)| {
         let cells = rows.iter().filter_map(|row| row.cells[index].as_ref());
         let pairs = cells.filter_map(|cell| Some((cell.published?, cell.measured.as_ref().ok()?.mean)));
@@ -119,6 +122,7 @@ pub fn compare(experiment: &Experiment, plan: &Plan, measured: Measured) -> Resu
         source: definition.source.clone(),
         scale: definition.scale.clone(),
         values: plan.measured.clone(),
+        reference: if by_theory { "theory" } else { "published" },
         agreement: agreement.collect(),
         notes: notes.collect(),
         keys,
@@ -145,10 +149,11 @@ impl Comparison {
         cells.filter(|cell| cell.measured.is_err()).count()
     }
 
-    /// The largest half width of a confidence interval, in percent of the value.
+    /// The largest half width of a confidence interval of what was compared, in percent of the value.
     pub fn widest_percent(&self) -> Option<f64> {
         let cells = self.rows.iter().flat_map(|row| row.cells.iter().flatten());
-        let estimates = cells.filter_map(|cell| cell.measured.as_ref().ok());
+        let compared = cells.filter(|cell| cell.published.is_some());
+        let estimates = compared.filter_map(|cell| cell.measured.as_ref().ok());
         let percent = |e: &Estimate| Some(100.0 * e.half_width? / e.mean.abs());
         estimates.filter_map(percent).max_by(f64::total_cmp)
     }

@@ -13,6 +13,7 @@ mod files;
 pub mod measure;
 pub mod observe;
 mod present;
+mod recursion;
 pub mod run;
 pub mod statistics;
 

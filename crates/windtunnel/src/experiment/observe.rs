@@ -27,6 +27,7 @@ pub struct Response {
 pub struct Seen {
     /// Index into [`Trail::names`].
     name: u32,
+    pub born_ns: u64,
     pub cpu_ns: u64,
     /// The CPU whose queue it is on or was last.
     cpu: u32,
@@ -155,6 +156,7 @@ impl Trail {
         }
         self.tasks[pid] = Some(Seen {
             name: name as u32,
+            born_ns: now,
             ..Seen::default()
         });
         self.created[name] += 1;

@@ -25,7 +25,7 @@ pub fn table(comparison: &Comparison, terminal: bool) -> String {
         if has(index) {
             let unit = if is_relative(c, column) { "points" } else { "%" };
             head.extend([
-                format!("{column}\npublished"),
+                format!("{column}\n{}", c.reference),
                 "measured".into(),
                 format!("off by\n{unit}"),
             ]);

@@ -297,6 +297,7 @@ impl Results<'_> {
             Across::Deviation => exactly(deviation(&values)),
             Across::Least => exactly(values.iter().copied().min_by(f64::total_cmp)),
             Across::Most => exactly(values.iter().copied().max_by(f64::total_cmp)),
+            Across::HalfWidth => exactly(estimate(&values).and_then(|told| told.half_width)),
             Across::Count => exactly(Some(values.len() as f64)),
         };
         told.filter(|told| told.mean.is_finite())

@@ -2,6 +2,7 @@
 //! The closed list of what can be measured of a run. One file a kind of evidence, one entry in [`KINDS`].
 
 mod arguments;
+mod control;
 mod policy;
 mod queue;
 mod response;
@@ -28,10 +29,11 @@ pub enum Measure {
     Result(result::Measure),
     Response(response::Measure),
     Policy(policy::Measure),
+    Control(control::Measure),
     Queue(queue::Measure),
 }
 
-static GROUPS: &[&[Kind]] = &[result::KINDS, response::KINDS, policy::KINDS, queue::KINDS];
+static GROUPS: &[&[Kind]] = &[result::KINDS, response::KINDS, policy::KINDS, control::KINDS, queue::KINDS];
 
 /// All there are.
 pub fn kinds() -> impl Iterator<Item = &'static Kind> {
@@ -62,6 +64,7 @@ impl Measure {
             Measure::Result(measure) => measure.value(seen),
             Measure::Response(measure) => measure.value(seen),
             Measure::Policy(measure) => measure.value(seen),
+            Measure::Control(measure) => measure.value(seen),
             Measure::Queue(measure) => measure.value(seen),
         }
     }
@@ -112,6 +115,8 @@ pub enum Across {
     Most,
     /// How many there are.
     Count,
+    /// Half the width of the mean's 95 % confidence interval.
+    HalfWidth,
 }
 
 /// What a cell shows.
@@ -134,9 +139,10 @@ impl Quantity {
             Some("min") => Across::Least,
             Some("max") => Across::Most,
             Some("count") => Across::Count,
+            Some("half_width") => Across::HalfWidth,
             Some(other) => {
                 return Err(format!(
-                    "across = '{other}': expected mean, deviation, min, max or count"
+                    "across = '{other}': expected mean, deviation, min, max, count or half_width"
                 ));
             }
         };

@@ -4,33 +4,27 @@
  *
  * The arrays are o1's. Time asleep, up to a second, is a task's credit: it earns up to five levels, a task without any
  * falls by five. Credit is spent by running, the slower the more there is, so that a task which waits for an eighth of
- * its run time keeps all and one which waits less loses all. A task with enough credit goes back to the active array when its
- * timeslice ends, unless the expired tasks starve. CPUs balance at intervals that double while all is even, first in their
- * group, then over the machine; what has just run is left where it is, unless that has failed too often. Forks and execs go
- * to the CPU with least to do, a wake-up to the previous CPU, the waker's or an idle one.
+ * its run time keeps all and one which waits less loses all; waiting for the CPU after a sleep counts as sleep, too. A task
+ * with enough credit goes back to the active array when its timeslice ends, unless the expired tasks starve, and takes turns
+ * with its equals within it. CPUs balance at intervals that double while all is even, first in their group, then over
+ * the machine; what has just run is left where it is, unless that has failed too often. Forks and execs go to the CPU with
+ * least to do, a wake-up to the previous CPU, the waker's or an idle one.
  *
  * Good for: interactive tasks beside a few hogs, batch throughput; the cost of a decision is constant.
  * Bad for: tasks that sleep to gain credit and then compute; fairness; the heuristics jump.
  * Source: kernel/sched.c of Linux 2.6.22 as described by Happe, Groenda, Reussner, "Performance Evaluation of Scheduling
  * Policies in Symmetric Multiprocessing Environments"; own code.
  *
- * Differences: domains are two: groups of group_cpus CPUs with numbers in sequence, and the machine. Load is the number
- * of tasks, not their weight. Idle CPUs have no tick: a timer wakes them beside a queue. An exec moves at the next
- * reschedule, to an idle CPU only. Waiting in a queue earns nothing, and an exiting child gives its parent none of its
- * credit. A running task is never pushed away, and interactive tasks of one level do not take turns within a timeslice. That
- * a wake-up is synchronous is known only of tasks that may run on more than one CPU.
+ * Differences: domains are two, groups of CPUs (a profile tells them: those of a node) and the machine. Idle CPUs have no
+ * tick: a timer wakes them beside a queue. An exec moves at the next reschedule, to an idle CPU only. An exiting child gives
+ * its parent none of its credit. Wake-ups by tasks are told from those by interrupts at futexes, and at pipes and sockets
+ * for tasks that may run on more than one CPU; a sleep on a pipe counts in full.
  */
 #include "include/prio_domains.h"
+#include "include/sleep_avg.h"
 
 char _license[] SEC("license") = "GPL";
 
-#define MAX_BONUS 10
-#define SCHED_BATCH 3
-
-const volatile u64 max_sleep_ns PARAM("ns, 1000000..100000000000: most sleep that is credited") = 1000 * MS;
-const volatile u64 initial_sleep_ns PARAM("ns, 0..100000000000: credit of tasks that have no parent: a shell's") = 1000 * MS;
-const volatile u32 child_pct PARAM("percent, 0..100: share of its parent's credit that a child starts with") = 95;
-const volatile s32 interactive_delta PARAM("levels, -10..10: gain from which a task of nice 0 counts as interactive") = 2;
 const volatile u64 starvation_ns PARAM("ns, 0..100000000000: wait of expired tasks, for each task of the CPU, that ends favours") = 1000 * MS;
 bool newidle PARAM("0..1: CPUs about to idle balance") = true;
 bool fork_balance PARAM("0..1: new tasks go to the CPU with least to do") = true;
@@ -41,17 +35,21 @@ u64 nr_expired;
 /* Timeslices that ended and did not leave the active array; those that did since the expired starve. */
 u64 nr_reinserted;
 u64 nr_starving;
+/* Turns that interactive tasks of a level gave each other within a timeslice. */
+u64 nr_turns;
 u64 nr_preempted;
 u64 nr_fork_moved;
 u64 nr_exec_moved;
 u64 nr_affine;
+/* Wake-ups of tasks with a bonus of 0..10. */
+u64 nr_at_bonus[MAX_BONUS + 1];
 
 struct task_ctx {
 	struct prio_node node;
+	struct sleep_avg sleep;
+	/* What is left of the timeslice, and was when the task's turn began, ns. */
 	u64 left;
-	u64 run_at;
-	u64 slept_at;
-	u64 credit;
+	u64 turn;
 	u32 array;
 	u32 level;
 	bool placed;
@@ -80,65 +78,23 @@ static __always_inline struct prio_node *prio_node_of(struct task_struct *p)
 	return t ? &t->node : NULL;
 }
 
-static __always_inline u64 timeslice(struct task_struct *p)
-{
-	u64 above = 140 - p->static_prio;
-
-	return above * (p->static_prio < 120 ? 20 : 5) * MS;
-}
-
-/* 0 for a hog to 10 for a task that has slept for all of the last second. */
-static __always_inline u32 bonus_of(struct task_ctx *t)
-{
-	return t->credit * MAX_BONUS / max_sleep_ns;
-}
-
-static __always_inline u32 level_of(struct task_struct *p, struct task_ctx *t)
-{
-	s32 level = p->static_prio - 100 - ((s32)bonus_of(t) - MAX_BONUS / 2);
-
-	return level < 0 ? 0 : level > 39 ? 39 : level;
-}
-
-/* Levels a task must have gained to count as interactive: hardly possible at nice 19, certain at nice -20. */
-static __always_inline s32 interactive_gain(struct task_struct *p)
-{
-	return (s32)((u32)(p->static_prio - 100) / 4) - MAX_BONUS / 2 + interactive_delta;
-}
-
 static __always_inline void charge(struct task_ctx *t, u64 now)
 {
-	u64 ran = now - t->run_at, cost;
-	u32 bonus = bonus_of(t);
+	u64 ran = spend(&t->sleep, now);
 
-	if ((s64)ran < 0)
-		return;
-	t->run_at = now;
 	t->node.ran_at = now;
 	t->left = t->left > ran ? t->left - ran : 0;
-	cost = ran / (bonus ? bonus : 1);
-	t->credit = t->credit > cost ? t->credit - cost : 0;
 }
 
-/* Credits time asleep; a long sleep makes a task interactive, no more. */
-static __always_inline void credit_sleep(struct task_struct *p, struct task_ctx *t)
+static __always_inline void woken(struct task_struct *p, struct task_ctx *t, bool by_task)
 {
-	u64 slept = t->slept_at ? scx_bpf_now() - t->slept_at : 0;
-	s32 levels = MAX_BONUS / 2 + interactive_gain(p) + 1;
-	u64 ceiling = levels > 0 ? (u64)levels * max_sleep_ns / MAX_BONUS - 1 : 0;
+	u32 bonus;
 
-	t->slept_at = 0;
-	if (p->policy == SCHED_BATCH)
-		slept = 0;
-	if (slept > ceiling) {
-		if (t->credit < ceiling)
-			t->credit = ceiling;
-	} else {
-		t->credit += slept;
-	}
-	if (t->credit > max_sleep_ns)
-		t->credit = max_sleep_ns;
-	t->level = level_of(p, t);
+	credit_sleep(p, &t->sleep, scx_bpf_now(), by_task);
+	t->level = level_of(p, &t->sleep);
+	bonus = bonus_of(&t->sleep);
+	if (bonus <= MAX_BONUS)
+		__sync_fetch_and_add(&nr_at_bonus[bonus], 1);
 }
 
 static __always_inline bool starving(struct task_struct *p, struct prio_rq *rq, u64 now)
@@ -156,13 +112,15 @@ static __always_inline void place(struct task_struct *p, struct task_ctx *t, str
 	bool expires = t->yielded;
 
 	t->array = active;
-	t->head = !t->yielded;
+	t->head = !t->yielded && t->turn;
 	if (!t->left) {
 		t->left = timeslice(p);
-		t->level = level_of(p, t);
+		t->level = level_of(p, &t->sleep);
 		t->head = false;
 		__sync_fetch_and_add(&nr_expired, 1);
-		expires = (s32)t->level > p->static_prio - 100 - interactive_gain(p);
+		if (!rq->expired_since)
+			rq->expired_since = now;
+		expires = !is_interactive(p, t->level);
 		if (!expires && starving(p, rq, now)) {
 			__sync_fetch_and_add(&nr_starving, 1);
 			expires = true;
@@ -172,15 +130,26 @@ static __always_inline void place(struct task_struct *p, struct task_ctx *t, str
 	}
 	if (expires) {
 		t->array = !active;
-		if (!rq->expired_since) {
-			rq->expired_since = now;
-			rq->best_expired = p->static_prio;
-		}
 		if ((u32)p->static_prio < rq->best_expired)
 			rq->best_expired = p->static_prio;
 	}
+	if (!t->head)
+		t->turn = t->left;
 	t->yielded = false;
 	t->placed = true;
+}
+
+/* A wake-up goes beside the waker if there is less to do than here, even with it. */
+static __always_inline bool is_affine(struct task_struct *p, s32 this_cpu, s32 prev_cpu, bool sync)
+{
+	u32 load = load_of(prev_cpu), this_load = load_of(this_cpu);
+
+	if (!wake_affine || !same_group(this_cpu, prev_cpu) || !bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr))
+		return false;
+	if (sync && this_load)
+		this_load--;
+	return (this_load <= load && this_load + load <= 1) ||
+	       100 * (this_load + 1) <= (100 + (imbalance_pct - 100) / 2) * load;
 }
 
 s32 SCX_OP(linux26_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -199,18 +168,14 @@ s32 SCX_OP(linux26_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_fla
 			__sync_fetch_and_add(&nr_fork_moved, 1);
 		return cpu;
 	}
-	credit_sleep(p, t);
 	t->sync = wake_flags & SCX_WAKE_SYNC;
-	idle = scx_bpf_test_and_clear_cpu_idle(prev_cpu) ? prev_cpu : -1;
-	if (idle < 0) {
-		/* Beside the waker, if there is no more to do than here. */
-		if (wake_affine && this_cpu != prev_cpu && (u32)this_cpu / group_cpus == (u32)prev_cpu / group_cpus &&
-		    load_of(this_cpu) < load_of(prev_cpu) && bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr))
-			cpu = this_cpu;
-		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-		if (idle < 0 && cpu != prev_cpu)
-			__sync_fetch_and_add(&nr_affine, 1);
-	}
+	rq = prio_rq_of(this_cpu);
+	woken(p, t, t->sync || (rq && rq->waking));
+	if (this_cpu != prev_cpu && is_affine(p, this_cpu, prev_cpu, t->sync))
+		cpu = this_cpu;
+	idle = scx_bpf_test_and_clear_cpu_idle(cpu) ? cpu : scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	if (cpu != prev_cpu && (idle < 0 || idle == cpu))
+		__sync_fetch_and_add(&nr_affine, 1);
 	if (idle < 0)
 		return cpu;
 	rq = prio_rq_of(idle);
@@ -233,8 +198,8 @@ void SCX_OP(linux26_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	if (!t->placed) {
-		if (t->slept_at)
-			credit_sleep(p, t);
+		if (t->sleep.slept_at)
+			woken(p, t, rq->waking);
 		place(p, t, rq, scx_bpf_now());
 		if (enq_flags & SCX_ENQ_WAKEUP)
 			t->head = false;
@@ -285,17 +250,30 @@ void SCX_OP(linux26_dispatch, s32 cpu, struct task_struct *prev)
 	if (t) {
 		charge(t, now);
 		place(prev, t, rq, now);
+		/* Fetched by another CPU. */
+		if (rq->push)
+			t->moves = true;
 		/* It gives way to nobody: the local DSQ of an idle CPU is where it goes. */
 		if (t->moves && !rq->nr_queued)
 			t->moves = false;
 	}
+	rq->push = false;
 	bpf_for(level, 0, 2) {
 		struct domain *domain = &own->level[level & 1];
 		bool idles = !t && !rq->nr_queued;
 
-		if (domain->due || (idles && newidle))
-			load_balance(cpu, rq, domain, level, t != NULL);
-		domain->due = false;
+		if (level && !grouped)
+			break;
+		if (domain->due) {
+			domain->due = false;
+			load_balance(cpu, level, BUSY);
+		} else if (idles && prev) {
+			if (newidle && !level)
+				load_balance(cpu, level, NEWLY_IDLE);
+		} else if (idles && domain_due(domain, level, false, now)) {
+			domain->last = now;
+			load_balance(cpu, level, IDLE);
+		}
 	}
 	next = prio_pick(rq, cpu, t && !t->moves, t ? t->array : 0, t ? t->level : 0, t && t->head);
 	if (next < 0 && prev && t) {
@@ -308,17 +286,28 @@ void SCX_OP(linux26_dispatch, s32 cpu, struct task_struct *prev)
 void SCX_OP(linux26_tick, struct task_struct *p)
 {
 	struct task_ctx *t = task_ctx_of(p);
-	struct domains *own;
 	u64 now = scx_bpf_now();
 	u32 key = scx_bpf_task_cpu(p);
+	struct prio_rq *rq = prio_rq_of(key);
+	struct domains *own;
 
 	own = bpf_map_lookup_elem(&domains, &key);
-	if (!t || !own)
+	if (!t || !rq || !own)
 		return;
 	charge(t, now);
-	if (!t->left)
+	if (!t->left) {
 		p->scx.slice = 0;
-	if (domains_due(own, now))
+	} else if (is_interactive(p, t->level)) {
+		/* Behind its equals, with what is left. */
+		u64 turn = granularity(&t->sleep);
+
+		if (t->left >= turn && t->turn >= t->left + turn) {
+			__sync_fetch_and_add(&nr_turns, 1);
+			t->turn = 0;
+			p->scx.slice = 0;
+		}
+	}
+	if (domains_tick(own, rq, now))
 		p->scx.slice = 0;
 }
 
@@ -329,7 +318,11 @@ void SCX_OP(linux26_running, struct task_struct *p)
 
 	if (!t || !rq)
 		return;
-	t->run_at = scx_bpf_now();
+	t->sleep.run_at = scx_bpf_now();
+	if (t->sleep.woken_at) {
+		credit_wait(p, &t->sleep, t->sleep.run_at);
+		t->level = level_of(p, &t->sleep);
+	}
 	rq->curr_level = t->level;
 }
 
@@ -341,8 +334,10 @@ void SCX_OP(linux26_stopping, struct task_struct *p, bool runnable)
 	if (!t || !rq)
 		return;
 	charge(t, scx_bpf_now());
-	if (!runnable)
-		t->slept_at = scx_bpf_now();
+	if (!runnable) {
+		t->sleep.slept_at = scx_bpf_now();
+		t->sleep.disk = p->__state & TASK_UNINTERRUPTIBLE;
+	}
 	rq->curr_level = PRIO_NONE;
 }
 
@@ -356,6 +351,19 @@ bool SCX_OP(linux26_yield, struct task_struct *from, struct task_struct *to)
 	from->scx.slice = 0;
 	return false;
 }
+
+/* The waker is a task: futexes, which say nothing in their wake-up's flags. */
+static __always_inline int task_wakes(bool waking)
+{
+	struct prio_rq *rq = prio_rq_of(bpf_get_smp_processor_id());
+
+	if (rq)
+		rq->waking = waking;
+	return 0;
+}
+
+SEC("fentry/futex_wake") int linux26_futex_wakes(void *ctx) { return task_wakes(true); }
+SEC("fexit/futex_wake") int linux26_futex_woke(void *ctx) { return task_wakes(false); }
 
 /* A program that starts has nothing in any cache: the best moment to move. */
 SEC("tp_btf/sched_process_exec")
@@ -380,14 +388,15 @@ s32 SCX_OP(linux26_init_task, struct task_struct *p, struct scx_init_task_args *
 	if (!t)
 		return -ENOMEM;
 	t->left = timeslice(p);
-	t->credit = initial_sleep_ns < max_sleep_ns ? initial_sleep_ns : max_sleep_ns;
+	t->sleep.credit = child_credit(initial_sleep_ns);
 	if (args->fork && is_child_of(p, current))
 		parent = bpf_task_storage_get(&tasks, current, NULL, 0);
 	if (parent) {
 		t->left = parent->left = parent->left / 2 + 1;
-		t->credit = parent->credit / 100 * child_pct;
+		t->sleep.credit = child_credit(parent->sleep.credit);
 	}
-	t->level = level_of(p, t);
+	t->turn = t->left;
+	t->level = level_of(p, &t->sleep);
 	return 0;
 }
 
@@ -395,6 +404,7 @@ s32 SCX_OP_SLEEPABLE(linux26_init)
 {
 	s32 ret = prio_init();
 
+	domains_init();
 	return ret ? ret : look_for_work_start();
 }
 

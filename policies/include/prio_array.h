@@ -35,8 +35,15 @@ struct prio_rq {
 	/* To be done by the next ops.dispatch(): pull from a longer queue; let a child run before its parent. */
 	bool pull;
 	bool child;
-	/* A pull takes tasks with warm caches, too. */
+	/* A pull takes tasks with warm caches, too; it has seen tasks that may go there. */
 	bool warm;
+	bool allowed;
+	/* Another CPU fetches the task that runs here. */
+	bool push;
+	/* A task of this CPU, not an interrupt, is waking others. */
+	bool waking;
+	/* Average of its load over some ticks, in the policy's unit. */
+	u32 load_avg;
 };
 
 struct {
@@ -151,6 +158,7 @@ static __always_inline void prio_swap(struct prio_rq *rq)
 {
 	rq->active = !(rq->active & 1);
 	rq->expired_since = 0;
+	rq->best_expired = ~0U;
 	__sync_fetch_and_add(&nr_swaps, 1);
 }
 
@@ -202,6 +210,7 @@ static __always_inline s32 prio_init(void)
 		if (!rq)
 			return -EINVAL;
 		rq->curr_level = PRIO_NONE;
+		rq->best_expired = ~0U;
 		bpf_for(queue, 0, 2 * PRIO_LEVELS) {
 			ret = scx_bpf_create_dsq((u64)cpu << 7 | queue, -1);
 			if (ret)

@@ -42,18 +42,81 @@ fn timeslices_follow_the_static_priority() {
     }
 }
 
+/// Mean bonus at wake-ups of the last half of a run.
+fn late_bonus(tasks: Tasks, settings: &[(&str, u64)], ms: u64) -> u64 {
+    let counts = |until| {
+        let ran = set(Run::new("linux26"), settings).tasks(tasks.clone()).for_ms(until);
+        (0..=10)
+            .map(|bonus| ran.counter(&format!("nr_at_bonus[{bonus}]")))
+            .collect::<Vec<_>>()
+    };
+    let late: Vec<u64> = counts(ms)
+        .iter()
+        .zip(counts(ms / 2))
+        .map(|(all, early)| all - early)
+        .collect();
+    (0..).zip(&late).map(|(bonus, n)| bonus * n).sum::<u64>() / late.iter().sum::<u64>()
+}
+
 #[test]
 fn credit_jumps_at_about_12_percent_of_waiting() {
-    // Beside a hog, a task of full credit has the CPU whenever it wants it, and one of none shares it.
-    let share = |percent: u64| {
+    // Alone on the CPU.
+    let bonus = |percent: u64| {
         let ops = forever(vec![run(20 * MS), sleep(20 * MS * percent / 100)]);
-        let tasks = Tasks::default().add("task", ops).add("hog", hog());
-        let run = Run::new("linux26").set("starvation_ns", 100_000 * MS).tasks(tasks);
-        let run = run.set("max_sleep_ns", 100 * MS).set("initial_sleep_ns", 100 * MS);
-        run.for_ms(20_000).cpu_ns_between("task", 10_000 * MS, 20_000 * MS) / (100 * MS)
+        let settings = [("max_sleep_ns", 100 * MS), ("initial_sleep_ns", 100 * MS)];
+        late_bonus(Tasks::default().add("task", ops), &settings, 10_000)
     };
-    assert!(share(14) >= 85, "{}", share(14));
-    assert!(share(9) <= 60, "{}", share(9));
+    assert!(bonus(9) <= 1, "{}", bonus(9));
+    assert!(bonus(14) >= 8, "{}", bonus(14));
+}
+
+#[test]
+fn waiting_after_a_wake_up_counts_as_sleep() {
+    // A task that hardly sleeps waits for the rest of a hog's timeslices, nearly 100 ms each: a level of bonus each if an
+    // interrupt woke it, 30 % of that if a task did.
+    let semaphore = |name: &str| Resource::Semaphore {
+        name: name.into(),
+        value: 0,
+    };
+    let wakeups = |waits: Vec<Op>| {
+        let tasks = Tasks::default()
+            .resources(vec![semaphore("request"), semaphore("reply")])
+            .add("hog", hog())
+            .add("task", forever([vec![run(MS)], waits].concat()))
+            .with(nice(1))
+            .add(
+                "device",
+                forever(vec![Op::SemWait(0), sleep(1600 * US), Op::SemPost(1)]),
+            )
+            .with(|task| task.policy = Policy::Fifo { rt_priority: 50 });
+        let ran = linux26().tasks(tasks).for_ms(210);
+        [0, 1].map(|bonus| ran.counter(&format!("nr_at_bonus[{bonus}]")))
+    };
+    assert_eq!(wakeups(vec![sleep(1600 * US)]), [1, 1]);
+    assert_eq!(wakeups(vec![Op::SemPost(0), Op::SemWait(1)]), [2, 0]);
+}
+
+#[test]
+fn a_child_starts_with_whole_levels_of_its_parents_bonus() {
+    // A shell's child has 9 levels of 10, its child 8, and so on; a moment of running costs the one that is begun.
+    let bonus = |generations: usize| {
+        let mut tasks = Tasks::default();
+        for child in 1..generations {
+            let fork = Op::Fork {
+                task: child as u32,
+                thread: false,
+            };
+            tasks = tasks
+                .add("parent", vec![fork, sleep(1000 * MS)])
+                .with(|task| task.spawn = child == 1);
+        }
+        let tasks = tasks
+            .add("last", vec![run(US), sleep(US), run(US)])
+            .with(|task| task.spawn = generations == 1);
+        let ran = Run::new("linux26").tasks(tasks).for_ms(10);
+        (0..=10_u32).rfind(|bonus| ran.counter(&format!("nr_at_bonus[{bonus}]")) > 0)
+    };
+    assert_eq!([1, 2, 3].map(bonus), [Some(9), Some(8), Some(7)]);
 }
 
 #[test]
@@ -242,38 +305,134 @@ fn less_than_a_quarter_is_no_imbalance() {
 fn warm_tasks_stay_until_balancing_has_failed() {
     let run = |settings: &[(&str, u64)]| {
         let tasks = Tasks::default()
-            .add_many(4, "warm", &forever(vec![run(300 * US), sleep(10 * US)]))
-            // Their timeslices last for the whole run: none waits long in the expired array.
-            .with_all(nice(-20))
+            .add_many(4, "warm", &hog())
+            // Timeslices of 5 ms.
+            .with_all(nice(19))
             .with_all(at(0))
             .add("hog", hog())
             .with_all(at(1));
         set(linux26().machine(free(2)).tasks(tasks), settings).for_ms(3000)
     };
-    let usual = run(&[]);
+    let usual = run(&[("cache_hot_ns", 1000 * MS)]);
     assert!(usual.counter("nr_failed") >= 2 && usual.counter("nr_busy_pulls") >= 1);
     assert_eq!(run(&[("cache_hot_ns", 0)]).counter("nr_failed"), 0);
-    let patient = run(&[("cache_nice_tries", 100)]);
+    let patient = run(&[("cache_hot_ns", 1000 * MS), ("cache_nice_tries", 100)]);
     assert!(patient.counter("nr_failed") > 5 && patient.counter("nr_busy_pulls") == 0);
 }
 
+/// No CPU balances by itself.
+const NEVER: (&str, u64) = ("min_interval_ns", 100_000 * MS);
+
 #[test]
 fn cpus_about_to_idle_pull() {
-    let work = |newidle: u64| {
+    let moved = |newidle: u64| {
+        let tasks = Tasks::default()
+            .add_many(3, "hog", &hog())
+            .with_all(at(0))
+            .add("short", vec![run(50 * MS + 300 * US)])
+            .with(at(1));
+        let run = linux26().machine(free(2)).set("fork_balance", 0).set("cache_hot_ns", 0);
+        let ran = set(run, &[NEVER, ("newidle", newidle)]).tasks(tasks).for_ms(60);
+        let stints = ran.stints();
+        let taken = stints.iter().find(|stint| stint.cpu == 1 && stint.comm != "short");
+        taken.map(|stint| stint.from)
+    };
+    assert_eq!((moved(1), moved(0)), (Some(50_300 * US), None));
+}
+
+/// When CPU 1 gets its first task, ms.
+fn first_pull(run: Run, until_ms: u64) -> Option<u64> {
+    let run = run.machine(free(2)).set("fork_balance", 0).set("cache_hot_ns", 0);
+    let ran = run.for_ms(until_ms);
+    ran.stints()
+        .iter()
+        .find(|stint| stint.cpu == 1)
+        .map(|stint| stint.from / MS)
+}
+
+#[test]
+fn idle_cpus_balance_at_intervals() {
+    let first = |settings: &[(&str, u64)]| {
         let late = |task: &mut TaskSpec| (task.start_cpu, task.start_ns) = (Some(0), 10 * MS + 100 * US);
         let tasks = Tasks::default().add_many(2, "hog", &hog()).with_all(late);
-        let run = linux26()
-            .machine(free(2))
-            .set("newidle", newidle)
-            .set("fork_balance", 0);
-        run.set("cache_hot_ns", 0).tasks(tasks).for_ms(20).cpu_ns("hog")
+        first_pull(set(linux26(), settings).tasks(tasks), 100)
     };
-    assert_eq!((work(1), work(0)), (18_900 * US, 9_900 * US));
+    assert!(first(&[]).is_some_and(|ms| ms <= 15), "{:?}", first(&[]));
+    assert_eq!(first(&[NEVER]), None);
+}
+
+#[test]
+fn intervals_grow_while_all_that_could_move_is_bound() {
+    // At 900 ms two tasks come that are not. Where others have been bound until then, attempts are up to 512 ms apart.
+    let first = |bound: u32| {
+        let tasks = Tasks::default()
+            .add_many(bound, "bound", &hog())
+            .with_all(on(0))
+            .add_many(2, "free", &hog())
+            .with_all(|task| {
+                let free = task.comm.starts_with("free");
+                task.start_cpu = Some(0);
+                task.start_ns = if free { 900 * MS } else { 10 * MS };
+            });
+        first_pull(linux26().tasks(tasks), 1500).unwrap_or(0)
+    };
+    assert!((900..910).contains(&first(0)), "{}", first(0));
+    assert!((950..1200).contains(&first(3)), "{}", first(3));
+}
+
+#[test]
+fn what_runs_is_fetched_when_all_else_has_failed() {
+    // The running task may move, what waits may not.
+    let tasks = Tasks::default()
+        .add("runs", hog())
+        .with(at(0))
+        .add("waits", hog())
+        .with(on(0))
+        .with_all(nice(-20));
+    let ran = linux26()
+        .machine(free(2))
+        .set("fork_balance", 0)
+        .tasks(tasks)
+        .for_ms(700);
+    assert_eq!(ran.counter("nr_active"), 1);
+    assert!(ran.cpu_ns("runs") > 650 * MS, "{}", ran.cpu_ns("runs"));
+    assert!(ran.cpu_ns("waits") > 600 * MS, "{}", ran.cpu_ns("waits"));
+}
+
+#[test]
+fn interactive_tasks_of_a_level_take_turns_within_a_timeslice() {
+    // With 9 of 10 levels of credit every 5 ms; that doubles with each level lost.
+    let stints = |settings: &[(&str, u64)]| {
+        let tasks = Tasks::default().add_many(2, "task", &hog());
+        let ran = set(Run::new("linux26"), settings).tasks(tasks).for_ms(300);
+        let stint = &ran.stints()[1];
+        (ran.counter("nr_turns"), (stint.to - stint.from) / MS)
+    };
+    let (turns, ms) = stints(&[]);
+    assert!(turns > 10 && ms <= 11, "{turns} {ms}");
+    assert_eq!(stints(&[("initial_sleep_ns", 0)]), (0, 100));
+}
+
+#[test]
+fn an_idle_moment_of_a_busy_cpu_fetches_nothing() {
+    // Averages over ticks: here is a task nearly always, there are two.
+    let pulls = |task: Vec<Op>| {
+        let tasks = Tasks::default()
+            .add_many(2, "far", &hog())
+            .with_all(at(0))
+            .add("near", task)
+            .with(on(1));
+        let run = linux26().machine(free(2)).set("fork_balance", 0);
+        let ran = set(run, &[NEVER]).tasks(tasks).for_ms(1000);
+        ran.counter("nr_busy_pulls")
+    };
+    assert_eq!(pulls(forever(vec![run(18 * MS), sleep(2 * MS)])), 0);
+    assert_eq!(pulls(forever(vec![run(500 * US), sleep(20 * MS)])), 1);
 }
 
 #[test]
 fn a_group_balances_before_the_machine() {
-    let first_pull = |group: u32| {
+    let pulled_from = |group: u32| {
         let tasks = Tasks::default()
             .add_many(3, "near", &hog())
             .with_all(at(0))
@@ -283,17 +442,14 @@ fn a_group_balances_before_the_machine() {
             .with_all(at(3))
             .add("short", vec![run(20 * MS + 300 * US)])
             .with_all(at(1));
-        let run = linux26()
-            .machine(free(4))
-            .set("group_cpus", group)
-            .set("fork_balance", 0);
+        let run = linux26().machine(grouped(4, group).free()).set("fork_balance", 0);
         let ran = run.set("cache_hot_ns", 0).tasks(tasks).for_ms(25);
         ran.records.iter().find_map(|record| match record.event {
             Event::Migrate { from, to: 1, .. } => Some(from),
             _ => None,
         })
     };
-    assert_eq!((first_pull(2), first_pull(1024)), (Some(0), Some(2)));
+    assert_eq!((pulled_from(2), pulled_from(4)), (Some(0), Some(2)));
 }
 
 #[test]
@@ -307,7 +463,7 @@ fn a_fork_goes_to_the_cpu_with_least_to_do() {
             .with(at(0))
             .add("child", vec![run(200 * US)])
             .with(|task| task.spawn = false);
-        let run = linux26().set("fork_balance", fork_balance).set("newidle", 0);
+        let run = set(linux26(), &[NEVER, ("fork_balance", fork_balance), ("newidle", 0)]);
         run.machine(free(2)).tasks(tasks).for_ms(30).cpus("child")
     };
     assert_eq!((run(1), run(0)), ([1].into(), [0].into()));
@@ -321,10 +477,7 @@ fn an_exec_moves_to_an_idle_cpu() {
             .add("task", vec![run(5 * MS), exec, run(500 * MS)])
             .add("hog", hog())
             .with_all(at(0));
-        let run = linux26()
-            .set("exec_balance", exec_balance)
-            .set("newidle", 0)
-            .set("fork_balance", 0);
+        let run = set(linux26(), &[NEVER, ("newidle", 0), ("fork_balance", 0)]).set("exec_balance", exec_balance);
         let ran = run.machine(free(2)).tasks(tasks).for_ms(50);
         (ran.counter("nr_exec_moved"), ran.cpus("task"))
     };

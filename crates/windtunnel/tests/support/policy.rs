@@ -5,6 +5,8 @@ use bpf::link::Image;
 use bpf::object::Object;
 use bpf::vm::Engine;
 use kernel::Machine;
+use kernel::ext::EnableState;
+use kernel::layout::enums::{SCX_ECODE_ACT_RESTART, SCX_ECODE_RSN_HOTPLUG};
 use machine::MachineSpec;
 use std::collections::BTreeSet;
 use trace::{Event, Record};
@@ -29,7 +31,7 @@ pub fn free(cpus: u32) -> MachineSpec {
 }
 
 /// Collects tasks, each with its program.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Tasks {
     pub workload: Workload,
 }
@@ -104,11 +106,16 @@ pub fn generated(spec: &str) -> Workload {
     workload::load(spec, &[]).expect("a workload")
 }
 
+/// The kernel ends a policy that does not follow hotplug, and asks for it to be loaded again.
+const RESTART: i64 = (SCX_ECODE_ACT_RESTART | SCX_ECODE_RSN_HOTPLUG) as i64;
+
 /// A policy to be run.
 pub struct Run {
     policy: String,
     settings: Vec<(String, String)>,
     changes: Vec<(u64, String, String)>,
+    hotplugs: Vec<(u64, u32, bool)>,
+    load_at: u64,
     machine: MachineSpec,
     workload: Workload,
     seed: u64,
@@ -121,6 +128,8 @@ impl Run {
             policy: policy.into(),
             settings: Vec::new(),
             changes: Vec::new(),
+            hotplugs: Vec::new(),
+            load_at: 0,
             machine: free(1),
             workload: Workload::default(),
             seed: 1,
@@ -135,6 +144,19 @@ impl Run {
     /// Changes a live parameter at a time.
     pub fn change(mut self, at_ns: u64, name: &str, value: impl ToString) -> Run {
         self.changes.push((at_ns, name.into(), value.to_string()));
+        self
+    }
+
+    /// Takes a CPU offline or online at a time, in order of time. A policy that ends because of it is loaded again, as its
+    /// user-space half would.
+    pub fn hotplug(mut self, at_ns: u64, cpu: u32, online: bool) -> Run {
+        self.hotplugs.push((at_ns, cpu, online));
+        self
+    }
+
+    /// Loads the policy at this time and not before the start.
+    pub fn load_at(mut self, at_ns: u64) -> Run {
+        self.load_at = at_ns;
         self
     }
 
@@ -178,16 +200,33 @@ impl Run {
                 .unwrap_or_else(|error| panic!("{name}={value}: {error}"));
         }
         let mut machine = Machine::new(self.machine, self.workload, self.seed).expect("a machine");
-        let image = kernel::load::load(&mut machine, &object, &profile, Engine::default())
-            .unwrap_or_else(|error| panic!("{error}"));
+        for &(at, cpu, online) in &self.hotplugs {
+            machine.plan_hotplug(at, cpu, online);
+        }
         let mut records = Vec::new();
+        if self.load_at > 0 {
+            machine.advance(self.load_at, &mut records);
+        }
+        let load = |machine: &mut Machine| {
+            kernel::load::load(machine, &object, &profile, Engine::default()).unwrap_or_else(|error| panic!("{error}"))
+        };
+        let mut image = load(&mut machine);
         for (at, name, value) in &self.changes {
             machine.advance(*at, &mut records);
             image.set(&machine.region, name, value).expect("a live parameter");
         }
+        for &(at, ..) in &self.hotplugs {
+            // By then what ended is gone.
+            let over = machine.advance(at + 10 * MS, &mut records).is_some();
+            let gone = machine.ext.state == EnableState::Disabled;
+            if !over && gone && machine.ext.exit.as_ref().is_some_and(|exit| exit.code == RESTART) {
+                image = load(&mut machine);
+            }
+        }
         machine.run(until, &mut records);
         if let Some(exit) = &machine.ext.exit {
-            panic!("{exit}");
+            // All may have exited before the policy was gone.
+            assert!(!self.hotplugs.is_empty() && exit.code == RESTART, "{exit}");
         }
         Observed {
             machine,

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Sleep as credit, as Linux 2.6.22 keeps it: up to a second of it is worth five levels up, none of it five down. Running
+ * spends it, the slower the more there is, so that a task which waits for an eighth of its run time keeps all and one which
+ * waits less loses all. A task also earns while it waits for the CPU after a wake-up: all of that time if an interrupt woke it,
+ * 30 % if a task did.
+ */
+#ifndef SLEEP_AVG_H
+#define SLEEP_AVG_H
+
+#include "scx.h"
+
+#ifndef MS
+#define MS 1000000ULL
+#endif
+#define MAX_BONUS 10
+#define SCHED_BATCH 3
+#define TASK_UNINTERRUPTIBLE 2
+/* Percent of a wait that count as sleep, of one that a task ended. */
+#define ON_RUNQUEUE_WEIGHT 30
+/* Least time between turns of interactive tasks of a level, for each CPU of the machine. */
+#define MIN_TIMESLICE (5 * MS)
+
+const volatile u64 max_sleep_ns PARAM("ns, 1000000..100000000000: most sleep that is credited") = 1000 * MS;
+const volatile u64 initial_sleep_ns PARAM("ns, 0..100000000000: credit of who starts the tasks that have no parent: a shell") = 1000 * MS;
+const volatile u32 child_pct PARAM("percent, 0..100: share of its parent's bonus that a child starts with") = 95;
+const volatile s32 interactive_delta PARAM("levels, -10..10: gain from which a task of nice 0 counts as interactive") = 2;
+
+struct sleep_avg {
+	u64 credit;
+	u64 run_at;
+	u64 slept_at;
+	/* Since when it waits for the CPU after a wake-up, 0 if that is over, and percent of the wait that count. */
+	u64 woken_at;
+	u32 wait_pct;
+	/* It sleeps on a disk. */
+	bool disk;
+};
+
+static __always_inline u64 timeslice(struct task_struct *p)
+{
+	u64 above = 140 - p->static_prio;
+
+	return above * (p->static_prio < 120 ? 20 : 5) * MS;
+}
+
+/* 0 for a hog to 10 for a task that has slept for all of the last second. */
+static __always_inline u32 bonus_of(struct sleep_avg *s)
+{
+	u64 bonus = s->credit * MAX_BONUS / max_sleep_ns;
+
+	return bonus > MAX_BONUS ? MAX_BONUS : bonus;
+}
+
+static __always_inline u32 level_of(struct task_struct *p, struct sleep_avg *s)
+{
+	s32 level = p->static_prio - 100 - ((s32)bonus_of(s) - MAX_BONUS / 2);
+
+	return level < 0 ? 0 : level > 39 ? 39 : level;
+}
+
+/* Levels a task must have gained to count as interactive: hardly possible at nice 19, certain at nice -20. */
+static __always_inline s32 interactive_gain(struct task_struct *p)
+{
+	return (s32)((u32)(p->static_prio - 100) / 4) - MAX_BONUS / 2 + interactive_delta;
+}
+
+static __always_inline bool is_interactive(struct task_struct *p, u32 level)
+{
+	return (s32)level <= p->static_prio - 100 - interactive_gain(p);
+}
+
+/* Time after which interactive tasks of one level take turns: the more credit, the shorter. */
+static __always_inline u64 granularity(struct sleep_avg *s)
+{
+	u32 lost = MAX_BONUS - bonus_of(s);
+
+	return (MIN_TIMESLICE << (lost ? lost - 1 : 0)) * scx_bpf_nr_cpu_ids();
+}
+
+/* The task has run: returns for how long, in ns, since the last time this was asked. */
+static __always_inline u64 spend(struct sleep_avg *s, u64 now)
+{
+	u64 ran = now - s->run_at, cost;
+	u32 bonus = bonus_of(s);
+
+	if ((s64)ran < 0)
+		return 0;
+	s->run_at = now;
+	cost = ran / (bonus ? bonus : 1);
+	s->credit = s->credit > cost ? s->credit - cost : 0;
+	return ran;
+}
+
+/* Credits sleep. One long sleep makes a task interactive, no more, and a disk does not make it more than that. */
+static __always_inline void credit(struct task_struct *p, struct sleep_avg *s, u64 slept)
+{
+	s32 levels = MAX_BONUS / 2 + interactive_gain(p) + 1;
+	u64 ceiling = levels > 0 ? (u64)levels * max_sleep_ns / MAX_BONUS - 1 : 0;
+
+	if (p->policy == SCHED_BATCH)
+		return;
+	if (slept > ceiling && s->credit < ceiling) {
+		s->credit = ceiling;
+		s->wait_pct = 0;
+	} else if (s->disk && s->credit + slept > ceiling) {
+		s->credit = s->credit > ceiling ? s->credit : ceiling;
+	} else {
+		s->credit += slept;
+	}
+	if (s->credit > max_sleep_ns)
+		s->credit = max_sleep_ns;
+}
+
+/* It is woken, by a task or by an interrupt. */
+static __always_inline void credit_sleep(struct task_struct *p, struct sleep_avg *s, u64 now, bool by_task)
+{
+	s->wait_pct = s->disk ? 0 : by_task ? ON_RUNQUEUE_WEIGHT : 100;
+	credit(p, s, s->slept_at ? now - s->slept_at : 0);
+	s->slept_at = 0;
+	s->woken_at = now;
+}
+
+/* It has the CPU for the first time since. */
+static __always_inline void credit_wait(struct task_struct *p, struct sleep_avg *s, u64 now)
+{
+	u64 waited = now - s->woken_at;
+
+	if (s->woken_at && s->wait_pct && (s64)waited > 0)
+		credit(p, s, waited * s->wait_pct / 100);
+	s->woken_at = 0;
+}
+
+/* The credit of a child of somebody with so much: whole levels, so that it is less from generation to generation. */
+static __always_inline u64 child_credit(u64 parent)
+{
+	u64 bonus = parent * MAX_BONUS / max_sleep_ns;
+
+	return (bonus > MAX_BONUS ? MAX_BONUS : bonus) * child_pct / 100 * (max_sleep_ns / MAX_BONUS);
+}
+
+#endif

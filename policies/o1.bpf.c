@@ -18,6 +18,7 @@
  * The fair share is that of the tasks of the CPU and one more, the one that may wake up. The level of a task is
  * nice + 20 + penalty; batch work is 24 levels further down.
  */
+#define TICK_NS 10000000
 #include "include/prio_balance.h"
 
 char _license[] SEC("license") = "GPL";

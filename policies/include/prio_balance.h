@@ -153,7 +153,12 @@ static __always_inline u32 pull_to_array(s32 cpu, s32 from, u32 budget)
 	return pulled;
 }
 
-const volatile u64 idle_interval_ns PARAM("ns, 100000..1000000000: idle CPUs look for work") = 1000000;
+/* A tick of the policy's time. */
+#ifndef TICK_NS
+#define TICK_NS 1000000
+#endif
+
+const volatile u64 idle_interval_ns PARAM("ns, 100000..1000000000: idle CPUs look for work") = TICK_NS;
 
 struct timer_value {
 	struct bpf_timer timer;

@@ -141,7 +141,10 @@ fn memory_ps(topology: &Topology, costs: &Costs) -> Vec<Vec<u64>> {
         10 => local,
         _ => (remote * u64::from(distance) / 20).max(local),
     };
-    let placed = topology.node_distances.iter().map(|row| row.iter().map(price).collect());
+    let placed = topology
+        .node_distances
+        .iter()
+        .map(|row| row.iter().map(price).collect());
     let mut placed: Vec<Vec<u64>> = placed.collect();
     if costs.flat_memory {
         // Anywhere with equal chances, wherever the task runs.
@@ -216,6 +219,28 @@ impl Machine {
         let from_llc = f.into_private.saturating_sub(f.into_llc);
         f.reload_ns = (f.into_llc * memory_ps + from_llc * llc_ps) / 1000;
         t.program.reload(f.reload_ns);
+    }
+
+    /// A child has its parent's memory (copied on write, or shared) and finds it where its parent, which runs here, has it.
+    pub(crate) fn fork_footprint(&mut self, parent: TaskId, child: TaskId) {
+        if !self.caches.active || parent == IDLE || !self.tasks[parent as usize].on_cpu {
+            return;
+        }
+        let from = &self.tasks[parent as usize];
+        let (home, cpu, bytes) = (from.footprint.home, from.cpu, from.footprint.bytes);
+        let place = &self.spec.topology.cpus[cpu as usize];
+        let left = |cache: &Cache, number: u32, bytes: u64| Left {
+            cache: number,
+            bytes: bytes.min(cache.size),
+            at: cache.brought,
+        };
+        let f = &mut self.tasks[child as usize].footprint;
+        let bytes = f.bytes.min(bytes);
+        if bytes > 0 {
+            f.home = home;
+            f.private = left(&self.caches.private[place.core as usize], place.core, bytes);
+            f.llc = left(&self.caches.llcs[place.llc as usize], place.llc, bytes);
+        }
     }
 
     /// The running task becomes another program: nothing of that is in memory yet.

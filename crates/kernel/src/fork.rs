@@ -136,6 +136,7 @@ impl Machine {
         if parent != IDLE {
             self.tasks[parent as usize].children += 1;
         }
+        self.fork_footprint(parent, id);
         ext::task_created(self, id);
         self.class_task_fork(id);
         if let Err(errno) = ext::post_fork(self, id) {

@@ -426,6 +426,24 @@ fn a_child_begins_when_its_parent_has_copied_all() {
 }
 
 #[test]
+fn a_child_finds_its_parent_s_memory_where_the_parent_has_it() {
+    let child_ms = |cpu, bytes| {
+        let mut spec = free(2);
+        spec.costs.reload_llc_ps = 1_000_000;
+        let tasks = Tasks::default()
+            .add("parent", vec![run_ms(1), Op::Fork { task: 1, thread: false }])
+            .with(|task| (task.cpus, task.footprint_bytes) = (Some(vec![0]), bytes))
+            .add("child", vec![run_ms(1)])
+            .with(|task| (task.cpus, task.footprint_bytes, task.spawn) = (Some(vec![cpu]), 4000, false));
+        let (_, records, _) = draw(spec, tasks, END, MS);
+        stop_ns(&records, 2) / MS
+    };
+    // 1000 ns a byte: 4000 bytes are 4 ms.
+    assert_eq!((child_ms(0, 8000), child_ms(1, 8000)), (2, 6));
+    assert_eq!(child_ms(1, 0), 2);
+}
+
+#[test]
 fn a_forked_child_is_waited_for() {
     let tasks = Tasks::default()
         .add(

@@ -237,7 +237,8 @@ fn idle_cpus_look_for_work_at_each_tick() {
     // All are idle when the tasks come to the first CPU; nothing but the timer tells the others.
     let late = |task: &mut TaskSpec| (task.start_cpu, task.start_ns) = (Some(0), 10 * MS + 100 * US);
     let tasks = Tasks::default().add_many(2, "hog", &hog()).with_all(late);
-    let ran = Run::new("o1").machine(free(2)).tasks(tasks).for_ms(20);
+    let run = Run::new("o1").machine(free(2)).set("idle_interval_ns", MS);
+    let ran = run.tasks(tasks).for_ms(20);
     assert_eq!(ran.cpu_ns("hog"), 18_900 * US);
 }
 

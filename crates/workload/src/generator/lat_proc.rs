@@ -28,6 +28,13 @@ pub const GENERATOR: Generator = Generator {
             range: ("1", "100000000"),
             meaning: "operations",
         },
+        Parameter {
+            name: "footprint",
+            unit: Unit::Bytes,
+            default: "16k",
+            range: ("0", "1g"),
+            meaning: "what a process touches of its memory: stack, data, page tables",
+        },
     ],
     build,
 };
@@ -64,6 +71,9 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     }
     for child in &mut workload.tasks[1..] {
         child.spawn = false;
+    }
+    for task in &mut workload.tasks {
+        task.footprint_bytes = a.get("footprint");
     }
     Ok(workload)
 }

@@ -27,7 +27,7 @@ impl Arguments {
             names => names.join(", "),
         };
         Err(format!(
-            "it takes no argument '{unknown}'\n  hint: its arguments: {known}, and across"
+            "it takes no argument '{unknown}'\n  hint: its arguments: {known}, scale and across"
         ))
     }
 

@@ -126,6 +126,8 @@ pub struct Quantity {
     pub against: Option<Against>,
     /// Which is better, unless the workload's score says so.
     pub better: Option<Better>,
+    /// A factor, where the run is smaller than the source's or the unit another one.
+    pub scale: f64,
     pub across: Across,
 }
 
@@ -146,6 +148,11 @@ impl Quantity {
                 ));
             }
         };
+        let scale = match arguments.take("scale").map(|text| (text.parse(), text)) {
+            None => 1.0,
+            Some((Ok(scale), _)) => scale,
+            Some((Err(_), text)) => return Err(format!("scale = '{text}': expected a number")),
+        };
         let against = match name {
             "relative_percent" => Some(Against::Relative),
             "speedup_percent" => Some(Against::Speedup),
@@ -157,6 +164,7 @@ impl Quantity {
                 measure,
                 against,
                 better: None,
+                scale,
                 across,
             });
         }
@@ -171,6 +179,7 @@ impl Quantity {
             measure: Measure::make(&of, &arguments)?,
             against,
             better,
+            scale,
             across,
         })
     }

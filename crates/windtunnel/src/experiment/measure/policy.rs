@@ -11,7 +11,6 @@ pub struct Measure {
     pub name: String,
     /// `None`: at the end.
     pub at_ns: Option<u64>,
-    scale: f64,
     per: Per,
 }
 
@@ -21,14 +20,12 @@ pub const KINDS: &[Kind] = &[Kind {
     arguments: &[
         ("name", "as `policy show` tells it; elements as queue[3].len"),
         ("at", "a simulated time; default: at the end"),
-        ("scale", "a factor, for example 1e-6 for ns to ms; default 1"),
         PER,
     ],
     make: |arguments| {
         Ok(super::Measure::Policy(Measure {
             name: arguments.needed("name")?.to_owned(),
             at_ns: arguments.time("at")?,
-            scale: arguments.number("scale")?.unwrap_or(1.0),
             per: Per::of(arguments)?,
         }))
     },
@@ -38,6 +35,6 @@ impl Measure {
     pub fn value(&self, seen: &Observed) -> Result<f64, String> {
         let value = seen.globals.get(&(self.at_ns, self.name.clone()));
         let value = value.ok_or_else(|| format!("the policy's {} could not be read as a number then", self.name))?;
-        Ok(self.per.divide(value * self.scale, seen))
+        Ok(self.per.divide(*value, seen))
     }
 }

@@ -98,7 +98,8 @@ fn measured_csv_has_the_columns_of_the_definition_and_the_readme_the_agreement()
         ("README.md", readme),
     ];
     let folder = folder("update", &files);
-    assert_eq!(run(&folder, &["--update", "--seeds", "1"]).status, 0);
+    assert_eq!(run(&folder, &["--update"]).status, 0);
+    assert_eq!(run(&folder, &["--update", "--seeds", "1"]).status, 2);
     let measured = std::fs::read_to_string(folder.join("measured.csv")).expect("measured.csv");
     let lines: Vec<&str> = measured.lines().collect();
     assert_eq!(lines[0], "cpus,hogs,time_s,speedup_percent");
@@ -203,6 +204,12 @@ fn a_definition_that_cannot_work_is_told_by_its_line() {
             "there is no policy 'eevdv'",
         ),
         ("workload", "work=2ms", "wrok=2ms", "wrok"),
+        (
+            "twice",
+            "hogs = [2, 4]",
+            "hogs = [2, 2]",
+            "a second row has the keys 1, 2",
+        ),
         (
             "settings",
             "costs = false",
@@ -364,4 +371,59 @@ fn a_single_server_near_saturation_is_within_one_percent() {
         row.expect("a row").2
     };
     assert!(of("10") > of("5") && of("5") > of("1") && of("1") > of("0.1"));
+}
+
+/// L = lambda W whatever the policy: the number of jobs from the times of events, response times as the jobs tell them.
+#[test]
+fn littles_law_holds_under_every_policy() {
+    let policies = [
+        "dss", "pls", "mqs", "pmqs", "o1", "linux26", "windows", "steal", "torus", "p9", "rr", "fifo", "vtime",
+        "percpu",
+    ];
+    let mut text = HEAD.to_owned() + LITTLE;
+    for policy in policies {
+        let object = support::object(&format!("policies/{policy}.bpf.c"));
+        text.push_str(&format!(
+            "[[case]]\nkeys.scheduler = '{policy}'\npolicy = '{}'\n",
+            object.display()
+        ));
+    }
+    let told = json(&folder("little", &[("experiment.toml", &text)]), &[]);
+    let rows = rows(&told, "little_percent");
+    assert_eq!(rows.len(), 1 + policies.len());
+    for (keys, _, off) in rows {
+        assert!(off.abs() < 1e-6, "{keys}: {off}");
+    }
+}
+
+const LITTLE: &str = r#"
+columns = ["scheduler", "little_percent"]
+[values]
+little_percent = { measure = "little_percent", task = "job" }
+[run]
+machine = "pack:2 core:2 pu:1"
+workload = "open:interarrival=1ms,service=H2,work=3ms,number=2000"
+costs = false
+[[case]]
+keys.scheduler = "eevdf"
+policy = "eevdf"
+"#;
+
+#[test]
+fn what_cannot_work_does_not_keep_others_from_running() {
+    let good = folder("one-good", &[("experiment.toml", &(HEAD.to_owned() + SERIES))]);
+    let bad = folder("one-bad", &[("experiment.toml", "title = 1")]);
+    let late = SPEEDUP.replace("policy = \"eevdf\"", "policy = \"nosuch\"");
+    let late = folder("one-late", &[("experiment.toml", &(HEAD.to_owned() + &late))]);
+    let name = |folder: &PathBuf| folder.to_str().expect("a path").to_owned();
+    let ran = windtunnel(&["experiment", "run", &name(&late), &name(&good)]);
+    assert_eq!(ran.status, 2);
+    assert!(
+        ran.stdout.contains("minus_mean") && ran.stderr.contains("nosuch"),
+        "{}",
+        ran.stdout
+    );
+    // A definition that cannot be read is known before anything runs.
+    let ran = windtunnel(&["experiment", "run", &name(&good), &name(&bad)]);
+    assert_eq!((ran.status, ran.stdout.as_str()), (2, ""));
 }

@@ -40,8 +40,8 @@ pub struct Args {
     /// Write the tables to FILE as Markdown
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Write measured.csv, and the agreement into the README, of each experiment
-    #[arg(long)]
+    /// Write measured.csv, and the agreement into the README, of each experiment as it is defined
+    #[arg(long, conflicts_with_all = ["seeds", "with"])]
     update: bool,
     /// Seeds 1 to N in every case, instead of what the definition says
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -101,14 +101,22 @@ impl Args {
         let experiments = self.experiments()?;
         let terminal = std::io::stdout().is_terminal();
         let mut comparisons: Vec<Comparison> = Vec::new();
+        let mut errors = Vec::new();
         for experiment in &experiments {
             let bar = bar(&experiment.name);
             let comparison = experiment.run(&options, &|done, of| {
-                bar.set_length(of as u64);
-                bar.set_position(done as u64);
+                bar.set_length(of);
+                bar.set_position(done);
             });
             bar.finish_and_clear();
-            let comparison = comparison?;
+            let comparison = match comparison {
+                Ok(comparison) => comparison,
+                // One that cannot work does not keep the others from running.
+                Err(error) => {
+                    errors.push(error);
+                    continue;
+                }
+            };
             if !self.json {
                 println!("{}", experiment::table(&comparison, terminal));
             }
@@ -128,12 +136,20 @@ impl Args {
             print!("{}", experiment::summary(&comparisons, terminal));
         }
         if let Some(path) = &self.report {
+            if let Some(folder) = path.parent() {
+                std::fs::create_dir_all(folder)
+                    .map_err(|error| Error::new(format!("{}: {error}", folder.display())))?;
+            }
             let mut text: String = comparisons
                 .iter()
                 .map(|comparison| experiment::table(comparison, false) + "\n")
                 .collect();
             text.push_str(&experiment::summary(&comparisons, false));
             std::fs::write(path, text).map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
+        }
+        if let Some(last) = errors.pop() {
+            errors.iter().for_each(|error| eprintln!("windtunnel: {error}"));
+            return Err(last);
         }
         let failed = comparisons.iter().any(|comparison| comparison.failed() > 0);
         Ok(ExitCode::from(u8::from(failed)))
@@ -166,7 +182,7 @@ fn bar(name: &str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("{prefix:>24} [{bar:40}] {pos}/{len} runs {eta}");
+    let style = ProgressStyle::with_template("{prefix:>24} [{bar:40}] {percent:>3}% {eta}");
     let bar = ProgressBar::new(0).with_prefix(name.to_owned());
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar

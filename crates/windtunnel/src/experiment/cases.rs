@@ -413,6 +413,14 @@ impl Planner<'_> {
                 }
             }
         }
+        let mut known = BTreeSet::new();
+        for case in cases {
+            if let Some(row) = case.rows.iter().find(|row| !known.insert(&row.keys)) {
+                let keys: Vec<&str> = row.keys.values().map(String::as_str).collect();
+                let error = format!("a second row has the keys {}", keys.join(", "));
+                return Err(self.source.error(case.at, error).hint("keys tell rows apart"));
+            }
+        }
         match each_run {
             Some(name) if !self.definition.columns.get_ref().contains(name.get_ref()) => Err(self.at(
                 &name.span(),

@@ -103,7 +103,7 @@ impl Experiment {
     ///
     /// # Errors
     /// What cannot work of the definition or published.csv. A policy that fails leaves cells without values.
-    pub fn run(&self, options: &Options, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Comparison, Error> {
+    pub fn run(&self, options: &Options, progress: &run::Progress) -> Result<Comparison, Error> {
         let plan = self.plan(&options.with)?;
         // What is wrong with published.csv is told before the runs, not after.
         self.published(&plan)?;

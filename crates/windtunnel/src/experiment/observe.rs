@@ -32,6 +32,8 @@ pub struct Seen {
     /// The CPU whose queue it is on or was last.
     cpu: u32,
     runnable: bool,
+    /// It has answered a request or exited.
+    left: bool,
 }
 
 /// What is kept of a run's records.
@@ -52,7 +54,7 @@ pub struct Trail {
     /// Switches from a task, and switches to idle.
     pub switches_from_task: u64,
     pub switches_to_idle: u64,
-    /// Tasks that exist, per name, the time integral of their number, when it was last brought up to date.
+    /// Tasks that have neither answered a request nor exited, per name, the time integral of their number, when it was last brought up to date.
     census: Vec<(u64, u128, u64)>,
     created: Vec<u64>,
 }
@@ -164,6 +166,17 @@ impl Trail {
         self.census[name].0 += 1;
     }
 
+    /// A task is done, if it was not before.
+    fn leave(&mut self, pid: u32, now: u64) {
+        let Some(task) = self.task(pid).filter(|task| !task.left) else {
+            return;
+        };
+        task.left = true;
+        let name = task.name as usize;
+        settle(&mut self.census[name], now);
+        self.census[name].0 -= 1;
+    }
+
     fn switch(&mut self, record: &Record, prev: u32, prev_state: TaskState, next: u32) {
         let (now, cpu) = (record.time, record.cpu);
         let (_, since) = std::mem::replace(&mut self.on[cpu as usize], (next, now));
@@ -194,10 +207,7 @@ impl Sink for Trail {
             match record.event {
                 Event::TaskNew { pid, ref comm, .. } => self.create(pid, comm, record.time),
                 Event::TaskExit { pid } => {
-                    if let Some(name) = self.task(pid).map(|task| task.name as usize) {
-                        settle(&mut self.census[name], record.time);
-                        self.census[name].0 -= 1;
-                    }
+                    self.leave(pid, record.time);
                 }
                 Event::Switch { prev, prev_state, next } if prev != next => {
                     self.switch(record, prev, prev_state, next);
@@ -207,11 +217,14 @@ impl Sink for Trail {
                     let runnable = self.task(pid).is_some_and(|task| task.runnable);
                     self.queue(pid, to, runnable);
                 }
-                Event::Done { pid, response_ns, .. } if response_ns > 0 => self.responses.push(Response {
-                    pid,
-                    end_ns: record.time,
-                    ns: response_ns,
-                }),
+                Event::Done { pid, response_ns, .. } if response_ns > 0 => {
+                    self.leave(pid, record.time);
+                    self.responses.push(Response {
+                        pid,
+                        end_ns: record.time,
+                        ns: response_ns,
+                    });
+                }
                 _ => {}
             }
         }

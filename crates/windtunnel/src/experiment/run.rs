@@ -17,9 +17,12 @@ use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use workload::Workload;
+
+/// Told how much of how much is done.
+pub type Progress<'a> = dyn Fn(u64, u64) + Sync + 'a;
 
 /// How to run.
 #[derive(Clone, Debug, Default)]
@@ -68,16 +71,11 @@ struct Done {
 }
 
 impl Plan {
-    /// Runs everything. `progress` is told how many of how many runs are done.
+    /// Runs everything. `progress` is told how much of how much is done, a run being a thousand.
     ///
     /// # Errors
     /// What the definition gives cannot work. A policy that fails leaves cells without a value.
-    pub fn run(
-        &self,
-        experiment: &Experiment,
-        options: &Options,
-        progress: &(dyn Fn(usize, usize) + Sync),
-    ) -> Result<Measured, Error> {
+    pub fn run(&self, experiment: &Experiment, options: &Options, progress: &Progress) -> Result<Measured, Error> {
         let started = Instant::now();
         let mut jobs = Vec::new();
         for case in &self.cases {
@@ -133,24 +131,27 @@ fn want<'a>(jobs: &mut Vec<Job<'a>>, spec: &'a RunSpec, seed: u64, measure: &'a 
 }
 
 /// Runs jobs on threads, each taking the next one; what each gives does not depend on which thread took it when.
-fn run_all(
-    experiment: &Experiment,
-    jobs: &[Job],
-    options: &Options,
-    progress: &(dyn Fn(usize, usize) + Sync),
-) -> Result<Vec<Done>, Error> {
+fn run_all(experiment: &Experiment, jobs: &[Job], options: &Options, progress: &Progress) -> Result<Vec<Done>, Error> {
     let at_hand = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
     let threads = options.threads.unwrap_or(at_hand).get().min(jobs.len().max(1));
-    let (next, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let next = AtomicUsize::new(0);
+    let (finished, all) = (AtomicU64::new(0), 1000 * jobs.len() as u64);
     let done: Mutex<Vec<Option<Result<Done, Error>>>> = Mutex::new(jobs.iter().map(|_| None).collect());
-    progress(0, jobs.len());
+    progress(0, all);
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(job) = jobs.get(index) else { break };
-                    let result = job.run(experiment);
+                    let mut told = 0;
+                    let mut tell = |share: u64| {
+                        let before = finished.fetch_add(share - told, Ordering::Relaxed);
+                        progress(before + share - told, all);
+                        told = share;
+                    };
+                    let result = job.run(experiment, &mut tell);
+                    tell(1000);
                     if result.is_err() {
                         // Nobody takes another one.
                         next.store(jobs.len(), Ordering::Relaxed);
@@ -158,7 +159,6 @@ fn run_all(
                     if let Ok(mut done) = done.lock() {
                         done[index] = Some(result);
                     }
-                    progress(finished.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
                 }
             });
         }
@@ -173,7 +173,7 @@ fn run_all(
 }
 
 impl Job<'_> {
-    fn run(&self, experiment: &Experiment) -> Result<Done, Error> {
+    fn run(&self, experiment: &Experiment, progress: &mut dyn FnMut(u64)) -> Result<Done, Error> {
         let located = |error: Error| {
             let place = experiment.source.error(self.at, &error.message);
             match error.hint {
@@ -196,7 +196,7 @@ impl Job<'_> {
             sink: &mut trail,
             reads,
         };
-        let outcome = scenario.watched(&mut onlooker, &mut |_| {}).map_err(located)?;
+        let outcome = scenario.watched(&mut onlooker, progress).map_err(located)?;
         let reads = std::mem::take(&mut onlooker.reads);
         trail.finish(outcome.result.simulated_ns);
         let number = |read: Read| Some(((read.at_ns, read.global), read.value?.parse().ok()?));
@@ -251,7 +251,7 @@ impl RunSpec {
         Ok(workload::load(&self.workload, &folders)?)
     }
 
-    /// The command that does the same run; what `costs` and `hz` change has no option there.
+    /// The command that does the same run.
     pub fn command(&self, seed: u64) -> String {
         let mut words = vec![format!("windtunnel run {}", self.policy)];
         words.push(format!("--machine {} --workload '{}'", self.machine, self.workload));
@@ -262,6 +262,11 @@ impl RunSpec {
         );
         words.extend(self.for_ns.map(|ns| format!("--for {}", crate::duration::format(ns))));
         words.push(format!("--seed {seed}"));
+        if !self.costs || self.hz.is_some() {
+            let costs = if self.costs { "" } else { " without costs" };
+            let ticks = self.hz.map(|hz| format!(" at {hz} ticks a second")).unwrap_or_default();
+            words.push(format!("# but{costs}{ticks}"));
+        }
         words.join(" ")
     }
 }
@@ -285,7 +290,7 @@ impl Results<'_> {
         let value = |seed: &u64| -> Result<f64, String> {
             let (value, better) = self.value(&case.run, *seed, &quantity.measure)?;
             let (Some(against), Some(baseline)) = (quantity.against, &case.baseline) else {
-                return Ok(value);
+                return Ok(value * quantity.scale);
             };
             let (base, _) = self.value(baseline, *seed, &quantity.measure)?;
             Ok(against.compare(value, base, quantity.better.unwrap_or(better)))

@@ -26,6 +26,17 @@ static __always_inline bool before(u64 a, u64 b)
 	return (s64)(a - b) < 0;
 }
 
+/*
+ * Virtual time with what was used of the slice; 100 is the weight of nice 0. The slice of a task that came with the policy
+ * was the kernel's, and longer.
+ */
+static __always_inline u64 vtime_of(struct task_struct *p)
+{
+	u64 used = p->scx.slice < slice_ns ? slice_ns - p->scx.slice : 0;
+
+	return p->scx.dsq_vtime + used * 100 / p->scx.weight;
+}
+
 s32 SCX_OP(vtime_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	bool is_idle = false;
@@ -47,7 +58,20 @@ void SCX_OP(vtime_enqueue, struct task_struct *p, u64 enq_flags)
 
 void SCX_OP(vtime_dispatch, s32 cpu, struct task_struct *prev)
 {
-	scx_bpf_dsq_move_to_local(QUEUE);
+	struct task_struct *first;
+	u64 vtime;
+
+	if (!prev || !(prev->scx.flags & SCX_TASK_QUEUED)) {
+		scx_bpf_dsq_move_to_local(QUEUE);
+		return;
+	}
+	/* It goes on while it is the furthest behind. */
+	first = scx_bpf_dsq_peek(QUEUE);
+	vtime = vtime_of(prev);
+	if (first && !before(vtime, first->scx.dsq_vtime) && scx_bpf_dsq_move_to_local(QUEUE))
+		return;
+	prev->scx.dsq_vtime = vtime;
+	prev->scx.slice = slice_ns;
 }
 
 void SCX_OP(vtime_running, struct task_struct *p)
@@ -58,8 +82,7 @@ void SCX_OP(vtime_running, struct task_struct *p)
 
 void SCX_OP(vtime_stopping, struct task_struct *p, bool runnable)
 {
-	/* What is left of the slice was not used; 100 is the weight of nice 0. */
-	p->scx.dsq_vtime += (slice_ns - p->scx.slice) * 100 / p->scx.weight;
+	p->scx.dsq_vtime = vtime_of(p);
 }
 
 void SCX_OP(vtime_enable, struct task_struct *p)

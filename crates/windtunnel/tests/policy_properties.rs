@@ -1,128 +1,199 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What holds for every policy, over seeded random workloads and machines: no task is lost, affinity is respected, the
-//! policy lives, a run repeats; and where a policy promises it, nobody starves and nice counts.
+//! What holds for every policy, over random workloads and machines: no task is lost, affinity is respected whatever
+//! changes, the policy lives, a run repeats; nobody waits longer than the policy's parameters allow, and nice counts for
+//! what the policy promises.
+//!
+//! Cases come from a seed and shrink when they fail. POLICY_CASES=N tries N a policy, POLICY_SEED=N others.
 
+#[path = "policy_properties/case.rs"]
+mod case;
+#[path = "policy_properties/hogs.rs"]
+mod hogs;
+#[path = "policy_properties/promise.rs"]
+mod promise;
 mod support;
 
-use kernel::rng::Rng;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use support::policy::{MS, Observed, Run, Tasks, US, costly, hog, run, sleep};
+use case::{Case, Mask, cases, name};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use std::collections::BTreeMap;
+use support::policy::Observed;
 use trace::{Event, Hash};
-use workload::{Op, Policy};
 
-const SEEDS: u64 = 4;
+/// Time in which hogs' waits are looked at: longer than any bound but those of 2.6.22 and windows.
+const WAITS_MS: u64 = 8000;
+/// Time over which their shares are.
+const SHARES_MS: u64 = 8000;
 
-/// Longest time in which each of four equal hogs on a CPU must run, ms. `None`: the policy bounds nothing; strict
-/// priorities (windows, p9, torus) are such, and so is what is not told here.
-fn bound_ms(policy: &str) -> Option<u64> {
-    match policy {
-        "fifo" | "vtime" | "percpu" | "steal" => Some(200),
-        // A slice of 100 ms each.
-        "rr" => Some(500),
-        "dss" | "pls" | "mqs" | "pmqs" | "o1" | "linux26" => Some(2000),
-        _ => None,
-    }
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).map_or(default, |value| value.parse().expect(variable))
 }
 
-fn policies() -> Vec<String> {
-    let entries = std::fs::read_dir(support::root().join("policies")).expect("policies");
-    let names = entries
-        .flatten()
-        .map(|entry| entry.file_name().into_string().expect("a name"));
-    let mut names: Vec<String> = names
-        .filter_map(|name| name.strip_suffix(".bpf.c").map(str::to_owned))
-        .collect();
-    names.sort();
-    names
-}
-
-/// Up to `most` finite tasks on 1 to 8 CPUs; about a third of them pinned to one CPU.
-fn random(policy: &str, seed: u64, most: u64) -> (Run, Vec<(String, u32)>) {
-    let mut rng = Rng::new(seed);
-    let cpus = 1 + rng.below(8);
-    let mut tasks = Tasks::default();
-    let mut pinned = Vec::new();
-    for i in 0..most {
-        let comm = format!("t{i:02}");
-        let mut ops = Vec::new();
-        for _ in 0..1 + rng.below(4) {
-            ops.push(run((50 + rng.below(3000)) * US));
-            ops.push(sleep((10 + rng.below(2000)) * US));
-        }
-        ops.push(Op::Exit);
-        let nice = rng.below(40) as i32 - 20;
-        let cpu = (rng.below(3) == 0).then(|| rng.below(cpus) as u32);
-        pinned.extend(cpu.map(|cpu| (comm.clone(), cpu)));
-        tasks = tasks.add(&comm, ops).with(|task| {
-            task.policy = Policy::Normal { nice: nice as _ };
-            task.cpus = cpu.map(|cpu| vec![cpu]);
+/// Tries cases under every policy.
+fn for_all<C: std::fmt::Debug>(default_cases: u64, strategy: impl Strategy<Value = C>, check: impl Fn(&str, &C)) {
+    let seed = number("POLICY_SEED", 1);
+    for policy in support::policies() {
+        let config = Config {
+            cases: number("POLICY_CASES", default_cases) as u32,
+            failure_persistence: None,
+            max_shrink_iters: 4000,
+            ..Config::default()
+        };
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&seed.to_le_bytes());
+        let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
+        let result = runner.run(&strategy, |case| {
+            check(&policy, &case);
+            Ok(())
         });
+        if let Err(error) = result {
+            panic!("{policy}, POLICY_SEED={seed}: {error}");
+        }
     }
-    (
-        Run::new(policy).machine(costly(cpus as u32)).tasks(tasks).seed(seed),
-        pinned,
-    )
 }
 
-fn hash(observed: &Observed) -> u64 {
+/// All that were created have exited, and each has done its work.
+fn none_is_lost(case: &Case, ran: &Observed) {
+    let mut alive = BTreeMap::new();
+    for record in &ran.records {
+        match &record.event {
+            Event::TaskNew { pid, comm, .. } => drop(alive.insert(*pid, comm.as_str())),
+            Event::TaskExit { pid } => drop(alive.remove(pid)),
+            _ => {}
+        }
+    }
+    assert!(alive.is_empty(), "never ended: {alive:?}");
+    for (number, task) in case.tasks.iter().enumerate() {
+        let used = ran.cpu_ns(&name(number));
+        assert!(used >= task.work(), "{} used {used} ns", name(number));
+    }
+}
+
+/// What affinity leaves to a task.
+struct Leash {
+    masks: Vec<Mask>,
+    /// The mask of now.
+    at: usize,
+    /// No CPU of it was online: the kernel has given the task all.
+    broken: bool,
+}
+
+impl Leash {
+    /// Between a change and the record of it the next mask holds already.
+    fn allows(&self, case: &Case, cpu: u32) -> bool {
+        let in_mask = |at: usize| {
+            let mask = self.masks.get(at);
+            mask.is_some_and(|&mask| case.cpus(mask).is_none_or(|cpus| cpus.contains(&cpu)))
+        };
+        self.broken || in_mask(self.at) || in_mask(self.at + 1)
+    }
+}
+
+/// Where a task runs it may run, and the CPU is online.
+fn affinity_is_respected(case: &Case, ran: &Observed) {
+    let mut leashes: BTreeMap<u32, Leash> = BTreeMap::new();
+    let mut online = vec![true; case.nr_cpus() as usize];
+    for record in &ran.records {
+        match &record.event {
+            Event::TaskNew { pid, comm, .. } => {
+                let number = comm.strip_prefix('t').and_then(|number| number.parse::<usize>().ok());
+                if let Some(number) = number {
+                    let masks = case.tasks[number].masks().collect();
+                    let leash = Leash {
+                        masks,
+                        at: 0,
+                        broken: false,
+                    };
+                    leashes.insert(*pid, leash);
+                }
+            }
+            Event::Hotplug { online: now } => online[record.cpu as usize] = *now,
+            Event::Phase { pid, .. } => {
+                let leash = leashes.get_mut(pid).expect("a task of the case");
+                leash.at += 1;
+                leash.broken = false;
+            }
+            _ => {}
+        }
+        for leash in leashes.values_mut() {
+            let cpus = case.cpus(leash.masks[leash.at]);
+            leash.broken |= cpus.is_some_and(|cpus| !cpus.iter().any(|&cpu| online[cpu as usize]));
+        }
+        let (pid, cpu) = match record.event {
+            Event::Switch { next, .. } if next != 0 => (next, record.cpu),
+            Event::Phase { pid, .. } => (pid, record.cpu),
+            _ => continue,
+        };
+        let time = record.time;
+        assert!(
+            online[cpu as usize],
+            "pid {pid} on CPU {cpu}, which is offline, at {time}"
+        );
+        if let Some(leash) = leashes.get(&pid) {
+            let mask = leash.masks[leash.at];
+            assert!(
+                leash.allows(case, cpu),
+                "pid {pid} on CPU {cpu}, of {mask:#b}, at {time}"
+            );
+        }
+    }
+}
+
+fn hash(ran: &Observed) -> u64 {
     let mut hash = Hash::default();
-    observed.records.iter().for_each(|record| hash.add(record));
+    ran.records.iter().for_each(|record| hash.add(record));
     hash.value()
 }
 
-fn check(policy: &str, seed: u64, most: u64) {
-    let (run, pinned) = random(policy, seed, most);
-    let observed = run.for_ms(5000);
-    let exits = observed
-        .records
-        .iter()
-        .filter(|record| matches!(record.event, Event::TaskExit { .. }));
-    assert_eq!(exits.count() as u64, most, "tasks that exited");
-    for (comm, cpu) in pinned {
-        let ran = observed.cpus(&comm);
-        assert!(ran.iter().eq([&cpu]), "{comm} may run on {cpu} and ran on {ran:?}");
-    }
-    let again = random(policy, seed, most).0.for_ms(5000);
-    assert_eq!(hash(&observed), hash(&again), "the same run twice");
+#[test]
+fn no_task_is_lost_or_misplaced() {
+    for_all(12, cases(0), |policy, case| {
+        let ran = case.run(policy);
+        none_is_lost(case, &ran);
+        affinity_is_respected(case, &ran);
+    });
 }
 
 #[test]
-fn no_task_is_lost_or_misplaced_and_runs_repeat() {
-    for policy in policies() {
-        for seed in 1..=SEEDS {
-            let fails = |most: &u64| catch_unwind(AssertUnwindSafe(|| check(&policy, seed, *most))).is_err();
-            if fails(&24) {
-                let least = [1, 2, 3, 4, 6, 8, 12, 16].into_iter().find(fails).unwrap_or(24);
-                panic!("{policy}: seed {seed} fails with {least} tasks (the messages are above)");
-            }
+fn nor_when_cpus_come_and_go() {
+    for_all(12, cases(4), |policy, case| {
+        let ran = case.run(policy);
+        none_is_lost(case, &ran);
+        affinity_is_respected(case, &ran);
+    });
+}
+
+#[test]
+fn a_run_repeats() {
+    for_all(2, cases(2), |policy, case| {
+        assert_eq!(hash(&case.run(policy)), hash(&case.run(policy)), "the same run twice");
+    });
+}
+
+#[test]
+fn nobody_waits_longer_than_the_parameters_allow() {
+    for_all(4, hogs::hogs(-20), |policy, hogs| {
+        let ran = hogs.run(policy, 0, WAITS_MS);
+        for hog in 0..hogs.nices.len() {
+            let Some(bound) = promise::longest_wait(policy, &ran, &hogs.nices, hog) else {
+                continue;
+            };
+            let waited = hogs.longest_wait(&ran, hog);
+            assert!(waited <= bound, "hog {hog} waits {waited} ns, and {bound} is the bound");
         }
-    }
+    });
 }
 
 #[test]
-fn nobody_starves_beyond_the_bound() {
-    for policy in policies() {
-        let Some(bound) = bound_ms(&policy) else { continue };
-        let observed = Run::new(&policy)
-            .tasks(Tasks::default().add_many(4, "hog", &hog()))
-            .for_ms(2 * bound);
-        for hog in ["hog0", "hog1", "hog2", "hog3"] {
-            for from in [0, bound * MS] {
-                let got = observed.cpu_ns_between(hog, from, from + bound * MS);
-                assert!(got > 0, "{policy}: {hog} starves for {bound} ms from {from}");
-            }
-        }
-    }
-}
-
-#[test]
-fn nice_counts_where_it_is_promised() {
-    for policy in ["vtime", "o1", "linux26"] {
-        let nice = |nice| move |task: &mut workload::TaskSpec| task.policy = Policy::Normal { nice };
-        let tasks = Tasks::default().add("better", hog()).with(nice(-5));
-        let tasks = tasks.add("plain", hog()).add("worse", hog()).with(nice(5));
-        let observed = Run::new(policy).tasks(tasks).for_ms(6000);
-        let [better, plain, worse] = ["better", "plain", "worse"].map(|comm| observed.cpu_ns(comm));
-        assert!(better > plain && plain > worse, "{policy}: {better} {plain} {worse}");
-    }
+fn nice_counts_for_what_is_promised_whatever_it_was_before() {
+    for_all(3, hogs::hogs(-12), |policy, hogs| {
+        // Strict levels let the worse ones come to their change late or never, and half a minute's use counts.
+        let change_ms = if ["windows", "p9", "torus"].contains(&policy) {
+            0
+        } else {
+            2
+        };
+        let ran = hogs.run(policy, change_ms, SHARES_MS);
+        hogs.check_division(policy, &ran);
+    });
 }

@@ -17,6 +17,19 @@ pub fn root() -> PathBuf {
         .expect("the repository")
 }
 
+/// The names of all policies, in order.
+pub fn policies() -> Vec<String> {
+    let entries = std::fs::read_dir(root().join("policies")).expect("policies");
+    let names = entries
+        .flatten()
+        .map(|entry| entry.file_name().into_string().expect("a name"));
+    let mut names: Vec<String> = names
+        .filter_map(|name| name.strip_suffix(".bpf.c").map(str::to_owned))
+        .collect();
+    names.sort();
+    names
+}
+
 /// Compiles a policy's source with clang, once a process, and returns the object.
 pub fn object(source: &str) -> PathBuf {
     static COMPILED: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());

@@ -94,7 +94,7 @@ pub fn compare(experiment: &Experiment, plan: &Plan, measured: Measured) -> Resu
             let published = known.or(row.expected.get(column).copied());
             let difference = published
                 .zip(measured.as_ref().ok())
-                .map(|(published, measured)| difference(published, measured.mean, plan.is_relative(column)));
+                .and_then(|(published, measured)| difference(published, measured.mean, plan.is_relative(column)));
             Some(Compared {
                 published,
                 measured,
@@ -159,10 +159,12 @@ impl Comparison {
     }
 }
 
-fn difference(published: f64, measured: f64, relative: bool) -> f64 {
+/// `None`: something was measured where nothing was published, and no percentage tells how much more that is.
+fn difference(published: f64, measured: f64, relative: bool) -> Option<f64> {
     match relative {
-        true => measured - published,
-        false => 100.0 * (measured - published) / published.abs(),
+        true => Some(measured - published),
+        false if measured == published => Some(0.0),
+        false => (published != 0.0).then(|| 100.0 * (measured - published) / published.abs()),
     }
 }
 
@@ -181,8 +183,7 @@ pub fn agreement(column: &str, relative: bool, pairs: &[(f64, f64)]) -> Option<A
     let signed = || pairs.iter().filter(|(p, _)| relative && p.abs() >= SIGN_FROM_POINTS);
     let errors: Vec<f64> = pairs
         .iter()
-        .map(|&(p, m)| difference(p, m, relative).abs())
-        .filter(|error| error.is_finite())
+        .filter_map(|&(p, m)| Some(difference(p, m, relative)?.abs()))
         .collect();
     Some(Agreement {
         column: column.to_owned(),
@@ -228,6 +229,9 @@ mod tests {
             (0, Some(5.0), Some(1.0))
         );
         assert_eq!(agreement("time_s", false, &[]), None);
+        // Nothing was published: what was measured is off by nothing, or by no percentage.
+        assert_eq!(difference(0.0, 0.0, false), Some(0.0));
+        assert_eq!(difference(0.0, 2.0, false), None);
     }
 
     #[test]

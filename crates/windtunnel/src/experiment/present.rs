@@ -3,11 +3,14 @@
 
 use super::Experiment;
 use super::cases::Plan;
-use super::compare::{Agreement, Compared, Comparison, SIGN_FROM_POINTS};
+use super::compare::{Agreement, Compared, Comparison, Row, SIGN_FROM_POINTS};
 use super::statistics::median;
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use serde_json::{Value, json};
 use std::fmt::Write;
+
+/// A table with more columns has a line for each value instead.
+const MOST_COLUMNS: usize = 14;
 
 /// Published, measured and difference side by side, then the agreement. Markdown unless it is for a terminal.
 pub fn table(comparison: &Comparison, terminal: bool) -> String {
@@ -16,45 +19,19 @@ pub fn table(comparison: &Comparison, terminal: bool) -> String {
     if let Some(scale) = &c.scale {
         let _ = writeln!(text, "Scale: {scale}");
     }
-    let has = |index: usize| {
-        let cells = c.rows.iter().filter_map(|row| row.cells[index].as_ref());
-        cells.into_iter().any(|cell| cell.published.is_some())
+    let compared: Vec<bool> = (0..c.values.len()).map(|index| is_compared(c, index)).collect();
+    let columns = c.keys.len()
+        + compared
+            .iter()
+            .map(|compared| if *compared { 3 } else { 1 })
+            .sum::<usize>();
+    let (head, rows, left) = if columns > MOST_COLUMNS {
+        long(c)
+    } else {
+        wide(c, &compared)
     };
-    let mut head: Vec<String> = c.keys.clone();
-    for (index, column) in c.values.iter().enumerate() {
-        if has(index) {
-            let unit = if is_relative(c, column) { "points" } else { "%" };
-            head.extend([
-                format!("{column}\n{}", c.reference),
-                "measured".into(),
-                format!("off by\n{unit}"),
-            ]);
-        } else {
-            head.push(column.clone());
-        }
-    }
-    let mut rows = Vec::new();
-    for row in &c.rows {
-        let mut cells = row.keys.clone();
-        for (index, cell) in row.cells.iter().enumerate() {
-            let measured = cell.as_ref().map(measured).unwrap_or_default();
-            if has(index) {
-                let published = cell.as_ref().and_then(|cell| cell.published);
-                let difference = cell.as_ref().and_then(|cell| cell.difference);
-                let shown = |value: Option<f64>| value.map(number).unwrap_or_default();
-                cells.extend([
-                    shown(published),
-                    measured,
-                    difference.map(|d| format!("{d:+.1}")).unwrap_or_default(),
-                ]);
-            } else {
-                cells.push(measured);
-            }
-        }
-        rows.push(cells);
-    }
     text.push('\n');
-    text.push_str(&grid(&head, rows, c.keys.len(), terminal));
+    text.push_str(&grid(&head, rows, left, terminal));
     for (row, cell) in c
         .rows
         .iter()
@@ -71,6 +48,71 @@ pub fn table(comparison: &Comparison, terminal: bool) -> String {
     text.push_str(&agreement(c));
     let _ = writeln!(text, "{} runs in {:.1} s", c.runs, c.wall.as_secs_f64());
     text
+}
+
+/// Head, rows and how many columns are keys.
+type Layout = (Vec<String>, Vec<Vec<String>>, usize);
+
+/// A line for each row.
+fn wide(c: &Comparison, compared: &[bool]) -> Layout {
+    let mut head = c.keys.clone();
+    for (column, compared) in c.values.iter().zip(compared) {
+        if *compared {
+            let unit = if is_relative(c, column) { "points" } else { "%" };
+            let reference = format!("{column}\n{}", c.reference);
+            head.extend([reference, "measured".into(), format!("off by\n{unit}")]);
+        } else {
+            head.push(column.clone());
+        }
+    }
+    let row = |row: &Row| {
+        let cells = row.cells.iter().zip(compared).flat_map(|(cell, compared)| {
+            let [published, measured, difference] = cell.as_ref().map(texts).unwrap_or_default();
+            if *compared {
+                vec![published, measured, difference]
+            } else {
+                vec![measured]
+            }
+        });
+        row.keys.iter().cloned().chain(cells).collect()
+    };
+    (head, c.rows.iter().map(row).collect(), c.keys.len())
+}
+
+/// A line for each value of each row.
+fn long(c: &Comparison) -> Layout {
+    let mut head = c.keys.clone();
+    head.extend(["quantity", c.reference, "measured", "off by"].map(String::from));
+    let lines = |row: &Row| -> Vec<Vec<String>> {
+        let cells = c.values.iter().zip(&row.cells);
+        let line = |(column, cell): (&String, &Option<Compared>)| {
+            let [published, measured, mut difference] = texts(cell.as_ref()?);
+            if !difference.is_empty() {
+                difference += if is_relative(c, column) { " points" } else { " %" };
+            }
+            let cells = [column.clone(), published, measured, difference];
+            Some(row.keys.iter().cloned().chain(cells).collect())
+        };
+        cells.filter_map(line).collect()
+    };
+    (head, c.rows.iter().flat_map(lines).collect(), c.keys.len() + 1)
+}
+
+/// Published, measured and difference of a cell.
+fn texts(cell: &Compared) -> [String; 3] {
+    let measured = match &cell.measured {
+        Err(_) => "-".into(),
+        Ok(estimate) => match estimate.half_width {
+            None => number(estimate.mean),
+            Some(width) => format!("{} ± {}", number(estimate.mean), number(width)),
+        },
+    };
+    let difference = cell.difference.map(|difference| format!("{difference:+.1}"));
+    [
+        cell.published.map(number).unwrap_or_default(),
+        measured,
+        difference.unwrap_or_default(),
+    ]
 }
 
 /// A line for each column that was published.
@@ -176,7 +218,7 @@ pub fn show(experiment: &Experiment, plan: &Plan) -> String {
 
 /// Everything, for programs.
 pub fn json(c: &Comparison) -> Value {
-    let row = |row: &super::compare::Row| {
+    let row = |row: &Row| {
         let keys: serde_json::Map<String, Value> =
             c.keys.iter().cloned().zip(row.keys.iter().map(|k| json!(k))).collect();
         let cells = c.values.iter().zip(&row.cells).filter_map(|(column, cell)| {
@@ -234,14 +276,9 @@ pub fn number(value: f64) -> String {
     if text == "-0" { "0".into() } else { text.into() }
 }
 
-fn measured(cell: &Compared) -> String {
-    match &cell.measured {
-        Err(_) => "-".into(),
-        Ok(estimate) => match estimate.half_width {
-            None => number(estimate.mean),
-            Some(width) => format!("{} ± {}", number(estimate.mean), number(width)),
-        },
-    }
+fn is_compared(c: &Comparison, index: usize) -> bool {
+    let mut cells = c.rows.iter().filter_map(|row| row.cells[index].as_ref());
+    cells.any(|cell| cell.published.is_some())
 }
 
 fn is_relative(c: &Comparison, column: &str) -> bool {

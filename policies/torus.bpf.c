@@ -26,6 +26,7 @@ char _license[] SEC("license") = "GPL";
 #define LOAD_ONE (1ULL << 20)
 
 const volatile u32 neighbours PARAM("CPUs, 0..16: each CPU's neighbours, the nearest by number; 0: those on a 2-d torus") = 0;
+const volatile u32 torus_rows PARAM("CPUs, 0..1024: rows of the torus, a divisor of the number of CPUs; 0: as square as that allows") = 0;
 u64 check_period_ns PARAM("ns, 10000..1000000000: time between a CPU's looks at its neighbours") = 500000;
 u32 margin PARAM("percent, 1..100: a neighbour's load must be lower by so much") = 25;
 u64 load_window_ns PARAM("ns, 1000000..100000000000: time over which loads are averaged") = 1000000000;
@@ -274,10 +275,15 @@ s32 SCX_OP_SLEEPABLE(torus_init)
 
 	if (!nr_cpus || nr_cpus > MAX_CPUS)
 		return -E2BIG;
-	/* The torus is as square as the number of CPUs allows. */
-	bpf_for(i, 1, 33)
-		if (i * i <= nr_cpus && nr_cpus % i == 0)
-			rows = i;
+	if (torus_rows) {
+		rows = torus_rows;
+		if (nr_cpus % rows)
+			return -EINVAL;
+	} else {
+		bpf_for(i, 1, 33)
+			if (i * i <= nr_cpus && nr_cpus % i == 0)
+				rows = i;
+	}
 	bpf_for(key, 0, nr_cpus) {
 		u32 cpu = key, columns = nr_cpus / rows, row = cpu / columns, column = cpu % columns;
 		struct cpu *c = cpu_of(cpu);

@@ -60,18 +60,28 @@ fn nothing_is_pushed_beyond_neighbours() {
 }
 
 #[test]
-fn the_torus_is_as_square_as_can_be() {
+fn the_torus_is_as_square_as_can_be_or_as_told() {
+    let neighbours = |rows: u32| {
+        let mut program = vec![Op::Fork { task: 1, thread: false }; 20];
+        program.push(run(500 * MS));
+        let tasks = Tasks::default()
+            .add("t", program)
+            .with(|task| task.start_cpu = Some(0))
+            .add("t", hog())
+            .with(|task| task.spawn = false);
+        let run = Run::new("torus")
+            .machine(free(12))
+            .set("margin", 100)
+            .set("torus_rows", rows);
+        run.set("check_period_ns", 1_000_000_000_u64)
+            .tasks(tasks)
+            .for_ms(500)
+            .cpus("t")
+    };
     // 3 rows of 4: CPU 0 has 1 and 3 in its row, 4 and 8 in its column.
-    let mut program = vec![Op::Fork { task: 1, thread: false }; 20];
-    program.push(run(500 * MS));
-    let tasks = Tasks::default()
-        .add("t", program)
-        .with(|task| task.start_cpu = Some(0))
-        .add("t", hog())
-        .with(|task| task.spawn = false);
-    let run = Run::new("torus").machine(free(12)).set("margin", 100);
-    let ran = run.set("check_period_ns", 1_000_000_000_u64).tasks(tasks).for_ms(500);
-    assert_eq!(ran.cpus("t"), BTreeSet::from([0, 1, 3, 4, 8]));
+    assert_eq!(neighbours(0), BTreeSet::from([0, 1, 3, 4, 8]));
+    assert_eq!(neighbours(2), BTreeSet::from([0, 1, 5, 6]));
+    assert_eq!(neighbours(1), BTreeSet::from([0, 1, 11]));
 }
 
 #[test]

@@ -236,6 +236,9 @@ void SCX_OP(o1_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	if (!t->placed) {
+		/* It slept when its timeslice was just used up, before a tick saw that: who wakes up is active. */
+		if (enq_flags & SCX_ENQ_WAKEUP && !t->left)
+			t->left = timeslice(p);
 		place(p, t, rq);
 		if (enq_flags & SCX_ENQ_WAKEUP || t->forked) {
 			turn_ring(t, scx_bpf_now());

@@ -57,6 +57,20 @@ pub(crate) unsafe fn enter(cx: *mut Context, target: Entry, args: &[u64; 5]) -> 
     outcome
 }
 
+/// As [`enter`], with r1 alone.
+///
+/// # Safety
+/// As [`enter`].
+#[inline(always)]
+pub(crate) unsafe fn enter_with(cx: *mut Context, target: Entry, r1: u64) -> Outcome {
+    unsafe {
+        if CURRENT.get() != cx {
+            return enter(cx, target, &[r1, 0, 0, 0, 0]);
+        }
+        short_trampoline(cx, r1, target, &raw mut (*cx).rsp)
+    }
+}
+
 /// The context is going away.
 pub(crate) fn forget(cx: *mut Context) {
     if CURRENT.get() == cx {
@@ -94,6 +108,31 @@ mod host {
             "mov r8, [r10 + 24]",
             "mov r9, [r10 + 32]",
             "call rax",
+            "xor edx, edx",
+            "add rsp, 8",
+            "pop r15",
+            "pop r14",
+            "pop r13",
+            "pop r12",
+            "pop rbx",
+            "pop rbp",
+            "ret",
+        )
+    }
+
+    /// As [`trampoline`], for a function that takes r1 alone.
+    #[unsafe(naked)]
+    pub unsafe extern "C" fn short_trampoline(cx: *mut Context, r1: u64, target: Entry, rsp: *mut u64) -> Outcome {
+        naked_asm!(
+            "push rbp",
+            "push rbx",
+            "push r12",
+            "push r13",
+            "push r14",
+            "push r15",
+            "push rbp",
+            "mov [rcx], rsp",
+            "call rdx",
             "xor edx, edx",
             "add rsp, 8",
             "pop r15",
@@ -218,6 +257,10 @@ mod host {
         }
     }
 
+    pub unsafe extern "C" fn short_trampoline(cx: *mut Context, r1: u64, target: Entry, rsp: *mut u64) -> Outcome {
+        unsafe { trampoline(cx, &[r1, 0, 0, 0, 0], target, rsp) }
+    }
+
     pub(crate) unsafe fn leave(_cx: *mut Context) -> u64 {
         0
     }
@@ -226,7 +269,7 @@ mod host {
 }
 
 pub(crate) use host::leave;
-use host::{install, trampoline};
+use host::{install, short_trampoline, trampoline};
 
 /// Is this address one that BPF code of the region with this base can reach through a checked base register?
 pub(crate) fn in_reach(base: u64, addr: u64) -> bool {

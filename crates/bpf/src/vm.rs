@@ -240,44 +240,47 @@ impl<W: World> Vm<W> {
         let cx = world.vm().cx.as_ptr();
         // SAFETY: the VM is the world's and alive; it must not be dropped by code it calls (Drop checks that).
         unsafe { set_cpu(cx, world.cpu()) };
-        unsafe { call(cx, (&raw mut *world).cast(), function, &args) }
+        unsafe { call(cx, (&raw mut *world).cast(), function, &args).ok_or_else(|| take_fault(cx)) }
     }
 
     /// Calls a struct_ops or tracing program: r1 points to an array of the arguments.
-    #[inline(always)]
+    #[inline]
     pub fn call_args<const N: usize>(world: &mut W, function: usize, args: &[u64; N]) -> Result<u64, Fault> {
+        let contexts = world.vm().contexts();
+        Vm::call_args_in(world, contexts, function, args).ok_or_else(|| Vm::take_fault(world))
+    }
+
+    /// As [`Vm::call_args`], in a context of its own: see [`Vm::set_contexts`]. `None`: it faulted, see [`Vm::take_fault`].
+    #[inline(always)]
+    pub fn call_args_in<const N: usize>(world: &mut W, contexts: u32, function: usize, args: &[u64; N]) -> Option<u64> {
         let cx = world.vm().cx.as_ptr();
+        // SAFETY: the VM is alive, and still is after the call (Drop checks that).
         unsafe {
             set_cpu(cx, world.cpu());
             let fp = (*cx).fp;
             let array = fp - N as u64 * 8;
             if array < (*cx).stack_limit {
-                return Err(Fault::new(FaultKind::Stack, "BPF stack overflow"));
+                (*cx).fault = Some(Fault::new(FaultKind::Stack, "BPF stack overflow"));
+                return None;
             }
-            std::ptr::copy_nonoverlapping(args.as_ptr(), array as *mut u64, N);
+            // One by one: a wider load of what was just stored in parts would have to wait for all of them.
+            for (i, &arg) in args.iter().enumerate() {
+                (array as *mut u64).add(i).write(arg);
+            }
             (*cx).fp = array & !15;
-            let result = call(cx, (&raw mut *world).cast(), function, &[array, 0, 0, 0, 0]);
+            let outer = std::mem::replace(&mut (*cx).contexts, contexts);
+            let result = call(cx, (&raw mut *world).cast(), function, array);
+            (*cx).contexts = outer;
             (*cx).fp = fp;
             result
         }
     }
 
-    /// As [`Vm::call_args`], in a context of its own: see [`Vm::set_contexts`].
-    #[inline(always)]
-    pub fn call_args_in<const N: usize>(
-        world: &mut W,
-        contexts: u32,
-        function: usize,
-        args: &[u64; N],
-    ) -> Result<u64, Fault> {
-        let cx = world.vm().cx.as_ptr();
-        // SAFETY: the VM is alive, and still is after the call (Drop checks that).
-        unsafe {
-            let outer = std::mem::replace(&mut (*cx).contexts, contexts);
-            let result = Vm::call_args(world, function, args);
-            (*cx).contexts = outer;
-            result
-        }
+    /// Why the call that has just returned `None` did.
+    #[cold]
+    pub fn take_fault(world: &mut W) -> Fault {
+        // SAFETY: the VM is alive.
+        unsafe { take_fault(world.vm().cx.as_ptr()) }
     }
 
     /// Calls a function by its address as BPF code knows it: callbacks of timers, trees, loops.
@@ -456,51 +459,86 @@ unsafe fn set_cpu(cx: *mut Context, cpu: u32) {
     }
 }
 
+/// Arguments of a call: all five, or r1 alone as struct_ops programs have it.
+trait Args: Copy {
+    fn all(self) -> [u64; 5];
+    unsafe fn enter(self, cx: *mut Context, entry: Entry) -> enter::Outcome;
+}
+
+impl Args for &[u64; 5] {
+    fn all(self) -> [u64; 5] {
+        *self
+    }
+
+    #[inline(always)]
+    unsafe fn enter(self, cx: *mut Context, entry: Entry) -> enter::Outcome {
+        unsafe { enter::enter(cx, entry, self) }
+    }
+}
+
+impl Args for u64 {
+    fn all(self) -> [u64; 5] {
+        [self, 0, 0, 0, 0]
+    }
+
+    #[inline(always)]
+    unsafe fn enter(self, cx: *mut Context, entry: Entry) -> enter::Outcome {
+        unsafe { enter::enter_with(cx, entry, self) }
+    }
+}
+
+/// `None`: it faulted; [`take_fault`] tells of it.
 #[inline(always)]
-unsafe fn call(cx: *mut Context, world: *mut (), function: usize, args: &[u64; 5]) -> Result<u64, Fault> {
+unsafe fn call<A: Args>(cx: *mut Context, world: *mut (), function: usize, args: A) -> Option<u64> {
     unsafe {
-        let outer = (*cx).depth;
         (*cx).world = world;
         (*cx).function = function;
         let entry = (&(*cx).entries)[function];
-        if outer == 0 {
-            (*cx).done += ((*cx).limit - (*cx).left) as u64;
-            (*cx).left = (*cx).limit;
-            (*cx).depth = 1;
-            let fp = (*cx).fp;
-            let outcome = enter::enter(cx, entry, args);
-            (*cx).depth = 0;
-            (*cx).interpreting = false;
-            if outcome.faulted == 0 {
-                return Ok(outcome.r0);
-            }
-            (*cx).fp = fp;
-            return Err(take_fault(cx));
+        if (*cx).depth > 0 {
+            return nested_call(cx, entry, &args.all());
         }
-        nested_call(cx, entry, args)
+        (*cx).done += ((*cx).limit - (*cx).left) as u64;
+        (*cx).left = (*cx).limit;
+        (*cx).depth = 1;
+        let fp = (*cx).fp;
+        let outcome = args.enter(cx, entry);
+        (*cx).depth = 0;
+        (*cx).interpreting = false;
+        if outcome.faulted == 0 {
+            return Some(outcome.r0);
+        }
+        (*cx).fp = fp;
+        None
     }
 }
 
 /// A call from a helper that this program called.
 #[inline(never)]
-unsafe fn nested_call(cx: *mut Context, entry: Entry, args: &[u64; 5]) -> Result<u64, Fault> {
+unsafe fn nested_call(cx: *mut Context, entry: Entry, args: &[u64; 5]) -> Option<u64> {
     unsafe {
         if (*cx).left < 0 {
-            return Err(Fault::new(FaultKind::Budget, budget_message((*cx).limit)));
+            (*cx).fault = Some(Fault::new(FaultKind::Budget, budget_message((*cx).limit)));
+            return None;
         }
         if (*cx).depth == MAX_DEPTH || (*cx).fp < (*cx).stack_limit {
-            return Err(Fault::new(FaultKind::Stack, "calls into BPF code nest too deep"));
+            (*cx).fault = Some(Fault::new(FaultKind::Stack, "calls into BPF code nest too deep"));
+            return None;
         }
         let saved = ((*cx).rsp, (*cx).fp, (*cx).pc, (*cx).interpreting);
         (*cx).depth += 1;
         let outcome = enter::enter(cx, entry, args);
         (*cx).depth -= 1;
-        let result = match outcome.faulted {
-            0 => Ok(outcome.r0),
-            _ => Err(take_fault(cx)),
-        };
+        let pc = (*cx).pc;
         ((*cx).rsp, (*cx).fp, (*cx).pc, (*cx).interpreting) = saved;
-        result
+        if outcome.faulted == 0 {
+            return Some(outcome.r0);
+        }
+        // The fault is told of where it happened, not where the call was made.
+        let resumed = std::mem::replace(&mut (*cx).pc, pc);
+        let fault = take_fault(cx);
+        (*cx).pc = resumed;
+        (*cx).fault = Some(fault);
+        None
     }
 }
 

@@ -99,7 +99,7 @@ impl World for Machine {
     }
 
     fn log(&mut self, line: String) {
-        self.trace(self.this_cpu, trace::Event::Printk { text: line });
+        self.trace_text(self.this_cpu, trace::Event::Printk { text: line });
     }
 
     fn spin_lock(&mut self, lock: u64) {

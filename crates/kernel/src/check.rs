@@ -10,6 +10,7 @@ use crate::cpuset::CpuSet;
 use crate::ext::dsq::NO_DSQ;
 use crate::ext::entity::OpsState;
 use crate::machine::Machine;
+use crate::table::Table;
 use crate::task::{IDLE, State, TaskId};
 
 /// Groups tasks by the CPUs they may use. 0: all; 1 + cpu: just that one; above: other sets, in the order they came up.
@@ -20,14 +21,14 @@ pub const ALL_CPUS: AffinityGroup = 0;
 pub struct Checks {
     nr_cpus: u32,
     /// Runnable tasks that are not running, by group.
-    waiting: Vec<u64>,
+    waiting: Table<u64>,
     /// The sets of the groups above the single CPUs.
     sets: Vec<CpuSet>,
     /// Groups among those with a task waiting.
     sets_waiting: Vec<u32>,
     /// CPUs that idle while a task bound to them waits.
     idle_and_bound: u64,
-    idle: Vec<bool>,
+    idle: Table<bool>,
     nr_idle: u64,
     last: u64,
     /// The integral over CPUs that idle though an allowed task waits, ns.
@@ -38,8 +39,8 @@ impl Checks {
     pub fn new(nr_cpus: u32) -> Checks {
         Checks {
             nr_cpus,
-            waiting: vec![0; nr_cpus as usize + 1],
-            idle: vec![true; nr_cpus as usize],
+            waiting: (0..=nr_cpus).map(|_| 0).collect(),
+            idle: (0..nr_cpus).map(|_| true).collect(),
             nr_idle: u64::from(nr_cpus),
             ..Checks::default()
         }
@@ -62,12 +63,15 @@ impl Checks {
         }
     }
 
+    #[inline]
     fn advance(&mut self, now: u64) {
-        let elapsed = now - self.last;
-        self.last = now;
-        if elapsed == 0 || self.nr_idle == 0 {
-            return;
+        if self.nr_idle > 0 && now > self.last {
+            self.add_idle(now - self.last);
         }
+        self.last = now;
+    }
+
+    fn add_idle(&mut self, elapsed: u64) {
         let mut usable = self.waiting[0] + self.idle_and_bound;
         for &at in &self.sets_waiting {
             let idle = self.sets[at as usize]
@@ -79,9 +83,17 @@ impl Checks {
         self.idle_while_waiting_ns += elapsed * usable.min(self.nr_idle);
     }
 
+    #[inline]
     fn wait(&mut self, group: AffinityGroup) {
-        let waiting = &mut self.waiting[group as usize];
-        *waiting += 1;
+        self.waiting[group as usize] += 1;
+        if group != ALL_CPUS {
+            self.wait_bound(group);
+        }
+    }
+
+    /// A task that may not run everywhere waits now.
+    fn wait_bound(&mut self, group: AffinityGroup) {
+        let waiting = &self.waiting[group as usize];
         if group > self.nr_cpus && *waiting == 1 {
             self.sets_waiting.push(group - 1 - self.nr_cpus);
         } else if group > 0 && group <= self.nr_cpus && *waiting == 1 && self.idle[group as usize - 1] {
@@ -89,9 +101,17 @@ impl Checks {
         }
     }
 
+    #[inline]
     fn unwait(&mut self, group: AffinityGroup) {
-        let waiting = &mut self.waiting[group as usize];
-        *waiting -= 1;
+        self.waiting[group as usize] -= 1;
+        if group != ALL_CPUS {
+            self.unwait_bound(group);
+        }
+    }
+
+    /// A task that may not run everywhere waits no more.
+    fn unwait_bound(&mut self, group: AffinityGroup) {
+        let waiting = &self.waiting[group as usize];
         if group > self.nr_cpus && *waiting == 0 {
             let at = group - 1 - self.nr_cpus;
             self.sets_waiting.retain(|&set| set != at);
@@ -101,6 +121,7 @@ impl Checks {
     }
 
     /// A task became runnable and waits.
+    #[inline]
     pub(crate) fn queued(&mut self, now: u64, group: AffinityGroup) {
         self.advance(now);
         self.wait(group);
@@ -114,6 +135,7 @@ impl Checks {
 
     /// A context switch: groups of a previous task that stays runnable and of the next task; idle: whether the CPU idled
     /// before and does now.
+    #[inline]
     pub(crate) fn switched(
         &mut self,
         now: u64,
@@ -131,6 +153,7 @@ impl Checks {
         self.set_idle(cpu, next.is_none());
     }
 
+    #[inline]
     fn set_idle(&mut self, cpu: u32, idle: bool) {
         if self.idle[cpu as usize] == idle {
             return;

@@ -12,13 +12,17 @@ use trace::Event;
 
 impl Machine {
     /// Attributes the time since the last call on `cpu`: first to the debt, the rest to the running task or to idle.
+    #[inline]
     pub(crate) fn account(&mut self, cpu: u32) {
+        if self.rqs[cpu as usize].clock != self.now {
+            self.account_since(cpu);
+        }
+    }
+
+    fn account_since(&mut self, cpu: u32) {
         let now = self.now;
         let rq = &mut self.rqs[cpu as usize];
         let elapsed = now - rq.clock;
-        if elapsed == 0 {
-            return;
-        }
         rq.clock = now;
         if !rq.online {
             rq.time.offline_ns += elapsed;
@@ -38,7 +42,7 @@ impl Machine {
         }
         rq.time.tasks_ns += rest;
         let curr = rq.curr;
-        let capacity = u64::from(self.spec.topology.cpus[cpu as usize].capacity);
+        let capacity = rq.capacity;
         let task = &mut self.tasks[curr as usize];
         task.sum_exec_runtime += rest;
         task.program.consume(rest, capacity);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The event queue: what happens next, ordered by (time, sequence).
+//! The event queue: what happens next, ordered by (time, sequence); steps come first of what is due at one time.
 //!
-//! Nothing is removed from the middle. An event that may become void carries a generation number that its
-//! handler compares with the owner's.
+//! Nothing is removed from the middle, but for a CPU's step. An event that may become void carries a generation number that
+//! its handler compares with the owner's.
 
+use crate::step::Steps;
 use crate::task::TaskId;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -11,8 +12,8 @@ use std::collections::BinaryHeap;
 /// Something that is due at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The task running on the CPU has finished the work it was given.
-    Step { cpu: u32, generation: u32 },
+    /// The task running on the CPU has finished the work it was given, or would have without what was charged since.
+    Step { cpu: u32 },
     /// A reschedule IPI arrives.
     Resched { cpu: u32 },
     /// The scheduler tick.
@@ -107,6 +108,7 @@ pub struct EventQueue {
     free: u32,
     /// Events of later buckets.
     far: BinaryHeap<Entry>,
+    steps: Steps,
     sequence: u64,
     /// Pending events that can make a task runnable.
     wakers: u64,
@@ -158,8 +160,9 @@ impl Occupied {
     }
 }
 
-impl Default for EventQueue {
-    fn default() -> EventQueue {
+impl EventQueue {
+    /// Nothing is due, on a machine of `nr_cpus` CPUs.
+    pub fn new(nr_cpus: u32) -> EventQueue {
         EventQueue {
             current: Vec::new(),
             early: BinaryHeap::new(),
@@ -172,13 +175,11 @@ impl Default for EventQueue {
             entries: Vec::new(),
             free: NIL,
             far: BinaryHeap::new(),
+            steps: Steps::new(nr_cpus),
             sequence: 0,
             wakers: 0,
         }
     }
-}
-
-impl EventQueue {
     pub fn push(&mut self, time: u64, event: Event) {
         self.sequence += 1;
         self.wakers += u64::from(event.wakes());
@@ -254,7 +255,7 @@ impl EventQueue {
         }
     }
 
-    /// Takes out the next event if it is due by `until`, with its time.
+    /// Takes out the next event if it is due by `until`, with its time. A step stays armed: whoever handles it moves it.
     #[inline]
     pub fn pop(&mut self, until: u64) -> Option<(u64, Event)> {
         if self.current.is_empty() && self.early.is_empty() {
@@ -265,7 +266,13 @@ impl EventQueue {
             (Some(early), Some(current)) => early.key < current.key,
             _ => early.is_some(),
         };
-        let &Entry { key, event, .. } = if take_early { early } else { current }?;
+        let entry = if take_early { early } else { current };
+        if let Some((time, cpu)) = self.steps.first()
+            && entry.is_none_or(|entry| time <= (entry.key >> 64) as u64)
+        {
+            return (time <= until).then_some((time, Event::Step { cpu }));
+        }
+        let &Entry { key, event, .. } = entry?;
         let time = (key >> 64) as u64;
         if time > until {
             return None;
@@ -279,9 +286,24 @@ impl EventQueue {
         Some((time, event))
     }
 
+    /// Arms or moves the step of a CPU.
+    #[inline]
+    pub fn arm_step(&mut self, cpu: u32, time: u64) {
+        self.steps.arm(cpu, time);
+    }
+
+    #[inline]
+    pub fn disarm_step(&mut self, cpu: u32) {
+        self.steps.disarm(cpu);
+    }
+
     /// Nothing is due, ever.
     pub fn is_empty(&self) -> bool {
-        self.current.is_empty() && self.early.is_empty() && self.far.is_empty() && self.next_bucket().is_none()
+        self.current.is_empty()
+            && self.early.is_empty()
+            && self.far.is_empty()
+            && self.next_bucket().is_none()
+            && self.steps.first().is_none()
     }
 
     /// No pending event can make a sleeping task runnable.
@@ -297,7 +319,7 @@ mod tests {
 
     #[test]
     fn equal_times_come_in_the_order_they_were_pushed() {
-        let mut queue = EventQueue::default();
+        let mut queue = EventQueue::new(4);
         for cpu in 0..100 {
             queue.push(7, Event::Resched { cpu });
         }
@@ -312,7 +334,7 @@ mod tests {
     #[test]
     fn near_and_far_events_come_in_order_of_time_and_sequence() {
         let mut rng = crate::rng::Rng::new(1);
-        let mut queue = EventQueue::default();
+        let mut queue = EventQueue::new(4);
         let mut expected = std::collections::BTreeMap::new();
         let mut now = 0;
         for sequence in 0..200_000u32 {

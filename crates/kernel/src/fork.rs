@@ -144,7 +144,7 @@ impl Machine {
             return None;
         }
         let parent_pid = self.pid_of(parent);
-        self.trace(
+        self.trace_text(
             self.this_cpu,
             trace::Event::TaskNew {
                 pid,
@@ -208,7 +208,7 @@ impl Machine {
         t.comm.clone_from(&comm);
         let pid = t.pid;
         ext::task_renamed(self, task);
-        self.trace(cpu, trace::Event::TaskRename { pid, comm });
+        self.trace_text(cpu, trace::Event::TaskRename { pid, comm });
         tracepoint::sched_process_exec(self, task);
         if target != cpu {
             self.migrate_running(task, target, MigrateReason::Exec);

@@ -35,7 +35,9 @@ pub mod rng;
 pub mod rq;
 pub mod rt;
 mod schedule;
+mod step;
 pub mod sync;
+mod table;
 pub mod target;
 pub mod task;
 #[cfg(test)]
@@ -44,3 +46,4 @@ pub mod tracepoint;
 mod wakeup;
 
 pub use machine::{Ended, Machine};
+pub use table::Table;

@@ -5,6 +5,7 @@
 //! remembers until when, in its holders' local times, it is taken; waiters are served in the order they come.
 
 use crate::machine::Machine;
+use crate::table::Table;
 use std::collections::BTreeMap;
 use trace::Event;
 
@@ -44,7 +45,7 @@ struct Timeline {
 #[derive(Default)]
 pub struct Locks {
     /// Runqueue locks first.
-    all: Vec<Timeline>,
+    all: Table<Timeline>,
     /// Numbers of DSQs' locks by slot, of bpf_spin_locks by address.
     dsqs: Vec<u32>,
     bpf: BTreeMap<u64, u32>,
@@ -55,6 +56,12 @@ const NONE: u32 = u32::MAX;
 /// A lock that is held.
 #[must_use]
 pub(crate) struct Held(usize);
+
+impl Held {
+    pub(crate) fn number(&self) -> u32 {
+        self.0 as u32
+    }
+}
 
 impl Locks {
     pub fn new(nr_cpus: u32) -> Locks {
@@ -121,6 +128,14 @@ impl Timeline {
             stat: LockStat::default(),
         }
     }
+
+    #[inline]
+    fn take(&mut self, cpu: u32, at: u64) {
+        self.last_cpu = cpu;
+        self.taken_at = at;
+        // Until it is released it counts as taken for an instant only; `release` sets the real end.
+        self.free_at = at;
+    }
 }
 
 impl Machine {
@@ -134,32 +149,47 @@ impl Machine {
     #[inline]
     pub(crate) fn lock_held(&mut self, id: LockId) -> Held {
         let number = self.locks.number(id, self.this_cpu);
-        self.lock_number(number);
-        Held(number)
+        self.lock_again(number as u32)
+    }
+
+    /// Takes a lock by the number it had when it was held before.
+    #[inline]
+    pub(crate) fn lock_again(&mut self, number: u32) -> Held {
+        self.lock_number(number as usize);
+        Held(number as usize)
     }
 
     fn lock_number(&mut self, number: usize) {
         let cpu = self.this_cpu;
         let local = self.local_time(cpu);
         let lock = &mut self.locks.all[number];
-        let distance = self.spec.topology.distance(lock.last_cpu, cpu);
-        let costs = &self.spec.costs;
-        let wait = lock.free_at.saturating_sub(local);
         lock.stat.acquisitions += 1;
-        let cost = if wait > 0 {
-            lock.stat.contended += 1;
-            lock.stat.wait_ns += wait;
-            lock.stat.wait_max_ns = lock.stat.wait_max_ns.max(wait);
-            wait + costs.lock_handover.at(distance)
+        if lock.free_at > local {
+            return self.lock_contended(number, local);
+        }
+        let costs = &self.spec.costs.lock_acquire;
+        let cost = if lock.last_cpu == cpu {
+            u64::from(costs.same)
         } else {
-            costs.lock_acquire.at(distance)
+            costs.at(self.spec.topology.distance(lock.last_cpu, cpu))
         };
-        lock.last_cpu = cpu;
-        lock.taken_at = local + cost;
-        // Until it is released it counts as taken for an instant only; unlock sets the real end.
-        lock.free_at = lock.taken_at;
+        lock.take(cpu, local + cost);
         self.charge(cpu, cost);
-        if wait > 0 && self.details {
+    }
+
+    #[cold]
+    fn lock_contended(&mut self, number: usize, local: u64) {
+        let cpu = self.this_cpu;
+        let lock = &mut self.locks.all[number];
+        let distance = self.spec.topology.distance(lock.last_cpu, cpu);
+        let wait = lock.free_at - local;
+        lock.stat.contended += 1;
+        lock.stat.wait_ns += wait;
+        lock.stat.wait_max_ns = lock.stat.wait_max_ns.max(wait);
+        let cost = wait + self.spec.costs.lock_handover.at(distance);
+        lock.take(cpu, local + cost);
+        self.charge(cpu, cost);
+        if self.details {
             let lock = number as u32;
             self.trace(cpu, Event::LockWait { lock, ns: wait });
         }

@@ -84,8 +84,14 @@ impl Cursor {
     }
 
     /// CPU time left of the work at hand on a CPU of `capacity`, ns.
+    #[inline]
     pub fn time_left(&self, capacity: u64) -> u64 {
-        self.reload + self.time + self.work.div_ceil(capacity)
+        // Nearly every CPU: no division.
+        let work = match capacity {
+            1024 => self.work.div_ceil(1024),
+            _ => self.work.div_ceil(capacity),
+        };
+        self.reload + self.time + work
     }
 
     pub fn work_done(&self) -> bool {
@@ -118,6 +124,7 @@ impl Cursor {
 
     /// A step that is about the task's own computing alone. `None`: `op` is no such step; else whether time is to pass before
     /// the next one.
+    #[inline]
     fn compute(&mut self, op: &Op, rng: &mut Rng, syscall: u64) -> Option<bool> {
         match *op {
             Op::Run(ref dist) => {
@@ -158,8 +165,10 @@ impl Cursor {
         Some(self.work > 0)
     }
 
+    #[inline]
     fn sample(&mut self, dist: &Dist, rng: &mut Rng) -> u64 {
         match dist {
+            Dist::Fixed(value) => *value,
             Dist::Trace(_) => draw(dist, rng, self.traces.entry(self.pc).or_insert(0)),
             _ => draw(dist, rng, &mut 0),
         }
@@ -169,6 +178,29 @@ impl Cursor {
 /// Steps that only the trace tells of: like those of computing they happen at once.
 fn silent(op: &Op) -> bool {
     matches!(op, Op::Begin { .. } | Op::BeginWoken | Op::Done { .. } | Op::Phase(_))
+}
+
+/// `task` gets a CPU. What comes next of computing is added to its work right away: it has nothing to wait for.
+pub(crate) fn prepare(m: &mut Machine, task: TaskId) {
+    let syscall = u64::from(m.spec.costs.syscall_ns);
+    let cursor = &mut m.tasks[task as usize].program;
+    if !cursor.work_done() {
+        return;
+    }
+    let ops = Rc::clone(&cursor.ops);
+    // A program that loops without working is left to `advance`.
+    for _ in 0..8 {
+        let Some(op) = ops.get(cursor.pc as usize) else { return };
+        match cursor.compute(op, &mut m.rng, syscall) {
+            Some(true) => return,
+            Some(false) => {}
+            None if cursor.stage == 1 && matches!(op, Op::Sleep(_)) => {
+                cursor.done();
+                cursor.time += syscall;
+            }
+            None => return,
+        }
+    }
 }
 
 /// Executes the steps of the running task until one takes time.

@@ -13,9 +13,10 @@ pub struct Rq {
     pub debt: u64,
     /// Picoseconds of charged BPF time below a nanosecond.
     pub carry_ps: u64,
+    /// Work done per ns, 1024 for the machine's fastest CPU.
+    pub capacity: u64,
     pub curr: TaskId,
-    /// Generation of the pending Step and Tick events.
-    pub step_generation: u32,
+    /// Generation of the pending Tick event.
     pub tick_generation: u32,
     /// Queued tasks of all classes, the running one included.
     pub nr_running: u32,
@@ -59,8 +60,9 @@ impl CpuTime {
 }
 
 impl Rq {
-    pub fn new(cpu: u32) -> Rq {
+    pub fn new(cpu: u32, capacity: u64) -> Rq {
         Rq {
+            capacity,
             cpu,
             online: true,
             curr: IDLE,
@@ -75,7 +77,6 @@ impl Rq {
             clock: 0,
             debt: 0,
             carry_ps: 0,
-            step_generation: 0,
             tick_generation: 0,
             tick_armed: false,
             idle_since: 0,

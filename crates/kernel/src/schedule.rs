@@ -68,9 +68,9 @@ impl Machine {
         self.unlock(LockId::Rq(cpu));
         self.arm_tick(cpu);
         if next == IDLE {
-            let rq = &mut self.rqs[cpu as usize];
-            rq.step_generation = rq.step_generation.wrapping_add(1);
+            self.events.disarm_step(cpu);
         } else {
+            program::prepare(self, next);
             self.arm_step(cpu);
         }
         if prev != IDLE && self.tasks[prev as usize].state == State::Dead {
@@ -144,17 +144,18 @@ impl Machine {
         ext::sched_switch(self, cpu, prev, next);
     }
 
-    /// Arms the Step event for when curr has done the work at hand; an earlier one becomes void.
+    /// Arms the step of `cpu` for when curr has done the work at hand.
     pub(crate) fn arm_step(&mut self, cpu: u32) {
+        let at = self.step_due(cpu).max(self.now);
+        self.events.arm_step(cpu, at);
+    }
+
+    /// When curr will have done the work at hand: the CPU works off its debt first.
+    #[inline]
+    pub(crate) fn step_due(&self, cpu: u32) -> u64 {
         let rq = &self.rqs[cpu as usize];
-        let curr = rq.curr;
-        debug_assert_ne!(curr, IDLE);
-        let capacity = u64::from(self.spec.topology.cpus[cpu as usize].capacity);
-        let at = self.local_time(cpu) + self.tasks[curr as usize].program.time_left(capacity);
-        let rq = &mut self.rqs[cpu as usize];
-        rq.step_generation = rq.step_generation.wrapping_add(1);
-        let generation = rq.step_generation;
-        self.events.push(at, Event::Step { cpu, generation });
+        debug_assert_ne!(rq.curr, IDLE);
+        rq.clock + rq.debt + self.tasks[rq.curr as usize].program.time_left(rq.capacity)
     }
 
     /// The running task has finished its work, or was held up by overhead: go on with its program.
@@ -220,10 +221,6 @@ impl Machine {
         rq.tick_generation = rq.tick_generation.wrapping_add(1);
         let generation = rq.tick_generation;
         self.events.push(at, Event::Tick { cpu, generation });
-    }
-
-    pub fn tick_ns(&self) -> u64 {
-        1_000_000_000 / u64::from(self.spec.hz)
     }
 
     /// Whether `cpu` runs a task of a class below `class`, or idles.

@@ -31,8 +31,8 @@ pub(super) fn set(m: &mut Machine, on: bool) {
     }
     // Waiting tasks are queued again, to where they belong from now on. Last first, so that those queued last now do not
     // overtake.
-    for cpu in 0..m.nr_cpus() {
-        for task in m.runnable_reversed(cpu) {
+    for (cpu, waiting) in (0..).zip(m.runnable_lists()) {
+        for task in waiting.into_iter().rev() {
             m.change_queued(task, |_| {});
         }
         if m.online_cpus.contains(cpu) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What runs next: balance_one and the dispatch loop, the local DSQ, and tasks going on and off the CPU.
 
-use super::dsq::{DsqRef, NO_DSQ, Place};
+use super::dsq::{DsqRef, NO_DSQ};
 use super::enqueue::{
-    clear_direct_dispatch, dispatch_dequeue, dispatch_enqueue, do_enqueue_task, find_dsq_for_dispatch, global_dsq,
-    local_dsq_post_enq, note_immed, ops_dequeue, refill_slice, rq_online, unlink_from_dsq,
+    clear_direct_dispatch, dispatch_dequeue, dispatch_enqueue, do_enqueue_task, enqueue_local, find_dsq_for_dispatch,
+    global_dsq, ops_dequeue, refill_slice, rq_online, unlink_from_dsq,
 };
 use super::entity::OpsState;
 use super::insert::{DirectDispatch, Pending, lock_dsq};
@@ -249,7 +249,7 @@ pub(super) fn consume_dispatch_q(m: &mut Machine, cpu: u32, dsq: DsqRef, enq_fla
         if task_cpu == cpu {
             unlink_from_dsq(m, task, dsq);
             m.release(lock);
-            move_local_task_to_local_dsq(m, task, enq_flags, cpu);
+            enqueue_local(m, cpu, task, enq_flags);
             return true;
         }
         if can_run_on_remote_rq(m, task, cpu, false) {
@@ -268,23 +268,12 @@ pub(super) fn consume_dispatch_q(m: &mut Machine, cpu: u32, dsq: DsqRef, enq_fla
     false
 }
 
-/// The task is on `cpu`'s runqueue and was taken off its DSQ: it goes to the local one.
-fn move_local_task_to_local_dsq(m: &mut Machine, task: TaskId, enq_flags: u64, cpu: u32) {
-    let local = m.ext.dsqs.local(cpu);
-    let head = enq_flags & (SCX_ENQ_HEAD | SCX_ENQ_PREEMPT) != 0;
-    m.ext
-        .dsqs
-        .insert(local, task, if head { Place::Head } else { Place::Tail });
-    note_immed(m, Some(cpu), task, enq_flags);
-    local_dsq_post_enq(m, cpu, task, enq_flags);
-}
-
 /// The task is on `src_cpu`'s runqueue, which is locked, and on no DSQ: it moves to `dst_cpu`'s local DSQ, whose runqueue
 /// is locked then. What deactivate_task() and activate_task() come to for a task that waits all the time, in short:
 /// this is the way of nearly every task of a policy with a shared DSQ.
 fn move_remote_task_to_local_dsq(m: &mut Machine, task: TaskId, enq_flags: u64, src_cpu: u32, dst_cpu: u32) {
     debug_assert!(m.scx_flag(task, SCX_TASK_QUEUED) && !m.tasks[task as usize].on_cpu);
-    m.clr_task_runnable(src_cpu, task, false);
+    m.clr_task_runnable(task, false);
     m.tasks[task as usize].ext.ops_state = OpsState::None;
     m.scx_clear_flag(task, SCX_TASK_DEQD_FOR_SLEEP);
     clear_direct_dispatch(m, task);
@@ -296,9 +285,8 @@ fn move_remote_task_to_local_dsq(m: &mut Machine, task: TaskId, enq_flags: u64, 
     let rq = &mut m.rqs[dst_cpu as usize];
     rq.nr_running += 1;
     rq.ext.nr_running += 1;
-    m.set_task_runnable(dst_cpu, task);
-    let local = m.ext.dsqs.local(dst_cpu);
-    dispatch_enqueue(m, dst_cpu, local, task, enq_flags);
+    m.set_task_runnable(task);
+    enqueue_local(m, dst_cpu, task, enq_flags);
 }
 
 /// Moves a task from one DSQ (not a local one) to another; its runqueue is locked. Returns whose is locked then.
@@ -325,7 +313,7 @@ pub(super) fn move_task_between_dsqs(
     m.release(lock);
     match dst_cpu {
         Some(cpu) if cpu == src_cpu => {
-            move_local_task_to_local_dsq(m, task, enq_flags, cpu);
+            enqueue_local(m, cpu, task, enq_flags);
             cpu
         }
         Some(cpu) => {
@@ -342,14 +330,14 @@ pub(super) fn move_task_between_dsqs(
 /// set_next_task_scx: the task goes on the CPU.
 pub(crate) fn set_next_task(m: &mut Machine, cpu: u32, task: TaskId) {
     if m.scx_flag(task, SCX_TASK_QUEUED) {
-        ops_dequeue(m, cpu, task, SCX_DEQ_CORE_SCHED_EXEC);
+        ops_dequeue(m, task, SCX_DEQ_CORE_SCHED_EXEC);
         dispatch_dequeue(m, cpu, task);
         if m.ext.ops.has(Op::Running) {
             let addr = m.tasks[task as usize].addr;
             ops::call_task(m, Op::Running, task, &[addr]);
         }
     }
-    m.clr_task_runnable(cpu, task, true);
+    m.clr_task_runnable(task, true);
 }
 
 /// put_prev_task_scx: the task goes off the CPU, for `next` unless that is the same one.
@@ -370,7 +358,7 @@ pub(crate) fn put_prev_task(m: &mut Machine, cpu: u32, task: TaskId, next: TaskI
 }
 
 fn requeue_prev(m: &mut Machine, cpu: u32, task: TaskId, next: TaskId) {
-    m.set_task_runnable(cpu, task);
+    m.set_task_runnable(task);
     if m.scx_entity(task).slice != 0 && !m.ext.bypassing() {
         if m.scx_flag(task, SCX_TASK_IMMED) {
             // It was promised not to wait: the policy gets it back.
@@ -378,8 +366,7 @@ fn requeue_prev(m: &mut Machine, cpu: u32, task: TaskId, next: TaskId) {
             do_enqueue_task(m, cpu, task, SCX_ENQ_REENQ);
             m.scx_clear_flag(task, SCX_TASK_REENQ_REASON_MASK);
         } else {
-            let local = m.ext.dsqs.local(cpu);
-            dispatch_enqueue(m, cpu, local, task, SCX_ENQ_HEAD);
+            enqueue_local(m, cpu, task, SCX_ENQ_HEAD);
         }
         return;
     }

@@ -7,6 +7,7 @@
 //! has a later sequence number and is passed over, as in the kernel.
 
 use crate::layout::enums::{SCX_DSQ_BYPASS, SCX_DSQ_FLAG_BUILTIN, SCX_DSQ_GLOBAL, SCX_DSQ_LOCAL};
+use crate::table::Table;
 use crate::task::TaskId;
 use std::collections::BTreeMap;
 
@@ -63,6 +64,8 @@ struct Dsq {
     /// Counts insertions.
     seq: u32,
     nr_cursors: u32,
+    /// Number of its lock; NIL before that was first taken.
+    lock: u32,
     /// Not destroyed.
     alive: bool,
 }
@@ -77,6 +80,7 @@ impl Dsq {
             nr: 0,
             seq: 0,
             nr_cursors: 0,
+            lock: NIL,
             alive: true,
         }
     }
@@ -109,8 +113,8 @@ pub struct Dsqs {
     nr_cpus: u32,
     nr_nodes: u32,
     /// Local ones by CPU, bypass ones by CPU, global ones by node, then the policy's.
-    dsqs: Vec<Dsq>,
-    nodes: Vec<Node>,
+    dsqs: Table<Dsq>,
+    nodes: Table<Node>,
     small: Vec<DsqRef>,
     large: BTreeMap<u64, DsqRef>,
     free: Vec<DsqRef>,
@@ -134,7 +138,7 @@ impl Dsqs {
             nr_cpus,
             nr_nodes,
             dsqs,
-            nodes: Vec::new(),
+            nodes: Table::default(),
             small: Vec::new(),
             large: BTreeMap::new(),
             free: Vec::new(),
@@ -217,7 +221,7 @@ impl Dsqs {
     /// Removes all DSQs of the policy, which must be empty.
     pub fn destroy_all(&mut self) {
         let first = (2 * self.nr_cpus + self.nr_nodes) as usize;
-        debug_assert!(self.dsqs[first..].iter().all(|dsq| dsq.nr == 0));
+        debug_assert!(self.dsqs.iter().skip(first).all(|dsq| dsq.nr == 0));
         self.dsqs.truncate(first);
         self.small.clear();
         self.large.clear();
@@ -274,7 +278,7 @@ impl Dsqs {
     }
 
     /// Tells the locks of DSQs apart: policies' ids, and numbers above them for the built-in ones.
-    pub fn lock_number(&self, dsq: DsqRef) -> u64 {
+    pub fn lock_id(&self, dsq: DsqRef) -> u64 {
         let it = &self.dsqs[dsq.0 as usize];
         if it.id & SCX_DSQ_FLAG_BUILTIN == 0 {
             it.id
@@ -283,6 +287,17 @@ impl Dsqs {
         }
     }
 
+    /// The number of its lock, if that was ever taken.
+    #[inline]
+    pub(crate) fn lock(&self, dsq: DsqRef) -> Option<u32> {
+        some(self.dsqs[dsq.0 as usize].lock)
+    }
+
+    pub(crate) fn set_lock(&mut self, dsq: DsqRef, number: u32) {
+        self.dsqs[dsq.0 as usize].lock = number;
+    }
+
+    #[inline]
     pub fn first(&self, dsq: DsqRef) -> Option<TaskId> {
         some(self.dsqs[dsq.0 as usize].head)
     }
@@ -327,20 +342,26 @@ impl Dsqs {
         if self.nodes.len() <= task as usize {
             self.nodes.resize(task as usize + 1, UNLINKED);
         }
-        debug_assert_eq!(self.nodes[task as usize].dsq, NO_DSQ);
         let it = &mut self.dsqs[dsq.0 as usize];
         it.nr += 1;
         it.seq = it.seq.wrapping_add(1);
         let seq = it.seq;
         let (head, tail) = (it.head, it.tail);
         let node = &mut self.nodes[task as usize];
-        *node = Node { dsq, seq, ..UNLINKED };
+        debug_assert!(node.dsq == NO_DSQ && !node.on_priq);
+        node.dsq = dsq;
+        node.seq = seq;
         match place {
             Place::Head => self.link(dsq, task, NIL, head),
             Place::Tail => self.link(dsq, task, tail, NIL),
             Place::Vtime(vtime) => {
-                node.vtime = vtime;
-                node.on_priq = true;
+                *node = Node {
+                    dsq,
+                    seq,
+                    vtime,
+                    on_priq: true,
+                    ..UNLINKED
+                };
                 let before = self.treap_insert(dsq, task, vtime);
                 let behind = if before == NIL {
                     head
@@ -387,6 +408,7 @@ impl Dsqs {
         node.on_priq = false;
     }
 
+    #[inline]
     fn link(&mut self, dsq: DsqRef, task: TaskId, prev: u32, next: u32) {
         let it = &mut self.dsqs[dsq.0 as usize];
         match prev {

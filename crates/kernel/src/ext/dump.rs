@@ -127,19 +127,20 @@ fn header(m: &mut Machine, exit: &Exit) {
 
 fn cpus(m: &mut Machine, exit: &Exit) {
     let first = u32::try_from(exit.cpu).ok().filter(|&cpu| cpu < m.nr_cpus());
+    let waiting = m.runnable_lists();
     if let Some(cpu) = first {
-        cpu_state(m, cpu);
+        cpu_state(m, cpu, &waiting[cpu as usize]);
     }
     for cpu in 0..m.nr_cpus() {
         if Some(cpu) != first {
-            cpu_state(m, cpu);
+            cpu_state(m, cpu, &waiting[cpu as usize]);
         }
     }
 }
 
-fn cpu_state(m: &mut Machine, cpu: u32) {
+fn cpu_state(m: &mut Machine, cpu: u32, waiting: &[TaskId]) {
     let curr = m.rqs[cpu as usize].curr;
-    let idle = m.rqs[cpu as usize].ext.runnable.head == IDLE && curr == IDLE;
+    let idle = waiting.is_empty() && curr == IDLE;
     if idle && !m.ext.ops.has(Op::DumpCpu) {
         return;
     }
@@ -167,8 +168,7 @@ fn cpu_state(m: &mut Machine, cpu: u32) {
     if curr != IDLE && m.tasks[curr as usize].class == Class::Ext {
         task_state(m, cpu, curr, '*');
     }
-    let waiting: Vec<TaskId> = m.runnable_in_order(cpu).collect();
-    for task in waiting {
+    for &task in waiting {
         task_state(m, cpu, task, ' ');
     }
 }

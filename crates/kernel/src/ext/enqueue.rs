@@ -19,7 +19,7 @@ pub(crate) fn enqueue_task(m: &mut Machine, cpu: u32, task: TaskId, core_flags: 
     // A running task is put back where it is after a change of its parameters.
     let stays = core_flags & flags::RESTORE != 0 && m.rqs[cpu as usize].curr == task;
     debug_assert!(!m.scx_flag(task, SCX_TASK_QUEUED));
-    m.set_task_runnable(cpu, task);
+    m.set_task_runnable(task);
     m.scx_set_flag(task, SCX_TASK_QUEUED);
     m.rqs[cpu as usize].ext.nr_running += 1;
     let migrating = core_flags & (flags::WAKEUP | flags::RESTORE | flags::INITIAL) == 0;
@@ -158,8 +158,17 @@ pub(super) fn global_dsq(m: &Machine, cpu: u32) -> DsqRef {
 
 /// Queues a task on a DSQ. `cpu` is the task's.
 pub(super) fn dispatch_enqueue(m: &mut Machine, cpu: u32, dsq: DsqRef, task: TaskId, mut enq_flags: u64) {
-    let local = m.ext.dsqs.local_cpu(dsq);
-    let lock = local.is_none().then(|| lock_dsq(m, dsq));
+    if let Some(local) = m.ext.dsqs.local_cpu(dsq) {
+        if enq_flags & SCX_ENQ_DSQ_PRIQ != 0 {
+            exit::error(m, "cannot use vtime ordering for built-in DSQs");
+        }
+        enqueue_local(m, local, task, enq_flags);
+        if enq_flags & SCX_ENQ_CLEAR_OPSS != 0 {
+            m.tasks[task as usize].ext.ops_state = OpsState::None;
+        }
+        return;
+    }
+    let lock = lock_dsq(m, dsq);
     let id = m.ext.dsqs.id(dsq);
     let builtin = id & SCX_DSQ_FLAG_BUILTIN != 0;
     if builtin && enq_flags & SCX_ENQ_DSQ_PRIQ != 0 {
@@ -182,35 +191,37 @@ pub(super) fn dispatch_enqueue(m: &mut Machine, cpu: u32, dsq: DsqRef, task: Tas
         }
     };
     m.ext.dsqs.insert(dsq, task, place);
-    note_immed(m, local, task, enq_flags);
-    match local {
-        Some(cpu) => local_dsq_post_enq(m, cpu, task, enq_flags),
-        None => {
-            let terminal = id == SCX_DSQ_GLOBAL || id == SCX_DSQ_BYPASS;
-            let call_dequeue = terminal && leave_custody(m, task);
-            if !terminal {
-                m.scx_set_flag(task, SCX_TASK_IN_CUSTODY);
-            }
-            if let Some(lock) = lock {
-                m.release(lock);
-            }
-            if call_dequeue && m.ext.ops.has(Op::Dequeue) {
-                let addr = m.tasks[task as usize].addr;
-                ops::call_framed(m, Op::Dequeue, ops::Frame::about(task, cpu), &[addr, 0]);
-            }
-        }
+    debug_assert!(enq_flags & SCX_ENQ_IMMED == 0 || enq_flags & SCX_ENQ_GDSQ_FALLBACK != 0);
+    let terminal = id == SCX_DSQ_GLOBAL || id == SCX_DSQ_BYPASS;
+    let call_dequeue = terminal && leave_custody(m, task);
+    if !terminal {
+        m.scx_set_flag(task, SCX_TASK_IN_CUSTODY);
+    }
+    m.release(lock);
+    if call_dequeue && m.ext.ops.has(Op::Dequeue) {
+        let addr = m.tasks[task as usize].addr;
+        ops::call_framed(m, Op::Dequeue, ops::Frame::about(task, cpu), &[addr, 0]);
     }
     if enq_flags & SCX_ENQ_CLEAR_OPSS != 0 {
         m.tasks[task as usize].ext.ops_state = OpsState::None;
     }
 }
 
+/// Queues a task on `cpu`'s local DSQ, which is under its runqueue's lock.
+pub(super) fn enqueue_local(m: &mut Machine, cpu: u32, task: TaskId, enq_flags: u64) {
+    let local = m.ext.dsqs.local(cpu);
+    if enq_flags & (SCX_ENQ_HEAD | SCX_ENQ_PREEMPT) != 0 {
+        m.ext.dsqs.insert(local, task, Place::Head);
+    } else {
+        m.ext.dsqs.insert(local, task, Place::Tail);
+    }
+    note_immed(m, cpu, task, enq_flags);
+    local_dsq_post_enq(m, cpu, task, enq_flags);
+}
+
 /// Books SCX_ENQ_IMMED on a local DSQ (dsq_inc_nr): who cannot run at once goes back to the policy.
-pub(super) fn note_immed(m: &mut Machine, local: Option<u32>, task: TaskId, enq_flags: u64) {
-    let Some(cpu) = local else {
-        debug_assert!(enq_flags & SCX_ENQ_IMMED == 0 || enq_flags & SCX_ENQ_GDSQ_FALLBACK != 0);
-        return;
-    };
+#[inline]
+fn note_immed(m: &mut Machine, cpu: u32, task: TaskId, enq_flags: u64) {
     if enq_flags & SCX_ENQ_IMMED != 0 {
         m.scx_set_flag(task, SCX_TASK_IMMED);
     }
@@ -232,7 +243,7 @@ pub(super) fn rq_is_open(m: &Machine, cpu: u32, enq_flags: u64) -> bool {
 }
 
 /// After a task came to `cpu`'s local DSQ.
-pub(super) fn local_dsq_post_enq(m: &mut Machine, cpu: u32, task: TaskId, enq_flags: u64) {
+fn local_dsq_post_enq(m: &mut Machine, cpu: u32, task: TaskId, enq_flags: u64) {
     if leave_custody(m, task) && m.ext.ops.has(Op::Dequeue) {
         let addr = m.tasks[task as usize].addr;
         ops::call_task(m, Op::Dequeue, task, &[addr, 0]);
@@ -297,8 +308,8 @@ pub(super) fn dispatch_dequeue(m: &mut Machine, cpu: u32, task: TaskId) {
 }
 
 /// ops_dequeue: takes a task back from the policy.
-pub(super) fn ops_dequeue(m: &mut Machine, cpu: u32, task: TaskId, deq_flags: u64) {
-    m.clr_task_runnable(cpu, task, false);
+pub(super) fn ops_dequeue(m: &mut Machine, task: TaskId, deq_flags: u64) {
+    m.clr_task_runnable(task, false);
     m.tasks[task as usize].ext.ops_state = OpsState::None;
     if leave_custody(m, task) && m.ext.ops.has(Op::Dequeue) {
         let addr = m.tasks[task as usize].addr;
@@ -319,7 +330,7 @@ pub(crate) fn dequeue_task(m: &mut Machine, cpu: u32, task: TaskId, core_flags: 
         // A task sets its state before it calls schedule(): callbacks see what it sleeps in.
         layout::mirror_state(m, task);
     }
-    ops_dequeue(m, cpu, task, deq_flags);
+    ops_dequeue(m, task, deq_flags);
     let addr = m.tasks[task as usize].addr;
     // It stops being runnable before it stops running.
     if m.rqs[cpu as usize].curr == task && m.ext.ops.has(Op::Stopping) {

@@ -4,7 +4,7 @@
 
 use crate::layout::enums::*;
 use crate::machine::Machine;
-use crate::task::{IDLE, TaskId};
+use crate::task::TaskId;
 
 /// Who owns a runnable task (sched_ext_entity.ops_state). In between states do not exist here: nothing runs meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,10 +36,9 @@ pub struct Entity {
     pub ops_state: OpsState,
     /// Brands each time the policy becomes owner; never 0.
     pub qseq: u32,
-    /// It waits in its CPU's runnable list; neighbours in it.
-    pub(super) runnable: bool,
-    pub(super) runnable_next: TaskId,
-    pub(super) runnable_prev: TaskId,
+    /// Its place among the CPU's tasks that wait to run (the kernel's scx_rq.runnable_list): a later one has a higher number;
+    /// 0 if it does not wait.
+    pub(super) runnable: u64,
     /// Cgroup it is about to leave (cgrp_moving_from).
     pub(super) moving_from: Option<u32>,
 }
@@ -49,24 +48,9 @@ impl Default for Entity {
         Entity {
             ops_state: OpsState::None,
             qseq: 0,
-            runnable: false,
-            runnable_next: IDLE,
-            runnable_prev: IDLE,
+            runnable: 0,
             moving_from: None,
         }
-    }
-}
-
-/// One CPU's tasks that wait to run, in the order they began to (scx_rq.runnable_list).
-#[derive(Debug)]
-pub struct RunnableList {
-    pub(super) head: TaskId,
-    pub(super) tail: TaskId,
-}
-
-impl Default for RunnableList {
-    fn default() -> RunnableList {
-        RunnableList { head: IDLE, tail: IDLE }
     }
 }
 
@@ -131,63 +115,37 @@ impl Machine {
         self.now / self.tick_ns()
     }
 
-    /// The task begins to wait at the end of its CPU's runnable list.
-    pub(super) fn set_task_runnable(&mut self, cpu: u32, task: TaskId) {
+    /// The task begins to wait behind those that wait already.
+    #[inline]
+    pub(super) fn set_task_runnable(&mut self, task: TaskId) {
         if self.scx_flag(task, SCX_TASK_RESET_RUNNABLE_AT) {
             self.scx_entity(task).runnable_at = self.jiffies();
             self.scx_clear_flag(task, SCX_TASK_RESET_RUNNABLE_AT);
         }
-        let list = &mut self.rqs[cpu as usize].ext.runnable;
-        let tail = std::mem::replace(&mut list.tail, task);
-        if tail == IDLE {
-            list.head = task;
-        } else {
-            self.tasks[tail as usize].ext.runnable_next = task;
-        }
+        self.ext.nr_runnable_ever += 1;
         let entity = &mut self.tasks[task as usize].ext;
-        debug_assert!(!entity.runnable);
-        entity.runnable = true;
-        entity.runnable_prev = tail;
-        entity.runnable_next = IDLE;
+        debug_assert_eq!(entity.runnable, 0);
+        entity.runnable = self.ext.nr_runnable_ever;
     }
 
     /// The task waits no more: it runs (`reset`), or is off the queue.
-    pub(super) fn clr_task_runnable(&mut self, cpu: u32, task: TaskId, reset: bool) {
+    #[inline]
+    pub(super) fn clr_task_runnable(&mut self, task: TaskId, reset: bool) {
         if reset {
             self.scx_set_flag(task, SCX_TASK_RESET_RUNNABLE_AT);
         }
-        let entity = &mut self.tasks[task as usize].ext;
-        if !entity.runnable {
-            return;
-        }
-        entity.runnable = false;
-        let (prev, next) = (entity.runnable_prev, entity.runnable_next);
-        let list = &mut self.rqs[cpu as usize].ext.runnable;
-        if prev == IDLE {
-            list.head = next;
-        }
-        if next == IDLE {
-            list.tail = prev;
-        }
-        if prev != IDLE {
-            self.tasks[prev as usize].ext.runnable_next = next;
-        }
-        if next != IDLE {
-            self.tasks[next as usize].ext.runnable_prev = prev;
-        }
+        self.tasks[task as usize].ext.runnable = 0;
     }
 
-    /// The tasks of a CPU's runnable list, last first.
-    pub(super) fn runnable_reversed(&self, cpu: u32) -> Vec<TaskId> {
-        let last = self.rqs[cpu as usize].ext.runnable.tail;
-        let step = |&task: &TaskId| Some(self.tasks[task as usize].ext.runnable_prev).filter(|&task| task != IDLE);
-        std::iter::successors(Some(last).filter(|&task| task != IDLE), step).collect()
-    }
-
-    /// The tasks of a CPU's runnable list in order.
-    pub(super) fn runnable_in_order(&self, cpu: u32) -> impl Iterator<Item = TaskId> + '_ {
-        let first = self.rqs[cpu as usize].ext.runnable.head;
-        let step = |&task: &TaskId| Some(self.tasks[task as usize].ext.runnable_next).filter(|&task| task != IDLE);
-        std::iter::successors(Some(first).filter(|&task| task != IDLE), step)
+    /// Each CPU's tasks that wait to run, in the order they began to. Looks at all tasks: for what happens seldom.
+    pub(super) fn runnable_lists(&self) -> Vec<Vec<TaskId>> {
+        let mut lists = vec![Vec::new(); self.rqs.len()];
+        for (task, t) in self.tasks.iter().enumerate().filter(|(_, t)| t.ext.runnable != 0) {
+            lists[t.cpu as usize].push(task as TaskId);
+        }
+        for list in &mut lists {
+            list.sort_unstable_by_key(|&task| self.tasks[task as usize].ext.runnable);
+        }
+        lists
     }
 }

@@ -151,7 +151,7 @@ pub(crate) fn fault(m: &mut Machine, what: &str, fault: &Fault) {
     };
     if !exit(m, Kind::Error, 0, message.as_str()) {
         // The policy is ending for another reason; that this went wrong too must not be lost.
-        m.trace(m.this_cpu, trace::Event::Printk { text: message });
+        m.trace_text(m.this_cpu, trace::Event::Printk { text: message });
     } else if let Some(exit) = &mut m.ext.exit {
         // The program has been left already: its place is the fault's, not the VM's.
         exit.backtrace = place.into_iter().chain([what.to_string()]).collect();

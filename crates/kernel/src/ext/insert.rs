@@ -427,9 +427,14 @@ pub(crate) fn dsq_move(m: &mut Machine, iter: u64, task: TaskId, dsq_id: u64, en
 pub(super) fn lock_dsq(m: &mut Machine, dsq: DsqRef) -> Held {
     debug_assert_ne!(dsq, NO_DSQ);
     ops::settle(m);
-    let id = m.ext.dsqs.lock_number(dsq);
-    m.lock_held(LockId::Dsq {
-        slot: m.ext.dsqs.slot(dsq),
-        id,
-    })
+    match m.ext.dsqs.lock(dsq) {
+        Some(number) => m.lock_again(number),
+        None => {
+            let id = m.ext.dsqs.lock_id(dsq);
+            let slot = m.ext.dsqs.slot(dsq);
+            let held = m.lock_held(LockId::Dsq { slot, id });
+            m.ext.dsqs.set_lock(dsq, held.number());
+            held
+        }
+    }
 }

@@ -191,7 +191,7 @@ fn begin_wait(m: &mut Machine, cpu: u32) {
     let rq = &mut m.rqs[cpu as usize];
     rq.spinning = true;
     // What runs there makes no progress.
-    rq.step_generation = rq.step_generation.wrapping_add(1);
+    m.events.disarm_step(cpu);
 }
 
 fn release_waiters(m: &mut Machine, cpu: u32) {

@@ -43,7 +43,7 @@ use crate::tracepoint;
 use bpf::vm::Vm;
 use dsq::{DsqRef, Dsqs};
 use enable::Ending;
-use entity::{RunnableList, TaskState};
+use entity::TaskState;
 use insert::{DirectDispatch, DispatchContext};
 use layout::enums::*;
 use machine::Topology;
@@ -53,7 +53,6 @@ use workload::Policy as TaskPolicy;
 /// sched_ext's part of a runqueue (struct scx_rq). The local DSQ is in [`Dsqs`].
 #[derive(Debug)]
 pub struct ScxRq {
-    runnable: RunnableList,
     pub nr_running: u32,
     /// The policy thinks that the CPU is up (SCX_RQ_ONLINE).
     online: bool,
@@ -79,7 +78,6 @@ pub struct ScxRq {
 impl Default for ScxRq {
     fn default() -> ScxRq {
         ScxRq {
-            runnable: RunnableList::default(),
             nr_running: 0,
             online: true,
             in_balance: false,
@@ -126,6 +124,8 @@ pub struct Core {
     /// By `Op as usize`, since the machine was made.
     pub called: [ops::Called; ops::NR_OPS],
     pub dsqs: Dsqs,
+    /// How often a task began to wait.
+    nr_runnable_ever: u64,
     /// The callback that is running.
     pub frame: Frame,
     /// Executed instructions and costs of functions that have been charged.
@@ -167,6 +167,7 @@ impl Core {
             stats: events::Stats::default(),
             called: [ops::Called::default(); ops::NR_OPS],
             dsqs: Dsqs::new(topology.nr_cpus(), topology.nodes.len() as u32),
+            nr_runnable_ever: 0,
             frame: Frame::NONE,
             settled_insns: 0,
             settled_cost: 0,

@@ -98,8 +98,6 @@ impl Op {
 
 /// No function.
 const ABSENT: u32 = u32::MAX;
-/// No callback has more arguments.
-const MAX_ARGS: usize = 4;
 /// No CPU's runqueue is locked by the callback's caller.
 pub const UNLOCKED: u32 = u32::MAX;
 
@@ -280,53 +278,65 @@ pub(crate) fn call_with_struct(m: &mut Machine, op: Op, frame: Frame, first: u64
 }
 
 /// Calls a callback. `None`: it faulted, which is the policy's exit.
-#[inline]
+#[inline(always)]
 pub(crate) fn call_framed<const N: usize>(m: &mut Machine, op: Op, frame: Frame, args: &[u64; N]) -> Option<u64> {
-    let mut all = [0; MAX_ARGS];
-    all[..N].copy_from_slice(args);
-    call_padded(m, op, frame, &all)
+    if m.ext.frame.op.is_some() {
+        return call_nested(m, op, frame, *args);
+    }
+    let (result, _) = invoke(m, op, frame, args);
+    m.ext.frame = Frame::NONE;
+    result
 }
 
-fn call_padded(m: &mut Machine, op: Op, frame: Frame, args: &[u64; MAX_ARGS]) -> Option<u64> {
-    let function = m.ext.ops.functions[op as usize];
-    debug_assert_ne!(function, ABSENT, "ops.{} is not there", op.name());
-    if m.ext.frame.op.is_some() {
-        // The outer callback's share.
-        settle(m);
-    }
-    let outer = std::mem::replace(&mut m.ext.frame, Frame { op: Some(op), ..frame });
-    let before = m.ext.settled_insns;
-    let result = Vm::call_args_in(m, CONTEXTS[op as usize], function as usize, args);
-    let cpu = m.this_cpu;
-    m.charge(cpu, u64::from(m.spec.costs.callback_ns));
+/// A callback while another one is on the way.
+#[inline(never)]
+fn call_nested<const N: usize>(m: &mut Machine, op: Op, frame: Frame, args: [u64; N]) -> Option<u64> {
+    // The outer one's share.
     settle(m);
-    let insns = m.ext.settled_insns - before;
-    let result = match result {
-        Ok(value) => Some(value),
-        Err(fault) => {
-            failed(m, op, &fault);
-            None
-        }
-    };
-    let own = insns - m.ext.frame.nested;
-    m.ext.called[op as usize].add(own);
-    let insns_own = own.min(u64::from(u32::MAX)) as u32;
-    m.trace_detail(
-        cpu,
-        trace::Event::Callback {
-            op: op as u16,
-            insns: insns_own,
-        },
-    );
+    let outer = m.ext.frame;
+    let (result, insns) = invoke(m, op, frame, &args);
     m.ext.frame = outer;
     m.ext.frame.nested += insns;
     result
 }
 
+/// Calls a callback; returns its result and the instructions executed. The frame is left as it was for this call.
+#[inline(always)]
+fn invoke<const N: usize>(m: &mut Machine, op: Op, frame: Frame, args: &[u64; N]) -> (Option<u64>, u64) {
+    let function = m.ext.ops.functions[op as usize];
+    debug_assert_ne!(function, ABSENT, "ops.{} is not there", op.name());
+    let own = &mut m.ext.frame;
+    own.op = Some(op);
+    own.locked_cpu = frame.locked_cpu;
+    own.tasks[0] = frame.tasks[0];
+    own.tasks[1] = frame.tasks[1];
+    own.nested = 0;
+    let before = m.ext.settled_insns;
+    let result = Vm::call_args_in(m, CONTEXTS[op as usize], function as usize, args);
+    settle_with(m, u64::from(m.spec.costs.callback_ns));
+    if result.is_none() {
+        failed(m, op);
+    }
+    let insns = m.ext.settled_insns - before;
+    let own = insns - m.ext.frame.nested;
+    m.ext.called[op as usize].add(own);
+    if m.details {
+        told(m, op, own);
+    }
+    (result, insns)
+}
+
 #[cold]
-fn failed(m: &mut Machine, op: Op, fault: &Fault) {
+fn told(m: &mut Machine, op: Op, insns: u64) {
+    let (op, insns) = (op as u16, insns.min(u64::from(u32::MAX)) as u32);
+    m.trace(m.this_cpu, trace::Event::Callback { op, insns });
+}
+
+#[cold]
+fn failed(m: &mut Machine, op: Op) {
+    let fault = Vm::take_fault(m);
     m.ext.dsqs.cursors_drop_all();
-    exit::fault(m, &format!("ops.{}()", op.name()), fault);
+    exit::fault(m, &format!("ops.{}()", op.name()), &fault);
 }
 
 /// Runs BPF code in a context and charges the running CPU for it. Returns its result and the instructions executed,
@@ -353,13 +363,18 @@ pub(crate) fn run<R>(
 /// call it first.
 #[inline]
 pub(crate) fn settle(m: &mut Machine) {
+    if m.ext.vm().executed() != m.ext.settled_insns {
+        settle_with(m, 0);
+    }
+}
+
+/// Charges what BPF code has executed since the last time, and `ns` beside it.
+#[inline]
+fn settle_with(m: &mut Machine, ns: u64) {
     let vm = m.ext.vm();
     let (executed, cost) = (vm.executed(), vm.cost());
     let insns = executed - m.ext.settled_insns;
-    if insns == 0 {
-        return;
-    }
-    let ns = cost - m.ext.settled_cost;
+    let ns = ns + cost - m.ext.settled_cost;
     m.ext.settled_insns = executed;
     m.ext.settled_cost = cost;
     let cpu = m.this_cpu;

@@ -28,12 +28,12 @@ pub(super) fn run(m: &mut Machine) {
     }
     let (jiffies, tick_ns) = (m.jiffies(), m.tick_ns());
     let timeout = m.ext.watchdog_timeout / tick_ns;
-    'cpus: for cpu in 0..m.nr_cpus() {
+    'cpus: for (cpu, waiting) in (0..).zip(m.runnable_lists()) {
         if !m.online_cpus.contains(cpu) {
             continue;
         }
-        let stalled = m
-            .runnable_in_order(cpu)
+        let stalled = waiting
+            .into_iter()
             .find(|&task| jiffies > m.scx_entity(task).runnable_at + timeout);
         if let Some(task) = stalled {
             let waited_ms = (jiffies - m.scx_entity(task).runnable_at) * tick_ns / 1_000_000;

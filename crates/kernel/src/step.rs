@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! When each CPU's running task is through with the work at hand: the most frequent event, and one that is moved whenever
+//! something is charged to the CPU. So it has a place of its own a CPU, in a tournament whose winner is due first.
+
+use crate::table::Table;
+
+/// The time in ns, and below it the CPU: of steps at one time the lowest CPU's comes first.
+type Key = u64;
+const NEVER: Key = Key::MAX;
+const CPU_BITS: u32 = 16;
+const LAST: u64 = (1 << (64 - CPU_BITS)) - 2;
+
+pub struct Steps {
+    /// A complete binary tree: the root is 1, the children of n are 2n and 2n + 1, the leaves are the CPUs.
+    keys: Table<Key>,
+    first_leaf: usize,
+}
+
+impl Steps {
+    pub fn new(nr_cpus: u32) -> Steps {
+        assert!(nr_cpus <= 1 << CPU_BITS, "{nr_cpus} CPUs");
+        let first_leaf = (nr_cpus as usize).next_power_of_two();
+        Steps {
+            keys: (0..2 * first_leaf).map(|_| NEVER).collect(),
+            first_leaf,
+        }
+    }
+
+    /// Arms or moves the step of `cpu` to `time`; one beyond three days comes then.
+    #[inline]
+    pub fn arm(&mut self, cpu: u32, time: u64) {
+        let time = time.min(LAST);
+        self.set(cpu, time << CPU_BITS | u64::from(cpu));
+    }
+
+    #[inline]
+    pub fn disarm(&mut self, cpu: u32) {
+        self.set(cpu, NEVER);
+    }
+
+    #[inline]
+    fn set(&mut self, cpu: u32, key: Key) {
+        let mut at = self.first_leaf + cpu as usize;
+        self.keys[at] = key;
+        let mut winner = key;
+        while at > 1 {
+            winner = winner.min(self.keys[at ^ 1]);
+            at /= 2;
+            if self.keys[at] == winner {
+                return;
+            }
+            self.keys[at] = winner;
+        }
+    }
+
+    /// When the first step is due, and whose it is.
+    #[inline]
+    pub fn first(&self) -> Option<(u64, u32)> {
+        let key = self.keys[1];
+        (key != NEVER).then_some((key >> CPU_BITS, key as u32 & ((1 << CPU_BITS) - 1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earliest_wins_however_they_are_moved() {
+        let mut rng = crate::rng::Rng::new(3);
+        for nr_cpus in [1, 2, 3, 64, 100] {
+            let mut steps = Steps::new(nr_cpus);
+            let mut model = std::collections::BTreeMap::new();
+            for _ in 1..5000 {
+                let cpu = rng.below(nr_cpus.into()) as u32;
+                if rng.below(4) == 0 {
+                    steps.disarm(cpu);
+                    model.remove(&cpu);
+                } else {
+                    let time = rng.below(50);
+                    steps.arm(cpu, time);
+                    model.insert(cpu, time);
+                }
+                let first = model.iter().map(|(&cpu, &time)| (time, cpu)).min();
+                assert_eq!(steps.first(), first);
+            }
+        }
+    }
+}

@@ -101,7 +101,9 @@ impl Lines {
             )
         };
         if start == libc::MAP_FAILED {
-            return Err("cannot reserve 8 GiB of address space for cache lines: is the process limited (ulimit -v)?".into());
+            return Err(
+                "cannot reserve 8 GiB of address space for cache lines: is the process limited (ulimit -v)?".into(),
+            );
         }
         // Few words of a huge page would be used.
         unsafe { libc::madvise(start, RESERVED, libc::MADV_NOHUGEPAGE) };
@@ -132,7 +134,10 @@ impl Lines {
 
     #[inline]
     fn word(&self, addr: u64) -> &Cell<u64> {
-        debug_assert!(crate::enter::in_reach(self.region_base(), addr), "{addr:#x} is not in the region");
+        debug_assert!(
+            crate::enter::in_reach(self.region_base(), addr),
+            "{addr:#x} is not in the region"
+        );
         // SAFETY: a word of the mapping; only this thread uses it.
         unsafe { &*(self.bias.wrapping_add(addr / LINE * 8) as *const Cell<u64>) }
     }

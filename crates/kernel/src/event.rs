@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The event queue: what happens next, ordered by (time, sequence); steps come first of what is due at one time.
+//! The event queue: what happens next, ordered by (time, sequence).
 //!
 //! Nothing is removed from the middle, but for a CPU's step. An event that may become void carries a generation number that
 //! its handler compares with the owner's.
@@ -268,7 +268,10 @@ impl EventQueue {
         };
         let entry = if take_early { early } else { current };
         if let Some((time, cpu)) = self.steps.first()
-            && entry.is_none_or(|entry| time <= (entry.key >> 64) as u64)
+            && entry.is_none_or(|entry| match time.cmp(&((entry.key >> 64) as u64)) {
+                Ordering::Equal => self.steps.sequence(cpu) < entry.key as u64,
+                order => order == Ordering::Less,
+            })
         {
             return (time <= until).then_some((time, Event::Step { cpu }));
         }
@@ -289,7 +292,8 @@ impl EventQueue {
     /// Arms or moves the step of a CPU.
     #[inline]
     pub fn arm_step(&mut self, cpu: u32, time: u64) {
-        self.steps.arm(cpu, time);
+        self.sequence += 1;
+        self.steps.arm(cpu, time, self.sequence);
     }
 
     #[inline]

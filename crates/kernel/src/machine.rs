@@ -4,8 +4,8 @@
 use crate::check::Checks;
 use crate::cpuset::CpuSet;
 use crate::event::{Event, EventQueue};
-use crate::layout::Layout;
 use crate::footprint::{self, Caches};
+use crate::layout::Layout;
 use crate::lock::{LockId, LockStat, Locks};
 use crate::rng::Rng;
 use crate::rq::Rq;

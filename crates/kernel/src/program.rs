@@ -184,7 +184,7 @@ fn silent(op: &Op) -> bool {
 pub(crate) fn prepare(m: &mut Machine, task: TaskId) {
     let syscall = u64::from(m.spec.costs.syscall_ns);
     let cursor = &mut m.tasks[task as usize].program;
-    if !cursor.work_done() {
+    if cursor.work > 0 || cursor.time > 0 {
         return;
     }
     let ops = Rc::clone(&cursor.ops);
@@ -364,7 +364,11 @@ fn execute(m: &mut Machine, cpu: u32, task: TaskId, op: &Op, syscall: u64) -> Op
         Op::Begin { arrival } => {
             let local = m.local_time(cpu);
             let cursor = &mut m.tasks[task as usize].program;
-            cursor.began = Some(if arrival { cursor.created } else { local + cursor.reload + cursor.time });
+            cursor.began = Some(if arrival {
+                cursor.created
+            } else {
+                local + cursor.reload + cursor.time
+            });
             cursor.done();
             return None;
         }
@@ -377,11 +381,9 @@ fn execute(m: &mut Machine, cpu: u32, task: TaskId, op: &Op, syscall: u64) -> Op
         Op::Done { count } => {
             let local = m.local_time(cpu);
             let t = &mut m.tasks[task as usize];
-            let response_ns = t
-                .program
-                .began
-                .take()
-                .map_or(0, |began| (local + t.program.reload + t.program.time).saturating_sub(began));
+            let response_ns = t.program.began.take().map_or(0, |began| {
+                (local + t.program.reload + t.program.time).saturating_sub(began)
+            });
             let pid = t.pid;
             t.program.done();
             m.trace(

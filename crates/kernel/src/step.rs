@@ -14,6 +14,8 @@ pub struct Steps {
     /// A complete binary tree: the root is 1, the children of n are 2n and 2n + 1, the leaves are the CPUs.
     keys: Table<Key>,
     first_leaf: usize,
+    /// By CPU: where its step stands among the events of its time.
+    sequences: Table<u64>,
 }
 
 impl Steps {
@@ -23,14 +25,21 @@ impl Steps {
         Steps {
             keys: (0..2 * first_leaf).map(|_| NEVER).collect(),
             first_leaf,
+            sequences: (0..nr_cpus).map(|_| 0).collect(),
         }
     }
 
     /// Arms or moves the step of `cpu` to `time`; one beyond three days comes then.
     #[inline]
-    pub fn arm(&mut self, cpu: u32, time: u64) {
+    pub fn arm(&mut self, cpu: u32, time: u64, sequence: u64) {
         let time = time.min(LAST);
+        self.sequences[cpu as usize] = sequence;
         self.set(cpu, time << CPU_BITS | u64::from(cpu));
+    }
+
+    /// The sequence number that a CPU's step was armed with.
+    pub fn sequence(&self, cpu: u32) -> u64 {
+        self.sequences[cpu as usize]
     }
 
     #[inline]
@@ -78,7 +87,7 @@ mod tests {
                     model.remove(&cpu);
                 } else {
                     let time = rng.below(50);
-                    steps.arm(cpu, time);
+                    steps.arm(cpu, time, 0);
                     model.insert(cpu, time);
                 }
                 let first = model.iter().map(|(&cpu, &time)| (time, cpu)).min();

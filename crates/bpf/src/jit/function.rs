@@ -80,12 +80,13 @@ pub(super) fn translate(
     });
     let blocks = flow.blocks.iter().map(|_| builder.create_block()).collect();
     let regions = &mut builder.func.dfg.alias_regions;
-    let [heap, fields, lines] = [(0, "program memory"), (1, "context"), (2, "cache lines")].map(|(user_id, description)| {
-        regions.insert(AliasRegionData {
-            user_id,
-            description: description.into(),
-        })
-    });
+    let [heap, fields, lines] =
+        [(0, "program memory"), (1, "context"), (2, "cache lines")].map(|(user_id, description)| {
+            regions.insert(AliasRegionData {
+                user_id,
+                description: description.into(),
+            })
+        });
     let heap = MemFlagsData::new().with_alias_region(Some(heap));
     let fields = MemFlagsData::trusted().with_alias_region(Some(fields));
     let lines = MemFlagsData::trusted().with_alias_region(Some(lines));

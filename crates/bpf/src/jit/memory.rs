@@ -136,14 +136,19 @@ impl Translator<'_, '_> {
         if self.known.stack.contains(&base) && (-(FRAME as i64)..0).contains(&far) {
             return;
         }
-        let constant = self.constant(base).map(|base| (base as u64).wrapping_add(i64::from(offset) as u64));
+        let constant = self
+            .constant(base)
+            .map(|base| (base as u64).wrapping_add(i64::from(offset) as u64));
         let place = match constant {
             Some(addr) => Place::Line(addr / LINE),
             None => Place::At(base, offset),
         };
         let (flow, here) = (self.flow, self.block);
         let places = self.known.touched.entry(place).or_default();
-        if places.iter().any(|&(block, stored)| (stored || !store) && flow.dominates(block, here)) {
+        if places
+            .iter()
+            .any(|&(block, stored)| (stored || !store) && flow.dominates(block, here))
+        {
             return;
         }
         places.push((here, store));

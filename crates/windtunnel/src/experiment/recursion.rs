@@ -48,9 +48,8 @@ pub fn sharing(jobs: &[Job]) -> f64 {
             }
             _ => {
                 let Some(&(arrival, work)) = next.next() else { continue };
-                if n > 0 {
-                    virtual_now += u128::from(arrival - now) * FRACTION / n;
-                }
+                // Nobody is there: virtual time stands still.
+                virtual_now += (u128::from(arrival - now) * FRACTION).checked_div(n).unwrap_or(0);
                 now = arrival;
                 present.push(Reverse((virtual_now + u128::from(work) * FRACTION, arrival)));
             }

@@ -107,32 +107,30 @@ static __always_inline u64 timeslice(struct task_struct *p)
 	return slice_min_ns + (slice_max_ns - slice_min_ns) * (u64)(19 - nice_of(p)) / 39;
 }
 
-/* Adds the time that the task wanted the CPU, up to now, to the periods it belongs to. */
-static __always_inline void turn_ring(struct task_ctx *t, u64 now)
+/* Adds the time that the task wanted the CPU, up to now, to the periods it belongs to: those before the present one. */
+__noinline int turn_ring_on(struct task_ctx *t, u64 now)
 {
 	u64 period = now / ring_period_ns;
 	u32 i, at;
 
+	if (!t)
+		return 0;
 	/* What is older than the ring is forgotten. */
 	if (t->period + ring_entries < period) {
 		t->period = period - ring_entries;
 		t->known = t->period * ring_period_ns;
 	}
-	bpf_for(i, 0, RING_MAX + 1) {
+	bpf_for(i, 0, RING_MAX) {
 		u64 end = (t->period + 1) * ring_period_ns;
 
 		at = t->period % ring_entries;
-		if (at >= RING_MAX)
+		if (t->period >= period || at >= RING_MAX)
 			break;
-		if (end > now)
-			end = now;
 		if (t->wants && end > t->known) {
 			t->ring[at] += end - t->known;
 			t->used += end - t->known;
 		}
 		t->known = end;
-		if (t->period >= period)
-			break;
 		t->period++;
 		at = t->period % ring_entries;
 		if (at >= RING_MAX)
@@ -140,6 +138,21 @@ static __always_inline void turn_ring(struct task_ctx *t, u64 now)
 		t->used -= t->ring[at];
 		t->ring[at] = 0;
 	}
+	return 0;
+}
+
+static __always_inline void turn_ring(struct task_ctx *t, u64 now)
+{
+	u32 at;
+
+	if (now >= (t->period + 1) * ring_period_ns)
+		turn_ring_on(t, now);
+	at = t->period % ring_entries;
+	if (t->wants && now > t->known && at < RING_MAX) {
+		t->ring[at] += now - t->known;
+		t->used += now - t->known;
+	}
+	t->known = now;
 }
 
 /* Charges the running task up to now. */

@@ -78,32 +78,16 @@ static __always_inline u64 prio_dsq(s32 cpu, u32 array, u32 level)
 	return (u64)cpu << 7 | (array & 1) << 6 | (level & 63);
 }
 
-/* Number of the lowest bit set; bits is not 0. A binary search: BPF has no instruction for it. */
+/* Number of the lowest bit set; bits is not 0. BPF has no instruction for it: a de Bruijn sequence and a table. */
 static __always_inline u32 first_bit(u64 bits)
 {
-	u32 bit = 0;
+	static const u8 number[64] = {
+		0,  1,  2,  53, 3,  7,  54, 27, 4,  38, 41, 8,  34, 55, 48, 28, 62, 5,  39, 46, 44, 42,
+		22, 9,  24, 35, 59, 56, 49, 18, 29, 11, 63, 52, 6,  26, 37, 40, 33, 47, 61, 45, 43, 21,
+		23, 58, 17, 10, 51, 25, 36, 32, 60, 20, 57, 16, 50, 31, 19, 15, 30, 14, 13, 12,
+	};
 
-	if (!(bits & 0xffffffff)) {
-		bit += 32;
-		bits >>= 32;
-	}
-	if (!(bits & 0xffff)) {
-		bit += 16;
-		bits >>= 16;
-	}
-	if (!(bits & 0xff)) {
-		bit += 8;
-		bits >>= 8;
-	}
-	if (!(bits & 0xf)) {
-		bit += 4;
-		bits >>= 4;
-	}
-	if (!(bits & 3)) {
-		bit += 2;
-		bits >>= 2;
-	}
-	return bit + !(bits & 1);
+	return number[(bits & -bits) * 0x022fdd63cc95386dULL >> 58];
 }
 
 /* Puts the task of ops.enqueue() on a level, in front of it or behind. */
@@ -132,12 +116,15 @@ static __always_inline void prio_removed(struct prio_node *node)
 		__sync_fetch_and_sub(&rq->nr_queued, 1);
 }
 
-/* Best level of an own array that has tasks, PRIO_NONE if it is empty. */
-static __always_inline u32 prio_best(struct prio_rq *rq, s32 cpu, u32 array)
+/* As prio_best(), after a look at a level that turned out to be empty. */
+__noinline u32 prio_best_of_others(s32 cpu, u32 array)
 {
-	u32 i;
+	struct prio_rq *rq = prio_rq_of(cpu);
+	u32 found = PRIO_NONE, i;
 
 	array &= 1;
+	if (!rq)
+		return PRIO_NONE;
 	bpf_for(i, 0, PRIO_LEVELS) {
 		u64 bits = rq->bitmap[array];
 		u32 level;
@@ -145,13 +132,29 @@ static __always_inline u32 prio_best(struct prio_rq *rq, s32 cpu, u32 array)
 		if (!bits)
 			break;
 		level = first_bit(bits) & 63;
-		if (scx_bpf_dsq_nr_queued(prio_dsq(cpu, array, level)) > 0)
-			return level;
+		if (scx_bpf_dsq_nr_queued(prio_dsq(cpu, array, level)) > 0) {
+			found = level;
+			break;
+		}
 		__sync_fetch_and_and(&rq->bitmap[array], ~(1ULL << level));
 		if (scx_bpf_dsq_nr_queued(prio_dsq(cpu, array, level)) > 0)
 			__sync_fetch_and_or(&rq->bitmap[array], 1ULL << level);
 	}
-	return PRIO_NONE;
+	return found;
+}
+
+/* Best level of an own array that has tasks, PRIO_NONE if it is empty. Mostly one look. */
+static __always_inline u32 prio_best(struct prio_rq *rq, s32 cpu, u32 array)
+{
+	u64 bits = rq->bitmap[array & 1];
+	u32 level;
+
+	if (!bits)
+		return PRIO_NONE;
+	level = first_bit(bits) & 63;
+	if (scx_bpf_dsq_nr_queued(prio_dsq(cpu, array, level)) > 0)
+		return level;
+	return prio_best_of_others(cpu, array & 1);
 }
 
 static __always_inline void prio_swap(struct prio_rq *rq)
@@ -162,6 +165,28 @@ static __always_inline void prio_swap(struct prio_rq *rq)
 	__sync_fetch_and_add(&nr_swaps, 1);
 }
 
+/* What prio_pick() returns, or PRIO_AGAIN after a swap or a task that another CPU took. */
+#define PRIO_AGAIN 2
+
+static __always_inline s32 prio_try(struct prio_rq *rq, s32 cpu, bool prev, u32 prev_array, u32 prev_level, bool prev_first)
+{
+	u32 active = rq->active & 1;
+	u32 best = prio_best(rq, cpu, active);
+	bool in_active = prev && prev_array == active;
+
+	if (best == PRIO_NONE && !in_active) {
+		if (!prev && prio_best(rq, cpu, !active) == PRIO_NONE)
+			return 0;
+		prio_swap(rq);
+		return PRIO_AGAIN;
+	}
+	if (in_active && (prev_level < best || (prev_level == best && prev_first)))
+		return -1;
+	if (best != PRIO_NONE && scx_bpf_dsq_move_to_local(prio_dsq(cpu, active, best)))
+		return 1;
+	return PRIO_AGAIN;
+}
+
 /*
  * Takes the next task of a CPU's arrays to the local DSQ. `prev`, if there is one, still wants to run: it stands before
  * all others of its level if it is in the active array. Returns 1 if a task was taken, 0 if there is none, and -1 if prev
@@ -170,25 +195,17 @@ static __always_inline void prio_swap(struct prio_rq *rq)
 static __always_inline s32 prio_pick(struct prio_rq *rq, s32 cpu, bool prev, u32 prev_array, u32 prev_level,
 				     bool prev_first)
 {
+	s32 ret = prio_try(rq, cpu, prev, prev_array, prev_level, prev_first);
 	u32 i;
 
+	if (ret != PRIO_AGAIN)
+		return ret;
 	bpf_for(i, 0, PRIO_LEVELS) {
-		u32 active = rq->active & 1;
-		u32 best = prio_best(rq, cpu, active);
-		bool in_active = prev && prev_array == active;
-
-		if (best == PRIO_NONE && !in_active) {
-			if (!prev && prio_best(rq, cpu, !active) == PRIO_NONE)
-				return 0;
-			prio_swap(rq);
-			continue;
-		}
-		if (in_active && (prev_level < best || (prev_level == best && prev_first)))
-			return -1;
-		if (best != PRIO_NONE && scx_bpf_dsq_move_to_local(prio_dsq(cpu, active, best)))
-			return 1;
+		ret = prio_try(rq, cpu, prev, prev_array, prev_level, prev_first);
+		if (ret != PRIO_AGAIN)
+			break;
 	}
-	return 0;
+	return ret == PRIO_AGAIN ? 0 : ret;
 }
 
 /* ops.init_task(): is the running task the one that forks? A thread has its process' parent. */

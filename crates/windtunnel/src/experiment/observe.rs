@@ -5,6 +5,9 @@ use report::RunResult;
 use std::collections::BTreeMap;
 use trace::{Event, Record, Sink, TaskState};
 
+/// Queues are kept for so many tasks that are left, and fewer.
+pub const MOST_LEFT: usize = 100;
+
 /// A finished run.
 #[derive(Debug, Default)]
 pub struct Observed {
@@ -51,6 +54,9 @@ pub struct Trail {
     /// When to look at the queues, in ascending order, and what was seen.
     looks: Vec<u64>,
     lengths: BTreeMap<u64, Vec<u32>>,
+    /// Queues when so many tasks were left, just before the next one exited.
+    left: BTreeMap<usize, Vec<u32>>,
+    alive: usize,
     /// Switches from a task, and switches to idle.
     pub switches_from_task: u64,
     pub switches_to_idle: u64,
@@ -112,6 +118,11 @@ impl Trail {
         self.lengths.get(&at_ns).map(Vec::as_slice)
     }
 
+    /// Tasks that ran or waited on each CPU when so many were left, no more than [`MOST_LEFT`].
+    pub fn lengths_left(&self, tasks: usize) -> Option<&[u32]> {
+        self.left.get(&tasks).map(Vec::as_slice)
+    }
+
     /// Of tasks with this prefix: how many were created, and the time integral of their number, in task seconds.
     pub fn census(&self, prefix: &str) -> (u64, f64) {
         let of = self.names.iter().zip(self.created.iter().zip(&self.census));
@@ -162,6 +173,7 @@ impl Trail {
             ..Seen::default()
         });
         self.created[name] += 1;
+        self.alive += 1;
         settle(&mut self.census[name], now);
         self.census[name].0 += 1;
     }
@@ -207,6 +219,10 @@ impl Sink for Trail {
             match record.event {
                 Event::TaskNew { pid, ref comm, .. } => self.create(pid, comm, record.time),
                 Event::TaskExit { pid } => {
+                    if self.alive <= MOST_LEFT {
+                        self.left.insert(self.alive, self.queued.clone());
+                    }
+                    self.alive -= 1;
                     self.leave(pid, record.time);
                 }
                 Event::Switch { prev, prev_state, next } if prev != next => {

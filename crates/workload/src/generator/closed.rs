@@ -7,7 +7,7 @@ use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, distribution, empty, task};
 use crate::builder::Builder;
 use crate::error::Error;
-use crate::program::{Dist, Op, Workload};
+use crate::program::{Dist, Op, Policy, Workload};
 
 pub const GENERATOR: Generator = Generator {
     name: "closed",
@@ -54,6 +54,20 @@ pub const GENERATOR: Generator = Generator {
             default: "4",
             range: ("1", "100"),
             meaning: "squared coefficient of variation, for H2",
+        },
+        Parameter {
+            name: "rounds",
+            unit: Unit::Count,
+            default: "",
+            range: ("1", "1000000000"),
+            meaning: "rounds after which a task exits; default: none",
+        },
+        Parameter {
+            name: "nice",
+            unit: Unit::Counts,
+            default: "",
+            range: ("0", "19"),
+            meaning: "nice values of the tasks in turn, as 0/5; tasks are called closed0, closed1, ... then",
         },
         Parameter {
             name: "start_cpu",
@@ -103,7 +117,7 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     if bound {
         program.op(Op::SetAffinity(None));
     }
-    program.repeat(None, |b| {
+    program.repeat(a.optional("rounds"), |b| {
         b.op(Op::Begin { arrival: false })
             .op(Op::Run(compute))
             .op(Op::Done { count: 1 });
@@ -113,8 +127,15 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     });
     let mut workload = empty("rounds", Some(a.get("duration")));
     workload.programs.push(program.finish());
+    let nice = if a.is_given("nice") { a.list("nice") } else { Vec::new() };
     for (process, start_cpu) in start_cpus(a)?.into_iter().enumerate() {
         let mut task = task("closed", 0, process as u32);
+        if !nice.is_empty() {
+            task.comm = format!("closed{process}");
+            task.policy = Policy::Normal {
+                nice: nice[process % nice.len()] as i32,
+            };
+        }
         task.start_cpu = start_cpu;
         task.cpus = start_cpu.filter(|_| bound).map(|cpu| vec![cpu]);
         task.footprint_bytes = a.get("footprint");

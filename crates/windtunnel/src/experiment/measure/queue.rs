@@ -2,14 +2,21 @@
 //! Measures of the CPUs' queues: tasks that run or wait, by the CPU they belong to.
 
 use super::Kind;
-use crate::experiment::observe::Observed;
+use crate::experiment::observe::{MOST_LEFT, Observed};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measure {
     /// `None`: all CPUs together.
     cpu: Option<usize>,
-    at_ns: u64,
+    when: When,
     minus_mean: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum When {
+    At(u64),
+    /// Just before the next task exits.
+    Left(usize),
 }
 
 pub const KINDS: &[Kind] = &[Kind {
@@ -18,6 +25,10 @@ pub const KINDS: &[Kind] = &[Kind {
     arguments: &[
         ("cpu", "a CPU; default: all together"),
         ("at", "the simulated time"),
+        (
+            "left",
+            "instead of that: when so many tasks are left, 1 to 100, before the next one exits",
+        ),
         ("minus", "mean: the difference from the mean of all CPUs"),
     ],
     make: |arguments| {
@@ -27,21 +38,32 @@ pub const KINDS: &[Kind] = &[Kind {
             Some("mean") if cpu.is_some() => true,
             Some(other) => return Err(format!("minus = '{other}': expected mean, with a CPU")),
         };
-        Ok(super::Measure::Queue(Measure {
-            cpu,
-            at_ns: arguments.time("at")?.ok_or("it needs the argument 'at'")?,
-            minus_mean,
-        }))
+        let when = match (arguments.time("at")?, arguments.number("left")?) {
+            (Some(at), None) => When::At(at),
+            (None, Some(left)) if (1.0..=MOST_LEFT as f64).contains(&left) => When::Left(left as usize),
+            (None, Some(left)) => return Err(format!("left = {left}: expected 1 to {MOST_LEFT}")),
+            _ => return Err("it needs the argument 'at' or 'left'".into()),
+        };
+        Ok(super::Measure::Queue(Measure { cpu, when, minus_mean }))
     },
 }];
 
 impl Measure {
     pub fn look(&self) -> Option<u64> {
-        Some(self.at_ns)
+        match self.when {
+            When::At(at) => Some(at),
+            When::Left(_) => None,
+        }
     }
 
     pub fn value(&self, seen: &Observed) -> Result<f64, String> {
-        let lengths = seen.trail.lengths(self.at_ns).ok_or("the run was over by then")?;
+        let lengths = match self.when {
+            When::At(at) => seen.trail.lengths(at).ok_or("the run was over by then")?,
+            When::Left(tasks) => {
+                let lengths = seen.trail.lengths_left(tasks);
+                lengths.ok_or_else(|| format!("it never was that {tasks} tasks were left"))?
+            }
+        };
         let all = f64::from(lengths.iter().sum::<u32>());
         let Some(cpu) = self.cpu else { return Ok(all) };
         let own = lengths.get(cpu).ok_or_else(|| format!("there is no CPU {cpu}"))?;

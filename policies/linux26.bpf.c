@@ -41,8 +41,9 @@ u64 nr_preempted;
 u64 nr_fork_moved;
 u64 nr_exec_moved;
 u64 nr_affine;
-/* Wake-ups of tasks with a bonus of 0..10. */
+/* Wake-ups of tasks with a bonus of 0..10; the bonus when a level was last set, -5..5. */
 u64 nr_at_bonus[MAX_BONUS + 1];
+s32 last_bonus;
 
 struct task_ctx {
 	struct prio_node node;
@@ -86,12 +87,18 @@ static __always_inline void charge(struct task_ctx *t, u64 now)
 	t->left = t->left > ran ? t->left - ran : 0;
 }
 
+static __always_inline void set_level(struct task_struct *p, struct task_ctx *t)
+{
+	t->level = level_of(p, &t->sleep);
+	last_bonus = (s32)bonus_of(&t->sleep) - MAX_BONUS / 2;
+}
+
 static __always_inline void woken(struct task_struct *p, struct task_ctx *t, bool by_task)
 {
 	u32 bonus;
 
 	credit_sleep(p, &t->sleep, scx_bpf_now(), by_task);
-	t->level = level_of(p, &t->sleep);
+	set_level(p, t);
 	bonus = bonus_of(&t->sleep);
 	if (bonus <= MAX_BONUS)
 		__sync_fetch_and_add(&nr_at_bonus[bonus], 1);
@@ -115,7 +122,7 @@ static __always_inline void place(struct task_struct *p, struct task_ctx *t, str
 	t->head = !t->yielded && t->turn;
 	if (!t->left) {
 		t->left = timeslice(p);
-		t->level = level_of(p, &t->sleep);
+		set_level(p, t);
 		t->head = false;
 		__sync_fetch_and_add(&nr_expired, 1);
 		if (!rq->expired_since)

@@ -6,7 +6,8 @@
  * ideal processor if that idles, else to its last, else to the CPU that readies it, else to the first idle one; if none
  * idles it waits at its ideal processor, preempting a lower priority there. A CPU that goes idle takes a ready thread from
  * the busiest; nothing else balances. A completed wait boosts by its cause, up to 15, and each quantum used takes one
- * off. Once a second, threads that were ready for 4 s are lifted to 15 for a short quantum.
+ * off. Once a second, threads that were ready for 3 s are lifted to 15 for a short quantum, so that one that starves runs
+ * every 4 s.
  *
  * Good for: interactive threads that wait on devices and messages; caches (threads stay where they are).
  * Bad for: fairness: a lower priority starves but for the lift, and CPUs stay uneven while none goes idle.

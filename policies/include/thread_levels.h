@@ -18,7 +18,9 @@
 
 const volatile u64 quantum_ns PARAM("ns, 1000000..10000000000: quantum; Server 187.5 ms, client 31.25 ms") = 187500000;
 const volatile u64 lift_period_ns PARAM("ns, 1000000..100000000000: time between looks for starved threads") = 1000000000;
-u64 starved_ns PARAM("ns, 1000000..1000000000000: time ready after which a thread is lifted") = 4000000000;
+const volatile u64 wait_charge_ns PARAM("ns, 0..1000000000: a wait costs so much of the quantum; a third of a clock interval") = 5208333;
+/* 300 clock intervals of 10 ms: with a look a second, a thread that starves is lifted every 4 s. */
+u64 starved_ns PARAM("ns, 1000000..1000000000000: time ready after which a thread is lifted") = 3000000000;
 u64 lift_quantum_ns PARAM("ns, 1000000..10000000000: quantum of a lifted thread") = 62500000;
 
 /* Wake-ups that were boosted, levels lost at the end of a quantum, threads lifted. */
@@ -56,14 +58,12 @@ static __always_inline u32 base_level(struct task_struct *p)
 	return nice <= 20 ? NORMAL + (20 - nice) * 7 / 20 : NORMAL - (nice - 20) * 7 / 19;
 }
 
-/* Charges the time since the last charge; at the end of a quantum a level is lost, and a lifted thread falls back. */
-static __always_inline bool charge(struct task_struct *p, struct thread *t)
+/* Charges a quantum; at its end a level is lost, and a lifted thread falls back. */
+static __always_inline bool charge_ns(struct task_struct *p, struct thread *t, u64 ns)
 {
-	u64 now = bpf_ktime_get_ns();
 	u32 base = base_level(p);
 
-	t->left -= now - t->running_since;
-	t->running_since = now;
+	t->left -= ns;
 	if (t->left > 0)
 		return false;
 	if (t->level > base) {
@@ -76,6 +76,15 @@ static __always_inline bool charge(struct task_struct *p, struct thread *t)
 	return true;
 }
 
+/* The time since the last charge. */
+static __always_inline bool charge(struct task_struct *p, struct thread *t)
+{
+	u64 now = bpf_ktime_get_ns(), ran = now - t->running_since;
+
+	t->running_since = now;
+	return charge_ns(p, t, ran);
+}
+
 SEC("tp_btf/sched_waking")
 int BPF_PROG(waking, struct task_struct *p)
 {
@@ -85,6 +94,7 @@ int BPF_PROG(waking, struct task_struct *p)
 
 	if (!c || !t)
 		return 0;
+	charge_ns(p, t, wait_charge_ns);
 	boost = t->disk ? boost_disk : c->boost;
 	level = base_level(p) + boost;
 	if (level > TOP)

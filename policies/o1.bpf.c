@@ -19,19 +19,17 @@
  * nice + 20 + penalty; batch work is 24 levels further down.
  */
 #define TICK_NS 10000000
+#include "include/load_history.h"
 #include "include/prio_balance.h"
 
 char _license[] SEC("license") = "GPL";
 
-#define RING_MAX 8
 #define BATCH_LEVELS 24
 
 const volatile u64 slice_max_ns PARAM("ns, 1000000..10000000000: timeslice at nice -20") = 300000000;
 const volatile u64 slice_min_ns PARAM("ns, 1000000..10000000000: timeslice at nice 19; between the two it falls evenly") = 10000000;
 const volatile u64 batch_slice_ns PARAM("ns, 1000000..10000000000: timeslice of batch work") = 400000000;
 const volatile s32 batch_nice PARAM("nice, -20..20: from here on it is batch work; 20: nothing is") = 19;
-const volatile u32 ring_entries PARAM("entries, 1..8: periods that are remembered") = 4;
-const volatile u64 ring_period_ns PARAM("ns, 1000000..10000000000: length of a period") = 1000000000;
 const volatile bool child_first PARAM("0..1: a child runs before its parent, on the parent's CPU; 0: placed as a wake-up") = true;
 u32 max_penalty PARAM("levels, 0..23: most that a hog's priority falls") = 9;
 u64 busy_interval_ns PARAM("ns, 1000000..100000000000: busy CPUs compare queues") = 250000000;
@@ -49,13 +47,7 @@ struct task_ctx {
 	/* Timeslice left, and since when the running one is charged. */
 	u64 left;
 	u64 run_at;
-	/* How long it wanted the CPU in the last periods; sum of all; number of the newest period. */
-	u64 ring[RING_MAX];
-	u64 used;
-	u64 period;
-	/* Up to when the ring is kept, and whether the task wants the CPU since then. */
-	u64 known;
-	bool wants;
+	struct load_history load;
 	/* Where it goes next: decided in ops.dispatch(), carried out by ops.enqueue(). */
 	u32 array;
 	u32 level;
@@ -107,54 +99,6 @@ static __always_inline u64 timeslice(struct task_struct *p)
 	return slice_min_ns + (slice_max_ns - slice_min_ns) * (u64)(19 - nice_of(p)) / 39;
 }
 
-/* Adds the time that the task wanted the CPU, up to now, to the periods it belongs to: those before the present one. */
-__noinline int turn_ring_on(struct task_ctx *t, u64 now)
-{
-	u64 period = now / ring_period_ns;
-	u32 i, at;
-
-	if (!t)
-		return 0;
-	/* What is older than the ring is forgotten. */
-	if (t->period + ring_entries < period) {
-		t->period = period - ring_entries;
-		t->known = t->period * ring_period_ns;
-	}
-	bpf_for(i, 0, RING_MAX) {
-		u64 end = (t->period + 1) * ring_period_ns;
-
-		at = t->period % ring_entries;
-		if (t->period >= period || at >= RING_MAX)
-			break;
-		if (t->wants && end > t->known) {
-			t->ring[at] += end - t->known;
-			t->used += end - t->known;
-		}
-		t->known = end;
-		t->period++;
-		at = t->period % ring_entries;
-		if (at >= RING_MAX)
-			break;
-		t->used -= t->ring[at];
-		t->ring[at] = 0;
-	}
-	return 0;
-}
-
-static __always_inline void turn_ring(struct task_ctx *t, u64 now)
-{
-	u32 at;
-
-	if (now >= (t->period + 1) * ring_period_ns)
-		turn_ring_on(t, now);
-	at = t->period % ring_entries;
-	if (t->wants && now > t->known && at < RING_MAX) {
-		t->ring[at] += now - t->known;
-		t->used += now - t->known;
-	}
-	t->known = now;
-}
-
 /* Charges the running task up to now. */
 static __always_inline void charge(struct task_ctx *t, u64 now)
 {
@@ -162,7 +106,7 @@ static __always_inline void charge(struct task_ctx *t, u64 now)
 
 	if ((s64)ran < 0)
 		return;
-	turn_ring(t, now);
+	load_update(&t->load, now);
 	t->left = t->left > ran ? t->left - ran : 0;
 	t->run_at = now;
 }
@@ -171,17 +115,13 @@ static __always_inline void charge(struct task_ctx *t, u64 now)
 static __always_inline u32 level_of(struct task_struct *p, struct task_ctx *t, struct prio_rq *rq)
 {
 	u32 level = nice_of(p) + 20, penalty;
-	u64 use, fair, window;
+	u64 use, fair;
 
 	if (is_batch(p)) {
 		level += BATCH_LEVELS;
 		return level < PRIO_LEVELS ? level : PRIO_LEVELS - 1;
 	}
-	/* The newest period has only begun. */
-	window = (ring_entries - 1) * ring_period_ns + scx_bpf_now() % ring_period_ns;
-	use = t->used * 1000 / (window > ring_period_ns ? window : ring_period_ns);
-	if (use > 1000)
-		use = 1000;
+	use = load_permille(&t->load, scx_bpf_now());
 	fair = 1000 / (rq->nr_queued + 2);
 	if (use <= fair)
 		return level;
@@ -228,7 +168,7 @@ s32 SCX_OP(o1_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 	rq = prio_rq_of(cpu);
 	if (!rq || rq->nr_queued)
 		return cpu;
-	turn_ring(t, scx_bpf_now());
+	load_update(&t->load, scx_bpf_now());
 	t->level = level_of(p, t, rq);
 	if (!t->left)
 		t->left = timeslice(p);
@@ -254,7 +194,7 @@ void SCX_OP(o1_enqueue, struct task_struct *p, u64 enq_flags)
 			t->left = timeslice(p);
 		place(p, t, rq);
 		if (enq_flags & SCX_ENQ_WAKEUP || t->forked) {
-			turn_ring(t, scx_bpf_now());
+			load_update(&t->load, scx_bpf_now());
 			t->level = level_of(p, t, rq);
 			first = t->forked && child_first && rq->curr_level != PRIO_NONE;
 			t->head = first;
@@ -356,8 +296,8 @@ void SCX_OP(o1_runnable, struct task_struct *p, u64 enq_flags)
 
 	if (!t)
 		return;
-	turn_ring(t, scx_bpf_now());
-	t->wants = true;
+	load_update(&t->load, scx_bpf_now());
+	t->load.wants = true;
 }
 
 void SCX_OP(o1_quiescent, struct task_struct *p, u64 deq_flags)
@@ -366,8 +306,8 @@ void SCX_OP(o1_quiescent, struct task_struct *p, u64 deq_flags)
 
 	if (!t)
 		return;
-	turn_ring(t, scx_bpf_now());
-	t->wants = false;
+	load_update(&t->load, scx_bpf_now());
+	t->load.wants = false;
 }
 
 void SCX_OP(o1_running, struct task_struct *p)
@@ -408,13 +348,11 @@ s32 SCX_OP(o1_init_task, struct task_struct *p, struct scx_init_task_args *args)
 	struct task_ctx *t = bpf_task_storage_get(&tasks, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	struct task_struct *current = bpf_get_current_task_btf();
 	struct task_ctx *parent = NULL;
-	u32 i;
 
 	if (!t)
 		return -ENOMEM;
 	t->left = timeslice(p);
-	t->known = scx_bpf_now();
-	t->period = t->known / ring_period_ns;
+	load_init(&t->load, scx_bpf_now());
 	if (!args->fork)
 		return 0;
 	t->forked = true;
@@ -423,11 +361,8 @@ s32 SCX_OP(o1_init_task, struct task_struct *p, struct scx_init_task_args *args)
 	if (!parent)
 		return 0;
 	t->left = parent->left = parent->left / 2 + 1;
-	t->period = parent->period;
-	t->known = parent->known;
-	t->used = parent->used;
-	bpf_for(i, 0, RING_MAX)
-		t->ring[i] = parent->ring[i];
+	t->load = parent->load;
+	t->load.wants = false;
 	return 0;
 }
 

@@ -15,18 +15,16 @@
  * number of runnable processes over load_window_ns, and nothing is pushed to where there are as many now.
  */
 #include "include/plan9.h"
+#include "include/torus_neighbours.h"
 
 char _license[] SEC("license") = "GPL";
 
 #define MAX_CPUS 1024
-#define MAX_NEIGHBOURS 16
 /* Waiting processes looked at for one that may go. */
 #define MAX_LOOK 64
 /* The unit of loads. */
 #define LOAD_ONE (1ULL << 20)
 
-const volatile u32 neighbours PARAM("CPUs, 0..16: each CPU's neighbours, the nearest by number; 0: those on a 2-d torus") = 0;
-const volatile u32 torus_rows PARAM("CPUs, 0..1024: rows of the torus, a divisor of the number of CPUs; 0: as square as that allows") = 0;
 u64 check_period_ns PARAM("ns, 10000..1000000000: time between a CPU's looks at its neighbours") = 500000;
 u32 margin PARAM("percent, 1..100: a neighbour's load must be lower by so much") = 25;
 u64 load_window_ns PARAM("ns, 1000000..100000000000: time over which loads are averaged") = 1000000000;
@@ -42,8 +40,7 @@ struct cpu {
 	u32 armed;
 	bool running;
 	u32 level;
-	u32 nr_neighbours;
-	u32 neighbour[MAX_NEIGHBOURS];
+	struct neighbours beside;
 };
 
 struct {
@@ -111,8 +108,8 @@ static __always_inline void balance(struct cpu *c, u32 cpu)
 	u64 least = c->load * (100 - (margin <= 100 ? margin : 100)) / 100;
 	s32 target = -1, i;
 
-	bpf_for(i, 0, c->nr_neighbours) {
-		u32 other = c->neighbour[i & (MAX_NEIGHBOURS - 1)], runnable;
+	bpf_for(i, 0, c->beside.nr) {
+		u32 other = neighbour(&c->beside, i), runnable;
 		struct cpu *o = cpu_of(other);
 
 		if (!o)
@@ -158,8 +155,8 @@ s32 SCX_OP(torus_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 	if (!(wake_flags & SCX_WAKE_FORK) || !c)
 		return prev_cpu;
 	least = bpf_cpumask_test_cpu(creator, p->cpus_ptr) ? nr_runnable(c, creator) : -1U;
-	bpf_for(i, 0, c->nr_neighbours) {
-		u32 other = c->neighbour[i & (MAX_NEIGHBOURS - 1)], runnable;
+	bpf_for(i, 0, c->beside.nr) {
+		u32 other = neighbour(&c->beside, i), runnable;
 		struct cpu *o = cpu_of(other);
 
 		if (!o || !bpf_cpumask_test_cpu(other, p->cpus_ptr))
@@ -255,54 +252,21 @@ s32 SCX_OP(torus_init_task, struct task_struct *p, struct scx_init_task_args *ar
 	return plan9_init_task(p);
 }
 
-static __always_inline void add_neighbour(struct cpu *c, u32 cpu, u32 other)
-{
-	u32 i;
-
-	if (other == cpu)
-		return;
-	bpf_for(i, 0, c->nr_neighbours)
-		if (c->neighbour[i & (MAX_NEIGHBOURS - 1)] == other)
-			return;
-	if (c->nr_neighbours < MAX_NEIGHBOURS)
-		c->neighbour[c->nr_neighbours++ & (MAX_NEIGHBOURS - 1)] = other;
-}
-
 s32 SCX_OP_SLEEPABLE(torus_init)
 {
-	u32 nr_cpus = scx_bpf_nr_cpu_ids(), rows = 1, i;
-	s32 key, ret;
+	u32 nr_cpus = scx_bpf_nr_cpu_ids(), rows = rows_of_torus(nr_cpus);
+	s32 cpu, ret;
 
 	if (!nr_cpus || nr_cpus > MAX_CPUS)
 		return -E2BIG;
-	if (torus_rows) {
-		rows = torus_rows;
-		if (nr_cpus % rows)
-			return -EINVAL;
-	} else {
-		bpf_for(i, 1, 33)
-			if (i * i <= nr_cpus && nr_cpus % i == 0)
-				rows = i;
-	}
-	bpf_for(key, 0, nr_cpus) {
-		u32 cpu = key, columns = nr_cpus / rows, row = cpu / columns, column = cpu % columns;
+	if (!rows)
+		return -EINVAL;
+	bpf_for(cpu, 0, nr_cpus) {
 		struct cpu *c = cpu_of(cpu);
 
 		if (!c)
 			return -ENOENT;
-		if (neighbours) {
-			bpf_for(i, 1, MAX_NEIGHBOURS + 1) {
-				u32 step = (i + 1) / 2 % nr_cpus;
-
-				if (c->nr_neighbours < neighbours)
-					add_neighbour(c, cpu, (cpu + (i & 1 ? step : nr_cpus - step)) % nr_cpus);
-			}
-		} else {
-			add_neighbour(c, cpu, row * columns + (column + 1) % columns);
-			add_neighbour(c, cpu, row * columns + (column + columns - 1) % columns);
-			add_neighbour(c, cpu, (row + 1) % rows * columns + column);
-			add_neighbour(c, cpu, (row + rows - 1) % rows * columns + column);
-		}
+		find_neighbours(&c->beside, cpu, nr_cpus, rows);
 		bpf_timer_init(&c->timer, &cpus, CLOCK_MONOTONIC);
 		bpf_timer_set_callback(&c->timer, check);
 		ret = scx_bpf_create_dsq(cpu, -1);

@@ -7,6 +7,7 @@
 use crate::func::Entry;
 use crate::image::{CALL, CALL_FUNCTION, Insn, LD_IMM64};
 use crate::insn::{self, alu, atomic, class, jmp};
+use crate::lines::line_of;
 use crate::region::{NULL_LIMIT, SHIFT};
 use crate::vm::{self, Context, FRAME};
 
@@ -181,6 +182,7 @@ unsafe fn stop_at(cx: *mut Context, pc: usize, left: i64, why: Entry) -> u64 {
 unsafe fn access(cx: *mut Context, pc: usize, base: u64, offset: i32, is_load: bool) -> Option<u64> {
     unsafe {
         (*cx).pc = pc as u32;
+        let line = line_of(base, offset);
         let offset = i64::from(offset) as u64;
         if base >> SHIFT == (*cx).base >> SHIFT {
             let addr = base.wrapping_add(offset);
@@ -194,8 +196,8 @@ unsafe fn access(cx: *mut Context, pc: usize, base: u64, offset: i32, is_load: b
                 return None;
             }
             match is_load {
-                true => vm::load_line(cx, addr, 0, 0, 0, 0),
-                false => vm::store_line(cx, addr, 0, 0, 0, 0),
+                true => vm::load_line(cx, line, 0, 0, 0, 0),
+                false => vm::store_line(cx, line, 0, 0, 0, 0),
             };
             return Some(addr);
         }

@@ -9,6 +9,10 @@
 //! Caches are those of cores. A machine with more than [`MAX_CACHES`] cores has one bit for several neighbouring ones, as the
 //! directories of large machines do (coarse vectors; Gupta, Weber, Mowry, ICPP 1990).
 //!
+//! An access through a base register is one of the base's line, or of one so many whole lines from it: that of an object's
+//! field, for the objects of the kernel and of maps begin with a line or share it. So accesses to neighbouring fields need one
+//! look, which compiled code would otherwise spend more time on than on the accesses.
+//!
 //! The words lie at a fixed distance from the region, so that compiled code gets from an address to its word by a shift, a mask
 //! and an addition. Lines of BPF stacks and of the zeros that NULL reads are private: they never cost anything.
 
@@ -24,6 +28,18 @@ pub const MAX_CACHES: u32 = 63;
 const PRIVATE: u64 = u64::MAX;
 /// Words of the region and of what offsets can reach beyond it.
 const RESERVED: usize = ((SIZE + 2 * REACH) / LINE * 8) as usize;
+
+/// An address in the line that an access counts for.
+#[inline(always)]
+pub(crate) fn line_of(base: u64, offset: i32) -> u64 {
+    base.wrapping_add(whole_lines(offset) as u64)
+}
+
+/// The part of an offset that is whole lines, in bytes.
+#[inline(always)]
+pub(crate) fn whole_lines(offset: i32) -> i64 {
+    i64::from(offset).div_euclid(LINE as i64) * LINE as i64
+}
 
 /// One CPU's view of the machine's caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +136,11 @@ impl Lines {
         assert!(!caches.is_empty(), "at least one CPU");
         assert!(caches.iter().all(|cache| cache.own & PRIVATE << MAX_CACHES == 0));
         self.caches = caches.into();
+    }
+
+    /// Is there one cache alone, so that no line ever comes from elsewhere?
+    pub(crate) fn never_move(&self) -> bool {
+        self.caches.iter().all(|cache| cache.own == self.caches[0].own)
     }
 
     pub(crate) fn bias(&self) -> u64 {

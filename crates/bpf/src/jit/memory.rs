@@ -15,7 +15,7 @@ use cranelift_codegen::ir::{BlockArg, InstBuilder, Type, Value, types};
 use super::function::Translator;
 use crate::image::Insn;
 use crate::insn::{self, atomic};
-use crate::lines::LINE;
+use crate::lines::{LINE, line_of, whole_lines};
 use crate::region::{NULL_LIMIT, REACH, SHIFT};
 use crate::vm::{self, Context, FRAME};
 
@@ -32,11 +32,11 @@ pub(super) struct Known {
     touched: HashMap<Place, Vec<(usize, bool)>>,
 }
 
-/// A place of the program's memory: the line of a known address, or an offset from a value.
+/// A line of the program's memory: that of a known address, or so far from that of a value.
 #[derive(PartialEq, Eq, Hash)]
 enum Place {
     Line(u64),
-    At(Value, i32),
+    At(Value, i64),
 }
 
 fn int(op: u8) -> Type {
@@ -131,14 +131,16 @@ impl Translator<'_, '_> {
     /// Makes sure that this CPU's cache has the line of an access, or calls for it. Not for the own frame, and not where the
     /// same was done before: while a program runs, nobody takes its lines away.
     fn touch(&mut self, base: Value, offset: i32, store: bool) {
+        if self.cx.lines().never_move() {
+            return;
+        }
         let base = self.builder.func.dfg.resolve_aliases(base);
         let far = self.known.inside.get(&base).copied().unwrap_or(0) + i64::from(offset);
         if self.known.stack.contains(&base) && (-(FRAME as i64)..0).contains(&far) {
             return;
         }
-        let constant = self
-            .constant(base)
-            .map(|base| (base as u64).wrapping_add(i64::from(offset) as u64));
+        let constant = self.constant(base).map(|base| line_of(base as u64, offset));
+        let offset = whole_lines(offset);
         let place = match constant {
             Some(addr) => Place::Line(addr / LINE),
             None => Place::At(base, offset),
@@ -162,7 +164,7 @@ impl Translator<'_, '_> {
             None => {
                 let addr = match offset {
                     0 => base,
-                    _ => self.builder.ins().iadd_imm_s(base, i64::from(offset)),
+                    _ => self.builder.ins().iadd_imm_s(base, offset),
                 };
                 let line = self.builder.ins().ushr_imm_u(addr, i64::from(LINE.trailing_zeros()));
                 let word = self.builder.ins().ishl_imm_u(line, 3);

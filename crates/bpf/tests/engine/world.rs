@@ -30,7 +30,11 @@ pub struct TestWorld {
 
 impl TestWorld {
     pub fn new() -> TestWorld {
-        let region = Rc::new(Region::new().expect("a region"));
+        TestWorld::with(Region::new().expect("a region"))
+    }
+
+    pub fn with(region: Region) -> TestWorld {
+        let region = Rc::new(region);
         let memory = region.pages(4096).expect("memory");
         let mut tasks = region.slab(256, 16);
         let task = tasks.alloc(&region).expect("a task");

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * lines: one queue, and marks of which CPU runs something, set and cleared at every switch and looked through at every
+ * dispatch. Marks lie side by side in one word a CPU (DENSE: eight to a cache line), or a cache line each.
+ */
+#include "scx.h"
+
+char _license[] SEC("license") = "GPL";
+
+#define QUEUE 3
+#define CPUS 8
+
+#ifdef DENSE
+#define STRIDE 1
+#else
+#define STRIDE 8
+#endif
+
+u64 marks[CPUS * STRIDE] __attribute__((aligned(64)));
+
+void SCX_OP(lines_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	scx_bpf_dsq_insert(p, QUEUE, 1000000, enq_flags);
+}
+
+void SCX_OP(lines_dispatch, s32 cpu, struct task_struct *prev)
+{
+	scx_bpf_dsq_move_to_local(QUEUE);
+}
+
+void SCX_OP(lines_running, struct task_struct *p)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+
+	if (cpu < CPUS)
+		marks[cpu * STRIDE] = p->pid;
+}
+
+void SCX_OP(lines_stopping, struct task_struct *p, bool runnable)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+
+	if (cpu < CPUS)
+		marks[cpu * STRIDE] = 0;
+}
+
+s32 SCX_OP_SLEEPABLE(lines_init)
+{
+	return scx_bpf_create_dsq(QUEUE, -1);
+}
+
+SCX_OPS(lines_ops,
+	.enqueue = (void *)lines_enqueue,
+	.dispatch = (void *)lines_dispatch,
+	.running = (void *)lines_running,
+	.stopping = (void *)lines_stopping,
+	.init = (void *)lines_init,
+	.name = "lines");

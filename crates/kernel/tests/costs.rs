@@ -141,5 +141,8 @@ fn a_cache_line_each_is_cheaper_than_one_for_all() {
     let (dense, sparse) = (lines(8, &["DENSE"]), lines(8, &[]));
     // Tasks move in any case.
     assert!(sparse.0 > 1000, "{sparse:?}");
-    assert!(dense.0 * 4 > sparse.0 * 5 && dense.1 * 4 > sparse.1 * 5, "{dense:?} {sparse:?}");
+    assert!(
+        dense.0 * 4 > sparse.0 * 5 && dense.1 * 4 > sparse.1 * 5,
+        "{dense:?} {sparse:?}"
+    );
 }

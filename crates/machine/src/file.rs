@@ -17,7 +17,7 @@
 //! ```
 //!
 //! `topology` is one of: an hwloc synthetic string; `{ xml = "FILE" }`, hwloc XML beside the
-//! machine file; absent, with `[[cpus]]` groups instead, for machines hwloc strings cannot say:
+//! machine file; `{ inline = '''TEXT''' }`, the XML itself; absent, with `[[cpus]]` groups instead, for machines hwloc strings cannot say:
 //!
 //! ```toml
 //! [[cpus]]                                  # CPU ids run on from group to group
@@ -47,7 +47,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// Largest machine file that is read, in bytes.
-pub(crate) const MAX_BYTES: u64 = 1 << 20;
+pub(crate) const MAX_BYTES: u64 = 8 << 20;
 
 type Value<'a> = Spanned<DeValue<'a>>;
 
@@ -143,7 +143,14 @@ fn topology_value(source: Source, value: &Value, dir: Option<&Path>) -> Result<F
         return hwloc::from_synthetic(&source.line(at), text);
     }
     let section = source.section(value, "topology")?;
-    section.only(&["xml"])?;
+    section.only(&["xml", "inline"])?;
+    if let Some(inline) = section.table.get("inline") {
+        if section.table.contains_key("xml") {
+            return Err(source.error(at, "both xml and inline"));
+        }
+        let text = source.string(inline, "inline")?;
+        return hwloc::from_xml(&format!("{} (inline)", source.line(inline.span().start)), text);
+    }
     let file = source.string(section.required("xml")?, "xml")?;
     let Some(dir) = dir else {
         return Err(source.error(at, "a built-in machine cannot refer to a file"));

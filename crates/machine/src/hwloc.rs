@@ -14,6 +14,7 @@ use hwlocality::Topology as Hwloc;
 use hwlocality::object::TopologyObject;
 use hwlocality::object::types::ObjectType;
 use hwlocality::topology::builder::{BuildFlags, TopologyBuilder};
+use hwlocality::topology::export::xml::XMLExportFlags;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -45,6 +46,20 @@ pub(crate) fn from_synthetic(place: &str, text: &str) -> Result<Found, Error> {
 pub(crate) fn from_host() -> Result<Found, Error> {
     let unfit = || Error::new("host", "hwloc cannot find out this machine's topology");
     read("host", unfit, Some)
+}
+
+/// This machine's topology as hwloc XML, without what names it (host, kernel) rather than describes it.
+pub(crate) fn host_xml() -> Result<String, Error> {
+    let unfit = || Error::new("host", "hwloc cannot write this machine's topology");
+    let hwloc = Hwloc::builder()
+        .with_flags(BuildFlags::INCLUDE_DISALLOWED)
+        .map_err(|_| unfit())?
+        .build()
+        .map_err(|_| unfit())?;
+    let xml = hwloc.export_xml(XMLExportFlags::empty()).map_err(|_| unfit())?;
+    let about_the_machine = |line: &&str| !line.trim_start().starts_with("<info ") || line.contains("\"CPU");
+    let lines: Vec<&str> = xml.lines().filter(about_the_machine).collect();
+    Ok(lines.join("\n") + "\n")
 }
 
 fn read(

@@ -28,6 +28,14 @@ pub use error::Error;
 pub use show::{list_text, show};
 pub use topology::{Cpu, Distance, Topology};
 
+/// This machine's topology as hwloc XML, as machine files take it (`topology = { inline = "..." }`).
+///
+/// # Errors
+/// hwloc cannot find it out.
+pub fn host_xml() -> Result<String, Error> {
+    hwloc::host_xml()
+}
+
 /// The most CPUs a machine may have: NR_CPUS of the largest x86 kernel configuration.
 pub const MAX_CPUS: u32 = 8192;
 

@@ -4,6 +4,7 @@
 //! A [`Scenario`](scenario::Scenario) is a policy, a machine, a workload and a seed; running it gives a
 //! [`RunResult`](report::RunResult). The library never prints; errors say where and what to do ([`error::Error`]).
 
+pub mod calibrate;
 pub mod duration;
 pub mod error;
 pub mod experiment;

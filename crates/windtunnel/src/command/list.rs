@@ -4,6 +4,7 @@
 use clap::Subcommand;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use windtunnel::calibrate::calibrate;
 use windtunnel::error::Error;
 use windtunnel::policy::EEVDF;
 use windtunnel::{load, policy, search, workloads};
@@ -27,6 +28,12 @@ pub enum Machine {
     Show {
         /// Anything that `run --machine` takes
         machine: String,
+    },
+    /// Measure the machine this runs on and write a machine file
+    Calibrate {
+        /// The file; without it the text is printed
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
     },
 }
 
@@ -73,6 +80,14 @@ impl Machine {
                 print!("{}", machine::list_text(&listed));
                 if let Some(error) = errors.into_iter().next() {
                     return Err(error.into());
+                }
+            }
+            Machine::Calibrate { output } => {
+                let text = calibrate(&mut |what| eprintln!("measuring {what}"))?;
+                match output {
+                    None => print!("{text}"),
+                    Some(path) => std::fs::write(&path, text)
+                        .map_err(|error| Error::new(format!("{}: {error}", path.display())))?,
                 }
             }
             Machine::Show { machine } => print!("{}", machine::show(&machine::define(&machine, &folders)?)),

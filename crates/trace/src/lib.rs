@@ -5,6 +5,7 @@
 //! the [`Hash`] that identifies the run, the [`Writer`] of trace files, the [`Draw`]ing of the
 //! schedule as text, the report crate's summary, or a [`Tee`] of several. A [`Reader`] gives a
 //! trace file's records back. No sink keeps the records, so memory does not grow with time.
+//! [`recording`] reads what was recorded on a real machine.
 
 pub mod draw;
 pub mod encode;
@@ -14,6 +15,7 @@ mod form;
 pub mod hash;
 pub mod header;
 pub mod label;
+pub mod recording;
 pub mod tee;
 
 pub use draw::{Draw, DrawError, DrawOptions};

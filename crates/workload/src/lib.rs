@@ -11,6 +11,7 @@ pub mod error;
 pub mod generator;
 mod load;
 pub mod program;
+pub mod replay;
 pub mod rtapp;
 
 pub use builder::Builder;

@@ -1,22 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From what a user writes to a workload.
 
-use crate::error::{Error, suggest};
+use crate::error::{Error, Position, suggest};
 use crate::generator::{generate, generators};
 use crate::program::Workload;
-use crate::rtapp;
+use crate::{replay, rtapp};
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// Far above any rt-app file.
 const MAX_FILE_BYTES: u64 = 64 << 20;
+/// A recording grows to ten times that in memory.
+const MAX_RECORDING_BYTES: u64 = 512 << 20;
 
 /// Loads what `spec` names: a path that ends in `.json` (looked for as it is, then in the folders `search`), the name of
-/// a `.json` file in one of those folders without its ending, or a generator with parameters.
+/// a `.json` file in one of those folders without its ending, a generator with parameters, or the file of a recording, to be
+/// replayed (`recording.txt` or `trace:file=recording.txt`).
 ///
 /// # Errors
 /// Nothing of that name, a file that cannot be read, or what is wrong with what it says.
 pub fn load(spec: &str, search: &[&Path]) -> Result<Workload, Error> {
+    if let Some(path) = spec.strip_prefix("trace:file=") {
+        return read_recording(Path::new(path));
+    }
     let ends_in_json = spec.ends_with(".json");
     let name = if ends_in_json {
         spec.to_string()
@@ -31,6 +37,9 @@ pub fn load(spec: &str, search: &[&Path]) -> Result<Workload, Error> {
         if path.is_file() {
             return read_file(&path);
         }
+    }
+    if !ends_in_json && Path::new(spec).is_file() {
+        return read_recording(Path::new(spec));
     }
     let files = files(search);
     let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
@@ -72,24 +81,86 @@ pub fn files(search: &[&Path]) -> Vec<(String, PathBuf)> {
 
 fn read_file(path: &Path) -> Result<Workload, Error> {
     let name = path.display().to_string();
-    let text = std::fs::metadata(path).and_then(|meta| match meta.len() {
-        0..=MAX_FILE_BYTES => std::fs::read_to_string(path),
-        bytes => Err(io::Error::other(format!("{bytes} bytes are too many"))),
+    let bytes = read_bytes(path, MAX_FILE_BYTES, "an rt-app file was expected")?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| not_text(&name))?;
+    rtapp::read(text, &name)
+}
+
+/// A trace file of our own, or the text of one of the tools that [`trace::recording`] knows.
+fn read_recording(path: &Path) -> Result<Workload, Error> {
+    let name = path.display().to_string();
+    let bytes = read_bytes(path, MAX_RECORDING_BYTES, "a recording was expected")?;
+    let records = if bytes.starts_with(b"WTRACE") {
+        let reader = trace::Reader::new(bytes.as_slice());
+        let records = reader.and_then(|reader| reader.collect::<Result<Vec<_>, _>>());
+        records.map_err(|error| Error::new(&name, error.to_string()))?
+    } else {
+        let text = std::str::from_utf8(&bytes).map_err(|_| not_text(&name))?;
+        trace::recording::read(text).map_err(|error| {
+            let at = Position {
+                line: error.line,
+                column: 1,
+            };
+            Error::new(&name, error.message).at(at).hint(error.hint)
+        })?
+    };
+    replay::from_records(&records, &name)
+}
+
+fn not_text(name: &str) -> Error {
+    Error::new(name, "cannot be read: it is no text").hint("it must be text in UTF-8")
+}
+
+fn read_bytes(path: &Path, most: u64, expected: &str) -> Result<Vec<u8>, Error> {
+    let bytes = std::fs::metadata(path).and_then(|meta| match meta.len() {
+        len if len <= most => std::fs::read(path),
+        len => Err(io::Error::other(format!("{len} bytes are too many"))),
     });
-    let text = text.map_err(|error| {
+    bytes.map_err(|error| {
         let hint = match error.kind() {
-            io::ErrorKind::InvalidData => "it must be text in UTF-8",
             io::ErrorKind::PermissionDenied => "you may not read it",
-            _ => "an rt-app file was expected",
+            _ => expected,
         };
-        Error::new(&name, format!("cannot be read: {error}")).hint(hint)
-    })?;
-    rtapp::read(&text, &name)
+        Error::new(path.display().to_string(), format!("cannot be read: {error}")).hint(hint)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn recordings_are_replayed() {
+        let folder = std::env::temp_dir().join(format!("workload-replay-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = |name: &str| folder.join(name).display().to_string();
+        let line = "a 1 [000] 1.000001: sched_switch: a:1 [120] S ==> swapper/0:0 [120]\n";
+        std::fs::write(path("perf.txt"), format!("b 2 [001] 1.000000: other:\n{line}")).unwrap();
+        std::fs::write(path("broken.txt"), format!("{line}what?\n")).unwrap();
+        let records = trace::recording::read(&format!("b 2 [001] 1.0: other:\n{line}")).unwrap();
+        let mut file = Vec::new();
+        let header = trace::Header {
+            cpus: vec![trace::Place::default(); 2],
+            ..trace::Header::default()
+        };
+        let mut writer = trace::Writer::new(&mut file, &header);
+        trace::Sink::take(&mut writer, &records);
+        writer.finish().unwrap();
+        std::fs::write(path("own.wtt"), file).unwrap();
+        let text = load(&path("perf.txt"), &[]).unwrap();
+        assert_eq!((text.tasks.len(), text.tasks[0].comm.as_str()), (2, "a"));
+        assert_eq!(load(&format!("trace:file={}", path("perf.txt")), &[]).unwrap(), text);
+        assert_eq!(load(&path("own.wtt"), &[]).unwrap().programs, text.programs);
+        let message = load(&path("broken.txt"), &[]).unwrap_err().to_string();
+        assert!(message.contains("broken.txt:2:1: no event"), "{message}");
+        assert!(
+            load("trace:file=nowhere.txt", &[])
+                .unwrap_err()
+                .to_string()
+                .contains("a recording was expected")
+        );
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 
     #[test]
     fn files_come_before_generators() {

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Each tool's text, and what is refused.
+
+use super::*;
+use crate::event::TaskState::{Dead, Interruptible, Running};
+
+fn told(text: &str) -> Vec<(u64, u32, Event)> {
+    let records = read(text).unwrap_or_else(|error| panic!("{error}"));
+    let events = records
+        .into_iter()
+        .map(|record| (record.time, record.cpu, record.event));
+    events.collect()
+}
+
+fn new(pid: u32, parent: u32, prio: i32, comm: &str) -> Event {
+    let comm = comm.into();
+    Event::TaskNew {
+        pid,
+        tgid: pid,
+        parent,
+        prio,
+        comm,
+    }
+}
+
+fn switch(prev: u32, prev_state: TaskState, next: u32) -> Event {
+    Event::Switch { prev, prev_state, next }
+}
+
+const PERF: &str = "\
+          my app   101 [000]   100.000000001: sched:sched_waking: comm=b x pid=102 prio=120 target_cpu=001
+          my app   101 [000]   100.000001: sched:sched_switch: prev_comm=my app prev_pid=101 prev_prio=110 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
+         swapper     0 [001]   100.000002:       1 sched:sched_switch: prev_comm=swapper/1 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=b x next_pid=102 next_prio=120
+	ffffffff81e0b7a2 __schedule+0x372 ([kernel.kallsyms])
+             b x 102/102 [001]   100.000010: sched:sched_stat_runtime: comm=b x pid=102 runtime=8000 [ns]
+             b x   102 [001]   100.000012: sched:sched_process_exit: comm=b x pid=102 prio=120
+             b x   102 [001]   100.000013: sched:sched_switch: prev_comm=b x prev_pid=102 prev_prio=120 prev_state=X ==> next_comm=swapper/1 next_pid=0 next_prio=120
+";
+
+#[test]
+fn perf_script() {
+    let want = [
+        (0, 0, new(101, 0, 110, "my app")),
+        (0, 0, new(102, 0, 120, "b x")),
+        (0, 0, switch(0, Running, 101)),
+        (0, 0, Event::Waking { pid: 102, waker: 101 }),
+        (999, 0, switch(101, Interruptible, 0)),
+        (1999, 1, switch(0, Running, 102)),
+        (11999, 1, Event::TaskExit { pid: 102 }),
+        (12999, 1, switch(102, Dead, 0)),
+    ];
+    assert_eq!(told(PERF), want);
+}
+
+const TRACE_CMD: &str = "\
+cpus=2
+CPU 1 is empty
+          <idle>-0     [000]   50.000100: sched_waking:         comm=a-b pid=7 prio=98 target_cpu=000
+          <idle>-0     [000]   50.000101: sched_wakeup:         a-b:7 [98] CPU:000
+          <idle>-0     [000]   50.000102: sched_switch:         swapper/0:0 [120] R ==> a-b:7 [98]
+             a-b-7     [000]   50.000110: sched_process_fork:   comm=a-b pid=7 child_comm=a-b child_pid=8
+             a-b-7     [000]   50.000111: sched_wakeup_new:     a-b:8 [120] CPU:001
+             a-b-7     [000]   50.000120: sched_switch:         a-b:7 [98] R+ ==> a-b:8 [120]
+";
+
+#[test]
+fn trace_cmd_report() {
+    let want = [
+        (0, 0, new(7, 0, 98, "a-b")),
+        (0, 0, Event::Waking { pid: 7, waker: 0 }),
+        (
+            1000,
+            0,
+            Event::Wakeup {
+                pid: 7,
+                target: 0,
+                new: false,
+            },
+        ),
+        (2000, 0, switch(0, Running, 7)),
+        (10000, 0, new(8, 7, 120, "a-b")),
+        (
+            11000,
+            0,
+            Event::Wakeup {
+                pid: 8,
+                target: 0,
+                new: true,
+            },
+        ),
+        (20000, 0, switch(7, Running, 8)),
+    ];
+    assert_eq!(told(TRACE_CMD), want);
+}
+
+#[test]
+fn tracefs_tells_interrupts() {
+    let text = "\
+# tracer: nop
+#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION
+            bash-9       [003] dNh3.    10.000001: sched_wakeup: comm=x pid=5 prio=120 target_cpu=003
+            bash-9       (      9) [003] d..2.    10.000002: sched_waking: comm=y pid=6 prio=120 target_cpu=003
+";
+    let wakers = told(text).into_iter().filter_map(|(_, _, event)| match event {
+        Event::Waking { pid, waker } => Some((pid, waker)),
+        _ => None,
+    });
+    assert!(wakers.eq([(5, 0), (6, 9)]));
+}
+
+#[test]
+fn who_is_met_on_a_cpu_that_was_silent_so_far_came_there_after_it_was_seen_last() {
+    let text = "\
+a 1 [000] 1.000000: sched:sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=R ==> next_comm=b next_pid=2 next_prio=120
+a 1 [001] 1.000009: sched:sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120
+";
+    let want = [
+        (0, 0, new(1, 0, 120, "a")),
+        (0, 0, new(2, 0, 120, "b")),
+        (0, 0, switch(0, Running, 1)),
+        (0, 0, switch(1, Running, 2)),
+        (1, 1, switch(0, Running, 1)),
+        (9000, 1, switch(1, Interruptible, 0)),
+    ];
+    assert_eq!(told(text), want);
+}
+
+#[test]
+fn what_is_no_recording_is_refused_with_its_line() {
+    let message = |text: &str| read(text).unwrap_err().to_string();
+    assert!(message("").starts_with("line 1: no scheduler events"));
+    assert!(message("\n\nhello world\n").starts_with("line 3: no event: it does not begin with a task"));
+    assert!(message("a 1 [000] soon: sched:sched_switch: x").starts_with("line 1: no event: there is no time"));
+    assert!(message("a [000] 1.0: x: y").starts_with("line 1: 'a' is no task and its pid"));
+    let garbled = "a 1 [000] 1.000: sched:sched_switch: prev_comm=a prev_pid=x";
+    assert!(message(garbled).contains("sched_switch does not say what it should: 'prev_comm=a prev_pid=x'"));
+    assert!(
+        message("CPU:1 [LOST 5 EVENTS]").starts_with("line 1: events were lost while recording\n  hint: record all")
+    );
+    // A switch is missing between these.
+    let gap = "\
+a 1 [000] 1.000000: sched_switch: a:1 [120] S ==> b:2 [120]
+a 1 [000] 1.000009: sched_switch: a:1 [120] S ==> b:2 [120]
+";
+    let said = message(gap);
+    assert!(
+        said.starts_with("line 2: CPU 0 runs a [1], but it was last said to run [2]"),
+        "{said}"
+    );
+    let twice = "\
+a 1 [000] 1.000000: sched_switch: a:1 [120] S ==> b:2 [120]
+c 3 [001] 1.000009: sched_switch: c:3 [120] S ==> b:2 [120]
+";
+    let said = message(twice);
+    assert!(
+        said.starts_with("line 2: b [2] begins to run on CPU 1, but it runs on CPU 0"),
+        "{said}"
+    );
+}
+
+/// Damaged texts are read or refused, and never more than that.
+#[test]
+fn damage_is_survived() {
+    let mut state = 1_u64;
+    let mut below = |n: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 33) as usize % n
+    };
+    for round in 0..4000 {
+        let mut text: Vec<u8> = if round % 2 == 0 { PERF } else { TRACE_CMD }.into();
+        for _ in 0..=below(3) {
+            let at = below(text.len());
+            let end = (at + below(30)).min(text.len());
+            match below(4) {
+                0 => text[at] = b" 0:=[]>-\n1x"[below(11)],
+                1 => drop(text.drain(at..end)),
+                2 => {
+                    let copy = text[at..end].to_vec();
+                    let to = below(text.len());
+                    text.splice(to..to, copy);
+                }
+                _ => text.insert(at, b"\xc3 9[:"[below(5)]),
+            }
+            if text.is_empty() {
+                break;
+            }
+        }
+        let text = String::from_utf8_lossy(&text);
+        if let Ok(records) = read(&text) {
+            assert!(records.is_sorted_by_key(|record| record.time));
+        }
+    }
+}

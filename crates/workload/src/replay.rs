@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A recording becomes a workload: each task computes as much as it did, sleeps as long where nobody woke it, and waits
+//! for those who did. So another scheduler changes how long tasks wait for a CPU, and not what they do.
+//!
+//! - What a task computed between two of its other steps is one [`Op::Run`], wherever and in how many pieces it ran.
+//! - A wake-up by another task is a semaphore of the two: the waker posts where in its program it woke, the other waits. One
+//!   that comes earlier than in the recording is not lost.
+//! - A wake-up by an interrupt, a timer's or a device's, is a sleep of the time from the switch to it.
+//! - A fork is a fork. A task that was there at the start starts with it, one that was woken from outside with the wake-up.
+//! - A task ends where it exited, or with the recording.
+//!
+//! Left out: affinity, changes of priority, exec, which thread belongs to which process, and the caches and speeds of the CPUs
+//! recorded: what a task computed is taken for work at capacity 1024. What steps themselves cost on the machine (system
+//! calls, fork, exit) comes on top. Which task an interrupt interrupted, perf does not tell: it counts as the waker.
+
+use crate::error::Error;
+use crate::generator::{empty, task};
+use crate::program::{Dist, Op, Policy, Program, Resource, Score, TaskSpec, Workload};
+use std::collections::BTreeMap;
+use trace::{Event, Record, TaskState};
+
+/// What a task is doing, and since when.
+#[derive(Clone, Copy)]
+enum Doing {
+    Runs(u64),
+    /// Waits for a CPU.
+    Waits,
+    Sleeps(u64),
+    Exited,
+}
+
+/// A task of the recording.
+struct Replayed {
+    spec: TaskSpec,
+    ops: Vec<Op>,
+    doing: Doing,
+    /// Computed and not yet a step, ns.
+    computed: u64,
+    /// It has run or been woken.
+    met: bool,
+}
+
+impl Replayed {
+    fn compute_until(&mut self, time: u64) {
+        if let Doing::Runs(since) = self.doing {
+            self.computed += time - since;
+            self.doing = Doing::Runs(time);
+        }
+    }
+
+    /// A step after what was computed so far.
+    fn step(&mut self, op: Option<Op>) {
+        let ns = std::mem::take(&mut self.computed);
+        self.ops.extend((ns > 0).then_some(Op::Run(Dist::Fixed(ns))));
+        self.ops.extend(op);
+    }
+}
+
+/// Tasks of a recording, in order of creation.
+#[derive(Default)]
+struct Replay {
+    tasks: Vec<Replayed>,
+    /// Task of each pid now: pids are used again.
+    by_pid: BTreeMap<u32, usize>,
+    /// Semaphores by waker and woken.
+    pairs: BTreeMap<(usize, usize), u32>,
+}
+
+/// The workload of records that are complete: every switch, and of every wake-up of a task the first record.
+///
+/// # Errors
+/// If nothing runs.
+pub fn from_records(records: &[Record], name: &str) -> Result<Workload, Error> {
+    let mut replay = Replay::default();
+    for record in records {
+        replay.take(record);
+    }
+    let end = records.last().map_or(0, |record| record.time);
+    let mut workload = empty("tasks", None);
+    workload.name = name.into();
+    workload.score = Score::CompletionTime;
+    let mut pairs: Vec<_> = replay.pairs.into_iter().collect();
+    pairs.sort_by_key(|&(_, id)| id);
+    workload.resources = pairs
+        .into_iter()
+        .map(|((waker, woken), _)| Resource::Semaphore {
+            name: format!("{waker}>{woken}"),
+            value: 0,
+        })
+        .collect();
+    for mut task in replay.tasks {
+        task.compute_until(end);
+        task.step(None);
+        // Who did nothing has no part in it; its place is kept for those who count by it.
+        task.spec.spawn &= !task.ops.is_empty();
+        workload.programs.push(Program {
+            ops: task.ops,
+            counters: 0,
+        });
+        workload.tasks.push(task.spec);
+    }
+    if !workload.tasks.iter().any(|task| task.spawn) {
+        return Err(Error::new(name, "no task runs in this recording"));
+    }
+    workload.check()?;
+    Ok(workload)
+}
+
+impl Replay {
+    fn find(&mut self, pid: u32) -> Option<(usize, &mut Replayed)> {
+        let &at = self.by_pid.get(&pid)?;
+        Some((at, &mut self.tasks[at]))
+    }
+
+    fn take(&mut self, record: &Record) {
+        let time = record.time;
+        match record.event {
+            Event::TaskNew {
+                pid,
+                parent,
+                prio,
+                ref comm,
+                ..
+            } => self.create(time, pid, parent, prio, comm),
+            Event::Switch { prev, prev_state, next } => {
+                if let Some((_, task)) = self.find(prev) {
+                    task.compute_until(time);
+                    task.doing = match prev_state {
+                        TaskState::Running => Doing::Waits,
+                        TaskState::Interruptible | TaskState::Uninterruptible => Doing::Sleeps(time),
+                        TaskState::Dead => Doing::Exited,
+                    };
+                }
+                if let Some((_, task)) = self.find(next) {
+                    // Nobody was seen to wake it.
+                    if let Doing::Sleeps(since) = task.doing {
+                        task.step(Some(Op::Sleep(Dist::Fixed(time - since))));
+                    }
+                    task.doing = Doing::Runs(time);
+                    task.met = true;
+                }
+            }
+            Event::Waking { pid, waker } => self.wake(time, pid, waker),
+            _ => {}
+        }
+    }
+
+    fn create(&mut self, time: u64, pid: u32, parent: u32, prio: i32, comm: &str) {
+        let number = self.tasks.len();
+        let mut spec = task(comm, number as u32, number as u32);
+        spec.policy = policy(prio);
+        if let Some((_, parent)) = self
+            .find(parent)
+            .filter(|(_, task)| matches!(task.doing, Doing::Runs(_)))
+        {
+            parent.compute_until(time);
+            parent.step(Some(Op::Fork {
+                task: number as u32,
+                thread: false,
+            }));
+            spec.spawn = false;
+        } else {
+            spec.start_ns = time;
+        }
+        self.by_pid.insert(pid, number);
+        self.tasks.push(Replayed {
+            spec,
+            ops: Vec::new(),
+            doing: Doing::Waits,
+            computed: 0,
+            met: false,
+        });
+    }
+
+    fn wake(&mut self, time: u64, pid: u32, waker: u32) {
+        let Some((woken, task)) = self.find(pid) else { return };
+        let since = match task.doing {
+            Doing::Sleeps(since) => since,
+            // The first that is heard of it: it slept from before the start.
+            Doing::Waits if !task.met && task.spec.spawn => {
+                task.met = true;
+                task.spec.start_ns
+            }
+            Doing::Waits | Doing::Runs(_) | Doing::Exited => return,
+        };
+        task.doing = Doing::Waits;
+        let began = !task.ops.is_empty() || task.computed > 0;
+        let by_task = self
+            .find(waker)
+            .filter(|(_, task)| matches!(task.doing, Doing::Runs(_)));
+        let Some((waker, by)) = by_task else {
+            let task = &mut self.tasks[woken];
+            if began {
+                task.step(Some(Op::Sleep(Dist::Fixed(time - since))));
+            } else {
+                task.spec.start_ns = time;
+            }
+            return;
+        };
+        by.compute_until(time);
+        let pairs = self.pairs.len() as u32;
+        let pair = *self.pairs.entry((waker, woken)).or_insert(pairs);
+        self.tasks[waker].step(Some(Op::SemPost(pair)));
+        self.tasks[woken].step(Some(Op::SemWait(pair)));
+    }
+}
+
+/// From the kernel's priority: 100..139 are nice -20..19, those below realtime, 98 being rt_priority 1.
+fn policy(prio: i32) -> Policy {
+    match prio {
+        100..=139 => Policy::Normal { nice: prio - 120 },
+        140.. => Policy::Normal { nice: 19 },
+        _ => Policy::Fifo {
+            rt_priority: (99 - prio).clamp(1, 99) as u32,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Workload {
+        from_records(&trace::recording::read(text).expect("a recording"), "x.txt").expect("a workload")
+    }
+
+    fn program<'a>(workload: &'a Workload, comm: &str) -> &'a [Op] {
+        let task = workload.tasks.iter().find(|task| task.comm == comm).expect("a task");
+        &workload.programs[task.program as usize].ops
+    }
+
+    fn run(us: u64) -> Op {
+        Op::Run(Dist::Fixed(us * 1000))
+    }
+
+    #[test]
+    fn waits_for_a_cpu_are_no_part_of_it_and_wake_ups_are() {
+        let w = of("\
+ swapper 0 [000] 1.000000: sched_switch: swapper/0:0 [120] R ==> a:1 [110]
+ a 1 [000] 1.000010: sched_switch: a:1 [110] R ==> b:2 [95]
+ b 2 [000] 1.000030: sched_switch: b:2 [95] S ==> a:1 [110]
+ a 1 [000] 1.000035: sched_waking: comm=b pid=2 prio=95 target_cpu=000
+ a 1 [000] 1.000036: sched_switch: a:1 [110] S ==> b:2 [95]
+ b 2 [000] 1.000040: sched_switch: b:2 [95] D ==> swapper/0:0 [120]
+ swapper 0 [000] 1.000100: sched_waking: comm=b pid=2 prio=95 target_cpu=000
+ swapper 0 [000] 1.000101: sched_switch: swapper/0:0 [120] R ==> b:2 [95]
+ b 2 [000] 1.000108: sched_process_exit: comm=b pid=2 prio=95
+ b 2 [000] 1.000109: sched_switch: b:2 [95] Z ==> swapper/0:0 [120]
+");
+        assert_eq!(program(&w, "a"), [run(15), Op::SemPost(0), run(1)]);
+        let slept = Op::Sleep(Dist::Fixed(60_000));
+        assert_eq!(program(&w, "b"), [run(20), Op::SemWait(0), run(4), slept, run(8)]);
+        assert_eq!(w.tasks[0].policy, Policy::Normal { nice: -10 });
+        assert_eq!(w.tasks[1].policy, Policy::Fifo { rt_priority: 4 });
+    }
+
+    #[test]
+    fn forks_are_forks_and_sleepers_begin_when_they_are_woken() {
+        let w = of("\
+ a 1 [000] 1.000000: sched_waking: comm=early pid=7 prio=120 target_cpu=001
+ a 1 [000] 1.000005: sched_process_fork: comm=a pid=1 child_comm=kid child_pid=9
+ a 1 [000] 1.000006: sched_wakeup_new: comm=kid pid=9 prio=120 target_cpu=000
+ a 1 [000] 1.000007: sched_switch: a:1 [120] S ==> kid:9 [120]
+ kid 9 [000] 1.000020: sched_switch: kid:9 [120] X ==> early:7 [120]
+ early 7 [000] 1.000021: sched_switch: early:7 [120] S ==> swapper/0:0 [120]
+ swapper 0 [000] 1.000050: sched_waking: comm=late pid=8 prio=120 target_cpu=000
+ swapper 0 [000] 1.000051: sched_switch: swapper/0:0 [120] R ==> late:8 [120]
+ late 8 [000] 1.000053: sched_switch: late:8 [120] S ==> swapper/0:0 [120]
+");
+        let kid = w.tasks.iter().position(|task| task.comm == "kid").expect("it") as u32;
+        let fork = Op::Fork {
+            task: kid,
+            thread: false,
+        };
+        assert_eq!(program(&w, "a"), [Op::SemPost(0), run(5), fork, run(2)]);
+        assert_eq!(program(&w, "kid"), [run(13)]);
+        assert_eq!(program(&w, "early"), [Op::SemWait(0), run(1)]);
+        assert_eq!(program(&w, "late"), [run(2)]);
+        let start = |comm: &str| {
+            w.tasks
+                .iter()
+                .find(|task| task.comm == comm)
+                .map(|task| (task.spawn, task.start_ns))
+        };
+        assert_eq!(
+            [start("kid"), start("early"), start("late")],
+            [Some((false, 0)), Some((true, 0)), Some((true, 50_000))]
+        );
+    }
+}

@@ -21,143 +21,18 @@
  * for tasks that may run on more than one CPU; a sleep on a pipe counts in full.
  */
 #include "include/prio_domains.h"
-#include "include/sleep_avg.h"
+#include "include/timeslice.h"
 
 char _license[] SEC("license") = "GPL";
 
-const volatile u64 starvation_ns PARAM("ns, 0..100000000000: wait of expired tasks, for each task of the CPU, that ends favours") = 1000 * MS;
 bool newidle PARAM("0..1: CPUs about to idle balance") = true;
 bool fork_balance PARAM("0..1: new tasks go to the CPU with least to do") = true;
 bool exec_balance PARAM("0..1: so do tasks that start a program") = true;
-bool wake_affine PARAM("0..1: a wake-up may go to the waker's CPU") = true;
 
-u64 nr_expired;
-/* Timeslices that ended and did not leave the active array; those that did since the expired starve. */
-u64 nr_reinserted;
-u64 nr_starving;
-/* Turns that interactive tasks of a level gave each other within a timeslice. */
-u64 nr_turns;
 u64 nr_preempted;
 u64 nr_fork_moved;
 u64 nr_exec_moved;
 u64 nr_affine;
-/* Wake-ups of tasks with a bonus of 0..10; the bonus when a level was last set, -5..5. */
-u64 nr_at_bonus[MAX_BONUS + 1];
-s32 last_bonus;
-
-struct task_ctx {
-	struct prio_node node;
-	struct sleep_avg sleep;
-	/* What is left of the timeslice, and was when the task's turn began, ns. */
-	u64 left;
-	u64 turn;
-	u32 array;
-	u32 level;
-	bool placed;
-	bool head;
-	bool yielded;
-	bool moves;
-	bool sync;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct task_ctx);
-} tasks SEC(".maps");
-
-static __always_inline struct task_ctx *task_ctx_of(struct task_struct *p)
-{
-	return bpf_task_storage_get(&tasks, p, NULL, 0);
-}
-
-static __always_inline struct prio_node *prio_node_of(struct task_struct *p)
-{
-	struct task_ctx *t = task_ctx_of(p);
-
-	return t ? &t->node : NULL;
-}
-
-static __always_inline void charge(struct task_ctx *t, u64 now)
-{
-	u64 ran = spend(&t->sleep, now);
-
-	t->node.ran_at = now;
-	t->left = t->left > ran ? t->left - ran : 0;
-}
-
-static __always_inline void set_level(struct task_struct *p, struct task_ctx *t)
-{
-	t->level = level_of(p, &t->sleep);
-	last_bonus = (s32)bonus_of(&t->sleep) - MAX_BONUS / 2;
-}
-
-static __always_inline void woken(struct task_struct *p, struct task_ctx *t, bool by_task)
-{
-	u32 bonus;
-
-	credit_sleep(p, &t->sleep, scx_bpf_now(), by_task);
-	set_level(p, t);
-	bonus = bonus_of(&t->sleep);
-	if (bonus <= MAX_BONUS)
-		__sync_fetch_and_add(&nr_at_bonus[bonus], 1);
-}
-
-static __always_inline bool starving(struct task_struct *p, struct prio_rq *rq, u64 now)
-{
-	if (!rq->expired_since)
-		return false;
-	return now - rq->expired_since >= starvation_ns * (rq->nr_queued + 1) ||
-	       (u32)p->static_prio > rq->best_expired;
-}
-
-/* Where a task that stays runnable goes. */
-static __always_inline void place(struct task_struct *p, struct task_ctx *t, struct prio_rq *rq, u64 now)
-{
-	u32 active = rq->active & 1;
-	bool expires = t->yielded;
-
-	t->array = active;
-	t->head = !t->yielded && t->turn;
-	if (!t->left) {
-		t->left = timeslice(p);
-		set_level(p, t);
-		t->head = false;
-		__sync_fetch_and_add(&nr_expired, 1);
-		if (!rq->expired_since)
-			rq->expired_since = now;
-		expires = !is_interactive(p, t->level);
-		if (!expires && starving(p, rq, now)) {
-			__sync_fetch_and_add(&nr_starving, 1);
-			expires = true;
-		}
-		if (!expires)
-			__sync_fetch_and_add(&nr_reinserted, 1);
-	}
-	if (expires) {
-		t->array = !active;
-		if ((u32)p->static_prio < rq->best_expired)
-			rq->best_expired = p->static_prio;
-	}
-	if (!t->head)
-		t->turn = t->left;
-	t->yielded = false;
-	t->placed = true;
-}
-
-/* A wake-up goes beside the waker if there is less to do than here, even with it. */
-static __always_inline bool is_affine(struct task_struct *p, s32 this_cpu, s32 prev_cpu, bool sync)
-{
-	u32 load = load_of(prev_cpu), this_load = load_of(this_cpu);
-
-	if (!wake_affine || !same_group(this_cpu, prev_cpu) || !bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr))
-		return false;
-	if (sync && this_load)
-		this_load--;
-	return (this_load <= load && this_load + load <= 1) ||
-	       100 * (this_load + 1) <= (100 + (imbalance_pct - 100) / 2) * load;
-}
 
 s32 SCX_OP(linux26_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
@@ -302,18 +177,8 @@ void SCX_OP(linux26_tick, struct task_struct *p)
 	if (!t || !rq || !own)
 		return;
 	charge(t, now);
-	if (!t->left) {
+	if (!t->left || turn_over(p, t))
 		p->scx.slice = 0;
-	} else if (is_interactive(p, t->level)) {
-		/* Behind its equals, with what is left. */
-		u64 turn = granularity(&t->sleep);
-
-		if (t->left >= turn && t->turn >= t->left + turn) {
-			__sync_fetch_and_add(&nr_turns, 1);
-			t->turn = 0;
-			p->scx.slice = 0;
-		}
-	}
 	if (domains_tick(own, rq, now))
 		p->scx.slice = 0;
 }

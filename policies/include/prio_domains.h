@@ -28,6 +28,7 @@ u32 busy_factor PARAM("times, 1..1000: longer intervals of busy CPUs; half of th
 u32 imbalance_pct PARAM("percent, 100..1000: load of another CPU, of the own, from which tasks are pulled") = 125;
 u64 cache_hot_ns PARAM("ns, 0..1000000000: a task that ran so lately stays where its caches are") = 5 * MS;
 u32 cache_nice_tries PARAM("times, 0..100: failed balancings until that is ignored; 1 more over the machine") = 1;
+bool wake_affine PARAM("0..1: a wake-up may go to the waker's CPU") = true;
 
 /* Balancings that found all even; that found a queue to pull from but only warm or bound tasks in it; running tasks fetched. */
 u64 nr_balanced, nr_failed, nr_active;
@@ -76,6 +77,19 @@ static __always_inline u32 load_of(s32 cpu)
 static __always_inline bool same_group(u32 cpu, u32 other)
 {
 	return group_of[cpu & (MAX_CPUS - 1)] == group_of[other & (MAX_CPUS - 1)];
+}
+
+/* A wake-up goes beside the waker if there is less to do than here, even with it. */
+static __always_inline bool is_affine(struct task_struct *p, s32 this_cpu, s32 prev_cpu, bool sync)
+{
+	u32 load = load_of(prev_cpu), this_load = load_of(this_cpu);
+
+	if (!wake_affine || !same_group(this_cpu, prev_cpu) || !bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr))
+		return false;
+	if (sync && this_load)
+		this_load--;
+	return (this_load <= load && this_load + load <= 1) ||
+	       100 * (this_load + 1) <= (100 + (imbalance_pct - 100) / 2) * load;
 }
 
 /* The allowed CPU with least to do, of equals the nearest after `cpu`. */

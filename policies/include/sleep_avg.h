@@ -37,13 +37,6 @@ struct sleep_avg {
 	bool disk;
 };
 
-static __always_inline u64 timeslice(struct task_struct *p)
-{
-	u64 above = 140 - p->static_prio;
-
-	return above * (p->static_prio < 120 ? 20 : 5) * MS;
-}
-
 /* 0 for a hog to 10 for a task that has slept for all of the last second. */
 static __always_inline u32 bonus_of(struct sleep_avg *s)
 {

@@ -75,3 +75,46 @@ impl Measure {
         Ok(f64::from(*own) - mean)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Arguments, Measure};
+    use crate::experiment::observe::{Observed, Trail};
+    use trace::{Event, Record, Sink, TaskState};
+
+    #[test]
+    fn lengths_by_the_tasks_that_are_left() {
+        let mut trail = Trail::new(2, Vec::new());
+        let mut take = |time, cpu, event| trail.take(&[Record { time, cpu, event }]);
+        for pid in [1, 2, 3] {
+            let comm = "task".to_owned();
+            let (tgid, parent, prio) = (pid, 0, 120);
+            take(
+                0,
+                0,
+                Event::TaskNew {
+                    pid,
+                    tgid,
+                    parent,
+                    prio,
+                    comm,
+                },
+            );
+        }
+        let (prev, prev_state) = (0, TaskState::Running);
+        for (time, cpu, next) in [(1, 0, 1), (1, 1, 2)] {
+            take(time, cpu, Event::Switch { prev, prev_state, next });
+        }
+        take(5, 1, Event::TaskExit { pid: 2 });
+        let seen = Observed {
+            trail,
+            ..Observed::default()
+        };
+        let length = |left: &str, cpu: &str| {
+            let measure = Measure::make("queue_length", &Arguments::new(&[("left", left), ("cpu", cpu)]));
+            measure.expect("a measure").value(&seen)
+        };
+        assert_eq!((length("3", "0"), length("3", "1")), (Ok(1.0), Ok(1.0)));
+        assert!(length("2", "0").is_err());
+    }
+}

@@ -28,7 +28,10 @@ enum What {
     /// Responses from `from_ms` to below `to_ms`, in percent of all.
     Share,
     /// When the last response ended that was not within `percent` of any of `near_ms`, s.
-    Settled { near_ms: Vec<f64>, percent: f64 },
+    Settled {
+        near_ms: Vec<f64>,
+        percent: f64,
+    },
     /// From a response to the begin of the task's next request, ms.
     Between,
     /// CPU time in percent of that of all tasks.
@@ -262,5 +265,74 @@ impl Stat {
                 values.get(rank.max(1) - 1).copied()
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Measure;
+    use super::Arguments;
+    use crate::experiment::observe::{Observed, Trail};
+    use trace::{Event, Record, Sink};
+
+    const MS: u64 = 1_000_000;
+
+    /// Two tasks, and when each of their requests ended and how long it took, ms.
+    fn seen() -> Observed {
+        let mut trail = Trail::new(1, Vec::new());
+        for pid in [1, 2] {
+            let event = Event::TaskNew {
+                pid,
+                tgid: pid,
+                parent: 0,
+                prio: 120,
+                comm: format!("task{pid}"),
+            };
+            trail.take(&[Record { time: 0, cpu: 0, event }]);
+        }
+        for (pid, end, took) in [
+            (1, 100, 100),
+            (2, 150, 103),
+            (1, 220, 110),
+            (2, 260, 104),
+            (1, 400, 160),
+        ] {
+            let event = Event::Done {
+                pid,
+                count: 1,
+                response_ns: took * MS,
+            };
+            let time = end * MS;
+            trail.take(&[Record { time, cpu: 0, event }]);
+        }
+        trail.finish(500 * MS);
+        Observed {
+            trail,
+            ..Observed::default()
+        }
+    }
+
+    fn value(name: &str, arguments: &[(&str, &str)]) -> f64 {
+        let measure = Measure::make(name, &Arguments::new(arguments)).expect("a measure");
+        measure.value(&seen()).expect("a value")
+    }
+
+    #[test]
+    fn of_response_times() {
+        assert_eq!(value("response_ms", &[("from_ms", "104"), ("to_ms", "160")]), 107.0);
+        // 103 and 104 are in one bin, 100 too.
+        assert!((value("response_peak_ms", &[]) - 307.0 / 3.0).abs() < 1e-9);
+        assert_eq!(value("response_share_percent", &[("to_ms", "104")]), 40.0);
+        assert_eq!(value("task_mean_response_ms", &[("stat", "max")]), 370.0 / 3.0);
+        // Task 1 begins 10 and 20 ms after a response, task 2 6 ms.
+        assert_eq!(value("between_ms", &[]), 12.0);
+        assert_eq!(value("between_ms", &[("task", "task2")]), 6.0);
+    }
+
+    #[test]
+    fn of_when_they_settle() {
+        assert_eq!(value("settled_s", &[("near_ms", "102/160")]), 0.22);
+        assert_eq!(value("settled_s", &[("near_ms", "102/160"), ("percent", "10")]), 0.0);
+        assert!(Measure::make("settled_s", &Arguments::new(&[("near_ms", "x")])).is_err());
     }
 }

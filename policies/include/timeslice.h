@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Timeslices of Linux 2.6.22 by static priority, and where a task goes when one ends: behind all others in the expired array,
+ * or, if it counts as interactive, back into the active one, unless the expired tasks starve. Interactive tasks of a level
+ * take turns within their timeslices.
+ */
+#ifndef TIMESLICE_H
+#define TIMESLICE_H
+
+#include "prio_array.h"
+#include "sleep_avg.h"
+
+const volatile u64 starvation_ns PARAM("ns, 0..100000000000: wait of expired tasks, for each task of the CPU, that ends favours") = 1000 * MS;
+
+u64 nr_expired;
+/* Timeslices that ended and did not leave the active array; those that did since the expired starve. */
+u64 nr_reinserted;
+u64 nr_starving;
+/* Turns that interactive tasks of a level gave each other within a timeslice. */
+u64 nr_turns;
+/* Of the task whose level was set last, -5..5. */
+s32 last_bonus;
+
+struct task_ctx {
+	struct prio_node node;
+	struct sleep_avg sleep;
+	/* What is left of the timeslice, and was when the task's turn began, ns. */
+	u64 left;
+	u64 turn;
+	u32 array;
+	u32 level;
+	bool placed;
+	bool head;
+	bool yielded;
+	bool moves;
+	bool sync;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct task_ctx);
+} tasks SEC(".maps");
+
+static __always_inline u64 timeslice(struct task_struct *p)
+{
+	u64 above = 140 - p->static_prio;
+
+	return above * (p->static_prio < 120 ? 20 : 5) * MS;
+}
+
+static __always_inline struct task_ctx *task_ctx_of(struct task_struct *p)
+{
+	return bpf_task_storage_get(&tasks, p, NULL, 0);
+}
+
+static __always_inline struct prio_node *prio_node_of(struct task_struct *p)
+{
+	struct task_ctx *t = task_ctx_of(p);
+
+	return t ? &t->node : NULL;
+}
+
+static __always_inline void charge(struct task_ctx *t, u64 now)
+{
+	u64 ran = spend(&t->sleep, now);
+
+	t->node.ran_at = now;
+	t->left = t->left > ran ? t->left - ran : 0;
+}
+
+static __always_inline void set_level(struct task_struct *p, struct task_ctx *t)
+{
+	t->level = level_of(p, &t->sleep);
+	last_bonus = (s32)bonus_of(&t->sleep) - MAX_BONUS / 2;
+}
+
+static __always_inline void woken(struct task_struct *p, struct task_ctx *t, bool by_task)
+{
+	credit_sleep(p, &t->sleep, scx_bpf_now(), by_task);
+	set_level(p, t);
+}
+
+static __always_inline bool starving(struct task_struct *p, struct prio_rq *rq, u64 now)
+{
+	if (!rq->expired_since)
+		return false;
+	return now - rq->expired_since >= starvation_ns * (rq->nr_queued + 1) ||
+	       (u32)p->static_prio > rq->best_expired;
+}
+
+/* ops.dispatch(), ops.enqueue(): where a task that stays runnable goes. */
+static __always_inline void place(struct task_struct *p, struct task_ctx *t, struct prio_rq *rq, u64 now)
+{
+	u32 active = rq->active & 1;
+	bool expires = t->yielded;
+
+	t->array = active;
+	t->head = !t->yielded && t->turn;
+	if (!t->left) {
+		t->left = timeslice(p);
+		set_level(p, t);
+		t->head = false;
+		__sync_fetch_and_add(&nr_expired, 1);
+		if (!rq->expired_since)
+			rq->expired_since = now;
+		expires = !is_interactive(p, t->level);
+		if (!expires && starving(p, rq, now)) {
+			__sync_fetch_and_add(&nr_starving, 1);
+			expires = true;
+		}
+		if (!expires)
+			__sync_fetch_and_add(&nr_reinserted, 1);
+	}
+	if (expires) {
+		t->array = !active;
+		if ((u32)p->static_prio < rq->best_expired)
+			rq->best_expired = p->static_prio;
+	}
+	if (!t->head)
+		t->turn = t->left;
+	t->yielded = false;
+	t->placed = true;
+}
+
+/* ops.tick(): a task that has had its turn goes behind its equals, with what is left of the timeslice. */
+static __always_inline bool turn_over(struct task_struct *p, struct task_ctx *t)
+{
+	u64 turn = granularity(&t->sleep);
+
+	if (!is_interactive(p, t->level) || t->left < turn || t->turn < t->left + turn)
+		return false;
+	__sync_fetch_and_add(&nr_turns, 1);
+	t->turn = 0;
+	return true;
+}
+
+#endif

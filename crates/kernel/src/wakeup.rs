@@ -10,16 +10,20 @@ use crate::{ext, tracepoint};
 use trace::MigrateReason;
 
 impl Machine {
-    /// Wakes a sleeping task from the CPU whose code is running (try_to_wake_up). False if it was not asleep.
+    /// Wakes a sleeping task from the task that is running (try_to_wake_up). False if it was not asleep.
     pub(crate) fn try_to_wake_up(&mut self, task: TaskId, wake_flags: u32) -> bool {
+        let waker = self.rqs[self.this_cpu as usize].curr;
+        self.wake(task, self.pid_of(waker), wake_flags)
+    }
+
+    /// The same by `waker`, 0 if by an interrupt.
+    fn wake(&mut self, task: TaskId, waker: u32, wake_flags: u32) -> bool {
         let t = &self.tasks[task as usize];
         if !matches!(t.state, State::Interruptible | State::Uninterruptible) {
             return false;
         }
-        let waker_cpu = self.this_cpu;
-        let waker = self.rqs[waker_cpu as usize].curr;
-        let (pid, waker_pid) = (t.pid, self.pid_of(waker));
-        self.trace(waker_cpu, trace::Event::Waking { pid, waker: waker_pid });
+        let (waker_cpu, pid) = (self.this_cpu, t.pid);
+        self.trace(waker_cpu, trace::Event::Waking { pid, waker });
         tracepoint::sched_waking(self, task);
         self.charge_here(u64::from(self.spec.costs.wakeup_ns));
         self.write_task(task);
@@ -184,7 +188,7 @@ impl Machine {
             self.online_cpus.first().unwrap_or(0)
         };
         self.enter(cpu);
-        self.try_to_wake_up(task, 0);
+        self.wake(task, 0, 0);
     }
 
     /// Puts the current program of `task` to sleep until `at`: arms its Wake event.

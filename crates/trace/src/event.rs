@@ -53,7 +53,7 @@ pub enum Event {
         prev_state: TaskState,
         next: u32,
     },
-    /// sched_waking: `Record::cpu` is the waker's CPU.
+    /// sched_waking: `Record::cpu` is the waker's CPU; `waker` 0: an interrupt, a timer's or a device's.
     Waking {
         pid: u32,
         waker: u32,

@@ -113,7 +113,7 @@ impl fmt::Debug for Case {
                 name(number),
                 task.nice
             )?;
-            write!(f, ", {}", format!("{:?}", task.steps))?;
+            write!(f, ", {}", format_args!("{:?}", task.steps))?;
         }
         Ok(())
     }

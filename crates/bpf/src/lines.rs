@@ -53,6 +53,9 @@ pub struct Cache {
     pub llc_ns: u32,
     pub node_ns: u32,
     pub remote_ns: u32,
+    /// What it costs at least when several caches have it: a copy then comes from memory, and invalidating goes through it. 0
+    /// where copies come from the nearest cache.
+    pub memory_ns: u32,
 }
 
 impl Cache {
@@ -64,26 +67,34 @@ impl Cache {
         llc_ns: 0,
         node_ns: 0,
         remote_ns: 0,
+        memory_ns: 0,
     };
 
     fn nearest(&self, holders: u64) -> u64 {
-        u64::from(if holders & self.llc != 0 {
+        let ns = if holders & self.llc != 0 {
             self.llc_ns
         } else if holders & self.node != 0 {
             self.node_ns
         } else {
             self.remote_ns
-        })
+        };
+        self.shared(holders, ns)
+    }
+
+    fn shared(&self, holders: u64, ns: u32) -> u64 {
+        let several = holders & holders.wrapping_sub(1) != 0;
+        u64::from(if several { ns.max(self.memory_ns) } else { ns })
     }
 
     fn farthest(&self, holders: u64) -> u64 {
-        u64::from(if holders & !self.node != 0 {
+        let ns = if holders & !self.node != 0 {
             self.remote_ns
         } else if holders & !self.llc != 0 {
             self.node_ns
         } else {
             self.llc_ns
-        })
+        };
+        self.shared(holders, ns)
     }
 }
 
@@ -268,6 +279,7 @@ mod tests {
             llc_ns: 10,
             node_ns: 100,
             remote_ns: 1000,
+            memory_ns: 0,
         };
         (0..8).map(cache).collect()
     }
@@ -287,6 +299,21 @@ mod tests {
         assert_eq!(lines.store(0, addr), 1000, "the farthest copy has to go");
         assert_eq!((lines.store(0, addr), lines.load(5, addr)), (0, 1000));
         assert_eq!(lines.transfers(), Transfers { count: 5, ns: 3110 });
+    }
+
+    #[test]
+    fn what_several_have_comes_from_memory_where_caches_do_not_share() {
+        let mut region = Region::new().unwrap();
+        let far = |cache| Cache {
+            memory_ns: 1000,
+            ..cache
+        };
+        region.lines_mut().set_caches(eight().into_iter().map(far).collect());
+        let (addr, lines) = (region.alloc(64).unwrap(), region.lines());
+        lines.store(0, addr);
+        assert_eq!(lines.load(1, addr), 10, "the only copy, changed: from the neighbour");
+        assert_eq!((lines.load(2, addr), lines.store(1, addr)), (1000, 1000));
+        assert_eq!(lines.store(0, addr), 10);
     }
 
     #[test]

@@ -6,7 +6,8 @@
 //! hz = 250
 //! topology = "pack:2 [numa] l3:1(size=25952256) core:8 pu:2(indexes=2*16:16*1)"
 //! distances = [[10, 21], [21, 10]]          # SLIT; optional
-//! memory = "flat"                           # not placed by node; default "first-touch"
+//! memory = "flat"                           # tasks' is not placed by node; default "first-touch"
+//! kernel_node = 0                           # all of the kernel's is there; default: where it is used
 //!
 //! [costs]                                   # what is missing stands at Costs::default()
 //! context_switch = { ns = 600, source = "lat_ctx" }
@@ -65,7 +66,7 @@ pub(crate) fn parse(name: &str, place: &str, text: &str, dir: Option<&Path>) -> 
         what: "a machine file",
         table: root.get_ref(),
     };
-    root.only(&["description", "hz", "topology", "cpus", "kind", "distances", "memory", "costs"])?;
+    root.only(&["description", "hz", "topology", "cpus", "kind", "distances", "memory", "kernel_node", "costs"])?;
 
     let description = root.required("description")?;
     let description = source.string(description, "description")?.to_owned();
@@ -122,6 +123,10 @@ pub(crate) fn parse(name: &str, place: &str, text: &str, dir: Option<&Path>) -> 
                     .hint("\"first-touch\" (the default) or \"flat\": not placed by node"));
             }
         };
+    }
+    if let Some(node) = root.table.get("kernel_node") {
+        let nodes = found.topology.nodes.len() as u32;
+        costs.kernel_node = Some(source.number(node, "kernel_node", 0, nodes - 1)?);
     }
     Ok(Definition {
         spec: MachineSpec {

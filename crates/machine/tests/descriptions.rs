@@ -161,6 +161,24 @@ fn machine_file_with_xml_beside_it() {
     assert_eq!(d.spec.topology.nr_cpus(), 8);
     let e = file("xml_beside", &format!("{head}topology = {{ xml = \"u.xml\" }}\n")).unwrap_err();
     assert!(e.starts_with("m.toml:3: u.xml: No such file"), "{e}");
+    let xml = std::fs::read_to_string(data("two-sockets.xml")).unwrap();
+    let inline = |xml: &str| file("xml_beside", &format!("{head}[topology]\ninline = '''\n{xml}'''\n"));
+    let d = inline(&xml).unwrap();
+    assert_eq!(d.spec.topology.nr_cpus(), 8);
+    assert!(inline("<topology>").unwrap_err().starts_with("m.toml:4 (inline):"));
+}
+
+#[test]
+fn where_memory_is() {
+    let costs = |keys: &str| {
+        let text = format!("description = \"d\"\nhz = 100\ntopology = \"node:2 core:2 pu:1\"\n{keys}\n");
+        file("where_memory_is", &text).map(|d| (d.spec.costs.flat_memory, d.spec.costs.kernel_node))
+    };
+    assert_eq!(costs("").unwrap(), (false, None));
+    assert_eq!(costs("memory = \"first-touch\"").unwrap(), (false, None));
+    assert_eq!(costs("memory = \"flat\"\nkernel_node = 1").unwrap(), (true, Some(1)));
+    assert!(costs("memory = \"here\"").unwrap_err().starts_with("m.toml:4: memory \"here\""));
+    assert!(costs("kernel_node = 2").unwrap_err().starts_with("m.toml:4: kernel_node is 2"));
 }
 
 #[test]

@@ -90,6 +90,7 @@ fn cache(cpu: u32) -> Cache {
         llc_ns: 10,
         node_ns: 10,
         remote_ns: 10,
+        memory_ns: 0,
     }
 }
 

@@ -177,7 +177,7 @@ pub(crate) fn line_caches(spec: &MachineSpec) -> Vec<lines::Cache> {
             llc_ns: price.llc,
             node_ns: price.node,
             remote_ns: price.remote,
-            memory_ns: match spec.costs.kernel_node {
+            memory_ns: match topology.kernel_node {
                 Some(home) if home != info.node => price.remote,
                 Some(_) => price.node,
                 None => 0,

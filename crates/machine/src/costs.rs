@@ -94,9 +94,6 @@ pub struct Costs {
     pub reload_remote_ps: u32,
     /// The kernel does not place memory: a task's is on any node, wherever it runs.
     pub flat_memory: bool,
-    /// All data of the kernel are on this node, and caches get what others share from memory; `None`: data are where they are
-    /// used, and what others share comes from the nearest cache.
-    pub kernel_node: Option<u32>,
 }
 
 impl Default for Costs {
@@ -145,7 +142,6 @@ impl Default for Costs {
             reload_memory_ps: 110,
             reload_remote_ps: 180,
             flat_memory: false,
-            kernel_node: None,
         }
     }
 }

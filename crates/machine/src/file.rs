@@ -126,7 +126,7 @@ pub(crate) fn parse(name: &str, place: &str, text: &str, dir: Option<&Path>) -> 
     }
     if let Some(node) = root.table.get("kernel_node") {
         let nodes = found.topology.nodes.len() as u32;
-        costs.kernel_node = Some(source.number(node, "kernel_node", 0, nodes - 1)?);
+        found.topology.kernel_node = Some(source.number(node, "kernel_node", 0, nodes - 1)?);
     }
     Ok(Definition {
         spec: MachineSpec {

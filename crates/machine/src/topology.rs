@@ -44,6 +44,9 @@ pub struct Topology {
     pub packages: Vec<Vec<u32>>,
     /// SLIT distances between nodes, 10 = local.
     pub node_distances: Vec<Vec<u32>>,
+    /// All data of the kernel are on this node, and caches get what others share from memory; `None`, as made: data are where
+    /// they are used, and what others share comes from the nearest cache.
+    pub kernel_node: Option<u32>,
     /// node, LLC and core of each CPU in one word, see [`Topology::distance`].
     places: Vec<u64>,
 }
@@ -80,6 +83,7 @@ impl Topology {
             packages: group(&cpus, |c| c.package),
             nodes,
             node_distances,
+            kernel_node: None,
             places: cpus
                 .iter()
                 .map(|c| {

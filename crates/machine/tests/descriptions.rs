@@ -172,7 +172,7 @@ fn machine_file_with_xml_beside_it() {
 fn where_memory_is() {
     let costs = |keys: &str| {
         let text = format!("description = \"d\"\nhz = 100\ntopology = \"node:2 core:2 pu:1\"\n{keys}\n");
-        file("where_memory_is", &text).map(|d| (d.spec.costs.flat_memory, d.spec.costs.kernel_node))
+        file("where_memory_is", &text).map(|d| (d.spec.costs.flat_memory, d.spec.topology.kernel_node))
     };
     assert_eq!(costs("").unwrap(), (false, None));
     assert_eq!(costs("memory = \"first-touch\"").unwrap(), (false, None));

@@ -42,32 +42,16 @@ fn timeslices_follow_the_static_priority() {
     }
 }
 
-/// Mean bonus at wake-ups of the last half of a run.
-fn late_bonus(tasks: Tasks, settings: &[(&str, u64)], ms: u64) -> u64 {
-    let counts = |until| {
-        let ran = set(Run::new("linux26"), settings).tasks(tasks.clone()).for_ms(until);
-        (0..=10)
-            .map(|bonus| ran.counter(&format!("nr_at_bonus[{bonus}]")))
-            .collect::<Vec<_>>()
-    };
-    let late: Vec<u64> = counts(ms)
-        .iter()
-        .zip(counts(ms / 2))
-        .map(|(all, early)| all - early)
-        .collect();
-    (0..).zip(&late).map(|(bonus, n)| bonus * n).sum::<u64>() / late.iter().sum::<u64>()
-}
-
 #[test]
 fn credit_jumps_at_about_12_percent_of_waiting() {
     // Alone on the CPU.
     let bonus = |percent: u64| {
         let ops = forever(vec![run(20 * MS), sleep(20 * MS * percent / 100)]);
         let settings = [("max_sleep_ns", 100 * MS), ("initial_sleep_ns", 100 * MS)];
-        late_bonus(Tasks::default().add("task", ops), &settings, 10_000)
+        let run = set(Run::new("linux26"), &settings).tasks(Tasks::default().add("task", ops));
+        run.for_ms(10_000).counter("last_bonus") as i64
     };
-    assert!(bonus(9) <= 1, "{}", bonus(9));
-    assert!(bonus(14) >= 8, "{}", bonus(14));
+    assert_eq!((bonus(9), bonus(14)), (-5, 5));
 }
 
 #[test]
@@ -78,7 +62,7 @@ fn waiting_after_a_wake_up_counts_as_sleep() {
         name: name.into(),
         value: 0,
     };
-    let wakeups = |waits: Vec<Op>| {
+    let bonus = |waits: Vec<Op>| {
         let tasks = Tasks::default()
             .resources(vec![semaphore("request"), semaphore("reply")])
             .add("hog", hog())
@@ -89,16 +73,15 @@ fn waiting_after_a_wake_up_counts_as_sleep() {
                 forever(vec![Op::SemWait(0), sleep(1600 * US), Op::SemPost(1)]),
             )
             .with(|task| task.policy = Policy::Fifo { rt_priority: 50 });
-        let ran = linux26().tasks(tasks).for_ms(210);
-        [0, 1].map(|bonus| ran.counter(&format!("nr_at_bonus[{bonus}]")))
+        linux26().tasks(tasks).for_ms(210).counter("last_bonus") as i64
     };
-    assert_eq!(wakeups(vec![sleep(1600 * US)]), [1, 1]);
-    assert_eq!(wakeups(vec![Op::SemPost(0), Op::SemWait(1)]), [2, 0]);
+    assert_eq!(bonus(vec![sleep(1600 * US)]), -4);
+    assert_eq!(bonus(vec![Op::SemPost(0), Op::SemWait(1)]), -5);
 }
 
 #[test]
 fn a_child_starts_with_whole_levels_of_its_parents_bonus() {
-    // A shell's child has 9 levels of 10, its child 8, and so on; a moment of running costs the one that is begun.
+    // A shell's child has 9 levels of 10, its child 8, and so on; it is woken with them if it sleeps for what it runs costs.
     let bonus = |generations: usize| {
         let mut tasks = Tasks::default();
         for child in 1..generations {
@@ -113,10 +96,9 @@ fn a_child_starts_with_whole_levels_of_its_parents_bonus() {
         let tasks = tasks
             .add("last", vec![run(US), sleep(US), run(US)])
             .with(|task| task.spawn = generations == 1);
-        let ran = Run::new("linux26").tasks(tasks).for_ms(10);
-        (0..=10_u32).rfind(|bonus| ran.counter(&format!("nr_at_bonus[{bonus}]")) > 0)
+        Run::new("linux26").tasks(tasks).for_ms(10).counter("last_bonus") as i64
     };
-    assert_eq!([1, 2, 3].map(bonus), [Some(9), Some(8), Some(7)]);
+    assert_eq!([1, 2, 3].map(bonus), [4, 3, 2]);
 }
 
 #[test]
@@ -411,6 +393,22 @@ fn interactive_tasks_of_a_level_take_turns_within_a_timeslice() {
     let (turns, ms) = stints(&[]);
     assert!(turns > 10 && ms <= 11, "{turns} {ms}");
     assert_eq!(stints(&[("initial_sleep_ns", 0)]), (0, 100));
+}
+
+#[test]
+fn the_more_tasks_a_cpu_has_the_longer_they_count_as_interactive() {
+    // A task that comes with nine levels of credit has lost what makes it interactive when it has run for 1.5 s.
+    let turns = |n: u32, ms: u64| {
+        let workload = generated(&format!("closed:n={n},compute=250ms,start_cpu=0"));
+        let run = Run::new("linux26").machine(free(2)).workload(workload);
+        run.for_ms(ms).counter("nr_turns")
+    };
+    // Two at most on a CPU, and four.
+    for (n, s) in [(3, 3), (7, 6)] {
+        let until = |tenths: u64| turns(n, s * 1000 + tenths * 100 - 500);
+        assert!(until(0) < until(4), "{n}");
+        assert_eq!(until(10), until(40), "{n}");
+    }
 }
 
 #[test]

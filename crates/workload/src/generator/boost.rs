@@ -45,6 +45,13 @@ pub const GENERATOR: Generator = Generator {
             meaning: "time between requests beyond the work of both",
         },
         Parameter {
+            name: "apart",
+            unit: Unit::Time,
+            default: "0",
+            range: ("0", "3600s"),
+            meaning: "the interactive request comes up to half of it earlier or later than the other, by chance",
+        },
+        Parameter {
             name: "requests",
             unit: Unit::Count,
             default: "20",
@@ -108,22 +115,30 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
         }
         _ => (arrival.clone(), None),
     };
-    workload.programs = vec![
-        rounds(&[wait, Op::BeginWoken, work("interactive"), Op::Done { count: 1 }]),
-        rounds(&[arrival.clone(), work("compute")]),
-    ];
+    let apart = a.get("apart");
+    let chance = (apart > 0).then_some(Op::Sleep(Dist::Uniform { lo: 0, hi: apart }));
+    let mut interactive = vec![wait];
+    if provide.is_none() {
+        interactive.extend(chance.clone());
+    }
+    interactive.extend([Op::BeginWoken, work("interactive"), Op::Done { count: 1 }]);
+    workload.programs = vec![rounds(&interactive), rounds(&[arrival.clone(), work("compute")])];
     let mut interactive = task("interactive", 0, 0);
     interactive.policy = Policy::Normal {
         nice: a.get("nice") as i32,
     };
-    let compute = task("compute", 1, 1);
+    let mut compute = task("compute", 1, 1);
+    compute.start_ns = apart / 2;
     workload.tasks = vec![interactive, compute];
     let cpu = a.get("cpu") as u32;
     for task in &mut workload.tasks {
         task.cpus = Some(vec![cpu]);
     }
     if let Some(provide) = provide {
-        workload.programs.push(rounds(&[arrival, provide]));
+        let source = [Some(arrival), chance, Some(provide)];
+        workload
+            .programs
+            .push(rounds(&source.into_iter().flatten().collect::<Vec<_>>()));
         let mut source = task("source", 2, 2);
         source.policy = Policy::Fifo { rt_priority: 99 };
         workload.tasks.push(source);

@@ -20,6 +20,10 @@ pub fn list(folders: &[&Path]) -> String {
             .iter()
             .map(|generator| (generator.name.to_owned(), generator.about.to_owned())),
     );
+    rows.push((
+        "trace:file=FILE".to_owned(),
+        "what perf, trace-cmd or 'run --trace' recorded, replayed".to_owned(),
+    ));
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     rows.iter()
         .map(|(name, about)| format!("{name:width$}  {about}\n"))

@@ -69,7 +69,7 @@ fn by_name(records: &[Record]) -> BTreeMap<String, Vec<u64>> {
 #[test]
 fn the_work_of_each_thread_is_that_of_the_recording_under_any_scheduler() {
     let text = std::fs::read_to_string(root().join(RECORDING)).expect("the recording");
-    let recorded = by_name(&trace::recording::read(&text).expect("a recording"));
+    let recorded = by_name(&trace::recording::read(&text).expect("a recording").records);
     // By hand: the listener ran 100, 100 and 1000 us.
     assert_eq!(recorded["listener"], [1_200_000]);
     assert_eq!(recorded["worker 1"], [200_000 + 207_000]);

@@ -90,21 +90,29 @@ fn read_file(path: &Path) -> Result<Workload, Error> {
 fn read_recording(path: &Path) -> Result<Workload, Error> {
     let name = path.display().to_string();
     let bytes = read_bytes(path, MAX_RECORDING_BYTES, "a recording was expected")?;
+    let mut missing = 0;
     let records = if bytes.starts_with(b"WTRACE") {
         let reader = trace::Reader::new(bytes.as_slice());
         let records = reader.and_then(|reader| reader.collect::<Result<Vec<_>, _>>());
         records.map_err(|error| Error::new(&name, error.to_string()))?
     } else {
         let text = std::str::from_utf8(&bytes).map_err(|_| not_text(&name))?;
-        trace::recording::read(text).map_err(|error| {
+        let recording = trace::recording::read(text).map_err(|error| {
             let at = Position {
                 line: error.line,
                 column: 1,
             };
             Error::new(&name, error.message).at(at).hint(error.hint)
-        })?
+        })?;
+        missing = recording.missing;
+        recording.records
     };
-    replay::from_records(&records, &name)
+    let mut workload = replay::from_records(&records, &name)?;
+    if missing > 0 {
+        // Whoever sees a result sees this.
+        workload.name = format!("{name} ({missing} switches are missing in it)");
+    }
+    Ok(workload)
 }
 
 fn not_text(name: &str) -> Error {
@@ -137,7 +145,9 @@ mod tests {
         let line = "a 1 [000] 1.000001: sched_switch: a:1 [120] S ==> swapper/0:0 [120]\n";
         std::fs::write(path("perf.txt"), format!("b 2 [001] 1.000000: other:\n{line}")).unwrap();
         std::fs::write(path("broken.txt"), format!("{line}what?\n")).unwrap();
-        let records = trace::recording::read(&format!("b 2 [001] 1.0: other:\n{line}")).unwrap();
+        let records = trace::recording::read(&format!("b 2 [001] 1.0: other:\n{line}"))
+            .unwrap()
+            .records;
         let mut file = Vec::new();
         let header = trace::Header {
             cpus: vec![trace::Place::default(); 2],

@@ -221,7 +221,8 @@ mod tests {
     use super::*;
 
     fn of(text: &str) -> Workload {
-        from_records(&trace::recording::read(text).expect("a recording"), "x.txt").expect("a workload")
+        let recording = trace::recording::read(text).expect("a recording");
+        from_records(&recording.records, "x.txt").expect("a workload")
     }
 
     fn program<'a>(workload: &'a Workload, comm: &str) -> &'a [Op] {

@@ -24,8 +24,8 @@ pub struct Line<'a> {
     /// ns
     pub time: u64,
     pub cpu: u32,
-    /// Who runs on the CPU; pid 0 is idle.
-    pub task: Task<'a>,
+    /// Who runs on the CPU; pid 0 is idle. perf does not know it of tasks that are about to be gone.
+    pub task: Option<Task<'a>>,
     pub in_interrupt: bool,
     pub said: Said<'a>,
 }
@@ -40,53 +40,50 @@ pub enum Said<'a> {
     Other,
 }
 
-impl<'a> Line<'a> {
-    /// All tasks named.
-    pub fn tasks(&self) -> impl Iterator<Item = &Task<'a>> {
-        let other = match &self.said {
+impl<'a> Said<'a> {
+    /// The other task it is about.
+    pub fn task(&self) -> Option<&Task<'a>> {
+        match self {
             Said::Switch { next, .. } => Some(next),
             Said::Wakeup { task, .. } | Said::WakeupNew { task } => Some(task),
             Said::Fork { child } => Some(child),
             Said::Exit | Said::Other => None,
-        };
-        std::iter::once(&self.task).chain(other)
+        }
     }
 }
 
-/// What is wrong with a line.
-pub struct Wrong {
-    pub message: String,
-    /// Events were lost while recording.
-    pub lost: bool,
+/// What a line of text is.
+pub enum Parsed<'a> {
+    Event(Line<'a>),
+    /// Here the tool says that events are missing.
+    Lost,
+    /// A header, a comment, a call chain.
+    Nothing,
 }
 
-fn wrong(message: impl Into<String>) -> Wrong {
-    Wrong {
-        message: message.into(),
-        lost: false,
-    }
-}
-
-/// `None`: the line is no event (a header, a comment, a call chain).
-pub fn parse(text: &str) -> Result<Option<Line<'_>>, Wrong> {
+/// Reads a line.
+///
+/// # Errors
+/// What it lacks to be an event.
+pub fn parse(text: &str) -> Result<Parsed<'_>, String> {
     let text = text.trim_end();
     let begin = text.trim_start();
     let lost = begin.contains("[LOST ") || begin.contains("LOST EVENTS") || begin.contains("PERF_RECORD_LOST");
     if lost {
-        return Err(Wrong {
-            message: "events were lost while recording".into(),
-            lost: true,
-        });
+        return Ok(Parsed::Lost);
     }
     let header = ["#", "cpus=", "version =", "CPU ", "trace-cmd"];
     if begin.is_empty() || header.iter().any(|header| begin.starts_with(header)) || is_call(begin) {
-        return Ok(None);
+        return Ok(Parsed::Nothing);
     }
     let Some((task, cpu, rest)) = split_at_cpu(begin) else {
-        return Err(wrong("no event: it does not begin with a task and its CPU in brackets"));
+        return Err("no event: it does not begin with a task and its CPU in brackets".into());
     };
-    let (flags, time, rest) = split_at_time(rest).ok_or_else(|| wrong("no event: there is no time after the CPU"))?;
-    let task = parse_task(task).ok_or_else(|| wrong(format!("'{task}' is no task and its pid")))?;
+    let (flags, time, rest) = split_at_time(rest).ok_or("no event: there is no time after the CPU")?;
+    let task = match task.strip_suffix(" -1") {
+        Some(_) => None,
+        None => Some(parse_task(task).ok_or_else(|| format!("'{task}' is no task and its pid"))?),
+    };
     // perf may print how many events the line stands for.
     let rest = rest.trim_start();
     let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();
@@ -99,15 +96,11 @@ pub fn parse(text: &str) -> Result<Option<Line<'_>>, Wrong> {
         in_interrupt: in_interrupt(flags),
         said: Said::Other,
     };
-    let malformed = || wrong(format!("{event} does not say what it should: '{}'", rest.trim()));
+    let malformed = || format!("{event} does not say what it should: '{}'", rest.trim());
     line.said = match event {
         "sched_switch" => {
             let (prev, prev_state, next) = switch(rest).ok_or_else(malformed)?;
-            // The name may have changed by an exec; the pid is the same, or the line contradicts itself.
-            if prev.pid != line.task.pid {
-                return Err(malformed());
-            }
-            line.task = prev;
+            line.task = Some(prev);
             Said::Switch { prev_state, next }
         }
         "sched_waking" | "sched_wakeup" => Said::Wakeup {
@@ -123,7 +116,7 @@ pub fn parse(text: &str) -> Result<Option<Line<'_>>, Wrong> {
         "sched_process_exit" => Said::Exit,
         _ => Said::Other,
     };
-    Ok(Some(line))
+    Ok(Parsed::Event(line))
 }
 
 /// A line of a call chain: an address first.

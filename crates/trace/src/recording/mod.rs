@@ -5,16 +5,26 @@
 //! Needed are sched_switch and one of sched_waking and sched_wakeup; sched_wakeup_new, sched_process_fork and
 //! sched_process_exit are used, any other event is passed over. Time 0 is that of the first event. A task that nobody is
 //! seen to fork existed from the start; who runs on a CPU when its first event comes, ran there since the start or since it
-//! was seen elsewhere. A wake-up from an interrupt, where the text tells it (ftrace does, perf does not), has no waker.
+//! was seen elsewhere. Where a switch is missing, it is taken to have been at the CPU's next event. A wake-up from an interrupt, where the text tells it (ftrace does, perf does not), has no waker.
 
 mod line;
 
 use crate::event::{Event, Record, TaskState};
-use line::{Line, Said, Task};
+use line::{Line, Parsed, Said, Task};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Text that is no whole recording, and where.
+/// What a recording tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recording {
+    /// In order of time.
+    pub records: Vec<Record>,
+    pub switches: u32,
+    /// Switches that are not in the text but must have been, and places where the tool says that it lost events.
+    pub missing: u32,
+}
+
+/// Text that is no recording, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordingError {
     /// From 1.
@@ -33,47 +43,75 @@ impl std::error::Error for RecordingError {}
 
 const FORM: &str = "expected is what 'perf script' or 'trace-cmd report' prints of events recorded on all CPUs (-a)";
 const LOST: &str = "record all CPUs (-a), with larger buffers (perf record -m 16M, trace-cmd record -b 100000)";
+/// Of so many switches one may be missing.
+const MISSING_OF: u32 = 10;
 
-/// Reads a recording: its records, in order of time.
+/// Reads a recording.
 ///
 /// # Errors
-/// A line that is no event, events that contradict each other because some are missing, or no event at all.
-pub fn read(text: &str) -> Result<Vec<Record>, RecordingError> {
+/// A line that is no event, no event at all, or too much that is missing.
+pub fn read(text: &str) -> Result<Recording, RecordingError> {
     let mut lines = Vec::new();
-    for (line, text) in (1..).zip(text.lines()) {
-        let read = line::parse(text).map_err(|wrong| RecordingError {
-            line,
-            hint: if wrong.lost { LOST } else { FORM },
-            message: wrong.message,
-        })?;
-        lines.extend(read.map(|read| (line, read)));
+    let mut story = Story::default();
+    for (number, text) in (1..).zip(text.lines()) {
+        match line::parse(text) {
+            Ok(Parsed::Event(line)) => lines.push(line),
+            Ok(Parsed::Lost) => story.missing += 1,
+            Ok(Parsed::Nothing) => {}
+            Err(message) => {
+                return Err(RecordingError {
+                    line: number,
+                    message,
+                    hint: FORM,
+                });
+            }
+        }
     }
     // The tools merge what each CPU recorded, nearly in order.
-    lines.sort_by_key(|(_, line)| line.time);
-    let Some(start) = lines.first().map(|(_, line)| line.time) else {
+    lines.sort_by_key(|line| line.time);
+    let Some(start) = lines.first().map(|line| line.time) else {
         return Err(RecordingError {
             line: 1,
             message: "no scheduler events".into(),
             hint: FORM,
         });
     };
-    lines.iter_mut().for_each(|(_, line)| line.time -= start);
-    let mut story = Story::new(&lines);
-    for (number, line) in &lines {
-        story.go_on(line).map_err(|message| RecordingError {
-            line: *number,
-            message,
+    lines.iter_mut().for_each(|line| line.time -= start);
+    let mut begins = story.begin(&lines).into_iter().peekable();
+    for (index, line) in lines.iter().enumerate() {
+        while let Some((_, since, cpu, pid)) = begins.next_if(|begin| begin.0 <= index) {
+            story.running.insert(cpu, pid);
+            if pid != 0 {
+                story.switch(since, cpu, 0, TaskState::Running, pid);
+            }
+        }
+        story.go_on(line);
+    }
+    if story.missing > story.switches / MISSING_OF {
+        return Err(RecordingError {
+            line: 1,
+            message: format!(
+                "{} of {} switches are missing",
+                story.missing,
+                story.missing + story.switches
+            ),
             hint: LOST,
-        })?;
+        });
     }
     story.records.sort_by_key(|record| record.time);
-    Ok(story.records)
+    Ok(Recording {
+        records: story.records,
+        switches: story.switches,
+        missing: story.missing,
+    })
 }
 
 /// The records so far.
 #[derive(Default)]
 struct Story {
     records: Vec<Record>,
+    switches: u32,
+    missing: u32,
     /// The task of each CPU.
     running: BTreeMap<u32, u32>,
     alive: BTreeSet<u32>,
@@ -83,56 +121,52 @@ struct Story {
 }
 
 impl Story {
-    /// How things stand at time 0.
-    fn new(lines: &[(u32, Line)]) -> Story {
-        let mut story = Story::default();
-        let mut last_seen: BTreeMap<u32, u64> = BTreeMap::new();
+    /// How things stand at time 0. Returns who runs on each CPU before its first event: the line before which that is so, the
+    /// time, the CPU and the task; in this order.
+    fn begin(&mut self, lines: &[Line]) -> Vec<(usize, u64, u32, u32)> {
+        let mut last_seen: BTreeMap<u32, (usize, u64)> = BTreeMap::new();
         let mut forked = BTreeSet::new();
         let mut names: BTreeMap<u32, &str> = BTreeMap::new();
-        // Who runs on each CPU before its first event, and since when.
-        let mut first: BTreeMap<u32, (u64, u32)> = BTreeMap::new();
-        for (_, line) in lines {
-            first.entry(line.cpu).or_insert_with(|| {
-                // After what was said of it there.
-                let since = last_seen.get(&line.task.pid).map_or(0, |seen| seen + 1);
-                (since.min(line.time), line.task.pid)
-            });
-            for task in line.tasks() {
-                last_seen.insert(task.pid, line.time);
-                if let Some(prio) = task.prio {
-                    story.prios.entry(task.pid).or_insert(prio);
-                }
-                if names.insert(task.pid, task.comm).is_some() || task.pid == line.task.pid {
-                    continue;
-                }
+        let mut first: BTreeMap<u32, (usize, u64, u32, u32)> = BTreeMap::new();
+        for (index, line) in lines.iter().enumerate() {
+            if let Some(task) = &line.task {
+                first.entry(line.cpu).or_insert_with(|| {
+                    // After what was said of it elsewhere.
+                    let seen = last_seen.get(&task.pid).filter(|_| task.pid != 0);
+                    let (from, since) = seen.map_or((0, 0), |&(at, time)| (at + 1, time + 1));
+                    (from, since.min(line.time), line.cpu, task.pid)
+                });
+                names.insert(task.pid, task.comm);
+            }
+            if let Some(task) = line.said.task()
+                && names.insert(task.pid, task.comm).is_none()
+            {
                 match line.said {
                     Said::Fork { .. } | Said::WakeupNew { .. } => drop(forked.insert(task.pid)),
-                    Said::Wakeup { .. } => drop(story.asleep.insert(task.pid)),
+                    Said::Wakeup { .. } => drop(self.asleep.insert(task.pid)),
                     Said::Switch { .. } | Said::Exit | Said::Other => {}
+                }
+            }
+            for task in line.task.iter().chain(line.said.task()) {
+                last_seen.insert(task.pid, (index, line.time));
+                if let Some(prio) = task.prio {
+                    self.prios.entry(task.pid).or_insert(prio);
                 }
             }
         }
         for (pid, comm) in names {
             if !forked.contains(&pid) {
-                story.create(0, 0, &Task { pid, comm, prio: None }, 0);
+                self.create(0, 0, &Task { pid, comm, prio: None }, 0);
             }
         }
-        for (cpu, (since, pid)) in first {
-            story.running.insert(cpu, pid);
-            if pid != 0 {
-                let prev_state = TaskState::Running;
-                story.say(
-                    since,
-                    cpu,
-                    Event::Switch {
-                        prev: 0,
-                        prev_state,
-                        next: pid,
-                    },
-                );
-            }
-        }
-        story
+        let mut begins: Vec<_> = first.into_values().collect();
+        begins.sort_unstable();
+        begins
+    }
+
+    fn switch(&mut self, time: u64, cpu: u32, prev: u32, prev_state: TaskState, next: u32) {
+        let switch = Event::Switch { prev, prev_state, next };
+        self.say(time, cpu, switch);
     }
 
     fn say(&mut self, time: u64, cpu: u32, event: Event) {
@@ -154,23 +188,26 @@ impl Story {
         self.say(time, cpu, new);
     }
 
-    fn go_on(&mut self, line: &Line) -> Result<(), String> {
-        let (time, cpu, current) = (line.time, line.cpu, line.task.pid);
-        let running = self.running.get(&cpu).copied().unwrap_or(0);
-        if running != current {
-            return Err(format!(
-                "CPU {cpu} runs {} [{current}], but it was last said to run [{running}]",
-                line.task.comm
-            ));
+    /// A switch that is missing is taken to have been just now.
+    fn infer(&mut self, time: u64, cpu: u32, next: u32) {
+        let running = self.running.insert(cpu, next).unwrap_or(0);
+        if running != next {
+            self.missing += 1;
+            self.switch(time, cpu, running, TaskState::Running, next);
         }
+    }
+
+    fn go_on(&mut self, line: &Line) {
+        let (time, cpu) = (line.time, line.cpu);
+        if let Some(task) = &line.task {
+            self.leaves_others(time, cpu, task.pid);
+            self.infer(time, cpu, task.pid);
+        }
+        let current = self.running.get(&cpu).copied().unwrap_or(0);
         match &line.said {
             Said::Switch { prev_state, next } => {
-                if let Some((&other, _)) = self.running.iter().find(|&(_, &pid)| pid == next.pid && pid != 0) {
-                    return Err(format!(
-                        "{} [{}] begins to run on CPU {cpu}, but it runs on CPU {other}",
-                        next.comm, next.pid
-                    ));
-                }
+                self.switches += 1;
+                self.leaves_others(time, cpu, next.pid);
                 self.running.insert(cpu, next.pid);
                 self.asleep.remove(&next.pid);
                 match prev_state {
@@ -178,16 +215,7 @@ impl Story {
                     TaskState::Dead => drop(self.alive.remove(&current)),
                     TaskState::Interruptible | TaskState::Uninterruptible => drop(self.asleep.insert(current)),
                 }
-                let (prev_state, next) = (*prev_state, next.pid);
-                self.say(
-                    time,
-                    cpu,
-                    Event::Switch {
-                        prev: current,
-                        prev_state,
-                        next,
-                    },
-                );
+                self.switch(time, cpu, current, *prev_state, next.pid);
             }
             // Of waking and wakeup the first counts.
             Said::Wakeup { task, waking } => {
@@ -196,34 +224,36 @@ impl Story {
                     self.say(time, cpu, Event::Waking { pid: task.pid, waker });
                 }
                 if !waking {
-                    self.say(
-                        time,
-                        cpu,
-                        Event::Wakeup {
-                            pid: task.pid,
-                            target: cpu,
-                            new: false,
-                        },
-                    );
+                    let woken = Event::Wakeup {
+                        pid: task.pid,
+                        target: cpu,
+                        new: false,
+                    };
+                    self.say(time, cpu, woken);
                 }
             }
             Said::WakeupNew { task } => {
                 self.create(time, cpu, task, current);
-                self.say(
-                    time,
-                    cpu,
-                    Event::Wakeup {
-                        pid: task.pid,
-                        target: cpu,
-                        new: true,
-                    },
-                );
+                let woken = Event::Wakeup {
+                    pid: task.pid,
+                    target: cpu,
+                    new: true,
+                };
+                self.say(time, cpu, woken);
             }
             Said::Fork { child } => self.create(time, cpu, child, current),
             Said::Exit => self.say(time, cpu, Event::TaskExit { pid: current }),
             Said::Other => {}
         }
-        Ok(())
+    }
+
+    /// A task that is on `cpu` is on no other one.
+    fn leaves_others(&mut self, time: u64, cpu: u32, pid: u32) {
+        let others = self.running.iter();
+        let other = others.filter(|&(&other, &task)| task == pid && other != cpu && pid != 0);
+        if let Some(other) = other.map(|(&other, _)| other).next() {
+            self.infer(time, other, 0);
+        }
     }
 }
 

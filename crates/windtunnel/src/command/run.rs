@@ -24,7 +24,7 @@ pub struct Args {
     /// A name (`machine list`), an hwloc XML file, an hwloc synthetic string, or `host`
     #[arg(long, short, default_value = "numa32")]
     machine: String,
-    /// An rt-app JSON file or a generator (`workload list`), for example closed:n=7,compute=250ms
+    /// An rt-app JSON file, a generator (`workload list`), for example closed:n=7,compute=250ms, or a recording's file
     #[arg(long, short, default_value = "mixed.json")]
     workload: String,
     /// Simulated time, for example 500ms [default: what the workload asks for, or until its tasks have exited]

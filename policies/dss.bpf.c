@@ -39,7 +39,7 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct tas
 			s32 weight;
 
 			__sync_fetch_and_add(&nr_examined, 1);
-			if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			if (!may_run(p, cpu))
 				continue;
 			t = task_ctx(p);
 			if (!t)
@@ -65,6 +65,7 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct tas
 
 s32 SCX_OP_SLEEPABLE(dss_init)
 {
+	nr_cpus = scx_bpf_nr_cpu_ids();
 	return scx_bpf_create_dsq(QUEUE, -1);
 }
 

@@ -111,7 +111,7 @@ static __noinline void look_through(s32 level, s32 cpu, u64 mm, struct choice *b
 
 		empty = false;
 		__sync_fetch_and_add(&nr_examined, 1);
-		if (!t || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		if (!t || !may_run(p, cpu))
 			continue;
 		weight = goodness(p, t, cpu, mm);
 		if (weight > best->goodness ||
@@ -173,6 +173,7 @@ s32 SCX_OP_SLEEPABLE(pls_init)
 {
 	s32 level, ret;
 
+	nr_cpus = scx_bpf_nr_cpu_ids();
 	bpf_for(level, 0, NR_LEVELS) {
 		ret = scx_bpf_create_dsq(level, -1);
 		if (ret)

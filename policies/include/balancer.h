@@ -49,8 +49,6 @@ static __noinline s64 load_of(s32 cpu)
 	struct task_struct *p;
 	s64 load;
 
-	if (!q)
-		return 0;
 	if (!use_na_goodness)
 		return q->running + scx_bpf_dsq_nr_queued(cpu);
 	load = q->running ? q->curr_na_goodness : 0;
@@ -70,18 +68,21 @@ static __noinline void move_tasks(s32 from, s32 to, s64 total, s64 nr)
 	struct task_struct *p;
 	u64 moved = 0;
 
-	if (!f || !d)
-		return;
 	bpf_for_each_dsq(it, p, from) {
 		struct task_ctx *t = task_ctx(p);
 		s64 weight;
 
 		if (f->load * nr <= total || d->load * nr >= total)
 			break;
-		if (!t || realtime(p) || !bpf_cpumask_test_cpu(to, p->cpus_ptr))
+		if (!t || realtime(p) || !may_run(p, to))
 			continue;
 		weight = weight_of(p, t);
-		if (weight >= f->load - d->load || !scx_bpf_dsq_move_vtime(&it, p, to, 0))
+		if (weight >= f->load - d->load)
+			continue;
+		/* It comes in at the front, as all that come into a queue. */
+		t->place = next_front();
+		scx_bpf_dsq_move_set_vtime(&it, t->place);
+		if (!scx_bpf_dsq_move_vtime(&it, p, to, 0))
 			continue;
 		t->last_cpu = to;
 		f->load -= weight;
@@ -106,11 +107,11 @@ static __noinline void move_all(bool across, s64 total, s64 nr)
 	bpf_for(from, 0, nr) {
 		struct mq *f = mq_of(from), *d;
 
-		if (!f || f->kind != SURPLUS)
+		if (f->kind != SURPLUS)
 			continue;
 		bpf_for(to, 0, nr) {
 			d = mq_of(to);
-			if (d && d->kind == DEFICIT && (pool_of(from) != pool_of(to)) == across)
+			if (d->kind == DEFICIT && (pool_of(from) != pool_of(to)) == across)
 				move_tasks(from, to, total, nr);
 		}
 	}
@@ -137,22 +138,18 @@ static __noinline void tell_of_run(u64 load, u64 moved)
 
 static int balance(void *map, int *key, struct balance_timer *b)
 {
-	s64 nr = scx_bpf_nr_cpu_ids(), total = 0, within = balancer == LBP ? tolerance : 0;
+	s64 nr = nr_cpus, total = 0, within = balancer == LBP ? tolerance : 0;
 	u64 moved = nr_balanced;
 	struct mq *q;
 	s32 cpu;
 
 	bpf_for(cpu, 0, nr) {
 		q = mq_of(cpu);
-		if (!q)
-			continue;
 		q->load = load_of(cpu);
 		total += q->load;
 	}
 	bpf_for(cpu, 0, nr) {
 		q = mq_of(cpu);
-		if (!q)
-			continue;
 		q->kind = q->load * nr * 100 > total * (100 + within)	? SURPLUS :
 			  q->load * nr * 100 < total * (100 - within) ? DEFICIT :
 									  BALANCED;
@@ -190,11 +187,11 @@ int BPF_PROG(initial_placement, struct task_struct *p)
 	if (balancer != IP || !t)
 		return 0;
 	shortest = scx_bpf_dsq_nr_queued(own);
-	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
+	bpf_for(cpu, 0, nr_cpus) {
 		struct mq *q = mq_of(cpu);
-		s64 length = q ? q->running + scx_bpf_dsq_nr_queued(cpu) : 0;
+		s64 length = q->running + scx_bpf_dsq_nr_queued(cpu);
 
-		if (q && length < shortest && bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
+		if (length < shortest && may_run(p, cpu)) {
 			shortest = length;
 			best = cpu;
 		}

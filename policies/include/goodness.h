@@ -6,8 +6,8 @@
  * of all tasks are recalculated, sleepers' too: half of what is left plus the ticks of their nice value. Here that is lazy:
  * a recalculation counts `epoch` up, and a task makes up for those it missed when it is next looked at.
  *
- * Against the original: ticks are counted by CPU time used, rounded to whole ticks with the rest carried over, not by whose
- * turn it was when the timer ticked. So any tick rate of the kernel will do, and short bursts are charged.
+ * As there, a tick is charged to whose turn it is when the timer ticks. Where the timer ticks more often than every tick_ns, such
+ * ticks add up to one.
  */
 #ifndef GOODNESS_H
 #define GOODNESS_H
@@ -25,7 +25,7 @@
 /* Past this many recalculations a counter stays as it is. */
 #define MAX_MISSED 8
 
-const volatile u64 tick_ns PARAM("ns, 1000000..100000000: CPU time that uses up one tick of a task's counter") = 10000000;
+const volatile u64 tick_ns PARAM("ns, 1000000..100000000: length of a tick of a task's counter") = 10000000;
 
 /* Recalculations of all counters. */
 u64 nr_recalculations;
@@ -38,9 +38,8 @@ struct task_ctx {
 	s32 counter;
 	/* Recalculations that `counter` has seen. */
 	u32 epoch;
-	/* CPU time charged up to, and what of it is not yet a tick. */
-	u64 charged_ns;
-	s64 owed_ns;
+	/* Charged, but not yet a tick. */
+	u64 owed_ns;
 	s64 place;
 	u64 waits_since;
 	s32 last_cpu;
@@ -60,19 +59,21 @@ struct cpu_ctx {
 	/* Memory map of the task that ran last (active_mm). */
 	u64 mm;
 	u64 idle_since;
+	u64 last_tick;
 };
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MAX_CPUS);
-	__type(key, u32);
-	__type(value, struct cpu_ctx);
-} cpu_ctxs SEC(".maps");
+static struct cpu_ctx cpu_ctxs[MAX_CPUS];
+/* Set in ops.init. */
+static s32 nr_cpus;
 
 static __always_inline struct cpu_ctx *cpu_ctx(s32 cpu)
 {
-	u32 key = cpu;
+	return &cpu_ctxs[cpu & (MAX_CPUS - 1)];
+}
 
-	return bpf_map_lookup_elem(&cpu_ctxs, &key);
+/* Few tasks are bound to some CPUs, so the mask is seldom needed. */
+static __always_inline bool may_run(const struct task_struct *p, s32 cpu)
+{
+	return p->nr_cpus_allowed >= nr_cpus || bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
 }
 
 static __always_inline s32 nice_of(const struct task_struct *p)
@@ -152,59 +153,52 @@ static __always_inline s32 preemption_goodness(struct task_struct *p, struct tas
 	return goodness(p, t, cpu, (u64)curr->mm) - goodness(curr, other, cpu, (u64)curr->mm);
 }
 
-/* Charges the CPU time used since the last time: whole ticks off the counter, rounded. */
-static __always_inline void charge(struct task_struct *p, struct task_ctx *t)
-{
-	u64 used = p->se.sum_exec_runtime;
-	s64 owed = t->owed_ns + (s64)(used - t->charged_ns), half = tick_ns / 2;
+/* The timer's period: the shortest time seen between two ticks of a CPU. A CPU that was idle has had none for longer. */
+static u64 period_ns;
 
-	t->charged_ns = used;
-	if (owed >= half) {
-		u64 ticks = (u64)(owed + half) / tick_ns;
-
-		t->counter = ticks < t->counter ? t->counter - ticks : 0;
-		owed -= ticks * tick_ns;
-	}
-	t->owed_ns = owed;
-}
-
-/* In ops.tick. */
 static __always_inline void goodness_tick(struct task_struct *p)
 {
 	struct task_ctx *t = task_ctx(p);
+	struct cpu_ctx *c = cpu_ctx(scx_bpf_task_cpu(p));
+	u64 now = scx_bpf_now(), since;
 
 	if (!t)
 		return;
-	charge(p, t);
+	since = now - c->last_tick;
+	c->last_tick = now;
+	if (!period_ns || since < period_ns)
+		period_ns = since < tick_ns ? since : tick_ns;
+	t->owed_ns += period_ns;
+	if (t->owed_ns >= tick_ns) {
+		t->owed_ns -= tick_ns;
+		if (t->counter)
+			t->counter--;
+	}
 	if (!t->counter) {
 		t->expired = true;
 		scx_bpf_task_set_slice(p, 0);
 	}
 }
 
-/* In ops.running and ops.stopping. */
+/* In ops.running. */
 static __always_inline void goodness_running(struct task_struct *p)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct task_ctx *t = task_ctx(p);
 	struct cpu_ctx *c = cpu_ctx(cpu);
 
-	if (!t || !c)
+	if (!t)
 		return;
 	t->last_cpu = cpu;
-	t->charged_ns = p->se.sum_exec_runtime;
 	t->yielded = false;
 	t->expired = false;
 	if (p->mm)
 		c->mm = (u64)p->mm;
 }
 
-static __always_inline void goodness_stopping(struct task_struct *p)
+static __always_inline s64 next_front(void)
 {
-	struct task_ctx *t = task_ctx(p);
-
-	if (t)
-		charge(p, t);
+	return __sync_fetch_and_add(&front, -1) - 1;
 }
 
 /* In ops.enqueue: where in the queue it waits. A preempted task keeps its place. */
@@ -231,7 +225,7 @@ void SCX_OP(goodness_runnable, struct task_struct *p, u64 enq_flags)
 	struct task_ctx *t = task_ctx(p);
 
 	if (t)
-		t->place = __sync_fetch_and_add(&front, -1) - 1;
+		t->place = next_front();
 }
 
 bool SCX_OP(goodness_yield, struct task_struct *from, struct task_struct *to)
@@ -248,7 +242,7 @@ void SCX_OP(goodness_update_idle, s32 cpu, bool idle)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
 
-	if (c && idle)
+	if (idle)
 		c->idle_since = scx_bpf_now();
 }
 

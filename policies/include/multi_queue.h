@@ -15,6 +15,7 @@
 #define MAX_REMOTE_TRIES 16
 /* Of a task that has waited too long: above all that counters and nice values can make. */
 #define GOODNESS_OVERDUE 900
+#define NOBODY 0x7fff
 
 /* Tasks taken from other queues, and those of them for which better queues had been skipped. */
 u64 nr_remote, nr_next_best;
@@ -32,7 +33,7 @@ struct mq {
 	s32 max_na_goodness;
 	/* When it was last released: it is busy to who comes from before that. */
 	u64 free_at;
-	/* Of what runs here: 0 or 1, and its goodness without affinity. */
+	/* Of what runs here: 0 or 1, and its goodness without affinity (NOBODY if nothing does). */
 	s32 running;
 	s32 curr_na_goodness;
 	/* When the turn of what runs here began, and since when the task that had waited longest at the last choice waits. */
@@ -42,18 +43,11 @@ struct mq {
 	s64 load;
 	s32 kind;
 } __attribute__((aligned(128)));
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MAX_CPUS);
-	__type(key, u32);
-	__type(value, struct mq);
-} mqs SEC(".maps");
+static struct mq mqs[MAX_CPUS];
 
 static __always_inline struct mq *mq_of(s32 cpu)
 {
-	u32 key = cpu;
-
-	return bpf_map_lookup_elem(&mqs, &key);
+	return &mqs[cpu & (MAX_CPUS - 1)];
 }
 
 static __always_inline bool overdue(u64 since)
@@ -75,9 +69,9 @@ static __always_inline s32 pool_begin(s32 cpu)
 
 static __always_inline s32 pool_end(s32 cpu)
 {
-	u32 end = pool_begin(cpu) + (poolsize ? poolsize : 1), nr_cpus = scx_bpf_nr_cpu_ids();
+	u32 end = pool_begin(cpu) + (poolsize ? poolsize : 1);
 
-	return end < nr_cpus ? end : nr_cpus;
+	return end < (u32)nr_cpus ? end : nr_cpus;
 }
 
 static __always_inline bool try_lock(struct mq *q)
@@ -140,7 +134,7 @@ static __noinline void scan(s32 queue, s32 cpu, u64 mm, struct scan *s)
 			s->oldest_since = t->waits_since;
 		if (queue == cpu && overdue(t->waits_since))
 			weight = GOODNESS_OVERDUE;
-		if (weight > s->best && bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
+		if (weight > s->best && may_run(p, cpu)) {
 			s->best = weight;
 			s->pid = p->pid;
 		}
@@ -168,8 +162,6 @@ static __noinline void refresh_max(s32 cpu)
 	struct scan s = SCAN_FROM(GOODNESS_IDLE);
 	struct mq *q = mq_of(cpu);
 
-	if (!q)
-		return;
 	scan(cpu, cpu, 0, &s);
 	q->max_na_goodness = s.first;
 }
@@ -180,7 +172,7 @@ static __noinline void recalculate(void)
 	s32 cpu;
 
 	__sync_fetch_and_add(&epoch, 1);
-	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids())
+	bpf_for(cpu, 0, nr_cpus)
 		refresh_max(cpu);
 	__sync_fetch_and_add(&nr_recalculations, 1);
 }
@@ -205,7 +197,7 @@ static __noinline s32 take_remote(s32 cpu, s32 best)
 		/* The next best after those tried. */
 		bpf_for(other, begin, end) {
 			q = mq_of(other);
-			if (!q || other == cpu)
+			if (other == cpu)
 				continue;
 			s32 max = q->max_na_goodness;
 
@@ -214,9 +206,9 @@ static __noinline s32 take_remote(s32 cpu, s32 best)
 				from = other;
 			}
 		}
-		q = mq_of(from);
-		if (from < 0 || !q)
+		if (from < 0)
 			break;
+		q = mq_of(from);
 		limit = highest;
 		limit_cpu = from;
 		if (!try_lock(q)) {
@@ -285,8 +277,17 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct mq 
 	return done;
 }
 
-/* An idle CPU of `begin`..`end` for the task, claimed; or -1. */
-static __always_inline s32 claim_idle(struct task_struct *p, s32 begin, s32 end)
+static __always_inline bool is_idle(s32 cpu)
+{
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	bool found = bpf_cpumask_test_cpu(cpu, idle);
+
+	scx_bpf_put_idle_cpumask(idle);
+	return found;
+}
+
+/* An idle CPU of `begin`..`end` for the task; or -1. */
+static __always_inline s32 find_idle(struct task_struct *p, s32 begin, s32 end)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
 	s32 found = -1, cpu;
@@ -296,12 +297,12 @@ static __always_inline s32 claim_idle(struct task_struct *p, s32 begin, s32 end)
 
 	if (!bpf_cpumask_empty(idle)) {
 		bpf_for(cpu, begin, end) {
-			if (!bpf_cpumask_test_cpu(cpu, idle) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			if (!bpf_cpumask_test_cpu(cpu, idle) || !may_run(p, cpu))
 				continue;
 #ifdef LONGEST_IDLE
 			struct cpu_ctx *c = cpu_ctx(cpu);
 
-			if (!c || (found >= 0 && c->idle_since >= since))
+			if (found >= 0 && c->idle_since >= since)
 				continue;
 			since = c->idle_since;
 			found = cpu;
@@ -312,7 +313,7 @@ static __always_inline s32 claim_idle(struct task_struct *p, s32 begin, s32 end)
 		}
 	}
 	scx_bpf_put_idle_cpumask(idle);
-	return found >= 0 && scx_bpf_test_and_clear_cpu_idle(found) ? found : -1;
+	return found;
 }
 
 /*
@@ -321,35 +322,31 @@ static __always_inline s32 claim_idle(struct task_struct *p, s32 begin, s32 end)
  */
 static __always_inline s32 lowest_beaten(struct task_struct *p, struct task_ctx *t, s32 home)
 {
-	s32 limit = -0x7fffffff, limit_cpu = -1, i;
+	s32 limit = -0x7fffffff, limit_cpu = -1, own = na_goodness(p, t), begin = pool_begin(home), end = pool_end(home), i;
 
 	bpf_for(i, 0, MAX_REMOTE_TRIES) {
-		s32 lowest = 0x7fffffff, target = -1, cpu;
-		bool holds;
+		s32 lowest = own, target = -1, cpu;
+		bool beaten;
 		struct mq *q;
 
-		bpf_for(cpu, pool_begin(home), pool_end(home)) {
-			q = mq_of(cpu);
-			if (!q || !q->running)
-				continue;
-			s32 na = q->curr_na_goodness;
+		bpf_for(cpu, begin, end) {
+			s32 na = mq_of(cpu)->curr_na_goodness + (cpu == home ? 0 : PROC_CHANGE_PENALTY);
 
-			if (na >= lowest || na < limit || (na == limit && cpu <= limit_cpu) ||
-			    !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || preemption_goodness(p, t, cpu) <= 1)
+			if (na >= lowest || na < limit || (na == limit && cpu <= limit_cpu) || !may_run(p, cpu))
 				continue;
 			lowest = na;
 			target = cpu;
 		}
-		q = mq_of(target);
-		if (target < 0 || !q)
+		if (target < 0)
 			break;
 		limit = lowest;
 		limit_cpu = target;
+		q = mq_of(target);
 		if (!try_lock(q))
 			continue;
-		holds = q->running && q->curr_na_goodness == lowest;
+		beaten = q->running && preemption_goodness(p, t, target) > 1;
 		unlock(q);
-		if (holds)
+		if (beaten)
 			return target;
 		__sync_fetch_and_add(&nr_changed, 1);
 	}
@@ -364,8 +361,7 @@ static __always_inline void put_on(struct task_struct *p, struct task_ctx *t, s3
 	t->last_cpu = cpu;
 	t->waits_since = scx_bpf_now();
 	scx_bpf_dsq_insert_vtime(p, cpu, NO_SLICE_END, place_in_queue(t), enq_flags);
-	if (q)
-		raise_max(q, na_goodness(p, t));
+	raise_max(q, na_goodness(p, t));
 }
 
 /* The queue for a task, and who has to look at it (reschedule_idle). */
@@ -383,23 +379,23 @@ void SCX_OP(mq_enqueue, struct task_struct *p, u64 enq_flags)
 	move_to = t->move_to - 1;
 	t->yielded = false;
 	t->move_to = 0;
-	if (move_to >= 0 && bpf_cpumask_test_cpu(move_to, p->cpus_ptr)) {
+	if (move_to >= 0 && may_run(p, move_to)) {
 		put_on(p, t, move_to, enq_flags & ~SCX_ENQ_LAST);
 		scx_bpf_kick_cpu(move_to, SCX_KICK_IDLE);
 		return;
 	}
 	home = t->last_cpu;
-	if (!bpf_cpumask_test_cpu(home, p->cpus_ptr))
+	if (!may_run(p, home))
 		home = bpf_cpumask_any_distribute(p->cpus_ptr);
 	if (yielded) {
 		put_on(p, t, home, enq_flags);
 		return;
 	}
-	cpu = scx_bpf_test_and_clear_cpu_idle(home) ? home : -1;
+	cpu = is_idle(home) ? home : -1;
 	if (cpu < 0)
-		cpu = claim_idle(p, pool_begin(home), pool_end(home));
+		cpu = find_idle(p, pool_begin(home), pool_end(home));
 	if (cpu < 0) {
-		cpu = claim_idle(p, 0, scx_bpf_nr_cpu_ids());
+		cpu = find_idle(p, 0, nr_cpus);
 		if (cpu >= 0)
 			__sync_fetch_and_add(&nr_idle_outside, 1);
 	}
@@ -424,12 +420,10 @@ s32 SCX_OP(mq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 
 void SCX_OP(mq_dispatch, s32 cpu, struct task_struct *prev)
 {
-	struct cpu_ctx *c = cpu_ctx(cpu);
-	struct mq *q = mq_of(cpu);
 	s32 i;
 
 	bpf_for(i, 0, MAX_TRIES) {
-		if (!c || !q || choose(cpu, prev, q, c->mm))
+		if (choose(cpu, prev, mq_of(cpu), cpu_ctx(cpu)->mm))
 			return;
 	}
 }
@@ -440,10 +434,10 @@ static __always_inline void show_running(struct task_struct *p, s32 running)
 	struct task_ctx *t = task_ctx(p);
 	struct mq *q = mq_of(scx_bpf_task_cpu(p));
 
-	if (!t || !q)
+	if (!t)
 		return;
 	q->running = running;
-	q->curr_na_goodness = na_goodness(p, t);
+	q->curr_na_goodness = running ? na_goodness(p, t) : NOBODY;
 }
 
 /* Who has had its nice value's turn makes way for a task that has waited too long. */
@@ -451,7 +445,7 @@ static __always_inline void end_long_turn(struct task_struct *p)
 {
 	struct mq *q = mq_of(scx_bpf_task_cpu(p));
 
-	if (q && overdue(q->oldest_since) && scx_bpf_now() - q->turn_since >= nice_to_ticks(nice_of(p)) * tick_ns)
+	if (overdue(q->oldest_since) && scx_bpf_now() - q->turn_since >= nice_to_ticks(nice_of(p)) * tick_ns)
 		scx_bpf_task_set_slice(p, 0);
 }
 
@@ -468,13 +462,11 @@ void SCX_OP(mq_running, struct task_struct *p)
 
 	goodness_running(p);
 	show_running(p, 1);
-	if (q)
-		q->turn_since = scx_bpf_now();
+	q->turn_since = scx_bpf_now();
 }
 
 void SCX_OP(mq_stopping, struct task_struct *p, bool runnable)
 {
-	goodness_stopping(p);
 	show_running(p, 0);
 }
 
@@ -482,12 +474,14 @@ static __always_inline s32 mq_init_queues(void)
 {
 	s32 cpu, ret;
 
-	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
+	nr_cpus = scx_bpf_nr_cpu_ids();
+	if (nr_cpus > MAX_CPUS)
+		return -E2BIG;
+	bpf_for(cpu, 0, nr_cpus) {
 		struct mq *q = mq_of(cpu);
 
-		if (!q)
-			return -E2BIG;
 		q->max_na_goodness = GOODNESS_IDLE;
+		q->curr_na_goodness = NOBODY;
 		ret = scx_bpf_create_dsq(cpu, -1);
 		if (ret)
 			return ret;

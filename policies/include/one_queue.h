@@ -39,15 +39,16 @@ static __always_inline void reschedule_idle(struct task_struct *p, struct task_c
 	const struct cpumask *idle;
 	u64 since = 0;
 
-	if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && scx_bpf_test_and_clear_cpu_idle(cpu)) {
+	idle = scx_bpf_get_idle_cpumask();
+	if (may_run(p, cpu) && bpf_cpumask_test_cpu(cpu, idle)) {
+		scx_bpf_put_idle_cpumask(idle);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		return;
 	}
-	idle = scx_bpf_get_idle_cpumask();
-	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
+	bpf_for(cpu, 0, nr_cpus) {
 		struct cpu_ctx *c = cpu_ctx(cpu);
 
-		if (!c || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		if (!may_run(p, cpu))
 			continue;
 		if (bpf_cpumask_test_cpu(cpu, idle)) {
 			if (oldest < 0 || c->idle_since < since) {
@@ -64,7 +65,7 @@ static __always_inline void reschedule_idle(struct task_struct *p, struct task_c
 		}
 	}
 	scx_bpf_put_idle_cpumask(idle);
-	if (oldest >= 0 && scx_bpf_test_and_clear_cpu_idle(oldest)) {
+	if (oldest >= 0) {
 		scx_bpf_kick_cpu(oldest, SCX_KICK_IDLE);
 	} else if (target >= 0) {
 		__sync_fetch_and_add(&nr_preempted, 1);
@@ -96,7 +97,6 @@ void SCX_OP(queue_enqueue, struct task_struct *p, u64 enq_flags)
 
 void SCX_OP(queue_dispatch, s32 cpu, struct task_struct *prev)
 {
-	struct cpu_ctx *c = cpu_ctx(cpu);
 	s32 i;
 
 	bpf_for(i, 0, MAX_TRIES) {
@@ -104,7 +104,8 @@ void SCX_OP(queue_dispatch, s32 cpu, struct task_struct *prev)
 
 		if (prev && prev->scx.flags & SCX_TASK_QUEUED)
 			of_prev = task_ctx(prev);
-		if (!c || choose(cpu, prev, of_prev, of_prev ? prev_goodness(prev, of_prev, cpu) : GOODNESS_IDLE, c->mm))
+		if (choose(cpu, prev, of_prev, of_prev ? prev_goodness(prev, of_prev, cpu) : GOODNESS_IDLE,
+			   cpu_ctx(cpu)->mm))
 			return;
 	}
 }
@@ -119,18 +120,12 @@ void SCX_OP(queue_running, struct task_struct *p)
 	goodness_running(p);
 }
 
-void SCX_OP(queue_stopping, struct task_struct *p, bool runnable)
-{
-	goodness_stopping(p);
-}
-
 #define ONE_QUEUE_CALLBACKS                                                                        \
 	GOODNESS_CALLBACKS,                                                                        \
 	.select_cpu = (void *)queue_select_cpu,                                                    \
 	.enqueue = (void *)queue_enqueue,                                                          \
 	.dispatch = (void *)queue_dispatch,                                                        \
 	.tick = (void *)queue_tick,                                                                \
-	.running = (void *)queue_running,                                                          \
-	.stopping = (void *)queue_stopping
+	.running = (void *)queue_running
 
 #endif

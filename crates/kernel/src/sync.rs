@@ -9,7 +9,17 @@ use crate::machine::Machine;
 use crate::task::TaskId;
 use crate::tracepoint;
 use std::collections::{BTreeMap, VecDeque};
-use workload::Resource;
+use workload::{Channel, Resource};
+
+/// A message on its way.
+#[derive(Clone, Copy, Debug)]
+struct Message {
+    bytes: u32,
+    /// Where it was written.
+    cpu: u32,
+    /// Cache lines of its bookkeeping.
+    lines: u64,
+}
 
 #[derive(Default)]
 pub struct Sync {
@@ -33,11 +43,11 @@ struct Shared {
     value: u32,
     /// Barrier participants.
     participants: u32,
-    /// Bytes a channel takes and holds, and the messages in it with the CPU each was written on.
+    /// Bytes a channel takes and holds, and the messages in it.
     capacity: u64,
     used: u64,
-    messages: VecDeque<(u32, u32)>,
-    socket: bool,
+    messages: VecDeque<Message>,
+    kind: Channel,
     /// The CPU that used the channel last.
     last_cpu: u32,
     waiters: VecDeque<TaskId>,
@@ -62,9 +72,9 @@ impl Sync {
                 value: *value,
                 ..Shared::default()
             },
-            Resource::Channel { capacity, socket, .. } => Shared {
+            Resource::Channel { capacity, kind, .. } => Shared {
                 capacity: *capacity,
-                socket: *socket,
+                kind: *kind,
                 ..Shared::default()
             },
             Resource::Cond { .. } | Resource::Suspend { .. } => Shared::default(),
@@ -196,17 +206,24 @@ impl Machine {
 
     /// What it takes this CPU to get cache lines that another one wrote last, ns of the running task: the channel's own (its
     /// lock, the ends of its queue), and those of a message: its data, of a pipe the pipe_buffer, of a socket the four of
-    /// an sk_buff, its shared info, and the two slabs that both are freed to.
-    fn channel_lines(&mut self, id: u32, task: TaskId, message: Option<(u32, u32)>) {
+    /// an sk_buff, its shared info, and the two slabs that both are freed to. Of TCP's, the messages of a segment share the latter.
+    fn channel_lines(&mut self, id: u32, task: TaskId, message: Option<Message>) {
         let cpu = self.this_cpu;
         let channel = self.sync.at(id);
         let own = std::mem::replace(&mut channel.last_cpu, cpu);
-        let header = if channel.socket { 7 } else { 1 };
         let line = |from| self.spec.costs.cache_line.at(self.distance(from, cpu));
         let mut ns = line(own);
-        if let Some((bytes, writer)) = message {
-            ns += line(writer) * (header + u64::from(bytes).div_ceil(64));
+        if let Some(message) = message {
+            ns += line(message.cpu) * (message.lines + u64::from(message.bytes).div_ceil(64));
         }
+        self.tasks[task as usize].program.add_time(ns);
+    }
+
+    /// A message that finds a TCP connection idle is a segment of its own, and what follows joins the next one. A reader that has
+    /// read all acknowledges it, which is half of the work of a segment with data.
+    fn tcp_segment(&mut self, task: TaskId, acknowledgement: bool) {
+        let ns = u64::from(self.spec.costs.tcp_segment_ns);
+        let ns = if acknowledgement { ns / 2 } else { ns };
         self.tasks[task as usize].program.add_time(ns);
     }
 
@@ -219,10 +236,20 @@ impl Machine {
             return false;
         }
         channel.used += u64::from(bytes);
-        channel.messages.push_back((bytes, cpu));
-        let socket = channel.socket;
+        let idle = channel.messages.is_empty();
+        let lines = match channel.kind {
+            Channel::Pipe => 1,
+            Channel::Tcp if !idle => 0,
+            Channel::Socket | Channel::Tcp => 7,
+        };
+        channel.messages.push_back(Message { bytes, cpu, lines });
+        let kind = channel.kind;
         let reader = channel.waiters.pop_front();
         self.channel_lines(id, task, None);
+        if kind == Channel::Tcp && idle {
+            self.tcp_segment(task, false);
+        }
+        let socket = kind != Channel::Pipe;
         if let Some(reader) = reader {
             if socket {
                 tracepoint::sock_def_readable(self, reader);
@@ -241,14 +268,20 @@ impl Machine {
             channel.waiters.push_back(task);
             return false;
         };
-        channel.used -= u64::from(message.0);
-        // A socket tells all its writers, but not before three quarters of it are free (unix_write_space).
-        let nr_woken = match channel.socket {
-            true if channel.used * 4 > channel.capacity => 0,
-            true => channel.writers.len(),
-            false => 1,
+        channel.used -= u64::from(message.bytes);
+        // A socket tells all its writers, but AF_UNIX's not before three quarters of it are free (unix_write_space), TCP's not
+        // before a third is (sk_stream_write_space).
+        let nr_woken = match channel.kind {
+            Channel::Pipe => 1,
+            Channel::Socket if channel.used * 4 > channel.capacity => 0,
+            Channel::Tcp if channel.used * 3 > channel.capacity * 2 => 0,
+            Channel::Socket | Channel::Tcp => channel.writers.len(),
         };
+        let read_all = channel.kind == Channel::Tcp && channel.messages.is_empty();
         self.channel_lines(id, task, Some(message));
+        if read_all {
+            self.tcp_segment(task, true);
+        }
         for _ in 0..nr_woken {
             let Some(writer) = self.sync.at(id).writers.pop_front() else {
                 break;

@@ -6,7 +6,7 @@ mod support;
 use kernel::Ended;
 use support::*;
 use trace::{Event, Record, TaskState};
-use workload::{Dist, Op, Policy, Resource};
+use workload::{Channel, Dist, Op, Policy, Resource};
 
 const END: u64 = 1_000 * MS;
 
@@ -246,7 +246,7 @@ fn a_full_pipe_blocks_its_writer_and_an_empty_one_its_reader() {
     let pipe = Resource::Channel {
         name: "p".into(),
         capacity: 200,
-        socket: false,
+        kind: Channel::Pipe,
     };
     let send = Op::Send { channel: 0, bytes: 100 };
     let tasks = Tasks::default()
@@ -271,7 +271,7 @@ fn a_socket_wakes_all_its_writers_when_a_quarter_is_left() {
     let socket = Resource::Channel {
         name: "s".into(),
         capacity: 400,
-        socket: true,
+        kind: Channel::Socket,
     };
     let send = || Op::Send { channel: 0, bytes: 100 };
     let read = || vec![run_ms(1), Op::Recv(0)];
@@ -292,11 +292,11 @@ fn a_socket_wakes_all_its_writers_when_a_quarter_is_left() {
 
 #[test]
 fn a_message_from_another_cpu_brings_its_cache_lines() {
-    let ns = |socket, bytes, reader| {
+    let ns = |kind, bytes, reader| {
         let channel = Resource::Channel {
             name: "c".into(),
             capacity: 1000,
-            socket,
+            kind,
         };
         let mut spec = free(2);
         spec.costs.cache_line.llc = 1000;
@@ -310,10 +310,53 @@ fn a_message_from_another_cpu_brings_its_cache_lines() {
         stop_ns(&records, 2) - MS
     };
     // The channel's line, and the message's: its data and sk_buff, or its data and pipe_buffer.
-    assert_eq!(ns(true, 100, 1), 10_000);
-    assert_eq!(ns(false, 100, 1), 4_000);
-    assert_eq!(ns(false, 10, 1), 3_000);
-    assert_eq!(ns(true, 100, 0), 0);
+    assert_eq!(ns(Channel::Socket, 100, 1), 10_000);
+    assert_eq!(ns(Channel::Pipe, 100, 1), 4_000);
+    assert_eq!(ns(Channel::Pipe, 10, 1), 3_000);
+    assert_eq!(ns(Channel::Socket, 100, 0), 0);
+}
+
+#[test]
+fn a_tcp_connection_that_is_idle_costs_a_segment_and_its_acknowledgement() {
+    let ns = |kind, messages: usize| {
+        let channel = Resource::Channel {
+            name: "c".into(),
+            capacity: 1000,
+            kind,
+        };
+        let mut spec = free(1);
+        spec.costs.tcp_segment_ns = 10_000;
+        let send = Op::Send { channel: 0, bytes: 100 };
+        let tasks = Tasks::default()
+            .resources(vec![channel])
+            .add("w", vec![send; messages])
+            .add("r", vec![Op::Recv(0); messages]);
+        let (_, records, _) = draw(spec, tasks, END, MS);
+        stop_ns(&records, 1).max(stop_ns(&records, 2))
+    };
+    // What follows the first message goes with it, and all are acknowledged at once.
+    assert_eq!([1, 5].map(|messages| ns(Channel::Tcp, messages)), [15_000, 15_000]);
+    assert_eq!([1, 5].map(|messages| ns(Channel::Socket, messages)), [0, 0]);
+}
+
+#[test]
+fn tcp_wakes_all_its_writers_when_a_third_is_free() {
+    let tcp = Resource::Channel {
+        name: "s".into(),
+        capacity: 600,
+        kind: Channel::Tcp,
+    };
+    let send = || Op::Send { channel: 0, bytes: 100 };
+    let read = || vec![run_ms(1), Op::Recv(0)];
+    let tasks = Tasks::default()
+        .resources(vec![tcp])
+        .add("filler", vec![send(), send(), send(), send(), send(), send()])
+        .add("w1", vec![run_ms(1), send()])
+        .add("reader", (0..8).flat_map(|_| read()).chain([Op::Recv(0)]).collect())
+        .with(|task| task.start_ns = MS);
+    let (records, _) = run(3, tasks);
+    // Reads at 2 and 3 ms; the second leaves four of six.
+    assert_eq!(starts(&records, 2), [0, 3]);
 }
 
 #[test]
@@ -321,7 +364,7 @@ fn a_message_larger_than_the_buffer_passes_when_it_is_empty() {
     let pipe = Resource::Channel {
         name: "p".into(),
         capacity: 10,
-        socket: true,
+        kind: Channel::Socket,
     };
     let tasks = Tasks::default()
         .resources(vec![pipe])

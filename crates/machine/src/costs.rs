@@ -80,6 +80,8 @@ pub struct Costs {
     pub syscall_ns: u32,
     /// Writing or reading one small message of a pipe or socket, without blocking or waking, ns.
     pub message_ns: u32,
+    /// A segment of TCP within the host, besides the message, ns: through TCP, IP and the loopback device to the reader's socket.
+    pub tcp_segment_ns: u32,
     /// Hand-over of a contended lock to a waiter by distance, ns.
     pub lock_handover: ByDistance,
     /// Uncontended acquisition when the lock's line was last held by distance, ns.
@@ -129,6 +131,7 @@ impl Default for Costs {
             exit_ns: 40_000,
             syscall_ns: 100,
             message_ns: 450,
+            tcp_segment_ns: 3000,
             lock_handover: line,
             lock_acquire: ByDistance {
                 same: 10,
@@ -166,7 +169,7 @@ pub struct Constant {
 }
 
 /// Every constant but those of single kfuncs, in the order they are shown in.
-pub const CONSTANTS: [Constant; 21] = [
+pub const CONSTANTS: [Constant; 22] = [
     Constant {
         name: "bpf_insn",
         slot: Slot::Ps(|c| &mut c.bpf_insn_ps),
@@ -241,6 +244,11 @@ pub const CONSTANTS: [Constant; 21] = [
         name: "message",
         slot: Slot::Ns(|c| &mut c.message_ns),
         default_source: "estimate: lmbench lat_pipe is 3-4 us for two writes, two reads and two switches",
+    },
+    Constant {
+        name: "tcp_segment",
+        slot: Slot::Ns(|c| &mut c.tcp_segment_ns),
+        default_source: "estimate: lmbench lat_tcp less lat_pipe there and back on current servers is 8-12 us, acknowledgements with data",
     },
     Constant {
         name: "lock_handover",

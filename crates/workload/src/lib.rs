@@ -18,5 +18,5 @@ pub use builder::Builder;
 pub use error::{Error, Position};
 pub use generator::{Generator, Parameter, Unit, generators};
 pub use load::{files, load};
-pub use program::{Cgroup, Dist, MEASURED, Op, Policy, Program, Resource, Score, TaskSpec, Workload};
+pub use program::{Cgroup, Channel, Dist, MEASURED, Op, Policy, Program, Resource, Score, TaskSpec, Workload};
 pub use rtapp::to_rtapp_json;

@@ -174,6 +174,17 @@ pub struct Program {
     pub counters: u32,
 }
 
+/// What messages pass through: which functions a policy may trace, when writers are told of room, and what messages cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Channel {
+    #[default]
+    Pipe,
+    /// AF_UNIX.
+    Socket,
+    /// A TCP connection within the host, with Nagle's algorithm: what is sent before the reader has read all is sent together.
+    Tcp,
+}
+
 /// Something tasks share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resource {
@@ -195,11 +206,11 @@ pub enum Resource {
     Suspend {
         name: String,
     },
-    /// A pipe or socket buffer of `capacity` bytes; `socket` selects the functions a policy may trace.
+    /// The buffer of a pipe or socket, of `capacity` bytes.
     Channel {
         name: String,
         capacity: u64,
-        socket: bool,
+        kind: Channel,
     },
 }
 

@@ -12,7 +12,7 @@ use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, channel, empty, task};
 use crate::builder::Builder;
 use crate::error::Error;
-use crate::program::{Dist, MEASURED, Op, Policy, Program, Resource, Workload};
+use crate::program::{Channel, Dist, MEASURED, Op, Policy, Program, Resource, Workload};
 
 pub const GENERATOR: Generator = Generator {
     name: "chat",
@@ -78,7 +78,8 @@ pub const GENERATOR: Generator = Generator {
     build,
 };
 
-/// Released when the clients have all come, their main thread too.
+/// Posted by the client's main thread, then by each client thread that has got it: System V semaphores of Linux 2.4 woke one
+/// sleeper, which on its way out woke the next.
 const START: u32 = 0;
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 1;
@@ -122,7 +123,7 @@ impl User {
 fn thread(process: u32, rounds: u64, body: impl FnOnce(&mut Builder)) -> Program {
     let mut program = Builder::default();
     if process == CLIENT {
-        program.op(Op::Barrier(START));
+        program.op(Op::SemWait(START)).op(Op::SemPost(START));
     }
     program.repeat(Some(rounds), body);
     program.finish()
@@ -142,7 +143,7 @@ fn main_thread(process: u32, users: u32) -> Program {
         program
             .op(Op::SemWait(READY))
             .op(Op::Phase(MEASURED))
-            .op(Op::Barrier(START));
+            .op(Op::SemPost(START));
     } else {
         program.op(Op::SemPost(READY));
     }
@@ -163,13 +164,9 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
         name: name.into(),
         value: 0,
     };
-    let start = Resource::Barrier {
-        name: "start".into(),
-        participants: rooms * users * 2 + 1,
-    };
     workload
         .resources
-        .extend([start, semaphore("backlog"), semaphore("ready")]);
+        .extend([semaphore("start"), semaphore("backlog"), semaphore("ready")]);
     for (comm, process) in [("client", CLIENT), ("server", SERVER)] {
         workload.programs.push(main_thread(process, rooms * users));
         workload.tasks.push(task(comm, process, process));
@@ -180,8 +177,8 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     };
     for user in 0..rooms * users {
         workload.resources.extend([
-            channel::socket(format!("{user}.to-server"), memory, bytes),
-            channel::socket(format!("{user}.to-client"), memory, bytes),
+            channel::socket(Channel::Tcp, format!("{user}.to-server"), memory, bytes),
+            channel::socket(Channel::Tcp, format!("{user}.to-client"), memory, bytes),
             semaphore(&format!("{user}.queue")),
         ]);
         let room = user / users;

@@ -8,7 +8,7 @@ use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, channel, empty, task};
 use crate::builder::Builder;
 use crate::error::Error;
-use crate::program::{Op, Resource, Score, Workload};
+use crate::program::{Channel, Op, Resource, Score, Workload};
 
 pub const GENERATOR: Generator = Generator {
     name: "hackbench",
@@ -95,7 +95,7 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
         for index in 0..fds {
             let name = format!("{group}.{index}");
             workload.resources.push(match socket {
-                true => channel::socket(name, channel::SOCKET_BYTES, bytes),
+                true => channel::socket(Channel::Socket, name, channel::SOCKET_BYTES, bytes),
                 false => channel::pipe(name),
             });
             let mut receiver = Builder::default();

@@ -2,7 +2,7 @@
 //! The table of generators, and what each makes.
 
 use super::{Unit, generate, generators};
-use crate::program::{Dist, Op, Policy, Resource, Score, Workload};
+use crate::program::{Channel, Dist, Op, Policy, Resource, Score, Workload};
 use std::collections::BTreeMap;
 
 fn make(spec: &str) -> Workload {
@@ -116,11 +116,11 @@ fn chat_tells_everybody_else_of_the_room() {
     assert_eq!((total("to-server"), total("queue")), (2 * 20 * 100, 2 * 20 * 100));
     assert_eq!(total("to-client"), 2 * 38_000);
     let capacity = |spec| match &make(spec).resources[3] {
-        Resource::Channel { capacity, socket, .. } => (*capacity, *socket),
+        Resource::Channel { capacity, kind, .. } => (*capacity, *kind),
         other => panic!("{other:?}"),
     };
-    assert_eq!(capacity("chat"), (27_700, true));
-    assert_eq!(capacity("chat:buffer=1k,bytes=4k"), (4096, true));
+    assert_eq!(capacity("chat"), (27_700, Channel::Tcp));
+    assert_eq!(capacity("chat:buffer=1k,bytes=4k"), (4096, Channel::Tcp));
     let nice = |spec, nice| {
         make(spec)
             .tasks
@@ -239,12 +239,12 @@ fn hackbench_sends_and_receives_alike() {
     assert_eq!(passed.len(), 2 * 3);
     assert!(passed.values().all(|&passed| passed == (3 * 5, 3 * 5)));
     let capacity = |spec| match &make(spec).resources[1] {
-        Resource::Channel { capacity, socket, .. } => (*capacity, *socket),
+        Resource::Channel { capacity, kind, .. } => (*capacity, *kind),
         other => panic!("{other:?}"),
     };
-    assert_eq!(capacity("hackbench:via=pipe"), (65_536, false));
+    assert_eq!(capacity("hackbench:via=pipe"), (65_536, Channel::Pipe));
     // 277 messages of 100 bytes.
-    assert_eq!(capacity("hackbench"), (27_700, true));
+    assert_eq!(capacity("hackbench"), (27_700, Channel::Socket));
     assert_eq!(make("hackbench").tasks[399].process, 399);
 }
 

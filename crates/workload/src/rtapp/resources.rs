@@ -4,7 +4,7 @@
 use super::file::{File, INT_MAX};
 use super::json::Member;
 use crate::error::{Error, Position, suggest};
-use crate::program::{Resource, ResourceId};
+use crate::program::{Channel, Resource, ResourceId};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,6 +28,7 @@ const TYPES: &[&str] = &[
     "semaphore",
     "pipe",
     "socket",
+    "tcp",
 ];
 
 /// A pipe's buffer: 16 pages (fs/pipe.c).
@@ -65,7 +66,7 @@ impl Resources {
                 Kind::Channel => Resource::Channel {
                     name,
                     capacity: PIPE_CAPACITY as u64,
-                    socket: false,
+                    kind: Channel::Pipe,
                 },
             });
         }
@@ -113,7 +114,7 @@ impl Resources {
                     .hint(format!("it is for {}", kinds.join(" and ")))),
                 field => Ok(field),
             };
-            let capacity = only("capacity", &["pipe", "socket"])?;
+            let capacity = only("capacity", &["pipe", "socket", "tcp"])?;
             let value = only("value", &["semaphore"])?;
             match kind_name {
                 "mutex" => drop(self.get(Kind::Mutex, &member.key)),
@@ -127,12 +128,16 @@ impl Resources {
                         *value = start as u32;
                     }
                 }
-                "pipe" | "socket" => {
+                "pipe" | "socket" | "tcp" => {
                     let bytes = capacity.map_or(Ok(PIPE_CAPACITY), |bytes| file.int(bytes, " bytes", 1..=INT_MAX))?;
                     let id = self.get(Kind::Channel, &member.key);
-                    if let Resource::Channel { capacity, socket, .. } = &mut self.list[id as usize] {
+                    if let Resource::Channel { capacity, kind, .. } = &mut self.list[id as usize] {
                         *capacity = bytes as u64;
-                        *socket = kind_name == "socket";
+                        *kind = match kind_name {
+                            "socket" => Channel::Socket,
+                            "tcp" => Channel::Tcp,
+                            _ => Channel::Pipe,
+                        };
                     }
                 }
                 other => {

@@ -2,7 +2,7 @@
 //! What is read, and what is said about what cannot be.
 
 use super::{read, to_rtapp_json};
-use crate::program::{Dist, Op, Policy, Program, Resource, Workload};
+use crate::program::{Channel, Dist, Op, Policy, Program, Resource, Workload};
 
 fn load(text: &str) -> Workload {
     read(text, "dir/x.json").unwrap_or_else(|error| panic!("{error}"))
@@ -184,12 +184,12 @@ fn channels_semaphores_and_requests() {
             Resource::Channel {
                 name: "p".into(),
                 capacity: 65536,
-                socket: false
+                kind: Channel::Pipe
             },
             Resource::Channel {
                 name: "s".into(),
                 capacity: 1000,
-                socket: true
+                kind: Channel::Socket
             },
             Resource::Semaphore {
                 name: "sem".into(),

@@ -8,7 +8,7 @@ use super::global::Global;
 use super::sched;
 use crate::check;
 use crate::error::Error;
-use crate::program::{Dist, Op, Policy, Program, Resource, ResourceId, TaskSpec, Workload};
+use crate::program::{Channel, Dist, Op, Policy, Program, Resource, ResourceId, TaskSpec, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
@@ -498,8 +498,12 @@ fn resources(workload: &Workload) -> Result<String, Error> {
     let mut lines = Vec::new();
     for resource in &workload.resources {
         let value = match resource {
-            Resource::Channel { capacity, socket, .. } => {
-                let kind = if *socket { "socket" } else { "pipe" };
+            Resource::Channel { capacity, kind, .. } => {
+                let kind = match kind {
+                    Channel::Pipe => "pipe",
+                    Channel::Socket => "socket",
+                    Channel::Tcp => "tcp",
+                };
                 format!("{{ \"type\" : \"{kind}\", \"capacity\" : {capacity} }}")
             }
             Resource::Semaphore { value, .. } => {
@@ -584,7 +588,8 @@ fn global(workload: &Workload, buffer: u64) -> Result<String, Error> {
 fn mem_buffer(workload: &Workload, groups: &[Group]) -> u64 {
     let cut = |group: &&Group| group.spec.footprint_bytes < written(workload, group);
     let cut = groups.iter().find(cut).map(|group| group.spec.footprint_bytes);
-    cut.filter(|&bytes| bytes > 0).unwrap_or(Global::default().mem_buffer_size)
+    cut.filter(|&bytes| bytes > 0)
+        .unwrap_or(Global::default().mem_buffer_size)
 }
 
 /// The most that a task writes by one `mem`.

@@ -289,6 +289,12 @@ impl EventQueue {
         Some((time, event))
     }
 
+    /// What is likely to come after the event that was popped last.
+    #[inline]
+    pub fn next_likely(&self) -> Option<Event> {
+        self.current.last().map(|entry| entry.event)
+    }
+
     /// Arms or moves the step of a CPU.
     #[inline]
     pub fn arm_step(&mut self, cpu: u32, time: u64) {

@@ -176,6 +176,9 @@ impl Machine {
             };
             assert!(time >= self.now, "time ran backwards: {time} after {}", self.now);
             self.now = time;
+            if let Some(Event::Wake { task, .. }) = self.events.next_likely() {
+                self.prefetch_task(task);
+            }
             self.handle(event);
             if cfg!(debug_assertions) {
                 self.nr_events += 1;

@@ -525,7 +525,7 @@ impl Dsqs {
         self.weights ^= self.weights >> 17;
         self.weights ^= self.weights << 5;
         self.nodes[task as usize].weight = self.weights;
-        let (mut at, mut parent, mut before, mut left) = (self.dsqs[dsq.0 as usize].root, NIL, NIL, false);
+        let (mut at, mut parent, mut before, mut left) = (self.spine(dsq, vtime), NIL, NIL, false);
         while at != NIL {
             parent = at;
             let node = &self.nodes[at as usize];
@@ -555,6 +555,21 @@ impl Dsqs {
             }
             self.rotate_up(dsq, task);
         }
+    }
+
+    /// Where to start looking for a place: the lowest node of the way from the last one up to the root that is not behind
+    /// `vtime`. Most newcomers belong near the end.
+    #[inline]
+    fn spine(&self, dsq: DsqRef, vtime: u64) -> u32 {
+        let it = &self.dsqs[dsq.0 as usize];
+        if it.root == NIL {
+            return NIL;
+        }
+        let mut at = it.tail;
+        while at != it.root && (vtime.wrapping_sub(self.nodes[at as usize].vtime) as i64) < 0 {
+            at = self.nodes[at as usize].parent;
+        }
+        at
     }
 
     fn treap_remove(&mut self, dsq: DsqRef, task: TaskId) {

@@ -165,10 +165,12 @@ void SCX_OP(steal_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	u32 cpu = scx_bpf_task_cpu(p);
 	struct cpu *c = cpu_of(cpu);
-	u64 vtime = p->scx.dsq_vtime;
+	u64 vtime;
 
 	if (!c)
 		return;
+	settle_on(p, cpu);
+	vtime = p->scx.dsq_vtime;
 	if ((enq_flags & SCX_ENQ_WAKEUP) && (s64)(vtime - (c->vtime - slice_ns)) < 0)
 		vtime = c->vtime - slice_ns;
 	scx_bpf_dsq_insert_vtime(p, cpu, slice_ns, vtime, enq_flags);
@@ -218,6 +220,7 @@ void SCX_OP(steal_running, struct task_struct *p)
 	if (!c)
 		return;
 	c->running = true;
+	settle_on(p, cpu);
 	if ((s64)(p->scx.dsq_vtime - c->vtime) > 0)
 		c->vtime = p->scx.dsq_vtime;
 	update_overloaded_with(c, cpu, 0);
@@ -250,15 +253,19 @@ void SCX_OP(steal_update_idle, s32 cpu, bool idle)
 
 void SCX_OP(steal_enable, struct task_struct *p)
 {
-	struct cpu *c = cpu_of(scx_bpf_task_cpu(p));
+	struct cfs_task *t = cfs_task_of(p);
+	u32 cpu = scx_bpf_task_cpu(p);
+	struct cpu *c = cpu_of(cpu);
 
-	if (c)
-		p->scx.dsq_vtime = c->vtime;
+	if (!t || !c)
+		return;
+	p->scx.dsq_vtime = c->vtime;
+	t->cpu = cpu;
 }
 
 s32 SCX_OP(steal_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
-	return wakee_init(p);
+	return cfs_task_init(p);
 }
 
 s32 SCX_OP_SLEEPABLE(steal_init)

@@ -47,6 +47,59 @@ static __always_inline struct cpu *cpu_of(u32 cpu)
 	return bpf_map_lookup_elem(&cpus, &cpu);
 }
 
+struct cfs_task {
+	/* The CPU in whose virtual time the task's is told. */
+	s32 cpu;
+	/* Where it ran before its last CPU. */
+	s32 recent_cpu;
+	/* Whom it woke last, changes of that, halved each second, and when. */
+	s32 last_wakee;
+	u32 flips;
+	u64 decayed;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct cfs_task);
+} cfs_tasks SEC(".maps");
+
+static __always_inline struct cfs_task *cfs_task_of(struct task_struct *p)
+{
+	return bpf_task_storage_get(&cfs_tasks, p, NULL, 0);
+}
+
+static __always_inline s32 cfs_task_init(struct task_struct *p)
+{
+	struct cfs_task *t = bpf_task_storage_get(&cfs_tasks, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!t)
+		return -ENOMEM;
+	t->cpu = t->recent_cpu = -1;
+	return 0;
+}
+
+/* Each CPU has its virtual time: a task that comes from another one keeps its lead or lag. */
+static __always_inline u64 vtime_on(struct task_struct *p, struct cfs_task *t, s32 cpu)
+{
+	struct cpu *from = cpu_of(t->cpu), *to = cpu_of(cpu);
+
+	if (t->cpu == cpu || !from || !to)
+		return p->scx.dsq_vtime;
+	return p->scx.dsq_vtime + to->vtime - from->vtime;
+}
+
+static __always_inline void settle_on(struct task_struct *p, s32 cpu)
+{
+	struct cfs_task *t = cfs_task_of(p);
+
+	if (t && t->cpu != cpu) {
+		p->scx.dsq_vtime = vtime_on(p, t, cpu);
+		t->cpu = cpu;
+	}
+}
+
 /* Tasks queued on a CPU, without the one that runs. */
 static __always_inline s32 waiting(u32 cpu)
 {

@@ -81,6 +81,7 @@ static int balance(void *map, u32 *key, struct cpu *timer)
 	s32 most = -1, least = 1 << 30, busiest = 0, idlest = 0;
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p;
+	struct cfs_task *t;
 	u32 cpu;
 
 	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids()) {
@@ -98,7 +99,11 @@ static int balance(void *map, u32 *key, struct cpu *timer)
 	if (most >= least + 2) {
 		if (!bpf_iter_scx_dsq_new(&it, busiest, 0)) {
 			p = bpf_iter_scx_dsq_next(&it);
-			if (p && bpf_cpumask_test_cpu(idlest, p->cpus_ptr) && scx_bpf_dsq_move_vtime(&it, p, idlest, 0)) {
+			t = p ? cfs_task_of(p) : NULL;
+			if (t)
+				scx_bpf_dsq_move_set_vtime(&it, vtime_on(p, t, idlest));
+			if (t && bpf_cpumask_test_cpu(idlest, p->cpus_ptr) && scx_bpf_dsq_move_vtime(&it, p, idlest, 0)) {
+				t->cpu = idlest;
 				__sync_fetch_and_add(&nr_balanced, 1);
 				moved(busiest, idlest);
 				scx_bpf_kick_cpu(idlest, SCX_KICK_IDLE);

@@ -16,29 +16,8 @@
 #define SECOND 1000000000ULL
 #define MAX_LLCS 64
 
-struct wakee {
-	/* Changes of whom it wakes, halved each second. */
-	u32 flips;
-	s32 last;
-	u64 decayed;
-	/* Where it ran before its last CPU. */
-	s32 recent_cpu;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct wakee);
-} wakees SEC(".maps");
-
 /* An LLC that may have a core whose CPUs are all idle. */
 static u32 has_idle_cores[MAX_LLCS];
-
-static __always_inline struct wakee *wakee_of(struct task_struct *p)
-{
-	return bpf_task_storage_get(&wakees, p, NULL, 0);
-}
 
 static __always_inline u32 *idle_cores_of(u32 cpu)
 {
@@ -63,7 +42,7 @@ static __always_inline void note_idle_core(u32 cpu)
 		*cores = 1;
 }
 
-static __always_inline void record_wakee(struct wakee *waker, struct task_struct *p)
+static __always_inline void record_wakee(struct cfs_task *waker, struct task_struct *p)
 {
 	u64 now = bpf_ktime_get_ns();
 
@@ -71,14 +50,14 @@ static __always_inline void record_wakee(struct wakee *waker, struct task_struct
 		waker->flips /= 2;
 		waker->decayed = now;
 	}
-	if (waker->last != p->pid) {
-		waker->last = p->pid;
+	if (waker->last_wakee != p->pid) {
+		waker->last_wakee = p->pid;
 		waker->flips++;
 	}
 }
 
 /* Do they have so many partners that these would crowd an LLC of `factor` CPUs? */
-static __always_inline bool wake_wide(struct wakee *waker, struct wakee *w, u32 factor)
+static __always_inline bool wake_wide(struct cfs_task *waker, struct cfs_task *w, u32 factor)
 {
 	u32 more = waker->flips, less = w->flips;
 
@@ -167,7 +146,7 @@ static __always_inline s32 claim_idle_sibling(struct task_struct *p, s32 target,
 	return found;
 }
 
-static __always_inline s32 select_idle_sibling(struct task_struct *p, struct wakee *w, struct cpu *this, s32 prev,
+static __always_inline s32 select_idle_sibling(struct task_struct *p, struct cfs_task *w, struct cpu *this, s32 prev,
 					       s32 target, u32 nr_cpus, u32 llc_size)
 {
 	s32 cpu;
@@ -217,7 +196,7 @@ static __always_inline s32 select_cpu_for_wakeup(struct task_struct *p, s32 prev
 {
 	struct task_struct *current = bpf_get_current_task_btf();
 	u32 this_cpu = bpf_get_smp_processor_id(), nr_cpus = scx_bpf_nr_cpu_ids();
-	struct wakee *w = wakee_of(p), *waker = current ? wakee_of(current) : NULL;
+	struct cfs_task *w = cfs_task_of(p), *waker = current ? cfs_task_of(current) : NULL;
 	struct cpu *this = cpu_of(this_cpu);
 	s32 target = prev_cpu;
 
@@ -232,16 +211,6 @@ static __always_inline s32 select_cpu_for_wakeup(struct task_struct *p, s32 prev
 			waker->recent_cpu = this_cpu;
 	}
 	return select_idle_sibling(p, w, this, prev_cpu, target, nr_cpus, llc_size);
-}
-
-static __always_inline s32 wakee_init(struct task_struct *p)
-{
-	struct wakee *w = bpf_task_storage_get(&wakees, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
-
-	if (!w)
-		return -ENOMEM;
-	w->recent_cpu = -1;
-	return 0;
 }
 
 #endif

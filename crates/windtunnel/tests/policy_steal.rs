@@ -5,7 +5,7 @@ mod support;
 use machine::MachineSpec;
 use std::collections::BTreeSet;
 use support::policy::*;
-use workload::{Op, Policy, Resource};
+use workload::{Channel, Op, Policy, Resource};
 
 const NEVER: u64 = 10_000_000_000;
 
@@ -242,7 +242,7 @@ fn a_wake_up_by_message_comes_to_the_waker_if_that_has_nothing_else() {
                 Resource::Channel {
                     name: "c".into(),
                     capacity: 1000,
-                    socket: true,
+                    kind: Channel::Socket,
                 },
                 Resource::Suspend { name: "s".into() },
             ])
@@ -263,6 +263,28 @@ fn a_wake_up_by_message_comes_to_the_waker_if_that_has_nothing_else() {
     };
     assert_eq!(woken_on(Op::Send { channel: 0, bytes: 100 }, Op::Recv(0)), 0);
     assert_eq!(woken_on(Op::Resume(1), Op::Suspend(1)), 1);
+}
+
+#[test]
+fn who_moves_keeps_its_place_in_virtual_time() {
+    // Virtual time passes faster on CPU 0, where one task runs, than on CPU 1, where five do.
+    let tasks = Tasks::default()
+        .add(
+            "mover",
+            vec![run(500 * MS), Op::SetAffinity(Some(vec![1])), run(10_000 * MS)],
+        )
+        .with(|task| task.cpus = Some(vec![0]))
+        .add_many(4, "hog", &hog());
+    let mut tasks = tasks;
+    let hogs = tasks
+        .workload
+        .tasks
+        .iter_mut()
+        .filter(|task| task.comm.starts_with("hog"));
+    hogs.for_each(|task| task.cpus = Some(vec![1]));
+    let ran = Run::new("steal").machine(free(2)).tasks(tasks).for_ms(1000);
+    let share = ran.cpu_ns_between("mover", 500 * MS, 1000 * MS);
+    assert!(share.abs_diff(100 * MS) < 10 * MS, "{share}");
 }
 
 #[test]

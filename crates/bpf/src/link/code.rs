@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Code: functions are found by their symbols, taken in when something reaches them, and their constants filled in.
+//! Code: functions are found by their symbols, taken in when something reaches them, and their constants filled in
+//! (`constant`).
+
+mod constant;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::DataSection;
-use super::externs::{Extern, Externs};
+use super::externs::Externs;
 use super::target::Target;
 use crate::btf::Kind;
-use crate::core_relo::{self, Answer, Ask};
 use crate::image::{
-    CALL, CALL_FUNCTION, CALL_HELPER, CALL_KFUNC, Code, FUNC_BASE, Function, Insn, LD_IMM64, LineInfo, LocalType,
-    LocalTypes, MapDef, TRAP,
+    CALL, CALL_FUNCTION, CALL_HELPER, Code, Function, Insn, LD_IMM64, LineInfo, LocalType, LocalTypes, MapDef, TRAP,
 };
 use crate::insn::{self, ALU, ALU64, EXIT, GOTO, GOTOL, LDX, ST, STX, class, is_jump};
-use crate::object::elf::{R_BPF_64_32, R_BPF_64_64, R_BPF_64_ABS64, Relocation, Symbol, SymbolKind};
+use crate::object::elf::{R_BPF_64_ABS64, Relocation, Symbol, SymbolKind};
 use crate::object::error::Error;
 use crate::object::fields::special_fields;
 use crate::object::program::parse_section;
@@ -425,164 +426,6 @@ impl<'a> Linker<'a> {
             is_global: !symbol.local,
             lines: lines.collect(),
         })
-    }
-
-    fn call(&mut self, section: usize, offset: u64, insn: Insn) -> Option<Insn> {
-        let function = self.function_at(section, offset)?;
-        Some(Insn {
-            src: CALL_FUNCTION,
-            off: 0,
-            imm: function as i64,
-            ..insn
-        })
-    }
-
-    fn relocate(&mut self, insn: Insn, relocation: &Relocation, slot: usize, source: usize) -> Result<Insn, Error> {
-        let object = self.object;
-        let Source { section, offset, .. } = self.sources[source];
-        let place = offset + slot as u64 * SLOT;
-        let fail = |message: String| Error::at(&object.elf.sections[section].name, place, message);
-        let symbol = &object.elf.symbols[relocation.symbol];
-        let target = symbol.section.map(|index| (index, object.section_kind(index)));
-        let what = if symbol.name.is_empty() {
-            "a section"
-        } else {
-            &symbol.name
-        };
-        match (relocation.kind, insn.op) {
-            (R_BPF_64_32, CALL) => {
-                let Some((index, _)) = target else {
-                    return Ok(self.call_extern(symbol, insn));
-                };
-                // The immediate is relative to the instruction after the call.
-                let target = symbol.offset.wrapping_add(((insn.imm + 1) * SLOT as i64) as u64);
-                let called = self.call(index, target, insn);
-                called.ok_or_else(|| {
-                    fail(format!(
-                        "call of {what}+{:#x}, where no function starts",
-                        target - symbol.offset.min(target)
-                    ))
-                })
-            }
-            (R_BPF_64_64, LD_IMM64) => {
-                let value = |value: u64| {
-                    Ok(Insn {
-                        src: 0,
-                        off: 0,
-                        imm: value as i64,
-                        ..insn
-                    })
-                };
-                let addend = insn.imm as i32 as i64 as u64;
-                let offset = symbol.offset.wrapping_add(addend);
-                match target {
-                    None => match self.externs.resolve(symbol) {
-                        Extern::Kfunc(name) => {
-                            let index = self.kfunc(name);
-                            value(KFUNC_BASE + index as u64)
-                        }
-                        Extern::Address(addr) => value(addr.wrapping_add(addend)),
-                        Extern::Missing { weak: true, .. } => value(0),
-                        Extern::Missing { weak: false, message } => Ok(self.trap(message)),
-                    },
-                    Some((index, SectionKind::Code)) => {
-                        let function = self.function_at(index, offset);
-                        let function =
-                            function.ok_or_else(|| fail(format!("{what} is not the start of a function")))?;
-                        value(FUNC_BASE + function as u64)
-                    }
-                    Some((_, SectionKind::Maps)) => {
-                        let map = object.maps.iter().position(|map| map.offset == offset);
-                        value(self.maps[map.ok_or_else(|| fail(format!("{what} is not a map")))?].handle)
-                    }
-                    Some((index, SectionKind::Rodata | SectionKind::Data | SectionKind::Arena)) => {
-                        let data = self.data.iter().find(|data| data.index == index);
-                        let data = data.ok_or_else(|| fail(format!("{what} has no memory")))?;
-                        value(data.addr.wrapping_add(offset))
-                    }
-                    Some((_, SectionKind::StructOps)) => {
-                        Ok(self.trap(format!("the address of {what} is not modelled")))
-                    }
-                    Some((_, SectionKind::Other)) => Err(fail(format!("{what} is not in a section with data"))),
-                }
-            }
-            (kind, op) => Err(fail(format!(
-                "relocation of kind {kind} against {what} for opcode {op:#x}"
-            ))),
-        }
-    }
-
-    fn call_extern(&mut self, symbol: &'a Symbol, insn: Insn) -> Insn {
-        match self.externs.resolve(symbol) {
-            Extern::Kfunc(name) => Insn {
-                src: CALL_KFUNC,
-                off: 0,
-                imm: self.kfunc(name) as i64,
-                ..insn
-            },
-            Extern::Address(_) => self.trap(format!("{} is a variable, but it was called", symbol.name)),
-            Extern::Missing { message, .. } => self.trap(message),
-        }
-    }
-
-    /// Fills in a constant that depends on the target's types.
-    fn core(&mut self, insn: Insn, relocation: &core_relo::Relocation) -> Result<Insn, String> {
-        if matches!(relocation.ask, Ask::TypeIdLocal) {
-            self.local_type(relocation.ty);
-        }
-        let btf = &self.object.btf;
-        let answer = match core_relo::resolve(btf, self.target.btf(), relocation) {
-            Ok(answer) => answer,
-            Err(core_relo::Unresolved(message)) => {
-                self.unresolved
-                    .push((core_relo::describe(btf, relocation), message.clone()));
-                return Ok(self.trap(message));
-            }
-        };
-        let exists = matches!(
-            relocation.ask,
-            Ask::FieldExists | Ask::TypeExists | Ask::TypeMatches | Ask::EnumExists
-        );
-        if exists && answer.value == 0 {
-            self.asked.insert(core_relo::describe(btf, relocation));
-        }
-        let Answer { value, sizes } = answer;
-        match class(insn.op) {
-            ALU | ALU64 if insn.op & insn::X == 0 => Ok(Insn {
-                imm: i64::from(value as i32),
-                ..insn
-            }),
-            _ if insn.op == LD_IMM64 => Ok(Insn {
-                imm: value as i64,
-                ..insn
-            }),
-            LDX | ST | STX => {
-                let mut op = insn.op;
-                if let Some(sizes) = sizes.filter(|sizes| sizes.local != sizes.target) {
-                    let bits = match sizes.target {
-                        1 => Some(insn::B),
-                        2 => Some(insn::H),
-                        4 => Some(insn::W),
-                        8 => Some(insn::DW),
-                        _ => None,
-                    };
-                    let Some(bits) = bits.filter(|_| sizes.adjustable) else {
-                        let text = format!(
-                            "{} has {} bytes instead of {}: this access is not modelled",
-                            core_relo::describe(&self.object.btf, relocation),
-                            sizes.target,
-                            sizes.local
-                        );
-                        return Ok(self.trap(text));
-                    };
-                    op = op & !insn::DW | bits;
-                }
-                let off = i32::try_from(value).map_err(|_| format!("field offset {value} is too large"))?;
-                Ok(Insn { op, off, ..insn })
-            }
-            _ if insn.op == TRAP => Ok(insn),
-            _ => Err(format!("CO-RE relocation for opcode {:#x}", insn.op)),
-        }
     }
 }
 

@@ -5,7 +5,7 @@ mod support;
 use kernel::ext::Op as Callback;
 use support::policy::*;
 use trace::Event;
-use workload::{Op, Policy, Resource, TaskSpec};
+use workload::{Channel, Op, Policy, Resource, TaskSpec};
 
 fn nice(nice: i32) -> impl Fn(&mut TaskSpec) {
     move |task| task.policy = Policy::Normal { nice }
@@ -169,7 +169,7 @@ fn a_synchronous_wake_up_does_not_preempt_the_waker() {
     let channel = Resource::Channel {
         name: "pipe".into(),
         capacity: 1 << 16,
-        socket: false,
+        kind: Channel::Pipe,
     };
     let tasks = Tasks::default()
         .resources(vec![channel])

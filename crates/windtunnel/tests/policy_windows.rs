@@ -4,7 +4,7 @@ mod support;
 
 use std::collections::BTreeSet;
 use support::policy::*;
-use workload::{Op, Policy, Resource};
+use workload::{Channel, Op, Policy, Resource};
 
 const SECOND: u64 = 1000 * MS;
 
@@ -56,7 +56,7 @@ fn a_wait_costs_a_third_of_a_clock_interval() {
         let socket = Resource::Channel {
             name: "socket".into(),
             capacity: 4096,
-            socket: true,
+            kind: Channel::Socket,
         };
         let tasks = Tasks::default()
             .resources(vec![socket])
@@ -124,12 +124,12 @@ fn boosted_beside(nice: i32, wait: Op, wake: Option<Op>, settings: &[(&str, u32)
         Resource::Channel {
             name: "pipe".into(),
             capacity: 4096,
-            socket: false,
+            kind: Channel::Pipe,
         },
         Resource::Channel {
             name: "socket".into(),
             capacity: 4096,
-            socket: true,
+            kind: Channel::Socket,
         },
     ];
     let mut tasks = Tasks::default()
@@ -199,7 +199,7 @@ fn a_boost_decays_by_one_a_quantum() {
     let socket = Resource::Channel {
         name: "socket".into(),
         capacity: 4096,
-        socket: true,
+        kind: Channel::Socket,
     };
     let tasks = Tasks::default()
         .resources(vec![socket])

@@ -137,15 +137,48 @@ fn within(groups: &[Vec<u32>], cpus: &[u32]) -> Vec<(usize, Vec<u32>)> {
         .collect()
 }
 
+/// The cost tables of machines as a page for people, each constant with its source.
+pub fn costs_page(definitions: &[Definition]) -> String {
+    let mut out = String::from(
+        "# What things cost on the machines known by name\n\nWritten from `machines/*.toml` by the tests of `crates/machine`; \
+         what each constant is charged for is in [model.md](model.md).\n",
+    );
+    for definition in definitions {
+        let spec = &definition.spec;
+        let _ = write!(out, "\n## {}\n\n{}.", spec.name, spec.description);
+        if spec.costs.flat_memory {
+            out.push_str(" Tasks' memory is on any node.");
+        }
+        if let Some(node) = spec.topology.kernel_node {
+            let _ = write!(out, " All data of the kernel are on node {node}.");
+        }
+        out.push_str("\n\n| constant | value | source |\n|---|---|---|\n");
+        for (name, amount, source) in cost_rows(definition) {
+            let _ = writeln!(out, "| `{name}` | {amount} | {} |", source.replace('|', "\\|"));
+        }
+    }
+    out
+}
+
 fn costs(out: &mut String, definition: &Definition) {
     out.push_str("\ncosts\n");
+    let rows = cost_rows(definition);
+    let width = rows.iter().map(|r| r.0.len()).max().unwrap_or(0);
+    for (name, amount, source) in rows {
+        let _ = writeln!(out, "  {name:<width$}  {amount}\n  {:<width$}    {source}", "");
+    }
+}
+
+/// Name, value and source of each constant.
+fn cost_rows(definition: &Definition) -> Vec<(String, String, String)> {
     let mut table = definition.spec.costs.clone();
     let mut rows: Vec<(String, String, String)> = Vec::new();
     for constant in &CONSTANTS {
         let amount = match constant.slot {
             Slot::Ps(slot) => {
                 let ps = *slot(&mut table);
-                format!("{}.{:03} ns", ps / 1000, ps % 1000)
+                let per = if constant.name.starts_with("reload_") { " a byte" } else { "" };
+                format!("{}.{:03} ns{per}", ps / 1000, ps % 1000)
             }
             Slot::Ns(slot) => format!("{} ns", *slot(&mut table)),
             Slot::ByDistance(slot) => {
@@ -166,10 +199,7 @@ fn costs(out: &mut String, definition: &Definition) {
         let source = definition.cost_sources.get(&name).cloned().unwrap_or_default();
         rows.push((name, format!("{ns} ns"), source));
     }
-    let width = rows.iter().map(|r| r.0.len()).max().unwrap_or(0);
-    for (name, amount, source) in rows {
-        let _ = writeln!(out, "  {name:<width$}  {amount}\n  {:<width$}    {source}", "");
-    }
+    rows
 }
 
 fn named(cpus: &[u32]) -> String {

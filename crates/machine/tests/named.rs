@@ -33,6 +33,13 @@ fn shown() {
 }
 
 #[test]
+fn the_page_of_costs_says_what_the_files_say() {
+    let names: Vec<String> = list(&[]).0.into_iter().map(|m| m.name).collect();
+    let all: Vec<machine::Definition> = names.iter().map(|name| define(name, &[]).unwrap()).collect();
+    golden("../../../../docs/costs.md", &machine::show::costs_page(&all));
+}
+
+#[test]
 fn every_constant_of_a_named_machine_has_a_source() {
     for machine in list(&[]).0 {
         let definition = define(&machine.name, &[]).unwrap();

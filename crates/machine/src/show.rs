@@ -154,7 +154,8 @@ pub fn costs_page(definitions: &[Definition]) -> String {
         }
         out.push_str("\n\n| constant | value | source |\n|---|---|---|\n");
         for (name, amount, source) in cost_rows(definition) {
-            let _ = writeln!(out, "| `{name}` | {amount} | {} |", source.replace('|', "\\|"));
+            let per = if name.starts_with("reload_") { " a byte" } else { "" };
+            let _ = writeln!(out, "| `{name}` | {amount}{per} | {} |", source.replace('|', "\\|"));
         }
     }
     out
@@ -177,8 +178,7 @@ fn cost_rows(definition: &Definition) -> Vec<(String, String, String)> {
         let amount = match constant.slot {
             Slot::Ps(slot) => {
                 let ps = *slot(&mut table);
-                let per = if constant.name.starts_with("reload_") { " a byte" } else { "" };
-                format!("{}.{:03} ns{per}", ps / 1000, ps % 1000)
+                format!("{}.{:03} ns", ps / 1000, ps % 1000)
             }
             Slot::Ns(slot) => format!("{} ns", *slot(&mut table)),
             Slot::ByDistance(slot) => {

@@ -10,12 +10,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The machines that come with the command, so that it works from anywhere.
-const BUILT_IN: [(&str, &str); 9] = [
+const BUILT_IN: [(&str, &str); 11] = [
     ("epyc-2s", include_str!("../../../machines/epyc-2s.toml")),
     ("hybrid", include_str!("../../../machines/hybrid.toml")),
     ("numa16", include_str!("../../../machines/numa16.toml")),
     ("numa32", include_str!("../../../machines/numa32.toml")),
     ("rpi4", include_str!("../../../machines/rpi4.toml")),
+    ("smp1", include_str!("../../../machines/smp1.toml")),
+    ("smp2", include_str!("../../../machines/smp2.toml")),
     ("smp4", include_str!("../../../machines/smp4.toml")),
     ("smp8", include_str!("../../../machines/smp8.toml")),
     ("up", include_str!("../../../machines/up.toml")),

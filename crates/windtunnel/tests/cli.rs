@@ -159,7 +159,7 @@ fn what_cannot_work_says_where_and_what_to_do() {
         (&["run", "nosuch"], &["no policy 'nosuch'", "hint"]),
         (&["run", "policies/fifo.bpf.c"], &["source", "clang-19"]),
         (&["run", "Cargo.toml"], &["Cargo.toml"]),
-        (&["run", &fifo, "--machine", "smp9"], &["smp9", "smp4"]),
+        (&["run", &fifo, "--machine", "smp9"], &["smp9", "smp1"]),
         (&["run", &fifo, "--workload", "nosuch.json"], &["nosuch.json"]),
         (&["run", &fifo, "--workload", "hackbnch"], &["hackbench"]),
         (&["run", &fifo, "--workload", "closed:n=0"], &["n"]),

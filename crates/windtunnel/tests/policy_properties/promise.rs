@@ -107,7 +107,11 @@ pub fn division(policy: &str, ran: &Observed, nices: &[i32]) -> Division {
             turns(percent, &|nice| parameter("slice_ns") * weight(nice) / least)
         }
         "dss" | "pls" | "mqs" | "pmqs" => turns(3, &|nice| parameter("tick_ns") * goodness_ticks(nice)),
-        "o1" => turns(3, &|nice| o1_slice(ran, nice)),
+        "o1" => {
+            // A turn ends at the tick after.
+            let least = nices.iter().map(|&nice| o1_slice(ran, nice)).min().expect("a hog");
+            turns(3 + 100 * TICK / least, &|nice| o1_slice(ran, nice))
+        }
         "linux26" => turns(3, &linux26_slice),
         "p9" | "torus" => Division::Ordered {
             turn: parameter("quantum_ns"),

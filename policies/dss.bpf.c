@@ -14,7 +14,7 @@
  * Showcase 2001, on Linux 2.4.5.
  *
  * Against the original: realtime tasks are above sched_ext and not in this queue; running tasks are not in it either but
- * keep their place. An idle CPU is claimed by who wakes it, so that two wake-ups in short order do not choose the same.
+ * keep their place. The queue's lock is taken anew for each task that a choice looks at.
  */
 #include "include/one_queue.h"
 

@@ -150,6 +150,7 @@ static int balance(void *map, int *key, struct balance_timer *b)
 	}
 	bpf_for(cpu, 0, nr) {
 		q = mq_of(cpu);
+		q->deviation_milli = q->load * 1000 - (s64)((u64)total * 1000 / (u64)nr);
 		q->kind = q->load * nr * 100 > total * (100 + within)	? SURPLUS :
 			  q->load * nr * 100 < total * (100 - within) ? DEFICIT :
 									  BALANCED;

@@ -39,11 +39,12 @@ struct mq {
 	/* When the turn of what runs here began, and since when the task that had waited longest at the last choice waits. */
 	u64 turn_since;
 	u64 oldest_since;
-	/* The balancer's. */
+	/* The balancer's; the deviation is from the mean, in thousandths, before it moved anything. */
 	s64 load;
+	s64 deviation_milli;
 	s32 kind;
 } __attribute__((aligned(128)));
-static struct mq mqs[MAX_CPUS];
+struct mq mqs[MAX_CPUS];
 
 static __always_inline struct mq *mq_of(s32 cpu)
 {

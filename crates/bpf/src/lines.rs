@@ -53,8 +53,8 @@ pub struct Cache {
     pub llc_ns: u32,
     pub node_ns: u32,
     pub remote_ns: u32,
-    /// What it costs at least when several caches have it: a copy then comes from memory, and invalidating goes through it. 0
-    /// where copies come from the nearest cache.
+    /// What it costs at least when several cores have it that share no cache with this one: a copy then comes from memory, and
+    /// invalidating goes through it. 0 where copies come from the nearest cache.
     pub memory_ns: u32,
 }
 
@@ -71,14 +71,11 @@ impl Cache {
     };
 
     fn nearest(&self, holders: u64) -> u64 {
-        let ns = if holders & self.llc != 0 {
-            self.llc_ns
-        } else if holders & self.node != 0 {
-            self.node_ns
-        } else {
-            self.remote_ns
-        };
-        self.shared(holders, ns)
+        if holders & self.llc != 0 {
+            return u64::from(self.llc_ns);
+        }
+        let near = holders & self.node != 0;
+        self.shared(holders, if near { self.node_ns } else { self.remote_ns })
     }
 
     fn shared(&self, holders: u64, ns: u32) -> u64 {
@@ -87,14 +84,11 @@ impl Cache {
     }
 
     fn farthest(&self, holders: u64) -> u64 {
-        let ns = if holders & !self.node != 0 {
-            self.remote_ns
-        } else if holders & !self.llc != 0 {
-            self.node_ns
-        } else {
-            self.llc_ns
-        };
-        self.shared(holders, ns)
+        if holders & !self.llc == 0 {
+            return u64::from(self.llc_ns);
+        }
+        let far = holders & !self.node != 0;
+        self.shared(holders, if far { self.remote_ns } else { self.node_ns })
     }
 }
 

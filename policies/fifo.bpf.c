@@ -29,7 +29,13 @@ s32 SCX_OP(fifo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 
 void SCX_OP(fifo_enqueue, struct task_struct *p, u64 enq_flags)
 {
+	s32 cpu;
+
 	scx_bpf_dsq_insert(p, QUEUE, slice_ns, enq_flags);
+	/* One that made way, or that was given no choice of CPUs, may run on an idle one. */
+	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	if (cpu >= 0)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
 void SCX_OP(fifo_dispatch, s32 cpu, struct task_struct *prev)

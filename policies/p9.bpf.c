@@ -77,8 +77,8 @@ void SCX_OP(p9_enqueue, struct task_struct *p, u64 enq_flags)
 	plan9_account(t, false);
 	t->level = plan9_level(p, t, scx_bpf_nr_cpu_ids(), nr_runnable);
 	plan9_insert(p, t, QUEUE, enq_flags);
-	/* An idle CPU that it was placed on looks by itself. */
-	if (at && !at->running)
+	/* An idle CPU that it was woken on looks by itself. One that it has just left has its next process. */
+	if ((enq_flags & SCX_ENQ_WAKEUP) && at && !at->running)
 		return;
 	idle = first_to_see(p);
 	if (idle >= 0) {

@@ -50,10 +50,15 @@ s32 SCX_OP(vtime_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 void SCX_OP(vtime_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	u64 vtime = p->scx.dsq_vtime;
+	s32 cpu;
 
 	if (before(vtime, vtime_now - slice_ns))
 		vtime = vtime_now - slice_ns;
 	scx_bpf_dsq_insert_vtime(p, QUEUE, slice_ns, vtime, enq_flags);
+	/* One that made way, or that was given no choice of CPUs, may run on an idle one. */
+	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	if (cpu >= 0)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
 void SCX_OP(vtime_dispatch, s32 cpu, struct task_struct *prev)

@@ -13,7 +13,7 @@ mod hogs;
 mod promise;
 mod support;
 
-use case::{Case, Mask, cases, name};
+use case::{Case, Mask, Step, cases, name};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::collections::BTreeMap;
@@ -195,5 +195,30 @@ fn nice_counts_for_what_is_promised_whatever_it_was_before() {
         };
         let ran = hogs.run(policy, change_ms, SHARES_MS);
         hogs.check_division(policy, &ran);
+    });
+}
+
+/// Those that look for an idle CPU whenever a task comes to wait, and whose CPUs look at all that wait before they idle.
+const CONSERVING: [&str; 7] = ["dss", "fifo", "mqs", "p9", "pls", "rr", "vtime"];
+
+#[test]
+fn no_cpu_idles_while_a_task_that_may_run_there_waits_where_that_is_promised() {
+    for_all(15, cases(0), |policy, case| {
+        if !CONSERVING.contains(&policy) {
+            return;
+        }
+        let mut case = case.clone();
+        case.load_us = 0;
+        // Linux 2.4 looks for no other CPU for a task that yields.
+        let steps = case.tasks.iter_mut().map(|task| &mut task.steps);
+        steps.for_each(|steps| steps.retain(|step| !matches!(step, Step::Yield)));
+        let ran = case.run(policy);
+        // Of each wake-up and each switch one CPU may learn late: an IPI and leaving idle take 2 us at most.
+        let late = ran.records.iter().filter(|record| {
+            let event = &record.event;
+            matches!(event, Event::Wakeup { .. } | Event::Switch { .. } | Event::Phase { .. })
+        });
+        let (idle, most) = (ran.machine.checks.idle_while_waiting_ns, 2000 * late.count() as u64);
+        assert!(idle <= most, "{idle} ns idle while a task waits, more than {most}");
     });
 }

@@ -342,6 +342,28 @@ fn yielding_scales_with_cpus() {
 }
 
 #[test]
+fn chat_gains_most_where_it_is_batch_work() {
+    let chat_us = |policy: &str, nice: u32| {
+        let workload = generated(&format!("chat:rooms=5,messages=60,nice={nice}"));
+        Run::new(policy)
+            .on("smp8")
+            .workload(workload)
+            .for_ms(10_000)
+            .machine
+            .now
+            / US
+    };
+    let (old, new) = (chat_us("dss", 0), chat_us("o1", 0));
+    let (old_batch, new_batch) = (chat_us("dss", 19), chat_us("o1", 19));
+    assert!(new < old && old < old_batch, "{new} {old} {old_batch}");
+    assert!(old_batch > 2 * new_batch, "{old_batch} {new_batch}");
+    assert!(
+        old_batch * new > old * new_batch,
+        "{old} {new}, {old_batch} {new_batch}"
+    );
+}
+
+#[test]
 fn a_shared_address_space_gives_no_bonus() {
     let stints = |thread: bool| {
         let mut ops: Vec<Op> = (1..7).map(|task| Op::Fork { task, thread }).collect();

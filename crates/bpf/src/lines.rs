@@ -53,9 +53,14 @@ pub struct Cache {
     pub llc_ns: u32,
     pub node_ns: u32,
     pub remote_ns: u32,
-    /// What it costs at least when several cores have it that share no cache with this one: a copy then comes from memory, and
-    /// invalidating goes through it. 0 where copies come from the nearest cache.
+    /// What a copy costs when several cores have it that share no cache with this one: it then comes from memory, and
+    /// invalidating goes through that. 0 where copies come from the nearest cache.
     pub memory_ns: u32,
+}
+
+/// Have several caches a line? Then nobody has changed it.
+fn several(holders: u64) -> bool {
+    holders & holders.wrapping_sub(1) != 0
 }
 
 impl Cache {
@@ -74,13 +79,11 @@ impl Cache {
         if holders & self.llc != 0 {
             return u64::from(self.llc_ns);
         }
+        if self.memory_ns > 0 && several(holders) {
+            return u64::from(self.memory_ns);
+        }
         let near = holders & self.node != 0;
-        self.shared(holders, if near { self.node_ns } else { self.remote_ns })
-    }
-
-    fn shared(&self, holders: u64, ns: u32) -> u64 {
-        let several = holders & holders.wrapping_sub(1) != 0;
-        u64::from(if several { ns.max(self.memory_ns) } else { ns })
+        u64::from(if near { self.node_ns } else { self.remote_ns })
     }
 
     fn farthest(&self, holders: u64) -> u64 {
@@ -88,7 +91,8 @@ impl Cache {
             return u64::from(self.llc_ns);
         }
         let far = holders & !self.node != 0;
-        self.shared(holders, if far { self.remote_ns } else { self.node_ns })
+        let ns = if far { self.remote_ns } else { self.node_ns };
+        u64::from(if several(holders) { ns.max(self.memory_ns) } else { ns })
     }
 }
 

@@ -104,6 +104,29 @@ fn a_reload_cut_off_is_not_paid_twice() {
     assert!(off < 10, "{} ns instead of {}", machine.reload_ns(), FOOTPRINT * 3);
 }
 
+/// CPUs 0 and 1 are on node 0, 2 and 3 on node 1; each has a cache of its own.
+#[test]
+fn what_several_share_is_nearer_to_the_kernels_node() {
+    let mut spec = MachineSpec::regular(2, 2, 1, 1).free();
+    spec.costs.cache_line = ByDistance {
+        node: 100,
+        remote: 1000,
+        ..ByDistance::default()
+    };
+    // Written by CPU 3, read by 2, then by the others.
+    let reads = |spec: &MachineSpec| {
+        let machine = Machine::new(spec.clone(), Default::default(), 1).expect("a machine");
+        let (lines, addr) = (machine.region.lines(), machine.region.alloc(64).expect("memory"));
+        lines.store(3, addr);
+        [2, 0, 1].map(|cpu| lines.load(cpu, addr))
+    };
+    assert_eq!(reads(&spec), [100, 1000, 100]);
+    spec.topology.kernel_node = Some(0);
+    assert_eq!(reads(&spec), [100, 100, 100]);
+    spec.topology.kernel_node = Some(1);
+    assert_eq!(reads(&spec), [100, 1000, 1000]);
+}
+
 fn naps() -> Vec<Op> {
     vec![
         Op::Run(Dist::Exponential { mean: 100 * US }),

@@ -249,6 +249,24 @@ impl Machine {
     }
 }
 
+impl Machine {
+    /// A lock's name for people: a policy's by the map it lies in.
+    pub fn lock_name(&self, id: LockId) -> String {
+        match id {
+            LockId::Bpf(address) if self.ext.has_vm() => {
+                let places = self.ext.vm().maps().iter().filter_map(|map| {
+                    let (base, stride, max) = map.values()?;
+                    let offset = address.checked_sub(base).filter(|&offset| offset < stride * u64::from(max))?;
+                    let index = if max > 1 { format!("[{}]", offset / stride) } else { String::new() };
+                    Some(format!("bpf_spin_lock {}{index}+{:#x}", map.name(), offset % stride))
+                });
+                places.last().unwrap_or_else(|| id.to_string())
+            }
+            _ => id.to_string(),
+        }
+    }
+}
+
 impl std::fmt::Display for LockId {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         match self {

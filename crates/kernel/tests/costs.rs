@@ -4,6 +4,7 @@ mod policies;
 mod support;
 
 use kernel::Machine;
+use kernel::lock::LockId;
 use machine::{ByDistance, MachineSpec};
 use policies::Run;
 use support::*;
@@ -168,4 +169,22 @@ fn a_cache_line_each_is_cheaper_than_one_for_all() {
         dense.0 * 4 > sparse.0 * 5 && dense.1 * 4 > sparse.1 * 5,
         "{dense:?} {sparse:?}"
     );
+}
+
+#[test]
+fn a_policys_lock_is_told_by_its_map_with_what_it_cost() {
+    let tasks = (0..24).fold(Tasks::default(), |tasks, i| tasks.add(&format!("nap{i}"), naps()));
+    let mut spec = costly(8);
+    // A long critical section.
+    spec.costs.bpf_insn_ps = 100_000;
+    let machine = Machine::new(spec, tasks.workload, 1).expect("a machine");
+    let mut run = Run::new(machine, "locks", &[]);
+    run.run(50 * MS).assert_alive();
+    let lock = run.machine.locks().find(|(id, _)| matches!(id, LockId::Bpf(_)));
+    let (id, stat) = lock.expect("the policy's lock");
+    assert_eq!(run.machine.lock_name(id), "bpf_spin_lock counts[2]+0x8");
+    assert_eq!(stat.acquisitions, run.var("nr_queued"));
+    assert!(stat.contended > 0 && stat.wait_ns > 0 && stat.wait_max_ns <= stat.wait_ns, "{stat:?}");
+    // Some instructions of 100 ns each.
+    assert!(stat.held_ns >= stat.acquisitions * 400, "{stat:?}");
 }

@@ -5,7 +5,9 @@ use crate::error::Error;
 use crate::load;
 use crate::policy::Policy;
 use bpf::link::Image;
+use kernel::ext::EnableState;
 use kernel::ext::ops::NAMES;
+use kernel::layout::enums::SCX_ECODE_ACT_RESTART;
 use kernel::{Ended, Machine};
 use machine::MachineSpec;
 use report::{CallbackResult, ExitRecord, LockResult, Run, RunResult, Summary};
@@ -20,6 +22,8 @@ use workload::Workload;
 pub const DEFAULT_NS: u64 = 1_000_000_000;
 /// A workload that ends when its tasks have exited may take this long.
 const LONGEST_NS: u64 = 3_600_000_000_000;
+/// A policy that hotplug has ended is gone four ticks later; after so many its user-space half has loaded it again.
+const RELOAD_TICKS: u64 = 10;
 /// A run is cut into this many pieces for progress reports; cuts leave no mark in it.
 const PIECES: u64 = 200;
 
@@ -38,6 +42,13 @@ pub struct Scenario {
     pub hotplug: Vec<(u64, u32, bool)>,
     pub trace: Option<PathBuf>,
     pub draw: Option<DrawOptions>,
+}
+
+/// Is the policy gone, and did the kernel ask for it to be loaded again?
+fn wants_restart(machine: &Machine) -> bool {
+    let restart = SCX_ECODE_ACT_RESTART as i64;
+    let exit = machine.ext.exit.as_ref();
+    machine.ext.state == EnableState::Disabled && exit.is_some_and(|exit| exit.code & restart != 0)
 }
 
 /// What to say of tasks that the policy did not let come into being.
@@ -127,7 +138,7 @@ impl Scenario {
             }
             machine.plan_hotplug(at, cpu, online);
         }
-        let image = match &self.policy {
+        let mut image = match &self.policy {
             Policy::Eevdf => {
                 if let Some((name, _)) = self.settings.first() {
                     return Err(Error::new(format!(
@@ -146,13 +157,24 @@ impl Scenario {
         let until = limit.unwrap_or(LONGEST_NS);
         let mut ended = None;
         let piece = (until / PIECES).max(1);
-        let mut at = 0;
+        let (mut at, mut reloads) = (0, 0);
         while ended.is_none() && at < until {
             let next = onlooker.next(at).unwrap_or(until);
-            at = (at + piece).min(until).min(next);
+            let after = RELOAD_TICKS * 1_000_000_000 / u64::from(self.machine.hz);
+            let reload = self.hotplug.iter().map(|&(time, ..)| time.saturating_add(after));
+            let reload = reload.filter(|&time| time > at).min();
+            at = (at + piece).min(until).min(next).min(reload.unwrap_or(until));
             ended = machine.advance(at, &mut Tee::new().with(&mut sinks).with(onlooker.sink));
             if let Some(image) = image.as_ref().filter(|_| at == next) {
                 onlooker.look(Some(at), &machine, image)?;
+            }
+            if let Policy::Object { name, path } = &self.policy
+                && ended.is_none()
+                && Some(at) == reload
+                && wants_restart(&machine)
+            {
+                image = load::policy(&mut machine, name, path, &self.settings, self.engine)?;
+                reloads += 1;
             }
             progress(at.saturating_mul(1000) / until);
         }
@@ -189,6 +211,11 @@ impl Scenario {
             locks: machine.locks().map(|(id, _)| id.to_string()).collect(),
         };
         warnings.extend(failed_forks(&machine.failed_forks));
+        if reloads > 0 {
+            warnings.push(format!(
+                "hotplug ended the policy, which does not follow it; it was loaded again ({reloads} times)"
+            ));
+        }
         sinks.finish(run, warnings, deadlock)
     }
 

@@ -250,4 +250,12 @@ fn a_trace_is_written_and_hotplug_is_survived() {
         .filter(|r| matches!(r.event, trace::Event::Switch { next, .. } if next != 0))
         .count();
     assert_eq!(ran, 0, "a task ran on an offline CPU");
+    // The policy does not follow hotplug: the kernel ended it, and ten ticks of 10 ms later it was loaded again.
+    let loads = records.iter().filter_map(|record| match record.event {
+        trace::Event::Policy { loaded } => Some((record.time / 1_000_000, loaded)),
+        _ => None,
+    });
+    let loads: Vec<(u64, bool)> = loads.collect();
+    assert_eq!(loads, [(0, true), (140, false), (200, true)]);
+    assert!(found[0]["exit"].is_null(), "{}", found[0]["exit"]);
 }

@@ -13,12 +13,12 @@
  * Different here: the share is kept in continuous time, not in ticks; the load is the number of runnable processes now,
  * not its average over a second; ticks are the machine's, not 100 a second.
  */
+#include "include/cpu_array.h"
 #include "include/plan9.h"
 
 char _license[] SEC("license") = "GPL";
 
 #define QUEUE 0
-#define MAX_CPUS 1024
 /* Waiting processes looked at for one that ran here. */
 #define MAX_LOOK 256
 
@@ -34,12 +34,7 @@ struct cpu {
 	u32 level;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MAX_CPUS);
-	__type(key, u32);
-	__type(value, struct cpu);
-} cpus SEC(".maps");
+CPU_ARRAY(cpu)
 
 /* Idle CPUs watch the queue, so any of them may be the first to see a process: claims one by chance. */
 static __always_inline s32 first_to_see(struct task_struct *p)
@@ -69,7 +64,7 @@ void SCX_OP(p9_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct plan9_task *t = plan9_task(p);
 	u32 this_cpu = bpf_get_smp_processor_id(), cpu = scx_bpf_task_cpu(p);
-	struct cpu *this, *at = bpf_map_lookup_elem(&cpus, &cpu);
+	struct cpu *this, *at = cpu_of(cpu);
 	s32 idle;
 
 	if (!t)
@@ -86,7 +81,7 @@ void SCX_OP(p9_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	/* The interrupt that readied it ends with a look at the queue. */
-	this = bpf_map_lookup_elem(&cpus, &this_cpu);
+	this = cpu_of(this_cpu);
 	if ((enq_flags & SCX_ENQ_WAKEUP) && this && this->running && this->level < t->level &&
 	    bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr)) {
 		__sync_fetch_and_add(&nr_preempted, 1);
@@ -158,7 +153,7 @@ void SCX_OP(p9_running, struct task_struct *p)
 {
 	struct plan9_task *t = plan9_task(p);
 	u32 cpu = scx_bpf_task_cpu(p);
-	struct cpu *c = bpf_map_lookup_elem(&cpus, &cpu);
+	struct cpu *c = cpu_of(cpu);
 
 	if (!t || !c)
 		return;
@@ -174,7 +169,7 @@ void SCX_OP(p9_stopping, struct task_struct *p, bool runnable)
 {
 	struct plan9_task *t = plan9_task(p);
 	u32 cpu = scx_bpf_task_cpu(p);
-	struct cpu *c = bpf_map_lookup_elem(&cpus, &cpu);
+	struct cpu *c = cpu_of(cpu);
 
 	if (t)
 		plan9_account(t, true);

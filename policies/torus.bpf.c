@@ -14,12 +14,12 @@
  * Different here: a wired process is one that may run on one CPU only; an idle CPU's timer stops; load is the average
  * number of runnable processes over load_window_ns, and nothing is pushed to where there are as many now.
  */
+#include "include/cpu_array.h"
 #include "include/plan9.h"
 #include "include/torus_neighbours.h"
 
 char _license[] SEC("license") = "GPL";
 
-#define MAX_CPUS 1024
 /* Waiting processes looked at for one that may go. */
 #define MAX_LOOK 64
 /* The unit of loads. */
@@ -43,17 +43,7 @@ struct cpu {
 	struct neighbours beside;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MAX_CPUS);
-	__type(key, u32);
-	__type(value, struct cpu);
-} cpus SEC(".maps");
-
-static __always_inline struct cpu *cpu_of(u32 cpu)
-{
-	return bpf_map_lookup_elem(&cpus, &cpu);
-}
+CPU_ARRAY(cpu)
 
 /* Runnable processes of a CPU now. */
 static __always_inline u32 nr_runnable(struct cpu *c, u32 cpu)

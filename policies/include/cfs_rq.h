@@ -6,9 +6,7 @@
 #ifndef CFS_RQ_H
 #define CFS_RQ_H
 
-#include "scx.h"
-
-#define MAX_CPUS 1024
+#include "cpu_array.h"
 
 enum { CORE, LLC, NODE, MACHINE, LEVELS };
 
@@ -35,17 +33,7 @@ struct cpu {
 	u32 overloaded;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MAX_CPUS);
-	__type(key, u32);
-	__type(value, struct cpu);
-} cpus SEC(".maps");
-
-static __always_inline struct cpu *cpu_of(u32 cpu)
-{
-	return bpf_map_lookup_elem(&cpus, &cpu);
-}
+CPU_ARRAY(cpu)
 
 struct cfs_task {
 	/* The CPU in whose virtual time the task's is told. */

@@ -10,9 +10,8 @@
 #ifndef PRIO_ARRAY_H
 #define PRIO_ARRAY_H
 
-#include "scx.h"
+#include "cpu_array.h"
 
-#define MAX_CPUS 1024
 /* Levels of an array, 0 the best: bits of one word. */
 #define PRIO_LEVELS 64
 /* No level: nothing runs there, or nothing is queued. */
@@ -46,12 +45,7 @@ struct prio_rq {
 	u32 load_avg;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MAX_CPUS);
-	__type(key, u32);
-	__type(value, struct prio_rq);
-} prio_rqs SEC(".maps");
+CPU_ARRAY(prio_rq)
 
 /* Where a task is queued; part of a policy's task storage. */
 struct prio_node {
@@ -65,13 +59,6 @@ struct prio_node {
 
 /* Swaps of active and expired. */
 u64 nr_swaps;
-
-static __always_inline struct prio_rq *prio_rq_of(s32 cpu)
-{
-	u32 key = cpu;
-
-	return bpf_map_lookup_elem(&prio_rqs, &key);
-}
 
 static __always_inline u64 prio_dsq(s32 cpu, u32 array, u32 level)
 {

@@ -9,9 +9,8 @@
 #ifndef READY_QUEUES_H
 #define READY_QUEUES_H
 
-#include "scx.h"
+#include "cpu_array.h"
 
-#define MAX_CPUS 1024
 #define LEVELS 32
 #define QUEUE(cpu, level) ((u64)(cpu) * LEVELS + (level))
 
@@ -25,17 +24,7 @@ struct cpu {
 	u32 boost;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MAX_CPUS);
-	__type(key, u32);
-	__type(value, struct cpu);
-} cpus SEC(".maps");
-
-static __always_inline struct cpu *cpu_of(u32 cpu)
-{
-	return bpf_map_lookup_elem(&cpus, &cpu);
-}
+CPU_ARRAY(cpu)
 
 /* The highest level of a mask that is not 0. */
 __noinline u32 highest(u32 ready)

@@ -2,8 +2,8 @@
 //! What tasks ask for: a [`Workload`] is data, a list of tasks each running a [`Program`] of [`Op`]s
 //! over shared [`Resource`]s. Readers and generators make it; the kernel crate executes it.
 //!
-//! [`load`] takes what a user writes: an rt-app file, the name of one in a folder, or a generator with
-//! parameters. Whatever is wrong with it is an [`Error`] with the place and a hint, never a panic.
+//! [`load`] takes what a user writes: an rt-app file, the name of one in a folder, a generator with parameters, or a
+//! recording to be replayed. Whatever is wrong with it is an [`Error`] with the place and a hint, never a panic.
 
 pub mod builder;
 mod check;

@@ -208,7 +208,7 @@ impl Scenario {
             line_transfers: machine.line_transfers().count,
             line_transfer_ns: machine.line_transfers().ns,
             ops: callback_names(),
-            locks: machine.locks().map(|(id, _)| id.to_string()).collect(),
+            locks: machine.locks().map(|(id, _)| machine.lock_name(id)).collect(),
         };
         warnings.extend(failed_forks(&machine.failed_forks));
         if reloads > 0 {
@@ -320,7 +320,7 @@ fn lock_waits(machine: &Machine) -> Vec<LockResult> {
     let taken = machine.locks().filter(|(_, stat)| stat.acquisitions > 0);
     taken
         .map(|(id, stat)| LockResult {
-            lock: id.to_string(),
+            lock: machine.lock_name(id),
             acquisitions: stat.acquisitions,
             waits: stat.contended,
             wait_ns: stat.wait_ns,

@@ -147,7 +147,7 @@ fn hash(ran: &Observed) -> u64 {
 
 #[test]
 fn no_task_is_lost_or_misplaced() {
-    for_all(12, cases(0), |policy, case| {
+    for_all(10, cases(0), |policy, case| {
         let ran = case.run(policy);
         none_is_lost(case, &ran);
         affinity_is_respected(case, &ran);
@@ -156,7 +156,7 @@ fn no_task_is_lost_or_misplaced() {
 
 #[test]
 fn nor_when_cpus_come_and_go() {
-    for_all(12, cases(4), |policy, case| {
+    for_all(10, cases(4), |policy, case| {
         let ran = case.run(policy);
         none_is_lost(case, &ran);
         affinity_is_respected(case, &ran);
@@ -203,7 +203,7 @@ const CONSERVING: [&str; 7] = ["dss", "fifo", "mqs", "p9", "pls", "rr", "vtime"]
 
 #[test]
 fn no_cpu_idles_while_a_task_that_may_run_there_waits_where_that_is_promised() {
-    for_all(15, cases(0), |policy, case| {
+    for_all(8, cases(0), |policy, case| {
         if !CONSERVING.contains(&policy) {
             return;
         }

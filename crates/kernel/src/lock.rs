@@ -256,8 +256,14 @@ impl Machine {
             LockId::Bpf(address) if self.ext.has_vm() => {
                 let places = self.ext.vm().maps().iter().filter_map(|map| {
                     let (base, stride, max) = map.values()?;
-                    let offset = address.checked_sub(base).filter(|&offset| offset < stride * u64::from(max))?;
-                    let index = if max > 1 { format!("[{}]", offset / stride) } else { String::new() };
+                    let offset = address
+                        .checked_sub(base)
+                        .filter(|&offset| offset < stride * u64::from(max))?;
+                    let index = if max > 1 {
+                        format!("[{}]", offset / stride)
+                    } else {
+                        String::new()
+                    };
                     Some(format!("bpf_spin_lock {}{index}+{:#x}", map.name(), offset % stride))
                 });
                 places.last().unwrap_or_else(|| id.to_string())

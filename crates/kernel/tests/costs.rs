@@ -184,7 +184,10 @@ fn a_policys_lock_is_told_by_its_map_with_what_it_cost() {
     let (id, stat) = lock.expect("the policy's lock");
     assert_eq!(run.machine.lock_name(id), "bpf_spin_lock counts[2]+0x8");
     assert_eq!(stat.acquisitions, run.var("nr_queued"));
-    assert!(stat.contended > 0 && stat.wait_ns > 0 && stat.wait_max_ns <= stat.wait_ns, "{stat:?}");
+    assert!(
+        stat.contended > 0 && stat.wait_ns > 0 && stat.wait_max_ns <= stat.wait_ns,
+        "{stat:?}"
+    );
     // Some instructions of 100 ns each.
     assert!(stat.held_ns >= stat.acquisitions * 400, "{stat:?}");
 }

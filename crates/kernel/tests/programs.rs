@@ -40,7 +40,7 @@ fn stops(records: &[Record], pid: u32) -> Vec<(u64, TaskState)> {
 /// When a task left its CPU for the last time.
 fn stop_ns(records: &[Record], pid: u32) -> u64 {
     let stop = |r: &&Record| matches!(r.event, Event::Switch { prev, .. } if prev == pid);
-    records.iter().filter(stop).last().expect("it ran").time
+    records.iter().rfind(stop).expect("it ran").time
 }
 
 fn done(records: &[Record], pid: u32) -> Vec<(u64, u32, u64)> {

@@ -177,8 +177,16 @@ fn where_memory_is() {
     assert_eq!(costs("").unwrap(), (false, None));
     assert_eq!(costs("memory = \"first-touch\"").unwrap(), (false, None));
     assert_eq!(costs("memory = \"flat\"\nkernel_node = 1").unwrap(), (true, Some(1)));
-    assert!(costs("memory = \"here\"").unwrap_err().starts_with("m.toml:4: memory \"here\""));
-    assert!(costs("kernel_node = 2").unwrap_err().starts_with("m.toml:4: kernel_node is 2"));
+    assert!(
+        costs("memory = \"here\"")
+            .unwrap_err()
+            .starts_with("m.toml:4: memory \"here\"")
+    );
+    assert!(
+        costs("kernel_node = 2")
+            .unwrap_err()
+            .starts_with("m.toml:4: kernel_node is 2")
+    );
 }
 
 #[test]

@@ -6,9 +6,16 @@
 //! An iterator holds the task it would visit next; what is removed moves it on, and what was queued after it was made
 //! has a later sequence number and is passed over, as in the kernel.
 
+mod cursor;
+mod treap;
+
+#[cfg(test)]
+mod tests;
+
 use crate::layout::enums::{SCX_DSQ_BYPASS, SCX_DSQ_FLAG_BUILTIN, SCX_DSQ_GLOBAL, SCX_DSQ_LOCAL};
 use crate::table::Table;
 use crate::task::TaskId;
+use cursor::Cursor;
 use std::collections::BTreeMap;
 
 /// No task, no node.
@@ -84,19 +91,6 @@ impl Dsq {
             alive: true,
         }
     }
-}
-
-/// An iteration over a DSQ.
-#[derive(Clone, Copy, Debug)]
-struct Cursor {
-    dsq: DsqRef,
-    next: u32,
-    reverse: bool,
-    /// The DSQ's sequence number when the iteration began.
-    seq: u32,
-    used: bool,
-    /// `next` is only known from the first step on.
-    started: bool,
 }
 
 /// Where a task goes on a DSQ.
@@ -384,11 +378,7 @@ impl Dsqs {
         } = self.nodes[task as usize];
         debug_assert_ne!(dsq, NO_DSQ);
         if self.dsqs[dsq.0 as usize].nr_cursors > 0 {
-            for cursor in &mut self.cursors {
-                if cursor.used && cursor.dsq == dsq && cursor.next == task {
-                    cursor.next = if cursor.reverse { prev } else { next };
-                }
-            }
+            self.cursors_pass(dsq, task, prev, next);
         }
         if on_priq {
             self.treap_remove(dsq, task);
@@ -423,321 +413,8 @@ impl Dsqs {
         node.prev = prev;
         node.next = next;
     }
-
-    /// Starts an iteration; returns its number.
-    pub fn cursor_new(&mut self, dsq: DsqRef, reverse: bool) -> u32 {
-        let it = &mut self.dsqs[dsq.0 as usize];
-        it.nr_cursors += 1;
-        let cursor = Cursor {
-            dsq,
-            next: NIL,
-            reverse,
-            seq: it.seq,
-            used: true,
-            started: false,
-        };
-        match self.cursors.iter().position(|cursor| !cursor.used) {
-            Some(free) => {
-                self.cursors[free] = cursor;
-                free as u32
-            }
-            None => {
-                self.cursors.push(cursor);
-                self.cursors.len() as u32 - 1
-            }
-        }
-    }
-
-    /// The next task of an iteration; after the last one it starts again.
-    pub fn cursor_next(&mut self, cursor: u32) -> Option<TaskId> {
-        let Cursor {
-            dsq,
-            reverse,
-            seq,
-            started,
-            next,
-            ..
-        } = self.cursors[cursor as usize];
-        let it = &self.dsqs[dsq.0 as usize];
-        let mut at = match (started, reverse) {
-            (true, _) => next,
-            (false, false) => it.head,
-            (false, true) => it.tail,
-        };
-        // Queued after the iteration began: not part of it.
-        while at != NIL && (seq.wrapping_sub(self.nodes[at as usize].seq) as i32) < 0 {
-            at = self.after(at, reverse);
-        }
-        let next = if at == NIL { NIL } else { self.after(at, reverse) };
-        let cursor = &mut self.cursors[cursor as usize];
-        cursor.next = next;
-        cursor.started = at != NIL;
-        some(at)
-    }
-
-    fn after(&self, task: u32, reverse: bool) -> u32 {
-        let node = &self.nodes[task as usize];
-        if reverse { node.prev } else { node.next }
-    }
-
-    /// Is the task still on the iteration's DSQ, and was it there when the iteration began?
-    pub fn cursor_has(&self, cursor: u32, task: TaskId) -> bool {
-        let Some(cursor) = self.cursors.get(cursor as usize) else {
-            return false;
-        };
-        let Some(node) = self.nodes.get(task as usize) else {
-            return false;
-        };
-        cursor.used && node.dsq == cursor.dsq && (cursor.seq.wrapping_sub(node.seq) as i32) >= 0
-    }
-
-    /// The DSQ an iteration goes over.
-    pub fn cursor_dsq(&self, cursor: u32) -> Option<DsqRef> {
-        self.cursors
-            .get(cursor as usize)
-            .filter(|cursor| cursor.used)
-            .map(|cursor| cursor.dsq)
-    }
-
-    pub fn cursor_drop(&mut self, cursor: u32) {
-        let Some(cursor) = self.cursors.get_mut(cursor as usize).filter(|cursor| cursor.used) else {
-            return;
-        };
-        cursor.used = false;
-        let dsq = cursor.dsq;
-        let it = &mut self.dsqs[dsq.0 as usize];
-        it.nr_cursors -= 1;
-        if !it.alive && it.nr_cursors == 0 {
-            self.free.push(dsq);
-        }
-    }
-
-    /// Drops all iterations: the program that made them has been stopped in the middle.
-    pub fn cursors_drop_all(&mut self) {
-        for cursor in 0..self.cursors.len() as u32 {
-            self.cursor_drop(cursor);
-        }
-    }
-
-    /// Inserts into the treap; returns the task that comes before it in order, or NIL.
-    fn treap_insert(&mut self, dsq: DsqRef, task: TaskId, vtime: u64) -> u32 {
-        self.weights ^= self.weights << 13;
-        self.weights ^= self.weights >> 17;
-        self.weights ^= self.weights << 5;
-        self.nodes[task as usize].weight = self.weights;
-        let (mut at, mut parent, mut before, mut left) = (self.spine(dsq, vtime), NIL, NIL, false);
-        while at != NIL {
-            parent = at;
-            let node = &self.nodes[at as usize];
-            // time_before64
-            left = (vtime.wrapping_sub(node.vtime) as i64) < 0;
-            if left {
-                at = node.left;
-            } else {
-                before = at;
-                at = node.right;
-            }
-        }
-        self.nodes[task as usize].parent = parent;
-        if parent == NIL {
-            self.dsqs[dsq.0 as usize].root = task;
-            return NIL;
-        }
-        if left {
-            self.nodes[parent as usize].left = task;
-        } else {
-            self.nodes[parent as usize].right = task;
-        }
-        loop {
-            let parent = self.nodes[task as usize].parent;
-            if parent == NIL || self.nodes[parent as usize].weight >= self.nodes[task as usize].weight {
-                return before;
-            }
-            self.rotate_up(dsq, task);
-        }
-    }
-
-    /// Where to start looking for a place: the lowest node of the way from the last one up to the root that is not behind
-    /// `vtime`. Most newcomers belong near the end.
-    #[inline]
-    fn spine(&self, dsq: DsqRef, vtime: u64) -> u32 {
-        let it = &self.dsqs[dsq.0 as usize];
-        if it.root == NIL {
-            return NIL;
-        }
-        let mut at = it.tail;
-        while at != it.root && (vtime.wrapping_sub(self.nodes[at as usize].vtime) as i64) < 0 {
-            at = self.nodes[at as usize].parent;
-        }
-        at
-    }
-
-    fn treap_remove(&mut self, dsq: DsqRef, task: TaskId) {
-        loop {
-            let Node {
-                left, right, parent, ..
-            } = self.nodes[task as usize];
-            if left != NIL && right != NIL {
-                let heavier = self.nodes[left as usize].weight >= self.nodes[right as usize].weight;
-                self.rotate_up(dsq, if heavier { left } else { right });
-                continue;
-            }
-            let child = if left != NIL { left } else { right };
-            if child != NIL {
-                self.nodes[child as usize].parent = parent;
-            }
-            self.replace_child(dsq, parent, task, child);
-            return;
-        }
-    }
-
-    /// Makes `task` the parent of its parent.
-    fn rotate_up(&mut self, dsq: DsqRef, task: u32) {
-        let parent = self.nodes[task as usize].parent;
-        let grand = self.nodes[parent as usize].parent;
-        let moved = if self.nodes[parent as usize].left == task {
-            let moved = self.nodes[task as usize].right;
-            self.nodes[parent as usize].left = moved;
-            self.nodes[task as usize].right = parent;
-            moved
-        } else {
-            let moved = self.nodes[task as usize].left;
-            self.nodes[parent as usize].right = moved;
-            self.nodes[task as usize].left = parent;
-            moved
-        };
-        if moved != NIL {
-            self.nodes[moved as usize].parent = parent;
-        }
-        self.nodes[parent as usize].parent = task;
-        self.nodes[task as usize].parent = grand;
-        self.replace_child(dsq, grand, parent, task);
-    }
-
-    fn replace_child(&mut self, dsq: DsqRef, parent: u32, old: u32, new: u32) {
-        if parent == NIL {
-            self.dsqs[dsq.0 as usize].root = new;
-        } else if self.nodes[parent as usize].left == old {
-            self.nodes[parent as usize].left = new;
-        } else {
-            self.nodes[parent as usize].right = new;
-        }
-    }
 }
 
 fn some(task: u32) -> Option<TaskId> {
     (task != NIL).then_some(task)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn order(dsqs: &Dsqs, dsq: DsqRef) -> Vec<TaskId> {
-        let mut order: Vec<TaskId> = Vec::new();
-        let mut at = dsqs.first(dsq);
-        while let Some(task) = at {
-            assert_eq!(dsqs.prev(task), order.last().copied());
-            order.push(task);
-            at = dsqs.next(task);
-        }
-        assert_eq!(order.len() as u32, dsqs.nr(dsq));
-        order
-    }
-
-    #[test]
-    fn fifo_takes_head_and_tail_and_gives_up_the_middle() {
-        let mut dsqs = Dsqs::new(2, 1);
-        let dsq = dsqs.create(7).unwrap();
-        for task in 0..5 {
-            dsqs.insert(dsq, task, Place::Tail);
-        }
-        dsqs.insert(dsq, 9, Place::Head);
-        dsqs.remove(2);
-        assert_eq!(order(&dsqs, dsq), [9, 0, 1, 3, 4]);
-        assert!(dsqs.has_fifo(dsq) && !dsqs.has_priq(dsq));
-        assert_eq!(dsqs.of(2), NO_DSQ);
-    }
-
-    #[test]
-    fn vtime_order_is_kept_behind_equals_and_across_the_wrap() {
-        let mut dsqs = Dsqs::new(1, 1);
-        let dsq = dsqs.create(0).unwrap();
-        for (task, vtime) in [(0, 5), (1, 3), (2, 5), (3, u64::MAX - 1), (4, 0)] {
-            dsqs.insert(dsq, task, Place::Vtime(vtime));
-        }
-        assert_eq!(order(&dsqs, dsq), [3, 4, 1, 0, 2]);
-    }
-
-    /// Against a sorted vector, with insertions and removals in a fixed pseudo-random order.
-    #[test]
-    fn the_treap_agrees_with_a_sorted_list() {
-        let mut dsqs = Dsqs::new(1, 1);
-        let dsq = dsqs.create(1 << 40).unwrap();
-        let mut model: Vec<(u64, TaskId)> = Vec::new();
-        let mut state = 1_u64;
-        for round in 0..4000 {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            let task = (state >> 33) as u32 % 300;
-            match model.iter().position(|&(_, other)| other == task) {
-                Some(at) => {
-                    model.remove(at);
-                    dsqs.remove(task);
-                }
-                None => {
-                    let vtime = state >> 50;
-                    let at = model.partition_point(|&(other, _)| other <= vtime);
-                    model.insert(at, (vtime, task));
-                    dsqs.insert(dsq, task, Place::Vtime(vtime));
-                }
-            }
-            if round % 50 == 0 {
-                assert_eq!(
-                    order(&dsqs, dsq),
-                    model.iter().map(|&(_, task)| task).collect::<Vec<_>>()
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn iteration_survives_removal_and_passes_over_newcomers() {
-        let mut dsqs = Dsqs::new(1, 1);
-        let dsq = dsqs.create(3).unwrap();
-        for task in 0..4 {
-            dsqs.insert(dsq, task, Place::Tail);
-        }
-        let forward = dsqs.cursor_new(dsq, false);
-        let backward = dsqs.cursor_new(dsq, true);
-        assert_eq!(dsqs.cursor_next(forward), Some(0));
-        assert_eq!(dsqs.cursor_next(backward), Some(3));
-        dsqs.remove(1);
-        dsqs.remove(0);
-        dsqs.insert(dsq, 8, Place::Tail);
-        dsqs.insert(dsq, 0, Place::Head);
-        assert!(dsqs.cursor_has(forward, 2) && !dsqs.cursor_has(forward, 0));
-        assert_eq!(dsqs.cursor_next(forward), Some(2));
-        assert_eq!(dsqs.cursor_next(forward), Some(3));
-        assert_eq!(dsqs.cursor_next(forward), None);
-        assert_eq!(dsqs.cursor_next(backward), Some(2));
-        assert_eq!(dsqs.cursor_next(backward), None);
-        dsqs.cursor_drop(forward);
-        dsqs.cursor_drop(backward);
-        assert_eq!(dsqs.cursor_dsq(forward), None);
-    }
-
-    #[test]
-    fn ids_are_unique_and_free_again_after_destruction() {
-        let mut dsqs = Dsqs::new(1, 1);
-        for id in [5, 1 << 33] {
-            let dsq = dsqs.create(id).unwrap();
-            assert_eq!(dsqs.create(id), None);
-            assert_eq!(dsqs.find(id), Some(dsq));
-            dsqs.destroy(dsq);
-            assert_eq!(dsqs.find(id), None);
-            assert_eq!(dsqs.create(id), Some(dsq));
-        }
-    }
 }

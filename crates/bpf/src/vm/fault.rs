@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Why and where a program's code cannot go on.
+
+use super::Context;
+use crate::enter::{self, Hardware};
+use crate::func::{Fault, FaultKind};
+use crate::helper;
+use crate::image::{CALL_KFUNC, Insn, TRAP};
+use crate::insn;
+use crate::region::NULL_LIMIT;
+
+pub(crate) fn budget_message(limit: i64) -> String {
+    format!("more than {limit} BPF instructions in one call: an endless loop?")
+}
+
+#[cold]
+pub(super) unsafe fn take_fault(cx: *mut Context) -> Fault {
+    let cx = unsafe { &mut *cx };
+    if let Some(fault) = cx.fault.take() {
+        return fault;
+    }
+    let Hardware { addr, ip } = cx.hardware;
+    let pc = match ip {
+        0 => cx.pc as usize,
+        _ => cx.access_at(cx.pc_of(ip), addr),
+    };
+    access_fault(cx, pc, addr)
+}
+
+/// The fault of an access at `addr` by instruction `pc`.
+#[cold]
+pub(crate) fn access_fault(cx: &Context, pc: usize, addr: u64) -> Fault {
+    let insn = &cx.code.insns[pc];
+    let what = if insn::class(insn.op) == insn::LDX {
+        "load"
+    } else {
+        "store"
+    };
+    let zeros = addr.wrapping_sub(cx.zeros - crate::region::REACH) < 2 * crate::region::REACH;
+    let message = if addr < NULL_LIMIT || zeros {
+        format!("{what} through a NULL pointer")
+    } else if cx.arena != 0 && addr.wrapping_sub(cx.arena) < crate::region::ARENA_SIZE {
+        format!(
+            "{what} at {addr:#x}: page {} of the arena is not allocated",
+            (addr - cx.arena) / crate::region::PAGE
+        )
+    } else {
+        format!("{what} at a bad address: {addr:#x}")
+    };
+    Fault::new(FaultKind::Memory, message).at(pc)
+}
+
+impl Context {
+    /// The instruction that made an access which the compiler attributes to `pc`. It may have folded a load into the
+    /// arithmetic or the store that uses its value; the load is what came first.
+    fn access_at(&self, pc: usize, addr: u64) -> usize {
+        let is_access = |i: &Insn| matches!(insn::class(i.op), insn::LDX | insn::ST | insn::STX);
+        let before = self.code.insns[..pc].iter().rposition(is_access);
+        let at = &self.code.insns[pc];
+        match before {
+            Some(load) if !is_access(at) => load,
+            Some(load) if insn::class(at.op) == insn::STX && self.region.check(addr, 1, false).is_err() => {
+                let from = &self.code.insns[load];
+                let same = insn::class(from.op) == insn::LDX && (from.src, from.off) == (at.dst, at.off);
+                if same { load } else { pc }
+            }
+            _ => pc,
+        }
+    }
+
+    fn pc_of(&self, ip: u64) -> usize {
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        if let Some(compiled) = &self.compiled {
+            return compiled.pc(ip).unwrap_or(self.pc as usize);
+        }
+        let _ = ip;
+        self.pc as usize
+    }
+
+    /// Name of what a call instruction calls.
+    fn target_name(&self, insn: &Insn) -> String {
+        if insn.src == CALL_KFUNC {
+            format!("kfunc {}", self.code.kfuncs[insn.imm as usize])
+        } else {
+            format!("helper {}", helper::name(insn.imm as u32))
+        }
+    }
+}
+
+/// Ends the running code with a fault. Does not return on hosts with a JIT; elsewhere the interpreter looks at `cx.fault`.
+///
+/// # Safety
+/// As [`enter::leave`].
+#[cold]
+pub(crate) unsafe fn raise(cx: *mut Context, fault: Fault) -> u64 {
+    unsafe {
+        let pc = (*cx).pc as usize;
+        (*cx).fault = Some(fault.at(pc));
+        enter::leave(cx)
+    }
+}
+
+// What compiled and interpreted code calls when it cannot go on. They have the signature of any function. `cx.pc` is set.
+
+/// A call of something nobody provides.
+pub(crate) unsafe extern "C" fn missing(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    unsafe {
+        let name = (*cx).target_name(&(&(*cx).code.insns)[(*cx).pc as usize]);
+        raise(cx, Fault::new(FaultKind::Trap, format!("{name} is not modelled")))
+    }
+}
+
+/// A call of something the context does not allow.
+pub(crate) unsafe extern "C" fn not_allowed(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    unsafe {
+        let name = (*cx).target_name(&(&(*cx).code.insns)[(*cx).pc as usize]);
+        raise(
+            cx,
+            Fault::new(
+                FaultKind::NotAllowed,
+                format!("{name} cannot be called from the current operation"),
+            ),
+        )
+    }
+}
+
+/// A trap instruction, or one with no meaning.
+pub(crate) unsafe extern "C" fn trap(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    unsafe {
+        let insn = (&(*cx).code.insns)[(*cx).pc as usize];
+        let message = match insn.op {
+            TRAP => (&(*cx).code.traps)[insn.imm as usize].to_string(),
+            op => format!("instruction {op:#04x} is not modelled"),
+        };
+        raise(cx, Fault::new(FaultKind::Trap, message))
+    }
+}
+
+/// The budget is used up.
+pub(crate) unsafe extern "C" fn over_budget(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    unsafe { raise(cx, Fault::new(FaultKind::Budget, budget_message((*cx).limit))) }
+}
+
+/// The next frame does not fit.
+pub(crate) unsafe extern "C" fn stack_overflow(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    unsafe {
+        raise(
+            cx,
+            Fault::new(FaultKind::Stack, "BPF stack overflow: calls nest too deep"),
+        )
+    }
+}
+
+/// A load or store through `base` (first argument) with `offset` (second) that is not in the region.
+pub(crate) unsafe extern "C" fn bad_access(cx: *mut Context, base: u64, offset: u64, _: u64, _: u64, _: u64) -> u64 {
+    unsafe {
+        let fault = access_fault(&*cx, (*cx).pc as usize, base.wrapping_add(offset));
+        raise(cx, fault)
+    }
+}

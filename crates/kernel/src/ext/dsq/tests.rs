@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! DSQs against plain lists.
+
+use super::*;
+
+fn order(dsqs: &Dsqs, dsq: DsqRef) -> Vec<TaskId> {
+    let mut order: Vec<TaskId> = Vec::new();
+    let mut at = dsqs.first(dsq);
+    while let Some(task) = at {
+        assert_eq!(dsqs.prev(task), order.last().copied());
+        order.push(task);
+        at = dsqs.next(task);
+    }
+    assert_eq!(order.len() as u32, dsqs.nr(dsq));
+    order
+}
+
+#[test]
+fn fifo_takes_head_and_tail_and_gives_up_the_middle() {
+    let mut dsqs = Dsqs::new(2, 1);
+    let dsq = dsqs.create(7).unwrap();
+    for task in 0..5 {
+        dsqs.insert(dsq, task, Place::Tail);
+    }
+    dsqs.insert(dsq, 9, Place::Head);
+    dsqs.remove(2);
+    assert_eq!(order(&dsqs, dsq), [9, 0, 1, 3, 4]);
+    assert!(dsqs.has_fifo(dsq) && !dsqs.has_priq(dsq));
+    assert_eq!(dsqs.of(2), NO_DSQ);
+}
+
+#[test]
+fn vtime_order_is_kept_behind_equals_and_across_the_wrap() {
+    let mut dsqs = Dsqs::new(1, 1);
+    let dsq = dsqs.create(0).unwrap();
+    for (task, vtime) in [(0, 5), (1, 3), (2, 5), (3, u64::MAX - 1), (4, 0)] {
+        dsqs.insert(dsq, task, Place::Vtime(vtime));
+    }
+    assert_eq!(order(&dsqs, dsq), [3, 4, 1, 0, 2]);
+}
+
+/// Against a sorted vector, with insertions and removals in a fixed pseudo-random order.
+#[test]
+fn the_treap_agrees_with_a_sorted_list() {
+    let mut dsqs = Dsqs::new(1, 1);
+    let dsq = dsqs.create(1 << 40).unwrap();
+    let mut model: Vec<(u64, TaskId)> = Vec::new();
+    let mut state = 1_u64;
+    for round in 0..4000 {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let task = (state >> 33) as u32 % 300;
+        match model.iter().position(|&(_, other)| other == task) {
+            Some(at) => {
+                model.remove(at);
+                dsqs.remove(task);
+            }
+            None => {
+                let vtime = state >> 50;
+                let at = model.partition_point(|&(other, _)| other <= vtime);
+                model.insert(at, (vtime, task));
+                dsqs.insert(dsq, task, Place::Vtime(vtime));
+            }
+        }
+        if round % 50 == 0 {
+            assert_eq!(
+                order(&dsqs, dsq),
+                model.iter().map(|&(_, task)| task).collect::<Vec<_>>()
+            );
+        }
+    }
+}
+
+#[test]
+fn iteration_survives_removal_and_passes_over_newcomers() {
+    let mut dsqs = Dsqs::new(1, 1);
+    let dsq = dsqs.create(3).unwrap();
+    for task in 0..4 {
+        dsqs.insert(dsq, task, Place::Tail);
+    }
+    let forward = dsqs.cursor_new(dsq, false);
+    let backward = dsqs.cursor_new(dsq, true);
+    assert_eq!(dsqs.cursor_next(forward), Some(0));
+    assert_eq!(dsqs.cursor_next(backward), Some(3));
+    dsqs.remove(1);
+    dsqs.remove(0);
+    dsqs.insert(dsq, 8, Place::Tail);
+    dsqs.insert(dsq, 0, Place::Head);
+    assert!(dsqs.cursor_has(forward, 2) && !dsqs.cursor_has(forward, 0));
+    assert_eq!(dsqs.cursor_next(forward), Some(2));
+    assert_eq!(dsqs.cursor_next(forward), Some(3));
+    assert_eq!(dsqs.cursor_next(forward), None);
+    assert_eq!(dsqs.cursor_next(backward), Some(2));
+    assert_eq!(dsqs.cursor_next(backward), None);
+    dsqs.cursor_drop(forward);
+    dsqs.cursor_drop(backward);
+    assert_eq!(dsqs.cursor_dsq(forward), None);
+}
+
+#[test]
+fn ids_are_unique_and_free_again_after_destruction() {
+    let mut dsqs = Dsqs::new(1, 1);
+    for id in [5, 1 << 33] {
+        let dsq = dsqs.create(id).unwrap();
+        assert_eq!(dsqs.create(id), None);
+        assert_eq!(dsqs.find(id), Some(dsq));
+        dsqs.destroy(dsq);
+        assert_eq!(dsqs.find(id), None);
+        assert_eq!(dsqs.create(id), Some(dsq));
+    }
+}

@@ -32,9 +32,9 @@ static u64 nr_runnable;
 struct cpu {
 	bool running;
 	u32 level;
-};
+} CPU_ALIGNED;
 
-CPU_ARRAY(cpu)
+CPU_VARIABLES(cpu)
 
 /* Idle CPUs watch the queue, so any of them may be the first to see a process: claims one by chance. */
 static __always_inline s32 first_to_see(struct task_struct *p)

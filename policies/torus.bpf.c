@@ -41,9 +41,9 @@ struct cpu {
 	bool running;
 	u32 level;
 	struct neighbours beside;
-};
+} CPU_ALIGNED;
 
-CPU_ARRAY(cpu)
+CPU_MAP(cpu)
 
 /* Runnable processes of a CPU now. */
 static __always_inline u32 nr_runnable(struct cpu *c, u32 cpu)

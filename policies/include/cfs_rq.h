@@ -22,7 +22,6 @@ static u32 nr_nodes;
 u64 find_ns;
 
 struct cpu {
-	struct bpf_timer timer;
 	u64 vtime;
 	u64 idle_since;
 	u64 avg_idle;
@@ -31,9 +30,9 @@ struct cpu {
 	u64 scan_cost;
 	bool running;
 	u32 overloaded;
-};
+} CPU_ALIGNED;
 
-CPU_ARRAY(cpu)
+CPU_VARIABLES(cpu)
 
 struct cfs_task {
 	/* The CPU in whose virtual time the task's is told. */

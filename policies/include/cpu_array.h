@@ -1,13 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What a policy keeps for each CPU: CPU_ARRAY(x) is an array of struct x, where x_of(cpu) finds one. */
+/*
+ * What a policy keeps for each CPU: a struct x, which x_of(cpu) finds. CPU_VARIABLES(x) are global variables, found without a
+ * call; what has a timer must be in a map, CPU_MAP(x). Give the struct CPU_ALIGNED: CPUs then share no cache lines.
+ */
 #ifndef CPU_ARRAY_H
 #define CPU_ARRAY_H
 
 #include "scx.h"
 
 #define MAX_CPUS 1024
+#define CPU_ALIGNED __attribute__((aligned(128)))
 
-#define CPU_ARRAY(x)                                                                               \
+#define CPU_VARIABLES(x)                                                                           \
+	static struct x x##s[MAX_CPUS];                                                            \
+	static __always_inline struct x *x##_of(u32 cpu)                                           \
+	{                                                                                          \
+		return &x##s[cpu & (MAX_CPUS - 1)];                                                \
+	}
+
+#define CPU_MAP(x)                                                                                 \
 	struct {                                                                                   \
 		__uint(type, BPF_MAP_TYPE_ARRAY);                                                  \
 		__uint(max_entries, MAX_CPUS);                                                     \

@@ -75,8 +75,19 @@ static __always_inline bool pull(struct cpu *c, u32 cpu, u32 nr_cpus)
 	return pulled;
 }
 
+struct balance_timer {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct balance_timer);
+} balance_timers SEC(".maps");
+
 /* The busiest CPU gives its next task to the least busy, if two or more apart. */
-static int balance(void *map, u32 *key, struct cpu *timer)
+static int balance(void *map, u32 *key, struct balance_timer *timer)
 {
 	s32 most = -1, least = 1 << 30, busiest = 0, idlest = 0;
 	struct bpf_iter_scx_dsq it;
@@ -118,11 +129,12 @@ static int balance(void *map, u32 *key, struct cpu *timer)
 /* Load time. */
 static __always_inline s32 balance_start(void)
 {
-	struct cpu *first = cpu_of(0);
+	u32 key = 0;
+	struct balance_timer *first = bpf_map_lookup_elem(&balance_timers, &key);
 
 	if (!first)
 		return -EINVAL;
-	bpf_timer_init(&first->timer, &cpus, CLOCK_MONOTONIC);
+	bpf_timer_init(&first->timer, &balance_timers, CLOCK_MONOTONIC);
 	bpf_timer_set_callback(&first->timer, balance);
 	return bpf_timer_start(&first->timer, balance_ns, 0);
 }

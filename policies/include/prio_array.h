@@ -43,9 +43,12 @@ struct prio_rq {
 	bool waking;
 	/* Average of its load over some ticks, in the policy's unit. */
 	u32 load_avg;
-};
+} CPU_ALIGNED;
 
-CPU_ARRAY(prio_rq)
+#ifndef PRIO_RQS
+#define PRIO_RQS CPU_VARIABLES
+#endif
+PRIO_RQS(prio_rq)
 
 /* Where a task is queued; part of a policy's task storage. */
 struct prio_node {

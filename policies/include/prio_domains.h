@@ -11,6 +11,8 @@
 #ifndef PRIO_DOMAINS_H
 #define PRIO_DOMAINS_H
 
+/* Of variables the verifier would not come to an end with load_balance(). */
+#define PRIO_RQS CPU_MAP
 #include "prio_balance.h"
 
 #ifndef MS

@@ -22,9 +22,9 @@ struct cpu {
 	u32 level;
 	/* Levels by which what is being woken here is boosted. */
 	u32 boost;
-};
+} CPU_ALIGNED;
 
-CPU_ARRAY(cpu)
+CPU_VARIABLES(cpu)
 
 /* The highest level of a mask that is not 0. */
 __noinline u32 highest(u32 ready)

@@ -214,6 +214,9 @@ static __always_inline u64 place_in_queue(struct task_ctx *t)
 /* In ops.dispatch: `prev` goes on running. */
 static __always_inline void keep_running(struct task_struct *prev, struct task_ctx *t)
 {
+	barrier_var(t);
+	if (!t)
+		return;
 	t->yielded = false;
 	t->expired = false;
 	scx_bpf_task_set_slice(prev, NO_SLICE_END);

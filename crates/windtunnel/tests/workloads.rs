@@ -164,7 +164,8 @@ fn scores_follow_the_machine_and_the_work() {
     let parallel = "mkbench:builds=1,jobs=4,files=40,compute=10ms,link=0,footprint=0";
     pairs(of(parallel, "smp4"), of(serial, "smp4"), 2.0);
     let chat = "chat:rooms=1,messages=20";
-    pairs(of(chat, "up"), of(chat, "smp4"), 1.5);
+    // Four slow CPUs against a fast one.
+    pairs(of(chat, "up"), of(chat, "smp4"), 1.2);
     let proc = |operation| of(&format!("lat_proc:n=100,operation={operation}"), "smp4");
     pairs(proc("fork"), proc("exec"), 1.0);
     pairs(proc("exec"), proc("shell"), 1.5);

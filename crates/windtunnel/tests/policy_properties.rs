@@ -3,7 +3,8 @@
 //! changes, the policy lives, a run repeats; nobody waits longer than the policy's parameters allow, and nice counts for
 //! what the policy promises.
 //!
-//! Cases come from a seed and shrink when they fail. POLICY_CASES=N tries N a policy, POLICY_SEED=N others.
+//! Cases come from a seed and shrink when they fail. POLICY_CASES=N tries N a policy, POLICY_SEED=N
+//! others, POLICY=NAME one policy.
 
 #[path = "policy_properties/case.rs"]
 mod case;
@@ -13,7 +14,7 @@ mod hogs;
 mod promise;
 mod support;
 
-use case::{Case, Mask, Step, cases, name};
+use case::{Case, FAIR, Mask, Step, cases, name};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::collections::BTreeMap;
@@ -29,10 +30,20 @@ fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |value| value.parse().expect(variable))
 }
 
+/// The kernel's fair class is one of them.
+fn policies() -> Vec<String> {
+    let mut policies = support::policies();
+    policies.push(FAIR.into());
+    if let Ok(only) = std::env::var("POLICY") {
+        policies.retain(|policy| *policy == only);
+    }
+    policies
+}
+
 /// Tries cases under every policy.
 fn for_all<C: std::fmt::Debug>(default_cases: u64, strategy: impl Strategy<Value = C>, check: impl Fn(&str, &C)) {
     let seed = number("POLICY_SEED", 1);
-    for policy in support::policies() {
+    for policy in policies() {
         let config = Config {
             cases: number("POLICY_CASES", default_cases) as u32,
             failure_persistence: None,

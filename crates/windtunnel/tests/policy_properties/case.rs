@@ -21,6 +21,8 @@ pub const SHAPES: [[u32; 4]; 10] = [
     [2, 2, 2, 1],
     [2, 2, 2, 2],
 ];
+/// No policy: the kernel's own scheduler.
+pub const FAIR: &str = "eevdf";
 /// Far more than the work of any case takes on one CPU.
 const HORIZON_MS: u64 = 10_000;
 
@@ -240,7 +242,8 @@ impl Case {
     /// Runs under a policy, which is loaded again when hotplug has ended it, until there is nothing more to do.
     pub fn run(&self, policy: &str) -> Observed {
         let [nodes, llcs, cores, threads] = self.shape;
-        let run = Run::new(policy).machine(MachineSpec::regular(nodes, llcs, cores, threads));
+        let run = if policy == FAIR { Run::fair() } else { Run::new(policy) };
+        let run = run.machine(MachineSpec::regular(nodes, llcs, cores, threads));
         let run = run.workload(self.workload()).seed(self.seed).load_at(self.load_us * US);
         let events = self.hotplugs.iter().filter(|event| event.cpu < self.nr_cpus());
         let run = events.fold(run, |run, event| run.hotplug(event.at_us * US, event.cpu, event.online));

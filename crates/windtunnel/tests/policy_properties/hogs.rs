@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Hogs bound to one CPU of a machine: their waits and their shares.
 
-use crate::case::SHAPES;
+use crate::case::{FAIR, SHAPES};
 use crate::promise::{Division, division};
 use crate::support::policy::{MS, Observed, Run, Stint, Tasks, hog};
 use machine::MachineSpec;
@@ -82,7 +82,8 @@ impl Hogs {
             });
         }
         let machine = MachineSpec::regular(nodes, llcs, cores, threads);
-        let run = Run::new(policy).machine(machine).tasks(tasks);
+        let run = if policy == FAIR { Run::fair() } else { Run::new(policy) };
+        let run = run.machine(machine).tasks(tasks);
         let settings: &[(&str, u64)] = match policy {
             "fifo" | "percpu" | "vtime" | "steal" => &[("slice_ns", 5_000_000)],
             "rr" => &[("slice_ns", 100_000_000)],

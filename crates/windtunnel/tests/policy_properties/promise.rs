@@ -2,6 +2,7 @@
 //! What each policy promises hogs that share a CPU: how long one waits at most, and who gets how much of it. Both follow
 //! from the policy's parameters, which are read from the policy that ran.
 
+use crate::case::FAIR;
 use crate::support::policy::{MS, Observed, US};
 use kernel::task::PRIO_TO_WEIGHT;
 
@@ -17,7 +18,16 @@ fn goodness_ticks(nice: i32) -> u64 {
 
 /// As a policy sees it: 100 is nice 0, and it is a whole number.
 fn weight(nice: i32) -> u64 {
-    ((u64::from(PRIO_TO_WEIGHT[(nice + 20) as usize]) * 100 + 512) / 1024).max(1)
+    ((kernel_weight(nice) * 100 + 512) / 1024).max(1)
+}
+
+fn kernel_weight(nice: i32) -> u64 {
+    u64::from(PRIO_TO_WEIGHT[(nice + 20) as usize])
+}
+
+/// The base slice: 0.7 ms, more on more CPUs.
+fn fair_slice(ran: &Observed) -> u64 {
+    700 * US * u64::from(1 + ran.machine.nr_cpus().min(8).ilog2())
 }
 
 /// Timeslice of o1.
@@ -57,6 +67,13 @@ pub fn longest_wait(policy: &str, ran: &Observed, nices: &[i32], own: usize) -> 
             let turn = parameter("slice_ns") + TICK + TURN;
             let turns = others().map(|nice| weight(nice).div_ceil(weight(nices[own])) + 1);
             turns.sum::<u64>() * turn
+        }
+        // What it has run beyond its share it waits for until it is eligible, a slice of its virtual time; its deadline is
+        // another one later, and one slice may stand before it.
+        FAIR => {
+            let whole: u64 = nices.iter().map(|&nice| kernel_weight(nice)).sum();
+            let slice = fair_slice(ran);
+            2 * slice * whole / kernel_weight(nices[own]) + sum(&|_| 0) + slice
         }
         // It runs first in one period between recalculations and last in the next: both times the others' whole quanta.
         // Counters are rounded to ticks; what is owed beyond half a tick is carried over.
@@ -105,6 +122,10 @@ pub fn division(policy: &str, ran: &Observed, nices: &[i32]) -> Division {
             // What a turn is longer than the slice, up to a tick, is not charged: those gain that have shorter runs.
             let percent = 3 + 100 * TICK / parameter("slice_ns");
             turns(percent, &|nice| parameter("slice_ns") * weight(nice) / least)
+        }
+        FAIR => {
+            let least = nices.iter().map(|&nice| kernel_weight(nice)).min().expect("a hog");
+            turns(3, &|nice| fair_slice(ran) * kernel_weight(nice) / least)
         }
         "dss" | "pls" | "mqs" | "pmqs" => turns(3, &|nice| parameter("tick_ns") * goodness_ticks(nice)),
         "o1" => {

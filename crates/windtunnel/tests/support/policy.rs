@@ -111,7 +111,7 @@ const RESTART: i64 = (SCX_ECODE_ACT_RESTART | SCX_ECODE_RSN_HOTPLUG) as i64;
 
 /// A policy to be run.
 pub struct Run {
-    policy: String,
+    policy: Option<String>,
     settings: Vec<(String, String)>,
     changes: Vec<(u64, String, String)>,
     hotplugs: Vec<(u64, u32, bool)>,
@@ -125,7 +125,15 @@ impl Run {
     /// `policies/NAME.bpf.c` on one CPU without costs.
     pub fn new(policy: &str) -> Run {
         Run {
-            policy: policy.into(),
+            policy: Some(policy.into()),
+            ..Run::fair()
+        }
+    }
+
+    /// The kernel's own fair class, likewise.
+    pub fn fair() -> Run {
+        Run {
+            policy: None,
             settings: Vec::new(),
             changes: Vec::new(),
             hotplugs: Vec::new(),
@@ -187,18 +195,21 @@ impl Run {
 
     /// Runs; the policy must live to the end.
     pub fn for_ns(self, until: u64) -> Observed {
-        let path = super::object(&format!("policies/{}.bpf.c", self.policy));
-        let bytes = std::fs::read(&path).expect("an object");
-        let mut object = Object::parse(&bytes, &self.policy).expect("a BPF object");
         // Profiles are looked for from here.
         std::env::set_current_dir(super::root()).expect("the repository");
-        let profile = windtunnel::profile::find(&self.policy).expect("a profile that can be read");
-        profile.apply(&mut object, &self.machine).expect("the profile fits");
-        for (name, value) in &self.settings {
-            object
-                .set(name, value)
-                .unwrap_or_else(|error| panic!("{name}={value}: {error}"));
-        }
+        let policy = self.policy.as_ref().map(|name| {
+            let path = super::object(&format!("policies/{name}.bpf.c"));
+            let bytes = std::fs::read(&path).expect("an object");
+            let mut object = Object::parse(&bytes, name).expect("a BPF object");
+            let profile = windtunnel::profile::find(name).expect("a profile that can be read");
+            profile.apply(&mut object, &self.machine).expect("the profile fits");
+            for (name, value) in &self.settings {
+                object
+                    .set(name, value)
+                    .unwrap_or_else(|error| panic!("{name}={value}: {error}"));
+            }
+            (object, profile)
+        });
         let mut machine = Machine::new(self.machine, self.workload, self.seed).expect("a machine");
         for &(at, cpu, online) in &self.hotplugs {
             machine.plan_hotplug(at, cpu, online);
@@ -208,11 +219,15 @@ impl Run {
             machine.advance(self.load_at, &mut records);
         }
         let load = |machine: &mut Machine| {
-            kernel::load::load(machine, &object, &profile, Engine::default()).unwrap_or_else(|error| panic!("{error}"))
+            let loaded = policy
+                .as_ref()
+                .map(|(object, profile)| kernel::load::load(machine, object, profile, Engine::default()));
+            loaded.transpose().unwrap_or_else(|error| panic!("{error}"))
         };
         let mut image = load(&mut machine);
         for (at, name, value) in &self.changes {
             machine.advance(*at, &mut records);
+            let image = image.as_ref().expect("the fair class has no parameters");
             image.set(&machine.region, name, value).expect("a live parameter");
         }
         for &(at, ..) in &self.hotplugs {
@@ -253,14 +268,16 @@ pub struct Stint {
 /// What a run left.
 pub struct Observed {
     pub machine: Machine,
-    pub image: Image,
+    /// Of the policy, if there is one.
+    pub image: Option<Image>,
     pub records: Vec<Record>,
 }
 
 impl Observed {
     /// A global variable of the policy, as a number.
     pub fn counter(&self, name: &str) -> u64 {
-        let text = self.image.get(&self.machine.region, name).expect("a variable");
+        let image = self.image.as_ref().expect("a policy");
+        let text = image.get(&self.machine.region, name).expect("a variable");
         text.parse::<i128>().unwrap_or_else(|_| panic!("{name} is {text}")) as u64
     }
 

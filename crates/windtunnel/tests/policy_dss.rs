@@ -44,6 +44,29 @@ fn counters_are_recalculated_when_all_are_spent() {
 }
 
 #[test]
+fn a_tick_is_charged_to_whose_turn_it_is() {
+    // One that computes for 6 of 10 ms, and never when the timer ticks.
+    let between = forever(vec![
+        Op::Timer {
+            timer: 0,
+            period: 10 * MS,
+            absolute: true,
+        },
+        run(6 * MS),
+    ]);
+    let mut machine = free(1);
+    machine.hz = 100;
+    let tasks = Tasks::default().add("between", between).with(|task| task.start_ns = MS);
+    let ran = Run::new("dss")
+        .machine(machine)
+        .tasks(tasks.add("hog", hog()))
+        .for_ms(6000);
+    near(ran.cpu_ns("between"), 3600 * MS, 60 * MS);
+    // The hog pays for all ticks, six to a recalculation.
+    near(ran.counter("nr_recalculations"), 100, 3);
+}
+
+#[test]
 fn nice_is_a_share_of_ticks() {
     let tasks = Tasks::default()
         .add("a", hog())

@@ -4,7 +4,7 @@ mod support;
 
 use std::collections::BTreeSet;
 use support::policy::*;
-use workload::{Op, Policy};
+use workload::{Op, Policy, Resource};
 
 fn nice(nice: i32) -> Policy {
     Policy::Normal { nice }
@@ -423,10 +423,41 @@ fn a_wake_up_that_finds_the_lowest_locked_preempts_the_next_lowest() {
         }
         Run::new("mqs").machine(costly(4)).tasks(all).for_ms(600)
     };
-    let ran = (0..40).map(|i| waking_after(i * 100)).find(|ran| ran.counter("nr_busy") > 0);
+    let ran = (0..40)
+        .map(|i| waking_after(i * 100))
+        .find(|ran| ran.counter("nr_busy") > 0);
     let ran = ran.expect("two looks that meet");
     let stints = ran.stints().into_iter();
     let woken = stints.filter(|s| s.comm == "woken" && s.from > 400 * MS);
     let woken: BTreeSet<u32> = woken.inspect(|s| near(s.from, 501 * MS, MS)).map(|s| s.cpu).collect();
     assert_eq!(woken, BTreeSet::from([2, 3]));
+}
+
+#[test]
+fn wake_ups_in_short_order_choose_the_same_idle_cpu() {
+    // Until the first has arrived the CPU is idle, as it was for Linux 2.4.
+    let semaphore = |name: &str| Resource::Semaphore {
+        name: name.into(),
+        value: 0,
+    };
+    for policy in ["dss", "mqs", "pmqs"] {
+        let wakes = vec![run(5 * MS), Op::SemPost(0), Op::SemPost(1), run(5 * MS)];
+        let tasks = Tasks::default().resources(vec![semaphore("a"), semaphore("b")]);
+        let tasks = (0..2).fold(tasks, |tasks, i| {
+            tasks
+                .add(&format!("woken{i}"), vec![Op::SemWait(i), run(MS)])
+                .with(|task| task.start_cpu = Some(0))
+        });
+        let tasks = pinned(tasks, "waker", 0, wakes).with(|task| task.start_ns = MS);
+        let mut machine = free(4);
+        machine.costs.ipi_latency.llc = 2_000;
+        let ran = Run::new(policy).machine(machine).tasks(tasks).for_ms(20);
+        let woken: Vec<Stint> = ran
+            .stints()
+            .into_iter()
+            .filter(|s| s.comm.starts_with("woken") && s.from > 2 * MS)
+            .collect();
+        assert_eq!(woken.len(), 2, "{policy}");
+        assert_eq!(woken[0].cpu, woken[1].cpu, "{policy}: {woken:?}");
+    }
 }

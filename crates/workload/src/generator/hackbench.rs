@@ -2,13 +2,14 @@
 //! hackbench: groups of senders and receivers, each sender writing to each receiver of its group.
 //!
 //! Every receiver has one pipe or socket of its own and reads all that its group's senders write. All tasks
-//! wait for each other before they begin, as they do for the starting shot of the original.
+//! wait for each other before they begin, as they do for the starting shot of the original; how long a process takes
+//! to come to that is chance.
 
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, channel, empty, task};
 use crate::builder::Builder;
 use crate::error::Error;
-use crate::program::{Channel, Op, Resource, Score, Workload};
+use crate::program::{Channel, Dist, Op, Resource, Score, Workload};
 
 pub const GENERATOR: Generator = Generator {
     name: "hackbench",
@@ -67,6 +68,15 @@ pub const GENERATOR: Generator = Generator {
     build,
 };
 
+/// What a process does before it is ready: its first page faults, closing the ends it does not use. A thread need not.
+fn setting_up(processes: bool) -> Builder {
+    let mut program = Builder::default();
+    if processes {
+        program.op(Op::Run(Dist::Uniform { lo: 0, hi: 100_000 }));
+    }
+    program
+}
+
 /// Threads are all of one process, as in the original.
 fn build(a: &Arguments) -> Result<Workload, Error> {
     let (groups, fds, loops, bytes) = (a.get("groups"), a.get("fds"), a.get("loops"), a.get("bytes"));
@@ -81,7 +91,7 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     });
     for group in 0..groups {
         let first = workload.resources.len() as u32;
-        let mut sender = Builder::default();
+        let mut sender = setting_up(processes);
         sender.op(Op::Barrier(start)).repeat(Some(loops), |b| {
             for channel in first..first + fds as u32 {
                 b.op(Op::Send {
@@ -98,7 +108,7 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
                 true => channel::socket(Channel::Socket, name, channel::SOCKET_BYTES, bytes),
                 false => channel::pipe(name),
             });
-            let mut receiver = Builder::default();
+            let mut receiver = setting_up(processes);
             receiver.op(Op::Barrier(start)).repeat(Some(loops * fds), |b| {
                 b.op(Op::Recv(first + index as u32)).op(Op::Done { count: 1 });
             });

@@ -103,7 +103,9 @@ fn chat_tells_everybody_else_of_the_room() {
     assert_eq!(made(0), BTreeMap::from([("client-send", 40), ("client-recv", 40)]));
     assert_eq!(made(1), BTreeMap::from([("server-send", 40), ("server-recv", 40)]));
     let passed = messages(&w);
-    assert!(passed.values().all(|(sent, received)| sent == received), "{passed:?}");
+    // The last of those that wait for the start posts for nobody.
+    let equal = |(id, (sent, received)): (&u32, &(u64, u64))| *sent == *received + u64::from(*id == 0);
+    assert!(passed.iter().all(equal), "{passed:?}");
     let total = |part: &str| -> u64 {
         let named = |id: &u32| w.resources[*id as usize].name().ends_with(part);
         passed

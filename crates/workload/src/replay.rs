@@ -11,7 +11,8 @@
 //!
 //! Left out: affinity, changes of priority, exec, which thread belongs to which process, and the caches and speeds of the CPUs
 //! recorded: what a task computed is taken for work at capacity 1024. What steps themselves cost on the machine (system
-//! calls, fork, exit) comes on top. Which task an interrupt interrupted, perf does not tell: it counts as the waker.
+//! calls, fork, exit) comes on top. Where a recording does not tell interrupts, the task that one
+//! interrupted counts as the waker.
 
 use crate::error::Error;
 use crate::generator::{empty, task};

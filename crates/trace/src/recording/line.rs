@@ -32,11 +32,25 @@ pub struct Line<'a> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said<'a> {
-    Switch { prev_state: TaskState, next: Task<'a> },
-    Wakeup { task: Task<'a>, waking: bool },
-    WakeupNew { task: Task<'a> },
-    Fork { child: Task<'a> },
+    Switch {
+        prev_state: TaskState,
+        next: Task<'a>,
+    },
+    Wakeup {
+        task: Task<'a>,
+        waking: bool,
+    },
+    WakeupNew {
+        task: Task<'a>,
+    },
+    Fork {
+        child: Task<'a>,
+    },
     Exit,
+    /// An interrupt's, softirq's or timer's handler begins or ends.
+    Handler {
+        begins: bool,
+    },
     Other,
 }
 
@@ -47,7 +61,7 @@ impl<'a> Said<'a> {
             Said::Switch { next, .. } => Some(next),
             Said::Wakeup { task, .. } | Said::WakeupNew { task } => Some(task),
             Said::Fork { child } => Some(child),
-            Said::Exit | Said::Other => None,
+            Said::Exit | Said::Handler { .. } | Said::Other => None,
         }
     }
 }
@@ -114,6 +128,8 @@ pub fn parse(text: &str) -> Result<Parsed<'_>, String> {
             child: keyed(rest, "child_comm=", " child_pid=").ok_or_else(malformed)?,
         },
         "sched_process_exit" => Said::Exit,
+        _ if handler(event, "_entry") => Said::Handler { begins: true },
+        _ if handler(event, "_exit") => Said::Handler { begins: false },
         _ => Said::Other,
     };
     Ok(Parsed::Event(line))
@@ -175,6 +191,19 @@ fn nanoseconds(text: &str) -> Option<u64> {
 fn number<N: std::str::FromStr>(text: &str) -> Option<N> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| text.parse().ok()).flatten()
+}
+
+/// Events of the groups irq, irq_vectors and timer that frame what runs in an interrupt.
+fn handler(event: &str, end: &str) -> bool {
+    let event = event.rsplit(':').next().unwrap_or(event);
+    let kinds = [
+        "irq_handler",
+        "softirq",
+        "hrtimer_expire",
+        "timer_expire",
+        "local_timer",
+    ];
+    event.strip_suffix(end).is_some_and(|kind| kinds.contains(&kind))
 }
 
 /// The third flag tells hard and soft interrupts: d..h2.

@@ -5,7 +5,10 @@
 //! Needed are sched_switch and one of sched_waking and sched_wakeup; sched_wakeup_new, sched_process_fork and
 //! sched_process_exit are used, any other event is passed over. Time 0 is that of the first event. A task that nobody is
 //! seen to fork existed from the start; who runs on a CPU when its first event comes, ran there since the start or since it
-//! was seen elsewhere. Where a switch is missing, it is taken to have been at the CPU's next event. A wake-up from an interrupt, where the text tells it (ftrace does, perf does not), has no waker.
+//! was seen elsewhere. Where a switch is missing, it is taken to have been at the CPU's next event.
+//!
+//! A wake-up by an interrupt has no waker. ftrace tells them; perf does if the beginnings and ends of handlers are recorded, too
+//! (irq:*, irq_vectors:local_timer_*, timer:hrtimer_expire_*).
 
 mod line;
 
@@ -116,6 +119,8 @@ struct Story {
     running: BTreeMap<u32, u32>,
     alive: BTreeSet<u32>,
     asleep: BTreeSet<u32>,
+    /// Handlers of interrupts that have begun, by CPU.
+    handlers: BTreeMap<u32, u32>,
     /// First priority told of each pid.
     prios: BTreeMap<u32, i32>,
 }
@@ -144,7 +149,7 @@ impl Story {
                 match line.said {
                     Said::Fork { .. } | Said::WakeupNew { .. } => drop(forked.insert(task.pid)),
                     Said::Wakeup { .. } => drop(self.asleep.insert(task.pid)),
-                    Said::Switch { .. } | Said::Exit | Said::Other => {}
+                    Said::Switch { .. } | Said::Exit | Said::Handler { .. } | Said::Other => {}
                 }
             }
             for task in line.task.iter().chain(line.said.task()) {
@@ -207,6 +212,8 @@ impl Story {
         match &line.said {
             Said::Switch { prev_state, next } => {
                 self.switches += 1;
+                // None of them switches; an end may be missing.
+                self.handlers.remove(&cpu);
                 self.leaves_others(time, cpu, next.pid);
                 self.running.insert(cpu, next.pid);
                 self.asleep.remove(&next.pid);
@@ -220,7 +227,8 @@ impl Story {
             // Of waking and wakeup the first counts.
             Said::Wakeup { task, waking } => {
                 if self.asleep.remove(&task.pid) {
-                    let waker = if line.in_interrupt { 0 } else { current };
+                    let by_interrupt = line.in_interrupt || self.handlers.get(&cpu).is_some_and(|&depth| depth > 0);
+                    let waker = if by_interrupt { 0 } else { current };
                     self.say(time, cpu, Event::Waking { pid: task.pid, waker });
                 }
                 if !waking {
@@ -243,6 +251,10 @@ impl Story {
             }
             Said::Fork { child } => self.create(time, cpu, child, current),
             Said::Exit => self.say(time, cpu, Event::TaskExit { pid: current }),
+            Said::Handler { begins } => {
+                let depth = self.handlers.entry(cpu).or_insert(0);
+                *depth = if *begins { *depth + 1 } else { depth.saturating_sub(1) };
+            }
             Said::Other => {}
         }
     }

@@ -108,6 +108,27 @@ fn tracefs_tells_interrupts() {
 }
 
 #[test]
+fn handlers_of_interrupts_are_no_wakers() {
+    let text = "\
+a 1 [000] 1.000000: irq_vectors:local_timer_entry: vector=236
+a 1 [000] 1.000001: timer:hrtimer_expire_entry: hrtimer=0xffff function=hrtimer_wakeup now=1
+a 1 [000] 1.000002: sched:sched_waking: comm=b pid=2 prio=120 target_cpu=000
+a 1 [000] 1.000003: timer:hrtimer_expire_exit: hrtimer=0xffff
+a 1 [000] 1.000004: irq_vectors:local_timer_exit: vector=236
+a 1 [000] 1.000005: sched:sched_waking: comm=c pid=3 prio=120 target_cpu=000
+a 1 [000] 1.000006: irq:softirq_entry: vec=1 [action=TIMER]
+a 1 [000] 1.000007: sched:sched_waking: comm=d pid=4 prio=120 target_cpu=000
+a 1 [000] 1.000008: sched:sched_switch: a:1 [120] R ==> b:2 [120]
+b 2 [000] 1.000009: sched:sched_waking: comm=e pid=5 prio=120 target_cpu=000
+";
+    let wakers = told(text).into_iter().filter_map(|(_, _, event)| match event {
+        Event::Waking { pid, waker } => Some((pid, waker)),
+        _ => None,
+    });
+    assert!(wakers.eq([(2, 0), (3, 1), (4, 0), (5, 2)]));
+}
+
+#[test]
 fn who_is_met_on_a_cpu_that_was_silent_so_far_came_there_after_it_was_seen_last() {
     let text = "\
 a 1 [000] 1.000000: sched:sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=R ==> next_comm=b next_pid=2 next_prio=120

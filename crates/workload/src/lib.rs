@@ -13,6 +13,7 @@ mod load;
 pub mod program;
 pub mod replay;
 pub mod rtapp;
+mod tasks;
 
 pub use builder::Builder;
 pub use error::{Error, Position};
@@ -20,3 +21,4 @@ pub use generator::{Generator, Parameter, Unit, generators};
 pub use load::{files, load};
 pub use program::{Cgroup, Channel, Dist, MEASURED, Op, Policy, Program, Resource, Score, TaskSpec, Workload};
 pub use rtapp::to_rtapp_json;
+pub use tasks::Tasks;

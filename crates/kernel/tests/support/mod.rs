@@ -5,7 +5,7 @@
 use kernel::{Ended, Machine};
 use machine::MachineSpec;
 use trace::{Draw, DrawOptions, Record};
-use workload::{Dist, Op, Policy, Program, Resource, TaskSpec, Workload};
+use workload::{Dist, Op};
 
 pub const US: u64 = 1_000;
 pub const MS: u64 = 1_000_000;
@@ -20,42 +20,7 @@ pub fn costly(cpus: u32) -> MachineSpec {
     MachineSpec::smp(cpus)
 }
 
-/// Collects tasks, each with its program.
-#[derive(Default)]
-pub struct Tasks {
-    pub workload: Workload,
-}
-
-impl Tasks {
-    pub fn resources(mut self, resources: Vec<Resource>) -> Tasks {
-        self.workload.resources = resources;
-        self
-    }
-
-    pub fn add(mut self, comm: &str, ops: Vec<Op>) -> Tasks {
-        let program = self.workload.programs.len() as u32;
-        self.workload.programs.push(Program { ops, counters: 4 });
-        self.workload.tasks.push(TaskSpec {
-            comm: comm.into(),
-            program,
-            policy: Policy::Normal { nice: 0 },
-            cpus: None,
-            start_cpu: None,
-            start_ns: 0,
-            process: self.workload.tasks.len() as u32,
-            cgroup: 0,
-            spawn: true,
-            footprint_bytes: 0,
-        });
-        self
-    }
-
-    /// Changes the task added last.
-    pub fn with(mut self, change: impl FnOnce(&mut TaskSpec)) -> Tasks {
-        change(self.workload.tasks.last_mut().expect("a task"));
-        self
-    }
-}
+pub use workload::Tasks;
 
 pub fn run_ms(ms: u64) -> Op {
     Op::Run(Dist::Fixed(ms * MS))

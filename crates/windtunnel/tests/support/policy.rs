@@ -10,7 +10,7 @@ use kernel::layout::enums::{SCX_ECODE_ACT_RESTART, SCX_ECODE_RSN_HOTPLUG};
 use machine::MachineSpec;
 use std::collections::BTreeSet;
 use trace::{Event, Record};
-use workload::{Dist, Op, Policy, Program, Resource, TaskSpec, Workload};
+use workload::{Dist, Op, Workload};
 
 pub const US: u64 = 1_000;
 pub const MS: u64 = 1_000_000;
@@ -30,53 +30,7 @@ pub fn free(cpus: u32) -> MachineSpec {
     costly(cpus).free()
 }
 
-/// Collects tasks, each with its program.
-#[derive(Clone, Default)]
-pub struct Tasks {
-    pub workload: Workload,
-}
-
-impl Tasks {
-    pub fn resources(mut self, resources: Vec<Resource>) -> Tasks {
-        self.workload.resources = resources;
-        self
-    }
-
-    pub fn add(mut self, comm: &str, ops: Vec<Op>) -> Tasks {
-        let program = self.workload.programs.len() as u32;
-        self.workload.programs.push(Program { ops, counters: 4 });
-        self.workload.tasks.push(TaskSpec {
-            comm: comm.into(),
-            program,
-            policy: Policy::Normal { nice: 0 },
-            cpus: None,
-            start_cpu: None,
-            start_ns: 0,
-            process: self.workload.tasks.len() as u32,
-            cgroup: 0,
-            spawn: true,
-            footprint_bytes: 0,
-        });
-        self
-    }
-
-    /// `n` tasks called `comm` with a number each.
-    pub fn add_many(self, n: u32, comm: &str, ops: &[Op]) -> Tasks {
-        (0..n).fold(self, |tasks, i| tasks.add(&format!("{comm}{i}"), ops.to_vec()))
-    }
-
-    /// Changes the task added last.
-    pub fn with(mut self, change: impl FnOnce(&mut TaskSpec)) -> Tasks {
-        change(self.workload.tasks.last_mut().expect("a task"));
-        self
-    }
-
-    /// Changes all tasks added so far.
-    pub fn with_all(mut self, change: impl Fn(&mut TaskSpec)) -> Tasks {
-        self.workload.tasks.iter_mut().for_each(change);
-        self
-    }
-}
+pub use workload::Tasks;
 
 pub fn run(ns: u64) -> Op {
     Op::Run(Dist::Fixed(ns))

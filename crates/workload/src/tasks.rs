@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Workloads by hand, a task at a time.
+
+use crate::generator::{empty, task};
+use crate::program::{Op, Program, Resource, TaskSpec, Workload};
+
+/// Collects tasks, each with its program: `Tasks::default().add("a", ops).with(|task| task.cpus = Some(vec![0]))`.
+#[derive(Clone, Debug)]
+pub struct Tasks {
+    pub workload: Workload,
+}
+
+impl Default for Tasks {
+    /// None yet; the root cgroup is there.
+    fn default() -> Tasks {
+        Tasks {
+            workload: empty("", None),
+        }
+    }
+}
+
+impl Tasks {
+    #[must_use]
+    pub fn resources(mut self, resources: Vec<Resource>) -> Tasks {
+        self.workload.resources = resources;
+        self
+    }
+
+    /// A task at nice 0 on all CPUs, created at the start, in a process of its own.
+    #[must_use]
+    pub fn add(mut self, comm: &str, ops: Vec<Op>) -> Tasks {
+        let counter = |op: &Op| match op {
+            Op::LoopInit { counter } | Op::LoopBack { counter, .. } => counter + 1,
+            _ => 0,
+        };
+        let counters = ops.iter().map(counter).max().unwrap_or(0);
+        let number = self.workload.tasks.len() as u32;
+        let program = self.workload.programs.len() as u32;
+        self.workload.programs.push(Program { ops, counters });
+        self.workload.tasks.push(task(comm, program, number));
+        self
+    }
+
+    /// `n` tasks called `comm` with a number each.
+    #[must_use]
+    pub fn add_many(self, n: u32, comm: &str, ops: &[Op]) -> Tasks {
+        (0..n).fold(self, |tasks, i| tasks.add(&format!("{comm}{i}"), ops.to_vec()))
+    }
+
+    /// Changes the task added last.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut TaskSpec)) -> Tasks {
+        change(self.workload.tasks.last_mut().expect("a task"));
+        self
+    }
+
+    /// Changes all tasks added so far.
+    #[must_use]
+    pub fn with_all(mut self, change: impl Fn(&mut TaskSpec)) -> Tasks {
+        self.workload.tasks.iter_mut().for_each(change);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::Dist;
+
+    #[test]
+    fn tasks_have_their_programs_and_the_counters_these_use() {
+        let round = Op::LoopBack {
+            counter: 2,
+            times: Some(3),
+            target: 0,
+        };
+        let tasks = Tasks::default().add("a", vec![Op::Run(Dist::Fixed(1)), round]);
+        let tasks = tasks.add_many(2, "b", &[Op::Yield]).with(|task| task.start_ns = 7);
+        let workload = tasks.with_all(|task| task.start_cpu = Some(1)).workload;
+        workload.check().expect("it is whole");
+        let counters: Vec<u32> = workload.programs.iter().map(|program| program.counters).collect();
+        assert_eq!(counters, [3, 0, 0]);
+        let told: Vec<_> = workload
+            .tasks
+            .iter()
+            .map(|t| (t.comm.as_str(), t.program, t.start_ns))
+            .collect();
+        assert!(workload.tasks.iter().all(|task| task.start_cpu == Some(1)));
+        assert_eq!(told, [("a", 0, 0), ("b0", 1, 0), ("b1", 2, 7)]);
+    }
+}

@@ -164,6 +164,8 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct tas
 	}
 	if (best.level >= 0)
 		return take(&best);
+	/* The pointer itself is to be tested: the verifier forgets in the loop what a flag made of it before meant. */
+	asm volatile("" : "+r"(of_prev));
 	if (of_prev)
 		keep_running(prev, of_prev);
 	return true;

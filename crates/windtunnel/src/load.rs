@@ -10,6 +10,8 @@ use bpf::object::{Object, Variable};
 use bpf::vm::Engine;
 use kernel::Machine;
 use kernel::load::LoadError;
+use kernel::profile::Profile;
+use machine::MachineSpec;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -25,9 +27,27 @@ pub fn policy(
     settings: &[(String, String)],
     engine: Engine,
 ) -> Result<Option<Image>, Error> {
+    let (object, profile) = prepared(name, path, settings, &machine.spec)?;
+    match kernel::load::load(machine, &object, &profile, engine) {
+        Ok(image) => Ok(Some(image)),
+        Err(LoadError::Exit(_)) => Ok(None),
+        Err(LoadError::Refused(message)) => Err(Error::new(message)),
+    }
+}
+
+/// An object with its profile applied and its settings made, and what else the profile asks for.
+///
+/// # Errors
+/// If the object, its profile or a setting cannot work.
+pub fn prepared(
+    name: &str,
+    path: &Path,
+    settings: &[(String, String)],
+    spec: &MachineSpec,
+) -> Result<(Object, Profile), Error> {
     let mut object = read(path)?;
     let profile = profile::find(name)?;
-    profile.apply(&mut object, &machine.spec).map_err(|message| {
+    profile.apply(&mut object, spec).map_err(|message| {
         Error::new(format!("profile of {name}: {message}")).hint("the profile does not fit this version of the policy")
     })?;
     for (parameter, value) in settings {
@@ -40,15 +60,14 @@ pub fn policy(
         })?;
     }
     check_ranges(&object, settings)?;
-    match kernel::load::load(machine, &object, &profile, engine) {
-        Ok(image) => Ok(Some(image)),
-        Err(LoadError::Exit(_)) => Ok(None),
-        Err(LoadError::Refused(message)) => Err(Error::new(message)),
-    }
+    Ok((object, profile))
 }
 
-/// A value outside of the range that its parameter's declaration tag states is refused.
-fn check_ranges(object: &Object, settings: &[(String, String)]) -> Result<(), Error> {
+/// A value outside of the range that its parameter's declaration tag states is refused. The object has the values.
+///
+/// # Errors
+/// What is out of range, and the range.
+pub fn check_ranges(object: &Object, settings: &[(String, String)]) -> Result<(), Error> {
     for (path, _) in settings {
         let name = path.split(['[', '.']).next().unwrap_or(path).trim();
         let variable = object.variables().iter().find(|variable| variable.name == name);

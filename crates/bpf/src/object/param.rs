@@ -154,6 +154,31 @@ impl Object {
         Ok(())
     }
 
+    /// What a section of globals starts with, settings included.
+    pub fn section(&self, name: &str) -> Option<&[u8]> {
+        let section = self.elf.sections.iter().find(|section| section.name == name)?;
+        Some(&section.data)
+    }
+
+    /// As [`Object::get`], of the bytes that the variable's section has now.
+    pub fn get_in(&self, path: &str, section: &[u8]) -> Result<String, Error> {
+        let (_, place) = self.place(path)?;
+        let bytes = section
+            .get(place.offset as usize..place.offset as usize + place.size as usize)
+            .ok_or_else(|| Error::new(format!("{path}: its section is too short")).in_file(&self.file))?;
+        Ok(value::format(&self.btf, place, bytes))
+    }
+
+    /// As [`Object::set`], in the bytes that the variable's section has now.
+    pub fn set_in(&self, path: &str, text: &str, section: &mut [u8]) -> Result<(), Error> {
+        let (_, place) = self.place(path)?;
+        let bytes = section
+            .get_mut(place.offset as usize..place.offset as usize + place.size as usize)
+            .ok_or_else(|| Error::new(format!("{path}: its section is too short")).in_file(&self.file))?;
+        value::set(&self.btf, place, bytes, text)
+            .map_err(|message| Error::new(format!("{path} = {text}: {message}")).in_file(&self.file))
+    }
+
     /// Gives an array variable `count` elements. It must be the last of its section (put it into one of its own, as in
     /// `SEC(".data.name")`), because others do not move.
     pub fn resize(&mut self, name: &str, count: u32) -> Result<(), Error> {

@@ -6,6 +6,7 @@
 mod check;
 mod experiment;
 mod list;
+mod live;
 mod run;
 
 use clap::{Parser, Subcommand};
@@ -38,6 +39,9 @@ enum Action {
     /// Published tables, run again and compared
     #[command(subcommand)]
     Experiment(experiment::Action),
+    /// The same policy, the same workload, on the running kernel (`windtunnel live --help`)
+    #[command(disable_help_flag = true)]
+    Live(live::Args),
 }
 
 impl Command {
@@ -49,6 +53,7 @@ impl Command {
             Action::Machine(list) => list.run(),
             Action::Workload(list) => list.run(),
             Action::Experiment(action) => action.run(),
+            Action::Live(args) => args.run(),
         }
     }
 }

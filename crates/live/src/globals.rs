@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The globals of a policy that runs, read and written where they are: the maps of its data sections, mapped into memory.
+//! Single variables are written, never whole sections, because the policy writes its own at the same time.
+
+use bpf::object::Object;
+use libbpf_rs::{MapCore, MapHandle, libbpf_sys};
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, AsRawFd};
+use windtunnel::error::Error;
+
+/// Sections of globals by name: `.data`, `.bss`.
+pub struct Globals {
+    sections: BTreeMap<String, Section>,
+}
+
+struct Section {
+    memory: *mut u8,
+    length: usize,
+    /// Keeps the map alive.
+    map: MapHandle,
+}
+
+impl Globals {
+    /// Maps the sections' maps.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn new(maps: impl IntoIterator<Item = (String, MapHandle)>) -> Result<Globals, Error> {
+        let mut sections = BTreeMap::new();
+        for (name, map) in maps {
+            // A section without exported variables: there is nothing to see in it.
+            if !mappable(&map)? {
+                continue;
+            }
+            let length = map.value_size() as usize;
+            // SAFETY: a new mapping of `length` bytes, of a map which the handle beside it keeps.
+            let memory = unsafe {
+                libc::mmap(
+                    std::ptr::null_mut(),
+                    length,
+                    libc::PROT_READ | libc::PROT_WRITE,
+                    libc::MAP_SHARED,
+                    map.as_fd().as_raw_fd(),
+                    0,
+                )
+            };
+            if memory == libc::MAP_FAILED {
+                let error = std::io::Error::last_os_error();
+                return Err(Error::new(format!(
+                    "the policy's section {name} cannot be mapped: {error}"
+                )));
+            }
+            let memory = memory.cast();
+            sections.insert(name, Section { memory, length, map });
+        }
+        Ok(Globals { sections })
+    }
+
+    /// The maps' ids by section, for another process.
+    pub fn ids(&self) -> Result<BTreeMap<String, u32>, Error> {
+        let id = |section: &Section| section.map.info().map(|info| info.info.id);
+        let ids = self
+            .sections
+            .iter()
+            .map(|(name, section)| Ok((name.clone(), id(section)?)));
+        ids.collect::<Result<_, libbpf_rs::Error>>()
+            .map_err(|error| Error::new(format!("the policy's maps have no id: {error}")))
+    }
+
+    /// The maps of another process's policy.
+    ///
+    /// # Errors
+    /// If they are gone, or the privilege is missing.
+    pub fn from_ids(ids: &BTreeMap<String, u32>) -> Result<Globals, Error> {
+        let mut maps = Vec::new();
+        for (name, &id) in ids {
+            let map = MapHandle::from_map_id(id).map_err(|error| {
+                Error::new(format!(
+                    "the policy's section {name} (map {id}) cannot be opened: {error}"
+                ))
+            })?;
+            maps.push((name.clone(), map));
+        }
+        Globals::new(maps)
+    }
+
+    fn copy(&self, section: &str) -> Option<Vec<u8>> {
+        let section = self.sections.get(section)?;
+        let mut bytes = vec![0; section.length];
+        for (i, byte) in bytes.iter_mut().enumerate() {
+            // SAFETY: within the mapping; the policy may write it meanwhile, so each byte is read as it is now.
+            *byte = unsafe { section.memory.add(i).read_volatile() };
+        }
+        Some(bytes)
+    }
+
+    /// The value that a variable, or an element or member of it, has now.
+    ///
+    /// # Errors
+    /// If the object has none of that name, or it is not among the sections.
+    pub fn get(&self, object: &Object, path: &str) -> Result<String, Error> {
+        let section = self.section_of(object, path)?;
+        let bytes = self.copy(&section).unwrap_or_default();
+        object
+            .get_in(path, &bytes)
+            .map_err(|error| Error::new(error.to_string()))
+    }
+
+    /// Writes a variable, or an element or member of it.
+    ///
+    /// # Errors
+    /// If there is none of that name, it is fixed when the policy is loaded, or the value does not fit.
+    pub fn set(&self, object: &Object, path: &str, text: &str) -> Result<(), Error> {
+        let name = self.section_of(object, path)?;
+        let old = self.copy(&name).unwrap_or_default();
+        let mut new = old.clone();
+        object
+            .set_in(path, text, &mut new)
+            .map_err(|error| Error::new(error.to_string()))?;
+        let memory = self.sections[&name].memory;
+        for (i, (old, new)) in old.iter().zip(&new).enumerate().filter(|(_, (old, new))| old != new) {
+            debug_assert_ne!(old, new);
+            // SAFETY: within the mapping. Bytes that stay are not touched.
+            unsafe { memory.add(i).write_volatile(*new) };
+        }
+        Ok(())
+    }
+
+    fn section_of(&self, object: &Object, path: &str) -> Result<String, Error> {
+        let name = path.split(['.', '[']).next().unwrap_or(path).trim();
+        let Some(variable) = object.variables().iter().find(|variable| variable.name == name) else {
+            let error = object
+                .get(path)
+                .err()
+                .map_or_else(String::new, |error| error.to_string());
+            return Err(Error::new(error));
+        };
+        if self.sections.contains_key(&variable.section) {
+            Ok(variable.section.clone())
+        } else {
+            Err(Error::new(format!("{name} is fixed when the policy is loaded"))
+                .hint(format!("unload it and load it again with --set {name}=...")))
+        }
+    }
+}
+
+fn mappable(map: &MapHandle) -> Result<bool, Error> {
+    let info = map
+        .info()
+        .map_err(|error| Error::new(format!("a map of the policy cannot be asked: {error}")))?;
+    Ok(info.info.map_flags & libbpf_sys::BPF_F_MMAPABLE != 0)
+}
+
+impl Drop for Globals {
+    fn drop(&mut self) {
+        for section in self.sections.values() {
+            // SAFETY: mapped in `new`, with this length.
+            unsafe { libc::munmap(section.memory.cast(), section.length) };
+        }
+    }
+}

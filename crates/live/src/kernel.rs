@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What this kernel can do and does: sched_ext's files in sysfs, and why a policy cannot be loaded.
+
+use std::fs;
+use std::path::Path;
+use windtunnel::error::Error;
+
+const SCHED_EXT: &str = "/sys/kernel/sched_ext";
+/// The kernel's types; libbpf fits a policy to them.
+pub const BTF: &str = "/sys/kernel/btf/vmlinux";
+/// From include/uapi/linux/capability.h.
+const CAP_SYS_ADMIN: u32 = 21;
+const CAP_PERFMON: u32 = 38;
+const CAP_BPF: u32 = 39;
+
+/// A file of sched_ext's, trimmed; empty if it is not there.
+pub fn file(name: &str) -> String {
+    let text = fs::read_to_string(format!("{SCHED_EXT}/{name}")).unwrap_or_default();
+    text.trim().to_owned()
+}
+
+/// `disabled`, `enabling`, `enabled`, `disabling`; empty: this kernel has no sched_ext.
+pub fn state() -> String {
+    file("state")
+}
+
+/// The loaded scheduler's name; empty if there is none.
+pub fn ops() -> String {
+    file("root/ops")
+}
+
+/// The kernel's own counts of odd events since the scheduler was loaded, those that are not 0.
+pub fn events() -> Vec<(String, u64)> {
+    let text = file("root/events");
+    let lines = text.lines().filter_map(|line| line.split_once([' ', ':']));
+    lines
+        .map(|(name, count)| (name.to_owned(), count.trim_matches([' ', ':']).parse().unwrap_or(0)))
+        .filter(|&(_, count)| count > 0)
+        .collect()
+}
+
+/// As `uname -r` prints it.
+pub fn release() -> String {
+    fs::read_to_string("/proc/sys/kernel/osrelease").map_or_else(|_| "?".into(), |text| text.trim().to_owned())
+}
+
+/// # Errors
+/// If no policy can be loaded now: why, and what to do.
+pub fn can_load() -> Result<(), Error> {
+    has_sched_ext()?;
+    if !Path::new(BTF).exists() {
+        return Err(Error::new(format!(
+            "this kernel ({}) does not tell its types: there is no {BTF}",
+            release()
+        ))
+        .hint("a kernel built with CONFIG_DEBUG_INFO_BTF=y is needed"));
+    }
+    if !privileged() {
+        return Err(
+            Error::new("no privilege to load a policy: CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN are needed")
+                .hint("run it as root: sudo windtunnel live load ..."),
+        );
+    }
+    if state() != "disabled" {
+        let ops = match ops() {
+            name if name.is_empty() => String::new(),
+            name => format!(" '{name}'"),
+        };
+        return Err(
+            Error::new(format!("another scheduler{ops} is loaded (state: {})", state())).hint(
+                "`windtunnel live unload` unloads what windtunnel loaded; end the process that loaded any other, or \
+                 `echo S > /proc/sysrq-trigger`",
+            ),
+        );
+    }
+    Ok(())
+}
+
+/// # Errors
+/// If this kernel has no sched_ext.
+pub fn has_sched_ext() -> Result<(), Error> {
+    if Path::new(SCHED_EXT).is_dir() {
+        return Ok(());
+    }
+    Err(Error::new(format!(
+        "this kernel ({}) has no sched_ext: there is no {SCHED_EXT}",
+        release()
+    ))
+    .hint(
+        "boot a kernel of 6.12 or later built with CONFIG_SCHED_CLASS_EXT=y; `make live-test` boots one in QEMU, \
+         `windtunnel run` simulates one",
+    ))
+}
+
+/// root, or the capabilities alone.
+pub fn privileged() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    has_capabilities(&status, &[CAP_SYS_ADMIN, CAP_PERFMON, CAP_BPF])
+}
+
+fn has_capabilities(status: &str, wanted: &[u32]) -> bool {
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective
+        .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
+        .unwrap_or(0);
+    wanted.iter().all(|bit| effective & (1 << bit) != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_are_read_from_the_status_file() {
+        let wanted = [CAP_SYS_ADMIN, CAP_PERFMON, CAP_BPF];
+        assert!(has_capabilities("Name:\tx\nCapEff:\t000001ffffffffff\n", &wanted));
+        assert!(!has_capabilities("CapEff:\t0000000000000000\n", &wanted));
+        // Everything but CAP_BPF.
+        assert!(!has_capabilities("CapEff:\t0000017fffffffff\n", &wanted));
+        assert!(!has_capabilities("", &wanted));
+    }
+}

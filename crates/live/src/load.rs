@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `live load`: a policy schedules this machine until it is told to stop, or the kernel ends it.
+
+use crate::journal::{self, End, Journal};
+use crate::policy::{Failure, Loaded, Source};
+use crate::session::Session;
+use crate::statistics::Look;
+use crate::{kernel, stop};
+use std::fmt::Write;
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
+use windtunnel::duration;
+use windtunnel::error::Error;
+use windtunnel::policy::Policy;
+
+/// How often the kernel's state is looked at.
+const POLL: Duration = Duration::from_millis(50);
+/// CPUs that come and go make the kernel end a policy; it is loaded again, but not forever.
+const RESTARTS: u32 = 100;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// A sched_ext object (FILE.bpf.o) or the name of a built policy
+    policy: String,
+    /// A parameter: NAME=VALUE (`windtunnel policy show`)
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<String>,
+    /// Unload it after this time [default: Ctrl-C]
+    #[arg(long = "for", value_parser = duration::parse)]
+    for_ns: Option<u64>,
+    /// Do not print a line each second
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+impl Args {
+    pub fn run(self) -> Result<ExitCode, Error> {
+        kernel::can_load()?;
+        let Policy::Object { name, path } = Policy::find(&self.policy)? else {
+            return Err(
+                Error::new("eevdf is the kernel's own: it schedules whatever no policy does")
+                    .hint("unload the policy to have it: `windtunnel live unload`"),
+            );
+        };
+        let settings: Vec<(String, String)> = self.set.iter().map(|text| setting(text)).collect::<Result<_, _>>()?;
+        let source = Source::new(name, path, &settings)?;
+        stop::remember();
+        let mut begun = None;
+        let mut restarts = 0;
+        loop {
+            match self.hold(&source, &mut begun)? {
+                Held::Done(code) => return Ok(code),
+                Held::Restart if restarts < RESTARTS && !self.over(begun) => {
+                    restarts += 1;
+                    println!("{}: CPUs came or went: loading it again", source.name);
+                }
+                Held::Restart => return Ok(ExitCode::SUCCESS),
+            }
+        }
+    }
+
+    /// `begun`: when it was loaded for the first time.
+    fn over(&self, begun: Option<Instant>) -> bool {
+        let past = |ns| begun.is_some_and(|begun| begun.elapsed() >= Duration::from_nanos(ns));
+        stop::asked() || self.for_ns.is_some_and(past)
+    }
+
+    /// Loads it once and stays until it ends.
+    fn hold(&self, source: &Source, begun: &mut Option<Instant>) -> Result<Held, Error> {
+        let mut journal = Journal::from_now();
+        let started = Instant::now();
+        let loaded = match source.load(&mut journal) {
+            Ok(loaded) => loaded,
+            Err(Failure::Policy(words)) => {
+                eprintln!("{words}");
+                return Ok(Held::Done(ExitCode::from(1)));
+            }
+            Err(Failure::Restart) => return Ok(Held::Restart),
+            Err(Failure::Refused(error)) => return Err(error),
+        };
+        println!(
+            "{}: loaded in {:.2} s, kernel {}",
+            source.name,
+            started.elapsed().as_secs_f64(),
+            kernel::release()
+        );
+        for program in &loaded.left_out {
+            println!("  left out: {program}");
+        }
+        let session = Session::record(source, &loaded.globals)?;
+        let ops = kernel::ops();
+        let attached = Instant::now();
+        begun.get_or_insert(attached);
+        let first = Look::now(&source.object, &loaded.globals);
+        let mut last = (attached, first);
+        while !self.over(*begun) && kernel::state() == "enabled" && kernel::ops() == ops {
+            thread::sleep(POLL);
+            let since = last.0.elapsed();
+            if since >= Duration::from_secs(1) {
+                let now = Look::now(&source.object, &loaded.globals);
+                if !self.quiet {
+                    let line = now.since(&last.1, since.as_secs_f64());
+                    println!(
+                        "{:4.0} s  {}  {line}",
+                        attached.elapsed().as_secs_f64(),
+                        kernel::state()
+                    );
+                }
+                last = (Instant::now(), now);
+            }
+        }
+        let ejected = kernel::state() != "enabled" || kernel::ops() != ops;
+        let events = kernel::events();
+        println!("{}", totals(source, &loaded, &events));
+        drop(session);
+        let seconds = attached.elapsed().as_secs_f64();
+        drop(loaded);
+        if !ejected {
+            println!("{}: unloaded after {seconds:.1} s", source.name);
+            return Ok(Held::Done(ExitCode::SUCCESS));
+        }
+        let words = journal.settled();
+        let how = journal::end(&words);
+        if how == End::Restart {
+            return Ok(Held::Restart);
+        }
+        let code = if how == End::Ejected { 1 } else { 0 };
+        eprintln!("{}: ended by the kernel after {seconds:.1} s", source.name);
+        for line in words {
+            eprintln!("  {line}");
+        }
+        Ok(Held::Done(ExitCode::from(code)))
+    }
+}
+
+enum Held {
+    Done(ExitCode),
+    /// The kernel wants it loaded anew.
+    Restart,
+}
+
+/// What the policy and the kernel counted, a line each.
+fn totals(source: &Source, loaded: &Loaded, events: &[(String, u64)]) -> String {
+    let mut text = format!("{}: counted:", source.name);
+    for (name, value) in Look::now(&source.object, &loaded.globals).counters {
+        let _ = write!(text, " {name}={value}");
+    }
+    for (name, value) in events {
+        let _ = write!(text, " {name}={value}");
+    }
+    text
+}
+
+/// Splits NAME=VALUE.
+pub fn setting(text: &str) -> Result<(String, String), Error> {
+    text.split_once('=')
+        .map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()))
+        .ok_or_else(|| Error::new(format!("'{text}': NAME=VALUE expected")).hint("for example: slice_ns=5000000"))
+}

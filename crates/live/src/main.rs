@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `windtunnel live`: the policy that won in the wind tunnel, loaded into the running kernel; the same workload, executed
+//! for real.
+//!
+//! A command of its own, which `windtunnel live` starts, so that the simulator needs neither libbpf nor a privilege.
+//! Exit status: 0 done, 1 the policy failed (the verifier rejected it, the kernel ejected it), 2 refused: input, privileges,
+//! or a kernel that cannot do it.
+
+mod globals;
+mod journal;
+mod kernel;
+mod load;
+mod policy;
+mod run;
+mod session;
+mod statistics;
+mod stop;
+mod verifier;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+use windtunnel::error::Error;
+
+/// Policies and workloads on the running kernel.
+#[derive(Parser)]
+#[command(
+    name = "windtunnel live",
+    bin_name = "windtunnel live",
+    version,
+    max_term_width = 100
+)]
+struct Command {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Load a policy into this kernel and keep it there until Ctrl-C
+    Load(load::Args),
+    /// What schedules now: the kernel's state, the policy's parameters and counters
+    Status,
+    /// Change a parameter of the running policy
+    Set(session::SetArgs),
+    /// Unload the policy that `live load` loaded
+    Unload,
+    /// Execute a workload for real under the scheduler that this kernel has
+    Run(run::Args),
+}
+
+fn main() -> ExitCode {
+    let done: Result<ExitCode, Error> = match Command::parse().action {
+        Action::Load(args) => args.run(),
+        Action::Status => session::status(),
+        Action::Set(args) => args.run(),
+        Action::Unload => session::unload(),
+        Action::Run(args) => args.run(),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("windtunnel live: {error}");
+        ExitCode::from(2)
+    })
+}

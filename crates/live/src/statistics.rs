@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What is told each second: the machine's context switches and busy time, and how far the policy's counters moved.
+
+use crate::globals::Globals;
+use bpf::object::Object;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+
+/// One look at everything that counts up.
+#[derive(Clone, Debug, Default)]
+pub struct Look {
+    context_switches: u64,
+    busy: u64,
+    total: u64,
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// The policy's counters: its 64-bit globals called `nr_*`.
+fn counters(object: &Object) -> impl Iterator<Item = &str> {
+    let counts = |name: &str, ty: &str| name.starts_with("nr_") && matches!(ty, "u64" | "unsigned long long");
+    object
+        .variables()
+        .iter()
+        .filter(move |variable| variable.live && counts(&variable.name, &variable.type_name))
+        .map(|variable| variable.name.as_str())
+}
+
+impl Look {
+    pub fn now(object: &Object, globals: &Globals) -> Look {
+        let value = |name: &str| globals.get(object, name).ok()?.parse().ok();
+        let counters = counters(object)
+            .filter_map(|name| Some((name.to_owned(), value(name)?)))
+            .collect();
+        Look {
+            counters,
+            ..machine(&fs::read_to_string("/proc/stat").unwrap_or_default())
+        }
+    }
+
+    /// One line: what happened since `before`, `seconds` ago.
+    pub fn since(&self, before: &Look, seconds: f64) -> String {
+        let rate = |now: u64, then: u64| (now.saturating_sub(then) as f64 / seconds).round() as u64;
+        let share = |part: u64, whole: u64| (100 * part).checked_div(whole).unwrap_or(0);
+        let busy = share(
+            self.busy.saturating_sub(before.busy),
+            self.total.saturating_sub(before.total),
+        );
+        let switches = rate(self.context_switches, before.context_switches);
+        let mut text = format!("{switches:7} switches/s  {busy:3} % busy ");
+        for (name, &now) in &self.counters {
+            let then = before.counters.get(name).copied().unwrap_or(0);
+            if now != then {
+                let _ = write!(text, " {name} +{}", rate(now, then));
+            }
+        }
+        text
+    }
+}
+
+/// Context switches, busy and all CPU time (in ticks of all CPUs) of the machine so far.
+pub fn machine_counts() -> (u64, u64, u64) {
+    let look = machine(&fs::read_to_string("/proc/stat").unwrap_or_default());
+    (look.context_switches, look.busy, look.total)
+}
+
+/// Reads /proc/stat.
+fn machine(stat: &str) -> Look {
+    let mut look = Look::default();
+    for line in stat.lines() {
+        let mut words = line.split_whitespace();
+        match words.next() {
+            Some("ctxt") => look.context_switches = words.next().and_then(|word| word.parse().ok()).unwrap_or(0),
+            Some("cpu") => {
+                // user nice system idle iowait irq softirq steal; guest time is in user time already.
+                let times: Vec<u64> = words.take(8).filter_map(|word| word.parse().ok()).collect();
+                look.total = times.iter().sum();
+                look.busy = look.total - times.iter().skip(3).take(2).sum::<u64>();
+            }
+            _ => {}
+        }
+    }
+    look
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_is_the_difference_of_two_looks() {
+        let mut before = machine("cpu  100 0 100 700 100 0 0 0 0 0\ncpu0 1 2 3\nctxt 5000\n");
+        let mut now = machine("cpu  150 0 150 750 150 0 0 0 0 0\nctxt 9000\n");
+        before.counters = BTreeMap::from([("nr_stolen".into(), 7), ("nr_set".into(), 1)]);
+        now.counters = BTreeMap::from([("nr_stolen".into(), 27), ("nr_set".into(), 1)]);
+        assert_eq!(now.since(&before, 2.0), "   2000 switches/s   50 % busy  nr_stolen +10");
+    }
+}

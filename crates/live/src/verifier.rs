@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What libbpf and the verifier say: kept while an object loads, and boiled down to the source line that was rejected.
+
+use libbpf_rs::{PrintLevel, set_print};
+use std::sync::Mutex;
+
+static MESSAGES: Mutex<String> = Mutex::new(String::new());
+
+fn keep(_level: PrintLevel, message: String) {
+    if let Ok(mut messages) = MESSAGES.lock() {
+        messages.push_str(&message);
+    }
+}
+
+/// libbpf's messages are kept instead of printed.
+pub fn keep_messages() {
+    set_print(Some((PrintLevel::Info, keep)));
+}
+
+/// What was said since the last call.
+pub fn messages() -> String {
+    MESSAGES
+        .lock()
+        .map(|mut messages| std::mem::take(&mut *messages))
+        .unwrap_or_default()
+}
+
+/// Why the verifier rejected a program.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Rejection {
+    pub program: String,
+    /// `FILE:LINE: TEXT`, if the object has line information.
+    pub source: Option<String>,
+    /// The verifier's last words.
+    pub reason: String,
+}
+
+/// Finds the rejection in libbpf's messages. The verifier prints the source line before the instructions made of it, so the
+/// last one printed is the one that it stopped at.
+pub fn rejection(messages: &str) -> Option<Rejection> {
+    let (before, log) = messages.split_once("-- BEGIN PROG LOAD LOG --\n")?;
+    let log = log.split("-- END PROG LOAD LOG --").next()?;
+    let program = before.rsplit_once("prog '")?.1.split('\'').next()?.to_owned();
+    let mut source = None;
+    let mut reason = String::new();
+    for line in log.lines() {
+        // `; TEXT @ FILE:LINE`; a branch taken later repeats the line behind its instruction.
+        match line.strip_prefix("; ").and_then(|line| line.rsplit_once(" @ ")) {
+            Some((text, place)) => source = Some(format!("{place}: {}", text.trim())),
+            None if line.starts_with("processed ") || line.trim().is_empty() => {}
+            None if is_state(line) => {}
+            None => reason = line.trim().to_owned(),
+        }
+    }
+    Some(Rejection {
+        program,
+        source,
+        reason,
+    })
+}
+
+/// A line about an instruction or a state, not about what is wrong: `12: (85) call ...`, `R1=ctx()`, `from 7 to 9: ...`.
+fn is_state(line: &str) -> bool {
+    let first = line.split([' ', '=', ':']).next().unwrap_or_default();
+    let number = !first.is_empty() && first.bytes().all(|byte| byte.is_ascii_digit());
+    let register = line.contains('=') && first.starts_with('R') && first[1..].bytes().all(|byte| byte.is_ascii_digit());
+    number && line[first.len()..].starts_with(':') || register && !line.contains(' ') || first == "from"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REJECTED: &str = "libbpf: prog 'steal_dispatch': BPF program load failed: -EACCES
+libbpf: prog 'steal_dispatch': -- BEGIN PROG LOAD LOG --
+0: R1=ctx() R10=fp0
+; if (!c) @ steal.bpf.c:232
+23: (15) if r7 == 0x0 goto pc+39      ; R7=map_value(id=6,map=cpus,ks=4,vs=72)
+; bpf_for(level, idle_balance == 1 ? 2 : 0, LEVELS) { @ steal.bpf.c:155
+293: (85) call bpf_iter_num_destroy#65391     ;
+294: (5c) w7 &= w6
+R7 32-bit pointer arithmetic prohibited
+processed 114 insns (limit 1000000) max_states_per_insn 1 total_states 9 peak_states 9 mark_read 0
+-- END PROG LOAD LOG --
+libbpf: prog 'steal_dispatch': failed to load: -EACCES
+";
+
+    #[test]
+    fn the_rejected_line_is_found() {
+        let found = rejection(REJECTED).expect("a rejection");
+        assert_eq!(found.program, "steal_dispatch");
+        assert_eq!(
+            found.source.as_deref(),
+            Some("steal.bpf.c:155: bpf_for(level, idle_balance == 1 ? 2 : 0, LEVELS) {")
+        );
+        assert_eq!(found.reason, "R7 32-bit pointer arithmetic prohibited");
+        assert_eq!(rejection("libbpf: failed to find valid kernel BTF\n"), None);
+    }
+}

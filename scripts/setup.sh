@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # setup.sh: installs what building and testing need on Debian 12, and only what is missing.
+# `setup.sh live` also installs what make live-test needs.
 #
 # Root or sudo; no questions asked. With nothing missing it does nothing and takes a few
 # hundredths of a second. A Rust toolchain is not installed, only checked: see the message.
@@ -17,6 +18,8 @@ packages=(
   libelf-dev zlib1g-dev        # make compat: libbpf, whose linker joins objects
   zstd xz-utils python3        # make compat: unpacks kernel sources and images
 )
+# make live-test: QEMU 10 is unpacked beside the build; these are its libraries, and what is in the guest.
+[ "${1:-}" = live ] && packages+=(qemu-system-x86 busybox-static cpio binutils)
 
 missing=()
 installed=" $(dpkg-query -W -f '${db:Status-Status}:${Package} ' "${packages[@]}" 2>/dev/null || true) "

@@ -1,0 +1,68 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# fetch.sh DIR: a sched_ext kernel (DIR/vmlinux) and QEMU 10 (DIR/qemu-system-x86_64), unpacked, nothing installed.
+#
+# A private source list and state folder carry the extra suites, from the mirror that this machine uses: nothing is pinned
+# and the machine's own apt is as before. Exit status 3 and a reason if they cannot be had.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+mkdir -p "$1"
+dir=$(cd "$1" && pwd)
+
+give_up() {
+  echo "$*" >&2
+  exit 3
+}
+
+keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+[ -r $keyring ] || give_up "there is no $keyring: the kernel and QEMU are Debian's"
+mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Codename: bookworm' 2>/dev/null | head -1)
+[ -n "$mirror" ] || give_up "apt knows no mirror of Debian 12 (bookworm)"
+
+# sources NAME SUITE...: sets $apt to the options of a private apt that reads these suites alone.
+sources() {
+  local name=$1 suite
+  shift
+  mkdir -p "$dir/apt/$name/partial" "$dir/apt/archives/partial" "$dir/deb"
+  for suite in "$@"; do echo "deb [signed-by=$keyring] $mirror $suite main"; done >"$dir/apt/$name.list"
+  apt=(-oDir::Etc::SourceList="$dir/apt/$name.list" -oDir::Etc::SourceParts=/dev/null -oDir::State::Lists="$dir/apt/$name"
+    -oDir::Cache="$dir/apt" -oDebug::NoLocking=1 -oAcquire::Languages=none -oAPT::Sandbox::User=root)
+  apt-get "${apt[@]}" -qq update || give_up "apt-get update failed for $*"
+}
+
+if [ ! -x "$dir/qemu-system-x86_64" ]; then
+  # Debian 12's own QEMU 7.2 crashes guests when a policy is loaded; its libraries serve the newer one.
+  sources qemu bookworm-backports
+  (cd "$dir/deb" && apt-get "${apt[@]}" -qq download qemu-system-{x86,data}/bookworm-backports seabios/bookworm-backports) ||
+    give_up "QEMU could not be downloaded"
+  rm -rf "$dir/qemu"
+  for deb in "$dir"/deb/qemu-system-*.deb "$dir"/deb/seabios_*.deb; do dpkg-deb -x "$deb" "$dir/qemu"; done
+  missing=$(ldd "$dir/qemu/usr/bin/qemu-system-x86_64" | grep 'not found') && give_up "QEMU's libraries are missing: $missing"
+  printf '#!/bin/sh\nexec "%s/qemu/usr/bin/qemu-system-x86_64" -L "%s/qemu/usr/share/seabios" -L "%s/qemu/usr/share/qemu" "$@"\n' \
+    "$dir" "$dir" "$dir" >"$dir/qemu.new"
+  chmod +x "$dir/qemu.new"
+  mv "$dir/qemu.new" "$dir/qemu-system-x86_64"
+fi
+
+if [ ! -f "$dir/vmlinux" ]; then
+  sources kernel sid trixie-backports
+  # Newest first, one of each version and suite. Some were built with a pahole that leaves the kfuncs' types broken: they
+  # refuse every policy, and are passed over.
+  for package in $(apt-cache "${apt[@]}" pkgnames linux-binary- | grep -E '^linux-binary-[0-9.]+\+deb(13|14|15)-cloud-amd64$' |
+    sort -rV | awk -F'[-.+]' '{ key = $3 "." $4 "." ($0 ~ /deb13/) } !seen[key]++' | head -8); do
+    (cd "$dir/deb" && apt-get "${apt[@]}" -qq download "$package") || continue
+    rm -rf "$dir/unpacked"
+    dpkg-deb -x "$dir"/deb/"${package}"_*.deb "$dir/unpacked"
+    "$here/extract_vmlinux.py" "$(find "$dir/unpacked" -name 'vmlinuz*' -type f | head -1)" "$dir/vmlinux.new" || continue
+    case $("$here/btfcheck.py" "$dir/vmlinux.new") in
+      *sched_ext_ops=True*BROKEN=0*)
+        echo "$package" >"$dir/kernel"
+        mv "$dir/vmlinux.new" "$dir/vmlinux"
+        break ;;
+      *) echo "fetch: $package is passed over: its BTF is broken" ;;
+    esac
+  done
+  rm -rf "$dir/unpacked"
+  [ -f "$dir/vmlinux" ] || give_up "no kernel of sid or trixie-backports is usable"
+fi
+echo "fetch: kernel $(cat "$dir/kernel"), $("$dir/qemu-system-x86_64" --version | head -1)"

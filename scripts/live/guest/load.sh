@@ -1,0 +1,38 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# load.sh SECONDS: a mixed load: hogs of different nice values, hackbench, chat, forks, pipes, changes of affinity and nice value, a real-time
+# neighbour, and a CPU that goes and comes back.
+end=$(($(date +%s) + $1))
+others=""
+until_end() { while [ "$(date +%s)" -lt $end ]; do "$@"; done; }
+for nice in 0 0 0 5 19; do
+  nice -n $nice sh -c 'while :; do :; done' &
+  others="$others $!"
+  last=$!
+done
+forks() { /bin/true; (/bin/true); /bin/true; }
+pipes() { seq 50 | while read -r line; do echo "$line"; done | cat >/dev/null; usleep 500; }
+changes() {
+  taskset -p 1 $last >/dev/null; usleep 20000
+  taskset -p f $last >/dev/null; renice -n 5 -p $last >/dev/null; usleep 20000
+  renice -n 0 -p $last >/dev/null; usleep 20000
+}
+realtime() { chrt -f 10 sh -c 'i=0; while [ $i -lt 2000 ]; do i=$((i + 1)); done'; usleep 50000; }
+hotplug() {
+  sleep 3; echo 0 >/sys/devices/system/cpu/cpu3/online 2>/dev/null
+  sleep 1; echo 1 >/sys/devices/system/cpu/cpu3/online 2>/dev/null
+  sleep 2
+}
+chat() { windtunnel live run chat:rooms=1,users=4 --for 500ms; }
+messages() { windtunnel live run hackbench:groups=1,fds=5,loops=20 --for 500ms; usleep 200000; }
+until_end chat & pids=$!
+until_end messages & pids="$pids $!"
+until_end forks & pids="$pids $!"
+until_end pipes & pids="$pids $!"
+until_end pipes & pids="$pids $!"
+until_end changes & pids="$pids $!"
+until_end realtime & pids="$pids $!"
+until_end hotplug & pids="$pids $!"
+wait $pids
+kill -9 $others
+wait 2>/dev/null

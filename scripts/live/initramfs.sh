@@ -1,0 +1,32 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# initramfs.sh OUT: what the guest runs from: busybox, windtunnel with its libraries, policies, workloads, the test.
+set -eu
+cd "$(dirname "$0")/../.."
+out=$(realpath -m "$1")
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+chmod 755 "$root"
+mkdir -p "$root"/{bin,dev,etc,proc,sys,tmp,run,policies,objects}
+cp scripts/live/guest/init "$root/init"
+cp scripts/live/guest/{test,load}.sh scripts/live/mechanisms "$root/"
+cp /bin/busybox "$root/bin/"
+for applet in $(/bin/busybox --list); do [ "$applet" = busybox ] || ln -sf busybox "$root/bin/$applet"; done
+for binary in windtunnel windtunnel-live; do
+  strip -o "$root/bin/$binary" "target/release/$binary"
+  # "libz.so.1 => /lib/x86_64-linux-gnu/libz.so.1 (0x...)", and the loader without an arrow.
+  for library in $(ldd "target/release/$binary" | grep -oE '/[^ ]+'); do
+    mkdir -p "$root$(dirname "$library")"
+    [ -f "$root$library" ] || cp -L "$library" "$root$library"
+  done
+done
+cp target/policies/*.bpf.o "$root/policies/"
+cp -r profiles workloads "$root/"
+for source in scripts/live/objects/*.bpf.c; do
+  clang-19 -g -O2 -mcpu=v3 -Ipolicies/include -target bpf -c "$source" -o "$root/objects/$(basename "$source" .c).o"
+done
+# The kernel's own example, once `make compat` has compiled it, for comparison.
+simple=target/compat/objects/kernel/scx_simple.bpf.o
+if [ -f $simple ]; then cp $simple "$root/objects/"; fi
+(cd "$root" && find . | cpio -o -H newc -R 0:0 --quiet) >"$out.new"
+mv "$out.new" "$out"

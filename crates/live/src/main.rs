@@ -6,6 +6,7 @@
 //! Exit status: 0 done, 1 the policy failed (the verifier rejected it, the kernel ejected it), 2 refused: input, privileges,
 //! or a kernel that cannot do it.
 
+mod compare;
 mod globals;
 mod journal;
 mod kernel;
@@ -46,6 +47,8 @@ enum Action {
     Unload,
     /// Execute a workload for real under the scheduler that this kernel has
     Run(run::Args),
+    /// Simulate and execute the same workload under the same policy, and set the results side by side
+    Compare(compare::Args),
 }
 
 fn main() -> ExitCode {
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         Action::Set(args) => args.run(),
         Action::Unload => session::unload(),
         Action::Run(args) => args.run(),
+        Action::Compare(args) => args.run(),
     };
     done.unwrap_or_else(|error| {
         eprintln!("windtunnel live: {error}");

@@ -74,3 +74,25 @@ fn a_workload_that_is_none_is_refused_with_a_hint() {
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("hackbench"));
 }
+
+#[test]
+fn simulation_and_machine_are_set_side_by_side() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windtunnel-live"));
+    let output = command
+        .args(["compare", "eevdf", "closed:n=2,compute=5ms,rounds=20"])
+        .output()
+        .expect("runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{error}");
+    for word in [
+        "simulated",
+        "live",
+        "error",
+        "rounds/s",
+        "response p99",
+        "context switches/s",
+    ] {
+        assert!(text.contains(word), "no '{word}' in:\n{text}");
+    }
+}

@@ -6,6 +6,9 @@ set -u
 cd "$(dirname "$0")/.."
 dir=target/live
 mkdir -p $dir
+# One at a time: they share the folder.
+exec 9>$dir/lock
+flock 9
 
 skip() {
   echo "live-test SKIPPED: $*"

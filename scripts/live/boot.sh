@@ -14,7 +14,7 @@ for try in 1 2; do
     -machine q35 -accel tcg,thread=multi -cpu Nehalem -smp "${CPUS:-4}" -m "${MEMORY:-2G}" \
     -kernel "$dir/vmlinux" -initrd "$initramfs" -append "console=ttyS0 $words ${WORDS:-}" -serial stdio \
     "$@" </dev/null | tee "$dir/console.log"
-  status=$(sed -n 's/^RESULT \([0-9]*\).*/\1/p' "$dir/console.log")
+  status=$(sed -n 's/^RESULT \([0-9]*\).*/\1/p' "$dir/console.log" | tail -1)
   [ -n "$status" ] && exit "$status"
   echo "boot: the guest died without a result (attempt $try)" >&2
 done

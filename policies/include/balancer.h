@@ -66,7 +66,8 @@ static __noinline void move_tasks(s32 from, s32 to, s64 total, s64 nr)
 {
 	struct mq *f = mq_of(from), *d = mq_of(to);
 	struct task_struct *p;
-	u64 moved = 0;
+	/* Counted where the verifier does not follow the number: each turn of the loop would be a new state. */
+	u64 before = nr_balanced, moved;
 
 	bpf_for_each_dsq(it, p, from) {
 		struct task_ctx *t = task_ctx(p);
@@ -88,13 +89,13 @@ static __noinline void move_tasks(s32 from, s32 to, s64 total, s64 nr)
 		f->load -= weight;
 		d->load += weight;
 		raise_max(d, na_goodness(p, t));
-		moved++;
+		__sync_fetch_and_add(&nr_balanced, 1);
 	}
+	moved = nr_balanced - before;
 	if (!moved)
 		return;
 	refresh_max(from);
 	scx_bpf_kick_cpu(to, SCX_KICK_IDLE);
-	__sync_fetch_and_add(&nr_balanced, moved);
 	if (pool_of(from) != pool_of(to))
 		__sync_fetch_and_add(&nr_balanced_pools, moved);
 }

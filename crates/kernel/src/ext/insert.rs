@@ -343,13 +343,13 @@ pub(crate) fn iter_next(m: &mut Machine, iter: u64) -> Result<Option<TaskId>, Fa
     let Some(cursor) = (Iter { addr: iter }).cursor(m)? else {
         return Ok(None);
     };
-    if let Some(dsq) = m.ext.dsqs.cursor_dsq(cursor) {
-        let lock = lock_dsq(m, dsq);
-        m.release(lock);
-    }
+    let lock = m.ext.dsqs.cursor_dsq(cursor).map(|dsq| lock_dsq(m, dsq));
     let next = m.ext.dsqs.cursor_next(cursor);
     if let Some(task) = next {
         m.read_line(m.tasks[task as usize].addr);
+    }
+    if let Some(lock) = lock {
+        m.release(lock);
     }
     Ok(next)
 }

@@ -66,7 +66,17 @@ pub(crate) fn parse(name: &str, place: &str, text: &str, dir: Option<&Path>) -> 
         what: "a machine file",
         table: root.get_ref(),
     };
-    root.only(&["description", "hz", "topology", "cpus", "kind", "distances", "memory", "kernel_node", "costs"])?;
+    root.only(&[
+        "description",
+        "hz",
+        "topology",
+        "cpus",
+        "kind",
+        "distances",
+        "memory",
+        "kernel_node",
+        "costs",
+    ])?;
 
     let description = root.required("description")?;
     let description = source.string(description, "description")?.to_owned();

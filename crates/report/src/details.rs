@@ -117,25 +117,18 @@ pub fn details(r: &RunResult) -> String {
         &["callback", "calls", "insns mean", "max", "total"],
         callbacks,
     );
-    let locks = r
-        .locks
-        .iter()
-        .map(|l| {
-            let known = |text: String| if l.acquisitions > 0 { text } else { "-".to_owned() };
-            vec![
-                l.lock.clone(),
-                known(count(l.acquisitions)),
-                count(l.waits),
-                time(l.wait_ns),
-                time(l.wait_max_ns),
-                known(time(l.held_ns)),
-            ]
-        });
-    section(
-        &mut out,
-        &["lock", "acquired", "waits", "waited", "max", "held"],
-        locks,
-    );
+    let locks = r.locks.iter().map(|l| {
+        let known = |text: String| if l.acquisitions > 0 { text } else { "-".to_owned() };
+        vec![
+            l.lock.clone(),
+            known(count(l.acquisitions)),
+            count(l.waits),
+            time(l.wait_ns),
+            time(l.wait_max_ns),
+            known(time(l.held_ns)),
+        ]
+    });
+    section(&mut out, &["lock", "acquired", "waits", "waited", "max", "held"], locks);
     let fairness = r.fairness.iter().map(|f| {
         let cpu = |share: f64| format!("{} %", percent(share));
         vec![

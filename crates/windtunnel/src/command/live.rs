@@ -20,7 +20,8 @@ impl Args {
     pub fn run(self) -> Result<ExitCode, Error> {
         let this = std::env::current_exe().map_err(|error| Error::new(format!("{COMMAND}: {error}")))?;
         let error = Command::new(this.with_file_name(COMMAND)).args(self.rest).exec();
-        Err(Error::new(format!("{COMMAND} does not start: {error}"))
-            .hint("it lies beside windtunnel once built: cargo build --release -p live (needs libelf-dev and zlib1g-dev)"))
+        Err(Error::new(format!("{COMMAND} does not start: {error}")).hint(
+            "it lies beside windtunnel once built: cargo build --release -p live (needs libelf-dev and zlib1g-dev)",
+        ))
     }
 }

@@ -33,7 +33,13 @@ pub enum Measure {
     Queue(queue::Measure),
 }
 
-static GROUPS: &[&[Kind]] = &[result::KINDS, response::KINDS, policy::KINDS, control::KINDS, queue::KINDS];
+static GROUPS: &[&[Kind]] = &[
+    result::KINDS,
+    response::KINDS,
+    policy::KINDS,
+    control::KINDS,
+    queue::KINDS,
+];
 
 /// All there are.
 pub fn kinds() -> impl Iterator<Item = &'static Kind> {

@@ -4,8 +4,16 @@
 
 use report::RunResult;
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// One workload at a time: some have realtime tasks, which leave others nothing.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn run(args: &[&str]) -> RunResult {
+    let _alone = alone();
     let mut command = Command::new(env!("CARGO_BIN_EXE_windtunnel-live"));
     command.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let output = command
@@ -33,15 +41,11 @@ fn messages_all_arrive_between_threads_and_between_processes() {
 
 #[test]
 fn computing_takes_the_time_it_says() {
-    // One task, 20 ms of work each round, on a machine with at least one CPU: never faster.
-    let r = run(&["closed:n=1,compute=20ms", "--for", "500ms"]);
+    // 20 ms of work each round: never faster, and slower if the machine has other things to do.
+    let r = run(&["closed:n=1,compute=20ms,rounds=5,duration=30s"]);
     assert!(r.response_ns.p50 > 15_000_000, "{:?}", r.response_ns);
-    assert!(
-        (1..=33).contains(&r.throughput.operations),
-        "{}",
-        r.throughput.operations
-    );
-    assert_eq!(r.workload, "closed:n=1,compute=20ms");
+    assert_eq!(r.throughput.operations, 5);
+    assert_eq!(r.workload, "closed:n=1,compute=20ms,rounds=5,duration=30s");
 }
 
 #[test]
@@ -53,8 +57,8 @@ fn processes_are_made_and_waited_for() {
 
 #[test]
 fn a_workload_without_an_end_is_ended_with_all_its_processes() {
-    let r = run(&["mixed.json", "--for", "300ms"]);
-    assert!(r.simulated_ns >= 300_000_000);
+    let r = run(&["mixed.json", "--for", "1500ms"]);
+    assert!(r.simulated_ns >= 1_500_000_000);
     assert!(r.throughput.operations > 0);
     assert!(!r.tasks.is_empty());
     let listed = Command::new("ps").args(["-eLo", "comm"]).output().expect("ps");
@@ -77,9 +81,10 @@ fn a_workload_that_is_none_is_refused_with_a_hint() {
 
 #[test]
 fn simulation_and_machine_are_set_side_by_side() {
+    let _alone = alone();
     let mut command = Command::new(env!("CARGO_BIN_EXE_windtunnel-live"));
     let output = command
-        .args(["compare", "eevdf", "closed:n=2,compute=5ms,rounds=20"])
+        .args(["compare", "eevdf", "closed:n=2,compute=5ms,rounds=20,duration=30s"])
         .output()
         .expect("runs");
     let text = String::from_utf8_lossy(&output.stdout);

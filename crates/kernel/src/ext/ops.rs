@@ -305,12 +305,13 @@ fn call_nested<const N: usize>(m: &mut Machine, op: Op, frame: Frame, args: [u64
 fn invoke<const N: usize>(m: &mut Machine, op: Op, frame: Frame, args: &[u64; N]) -> (Option<u64>, u64) {
     let function = m.ext.ops.functions[op as usize];
     debug_assert_ne!(function, ABSENT, "ops.{} is not there", op.name());
-    let own = &mut m.ext.frame;
-    own.op = Some(op);
-    own.locked_cpu = frame.locked_cpu;
-    own.tasks[0] = frame.tasks[0];
-    own.tasks[1] = frame.tasks[1];
-    own.nested = 0;
+    // Field by field: a copy would load as one what was just stored in parts, and wait for it.
+    let running = &mut m.ext.frame;
+    running.op = Some(op);
+    running.locked_cpu = frame.locked_cpu;
+    running.tasks[0] = frame.tasks[0];
+    running.tasks[1] = frame.tasks[1];
+    running.nested = 0;
     let before = m.ext.settled_insns;
     let result = Vm::call_args_in(m, CONTEXTS[op as usize], function as usize, args);
     settle_with(m, u64::from(m.spec.costs.callback_ns));

@@ -106,22 +106,23 @@ static __always_inline void charge(struct task_ctx *t, u64 now)
 
 	if ((s64)ran < 0)
 		return;
-	load_update(&t->load, now);
 	t->left = t->left > ran ? t->left - ran : 0;
 	t->run_at = now;
 }
 
-/* The level of a task's nice value and of its wanting more than a fair share of the CPU. */
+/* The level of a task's nice value and of its wanting more than a fair share of the CPU; only this needs its past. */
 static __always_inline u32 level_of(struct task_struct *p, struct task_ctx *t, struct prio_rq *rq)
 {
 	u32 level = nice_of(p) + 20, penalty;
-	u64 use, fair;
+	u64 now, use, fair;
 
 	if (is_batch(p)) {
 		level += BATCH_LEVELS;
 		return level < PRIO_LEVELS ? level : PRIO_LEVELS - 1;
 	}
-	use = load_permille(&t->load, scx_bpf_now());
+	now = scx_bpf_now();
+	load_update(&t->load, now);
+	use = load_permille(&t->load, now);
 	fair = 1000 / (rq->nr_queued + 2);
 	if (use <= fair)
 		return level;
@@ -168,7 +169,6 @@ s32 SCX_OP(o1_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 	rq = prio_rq_of(cpu);
 	if (!rq || rq->nr_queued)
 		return cpu;
-	load_update(&t->load, scx_bpf_now());
 	t->level = level_of(p, t, rq);
 	if (!t->left)
 		t->left = timeslice(p);
@@ -194,7 +194,6 @@ void SCX_OP(o1_enqueue, struct task_struct *p, u64 enq_flags)
 			t->left = timeslice(p);
 		place(p, t, rq);
 		if (enq_flags & SCX_ENQ_WAKEUP || t->forked) {
-			load_update(&t->load, scx_bpf_now());
 			t->level = level_of(p, t, rq);
 			first = t->forked && child_first && rq->curr_level != PRIO_NONE;
 			t->head = first;
@@ -328,7 +327,9 @@ void SCX_OP(o1_stopping, struct task_struct *p, bool runnable)
 
 	if (!t || !rq)
 		return;
-	charge(t, scx_bpf_now());
+	/* Else ops.dispatch() has done it just now. */
+	if (!t->placed)
+		charge(t, scx_bpf_now());
 	rq->curr_level = PRIO_NONE;
 }
 
@@ -361,6 +362,7 @@ s32 SCX_OP(o1_init_task, struct task_struct *p, struct scx_init_task_args *args)
 	if (!parent)
 		return 0;
 	t->left = parent->left = parent->left / 2 + 1;
+	load_update(&parent->load, scx_bpf_now());
 	t->load = parent->load;
 	t->load.wants = false;
 	return 0;

@@ -14,18 +14,19 @@ scripts/compat/sources.sh "$dir" </dev/null || {
 }
 scripts/compat/objects.sh "$dir" || failed+=("compiling")
 
-# One of the selftests is no scheduler; the kernel, too, must refuse it.
-refused=$dir/objects/selftests/non_scx_kfunc_deny.bpf.o
-objects=()
-for object in "$dir"/objects/{kernel,selftests,scx}/*.bpf.o; do
-  [ "$object" = "$refused" ] || objects+=("$object")
-done
+# The selftests are judged below: some of them must be refused.
+objects=("$dir"/objects/{kernel,scx}/*.bpf.o)
 echo "== loading ${#objects[@]} objects"
 "$windtunnel" check "${objects[@]}" >"$dir/check.log" 2>&1 || failed+=("loading (all of it: $dir/check.log)")
 grep -v ': loads, 0 warnings$' "$dir/check.log"
-if "$windtunnel" check "$refused" >/dev/null 2>&1; then
-  failed+=("$refused loads, and should not")
-fi
+
+echo "== the kernel's selftests"
+selftests=$("$windtunnel" suite scripts/compat/selftests.toml --objects "$dir/objects/selftests") ||
+  failed+=("selftests")
+grep -v '^ok ' <<<"$selftests" | sed '$s/$/ selftests of the kernel pass/'
+
+echo "== the kernel's examples with something to set up"
+"$windtunnel" suite scripts/compat/examples.toml --objects "$dir/objects/kernel" || failed+=("examples")
 
 echo "== running"
 "$windtunnel" run "$dir"/objects/kernel/scx_{simple,central,cpu0}.bpf.o "$dir/objects/scx/scx_bpfland.bpf.o" \

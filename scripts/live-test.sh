@@ -1,14 +1,22 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# live-test.sh: boots a real sched_ext kernel in QEMU, without KVM, and loads every policy into it. Nothing touches the
-# kernel of this machine. Words for the guest: WORDS="only=steal,rr seconds=3" scripts/live-test.sh
+# live-test.sh [PART...]: boots a real sched_ext kernel in QEMU, without KVM, and tries everything in it. Nothing touches the kernel of
+# this machine. Parts, all of them if none is named:
+#   policies   4 CPUs: every policy under the mixed load, the command's words, profiles, workloads, refusals, recordings
+#   numa       4 CPUs on 2 nodes: every policy again; one of them, another each day, for minutes
+#   speed      messages and a ping-pong under schedulers, in exact time
+# and, only when named, `fidelity`: simulated and live side by side, in exact time; writes docs/fidelity.md.
+# DOCS=1 has `speed` write docs/live-speed.md. POLICIES="steal rr" narrows, SECONDS_EACH=60 is the length of each load, LONG=steal:300 says which is loaded for long.
 set -u
 cd "$(dirname "$0")/.."
 dir=target/live
+initramfs=$dir/initramfs.cpio
+simple=target/compat/objects/kernel/scx_simple.bpf.o
 mkdir -p $dir
 # One at a time: they share the folder.
 exec 9>$dir/lock
 flock 9
+begun=$(date +%s)
 
 skip() {
   echo "live-test SKIPPED: $*"
@@ -23,6 +31,20 @@ step() {
   printf 'live-test: %s: %.1f s\n' "$name" "$(echo "$(date +%s.%N) $start" | awk '{ print $1 - $2 }')"
   return $status
 }
+failed=()
+part() {
+  local name=$1
+  shift
+  step "$name" "$@" || failed+=("$name")
+}
+
+parts=("$@")
+[ $# -gt 0 ] || parts=(policies numa speed)
+only=${POLICIES:-}
+only=${only// /,}
+names=(policies/*.bpf.c)
+names=("${names[@]##*/}")
+today=${names[$((10#$(date +%j) % ${#names[@]}))]%.bpf.c}
 
 [ "$(uname -m)" = x86_64 ] || skip "the guest is x86-64; this machine is $(uname -m)"
 command -v apt-get >/dev/null || skip "the kernel and QEMU come through apt; there is none here"
@@ -35,11 +57,41 @@ case $? in
   3) skip "$(tail -1 $dir/fetch.log)" ;;
   *) cat $dir/fetch.log >&2; exit 1 ;;
 esac
-step "initramfs" scripts/live/initramfs.sh $dir/initramfs.cpio || exit 1
-step "guest" scripts/live/boot.sh $dir $dir/initramfs.cpio
-status=$?
-if [ $status -ne 0 ]; then
-  echo "live-test FAILED (status $status; the guest's console: $dir/console.log)" >&2
+# The kernel's own example to compare with: Debian's source, compiled as for make compat.
+[ -f $simple ] || step "scx_simple" sh -c 'scripts/compat/sources.sh target/compat && scripts/compat/objects.sh target/compat' \
+  >$dir/compat.log 2>&1 || echo "live-test: no scx_simple to compare with ($dir/compat.log)"
+step "initramfs" scripts/live/initramfs.sh $initramfs || exit 1
+
+for part in "${parts[@]}"; do
+  case $part in
+    policies)
+      WORDS="parts=recording,tuning,prepared,workloads,refusals,policies only=$only seconds=${SECONDS_EACH:-12}" \
+        part policies scripts/live/boot.sh $dir $initramfs policies ;;
+    numa)
+      NODES=2 WORDS="parts=policies plain=1 only=$only seconds=${SECONDS_EACH:-8} long=${LONG:-$today:150}" \
+        part numa scripts/live/boot.sh $dir $initramfs numa ;;
+    speed)
+      CLOCK=exact WORDS="parts=speed only=$only" part speed scripts/live/boot.sh $dir $initramfs speed
+      scripts/live/speed.awk $dir/speed.log || failed+=("speed: slower than allowed")
+      # The document is written when asked: another QEMU or kernel has other figures.
+      [ -z "${DOCS:-}" ] || scripts/live/speed.awk -v markdown=1 $dir/speed.log | scripts/live/insert.sh docs/live-speed.md table ;;
+    fidelity)
+      for cpus in 1 4; do
+        CPUS=$cpus CLOCK=exact WORDS="parts=fidelity only=$only" part "fidelity, $cpus CPUs" \
+          scripts/live/boot.sh $dir $initramfs fidelity$cpus >/dev/null
+      done
+      scripts/live/fidelity.sh $dir docs/fidelity.md ;;
+    *) echo "live-test: there is no part '$part'" >&2; exit 2 ;;
+  esac
+done
+# Of what both guests did, counters that no load moved.
+if [ -z "$only" ] && [[ " ${parts[*]} " = *" policies "* && " ${parts[*]} " = *" numa "* ]]; then
+  scripts/live/counters.awk scripts/live/mechanisms $dir/policies.log $dir/numa.log || failed+=("counters")
+fi
+echo "live-test: all in all: $(($(date +%s) - begun)) s"
+if [ ${#failed[@]} -gt 0 ]; then
+  printf 'live-test FAILED: %s\n' "${failed[@]}" >&2
+  echo "live-test: the guests' consoles: $dir/*.log" >&2
   exit 1
 fi
 echo "live-test passed"

@@ -293,24 +293,18 @@ struct scx_bpf_dsq_insert_vtime_args {
 } __attribute__((preserve_access_index));
 bool __scx_bpf_dsq_insert_vtime(struct task_struct *p, struct scx_bpf_dsq_insert_vtime_args *args) __ksym __weak;
 
-static __always_inline bool scx_bpf_dsq_insert(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags)
-{
-	return scx_bpf_dsq_insert___v2___compat(p, dsq_id, slice, enq_flags);
-}
-
-static __always_inline bool scx_bpf_dsq_insert_vtime(struct task_struct *p, u64 dsq_id, u64 slice, u64 vtime,
-						     u64 enq_flags)
-{
-	struct scx_bpf_dsq_insert_vtime_args args = {
-		.dsq_id = dsq_id, .slice = slice, .vtime = vtime, .enq_flags = enq_flags,
-	};
-	return __scx_bpf_dsq_insert_vtime(p, &args);
-}
-
-static __always_inline bool scx_bpf_dsq_move_to_local(u64 dsq_id)
-{
-	return scx_bpf_dsq_move_to_local___v2___compat(dsq_id, 0);
-}
+/* Macros, so that line information names the policy's line: that of an inline function does not tell who called it. */
+#define scx_bpf_dsq_insert(p, dsq_id, slice, enq_flags) scx_bpf_dsq_insert___v2___compat(p, dsq_id, slice, enq_flags)
+#define scx_bpf_dsq_move_to_local(dsq_id) scx_bpf_dsq_move_to_local___v2___compat(dsq_id, 0)
+#define scx_bpf_dsq_insert_vtime(p, id, ns, when, flags)                                               \
+	({                                                                                             \
+		struct task_struct *__p = (p);                                                         \
+		u64 __id = (id), __ns = (ns), __when = (when), __flags = (flags);                      \
+		struct scx_bpf_dsq_insert_vtime_args __args = {                                        \
+			.dsq_id = __id, .slice = __ns, .vtime = __when, .enq_flags = __flags,          \
+		};                                                                                     \
+		__scx_bpf_dsq_insert_vtime(__p, &__args);                                              \
+	})
 
 /* Helpers, by the numbers of include/uapi/linux/bpf.h. */
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;

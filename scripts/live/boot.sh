@@ -1,20 +1,37 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# boot.sh DIR INITRAMFS [QEMU ARGUMENT...]: boots the kernel and prints its console; the exit status is the test's.
+# boot.sh DIR INITRAMFS NAME: boots the kernel and prints its console, also into DIR/NAME.log; the exit status is the test's.
 #
-# There is no KVM for a stock kernel everywhere, so QEMU emulates. With several threads it sometimes crashes a guest (a race
-# while the kernel patches its code): one retry when the guest died without a result. CPUS, MEMORY, LIMIT (seconds) and
-# WORDS (for the guest's test) come from the environment.
+# There is no KVM for a stock kernel everywhere, so QEMU emulates, in one of two ways (CLOCK):
+#   real   CPUs are threads, in real time: they run and race as CPUs do. QEMU sometimes crashes such a guest (a race while the kernel
+#          patches its code): one retry when it died without a result.
+#   exact  CPUs take turns in one thread; time is the number of instructions executed, 1 ns each, idle time is skipped. The same
+#          boot gives the same figures, whatever else the host does; CPUs that are busy at once share the time.
+# CPUS, NODES (2: half of the CPUs and memory each), MEMORY (MiB), LIMIT (seconds) and WORDS (for the guest) come from the environment.
 set -u
-dir=$1 initramfs=$2
-shift 2
-words="quiet panic=-1 maxcpus=1 rcupdate.rcu_expedited=1 cryptomgr.notests tsc=reliable nowatchdog mitigations=off"
+dir=$1 initramfs=$2 name=$3
+cpus=${CPUS:-4} nodes=${NODES:-1} memory=${MEMORY:-2048}
+words="quiet panic=-1 rcupdate.rcu_expedited=1 cryptomgr.notests tsc=reliable nowatchdog mitigations=off"
+case ${CLOCK:-real} in
+  real) how=(-accel "tcg,thread=multi"); words="$words maxcpus=1" ;;
+  exact) how=(-accel "tcg,thread=single" -icount "shift=0,sleep=off" -rtc "base=2026-01-01,clock=vm") ;;
+  *) echo "boot: CLOCK is real or exact" >&2; exit 2 ;;
+esac
+shape=(-smp "$cpus" -m "$memory")
+if [ "$nodes" = 2 ]; then
+  shape=(-smp "$cpus,sockets=2,cores=$((cpus / 2))" -m "$memory")
+  for node in 0 1; do
+    shape+=(-object "memory-backend-ram,id=memory$node,size=$((memory / 2))M"
+      -numa "node,nodeid=$node,memdev=memory$node,cpus=$((node * cpus / 2))-$(((node + 1) * cpus / 2 - 1))")
+  done
+  shape+=(-numa "dist,src=0,dst=1,val=20")
+fi
 for try in 1 2; do
   nice timeout "${LIMIT:-900}" "$dir/qemu-system-x86_64" -nodefaults -no-user-config -no-reboot -display none -monitor none \
-    -machine q35 -accel tcg,thread=multi -cpu Nehalem -smp "${CPUS:-4}" -m "${MEMORY:-2G}" \
+    -machine q35 "${how[@]}" -cpu Nehalem "${shape[@]}" \
     -kernel "$dir/vmlinux" -initrd "$initramfs" -append "console=ttyS0 $words ${WORDS:-}" -serial stdio \
-    "$@" </dev/null | tee "$dir/console.log"
-  status=$(sed -n 's/^RESULT \([0-9]*\).*/\1/p' "$dir/console.log" | tail -1)
+    </dev/null | tee "$dir/$name.log"
+  status=$(sed -n 's/^RESULT \([0-9]*\).*/\1/p' "$dir/$name.log" | tail -1)
   [ -n "$status" ] && exit "$status"
   echo "boot: the guest died without a result (attempt $try)" >&2
 done

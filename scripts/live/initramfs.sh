@@ -9,13 +9,13 @@ trap 'rm -rf "$root"' EXIT
 chmod 755 "$root"
 mkdir -p "$root"/{bin,dev,etc,proc,sys,tmp,run,policies,objects}
 cp scripts/live/guest/init "$root/init"
-cp scripts/live/guest/{test,load}.sh scripts/live/mechanisms "$root/"
+cp scripts/live/guest/{test,load,speed,fidelity}.sh scripts/live/mechanisms "$root/"
 cp /bin/busybox "$root/bin/"
 for applet in $(/bin/busybox --list); do [ "$applet" = busybox ] || ln -sf busybox "$root/bin/$applet"; done
-for binary in windtunnel windtunnel-live; do
-  strip -o "$root/bin/$binary" "target/release/$binary"
+for binary in target/release/windtunnel target/release/windtunnel-live "$(PATH=$PATH:/usr/sbin command -v bpftool)"; do
+  strip -o "$root/bin/$(basename "$binary")" "$binary"
   # "libz.so.1 => /lib/x86_64-linux-gnu/libz.so.1 (0x...)", and the loader without an arrow.
-  for library in $(ldd "target/release/$binary" | grep -oE '/[^ ]+'); do
+  for library in $(ldd "$binary" | grep -oE '/[^ ]+'); do
     mkdir -p "$root$(dirname "$library")"
     [ -f "$root$library" ] || cp -L "$library" "$root$library"
   done
@@ -24,6 +24,11 @@ cp target/policies/*.bpf.o "$root/policies/"
 cp -r profiles workloads "$root/"
 for source in scripts/live/objects/*.bpf.c; do
   clang-19 -g -O2 -mcpu=v3 -Ipolicies/include -target bpf -c "$source" -o "$root/objects/$(basename "$source" .c).o"
+done
+cp scripts/live/objects/*.toml "$root/profiles/"
+# What others wrote and needs a user-space half of its own, once `make compat` has compiled it.
+for object in target/compat/objects/{kernel/scx_central,kernel/scx_flatcg,scx/scx_bpfland}.bpf.o; do
+  [ ! -f $object ] || cp $object "$root/objects/"
 done
 # The kernel's own example, once `make compat` has compiled it, for comparison.
 simple=target/compat/objects/kernel/scx_simple.bpf.o

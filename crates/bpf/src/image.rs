@@ -117,6 +117,21 @@ impl Code {
         }
     }
 
+    /// As [`Code::describe`], but of an inlined function's instruction the line before it in the file of the function itself,
+    /// which is what called it, and of the file its name alone.
+    pub fn describe_caller(&self, pc: usize) -> String {
+        let Some(function) = self.function_at(pc) else {
+            return self.describe(pc);
+        };
+        let before = &function.lines[..function.lines.partition_point(|line| line.insn <= pc)];
+        let own = function.lines.first().map(|line| &line.file);
+        let Some(line) = before.iter().rev().find(|line| Some(&line.file) == own) else {
+            return self.describe(pc);
+        };
+        let file = line.file.rsplit('/').next().unwrap_or(&line.file);
+        format!("{} ({file}:{}: {})", function.name, line.line, line.text)
+    }
+
     /// Index of the function of this name.
     pub fn function(&self, name: &str) -> Option<usize> {
         self.functions.iter().position(|f| f.name == name)

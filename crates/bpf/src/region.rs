@@ -72,13 +72,33 @@ pub struct Region {
 }
 
 /// Where a slab's objects are.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Places {
     base: u64,
     size: u64,
     stride: u64,
     /// 2^64 / stride, rounded up: a multiplication instead of a division.
     inverse: u64,
+}
+
+impl Places {
+    fn new(base: u64, stride: u64, max: u64) -> Places {
+        Places {
+            base,
+            size: stride * max,
+            stride,
+            inverse: u64::MAX / stride + 1,
+        }
+    }
+
+    /// Which object starts at this address?
+    #[inline]
+    fn index(&self, addr: u64) -> Option<u64> {
+        let offset = addr.wrapping_sub(self.base);
+        // Exact within the slab: its offsets and strides are below 2^35.
+        let index = ((u128::from(offset) * u128::from(self.inverse)) >> 64) as u64;
+        (offset < self.size && index * self.stride == offset).then_some(index)
+    }
 }
 
 #[derive(Default)]
@@ -346,16 +366,10 @@ impl Region {
             "kernel area exhausted by a slab of {max} x {stride} bytes"
         );
         self.kernel_next.set(next);
-        let size = stride * max;
-        self.slabs.borrow_mut().push(Places {
-            base,
-            size,
-            stride,
-            inverse: u64::MAX / stride + 1,
-        });
+        let places = Places::new(base, stride, max);
+        self.slabs.borrow_mut().push(places);
         Slab {
-            base,
-            stride,
+            places,
             max,
             next: 0,
             accessible: base,
@@ -367,11 +381,8 @@ impl Region {
     #[inline]
     pub fn object(&self, addr: u64) -> Option<(usize, usize)> {
         for (n, slab) in self.slabs.borrow().iter().enumerate() {
-            let offset = addr.wrapping_sub(slab.base);
-            if offset < slab.size {
-                // Exact: offsets and strides are below 2^35.
-                let index = ((u128::from(offset) * u128::from(slab.inverse)) >> 64) as u64;
-                return (index * slab.stride == offset).then_some((n, index as usize));
+            if addr.wrapping_sub(slab.base) < slab.size {
+                return slab.index(addr).map(|index| (n, index as usize));
             }
         }
         None
@@ -440,8 +451,7 @@ impl Drop for Region {
 /// Objects of one kind at a fixed stride: `task_struct`s, `cgroup`s. Last freed, first reused.
 #[derive(Debug)]
 pub struct Slab {
-    base: u64,
-    stride: u64,
+    places: Places,
     max: u64,
     /// Objects ever handed out.
     next: u64,
@@ -455,7 +465,7 @@ impl Slab {
     pub fn alloc(&mut self, region: &Region) -> Option<u64> {
         if let Some(index) = self.free.pop() {
             let addr = self.addr(u64::from(index));
-            unsafe { std::ptr::write_bytes(addr as *mut u8, 0, self.stride as usize) };
+            unsafe { std::ptr::write_bytes(addr as *mut u8, 0, self.places.stride as usize) };
             return Some(addr);
         }
         if self.next == self.max {
@@ -463,11 +473,11 @@ impl Slab {
         }
         let addr = self.addr(self.next);
         self.next += 1;
-        if addr + self.stride > self.accessible {
+        if addr + self.places.stride > self.accessible {
             // Grow in larger and larger steps: a page-wise mprotect would dominate the creation of many tasks.
-            let used = self.accessible - self.base;
-            let end = (self.base + self.stride * self.max).next_multiple_of(PAGE);
-            let want = (addr + self.stride + used).next_multiple_of(PAGE).min(end);
+            let used = self.accessible - self.places.base;
+            let end = (self.places.base + self.places.stride * self.max).next_multiple_of(PAGE);
+            let want = (addr + self.places.stride + used).next_multiple_of(PAGE).min(end);
             region.protect(
                 self.accessible,
                 want - self.accessible,
@@ -487,15 +497,13 @@ impl Slab {
     /// Address of object `index`.
     #[inline]
     pub fn addr(&self, index: u64) -> u64 {
-        self.base + index * self.stride
+        self.places.base + index * self.places.stride
     }
 
     /// Which object starts at this address? For checking pointers of policies; freed objects still count.
     #[inline]
     pub fn index(&self, addr: u64) -> Option<u64> {
-        let offset = addr.checked_sub(self.base)?;
-        let index = offset / self.stride;
-        (index < self.next && index * self.stride == offset).then_some(index)
+        self.places.index(addr).filter(|&index| index < self.next)
     }
 }
 

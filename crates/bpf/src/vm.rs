@@ -374,6 +374,11 @@ impl<W: World> Vm<W> {
         self.cx().pc as usize
     }
 
+    /// Says where the code is, until its next call.
+    pub fn set_pc(&self, pc: usize) {
+        unsafe { (*self.cx.as_ptr()).pc = pc as u32 }
+    }
+
     /// The linked code.
     pub fn code(&self) -> &Code {
         &self.cx().code

@@ -154,7 +154,8 @@ impl World for Machine {
     }
 }
 
-/// A timer expires: runs its callback in interrupt context of its CPU, on another one if that is offline.
+/// A timer expires: runs its callback in interrupt context of its CPU, on another one if that is offline. One that moves tasks
+/// between DSQs is a run of the policy's balancer.
 pub fn timer_fired(m: &mut Machine, timer: u32, generation: u32) {
     let slot = &mut m.timers.slots[timer as usize];
     if slot.generation != generation || !slot.pending {
@@ -170,9 +171,14 @@ pub fn timer_fired(m: &mut Machine, timer: u32, generation: u32) {
     m.enter(cpu);
     m.charge(cpu, u64::from(m.spec.costs.callback_ns));
     let outer = std::mem::replace(&mut m.ext.frame, ext::ops::Frame::NONE);
+    let before = m.ext.nr_moved;
     // What a callback may call is what the program that set it may; that is nearly always ops.init().
     let (result, _) = ops::run(m, kf::UNLOCKED, |m| Vm::run_timer(m, addr));
     m.ext.frame = outer;
+    let moved = m.ext.nr_moved.wrapping_sub(before);
+    if moved > 0 {
+        m.trace(cpu, trace::Event::Balance { moved });
+    }
     if let Err(fault) = result {
         exit::fault(m, "a bpf_timer callback", &fault);
     }

@@ -82,7 +82,12 @@ impl Machine {
     /// The instant at which `cpu` will have worked off what it was charged: its local time inside a handler.
     pub(crate) fn local_time(&self, cpu: u32) -> u64 {
         let rq = &self.rqs[cpu as usize];
-        rq.clock.max(self.now) + rq.debt.saturating_sub(self.now - rq.clock)
+        (rq.clock + rq.debt).max(self.now)
+    }
+
+    /// How far a local time is past the instant at which the kernel was entered, as detail records say it.
+    pub(crate) fn after(&self, local: u64) -> u32 {
+        local.saturating_sub(self.now).min(u64::from(u32::MAX)) as u32
     }
 
     pub(crate) fn distance(&self, a: u32, b: u32) -> Distance {

@@ -20,6 +20,7 @@ impl Machine {
             self.online_cpus.insert(cpu);
             self.idle_cpus.insert(cpu);
             self.checks.online(self.now, cpu, true);
+            self.watch_online(cpu, true);
             self.trace(cpu, trace::Event::Hotplug { online });
             fair::Domains::rebuild(self);
             ext::cpu_online(self, cpu);
@@ -54,6 +55,7 @@ impl Machine {
         rq.debt = 0;
         self.idle_cpus.remove(cpu);
         self.checks.online(self.now, cpu, false);
+        self.watch_online(cpu, false);
         self.this_cpu = self.online_cpus.first().expect("the last CPU stays");
         self.account(self.this_cpu);
     }

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A policy's object comes into a machine: linked, compiled, its user-space half's part done, enabled.
 
+use crate::ext::cid::CPU_ONLY;
 use crate::ext::{self, Exit, Op, OpsTable, Policy, kfuncs};
 use crate::machine::Machine;
-use crate::profile::{Facts, Profile, set_enum_constants};
+use crate::nullable;
+use crate::profile::{Facts, Profile, Run, set_enum_constants};
 use crate::target::target;
 use crate::tracepoint;
-use bpf::link::{Image, link};
+use bpf::link::{Image, StructOps, link};
 use bpf::map::Map;
-use bpf::object::Object;
+use bpf::object::{Object, Program};
 use bpf::vm::{Engine, Vm};
 
 /// Why a policy is not there.
@@ -41,8 +43,27 @@ impl From<String> for LoadError {
 /// # Errors
 /// If the object cannot be loaded here, or the policy fails while it is enabled.
 pub fn load(m: &mut Machine, object: &Object, profile: &Profile, engine: Engine) -> Result<Image, LoadError> {
+    let (image, policy) = open(m, object, profile, engine)?;
+    attach(m, &image, policy, profile)?;
+    Ok(image)
+}
+
+/// Links and compiles an object: its globals are in memory, nothing of it has run.
+///
+/// # Errors
+/// If the object cannot be loaded here.
+pub fn open(m: &Machine, object: &Object, profile: &Profile, engine: Engine) -> Result<(Image, Policy), LoadError> {
     let image = linked(m, object, profile)?;
-    let Policy { vm, mut ops, cid } = policy(m, &image, engine)?;
+    let policy = policy(m, &image, &profile.struct_ops, engine)?;
+    Ok((image, policy))
+}
+
+/// Does what is left of the profile and enables the policy.
+///
+/// # Errors
+/// If the profile does not fit, or the policy fails while it is enabled.
+pub fn attach(m: &mut Machine, image: &Image, policy: Policy, profile: &Profile) -> Result<(), LoadError> {
+    let Policy { vm, mut ops, cid } = policy;
     for (member, text) in &profile.ops {
         let value = Facts::new(&m.spec).value(text)?;
         match member.as_str() {
@@ -50,6 +71,7 @@ pub fn load(m: &mut Machine, object: &Object, profile: &Profile, engine: Engine)
             "timeout_ms" => ops.timeout_ms = value as u32,
             "exit_dump_len" => ops.exit_dump_len = value as u32,
             "dispatch_max_batch" => ops.dispatch_max_batch = value as u32,
+            "hotplug_seq" => ops.hotplug_seq = value as u64,
             _ => return Err(format!("a profile cannot set ops.{member} = {text}: only {OPS}").into()),
         }
     }
@@ -58,54 +80,64 @@ pub fn load(m: &mut Machine, object: &Object, profile: &Profile, engine: Engine)
     }
     m.ext.put_vm(vm);
     tracepoint::attach(m, &image.programs, &profile.attach);
-    let ran = user_space(m, &image, profile, cid);
+    let ran = user_space(m, image, profile, cid);
     let vm = m.ext.take_vm().expect("it was put there");
     if let Err(message) = ran {
         tracepoint::detach_all(m);
         return Err(LoadError::Refused(message));
     }
-    ext::load(m, Policy { vm, ops, cid }).map_err(LoadError::Exit)?;
-    Ok(image)
+    ext::load(m, Policy { vm, ops, cid }).map_err(LoadError::Exit)
 }
 
-const OPS: &str = "flags, timeout_ms, exit_dump_len and dispatch_max_batch";
+const OPS: &str = "flags, timeout_ms, exit_dump_len, dispatch_max_batch and hotplug_seq";
 
 /// Links and compiles an object without enabling it. Returns what it asks for and does not get.
 ///
 /// # Errors
 /// If the object cannot be loaded.
 pub fn check(m: &Machine, object: &Object, profile: &Profile, engine: Engine) -> Result<Vec<String>, LoadError> {
-    let image = linked(m, object, profile)?;
-    policy(m, &image, engine)?;
-    Ok(image.warnings)
+    Ok(open(m, object, profile, engine)?.0.warnings)
 }
 
-/// The object's program with its maps, and its callback table: the first that attaches by itself.
-fn policy(m: &Machine, image: &Image, engine: Engine) -> Result<Policy, String> {
-    let schedulers = image.struct_ops.iter().filter(|ops| ops.attachable);
+/// The object's program with its maps, and its callback table: that of this name or the first that attaches by itself.
+fn policy(m: &Machine, image: &Image, named: &str, engine: Engine) -> Result<Policy, String> {
+    let wanted = |ops: &&StructOps| ops.attachable && (named.is_empty() || ops.map_name == named);
+    let schedulers = image.struct_ops.iter().filter(wanted);
     // Those that attach by themselves first.
     let Some(table) = schedulers.min_by_key(|ops| !ops.auto_attach) else {
-        return Err(format!(
-            "{}: the object has no struct sched_ext_ops: it is no scheduler",
-            image.file
-        ));
+        return Err(format!("{}: {}", image.file, no_scheduler(image, named)));
     };
     let cid = table.type_name == "sched_ext_ops_cid";
     let mut ops = OpsTable::default();
     for (member, &function) in &table.programs {
-        match Op::by_name(member) {
-            Some(op) => ops.set(op, function),
-            // Members with names of their own; attaching it is refused later.
-            None if cid => {}
-            None => return Err(format!("{}: Linux 7.2 has no ops.{member}", image.file)),
-        }
+        let op = if cid {
+            Op::by_cid_name(member)
+        } else {
+            Op::by_name(member)
+        };
+        let op = op.ok_or_else(|| format!("{}: Linux 7.2 has no ops.{member}", image.file))?;
+        ops.set(op, function);
     }
+    if cid
+        && let Some(kfunc) = image
+            .code
+            .kfuncs
+            .iter()
+            .find(|kfunc| CPU_ONLY.contains(&kfunc.as_str()))
+    {
+        return Err(format!(
+            "{}: calling kernel function {kfunc} is not allowed: a policy by cid has no use for CPU ids",
+            image.file
+        ));
+    }
+    ops.sub_cgroup_id = table.u64("sub_cgroup_id");
     ops.flags = table.u64("flags");
     ops.timeout_ms = table.u64("timeout_ms") as u32;
     ops.exit_dump_len = table.u64("exit_dump_len") as u32;
     ops.hotplug_seq = table.u64("hotplug_seq");
     ops.dispatch_max_batch = table.u64("dispatch_max_batch") as u32;
     ops.set_name(&table.text("name"));
+    nullable::check(&image.code, &ops).map_err(|message| format!("{}: {message}", image.file))?;
     let maps: Result<_, String> = image
         .maps
         .iter()
@@ -124,11 +156,28 @@ fn policy(m: &Machine, image: &Image, engine: Engine) -> Result<Policy, String> 
     Ok(Policy { vm, ops, cid })
 }
 
+/// Why there is nothing to attach. Programs of other subsystems may not call sched_ext's functions
+/// (scx_kfunc_context_filter), which is found before anything else.
+fn no_scheduler(image: &Image, named: &str) -> String {
+    if let Some(kfunc) = image.code.kfuncs.iter().find(|kfunc| kfunc.contains("scx_bpf_")) {
+        return format!("calling kernel function {kfunc} is not allowed: the object has no struct sched_ext_ops");
+    }
+    match named {
+        "" => "the object has no struct sched_ext_ops: it is no scheduler".into(),
+        named => format!("the object has no struct sched_ext_ops {named}"),
+    }
+}
+
 fn linked(m: &Machine, object: &Object, profile: &Profile) -> Result<Image, String> {
     let mut object = object.clone();
     set_enum_constants(&mut object)?;
     let target = target(&m.spec, &m.layout);
     let mut image = link(&object, &target, &m.region, m.nr_cpus()).map_err(|error| error.to_string())?;
+    for name in &profile.inner_maps {
+        image
+            .create_inner_maps(&m.region, name)
+            .map_err(|error| error.to_string())?;
+    }
     image
         .warnings
         .extend(tracepoint::resolve(&image.programs, &profile.attach).1);
@@ -144,6 +193,19 @@ fn user_space(m: &mut Machine, image: &Image, profile: &Profile, cid: bool) -> R
         (rq.debt, rq.carry_ps) = (debt, carry_ps);
     }
     result
+}
+
+/// Runs a program of type syscall once, as user space does while a policy is loaded. What it returned.
+///
+/// # Errors
+/// If an argument is no value, or the program faults.
+pub fn run_program(m: &mut Machine, program: &Program, run: &Run) -> Result<i32, String> {
+    let spec = m.spec.clone();
+    let mut context = run.context(Facts::new(&spec))?;
+    if !m.ext.has_vm() {
+        return Err("no policy is loaded".into());
+    }
+    ext::enable::as_the_user(m, |m| tracepoint::run_syscall_program(m, program, &mut context))
 }
 
 fn run_programs(m: &mut Machine, image: &Image, profile: &Profile) -> Result<(), String> {

@@ -225,9 +225,18 @@ impl Machine {
         }
         self.charge(cpu, cost);
         if self.details {
-            let lock = number as u32;
-            self.trace(cpu, Event::LockWait { lock, ns: wait });
+            self.tell_wait(number, local, wait);
         }
+    }
+
+    fn tell_wait(&mut self, number: usize, local: u64, ns: u64) {
+        let (cpu, lock) = (self.this_cpu, number as u32);
+        if self.locks.all[number].stat.contended == 1 {
+            let name = self.lock_name(self.locks.all[number].id);
+            self.trace_text(cpu, Event::LockName { lock, name });
+        }
+        let after = self.after(local);
+        self.trace(cpu, Event::LockWait { lock, after, ns });
     }
 
     /// Releases a lock at the local time of the CPU whose code is running.

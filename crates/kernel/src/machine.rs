@@ -3,8 +3,10 @@
 
 use crate::check::Checks;
 use crate::cpuset::CpuSet;
+use crate::decision::Decisions;
 use crate::event::{Event, EventQueue};
 use crate::footprint::{self, Caches};
+use crate::invariant::Invariants;
 use crate::layout::Layout;
 use crate::lock::{LockId, LockStat, Locks};
 use crate::rng::Rng;
@@ -63,6 +65,10 @@ pub struct Machine {
     pub(crate) root_domain: rt::RootDomain,
     pub ext: ext::Core,
     pub checks: Checks,
+    /// What shall never happen, if somebody wants it watched.
+    pub invariants: Option<Box<Invariants>>,
+    /// Noted if somebody wants them.
+    pub decisions: Decisions,
     /// Make detail records, too (`trace::Event::is_detail`).
     pub details: bool,
     records: Vec<Record>,
@@ -113,6 +119,8 @@ impl Machine {
             timers: Default::default(),
             tracing: Default::default(),
             checks: Checks::new(nr_cpus),
+            invariants: None,
+            decisions: Decisions::default(),
             programs: workload
                 .programs
                 .iter()
@@ -209,6 +217,7 @@ impl Machine {
             self.tell_overhead(cpu);
         }
         self.checks.finish(self.now);
+        self.watch_end();
         self.verify();
         self.flush(sink);
     }

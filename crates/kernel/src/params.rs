@@ -33,8 +33,14 @@ impl Machine {
         }
     }
 
+    /// sched_setaffinity by somebody who is none of the workload's tasks, at no cost.
+    pub fn sched_setaffinity(&mut self, task: TaskId, cpus: CpuSet) {
+        ext::enable::as_the_user(self, |m| m.set_cpus_allowed(task, cpus));
+    }
+
     /// do_set_cpus_allowed: the mask alone.
     pub(crate) fn set_cpus_mask(&mut self, task: TaskId, cpus: CpuSet) {
+        self.watch_affinity(task);
         self.change_queued(task, |m| {
             let t = &mut m.tasks[task as usize];
             let waits = t.on_rq && !t.on_cpu;

@@ -21,8 +21,12 @@ pub struct Profile {
     pub resize: Vec<(String, String)>,
     /// Maps and their numbers of entries.
     pub max_entries: Vec<(String, String)>,
+    /// Maps of maps whose entries each get an inner map as the object declares them.
+    pub inner_maps: Vec<String>,
     /// Constants of the callback table: `flags`, `timeout_ms` and so on.
     pub ops: Vec<(String, String)>,
+    /// Name of the callback table to attach, of several; empty: the first that attaches by itself.
+    pub struct_ops: String,
     /// Programs to attach that do not attach by themselves.
     pub attach: Vec<String>,
     /// Programs of type syscall to run, in this order, before the policy is enabled.
@@ -234,7 +238,7 @@ fn set(object: &mut Object, path: &str, value: i64) -> Result<(), String> {
 
 impl Run {
     /// The bytes of the struct which the program takes.
-    pub(crate) fn context(&self, facts: Facts) -> Result<Vec<u8>, String> {
+    pub fn context(&self, facts: Facts) -> Result<Vec<u8>, String> {
         let mut bytes = Vec::new();
         for arg in &self.args {
             match arg.strip_suffix(":u64") {

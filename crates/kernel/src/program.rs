@@ -103,6 +103,11 @@ impl Cursor {
         self.time += ns;
     }
 
+    /// Kernel time still to be spent.
+    pub(crate) fn time(&self) -> u64 {
+        self.time
+    }
+
     /// Caches are to be reloaded for `ns` first; returns what was left to do of the reload before.
     pub(crate) fn reload(&mut self, ns: u64) -> u64 {
         std::mem::replace(&mut self.reload, ns)
@@ -315,7 +320,12 @@ fn execute(m: &mut Machine, cpu: u32, task: TaskId, op: &Op, syscall: u64) -> Op
             m.resume(id);
             true
         }
-        Op::Send { channel, bytes } => m.channel_send(channel, bytes, task),
+        Op::Send { channel, bytes } => {
+            if let Some(until) = m.channel_busy(channel) {
+                return sleep_until(m, task, until, State::Uninterruptible);
+            }
+            m.channel_send(channel, bytes, task)
+        }
         Op::Recv(id) => m.channel_recv(id, task),
         Op::Yield => {
             m.tasks[task as usize].program.add_time(syscall);
@@ -414,6 +424,9 @@ fn execute(m: &mut Machine, cpu: u32, task: TaskId, op: &Op, syscall: u64) -> Op
             Op::Send { .. } | Op::Recv(_) => u64::from(m.spec.costs.message_ns),
             _ => syscall,
         };
+    }
+    if let Op::Send { channel, .. } = *op {
+        m.channel_hold(channel, task);
     }
     None
 }

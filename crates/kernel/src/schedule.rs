@@ -2,6 +2,7 @@
 //! schedule() and what leads to it: rescheduling marks, IPIs, ticks (kernel/sched/core.c).
 
 use crate::class::{Class, flags};
+use crate::decision::{Handler, What};
 use crate::event::Event;
 use crate::lock::LockId;
 use crate::machine::Machine;
@@ -55,6 +56,7 @@ impl Machine {
         self.charge(cpu, u64::from(self.spec.costs.schedule_ns));
         let prev = self.rqs[cpu as usize].curr;
         self.rqs[cpu as usize].need_resched = false;
+        self.deciding(Handler::Schedule, prev);
         let next = self.pick_next_task(cpu, prev);
         if next == prev {
             self.unlock(LockId::Rq(cpu));
@@ -132,6 +134,7 @@ impl Machine {
         let prev_waits = (prev != IDLE && self.tasks[prev as usize].on_rq).then(|| group(prev));
         let next_group = (next != IDLE).then(|| group(next));
         self.checks.switched(now, cpu, prev_waits, next_group);
+        self.watch_switch(cpu, prev, next);
         let (prev_pid, next_pid) = (self.pid_of(prev), self.pid_of(next));
         self.trace(
             cpu,
@@ -141,6 +144,12 @@ impl Machine {
                 next: next_pid,
             },
         );
+        if next != IDLE {
+            self.decided(|_| What::Run {
+                pid: next_pid,
+                prev: prev_pid,
+            });
+        }
         ext::sched_switch(self, cpu, prev, next);
     }
 

@@ -11,6 +11,9 @@ use crate::tracepoint;
 use std::collections::{BTreeMap, VecDeque};
 use workload::{Channel, Resource};
 
+/// What a segment carries at most: the loopback device's MTU is 16 KiB and the headers (Linux 2.4).
+const SEGMENT_BYTES: u64 = 16_384;
+
 /// A message on its way.
 #[derive(Clone, Copy, Debug)]
 struct Message {
@@ -47,12 +50,44 @@ struct Shared {
     capacity: u64,
     used: u64,
     messages: VecDeque<Message>,
+    /// The last so many messages are written, but not yet in a segment (TCP), and their bytes.
+    held: usize,
+    held_bytes: u64,
     kind: Channel,
     /// The CPU that used the channel last.
     last_cpu: u32,
+    /// Up to when a writer has it for itself (TCP).
+    busy_until: u64,
     waiters: VecDeque<TaskId>,
     /// Writers waiting for room.
     writers: VecDeque<TaskId>,
+}
+
+impl Shared {
+    /// A message joins a TCP connection; the number of segments that go out. One that finds the connection idle is a segment of
+    /// its own. While that is not acknowledged, what follows is held (Nagle's algorithm) until it fills a segment.
+    fn send_segment(&mut self, bytes: u32, idle: bool) -> u64 {
+        if idle {
+            return 1;
+        }
+        self.held += 1;
+        self.held_bytes += u64::from(bytes);
+        let full = self.held_bytes >= SEGMENT_BYTES;
+        if full {
+            (self.held, self.held_bytes) = (0, 0);
+        }
+        u64::from(full)
+    }
+
+    /// A reader that has read all that came acknowledges it, and what was held goes out: segments and acknowledgements.
+    fn acknowledge(&mut self) -> (u64, u64) {
+        if self.messages.len() > self.held {
+            return (0, 0);
+        }
+        let segments = u64::from(self.held > 0);
+        (self.held, self.held_bytes) = (0, 0);
+        (segments, 1)
+    }
 }
 
 impl Sync {
@@ -206,25 +241,48 @@ impl Machine {
 
     /// What it takes this CPU to get cache lines that another one wrote last, ns of the running task: the channel's own (its
     /// lock, the ends of its queue), and those of a message: its data, of a pipe the pipe_buffer, of a socket the four of
-    /// an sk_buff, its shared info, and the two slabs that both are freed to. Of TCP's, the messages of a segment share the latter.
+    /// an sk_buff, its shared info, and the two slabs that both are freed to. Of TCP's, the messages of a segment share the latter;
+    /// its connection has an end for writers and one for the reader, who meet in segments only.
     fn channel_lines(&mut self, id: u32, task: TaskId, message: Option<Message>) {
         let cpu = self.this_cpu;
         let channel = self.sync.at(id);
-        let own = std::mem::replace(&mut channel.last_cpu, cpu);
-        let line = |from| self.spec.costs.cache_line.at(self.distance(from, cpu));
-        let mut ns = line(own);
+        let tcp = channel.kind == Channel::Tcp;
+        let line = |from| self.spec.costs.cache_line.at(self.spec.topology.distance(from, cpu));
+        let mut ns = 0;
+        if !tcp || message.is_none() {
+            let own = std::mem::replace(&mut channel.last_cpu, cpu);
+            ns += line(own);
+        }
         if let Some(message) = message {
             ns += line(message.cpu) * (message.lines + u64::from(message.bytes).div_ceil(64));
         }
         self.tasks[task as usize].program.add_time(ns);
     }
 
-    /// A message that finds a TCP connection idle is a segment of its own, and what follows joins the next one. A reader that has
-    /// read all acknowledges it, which is half of the work of a segment with data.
-    fn tcp_segment(&mut self, task: TaskId, acknowledgement: bool) {
+    /// Segments of TCP within the host are work of who makes them go out, softirqs included: a sender, or a reader whose
+    /// acknowledgement lets what was held out.
+    fn tcp_segments(&mut self, task: TaskId, segments: u64, acknowledgements: u64) {
         let ns = u64::from(self.spec.costs.tcp_segment_ns);
-        let ns = if acknowledgement { ns / 2 } else { ns };
-        self.tasks[task as usize].program.add_time(ns);
+        // An acknowledgement is half of the work of a segment with data.
+        let ns = segments * ns + acknowledgements * (ns / 2);
+        if ns > 0 {
+            self.tasks[task as usize].program.add_time(ns);
+        }
+    }
+
+    /// When a TCP connection is free again that another task writes to at this CPU's time (lock_sock).
+    pub(crate) fn channel_busy(&mut self, id: u32) -> Option<u64> {
+        let now = self.local_time(self.this_cpu);
+        let until = self.sync.at(id).busy_until;
+        (until > now).then_some(until)
+    }
+
+    /// The running task has a TCP connection for itself until the time is over that sending takes it.
+    pub(crate) fn channel_hold(&mut self, id: u32, task: TaskId) {
+        if self.sync.at(id).kind == Channel::Tcp {
+            let until = self.local_time(self.this_cpu) + self.tasks[task as usize].program.time();
+            self.sync.at(id).busy_until = until;
+        }
     }
 
     /// Writes a message. A message larger than the whole buffer passes when the buffer is empty.
@@ -239,16 +297,18 @@ impl Machine {
         let idle = channel.messages.is_empty();
         let lines = match channel.kind {
             Channel::Pipe => 1,
-            Channel::Tcp if !idle => 0,
+            Channel::Tcp if !idle && channel.held > 0 => 0,
             Channel::Socket | Channel::Tcp => 7,
         };
         channel.messages.push_back(Message { bytes, cpu, lines });
         let kind = channel.kind;
+        let segments = match kind {
+            Channel::Tcp => channel.send_segment(bytes, idle),
+            Channel::Pipe | Channel::Socket => 0,
+        };
         let reader = channel.waiters.pop_front();
         self.channel_lines(id, task, None);
-        if kind == Channel::Tcp && idle {
-            self.tcp_segment(task, false);
-        }
+        self.tcp_segments(task, segments, 0);
         let socket = kind != Channel::Pipe;
         if let Some(reader) = reader {
             if socket {
@@ -277,11 +337,12 @@ impl Machine {
             Channel::Tcp if channel.used * 3 > channel.capacity * 2 => 0,
             Channel::Socket | Channel::Tcp => channel.writers.len(),
         };
-        let read_all = channel.kind == Channel::Tcp && channel.messages.is_empty();
+        let (segments, acknowledgements) = match channel.kind {
+            Channel::Tcp => channel.acknowledge(),
+            Channel::Pipe | Channel::Socket => (0, 0),
+        };
         self.channel_lines(id, task, Some(message));
-        if read_all {
-            self.tcp_segment(task, true);
-        }
+        self.tcp_segments(task, segments, acknowledgements);
         for _ in 0..nr_woken {
             let Some(writer) = self.sync.at(id).writers.pop_front() else {
                 break;

@@ -58,6 +58,10 @@ kstruct! {
         __opaque: [u64; 2],
     }
 
+    struct bpf_dynptr {
+        __opaque: [u64; 2],
+    }
+
     struct bpf_cpumask {
         cpumask: layout::cpumask,
         usage: i32,
@@ -142,6 +146,7 @@ fn add_types(types: &mut Builder) {
     types.add::<bpf_iter_task>();
     types.add::<bpf_iter_num>();
     types.add::<bpf_iter_bits>();
+    types.add::<bpf_dynptr>();
     types.add::<bpf_cpumask>();
 }
 

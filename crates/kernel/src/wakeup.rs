@@ -3,6 +3,8 @@
 
 use crate::class::{Class, flags};
 use crate::cpuset::CpuSet;
+use crate::decision::{Handler, What};
+use crate::ext::Op;
 use crate::lock::LockId;
 use crate::machine::Machine;
 use crate::task::{State, TaskId};
@@ -60,16 +62,31 @@ impl Machine {
 
     /// Asks the class for a CPU and makes sure that the task may run there (select_task_rq).
     pub(crate) fn select_task_rq(&mut self, task: TaskId, prev_cpu: u32, wake_flags: u32) -> u32 {
-        let cpu = if self.asks_class_for_cpu(task) {
-            self.class_select_task_rq(task, prev_cpu, wake_flags)
-        } else {
-            self.tasks[task as usize].cpus.first().unwrap_or(prev_cpu)
-        };
+        if !self.asks_class_for_cpu(task) {
+            let cpu = self.tasks[task as usize].cpus.first().unwrap_or(prev_cpu);
+            return self.allowed_cpu(task, cpu, prev_cpu);
+        }
+        self.deciding(Handler::SelectCpu, task);
+        let cpu = self.class_select_task_rq(task, prev_cpu, wake_flags);
+        let cpu = self.allowed_cpu(task, cpu, prev_cpu);
+        let pid = self.tasks[task as usize].pid;
+        self.decided_by(self.selects_cpu(task), |_| What::Cpu { pid, prev_cpu, cpu });
+        cpu
+    }
+
+    /// `cpu` if the task may run there.
+    fn allowed_cpu(&mut self, task: TaskId, cpu: u32, prev_cpu: u32) -> u32 {
         if self.is_cpu_allowed(task, cpu) {
             cpu
         } else {
             self.select_fallback_rq(task, prev_cpu)
         }
+    }
+
+    /// The callback that is asked for its CPU.
+    fn selects_cpu(&self, task: TaskId) -> Option<Op> {
+        let asked = self.class_of(task) == Class::Ext && self.ext.ops.has(Op::SelectCpu);
+        asked.then_some(Op::SelectCpu)
     }
 
     /// Has the task a choice of CPUs?
@@ -109,6 +126,7 @@ impl Machine {
         t.waiting_since = now;
         self.rqs[cpu as usize].nr_running += 1;
         self.checks.queued(now, t.affinity);
+        self.watch_queued(task);
         self.class_enqueue_task(cpu, task, flags);
     }
 

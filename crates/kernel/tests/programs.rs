@@ -6,41 +6,13 @@ mod support;
 use kernel::Ended;
 use support::*;
 use trace::{Event, Record, TaskState};
-use workload::{Channel, Dist, Op, Policy, Resource};
-
-const END: u64 = 1_000 * MS;
+use workload::{Dist, Op, Policy, Resource};
 
 fn mutex() -> Resource {
     Resource::Mutex {
         name: "m".into(),
         priority_inheritance: false,
     }
-}
-
-fn run(cpus: u32, tasks: Tasks) -> (Vec<Record>, Ended) {
-    let (_, records, ended) = draw(free(cpus), tasks, END, MS);
-    (records, ended)
-}
-
-/// When a task got a CPU, in ms.
-fn starts(records: &[Record], pid: u32) -> Vec<u64> {
-    let start = |r: &&Record| matches!(r.event, Event::Switch { next, .. } if next == pid);
-    records.iter().filter(start).map(|r| r.time / MS).collect()
-}
-
-/// When a task left its CPU and in which state, in ms.
-fn stops(records: &[Record], pid: u32) -> Vec<(u64, TaskState)> {
-    let stop = |r: &Record| match r.event {
-        Event::Switch { prev, prev_state, .. } if prev == pid => Some((r.time / MS, prev_state)),
-        _ => None,
-    };
-    records.iter().filter_map(stop).collect()
-}
-
-/// When a task left its CPU for the last time.
-fn stop_ns(records: &[Record], pid: u32) -> u64 {
-    let stop = |r: &&Record| matches!(r.event, Event::Switch { prev, .. } if prev == pid);
-    records.iter().rfind(stop).expect("it ran").time
 }
 
 fn done(records: &[Record], pid: u32) -> Vec<(u64, u32, u64)> {
@@ -239,138 +211,6 @@ fn a_resume_before_the_suspend_is_kept_once() {
         .add("b", vec![run_ms(1), Op::Resume(0), run_ms(4), Op::Resume(0)]);
     let (records, _) = run(2, tasks);
     assert_eq!(starts(&records, 1), [0, 5]);
-}
-
-#[test]
-fn a_full_pipe_blocks_its_writer_and_an_empty_one_its_reader() {
-    let pipe = Resource::Channel {
-        name: "p".into(),
-        capacity: 200,
-        kind: Channel::Pipe,
-    };
-    let send = Op::Send { channel: 0, bytes: 100 };
-    let tasks = Tasks::default()
-        .resources(vec![pipe])
-        .add(
-            "writer",
-            vec![sleep_ms(2), send.clone(), send.clone(), send.clone(), send],
-        )
-        .add(
-            "reader",
-            vec![Op::Recv(0), run_ms(3), Op::Recv(0), run_ms(3), Op::Recv(0), Op::Recv(0)],
-        );
-    let (records, ended) = run(2, tasks);
-    assert_eq!(starts(&records, 2)[..2], [0, 2]);
-    // The third message does not fit until the reader, woken by the first, has run; the fourth waits for the second read.
-    assert_eq!(starts(&records, 1), [0, 2, 2, 5]);
-    assert_eq!(ended, Ended::AllExited);
-}
-
-#[test]
-fn a_socket_wakes_all_its_writers_when_a_quarter_is_left() {
-    let socket = Resource::Channel {
-        name: "s".into(),
-        capacity: 400,
-        kind: Channel::Socket,
-    };
-    let send = || Op::Send { channel: 0, bytes: 100 };
-    let read = || vec![run_ms(1), Op::Recv(0)];
-    let tasks = Tasks::default()
-        .resources(vec![socket])
-        .add("filler", vec![send(), send(), send(), send()])
-        .add("w1", vec![run_ms(1), send()])
-        .add("w2", vec![run_ms(1), send()])
-        .add(
-            "reader",
-            [vec![run_ms(1)], read(), read(), read(), read(), read(), read()].concat(),
-        );
-    let (records, ended) = run(4, tasks);
-    // Reads at 2, 3 and 4 ms; the third leaves one message of four.
-    assert_eq!((starts(&records, 2), starts(&records, 3)), (vec![0, 4], vec![0, 4]));
-    assert_eq!(ended, Ended::AllExited);
-}
-
-#[test]
-fn a_message_from_another_cpu_brings_its_cache_lines() {
-    let ns = |kind, bytes, reader| {
-        let channel = Resource::Channel {
-            name: "c".into(),
-            capacity: 1000,
-            kind,
-        };
-        let mut spec = free(2);
-        spec.costs.cache_line.llc = 1000;
-        let tasks = Tasks::default()
-            .resources(vec![channel])
-            .add("w", vec![Op::Send { channel: 0, bytes }])
-            .with(|task| task.cpus = Some(vec![0]))
-            .add("r", vec![run_ms(1), Op::Recv(0)])
-            .with(|task| task.cpus = Some(vec![reader]));
-        let (_, records, _) = draw(spec, tasks, END, MS);
-        stop_ns(&records, 2) - MS
-    };
-    // The channel's line, and the message's: its data and sk_buff, or its data and pipe_buffer.
-    assert_eq!(ns(Channel::Socket, 100, 1), 10_000);
-    assert_eq!(ns(Channel::Pipe, 100, 1), 4_000);
-    assert_eq!(ns(Channel::Pipe, 10, 1), 3_000);
-    assert_eq!(ns(Channel::Socket, 100, 0), 0);
-}
-
-#[test]
-fn a_tcp_connection_that_is_idle_costs_a_segment_and_its_acknowledgement() {
-    let ns = |kind, messages: usize| {
-        let channel = Resource::Channel {
-            name: "c".into(),
-            capacity: 1000,
-            kind,
-        };
-        let mut spec = free(1);
-        spec.costs.tcp_segment_ns = 10_000;
-        let send = Op::Send { channel: 0, bytes: 100 };
-        let tasks = Tasks::default()
-            .resources(vec![channel])
-            .add("w", vec![send; messages])
-            .add("r", vec![Op::Recv(0); messages]);
-        let (_, records, _) = draw(spec, tasks, END, MS);
-        stop_ns(&records, 1).max(stop_ns(&records, 2))
-    };
-    // What follows the first message goes with it, and all are acknowledged at once.
-    assert_eq!([1, 5].map(|messages| ns(Channel::Tcp, messages)), [15_000, 15_000]);
-    assert_eq!([1, 5].map(|messages| ns(Channel::Socket, messages)), [0, 0]);
-}
-
-#[test]
-fn tcp_wakes_all_its_writers_when_a_third_is_free() {
-    let tcp = Resource::Channel {
-        name: "s".into(),
-        capacity: 600,
-        kind: Channel::Tcp,
-    };
-    let send = || Op::Send { channel: 0, bytes: 100 };
-    let read = || vec![run_ms(1), Op::Recv(0)];
-    let tasks = Tasks::default()
-        .resources(vec![tcp])
-        .add("filler", vec![send(), send(), send(), send(), send(), send()])
-        .add("w1", vec![run_ms(1), send()])
-        .add("reader", (0..8).flat_map(|_| read()).chain([Op::Recv(0)]).collect())
-        .with(|task| task.start_ns = MS);
-    let (records, _) = run(3, tasks);
-    // Reads at 2 and 3 ms; the second leaves four of six.
-    assert_eq!(starts(&records, 2), [0, 3]);
-}
-
-#[test]
-fn a_message_larger_than_the_buffer_passes_when_it_is_empty() {
-    let pipe = Resource::Channel {
-        name: "p".into(),
-        capacity: 10,
-        kind: Channel::Socket,
-    };
-    let tasks = Tasks::default()
-        .resources(vec![pipe])
-        .add("w", vec![Op::Send { channel: 0, bytes: 100 }])
-        .add("r", vec![Op::Recv(0)]);
-    assert_eq!(run(2, tasks).1, Ended::AllExited);
 }
 
 #[test]

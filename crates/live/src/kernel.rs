@@ -29,6 +29,14 @@ pub fn ops() -> String {
     file("root/ops")
 }
 
+/// Who schedules: the loaded scheduler, or `default`.
+pub fn scheduler() -> String {
+    match ops() {
+        ops if ops.is_empty() => "default".to_owned(),
+        ops => ops,
+    }
+}
+
 /// The kernel's own counts of odd events since the scheduler was loaded, those that are not 0.
 pub fn events() -> Vec<(String, u64)> {
     let text = file("root/events");

@@ -12,10 +12,12 @@ mod journal;
 mod kernel;
 mod load;
 mod policy;
+mod record;
 mod run;
 mod session;
 mod statistics;
 mod stop;
+mod study;
 mod verifier;
 
 use clap::{Parser, Subcommand};
@@ -47,17 +49,28 @@ enum Action {
     Unload,
     /// Execute a workload for real under the scheduler that this kernel has
     Run(run::Args),
+    /// Record what this machine's scheduler does, as a trace file
+    Record(record::Args),
+    /// Put the SMP study's questions to this machine: loads, response times, shares, what was published beside them
+    Study(study::Args),
     /// Simulate and execute the same workload under the same policy, and set the results side by side
     Compare(compare::Args),
 }
 
 fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    if words.next().as_deref() == Some(run::exec::WORD) {
+        run::exec::go_on(&words.next().unwrap_or_default());
+        return ExitCode::SUCCESS;
+    }
     let done: Result<ExitCode, Error> = match Command::parse().action {
         Action::Load(args) => args.run(),
         Action::Status => session::status(),
         Action::Set(args) => args.run(),
         Action::Unload => session::unload(),
         Action::Run(args) => args.run(),
+        Action::Record(args) => args.run(),
+        Action::Study(args) => args.run(),
         Action::Compare(args) => args.run(),
     };
     done.unwrap_or_else(|error| {

@@ -5,9 +5,11 @@
 use crate::globals::Globals;
 use crate::journal::{self, End, Journal};
 use crate::{kernel, verifier};
+use ::kernel::profile::{Facts, Profile};
 use bpf::btf::{Btf, Kind};
 use bpf::object::Object;
-use libbpf_rs::{Link, MapCore, MapHandle, MapType, ObjectBuilder, OpenObject, ProgramType, libbpf_sys};
+use libbpf_rs::{Link, MapCore, MapHandle, MapType, ObjectBuilder, OpenObject, ProgramInput, ProgramType, libbpf_sys};
+use machine::MachineSpec;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use windtunnel::error::Error;
@@ -19,6 +21,9 @@ pub struct Source {
     pub path: PathBuf,
     /// As `windtunnel run` reads it, parameters and profile applied.
     pub object: Object,
+    /// What else its own user-space half would do.
+    profile: Profile,
+    machine: MachineSpec,
 }
 
 /// A policy that is loaded; dropping it unloads it.
@@ -52,20 +57,16 @@ impl Source {
     /// # Errors
     /// If the object or a setting cannot work.
     pub fn new(name: String, path: PathBuf, settings: &[(String, String)]) -> Result<Source, Error> {
-        let spec = machine::load("host", &[])?;
-        let (mut object, profile) = load::prepared(&name, &path, settings, &spec)?;
-        if !profile.run.is_empty()
-            || !profile.ops.is_empty()
-            || !profile.resize.is_empty()
-            || !profile.max_entries.is_empty()
-        {
-            return Err(Error::new(format!(
-                "{name} needs its own loader: programs to run or callback flags to set first"
-            ))
-            .hint("run the scheduler's own command; `windtunnel live status` and `live run` work beside it"));
-        }
+        let machine = machine::load("host", &[])?;
+        let (mut object, profile) = load::prepared(&name, &path, settings, &machine)?;
         set_enum_constants(&mut object)?;
-        Ok(Source { name, path, object })
+        Ok(Source {
+            name,
+            path,
+            object,
+            profile,
+            machine,
+        })
     }
 
     /// Loads and attaches it.
@@ -86,7 +87,8 @@ impl Source {
             .open_file(&self.path)
             .map_err(|error| failed("no BPF object", error))?;
         self.fill(&mut open)?;
-        let left_out = choose_programs(&mut open);
+        let mut left_out = choose_programs(&mut open, &self.profile);
+        left_out.extend(self.set_ops(&mut open)?);
         let object = open.load().map_err(|error| self.not_loaded(&error))?;
 
         let mut links = Vec::new();
@@ -102,6 +104,7 @@ impl Source {
                     .map_err(|error| failed(&format!("{name} does not attach"), error))?,
             );
         }
+        self.run_programs(&object)?;
         let mut sections = Vec::new();
         let mut object = object;
         for mut map in object.maps_mut() {
@@ -141,11 +144,91 @@ impl Source {
     fn fill(&self, open: &mut OpenObject) -> Result<(), Error> {
         for mut map in open.maps_mut() {
             let section = section_of(&map.name().to_string_lossy());
-            let (Some(from), Some(to)) = (self.object.section(&section), map.initial_value_mut()) else {
+            let Some(from) = self.object.section(&section) else {
+                continue;
+            };
+            // An array that the profile made as long as the machine wants it.
+            let size = self.object.section_size(&section).unwrap_or(0);
+            let given = map.initial_value_mut().map(|to| to.len() as u64);
+            if given.is_some_and(|given| given < size) {
+                map.set_value_size(size as u32)
+                    .map_err(|error| Error::new(format!("{section}: {error}")))?;
+            }
+            let Some(to) = map.initial_value_mut() else {
                 continue;
             };
             let length = from.len().min(to.len());
             to[..length].copy_from_slice(&from[..length]);
+        }
+        Ok(())
+    }
+
+    /// Sizes of maps, and constants of the callback table. Tells which flags this kernel does not know.
+    fn set_ops(&self, open: &mut OpenObject) -> Result<Option<String>, Error> {
+        let wrong = |message: String| Error::new(format!("profile of {}: {message}", self.name));
+        let facts = Facts::new(&self.machine);
+        for (name, text) in &self.profile.max_entries {
+            let map = open.maps_mut().find(|map| map.name().to_string_lossy() == *name);
+            let mut map = map.ok_or_else(|| wrong(format!("there is no map {name}")))?;
+            let entries = facts.value(text).map_err(wrong)?;
+            map.set_max_entries(entries as u32)
+                .map_err(|error| wrong(format!("{name}: {error}")))?;
+        }
+        let mut unknown = 0;
+        for (member, text) in &self.profile.ops {
+            let place = member_of_ops(self.object.btf(), member);
+            let (at, size) = place.ok_or_else(|| wrong(format!("the object knows no ops.{member}")))?;
+            let mut value = facts.value(text).map_err(wrong)?;
+            if let Some(known) = (member == "flags").then(known_flags).flatten() {
+                unknown = value & !known;
+                value &= known;
+            }
+            let tables = open.maps_mut().filter(|map| map.map_type() == MapType::StructOps);
+            for mut table in tables {
+                // The table lies in it as the object declares it.
+                let to = table.initial_value_mut().and_then(|bytes| bytes.get_mut(at..at + size));
+                to.ok_or_else(|| wrong(format!("ops.{member} is not in the callback table")))?
+                    .copy_from_slice(&value.to_le_bytes()[..size]);
+            }
+        }
+        Ok((unknown != 0).then(|| format!("ops.flags {unknown:#x}: this kernel does not know them")))
+    }
+
+    /// Runs the programs that its own user-space half would run before the policy is enabled.
+    fn run_programs(&self, object: &libbpf_rs::Object) -> Result<(), Error> {
+        let wrong = |message: String| Error::new(format!("profile of {}: {message}", self.name));
+        for run in &self.profile.run {
+            let program = object
+                .progs_mut()
+                .find(|program| program.name().to_string_lossy() == run.program);
+            let program = program.ok_or_else(|| wrong(format!("there is no program {}", run.program)))?;
+            let cpus = if run.each_cpu {
+                self.machine.topology.nr_cpus()
+            } else {
+                1
+            };
+            for cpu in 0..cpus {
+                let facts = Facts::new(&self.machine);
+                let facts = if run.each_cpu { facts.of_cpu(cpu) } else { facts };
+                if !run.when.is_empty() && facts.value(&run.when).map_err(wrong)? == 0 {
+                    continue;
+                }
+                let mut context = run.context(facts).map_err(wrong)?;
+                let input = ProgramInput {
+                    context_in: Some(&mut context),
+                    ..ProgramInput::default()
+                };
+                let output = program
+                    .test_run(input)
+                    .map_err(|error| wrong(format!("program {} does not run: {error}", run.program)))?;
+                if output.return_value != 0 {
+                    let value = output.return_value as i32;
+                    return Err(wrong(format!(
+                        "program {} returned {value} for {:?}",
+                        run.program, run.args
+                    )));
+                }
+            }
         }
         Ok(())
     }
@@ -178,7 +261,17 @@ impl Source {
             None => {
                 let last = said.lines().rev().find(|line| !line.contains("failed to load object"));
                 let last = last.unwrap_or_default().trim_start_matches("libbpf: ");
-                Failure::Policy(format!("{} does not load: {error}: {last}\n{where_log}", self.name))
+                let hint = match said.contains("system Kconfig") {
+                    true => format!(
+                        "\nit asks for CONFIG_ values, and there is no configuration of this kernel in /proc/config.gz or /boot/config-{}",
+                        kernel::release()
+                    ),
+                    false => String::new(),
+                };
+                Failure::Policy(format!(
+                    "{} does not load: {error}: {last}{hint}\n{where_log}",
+                    self.name
+                ))
             }
         }
     }
@@ -198,9 +291,17 @@ fn section_of(map: &str) -> String {
 }
 
 /// A section that starts with `?` is optional: it is loaded if this kernel has the function that it traces.
-fn choose_programs(open: &mut OpenObject) -> Vec<String> {
+/// So are those that the profile names.
+fn choose_programs(open: &mut OpenObject, profile: &Profile) -> Vec<String> {
     let mut left_out = Vec::new();
     for mut program in open.progs_mut() {
+        if profile
+            .attach
+            .iter()
+            .any(|name| program.name().to_string_lossy() == *name)
+        {
+            program.set_autoload(true);
+        }
         let section = program.section().to_string_lossy().into_owned();
         let Some(optional) = section.strip_prefix('?') else {
             continue;
@@ -230,6 +331,27 @@ fn in_vmlinux(kind: &str, function: &str) -> bool {
     };
     // SAFETY: a NUL-terminated string that outlives the call.
     unsafe { libbpf_sys::libbpf_find_vmlinux_btf_id(function.as_ptr(), attach_type) > 0 }
+}
+
+/// Offset and bytes of a number in the callback table.
+fn member_of_ops(btf: &Btf, member: &str) -> Option<(usize, usize)> {
+    let ops = btf.composite(btf.find_struct("sched_ext_ops")?)?;
+    let member = ops.members.iter().find(|known| *known.name == *member)?;
+    let size = btf.size_of(member.ty).filter(|&size| size <= 8)?;
+    Some(((member.bit_offset / 8) as usize, size as usize))
+}
+
+/// The flags of `struct sched_ext_ops` that this kernel knows; `None` if it does not tell.
+fn known_flags() -> Option<i64> {
+    let bytes = std::fs::read(kernel::BTF).ok()?;
+    let btf = Btf::parse(&bytes).ok()?;
+    btf.iter().find_map(|(_, ty)| match &ty.kind {
+        Kind::Enum { values, .. } if &*ty.name == "scx_ops_flags" => {
+            let flags = values.iter().filter(|(name, _)| name.starts_with("SCX_OPS_"));
+            Some(flags.fold(0, |all, (_, value)| all | *value))
+        }
+        _ => None,
+    })
 }
 
 /// Gives the `__SCX_*` constants of scx headers this kernel's values.

@@ -58,10 +58,17 @@ impl Look {
     }
 }
 
-/// Context switches, busy and all CPU time (in ticks of all CPUs) of the machine so far.
-pub fn machine_counts() -> (u64, u64, u64) {
-    let look = machine(&fs::read_to_string("/proc/stat").unwrap_or_default());
-    (look.context_switches, look.busy, look.total)
+/// CPU time of the machine so far, in ticks of all CPUs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MachineCounts {
+    pub busy: u64,
+    pub total: u64,
+}
+
+/// Looks now.
+pub fn machine_counts() -> MachineCounts {
+    let Look { busy, total, .. } = machine(&fs::read_to_string("/proc/stat").unwrap_or_default());
+    MachineCounts { busy, total }
 }
 
 /// Reads /proc/stat.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The cost table: what the operations of a kernel take on one machine.
 
+use crate::native;
 use crate::topology::Distance;
 use std::collections::BTreeMap;
 
@@ -96,6 +97,21 @@ pub struct Costs {
     pub reload_remote_ps: u32,
     /// The kernel does not place memory: a task's is on any node, wherever it runs.
     pub flat_memory: bool,
+    /// Policies stand for schedulers in C: see [`crate::native`].
+    pub native: bool,
+}
+
+impl Costs {
+    /// A call of a helper or kfunc, ns.
+    pub fn function_ns(&self, name: &str) -> u32 {
+        if let Some(&ns) = self.kfuncs.get(name) {
+            return ns;
+        }
+        match native::instructions(name) {
+            Some(instructions) if self.native => instructions * self.bpf_insn_ps / 1000,
+            _ => self.kfunc_ns,
+        }
+    }
 }
 
 impl Default for Costs {
@@ -145,6 +161,7 @@ impl Default for Costs {
             reload_memory_ps: 110,
             reload_remote_ps: 180,
             flat_memory: false,
+            native: false,
         }
     }
 }

@@ -8,6 +8,7 @@
 //! distances = [[10, 21], [21, 10]]          # SLIT; optional
 //! memory = "flat"                           # tasks' is not placed by node; default "first-touch"
 //! kernel_node = 0                           # all of the kernel's is there; default: where it is used
+//! policies = "native"                       # they stand for schedulers in C; default "bpf"
 //!
 //! [costs]                                   # what is missing stands at Costs::default()
 //! context_switch = { ns = 600, source = "lat_ctx" }
@@ -75,6 +76,7 @@ pub(crate) fn parse(name: &str, place: &str, text: &str, dir: Option<&Path>) -> 
         "distances",
         "memory",
         "kernel_node",
+        "policies",
         "costs",
     ])?;
 
@@ -131,6 +133,17 @@ pub(crate) fn parse(name: &str, place: &str, text: &str, dir: Option<&Path>) -> 
                 return Err(source
                     .error(root.at("memory"), format!("memory {other:?}"))
                     .hint("\"first-touch\" (the default) or \"flat\": not placed by node"));
+            }
+        };
+    }
+    if let Some(policies) = root.table.get("policies") {
+        costs.native = match source.string(policies, "policies")? {
+            "bpf" => false,
+            "native" => true,
+            other => {
+                return Err(source
+                    .error(root.at("policies"), format!("policies {other:?}"))
+                    .hint("\"bpf\" (the default) or \"native\": they stand for schedulers in C"));
             }
         };
     }

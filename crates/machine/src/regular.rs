@@ -60,6 +60,7 @@ impl Costs {
             }
         }
         costs.kfuncs.clear();
+        costs.native = false;
         costs
     }
 }

@@ -149,6 +149,9 @@ pub fn costs_page(definitions: &[Definition]) -> String {
         if spec.costs.flat_memory {
             out.push_str(" Tasks' memory is on any node.");
         }
+        if spec.costs.native {
+            out.push_str(" Policies stand for schedulers in C.");
+        }
         if let Some(node) = spec.topology.kernel_node {
             let _ = write!(out, " All data of the kernel are on node {node}.");
         }

@@ -190,6 +190,19 @@ fn where_memory_is() {
 }
 
 #[test]
+fn what_policies_stand_for() {
+    let native = |keys: &str| {
+        let text = format!("description = \"d\"\nhz = 100\ntopology = \"core:2 pu:1\"\n{keys}\n");
+        file("what_policies_stand_for", &text).map(|d| d.spec.costs.native)
+    };
+    assert_eq!(native(""), Ok(false));
+    assert_eq!(native("policies = \"bpf\""), Ok(false));
+    assert_eq!(native("policies = \"native\""), Ok(true));
+    let e = native("policies = \"fast\"").unwrap_err();
+    assert!(e.starts_with("m.toml:4: policies \"fast\""), "{e}");
+}
+
+#[test]
 fn groups() {
     let text = "description = \"d\"\nhz = 100\n\
         [[cpus]]\ncores = 2\nthreads = 2\nl2 = \"1 MiB\"\n\

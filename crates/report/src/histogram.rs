@@ -90,21 +90,26 @@ impl<const BITS: u32> Histogram<BITS> {
         self.sum.checked_div(u128::from(self.count)).unwrap_or(0) as u64
     }
 
+    /// The middle and the number of values of each bucket that has some, ascending.
+    pub(crate) fn filled(&self) -> impl Iterator<Item = (u64, u64)> {
+        let filled = (self.first..).zip(&self.buckets).map(|(index, &count)| {
+            let carried = self.carried.iter().find(|(of, _)| *of == index);
+            let count = u64::from(count) + carried.map_or(0, |(_, times)| times << 32);
+            (Self::middle(index).min(self.max), count)
+        });
+        filled.filter(|&(_, count)| count > 0)
+    }
+
     /// The least value that `per_million` of a million values do not exceed; 0 if there is none.
     pub fn quantile(&self, per_million: u32) -> u64 {
         let rank = (u128::from(self.count) * u128::from(per_million))
             .div_ceil(1_000_000)
             .max(1) as u64;
         let mut below = 0;
-        for (index, &count) in (self.first..).zip(&self.buckets) {
-            let carried = self
-                .carried
-                .iter()
-                .find(|(of, _)| *of == index)
-                .map_or(0, |(_, times)| times << 32);
-            below += u64::from(count) + carried;
+        for (value, count) in self.filled() {
+            below += count;
             if below >= rank {
-                return Self::middle(index).min(self.max);
+                return value;
             }
         }
         self.max

@@ -5,9 +5,9 @@ use crate::result::{Fairness, decimals};
 use crate::task::Task;
 use std::collections::BTreeMap;
 
-/// One entry per priority that at least two always runnable tasks have. Compared is CPU time per
-/// time since the task began, so that tasks begun later do not look starved.
-pub(crate) fn fairness(tasks: &[(u32, Task)], end: u64) -> Vec<Fairness> {
+/// CPU time of always runnable tasks per time since they began, in ppm, by priority; priorities that at least two such
+/// tasks have. So tasks begun later do not look starved.
+pub(crate) fn shares(tasks: &[(u32, Task)], end: u64) -> BTreeMap<i32, Vec<u64>> {
     let mut groups: BTreeMap<i32, Vec<u64>> = BTreeMap::new();
     for (_, task) in tasks.iter().filter(|(_, task)| task.always_runnable(end)) {
         let alive = end - task.began.unwrap_or(0);
@@ -15,14 +15,24 @@ pub(crate) fn fairness(tasks: &[(u32, Task)], end: u64) -> Vec<Fairness> {
         groups.entry(task.prio).or_default().push(share as u64);
     }
     groups.retain(|_, shares| shares.len() > 1);
+    groups
+}
+
+/// One entry per priority of [`shares`].
+pub(crate) fn fairness(tasks: &[(u32, Task)], end: u64) -> Vec<Fairness> {
     let fairness = |(prio, shares): (i32, Vec<u64>)| Fairness {
         prio,
         tasks: shares.len() as u64,
-        jain: decimals(jain_myriad(&shares), 4),
+        jain: index(&shares),
         least_percent: decimals(shares.iter().copied().min().unwrap_or(0), 4),
         most_percent: decimals(shares.iter().copied().max().unwrap_or(0), 4),
     };
-    groups.into_iter().map(fairness).collect()
+    shares(tasks, end).into_iter().map(fairness).collect()
+}
+
+/// Jain's index with four decimals.
+pub(crate) fn index(shares: &[u64]) -> f64 {
+    decimals(jain_myriad(shares), 4)
 }
 
 /// (sum x)^2 / (n sum x^2) in ten-thousandths: 10000 if all are equal, 10000 / n if one has everything.

@@ -3,26 +3,33 @@
 //!
 //! [`Summary`] takes the records of a run as they pass and keeps counters, histograms and one
 //! entry a task. With what the trace does not say ([`Run`]) it becomes a [`RunResult`], which
-//! serialises as the JSON result. [`table`] compares several results, [`details`] tells one.
+//! serialises as the JSON result. [`table`] compares several results, [`details`] tells one, [`html`] shows runs side by side.
+//! [`Latency`], [`Timehist`] and [`Schedstat`] are sinks for tables as perf and the kernel print them.
 //! All arithmetic is on integers; the few numbers that are fractions in the JSON are rounded to
 //! fixed decimals from integers, so the text is the same on every host.
 
 mod details;
 mod histogram;
+pub mod html;
 mod jain;
-mod pids;
+mod latency;
 mod result;
+mod schedstat;
 mod score;
 mod summary;
 mod table;
 mod task;
+mod timehist;
 mod units;
 
 pub use details::details;
 pub use histogram::Histogram;
+pub use latency::Latency;
 pub use result::{
     CallbackResult, ExitRecord, Fairness, LockResult, Migrations, Percentiles, Run, RunResult, TaskResult, Throughput,
 };
+pub use schedstat::Schedstat;
 pub use score::Better;
-pub use summary::Summary;
+pub use summary::{Counted, Summary};
 pub use table::table;
+pub use timehist::Timehist;

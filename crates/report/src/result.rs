@@ -11,6 +11,8 @@ pub struct Run {
     pub policy: String,
     pub machine: String,
     pub workload: String,
+    /// Parameters that were set: `slice_ns=2000000`.
+    pub settings: Vec<String>,
     pub seed: u64,
     /// The run's end; runs begin at 0.
     pub simulated_ns: u64,
@@ -143,6 +145,9 @@ pub struct RunResult {
     pub machine: String,
     pub cpus: u64,
     pub workload: String,
+    /// The policy's parameters that were set: `slice_ns=2000000`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<String>,
     pub seed: u64,
     pub simulated_ns: u64,
     pub wall_ns: u64,

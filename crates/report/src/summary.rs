@@ -3,14 +3,14 @@
 
 use crate::histogram::Histogram;
 use crate::jain;
-use crate::pids::ByNumber;
+
 use crate::result::{
     CallbackResult, LockResult, Migrations, Percentiles, Run, RunResult, TaskResult, Throughput, decimals, percent,
     ratio,
 };
 use crate::score::{Measured, score};
 use crate::task::{Task, Whereabouts};
-use trace::{Event, Place, Record, Sink};
+use trace::{ByNumber, Event, Place, Record, Shared, Sink};
 
 const IDLE: u32 = 0;
 
@@ -20,6 +20,20 @@ struct Cpu {
     pid: u32,
     since: u64,
     offline_since: Option<u64>,
+}
+
+/// What a kernel tells of a task without a trace: getrusage, schedstat.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    pub cpu_ns: u64,
+    /// Switches away from it as it had to wait; it was woken after each.
+    pub voluntary: u64,
+    /// Switches away from it while it was still runnable.
+    pub involuntary: u64,
+    /// Runnable without a CPU: the kernel's run_delay.
+    pub wait_ns: u64,
+    pub waits: u64,
+    pub migrations: u64,
 }
 
 #[derive(Clone, Default)]
@@ -91,6 +105,28 @@ impl Summary {
         self.switches
     }
 
+    /// A wake-up whose latency was measured, not read off the records: where there is no trace of every switch.
+    pub fn woken(&mut self, pid: u32, latency_ns: u64) {
+        self.wakeup.add(latency_ns);
+        self.tasks.entry(pid).wakeup.add(latency_ns);
+    }
+
+    /// What a real kernel counted of a task that `TaskNew` told of.
+    pub fn counted(&mut self, pid: u32, began_ns: u64, counted: Counted) {
+        self.busy_ns += u128::from(counted.cpu_ns);
+        self.switches += counted.voluntary + counted.involuntary;
+        self.wakeups += counted.voluntary;
+        let task = self.tasks.entry(pid);
+        task.cpu_ns += counted.cpu_ns;
+        task.wait_ns += counted.wait_ns;
+        task.waits += counted.waits;
+        task.switches += counted.voluntary + counted.involuntary;
+        task.preemptions += counted.involuntary;
+        task.migrations += counted.migrations;
+        task.slept = counted.voluntary > 0;
+        task.began = Some(began_ns);
+    }
+
     #[inline(always)]
     fn add(&mut self, record: &Record) {
         let &Record { time, cpu, ref event } = record;
@@ -119,7 +155,7 @@ impl Summary {
                 self.tasks.entry(pid).wake(time);
             }
             Event::Overhead { ns } => self.overhead_ns += ns,
-            Event::Callback { op, insns } => {
+            Event::Callback { op, insns, .. } => {
                 let op = usize::from(op);
                 if op >= self.callbacks.len() {
                     self.callbacks.resize(op + 1, Callback::default());
@@ -132,18 +168,15 @@ impl Summary {
             Event::Migrate { pid, from, to, .. } => {
                 self.tasks.entry(pid).migrations += 1;
                 let (from, to) = (self.cpus[from as usize].place, self.cpus[to as usize].place);
-                let counter = if from.node != to.node {
-                    &mut self.migrations.remote
-                } else if from.llc != to.llc {
-                    &mut self.migrations.node
-                } else if from.core != to.core {
-                    &mut self.migrations.llc
-                } else {
-                    &mut self.migrations.core
+                let counter = match from.shared(to) {
+                    Shared::Core => &mut self.migrations.core,
+                    Shared::Llc => &mut self.migrations.llc,
+                    Shared::Node => &mut self.migrations.node,
+                    Shared::Machine => &mut self.migrations.remote,
                 };
                 *counter += 1;
             }
-            Event::LockWait { lock, ns } => {
+            Event::LockWait { lock, ns, .. } => {
                 let lock = self.locks.entry(lock);
                 lock.waits += 1;
                 lock.ns += ns;
@@ -180,7 +213,11 @@ impl Summary {
                 }
             }
             Event::Phase { phase, .. } if phase == workload::MEASURED => self.measured_from = time,
-            Event::Phase { .. } | Event::Printk { .. } | Event::Policy { .. } => {}
+            Event::Phase { .. }
+            | Event::Printk { .. }
+            | Event::Policy { .. }
+            | Event::LockName { .. }
+            | Event::DsqLength { .. } => {}
         }
     }
 
@@ -245,6 +282,7 @@ impl Summary {
             machine: run.machine,
             cpus: self.cpus.len() as u64,
             workload: run.workload,
+            settings: run.settings,
             seed: run.seed,
             simulated_ns: end,
             wall_ns: run.wall_ns,

@@ -10,18 +10,18 @@ const NAME_WIDTH: usize = 24;
 
 /// What makes a value the better one.
 #[derive(Clone, Copy, PartialEq)]
-enum Better {
+pub(crate) enum Better {
     More,
     Less,
     Neither,
 }
 
-struct Column {
-    head: String,
-    better: Better,
+pub(crate) struct Column {
+    pub head: String,
+    pub better: Better,
     /// What is compared, `None` if the run has no such value.
-    value: fn(&RunResult) -> Option<u64>,
-    text: fn(u64) -> String,
+    pub value: fn(&RunResult) -> Option<u64>,
+    pub text: fn(u64) -> String,
 }
 
 /// Something a run was given: what it is called, and its text.
@@ -63,7 +63,8 @@ fn score_column(results: &[RunResult]) -> Column {
     }
 }
 
-fn columns(results: &[RunResult]) -> Vec<Column> {
+/// Those of the comparison; the first is the score.
+pub(crate) fn columns(results: &[RunResult]) -> Vec<Column> {
     let milli_percent: fn(u64) -> String = |v| units::percent(crate::result::decimals(v, 3));
     let column = |head: &str, better, value, text| Column {
         head: head.to_owned(),
@@ -119,7 +120,7 @@ fn latency(result: &RunResult, ns: u64) -> Option<u64> {
 
 impl Column {
     /// The best value among policies that lasted to the end, if it tells any of them apart.
-    fn best(&self, results: &[RunResult]) -> Option<u64> {
+    pub fn best(&self, results: &[RunResult]) -> Option<u64> {
         let values: Vec<u64> = results
             .iter()
             .filter(|r| r.exit.is_none())

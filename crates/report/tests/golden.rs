@@ -77,6 +77,8 @@ fn run(policy: &str, latency: u64) -> RunResult {
             Event::Callback {
                 op: 0,
                 insns: 40 + (i % 7) as u32,
+                after: 0,
+                ns: 30,
             },
         );
         put(
@@ -123,6 +125,7 @@ fn run(policy: &str, latency: u64) -> RunResult {
                 cpu,
                 Event::LockWait {
                     lock: (i % 3) as u32,
+                    after: 0,
                     ns: 120 + i % 9,
                 },
             );
@@ -139,7 +142,16 @@ fn run(policy: &str, latency: u64) -> RunResult {
                     next,
                 },
             );
-            put(time, 3, Event::Callback { op: 2, insns: 300 });
+            put(
+                time,
+                3,
+                Event::Callback {
+                    op: 2,
+                    insns: 300,
+                    after: 0,
+                    ns: 30,
+                },
+            );
             put(time, 3, Event::Balance { moved: 1 });
             hog = next;
         }
@@ -154,6 +166,7 @@ fn run(policy: &str, latency: u64) -> RunResult {
         policy: policy.into(),
         machine: "smp4".into(),
         workload: "closed:tasks=40".into(),
+        settings: vec![],
         seed: 1,
         simulated_ns: 30_000_000,
         wall_ns: 12_345_678,

@@ -231,12 +231,63 @@ fn operations_and_responses() {
 #[test]
 fn callbacks_locks_ipis_and_moves() {
     let records = [
-        at(1, 0, Event::Callback { op: 2, insns: 10 }),
-        at(1, 0, Event::Callback { op: 2, insns: 15 }),
-        at(1, 0, Event::Callback { op: 0, insns: 1 }),
-        at(1, 0, Event::LockWait { lock: 0, ns: 5 }),
-        at(1, 0, Event::LockWait { lock: 9, ns: 50 }),
-        at(1, 0, Event::LockWait { lock: 9, ns: 20 }),
+        at(
+            1,
+            0,
+            Event::Callback {
+                op: 2,
+                insns: 10,
+                after: 0,
+                ns: 30,
+            },
+        ),
+        at(
+            1,
+            0,
+            Event::Callback {
+                op: 2,
+                insns: 15,
+                after: 0,
+                ns: 30,
+            },
+        ),
+        at(
+            1,
+            0,
+            Event::Callback {
+                op: 0,
+                insns: 1,
+                after: 0,
+                ns: 30,
+            },
+        ),
+        at(
+            1,
+            0,
+            Event::LockWait {
+                lock: 0,
+                after: 0,
+                ns: 5,
+            },
+        ),
+        at(
+            1,
+            0,
+            Event::LockWait {
+                lock: 9,
+                after: 0,
+                ns: 50,
+            },
+        ),
+        at(
+            1,
+            0,
+            Event::LockWait {
+                lock: 9,
+                after: 0,
+                ns: 20,
+            },
+        ),
         at(1, 0, Event::Ipi { target: 3 }),
         at(1, 0, Event::Balance { moved: 4 }),
         at(1, 0, Event::Balance { moved: 0 }),

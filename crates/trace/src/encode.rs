@@ -9,7 +9,7 @@ use crate::event::Record;
 use crate::form::{Form, LAYOUT};
 
 /// Version of the encoding and of the file format; a reader refuses any other.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Why bytes are no record.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -84,19 +84,33 @@ pub enum Event {
     Overhead {
         ns: u64,
     },
-    /// A policy callback ended. `op` indexes the run's callback name table.
+    /// A policy callback ended. `op` indexes the run's callback name table. It began `after` ns past the record's time, which is
+    /// when the kernel was entered, and took `ns`, with the callbacks and waits within it; `insns` are its own.
     Callback {
         op: u16,
         insns: u32,
+        after: u32,
+        ns: u32,
     },
     /// An IPI was sent from `Record::cpu`.
     Ipi {
         target: u32,
     },
-    /// A lock was waited for. `lock` numbers the locks of a run.
+    /// A lock was waited for, from `after` ns past the record's time on. `lock` numbers the locks of a run.
     LockWait {
         lock: u32,
+        after: u32,
         ns: u64,
+    },
+    /// What a lock is called; comes before its first wait.
+    LockName {
+        lock: u32,
+        name: String,
+    },
+    /// So many tasks are on a DSQ now: a policy's by its id, a built-in one by [`built_in_dsq`].
+    DsqLength {
+        dsq: u64,
+        nr: u32,
     },
     /// Tasks moved by one run of a balancer.
     Balance {
@@ -128,7 +142,31 @@ impl Event {
     /// the trace hash; what they do shows in the times of all others.
     #[inline]
     pub fn is_detail(&self) -> bool {
-        matches!(self, Event::Callback { .. } | Event::LockWait { .. })
+        matches!(
+            self,
+            Event::Callback { .. } | Event::LockWait { .. } | Event::LockName { .. } | Event::DsqLength { .. }
+        )
+    }
+}
+
+/// SCX_DSQ_FLAG_BUILTIN
+const BUILT_IN: u64 = 1 << 63;
+
+/// The number in records of a built-in DSQ: its kind's id (`SCX_DSQ_LOCAL`), and which of them by CPU or node.
+pub fn built_in_dsq(id: u64, which: u32) -> u64 {
+    debug_assert!(id & BUILT_IN != 0 && id & !BUILT_IN < 8);
+    id | u64::from(which) << 8
+}
+
+/// What a DSQ of records is called: `local 3` (of CPU 3), `bypass 3`, `global 0` (of node 0), `dsq 7`.
+pub fn dsq_name(dsq: u64) -> String {
+    let which = (dsq & !BUILT_IN) >> 8;
+    match (dsq & BUILT_IN != 0, dsq & 7) {
+        (true, 1) => format!("global {which}"),
+        (true, 2) => format!("local {which}"),
+        (true, 3) => format!("bypass {which}"),
+        _ if dsq < 1 << 20 => format!("dsq {dsq}"),
+        _ => format!("dsq {dsq:#x}"),
     }
 }
 

@@ -6,6 +6,7 @@
 //! ```text
 //! "WTRACE\r\n"  version u32  length u32  checksum u64  header            the run
 //! 'B'           length u32   checksum u64  records                       a block, any number of them
+//! 'R'           length u32   checksum u64  text                          what the run said of itself, if it did
 //! 'E'           count u64    hash u64      checksum u64                  the end
 //! ```
 //!
@@ -66,12 +67,12 @@ impl<W: Write> Writer<W> {
         writer
     }
 
-    fn write_block(&mut self) {
+    fn write_block(&mut self, kind: u8) {
         if self.failed.is_none() && self.block.len() > BLOCK_MAX {
             self.failed = Some(too_long("a record"));
         }
         if self.failed.is_none() && !self.block.is_empty() {
-            let mut head = [b'B'; 13];
+            let mut head = [kind; 13];
             head[1..5].copy_from_slice(&(self.block.len() as u32).to_le_bytes());
             head[5..].copy_from_slice(&Hash::of_bytes(&self.block).to_le_bytes());
             self.failed = self
@@ -84,12 +85,19 @@ impl<W: Write> Writer<W> {
         self.encoder = Encoder::new();
     }
 
+    /// Writes what the run says of itself that its records do not; [`Reader::result`] gives it back.
+    pub fn result(&mut self, text: &str) {
+        self.write_block(b'B');
+        self.block.extend_from_slice(text.as_bytes());
+        self.write_block(b'R');
+    }
+
     /// Writes the end and flushes.
     ///
     /// # Errors
     /// The first I/O error since [`Writer::new`].
     pub fn finish(mut self) -> io::Result<Trailer> {
-        self.write_block();
+        self.write_block(b'B');
         if let Some(error) = self.failed {
             return Err(error);
         }
@@ -119,7 +127,7 @@ impl<W: Write> Sink for Writer<W> {
             self.hash.add(record);
             self.encoder.put(record, &mut self.block);
             if self.block.len() >= BLOCK_BYTES {
-                self.write_block();
+                self.write_block(b'B');
             }
         }
     }
@@ -164,6 +172,7 @@ pub struct Reader<R: Read> {
     at: usize,
     time: u64,
     hash: Hash,
+    result: Option<String>,
     trailer: Option<Trailer>,
     ended: bool,
 }
@@ -183,6 +192,7 @@ impl<R: Read> Reader<R> {
             at: 0,
             time: 0,
             hash: Hash::default(),
+            result: None,
             trailer: None,
             ended: false,
         };
@@ -203,6 +213,16 @@ impl<R: Read> Reader<R> {
 
     pub fn header(&self) -> &Header {
         &self.header
+    }
+
+    /// Bytes read so far.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// What the run said of itself, if it did: known once the end was reached.
+    pub fn result(&self) -> Option<&str> {
+        self.result.as_deref()
     }
 
     /// The end of the trace, once it was reached.
@@ -305,11 +325,23 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
+    fn read_result(&mut self) -> Result<(), ReadError> {
+        self.read_block("the result")?;
+        let text = String::from_utf8(std::mem::take(&mut self.block));
+        self.at = 0;
+        self.result = Some(text.map_err(|_| ReadError::Damaged {
+            offset: self.block_offset,
+            what: "the result is not UTF-8".into(),
+        })?);
+        Ok(())
+    }
+
     fn read_record(&mut self) -> Result<Option<Record>, ReadError> {
         while self.at >= self.block.len() {
             let [kind] = self.array("the list of blocks (its end is missing)")?;
             match kind {
                 b'B' => self.read_block("a block")?,
+                b'R' => self.read_result()?,
                 b'E' => return self.read_end().map(|()| None),
                 _ => {
                     let what = format!("byte {kind:#04x} where a block or the end should begin");

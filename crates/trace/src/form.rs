@@ -16,25 +16,27 @@ pub(crate) struct Form<'a> {
 }
 
 /// How many words each tag uses: (which of the four, with a text).
-pub(crate) const LAYOUT: [(&[usize], bool); 18] = [
-    (&[0, 1, 2, 3], true), // TaskNew
-    (&[0], true),          // TaskRename
-    (&[0], false),         // TaskExit
-    (&[0, 1], false),      // Switch
-    (&[0, 1], false),      // Waking
-    (&[0, 1], false),      // Wakeup
-    (&[0, 1, 2], false),   // Migrate
-    (&[0, 1], false),      // Prio
-    (&[], false),          // Hotplug
-    (&[0], false),         // Overhead
-    (&[0, 1], false),      // Callback
-    (&[0], false),         // Ipi
-    (&[0, 2], false),      // LockWait
-    (&[0], false),         // Balance
-    (&[0, 1, 2], false),   // Done
-    (&[0, 1], false),      // Phase
-    (&[], true),           // Printk
-    (&[], false),          // Policy
+pub(crate) const LAYOUT: [(&[usize], bool); 20] = [
+    (&[0, 1, 2, 3], true),  // TaskNew
+    (&[0], true),           // TaskRename
+    (&[0], false),          // TaskExit
+    (&[0, 1], false),       // Switch
+    (&[0, 1], false),       // Waking
+    (&[0, 1], false),       // Wakeup
+    (&[0, 1, 2], false),    // Migrate
+    (&[0, 1], false),       // Prio
+    (&[], false),           // Hotplug
+    (&[0], false),          // Overhead
+    (&[0, 1, 2, 3], false), // Callback
+    (&[0], false),          // Ipi
+    (&[0, 1, 2], false),    // LockWait
+    (&[0], false),          // Balance
+    (&[0, 1, 2], false),    // Done
+    (&[0, 1], false),       // Phase
+    (&[], true),            // Printk
+    (&[], false),           // Policy
+    (&[0], true),           // LockName
+    (&[0, 2], false),       // DsqLength
 ];
 
 impl<'a> Form<'a> {
@@ -75,9 +77,9 @@ impl<'a> Form<'a> {
             Event::Prio { pid, prio } => Form::new(7, 0, [w(pid), prio_word(prio), 0, 0]),
             Event::Hotplug { online } => Form::new(8, online as u8, [0; 4]),
             Event::Overhead { ns } => Form::new(9, 0, [ns, 0, 0, 0]),
-            Event::Callback { op, insns } => Form::new(10, 0, [u64::from(op), w(insns), 0, 0]),
+            Event::Callback { op, insns, after, ns } => Form::new(10, 0, [u64::from(op), w(insns), w(after), w(ns)]),
             Event::Ipi { target } => Form::new(11, 0, [w(target), 0, 0, 0]),
-            Event::LockWait { lock, ns } => Form::new(12, 0, [w(lock), 0, ns, 0]),
+            Event::LockWait { lock, after, ns } => Form::new(12, 0, [w(lock), w(after), ns, 0]),
             Event::Balance { moved } => Form::new(13, 0, [w(moved), 0, 0, 0]),
             Event::Done {
                 pid,
@@ -90,6 +92,11 @@ impl<'a> Form<'a> {
                 ..Form::new(16, 0, [0; 4])
             },
             Event::Policy { loaded } => Form::new(17, loaded as u8, [0; 4]),
+            Event::LockName { lock, ref name } => Form {
+                text: Some(name),
+                ..Form::new(18, 0, [w(lock), 0, 0, 0])
+            },
+            Event::DsqLength { dsq, nr } => Form::new(19, 0, [dsq, 0, w(nr), 0]),
         }
     }
 
@@ -147,10 +154,13 @@ impl<'a> Form<'a> {
             10 => Event::Callback {
                 op: u16::try_from(self.words[0]).map_err(|_| "a callback number is over 16 bits")?,
                 insns: u(1)?,
+                after: u(2)?,
+                ns: u(3)?,
             },
             11 => Event::Ipi { target: u(0)? },
             12 => Event::LockWait {
                 lock: u(0)?,
+                after: u(1)?,
                 ns: self.words[2],
             },
             13 => Event::Balance { moved: u(0)? },
@@ -165,6 +175,14 @@ impl<'a> Form<'a> {
             },
             16 => Event::Printk { text: text()? },
             17 => Event::Policy { loaded: flag()? },
+            18 => Event::LockName {
+                lock: u(0)?,
+                name: text()?,
+            },
+            19 => Event::DsqLength {
+                dsq: self.words[0],
+                nr: u(2)?,
+            },
             _ => return Err("an unknown kind of event"),
         })
     }
@@ -253,9 +271,15 @@ pub(crate) fn one_of_each() -> Vec<Event> {
         Event::Callback {
             op: u16::MAX,
             insns: u32::MAX,
+            after: u32::MAX,
+            ns: 7,
         },
         Event::Ipi { target: 3 },
-        Event::LockWait { lock: 11, ns: 1 << 40 },
+        Event::LockWait {
+            lock: 11,
+            after: u32::MAX,
+            ns: 1 << 40,
+        },
         Event::Balance { moved: 8 },
         Event::Done {
             pid: 6,
@@ -287,6 +311,16 @@ pub(crate) fn one_of_each() -> Vec<Event> {
             reason,
         });
     }
+    events.extend([
+        Event::LockName {
+            lock: 11,
+            name: "rq 11".into(),
+        },
+        Event::DsqLength {
+            dsq: crate::built_in_dsq(1 << 63 | 2, 1023),
+            nr: u32::MAX,
+        },
+    ]);
     events
 }
 
@@ -334,7 +368,7 @@ mod tests {
             .event()
             .unwrap_err()
         };
-        assert_eq!(bad(18, 0, [0; 4]), "an unknown kind of event");
+        assert_eq!(bad(20, 0, [0; 4]), "an unknown kind of event");
         assert_eq!(bad(3, 4, [0; 4]), "an unknown task state");
         assert_eq!(bad(6, 5, [0; 4]), "an unknown reason of a migration");
         assert_eq!(bad(17, 2, [0; 4]), "a flag is neither 0 nor 1");

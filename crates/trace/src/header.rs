@@ -11,6 +11,36 @@ pub struct Place {
     pub node: u32,
 }
 
+/// The nearest thing that two CPUs share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shared {
+    Core,
+    Llc,
+    Node,
+    /// They are on different NUMA nodes.
+    Machine,
+}
+
+impl Shared {
+    /// From near to far.
+    pub const ALL: [Shared; 4] = [Shared::Core, Shared::Llc, Shared::Node, Shared::Machine];
+}
+
+impl Place {
+    #[inline]
+    pub fn shared(self, other: Place) -> Shared {
+        if self.node != other.node {
+            Shared::Machine
+        } else if self.llc != other.llc {
+            Shared::Node
+        } else if self.core != other.core {
+            Shared::Llc
+        } else {
+            Shared::Core
+        }
+    }
+}
+
 /// The run that a trace is of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {

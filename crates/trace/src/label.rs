@@ -14,7 +14,7 @@ pub(crate) struct Labels {
 }
 
 /// The command name without what numbers its instances: `worker-12`, `kworker/3:1` -> `worker`, `kworker`.
-fn stem(comm: &str) -> &str {
+pub(crate) fn stem(comm: &str) -> &str {
     let stem = comm.trim_end_matches(|c: char| c.is_ascii_digit() || "-_/:.#".contains(c));
     if stem.is_empty() { comm } else { stem }
 }

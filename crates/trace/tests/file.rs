@@ -93,6 +93,28 @@ fn what_is_written_comes_back() {
     }
 }
 
+#[test]
+fn what_the_run_said_of_itself_comes_back() {
+    let records = records(9);
+    let mut bytes = Vec::new();
+    let mut writer = Writer::new(&mut bytes, &header());
+    writer.take(&records);
+    writer.result("{\"größe\": 1}");
+    writer.finish().unwrap();
+    let mut reader = Reader::new(bytes.as_slice()).unwrap();
+    assert_eq!(reader.result(), None);
+    assert_eq!(reader.by_ref().map(Result::unwrap).collect::<Vec<_>>(), records);
+    assert_eq!(reader.result(), Some("{\"größe\": 1}"));
+    let at = bytes.len() - 30;
+    bytes[at] ^= 1;
+    assert!(
+        read(&bytes)
+            .unwrap_err()
+            .to_string()
+            .contains("the checksum of the result differs")
+    );
+}
+
 /// Every cut is told, with the offset of the cut.
 #[test]
 fn truncation_is_told() {

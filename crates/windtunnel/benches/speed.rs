@@ -12,9 +12,10 @@ use windtunnel::scenario::{Outcome, Scenario};
 const RUNS: usize = 5;
 
 fn main() {
-    let policy = ["target/compat/objects/kernel/scx_simple.bpf.o", "vtime"]
+    let built = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target");
+    let policy = ["compat/objects/kernel/scx_simple.bpf.o", "policies/vtime.bpf.o"]
         .iter()
-        .find_map(|spec| Policy::find(spec).ok())
+        .find_map(|object| Policy::find(&format!("{built}/{object}")).ok())
         .expect("no policy: run `make policies` first");
     println!(
         "{}, {}, policy {}",

@@ -8,6 +8,10 @@
 pub fn parse(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
+    let bad = || format!("'{text}' is not a length of time, expected for example 250ms or 1.5s");
+    if number.is_empty() {
+        return Err(bad());
+    }
     let unit_ns: u64 = match unit {
         "ns" => 1,
         "us" => 1_000,
@@ -21,7 +25,6 @@ pub fn parse(text: &str) -> Result<u64, String> {
         }
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let bad = || format!("'{text}' is not a length of time, expected for example 250ms or 1.5s");
     if fraction.len() > 9 || (whole.is_empty() && fraction.is_empty()) {
         return Err(bad());
     }

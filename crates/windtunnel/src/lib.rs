@@ -5,13 +5,24 @@
 //! [`RunResult`](report::RunResult). The library never prints; errors say where and what to do ([`error::Error`]).
 
 pub mod calibrate;
+pub mod compare;
+pub mod diff;
 pub mod duration;
 pub mod error;
 pub mod experiment;
+pub mod exports;
+pub mod invariants;
 pub mod load;
+pub mod page;
+pub mod parallel;
 pub mod parameter;
 pub mod policy;
+pub mod predict;
 pub mod profile;
+pub mod running;
 pub mod scenario;
 pub mod search;
+pub mod suite;
+pub mod top;
+pub mod traced;
 pub mod workloads;

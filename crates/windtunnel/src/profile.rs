@@ -6,7 +6,9 @@
 //! set = { nr_cpu_ids = "nr_cpus" }   # globals: facts of the machine, enumerators, numbers
 //! resize = { cpu_gimme_task = "nr_cpus" }
 //! max_entries = { some_map = "nr_cpus" }
+//! inner_maps = ["queues"]            # maps of maps: an inner map, as declared, for each entry
 //! ops = { flags = "SCX_OPS_ENQ_LAST" }
+//! struct_ops = "other_ops"           # which callback table, where the object has several
 //! attach = ["optional_program"]
 //! [[run]]
 //! program = "enable_sibling_cpu"     # of type syscall, before the policy is enabled
@@ -43,14 +45,24 @@ fn read(path: &Path) -> Result<Profile, Error> {
 
 fn parse(text: &str) -> Result<Profile, String> {
     let table: Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
+    from_table(&table)
+}
+
+/// A profile from the table that its file would be.
+///
+/// # Errors
+/// A key or value that a profile does not have.
+pub(crate) fn from_table(table: &Table) -> Result<Profile, String> {
     let mut profile = Profile::default();
-    for (key, value) in &table {
+    for (key, value) in table {
         match key.as_str() {
             "policy" => {}
             "set" => profile.set = pairs(key, value)?,
             "resize" => profile.resize = pairs(key, value)?,
             "max_entries" => profile.max_entries = pairs(key, value)?,
+            "inner_maps" => profile.inner_maps = texts(key, value)?,
             "ops" => profile.ops = pairs(key, value)?,
+            "struct_ops" => profile.struct_ops = self::text(key, value)?,
             "attach" => profile.attach = texts(key, value)?,
             "run" => {
                 let runs = value.as_array().ok_or("run: expected [[run]] tables")?;
@@ -58,7 +70,7 @@ fn parse(text: &str) -> Result<Profile, String> {
             }
             _ => {
                 return Err(format!(
-                    "unknown key '{key}': expected policy, set, resize, max_entries, ops, attach or [[run]]"
+                    "unknown key '{key}': expected policy, set, resize, max_entries, inner_maps, ops, struct_ops, attach or [[run]]"
                 ));
             }
         }

@@ -2,28 +2,21 @@
 //! One run: a policy on a machine under a workload, from a seed to a result.
 
 use crate::error::Error;
-use crate::load;
 use crate::policy::Policy;
+use crate::traced;
 use bpf::link::Image;
-use kernel::ext::EnableState;
+use kernel::Machine;
 use kernel::ext::ops::NAMES;
-use kernel::layout::enums::SCX_ECODE_ACT_RESTART;
-use kernel::{Ended, Machine};
 use machine::MachineSpec;
-use report::{CallbackResult, ExitRecord, LockResult, Run, RunResult, Summary};
+use report::{Run, RunResult, Summary};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
-use std::time::Instant;
-use trace::{Draw, DrawOptions, Hash, Header, Place, Record, Sink, Tee, Writer};
+use trace::{Draw, DrawOptions, Hash, Header, Record, Sink, Tee, Writer};
 use workload::Workload;
 
 /// Simulated time of a workload that says nothing of its length.
 pub const DEFAULT_NS: u64 = 1_000_000_000;
-/// A workload that ends when its tasks have exited may take this long.
-const LONGEST_NS: u64 = 3_600_000_000_000;
-/// A policy that hotplug has ended is gone four ticks later; after so many its user-space half has loaded it again.
-const RELOAD_TICKS: u64 = 10;
 /// A run is cut into this many pieces for progress reports; cuts leave no mark in it.
 const PIECES: u64 = 200;
 
@@ -44,22 +37,6 @@ pub struct Scenario {
     pub draw: Option<DrawOptions>,
 }
 
-/// Is the policy gone, and did the kernel ask for it to be loaded again?
-fn wants_restart(machine: &Machine) -> bool {
-    let restart = SCX_ECODE_ACT_RESTART as i64;
-    let exit = machine.ext.exit.as_ref();
-    machine.ext.state == EnableState::Disabled && exit.is_some_and(|exit| exit.code & restart != 0)
-}
-
-/// What to say of tasks that the policy did not let come into being.
-fn failed_forks(forks: &[(String, i32)]) -> Option<String> {
-    let (comm, errno) = forks.first()?;
-    let number = forks.len();
-    Some(format!(
-        "{number} forks failed: ops.init_task() returned {errno} for '{comm}', the first; the workload went on without them"
-    ))
-}
-
 /// What a run leaves.
 #[derive(Debug)]
 pub struct Outcome {
@@ -74,9 +51,11 @@ pub struct Outcome {
 
 /// Who looks on while a scenario runs, and leaves no mark in it.
 pub struct Onlooker<'a> {
-    /// Takes every record but details.
+    /// Takes every record.
     pub sink: &'a mut dyn Sink,
     pub reads: Vec<Read>,
+    /// Details are wanted, too ([`trace::Event::is_detail`]); a trace file makes them in any case.
+    pub details: bool,
 }
 
 /// A look at a global variable of the policy.
@@ -118,6 +97,7 @@ impl Scenario {
         let onlooker = &mut Onlooker {
             sink: &mut Tee::new(),
             reads: Vec::new(),
+            details: false,
         };
         self.watched(onlooker, progress)
     }
@@ -127,103 +107,31 @@ impl Scenario {
     /// # Errors
     /// As [`Scenario::run`], or a global that the policy does not have.
     pub fn watched(&self, onlooker: &mut Onlooker, progress: &mut dyn FnMut(u64)) -> Result<Outcome, Error> {
-        let started = Instant::now();
-        let mut machine = Machine::new(self.machine.clone(), self.workload.clone(), self.seed).map_err(Error::new)?;
-        for &(at, cpu, online) in &self.hotplug {
-            if cpu >= machine.nr_cpus() {
-                return Err(Error::new(format!(
-                    "--hotplug: there is no CPU {cpu} on machine '{}'",
-                    self.machine.name
-                )));
+        let mut running = self.start()?;
+        running.machine.details |= onlooker.details;
+        let piece = (running.until() / PIECES).max(1);
+        while !running.ended() {
+            let at = running.at();
+            let next = onlooker.next(at).filter(|&next| next < running.until());
+            let to = (at + piece).min(next.unwrap_or(u64::MAX));
+            running.advance(to, onlooker.sink)?;
+            if let Some(image) = running.image().filter(|_| next == Some(to)) {
+                onlooker.look(next, &running.machine, image)?;
             }
-            machine.plan_hotplug(at, cpu, online);
+            progress(running.at().saturating_mul(1000) / running.until());
         }
-        let mut image = match &self.policy {
-            Policy::Eevdf => {
-                if let Some((name, _)) = self.settings.first() {
-                    return Err(Error::new(format!(
-                        "--set {name}: eevdf is built in and has no parameters"
-                    )));
-                }
-                None
-            }
-            Policy::Object { name, path } => load::policy(&mut machine, name, path, &self.settings, self.engine)?,
-        };
-        let mut warnings = image.as_ref().map(|image| image.warnings.clone()).unwrap_or_default();
-        machine.details = self.trace.is_some();
-        let mut sinks = Sinks::new(self, &machine)?;
-        // Without a limit the run ends with the last task.
-        let limit = self.for_ns.or(self.workload.duration_ns);
-        let until = limit.unwrap_or(LONGEST_NS);
-        let mut ended = None;
-        let piece = (until / PIECES).max(1);
-        let (mut at, mut reloads) = (0, 0);
-        while ended.is_none() && at < until {
-            let next = onlooker.next(at).unwrap_or(until);
-            let after = RELOAD_TICKS * 1_000_000_000 / u64::from(self.machine.hz);
-            let reload = self.hotplug.iter().map(|&(time, ..)| time.saturating_add(after));
-            let reload = reload.filter(|&time| time > at).min();
-            at = (at + piece).min(until).min(next).min(reload.unwrap_or(until));
-            ended = machine.advance(at, &mut Tee::new().with(&mut sinks).with(onlooker.sink));
-            if let Some(image) = image.as_ref().filter(|_| at == next) {
-                onlooker.look(Some(at), &machine, image)?;
-            }
-            if let Policy::Object { name, path } = &self.policy
-                && ended.is_none()
-                && Some(at) == reload
-                && wants_restart(&machine)
-            {
-                image = load::policy(&mut machine, name, path, &self.settings, self.engine)?;
-                reloads += 1;
-            }
-            progress(at.saturating_mul(1000) / until);
+        running.end(onlooker.sink);
+        if let Some(image) = running.image() {
+            onlooker.look(None, &running.machine, image)?;
         }
-        let ended = ended.unwrap_or(Ended::Time);
-        machine.finish(&ended, until, &mut Tee::new().with(&mut sinks).with(onlooker.sink));
-        if let Some(image) = &image {
-            onlooker.look(None, &machine, image)?;
-        }
-        let exit = machine.ext.exit.as_ref().map(exit_record);
-        let completed = ended == Ended::AllExited;
-        let deadlock = match ended {
-            Ended::Deadlock { waiting } => waiting,
-            Ended::Time | Ended::AllExited => Vec::new(),
-        };
-        let run = Run {
-            policy: self.policy.name().to_owned(),
-            machine: self.machine.name.clone(),
-            workload: self.workload.name.clone(),
-            seed: self.seed,
-            simulated_ns: machine.now,
-            wall_ns: started.elapsed().as_nanos() as u64,
-            idle_while_waiting_ns: machine.checks.idle_while_waiting_ns,
-            trace_hash: sinks.hash.value(),
-            exit,
-            unit: self.workload.unit.clone(),
-            score: self.workload.score,
-            completed,
-            callbacks: callbacks(&machine),
-            lock_waits: lock_waits(&machine),
-            reload_ns: machine.reload_ns(),
-            line_transfers: machine.line_transfers().count,
-            line_transfer_ns: machine.line_transfers().ns,
-            ops: callback_names(),
-            locks: machine.locks().map(|(id, _)| machine.lock_name(id)).collect(),
-        };
-        warnings.extend(failed_forks(&machine.failed_forks));
-        if reloads > 0 {
-            warnings.push(format!(
-                "hotplug ended the policy, which does not follow it; it was loaded again ({reloads} times)"
-            ));
-        }
-        sinks.finish(run, warnings, deadlock)
+        running.outcome()
     }
 
     /// The header of this run's trace.
-    fn header(&self) -> Header {
+    pub fn header(&self) -> Header {
         Header {
             machine: self.machine.name.clone(),
-            cpus: self.places(),
+            cpus: traced::places(&self.machine),
             workload: self.workload.name.clone(),
             policy: self.policy.name().to_owned(),
             seed: self.seed,
@@ -232,27 +140,18 @@ impl Scenario {
             locks: Vec::new(),
         }
     }
-
-    fn places(&self) -> Vec<Place> {
-        let place = |cpu: &machine::Cpu| Place {
-            core: cpu.core,
-            llc: cpu.llc,
-            node: cpu.node,
-        };
-        self.machine.topology.cpus.iter().map(place).collect()
-    }
 }
 
 /// What takes in a run's records.
-struct Sinks {
-    hash: Hash,
+pub(crate) struct Sinks {
+    pub(crate) hash: Hash,
     summary: Summary,
     writer: Option<(PathBuf, Writer<BufWriter<File>>)>,
     draw: Option<Draw>,
 }
 
 impl Sinks {
-    fn new(scenario: &Scenario, machine: &Machine) -> Result<Sinks, Error> {
+    pub(crate) fn new(scenario: &Scenario, machine: &Machine) -> Result<Sinks, Error> {
         let writer = match &scenario.trace {
             None => None,
             Some(path) => {
@@ -269,21 +168,28 @@ impl Sinks {
         };
         Ok(Sinks {
             hash: Hash::default(),
-            summary: Summary::new(&scenario.places()),
+            summary: Summary::new(&traced::places(&scenario.machine)),
             writer,
             draw,
         })
     }
 
-    fn finish(self, run: Run, warnings: Vec<String>, deadlock: Vec<u32>) -> Result<Outcome, Error> {
-        if let Some((path, writer)) = self.writer {
+    pub(crate) fn finish(self, run: Run, warnings: Vec<String>, deadlock: Vec<u32>) -> Result<Outcome, Error> {
+        let drawing = self.draw.map(|draw| draw.finish(run.simulated_ns));
+        let result = self.summary.result(run);
+        if let Some((path, mut writer)) = self.writer {
+            // The same run leaves the same bytes.
+            let timeless = RunResult {
+                wall_ns: 0,
+                ..result.clone()
+            };
+            writer.result(&serde_json::to_string(&timeless).map_err(|error| Error::new(error.to_string()))?);
             writer
                 .finish()
                 .map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
         }
-        let drawing = self.draw.map(|draw| draw.finish(run.simulated_ns));
         Ok(Outcome {
-            result: self.summary.result(run),
+            result,
             drawing,
             warnings,
             deadlock,
@@ -306,43 +212,6 @@ impl Sink for Sinks {
     }
 }
 
-fn callbacks(machine: &Machine) -> Vec<CallbackResult> {
-    let called = NAMES
-        .iter()
-        .zip(&machine.ext.called)
-        .filter(|(_, called)| called.count > 0);
-    called
-        .map(|(name, called)| CallbackResult::new(name, called.count, called.insns, called.insns_max))
-        .collect()
-}
-
-fn lock_waits(machine: &Machine) -> Vec<LockResult> {
-    let taken = machine.locks().filter(|(_, stat)| stat.acquisitions > 0);
-    taken
-        .map(|(id, stat)| LockResult {
-            lock: machine.lock_name(id),
-            acquisitions: stat.acquisitions,
-            waits: stat.contended,
-            wait_ns: stat.wait_ns,
-            wait_max_ns: stat.wait_max_ns,
-            held_ns: stat.held_ns,
-        })
-        .collect()
-}
-
-fn callback_names() -> Vec<String> {
+pub(crate) fn callback_names() -> Vec<String> {
     NAMES.iter().map(|name| (*name).to_owned()).collect()
-}
-
-fn exit_record(exit: &kernel::ext::Exit) -> ExitRecord {
-    // The backtrace starts with the place in the source and ends with the callback.
-    let callback = exit.backtrace.last().filter(|_| exit.backtrace.len() > 1).cloned();
-    ExitRecord {
-        kind: exit.kind.name().to_owned(),
-        reason: exit.reason.to_owned(),
-        message: exit.message.clone(),
-        callback,
-        source: exit.backtrace.first().cloned(),
-        dump: exit.dump.clone(),
-    }
 }

@@ -247,3 +247,47 @@ fn who_waits_behind_a_realtime_task_moves_on() {
     let ran = Run::new("dss").machine(free(2)).tasks(tasks).for_ms(100);
     near(ran.cpu_ns("hog"), 100 * MS, MS);
 }
+
+#[test]
+fn in_linux_2_5_2_who_yields_has_used_up_its_ticks() {
+    let recalculations = |linux_2_5_2| {
+        let tasks = Tasks::default().add_many(3, "y", &forever(vec![run(MS), Op::Yield]));
+        let run = Run::new("dss").set("linux_2_5_2", linux_2_5_2);
+        let ran = run.tasks(tasks).for_ms(1000);
+        ran.counter("nr_recalculations")
+    };
+    // A round of yields each, instead of one in 180 ms of ticks.
+    near(recalculations(1), 333, 3);
+    near(recalculations(0), 5, 1);
+}
+
+#[test]
+fn in_linux_2_5_2_a_quantum_is_four_ticks() {
+    let run = Run::new("dss").set("linux_2_5_2", 1);
+    let ran = run.tasks(Tasks::default().add_many(2, "hog", &hog())).for_ms(1000);
+    near(length(&ran.stints()[0]), 40 * MS, MS);
+}
+
+#[test]
+fn in_linux_2_5_2_sleep_outweighs_nice() {
+    // It begins to sleep when the hog's first quantum is over.
+    let waited = |linux_2_5_2| {
+        let tasks = Tasks::default()
+            .add("sleeper", vec![sleep(3010 * MS), run(MS)])
+            .with(|task| task.policy = nice(15))
+            .add("hog", hog());
+        let ran = Run::new("dss")
+            .set("linux_2_5_2", linux_2_5_2)
+            .tasks(tasks)
+            .for_ms(4000);
+        let stints = ran.stints();
+        let woken = stints
+            .iter()
+            .rev()
+            .find(|stint| stint.comm == "sleeper")
+            .expect("it runs");
+        woken.from - 3010 * MS
+    };
+    near(waited(1), 40 * MS, MS);
+    near(waited(0), (60 + 50) * MS, MS);
+}

@@ -257,6 +257,12 @@ fn balanced(settings: &[(&str, u32)], free_tasks: &[u32], fixed: &[u32]) -> (u64
     }
     let ran = run.tasks(tasks).for_ms(50);
     assert_eq!(ran.counter("nr_balancings"), 2);
+    // The trace tells of the same as runs of a balancer.
+    let told = ran.records.iter().map(|record| match record.event {
+        trace::Event::Balance { moved } => u64::from(moved),
+        _ => 0,
+    });
+    assert_eq!(told.sum::<u64>(), ran.counter("nr_balanced"));
     (ran.counter("nr_balanced"), ran.counter("nr_balanced_pools"))
 }
 

@@ -44,7 +44,7 @@ fn workloads_that_end_do_all_they_have_to() {
         ("chat:rooms=1,messages=10", 20 * 10 * 19, "messages/s", "higher"),
         // Buffers of one message: everybody waits for everybody.
         (
-            "chat:rooms=2,messages=5,users=4,buffer=1k",
+            "chat:rooms=2,messages=5,users=4,bytes=1k,buffer=1k",
             2 * 4 * 5 * 3,
             "messages/s",
             "higher",
@@ -140,7 +140,7 @@ fn writers_wait_for_room_in_small_buffers() {
     };
     // Once each before all begin.
     assert!(waits("chat:rooms=1,messages=20") <= 20);
-    assert!(waits("chat:rooms=1,messages=20,buffer=2k") > 20 + 50);
+    assert!(waits("chat:rooms=1,messages=20,bytes=1k,buffer=2k") > 20 + 50);
 }
 
 #[test]

@@ -1,15 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# test.sh: the guest's test. Words on the kernel's command line narrow it: only=PART-OR-POLICY,... and seconds=N of load each.
+# test.sh: the guest's test. Words on the kernel's command line: parts=PART,... of it, only=POLICY,... of the policies, seconds=N of
+# load each, long=POLICY:N for one of them, plain=1: as they are by default only.
 word() { sed -n "s/.*\b$1=\([^ ]*\).*/\1/p" /proc/cmdline; }
+parts=$(word parts)
 only=$(word only)
 seconds=$(word seconds)
 seconds=${seconds:-6}
+long=$(word long)
+plain=$(word plain)
 failed=0
 fail() { echo "FAILED $*"; failed=1; }
 now() { cut -d' ' -f1 /proc/uptime; }
 live() { windtunnel live "$@"; }
 wanted() { case ",$only," in ,, | *",$1,"*) true ;; *) false ;; esac; }
+part() { case ",$parts," in *",$1,"*) true ;; *) false ;; esac; }
 # A process that has ended stays in the table until it is waited for.
 alive() { grep -q -v ') Z' /proc/"$1"/stat 2>/dev/null; }
 # Loads a policy in the background and waits until it schedules; its words are in /tmp/out and /tmp/err.
@@ -48,7 +53,7 @@ policy() {
     sum=$(grep -o "\b$counter=[0-9]*" /tmp/out | cut -d= -f2 | awk '{ s += $1 } END { print s + 0 }')
     [ "$sum" -gt 0 ] || zero="$zero $counter"
   done
-  echo "policy $1: status $status, $(grep -c 'loaded in' /tmp/out) loads, $(echo "$(now) $begun" | awk '{ printf "%.1f", $1 - $2 }') s"
+  echo "policy $1: status $status, $(grep -c 'loaded in' /tmp/out) loads of $(sed -n 's/.*loaded in \([0-9.]* s\).*/\1/p' /tmp/out | head -1), $(echo "$(now) $begun" | awk '{ printf "%.1f", $1 - $2 }') s"
   sed -n 's/^.*counted:/   /p' /tmp/out | sed 's/ SCX_EV_[A-Z_]*=[0-9]*//g' | grep -v '^ *$'
   [ -z "$zero" ] && return
   # An emulated machine that is slow may not have come to it.
@@ -63,9 +68,13 @@ policies() {
     name=$(basename "$object" .bpf.o)
     grep -q "^$name[ :]" /mechanisms || fail "scripts/live/mechanisms has no line for $name"
   done
-  grep -v '^#' /mechanisms >/tmp/mechanisms
+  grep -v '^[#!]' /mechanisms >/tmp/mechanisms
   while IFS=: read -r spec counters <&3; do
-    wanted "${spec%% *}" && policy "$spec" "$counters"
+    wanted "${spec%% *}" || continue
+    [ -n "$plain" ] && [ "$spec" != "${spec%% *}" ] && continue
+    # For long: as it is by default.
+    [ "$spec" = "${long%:*}" ] && { (seconds=${long#*:}; longer=$seconds; failed=0; policy "$spec" "$counters"; exit $failed) || failed=1; continue; }
+    policy "$spec" "$counters"
   done 3</tmp/mechanisms
 }
 
@@ -98,7 +107,6 @@ tuning() {
 refusals() {
   expect 1 "rejected.bpf.c:19: \*count += 1;" live load /objects/rejected.bpf.o --for 3s
   expect 1 "rejected is rejected by the verifier: R[0-9] invalid mem access 'map_value_or_null'" live load /objects/rejected.bpf.o --for 3s
-  echo 'nobody:x:65534:65534::/:/bin/sh' >/etc/passwd
   expect 2 'no privilege' su nobody -s /bin/sh -c 'windtunnel live load fifo'
   load /objects/stalling.bpf.o
   printf '#!/bin/sh\nwhile :; do usleep 1000; done\n' >/tmp/victim
@@ -114,23 +122,78 @@ refusals() {
   echo "refusals: done"
 }
 
-# Schedulers side by side: messages and a pipe ping-pong under each.
-speed() {
-  score() { windtunnel live run "$@" | sed -n 's/^  score  *//p'; }
-  for name in default /objects/scx_simple.bpf.o o1 pmqs steal torus percpu; do
-    case $name in
-      default) loader="" ;;
-      /*) [ -f "$name" ] || continue; load "$name" --quiet ;;
-      *) load "$name" --quiet ;;
+# What a policy's own user-space half would do, done by its profile: callback flags, sizes, syscall programs.
+prepared() {
+  # Debian's package of the kernel alone has no configuration, which scx's headers ask for.
+  [ ! -f /objects/scx_bpfland.bpf.o ] || expect 1 'no configuration of this kernel' live load /objects/scx_bpfland.bpf.o --for 1s
+  mkdir -p /boot && echo CONFIG_PREEMPT_RCU=y >"/boot/config-$(uname -r)"
+  cp /objects/prepared.bpf.o /tmp/unprepared.bpf.o
+  expect 1 'unprepared was not enabled' live load /tmp/unprepared.bpf.o --for 1s
+  for object in /objects/prepared.bpf.o /objects/scx_*.bpf.o; do
+    [ -f "$object" ] || continue
+    load "$object" --quiet --for 3s
+    windtunnel live run hackbench:groups=1,fds=5,loops=20 --for 1s >/dev/null 2>&1
+    wait $loader || { fail "$object: exit status $?"; head -20 /tmp/out /tmp/err; }
+    echo "prepared: $(basename "$object"): $(sed -n 's/^.*counted: *//p' /tmp/out | sed 's/ *SCX_EV_[A-Z_]*=[0-9]*//g')"
+    case $object in
+      */prepared.bpf.o) grep -q "nr_last=[1-9].* nr_prepared=$(nproc)" /tmp/out || fail "prepared: not all was done" ;;
     esac
-    printf 'speed %-12s hackbench %-12s ping-pong %s\n' "$(basename "$name" .bpf.o)" "$(score hackbench:groups=1,loops=50)" \
-      "$(score lat_ctx:processes=2,rounds=20000)"
-    [ -n "$loader" ] && { kill $loader; wait $loader || fail "$name: exit status $?"; }
   done
 }
 
-wanted tuning && tuning
-wanted speed && speed
-wanted refusals && refusals
-policies
+# Workloads of their own kinds, under the default scheduler and under a policy: cgroups, exec, the study.
+workloads() {
+  group='"loop": 20, "run": 1000, "sleep": 1000'
+  printf '{ "tasks": { "a": { "taskgroup": "/a", %s }, "b": { "taskgroup": "/a/b", %s } } }' "$group" "$group" >/tmp/groups.json
+  for name in default steal; do
+    loader=""
+    [ $name = default ] || load $name --quiet
+    expect 0 "groups under $name" live run /tmp/groups.json
+    ! grep -q 'cgroup' /tmp/said || { fail "cgroups under $name:"; cat /tmp/said; }
+    expect 0 "wake-up latency" live run hackbench:groups=1,fds=5,loops=20
+    expect 0 "10 in all" live run lat_proc:operation=exec,n=10
+    ! grep -q 'refused' /tmp/said || { fail "exec under $name:"; cat /tmp/said; }
+    windtunnel live study heavy --for 8s 2>&1 | grep -E 'scheduler|load_|balanced|mean|share'
+    [ -z "$loader" ] || { kill $loader; wait $loader || fail "$name: exit status $?"; }
+  done
+  echo "workloads: done"
+}
+
+# The kernel's scheduler events as a trace that the simulator replays, and nothing of it left behind.
+recording() {
+  instances=/sys/kernel/tracing/instances
+  clock=$(cat /sys/kernel/tracing/trace_clock)
+  expect 0 'switches of .* tasks on 4 CPUs .* under default' live record -o /tmp/a.trace -- hackbench:groups=1,fds=5,loops=50
+  expect 0 'eevdf: trace hash' windtunnel run eevdf --machine host --workload /tmp/a.trace
+  expect 0 'receiver:' windtunnel report /tmp/a.trace --latency
+  expect 0 'records, ' live record -o /tmp/b.trace --for 1s
+  expect 1 'exit status: 3' live record -o /tmp/b.trace -- sh -c 'for i in 1 2 3 4; do /bin/true; done; exit 3'
+  expect 0 'eevdf: trace hash' windtunnel run eevdf --machine host --workload /tmp/b.trace
+  expect 2 'hint: run it as root' su nobody -s /bin/sh -c 'windtunnel live record -o /tmp/c.trace'
+  load fifo --quiet
+  expect 0 'under fifo' live record -o /tmp/d.trace --buffer 64 -- lat_ctx:processes=2,rounds=20000
+  windtunnel live record -o /tmp/e.trace >/tmp/said 2>&1 &
+  recorder=$!
+  sleep 2
+  for i in 1 2 3 4 5 6 7 8; do /bin/true; done
+  [ -n "$(ls $instances)" ] || fail "record: has no instance of tracefs"
+  kill -INT $recorder
+  wait $recorder || { fail "record: exit status $? after Ctrl-C"; cat /tmp/said; }
+  kill -INT $loader
+  wait $loader || fail "fifo: exit status $?"
+  [ -z "$(ls $instances)" ] || fail "record: leaves $(ls $instances) in $instances"
+  [ "$clock" = "$(cat /sys/kernel/tracing/trace_clock)" ] || fail "record: the clock of tracefs is another one"
+  echo "recording: done"
+}
+
+echo 'nobody:x:65534:65534::/:/bin/sh' >/etc/passwd
+policies_of() { [ -n "$only" ] && echo "$only" | tr , ' ' || echo "$@"; }
+part recording && recording
+part tuning && tuning
+part prepared && prepared
+part workloads && workloads
+part refusals && refusals
+part policies && policies
+if part speed; then sh /speed.sh default /objects/scx_simple.bpf.o $(policies_of o1 pmqs steal torus percpu fifo linux26 mqs p9 rr) || failed=1; fi
+if part fidelity; then sh /fidelity.sh $(policies_of eevdf fifo o1 pmqs steal torus) || failed=1; fi
 exit $failed

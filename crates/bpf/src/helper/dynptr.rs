@@ -1,12 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Ring buffers, and the dynptrs through which a program sees the samples of a user ring buffer.
+//! Ring buffers, and dynptrs: to a program's own memory, to a record that is being written, to a sample of a user ring buffer.
 
-use crate::func::{Fault, Func, World};
+use crate::func::{ANY, Fault, Func, World};
 use crate::map::errno::*;
 use crate::vm::Vm;
 
-/// `struct bpf_dynptr` as the kernel fills it: data, then size.
-const DYNPTR: usize = 16;
+/// A `struct bpf_dynptr`: where the memory begins (0: to none), how much of it, from where on. It lies with the program, so what is
+/// read of it is as little trusted as any address: accesses through it are checked.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Dynptr {
+    data: u64,
+    size: u32,
+    offset: u32,
+}
+
+const NULL: Dynptr = Dynptr {
+    data: 0,
+    size: 0,
+    offset: 0,
+};
+/// Largest memory of a dynptr: DYNPTR_MAX_SIZE.
+const MAX_SIZE: u64 = (1 << 24) - 1;
+/// BPF_RB_NO_WAKEUP and BPF_RB_FORCE_WAKEUP: nobody waits at the other end here.
+const WAKEUP_FLAGS: u64 = 3;
 /// bpf_user_ringbuf_drain handles at most this many samples in one call.
 const MAX_SAMPLES: u64 = 128 * 1024;
 
@@ -21,9 +38,65 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
             commit(w, addr, true)
         }),
         Func::helper(134, "bpf_ringbuf_query", query),
-        Func::helper(201, "bpf_dynptr_read", dynptr_read),
-        Func::helper(203, "bpf_dynptr_data", dynptr_data),
+        Func::helper(197, "bpf_dynptr_from_mem", from_mem),
+        Func::helper(198, "bpf_ringbuf_reserve_dynptr", reserve_dynptr),
+        Func::helper(
+            199,
+            "bpf_ringbuf_submit_dynptr",
+            |w: &mut W, dynptr: u64, _flags: u64| commit_dynptr(w, dynptr, false),
+        ),
+        Func::helper(
+            200,
+            "bpf_ringbuf_discard_dynptr",
+            |w: &mut W, dynptr: u64, _flags: u64| commit_dynptr(w, dynptr, true),
+        ),
+        Func::helper(201, "bpf_dynptr_read", read),
+        Func::helper(202, "bpf_dynptr_write", write),
+        Func::helper(203, "bpf_dynptr_data", data),
         Func::helper(209, "bpf_user_ringbuf_drain", user_ringbuf_drain),
+        Func::kfunc(
+            ANY,
+            "void *bpf_dynptr_slice(const struct bpf_dynptr *p, u64 offset, void *buffer__nullable, u64 buffer__szk)",
+            |w: &mut W, p: u64, offset: u64, _buffer: u64, len: u64| data(w, p, offset, len),
+        ),
+        Func::kfunc(
+            ANY,
+            "void *bpf_dynptr_slice_rdwr(const struct bpf_dynptr *p, u64 offset, void *buffer__nullable, u64 buffer__szk)",
+            |w: &mut W, p: u64, offset: u64, _buffer: u64, len: u64| data(w, p, offset, len),
+        ),
+        Func::kfunc(
+            ANY,
+            "int bpf_dynptr_adjust(struct bpf_dynptr *p, u64 start, u64 end)",
+            adjust,
+        ),
+        Func::kfunc(
+            ANY,
+            "bool bpf_dynptr_is_null(const struct bpf_dynptr *p)",
+            |w: &mut W, p: u64| Ok::<bool, Fault>(w.region().load::<Dynptr>(p)?.data == 0),
+        ),
+        // None of those there are here is.
+        Func::kfunc(
+            ANY,
+            "bool bpf_dynptr_is_rdonly(const struct bpf_dynptr *p)",
+            |_: &mut W, _: u64| false,
+        ),
+        Func::kfunc(ANY, "u64 bpf_dynptr_size(const struct bpf_dynptr *p)", size),
+        Func::kfunc(
+            ANY,
+            "int bpf_dynptr_clone(const struct bpf_dynptr *p, struct bpf_dynptr *clone__uninit)",
+            clone,
+        ),
+        Func::kfunc(
+            ANY,
+            "int bpf_dynptr_copy(const struct bpf_dynptr *dst_ptr, u64 dst_off, const struct bpf_dynptr *src_ptr, \
+             u64 src_off, u64 size)",
+            copy,
+        ),
+        Func::kfunc(
+            ANY,
+            "int bpf_dynptr_memset(const struct bpf_dynptr *p, u64 offset, u64 size, u8 val)",
+            memset,
+        ),
     ]
 }
 
@@ -32,8 +105,11 @@ fn reserve<W: World>(w: &mut W, map: u64, size: u64, flags: u64) -> Result<u64, 
     Ok(if flags != 0 { 0 } else { ring.borrow_mut().reserve(size) })
 }
 
-fn output<W: World>(w: &mut W, map: u64, data: u64, size: u64, _flags: u64) -> Result<i64, Fault> {
+fn output<W: World>(w: &mut W, map: u64, data: u64, size: u64, flags: u64) -> Result<i64, Fault> {
     let ring = w.vm().map(map)?.ringbuf()?;
+    if flags & !WAKEUP_FLAGS != 0 {
+        return Ok(-EINVAL);
+    }
     let data = w.region().bytes(data, size)?;
     let fits = ring.borrow_mut().produce(w.region(), data);
     Ok(if fits { 0 } else { -EAGAIN })
@@ -58,15 +134,18 @@ fn query<W: World>(w: &mut W, map: u64, what: u64) -> Result<u64, Fault> {
 }
 
 /// Calls `callback(dynptr, ctx)` for each sample until it returns 1; the number of samples.
-fn user_ringbuf_drain<W: World>(w: &mut W, map: u64, callback: u64, ctx: u64, _flags: u64) -> Result<i64, Fault> {
+fn user_ringbuf_drain<W: World>(w: &mut W, map: u64, callback: u64, ctx: u64, flags: u64) -> Result<i64, Fault> {
+    if flags & !WAKEUP_FLAGS != 0 {
+        return Ok(-EINVAL);
+    }
     let mut nr = 0;
     while nr < MAX_SAMPLES {
         let sample = w.vm().map(map)?.ringbuf()?.borrow_mut().consume();
         let Some((addr, len)) = sample else { break };
         nr += 1;
-        let mut dynptr = [0; DYNPTR];
+        let mut dynptr = [0; size_of::<Dynptr>()];
         dynptr[..8].copy_from_slice(&addr.to_le_bytes());
-        dynptr[8..].copy_from_slice(&len.to_le_bytes());
+        dynptr[8..12].copy_from_slice(&(len as u32).to_le_bytes());
         if Vm::with_stack(w, &dynptr, |w, dynptr| {
             Vm::call_address(w, callback, [dynptr, ctx, 0, 0, 0])
         })? != 0
@@ -77,25 +156,136 @@ fn user_ringbuf_drain<W: World>(w: &mut W, map: u64, callback: u64, ctx: u64, _f
     Ok(nr as i64)
 }
 
-/// Address of `len` bytes at `offset`, 0 when they are not inside.
-fn dynptr_data<W: World>(w: &mut W, dynptr: u64, offset: u32, len: u32) -> Result<u64, Fault> {
-    let (data, size) = (w.region().load::<u64>(dynptr)?, w.region().load::<u64>(dynptr + 8)?);
-    let end = u64::from(offset) + u64::from(len);
-    Ok(if data == 0 || end > size {
-        0
-    } else {
-        data + u64::from(offset)
-    })
+/// Address of `len` bytes at `offset` of a dynptr's memory: `None` if it has none, or not so much.
+fn place(dynptr: Dynptr, offset: u64, len: u64) -> Option<u64> {
+    let fits = u64::from(dynptr.size)
+        .checked_sub(len)
+        .is_some_and(|most| offset <= most);
+    (dynptr.data != 0 && fits).then(|| dynptr.data.wrapping_add(u64::from(dynptr.offset)).wrapping_add(offset))
 }
 
-fn dynptr_read<W: World>(w: &mut W, to: u64, len: u32, dynptr: u64, offset: u32, _flags: u64) -> Result<i64, Fault> {
-    let from = dynptr_data(w, dynptr, offset, len)?;
-    if from == 0 {
+/// bpf_dynptr_data and the slices: address of the bytes, 0 when they are not inside.
+fn data<W: World>(w: &mut W, dynptr: u64, offset: u64, len: u64) -> Result<u64, Fault> {
+    let dynptr = w.region().load::<Dynptr>(dynptr)?;
+    Ok(place(dynptr, offset, len).unwrap_or(0))
+}
+
+fn from_mem<W: World>(w: &mut W, data: u64, size: u64, flags: u64, dynptr: u64) -> Result<i64, Fault> {
+    let (made, result) = if size > MAX_SIZE {
+        (NULL, -E2BIG)
+    } else if flags != 0 {
+        (NULL, -EINVAL)
+    } else {
+        w.region().check(data, size, true)?;
+        let size = size as u32;
+        (Dynptr { data, size, offset: 0 }, 0)
+    };
+    w.region().store(dynptr, made)?;
+    Ok(result)
+}
+
+fn reserve_dynptr<W: World>(w: &mut W, map: u64, size: u32, flags: u64, dynptr: u64) -> Result<i64, Fault> {
+    w.region().store(dynptr, NULL)?;
+    if flags != 0 {
+        return Ok(-EINVAL);
+    }
+    if u64::from(size) > MAX_SIZE {
         return Ok(-E2BIG);
     }
-    w.region().check(from, len.into(), false)?;
-    w.region().check(to, len.into(), true)?;
-    // SAFETY: both were checked just now; they may overlap.
+    match reserve(w, map, size.into(), 0)? {
+        0 => Ok(-EINVAL),
+        data => {
+            w.region().store(dynptr, Dynptr { data, size, offset: 0 })?;
+            Ok(0)
+        }
+    }
+}
+
+fn commit_dynptr<W: World>(w: &mut W, dynptr: u64, discard: bool) -> Result<i64, Fault> {
+    let record = w.region().load::<Dynptr>(dynptr)?.data;
+    if record != 0 {
+        commit(w, record, discard)?;
+        w.region().store(dynptr, NULL)?;
+    }
+    Ok(0)
+}
+
+fn read<W: World>(w: &mut W, to: u64, len: u64, dynptr: u64, offset: u64, flags: u64) -> Result<i64, Fault> {
+    let dynptr = w.region().load::<Dynptr>(dynptr)?;
+    if dynptr.data == 0 || flags != 0 {
+        return Ok(-EINVAL);
+    }
+    match place(dynptr, offset, len) {
+        Some(from) => moved(w, to, from, len),
+        None => Ok(-E2BIG),
+    }
+}
+
+fn write<W: World>(w: &mut W, dynptr: u64, offset: u64, from: u64, len: u64, flags: u64) -> Result<i64, Fault> {
+    let dynptr = w.region().load::<Dynptr>(dynptr)?;
+    if dynptr.data == 0 || flags != 0 {
+        return Ok(-EINVAL);
+    }
+    match place(dynptr, offset, len) {
+        Some(to) => moved(w, to, from, len),
+        None => Ok(-E2BIG),
+    }
+}
+
+/// Copies bytes that may overlap.
+fn moved<W: World>(w: &W, to: u64, from: u64, len: u64) -> Result<i64, Fault> {
+    w.region().check(from, len, false)?;
+    w.region().check(to, len, true)?;
+    // SAFETY: both were checked just now.
     unsafe { std::ptr::copy(from as *const u8, to as *mut u8, len as usize) };
     Ok(0)
+}
+
+fn adjust<W: World>(w: &mut W, addr: u64, start: u64, end: u64) -> Result<i64, Fault> {
+    let dynptr = w.region().load::<Dynptr>(addr)?;
+    if dynptr.data == 0 || start > end {
+        return Ok(-EINVAL);
+    }
+    if end > u64::from(dynptr.size) {
+        return Ok(-ERANGE);
+    }
+    let adjusted = Dynptr {
+        size: (end - start) as u32,
+        offset: dynptr.offset.wrapping_add(start as u32),
+        ..dynptr
+    };
+    w.region().store(addr, adjusted)?;
+    Ok(0)
+}
+
+fn size<W: World>(w: &mut W, dynptr: u64) -> Result<i64, Fault> {
+    let dynptr = w.region().load::<Dynptr>(dynptr)?;
+    Ok(if dynptr.data == 0 { -EINVAL } else { dynptr.size.into() })
+}
+
+fn clone<W: World>(w: &mut W, dynptr: u64, to: u64) -> Result<i64, Fault> {
+    let dynptr = w.region().load::<Dynptr>(dynptr)?;
+    w.region().store(to, if dynptr.data == 0 { NULL } else { dynptr })?;
+    Ok(if dynptr.data == 0 { -EINVAL } else { 0 })
+}
+
+fn copy<W: World>(w: &mut W, dst: u64, dst_off: u64, src: u64, src_off: u64, len: u64) -> Result<i64, Fault> {
+    let (dst, src) = (w.region().load::<Dynptr>(dst)?, w.region().load::<Dynptr>(src)?);
+    match (place(dst, dst_off, len), place(src, src_off, len)) {
+        (Some(to), Some(from)) => moved(w, to, from, len),
+        _ if dst.data == 0 || src.data == 0 => Ok(-EINVAL),
+        _ => Ok(-E2BIG),
+    }
+}
+
+fn memset<W: World>(w: &mut W, dynptr: u64, offset: u64, len: u64, value: u32) -> Result<i64, Fault> {
+    let dynptr = w.region().load::<Dynptr>(dynptr)?;
+    match place(dynptr, offset, len) {
+        Some(at) => {
+            w.region().bytes_mut(at, len)?.fill(value as u8);
+            Ok(0)
+        }
+        None if dynptr.data == 0 => Ok(-EINVAL),
+        None => Ok(-E2BIG),
+    }
 }

@@ -2,8 +2,8 @@
 //! The helpers and kfuncs that need no scheduling: maps, memory, strings, time, locks, timers, allocated objects, iterators,
 //! cpumasks. What they keep of a program is in [`State`], outside the region, so that no policy can spoil it.
 //!
-//! Left out: networking, perf events (reads give -ENOENT: there are none), BTF-typed printing, dynptrs other than those of
-//! a user ring buffer, per-CPU allocations, workqueues.
+//! Left out: networking, perf events (reads give -ENOENT: there are none), BTF-typed printing, dynptrs to packets and files,
+//! per-CPU allocations, workqueues.
 
 mod collection;
 pub mod cpumask;
@@ -84,11 +84,6 @@ pub(crate) fn name(number: u32) -> String {
         184 => "get_func_ret",
         185 => "get_func_arg_cnt",
         191 => "copy_from_user_task",
-        197 => "dynptr_from_mem",
-        198 => "ringbuf_reserve_dynptr",
-        199 => "ringbuf_submit_dynptr",
-        200 => "ringbuf_discard_dynptr",
-        202 => "dynptr_write",
         _ => return format!("number {number}"),
     };
     format!("bpf_{name}")

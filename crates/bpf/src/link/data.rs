@@ -100,7 +100,7 @@ fn place_in_arena(size: u64, region: &Region, maps: &mut [MapDef]) -> Result<(u6
         ));
     }
     arena.arena_globals = globals;
-    let user = if arena.extra == 0 { base } else { arena.extra };
+    let user = base + (arena.extra & (ARENA_SIZE - 1));
     let addr = user.wrapping_add(total - globals);
     let low = addr & (ARENA_SIZE - 1);
     if !low.is_multiple_of(PAGE) || low + globals > ARENA_SIZE {
@@ -153,6 +153,35 @@ pub struct VariablePlace {
 }
 
 impl Image {
+    /// Gives every entry of a map of maps an inner map of its own, as the object declares them: what a user space does that
+    /// creates them one by one.
+    ///
+    /// # Errors
+    /// If there is no such map of maps, or no room.
+    pub fn create_inner_maps(&mut self, region: &Region, name: &str) -> Result<(), Error> {
+        let fail = |message: &str| Error::new(format!("{name}: {message}")).in_file(&self.file);
+        let outer = self.maps.iter().position(|map| map.name == name);
+        let outer = outer.ok_or_else(|| fail("there is no such map"))?;
+        let Some(inner) = self.maps[outer].inner.clone() else {
+            return Err(fail("it is no map of maps, or its entries are not declared"));
+        };
+        for index in 0..self.maps[outer].max_entries {
+            if self.maps[outer].values.iter().any(|&(taken, _)| taken == index) {
+                continue;
+            }
+            let handle = region.alloc(HANDLE_SIZE).ok_or_else(|| fail("no room left"))?;
+            let number = self.maps.len();
+            self.maps[outer].values.push((index, number));
+            let name = format!("{name}[{index}]");
+            self.maps.push(MapDef {
+                name,
+                handle,
+                ..(*inner).clone()
+            });
+        }
+        Ok(())
+    }
+
     /// The exported globals.
     pub fn variables(&self) -> &[Variable] {
         &self.variables
@@ -166,23 +195,12 @@ impl Image {
         let section = self.sections.iter().find(|section| section.index == variable.index);
         let section = section.ok_or_else(|| Error::new(format!("{path} has no memory")).in_file(&self.file))?;
         Ok(VariablePlace {
-            addr: self.memory(section.addr) + variable.offset + place.offset,
+            addr: section.addr + variable.offset + place.offset,
             size: place.size,
             type_name: self.btf.c_name(place.ty),
             live: variable.live,
             place,
         })
-    }
-
-    /// Where the bytes behind an address of the program are: arena pointers carry the high half which the object asked for.
-    fn memory(&self, addr: u64) -> u64 {
-        let arena = self.maps.iter().find(|map| map.arena.is_some() && map.extra != 0);
-        match arena {
-            Some(map) if addr / ARENA_SIZE == map.extra / ARENA_SIZE => {
-                map.arena.unwrap_or(0) + (addr & (ARENA_SIZE - 1))
-            }
-            _ => addr,
-        }
     }
 
     /// The value of a global now, as text.

@@ -2,8 +2,9 @@
 //! ARENA: up to 4 GiB of pages which the program allocates and points into.
 //!
 //! A program's pointer and the address it leads to agree in the low 32 bits. Page 0 is never handed out unless asked for by
-//! address, so that NULL stays NULL when cast. Where a user address was asked for (`map_extra`), pointers carry its high
-//! half, as they would in a process that has mapped the arena there.
+//! address, so that NULL stays NULL when cast. The user address asked for (`map_extra`) counts with its low half only: there is no
+//! process that maps the arena, and pointers work without a cast, too, which compilers leave out where they turn stores into
+//! a memset (clang 19; a kernel's verifier refuses that).
 
 use crate::image::MapDef;
 use crate::region::{ARENA_SIZE, PAGE, Region};
@@ -28,7 +29,7 @@ impl Arena {
             Some(base) => base,
             None => region.arena().ok_or("no room for another arena")?,
         };
-        let user = if def.extra == 0 { base } else { def.extra };
+        let user = base + (def.extra & (ARENA_SIZE - 1));
         let mut arena = Arena {
             base,
             user,

@@ -298,6 +298,11 @@ impl Map {
         }
     }
 
+    /// Where an arena's pointer leads; `None` if this is no arena.
+    pub fn arena_addr(&self, pointer: u64) -> Option<u64> {
+        self.arena_bases().map(|(base, _)| base | u64::from(pointer as u32))
+    }
+
     /// Allocates pages of an arena, at `at` (an arena pointer) unless 0. The program's address of them, or 0.
     pub fn alloc_pages(&self, region: &Region, at: u64, pages: u32) -> Result<u64, Fault> {
         match &self.data {

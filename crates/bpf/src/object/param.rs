@@ -160,6 +160,12 @@ impl Object {
         Some(&section.data)
     }
 
+    /// Bytes of a section of globals, those that it does not start with included: it may have been resized.
+    pub fn section_size(&self, name: &str) -> Option<u64> {
+        let section = self.elf.sections.iter().find(|section| section.name == name)?;
+        Some(section.size)
+    }
+
     /// As [`Object::get`], of the bytes that the variable's section has now.
     pub fn get_in(&self, path: &str, section: &[u8]) -> Result<String, Error> {
         let (_, place) = self.place(path)?;

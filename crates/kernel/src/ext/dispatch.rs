@@ -9,8 +9,9 @@ use super::enqueue::{
 use super::entity::OpsState;
 use super::insert::{DirectDispatch, Pending, lock_dsq};
 use super::ops::{self, Frame, Op, UNLOCKED};
-use super::{deferred, exit, idle, kick};
+use super::{cid, deferred, exit, idle, kick};
 use crate::class::{Class, flags};
+use crate::decision::What;
 use crate::layout::enums::*;
 use crate::layout::scx_cpu_release_args;
 use crate::lock::LockId;
@@ -110,9 +111,10 @@ fn dispatch(m: &mut Machine, cpu: u32, prev: TaskId, prev_on_ext: bool) -> Verdi
     let local = m.ext.dsqs.local(cpu);
     let prev_addr = if prev_on_ext { m.tasks[prev as usize].addr } else { 0 };
     m.ext.dsp.cpu = cpu;
+    let cpu_arg = m.ext.cids.arg(cpu);
     for round in 1..=SCX_DSP_MAX_LOOPS {
         m.ext.dsp.nr_tasks = 0;
-        ops::call_locked(m, Op::Dispatch, cpu, &[u64::from(cpu), prev_addr]);
+        ops::call_locked(m, Op::Dispatch, cpu, &[cpu_arg, prev_addr]);
         flush_dispatch_buf(m, cpu);
         // ops.dispatch() can let the previous task go on by giving it a new slice.
         if prev_on_ext && m.scx_flag(prev, SCX_TASK_QUEUED) && m.scx_entity(prev).slice != 0 {
@@ -248,12 +250,14 @@ pub(super) fn consume_dispatch_q(m: &mut Machine, cpu: u32, dsq: DsqRef, enq_fla
         m.read_line(m.tasks[task as usize].addr);
         if task_cpu == cpu {
             unlink_from_dsq(m, task, dsq);
+            m.decided(|m| taken(m, task, dsq, cpu));
             m.release(lock);
             enqueue_local(m, cpu, task, enq_flags);
             return true;
         }
         if can_run_on_remote_rq(m, task, cpu, false) {
             unlink_from_dsq(m, task, dsq);
+            m.decided(|m| taken(m, task, dsq, cpu));
             if let Some(next) = m.ext.dsqs.first(dsq) {
                 m.prefetch_task(next);
             }
@@ -266,6 +270,16 @@ pub(super) fn consume_dispatch_q(m: &mut Machine, cpu: u32, dsq: DsqRef, enq_fla
     }
     m.release(lock);
     false
+}
+
+/// The decision that consuming is.
+#[cold]
+fn taken(m: &Machine, task: TaskId, dsq: DsqRef, cpu: u32) -> What {
+    What::Take {
+        pid: m.pid_of(task),
+        dsq: m.ext.dsqs.id(dsq),
+        cpu,
+    }
 }
 
 /// The task is on `src_cpu`'s runqueue, which is locked, and on no DSQ: it moves to `dst_cpu`'s local DSQ, whose runqueue
@@ -410,10 +424,10 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: u32, wake_
         debug_assert_eq!(m.ext.direct, DirectDispatch::Closed);
         m.ext.direct = DirectDispatch::For(task);
         let frame = Frame::about(task, UNLOCKED);
-        let args = [addr, u64::from(prev_cpu), u64::from(wake_flags)];
+        let args = [addr, m.ext.cids.arg(prev_cpu), u64::from(wake_flags)];
         let chosen = ops::call_framed(m, Op::SelectCpu, frame, &args);
         m.ext.direct = DirectDispatch::Closed;
-        let cpu = chosen.map_or(prev_cpu as i32, |cpu| cpu as i32);
+        let cpu = chosen.map_or(prev_cpu as i32, |cpu| cid::cpu_ret(m, cpu as i32));
         m.scx_entity(task).selected_cpu = cpu;
         return if exit::cpu_valid(m, cpu, "from ops.select_cpu()") {
             cpu as u32

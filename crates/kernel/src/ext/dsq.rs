@@ -226,6 +226,12 @@ impl Dsqs {
         }
     }
 
+    /// Every DSQ there is.
+    pub fn all(&self) -> impl Iterator<Item = DsqRef> + '_ {
+        let alive = self.dsqs.iter().enumerate().filter(|(_, dsq)| dsq.alive);
+        alive.map(|(slot, _)| DsqRef(slot as u32))
+    }
+
     #[inline]
     pub fn id(&self, dsq: DsqRef) -> u64 {
         self.dsqs[dsq.0 as usize].id
@@ -278,6 +284,16 @@ impl Dsqs {
             it.id
         } else {
             SCX_DSQ_FLAG_BUILTIN | u64::from(dsq.0)
+        }
+    }
+
+    /// What records call it.
+    pub fn traced(&self, dsq: DsqRef) -> u64 {
+        match self.id(dsq) {
+            SCX_DSQ_LOCAL => trace::built_in_dsq(SCX_DSQ_LOCAL, dsq.0),
+            SCX_DSQ_BYPASS => trace::built_in_dsq(SCX_DSQ_BYPASS, dsq.0 - self.nr_cpus),
+            SCX_DSQ_GLOBAL => trace::built_in_dsq(SCX_DSQ_GLOBAL, dsq.0 - 2 * self.nr_cpus),
+            id => id,
         }
     }
 

@@ -160,7 +160,8 @@ fn cpu_state(m: &mut Machine, cpu: u32, waiting: &[TaskId]) {
     let used = out.len();
     let context = m.ext.dump.context;
     let frame = Frame::locked(cpu);
-    callback(m, Op::DumpCpu, "  ", frame, &[context, u64::from(cpu), u64::from(idle)]);
+    let cpu_arg = m.ext.cids.arg(cpu);
+    callback(m, Op::DumpCpu, "  ", frame, &[context, cpu_arg, u64::from(idle)]);
     if idle && m.ext.dump.text.len() == used {
         m.ext.dump.text.truncate(before);
         return;

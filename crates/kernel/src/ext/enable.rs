@@ -9,7 +9,7 @@ use super::entity::TaskState;
 use super::exit::{self, Exit, Kind};
 use super::insert::DirectDispatch;
 use super::ops::{self, Frame, Op, Policy};
-use super::{bypass, cgroup, dump, idle, kick, lifecycle, watchdog};
+use super::{bypass, cgroup, cid, dump, idle, kick, lifecycle, watchdog};
 use crate::class::Class;
 use crate::event::Event;
 use crate::layout::enums::*;
@@ -17,6 +17,7 @@ use crate::layout::scx_exit_info;
 use crate::machine::Machine;
 use crate::task::{IDLE, TaskId};
 use crate::tracepoint;
+use bpf::map::kind;
 
 /// enum scx_enable_state
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,7 +71,7 @@ pub fn unload(m: &mut Machine) {
 }
 
 /// A system call of the user's, on the first CPU and at no cost. Like the others that CPU reschedules when it is over.
-fn as_the_user<T>(m: &mut Machine, call: impl FnOnce(&mut Machine) -> T) -> T {
+pub(crate) fn as_the_user<T>(m: &mut Machine, call: impl FnOnce(&mut Machine) -> T) -> T {
     let this_cpu = m.this_cpu;
     m.enter(m.online_cpus.first().expect("the last CPU stays"));
     let debts: Vec<(u64, u64)> = m.rqs.iter().map(|rq| (rq.debt, rq.carry_ps)).collect();
@@ -99,8 +100,20 @@ pub(crate) fn busy(m: &Machine, policy: &str) -> Option<Box<Exit>> {
 fn refused(policy: &Policy) -> Option<String> {
     let ops = &policy.ops;
     let unknown = ops.flags & !SCX_OPS_ALL_FLAGS;
-    Some(if policy.cid {
-        "struct sched_ext_ops_cid is not modelled: the policy schedules by CID".to_string()
+    let arenas = policy
+        .vm
+        .maps()
+        .iter()
+        .filter(|map| map.def().kind == kind::ARENA)
+        .count();
+    if let Some(message) = cid::check_arenas(arenas).filter(|_| policy.cid) {
+        return Some(message);
+    }
+    Some(if ops.sub_cgroup_id != 0 {
+        format!(
+            "ops.sub_cgroup_id {}: sub-schedulers are not modelled",
+            ops.sub_cgroup_id
+        )
     } else if unknown != 0 {
         format!("ops.flags has unknown bits 0x{unknown:x} ({})", -EINVAL)
     } else if ops.name().is_empty() {
@@ -134,7 +147,9 @@ fn refusal(m: &Machine, policy: &str, message: String) -> Box<Exit> {
 }
 
 fn enable(m: &mut Machine, policy: Policy) -> Result<(), Box<Exit>> {
+    let form = policy.cid;
     m.ext.begin(policy);
+    cid::enable(m, form);
     if let Err(errno) = steps(m) {
         exit::error(m, format!("scx_root_enable() failed ({errno})"));
     }
@@ -164,6 +179,7 @@ fn steps(m: &mut Machine) -> Result<(), i32> {
         }
         m.ext.exit_flags |= SCX_EFLAG_INITIALIZED;
     }
+    cid::alloc_masks(m)?;
     m.ext.ops.activate(ops::hotplug_ops());
     check_hotplug_seq(m)?;
     validate(m)?;
@@ -242,7 +258,7 @@ fn validate(m: &mut Machine) -> Result<(), i32> {
         "SCX_OPS_ENQ_LAST requires ops.enqueue() to be implemented"
     } else if ops.flags & SCX_OPS_BUILTIN_IDLE_PER_NODE != 0 && !keeps_idle {
         "SCX_OPS_BUILTIN_IDLE_PER_NODE requires CPU idle selection enabled"
-    } else if ops.defines(Op::SubAttach) || ops.defines(Op::SubDetach) {
+    } else if !m.ext.cids.form() && (ops.defines(Op::SubAttach) || ops.defines(Op::SubDetach)) {
         "sub_attach/sub_detach requires cid-form struct_ops"
     } else {
         return Ok(());

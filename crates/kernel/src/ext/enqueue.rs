@@ -5,8 +5,9 @@ use super::dsq::{DsqRef, NO_DSQ, Place};
 use super::entity::OpsState;
 use super::insert::{DirectDispatch, lock_dsq};
 use super::ops::{self, Op};
-use super::{deferred, exit};
+use super::{cid, deferred, exit};
 use crate::class::{Class, flags};
+use crate::decision::Handler;
 use crate::layout::enums::*;
 use crate::layout::{self, PF_EXITING};
 use crate::machine::Machine;
@@ -82,6 +83,7 @@ pub(super) fn do_enqueue_task(m: &mut Machine, cpu: u32, task: TaskId, enq_flags
     let addr = m.tasks[task as usize].addr;
     debug_assert_eq!(m.ext.direct, DirectDispatch::Closed);
     m.ext.direct = DirectDispatch::For(task);
+    m.deciding(Handler::Enqueue, task);
     ops::call_task(m, Op::Enqueue, task, &[addr, enq_flags]);
     m.ext.direct = DirectDispatch::Closed;
     if m.scx_entity(task).ddsp_dsq_id != SCX_DSQ_INVALID {
@@ -133,7 +135,7 @@ pub(super) fn find_dsq_for_dispatch(m: &mut Machine, cpu: u32, dsq_id: u64, task
         return m.ext.dsqs.local(cpu);
     }
     if dsq_id & SCX_DSQ_LOCAL_ON == SCX_DSQ_LOCAL_ON {
-        let target = (dsq_id & SCX_DSQ_LOCAL_CPU_MASK) as i32;
+        let target = cid::cpu_ret(m, (dsq_id & SCX_DSQ_LOCAL_CPU_MASK) as i32);
         if !exit::cpu_valid(m, target, "in SCX_DSQ_LOCAL_ON dispatch verdict") {
             return global_dsq(m, task_cpu);
         }
@@ -191,6 +193,7 @@ pub(super) fn dispatch_enqueue(m: &mut Machine, cpu: u32, dsq: DsqRef, task: Tas
         }
     };
     m.ext.dsqs.insert(dsq, task, place);
+    tell_length(m, dsq);
     debug_assert!(enq_flags & SCX_ENQ_IMMED == 0 || enq_flags & SCX_ENQ_GDSQ_FALLBACK != 0);
     let terminal = id == SCX_DSQ_GLOBAL || id == SCX_DSQ_BYPASS;
     let call_dequeue = terminal && leave_custody(m, task);
@@ -215,6 +218,7 @@ pub(super) fn enqueue_local(m: &mut Machine, cpu: u32, task: TaskId, enq_flags: 
     } else {
         m.ext.dsqs.insert(local, task, Place::Tail);
     }
+    tell_length(m, local);
     note_immed(m, cpu, task, enq_flags);
     local_dsq_post_enq(m, cpu, task, enq_flags);
 }
@@ -277,9 +281,24 @@ pub(super) fn rq_online(m: &Machine, cpu: u32) -> bool {
     m.rqs[cpu as usize].ext.online && m.online_cpus.contains(cpu)
 }
 
+/// A detail record of how many tasks a DSQ has now.
+#[inline]
+fn tell_length(m: &mut Machine, dsq: DsqRef) {
+    if m.details {
+        told_length(m, dsq);
+    }
+}
+
+#[cold]
+fn told_length(m: &mut Machine, dsq: DsqRef) {
+    let (dsq, nr) = (m.ext.dsqs.traced(dsq), m.ext.dsqs.nr(dsq));
+    m.trace(m.this_cpu, trace::Event::DsqLength { dsq, nr });
+}
+
 /// Takes a task off its DSQ's list (task_unlink_from_dsq).
 pub(super) fn unlink_from_dsq(m: &mut Machine, task: TaskId, dsq: DsqRef) {
     m.ext.dsqs.remove(task);
+    tell_length(m, dsq);
     if let Some(cpu) = m.ext.dsqs.local_cpu(dsq)
         && m.scx_flag(task, SCX_TASK_IMMED)
     {

@@ -9,8 +9,9 @@ use super::dispatch;
 use super::dsq::{DsqRef, NO_DSQ};
 use super::enqueue::find_dsq_for_dispatch;
 use super::entity::OpsState;
-use super::ops::{self, UNLOCKED};
-use super::{deferred, exit};
+use super::ops::{self, Op, UNLOCKED};
+use super::{cid, deferred, exit};
+use crate::decision::What;
 use crate::layout::enums::*;
 use crate::lock::{Held, LockId};
 use crate::machine::Machine;
@@ -70,6 +71,7 @@ pub(crate) fn insert(m: &mut Machine, task: Option<TaskId>, dsq_id: u64, slice: 
     let Some((task, enq_flags)) = preamble(m, task, dsq_id, enq_flags) else {
         return false;
     };
+    m.decided(|m| inserted(m, task, dsq_id, slice, None, enq_flags));
     set_slice(m, task, slice);
     commit(m, task, dsq_id, enq_flags);
     true
@@ -87,10 +89,30 @@ pub(crate) fn insert_vtime(
     let Some((task, enq_flags)) = preamble(m, task, dsq_id, enq_flags) else {
         return false;
     };
+    m.decided(|m| inserted(m, task, dsq_id, slice, Some(vtime), enq_flags));
     set_slice(m, task, slice);
     m.scx_entity(task).dsq_vtime = vtime;
     commit(m, task, dsq_id, enq_flags | SCX_ENQ_DSQ_PRIQ);
     true
+}
+
+/// The decision that an insertion is.
+#[cold]
+fn inserted(m: &Machine, task: TaskId, dsq_id: u64, slice: u64, vtime: Option<u64>, enq_flags: u64) -> What {
+    // ops.dispatch() means the CPU it dispatches for; ops.select_cpu() one that is not known yet.
+    let home = match m.ext.frame.op {
+        Some(Op::Dispatch) => m.ext.dsp.cpu,
+        Some(Op::SelectCpu) => u32::MAX,
+        _ => m.tasks[task as usize].cpu,
+    };
+    What::insert(m.pid_of(task), (dsq_id, home), slice, vtime, enq_flags)
+}
+
+/// The decision that a move is, after slice and vtime have been set.
+#[cold]
+fn moved(m: &Machine, task: TaskId, dsq_id: u64, home: u32, enq_flags: u64) -> What {
+    let vtime = (enq_flags & SCX_ENQ_DSQ_PRIQ != 0).then(|| m.scx_entity(task).dsq_vtime);
+    What::insert(m.pid_of(task), (dsq_id, home), 0, vtime, enq_flags)
 }
 
 fn set_slice(m: &mut Machine, task: TaskId, slice: u64) {
@@ -223,7 +245,7 @@ pub(crate) fn nr_queued(m: &mut Machine, dsq_id: u64) -> i32 {
     let dsq = if dsq_id == SCX_DSQ_LOCAL {
         m.ext.dsqs.local(locked_or_this(m))
     } else if dsq_id & SCX_DSQ_LOCAL_ON == SCX_DSQ_LOCAL_ON {
-        let cpu = (dsq_id & SCX_DSQ_LOCAL_CPU_MASK) as i32;
+        let cpu = cid::cpu_ret(m, (dsq_id & SCX_DSQ_LOCAL_CPU_MASK) as i32);
         if !exit::cpu_valid(m, cpu, "") {
             return -ENOENT;
         }
@@ -410,6 +432,7 @@ pub(crate) fn dsq_move(m: &mut Machine, iter: u64, task: TaskId, dsq_id: u64, en
         if set & HAS_SLICE != 0 {
             m.scx_entity(task).slice = iter.get(m, SLICE)?;
         }
+        m.decided(|m| moved(m, task, dsq_id, here, enq_flags));
         let src = m.ext.dsqs.of(task);
         at = dispatch::move_task_between_dsqs(m, task, enq_flags, src, dst);
     }

@@ -7,6 +7,7 @@
 
 use super::{deferred, exit};
 use crate::class::Class;
+use crate::decision::What;
 use crate::event::Event;
 use crate::layout::enums::{SCX_KICK_IDLE, SCX_KICK_PREEMPT, SCX_KICK_WAIT};
 use crate::lock::LockId;
@@ -36,11 +37,13 @@ pub(crate) fn kick_cpu(m: &mut Machine, cpu: u32, flags: u64) {
         return;
     }
     let this = m.this_cpu;
+    m.decided(|_| What::Kick { target: cpu, flags });
     if flags & SCX_KICK_IDLE != 0 {
         if flags & (SCX_KICK_PREEMPT | SCX_KICK_WAIT) != 0 {
             exit::error(m, "PREEMPT/WAIT cannot be used with SCX_KICK_IDLE");
         }
-        if can_skip_idle_kick(m, cpu) {
+        // Of a CPU whose runqueue the caller holds it cannot be told yet: it may be about to go idle.
+        if m.ext.frame.locked_cpu != cpu && can_skip_idle_kick(m, cpu) {
             return;
         }
     }

@@ -5,8 +5,8 @@
 use super::enable::EnableState;
 use super::enqueue::clear_direct_dispatch;
 use super::entity::TaskState;
-use super::exit;
 use super::ops::{self, Frame, Op};
+use super::{cid, exit};
 use crate::class::Class;
 use crate::layout::{scx_exit_task_args, scx_init_task_args};
 use crate::machine::Machine;
@@ -160,7 +160,7 @@ pub(super) fn switching_to(m: &mut Machine, task: TaskId) {
 /// Tells the policy where the task may run.
 pub(super) fn set_cpumask(m: &mut Machine, task: TaskId) {
     if m.ext.ops.has(Op::SetCpumask) {
-        let args = [m.tasks[task as usize].addr, m.cpus_ptr(task).addr()];
+        let args = [m.tasks[task as usize].addr, cid::mask_arg(m, task)];
         ops::call_task(m, Op::SetCpumask, task, &args);
     }
 }

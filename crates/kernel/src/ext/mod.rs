@@ -3,11 +3,13 @@
 //!
 //! `ops` is the policy's callbacks and calling them; `enqueue`, `dispatch` and `deferred` move tasks between the core,
 //! the policy and the `dsq`s; `insert` and `kfuncs` is what the policy can do; `idle` knows idle CPUs; `enable`,
-//! `lifecycle`, `bypass`, `watchdog`, `exit` and `dump` are a policy's coming and going. Sub-schedulers and policies that
-//! schedule by CID are left out. This file has the class' functions and the places where the machine calls in.
+//! `lifecycle`, `bypass`, `watchdog`, `exit` and `dump` are a policy's coming and going. Sub-schedulers and core scheduling
+//! (ops.core_sched_before() is never called) are left out. This file has the class' functions and the places where the
+//! machine calls in.
 
 mod bypass;
 mod cgroup;
+pub(crate) mod cid;
 mod deferred;
 mod dispatch;
 pub mod dsq;
@@ -36,6 +38,7 @@ pub use exit::{Exit, Kind};
 pub use ops::{Op, OpsTable, Policy};
 
 use crate::class::Class;
+use crate::cpuset::CpuSet;
 use crate::layout;
 use crate::machine::Machine;
 use crate::task::{Task, TaskId};
@@ -124,6 +127,9 @@ pub struct Core {
     /// By `Op as usize`, since the machine was made.
     pub called: [ops::Called; ops::NR_OPS],
     pub dsqs: Dsqs,
+    cids: cid::Cids,
+    /// Tasks that the policy has moved from DSQ to DSQ while it walked one.
+    pub nr_moved: u32,
     /// How often a task began to wait.
     nr_runnable_ever: u64,
     /// The callback that is running.
@@ -167,6 +173,8 @@ impl Core {
             stats: events::Stats::default(),
             called: [ops::Called::default(); ops::NR_OPS],
             dsqs: Dsqs::new(topology.nr_cpus(), topology.nodes.len() as u32),
+            cids: cid::Cids::new(topology, &CpuSet::all(topology.nr_cpus())),
+            nr_moved: 0,
             nr_runnable_ever: 0,
             frame: Frame::NONE,
             settled_insns: 0,
@@ -292,7 +300,8 @@ pub(crate) fn update_idle(m: &mut Machine, cpu: u32, idle: bool) {
     }
     idle::update(m, cpu, idle);
     if m.ext.ops.has(Op::UpdateIdle) && !m.ext.bypassing() {
-        ops::call_locked(m, Op::UpdateIdle, cpu, &[u64::from(cpu), u64::from(idle)]);
+        let arg = m.ext.cids.arg(cpu);
+        ops::call_locked(m, Op::UpdateIdle, cpu, &[arg, u64::from(idle)]);
     }
 }
 
@@ -420,7 +429,8 @@ fn hotplug(m: &mut Machine, cpu: u32, online: bool) {
         (Op::CpuOffline, "offline")
     };
     if m.ext.ops.has(op) {
-        ops::call(m, op, &[u64::from(cpu)]);
+        let arg = m.ext.cids.arg(cpu);
+        ops::call(m, op, &[arg]);
     } else {
         let code = (SCX_ECODE_ACT_RESTART | SCX_ECODE_RSN_HOTPLUG) as i64;
         exit::exit(

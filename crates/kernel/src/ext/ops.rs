@@ -94,6 +94,28 @@ impl Op {
     pub fn by_name(name: &str) -> Option<Op> {
         NAMES.iter().position(|&known| known == name).map(|index| OPS[index])
     }
+
+    /// The callback of a member of struct sched_ext_ops_cid: some have names of their own, two are not there.
+    pub fn by_cid_name(name: &str) -> Option<Op> {
+        Some(match name {
+            "select_cid" => Op::SelectCpu,
+            "set_cmask" => Op::SetCpumask,
+            "cid_online" => Op::CpuOnline,
+            "cid_offline" => Op::CpuOffline,
+            "dump_cid" => Op::DumpCpu,
+            _ => {
+                let own = [
+                    Op::SelectCpu,
+                    Op::SetCpumask,
+                    Op::CpuOnline,
+                    Op::CpuOffline,
+                    Op::DumpCpu,
+                ];
+                let absent = [Op::CpuAcquire, Op::CpuRelease];
+                return Op::by_name(name).filter(|op| !own.contains(op) && !absent.contains(op));
+            }
+        })
+    }
 }
 
 /// No function.
@@ -116,6 +138,8 @@ pub struct OpsTable {
     pub hotplug_seq: u64,
     /// 0: 32.
     pub dispatch_max_batch: u32,
+    /// The cgroup of a sub-scheduler; 0: the whole machine.
+    pub sub_cgroup_id: u64,
     name: String,
 }
 
@@ -129,6 +153,7 @@ impl Default for OpsTable {
             exit_dump_len: 0,
             hotplug_seq: 0,
             dispatch_max_batch: 0,
+            sub_cgroup_id: 0,
             name: String::new(),
         }
     }
@@ -151,6 +176,11 @@ impl OpsTable {
     /// Does the policy have this callback at all?
     pub fn defines(&self, op: Op) -> bool {
         self.functions[op as usize] != ABSENT
+    }
+
+    /// Its function, if the policy has this callback.
+    pub(crate) fn function(&self, op: Op) -> Option<usize> {
+        self.defines(op).then(|| self.functions[op as usize] as usize)
     }
 
     /// Is this callback to be called now (SCX_HAS_OP)?
@@ -313,6 +343,7 @@ fn invoke<const N: usize>(m: &mut Machine, op: Op, frame: Frame, args: &[u64; N]
     running.tasks[1] = frame.tasks[1];
     running.nested = 0;
     let before = m.ext.settled_insns;
+    let began = if m.details { m.local_time(m.this_cpu) } else { 0 };
     let result = Vm::call_args_in(m, CONTEXTS[op as usize], function as usize, args);
     settle_with(m, u64::from(m.spec.costs.callback_ns));
     if result.is_none() {
@@ -322,15 +353,17 @@ fn invoke<const N: usize>(m: &mut Machine, op: Op, frame: Frame, args: &[u64; N]
     let own = insns - m.ext.frame.nested;
     m.ext.called[op as usize].add(own);
     if m.details {
-        told(m, op, own);
+        told(m, op, own, began);
     }
     (result, insns)
 }
 
 #[cold]
-fn told(m: &mut Machine, op: Op, insns: u64) {
+fn told(m: &mut Machine, op: Op, insns: u64, began: u64) {
     let (op, insns) = (op as u16, insns.min(u64::from(u32::MAX)) as u32);
-    m.trace(m.this_cpu, trace::Event::Callback { op, insns });
+    let after = m.after(began);
+    let ns = m.after(m.local_time(m.this_cpu)).saturating_sub(after);
+    m.trace(m.this_cpu, trace::Event::Callback { op, insns, after, ns });
 }
 
 #[cold]

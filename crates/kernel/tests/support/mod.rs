@@ -4,7 +4,7 @@
 
 use kernel::{Ended, Machine};
 use machine::MachineSpec;
-use trace::{Draw, DrawOptions, Record};
+use trace::{Draw, DrawOptions, Event, Record, TaskState};
 use workload::{Dist, Op};
 
 pub const US: u64 = 1_000;
@@ -54,4 +54,34 @@ pub fn rows(drawing: &str) -> Vec<String> {
         .lines()
         .filter(|line| line.trim_start().to_lowercase().starts_with("cpu"));
     rows.map(|line| line.trim_end().to_owned()).collect()
+}
+
+/// When runs end, ns.
+pub const END: u64 = 1_000 * MS;
+
+/// Runs tasks on CPUs whose kernel work is free.
+pub fn run(cpus: u32, tasks: Tasks) -> (Vec<Record>, Ended) {
+    let (_, records, ended) = draw(free(cpus), tasks, END, MS);
+    (records, ended)
+}
+
+/// When a task got a CPU, in ms.
+pub fn starts(records: &[Record], pid: u32) -> Vec<u64> {
+    let start = |r: &&Record| matches!(r.event, Event::Switch { next, .. } if next == pid);
+    records.iter().filter(start).map(|r| r.time / MS).collect()
+}
+
+/// When a task left its CPU and in which state, in ms.
+pub fn stops(records: &[Record], pid: u32) -> Vec<(u64, TaskState)> {
+    let stop = |r: &Record| match r.event {
+        Event::Switch { prev, prev_state, .. } if prev == pid => Some((r.time / MS, prev_state)),
+        _ => None,
+    };
+    records.iter().filter_map(stop).collect()
+}
+
+/// When a task left its CPU for the last time.
+pub fn stop_ns(records: &[Record], pid: u32) -> u64 {
+    let stop = |r: &&Record| matches!(r.event, Event::Switch { prev, .. } if prev == pid);
+    records.iter().rfind(stop).expect("it ran").time
 }

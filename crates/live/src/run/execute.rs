@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A task's program, step by step, by a thread of this kernel's. Two steps differ from what they say: Exec gives the task its
-//! new name but no new image, and cgroups are left alone.
+//! A task's program, step by step, by a thread of this kernel's.
 
-use super::shared::{Kind, Shared, clock, read_clock};
+use super::attributes::{rename, set_affinity, set_policy};
+use super::cgroup;
+use super::counts;
+use super::refusal::Request;
+use super::shared::{Kind, Shared, Who, clock, gettid, read_clock};
 use kernel::chance::draw;
 use kernel::rng::Rng;
 use std::collections::BTreeMap;
@@ -13,7 +16,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
-use workload::{Dist, Op, Policy, TaskSpec, Workload};
+use workload::{Dist, Op, TaskSpec, Workload};
 
 /// Rounds of the compute loop between two looks at the CPU clock.
 const ROUNDS: u64 = 2_000;
@@ -24,7 +27,23 @@ pub struct World {
     pub shared: Shared,
     /// Rounds of the compute loop in 1024 ns of CPU time.
     pub rounds_per_1024_ns: u64,
+    /// The machine's CPUs that are the workload's, in its order.
+    pub cpus: Vec<u32>,
+    /// The folder that the workload's cgroups are in.
+    pub cgroups: Option<String>,
     pub seed: u64,
+    /// A program that is executed can read the workload again.
+    pub can_exec: bool,
+}
+
+impl World {
+    /// The CPUs that the workload means; `None` if there is one which it does not have.
+    fn allowed(&self, cpus: Option<&[u32]>) -> Option<Vec<u32>> {
+        match cpus {
+            Some(cpus) => cpus.iter().map(|&cpu| self.cpus.get(cpu as usize).copied()).collect(),
+            None => Some(self.cpus.clone()),
+        }
+    }
 }
 
 /// Work for the CPU alone.
@@ -46,58 +65,111 @@ pub fn calibrate() -> u64 {
     rounds * 1024 / fastest.min().unwrap_or(1)
 }
 
-/// A task of the workload, in the thread that calls it, to its end.
-pub fn run(world: &Arc<World>, index: u32) {
+/// A task that is there when the workload starts, in the thread that calls it, to its end.
+/// `alone`: the thread is the only one of its process.
+pub fn start(world: &Arc<World>, index: u32, alone: bool) {
     let spec = &world.workload.tasks[index as usize];
-    let mut task = Task {
-        index,
-        created: clock(),
-        woken: clock(),
-        began: None,
-        counters: vec![0; world.workload.programs[spec.program as usize].counters as usize],
-        timers: BTreeMap::new(),
-        traces: BTreeMap::new(),
-        rng: Rng::new(world.seed.wrapping_mul(0x9e37_79b9).wrapping_add(u64::from(index))),
-        buffer: Vec::new(),
-        file: None,
-        processes: 0,
-        threads: 0,
-        exits: channel(),
-        world,
-    };
+    let mut task = Task::new(world, index, 0, alone);
     task.become_as(spec);
-    if spec.start_ns > 0 {
-        thread::sleep(Duration::from_nanos(spec.start_ns));
-        task.created = clock();
+    world
+        .shared
+        .log_before(task.who, &counts::of("thread-self").unwrap_or_default());
+    task.created = world.shared.wait_at_gate() + spec.start_ns;
+    if spec.start_cpu.is_some() && spec.cpus.is_none() {
+        task.allow(None);
     }
-    world.shared.log(Kind::New, index, 0, 0);
-    task.follow(&world.workload.programs[spec.program as usize].ops);
-    task.wait_children(0);
-    world.shared.log(Kind::Exit, index, 0, 0);
+    task.begin(spec);
 }
 
-struct Task<'w> {
-    world: &'w Arc<World>,
-    index: u32,
-    created: u64,
-    woken: u64,
-    began: Option<u64>,
-    counters: Vec<u64>,
-    timers: BTreeMap<u32, u64>,
-    traces: BTreeMap<u32, u64>,
-    rng: Rng,
+/// One that another task created.
+fn forked(world: &Arc<World>, index: u32, created: u64, alone: bool) {
+    let spec = &world.workload.tasks[index as usize];
+    let mut task = Task::new(world, index, created + spec.start_ns, alone);
+    task.become_as(spec);
+    if spec.start_cpu.is_some() && spec.cpus.is_none() {
+        task.allow(None);
+    }
+    task.begin(spec);
+}
+
+pub(super) struct Task<'w> {
+    pub world: &'w Arc<World>,
+    pub who: Who,
+    /// On the clock, as all times here.
+    pub created: u64,
+    pub woken: u64,
+    pub began: Option<u64>,
+    pub counters: Vec<u64>,
+    pub timers: BTreeMap<u32, u64>,
+    pub traces: BTreeMap<u32, u64>,
+    pub rng: Rng,
+    /// Children that have not ended.
+    pub processes: u32,
+    threads: u32,
+    alone: bool,
     buffer: Vec<u8>,
     file: Option<File>,
-    processes: u32,
-    threads: u32,
     exits: (Sender<()>, Receiver<()>),
 }
 
-impl Task<'_> {
-    fn follow(&mut self, ops: &[Op]) {
+impl<'w> Task<'w> {
+    pub fn new(world: &'w Arc<World>, index: u32, created: u64, alone: bool) -> Task<'w> {
+        let program = world.workload.tasks[index as usize].program;
+        let spawned = world.workload.tasks[index as usize].spawn;
+        // Those that are there from the start draw the same in each run.
+        let luck = if spawned {
+            u64::from(index)
+        } else {
+            1 << 32 | world.shared.birth()
+        };
+        Task {
+            world,
+            who: Who {
+                task: index,
+                tid: gettid(),
+            },
+            created,
+            woken: created,
+            began: None,
+            counters: vec![0; world.workload.programs[program as usize].counters as usize],
+            timers: BTreeMap::new(),
+            traces: BTreeMap::new(),
+            rng: Rng::new(world.seed.wrapping_mul(0x9e37_79b9).wrapping_add(luck)),
+            processes: 0,
+            threads: 0,
+            alone,
+            buffer: Vec::new(),
+            file: None,
+            exits: channel(),
+        }
+    }
+
+    fn begin(&mut self, spec: &TaskSpec) {
+        if self.created > clock() {
+            self.sleep_until(self.created);
+        }
+        self.woken = self.created;
+        let shared = &self.world.shared;
+        shared.log(Kind::New, self.who, shared.since_start(self.created), 0);
+        let world = Arc::clone(self.world);
+        self.go(&world.workload.programs[spec.program as usize].ops, 0);
+    }
+
+    /// From a step on to the end.
+    pub fn go(&mut self, ops: &[Op], pc: usize) {
+        self.follow(ops, pc);
+        self.wait_children(0);
+        let counts = match self.world.workload.tasks[self.who.task as usize].spawn {
+            true => counts::of("thread-self").unwrap_or_default(),
+            // Looking at /proc would make short lives longer.
+            false => counts::own(),
+        };
+        self.world.shared.log_exit(self.who, &counts);
+    }
+
+    fn follow(&mut self, ops: &[Op], mut pc: usize) {
         let world = Arc::clone(self.world);
         let shared = &world.shared;
-        let mut pc = 0;
         while let Some(op) = ops.get(pc) {
             let here = pc as u32;
             pc += 1;
@@ -127,27 +199,34 @@ impl Task<'_> {
                     black_box(&mut self.buffer[..*bytes as usize]).fill(1);
                 }
                 Op::Io { bytes } => self.write_file(*bytes as usize),
-                Op::Send { channel, bytes } => shared.send(*channel, *bytes, &mut self.buffer),
+                Op::Send { channel, bytes } => shared.objects.send(*channel, *bytes, &mut self.buffer),
                 Op::Recv(channel) => {
-                    shared.receive(*channel, &mut self.buffer);
-                    self.woken = clock();
+                    let woken = shared.objects.receive(*channel, &mut self.buffer);
+                    self.waited(woken);
                 }
                 Op::Yield => thread::yield_now(),
                 Op::Fork { task, thread } => self.fork(*task, *thread),
                 Op::WaitChildren => self.wait_children(0),
                 Op::WaitChild { left } => self.wait_children(*left),
-                Op::Exec { comm } => rename(comm),
+                Op::Exec { comm } => {
+                    shared.log(Kind::Exec, self.who, u64::from(here), 0);
+                    if world.can_exec && self.alone && self.threads == 0 {
+                        self.exec(comm, pc);
+                    }
+                    shared.refused(Request::Exec);
+                    rename(comm);
+                }
                 Op::Exit => return,
-                Op::SetAffinity(cpus) => self.asked(set_affinity(cpus.as_deref())),
+                Op::SetAffinity(cpus) => self.allow(cpus.as_deref()),
                 Op::SetPolicy(policy) => self.asked(set_policy(*policy)),
-                Op::SetCgroup(_) => {}
+                Op::SetCgroup(cgroup) => self.enter(*cgroup),
                 Op::Begin { arrival } => self.began = Some(if *arrival { self.created } else { clock() }),
                 Op::BeginWoken => self.began = Some(self.woken),
                 Op::Done { count } => {
                     let response = self.began.take().map_or(0, |began| clock().saturating_sub(began));
-                    shared.log(Kind::Done, self.index, u64::from(*count), response);
+                    shared.log(Kind::Done, self.who, u64::from(*count), response);
                 }
-                Op::Phase(phase) => shared.log(Kind::Phase, self.index, u64::from(*phase), 0),
+                Op::Phase(phase) => shared.log(Kind::Phase, self.who, u64::from(*phase), 0),
                 Op::LoopInit { counter } => self.counters[*counter as usize] = 0,
                 Op::LoopBack { counter, times, target } => {
                     let count = &mut self.counters[*counter as usize];
@@ -157,8 +236,8 @@ impl Task<'_> {
                     }
                 }
                 other => {
-                    shared.synchronise(other);
-                    self.woken = clock();
+                    let woken = shared.objects.step(other);
+                    self.waited(woken);
                 }
             }
         }
@@ -168,15 +247,24 @@ impl Task<'_> {
         draw(dist, &mut self.rng, self.traces.entry(at).or_insert(0))
     }
 
+    /// It runs again; `woken`: when it was woken, if it had to wait.
+    fn waited(&mut self, woken: Option<u64>) {
+        let now = clock();
+        self.woken = woken.unwrap_or(now);
+        if let Some(at) = woken {
+            self.world.shared.woken(self.who, now.saturating_sub(at));
+        }
+    }
+
     fn sleep_until(&mut self, at: u64) {
+        let waits = at > clock();
         let time = libc::timespec {
             tv_sec: (at / 1_000_000_000) as libc::time_t,
             tv_nsec: (at % 1_000_000_000) as libc::c_long,
         };
         // SAFETY: a valid time.
         unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &time, std::ptr::null_mut()) };
-        // When it was to be woken: what passed since is the wait for a CPU.
-        self.woken = at;
+        self.waited(waits.then_some(at));
     }
 
     fn timer(&mut self, timer: u32, period: u64, absolute: bool) {
@@ -191,7 +279,7 @@ impl Task<'_> {
 
     fn write_file(&mut self, bytes: usize) {
         if self.file.is_none() {
-            let path = std::env::temp_dir().join(format!("windtunnel-live-{}", unsafe_gettid()));
+            let path = std::env::temp_dir().join(format!("windtunnel-live-{}", self.who.tid));
             self.file = File::create(&path).ok();
             // The open file is enough.
             let _ = std::fs::remove_file(path);
@@ -201,31 +289,34 @@ impl Task<'_> {
             .file
             .as_mut()
             .map(|file| file.write_all(&self.buffer[..bytes]).and_then(|()| file.sync_data()));
-        self.asked(matches!(written, Some(Ok(()))));
+        if !matches!(written, Some(Ok(()))) {
+            self.world.shared.refused(Request::File);
+        }
     }
 
     fn fork(&mut self, task: u32, is_thread: bool) {
         let world = Arc::clone(self.world);
+        let created = clock();
         if is_thread {
             let exit = self.exits.0.clone();
             let started = thread::Builder::new().stack_size(256 << 10).spawn(move || {
-                run(&world, task);
+                forked(&world, task, created, false);
                 let _ = exit.send(());
             });
             match started {
                 Ok(_) => self.threads += 1,
-                Err(_) => self.asked(false),
+                Err(_) => self.world.shared.refused(Request::Thread),
             }
             return;
         }
         // SAFETY: the child uses only this thread's state and what is shared, and ends with _exit.
         match unsafe { libc::fork() } {
             0 => {
-                run(&world, task);
+                forked(&world, task, created, true);
                 // SAFETY: ends the child without running the parent's exit handlers.
                 unsafe { libc::_exit(0) }
             }
-            -1 => self.asked(false),
+            -1 => self.world.shared.refused(Request::Process),
             _ => self.processes += 1,
         }
     }
@@ -252,61 +343,34 @@ impl Task<'_> {
 
     fn become_as(&self, spec: &TaskSpec) {
         rename(&spec.comm);
-        if spec.cpus.is_some() {
-            self.asked(set_affinity(spec.cpus.as_deref()));
+        if self.world.workload.cgroups.len() > 1 {
+            self.enter(spec.cgroup);
         }
+        let first = spec.start_cpu.map(|cpu| vec![cpu]);
+        self.allow(spec.cpus.as_deref().or(first.as_deref()));
         self.asked(set_policy(spec.policy));
     }
 
-    fn asked(&self, granted: bool) {
-        if !granted {
-            self.world.shared.refused();
+    fn allow(&self, cpus: Option<&[u32]>) {
+        // No CPU at all is what the kernel refuses too.
+        let allowed = self.world.allowed(cpus).unwrap_or_default();
+        if !set_affinity(0, &allowed) {
+            self.world.shared.refused(Request::Affinity);
         }
     }
-}
 
-fn unsafe_gettid() -> i32 {
-    // SAFETY: no arguments.
-    unsafe { libc::gettid() }
-}
-
-fn rename(comm: &str) {
-    let mut name = [0_u8; 16];
-    let length = comm.len().min(15);
-    name[..length].copy_from_slice(&comm.as_bytes()[..length]);
-    // SAFETY: a NUL-terminated name.
-    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
-}
-
-fn set_affinity(cpus: Option<&[u32]>) -> bool {
-    // SAFETY: a set of CPUs is plain data; CPU_SET ignores what is beyond it.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        match cpus {
-            Some(cpus) => cpus.iter().for_each(|&cpu| libc::CPU_SET(cpu as usize, &mut set)),
-            None => (0..libc::CPU_SETSIZE as usize).for_each(|cpu| libc::CPU_SET(cpu, &mut set)),
+    fn enter(&self, index: u32) {
+        if let Some(folder) = &self.world.cgroups {
+            let path = &self.world.workload.cgroups[index as usize].path;
+            if cgroup::enter(folder, path, self.who.tid).is_err() {
+                self.world.shared.refused(Request::Cgroup);
+            }
         }
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) == 0
     }
-}
 
-fn set_policy(policy: Policy) -> bool {
-    /// From include/uapi/linux/sched.h.
-    const SCHED_EXT: i32 = 7;
-    let (class, nice, priority) = match policy {
-        Policy::Normal { nice } => (libc::SCHED_OTHER, nice, 0),
-        Policy::Batch { nice } => (libc::SCHED_BATCH, nice, 0),
-        Policy::Idle => (libc::SCHED_IDLE, 0, 0),
-        Policy::Ext { nice } => (SCHED_EXT, nice, 0),
-        Policy::Fifo { rt_priority } => (libc::SCHED_FIFO, 0, rt_priority),
-        Policy::RoundRobin { rt_priority } => (libc::SCHED_RR, 0, rt_priority),
-    };
-    let parameters = libc::sched_param {
-        sched_priority: priority as i32,
-    };
-    // SAFETY: valid parameters, for the calling thread.
-    unsafe {
-        libc::sched_setscheduler(0, class, &parameters) == 0
-            && (priority > 0 || libc::setpriority(libc::PRIO_PROCESS, libc::gettid() as u32, nice) == 0)
+    fn asked(&self, granted: Result<(), Request>) {
+        if let Err(request) = granted {
+            self.world.shared.refused(request);
+        }
     }
 }

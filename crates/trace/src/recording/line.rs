@@ -39,12 +39,22 @@ pub enum Said<'a> {
     Wakeup {
         task: Task<'a>,
         waking: bool,
+        target: Option<u32>,
     },
     WakeupNew {
         task: Task<'a>,
+        target: Option<u32>,
+    },
+    Migrate {
+        task: Task<'a>,
+        from: u32,
+        to: u32,
     },
     Fork {
         child: Task<'a>,
+    },
+    Exec {
+        file: &'a str,
     },
     Exit,
     /// An interrupt's, softirq's or timer's handler begins or ends.
@@ -59,9 +69,9 @@ impl<'a> Said<'a> {
     pub fn task(&self) -> Option<&Task<'a>> {
         match self {
             Said::Switch { next, .. } => Some(next),
-            Said::Wakeup { task, .. } | Said::WakeupNew { task } => Some(task),
+            Said::Wakeup { task, .. } | Said::WakeupNew { task, .. } | Said::Migrate { task, .. } => Some(task),
             Said::Fork { child } => Some(child),
-            Said::Exit | Said::Handler { .. } | Said::Other => None,
+            Said::Exec { .. } | Said::Exit | Said::Handler { .. } | Said::Other => None,
         }
     }
 }
@@ -94,9 +104,10 @@ pub fn parse(text: &str) -> Result<Parsed<'_>, String> {
         return Err("no event: it does not begin with a task and its CPU in brackets".into());
     };
     let (flags, time, rest) = split_at_time(rest).ok_or("no event: there is no time after the CPU")?;
-    let task = match task.strip_suffix(" -1") {
-        Some(_) => None,
-        None => Some(parse_task(task).ok_or_else(|| format!("'{task}' is no task and its pid"))?),
+    // "comm -1", "comm pid/-1"
+    let task = match task.strip_suffix("-1").map(|before| before.ends_with([' ', '/'])) {
+        Some(true) => None,
+        _ => Some(parse_task(task).ok_or_else(|| format!("'{task}' is no task and its pid"))?),
     };
     // perf may print how many events the line stands for.
     let rest = rest.trim_start();
@@ -120,9 +131,15 @@ pub fn parse(text: &str) -> Result<Parsed<'_>, String> {
         "sched_waking" | "sched_wakeup" => Said::Wakeup {
             task: woken(rest).ok_or_else(malformed)?,
             waking: event == "sched_waking",
+            target: target(rest),
         },
         "sched_wakeup_new" => Said::WakeupNew {
             task: woken(rest).ok_or_else(malformed)?,
+            target: target(rest),
+        },
+        "sched_migrate_task" => migrate(rest).ok_or_else(malformed)?,
+        "sched_process_exec" => Said::Exec {
+            file: value(rest, "filename=").ok_or_else(malformed)?,
         },
         "sched_process_fork" => Said::Fork {
             child: keyed(rest, "child_comm=", " child_pid=").ok_or_else(malformed)?,
@@ -278,6 +295,21 @@ fn woken(text: &str) -> Option<Task<'_>> {
         return Some(task);
     }
     pretty(text).map(|(task, _)| task)
+}
+
+/// The CPU of a wake-up: "target_cpu=001", "CPU:001".
+fn target(text: &str) -> Option<u32> {
+    let target = value(text, " target_cpu=").or_else(|| value(text, " CPU:"));
+    target.and_then(number)
+}
+
+fn migrate(text: &str) -> Option<Said<'_>> {
+    let cpu = |key: &str| number(value(text, key)?);
+    Some(Said::Migrate {
+        task: woken(text)?,
+        from: cpu(" orig_cpu=")?,
+        to: cpu(" dest_cpu=")?,
+    })
 }
 
 /// The letters of prev_state; R+ is preempted.

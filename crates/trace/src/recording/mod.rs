@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Recordings of real machines as records: the text that `perf script`, `trace-cmd report` and tracefs' `trace` print of
-//! the scheduler's events.
+//! the scheduler's events, and the pages of the kernel's ring buffers ([`Ring`]).
 //!
-//! Needed are sched_switch and one of sched_waking and sched_wakeup; sched_wakeup_new, sched_process_fork and
-//! sched_process_exit are used, any other event is passed over. Time 0 is that of the first event. A task that nobody is
+//! Needed are sched_switch and one of sched_waking and sched_wakeup; sched_wakeup_new, sched_migrate_task,
+//! sched_process_fork, sched_process_exec and sched_process_exit are used, any other event is passed over. Time 0 is that of the first event. A task that nobody is
 //! seen to fork existed from the start; who runs on a CPU when its first event comes, ran there since the start or since it
 //! was seen elsewhere. Where a switch is missing, it is taken to have been at the CPU's next event.
 //!
@@ -11,9 +11,11 @@
 //! (irq:*, irq_vectors:local_timer_*, timer:hrtimer_expire_*).
 
 mod line;
+mod ring;
 
-use crate::event::{Event, Record, TaskState};
+use crate::event::{Event, MigrateReason, Record, TaskState};
 use line::{Line, Parsed, Said, Task};
+pub use ring::{EVENTS, Ring};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -22,6 +24,8 @@ use std::fmt;
 pub struct Recording {
     /// In order of time.
     pub records: Vec<Record>,
+    /// Time 0 on the recorder's clock, ns.
+    pub start: u64,
     pub switches: u32,
     /// Switches that are not in the text but must have been, and places where the tool says that it lost events.
     pub missing: u32,
@@ -30,7 +34,7 @@ pub struct Recording {
 /// Text that is no recording, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordingError {
-    /// From 1.
+    /// From 1; 0: it is no text.
     pub line: u32,
     pub message: String,
     pub hint: &'static str,
@@ -38,7 +42,10 @@ pub struct RecordingError {
 
 impl fmt::Display for RecordingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}\n  hint: {}", self.line, self.message, self.hint)
+        if self.line > 0 {
+            write!(f, "line {}: ", self.line)?;
+        }
+        write!(f, "{}\n  hint: {}", self.message, self.hint)
     }
 }
 
@@ -46,6 +53,8 @@ impl std::error::Error for RecordingError {}
 
 const FORM: &str = "expected is what 'perf script' or 'trace-cmd report' prints of events recorded on all CPUs (-a)";
 const LOST: &str = "record all CPUs (-a), with larger buffers (perf record -m 16M, trace-cmd record -b 100000)";
+/// Characters of a task's name.
+const COMM: usize = 15;
 /// Of so many switches one may be missing.
 const MISSING_OF: u32 = 10;
 
@@ -70,43 +79,7 @@ pub fn read(text: &str) -> Result<Recording, RecordingError> {
             }
         }
     }
-    // The tools merge what each CPU recorded, nearly in order.
-    lines.sort_by_key(|line| line.time);
-    let Some(start) = lines.first().map(|line| line.time) else {
-        return Err(RecordingError {
-            line: 1,
-            message: "no scheduler events".into(),
-            hint: FORM,
-        });
-    };
-    lines.iter_mut().for_each(|line| line.time -= start);
-    let mut begins = story.begin(&lines).into_iter().peekable();
-    for (index, line) in lines.iter().enumerate() {
-        while let Some((_, since, cpu, pid)) = begins.next_if(|begin| begin.0 <= index) {
-            story.running.insert(cpu, pid);
-            if pid != 0 {
-                story.switch(since, cpu, 0, TaskState::Running, pid);
-            }
-        }
-        story.go_on(line);
-    }
-    if story.missing > story.switches / MISSING_OF {
-        return Err(RecordingError {
-            line: 1,
-            message: format!(
-                "{} of {} switches are missing",
-                story.missing,
-                story.missing + story.switches
-            ),
-            hint: LOST,
-        });
-    }
-    story.records.sort_by_key(|record| record.time);
-    Ok(Recording {
-        records: story.records,
-        switches: story.switches,
-        missing: story.missing,
-    })
+    story.tell(lines)
 }
 
 /// The records so far.
@@ -115,10 +88,14 @@ struct Story {
     records: Vec<Record>,
     switches: u32,
     missing: u32,
+    /// Those that have events.
+    cpus: BTreeSet<u32>,
     /// The task of each CPU.
     running: BTreeMap<u32, u32>,
     alive: BTreeSet<u32>,
     asleep: BTreeSet<u32>,
+    /// Between waking and the CPU it is put on.
+    waking: BTreeSet<u32>,
     /// Handlers of interrupts that have begun, by CPU.
     handlers: BTreeMap<u32, u32>,
     /// First priority told of each pid.
@@ -126,6 +103,49 @@ struct Story {
 }
 
 impl Story {
+    /// From lines to records. The lines of each CPU are in order.
+    fn tell(mut self, mut lines: Vec<Line>) -> Result<Recording, RecordingError> {
+        // The tools merge what each CPU recorded, nearly in order.
+        lines.sort_by_key(|line| line.time);
+        let Some(start) = lines.first().map(|line| line.time) else {
+            return Err(RecordingError {
+                line: 1,
+                message: "no scheduler events".into(),
+                hint: FORM,
+            });
+        };
+        lines.iter_mut().for_each(|line| line.time -= start);
+        self.cpus = lines.iter().map(|line| line.cpu).collect();
+        let mut begins = self.begin(&lines).into_iter().peekable();
+        for (index, line) in lines.iter().enumerate() {
+            while let Some((_, since, cpu, pid)) = begins.next_if(|begin| begin.0 <= index) {
+                self.running.insert(cpu, pid);
+                if pid != 0 {
+                    self.switch(since, cpu, 0, TaskState::Running, pid);
+                }
+            }
+            self.go_on(line);
+        }
+        if self.missing > self.switches / MISSING_OF {
+            return Err(RecordingError {
+                line: 1,
+                message: format!(
+                    "{} of {} switches are missing",
+                    self.missing,
+                    self.missing + self.switches
+                ),
+                hint: LOST,
+            });
+        }
+        self.records.sort_by_key(|record| record.time);
+        Ok(Recording {
+            records: self.records,
+            start,
+            switches: self.switches,
+            missing: self.missing,
+        })
+    }
+
     /// How things stand at time 0. Returns who runs on each CPU before its first event: the line before which that is so, the
     /// time, the CPU and the task; in this order.
     fn begin(&mut self, lines: &[Line]) -> Vec<(usize, u64, u32, u32)> {
@@ -149,7 +169,12 @@ impl Story {
                 match line.said {
                     Said::Fork { .. } | Said::WakeupNew { .. } => drop(forked.insert(task.pid)),
                     Said::Wakeup { .. } => drop(self.asleep.insert(task.pid)),
-                    Said::Switch { .. } | Said::Exit | Said::Handler { .. } | Said::Other => {}
+                    Said::Switch { .. }
+                    | Said::Migrate { .. }
+                    | Said::Exec { .. }
+                    | Said::Exit
+                    | Said::Handler { .. }
+                    | Said::Other => {}
                 }
             }
             for task in line.task.iter().chain(line.said.task()) {
@@ -225,29 +250,37 @@ impl Story {
                 self.switch(time, cpu, current, *prev_state, next.pid);
             }
             // Of waking and wakeup the first counts.
-            Said::Wakeup { task, waking } => {
+            Said::Wakeup { task, waking, target } => {
                 if self.asleep.remove(&task.pid) {
+                    self.waking.insert(task.pid);
                     let by_interrupt = line.in_interrupt || self.handlers.get(&cpu).is_some_and(|&depth| depth > 0);
                     let waker = if by_interrupt { 0 } else { current };
                     self.say(time, cpu, Event::Waking { pid: task.pid, waker });
                 }
                 if !waking {
-                    let woken = Event::Wakeup {
-                        pid: task.pid,
-                        target: cpu,
-                        new: false,
-                    };
-                    self.say(time, cpu, woken);
+                    self.waking.remove(&task.pid);
+                    self.queued(time, cpu, task.pid, *target, false);
                 }
             }
-            Said::WakeupNew { task } => {
+            Said::WakeupNew { task, target } => {
                 self.create(time, cpu, task, current);
-                let woken = Event::Wakeup {
-                    pid: task.pid,
-                    target: cpu,
-                    new: true,
+                // The kernel does not call it a migration when a new task begins elsewhere than its parent.
+                if let Some(to) = target.filter(|to| *to != cpu) {
+                    self.migrate(time, cpu, task.pid, (cpu, to), MigrateReason::Fork);
+                }
+                self.queued(time, cpu, task.pid, *target, true);
+            }
+            Said::Migrate { task, from, to } => {
+                let reason = match self.waking.contains(&task.pid) {
+                    true => MigrateReason::Wakeup,
+                    false => MigrateReason::Balance,
                 };
-                self.say(time, cpu, woken);
+                self.migrate(time, cpu, task.pid, (*from, *to), reason);
+            }
+            Said::Exec { file } => {
+                let name = file.rsplit('/').next().unwrap_or(file);
+                let comm: String = name.chars().take(COMM).collect();
+                self.say(time, cpu, Event::TaskRename { pid: current, comm });
             }
             Said::Fork { child } => self.create(time, cpu, child, current),
             Said::Exit => self.say(time, cpu, Event::TaskExit { pid: current }),
@@ -256,6 +289,19 @@ impl Story {
                 *depth = if *begins { *depth + 1 } else { depth.saturating_sub(1) };
             }
             Said::Other => {}
+        }
+    }
+
+    /// A CPU that no event is of is not one to name.
+    fn queued(&mut self, time: u64, cpu: u32, pid: u32, target: Option<u32>, new: bool) {
+        let target = target.filter(|target| self.cpus.contains(target)).unwrap_or(cpu);
+        self.say(time, cpu, Event::Wakeup { pid, target, new });
+    }
+
+    fn migrate(&mut self, time: u64, cpu: u32, pid: u32, (from, to): (u32, u32), reason: MigrateReason) {
+        if from != to && self.cpus.contains(&from) && self.cpus.contains(&to) {
+            let moved = Event::Migrate { pid, from, to, reason };
+            self.say(time, cpu, moved);
         }
     }
 
@@ -269,5 +315,7 @@ impl Story {
     }
 }
 
+#[cfg(test)]
+mod ring_tests;
 #[cfg(test)]
 mod tests;

@@ -93,6 +93,47 @@ fn trace_cmd_report() {
 }
 
 #[test]
+fn migrations_and_new_programs() {
+    let text = "\
+a 1 [000] 1.000000: sched:sched_waking: comm=b pid=2 prio=120 target_cpu=000
+a 1 [000] 1.000001: sched:sched_migrate_task: comm=b pid=2 prio=120 orig_cpu=0 dest_cpu=1
+a 1 [000] 1.000002: sched:sched_wakeup: comm=b pid=2 prio=120 target_cpu=001
+b 2 [001] 1.000003: sched:sched_process_exec: filename=/bin/an-interpreter-with-a-name pid=2 old_pid=2
+a 1 [000] 1.000004: sched:sched_process_fork: comm=a pid=1 child_comm=a child_pid=3
+a 1 [000] 1.000005: sched:sched_wakeup_new: comm=a pid=3 prio=120 target_cpu=001
+a 1 [000] 1.000006: sched:sched_migrate_task: comm=a pid=3 prio=120 orig_cpu=1 dest_cpu=0
+a 1 [000] 1.000007: sched:sched_migrate_task: comm=a pid=3 prio=120 orig_cpu=0 dest_cpu=9
+";
+    let moves: Vec<_> = told(text)
+        .into_iter()
+        .filter(|(_, _, event)| {
+            matches!(
+                event,
+                Event::Migrate { .. } | Event::TaskRename { .. } | Event::Wakeup { .. }
+            )
+        })
+        .collect();
+    let moved = |pid, from, to, reason| Event::Migrate { pid, from, to, reason };
+    let woken = |pid, new| Event::Wakeup { pid, target: 1, new };
+    let want = [
+        (1000, 0, moved(2, 0, 1, MigrateReason::Wakeup)),
+        (2000, 0, woken(2, false)),
+        (
+            3000,
+            1,
+            Event::TaskRename {
+                pid: 2,
+                comm: "an-interpreter-".into(),
+            },
+        ),
+        (5000, 0, moved(3, 0, 1, MigrateReason::Fork)),
+        (5000, 0, woken(3, true)),
+        (6000, 0, moved(3, 1, 0, MigrateReason::Balance)),
+    ];
+    assert_eq!(moves, want);
+}
+
+#[test]
 fn tracefs_tells_interrupts() {
     let text = "\
 # tracer: nop
@@ -171,7 +212,7 @@ fn a_few_switches_may_be_missing() {
 b 2 [000] 2.000007: sched_switch: b:2 [120] S ==> c:3 [120]
 c 3 [001] 2.000009: sched_switch: c:3 [120] S ==> d:4 [120]
 :-1 -1 [001] 2.000010: sched_stat_runtime: comm=d pid=4
-:-1 -1 [001] 2.000012: sched_switch: d:4 [120] X ==> swapper/1:0 [120]
+:-1 31037/-1 [001] 2.000012: sched_switch: d:4 [120] X ==> swapper/1:0 [120]
 ";
     let recording = read(&(back_and_forth + gaps)).expect("a recording");
     assert_eq!((recording.switches, recording.missing), (43, 2));

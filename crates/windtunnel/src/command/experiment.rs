@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `windtunnel experiment`: list, show, run.
 
+use super::progress::bar;
 use clap::{Args as ClapArgs, Subcommand};
-use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ pub struct Args {
     /// Results as JSON on standard output
     #[arg(long)]
     json: bool,
-    /// Write the tables to FILE as Markdown
+    /// Write the tables to FILE as Markdown, or as a page if it ends in .html
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     /// Write measured.csv, and the agreement into the README, of each experiment as it is defined
@@ -140,11 +140,13 @@ impl Args {
                 std::fs::create_dir_all(folder)
                     .map_err(|error| Error::new(format!("{}: {error}", folder.display())))?;
             }
-            let mut text: String = comparisons
-                .iter()
-                .map(|comparison| experiment::table(comparison, false) + "\n")
-                .collect();
-            text.push_str(&experiment::summary(&comparisons, false));
+            let text = match path.extension().is_some_and(|ending| ending == "html") {
+                true => experiment::page(&comparisons),
+                false => {
+                    let tables = comparisons.iter().map(|c| experiment::table(c, false) + "\n");
+                    tables.collect::<String>() + &experiment::summary(&comparisons, false)
+                }
+            };
             std::fs::write(path, text).map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
         }
         if let Some(last) = errors.pop() {
@@ -175,15 +177,4 @@ impl Args {
         }
         wanted.iter().map(|name| Experiment::find(name)).collect()
     }
-}
-
-/// Shown on a terminal alone.
-fn bar(name: &str) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{prefix:>24} [{bar:40}] {percent:>3}% {eta}");
-    let bar = ProgressBar::new(0).with_prefix(name.to_owned());
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar
 }

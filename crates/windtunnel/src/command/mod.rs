@@ -1,13 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The subcommands and their arguments.
 //!
-//! Exit status: 0 done, 1 a policy failed, 2 usage or input.
+//! Exit status: 0 done, 1 a policy failed or what was asked to hold does not, 2 usage or input.
 
 mod check;
+mod compare;
+mod diff;
 mod experiment;
+mod exports;
+mod inputs;
+mod invariants;
 mod list;
 mod live;
+mod progress;
+mod report;
 mod run;
+mod suite;
+mod top;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -25,8 +34,20 @@ pub struct Command {
 enum Action {
     /// Run one or more policies on a machine under a workload and compare them
     Run(Box<run::Args>),
+    /// What trace files and recordings tell
+    Report(report::Args),
+    /// Two policies over many seeds: effects with confidence intervals, a verdict, and an exit status for CI
+    Compare(Box<compare::Args>),
+    /// The first decision at which two runs part, and what each of them saw
+    Diff(Box<diff::Args>),
+    /// Does a CPU idle while a task waits, does a task starve? The first time drawn
+    Invariants(Box<invariants::Args>),
+    /// Watch a simulation while it runs: CPUs, queues, rates, busiest tasks
+    Top(Box<top::Args>),
     /// Load objects and say what of them is not modelled
     Check(check::Args),
+    /// Tests of policies as data: objects, what is done to them, what must hold
+    Suite(suite::Args),
     /// The policies that are built here
     #[command(subcommand)]
     Policy(list::Policy),
@@ -48,7 +69,13 @@ impl Command {
     pub fn run(self) -> Result<ExitCode, Error> {
         match self.action {
             Action::Run(args) => args.run(),
+            Action::Report(args) => args.run(),
+            Action::Compare(args) => args.run(),
+            Action::Diff(args) => args.run(),
+            Action::Invariants(args) => args.run(),
+            Action::Top(args) => args.run(),
             Action::Check(args) => args.run(),
+            Action::Suite(args) => args.run(),
             Action::Policy(list) => list.run(),
             Action::Machine(list) => list.run(),
             Action::Workload(list) => list.run(),
@@ -72,7 +99,7 @@ pub fn name_bugs() {
     let standard = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         standard(panic);
-        let args: Vec<String> = std::env::args().skip(1).map(|arg| run::quote(&arg)).collect();
+        let args: Vec<String> = std::env::args().skip(1).map(|arg| inputs::quote(&arg)).collect();
         eprintln!("windtunnel: this is a bug of the simulator, not of the policy. The command that repeats it:");
         eprintln!("  windtunnel {}", args.join(" "));
     }));

@@ -12,12 +12,14 @@ pub mod equation;
 mod files;
 pub mod measure;
 pub mod observe;
+mod page;
 mod present;
-mod recursion;
+pub mod recursion;
 pub mod run;
 pub mod statistics;
 
 pub use compare::Comparison;
+pub use page::page;
 pub use present::{json, show, summary, table};
 pub use run::Options;
 
@@ -103,7 +105,7 @@ impl Experiment {
     ///
     /// # Errors
     /// What cannot work of the definition or published.csv. A policy that fails leaves cells without values.
-    pub fn run(&self, options: &Options, progress: &run::Progress) -> Result<Comparison, Error> {
+    pub fn run(&self, options: &Options, progress: &crate::parallel::Progress) -> Result<Comparison, Error> {
         let plan = self.plan(&options.with)?;
         // What is wrong with published.csv is told before the runs, not after.
         self.published(&plan)?;

@@ -7,6 +7,7 @@ use super::measure::{Across, Measure, Quantity};
 use super::observe::{Observed, Trail};
 use super::statistics::{Estimate, deviation, estimate};
 use crate::error::Error;
+use crate::parallel::{self, Progress};
 use crate::policy::Policy;
 use crate::scenario::{Onlooker, Read, Scenario};
 use crate::search;
@@ -16,13 +17,8 @@ use report::Better;
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use workload::Workload;
-
-/// Told how much of how much is done.
-pub type Progress<'a> = dyn Fn(u64, u64) + Sync + 'a;
 
 /// How to run.
 #[derive(Clone, Debug, Default)]
@@ -88,7 +84,8 @@ impl Plan {
                 }
             }
         }
-        let done = run_all(experiment, &jobs, options, progress)?;
+        let run = |job: &Job, tell: &mut dyn FnMut(u64)| job.run(experiment, tell);
+        let done = parallel::run(&jobs, options.threads, progress, run)?;
         let results = Results { jobs: &jobs, done };
         let mut rows = Vec::new();
         for case in &self.cases {
@@ -130,48 +127,6 @@ fn want<'a>(jobs: &mut Vec<Job<'a>>, spec: &'a RunSpec, seed: u64, measure: &'a 
     }
 }
 
-/// Runs jobs on threads, each taking the next one; what each gives does not depend on which thread took it when.
-fn run_all(experiment: &Experiment, jobs: &[Job], options: &Options, progress: &Progress) -> Result<Vec<Done>, Error> {
-    let at_hand = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
-    let threads = options.threads.unwrap_or(at_hand).get().min(jobs.len().max(1));
-    let next = AtomicUsize::new(0);
-    let (finished, all) = (AtomicU64::new(0), 1000 * jobs.len() as u64);
-    let done: Mutex<Vec<Option<Result<Done, Error>>>> = Mutex::new(jobs.iter().map(|_| None).collect());
-    progress(0, all);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(job) = jobs.get(index) else { break };
-                    let mut told = 0;
-                    let mut tell = |share: u64| {
-                        let before = finished.fetch_add(share - told, Ordering::Relaxed);
-                        progress(before + share - told, all);
-                        told = share;
-                    };
-                    let result = job.run(experiment, &mut tell);
-                    tell(1000);
-                    if result.is_err() {
-                        // Nobody takes another one.
-                        next.store(jobs.len(), Ordering::Relaxed);
-                    }
-                    if let Ok(mut done) = done.lock() {
-                        done[index] = Some(result);
-                    }
-                }
-            });
-        }
-    });
-    let done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    // The first error in the order of the jobs; those after it may not have run.
-    let mut results = Vec::new();
-    for result in done.into_iter().flatten() {
-        results.push(result?);
-    }
-    Ok(results)
-}
-
 impl Job<'_> {
     fn run(&self, experiment: &Experiment, progress: &mut dyn FnMut(u64)) -> Result<Done, Error> {
         let located = |error: Error| {
@@ -195,6 +150,7 @@ impl Job<'_> {
         let mut onlooker = Onlooker {
             sink: &mut trail,
             reads,
+            details: false,
         };
         let outcome = scenario.watched(&mut onlooker, progress).map_err(located)?;
         let reads = std::mem::take(&mut onlooker.reads);

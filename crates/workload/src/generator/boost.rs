@@ -10,7 +10,7 @@ use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, channel, empty, task};
 use crate::builder::Builder;
 use crate::error::Error;
-use crate::program::{Channel, Dist, Op, Policy, Program, Resource, Score, Workload};
+use crate::program::{Dist, Op, Policy, Program, Resource, Score, Workload};
 
 pub const GENERATOR: Generator = Generator {
     name: "boost",
@@ -105,7 +105,7 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
         }
         "network" => {
             const BYTES: u32 = 100;
-            let socket = channel::socket(Channel::Tcp, "network".into(), channel::SOCKET_BYTES, BYTES.into());
+            let socket = channel::tcp("network".into(), channel::TCP_BYTES, BYTES.into());
             workload.resources.push(socket);
             let send = Op::Send {
                 channel: RESOURCE,

@@ -7,6 +7,9 @@ use crate::program::{Channel, Resource};
 const PIPE_BYTES: u64 = 65_536;
 /// net.core.wmem_default.
 pub const SOCKET_BYTES: u64 = 212_992;
+/// What a connection through the loopback device begins with in Linux 2.4: a send buffer of three segments of 16 KiB
+/// (tcp_fixup_sndbuf) and a window of two.
+pub const TCP_BYTES: u64 = 5 * 16_384;
 
 pub fn pipe(name: String) -> Resource {
     Resource::Channel {
@@ -16,13 +19,22 @@ pub fn pipe(name: String) -> Resource {
     }
 }
 
-/// A socket with a buffer of `memory` bytes for messages of `bytes`. Each is charged its sk_buff (256 bytes) and its
+/// A Unix socket with a buffer of `memory` bytes for messages of `bytes`. Each is charged its sk_buff (256 bytes) and its
 /// data with the shared info behind it (320 bytes) rounded up to a power of two; one message always fits.
-pub fn socket(kind: Channel, name: String, memory: u64, bytes: u64) -> Resource {
+pub fn unix(name: String, memory: u64, bytes: u64) -> Resource {
     let messages = memory / (256 + (bytes + 320).next_power_of_two());
     Resource::Channel {
         name,
         capacity: messages.max(1) * bytes,
-        kind,
+        kind: Channel::Socket,
+    }
+}
+
+/// One direction of a TCP connection within the host that holds `memory` bytes. Messages share segments, so only their data count.
+pub fn tcp(name: String, memory: u64, bytes: u64) -> Resource {
+    Resource::Channel {
+        name,
+        capacity: memory.max(bytes),
+        kind: Channel::Tcp,
     }
 }

@@ -12,7 +12,7 @@ use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, channel, empty, task};
 use crate::builder::Builder;
 use crate::error::Error;
-use crate::program::{Channel, Dist, MEASURED, Op, Policy, Program, Resource, Workload};
+use crate::program::{Dist, MEASURED, Op, Policy, Program, Resource, Workload};
 
 pub const GENERATOR: Generator = Generator {
     name: "chat",
@@ -49,9 +49,9 @@ pub const GENERATOR: Generator = Generator {
         Parameter {
             name: "buffer",
             unit: Unit::Bytes,
-            default: "208k",
+            default: "80k",
             range: ("1k", "64m"),
-            meaning: "memory of a socket's buffer; a message takes its data and sk_buff",
+            meaning: "data that a connection holds each way: send buffer and window",
         },
         Parameter {
             name: "work",
@@ -177,8 +177,8 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
     };
     for user in 0..rooms * users {
         workload.resources.extend([
-            channel::socket(Channel::Tcp, format!("{user}.to-server"), memory, bytes),
-            channel::socket(Channel::Tcp, format!("{user}.to-client"), memory, bytes),
+            channel::tcp(format!("{user}.to-server"), memory, bytes),
+            channel::tcp(format!("{user}.to-client"), memory, bytes),
             semaphore(&format!("{user}.queue")),
         ]);
         let room = user / users;

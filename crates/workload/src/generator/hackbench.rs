@@ -9,7 +9,7 @@ use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, channel, empty, task};
 use crate::builder::Builder;
 use crate::error::Error;
-use crate::program::{Channel, Dist, Op, Resource, Score, Workload};
+use crate::program::{Dist, Op, Resource, Score, Workload};
 
 pub const GENERATOR: Generator = Generator {
     name: "hackbench",
@@ -105,7 +105,7 @@ fn build(a: &Arguments) -> Result<Workload, Error> {
         for index in 0..fds {
             let name = format!("{group}.{index}");
             workload.resources.push(match socket {
-                true => channel::socket(Channel::Socket, name, channel::SOCKET_BYTES, bytes),
+                true => channel::unix(name, channel::SOCKET_BYTES, bytes),
                 false => channel::pipe(name),
             });
             let mut receiver = setting_up(processes);

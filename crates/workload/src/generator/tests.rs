@@ -121,7 +121,7 @@ fn chat_tells_everybody_else_of_the_room() {
         Resource::Channel { capacity, kind, .. } => (*capacity, *kind),
         other => panic!("{other:?}"),
     };
-    assert_eq!(capacity("chat"), (27_700, Channel::Tcp));
+    assert_eq!(capacity("chat"), (81_920, Channel::Tcp));
     assert_eq!(capacity("chat:buffer=1k,bytes=4k"), (4096, Channel::Tcp));
     let nice = |spec, nice| {
         make(spec)

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! kfuncs about CPUs: selection, idle masks, cpumasks, runqueues, performance, kicks, and CPUs by cid.
-//!
-//! The mapping of cids to CPUs is the identity here; the kernel numbers cids by topology.
+//! kfuncs about CPUs: selection, idle masks, cpumasks, runqueues, performance, kicks.
 
 use super::super::ops::{UNLOCKED, kf};
 use super::super::{exit, idle, insert, kick};
-use super::{EBUSY, EINVAL, ENOENT, EOPNOTSUPP, Kfunc, NUMA_NO_NODE, any_task, kfunc, task};
+use super::{EBUSY, EINVAL, ENOENT, EOPNOTSUPP, Kfunc, NUMA_NO_NODE, kfunc, task};
 use crate::layout::enums::{SCX_CPUPERF_ONE, SCX_PICK_IDLE_IN_NODE};
-use crate::layout::{Mask, scx_bpf_select_cpu_and_args, scx_cid_topo};
+use crate::layout::{Mask, scx_bpf_select_cpu_and_args};
 use crate::machine::Machine;
 use crate::task::TaskId;
 use bpf::func::{ANY, Fault};
@@ -108,40 +106,12 @@ pub(super) fn table() -> Vec<Kfunc> {
         kfunc(ANY, "struct rq *scx_bpf_locked_rq(void)", scx_bpf_locked_rq),
         kfunc(ANY, "struct task_struct *scx_bpf_cpu_curr(s32 cpu)", scx_bpf_cpu_curr),
         kfunc(ANY, "u64 scx_bpf_now(void)", scx_bpf_now),
-        kfunc(ANY, "u32 scx_bpf_nr_cids(void)", nr_cpu_ids),
-        kfunc(ANY, "u32 scx_bpf_nr_online_cids(void)", scx_bpf_nr_online_cids),
-        kfunc(ANY, "s32 scx_bpf_this_cid(void)", scx_bpf_this_cid),
-        kfunc(
-            ANY,
-            "s32 scx_bpf_task_cid(const struct task_struct *p)",
-            scx_bpf_task_cid,
-        ),
-        kfunc(ANY, "s32 scx_bpf_cid_to_cpu(s32 cid)", cid_to_cpu),
-        kfunc(ANY, "s32 scx_bpf_cpu_to_cid(s32 cpu)", scx_bpf_cpu_to_cid),
-        kfunc(
-            ANY,
-            "void scx_bpf_cid_topo(s32 cid, struct scx_cid_topo *out__uninit, size_t out__sz)",
-            scx_bpf_cid_topo,
-        ),
-        kfunc(ANY, "struct task_struct *scx_bpf_cid_curr(s32 cid)", scx_bpf_cid_curr),
-        kfunc(ANY, "void scx_bpf_kick_cid(s32 cid, u64 flags)", scx_bpf_kick_cid),
-        kfunc(ANY, "u32 scx_bpf_cidperf_cap(s32 cid)", scx_bpf_cidperf_cap),
-        kfunc(ANY, "u32 scx_bpf_cidperf_cur(s32 cid)", scx_bpf_cidperf_cur),
-        kfunc(ANY, "void scx_bpf_cidperf_set(s32 cid, u32 perf)", scx_bpf_cidperf_set),
     ]
 }
 
 /// A CPU number from a policy; `None` if it is invalid, which is the policy's error.
-fn valid(m: &mut Machine, cpu: i32) -> Option<u32> {
+pub(super) fn valid(m: &mut Machine, cpu: i32) -> Option<u32> {
     exit::cpu_valid(m, cpu, "").then_some(cpu as u32)
-}
-
-fn cid_valid(m: &mut Machine, cid: i32) -> Option<u32> {
-    if (0..m.nr_cpus() as i32).contains(&cid) {
-        return Some(cid as u32);
-    }
-    exit::error(m, format!("invalid cid {cid}"));
-    None
 }
 
 fn builtin_idle_enabled(m: &mut Machine) -> bool {
@@ -355,7 +325,7 @@ fn scx_bpf_nr_node_ids(m: &mut Machine) -> u32 {
     m.spec.topology.nodes.len() as u32
 }
 
-fn nr_cpu_ids(m: &mut Machine) -> u32 {
+pub(super) fn nr_cpu_ids(m: &mut Machine) -> u32 {
     m.nr_cpus()
 }
 
@@ -377,7 +347,7 @@ fn scx_bpf_cpuperf_cur(m: &mut Machine, cpu: i32) -> u32 {
     SCX_CPUPERF_ONE as u32
 }
 
-fn scx_bpf_cpuperf_set(m: &mut Machine, cpu: i32, perf: u32) {
+pub(super) fn scx_bpf_cpuperf_set(m: &mut Machine, cpu: i32, perf: u32) {
     if u64::from(perf) > SCX_CPUPERF_ONE {
         exit::error(m, format!("Invalid cpuperf target {perf} for CPU {cpu}"));
         return;
@@ -421,79 +391,5 @@ fn scx_bpf_now(m: &mut Machine) -> u64 {
         m.now
     } else {
         bpf::func::World::now_ns(m)
-    }
-}
-
-fn scx_bpf_nr_online_cids(m: &mut Machine) -> u32 {
-    m.online_cpus.weight()
-}
-
-fn scx_bpf_this_cid(m: &mut Machine) -> i32 {
-    m.this_cpu as i32
-}
-
-fn scx_bpf_task_cid(m: &mut Machine, p: u64) -> Result<i32, Fault> {
-    any_task(m, p).map(|(_, cpu)| cpu as i32)
-}
-
-fn cid_to_cpu(m: &mut Machine, cid: i32) -> i32 {
-    cid_valid(m, cid).map_or(EINVAL, |cid| cid as i32)
-}
-
-fn scx_bpf_cpu_to_cid(m: &mut Machine, cpu: i32) -> i32 {
-    valid(m, cpu).map_or(EINVAL, |cpu| cpu as i32)
-}
-
-fn scx_bpf_cid_topo(m: &mut Machine, cid: i32, out: u64, out_size: u64) -> Result<(), Fault> {
-    m.region.bytes_mut(out, out_size)?.fill(0xff);
-    let Some(cpu) = cid_valid(m, cid) else { return Ok(()) };
-    let (topology, info) = (&m.spec.topology, &m.spec.topology.cpus[cpu as usize]);
-    let first = |group: &[Vec<u32>], id: u32| group[id as usize][0] as i32;
-    let topo = scx_cid_topo {
-        core_cid: first(&topology.cores, info.core),
-        core_idx: info.core as i32,
-        llc_cid: first(&topology.llcs, info.llc),
-        llc_idx: info.llc as i32,
-        node_cid: first(&topology.nodes, info.node),
-        node_idx: info.node as i32,
-    };
-    let words = [
-        topo.core_cid,
-        topo.core_idx,
-        topo.llc_cid,
-        topo.llc_idx,
-        topo.node_cid,
-        topo.node_idx,
-    ];
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let len = bytes.len().min(out_size as usize);
-    m.region.bytes_mut(out, len as u64)?.copy_from_slice(&bytes[..len]);
-    Ok(())
-}
-
-fn scx_bpf_cid_curr(m: &mut Machine, cid: i32) -> u64 {
-    cid_valid(m, cid).map_or(0, |cpu| m.curr_addr(cpu))
-}
-
-fn scx_bpf_kick_cid(m: &mut Machine, cid: i32, flags: u64) {
-    if let Some(cpu) = cid_valid(m, cid) {
-        kick::kick_cpu(m, cpu, flags);
-    }
-}
-
-fn scx_bpf_cidperf_cap(m: &mut Machine, cid: i32) -> u32 {
-    cid_valid(m, cid).map_or(SCX_CPUPERF_ONE as u32, |cpu| {
-        m.spec.topology.cpus[cpu as usize].capacity
-    })
-}
-
-fn scx_bpf_cidperf_cur(m: &mut Machine, cid: i32) -> u32 {
-    cid_valid(m, cid);
-    SCX_CPUPERF_ONE as u32
-}
-
-fn scx_bpf_cidperf_set(m: &mut Machine, cid: i32, perf: u32) {
-    if let Some(cpu) = cid_valid(m, cid) {
-        scx_bpf_cpuperf_set(m, cpu as i32, perf);
     }
 }

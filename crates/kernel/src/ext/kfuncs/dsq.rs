@@ -163,7 +163,9 @@ fn scx_bpf_dsq_move_to_local(m: &mut Machine, dsq_id: u64) -> bool {
 
 fn scx_bpf_dsq_move(m: &mut Machine, it: u64, p: u64, dsq_id: u64, enq_flags: u64) -> Result<bool, Fault> {
     let p = task(m, p)?;
-    dsq::dsq_move(m, it, p, dsq_id, enq_flags)
+    let moved = dsq::dsq_move(m, it, p, dsq_id, enq_flags)?;
+    m.ext.nr_moved = m.ext.nr_moved.wrapping_add(u32::from(moved));
+    Ok(moved)
 }
 
 fn scx_bpf_dsq_move_vtime(m: &mut Machine, it: u64, p: u64, dsq_id: u64, enq_flags: u64) -> Result<bool, Fault> {

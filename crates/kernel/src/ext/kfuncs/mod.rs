@@ -5,6 +5,7 @@
 //! fault. All that sched_ext objects are known to call on Linux 7.2 is here or in the bpf crate.
 
 mod cgroup;
+mod cid;
 mod cpu;
 mod dsq;
 mod report;
@@ -32,6 +33,7 @@ fn all() -> Vec<Kfunc> {
     [
         bpf::helper::table(),
         cgroup::table(),
+        cid::table(),
         cpu::table(),
         dsq::table(),
         report::table(),
@@ -46,7 +48,7 @@ fn all() -> Vec<Kfunc> {
 pub fn table(costs: &Costs) -> Vec<Kfunc> {
     let mut table = all();
     for func in &mut table {
-        func.cost = costs.kfuncs.get(func.name).copied().unwrap_or(costs.kfunc_ns);
+        func.cost = costs.function_ns(func.name);
     }
     table
 }

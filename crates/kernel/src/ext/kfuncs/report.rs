@@ -3,10 +3,9 @@
 
 use super::super::dump;
 use super::super::exit::{self, Kind};
-use super::super::ops::kf;
 use super::{Kfunc, kfunc};
 use crate::machine::Machine;
-use bpf::func::{ANY, Fault, FaultKind};
+use bpf::func::{ANY, Fault};
 use bpf::helper::print::bstr;
 
 /// Arguments of one format (MAX_BPRINTF_VARARGS).
@@ -33,11 +32,6 @@ pub(super) fn table() -> Vec<Kfunc> {
             ANY,
             "void scx_bpf_events(struct scx_event_stats *events, size_t events__sz)",
             scx_bpf_events,
-        ),
-        kfunc(
-            kf::INIT,
-            "void scx_bpf_cid_override(const s32 *cpu_to_cid, u32 cpu_to_cid__sz)",
-            scx_bpf_cid_override,
         ),
     ]
 }
@@ -77,27 +71,5 @@ fn scx_bpf_events(m: &mut Machine, events: u64, size: u64) -> Result<(), Fault> 
     let bytes: Vec<u8> = m.ext.stats.named().flat_map(|(_, count)| count.to_le_bytes()).collect();
     let len = bytes.len().min(size as usize);
     m.region.bytes_mut(events, len as u64)?.copy_from_slice(&bytes[..len]);
-    Ok(())
-}
-
-/// Only the identity can be asked for: cids are CPU numbers here.
-fn scx_bpf_cid_override(m: &mut Machine, cpu_to_cid: u64, size: u32) -> Result<(), Fault> {
-    let nr_cpus = m.nr_cpus();
-    if u64::from(size) != u64::from(nr_cpus) * 4 {
-        exit::error(
-            m,
-            format!("scx_bpf_cid_override: expected {} bytes, got {size}", nr_cpus * 4),
-        );
-        return Ok(());
-    }
-    for cpu in 0..nr_cpus {
-        let cid = m.region.load::<i32>(cpu_to_cid + u64::from(cpu) * 4)?;
-        if cid != cpu as i32 {
-            return Err(Fault::new(
-                FaultKind::Trap,
-                format!("scx_bpf_cid_override: CPU {cpu} as cid {cid}: only the identity is modelled"),
-            ));
-        }
-    }
     Ok(())
 }

@@ -9,20 +9,26 @@ const DENSE: u32 = 1 << 22;
 
 /// Entries by number, made when first asked for.
 #[derive(Clone, Debug)]
-pub(crate) struct ByNumber<T> {
+pub struct ByNumber<T> {
     /// Index into `entries` plus 1; 0 = none.
     slots: Vec<u32>,
     sparse: BTreeMap<u32, u32>,
     entries: Vec<(u32, T)>,
 }
 
-impl<T: Default> ByNumber<T> {
-    pub fn new() -> ByNumber<T> {
+impl<T> Default for ByNumber<T> {
+    fn default() -> ByNumber<T> {
         ByNumber {
             slots: Vec::new(),
             sparse: BTreeMap::new(),
             entries: Vec::new(),
         }
+    }
+}
+
+impl<T: Default> ByNumber<T> {
+    pub fn new() -> ByNumber<T> {
+        ByNumber::default()
     }
 
     #[inline]
@@ -49,6 +55,16 @@ impl<T: Default> ByNumber<T> {
         new
     }
 
+    /// An entry that was asked for before.
+    #[inline]
+    pub fn get(&self, number: u32) -> Option<&T> {
+        let index = match self.slots.get(number as usize) {
+            Some(&slot) => slot.checked_sub(1)?,
+            None => *self.sparse.get(&number)?,
+        };
+        Some(&self.entries[index as usize].1)
+    }
+
     /// All entries, by number.
     pub fn into_sorted(mut self) -> Vec<(u32, T)> {
         self.entries.sort_unstable_by_key(|&(number, _)| number);
@@ -67,6 +83,10 @@ mod tests {
             *counts.entry(number) += 1;
         }
         assert!(counts.slots.len() <= 8);
+        assert_eq!(
+            [7, 3, u32::MAX, 1000].map(|number| counts.get(number).copied()),
+            [Some(3), None, Some(2), None]
+        );
         assert_eq!(counts.into_sorted(), [(0, 1), (7, 3), (DENSE, 1), (u32::MAX, 2)]);
     }
 }

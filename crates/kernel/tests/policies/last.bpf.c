@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * last: all tasks on one queue; one whose slice is over and that is alone goes there too, and its CPU is kicked if idle, from
+ * under its own runqueue's lock. -DUSES: dispatch and yield use their task without a test for NULL; -DTESTS: after one.
+ */
+#include "scx.h"
+
+char _license[] SEC("license") = "GPL";
+
+#define QUEUE 3
+
+u64 nr_last, seen;
+
+void SCX_OP(last_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	scx_bpf_dsq_insert(p, QUEUE, 1000000, enq_flags);
+	if (enq_flags & SCX_ENQ_LAST) {
+		nr_last++;
+		scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_IDLE);
+	}
+}
+
+void SCX_OP(last_dispatch, s32 cpu, struct task_struct *prev)
+{
+#ifdef USES
+	seen = prev->scx.weight;
+#endif
+#ifdef TESTS
+	if (prev && cpu < 1000)
+		seen = prev->scx.weight;
+#endif
+	scx_bpf_dsq_move_to_local(QUEUE);
+}
+
+s32 SCX_OP_SLEEPABLE(last_init)
+{
+	return scx_bpf_create_dsq(QUEUE, -1);
+}
+
+SCX_OPS(last_ops,
+	.enqueue = (void *)last_enqueue,
+	.dispatch = (void *)last_dispatch,
+	.init = (void *)last_init,
+	.flags = SCX_OPS_ENQ_LAST,
+	.name = "last");

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the kernel is asked for the calling task: name, affinity, policy and nice value.
+
+use super::refusal::Request;
+use workload::Policy;
+
+/// From include/uapi/linux/sched.h.
+const SCHED_EXT: i32 = 7;
+
+pub fn rename(comm: &str) {
+    let mut name = [0_u8; 16];
+    let length = comm.len().min(15);
+    name[..length].copy_from_slice(&comm.as_bytes()[..length]);
+    // SAFETY: a NUL-terminated name.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+}
+
+/// Allows a thread these CPUs; 0 is the calling one.
+pub fn set_affinity(tid: i32, cpus: &[u32]) -> bool {
+    // SAFETY: a set of CPUs is plain data; CPU_SET ignores what is beyond it.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        cpus.iter().for_each(|&cpu| libc::CPU_SET(cpu as usize, &mut set));
+        libc::sched_setaffinity(tid, size_of::<libc::cpu_set_t>(), &set) == 0
+    }
+}
+
+/// CPUs that the calling thread may use.
+pub fn affinity() -> Vec<u32> {
+    // SAFETY: a set of CPUs is plain data.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set);
+        let all = 0..libc::CPU_SETSIZE as usize;
+        all.filter(|&cpu| libc::CPU_ISSET(cpu, &set))
+            .map(|cpu| cpu as u32)
+            .collect()
+    }
+}
+
+/// # Errors
+/// What the kernel refused.
+pub fn set_policy(policy: Policy) -> Result<(), Request> {
+    let (class, nice, priority) = match policy {
+        Policy::Normal { nice } => (libc::SCHED_OTHER, nice, 0),
+        Policy::Batch { nice } => (libc::SCHED_BATCH, nice, 0),
+        Policy::Idle => (libc::SCHED_IDLE, 0, 0),
+        Policy::Ext { nice } => (SCHED_EXT, nice, 0),
+        // What they create is asked for its own policy, and is normal until then.
+        Policy::Fifo { rt_priority } => (libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 0, rt_priority),
+        Policy::RoundRobin { rt_priority } => (libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, 0, rt_priority),
+    };
+    let classed = set_class(class, priority);
+    // SAFETY: for the calling thread.
+    if priority == 0 && unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) } != 0 {
+        return Err(Request::Nice);
+    }
+    match (classed, class) {
+        (true, _) => Ok(()),
+        (false, SCHED_EXT) => Err(Request::Ext),
+        (false, _) => Err(Request::RealTime),
+    }
+}
+
+/// Gives the calling thread a class (SCHED_OTHER, ...) and a real-time priority.
+pub fn set_class(class: i32, priority: u32) -> bool {
+    let parameters = libc::sched_param {
+        sched_priority: priority as i32,
+    };
+    // SAFETY: valid parameters, for the calling thread.
+    unsafe { libc::sched_setscheduler(0, class, &parameters) == 0 }
+}

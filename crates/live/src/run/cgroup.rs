@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The workload's cgroups, under one of their own that is removed afterwards: version 2 with threads in them, or version 1 where
+//! the cpu controller is bound to it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+use workload::Cgroup;
+
+/// Made, and removed when dropped.
+pub struct Cgroups {
+    /// What stands for the workload's root.
+    folder: PathBuf,
+    /// All, parents first.
+    made: Vec<PathBuf>,
+}
+
+/// The folder of cgroups, by version.
+enum Hierarchy {
+    V1(PathBuf),
+    V2(PathBuf),
+}
+
+impl Cgroups {
+    /// # Errors
+    /// Why there are none, and what to do.
+    pub fn make(cgroups: &[Cgroup]) -> Result<Cgroups, String> {
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let hierarchy = find(&mounts, |path| {
+            fs::read_to_string(path.join("cgroup.controllers")).unwrap_or_default()
+        })?;
+        let (Hierarchy::V1(root) | Hierarchy::V2(root)) = &hierarchy;
+        let mut own = Cgroups {
+            folder: root.join(format!("windtunnel-{}", std::process::id())),
+            made: Vec::new(),
+        };
+        own.fill(cgroups, &hierarchy)
+            .map_err(|(path, error)| format!("cgroups are left out: {}: {error}; run as root", path.display()))?;
+        Ok(own)
+    }
+
+    fn fill(&mut self, cgroups: &[Cgroup], hierarchy: &Hierarchy) -> Result<(), (PathBuf, io::Error)> {
+        let place = |path: &Path| {
+            let path = path.to_owned();
+            move |error| (path, error)
+        };
+        let write = |path: PathBuf, text: &str| fs::write(&path, text).map_err(place(&path));
+        if let Hierarchy::V2(root) = hierarchy {
+            write(root.join("cgroup.subtree_control"), "+cpu")?;
+        }
+        let mut paths: Vec<(PathBuf, Option<u32>)> = vec![(self.folder.clone(), None)];
+        for cgroup in cgroups.iter().skip(1) {
+            let mut path = self.folder.clone();
+            for part in cgroup.path.split('/').filter(|part| !part.is_empty() && *part != "..") {
+                path.push(part);
+                if !paths.iter().any(|(known, _)| *known == path) {
+                    paths.push((path.clone(), None));
+                }
+            }
+            if let Some((_, weight)) = paths.iter_mut().find(|(known, _)| *known == path) {
+                *weight = Some(cgroup.weight);
+            }
+        }
+        for (path, weight) in paths {
+            fs::create_dir(&path).map_err(place(&path))?;
+            self.made.push(path.clone());
+            match hierarchy {
+                Hierarchy::V1(_) => {
+                    if let Some(weight) = weight {
+                        write(path.join("cpu.shares"), &(u64::from(weight) * 1024 / 100).to_string())?;
+                    }
+                }
+                Hierarchy::V2(_) if path == self.folder => {}
+                Hierarchy::V2(_) => {
+                    // Threads of one process may be in several.
+                    write(path.join("cgroup.type"), "threaded")?;
+                    if let Some(parent) = path.parent() {
+                        write(parent.join("cgroup.subtree_control"), "+cpu")?;
+                    }
+                    if let Some(weight) = weight {
+                        write(path.join("cpu.weight"), &weight.to_string())?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub fn folder(&self) -> String {
+        self.folder.display().to_string()
+    }
+}
+
+impl Drop for Cgroups {
+    fn drop(&mut self) {
+        for path in self.made.iter().rev() {
+            // Those who were in it may still be on their way out.
+            for _ in 0..100 {
+                match fs::remove_dir(path) {
+                    Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                        thread::sleep(Duration::from_millis(5));
+                    }
+                    _ => break,
+                }
+            }
+        }
+    }
+}
+
+/// A process's only thread, and with it the process, goes below the folder: before its threads can be in cgroups of their own.
+pub fn enter_process(folder: &str) -> io::Result<()> {
+    let folder = Path::new(folder);
+    fs::write(folder.join("cgroup.procs"), "0")
+}
+
+/// Puts a thread into the cgroup that the workload calls `path`.
+pub fn enter(folder: &str, path: &str, tid: u32) -> io::Result<()> {
+    let cgroup = Path::new(folder).join(path.trim_start_matches('/'));
+    let threads = cgroup.join("cgroup.threads");
+    let file = if threads.exists() {
+        threads
+    } else {
+        cgroup.join("tasks")
+    };
+    fs::write(file, tid.to_string())
+}
+
+/// Where the cpu controller is.
+fn find(mounts: &str, controllers: impl Fn(&Path) -> String) -> Result<Hierarchy, String> {
+    let mut version_2 = None;
+    let mut version_1 = None;
+    for mount in mounts.lines() {
+        let mut words = mount.split_whitespace().skip(1);
+        let (Some(path), Some(kind), Some(options)) = (words.next(), words.next(), words.next()) else {
+            continue;
+        };
+        let path = PathBuf::from(path);
+        match kind {
+            "cgroup2" if controllers(&path).split_whitespace().any(|name| name == "cpu") => version_2 = Some(path),
+            "cgroup" if options.split(',').any(|option| option == "cpu") => version_1 = Some(path),
+            _ => {}
+        }
+    }
+    version_2
+        .map(Hierarchy::V2)
+        .or(version_1.map(Hierarchy::V1))
+        .ok_or_else(|| {
+            "cgroups are left out: none that is mounted has the cpu controller; mount -t cgroup2 none /sys/fs/cgroup"
+                .to_owned()
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_2_comes_first_if_it_has_the_controller() {
+        let mounts = "cgroup /sys/fs/cgroup/cpu cgroup rw,relatime,cpu,cpuacct 0 0\n\
+                      cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
+        let which = |controllers: &'static str| find(mounts, move |_| controllers.to_owned());
+        assert!(matches!(which("io cpu memory"), Ok(Hierarchy::V2(path)) if path.ends_with("unified")));
+        assert!(matches!(which("cpuset io"), Ok(Hierarchy::V1(path)) if path.ends_with("cpu")));
+        let none = find("proc /proc proc rw 0 0\n", |_| String::new());
+        assert!(none.is_err_and(|message| message.contains("left out")));
+    }
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Pipes and sockets, opened before the workload's processes are made and inherited by all, over exec too.
+
+use std::io;
+use workload::{Channel, Op, Resource, Workload};
+
+/// The descriptors of a channel.
+#[derive(Clone, Copy)]
+pub struct Ends {
+    read: i32,
+    write: i32,
+    /// Bytes of every message; 0: messages keep their bounds.
+    message: u32,
+    is_socket: bool,
+}
+
+/// What a reader found without waiting.
+pub enum Look {
+    /// So many bytes.
+    There(usize),
+    /// It has to wait.
+    Nothing,
+}
+
+impl Ends {
+    /// # Errors
+    /// If the kernel has no such channel to give.
+    pub fn open(workload: &Workload, id: u32, kind: Channel, capacity: u64) -> io::Result<Ends> {
+        let message = uniform(workload, id);
+        let size = capacity.clamp(4096, 1 << 20) as i32;
+        let (read, write) = match kind {
+            Channel::Pipe => pipe(message, size)?,
+            Channel::Socket => socket(message, size)?,
+            Channel::Tcp => tcp(message)?,
+        };
+        Ok(Ends {
+            read,
+            write,
+            message: message.unwrap_or(0),
+            is_socket: kind != Channel::Pipe,
+        })
+    }
+
+    /// Writes a message; waits while there is no room.
+    pub fn send(&self, bytes: u32, buffer: &mut Vec<u8>) {
+        buffer.resize(buffer.len().max(bytes as usize), 0);
+        let mut sent = 0;
+        while sent < bytes as usize {
+            // SAFETY: the buffer has so many bytes.
+            let count = unsafe { libc::write(self.write, buffer.as_ptr().add(sent).cast(), bytes as usize - sent) };
+            match count {
+                0 | -1 if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted => return,
+                count => sent += count.max(0) as usize,
+            }
+        }
+    }
+
+    /// Bytes that a message's reader asks for.
+    pub fn wanted(&self) -> usize {
+        match self.message {
+            0 => 65536,
+            bytes => bytes as usize,
+        }
+    }
+
+    /// Reads what is there, without waiting.
+    pub fn look(&self, buffer: &mut [u8]) -> Look {
+        // SAFETY: the buffer has so many bytes.
+        let count = unsafe {
+            if self.is_socket {
+                libc::recv(self.read, buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT)
+            } else {
+                let part = libc::iovec {
+                    iov_base: buffer.as_mut_ptr().cast(),
+                    iov_len: buffer.len(),
+                };
+                libc::preadv2(self.read, &part, 1, -1, libc::RWF_NOWAIT)
+            }
+        };
+        match count {
+            1.. => Look::There(count as usize),
+            _ => Look::Nothing,
+        }
+    }
+
+    /// Reads the rest of a message of which `received` bytes are there; waits until it is.
+    pub fn receive(&self, mut received: usize, buffer: &mut [u8]) {
+        while received < buffer.len() && (received == 0 || self.message > 0) {
+            let rest = &mut buffer[received..];
+            // SAFETY: the rest has so many bytes.
+            let count = unsafe { libc::read(self.read, rest.as_mut_ptr().cast(), rest.len()) };
+            match count {
+                0 | -1 if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted => return,
+                count => received += count.max(0) as usize,
+            }
+        }
+    }
+}
+
+/// The bytes of every message to a channel, if all have as many.
+fn uniform(workload: &Workload, id: u32) -> Option<u32> {
+    let ops = workload.programs.iter().flat_map(|program| &program.ops);
+    let mut sizes = ops.filter_map(|op| match op {
+        Op::Send { channel, bytes } if *channel == id => Some(*bytes),
+        _ => None,
+    });
+    let first = sizes.next()?;
+    sizes.all(|bytes| bytes == first).then_some(first)
+}
+
+fn check(status: i32) -> io::Result<()> {
+    if status < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+// Without a common length, the kernel keeps the messages' bounds.
+fn pipe(message: Option<u32>, size: i32) -> io::Result<(i32, i32)> {
+    let mut fds = [0; 2];
+    let flags = if message.is_none() { libc::O_DIRECT } else { 0 };
+    // SAFETY: two places for two descriptors; then one that is open.
+    unsafe {
+        check(libc::pipe2(fds.as_mut_ptr(), flags))?;
+        libc::fcntl(fds[1], libc::F_SETPIPE_SZ, size);
+    }
+    Ok((fds[0], fds[1]))
+}
+
+fn socket(message: Option<u32>, size: i32) -> io::Result<(i32, i32)> {
+    let mut fds = [0; 2];
+    let ty = match message {
+        None => libc::SOCK_SEQPACKET,
+        Some(_) => libc::SOCK_STREAM,
+    };
+    let (at, length) = ((&raw const size).cast(), size_of::<i32>() as u32);
+    // SAFETY: two places for two descriptors; then one that is open.
+    unsafe {
+        check(libc::socketpair(libc::AF_UNIX, ty, 0, fds.as_mut_ptr()))?;
+        libc::setsockopt(fds[1], libc::SOL_SOCKET, libc::SO_SNDBUF, at, length);
+    }
+    Ok((fds[0], fds[1]))
+}
+
+fn tcp(message: Option<u32>) -> io::Result<(i32, i32)> {
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::IntoRawFd;
+    if message.is_none() {
+        return Err(io::Error::other(
+            "messages of different lengths over TCP have no bounds",
+        ));
+    }
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let write = TcpStream::connect(listener.local_addr()?)?;
+    let (read, _) = listener.accept()?;
+    let (read, write) = (read.into_raw_fd(), write.into_raw_fd());
+    for fd in [read, write] {
+        // SAFETY: an open descriptor, to be kept over exec.
+        check(unsafe { libc::fcntl(fd, libc::F_SETFD, 0) })?;
+    }
+    Ok((read, write))
+}
+
+/// Two descriptors a channel, and some.
+pub fn allow_files(workload: &Workload) {
+    let channels = workload
+        .resources
+        .iter()
+        .filter(|resource| matches!(resource, Resource::Channel { .. }))
+        .count();
+    let wanted = 2 * channels as u64 + 64;
+    // SAFETY: a valid place to read and write.
+    unsafe {
+        let mut limit = std::mem::zeroed();
+        libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit);
+        if limit.rlim_cur < wanted {
+            limit.rlim_cur = wanted;
+            limit.rlim_max = limit.rlim_max.max(wanted);
+            libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+        }
+    }
+}

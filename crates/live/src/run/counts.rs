@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the kernel counted of a task: of itself as it ends, or looked at from outside while it lives.
+
+use super::shared::read_clock;
+use report::Counted;
+use std::fs;
+
+/// The calling thread's; without what only /proc tells.
+pub fn own() -> Counted {
+    // SAFETY: a valid place to write to.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
+        usage
+    };
+    Counted {
+        cpu_ns: read_clock(libc::CLOCK_THREAD_CPUTIME_ID),
+        voluntary: usage.ru_nvcsw as u64,
+        involuntary: usage.ru_nivcsw as u64,
+        ..Counted::default()
+    }
+}
+
+/// A thread's, by its id or as `thread-self`; `None` if it is gone.
+pub fn of(thread: &str) -> Option<Counted> {
+    let read = |name: &str| fs::read_to_string(format!("/proc/{thread}/{name}")).ok();
+    Some(parse(
+        &read("schedstat").unwrap_or_default(),
+        &read("status")?,
+        &read("sched").unwrap_or_default(),
+    ))
+}
+
+fn parse(schedstat: &str, status: &str, sched: &str) -> Counted {
+    let mut words = schedstat.split_whitespace().map(|word| word.parse().unwrap_or(0));
+    let mut next = || words.next().unwrap_or(0);
+    let value = |text: &str, name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name));
+        line.and_then(|line| line.rsplit([':', ' ', '\t']).next()?.parse().ok())
+            .unwrap_or(0)
+    };
+    Counted {
+        cpu_ns: next(),
+        wait_ns: next(),
+        waits: next(),
+        voluntary: value(status, "voluntary_ctxt_switches"),
+        involuntary: value(status, "nonvoluntary_ctxt_switches"),
+        migrations: value(sched, "se.nr_migrations"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_files_are_read() {
+        let status = "Name:\tx\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n";
+        let sched = "x (1, #threads: 1)\nse.nr_migrations                 :           7\n";
+        let counts = parse("5000 600 14\n", status, sched);
+        let expected = Counted {
+            cpu_ns: 5000,
+            voluntary: 12,
+            involuntary: 3,
+            wait_ns: 600,
+            waits: 14,
+            migrations: 7,
+        };
+        assert_eq!(counts, expected);
+        assert_eq!(parse("", "", ""), Counted::default());
+    }
+
+    #[test]
+    fn a_thread_finds_itself() {
+        let before = own();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        let after = of("thread-self").expect("it lives");
+        assert!(after.voluntary > before.voluntary, "{before:?} {after:?}");
+        assert!(after.cpu_ns > 0);
+    }
+}

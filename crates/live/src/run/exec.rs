@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Exec: the task's process executes this very program anew, which goes on with the task's next step. It costs what executing a
+//! dynamically linked program of a few MB costs, and reading the workload again. A process that has other threads only
+//! takes the new name: exec would end them.
+
+use super::execute::{Task, World};
+use super::shared::Shared;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::sync::Arc;
+use workload::Workload;
+
+/// The word on the command line that says that the next one is a [`Continuation`].
+pub const WORD: &str = "go-on-after-exec";
+
+/// What a task takes along.
+#[derive(Serialize, Deserialize)]
+struct Continuation {
+    workload: String,
+    memory: i32,
+    rounds_per_1024_ns: u64,
+    cpus: Vec<u32>,
+    cgroups: Option<String>,
+    seed: u64,
+    task: u32,
+    pc: usize,
+    created: u64,
+    woken: u64,
+    began: Option<u64>,
+    counters: Vec<u64>,
+    timers: BTreeMap<u32, u64>,
+    traces: BTreeMap<u32, u64>,
+    processes: u32,
+    chance: u64,
+}
+
+/// Whether a program that is executed can find the workload again: generators can be asked again.
+pub fn can_read_again(workload: &Workload) -> bool {
+    let execs = |program: &workload::Program| program.ops.iter().any(|op| matches!(op, workload::Op::Exec { .. }));
+    workload.programs.iter().any(execs) && workload::load(&workload.name, &[]).is_ok_and(|again| again == *workload)
+}
+
+impl Task<'_> {
+    /// Executes this program as `comm`, which goes on at `pc`. Returns only if that cannot be.
+    pub(super) fn exec(&mut self, comm: &str, pc: usize) {
+        let world = self.world;
+        let state = Continuation {
+            workload: world.workload.name.clone(),
+            memory: world.shared.fd,
+            rounds_per_1024_ns: world.rounds_per_1024_ns,
+            cpus: world.cpus.clone(),
+            cgroups: world.cgroups.clone(),
+            seed: world.seed,
+            task: self.who.task,
+            pc,
+            created: self.created,
+            woken: self.woken,
+            began: self.began,
+            counters: self.counters.clone(),
+            timers: self.timers.clone(),
+            traces: self.traces.clone(),
+            processes: self.processes,
+            chance: self.rng.next_u64(),
+        };
+        let text = serde_json::to_string(&state).unwrap_or_default();
+        let words = [comm, WORD, &text].map(CString::new);
+        let [Ok(name), Ok(word), Ok(text)] = words else { return };
+        let arguments = [name.as_ptr(), word.as_ptr(), text.as_ptr(), std::ptr::null()];
+        // SAFETY: NUL-terminated strings, a list that ends with null; the process has no other thread.
+        unsafe { libc::execv(c"/proc/self/exe".as_ptr(), arguments.as_ptr()) };
+    }
+}
+
+/// In the program that was executed: goes on with the task, to its end.
+pub fn go_on(text: &str) {
+    let Ok(state) = serde_json::from_str::<Continuation>(text) else {
+        return;
+    };
+    let Ok(workload) = workload::load(&state.workload, &[]) else {
+        return;
+    };
+    let Ok(shared) = Shared::attach(state.memory, &workload) else {
+        return;
+    };
+    let world = Arc::new(World {
+        workload,
+        shared,
+        rounds_per_1024_ns: state.rounds_per_1024_ns,
+        cpus: state.cpus,
+        cgroups: state.cgroups,
+        seed: state.seed,
+        can_exec: true,
+    });
+    let mut task = Task::new(&world, state.task, state.created, true);
+    task.woken = state.woken;
+    task.began = state.began;
+    task.counters = state.counters;
+    task.timers = state.timers;
+    task.traces = state.traces;
+    task.processes = state.processes;
+    task.rng = kernel::rng::Rng::new(state.chance);
+    let programs = &world.workload.programs;
+    let program = world.workload.tasks[state.task as usize].program;
+    task.go(&programs[program as usize].ops, state.pc);
+}

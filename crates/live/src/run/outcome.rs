@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a workload did becomes a result, with the simulator's fields.
+
+use super::conduct::{Ended, Executed};
+use super::execute::World;
+use super::shared::{Entry, Kind, Shared};
+use crate::kernel as running;
+use report::{Counted, Run, Summary};
+use std::collections::{BTreeMap, BTreeSet};
+use trace::{Event, Place, Record, Sink};
+use workload::{Op, Policy};
+
+/// Others' share of the machine, percent, from which on it is told.
+const OTHERS_PERCENT: u64 = 5;
+
+/// Ids of tasks that have not exited.
+pub fn alive(shared: &Shared) -> BTreeSet<u32> {
+    let mut alive = BTreeSet::new();
+    for (kind, entry) in shared.entries(0) {
+        match kind {
+            Kind::New => alive.insert(entry.tid),
+            Kind::Exit => alive.remove(&entry.tid),
+            _ => false,
+        };
+    }
+    alive
+}
+
+/// Puts it together, but for the looks.
+pub fn executed(world: &World, ended: &Ended) -> Executed {
+    let places = vec![Place::default(); world.cpus.len()];
+    let mut summary = Summary::new(&places);
+    let mut counts = ended.alive.clone();
+    let mut before: BTreeMap<u32, Counted> = BTreeMap::new();
+    let mut born: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut last = 0;
+    let in_time = |entry: &Entry| ended.completed || entry.time <= ended.at_ns;
+    let entries = world.shared.entries(0).filter(|(kind, entry)| match kind {
+        // What a task used counts, even if it ended just after the time was over.
+        Kind::Exit | Kind::Waited | Kind::Before | Kind::BeforeWaited => true,
+        _ => in_time(entry),
+    });
+    let mut entries: Vec<_> = entries.collect();
+    entries.sort_by_key(|(kind, entry)| match kind {
+        // Requests count from when the task came to be, and so does it.
+        Kind::New => entry.a,
+        _ => entry.time,
+    });
+    let mut records: Vec<Record> = Vec::new();
+    for (kind, entry) in entries {
+        let pid = entry.tid;
+        let spec = &world.workload.tasks[entry.task as usize];
+        last = last.max(entry.time);
+        let event = match kind {
+            Kind::Done => Event::Done {
+                pid,
+                count: entry.a as u32,
+                response_ns: entry.b,
+            },
+            Kind::Phase => Event::Phase {
+                pid,
+                phase: entry.a as u32,
+            },
+            Kind::New => {
+                born.insert(pid, entry.a);
+                Event::TaskNew {
+                    pid,
+                    tgid: pid,
+                    parent: 0,
+                    prio: prio(spec.policy),
+                    comm: spec.comm.clone(),
+                }
+            }
+            Kind::Exec => {
+                let ops = &world.workload.programs[spec.program as usize].ops;
+                let Some(Op::Exec { comm }) = ops.get(entry.a as usize) else {
+                    continue;
+                };
+                let comm = comm.clone();
+                Event::TaskRename { pid, comm }
+            }
+            Kind::Waited | Kind::BeforeWaited => {
+                let counts = if kind == Kind::Waited { &mut counts } else { &mut before };
+                let counts = counts.entry(pid).or_default();
+                counts.wait_ns += entry.a;
+                counts.waits += entry.b >> 32;
+                counts.migrations += entry.b & u64::from(u32::MAX);
+                continue;
+            }
+            Kind::Exit | Kind::Before => {
+                let counts = if kind == Kind::Exit { &mut counts } else { &mut before };
+                let counts = counts.entry(pid).or_default();
+                counts.cpu_ns += entry.a;
+                counts.involuntary += entry.b >> 32;
+                counts.voluntary += entry.b & u64::from(u32::MAX);
+                if kind == Kind::Before {
+                    continue;
+                }
+                Event::TaskExit { pid }
+            }
+        };
+        let time = match kind {
+            Kind::New => entry.a,
+            _ => entry.time,
+        };
+        records.push(Record { time, cpu: 0, event });
+    }
+    for (pid, before) in before {
+        counts
+            .entry(pid)
+            .and_modify(|counted| *counted = since(counted, &before));
+    }
+    summary.take(&records);
+    for (pid, counted) in &counts {
+        summary.counted(*pid, born.get(pid).copied().unwrap_or(0), *counted);
+    }
+    for (pid, latency_ns) in world.shared.wakeups() {
+        summary.woken(pid, latency_ns);
+    }
+    // That all have gone is seen a little later.
+    let at_ns = if ended.completed && last > 0 { last } else { ended.at_ns };
+    let mut result = summary.result(Run {
+        policy: running::scheduler(),
+        machine: "live".into(),
+        workload: world.workload.name.clone(),
+        seed: world.seed,
+        simulated_ns: at_ns,
+        wall_ns: at_ns,
+        unit: world.workload.unit.clone(),
+        score: world.workload.score,
+        completed: ended.completed,
+        ..Run::default()
+    });
+    result.migrations = counts.values().map(|task| task.migrations).sum();
+    let mut notes = world.shared.complaints();
+    notes.extend(others(&counts, ended));
+    Executed {
+        result,
+        log: records,
+        begun: world.shared.begun(),
+        cpu_ns: counts.iter().map(|(&pid, counted)| (pid, counted.cpu_ns)).collect(),
+        looks: Vec::new(),
+        notes,
+    }
+}
+
+/// What was counted after `before`.
+fn since(counted: &Counted, before: &Counted) -> Counted {
+    Counted {
+        cpu_ns: counted.cpu_ns.saturating_sub(before.cpu_ns),
+        voluntary: counted.voluntary.saturating_sub(before.voluntary),
+        involuntary: counted.involuntary.saturating_sub(before.involuntary),
+        wait_ns: counted.wait_ns.saturating_sub(before.wait_ns),
+        waits: counted.waits.saturating_sub(before.waits),
+        migrations: counted.migrations.saturating_sub(before.migrations),
+    }
+}
+
+/// As the kernel counts it: 120 is nice 0.
+fn prio(policy: Policy) -> i32 {
+    match policy {
+        Policy::Normal { nice } | Policy::Batch { nice } | Policy::Ext { nice } => 120 + nice,
+        Policy::Idle => 120,
+        Policy::Fifo { rt_priority } | Policy::RoundRobin { rt_priority } => 99 - rt_priority as i32,
+    }
+}
+
+/// Whether others used the machine too.
+fn others(counts: &BTreeMap<u32, Counted>, ended: &Ended) -> Option<String> {
+    let (before, after) = ended.machine;
+    let whole = after.total.saturating_sub(before.total);
+    let busy = after.busy.saturating_sub(before.busy);
+    let own_ns: u64 = counts.values().map(|task| task.cpu_ns).sum();
+    // The kernel counts both in ticks of 10 ms.
+    let others = busy.saturating_sub(own_ns / 10_000_000);
+    let percent = (100 * others).checked_div(whole)?;
+    (percent >= OTHERS_PERCENT && whole >= 20)
+        .then(|| format!("others used {percent} % of the machine meanwhile: figures are worse than on an idle one"))
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Locks, conditions, barriers, semaphores and channels in memory that all processes share, each with the time at which somebody
+//! last woke who waits there: how wake-up latencies are measured without a trace.
+//!
+//! A latency is the time from just before the call that wakes (write, sem_post, unlock, ...) to the woken task's first
+//! instruction after its own call; of sleeps and timers, from when they expire. It counts only where the task looked first and
+//! found that it has to wait. Where several wait for the same pipe or semaphore at once, some wake-ups have none. Waits for room in a pipe and for children are not among
+//! them.
+
+use super::channel::{Ends, Look};
+use super::shared::clock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use workload::{Op, Resource, Workload};
+
+/// What `woken_at` is while one waits for a channel or semaphore and nobody has woken it.
+const WAITING: u64 = 1;
+
+#[repr(C)]
+union Sync {
+    mutex: libc::pthread_mutex_t,
+    cond: libc::pthread_cond_t,
+    barrier: libc::pthread_barrier_t,
+    semaphore: libc::sem_t,
+    ends: Option<Ends>,
+}
+
+/// One of a workload's resources.
+#[repr(C)]
+pub struct Object {
+    sync: Sync,
+    woken_at: AtomicU64,
+}
+
+/// All of them.
+#[derive(Clone, Copy)]
+pub struct Objects {
+    first: *mut Object,
+}
+
+impl Objects {
+    /// At zeroed memory for as many as the workload has.
+    pub fn at(first: *mut Object) -> Objects {
+        Objects { first }
+    }
+
+    /// # Errors
+    /// The channel that the kernel did not give.
+    pub fn init(self, workload: &Workload) -> Result<(), String> {
+        for (id, resource) in workload.resources.iter().enumerate() {
+            let id = id as u32;
+            // SAFETY: one of the mapping's, nobody else has it yet.
+            let sync = unsafe { &mut (*self.object(id)).sync };
+            match resource {
+                Resource::Channel { name, capacity, kind } => {
+                    let ends = Ends::open(workload, id, *kind, *capacity);
+                    sync.ends = Some(ends.map_err(|error| format!("channel {name}: {error}"))?);
+                }
+                _ => init(sync, resource),
+            }
+        }
+        Ok(())
+    }
+
+    fn object(self, id: u32) -> *mut Object {
+        // SAFETY: ids of a checked workload are below the number of resources.
+        unsafe { self.first.add(id as usize) }
+    }
+
+    fn sync<T>(self, id: u32) -> *mut T {
+        // SAFETY: the union begins with whichever it is.
+        unsafe { (&raw mut (*self.object(id)).sync).cast() }
+    }
+
+    fn woken_at(self, id: u32) -> &'static AtomicU64 {
+        // SAFETY: the mapping stays until the process ends.
+        unsafe { &(*self.object(id)).woken_at }
+    }
+
+    /// Whoever waits for the channel or semaphore is about to be woken; the first to do so counts.
+    fn wake_one(self, id: u32) {
+        let woken_at = self.woken_at(id);
+        if woken_at.load(Ordering::Acquire) == WAITING {
+            let _ = woken_at.compare_exchange(WAITING, clock(), Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits for a channel or semaphore. Tells when it was woken.
+    fn wait_one(self, id: u32, wait: impl FnOnce()) -> Option<u64> {
+        let begun = clock();
+        self.woken_at(id).store(WAITING, Ordering::Release);
+        wait();
+        let at = self.woken_at(id).swap(0, Ordering::AcqRel);
+        (at >= begun).then_some(at)
+    }
+
+    /// Waits for what several wait for and one call lets go on: the last such call counts.
+    fn wait_all(self, ids: &[u32], wait: impl FnOnce() -> libc::c_int) -> Option<u64> {
+        let begun = clock();
+        let status = wait();
+        let at = ids.iter().map(|&id| self.woken_at(id).load(Ordering::Acquire)).max();
+        // The last to come to a barrier does not wait.
+        at.filter(|&at| at >= begun && status != libc::PTHREAD_BARRIER_SERIAL_THREAD)
+    }
+
+    fn wake_all(self, id: u32) {
+        self.woken_at(id).store(clock(), Ordering::Release);
+    }
+
+    /// Executes a step on a lock, condition, barrier or semaphore. Tells when it was woken, if it waited.
+    pub fn step(self, op: &Op) -> Option<u64> {
+        // SAFETY: each object was initialised as what the workload says it is, process-shared.
+        unsafe {
+            match *op {
+                Op::Lock(id) => {
+                    let mutex = self.sync(id);
+                    if libc::pthread_mutex_trylock(mutex) != 0 {
+                        return self.wait_all(&[id], || libc::pthread_mutex_lock(mutex));
+                    }
+                }
+                Op::Unlock(id) => {
+                    self.wake_all(id);
+                    libc::pthread_mutex_unlock(self.sync(id));
+                }
+                Op::CondWait { cond, mutex } => return self.cond_wait(cond, mutex),
+                Op::Signal(id) => {
+                    self.wake_all(id);
+                    libc::pthread_cond_signal(self.sync(id));
+                }
+                Op::Broadcast(id) => {
+                    self.wake_all(id);
+                    libc::pthread_cond_broadcast(self.sync(id));
+                }
+                Op::Sync { cond, mutex } => {
+                    self.wake_all(cond);
+                    libc::pthread_cond_signal(self.sync(cond));
+                    return self.cond_wait(cond, mutex);
+                }
+                Op::Barrier(id) => {
+                    let barrier = self.sync(id);
+                    return self.wait_all(&[id], || {
+                        self.wake_all(id);
+                        libc::pthread_barrier_wait(barrier)
+                    });
+                }
+                Op::SemPost(id) => self.post(id),
+                Op::SemWait(id) | Op::Suspend(id) => {
+                    let semaphore = self.sync(id);
+                    if libc::sem_trywait(semaphore) != 0 {
+                        return self.wait_one(id, || while libc::sem_wait(semaphore) != 0 {});
+                    }
+                }
+                Op::Resume(id) => {
+                    let mut value = 0;
+                    libc::sem_getvalue(self.sync(id), &mut value);
+                    if value == 0 {
+                        self.post(id);
+                    }
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    fn cond_wait(self, cond: u32, mutex: u32) -> Option<u64> {
+        // It lets the mutex go, and may find it taken when it is signalled.
+        self.wake_all(mutex);
+        // SAFETY: as of `step`.
+        self.wait_all(&[cond, mutex], || unsafe {
+            libc::pthread_cond_wait(self.sync(cond), self.sync(mutex))
+        })
+    }
+
+    fn post(self, id: u32) {
+        self.wake_one(id);
+        // SAFETY: as of `step`.
+        unsafe { libc::sem_post(self.sync(id)) };
+    }
+
+    fn ends(self, id: u32) -> Option<Ends> {
+        // SAFETY: a channel has ends since `init`, and they stay.
+        unsafe { (*self.object(id)).sync.ends }
+    }
+
+    /// Writes a message.
+    pub fn send(self, channel: u32, bytes: u32, buffer: &mut Vec<u8>) {
+        if let Some(ends) = self.ends(channel) {
+            self.wake_one(channel);
+            ends.send(bytes, buffer);
+        }
+    }
+
+    /// Reads one. Tells when it was woken, if it waited.
+    pub fn receive(self, channel: u32, buffer: &mut Vec<u8>) -> Option<u64> {
+        let ends = self.ends(channel)?;
+        buffer.resize(buffer.len().max(ends.wanted()), 0);
+        let buffer = &mut buffer[..ends.wanted()];
+        match ends.look(buffer) {
+            Look::There(received) => {
+                ends.receive(received, buffer);
+                None
+            }
+            Look::Nothing => self.wait_one(channel, || ends.receive(0, buffer)),
+        }
+    }
+}
+
+fn init(sync: &mut Sync, resource: &Resource) {
+    let shared = libc::PTHREAD_PROCESS_SHARED;
+    // SAFETY: zeroed memory of the right size and alignment, initialised before anybody uses it.
+    unsafe {
+        match resource {
+            Resource::Mutex {
+                priority_inheritance, ..
+            } => {
+                let mut attributes = std::mem::zeroed();
+                libc::pthread_mutexattr_init(&mut attributes);
+                libc::pthread_mutexattr_setpshared(&mut attributes, shared);
+                if *priority_inheritance {
+                    libc::pthread_mutexattr_setprotocol(&mut attributes, libc::PTHREAD_PRIO_INHERIT);
+                }
+                libc::pthread_mutex_init(&mut sync.mutex, &attributes);
+            }
+            Resource::Cond { .. } => {
+                let mut attributes = std::mem::zeroed();
+                libc::pthread_condattr_init(&mut attributes);
+                libc::pthread_condattr_setpshared(&mut attributes, shared);
+                libc::pthread_cond_init(&mut sync.cond, &attributes);
+            }
+            Resource::Barrier { participants, .. } => {
+                let mut attributes = std::mem::zeroed();
+                libc::pthread_barrierattr_init(&mut attributes);
+                libc::pthread_barrierattr_setpshared(&mut attributes, shared);
+                libc::pthread_barrier_init(&mut sync.barrier, &attributes, (*participants).max(1));
+            }
+            Resource::Semaphore { value, .. } => {
+                libc::sem_init(&mut sync.semaphore, 1, *value);
+            }
+            Resource::Suspend { .. } => {
+                libc::sem_init(&mut sync.semaphore, 1, 0);
+            }
+            Resource::Channel { .. } => {}
+        }
+    }
+}

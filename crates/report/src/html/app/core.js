@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// What all drawings share: the data, the theme, the window of time, which runs are shown, words for numbers.
+"use strict";
+const wt = (() => {
+  const runs = JSON.parse(document.getElementById("data").textContent).runs;
+  // CPUs in the order of the machine: by node, LLC and core, so that neighbours are near.
+  for (const run of runs) {
+    const near = (a, b) => [2, 1, 0].map((of) => run.places[a][of] - run.places[b][of]).find((by) => by) || a - b;
+    run.order = run.places.map((_, cpu) => cpu).sort(near);
+  }
+  const end = Math.max(1, ...runs.map((run) => run.end));
+  const root = document.documentElement;
+
+  // Base64 of raw deflate.
+  async function unpack(text) {
+    const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+    const inflated = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+    return new Uint8Array(await new Response(inflated).arrayBuffer());
+  }
+
+  // Varints one after the other; numbers to 2^53.
+  class Varints {
+    constructor(bytes) { this.bytes = bytes; this.at = 0; }
+    next() {
+      let value = 0, scale = 1, byte;
+      do {
+        byte = this.bytes[this.at++];
+        value += (byte & 127) * scale;
+        scale *= 128;
+      } while (byte > 127);
+      return value;
+    }
+    byte() { return this.bytes[this.at++]; }
+    signed() {
+      const value = this.next();
+      return value % 2 ? -(value + 1) / 2 : value / 2;
+    }
+  }
+
+  // 12.3 µs; with `step`, as many digits as tell times that far apart from each other.
+  function time(ns, step) {
+    const size = Math.abs(ns);
+    const [unit, name] = size < 999.5 ? [1, "ns"] : size < 999500 ? [1e3, "µs"] : size < 999.5e6 ? [1e6, "ms"] : [1e9, "s"];
+    const value = ns / unit;
+    let places = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2;
+    if (step !== undefined) places = Math.max(0, Math.min(9, Math.ceil(-Math.log10(step / unit) - 1e-6)));
+    if (unit === 1) places = 0;
+    return (size === 0 ? "0" : value.toFixed(places)) + (size === 0 ? "" : " " + name);
+  }
+
+  // 12.3k
+  function count(n) {
+    if (n < 1000) return Number.isInteger(n) ? String(n) : n.toPrecision(3);
+    const [unit, name] = n < 999500 ? [1e3, "k"] : n < 999.5e6 ? [1e6, "M"] : [1e9, "G"];
+    return (n / unit).toPrecision(3) + name;
+  }
+
+  const plural = (n, what) => `${count(n)} ${what}${n === 1 ? "" : "s"}`;
+
+  function element(name, attributes = {}, ...children) {
+    const made = document.createElement(name);
+    for (const [key, value] of Object.entries(attributes)) {
+      if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+      else if (value !== false) made.setAttribute(key, value === true ? "" : value);
+    }
+    made.append(...children);
+    return made;
+  }
+
+  // Radio buttons in a row; `change` is told the value chosen.
+  function choice(label, values, chosen, change) {
+    const group = element("div", { class: "choice", role: "radiogroup", "aria-label": label }, element("span", {}, label));
+    const buttons = values.map(([value, text]) =>
+      element("button", { type: "button", role: "radio", "data-value": value, onclick: () => choose(value) }, text));
+    function choose(value) {
+      for (const button of buttons) {
+        const on = button.dataset.value === value;
+        button.setAttribute("aria-checked", on);
+        button.tabIndex = on ? 0 : -1;
+      }
+      change(value);
+    }
+    group.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+      const at = buttons.indexOf(document.activeElement);
+      if (!step || at < 0) return;
+      event.preventDefault();
+      const to = buttons[(at + step + buttons.length) % buttons.length];
+      to.focus();
+      choose(to.dataset.value);
+    });
+    group.append(...buttons);
+    choose(chosen);
+    return group;
+  }
+
+  // Colours as the style sheet has them now.
+  const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
+  const colour = (run) => css(`--run-${run % 8}`);
+  // Runs differ by their strokes too.
+  const dash = (run) => [[], [6, 3], [2, 3], [9, 3, 2, 3], [12, 4], [4, 2, 1, 2], [1, 2], [8, 2, 2, 2, 2, 2]][run % 8];
+
+  // The one tooltip: at a place of the window, or gone.
+  const tip = document.getElementById("tip");
+  function showTip(html, x, y) {
+    if (!html) { tip.hidden = true; return; }
+    if (typeof html === "string") tip.textContent = html; else tip.replaceChildren(html);
+    tip.hidden = false;
+    const { width, height } = tip.getBoundingClientRect();
+    const left = x + 14 + width > innerWidth - 8 ? x - 14 - width : x + 14;
+    const top = y + 16 + height > innerHeight - 8 ? y - 12 - height : y + 16;
+    tip.style.transform = `translate(${Math.max(4, left)}px, ${Math.max(4, top)}px)`;
+  }
+  // A table for a tooltip: a heading and [label, text, colour] rows.
+  function tipTable(head, rows) {
+    const body = rows.map(([label, text, colour]) => element("tr", {},
+      element("th", {}, ...(colour ? [element("i", { style: `background:${colour}` })] : []), label), element("td", {}, text)));
+    return element("div", {}, element("b", {}, head), element("table", {}, ...body));
+  }
+
+  const listeners = { view: [], runs: [], theme: [] };
+  const on = (what, act) => listeners[what].push(act);
+  const tell = (what) => listeners[what].forEach((act) => act());
+
+  // The window of time that is shown.
+  const view = { from: 0, to: end };
+  function show(from, to) {
+    const least = Math.min(end, 200);
+    let width = Math.min(end, Math.max(least, to - from));
+    if (!Number.isFinite(width)) width = end;
+    const middle = (from + to) / 2;
+    from = Math.min(Math.max(0, to - from < least ? middle - width / 2 : from), end - width);
+    if (from === view.from && from + width === view.to) return;
+    view.from = from;
+    view.to = from + width;
+    tell("view");
+  }
+  // Zooms about a time; pans by a share of the window.
+  const zoom = (factor, about = (view.from + view.to) / 2) =>
+    show(about - (about - view.from) * factor, about + (view.to - about) * factor);
+  const pan = (share) => {
+    const by = Math.max(-view.from, Math.min(end - view.to, share * (view.to - view.from)));
+    show(view.from + by, view.to + by);
+  };
+  // Keys that move the window, on whatever shows it.
+  function viewKeys(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return false;
+    const acts = {
+      ArrowLeft: () => pan(event.shiftKey ? -0.5 : -0.1), ArrowRight: () => pan(event.shiftKey ? 0.5 : 0.1),
+      "+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), "0": () => show(0, end),
+      Home: () => pan(-1e9), End: () => pan(1e9), PageUp: () => pan(-0.9), PageDown: () => pan(0.9),
+    };
+    if (!acts[event.key]) return false;
+    event.preventDefault();
+    acts[event.key]();
+    return true;
+  }
+
+  const hidden = new Set();
+  function toggle(run) {
+    if (hidden.has(run)) hidden.delete(run); else hidden.add(run);
+    if (hidden.size === runs.length) hidden.clear();
+    for (const shown of document.querySelectorAll("[data-run]")) {
+      const off = hidden.has(Number(shown.dataset.run));
+      if (shown.tagName === "BUTTON") shown.setAttribute("aria-pressed", !off);
+      else shown.classList.toggle("off", off);
+    }
+    tell("runs");
+  }
+
+  // A canvas of this size in CSS pixels, sharp on the screen.
+  function surface(canvas, width, height) {
+    const scale = Math.max(wt.printing ? 2 : 1, devicePixelRatio || 1);
+    const [w, h] = [Math.round(width * scale), Math.round(height * scale)];
+    if (canvas.width !== w) canvas.width = w;
+    if (canvas.height !== h) canvas.height = h;
+    canvas.style.width = width + "px";
+    canvas.style.height = height + "px";
+    const context = canvas.getContext("2d");
+    context.setTransform(scale, 0, 0, scale, 0, 0);
+    context.clearRect(0, 0, width, height);
+    return context;
+  }
+
+  // At most once a frame.
+  function later(act) {
+    let asked = false;
+    return () => {
+      if (asked) return;
+      asked = true;
+      requestAnimationFrame(() => { asked = false; act(); });
+    };
+  }
+
+  return { runs, end, root, unpack, Varints, time, count, plural, element, choice, css, colour, dash, showTip, tipTable, on, tell, view,
+    show, zoom, pan, viewKeys, hidden, toggle, surface, later, printing: false };
+})();

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Starts the page: theme, runs shown, printing, and every drawing.
+"use strict";
+(async () => {
+  const button = document.getElementById("theme");
+  const words = { auto: "Auto", light: "Light", dark: "Dark" };
+  // A file's page may be denied storage; it works without.
+  const stored = (value) => {
+    try {
+      if (value === undefined) return localStorage.getItem("windtunnel-theme");
+      localStorage.setItem("windtunnel-theme", value);
+    } catch { /* remembered by nobody */ }
+    return null;
+  };
+  let theme = stored() in words ? stored() : "auto";
+  function dress(forced) {
+    const wanted = forced || theme;
+    if (wanted === "auto") delete wt.root.dataset.theme; else wt.root.dataset.theme = wanted;
+    button.textContent = words[theme];
+  }
+  dress();
+  button.addEventListener("click", () => {
+    const order = Object.keys(words);
+    theme = order[(order.indexOf(theme) + 1) % order.length];
+    stored(theme);
+    dress();
+    wt.tell("theme");
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => wt.tell("theme"));
+  for (const run of document.querySelectorAll("button.run")) run.addEventListener("click", () => wt.toggle(Number(run.dataset.run)));
+  addEventListener("keydown", (event) => { if (event.key === "Escape") wt.showTip(null); });
+
+  // Printed is light, sharp, and what is on the screen otherwise.
+  function redraw() {
+    wt.timeline.redraw();
+    wt.plots.redraw();
+    wt.heat.redraw();
+  }
+  addEventListener("beforeprint", () => { wt.printing = true; wt.showTip(null); dress("light"); redraw(); });
+  addEventListener("afterprint", () => { wt.printing = false; dress(); redraw(); });
+
+  try {
+    await wt.timeline.start();
+    await wt.plots.start();
+    wt.heat.start();
+    addEventListener("resize", wt.later(wt.timeline.redraw));
+    wt.root.dataset.ready = "yes";
+  } catch (error) {
+    wt.root.dataset.ready = "failed";
+    document.querySelector("main").prepend(wt.element("p", { class: "empty", role: "alert" },
+      `The drawings cannot be shown: ${error.message}. A browser of 2023 or later is needed.`));
+    throw error;
+  }
+})();

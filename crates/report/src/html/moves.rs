@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Migrations: from which CPU to which, why, and how far.
+
+use serde::Serialize;
+use trace::{MigrateReason, Place};
+
+pub const REASONS: [&str; 5] = ["wake-up", "fork", "exec", "balance", "affinity"];
+pub const DISTANCES: [&str; 4] = ["same core", "same LLC", "same node", "other node"];
+
+#[derive(Clone, Debug)]
+pub struct Moves {
+    places: Vec<Place>,
+    /// By from and to.
+    matrix: Vec<u32>,
+    /// By reason and distance.
+    pub why: [[u64; 4]; 5],
+}
+
+/// From, to, number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Cell(pub u32, pub u32, pub u32);
+
+impl Moves {
+    pub fn new(places: &[Place]) -> Moves {
+        Moves {
+            places: places.to_vec(),
+            matrix: vec![0; places.len() * places.len()],
+            why: [[0; 4]; 5],
+        }
+    }
+
+    pub fn add(&mut self, from: u32, to: u32, reason: MigrateReason) {
+        let cell = &mut self.matrix[from as usize * self.places.len() + to as usize];
+        *cell = cell.saturating_add(1);
+        let reason = match reason {
+            MigrateReason::Wakeup => 0,
+            MigrateReason::Fork => 1,
+            MigrateReason::Exec => 2,
+            MigrateReason::Balance => 3,
+            MigrateReason::Affinity => 4,
+        };
+        self.why[reason][self.distance(from, to)] += 1;
+    }
+
+    /// Those that there were.
+    pub fn cells(&self) -> Vec<Cell> {
+        let n = self.places.len() as u32;
+        let cells = self.matrix.iter().zip(0u32..);
+        cells
+            .filter(|&(&number, _)| number > 0)
+            .map(|(&number, at)| Cell(at / n, at % n, number))
+            .collect()
+    }
+
+    fn distance(&self, from: u32, to: u32) -> usize {
+        let (from, to) = (self.places[from as usize], self.places[to as usize]);
+        match () {
+            () if from.node != to.node => 3,
+            () if from.llc != to.llc => 2,
+            () if from.core != to.core => 1,
+            () => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn by_pair_reason_and_distance() {
+        let places: Vec<Place> = (0..8)
+            .map(|cpu| Place {
+                core: cpu / 2,
+                llc: cpu / 4,
+                node: 0,
+            })
+            .collect();
+        let mut moves = Moves::new(&places);
+        moves.add(0, 1, MigrateReason::Wakeup);
+        moves.add(0, 1, MigrateReason::Balance);
+        moves.add(7, 0, MigrateReason::Balance);
+        assert_eq!(moves.cells(), [Cell(0, 1, 2), Cell(7, 0, 1)]);
+        assert_eq!((moves.why[0], moves.why[3]), ([1, 0, 0, 0], [1, 0, 1, 0]));
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Numbers as a page carries them: varints, deflated, in base64. Browsers inflate them by themselves.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::{Compression, write::DeflateEncoder};
+use std::io::Write;
+
+/// LEB128: seven bits a byte, the lowest first.
+pub fn varint(mut value: u64, into: &mut Vec<u8>) {
+    while value >= 0x80 {
+        into.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    into.push(value as u8);
+}
+
+/// Small numbers of either sign become small varints.
+pub fn signed(value: i64, into: &mut Vec<u8>) {
+    varint((value << 1 ^ value >> 63) as u64, into);
+}
+
+/// Raw deflate, as `DecompressionStream("deflate-raw")` takes it.
+pub fn packed(bytes: &[u8]) -> String {
+    let mut deflate = DeflateEncoder::new(Vec::new(), Compression::new(6));
+    // Writing to a Vec cannot fail.
+    let deflated = deflate.write_all(bytes).and_then(|()| deflate.finish());
+    STANDARD.encode(deflated.unwrap_or_default())
+}
+
+#[cfg(test)]
+pub fn unpacked(text: &str) -> Vec<u8> {
+    let mut inflate = flate2::write::DeflateDecoder::new(Vec::new());
+    inflate
+        .write_all(&STANDARD.decode(text).expect("base64"))
+        .expect("deflated");
+    inflate.finish().expect("whole")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_all_sizes() {
+        let mut bytes = Vec::new();
+        varint(127, &mut bytes);
+        varint(300, &mut bytes);
+        signed(-1, &mut bytes);
+        signed(64, &mut bytes);
+        assert_eq!(bytes, [127, 0xac, 2, 1, 0x80, 1]);
+        assert_eq!(unpacked(&packed(&bytes)), bytes);
+        bytes.clear();
+        varint(u64::MAX, &mut bytes);
+        assert_eq!(bytes.len(), 10);
+    }
+}

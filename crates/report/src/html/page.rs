@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The page: one HTML file with all it needs inside.
+
+use super::data::{self, Data};
+use super::tables::{self, chip, micro};
+use super::verdict::{Verdict, verdict};
+use super::{Predicted, Run};
+use crate::units;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+/// Colours that tell runs apart; more runs begin again.
+pub const COLOURS: usize = 8;
+
+const STYLE: [&str; 2] = [include_str!("vendor/uPlot.min.css"), include_str!("app/style.css")];
+const SCRIPTS: [&str; 6] = [
+    include_str!("vendor/uPlot.iife.min.js"),
+    include_str!("app/core.js"),
+    include_str!("app/timeline.js"),
+    include_str!("app/plots.js"),
+    include_str!("app/heat.js"),
+    include_str!("app/main.js"),
+];
+
+/// What a section is called in addresses, its heading, and what it shows.
+struct Section {
+    id: &'static str,
+    head: &'static str,
+    about: &'static str,
+    body: Markup,
+}
+
+/// The page of these runs, one at least; the first gives the page its title.
+pub fn page(runs: &[Run]) -> String {
+    let labels = labels(runs);
+    let verdict = verdict(runs, &labels);
+    let data = Data {
+        runs: runs
+            .iter()
+            .zip(&labels)
+            .map(|(run, label)| data::run(run, label))
+            .collect(),
+    };
+    let title = title(runs);
+    let sections = sections(runs, &labels);
+    let body = html! {
+                a.skip href="#verdict" { "Skip to the verdict" }
+                (bar(&sections, &labels))
+                main {
+                    header.top {
+                        h1 { (title) }
+                        p.facts { (facts(runs)) }
+                    }
+                    (verdict_card(&verdict))
+                    section #summary aria-labelledby="summary-h" {
+                        h2 #summary-h { "Summary" }
+                        (tables::summary(runs, &labels, &verdict))
+                        @if runs.len() > 1 { p.legend { "Bold: the best of a column. Under a score: how far it is off the best." } }
+                    }
+                    noscript { p.empty { "The drawings below need JavaScript; tables and the verdict do not." } }
+                    @for section in &sections {
+                        section id=(section.id) aria-labelledby={ (section.id) "-h" } {
+                            h2 id={ (section.id) "-h" } { (section.head) }
+                            p.about { (section.about) }
+                            (section.body)
+                        }
+                    }
+                    footer { (inputs(runs, &labels)) }
+                }
+                div #tip role="status" aria-live="polite" hidden {}
+                script type="application/json" #data { (PreEscaped(data::json(&data))) }
+                @for script in SCRIPTS { script { (PreEscaped(script)) } }
+    };
+    document(&title, &body)
+}
+
+/// A page in this look, of `sections` below a title and a line of facts; it has no script.
+pub fn plain(title: &str, facts: &str, sections: &Markup) -> String {
+    let body = html! {
+        nav.bar aria-label="Page" { span.brand { (mark()) span { "windtunnel" } } }
+        main { header.top { h1 { (title) } p.facts { (facts) } } (sections) }
+    };
+    document(title, &body)
+}
+
+fn document(title: &str, body: &Markup) -> String {
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="generator" content="windtunnel";
+                title { (title) " – windtunnel" }
+                @for style in STYLE { style { (PreEscaped(style)) } }
+            }
+            body { (body) }
+        }
+    };
+    markup.into_string()
+}
+
+/// Policies by their names, told apart by what was set differently, else by number.
+fn labels(runs: &[Run]) -> Vec<String> {
+    let names: Vec<&str> = runs.iter().map(|run| run.result.policy.as_str()).collect();
+    let alone = |i: usize| names.iter().filter(|name| **name == names[i]).count() == 1;
+    let shared = |i: usize, setting: &String| {
+        let mut same = runs.iter().zip(&names).filter(|(_, name)| **name == names[i]);
+        same.all(|(run, _)| run.result.settings.contains(setting))
+    };
+    let own = |i: usize| -> Vec<&str> {
+        let settings = runs[i].result.settings.iter();
+        settings
+            .filter(|setting| !shared(i, setting))
+            .map(String::as_str)
+            .collect()
+    };
+    let mut labels: Vec<String> = (0..runs.len())
+        .map(|i| match own(i).as_slice() {
+            own if alone(i) || own.is_empty() => names[i].to_owned(),
+            own => format!("{} {}", names[i], own.join(" ")),
+        })
+        .collect();
+    for i in 0..labels.len() {
+        let same: Vec<usize> = (i..labels.len()).filter(|&j| labels[j] == labels[i]).collect();
+        if same.len() > 1 {
+            same.iter()
+                .zip(1..)
+                .for_each(|(&j, n)| labels[j] = format!("{} #{n}", labels[j]));
+        }
+    }
+    labels
+}
+
+fn title(runs: &[Run]) -> String {
+    let Some(first) = runs.first().map(|run| &run.result) else {
+        return "No run".to_owned();
+    };
+    let same = |f: fn(&Run) -> &str| runs.iter().all(|run| f(run) == f(&runs[0]));
+    match (same(|run| &run.result.workload), same(|run| &run.result.machine)) {
+        (true, true) => format!("{} on {}", first.workload, first.machine),
+        (true, false) => format!("{} on several machines", first.workload),
+        (false, true) => format!("Several workloads on {}", first.machine),
+        (false, false) => "Several workloads and machines".to_owned(),
+    }
+}
+
+/// What runs have in common, in a line.
+fn facts(runs: &[Run]) -> String {
+    let Some(first) = runs.first() else {
+        return String::new();
+    };
+    let places = &first.scan.header.cpus;
+    let distinct = |of: fn(&trace::Place) -> u32| {
+        let mut all: Vec<u32> = places.iter().map(of).collect();
+        all.sort_unstable();
+        all.dedup();
+        all.len()
+    };
+    let plural = |n: usize, of: &str| format!("{n} {of}{}", if n == 1 { "" } else { "s" });
+    let mut parts = vec![plural(runs.len(), "run")];
+    if runs.iter().all(|run| run.scan.header.cpus == *places) {
+        let (llcs, nodes) = (distinct(|p| p.llc), distinct(|p| p.node));
+        let shape = [plural(places.len(), "CPU"), plural(llcs, "LLC"), plural(nodes, "node")];
+        parts.push(shape.join(", "));
+    }
+    let ends = runs.iter().map(|run| run.result.simulated_ns);
+    let (least, most) = (ends.clone().min().unwrap_or(0), ends.max().unwrap_or(0));
+    parts.push(match least == most {
+        true => format!("{} simulated", units::time(most)),
+        false => format!("{} to {} simulated", units::time(least), units::time(most)),
+    });
+    if runs.iter().all(|run| run.result.seed == first.result.seed) {
+        parts.push(format!("seed {}", first.result.seed));
+    }
+    micro(&parts.join(" · "))
+}
+
+/// What stays in sight: where one is, which runs are shown, light or dark.
+fn bar(sections: &[Section], labels: &[String]) -> Markup {
+    html! {
+        nav.bar aria-label="Page" {
+            a.brand href="#verdict" { (mark()) span { "windtunnel" } }
+            div.links {
+                a href="#summary" { "Summary" }
+                @for section in sections { a href={ "#" (section.id) } { (section.head) } }
+            }
+            @if labels.len() > 1 {
+                div.runs role="group" aria-label="Runs shown" {
+                    @for (i, label) in labels.iter().enumerate() {
+                        button.run type="button" data-run=(i) aria-pressed="true" title="Show or hide this run" { (chip(i, label)) }
+                    }
+                }
+            }
+            button #theme type="button" title="Colours: as the system, light, dark" { "Auto" }
+        }
+    }
+}
+
+/// Streamlines around a body.
+fn mark() -> Markup {
+    html! {
+        svg.mark viewBox="0 0 32 20" aria-hidden="true" {
+            path d="M1 4H8C13 4 13 1.5 18 1.5S24 4 31 4M1 16H8C13 16 13 18.5 18 18.5S24 16 31 16M1 10H9M26 10H31" {}
+            ellipse cx="17.5" cy="10" rx="6" ry="4.2" {}
+        }
+    }
+}
+
+fn verdict_card(verdict: &Verdict) -> Markup {
+    html! {
+        section.verdict #verdict aria-label="Verdict" {
+            p.headline { (micro(verdict.headline.trim_end_matches('.'))) "." }
+            @if !verdict.points.is_empty() {
+                ul { @for point in &verdict.points { li { (micro(point)) } } }
+            }
+            @if !verdict.caveat.is_empty() { p.caveat { (verdict.caveat) } }
+        }
+    }
+}
+
+fn sections(runs: &[Run], labels: &[String]) -> Vec<Section> {
+    let each = |class: &str| {
+        html! {
+            @for (i, label) in labels.iter().enumerate() {
+                figure.(class) data-run=(i) { figcaption { (chip(i, label)) } div.plot {} }
+            }
+        }
+    };
+    let mut sections = vec![Section {
+        id: "timeline",
+        head: "Timeline",
+        about: "Who had each CPU. Far out a row is filled as high as its CPU was busy; near enough, every turn is there. Drag \
+                to move, Ctrl and wheel or + and − to zoom, Shift and drag to zoom into a part; all charts over time follow.",
+        body: html! { div #tl-tools {} (each("tl")) },
+    }];
+    sections.push(Section {
+        id: "queues",
+        head: "Runqueues",
+        about: "Tasks that run or wait, by the CPU they belong to. The spread is the standard deviation over the CPUs: 0 when all \
+                have as many.",
+        body: html! {
+            div.pair {
+                figure { figcaption { "Mean length" } div.plot data-plot="mean" {} }
+                figure { figcaption { "Spread between CPUs" } div.plot data-plot="spread" {} }
+            }
+            h3 { "Each CPU's deviation from the mean, and tasks moved" }
+            (each("deviation"))
+        },
+    });
+    sections.push(Section {
+        id: "migrations",
+        head: "Migrations",
+        about: "How often tasks went from a CPU (row) to another (column). Lines part LLCs, strong ones nodes. One scale for all.",
+        body: html! { div #heat-tools {} div.heats { (each("heat")) } (tables::migrations(runs, labels)) },
+    });
+    sections.push(Section {
+        id: "latency",
+        head: "Wake-up latency",
+        about: "From waking to running. The share of wake-ups that waited longer, so that the worst of a thousand or a million can \
+                be read off; or the share that was served by then.",
+        body: html! { div #latency-tools {} figure { div.plot data-plot="latency" {} } div #slowest {} },
+    });
+    if runs.iter().any(|run| run.result.response_ns.count > 0) {
+        sections.push(Section {
+            id: "response",
+            head: "Response times",
+            about: "Of requests, from their begin to their end.",
+            body: html! { figure { div.plot data-plot="response" {} } (predictions(runs)) },
+        });
+    }
+    sections.push(Section {
+        id: "fairness",
+        head: "Fairness",
+        about: "Tasks that wanted the CPU all the time, by weight: a mark for each at its share of a CPU. Jain's index is 1 if all \
+                got the same and 1/n if one got everything.",
+        body: tables::fairness(runs, labels),
+    });
+    sections.push(Section {
+        id: "callbacks",
+        head: "Callbacks",
+        about: "BPF instructions a call of the policy executes: from the median to the 99th percentile thick, to the longest thin, \
+                on a logarithmic axis.",
+        body: tables::callback_costs(runs, labels),
+    });
+    sections.push(Section {
+        id: "locks",
+        head: "Locks",
+        about: "What CPUs waited for, most waited for first.",
+        body: tables::locks(runs, labels),
+    });
+    sections
+}
+
+fn predictions(runs: &[Run]) -> Markup {
+    let mut all: Vec<&Predicted> = runs.iter().flat_map(|run| &run.predicted).collect();
+    all.sort_by_key(|predicted| predicted.ns);
+    all.dedup();
+    html! {
+        @if !all.is_empty() {
+            p.legend {
+                "Dashed lines are predicted: "
+                @for (i, predicted) in all.iter().enumerate() {
+                    @if i > 0 { ", " }
+                    (micro(&units::time(predicted.ns))) " " (predicted.label)
+                }
+                "."
+            }
+        }
+    }
+}
+
+/// What each run was given, so that it can be had again.
+fn inputs(runs: &[Run], labels: &[String]) -> Markup {
+    html! {
+        h2 { "Inputs" }
+        div.scroll tabindex="0" role="region" aria-label="Inputs" { table {
+            thead { tr { @for head in ["run", "policy", "settings", "machine", "workload", "seed", "simulated", "trace hash"] { th scope="col" { (head) } } } }
+            tbody { @for (i, run) in runs.iter().enumerate() { tr {
+                @let result = &run.result;
+                th scope="row" { (chip(i, &labels[i])) }
+                td { (result.policy) }
+                td { @if result.settings.is_empty() { span.none { "–" } } @else { code { (result.settings.join(" ")) } } }
+                td { (result.machine) } td { code { (result.workload) } } td { (result.seed) }
+                td { (units::time(result.simulated_ns)) } td { code { (result.trace_hash) } }
+            } } }
+        } }
+        p.legend { "Equal inputs give equal runs, to the byte: the trace hash says so. Made by windtunnel; charts drawn with uPlot (MIT)." }
+    }
+}

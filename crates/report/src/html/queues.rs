@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Runqueue lengths over time: the mean of each CPU's in bins that double their width when there are too many, and
+//! what balancers moved in each.
+
+use super::pack;
+
+/// The first bins' width, ns.
+const LEAST_NS: u64 = 1 << 10;
+/// Means of all CPUs that a page has of a run.
+const MEANS: usize = 1 << 16;
+
+/// A bin's counters, beside lengths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Balance {
+    /// Runs of the kernel's balancers that moved something, and what they moved.
+    pub runs: u64,
+    pub moved: u64,
+    /// Migrations of runnable tasks that were no wake-up, fork or exec: also those by a policy.
+    pub pulled: u64,
+}
+
+#[derive(Clone, Debug)]
+pub struct Queues {
+    nr_cpus: usize,
+    most_bins: usize,
+    width_ns: u64,
+    length: Vec<u32>,
+    since: Vec<u64>,
+    /// Task ns by bin and CPU.
+    integral: Vec<u64>,
+    balance: Vec<Balance>,
+    end: u64,
+}
+
+impl Queues {
+    pub fn new(nr_cpus: usize) -> Queues {
+        Queues {
+            nr_cpus,
+            most_bins: (MEANS / nr_cpus.max(1)).clamp(256, 2048),
+            width_ns: LEAST_NS,
+            length: vec![0; nr_cpus],
+            since: vec![0; nr_cpus],
+            integral: Vec::new(),
+            balance: Vec::new(),
+            end: 0,
+        }
+    }
+
+    /// A task more or less on a CPU.
+    #[inline]
+    pub fn add(&mut self, cpu: usize, now: u64, tasks: i32) {
+        self.settle(cpu, now);
+        self.length[cpu] = self.length[cpu].saturating_add_signed(tasks);
+    }
+
+    /// A balancer's run has moved so many.
+    pub fn balanced(&mut self, now: u64, moved: u64) {
+        let balance = self.balance(now);
+        balance.runs += 1;
+        balance.moved += moved;
+    }
+
+    /// A runnable task was moved.
+    pub fn pulled(&mut self, now: u64) {
+        self.balance(now).pulled += 1;
+    }
+
+    pub fn finish(&mut self, end: u64) {
+        (0..self.nr_cpus).for_each(|cpu| self.settle(cpu, end));
+        self.end = end;
+        // What happened at the very end is of the last bin.
+        let bins = self.bins();
+        if let Some(beyond) = self.balance.get(bins).copied() {
+            let last = &mut self.balance[bins.saturating_sub(1)];
+            last.runs += beyond.runs;
+            last.moved += beyond.moved;
+            last.pulled += beyond.pulled;
+        }
+        self.balance.resize(bins, Balance::default());
+        self.integral.resize(bins * self.nr_cpus, 0);
+    }
+
+    pub fn width_ns(&self) -> u64 {
+        self.width_ns
+    }
+
+    pub fn bins(&self) -> usize {
+        self.end.div_ceil(self.width_ns).max(1) as usize
+    }
+
+    pub fn balances(&self) -> &[Balance] {
+        &self.balance
+    }
+
+    /// The mean length in a bin, in hundredths.
+    pub fn mean_centi(&self, cpu: usize, bin: usize) -> u64 {
+        let begin = bin as u64 * self.width_ns;
+        let width = self.width_ns.min(self.end.saturating_sub(begin)).max(1);
+        (self.integral[bin * self.nr_cpus + cpu] * 100 + width / 2) / width
+    }
+
+    /// For the page: of each CPU the bins' means in hundredths, each as the difference from the one before.
+    pub fn packed(&self) -> String {
+        let mut bytes = Vec::new();
+        for cpu in 0..self.nr_cpus {
+            let mut before = 0;
+            for bin in 0..self.bins() {
+                let mean = self.mean_centi(cpu, bin) as i64;
+                pack::signed(mean - before, &mut bytes);
+                before = mean;
+            }
+        }
+        pack::packed(&bytes)
+    }
+
+    fn balance(&mut self, now: u64) -> &mut Balance {
+        self.reach(now);
+        let bin = (now / self.width_ns) as usize;
+        if bin >= self.balance.len() {
+            self.balance.resize(bin + 1, Balance::default());
+        }
+        &mut self.balance[bin]
+    }
+
+    /// Brings a CPU's integral up to date.
+    #[inline]
+    fn settle(&mut self, cpu: usize, now: u64) {
+        let (since, length) = (self.since[cpu], u64::from(self.length[cpu]));
+        self.since[cpu] = now;
+        if length == 0 || now <= since {
+            return;
+        }
+        self.reach(now);
+        let last = ((now - 1) / self.width_ns) as usize;
+        if self.integral.len() < (last + 1) * self.nr_cpus {
+            self.integral.resize((last + 1) * self.nr_cpus, 0);
+        }
+        let mut from = since;
+        while from < now {
+            let bin = from / self.width_ns;
+            let to = ((bin + 1) * self.width_ns).min(now);
+            self.integral[bin as usize * self.nr_cpus + cpu] += (to - from) * length;
+            from = to;
+        }
+    }
+
+    /// Makes bins wide enough for this time.
+    #[inline]
+    fn reach(&mut self, now: u64) {
+        while now / self.width_ns >= self.most_bins as u64 {
+            self.fold();
+        }
+    }
+
+    #[cold]
+    fn fold(&mut self) {
+        self.width_ns *= 2;
+        let n = self.nr_cpus;
+        let bins = self.integral.len() / n.max(1);
+        for bin in 0..bins {
+            for cpu in 0..n {
+                let value = std::mem::take(&mut self.integral[bin * n + cpu]);
+                self.integral[bin / 2 * n + cpu] += value;
+            }
+        }
+        self.integral.truncate(bins.div_ceil(2) * n);
+        let pairs = self.balance.chunks(2);
+        self.balance = pairs
+            .map(|pair| Balance {
+                runs: pair.iter().map(|b| b.runs).sum(),
+                moved: pair.iter().map(|b| b.moved).sum(),
+                pulled: pair.iter().map(|b| b.pulled).sum(),
+            })
+            .collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_by_bin() {
+        let mut queues = Queues::new(2);
+        queues.add(0, 0, 2);
+        queues.add(0, 512, -1);
+        queues.add(1, 1536, 4);
+        queues.finish(3072);
+        let means = |cpu| (0..3).map(|bin| queues.mean_centi(cpu, bin)).collect::<Vec<_>>();
+        assert_eq!((queues.width_ns(), queues.bins()), (1024, 3));
+        assert_eq!((means(0), means(1)), (vec![150, 100, 100], vec![0, 200, 400]));
+    }
+
+    #[test]
+    fn long_runs_have_wider_bins_and_lose_nothing() {
+        let mut queues = Queues::new(4);
+        let mut task_ns = 0;
+        for i in 0..100_000u64 {
+            let now = i * 10_000;
+            queues.add((i % 4) as usize, now, 1);
+            queues.add((i % 4) as usize, now + 5_000, -1);
+            task_ns += 5_000;
+            if i % 100 == 0 {
+                queues.balanced(now, 3);
+                queues.pulled(now);
+            }
+        }
+        queues.finish(1_000_000_000);
+        assert!((1024..=2048).contains(&queues.bins()), "{}", queues.bins());
+        assert_eq!(queues.integral.iter().sum::<u64>(), task_ns);
+        let sum = |of: fn(&Balance) -> u64| queues.balances().iter().map(of).sum::<u64>();
+        assert_eq!(
+            (sum(|b| b.runs), sum(|b| b.moved), sum(|b| b.pulled)),
+            (1000, 3000, 1000)
+        );
+        assert_eq!(queues.balances().len(), queues.bins());
+    }
+
+    #[test]
+    fn what_happens_at_the_end_counts() {
+        let mut queues = Queues::new(1);
+        queues.balanced(2048, 7);
+        queues.finish(2048);
+        assert_eq!((queues.bins(), queues.balances()[1].moved), (2, 7));
+        Queues::new(1).finish(0);
+    }
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a page needs of a run's records, taken as they pass. Memory: the parts' bounds, and one entry a task.
+
+use super::moves::Moves;
+use super::queues::Queues;
+use super::timeline::{IDLE, OFFLINE, Timeline};
+use crate::histogram::Histogram;
+use crate::task::{Task, Whereabouts};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use trace::{ByNumber, Event, Header, MigrateReason, Record, Sink, TaskState};
+
+/// How many of the slowest wake-ups are kept.
+const SLOWEST: usize = 10;
+
+/// A name in the timeline: a task from its creation to its exit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Named {
+    pub pid: u32,
+    pub comm: String,
+    pub cpu_ns: u64,
+}
+
+/// A wake-up, by how long the task waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Wakeup {
+    pub latency: u64,
+    /// When it got its CPU.
+    pub time: u64,
+    pub cpu: u32,
+    /// Index of [`Named`].
+    pub task: u32,
+}
+
+/// A callback of the policy.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Callback {
+    pub insns: Histogram<3>,
+    pub total: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Live {
+    /// Index of [`Named`]; 0: none yet.
+    named: u32,
+    task: Task,
+    /// Whose queue it is on, if it is on one.
+    cpu: u32,
+    queued: bool,
+}
+
+/// Takes the records of a run for [`super::page`]. CPU numbers of records must be those of the header.
+pub struct Scan {
+    pub(super) header: Header,
+    /// Who has each CPU, and since when.
+    on: Vec<(u32, u64)>,
+    live: ByNumber<Live>,
+    pub(super) named: Vec<Named>,
+    pub(super) timeline: Timeline,
+    pub(super) queues: Queues,
+    pub(super) moves: Moves,
+    pub(super) wakeup: Histogram<5>,
+    pub(super) slowest: BinaryHeap<Reverse<Wakeup>>,
+    pub(super) response: Histogram<7>,
+    pub(super) callbacks: Vec<Callback>,
+    pub(super) end: u64,
+    /// CPU shares in ppm of always runnable tasks by priority.
+    pub(super) shares: Vec<(i32, Vec<u64>)>,
+}
+
+impl Scan {
+    /// `segments` bounds the timeline, and with it the page: a million is some 5 MB.
+    pub fn new(header: &Header, segments: usize) -> Scan {
+        let nr_cpus = header.cpus.len();
+        let nobody = |comm: &str| Named {
+            pid: 0,
+            comm: comm.to_owned(),
+            cpu_ns: 0,
+        };
+        Scan {
+            header: header.clone(),
+            on: vec![(0, 0); nr_cpus],
+            live: ByNumber::new(),
+            // As IDLE and OFFLINE number them.
+            named: vec![nobody("idle"), nobody("offline")],
+            timeline: Timeline::new(nr_cpus, segments),
+            queues: Queues::new(nr_cpus),
+            moves: Moves::new(&header.cpus),
+            wakeup: Histogram::default(),
+            slowest: BinaryHeap::new(),
+            response: Histogram::default(),
+            callbacks: Vec::new(),
+            end: 0,
+            shares: Vec::new(),
+        }
+    }
+
+    /// The run is over: what runs or waits has done so until now.
+    pub fn finish(&mut self, end: u64) {
+        self.end = end;
+        for cpu in 0..self.on.len() {
+            let (pid, since) = self.on[cpu];
+            if pid != 0 {
+                self.charge(pid, end.saturating_sub(since));
+            }
+        }
+        self.timeline.finish(end);
+        self.queues.finish(end);
+        let live = std::mem::replace(&mut self.live, ByNumber::new()).into_sorted();
+        let mut tasks = Vec::with_capacity(live.len());
+        for (pid, mut live) in live {
+            let latency = live.task.stop_waiting(end);
+            if let Some(latency) = latency {
+                self.waited(latency, end, live.cpu, live.named);
+            }
+            tasks.push((pid, live.task));
+        }
+        self.shares = crate::jain::shares(&tasks, end).into_iter().collect();
+    }
+
+    fn entry(&mut self, pid: u32) -> &mut Live {
+        let live = self.live.entry(pid);
+        if live.named == 0 {
+            live.named = self.named.len() as u32;
+            self.named.push(Named {
+                pid,
+                comm: String::new(),
+                cpu_ns: 0,
+            });
+        }
+        live
+    }
+
+    /// CPU time of a task that goes on.
+    fn charge(&mut self, pid: u32, ns: u64) {
+        let live = self.entry(pid);
+        live.task.cpu_ns += ns;
+        let named = live.named as usize;
+        self.named[named].cpu_ns += ns;
+    }
+
+    fn create(&mut self, pid: u32, prio: i32, comm: &str) {
+        let live = self.live.entry(pid);
+        // A pid in use again is a new task.
+        if live.task.exited {
+            *live = Live::default();
+        }
+        let live = self.entry(pid);
+        live.task.prio = prio;
+        let named = live.named as usize;
+        comm.clone_into(&mut self.named[named].comm);
+    }
+
+    fn queue(&mut self, pid: u32, now: u64, cpu: u32, queued: bool) {
+        let live = self.live.entry(pid);
+        let (was, had) = (live.cpu, live.queued);
+        (live.cpu, live.queued) = (cpu, queued);
+        if (was, had) == (cpu, queued) {
+            return;
+        }
+        if had {
+            self.queues.add(was as usize, now, -1);
+        }
+        if queued {
+            self.queues.add(cpu as usize, now, 1);
+        }
+    }
+
+    fn waited(&mut self, latency: u64, time: u64, cpu: u32, task: u32) {
+        self.wakeup.add(latency);
+        let wakeup = Wakeup {
+            latency,
+            time,
+            cpu,
+            task,
+        };
+        if self.slowest.len() < SLOWEST {
+            self.slowest.push(Reverse(wakeup));
+        } else if self.slowest.peek().is_some_and(|least| least.0 < wakeup) {
+            self.slowest.pop();
+            self.slowest.push(Reverse(wakeup));
+        }
+    }
+
+    fn switch(&mut self, now: u64, cpu: u32, prev: u32, prev_state: TaskState, next: u32) {
+        let (_, since) = std::mem::replace(&mut self.on[cpu as usize], (next, now));
+        if prev != 0 {
+            let ns = now.saturating_sub(since);
+            let live = self.entry(prev);
+            live.task.switch_out(now, ns, prev_state);
+            let named = live.named as usize;
+            self.named[named].cpu_ns += ns;
+            self.queue(prev, now, cpu, prev_state == TaskState::Running);
+        }
+        let mut shown = IDLE;
+        if next != 0 {
+            self.queue(next, now, cpu, true);
+            let live = self.entry(next);
+            let (latency, named) = (live.task.switch_in(now), live.named);
+            if let Some(latency) = latency {
+                self.waited(latency, now, cpu, named);
+            }
+            shown = named;
+        }
+        self.timeline.switch(cpu as usize, now, shown);
+    }
+
+    #[inline]
+    fn add(&mut self, record: &Record) {
+        let &Record { time, cpu, ref event } = record;
+        match *event {
+            Event::Switch { prev, prev_state, next } if prev != next => {
+                self.switch(time, cpu, prev, prev_state, next);
+            }
+            Event::Waking { pid, .. } => self.entry(pid).task.wake(time),
+            Event::Wakeup { pid, target, .. } => {
+                self.entry(pid).task.wake(time);
+                self.queue(pid, time, target, true);
+            }
+            Event::Migrate { pid, from, to, reason } => {
+                self.moves.add(from, to, reason);
+                let live = self.live.entry(pid);
+                let queued = live.queued;
+                self.queue(pid, time, to, queued);
+                if reason == MigrateReason::Balance {
+                    self.queues.pulled(time);
+                }
+            }
+            Event::Balance { moved } => self.queues.balanced(time, u64::from(moved)),
+            Event::Callback { op, insns, .. } => {
+                let op = usize::from(op);
+                if op >= self.callbacks.len() {
+                    self.callbacks.resize(op + 1, Callback::default());
+                }
+                let callback = &mut self.callbacks[op];
+                callback.insns.add(u64::from(insns));
+                callback.total += u64::from(insns);
+            }
+            Event::Done { response_ns, .. } if response_ns > 0 => self.response.add(response_ns),
+            Event::TaskNew {
+                pid, prio, ref comm, ..
+            } => self.create(pid, prio, comm),
+            Event::TaskRename { pid, ref comm } => {
+                let named = self.entry(pid).named as usize;
+                self.named[named].comm.clone_from(comm);
+            }
+            Event::TaskExit { pid } => {
+                let live = self.entry(pid);
+                live.task.exited = true;
+                let cpu = live.cpu;
+                // Of one that runs the last switch is still to come.
+                if live.task.at != Whereabouts::OnCpu {
+                    self.queue(pid, time, cpu, false);
+                }
+            }
+            Event::Prio { pid, prio } => self.entry(pid).task.prio = prio,
+            Event::Hotplug { online } => {
+                let shown = if online { IDLE } else { OFFLINE };
+                self.timeline.switch(cpu as usize, time, shown);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Sink for Scan {
+    fn take(&mut self, records: &[Record]) {
+        for record in records {
+            self.add(record);
+        }
+    }
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The page's tables and the drawings that need no script.
+
+use super::Run;
+use super::data::{Callback, callbacks, class_name, classes};
+use super::moves::{DISTANCES, REASONS};
+use super::verdict::{Kind, Tag, Verdict, heading};
+use crate::table::{Better, columns};
+use crate::units;
+use maud::{Markup, html};
+
+/// Locks that a table has of a run.
+const LOCKS: usize = 6;
+
+/// A run's colour and name.
+pub fn chip(index: usize, label: &str) -> Markup {
+    html! { span.chip style={ "--c:var(--run-" (index % super::page::COLOURS) ")" } { i {} (label) } }
+}
+
+/// Times as the page writes them.
+pub fn micro(text: &str) -> String {
+    text.replace(" us", " µs")
+}
+
+/// Every run in a row, with what the verdict says of it.
+pub fn summary(runs: &[Run], labels: &[String], verdict: &Verdict) -> Markup {
+    let results: Vec<_> = runs.iter().map(|run| run.result.clone()).collect();
+    let columns = columns(&results);
+    let best: Vec<Option<u64>> = columns.iter().map(|column| column.best(&results)).collect();
+    let most = |at: usize| results.iter().filter_map(columns[at].value).max().unwrap_or(0);
+    let score_better = columns[0].better;
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Summary" {
+            table.summary {
+                thead { tr {
+                    th scope="col" { "policy" }
+                    @for column in &columns { th.n scope="col" { (heading(&column.head)) } }
+                    th scope="col" { "verdict" }
+                } }
+                tbody {
+                    @for (i, result) in results.iter().enumerate() {
+                        tr {
+                            th scope="row" { (chip(i, &labels[i])) }
+                            @for (at, column) in columns.iter().enumerate() {
+                                @let value = (column.value)(result);
+                                @let is_best = runs.len() > 1 && value.is_some() && value == best[at] && result.exit.is_none();
+                                td.n.best[is_best] {
+                                    @match value {
+                                        Some(value) => { (micro(&(column.text)(value))) }
+                                        None => span.none { "–" }
+                                    }
+                                    @if at == 0 && runs.len() > 1 && let Some(value) = value {
+                                        (bar(value, most(at), i))
+                                        @if let Some(off) = off(value, best[at], score_better) { small { (off) } }
+                                    }
+                                }
+                            }
+                            td { @for tag in &verdict.tags[i] { (tag_mark(tag)) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn tag_mark(tag: &Tag) -> Markup {
+    let (class, sign) = match tag.kind {
+        Kind::Good => ("good", "✓"),
+        Kind::Bad => ("bad", "✕"),
+        Kind::Note => ("note", "•"),
+    };
+    html! { span.tag.(class) { b aria-hidden="true" { (sign) } " " (micro(&tag.text)) } " " }
+}
+
+fn bar(value: u64, most: u64, index: usize) -> Markup {
+    let width = 100.0 * value as f64 / most.max(1) as f64;
+    let colour = index % super::page::COLOURS;
+    html! { span.bar style={ "--w:" (format!("{width:.1}%")) ";--c:var(--run-" (colour) ")" } {} }
+}
+
+/// How far a value is off the best one.
+fn off(value: u64, best: Option<u64>, better: Better) -> Option<String> {
+    let best = best.filter(|&best| best != value && best > 0)?;
+    let percent = 100.0 * (value as f64 / best as f64 - 1.0);
+    (better != Better::Neither).then(|| match percent.abs() {
+        p if p >= 1000.0 => format!("{:.0}×", value as f64 / best as f64),
+        p if p < 0.05 => "level".to_owned(),
+        p if p < 10.0 => format!("{percent:+.1} %").replace('-', "−"),
+        _ => format!("{percent:+.0} %").replace('-', "−"),
+    })
+}
+
+/// Migrations by distance and reason.
+pub fn migrations(runs: &[Run], labels: &[String]) -> Markup {
+    let all = |run: &Run, distance: usize| run.scan.moves.why.iter().map(|of| of[distance]).sum::<u64>();
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Migrations by distance and reason" { table {
+            thead { tr {
+                th scope="col" { "migrations" }
+                @for distance in DISTANCES { th.n scope="col" { (distance) } }
+                @for reason in REASONS { th.n scope="col" { (reason) } }
+            } }
+            tbody { @for (i, run) in runs.iter().enumerate() {
+                tr {
+                    th scope="row" { (chip(i, &labels[i])) }
+                    @for distance in 0..DISTANCES.len() { (number(all(run, distance))) }
+                    @for of in &run.scan.moves.why { (number(of.iter().sum())) }
+                }
+            } }
+        } }
+    }
+}
+
+fn number(n: u64) -> Markup {
+    html! { td.n { @if n == 0 { span.none { "0" } } @else { (units::count(n)) } } }
+}
+
+/// A strip a run and priority: a mark for each task at its share of a CPU.
+pub fn fairness(runs: &[Run], labels: &[String]) -> Markup {
+    let classes: Vec<_> = runs.iter().map(|run| classes(&run.scan)).collect();
+    let mut prios: Vec<i32> = classes.iter().flatten().map(|class| class.prio).collect();
+    prios.sort_unstable();
+    prios.dedup();
+    let most = classes.iter().flatten().flat_map(|class| class.shares.last()).max();
+    // Shares are drawn up to the next tenth of a CPU.
+    let axis = (most.copied().unwrap_or(0).div_ceil(100_000)).max(1) as f64 * 100_000.0;
+    let x = |share: u64| format!("{:.2}", 1000.0 * share as f64 / axis);
+    let percent = |share: u64| format!("{:.1} %", share as f64 / 1e4);
+    html! {
+        @if prios.is_empty() {
+            p.empty { "No two tasks of one weight wanted the CPU all the time, so there is no service to compare." }
+        }
+        @for &prio in &prios {
+            h3 { (class_name(prio)) }
+            div.scroll tabindex="0" role="region" aria-label={ "Fairness at " (class_name(prio)) } { table.strips {
+                thead { tr {
+                    th scope="col" { "policy" } th.n scope="col" { "Jain" } th.n scope="col" { "tasks" }
+                    th.n scope="col" { "least" } th.n scope="col" { "most" }
+                    th.wide scope="col" { span.axis { span { "0" } span { "share of a CPU" } span { (percent(axis as u64)) } } }
+                } }
+                tbody { @for (i, of) in classes.iter().enumerate() {
+                    @if let Some(class) = of.iter().find(|class| class.prio == prio) { tr {
+                        th scope="row" { (chip(i, &labels[i])) }
+                        td.n { (format!("{:.4}", class.jain)) }
+                        td.n { (class.tasks) }
+                        td.n { (percent(class.shares.first().copied().unwrap_or(0))) }
+                        td.n { (percent(class.shares.last().copied().unwrap_or(0))) }
+                        td.wide {
+                            svg.strip viewBox="0 0 1000 24" preserveAspectRatio="none" role="img"
+                                aria-label={ "shares of " (class.tasks) " tasks" }
+                                style={ "--c:var(--run-" (i % super::page::COLOURS) ")" } {
+                                path d={ @for &share in &class.shares { "M" (x(share)) " 3V21" } } {}
+                            }
+                        }
+                    } }
+                } }
+            } }
+        }
+    }
+}
+
+/// What each callback executes: a line from the median to the longest call on a logarithmic axis.
+pub fn callback_costs(runs: &[Run], labels: &[String]) -> Markup {
+    let of: Vec<Vec<Callback>> = runs.iter().map(callbacks).collect();
+    let most = of.iter().flatten().map(|c| c.max).max().unwrap_or(1).max(10);
+    let decades = f64::from(most.ilog10() + 1);
+    let x = |insns: u64| 1000.0 * (insns.max(1) as f64).log10() / decades;
+    let mut names: Vec<(u64, &str)> = Vec::new();
+    for callback in of.iter().flatten() {
+        match names.iter_mut().find(|(_, name)| *name == callback.name) {
+            Some((total, _)) => *total += callback.total,
+            None => names.push((callback.total, &callback.name)),
+        }
+    }
+    names.sort_by_key(|&(total, _)| std::cmp::Reverse(total));
+    let part = |i: usize, c: &Callback| {
+        let all: u64 = of[i].iter().map(|c| c.total).sum();
+        100.0 * c.total as f64 / all.max(1) as f64
+    };
+    html! {
+        @if names.is_empty() { p.empty { "No policy here is BPF: the built-in class executes no callback." } }
+        @else {
+            div.scroll tabindex="0" role="region" aria-label="Instructions per callback" { table.callbacks {
+                thead { tr {
+                    th scope="col" { "callback" } th scope="col" { "policy" } th.n scope="col" { "calls" }
+                    th.n scope="col" { "mean" } th.n scope="col" { "p50" } th.n scope="col" { "p99" } th.n scope="col" { "max" }
+                    th.n scope="col" { "of all" }
+                    th.wide scope="col" { span.axis {
+                        @for decade in 0..=decades as u32 { span { (units::count(10u64.pow(decade))) } }
+                    } }
+                } }
+                @for (_, name) in &names { tbody {
+                    @let rows: Vec<(usize, &Callback)> = of.iter().enumerate()
+                        .filter_map(|(i, of)| Some((i, of.iter().find(|c| c.name == *name)?))).collect();
+                    @for (at, (i, c)) in rows.iter().enumerate() { tr {
+                        @if at == 0 { th scope="rowgroup" rowspan=(rows.len()) { code { (name) } } }
+                        td { (chip(*i, &labels[*i])) }
+                        (number(c.count)) (number(c.mean))
+                        td.n { (known(c.p50)) } td.n { (known(c.p99)) } (number(c.max))
+                        td.n { (format!("{:.0} %", part(*i, c))) }
+                        td.wide { svg.range viewBox="0 0 1000 16" preserveAspectRatio="none" role="img"
+                            aria-label={ "median " (known(c.p50)) ", p99 " (known(c.p99)) ", longest " (c.max) " instructions" }
+                            style={ "--c:var(--run-" (i % super::page::COLOURS) ")" } {
+                            @let (low, high) = (c.p50.unwrap_or(c.mean), c.p99.unwrap_or(c.max));
+                            path.thin d={ "M" (format!("{:.1}", x(low))) " 8H" (format!("{:.1}", x(c.max))) } {}
+                            path.thick d={ "M" (format!("{:.1}", x(low))) " 8H" (format!("{:.1}", x(high).max(x(low) + 3.0))) } {}
+                        } }
+                    } }
+                } }
+            } }
+        }
+    }
+}
+
+fn known(n: Option<u64>) -> String {
+    n.map_or_else(|| "–".to_owned(), units::count)
+}
+
+/// The locks that were waited for most.
+pub fn locks(runs: &[Run], labels: &[String]) -> Markup {
+    let waited = |run: &Run| run.result.locks.iter().any(|lock| lock.wait_ns > 0);
+    if !runs.iter().any(waited) {
+        return html! { p.empty { "Nobody waited for a lock." } };
+    }
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Locks" { table {
+            thead { tr {
+                th scope="col" { "policy" } th scope="col" { "lock" } th.n scope="col" { "acquired" }
+                th.n scope="col" { "waits" } th.n scope="col" { "waited" } th.n scope="col" { "longest" } th.n scope="col" { "held" }
+            } }
+            @for (i, run) in runs.iter().enumerate().filter(|(_, run)| waited(run)) { tbody {
+                @let locks: Vec<_> = run.result.locks.iter().filter(|lock| lock.wait_ns > 0).take(LOCKS).collect();
+                @for (at, lock) in locks.iter().enumerate() { tr {
+                    @if at == 0 { th scope="rowgroup" rowspan=(locks.len()) { (chip(i, &labels[i])) } }
+                    td { code { (lock.lock) } }
+                    (number(lock.acquisitions)) (number(lock.waits))
+                    td.n { (micro(&units::time(lock.wait_ns))) }
+                    td.n { (micro(&units::time(lock.wait_max_ns))) }
+                    td.n { (micro(&units::time(lock.held_ns))) }
+                } }
+            } }
+        } }
+    }
+}

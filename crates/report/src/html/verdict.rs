@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a reader should know first: who did best, by how much, and what went wrong.
+//!
+//! Scores are compared where machine and workload are the same. One run a policy cannot tell a small difference from
+//! chance, so under [`LEVEL_PERCENT`] runs are called level, and the page says where certainty is to be had.
+
+use super::Run;
+use super::data::{class_name, classes};
+use crate::result::RunResult;
+use crate::score::Better;
+use crate::table::{Column, columns};
+use crate::units;
+
+/// Scores closer than this are called level.
+const LEVEL_PERCENT: f64 = 1.0;
+/// CPU time idle while tasks waited, of all CPU time, that is worth a word, %.
+const IDLE_PERCENT: f64 = 1.0;
+/// And what is called waste.
+const WASTE_PERCENT: f64 = 5.0;
+/// Overhead that is worth a word, %.
+const OVERHEAD_PERCENT: f64 = 5.0;
+/// And what is worth a sentence.
+const COSTLY_PERCENT: f64 = 15.0;
+/// A p99 wake-up latency so many times the best one is worth a word.
+const SLOWER: f64 = 1.5;
+/// Jain's index below which service is called uneven.
+const UNEVEN: f64 = 0.95;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Good,
+    Bad,
+    Note,
+}
+
+/// A few words on a run, for its row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tag {
+    pub kind: Kind,
+    pub text: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    pub headline: String,
+    pub points: Vec<String>,
+    /// Of each run.
+    pub tags: Vec<Vec<Tag>>,
+    pub caveat: String,
+}
+
+/// The verdict on these runs, which are called by these labels.
+pub fn verdict(runs: &[Run], labels: &[String]) -> Verdict {
+    let results: Vec<RunResult> = runs.iter().map(|run| run.result.clone()).collect();
+    let columns = columns(&results);
+    let score = &columns[0];
+    let same = |what: fn(&RunResult) -> &str| results.iter().all(|r| what(r) == what(&results[0]));
+    let comparable = same(|r| &r.machine) && same(|r| &r.workload);
+    let mut verdict = Verdict {
+        headline: match results.as_slice() {
+            [one] => alone(one, score, &labels[0]),
+            _ if comparable => ranking(&results, score, labels),
+            _ => {
+                "These runs had different machines or workloads, so their figures stand side by side without a ranking."
+                    .to_owned()
+            }
+        },
+        tags: vec![Vec::new(); runs.len()],
+        ..Verdict::default()
+    };
+    failures(&results, labels, &mut verdict);
+    if comparable && results.len() > 1 {
+        best_score(&results, score, &mut verdict);
+        latencies(&results, labels, &mut verdict);
+    }
+    waste(&results, labels, &mut verdict);
+    fairness(runs, labels, &mut verdict);
+    verdict.caveat = caveat(&results, comparable);
+    verdict
+}
+
+fn alone(result: &RunResult, score: &Column, label: &str) -> String {
+    let ran = format!(
+        "{label} ran {} on {} for {}",
+        result.workload,
+        result.machine,
+        units::time(result.simulated_ns)
+    );
+    match (result.failed(), told(score, result)) {
+        (true, _) => format!("{ran}, then failed"),
+        (false, Some(value)) => format!("{ran}: {value}"),
+        (false, None) => ran,
+    }
+}
+
+/// A run's score with its unit, if it has one.
+fn told(score: &Column, result: &RunResult) -> Option<String> {
+    let text = (score.text)((score.value)(result)?);
+    Some(match score.head.rsplit_once('\n') {
+        Some(("throughput", unit)) => format!("{text} {unit}"),
+        Some((what, kind)) if result.score_unit == "ms" => format!("{kind} {what} time {text}"),
+        _ => format!("{} {text}", heading(&score.head)),
+    })
+}
+
+/// A column's heading on one line.
+pub fn heading(head: &str) -> String {
+    head.replace("-\n", "").replace('\n', " ")
+}
+
+fn ranking(results: &[RunResult], score: &Column, labels: &[String]) -> String {
+    let mut ranked: Vec<(usize, f64)> = results
+        .iter()
+        .enumerate()
+        .filter(|(_, r)| !r.failed())
+        .filter_map(|(i, r)| Some((i, (score.value)(r)? as f64)))
+        .collect();
+    ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
+    if results[0].score_better == Better::Higher {
+        ranked.reverse();
+    }
+    let quality = match (results[0].score_better, results[0].score_unit.as_str()) {
+        (Better::Higher, _) => "does most",
+        (Better::Lower, "s") => "is through first",
+        (Better::Lower, "ms") => "answers first",
+        (Better::Lower, _) => "is fastest",
+    };
+    match ranked.as_slice() {
+        [] if results.iter().all(RunResult::failed) => "Every policy failed.".to_owned(),
+        [] => "No run has a score: none came to the workload's end, or to an operation of it".to_owned(),
+        [(only, _)] => format!(
+            "{} alone has a score: {}",
+            labels[*only],
+            score_of(score, &results[*only])
+        ),
+        [(first, best), .., (last, worst)] => {
+            let second = ranked[1];
+            let ahead = apart(*best, second.1);
+            if ranked.len() > 2 && apart(*best, *worst) < LEVEL_PERCENT {
+                return format!(
+                    "All are level at {}: less than {} % lies between them",
+                    score_of(score, &results[*first]),
+                    LEVEL_PERCENT
+                );
+            }
+            let who = &labels[*first];
+            let value = score_of(score, &results[*first]);
+            let (next, last) = (&labels[second.0], &labels[*last]);
+            let (behind, far) = (percent(*best, second.1), percent(*best, *worst));
+            let higher = results[0].score_better == Better::Higher;
+            match (ahead < LEVEL_PERCENT, ranked.len()) {
+                (true, 2) => format!("{who} and {next} are level at {value}"),
+                (true, _) if higher => {
+                    format!("{who} and {next} are level in front: {value}, {far} more than {last}, the last")
+                }
+                (true, _) => {
+                    format!("{who} and {next} are level in front: {value}; {last}, the last, takes {far} longer")
+                }
+                (false, 2) if higher => format!("{who} {quality}: {value}, {behind} more than {next}"),
+                (false, 2) => format!("{who} {quality}: {value}; {next} takes {behind} longer"),
+                (false, _) if higher => {
+                    format!(
+                        "{who} {quality}: {value}, {behind} more than {next}, the next, and {far} more than {last}, the last"
+                    )
+                }
+                (false, _) => {
+                    format!(
+                        "{who} {quality}: {value}; {next}, the next, takes {behind} longer, {last}, the last, {far}"
+                    )
+                }
+            }
+        }
+    }
+}
+
+fn score_of(score: &Column, result: &RunResult) -> String {
+    told(score, result).unwrap_or_default()
+}
+
+/// How much the worse of two values is off the better one, %.
+fn apart(a: f64, b: f64) -> f64 {
+    100.0 * (a.max(b) / a.min(b).max(1e-9) - 1.0)
+}
+
+fn percent(a: f64, b: f64) -> String {
+    match apart(a, b) {
+        p if p >= 900.0 => format!("{:.0} times", p / 100.0),
+        p if p >= 10.0 => format!("{p:.0} %"),
+        p => format!("{p:.1} %"),
+    }
+}
+
+fn failures(results: &[RunResult], labels: &[String], verdict: &mut Verdict) {
+    for (i, result) in results.iter().enumerate() {
+        let Some(exit) = &result.exit else { continue };
+        let (kind, did) = match result.failed() {
+            true => (Kind::Bad, "failed"),
+            false => (Kind::Note, "ended early"),
+        };
+        verdict.tags[i].push(Tag {
+            kind,
+            text: did.to_owned(),
+        });
+        let message = match exit.message.as_str() {
+            "" => String::new(),
+            message => format!(": {message}"),
+        };
+        let places: Vec<&str> = [&exit.callback, &exit.source]
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+            .collect();
+        let place = match places.as_slice() {
+            [] => String::new(),
+            places => format!(", in {}", places.join(", ")),
+        };
+        verdict
+            .points
+            .push(format!("{} {did}: {}{message}{place}.", labels[i], exit.reason));
+    }
+}
+
+fn best_score(results: &[RunResult], score: &Column, verdict: &mut Verdict) {
+    let best = score.best(results);
+    for (result, tags) in results.iter().zip(&mut verdict.tags) {
+        let value = (score.value)(result);
+        if value.is_some() && value == best && result.exit.is_none() {
+            tags.push(Tag {
+                kind: Kind::Good,
+                text: match score.head.split_once('\n') {
+                    Some(("throughput", _)) => "highest throughput".to_owned(),
+                    _ => format!("best {}", heading(&score.head)),
+                },
+            });
+        }
+    }
+}
+
+fn latencies(results: &[RunResult], labels: &[String], verdict: &mut Verdict) {
+    let p99 = |r: &RunResult| (r.wakeup_latency_ns.count > 0 && !r.failed()).then_some(r.wakeup_latency_ns.p99);
+    let known = results
+        .iter()
+        .enumerate()
+        .filter_map(|(i, r)| Some((p99(r)?.max(1), i)));
+    let (Some((least, best)), Some((most, worst))) = (known.clone().min(), known.clone().max()) else {
+        return;
+    };
+    let times = most as f64 / least as f64;
+    if times < SLOWER {
+        return;
+    }
+    verdict.points.push(format!(
+        "{} wakes tasks fastest: 99 % within {}; {} needs {}.",
+        labels[best],
+        units::time(least),
+        labels[worst],
+        units::time(most),
+    ));
+    verdict.tags[best].push(Tag {
+        kind: Kind::Good,
+        text: "fastest wake-ups".to_owned(),
+    });
+    for (ns, i) in known {
+        let times = ns as f64 / least as f64;
+        if times >= SLOWER {
+            let times = match times {
+                t if t >= 100.0 => format!("{t:.0}"),
+                t => format!("{t:.1}"),
+            };
+            verdict.tags[i].push(Tag {
+                kind: Kind::Note,
+                text: format!("p99 wake-up {times}× the best"),
+            });
+        }
+    }
+}
+
+fn waste(results: &[RunResult], labels: &[String], verdict: &mut Verdict) {
+    let mut idlers = Vec::new();
+    for (i, result) in results.iter().enumerate() {
+        let all = result.simulated_ns as f64 * result.cpus as f64;
+        let idle = 100.0 * result.idle_while_waiting_ns as f64 / all.max(1.0);
+        if idle >= IDLE_PERCENT {
+            verdict.tags[i].push(Tag {
+                kind: if idle < WASTE_PERCENT { Kind::Note } else { Kind::Bad },
+                text: format!("idle while tasks waited {idle:.0} %"),
+            });
+            idlers.push((idle, &labels[i]));
+        }
+        if result.overhead_percent >= COSTLY_PERCENT {
+            verdict.points.push(format!(
+                "{} spends {:.0} % of all CPU time on scheduling.",
+                labels[i], result.overhead_percent
+            ));
+        }
+        if result.overhead_percent >= OVERHEAD_PERCENT {
+            verdict.tags[i].push(Tag {
+                kind: Kind::Note,
+                text: format!("overhead {:.0} %", result.overhead_percent),
+            });
+        }
+    }
+    idlers.sort_by(|a, b| b.0.total_cmp(&a.0));
+    if idlers.first().is_some_and(|(idle, _)| *idle >= WASTE_PERCENT) {
+        let told: Vec<String> = idlers.iter().map(|(idle, who)| format!("{who} {idle:.0} %")).collect();
+        verdict.points.push(format!(
+            "CPUs idled while tasks that could run there waited, of their time: {}.",
+            told.join(", ")
+        ));
+    }
+}
+
+fn fairness(runs: &[Run], labels: &[String], verdict: &mut Verdict) {
+    for (i, run) in runs.iter().enumerate() {
+        let classes = classes(&run.scan);
+        let worst = classes.iter().min_by(|a, b| a.jain.total_cmp(&b.jain));
+        if let Some(class) = worst.filter(|class| class.jain < UNEVEN) {
+            let class_name = class_name(class.prio);
+            verdict.tags[i].push(Tag {
+                kind: Kind::Bad,
+                text: format!("uneven at {class_name}: Jain {:.2}", class.jain),
+            });
+            let (least, most) = (class.shares.first(), class.shares.last());
+            verdict.points.push(format!(
+                "{} served equals unevenly: of {} tasks at {class_name} one got {:.1} % of a CPU, another {:.1} %.",
+                labels[i],
+                class.tasks,
+                least.copied().unwrap_or(0) as f64 / 1e4,
+                most.copied().unwrap_or(0) as f64 / 1e4,
+            ));
+        }
+    }
+}
+
+fn caveat(results: &[RunResult], comparable: bool) -> String {
+    let seeds = results.iter().all(|r| r.seed == results[0].seed);
+    match (results.len(), comparable, seeds) {
+        (1, ..) | (_, false, _) => String::new(),
+        (_, true, false) => "The runs have different seeds: part of what sets them apart is chance.".to_owned(),
+        (_, true, true) => "One run each: a few per cent can be chance. Several seeds tell them apart.".to_owned(),
+    }
+}

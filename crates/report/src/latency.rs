@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The table of `perf sched latency`, from any trace.
+//!
+//! As there, a delay is the time from a wake-up, or from losing the CPU while runnable, to getting one; a task that is met
+//! on a CPU without having been woken had none. Tasks of the same name are one row, the row with the longest mean delay
+//! comes first. Runtime is the time on a CPU (perf takes what sched_stat_runtime says).
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use trace::{ByNumber, Event, Follow, Record, Sink, TaskState};
+
+#[derive(Clone, Copy, Default)]
+struct Delays {
+    runtime_ns: u64,
+    count: u64,
+    total_ns: u64,
+    max_ns: u64,
+    /// When the longest one began.
+    max_start: u64,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Unknown,
+    Sleeps,
+    /// Since then.
+    Waits(u64),
+    /// Since then.
+    Runs(u64),
+}
+
+#[derive(Clone, Copy, Default)]
+struct Task {
+    state: State,
+    delays: Delays,
+}
+
+/// The sink that measures delays.
+pub struct Latency {
+    follow: Follow,
+    tasks: ByNumber<Task>,
+    /// What tasks of a name had that are through: the first one's pid, how many they are.
+    by_name: BTreeMap<String, (u32, u32, Delays)>,
+}
+
+impl Latency {
+    pub fn new(nr_cpus: usize) -> Latency {
+        Latency {
+            follow: Follow::new(nr_cpus),
+            tasks: ByNumber::new(),
+            by_name: BTreeMap::new(),
+        }
+    }
+
+    fn add(&mut self, record: &Record) {
+        let time = record.time;
+        match record.event {
+            Event::Waking { pid, .. } | Event::Wakeup { pid, .. } => {
+                let task = self.tasks.entry(pid);
+                if matches!(task.state, State::Unknown | State::Sleeps) {
+                    task.state = State::Waits(time);
+                }
+            }
+            Event::Switch { prev, prev_state, next } if prev != next => {
+                if prev != 0 {
+                    let task = self.tasks.entry(prev);
+                    if let State::Runs(since) = task.state {
+                        task.delays.runtime_ns += time.saturating_sub(since);
+                    }
+                    task.state = match prev_state {
+                        TaskState::Running => State::Waits(time),
+                        _ => State::Sleeps,
+                    };
+                    if prev_state == TaskState::Dead {
+                        self.settle(prev);
+                    }
+                }
+                if next != 0 {
+                    let task = self.tasks.entry(next);
+                    let since = match task.state {
+                        State::Waits(since) => since,
+                        _ => time,
+                    };
+                    task.state = State::Runs(time);
+                    let delay = time.saturating_sub(since);
+                    task.delays.count += 1;
+                    task.delays.total_ns += delay;
+                    if delay > task.delays.max_ns {
+                        (task.delays.max_ns, task.delays.max_start) = (delay, since);
+                    }
+                }
+            }
+            _ => {}
+        }
+        self.follow.add(record);
+    }
+
+    /// Books what a task had under its name.
+    fn settle(&mut self, pid: u32) {
+        let task = std::mem::take(self.tasks.entry(pid));
+        let Delays {
+            runtime_ns,
+            count,
+            total_ns,
+            max_ns,
+            max_start,
+        } = task.delays;
+        if count == 0 {
+            return;
+        }
+        let name = self.follow.task(pid).comm.clone();
+        let (_, tasks, sum) = self.by_name.entry(name).or_insert((pid, 0, Delays::default()));
+        *tasks += 1;
+        sum.runtime_ns += runtime_ns;
+        sum.count += count;
+        sum.total_ns += total_ns;
+        if max_ns > sum.max_ns {
+            (sum.max_ns, sum.max_start) = (max_ns, max_start);
+        }
+    }
+
+    /// The table of a trace that ended at `end`.
+    pub fn finish(mut self, end: u64) -> String {
+        for (pid, mut task) in std::mem::take(&mut self.tasks).into_sorted() {
+            if let State::Runs(since) = task.state {
+                task.delays.runtime_ns += end.saturating_sub(since);
+            }
+            *self.tasks.entry(pid) = task;
+            self.settle(pid);
+        }
+        let mut rows: Vec<_> = self.by_name.into_iter().collect();
+        // Stable: equals stay in the order of their names.
+        rows.sort_by_key(|(_, (_, _, delays))| std::cmp::Reverse(delays.total_ns / delays.count));
+        let mut out = format!(
+            " {line}\n  {:<22}|   Runtime ms  |  Count   | Avg delay ms    | Max delay ms    | Max delay start           | Max delay end          |\n {line}\n",
+            "Task",
+            line = "-".repeat(139)
+        );
+        let mut total = Delays::default();
+        for (name, (pid, tasks, delays)) in &rows {
+            let name = match tasks {
+                1 => format!("{name}:{pid}"),
+                _ => format!("{name}:({tasks})"),
+            };
+            total.runtime_ns += delays.runtime_ns;
+            total.count += delays.count;
+            let _ = writeln!(
+                out,
+                "  {name:<22}|{:>11} ms |{:>9} | avg:{:>8} ms | max:{:>8} ms | max start:{:>14} s | max end:{:>14} s",
+                ms(delays.runtime_ns),
+                delays.count,
+                ms(delays.total_ns / delays.count),
+                ms(delays.max_ns),
+                seconds(delays.max_start),
+                seconds(delays.max_start + delays.max_ns)
+            );
+        }
+        let line = "-".repeat(113);
+        let _ = writeln!(
+            out,
+            " {line}\n  {:<22}|{:>11} ms |{:>9} |\n {}",
+            "TOTAL:",
+            ms(total.runtime_ns),
+            total.count,
+            "-".repeat(51)
+        );
+        out
+    }
+}
+
+/// ms with three decimals, rounded.
+pub(crate) fn ms(ns: u64) -> String {
+    let us = ns / 1000 + u64::from(ns % 1000 >= 500);
+    format!("{}.{:03}", us / 1000, us % 1000)
+}
+
+/// Seconds with six decimals, cut off as perf does.
+pub(crate) fn seconds(ns: u64) -> String {
+    format!("{}.{:06}", ns / 1_000_000_000, ns / 1000 % 1_000_000)
+}
+
+impl Sink for Latency {
+    fn take(&mut self, records: &[Record]) {
+        records.iter().for_each(|record| self.add(record));
+    }
+}

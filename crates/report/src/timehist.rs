@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The table of `perf sched timehist`, from any trace: a row each time that a task leaves a CPU.
+//!
+//! As there: wait time is how long the task was off the CPU before, sleeping or waiting; sch delay the part of it from the
+//! wake-up to the CPU, so nothing for one that was preempted; run time is how long it ran. What was before the CPU's first
+//! switch is not known and counts as nothing. ms are cut off, not rounded.
+
+use crate::latency::seconds;
+use std::io::{self, Write};
+use trace::{ByNumber, Event, Follow, Record, Sink};
+
+#[derive(Clone, Copy, Default)]
+struct Task {
+    /// When it left a CPU last.
+    left: Option<u64>,
+    /// When it was woken, if it has not run since.
+    woken: Option<u64>,
+}
+
+/// Writes the rows while the records pass. After an I/O error it writes nothing more and [`Timehist::finish`] tells the error.
+pub struct Timehist<W: Write> {
+    to: W,
+    failed: Option<io::Error>,
+    follow: Follow,
+    tasks: ByNumber<Task>,
+    /// When each CPU switched last.
+    switched: Vec<Option<u64>>,
+}
+
+const HEADER: [&str; 3] = [
+    "           time    cpu  task name                       wait time  sch delay   run time",
+    "                        [tid/pid]                          (msec)     (msec)     (msec)",
+    "--------------- ------  ------------------------------  ---------  ---------  ---------",
+];
+
+impl<W: Write> Timehist<W> {
+    pub fn new(mut to: W, nr_cpus: usize) -> Timehist<W> {
+        Timehist {
+            failed: writeln!(to, "{}", HEADER.join("\n")).err(),
+            to,
+            follow: Follow::new(nr_cpus),
+            tasks: ByNumber::new(),
+            switched: vec![None; nr_cpus],
+        }
+    }
+
+    /// Writes what is left.
+    ///
+    /// # Errors
+    /// The first I/O error since [`Timehist::new`].
+    pub fn finish(mut self) -> io::Result<()> {
+        match self.failed {
+            Some(error) => Err(error),
+            None => self.to.flush(),
+        }
+    }
+
+    fn add(&mut self, record: &Record) {
+        let &Record { time, cpu, ref event } = record;
+        match *event {
+            Event::Waking { pid, .. } | Event::Wakeup { pid, .. } => {
+                self.tasks.entry(pid).woken.get_or_insert(time);
+            }
+            Event::Switch { prev, next, .. } if prev != next => {
+                let since = self.switched[cpu as usize].replace(time);
+                if prev != 0 {
+                    self.row(time, cpu, prev, since);
+                }
+            }
+            _ => {}
+        }
+        self.follow.add(record);
+    }
+
+    fn row(&mut self, time: u64, cpu: u32, pid: u32, since: Option<u64>) {
+        let task = self.tasks.entry(pid);
+        let (woken, left) = (task.woken.take(), task.left.replace(time));
+        let before = |then: Option<u64>| match (then, since) {
+            (Some(then), Some(since)) => since.saturating_sub(then),
+            _ => 0,
+        };
+        let ran = since.map_or(0, |since| time.saturating_sub(since));
+        let (wait, delay) = (before(left), before(woken));
+        let task = self.follow.task(pid);
+        let name = match task.tgid {
+            tgid if tgid == pid => format!("{}[{pid}]", task.comm),
+            tgid => format!("{}[{pid}/{tgid}]", task.comm),
+        };
+        if self.failed.is_none() {
+            self.failed = writeln!(
+                self.to,
+                "{:>15} [{cpu:04}]  {name:<30}  {:>9}  {:>9}  {:>9} ",
+                seconds(time),
+                cut_ms(wait),
+                cut_ms(delay),
+                cut_ms(ran)
+            )
+            .err();
+        }
+    }
+}
+
+fn cut_ms(ns: u64) -> String {
+    format!("{}.{:03}", ns / 1_000_000, ns / 1000 % 1000)
+}
+
+impl<W: Write> Sink for Timehist<W> {
+    fn take(&mut self, records: &[Record]) {
+        records.iter().for_each(|record| self.add(record));
+    }
+}

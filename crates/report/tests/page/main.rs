@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The HTML page: what is in it as text, that it needs nothing from elsewhere, and that it works in a browser.
+
+mod browser;
+mod runs;
+
+use report::html::page;
+use runs::{Shape, failed, run};
+
+fn two() -> String {
+    let slow = Shape {
+        policy: "rr",
+        late_ns: 90_000,
+        switches: 4_000,
+        ..Shape::default()
+    };
+    page(&[run(&Shape::default(), 1 << 20), run(&slow, 1 << 20)])
+}
+
+/// The text between tags, of all but scripts and styles.
+fn text(html: &str) -> String {
+    let body = html.split("<script").next().expect("a body");
+    let body = body.split("</style>").last().expect("a body");
+    let parts = body
+        .split('<')
+        .map(|part| part.split_once('>').map_or(part, |(_, text)| text));
+    parts.collect::<Vec<_>>().join("")
+}
+
+#[test]
+fn verdict_and_tables_need_no_script() {
+    let html = two();
+    let text = text(&html);
+    for expected in [
+        "closed:n=40,compute=250ms on made-up",
+        "2 runs · 12 CPUs, 4 LLCs, 2 nodes",
+        "steal does most: ",
+        " more than rr.",
+        "steal wakes tasks fastest: 99 % within 3.0",
+        "highest throughput",
+        "p99 wake-up 30.0× the best",
+        "same LLC",
+        "select_cpu",
+        "nice 0",
+        "Dashed lines are predicted: 250 ms 4 tasks share a CPU",
+        "Nobody waited for a lock.",
+    ] {
+        assert!(text.contains(expected), "no '{expected}' in:\n{text}");
+    }
+}
+
+#[test]
+fn nothing_comes_from_elsewhere() {
+    let html = two();
+    for foreign in [
+        "<link",
+        " src=",
+        "@import",
+        "url(http",
+        "fetch(",
+        "XMLHttpRequest",
+        "import(",
+    ] {
+        assert!(!html.contains(foreign), "{foreign}");
+    }
+    // What is written down of the same runs is the same.
+    assert_eq!(html, two());
+}
+
+#[test]
+fn a_failure_is_the_first_thing_said_and_names_are_only_names() {
+    let mut odd = failed(run(&Shape::default(), 1 << 20));
+    odd.result.policy = "</script><b>&\"x".to_owned();
+    let html = page(&[odd]);
+    let verdict = text(&html);
+    assert!(verdict.contains("then failed."), "{verdict}");
+    assert!(verdict.contains("runnable task stall: client2[2] failed to run for 30.001s, in steal.bpf.c:120."));
+    assert!(!html.contains("</script><b>") && verdict.contains("&lt;b&gt;&amp;"));
+}
+
+#[test]
+fn runs_of_one_policy_are_told_apart() {
+    let with = |setting: &str| {
+        let mut run = run(
+            &Shape {
+                switches: 100,
+                ..Shape::default()
+            },
+            1 << 20,
+        );
+        run.result.settings = vec!["poolsize=4".to_owned(), setting.to_owned()];
+        run
+    };
+    let html = text(&page(&[
+        with("slice_ns=1000"),
+        with("slice_ns=2000"),
+        with("slice_ns=2000"),
+    ]));
+    for label in [
+        "steal slice_ns=1000",
+        "steal slice_ns=2000 #1",
+        "steal slice_ns=2000 #2",
+    ] {
+        assert!(html.contains(label), "{label}");
+    }
+}
+
+/// A million switches, and half a million of them in the room for a tenth: the page is as small.
+#[test]
+fn the_page_is_bounded() {
+    let long = |switches| {
+        let shape = Shape {
+            nr_cpus: 6,
+            switches,
+            ..Shape::default()
+        };
+        page(&[run(&shape, 20_000)]).len()
+    };
+    let (half, whole) = (long(250_000), long(500_000));
+    assert!(whole < 400_000 && whole < half * 3 / 2, "{half} {whole}");
+}
+
+#[test]
+fn no_records_are_a_page_too() {
+    let header = runs::header(&Shape::default());
+    let mut scan = report::html::Scan::new(&header, 1 << 20);
+    scan.finish(0);
+    let result = report::RunResult {
+        policy: "none".to_owned(),
+        ..report::RunResult::default()
+    };
+    let html = page(&[report::html::Run {
+        result,
+        scan,
+        predicted: Vec::new(),
+    }]);
+    assert!(text(&html).contains("none ran"));
+    browser::opens(&html, "empty");
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Tables as perf and the kernel print them: golden texts of a small run whose numbers can be followed by hand.
+
+use report::{Latency, Schedstat, Timehist};
+use std::path::Path;
+use trace::event::MigrateReason;
+use trace::{Event, Place, Record, Sink, TaskState};
+
+/// Four CPUs, two LLCs. Times are us.
+fn records() -> Vec<Record> {
+    let new = |pid, tgid, comm: &str| Event::TaskNew {
+        pid,
+        tgid,
+        parent: 0,
+        prio: 120,
+        comm: comm.into(),
+    };
+    let waking = |pid, waker| Event::Waking { pid, waker };
+    let wakeup = |pid, target, new| Event::Wakeup { pid, target, new };
+    let switch = |prev, prev_state, next| Event::Switch { prev, prev_state, next };
+    use TaskState::{Dead, Interruptible, Running};
+    [
+        (0, 0, new(10, 10, "server")),
+        (0, 0, new(11, 10, "worker")),
+        (0, 0, new(12, 10, "worker")),
+        (0, 0, wakeup(10, 0, true)),
+        (0, 0, switch(0, Running, 10)),
+        // Waits 100 us for the CPU of the server, then runs 50 us.
+        (1000, 0, wakeup(11, 0, true)),
+        (1100, 0, switch(10, Running, 11)),
+        (1150, 0, switch(11, Interruptible, 10)),
+        // To a CPU of the other LLC, whose task is 25 us from the wake-up.
+        (1200, 0, wakeup(12, 2, true)),
+        (1225, 2, switch(0, Running, 12)),
+        (1300, 2, switch(12, Interruptible, 0)),
+        // To the same LLC; 7 us between waking and wakeup count for perf, not for the kernel.
+        (2000, 0, waking(11, 10)),
+        (2007, 0, wakeup(11, 1, false)),
+        (2010, 1, switch(0, Running, 11)),
+        (2400, 1, switch(11, Interruptible, 0)),
+        // By an interrupt, to the CPU itself; waits there 300 us, is moved, waits 200 us.
+        (3000, 0, waking(12, 0)),
+        (3000, 0, wakeup(12, 0, false)),
+        (
+            3300,
+            2,
+            Event::Migrate {
+                pid: 12,
+                from: 0,
+                to: 2,
+                reason: MigrateReason::Balance,
+            },
+        ),
+        (3500, 2, switch(0, Running, 12)),
+        (3600, 2, switch(12, Dead, 0)),
+        // Across.
+        (4000, 0, waking(11, 10)),
+        (4000, 0, wakeup(11, 3, false)),
+        (4020, 3, switch(0, Running, 11)),
+    ]
+    .map(|(us, cpu, event)| Record {
+        time: us * 1000,
+        cpu,
+        event,
+    })
+    .into()
+}
+
+const END: u64 = 5_000_000;
+
+fn golden(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, text).expect("the golden file");
+    }
+    let want = std::fs::read_to_string(&path).expect("the golden file");
+    assert_eq!(text, want, "UPDATE_GOLDEN=1 refreshes {name}");
+}
+
+#[test]
+fn latency() {
+    let mut latency = Latency::new(4);
+    latency.take(&records());
+    golden("latency.txt", &latency.finish(END));
+}
+
+#[test]
+fn timehist() {
+    let mut text = Vec::new();
+    let mut timehist = Timehist::new(&mut text, 4);
+    timehist.take(&records());
+    timehist.finish().expect("memory takes it");
+    golden("timehist.txt", &String::from_utf8(text).expect("text"));
+}
+
+#[test]
+fn schedstat() {
+    let place = |core| Place {
+        core,
+        llc: core / 2,
+        node: 0,
+    };
+    let mut schedstat = Schedstat::new(&[0, 1, 2, 3].map(place));
+    schedstat.take(&records());
+    golden("schedstat.txt", &schedstat.finish(END, 1000));
+    // SMT siblings, and a machine of several words of CPUs.
+    let many: Vec<Place> = (0..72)
+        .map(|cpu| Place {
+            core: cpu / 2,
+            llc: cpu / 8,
+            node: cpu / 36,
+        })
+        .collect();
+    let text = Schedstat::new(&many).finish(END, 0);
+    assert!(text.starts_with("version 17\ntimestamp -\ncpu0 - 0 0 0 0 0 0 0 0\ndomain0 SMT 00,00000000,00000003 "));
+    assert!(text.contains("\ndomain1 MC 00,00000000,000000ff "));
+    assert!(
+        text.contains("\ndomain2 PKG 00,0000000f,ffffffff ") && text.contains("\ndomain3 NUMA ff,ffffffff,ffffffff ")
+    );
+    let fields = |line: &str| line.split(' ').skip(3).count();
+    assert!(
+        text.lines()
+            .filter(|line| line.starts_with("domain"))
+            .all(|line| fields(line) == 45)
+    );
+}

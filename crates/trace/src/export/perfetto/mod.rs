@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Perfetto's native format: protocol buffers of the messages in [`proto`].
+//!
+//! The scheduler's events are ftrace's (compact bundles a CPU), so that the scheduling, wake-up and thread state views and
+//! SQL tables of ui.perfetto.dev work as they do for a real machine; processes and threads are named by process trees and
+//! task_newtask. Beside them are tracks of our own: runnable tasks by CPU and LLC, lengths of DSQs, callbacks and waits for
+//! locks as slices, migrations by distance, runs of balancers. Times are ns since the run's start.
+//!
+//! What a record says is written while it passes; what is kept is a bundle a CPU and the names.
+
+mod proto;
+mod sched;
+mod tracks;
+
+use crate::event::{Event, Record, Sink, TaskState, dsq_name};
+use crate::export::output::Output;
+use crate::export::spans::{Edge, Spans, What};
+use crate::follow::Follow;
+use crate::header::{Header, Shared};
+use crate::label::stem;
+use prost::Message;
+use proto::{
+    CpuHotplug, Data, Ftrace, MigrateTask, Process, ProcessExit, ProcessFree, ProcessTree, SystemInfo, TaskNewtask,
+    TaskRename, Thread, Utsname, Wakeup,
+};
+use sched::Bundle;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::{self, Write};
+use tracks::{Track, Tracks};
+
+#[cfg(test)]
+mod tests;
+
+/// All packets are of one sequence.
+const SEQUENCE: u32 = 1;
+const CLONE_THREAD: u64 = 0x10000;
+/// Processes that stand for a kind of tasks are numbered from here, above every pid.
+const KINDS: u32 = 1 << 22;
+
+/// Writes a Perfetto trace. After an I/O error it writes nothing more and [`Perfetto::finish`] tells the error.
+pub struct Perfetto<W: Write> {
+    output: Output<W>,
+    header: Header,
+    follow: Follow,
+    bundles: Vec<Bundle>,
+    tracks: Tracks,
+    spans: Spans,
+    lock_names: HashMap<u32, String>,
+    cpu_queues: Vec<Track>,
+    /// LLCs by number, and how many tasks are runnable there.
+    llc_queues: BTreeMap<u32, (Track, i64)>,
+    /// What was told last of each CPU.
+    runnable: Vec<u32>,
+    migrations: [Track; 4],
+    callbacks: PerCpu,
+    balancer: PerCpu,
+    moved: Track,
+    dsqs: (Track, HashMap<u64, Track>),
+    machine: Track,
+    /// Processes by the kind of tasks they stand for.
+    kinds: HashMap<String, u32>,
+}
+
+/// A track a CPU below a group, made when the CPU first needs it.
+struct PerCpu {
+    group: Track,
+    tracks: HashMap<u32, Track>,
+}
+
+impl PerCpu {
+    fn new(group: Track) -> PerCpu {
+        PerCpu {
+            group,
+            tracks: HashMap::new(),
+        }
+    }
+
+    fn of(&mut self, cpu: u32, tracks: &mut Tracks) -> Track {
+        let track = self.tracks.entry(cpu);
+        *track.or_insert_with(|| tracks.slices(self.group, format!("CPU {cpu}"), cpu))
+    }
+}
+
+impl<W: Write> Perfetto<W> {
+    pub fn new(to: W, header: &Header) -> Perfetto<W> {
+        let nr_cpus = header.cpus.len();
+        let mut tracks = Tracks::default();
+        tracks.begin(system(header));
+        let queues = tracks.group(
+            "Runnable tasks by CPU",
+            "Tasks that run or wait on the CPU's runqueue (nr_running)",
+        );
+        let cpu_queues = (0..nr_cpus as u32)
+            .map(|cpu| tracks.counter(queues, format!("CPU {cpu}"), "tasks", cpu))
+            .collect();
+        let llcs = tracks.group(
+            "Runnable tasks by LLC",
+            "Tasks that run or wait on the CPUs of a last-level cache",
+        );
+        let numbers: BTreeSet<u32> = header.cpus.iter().map(|place| place.llc).collect();
+        let llc_queues = numbers
+            .into_iter()
+            .map(|llc| (llc, (tracks.counter(llcs, format!("LLC {llc}"), "tasks", llc), 0)))
+            .collect();
+        let dsqs = tracks.group("Dispatch queues", "Tasks on each DSQ");
+        let callbacks = tracks.group(
+            "Callbacks and lock waits",
+            "The policy's callbacks with the instructions they executed, and waits for locks",
+        );
+        let migrations = tracks.group(
+            "Migrations",
+            "Tasks moved so far, by the nearest thing that both CPUs share",
+        );
+        let migrations = Shared::ALL.map(|shared| {
+            tracks.counter(
+                migrations,
+                format!("within {}", shared_name(shared)),
+                "tasks",
+                shared as u32,
+            )
+        });
+        let balancer = tracks.group("Balancer runs", "Runs of a balancer, and tasks they moved");
+        let moved = tracks.counter(balancer, "tasks moved so far".into(), "tasks", u32::MAX >> 1);
+        let machine = tracks.group(
+            "Machine and policy",
+            "Hotplug, loading and end of the policy, bpf_printk",
+        );
+        Perfetto {
+            output: Output::new(to),
+            header: header.clone(),
+            follow: Follow::new(nr_cpus),
+            bundles: (0..nr_cpus).map(|_| Bundle::default()).collect(),
+            tracks,
+            spans: Spans::default(),
+            lock_names: HashMap::new(),
+            cpu_queues,
+            llc_queues,
+            runnable: vec![0; nr_cpus],
+            migrations,
+            callbacks: PerCpu::new(callbacks),
+            balancer: PerCpu::new(balancer),
+            moved,
+            dsqs: (dsqs, HashMap::new()),
+            machine,
+            kinds: HashMap::new(),
+        }
+    }
+
+    /// Writes what is left of a run that ended at `end`.
+    ///
+    /// # Errors
+    /// The first I/O error since [`Perfetto::new`].
+    pub fn finish(mut self, end: u64) -> io::Result<()> {
+        self.spans(None);
+        self.tracks.tell_counters();
+        self.tracks.instant(end, self.machine, "end of the run", None);
+        for cpu in 0..self.bundles.len() {
+            let packet = self.bundles[cpu].take(cpu as u32);
+            self.tracks.packets.extend(packet);
+        }
+        self.write();
+        self.output.finish()
+    }
+
+    fn write(&mut self) {
+        const PACKET: u8 = 1 << 3 | 2;
+        for packet in self.tracks.packets.drain(..) {
+            self.output.bytes.push(PACKET);
+            let len = packet.encoded_len();
+            prost::encoding::encode_varint(len as u64, &mut self.output.bytes);
+            packet.encode_raw(&mut self.output.bytes);
+        }
+        self.output.pass();
+    }
+
+    /// Takes in a record's span; `None`: there are no more.
+    fn spans(&mut self, record: Option<&Record>) {
+        let Perfetto {
+            spans,
+            tracks,
+            callbacks,
+            header,
+            lock_names,
+            ..
+        } = self;
+        let mut tell = |time, cpu, edge| {
+            let track = callbacks.of(cpu, tracks);
+            match edge {
+                Edge::End => tracks.end_slice(time, track),
+                Edge::Begin(What::Callback { op, insns }) => {
+                    let name = header.ops.get(usize::from(op)).map_or("callback", String::as_str);
+                    tracks.begin_slice(time, track, name, Some(("instructions", u64::from(insns))));
+                }
+                Edge::Begin(What::LockWait { lock }) => {
+                    let name = lock_names.get(&lock).map_or("wait for a lock", String::as_str);
+                    tracks.begin_slice(time, track, name, None);
+                }
+            }
+        };
+        match record {
+            Some(record) => spans.add(record, &mut tell),
+            None => spans.finish(&mut tell),
+        }
+    }
+
+    /// Tells the queues of the CPUs that the last record changed.
+    fn queues(&mut self, time: u64) {
+        for &cpu in self.follow.changed() {
+            let runnable = self.follow.runnable(cpu);
+            let cpu = cpu as usize;
+            let by = i64::from(runnable) - i64::from(self.runnable[cpu]);
+            self.runnable[cpu] = runnable;
+            self.tracks.set(time, self.cpu_queues[cpu], i64::from(runnable));
+            if let Some((track, tasks)) = self.llc_queues.get_mut(&self.header.cpus[cpu].llc) {
+                *tasks += by;
+                self.tracks.set(time, *track, *tasks);
+            }
+        }
+    }
+
+    fn ftrace(&mut self, record: &Record, event: Ftrace) {
+        let current = self.follow.current(record.cpu);
+        self.bundles[record.cpu as usize].event(record.time, current, event);
+    }
+
+    fn add(&mut self, record: &Record) {
+        let &Record { time, cpu, ref event } = record;
+        match *event {
+            Event::Switch { prev, prev_state, next } => {
+                self.bundles[cpu as usize].switch(time, &mut self.follow, prev, prev_state, next);
+                if prev_state == TaskState::Dead {
+                    let task = self.follow.task(prev);
+                    let free = ProcessFree {
+                        comm: Some(task.comm.clone()),
+                        pid: Some(prev as i32),
+                        prio: Some(task.prio),
+                    };
+                    self.ftrace(record, Ftrace::SchedProcessFree(free));
+                }
+            }
+            Event::Waking { pid, waker } => {
+                let by_interrupt = waker == 0 && self.follow.current(cpu) != 0;
+                let task = self.follow.task(pid);
+                self.bundles[cpu as usize].waking(time, pid, task, by_interrupt);
+            }
+            Event::Wakeup { pid, target, new } => {
+                let task = self.follow.task(pid);
+                let wakeup = Wakeup {
+                    comm: Some(task.comm.clone()),
+                    pid: Some(pid as i32),
+                    prio: Some(task.prio),
+                    target_cpu: Some(target as i32),
+                };
+                let event = if new {
+                    Ftrace::SchedWakeupNew
+                } else {
+                    Ftrace::SchedWakeup
+                };
+                self.ftrace(record, event(wakeup));
+            }
+            Event::Migrate { pid, from, to, .. } => {
+                let task = self.follow.task(pid);
+                let migrate = MigrateTask {
+                    comm: Some(task.comm.clone()),
+                    pid: Some(pid as i32),
+                    prio: Some(task.prio),
+                    orig_cpu: Some(from as i32),
+                    dest_cpu: Some(to as i32),
+                };
+                self.ftrace(record, Ftrace::SchedMigrateTask(migrate));
+                let places = &self.header.cpus;
+                let shared = places[from as usize].shared(places[to as usize]);
+                self.tracks.add(time, self.migrations[shared as usize], 1);
+            }
+            Event::TaskNew {
+                pid,
+                tgid,
+                parent,
+                ref comm,
+                ..
+            } => self.task_new(record, pid, tgid, parent, comm),
+            Event::TaskRename { pid, ref comm } => {
+                self.bundles.iter_mut().for_each(|bundle| bundle.forget(pid));
+                let rename = TaskRename {
+                    pid: Some(pid as i32),
+                    oldcomm: Some(self.follow.task(pid).comm.clone()),
+                    newcomm: Some(comm.clone()),
+                };
+                self.ftrace(record, Ftrace::TaskRename(rename));
+            }
+            Event::TaskExit { pid } => {
+                let task = self.follow.task(pid);
+                let exit = ProcessExit {
+                    comm: Some(task.comm.clone()),
+                    pid: Some(pid as i32),
+                    tgid: Some(task.tgid as i32),
+                    prio: Some(task.prio),
+                };
+                self.ftrace(record, Ftrace::SchedProcessExit(exit));
+            }
+            Event::Callback { .. } | Event::LockWait { .. } => self.spans(Some(record)),
+            Event::LockName { lock, ref name } => {
+                self.lock_names.insert(lock, format!("wait: {name}"));
+            }
+            Event::DsqLength { dsq, nr } => {
+                let tracks = &mut self.tracks;
+                let track = self.dsqs.1.entry(dsq);
+                let track =
+                    *track.or_insert_with(|| tracks.counter(self.dsqs.0, dsq_name(dsq), "tasks", dsq_rank(dsq)));
+                self.tracks.set(time, track, i64::from(nr));
+            }
+            Event::Balance { moved } => {
+                let track = self.balancer.of(cpu, &mut self.tracks);
+                self.tracks
+                    .instant(time, track, "balance", Some(("moved", u64::from(moved))));
+                self.tracks.add(time, self.moved, i64::from(moved));
+            }
+            Event::Hotplug { online } => {
+                let hotplug = CpuHotplug {
+                    affected_cpu: Some(cpu as i32),
+                    status: Some(i32::from(online)),
+                };
+                self.ftrace(record, Ftrace::SchedCpuHotplug(hotplug));
+                let name = format!("CPU {cpu} {}", if online { "online" } else { "offline" });
+                self.tracks.instant(time, self.machine, &name, None);
+            }
+            Event::Policy { loaded } => {
+                let name = if loaded { "policy loaded" } else { "policy ended" };
+                self.tracks.instant(time, self.machine, name, None);
+            }
+            Event::Printk { ref text } => self.tracks.say(time, self.machine, text.trim_end()),
+            Event::Prio { .. }
+            | Event::Overhead { .. }
+            | Event::Ipi { .. }
+            | Event::Done { .. }
+            | Event::Phase { .. } => {}
+        }
+        self.follow.add(record);
+        self.queues(time);
+        if self.bundles[cpu as usize].is_full() {
+            let packet = self.bundles[cpu as usize].take(cpu);
+            self.tracks.packets.extend(packet);
+        }
+        if self.tracks.packets.len() >= 256 {
+            self.write();
+        }
+    }
+
+    fn task_new(&mut self, record: &Record, pid: u32, tgid: u32, parent: u32, comm: &str) {
+        self.bundles.iter_mut().for_each(|bundle| bundle.forget(pid));
+        let process = |pid: u32, name: &str| Process {
+            pid: Some(pid as i32),
+            ppid: Some(parent as i32),
+            cmdline: vec![name.to_owned()],
+        };
+        let mut tree = ProcessTree::default();
+        let mut tgid = tgid;
+        // The tasks of a workload are one process; shown are those of like names as one. A recording has no ticks.
+        if tgid == 1 && self.header.hz > 0 {
+            let next = KINDS + self.kinds.len() as u32;
+            let kind = stem(comm);
+            tgid = *self.kinds.entry(kind.to_owned()).or_insert_with(|| {
+                tree.processes.push(process(next, kind));
+                next
+            });
+        } else {
+            if parent != 0 {
+                let new = TaskNewtask {
+                    pid: Some(pid as i32),
+                    comm: Some(comm.to_owned()),
+                    clone_flags: Some(if tgid == pid { 0 } else { CLONE_THREAD }),
+                };
+                self.ftrace(record, Ftrace::TaskNewtask(new));
+            }
+            if tgid == pid {
+                tree.processes.push(process(pid, comm));
+            }
+        }
+        tree.threads.push(Thread {
+            tid: Some(pid as i32),
+            name: Some(comm.to_owned()),
+            tgid: Some(tgid as i32),
+        });
+        self.tracks.packet(record.time, Data::ProcessTree(tree));
+    }
+}
+
+/// The place of a DSQ's track: a policy's by their ids, then the global ones, the local ones, those of bypass.
+fn dsq_rank(dsq: u64) -> u32 {
+    const POLICY: u32 = 1 << 24;
+    let which = (dsq >> 8) as u32 % POLICY;
+    match dsq >> 63 {
+        0 => dsq.min(u64::from(POLICY) - 1) as u32,
+        _ => (dsq & 7) as u32 * POLICY + which,
+    }
+}
+
+fn shared_name(shared: Shared) -> &'static str {
+    match shared {
+        Shared::Core => "a core",
+        Shared::Llc => "an LLC",
+        Shared::Node => "a node",
+        Shared::Machine => "the machine",
+    }
+}
+
+fn system(header: &Header) -> Data {
+    Data::SystemInfo(SystemInfo {
+        // What reads the trace decodes task states by the release.
+        utsname: Some(Utsname {
+            sysname: "Linux".to_owned(),
+            version: format!("{} under {}", header.policy, header.workload),
+            release: "7.2.0".to_owned(),
+            machine: "x86_64".to_owned(),
+        }),
+        hz: i64::from(header.hz),
+        tracing_service_version: concat!("windtunnel ", env!("CARGO_PKG_VERSION")).to_owned(),
+        num_cpus: header.cpus.len() as u32,
+        machine_name: header.machine.clone(),
+    })
+}
+
+impl<W: Write> Sink for Perfetto<W> {
+    fn take(&mut self, records: &[Record]) {
+        records.iter().for_each(|record| self.add(record));
+    }
+}

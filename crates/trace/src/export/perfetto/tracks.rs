@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Tracks of our own beside the scheduler's: counters, slices, instants.
+
+use super::proto::{
+    CounterDescriptor, Data, DebugAnnotation, EXPLICIT, Interned, InternedData, SEQ_INCREMENTAL_STATE_CLEARED,
+    SEQ_NEEDS_INCREMENTAL_STATE, TYPE_COUNTER, TYPE_INSTANT, TYPE_SLICE_BEGIN, TYPE_SLICE_END, TracePacket,
+    TrackDescriptor, TrackEvent,
+};
+use std::collections::HashMap;
+
+/// The uuid of a track: they are numbered from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Track(u64);
+
+#[derive(Clone, Copy, Default)]
+struct Counter {
+    value: i64,
+    told: Option<i64>,
+    waits: bool,
+}
+
+/// All tracks; packets go to a list that the writer empties.
+#[derive(Default)]
+pub(super) struct Tracks {
+    pub packets: Vec<TracePacket>,
+    /// By uuid; those that are no counters are not used.
+    counters: Vec<Counter>,
+    /// Counters that changed at `time` and are not told yet.
+    changed: Vec<Track>,
+    time: u64,
+    names: HashMap<String, u64>,
+    arguments: HashMap<&'static str, u64>,
+}
+
+fn packet(time: Option<u64>, data: Data) -> TracePacket {
+    TracePacket {
+        timestamp: time,
+        data: Some(data),
+        trusted_packet_sequence_id: super::SEQUENCE,
+        ..TracePacket::default()
+    }
+}
+
+impl Tracks {
+    /// The first packet of the sequence: nothing is interned yet.
+    pub fn begin(&mut self, data: Data) {
+        let sequence_flags = SEQ_INCREMENTAL_STATE_CLEARED;
+        self.packets.push(TracePacket {
+            sequence_flags,
+            ..packet(None, data)
+        });
+    }
+
+    pub fn packet(&mut self, time: u64, data: Data) {
+        self.packets.push(packet(Some(time), data));
+    }
+
+    fn describe(&mut self, descriptor: TrackDescriptor) -> Track {
+        self.counters.resize(self.counters.len().max(1), Counter::default());
+        let uuid = self.counters.len() as u64;
+        self.counters.push(Counter::default());
+        let descriptor = TrackDescriptor { uuid, ..descriptor };
+        self.packets.push(packet(None, Data::TrackDescriptor(descriptor)));
+        Track(uuid)
+    }
+
+    /// A track with others below it, at this place among its like.
+    pub fn group(&mut self, name: &str, description: &str) -> Track {
+        self.describe(TrackDescriptor {
+            name: name.to_owned(),
+            description: Some(description.to_owned()),
+            child_ordering: Some(EXPLICIT),
+            ..TrackDescriptor::default()
+        })
+    }
+
+    /// A track of slices or instants.
+    pub fn slices(&mut self, group: Track, name: String, rank: u32) -> Track {
+        self.describe(TrackDescriptor {
+            name,
+            parent_uuid: Some(group.0),
+            sibling_order_rank: Some(rank as i32),
+            ..TrackDescriptor::default()
+        })
+    }
+
+    pub fn counter(&mut self, group: Track, name: String, unit: &str, rank: u32) -> Track {
+        self.describe(TrackDescriptor {
+            name,
+            parent_uuid: Some(group.0),
+            counter: Some(CounterDescriptor {
+                unit: 0,
+                unit_name: unit.to_owned(),
+            }),
+            sibling_order_rank: Some(rank as i32),
+            ..TrackDescriptor::default()
+        })
+    }
+
+    /// A counter has a value from `time` on. Of several values at one time the last is told.
+    pub fn set(&mut self, time: u64, track: Track, value: i64) {
+        if time != self.time {
+            self.tell_counters();
+            self.time = time;
+        }
+        let counter = &mut self.counters[track.0 as usize];
+        counter.value = value;
+        if !counter.waits && counter.told != Some(value) {
+            counter.waits = true;
+            self.changed.push(track);
+        }
+    }
+
+    /// One more.
+    pub fn add(&mut self, time: u64, track: Track, by: i64) {
+        let value = self.counters[track.0 as usize].value + by;
+        self.set(time, track, value);
+    }
+
+    /// Tells the counters that have changed.
+    pub fn tell_counters(&mut self) {
+        for track in std::mem::take(&mut self.changed) {
+            let counter = &mut self.counters[track.0 as usize];
+            counter.waits = false;
+            if counter.told == Some(counter.value) {
+                continue;
+            }
+            counter.told = Some(counter.value);
+            let event = TrackEvent {
+                r#type: TYPE_COUNTER,
+                track_uuid: track.0,
+                counter_value: Some(counter.value),
+                ..TrackEvent::default()
+            };
+            self.packets.push(packet(Some(self.time), Data::TrackEvent(event)));
+        }
+    }
+
+    fn named(&mut self, time: u64, track: Track, r#type: i32, name: &str, argument: Option<(&'static str, u64)>) {
+        let mut interned = InternedData::default();
+        let name_iid = match self.names.get(name) {
+            Some(&iid) => iid,
+            None => {
+                let iid = self.names.len() as u64 + 1;
+                self.names.insert(name.to_owned(), iid);
+                let name = name.to_owned();
+                interned.event_names.push(Interned { iid, name });
+                iid
+            }
+        };
+        let annotation = argument.map(|(name, value)| {
+            let next = self.arguments.len() as u64 + 1;
+            let iid = *self.arguments.entry(name).or_insert_with(|| {
+                let name = name.to_owned();
+                interned.debug_annotation_names.push(Interned { iid: next, name });
+                next
+            });
+            DebugAnnotation {
+                name_iid: Some(iid),
+                uint_value: Some(value),
+            }
+        });
+        let event = TrackEvent {
+            r#type,
+            track_uuid: track.0,
+            name_iid: Some(name_iid),
+            debug_annotations: annotation.into_iter().collect(),
+            ..TrackEvent::default()
+        };
+        self.packets.push(TracePacket {
+            interned_data: (interned != InternedData::default()).then_some(interned),
+            sequence_flags: SEQ_NEEDS_INCREMENTAL_STATE,
+            ..packet(Some(time), Data::TrackEvent(event))
+        });
+    }
+
+    pub fn begin_slice(&mut self, time: u64, track: Track, name: &str, argument: Option<(&'static str, u64)>) {
+        self.named(time, track, TYPE_SLICE_BEGIN, name, argument);
+    }
+
+    pub fn end_slice(&mut self, time: u64, track: Track) {
+        let event = TrackEvent {
+            r#type: TYPE_SLICE_END,
+            track_uuid: track.0,
+            ..TrackEvent::default()
+        };
+        self.packets.push(packet(Some(time), Data::TrackEvent(event)));
+    }
+
+    pub fn instant(&mut self, time: u64, track: Track, name: &str, argument: Option<(&'static str, u64)>) {
+        self.named(time, track, TYPE_INSTANT, name, argument);
+    }
+
+    /// An instant with a text that is said once.
+    pub fn say(&mut self, time: u64, track: Track, text: &str) {
+        let event = TrackEvent {
+            r#type: TYPE_INSTANT,
+            track_uuid: track.0,
+            name: Some(text.to_owned()),
+            ..TrackEvent::default()
+        };
+        self.packets.push(packet(Some(time), Data::TrackEvent(event)));
+    }
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `windtunnel compare`: two policies over seeds, with a verdict.
+
+use super::inputs::{Inputs, SIDES, find};
+use super::progress::bar;
+use clap::Args as ClapArgs;
+use std::io::IsTerminal;
+use std::num::NonZero;
+use std::process::ExitCode;
+use windtunnel::compare::{self, Comparison, Condition};
+use windtunnel::error::Error;
+
+const AFTER: &str = "\
+Conditions of --fail-if are METRIC OPERATOR AMOUNT, a change from A to B:
+  operators   > >= < <=
+  amounts     +5% or -5% (of A), 1.5x (times A), or a difference: +20us of times, +1pp of busy and
+              overhead, +1000 of counts and scores
+  metrics     score p50_wakeup p99_wakeup p999_wakeup mean_response p99_response switches migrations
+              busy overhead idle_while_waiting lock_wait
+One holds if the whole 95 % confidence interval is beyond the amount.
+
+Exit status: 0 no condition holds; 1 one holds or cannot be judged, or a policy failed; 2 usage or input.
+
+  windtunnel compare old/fifo.bpf.o new/fifo.bpf.o -w hackbench --fail-if 'p99_wakeup > +5%'
+  windtunnel compare pmqs pmqs --set A:poolsize=4 --set B:poolsize=8 -w mkbench";
+
+#[derive(ClapArgs)]
+#[command(after_help = AFTER)]
+pub struct Args {
+    /// What is compared with: an object, a policy's name, or `eevdf`
+    a: String,
+    /// What is compared
+    b: String,
+    #[command(flatten)]
+    inputs: Inputs,
+    /// Pairs of runs: each of a seed of its own, from --seed on
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    runs: u64,
+    /// Runs at once [default: as many as there are CPUs]
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZero<usize>>,
+    /// Exit with status 1 if this holds, for example 'p99_wakeup > +5%'; can be repeated
+    #[arg(long, value_name = "CONDITION")]
+    fail_if: Vec<String>,
+    /// The comparison as JSON on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    pub fn run(self) -> Result<ExitCode, Error> {
+        let conditions = self.fail_if.iter().map(|text| Condition::parse(text));
+        let conditions = conditions.collect::<Result<Vec<_>, _>>()?;
+        let specs = [self.a.clone(), self.b.clone()];
+        let scenarios = self.inputs.scenarios(&find(&specs)?, &SIDES)?;
+        let Ok(sides) = <[_; 2]>::try_from(scenarios) else {
+            unreachable!("a scenario for each policy");
+        };
+        let seeds: Vec<u64> = (0..self.runs).map(|run| self.inputs.seed.wrapping_add(run)).collect();
+        let bar = bar("compare");
+        let comparison = compare::run(&sides, &seeds, self.threads, &|done, of| {
+            bar.set_length(of);
+            bar.set_position(done);
+        });
+        bar.finish_and_clear();
+        let comparison = comparison?;
+        let judged: Vec<(Condition, Option<bool>)> = conditions
+            .into_iter()
+            .map(|condition| {
+                let effect = comparison.effect(condition.metric);
+                let holds = effect.map(|effect| condition.holds(effect));
+                (condition, holds)
+            })
+            .collect();
+        self.print(&comparison, &judged)?;
+        let holds = judged.iter().any(|(_, holds)| *holds != Some(false));
+        Ok(ExitCode::from(u8::from(holds || comparison.failed())))
+    }
+
+    fn print(&self, comparison: &Comparison, judged: &[(Condition, Option<bool>)]) -> Result<(), Error> {
+        if self.json {
+            let json = compare::json(comparison, judged);
+            let text = serde_json::to_string_pretty(&json).map_err(|error| Error::new(error.to_string()))?;
+            println!("{text}");
+            return Ok(());
+        }
+        println!("{}", compare::table(comparison, std::io::stdout().is_terminal()));
+        print!("{}", compare::verdict(comparison));
+        for (condition, holds) in judged {
+            let told = match holds {
+                Some(true) => "holds",
+                Some(false) => "does not hold",
+                None => "cannot be judged: a run has no such number",
+            };
+            println!("fail if {condition}: {told}");
+        }
+        let specs = [self.a.clone(), self.b.clone()];
+        println!(
+            "repeat: {} --runs {}",
+            self.inputs.command("compare", &specs),
+            self.runs
+        );
+        Ok(())
+    }
+}

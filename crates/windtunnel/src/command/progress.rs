@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Bars for what takes longer than a moment, on a terminal alone.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use std::time::Instant;
+
+/// Shows a bar on a terminal if the work takes longer than a moment. The work tells the share done, in 0..=1000.
+pub fn with_progress<T>(name: &str, work: impl FnOnce(&mut dyn FnMut(u64)) -> T) -> T {
+    if !std::io::stderr().is_terminal() {
+        return work(&mut |_| {});
+    }
+    let started = Instant::now();
+    let mut bar: Option<ProgressBar> = None;
+    let result = work(&mut |done| {
+        if bar.is_none() && started.elapsed().as_millis() > 500 {
+            let style = ProgressStyle::with_template("{prefix:>16} [{bar:40}] {percent:>3}% {eta}");
+            let made = ProgressBar::new(1000).with_prefix(name.to_owned());
+            made.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            bar = Some(made);
+        }
+        if let Some(bar) = &bar {
+            bar.set_position(done);
+        }
+    });
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    result
+}
+
+/// A bar for what many runs do together, hidden where standard error is no terminal.
+pub fn bar(name: &str) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{prefix:>24} [{bar:40}] {percent:>3}% {eta}");
+    let bar = ProgressBar::new(0).with_prefix(name.to_owned());
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `windtunnel suite`: tests of policies as data.
+
+use bpf::vm::Engine;
+use clap::Args as ClapArgs;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use windtunnel::error::Error;
+use windtunnel::suite::Suite;
+
+#[derive(ClapArgs)]
+pub struct Args {
+    /// The suite (docs/suites.md)
+    suite: PathBuf,
+    /// Folder of the objects; without it that of the suite
+    #[arg(long, value_name = "FOLDER")]
+    objects: Option<PathBuf>,
+    /// Only cases whose object's name has this in it
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Interpret the objects instead of compiling them
+    #[arg(long)]
+    interpret: bool,
+}
+
+impl Args {
+    pub fn run(self) -> Result<ExitCode, Error> {
+        let suite = Suite::read(&self.suite)?;
+        let folder = self.suite.parent().unwrap_or(&self.suite).to_owned();
+        let objects = self.objects.unwrap_or(folder);
+        let engine = if self.interpret {
+            Engine::Interpreter
+        } else {
+            Engine::default()
+        };
+        let only = self.only.unwrap_or_default();
+        let cases = suite.cases.iter().filter(|case| case.object.contains(&only));
+        // An object passes if all its cases do.
+        let mut objects_passed: BTreeMap<&str, bool> = BTreeMap::new();
+        for case in cases {
+            let result = case.run(&objects, engine);
+            *objects_passed.entry(&case.object).or_insert(true) &= result.is_ok();
+            match result {
+                Ok(()) => println!("ok   {}: {}", case.object, case.about),
+                Err(message) => println!("FAIL {}: {message}", case.object),
+            }
+        }
+        let (number, passed) = (
+            objects_passed.len(),
+            objects_passed.values().filter(|&&passed| passed).count(),
+        );
+        println!("{passed}/{number}");
+        Ok(ExitCode::from(u8::from(passed < number)))
+    }
+}

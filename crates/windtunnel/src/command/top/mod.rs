@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `windtunnel top`: a simulation watched while it runs.
+
+mod screen;
+
+use super::inputs::{Inputs, find};
+use clap::Args as ClapArgs;
+use crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use crossterm::terminal::{self, EnterAlternateScreen, LeaveAlternateScreen};
+use crossterm::{cursor, execute};
+use screen::Status;
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use windtunnel::duration;
+use windtunnel::error::Error;
+use windtunnel::running::Running;
+use windtunnel::scenario::Scenario;
+use windtunnel::top::{HEADING, Top};
+
+/// Looks a second.
+const LOOK: Duration = Duration::from_millis(100);
+
+#[derive(ClapArgs)]
+pub struct Args {
+    /// An object, the name of a built policy, or `eevdf`
+    policy: String,
+    #[command(flatten)]
+    inputs: Inputs,
+    /// Simulated seconds a second, on a terminal; + and - change it
+    #[arg(long, default_value_t = 1.0)]
+    speed: f64,
+    /// Where the output is no terminal: a line for so much simulated time
+    #[arg(long, value_parser = duration::parse, default_value = "100ms", value_name = "TIME")]
+    every: u64,
+}
+
+impl Args {
+    pub fn run(self) -> Result<ExitCode, Error> {
+        if !(self.speed > 0.0 && self.speed.is_finite()) {
+            return Err(Error::new("--speed: expected a number above 0, for example 0.1"));
+        }
+        if self.every == 0 {
+            return Err(Error::new("--every: expected some time, for example 100ms"));
+        }
+        let scenarios = self.inputs.scenarios(&find(std::slice::from_ref(&self.policy))?, &[])?;
+        let Some(scenario) = scenarios.first() else {
+            unreachable!("a scenario for the policy");
+        };
+        let mut running = scenario.start()?;
+        if io::stdout().is_terminal() && io::stdin().is_terminal() {
+            self.watch(scenario, &mut running)?;
+        } else {
+            self.print(&mut running)?;
+        }
+        running.end(&mut trace::Tee::new());
+        let result = running.outcome()?.result;
+        if let Some(exit) = &result.exit {
+            eprintln!("{}: {}: {}", result.policy, exit.reason, exit.message);
+        }
+        Ok(ExitCode::from(u8::from(result.failed())))
+    }
+
+    fn print(&self, running: &mut Running) -> Result<(), Error> {
+        println!("{HEADING}");
+        let mut top = Top::default();
+        while !running.ended() {
+            let to = running.at().saturating_add(self.every);
+            println!("{}", top.advance(running, to)?.line());
+        }
+        Ok(())
+    }
+
+    fn watch(&self, scenario: &Scenario, running: &mut Running) -> Result<(), Error> {
+        let title = format!(
+            "{} on machine {}, workload {}, seed {}",
+            scenario.policy.name(),
+            scenario.machine.name,
+            scenario.workload.name,
+            scenario.seed
+        );
+        let screen = Screen::enter().map_err(|error| Error::new(format!("the terminal: {error}")))?;
+        let watched = watch(&title, self.speed, running);
+        drop(screen);
+        watched
+    }
+}
+
+/// The terminal while it is ours. It is the user's again whatever happens.
+struct Screen;
+
+impl Screen {
+    fn enter() -> io::Result<Screen> {
+        terminal::enable_raw_mode()?;
+        let screen = Screen;
+        execute!(io::stdout(), EnterAlternateScreen, cursor::Hide)?;
+        Ok(screen)
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // Nothing can be done about a terminal that is gone.
+        let _ = execute!(io::stdout(), cursor::Show, LeaveAlternateScreen);
+        let _ = terminal::disable_raw_mode();
+    }
+}
+
+/// Looks until the user has seen enough. A run that is over stays to be looked at.
+fn watch(title: &str, speed: f64, running: &mut Running) -> Result<(), Error> {
+    let failed = |error: io::Error| Error::new(format!("the terminal: {error}"));
+    let (mut top, mut speed, mut paused) = (Top::default(), speed, false);
+    let mut view = top.advance(running, 1)?;
+    loop {
+        let started = Instant::now();
+        if !paused && !running.ended() {
+            let step = (LOOK.as_nanos() as f64 * speed) as u64;
+            view = top.advance(running, running.at().saturating_add(step.max(1)))?;
+        }
+        let status = Status {
+            title,
+            speed,
+            paused,
+            behind: started.elapsed() > LOOK,
+        };
+        let (width, height) = terminal::size().map_err(failed)?;
+        let (width, height) = (usize::from(width), usize::from(height));
+        let lines = screen::lines(&view, &status, width, height);
+        screen::put(&mut io::stdout().lock(), &lines, width).map_err(failed)?;
+        loop {
+            let left = LOOK.saturating_sub(started.elapsed());
+            if !event::poll(left).map_err(failed)? {
+                break;
+            }
+            let Event::Key(key) = event::read().map_err(failed)? else {
+                continue;
+            };
+            if key.kind == KeyEventKind::Release {
+                continue;
+            }
+            let control = key.modifiers.contains(KeyModifiers::CONTROL);
+            match key.code {
+                KeyCode::Char('q') | KeyCode::Esc => return Ok(()),
+                KeyCode::Char('c') if control => return Ok(()),
+                KeyCode::Char(' ') => paused = !paused,
+                KeyCode::Char('+') => speed *= 2.0,
+                KeyCode::Char('-') => speed /= 2.0,
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! One look at a running simulation as lines of a terminal.
+
+use crossterm::style::{Attribute, Color, Print, SetAttribute, SetForegroundColor};
+use crossterm::terminal::{Clear, ClearType};
+use crossterm::{cursor, queue};
+use std::io::{self, Write};
+use windtunnel::top::{Cpu, View};
+
+/// Characters of a bar, and of the whole of a CPU.
+const BAR: usize = 20;
+const CELL: usize = 52;
+/// Rows that queues and tasks have at least.
+const LOWER: usize = 6;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ink {
+    Plain,
+    Bold,
+    Busy,
+    Overhead,
+}
+
+/// Pieces of text, left to right.
+#[derive(Clone, Debug, Default)]
+pub struct Line(Vec<(Ink, String)>);
+
+/// What else the screen says.
+pub struct Status<'a> {
+    pub title: &'a str,
+    /// Simulated seconds a second.
+    pub speed: f64,
+    pub paused: bool,
+    /// The simulation does not keep up.
+    pub behind: bool,
+}
+
+impl Line {
+    fn of(ink: Ink, text: impl Into<String>) -> Line {
+        Line(vec![(ink, text.into())])
+    }
+
+    /// Another piece, from this column on.
+    fn at(&mut self, column: usize, ink: Ink, text: impl Into<String>) {
+        let blanks = column.saturating_sub(self.width());
+        self.0.push((Ink::Plain, " ".repeat(blanks)));
+        self.0.push((ink, text.into()));
+    }
+
+    fn width(&self) -> usize {
+        self.0.iter().map(|(_, text)| text.chars().count()).sum()
+    }
+}
+
+/// The screen, no larger than it.
+pub fn lines(view: &View, status: &Status, width: usize, height: usize) -> Vec<Line> {
+    let done = (view.at as f64 / view.until.max(1) as f64).clamp(0.0, 1.0);
+    let time = format!("{:.1} of {:.1} ms ", view.at as f64 / 1e6, view.until as f64 / 1e6);
+    let room = width.saturating_sub(time.len());
+    let mut time = Line::of(Ink::Plain, time);
+    time.0.push((Ink::Busy, "=".repeat((done * room as f64) as usize)));
+    let mut lines = vec![
+        Line::of(Ink::Bold, status.title),
+        time,
+        Line::of(
+            Ink::Plain,
+            format!(
+                "{} tasks, {} waiting   busy {:.1} %, overhead {:.2} %",
+                view.nr_tasks, view.waiting, view.busy_percent, view.overhead_percent
+            ),
+        ),
+        Line::of(
+            Ink::Plain,
+            format!(
+                "switches {:.0}/s   wake-ups {:.0}/s   migrations {:.0}/s   operations {:.0}/s",
+                view.switches, view.wakeups, view.migrations, view.operations
+            ),
+        ),
+        Line::of(Ink::Bold, " CPU busy (#: overhead)        %  waiting  runs"),
+    ];
+    let used = lines.len() + 2;
+    cpus(view, width, height.saturating_sub(used + LOWER), &mut lines);
+    let half = (2 * width / 5).max(30);
+    let mut head = Line::of(Ink::Bold, "  tasks  queue");
+    head.at(
+        half,
+        Ink::Bold,
+        format!("{:<20} {:>4} {:>6} {:>10}", "task", "CPU", "CPU %", "waits ms"),
+    );
+    lines.push(head);
+    for row in 0..height.saturating_sub(lines.len() + 1) {
+        let mut line = Line::default();
+        if let Some((name, length)) = view.queues.get(row) {
+            let text: String = format!("{length:>7}  {name}")
+                .chars()
+                .take(half.saturating_sub(1))
+                .collect();
+            line = Line::of(Ink::Plain, text);
+        }
+        if let Some(task) = view.tasks.get(row) {
+            let waits = task
+                .waits
+                .map(|ns| format!("{:.3}", ns as f64 / 1e6))
+                .unwrap_or_default();
+            let text = format!(
+                "{:<20} {:>4} {:>6.1} {waits:>10}",
+                task.name, task.cpu, task.cpu_percent
+            );
+            line.at(half, Ink::Plain, text);
+        }
+        lines.push(line);
+    }
+    let state = match (view.ended, status.paused, status.behind) {
+        (true, ..) => "the run is over",
+        (_, true, _) => "paused",
+        (.., true) => "as fast as it can",
+        _ => "",
+    };
+    lines.truncate(height.saturating_sub(1));
+    let keys = format!(
+        "q quit   space pause   + - speed ({} simulated s a second)   {state}",
+        status.speed
+    );
+    lines.push(Line::of(Ink::Bold, keys));
+    lines
+}
+
+/// Column by column; those for which there is no room are counted.
+fn cpus(view: &View, width: usize, most: usize, lines: &mut Vec<Line>) {
+    let columns = (width / CELL).max(1);
+    let rows = view.cpus.len().div_ceil(columns).min(most.max(1));
+    for row in 0..rows {
+        let mut line = Line::default();
+        for column in 0..columns {
+            let index = column * rows + row;
+            if let Some(cpu) = view.cpus.get(index) {
+                bar(column * CELL, index, cpu, &mut line);
+            }
+        }
+        lines.push(line);
+    }
+    let hidden = view.cpus.len().saturating_sub(rows * columns);
+    if hidden > 0 {
+        lines.push(Line::of(Ink::Plain, format!("     and {hidden} more CPUs")));
+    }
+}
+
+fn bar(column: usize, index: usize, cpu: &Cpu, line: &mut Line) {
+    let cells = |percent: f64| ((percent * BAR as f64 / 100.0).round() as usize).min(BAR);
+    let busy = cells(cpu.busy_percent);
+    let overhead = cells(cpu.overhead_percent).min(busy);
+    let runs = match &cpu.runs {
+        _ if !cpu.online => "offline",
+        Some(task) => task,
+        None => "idle",
+    };
+    line.at(column, Ink::Plain, format!("{index:>4} "));
+    line.0.push((Ink::Overhead, "#".repeat(overhead)));
+    line.0.push((Ink::Busy, "|".repeat(busy - overhead)));
+    let runs: String = runs.chars().take(15).collect();
+    let rest = format!("{:>3.0} % {:>4}  {runs}", cpu.busy_percent, cpu.waiting);
+    line.at(column + 5 + BAR + 1, Ink::Plain, rest);
+}
+
+/// Puts lines on a terminal of this width.
+///
+/// # Errors
+/// The terminal's.
+pub fn put(out: &mut impl Write, lines: &[Line], width: usize) -> io::Result<()> {
+    for (row, line) in lines.iter().enumerate() {
+        queue!(out, cursor::MoveTo(0, row as u16))?;
+        let mut left = width;
+        for (ink, text) in &line.0 {
+            let text: String = text.chars().take(left).collect();
+            left -= text.chars().count();
+            match ink {
+                Ink::Plain => {}
+                Ink::Bold => queue!(out, SetAttribute(Attribute::Bold))?,
+                Ink::Busy => queue!(out, SetForegroundColor(Color::Green))?,
+                Ink::Overhead => queue!(out, SetForegroundColor(Color::Red))?,
+            }
+            queue!(out, Print(text), SetAttribute(Attribute::Reset))?;
+        }
+        queue!(out, Clear(ClearType::UntilNewLine))?;
+    }
+    queue!(out, Clear(ClearType::FromCursorDown))?;
+    out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windtunnel::top::Task;
+
+    fn screen(width: usize, height: usize, cpus: usize) -> Vec<String> {
+        let cpu = Cpu {
+            online: true,
+            busy_percent: 50.0,
+            overhead_percent: 10.0,
+            runs: Some("loop:7".into()),
+            waiting: 3,
+        };
+        let task = Task {
+            name: "loop:7".into(),
+            cpu: 2,
+            cpu_percent: 33.3,
+            waits: Some(1_500_000),
+        };
+        let view = View {
+            at: 250_000_000,
+            until: 1_000_000_000,
+            cpus: vec![cpu; cpus],
+            queues: vec![("DSQ 0x0".into(), 12)],
+            tasks: vec![task],
+            ..View::default()
+        };
+        let status = Status {
+            title: "fifo on smp4",
+            speed: 0.5,
+            paused: true,
+            behind: false,
+        };
+        let lines = lines(&view, &status, width, height);
+        lines
+            .iter()
+            .map(|line| line.0.iter().map(|(_, text)| text.as_str()).collect())
+            .collect()
+    }
+
+    #[test]
+    fn a_look_shows_cpus_queues_and_tasks() {
+        let text = screen(110, 24, 4).join("\n");
+        for part in [
+            "fifo on smp4",
+            "250.0 of 1000.0 ms =====",
+            "   3 ##||||||||            50 %    3  loop:7",
+            "     12  DSQ 0x0",
+            "loop:7                  2   33.3      1.500",
+            "0.5 simulated s a second",
+            "paused",
+        ] {
+            assert!(text.contains(part), "no '{part}' in\n{text}");
+        }
+    }
+
+    #[test]
+    fn any_size_will_do() {
+        for (width, height) in [(1, 1), (20, 5), (60, 12), (300, 80)] {
+            let lines = screen(width, height, 512);
+            assert!(lines.len() <= height, "{width}x{height}: {}", lines.len());
+            assert!(
+                height < 12
+                    || lines
+                        .iter()
+                        .any(|line| line.contains("more CPUs") || line.contains("511 "))
+            );
+        }
+    }
+
+    #[test]
+    fn nothing_goes_beyond_the_edge() {
+        let mut out = Vec::new();
+        put(&mut out, &[Line::of(Ink::Busy, "0123456789")], 4).expect("a Vec takes all");
+        let text = String::from_utf8(out).expect("text");
+        assert!(text.contains("0123") && !text.contains("01234"), "{text:?}");
+    }
+}

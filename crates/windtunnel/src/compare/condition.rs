@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What `--fail-if` takes: `METRIC OPERATOR AMOUNT`, a change from A to B.
+//!
+//! ```text
+//! condition = metric ( ">" | ">=" | "<" | "<=" ) amount
+//! amount    = ["+" | "-"] number ( "%" | "ns" | "us" | "ms" | "s" | "pp" | "" )  |  number "x"
+//! ```
+//! `%`: the change in per cent of A. `x`: how many times A's. A time, `pp` (percentage points) or a plain number: the difference,
+//! for metrics that are times, percentages, and counts or scores. It holds if the whole 95 % confidence interval of the change is
+//! beyond the amount, so that noise alone does not make it hold.
+
+use super::effect::{Effect, Interval};
+use super::metric::{Kind, METRICS, Metric};
+use crate::error::Error;
+use std::fmt;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operator {
+    Above,
+    AtLeast,
+    Below,
+    AtMost,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Amount {
+    /// B / A.
+    Ratio(f64),
+    /// B - A, in the metric's unit.
+    Difference(f64),
+}
+
+#[derive(Clone, Debug)]
+pub struct Condition {
+    pub metric: &'static Metric,
+    operator: Operator,
+    amount: Amount,
+    text: String,
+}
+
+/// A place in the text, which errors name.
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn blanks(&mut self) {
+        self.take(|c| c.is_whitespace());
+    }
+
+    fn take(&mut self, fits: impl Fn(char) -> bool) -> &'a str {
+        let rest = &self.text[self.at..];
+        let end = rest.find(|c| !fits(c)).unwrap_or(rest.len());
+        self.at += end;
+        &rest[..end]
+    }
+
+    fn error(&self, at: usize, message: impl fmt::Display) -> Error {
+        let column = self.text[..at].chars().count();
+        Error::new(format!(
+            "--fail-if: {message}\n  {}\n  {}^ column {}",
+            self.text,
+            " ".repeat(column),
+            column + 1
+        ))
+    }
+}
+
+impl Condition {
+    /// # Errors
+    /// The place that cannot be understood, and what could stand there.
+    pub fn parse(text: &str) -> Result<Condition, Error> {
+        let mut reader = Reader { text, at: 0 };
+        reader.blanks();
+        let at = reader.at;
+        let name = reader.take(|c| c.is_ascii_alphanumeric() || c == '_');
+        if name.is_empty() {
+            let names: Vec<&str> = METRICS.iter().map(|metric| metric.name).collect();
+            return Err(reader
+                .error(at, "expected the name of a metric")
+                .hint(format!("there are {}", names.join(", "))));
+        }
+        let metric = Metric::find(name)
+            .map_err(|hint| reader.error(at, format_args!("there is no metric '{name}'")).hint(hint))?;
+        reader.blanks();
+        let at = reader.at;
+        let operator = match reader.take(|c| "<>=!".contains(c)) {
+            ">" => Operator::Above,
+            ">=" => Operator::AtLeast,
+            "<" => Operator::Below,
+            "<=" => Operator::AtMost,
+            other => {
+                let hint = "for example 'p99_wakeup > +5%'";
+                return Err(reader
+                    .error(at, format_args!("expected >, >=, < or <=, not '{other}'"))
+                    .hint(hint));
+            }
+        };
+        reader.blanks();
+        let amount = amount(&mut reader, metric)?;
+        reader.blanks();
+        if reader.at < text.len() {
+            return Err(reader
+                .error(reader.at, "nothing more was expected here")
+                .hint("give --fail-if once for each condition"));
+        }
+        Ok(Condition {
+            metric,
+            operator,
+            amount,
+            text: text.trim().to_owned(),
+        })
+    }
+
+    /// Does it hold for sure? One pair is taken by its value.
+    pub fn holds(&self, effect: &Effect) -> bool {
+        let beyond = |interval: &Interval, amount: f64| {
+            let (low, high) = interval.ends();
+            match self.operator {
+                Operator::Above => low > amount,
+                Operator::AtLeast => low >= amount,
+                Operator::Below => high < amount,
+                Operator::AtMost => high <= amount,
+            }
+        };
+        match self.amount {
+            Amount::Ratio(ratio) => beyond(&effect.ratio, ratio),
+            Amount::Difference(difference) => beyond(&effect.difference, difference),
+        }
+    }
+}
+
+fn amount(reader: &mut Reader, metric: &Metric) -> Result<Amount, Error> {
+    let at = reader.at;
+    let sign = reader.take(|c| c == '+' || c == '-');
+    let digits = reader.take(|c| c.is_ascii_digit() || c == '.');
+    let number: f64 = match digits.parse() {
+        Ok(number) if sign.len() <= 1 => number,
+        _ => {
+            let hint = "for example +5%, -2.5%, 1.5x or +20us";
+            return Err(reader.error(at, "expected an amount of change").hint(hint));
+        }
+    };
+    let number = if sign == "-" { -number } else { number };
+    reader.blanks();
+    let unit_at = reader.at;
+    let unit = reader.take(|c| c.is_ascii_alphabetic() || c == '%');
+    let time = |ns: f64| (metric.kind == Kind::Ns).then_some(Amount::Difference(number * ns));
+    let found = match unit {
+        "%" => Some(Amount::Ratio(1.0 + number / 100.0)),
+        "x" if sign.is_empty() => Some(Amount::Ratio(number)),
+        "ns" => time(1.0),
+        "us" => time(1e3),
+        "ms" => time(1e6),
+        "s" => time(1e9),
+        "pp" => (metric.kind == Kind::Percent).then_some(Amount::Difference(number)),
+        "" => matches!(metric.kind, Kind::Count | Kind::Score).then_some(Amount::Difference(number)),
+        _ => None,
+    };
+    found.ok_or_else(|| {
+        let fits = match metric.kind {
+            Kind::Ns => "%, x (without a sign), ns, us, ms or s",
+            Kind::Percent => "%, x (without a sign) or pp, percentage points",
+            Kind::Count | Kind::Score => "%, x (without a sign) or nothing",
+        };
+        let written = if unit.is_empty() { "no unit" } else { unit };
+        reader.error(
+            unit_at,
+            format_args!("{written} does not go with {}: expected {fits}", metric.name),
+        )
+    })
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holds(condition: &str, pairs: &[(f64, f64)]) -> bool {
+        let condition = Condition::parse(condition).unwrap_or_else(|error| panic!("{error}"));
+        condition.holds(&Effect::of(pairs).expect("pairs"))
+    }
+
+    #[test]
+    fn a_condition_holds_if_the_whole_interval_is_beyond() {
+        let steady = [(100.0, 109.9), (100.0, 110.0), (100.0, 110.1)];
+        for (condition, expected) in [
+            ("p99_wakeup > +5%", true),
+            ("p99_wakeup>5%", true),
+            ("  p99_wakeup  >=  9 % ", true),
+            ("p99_wakeup > 9.8 %", false),
+            ("p99_wakeup < 1.2x", true),
+            ("p99_wakeup > +9ns", true),
+            ("p99_wakeup > +0.011us", false),
+            ("p99_wakeup <= -1%", false),
+        ] {
+            assert_eq!(holds(condition, &steady), expected, "{condition}");
+        }
+        // The same mean, but it may be chance.
+        assert!(!holds(
+            "p99_wakeup > +5%",
+            &[(100.0, 80.0), (100.0, 150.0), (100.0, 105.0)]
+        ));
+        // A single pair is its value.
+        assert!(holds("overhead > +1pp", &[(1.0, 2.5)]) && !holds("overhead > +2pp", &[(1.0, 2.5)]));
+        assert!(holds("score < -10%", &[(10.0, 8.0)]) && holds("switches > +1000", &[(0.0, 1001.0)]));
+        // Out of nothing.
+        assert!(holds("idle_while_waiting > +500%", &[(0.0, 1.0), (0.0, 1.1)]));
+    }
+
+    #[test]
+    fn errors_name_the_place() {
+        for (condition, column, part) in [
+            ("p99_wakup > 5%", 1, "did you mean 'p99_wakeup'"),
+            ("> 5%", 1, "expected the name of a metric"),
+            ("score = 5%", 7, "not '='"),
+            ("score 5%", 7, "expected >, >=, < or <="),
+            ("score > ", 9, "expected an amount"),
+            ("score > five", 9, "expected an amount"),
+            ("score > 5us", 10, "us does not go with score"),
+            ("overhead > 5", 13, "no unit does not go with overhead"),
+            ("p99_wakeup > +2x", 16, "x does not go with p99_wakeup"),
+            ("score > 5% and more", 12, "nothing more was expected"),
+        ] {
+            let error = Condition::parse(condition).expect_err(condition).to_string();
+            assert!(error.contains(part), "{condition}: {error}");
+            assert!(error.contains(&format!("^ column {column}")), "{condition}: {error}");
+            assert!(
+                error.contains(&format!("\n  {condition}\n  {}^", " ".repeat(column - 1))),
+                "{error}"
+            );
+        }
+    }
+}

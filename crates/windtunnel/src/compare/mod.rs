@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Two policies compared over seeds: each seed a pair of runs, each metric an effect with its confidence interval.
+
+pub mod condition;
+pub mod effect;
+pub mod metric;
+mod present;
+mod verdict;
+
+pub use condition::Condition;
+pub use present::{json, table};
+pub use verdict::verdict;
+
+use crate::error::Error;
+use crate::parallel::{self, Progress};
+use crate::scenario::Scenario;
+use effect::Effect;
+use metric::{METRICS, Metric};
+use report::{Better, RunResult};
+use std::num::NonZero;
+
+/// One metric of both sides.
+#[derive(Clone, Debug)]
+pub struct Compared {
+    pub metric: &'static Metric,
+    /// `None` if a run had no such number.
+    pub effect: Option<Effect>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// What the sides are called.
+    pub names: [String; 2],
+    pub machine: String,
+    pub workload: String,
+    pub seeds: Vec<u64>,
+    pub score_unit: String,
+    pub score_better: Better,
+    pub metrics: Vec<Compared>,
+    /// For each side: runs whose policy failed, and how the first did.
+    pub failures: [Vec<String>; 2],
+}
+
+impl Comparison {
+    pub fn failed(&self) -> bool {
+        self.failures.iter().any(|failures| !failures.is_empty())
+    }
+
+    pub fn effect(&self, metric: &Metric) -> Option<&Effect> {
+        let found = self.metrics.iter().find(|known| known.metric.name == metric.name);
+        found?.effect.as_ref()
+    }
+
+    fn better(&self, metric: &Metric) -> Option<Better> {
+        match metric.kind {
+            metric::Kind::Score => Some(self.score_better),
+            _ => metric.better,
+        }
+    }
+}
+
+/// Runs both sides under every seed.
+///
+/// # Errors
+/// What the user gave cannot work. A policy that fails is told in [`Comparison::failures`].
+pub fn run(
+    sides: &[Scenario; 2],
+    seeds: &[u64],
+    threads: Option<NonZero<usize>>,
+    progress: &Progress,
+) -> Result<Comparison, Error> {
+    // Both sides of a seed one after the other: they take about the same time.
+    let jobs: Vec<(u64, &Scenario)> = seeds
+        .iter()
+        .flat_map(|&seed| sides.iter().map(move |side| (seed, side)))
+        .collect();
+    let run = |&(seed, side): &(u64, &Scenario), tell: &mut dyn FnMut(u64)| {
+        let scenario = Scenario { seed, ..side.clone() };
+        Ok(scenario.run(tell)?.result)
+    };
+    let results = parallel::run(&jobs, threads, progress, run)?;
+    Ok(compared(names(sides), seeds, &results))
+}
+
+/// What pairs of results, A's and B's of each seed, come to.
+fn compared(names: [String; 2], seeds: &[u64], results: &[RunResult]) -> Comparison {
+    let pairs: Vec<[&RunResult; 2]> = results.chunks_exact(2).map(|pair| [&pair[0], &pair[1]]).collect();
+    let value = |metric: &Metric| -> Option<Vec<(f64, f64)>> {
+        let pair = |pair: &[&RunResult; 2]| Some((metric.value(pair[0])?, metric.value(pair[1])?));
+        pairs.iter().map(pair).collect()
+    };
+    let metrics = METRICS.iter().map(|metric| Compared {
+        metric,
+        effect: value(metric).and_then(|pairs| Effect::of(&pairs)),
+    });
+    let failures = [0, 1].map(|side| {
+        let failed = pairs.iter().map(|pair| pair[side]).filter(|result| result.failed());
+        let told = |result: &RunResult| {
+            let exit = result
+                .exit
+                .as_ref()
+                .map(|exit| format!("{}: {}", exit.reason, exit.message));
+            format!("seed {}: {}", result.seed, exit.unwrap_or_default())
+        };
+        failed.map(told).collect()
+    });
+    let first = &results[0];
+    Comparison {
+        names,
+        machine: first.machine.clone(),
+        workload: first.workload.clone(),
+        seeds: seeds.to_vec(),
+        score_unit: first.score_unit.clone(),
+        score_better: first.score_better,
+        metrics: metrics.collect(),
+        failures,
+    }
+}
+
+/// What tells the sides apart: the policies' names; else their settings, else the objects' paths, else the letters.
+pub fn names(sides: &[Scenario; 2]) -> [String; 2] {
+    let settings = |side: &Scenario| {
+        let other = if std::ptr::eq(side, &raw const sides[0]) {
+            &sides[1]
+        } else {
+            &sides[0]
+        };
+        let own = side.settings.iter().filter(|setting| !other.settings.contains(setting));
+        let own: Vec<String> = own.map(|(name, value)| format!("{name}={value}")).collect();
+        format!("{} {}", side.policy.name(), own.join(" "))
+            .trim_end()
+            .to_owned()
+    };
+    let path = |side: &Scenario| match &side.policy {
+        crate::policy::Policy::Object { path, .. } => path.display().to_string(),
+        crate::policy::Policy::Eevdf => side.policy.name().to_owned(),
+    };
+    let ways: [&dyn Fn(&Scenario) -> String; 3] = [&|side| side.policy.name().to_owned(), &settings, &path];
+    let found = ways.iter().map(|way| [way(&sides[0]), way(&sides[1])]);
+    let mut different = found.filter(|[a, b]| a != b);
+    different.next().unwrap_or_else(|| {
+        let name = sides[0].policy.name();
+        [format!("{name} (A)"), format!("{name} (B)")]
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use report::ExitRecord;
+
+    fn result(seed: u64, score: Option<f64>, p99: u64) -> RunResult {
+        let mut result = RunResult {
+            seed,
+            score,
+            score_unit: "messages/s".into(),
+            workload: "hackbench".into(),
+            ..RunResult::default()
+        };
+        result.wakeup_latency_ns.count = 1;
+        result.wakeup_latency_ns.p99 = p99;
+        result
+    }
+
+    fn told(results: &[RunResult]) -> Comparison {
+        let seeds: Vec<u64> = (1..=results.len() as u64 / 2).collect();
+        compared(["old".into(), "new".into()], &seeds, results)
+    }
+
+    #[test]
+    fn the_verdict_says_what_is_sure_and_what_is_not() {
+        let mut results = Vec::new();
+        for seed in 1..=6 {
+            let noise = seed as f64;
+            results.push(result(seed, Some(1000.0 + 10.0 * noise), 1000 + seed * 7));
+            results.push(result(seed, Some(1120.0 + 11.0 * noise), 3000 + seed * 25));
+        }
+        let comparison = told(&results);
+        let text = verdict(&comparison);
+        assert!(
+            text.starts_with("new is 12 % faster than old on hackbench (95 % CI 11.9 to 12.0 %)"),
+            "{text}"
+        );
+        assert!(text.contains("- p99 wake-up latency is 3.0 times as long"), "{text}");
+        assert!(!comparison.failed());
+        let json = json(&comparison, &[]);
+        let score = &json["metrics"][0];
+        assert_eq!(
+            (score["name"].as_str(), score["shown"].as_str()),
+            (Some("score"), Some("better"))
+        );
+        assert!((score["change_percent"].as_f64().expect("a change") - 12.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn chance_is_told_as_such() {
+        let scores = [(1000.0, 1010.0), (1000.0, 985.0), (1010.0, 1020.0), (990.0, 985.0)];
+        let pairs = scores
+            .iter()
+            .zip(1..)
+            .flat_map(|(&(a, b), seed)| [result(seed, Some(a), 1000), result(seed, Some(b), 1000)]);
+        let text = verdict(&told(&pairs.collect::<Vec<_>>()));
+        assert!(
+            text.starts_with("4 pairs of runs show no difference between old and new on hackbench"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn what_a_run_does_not_have_is_no_effect_and_failures_are_told() {
+        let mut failed = result(1, None, 10);
+        failed.exit = Some(ExitRecord {
+            kind: "SCX_EXIT_ERROR_STALL".into(),
+            reason: "runnable task stall".into(),
+            message: "loop[3] failed to run for 30.001s".into(),
+            ..ExitRecord::default()
+        });
+        let comparison = told(&[result(1, Some(1.0), 10), failed]);
+        assert!(comparison.effect(&METRICS[0]).is_none() && comparison.failed());
+        let text = verdict(&comparison);
+        assert!(
+            text.contains("new failed in 1 of 1 runs (seed 1: runnable task stall: loop[3]"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A comparison as a table for people and as JSON.
+
+use super::effect::{Effect, Shown};
+use super::metric::Metric;
+use super::verdict::{change, verdict};
+use super::{Comparison, Condition};
+use comfy_table::{Cell, CellAlignment, Table, presets};
+use report::Better;
+use serde_json::{Value, json};
+
+/// The metrics that the runs have, a line each. Markdown unless it is for a terminal.
+pub fn table(c: &Comparison, terminal: bool) -> String {
+    let mut table = Table::new();
+    table.load_style(if terminal {
+        presets::UTF8_FULL_CONDENSED
+    } else {
+        presets::ASCII_MARKDOWN
+    });
+    let [a, b] = &c.names;
+    let head = ["", &format!("A: {a}"), &format!("B: {b}"), "change", "95 % CI", "B is"];
+    table.set_header(aligned(head.map(str::to_owned)));
+    for known in &c.metrics {
+        if let Some(effect) = &known.effect {
+            table.add_row(aligned(row(c, known.metric, effect)));
+        }
+    }
+    let text: String = table.lines().map(|line| line.trim_end().to_owned() + "\n").collect();
+    let seeds = match c.seeds.as_slice() {
+        [one] => format!("seed {one}"),
+        seeds => format!("seeds {}-{}", seeds[0], seeds[seeds.len() - 1]),
+    };
+    format!("machine {}, workload {}, {seeds}\n{text}", c.machine, c.workload)
+}
+
+fn aligned(cells: [String; 6]) -> Vec<Cell> {
+    let cell = |(index, text)| {
+        let right = (1..5).contains(&index);
+        Cell::new(text).set_alignment(if right {
+            CellAlignment::Right
+        } else {
+            CellAlignment::Left
+        })
+    };
+    cells.into_iter().enumerate().map(cell).collect()
+}
+
+fn row(c: &Comparison, metric: &Metric, effect: &Effect) -> [String; 6] {
+    let text = |value| metric.kind.text(value, &c.score_unit);
+    let interval = match effect.ratio.bounds {
+        _ if effect.shown() == Shown::Equal => String::new(),
+        Some((low, high)) if low == high => "no spread".to_owned(),
+        Some((low, high)) if low.is_finite() && high.is_finite() => format!("{} to {}", change(low), change(high)),
+        Some(_) => {
+            let (low, high) = effect.difference.ends();
+            format!("{} to {} more", text(low), text(high))
+        }
+        None => "one pair".to_owned(),
+    };
+    let change = match effect.shown() {
+        Shown::Equal => "none".to_owned(),
+        _ => change(effect.ratio.value),
+    };
+    [
+        metric.name.to_owned(),
+        text(effect.a.mean),
+        text(effect.b.mean),
+        change,
+        interval,
+        shown(c, metric, effect).unwrap_or("").to_owned(),
+    ]
+}
+
+/// In a word; `None` where nothing is sure.
+fn shown(c: &Comparison, metric: &Metric, effect: &Effect) -> Option<&'static str> {
+    let more = match effect.shown() {
+        Shown::More => true,
+        Shown::Less => false,
+        Shown::Equal => return Some("equal"),
+        Shown::Nothing | Shown::OnePair => return None,
+    };
+    Some(match (c.better(metric), more) {
+        (Some(Better::Higher), true) | (Some(Better::Lower), false) => "better",
+        (Some(_), _) => "worse",
+        (None, true) => "more",
+        (None, false) => "less",
+    })
+}
+
+/// Everything, and which of the conditions hold. A ratio that has no finite value is null.
+pub fn json(c: &Comparison, conditions: &[(Condition, Option<bool>)]) -> Value {
+    let side =
+        |told: crate::experiment::statistics::Estimate| json!({ "mean": told.mean, "half_width": told.half_width });
+    let percent = |ratio: f64| (ratio - 1.0) * 100.0;
+    let metric = |known: &super::Compared| {
+        let effect = known.effect.as_ref()?;
+        let bounds = effect.ratio.bounds;
+        Some(json!({
+            "name": known.metric.name,
+            "about": known.metric.about,
+            "unit": unit(c, known.metric),
+            "better": c.better(known.metric),
+            "a": side(effect.a),
+            "b": side(effect.b),
+            "difference": effect.difference.value,
+            "difference_low": effect.difference.bounds.map(|bounds| bounds.0),
+            "difference_high": effect.difference.bounds.map(|bounds| bounds.1),
+            "change_percent": percent(effect.ratio.value),
+            "change_percent_low": bounds.map(|bounds| percent(bounds.0)),
+            "change_percent_high": bounds.map(|bounds| percent(bounds.1)),
+            "shown": shown(c, known.metric, effect),
+        }))
+    };
+    let condition =
+        |(condition, holds): &(Condition, Option<bool>)| json!({ "condition": condition.to_string(), "holds": holds });
+    json!({
+        "a": c.names[0],
+        "b": c.names[1],
+        "machine": c.machine,
+        "workload": c.workload,
+        "seeds": c.seeds,
+        "verdict": verdict(c).lines().collect::<Vec<_>>(),
+        "metrics": c.metrics.iter().filter_map(metric).collect::<Vec<_>>(),
+        "failures": { "a": c.failures[0], "b": c.failures[1] },
+        "fail_if": conditions.iter().map(condition).collect::<Vec<_>>(),
+    })
+}
+
+fn unit<'a>(c: &'a Comparison, metric: &Metric) -> &'a str {
+    match metric.kind {
+        super::metric::Kind::Score => &c.score_unit,
+        super::metric::Kind::Ns => "ns",
+        super::metric::Kind::Count => "",
+        super::metric::Kind::Percent => "%",
+    }
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A comparison in plain words.
+
+use super::Comparison;
+use super::effect::{Effect, Shown};
+use super::metric::{Kind, Metric};
+use report::Better;
+
+/// Effects below this are in the table; words are for those that matter.
+const WORTH_WORDS: f64 = 0.01;
+/// From a ratio of this effects are told as a factor.
+const FACTOR: f64 = 2.0;
+
+/// A few lines: the workload's result, what else became better or worse, failures.
+pub fn verdict(c: &Comparison) -> String {
+    let mut lines = Vec::new();
+    for side in [0, 1] {
+        if let Some(first) = c.failures[side].first() {
+            let (failed, runs) = (c.failures[side].len(), c.seeds.len());
+            lines.push(format!("{} failed in {failed} of {runs} runs ({first})", c.names[side]));
+        }
+    }
+    lines.push(result(c));
+    let told = |known: &&super::Compared| known.metric.kind != Kind::Score && known.metric.better.is_some();
+    for known in c.metrics.iter().filter(told) {
+        if let Some(text) = known
+            .effect
+            .as_ref()
+            .and_then(|effect| side_effect(known.metric, effect))
+        {
+            lines.push(format!("- {text}"));
+        }
+    }
+    if alike(c) {
+        lines.push("every pair is the same: the seeds change nothing in these runs".to_owned());
+    }
+    lines.join("\n") + "\n"
+}
+
+/// Nothing was left to chance: more than one pair, and no number of them varies.
+fn alike(c: &Comparison) -> bool {
+    let fixed = |effect: &Effect| effect.a.half_width == Some(0.0) && effect.b.half_width == Some(0.0);
+    c.seeds.len() > 1 && c.metrics.iter().filter_map(|known| known.effect.as_ref()).all(fixed)
+}
+
+/// Of the score.
+fn result(c: &Comparison) -> String {
+    let [a, b] = &c.names;
+    let on = format!("on {}", c.workload);
+    let Some(effect) = c.metrics.first().and_then(|known| known.effect.as_ref()) else {
+        return format!("no verdict {on}: a run has no result (it ended before the workload, or nothing was done)");
+    };
+    let pairs = match c.seeds.len() {
+        1 => "1 pair of runs shows".to_owned(),
+        n => format!("{n} pairs of runs show"),
+    };
+    match effect.shown() {
+        Shown::Equal => format!("{pairs} no difference at all between {a} and {b} {on}"),
+        Shown::Nothing => {
+            let (low, high) = effect.ratio.ends();
+            format!(
+                "{pairs} no difference between {a} and {b} {on} (95 % CI {} to {})",
+                change(low),
+                change(high)
+            )
+        }
+        shown => {
+            // As a rate: less time is more speed only where it is told as such.
+            let words = match (c.score_better, effect.ratio.value > 1.0) {
+                (Better::Higher, true) => ["faster", "as fast as"],
+                (Better::Higher, false) => ["slower", "as fast as"],
+                (Better::Lower, true) => ["more time", "the time of"],
+                (Better::Lower, false) => ["less time", "the time of"],
+            };
+            let verb = if c.score_better == Better::Higher {
+                "is"
+            } else {
+                "needs"
+            };
+            let than = |word: &str| format!("{word} than {a}");
+            let amount = amount(effect.ratio.value, &than(words[0]), &format!("{} {a}", words[1]));
+            let sure = if shown == Shown::OnePair {
+                " in the one pair of runs".to_owned()
+            } else {
+                interval(effect)
+            };
+            format!("{b} {verb} {amount} {on}{sure}")
+        }
+    }
+}
+
+/// Of a metric that is better low: told if it is sure and worth words.
+fn side_effect(metric: &Metric, effect: &Effect) -> Option<String> {
+    let ratio = effect.ratio.value;
+    if !matches!(effect.shown(), Shown::More | Shown::Less) || (ratio - 1.0).abs() < WORTH_WORDS {
+        return None;
+    }
+    let about = metric.about;
+    if !ratio.is_finite() {
+        return Some(format!("{about}: {}, from none", metric.kind.text(effect.b.mean, "")));
+    }
+    let latency = metric.kind == Kind::Ns && !about.starts_with("CPU time") && !about.starts_with("time");
+    let words = match (latency, ratio > 1.0) {
+        (true, true) => ["longer", "as long"],
+        (true, false) => ["shorter", "as long"],
+        (false, true) => ["more", "as much"],
+        (false, false) => ["less", "as much"],
+    };
+    Some(format!(
+        "{about} is {}{}",
+        amount(ratio, words[0], words[1]),
+        interval(effect)
+    ))
+}
+
+/// `12 % faster`, or `3.0 times as fast`.
+fn amount(ratio: f64, comparative: &str, equal: &str) -> String {
+    if ratio >= FACTOR {
+        let times = if ratio < 0.1 {
+            format!("{ratio:.2}")
+        } else {
+            format!("{ratio:.1}")
+        };
+        return format!("{times} times {equal}");
+    }
+    format!("{} % {comparative}", percent((ratio - 1.0).abs() * 100.0))
+}
+
+fn interval(effect: &Effect) -> String {
+    let Some((low, high)) = effect.ratio.bounds else {
+        return String::new();
+    };
+    let ratio = effect.ratio.value;
+    if ratio >= FACTOR {
+        return format!(" (95 % CI {low:.1} to {high:.1})");
+    }
+    if low == high {
+        return String::new();
+    }
+    // In the direction that was told.
+    let (low, high) = if ratio > 1.0 {
+        (low - 1.0, high - 1.0)
+    } else {
+        (1.0 - high, 1.0 - low)
+    };
+    format!(" (95 % CI {:.1} to {:.1} %)", low * 100.0, high * 100.0)
+}
+
+/// With a sign.
+pub(super) fn change(ratio: f64) -> String {
+    let percent = (ratio - 1.0) * 100.0;
+    if !ratio.is_finite() {
+        return "from 0".to_owned();
+    }
+    if ratio >= 10.0 {
+        return format!("{ratio:.1}x");
+    }
+    format!("{percent:+.1} %")
+}
+
+fn percent(percent: f64) -> String {
+    if percent >= 10.0 {
+        format!("{percent:.0}")
+    } else {
+        format!("{percent:.1}")
+    }
+}

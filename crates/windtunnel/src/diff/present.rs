@@ -1,0 +1,492 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Where two runs part as text for people and as JSON.
+
+use super::{Diff, Divergence, Side, Told};
+use crate::duration;
+use comfy_table::{Cell, CellAlignment, Table, presets};
+use kernel::decision::{Decision, Snapshot, Target, What};
+use kernel::ext::Op;
+use kernel::layout::enums::{
+    SCX_DSQ_BYPASS, SCX_DSQ_GLOBAL, SCX_ENQ_HEAD, SCX_ENQ_IMMED, SCX_ENQ_PREEMPT, SCX_KICK_IDLE, SCX_KICK_PREEMPT,
+    SCX_KICK_WAIT,
+};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+/// More tasks, queues and CPUs than that are counted, not listed.
+const TASKS: usize = 12;
+const IN_QUEUE: usize = 8;
+const QUEUES: usize = 16;
+const CPUS: usize = 16;
+
+/// `12.345678 ms`: to the nanosecond.
+fn instant(ns: u64) -> String {
+    format!("{}.{:06} ms", ns / 1_000_000, ns % 1_000_000)
+}
+
+pub fn text(diff: &Diff, terminal: bool) -> String {
+    let [a, b] = &diff.names;
+    let mut out = String::new();
+    let lag = match diff.lag {
+        0 => "at the same times".to_owned(),
+        lag => format!("at times that differ by at most {}", instant(lag)),
+    };
+    let Some(first) = &diff.first else {
+        let _ = writeln!(
+            out,
+            "{a} and {b} decide the same: {} decisions up to {}, {lag}",
+            diff.same,
+            instant(diff.ended[0].max(diff.ended[1]))
+        );
+        return out;
+    };
+    let _ = writeln!(
+        out,
+        "{a} and {b} part at {}. Before, {} decisions are the same, {lag}.\n",
+        instant(first.time),
+        diff.same
+    );
+    divergence(diff, first, terminal, &mut out);
+    if let Some(effect) = &diff.effect {
+        let _ = writeln!(
+            out,
+            "\nThe first effect on where and when tasks run is at {}, {} later:\n",
+            instant(effect.time),
+            instant(effect.time.saturating_sub(first.time))
+        );
+        divergence(diff, effect, terminal, &mut out);
+    }
+    out
+}
+
+fn divergence(diff: &Diff, it: &Divergence, terminal: bool, out: &mut String) {
+    for (letter, (name, side)) in ["A", "B"].iter().zip(diff.names.iter().zip(&it.sides)) {
+        match &side.told {
+            Some(told) => {
+                let _ = writeln!(
+                    out,
+                    "{letter} {name}, {}: {}",
+                    instant(told.decision.time),
+                    decided(told, &side.seen)
+                );
+                let _ = writeln!(out, "    by {}", by(told));
+            }
+            None => {
+                let _ = writeln!(
+                    out,
+                    "{letter} {name}: decides nothing of the kind up to {}",
+                    instant(it.time)
+                );
+            }
+        }
+        if let Some(came) = &side.came {
+            let _ = writeln!(
+                out,
+                "    before, {}: {}",
+                instant(came.decision.time),
+                decided(came, &side.seen)
+            );
+            let _ = writeln!(out, "    by {}", by(came));
+        }
+        if let Some(candidates) = candidates(side) {
+            let _ = writeln!(out, "    candidates: {candidates}");
+        }
+    }
+    let [a, b] = &it.sides;
+    if alike(&a.seen, &b.seen) {
+        out.push_str("\nBoth saw:\n");
+        state(a, terminal, out);
+    } else {
+        for (name, side) in diff.names.iter().zip(&it.sides) {
+            let _ = writeln!(out, "\n{name} saw at {}:", instant(side.seen.time));
+            state(side, terminal, out);
+        }
+    }
+    for (name, side) in diff.names.iter().zip(&it.sides) {
+        if !side.before.is_empty() {
+            let _ = writeln!(out, "\n{name} before, about the same CPU or task:");
+        }
+        for told in &side.before {
+            let _ = writeln!(
+                out,
+                "  {:>16}  {}",
+                instant(told.decision.time),
+                decided(told, &side.seen)
+            );
+        }
+    }
+    for (name, side) in diff.names.iter().zip(&it.sides) {
+        if let Some(drawing) = &side.drawing {
+            let _ = write!(out, "\n{name}\n{drawing}");
+        }
+    }
+}
+
+/// Are they the same but for the time, and for what follows from time?
+fn alike(a: &Snapshot, b: &Snapshot) -> bool {
+    let timeless = |seen: &Snapshot| {
+        let mut seen = seen.clone();
+        seen.time = 0;
+        for task in seen.tasks.values_mut() {
+            task.waiting_since = task.waiting_since.map(|_| 0);
+        }
+        seen
+    };
+    timeless(a) == timeless(b)
+}
+
+fn task(pid: u32, seen: &Snapshot) -> String {
+    match seen.tasks.get(&pid) {
+        _ if pid == 0 => "idle".to_owned(),
+        Some(task) => format!("{}:{pid}", task.comm),
+        None => format!("task:{pid}"),
+    }
+}
+
+fn dsq(id: u64) -> String {
+    match id {
+        SCX_DSQ_GLOBAL => "the global DSQ".to_owned(),
+        SCX_DSQ_BYPASS => "the bypass DSQ".to_owned(),
+        id => format!("DSQ {id:#x}"),
+    }
+}
+
+/// What was decided, in words.
+fn decided(told: &Told, seen: &Snapshot) -> String {
+    let Decision { cpu, what, .. } = told.decision;
+    match what {
+        What::Cpu { pid, prev_cpu, cpu } if prev_cpu == cpu => format!("{} stays on CPU {cpu}", task(pid, seen)),
+        What::Cpu { pid, prev_cpu, cpu } => format!("{} goes from CPU {prev_cpu} to CPU {cpu}", task(pid, seen)),
+        What::Insert {
+            pid,
+            dsq: target,
+            slice,
+            vtime,
+            flags,
+        } => {
+            let target = match target {
+                Target::Local => "the local DSQ of its CPU".to_owned(),
+                Target::LocalOn(cpu) => format!("the local DSQ of CPU {cpu}"),
+                Target::Dsq(id) => dsq(id),
+            };
+            let mut text = format!(
+                "{} is inserted into {target}, slice {}",
+                task(pid, seen),
+                slice_text(slice)
+            );
+            if let Some(vtime) = vtime {
+                let _ = write!(text, ", vtime {}", vtime as i64);
+            }
+            for (flag, word) in [
+                (SCX_ENQ_HEAD, "at the head"),
+                (SCX_ENQ_PREEMPT, "preempting"),
+                (SCX_ENQ_IMMED, "at once"),
+            ] {
+                if flags & flag != 0 {
+                    let _ = write!(text, ", {word}");
+                }
+            }
+            text
+        }
+        What::Take { pid, dsq: id, cpu } => format!("CPU {cpu} takes {} from {}", task(pid, seen), dsq(id)),
+        What::Run { pid, prev } => format!("CPU {cpu} runs {} after {}", task(pid, seen), task(prev, seen)),
+        What::Kick { target, flags } => {
+            let named = [
+                (SCX_KICK_IDLE, "if idle"),
+                (SCX_KICK_PREEMPT, "preempting"),
+                (SCX_KICK_WAIT, "waiting for it"),
+            ];
+            let words = named
+                .iter()
+                .filter(|(flag, _)| flags & flag != 0)
+                .map(|(_, word)| *word);
+            let words: Vec<&str> = words.collect();
+            format!("CPU {cpu} kicks CPU {target} {}", words.join(", "))
+                .trim_end()
+                .to_owned()
+        }
+    }
+}
+
+fn slice_text(slice: u64) -> String {
+    match slice {
+        0 => "as it was".to_owned(),
+        u64::MAX => "without end".to_owned(),
+        ns => duration::format(ns),
+    }
+}
+
+/// Who decided, and where in the source.
+fn by(told: &Told) -> String {
+    let Some((op, _)) = told.decision.by else {
+        return match told.decision.what {
+            What::Run { .. } => "the kernel: the first of what was there for the CPU".to_owned(),
+            _ => "the kernel".to_owned(),
+        };
+    };
+    let place = told
+        .place
+        .as_deref()
+        .unwrap_or("an instruction without line information");
+    match (told.decision.what, op) {
+        (What::Cpu { .. }, Op::SelectCpu) => format!("what ops.select_cpu() returned after {place}"),
+        _ => format!("ops.{}() in {place}", op.name()),
+    }
+}
+
+/// What could have been chosen instead.
+fn candidates(side: &Side) -> Option<String> {
+    let (seen, decision) = (&side.seen, side.told.as_ref()?.decision);
+    let of_cpu = |cpu: u32| {
+        let may = |pid: &&u32| {
+            let allowed = seen.tasks.get(pid).and_then(|task| task.cpus.as_ref());
+            allowed.is_none_or(|cpus| cpus.contains(cpu))
+        };
+        let queued = seen.queues.iter().filter(|queue| queue.cpu.is_none_or(|of| of == cpu));
+        let waiting: Vec<u32> = queued.flat_map(|queue| &queue.tasks).filter(may).copied().collect();
+        listed(&waiting, IN_QUEUE, |pid| task(pid, seen))
+    };
+    match decision.what {
+        What::Cpu { pid, .. } | What::Insert { pid, .. } => {
+            let allowed = seen.tasks.get(&pid).and_then(|task| task.cpus.as_ref());
+            let cpus = seen.cpus.iter().zip(0..);
+            let may = cpus.filter(|(cpu, number)| cpu.online && allowed.is_none_or(|cpus| cpus.contains(*number)));
+            let (mut all, mut idle) = (Vec::new(), Vec::new());
+            for (cpu, number) in may {
+                all.push(number);
+                if cpu.idle {
+                    idle.push(number);
+                }
+            }
+            Some(format!("CPUs {}, of them idle: {}", ranges(&all), ranges(&idle)))
+        }
+        What::Run { prev, .. } => {
+            let text = of_cpu(decision.cpu);
+            let stays = seen.tasks.contains_key(&prev) && !text.contains(&task(prev, seen));
+            Some(if stays {
+                format!("{text}; or {} goes on", task(prev, seen))
+            } else {
+                text
+            })
+        }
+        What::Take { cpu, .. } => Some(of_cpu(cpu)),
+        What::Kick { .. } => None,
+    }
+}
+
+fn listed(pids: &[u32], most: usize, name: impl Fn(u32) -> String) -> String {
+    if pids.is_empty() {
+        return "none".to_owned();
+    }
+    let mut names: Vec<String> = pids.iter().take(most).map(|&pid| name(pid)).collect();
+    if pids.len() > most {
+        names.push(format!("and {} more", pids.len() - most));
+    }
+    names.join(", ")
+}
+
+/// `0-3, 7`.
+pub(crate) fn ranges(numbers: &[u32]) -> String {
+    let mut parts: Vec<(u32, u32)> = Vec::new();
+    for &number in numbers {
+        match parts.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => parts.push((number, number)),
+        }
+    }
+    let part = |(first, last): &(u32, u32)| {
+        if first == last {
+            first.to_string()
+        } else {
+            format!("{first}-{last}")
+        }
+    };
+    match parts.is_empty() {
+        true => "none".to_owned(),
+        false => parts.iter().map(part).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn state(side: &Side, terminal: bool, out: &mut String) {
+    let seen = &side.seen;
+    let numbers = |of: &dyn Fn(&kernel::decision::CpuState) -> bool| {
+        let cpus = seen
+            .cpus
+            .iter()
+            .zip(0..)
+            .filter(|(cpu, _)| of(cpu))
+            .map(|(_, number)| number);
+        ranges(&cpus.collect::<Vec<u32>>())
+    };
+    let _ = write!(out, "  idle CPUs: {}", numbers(&|cpu| cpu.idle));
+    let claimed = numbers(&|cpu| !cpu.idle && cpu.online && cpu.curr == 0);
+    if claimed != "none" {
+        let _ = write!(out, "; claimed, or about to run something: {claimed}");
+    }
+    let running: Vec<(u32, u32)> = seen
+        .cpus
+        .iter()
+        .zip(0..)
+        .filter(|(cpu, _)| cpu.curr != 0)
+        .map(|(cpu, n)| (n, cpu.curr))
+        .collect();
+    let mut names: Vec<String> = running
+        .iter()
+        .take(CPUS)
+        .map(|&(n, pid)| format!("CPU {n} {}", task(pid, seen)))
+        .collect();
+    if running.len() > CPUS {
+        names.push(format!("and {} more", running.len() - CPUS));
+    }
+    let _ = writeln!(
+        out,
+        "\n  running: {}",
+        if names.is_empty() {
+            "nothing".to_owned()
+        } else {
+            names.join(", ")
+        }
+    );
+    for queue in seen.queues.iter().take(QUEUES) {
+        let _ = writeln!(
+            out,
+            "  {}: {}",
+            queue.name,
+            listed(&queue.tasks, IN_QUEUE, |pid| task(pid, seen))
+        );
+    }
+    if seen.queues.len() > QUEUES {
+        let _ = writeln!(
+            out,
+            "  and {} more queues that are not empty",
+            seen.queues.len() - QUEUES
+        );
+    }
+    tasks(side, terminal, out);
+}
+
+/// What the decision is about first, then who waits, the longest first.
+fn tasks(side: &Side, terminal: bool, out: &mut String) {
+    let seen = &side.seen;
+    let about: Vec<u32> = match side.told.as_ref().map(|told| told.decision.what) {
+        Some(What::Run { pid, prev }) => vec![pid, prev],
+        Some(What::Cpu { pid, .. } | What::Insert { pid, .. } | What::Take { pid, .. }) => vec![pid],
+        Some(What::Kick { .. }) | None => Vec::new(),
+    };
+    let mut others: Vec<(u64, u32)> = seen
+        .tasks
+        .iter()
+        .map(|(&pid, task)| (task.waiting_since.unwrap_or(u64::MAX), pid))
+        .collect();
+    others.sort_unstable();
+    let mut told = BTreeSet::new();
+    let pids = about.into_iter().chain(others.iter().map(|&(_, pid)| pid));
+    let order: Vec<u32> = pids
+        .filter(|&pid| seen.tasks.contains_key(&pid) && told.insert(pid))
+        .collect();
+    if order.is_empty() {
+        return;
+    }
+    let mut table = Table::new();
+    table.load_style(if terminal {
+        presets::UTF8_FULL_CONDENSED
+    } else {
+        presets::ASCII_MARKDOWN
+    });
+    let aligned = |cells: [String; 7]| {
+        let cell = |(index, text)| {
+            Cell::new(text).set_alignment(if index == 0 {
+                CellAlignment::Left
+            } else {
+                CellAlignment::Right
+            })
+        };
+        cells.into_iter().enumerate().map(cell).collect::<Vec<Cell>>()
+    };
+    table.set_header(aligned(
+        ["task", "CPU", "weight", "slice", "vtime", "waits for", "may use"].map(str::to_owned),
+    ));
+    for &pid in order.iter().take(TASKS) {
+        let it = &seen.tasks[&pid];
+        let waits = match it.waiting_since {
+            Some(since) => instant(seen.time.saturating_sub(since)),
+            None if seen.cpus.get(it.cpu as usize).is_some_and(|cpu| cpu.curr == pid) => "runs".to_owned(),
+            None => String::new(),
+        };
+        let cpus = it.cpus.as_ref().map(|cpus| ranges(&cpus.iter().collect::<Vec<u32>>()));
+        let slice = if it.slice == u64::MAX {
+            "without end".to_owned()
+        } else {
+            instant(it.slice)
+        };
+        table.add_row(aligned([
+            task(pid, seen),
+            it.cpu.to_string(),
+            it.weight.to_string(),
+            slice,
+            it.vtime.to_string(),
+            waits,
+            cpus.unwrap_or_else(|| "all".to_owned()),
+        ]));
+    }
+    for line in table.lines() {
+        let _ = writeln!(out, "  {}", line.trim_end());
+    }
+    if order.len() > TASKS {
+        let _ = writeln!(out, "  and {} more runnable tasks", order.len() - TASKS);
+    }
+}
+
+/// The same as data; times in ns.
+pub fn json(diff: &Diff) -> Value {
+    json!({
+        "a": diff.names[0],
+        "b": diff.names[1],
+        "same": diff.same,
+        "lag_ns": diff.lag,
+        "first": diff.first.as_ref().map(divergence_json),
+        "effect": diff.effect.as_ref().map(divergence_json),
+    })
+}
+
+fn divergence_json(it: &Divergence) -> Value {
+    json!({ "time_ns": it.time, "a": side_json(&it.sides[0]), "b": side_json(&it.sides[1]) })
+}
+
+fn side_json(side: &Side) -> Value {
+    let told = |told: &Told| {
+        json!({
+            "time_ns": told.decision.time,
+            "cpu": told.decision.cpu,
+            "decision": decided(told, &side.seen),
+            "callback": told.decision.by.map(|(op, _)| op.name()),
+            "place": told.place,
+        })
+    };
+    let seen = &side.seen;
+    let cpu = |cpu: &kernel::decision::CpuState| json!({ "curr": cpu.curr, "idle": cpu.idle, "online": cpu.online, "nr_running": cpu.nr_running });
+    let queue =
+        |queue: &kernel::decision::Queue| json!({ "queue": queue.name, "cpu": queue.cpu, "tasks": queue.tasks });
+    let task = |(pid, task): (&u32, &kernel::decision::TaskState)| {
+        json!({
+            "pid": pid,
+            "comm": task.comm,
+            "cpu": task.cpu,
+            "weight": task.weight,
+            "slice_ns": task.slice,
+            "vtime": task.vtime,
+            "waiting_since_ns": task.waiting_since,
+            "cpus": task.cpus.as_ref().map(|cpus| cpus.iter().collect::<Vec<u32>>()),
+        })
+    };
+    json!({
+        "decided": side.told.as_ref().map(told),
+        "came": side.came.as_ref().map(told),
+        "candidates": candidates(side),
+        "before": side.before.iter().map(told).collect::<Vec<_>>(),
+        "cpus": seen.cpus.iter().map(cpu).collect::<Vec<_>>(),
+        "queues": seen.queues.iter().map(queue).collect::<Vec<_>>(),
+        "tasks": seen.tasks.iter().map(task).collect::<Vec<_>>(),
+    })
+}

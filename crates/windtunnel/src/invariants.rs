@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Runs watched for what shall never happen, and the first time that it did, drawn.
+
+use crate::diff::ranges;
+use crate::duration;
+use crate::error::Error;
+use crate::scenario::Scenario;
+use comfy_table::{Cell, CellAlignment, Table, presets};
+use kernel::decision::Snapshot;
+use kernel::invariant::{Tally, Violation};
+use report::RunResult;
+use serde_json::{Value, json};
+use std::fmt::Write;
+use trace::{DrawOptions, Tee};
+
+/// A drawing has about so many columns, fewer than elsewhere: with many tasks a column is wide.
+const COLUMNS: u64 = 60;
+/// What a drawing shows at least before and behind.
+const MARGIN_NS: u64 = 100_000;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// A CPU may idle so long while an allowed task waits.
+    pub idle_ns: u64,
+    /// A task may wait so long.
+    pub starvation_ns: u64,
+}
+
+/// One invariant in one run.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    pub name: &'static str,
+    pub about: &'static str,
+    pub bound_ns: Option<u64>,
+    pub tally: Tally,
+    pub shown: Option<Shown>,
+}
+
+/// The first violation as it was.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// The window that is drawn, ns.
+    pub from: u64,
+    pub to: u64,
+    pub drawing: String,
+    /// The machine when the bound was reached.
+    pub seen: Snapshot,
+}
+
+#[derive(Clone, Debug)]
+pub struct Report {
+    pub result: RunResult,
+    pub checked: Vec<Checked>,
+}
+
+impl Report {
+    pub fn broken(&self) -> bool {
+        self.checked.iter().any(|checked| checked.tally.count > 0)
+    }
+}
+
+/// Runs it under watch, and again to draw what broke. `progress` is told the share done, in 0..=1000.
+///
+/// # Errors
+/// As [`Scenario::run`].
+pub fn check(scenario: &Scenario, bounds: Bounds, progress: &mut dyn FnMut(u64)) -> Result<Report, Error> {
+    let mut running = scenario.start()?;
+    running.machine.watch(bounds.idle_ns, bounds.starvation_ns);
+    let piece = (running.until() / 200).max(1);
+    while !running.ended() {
+        running.advance(running.at() + piece, &mut Tee::new())?;
+        progress(running.at().saturating_mul(1000) / running.until());
+    }
+    running.end(&mut Tee::new());
+    let watched = running.machine.invariants.take().unwrap_or_default();
+    let result = running.outcome()?.result;
+    let checked = |name, about, bound_ns, tally| Checked {
+        name,
+        about,
+        bound_ns,
+        tally,
+        shown: None,
+    };
+    let mut checked = vec![
+        checked(
+            "work conservation",
+            "no CPU idles while a task that may run there waits",
+            Some(bounds.idle_ns),
+            watched.idle_while_waiting,
+        ),
+        checked(
+            "starvation",
+            "no task waits to run",
+            Some(bounds.starvation_ns),
+            watched.starvation,
+        ),
+        checked(
+            "affinity",
+            "no task runs on a CPU it may not use",
+            None,
+            watched.affinity,
+        ),
+    ];
+    for one in &mut checked {
+        if let Some(first) = &one.tally.first {
+            one.shown = Some(shown(scenario, first, one.bound_ns.unwrap_or(0))?);
+        }
+    }
+    Ok(Report { result, checked })
+}
+
+/// The run again, up to a bit behind the violation.
+fn shown(scenario: &Scenario, violation: &Violation, bound_ns: u64) -> Result<Shown, Error> {
+    let margin = ((violation.until - violation.from) / 2).max(MARGIN_NS);
+    let (from, to) = (violation.from.saturating_sub(margin), violation.until + margin);
+    // Whole columns, for a window that can be typed.
+    let step = DrawOptions::columns(from, to, COLUMNS).step;
+    let (from, to) = (from / step * step, to.div_ceil(step) * step);
+    let mut scenario = scenario.clone();
+    scenario.draw = Some(DrawOptions::columns(from, to, (to - from) / step));
+    let mut running = scenario.start()?;
+    let reached = (violation.from + bound_ns).min(violation.until);
+    running.advance(reached, &mut Tee::new())?;
+    let task = running.machine.find_task(violation.pid);
+    let mut seen = running.machine.snapshot(task.unwrap_or(kernel::task::IDLE));
+    // The machine's clock stands at its last event.
+    seen.time = reached;
+    running.advance(to, &mut Tee::new())?;
+    running.end(&mut Tee::new());
+    Ok(Shown {
+        from,
+        to,
+        drawing: running.outcome()?.drawing.unwrap_or_default(),
+        seen,
+    })
+}
+
+/// `12.345 ms`: to the microsecond.
+fn time(ns: u64) -> String {
+    format!("{}.{:03} ms", ns / 1_000_000, ns / 1000 % 1000)
+}
+
+/// A table, and for each broken invariant what was seen first. `command` makes the command that draws a window of the run.
+pub fn text(report: &Report, terminal: bool, command: &dyn Fn(u64, u64) -> String) -> String {
+    let mut table = Table::new();
+    table.load_style(if terminal {
+        presets::UTF8_FULL_CONDENSED
+    } else {
+        presets::ASCII_MARKDOWN
+    });
+    table.set_header(["invariant", "bound", "", "violations", "first at", "longest"]);
+    for checked in &report.checked {
+        let tally = &checked.tally;
+        let at =
+            |violation: Option<&Violation>, text: fn(&Violation) -> String| violation.map(text).unwrap_or_default();
+        let cells = [
+            checked.name.to_owned(),
+            checked.bound_ns.map(duration::format).unwrap_or_default(),
+            if tally.count == 0 { "holds" } else { "BROKEN" }.to_owned(),
+            tally.count.to_string(),
+            at(tally.first.as_ref(), |first| time(first.from)),
+            at(tally.worst.as_ref(), |worst| time(worst.until - worst.from)),
+        ];
+        let cell = |(index, text)| {
+            Cell::new(text).set_alignment(if index < 3 {
+                CellAlignment::Left
+            } else {
+                CellAlignment::Right
+            })
+        };
+        table.add_row(cells.into_iter().enumerate().map(cell));
+    }
+    let r = &report.result;
+    let mut out = format!(
+        "{} on machine {}, workload {}, seed {}\n",
+        r.policy, r.machine, r.workload, r.seed
+    );
+    for line in table.lines() {
+        let _ = writeln!(out, "{}", line.trim_end());
+    }
+    for checked in &report.checked {
+        if let (Some(first), Some(shown)) = (&checked.tally.first, &checked.shown) {
+            let _ = writeln!(out, "\n{}: {}", checked.name, sentence(checked, first));
+            let _ = writeln!(out, "{}\n\n{}", situation(first, &shown.seen), shown.drawing.trim_end());
+            let _ = writeln!(out, "\njust that: {}", command(shown.from, shown.to));
+        }
+    }
+    out
+}
+
+fn sentence(checked: &Checked, v: &Violation) -> String {
+    let (task, length) = (format!("{}:{}", v.comm, v.pid), time(v.until - v.from));
+    match (v.cpu, checked.bound_ns) {
+        (Some(cpu), Some(_)) => format!(
+            "from {} on, CPU {cpu} idled for {length} while {task} waited, which may run there",
+            time(v.from)
+        ),
+        (None, _) => format!("from {} on, {task} waited for {length}", time(v.from)),
+        (Some(cpu), None) => format!("at {}, {task} ran on CPU {cpu}, which it may not use", time(v.from)),
+    }
+}
+
+/// Where the task waited, and what the CPUs did.
+fn situation(v: &Violation, seen: &Snapshot) -> String {
+    let queue = seen
+        .queues
+        .iter()
+        .find_map(|queue| Some((queue, queue.tasks.iter().position(|&pid| pid == v.pid)?)));
+    let place = match queue {
+        Some((queue, 0)) => format!("it was the first of {} in: {}", queue.tasks.len(), queue.name),
+        Some((queue, ahead)) => format!(
+            "it was number {} of {} in: {}",
+            ahead + 1,
+            queue.tasks.len(),
+            queue.name
+        ),
+        None => "it was on no queue".to_owned(),
+    };
+    let numbers = |idle: bool| {
+        let cpus = seen
+            .cpus
+            .iter()
+            .zip(0..)
+            .filter(|(cpu, _)| cpu.online && (cpu.curr == 0) == idle);
+        ranges(&cpus.map(|(_, number)| number).collect::<Vec<u32>>())
+    };
+    format!(
+        "at {} {place}; idle CPUs: {}; busy: {}",
+        time(seen.time),
+        numbers(true),
+        numbers(false)
+    )
+}
+
+/// The same as data; times in ns.
+pub fn json(report: &Report, command: &dyn Fn(u64, u64) -> String) -> Value {
+    let violation =
+        |v: &Violation| json!({ "from_ns": v.from, "until_ns": v.until, "pid": v.pid, "comm": v.comm, "cpu": v.cpu });
+    let one = |checked: &Checked| {
+        json!({
+            "invariant": checked.name,
+            "about": checked.about,
+            "bound_ns": checked.bound_ns,
+            "violations": checked.tally.count,
+            "first": checked.tally.first.as_ref().map(violation),
+            "longest": checked.tally.worst.as_ref().map(violation),
+            "drawing": checked.shown.as_ref().map(|shown| &shown.drawing),
+            "command": checked.shown.as_ref().map(|shown| command(shown.from, shown.to)),
+        })
+    };
+    json!({
+        "policy": report.result.policy,
+        "machine": report.result.machine,
+        "workload": report.result.workload,
+        "seed": report.result.seed,
+        "invariants": report.checked.iter().map(one).collect::<Vec<_>>(),
+        "exit": report.result.exit,
+    })
+}

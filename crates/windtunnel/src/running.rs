@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A scenario on the way: advanced piece by piece by whoever wants to look at the machine in between.
+
+use crate::error::Error;
+use crate::load;
+use crate::policy::Policy;
+use crate::scenario::{Outcome, Scenario, Sinks, callback_names};
+use bpf::link::Image;
+use kernel::ext::EnableState;
+use kernel::ext::ops::NAMES;
+use kernel::layout::enums::SCX_ECODE_ACT_RESTART;
+use kernel::{Ended, Machine};
+use report::{CallbackResult, ExitRecord, LockResult, Run};
+use std::time::Instant;
+use trace::{Sink, Tee};
+
+/// A workload that ends when its tasks have exited may take this long.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+/// A policy that hotplug has ended is gone four ticks later; after so many its user-space half has loaded it again.
+const RELOAD_TICKS: u64 = 10;
+
+pub struct Running<'a> {
+    scenario: &'a Scenario,
+    pub machine: Machine,
+    image: Option<Image>,
+    warnings: Vec<String>,
+    sinks: Sinks,
+    started: Instant,
+    at: u64,
+    until: u64,
+    reloads: u32,
+    ended: Option<Ended>,
+}
+
+impl Scenario {
+    /// The machine with its policy loaded, at time 0.
+    ///
+    /// # Errors
+    /// As [`Scenario::run`].
+    pub fn start(&self) -> Result<Running<'_>, Error> {
+        let started = Instant::now();
+        let mut machine = Machine::new(self.machine.clone(), self.workload.clone(), self.seed).map_err(Error::new)?;
+        for &(at, cpu, online) in &self.hotplug {
+            if cpu >= machine.nr_cpus() {
+                return Err(Error::new(format!(
+                    "--hotplug: there is no CPU {cpu} on machine '{}'",
+                    self.machine.name
+                )));
+            }
+            machine.plan_hotplug(at, cpu, online);
+        }
+        let image = match &self.policy {
+            Policy::Eevdf => {
+                if let Some((name, _)) = self.settings.first() {
+                    return Err(Error::new(format!(
+                        "--set {name}: eevdf is built in and has no parameters"
+                    )));
+                }
+                None
+            }
+            Policy::Object { name, path } => load::policy(&mut machine, name, path, &self.settings, self.engine)?,
+        };
+        machine.details = self.trace.is_some();
+        // Without a limit the run ends with the last task.
+        let limit = self.for_ns.or(self.workload.duration_ns);
+        Ok(Running {
+            scenario: self,
+            warnings: image.as_ref().map(|image| image.warnings.clone()).unwrap_or_default(),
+            sinks: Sinks::new(self, &machine)?,
+            machine,
+            image,
+            started,
+            at: 0,
+            until: limit.unwrap_or(LONGEST_NS),
+            reloads: 0,
+            ended: None,
+        })
+    }
+}
+
+impl Running<'_> {
+    /// Simulated time that is over, ns.
+    pub fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// Up to when it is known what happens, ns: to the end of time if the run has ended by itself.
+    pub fn clock(&self) -> u64 {
+        if self.ended.is_some() { u64::MAX } else { self.at }
+    }
+
+    /// When the run ends at the latest, ns.
+    pub fn until(&self) -> u64 {
+        self.until
+    }
+
+    /// Nothing more will happen.
+    pub fn ended(&self) -> bool {
+        self.ended.is_some() || self.at >= self.until
+    }
+
+    /// The policy as it was loaded last.
+    pub fn image(&self) -> Option<&Image> {
+        self.image.as_ref()
+    }
+
+    /// Runs up to and with `to` (ns), or to the end if that comes first, handing what happens to `sink` besides.
+    ///
+    /// # Errors
+    /// A policy that was loaded cannot be loaded again.
+    pub fn advance(&mut self, to: u64, sink: &mut dyn Sink) -> Result<(), Error> {
+        let to = to.min(self.until);
+        while self.ended.is_none() && self.at < to {
+            let after = RELOAD_TICKS * 1_000_000_000 / u64::from(self.scenario.machine.hz);
+            let plan = self.scenario.hotplug.iter();
+            let reload = plan.map(|&(time, ..)| time.saturating_add(after));
+            let reload = reload.filter(|&time| time > self.at).min();
+            self.at = to.min(reload.unwrap_or(to));
+            self.ended = self
+                .machine
+                .advance(self.at, &mut Tee::new().with(&mut self.sinks).with(sink));
+            if let Policy::Object { name, path } = &self.scenario.policy
+                && self.ended.is_none()
+                && Some(self.at) == reload
+                && wants_restart(&self.machine)
+            {
+                let Scenario { settings, engine, .. } = self.scenario;
+                self.image = load::policy(&mut self.machine, name, path, settings, *engine)?;
+                self.reloads += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the run where it is: the books are closed and the last records handed over.
+    pub fn end(&mut self, sink: &mut dyn Sink) {
+        let ended = self.ended.get_or_insert(Ended::Time);
+        self.machine
+            .finish(ended, self.at, &mut Tee::new().with(&mut self.sinks).with(sink));
+    }
+
+    /// What the run, which was ended, leaves.
+    ///
+    /// # Errors
+    /// The trace cannot be written.
+    pub fn outcome(mut self) -> Result<Outcome, Error> {
+        let (machine, scenario) = (&self.machine, self.scenario);
+        let completed = self.ended == Some(Ended::AllExited);
+        let deadlock = match self.ended {
+            Some(Ended::Deadlock { waiting }) => waiting,
+            _ => Vec::new(),
+        };
+        let run = Run {
+            policy: scenario.policy.name().to_owned(),
+            machine: scenario.machine.name.clone(),
+            workload: scenario.workload.name.clone(),
+            settings: scenario
+                .settings
+                .iter()
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect(),
+            seed: scenario.seed,
+            simulated_ns: machine.now,
+            wall_ns: self.started.elapsed().as_nanos() as u64,
+            idle_while_waiting_ns: machine.checks.idle_while_waiting_ns,
+            trace_hash: self.sinks.hash.value(),
+            exit: machine.ext.exit.as_ref().map(exit_record),
+            unit: scenario.workload.unit.clone(),
+            score: scenario.workload.score,
+            completed,
+            callbacks: callbacks(machine),
+            lock_waits: lock_waits(machine),
+            reload_ns: machine.reload_ns(),
+            line_transfers: machine.line_transfers().count,
+            line_transfer_ns: machine.line_transfers().ns,
+            ops: callback_names(),
+            locks: machine.locks().map(|(id, _)| machine.lock_name(id)).collect(),
+        };
+        self.warnings.extend(failed_forks(&machine.failed_forks));
+        if self.reloads > 0 {
+            self.warnings.push(format!(
+                "hotplug ended the policy, which does not follow it; it was loaded again ({} times)",
+                self.reloads
+            ));
+        }
+        self.sinks.finish(run, self.warnings, deadlock)
+    }
+}
+
+/// Is the policy gone, and did the kernel ask for it to be loaded again?
+fn wants_restart(machine: &Machine) -> bool {
+    let restart = SCX_ECODE_ACT_RESTART as i64;
+    let exit = machine.ext.exit.as_ref();
+    machine.ext.state == EnableState::Disabled && exit.is_some_and(|exit| exit.code & restart != 0)
+}
+
+/// What to say of tasks that the policy did not let come into being.
+fn failed_forks(forks: &[(String, i32)]) -> Option<String> {
+    let (comm, errno) = forks.first()?;
+    let number = forks.len();
+    Some(format!(
+        "{number} forks failed: ops.init_task() returned {errno} for '{comm}', the first; the workload went on without them"
+    ))
+}
+
+fn callbacks(machine: &Machine) -> Vec<CallbackResult> {
+    let called = NAMES
+        .iter()
+        .zip(&machine.ext.called)
+        .filter(|(_, called)| called.count > 0);
+    called
+        .map(|(name, called)| CallbackResult::new(name, called.count, called.insns, called.insns_max))
+        .collect()
+}
+
+fn lock_waits(machine: &Machine) -> Vec<LockResult> {
+    let taken = machine.locks().filter(|(_, stat)| stat.acquisitions > 0);
+    taken
+        .map(|(id, stat)| LockResult {
+            lock: machine.lock_name(id),
+            acquisitions: stat.acquisitions,
+            waits: stat.contended,
+            wait_ns: stat.wait_ns,
+            wait_max_ns: stat.wait_max_ns,
+            held_ns: stat.held_ns,
+        })
+        .collect()
+}
+
+fn exit_record(exit: &kernel::ext::Exit) -> ExitRecord {
+    // The backtrace starts with the place in the source and ends with the callback.
+    let callback = exit.backtrace.last().filter(|_| exit.backtrace.len() > 1).cloned();
+    ExitRecord {
+        kind: exit.kind.name().to_owned(),
+        reason: exit.reason.to_owned(),
+        message: exit.message.clone(),
+        callback,
+        source: exit.backtrace.first().cloned(),
+        dump: exit.dump.clone(),
+    }
+}

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A case on its machine.
+
+use super::definition::Case;
+use super::step::{Relation, Step};
+use bpf::link::Image;
+use bpf::object::Object;
+use bpf::vm::Engine;
+use kernel::Machine;
+use kernel::cpuset::CpuSet;
+use kernel::ext::{self, EnableState, Policy};
+use kernel::load::{self, LoadError};
+use kernel::profile::{Facts, Profile, Run};
+use kernel::task::State;
+use std::collections::BTreeMap;
+use std::path::Path;
+use trace::Tee;
+
+/// How a policy can end takes this long after its reason.
+const HOTPLUG_NS: u64 = 1_000_000;
+
+impl Case {
+    /// Takes the case through its steps with the object in the folder `objects`.
+    ///
+    /// # Errors
+    /// The step that failed, and what was found instead.
+    pub fn run(&self, objects: &Path, engine: Engine) -> Result<(), String> {
+        let path = objects.join(format!("{}.bpf.o", self.object));
+        let bytes = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let object = Object::parse(&bytes, &path.display().to_string()).map_err(|error| error.to_string())?;
+        let folders = crate::search::folders("machines");
+        let folders: Vec<&Path> = folders.iter().map(AsRef::as_ref).collect();
+        let spec = machine::load(&self.machine, &folders).map_err(|error| error.to_string())?;
+        let machine = Machine::new(spec, self.workload.clone(), 1)?;
+        let mut running = Running {
+            case: self,
+            object: Object::clone(&object),
+            profile: self.profile.clone(),
+            machine,
+            image: None,
+            engine,
+            since: BTreeMap::new(),
+            cpu_since: BTreeMap::new(),
+        };
+        running.reopen(&object)?;
+        for (number, (text, step)) in self.steps.iter().enumerate() {
+            running
+                .step(step, &object)
+                .map_err(|message| format!("step {} '{text}': {message}", number + 1))?;
+        }
+        Ok(())
+    }
+}
+
+struct Running<'a> {
+    case: &'a Case,
+    /// With what was set.
+    object: Object,
+    profile: Profile,
+    machine: Machine,
+    /// Of the object as it was opened or loaded last.
+    image: Option<Image>,
+    engine: Engine,
+    /// Globals and tasks' CPU time as they were when told to remember.
+    since: BTreeMap<String, i128>,
+    cpu_since: BTreeMap<u32, u64>,
+}
+
+impl Running<'_> {
+    fn step(&mut self, step: &Step, object: &Object) -> Result<(), String> {
+        match step {
+            Step::Reopen => self.reopen(object),
+            Step::Set { name, value } => self.set(name, value),
+            Step::Ops { member, value } => {
+                self.profile.ops.retain(|(known, _)| known != member);
+                self.profile.ops.push((member.clone(), value.clone()));
+                Ok(())
+            }
+            Step::Open => self.open().map(drop).map_err(|error| error.to_string()),
+            Step::Refused { text } => self.refused(text),
+            Step::Load => self.load(),
+            Step::Program { name, args } => self.program(name, args),
+            Step::Run { ns } => {
+                self.advance(*ns);
+                Ok(())
+            }
+            Step::Hammer {
+                task,
+                every_ns,
+                ns,
+                cpus,
+            } => self.hammer(task, *every_ns, *ns, (*cpus).clamp(1, self.machine.nr_cpus())),
+            Step::Hotplug { cpu, online } => {
+                if *cpu >= self.machine.nr_cpus() {
+                    return Err(format!("there is no CPU {cpu}"));
+                }
+                self.machine.plan_hotplug(self.machine.now, *cpu, *online);
+                self.advance(HOTPLUG_NS);
+                Ok(())
+            }
+            Step::Unload => {
+                ext::unload(&mut self.machine);
+                Ok(())
+            }
+            Step::Loaded => match self.machine.ext.state {
+                EnableState::Enabled => Ok(()),
+                state => Err(format!("it is {state:?}{}", self.told())),
+            },
+            Step::Exit { kind, code, message } => self.exit(kind, code.as_deref(), message.as_deref()),
+            Step::Remember => self.remember(),
+            Step::Expect { left, relation, right } => self.expect(left, *relation, right),
+        }
+    }
+
+    fn reopen(&mut self, object: &Object) -> Result<(), String> {
+        self.object = object.clone();
+        self.image = None;
+        self.profile = self.case.profile.clone();
+        self.since.clear();
+        self.profile.apply(&mut self.object, &self.machine.spec)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let value = Facts::new(&self.machine.spec).value(value)?.to_string();
+        let result = match &self.image {
+            Some(image) => image.set(&self.machine.region, name, &value),
+            None => self.object.set(name, &value),
+        };
+        result.map_err(|error| error.to_string())
+    }
+
+    fn open(&mut self) -> Result<Policy, LoadError> {
+        let left = self.image.take().map(|image| live_bytes(&self.machine, &image));
+        let (image, policy) = load::open(&self.machine, &self.object, &self.profile, self.engine)?;
+        for (addr, bytes) in image_places(&image).into_iter().zip(left.into_iter().flatten()) {
+            let place = self.machine.region.bytes_mut(addr, bytes.len() as u64);
+            place.map_err(|fault| fault.to_string())?.copy_from_slice(&bytes);
+        }
+        self.image = Some(image);
+        Ok(policy)
+    }
+
+    fn refused(&mut self, text: &str) -> Result<(), String> {
+        let refused = match self.open() {
+            Err(LoadError::Refused(message)) => message,
+            Err(LoadError::Exit(exit)) => return Err(format!("it was refused while it was enabled: {exit}")),
+            Ok(policy) => {
+                let image = self.image.clone().expect("it was opened");
+                match load::attach(&mut self.machine, &image, policy, &self.profile) {
+                    Err(LoadError::Refused(message)) => message,
+                    Err(LoadError::Exit(exit)) => return Err(format!("it was refused while it was enabled: {exit}")),
+                    Ok(()) => return Err("it loads".into()),
+                }
+            }
+        };
+        if refused.contains(text) {
+            return Ok(());
+        }
+        Err(format!("it is refused with '{refused}'"))
+    }
+
+    fn load(&mut self) -> Result<(), String> {
+        let policy = self.open().map_err(|error| error.to_string())?;
+        let image = self.image.as_ref().expect("it was opened");
+        match load::attach(&mut self.machine, image, policy, &self.profile) {
+            Ok(()) => Ok(()),
+            // Ended by itself while it was enabled, which the kernel's user learns later.
+            Err(LoadError::Exit(_)) if self.machine.ext.exit.is_some() => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn program(&mut self, name: &str, args: &[String]) -> Result<(), String> {
+        let image = self.image.as_ref().ok_or("no policy was loaded")?;
+        let program = image.programs.iter().find(|program| program.name == name);
+        let program = program.ok_or("there is no such program")?.clone();
+        let args = args.iter().map(|arg| match arg.strip_prefix("pid:") {
+            Some(comm) => {
+                let pid = self.tasks(comm).next().map(|(pid, _)| pid.to_string());
+                pid.ok_or_else(|| format!("there is no task '{comm}'"))
+            }
+            None => Ok(arg.clone()),
+        });
+        let run = Run {
+            program: name.to_owned(),
+            args: args.collect::<Result<_, _>>()?,
+            ..Run::default()
+        };
+        load::run_program(&mut self.machine, &program, &run).map(drop)
+    }
+
+    fn hammer(&mut self, comm: &str, every_ns: u64, ns: u64, cpus: u32) -> Result<(), String> {
+        let pids: Vec<u32> = self.tasks(comm).map(|(pid, _)| pid).collect();
+        if pids.is_empty() {
+            return Err(format!("there is no task '{comm}'"));
+        }
+        for turn in 0..(ns / every_ns) as usize {
+            let (pid, cpu) = (pids[turn % pids.len()], (turn / pids.len()) as u32 % cpus);
+            if let Some(task) = self.machine.find_task(pid) {
+                let only = CpuSet::from_cpus(self.machine.nr_cpus(), &[cpu]);
+                self.machine.sched_setaffinity(task, only);
+            }
+            self.advance(every_ns);
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self, ns: u64) {
+        let until = self.machine.now + ns;
+        while self.machine.now < until {
+            let before = self.machine.now;
+            let ended = self.machine.advance(until, &mut Tee::new());
+            if ended.is_none() {
+                // Nothing happens until then.
+                self.machine.now = until;
+            } else if self.machine.now == before {
+                break;
+            }
+        }
+    }
+
+    /// What to add to a message of a policy that ended.
+    fn told(&self) -> String {
+        match &self.machine.ext.exit {
+            Some(exit) => format!(
+                " ({}: {} {})",
+                exit.kind.name(),
+                exit.message,
+                exit.backtrace.join(" < ")
+            ),
+            None => String::new(),
+        }
+    }
+
+    fn exit(&self, kind: &str, code: Option<&str>, message: Option<&str>) -> Result<(), String> {
+        if self.machine.ext.state != EnableState::Disabled {
+            return Err(format!("it is {:?}", self.machine.ext.state));
+        }
+        let exit = self.machine.ext.exit.as_ref().ok_or("no policy has ended")?;
+        if exit.kind.name() != kind {
+            return Err(format!("it ended otherwise{}", self.told()));
+        }
+        if let Some(code) = code {
+            let expected = self.value(code)?;
+            if expected != i128::from(exit.code) {
+                return Err(format!("the code is {}, not {expected}", exit.code));
+            }
+        }
+        match message {
+            Some(message) if message != exit.message => Err(format!("the message is '{}'", exit.message)),
+            _ => Ok(()),
+        }
+    }
+
+    fn remember(&mut self) -> Result<(), String> {
+        self.since.clear();
+        if let Some(image) = &self.image {
+            for variable in image.variables().iter().filter(|variable| variable.live) {
+                if let Ok(value) = self.global(&variable.name) {
+                    self.since.insert(variable.name.clone(), value);
+                }
+            }
+        }
+        self.cpu_since = self
+            .machine
+            .tasks
+            .iter()
+            .map(|task| (task.pid, task.sum_exec_runtime))
+            .collect();
+        Ok(())
+    }
+
+    fn global(&self, path: &str) -> Result<i128, String> {
+        let text = match &self.image {
+            Some(image) => image.get(&self.machine.region, path),
+            None => self.object.get(path),
+        };
+        let text = text.map_err(|error| error.to_string())?;
+        match text.as_str() {
+            "true" => Ok(1),
+            "false" => Ok(0),
+            text => text
+                .parse()
+                .map_err(|_| format!("{path} is {text}, which is no number")),
+        }
+    }
+
+    /// Live tasks called `comm`, or that and a number.
+    fn tasks<'a>(&'a self, comm: &'a str) -> impl Iterator<Item = (u32, u64)> + 'a {
+        let called = move |name: &str| {
+            let rest = name.strip_prefix(comm);
+            rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix('-').is_some_and(|n| n.parse::<u32>().is_ok()))
+        };
+        let live = self.machine.tasks.iter().filter(|task| task.state != State::Dead);
+        live.filter(move |task| called(&task.comm))
+            .map(|task| (task.pid, task.sum_exec_runtime))
+    }
+
+    fn value(&self, text: &str) -> Result<i128, String> {
+        let mut product = 1;
+        for factor in text.split('*') {
+            product *= self.factor(factor)?;
+        }
+        Ok(product)
+    }
+
+    fn factor(&self, text: &str) -> Result<i128, String> {
+        if let Some(name) = text.strip_prefix('+') {
+            return Ok(self.global(name)? - self.since.get(name).copied().unwrap_or(0));
+        }
+        if let Some(comm) = text.strip_prefix("cpu:") {
+            let used = |(pid, ns): (u32, u64)| i128::from(ns - self.cpu_since.get(&pid).copied().unwrap_or(0));
+            return Ok(self.tasks(comm).map(used).sum());
+        }
+        match Facts::new(&self.machine.spec).value(text) {
+            Ok(value) => Ok(value.into()),
+            Err(_) => self.global(text),
+        }
+    }
+
+    fn expect(&self, left: &str, relation: Relation, right: &str) -> Result<(), String> {
+        let (a, b) = (self.value(left)?, self.value(right)?);
+        if relation.holds(a, b) {
+            return Ok(());
+        }
+        Err(format!("{left} is {a}, {right} is {b}{}", self.told()))
+    }
+}
+
+/// Sections of globals that may change, in order.
+fn image_places(image: &Image) -> Vec<u64> {
+    let live = image.sections.iter().filter(|section| section.live);
+    live.map(|section| section.addr).collect()
+}
+
+/// Their bytes, without what the kernel keeps in them: locks, timers, pointers.
+fn live_bytes(machine: &Machine, image: &Image) -> Vec<Vec<u8>> {
+    let live = image.sections.iter().filter(|section| section.live);
+    live.map(|section| {
+        let bytes = machine.region.bytes(section.addr, section.size);
+        let mut bytes = bytes.map_or(Vec::new(), <[u8]>::to_vec);
+        for field in &section.fields {
+            let (start, end) = (field.offset as usize, (field.offset + field.size) as usize);
+            bytes[start..end].fill(0);
+        }
+        bytes
+    })
+    .collect()
+}

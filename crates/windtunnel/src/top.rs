@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A simulation while it runs: what CPUs, queues and tasks did since the last look.
+
+use crate::error::Error;
+use crate::running::Running;
+use kernel::Machine;
+use kernel::decision::{Queue, Snapshot};
+use kernel::task::IDLE;
+use std::collections::BTreeMap;
+use trace::{Event, Record, Sink};
+
+/// What one look shows. Rates are a second of simulated time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct View {
+    /// Simulated time, and when the run ends at the latest; ns.
+    pub at: u64,
+    pub until: u64,
+    pub ended: bool,
+    /// Simulated time since the last look, ns.
+    pub elapsed: u64,
+    pub cpus: Vec<Cpu>,
+    /// Those that are not empty, the longest first.
+    pub queues: Vec<(String, usize)>,
+    /// Busiest first.
+    pub tasks: Vec<Task>,
+    pub nr_tasks: usize,
+    /// Waiting to run.
+    pub waiting: usize,
+    pub busy_percent: f64,
+    pub overhead_percent: f64,
+    pub switches: f64,
+    pub wakeups: f64,
+    pub migrations: f64,
+    pub operations: f64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cpu {
+    pub online: bool,
+    pub busy_percent: f64,
+    /// Of kernel and policy, part of what is busy.
+    pub overhead_percent: f64,
+    /// What runs; `None`: it idles.
+    pub runs: Option<String>,
+    /// Tasks waiting that belong to it.
+    pub waiting: u32,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Task {
+    pub name: String,
+    pub cpu: u32,
+    pub cpu_percent: f64,
+    /// How long it waits by now, ns; `None`: it runs or sleeps.
+    pub waits: Option<u64>,
+}
+
+/// Counts up to the last look.
+#[derive(Default)]
+struct Counts {
+    wakeups: u64,
+    migrations: u64,
+    operations: u64,
+}
+
+impl Sink for Counts {
+    fn take(&mut self, records: &[Record]) {
+        for record in records {
+            match record.event {
+                Event::Wakeup { .. } => self.wakeups += 1,
+                Event::Migrate { .. } => self.migrations += 1,
+                Event::Done { count, .. } => self.operations += u64::from(count),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// What was at the last look.
+#[derive(Default)]
+struct Before {
+    at: u64,
+    busy: Vec<u64>,
+    overhead: Vec<u64>,
+    switches: u64,
+    tasks: BTreeMap<u32, u64>,
+}
+
+#[derive(Default)]
+pub struct Top {
+    counts: Counts,
+    before: Before,
+}
+
+impl Top {
+    /// Lets the run go on up to `to` (ns) and looks.
+    ///
+    /// # Errors
+    /// As [`Running::advance`].
+    pub fn advance(&mut self, running: &mut Running, to: u64) -> Result<View, Error> {
+        self.counts = Counts::default();
+        running.advance(to, &mut self.counts)?;
+        let m = &running.machine;
+        // A run that ended by itself did so at its last event.
+        let now = if running.clock() == u64::MAX {
+            m.now
+        } else {
+            running.at()
+        };
+        let after = Before::of(m, now);
+        let mut view = self.compared(m, &after);
+        (view.until, view.ended) = (running.until(), running.ended());
+        self.before = after;
+        Ok(view)
+    }
+
+    fn compared(&self, m: &Machine, after: &Before) -> View {
+        let before = &self.before;
+        let elapsed = after.at.saturating_sub(before.at);
+        let share = |now: u64, then: u64| 100.0 * now.saturating_sub(then) as f64 / elapsed.max(1) as f64;
+        let of = |counts: &[u64], index: usize| counts.get(index).copied().unwrap_or(0);
+        let rate = |count: u64| count as f64 * 1e9 / elapsed.max(1) as f64;
+        let seen = m.snapshot(IDLE);
+        let mut cpus = Vec::new();
+        for (index, state) in seen.cpus.iter().enumerate() {
+            cpus.push(Cpu {
+                online: state.online,
+                busy_percent: share(after.busy[index], of(&before.busy, index)).min(100.0),
+                overhead_percent: share(after.overhead[index], of(&before.overhead, index)).min(100.0),
+                runs: (state.curr != 0).then(|| name(&seen, state.curr)),
+                waiting: state.nr_running - u32::from(state.curr != 0).min(state.nr_running),
+            });
+        }
+        let mean = |of: fn(&Cpu) -> f64| {
+            let online = cpus.iter().filter(|cpu| cpu.online);
+            online.clone().map(of).sum::<f64>() / online.count().max(1) as f64
+        };
+        let (busy_percent, overhead_percent) = (mean(|cpu| cpu.busy_percent), mean(|cpu| cpu.overhead_percent));
+        let mut tasks: Vec<Task> = Vec::new();
+        for (pid, &used) in &after.tasks {
+            let Some(task) = m.find_task(*pid).map(|id| m.task(id)) else {
+                continue;
+            };
+            tasks.push(Task {
+                name: format!("{}:{pid}", task.comm),
+                cpu: task.cpu,
+                cpu_percent: share(used, before.tasks.get(pid).copied().unwrap_or(0)).min(100.0),
+                waits: (task.on_rq && !task.on_cpu).then(|| after.at.saturating_sub(task.waiting_since)),
+            });
+        }
+        tasks.sort_by(|a, b| {
+            b.cpu_percent
+                .total_cmp(&a.cpu_percent)
+                .then_with(|| b.waits.cmp(&a.waits))
+        });
+        let length = |queue: &Queue| (queue.name.clone(), queue.tasks.len());
+        let mut queues: Vec<(String, usize)> = seen.queues.iter().map(length).collect();
+        queues.sort_by_key(|(_, length)| std::cmp::Reverse(*length));
+        View {
+            at: after.at,
+            elapsed,
+            waiting: queues.iter().map(|(_, length)| length).sum(),
+            queues,
+            nr_tasks: tasks.len(),
+            tasks,
+            busy_percent,
+            overhead_percent,
+            switches: rate(after.switches.saturating_sub(before.switches)),
+            wakeups: rate(self.counts.wakeups),
+            migrations: rate(self.counts.migrations),
+            operations: rate(self.counts.operations),
+            cpus,
+            ..View::default()
+        }
+    }
+}
+
+impl Before {
+    fn of(m: &Machine, now: u64) -> Before {
+        // What runs has had the time since its CPU's clock as well.
+        let since = |cpu: usize| {
+            let rq = &m.rqs[cpu];
+            if rq.curr == IDLE {
+                0
+            } else {
+                now.saturating_sub(rq.clock)
+            }
+        };
+        let cpus = 0..m.nr_cpus() as usize;
+        let busy = cpus
+            .clone()
+            .map(|cpu| m.rqs[cpu].time.tasks_ns + m.rqs[cpu].time.overhead_ns + since(cpu));
+        let alive = m.tasks.iter().filter(|task| m.find_task(task.pid).is_some());
+        let used = alive.map(|task| {
+            let running = if task.on_cpu { since(task.cpu as usize) } else { 0 };
+            (task.pid, task.sum_exec_runtime + running)
+        });
+        Before {
+            at: now,
+            busy: busy.collect(),
+            overhead: cpus.map(|cpu| m.rqs[cpu].time.overhead_ns).collect(),
+            switches: m.rqs.iter().map(|rq| rq.nr_switches).sum(),
+            tasks: used.collect(),
+        }
+    }
+}
+
+fn name(seen: &Snapshot, pid: u32) -> String {
+    let comm = seen.tasks.get(&pid).map_or("task", |task| task.comm.as_str());
+    format!("{comm}:{pid}")
+}
+
+/// A line of [`View::line`]s' heading.
+pub const HEADING: &str =
+    "     time ms    tasks  waiting   busy %  overhead %  switches/s  wake-ups/s  migrations/s  busiest";
+
+impl View {
+    /// For where there is no terminal.
+    pub fn line(&self) -> String {
+        let busiest = self
+            .tasks
+            .first()
+            .map(|task| format!("{} {:.0} %", task.name, task.cpu_percent));
+        format!(
+            "{:>12.3} {:>8} {:>8} {:>8.2} {:>11.2} {:>11.0} {:>11.0} {:>13.0}  {}",
+            self.at as f64 / 1e6,
+            self.nr_tasks,
+            self.waiting,
+            self.busy_percent,
+            self.overhead_percent,
+            self.switches,
+            self.wakeups,
+            self.migrations,
+            busiest.unwrap_or_default()
+        )
+    }
+}

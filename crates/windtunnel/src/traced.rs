@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Something that happened and was written down: a trace file of a run, or a recording of a real machine.
+
+use crate::error::Error;
+use machine::MachineSpec;
+use report::{Run, RunResult, Summary};
+use std::fs::File;
+use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use trace::{Event, Hash, Header, Place, Reader, Record, Sink, Tee, recording};
+
+/// Records are handed on so many at a time.
+const BATCH: usize = 4096;
+/// The text of a recording may be this long: it is read as a whole.
+const MAX_RECORDING_BYTES: u64 = 4 << 30;
+
+/// A trace that can be gone through, as often as wanted.
+pub struct Traced {
+    pub path: PathBuf,
+    pub header: Header,
+    pub kind: Kind,
+}
+
+pub enum Kind {
+    /// A trace file: streamed.
+    File { bytes: u64 },
+    /// A recording: its records.
+    Recording { records: Vec<Record>, missing: u32 },
+}
+
+/// How far a trace reaches.
+#[derive(Clone, Debug, Default)]
+pub struct End {
+    /// Time of the last record, ns.
+    pub time: u64,
+    /// [`Hash::value`]
+    pub hash: u64,
+    /// What the run said of itself, if it did.
+    pub result: Option<RunResult>,
+}
+
+/// The CPUs of a machine, as a trace tells of them.
+pub fn places(machine: &MachineSpec) -> Vec<Place> {
+    let place = |cpu: &machine::Cpu| Place {
+        core: cpu.core,
+        llc: cpu.llc,
+        node: cpu.node,
+    };
+    machine.topology.cpus.iter().map(place).collect()
+}
+
+impl Traced {
+    /// Opens a trace file, or reads a recording. `machine` says where the CPUs of a recording sit; without it each is a core
+    /// of one LLC.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is neither; a recording with more CPUs than the machine.
+    pub fn open(path: &Path, machine: Option<&MachineSpec>) -> Result<Traced, Error> {
+        let at = |error: &dyn std::fmt::Display| Error::new(format!("{}: {error}", path.display()));
+        let mut file = File::open(path).map_err(|error| at(&error))?;
+        let bytes = file.metadata().map_err(|error| at(&error))?.len();
+        let mut begin = Vec::new();
+        let read = (&mut file).take(6).read_to_end(&mut begin);
+        read.map_err(|error| at(&error))?;
+        if begin == b"WTRACE" {
+            file.seek(SeekFrom::Start(0)).map_err(|error| at(&error))?;
+            let reader = Reader::new(BufReader::new(file)).map_err(|error| at(&error))?;
+            return Ok(Traced {
+                path: path.to_owned(),
+                header: reader.header().clone(),
+                kind: Kind::File { bytes },
+            });
+        }
+        if bytes > MAX_RECORDING_BYTES {
+            return Err(at(&format!("{bytes} bytes are too many for a recording")));
+        }
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            at(&error)
+                .hint("expected: a file written by `run --trace`, or the text of `perf script` or `trace-cmd report`")
+        })?;
+        let recording::Recording { records, missing, .. } = recording::read(&text).map_err(|error| at(&error))?;
+        let nr_cpus = records.iter().map(highest_cpu).max().map_or(0, |cpu| cpu as usize + 1);
+        let (name, cpus) = match machine {
+            Some(machine) if machine.topology.cpus.len() < nr_cpus => {
+                let has = machine.topology.cpus.len();
+                return Err(at(&format!(
+                    "CPU {} is in it, machine '{}' has {has} CPUs",
+                    nr_cpus - 1,
+                    machine.name
+                )));
+            }
+            Some(machine) => (machine.name.clone(), places(machine)),
+            None => {
+                let place = |core| Place { core, llc: 0, node: 0 };
+                ("recorded".to_owned(), (0..nr_cpus as u32).map(place).collect())
+            }
+        };
+        let workload = path.file_name().unwrap_or(path.as_os_str());
+        let header = Header {
+            machine: name,
+            cpus,
+            workload: workload.to_string_lossy().into_owned(),
+            policy: "recorded".to_owned(),
+            ..Header::default()
+        };
+        let kind = Kind::Recording { records, missing };
+        Ok(Traced {
+            path: path.to_owned(),
+            header,
+            kind,
+        })
+    }
+
+    /// Hands all records to `sink`. `progress` is told the share done, in 0..=1000.
+    ///
+    /// # Errors
+    /// A trace file that is damaged or ends too early: what came before it was handed over.
+    pub fn replay(&self, sink: &mut dyn Sink, progress: &mut dyn FnMut(u64)) -> Result<End, Error> {
+        let mut end = End::default();
+        let mut hash = Hash::default();
+        match &self.kind {
+            Kind::Recording { records, .. } => {
+                for (done, batch) in records.chunks(BATCH).enumerate() {
+                    hash.take(batch);
+                    sink.take(batch);
+                    progress((done * BATCH * 1000 / records.len()) as u64);
+                }
+                end.time = records.last().map_or(0, |record| record.time);
+            }
+            Kind::File { bytes } => {
+                let at = |error: &dyn std::fmt::Display| Error::new(format!("{}: {error}", self.path.display()));
+                let file = File::open(&self.path).map_err(|error| at(&error))?;
+                let mut reader = Reader::new(BufReader::new(file)).map_err(|error| at(&error))?;
+                let mut batch = Vec::with_capacity(BATCH);
+                loop {
+                    batch.clear();
+                    let mut failed = None;
+                    for record in reader.by_ref().take(BATCH) {
+                        match record {
+                            Ok(record) => batch.push(record),
+                            Err(error) => failed = Some(at(&error)),
+                        }
+                    }
+                    hash.take(&batch);
+                    sink.take(&batch);
+                    if let Some(error) = failed {
+                        return Err(error);
+                    }
+                    let Some(last) = batch.last() else { break };
+                    end.time = last.time;
+                    progress(reader.offset().saturating_mul(1000) / (*bytes).max(1));
+                }
+                let result = reader.result().map(serde_json::from_str).transpose();
+                end.result = result.map_err(|error| at(&format!("the result in it: {error}")))?;
+            }
+        }
+        end.hash = hash.value();
+        Ok(end)
+    }
+
+    /// As [`Traced::replay`], and what the run's table says of it. What a trace does not tell is that of the run if it
+    /// left its result, else it is left open: the unit of operations, how a policy failed, time idle while tasks waited.
+    ///
+    /// # Errors
+    /// As [`Traced::replay`].
+    pub fn summarise(&self, sink: &mut dyn Sink, progress: &mut dyn FnMut(u64)) -> Result<RunResult, Error> {
+        let mut summary = Summary::new(&self.header.cpus);
+        let end = self.replay(&mut Tee::new().with(&mut summary).with(sink), progress)?;
+        Ok(match end.result {
+            Some(result) => result,
+            None => summary.result(Run {
+                policy: self.header.policy.clone(),
+                machine: self.header.machine.clone(),
+                workload: self.header.workload.clone(),
+                seed: self.header.seed,
+                simulated_ns: end.time,
+                trace_hash: end.hash,
+                unit: "operations".to_owned(),
+                ops: self.header.ops.clone(),
+                locks: self.header.locks.clone(),
+                ..Run::default()
+            }),
+        })
+    }
+}
+
+fn highest_cpu(record: &Record) -> u32 {
+    match record.event {
+        Event::Wakeup { target, .. } => record.cpu.max(target),
+        Event::Migrate { from, to, .. } => record.cpu.max(from).max(to),
+        _ => record.cpu,
+    }
+}

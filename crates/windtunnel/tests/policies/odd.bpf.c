@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* odd: a queue per CPU, and one choice, the first of its kind from some time on, made differently. */
+#include "../../../../policies/include/scx.h"
+
+char _license[] SEC("license") = "GPL";
+
+enum { NONE, CPU, SLICE, ORDER, KICK };
+
+const volatile u64 kind PARAM("which choice is the odd one: 1 CPU, 2 slice, 3 order, 4 kick, 0 none") = NONE;
+const volatile u64 from_ns PARAM("ns: when") = 0;
+const volatile u64 slice_ns PARAM("ns: time a task runs") = 3000000;
+
+bool done;
+
+/* Keeps the compiler from making one call of several. */
+#define APART(n) asm volatile("" : : "i"(n))
+
+static bool odd(u64 which)
+{
+	if (kind != which || done || bpf_ktime_get_ns() < from_ns)
+		return false;
+	done = true;
+	return true;
+}
+
+s32 SCX_OP(odd_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	if (odd(CPU))
+		return (prev_cpu + 1) % scx_bpf_nr_cpu_ids(); /* another CPU */
+	return prev_cpu;
+}
+
+void SCX_OP(odd_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	if (odd(SLICE)) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns / 2, enq_flags); /* half a slice */
+		APART(1);
+	} else if (odd(ORDER)) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags | SCX_ENQ_HEAD); /* at the head */
+		APART(2);
+	} else {
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags); /* as always */
+	}
+	if (odd(KICK))
+		scx_bpf_kick_cpu(1, SCX_KICK_PREEMPT); /* a kick */
+}
+
+SCX_OPS(odd_ops,
+	.select_cpu = (void *)odd_select_cpu,
+	.enqueue = (void *)odd_enqueue,
+	.name = "odd");

@@ -1,0 +1,34 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# speed.sh SCHEDULER...: messages and a pipe ping-pong under each scheduler; `default` is the kernel's own. For a guest in
+# instruction-exact time (QEMU -icount), where the same boot gives the same figures: medians of three are of three seeds. Then, with
+# the kernel's statistics of BPF programs on, what each callback took in the ping-pong and how often it ran.
+fail() { echo "FAILED $*"; failed=1; }
+failed=0
+score() { windtunnel live run "$@" | sed -n 's/^  score  *\([0-9.]*\).*/\1/p'; }
+median() { for seed in 1 2 3; do score "$1" --seed $seed; done | sort -n | sed -n 2p; }
+stop() { kill "$loader"; wait "$loader" || fail "$1: exit status $?"; }
+start() {
+  windtunnel live load "$1" --quiet >/tmp/out 2>/tmp/err &
+  loader=$!
+  while grep -q -v ') Z' /proc/$loader/stat 2>/dev/null && ! grep -q 'loaded in' /tmp/out; do usleep 50000; done
+}
+for scheduler; do
+  case $scheduler in
+    default) loader="" ;;
+    /*) [ -f "$scheduler" ] || continue; start "$scheduler" ;;
+    *) start "$scheduler" ;;
+  esac
+  name=$(basename "$scheduler" .bpf.o)
+  echo "speed $name hackbench $(median hackbench:groups=1,loops=200) ping-pong $(median lat_ctx:processes=2,rounds=20000)"
+  if [ -n "$loader" ]; then
+    echo 1 >/proc/sys/kernel/bpf_stats_enabled
+    score lat_ctx:processes=2,rounds=20000 >/dev/null
+    echo 0 >/proc/sys/kernel/bpf_stats_enabled
+    bpftool prog show | awk -v name="$name" '/ struct_ops / { for (i = 1; i < NF; i++) if ($i == "name") callback = $(i + 1)
+      for (i = 1; i < NF; i++) { if ($i == "run_time_ns") time = $(i + 1); if ($i == "run_cnt") count = $(i + 1) } 
+      if ($0 ~ /run_cnt/) printf "profile %s %s calls %d ns %.0f\n", name, callback, count, time / count }'
+    stop "$name"
+  fi
+done
+exit $failed

@@ -1,0 +1,12 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# insert.sh FILE MARK: puts standard input into FILE, between the line "<!-- MARK -->" and the next "<!-- end -->".
+set -eu
+table=$(mktemp)
+trap 'rm -f "$table"' EXIT
+cat >"$table"
+awk -v table="$table" -v from="<!-- $2 -->" '
+  $0 == from { print; while ((getline line < table) > 0) print line; inside = 1; next }
+  inside && $0 == "<!-- end -->" { inside = 0 }
+  !inside' "$1" >"$1.new"
+mv "$1.new" "$1"

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Runs Perfetto's trace processor, as its user interface carries it (WebAssembly), under Node.
+//
+// node engine.cjs FOLDER: FOLDER has engine_bundle.js and trace_processor.wasm. Requests come on standard input and replies
+// go to standard output, each as a length (32 bits, little-endian) and bytes of TraceProcessorRpcStream.
+const fs = require("fs");
+const path = require("path");
+const vm = require("vm");
+
+const folder = process.argv[2];
+// The bundle expects to be a web worker.
+globalThis.self = globalThis;
+globalThis.WorkerGlobalScope = class {};
+globalThis.location = { href: "file:///" };
+console.log = console.warn = (text) => fs.writeSync(2, `${text}\n`);
+globalThis.XMLHttpRequest = class {
+    open(method, name) {
+        this.name = path.basename(name);
+    }
+    send() {
+        this.response = new Uint8Array(fs.readFileSync(path.join(folder, this.name))).buffer;
+    }
+};
+// It takes Node for what it is, and then reads files itself.
+const node = globalThis.process;
+globalThis.process = undefined;
+vm.runInThisContext(fs.readFileSync(path.join(folder, "engine_bundle.js"), "utf8"), { filename: "engine_bundle.js" });
+
+const port = {
+    onmessage: null,
+    postMessage(bytes) {
+        const length = Buffer.alloc(4);
+        length.writeUInt32LE(bytes.length);
+        fs.writeSync(1, length);
+        for (let at = 0; at < bytes.length; ) {
+            at += fs.writeSync(1, bytes, at);
+        }
+    },
+};
+
+function readExactly(length) {
+    const bytes = Buffer.alloc(length);
+    for (let at = 0; at < length; ) {
+        const got = fs.readSync(0, bytes, at, length - at);
+        if (got === 0) {
+            return null;
+        }
+        at += got;
+    }
+    return bytes;
+}
+
+function serve() {
+    globalThis.onmessage({ data: port });
+    for (;;) {
+        const length = readExactly(4);
+        const request = length && readExactly(length.readUInt32LE());
+        if (!request) {
+            node.exit(0);
+        }
+        port.onmessage({ data: new Uint8Array(request) });
+    }
+}
+
+// The bundle compiles the module when it is loaded; there is no event for its end.
+setTimeout(serve, 3000);

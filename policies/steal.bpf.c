@@ -17,6 +17,7 @@
  * CPUs overloaded with them has no place; a slice has a fixed length instead of a share of a period.
  */
 #include "include/idle_balance.h"
+#include "include/pass_on.h"
 #include "include/select_idle_sibling.h"
 #include "include/sparse_bitmap.h"
 
@@ -186,6 +187,7 @@ void SCX_OP(steal_dispatch, s32 cpu, struct task_struct *prev)
 {
 	u32 nr_cpus = scx_bpf_nr_cpu_ids();
 	struct cpu *c = cpu_of(cpu);
+	bool stolen = false;
 	u64 start;
 
 	if (!c)
@@ -205,11 +207,13 @@ void SCX_OP(steal_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	if (idle_balance && pull(c, cpu, nr_cpus))
 		return;
-	if (!steal || nr_nodes > steal_node_limit)
-		return;
-	start = bpf_ktime_get_ns();
-	try_steal(cpu, nr_cpus);
-	found_since(start);
+	if (steal && nr_nodes <= steal_node_limit) {
+		start = bpf_ktime_get_ns();
+		stolen = try_steal(cpu, nr_cpus);
+		found_since(start);
+	}
+	if (!stolen && scx_bpf_dsq_nr_queued(cpu) > 0)
+		pass_on(cpu);
 }
 
 void SCX_OP(steal_running, struct task_struct *p)

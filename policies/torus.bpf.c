@@ -15,6 +15,8 @@
  * number of runnable processes over load_window_ns, and nothing is pushed to where there are as many now.
  */
 #include "include/cpu_array.h"
+#include "include/online.h"
+#include "include/pass_on.h"
 #include "include/plan9.h"
 #include "include/torus_neighbours.h"
 
@@ -102,7 +104,7 @@ static __always_inline void balance(struct cpu *c, u32 cpu)
 		u32 other = neighbour(&c->beside, i), runnable;
 		struct cpu *o = cpu_of(other);
 
-		if (!o)
+		if (!o || !is_online(other))
 			continue;
 		runnable = nr_runnable(o, other);
 		if (!runnable) {
@@ -195,6 +197,8 @@ void SCX_OP(torus_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	if (t)
 		prev->scx.slice = quantum_ns;
+	else if (scx_bpf_dsq_nr_queued(cpu) > 0)
+		pass_on(cpu);
 }
 
 void SCX_OP(torus_tick, struct task_struct *p)
@@ -251,6 +255,7 @@ s32 SCX_OP_SLEEPABLE(torus_init)
 		return -E2BIG;
 	if (!rows)
 		return -EINVAL;
+	online_init();
 	bpf_for(cpu, 0, nr_cpus) {
 		struct cpu *c = cpu_of(cpu);
 

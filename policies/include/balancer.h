@@ -9,6 +9,7 @@
 #define BALANCER_H
 
 #include "multi_queue.h"
+#include "online.h"
 
 #define CLOCK_MONOTONIC 1
 
@@ -139,18 +140,21 @@ static __noinline void tell_of_run(u64 load, u64 moved)
 
 static int balance(void *map, int *key, struct balance_timer *b)
 {
-	s64 nr = nr_cpus, total = 0, within = balancer == LBP ? tolerance : 0;
+	s64 nr = 0, total = 0, within = balancer == LBP ? tolerance : 0;
 	u64 moved = nr_balanced;
 	struct mq *q;
 	s32 cpu;
 
-	bpf_for(cpu, 0, nr) {
+	bpf_for(cpu, 0, nr_cpus) {
 		q = mq_of(cpu);
 		q->load = load_of(cpu);
 		total += q->load;
+		nr += is_online(cpu);
 	}
-	bpf_for(cpu, 0, nr) {
+	bpf_for(cpu, 0, nr_cpus) {
 		q = mq_of(cpu);
+		if (!is_online(cpu))
+			continue;
 		q->deviation_milli = q->load * 1000 - (s64)((u64)total * 1000 / (u64)nr);
 		q->kind = q->load * nr * 100 > total * (100 + within)	? SURPLUS :
 			  q->load * nr * 100 < total * (100 - within) ? DEFICIT :
@@ -171,6 +175,7 @@ static __always_inline s32 balancer_init(void)
 
 	if (!b)
 		return -ESRCH;
+	online_init();
 	if (balancer < LBC)
 		return 0;
 	bpf_timer_init(&b->timer, &balance_timers, CLOCK_MONOTONIC);
@@ -193,7 +198,7 @@ int BPF_PROG(initial_placement, struct task_struct *p)
 		struct mq *q = mq_of(cpu);
 		s64 length = q->running + scx_bpf_dsq_nr_queued(cpu);
 
-		if (length < shortest && may_run(p, cpu)) {
+		if (length < shortest && is_online(cpu) && may_run(p, cpu)) {
 			shortest = length;
 			best = cpu;
 		}

@@ -10,6 +10,7 @@
 #define IDLE_BALANCE_H
 
 #include "cfs_rq.h"
+#include "online.h"
 
 const volatile u64 balance_ns PARAM("ns, 100000..10000000000: period of balancing; one task a period") = 16000000;
 u64 migration_cost_ns PARAM("ns, 0..1000000000: a CPU with shorter idle times does not balance when it goes idle") = 500000;
@@ -102,7 +103,7 @@ static int balance(void *map, u32 *key, struct balance_timer *timer)
 			most = n;
 			busiest = cpu;
 		}
-		if (n < least) {
+		if (n < least && is_online(cpu)) {
 			least = n;
 			idlest = cpu;
 		}
@@ -134,6 +135,7 @@ static __always_inline s32 balance_start(void)
 
 	if (!first)
 		return -EINVAL;
+	online_init();
 	bpf_timer_init(&first->timer, &balance_timers, CLOCK_MONOTONIC);
 	bpf_timer_set_callback(&first->timer, balance);
 	return bpf_timer_start(&first->timer, balance_ns, 0);

@@ -11,6 +11,7 @@
 #define PRIO_ARRAY_H
 
 #include "cpu_array.h"
+#include "pass_on.h"
 
 /* Levels of an array, 0 the best: bits of one word. */
 #define PRIO_LEVELS 64
@@ -52,10 +53,8 @@ PRIO_RQS(prio_rq)
 
 /* Where a task is queued; part of a policy's task storage. */
 struct prio_node {
-	s32 cpu;
-	u32 array;
-	u32 level;
-	bool queued;
+	/* Whose nr_queued has the task: the CPU's number and 1; 0: nobody's. Changes hands atomically, as others may take the task. */
+	u32 counted;
 	/* When it ran last: how warm its caches may be. Kept by policies that ask. */
 	u64 ran_at;
 };
@@ -84,10 +83,7 @@ static __always_inline u32 first_bit(u64 bits)
 static __always_inline void prio_insert(struct prio_rq *rq, struct task_struct *p, struct prio_node *node, s32 cpu,
 					u32 array, u32 level, u64 slice, u64 enq_flags)
 {
-	node->cpu = cpu;
-	node->array = array & 1;
-	node->level = level & 63;
-	node->queued = true;
+	node->counted = cpu + 1;
 	__sync_fetch_and_add(&rq->nr_queued, 1);
 	__sync_fetch_and_or(&rq->bitmap[array & 1], 1ULL << (level & 63));
 	scx_bpf_dsq_insert(p, prio_dsq(cpu, array, level), slice, enq_flags);
@@ -96,14 +92,21 @@ static __always_inline void prio_insert(struct prio_rq *rq, struct task_struct *
 /* The task has left its level: ops.dequeue(), which comes whatever takes a task away. */
 static __always_inline void prio_removed(struct prio_node *node)
 {
-	struct prio_rq *rq;
+	u32 counted = __sync_lock_test_and_set(&node->counted, 0);
+	struct prio_rq *rq = counted ? prio_rq_of(counted - 1) : NULL;
 
-	if (!node->queued)
-		return;
-	node->queued = false;
-	rq = prio_rq_of(node->cpu);
 	if (rq)
 		__sync_fetch_and_sub(&rq->nr_queued, 1);
+}
+
+/* ops.dispatch(): the task has been moved from a CPU's arrays to another's, where somebody may have taken it at once. */
+static __always_inline void prio_moved(struct prio_rq *from_rq, s32 from, struct prio_rq *to_rq, s32 to, struct prio_node *node)
+{
+	__sync_fetch_and_add(&to_rq->nr_queued, 1);
+	if (__sync_val_compare_and_swap(&node->counted, (u32)from + 1, (u32)to + 1) == (u32)from + 1)
+		__sync_fetch_and_sub(&from_rq->nr_queued, 1);
+	else
+		__sync_fetch_and_sub(&to_rq->nr_queued, 1);
 }
 
 /* As prio_best(), after a look at a level that turned out to be empty. */
@@ -172,8 +175,11 @@ static __always_inline s32 prio_try(struct prio_rq *rq, s32 cpu, bool prev, u32 
 	}
 	if (in_active && (prev_level < best || (prev_level == best && prev_first)))
 		return -1;
-	if (best != PRIO_NONE && scx_bpf_dsq_move_to_local(prio_dsq(cpu, active, best)))
+	if (best == PRIO_NONE)
+		return PRIO_AGAIN;
+	if (scx_bpf_dsq_move_to_local(prio_dsq(cpu, active, best)))
 		return 1;
+	pass_on(prio_dsq(cpu, active, best));
 	return PRIO_AGAIN;
 }
 

@@ -108,19 +108,11 @@ __noinline u32 pull_level(s32 cpu, s32 from, u32 array, u32 level, u32 budget)
 				break;
 			if (!node || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || !may_pull(to, node))
 				continue;
-			/* Whoever takes the task from here as soon as it is there counts it off here. */
-			node->cpu = cpu;
-			node->array = !(to->active & 1);
-			__sync_fetch_and_add(&to->nr_queued, 1);
-			if (scx_bpf_dsq_move(&it, p, prio_dsq(cpu, !to->active, level), 0)) {
-				__sync_fetch_and_sub(&rq->nr_queued, 1);
-				__sync_fetch_and_or(&to->bitmap[!(to->active & 1)], 1ULL << (level & 63));
-				pulled++;
-			} else {
-				__sync_fetch_and_sub(&to->nr_queued, 1);
-				node->cpu = from;
-				node->array = array & 1;
-			}
+			if (!scx_bpf_dsq_move(&it, p, prio_dsq(cpu, !to->active, level), 0))
+				continue;
+			prio_moved(rq, from, to, cpu, node);
+			__sync_fetch_and_or(&to->bitmap[!(to->active & 1)], 1ULL << (level & 63));
+			pulled++;
 		}
 	}
 	bpf_iter_scx_dsq_destroy(&it);

@@ -13,6 +13,7 @@
 
 /* Of variables the verifier would not come to an end with load_balance(). */
 #define PRIO_RQS CPU_MAP
+#include "online.h"
 #include "prio_balance.h"
 
 #ifndef MS
@@ -104,7 +105,7 @@ static __always_inline s32 find_idlest(struct task_struct *p, s32 cpu)
 		s32 other = ((u32)cpu + i) % nr_cpus;
 		u32 load = load_of(other);
 
-		if (load < least && bpf_cpumask_test_cpu(other, p->cpus_ptr)) {
+		if (load < least && is_online(other) && bpf_cpumask_test_cpu(other, p->cpus_ptr)) {
 			least = load;
 			idlest = other;
 		}
@@ -256,6 +257,7 @@ static __always_inline void domains_init(void)
 {
 	u32 cpu;
 
+	online_init();
 	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids())
 		if (!same_group(0, cpu))
 			grouped = true;

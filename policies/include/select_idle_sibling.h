@@ -183,7 +183,7 @@ static __always_inline s32 find_idlest_cpu(struct task_struct *p, s32 prev_cpu, 
 	bpf_for(i, 0, nr_cpus) {
 		s32 cpu = (prev_cpu + i) % nr_cpus, n = nr_running(cpu);
 
-		if (n < least && bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
+		if (n < least && is_online(cpu) && bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
 			least = n;
 			idlest = cpu;
 		}

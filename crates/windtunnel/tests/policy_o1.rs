@@ -346,7 +346,7 @@ fn chat_gains_most_where_it_is_batch_work() {
     // It was compared with the scheduler of Linux 2.5.2-pre.
     let (old_one, new_one) = (|| Run::new("dss").set("linux_2_5_2", 1), || Run::new("o1"));
     let chat_us = |run: Run, nice: u32| {
-        let workload = generated(&format!("chat:rooms=5,messages=60,nice={nice}"));
+        let workload = generated(&format!("chat:rooms=10,messages=60,nice={nice}"));
         run.on("smp8").workload(workload).for_ms(10_000).machine.now / US
     };
     let (old, new) = (chat_us(old_one(), 0), chat_us(new_one(), 0));

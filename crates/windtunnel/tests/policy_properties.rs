@@ -18,7 +18,7 @@ use case::{Case, FAIR, Mask, Step, cases, name};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::collections::BTreeMap;
-use support::policy::Observed;
+use support::policy::{MS, Observed, Run, Tasks, costly, hog};
 use trace::{Event, Hash};
 
 /// Time in which hogs' waits are looked at: longer than any bound but those of 2.6.22 and windows.
@@ -172,6 +172,44 @@ fn nor_when_cpus_come_and_go() {
         none_is_lost(case, &ran);
         affinity_is_respected(case, &ran);
     });
+}
+
+/// A CPU that is offline when the policy is loaded seems to have nothing to do, but is not where anybody may be sent.
+#[test]
+fn nobody_is_sent_to_a_cpu_that_has_gone() {
+    let pools = "pmqs poolsize=1 balancer=2 interval_ms=50".to_owned();
+    for policy in policies().into_iter().chain([pools]) {
+        let mut tasks = Tasks::default();
+        for number in 0..7 {
+            tasks = tasks.add(&name(number), hog());
+        }
+        let mut words = policy.split(' ');
+        let mut run = match words.next() {
+            Some(FAIR) | None => Run::fair(),
+            Some(policy) => Run::new(policy),
+        };
+        for setting in words {
+            let (name, value) = setting.split_once('=').expect("a setting");
+            run = run.set(name, value);
+        }
+        let ran = run
+            .machine(costly(4))
+            .tasks(tasks)
+            .hotplug(500 * MS, 3, false)
+            .for_ms(8000);
+        for number in 0..7 {
+            let used = ran.cpu_ns_between(&name(number), 4000 * MS, 8000 * MS);
+            assert!(
+                used >= 400 * MS,
+                "{policy}: {} used {used} ns of the last 4 s",
+                name(number)
+            );
+        }
+        assert_eq!(
+            ran.machine.ext.stats.dispatch_local_dsq_offline, 0,
+            "{policy}: sent there"
+        );
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@
 //! Where to find what: `schedule` and `wakeup` are kernel/sched/core.c; `class` lists what the core asks of the classes
 //! `rt`, `ext`, `fair` and `idle`; `program` and `sync` execute what tasks ask for; `check` watches. `layout` and `target` are
 //! what a policy sees of the kernel, `ext::kfuncs`, `bpf_world` and `tracepoint` what it can call and attach to; `load`
-//! brings one in.
+//! brings one in, against the symbols of a `release` of Linux.
 #![deny(clippy::float_arithmetic)]
 
 mod bpf_world;
@@ -34,6 +34,7 @@ mod nullable;
 mod params;
 pub mod profile;
 pub mod program;
+pub mod release;
 pub mod rng;
 pub mod rq;
 pub mod rt;

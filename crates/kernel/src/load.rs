@@ -6,6 +6,7 @@ use crate::ext::{self, Exit, Op, OpsTable, Policy, kfuncs};
 use crate::machine::Machine;
 use crate::nullable;
 use crate::profile::{Facts, Profile, Run, set_enum_constants};
+use crate::release::Release;
 use crate::target::target;
 use crate::tracepoint;
 use bpf::link::{Image, StructOps, link};
@@ -65,7 +66,7 @@ pub fn open(m: &Machine, object: &Object, profile: &Profile, engine: Engine) -> 
 pub fn attach(m: &mut Machine, image: &Image, policy: Policy, profile: &Profile) -> Result<(), LoadError> {
     let Policy { vm, mut ops, cid } = policy;
     for (member, text) in &profile.ops {
-        let value = Facts::new(&m.spec).value(text)?;
+        let value = Facts::new(&m.spec).under(m.release).value(text)?;
         match member.as_str() {
             "flags" => ops.flags = value as u64,
             "timeout_ms" => ops.timeout_ms = value as u32,
@@ -105,8 +106,9 @@ fn policy(m: &Machine, image: &Image, named: &str, engine: Engine) -> Result<Pol
     let schedulers = image.struct_ops.iter().filter(wanted);
     // Those that attach by themselves first.
     let Some(table) = schedulers.min_by_key(|ops| !ops.auto_attach) else {
-        return Err(format!("{}: {}", image.file, no_scheduler(image, named)));
+        return Err(format!("{}: {}", image.file, no_scheduler(image, named, m.release)));
     };
+    refuse_absent(image, table, m.release).map_err(|message| format!("{}: {message}", image.file))?;
     let cid = table.type_name == "sched_ext_ops_cid";
     let mut ops = OpsTable::default();
     for (member, &function) in &table.programs {
@@ -115,7 +117,7 @@ fn policy(m: &Machine, image: &Image, named: &str, engine: Engine) -> Result<Pol
         } else {
             Op::by_name(member)
         };
-        let op = op.ok_or_else(|| format!("{}: Linux 7.2 has no ops.{member}", image.file))?;
+        let op = op.ok_or_else(|| format!("{}: Linux {} has no ops.{member}", image.file, m.release))?;
         ops.set(op, function);
     }
     if cid
@@ -158,7 +160,14 @@ fn policy(m: &Machine, image: &Image, named: &str, engine: Engine) -> Result<Pol
 
 /// Why there is nothing to attach. Programs of other subsystems may not call sched_ext's functions
 /// (scx_kfunc_context_filter), which is found before anything else.
-fn no_scheduler(image: &Image, named: &str) -> String {
+fn no_scheduler(image: &Image, named: &str, release: Release) -> String {
+    let absent = |ops: &&StructOps| !release.has_type(&ops.type_name) && (named.is_empty() || ops.map_name == named);
+    if let Some(ops) = image.struct_ops.iter().find(absent) {
+        return format!(
+            "struct_ops init_kern {}: struct {} is not found in kernel BTF of Linux {release}",
+            ops.map_name, ops.type_name
+        );
+    }
     if let Some(kfunc) = image.code.kfuncs.iter().find(|kfunc| kfunc.contains("scx_bpf_")) {
         return format!("calling kernel function {kfunc} is not allowed: the object has no struct sched_ext_ops");
     }
@@ -168,10 +177,37 @@ fn no_scheduler(image: &Image, named: &str) -> String {
     }
 }
 
+/// What libbpf refuses: symbols that the object cannot do without, and members that are set (-ESRCH, -ENOTSUP). Members that
+/// schedulers' user space clears where the kernel has none (SCX_OPS_OPEN) have been left out already, with a warning.
+fn refuse_absent(image: &Image, table: &StructOps, release: Release) -> Result<(), String> {
+    for name in &image.missing {
+        if let Some(range) = Release::range_of_kfunc(name).filter(|_| !release.has_kfunc(name)) {
+            return Err(format!(
+                "extern (func ksym) '{name}': not found in kernel BTF of Linux {release}; it is there {range}"
+            ));
+        }
+    }
+    match table.unknown.iter().find(|member| !CLEARED.contains(&member.as_str())) {
+        Some(member) => Err(format!(
+            "struct_ops init_kern {}: Cannot find member {member} in kernel BTF of Linux {release}",
+            table.map_name
+        )),
+        None => Ok(()),
+    }
+}
+
+const CLEARED: [&str; 5] = [
+    "cgroup_set_bandwidth",
+    "cgroup_set_idle",
+    "sub_attach",
+    "sub_detach",
+    "sub_cgroup_id",
+];
+
 fn linked(m: &Machine, object: &Object, profile: &Profile) -> Result<Image, String> {
     let mut object = object.clone();
-    set_enum_constants(&mut object)?;
-    let target = target(&m.spec, &m.layout);
+    set_enum_constants(&mut object, m.release)?;
+    let target = target(&m.spec, &m.layout, m.release);
     let mut image = link(&object, &target, &m.region, m.nr_cpus()).map_err(|error| error.to_string())?;
     for name in &profile.inner_maps {
         image
@@ -201,7 +237,7 @@ fn user_space(m: &mut Machine, image: &Image, profile: &Profile, cid: bool) -> R
 /// If an argument is no value, or the program faults.
 pub fn run_program(m: &mut Machine, program: &Program, run: &Run) -> Result<i32, String> {
     let spec = m.spec.clone();
-    let mut context = run.context(Facts::new(&spec))?;
+    let mut context = run.context(Facts::new(&spec).under(m.release))?;
     if !m.ext.has_vm() {
         return Err("no policy is loaded".into());
     }
@@ -215,7 +251,7 @@ fn run_programs(m: &mut Machine, image: &Image, profile: &Profile) -> Result<(),
         let cpus = if run.each_cpu { m.nr_cpus() } else { 1 };
         for cpu in 0..cpus {
             let spec = m.spec.clone();
-            let facts = Facts::new(&spec);
+            let facts = Facts::new(&spec).under(m.release);
             let facts = if run.each_cpu { facts.of_cpu(cpu) } else { facts };
             if !run.when.is_empty() && facts.value(&run.when)? == 0 {
                 continue;

@@ -9,6 +9,7 @@ use crate::footprint::{self, Caches};
 use crate::invariant::Invariants;
 use crate::layout::Layout;
 use crate::lock::{LockId, LockStat, Locks};
+use crate::release::Release;
 use crate::rng::Rng;
 use crate::rq::Rq;
 use crate::sync::Sync;
@@ -28,6 +29,8 @@ const VERIFY_EVERY: u64 = 256;
 
 pub struct Machine {
     pub spec: MachineSpec,
+    /// Whose symbols objects find. Set before a policy is loaded.
+    pub release: Release,
     pub workload: Workload,
     /// The workload's programs as tasks share them.
     pub(crate) programs: Vec<Rc<[Op]>>,
@@ -127,6 +130,7 @@ impl Machine {
                 .map(|program| program.ops.as_slice().into())
                 .collect(),
             spec,
+            release: Release::default(),
             workload,
             seed,
             tick_ns,

@@ -8,7 +8,7 @@
 //! (another hardware thread of its core, or -1). A global whose index is a fact of a CPU, such as `cpu_capacity[cpu]`, is
 //! set for each CPU.
 
-use crate::layout::enums::ENUMS;
+use crate::release::Release;
 use bpf::object::Object;
 use machine::MachineSpec;
 
@@ -49,12 +49,24 @@ pub struct Run {
 #[derive(Clone, Copy)]
 pub struct Facts<'a> {
     spec: &'a MachineSpec,
+    /// Whose enumerators there are.
+    release: Release,
     cpu: Option<u32>,
 }
 
 impl<'a> Facts<'a> {
+    /// Of a machine that runs the release of Linux that is modelled.
     pub fn new(spec: &'a MachineSpec) -> Facts<'a> {
-        Facts { spec, cpu: None }
+        Facts {
+            spec,
+            release: Release::default(),
+            cpu: None,
+        }
+    }
+
+    /// The same under another release: an enumerator that it lacks is 0, as user space takes it.
+    pub fn under(self, release: Release) -> Facts<'a> {
+        Facts { release, ..self }
     }
 
     /// The same with the facts of a CPU.
@@ -89,7 +101,9 @@ impl<'a> Facts<'a> {
                 .ok_or_else(|| format!("'{name}' is a fact of a CPU, but this is done once"))?;
             return Ok(self.of(cpu, name));
         }
-        enumerator(name).map(|value| value as i64).ok_or_else(|| {
+        let modelled = Release::MODELLED.enumerator(name);
+        let value = self.release.enumerator(name).or(modelled.map(|_| 0));
+        value.map(|value| value as i64).ok_or_else(|| {
             format!("'{name}' is neither a fact of the machine (nr_cpus, smt, cpu, ...) nor an enumerator of sched_ext")
         })
     }
@@ -162,16 +176,8 @@ const PER_CPU: [&str; 9] = [
     "cpu", "core", "thread", "llc", "node", "package", "capacity", "rank", "sibling",
 ];
 
-fn enumerator(name: &str) -> Option<u64> {
-    let values = ENUMS.iter().flat_map(|an_enum| an_enum.values);
-    values
-        .into_iter()
-        .find(|(known, _)| *known == name)
-        .map(|&(_, value)| value)
-}
-
 /// Gives the `__SCX_*` and `__COMPAT_SCX_*` constants of scx headers the kernel's values; those of other kernels stay 0.
-pub fn set_enum_constants(object: &mut Object) -> Result<(), String> {
+pub fn set_enum_constants(object: &mut Object, release: Release) -> Result<(), String> {
     let names: Vec<String> = object
         .variables()
         .iter()
@@ -179,6 +185,7 @@ pub fn set_enum_constants(object: &mut Object) -> Result<(), String> {
         .collect();
     for name in names {
         let stripped = name.strip_prefix("__COMPAT_").or(name.strip_prefix("__"));
+        let enumerator = |name: &str| release.enumerator(name);
         if let Some(value) = stripped.filter(|name| name.starts_with("SCX_")).and_then(enumerator) {
             object
                 .set(&name, &value.to_string())
@@ -193,8 +200,7 @@ impl Profile {
     ///
     /// # Errors
     /// If the object has no such variable, or a value does not fit it.
-    pub fn apply(&self, object: &mut Object, spec: &MachineSpec) -> Result<(), String> {
-        let facts = Facts::new(spec);
+    pub fn apply(&self, object: &mut Object, facts: Facts) -> Result<(), String> {
         let count = |text: &str| {
             let value = facts.value(text)?;
             u32::try_from(value).map_err(|_| format!("{text} = {value} is no number of elements"))
@@ -213,7 +219,7 @@ impl Profile {
                 .and_then(|(name, rest)| Some((name, rest.split_once(']')?)));
             match index.filter(|(_, (index, _))| PER_CPU.contains(&index.trim())) {
                 Some((name, (index, rest))) => {
-                    for cpu in 0..spec.topology.nr_cpus() {
+                    for cpu in 0..facts.nr_cpus() {
                         let facts = facts.of_cpu(cpu);
                         let path = format!("{name}[{}]{rest}", facts.value(index)?);
                         set(object, &path, facts.value(text)?)?;

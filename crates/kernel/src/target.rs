@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kernel that BPF objects are linked against: types, functions, variables and configuration of the simulated Linux
-//! 7.2.13 on one machine.
+//! The kernel that BPF objects are linked against: types, functions, variables and configuration of the simulated Linux on
+//! one machine, as far as its release has them.
 
 use crate::ext::kfuncs;
 use crate::layout::{self, Layout, enums};
+use crate::release::Release;
 use bpf::btf::build::Builder;
 use bpf::kstruct;
 use bpf::link::Target;
 use machine::MachineSpec;
-
-/// LINUX_KERNEL_VERSION of the behaviour modelled: 7.2.13.
-pub const KERNEL_VERSION: u32 = 7 << 16 | 2 << 8 | 13;
-
-/// kfuncs of the bpf crate that Linux 7.2 does not have: weak references to them must be NULL.
-const NOT_IN_7_2: [&str; 1] = ["bpf_stream_vprintk_impl"];
 
 kstruct! {
     struct atomic {
@@ -68,33 +63,46 @@ kstruct! {
     }
 }
 
-/// What objects can see of the kernel of a machine.
+/// What objects can see of the kernel of a machine. Weak references to what the release lacks are NULL.
 ///
 /// # Panics
 /// If a prototype in the function table is not C, which is a mistake in this program.
-pub fn target(spec: &MachineSpec, layout: &Layout) -> Target {
+pub fn target(spec: &MachineSpec, layout: &Layout, release: Release) -> Target {
     let mut types = Builder::new();
-    add_types(&mut types);
+    add_types(&mut types, release);
     for func in kfuncs::table(&spec.costs) {
         if !func.proto.is_empty()
-            && !NOT_IN_7_2.contains(&func.name)
+            && release.has_kfunc(func.name)
             && let Err(error) = types.declare_func(func.proto)
         {
             panic!("{error}");
         }
     }
     types.declare_var("struct rq runqueues").expect("a declaration");
+    for (of, name) in release.absent() {
+        match of {
+            Some(of) => types.remove_member(of, name),
+            None => types.remove_type(name),
+        }
+    }
     let mut target = Target::new(types);
     target.ksym("runqueues", layout.rq_addr(0));
     target.struct_ops("sched_ext_ops");
-    target.struct_ops("sched_ext_ops_cid");
-    for (name, value) in config(spec) {
+    if release.has_type("sched_ext_ops_cid") {
+        target.struct_ops("sched_ext_ops_cid");
+    }
+    for func in kfuncs::table(&spec.costs) {
+        if let Some(range) = Release::range_of_kfunc(func.name).filter(|_| !release.has_kfunc(func.name)) {
+            target.lacks(func.name, &format!("is not in Linux {release}: it is there {range}"));
+        }
+    }
+    for (name, value) in config(spec, release) {
         target.config(name, &value);
     }
     target
 }
 
-fn add_types(types: &mut Builder) {
+fn add_types(types: &mut Builder, release: Release) {
     let cpumask = types.add::<layout::cpumask>();
     types.typedef("cpumask_t", cpumask);
     for (name, id) in [
@@ -107,16 +115,16 @@ fn add_types(types: &mut Builder) {
         types.typedef(name, id);
     }
     for an_enum in enums::ENUMS {
-        let size = if an_enum.values.iter().any(|&(_, value)| value > u64::from(u32::MAX)) {
+        let values = release.enumerators(an_enum);
+        if values.is_empty() {
+            continue;
+        }
+        let size = if values.iter().any(|&(_, value)| value > u64::from(u32::MAX)) {
             8
         } else {
             4
         };
-        let values: Vec<(&str, i64)> = an_enum
-            .values
-            .iter()
-            .map(|&(name, value)| (name, value as i64))
-            .collect();
+        let values: Vec<(&str, i64)> = values.iter().map(|&(name, value)| (name, value as i64)).collect();
         types.enumeration(an_enum.name, size, false, &values);
     }
     types.add::<layout::task_struct>();
@@ -151,11 +159,11 @@ fn add_types(types: &mut Builder) {
 }
 
 /// The kernel's configuration as far as objects ask for it.
-fn config(spec: &MachineSpec) -> Vec<(&'static str, String)> {
+fn config(spec: &MachineSpec, release: Release) -> Vec<(&'static str, String)> {
     let nr_cpus = spec.topology.nr_cpus();
     let y = || "y".to_string();
     vec![
-        ("LINUX_KERNEL_VERSION", KERNEL_VERSION.to_string()),
+        ("LINUX_KERNEL_VERSION", release.version_code().to_string()),
         ("CONFIG_HZ", spec.hz.to_string()),
         // As large as a distribution's, unless the machine is larger.
         ("CONFIG_NR_CPUS", nr_cpus.next_multiple_of(64).max(8192).to_string()),

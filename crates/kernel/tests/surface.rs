@@ -233,7 +233,9 @@ fn traced(tasks: Tasks, profile: &Profile) -> (Run, Vec<String>) {
     let mut machine = machine(2, tasks);
     let bytes = std::fs::read(compile("trace", &[])).unwrap();
     let mut object = Object::parse(&bytes, "trace.bpf.o").unwrap();
-    profile.apply(&mut object, &machine.spec).unwrap();
+    profile
+        .apply(&mut object, kernel::profile::Facts::new(&machine.spec))
+        .unwrap();
     let image = load(&mut machine, &object, profile, Engine::default()).unwrap_or_else(|error| panic!("{error}"));
     let warnings = image.warnings.clone();
     (

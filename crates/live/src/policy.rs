@@ -58,7 +58,7 @@ impl Source {
     /// If the object or a setting cannot work.
     pub fn new(name: String, path: PathBuf, settings: &[(String, String)]) -> Result<Source, Error> {
         let machine = machine::load("host", &[])?;
-        let (mut object, profile) = load::prepared(&name, &path, settings, &machine)?;
+        let (mut object, profile) = load::prepared(&name, &path, settings, Facts::new(&machine))?;
         set_enum_constants(&mut object)?;
         Ok(Source {
             name,

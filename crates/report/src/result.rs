@@ -13,6 +13,8 @@ pub struct Run {
     pub workload: String,
     /// Parameters that were set: `slice_ns=2000000`.
     pub settings: Vec<String>,
+    /// The release of Linux whose symbols the policy found; empty: the usual one.
+    pub kernel: String,
     pub seed: u64,
     /// The run's end; runs begin at 0.
     pub simulated_ns: u64,
@@ -148,6 +150,9 @@ pub struct RunResult {
     /// The policy's parameters that were set: `slice_ns=2000000`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<String>,
+    /// The release of Linux whose symbols the policy found, if it was not the usual one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kernel: String,
     pub seed: u64,
     pub simulated_ns: u64,
     pub wall_ns: u64,

@@ -283,6 +283,7 @@ impl Summary {
             cpus: self.cpus.len() as u64,
             workload: run.workload,
             settings: run.settings,
+            kernel: run.kernel,
             seed: run.seed,
             simulated_ns: end,
             wall_ns: run.wall_ns,

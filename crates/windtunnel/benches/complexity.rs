@@ -50,6 +50,7 @@ fn row(policy: &Policy, cpus: u32, machine: &str, tasks: u32) -> String {
         workload: workload::load(&format!("sleepers:n={tasks},run=2ms,sleep=100us"), &[]).expect("a workload"),
         seed: 1,
         for_ns: Some(SIMULATED_NS),
+        kernel: kernel::release::Release::default(),
         hotplug: Vec::new(),
         trace: None,
         draw: None,

@@ -70,6 +70,7 @@ fn scenario(policy: &Policy, machine: &str, workload: &str, for_ns: u64) -> Scen
         workload: workload::load(workload, &[]).expect("a workload"),
         seed: 1,
         for_ns: Some(for_ns),
+        kernel: kernel::release::Release::default(),
         hotplug: Vec::new(),
         trace: None,
         draw: None,

@@ -10,8 +10,8 @@ use bpf::object::{Object, Variable};
 use bpf::vm::Engine;
 use kernel::Machine;
 use kernel::load::LoadError;
-use kernel::profile::Profile;
-use machine::MachineSpec;
+use kernel::profile::{Facts, Profile};
+use kernel::release::Release;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -27,7 +27,8 @@ pub fn policy(
     settings: &[(String, String)],
     engine: Engine,
 ) -> Result<Option<Image>, Error> {
-    let (object, profile) = prepared(name, path, settings, &machine.spec)?;
+    let facts = Facts::new(&machine.spec).under(machine.release);
+    let (object, profile) = prepared(name, path, settings, facts)?;
     match kernel::load::load(machine, &object, &profile, engine) {
         Ok(image) => Ok(Some(image)),
         Err(LoadError::Exit(_)) => Ok(None),
@@ -43,11 +44,11 @@ pub fn prepared(
     name: &str,
     path: &Path,
     settings: &[(String, String)],
-    spec: &MachineSpec,
+    facts: Facts,
 ) -> Result<(Object, Profile), Error> {
     let mut object = read(path)?;
     let profile = profile::find(name)?;
-    profile.apply(&mut object, spec).map_err(|message| {
+    profile.apply(&mut object, facts).map_err(|message| {
         Error::new(format!("profile of {name}: {message}")).hint("the profile does not fit this version of the policy")
     })?;
     for (parameter, value) in settings {
@@ -109,21 +110,22 @@ fn read(path: &Path) -> Result<Object, Error> {
     Object::parse(&bytes, &path.display().to_string()).map_err(|error| Error::new(error.to_string()))
 }
 
-/// Links an object against the simulated kernel of a plain machine and compiles it, without enabling it. Returns what is
-/// not modelled.
+/// Links an object against the simulated kernel of a plain machine and a release of Linux, and compiles it, without enabling
+/// it. Returns what is not modelled.
 ///
 /// # Errors
 /// If it cannot be loaded.
-pub fn check(policy: &Policy) -> Result<Vec<String>, Error> {
+pub fn check(policy: &Policy, release: Release) -> Result<Vec<String>, Error> {
     let Policy::Object { name, path } = policy else {
         return Ok(Vec::new());
     };
     let spec = machine::load("numa32", &[])?;
-    let machine = Machine::new(spec, workload::Workload::default(), 1).map_err(Error::new)?;
+    let mut machine = Machine::new(spec, workload::Workload::default(), 1).map_err(Error::new)?;
+    machine.release = release;
     let mut object = read(path)?;
     let profile = profile::find(name)?;
     profile
-        .apply(&mut object, &machine.spec)
+        .apply(&mut object, Facts::new(&machine.spec).under(release))
         .map_err(|message| Error::new(format!("profile of {name}: {message}")))?;
     kernel::load::check(&machine, &object, &profile, Engine::default()).map_err(|error| Error::new(error.to_string()))
 }
@@ -164,7 +166,7 @@ pub fn show(policy: &Policy) -> Result<String, Error> {
     if !maps.is_empty() {
         let _ = write!(text, "\nMaps: {}\n", maps.join(", "));
     }
-    let warnings = check(policy)?;
+    let warnings = check(policy, Release::default())?;
     if !warnings.is_empty() {
         text.push_str("\nNot modelled, or never run here:\n");
         for warning in warnings {

@@ -9,6 +9,7 @@ use bpf::link::Image;
 use kernel::ext::EnableState;
 use kernel::ext::ops::NAMES;
 use kernel::layout::enums::SCX_ECODE_ACT_RESTART;
+use kernel::release::Release;
 use kernel::{Ended, Machine};
 use report::{CallbackResult, ExitRecord, LockResult, Run};
 use std::time::Instant;
@@ -40,6 +41,7 @@ impl Scenario {
     pub fn start(&self) -> Result<Running<'_>, Error> {
         let started = Instant::now();
         let mut machine = Machine::new(self.machine.clone(), self.workload.clone(), self.seed).map_err(Error::new)?;
+        machine.release = self.kernel;
         for &(at, cpu, online) in &self.hotplug {
             if cpu >= machine.nr_cpus() {
                 return Err(Error::new(format!(
@@ -159,6 +161,10 @@ impl Running<'_> {
                 .iter()
                 .map(|(name, value)| format!("{name}={value}"))
                 .collect(),
+            kernel: match scenario.kernel == Release::default() {
+                true => String::new(),
+                false => scenario.kernel.to_string(),
+            },
             seed: scenario.seed,
             simulated_ns: machine.now,
             wall_ns: self.started.elapsed().as_nanos() as u64,

@@ -7,6 +7,7 @@ use crate::traced;
 use bpf::link::Image;
 use kernel::Machine;
 use kernel::ext::ops::NAMES;
+use kernel::release::Release;
 use machine::MachineSpec;
 use report::{Run, RunResult, Summary};
 use std::fs::File;
@@ -31,6 +32,8 @@ pub struct Scenario {
     pub seed: u64,
     /// Simulated time; `None`: what the workload asks for.
     pub for_ns: Option<u64>,
+    /// Whose functions, callbacks and fields the policy finds.
+    pub kernel: Release,
     /// CPUs that go offline or come online: (time, cpu, online).
     pub hotplug: Vec<(u64, u32, bool)>,
     pub trace: Option<PathBuf>,

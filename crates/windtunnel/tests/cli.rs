@@ -205,6 +205,43 @@ fn lists_and_shows() {
 }
 
 #[test]
+fn a_policy_is_told_what_the_chosen_release_lacks() {
+    let args = |kernel: &'static str| {
+        let fixed = [
+            "run",
+            "fifo",
+            "--machine",
+            "core:2 pu:1",
+            "--workload",
+            "closed:n=3,compute=1ms",
+        ];
+        let more = ["--for", "20ms", "--json", "-", "--kernel", kernel];
+        fixed.into_iter().chain(more).collect::<Vec<_>>()
+    };
+    // It is written for 7.2.
+    let old = windtunnel(&args("6.18"));
+    assert_eq!(old.status, 1);
+    let err = &old.stderr;
+    assert!(
+        err.contains("scx_bpf_dsq_move_to_local___v2 is not in Linux 6.18: it is there since Linux 7.1"),
+        "{err}"
+    );
+    assert!(old.stdout.contains("\"kernel\": \"6.18\""));
+    let new = windtunnel(&args("7.2"));
+    assert_eq!(new.status, 0, "{}", new.stderr);
+    assert!(!new.stdout.contains("\"kernel\""));
+    let table = windtunnel(&["run", "eevdf", "--for", "1ms", "--kernel", "6.12"]);
+    let table = table.stdout;
+    assert!(
+        table.contains("repeat: windtunnel run eevdf") && table.contains("--kernel 6.12"),
+        "{table}"
+    );
+    let wrong = windtunnel(&args("6.11"));
+    assert_eq!(wrong.status, 2);
+    assert!(wrong.stderr.contains("there is no Linux 6.11 here, only 6.12, 6.13"));
+}
+
+#[test]
 fn a_parameter_changes_the_run() {
     let fifo = path("policies/fifo.bpf.c");
     let switches = |set: &str| {

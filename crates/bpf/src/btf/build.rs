@@ -209,6 +209,21 @@ impl Builder {
         self.known.get(&format!("tagged {name}")).copied()
     }
 
+    /// Takes a member out of a struct; its bytes stay.
+    pub fn remove_member(&mut self, of: &str, name: &str) {
+        let found = self.find_tagged(of);
+        if let Some(Kind::Struct(all) | Kind::Union(all)) = found.map(|id| &mut self.btf.types[id as usize].kind) {
+            all.members.retain(|member| *member.name != *name);
+        }
+    }
+
+    /// Takes the name off a struct, union or enum: nobody finds it.
+    pub fn remove_type(&mut self, name: &str) {
+        if let Some(id) = self.known.remove(&format!("tagged {name}")) {
+            self.btf.types[id as usize].name = "".into();
+        }
+    }
+
     /// A function's type.
     pub fn func_proto(&mut self, ret: u32, params: Vec<Param>) -> u32 {
         let mut key = format!("proto {ret}");

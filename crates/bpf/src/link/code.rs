@@ -60,6 +60,14 @@ pub(super) struct Linker<'a> {
     warnings: Vec<String>,
 }
 
+/// What [`Linker::finish`] gives: parts of an [`Image`](super::Image).
+pub(super) struct Linked {
+    pub(super) code: Code,
+    pub(super) types: LocalTypes,
+    pub(super) warnings: Vec<String>,
+    pub(super) missing: Vec<String>,
+}
+
 impl<'a> Linker<'a> {
     pub(super) fn new(
         object: &'a Object,
@@ -226,7 +234,7 @@ impl<'a> Linker<'a> {
     }
 
     /// Links what was taken in and what that reaches.
-    pub(super) fn finish(mut self) -> Result<(Code, LocalTypes, Vec<String>), Error> {
+    pub(super) fn finish(mut self) -> Result<Linked, Error> {
         let mut code = Code::default();
         let mut next = 0;
         while let Some(&source) = self.taken.get(next) {
@@ -262,7 +270,12 @@ impl<'a> Linker<'a> {
         (code.kfuncs, code.traps) = (self.kfuncs, self.traps);
         let mut warnings = self.externs.warnings;
         warnings.extend(self.warnings);
-        Ok((code, self.types, warnings))
+        Ok(Linked {
+            code,
+            types: self.types,
+            warnings,
+            missing: self.externs.missing,
+        })
     }
 
     /// Records the types of allocated objects that fields refer to.

@@ -38,6 +38,8 @@ pub(super) struct Externs<'a> {
     declared: BTreeMap<&'a str, (u32, bool)>,
     resolved: BTreeMap<&'a str, Extern>,
     pub(super) warnings: Vec<String>,
+    /// Names that are not weak and that the target does not have.
+    pub(super) missing: Vec<String>,
 }
 
 impl<'a> Externs<'a> {
@@ -58,6 +60,7 @@ impl<'a> Externs<'a> {
             declared,
             resolved: BTreeMap::new(),
             warnings: Vec::new(),
+            missing: Vec::new(),
         }
     }
 
@@ -68,6 +71,7 @@ impl<'a> Externs<'a> {
         let found = self.look_up(symbol);
         if let Extern::Missing { weak: false, message } = &found {
             self.warnings.push(message.clone());
+            self.missing.push(essential_name(&symbol.name).to_string());
         }
         self.resolved.insert(&symbol.name, found.clone());
         found
@@ -88,7 +92,7 @@ impl<'a> Externs<'a> {
             Kind::Var { ty, .. } if is_config => self.config(symbol, ty).unwrap_or_else(missing),
             Kind::Func { ty, .. } => {
                 let Some(func) = target.kfunc(kernel_name) else {
-                    return missing(format!("kfunc {kernel_name} is not modelled"));
+                    return missing(format!("kfunc {kernel_name} {}", target.why_not(kernel_name)));
                 };
                 let Kind::Func { ty: proto, .. } = *target.btf().kind(func) else {
                     return missing(format!("{kernel_name} is not a function"));

@@ -39,6 +39,8 @@ pub struct Image {
     pub sections: Vec<DataSection>,
     /// What the object asks for and the target does not have.
     pub warnings: Vec<String>,
+    /// Functions and variables among that, not declared weak: as the kernel names them.
+    pub missing: Vec<String>,
     /// The object's types.
     pub btf: Btf,
     /// Types which its code allocates, by id.
@@ -75,7 +77,12 @@ fn link_object(object: &Object, target: &Target, region: &Region, nr_cpus: u32) 
     let programs = linker.programs();
     let struct_ops = struct_ops::link(object, target, &mut linker)?;
     let values = data::map_values(object, &mut linker)?;
-    let (code, types, warnings) = linker.finish()?;
+    let code::Linked {
+        code,
+        types,
+        warnings,
+        missing,
+    } = linker.finish()?;
     for (map, values) in maps.iter_mut().zip(values) {
         map.values = values;
     }
@@ -88,6 +95,7 @@ fn link_object(object: &Object, target: &Target, region: &Region, nr_cpus: u32) 
         programs,
         sections,
         warnings,
+        missing,
         btf: object.btf.clone(),
         types,
         variables: object.variables.clone(),

@@ -24,6 +24,8 @@ pub struct StructOps {
     pub programs: BTreeMap<String, usize>,
     /// The other members that are not 0: their bytes, of the size they have in the target.
     pub data: BTreeMap<String, Vec<u8>>,
+    /// Members that are set and that the target does not have.
+    pub unknown: Vec<String>,
     /// Does the target have such a struct?
     pub attachable: bool,
     /// Attached without being asked for? A `?` before the section's name says no.
@@ -130,6 +132,7 @@ fn one(
                 "{}: {type_name} has no member {name} here; it is ignored",
                 ops.map_name
             ));
+            ops.unknown.push(name);
             continue;
         }
         match function {

@@ -13,6 +13,8 @@ pub struct Target {
     ksyms: BTreeMap<String, u64>,
     kconfig: BTreeMap<String, String>,
     struct_ops: BTreeSet<String>,
+    /// Functions that it is known not to have, and why.
+    lacks: BTreeMap<String, String>,
 }
 
 impl Target {
@@ -44,6 +46,11 @@ impl Target {
         self.kconfig.insert(name.to_string(), value.to_string());
     }
 
+    /// Says why it has no function of this name, for messages: `kfunc NAME WHY`.
+    pub fn lacks(&mut self, name: &str, why: &str) {
+        self.lacks.insert(name.to_string(), why.to_string());
+    }
+
     /// Objects may implement this struct's callbacks.
     pub fn struct_ops(&mut self, name: &str) {
         self.struct_ops.insert(name.to_string());
@@ -56,6 +63,10 @@ impl Target {
 
     pub(super) fn kfunc(&self, name: &str) -> Option<u32> {
         self.btf.find(name, |kind| matches!(kind, Kind::Func { .. }))
+    }
+
+    pub(super) fn why_not(&self, name: &str) -> &str {
+        self.lacks.get(name).map_or("is not modelled", String::as_str)
     }
 
     /// Address and, when known, type of a variable.

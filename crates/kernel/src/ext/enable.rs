@@ -15,6 +15,7 @@ use crate::event::Event;
 use crate::layout::enums::*;
 use crate::layout::scx_exit_info;
 use crate::machine::Machine;
+use crate::release::Release;
 use crate::task::{IDLE, TaskId};
 use crate::tracepoint;
 use bpf::map::kind;
@@ -55,7 +56,7 @@ pub fn load(m: &mut Machine, policy: Policy) -> Result<(), Box<Exit>> {
     if let Some(exit) = busy(m, policy.ops.name()) {
         return Err(exit);
     }
-    if let Some(message) = refused(&policy) {
+    if let Some(message) = refused(&policy, m.release) {
         return Err(refusal(m, policy.ops.name(), message));
     }
     as_the_user(m, |m| enable(m, policy))
@@ -97,9 +98,9 @@ pub(crate) fn busy(m: &Machine, policy: &str) -> Option<Box<Exit>> {
 }
 
 /// What the kernel refuses before a policy can do anything (bpf_scx_init_member).
-fn refused(policy: &Policy) -> Option<String> {
+fn refused(policy: &Policy, release: Release) -> Option<String> {
     let ops = &policy.ops;
-    let unknown = ops.flags & !SCX_OPS_ALL_FLAGS;
+    let unknown = ops.flags & !release.ops_flags();
     let arenas = policy
         .vm
         .maps()

@@ -101,7 +101,7 @@ kenum! {
     enum scx_exit_flags {
         SCX_EFLAG_INITIALIZED = 1,
     }
-    /// `sched_ext_ops.flags`
+    /// `sched_ext_ops.flags`. SCX_OPS_HAS_CGROUP_WEIGHT is of older releases and says nothing.
     enum scx_ops_flags {
         SCX_OPS_KEEP_BUILTIN_IDLE = 1,
         SCX_OPS_ENQ_LAST = 2,
@@ -112,6 +112,7 @@ kenum! {
         SCX_OPS_BUILTIN_IDLE_PER_NODE = 64,
         SCX_OPS_ALWAYS_ENQ_IMMED = 128,
         SCX_OPS_TID_TO_TASK = 256,
+        SCX_OPS_HAS_CGROUP_WEIGHT = 1 << 16,
         SCX_OPS_ALL_FLAGS = 511,
         __SCX_OPS_INTERNAL_MASK = 0xff00_0000_0000_0000,
         SCX_OPS_HAS_CPU_PREEMPT = 1 << 56,

@@ -85,6 +85,7 @@ impl Args {
             workload,
             seed: self.seed,
             for_ns: Some(limit),
+            kernel: ::kernel::release::Release::default(),
             hotplug: Vec::new(),
             trace: None,
             draw: None,

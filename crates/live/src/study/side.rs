@@ -84,6 +84,7 @@ pub fn simulated(case: &Case, cpus: usize, seed: u64, machine: Option<&str>) -> 
         workload: workload::load(&case.workload, &[])?,
         seed,
         for_ns: Some(case.for_ns),
+        kernel: ::kernel::release::Release::default(),
         hotplug: Vec::new(),
         trace: None,
         draw: None,

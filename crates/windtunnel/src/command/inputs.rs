@@ -3,6 +3,7 @@
 
 use bpf::vm::Engine;
 use clap::{Args as ClapArgs, ValueEnum};
+use kernel::release::Release;
 use std::path::{Path, PathBuf};
 use windtunnel::duration;
 use windtunnel::error::Error;
@@ -35,6 +36,9 @@ pub struct Inputs {
     /// Take a CPU offline or bring it back: CPU:off@TIME or CPU:on@TIME
     #[arg(long, value_name = "CPU:off@TIME")]
     hotplug: Vec<String>,
+    /// The release of Linux whose functions, callbacks and fields objects find: 6.12 to 7.2; it behaves like 7.2 in any case
+    #[arg(long, value_name = "RELEASE", default_value_t)]
+    kernel: Release,
     /// What executes the policy; both give the same bytes
     #[arg(long, value_enum, default_value_t)]
     engine: EngineArg,
@@ -78,6 +82,7 @@ impl Inputs {
             workload: workload.clone(),
             seed: self.seed,
             for_ns: self.for_ns,
+            kernel: self.kernel,
             hotplug: hotplug.clone(),
             trace: None,
             draw: None,
@@ -100,6 +105,9 @@ impl Inputs {
         words.push(format!("--seed {}", self.seed));
         words.extend(self.set.iter().map(|setting| format!("--set {}", quote(setting))));
         words.extend(self.hotplug.iter().map(|spec| format!("--hotplug {}", quote(spec))));
+        if self.kernel != Release::default() {
+            words.push(format!("--kernel {}", self.kernel));
+        }
         words.join(" ")
     }
 

@@ -184,6 +184,7 @@ impl RunSpec {
             workload: self.workload()?,
             seed,
             for_ns: self.for_ns,
+            kernel: kernel::release::Release::default(),
             hotplug: Vec::new(),
             trace: None,
             draw: None,

@@ -117,7 +117,7 @@ impl Running<'_> {
         self.image = None;
         self.profile = self.case.profile.clone();
         self.since.clear();
-        self.profile.apply(&mut self.object, &self.machine.spec)
+        self.profile.apply(&mut self.object, Facts::new(&self.machine.spec))
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {

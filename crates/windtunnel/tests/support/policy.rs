@@ -156,7 +156,9 @@ impl Run {
             let bytes = std::fs::read(&path).expect("an object");
             let mut object = Object::parse(&bytes, name).expect("a BPF object");
             let profile = windtunnel::profile::find(name).expect("a profile that can be read");
-            profile.apply(&mut object, &self.machine).expect("the profile fits");
+            profile
+                .apply(&mut object, kernel::profile::Facts::new(&self.machine))
+                .expect("the profile fits");
             for (name, value) in &self.settings {
                 object
                     .set(name, value)

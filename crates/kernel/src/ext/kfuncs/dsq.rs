@@ -11,6 +11,12 @@ use crate::task::TaskId;
 use bpf::func::{ANY, Fault};
 
 pub(super) fn table() -> Vec<Kfunc> {
+    let mut table = present_table();
+    table.extend(old_table());
+    table
+}
+
+fn present_table() -> Vec<Kfunc> {
     let dispatch = kf::DISPATCH;
     let moves = kf::DISPATCH | kf::UNLOCKED;
     vec![
@@ -117,6 +123,63 @@ pub(super) fn table() -> Vec<Kfunc> {
             ANY,
             "void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it)",
             dsq::iter_destroy,
+        ),
+    ]
+}
+
+/// The names that kfuncs had before Linux 6.13, beside those they have.
+const RENAMED: [(&str, &str); 7] = [
+    ("scx_bpf_consume", "scx_bpf_dsq_move_to_local"),
+    ("scx_bpf_dispatch", "scx_bpf_dsq_insert"),
+    ("scx_bpf_dispatch_vtime", "scx_bpf_dsq_insert_vtime"),
+    ("scx_bpf_dispatch_from_dsq", "scx_bpf_dsq_move"),
+    ("scx_bpf_dispatch_from_dsq_set_slice", "scx_bpf_dsq_move_set_slice"),
+    ("scx_bpf_dispatch_from_dsq_set_vtime", "scx_bpf_dsq_move_set_vtime"),
+    ("scx_bpf_dispatch_vtime_from_dsq", "scx_bpf_dsq_move_vtime"),
+];
+
+/// The present name of a kfunc.
+pub(super) fn renamed(name: &'static str) -> &'static str {
+    let renamed = RENAMED.iter().find(|(old, _)| *old == name);
+    renamed.map_or(name, |&(_, present)| present)
+}
+
+/// What older releases have: see [`Release`](crate::release::Release).
+fn old_table() -> Vec<Kfunc> {
+    let (dispatch, moves) = (kf::DISPATCH, kf::DISPATCH | kf::UNLOCKED);
+    vec![
+        kfunc(
+            kf::ENQUEUE,
+            "void scx_bpf_dispatch(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags)",
+            scx_bpf_dsq_insert,
+        ),
+        kfunc(
+            kf::ENQUEUE,
+            "void scx_bpf_dispatch_vtime(struct task_struct *p, u64 dsq_id, u64 slice, u64 vtime, u64 enq_flags)",
+            scx_bpf_dsq_insert_vtime,
+        ),
+        kfunc(dispatch, "bool scx_bpf_consume(u64 dsq_id)", scx_bpf_dsq_move_to_local),
+        kfunc(
+            moves,
+            "void scx_bpf_dispatch_from_dsq_set_slice(struct bpf_iter_scx_dsq *it__iter, u64 slice)",
+            dsq::move_set_slice,
+        ),
+        kfunc(
+            moves,
+            "void scx_bpf_dispatch_from_dsq_set_vtime(struct bpf_iter_scx_dsq *it__iter, u64 vtime)",
+            dsq::move_set_vtime,
+        ),
+        kfunc(
+            moves,
+            "bool scx_bpf_dispatch_from_dsq(struct bpf_iter_scx_dsq *it__iter, struct task_struct *p, u64 dsq_id, \
+             u64 enq_flags)",
+            scx_bpf_dsq_move,
+        ),
+        kfunc(
+            moves,
+            "bool scx_bpf_dispatch_vtime_from_dsq(struct bpf_iter_scx_dsq *it__iter, struct task_struct *p, u64 dsq_id, \
+             u64 enq_flags)",
+            scx_bpf_dsq_move_vtime,
         ),
     ]
 }

@@ -48,7 +48,7 @@ fn all() -> Vec<Kfunc> {
 pub fn table(costs: &Costs) -> Vec<Kfunc> {
     let mut table = all();
     for func in &mut table {
-        func.cost = costs.function_ns(func.name);
+        func.cost = costs.function_ns(dsq::renamed(func.name));
     }
     table
 }

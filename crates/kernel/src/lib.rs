@@ -26,6 +26,7 @@ mod fork;
 mod hotplug;
 mod idle;
 pub mod invariant;
+mod iterator;
 pub mod layout;
 pub mod load;
 pub mod lock;

@@ -3,6 +3,7 @@
 
 use crate::ext::cid::CPU_ONLY;
 use crate::ext::{self, Exit, Op, OpsTable, Policy, kfuncs};
+use crate::iterator;
 use crate::machine::Machine;
 use crate::nullable;
 use crate::profile::{Facts, Profile, Run, set_enum_constants};
@@ -11,7 +12,7 @@ use crate::target::target;
 use crate::tracepoint;
 use bpf::link::{Image, StructOps, link};
 use bpf::map::Map;
-use bpf::object::{Object, Program};
+use bpf::object::{Object, Program, ProgramKind};
 use bpf::vm::{Engine, Vm};
 
 /// Why a policy is not there.
@@ -231,7 +232,8 @@ fn user_space(m: &mut Machine, image: &Image, profile: &Profile, cid: bool) -> R
     result
 }
 
-/// Runs a program of type syscall once, as user space does while a policy is loaded. What it returned.
+/// Runs a program of type syscall once, as user space does while a policy is loaded. What it returned. Or reads an iterator
+/// program's file; what that gives is logged line by line, as by bpf_printk().
 ///
 /// # Errors
 /// If an argument is no value, or the program faults.
@@ -240,6 +242,13 @@ pub fn run_program(m: &mut Machine, program: &Program, run: &Run) -> Result<i32,
     let mut context = run.context(Facts::new(&spec).under(m.release))?;
     if !m.ext.has_vm() {
         return Err("no policy is loaded".into());
+    }
+    if program.kind == ProgramKind::Iter {
+        let text = ext::enable::as_the_user(m, |m| iterator::read(m, program))?;
+        for line in text.lines() {
+            m.trace_text(m.this_cpu, trace::Event::Printk { text: line.to_owned() });
+        }
+        return Ok(0);
     }
     ext::enable::as_the_user(m, |m| tracepoint::run_syscall_program(m, program, &mut context))
 }

@@ -75,6 +75,32 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
         ),
         Func::kfunc(
             ANY,
+            "int bpf_list_add(struct bpf_list_head *head, struct bpf_list_node *new, \
+             struct bpf_list_node *prev__nonown_allowed)",
+            list_add,
+        ),
+        Func::kfunc(
+            ANY,
+            "struct bpf_list_node *bpf_list_del(struct bpf_list_head *head, struct bpf_list_node *node__nonown_allowed)",
+            list_del,
+        ),
+        Func::kfunc(
+            ANY,
+            "bool bpf_list_empty(struct bpf_list_head *head)",
+            |w: &mut W, h: u64| list_end(w, h, true) == 0,
+        ),
+        Func::kfunc(
+            ANY,
+            "bool bpf_list_is_first(struct bpf_list_head *head, struct bpf_list_node *node__nonown_allowed)",
+            |w: &mut W, h: u64, node: u64| node != 0 && list_end(w, h, true) == node,
+        ),
+        Func::kfunc(
+            ANY,
+            "bool bpf_list_is_last(struct bpf_list_head *head, struct bpf_list_node *node__nonown_allowed)",
+            |w: &mut W, h: u64, node: u64| node != 0 && list_end(w, h, false) == node,
+        ),
+        Func::kfunc(
+            ANY,
             "struct bpf_list_node *bpf_list_pop_front(struct bpf_list_head *head)",
             |w: &mut W, h: u64| list_pop(w, h, true),
         ),
@@ -204,6 +230,31 @@ fn list_pop<W: World>(w: &mut W, head: u64, front: bool) -> u64 {
     };
     let node = if front { list.pop_front() } else { list.pop_back() };
     let Some(node) = node else { return 0 };
+    state.member_of.remove(&node);
+    node
+}
+
+/// Inserts a node behind `prev`, which must be in the list.
+fn list_add<W: World>(w: &mut W, head: u64, node: u64, prev: u64) -> Result<i64, Fault> {
+    if w.vm().state().borrow().member_of.get(&prev) != Some(&head) || !join(w, head, node)? {
+        return Ok(-EINVAL);
+    }
+    let mut state = w.vm().state().borrow_mut();
+    let list = state.lists.entry(head).or_default();
+    let at = list.iter().position(|&n| n == prev).map_or(0, |at| at + 1);
+    list.insert(at, node);
+    Ok(0)
+}
+
+fn list_del<W: World>(w: &mut W, head: u64, node: u64) -> u64 {
+    let mut state = w.vm().state().borrow_mut();
+    let Some(list) = state.lists.get_mut(&head) else {
+        return 0;
+    };
+    let Some(at) = list.iter().position(|&n| n == node) else {
+        return 0;
+    };
+    list.remove(at);
     state.member_of.remove(&node);
     node
 }

@@ -4,9 +4,11 @@
 use super::object::drop_fields;
 use crate::func::{ANY, Fault, Func, World};
 use crate::map::errno::*;
+use crate::map::{Map, kind};
 use crate::vm::Vm;
 
 const BPF_LOCAL_STORAGE_GET_F_CREATE: u64 = 1;
+const BPF_F_CURRENT_CPU: u64 = 0xffff_ffff;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
     vec![
@@ -14,6 +16,7 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
         Func::helper(2, "bpf_map_update_elem", update),
         Func::helper(3, "bpf_map_delete_elem", delete),
         Func::helper(22, "bpf_perf_event_read", |_: &mut W, _: u64, _: u64| -ENOENT),
+        Func::helper(25, "bpf_perf_event_output", perf_event_output),
         Func::helper(55, "bpf_perf_event_read_value", perf_event_read_value),
         Func::helper(87, "bpf_map_push_elem", push),
         Func::helper(88, "bpf_map_pop_elem", |w: &mut W, map: u64, value: u64| {
@@ -57,6 +60,7 @@ fn lookup_percpu<W: World>(w: &mut W, map: u64, key: u64, cpu: u32) -> Result<u6
 
 fn update<W: World>(w: &mut W, map: u64, key: u64, value: u64, flags: u64) -> Result<i64, Fault> {
     let map = w.vm().map(map)?;
+    not_of_maps(map, "bpf_map_update_elem#2")?;
     let key = w.region().bytes(key, map.def().key_size.into())?;
     let value = w.region().bytes(value, map.def().value_size.into())?;
     map.update(w.region(), key, value, flags, w.cpu())
@@ -64,6 +68,7 @@ fn update<W: World>(w: &mut W, map: u64, key: u64, value: u64, flags: u64) -> Re
 
 fn delete<W: World>(w: &mut W, map: u64, key: u64) -> Result<i64, Fault> {
     let index = w.vm().map_index(map)?;
+    not_of_maps(&w.vm().maps()[index], "bpf_map_delete_elem#3")?;
     let key_size = w.vm().maps()[index].def().key_size;
     let key = w.region().bytes(key, key_size.into())?.to_vec();
     if !w.vm().maps()[index].def().fields.is_empty() {
@@ -74,6 +79,16 @@ fn delete<W: World>(w: &mut W, map: u64, key: u64) -> Result<i64, Fault> {
         }
     }
     w.vm().maps()[index].delete(w.region(), &key)
+}
+
+/// Programs only look into maps of maps (check_map_func_compatibility).
+fn not_of_maps(map: &Map, func: &str) -> Result<(), Fault> {
+    match map.def().kind {
+        kind @ (kind::ARRAY_OF_MAPS | kind::HASH_OF_MAPS) => {
+            Err(Fault::func(format!("cannot pass map_type {kind} into func {func}")))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn push<W: World>(w: &mut W, map: u64, value: u64, flags: u64) -> Result<i64, Fault> {
@@ -92,12 +107,27 @@ fn perf_event_read_value<W: World>(w: &mut W, map: u64, _flags: u64, buf: u64, s
     Ok(-ENOENT)
 }
 
+/// There are no events that could take it.
+fn perf_event_output<W: World>(w: &mut W, _ctx: u64, map: u64, flags: u64, data: u64, size: u64) -> Result<i64, Fault> {
+    if flags & !BPF_F_CURRENT_CPU != 0 {
+        return Ok(-EINVAL);
+    }
+    w.region().bytes(data, size)?;
+    let index = match flags {
+        BPF_F_CURRENT_CPU => u64::from(w.cpu()),
+        index => index,
+    };
+    let entries = u64::from(w.vm().map(map)?.def().max_entries);
+    Ok(if index >= entries { -E2BIG } else { -ENOENT })
+}
+
 fn per_cpu_ptr<W: World>(w: &mut W, ptr: u64, cpu: u32) -> u64 {
     if ptr == 0 || cpu >= w.nr_cpu_ids() {
-        0
-    } else {
-        ptr.wrapping_add(w.per_cpu_offset(cpu))
+        return 0;
     }
+    let allocated = w.vm().state().borrow().percpu.get(&ptr).copied();
+    let offset = allocated.map_or_else(|| w.per_cpu_offset(cpu), |stride| stride * u64::from(cpu));
+    ptr.wrapping_add(offset)
 }
 
 fn storage_get<W: World>(w: &mut W, map: u64, owner: u64, value: u64, flags: u64) -> Result<u64, Fault> {

@@ -2,8 +2,7 @@
 //! The helpers and kfuncs that need no scheduling: maps, memory, strings, time, locks, timers, allocated objects, iterators,
 //! cpumasks. What they keep of a program is in [`State`], outside the region, so that no policy can spoil it.
 //!
-//! Left out: networking, perf events (reads give -ENOENT: there are none), BTF-typed printing, dynptrs to packets and files,
-//! per-CPU allocations, workqueues.
+//! What is left out, and why: docs/surface.md.
 
 mod collection;
 pub mod cpumask;
@@ -14,6 +13,8 @@ mod maps;
 mod object;
 pub mod print;
 mod read;
+mod seq;
+mod string;
 mod task;
 mod timer;
 
@@ -28,6 +29,8 @@ pub(crate) struct State {
     pub(crate) timers: HashMap<u64, timer::Timer>,
     /// Objects of `bpf_obj_new`: their local type.
     objects: HashMap<u64, u32>,
+    /// Objects of `bpf_percpu_obj_new`: bytes from one CPU's to the next one's.
+    pub(crate) percpu: HashMap<u64, u64>,
     /// Masks of `bpf_cpumask_create`: their references.
     cpumasks: HashMap<u64, u32>,
     trees: HashMap<u64, collection::Tree>,
@@ -36,6 +39,8 @@ pub(crate) struct State {
     member_of: HashMap<u64, u64>,
     /// By CPU: the CPU `bpf_cpumask_any_distribute` gave last.
     distributed: Vec<u32>,
+    /// What the running iterator program has written.
+    seq: Vec<u8>,
 }
 
 /// All helpers and kfuncs of this crate.
@@ -43,6 +48,8 @@ pub fn table<W: World>() -> Vec<Func<W>> {
     let parts = [
         maps::table(),
         read::table(),
+        string::table(),
+        seq::table(),
         print::table(),
         task::table(),
         lock::table(),
@@ -61,7 +68,6 @@ pub(crate) fn name(number: u32) -> String {
     let name = match number {
         12 => "tail_call",
         22 => "perf_event_read",
-        25 => "perf_event_output",
         27 => "get_stackid",
         36 => "probe_write_user",
         37 => "current_task_under_cgroup",
@@ -71,8 +77,6 @@ pub(crate) fn name(number: u32) -> String {
         109 => "send_signal",
         120 => "get_ns_current_pid_tgid",
         123 => "get_current_ancestor_cgroup_id",
-        126 => "seq_printf",
-        127 => "seq_write",
         141 => "get_task_stack",
         148 => "copy_from_user",
         149 => "snprintf_btf",

@@ -27,6 +27,18 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
             "void *bpf_refcount_acquire(void *p__refcounted_kptr)",
             refcount_acquire,
         ),
+        Func::kfunc(
+            ANY,
+            "void *bpf_percpu_obj_new_impl(u64 local_type_id__k, void *meta__ign)",
+            percpu_obj_new,
+        ),
+        Func::kfunc(ANY, "void *bpf_percpu_obj_new(u64 local_type_id__k)", percpu_obj_new),
+        Func::kfunc(
+            ANY,
+            "void bpf_percpu_obj_drop_impl(void *p__alloc, void *meta__ign)",
+            percpu_obj_drop,
+        ),
+        Func::kfunc(ANY, "void bpf_percpu_obj_drop(void *p__alloc)", percpu_obj_drop),
         Func::kfunc(ANY, "void *bpf_cast_to_kern_ctx(void *obj)", same),
         Func::kfunc(ANY, "void *bpf_rdonly_cast(const void *obj__ign, u32 btf_id__k)", same),
         Func::kfunc(ANY, "void bpf_throw(u64 cookie)", throw),
@@ -98,6 +110,36 @@ fn refcount_acquire<W: World>(w: &mut W, object: u64) -> Result<u64, Fault> {
     Ok(object)
 }
 
+/// Largest object of which each CPU has one: BPF_GLOBAL_PERCPU_MA_MAX_SIZE.
+const PERCPU_MAX: u32 = 512;
+
+fn percpu_obj_new<W: World>(w: &mut W, id: u64) -> Result<u64, Fault> {
+    let refuse = |message: String| Err(Fault::func(format!("bpf_percpu_obj_new of local type {id}{message}")));
+    let size = match w.vm().types().get(&(id as u32)) {
+        None => return refuse(", which is not known".into()),
+        Some(local) if local.size > PERCPU_MAX => {
+            return refuse(format!(": type size ({}) is greater than {PERCPU_MAX}", local.size));
+        }
+        Some(local) if !local.fields.is_empty() => return refuse(" must be a struct of scalars".into()),
+        Some(local) => u64::from(local.size),
+    };
+    // CPUs' objects are lines apart, as the kernel's are pages.
+    let stride = size.next_multiple_of(64);
+    let Some(addr) = w.region().alloc(stride * u64::from(w.nr_cpu_ids())) else {
+        return Ok(0);
+    };
+    w.vm().state().borrow_mut().percpu.insert(addr, stride);
+    Ok(addr)
+}
+
+fn percpu_obj_drop<W: World>(w: &mut W, object: u64) -> Result<(), Fault> {
+    if w.vm().state().borrow_mut().percpu.remove(&object).is_none() {
+        return Err(Fault::func(format!("{object:#x} is not a per-CPU object")));
+    }
+    w.region().free(object);
+    Ok(())
+}
+
 fn throw<W: World>(_: &mut W, cookie: u64) -> Result<(), Fault> {
     Err(Fault::func(format!("bpf_throw({cookie})")))
 }
@@ -107,7 +149,7 @@ pub(crate) fn drop_fields<W: World>(w: &mut W, fields: &[Field], value: u64) {
     for field in fields {
         let addr = value + u64::from(field.offset);
         match field.kind {
-            FieldKind::Timer => timer::forget(w, addr),
+            FieldKind::Timer | FieldKind::Workqueue => timer::forget(w, addr),
             FieldKind::Kptr { owned: true, .. } => {
                 let Ok(object) = w.region().load::<u64>(addr) else {
                     continue;
@@ -124,6 +166,8 @@ pub(crate) fn drop_fields<W: World>(w: &mut W, fields: &[Field], value: u64) {
                     let _ = obj_drop(w, object);
                 } else if is_cpumask {
                     let _ = cpumask::release(w, object);
+                } else {
+                    let _ = percpu_obj_drop(w, object);
                 }
             }
             _ => {}

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reads that may fail, and strings.
 
-use crate::func::{ANY, Fault, Func, World};
+use crate::func::{Fault, Func, World};
 use crate::map::errno::*;
 use crate::region::Region;
 
 /// The string kfuncs give up after this many bytes: XATTR_SIZE_MAX.
-const STRING_MAX: u64 = 64 << 10;
+pub(super) const STRING_MAX: u64 = 64 << 10;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
     vec![
@@ -27,13 +27,6 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
         Func::helper(114, "bpf_probe_read_user_str", probe_read_str),
         Func::helper(115, "bpf_probe_read_kernel_str", probe_read_str),
         Func::helper(182, "bpf_strncmp", strncmp),
-        Func::kfunc(ANY, "int bpf_strlen(const char *s__ign)", |w: &mut W, s: u64| {
-            strnlen(w, s, STRING_MAX)
-        }),
-        Func::kfunc(ANY, "int bpf_strnlen(const char *s__ign, size_t count)", strnlen),
-        Func::kfunc(ANY, "int bpf_strcmp(const char *s1__ign, const char *s2__ign)", strcmp),
-        Func::kfunc(ANY, "int bpf_strchr(const char *s__ign, char c)", strchr),
-        Func::kfunc(ANY, "int bpf_strstr(const char *s1__ign, const char *s2__ign)", strstr),
     ]
 }
 
@@ -134,42 +127,4 @@ fn strto<W: World>(w: &mut W, buf: u64, len: u64, flags: u64, res: u64, signed: 
     w.region()
         .store(res, if negative { value.wrapping_neg() } else { value })?;
     Ok((at + nr) as i64)
-}
-
-fn strnlen<W: World>(w: &mut W, s: u64, count: u64) -> i32 {
-    match string(w.region(), s, count.min(STRING_MAX)) {
-        None => -EFAULT as i32,
-        Some((bytes, false)) if bytes.len() as u64 == STRING_MAX => -E2BIG as i32,
-        Some((bytes, _)) => bytes.len() as i32,
-    }
-}
-
-fn strcmp<W: World>(w: &mut W, a: u64, b: u64) -> i32 {
-    match (string(w.region(), a, STRING_MAX), string(w.region(), b, STRING_MAX)) {
-        (Some((a, _)), Some((b, _))) => a.cmp(&b) as i32,
-        _ => -EFAULT as i32,
-    }
-}
-
-fn strchr<W: World>(w: &mut W, s: u64, c: u32) -> i32 {
-    let Some((bytes, _)) = string(w.region(), s, STRING_MAX) else {
-        return -EFAULT as i32;
-    };
-    let found = match c as u8 {
-        0 => Some(bytes.len()),
-        c => bytes.iter().position(|&b| b == c),
-    };
-    found.map_or(-ENOENT as i32, |at| at as i32)
-}
-
-fn strstr<W: World>(w: &mut W, a: u64, b: u64) -> i32 {
-    let (Some((a, _)), Some((b, _))) = (string(w.region(), a, STRING_MAX), string(w.region(), b, STRING_MAX)) else {
-        return -EFAULT as i32;
-    };
-    if b.is_empty() {
-        return 0;
-    }
-    a.windows(b.len())
-        .position(|part| part == b)
-        .map_or(-ENOENT as i32, |at| at as i32)
 }

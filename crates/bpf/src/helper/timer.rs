@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `struct bpf_timer`: what to call is kept here, when is the world's business.
+//! `struct bpf_timer` and `struct bpf_wq`: what to call is kept here, when is the world's business. Work of a wq is a timer that
+//! is due at once: there are no kworkers.
 
-use crate::func::{Fault, Func, World};
+use crate::func::{ANY, Fault, Func, World};
 use crate::image::FieldKind;
 use crate::map::errno::*;
 use crate::vm::Vm;
@@ -14,6 +15,8 @@ const BPF_F_TIMER_CPU_PIN: u64 = 2;
 pub(crate) struct Timer {
     map: u64,
     callback: u64,
+    /// It is a wq.
+    work: bool,
 }
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
@@ -22,6 +25,25 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
         Func::helper(170, "bpf_timer_set_callback", set_callback),
         Func::helper(171, "bpf_timer_start", start),
         Func::helper(172, "bpf_timer_cancel", cancel),
+        Func::kfunc(ANY, "int bpf_timer_cancel_async(struct bpf_timer *timer)", cancel),
+        Func::kfunc(
+            ANY,
+            "int bpf_wq_init(struct bpf_wq *wq, void *p__map, unsigned int flags)",
+            wq_init,
+        ),
+        Func::kfunc(
+            ANY,
+            "int bpf_wq_set_callback(struct bpf_wq *wq, int (callback_fn)(void *map, int *key, void *value), \
+             unsigned int flags)",
+            wq_set_callback,
+        ),
+        Func::kfunc(
+            ANY,
+            "int bpf_wq_set_callback_impl(struct bpf_wq *wq, int (callback_fn)(void *map, int *key, void *value), \
+             unsigned int flags, void *aux__prog)",
+            wq_set_callback,
+        ),
+        Func::kfunc(ANY, "int bpf_wq_start(struct bpf_wq *wq, unsigned int flags)", wq_start),
     ]
 }
 
@@ -32,12 +54,35 @@ fn init<W: World>(w: &mut W, timer: u64, map: u64, flags: u64) -> Result<i64, Fa
     if !matches!(flags, 0 | 1 | 7) {
         return Ok(-EINVAL);
     }
+    Ok(enter(w, timer, map, false))
+}
+
+fn enter<W: World>(w: &mut W, timer: u64, map: u64, work: bool) -> i64 {
     let mut state = w.vm().state().borrow_mut();
     if state.timers.contains_key(&timer) {
-        return Ok(-EBUSY);
+        return -EBUSY;
     }
-    state.timers.insert(timer, Timer { map, callback: 0 });
-    Ok(0)
+    let timed = Timer { map, callback: 0, work };
+    state.timers.insert(timer, timed);
+    0
+}
+
+fn wq_init<W: World>(w: &mut W, wq: u64, map: u64, flags: u32) -> Result<i64, Fault> {
+    w.region().check(wq, 16, true)?;
+    w.vm().map(map)?;
+    Ok(if flags != 0 { -EINVAL } else { enter(w, wq, map, true) })
+}
+
+fn wq_set_callback<W: World>(w: &mut W, wq: u64, callback: u64, flags: u32) -> i64 {
+    if flags != 0 {
+        -EINVAL
+    } else {
+        set_callback(w, wq, callback)
+    }
+}
+
+fn wq_start<W: World>(w: &mut W, wq: u64, flags: u32) -> i64 {
+    if flags != 0 { -EINVAL } else { start(w, wq, 0, 0) }
 }
 
 fn set_callback<W: World>(w: &mut W, timer: u64, callback: u64) -> i64 {
@@ -83,12 +128,13 @@ impl<W: World> Vm<W> {
     /// The timer at this address expired: calls its callback with map, key and value. Nothing if it has none any more.
     pub fn run_timer(world: &mut W, timer: u64) -> Result<(), Fault> {
         let found = world.vm().state().borrow().timers.get(&timer).copied();
-        let Some(Timer { map, callback }) = found else {
+        let Some(Timer { map, callback, work }) = found else {
             return Ok(());
         };
         let (key, value) = {
             let map = world.vm().map(map)?;
-            let field = map.def().fields.iter().find(|field| field.kind == FieldKind::Timer);
+            let kind = if work { FieldKind::Workqueue } else { FieldKind::Timer };
+            let field = map.def().fields.iter().find(|field| field.kind == kind);
             let value = timer - field.map_or(0, |field| u64::from(field.offset));
             (map.key_of(world.region(), value), value)
         };

@@ -58,6 +58,7 @@ pub mod errno {
     pub const EINVAL: i64 = 22;
     pub const ENOSPC: i64 = 28;
     pub const ERANGE: i64 = 34;
+    pub const EOVERFLOW: i64 = 75;
     pub const EDEADLK: i64 = 35;
     pub const EOPNOTSUPP: i64 = 95;
 }
@@ -69,7 +70,7 @@ pub const BPF_ANY: u64 = 0;
 pub const BPF_NOEXIST: u64 = 1;
 /// Fail unless the key exists; for queues, make room by dropping the oldest.
 pub const BPF_EXIST: u64 = 2;
-/// Take the value's spin lock. Nothing else runs meanwhile, so it changes nothing here.
+/// Take the value's spin lock, if it has one. Nothing else runs meanwhile, so it changes nothing here.
 pub const BPF_F_LOCK: u64 = 4;
 
 /// A map.
@@ -157,7 +158,8 @@ impl Map {
 
     /// Sets the value of a key; on a per-CPU map that of `cpu`. 0 or a negative error.
     pub fn update(&self, region: &Region, key: &[u8], value: &[u8], flags: u64, cpu: u32) -> Result<i64, Fault> {
-        if flags & !BPF_F_LOCK > BPF_EXIST {
+        let has_lock = || self.def.fields.iter().any(|field| field.kind == FieldKind::SpinLock);
+        if flags & !BPF_F_LOCK > BPF_EXIST || flags & BPF_F_LOCK != 0 && !has_lock() {
             return Ok(-EINVAL);
         }
         let place = match &self.data {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! RINGBUF (program to user space) and USER_RINGBUF (user space to program).
 //!
-//! The data lies in the region, the record headers outside. A record that would wrap starts at the beginning instead, where
-//! the kernel maps the pages twice. User space is whoever calls [`Ringbuf::consume`] and [`Ringbuf::produce`].
+//! The data lies in the region, the record headers outside. The pages are there twice, so that a record goes on beyond the end,
+//! as in the kernel; there they are the same pages. User space is whoever calls [`Ringbuf::consume`] and [`Ringbuf::produce`].
 
 use std::collections::VecDeque;
 
@@ -15,6 +15,7 @@ const HEADER: u64 = 8;
 /// One ring.
 pub struct Ringbuf {
     base: u64,
+    /// A power of two.
     size: u64,
     /// Positions count all bytes ever written and read.
     producer: u64,
@@ -25,7 +26,7 @@ pub struct Ringbuf {
 struct Record {
     addr: u64,
     len: u64,
-    /// Bytes of the ring it takes, what was skipped before it included.
+    /// Bytes of the ring it takes, its header included.
     span: u64,
     state: State,
 }
@@ -40,10 +41,12 @@ enum State {
 impl Ringbuf {
     pub(super) fn create(def: &MapDef, region: &Region) -> Result<Ringbuf, String> {
         let size = u64::from(def.max_entries);
-        if size == 0 || !size.is_multiple_of(4096) {
-            return Err(format!("a ring buffer of {size} bytes, which is not whole pages"));
+        if size == 0 {
+            return Err("a ring buffer of 0 bytes".into());
         }
-        let base = region.pages(size).ok_or("it does not fit")?;
+        // libbpf rounds up what the kernel would refuse (adjust_ringbuf_sz).
+        let size = size.max(4096).next_power_of_two();
+        let base = region.pages(2 * size).ok_or("it does not fit")?;
         Ok(Ringbuf {
             base,
             size,
@@ -56,21 +59,16 @@ impl Ringbuf {
     /// Room for a record; its address, or 0 when it does not fit.
     pub fn reserve(&mut self, len: u64) -> u64 {
         let need = (len.saturating_add(HEADER)).next_multiple_of(8);
-        let offset = self.producer % self.size;
-        let skip = if offset.saturating_add(need) > self.size {
-            self.size - offset
-        } else {
-            0
-        };
-        if need > self.size || self.producer + skip + need - self.consumer > self.size {
+        // One byte stays free (bpf_ringbuf_has_space).
+        if need > self.size || self.producer + need - self.consumer > self.size - 1 {
             return 0;
         }
-        let addr = self.base + (offset + skip) % self.size + HEADER;
-        self.producer += skip + need;
+        let addr = self.base + self.producer % self.size + HEADER;
+        self.producer += need;
         self.records.push_back(Record {
             addr,
             len,
-            span: skip + need,
+            span: need,
             state: State::Reserved,
         });
         addr
@@ -129,10 +127,10 @@ impl Ringbuf {
 
     /// Is this an address in the ring?
     pub fn contains(&self, addr: u64) -> bool {
-        addr.wrapping_sub(self.base) < self.size
+        addr.wrapping_sub(self.base) < 2 * self.size
     }
 
     pub(super) fn release(&self, region: &Region) {
-        region.release_pages(self.base, self.size);
+        region.release_pages(self.base, 2 * self.size);
     }
 }

@@ -2,8 +2,8 @@
 //! What not every release has. What is not here is in all of them, as far as it is modelled.
 //!
 //! Sources: the remarks of tools/sched_ext/include/scx/compat{.bpf.h,.h} of Linux 7.2 where there is one, else the history of
-//! kernel/sched/ext* and kernel/bpf. Three removals are dated to a release at the latest: the names with `dispatch` and
-//! `consume`, SCX_OPS_HAS_CGROUP_WEIGHT, and bpf_stream_vprintk_impl.
+//! kernel/sched/ext* and kernel/bpf. Four removals are dated to a release at the latest: the names with `dispatch` and
+//! `consume`, SCX_OPS_HAS_CGROUP_WEIGHT, bpf_stream_vprintk_impl and bpf_wq_set_callback_impl.
 
 use super::Release;
 
@@ -147,13 +147,19 @@ pub(super) const SYMBOLS: &[Symbols] = &[
         &[
             "bpf_dynptr_memset",
             "bpf_strchr",
+            "bpf_strchrnul",
             "bpf_strcmp",
+            "bpf_strcspn",
             "bpf_strlen",
+            "bpf_strnchr",
             "bpf_strnlen",
+            "bpf_strnstr",
+            "bpf_strrchr",
+            "bpf_strspn",
             "bpf_strstr",
         ],
     ),
-    kfuncs(V6_18, &["scx_bpf_cpu_curr", "scx_bpf_locked_rq"]),
+    kfuncs(V6_18, &["scx_bpf_cpu_curr", "scx_bpf_locked_rq", "bpf_strcasecmp"]),
     kfuncs(V6_18, &["bpf_stream_vprintk_impl"]).until(V7_0),
     kfuncs(
         V6_19,
@@ -165,9 +171,20 @@ pub(super) const SYMBOLS: &[Symbols] = &[
             "scx_bpf_reenqueue_local___v2",
             "scx_bpf_task_set_dsq_vtime",
             "scx_bpf_task_set_slice",
+            "bpf_strcasestr",
+            "bpf_strncasestr",
         ],
     ),
-    kfuncs(V7_0, &["bpf_stream_vprintk"]),
+    kfuncs(V6_12, &["bpf_wq_set_callback_impl"]).until(V7_0),
+    kfuncs(
+        V7_0,
+        &[
+            "bpf_strncasecmp",
+            "bpf_stream_vprintk",
+            "bpf_timer_cancel_async",
+            "bpf_wq_set_callback",
+        ],
+    ),
     kfuncs(
         V7_1,
         &[
@@ -178,6 +195,8 @@ pub(super) const SYMBOLS: &[Symbols] = &[
             "bpf_list_push_front",
             "bpf_obj_drop",
             "bpf_obj_new",
+            "bpf_percpu_obj_drop",
+            "bpf_percpu_obj_new",
             "bpf_rbtree_add",
             "bpf_refcount_acquire",
         ],
@@ -199,6 +218,11 @@ pub(super) const SYMBOLS: &[Symbols] = &[
             "scx_bpf_task_cid",
             "scx_bpf_this_cid",
             "scx_bpf_tid_to_task",
+            "bpf_list_add",
+            "bpf_list_del",
+            "bpf_list_empty",
+            "bpf_list_is_first",
+            "bpf_list_is_last",
         ],
     ),
     types(V6_15, &["scx_event_stats"]),

@@ -2,10 +2,11 @@
 //! kfuncs about cgroups. A workload's cgroups live as long as the machine, so references need no counting.
 
 use super::super::insert;
-use super::{EINVAL, Kfunc, kfunc, task};
+use super::{EINVAL, Kfunc, any_task, kfunc, task};
 use crate::layout::cgroup;
 use crate::machine::Machine;
-use bpf::func::{ANY, Fault};
+use crate::task::{IDLE, TaskId};
+use bpf::func::{ANY, Fault, Func};
 
 pub(super) fn table() -> Vec<Kfunc> {
     vec![
@@ -25,6 +26,17 @@ pub(super) fn table() -> Vec<Kfunc> {
             ANY,
             "struct cgroup *bpf_cgroup_ancestor(struct cgroup *cgrp, int level)",
             bpf_cgroup_ancestor,
+        ),
+        Func::helper(80, "bpf_get_current_cgroup_id", bpf_get_current_cgroup_id),
+        Func::helper(
+            123,
+            "bpf_get_current_ancestor_cgroup_id",
+            bpf_get_current_ancestor_cgroup_id,
+        ),
+        kfunc(
+            ANY,
+            "long bpf_task_under_cgroup(struct task_struct *task, struct cgroup *ancestor)",
+            bpf_task_under_cgroup,
         ),
         kfunc(
             ANY,
@@ -90,6 +102,32 @@ fn bpf_cgroup_ancestor(m: &mut Machine, cgrp: u64, level: i32) -> Result<u64, Fa
         .ok()
         .and_then(|level| chain.iter().rev().nth(level));
     Ok(found.map_or(0, |&cgroup| m.layout.cgroup_addr(cgroup)))
+}
+
+/// The number of a task's cgroup; idle tasks are in the root.
+fn cgroup_of(m: &Machine, p: TaskId) -> u32 {
+    if p == IDLE { 0 } else { m.tasks[p as usize].cgroup }
+}
+
+fn id(m: &Machine, cgroup: u32) -> u64 {
+    // SAFETY: a cgroup of the layout, and its node.
+    unsafe { (*m.region.at::<cgroup>(m.layout.cgroup_addr(cgroup)).kn).id }
+}
+
+fn bpf_get_current_cgroup_id(m: &mut Machine) -> u64 {
+    id(m, cgroup_of(m, m.rqs[m.this_cpu as usize].curr))
+}
+
+fn bpf_get_current_ancestor_cgroup_id(m: &mut Machine, level: i32) -> u64 {
+    let chain = chain(m, cgroup_of(m, m.rqs[m.this_cpu as usize].curr));
+    let level = usize::try_from(level).unwrap_or(usize::MAX);
+    chain.iter().rev().nth(level).map_or(0, |&cgroup| id(m, cgroup))
+}
+
+fn bpf_task_under_cgroup(m: &mut Machine, p: u64, ancestor: u64) -> Result<i64, Fault> {
+    let (p, _) = any_task(m, p)?;
+    let ancestor = cgroup_at(m, ancestor)?;
+    Ok(chain(m, cgroup_of(m, p)).contains(&ancestor).into())
 }
 
 const DESCENDANTS_PRE: u32 = 2;

@@ -6,7 +6,7 @@ use super::{EINVAL, Kfunc, any_task, kfunc, task};
 use crate::layout::enums::SCX_OPS_TID_TO_TASK;
 use crate::machine::Machine;
 use crate::task::{IDLE, TaskId};
-use bpf::func::{ANY, Fault};
+use bpf::func::{ANY, Fault, Func};
 
 pub(super) fn table() -> Vec<Kfunc> {
     vec![
@@ -35,6 +35,8 @@ pub(super) fn table() -> Vec<Kfunc> {
             "struct task_struct *scx_bpf_tid_to_task(u64 tid)",
             scx_bpf_tid_to_task,
         ),
+        Func::helper(42, "bpf_get_numa_node_id", bpf_get_numa_node_id),
+        Func::helper(120, "bpf_get_ns_current_pid_tgid", bpf_get_ns_current_pid_tgid),
         kfunc(ANY, "struct task_struct *bpf_task_from_pid(s32 pid)", bpf_task_from_pid),
         kfunc(
             ANY,
@@ -107,6 +109,16 @@ fn scx_bpf_tid_to_task(m: &mut Machine, tid: u64) -> u64 {
     found
         .filter(|&p| m.scx_entity(p).tid == tid)
         .map_or(0, |p| m.layout.task_addr(p))
+}
+
+fn bpf_get_numa_node_id(m: &mut Machine) -> u32 {
+    m.spec.topology.cpus[m.this_cpu as usize].node
+}
+
+/// There is one pid namespace, whose device and inode nobody can have asked for.
+fn bpf_get_ns_current_pid_tgid(m: &mut Machine, _dev: u64, _ino: u64, nsdata: u64, size: u32) -> Result<i32, Fault> {
+    m.region.bytes_mut(nsdata, size.into())?.fill(0);
+    Ok(EINVAL)
 }
 
 fn bpf_task_from_pid(m: &mut Machine, pid: i32) -> u64 {

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What iterator programs write (`struct seq_file`): kept until whoever runs the program takes it.
+
+use super::print::bstr;
+use crate::func::{Fault, Func, World};
+use crate::map::errno::*;
+use crate::vm::Vm;
+
+/// Bytes of one run's output, as of a bpf_iter's seq_file (8 pages).
+const SIZE: usize = 8 * 4096;
+/// Bytes of arguments of one format (MAX_BPRINTF_VARARGS).
+const MAX_ARGS: u32 = 12 * 8;
+
+pub(super) fn table<W: World>() -> Vec<Func<W>> {
+    vec![
+        Func::helper(126, "bpf_seq_printf", seq_printf),
+        Func::helper(127, "bpf_seq_write", seq_write),
+    ]
+}
+
+fn append<W: World>(w: &W, seq: u64, data: &[u8]) -> Result<i64, Fault> {
+    if seq == 0 {
+        return Err(Fault::func("a NULL seq_file"));
+    }
+    let mut state = w.vm().state().borrow_mut();
+    if state.seq.len() + data.len() > SIZE {
+        return Ok(-EOVERFLOW);
+    }
+    state.seq.extend_from_slice(data);
+    Ok(0)
+}
+
+fn seq_write<W: World>(w: &mut W, seq: u64, data: u64, len: u32) -> Result<i64, Fault> {
+    append(w, seq, w.region().bytes(data, len.into())?)
+}
+
+fn seq_printf<W: World>(w: &mut W, seq: u64, format: u64, _size: u32, args: u64, len: u32) -> Result<i64, Fault> {
+    if !len.is_multiple_of(8) || len > MAX_ARGS || len > 0 && args == 0 {
+        return Ok(-EINVAL);
+    }
+    let text = bstr(w.region(), format, args, len)?;
+    append(w, seq, text.as_bytes())
+}
+
+impl<W: World> Vm<W> {
+    /// What an iterator program has written since it was asked last.
+    pub fn take_seq(&self) -> Vec<u8> {
+        std::mem::take(&mut self.state().borrow_mut().seq)
+    }
+}

@@ -28,6 +28,8 @@ pub enum Event {
     BpfTimer { timer: u32, generation: u32 },
     /// The sched_ext watchdog looks for stalled tasks.
     Watchdog,
+    /// Something that the workload names happens. Indexes its disturbances.
+    Disturb { index: u32 },
     /// A CPU goes online or offline.
     Hotplug { cpu: u32, online: bool },
     /// Nohz idle balancing and other periodic work of the fair class.

@@ -22,6 +22,7 @@ impl Machine {
             Some(cpus) => CpuSet::from_cpus(self.nr_cpus(), cpus),
             None => CpuSet::all(self.nr_cpus()),
         };
+        let allowed = self.first_cpus(spec.cgroup, allowed);
         let cpu = match spec.start_cpu {
             Some(cpu) => cpu,
             None if parent != IDLE => self.tasks[parent as usize].cpu,
@@ -132,6 +133,8 @@ impl Machine {
             }
         };
         self.pids.push(id);
+        let asked = spec.cpus.as_ref().map(|cpus| CpuSet::from_cpus(self.nr_cpus(), cpus));
+        self.note_user_cpus(id, asked);
         self.nr_alive += 1;
         if parent != IDLE {
             self.tasks[parent as usize].children += 1;

@@ -12,6 +12,7 @@
 #![deny(clippy::float_arithmetic)]
 
 mod bpf_world;
+pub mod cgroup;
 pub mod chance;
 pub mod check;
 pub mod class;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The simulated machine: one value owns clock, event queue, CPUs, tasks, policy and chance.
 
+use crate::cgroup::Cgroups;
 use crate::check::Checks;
 use crate::cpuset::CpuSet;
 use crate::decision::Decisions;
@@ -20,7 +21,7 @@ use bpf::region::Region;
 use machine::MachineSpec;
 use std::rc::Rc;
 use trace::{Record, Sink};
-use workload::{Op, Workload};
+use workload::{Action, Op, Workload};
 
 /// Records are handed to the sink when this many are waiting.
 const BATCH: usize = 512;
@@ -67,6 +68,7 @@ pub struct Machine {
     pub(crate) domains: fair::Domains,
     pub(crate) root_domain: rt::RootDomain,
     pub ext: ext::Core,
+    pub cgroups: Cgroups,
     pub checks: Checks,
     /// What shall never happen, if somebody wants it watched.
     pub invariants: Option<Box<Invariants>>,
@@ -118,6 +120,7 @@ impl Machine {
             idle_cpus: CpuSet::all(nr_cpus),
             rng: Rng::new(seed),
             ext: ext::Core::new(&spec.topology),
+            cgroups: Cgroups::new(&workload),
             idle: ext::idle::Idle::new(&region, &spec.topology),
             timers: Default::default(),
             tracing: Default::default(),
@@ -161,6 +164,10 @@ impl Machine {
                     },
                 );
             }
+        }
+        for (index, disturbance) in machine.workload.disturbances.iter().enumerate() {
+            let index = index as u32;
+            machine.events.push(disturbance.at_ns, Event::Disturb { index });
         }
         Ok(machine)
     }
@@ -260,6 +267,7 @@ impl Machine {
             Event::BpfTimer { timer, generation } => ext::timer_fired(self, timer, generation),
             Event::Watchdog => ext::watchdog(self),
             Event::Hotplug { cpu, online } => self.hotplug(cpu, online),
+            Event::Disturb { index } => return self.disturb(index),
             Event::Hrtick { cpu } => fair::hrtick(self, cpu),
             Event::DlServer { cpu } => rt::server_timer(self, cpu),
             Event::NohzBalance { cpu } => fair::nohz_balance(self, cpu),
@@ -318,6 +326,17 @@ impl Machine {
         self.locks.stats()
     }
 
+    /// What the workload names happens.
+    fn disturb(&mut self, index: u32) {
+        match self.workload.disturbances[index as usize].what.clone() {
+            Action::Hotplug { cpu, online } => {
+                self.hotplug(cpu, online);
+                self.leave();
+            }
+            what => self.change_cgroup(&what),
+        }
+    }
+
     /// `cpu` goes offline or comes online at `at`.
     pub fn plan_hotplug(&mut self, at: u64, cpu: u32, online: bool) {
         self.events.push(at, Event::Hotplug { cpu, online });
@@ -365,5 +384,16 @@ fn check_cpus(spec: &MachineSpec, workload: &Workload) -> Result<(), String> {
             ));
         }
     }
-    Ok(())
+    let disturbed = workload
+        .disturbances
+        .iter()
+        .flat_map(|disturbance| disturbance.what.cpus());
+    match disturbed.max().filter(|&&cpu| cpu >= nr_cpus) {
+        Some(cpu) => Err(format!(
+            "a disturbance names CPU {cpu}, but machine '{}' has CPUs 0-{}: choose a larger machine or change it",
+            spec.name,
+            nr_cpus - 1
+        )),
+        None => Ok(()),
+    }
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Changing a task while it lives: affinity, policy and nice, cgroup (kernel/sched/syscalls.c).
+//! Changing a task while it lives: affinity, policy and nice (kernel/sched/syscalls.c).
 
 use crate::class::flags;
 use crate::cpuset::CpuSet;
 use crate::fork::set_policy_fields;
 use crate::machine::Machine;
 use crate::task::TaskId;
-use crate::{ext, fair, layout, tracepoint};
+use crate::{ext, fair, layout};
 use trace::MigrateReason;
 use workload::Policy;
 
@@ -87,19 +87,6 @@ impl Machine {
         if prio != old_prio {
             self.trace(self.this_cpu, trace::Event::Prio { pid, prio });
         }
-    }
-
-    /// Moves a task to another cgroup (sched_move_task).
-    pub(crate) fn set_cgroup(&mut self, task: TaskId, cgroup: u32) {
-        let from = self.tasks[task as usize].cgroup;
-        if from == cgroup || !ext::cgroup_prep_move(self, task, from, cgroup) {
-            return;
-        }
-        self.change_queued(task, |m| {
-            m.tasks[task as usize].cgroup = cgroup;
-            ext::cgroup_move(m, task, cgroup);
-        });
-        tracepoint::cgroup_attach_task(self, task, cgroup);
     }
 
     /// Changes a task while it is off its queue and put aside if running (the sched_change pattern).

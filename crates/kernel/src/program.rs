@@ -360,7 +360,10 @@ fn execute(m: &mut Machine, cpu: u32, task: TaskId, op: &Op, syscall: u64) -> Op
                 None => CpuSet::all(nr_cpus),
             };
             m.tasks[task as usize].program.done();
-            m.set_cpus_allowed(task, cpus);
+            let cgroup = m.tasks[task as usize].cgroup;
+            if let Some(cpus) = m.ask_for_cpus(task, cgroup, cpus) {
+                m.set_cpus_allowed(task, cpus);
+            }
             return None;
         }
         Op::SetPolicy(policy) => {
@@ -368,7 +371,18 @@ fn execute(m: &mut Machine, cpu: u32, task: TaskId, op: &Op, syscall: u64) -> Op
             true
         }
         Op::SetCgroup(cgroup) => {
-            m.set_cgroup(task, cgroup);
+            // If the policy refuses, the task goes on where it is.
+            if m.cgroups.has_cpusets() {
+                // It may have to go to another CPU.
+                let cursor = &mut m.tasks[task as usize].program;
+                cursor.done();
+                cursor.time += syscall;
+                let _ = m.attach(&[task], cgroup);
+                return None;
+            }
+            if m.tasks[task as usize].cgroup != cgroup {
+                let _ = m.attach(&[task], cgroup);
+            }
             true
         }
         Op::Begin { arrival } => {

@@ -40,6 +40,8 @@ hooks! {
     TaskNewtask "task_newtask",
     TaskRename "task_rename",
     CgroupAttachTask "cgroup_attach_task",
+    CgroupMkdir "cgroup_mkdir",
+    CgroupRmdir "cgroup_rmdir",
     WakeUpNewTask "wake_up_new_task",
     SchedTick "sched_tick",
     ScxTick "scx_tick",
@@ -49,6 +51,7 @@ hooks! {
     WakeUpSyncKey "__wake_up_sync_key",
     BpfScxReg "bpf_scx_reg",
     BpfScxRegCid "bpf_scx_reg_cid",
+    CpusetWriteResmask "cpuset_write_resmask",
 }
 
 const FIRST_FUNCTION: usize = Hook::WakeUpNewTask as usize;
@@ -270,6 +273,31 @@ pub(crate) fn cgroup_attach_task(m: &mut Machine, task: TaskId, cgroup: u32) {
         m.layout.task_addr(task),
         0
     );
+}
+
+/// A cgroup was made.
+pub(crate) fn cgroup_mkdir(m: &mut Machine, cgroup: u32) {
+    at!(
+        m,
+        CgroupMkdir,
+        m.layout.cgroup_addr(cgroup),
+        m.layout.cgroup_path_addr(cgroup)
+    );
+}
+
+/// A cgroup was removed.
+pub(crate) fn cgroup_rmdir(m: &mut Machine, cgroup: u32) {
+    at!(
+        m,
+        CgroupRmdir,
+        m.layout.cgroup_addr(cgroup),
+        m.layout.cgroup_path_addr(cgroup)
+    );
+}
+
+/// A cgroup's CPUs are about to be changed.
+pub(crate) fn cpuset_write_resmask(m: &mut Machine) {
+    at!(m, CpusetWriteResmask, 0, 0, 0, 0);
 }
 
 /// The tick on a CPU, before and after the class's part.

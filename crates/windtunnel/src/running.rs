@@ -14,6 +14,7 @@ use kernel::{Ended, Machine};
 use report::{CallbackResult, ExitRecord, LockResult, Run};
 use std::time::Instant;
 use trace::{Sink, Tee};
+use workload::Action;
 
 /// A workload that ends when its tasks have exited may take this long.
 const LONGEST_NS: u64 = 3_600_000_000_000;
@@ -114,8 +115,11 @@ impl Running<'_> {
         let to = to.min(self.until);
         while self.ended.is_none() && self.at < to {
             let after = RELOAD_TICKS * 1_000_000_000 / u64::from(self.scenario.machine.hz);
-            let plan = self.scenario.hotplug.iter();
-            let reload = plan.map(|&(time, ..)| time.saturating_add(after));
+            let plan = self.scenario.hotplug.iter().map(|&(time, ..)| time);
+            let named = self.scenario.workload.disturbances.iter();
+            let named = named.filter(|disturbance| matches!(disturbance.what, Action::Hotplug { .. }));
+            let plan = plan.chain(named.map(|disturbance| disturbance.at_ns));
+            let reload = plan.map(|time| time.saturating_add(after));
             let reload = reload.filter(|&time| time > self.at).min();
             self.at = to.min(reload.unwrap_or(to));
             self.ended = self
@@ -183,6 +187,7 @@ impl Running<'_> {
             locks: machine.locks().map(|(id, _)| machine.lock_name(id)).collect(),
         };
         self.warnings.extend(failed_forks(&machine.failed_forks));
+        self.warnings.extend(machine.cgroups.refused.iter().cloned());
         if self.reloads > 0 {
             self.warnings.push(format!(
                 "hotplug ended the policy, which does not follow it; it was loaded again ({} times)",

@@ -2,6 +2,7 @@
 //! Contradictions in a workload: indices that lead nowhere, values out of range, loops in which no time
 //! passes, locks that are not held, waits that nobody ends.
 
+use crate::disturbance::{Action, Disturbance};
 use crate::error::Error;
 use crate::program::{Dist, Op, Policy, Program, Resource, ResourceId, Workload};
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,6 +48,7 @@ impl Workload {
 pub(crate) fn check(workload: &Workload) -> Checked {
     cgroups(workload)?;
     tasks(workload)?;
+    disturbances(workload)?;
     for resource in &workload.resources {
         resource_values(resource)?;
     }
@@ -83,6 +85,37 @@ fn cgroups(workload: &Workload) -> Checked {
             return Err(wrong(
                 format!("weight {} of cgroup '{}' is out of range", cgroup.weight, cgroup.path),
                 "cpu.weight is 1..=10000, 100 by default",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Disturbances are in the order of time and about cgroups that there are; what is made later is not there before.
+fn disturbances(workload: &Workload) -> Checked {
+    if !workload.disturbances.is_sorted_by_key(|disturbance| disturbance.at_ns) {
+        return Err(wrong("the disturbances are not in the order of time", "sort them"));
+    }
+    let path = |cgroup: u32| workload.cgroups.get(cgroup as usize).map(|cgroup| cgroup.path.as_str());
+    for Disturbance { what, .. } in &workload.disturbances {
+        match what.cgroup().map(|cgroup| (cgroup, path(cgroup))) {
+            Some((_, None)) => return Err(wrong("a disturbance of no cgroup", "cgroup index out of range")),
+            Some((0, _)) if !matches!(what, Action::Attach { .. }) => {
+                return Err(wrong(
+                    "a disturbance of the root cgroup",
+                    "it has no weight, no limits and no end: tasks can be attached to it",
+                ));
+            }
+            _ => {}
+        }
+        if let Action::Make { cgroup } = *what
+            && workload.is_made_later(cgroup)
+            && let Some(task) = workload.tasks.iter().find(|task| task.spawn && task.cgroup == cgroup)
+        {
+            let path = path(cgroup).unwrap_or("?");
+            return Err(wrong(
+                format!("task '{}' starts in cgroup '{path}', which is made later", task.comm),
+                "start it elsewhere and attach it, or leave \"mkdir\" out",
             ));
         }
     }

@@ -7,6 +7,7 @@
 
 pub mod builder;
 mod check;
+pub mod disturbance;
 pub mod error;
 pub mod generator;
 mod load;
@@ -16,6 +17,7 @@ pub mod rtapp;
 mod tasks;
 
 pub use builder::Builder;
+pub use disturbance::{Action, Disturbance};
 pub use error::{Error, Position};
 pub use generator::{Generator, Parameter, Unit, generators};
 pub use load::{files, load};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The vocabulary of tasks.
 
+use crate::disturbance::Disturbance;
+
 /// Index into [`Workload::programs`].
 pub type ProgramId = u32;
 /// Index into [`Workload::resources`].
@@ -270,6 +272,8 @@ pub struct Workload {
     pub programs: Vec<Program>,
     pub resources: Vec<Resource>,
     pub cgroups: Vec<Cgroup>,
+    /// In the order of time.
+    pub disturbances: Vec<Disturbance>,
     /// What one completed operation is called in results: "messages", "requests", "loops".
     pub unit: String,
     pub score: Score,

@@ -8,7 +8,7 @@
 //! machine calls in.
 
 mod bypass;
-mod cgroup;
+pub(crate) mod cgroup;
 pub(crate) mod cid;
 mod deferred;
 mod dispatch;
@@ -389,18 +389,6 @@ pub(crate) fn switching_class(m: &mut Machine, task: TaskId, from: Class) {
 pub(crate) fn params_changed(m: &mut Machine, task: TaskId) {
     layout::mirror_params(m, task);
     lifecycle::reweight(m, task);
-}
-
-/// A task is to move to another cgroup; it is still on its queue. False: the policy refuses.
-pub(crate) fn cgroup_prep_move(m: &mut Machine, task: TaskId, from: u32, to: u32) -> bool {
-    cgroup::prep_move(m, task, from, to)
-}
-
-/// A task has moved to another cgroup; it is off its queue.
-pub(crate) fn cgroup_move(m: &mut Machine, task: TaskId, to: u32) {
-    layout::mirror_cgroup(m, task);
-    cgroup::moved(m, task, to);
-    tracepoint::cgroup_attach_task(m, task, to);
 }
 
 /// A CPU came up; tasks can be queued there.

@@ -73,6 +73,13 @@ pub fn conduct(
     options: &Options,
     mut meanwhile: Option<&mut dyn FnMut()>,
 ) -> Result<Executed, Error> {
+    if !workload.disturbances.is_empty() {
+        return Err(Error::new(format!(
+            "workload {}: its disturbances would change this machine",
+            workload.name
+        ))
+        .hint("leave \"disturbances\" out to run it for real"));
+    }
     let limit = options.for_ns.or(workload.duration_ns).unwrap_or(DEFAULT_NS);
     let spawned: Vec<u32> = (0..workload.tasks.len() as u32)
         .filter(|&task| workload.tasks[task as usize].spawn)

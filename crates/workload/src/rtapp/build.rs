@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tasks of a file become programs.
 
+use super::disturbances;
 use super::event::{self, Context, Event};
 use super::file::File;
 use super::global::Global;
+use super::json::Member;
 use super::resources::Resources;
 use super::sched::{Name, Sched};
 use super::task::{Phase, Task};
@@ -13,7 +15,13 @@ use crate::error::{Error, Position};
 use crate::program::{Cgroup, Dist, Op, Policy, Program, TaskSpec, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 
-pub fn build(file: File, global: &Global, resources: Resources, tasks: &[Task]) -> Result<Workload, Error> {
+pub fn build(
+    file: File,
+    global: &Global,
+    resources: Resources,
+    tasks: &[Task],
+    section: Option<&Member>,
+) -> Result<Workload, Error> {
     let mut programs = Programs {
         file,
         resources,
@@ -43,6 +51,9 @@ pub fn build(file: File, global: &Global, resources: Resources, tasks: &[Task]) 
     programs.shared_timers(tasks, &workload)?;
     workload.resources = programs.resources.list;
     workload.cgroups = programs.cgroups;
+    if let Some(section) = section {
+        workload.disturbances = disturbances::read(file, section, &mut workload.cgroups)?;
+    }
     check::check(&workload).map_err(|finding| {
         let error = Error::new(file.name, finding.message).hint(finding.hint);
         match finding.op {

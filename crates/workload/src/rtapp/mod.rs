@@ -12,9 +12,11 @@
 //! `send` ({"ref", "bytes"}) and `recv`; resources of type `semaphore` (with a start `value`) and the events `sem_post`
 //! and `sem_wait`; `begin` ("" or "arrival") and `done` (a count), which mark requests; `footprint` of a task, the bytes it
 //! works on, which otherwise are those that its `mem` events write. Without a `done` in the
-//! file each round of a task's loop, or of a phase's that never ends, counts as one operation.
+//! file each round of a task's loop, or of a phase's that never ends, counts as one operation. `disturbances` at the top level say
+//! what happens to the machine meanwhile.
 
 mod build;
+mod disturbances;
 mod event;
 mod file;
 mod global;
@@ -37,7 +39,7 @@ use file::File;
 pub fn read(text: &str, file: &str) -> Result<Workload, Error> {
     let root = file::root(json::parse(text, file)?);
     let file = File { name: file };
-    let fields = file.fields(&root, &["tasks", "global", "resources"])?;
+    let fields = file.fields(&root, &["tasks", "global", "resources", "disturbances"])?;
     let global = match fields.get("global") {
         Some(section) => global::read(file, section)?,
         None => global::Global::default(),
@@ -47,7 +49,7 @@ pub fn read(text: &str, file: &str) -> Result<Workload, Error> {
         resources.declare(file, section)?;
     }
     let tasks = task::read(file, fields.need(file, &root, "tasks")?)?;
-    build::build(file, &global, resources, &tasks)
+    build::build(file, &global, resources, &tasks, fields.get("disturbances"))
 }
 
 #[cfg(test)]

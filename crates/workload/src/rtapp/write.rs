@@ -18,6 +18,9 @@ use std::fmt::Write;
 /// What rt-app has no words for, with the task it is in.
 pub fn to_rtapp_json(workload: &Workload) -> Result<String, Error> {
     check::check(workload).map_err(|f| Error::new(&workload.name, f.message).hint(f.hint))?;
+    if !workload.disturbances.is_empty() {
+        return Err(Error::new(&workload.name, "rt-app disturbs nobody").hint("leave the disturbances out"));
+    }
     let groups = groups(workload)?;
     let implicit_done = groups.iter().all(|group| {
         let program = &workload.programs[group.spec.program as usize];

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! kfuncs about cgroups. A workload's cgroups live as long as the machine, so references need no counting.
+//! kfuncs about cgroups. The memory of a workload's cgroups stays as long as the machine does, so references need no counting.
 
 use super::super::insert;
 use super::{EINVAL, Kfunc, any_task, kfunc, task};
-use crate::layout::cgroup;
 use crate::machine::Machine;
 use crate::task::{IDLE, TaskId};
 use bpf::func::{ANY, Fault, Func};
@@ -64,11 +63,7 @@ fn cgroup_at(m: &Machine, addr: u64) -> Result<u32, Fault> {
 
 /// `cgroup` and those above it, up to the root.
 fn chain(m: &Machine, cgroup: u32) -> Vec<u32> {
-    let above = |&at: &u32| {
-        // SAFETY: a cgroup of the layout.
-        let parent = unsafe { m.region.at::<cgroup>(m.layout.cgroup_addr(at)) }.self_.parent as u64;
-        m.layout.cgroup_from_addr(parent)
-    };
+    let above = |&at: &u32| m.parent_cgroup(at);
     std::iter::successors(Some(cgroup), above).collect()
 }
 
@@ -81,8 +76,9 @@ fn scx_bpf_task_cgroup(m: &mut Machine, p: u64) -> Result<u64, Fault> {
 }
 
 fn bpf_cgroup_from_id(m: &mut Machine, id: u64) -> u64 {
-    m.layout
-        .cgroup_from_id(id)
+    let found = m.layout.cgroup_from_id(&m.region, id);
+    found
+        .filter(|&cgroup| m.cgroups.get(cgroup).online)
         .map_or(0, |cgroup| m.layout.cgroup_addr(cgroup))
 }
 
@@ -110,8 +106,7 @@ fn cgroup_of(m: &Machine, p: TaskId) -> u32 {
 }
 
 fn id(m: &Machine, cgroup: u32) -> u64 {
-    // SAFETY: a cgroup of the layout, and its node.
-    unsafe { (*m.region.at::<cgroup>(m.layout.cgroup_addr(cgroup)).kn).id }
+    m.layout.cgroup_id(&m.region, cgroup)
 }
 
 fn bpf_get_current_cgroup_id(m: &mut Machine) -> u64 {
@@ -175,7 +170,7 @@ fn bpf_iter_css_destroy(m: &mut Machine, it: u64) -> Result<(), Fault> {
 
 fn children(m: &Machine, parent: u32) -> Vec<u32> {
     (0..m.layout.nr_cgroups())
-        .filter(|&cgroup| chain(m, cgroup).get(1) == Some(&parent))
+        .filter(|&cgroup| m.parent_cgroup(cgroup) == Some(parent) && m.cgroups.get(cgroup).online)
         .collect()
 }
 

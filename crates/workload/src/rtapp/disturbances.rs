@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The "disturbances" section, which is ours: an array of objects, each with its time "at" (us) and what happens then.
+
+use super::file::{Fields, File, INT_MAX};
+use super::json::{Member, Value};
+use crate::disturbance::{Action, Disturbance};
+use crate::error::{Error, Position};
+use crate::program::Cgroup;
+
+/// Keys that need a "taskgroup", in the order in which those of one object are done.
+const OF_CGROUPS: [&str; 8] = [
+    "mkdir",
+    "weight",
+    "idle",
+    "max",
+    "cpus",
+    "attach",
+    "attach_process",
+    "rmdir",
+];
+const KEYS: [&str; 14] = [
+    "at",
+    "offline",
+    "online",
+    "taskgroup",
+    "mkdir",
+    "weight",
+    "idle",
+    "max",
+    "period",
+    "burst",
+    "cpus",
+    "attach",
+    "attach_process",
+    "rmdir",
+];
+
+/// Limits of cpu.max's period, us (min_cfs_quota_period, max_cfs_quota_period).
+const PERIOD_US: std::ops::RangeInclusive<i64> = 1_000..=1_000_000;
+
+pub fn read(file: File, section: &Member, cgroups: &mut Vec<Cgroup>) -> Result<Vec<Disturbance>, Error> {
+    let Value::Array(items) = &section.node.value else {
+        let found = section.node.value.kind();
+        return Err(file.error(
+            section.node.at,
+            format!("\"disturbances\" takes an array of objects, found {found}"),
+        ));
+    };
+    let mut all = Vec::new();
+    for item in items {
+        let member = Member {
+            at: item.at,
+            key: section.key.clone(),
+            node: item.clone(),
+        };
+        let fields = file.fields(&member, &KEYS)?;
+        let at_ns = file.usec(fields.need(file, &member, "at")?)?;
+        let what = one(file, &fields, cgroups)?;
+        all.extend(what.into_iter().map(|what| Disturbance { at_ns, what }));
+    }
+    // Those of one time keep their order.
+    all.sort_by_key(|disturbance| disturbance.at_ns);
+    Ok(all)
+}
+
+fn one(file: File, fields: &Fields, cgroups: &mut Vec<Cgroup>) -> Result<Vec<Action>, Error> {
+    let mut what = Vec::new();
+    for (key, online) in [("offline", false), ("online", true)] {
+        if let Some(member) = fields.get(key) {
+            let cpu = file.int(member, "", 0..=0xffff)? as u32;
+            what.push(Action::Hotplug { cpu, online });
+        }
+    }
+    let of_cgroups: Vec<&Member> = OF_CGROUPS.iter().filter_map(|key| fields.get(key)).collect();
+    match (fields.get("taskgroup"), of_cgroups.first()) {
+        (Some(group), Some(_)) => {
+            let cgroup = index(file.string(group)?, cgroups);
+            for member in of_cgroups {
+                what.extend(of_cgroup(file, fields, member, cgroup)?);
+            }
+        }
+        (Some(group), None) => {
+            return Err(file
+                .error(group.at, "\"taskgroup\" alone does nothing")
+                .hint("say what happens to it: mkdir, weight, idle, max, cpus, attach, attach_process or rmdir"));
+        }
+        (None, Some(member)) => {
+            return Err(file
+                .error(member.at, format!("\"{}\" without \"taskgroup\"", member.key))
+                .hint("add the \"taskgroup\" it is about"));
+        }
+        (None, None) => {}
+    }
+    if what.is_empty() {
+        return Err(nothing(file, fields.at));
+    }
+    Ok(what)
+}
+
+fn nothing(file: File, at: Position) -> Error {
+    let known = KEYS[1..].join(", ");
+    file.error(at, "a disturbance in which nothing happens")
+        .hint(format!("known are {known}"))
+}
+
+fn of_cgroup(file: File, fields: &Fields, member: &Member, cgroup: u32) -> Result<Option<Action>, Error> {
+    Ok(Some(match member.key.as_str() {
+        "mkdir" | "rmdir" if !file.bool(member)? => return Ok(None),
+        "mkdir" => Action::Make { cgroup },
+        "rmdir" => Action::Remove { cgroup },
+        "weight" => Action::Weight {
+            cgroup,
+            weight: file.int(member, "", 1..=10_000)? as u32,
+        },
+        "idle" => Action::Idle {
+            cgroup,
+            idle: file.bool(member)?,
+        },
+        "max" => max(file, fields, member, cgroup)?,
+        "cpus" => Action::Cpus {
+            cgroup,
+            cpus: match &member.node.value {
+                Value::String(text) if text.is_empty() => None,
+                _ => Some(file.cpus(member)?),
+            },
+        },
+        "attach" | "attach_process" => Action::Attach {
+            cgroup,
+            comm: file.name(member)?.into(),
+            process: member.key == "attach_process",
+        },
+        _ => return Ok(None),
+    }))
+}
+
+fn max(file: File, fields: &Fields, member: &Member, cgroup: u32) -> Result<Action, Error> {
+    let quota_us = match &member.node.value {
+        Value::String(text) if text == "max" => None,
+        _ => Some(file.int(member, " us, or \"max\"", 1_000..=INT_MAX)? as u64),
+    };
+    let period_us = match fields.get("period") {
+        Some(period) => file.int(period, " us", PERIOD_US)? as u64,
+        None => 100_000,
+    };
+    let burst_us = match fields.get("burst") {
+        Some(burst) => file.int(burst, " us, at most the quota", 0..=quota_us.unwrap_or(0) as i64)? as u64,
+        None => 0,
+    };
+    Ok(Action::Max {
+        cgroup,
+        quota_us,
+        period_us,
+        burst_us,
+    })
+}
+
+/// The index of the cgroup with this path.
+fn index(path: &str, cgroups: &mut Vec<Cgroup>) -> u32 {
+    let known = cgroups.iter().position(|cgroup| cgroup.path == path);
+    known.unwrap_or_else(|| {
+        cgroups.push(Cgroup {
+            path: path.into(),
+            weight: 100,
+        });
+        cgroups.len() - 1
+    }) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disturbances_are_read_in_the_order_of_time() {
+        let w = crate::rtapp::read(
+            r#"{
+     "tasks" : { "a" : { "taskgroup" : "/old", "run" : 10 } },
+     "disturbances" : [
+      { "at" : 3000, "offline" : 2 },
+      { "at" : 1000, "taskgroup" : "/new", "mkdir" : true, "weight" : 200, "max" : 5000, "period" : 10000, "burst" : 2000 },
+      { "at" : 2000, "taskgroup" : "/new", "attach" : "a", "idle" : true, "cpus" : [3, 1] },
+      { "at" : 4000, "taskgroup" : "/new", "max" : "max", "cpus" : "", "attach_process" : "a", "rmdir" : true },
+      { "at" : 4000, "online" : 2 }
+     ]
+    }"#,
+            "file.json",
+        )
+        .unwrap();
+        let paths: Vec<&str> = w.cgroups.iter().map(|cgroup| cgroup.path.as_str()).collect();
+        assert_eq!(paths, ["/", "/old", "/new"]);
+        assert!(w.is_made_later(2) && !w.is_made_later(1));
+        let attach = |process| Action::Attach {
+            cgroup: 2,
+            comm: "a".into(),
+            process,
+        };
+        let max = |quota_us, period_us, burst_us| Action::Max {
+            cgroup: 2,
+            quota_us,
+            period_us,
+            burst_us,
+        };
+        let expected = [
+            (1, Action::Make { cgroup: 2 }),
+            (1, Action::Weight { cgroup: 2, weight: 200 }),
+            (1, max(Some(5000), 10_000, 2000)),
+            (2, Action::Idle { cgroup: 2, idle: true }),
+            (
+                2,
+                Action::Cpus {
+                    cgroup: 2,
+                    cpus: Some(vec![1, 3]),
+                },
+            ),
+            (2, attach(false)),
+            (3, Action::Hotplug { cpu: 2, online: false }),
+            (4, max(None, 100_000, 0)),
+            (4, Action::Cpus { cgroup: 2, cpus: None }),
+            (4, attach(true)),
+            (4, Action::Remove { cgroup: 2 }),
+            (4, Action::Hotplug { cpu: 2, online: true }),
+        ];
+        let got: Vec<(u64, Action)> = w
+            .disturbances
+            .into_iter()
+            .map(|d| (d.at_ns / 1_000_000, d.what))
+            .collect();
+        assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn disturbances_that_say_nothing_or_nonsense_are_errors() {
+        let error = |body: &str| {
+            let text =
+                format!("{{\"tasks\": {{\"a\": {{\"run\": 1, \"taskgroup\": \"/t\"}}}}, \"disturbances\": {body}}}");
+            crate::rtapp::read(&text, "file.json").unwrap_err().to_string()
+        };
+        for (body, expect) in [
+            ("{}", "\"disturbances\" takes an array of objects, found an object"),
+            ("[{\"at\": 1}]", "a disturbance in which nothing happens"),
+            ("[{\"online\": 1}]", "without \"at\""),
+            (
+                "[{\"at\": 1, \"taskgroup\": \"/x\"}]",
+                "\"taskgroup\" alone does nothing",
+            ),
+            ("[{\"at\": 1, \"weight\": 5}]", "\"weight\" without \"taskgroup\""),
+            (
+                "[{\"at\": 1, \"taskgroup\": \"/x\", \"weight\": 0}]",
+                "expected 1..=10000",
+            ),
+            (
+                "[{\"at\": 1, \"taskgroup\": \"/x\", \"max\": 5000, \"burst\": 6000}]",
+                "at most the quota",
+            ),
+            (
+                "[{\"at\": 1, \"taskgroup\": \"/x\", \"max\": 5000, \"period\": 2000000}]",
+                "expected 1000..=1000000",
+            ),
+            (
+                "[{\"at\": 1, \"taskgroup\": \"/\", \"weight\": 5}]",
+                "a disturbance of the root cgroup",
+            ),
+            (
+                "[{\"at\": 1, \"taskgroup\": \"x\", \"weight\": 5}]",
+                "has no absolute path",
+            ),
+            (
+                "[{\"at\": 1, \"taskgroup\": \"/t\", \"mkdir\": true}]",
+                "which is made later",
+            ),
+            ("[{\"at\": 1, \"ofline\": 5}]", "did you mean 'offline'?"),
+        ] {
+            let message = error(body);
+            assert!(message.contains(expect), "{body}: {message}");
+        }
+    }
+}

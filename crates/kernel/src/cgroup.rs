@@ -111,7 +111,7 @@ impl Machine {
             Action::Max { .. } => "cpu.max".to_string(),
             Action::Cpus { .. } => "cpuset.cpus".to_string(),
             Action::Attach { comm, .. } => format!("attaching '{comm}'"),
-            Action::Hotplug { .. } => return,
+            Action::Hotplug { .. } | Action::Irq { .. } => return,
         };
         let at_us = self.now / 1000;
         self.cgroups
@@ -164,7 +164,7 @@ impl Machine {
                 let set = self.tasks_named(comm, *process);
                 self.attach(&set, cgroup)
             }
-            Action::Make { .. } | Action::Hotplug { .. } => Ok(()),
+            Action::Make { .. } | Action::Hotplug { .. } | Action::Irq { .. } => Ok(()),
         }
     }
 

@@ -272,6 +272,9 @@ impl Machine {
     }
 }
 
+/// In place of an rt_priority, above them all: prio is -1.
+const DEADLINE: u32 = 100;
+
 /// Sets priority, weight and rt_priority from a policy (__setscheduler_params).
 pub(crate) fn set_policy_fields(task: &mut Task, policy: Policy) {
     task.policy = policy;
@@ -285,6 +288,7 @@ pub(crate) fn set_policy_fields(task: &mut Task, policy: Policy) {
             task.static_prio = 120;
             task.weight = WEIGHT_IDLEPRIO;
         }
+        Policy::Deadline => task.rt_priority = DEADLINE,
         Policy::Fifo { rt_priority } | Policy::RoundRobin { rt_priority } => task.rt_priority = rt_priority,
     }
 }

@@ -17,6 +17,7 @@ pub mod chance;
 pub mod check;
 pub mod class;
 mod cost;
+mod cpufreq;
 pub mod cpuset;
 pub mod decision;
 pub mod event;

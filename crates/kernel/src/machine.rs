@@ -328,12 +328,34 @@ impl Machine {
 
     /// What the workload names happens.
     fn disturb(&mut self, index: u32) {
-        match self.workload.disturbances[index as usize].what.clone() {
+        let disturbance = &self.workload.disturbances[index as usize];
+        match disturbance.what.clone() {
+            Action::Irq {
+                cpu,
+                ns,
+                period_ns,
+                count,
+            } => {
+                let done = (self.now - disturbance.at_ns) / period_ns.max(1) + 1;
+                if count.is_none_or(|count| done < count) {
+                    self.events.push(self.now + period_ns, Event::Disturb { index });
+                }
+                self.interrupt(cpu, ns);
+            }
             Action::Hotplug { cpu, online } => {
                 self.hotplug(cpu, online);
                 self.leave();
             }
             what => self.change_cgroup(&what),
+        }
+    }
+
+    /// An interrupt of `ns` on a CPU: overhead of it, and what runs there goes on later. None comes to a CPU that is offline.
+    fn interrupt(&mut self, cpu: u32, ns: u64) {
+        if self.rqs[cpu as usize].online {
+            self.enter(cpu);
+            self.charge(cpu, ns);
+            self.leave();
         }
     }
 

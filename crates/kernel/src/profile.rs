@@ -289,6 +289,7 @@ mod tests {
             description: String::new(),
             topology,
             hz: 250,
+            cpuperf_min: 1024,
             costs: machine::Costs::default(),
         }
     }

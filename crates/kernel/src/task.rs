@@ -81,7 +81,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// The kernel's effective priority: 0..=98 realtime, 100..=139 normal.
+    /// The kernel's effective priority: -1 deadline, 0..=98 realtime, 100..=139 normal.
     pub fn prio(&self) -> i32 {
         if self.rt_priority > 0 {
             99 - self.rt_priority as i32

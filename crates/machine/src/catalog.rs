@@ -197,6 +197,7 @@ fn from_hwloc(name: &str, description: String, origin: &str, hz: u32, found: Fou
             description,
             topology: found.topology,
             hz,
+            cpuperf_min: 1024,
             costs: Costs::default(),
         },
         origin: origin.to_owned(),

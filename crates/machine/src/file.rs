@@ -4,6 +4,7 @@
 //! ```toml
 //! description = "two sockets of 8 cores"
 //! hz = 250
+//! cpuperf_min = 256                         # how slow a policy can make CPUs, of 1024; default 1024: frequencies are fixed
 //! topology = "pack:2 [numa] l3:1(size=25952256) core:8 pu:2(indexes=2*16:16*1)"
 //! distances = [[10, 21], [21, 10]]          # SLIT; optional
 //! memory = "flat"                           # tasks' is not placed by node; default "first-touch"
@@ -70,6 +71,7 @@ pub(crate) fn parse(name: &str, place: &str, text: &str, dir: Option<&Path>) -> 
     root.only(&[
         "description",
         "hz",
+        "cpuperf_min",
         "topology",
         "cpus",
         "kind",
@@ -87,6 +89,10 @@ pub(crate) fn parse(name: &str, place: &str, text: &str, dir: Option<&Path>) -> 
     }
     let hz = root.required("hz")?;
     let hz = source.number(hz, "hz", 10, 10_000)?;
+    let cpuperf_min = match root.table.get("cpuperf_min") {
+        Some(value) => source.number(value, "cpuperf_min", 1, 1024)?,
+        None => 1024,
+    };
 
     let mut found = match (root.table.get("topology"), root.table.get("cpus")) {
         (Some(topology), None) => topology_value(source, topology, dir)?,
@@ -157,6 +163,7 @@ pub(crate) fn parse(name: &str, place: &str, text: &str, dir: Option<&Path>) -> 
             description,
             topology: found.topology,
             hz,
+            cpuperf_min,
             costs,
         },
         origin: place.to_owned(),

@@ -50,5 +50,7 @@ pub struct MachineSpec {
     pub topology: Topology,
     /// Scheduler ticks per second (CONFIG_HZ).
     pub hz: u32,
+    /// The lowest performance level, 1..=1024, to which cpufreq takes a CPU that a policy wants slow; 1024: none does.
+    pub cpuperf_min: u32,
     pub costs: Costs,
 }

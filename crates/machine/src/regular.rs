@@ -30,6 +30,7 @@ impl MachineSpec {
             description: String::new(),
             topology: Topology::new((0..nr_cpus).map(cpu).collect(), Vec::new()),
             hz: 1000,
+            cpuperf_min: 1024,
             costs: Costs::default(),
         }
     }

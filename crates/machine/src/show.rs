@@ -23,6 +23,13 @@ pub fn show(definition: &Definition) -> String {
         spec.hz,
         definition.origin
     );
+    if spec.cpuperf_min < 1024 {
+        let _ = writeln!(
+            out,
+            "a policy can slow its CPUs down to {}/1024 of their speed",
+            spec.cpuperf_min
+        );
+    }
     for note in &definition.notes {
         let _ = writeln!(out, "note: {note}");
     }

@@ -172,7 +172,7 @@ pub(crate) fn policy(policy: Policy) -> Checked {
                 ));
             }
         }
-        Policy::Idle => {}
+        Policy::Idle | Policy::Deadline => {}
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What happens to the machine while tasks run, and is no task's doing: CPUs that come and go, cgroups that an administrator
-//! changes. A workload names it with its time.
+//! changes, interrupts. A workload names it with its time.
 
 /// One thing that happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +13,13 @@ pub struct Disturbance {
 /// A cgroup is an index into [`Workload::cgroups`](crate::Workload::cgroups).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
+    /// Interrupts of this length on a CPU, `period_ns` apart; `None`: for ever. What runs there is held up.
+    Irq {
+        cpu: u32,
+        ns: u64,
+        period_ns: u64,
+        count: Option<u64>,
+    },
     /// A CPU goes offline or comes back.
     Hotplug { cpu: u32, online: bool },
     /// mkdir: until then the cgroup is not there. Its weight is 100 and it has no limits.
@@ -50,7 +57,7 @@ impl Action {
     /// The cgroup it is about.
     pub fn cgroup(&self) -> Option<u32> {
         match *self {
-            Action::Hotplug { .. } => None,
+            Action::Hotplug { .. } | Action::Irq { .. } => None,
             Action::Make { cgroup }
             | Action::Remove { cgroup }
             | Action::Weight { cgroup, .. }
@@ -64,7 +71,7 @@ impl Action {
     /// The CPUs it names.
     pub fn cpus(&self) -> &[u32] {
         match self {
-            Action::Hotplug { cpu, .. } => std::slice::from_ref(cpu),
+            Action::Hotplug { cpu, .. } | Action::Irq { cpu, .. } => std::slice::from_ref(cpu),
             Action::Cpus { cpus: Some(cpus), .. } => cpus,
             _ => &[],
         }

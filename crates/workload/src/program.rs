@@ -55,6 +55,8 @@ pub enum Policy {
     Ext {
         nice: i32,
     },
+    /// SCHED_DEADLINE, before all others; its program keeps to its runtime by itself. Only disturbances have it.
+    Deadline,
     /// rt_priority 1..=99, 99 highest.
     Fifo {
         rt_priority: u32,

@@ -19,6 +19,7 @@ use crate::machine::Machine;
 use crate::task::{IDLE, TaskId};
 use std::mem::{offset_of, size_of};
 use trace::MigrateReason;
+use workload::Policy;
 
 /// What the dispatch path came to (enum scx_dsp_verdict).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -405,7 +406,11 @@ pub(super) fn release_cpu(m: &mut Machine, cpu: u32, next: TaskId) {
             offset_of!(scx_cpu_release_args, reason),
             offset_of!(scx_cpu_release_args, task),
         );
-        args[reason..reason + 4].copy_from_slice(&(SCX_CPU_PREEMPT_RT as u32).to_le_bytes());
+        let why = match m.tasks[next as usize].policy {
+            Policy::Deadline => SCX_CPU_PREEMPT_DL,
+            _ => SCX_CPU_PREEMPT_RT,
+        };
+        args[reason..reason + 4].copy_from_slice(&(why as u32).to_le_bytes());
         args[task..task + 8].copy_from_slice(&m.addr_of_task(next, cpu).to_le_bytes());
         let frame = Frame::locked(cpu);
         ops::call_with_struct(m, Op::CpuRelease, frame, u64::from(cpu), &args);

@@ -321,6 +321,7 @@ fn disable(m: &mut Machine) {
         lifecycle::disable_and_exit_task(m, task);
     }
     kick::end_all_waits(m);
+    m.reset_perf_targets();
     m.ext.enabled = false;
     m.ext.ops.deactivate_all();
     idle::disable(m);

@@ -273,7 +273,7 @@ impl Core {
 /// The class a task belongs to by its policy and by what is loaded (task_should_scx).
 pub(crate) fn class_for(m: &Machine, task: &Task) -> Class {
     match task.policy {
-        TaskPolicy::Fifo { .. } | TaskPolicy::RoundRobin { .. } => Class::Rt,
+        TaskPolicy::Deadline | TaskPolicy::Fifo { .. } | TaskPolicy::RoundRobin { .. } => Class::Rt,
         TaskPolicy::Ext { .. } if m.ext.takes_tasks() => Class::Ext,
         _ if m.ext.switching_all && m.ext.takes_tasks() => Class::Ext,
         _ => Class::Fair,

@@ -446,10 +446,14 @@ pub(crate) fn mirror_params(m: &Machine, task: TaskId) {
     s.prio = t.prio();
     s.normal_prio = t.prio();
     s.static_prio = t.static_prio;
-    s.rt_priority = t.rt_priority;
+    s.rt_priority = match t.policy {
+        Policy::Deadline => 0,
+        _ => t.rt_priority,
+    };
     s.policy = match t.policy {
         Policy::Normal { .. } => 0,
         Policy::Fifo { .. } => 1,
+        Policy::Deadline => 6,
         Policy::RoundRobin { .. } => 2,
         Policy::Batch { .. } => 3,
         Policy::Idle => 5,

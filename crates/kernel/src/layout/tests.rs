@@ -73,8 +73,14 @@ fn a_cgroup_hangs_below_the_nearest_that_is_named() {
         [0, 1, 2, 3].map(parent),
         [(None, 0), (Some(0), 1), (Some(1), 2), (Some(0), 1)]
     );
-    assert_eq!(m.layout.cgroup_from_id(3), Some(2));
-    assert_eq!((m.layout.cgroup_from_id(0), m.layout.cgroup_from_id(5)), (None, None));
+    assert_eq!(m.layout.cgroup_from_id(&m.region, 3), Some(2));
+    assert_eq!(
+        (
+            m.layout.cgroup_from_id(&m.region, 0),
+            m.layout.cgroup_from_id(&m.region, 5)
+        ),
+        (None, None)
+    );
 }
 
 #[test]

@@ -9,9 +9,9 @@ use crate::machine::Machine;
 use crate::task::{IDLE, TaskId};
 use trace::MigrateReason;
 
-/// Realtime priority index: 0 is rt_priority 99.
+/// Realtime priority index: see [`NO_RT`].
 pub(super) fn prio(m: &Machine, task: TaskId) -> u32 {
-    m.tasks[task as usize].prio().clamp(0, NO_RT as i32) as u32
+    (m.tasks[task as usize].prio() + 1).clamp(0, NO_RT as i32) as u32
 }
 
 /// Priority of what runs: [`NO_RT`] for anything but a realtime task.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The realtime class: SCHED_FIFO and SCHED_RR, per-CPU queues with push and pull (kernel/sched/rt.c, cpupri.c).
 //!
-//! Modelled: 99 priority lists a CPU, the round robin slice of 100 ms, push when a task cannot run where it is queued,
+//! Modelled: 99 priority lists a CPU and above them one for SCHED_DEADLINE, whose tasks keep to their runtime by themselves and run
+//! in the order of coming, the round robin slice of 100 ms, push when a task cannot run where it is queued,
 //! pull when a CPU's priority drops, the servers that keep other classes from starving.
 //!
 //! Left out: task groups and their bandwidth, SCHED_DEADLINE, RT_PUSH_IPI (off by default), migration by the stopper of

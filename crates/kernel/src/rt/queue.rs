@@ -5,8 +5,8 @@ use super::server::Server;
 use crate::fair::pelt::{Avg, State};
 use crate::task::{IDLE, Task, TaskId};
 
-/// Priorities 0..=98, 0 highest; 99 is what a CPU without realtime tasks has.
-pub const NO_RT: u32 = 99;
+/// Priorities 0..=99: 0 is SCHED_DEADLINE's, 1 that of rt_priority 99, and so on; 100 is what a CPU without such tasks has.
+pub const NO_RT: u32 = 100;
 
 /// A task in the realtime class.
 #[derive(Clone)]

@@ -45,6 +45,8 @@ pub fn set_policy(policy: Policy) -> Result<(), Request> {
         Policy::Normal { nice } => (libc::SCHED_OTHER, nice, 0),
         Policy::Batch { nice } => (libc::SCHED_BATCH, nice, 0),
         Policy::Idle => (libc::SCHED_IDLE, 0, 0),
+        // The nearest that needs no admission.
+        Policy::Deadline => (libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 0, 99),
         Policy::Ext { nice } => (SCHED_EXT, nice, 0),
         // What they create is asked for its own policy, and is normal until then.
         Policy::Fifo { rt_priority } => (libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 0, rt_priority),

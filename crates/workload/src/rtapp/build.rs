@@ -52,14 +52,18 @@ pub fn build(
     workload.resources = programs.resources.list;
     workload.cgroups = programs.cgroups;
     if let Some(section) = section {
-        workload.disturbances = disturbances::read(file, section, &mut workload.cgroups)?;
+        disturbances::read(file, section, &mut workload)?;
     }
     check::check(&workload).map_err(|finding| {
         let error = Error::new(file.name, finding.message).hint(finding.hint);
         match finding.op {
             None => error,
             // A step past the end stands for the end of the task.
-            Some((program, op)) => error.at(*places[program].get(op).unwrap_or(&tasks[program].at)),
+            Some((program, op)) => match places.get(program) {
+                Some(places) => error.at(*places.get(op).unwrap_or(&tasks[program].at)),
+                // A disturbance's.
+                None => error,
+            },
         }
     })?;
     Ok(workload)

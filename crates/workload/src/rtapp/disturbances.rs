@@ -3,9 +3,10 @@
 
 use super::file::{Fields, File, INT_MAX};
 use super::json::{Member, Value};
+use crate::builder::Builder;
 use crate::disturbance::{Action, Disturbance};
 use crate::error::{Error, Position};
-use crate::program::Cgroup;
+use crate::program::{Cgroup, Dist, Op, Policy, TaskSpec, Workload};
 
 /// Keys that need a "taskgroup", in the order in which those of one object are done.
 const OF_CGROUPS: [&str; 8] = [
@@ -18,8 +19,14 @@ const OF_CGROUPS: [&str; 8] = [
     "attach_process",
     "rmdir",
 ];
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 20] = [
     "at",
+    "irq",
+    "fifo",
+    "deadline",
+    "length",
+    "count",
+    "priority",
     "offline",
     "online",
     "taskgroup",
@@ -38,7 +45,8 @@ const KEYS: [&str; 14] = [
 /// Limits of cpu.max's period, us (min_cfs_quota_period, max_cfs_quota_period).
 const PERIOD_US: std::ops::RangeInclusive<i64> = 1_000..=1_000_000;
 
-pub fn read(file: File, section: &Member, cgroups: &mut Vec<Cgroup>) -> Result<Vec<Disturbance>, Error> {
+/// Reads the section into a workload that has its tasks.
+pub fn read(file: File, section: &Member, workload: &mut Workload) -> Result<(), Error> {
     let Value::Array(items) = &section.node.value else {
         let found = section.node.value.kind();
         return Err(file.error(
@@ -55,12 +63,21 @@ pub fn read(file: File, section: &Member, cgroups: &mut Vec<Cgroup>) -> Result<V
         };
         let fields = file.fields(&member, &KEYS)?;
         let at_ns = file.usec(fields.need(file, &member, "at")?)?;
-        let what = one(file, &fields, cgroups)?;
+        let mut what = one(file, &fields, &mut workload.cgroups)?;
+        let noise = noise(file, &member, &fields)?;
+        if let Some(noise) = &noise {
+            what.extend(noise.irqs());
+            noise.add_tasks(at_ns, workload);
+        }
+        if what.is_empty() && noise.is_none() {
+            return Err(nothing(file, fields.at));
+        }
         all.extend(what.into_iter().map(|what| Disturbance { at_ns, what }));
     }
     // Those of one time keep their order.
     all.sort_by_key(|disturbance| disturbance.at_ns);
-    Ok(all)
+    workload.disturbances = all;
+    Ok(())
 }
 
 fn one(file: File, fields: &Fields, cgroups: &mut Vec<Cgroup>) -> Result<Vec<Action>, Error> {
@@ -91,10 +108,117 @@ fn one(file: File, fields: &Fields, cgroups: &mut Vec<Cgroup>) -> Result<Vec<Act
         }
         (None, None) => {}
     }
-    if what.is_empty() {
-        return Err(nothing(file, fields.at));
-    }
     Ok(what)
+}
+
+/// Time that something else takes of CPUs, again and again.
+struct Noise {
+    kind: Kind,
+    cpus: Vec<u32>,
+    length_ns: u64,
+    period_ns: u64,
+    /// `None`: for ever.
+    count: Option<u64>,
+}
+
+enum Kind {
+    Irq,
+    /// A task of this policy on each CPU.
+    Task(&'static str, Policy),
+}
+
+fn noise(file: File, item: &Member, fields: &Fields) -> Result<Option<Noise>, Error> {
+    let named: Vec<&Member> = ["irq", "fifo", "deadline"]
+        .iter()
+        .filter_map(|key| fields.get(key))
+        .collect();
+    let Some(&member) = named.first() else { return Ok(None) };
+    if let Some(second) = named.get(1) {
+        return Err(file
+            .error(second.at, format!("\"{}\" and \"{}\" at once", member.key, second.key))
+            .hint("make two of them"));
+    }
+    let priority = match fields.get("priority") {
+        Some(priority) => file.int(priority, "", 1..=99)? as u32,
+        None => 50,
+    };
+    let length_ns = file.usec(fields.need(file, item, "length")?)?;
+    let count = match fields.get("count") {
+        Some(count) => file.rounds(count)?,
+        None => Some(1),
+    };
+    let period_ns = match fields.get("period") {
+        Some(period) => file.usec(period)?,
+        None if count == Some(1) => length_ns,
+        None => {
+            return Err(file
+                .error(item.at, "\"count\" without \"period\"")
+                .hint("say how far apart they are, in us"));
+        }
+    };
+    if length_ns == 0 || period_ns < length_ns {
+        return Err(file
+            .error(item.at, "longer than its period, or of no length")
+            .hint("\"length\" and \"period\" are us, and the period is the longer one"));
+    }
+    Ok(Some(Noise {
+        kind: match member.key.as_str() {
+            "irq" => Kind::Irq,
+            "fifo" => Kind::Task("fifo", Policy::Fifo { rt_priority: priority }),
+            _ => Kind::Task("deadline", Policy::Deadline),
+        },
+        cpus: file.cpus(member)?,
+        length_ns,
+        period_ns,
+        count,
+    }))
+}
+
+impl Noise {
+    fn irqs(&self) -> Vec<Action> {
+        let irq = |&cpu: &u32| Action::Irq {
+            cpu,
+            ns: self.length_ns,
+            period_ns: self.period_ns,
+            count: self.count,
+        };
+        match self.kind {
+            Kind::Irq => self.cpus.iter().map(irq).collect(),
+            Kind::Task(..) => Vec::new(),
+        }
+    }
+
+    /// A task a CPU, in a process of its own, that computes for the length and sleeps for the rest of the period.
+    fn add_tasks(&self, at_ns: u64, workload: &mut Workload) {
+        let Kind::Task(name, policy) = self.kind else { return };
+        for &cpu in &self.cpus {
+            let timer = |period| Op::Timer {
+                timer: 0,
+                period,
+                absolute: true,
+            };
+            let mut program = Builder::default();
+            program.op(timer(0));
+            let rounds = program.begin_loop(self.count);
+            program.op(Op::Runtime(Dist::Fixed(self.length_ns)));
+            program.op(timer(self.period_ns));
+            program.end_loop(rounds);
+            let process = workload.tasks.iter().map(|task| task.process + 1).max().unwrap_or(0);
+            workload.tasks.push(TaskSpec {
+                comm: format!("{name}/{cpu}"),
+                program: workload.programs.len() as u32,
+                policy,
+                cpus: Some(vec![cpu]),
+                start_cpu: Some(cpu),
+                start_ns: at_ns,
+                process,
+                cgroup: 0,
+                spawn: true,
+                footprint_bytes: 0,
+            });
+            workload.programs.push(program.finish());
+        }
+    }
 }
 
 fn nothing(file: File, at: Position) -> Error {
@@ -229,6 +353,43 @@ mod tests {
     }
 
     #[test]
+    fn noise_is_interrupts_or_tasks() {
+        let text = r#"{
+ "tasks" : { "a" : { "run" : 10 } },
+ "disturbances" : [
+  { "at" : 9, "irq" : [1, 0], "length" : 5, "period" : 50, "count" : -1 },
+  { "at" : 7, "fifo" : [2], "length" : 5, "priority" : 3 },
+  { "at" : 8, "deadline" : [3], "length" : 5, "period" : 50, "count" : 4 }
+ ]
+}"#;
+        let w = crate::rtapp::read(text, "file.json").unwrap();
+        let irq = |cpu| Disturbance {
+            at_ns: 9_000,
+            what: Action::Irq {
+                cpu,
+                ns: 5_000,
+                period_ns: 50_000,
+                count: None,
+            },
+        };
+        assert_eq!(w.disturbances, [irq(0), irq(1)]);
+        let tasks: Vec<_> = w
+            .tasks
+            .iter()
+            .map(|t| (t.comm.as_str(), t.policy, t.start_ns, t.start_cpu, t.process))
+            .collect();
+        assert_eq!(
+            tasks[1..],
+            [
+                ("fifo/2", Policy::Fifo { rt_priority: 3 }, 7_000, Some(2), 1),
+                ("deadline/3", Policy::Deadline, 8_000, Some(3), 2),
+            ]
+        );
+        assert_eq!(w.programs[2].ops[2], Op::Runtime(Dist::Fixed(5_000)));
+        assert!(crate::to_rtapp_json(&w).is_err());
+    }
+
+    #[test]
     fn disturbances_that_say_nothing_or_nonsense_are_errors() {
         let error = |body: &str| {
             let text =
@@ -267,6 +428,20 @@ mod tests {
             (
                 "[{\"at\": 1, \"taskgroup\": \"/t\", \"mkdir\": true}]",
                 "which is made later",
+            ),
+            ("[{\"at\": 1, \"irq\": [0]}]", "without \"length\""),
+            (
+                "[{\"at\": 1, \"irq\": [0], \"length\": 5, \"count\": 2}]",
+                "\"count\" without \"period\"",
+            ),
+            (
+                "[{\"at\": 1, \"irq\": [0], \"length\": 5, \"period\": 4}]",
+                "longer than its period",
+            ),
+            ("[{\"at\": 1, \"irq\": [0], \"fifo\": [0], \"length\": 5}]", "at once"),
+            (
+                "[{\"at\": 1, \"fifo\": 0, \"length\": 5}]",
+                "takes an array of CPU numbers",
             ),
             ("[{\"at\": 1, \"ofline\": 5}]", "did you mean 'offline'?"),
         ] {

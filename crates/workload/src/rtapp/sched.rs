@@ -54,7 +54,8 @@ impl Name {
             Policy::Batch { .. } => Name::Batch,
             Policy::Idle => Name::Idle,
             Policy::Ext { .. } => Name::Ext,
-            Policy::Fifo { .. } => Name::Fifo,
+            // Of tasks that no file names.
+            Policy::Fifo { .. } | Policy::Deadline => Name::Fifo,
             Policy::RoundRobin { .. } => Name::RoundRobin,
         }
     }

@@ -18,7 +18,8 @@ use std::fmt::Write;
 /// What rt-app has no words for, with the task it is in.
 pub fn to_rtapp_json(workload: &Workload) -> Result<String, Error> {
     check::check(workload).map_err(|f| Error::new(&workload.name, f.message).hint(f.hint))?;
-    if !workload.disturbances.is_empty() {
+    let deadline = workload.tasks.iter().any(|task| task.policy == Policy::Deadline);
+    if deadline || !workload.disturbances.is_empty() {
         return Err(Error::new(&workload.name, "rt-app disturbs nobody").hint("leave the disturbances out"));
     }
     let groups = groups(workload)?;
@@ -354,7 +355,7 @@ impl Text<'_> {
             Policy::Fifo { rt_priority } | Policy::RoundRobin { rt_priority } => {
                 self.line(depth, "priority", &rt_priority.to_string());
             }
-            Policy::Idle => {}
+            Policy::Idle | Policy::Deadline => {}
         }
     }
 

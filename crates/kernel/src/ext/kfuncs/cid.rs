@@ -98,8 +98,7 @@ fn scx_bpf_cidperf_cap(m: &mut Machine, cid: i32) -> u32 {
 }
 
 fn scx_bpf_cidperf_cur(m: &mut Machine, cid: i32) -> u32 {
-    valid(m, cid);
-    SCX_CPUPERF_ONE as u32
+    to_cpu(m, cid).map_or(SCX_CPUPERF_ONE as u32, |cpu| m.perf_level(cpu) as u32)
 }
 
 fn scx_bpf_cidperf_set(m: &mut Machine, cid: i32, perf: u32) {

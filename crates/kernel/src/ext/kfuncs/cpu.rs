@@ -341,10 +341,8 @@ fn scx_bpf_cpuperf_cap(m: &mut Machine, cpu: i32) -> u32 {
     })
 }
 
-/// Frequencies do not change: a CPU always runs as fast as it can.
 fn scx_bpf_cpuperf_cur(m: &mut Machine, cpu: i32) -> u32 {
-    valid(m, cpu);
-    SCX_CPUPERF_ONE as u32
+    valid(m, cpu).map_or(SCX_CPUPERF_ONE as u32, |cpu| m.perf_level(cpu) as u32)
 }
 
 pub(super) fn scx_bpf_cpuperf_set(m: &mut Machine, cpu: i32, perf: u32) {
@@ -358,7 +356,7 @@ pub(super) fn scx_bpf_cpuperf_set(m: &mut Machine, cpu: i32, perf: u32) {
         exit::error(m, format!("Invalid target CPU {cpu}"));
         return;
     }
-    m.rq_struct(cpu).scx.cpuperf_target = perf;
+    m.set_perf_target(cpu, perf);
 }
 
 fn scx_bpf_cpu_rq(m: &mut Machine, cpu: i32) -> u64 {

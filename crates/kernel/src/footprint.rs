@@ -44,6 +44,8 @@ pub struct Footprint {
     pub bytes: u64,
     /// The node of its memory; NOWHERE before it has run.
     home: u32,
+    /// When it came to the CPU where it runs with memory that is nowhere yet.
+    came: u64,
     private: Left,
     llc: Left,
     /// The reload begun when it was switched to: its length, and the bytes that came into each cache.
@@ -57,6 +59,7 @@ impl Footprint {
         Footprint {
             bytes,
             home: NOWHERE,
+            came: 0,
             private: Left::NOTHING,
             llc: Left::NOTHING,
             reload_ns: 0,
@@ -216,7 +219,7 @@ impl Machine {
         private.brought += f.into_private;
         llc.brought += f.into_llc;
         if f.home == NOWHERE {
-            f.home = place.node;
+            f.came = self.now;
             return;
         }
         let memory_ps = self.caches.memory_ps[place.node as usize][f.home as usize];
@@ -234,6 +237,7 @@ impl Machine {
         let from = &self.tasks[parent as usize];
         let (home, cpu, bytes) = (from.footprint.home, from.cpu, from.footprint.bytes);
         let place = &self.spec.topology.cpus[cpu as usize];
+        let home = if home == NOWHERE { place.node } else { home };
         let left = |cache: &Cache, number: u32, bytes: u64| Left {
             cache: number,
             bytes: bytes.min(cache.size),
@@ -264,6 +268,18 @@ impl Machine {
         if f.bytes == 0 {
             return;
         }
+        let place = &self.spec.topology.cpus[cpu as usize];
+        let private = &mut self.caches.private[place.core as usize];
+        let llc = &mut self.caches.llcs[place.llc as usize];
+        if f.home == NOWHERE && f.came == self.now {
+            // Moved before it ran, as balancers at exec do: it has touched nothing.
+            private.leave(place.core, 0, f.into_private);
+            llc.leave(place.llc, 0, f.into_llc);
+            return;
+        }
+        if f.home == NOWHERE {
+            f.home = place.node;
+        }
         let not_done = t.program.reload(0);
         self.caches.reload_ns += f.reload_ns - not_done;
         // u128: a gigabyte times a second.
@@ -272,10 +288,7 @@ impl Machine {
             ns => (u128::from(bytes) * u128::from(not_done) / u128::from(ns)) as u64,
         };
         let (undone_private, undone_llc) = (part(f.into_private), part(f.into_llc));
-        let place = &self.spec.topology.cpus[cpu as usize];
-        let private = &mut self.caches.private[place.core as usize];
         f.private = private.leave(place.core, f.bytes.min(private.size), undone_private);
-        let llc = &mut self.caches.llcs[place.llc as usize];
         f.llc = llc.leave(place.llc, f.bytes.min(llc.size), undone_llc);
         f.reload_ns = 0;
     }

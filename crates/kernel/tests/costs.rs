@@ -105,6 +105,25 @@ fn a_reload_cut_off_is_not_paid_twice() {
     assert!(off < 10, "{} ns instead of {}", machine.reload_ns(), FOOTPRINT * 3);
 }
 
+/// A balancer that moves a task at exec does so before the new program has touched anything.
+#[test]
+fn who_is_moved_at_exec_has_its_memory_where_it_then_runs() {
+    let moved = |then: Vec<Op>| {
+        let exec = Op::Exec { comm: "cc1".into() };
+        let ops = vec![run_ms(1), exec, Op::SetAffinity(Some(vec![2])), run_ms(1)];
+        let ops = ops.into_iter().chain(then).collect();
+        let tasks = Tasks::default().add("sh", ops).with(touching(FOOTPRINT));
+        let mut machine = Machine::new(caches(), tasks.workload, 1).expect("a machine");
+        let mut records = Vec::new();
+        machine.run(20 * MS, &mut records);
+        assert_eq!(machine.nr_alive, 0);
+        machine.reload_ns()
+    };
+    assert_eq!(moved(vec![]), 0, "nothing is anywhere yet");
+    let back = vec![Op::SetAffinity(Some(vec![0])), run_ms(1)];
+    assert_eq!(moved(back), FOOTPRINT * 3, "from node 1, and nothing was left on CPU 0");
+}
+
 /// CPUs 0 and 1 are on node 0, 2 and 3 on node 1; each has a cache of its own.
 #[test]
 fn what_several_share_is_nearer_to_the_kernels_node() {

@@ -167,6 +167,7 @@ fn run(policy: &str, latency: u64) -> RunResult {
         machine: "smp4".into(),
         workload: "closed:tasks=40".into(),
         settings: vec![],
+        kernel: String::new(),
         seed: 1,
         simulated_ns: 30_000_000,
         wall_ns: 12_345_678,

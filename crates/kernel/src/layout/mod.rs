@@ -254,34 +254,6 @@ impl Layout {
         self.cgroups.index(addr).map(|index| index as u32)
     }
 
-    /// The cgroup with this id (`cgroup.kn->id`).
-    pub fn cgroup_from_id(&self, region: &Region, id: u64) -> Option<u32> {
-        let index = (id & u64::from(u32::MAX)).checked_sub(ROOT_CGROUP_ID)?;
-        let index = (index < u64::from(self.nr_cgroups())).then_some(index as u32)?;
-        (self.cgroup_id(region, index) == id).then_some(index)
-    }
-
-    /// `cgroup.kn->id`: the number of the inode, and above it how often that was used before.
-    pub fn cgroup_id(&self, region: &Region, cgroup: u32) -> u64 {
-        // SAFETY: a cgroup of the layout, and its node.
-        unsafe { (*region.at::<self::cgroup>(self.cgroup_addr(cgroup)).kn).id }
-    }
-
-    /// A cgroup has gone; one of its name will be another.
-    pub fn new_cgroup_id(&self, region: &Region, cgroup: u32) {
-        // SAFETY: as above.
-        unsafe { (*region.at::<self::cgroup>(self.cgroup_addr(cgroup)).kn).id += 1 << 32 }
-    }
-
-    /// The cgroup that a cgroup is in.
-    pub fn parent_of_cgroup(&self, region: &Region, cgroup: u32) -> Option<u32> {
-        // SAFETY: a cgroup of the layout.
-        let parent = unsafe { region.at::<self::cgroup>(self.cgroup_addr(cgroup)) }
-            .self_
-            .parent;
-        self.cgroup_from_addr(parent as u64)
-    }
-
     pub fn nr_cgroups(&self) -> u32 {
         self.nr_cgroups
     }

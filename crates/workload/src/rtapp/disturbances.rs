@@ -45,6 +45,18 @@ const KEYS: [&str; 20] = [
 /// Limits of cpu.max's period, us (min_cfs_quota_period, max_cfs_quota_period).
 const PERIOD_US: std::ops::RangeInclusive<i64> = 1_000..=1_000_000;
 
+/// rt-app has no words for them.
+///
+/// # Errors
+/// If the workload has any, or a task that is one.
+pub fn refuse(workload: &Workload) -> Result<(), Error> {
+    let deadline = workload.tasks.iter().any(|task| task.policy == Policy::Deadline);
+    if deadline || !workload.disturbances.is_empty() {
+        return Err(Error::new(&workload.name, "rt-app disturbs nobody").hint("leave the disturbances out"));
+    }
+    Ok(())
+}
+
 /// Reads the section into a workload that has its tasks.
 pub fn read(file: File, section: &Member, workload: &mut Workload) -> Result<(), Error> {
     let Value::Array(items) = &section.node.value else {

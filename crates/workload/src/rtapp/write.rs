@@ -4,8 +4,7 @@
 //! What is read from the text has the same tasks and does the same; only the word for what is counted
 //! (`unit`) is not kept. Our own additions to the vocabulary (see the module above) are used where needed.
 
-use super::global::Global;
-use super::sched;
+use super::{disturbances, global::Global, sched};
 use crate::check;
 use crate::error::Error;
 use crate::program::{Channel, Dist, Op, Policy, Program, Resource, ResourceId, TaskSpec, Workload};
@@ -18,10 +17,7 @@ use std::fmt::Write;
 /// What rt-app has no words for, with the task it is in.
 pub fn to_rtapp_json(workload: &Workload) -> Result<String, Error> {
     check::check(workload).map_err(|f| Error::new(&workload.name, f.message).hint(f.hint))?;
-    let deadline = workload.tasks.iter().any(|task| task.policy == Policy::Deadline);
-    if deadline || !workload.disturbances.is_empty() {
-        return Err(Error::new(&workload.name, "rt-app disturbs nobody").hint("leave the disturbances out"));
-    }
+    disturbances::refuse(workload)?;
     let groups = groups(workload)?;
     let implicit_done = groups.iter().all(|group| {
         let program = &workload.programs[group.spec.program as usize];

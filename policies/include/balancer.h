@@ -62,19 +62,23 @@ static __noinline s64 load_of(s32 cpu)
 	return load;
 }
 
-/* Moves tasks until either queue has reached the average of `total` / `nr` or no move would bring them closer. */
+/*
+ * Moves tasks until either queue is balanced, that is within `within` percent of the average of `total` / `nr`, or no move would
+ * bring them closer.
+ */
 static __noinline void move_tasks(s32 from, s32 to, s64 total, s64 nr)
 {
 	struct mq *f = mq_of(from), *d = mq_of(to);
 	struct task_struct *p;
 	/* Counted where the verifier does not follow the number: each turn of the loop would be a new state. */
 	u64 before = nr_balanced, moved;
+	s64 within = balancer == LBP ? tolerance : 0;
 
 	bpf_for_each_dsq(it, p, from) {
 		struct task_ctx *t = task_ctx(p);
 		s64 weight;
 
-		if (f->load * nr <= total || d->load * nr >= total)
+		if (f->load * nr * 100 <= total * (100 + within) || d->load * nr * 100 >= total * (100 - within))
 			break;
 		if (!t || realtime(p) || !may_run(p, to))
 			continue;

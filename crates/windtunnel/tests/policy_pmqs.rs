@@ -286,6 +286,8 @@ fn lbp_leaves_what_is_within_its_tolerance_and_within_a_pool() {
     assert_eq!(balanced(&lbp(10, 1), &[5, 0], &[1, 4]), (1, 1));
     assert_eq!(balanced(&lbp(19, 1), &[5, 0], &[1, 4]), (1, 1));
     assert_eq!(balanced(&lbp(20, 1), &[5, 0], &[1, 4]), (0, 0));
+    // 9 and 1 become 7 and 3: 40 % off.
+    assert_eq!(balanced(&lbp(45, 1), &[8, 0], &[1, 1]), (2, 2));
     assert_eq!(balanced(&lbp(10, 2), &[5, 0], &[1, 4]), (0, 0));
     assert_eq!(balanced(&[("balancer", 2), ("poolsize", 2)], &[5, 0], &[1, 4]), (1, 0));
 }

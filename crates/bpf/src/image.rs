@@ -149,6 +149,8 @@ pub struct MapDef {
     pub key_size: u32,
     /// Bytes of a value.
     pub value_size: u32,
+    /// Its type in the object's BTF, where the object tells.
+    pub value_type: Option<u32>,
     /// Entries, or pages of an arena. 0 where the object leaves it to the loader.
     pub max_entries: u32,
     /// BPF_F_*.

@@ -67,6 +67,8 @@ impl World for Machine {
     }
 
     fn per_cpu_offset(&self, cpu: u32) -> u64 {
+        let own = &self.rqs[cpu as usize];
+        self.rq_struct(cpu).advance(own.clock, own.capacity, own.curr == IDLE);
         u64::from(cpu) * self.layout.rq_stride()
     }
 

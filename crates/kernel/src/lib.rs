@@ -50,6 +50,7 @@ pub mod task;
 #[cfg(test)]
 mod testbed;
 pub mod tracepoint;
+pub mod user_space;
 mod wakeup;
 
 pub use machine::{Ended, Machine};

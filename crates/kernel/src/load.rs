@@ -3,16 +3,16 @@
 
 use crate::ext::cid::CPU_ONLY;
 use crate::ext::{self, Exit, Op, OpsTable, Policy, kfuncs};
-use crate::iterator;
 use crate::machine::Machine;
 use crate::nullable;
-use crate::profile::{Facts, Profile, Run, set_enum_constants};
+use crate::profile::{Facts, Profile, set_enum_constants};
 use crate::release::Release;
 use crate::target::target;
 use crate::tracepoint;
+use crate::user_space;
 use bpf::link::{Image, StructOps, link};
 use bpf::map::Map;
-use bpf::object::{Object, Program, ProgramKind};
+use bpf::object::Object;
 use bpf::vm::{Engine, Vm};
 
 /// Why a policy is not there.
@@ -45,7 +45,10 @@ impl From<String> for LoadError {
 /// # Errors
 /// If the object cannot be loaded here, or the policy fails while it is enabled.
 pub fn load(m: &mut Machine, object: &Object, profile: &Profile, engine: Engine) -> Result<Image, LoadError> {
-    let (image, policy) = open(m, object, profile, engine)?;
+    let (mut image, policy) = open(m, object, profile, engine)?;
+    if !profile.absent.is_empty() {
+        image.warnings.push(format!("not here: {}", profile.absent));
+    }
     attach(m, &image, policy, profile)?;
     Ok(image)
 }
@@ -66,8 +69,19 @@ pub fn open(m: &Machine, object: &Object, profile: &Profile, engine: Engine) -> 
 /// If the profile does not fit, or the policy fails while it is enabled.
 pub fn attach(m: &mut Machine, image: &Image, policy: Policy, profile: &Profile) -> Result<(), LoadError> {
     let Policy { vm, mut ops, cid } = policy;
+    let facts = Facts::new(&m.spec).under(m.release).with_types(&image.btf);
+    let mut names = profile.names(facts)?;
+    // What the object has itself.
+    let own = [
+        ("flags", ops.flags),
+        ("timeout_ms", ops.timeout_ms.into()),
+        ("exit_dump_len", ops.exit_dump_len.into()),
+        ("dispatch_max_batch", ops.dispatch_max_batch.into()),
+        ("hotplug_seq", ops.hotplug_seq),
+    ];
+    names.extend(own.map(|(member, value)| (member.to_owned(), value as i64)));
     for (member, text) in &profile.ops {
-        let value = Facts::new(&m.spec).under(m.release).value(text)?;
+        let value = facts.with_results(&names).value(text)?;
         match member.as_str() {
             "flags" => ops.flags = value as u64,
             "timeout_ms" => ops.timeout_ms = value as u32,
@@ -77,18 +91,24 @@ pub fn attach(m: &mut Machine, image: &Image, policy: Policy, profile: &Profile)
             _ => return Err(format!("a profile cannot set ops.{member} = {text}: only {OPS}").into()),
         }
     }
+    for name in &profile.without {
+        let op = if cid { Op::by_cid_name(name) } else { Op::by_name(name) };
+        let op = op.ok_or_else(|| format!("a profile cannot leave out ops.{name}: Linux 7.2 has no such callback"))?;
+        ops.remove(op);
+    }
     if let Some(exit) = ext::enable::busy(m, ops.name()) {
         return Err(LoadError::Exit(exit));
     }
     m.ext.put_vm(vm);
-    tracepoint::attach(m, &image.programs, &profile.attach);
-    let ran = user_space(m, image, profile, cid);
+    tracepoint::attach(m, &image.programs, profile);
+    let ran = user_space::before(m, image, profile, cid);
     let vm = m.ext.take_vm().expect("it was put there");
     if let Err(message) = ran {
         tracepoint::detach_all(m);
         return Err(LoadError::Refused(message));
     }
-    ext::load(m, Policy { vm, ops, cid }).map_err(LoadError::Exit)
+    ext::load(m, Policy { vm, ops, cid }).map_err(LoadError::Exit)?;
+    Ok(user_space::after(m, image, profile)?)
 }
 
 const OPS: &str = "flags, timeout_ms, exit_dump_len, dispatch_max_batch and hotplug_seq";
@@ -215,62 +235,6 @@ fn linked(m: &Machine, object: &Object, profile: &Profile) -> Result<Image, Stri
             .create_inner_maps(&m.region, name)
             .map_err(|error| error.to_string())?;
     }
-    image
-        .warnings
-        .extend(tracepoint::resolve(&image.programs, &profile.attach).1);
+    image.warnings.extend(tracepoint::resolve(&image.programs, profile).1);
     Ok(image)
-}
-
-/// Runs the profile's programs; none of it costs the machine time.
-fn user_space(m: &mut Machine, image: &Image, profile: &Profile, cid: bool) -> Result<(), String> {
-    let debts: Vec<(u64, u64)> = m.rqs.iter().map(|rq| (rq.debt, rq.carry_ps)).collect();
-    let result = run_programs(m, image, profile);
-    tracepoint::bpf_scx_reg(m, cid);
-    for (rq, (debt, carry_ps)) in m.rqs.iter_mut().zip(debts) {
-        (rq.debt, rq.carry_ps) = (debt, carry_ps);
-    }
-    result
-}
-
-/// Runs a program of type syscall once, as user space does while a policy is loaded. What it returned. Or reads an iterator
-/// program's file; what that gives is logged line by line, as by bpf_printk().
-///
-/// # Errors
-/// If an argument is no value, or the program faults.
-pub fn run_program(m: &mut Machine, program: &Program, run: &Run) -> Result<i32, String> {
-    let spec = m.spec.clone();
-    let mut context = run.context(Facts::new(&spec).under(m.release))?;
-    if !m.ext.has_vm() {
-        return Err("no policy is loaded".into());
-    }
-    if program.kind == ProgramKind::Iter {
-        let text = ext::enable::as_the_user(m, |m| iterator::read(m, program))?;
-        for line in text.lines() {
-            m.trace_text(m.this_cpu, trace::Event::Printk { text: line.to_owned() });
-        }
-        return Ok(0);
-    }
-    ext::enable::as_the_user(m, |m| tracepoint::run_syscall_program(m, program, &mut context))
-}
-
-fn run_programs(m: &mut Machine, image: &Image, profile: &Profile) -> Result<(), String> {
-    for run in &profile.run {
-        let program = image.programs.iter().find(|program| program.name == run.program);
-        let program = program.ok_or_else(|| format!("{}: there is no program {}", image.file, run.program))?;
-        let cpus = if run.each_cpu { m.nr_cpus() } else { 1 };
-        for cpu in 0..cpus {
-            let spec = m.spec.clone();
-            let facts = Facts::new(&spec).under(m.release);
-            let facts = if run.each_cpu { facts.of_cpu(cpu) } else { facts };
-            if !run.when.is_empty() && facts.value(&run.when)? == 0 {
-                continue;
-            }
-            let mut context = run.context(facts)?;
-            let value = tracepoint::run_syscall_program(m, program, &mut context)?;
-            if value != 0 {
-                return Err(format!("program {} returned {value} for {:?}", run.program, run.args));
-            }
-        }
-    }
-    Ok(())
 }

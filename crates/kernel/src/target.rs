@@ -78,7 +78,9 @@ pub fn target(spec: &MachineSpec, layout: &Layout, release: Release) -> Target {
             panic!("{error}");
         }
     }
-    types.declare_var("struct rq runqueues").expect("a declaration");
+    for variable in ["struct rq runqueues", "struct cpufreq_policy *cpufreq_cpu_data"] {
+        types.declare_var(variable).expect("a declaration");
+    }
     for (of, name) in release.absent() {
         match of {
             Some(of) => types.remove_member(of, name),
@@ -87,6 +89,7 @@ pub fn target(spec: &MachineSpec, layout: &Layout, release: Release) -> Target {
     }
     let mut target = Target::new(types);
     target.ksym("runqueues", layout.rq_addr(0));
+    target.ksym("cpufreq_cpu_data", layout.cpufreq_cpu_data);
     target.struct_ops("sched_ext_ops");
     if release.has_type("sched_ext_ops_cid") {
         target.struct_ops("sched_ext_ops_cid");

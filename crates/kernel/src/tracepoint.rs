@@ -10,6 +10,7 @@ use crate::ext::ops::{self, kf};
 use crate::ext::{exit, ops::Frame};
 use crate::layout;
 use crate::machine::Machine;
+use crate::profile::Profile;
 use crate::task::{IDLE, State, TaskId};
 use bpf::object::{Program, ProgramKind};
 use bpf::vm::Vm;
@@ -72,16 +73,17 @@ struct Attached {
     function: u32,
 }
 
-/// Attaches those programs that run by themselves and those named in `also`.
-pub(crate) fn attach(m: &mut Machine, programs: &[Program], also: &[String]) {
-    m.tracing = resolve(programs, also).0;
+/// Attaches those programs that run by themselves and those that the profile names.
+pub(crate) fn attach(m: &mut Machine, programs: &[Program], profile: &Profile) {
+    m.tracing = resolve(programs, profile).0;
 }
 
 /// Where programs attach, and which will not run, a sentence each.
-pub(crate) fn resolve(programs: &[Program], also: &[String]) -> (Tracing, Vec<String>) {
+pub(crate) fn resolve(programs: &[Program], profile: &Profile) -> (Tracing, Vec<String>) {
     let (mut tracing, mut warnings) = (Tracing::default(), Vec::new());
     for program in programs {
-        if !program.auto_attach && !also.contains(&program.name) {
+        let wanted = program.auto_attach || profile.attach.contains(&program.name);
+        if !wanted || profile.detach.contains(&program.name) {
             continue;
         }
         let (functions, at_exit) = match program.kind {

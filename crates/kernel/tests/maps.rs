@@ -5,8 +5,8 @@ mod policies;
 mod support;
 
 use kernel::Machine;
-use kernel::load::run_program;
 use kernel::profile::Run as RunProgram;
+use kernel::user_space::run_program;
 use policies::Run;
 use support::*;
 use trace::Event;

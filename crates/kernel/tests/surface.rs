@@ -10,7 +10,7 @@ use bpf::object::Object;
 use bpf::vm::Engine;
 use kernel::Machine;
 use kernel::load::{LoadError, load};
-use kernel::profile::{Profile, Run as RunProgram};
+use kernel::profile::{Group, Profile, Run as RunProgram, Setting};
 use policies::{Run, compile};
 use support::*;
 use workload::{Cgroup, Dist, Op, Policy, Resource};
@@ -92,6 +92,7 @@ fn every_field_has_the_kernels_value() {
         ("rq_idle_pid", 0),
         ("per_cpu_ok", 1),
         ("has_cpustat", 0),
+        ("policy_of_cpu", 0),
         ("tid", 1),
         ("missing", 0),
         ("version", 0x7020d),
@@ -102,6 +103,12 @@ fn every_field_has_the_kernels_value() {
     // Runs at 2, 4, 6, 8, 10 ms: at the fifth time four ms were used and it has slept four times.
     assert_eq!((var("runtime"), var("utime"), var("nvcsw")), (4 * MS, 4 * MS, 4));
     assert_eq!(var("runtime_at_end"), 5 * MS);
+    // It waited for nobody. Nothing ran before it: the clock is that of the CPU's idling.
+    assert_eq!((var("pcount"), var("run_delay")), (4, 0));
+    assert_eq!(
+        (var("clock_pelt"), var("pelt_ran"), var("lost_idle_time")),
+        (10 * MS, MS, 0)
+    );
     assert_eq!(
         (var("now_ns"), var("now_rq"), var("rq_clock")),
         (10 * MS, 10 * MS, 10 * MS)
@@ -110,6 +117,22 @@ fn every_field_has_the_kernels_value() {
     // The kernel's cgroup-style weight of nice 5.
     assert_eq!(var("weight"), 33);
     assert!(var("slice") > 0);
+}
+
+#[test]
+fn who_waits_for_a_cpu_has_a_run_delay() {
+    let tasks = Tasks::default()
+        .add("watched", sleeper(MS, MS))
+        .add("other", sleeper(3 * MS, MS));
+    let mut run = Run::new(machine(1, tasks), "fields", &[]);
+    run.run(50 * MS);
+    run.assert_alive();
+    // Each time but the first it finds the CPU taken by the other one, whose turn is 3 ms.
+    let (times, delay) = (run.var("pcount"), run.var("run_delay"));
+    assert!(
+        times > 5 && delay > times * MS && delay <= times * 3 * MS,
+        "{times} times, {delay} ns"
+    );
 }
 
 /// The error with which the policy ends that makes this call.
@@ -309,15 +332,15 @@ fn futex_wakes_surround_the_wake_up() {
 fn a_profile_does_what_user_space_would() {
     let profile = Profile {
         set: vec![
-            ("cpu_capacity[cpu]".into(), "capacity".into()),
-            ("smt_enabled".into(), "smt".into()),
+            Setting::new("cpu_capacity[cpu]", "capacity"),
+            Setting::new("smt_enabled", "smt"),
         ],
         ops: vec![("flags".into(), "SCX_OPS_ENQ_EXITING".into())],
         attach: vec!["on_demand".into()],
         run: vec![
             RunProgram {
                 program: "enable_primary_cpu".into(),
-                each_cpu: true,
+                each: Some(Group::Cpu),
                 args: vec!["cpu".into(), "sibling".into(), "hz:u64".into()],
                 ..RunProgram::default()
             },

@@ -5,7 +5,7 @@
 use crate::globals::Globals;
 use crate::journal::{self, End, Journal};
 use crate::{kernel, verifier};
-use ::kernel::profile::{Facts, Profile};
+use ::kernel::profile::{Facts, Profile, Run, instances};
 use bpf::btf::{Btf, Kind};
 use bpf::object::Object;
 use libbpf_rs::{Link, MapCore, MapHandle, MapType, ObjectBuilder, OpenObject, ProgramInput, ProgramType, libbpf_sys};
@@ -166,7 +166,9 @@ impl Source {
     /// Sizes of maps, and constants of the callback table. Tells which flags this kernel does not know.
     fn set_ops(&self, open: &mut OpenObject) -> Result<Option<String>, Error> {
         let wrong = |message: String| Error::new(format!("profile of {}: {message}", self.name));
-        let facts = Facts::new(&self.machine);
+        let types = Facts::new(&self.machine).with_types(self.object.btf());
+        let given = self.profile.names(types).map_err(wrong)?;
+        let facts = types.with_results(&given);
         for (name, text) in &self.profile.max_entries {
             let map = open.maps_mut().find(|map| map.name().to_string_lossy() == *name);
             let mut map = map.ok_or_else(|| wrong(format!("there is no map {name}")))?;
@@ -178,7 +180,14 @@ impl Source {
         for (member, text) in &self.profile.ops {
             let place = member_of_ops(self.object.btf(), member);
             let (at, size) = place.ok_or_else(|| wrong(format!("the object knows no ops.{member}")))?;
-            let mut value = facts.value(text).map_err(wrong)?;
+            let tables = open.maps_mut().filter(|map| map.map_type() == MapType::StructOps);
+            let own = tables.filter_map(|mut table| {
+                let bytes = table.initial_value_mut()?.get(at..at + size)?;
+                Some(bytes.iter().rev().fold(0, |value, &byte| value << 8 | i64::from(byte)))
+            });
+            let mut names = given.clone();
+            names.push((member.clone(), own.max().unwrap_or(0)));
+            let mut value = facts.with_results(&names).value(text).map_err(wrong)?;
             if let Some(known) = (member == "flags").then(known_flags).flatten() {
                 unknown = value & !known;
                 value &= known;
@@ -197,20 +206,22 @@ impl Source {
     /// Runs the programs that its own user-space half would run before the policy is enabled.
     fn run_programs(&self, object: &libbpf_rs::Object) -> Result<(), Error> {
         let wrong = |message: String| Error::new(format!("profile of {}: {message}", self.name));
+        let simulated = |run: &Run| run.after || !run.on.is_empty() || !run.memory.is_empty() || !run.then.is_empty();
+        if !self.profile.map.is_empty() || !self.profile.without.is_empty() || self.profile.run.iter().any(simulated) {
+            let error =
+                wrong("only the simulator knows map, without, and of [[run]] after, on, memory and then".into());
+            return Err(error.hint("load the policy with its own user-space half"));
+        }
+        let types = Facts::new(&self.machine).with_types(self.object.btf());
+        let names = self.profile.names(types).map_err(wrong)?;
         for run in &self.profile.run {
             let program = object
                 .progs_mut()
                 .find(|program| program.name().to_string_lossy() == run.program);
             let program = program.ok_or_else(|| wrong(format!("there is no program {}", run.program)))?;
-            let cpus = if run.each_cpu {
-                self.machine.topology.nr_cpus()
-            } else {
-                1
-            };
-            for cpu in 0..cpus {
-                let facts = Facts::new(&self.machine);
-                let facts = if run.each_cpu { facts.of_cpu(cpu) } else { facts };
-                if !run.when.is_empty() && facts.value(&run.when).map_err(wrong)? == 0 {
+            for at in instances(&self.machine.topology, run.each) {
+                let facts = types.with_results(&names).at(at);
+                if !facts.holds(&run.when).map_err(wrong)? {
                     continue;
                 }
                 let mut context = run.context(facts).map_err(wrong)?;
@@ -223,10 +234,7 @@ impl Source {
                     .map_err(|error| wrong(format!("program {} does not run: {error}", run.program)))?;
                 if output.return_value != 0 {
                     let value = output.return_value as i32;
-                    return Err(wrong(format!(
-                        "program {} returned {value} for {:?}",
-                        run.program, run.args
-                    )));
+                    return Err(wrong(format!("program {} returned {value}", run.program)));
                 }
             }
         }

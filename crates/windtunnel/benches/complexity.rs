@@ -43,6 +43,7 @@ fn main() {
 fn row(policy: &Policy, cpus: u32, machine: &str, tasks: u32) -> String {
     let name = policy.name();
     let scenario = Scenario {
+        profile: None,
         policy: policy.clone(),
         settings: Vec::new(),
         engine: bpf::vm::Engine::default(),

@@ -63,6 +63,7 @@ fn main() {
 
 fn scenario(policy: &Policy, machine: &str, workload: &str, for_ns: u64) -> Scenario {
     Scenario {
+        profile: None,
         policy: policy.clone(),
         settings: Vec::new(),
         engine: bpf::vm::Engine::default(),

@@ -15,21 +15,18 @@ use kernel::release::Release;
 use std::fmt::Write;
 use std::path::Path;
 
-/// Loads an object with its profile and settings. A policy that fails while it is enabled is a result: the machine holds its
-/// exit record, and there is no image.
+/// Loads a prepared object. A policy that fails while it is enabled is a result: the machine holds its exit record, and there is no
+/// image.
 ///
 /// # Errors
-/// If the object, its profile or a setting cannot work.
-pub fn policy(
+/// If the object or its profile cannot work.
+pub fn enable(
     machine: &mut Machine,
-    name: &str,
-    path: &Path,
-    settings: &[(String, String)],
+    object: &Object,
+    profile: &Profile,
     engine: Engine,
 ) -> Result<Option<Image>, Error> {
-    let facts = Facts::new(&machine.spec).under(machine.release);
-    let (object, profile) = prepared(name, path, settings, facts)?;
-    match kernel::load::load(machine, &object, &profile, engine) {
+    match kernel::load::load(machine, object, profile, engine) {
         Ok(image) => Ok(Some(image)),
         Err(LoadError::Exit(_)) => Ok(None),
         Err(LoadError::Refused(message)) => Err(Error::new(message)),
@@ -46,8 +43,21 @@ pub fn prepared(
     settings: &[(String, String)],
     facts: Facts,
 ) -> Result<(Object, Profile), Error> {
+    prepared_by(profile::find(name)?, name, path, settings, facts)
+}
+
+/// The same with this profile.
+///
+/// # Errors
+/// As [`prepared`].
+pub fn prepared_by(
+    profile: Profile,
+    name: &str,
+    path: &Path,
+    settings: &[(String, String)],
+    facts: Facts,
+) -> Result<(Object, Profile), Error> {
     let mut object = read(path)?;
-    let profile = profile::find(name)?;
     profile.apply(&mut object, facts).map_err(|message| {
         Error::new(format!("profile of {name}: {message}")).hint("the profile does not fit this version of the policy")
     })?;

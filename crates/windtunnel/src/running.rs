@@ -4,14 +4,18 @@
 use crate::error::Error;
 use crate::load;
 use crate::policy::Policy;
+use crate::profile;
 use crate::scenario::{Outcome, Scenario, Sinks, callback_names};
 use bpf::link::Image;
+use bpf::object::Object;
 use kernel::ext::EnableState;
 use kernel::ext::ops::NAMES;
 use kernel::layout::enums::SCX_ECODE_ACT_RESTART;
+use kernel::profile::{Facts, Profile};
 use kernel::release::Release;
 use kernel::{Ended, Machine};
 use report::{CallbackResult, ExitRecord, LockResult, Run};
+use std::path::Path;
 use std::time::Instant;
 use trace::{Sink, Tee};
 use workload::Action;
@@ -35,7 +39,7 @@ pub struct Running<'a> {
 }
 
 impl Scenario {
-    /// The machine with its policy loaded, at time 0.
+    /// The machine with its policy loaded, at time 0 or after the uptime that the policy's profile wants.
     ///
     /// # Errors
     /// As [`Scenario::run`].
@@ -52,6 +56,10 @@ impl Scenario {
             }
             machine.plan_hotplug(at, cpu, online);
         }
+        machine.details = self.trace.is_some();
+        let mut sinks = Sinks::new(self, &machine)?;
+        let mut at = 0;
+        let mut ended = None;
         let image = match &self.policy {
             Policy::Eevdf => {
                 if let Some((name, _)) = self.settings.first() {
@@ -61,23 +69,44 @@ impl Scenario {
                 }
                 None
             }
-            Policy::Object { name, path } => load::policy(&mut machine, name, path, &self.settings, self.engine)?,
+            Policy::Object { name, path } => {
+                let (object, profile) = self.prepared(name, path)?;
+                if profile.uptime_ns > 0 {
+                    at = profile.uptime_ns;
+                    ended = machine.advance(at, &mut sinks);
+                }
+                load::enable(&mut machine, &object, &profile, self.engine)?
+            }
         };
-        machine.details = self.trace.is_some();
         // Without a limit the run ends with the last task.
         let limit = self.for_ns.or(self.workload.duration_ns);
         Ok(Running {
             scenario: self,
             warnings: image.as_ref().map(|image| image.warnings.clone()).unwrap_or_default(),
-            sinks: Sinks::new(self, &machine)?,
+            sinks,
             machine,
             image,
             started,
-            at: 0,
+            at,
             until: limit.unwrap_or(LONGEST_NS),
             reloads: 0,
-            ended: None,
+            ended,
         })
+    }
+
+    /// The policy's object, its profile applied and its settings made.
+    fn prepared(&self, name: &str, path: &Path) -> Result<(Object, Profile), Error> {
+        let profile = match &self.profile {
+            Some(file) => profile::read(file)?,
+            None => profile::find(name)?,
+        };
+        load::prepared_by(
+            profile,
+            name,
+            path,
+            &self.settings,
+            Facts::new(&self.machine).under(self.kernel),
+        )
     }
 }
 
@@ -130,8 +159,8 @@ impl Running<'_> {
                 && Some(self.at) == reload
                 && wants_restart(&self.machine)
             {
-                let Scenario { settings, engine, .. } = self.scenario;
-                self.image = load::policy(&mut self.machine, name, path, settings, *engine)?;
+                let (object, profile) = self.scenario.prepared(name, path)?;
+                self.image = load::enable(&mut self.machine, &object, &profile, self.scenario.engine)?;
                 self.reloads += 1;
             }
         }

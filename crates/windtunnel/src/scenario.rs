@@ -24,6 +24,8 @@ const PIECES: u64 = 200;
 #[derive(Clone, Debug)]
 pub struct Scenario {
     pub policy: Policy,
+    /// The file of its profile; `None`: found by the policy's name.
+    pub profile: Option<PathBuf>,
     /// `--set NAME=VALUE`, in order.
     pub settings: Vec<(String, String)>,
     pub engine: bpf::vm::Engine,

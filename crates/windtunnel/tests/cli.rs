@@ -3,7 +3,7 @@
 
 mod support;
 
-use support::{object, results, windtunnel};
+use support::{Ran, object, results, windtunnel};
 
 fn path(source: &str) -> String {
     object(source).display().to_string()
@@ -295,4 +295,59 @@ fn a_trace_is_written_and_hotplug_is_survived() {
     let loads: Vec<(u64, bool)> = loads.collect();
     assert_eq!(loads, [(0, true), (140, false), (200, true)]);
     assert!(found[0]["exit"].is_null(), "{}", found[0]["exit"]);
+}
+
+#[test]
+fn a_profile_sets_up_the_policy_and_says_what_is_missing() {
+    let fifo = path("policies/fifo.bpf.c");
+    let run = |name: &str, text: &str| {
+        let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.toml"));
+        std::fs::write(&file, text).expect("written");
+        let file = file.display().to_string();
+        let load = [
+            "--machine",
+            "smp4",
+            "--workload",
+            "closed:n=8,compute=5ms",
+            "--for",
+            "100ms",
+        ];
+        windtunnel(&[&["run", &fifo, "--profile", &file][..], &load].concat())
+    };
+    let short = run(
+        "short",
+        "absent = 'its adviser'\nuptime = '10ms'\n[set]\nslice_ns = '1_000_000'",
+    );
+    assert_eq!(short.status, 0, "{}", short.stderr);
+    assert!(
+        short.stderr.contains("fifo: warning: not here: its adviser"),
+        "{}",
+        short.stderr
+    );
+    assert!(
+        short.stdout.contains("--profile "),
+        "the command that repeats it: {}",
+        short.stdout
+    );
+    let long = run(
+        "long",
+        "include = ['short']\n[names]\nslice = '100 * 1_000_000'\n[set]\nslice_ns = 'slice'",
+    );
+    let hash = |ran: &Ran| {
+        ran.stdout
+            .lines()
+            .find(|line| line.contains("trace hash"))
+            .map(str::to_owned)
+    };
+    assert!(hash(&short).is_some() && hash(&short) != hash(&long), "{}", long.stdout);
+    for (name, text, expect) in [
+        ("unknown", "[set]\nslice = 1", "did you mean slice_ns?"),
+        ("circle", "include = ['circle']", "profiles include each other"),
+        ("none", "include = ['nobody']", "there is no profile nobody"),
+        ("division", "[set]\nslice_ns = '1 / (nr_cpus - 4)'", "it divides by 0"),
+    ] {
+        let ran = run(name, text);
+        assert_eq!(ran.status, 2, "{name}");
+        assert!(ran.stderr.contains(expect), "{name}: {}", ran.stderr);
+    }
 }

@@ -5,6 +5,7 @@ use super::code::Linker;
 use super::{DataSection, Image};
 use crate::btf::Kind;
 use crate::image::MapDef;
+use crate::map::{BPF_ANY, Map};
 use crate::object::error::Error;
 use crate::object::fields::variable_fields;
 use crate::object::value::{self, Place};
@@ -222,5 +223,40 @@ impl Image {
             .bytes_mut(found.addr, u64::from(found.size))
             .map_err(|fault| fail(fault.to_string()))?;
         value::set(&self.btf, found.place, bytes, text).map_err(fail)
+    }
+
+    /// Sets an entry of one of its maps, or a member of it (`.member[3]`), as user space does: one that a map does not have yet is
+    /// made, with zeros for the rest. On a per-CPU map it is that of `cpu`.
+    pub fn set_entry(
+        &self,
+        region: &Region,
+        map: &Map,
+        key: &[u8],
+        cpu: u32,
+        path: &str,
+        text: &str,
+    ) -> Result<(), Error> {
+        let def = map.def();
+        let fail = |message: String| Error::new(format!("map {}: {message}", def.name)).in_file(&self.file);
+        if key.len() != def.key_size as usize {
+            return Err(fail(format!("a key has {} bytes, not {}", def.key_size, key.len())));
+        }
+        let ty = def
+            .value_type
+            .ok_or_else(|| fail("the object tells no type of its values".into()))?;
+        let place = Place::whole(&self.btf, ty).follow(&self.btf, path).map_err(fail)?;
+        let lookup = || map.lookup(region, key, cpu).map_err(|fault| fail(fault.to_string()));
+        let mut addr = lookup()?;
+        if addr == 0 {
+            let zeros = vec![0; def.value_size as usize];
+            let made = map.update(region, key, &zeros, BPF_ANY, cpu);
+            match made.map_err(|fault| fail(fault.to_string()))? {
+                0 => addr = lookup()?,
+                error => return Err(fail(format!("an entry cannot be made ({error})"))),
+            }
+        }
+        let bytes = region.bytes_mut(addr + place.offset, u64::from(place.size));
+        let bytes = bytes.map_err(|fault| fail(fault.to_string()))?;
+        value::set(&self.btf, place, bytes, text).map_err(|message| fail(format!("{path} = {text}: {message}")))
     }
 }

@@ -77,6 +77,7 @@ fn definition(
             "value" => {
                 let ty = pointee()?;
                 def.value_size = btf.size_of(ty).ok_or("the value type has no size")?;
+                def.value_type = Some(ty);
                 def.fields = special_fields(btf, ty)?;
             }
             // Where the map lives matters to neither.

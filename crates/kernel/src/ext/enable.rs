@@ -73,8 +73,13 @@ pub fn unload(m: &mut Machine) {
 
 /// A system call of the user's, on the first CPU and at no cost. Like the others that CPU reschedules when it is over.
 pub(crate) fn as_the_user<T>(m: &mut Machine, call: impl FnOnce(&mut Machine) -> T) -> T {
+    as_the_user_on(m, m.online_cpus.first().expect("the last CPU stays"), call)
+}
+
+/// The same on a CPU of the user's choice.
+pub(crate) fn as_the_user_on<T>(m: &mut Machine, cpu: u32, call: impl FnOnce(&mut Machine) -> T) -> T {
     let this_cpu = m.this_cpu;
-    m.enter(m.online_cpus.first().expect("the last CPU stays"));
+    m.enter(cpu);
     let debts: Vec<(u64, u64)> = m.rqs.iter().map(|rq| (rq.debt, rq.carry_ps)).collect();
     let result = call(m);
     m.leave();

@@ -165,6 +165,10 @@ impl OpsTable {
         self.functions[op as usize] = function as u32;
     }
 
+    pub fn remove(&mut self, op: Op) {
+        self.functions[op as usize] = ABSENT;
+    }
+
     pub fn set_name(&mut self, name: &str) {
         self.name = name.chars().take(SCX_OPS_NAME_LEN as usize - 1).collect();
     }

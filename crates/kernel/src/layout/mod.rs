@@ -3,7 +3,7 @@
 //!
 //! Each struct is the Rust type and the BTF type at once, so a policy compiled against any kernel's headers is fitted to it.
 //! A field or type of the kernel that is not here is not modelled: asking whether it exists says no, and touching it is an
-//! error that names it. Among those that policies do ask for: `rq.clock_pelt`, `rq.lost_idle_time`, `se.avg`,
+//! error that names it. Among those that policies do ask for: `se.avg`,
 //! `task_struct.sched_class`, `.signal`, `.thread_pid`, `.thread_node`, `.in_iowait`, cpufreq and PSI data, and sub-schedulers.
 //!
 //! What the core changes it writes through (`mirror_*`); what the region alone holds (`scx.slice`, `scx.dsq_vtime`, the
@@ -26,7 +26,7 @@ pub use task::*;
 
 use crate::machine::Machine;
 use crate::task::{IDLE, State, TaskId};
-use bpf::region::{Region, Slab};
+use bpf::region::{REACH, Region, Slab};
 use machine::MachineSpec;
 use workload::{Policy, Workload};
 
@@ -52,6 +52,8 @@ pub struct Layout {
     /// Paths of the cgroups, zero-terminated.
     paths: Vec<u64>,
     cred: u64,
+    /// Per-CPU pointers, all NULL: there is no cpufreq policy.
+    pub cpufreq_cpu_data: u64,
     nr_cgroups: u32,
     /// References that the policy holds, by TaskId.
     refs: Vec<u32>,
@@ -93,6 +95,7 @@ impl Layout {
             css_sets: region.slab(64, nr_cgroups),
             paths: Vec::new(),
             cred: alloc(&mut region.slab(64, 1), region),
+            cpufreq_cpu_data: region.zeros() - REACH,
             nr_cgroups: nr_cgroups as u32,
             refs: Vec::new(),
             possible: mask(&mut (0..nr_cpus)),
@@ -476,6 +479,10 @@ pub(crate) fn mirror_state(m: &Machine, task: TaskId) {
     let s = m.task_struct(task);
     s.__state = task_state(t.state);
     s.on_rq = i32::from(t.on_rq);
+    // sched_info_enqueue: it waits for a CPU from now on.
+    if t.on_rq && s.on_cpu == 0 && s.sched_info.last_queued == 0 {
+        s.sched_info.last_queued = m.now;
+    }
 }
 
 /// TASK_* as policies see them.
@@ -493,8 +500,7 @@ pub(crate) fn task_state(state: State) -> u32 {
 pub(crate) fn mirror_switch(m: &Machine, cpu: u32, prev: TaskId, next: TaskId) {
     let rq = m.rq_struct(cpu);
     rq.curr = m.addr_of_task(next, cpu) as *mut task_struct;
-    rq.clock = m.now;
-    rq.clock_task = m.now;
+    rq.advance(m.now, m.rqs[cpu as usize].capacity, prev == IDLE);
     if prev != IDLE {
         let s = m.task_struct(prev);
         s.on_cpu = 0;
@@ -511,6 +517,12 @@ pub(crate) fn mirror_switch(m: &Machine, cpu: u32, prev: TaskId, next: TaskId) {
         s.on_cpu = 1;
         s.on_rq = 1;
         s.__state = 0;
+        let info = &mut s.sched_info;
+        if info.last_queued != 0 {
+            info.run_delay += m.now - info.last_queued;
+            info.last_queued = 0;
+        }
+        info.pcount += 1;
     }
 }
 

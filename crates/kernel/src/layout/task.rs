@@ -81,6 +81,7 @@ kstruct! {
         pub utime: u64,
         /// 0: kernel time is charged to CPUs, not to tasks.
         pub stime: u64,
+        pub sched_info: sched_info,
         pub nvcsw: u64,
         pub nivcsw: u64,
         /// ns since the run's start.
@@ -99,6 +100,15 @@ kstruct! {
         pub numa_preferred_nid: i32,
         /// Always here: sized for the machine, the last field.
         pub cpus_mask: cpumask,
+    }
+
+    /// How often it ran and how long it waited for a CPU. As in the kernel, times of 0 count as never.
+    pub struct sched_info {
+        pub pcount: u64,
+        /// ns
+        pub run_delay: u64,
+        /// 0: it does not wait.
+        pub last_queued: u64,
     }
 
     /// One per process; nothing of it is modelled but its identity.

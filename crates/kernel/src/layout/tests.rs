@@ -43,7 +43,7 @@ fn the_hot_part_of_a_task_is_two_cache_lines() {
         std::mem::offset_of!(task_struct, se) + 8 <= 128,
         "callbacks touch more than two lines"
     );
-    assert!(std::mem::offset_of!(task_struct, cpus_mask) + 8 <= 320);
+    assert!(std::mem::offset_of!(task_struct, cpus_mask) + 8 <= 352);
 }
 
 #[test]
@@ -127,4 +127,16 @@ fn a_held_task_keeps_its_slot() {
     assert_eq!(m.free_tasks, [0]);
     m.put_task(0);
     assert_eq!(m.free_tasks, [0], "given back once");
+}
+
+#[test]
+fn a_runqueues_clocks_go_on_with_what_it_does() {
+    let mut rq: rq = unsafe { std::mem::zeroed() };
+    rq.advance(1000, 512, true);
+    assert_eq!((rq.clock, rq.clock_task, rq.clock_pelt), (1000, 1000, 1000));
+    // Half as fast: half of the time counts, until it idles again.
+    rq.advance(1200, 512, false);
+    assert_eq!((rq.clock_task, rq.clock_pelt), (1200, 1100));
+    rq.advance(1300, 512, true);
+    assert_eq!(rq.clock_pelt, 1300);
 }

@@ -42,6 +42,10 @@ struct sched_ext_entity___full {
 struct thread_info {
 	u32 cpu;
 };
+struct sched_info {
+	u64 pcount;
+	u64 run_delay;
+};
 struct task_struct___full {
 	struct thread_info thread_info;
 	unsigned int __state;
@@ -59,6 +63,7 @@ struct task_struct___full {
 	void *mempolicy;
 	struct cred *real_cred;
 	int numa_preferred_nid;
+	struct sched_info sched_info;
 	cpumask_t cpus_mask;
 	void *signal;
 };
@@ -68,6 +73,8 @@ struct rq___full {
 	u64 clock;
 	int cpu;
 	u64 clock_pelt;
+	u64 lost_idle_time;
+	u64 nr_switches;
 };
 #pragma clang attribute pop
 
@@ -78,12 +85,14 @@ void bpf_cgroup_release(struct cgroup *cgrp) __ksym;
 
 extern const struct rq runqueues __ksym;
 extern const struct rq kernel_cpustat __ksym __weak;
+extern struct cpufreq_policy *cpufreq_cpu_data __ksym;
 static void *(*const bpf_per_cpu_ptr)(const void *var, u32 cpu) = (void *)153;
 
 #define exists(field) __builtin_preserve_field_info(field, 2)
 
 u64 pid, tgid, flags, nr_cpus_allowed, cpus_word, mask_word, prio, static_prio, normal_prio, rt_priority, policy;
 u64 weight, slice, load, cpu, state, on_cpu, on_rq, runtime, utime, stime, parent_pid, real_parent_pid, leader_pid;
+u64 policy_of_cpu, pcount, run_delay, clock_pelt, lost_idle_time, pelt_ran;
 u64 has_mm, cgroup_id, cgroup_level, css_parent_id, ancestor_id, nvcsw, nivcsw, start_time, nid, mempolicy, euid;
 u64 rq_curr_pid, rq_idle_pid, rq_cpu, rq_clock, tid, selected_cpu, missing, from_id_ok, migration_disabled, exit_state;
 u64 now_ns, now_rq, comm_0, name_0, version, config_hz;
@@ -132,6 +141,8 @@ void SCX_OP(fields_running, struct task_struct *p)
 	migration_disabled = p->migration_disabled;
 	nvcsw = p->nvcsw;
 	nivcsw = p->nivcsw;
+	pcount = f->sched_info.pcount;
+	run_delay = f->sched_info.run_delay;
 	start_time = p->start_time;
 	nid = f->numa_preferred_nid;
 	mempolicy = (u64)f->mempolicy;
@@ -148,15 +159,18 @@ void SCX_OP(fields_running, struct task_struct *p)
 	rq = (void *)scx_bpf_cpu_rq(scx_bpf_task_cpu(p));
 	rq_curr_pid = rq->curr->pid;
 	rq_idle_pid = rq->idle->pid;
+	clock_pelt = rq->clock_pelt;
+	lost_idle_time = rq->lost_idle_time;
 	rq_cpu = rq->cpu;
 	rq_clock = rq->clock;
 	per_cpu_ok = (void *)rq == bpf_per_cpu_ptr(&runqueues, rq->cpu) && !bpf_per_cpu_ptr(&runqueues, 4);
 	has_cpustat = &kernel_cpustat != NULL;
+	policy_of_cpu = bpf_per_cpu_ptr(&cpufreq_cpu_data, 3) ? *(u64 *)bpf_per_cpu_ptr(&cpufreq_cpu_data, 3) : 1;
 	now_rq = scx_bpf_now();
 	now_ns = bpf_ktime_get_ns();
 	version = LINUX_KERNEL_VERSION;
 	config_hz = CONFIG_HZ;
-	missing = exists(f->se.avg.util_avg) | exists(f->signal) << 1 | exists(rq->clock_pelt) << 2;
+	missing = exists(f->se.avg.util_avg) | exists(f->signal) << 1 | exists(rq->nr_switches) << 2;
 }
 
 /* While it runs it is curr. */
@@ -168,6 +182,8 @@ void SCX_OP(fields_stopping, struct task_struct *p, bool runnable)
 		on_cpu_at_end = p->on_cpu;
 		curr_pid_at_end = rq->curr->pid;
 		runtime_at_end = p->se.sum_exec_runtime;
+		rq = bpf_per_cpu_ptr(&runqueues, rq->cpu);
+		pelt_ran = rq ? rq->clock_pelt - clock_pelt : 0;
 	}
 }
 

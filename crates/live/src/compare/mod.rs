@@ -78,6 +78,7 @@ impl Args {
             }
         };
         let scenario = Scenario {
+            profile: None,
             policy,
             settings,
             engine: Engine::default(),

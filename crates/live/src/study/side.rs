@@ -77,6 +77,7 @@ pub fn simulated(case: &Case, cpus: usize, seed: u64, machine: Option<&str>) -> 
     let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
     let default = format!("core:{cpus} pu:1");
     let scenario = Scenario {
+        profile: None,
         policy,
         settings: Vec::new(),
         engine: Engine::default(),

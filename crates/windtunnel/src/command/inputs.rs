@@ -33,6 +33,9 @@ pub struct Inputs {
     /// B:NAME=VALUE name the sides
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
+    /// What the policy's user-space half sets up (profiles/README.md) [default: profiles/NAME.toml, by the policy's name]
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
     /// Take a CPU offline or bring it back: CPU:off@TIME or CPU:on@TIME
     #[arg(long, value_name = "CPU:off@TIME")]
     hotplug: Vec<String>,
@@ -76,6 +79,7 @@ impl Inputs {
             .collect::<Result<Vec<_>, _>>()?;
         let scenario = |(policy, settings): (&Policy, Vec<(String, String)>)| Scenario {
             policy: policy.clone(),
+            profile: self.profile.clone(),
             settings,
             engine: self.engine.engine(),
             machine: machine.clone(),
@@ -104,6 +108,11 @@ impl Inputs {
         }
         words.push(format!("--seed {}", self.seed));
         words.extend(self.set.iter().map(|setting| format!("--set {}", quote(setting))));
+        words.extend(
+            self.profile
+                .iter()
+                .map(|file| format!("--profile {}", quote(&file.display().to_string()))),
+        );
         words.extend(self.hotplug.iter().map(|spec| format!("--hotplug {}", quote(spec))));
         if self.kernel != Release::default() {
             words.push(format!("--kernel {}", self.kernel));
@@ -119,6 +128,7 @@ impl Inputs {
             for_ns: Some(to),
             set: settings.iter().map(|(name, value)| format!("{name}={value}")).collect(),
             hotplug: self.hotplug.clone(),
+            profile: self.profile.clone(),
             ..*self
         };
         let window = format!("{}-{}", duration::format(from), duration::format(to));

@@ -177,6 +177,7 @@ impl RunSpec {
     /// If there is no such policy, machine or workload.
     pub fn scenario(&self, seed: u64) -> Result<Scenario, Error> {
         Ok(Scenario {
+            profile: None,
             policy: Policy::find(&self.policy)?,
             settings: self.settings.clone(),
             engine: Engine::default(),

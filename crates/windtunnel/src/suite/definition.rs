@@ -103,7 +103,8 @@ fn case(table: &Table, workloads: &BTreeMap<&str, Workload>) -> Result<Case, Str
             }
             "profile" => {
                 let table = value.as_table().ok_or("profile: expected a table")?;
-                case.profile = profile::from_table(table).map_err(|message| format!("profile: {message}"))?;
+                case.profile = profile::from_table(table, &mut profile::by_name)
+                    .map_err(|message| format!("profile: {message}"))?;
             }
             "steps" => {
                 for step in value.as_array().ok_or("steps: expected a list of texts")? {

@@ -12,6 +12,7 @@ use kernel::ext::{self, EnableState, Policy};
 use kernel::load::{self, LoadError};
 use kernel::profile::{Facts, Profile, Run};
 use kernel::task::State;
+use kernel::user_space;
 use std::collections::BTreeMap;
 use std::path::Path;
 use trace::Tee;
@@ -176,17 +177,17 @@ impl Running<'_> {
         let program = program.ok_or("there is no such program")?.clone();
         let args = args.iter().map(|arg| match arg.strip_prefix("pid:") {
             Some(comm) => {
-                let pid = self.tasks(comm).next().map(|(pid, _)| pid.to_string());
+                let pid = self.tasks(comm).next().map(|(pid, _)| pid.to_string().as_str().into());
                 pid.ok_or_else(|| format!("there is no task '{comm}'"))
             }
-            None => Ok(arg.clone()),
+            None => Ok(arg.as_str().into()),
         });
         let run = Run {
             program: name.to_owned(),
-            args: args.collect::<Result<_, _>>()?,
+            args: args.collect::<Result<_, String>>()?,
             ..Run::default()
         };
-        load::run_program(&mut self.machine, &program, &run).map(drop)
+        user_space::run_program(&mut self.machine, &program, &run).map(drop)
     }
 
     fn hammer(&mut self, comm: &str, every_ns: u64, ns: u64, cpus: u32) -> Result<(), String> {

@@ -7,7 +7,7 @@ use super::{EBUSY, EINVAL, ENOENT, EOPNOTSUPP, Kfunc, NUMA_NO_NODE, kfunc, task}
 use crate::layout::enums::{SCX_CPUPERF_ONE, SCX_PICK_IDLE_IN_NODE};
 use crate::layout::{Mask, scx_bpf_select_cpu_and_args};
 use crate::machine::Machine;
-use crate::task::TaskId;
+use crate::task::{IDLE, TaskId};
 use bpf::func::{ANY, Fault};
 
 pub(super) fn table() -> Vec<Kfunc> {
@@ -361,10 +361,8 @@ pub(super) fn scx_bpf_cpuperf_set(m: &mut Machine, cpu: i32, perf: u32) {
 
 fn scx_bpf_cpu_rq(m: &mut Machine, cpu: i32) -> u64 {
     let Some(cpu) = valid(m, cpu) else { return 0 };
-    let clock = m.rqs[cpu as usize].clock;
-    let rq = m.rq_struct(cpu);
-    rq.clock = clock;
-    rq.clock_task = clock;
+    let own = &m.rqs[cpu as usize];
+    m.rq_struct(cpu).advance(own.clock, own.capacity, own.curr == IDLE);
     m.layout.rq_addr(cpu)
 }
 

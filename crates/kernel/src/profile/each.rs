@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! For what a part of a profile is done: once, for each CPU, core, LLC, node or package, for pairs of them, for the words of a mask.
+
+use super::expression::Expression;
+use super::facts::{Facts, is_of_cpu, is_of_other};
+use machine::{MachineSpec, Topology};
+
+/// CPUs that something is done for once. Finer ones first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Group {
+    Cpu,
+    Core,
+    Llc,
+    Node,
+    Package,
+}
+
+impl Group {
+    pub fn by_name(name: &str) -> Option<Group> {
+        Some(match name {
+            "cpu" => Group::Cpu,
+            "core" => Group::Core,
+            "llc" => Group::Llc,
+            "node" => Group::Node,
+            "package" => Group::Package,
+            _ => return None,
+        })
+    }
+
+    /// The first CPU of a CPU's group.
+    pub(super) fn first(self, topology: &Topology, cpu: u32) -> u32 {
+        match self {
+            Group::Cpu => cpu,
+            Group::Core => topology.siblings(cpu)[0],
+            Group::Llc => topology.llc_cpus(cpu)[0],
+            Group::Node => topology.node_cpus(cpu)[0],
+            Group::Package => topology.package_cpus(cpu)[0],
+        }
+    }
+
+    /// The first CPU of each group, ascending.
+    pub(super) fn all(self, topology: &Topology) -> Vec<u32> {
+        let all = 0..topology.nr_cpus();
+        all.filter(|&cpu| self.first(topology, cpu) == cpu).collect()
+    }
+}
+
+/// One of those that something is done for. A group is its first CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Instance {
+    pub cpu: Option<u32>,
+    /// The second one of a pair.
+    pub other: Option<u32>,
+    /// The word of a mask of CPUs.
+    pub word: Option<u32>,
+}
+
+/// Each CPU, core, ...; `None`: once.
+pub fn instances(topology: &Topology, group: Option<Group>) -> Vec<Instance> {
+    let Some(group) = group else {
+        return vec![Instance::default()];
+    };
+    let at = |cpu| Instance {
+        cpu: Some(cpu),
+        ..Instance::default()
+    };
+    group.all(topology).into_iter().map(at).collect()
+}
+
+/// A variable or map with indices which are worked out: `name[cpu].member[0..3]`.
+pub(super) struct Path<'p> {
+    /// What stands before each index, and after the last one.
+    between: Vec<&'p str>,
+    indices: Vec<Index>,
+}
+
+/// An index, `from..to` or, for keys of maps, several values.
+enum Index {
+    Values(Vec<Expression>),
+    Range(Expression, Expression),
+}
+
+impl<'p> Path<'p> {
+    /// # Errors
+    /// If a bracket or a value is missing.
+    pub(super) fn parse(text: &'p str) -> Result<Path<'p>, String> {
+        let (mut between, mut indices) = (Vec::new(), Vec::new());
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once('[') {
+            let (index, after) = after.split_once(']').ok_or_else(|| format!("{text}: ']' is missing"))?;
+            between.push(before);
+            indices.push(match index.split_once("..") {
+                Some((from, to)) => Index::Range(Expression::parse(from)?, Expression::parse(to)?),
+                None => Index::Values(index.split(',').map(Expression::parse).collect::<Result<_, _>>()?),
+            });
+            rest = after;
+        }
+        between.push(rest);
+        Ok(Path { between, indices })
+    }
+
+    /// What it is set for, by the facts that its indices name: `[cpu]` is each CPU, `[llc]` each LLC, `[llc].x[other_llc]` each
+    /// pair. What is done for a CPU already, `at`, stays with that.
+    pub(super) fn instances(&self, spec: &MachineSpec, at: Instance) -> Vec<Instance> {
+        let topology = &spec.topology;
+        let (mut own, mut other, mut words) = (None, None, false);
+        let mut name = |name: &str| {
+            let finer = |than: &mut Option<Group>, group: Group| {
+                *than = Some(than.map_or(group, |than| than.min(group)));
+            };
+            let second = name.strip_prefix("other_").or(name.strip_prefix("near_"));
+            match name {
+                "word" => words = true,
+                _ if is_of_other(name) => finer(
+                    &mut other,
+                    Group::by_name(second.unwrap_or("cpu")).unwrap_or(Group::Cpu),
+                ),
+                _ if is_of_cpu(name) => finer(&mut own, Group::by_name(name).unwrap_or(Group::Cpu)),
+                _ => {}
+            }
+        };
+        for index in &self.indices {
+            match index {
+                Index::Values(values) => values.iter().for_each(|value| value.names(&mut name)),
+                Index::Range(from, to) => [from, to].into_iter().for_each(|value| value.names(&mut name)),
+            }
+        }
+        let mut all = match at.cpu {
+            Some(_) => vec![at],
+            None => instances(topology, own.or(other)),
+        };
+        if let Some(other) = other {
+            let others = other.all(topology);
+            let pairs = |at: Instance| {
+                others.iter().map(move |&other| Instance {
+                    other: Some(other),
+                    ..at
+                })
+            };
+            all = all.into_iter().flat_map(pairs).collect();
+        }
+        if words {
+            let words = topology.nr_cpus().div_ceil(64);
+            let of = |at: Instance| (0..words).map(move |word| Instance { word: Some(word), ..at });
+            all = all.into_iter().flat_map(of).collect();
+        }
+        all
+    }
+
+    /// The paths at one instance with numbers for indices: one, or those of its ranges.
+    pub(super) fn at(&self, facts: &Facts) -> Result<Vec<String>, String> {
+        let mut paths = vec![self.between[0].to_owned()];
+        for (index, after) in self.indices.iter().zip(&self.between[1..]) {
+            let range: Vec<String> = match index {
+                Index::Values(values) => {
+                    let values: Result<Vec<String>, String> =
+                        values.iter().map(|value| Ok(value.value(facts)?.to_string())).collect();
+                    vec![values?.join(",")]
+                }
+                Index::Range(from, to) => (from.value(facts)?..to.value(facts)?).map(|i| i.to_string()).collect(),
+            };
+            let each = |path: &String| {
+                range
+                    .iter()
+                    .map(|index| format!("{path}[{index}]{after}"))
+                    .collect::<Vec<_>>()
+            };
+            paths = paths.iter().flat_map(each).collect();
+        }
+        Ok(paths)
+    }
+}

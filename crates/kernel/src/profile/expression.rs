@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Values in profiles: C's integer expressions, without assignment and with names for facts.
+//!
+//! Operators, the loosest first: `|`, `&`, comparisons (1 or 0), `<< >>`, `+ -`, `* / %`, and a minus before a factor. A factor is a
+//! number (decimal with `_`, or hex), `true`, `false`, a name, `(...)`, `min(a, b)`, `max(a, b)`, `log2(a)` (rounded down) or
+//! `sizeof(type)`. Values are 64-bit integers that wrap.
+
+/// A value to be worked out when the facts are known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Expression {
+    Number(i64),
+    Name(String),
+    SizeOf(String),
+    Minus(Box<Expression>),
+    Log2(Box<Expression>),
+    Two(Operator, Box<Expression>, Box<Expression>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operator {
+    Or,
+    And,
+    Equal,
+    Unequal,
+    AtMost,
+    AtLeast,
+    Less,
+    Greater,
+    Left,
+    Right,
+    Plus,
+    Minus,
+    Times,
+    Over,
+    Modulo,
+    Min,
+    Max,
+}
+
+use Operator::*;
+
+/// Operators by how tightly they bind, the loosest first; longer spellings before their own beginnings.
+const LEVELS: &[&[(&str, Operator)]] = &[
+    &[("|", Or)],
+    &[("&", And)],
+    &[
+        ("==", Equal),
+        ("!=", Unequal),
+        ("<=", AtMost),
+        (">=", AtLeast),
+        ("<", Less),
+        (">", Greater),
+    ],
+    &[("<<", Left), (">>", Right)],
+    &[("+", Plus), ("-", Minus)],
+    &[("*", Times), ("/", Over), ("%", Modulo)],
+];
+
+/// What names stand for.
+pub(super) trait Names {
+    fn name(&self, name: &str) -> Result<i64, String>;
+    fn size_of(&self, ty: &str) -> Result<i64, String>;
+}
+
+impl Expression {
+    /// # Errors
+    /// If it is no expression, and why.
+    pub(super) fn parse(text: &str) -> Result<Expression, String> {
+        let mut reader = Reader {
+            rest: text.trim_start(),
+        };
+        let value = reader
+            .level(0)
+            .and_then(|value| match reader.rest {
+                "" => Ok(value),
+                rest => Err(format!("'{rest}' is not understood")),
+            })
+            .map_err(|error| format!("{text}: {error}"))?;
+        Ok(value)
+    }
+
+    /// # Errors
+    /// If it names something unknown, or divides by 0.
+    pub(super) fn value(&self, names: &impl Names) -> Result<i64, String> {
+        Ok(match self {
+            Expression::Number(number) => *number,
+            Expression::Name(name) => names.name(name)?,
+            Expression::SizeOf(ty) => names.size_of(ty)?,
+            Expression::Minus(of) => of.value(names)?.wrapping_neg(),
+            Expression::Log2(of) => match of.value(names)? {
+                value @ 1.. => i64::from(value.ilog2()),
+                value => return Err(format!("log2({value}) is no number")),
+            },
+            Expression::Two(operator, left, right) => operator.apply(left.value(names)?, right.value(names)?)?,
+        })
+    }
+
+    /// Calls `each` with every name in it.
+    pub(super) fn names<'e>(&'e self, each: &mut dyn FnMut(&'e str)) {
+        match self {
+            Expression::Number(_) | Expression::SizeOf(_) => {}
+            Expression::Name(name) => each(name),
+            Expression::Minus(of) | Expression::Log2(of) => of.names(each),
+            Expression::Two(_, left, right) => {
+                left.names(each);
+                right.names(each);
+            }
+        }
+    }
+}
+
+impl Operator {
+    fn apply(self, a: i64, b: i64) -> Result<i64, String> {
+        Ok(match self {
+            Or => a | b,
+            And => a & b,
+            Equal => i64::from(a == b),
+            Unequal => i64::from(a != b),
+            AtMost => i64::from(a <= b),
+            AtLeast => i64::from(a >= b),
+            Less => i64::from(a < b),
+            Greater => i64::from(a > b),
+            // What is shifted out is gone, as in a machine word of any length.
+            Left => u32::try_from(b).ok().and_then(|by| a.checked_shl(by)).unwrap_or(0),
+            Right => u32::try_from(b).ok().and_then(|by| a.checked_shr(by)).unwrap_or(0),
+            Plus => a.wrapping_add(b),
+            Minus => a.wrapping_sub(b),
+            Times => a.wrapping_mul(b),
+            Over | Modulo if b == 0 => return Err("it divides by 0".into()),
+            Over => a.wrapping_div(b),
+            Modulo => a.wrapping_rem(b),
+            Min => a.min(b),
+            Max => a.max(b),
+        })
+    }
+}
+
+struct Reader<'t> {
+    rest: &'t str,
+}
+
+impl<'t> Reader<'t> {
+    fn take(&mut self, token: &str) -> bool {
+        match self.rest.strip_prefix(token) {
+            Some(rest) => {
+                self.rest = rest.trim_start();
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn expect(&mut self, token: &str) -> Result<(), String> {
+        match self.take(token) {
+            true => Ok(()),
+            false => Err(format!("'{token}' is missing before '{}'", self.rest)),
+        }
+    }
+
+    fn operator(&mut self, level: usize) -> Option<Operator> {
+        // `<` is not the beginning of `<<`.
+        if LEVELS[level].contains(&("<", Less)) && (self.rest.starts_with("<<") || self.rest.starts_with(">>")) {
+            return None;
+        }
+        let found = LEVELS[level]
+            .iter()
+            .find(|(spelling, _)| self.rest.starts_with(spelling));
+        let &(spelling, operator) = found?;
+        self.take(spelling);
+        Some(operator)
+    }
+
+    fn level(&mut self, level: usize) -> Result<Expression, String> {
+        if level == LEVELS.len() {
+            return self.factor();
+        }
+        let mut value = self.level(level + 1)?;
+        while let Some(operator) = self.operator(level) {
+            let right = self.level(level + 1)?;
+            value = Expression::Two(operator, Box::new(value), Box::new(right));
+        }
+        Ok(value)
+    }
+
+    fn word(&mut self) -> &'t str {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let end = self.rest.find(|c| !is_part(c)).unwrap_or(self.rest.len());
+        let (word, rest) = self.rest.split_at(end);
+        self.rest = rest.trim_start();
+        word
+    }
+
+    fn factor(&mut self) -> Result<Expression, String> {
+        if self.take("-") {
+            return Ok(Expression::Minus(Box::new(self.factor()?)));
+        }
+        if self.take("(") {
+            let inner = self.level(0)?;
+            self.expect(")")?;
+            return Ok(inner);
+        }
+        let word = self.word();
+        match word {
+            "" if self.rest.is_empty() => Err("a value is missing".into()),
+            "" => Err(format!("a value is missing before '{}'", self.rest)),
+            "true" => Ok(Expression::Number(1)),
+            "false" => Ok(Expression::Number(0)),
+            _ if word.starts_with(|c: char| c.is_ascii_digit()) => number(word).map(Expression::Number),
+            _ if self.take("(") => self.call(word),
+            _ => Ok(Expression::Name(word.into())),
+        }
+    }
+
+    fn call(&mut self, function: &str) -> Result<Expression, String> {
+        let called = match function {
+            "sizeof" => Expression::SizeOf(self.word().into()),
+            "log2" => Expression::Log2(Box::new(self.level(0)?)),
+            "min" | "max" => {
+                let left = self.level(0)?;
+                self.expect(",")?;
+                let operator = if function == "min" { Min } else { Max };
+                Expression::Two(operator, Box::new(left), Box::new(self.level(0)?))
+            }
+            _ => {
+                return Err(format!(
+                    "there is no function {function}: expected min, max, log2 or sizeof"
+                ));
+            }
+        };
+        self.expect(")")?;
+        Ok(called)
+    }
+}
+
+/// Up to u64's largest, which wraps.
+fn number(word: &str) -> Result<i64, String> {
+    let digits = word.replace('_', "");
+    let value = match digits.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16),
+        None => digits.parse(),
+    };
+    value
+        .map(|value| value as i64)
+        .map_err(|error| format!("'{word}': {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Two;
+
+    impl Names for Two {
+        fn name(&self, name: &str) -> Result<i64, String> {
+            match name {
+                "two" => Ok(2),
+                _ => Err(format!("'{name}' is unknown")),
+            }
+        }
+
+        fn size_of(&self, ty: &str) -> Result<i64, String> {
+            Ok(ty.len() as i64)
+        }
+    }
+
+    fn value(text: &str) -> Result<i64, String> {
+        Expression::parse(text)?.value(&Two)
+    }
+
+    #[test]
+    fn operators_bind_as_in_c() {
+        for (text, expect) in [
+            ("1 | 2 * 3", 7),
+            ("7 & 1 + 1", 2),
+            ("1 << 2 + 1", 8),
+            ("6 - 2 - 1", 3),
+            ("-two * 3 + 10 / 3 % two", -5),
+            ("1 + 1 == two", 1),
+            ("1 <= 0 | 3 >= 3 | 1 < 0 | 0 > 1 | 1 != 1", 1),
+            ("(1 | 2) * 3", 9),
+            ("0xffff_ffff", 0xffff_ffff),
+            ("18446744073709551615", -1),
+            ("1 << 64", 0),
+            ("min(3, two) + max(3, two) + log2(9) + sizeof(abcd)", 12),
+            ("true + false", 1),
+        ] {
+            assert_eq!(value(text), Ok(expect), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_expression_is_told() {
+        for (text, expect) in [
+            ("", "a value is missing"),
+            ("1 +", "a value is missing"),
+            ("1 2", "'2' is not understood"),
+            ("(1", "')' is missing"),
+            ("min(1)", "',' is missing"),
+            ("sin(1)", "no function sin"),
+            ("1 / 0", "divides by 0"),
+            ("log2(0)", "log2(0) is no number"),
+            ("three", "'three' is unknown"),
+            ("3x", "'3x'"),
+        ] {
+            let error = value(text).expect_err(text);
+            assert!(error.contains(expect), "{text}: {error}");
+        }
+    }
+}

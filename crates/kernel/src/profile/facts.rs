@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What names in profiles stand for: facts of the machine and its CPUs, and the kernel's enumerators.
+
+use super::each::{Group, Instance};
+use super::expression::{Expression, Names};
+use crate::release::Release;
+use bpf::btf::Btf;
+use machine::{MachineSpec, Topology};
+
+/// Facts of a CPU by themselves; with `other_` before them those of the second one of a pair.
+const OF_CPU: &[&str] = &[
+    "cpu", "core", "thread", "llc", "node", "package", "capacity", "rank", "spread", "packed", "sibling",
+];
+/// Facts of a CPU's groups: how many there are in it, and its first CPU.
+const OF_GROUP: &[&str] = &[
+    "nr_cpus_of_core",
+    "nr_cpus_of_llc",
+    "nr_cpus_of_node",
+    "nr_cores_of_llc",
+    "nr_cores_of_node",
+    "nr_llcs_of_node",
+    "first_of_core",
+    "first_of_llc",
+    "first_of_node",
+];
+/// CPUs as a mask, of which [`Facts`] has one word at a time, the first if none is meant.
+const MASKS: &[&str] = &["cpus", "cpus_of_core", "cpus_of_llc", "cpus_of_node"];
+/// Facts of a pair.
+const OF_PAIR: &[&str] = &["near", "near_llc", "near_node", "distance"];
+
+/// Is the name a fact of a CPU, the first of a pair?
+pub(super) fn is_of_cpu(name: &str) -> bool {
+    OF_CPU.contains(&name) || OF_GROUP.contains(&name)
+}
+
+/// Is the name a fact of the second CPU of a pair, or of both?
+pub(super) fn is_of_other(name: &str) -> bool {
+    OF_PAIR.contains(&name) || name.strip_prefix("other_").is_some_and(is_of_cpu)
+}
+
+/// The facts that expressions can name.
+#[derive(Clone, Copy)]
+pub struct Facts<'a> {
+    pub(super) spec: &'a MachineSpec,
+    pub(super) at: Instance,
+    /// Whose enumerators there are.
+    release: Release,
+    /// The policy's types, for `sizeof`.
+    types: Option<&'a Btf>,
+    /// Names that programs have given values, the latest last.
+    results: &'a [(String, i64)],
+}
+
+impl<'a> Facts<'a> {
+    /// Of a machine that runs the release of Linux that is modelled.
+    pub fn new(spec: &'a MachineSpec) -> Facts<'a> {
+        Facts {
+            spec,
+            at: Instance::default(),
+            release: Release::default(),
+            types: None,
+            results: &[],
+        }
+    }
+
+    /// The same under another release: an enumerator that it lacks is 0, as user space takes it.
+    pub fn under(self, release: Release) -> Facts<'a> {
+        Facts { release, ..self }
+    }
+
+    /// The same with the types of a policy's object.
+    pub fn with_types(self, types: &'a Btf) -> Facts<'a> {
+        Facts {
+            types: Some(types),
+            ..self
+        }
+    }
+
+    pub(super) fn results(&self) -> &'a [(String, i64)] {
+        self.results
+    }
+
+    /// The same with what programs have given names.
+    pub fn with_results(self, results: &'a [(String, i64)]) -> Facts<'a> {
+        Facts { results, ..self }
+    }
+
+    /// The same at this CPU, pair, or word of a mask.
+    pub fn at(self, at: Instance) -> Facts<'a> {
+        Facts { at, ..self }
+    }
+
+    /// The value of an expression.
+    ///
+    /// # Errors
+    /// If it is no expression, or names something unknown.
+    pub fn value(&self, text: &str) -> Result<i64, String> {
+        let value = Expression::parse(text)?;
+        value.value(self).map_err(|error| format!("{text}: {error}"))
+    }
+
+    /// Is a condition met? An empty one always is.
+    ///
+    /// # Errors
+    /// As [`Facts::value`].
+    pub fn holds(&self, when: &str) -> Result<bool, String> {
+        Ok(when.is_empty() || self.value(when)? != 0)
+    }
+
+    fn of_machine(&self, name: &str) -> Option<i64> {
+        let topology = &self.spec.topology;
+        let capacities = || topology.cpus.iter().map(|cpu| i64::from(cpu.capacity));
+        let largest = |name| (0..topology.nr_cpus()).map(|cpu| of_group(topology, cpu, name)).max();
+        Some(match name {
+            "nr_cpus" => i64::from(topology.nr_cpus()),
+            "nr_cores" => populated(&topology.cores),
+            "nr_llcs" => populated(&topology.llcs),
+            "nr_nodes" => populated(&topology.nodes),
+            "nr_packages" => populated(&topology.packages),
+            "smt" => i64::from(topology.cores.iter().any(|core| core.len() > 1)),
+            "numa" => i64::from(populated(&topology.nodes) > 1),
+            "hz" => i64::from(self.spec.hz),
+            "max_capacity" => capacities().max()?,
+            "min_capacity" => capacities().min()?,
+            "sum_capacity" => capacities().sum(),
+            _ => largest(name.strip_prefix("max_").filter(|name| OF_GROUP.contains(name))?)?,
+        })
+    }
+}
+
+impl Names for Facts<'_> {
+    fn name(&self, name: &str) -> Result<i64, String> {
+        if let Some((_, value)) = self.results.iter().rev().find(|(known, _)| known == name) {
+            return Ok(*value);
+        }
+        if let Some(fact) = self.of_machine(name) {
+            return Ok(fact);
+        }
+        let topology = &self.spec.topology;
+        let missing = |what: &str, example: &str| {
+            format!(
+                "'{name}' is a fact of {what}, but this is done once: put one into the index ({example}) or into `each`"
+            )
+        };
+        let cpu = || self.at.cpu.ok_or_else(|| missing("a CPU", "[cpu]"));
+        let other = || self.at.other.ok_or_else(|| missing("a pair", "[other_cpu]"));
+        if is_of_cpu(name) {
+            return Ok(of_cpu(topology, cpu()?, name));
+        }
+        if let Some(fact) = name.strip_prefix("other_").filter(|fact| is_of_cpu(fact)) {
+            return Ok(of_cpu(topology, other()?, fact));
+        }
+        if OF_PAIR.contains(&name) {
+            return Ok(of_pair(topology, cpu()?, other()?, name));
+        }
+        if MASKS.contains(&name) {
+            let word = self.at.word.unwrap_or(0);
+            let all: Vec<u32> = (0..topology.nr_cpus()).collect();
+            let set = match name {
+                "cpus" => &all,
+                _ => group(topology, cpu()?, name),
+            };
+            let bits = set.iter().filter(|&&cpu| cpu / 64 == word).map(|&cpu| 1 << (cpu % 64));
+            return Ok(bits.fold(0, |bits: i64, bit: i64| bits | bit));
+        }
+        match name {
+            "word" => self.at.word.map(i64::from).ok_or_else(|| missing("a mask", "[word]")),
+            _ => {
+                let modelled = Release::MODELLED.enumerator(name);
+                let value = self.release.enumerator(name).or(modelled.map(|_| 0));
+                value.map(|value| value as i64).ok_or_else(|| {
+                    format!("'{name}' is neither a fact of the machine (nr_cpus, smt, cpu, ...) nor an enumerator of sched_ext")
+                })
+            }
+        }
+    }
+
+    fn size_of(&self, ty: &str) -> Result<i64, String> {
+        let types = self.types.ok_or("sizeof is not known here")?;
+        let size = types.find_struct(ty).and_then(|id| types.size_of(id));
+        size.map(i64::from)
+            .ok_or_else(|| format!("sizeof({ty}): the object has no struct of this name"))
+    }
+}
+
+fn populated(groups: &[Vec<u32>]) -> i64 {
+    groups.iter().filter(|group| !group.is_empty()).count() as i64
+}
+
+fn of_cpu(topology: &Topology, cpu: u32, name: &str) -> i64 {
+    let info = &topology.cpus[cpu as usize];
+    // A place in an order is the number of those before.
+    let place = |key: &dyn Fn(u32) -> [u32; 6]| {
+        let own = key(cpu);
+        (0..topology.nr_cpus()).filter(|&other| key(other) < own).count() as u32
+    };
+    let of = |cpu: u32| &topology.cpus[cpu as usize];
+    i64::from(match name {
+        "cpu" => cpu,
+        "core" => info.core,
+        "thread" => info.thread,
+        "llc" => info.llc,
+        "node" => info.node,
+        "package" => info.package,
+        "capacity" => info.capacity,
+        "rank" => place(&|cpu| [u32::MAX - of(cpu).capacity, 0, 0, 0, 0, cpu]),
+        "spread" => place(&|cpu| {
+            let info = of(cpu);
+            [
+                info.thread,
+                info.node,
+                info.llc,
+                u32::MAX - info.capacity,
+                info.core,
+                cpu,
+            ]
+        }),
+        "packed" => place(&|cpu| {
+            let info = of(cpu);
+            [
+                info.node,
+                info.llc,
+                u32::MAX - info.capacity,
+                info.core,
+                info.thread,
+                cpu,
+            ]
+        }),
+        "sibling" => match topology.siblings(cpu).iter().find(|&&sibling| sibling != cpu) {
+            Some(&sibling) => sibling,
+            None => return -1,
+        },
+        _ => return of_group(topology, cpu, name),
+    })
+}
+
+/// The CPUs of a CPU's group, by the end of a fact's name.
+fn group<'t>(topology: &'t Topology, cpu: u32, name: &str) -> &'t [u32] {
+    match name.rsplit('_').next() {
+        Some("core") => topology.siblings(cpu),
+        Some("llc") => topology.llc_cpus(cpu),
+        _ => topology.node_cpus(cpu),
+    }
+}
+
+fn of_group(topology: &Topology, cpu: u32, name: &str) -> i64 {
+    let cpus = group(topology, cpu, name);
+    // As many as have a first CPU among these.
+    let firsts = |group: Group| cpus.iter().filter(|&&cpu| group.first(topology, cpu) == cpu).count();
+    let number = match name {
+        "nr_cores_of_llc" | "nr_cores_of_node" => firsts(Group::Core),
+        "nr_llcs_of_node" => firsts(Group::Llc),
+        "first_of_core" | "first_of_llc" | "first_of_node" => return i64::from(cpus[0]),
+        _ => cpus.len(),
+    };
+    number as i64
+}
+
+fn of_pair(topology: &Topology, cpu: u32, other: u32, name: &str) -> i64 {
+    let group = match name {
+        "near" => Group::Cpu,
+        "near_llc" => Group::Llc,
+        "near_node" => Group::Node,
+        _ => return i64::from(topology.node_distance(cpu, other)),
+    };
+    let firsts = group.all(topology);
+    let (cpu, other) = (group.first(topology, cpu), group.first(topology, other));
+    let number = |cpu| firsts.partition_point(|&first| first < cpu);
+    let here = number(cpu);
+    // Of what is equally far, the next one by number in either direction, round the machine.
+    let nearness = |to: u32| {
+        let ahead = (number(to) + firsts.len() - here) % firsts.len();
+        let behind = firsts.len() - ahead;
+        (
+            topology.distance(cpu, to),
+            topology.node_distance(cpu, to),
+            ahead.min(behind),
+            ahead > behind,
+        )
+    };
+    let own = nearness(other);
+    firsts.iter().filter(|&&to| nearness(to) < own).count() as i64
+}

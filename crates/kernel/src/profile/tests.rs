@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Facts, what indices stand for, and structs of arguments, on small machines.
+
+use super::*;
+use machine::MachineSpec;
+use machine::{Costs, Cpu, Topology};
+
+fn spec(cpus: Vec<Cpu>) -> MachineSpec {
+    MachineSpec {
+        name: "test".into(),
+        description: String::new(),
+        topology: Topology::new(cpus, Vec::new()),
+        hz: 250,
+        cpuperf_min: 1024,
+        costs: Costs::default(),
+    }
+}
+
+fn cpu(core: u32, thread: u32, llc: u32, node: u32, capacity: u32) -> Cpu {
+    Cpu {
+        core,
+        thread,
+        llc,
+        node,
+        package: node,
+        capacity,
+        l1d_bytes: 0,
+        l2_bytes: 0,
+        llc_bytes: 0,
+    }
+}
+
+/// Two fast cores of two threads and a slow one.
+fn hybrid() -> MachineSpec {
+    let cpus = [(0, 0, 512), (1, 0, 1024), (0, 1, 512), (1, 1, 1024), (2, 0, 300)];
+    spec(
+        cpus.into_iter()
+            .map(|(core, thread, capacity)| cpu(core, thread, 0, 0, capacity))
+            .collect(),
+    )
+}
+
+/// Two nodes of two LLCs of two cores.
+fn numa() -> MachineSpec {
+    spec((0..8).map(|id| cpu(id, 0, id / 2, id / 4, 1024)).collect())
+}
+
+fn all(spec: &MachineSpec, path: &str, value: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    Setting::new(path, value)
+        .each(Facts::new(spec), &mut |path, value| {
+            found.push(format!("{path}={value}"));
+            Ok(())
+        })
+        .expect("values");
+    found
+}
+
+#[test]
+fn expressions_know_facts_and_enumerators() {
+    let spec = hybrid();
+    let facts = Facts::new(&spec);
+    let check = |text: &str, value: i64| assert_eq!(facts.value(text), Ok(value), "{text}");
+    check("nr_cpus", 5);
+    check("smt", 1);
+    check("numa * SCX_OPS_BUILTIN_IDLE_PER_NODE | SCX_OPS_ENQ_LAST | 0x100", 0x102);
+    check("-1", -1);
+    check("SCX_SLICE_DFL", 20_000_000);
+    check("nr_cores * hz", 750);
+    check("max_capacity - min_capacity", 724);
+    check("sum_capacity", 512 * 2 + 1024 * 2 + 300);
+    check("max_nr_cpus_of_core * 10 + max_nr_cores_of_llc", 23);
+    assert!(facts.value("cpu").unwrap_err().contains("done once"));
+    assert!(facts.value("nr_cpu").unwrap_err().contains("neither a fact"));
+    assert!(facts.value("sizeof(x)").unwrap_err().contains("not known here"));
+}
+
+#[test]
+fn each_cpu_has_its_places_and_sibling() {
+    let spec = hybrid();
+    assert_eq!(
+        all(&spec, "a[cpu]", "rank"),
+        ["a[0]=2", "a[1]=0", "a[2]=3", "a[3]=1", "a[4]=4"]
+    );
+    assert_eq!(
+        all(&spec, "a[spread]", "cpu"),
+        ["a[1]=0", "a[0]=1", "a[4]=2", "a[3]=3", "a[2]=4"]
+    );
+    assert_eq!(
+        all(&spec, "a[packed]", "cpu"),
+        ["a[2]=0", "a[0]=1", "a[3]=2", "a[1]=3", "a[4]=4"]
+    );
+    assert_eq!(
+        all(&spec, "a[cpu].b", "sibling"),
+        ["a[0].b=2", "a[1].b=3", "a[2].b=0", "a[3].b=1", "a[4].b=-1"]
+    );
+}
+
+#[test]
+fn indices_say_for_what_it_is_done() {
+    let spec = numa();
+    assert_eq!(all(&spec, "a", "nr_llcs"), ["a=4"]);
+    assert_eq!(all(&spec, "a[llc]", "node"), ["a[0]=0", "a[1]=0", "a[2]=1", "a[3]=1"]);
+    assert_eq!(
+        all(&spec, "a[node * 2][word]", "cpus_of_node"),
+        ["a[0][0]=15", "a[2][0]=240"]
+    );
+    assert_eq!(all(&spec, "a[word]", "cpus"), ["a[0]=255"]);
+    assert_eq!(all(&spec, "a[1..nr_llcs].b", "7"), ["a[1].b=7", "a[2].b=7", "a[3].b=7"]);
+    assert_eq!(all(&spec, "a[node, first_of_node]", "nr_cpus_of_node").len(), 8);
+    assert_eq!(
+        all(&spec, "a[node][other_node]", "distance"),
+        ["a[0][0]=10", "a[0][1]=20", "a[1][0]=20", "a[1][1]=10"]
+    );
+}
+
+#[test]
+fn pairs_are_ordered_by_nearness_and_then_round_the_machine() {
+    let spec = numa();
+    let near = all(&spec, "a[cpu][near]", "other_cpu");
+    assert_eq!(near.len(), 64);
+    let of = |cpu: u32| -> Vec<String> {
+        let mut own: Vec<_> = near
+            .iter()
+            .filter(|path| path.starts_with(&format!("a[{cpu}]")))
+            .collect();
+        own.sort();
+        own.into_iter()
+            .map(|path| path.split_once('=').expect("a value").1.to_owned())
+            .collect()
+    };
+    assert_eq!(of(0), ["0", "1", "2", "3", "7", "6", "5", "4"]);
+    assert_eq!(of(3), ["3", "2", "1", "0", "4", "5", "6", "7"]);
+    let llcs = all(&spec, "a[llc][near_llc]", "other_llc");
+    assert_eq!(llcs[4..8], ["a[1][1]=0", "a[1][0]=1", "a[1][2]=2", "a[1][3]=3"]);
+}
+
+#[test]
+fn conditions_leave_out() {
+    let spec = numa();
+    let setting = Setting {
+        when: "other_llc != llc & other_node == node".into(),
+        ..Setting::new("a[llc]", "other_llc")
+    };
+    let error = setting.each(Facts::new(&spec), &mut |_, _| Ok(())).unwrap_err();
+    assert!(error.contains("'other_llc' is a fact of a pair"), "{error}");
+    let setting = Setting {
+        path: "a[llc][other_llc]".into(),
+        ..setting
+    };
+    let mut found = Vec::new();
+    let mut keep = |path: &str, _: i64| {
+        found.push(path.to_owned());
+        Ok(())
+    };
+    setting.each(Facts::new(&spec), &mut keep).expect("values");
+    assert_eq!(found, ["a[0][1]", "a[1][0]", "a[2][3]", "a[3][2]"]);
+}
+
+#[test]
+fn arguments_are_laid_out_as_c_does() {
+    let spec = hybrid();
+    let run = Run {
+        args: vec![
+            "7".into(),
+            "hz:u64".into(),
+            Arg {
+                value: "i - 1".into(),
+                times: 2,
+            },
+        ],
+        result: vec!["a".into(), "b".into(), "c".into()],
+        ..Run::default()
+    };
+    let bytes = run.context(Facts::new(&spec)).unwrap();
+    assert_eq!(
+        bytes,
+        [
+            7, 0, 0, 0, 0, 0, 0, 0, 250, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 0, 0, 0, 0
+        ]
+    );
+    let results = run.results(&bytes);
+    assert_eq!(results, [("a".into(), 7), ("b".into(), 250), ("c".into(), -1)]);
+    let facts = Facts::new(&spec).with_results(&results);
+    assert_eq!(facts.value("b + c"), Ok(249));
+}

@@ -39,6 +39,19 @@ pub enum FaultKind {
     Func,
     /// A kfunc not allowed in the current context.
     NotAllowed,
+    /// Found by checked mode; [`Details::report`] tells more.
+    Check,
+}
+
+/// What checked mode tells of a fault beside its message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// The address it is about, if it is about one.
+    pub addr: Option<u64>,
+    /// What is known of it, a sentence each; of places in the code their instruction.
+    pub notes: Vec<(String, Option<usize>)>,
+    /// The calls under way, innermost first: the instruction that makes the call.
+    pub callers: Vec<usize>,
 }
 
 /// A policy's fault: what, and where in the BPF code. [`Code::describe`](crate::image::Code::describe) words the place.
@@ -54,6 +67,8 @@ pub struct Details {
     pub message: String,
     /// Index of the running instruction in the linked code; filled in by the VM.
     pub pc: Option<usize>,
+    /// In checked mode.
+    pub report: Option<Report>,
 }
 
 impl Fault {
@@ -64,6 +79,7 @@ impl Fault {
             kind,
             message: message.into(),
             pc: None,
+            report: None,
         }))
     }
 
@@ -71,6 +87,17 @@ impl Fault {
     #[cold]
     pub fn func(message: impl Into<String>) -> Fault {
         Fault::new(FaultKind::Func, message)
+    }
+
+    pub(crate) fn with_report(mut self, report: Report) -> Fault {
+        self.0.report.get_or_insert(report);
+        self
+    }
+
+    /// With this report, whatever it had.
+    pub(crate) fn with_whole_report(mut self, report: Report) -> Fault {
+        self.0.report = Some(report);
+        self
     }
 
     pub(crate) fn at(mut self, pc: usize) -> Fault {
@@ -127,6 +154,8 @@ pub trait World: Sized + 'static {
     fn prandom_u32(&mut self) -> u32;
     /// A line of `bpf_printk` or of a stream.
     fn log(&mut self, line: String);
+    /// A map value that held a reference to a kernel object (`__kptr`) is gone: gives the reference back.
+    fn release_object(&mut self, object: u64);
     /// A `bpf_spin_lock` or `bpf_res_spin_lock` at this address is taken: charge the wait.
     fn spin_lock(&mut self, lock: u64);
     /// It is released.

@@ -5,6 +5,7 @@
 //! receive are 0, so that both engines agree about programs the kernel would reject.
 
 use crate::func::Entry;
+use crate::guard;
 use crate::image::{CALL, CALL_FUNCTION, Insn, LD_IMM64};
 use crate::insn::{self, alu, atomic, class, jmp};
 use crate::lines::line_of;
@@ -15,7 +16,15 @@ use crate::vm::{self, Context, FRAME};
 pub(crate) unsafe extern "C" fn run(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
     unsafe {
         (*cx).interpreting = true;
-        function(cx, (*cx).function, [r1, r2, r3, r4, r5])
+        function::<false>(cx, (*cx).function, [r1, r2, r3, r4, r5])
+    }
+}
+
+/// The same in checked mode: provenances come and go in `cx.arg_prov`.
+pub(crate) unsafe extern "C" fn run_checked(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
+    unsafe {
+        (*cx).interpreting = true;
+        function::<true>(cx, (*cx).function, [r1, r2, r3, r4, r5])
     }
 }
 
@@ -25,7 +34,7 @@ unsafe fn pending(cx: *mut Context) -> bool {
     !cfg!(all(target_arch = "x86_64", target_os = "linux")) && unsafe { (*cx).fault.is_some() }
 }
 
-unsafe fn function(cx: *mut Context, index: usize, args: [u64; 5]) -> u64 {
+unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u64; 5]) -> u64 {
     unsafe {
         let code = &raw const (*cx).code;
         let insns: *const Insn = (*code).insns.as_ptr();
@@ -36,6 +45,11 @@ unsafe fn function(cx: *mut Context, index: usize, args: [u64; 5]) -> u64 {
         }
         (*cx).fp = fp - FRAME;
         let mut r = [0, args[0], args[1], args[2], args[3], args[4], 0, 0, 0, 0, fp];
+        let mut p = [0; 11];
+        if CHECKED {
+            p[1..6].copy_from_slice(&(&(*cx).arg_prov)[1..6]);
+            p[10] = guard::frame() + fp - (*cx).stack_range().0;
+        }
         let mut pc = start;
         let mut left = (*cx).left;
         let mut loops = insn::MAX_LOOPS;
@@ -46,6 +60,9 @@ unsafe fn function(cx: *mut Context, index: usize, args: [u64; 5]) -> u64 {
             match class(i.op) {
                 insn::ALU64 => {
                     let operand = if i.op & insn::X != 0 { r[src] } else { i.imm as u64 };
+                    if CHECKED {
+                        p[dst] = provenance(&i, p[dst], p[src]);
+                    }
                     match alu64(cx, &i, r[dst], operand) {
                         Some(value) => r[dst] = value,
                         None => return stop_at(cx, pc, left, vm::trap),
@@ -53,13 +70,25 @@ unsafe fn function(cx: *mut Context, index: usize, args: [u64; 5]) -> u64 {
                 }
                 insn::ALU => {
                     let operand = if i.op & insn::X != 0 { r[src] } else { i.imm as u64 };
+                    p[dst] = guard::SCALAR;
                     match alu32(&i, r[dst], operand) {
                         Some(value) => r[dst] = value,
                         None => return stop_at(cx, pc, left, vm::trap),
                     }
                 }
-                insn::LD if i.op == LD_IMM64 => r[dst] = i.imm as u64,
+                insn::LD if i.op == LD_IMM64 => {
+                    r[dst] = i.imm as u64;
+                    if CHECKED {
+                        p[dst] = constant(cx, r[dst]);
+                    }
+                }
                 insn::LDX => {
+                    if CHECKED {
+                        p[dst] = check_load(cx, pc, r[src], &i, p[src]);
+                        if pending(cx) {
+                            return 0;
+                        }
+                    }
                     let Some(addr) = access(cx, pc, r[src], i.off, true) else {
                         return 0;
                     };
@@ -70,12 +99,24 @@ unsafe fn function(cx: *mut Context, index: usize, args: [u64; 5]) -> u64 {
                     };
                 }
                 insn::ST if i.op & !0x18 == insn::ST | insn::MEM => {
+                    if CHECKED {
+                        check_store(cx, pc, r[dst], &i, p[dst], (i.imm as u64, guard::SCALAR));
+                        if pending(cx) {
+                            return 0;
+                        }
+                    }
                     let Some(addr) = access(cx, pc, r[dst], i.off, false) else {
                         return 0;
                     };
                     store(addr, i.op, i.imm as u64);
                 }
                 insn::STX if i.op & !0x18 == insn::STX | insn::MEM => {
+                    if CHECKED {
+                        check_store(cx, pc, r[dst], &i, p[dst], (r[src], p[src]));
+                        if pending(cx) {
+                            return 0;
+                        }
+                    }
                     let Some(addr) = access(cx, pc, r[dst], i.off, false) else {
                         return 0;
                     };
@@ -84,6 +125,26 @@ unsafe fn function(cx: *mut Context, index: usize, args: [u64; 5]) -> u64 {
                 insn::STX if i.op & !0x18 == insn::STX | insn::ATOMIC => {
                     if !is_atomic(&i) {
                         return stop_at(cx, pc, left, vm::trap);
+                    }
+                    if CHECKED {
+                        if i.imm == atomic::LOAD_ACQUIRE {
+                            p[dst] = check_load(cx, pc, r[src], &i, p[src]);
+                        } else {
+                            let of = if i.imm == atomic::STORE_RELEASE {
+                                p[src]
+                            } else {
+                                guard::SCALAR
+                            };
+                            check_store(cx, pc, r[dst], &i, p[dst], (r[src], of));
+                            if i.imm == atomic::CMPXCHG {
+                                p[0] = guard::SCALAR;
+                            } else if i.imm & atomic::FETCH != 0 && i.imm != atomic::STORE_RELEASE {
+                                p[src] = guard::SCALAR;
+                            }
+                        }
+                        if pending(cx) {
+                            return 0;
+                        }
                     }
                     if i.imm == atomic::LOAD_ACQUIRE {
                         let Some(addr) = access(cx, pc, r[src], i.off, true) else {
@@ -100,11 +161,23 @@ unsafe fn function(cx: *mut Context, index: usize, args: [u64; 5]) -> u64 {
                 }
                 _ if i.op == CALL && i.src == CALL_FUNCTION => {
                     (*cx).left = left;
-                    r[0] = function(cx, i.imm as usize, [r[1], r[2], r[3], r[4], r[5]]);
+                    if CHECKED {
+                        (&mut (*cx).arg_prov).copy_from_slice(&p[..6]);
+                        guard::call_function(cx, pc as u64, 0, 0, 0, 0);
+                        if pending(cx) {
+                            return 0;
+                        }
+                    }
+                    r[0] = function::<CHECKED>(cx, i.imm as usize, [r[1], r[2], r[3], r[4], r[5]]);
                     left = (*cx).left;
                     r[1..6].fill(0);
                     if pending(cx) {
                         return 0;
+                    }
+                    if CHECKED {
+                        guard::returned(cx, 0, 0, 0, 0, 0);
+                        p[0] = (*cx).arg_prov[0];
+                        p[1..6].fill(guard::SCALAR);
                     }
                 }
                 _ if i.op == CALL => {
@@ -123,6 +196,13 @@ unsafe fn function(cx: *mut Context, index: usize, args: [u64; 5]) -> u64 {
                         }
                     };
                     (*cx).interpreting = false;
+                    if CHECKED {
+                        (&mut (*cx).arg_prov).copy_from_slice(&p[..6]);
+                        guard::before_call(cx, r[1], r[2], r[3], r[4], r[5]);
+                        if pending(cx) {
+                            return 0;
+                        }
+                    }
                     r[0] = entry(cx, r[1], r[2], r[3], r[4], r[5]);
                     (*cx).interpreting = true;
                     left = (*cx).left;
@@ -130,10 +210,18 @@ unsafe fn function(cx: *mut Context, index: usize, args: [u64; 5]) -> u64 {
                     if pending(cx) {
                         return 0;
                     }
+                    if CHECKED {
+                        (*cx).pc = pc as u32;
+                        p[0] = guard::after_call(cx, r[0], 0, 0, 0, 0);
+                        p[1..6].fill(guard::SCALAR);
+                    }
                 }
                 _ if i.op == insn::EXIT => {
                     (*cx).left = left;
                     (*cx).fp = fp;
+                    if CHECKED {
+                        (*cx).arg_prov[0] = p[0];
+                    }
                     return r[0];
                 }
                 _ if insn::is_jump(i.op) => {
@@ -157,6 +245,41 @@ unsafe fn function(cx: *mut Context, index: usize, args: [u64; 5]) -> u64 {
             pc += 1;
         }
     }
+}
+
+/// The provenance of a 64-bit result: moving keeps it, so does adding an integer.
+#[inline(always)]
+fn provenance(i: &Insn, dst: u64, src: u64) -> u64 {
+    let register = i.op & insn::X != 0;
+    match i.op & 0xf0 {
+        alu::MOV if register && i.off == 0 => src,
+        alu::ADD if register && dst == guard::SCALAR => src,
+        alu::ADD => dst,
+        alu::SUB if register && src != guard::SCALAR => guard::SCALAR,
+        alu::SUB => dst,
+        _ => guard::SCALAR,
+    }
+}
+
+#[inline(never)]
+unsafe fn constant(cx: *mut Context, value: u64) -> u64 {
+    unsafe {
+        let cx = &*cx;
+        let known = cx.guard.as_ref().map(|guard| guard.constant(cx.region(), value));
+        known.unwrap_or(guard::SCALAR)
+    }
+}
+
+#[inline(never)]
+unsafe fn check_load(cx: *mut Context, pc: usize, base: u64, i: &Insn, prov: u64) -> u64 {
+    let meta = guard::meta(pc, insn::size(i.op), i.off);
+    unsafe { guard::load(cx, base, meta, prov, 0, 0) }
+}
+
+#[inline(never)]
+unsafe fn check_store(cx: *mut Context, pc: usize, base: u64, i: &Insn, prov: u64, (value, of): (u64, u64)) {
+    let meta = guard::meta(pc, insn::size(i.op), i.off);
+    unsafe { guard::store(cx, base, meta, prov, value, of) };
 }
 
 /// Faults at `pc`; the count of instructions is that of the last call.

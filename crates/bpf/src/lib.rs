@@ -19,6 +19,8 @@
 //!    scheduler's callbacks run millions of times a second.
 //! 6. **What is not there says so, late.** An object that refers to a field or function we do not have still loads; the
 //!    reference faults by name if it is really executed.
+//! 7. **Checked mode costs nothing when it is off.** [`guard`] is a sanitizer: it holds each access to what the pointer was made
+//!    from, and each call to what it took. Neither engine has code for it unless asked.
 //!
 //! The way of an object: `object` reads the ELF file, `btf` its types, `core_relo` fits it to the kernel's types, `link`
 //! makes the [`image`]; [`map`] creates its maps and [`vm`] runs its code, by `interp` or `jit`, through `enter`; `helper`
@@ -28,6 +30,7 @@ pub mod btf;
 pub mod core_relo;
 mod enter;
 pub mod func;
+pub mod guard;
 pub mod helper;
 pub mod image;
 pub mod insn;

@@ -69,6 +69,8 @@ pub struct Region {
     heap: RefCell<Heap>,
     slabs: RefCell<Vec<Places>>,
     lines: Lines,
+    /// Checked mode: what was freed since somebody asked.
+    freed: RefCell<Option<Vec<u64>>>,
 }
 
 /// Where a slab's objects are.
@@ -145,6 +147,7 @@ impl Region {
             arenas: Cell::new(0),
             heap: RefCell::default(),
             slabs: RefCell::default(),
+            freed: RefCell::default(),
         };
         region.protect(base + ZEROS, ZEROS_SIZE, libc::PROT_READ);
         region.lines.make_private(base + ZEROS, ZEROS_SIZE);
@@ -345,6 +348,9 @@ impl Region {
 
     /// Frees what `alloc` returned. Panics on anything else: callers check policies' pointers first.
     pub fn free(&self, addr: u64) {
+        if let Some(freed) = &mut *self.freed.borrow_mut() {
+            freed.push(addr);
+        }
         let mut heap = self.heap.borrow_mut();
         if let Some(size) = heap.large.remove(&addr) {
             self.discard(addr, size.next_multiple_of(PAGE));
@@ -354,6 +360,56 @@ impl Region {
         let class = heap.class[((addr - self.base) / CHUNK) as usize];
         assert!(class != 0, "free of {addr:#x}, which was not allocated");
         heap.free[class as usize - 1].push(addr);
+    }
+
+    /// From now on what is freed is noted, for [`Region::take_freed`].
+    pub(crate) fn note_freed(&self) {
+        *self.freed.borrow_mut() = Some(Vec::new());
+    }
+
+    /// The next object that was freed since the last time, last freed first.
+    pub(crate) fn take_freed(&self) -> Option<u64> {
+        self.freed.borrow_mut().as_mut()?.pop()
+    }
+
+    /// Start and size (as rounded up by `alloc`) of the object that `alloc` gave out, or may give out, around an address.
+    pub(crate) fn alloc_around(&self, addr: u64) -> Option<(u64, u64)> {
+        let heap = self.heap.borrow();
+        let offset = addr.checked_sub(self.base)?;
+        if let Some(class) = heap.class.get((offset / CHUNK) as usize).filter(|&&class| class != 0) {
+            let size = CLASSES[usize::from(*class) - 1];
+            return Some((addr - offset % CHUNK % size, size));
+        }
+        let (&start, &size) = heap.large.range(..=addr).next_back()?;
+        (addr - start < size).then_some((start, size))
+    }
+
+    /// The slab that an address lies in (by order of creation), the object's number, and where that starts.
+    pub(crate) fn object_around(&self, addr: u64) -> Option<(usize, u64, u64)> {
+        let slabs = self.slabs.borrow();
+        let n = slabs.iter().position(|slab| addr.wrapping_sub(slab.base) < slab.size)?;
+        let slab = &slabs[n];
+        let index = (addr - slab.base) / slab.stride;
+        Some((n, index, slab.base + index * slab.stride))
+    }
+
+    /// First address and stride of each slab.
+    pub(crate) fn slabs(&self) -> Vec<(u64, u64)> {
+        self.slabs
+            .borrow()
+            .iter()
+            .map(|slab| (slab.base, slab.stride))
+            .collect()
+    }
+
+    /// Is this an address of the area where BPF programs' memory is?
+    pub(crate) fn in_bpf_area(&self, addr: u64) -> bool {
+        (self.base + BPF..self.base + KERNEL).contains(&addr)
+    }
+
+    /// Is this an address of an arena?
+    pub(crate) fn in_arenas(&self, addr: u64) -> bool {
+        (self.base + ARENAS..self.base + ARENAS + NR_ARENAS * ARENA_SIZE).contains(&addr)
     }
 
     /// Reserves room in the kernel area for at most `max` objects of `stride` bytes.

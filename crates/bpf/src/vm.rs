@@ -18,6 +18,7 @@ use std::rc::Rc;
 
 use crate::enter::{self, Hardware};
 use crate::func::{Entry, Fault, FaultKind, Func, World};
+use crate::guard::{Checked, Guard, Rules};
 use crate::helper::{self, State};
 use crate::image::{CALL_FUNCTION, CALL_KFUNC, Code, FUNC_BASE, Insn, LocalTypes};
 use crate::insn;
@@ -87,7 +88,7 @@ pub struct Context {
     pub(crate) hardware: Hardware,
     /// The interpreter is about to load or store for the program.
     pub(crate) interpreting: bool,
-    depth: u32,
+    pub(crate) depth: u32,
     limit: i64,
     /// Executed by earlier outermost calls.
     done: u64,
@@ -111,6 +112,10 @@ pub struct Context {
     compiled: Option<crate::jit::Compiled>,
     stack: u64,
     region: Rc<Region>,
+    /// In checked mode.
+    pub(crate) guard: Option<Box<Guard>>,
+    /// Provenances of r0 to r5 across calls, in checked mode.
+    pub(crate) arg_prov: [u64; 6],
 }
 
 /// A loaded program of a world.
@@ -129,6 +134,31 @@ impl<W: World> Vm<W> {
         funcs: &[Func<W>],
         region: Rc<Region>,
         engine: Engine,
+    ) -> Result<Vm<W>, String> {
+        Vm::build(code, maps, types, funcs, region, engine, None)
+    }
+
+    /// As [`Vm::new`], in checked mode: see `guard`.
+    pub fn checked(
+        code: Code,
+        maps: Vec<Map>,
+        types: LocalTypes,
+        funcs: &[Func<W>],
+        region: Rc<Region>,
+        engine: Engine,
+        rules: Rules,
+    ) -> Result<Vm<W>, String> {
+        Vm::build(code, maps, types, funcs, region, engine, Some(rules))
+    }
+
+    fn build(
+        code: Code,
+        maps: Vec<Map>,
+        types: LocalTypes,
+        funcs: &[Func<W>],
+        region: Rc<Region>,
+        engine: Engine,
+        rules: Option<Rules>,
     ) -> Result<Vm<W>, String> {
         let target = |func: &Func<W>| Target {
             entry: func.entry,
@@ -212,7 +242,13 @@ impl<W: World> Vm<W> {
             compiled: None,
             stack,
             region,
+            guard: None,
+            arg_prov: [0; 6],
         });
+        if let Some(rules) = rules {
+            cx.guard = Some(Box::new(Guard::new(&cx, rules)));
+            cx.entries.fill(interp::run_checked as Entry);
+        }
 
         match engine {
             Engine::Interpreter => {}
@@ -226,6 +262,10 @@ impl<W: World> Vm<W> {
             Engine::Jit => {
                 return Err("there is a JIT on x86-64 Linux only; use the interpreter".into());
             }
+        }
+        let Context { guard, entries, .. } = &mut *cx;
+        if let Some(guard) = guard {
+            guard.take_entries(entries);
         }
         Ok(Vm {
             cx: NonNull::from(Box::leak(cx)),
@@ -344,6 +384,11 @@ impl<W: World> Vm<W> {
         let ns = self.cx().region.lines().store(cpu, addr);
         // SAFETY: as in `set_contexts`.
         unsafe { (*self.cx.as_ptr()).cost += ns };
+    }
+
+    /// What checked mode has looked at so far; `None` where it is off.
+    pub fn what_was_checked(&self) -> Option<Checked> {
+        self.cx().guard.as_ref().map(|guard| guard.checked)
     }
 
     /// Sets how many instructions one outermost call may execute. Not to be called from within one.
@@ -554,6 +599,19 @@ unsafe fn nested_call(cx: *mut Context, entry: Entry, args: &[u64; 5]) -> Option
 impl Context {
     pub(crate) fn lines(&self) -> &Lines {
         self.region.lines()
+    }
+
+    pub(crate) fn region(&self) -> &Region {
+        &self.region
+    }
+
+    pub(crate) fn types(&self) -> &LocalTypes {
+        &self.types
+    }
+
+    /// The BPF stack: first byte and end.
+    pub(crate) fn stack_range(&self) -> (u64, u64) {
+        (self.stack, self.stack + FRAMES * FRAME)
     }
 
     pub(crate) fn is_running(&self) -> bool {

@@ -104,6 +104,14 @@ impl World for Machine {
         self.trace_text(self.this_cpu, trace::Event::Printk { text: line });
     }
 
+    /// Tasks are counted; cgroups stay as long as the machine.
+    fn release_object(&mut self, object: u64) {
+        if let Some(task) = self.layout.task_index(object) {
+            // Nobody but the policy can have counted it down before: its own release would have been refused.
+            let _ = self.put_task(task);
+        }
+    }
+
     fn spin_lock(&mut self, lock: u64) {
         ops::settle(self);
         // The lock's cost has the transfer of its line in it.

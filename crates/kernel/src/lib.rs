@@ -15,6 +15,7 @@ mod bpf_world;
 pub mod cgroup;
 pub mod chance;
 pub mod check;
+mod checked;
 pub mod class;
 mod cost;
 mod cpufreq;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A policy's object comes into a machine: linked, compiled, its user-space half's part done, enabled.
 
+use crate::checked;
 use crate::ext::cid::CPU_ONLY;
 use crate::ext::{self, Exit, Op, OpsTable, Policy, kfuncs};
 use crate::machine::Machine;
@@ -167,14 +168,11 @@ fn policy(m: &Machine, image: &Image, named: &str, engine: Engine) -> Result<Pol
         .map(|def| Map::create(def, &m.region, m.nr_cpus()))
         .collect();
     let funcs = kfuncs::table(&m.spec.costs);
-    let vm = Vm::new(
-        image.code.clone(),
-        maps?,
-        image.types.clone(),
-        &funcs,
-        m.region.clone(),
-        engine,
-    )
+    let (code, types, region) = (image.code.clone(), image.types.clone(), m.region.clone());
+    let vm = match m.checked {
+        true => Vm::checked(code, maps?, types, &funcs, region, engine, checked::rules(m, image)),
+        false => Vm::new(code, maps?, types, &funcs, region, engine),
+    }
     .map_err(|error| format!("{}: {error}", image.file))?;
     Ok(Policy { vm, ops, cid })
 }

@@ -74,6 +74,8 @@ pub struct Machine {
     pub invariants: Option<Box<Invariants>>,
     /// Noted if somebody wants them.
     pub decisions: Decisions,
+    /// The policy runs in checked mode (`bpf::guard`). Before it is loaded.
+    pub checked: bool,
     /// Make detail records, too (`trace::Event::is_detail`).
     pub details: bool,
     records: Vec<Record>,
@@ -147,6 +149,7 @@ impl Machine {
             this_cpu: 0,
             layout,
             region,
+            checked: false,
             details: false,
             records: Vec::with_capacity(2 * BATCH),
             texts: false,

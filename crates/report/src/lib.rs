@@ -26,7 +26,8 @@ pub use details::details;
 pub use histogram::Histogram;
 pub use latency::Latency;
 pub use result::{
-    CallbackResult, ExitRecord, Fairness, LockResult, Migrations, Percentiles, Run, RunResult, TaskResult, Throughput,
+    CallbackResult, CheckedResult, ExitRecord, Fairness, LockResult, Migrations, Percentiles, Run, RunResult,
+    TaskResult, Throughput,
 };
 pub use schedstat::Schedstat;
 pub use score::Better;

@@ -56,7 +56,21 @@ pub struct ExitRecord {
     pub callback: Option<String>,
     /// `file:line` of the policy's source, if the object has line information.
     pub source: Option<String>,
+    /// From checked mode: the calls under way, innermost first, and what is known of the address.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub backtrace: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     pub dump: String,
+}
+
+/// What checked mode has looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckedResult {
+    /// Loads, stores and atomics other than to known places of the own stack frame.
+    pub accesses: u64,
+    /// Calls of helpers and kfuncs.
+    pub calls: u64,
 }
 
 /// A distribution of times in ns. All 0 if `count` is.
@@ -201,6 +215,9 @@ pub struct RunResult {
     pub tasks: Vec<TaskResult>,
     /// 16 hexadecimal digits; equal when every record was.
     pub trace_hash: String,
+    /// In checked mode: what was looked at. Its price is in `wall_ns`; simulated time is the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checked: Option<CheckedResult>,
     pub exit: Option<ExitRecord>,
 }
 

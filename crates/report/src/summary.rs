@@ -315,6 +315,7 @@ impl Summary {
             fairness,
             tasks: task_results(tasks),
             trace_hash: format!("{:016x}", run.trace_hash),
+            checked: None,
             exit: run.exit,
         }
     }

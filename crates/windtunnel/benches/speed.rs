@@ -67,6 +67,7 @@ fn scenario(policy: &Policy, machine: &str, workload: &str, for_ns: u64) -> Scen
         policy: policy.clone(),
         settings: Vec::new(),
         engine: bpf::vm::Engine::default(),
+        checked: false,
         machine: machine::load(machine, &[]).expect("a machine"),
         workload: workload::load(workload, &[]).expect("a workload"),
         seed: 1,

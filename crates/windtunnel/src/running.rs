@@ -8,13 +8,13 @@ use crate::profile;
 use crate::scenario::{Outcome, Scenario, Sinks, callback_names};
 use bpf::link::Image;
 use bpf::object::Object;
-use kernel::ext::EnableState;
 use kernel::ext::ops::NAMES;
+use kernel::ext::{EnableState, Kind};
 use kernel::layout::enums::SCX_ECODE_ACT_RESTART;
 use kernel::profile::{Facts, Profile};
 use kernel::release::Release;
 use kernel::{Ended, Machine};
-use report::{CallbackResult, ExitRecord, LockResult, Run};
+use report::{CallbackResult, CheckedResult, ExitRecord, LockResult, Run};
 use std::path::Path;
 use std::time::Instant;
 use trace::{Sink, Tee};
@@ -56,6 +56,7 @@ impl Scenario {
             }
             machine.plan_hotplug(at, cpu, online);
         }
+        machine.checked = self.checked;
         machine.details = self.trace.is_some();
         let mut sinks = Sinks::new(self, &machine)?;
         let mut at = 0;
@@ -154,6 +155,11 @@ impl Running<'_> {
             self.ended = self
                 .machine
                 .advance(self.at, &mut Tee::new().with(&mut self.sinks).with(sink));
+            let exit = self.machine.ext.exit.as_ref();
+            if self.ended.is_none() && exit.is_some_and(|exit| exit.kind == Kind::ErrorCheck) {
+                // What was found is what the run was for.
+                self.until = self.at;
+            }
             if let Policy::Object { name, path } = &self.scenario.policy
                 && self.ended.is_none()
                 && Some(self.at) == reload
@@ -223,7 +229,17 @@ impl Running<'_> {
                 self.reloads
             ));
         }
-        self.sinks.finish(run, self.warnings, deadlock)
+        let checked = machine
+            .ext
+            .has_vm()
+            .then(|| machine.ext.vm().what_was_checked())
+            .flatten();
+        let mut outcome = self.sinks.finish(run, self.warnings, deadlock)?;
+        outcome.result.checked = checked.map(|checked| CheckedResult {
+            accesses: checked.accesses,
+            calls: checked.calls,
+        });
+        Ok(outcome)
     }
 }
 
@@ -276,6 +292,11 @@ fn exit_record(exit: &kernel::ext::Exit) -> ExitRecord {
         message: exit.message.clone(),
         callback,
         source: exit.backtrace.first().cloned(),
+        backtrace: match exit.kind {
+            Kind::ErrorCheck => exit.backtrace.clone(),
+            _ => Vec::new(),
+        },
+        notes: exit.notes.clone(),
         dump: exit.dump.clone(),
     }
 }

@@ -29,6 +29,8 @@ pub struct Scenario {
     /// `--set NAME=VALUE`, in order.
     pub settings: Vec<(String, String)>,
     pub engine: bpf::vm::Engine,
+    /// Run the policy in checked mode: a sanitizer for BPF, which changes nothing but the time it takes.
+    pub checked: bool,
     pub machine: MachineSpec,
     pub workload: Workload,
     pub seed: u64,

@@ -134,6 +134,17 @@ fn join<W: World>(w: &mut W, root: u64, node: u64) -> Result<bool, Fault> {
     Ok(true)
 }
 
+/// The root or head at this address is going: its nodes, which are in it no more.
+pub(super) fn clear<W: World>(w: &mut W, root: u64) -> Vec<u64> {
+    let mut state = w.vm().state().borrow_mut();
+    let mut nodes = state.trees.remove(&root).unwrap_or_default();
+    nodes.extend(state.lists.remove(&root).unwrap_or_default());
+    for node in &nodes {
+        state.member_of.remove(node);
+    }
+    nodes
+}
+
 fn rbtree_add<W: World>(w: &mut W, root: u64, node: u64, less: u64) -> Result<i64, Fault> {
     if !join(w, root, node)? {
         return Ok(-EINVAL);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Objects that BPF code allocates, and kernel pointers kept in maps.
 
-use super::{cpumask, timer};
+use super::{collection, cpumask, timer};
 use crate::func::{ANY, Fault, FaultKind, Func, World};
 use crate::image::{Field, FieldKind};
 
@@ -161,13 +161,19 @@ pub(crate) fn drop_fields<W: World>(w: &mut W, fields: &[Field], value: u64) {
                         state.cpumasks.contains_key(&object),
                     )
                 };
-                // References to kernel objects are not counted: those live as long as the kernel says.
+                // The only error is that it is not there any more, which the release has told.
                 if is_object {
                     let _ = obj_drop(w, object);
                 } else if is_cpumask {
                     let _ = cpumask::release(w, object);
-                } else {
-                    let _ = percpu_obj_drop(w, object);
+                } else if percpu_obj_drop(w, object).is_err() && object != 0 {
+                    w.release_object(object);
+                }
+                let _ = w.region().store(addr, 0u64);
+            }
+            FieldKind::ListHead(ref contains) | FieldKind::RbRoot(ref contains) => {
+                for node in collection::clear(w, addr) {
+                    let _ = obj_drop(w, node - u64::from(contains.node));
                 }
             }
             _ => {}

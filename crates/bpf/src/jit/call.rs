@@ -23,9 +23,12 @@ impl Translator<'_, '_> {
         let result = if i.src == CALL_FUNCTION {
             let callee = self.ids[i.imm as usize];
             let callee = self.module.declare_func_in_func(callee, self.builder.func);
+            self.call_function_checked(pc);
             let args = self.args(5);
             let call = self.builder.ins().call(callee, &args);
-            self.builder.inst_results(call)[0]
+            let result = self.builder.inst_results(call)[0];
+            self.returned_checked();
+            result
         } else {
             let at = self.builder.ins().iconst(types::I32, pc as i64);
             self.store_field(at, offset_of!(Context, pc));
@@ -40,12 +43,17 @@ impl Translator<'_, '_> {
                         let cost = self.builder.ins().iadd_imm_s(cost, i64::from(target.cost));
                         self.store_field(cost, offset_of!(Context, cost));
                     }
-                    if let Some(value) = self.array_lookup(i) {
+                    if self.checked.is_none()
+                        && let Some(value) = self.array_lookup(i)
+                    {
                         self.set(0, value);
                         return self.clobber();
                     }
+                    self.before_call_checked();
                     let args = self.args(usize::from(target.args));
-                    self.call_entry(target.entry, &args[1..])
+                    let result = self.call_entry(target.entry, &args[1..]);
+                    self.after_call_checked(pc, result);
+                    result
                 }
             }
         };
@@ -97,9 +105,10 @@ impl Translator<'_, '_> {
         for register in 1..=5 {
             self.set(register, zero);
         }
+        self.clobber_checked();
     }
 
-    fn args(&mut self, nr: usize) -> Vec<Value> {
+    pub fn args(&mut self, nr: usize) -> Vec<Value> {
         let mut args = vec![self.context];
         args.extend((1..=nr as u8).map(|register| self.get(register)));
         args

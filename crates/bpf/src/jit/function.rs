@@ -9,6 +9,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Module};
 
+use super::checked::Provenances;
 use super::flow::Flow;
 use super::memory::Known;
 use crate::image::{CALL, Insn, LD_IMM64};
@@ -44,8 +45,10 @@ pub(super) struct Translator<'a, 'b> {
     /// Iterations left to `may_goto`.
     loops: Option<Variable>,
     blocks: Vec<ir::Block>,
-    /// Does it call anything, and so has to tell the next frame where it is?
+    /// Does it call anything, and so has to tell the next frame where it is? In checked mode always.
     calls: bool,
+    /// In checked mode.
+    pub checked: Option<Provenances>,
 }
 
 /// Fills `func` with the code of function `index`.
@@ -90,7 +93,7 @@ pub(super) fn translate(
     let heap = MemFlagsData::new().with_alias_region(Some(heap));
     let fields = MemFlagsData::trusted().with_alias_region(Some(fields));
     let lines = MemFlagsData::trusted().with_alias_region(Some(lines));
-    let calls = insns.iter().any(|i| i.op == CALL);
+    let calls = cx.guard.is_some() || insns.iter().any(|i| i.op == CALL);
     let mut t = Translator {
         cx,
         ids,
@@ -110,7 +113,9 @@ pub(super) fn translate(
         loops,
         blocks,
         calls,
+        checked: None,
     };
+    t.begin_checked();
     let value = t.load_field(types::I64, offset_of!(Context, left));
     t.builder.def_var(left, value);
     t.frame(index, insns.iter().any(|i| i.dst == insn::FP || i.src == insn::FP));
@@ -183,6 +188,7 @@ impl Translator<'_, '_> {
         }
         let fp = self.load_field(types::I64, offset_of!(Context, fp));
         self.fp = Some(fp);
+        self.frame_checked(fp);
         self.mark_frame(fp);
         if !self.calls {
             return;
@@ -216,6 +222,7 @@ impl Translator<'_, '_> {
                         self.mark_inside(value);
                     }
                     self.set(i.dst, value);
+                    self.constant_checked(&i);
                     true
                 }
                 insn::LDX => self.load(pc, &i),
@@ -257,6 +264,7 @@ impl Translator<'_, '_> {
 
     fn exit(&mut self) {
         self.write_back();
+        self.exit_checked();
         if let (true, Some(fp)) = (self.calls, self.fp) {
             self.store_field(fp, offset_of!(Context, fp));
         }
@@ -355,8 +363,10 @@ impl Translator<'_, '_> {
         let register = i.op & insn::X != 0;
         let old = self.get(i.dst);
         if op == alu::END {
+            self.alu_checked(i, ty);
             return self.swap(i, old);
         }
+        self.alu_checked(i, ty);
         let a = if ty == types::I32 {
             self.builder.ins().ireduce(ty, old)
         } else {

@@ -195,6 +195,7 @@ impl Translator<'_, '_> {
             return false;
         }
         let base = self.get(i.src);
+        let prov = self.load_checked(pc, i, base);
         let base = self.checked(pc, base, i.off, true);
         self.touch(base, i.off, false);
         let ty = int(i.op);
@@ -205,6 +206,7 @@ impl Translator<'_, '_> {
             (_, false) => self.builder.ins().uextend(types::I64, value),
         };
         self.set(i.dst, value);
+        self.loaded_checked(i.dst, value, prov);
         true
     }
 
@@ -221,10 +223,23 @@ impl Translator<'_, '_> {
             _ => return false,
         };
         let base = self.get(i.dst);
+        self.store_checked(pc, i, base);
         let base = self.checked(pc, base, i.off, false);
         self.touch(base, i.off, true);
         self.builder.ins().store(self.heap, value, base, i.off);
         true
+    }
+
+    /// How far an access is from the frame pointer, if that is known.
+    pub fn in_frame(&self, base: Value, i: &Insn) -> Option<i64> {
+        let base = self.builder.func.dfg.resolve_aliases(base);
+        let far = self
+            .known
+            .inside
+            .get(&base)
+            .filter(|_| self.known.stack.contains(&base))?;
+        let far = far + i64::from(i.off);
+        (-(FRAME as i64) <= far && far + insn::size(i.op) as i64 <= 0).then_some(far)
     }
 
     /// The low bits of a 64-bit value.
@@ -252,6 +267,7 @@ impl Translator<'_, '_> {
         let ty = int(i.op);
         let is_load = i.imm == atomic::LOAD_ACQUIRE;
         let base = self.get(if is_load { i.src } else { i.dst });
+        self.atomic_checked(pc, i, base, is_load);
         let base = self.checked(pc, base, i.off, is_load);
         self.touch(base, i.off, !is_load);
         if i.imm == atomic::STORE_RELEASE {

@@ -3,9 +3,10 @@
 //!
 //! A machine function takes the [`Context`] and r1 to r5 and returns r0, as helpers do. BPF registers are SSA variables; the
 //! count of instructions left is one more, written back at calls and at the end. What is emitted for one instruction is in
-//! `function`, for loads and stores in `memory`, for calls in `call`; the order of blocks in `flow`.
+//! `function`, for loads and stores in `memory`, for calls in `call`, in checked mode besides in `checked`; the order of blocks in `flow`.
 
 mod call;
+mod checked;
 mod flow;
 mod function;
 mod memory;

@@ -64,6 +64,11 @@ impl Array {
         (self.base, self.stride, self.max)
     }
 
+    /// Values on all CPUs.
+    pub fn elements(&self) -> u64 {
+        u64::from(self.max) * u64::from(self.cpus)
+    }
+
     pub fn release(&self, region: &Region) {
         region.release_pages(self.base, self.stride * u64::from(self.max) * u64::from(self.cpus));
     }

@@ -332,6 +332,17 @@ impl Map {
         }
     }
 
+    /// Of an array: definition, address of value 0, distance between values, number of values on all CPUs.
+    pub(crate) fn place(&self) -> Option<(&MapDef, u64, u64, u64)> {
+        match &self.data {
+            Data::Array(array) => {
+                let (base, stride, _) = array.layout();
+                Some((&self.def, base, stride, array.elements()))
+            }
+            _ => None,
+        }
+    }
+
     /// Reads a value as user space would: of a per-CPU map all CPUs' values, one after the other.
     pub fn read(&self, region: &Region, key: &[u8], nr_cpus: u32) -> Option<Vec<u8>> {
         let percpu = matches!(

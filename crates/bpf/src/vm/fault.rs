@@ -4,6 +4,7 @@
 use super::Context;
 use crate::enter::{self, Hardware};
 use crate::func::{Fault, FaultKind};
+use crate::guard;
 use crate::helper;
 use crate::image::{CALL_KFUNC, Insn, TRAP};
 use crate::insn;
@@ -95,7 +96,7 @@ impl Context {
 pub(crate) unsafe fn raise(cx: *mut Context, fault: Fault) -> u64 {
     unsafe {
         let pc = (*cx).pc as usize;
-        (*cx).fault = Some(fault.at(pc));
+        (*cx).fault = Some(guard::add_report(&*cx, fault.at(pc)));
         enter::leave(cx)
     }
 }

@@ -145,6 +145,10 @@ impl World for TestWorld {
     fn log(&mut self, line: String) {
         self.log.push(line);
     }
+    fn release_object(&mut self, object: u64) {
+        self.log.push(format!("released {}", object == self.task));
+    }
+
     fn spin_lock(&mut self, lock: u64) {
         self.locks.push((lock, true));
     }

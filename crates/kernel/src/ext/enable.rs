@@ -147,6 +147,7 @@ fn refusal(m: &Machine, policy: &str, message: String) -> Box<Exit> {
         reason: Kind::Error.reason(),
         message,
         backtrace: Vec::new(),
+        notes: Vec::new(),
         dump: String::new(),
         at_ns: m.now,
     })

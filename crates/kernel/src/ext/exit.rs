@@ -2,9 +2,10 @@
 //! How a policy ends: the first reason wins (scx_vexit), the rest follows from enable.rs.
 
 use super::enable::{self, EnableState};
+use crate::checked;
 use crate::layout::enums::SCX_EXIT_MSG_LEN;
 use crate::machine::Machine;
-use bpf::func::Fault;
+use bpf::func::{Fault, FaultKind};
 use std::fmt;
 
 /// Why a policy ended (enum scx_exit_kind).
@@ -26,6 +27,8 @@ pub enum Kind {
     ErrorBpf = 1025,
     /// A runnable task was not run for too long.
     ErrorStall = 1026,
+    /// Found by checked mode. No kernel has it: there the verifier would not have let the policy in.
+    ErrorCheck = 1152,
 }
 
 impl Kind {
@@ -40,6 +43,7 @@ impl Kind {
             Kind::Error => "runtime error",
             Kind::ErrorBpf => "scx_bpf_error",
             Kind::ErrorStall => "runnable task stall",
+            Kind::ErrorCheck => "checked mode",
         }
     }
 
@@ -54,6 +58,7 @@ impl Kind {
             Kind::Error => "SCX_EXIT_ERROR",
             Kind::ErrorBpf => "SCX_EXIT_ERROR_BPF",
             Kind::ErrorStall => "SCX_EXIT_ERROR_STALL",
+            Kind::ErrorCheck => "SCX_EXIT_ERROR_CHECK",
         }
     }
 
@@ -78,6 +83,8 @@ pub struct Exit {
     pub message: String,
     /// On errors, innermost first: where the BPF program was, and which callback it ran for.
     pub backtrace: Vec<String>,
+    /// What checked mode tells besides: whose the address is, where it was got and given back.
+    pub notes: Vec<String>,
     /// On errors, the state of the machine as the kernel's debug dump words it.
     pub dump: String,
     /// When, ns.
@@ -96,8 +103,8 @@ impl fmt::Display for Exit {
             if !self.message.is_empty() {
                 write!(f, "\nsched_ext: {}: {}", self.policy, self.message)?;
             }
-            for place in &self.backtrace {
-                write!(f, "\n  {place}")?;
+            for line in self.backtrace.iter().chain(&self.notes) {
+                write!(f, "\n  {line}")?;
             }
         }
         Ok(())
@@ -128,6 +135,7 @@ pub(crate) fn exit_on(m: &mut Machine, kind: Kind, code: i64, cpu: i32, message:
         reason: kind.reason(),
         message,
         backtrace,
+        notes: Vec::new(),
         dump: String::new(),
         at_ns: m.now,
     });
@@ -149,12 +157,20 @@ pub(crate) fn fault(m: &mut Machine, what: &str, fault: &Fault) {
         Some(place) => format!("{what}: {} in {place}", fault.message),
         None => format!("{what}: {}", fault.message),
     };
-    if !exit(m, Kind::Error, 0, message.as_str()) {
+    // What is not modelled is no fault of the policy, and a loop is told by its length as ever.
+    let kind = match fault.kind {
+        FaultKind::Trap | FaultKind::Budget => Kind::Error,
+        _ if m.checked => Kind::ErrorCheck,
+        _ => Kind::Error,
+    };
+    let (notes, callers) = checked::told(m, fault);
+    if !exit(m, kind, 0, message.as_str()) {
         // The policy is ending for another reason; that this went wrong too must not be lost.
         m.trace_text(m.this_cpu, trace::Event::Printk { text: message });
     } else if let Some(exit) = &mut m.ext.exit {
         // The program has been left already: its place is the fault's, not the VM's.
-        exit.backtrace = place.into_iter().chain([what.to_string()]).collect();
+        exit.backtrace = place.into_iter().chain(callers).chain([what.to_string()]).collect();
+        exit.notes = notes;
     }
 }
 
@@ -213,6 +229,7 @@ mod tests {
             reason: kind.reason(),
             message: "non-existent DSQ 0x7".into(),
             backtrace: vec!["simple_enqueue (simple.bpf.c:3: x)".into()],
+            notes: Vec::new(),
             dump: String::new(),
             at_ns: 5,
         }

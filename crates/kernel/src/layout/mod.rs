@@ -247,6 +247,20 @@ impl Layout {
         self.cgroups.addr(cgroup.into())
     }
 
+    /// Bytes from one cgroup to the next: its ancestors follow it.
+    pub(crate) fn cgroup_stride(&self) -> u64 {
+        self.cgroups.addr(1) - self.cgroups.addr(0)
+    }
+
+    pub(crate) fn css_set_addr(&self, cgroup: u32) -> u64 {
+        self.css_sets.addr(cgroup.into())
+    }
+
+    /// Bytes of a CPU mask that stands alone.
+    pub(crate) fn mask_bytes(&self) -> usize {
+        MASK_BYTES as usize
+    }
+
     /// A cgroup's path, zero-terminated.
     pub fn cgroup_path_addr(&self, cgroup: u32) -> u64 {
         self.paths[cgroup as usize]
@@ -322,16 +336,18 @@ impl Machine {
         (self.tasks[id as usize].state != State::Dead || self.tasks[id as usize].on_cpu).then_some(id)
     }
 
-    /// The policy gives a reference to a task back; a dead task's slot becomes free with the last one.
-    pub(crate) fn put_task(&mut self, task: TaskId) {
+    /// The policy gives a reference to a task back; a dead task's slot becomes free with the last one. `false`: it has none.
+    #[must_use]
+    pub(crate) fn put_task(&mut self, task: TaskId) -> bool {
         let Some(refs) = self.layout.refs.get_mut(task as usize).filter(|refs| **refs > 0) else {
-            return;
+            return false;
         };
         *refs -= 1;
         let t = &self.tasks[task as usize];
         if *refs == 0 && t.state == State::Dead && self.pids[t.pid as usize] == IDLE {
             self.free_tasks.push(task);
         }
+        true
     }
 
     /// The policy is gone, and its references with it.

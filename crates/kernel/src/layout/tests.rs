@@ -123,9 +123,9 @@ fn a_held_task_keeps_its_slot() {
     m.layout.get_task(0);
     m.advance(5 * testbed::MS, &mut Vec::new());
     assert_eq!((m.task_from_addr(m.layout.task_addr(0)), m.free_tasks.len()), (None, 0));
-    m.put_task(0);
+    assert!(m.put_task(0));
     assert_eq!(m.free_tasks, [0]);
-    m.put_task(0);
+    assert!(m.put_task(0));
     assert_eq!(m.free_tasks, [0], "given back once");
 }
 

@@ -82,6 +82,7 @@ impl Args {
             policy,
             settings,
             engine: Engine::default(),
+            checked: false,
             machine,
             workload,
             seed: self.seed,

@@ -81,6 +81,7 @@ pub fn simulated(case: &Case, cpus: usize, seed: u64, machine: Option<&str>) -> 
         policy,
         settings: Vec::new(),
         engine: Engine::default(),
+        checked: false,
         machine: machine::load(machine.unwrap_or(&default), &folders)?,
         workload: workload::load(&case.workload, &[])?,
         seed,

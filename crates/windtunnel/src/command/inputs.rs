@@ -82,6 +82,7 @@ impl Inputs {
             profile: self.profile.clone(),
             settings,
             engine: self.engine.engine(),
+            checked: false,
             machine: machine.clone(),
             workload: workload.clone(),
             seed: self.seed,

@@ -22,6 +22,10 @@ pub struct Args {
     policies: Vec<String>,
     #[command(flatten)]
     inputs: Inputs,
+    /// Checked mode: hold every memory access and call of the policies to the rules of the kernel's verifier, and end the run at the first
+    /// that breaks one, with its source line. The schedule is the same; it takes longer
+    #[arg(long)]
+    check: bool,
     /// Write results as JSON, one object a policy, to FILE (- for standard output)
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -48,6 +52,7 @@ impl Args {
         let mut runs = Vec::new();
         for mut scenario in self.inputs.scenarios(&policies, &[])? {
             let policy = scenario.policy.clone();
+            scenario.checked = self.check;
             scenario.trace = self
                 .trace
                 .as_ref()
@@ -121,7 +126,12 @@ impl Args {
             for result in &results {
                 println!("{}: trace hash {}", result.policy, result.trace_hash);
             }
-            println!("repeat: {}", self.inputs.command("run", &self.policies));
+            for (result, checked) in results.iter().filter_map(|result| Some((result, result.checked?))) {
+                let (accesses, calls) = (checked.accesses, checked.calls);
+                println!("{}: checked {accesses} accesses, {calls} calls", result.policy);
+            }
+            let check = if self.check { " --check" } else { "" };
+            println!("repeat: {}{check}", self.inputs.command("run", &self.policies));
         }
         if let Some(path) = &self.json {
             let text = serde_json::to_string_pretty(&results).map_err(|error| Error::new(error.to_string()))?;
@@ -169,6 +179,12 @@ fn print_notes(policy: &str, outcome: &Outcome) {
                 "  in {callback}{}",
                 exit.source.as_ref().map(|at| format!(" at {at}")).unwrap_or_default()
             );
+        }
+        for caller in exit.backtrace.iter().skip(1).rev().skip(1).rev() {
+            eprintln!("  called from {caller}");
+        }
+        for note in &exit.notes {
+            eprintln!("  {note}");
         }
         for line in exit.dump.lines().take(40) {
             eprintln!("  {line}");

@@ -181,6 +181,7 @@ impl RunSpec {
             policy: Policy::find(&self.policy)?,
             settings: self.settings.clone(),
             engine: Engine::default(),
+            checked: false,
             machine: self.machine()?,
             workload: self.workload()?,
             seed,

@@ -141,8 +141,12 @@ fn bpf_task_acquire(m: &mut Machine, p: u64) -> Result<u64, Fault> {
 
 fn bpf_task_release(m: &mut Machine, p: u64) -> Result<(), Fault> {
     let (id, _) = any_task(m, p)?;
-    if id != IDLE {
-        m.put_task(id);
+    if id != IDLE && !m.put_task(id) {
+        let t = &m.tasks[id as usize];
+        let (comm, pid) = (&t.comm, t.pid);
+        return Err(Fault::func(format!(
+            "bpf_task_release of {comm}[{pid}], to which the policy holds no reference: released twice?"
+        )));
     }
     Ok(())
 }

@@ -1,0 +1,571 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Calls: into the program, between its functions, and out to helpers and kfuncs; and what the program holds meanwhile:
+//! references, locks, critical sections, iterators. All of it must be given back by the call of the program that took it.
+
+use super::access::{Access, problem};
+use super::names::{Callee, Effect, Len};
+use super::objects::{Frame, Kind, Until, View};
+use super::prov::{Origin, Prov};
+use super::*;
+
+/// Most functions under way in one call of a program (MAX_CALL_FRAMES), and bytes of stack they may use together
+/// (MAX_BPF_STACK).
+const MAX_FRAMES: usize = 8;
+const MAX_STACK: u32 = 512;
+
+/// What the running call of a program holds.
+#[derive(Default)]
+pub(super) struct Held {
+    /// Number of this call of a program, and of the last one.
+    program: u32,
+    last: u32,
+    sections: Sections,
+    /// Those of the programs that this one's caller interrupted.
+    outer: Vec<(u32, u32, Sections)>,
+    /// Calls to helpers and kfuncs under way.
+    pending: Vec<Pending>,
+    /// Iterators, and dynptrs to reserved records: where, what made it and the instruction, and whose it is.
+    open: Vec<(u64, &'static str, usize, u32)>,
+}
+
+/// Locks and critical sections with the instructions that began them.
+#[derive(Default)]
+struct Sections {
+    sleepable: bool,
+    locks: Vec<(u64, usize)>,
+    rcu: Vec<usize>,
+    preempt: Vec<usize>,
+    irq: Vec<usize>,
+}
+
+#[derive(Clone, Copy)]
+struct Pending {
+    pc: usize,
+    args: [u64; 5],
+    provs: [u64; 5],
+    depth: u32,
+    calls_back: bool,
+}
+
+/// A call from the world or from a helper that has begun.
+#[derive(Clone, Copy)]
+pub(super) struct Mark {
+    depth: u32,
+    callback: bool,
+    function: usize,
+}
+
+impl Held {
+    /// Does RCU keep what kernel pointers point to?
+    pub fn in_rcu(&self) -> bool {
+        let now = &self.sections;
+        !now.sleepable || !now.rcu.is_empty() || !now.locks.is_empty()
+    }
+
+    /// Calls at this depth or deeper were left by a fault.
+    fn unwind(&mut self, depth: u32) {
+        while self.outer.last().is_some_and(|outer| outer.0 >= depth)
+            && let Some((_, program, sections)) = self.outer.pop()
+        {
+            (self.program, self.sections) = (program, sections);
+        }
+        self.pending.retain(|call| call.depth < depth);
+    }
+}
+
+/// A function of the program is called from outside. What is known of its arguments is put where it looks for it.
+pub(super) fn begin(cx: &mut Context, guard: &mut Guard, function: usize, args: [u64; 5]) -> Result<Mark, Fault> {
+    let depth = cx.depth;
+    guard.held.unwind(depth);
+    guard.objects.frames.retain(|frame| frame.depth < depth);
+    if depth == 1 {
+        guard.objects.forget_passing();
+        guard.held.open.clear();
+    }
+    guard.objects.take_freed(cx.region(), None);
+    let by = guard
+        .held
+        .pending
+        .last()
+        .filter(|call| call.depth + 1 == depth && call.calls_back)
+        .copied();
+    let callback = by.is_some();
+    let kind = guard.kinds[function].filter(|_| !callback);
+    if !callback {
+        let sections = Sections {
+            sleepable: kind.is_some_and(|(_, sleepable)| sleepable),
+            ..Sections::default()
+        };
+        let outer = std::mem::replace(&mut guard.held.sections, sections);
+        guard.held.outer.push((depth, guard.held.program, outer));
+        guard.held.last = guard.held.last.wrapping_add(1);
+        guard.held.program = guard.held.last;
+    }
+    let top = cx.fp;
+    let mut provs = args.map(|arg| guard.objects.classify(cx.region(), arg).0);
+    match kind {
+        Some((ProgramKind::Syscall, _)) => {
+            let len = cx
+                .region()
+                .alloc_around(args[0])
+                .map_or(0, |(start, size)| size - (args[0] - start));
+            provs[0] = guard
+                .objects
+                .passing(View::new(args[0], len, Kind::Input, cx.pc as usize))
+                .0;
+        }
+        Some(_) => {
+            let outer = guard
+                .objects
+                .frames
+                .last()
+                .map_or(guard.objects.stack_end, |f| f.top - FRAME);
+            if (top..outer).contains(&args[0]) {
+                provs[0] = Prov::context(args[0] - guard.objects.stack, outer - guard.objects.stack).0;
+            }
+        }
+        None => {
+            // Of an element: map, key, value.
+            if let Some(index) = cx.maps.iter().position(|map| map.addr() == args[0])
+                && cx.maps[index].place().is_none()
+                && cx.region().in_bpf_area(args[2])
+            {
+                let len = u64::from(cx.maps[index].def().value_size);
+                provs[2] = guard
+                    .objects
+                    .allocated(args[2], len, Kind::Value(index), cx.pc as usize)
+                    .0;
+            }
+        }
+    }
+    cx.arg_prov[1..6].copy_from_slice(&provs);
+    let caller = by.map(|call| call.pc);
+    guard.push_frame(cx, top, function, caller)?;
+    Ok(Mark {
+        depth,
+        callback,
+        function,
+    })
+}
+
+/// It has returned.
+pub(super) fn end(cx: &mut Context, guard: &mut Guard, mark: Mark) -> Result<(), Fault> {
+    if !mark.callback {
+        guard.check_nothing_held(cx, mark.function)?;
+    }
+    guard.held.unwind(mark.depth);
+    guard.objects.frames.retain(|frame| frame.depth < mark.depth);
+    Ok(())
+}
+
+/// A function of the program is about to call another one.
+pub(crate) unsafe extern "C" fn call_function(cx: *mut Context, pc: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    unsafe {
+        let (cx, guard) = (&mut *cx, guard(cx));
+        cx.pc = pc as u32;
+        let function = cx.code.insns[pc as usize].imm as usize;
+        match guard.push_frame(cx, cx.fp, function, Some(pc as usize)) {
+            Ok(()) => 0,
+            Err(fault) => raise(cx, fault),
+        }
+    }
+}
+
+/// It has returned.
+pub(crate) unsafe extern "C" fn returned(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    unsafe { guard(cx).objects.frames.pop() };
+    0
+}
+
+/// A helper or kfunc is about to be called with these arguments; their provenances are in the context.
+pub(crate) unsafe extern "C" fn before_call(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
+    unsafe {
+        let (cx, guard) = (&mut *cx, guard(cx));
+        guard.checked.calls += 1;
+        let provs = [1, 2, 3, 4, 5].map(|i| cx.arg_prov[i]);
+        let call = Pending {
+            pc: cx.pc as usize,
+            args: [r1, r2, r3, r4, r5],
+            provs,
+            depth: cx.depth,
+            calls_back: false,
+        };
+        match guard.before(cx, call) {
+            Ok(()) => 0,
+            Err(fault) => raise(cx, fault),
+        }
+    }
+}
+
+/// It has returned this. Its provenance.
+pub(crate) unsafe extern "C" fn after_call(cx: *mut Context, r0: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    unsafe {
+        let (cx, guard) = (&mut *cx, guard(cx));
+        guard.after(cx, r0).0
+    }
+}
+
+impl Guard {
+    fn push_frame(&mut self, cx: &Context, top: u64, function: usize, caller: Option<usize>) -> Result<(), Fault> {
+        let mut depth = (1, cx.code.functions[function].stack.max(1).next_multiple_of(16));
+        if caller.is_some() {
+            for frame in self.objects.frames.iter().rev() {
+                depth.0 += 1;
+                depth.1 += cx.code.functions[frame.function].stack.max(1).next_multiple_of(16);
+                if frame.caller.is_none() {
+                    break;
+                }
+            }
+        }
+        self.objects.frames.push(Frame {
+            top,
+            function,
+            caller,
+            depth: cx.depth,
+        });
+        let (frames, bytes) = depth;
+        if frames > MAX_FRAMES {
+            let what = format!("{frames} functions under way, the kernel allows {MAX_FRAMES}");
+            return Err(problem("stack-overflow", &what, None, Vec::new()));
+        }
+        if bytes > MAX_STACK {
+            let what = format!("{frames} functions under way use {bytes} bytes of stack, the kernel has {MAX_STACK}");
+            return Err(problem("stack-overflow", &what, None, Vec::new()));
+        }
+        Ok(())
+    }
+
+    /// The program returns to the kernel.
+    fn check_nothing_held(&mut self, cx: &mut Context, function: usize) -> Result<(), Fault> {
+        let name = &cx.code.functions[function].name;
+        let now = &self.held.sections;
+        let left = [
+            (now.locks.last().map(|lock| lock.1), "a lock held", "locked"),
+            (now.rcu.last().copied(), "an RCU section open", "begun"),
+            (now.preempt.last().copied(), "preemption disabled", "disabled"),
+            (now.irq.last().copied(), "interrupts off", "saved"),
+        ];
+        for (at, what, verb) in left {
+            if let Some(at) = at {
+                cx.pc = at as u32;
+                let what = format!("{name} returns with {what}");
+                return Err(problem(
+                    "unbalanced-lock",
+                    &what,
+                    None,
+                    vec![(format!("{verb} in"), Some(at))],
+                ));
+            }
+        }
+        if let Some(&(addr, made_by, at, _)) = self.held.open.iter().find(|open| open.3 == self.held.program) {
+            cx.pc = at as u32;
+            let what = format!("{name} returns without having ended what {made_by} began");
+            return Err(problem("leak", &what, Some(addr), Vec::new()));
+        }
+        if let Some(slot) = self.objects.leaked(self.held.program) {
+            let view = &self.objects.views[slot];
+            cx.pc = view.born as u32;
+            let what = format!("{name} returns and has not released {}", self.view_name(cx, view));
+            return Err(problem(
+                "leak",
+                &what,
+                Some(view.start),
+                vec![("got".to_string(), Some(view.born))],
+            ));
+        }
+        Ok(())
+    }
+
+    fn before(&mut self, cx: &Context, mut call: Pending) -> Result<(), Fault> {
+        let insn = cx.code.insns[call.pc];
+        let Some(callee) = self.names.of(&insn) else {
+            self.held.pending.push(call);
+            return Ok(());
+        };
+        let name = &callee.name;
+        for n in 0..callee.args.min(5) {
+            if let Origin::View { slot, generation } = Prov(call.provs[n]).origin() {
+                let view = self.objects.view(slot, generation);
+                if !view.is_some_and(|view| view.alive) {
+                    return Err(self.dead(cx, format!("passed to {name}"), Some(call.args[n]), view));
+                }
+            }
+        }
+        self.check_place(callee)?;
+        for &(arg, len, write) in callee.memory {
+            self.check_memory(cx, &call, arg, len, write)?;
+        }
+        match callee.effect {
+            Effect::Release => self.check_reference(cx, &call, 0, name)?,
+            Effect::GraphAdd => self.check_reference(cx, &call, 1, name)?,
+            Effect::Exchange if call.args[1] != 0 => self.check_reference(cx, &call, 1, name)?,
+            Effect::Lock => {
+                if let Some(held) = self.held.sections.locks.iter().find(|lock| lock.0 == call.args[0])
+                    && name == "bpf_spin_lock"
+                {
+                    let what = format!("{name} of the lock that is already held");
+                    let note = ("it was locked".to_string(), Some(held.1));
+                    return Err(problem("deadlock", &what, Some(call.args[0]), vec![note]));
+                }
+            }
+            Effect::Unlock if self.held.sections.locks.last().map(|lock| lock.0) != Some(call.args[0]) => {
+                let what = format!("{name} of a lock that is not the one locked last");
+                return Err(problem("unbalanced-lock", &what, Some(call.args[0]), Vec::new()));
+            }
+            Effect::RcuUnlock => balanced(&self.held.sections.rcu, name)?,
+            Effect::PreemptEnable => balanced(&self.held.sections.preempt, name)?,
+            Effect::IrqRestore => balanced(&self.held.sections.irq, name)?,
+            _ => {}
+        }
+        call.calls_back = callee.calls_back;
+        self.held.pending.push(call);
+        Ok(())
+    }
+
+    /// May it be called here?
+    fn check_place(&self, callee: &Callee) -> Result<(), Fault> {
+        let (name, now) = (&callee.name, &self.held.sections);
+        if !now.locks.is_empty() && !callee.locked {
+            let what = format!("{name} called while a lock is held");
+            let note = ("it was locked".to_string(), now.locks.last().map(|lock| lock.1));
+            return Err(problem("call-under-lock", &what, None, vec![note]));
+        }
+        if callee.sleepable {
+            let why = if !now.sleepable {
+                "a program that may not sleep (its section's name has no .s)"
+            } else if !now.rcu.is_empty() {
+                "an RCU section"
+            } else if !now.preempt.is_empty() {
+                "a section with preemption disabled"
+            } else if !now.irq.is_empty() {
+                "a section with interrupts off"
+            } else {
+                return Ok(());
+            };
+            let what = format!("{name} may sleep and is called in {why}");
+            return Err(problem("sleep", &what, None, Vec::new()));
+        }
+        if callee.rcu && !self.held.in_rcu() {
+            let what = format!("{name} needs bpf_rcu_read_lock() in a program that may sleep");
+            return Err(problem("rcu", &what, None, Vec::new()));
+        }
+        Ok(())
+    }
+
+    /// Memory that a helper reads or writes for the program.
+    fn check_memory(&self, cx: &Context, call: &Pending, arg: usize, len: Len, write: bool) -> Result<(), Fault> {
+        let (base, prov) = (call.args[arg - 1], Prov(call.provs[arg - 1]));
+        let map = || cx.maps.iter().find(|map| map.addr() == call.args[0]).map(Map::def);
+        let size = match len {
+            Len::Bytes(size) => size,
+            Len::Key => map().map_or(0, |def| u64::from(def.key_size)),
+            Len::Value => map().map_or(0, |def| u64::from(def.value_size)),
+            Len::Arg(n) => u64::from(call.args[n - 1] as u32),
+        };
+        if size == 0 || base == 0 {
+            return Ok(());
+        }
+        let access = Access {
+            base,
+            off: 0,
+            size,
+            store: write,
+            pc: call.pc,
+        };
+        // Locks, timers and kptrs are there for helpers.
+        if matches!(len, Len::Bytes(_))
+            && self
+                .objects
+                .bounds(prov)
+                .is_some_and(|(start, len)| access.within(start, len))
+        {
+            return Ok(());
+        }
+        self.check(cx, access, prov)
+    }
+
+    /// An argument must be a reference that the program holds.
+    fn check_reference(&self, cx: &Context, call: &Pending, n: usize, name: &str) -> Result<(), Fault> {
+        let (arg, prov) = (call.args[n], Prov(call.provs[n]));
+        if let Origin::View { slot, .. } = prov.origin()
+            && self.objects.views[slot].reference
+        {
+            return Ok(());
+        }
+        if arg == 0 {
+            let notes = match prov.origin() {
+                Origin::Null { pc } => vec![("not tested: what returned it is".to_string(), Some(pc))],
+                _ => Vec::new(),
+            };
+            return Err(problem(
+                "null-dereference",
+                &format!("NULL passed to {name}"),
+                None,
+                notes,
+            ));
+        }
+        let what = format!(
+            "{name} of {}, to which the program holds no reference",
+            self.name_of(cx, prov)
+        );
+        Err(problem("not-a-reference", &what, Some(arg), Vec::new()))
+    }
+
+    fn after(&mut self, cx: &Context, r0: u64) -> Prov {
+        let pc = cx.pc as usize;
+        self.held.unwind(cx.depth + 1);
+        self.objects.frames.retain(|frame| frame.depth <= cx.depth);
+        let Some(call) = self.held.pending.pop() else {
+            return Prov::SCALAR;
+        };
+        let effect = self
+            .names
+            .of(&cx.code.insns[call.pc])
+            .map_or(Effect::None, |callee| callee.effect);
+        let slot = |n: usize| match Prov(call.provs[n]).origin() {
+            Origin::View { slot, .. } => Some(slot),
+            _ => None,
+        };
+        match (effect, slot(0), slot(1)) {
+            (Effect::Release, Some(slot), _) => self.objects.kill(slot, "released", Some(call.pc)),
+            (Effect::GraphAdd, _, Some(slot)) => {
+                self.objects.views[slot].reference = false;
+                self.objects.views[slot].until = Until::Unlock;
+            }
+            (Effect::Exchange, _, Some(slot)) => self.objects.views[slot].reference = false,
+            _ => {}
+        }
+        self.objects.take_freed(cx.region(), Some(call.pc));
+        self.note_sections(&call, effect, r0);
+        if r0 == 0 {
+            return match effect {
+                Effect::None | Effect::Lock | Effect::IterNew => Prov::SCALAR,
+                _ => Prov::null(pc),
+            };
+        }
+        self.result(cx, &call, effect, r0)
+    }
+
+    fn note_sections(&mut self, call: &Pending, effect: Effect, r0: u64) {
+        let (pc, first) = (call.pc, call.args[0]);
+        let now = &mut self.held.sections;
+        match effect {
+            Effect::Lock if r0 == 0 => now.locks.push((first, pc)),
+            Effect::Unlock => {
+                now.locks.pop();
+                self.objects.expire(Until::Unlock, "unlocked", pc);
+            }
+            Effect::RcuLock => now.rcu.push(pc),
+            Effect::RcuUnlock => {
+                now.rcu.pop();
+                if now.rcu.is_empty() && now.sleepable {
+                    self.objects.expire(Until::RcuUnlock, "out of its RCU section", pc);
+                }
+            }
+            Effect::PreemptDisable => now.preempt.push(pc),
+            Effect::PreemptEnable => drop(now.preempt.pop()),
+            Effect::IrqSave => now.irq.push(pc),
+            Effect::IrqRestore => drop(now.irq.pop()),
+            Effect::IterNew => self
+                .held
+                .open
+                .push((first, "an iterator's _new()", pc, self.held.program)),
+            Effect::DynptrReserve => {
+                let dynptr = (call.args[3], "bpf_ringbuf_reserve_dynptr()", pc, self.held.program);
+                self.held.open.push(dynptr);
+            }
+            Effect::IterDestroy | Effect::DynptrSubmit => self.held.open.retain(|open| open.0 != first),
+            _ => {}
+        }
+    }
+
+    /// What a call returned that is not 0.
+    fn result(&mut self, cx: &Context, call: &Pending, effect: Effect, r0: u64) -> Prov {
+        let (pc, region) = (call.pc, cx.region());
+        let program = self.held.program;
+        let reference = |view: View| View {
+            reference: true,
+            program,
+            ..view
+        };
+        match effect {
+            Effect::Lookup => {
+                let index = cx.maps.iter().position(|map| map.addr() == call.args[0]);
+                match index.filter(|&index| cx.maps[index].place().is_none()) {
+                    Some(index) if !matches!(cx.maps[index].def().kind, kind::HASH_OF_MAPS) => {
+                        let len = u64::from(cx.maps[index].def().value_size);
+                        self.objects.allocated(r0, len, Kind::Value(index), pc)
+                    }
+                    _ => self.objects.classify(region, r0),
+                }
+            }
+            Effect::ObjNew => {
+                let (id, len) = match cx.types().get(&(call.args[0] as u32)) {
+                    Some(local) => (call.args[0] as u32, u64::from(local.size)),
+                    None => (0, 0),
+                };
+                self.objects.allocated(r0, len, Kind::Object(id), pc);
+                self.objects
+                    .passing(reference(View::new(r0, len, Kind::Object(id), pc)))
+            }
+            Effect::CpumaskCreate => {
+                let len = region.alloc_around(r0).map_or(8, |(_, size)| size);
+                self.objects.allocated(r0, len, Kind::Cpumask, pc);
+                self.objects.passing(reference(View::new(r0, len, Kind::Cpumask, pc)))
+            }
+            Effect::Reserve => {
+                let len = call.args[1];
+                self.objects.passing(reference(View::new(r0, len, Kind::Record, pc)))
+            }
+            Effect::Acquire | Effect::Exchange | Effect::GraphTake => {
+                let view = self.view_of(cx, r0, pc);
+                self.objects.passing(reference(view))
+            }
+            Effect::GraphPeek => {
+                let view = self.view_of(cx, r0, pc);
+                self.objects.passing(View {
+                    until: Until::Unlock,
+                    ..view
+                })
+            }
+            Effect::Slice(n) => {
+                self.objects
+                    .passing(View::new(r0, u64::from(call.args[n - 1] as u32), Kind::Record, pc))
+            }
+            Effect::Cast => Prov::UNTRUSTED,
+            _ => {
+                let prov = self.objects.classify(region, r0);
+                let names = self.names.of(&cx.code.insns[pc]);
+                let rcu = names.is_some_and(|callee| callee.rcu);
+                if rcu && self.held.sections.sleepable && matches!(prov.origin(), Origin::Slab { .. }) {
+                    let view = self.view_of(cx, r0, pc);
+                    return self.objects.passing(View {
+                        until: Until::RcuUnlock,
+                        ..view
+                    });
+                }
+                prov
+            }
+        }
+    }
+
+    /// A view of what is at an address, as yet without reference.
+    fn view_of(&self, cx: &Context, addr: u64, pc: usize) -> View {
+        let prov = self.objects.classify(cx.region(), addr);
+        let (start, len) = self.objects.bounds(prov).unwrap_or((addr, 0));
+        let kind = match prov.origin() {
+            Origin::View { slot, .. } => self.objects.views[slot].kind,
+            Origin::Slab { slab, .. } => Kind::Kernel(slab),
+            _ => Kind::Opaque,
+        };
+        View::new(start, len, kind, pc)
+    }
+}
+
+fn balanced(begun: &[usize], name: &str) -> Result<(), Fault> {
+    if begun.is_empty() {
+        let what = format!("{name} without what begins the section");
+        return Err(problem("unbalanced-lock", &what, None, Vec::new()));
+    }
+    Ok(())
+}

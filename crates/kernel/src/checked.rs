@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the machine tells checked mode (`bpf::guard`) of itself, and what it makes of what that finds.
+
+use crate::layout::{cgroup, css_set, rq, sched_ext_entity, task_struct};
+use crate::machine::Machine;
+use bpf::func::Fault;
+use bpf::guard::{KernelObject, Rules};
+use bpf::link::Image;
+use std::mem::offset_of;
+
+/// KF_ACQUIRE of kernel/sched/ext/ and kernel/bpf/helpers.c.
+const ACQUIRE: [&str; 14] = [
+    "bpf_task_acquire",
+    "bpf_task_from_pid",
+    "bpf_task_from_vpid",
+    "bpf_cgroup_acquire",
+    "bpf_cgroup_ancestor",
+    "bpf_cgroup_from_id",
+    "scx_bpf_task_cgroup",
+    "scx_bpf_get_possible_cpumask",
+    "scx_bpf_get_online_cpumask",
+    "scx_bpf_get_idle_cpumask",
+    "scx_bpf_get_idle_cpumask_node",
+    "scx_bpf_get_idle_smtmask",
+    "scx_bpf_get_idle_smtmask_node",
+    "bpf_task_get_cgroup1",
+];
+/// KF_RELEASE.
+const RELEASE: [&str; 4] = [
+    "bpf_task_release",
+    "bpf_cgroup_release",
+    "scx_bpf_put_cpumask",
+    "scx_bpf_put_idle_cpumask",
+];
+/// KF_SLEEPABLE.
+const SLEEPABLE: [&str; 2] = ["scx_bpf_create_dsq", "scx_bpf_cid_override"];
+/// KF_RCU_PROTECTED.
+const RCU: [&str; 7] = [
+    "scx_bpf_dsq_peek",
+    "bpf_iter_scx_dsq_new",
+    "scx_bpf_cpu_curr",
+    "scx_bpf_cid_curr",
+    "scx_bpf_tid_to_task",
+    "bpf_iter_css_new",
+    "bpf_iter_task_new",
+];
+
+/// The rules for a policy's object.
+pub(crate) fn rules(m: &Machine, image: &Image) -> Rules {
+    let scx = |field: usize, size: usize| ((offset_of!(task_struct, scx) + field) as u64, size as u64);
+    // bpf_scx_btf_struct_access
+    let of_tasks = vec![
+        scx(offset_of!(sched_ext_entity, slice), 8),
+        scx(offset_of!(sched_ext_entity, dsq_vtime), 8),
+        scx(offset_of!(sched_ext_entity, disallow), 1),
+    ];
+    let object = |name, at, size: usize, writable: &[(u64, u64)]| KernelObject {
+        name,
+        at,
+        size: size as u64,
+        writable: writable.to_vec(),
+    };
+    let layout = &m.layout;
+    let mut objects = vec![
+        object("task_struct", layout.task_addr(0), size_of::<task_struct>(), &of_tasks),
+        object("task_struct", layout.idle_addr(0), size_of::<task_struct>(), &of_tasks),
+        object("rq", layout.rq_addr(0), size_of::<rq>(), &[]),
+        object("css_set", layout.css_set_addr(0), size_of::<css_set>(), &[]),
+        object("cpumask", layout.possible.addr(), layout.mask_bytes(), &[]),
+    ];
+    // Its ancestors follow a cgroup.
+    let ancestors = layout.cgroup_stride() as usize;
+    objects.push(object(
+        "cgroup",
+        layout.cgroup_addr(0),
+        ancestors.max(size_of::<cgroup>()),
+        &[],
+    ));
+    Rules {
+        objects,
+        programs: image.programs.clone(),
+        sections: image.sections.clone(),
+        acquire: ACQUIRE.to_vec(),
+        release: RELEASE.to_vec(),
+        sleepable: SLEEPABLE.to_vec(),
+        rcu: RCU.to_vec(),
+    }
+}
+
+/// What a fault of checked mode has to tell beside its message: sentences, and the places that called, innermost first.
+pub(crate) fn told(m: &Machine, fault: &Fault) -> (Vec<String>, Vec<String>) {
+    let Some(report) = &fault.report else {
+        return (Vec::new(), Vec::new());
+    };
+    let code = m.ext.vm().code();
+    let mut notes: Vec<String> = report
+        .notes
+        .iter()
+        .map(|(text, pc)| match pc {
+            Some(pc) => format!("{text} in {}", code.describe(*pc)),
+            None => text.clone(),
+        })
+        .collect();
+    if let Some(task) = report.addr.and_then(|addr| task_at(m, addr)) {
+        notes.push(task);
+    }
+    (notes, report.callers.iter().map(|&pc| code.describe(pc)).collect())
+}
+
+/// The task whose task_struct an address lies in.
+fn task_at(m: &Machine, addr: u64) -> Option<String> {
+    let first = m.layout.task_addr(0);
+    let stride = m.layout.task_addr(1) - first;
+    let index = addr.checked_sub(first)? / stride;
+    let task = m.tasks.iter().nth(index as usize)?;
+    let offset = addr - first - index * stride;
+    let (addr, comm, pid) = (format!("{addr:#x}"), &task.comm, task.pid);
+    Some(format!("{addr} is byte {offset} of the task_struct of {comm}[{pid}]"))
+}

@@ -70,7 +70,9 @@ unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u
                 }
                 insn::ALU => {
                     let operand = if i.op & insn::X != 0 { r[src] } else { i.imm as u64 };
-                    p[dst] = guard::SCALAR;
+                    if CHECKED {
+                        p[dst] = guard::SCALAR;
+                    }
                     match alu32(&i, r[dst], operand) {
                         Some(value) => r[dst] = value,
                         None => return stop_at(cx, pc, left, vm::trap),

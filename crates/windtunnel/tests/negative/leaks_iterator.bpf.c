@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * leaks_iterator: begins to walk a DSQ and does not end the iterator.
+ * with --check: leak: bad_running returns without having ended
+ * without: nothing
+ */
+#include "base.h"
+
+void SCX_OP(bad_running, struct task_struct *p)
+{
+	struct bpf_iter_scx_dsq it;
+
+	bpf_iter_scx_dsq_new(&it, QUEUE, 0); /* here */
+	use(bpf_iter_scx_dsq_next(&it));
+}
+
+SCX_OPS(bad_ops, ENQUEUE, DISPATCH, INIT, .running = (void *)bad_running, .name = "bad");

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * leaks_mask: makes a CPU mask and forgets it.
+ * with --check: leak: bad_running returns and has not released a bpf_cpumask
+ * without: nothing
+ */
+#include "base.h"
+
+void SCX_OP(bad_running, struct task_struct *p)
+{
+	use(bpf_cpumask_create()); /* here */
+}
+
+SCX_OPS(bad_ops, ENQUEUE, DISPATCH, INIT, .running = (void *)bad_running, .name = "bad");

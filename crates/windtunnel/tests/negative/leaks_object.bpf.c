@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * leaks_object: allocates an object and forgets it.
+ * with --check: leak: bad_running returns and has not released a struct note
+ * without: nothing
+ */
+#include "base.h"
+
+struct note {
+	u64 pid;
+};
+
+void SCX_OP(bad_running, struct task_struct *p)
+{
+	struct note *note = bpf_obj_new(struct note); /* here */
+
+	if (note)
+		note->pid = p->pid;
+}
+
+SCX_OPS(bad_ops, ENQUEUE, DISPATCH, INIT, .running = (void *)bad_running, .name = "bad");

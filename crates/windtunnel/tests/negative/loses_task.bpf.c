@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * loses_task: ops.enqueue() forgets every eighth task.
+ * with --check: failed to run for
+ * without: failed to run for
+ * kind: SCX_EXIT_ERROR_STALL
+ */
+#include "base.h"
+
+u64 seen;
+
+void SCX_OP(bad_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	if (++seen % 8)
+		scx_bpf_dsq_insert(p, QUEUE, SCX_SLICE_DFL, enq_flags);
+}
+
+SCX_OPS(bad_ops, .enqueue = (void *)bad_enqueue, DISPATCH, INIT, .timeout_ms = 300, .name = "bad");

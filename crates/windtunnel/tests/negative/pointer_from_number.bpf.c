@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * pointer_from_number: keeps the address of a task in a number and comes back to it later.
+ * with --check: bad-pointer: load of 4 bytes
+ * without: nothing
+ */
+#include "base.h"
+
+u64 kept;
+
+void SCX_OP(bad_running, struct task_struct *p)
+{
+	struct task_struct *before = (void *)kept;
+
+	if (before)
+		use(*(volatile int *)&before->prio); /* here */
+	kept = (u64)p;
+}
+
+SCX_OPS(bad_ops, ENQUEUE, DISPATCH, INIT, .running = (void *)bad_running, .name = "bad");

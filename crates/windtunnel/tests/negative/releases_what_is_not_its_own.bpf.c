@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * releases_what_is_not_its_own: releases a task that the kernel only lent.
+ * with --check: not-a-reference: bpf_task_release of task_struct
+ * without: released twice?
+ */
+#include "base.h"
+
+void SCX_OP(bad_running, struct task_struct *p)
+{
+	bpf_task_release(p); /* here */
+}
+
+SCX_OPS(bad_ops, ENQUEUE, DISPATCH, INIT, .running = (void *)bad_running, .name = "bad");

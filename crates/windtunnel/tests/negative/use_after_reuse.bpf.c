@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * use_after_reuse: keeps a pointer to an element that is deleted, and its memory has a new owner.
+ * with --check: use-after-free: load of 8 bytes
+ * without: nothing
+ */
+#include "base.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 64);
+	__type(key, u32);
+	__type(value, u64);
+} counters SEC(".maps");
+
+void SCX_OP(bad_running, struct task_struct *p)
+{
+	u32 key = 1, other = 2;
+	u64 zero = 0, *value;
+
+	bpf_map_update_elem(&counters, &key, &zero, BPF_ANY);
+	value = bpf_map_lookup_elem(&counters, &key);
+	if (!value)
+		return;
+	bpf_map_delete_elem(&counters, &key);
+	bpf_map_update_elem(&counters, &other, &zero, BPF_ANY);
+	use(*(volatile u64 *)value); /* here */
+}
+
+SCX_OPS(bad_ops, ENQUEUE, DISPATCH, INIT, .running = (void *)bad_running, .name = "bad");

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * writes_task: changes a field of task_struct that is the kernel's.
+ * with --check: read-only: store of 4 bytes
+ * without: nothing
+ */
+#include "base.h"
+
+void SCX_OP(bad_running, struct task_struct *p)
+{
+	*(volatile int *)&p->prio = 100; /* here */
+}
+
+SCX_OPS(bad_ops, ENQUEUE, DISPATCH, INIT, .running = (void *)bad_running, .name = "bad");

@@ -508,6 +508,11 @@ impl Guard {
                 self.objects
                     .passing(reference(View::new(r0, len, Kind::Object(id), pc)))
             }
+            Effect::PercpuNew => {
+                let len = region.alloc_around(r0).map_or(8, |(_, size)| size);
+                self.objects.allocated(r0, len, Kind::Percpu, pc);
+                self.objects.passing(reference(View::new(r0, len, Kind::Percpu, pc)))
+            }
             Effect::CpumaskCreate => {
                 let len = region.alloc_around(r0).map_or(8, |(_, size)| size);
                 self.objects.allocated(r0, len, Kind::Cpumask, pc);

@@ -13,6 +13,8 @@ pub(super) enum Effect {
     /// Returns an element's value of the map in r1, or NULL.
     Lookup,
     ObjNew,
+    /// An object for each CPU.
+    PercpuNew,
     CpumaskCreate,
     /// bpf_ringbuf_reserve: a record of r2 bytes.
     Reserve,
@@ -205,15 +207,17 @@ fn helper_memory(number: u32) -> &'static [Memory] {
 fn kfunc_effect(name: &str, rules: &Rules) -> Effect {
     match name {
         "bpf_obj_new" | "bpf_obj_new_impl" => Effect::ObjNew,
+        "bpf_percpu_obj_new" | "bpf_percpu_obj_new_impl" => Effect::PercpuNew,
         "bpf_obj_drop" | "bpf_obj_drop_impl" | "bpf_cpumask_release" => Effect::Release,
+        "bpf_percpu_obj_drop" | "bpf_percpu_obj_drop_impl" => Effect::Release,
         "bpf_refcount_acquire" | "bpf_refcount_acquire_impl" => Effect::GraphTake,
         "bpf_cpumask_create" => Effect::CpumaskCreate,
         "bpf_cpumask_acquire" => Effect::Acquire,
         "bpf_rbtree_add" | "bpf_rbtree_add_impl" => Effect::GraphAdd,
-        "bpf_rbtree_remove" | "bpf_list_pop_front" | "bpf_list_pop_back" => Effect::GraphTake,
+        "bpf_rbtree_remove" | "bpf_list_pop_front" | "bpf_list_pop_back" | "bpf_list_del" => Effect::GraphTake,
         "bpf_rbtree_first" | "bpf_rbtree_root" | "bpf_rbtree_left" | "bpf_rbtree_right" => Effect::GraphPeek,
         "bpf_list_front" | "bpf_list_back" => Effect::GraphPeek,
-        name if name.starts_with("bpf_list_push_") => Effect::GraphAdd,
+        name if name.starts_with("bpf_list_push_") || name == "bpf_list_add" => Effect::GraphAdd,
         "bpf_res_spin_lock" | "bpf_res_spin_lock_irqsave" => Effect::Lock,
         "bpf_res_spin_unlock" | "bpf_res_spin_unlock_irqrestore" => Effect::Unlock,
         "bpf_rcu_read_lock" => Effect::RcuLock,

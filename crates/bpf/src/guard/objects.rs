@@ -29,6 +29,8 @@ pub(super) enum Kind {
     Value(usize),
     /// What bpf_obj_new made, of this local type.
     Object(u32),
+    /// What bpf_percpu_obj_new made, of all CPUs.
+    Percpu,
     /// A bpf_cpumask.
     Cpumask,
     /// A ring buffer's record.

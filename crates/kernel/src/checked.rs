@@ -79,7 +79,7 @@ pub(crate) fn rules(m: &Machine, image: &Image) -> Rules {
     Rules {
         objects,
         programs: image.programs.clone(),
-        sections: image.sections.clone(),
+        sections: image.sections.iter().map(Into::into).collect(),
         acquire: ACQUIRE.to_vec(),
         release: RELEASE.to_vec(),
         sleepable: SLEEPABLE.to_vec(),

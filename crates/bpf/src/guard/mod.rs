@@ -19,7 +19,7 @@ mod prov;
 mod report;
 
 use crate::func::{Entry, Fault};
-use crate::image::{FieldKind, MapDef};
+use crate::image::{Field, FieldKind, MapDef};
 use crate::link::DataSection;
 use crate::map::{Map, kind};
 use crate::object::{Program, ProgramKind};
@@ -39,12 +39,37 @@ pub struct Rules {
     /// The object's programs: which may sleep.
     pub programs: Vec<Program>,
     /// Sections of globals.
-    pub sections: Vec<DataSection>,
+    pub sections: Vec<Globals>,
     /// kfuncs of the world that return a reference, take one back, may sleep, need an RCU section.
     pub acquire: Vec<&'static str>,
     pub release: Vec<&'static str>,
     pub sleepable: Vec<&'static str>,
     pub rcu: Vec<&'static str>,
+}
+
+/// A section of globals: to the kernel it is one value.
+#[derive(Clone, Debug)]
+pub struct Globals {
+    /// ELF name.
+    pub name: String,
+    pub addr: u64,
+    /// Bytes.
+    pub size: u64,
+    pub writable: bool,
+    /// Special fields by ascending offset.
+    pub fields: Vec<Field>,
+}
+
+impl From<&DataSection> for Globals {
+    fn from(section: &DataSection) -> Globals {
+        Globals {
+            name: section.name.clone(),
+            addr: section.addr,
+            size: section.size,
+            writable: section.live,
+            fields: section.fields.clone(),
+        }
+    }
 }
 
 /// Kernel objects in a slab of the region.

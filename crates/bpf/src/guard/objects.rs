@@ -119,7 +119,7 @@ impl Objects {
             end: section.addr + section.size,
             stride: section.size.max(1),
             len: section.size,
-            writable: section.live,
+            writable: section.writable,
             what: format!("globals in {}", section.name),
             fields: section.fields.clone(),
         }));

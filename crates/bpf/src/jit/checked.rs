@@ -187,8 +187,7 @@ impl Translator<'_, '_> {
             }
         };
         if let Some(far) = self.in_frame(base, i) {
-            // A number that overwrites a pointer is told from it by its value.
-            if insn::size(i.op) == 8 && far % 8 == 0 && !self.is_scalar(of) {
+            if insn::size(i.op) == 8 && far % 8 == 0 {
                 let shadow = self.shadow();
                 let at = (2 * far) as i32;
                 self.builder.ins().store(self.fields, of, shadow, at);

@@ -66,6 +66,7 @@ fn run(world: &mut TestWorld, text: &str, engine: Engine) -> Result<String, Stri
                 FaultKind::Trap => "trap",
                 FaultKind::Func => "func",
                 FaultKind::NotAllowed => "not-allowed",
+                FaultKind::Check => "check",
             };
             let pc = fault.pc.map_or("nowhere".into(), |pc| pc.to_string());
             format!("fault {kind} \"{}\" at {pc} insns {insns}", fault.message)

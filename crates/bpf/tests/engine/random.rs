@@ -345,6 +345,25 @@ pub fn check(world: &mut TestWorld, code: &Code) -> Result<(), String> {
 }
 
 #[test]
+fn engines_agree_on_random_programs_in_checked_mode() {
+    let mut world = TestWorld::new();
+    for seed in 0..1000 {
+        let code = generate(&mut Source::new(seed, &[]));
+        world.checked = false;
+        let (plain, memory) = run(&mut world, &code, Engine::Jit);
+        world.checked = true;
+        check(&mut world, &code).unwrap_or_else(|difference| panic!("seed {seed}:\n{difference}"));
+        let (checked, memory_too) = run(&mut world, &code, Engine::Jit);
+        if !checked.contains("kind: Check") {
+            assert!(
+                plain == checked && memory == memory_too,
+                "seed {seed}:\n{plain}\n{checked}"
+            );
+        }
+    }
+}
+
+#[test]
 fn engines_agree_on_random_programs() {
     let mut world = TestWorld::new();
     for seed in 0..2500 {

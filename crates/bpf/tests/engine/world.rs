@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use bpf::func::{ANY, Fault, Func, World};
+use bpf::guard::{Globals, KernelObject, Rules};
 use bpf::image::{Code, LocalTypes, MapDef};
 use bpf::map::Map;
 use bpf::region::{Region, Slab};
@@ -18,6 +19,8 @@ pub const ELSEWHERE: u32 = 2;
 pub struct TestWorld {
     pub region: Rc<Region>,
     pub vm: Option<Vm<TestWorld>>,
+    /// Load programs in checked mode.
+    pub checked: bool,
     /// 4 KiB for programs to play with.
     pub memory: u64,
     pub task: u64,
@@ -41,6 +44,7 @@ impl TestWorld {
         TestWorld {
             region,
             vm: None,
+            checked: false,
             memory,
             task,
             tasks,
@@ -60,9 +64,37 @@ impl TestWorld {
             .iter()
             .map(|def| Map::create(def, &self.region, NR_CPUS))
             .collect::<Result<_, _>>()?;
-        self.vm = Some(Vm::new(code, maps, types, &funcs(), self.region.clone(), engine)?);
+        let region = self.region.clone();
+        self.vm = Some(match self.checked {
+            true => Vm::checked(code, maps, types, &funcs(), region, engine, self.rules())?,
+            false => Vm::new(code, maps, types, &funcs(), region, engine)?,
+        });
         self.vm().set_contexts(HERE);
         Ok(())
+    }
+}
+
+impl TestWorld {
+    /// The program's memory is a section of globals; task_structs may be read.
+    fn rules(&self) -> Rules {
+        let memory = Globals {
+            name: "memory".into(),
+            addr: self.memory,
+            size: 4096,
+            writable: true,
+            fields: Vec::new(),
+        };
+        let task = KernelObject {
+            name: "task_struct",
+            at: self.task,
+            size: 256,
+            writable: Vec::new(),
+        };
+        Rules {
+            objects: vec![task],
+            sections: vec![memory],
+            ..Rules::default()
+        }
     }
 }
 

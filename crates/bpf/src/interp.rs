@@ -164,7 +164,7 @@ unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u
                 _ if i.op == CALL && i.src == CALL_FUNCTION => {
                     (*cx).left = left;
                     if CHECKED {
-                        (&mut (*cx).arg_prov).copy_from_slice(&p[..6]);
+                        (*cx).arg_prov = std::array::from_fn(|n| p[n]);
                         guard::call_function(cx, pc as u64, 0, 0, 0, 0);
                         if pending(cx) {
                             return 0;
@@ -199,7 +199,7 @@ unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u
                     };
                     (*cx).interpreting = false;
                     if CHECKED {
-                        (&mut (*cx).arg_prov).copy_from_slice(&p[..6]);
+                        (*cx).arg_prov = std::array::from_fn(|n| p[n]);
                         guard::before_call(cx, r[1], r[2], r[3], r[4], r[5]);
                         if pending(cx) {
                             return 0;

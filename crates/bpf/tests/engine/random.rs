@@ -355,10 +355,13 @@ fn engines_agree_on_random_programs_in_checked_mode() {
         check(&mut world, &code).unwrap_or_else(|difference| panic!("seed {seed}:\n{difference}"));
         let (checked, memory_too) = run(&mut world, &code, Engine::Jit);
         if !checked.contains("kind: Check") {
-            assert!(
-                plain == checked && memory == memory_too,
-                "seed {seed}:\n{plain}\n{checked}"
-            );
+            // Faults that both modes know bring the calls under way along.
+            let told = |text: &str| {
+                let (start, end) = (text.split(", report:").next(), text.rsplit("})").next());
+                (start.map(str::to_owned), end.map(str::to_owned))
+            };
+            let same = told(&plain) == told(&checked) && memory == memory_too;
+            assert!(same, "seed {seed}:\n{plain}\n{checked}");
         }
     }
 }

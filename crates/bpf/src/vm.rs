@@ -307,9 +307,9 @@ impl<W: World> Vm<W> {
                 (*cx).fault = Some(Fault::new(FaultKind::Stack, "BPF stack overflow"));
                 return None;
             }
-            // One by one: a wider load of what was just stored in parts would have to wait for all of them.
+            // One by one, which volatile makes sure of: a wider load of what was just stored in parts would have to wait.
             for (i, &arg) in args.iter().enumerate() {
-                (array as *mut u64).add(i).write(arg);
+                (array as *mut u64).add(i).write_volatile(arg);
             }
             (*cx).fp = array & !15;
             let outer = std::mem::replace(&mut (*cx).contexts, contexts);

@@ -291,10 +291,21 @@ impl EventQueue {
         Some((time, event))
     }
 
-    /// What is likely to come after the event that was popped last.
+    /// What is likely to come after the event that was popped last, and what after that.
     #[inline]
-    pub fn next_likely(&self) -> Option<Event> {
-        self.current.last().map(|entry| entry.event)
+    pub fn likely(&self) -> [Option<Event>; 2] {
+        let event = |entry: &Entry| entry.event;
+        match self.current.as_slice() {
+            [.., then, next] => [Some(event(next)), Some(event(then))],
+            [next] => [Some(event(next)), None],
+            [] => [None, None],
+        }
+    }
+
+    /// A CPU whose step is likely to come soon, beside the first one's.
+    #[inline]
+    pub fn likely_step(&self) -> Option<u32> {
+        self.steps.runner_up()
     }
 
     /// Arms or moves the step of a CPU.

@@ -9,7 +9,6 @@ use crate::lock::LockId;
 use crate::machine::Machine;
 use crate::task::{IDLE, PRIO_TO_WEIGHT, State, Task, TaskId, WEIGHT_IDLEPRIO};
 use crate::{ext, fair, layout, program, rt, tracepoint};
-use std::rc::Rc;
 use trace::MigrateReason;
 use workload::Policy;
 
@@ -99,6 +98,7 @@ impl Machine {
             on_cpu: false,
             process,
             cgroup: spec.cgroup,
+            moving_from: None,
             sum_exec_runtime: 0,
             waiting_since: self.now,
             flags: 0,
@@ -110,7 +110,7 @@ impl Machine {
             children: 0,
             footprint: Footprint::new(spec.footprint_bytes),
             program: program::Cursor::new(
-                Rc::clone(&self.programs[spec.program as usize]),
+                spec.program,
                 self.workload.programs[spec.program as usize].counters,
                 self.now,
             ),

@@ -23,8 +23,8 @@ use std::rc::Rc;
 use trace::{Record, Sink};
 use workload::{Action, Op, Workload};
 
-/// Records are handed to the sink when this many are waiting.
-const BATCH: usize = 512;
+/// Records are handed to the sink when this many are waiting: few enough that they are still in the host's first cache.
+const BATCH: usize = 128;
 /// Builds with debug assertions check the books every so many events.
 const VERIFY_EVERY: u64 = 256;
 
@@ -198,9 +198,7 @@ impl Machine {
             };
             assert!(time >= self.now, "time ran backwards: {time} after {}", self.now);
             self.now = time;
-            if let Some(Event::Wake { task, .. }) = self.events.next_likely() {
-                self.prefetch_task(task);
-            }
+            self.prefetch(&event);
             self.handle(event);
             if cfg!(debug_assertions) {
                 self.nr_events += 1;

@@ -21,23 +21,28 @@ const MEM_BYTES_PER_US: u64 = 10_000;
 /// Steps in a row without time passing after which a program is taken for endless.
 const ENDLESS: u32 = 1_000_000;
 
+/// `Cursor::began` outside of a request.
+const NEVER: u64 = u64::MAX;
+
 /// Where a task is in its program. What is used all the time stands first.
 #[repr(C)]
 pub struct Cursor {
-    ops: Rc<[Op]>,
     /// Work left, ns at capacity 1024 times 1024: slower CPUs take longer for it.
     work: u64,
     /// CPU time left that does not depend on the CPU's speed, ns.
     time: u64,
     /// What is to be reloaded into the caches before either goes on, ns.
     reload: u64,
-    pc: u32,
-    stage: u8,
     /// When it was woken last; created, before that.
     woken: u64,
+    /// When the request at hand began, or NEVER.
+    began: u64,
+    /// Number of its program.
+    program: u32,
+    pc: u32,
+    stage: u8,
     counters: Box<[u64]>,
     created: u64,
-    began: Option<u64>,
     /// Last expiry of each timer used.
     timers: Vec<(u32, u64)>,
     /// Positions in `Dist::Trace` by step.
@@ -55,10 +60,10 @@ pub enum Next {
 }
 
 impl Cursor {
-    /// At the start of `program`, whose loops use `counters` counters.
-    pub fn new(ops: Rc<[Op]>, counters: u32, now: u64) -> Cursor {
+    /// At the start of program number `program`, whose loops use `counters` counters.
+    pub fn new(program: u32, counters: u32, now: u64) -> Cursor {
         Cursor {
-            ops,
+            program,
             pc: 0,
             stage: 0,
             counters: vec![0; counters as usize].into(),
@@ -66,7 +71,7 @@ impl Cursor {
             time: 0,
             reload: 0,
             created: now,
-            began: None,
+            began: NEVER,
             woken: now,
             timers: Vec::new(),
             traces: BTreeMap::new(),
@@ -192,7 +197,7 @@ pub(crate) fn prepare(m: &mut Machine, task: TaskId) {
     if cursor.work > 0 || cursor.time > 0 {
         return;
     }
-    let ops = Rc::clone(&cursor.ops);
+    let ops = &m.programs[cursor.program as usize];
     // A program that loops without working is left to `advance`.
     for _ in 0..8 {
         let Some(op) = ops.get(cursor.pc as usize) else { return };
@@ -210,7 +215,7 @@ pub(crate) fn prepare(m: &mut Machine, task: TaskId) {
 
 /// Executes the steps of the running task until one takes time.
 pub(crate) fn advance(m: &mut Machine, cpu: u32, task: TaskId) -> Next {
-    let ops = Rc::clone(&m.tasks[task as usize].program.ops);
+    let ops = Rc::clone(&m.programs[m.tasks[task as usize].program.program as usize]);
     let syscall = u64::from(m.spec.costs.syscall_ns);
     for _ in 0..ENDLESS {
         let cursor = &mut m.tasks[task as usize].program;
@@ -388,26 +393,26 @@ fn execute(m: &mut Machine, cpu: u32, task: TaskId, op: &Op, syscall: u64) -> Op
         Op::Begin { arrival } => {
             let local = m.local_time(cpu);
             let cursor = &mut m.tasks[task as usize].program;
-            cursor.began = Some(if arrival {
+            cursor.began = if arrival {
                 cursor.created
             } else {
                 local + cursor.reload + cursor.time
-            });
+            };
             cursor.done();
             return None;
         }
         Op::BeginWoken => {
             let cursor = &mut m.tasks[task as usize].program;
-            cursor.began = Some(cursor.woken);
+            cursor.began = cursor.woken;
             cursor.done();
             return None;
         }
         Op::Done { count } => {
             let local = m.local_time(cpu);
             let t = &mut m.tasks[task as usize];
-            let response_ns = t.program.began.take().map_or(0, |began| {
-                (local + t.program.reload + t.program.time).saturating_sub(began)
-            });
+            let began = std::mem::replace(&mut t.program.began, NEVER);
+            // Saturates at 0 if none has begun.
+            let response_ns = (local + t.program.reload + t.program.time).saturating_sub(began);
             let pid = t.pid;
             t.program.done();
             m.trace(
@@ -496,7 +501,7 @@ fn exit(m: &mut Machine, task: TaskId) -> Next {
 /// A child has exited: its parent may be waiting for that.
 pub(crate) fn child_exited(m: &mut Machine, parent: TaskId) {
     let cursor = &m.tasks[parent as usize].program;
-    let left = match cursor.ops.get(cursor.pc as usize) {
+    let left = match m.programs[cursor.program as usize].get(cursor.pc as usize) {
         Some(Op::WaitChildren) => 0,
         Some(Op::WaitChild { left }) => *left,
         _ => return,

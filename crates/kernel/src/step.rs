@@ -68,6 +68,16 @@ impl Steps {
         let key = self.keys[1];
         (key != NEVER).then_some((key >> CPU_BITS, key as u32 & ((1 << CPU_BITS) - 1)))
     }
+
+    /// Whose step lost against the first one's at last: often the second.
+    #[inline]
+    pub fn runner_up(&self) -> Option<u32> {
+        let key = match self.keys.get(2..4) {
+            Some(&[a, b]) => a.max(b),
+            _ => NEVER,
+        };
+        (key != NEVER).then_some(key as u32 & ((1 << CPU_BITS) - 1))
+    }
 }
 
 #[cfg(test)]

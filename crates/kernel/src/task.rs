@@ -6,6 +6,7 @@
 use crate::check::{ALL_CPUS, AffinityGroup};
 use crate::class::Class;
 use crate::cpuset::CpuSet;
+use crate::event::Event;
 use crate::footprint::Footprint;
 use crate::machine::Machine;
 use crate::{ext, fair, program, rt};
@@ -77,6 +78,8 @@ pub struct Task {
     /// Process (address space) number.
     pub process: u32,
     pub cgroup: u32,
+    /// Cgroup it is about to leave (cgrp_moving_from).
+    pub moving_from: Option<u32>,
     pub comm: String,
 }
 
@@ -106,8 +109,39 @@ impl Task {
 }
 
 impl Machine {
-    /// Asks the host's caches for what a switch to `task` touches, since it is likely to be next: with very many tasks that is
-    /// a good part of a switch's cost. No effect on the simulation.
+    /// Asks the host's caches for what the events to come are likely to touch: with many tasks, waiting for that is a good part
+    /// of an event's cost. No effect on the simulation.
+    #[inline]
+    pub(crate) fn prefetch(&self, event: &Event) {
+        if let Event::Step { .. } = event {
+            if let Some(cpu) = self.events.likely_step() {
+                self.prefetch_rq(cpu);
+                let curr = self.rqs[cpu as usize].curr;
+                if curr != IDLE {
+                    self.prefetch_task(curr);
+                }
+            }
+            return;
+        }
+        let [next, then] = self.events.likely();
+        if let Some(Event::Wake { task, .. }) = then {
+            self.prefetch_task(task);
+        }
+        // Asked for as the one before it came.
+        if let Some(Event::Wake { task, .. }) = next {
+            self.prefetch_rq(self.tasks[task as usize].cpu);
+        }
+    }
+
+    #[inline]
+    fn prefetch_rq(&self, cpu: u32) {
+        let rq = (&raw const self.rqs[cpu as usize]).cast::<u8>();
+        for line in [0, 64, 128, 192] {
+            prefetch(rq.wrapping_add(line));
+        }
+    }
+
+    /// The same of what a wake-up of `task` and a switch to it touch.
     #[inline]
     pub(crate) fn prefetch_task(&self, task: TaskId) {
         let task_struct = self.layout.task_addr(task) as *const u8;
@@ -115,7 +149,7 @@ impl Machine {
         for line in [0, 64] {
             prefetch(task.wrapping_add(line));
         }
-        for line in [0, 64, 128] {
+        for line in [0, 64, 128, 192] {
             prefetch(task_struct.wrapping_add(line));
         }
         prefetch(self.region.lines().host_address(task_struct as u64));

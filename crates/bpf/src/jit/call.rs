@@ -63,14 +63,15 @@ impl Translator<'_, '_> {
         self.builder.def_var(self.left, left);
     }
 
-    /// `bpf_map_lookup_elem` of an array known here, with a key in memory of the program's own: no call, as in the kernel.
+    /// `bpf_map_lookup_elem` of an array known here, with a key in memory of the program's own: no call, as in the kernel
+    /// (array_map_gen_lookup, percpu_array_map_gen_lookup).
     fn array_lookup(&mut self, i: &Insn) -> Option<Value> {
         if i.src != CALL_HELPER || i.imm != MAP_LOOKUP {
             return None;
         }
         let (map, key) = (self.get(1), self.get(2));
         let addr = self.constant(map)? as u64;
-        let (base, stride, max) = self.cx.maps.iter().find(|map| map.addr() == addr)?.values()?;
+        let (base, stride, max, per_cpu) = self.cx.maps.iter().find(|map| map.addr() == addr)?.blocks()?;
         if !self.is_inside(key) {
             return None;
         }
@@ -82,7 +83,13 @@ impl Translator<'_, '_> {
         let index = self.builder.ins().uextend(types::I64, key);
         let offset = self.builder.ins().imul_imm_u(index, stride as i64);
         let base = self.builder.ins().iconst(types::I64, base as i64);
-        let value = self.builder.ins().iadd(base, offset);
+        let mut value = self.builder.ins().iadd(base, offset);
+        if per_cpu {
+            let cpu = self.load_field(types::I32, offset_of!(Context, cpu));
+            let cpu = self.builder.ins().uextend(types::I64, cpu);
+            let block = self.builder.ins().imul_imm_u(cpu, (stride * u64::from(max)) as i64);
+            value = self.builder.ins().iadd(value, block);
+        }
         let none = self.builder.ins().iconst(types::I64, 0);
         Some(self.builder.ins().select(exists, value, none))
     }

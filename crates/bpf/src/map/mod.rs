@@ -343,6 +343,18 @@ impl Map {
         }
     }
 
+    /// Of an ARRAY or a PERCPU_ARRAY: the address of value 0, on CPU 0, the distance between values, the number of values, and
+    /// whether each CPU has a block of them.
+    pub(crate) fn blocks(&self) -> Option<(u64, u64, u32, bool)> {
+        match (&self.data, self.def.kind) {
+            (Data::Array(array), kind::ARRAY | kind::PERCPU_ARRAY) => {
+                let (base, stride, max) = array.layout();
+                Some((base, stride, max, self.def.kind == kind::PERCPU_ARRAY))
+            }
+            _ => None,
+        }
+    }
+
     /// Reads a value as user space would: of a per-CPU map all CPUs' values, one after the other.
     pub fn read(&self, region: &Region, key: &[u8], nr_cpus: u32) -> Option<Vec<u8>> {
         let percpu = matches!(

@@ -150,7 +150,7 @@ pub(crate) fn can_attach(m: &mut Machine, set: &[TaskId], to: u32) -> Result<(),
                 return Err(-exit::sanitize(m, "cgroup_prep_move", result));
             }
         }
-        m.tasks[task as usize].ext.moving_from = Some(from);
+        m.tasks[task as usize].moving_from = Some(from);
     }
     Ok(())
 }
@@ -158,7 +158,7 @@ pub(crate) fn can_attach(m: &mut Machine, set: &[TaskId], to: u32) -> Result<(),
 /// scx_cgroup_cancel_attach
 fn cancel(m: &mut Machine, set: &[TaskId], to: u32) {
     for &task in set {
-        let from = m.tasks[task as usize].ext.moving_from.take();
+        let from = m.tasks[task as usize].moving_from.take();
         if let Some(from) = from.filter(|_| m.ext.ops.has(Op::CgroupCancelMove)) {
             let args = move_args(m, task, from, to);
             ops::call(m, Op::CgroupCancelMove, &args);
@@ -176,7 +176,7 @@ fn move_args(m: &Machine, task: TaskId, from: u32, to: u32) -> [u64; 3] {
 
 /// scx_cgroup_move_task: the task has moved, and is off its queue.
 pub(crate) fn moved(m: &mut Machine, task: TaskId, to: u32) {
-    let Some(from) = m.tasks[task as usize].ext.moving_from.take() else {
+    let Some(from) = m.tasks[task as usize].moving_from.take() else {
         return;
     };
     if m.ext.cgroup_enabled && m.ext.ops.has(Op::CgroupMove) {

@@ -31,7 +31,7 @@ pub enum TaskState {
 }
 
 /// The part that policies do not see.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Entity {
     pub ops_state: OpsState,
     /// Brands each time the policy becomes owner; never 0.
@@ -39,19 +39,6 @@ pub struct Entity {
     /// Its place among the CPU's tasks that wait to run (the kernel's scx_rq.runnable_list): a later one has a higher number;
     /// 0 if it does not wait.
     pub(super) runnable: u64,
-    /// Cgroup it is about to leave (cgrp_moving_from).
-    pub(super) moving_from: Option<u32>,
-}
-
-impl Default for Entity {
-    fn default() -> Entity {
-        Entity {
-            ops_state: OpsState::None,
-            qseq: 0,
-            runnable: 0,
-            moving_from: None,
-        }
-    }
 }
 
 impl Machine {

@@ -16,19 +16,20 @@ use crate::task::IDLE;
 
 /// One CPU's kicks that are to be sent and CPUs that are waited for.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub struct Kicks {
-    /// Target and SCX_KICK_*, in the order made.
-    pending: Vec<(u32, u64)>,
     /// Work of this CPU is in the machine's list.
     queued: bool,
-    /// To be waited for after the next reschedule: CPU, and its kick_sync then.
-    sync: Vec<(u32, u64)>,
     /// The reschedule has been asked for.
     sync_pending: bool,
     /// The reschedule has been: the wait begins when the handler is through.
     sync_due: bool,
     /// CPUs that wait for this one.
     waiters: Vec<u32>,
+    /// Target and SCX_KICK_*, in the order made.
+    pending: Vec<(u32, u64)>,
+    /// To be waited for after the next reschedule: CPU, and its kick_sync then.
+    sync: Vec<(u32, u64)>,
 }
 
 /// scx_kick_cpu: `cpu` is one of the machine.

@@ -55,6 +55,7 @@ use workload::Policy as TaskPolicy;
 
 /// sched_ext's part of a runqueue (struct scx_rq). The local DSQ is in [`Dsqs`].
 #[derive(Debug)]
+#[repr(C)]
 pub struct ScxRq {
     pub nr_running: u32,
     /// The policy thinks that the CPU is up (SCX_RQ_ONLINE).
@@ -63,17 +64,17 @@ pub struct ScxRq {
     in_wakeup: bool,
     /// A higher class has the CPU and the policy was told.
     cpu_released: bool,
-    /// Counts reschedulings; SCX_KICK_WAIT watches it.
-    kick_sync: u64,
-    kicks: kick::Kicks,
     /// Tasks on the local DSQ that were to run at once.
     nr_immed: u32,
     /// run_deferred() has been scheduled.
     deferred: bool,
-    /// Direct dispatches to other CPUs' local DSQs.
-    ddsp_deferred: Vec<TaskId>,
+    /// Counts reschedulings; SCX_KICK_WAIT watches it.
+    kick_sync: u64,
     /// Re-enqueueing of the local DSQ: flags, 0 if not due.
     reenq_local: u64,
+    kicks: kick::Kicks,
+    /// Direct dispatches to other CPUs' local DSQs.
+    ddsp_deferred: Vec<TaskId>,
     /// Re-enqueueing of policies' DSQs.
     reenq_users: Vec<(DsqRef, u64)>,
 }

@@ -31,15 +31,17 @@ impl Default for Entity {
     }
 }
 
+/// What every switch looks at stands first; few CPUs ever have a realtime task, and the lists are long.
+#[repr(C)]
 pub struct RtRq {
     bitmap: u128,
-    /// First and last task of each priority. The running task stays in its list.
-    lists: [(TaskId, TaskId); NO_RT as usize],
     pub nr_running: u32,
     /// Queued tasks that may move, the running one included.
     pub nr_movable: u32,
     /// Tasks may have to be pushed away after the switch under way.
     pub push_wanted: bool,
+    /// First and last task of each priority. The running task stays in its list.
+    lists: Box<[(TaskId, TaskId); NO_RT as usize]>,
     /// CPU time used by realtime tasks, ns.
     pub used_ns: u64,
     pub(super) avg: Avg,
@@ -50,7 +52,7 @@ impl Default for RtRq {
     fn default() -> RtRq {
         RtRq {
             bitmap: 0,
-            lists: [(IDLE, IDLE); NO_RT as usize],
+            lists: Box::new([(IDLE, IDLE); NO_RT as usize]),
             nr_running: 0,
             nr_movable: 0,
             push_wanted: false,

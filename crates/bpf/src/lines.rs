@@ -204,6 +204,17 @@ impl Lines {
         self.claim(cache, word)
     }
 
+    /// As [`Lines::store`], to the line of an address and the next one.
+    #[inline]
+    pub fn store_two(&self, cpu: u32, addr: u64) -> u64 {
+        let cache = self.cache(cpu);
+        let (first, second) = (self.word(addr), self.word(addr + LINE));
+        if first.get() == cache.own && second.get() == cache.own {
+            return 0;
+        }
+        self.claim(cache, first) + self.claim(cache, second)
+    }
+
     /// The line of an address has come to `cpu` by other means, which somebody else charges for.
     pub fn take(&self, cpu: u32, addr: u64) {
         let word = self.word(addr);
@@ -225,7 +236,7 @@ impl Lines {
     #[inline(never)]
     fn claim(&self, cache: &Cache, word: &Cell<u64>) -> u64 {
         let holders = word.get();
-        if holders == PRIVATE {
+        if holders == PRIVATE || holders == cache.own {
             return 0;
         }
         word.set(cache.own);

@@ -61,11 +61,10 @@ struct Entry {
     next: u32,
 }
 
-impl Entry {
-    #[inline]
-    fn bucket(&self) -> u64 {
-        (self.key >> 64) as u64 >> SHIFT
-    }
+/// Number of the bucket an event belongs to.
+#[inline]
+fn bucket(key: Key) -> u64 {
+    (key >> 64) as u64 >> SHIFT
 }
 
 impl Ord for Entry {
@@ -182,35 +181,43 @@ impl EventQueue {
             wakers: 0,
         }
     }
+
+    #[inline]
     pub fn push(&mut self, time: u64, event: Event) {
         self.sequence += 1;
         self.wakers += u64::from(event.wakes());
-        self.place(Entry {
-            key: key(time, self.sequence),
-            event,
-            next: NIL,
-        });
+        self.place(key(time, self.sequence), event);
     }
 
     #[inline]
-    fn place(&mut self, mut entry: Entry) {
-        let number = entry.bucket();
-        if number <= self.base {
+    fn place(&mut self, key: Key, event: Event) {
+        let number = bucket(key);
+        // At base itself or before it, or beyond the last bucket.
+        if number.wrapping_sub(self.base + 1) >= BUCKETS as u64 - 1 {
+            return self.place_apart(key, event);
+        }
+        let at = number as usize % BUCKETS;
+        let next = self.buckets[at];
+        self.occupied.set(at);
+        self.buckets[at] = match self.entries.get_mut(self.free as usize) {
+            Some(slot) => {
+                let free = std::mem::replace(&mut slot.next, next);
+                slot.key = key;
+                slot.event = event;
+                std::mem::replace(&mut self.free, free)
+            }
+            None => {
+                self.entries.push(Entry { key, event, next });
+                self.entries.len() as u32 - 1
+            }
+        };
+    }
+
+    #[inline(never)]
+    fn place_apart(&mut self, key: Key, event: Event) {
+        let entry = Entry { key, event, next: NIL };
+        if bucket(key) <= self.base {
             self.early.push(entry);
-        } else if number < self.base + BUCKETS as u64 {
-            let at = number as usize % BUCKETS;
-            entry.next = self.buckets[at];
-            self.occupied.set(at);
-            self.buckets[at] = match self.entries.get_mut(self.free as usize) {
-                Some(slot) => {
-                    let next = std::mem::replace(slot, entry).next;
-                    std::mem::replace(&mut self.free, next)
-                }
-                None => {
-                    self.entries.push(entry);
-                    self.entries.len() as u32 - 1
-                }
-            };
         } else {
             self.far.push(entry);
         }
@@ -226,7 +233,7 @@ impl EventQueue {
     /// Makes the earliest events current.
     fn refill(&mut self) {
         let near = self.next_bucket();
-        let far = self.far.peek().map(Entry::bucket);
+        let far = self.far.peek().map(|entry| bucket(entry.key));
         let Some(base) = near.into_iter().chain(far).min() else {
             return;
         };
@@ -250,10 +257,10 @@ impl EventQueue {
         while self
             .far
             .peek()
-            .is_some_and(|entry| entry.bucket() < base + BUCKETS as u64)
+            .is_some_and(|entry| bucket(entry.key) < base + BUCKETS as u64)
         {
             let entry = self.far.pop().expect("just seen");
-            self.place(entry);
+            self.place(entry.key, entry.event);
         }
     }
 

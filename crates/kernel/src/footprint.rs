@@ -329,7 +329,9 @@ impl Machine {
     #[inline]
     pub(crate) fn write_task(&mut self, task: TaskId) {
         let addr = self.tasks[task as usize].addr;
-        self.write_line(addr);
-        self.write_line(addr + lines::LINE);
+        let ns = self.region.lines().store_two(self.this_cpu, addr);
+        if ns > 0 {
+            self.charge_here(ns);
+        }
     }
 }

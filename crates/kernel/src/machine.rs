@@ -198,6 +198,14 @@ impl Machine {
             };
             assert!(time >= self.now, "time ran backwards: {time} after {}", self.now);
             self.now = time;
+            if let Event::Step { cpu } = event {
+                let due = self.step_due(cpu);
+                if due > time {
+                    // Charged since it was armed.
+                    self.events.arm_step(cpu, due);
+                    continue;
+                }
+            }
             self.prefetch(&event);
             self.handle(event);
             if cfg!(debug_assertions) {
@@ -247,12 +255,6 @@ impl Machine {
     fn handle(&mut self, event: Event) {
         match event {
             Event::Step { cpu } => {
-                let due = self.step_due(cpu);
-                if due > self.now {
-                    // Charged since it was armed.
-                    self.events.arm_step(cpu, due);
-                    return;
-                }
                 self.enter(cpu);
                 self.step(cpu);
             }
@@ -313,13 +315,19 @@ impl Machine {
     }
 
     /// Records an event that has no text.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn trace(&mut self, cpu: u32, event: trace::Event) {
-        self.records.push(Record {
-            time: self.now,
-            cpu,
-            event,
-        });
+        let nr = self.records.len();
+        if nr == self.records.capacity() {
+            more_room(&mut self.records);
+        }
+        let time = self.now;
+        // SAFETY: there is room. Vec::push would do, but as growing could unwind, the record would be made elsewhere and be
+        // copied, in parts wider than those it was just stored in, for which a host has to wait.
+        unsafe {
+            self.records.as_mut_ptr().add(nr).write(Record { time, cpu, event });
+            self.records.set_len(nr + 1);
+        }
     }
 
     /// Every lock, by the number that `LockWait` records use, with its figures.
@@ -392,6 +400,12 @@ impl Machine {
             waiting: alive.map(|task| task.pid).collect(),
         }
     }
+}
+
+/// Does not unwind, by the C calling convention.
+#[cold]
+extern "C" fn more_room(records: &mut Vec<Record>) {
+    records.reserve(BATCH);
 }
 
 fn check_cpus(spec: &MachineSpec, workload: &Workload) -> Result<(), String> {

@@ -11,7 +11,7 @@ const CPU_BITS: u32 = 16;
 const LAST: u64 = (1 << (64 - CPU_BITS)) - 2;
 
 pub struct Steps {
-    /// A complete binary tree: the root is 1, the children of n are 2n and 2n + 1, the leaves are the CPUs.
+    /// A complete tree of fours: the root is 0, the children of n are 4n + 1 to 4n + 4, the leaves are the CPUs.
     keys: Table<Key>,
     first_leaf: usize,
     /// By CPU: where its step stands among the events of its time.
@@ -21,9 +21,13 @@ pub struct Steps {
 impl Steps {
     pub fn new(nr_cpus: u32) -> Steps {
         assert!(nr_cpus <= 1 << CPU_BITS, "{nr_cpus} CPUs");
-        let first_leaf = (nr_cpus as usize).next_power_of_two();
+        let (mut first_leaf, mut leaves) = (1, 4);
+        while leaves < nr_cpus as usize {
+            first_leaf += leaves;
+            leaves *= 4;
+        }
         Steps {
-            keys: (0..2 * first_leaf).map(|_| NEVER).collect(),
+            keys: (0..first_leaf + leaves).map(|_| NEVER).collect(),
             first_leaf,
             sequences: (0..nr_cpus).map(|_| 0).collect(),
         }
@@ -51,10 +55,10 @@ impl Steps {
     fn set(&mut self, cpu: u32, key: Key) {
         let mut at = self.first_leaf + cpu as usize;
         self.keys[at] = key;
-        let mut winner = key;
-        while at > 1 {
-            winner = winner.min(self.keys[at ^ 1]);
-            at /= 2;
+        while at > 0 {
+            at = (at - 1) / 4;
+            let four = |n: usize| self.keys[4 * at + 1 + n];
+            let winner = four(0).min(four(1)).min(four(2).min(four(3)));
             if self.keys[at] == winner {
                 return;
             }
@@ -65,17 +69,18 @@ impl Steps {
     /// When the first step is due, and whose it is.
     #[inline]
     pub fn first(&self) -> Option<(u64, u32)> {
-        let key = self.keys[1];
+        let key = self.keys[0];
         (key != NEVER).then_some((key >> CPU_BITS, key as u32 & ((1 << CPU_BITS) - 1)))
     }
 
     /// Whose step lost against the first one's at last: often the second.
     #[inline]
     pub fn runner_up(&self) -> Option<u32> {
-        let key = match self.keys.get(2..4) {
-            Some(&[a, b]) => a.max(b),
-            _ => NEVER,
-        };
+        let first = self.keys[0];
+        let key = (1..5).fold(NEVER, |least, n| match self.keys[n] {
+            key if key == first => least,
+            key => least.min(key),
+        });
         (key != NEVER).then_some(key as u32 & ((1 << CPU_BITS) - 1))
     }
 }

@@ -70,7 +70,9 @@ impl Machine {
         let cpu = self.class_select_task_rq(task, prev_cpu, wake_flags);
         let cpu = self.allowed_cpu(task, cpu, prev_cpu);
         let pid = self.tasks[task as usize].pid;
-        self.decided_by(self.selects_cpu(task), |_| What::Cpu { pid, prev_cpu, cpu });
+        if self.decisions.on {
+            self.decided_by(self.selects_cpu(task), |_| What::Cpu { pid, prev_cpu, cpu });
+        }
         cpu
     }
 

@@ -55,6 +55,12 @@ impl<const BITS: u32> Histogram<BITS> {
         self.sum += u128::from(value);
     }
 
+    /// The counter that [`Histogram::add`] would add to, if it is there.
+    #[inline]
+    pub(crate) fn counter(&self, value: u64) -> Option<&u32> {
+        self.buckets.get(Self::index(value).wrapping_sub(self.first))
+    }
+
     /// Allocates buckets up or down to this one.
     #[cold]
     fn reach(&mut self, index: usize) {

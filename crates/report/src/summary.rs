@@ -62,6 +62,8 @@ pub struct Summary {
     switches: u64,
     migrations: Migrations,
     wakeups: u64,
+    /// Whom `Waking` told of last, and who has not run since.
+    woken: u32,
     ipis: u64,
     balance_moves: u64,
     operations: u64,
@@ -69,6 +71,8 @@ pub struct Summary {
     measured_from: u64,
     wakeup: Histogram<7>,
     response: Histogram<7>,
+    /// Waits of the batch at hand that are still to be added to the histograms.
+    waited: Vec<Waited>,
 }
 
 impl Summary {
@@ -91,12 +95,14 @@ impl Summary {
             switches: 0,
             migrations: Migrations::default(),
             wakeups: 0,
+            woken: IDLE,
             ipis: 0,
             balance_moves: 0,
             operations: 0,
             measured_from: 0,
             wakeup: Histogram::default(),
             response: Histogram::default(),
+            waited: Vec::new(),
         }
     }
 
@@ -136,6 +142,7 @@ impl Summary {
                     return;
                 }
                 self.switches += 1;
+                self.woken = IDLE;
                 let cpu = &mut self.cpus[cpu as usize];
                 let ns = time.saturating_sub(cpu.since);
                 (cpu.pid, cpu.since) = (next, time);
@@ -143,16 +150,27 @@ impl Summary {
                     self.busy_ns += u128::from(ns);
                     self.tasks.entry(prev).switch_out(time, ns, prev_state);
                 }
-                if next != IDLE
-                    && let Some(latency) = self.tasks.entry(next).switch_in(time)
-                {
-                    self.wakeup.add(latency);
+                if next != IDLE {
+                    let place = self.tasks.place(next);
+                    let task = self.tasks.at(place);
+                    if let Some(latency) = task.switch_in(time) {
+                        if let Some(counter) = task.wakeup.counter(latency) {
+                            prefetch((&raw const *counter).cast());
+                        }
+                        self.waited.push((place, latency));
+                    }
                 }
             }
-            Event::Waking { pid, .. } => self.tasks.entry(pid).wake(time),
+            Event::Waking { pid, .. } => {
+                self.tasks.entry(pid).wake(time);
+                self.woken = pid;
+            }
             Event::Wakeup { pid, .. } => {
                 self.wakeups += 1;
-                self.tasks.entry(pid).wake(time);
+                // The same wake-up's other record.
+                if self.woken != pid {
+                    self.tasks.entry(pid).wake(time);
+                }
             }
             Event::Overhead { ns } => self.overhead_ns += ns,
             Event::Callback { op, insns, .. } => {
@@ -237,6 +255,7 @@ impl Summary {
         let mut tasks = self.tasks.into_sorted();
         for (_, task) in &mut tasks {
             if let Some(latency) = task.stop_waiting(end) {
+                task.wakeup.add(latency);
                 self.wakeup.add(latency);
             }
             task.at = Whereabouts::Away;
@@ -371,10 +390,47 @@ fn task_results(mut tasks: Vec<(u32, Task)>) -> Vec<TaskResult> {
     tasks.into_iter().take(RunResult::TASKS).map(result).collect()
 }
 
+/// A wait that has ended: the task's place, ns.
+type Waited = (u32, u64);
+
+impl Summary {
+    /// Asks the host's caches for what the records are about. With many tasks each one's would be waited for.
+    #[inline(always)]
+    fn prefetch(&self, records: &[Record]) {
+        for record in records {
+            if let Event::Switch { next: pid, .. } | Event::Waking { pid, .. } = record.event
+                && let Some(task) = self.tasks.get(pid)
+            {
+                let task = (&raw const *task).cast::<u8>();
+                for line in [0, 64, 128] {
+                    prefetch(task.wrapping_add(line));
+                }
+            }
+        }
+    }
+}
+
+fn prefetch(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch is a hint, whatever the address.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
 impl Sink for Summary {
     fn take(&mut self, records: &[Record]) {
+        self.prefetch(records);
         for record in records {
             self.add(record);
+        }
+        // Put off until the host has fetched the counters.
+        for (place, ns) in self.waited.drain(..) {
+            self.tasks.at(place).wakeup.add(ns);
+            self.wakeup.add(ns);
         }
     }
 }

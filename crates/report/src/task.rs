@@ -53,7 +53,7 @@ impl Task {
         }
     }
 
-    /// It gets a CPU. Gives the latency if this ends a wake-up.
+    /// It gets a CPU. Gives the latency, for `wakeup`, if this ends a wake-up.
     #[inline]
     pub fn switch_in(&mut self, now: u64) -> Option<u64> {
         let latency = self.stop_waiting(now);
@@ -84,7 +84,7 @@ impl Task {
         };
     }
 
-    /// Accounts a wait that ends now, or that the run's end cuts off.
+    /// Accounts a wait that ends now, or that the run's end cuts off. One after a wake-up is for the caller to add to `wakeup`.
     #[inline]
     pub fn stop_waiting(&mut self, now: u64) -> Option<u64> {
         if !matches!(self.at, Whereabouts::Woken | Whereabouts::Preempted) {
@@ -96,7 +96,6 @@ impl Task {
         if self.at == Whereabouts::Preempted {
             return None;
         }
-        self.wakeup.add(waited);
         Some(waited)
     }
 

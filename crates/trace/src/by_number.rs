@@ -33,9 +33,23 @@ impl<T: Default> ByNumber<T> {
 
     #[inline]
     pub fn entry(&mut self, number: u32) -> &mut T {
-        let slot = self.slots.get(number as usize).copied().unwrap_or(0);
-        let index = if slot != 0 { slot - 1 } else { self.make(number) };
-        &mut self.entries[index as usize].1
+        let place = self.place(number);
+        self.at(place)
+    }
+
+    /// Where the entry of a number is, which is made if need be.
+    #[inline]
+    pub fn place(&mut self, number: u32) -> u32 {
+        match self.slots.get(number as usize) {
+            Some(&slot) if slot != 0 => slot - 1,
+            _ => self.make(number),
+        }
+    }
+
+    /// The entry at a place.
+    #[inline]
+    pub fn at(&mut self, place: u32) -> &mut T {
+        &mut self.entries[place as usize].1
     }
 
     #[cold]

@@ -29,7 +29,9 @@ pub enum MigrateReason {
     Affinity,
 }
 
+// The kind as a byte of its own, not hidden in a text's length: every sink looks at it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum Event {
     /// A task exists from now on. `prio` is the kernel's 0..139 (nice 0 = 120).
     TaskNew {
@@ -50,8 +52,8 @@ pub enum Event {
     /// sched_switch on `Record::cpu`.
     Switch {
         prev: u32,
-        prev_state: TaskState,
         next: u32,
+        prev_state: TaskState,
     },
     /// sched_waking: `Record::cpu` is the waker's CPU; `waker` 0: an interrupt, a timer's or a device's.
     Waking {

@@ -44,19 +44,33 @@ fn fold(a: u64, b: u64) -> u64 {
 impl Hash {
     #[inline(always)]
     pub fn add(&mut self, record: &Record) {
+        match Form::packed(&record.event) {
+            Some((kind, first, second)) => self.tuple(record, kind, first, second),
+            None => self.add_any(record),
+        }
+    }
+
+    #[inline(never)]
+    fn add_any(&mut self, record: &Record) {
         if record.event.is_detail() {
             return;
         }
         let form = Form::of(&record.event);
-        let head = u64::from(form.tag) | u64::from(form.flag) << 8 | u64::from(record.cpu) << 32;
+        let kind = u64::from(form.tag) | u64::from(form.flag) << 8;
         let first = form.words[0] | form.words[1] << 32;
         let second = form.words[2] | form.words[3] << 32;
-        let when = fold(record.time ^ K[0], head ^ K[1]);
-        let what = fold(first ^ K[2], second ^ K[3]);
-        self.chain(when, what);
+        self.tuple(record, kind, first, second);
         if let Some(text) = form.text {
             self.text(text.as_bytes());
         }
+    }
+
+    #[inline(always)]
+    fn tuple(&mut self, record: &Record, kind: u64, first: u64, second: u64) {
+        let head = kind | u64::from(record.cpu) << 32;
+        let when = fold(record.time ^ K[0], head ^ K[1]);
+        let what = fold(first ^ K[2], second ^ K[3]);
+        self.chain(when, what);
         self.count += 1;
     }
 

@@ -113,6 +113,18 @@ struct Heap {
     large_free: std::collections::BTreeMap<u64, Vec<u64>>,
 }
 
+/// Asks the host for huge pages under memory that, if there is much of it, is used all over: finding so many small pages takes
+/// as long as getting what is there. A hint; what is smaller than a huge page stays as it is.
+pub fn want_huge_pages(start: *const u8, bytes: usize) {
+    const HUGE: usize = 2 << 20;
+    let first = (start as usize).next_multiple_of(HUGE);
+    let end = (start as usize + bytes) / HUGE * HUGE;
+    if first < end {
+        // SAFETY: changes nothing but how the pages come to be there. It fails on hosts without them, which is as well.
+        unsafe { libc::madvise(first as *mut libc::c_void, end - first, libc::MADV_HUGEPAGE) };
+    }
+}
+
 impl Region {
     /// Reserves a region. Fails when the host has no room for 64 GiB of addresses.
     pub fn new() -> Result<Region, String> {
@@ -149,6 +161,7 @@ impl Region {
             slabs: RefCell::default(),
             freed: RefCell::default(),
         };
+        want_huge_pages((base + KERNEL) as *const u8, (ARENAS - KERNEL) as usize);
         region.protect(base + ZEROS, ZEROS_SIZE, libc::PROT_READ);
         region.lines.make_private(base + ZEROS, ZEROS_SIZE);
         Ok(region)

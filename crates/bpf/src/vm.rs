@@ -90,8 +90,8 @@ pub struct Context {
     pub(crate) interpreting: bool,
     pub(crate) depth: u32,
     limit: i64,
-    /// Executed by earlier outermost calls.
-    done: u64,
+    /// What would have been executed in all if the running outermost call used up its budget.
+    until: i64,
     /// What the interpreter is to run.
     pub(crate) function: usize,
     /// By function: does it call other functions of the program?
@@ -224,7 +224,7 @@ impl<W: World> Vm<W> {
             interpreting: false,
             depth: 0,
             limit: BUDGET as i64,
-            done: 0,
+            until: BUDGET as i64,
             function: 0,
             nests,
             base: region.base(),
@@ -361,7 +361,7 @@ impl<W: World> Vm<W> {
     #[inline]
     pub fn executed(&self) -> u64 {
         let cx = self.cx();
-        cx.done + (cx.limit - cx.left) as u64
+        (cx.until - cx.left) as u64
     }
 
     /// Sum of [`Func::cost`] of all calls made so far, and of the cache lines that had to come from elsewhere.
@@ -396,9 +396,10 @@ impl<W: World> Vm<W> {
         let cx = self.cx.as_ptr();
         unsafe {
             assert!((*cx).depth == 0, "the budget is fixed during a call");
-            (*cx).done = self.executed();
+            let executed = (*cx).until - (*cx).left;
             (*cx).limit = instructions.min(i64::MAX as u64 / 2) as i64;
             (*cx).left = (*cx).limit;
+            (*cx).until = executed + (*cx).limit;
         }
     }
 
@@ -551,7 +552,7 @@ unsafe fn call<A: Args>(cx: *mut Context, world: *mut (), function: usize, args:
         if (*cx).depth > 0 {
             return nested_call(cx, entry, &args.all());
         }
-        (*cx).done += ((*cx).limit - (*cx).left) as u64;
+        (*cx).until += (*cx).limit - (*cx).left;
         (*cx).left = (*cx).limit;
         (*cx).depth = 1;
         let fp = (*cx).fp;

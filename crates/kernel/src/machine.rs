@@ -129,6 +129,7 @@ impl Machine {
             checks: Checks::new(nr_cpus),
             invariants: None,
             decisions: Decisions::default(),
+            tasks: Table::with_capacity(workload.tasks.iter().filter(|task| task.spawn).count()),
             programs: workload
                 .programs
                 .iter()
@@ -141,7 +142,6 @@ impl Machine {
             tick_ns,
             now: 0,
             events: EventQueue::new(nr_cpus),
-            tasks: Table::default(),
             free_tasks: Vec::new(),
             pids: vec![IDLE],
             nr_alive: 0,

@@ -5,11 +5,19 @@
 //! it up is what the simulation does most, a thousand instructions of every context switch with bounds checks, so builds
 //! with debug assertions (all tests) check each index and others do not.
 
+use bpf::region::want_huge_pages;
 use std::ops::{Deref, DerefMut, Index, IndexMut};
 
 pub struct Table<T>(Vec<T>);
 
 impl<T> Table<T> {
+    /// With room for `nr` items, which many of will be used.
+    pub fn with_capacity(nr: usize) -> Table<T> {
+        let items: Vec<T> = Vec::with_capacity(nr);
+        want_huge_pages(items.as_ptr().cast(), nr * size_of::<T>());
+        Table(items)
+    }
+
     pub fn push(&mut self, item: T) {
         self.0.push(item);
     }

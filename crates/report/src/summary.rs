@@ -390,12 +390,14 @@ fn task_results(mut tasks: Vec<(u32, Task)>) -> Vec<TaskResult> {
     tasks.into_iter().take(RunResult::TASKS).map(result).collect()
 }
 
+/// More tasks than this are not all in a host's near caches.
+const MANY_TASKS: usize = 2048;
+
 /// A wait that has ended: the task's place, ns.
 type Waited = (u32, u64);
 
 impl Summary {
-    /// Asks the host's caches for what the records are about. With many tasks each one's would be waited for.
-    #[inline(always)]
+    /// Asks the host's caches for what the records are about, which else would be waited for.
     fn prefetch(&self, records: &[Record]) {
         for record in records {
             if let Event::Switch { next: pid, .. } | Event::Waking { pid, .. } = record.event
@@ -423,7 +425,9 @@ fn prefetch(address: *const u8) {
 
 impl Sink for Summary {
     fn take(&mut self, records: &[Record]) {
-        self.prefetch(records);
+        if self.tasks.len() > MANY_TASKS {
+            self.prefetch(records);
+        }
         for record in records {
             self.add(record);
         }

@@ -79,6 +79,15 @@ impl<T: Default> ByNumber<T> {
         Some(&self.entries[index as usize].1)
     }
 
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// All entries, by number.
     pub fn into_sorted(mut self) -> Vec<(u32, T)> {
         self.entries.sort_unstable_by_key(|&(number, _)| number);

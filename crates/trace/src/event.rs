@@ -52,8 +52,8 @@ pub enum Event {
     /// sched_switch on `Record::cpu`.
     Switch {
         prev: u32,
-        next: u32,
         prev_state: TaskState,
+        next: u32,
     },
     /// sched_waking: `Record::cpu` is the waker's CPU; `waker` 0: an interrupt, a timer's or a device's.
     Waking {

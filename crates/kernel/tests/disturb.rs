@@ -60,7 +60,10 @@ fn interrupts_take_time_from_what_runs() {
         at_ns: MS,
         what: Action::Hotplug { cpu: 1, online: false },
     };
-    assert_eq!(end(vec![offline, irq(2 * MS, 1, MS, 2 * MS, Some(3))]).0, 10 * MS);
+    let mut workload = worker().workload;
+    workload.disturbances = vec![offline, irq(2 * MS, 1, MS, 2 * MS, Some(3))];
+    let (machine, records) = run_fair(free(2), workload);
+    assert_eq!((stop_ns(&records, 1), machine.rqs[1].time.overhead_ns), (10 * MS, 0));
 }
 
 fn read(disturbances: &str) -> Workload {

@@ -57,7 +57,8 @@ def main():
     sys.exit(1 if failed else 0)
 
 
-HEAD = """# Schedulers of others, unmodified
+HEAD = """<!-- SPDX-License-Identifier: GPL-2.0-only -->
+# Schedulers of others, unmodified
 
 <!-- Written by `make compat`; what is said of a scheduler comes from profiles/. -->
 

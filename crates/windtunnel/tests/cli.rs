@@ -341,7 +341,7 @@ fn a_profile_sets_up_the_policy_and_says_what_is_missing() {
     };
     assert!(hash(&short).is_some() && hash(&short) != hash(&long), "{}", long.stdout);
     for (name, text, expect) in [
-        ("unknown", "[set]\nslice = 1", "did you mean slice_ns?"),
+        ("unknown", "[set]\nslice = 1", "no variable is called slice"),
         ("circle", "include = ['circle']", "profiles include each other"),
         ("none", "include = ['nobody']", "there is no profile nobody"),
         ("division", "[set]\nslice_ns = '1 / (nr_cpus - 4)'", "it divides by 0"),

@@ -207,9 +207,14 @@ impl Source {
     fn run_programs(&self, object: &libbpf_rs::Object) -> Result<(), Error> {
         let wrong = |message: String| Error::new(format!("profile of {}: {message}", self.name));
         let simulated = |run: &Run| run.after || !run.on.is_empty() || !run.memory.is_empty() || !run.then.is_empty();
-        if !self.profile.map.is_empty() || !self.profile.without.is_empty() || self.profile.run.iter().any(simulated) {
-            let error =
-                wrong("only the simulator knows map, without, and of [[run]] after, on, memory and then".into());
+        if !self.profile.map.is_empty()
+            || !self.profile.without.is_empty()
+            || !self.profile.detach.is_empty()
+            || self.profile.run.iter().any(simulated)
+        {
+            let error = wrong(
+                "only the simulator knows map, without, detach, and of [[run]] after, on, memory and then".into(),
+            );
             return Err(error.hint("load the policy with its own user-space half"));
         }
         let types = Facts::new(&self.machine).with_types(self.object.btf());

@@ -195,6 +195,8 @@ fn failed() -> RunResult {
             message: "worker-7[7] failed to run for 30.001s".into(),
             callback: Some("dispatch".into()),
             source: Some("scx_lazy.bpf.c:57".into()),
+            backtrace: Vec::new(),
+            notes: Vec::new(),
             dump: "CPU states\n----------\n\nCPU 0   : nr_run=3\n".into(),
         }),
         ..run("policies/scx_lazy_with_a_long_name_indeed.bpf.o", 100)

@@ -57,7 +57,6 @@ impl Scenario {
             machine.plan_hotplug(at, cpu, online);
         }
         machine.checked = self.checked;
-        machine.details = self.trace.is_some();
         let mut sinks = Sinks::new(self, &machine)?;
         let mut at = 0;
         let mut ended = None;
@@ -79,6 +78,7 @@ impl Scenario {
                 load::enable(&mut machine, &object, &profile, self.engine)?
             }
         };
+        machine.details = self.trace.is_some();
         // Without a limit the run ends with the last task.
         let limit = self.for_ns.or(self.workload.duration_ns);
         Ok(Running {

@@ -525,7 +525,7 @@ pub(crate) fn mirror_switch(m: &Machine, cpu: u32, prev: TaskId, next: TaskId) {
         } else {
             &mut s.nvcsw
         };
-        *counter += 1;
+        *counter = counter.wrapping_add(1);
         mirror_state(m, prev);
     }
     if next != IDLE {
@@ -535,10 +535,11 @@ pub(crate) fn mirror_switch(m: &Machine, cpu: u32, prev: TaskId, next: TaskId) {
         s.__state = 0;
         let info = &mut s.sched_info;
         if info.last_queued != 0 {
-            info.run_delay += m.now - info.last_queued;
+            // A policy may have written here.
+            info.run_delay = info.run_delay.wrapping_add(m.now.wrapping_sub(info.last_queued));
             info.last_queued = 0;
         }
-        info.pcount += 1;
+        info.pcount = info.pcount.wrapping_add(1);
     }
 }
 

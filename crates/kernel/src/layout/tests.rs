@@ -125,7 +125,7 @@ fn a_held_task_keeps_its_slot() {
     assert_eq!((m.task_from_addr(m.layout.task_addr(0)), m.free_tasks.len()), (None, 0));
     assert!(m.put_task(0));
     assert_eq!(m.free_tasks, [0]);
-    assert!(m.put_task(0));
+    assert!(!m.put_task(0), "no reference is held");
     assert_eq!(m.free_tasks, [0], "given back once");
 }
 

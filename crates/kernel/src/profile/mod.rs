@@ -228,9 +228,9 @@ impl Run {
             let Some(name) = self.result.get(index) else {
                 break;
             };
-            let value = match context.get(start..start + size).unwrap_or_default() {
-                &[a, b, c, d] => i64::from(i32::from_le_bytes([a, b, c, d])),
-                &[a, b, c, d, e, f, g, h] => i64::from_le_bytes([a, b, c, d, e, f, g, h]),
+            let value = match *context.get(start..start + size).unwrap_or_default() {
+                [a, b, c, d] => i64::from(i32::from_le_bytes([a, b, c, d])),
+                [a, b, c, d, e, f, g, h] => i64::from_le_bytes([a, b, c, d, e, f, g, h]),
                 _ => 0,
             };
             results.push((name.clone(), value));

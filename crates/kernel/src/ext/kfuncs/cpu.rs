@@ -163,14 +163,11 @@ fn scx_bpf_select_cpu_dfl(m: &mut Machine, p: u64, prev_cpu: i32, wake_flags: u6
 }
 
 fn __scx_bpf_select_cpu_and(m: &mut Machine, p: u64, cpus_allowed: u64, args: u64) -> Result<i32, Fault> {
-    m.region
-        .check(args, size_of::<scx_bpf_select_cpu_and_args>() as u64, false)?;
-    // SAFETY: checked just now.
-    let &mut scx_bpf_select_cpu_and_args {
+    let scx_bpf_select_cpu_and_args {
         prev_cpu,
         wake_flags,
         flags,
-    } = unsafe { m.region.at(args) };
+    } = m.region.load(args)?;
     scx_bpf_select_cpu_and(m, p, prev_cpu, wake_flags, cpus_allowed, flags)
 }
 

@@ -204,15 +204,12 @@ fn scx_bpf_dsq_insert_vtime(m: &mut Machine, p: u64, dsq_id: u64, slice: u64, vt
 }
 
 fn __scx_bpf_dsq_insert_vtime(m: &mut Machine, p: u64, args: u64) -> Result<bool, Fault> {
-    m.region
-        .check(args, size_of::<scx_bpf_dsq_insert_vtime_args>() as u64, false)?;
-    // SAFETY: checked just now.
-    let &mut scx_bpf_dsq_insert_vtime_args {
+    let scx_bpf_dsq_insert_vtime_args {
         dsq_id,
         slice,
         vtime,
         enq_flags,
-    } = unsafe { m.region.at(args) };
+    } = m.region.load(args)?;
     Ok(scx_bpf_dsq_insert_vtime(m, p, dsq_id, slice, vtime, enq_flags))
 }
 

@@ -79,6 +79,3 @@ fn not_a_task(addr: u64) -> Fault {
         _ => format!("{addr:#x} is not a task that a policy can act on"),
     })
 }
-
-#[cfg(test)]
-mod hostile;

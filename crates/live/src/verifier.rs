@@ -31,7 +31,7 @@ pub struct Rejection {
     pub program: String,
     /// `FILE:LINE: TEXT`, if the object has line information.
     pub source: Option<String>,
-    /// The verifier's last words.
+    /// What the verifier says after the last instruction; Linux 7.3 adds advice.
     pub reason: String,
 }
 
@@ -48,8 +48,9 @@ pub fn rejection(messages: &str) -> Option<Rejection> {
         match line.strip_prefix("; ").and_then(|line| line.rsplit_once(" @ ")) {
             Some((text, place)) => source = Some(format!("{place}: {}", text.trim())),
             None if line.starts_with("processed ") || line.trim().is_empty() => {}
-            None if is_state(line) => {}
-            None => reason = line.trim().to_owned(),
+            None if is_state(line) => reason.clear(),
+            None if reason.is_empty() => line.trim().clone_into(&mut reason),
+            None => {}
         }
     }
     Some(Rejection {
@@ -94,6 +95,8 @@ libbpf: prog 'steal_dispatch': failed to load: -EACCES
             Some("steal.bpf.c:155: bpf_for(level, idle_balance == 1 ? 2 : 0, LEVELS) {")
         );
         assert_eq!(found.reason, "R7 32-bit pointer arithmetic prohibited");
+        let advised = REJECTED.replace("prohibited\n", "prohibited\n\nUse 64-bit arithmetic.\n");
+        assert_eq!(rejection(&advised), Some(found));
         assert_eq!(rejection("libbpf: failed to find valid kernel BTF\n"), None);
     }
 }

@@ -135,8 +135,11 @@ void SCX_OP(windows_running, struct task_struct *p)
 	t->ended = false;
 	c->running = true;
 	c->level = t->level;
-	/* While a real-time task was here, a thread of a higher level came. */
-	if (c->ready >> (t->level & 15) >> 1)
+	/*
+	 * While a real-time task was here, a thread of a higher level came. As long as the kernel has others here that ops.enqueue()
+	 * never sees (exiting, bound for now), it does not ask: they would take turns, each preempted before it got anywhere.
+	 */
+	if (c->ready >> (t->level & 15) >> 1 && !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL))
 		scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_PREEMPT);
 }
 

@@ -83,7 +83,9 @@ __noinline int ready_take(u32 from, u32 least)
 		ready &= ~bit;
 		if (scx_bpf_dsq_nr_queued(QUEUE(from, level)) > 0)
 			continue;
-		/* Empty. Who puts a thread there meanwhile is not forgotten. */
+		/* Empty, or a thread is on its way, which arrives when ops.enqueue() returns: only under the queue's own lock is it known. */
+		if (from != bpf_get_smp_processor_id())
+			continue;
 		__sync_fetch_and_and(&c->ready, ~bit);
 		if (scx_bpf_dsq_nr_queued(QUEUE(from, level)) > 0)
 			__sync_fetch_and_or(&c->ready, bit);

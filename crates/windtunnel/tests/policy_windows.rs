@@ -110,6 +110,24 @@ fn who_is_preempted_goes_on_before_its_equals() {
     assert_eq!(order[..4], [("hog0", 10), ("high", 5), ("hog0", 20), ("hog1", 30)]);
 }
 
+#[test]
+fn tasks_the_kernel_queues_by_itself_end_before_a_higher_level_is_asked_for() {
+    let tasks = Tasks::default()
+        .add_many(2, "bound", &[run(30 * MS)])
+        .add("high", vec![sleep(10 * MS), run(5 * MS)])
+        .with(above);
+    let ran = Run::new("windows")
+        .machine(costly(1))
+        .load_at(MS)
+        .migration_disabled("bound0")
+        .migration_disabled("bound1")
+        .tasks(tasks)
+        .for_ms(100);
+    // Preempted each time one of them begins, they would take turns and get nowhere.
+    assert!(ran.stints().len() < 20, "{} stints", ran.stints().len());
+    assert!(ran.cpu_ns("high") > 4 * MS);
+}
+
 /// Rounds done in 2 s by a thread of level 8, woken every 50 ms by `wake`, waiting by `wait`, beside a hog of level 9.
 fn boosted(wait: Op, wake: Option<Op>, settings: &[(&str, u32)]) -> (u64, Observed) {
     boosted_beside(-3, wait, wake, settings)

@@ -70,6 +70,7 @@ pub struct Run {
     changes: Vec<(u64, String, String)>,
     hotplugs: Vec<(u64, u32, bool)>,
     load_at: u64,
+    migration_disabled: Vec<String>,
     machine: MachineSpec,
     workload: Workload,
     seed: u64,
@@ -92,6 +93,7 @@ impl Run {
             changes: Vec::new(),
             hotplugs: Vec::new(),
             load_at: 0,
+            migration_disabled: Vec::new(),
             machine: free(1),
             workload: Workload::default(),
             seed: 1,
@@ -119,6 +121,13 @@ impl Run {
     /// Loads the policy at this time and not before the start.
     pub fn load_at(mut self, at_ns: u64) -> Run {
         self.load_at = at_ns;
+        self
+    }
+
+    /// A task that is between migrate_disable() and migrate_enable() when the policy is loaded, and stays there: it goes to its
+    /// CPU's local DSQ past ops.enqueue().
+    pub fn migration_disabled(mut self, comm: &str) -> Run {
+        self.migration_disabled.push(comm.into());
         self
     }
 
@@ -173,6 +182,11 @@ impl Run {
         let mut records = Vec::new();
         if self.load_at > 0 {
             machine.advance(self.load_at, &mut records);
+        }
+        for task in 0..machine.tasks.len() {
+            if self.migration_disabled.contains(&machine.tasks[task].comm) {
+                machine.tasks[task].migration_disabled = 1;
+            }
         }
         let load = |machine: &mut Machine| {
             let loaded = policy

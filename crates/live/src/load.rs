@@ -51,11 +51,11 @@ impl Args {
         loop {
             match self.hold(&source, &mut begun)? {
                 Held::Done(code) => return Ok(code),
-                Held::Restart if restarts < RESTARTS && !self.over(begun) => {
+                Held::Restart(seconds) if restarts < RESTARTS && !self.over(begun) => {
                     restarts += 1;
-                    println!("{}: CPUs came or went: loading it again", source.name);
+                    println!("{}: CPUs came or went after {seconds:.1} s: loading it again", source.name);
                 }
-                Held::Restart => return Ok(ExitCode::SUCCESS),
+                Held::Restart(_) => return Ok(ExitCode::SUCCESS),
             }
         }
     }
@@ -76,14 +76,15 @@ impl Args {
                 eprintln!("{words}");
                 return Ok(Held::Done(ExitCode::from(1)));
             }
-            Err(Failure::Restart) => return Ok(Held::Restart),
+            Err(Failure::Restart) => return Ok(Held::Restart(0.0)),
             Err(Failure::Refused(error)) => return Err(error),
         };
         println!(
-            "{}: loaded in {:.2} s, kernel {}",
+            "{}: loaded in {:.2} s, kernel {}{}",
             source.name,
             started.elapsed().as_secs_f64(),
-            kernel::release()
+            kernel::release(),
+            verified(&loaded.verified)
         );
         for program in &loaded.left_out {
             println!("  left out: {program}");
@@ -123,7 +124,7 @@ impl Args {
         let words = journal.settled();
         let how = journal::end(&words);
         if how == End::Restart {
-            return Ok(Held::Restart);
+            return Ok(Held::Restart(seconds));
         }
         let code = if how == End::Ejected { 1 } else { 0 };
         eprintln!("{}: ended by the kernel after {seconds:.1} s", source.name);
@@ -136,8 +137,17 @@ impl Args {
 
 enum Held {
     Done(ExitCode),
-    /// The kernel wants it loaded anew.
-    Restart,
+    /// The kernel wants it loaded anew; it scheduled for so many seconds.
+    Restart(f64),
+}
+
+/// What the verifier had to go through.
+fn verified(programs: &[(String, u32)]) -> String {
+    let all: u64 = programs.iter().map(|&(_, instructions)| u64::from(instructions)).sum();
+    match programs.first() {
+        Some((name, most)) if all > 0 => format!(", {all} instructions verified, {most} of them for {name}"),
+        _ => String::new(),
+    }
 }
 
 /// What the policy and the kernel counted, a line each.

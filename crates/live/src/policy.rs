@@ -33,6 +33,8 @@ pub struct Loaded {
     pub globals: Globals,
     /// Programs that this kernel has no place for, and why.
     pub left_out: Vec<String>,
+    /// What the verifier went through, the most first.
+    pub verified: Vec<(String, u32)>,
     _object: libbpf_rs::Object,
 }
 
@@ -136,6 +138,7 @@ impl Source {
             links,
             globals: Globals::new(sections)?,
             left_out,
+            verified: verifier::effort(&object),
             _object: object,
         })
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What libbpf and the verifier say: kept while an object loads, and boiled down to the source line that was rejected.
 
-use libbpf_rs::{PrintLevel, set_print};
+use libbpf_rs::{PrintLevel, libbpf_sys, set_print};
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Mutex;
 
 static MESSAGES: Mutex<String> = Mutex::new(String::new());
@@ -66,6 +67,27 @@ fn is_state(line: &str) -> bool {
     let number = !first.is_empty() && first.bytes().all(|byte| byte.is_ascii_digit());
     let register = line.contains('=') && first.starts_with('R') && first[1..].bytes().all(|byte| byte.is_ascii_digit());
     number && line[first.len()..].starts_with(':') || register && !line.contains(' ') || first == "from"
+}
+
+/// Instructions that the verifier went through for each program (its states multiply them; at a million it gives up), most first.
+/// Loading takes about as long. Linux 5.16 and later tell.
+pub fn effort(object: &libbpf_rs::Object) -> Vec<(String, u32)> {
+    let mut programs: Vec<(String, u32)> = object
+        .progs()
+        .filter(|program| program.autoload())
+        .map(|program| {
+            let mut info = libbpf_sys::bpf_prog_info::default();
+            let mut length = size_of_val(&info) as u32;
+            // SAFETY: room for what is asked for; the kernel is told how much.
+            let status = unsafe {
+                libbpf_sys::bpf_obj_get_info_by_fd(program.as_fd().as_raw_fd(), (&raw mut info).cast(), &mut length)
+            };
+            let name = program.name().to_string_lossy().into_owned();
+            (name, if status == 0 { info.verified_insns } else { 0 })
+        })
+        .collect();
+    programs.sort_by_key(|(_, instructions)| std::cmp::Reverse(*instructions));
+    programs
 }
 
 #[cfg(test)]

@@ -53,7 +53,8 @@ policy() {
     sum=$(grep -o "\b$counter=[0-9]*" /tmp/out | cut -d= -f2 | awk '{ s += $1 } END { print s + 0 }')
     [ "$sum" -gt 0 ] || zero="$zero $counter"
   done
-  echo "policy $1: status $status, $(grep -c 'loaded in' /tmp/out) loads of $(sed -n 's/.*loaded in \([0-9.]* s\).*/\1/p' /tmp/out | head -1), $(echo "$(now) $begun" | awk '{ printf "%.1f", $1 - $2 }') s"
+  held=$(sed -n 's/.* \(unloaded\|came or went\|by the kernel\) after \([0-9.]*\) s.*/\2/p' /tmp/out /tmp/err | awk '{ s += $1 } END { print s + 0 }')
+  echo "policy $1: status $status, scheduled $held s, $(grep -c 'loaded in' /tmp/out) loads of $(sed -n 's/.*loaded in \([0-9.]* s\).*, \([0-9]*\) instr.* \([0-9]*\) of them for \(.*\)/\1 (\2 instructions verified, \3 for \4)/p' /tmp/out | head -1), $(echo "$(now) $begun" | awk '{ printf "%.1f", $1 - $2 }') s"
   sed -n 's/^.*counted:/   /p' /tmp/out | sed 's/ SCX_EV_[A-Z_]*=[0-9]*//g' | grep -v '^ *$'
   [ -z "$zero" ] && return
   # An emulated machine that is slow may not have come to it.

@@ -13,7 +13,7 @@
 
 /* Of variables the verifier would not come to an end with load_balance(). */
 #define PRIO_RQS CPU_MAP
-#include "online.h"
+#include "hotplug.h"
 #include "prio_balance.h"
 
 #ifndef MS

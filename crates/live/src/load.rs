@@ -53,7 +53,10 @@ impl Args {
                 Held::Done(code) => return Ok(code),
                 Held::Restart(seconds) if restarts < RESTARTS && !self.over(begun) => {
                     restarts += 1;
-                    println!("{}: CPUs came or went after {seconds:.1} s: loading it again", source.name);
+                    println!(
+                        "{}: CPUs came or went after {seconds:.1} s: loading it again",
+                        source.name
+                    );
                 }
                 Held::Restart(_) => return Ok(ExitCode::SUCCESS),
             }

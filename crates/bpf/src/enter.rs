@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Into BPF code and out of it, also the hard way.
 //!
-//! [`enter`] calls compiled code (or the interpreter) through a trampoline that remembers its stack pointer. A fault leaves by
-//! going back to that stack pointer: from a helper's shim ([`leave`]) or from the handler of a hardware fault. Only frames
-//! without destructors are ever skipped: compiled code, the interpreter's loop, and shims that have dropped everything.
-//! A helper that calls BPF code has a trampoline of its own, so a fault inside is an ordinary `Err` to it.
+//! [`enter`] calls compiled code (or the interpreter) through a trampoline that remembers its stack pointer and saves the
+//! registers that a caller in Rust wants back: compiled code saves none. A fault leaves by going back to that stack pointer:
+//! from a helper's shim ([`leave`]) or from the handler of a hardware fault. Only frames without destructors are ever skipped:
+//! compiled code, the interpreter's loop, and shims that have dropped everything. A helper that calls BPF code has a trampoline
+//! of its own, so a fault inside is an ordinary `Err` to it.
 
 use std::cell::Cell;
 use std::sync::Once;

@@ -61,6 +61,9 @@ pub struct Function {
     pub params: Option<usize>,
     /// Not `static`.
     pub is_global: bool,
+    /// A struct_ops program that the object itself neither calls nor takes the address of: r1 always is the address of an array
+    /// of arguments on the BPF stack.
+    pub is_callback: bool,
     /// Source lines by ascending instruction; empty when the object has no .BTF.ext.
     pub lines: Vec<LineInfo>,
 }
@@ -94,6 +97,23 @@ pub struct Code {
 }
 
 impl Code {
+    /// Of these struct_ops programs, marks those that nothing in the code can call.
+    pub(crate) fn mark_callbacks(&mut self, callbacks: impl Iterator<Item = usize>) {
+        for callback in callbacks {
+            self.functions[callback].is_callback = true;
+        }
+        for i in &self.insns {
+            let used = match i.op {
+                CALL if i.src == CALL_FUNCTION => Some(i.imm as u64),
+                LD_IMM64 => (i.imm as u64).checked_sub(FUNC_BASE),
+                _ => None,
+            };
+            if let Some(function) = used.and_then(|function| self.functions.get_mut(function as usize)) {
+                function.is_callback = false;
+            }
+        }
+    }
+
     /// The function this instruction belongs to.
     pub fn function_at(&self, pc: usize) -> Option<&Function> {
         let after = self.functions.partition_point(|f| f.start <= pc);
@@ -240,3 +260,43 @@ pub struct LocalType {
 
 /// Types by local BTF id.
 pub type LocalTypes = BTreeMap<u32, LocalType>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_code_can_call_is_no_callback() {
+        let function = |start| Function {
+            name: format!("f{start}"),
+            start,
+            end: start + 1,
+            stack: 0,
+            params: None,
+            is_global: true,
+            is_callback: false,
+            lines: Vec::new(),
+        };
+        let insn = |op, src, imm| Insn {
+            op,
+            dst: 0,
+            src,
+            off: 0,
+            imm,
+        };
+        let mut code = Code {
+            insns: vec![
+                insn(CALL, CALL_FUNCTION, 1),
+                insn(LD_IMM64, 0, (FUNC_BASE + 2) as i64),
+                insn(LD_IMM64, 0, 3),
+                insn(CALL, CALL_HELPER, 4),
+                insn(CALL, CALL_HELPER, 5),
+            ],
+            functions: (0..5).map(function).collect(),
+            ..Code::default()
+        };
+        code.mark_callbacks([0, 1, 2, 3].into_iter());
+        let callbacks: Vec<bool> = code.functions.iter().map(|function| function.is_callback).collect();
+        assert_eq!(callbacks, [true, false, false, true, false]);
+    }
+}

@@ -281,6 +281,10 @@ impl<W: World> Vm<W> {
     /// Calls function number `function` of the world's program with r1 to r5; returns r0.
     #[inline]
     pub fn call(world: &mut W, function: usize, args: [u64; 5]) -> Result<u64, Fault> {
+        assert!(
+            !world.vm().code().functions[function].is_callback,
+            "a callback takes an array of arguments"
+        );
         let cx = world.vm().cx.as_ptr();
         // SAFETY: the VM is the world's and alive; it must not be dropped by code it calls (Drop checks that).
         unsafe { set_cpu(cx, world.cpu()) };
@@ -330,7 +334,11 @@ impl<W: World> Vm<W> {
     /// Calls a function by its address as BPF code knows it: callbacks of timers, trees, loops.
     pub fn call_address(world: &mut W, address: u64, args: [u64; 5]) -> Result<u64, Fault> {
         let function = address.wrapping_sub(FUNC_BASE);
-        if function >= world.vm().code().functions.len() as u64 {
+        let functions = &world.vm().code().functions;
+        if functions
+            .get(function as usize)
+            .is_none_or(|function| function.is_callback)
+        {
             return Err(Fault::func(format!("callback {address:#x} is not a function")));
         }
         Vm::call(world, function as usize, args)

@@ -116,6 +116,9 @@ pub(super) fn translate(
         checked: None,
     };
     t.begin_checked();
+    if function.is_callback && t.checked.is_none() {
+        t.mark_arguments(params[1]);
+    }
     let value = t.load_field(types::I64, offset_of!(Context, left));
     t.builder.def_var(left, value);
     t.frame(index, insns.iter().any(|i| i.dst == insn::FP || i.src == insn::FP));

@@ -28,6 +28,8 @@ pub(super) struct Known {
     inside: HashMap<Value, i64>,
     /// Those of them that come from the frame pointer.
     stack: HashSet<Value>,
+    /// The address of a callback's arguments, which lie on the BPF stack.
+    arguments: Option<Value>,
     /// Places whose cache line this CPU has: in which block that was made sure of, and whether it may be stored to.
     touched: HashMap<Place, Vec<(usize, bool)>>,
 }
@@ -58,6 +60,12 @@ impl Translator<'_, '_> {
     pub fn mark_frame(&mut self, fp: Value) {
         self.mark_inside(fp);
         self.known.stack.insert(fp);
+    }
+
+    /// `array` is where the arguments of a callback are.
+    pub fn mark_arguments(&mut self, array: Value) {
+        self.mark_inside(array);
+        self.known.arguments = Some(array);
     }
 
     /// Is `value` an address of the region for certain?
@@ -111,9 +119,12 @@ impl Translator<'_, '_> {
                 .builder
                 .ins()
                 .icmp_imm_s(IntCC::UnsignedLessThan, base, NULL_LIMIT as i64);
+            // A block of its own, or setting the substitute would stand in the way of those that need none.
+            let (substitute, bad) = (self.cold_block(), self.cold_block());
+            self.builder.ins().brif(null, substitute, &[], bad, &[]);
+            self.enter_block(substitute);
             let zeros = self.builder.ins().iconst(types::I64, self.cx.zeros as i64);
-            let bad = self.cold_block();
-            self.builder.ins().brif(null, next, &[BlockArg::Value(zeros)], bad, &[]);
+            self.builder.ins().jump(next, &[BlockArg::Value(zeros)]);
             self.enter_block(bad);
             safe
         } else {
@@ -128,8 +139,8 @@ impl Translator<'_, '_> {
         safe
     }
 
-    /// Makes sure that this CPU's cache has the line of an access, or calls for it. Not for the own frame, and not where the
-    /// same was done before: while a program runs, nobody takes its lines away.
+    /// Makes sure that this CPU's cache has the line of an access, or calls for it. Not for the own frame and a callback's
+    /// arguments, and not where the same was done before: while a program runs, nobody takes its lines away.
     fn touch(&mut self, base: Value, offset: i32, store: bool) {
         if self.cx.lines().never_move() {
             return;
@@ -137,6 +148,9 @@ impl Translator<'_, '_> {
         let base = self.builder.func.dfg.resolve_aliases(base);
         let far = self.known.inside.get(&base).copied().unwrap_or(0) + i64::from(offset);
         if self.known.stack.contains(&base) && (-(FRAME as i64)..0).contains(&far) {
+            return;
+        }
+        if self.known.arguments == Some(base) && whole_lines(offset) == 0 {
             return;
         }
         let constant = self.constant(base).map(|base| line_of(base as u64, offset));

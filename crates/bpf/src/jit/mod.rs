@@ -65,14 +65,14 @@ fn build(cx: &Context) -> Result<Compiled, Box<dyn std::error::Error>> {
 
     let mut ids: Vec<FuncId> = Vec::new();
     for index in 0..cx.code.functions.len() {
-        ids.push(module.declare_function(&format!("f{index}"), Linkage::Local, &signature(5))?);
+        ids.push(module.declare_function(&format!("f{index}"), Linkage::Local, &own_signature(cx))?);
     }
     let mut context = module.make_context();
     let mut builder_context = FunctionBuilderContext::new();
     let mut offsets: Vec<Vec<(u32, u32)>> = Vec::new();
     let mut sizes = Vec::new();
     for (index, &id) in ids.iter().enumerate() {
-        context.func.signature = signature(5);
+        context.func.signature = own_signature(cx);
         function::translate(cx, index, &ids, &mut module, &mut context.func, &mut builder_context);
         module.define_function(id, &mut context)?;
         let code = context.compiled_code().ok_or("no code")?;
@@ -101,7 +101,7 @@ fn build(cx: &Context) -> Result<Compiled, Box<dyn std::error::Error>> {
         })
         .collect();
     places.sort_unstable();
-    // SAFETY: the code was compiled with exactly this signature.
+    // SAFETY: the code was compiled with this signature, and the trampolines, which alone call entries, keep the registers.
     let entries = starts
         .iter()
         .map(|&start| unsafe { std::mem::transmute::<u64, Entry>(start) })
@@ -112,6 +112,16 @@ fn build(cx: &Context) -> Result<Compiled, Box<dyn std::error::Error>> {
         places,
         module: Some(module),
     })
+}
+
+/// Of compiled functions: context and r1 to r5; returns r0. No register survives a call, so that none has to be saved on the
+/// way in: the trampoline saves them all, as a fault has to find them. In checked mode they are called from Rust.
+fn own_signature(cx: &Context) -> Signature {
+    let mut signature = signature(5);
+    if cx.guard.is_none() {
+        signature.call_conv = CallConv::Winch;
+    }
+    signature
 }
 
 /// Context and the first `args` of r1 to r5; returns r0.

@@ -437,6 +437,7 @@ impl<'a> Linker<'a> {
             stack: stack(&insns[start..end]),
             params,
             is_global: !symbol.local,
+            is_callback: false,
             lines: lines.collect(),
         })
     }

@@ -12,7 +12,7 @@ use crate::object::value::{self, Place};
 use crate::object::{Object, SectionKind, Variable, param, section_vars};
 use crate::region::{ARENA_SIZE, PAGE, Region};
 
-const BPF_MAP_TYPE_PROG_ARRAY: u32 = 3;
+pub(super) const BPF_MAP_TYPE_PROG_ARRAY: u32 = 3;
 const BPF_MAP_TYPE_PERF_EVENT_ARRAY: u32 = 4;
 const BPF_MAP_TYPE_ARENA: u32 = 33;
 /// What `&map` points to has this many bytes.

@@ -13,7 +13,7 @@ mod target;
 use crate::btf::Btf;
 use crate::image::{Code, Field, LocalTypes, MapDef};
 use crate::object::error::Error;
-use crate::object::{Object, Program, Variable};
+use crate::object::{Object, Program, ProgramKind, Variable};
 use crate::region::Region;
 
 pub use data::VariablePlace;
@@ -78,12 +78,17 @@ fn link_object(object: &Object, target: &Target, region: &Region, nr_cpus: u32) 
     let struct_ops = struct_ops::link(object, target, &mut linker)?;
     let values = data::map_values(object, &mut linker)?;
     let code::Linked {
-        code,
+        mut code,
         types,
         warnings,
         missing,
     } = linker.finish()?;
+    let callbacks = programs.iter().filter(|program| program.kind == ProgramKind::StructOps);
+    code.mark_callbacks(callbacks.map(|program| program.function));
     for (map, values) in maps.iter_mut().zip(values) {
+        for &(_, function) in values.iter().filter(|_| map.kind == data::BPF_MAP_TYPE_PROG_ARRAY) {
+            code.functions[function].is_callback = false;
+        }
         map.values = values;
     }
     Ok(Image {

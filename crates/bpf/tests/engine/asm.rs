@@ -179,6 +179,7 @@ fn begin(code: &mut Code, name: &str) {
         stack: 512,
         params: None,
         is_global: false,
+        is_callback: false,
         lines: Vec::new(),
     });
 }

@@ -2,7 +2,7 @@
 //! The world's side: calls in, nested calls, what a fault leaves behind, user space's ends of maps.
 
 use bpf::func::{ANY, FaultKind, Func, World};
-use bpf::image::{Code, MapDef};
+use bpf::image::{Code, FUNC_BASE, MapDef};
 use bpf::map::kind;
 use bpf::vm::{Engine, Vm};
 
@@ -35,6 +35,22 @@ fn struct_ops_programs_get_an_array_of_arguments() {
         );
         assert_eq!(Vm::call_args(&mut world, 0, &[50, 1, 8]).unwrap(), 42);
         assert_eq!(Vm::call_args(&mut world, 0, &[50, 1, 8, 4, 5, 6, 7]).unwrap(), 42);
+    }
+}
+
+#[test]
+fn a_callback_takes_an_array_and_cannot_be_called_otherwise() {
+    for engine in ENGINES {
+        let mut world = TestWorld::new();
+        let mut program =
+            asm::assemble("r0 = *(u64 *)(r1 + 0)\nr2 = *(u64 *)(r1 + 16)\nr0 -= r2\nexit").expect("a program");
+        program.code.functions[0].is_callback = true;
+        world
+            .load(program.code, &program.maps, program.types, engine)
+            .expect("it loads");
+        assert_eq!(Vm::call_args(&mut world, 0, &[50, 1, 8]).unwrap(), 42);
+        let fault = Vm::call_address(&mut world, FUNC_BASE, [0; 5]).unwrap_err();
+        assert!(fault.message.contains("is not a function"), "{fault}");
     }
 }
 

@@ -107,6 +107,7 @@ pub fn generate(source: &mut Source<'_>) -> Code {
             stack: 512,
             params: None,
             is_global: false,
+            is_callback: false,
             lines: Vec::new(),
         });
     }

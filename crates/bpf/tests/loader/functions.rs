@@ -32,6 +32,8 @@ fn calls_and_callbacks_become_indices() {
     assert_eq!(code.function("unused"), None, "nothing reaches it");
     assert!(code.functions[index("global") as usize].is_global && !code.functions[index("leaf") as usize].is_global);
     assert_eq!(code.functions[index("leaf") as usize].params, Some(1));
+    let callbacks = code.functions.iter().filter(|function| function.is_callback);
+    assert_eq!(callbacks.map(|function| &*function.name).collect::<Vec<_>>(), ["run"]);
     let programs: Vec<_> = linked
         .image
         .programs

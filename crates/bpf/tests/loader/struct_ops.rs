@@ -40,6 +40,7 @@ fn members_are_matched_by_name() {
         .map(|(member, &index)| (&**member, name(index)))
         .collect();
     assert_eq!(programs, [("first", "my_first"), ("second", "my_second")]);
+    assert!(image.code.functions.iter().all(|function| function.is_callback));
     assert_eq!(
         (main.u64("flags"), main.u64("timeout"), main.u64("zero")),
         (0x3456_7890, 5, 0)

@@ -136,7 +136,14 @@ fn dispatch(m: &mut Machine, cpu: u32, prev: TaskId, prev_on_ext: bool) -> Verdi
 }
 
 /// Carries out the buffered insertions of ops.dispatch().
+#[inline(always)]
 pub(super) fn flush_dispatch_buf(m: &mut Machine, cpu: u32) {
+    if !m.ext.dsp.buffer.is_empty() {
+        work_off_dispatch_buf(m, cpu);
+    }
+}
+
+fn work_off_dispatch_buf(m: &mut Machine, cpu: u32) {
     for index in 0..m.ext.dsp.buffer.len() {
         let pending = m.ext.dsp.buffer[index];
         finish_dispatch(m, cpu, pending);
@@ -235,16 +242,21 @@ pub(super) fn can_run_on_remote_rq(m: &mut Machine, task: TaskId, cpu: u32, enfo
 }
 
 /// Moves the first task of a DSQ that `cpu` may run to its local DSQ. `cpu`'s runqueue is locked.
+#[inline(always)]
 pub(super) fn consume_dispatch_q(m: &mut Machine, cpu: u32, dsq: DsqRef, enq_flags: u64) -> bool {
-    let Some(first) = m.ext.dsqs.first(dsq) else {
-        return false;
-    };
+    match m.ext.dsqs.first(dsq) {
+        Some(first) => consume_from(m, cpu, dsq, first, enq_flags),
+        None => false,
+    }
+}
+
+/// The same of a DSQ with a first task.
+fn consume_from(m: &mut Machine, cpu: u32, dsq: DsqRef, first: TaskId, enq_flags: u64) -> bool {
     let lock = lock_dsq(m, dsq);
-    let bypass = m.ext.dsqs.id(dsq) == SCX_DSQ_BYPASS;
     let mut at = Some(first);
     while let Some(task) = at {
         // A failing policy's queues are left to bypass mode.
-        if m.ext.exit.is_some() && !bypass {
+        if m.ext.exit.is_some() && m.ext.dsqs.id(dsq) != SCX_DSQ_BYPASS {
             break;
         }
         let task_cpu = m.tasks[task as usize].cpu;

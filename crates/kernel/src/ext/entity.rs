@@ -105,9 +105,10 @@ impl Machine {
     /// The task begins to wait behind those that wait already.
     #[inline]
     pub(super) fn set_task_runnable(&mut self, task: TaskId) {
-        if self.scx_flag(task, SCX_TASK_RESET_RUNNABLE_AT) {
-            self.scx_entity(task).runnable_at = self.jiffies();
-            self.scx_clear_flag(task, SCX_TASK_RESET_RUNNABLE_AT);
+        let scx = self.scx_entity(task);
+        if u64::from(scx.flags) & SCX_TASK_RESET_RUNNABLE_AT != 0 {
+            scx.runnable_at = self.jiffies();
+            scx.flags &= !(SCX_TASK_RESET_RUNNABLE_AT as u32);
         }
         self.ext.nr_runnable_ever += 1;
         let entity = &mut self.tasks[task as usize].ext;

@@ -379,6 +379,7 @@ fn pick_from(m: &mut Machine, domain: Domain, node: Option<u32>, flags: u64) -> 
 }
 
 /// scx_select_cpu_dfl: claims the best idle CPU for a task, within `cpus_allowed` if given. `None`: there is none.
+#[inline(always)]
 pub(crate) fn select_cpu_dfl(
     m: &mut Machine,
     task: TaskId,
@@ -387,14 +388,27 @@ pub(crate) fn select_cpu_dfl(
     cpus_allowed: Option<Mask>,
     flags: u64,
 ) -> Option<u32> {
-    let node = node_of(m, prev_cpu);
     // On a busy machine this is the end; wholly idle cores have idle CPUs.
-    if node.is_none() {
-        read(m, m.idle.of(None).cpu);
+    if !m.idle.per_node {
+        let idle = m.idle.masks[0].cpu;
+        read(m, idle);
+        if idle.is_empty() {
+            return None;
+        }
     }
-    if node.is_none() && m.idle.of(None).cpu.is_empty() {
-        return None;
-    }
+    select_idle_cpu(m, task, prev_cpu, wake_flags, cpus_allowed, flags)
+}
+
+/// The same where some CPU may be idle.
+fn select_idle_cpu(
+    m: &mut Machine,
+    task: TaskId,
+    prev_cpu: u32,
+    wake_flags: u64,
+    cpus_allowed: Option<Mask>,
+    flags: u64,
+) -> Option<u32> {
+    let node = node_of(m, prev_cpu);
     let cpus_ptr = m.cpus_ptr(task);
     let everywhere = m.tasks[task as usize].nr_cpus_allowed >= m.nr_cpus();
     let restricted = cpus_allowed.filter(|mask| mask.addr() != cpus_ptr.addr());

@@ -55,14 +55,20 @@ pub struct DispatchContext {
 }
 
 /// Completes a local DSQ insertion's flags, or refuses them (scx_vet_enq_flags).
+#[inline(always)]
 fn vet(m: &mut Machine, dsq_id: u64, enq_flags: u64) -> Option<u64> {
     let local = dsq_id == SCX_DSQ_LOCAL || dsq_id & SCX_DSQ_LOCAL_ON == SCX_DSQ_LOCAL_ON;
     if enq_flags & SCX_ENQ_IMMED != 0 && !local {
-        exit::error(m, format!("SCX_ENQ_IMMED on a non-local DSQ 0x{dsq_id:x}"));
+        immed_elsewhere(m, dsq_id);
         return None;
     }
     let always = m.ext.ops.flags & SCX_OPS_ALWAYS_ENQ_IMMED != 0 && local;
     Some(if always { enq_flags | SCX_ENQ_IMMED } else { enq_flags })
+}
+
+#[cold]
+fn immed_elsewhere(m: &mut Machine, dsq_id: u64) {
+    exit::error(m, format!("SCX_ENQ_IMMED on a non-local DSQ 0x{dsq_id:x}"));
 }
 
 /// scx_bpf_dsq_insert: `task` shall run for `slice` ns (0: what it has left) from the DSQ of this id.
@@ -120,13 +126,14 @@ fn set_slice(m: &mut Machine, task: TaskId, slice: u64) {
     scx.slice = if slice != 0 { slice } else { scx.slice.max(1) };
 }
 
+#[inline(always)]
 fn preamble(m: &mut Machine, task: Option<TaskId>, dsq_id: u64, enq_flags: u64) -> Option<(TaskId, u64)> {
     let Some(task) = task else {
         exit::error(m, "called with NULL task");
         return None;
     };
     if enq_flags & __SCX_ENQ_INTERNAL_MASK != 0 {
-        exit::error(m, format!("invalid enq_flags 0x{enq_flags:x}"));
+        invalid(m, enq_flags);
         return None;
     }
     if !m.ext.owns(m.scx_state(task)) {
@@ -136,6 +143,12 @@ fn preamble(m: &mut Machine, task: Option<TaskId>, dsq_id: u64, enq_flags: u64) 
     Some((task, vet(m, dsq_id, enq_flags)?))
 }
 
+#[cold]
+fn invalid(m: &mut Machine, enq_flags: u64) {
+    exit::error(m, format!("invalid enq_flags 0x{enq_flags:x}"));
+}
+
+#[inline(always)]
 fn commit(m: &mut Machine, task: TaskId, dsq_id: u64, enq_flags: u64) {
     match m.ext.direct {
         DirectDispatch::Closed => {}
@@ -160,29 +173,35 @@ fn commit(m: &mut Machine, task: TaskId, dsq_id: u64, enq_flags: u64) {
     m.ext.dsp.buffer.push(pending);
 }
 
+#[inline(always)]
 fn mark_direct_dispatch(m: &mut Machine, expected: DirectDispatch, task: TaskId, dsq_id: u64, enq_flags: u64) {
     m.ext.direct = DirectDispatch::Done;
     if expected != DirectDispatch::For(task) {
-        let named = |task: TaskId| {
-            let t = &m.tasks[task as usize];
-            format!("{}[{}]", t.comm, t.pid)
-        };
-        let message = match expected {
-            DirectDispatch::For(other) => {
-                format!(
-                    "scheduling for {} but trying to direct-dispatch {}",
-                    named(other),
-                    named(task)
-                )
-            }
-            _ => format!("{} already direct-dispatched", named(task)),
-        };
-        exit::error(m, message);
+        refuse_direct_dispatch(m, expected, task);
         return;
     }
     let scx = m.scx_entity(task);
     scx.ddsp_dsq_id = dsq_id;
     scx.ddsp_enq_flags = enq_flags;
+}
+
+#[cold]
+fn refuse_direct_dispatch(m: &mut Machine, expected: DirectDispatch, task: TaskId) {
+    let named = |task: TaskId| {
+        let t = &m.tasks[task as usize];
+        format!("{}[{}]", t.comm, t.pid)
+    };
+    let message = match expected {
+        DirectDispatch::For(other) => {
+            format!(
+                "scheduling for {} but trying to direct-dispatch {}",
+                named(other),
+                named(task)
+            )
+        }
+        _ => format!("{} already direct-dispatched", named(task)),
+    };
+    exit::error(m, message);
 }
 
 /// scx_bpf_dispatch_nr_slots: insertions that still fit the buffer.
@@ -304,7 +323,7 @@ fn locked_or_this(m: &Machine) -> u32 {
 
 /// Is the task one that the running callback is about? If not it is an error (scx_kf_arg_task_ok).
 pub(crate) fn arg_task_ok(m: &mut Machine, task: TaskId) -> bool {
-    let ok = m.ext.frame.tasks.contains(&task) && task != IDLE;
+    let ok = m.ext.frame.task == task && task != IDLE;
     if !ok {
         exit::error(m, "called on a task not being operated on");
     }

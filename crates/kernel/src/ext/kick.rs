@@ -151,7 +151,7 @@ fn kick_one_if_idle(m: &mut Machine, target: u32) {
 }
 
 /// `cpu` reschedules: those who wait for that go on.
-#[inline]
+#[inline(always)]
 pub(super) fn kick_sync(m: &mut Machine, cpu: u32) {
     let rq = &mut m.rqs[cpu as usize].ext;
     rq.kick_sync += 1;
@@ -198,6 +198,7 @@ fn begin_wait(m: &mut Machine, cpu: u32) {
     m.events.disarm_step(cpu);
 }
 
+#[cold]
 fn release_waiters(m: &mut Machine, cpu: u32) {
     for waiter in std::mem::take(&mut m.rqs[cpu as usize].ext.kicks.waiters) {
         let kicks = &mut m.rqs[waiter as usize].ext.kicks;
@@ -208,6 +209,7 @@ fn release_waiters(m: &mut Machine, cpu: u32) {
     }
 }
 
+#[cold]
 fn end_wait(m: &mut Machine, cpu: u32) {
     m.account(cpu);
     let rq = &mut m.rqs[cpu as usize];

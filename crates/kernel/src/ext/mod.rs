@@ -238,6 +238,14 @@ impl Core {
         self.vm.as_ref().expect("a policy was loaded")
     }
 
+    /// The same for code that runs only while a policy is loaded or being loaded, and asks all the time.
+    #[inline(always)]
+    fn loaded_vm(&self) -> &Vm<Machine> {
+        debug_assert!(self.vm.is_some(), "no policy was ever loaded");
+        // SAFETY: tasks of the class and DSQs exist, and callbacks run, only after `begin` or `put_vm`.
+        unsafe { self.vm.as_ref().unwrap_unchecked() }
+    }
+
     pub fn has_vm(&self) -> bool {
         self.vm.is_some()
     }

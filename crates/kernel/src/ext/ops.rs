@@ -229,8 +229,8 @@ pub struct Policy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Called {
     pub count: u64,
-    pub insns: u64,
     pub insns_max: u64,
+    pub insns: u64,
 }
 
 impl Called {
@@ -248,8 +248,8 @@ pub struct Frame {
     pub op: Option<Op>,
     /// CPU whose runqueue the caller holds locked, or [`UNLOCKED`] (scx_locked_rq).
     pub locked_cpu: u32,
-    /// The tasks the call is about (current->scx.kf_tasks), or IDLE.
-    pub tasks: [TaskId; 2],
+    /// The task the call is about (current->scx.kf_tasks), or IDLE.
+    pub task: TaskId,
     /// Instructions executed by calls inside this one.
     nested: u64,
 }
@@ -259,7 +259,7 @@ impl Frame {
     pub const NONE: Frame = Frame {
         op: None,
         locked_cpu: UNLOCKED,
-        tasks: [IDLE; 2],
+        task: IDLE,
         nested: 0,
     };
 
@@ -275,7 +275,7 @@ impl Frame {
     pub fn about(task: TaskId, cpu: u32) -> Frame {
         Frame {
             locked_cpu: cpu,
-            tasks: [task, IDLE],
+            task,
             ..Frame::NONE
         }
     }
@@ -315,20 +315,24 @@ pub(crate) fn call_with_struct(m: &mut Machine, op: Op, frame: Frame, first: u64
 #[inline(always)]
 pub(crate) fn call_framed<const N: usize>(m: &mut Machine, op: Op, frame: Frame, args: &[u64; N]) -> Option<u64> {
     if m.ext.frame.op.is_some() {
-        return call_nested(m, op, frame, *args);
+        return call_nested(m, op, frame.locked_cpu, frame.task, *args);
     }
     let (result, _) = invoke(m, op, frame, args);
-    m.ext.frame = Frame::NONE;
+    // The count of nested instructions means nothing outside.
+    let running = &mut m.ext.frame;
+    running.op = None;
+    running.locked_cpu = UNLOCKED;
+    running.task = IDLE;
     result
 }
 
 /// A callback while another one is on the way.
 #[inline(never)]
-fn call_nested<const N: usize>(m: &mut Machine, op: Op, frame: Frame, args: [u64; N]) -> Option<u64> {
+fn call_nested<const N: usize>(m: &mut Machine, op: Op, locked_cpu: u32, task: TaskId, args: [u64; N]) -> Option<u64> {
     // The outer one's share.
     settle(m);
     let outer = m.ext.frame;
-    let (result, insns) = invoke(m, op, frame, &args);
+    let (result, insns) = invoke(m, op, Frame::about(task, locked_cpu), &args);
     m.ext.frame = outer;
     m.ext.frame.nested += insns;
     result
@@ -343,12 +347,20 @@ fn invoke<const N: usize>(m: &mut Machine, op: Op, frame: Frame, args: &[u64; N]
     let running = &mut m.ext.frame;
     running.op = Some(op);
     running.locked_cpu = frame.locked_cpu;
-    running.tasks[0] = frame.tasks[0];
-    running.tasks[1] = frame.tasks[1];
+    running.task = frame.task;
     running.nested = 0;
+    if m.details {
+        return invoke_told(m, op, function as usize, args);
+    }
+    let (result, insns, _) = execute(m, op, function as usize, args);
+    (result, insns)
+}
+
+/// Executes a callback's function; returns its result, the instructions executed, and those of them that are its own.
+#[inline(always)]
+fn execute<const N: usize>(m: &mut Machine, op: Op, function: usize, args: &[u64; N]) -> (Option<u64>, u64, u64) {
     let before = m.ext.settled_insns;
-    let began = if m.details { m.local_time(m.this_cpu) } else { 0 };
-    let result = Vm::call_args_in(m, CONTEXTS[op as usize], function as usize, args);
+    let result = Vm::call_args_in(m, CONTEXTS[op as usize], function, args);
     settle_with(m, u64::from(m.spec.costs.callback_ns));
     if result.is_none() {
         failed(m, op);
@@ -356,9 +368,15 @@ fn invoke<const N: usize>(m: &mut Machine, op: Op, frame: Frame, args: &[u64; N]
     let insns = m.ext.settled_insns - before;
     let own = insns - m.ext.frame.nested;
     m.ext.called[op as usize].add(own);
-    if m.details {
-        told(m, op, own, began);
-    }
+    (result, insns, own)
+}
+
+/// The rest of [`invoke`] where somebody wants detail records.
+#[inline(never)]
+fn invoke_told<const N: usize>(m: &mut Machine, op: Op, function: usize, args: &[u64; N]) -> (Option<u64>, u64) {
+    let began = m.local_time(m.this_cpu);
+    let (result, insns, own) = execute(m, op, function, args);
+    told(m, op, own, began);
     (result, insns)
 }
 
@@ -385,9 +403,9 @@ pub(crate) fn run<R>(
     contexts: u32,
     body: impl FnOnce(&mut Machine) -> Result<R, Fault>,
 ) -> (Result<R, Fault>, u64) {
+    let outer = m.ext.vm().set_contexts(contexts);
     settle(m);
     let before = m.ext.settled_insns;
-    let outer = m.ext.vm().set_contexts(contexts);
     let result = body(m);
     m.ext.vm().set_contexts(outer);
     settle(m);
@@ -401,7 +419,7 @@ pub(crate) fn run<R>(
 /// call it first.
 #[inline]
 pub(crate) fn settle(m: &mut Machine) {
-    if m.ext.vm().executed() != m.ext.settled_insns {
+    if m.ext.loaded_vm().executed() != m.ext.settled_insns {
         settle_with(m, 0);
     }
 }
@@ -409,7 +427,7 @@ pub(crate) fn settle(m: &mut Machine) {
 /// Charges what BPF code has executed since the last time, and `ns` beside it.
 #[inline]
 fn settle_with(m: &mut Machine, ns: u64) {
-    let vm = m.ext.vm();
+    let vm = m.ext.loaded_vm();
     let (executed, cost) = (vm.executed(), vm.cost());
     let insns = executed - m.ext.settled_insns;
     let ns = ns + cost - m.ext.settled_cost;

@@ -126,7 +126,16 @@ fn or_errno(cpu: Option<u32>) -> i32 {
     cpu.map_or(EBUSY, |cpu| cpu as i32)
 }
 
+#[cold]
+fn cross_task(m: &mut Machine, p: TaskId) -> i32 {
+    let t = &m.tasks[p as usize];
+    let message = format!("select_cpu kfunc called cross-task on {}[{}]", t.comm, t.pid);
+    exit::error(m, message);
+    EINVAL
+}
+
 /// select_cpu_from_kfunc
+#[inline(always)]
 fn select_cpu(m: &mut Machine, p: TaskId, prev_cpu: i32, wake_flags: u64, allowed: Option<Mask>, flags: u64) -> i32 {
     let Some(prev_cpu) = valid(m, prev_cpu) else {
         return EINVAL;
@@ -134,16 +143,13 @@ fn select_cpu(m: &mut Machine, p: TaskId, prev_cpu: i32, wake_flags: u64, allowe
     if !builtin_idle_enabled(m) {
         return EBUSY;
     }
-    let frame = m.ext.frame;
+    let frame = &m.ext.frame;
     if frame.op == Some(super::super::ops::Op::SelectCpu) {
         if !insert::arg_task_ok(m, p) {
             return EINVAL;
         }
     } else if frame.locked_cpu != UNLOCKED && m.tasks[p as usize].cpu != frame.locked_cpu {
-        let t = &m.tasks[p as usize];
-        let message = format!("select_cpu kfunc called cross-task on {}[{}]", t.comm, t.pid);
-        exit::error(m, message);
-        return EINVAL;
+        return cross_task(m, p);
     }
     let t = &m.tasks[p as usize];
     or_errno(if t.nr_cpus_allowed == 1 || t.migration_disabled > 0 {

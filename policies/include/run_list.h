@@ -38,7 +38,8 @@ struct node {
 	bool bound;
 } __attribute__((aligned(64)));
 
-static struct node nodes[MAX_TASKS];
+/* What is here of a task was in task_struct: where those compete for caches, so do these. */
+static struct node nodes[MAX_TASKS] __attribute__((btf_decl_tag("task_struct")));
 static u64 allowed[MAX_TASKS][MAX_CPUS / 64];
 /* Places never used, and a chain of those given back. */
 static u32 nr_places = HEAD + 1, given_back;

@@ -27,6 +27,7 @@
 //! has the helpers that need no scheduling.
 
 pub mod btf;
+pub mod conflicts;
 pub mod core_relo;
 mod enter;
 pub mod func;

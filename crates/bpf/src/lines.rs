@@ -4,7 +4,8 @@
 //! For every line of 64 bytes there is one word with a bit for each cache that holds it. A load needs the own bit; without it the
 //! line comes from the nearest holder. A store needs the own bit alone; otherwise all other copies are invalidated, which takes
 //! as long as the farthest one. That is MESI without evictions: a line stays where it was used until somebody else writes it.
-//! What nobody has touched yet comes for nothing.
+//! What nobody has touched yet comes for nothing. Only lines of structures that compete for a few sets ([`crate::conflicts`]) leave
+//! a cache before, and come from memory if no cache has them.
 //!
 //! Caches are those of cores. A machine with more than [`MAX_CACHES`] cores has one bit for several neighbouring ones, as the
 //! directories of large machines do (coarse vectors; Gupta, Weber, Mowry, ICPP 1990).
@@ -18,6 +19,7 @@
 
 use std::cell::Cell;
 
+use crate::conflicts::{Brought, Competitors, Conflicts, Sets};
 use crate::region::{REACH, SIZE};
 
 /// Bytes of a line. The Pentium III's are 32 bytes, later x86's 64; one size keeps the table simple.
@@ -109,6 +111,7 @@ pub struct Lines {
     /// The address of a line's word is `bias + (address / LINE) * 8`.
     bias: u64,
     caches: Box<[Cache]>,
+    conflicts: Option<Conflicts>,
     transfers: Cell<Transfers>,
 }
 
@@ -136,6 +139,7 @@ impl Lines {
             start,
             bias: (start as u64).wrapping_sub((base - REACH) / LINE * 8),
             caches: Box::new([Cache::ALONE]),
+            conflicts: None,
             transfers: Cell::default(),
         })
     }
@@ -147,9 +151,21 @@ impl Lines {
         self.caches = caches.into();
     }
 
+    /// Says how many of competing lines each cache has room for, by its bit. Before the first access.
+    pub fn set_sets(&mut self, sets: Vec<Sets>) {
+        self.conflicts = Some(Conflicts::new(sets));
+    }
+
+    /// From now on the lines of these structures compete, if caches have sets.
+    pub fn compete(&self, structures: Competitors) {
+        if let Some(conflicts) = &self.conflicts {
+            conflicts.add(structures);
+        }
+    }
+
     /// Is there one cache alone, so that no line ever comes from elsewhere?
     pub(crate) fn never_move(&self) -> bool {
-        self.caches.iter().all(|cache| cache.own == self.caches[0].own)
+        self.conflicts.is_none() && self.caches.iter().all(|cache| cache.own == self.caches[0].own)
     }
 
     pub(crate) fn bias(&self) -> u64 {
@@ -227,10 +243,11 @@ impl Lines {
     fn fetch(&self, cache: &Cache, word: &Cell<u64>) -> u64 {
         let holders = word.get();
         word.set(holders | cache.own);
-        if holders == 0 {
-            return 0;
+        let memory_ns = self.bring(cache, word);
+        match holders {
+            0 => self.fill(memory_ns),
+            _ => self.count(cache.nearest(holders)),
         }
-        self.count(cache.nearest(holders))
     }
 
     #[inline(never)]
@@ -240,10 +257,35 @@ impl Lines {
             return 0;
         }
         word.set(cache.own);
-        if holders == 0 {
-            return 0;
+        let memory_ns = match holders & cache.own {
+            0 => self.bring(cache, word),
+            _ => 0,
+        };
+        match holders {
+            0 => self.fill(memory_ns),
+            _ => self.count(cache.farthest(holders)),
         }
-        self.count(cache.farthest(holders))
+    }
+
+    /// A line has come into a cache: one that competes with it may have to go. What it costs if it came from memory; 0 for lines
+    /// that compete with none.
+    #[inline]
+    fn bring(&self, cache: &Cache, word: &Cell<u64>) -> u64 {
+        let Some(conflicts) = &self.conflicts else { return 0 };
+        let addr = (std::ptr::from_ref(word) as u64).wrapping_sub(self.bias) / 8 * LINE;
+        let Some(Brought { memory_ns, evicted }) = conflicts.bring(cache.own.trailing_zeros(), addr) else {
+            return 0;
+        };
+        if let Some(evicted) = evicted {
+            let word = self.word(evicted);
+            word.set(word.get() & !cache.own);
+        }
+        memory_ns
+    }
+
+    /// Counts a line that no cache had, if getting it costs anything.
+    fn fill(&self, ns: u64) -> u64 {
+        if ns > 0 { self.count(ns) } else { 0 }
     }
 
     fn count(&self, ns: u64) -> u64 {
@@ -323,6 +365,32 @@ mod tests {
         assert_eq!(lines.load(1, addr), 10, "the only copy, changed: from the neighbour");
         assert_eq!((lines.load(2, addr), lines.store(1, addr)), (1000, 1000));
         assert_eq!(lines.store(0, addr), 10);
+    }
+
+    #[test]
+    fn a_line_that_had_to_go_comes_back_from_memory_or_from_who_has_it() {
+        let mut region = Region::new().unwrap();
+        let sets = Sets {
+            count: 1,
+            ways: 2,
+            memory_ns: 500,
+        };
+        region.lines_mut().set_caches(eight());
+        region.lines_mut().set_sets(vec![sets; 8]);
+        let (base, lines) = (region.alloc(8 * LINE).unwrap().next_multiple_of(LINE), region.lines());
+        lines.compete(Competitors {
+            base,
+            stride: LINE,
+            count: 4,
+            lines: 1,
+        });
+        let line = |n: u64| base + n * LINE;
+        assert_eq!([0, 1, 2].map(|n| lines.load(0, line(n))), [500; 3]);
+        assert_eq!(lines.load(0, line(2)), 0, "there is room for two");
+        assert_eq!(lines.load(0, line(0)), 500, "it had to go, and 1 had to now");
+        assert_eq!(lines.load(4, line(1)), 500, "nobody has it");
+        assert_eq!(lines.store(0, line(1)), 1000, "CPU 4 has it");
+        assert_eq!(lines.load(0, line(5)), 0, "beyond the structures nothing competes");
     }
 
     #[test]

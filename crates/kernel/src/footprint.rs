@@ -13,6 +13,7 @@
 
 use crate::machine::Machine;
 use crate::task::{IDLE, TaskId};
+use bpf::conflicts::Sets;
 use bpf::lines;
 use machine::{Costs, MachineSpec, Topology};
 
@@ -188,6 +189,30 @@ pub(crate) fn line_caches(spec: &MachineSpec) -> Vec<lines::Cache> {
         }
     };
     (0..topology.nr_cpus()).map(cache).collect()
+}
+
+/// Bytes of the line in which all that a choice looks at of a task_struct lies: Linux 2.4 keeps it in one of those of its time.
+const GOODNESS_LINE: u64 = 32;
+
+/// How many of the lines that task_structs begin with each cache has room for, by its bit; `None`: for all.
+pub(crate) fn line_sets(spec: &MachineSpec) -> Option<Vec<Sets>> {
+    let topology = &spec.topology;
+    let tasks = topology.task_sets?;
+    let sets = |core: &Vec<u32>| {
+        let cpu = &topology.cpus[core[0] as usize];
+        let ps = match topology.kernel_node {
+            Some(home) if home != cpu.node => spec.costs.reload_remote_ps,
+            _ => spec.costs.reload_memory_ps,
+        };
+        Sets {
+            count: tasks.count(cpu.l2_bytes),
+            ways: tasks.ways,
+            memory_ns: (GOODNESS_LINE * u64::from(ps) / 1000) as u32,
+        }
+    };
+    let sets: Vec<Sets> = topology.cores.iter().map(sets).collect();
+    // With a bit for several cores they would have the room of one.
+    (sets.len() <= lines::MAX_CACHES as usize).then_some(sets)
 }
 
 impl Machine {

@@ -11,6 +11,8 @@ use crate::release::Release;
 use crate::target::target;
 use crate::tracepoint;
 use crate::user_space;
+use bpf::conflicts::Competitors;
+use bpf::lines::LINE;
 use bpf::link::{Image, StructOps, link};
 use bpf::map::Map;
 use bpf::object::Object;
@@ -108,8 +110,31 @@ pub fn attach(m: &mut Machine, image: &Image, policy: Policy, profile: &Profile)
         tracepoint::detach_all(m);
         return Err(LoadError::Refused(message));
     }
+    compete(m, image)?;
     ext::load(m, Policy { vm, ops, cid }).map_err(LoadError::Exit)?;
     Ok(user_space::after(m, image, profile)?)
+}
+
+/// A global array with this tag stands for fields of task_struct, an element a task: its lines compete for caches as those do.
+const TASK_STRUCT: &str = "task_struct";
+
+fn compete(m: &Machine, image: &Image) -> Result<(), String> {
+    let tagged = image.sections.iter().flat_map(|section| &section.tagged);
+    for array in tagged.filter(|array| array.tag == TASK_STRUCT) {
+        if array.stride == 0 || !array.stride.is_multiple_of(LINE) || !array.addr.is_multiple_of(LINE) {
+            return Err(format!(
+                "{} has the tag {TASK_STRUCT}, but its elements are not whole lines of {LINE} bytes",
+                array.name
+            ));
+        }
+        m.region.lines().compete(Competitors {
+            base: array.addr,
+            stride: array.stride,
+            count: array.count,
+            lines: array.stride / LINE,
+        });
+    }
+    Ok(())
 }
 
 const OPS: &str = "flags, timeout_ms, exit_dump_len, dispatch_max_batch and hotplug_seq";

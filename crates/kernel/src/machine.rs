@@ -105,9 +105,13 @@ impl Machine {
         check_cpus(&spec, &workload)?;
         let mut region = Region::new().map_err(|error| error.to_string())?;
         region.lines_mut().set_caches(footprint::line_caches(&spec));
+        if let Some(sets) = footprint::line_sets(&spec) {
+            region.lines_mut().set_sets(sets);
+        }
         let region = Rc::new(region);
         let tick_ns = 1_000_000_000 / u64::from(spec.hz);
         let layout = Layout::new(&region, &spec, &workload);
+        region.lines().compete(layout.hot_lines());
         let mut machine = Machine {
             rqs: (0..nr_cpus)
                 .zip(&spec.topology.cpus)

@@ -5,7 +5,7 @@ mod support;
 
 use kernel::Machine;
 use kernel::lock::LockId;
-use machine::{ByDistance, MachineSpec};
+use machine::{ByDistance, MachineSpec, TaskSets};
 use policies::Run;
 use support::*;
 use workload::{Dist, Op, Policy, TaskSpec};
@@ -188,6 +188,30 @@ fn a_cache_line_each_is_cheaper_than_one_for_all() {
         dense.0 * 4 > sparse.0 * 5 && dense.1 * 4 > sparse.1 * 5,
         "{dense:?} {sparse:?}"
     );
+}
+
+/// Lines that had to come again to one CPU, whose L2 keeps what begins 8 KiB apart of so many tasks; dispatches.
+fn lines_of_tasks(room: u64) -> (u64, u64) {
+    let mut spec = free(1);
+    spec.costs.reload_memory_ps = 5_000;
+    spec.topology.cpus[0].l2_bytes = room * 8192;
+    spec.topology.task_sets = Some(TaskSets { apart: 8192, ways: 4 });
+    let tasks = Tasks::default().add("nap", naps());
+    let machine = Machine::new(spec, tasks.workload, 1).expect("a machine");
+    let mut run = Run::new(machine, "lines", &["TASKS"]);
+    run.run(50 * MS).assert_alive();
+    let transfers = run.machine.line_transfers();
+    assert_eq!(transfers.ns, transfers.count * 160, "32 bytes at 5 ns");
+    (transfers.count, run.var("nr_seen"))
+}
+
+#[test]
+fn task_structs_compete_for_sets_of_the_l2() {
+    let (few, many) = (lines_of_tasks(8), lines_of_tasks(64));
+    assert!(many.0 < 32, "each line comes once: {many:?}");
+    // 16 lines a dispatch, of which none is there any more when it is looked at again: 16 x n x (n + 1) / 2 seen.
+    let dispatches = (few.1 / 8).isqrt();
+    assert!(dispatches > 100 && few.0 >= 16 * dispatches, "{few:?}");
 }
 
 #[test]

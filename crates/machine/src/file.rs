@@ -9,6 +9,7 @@
 //! distances = [[10, 21], [21, 10]]          # SLIT; optional
 //! memory = "flat"                           # tasks' is not placed by node; default "first-touch"
 //! kernel_node = 0                           # all of the kernel's is there; default: where it is used
+//! task_struct = { apart = "8 KiB", ways = 8 } # so far apart they compete for an L2 of so many ways; default: they do not
 //! policies = "native"                       # they stand for schedulers in C; default "bpf"
 //!
 //! [costs]                                   # what is missing stands at Costs::default()
@@ -42,7 +43,7 @@ use crate::costs::{ByDistance, CONSTANTS, Costs, Slot};
 use crate::definition::Definition;
 use crate::error::{Error, nearest};
 use crate::hwloc::{self, Found};
-use crate::topology::{Cpu, Topology};
+use crate::topology::{Cpu, TaskSets, Topology};
 use crate::{MAX_CPUS, MachineSpec, xml};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -78,6 +79,7 @@ pub(crate) fn parse(name: &str, place: &str, text: &str, dir: Option<&Path>) -> 
         "distances",
         "memory",
         "kernel_node",
+        "task_struct",
         "policies",
         "costs",
     ])?;
@@ -156,6 +158,21 @@ pub(crate) fn parse(name: &str, place: &str, text: &str, dir: Option<&Path>) -> 
     if let Some(node) = root.table.get("kernel_node") {
         let nodes = found.topology.nodes.len() as u32;
         found.topology.kernel_node = Some(source.number(node, "kernel_node", 0, nodes - 1)?);
+    }
+    if let Some(value) = root.table.get("task_struct") {
+        let section = source.section(value, "task_struct")?;
+        section.only(&["apart", "ways"])?;
+        let apart = section.required("apart")?;
+        let bytes = source.bytes(apart, "apart")?;
+        if !bytes.is_power_of_two() {
+            return Err(source
+                .error(apart.span().start, format!("apart is {bytes}"))
+                .hint("a power of two: structures compete when they begin at the same place of a cache's way"));
+        }
+        found.topology.task_sets = Some(TaskSets {
+            apart: bytes,
+            ways: source.number(section.required("ways")?, "ways", 1, 64)?,
+        });
     }
     Ok(Definition {
         spec: MachineSpec {

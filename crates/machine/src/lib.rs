@@ -27,7 +27,7 @@ pub use costs::{ByDistance, Costs};
 pub use definition::Definition;
 pub use error::Error;
 pub use show::{list_text, show};
-pub use topology::{Cpu, Distance, Topology};
+pub use topology::{Cpu, Distance, TaskSets, Topology};
 
 /// This machine's topology as hwloc XML, as machine files take it (`topology = { inline = "..." }`).
 ///

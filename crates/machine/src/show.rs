@@ -162,6 +162,14 @@ pub fn costs_page(definitions: &[Definition]) -> String {
         if let Some(node) = spec.topology.kernel_node {
             let _ = write!(out, " All data of the kernel are on node {node}.");
         }
+        if let Some(sets) = spec.topology.task_sets {
+            let _ = write!(
+                out,
+                " task_structs are {} apart, in L2s of {} ways.",
+                bytes(sets.apart),
+                sets.ways
+            );
+        }
         out.push_str("\n\n| constant | value | source |\n|---|---|---|\n");
         for (name, amount, source) in cost_rows(definition) {
             let per = if name.starts_with("reload_") { " a byte" } else { "" };

@@ -18,6 +18,22 @@ pub struct Cpu {
     pub llc_bytes: u64,
 }
 
+/// task_structs lie at multiples of a power of two, so that an L2 keeps what is looked at of few of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskSets {
+    /// Bytes from one task_struct to the next.
+    pub apart: u64,
+    /// Ways of the L2.
+    pub ways: u32,
+}
+
+impl TaskSets {
+    /// Sets of an L2 of so many bytes in which task_structs begin: 1 or more.
+    pub fn count(&self, l2_bytes: u64) -> u64 {
+        (l2_bytes / self.apart / u64::from(self.ways)).max(1)
+    }
+}
+
 /// How far apart two CPUs are, nearest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Distance {
@@ -47,6 +63,8 @@ pub struct Topology {
     /// All data of the kernel are on this node, and caches get what others share from memory; `None`, as made: data are where
     /// they are used, and what others share comes from the nearest cache.
     pub kernel_node: Option<u32>,
+    /// Which task_structs the L2s have room for; `None`, as made: all.
+    pub task_sets: Option<TaskSets>,
     /// node, LLC and core of each CPU in one word, see [`Topology::distance`].
     places: Vec<u64>,
 }
@@ -84,6 +102,7 @@ impl Topology {
             nodes,
             node_distances,
             kernel_node: None,
+            task_sets: None,
             places: cpus
                 .iter()
                 .map(|c| {

@@ -190,6 +190,21 @@ fn where_memory_is() {
 }
 
 #[test]
+fn how_far_task_structs_are_apart() {
+    let sets = |keys: &str| {
+        let text = format!("description = \"d\"\nhz = 100\ntopology = \"l2:2(size=2MiB) core:1 pu:1\"\n{keys}\n");
+        file("how_far_task_structs_are_apart", &text).map(|d| d.spec.topology.task_sets)
+    };
+    assert_eq!(sets(""), Ok(None));
+    let found = sets("task_struct = { apart = \"8 KiB\", ways = 8 }").unwrap().unwrap();
+    assert_eq!((found.apart, found.ways), (8192, 8));
+    assert_eq!([2 << 20, 1 << 20, 1 << 12].map(|l2| found.count(l2)), [32, 16, 1]);
+    let apart = sets("task_struct = { apart = \"6 KiB\", ways = 8 }").unwrap_err();
+    assert!(apart.starts_with("m.toml:4: apart is 6144"), "{apart}");
+    assert!(sets("task_struct = { apart = \"8 KiB\" }").is_err());
+}
+
+#[test]
 fn what_policies_stand_for() {
     let native = |keys: &str| {
         let text = format!("description = \"d\"\nhz = 100\ntopology = \"core:2 pu:1\"\n{keys}\n");

@@ -2,8 +2,8 @@
 //! Memory: handles of maps, sections of globals, and access to the globals while programs run.
 
 use super::code::Linker;
-use super::{DataSection, Image};
-use crate::btf::Kind;
+use super::{DataSection, Image, TaggedArray};
+use crate::btf::{Btf, Kind};
 use crate::image::MapDef;
 use crate::map::{BPF_ANY, Map};
 use crate::object::error::Error;
@@ -58,11 +58,12 @@ pub(super) fn place_sections(object: &Object, region: &Region, maps: &mut [MapDe
         let bytes = region.bytes_mut(memory, section.data.len() as u64);
         let bytes = bytes.map_err(|fault| Error::new(fault.to_string()).in_section(&section.name))?;
         bytes.copy_from_slice(&section.data);
-        let mut fields = Vec::new();
+        let (mut fields, mut tagged) = (Vec::new(), Vec::new());
         for (var, offset, _) in section_vars(&object.elf, &object.btf, &section.name)? {
             let Kind::Var { ty, .. } = *object.btf.kind(var) else {
                 continue;
             };
+            tagged.extend(tagged_array(&object.btf, var, ty, addr + offset));
             let found = variable_fields(&object.btf, var, ty, offset);
             fields.extend(found.map_err(|message| {
                 Error::at(
@@ -79,10 +80,25 @@ pub(super) fn place_sections(object: &Object, region: &Region, maps: &mut [MapDe
             size,
             live,
             fields,
+            tagged,
             index,
         });
     }
     Ok(sections)
+}
+
+fn tagged_array(btf: &Btf, var: u32, ty: u32, addr: u64) -> Option<TaggedArray> {
+    let tag = btf.decl_tags(var).next()?;
+    let Kind::Array { ty: element, len, .. } = *btf.kind(btf.resolve(ty)) else {
+        return None;
+    };
+    Some(TaggedArray {
+        name: btf.name(var).to_owned(),
+        tag: tag.to_owned(),
+        addr,
+        stride: btf.size_of(element)?.into(),
+        count: len.into(),
+    })
 }
 
 /// The address which programs use, and the one where the bytes are.

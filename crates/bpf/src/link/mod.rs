@@ -61,7 +61,23 @@ pub struct DataSection {
     pub live: bool,
     /// Special fields by ascending offset: locks, lists, trees.
     pub fields: Vec<Field>,
+    /// Arrays with a declaration tag.
+    pub tagged: Vec<TaggedArray>,
     pub(crate) index: usize,
+}
+
+/// A global array that its object has marked by a declaration tag; it may be static.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaggedArray {
+    /// C name.
+    pub name: String,
+    /// The tag's text; of several the first.
+    pub tag: String,
+    /// First byte.
+    pub addr: u64,
+    /// Bytes of an element, and how many there are.
+    pub stride: u64,
+    pub count: u64,
 }
 
 /// Links an object. Its globals are placed in the region with the values they have in the object now; `nr_cpus` is what

@@ -26,6 +26,7 @@ pub use task::*;
 
 use crate::machine::Machine;
 use crate::task::{IDLE, State, TaskId};
+use bpf::conflicts::Competitors;
 use bpf::region::{REACH, Region, Slab};
 use machine::MachineSpec;
 use workload::{Policy, Workload};
@@ -202,6 +203,17 @@ impl Layout {
                     ancestors.add(level).write(addr);
                 }
             }
+        }
+    }
+
+    /// The lines of task_structs that the scheduler works on.
+    pub fn hot_lines(&self) -> Competitors {
+        let base = self.tasks.addr(0);
+        Competitors {
+            base,
+            stride: self.tasks.addr(1) - base,
+            count: MAX_TASKS,
+            lines: 2,
         }
     }
 

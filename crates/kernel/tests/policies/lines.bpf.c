@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * lines: one queue, and marks of which CPU runs something, set and cleared at every switch and looked through at every
- * dispatch. Marks lie side by side in one word a CPU (DENSE: eight to a cache line), or a cache line each.
+ * dispatch. Marks lie side by side in one word a CPU (DENSE: eight to a cache line), or a cache line each. TASKS: every dispatch looks
+ * through what stands for the task_structs of 16 tasks, too.
  */
 #include "scx.h"
 
@@ -18,6 +19,15 @@ char _license[] SEC("license") = "GPL";
 
 u64 marks[CPUS * STRIDE] __attribute__((aligned(64)));
 
+#ifdef TASKS
+struct node {
+	u64 seen;
+} __attribute__((aligned(64)));
+
+static struct node nodes[16] __attribute__((btf_decl_tag("task_struct")));
+u64 nr_seen;
+#endif
+
 void SCX_OP(lines_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	scx_bpf_dsq_insert(p, QUEUE, 1000000, enq_flags);
@@ -25,6 +35,12 @@ void SCX_OP(lines_enqueue, struct task_struct *p, u64 enq_flags)
 
 void SCX_OP(lines_dispatch, s32 cpu, struct task_struct *prev)
 {
+#ifdef TASKS
+	u32 i;
+
+	bpf_for(i, 0, 16)
+		nr_seen += ++nodes[i & 15].seen;
+#endif
 	scx_bpf_dsq_move_to_local(QUEUE);
 }
 

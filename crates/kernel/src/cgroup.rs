@@ -2,14 +2,15 @@
 //! Cgroups while a machine runs: made, removed, changed, and tasks attached to them (kernel/cgroup/cgroup.c, cpuset.c and the
 //! cpu controller of kernel/sched/core.c), done by a user at no cost.
 //!
-//! Weights and limits reach the policy through its callbacks and otherwise do nothing: the fair class has no task groups.
+//! Weights and limits reach the policy through its callbacks, and the fair class, whose tasks they divide time between;
 //! cpuset.cpus is what tasks may run on. Not there: other controllers, partitions, freezing, kill.
 
+use crate::class::Class;
 use crate::cpuset::CpuSet;
 use crate::layout;
 use crate::machine::Machine;
 use crate::task::{State, TaskId};
-use crate::{ext, tracepoint};
+use crate::{ext, fair, tracepoint};
 use std::collections::BTreeMap;
 use workload::{Action, Workload};
 
@@ -137,11 +138,13 @@ impl Machine {
                 }
                 ext::cgroup::set_weight(self, cgroup, weight);
                 self.cgroups.list[cgroup as usize].weight = weight;
+                fair::set_weight(self, cgroup, weight);
                 Ok(())
             }
             &Action::Idle { idle, .. } => {
                 ext::cgroup::set_idle(self, cgroup, idle);
                 self.cgroups.list[cgroup as usize].idle = idle;
+                fair::set_idle(self, cgroup, idle);
                 Ok(())
             }
             &Action::Max {
@@ -154,6 +157,7 @@ impl Machine {
                 ext::cgroup::set_bandwidth(self, cgroup, period_us, quota_us, burst_us);
                 let known = &mut self.cgroups.list[cgroup as usize];
                 (known.quota_us, known.period_us, known.burst_us) = (quota_us, period_us, burst_us);
+                fair::set_bandwidth(self, cgroup, quota_us, period_us, burst_us);
                 Ok(())
             }
             Action::Cpus { cpus, .. } => {
@@ -188,6 +192,7 @@ impl Machine {
         }
         let known = &mut self.cgroups.list[cgroup as usize];
         *known = Cgroup::new(100, true);
+        fair::online_group(self, cgroup, 100);
         if let Err(errno) = ext::cgroup::online(self, cgroup) {
             self.cgroups.list[cgroup as usize].online = false;
             return Err(errno);
@@ -203,6 +208,7 @@ impl Machine {
             return Err(EBUSY);
         }
         self.cgroups.list[cgroup as usize].online = false;
+        fair::offline_group(self, cgroup);
         tracepoint::cgroup_rmdir(self, cgroup);
         ext::cgroup::offline(self, cgroup);
         self.layout.new_cgroup_id(&self.region, cgroup);
@@ -236,8 +242,13 @@ impl Machine {
             self.change_queued(task, |m| {
                 m.tasks[task as usize].cgroup = to;
                 layout::mirror_cgroup(m, task);
+                fair::change_group(m, task, to);
                 ext::cgroup::moved(m, task, to);
             });
+            if self.tasks[task as usize].on_cpu && self.class_of(task) == Class::Fair {
+                // The group it is in now may be throttled, or have less.
+                self.resched_curr(self.tasks[task as usize].cpu);
+            }
             if self.cgroups.cpusets {
                 self.update_cpus(task);
             }

@@ -198,11 +198,13 @@ impl Machine {
             }
             if task.on_rq {
                 assert!(task.runnable(), "{} (pid {}) is queued but sleeps", task.comm, task.pid);
-                running[task.cpu as usize] += 1;
                 if !task.on_cpu {
                     self.verify_queued(id as TaskId);
                 }
-                waiting += u64::from(!task.on_cpu);
+                if self.waits(id as TaskId) {
+                    running[task.cpu as usize] += 1;
+                    waiting += u64::from(!task.on_cpu);
+                }
             }
             let curr = self.rqs[task.cpu as usize].curr == id as TaskId;
             assert_eq!(curr, task.on_cpu, "{} (pid {}): on_cpu is wrong", task.comm, task.pid);
@@ -218,14 +220,17 @@ impl Machine {
             assert_eq!(rq.time.total(), rq.clock, "time of CPU {} is not accounted for", rq.cpu);
         }
         self.ext.dsqs.verify();
+        self.verify_fair();
     }
 
-    /// A waiting task is on one queue: its class' list, a DSQ, or in the hands of the policy.
+    /// A waiting task is on one queue: its class' list, a DSQ, those that wait for their cgroup's time, or in the hands of
+    /// the policy.
     fn verify_queued(&self, id: TaskId) {
         let task = &self.tasks[id as usize];
         let places = [
             (Class::Rt, task.rt.on_list),
             (Class::Fair, task.fair.on_rq),
+            (Class::Fair, self.is_in_limbo(id)),
             (Class::Ext, self.ext.dsqs.of(id) != NO_DSQ),
             (Class::Ext, task.ext.ops_state == OpsState::Queued),
         ];

@@ -62,6 +62,13 @@ impl Machine {
         }
     }
 
+    /// A task that does not run is queued, and not kept from running by its cgroup's limit.
+    #[inline]
+    pub(crate) fn waits(&self, task: TaskId) -> bool {
+        let t = &self.tasks[task as usize];
+        t.on_rq && !(self.task_groups.limited() && t.fair.throttled)
+    }
+
     /// Queues a runnable task on `cpu` (its `cpu` field is set).
     pub(crate) fn class_enqueue_task(&mut self, cpu: u32, task: TaskId, flags: u32) {
         by_class!(self.class_of(task), enqueue_task(self, cpu, task, flags))

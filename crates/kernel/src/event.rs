@@ -20,6 +20,10 @@ pub enum Event {
     Tick { cpu: u32, generation: u32 },
     /// The high resolution tick: the running fair task's slice ends.
     Hrtick { cpu: u32 },
+    /// A cgroup's period of CPU time is over.
+    CfsPeriod { group: u32, generation: u32 },
+    /// Time that a CPU did not need is given to the others of a cgroup.
+    CfsSlack { group: u32, generation: u32 },
     /// A sleeping task's timer or I/O completes on the CPU it slept on.
     Wake { task: TaskId, generation: u32 },
     /// A task of the workload is created.
@@ -42,7 +46,10 @@ pub enum Event {
 
 impl Event {
     fn wakes(&self) -> bool {
-        matches!(self, Event::Wake { .. } | Event::Spawn { .. })
+        matches!(
+            self,
+            Event::Wake { .. } | Event::Spawn { .. } | Event::CfsPeriod { .. } | Event::CfsSlack { .. }
+        )
     }
 }
 

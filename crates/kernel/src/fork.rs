@@ -115,7 +115,7 @@ impl Machine {
                 self.now,
             ),
             rt: rt::Entity::default(),
-            fair: fair::Entity::default(),
+            fair: fair::Entity::of_task(spec.cgroup),
             ext: ext::Entity::default(),
         };
         set_policy_fields(&mut task, spec.policy);

@@ -48,6 +48,7 @@ impl Machine {
             self.rqs[cpu as usize].curr, IDLE,
             "CPU {cpu} goes offline with a task on it"
         );
+        fair::offline(self, cpu);
         let rq = &mut self.rqs[cpu as usize];
         rq.online = false;
         rq.need_resched = false;

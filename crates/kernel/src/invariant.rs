@@ -163,11 +163,16 @@ impl Machine {
         }
     }
 
+    /// A waiting task's cgroup has used up its time.
+    pub(crate) fn watch_throttled(&mut self, task: TaskId) {
+        self.watching(|watch, m| watch.waits_no_more(m, task));
+    }
+
     /// `cpu` switches from `prev`, which may go on waiting, to `next`.
     #[inline]
     pub(crate) fn watch_switch(&mut self, cpu: u32, prev: TaskId, next: TaskId) {
         if self.invariants.is_some() {
-            if prev != IDLE && self.tasks[prev as usize].on_rq {
+            if prev != IDLE && self.waits(prev) {
                 self.watch_queued(prev);
             }
             self.watching(|watch, m| {

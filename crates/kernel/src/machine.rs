@@ -66,6 +66,7 @@ pub struct Machine {
     pub(crate) sync: Sync,
     pub(crate) caches: Caches,
     pub(crate) domains: fair::Domains,
+    pub(crate) task_groups: fair::TaskGroups,
     pub(crate) root_domain: rt::RootDomain,
     pub ext: ext::Core,
     pub cgroups: Cgroups,
@@ -121,6 +122,7 @@ impl Machine {
             sync: Sync::new(&workload.resources),
             caches: Caches::new(&spec, workload.tasks.iter().any(|task| task.footprint_bytes > 0)),
             domains: fair::Domains::new(&spec.topology),
+            task_groups: task_groups(&layout, &region, &workload, nr_cpus),
             root_domain: rt::RootDomain::new(nr_cpus),
             online_cpus: CpuSet::all(nr_cpus),
             idle_cpus: CpuSet::all(nr_cpus),
@@ -276,6 +278,8 @@ impl Machine {
             Event::Hotplug { cpu, online } => self.hotplug(cpu, online),
             Event::Disturb { index } => return self.disturb(index),
             Event::Hrtick { cpu } => fair::hrtick(self, cpu),
+            Event::CfsPeriod { group, generation } => fair::period_timer(self, group, generation),
+            Event::CfsSlack { group, generation } => fair::slack_timer(self, group, generation),
             Event::DlServer { cpu } => rt::server_timer(self, cpu),
             Event::NohzBalance { cpu } => fair::nohz_balance(self, cpu),
             Event::ExtDeferred { cpu } => ext::deferred(self, cpu),
@@ -410,6 +414,16 @@ impl Machine {
 #[cold]
 extern "C" fn more_room(records: &mut Vec<Record>) {
     records.reserve(BATCH);
+}
+
+/// The fair class' groups: the workload's cgroups.
+fn task_groups(layout: &Layout, region: &Region, workload: &Workload, nr_cpus: u32) -> fair::TaskGroups {
+    let cgroup = |(number, known): (usize, &workload::Cgroup)| {
+        let above = layout.parent_of_cgroup(region, number as u32);
+        (above, known.weight)
+    };
+    let cgroups: Vec<_> = workload.cgroups.iter().enumerate().map(cgroup).collect();
+    fair::TaskGroups::new(nr_cpus, &cgroups)
 }
 
 fn check_cpus(spec: &MachineSpec, workload: &Workload) -> Result<(), String> {

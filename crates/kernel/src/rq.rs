@@ -39,7 +39,7 @@ pub struct Rq {
     pub overhead_told: u64,
     pub ext: ext::ScxRq,
     pub rt: rt::RtRq,
-    pub fair: fair::CfsRq,
+    pub fair: fair::FairRq,
 }
 
 /// Where a CPU's time went; the parts sum up to the simulated time.

@@ -131,7 +131,7 @@ impl Machine {
             self.write_task(next);
         }
         let group = |task: TaskId| self.tasks[task as usize].affinity;
-        let prev_waits = (prev != IDLE && self.tasks[prev as usize].on_rq).then(|| group(prev));
+        let prev_waits = (prev != IDLE && self.waits(prev)).then(|| group(prev));
         let next_group = (next != IDLE).then(|| group(next));
         self.checks.switched(now, cpu, prev_waits, next_group);
         self.watch_switch(cpu, prev, next);

@@ -5,7 +5,7 @@ use crate::machine::Machine;
 use crate::task::{State, TaskId};
 use machine::MachineSpec;
 use trace::{Event, Record};
-use workload::{Dist, Op, Policy, Program, TaskSpec, Workload};
+use workload::{Action, Dist, Disturbance, Op, Policy, Program, TaskSpec, Workload};
 
 pub const US: u64 = 1_000;
 pub const MS: u64 = 1_000_000;
@@ -75,6 +75,25 @@ impl Bed {
         let task = self.task(cpu, ops);
         task.cpus = Some(vec![cpu]);
         task
+    }
+
+    /// A cgroup with this cpu.weight; the root is there.
+    pub fn cgroup(&mut self, path: &str, weight: u32) -> u32 {
+        let cgroups = &mut self.workload.cgroups;
+        let named = |path: &str, weight| workload::Cgroup {
+            path: path.into(),
+            weight,
+        };
+        if cgroups.is_empty() {
+            cgroups.push(named("/", 100));
+        }
+        cgroups.push(named(path, weight));
+        cgroups.len() as u32 - 1
+    }
+
+    /// It happens `at` ns after the start.
+    pub fn disturb(&mut self, at_ns: u64, what: Action) {
+        self.workload.disturbances.push(Disturbance { at_ns, what });
     }
 
     pub fn machine(self, spec: MachineSpec) -> Machine {

@@ -116,7 +116,7 @@ impl Machine {
                 .tasks
                 .iter()
                 .filter(move |task| task.class == class && task.cpu == cpu);
-            tasks.filter(|task| task.on_rq && !task.on_cpu)
+            tasks.filter(|task| task.on_rq && !task.on_cpu && !task.fair.throttled)
         };
         for cpu in 0..self.nr_cpus() {
             let mut rt: Vec<_> = waiting(Class::Rt, cpu).collect();

@@ -108,7 +108,7 @@ pub(super) fn balance_rq(m: &mut Machine, cpu: u32, level: usize, idle: IdleType
         env.src_cpu = src;
         state.all_pinned = true;
         if m.rqs[src as usize].nr_running > 1 {
-            let nr = m.rqs[src as usize].fair.nr_queued;
+            let nr = m.rqs[src as usize].fair.cfs.h_nr_queued;
             state.left = nr.min(NR_MIGRATE);
             moved += detach::move_tasks(m, &mut env, &mut state);
             while let Some(other) = state.new_dst_cpu.take() {
@@ -252,14 +252,14 @@ pub(super) fn group_stats(m: &mut Machine, env: &Env, index: usize, local: bool)
         stats.util += m.cpu_util(cpu);
         stats.runnable += m.cpu_runnable(cpu);
         let rq = &m.rqs[cpu as usize];
-        stats.nr_fair += rq.fair.nr_runnable;
+        stats.nr_fair += rq.fair.cfs.h_nr_runnable;
         stats.nr_running += rq.nr_running;
         if rq.nr_running == 0 && m.idle_cpus.contains(cpu) {
             stats.idle_cpus += 1;
             continue;
         }
         let (nr_running, misfit) = (rq.nr_running, rq.fair.misfit_task_load);
-        let reduced = rq.fair.nr_runnable == 1 && capacity * pct < m.arch_capacity(cpu) * 100;
+        let reduced = rq.fair.cfs.h_nr_runnable == 1 && capacity * pct < m.arch_capacity(cpu) * 100;
         if top && (nr_running > 1 || (asym && misfit > 0)) {
             m.domains.overloaded = true;
         }
@@ -476,7 +476,7 @@ fn find_src_rq(m: &mut Machine, env: &Env, group: usize) -> Option<u32> {
     let (mut most, mut most_capacity) = (0, 1);
     for i in 0..m.domains.spans[span].groups[group].cpus.len() {
         let cpu = m.domains.spans[span].groups[group].cpus[i];
-        let nr = m.rqs[cpu as usize].fair.nr_runnable;
+        let nr = m.rqs[cpu as usize].fair.cfs.h_nr_runnable;
         if nr == 0 || !env.usable(m, cpu) {
             continue;
         }
@@ -515,7 +515,7 @@ fn need_active_balance(m: &Machine, env: &Env) -> bool {
     }
     let (src, dst) = (m.capacity_of(env.src_cpu), m.capacity_of(env.dst_cpu));
     env.idle()
-        && m.rqs[env.src_cpu as usize].fair.nr_runnable == 1
+        && m.rqs[env.src_cpu as usize].fair.cfs.h_nr_runnable == 1
         && src * span.imbalance_pct < m.arch_capacity(env.src_cpu) * 100
         && src * span.imbalance_pct < dst * 100
 }

@@ -45,9 +45,9 @@ pub(super) fn move_tasks(m: &mut Machine, env: &mut Env, state: &mut Detach) -> 
         state.left -= 1;
         if !can_migrate_task(m, env, state, task) || !within_imbalance(m, env, task) {
             // Others first next time.
-            let cfs = &mut m.rqs[env.src_cpu as usize].fair;
-            cfs.unlink(&mut m.tasks, task);
-            cfs.push_newest(&mut m.tasks, task);
+            let rq = &mut m.rqs[env.src_cpu as usize].fair;
+            rq.unlink(&mut m.tasks, task);
+            rq.push_newest(&mut m.tasks, task);
             continue;
         }
         m.deactivate_task(env.src_cpu, task, flags::NOCLOCK);
@@ -82,7 +82,7 @@ fn within_imbalance(m: &mut Machine, env: &mut Env, task: TaskId) -> bool {
         Migrate::Task => 1,
         Migrate::Misfit if m.task_fits_cpu(task, env.src_cpu) => return false,
         Migrate::Misfit => env.imbalance,
-        Migrate::Load => e.avg.load_avg.max(1) as i64,
+        Migrate::Load => m.task_h_load(task).max(1) as i64,
         Migrate::Util => e.util() as i64,
     };
     if matches!(env.kind, Migrate::Load | Migrate::Util) && amount >> failed > env.imbalance {
@@ -94,11 +94,11 @@ fn within_imbalance(m: &mut Machine, env: &mut Env, task: TaskId) -> bool {
 
 pub(super) fn can_migrate_task(m: &mut Machine, env: &Env, state: &mut Detach, task: TaskId) -> bool {
     let failed = env.rung(m).nr_balance_failed;
-    let dst_queued = m.rqs[env.dst_cpu as usize].fair.nr_queued;
+    let dst_queued = m.cfs(m.cfs_rq_of(env.dst_cpu, task)).nr_queued;
     if m.tasks[task as usize].fair.delayed {
         return false;
     }
-    if failed == 0 && dst_queued > 0 && !m.rqs[env.src_cpu as usize].fair.eligible(&m.tasks, task) {
+    if failed == 0 && dst_queued > 0 && !m.eligible(m.cfs_rq_of(env.src_cpu, task), task) {
         return false;
     }
     if !may_run_on(m, task, env.dst_cpu) {
@@ -134,11 +134,11 @@ fn task_hot(m: &Machine, env: &Env, task: TaskId) -> bool {
 
 /// Sends the stopper to `src` to push a task to `dst`; false if it is on its way already.
 pub(super) fn kick_active_balance(m: &mut Machine, src: u32, dst: u32) -> bool {
-    let cfs = &mut m.rqs[src as usize].fair;
-    if cfs.push_cpu.is_some() {
+    let rq = &mut m.rqs[src as usize].fair;
+    if rq.push_cpu.is_some() {
         return false;
     }
-    cfs.push_cpu = Some(dst);
+    rq.push_cpu = Some(dst);
     let from = m.this_cpu;
     m.charge_here(u64::from(m.spec.costs.ipi_send_ns));
     let at = m.local_time(from) + m.spec.costs.ipi_latency.at(m.distance(from, src));
@@ -151,7 +151,7 @@ pub(super) fn active_balance(m: &mut Machine, cpu: u32, dst: u32) {
     // To the stopper and back.
     let switches = 2 * u64::from(m.spec.costs.context_switch_ns);
     m.charge(cpu, switches);
-    if !m.online_cpus.contains(dst) || m.rqs[cpu as usize].fair.nr_runnable == 0 {
+    if !m.online_cpus.contains(dst) || m.rqs[cpu as usize].fair.cfs.h_nr_runnable == 0 {
         return;
     }
     let mut task = m.rqs[cpu as usize].fair.oldest;

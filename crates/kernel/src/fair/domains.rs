@@ -316,7 +316,7 @@ impl Domains {
     }
 
     pub(super) fn note_idle_policy(&mut self, cpu: u32, cfs: &CfsRq) {
-        let only = cfs.nr_idle > 0 && cfs.nr_idle == cfs.nr_queued;
+        let only = cfs.h_nr_idle > 0 && cfs.h_nr_idle == cfs.h_nr_queued;
         if only != self.idle_policy_cpus.contains(cpu) {
             self.idle_policy_cpus.set(cpu, only);
         }

@@ -1,14 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the fair class keeps of each task (struct sched_entity) and of each CPU (struct cfs_rq).
+//! What competes (struct sched_entity), what it competes on (struct cfs_rq), and what the fair class keeps of each CPU.
 
 use super::pelt::Avg;
 use super::tree::{Place, Timeline};
 use crate::task::{IDLE, TaskId};
 
-/// Weight of a nice 0 task.
-pub const NICE_0_LOAD: i64 = 1024;
+/// Load of a nice 0 task: its weight of 1024, with SCHED_FIXEDPOINT_SHIFT bits for what groups have of theirs on a CPU.
+pub const NICE_0_LOAD: u32 = 1024 << LOAD_SHIFT;
+const LOAD_SHIFT: u32 = 10;
 
-/// A task in the fair class. Virtual times are ns of a nice 0 task.
+/// What competes on a CfsRq: the task of this number, or from [`GROUP`] on a group on a CPU.
+pub type EntityId = u32;
+/// CPU of a root queue; a group's queue has the number of the entity that stands for it above.
+pub type CfsRqId = u32;
+/// Numbers of groups on CPUs begin here.
+pub const GROUP: u32 = 1 << 31;
+
+/// The load of a weight (scale_load).
+pub fn scale_load(weight: u32) -> u32 {
+    weight << LOAD_SHIFT
+}
+
+/// The weight of a load (scale_load_down). What has a load has a weight of 2 at least.
+#[inline]
+pub fn scale_load_down(load: u64) -> u64 {
+    if load == 0 { 0 } else { (load >> LOAD_SHIFT).max(2) }
+}
+
+/// A task in the fair class, or a group on a CPU. Virtual times are ns of a nice 0 task.
 #[derive(Clone)]
 pub struct Entity {
     pub vruntime: i64,
@@ -25,7 +44,12 @@ pub struct Entity {
     pub delayed: bool,
     /// Counted in the runqueue's `nr_idle`.
     pub counted_idle: bool,
-    pub weight: u32,
+    /// In a cgroup that is throttled, and off its queue until that has runtime.
+    pub throttled: bool,
+    /// Of a task the weight, of a group what this CPU has of its; see [`NICE_0_LOAD`].
+    pub load: u32,
+    /// Cgroup whose queue it competes on; 0: the root's.
+    pub group: u32,
     /// When it last used CPU time; 0 after a migration.
     pub exec_start: u64,
     /// The CPU before its last one, a candidate at wake-up.
@@ -34,7 +58,7 @@ pub struct Entity {
     /// Utilisation when it last went to sleep, smoothed.
     pub util_est: u64,
     pub(super) place: Place,
-    /// Neighbours in `CfsRq::tasks`.
+    /// Neighbours in cfs_tasks.
     pub(super) newer: TaskId,
     pub(super) older: TaskId,
 }
@@ -50,7 +74,9 @@ impl Default for Entity {
             on_rq: false,
             delayed: false,
             counted_idle: false,
-            weight: NICE_0_LOAD as u32,
+            throttled: false,
+            load: NICE_0_LOAD,
+            group: 0,
             exec_start: 0,
             recent_used_cpu: 0,
             avg: Avg::default(),
@@ -63,13 +89,28 @@ impl Default for Entity {
 }
 
 impl Entity {
-    /// Virtual time that `ns` of CPU time are for this weight (calc_delta_fair).
+    /// Of a new task in a cgroup.
+    pub fn of_task(cgroup: u32) -> Entity {
+        Entity {
+            group: cgroup,
+            ..Entity::default()
+        }
+    }
+
+    /// Virtual time that `ns` of CPU time are for this load (calc_delta_fair).
+    #[inline]
     pub fn delta_fair(&self, ns: u64) -> i64 {
-        if i64::from(self.weight) == NICE_0_LOAD {
+        if self.load == NICE_0_LOAD {
             ns as i64
         } else {
-            ns as i64 * NICE_0_LOAD / i64::from(self.weight)
+            ns as i64 * i64::from(NICE_0_LOAD) / i64::from(self.load)
         }
+    }
+
+    /// se_weight
+    #[inline]
+    pub fn weight(&self) -> u64 {
+        scale_load_down(self.load.into())
     }
 
     pub fn protected(&self) -> bool {
@@ -82,26 +123,52 @@ impl Entity {
     }
 }
 
-/// A CPU's queue of fair tasks.
+/// Entities of a CPU that compete with each other: the root's, or those in a cgroup.
 pub struct CfsRq {
     /// All queued entities but `curr`.
     pub(super) timeline: Timeline,
-    pub curr: TaskId,
+    pub curr: EntityId,
     /// Entities that compete: queued, running and delayed ones.
     pub nr_queued: u32,
-    /// Those that can run (h_nr_runnable).
-    pub nr_runnable: u32,
-    /// SCHED_IDLE tasks among `nr_queued`.
-    pub nr_idle: u32,
-    /// Sum of the weights of `nr_queued`.
-    pub load_weight: u64,
+    /// Tasks that compete here and in the groups below.
+    pub h_nr_queued: u32,
+    /// Those that can run.
+    pub h_nr_runnable: u32,
+    /// SCHED_IDLE tasks, and those in groups with cpu.idle, among `h_nr_queued`.
+    pub h_nr_idle: u32,
+    /// Sum of the loads of `nr_queued`.
+    pub load: u64,
     /// Sums over the timeline: weights, and (vruntime - zero_vruntime) by weight.
     pub(super) sum_weight: i64,
     pub(super) sum_w_vruntime: i64,
     /// Follows V closely.
     pub(super) zero_vruntime: i64,
     pub avg: Avg,
-    /// cfs_tasks: queued tasks, the one that ran last first.
+}
+
+impl Default for CfsRq {
+    fn default() -> CfsRq {
+        CfsRq {
+            timeline: Timeline::default(),
+            curr: IDLE,
+            nr_queued: 0,
+            h_nr_queued: 0,
+            h_nr_runnable: 0,
+            h_nr_idle: 0,
+            load: 0,
+            sum_weight: 0,
+            sum_w_vruntime: 0,
+            zero_vruntime: 0,
+            avg: Avg::default(),
+        }
+    }
+}
+
+/// The fair class' part of a runqueue.
+pub struct FairRq {
+    /// The root's queue.
+    pub cfs: CfsRq,
+    /// cfs_tasks: queued tasks of all groups, the one that ran last first.
     pub(super) newest: TaskId,
     pub(super) oldest: TaskId,
     /// When the slice ends by the high resolution tick, and the time of its pending event; NEVER if none.
@@ -135,19 +202,10 @@ pub const NEVER: u64 = u64::MAX;
 /// sysctl_sched_migration_cost, ns.
 pub const MIGRATION_COST: u64 = 500_000;
 
-impl Default for CfsRq {
-    fn default() -> CfsRq {
-        CfsRq {
-            timeline: Timeline::default(),
-            curr: IDLE,
-            nr_queued: 0,
-            nr_runnable: 0,
-            nr_idle: 0,
-            load_weight: 0,
-            sum_weight: 0,
-            sum_w_vruntime: 0,
-            zero_vruntime: 0,
-            avg: Avg::default(),
+impl Default for FairRq {
+    fn default() -> FairRq {
+        FairRq {
+            cfs: CfsRq::default(),
             newest: IDLE,
             oldest: IDLE,
             hrtick_at: NEVER,

@@ -45,7 +45,7 @@ fn add_cpu(m: &mut Machine, stats: &mut Stats, cpu: u32, task: TaskId) {
     let t = &m.tasks[task as usize];
     let here = t.cpu == cpu && !t.fair.avg.detached();
     let (load, util, runnable) = if here {
-        (t.fair.avg.load_avg, t.fair.avg.util_avg, t.fair.avg.runnable_avg)
+        (m.task_h_load(task), t.fair.avg.util_avg, t.fair.avg.runnable_avg)
     } else {
         (0, 0, 0)
     };
@@ -54,7 +54,7 @@ fn add_cpu(m: &mut Machine, stats: &mut Stats, cpu: u32, task: TaskId) {
     stats.util += m.cpu_util(cpu).saturating_sub(util);
     stats.runnable += m.cpu_runnable(cpu).saturating_sub(runnable);
     let rq = &m.rqs[cpu as usize];
-    stats.nr_fair += rq.fair.nr_runnable.saturating_sub(local);
+    stats.nr_fair += rq.fair.cfs.h_nr_runnable.saturating_sub(local);
     let running = rq.nr_running - local;
     stats.nr_running += running;
     let idle = m.idle_cpus.contains(cpu) || rq.curr == task;

@@ -33,7 +33,7 @@ pub(super) fn available_idle_cpu(m: &Machine, cpu: u32) -> bool {
 /// Runs SCHED_IDLE tasks only (sched_idle_rq).
 pub(super) fn sched_idle_cpu(m: &Machine, cpu: u32) -> bool {
     let rq = &m.rqs[cpu as usize];
-    rq.nr_running > 0 && rq.nr_running == rq.fair.nr_idle
+    rq.nr_running > 0 && rq.nr_running == rq.fair.cfs.h_nr_idle
 }
 
 /// As good as idle for `task` (choose_idle_cpu).
@@ -59,7 +59,7 @@ fn charge_scan(m: &mut Machine, nr: u32) {
 pub(super) fn select_idle_sibling(m: &mut Machine, task: TaskId, prev: u32, target: u32) -> u32 {
     let util = if m.domains.asym {
         let cpu = m.tasks[task as usize].cpu;
-        m.update_load_avg(cpu, task);
+        m.update_load_avg(m.cfs_rq_of(cpu, task), task);
         Some(m.tasks[task as usize].fair.util())
     } else {
         None

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Load and utilisation of tasks and CPUs, kept by the averages of pelt.rs.
+//! Load and utilisation of entities and queues, kept by the averages of pelt.rs.
 //!
-//! A runqueue's averages hold the parts of the tasks that ran there last, asleep ones included, until they move away.
+//! A queue's averages hold the parts of the entities that ran there last, asleep ones included, until they move away.
 //! They are brought up to date when they are read, so the load of an idle CPU decays without anybody visiting it.
 
+use super::entity::{CfsRqId, EntityId, GROUP, scale_load_down};
 use super::pelt::State;
 use crate::machine::Machine;
 use crate::task::{IDLE, TaskId};
@@ -26,76 +27,90 @@ impl Machine {
         u64::from(self.spec.topology.cpus[cpu as usize].capacity)
     }
 
-    /// The runqueue's averages as of now.
-    pub(super) fn update_cfs_avg(&mut self, cpu: u32) {
+    /// A queue's averages as of now.
+    pub(super) fn update_cfs_avg(&mut self, cfs_rq: CfsRqId) {
         let now = self.now;
-        let capacity = self.arch_capacity(cpu);
-        let cfs = &mut self.rqs[cpu as usize].fair;
+        let capacity = self.arch_capacity(self.cpu_of_cfs(cfs_rq));
+        let cfs = self.cfs_mut(cfs_rq);
         let running = if cfs.curr != IDLE { capacity } else { 0 };
         let state = State {
-            load: cfs.load_weight,
-            runnable: u64::from(cfs.nr_runnable),
+            load: scale_load_down(cfs.load),
+            runnable: u64::from(cfs.h_nr_runnable),
             running,
         };
         cfs.avg.update(now, state, 1);
     }
 
-    /// The averages of a task of `cpu` and of its runqueue as of now (update_load_avg).
-    pub(super) fn update_load_avg(&mut self, cpu: u32, task: TaskId) {
-        self.update_cfs_avg(cpu);
-        let now = self.now;
-        let running = if self.rqs[cpu as usize].fair.curr == task {
-            self.arch_capacity(cpu)
-        } else {
-            0
-        };
-        let e = &mut self.tasks[task as usize].fair;
-        if e.avg.detached() {
+    /// The averages of an entity of this queue and of the queue as of now (update_load_avg).
+    pub(super) fn update_load_avg(&mut self, cfs_rq: CfsRqId, id: EntityId) {
+        self.update_cfs_avg(cfs_rq);
+        if self.se(id).avg.detached() {
             return;
         }
+        let now = self.now;
+        let capacity = self.arch_capacity(self.cpu_of_cfs(cfs_rq));
+        let running = if self.cfs(cfs_rq).curr == id { capacity } else { 0 };
+        let of_group = (id >= GROUP).then(|| u64::from(self.task_groups.rq(id).runnable));
+        let e = self.se_mut(id);
         let queued = u64::from(e.on_rq);
         let state = State {
             load: queued,
-            runnable: u64::from(e.on_rq && !e.delayed),
+            runnable: of_group.unwrap_or(u64::from(e.on_rq && !e.delayed)),
             running: running * queued,
         };
-        e.avg.update(now, state, u64::from(e.weight));
+        e.avg.update(now, state, e.weight());
+        if id >= GROUP {
+            self.propagate_entity_load_avg(cfs_rq, id);
+        }
+        if cfs_rq >= GROUP {
+            self.update_tg_load_avg(cfs_rq);
+        }
     }
 
-    /// A task's load becomes part of `cpu`'s (attach_entity_load_avg).
-    pub(super) fn attach_load_avg(&mut self, cpu: u32, task: TaskId) {
-        self.update_cfs_avg(cpu);
+    /// An entity's load becomes part of its queue's (attach_entity_load_avg).
+    pub(super) fn attach_load_avg(&mut self, cfs_rq: CfsRqId, id: EntityId) {
+        self.update_cfs_avg(cfs_rq);
         let now = self.now;
-        let cfs = &mut self.rqs[cpu as usize].fair;
-        let e = &mut self.tasks[task as usize].fair;
+        let (cfs, mut entities) = self.queue(cfs_rq);
+        let e = &mut entities[id];
         let (load, util, runnable) = (e.avg.load_avg, e.avg.util_avg, e.avg.runnable_avg);
-        e.avg.set(load, util, runnable, u64::from(e.weight), &cfs.avg);
+        e.avg.set(load, util, runnable, e.weight(), &cfs.avg);
         e.avg.attach(now);
-        cfs.avg.add(&e.avg, u64::from(e.weight));
+        cfs.avg.add(&e.avg, e.weight());
+        if cfs_rq >= GROUP {
+            let load = e.avg.load_sum();
+            self.add_tg_cfs_propagate(cfs_rq, load);
+        }
     }
 
     /// And stops to be, with what is left of it by now.
-    pub(super) fn detach_load_avg(&mut self, cpu: u32, task: TaskId) {
-        if self.tasks[task as usize].fair.avg.detached() {
+    pub(super) fn detach_load_avg(&mut self, cfs_rq: CfsRqId, id: EntityId) {
+        if self.se(id).avg.detached() {
             return;
         }
-        self.update_load_avg(cpu, task);
-        let e = &mut self.tasks[task as usize].fair;
-        self.rqs[cpu as usize].fair.avg.sub(&e.avg, u64::from(e.weight));
+        self.update_load_avg(cfs_rq, id);
+        let (cfs, mut entities) = self.queue(cfs_rq);
+        let e = &mut entities[id];
+        cfs.avg.sub(&e.avg, e.weight());
         e.avg.detach();
+        if cfs_rq >= GROUP {
+            let load = e.avg.load_sum();
+            self.add_tg_cfs_propagate(cfs_rq, -load);
+            self.propagate_entity_cfs_rq(cfs_rq);
+        }
     }
 
     /// A new task is taken for heavy, and for using half of what is left of its CPU (post_init_entity_util_avg).
-    pub(super) fn init_load_avg(&mut self, cpu: u32, task: TaskId) {
-        self.update_cfs_avg(cpu);
-        let capacity = self.arch_capacity(cpu);
-        let rq = &self.rqs[cpu as usize].fair.avg;
-        let e = &mut self.tasks[task as usize].fair;
-        e.avg.load_avg = u64::from(e.weight);
-        let cap = capacity.saturating_sub(rq.util_avg) / 2;
+    pub(super) fn init_load_avg(&mut self, cfs_rq: CfsRqId, task: TaskId) {
+        self.update_cfs_avg(cfs_rq);
+        let capacity = self.arch_capacity(self.cpu_of_cfs(cfs_rq));
+        let (cfs, mut entities) = self.queue(cfs_rq);
+        let e = &mut entities[task];
+        e.avg.load_avg = e.weight();
+        let cap = capacity.saturating_sub(cfs.avg.util_avg) / 2;
         if cap > 0 {
-            let share = rq.util_avg * u64::from(e.weight) / (rq.load_avg + 1);
-            e.avg.util_avg = if rq.util_avg != 0 { share.min(cap) } else { cap };
+            let share = cfs.avg.util_avg * e.weight() / (cfs.avg.load_avg + 1);
+            e.avg.util_avg = if cfs.avg.util_avg != 0 { share.min(cap) } else { cap };
         }
         e.avg.runnable_avg = e.avg.util_avg;
     }
@@ -118,17 +133,22 @@ impl Machine {
     /// cpu_load.
     pub(super) fn cpu_load(&mut self, cpu: u32) -> u64 {
         self.update_cfs_avg(cpu);
-        self.rqs[cpu as usize].fair.avg.load_avg
+        self.rqs[cpu as usize].fair.cfs.avg.load_avg
     }
 
     /// cpu_util_cfs; call cpu_load first to have it as of now.
     pub(super) fn cpu_util(&self, cpu: u32) -> u64 {
-        self.rqs[cpu as usize].fair.avg.util_avg.min(self.arch_capacity(cpu))
+        self.rqs[cpu as usize]
+            .fair
+            .cfs
+            .avg
+            .util_avg
+            .min(self.arch_capacity(cpu))
     }
 
     /// cpu_runnable; as cpu_util.
     pub(super) fn cpu_runnable(&self, cpu: u32) -> u64 {
-        self.rqs[cpu as usize].fair.avg.runnable_avg
+        self.rqs[cpu as usize].fair.cfs.avg.runnable_avg
     }
 
     /// Capacity that realtime tasks leave (capacity_of).
@@ -153,7 +173,7 @@ impl Machine {
             let fits = t.nr_cpus_allowed == 1
                 || self.arch_capacity(cpu) == self.max_allowed_capacity(task)
                 || self.task_fits_cpu(task, cpu);
-            load = if fits { 0 } else { t.fair.avg.load_avg.max(1) };
+            load = if fits { 0 } else { self.task_h_load(task).max(1) };
         }
         self.rqs[cpu as usize].fair.misfit_task_load = load;
     }

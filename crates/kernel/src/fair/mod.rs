@@ -4,44 +4,54 @@
 //! Modelled: virtual time, lag, deadlines and eligibility; RUN_TO_PARITY; delayed dequeue with DELAY_ZERO; the high
 //! resolution tick that ends a slice on time; wake-up preemption; SCHED_BATCH and SCHED_IDLE; load and utilisation
 //! averages; wake_affine, select_idle_sibling with SIS_UTIL, asymmetric capacity; fork and exec placement; scheduling
-//! domains with periodic, new-idle, nohz-idle and active balancing. Features have their default values.
+//! domains with periodic, new-idle, nohz-idle and active balancing; task groups with cpu.weight, cpu.idle and cpu.max.
+//! Features have their default values.
 //!
-//! Left out: task groups (a cgroup's cpu.weight and quota do not count here: all tasks compete on one level), custom
-//! slices (all requests are one base slice, so PREEMPT_SHORT never applies), NUMA balancing (preferred nodes), cache
-//! aware scheduling, energy aware scheduling, core scheduling, asymmetric packing, clusters within an LLC, uclamp,
-//! isolated CPUs. The kernel is taken as fully preemptible: a lazy reschedule is one at once. As Linux, NEXT_BUDDY and
-//! LB_MIN are off.
+//! Left out: custom slices (all requests are one base slice, so PREEMPT_SHORT never applies), NUMA balancing (preferred
+//! nodes), cache aware scheduling, energy aware scheduling, core scheduling, asymmetric packing, clusters within an LLC,
+//! uclamp, isolated CPUs. The kernel is taken as fully preemptible: a lazy reschedule is one at once. As Linux, NEXT_BUDDY
+//! and LB_MIN are off.
 //!
 //! Looking at another CPU's runqueue in a scan costs a cache line by its distance.
 
 mod balance;
+mod bandwidth;
 mod detach;
 mod domains;
 mod eevdf;
 mod entity;
 mod fork;
 mod group;
+mod hierarchy;
 mod idle_scan;
 mod load;
 mod newidle;
 mod nohz;
 pub(crate) mod pelt;
+mod queue;
+mod shares;
 mod tree;
+mod verify;
 mod wake;
 
 #[cfg(test)]
 mod tests;
 
+pub(crate) use bandwidth::{offline, period_timer, set_bandwidth, slack_timer};
 pub use domains::Domains;
-pub use entity::{CfsRq, Entity};
+pub use entity::{CfsRq, Entity, FairRq};
+pub use hierarchy::TaskGroups;
 pub(crate) use newidle::exit_idle;
 pub(crate) use nohz::{nohz_balance, trigger_load_balance};
+pub(crate) use queue::{dequeue_task, enqueue_task};
+pub(crate) use shares::{set_idle, set_weight};
 pub(crate) use wake::select_task_rq;
 
-use crate::class::flags;
+use crate::class::{Class, flags};
 use crate::machine::Machine;
-use crate::task::{IDLE, State, TaskId};
-use entity::NEVER;
+use crate::task::{IDLE, TaskId};
+use entity::{CfsRqId, EntityId, GROUP, NEVER, NICE_0_LOAD, scale_load};
+use queue::{dequeue_delayed, dequeue_throttled_entities, finish_delayed};
 use workload::Policy;
 
 /// No high resolution tick is shorter (hrtick_start), ns.
@@ -51,148 +61,60 @@ fn is_idle_policy(m: &Machine, task: TaskId) -> bool {
     m.tasks[task as usize].policy == Policy::Idle
 }
 
+/// As SCHED_IDLE: such a task, or a group with cpu.idle (se_is_idle).
+fn se_is_idle(m: &Machine, id: EntityId) -> bool {
+    if id < GROUP {
+        is_idle_policy(m, id)
+    } else {
+        m.task_groups.group(id).idle
+    }
+}
+
 /// The task to run next; balances (new-idle) if there is none of this class.
 pub(crate) fn pick_task(m: &mut Machine, cpu: u32, _prev: TaskId) -> Option<TaskId> {
     loop {
-        if m.rqs[cpu as usize].fair.nr_queued == 0 {
+        if m.rqs[cpu as usize].fair.cfs.nr_queued == 0 {
             if newidle::balance(m, cpu) {
                 continue;
             }
             idle_scan::update_idle_core(m, cpu);
             return None;
         }
-        if let Some(task) = pick_next_entity(m, cpu, true) {
-            return Some(task);
+        match pick_next_entity(m, cpu, cpu) {
+            Some(task) if task < GROUP => return Some(task),
+            Some(group) => {
+                if let Some(task) = pick_in_group(m, cpu, group) {
+                    return Some(task);
+                }
+            }
+            None => {}
         }
     }
+}
+
+/// The task to run of a group. `None`: none can, and what is queued is not what it was.
+fn pick_in_group(m: &mut Machine, cpu: u32, group: EntityId) -> Option<TaskId> {
+    let mut at = group;
+    let mut throttled = false;
+    while at >= GROUP {
+        throttled |= m.check_cfs_rq_runtime(at);
+        at = pick_next_entity(m, cpu, at)?;
+    }
+    if throttled {
+        m.throttle_task(cpu, at);
+        return None;
+    }
+    Some(at)
 }
 
 /// What EEVDF picks; a sleeper that paid its debt leaves instead and None is returned.
-fn pick_next_entity(m: &mut Machine, cpu: u32, protect: bool) -> Option<TaskId> {
-    let task = m.pick_eevdf(cpu, protect).expect("somebody is always eligible");
-    if m.tasks[task as usize].fair.delayed {
-        dequeue_entity(m, cpu, task, true);
+fn pick_next_entity(m: &mut Machine, cpu: u32, cfs_rq: CfsRqId) -> Option<EntityId> {
+    let id = m.pick_eevdf(cfs_rq, true).expect("somebody is always eligible");
+    if m.se(id).delayed {
+        dequeue_delayed(m, cpu, cfs_rq, id);
         return None;
     }
-    Some(task)
-}
-
-pub(crate) fn enqueue_task(m: &mut Machine, cpu: u32, task: TaskId, flags: u32) {
-    if m.tasks[task as usize].fair.delayed {
-        requeue_delayed(m, cpu, task);
-        hrtick_update(m, cpu);
-        return;
-    }
-    if flags & flags::INITIAL != 0 {
-        m.init_load_avg(cpu, task);
-    }
-    if m.tasks[task as usize].fair.avg.detached() {
-        m.attach_load_avg(cpu, task);
-    } else {
-        m.update_load_avg(cpu, task);
-    }
-    m.place_entity(cpu, task, flags);
-    let idle = is_idle_policy(m, task);
-    let t = &mut m.tasks[task as usize];
-    if flags & flags::MIGRATED != 0 {
-        t.fair.exec_start = 0;
-    }
-    t.fair.on_rq = true;
-    t.fair.counted_idle = idle;
-    let cfs = &mut m.rqs[cpu as usize].fair;
-    cfs.nr_queued += 1;
-    cfs.nr_runnable += 1;
-    cfs.nr_idle += u32::from(idle);
-    cfs.load_weight += u64::from(t.fair.weight);
-    m.domains.nr_queued += 1;
-    m.domains.overloaded |= m.rqs[cpu as usize].nr_running >= 2;
-    let cfs = &mut m.rqs[cpu as usize].fair;
-    cfs.push_newest(&mut m.tasks, task);
-    if cfs.curr != task {
-        cfs.insert(&mut m.tasks, task);
-    }
-    m.domains.note_idle_policy(cpu, &m.rqs[cpu as usize].fair);
-    hrtick_update(m, cpu);
-}
-
-/// A delayed sleeper is woken: it may run again and owes at most what is left of its debt.
-fn requeue_delayed(m: &mut Machine, cpu: u32, task: TaskId) {
-    if m.update_entity_lag(cpu, task) {
-        let is_curr = m.rqs[cpu as usize].fair.curr == task;
-        let weight = u64::from(m.tasks[task as usize].fair.weight);
-        let cfs = &mut m.rqs[cpu as usize].fair;
-        cfs.nr_queued -= 1;
-        cfs.load_weight -= weight;
-        if !is_curr {
-            cfs.remove(&m.tasks, task);
-        } else {
-            // It must not count in V while it is placed anew.
-            m.tasks[task as usize].fair.on_rq = false;
-        }
-        m.place_entity(cpu, task, 0);
-        m.tasks[task as usize].fair.on_rq = true;
-        let cfs = &mut m.rqs[cpu as usize].fair;
-        if !is_curr {
-            cfs.insert(&mut m.tasks, task);
-        }
-        cfs.nr_queued += 1;
-        cfs.load_weight += weight;
-    }
-    m.update_load_avg(cpu, task);
-    m.tasks[task as usize].fair.delayed = false;
-    m.rqs[cpu as usize].fair.nr_runnable += 1;
-}
-
-pub(crate) fn dequeue_task(m: &mut Machine, cpu: u32, task: TaskId, flags: u32) {
-    let sleep = flags & flags::SLEEP != 0;
-    let exits = m.tasks[task as usize].state == State::Dead;
-    m.update_load_avg(cpu, task);
-    if sleep {
-        m.util_est_update(task);
-        if !exits && !m.rqs[cpu as usize].fair.eligible(&m.tasks, task) {
-            m.update_entity_lag(cpu, task);
-            m.tasks[task as usize].fair.delayed = true;
-            m.rqs[cpu as usize].fair.nr_runnable -= 1;
-            return;
-        }
-    }
-    dequeue_entity(m, cpu, task, sleep);
-    if exits {
-        m.detach_load_avg(cpu, task);
-    }
-}
-
-/// Takes an entity off its runqueue. One that was delayed has been counted out of the runnable ones before.
-fn dequeue_entity(m: &mut Machine, cpu: u32, task: TaskId, sleep: bool) {
-    m.update_load_avg(cpu, task);
-    m.update_entity_lag(cpu, task);
-    let cfs = &mut m.rqs[cpu as usize].fair;
-    if cfs.curr != task {
-        cfs.remove(&m.tasks, task);
-    }
-    let e = &mut m.tasks[task as usize].fair;
-    if !sleep {
-        e.deadline -= e.vruntime;
-        e.rel_deadline = true;
-    }
-    e.on_rq = false;
-    cfs.nr_queued -= 1;
-    cfs.nr_runnable -= u32::from(!e.delayed);
-    cfs.nr_idle -= u32::from(e.counted_idle);
-    cfs.load_weight -= u64::from(e.weight);
-    e.delayed = false;
-    e.counted_idle = false;
-    m.domains.nr_queued -= 1;
-    cfs.unlink(&mut m.tasks, task);
-    m.domains.note_idle_policy(cpu, &m.rqs[cpu as usize].fair);
-}
-
-/// A sleeper that still competes leaves for good: it changes class or CPU.
-fn finish_delayed(m: &mut Machine, task: TaskId) {
-    if m.tasks[task as usize].fair.delayed {
-        let cpu = m.tasks[task as usize].cpu;
-        dequeue_entity(m, cpu, task, true);
-    }
+    Some(id)
 }
 
 /// Gives up the rest of the request, if it was owed one.
@@ -201,21 +123,25 @@ pub(crate) fn yield_task(m: &mut Machine, cpu: u32) {
     if m.rqs[cpu as usize].nr_running == 1 {
         return;
     }
-    if m.rqs[cpu as usize].fair.eligible(&m.tasks, curr) {
+    let cfs_rq = m.cfs_rq_of(cpu, curr);
+    if m.eligible(cfs_rq, curr) {
         let e = &mut m.tasks[curr as usize].fair;
         e.vruntime = e.deadline;
-        m.update_deadline(cpu, curr);
+        m.update_deadline(cfs_rq, curr);
     }
 }
 
-/// Should the woken `task` run before curr? BATCH and IDLE tasks never ask, IDLE ones are preempted at once.
+/// Should the woken `task` run before curr? BATCH and IDLE tasks never ask, IDLE ones are preempted at once. Where they are
+/// in different groups, the groups are compared.
 pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: u32, task: TaskId, wake_flags: u32) {
     let curr = m.rqs[cpu as usize].curr;
     if curr == task || m.rqs[cpu as usize].need_resched {
         return;
     }
-    if is_idle_policy(m, curr) && !is_idle_policy(m, task) {
-        let e = &mut m.tasks[curr as usize].fair;
+    let (se, pse, cfs_rq) = m.find_matching_se(cpu, curr, task);
+    let (idle, woken_idle) = (se_is_idle(m, se), se_is_idle(m, pse));
+    if idle && !woken_idle {
+        let e = m.se_mut(se);
         e.vprot = e.vprot.min(e.vruntime);
         m.resched_curr(cpu);
         return;
@@ -224,95 +150,168 @@ pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: u32, task: TaskId, wake_flags
         m.tasks[task as usize].policy,
         Policy::Normal { .. } | Policy::Ext { .. }
     );
-    if !normal || wake_flags & flags::WF_FORK != 0 || m.tasks[task as usize].fair.delayed {
+    if idle != woken_idle || !normal || wake_flags & flags::WF_FORK != 0 || m.se(pse).delayed {
         return;
     }
     loop {
-        match pick_next_entity(m, cpu, true) {
-            Some(next) if next == task => return m.resched_curr(cpu),
+        match pick_next_entity(m, cpu, cfs_rq) {
+            Some(next) if next == pse => return m.resched_curr(cpu),
             Some(_) => break,
-            // A paid up sleeper left; `task` is still queued.
+            // A paid up sleeper left; `pse` is still queued.
             None => {}
         }
     }
     let slice = m.domains.base_slice;
-    let e = &mut m.tasks[curr as usize].fair;
+    let e = m.se_mut(se);
     e.vprot = e.vprot.min(e.vruntime + e.delta_fair(slice));
 }
 
-pub(crate) fn put_prev_task(m: &mut Machine, cpu: u32, prev: TaskId, _next: TaskId) {
-    if m.tasks[prev as usize].fair.on_rq {
-        m.update_load_avg(cpu, prev);
-        let cfs = &mut m.rqs[cpu as usize].fair;
-        cfs.curr = IDLE;
-        cfs.insert(&mut m.tasks, prev);
+/// Groups that `prev` and `next` have in common go on running.
+pub(crate) fn put_prev_task(m: &mut Machine, cpu: u32, prev: TaskId, next: TaskId) {
+    let common = if next != prev && m.class_of(next) == Class::Fair {
+        m.find_matching_se(cpu, prev, next).2
     } else {
-        m.update_cfs_avg(cpu);
-        m.rqs[cpu as usize].fair.curr = IDLE;
+        cpu
+    };
+    let mut id = prev;
+    loop {
+        let cfs_rq = m.cfs_rq_of(cpu, id);
+        put_prev_entity(m, cfs_rq, id);
+        if cfs_rq == common {
+            return;
+        }
+        id = cfs_rq;
+    }
+}
+
+fn put_prev_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
+    if m.se(id).on_rq {
+        m.update_load_avg(cfs_rq, id);
+        let (cfs, mut entities) = m.queue(cfs_rq);
+        cfs.curr = IDLE;
+        cfs.insert(&mut entities, id);
+    } else {
+        m.update_cfs_avg(cfs_rq);
+        m.cfs_mut(cfs_rq).curr = IDLE;
     }
 }
 
 pub(crate) fn set_next_task(m: &mut Machine, cpu: u32, next: TaskId) {
     exit_idle(m, cpu);
-    let now = m.now;
     if m.tasks[next as usize].fair.on_rq {
-        let cfs = &mut m.rqs[cpu as usize].fair;
-        cfs.remove(&m.tasks, next);
-        cfs.unlink(&mut m.tasks, next);
-        cfs.push_newest(&mut m.tasks, next);
-        m.update_load_avg(cpu, next);
-        let e = &mut m.tasks[next as usize].fair;
-        e.vprot = e.deadline;
+        let rq = &mut m.rqs[cpu as usize].fair;
+        rq.unlink(&mut m.tasks, next);
+        rq.push_newest(&mut m.tasks, next);
     }
-    m.tasks[next as usize].fair.exec_start = now;
-    m.rqs[cpu as usize].fair.curr = next;
+    let mut id = next;
+    loop {
+        let cfs_rq = m.cfs_rq_of(cpu, id);
+        set_next_entity(m, cfs_rq, id);
+        // What a group has in common with the task before still runs.
+        if cfs_rq < GROUP || m.cfs(m.cfs_rq_of(cpu, cfs_rq)).curr == cfs_rq {
+            break;
+        }
+        id = cfs_rq;
+    }
+    if m.task_groups.limited {
+        account_groups(m, cpu, next);
+    }
     hrtick_start(m, cpu);
     m.update_misfit_status(cpu, next);
 }
 
-pub(crate) fn update_curr(m: &mut Machine, cpu: u32, ns: u64) {
+/// The groups that begin to run have some runtime.
+fn account_groups(m: &mut Machine, cpu: u32, task: TaskId) {
+    let mut id = m.cfs_rq_of(cpu, task);
+    while id >= GROUP {
+        m.account_cfs_rq_runtime(id, 0);
+        id = m.cfs_rq_of(cpu, id);
+    }
+}
+
+fn set_next_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
     let now = m.now;
-    let curr = m.rqs[cpu as usize].fair.curr;
+    if m.se(id).on_rq {
+        let (cfs, entities) = m.queue(cfs_rq);
+        cfs.remove(&entities, id);
+        m.update_load_avg(cfs_rq, id);
+        let e = m.se_mut(id);
+        e.vprot = e.deadline;
+    }
+    m.se_mut(id).exec_start = now;
+    m.cfs_mut(cfs_rq).curr = id;
+}
+
+pub(crate) fn update_curr(m: &mut Machine, cpu: u32, ns: u64) {
+    let curr = m.rqs[cpu as usize].fair.cfs.curr;
     if curr == IDLE {
         return;
     }
-    let e = &mut m.tasks[curr as usize].fair;
+    update_entity(m, cpu, cpu, curr, ns);
+    let mut id = curr;
+    while id >= GROUP {
+        if m.task_groups.limited {
+            m.account_cfs_rq_runtime(id, ns);
+        }
+        let curr = m.cfs(id).curr;
+        if curr == IDLE {
+            return;
+        }
+        update_entity(m, cpu, id, curr, ns);
+        id = curr;
+    }
+}
+
+/// What runs on this queue, a task or a group, has used `ns`.
+#[inline]
+fn update_entity(m: &mut Machine, cpu: u32, cfs_rq: CfsRqId, curr: EntityId, ns: u64) {
+    let now = m.now;
+    let e = m.se_mut(curr);
     e.exec_start = now;
     e.vruntime += e.delta_fair(ns);
-    let over = m.update_deadline(cpu, curr);
-    if m.rqs[cpu as usize].fair.nr_queued > 1 && (over || !m.tasks[curr as usize].fair.protected()) {
+    let over = m.update_deadline(cfs_rq, curr);
+    if m.cfs(cfs_rq).nr_queued > 1 && (over || !m.se(curr).protected()) {
         m.resched_curr(cpu);
     }
 }
 
 pub(crate) fn task_tick(m: &mut Machine, cpu: u32) {
-    let curr = m.rqs[cpu as usize].fair.curr;
-    m.update_load_avg(cpu, curr);
+    let Some(curr) = m.fair_curr(cpu) else { return };
+    let mut at = m.cfs_rq_of(cpu, curr);
+    m.update_load_avg(at, curr);
+    while at >= GROUP {
+        m.update_group_entity(cpu, at);
+        at = m.cfs_rq_of(cpu, at);
+    }
     m.update_misfit_status(cpu, curr);
 }
 
 /// Starts the high resolution tick for the end of curr's request, when others wait (hrtick_start_fair).
 fn hrtick_start(m: &mut Machine, cpu: u32) {
-    let rq = &m.rqs[cpu as usize];
-    if rq.fair.nr_runnable <= 1 {
+    let Some(curr) = m
+        .fair_curr(cpu)
+        .filter(|_| m.rqs[cpu as usize].fair.cfs.h_nr_runnable > 1)
+    else {
         m.rqs[cpu as usize].fair.hrtick_at = NEVER;
         return;
-    }
-    let e = &m.tasks[rq.fair.curr as usize].fair;
-    let left = (e.deadline - e.vruntime).max(0) as u64 * u64::from(e.weight) / entity::NICE_0_LOAD as u64;
+    };
+    let e = &m.tasks[curr as usize].fair;
+    let left = (e.deadline - e.vruntime).max(0) as u64 * u64::from(e.load) / u64::from(NICE_0_LOAD);
     let at = m.local_time(cpu) + left.max(HRTICK_MIN_NS);
-    let cfs = &mut m.rqs[cpu as usize].fair;
-    cfs.hrtick_at = at;
-    if at < cfs.hrtick_event {
-        cfs.hrtick_event = at;
+    let rq = &mut m.rqs[cpu as usize].fair;
+    rq.hrtick_at = at;
+    if at < rq.hrtick_event {
+        rq.hrtick_event = at;
         m.events.push(at, crate::event::Event::Hrtick { cpu });
     }
 }
 
 /// Somebody joined: curr's request now ends at its deadline.
 fn hrtick_update(m: &mut Machine, cpu: u32) {
-    let cfs = &m.rqs[cpu as usize].fair;
-    if cfs.curr != IDLE && m.tasks[cfs.curr as usize].fair.on_rq && cfs.hrtick_at == NEVER {
+    if m.rqs[cpu as usize].fair.hrtick_at == NEVER
+        && let Some(curr) = m.fair_curr(cpu)
+        && m.tasks[curr as usize].fair.on_rq
+    {
         hrtick_start(m, cpu);
     }
 }
@@ -320,21 +319,21 @@ fn hrtick_update(m: &mut Machine, cpu: u32) {
 /// The high resolution tick. It may have been set to a later time, or not be needed any more.
 pub(crate) fn hrtick(m: &mut Machine, cpu: u32) {
     let now = m.now;
-    let cfs = &mut m.rqs[cpu as usize].fair;
-    if cfs.hrtick_event != now {
+    let rq = &mut m.rqs[cpu as usize].fair;
+    if rq.hrtick_event != now {
         return;
     }
-    cfs.hrtick_event = NEVER;
-    if cfs.curr == IDLE || cfs.hrtick_at == NEVER {
-        cfs.hrtick_at = NEVER;
+    rq.hrtick_event = NEVER;
+    if rq.cfs.curr == IDLE || rq.hrtick_at == NEVER {
+        rq.hrtick_at = NEVER;
         return;
     }
-    if cfs.hrtick_at > now {
-        cfs.hrtick_event = cfs.hrtick_at;
-        m.events.push(cfs.hrtick_at, crate::event::Event::Hrtick { cpu });
+    if rq.hrtick_at > now {
+        rq.hrtick_event = rq.hrtick_at;
+        m.events.push(rq.hrtick_at, crate::event::Event::Hrtick { cpu });
         return;
     }
-    cfs.hrtick_at = NEVER;
+    rq.hrtick_at = NEVER;
     m.enter(cpu);
     if m.rqs[cpu as usize].need_resched {
         return;
@@ -346,20 +345,20 @@ pub(crate) fn hrtick(m: &mut Machine, cpu: u32) {
 
 pub(crate) fn task_fork(m: &mut Machine, task: TaskId) {
     let t = &mut m.tasks[task as usize];
-    t.fair.weight = t.weight;
+    t.fair.load = scale_load(t.weight);
     t.fair.recent_used_cpu = t.cpu;
 }
 
 /// The task's weight changed while it was off the queue.
 pub(crate) fn reweight(m: &mut Machine, task: TaskId) {
     let t = &m.tasks[task as usize];
-    let (cpu, weight) = (t.cpu, t.weight);
-    m.reweight_entity(cpu, task, weight);
+    let (cpu, load) = (t.cpu, scale_load(t.weight));
+    m.reweight_entity(m.cfs_rq_of(cpu, task), task, load);
 }
 
 pub(crate) fn switched_from(m: &mut Machine, cpu: u32, task: TaskId) {
     finish_delayed(m, task);
-    m.detach_load_avg(cpu, task);
+    m.detach_load_avg(m.cfs_rq_of(cpu, task), task);
 }
 
 pub(crate) fn switched_to(m: &mut Machine, cpu: u32, task: TaskId) {
@@ -372,7 +371,7 @@ pub(crate) fn switched_to(m: &mut Machine, cpu: u32, task: TaskId) {
 
 pub(crate) fn prio_changed(m: &mut Machine, cpu: u32, task: TaskId) {
     let t = &m.tasks[task as usize];
-    if m.rqs[cpu as usize].fair.nr_queued <= 1 {
+    if m.rqs[cpu as usize].fair.cfs.h_nr_queued <= 1 {
         return;
     }
     if t.on_cpu {
@@ -388,10 +387,40 @@ pub(crate) fn set_cpus_allowed(_m: &mut Machine, _task: TaskId) {}
 pub(crate) fn migrate_task_rq(m: &mut Machine, task: TaskId, _new_cpu: u32) {
     finish_delayed(m, task);
     let cpu = m.tasks[task as usize].cpu;
-    m.detach_load_avg(cpu, task);
+    m.detach_load_avg(m.cfs_rq_of(cpu, task), task);
 }
 
-impl CfsRq {
+/// The task moves to another cgroup (task_change_group_fair); it is not queued.
+pub(crate) fn change_group(m: &mut Machine, task: TaskId, group: u32) {
+    let cpu = m.tasks[task as usize].cpu;
+    finish_delayed(m, task);
+    m.detach_load_avg(m.cfs_rq_of(cpu, task), task);
+    m.tasks[task as usize].fair.group = group;
+    if m.tasks[task as usize].class == Class::Fair {
+        m.attach_load_avg(m.cfs_rq_of(cpu, task), task);
+    }
+}
+
+/// A cgroup was made: it is as if it had never been there before.
+pub(crate) fn online_group(m: &mut Machine, cgroup: u32, weight: u32) {
+    m.task_groups.reset(cgroup, weight);
+}
+
+/// A cgroup without tasks was removed (unregister_fair_sched_group).
+pub(crate) fn offline_group(m: &mut Machine, cgroup: u32) {
+    for cpu in 0..m.nr_cpus() {
+        let id = m.task_groups.id(cgroup, cpu);
+        let above = m.cfs_rq_of(cpu, id);
+        if m.se(id).delayed {
+            m.account(cpu);
+            dequeue_delayed(m, cpu, above, id);
+        }
+        m.detach_load_avg(above, id);
+    }
+    m.task_groups.reset(cgroup, 100);
+}
+
+impl FairRq {
     /// To the recently run end of cfs_tasks.
     fn push_newest(&mut self, tasks: &mut [crate::task::Task], task: TaskId) {
         let second = std::mem::replace(&mut self.newest, task);

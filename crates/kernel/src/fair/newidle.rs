@@ -32,16 +32,17 @@ pub(super) fn balance(m: &mut Machine, cpu: u32) -> bool {
         }
         Some(_) => {
             m.unlock(LockId::Rq(cpu));
+            m.update_blocked_averages(cpu);
             let pulled = climb(m, cpu, avg_idle, &mut next_balance);
             m.lock(LockId::Rq(cpu));
             pulled
         }
     };
-    let cfs = &mut m.rqs[cpu as usize].fair;
-    cfs.next_balance = cfs.next_balance.min(next_balance);
-    let found = pulled > 0 || cfs.nr_queued > 0;
+    let rq = &mut m.rqs[cpu as usize].fair;
+    rq.next_balance = rq.next_balance.min(next_balance);
+    let found = pulled > 0 || rq.cfs.nr_queued > 0;
     if found {
-        cfs.idle_stamp = 0;
+        rq.idle_stamp = 0;
     }
     found
 }
@@ -78,25 +79,25 @@ fn climb(m: &mut Machine, cpu: u32, avg_idle: u64, next_balance: &mut u64) -> u3
             break;
         }
     }
-    let cfs = &mut m.rqs[cpu as usize].fair;
-    cfs.max_idle_balance_cost = cfs.max_idle_balance_cost.max(total_cost);
+    let rq = &mut m.rqs[cpu as usize].fair;
+    rq.max_idle_balance_cost = rq.max_idle_balance_cost.max(total_cost);
     pulled
 }
 
 /// The CPU has something to run again: how long was it idle? (update_rq_avg_idle)
 pub(crate) fn exit_idle(m: &mut Machine, cpu: u32) {
     let now = m.now;
-    let cfs = &mut m.rqs[cpu as usize].fair;
-    if cfs.idle_stamp == 0 {
+    let rq = &mut m.rqs[cpu as usize].fair;
+    if rq.idle_stamp == 0 {
         return;
     }
-    let idle = now - cfs.idle_stamp.min(now);
-    cfs.idle_stamp = 0;
-    let diff = (idle as i64 - cfs.avg_idle as i64) / 8;
-    cfs.avg_idle = cfs
+    let idle = now - rq.idle_stamp.min(now);
+    rq.idle_stamp = 0;
+    let diff = (idle as i64 - rq.avg_idle as i64) / 8;
+    rq.avg_idle = rq
         .avg_idle
         .saturating_add_signed(diff)
-        .min(2 * cfs.max_idle_balance_cost.max(MIGRATION_COST));
+        .min(2 * rq.max_idle_balance_cost.max(MIGRATION_COST));
 }
 
 impl Level {

@@ -33,6 +33,7 @@ pub(crate) fn trigger_load_balance(m: &mut Machine, cpu: u32) {
     if jiffies >= m.rqs[cpu as usize].fair.next_balance {
         balance_domains(m, cpu, IdleType::Busy);
     }
+    m.update_blocked_of_idle();
     if kick_due(m, cpu, jiffies) {
         kick(m, cpu, jiffies);
     }
@@ -41,6 +42,7 @@ pub(crate) fn trigger_load_balance(m: &mut Machine, cpu: u32) {
 /// Visits the rungs of `cpu` that are due (sched_balance_domains). Runs on `m.this_cpu`.
 fn balance_domains(m: &mut Machine, cpu: u32, idle: IdleType) {
     let (jiffies, tick_ns, nr_cpus) = (m.now / m.tick_ns(), m.tick_ns(), m.nr_cpus());
+    m.update_blocked_averages(cpu);
     let mut idle = idle;
     let mut busy = idle == IdleType::Busy && !sched_idle_cpu(m, cpu);
     let mut next_balance = jiffies + 60 * 1_000_000_000 / tick_ns;
@@ -71,11 +73,11 @@ fn balance_domains(m: &mut Machine, cpu: u32, idle: IdleType) {
         }
         next_balance = next_balance.min(m.domains.levels[cpu as usize][level].last_balance + interval);
     }
-    let cfs = &mut m.rqs[cpu as usize].fair;
+    let rq = &mut m.rqs[cpu as usize].fair;
     if decayed {
-        cfs.max_idle_balance_cost = max_cost.max(MIGRATION_COST);
+        rq.max_idle_balance_cost = max_cost.max(MIGRATION_COST);
     }
-    cfs.next_balance = next_balance;
+    rq.next_balance = next_balance;
 }
 
 /// Whether it looks as if an idle CPU could help this one (nohz_balancer_kick).
@@ -88,7 +90,7 @@ fn kick_due(m: &mut Machine, cpu: u32, jiffies: u64) -> bool {
         return true;
     }
     let pct = m.domains.span_of(cpu, 0).imbalance_pct;
-    if rq.fair.nr_runnable >= 1 && m.capacity_of(cpu) * pct < m.arch_capacity(cpu) * 100 {
+    if rq.fair.cfs.h_nr_runnable >= 1 && m.capacity_of(cpu) * pct < m.arch_capacity(cpu) * 100 {
         return true;
     }
     if m.domains.asym_span(cpu).is_some() {

@@ -78,6 +78,10 @@ pub struct State {
     pub running: u64,
 }
 
+fn add_positive(value: &mut u64, delta: i64) {
+    *value = value.saturating_add_signed(delta);
+}
+
 impl Avg {
     /// Not part of any runqueue's sums (last_update_time == 0).
     pub fn detached(&self) -> bool {
@@ -169,6 +173,72 @@ impl Avg {
         self.runnable_sum = self.runnable_sum.saturating_sub(entity.runnable_sum);
         self.util_avg = self.util_avg.saturating_sub(entity.util_avg);
         self.util_sum = self.util_sum.saturating_sub(entity.util_sum);
+    }
+
+    /// The averages of a group's entity (`self`) follow those of its queue (`group`), and those of the queue it is on
+    /// (`above`) follow it, after load came to or left the group (update_tg_cfs_util, update_tg_cfs_runnable,
+    /// update_tg_cfs_load). `runnable`: by how much the group's load_sum, without weights, changed; `weights`: the
+    /// entity's, and the sum of those on the group's queue.
+    pub(super) fn follow(&mut self, above: &mut Avg, group: &Avg, runnable: i64, weights: (u64, u64)) {
+        let divider = above.divider();
+        let follow = |sum: &mut u64, avg: &mut u64, above_sum: &mut u64, above_avg: &mut u64, to: u64| {
+            let delta = to as i64 - *avg as i64;
+            if delta == 0 {
+                return;
+            }
+            let new_sum = to * divider;
+            add_positive(above_avg, delta);
+            add_positive(above_sum, new_sum as i64 - *sum as i64);
+            (*avg, *sum) = (to, new_sum);
+        };
+        let (util, runnable_avg) = (group.util_avg, group.runnable_avg);
+        follow(
+            &mut self.util_sum,
+            &mut self.util_avg,
+            &mut above.util_sum,
+            &mut above.util_avg,
+            util,
+        );
+        follow(
+            &mut self.runnable_sum,
+            &mut self.runnable_avg,
+            &mut above.runnable_sum,
+            &mut above.runnable_avg,
+            runnable_avg,
+        );
+        if runnable == 0 {
+            return;
+        }
+        let (weight, group_weight) = weights;
+        let sum = if runnable > 0 {
+            (self.load_sum + runnable as u64).min(divider)
+        } else {
+            // All tasks of the group are taken to be runnable as often; but it does not become more by this.
+            let estimate = group.load_sum.checked_div(group_weight).unwrap_or(0);
+            self.load_sum.min(estimate)
+        };
+        // It cannot run more than it is runnable.
+        let sum = sum.max(self.util_sum >> 10);
+        let load = weight * sum / divider;
+        let delta = load as i64 - self.load_avg as i64;
+        if delta != 0 {
+            add_positive(&mut above.load_avg, delta);
+            add_positive(
+                &mut above.load_sum,
+                (weight * sum) as i64 - (weight * self.load_sum) as i64,
+            );
+            (self.load_avg, self.load_sum) = (load, sum);
+        }
+    }
+
+    /// Something of it is left to decay.
+    pub(super) fn decays(&self) -> bool {
+        self.load_sum | self.util_sum | self.runnable_sum != 0
+    }
+
+    /// The load without weights, of an entity.
+    pub(super) fn load_sum(&self) -> i64 {
+        self.load_sum as i64
     }
 
     /// Another weight from now on.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The timeline of one CPU: entities ordered by virtual deadline, each subtree knowing its least vruntime.
+//! The timeline of one queue: entities ordered by virtual deadline, each subtree knowing its least vruntime.
 //!
 //! A treap whose priorities come from a counter's hash, so the shape depends on the order of insertions alone. Nodes lie
 //! in one vector; equal deadlines stay in the order they came.
 
-use crate::task::TaskId;
+use super::entity::EntityId;
 
 const NIL: u32 = u32::MAX;
 
@@ -19,7 +19,7 @@ struct Node {
     /// Least vruntime of the subtree, this node included.
     min_vruntime: i64,
     priority: u32,
-    task: TaskId,
+    entity: EntityId,
     left: u32,
     right: u32,
 }
@@ -38,7 +38,7 @@ impl Timeline {
         self.root.wrapping_sub(1)
     }
 
-    pub fn insert(&mut self, task: TaskId, deadline: i64, vruntime: i64) -> Place {
+    pub fn insert(&mut self, entity: EntityId, deadline: i64, vruntime: i64) -> Place {
         self.sequence += 1;
         let sequence = self.sequence;
         // Fibonacci hashing: well spread, and the same in every run.
@@ -49,7 +49,7 @@ impl Timeline {
             vruntime,
             min_vruntime: vruntime,
             priority,
-            task,
+            entity,
             left: NIL,
             right: NIL,
         };
@@ -151,7 +151,7 @@ impl Timeline {
 
     /// The entity with the earliest deadline, and that deadline, among those whose vruntime is `eligible`.
     /// `eligible` must hold for every vruntime below one it holds for.
-    pub fn first_eligible(&self, eligible: impl Fn(i64) -> bool) -> Option<(TaskId, i64)> {
+    pub fn first_eligible(&self, eligible: impl Fn(i64) -> bool) -> Option<(EntityId, i64)> {
         let mut at = self.root();
         while at != NIL {
             let n = &self.nodes[at as usize];
@@ -159,7 +159,7 @@ impl Timeline {
             if n.left != NIL && eligible(self.nodes[n.left as usize].min_vruntime) {
                 at = n.left;
             } else if eligible(n.vruntime) {
-                return Some((n.task, n.deadline));
+                return Some((n.entity, n.deadline));
             } else {
                 at = n.right;
             }
@@ -168,8 +168,8 @@ impl Timeline {
     }
 
     /// Any entity: the only one if there is one.
-    pub fn any(&self) -> Option<TaskId> {
-        self.nodes.get(self.root() as usize).map(|n| n.task)
+    pub fn any(&self) -> Option<EntityId> {
+        self.nodes.get(self.root() as usize).map(|n| n.entity)
     }
 }
 
@@ -182,7 +182,7 @@ mod tests {
     fn finds_what_a_linear_search_finds() {
         let mut rng = Rng::new(1);
         let mut tree = Timeline::default();
-        let mut list: Vec<(Place, i64, TaskId)> = Vec::new();
+        let mut list: Vec<(Place, i64, EntityId)> = Vec::new();
         for step in 0..20_000u32 {
             if list.len() < 200 && rng.below(5) < 3 {
                 let (deadline, vruntime) = (rng.below(1000) as i64, rng.below(1000) as i64 - 500);

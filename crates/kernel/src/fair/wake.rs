@@ -130,13 +130,13 @@ fn wake_affine_weight(
     let this_cpu = m.this_cpu;
     let mut this_load = m.cpu_load(this_cpu) as i64;
     if sync && waker != IDLE {
-        let current = m.tasks[waker as usize].fair.avg.load_avg as i64;
+        let current = m.task_h_load(waker) as i64;
         if current > this_load {
             return Some(this_cpu);
         }
         this_load -= current;
     }
-    let task_load = m.tasks[task as usize].fair.avg.load_avg as i64;
+    let task_load = m.task_h_load(task) as i64;
     let mut prev_load = m.cpu_load(prev_cpu) as i64 - task_load;
     let (this_capacity, prev_capacity) = (m.capacity_of(this_cpu) as i64, m.capacity_of(prev_cpu) as i64);
     this_load = (this_load + task_load) * 100 * prev_capacity;

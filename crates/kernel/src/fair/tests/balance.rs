@@ -198,12 +198,12 @@ fn hot_and_indebted_tasks_stay_at_first() {
     // One that had more than its share goes only after a failure.
     assert!(may(a, 1, MS) && may(b, 1, MS));
     assert!(!may(src, 2, MS), "it runs");
-    let v = m.rqs[0].fair.avg_vruntime(&m.tasks);
+    let v = m.avg_vruntime(0);
     for (task, lead) in [(a, 500_000), (b, -500_000)] {
-        let cfs = &mut m.rqs[0].fair;
-        cfs.remove(&m.tasks, task);
-        m.tasks[task as usize].fair.vruntime = v + lead;
-        cfs.insert(&mut m.tasks, task);
+        let (cfs, mut entities) = m.queue(0);
+        cfs.remove(&entities, task);
+        entities[task].vruntime = v + lead;
+        cfs.insert(&mut entities, task);
     }
     let mut may = |task, failed| {
         m.tasks[task as usize].fair.exec_start = 0;

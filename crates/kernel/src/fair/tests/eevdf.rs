@@ -84,7 +84,11 @@ fn a_sleeper_in_debt_competes_until_it_is_paid() {
         if e.delayed {
             delayed = true;
             assert_eq!(
-                (m.rqs[0].fair.nr_queued, m.rqs[0].fair.nr_runnable, m.rqs[0].nr_running),
+                (
+                    m.rqs[0].fair.cfs.nr_queued,
+                    m.rqs[0].fair.cfs.h_nr_runnable,
+                    m.rqs[0].nr_running
+                ),
                 (2, 1, 1)
             );
         }
@@ -103,15 +107,15 @@ fn the_running_task_keeps_its_turn_while_it_is_owed_time() {
     let (mut m, _) = bed.run(free(spec(1, 1, 1, 1)), 10 * MS + 50 * US);
     let curr = m.rqs[0].curr;
     let other = (curr + 1) % 3;
-    let cfs = &mut m.rqs[0].fair;
-    cfs.remove(&m.tasks, other);
+    let (cfs, mut entities) = m.queue(0);
+    cfs.remove(&entities, other);
     let v = cfs.zero_vruntime;
     // Both may be picked, and the other one has the earlier deadline.
-    let e = &mut m.tasks[curr as usize].fair;
+    let e = &mut entities[curr];
     (e.vruntime, e.deadline, e.vprot) = (v - 1000, v + 900, v + 900);
-    let e = &mut m.tasks[other as usize].fair;
+    let e = &mut entities[other];
     (e.vruntime, e.deadline) = (v - 1000, v + 800);
-    cfs.insert(&mut m.tasks, other);
+    cfs.insert(&mut entities, other);
     assert_eq!(m.pick_eevdf(0, true), Some(curr));
     assert_eq!(m.pick_eevdf(0, false), Some(other));
     m.tasks[curr as usize].fair.vprot = v - 1000;
@@ -238,9 +242,9 @@ fn lag_and_request_move_along() {
     assert!(m.try_to_wake_up(0, 0));
     let from = m.tasks[0].cpu;
     m.tasks[0].fair.deadline += 12_345;
-    let cfs = &mut m.rqs[from as usize].fair;
-    cfs.remove(&m.tasks, 0);
-    cfs.insert(&mut m.tasks, 0);
+    let (cfs, mut entities) = m.queue(from);
+    cfs.remove(&entities, 0);
+    cfs.insert(&mut entities, 0);
     let lag = m.entity_lag(from, 0);
     let left = m.tasks[0].fair.deadline - m.tasks[0].fair.vruntime;
     m.move_queued_task(0, 1 - from, trace::MigrateReason::Balance);

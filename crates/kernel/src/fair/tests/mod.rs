@@ -3,5 +3,8 @@
 
 mod balance;
 mod eevdf;
+mod groups;
+mod levels;
+mod limits;
 mod random;
 mod wake;

@@ -102,7 +102,7 @@ fn one(seed: u64) {
         let on: Vec<_> = m.tasks.iter().filter(|t| t.on_rq && t.cpu == rq.cpu).collect();
         assert_eq!(rq.nr_running as usize, on.len(), "seed {seed}");
         assert_eq!(
-            rq.fair.nr_runnable as usize,
+            rq.fair.cfs.h_nr_runnable as usize,
             on.iter().filter(|t| t.fair.on_rq).count(),
             "seed {seed}"
         );
@@ -110,9 +110,9 @@ fn one(seed: u64) {
             .tasks
             .iter()
             .filter(|t| t.fair.on_rq && t.cpu == rq.cpu)
-            .map(|t| u64::from(t.fair.weight))
+            .map(|t| u64::from(t.fair.load))
             .sum();
-        assert_eq!(rq.fair.load_weight, weight, "seed {seed}");
+        assert_eq!(rq.fair.cfs.load, weight, "seed {seed}");
         assert!(
             rq.curr != IDLE || rq.nr_running == 0,
             "seed {seed}: CPU {} idles over work",

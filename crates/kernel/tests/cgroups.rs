@@ -8,7 +8,7 @@ use kernel::Machine;
 use policies::Run;
 use support::*;
 use trace::{Event, Record};
-use workload::{Action, Cgroup, Disturbance, Op};
+use workload::{Action, Cgroup, Disturbance, Op, Policy};
 
 /// Cgroups 1 "/a" and 2 "/a/b" (ids 2 and 3), and what happens at each ms.
 fn machine(cpus: u32, tasks: Tasks, what: &[(u64, Action)]) -> Machine {
@@ -140,6 +140,29 @@ fn a_policy_loaded_later_finds_what_is_there() {
             "init 2 weight 30 quota 20000 of 50000"
         ]
     );
+}
+
+#[test]
+fn tasks_that_stay_fair_have_the_shares_and_limits_of_their_groups() {
+    let hog = || vec![run_ms(5000)];
+    let tasks = Tasks::default()
+        .add("root", hog())
+        .add("group", hog())
+        .with(|task| task.cgroup = 1)
+        .add("ext", hog())
+        .with(|task| task.policy = Policy::Ext { nice: 0 })
+        .with_all(|task| task.cpus = Some(vec![u32::from(task.policy == Policy::Ext { nice: 0 })]));
+    let what = [
+        (0, Action::Weight { cgroup: 1, weight: 300 }),
+        // 5 of 50 ms, and with the burst 7.5 in the first.
+        (800, max(Some(5000))),
+    ];
+    let mut run = Run::new(machine(2, tasks, &what), "count", &["FLAGS=SCX_OPS_SWITCH_PARTIAL"]);
+    run.run(1600 * MS).assert_alive();
+    let used: Vec<u64> = run.machine.tasks.iter().map(|task| task.sum_exec_runtime).collect();
+    assert!(used[0].abs_diff(920 * MS) < 20 * MS, "{used:?}");
+    assert!(used[1].abs_diff(680 * MS) < 20 * MS, "{used:?}");
+    assert_eq!(used[2], 1600 * MS);
 }
 
 #[test]

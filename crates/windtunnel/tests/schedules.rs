@@ -34,7 +34,7 @@ const CASES: &[(&str, &str, &str, &str, &str)] = &[
         "closed:n=6,compute=1s,start_cpu=0",
         "0ms-100ms",
     ),
-    // Shares of groups: 300 for one task, 100 for three and 6 of 20 ms for two.
+    // Shares of groups: 300 for one task, 100 for three and 2 of 20 ms for two.
     ("eevdf-groups", "eevdf", "core:1 pu:1", "groups.json", "0ms-80ms"),
     // Realtime above all else.
     ("fifo-rt", "fifo", "core:2 pu:1", "rt.json", "0ms-60ms"),

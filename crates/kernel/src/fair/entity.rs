@@ -110,7 +110,7 @@ impl Entity {
     /// se_weight
     #[inline]
     pub fn weight(&self) -> u64 {
-        scale_load_down(self.load.into())
+        u64::from((self.load >> LOAD_SHIFT).max(2))
     }
 
     pub fn protected(&self) -> bool {

@@ -4,7 +4,7 @@
 //! A queue's averages hold the parts of the entities that ran there last, asleep ones included, until they move away.
 //! They are brought up to date when they are read, so the load of an idle CPU decays without anybody visiting it.
 
-use super::entity::{CfsRqId, EntityId, GROUP, scale_load_down};
+use super::entity::{CfsRq, CfsRqId, Entity, EntityId, GROUP, scale_load_down};
 use super::pelt::State;
 use crate::machine::Machine;
 use crate::task::{IDLE, TaskId};
@@ -22,6 +22,36 @@ pub(super) fn capacity_greater(a: u64, b: u64) -> bool {
     a * 1024 > b * 1078
 }
 
+impl CfsRq {
+    /// The averages as of `now` on a CPU of this capacity.
+    #[inline]
+    fn update_avg(&mut self, now: u64, capacity: u64) {
+        let state = State {
+            load: scale_load_down(self.load),
+            runnable: u64::from(self.h_nr_runnable),
+            running: if self.curr != IDLE { capacity } else { 0 },
+        };
+        self.avg.update(now, state, 1);
+    }
+}
+
+impl Entity {
+    /// The averages as of `now`. `running`: the CPU's capacity if it ran; `runnable`: a group's tasks that could run.
+    #[inline]
+    fn update_avg(&mut self, now: u64, running: u64, runnable: Option<u64>) {
+        if self.avg.detached() {
+            return;
+        }
+        let queued = u64::from(self.on_rq);
+        let state = State {
+            load: queued,
+            runnable: runnable.unwrap_or(u64::from(self.on_rq && !self.delayed)),
+            running: running * queued,
+        };
+        self.avg.update(now, state, self.weight());
+    }
+}
+
 impl Machine {
     pub(super) fn arch_capacity(&self, cpu: u32) -> u64 {
         u64::from(self.spec.topology.cpus[cpu as usize].capacity)
@@ -31,18 +61,25 @@ impl Machine {
     pub(super) fn update_cfs_avg(&mut self, cfs_rq: CfsRqId) {
         let now = self.now;
         let capacity = self.arch_capacity(self.cpu_of_cfs(cfs_rq));
-        let cfs = self.cfs_mut(cfs_rq);
-        let running = if cfs.curr != IDLE { capacity } else { 0 };
-        let state = State {
-            load: scale_load_down(cfs.load),
-            runnable: u64::from(cfs.h_nr_runnable),
-            running,
-        };
-        cfs.avg.update(now, state, 1);
+        self.cfs_mut(cfs_rq).update_avg(now, capacity);
     }
 
     /// The averages of an entity of this queue and of the queue as of now (update_load_avg).
     pub(super) fn update_load_avg(&mut self, cfs_rq: CfsRqId, id: EntityId) {
+        if id >= GROUP || cfs_rq >= GROUP {
+            return self.update_load_avg_in_group(cfs_rq, id);
+        }
+        let now = self.now;
+        let capacity = self.arch_capacity(cfs_rq);
+        let cfs = &mut self.rqs[cfs_rq as usize].fair.cfs;
+        cfs.update_avg(now, capacity);
+        let running = if cfs.curr == id { capacity } else { 0 };
+        self.tasks[id as usize].fair.update_avg(now, running, None);
+    }
+
+    /// The same where one of them is a group's.
+    #[inline(never)]
+    fn update_load_avg_in_group(&mut self, cfs_rq: CfsRqId, id: EntityId) {
         self.update_cfs_avg(cfs_rq);
         if self.se(id).avg.detached() {
             return;
@@ -51,14 +88,7 @@ impl Machine {
         let capacity = self.arch_capacity(self.cpu_of_cfs(cfs_rq));
         let running = if self.cfs(cfs_rq).curr == id { capacity } else { 0 };
         let of_group = (id >= GROUP).then(|| u64::from(self.task_groups.rq(id).runnable));
-        let e = self.se_mut(id);
-        let queued = u64::from(e.on_rq);
-        let state = State {
-            load: queued,
-            runnable: of_group.unwrap_or(u64::from(e.on_rq && !e.delayed)),
-            running: running * queued,
-        };
-        e.avg.update(now, state, e.weight());
+        self.se_mut(id).update_avg(now, running, of_group);
         if id >= GROUP {
             self.propagate_entity_load_avg(cfs_rq, id);
         }

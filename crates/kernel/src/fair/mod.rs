@@ -168,6 +168,9 @@ pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: u32, task: TaskId, wake_flags
 
 /// Groups that `prev` and `next` have in common go on running.
 pub(crate) fn put_prev_task(m: &mut Machine, cpu: u32, prev: TaskId, next: TaskId) {
+    if m.se(prev).group == 0 {
+        return put_prev_entity(m, cpu, prev);
+    }
     let common = if next != prev && m.class_of(next) == Class::Fair {
         m.find_matching_se(cpu, prev, next).2
     } else {

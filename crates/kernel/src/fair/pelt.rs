@@ -101,6 +101,7 @@ impl Avg {
     }
 
     /// Brings the averages up to `now` (ns). `weight` multiplies load_sum: the entity's weight, 1 for a runqueue.
+    #[inline(always)]
     pub fn update(&mut self, now: u64, state: State, weight: u64) -> bool {
         if self.last_update == NEVER {
             self.last_update = now;

@@ -20,24 +20,21 @@ impl Machine {
     /// # Panics
     /// If a queue of the fair class does not count what is on it.
     pub(crate) fn verify_fair(&self) {
-        let nr_groups = self.task_groups.groups.len().max(1) as u32;
-        for cpu in 0..self.nr_cpus() {
-            // Each queue after those of the groups in it.
-            let groups = self.task_groups.bottom_up.iter();
-            let ids: Vec<CfsRqId> = groups.map(|&group| self.task_groups.id(group, cpu)).collect();
-            let mut sums: Vec<Sums> = (0..nr_groups).map(|_| Sums::default()).collect();
-            for (task, t) in self.tasks.iter().enumerate() {
-                if t.cpu == cpu && t.fair.on_rq {
-                    assert_eq!(t.fair.group, t.cgroup, "{} is queued in another cgroup", t.comm);
-                    let sums = &mut sums[t.fair.group as usize];
-                    self.add(sums, cpu, task as EntityId);
-                    sums.h_nr_queued += 1;
-                    sums.h_nr_runnable += u32::from(!t.fair.delayed);
-                    sums.h_nr_idle += u32::from(t.fair.counted_idle);
-                }
+        let nr_groups = self.task_groups.groups.len().max(1);
+        let mut all: Vec<Sums> = (0..self.rqs.len() * nr_groups).map(|_| Sums::default()).collect();
+        for (task, t) in self.tasks.iter().enumerate() {
+            if t.fair.on_rq {
+                assert_eq!(t.fair.group, t.cgroup, "{} is queued in another cgroup", t.comm);
+                let sums = &mut all[t.cpu as usize * nr_groups + t.fair.group as usize];
+                self.add(sums, t.cpu, task as EntityId);
+                sums.h_nr_queued += 1;
+                sums.h_nr_runnable += u32::from(!t.fair.delayed);
+                sums.h_nr_idle += u32::from(t.fair.counted_idle);
             }
-            for id in ids {
-                self.verify_group(cpu, id, &mut sums);
+        }
+        for (cpu, sums) in (0..self.nr_cpus()).zip(all.chunks_mut(nr_groups)) {
+            for &group in &self.task_groups.bottom_up {
+                self.verify_group(cpu, self.task_groups.id(group, cpu), sums);
             }
             self.verify_queue(cpu, &sums[0]);
         }

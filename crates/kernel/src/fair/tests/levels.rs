@@ -56,7 +56,8 @@ fn load_goes_with_a_task_at_all_levels() {
     }
     assert!(m.se(group[0]).avg.util_avg < 50, "nobody is left there");
     assert!(m.se(group[0]).avg.load_avg < 50, "nobody is left there");
-    is_near(m.se(group[1]).avg.load_avg, 1024, 30);
+    // Of the shares a third is still counted for the first CPU, which told of its load less than a ms ago.
+    is_near(m.se(group[1]).avg.load_avg, 683, 10);
 }
 
 #[test]

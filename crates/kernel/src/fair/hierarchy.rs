@@ -271,6 +271,15 @@ impl Machine {
         }
     }
 
+    /// The same of a task.
+    #[inline]
+    pub(super) fn task_cfs_rq(&self, cpu: u32, task: TaskId) -> CfsRqId {
+        match self.tasks[task as usize].fair.group {
+            0 => cpu,
+            group => self.task_groups.id(group, cpu),
+        }
+    }
+
     /// The CPU of a queue.
     #[inline]
     pub(super) fn cpu_of_cfs(&self, id: CfsRqId) -> u32 {
@@ -297,9 +306,14 @@ impl Machine {
     /// What stands for two tasks of `cpu` where they compete with each other, and the queue (find_matching_se).
     #[inline]
     pub(super) fn find_matching_se(&self, cpu: u32, a: TaskId, b: TaskId) -> (EntityId, EntityId, CfsRqId) {
-        if self.se(a).group == 0 && self.se(b).group == 0 {
+        if self.tasks[a as usize].fair.group == 0 && self.tasks[b as usize].fair.group == 0 {
             return (a, b, cpu);
         }
+        self.find_matching_groups(cpu, a, b)
+    }
+
+    #[inline(never)]
+    fn find_matching_groups(&self, cpu: u32, a: TaskId, b: TaskId) -> (EntityId, EntityId, CfsRqId) {
         let depth = |id: EntityId| self.task_groups.depth(self.se(id).group);
         let (mut a, mut b) = (a, b);
         while depth(a) > depth(b) {

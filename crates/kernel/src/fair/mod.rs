@@ -168,7 +168,7 @@ pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: u32, task: TaskId, wake_flags
 
 /// Groups that `prev` and `next` have in common go on running.
 pub(crate) fn put_prev_task(m: &mut Machine, cpu: u32, prev: TaskId, next: TaskId) {
-    if m.se(prev).group == 0 {
+    if m.tasks[prev as usize].fair.group == 0 {
         return put_prev_entity(m, cpu, prev);
     }
     let common = if next != prev && m.class_of(next) == Class::Fair {
@@ -208,7 +208,11 @@ pub(crate) fn set_next_task(m: &mut Machine, cpu: u32, next: TaskId) {
     }
     let mut id = next;
     loop {
-        let cfs_rq = m.cfs_rq_of(cpu, id);
+        let cfs_rq = if id == next {
+            m.task_cfs_rq(cpu, next)
+        } else {
+            m.cfs_rq_of(cpu, id)
+        };
         set_next_entity(m, cfs_rq, id);
         // What a group has in common with the task before still runs.
         if cfs_rq < GROUP || m.cfs(m.cfs_rq_of(cpu, cfs_rq)).curr == cfs_rq {
@@ -250,8 +254,25 @@ pub(crate) fn update_curr(m: &mut Machine, cpu: u32, ns: u64) {
     if curr == IDLE {
         return;
     }
-    update_entity(m, cpu, cpu, curr, ns);
-    let mut id = curr;
+    if curr >= GROUP {
+        return update_curr_in_group(m, cpu, curr, ns);
+    }
+    let now = m.now;
+    let e = &mut m.tasks[curr as usize].fair;
+    e.exec_start = now;
+    e.vruntime += e.delta_fair(ns);
+    let over = e.vruntime >= e.deadline && m.update_deadline(cpu, curr);
+    let several = m.rqs[cpu as usize].fair.cfs.nr_queued > 1;
+    if several && (over || !m.tasks[curr as usize].fair.protected()) {
+        m.resched_curr(cpu);
+    }
+}
+
+/// The same where a group runs on the root's queue.
+#[inline(never)]
+fn update_curr_in_group(m: &mut Machine, cpu: u32, group: EntityId, ns: u64) {
+    update_entity(m, cpu, cpu, group, ns);
+    let mut id = group;
     while id >= GROUP {
         if m.task_groups.limited {
             m.account_cfs_rq_runtime(id, ns);
@@ -266,7 +287,6 @@ pub(crate) fn update_curr(m: &mut Machine, cpu: u32, ns: u64) {
 }
 
 /// What runs on this queue, a task or a group, has used `ns`.
-#[inline]
 fn update_entity(m: &mut Machine, cpu: u32, cfs_rq: CfsRqId, curr: EntityId, ns: u64) {
     let now = m.now;
     let e = m.se_mut(curr);

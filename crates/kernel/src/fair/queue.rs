@@ -19,7 +19,7 @@ struct Counts {
 }
 
 pub(crate) fn enqueue_task(m: &mut Machine, cpu: u32, task: TaskId, flags: u32) {
-    let cfs_rq = m.cfs_rq_of(cpu, task);
+    let cfs_rq = m.task_cfs_rq(cpu, task);
     if m.tasks[task as usize].fair.delayed {
         requeue_delayed(m, cfs_rq, task);
         count_runnable(m, cpu, cfs_rq, true);
@@ -162,7 +162,7 @@ pub(crate) fn dequeue_task(m: &mut Machine, cpu: u32, task: TaskId, flags: u32) 
     }
     let sleep = flags & flags::SLEEP != 0;
     let exits = m.tasks[task as usize].state == State::Dead;
-    let cfs_rq = m.cfs_rq_of(cpu, task);
+    let cfs_rq = m.task_cfs_rq(cpu, task);
     m.update_load_avg(cfs_rq, task);
     if sleep {
         m.util_est_update(task);
@@ -190,7 +190,7 @@ fn delay_dequeue(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) -> bool {
 /// Takes a task off its queue, and groups that become empty off theirs: those may be delayed if `delay`. A task that was
 /// delayed has been counted out of the runnable ones before.
 fn dequeue_entities(m: &mut Machine, cpu: u32, task: TaskId, sleep: bool, delay: bool) {
-    let cfs_rq = m.cfs_rq_of(cpu, task);
+    let cfs_rq = m.task_cfs_rq(cpu, task);
     let e = &mut m.tasks[task as usize].fair;
     let counts = Counts {
         queued: 1,

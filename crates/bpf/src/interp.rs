@@ -185,6 +185,8 @@ unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u
                 _ if i.op == CALL => {
                     (*cx).pc = pc as u32;
                     (*cx).left = left;
+                    // What may not be called here faults by itself.
+                    let mut allowed = false;
                     let entry: Entry = match (*cx).target(&i) {
                         None => vm::missing,
                         Some(target)
@@ -194,11 +196,12 @@ unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u
                         }
                         Some(target) => {
                             (*cx).cost += u64::from(target.cost);
+                            allowed = true;
                             target.entry
                         }
                     };
                     (*cx).interpreting = false;
-                    if CHECKED {
+                    if CHECKED && allowed {
                         (*cx).arg_prov = std::array::from_fn(|n| p[n]);
                         guard::before_call(cx, r[1], r[2], r[3], r[4], r[5]);
                         if pending(cx) {

@@ -253,10 +253,30 @@ impl Region {
         })
     }
 
-    /// The writable bytes at `addr`, checked. Take no two that overlap at a time.
+    /// May a helper or kfunc write these bytes, whose address a policy gave? As [`Region::check`], but the kernel's own
+    /// structures are not its to hand out: those are written through [`Region::at`] alone.
+    #[inline]
+    pub fn check_given(&self, addr: u64, len: u64) -> Result<(), Fault> {
+        self.check(addr, len, true)?;
+        let offset = addr.wrapping_sub(self.base);
+        if len > 0 && offset < ARENAS && offset + len > KERNEL {
+            return Err(self.kernels_own(addr, len));
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn kernels_own(&self, addr: u64, len: u64) -> Fault {
+        Fault::new(
+            FaultKind::Memory,
+            format!("store of {len} bytes through a pointer to the kernel's own: {addr:#x}"),
+        )
+    }
+
+    /// The writable bytes at `addr`, checked as [`Region::check_given`] does. Take no two that overlap at a time.
     #[allow(clippy::mut_from_ref)]
     pub fn bytes_mut(&self, addr: u64, len: u64) -> Result<&mut [u8], Fault> {
-        self.check(addr, len, true)?;
+        self.check_given(addr, len)?;
         Ok(match len {
             0 => &mut [],
             _ => unsafe { std::slice::from_raw_parts_mut(addr as *mut u8, len as usize) },
@@ -270,11 +290,23 @@ impl Region {
         Ok(unsafe { (addr as *const T).read_unaligned() })
     }
 
-    /// Writes a plain value at an address the policy gave.
+    /// Writes a plain value at an address the policy gave; see [`Region::check_given`].
     #[inline]
     pub fn store<T: Copy>(&self, addr: u64, value: T) -> Result<(), Fault> {
-        self.check(addr, size_of::<T>() as u64, true)?;
+        self.check_given(addr, size_of::<T>() as u64)?;
         unsafe { (addr as *mut T).write_unaligned(value) };
+        Ok(())
+    }
+
+    /// Copies bytes that may overlap between addresses the policy gave; see [`Region::check_given`].
+    pub fn copy(&self, to: u64, from: u64, len: u64) -> Result<(), Fault> {
+        self.check(from, len, false)?;
+        self.check_given(to, len)?;
+        // Of nothing the addresses may be any.
+        if len > 0 {
+            // SAFETY: both were checked just now.
+            unsafe { std::ptr::copy(from as *const u8, to as *mut u8, len as usize) };
+        }
         Ok(())
     }
 
@@ -642,6 +674,11 @@ mod tests {
         assert_eq!(region.object(other), Some((1, 0)));
         assert_eq!(region.object(region.zeros()), None);
         assert!(region.check(objects[2], 200, true).is_ok());
+        // The engines hold stores to them to rules of their own; what is handed to a helper is never one.
+        let given = region.pages(PAGE).unwrap();
+        assert!(region.store(given, 1u64).is_ok());
+        assert!(region.store(objects[2], 1u8).is_err() && region.bytes_mut(objects[2], 8).is_err());
+        assert!(region.copy(objects[2], given, 8).is_err() && region.copy(given, objects[2], 8).is_ok());
         slab.free(objects[1]);
         assert_eq!(slab.alloc(&region), Some(objects[1]));
     }

@@ -60,6 +60,8 @@ pub(crate) struct Target {
     pub cost: u32,
     /// Arguments it looks at.
     pub args: u8,
+    /// C prototype of a kfunc.
+    pub proto: &'static str,
 }
 
 /// The state compiled code works on. Its first fields are addressed by compiled code.
@@ -165,6 +167,7 @@ impl<W: World> Vm<W> {
             contexts: func.contexts,
             cost: func.cost,
             args: func.args,
+            proto: func.proto,
         };
         let mut helpers = Vec::new();
         for func in funcs {
@@ -246,7 +249,7 @@ impl<W: World> Vm<W> {
             arg_prov: [0; 6],
         });
         if let Some(rules) = rules {
-            cx.guard = Some(Box::new(Guard::new(&cx, rules)));
+            cx.guard = Some(Box::new(Guard::new(&cx, rules)?));
             cx.entries.fill(interp::run_checked as Entry);
         }
 

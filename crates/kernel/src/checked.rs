@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the machine tells checked mode (`bpf::guard`) of itself, and what it makes of what that finds.
 
-use crate::layout::{cgroup, css_set, rq, sched_ext_entity, task_struct};
+use crate::layout::{
+    bpf_iter_scx_dsq, cgroup, css_set, rq, sched_ext_entity, scx_bpf_dsq_insert_vtime_args,
+    scx_bpf_select_cpu_and_args, task_struct,
+};
 use crate::machine::Machine;
 use bpf::func::Fault;
 use bpf::guard::{KernelObject, Rules};
@@ -45,8 +48,32 @@ const RCU: [&str; 7] = [
     "bpf_iter_task_new",
 ];
 
+/// What kfuncs are handed in a policy's memory: bytes. Iterators are as large as vmlinux.h has them.
+const STRUCTS: [(&str, u64); 5] = [
+    ("bpf_iter_css", 24),
+    ("bpf_iter_task", 24),
+    ("bpf_iter_scx_dsq", size_of::<bpf_iter_scx_dsq>() as u64),
+    (
+        "scx_bpf_dsq_insert_vtime_args",
+        size_of::<scx_bpf_dsq_insert_vtime_args>() as u64,
+    ),
+    (
+        "scx_bpf_select_cpu_and_args",
+        size_of::<scx_bpf_select_cpu_and_args>() as u64,
+    ),
+];
+
 /// The rules for a policy's object.
 pub(crate) fn rules(m: &Machine, image: &Image) -> Rules {
+    Rules {
+        programs: image.programs.clone(),
+        sections: image.sections.iter().map(Into::into).collect(),
+        ..rules_of_machine(m)
+    }
+}
+
+/// What they are for all policies.
+fn rules_of_machine(m: &Machine) -> Rules {
     let scx = |field: usize, size: usize| ((offset_of!(task_struct, scx) + field) as u64, size as u64);
     // bpf_scx_btf_struct_access
     let of_tasks = vec![
@@ -78,12 +105,12 @@ pub(crate) fn rules(m: &Machine, image: &Image) -> Rules {
     ));
     Rules {
         objects,
-        programs: image.programs.clone(),
-        sections: image.sections.iter().map(Into::into).collect(),
         acquire: ACQUIRE.to_vec(),
         release: RELEASE.to_vec(),
         sleepable: SLEEPABLE.to_vec(),
         rcu: RCU.to_vec(),
+        structs: STRUCTS.to_vec(),
+        ..Rules::default()
     }
 }
 
@@ -116,4 +143,22 @@ fn task_at(m: &Machine, addr: u64) -> Option<String> {
     let offset = addr - first - index * stride;
     let (addr, comm, pid) = (format!("{addr:#x}"), &task.comm, task.pid);
     Some(format!("{addr} is byte {offset} of the task_struct of {comm}[{pid}]"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ext::kfuncs;
+    use crate::testbed::{Bed, spec};
+
+    #[test]
+    fn every_function_says_what_it_does_with_its_pointers() {
+        let m = Bed::default().machine(spec(1, 1, 1, 1));
+        let rules = rules_of_machine(&m);
+        let unknown: Vec<String> = kfuncs::table(&m.spec.costs)
+            .iter()
+            .filter_map(|func| bpf::guard::is_known(func, &rules).err())
+            .collect();
+        assert!(unknown.is_empty(), "{unknown:#?}");
+    }
 }

@@ -61,7 +61,22 @@ pub fn load(m: &mut Machine, object: &Object, profile: &Profile, engine: Engine)
 /// # Errors
 /// If the object cannot be loaded here.
 pub fn open(m: &Machine, object: &Object, profile: &Profile, engine: Engine) -> Result<(Image, Policy), LoadError> {
-    let image = linked(m, object, profile)?;
+    open_changed(m, object, profile, engine, |_| {})
+}
+
+/// As [`open`], but what was linked is changed before it is compiled: for tests that put code of their own into it.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_changed(
+    m: &Machine,
+    object: &Object,
+    profile: &Profile,
+    engine: Engine,
+    change: impl FnOnce(&mut Image),
+) -> Result<(Image, Policy), LoadError> {
+    let mut image = linked(m, object, profile)?;
+    change(&mut image);
     let policy = policy(m, &image, &profile.struct_ops, engine)?;
     Ok((image, policy))
 }

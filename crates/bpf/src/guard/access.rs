@@ -63,7 +63,9 @@ pub(crate) unsafe extern "C" fn load(cx: *mut Context, base: u64, meta: u64, pro
         }
         let addr = access.addr();
         let value = (addr as *const u64).read_unaligned();
-        if value >> crate::region::SHIFT != guard.objects.tag {
+        // Of what was spilled it is known even that it is NULL.
+        let on_stack = matches!(Prov(prov).origin(), Origin::Frame { .. });
+        if !on_stack && value >> crate::region::SHIFT != guard.objects.tag {
             return SCALAR;
         }
         guard.loaded(cx, Prov(prov), addr, value).0
@@ -93,29 +95,34 @@ impl Guard {
     /// What an 8-byte word is that was loaded through a pointer and looks like an address of the region.
     fn loaded(&self, cx: &Context, from: Prov, addr: u64, value: u64) -> Prov {
         let region = cx.region();
+        // A reference is what the kernel put there; what else a kptr field has, the program may have stored.
         let kptr = |fields: &[Field], start: u64| {
-            let kptr = |field: &&Field| matches!(field.kind, FieldKind::Kptr { .. } | FieldKind::Uptr);
-            fields.iter().filter(kptr).any(|f| start + u64::from(f.offset) == addr)
+            let field = fields.iter().find(|f| start + u64::from(f.offset) == addr);
+            match field.map(|field| &field.kind) {
+                Some(FieldKind::Kptr { owned: true, .. }) => self.kept_pointer(cx, value),
+                Some(FieldKind::Kptr { .. } | FieldKind::Uptr) => Prov::UNTRUSTED,
+                _ => Prov::SCALAR,
+            }
         };
         match from.origin() {
             Origin::Frame { .. } => self.objects.filled(addr.wrapping_sub(self.objects.stack), value),
-            Origin::Context { .. } | Origin::Kernel | Origin::Slab { .. } => self.objects.classify(region, value),
+            Origin::Context { .. } | Origin::Slab { .. } => self.objects.of_kernel(region, value),
+            // Beside what the kernel tells a program lies what programs have written.
+            Origin::Kernel if region.in_bpf_area(addr) => Prov::UNTRUSTED,
+            Origin::Kernel => self.objects.of_kernel(region, value),
             Origin::Untrusted => Prov::UNTRUSTED,
             Origin::Value { place, element } => {
                 let place = &self.objects.places[place];
-                match kptr(&place.fields, place.start + element * place.stride) {
-                    true => self.kept_pointer(cx, value),
-                    false => Prov::SCALAR,
-                }
+                kptr(&place.fields, place.start + element * place.stride)
             }
             Origin::View { slot, .. } => {
                 let view = &self.objects.views[slot];
                 match view.kind {
-                    Kind::Kernel(_) | Kind::Cpumask => self.objects.classify(region, value),
-                    Kind::Value(map) if kptr(&cx.maps[map].def().fields, view.start) => self.kept_pointer(cx, value),
-                    Kind::Object(id) => match cx.types().get(&id).is_some_and(|ty| kptr(&ty.fields, view.start)) {
-                        true => self.kept_pointer(cx, value),
-                        false => Prov::SCALAR,
+                    Kind::Kernel(_) => self.objects.of_kernel(region, value),
+                    Kind::Value(map) => kptr(&cx.maps[map].def().fields, view.start),
+                    Kind::Object(id) => match cx.types().get(&id) {
+                        Some(ty) => kptr(&ty.fields, view.start),
+                        None => Prov::SCALAR,
                     },
                     _ => Prov::SCALAR,
                 }

@@ -2,10 +2,12 @@
 //! Calls: into the program, between its functions, and out to helpers and kfuncs; and what the program holds meanwhile:
 //! references, locks, critical sections, iterators. All of it must be given back by the call of the program that took it.
 
-use super::access::{Access, problem};
-use super::names::{Callee, Effect, Len};
+use super::access::problem;
+use super::names::{Callee, Effect};
 use super::objects::{Frame, Kind, Until, View};
+use super::opaque::Open;
 use super::prov::{Origin, Prov};
+use super::signature::Arg;
 use super::*;
 
 /// Most functions under way in one call of a program (MAX_CALL_FRAMES), and bytes of stack they may use together
@@ -24,8 +26,8 @@ pub(super) struct Held {
     outer: Vec<(u32, u32, Sections)>,
     /// Calls to helpers and kfuncs under way.
     pending: Vec<Pending>,
-    /// Iterators, and dynptrs to reserved records: where, what made it and the instruction, and whose it is.
-    open: Vec<(u64, &'static str, usize, u32)>,
+    /// What the kernel keeps in the stack.
+    pub open: Vec<Open>,
 }
 
 /// Locks and critical sections with the instructions that began them.
@@ -39,10 +41,10 @@ struct Sections {
 }
 
 #[derive(Clone, Copy)]
-struct Pending {
-    pc: usize,
-    args: [u64; 5],
-    provs: [u64; 5],
+pub(super) struct Pending {
+    pub pc: usize,
+    pub args: [u64; 5],
+    pub provs: [u64; 5],
     depth: u32,
     calls_back: bool,
 }
@@ -60,6 +62,11 @@ impl Held {
     pub fn in_rcu(&self) -> bool {
         let now = &self.sections;
         !now.sleepable || !now.rcu.is_empty() || !now.locks.is_empty()
+    }
+
+    /// Number of the running call of a program.
+    pub fn program(&self) -> u32 {
+        self.program
     }
 
     /// Calls at this depth or deeper were left by a fault.
@@ -103,6 +110,16 @@ pub(super) fn begin(cx: &mut Context, guard: &mut Guard, function: usize, args: 
     }
     let top = cx.fp;
     let mut provs = args.map(|arg| guard.objects.classify(cx.region(), arg).0);
+    let callee = by.and_then(|call| guard.names.of(&cx.code.insns[call.pc]));
+    // Of the program's own word its callback knows as much as it does itself.
+    if let Some((to, from)) = callee.and_then(|callee| callee.handed_on)
+        && let Some(by) = by
+    {
+        provs[to] = by.provs[from];
+    }
+    if callee.is_some_and(|callee| callee.name == "bpf_user_ringbuf_drain") {
+        guard.note_sample(cx, args[0]);
+    }
     match kind {
         Some((ProgramKind::Syscall, _)) => {
             let len = cx
@@ -155,6 +172,7 @@ pub(super) fn end(cx: &mut Context, guard: &mut Guard, mark: Mark) -> Result<(),
     }
     guard.held.unwind(mark.depth);
     guard.objects.frames.retain(|frame| frame.depth < mark.depth);
+    guard.forget_opaque();
     Ok(())
 }
 
@@ -173,7 +191,9 @@ pub(crate) unsafe extern "C" fn call_function(cx: *mut Context, pc: u64, _: u64,
 
 /// It has returned.
 pub(crate) unsafe extern "C" fn returned(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
-    unsafe { guard(cx).objects.frames.pop() };
+    let guard = unsafe { guard(cx) };
+    guard.objects.frames.pop();
+    guard.forget_opaque();
     0
 }
 
@@ -257,10 +277,11 @@ impl Guard {
                 ));
             }
         }
-        if let Some(&(addr, made_by, at, _)) = self.held.open.iter().find(|open| open.3 == self.held.program) {
-            cx.pc = at as u32;
-            let what = format!("{name} returns without having ended what {made_by} began");
-            return Err(problem("leak", &what, Some(addr), Vec::new()));
+        let left = |open: &&Open| open.must_end && open.program == self.held.program;
+        if let Some(open) = self.held.open.iter().find(left) {
+            cx.pc = open.pc as u32;
+            let what = format!("{name} returns without having ended what {} began", open.name());
+            return Err(problem("leak", &what, Some(open.addr), Vec::new()));
         }
         if let Some(slot) = self.objects.leaked(self.held.program) {
             let view = &self.objects.views[slot];
@@ -283,7 +304,7 @@ impl Guard {
             return Ok(());
         };
         let name = &callee.name;
-        for n in 0..callee.args.min(5) {
+        for n in 0..callee.looked_at.min(5) {
             if let Origin::View { slot, generation } = Prov(call.provs[n]).origin() {
                 let view = self.objects.view(slot, generation);
                 if !view.is_some_and(|view| view.alive) {
@@ -292,9 +313,7 @@ impl Guard {
             }
         }
         self.check_place(callee)?;
-        for &(arg, len, write) in callee.memory {
-            self.check_memory(cx, &call, arg, len, write)?;
-        }
+        self.check_given(cx, &call, callee)?;
         match callee.effect {
             Effect::Release => self.check_reference(cx, &call, 0, name)?,
             Effect::GraphAdd => self.check_reference(cx, &call, 1, name)?,
@@ -352,38 +371,6 @@ impl Guard {
         Ok(())
     }
 
-    /// Memory that a helper reads or writes for the program.
-    fn check_memory(&self, cx: &Context, call: &Pending, arg: usize, len: Len, write: bool) -> Result<(), Fault> {
-        let (base, prov) = (call.args[arg - 1], Prov(call.provs[arg - 1]));
-        let map = || cx.maps.iter().find(|map| map.addr() == call.args[0]).map(Map::def);
-        let size = match len {
-            Len::Bytes(size) => size,
-            Len::Key => map().map_or(0, |def| u64::from(def.key_size)),
-            Len::Value => map().map_or(0, |def| u64::from(def.value_size)),
-            Len::Arg(n) => u64::from(call.args[n - 1] as u32),
-        };
-        if size == 0 || base == 0 {
-            return Ok(());
-        }
-        let access = Access {
-            base,
-            off: 0,
-            size,
-            store: write,
-            pc: call.pc,
-        };
-        // Locks, timers and kptrs are there for helpers.
-        if matches!(len, Len::Bytes(_))
-            && self
-                .objects
-                .bounds(prov)
-                .is_some_and(|(start, len)| access.within(start, len))
-        {
-            return Ok(());
-        }
-        self.check(cx, access, prov)
-    }
-
     /// An argument must be a reference that the program holds.
     fn check_reference(&self, cx: &Context, call: &Pending, n: usize, name: &str) -> Result<(), Fault> {
         let (arg, prov) = (call.args[n], Prov(call.provs[n]));
@@ -418,10 +405,10 @@ impl Guard {
         let Some(call) = self.held.pending.pop() else {
             return Prov::SCALAR;
         };
-        let effect = self
-            .names
-            .of(&cx.code.insns[call.pc])
-            .map_or(Effect::None, |callee| callee.effect);
+        let Some(callee) = self.names.of(&cx.code.insns[call.pc]).cloned() else {
+            return Prov::SCALAR;
+        };
+        let effect = callee.effect;
         let slot = |n: usize| match Prov(call.provs[n]).origin() {
             Origin::View { slot, .. } => Some(slot),
             _ => None,
@@ -437,13 +424,17 @@ impl Guard {
         }
         self.objects.take_freed(cx.region(), Some(call.pc));
         self.note_sections(&call, effect, r0);
+        self.note_opaque(cx, &call, &callee, r0);
+        if !callee.pointer {
+            return Prov::SCALAR;
+        }
         if r0 == 0 {
             return match effect {
                 Effect::None | Effect::Lock | Effect::IterNew => Prov::SCALAR,
                 _ => Prov::null(pc),
             };
         }
-        self.result(cx, &call, effect, r0)
+        self.result(cx, &call, &callee, r0)
     }
 
     fn note_sections(&mut self, call: &Pending, effect: Effect, r0: u64) {
@@ -466,21 +457,12 @@ impl Guard {
             Effect::PreemptEnable => drop(now.preempt.pop()),
             Effect::IrqSave => now.irq.push(pc),
             Effect::IrqRestore => drop(now.irq.pop()),
-            Effect::IterNew => self
-                .held
-                .open
-                .push((first, "an iterator's _new()", pc, self.held.program)),
-            Effect::DynptrReserve => {
-                let dynptr = (call.args[3], "bpf_ringbuf_reserve_dynptr()", pc, self.held.program);
-                self.held.open.push(dynptr);
-            }
-            Effect::IterDestroy | Effect::DynptrSubmit => self.held.open.retain(|open| open.0 != first),
             _ => {}
         }
     }
 
     /// What a call returned that is not 0.
-    fn result(&mut self, cx: &Context, call: &Pending, effect: Effect, r0: u64) -> Prov {
+    fn result(&mut self, cx: &Context, call: &Pending, callee: &Callee, r0: u64) -> Prov {
         let (pc, region) = (call.pc, cx.region());
         let program = self.held.program;
         let reference = |view: View| View {
@@ -488,7 +470,7 @@ impl Guard {
             program,
             ..view
         };
-        match effect {
+        match callee.effect {
             Effect::Lookup => {
                 let index = cx.maps.iter().position(|map| map.addr() == call.args[0]);
                 match index.filter(|&index| cx.maps[index].place().is_none()) {
@@ -533,16 +515,15 @@ impl Guard {
                     ..view
                 })
             }
-            Effect::Slice(n) => {
-                self.objects
-                    .passing(View::new(r0, u64::from(call.args[n - 1] as u32), Kind::Record, pc))
-            }
+            Effect::Slice(n) => self.objects.passing(View::new(r0, call.args[n - 1], Kind::Record, pc)),
             Effect::Cast => Prov::UNTRUSTED,
             _ => {
                 let prov = self.objects.classify(region, r0);
-                let names = self.names.of(&cx.code.insns[pc]);
-                let rcu = names.is_some_and(|callee| callee.rcu);
-                if rcu && self.held.sections.sleepable && matches!(prov.origin(), Origin::Slab { .. }) {
+                // What is added to the address of a variable of the kernel's leads to no memory of the program's.
+                if callee.args.first() == Some(&Arg::PerCpu) && !self.is_percpu(Prov(call.provs[0])) {
+                    return self.objects.of_kernel(region, r0);
+                }
+                if callee.rcu && self.held.sections.sleepable && matches!(prov.origin(), Origin::Slab { .. }) {
                     let view = self.view_of(cx, r0, pc);
                     return self.objects.passing(View {
                         until: Until::RcuUnlock,
@@ -552,6 +533,10 @@ impl Guard {
                 prov
             }
         }
+    }
+
+    fn is_percpu(&self, prov: Prov) -> bool {
+        matches!(prov.origin(), Origin::View { slot, .. } if self.objects.views[slot].kind == Kind::Percpu)
     }
 
     /// A view of what is at an address, as yet without reference.

@@ -9,14 +9,18 @@
 //!
 //! Both engines keep provenances and call the functions of `access` and `call`; memory, layout and counts are those of a run
 //! without checks. [`Guard`] is what they know: `objects` of the program's memory, `calls` what is held (references,
-//! locks, critical sections), `report` how it is told. Not there when checked mode is off, nor any code for it.
+//! locks, critical sections), `signature` what functions do with their arguments, `given` whether they may, `opaque` what the
+//! kernel keeps in the program's stack, `report` how it is told. Not there when checked mode is off, nor any code for it.
 
 mod access;
 mod calls;
+mod given;
 mod names;
 mod objects;
+mod opaque;
 mod prov;
 mod report;
+mod signature;
 
 use crate::func::{Entry, Fault};
 use crate::image::{Field, FieldKind, MapDef};
@@ -28,6 +32,7 @@ use crate::vm::{self, Context, FRAME};
 
 pub(crate) use access::{load, meta, store};
 pub(crate) use calls::{after_call, before_call, call_function, returned};
+pub use names::is_known;
 use objects::Objects;
 pub(crate) use prov::{SCALAR, frame};
 
@@ -45,6 +50,18 @@ pub struct Rules {
     pub release: Vec<&'static str>,
     pub sleepable: Vec<&'static str>,
     pub rcu: Vec<&'static str>,
+    /// Bytes of the structs that kfuncs of the world are handed in the program's memory, iterators among them.
+    pub structs: Vec<(&'static str, u64)>,
+}
+
+/// Iterators of this crate's kfuncs.
+const STRUCTS: [(&str, u64); 2] = [("bpf_iter_num", 8), ("bpf_iter_bits", 16)];
+
+impl Rules {
+    fn size_of(&self, tag: &str) -> Option<u64> {
+        let mut known = STRUCTS.iter().chain(&self.structs);
+        known.find(|(name, _)| *name == tag).map(|&(_, size)| size)
+    }
 }
 
 /// A section of globals: to the kernel it is one value.
@@ -105,20 +122,22 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    pub fn new(cx: &Context, rules: Rules) -> Guard {
+    /// # Errors
+    /// If a function that the program can call does not say what it does with its arguments.
+    pub fn new(cx: &Context, rules: Rules) -> Result<Guard, String> {
         let mut kinds = vec![None; cx.code.functions.len()];
         for program in &rules.programs {
             kinds[program.function] = Some((program.kind, program.sleepable));
         }
         cx.region().note_freed();
-        Guard {
+        Ok(Guard {
             objects: Objects::new(cx, &rules),
             held: calls::Held::default(),
-            names: names::Names::new(cx, &rules),
+            names: names::Names::new(cx, &rules)?,
             kinds,
             entries: Vec::new(),
             checked: Checked::default(),
-        }
+        })
     }
 
     /// Where the shadow of the stack begins: two words (provenance, value) for each of the stack.

@@ -2,9 +2,11 @@
 //! What calling a helper or kfunc means to checked mode: what it takes and gives, and where it may be called.
 
 use super::Rules;
-use crate::helper;
+use super::signature::{self, Arg, DYNPTR_SIZE, Len, Opaque, READ_TEXT, Signature, Special};
+use crate::func::Func;
 use crate::image::{CALL_KFUNC, Insn};
 use crate::vm::Context;
+use std::rc::Rc;
 
 /// What a call does to what the program holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,19 +52,6 @@ pub(super) enum Effect {
     Cast,
 }
 
-/// How much memory an argument points to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Len {
-    Bytes(u64),
-    Key,
-    Value,
-    /// What another argument says.
-    Arg(usize),
-}
-
-/// An argument that points to memory: which one, how much, whether it is written.
-pub(super) type Memory = (usize, Len, bool);
-
 #[derive(Clone, Debug)]
 pub(super) struct Callee {
     pub name: String,
@@ -73,136 +62,247 @@ pub(super) struct Callee {
     pub locked: bool,
     /// Calls back into the program.
     pub calls_back: bool,
-    pub args: usize,
-    pub memory: &'static [Memory],
+    pub args: Vec<Arg>,
+    /// The first so many are looked at.
+    pub looked_at: usize,
+    /// Returns a pointer.
+    pub pointer: bool,
+    /// Of a callback that it makes and that gets the program's own word: that is which argument of the callback, and of the call.
+    pub handed_on: Option<(usize, usize)>,
 }
 
 pub(super) struct Names {
-    helpers: Vec<Option<Callee>>,
-    kfuncs: Vec<Callee>,
+    helpers: Vec<Option<Rc<Callee>>>,
+    kfuncs: Vec<Option<Rc<Callee>>>,
 }
 
 impl Names {
-    pub fn new(cx: &Context, rules: &Rules) -> Names {
+    /// # Errors
+    /// If a function that the program can call does not say what it does with its pointers.
+    pub fn new(cx: &Context, rules: &Rules) -> Result<Names, String> {
         let helper = |(number, target): (usize, &Option<crate::vm::Target>)| {
-            let target = target.as_ref()?;
             let number = number as u32;
-            Some(Callee {
-                name: helper_name(number),
-                effect: helper_effect(number),
-                sleepable: false,
-                rcu: false,
-                locked: matches!(number, 93 | 94 | 194),
-                calls_back: matches!(number, 164 | 181 | 209),
-                args: usize::from(target.args),
-                memory: helper_memory(number),
-            })
+            match (target, HELPERS.iter().find(|helper| helper.number == number)) {
+                (None, _) => Ok(None),
+                (Some(_), None) => Err(unknown_helper(number)),
+                (Some(target), Some(helper)) => Ok(Some(Rc::new(of_helper(helper, target)))),
+            }
         };
-        let kfunc = |(name, target): (&String, &Option<crate::vm::Target>)| Callee {
-            name: name.clone(),
-            effect: kfunc_effect(name, rules),
-            sleepable: rules.sleepable.contains(&name.as_str()),
-            rcu: rules.rcu.contains(&name.as_str()),
-            locked: kfunc_may_be_locked(name),
-            calls_back: name.starts_with("bpf_rbtree_add"),
-            args: target.as_ref().map_or(0, |target| usize::from(target.args)),
-            memory: &[],
+        let kfunc = |(name, target): (&String, &Option<crate::vm::Target>)| match target {
+            Some(target) => of_kfunc(name, target, rules).map(|callee| Some(Rc::new(callee))),
+            None => Ok(None),
         };
-        Names {
-            helpers: cx.helpers.iter().enumerate().map(helper).collect(),
-            kfuncs: cx.code.kfuncs.iter().zip(&cx.kfuncs).map(kfunc).collect(),
-        }
+        Ok(Names {
+            helpers: cx.helpers.iter().enumerate().map(helper).collect::<Result<_, _>>()?,
+            kfuncs: cx
+                .code
+                .kfuncs
+                .iter()
+                .zip(&cx.kfuncs)
+                .map(kfunc)
+                .collect::<Result<_, _>>()?,
+        })
     }
 
     /// What a call instruction calls; `None` if nobody provides it, which the call itself will tell.
-    pub fn of(&self, insn: &Insn) -> Option<&Callee> {
+    pub fn of(&self, insn: &Insn) -> Option<&Rc<Callee>> {
         match insn.src {
-            CALL_KFUNC => self.kfuncs.get(insn.imm as usize),
+            CALL_KFUNC => self.kfuncs.get(insn.imm as usize)?.as_ref(),
             _ => self.helpers.get(insn.imm as usize)?.as_ref(),
         }
     }
 }
 
-fn helper_name(number: u32) -> String {
-    let name = match number {
-        1 => "map_lookup_elem",
-        2 => "map_update_elem",
-        3 => "map_delete_elem",
-        4 => "probe_read",
-        6 => "trace_printk",
-        16 => "get_current_comm",
-        45 => "probe_read_str",
-        87 => "map_push_elem",
-        88 => "map_pop_elem",
-        89 => "map_peek_elem",
-        93 => "spin_lock",
-        94 => "spin_unlock",
-        112 => "probe_read_user",
-        113 => "probe_read_kernel",
-        114 => "probe_read_user_str",
-        115 => "probe_read_kernel_str",
-        130 => "ringbuf_output",
-        131 => "ringbuf_reserve",
-        132 => "ringbuf_submit",
-        133 => "ringbuf_discard",
-        156 => "task_storage_get",
-        157 => "task_storage_delete",
-        164 => "for_each_map_elem",
-        165 => "snprintf",
-        169 => "timer_init",
-        170 => "timer_set_callback",
-        171 => "timer_start",
-        172 => "timer_cancel",
-        181 => "loop",
-        194 => "kptr_xchg",
-        195 => "map_lookup_percpu_elem",
-        198 => "ringbuf_reserve_dynptr",
-        199 => "ringbuf_submit_dynptr",
-        200 => "ringbuf_discard_dynptr",
-        201 => "dynptr_read",
-        202 => "dynptr_write",
-        203 => "dynptr_data",
-        209 => "user_ringbuf_drain",
-        210 => "cgrp_storage_get",
-        211 => "cgrp_storage_delete",
-        _ => return helper::name(number),
+/// Does this function say what it does with each pointer it is given? Each that a world offers must, or a checked program that
+/// calls it is not loaded.
+///
+/// # Errors
+/// The function, and the argument.
+pub fn is_known<W>(func: &Func<W>, rules: &Rules) -> Result<(), String> {
+    let args = match func.helper {
+        Some(number) => match HELPERS.iter().find(|helper| helper.number == number) {
+            Some(helper) if helper.name == func.name => helper.args.len(),
+            _ => return Err(unknown_helper(number)),
+        },
+        None => signature::of_kfunc(func.name, func.proto, rules)?.args.len(),
     };
-    format!("bpf_{name}")
-}
-
-fn helper_effect(number: u32) -> Effect {
-    match number {
-        1 | 195 | 156 | 210 => Effect::Lookup,
-        93 => Effect::Lock,
-        94 => Effect::Unlock,
-        131 => Effect::Reserve,
-        132 | 133 => Effect::Release,
-        194 => Effect::Exchange,
-        198 => Effect::DynptrReserve,
-        199 | 200 => Effect::DynptrSubmit,
-        203 => Effect::Slice(3),
-        _ => Effect::None,
+    // Trailing ones that an implementation does not look at need not be among its own.
+    match args >= usize::from(func.args) {
+        true => Ok(()),
+        false => Err(format!("{}: {args} arguments are known of {}", func.name, func.args)),
     }
 }
 
-fn helper_memory(number: u32) -> &'static [Memory] {
-    match number {
-        1 | 3 | 195 => &[(2, Len::Key, false)],
-        2 => &[(2, Len::Key, false), (3, Len::Value, false)],
-        4 | 16 | 45 | 112..=115 | 201 => &[(1, Len::Arg(2), true)],
-        6 => &[(1, Len::Arg(2), false)],
-        87 => &[(2, Len::Value, false)],
-        88 | 89 => &[(2, Len::Value, true)],
-        93 | 94 => &[(1, Len::Bytes(4), false)],
-        130 => &[(2, Len::Arg(3), false)],
-        156 | 210 => &[(3, Len::Value, false)],
-        165 => &[(1, Len::Arg(2), true)],
-        169..=172 => &[(1, Len::Bytes(16), false)],
-        194 => &[(1, Len::Bytes(8), false)],
-        197 => &[(1, Len::Arg(2), true)],
-        _ => &[],
+fn unknown_helper(number: u32) -> String {
+    format!("checked mode does not know what helper {number} does with its arguments")
+}
+
+fn of_helper(helper: &Helper, target: &crate::vm::Target) -> Callee {
+    Callee {
+        name: helper.name.to_string(),
+        effect: helper.effect,
+        sleepable: false,
+        rcu: false,
+        locked: matches!(helper.number, 93 | 94 | 194),
+        calls_back: matches!(helper.number, 164 | 181 | 209),
+        args: helper.args.to_vec(),
+        looked_at: target.args.into(),
+        pointer: helper.pointer,
+        handed_on: match helper.number {
+            164 => Some((3, 2)),
+            181 | 209 => Some((1, 2)),
+            _ => None,
+        },
     }
 }
+
+fn of_kfunc(name: &str, target: &crate::vm::Target, rules: &Rules) -> Result<Callee, String> {
+    let Signature { args, pointer } = signature::of_kfunc(name, target.proto, rules)?;
+    Ok(Callee {
+        name: name.to_string(),
+        effect: kfunc_effect(name, rules),
+        sleepable: rules.sleepable.contains(&name),
+        rcu: rules.rcu.contains(&name),
+        locked: kfunc_may_be_locked(name),
+        calls_back: name.starts_with("bpf_rbtree_add"),
+        args,
+        looked_at: target.args.into(),
+        pointer,
+        handed_on: None,
+    })
+}
+
+/// A helper: its number, name, and what it does with its arguments.
+pub(super) struct Helper {
+    number: u32,
+    name: &'static str,
+    pub args: &'static [Arg],
+    /// It returns a pointer.
+    pub pointer: bool,
+    effect: Effect,
+}
+
+const fn helper(number: u32, name: &'static str, args: &'static [Arg]) -> Helper {
+    Helper {
+        number,
+        name,
+        args,
+        pointer: false,
+        effect: Effect::None,
+    }
+}
+
+impl Helper {
+    const fn returns_pointer(self) -> Helper {
+        Helper { pointer: true, ..self }
+    }
+
+    const fn and(self, effect: Effect) -> Helper {
+        Helper { effect, ..self }
+    }
+}
+
+const V: Arg = Arg::Value;
+const KEY: Arg = Arg::Read(Len::Key);
+const VALUE: Arg = Arg::Read(Len::Value);
+const TIMER: Arg = Arg::Field(Special::Timer);
+const SPIN_LOCK: Arg = Arg::Field(Special::SpinLock);
+const DYNPTR: Arg = Arg::Use(Opaque::Dynptr);
+const MAKE_DYNPTR: Arg = Arg::Make(Opaque::Dynptr, DYNPTR_SIZE);
+
+const fn read(len: usize) -> Arg {
+    Arg::Read(Len::Arg(len))
+}
+
+const fn write(len: usize) -> Arg {
+    Arg::Write(Len::Arg(len))
+}
+
+/// The `arg*_type`s of the helpers' bpf_func_proto.
+const HELPERS: [Helper; 68] = [
+    helper(1, "bpf_map_lookup_elem", &[V, KEY])
+        .returns_pointer()
+        .and(Effect::Lookup),
+    helper(2, "bpf_map_update_elem", &[V, KEY, VALUE, V]),
+    helper(3, "bpf_map_delete_elem", &[V, KEY]),
+    helper(4, "bpf_probe_read", &[write(2), V, V]),
+    helper(5, "bpf_ktime_get_ns", &[]),
+    helper(6, "bpf_trace_printk", &[read(2), V, V, V, V]),
+    helper(7, "bpf_get_prandom_u32", &[]),
+    helper(8, "bpf_get_smp_processor_id", &[]),
+    helper(14, "bpf_get_current_pid_tgid", &[]),
+    helper(15, "bpf_get_current_uid_gid", &[]),
+    helper(16, "bpf_get_current_comm", &[write(2), V]),
+    helper(22, "bpf_perf_event_read", &[V, V]),
+    helper(25, "bpf_perf_event_output", &[V, V, V, read(5), V]),
+    helper(35, "bpf_get_current_task", &[]).returns_pointer(),
+    helper(42, "bpf_get_numa_node_id", &[]),
+    helper(45, "bpf_probe_read_str", &[write(2), V, V]),
+    helper(55, "bpf_perf_event_read_value", &[V, V, write(4), V]),
+    helper(80, "bpf_get_current_cgroup_id", &[]),
+    helper(87, "bpf_map_push_elem", &[V, VALUE, V]),
+    helper(88, "bpf_map_pop_elem", &[V, Arg::Write(Len::Value)]),
+    helper(89, "bpf_map_peek_elem", &[V, Arg::Write(Len::Value)]),
+    helper(93, "bpf_spin_lock", &[SPIN_LOCK]).and(Effect::Lock),
+    helper(94, "bpf_spin_unlock", &[SPIN_LOCK]).and(Effect::Unlock),
+    helper(105, "bpf_strtol", &[read(2), V, V, Arg::Write(Len::Bytes(8))]),
+    helper(106, "bpf_strtoul", &[read(2), V, V, Arg::Write(Len::Bytes(8))]),
+    helper(112, "bpf_probe_read_user", &[write(2), V, V]),
+    helper(113, "bpf_probe_read_kernel", &[write(2), V, V]),
+    helper(114, "bpf_probe_read_user_str", &[write(2), V, V]),
+    helper(115, "bpf_probe_read_kernel_str", &[write(2), V, V]),
+    helper(118, "bpf_jiffies64", &[]),
+    helper(120, "bpf_get_ns_current_pid_tgid", &[V, V, write(4), V]),
+    helper(123, "bpf_get_current_ancestor_cgroup_id", &[V]),
+    helper(125, "bpf_ktime_get_boot_ns", &[]),
+    helper(126, "bpf_seq_printf", &[V, read(3), V, read(5), V]),
+    helper(127, "bpf_seq_write", &[V, read(3), V]),
+    helper(130, "bpf_ringbuf_output", &[V, read(3), V, V]),
+    helper(131, "bpf_ringbuf_reserve", &[V, V, V])
+        .returns_pointer()
+        .and(Effect::Reserve),
+    helper(132, "bpf_ringbuf_submit", &[V, V]).and(Effect::Release),
+    helper(133, "bpf_ringbuf_discard", &[V, V]).and(Effect::Release),
+    helper(134, "bpf_ringbuf_query", &[V, V]),
+    helper(153, "bpf_per_cpu_ptr", &[Arg::PerCpu, V]).returns_pointer(),
+    helper(154, "bpf_this_cpu_ptr", &[Arg::PerCpu]).returns_pointer(),
+    helper(156, "bpf_task_storage_get", &[V, V, VALUE, V])
+        .returns_pointer()
+        .and(Effect::Lookup),
+    helper(157, "bpf_task_storage_delete", &[V, V]),
+    helper(158, "bpf_get_current_task_btf", &[]).returns_pointer(),
+    helper(160, "bpf_ktime_get_coarse_ns", &[]),
+    helper(164, "bpf_for_each_map_elem", &[V, V, V, V]),
+    helper(165, "bpf_snprintf", &[write(2), V, READ_TEXT, read(5), V]),
+    helper(169, "bpf_timer_init", &[TIMER, V, V]),
+    helper(170, "bpf_timer_set_callback", &[TIMER, V]),
+    helper(171, "bpf_timer_start", &[TIMER, V, V]),
+    helper(172, "bpf_timer_cancel", &[TIMER]),
+    helper(177, "bpf_trace_vprintk", &[read(2), V, read(4), V]),
+    helper(181, "bpf_loop", &[V, V, V, V]),
+    helper(182, "bpf_strncmp", &[read(2), V, READ_TEXT]),
+    helper(194, "bpf_kptr_xchg", &[Arg::Field(Special::Kptr), V])
+        .returns_pointer()
+        .and(Effect::Exchange),
+    helper(195, "bpf_map_lookup_percpu_elem", &[V, KEY, V])
+        .returns_pointer()
+        .and(Effect::Lookup),
+    helper(197, "bpf_dynptr_from_mem", &[write(2), V, V, MAKE_DYNPTR]),
+    helper(198, "bpf_ringbuf_reserve_dynptr", &[V, V, V, MAKE_DYNPTR]).and(Effect::DynptrReserve),
+    helper(199, "bpf_ringbuf_submit_dynptr", &[DYNPTR, V]).and(Effect::DynptrSubmit),
+    helper(200, "bpf_ringbuf_discard_dynptr", &[DYNPTR, V]).and(Effect::DynptrSubmit),
+    helper(201, "bpf_dynptr_read", &[write(2), V, DYNPTR, V, V]),
+    helper(202, "bpf_dynptr_write", &[DYNPTR, V, read(4), V, V]),
+    helper(203, "bpf_dynptr_data", &[DYNPTR, V, V])
+        .returns_pointer()
+        .and(Effect::Slice(3)),
+    helper(208, "bpf_ktime_get_tai_ns", &[]),
+    helper(209, "bpf_user_ringbuf_drain", &[V, V, V, V]),
+    helper(210, "bpf_cgrp_storage_get", &[V, V, VALUE, V])
+        .returns_pointer()
+        .and(Effect::Lookup),
+    helper(211, "bpf_cgrp_storage_delete", &[V, V]),
+];
 
 fn kfunc_effect(name: &str, rules: &Rules) -> Effect {
     match name {

@@ -262,6 +262,26 @@ impl Objects {
         }
     }
 
+    /// A record of a ring buffer was submitted: what points into it points to nothing of the program's.
+    pub fn end_record(&mut self, start: u64, len: u64, pc: usize) {
+        for at in 0..self.passing.len() {
+            let slot = self.passing[at] as usize;
+            let view = &self.views[slot];
+            if view.kind == Kind::Record && view.start >= start && view.start - start <= len {
+                self.kill(slot, "submitted", Some(pc));
+            }
+        }
+    }
+
+    /// What a pointer is that the kernel gave: to its own, or one that may be read and no more.
+    pub fn of_kernel(&self, region: &Region, addr: u64) -> Prov {
+        let prov = self.classify(region, addr);
+        match prov.origin() {
+            Origin::Kernel | Origin::Slab { .. } | Origin::Scalar => prov,
+            _ => Prov::UNTRUSTED,
+        }
+    }
+
     /// What holds until this ends.
     pub fn expire(&mut self, until: Until, verb: &'static str, pc: usize) {
         for at in 0..self.passing.len() {

@@ -176,7 +176,7 @@ fn from_mem<W: World>(w: &mut W, data: u64, size: u64, flags: u64, dynptr: u64) 
     } else if flags != 0 {
         (NULL, -EINVAL)
     } else {
-        w.region().check(data, size, true)?;
+        w.region().check_given(data, size)?;
         let size = size as u32;
         (Dynptr { data, size, offset: 0 }, 0)
     };
@@ -216,7 +216,7 @@ fn read<W: World>(w: &mut W, to: u64, len: u64, dynptr: u64, offset: u64, flags:
         return Ok(-EINVAL);
     }
     match place(dynptr, offset, len) {
-        Some(from) => moved(w, to, from, len),
+        Some(from) => w.region().copy(to, from, len).map(|()| 0),
         None => Ok(-E2BIG),
     }
 }
@@ -227,18 +227,9 @@ fn write<W: World>(w: &mut W, dynptr: u64, offset: u64, from: u64, len: u64, fla
         return Ok(-EINVAL);
     }
     match place(dynptr, offset, len) {
-        Some(to) => moved(w, to, from, len),
+        Some(to) => w.region().copy(to, from, len).map(|()| 0),
         None => Ok(-E2BIG),
     }
-}
-
-/// Copies bytes that may overlap.
-fn moved<W: World>(w: &W, to: u64, from: u64, len: u64) -> Result<i64, Fault> {
-    w.region().check(from, len, false)?;
-    w.region().check(to, len, true)?;
-    // SAFETY: both were checked just now.
-    unsafe { std::ptr::copy(from as *const u8, to as *mut u8, len as usize) };
-    Ok(0)
 }
 
 fn adjust<W: World>(w: &mut W, addr: u64, start: u64, end: u64) -> Result<i64, Fault> {
@@ -272,7 +263,7 @@ fn clone<W: World>(w: &mut W, dynptr: u64, to: u64) -> Result<i64, Fault> {
 fn copy<W: World>(w: &mut W, dst: u64, dst_off: u64, src: u64, src_off: u64, len: u64) -> Result<i64, Fault> {
     let (dst, src) = (w.region().load::<Dynptr>(dst)?, w.region().load::<Dynptr>(src)?);
     match (place(dst, dst_off, len), place(src, src_off, len)) {
-        (Some(to), Some(from)) => moved(w, to, from, len),
+        (Some(to), Some(from)) => w.region().copy(to, from, len).map(|()| 0),
         _ if dst.data == 0 || src.data == 0 => Ok(-EINVAL),
         _ => Ok(-E2BIG),
     }

@@ -114,6 +114,7 @@ fn bits_new<W: World>(w: &mut W, it: u64, bits: u64, words: u32) -> Result<i64, 
         w.region()
             .bytes_mut(copy, u64::from(words) * 8)?
             .copy_from_slice(source);
+        w.vm().state().borrow_mut().bits.insert(copy);
         copy
     };
     w.region().store(
@@ -129,11 +130,13 @@ fn bits_new<W: World>(w: &mut W, it: u64, bits: u64, words: u32) -> Result<i64, 
 
 fn bits_next<W: World>(w: &mut W, it: u64) -> Result<u64, Fault> {
     let mut state = w.region().load::<Bits>(it)?;
-    let mut bit = (state.bit + 1) as u32;
+    let mut bit = state.bit.wrapping_add(1) as u32;
     while bit < state.nr {
         let word = match state.nr {
             64 => state.bits,
-            _ => w.region().load::<u64>(state.bits + u64::from(bit / 64) * 8)?,
+            _ => w
+                .region()
+                .load::<u64>(state.bits.wrapping_add(u64::from(bit / 64) * 8))?,
         };
         let rest = word >> (bit % 64);
         if rest != 0 {
@@ -141,7 +144,7 @@ fn bits_next<W: World>(w: &mut W, it: u64) -> Result<u64, Fault> {
             w.region().store(it, state)?;
             return Ok(it + std::mem::offset_of!(Bits, bit) as u64);
         }
-        bit = (bit / 64 + 1) * 64;
+        bit = (bit / 64 + 1).saturating_mul(64);
     }
     state.bit = state.nr as i32;
     w.region().store(it, state)?;
@@ -150,7 +153,8 @@ fn bits_next<W: World>(w: &mut W, it: u64) -> Result<u64, Fault> {
 
 fn bits_destroy<W: World>(w: &mut W, it: u64) -> Result<(), Fault> {
     let state = w.region().load::<Bits>(it)?;
-    if state.nr > 64 && w.region().alloc_size(state.bits).is_some() {
+    // The iterator lies with the program: it may say anything.
+    if w.vm().state().borrow_mut().bits.remove(&state.bits) {
         w.region().free(state.bits);
     }
     w.region().store(

@@ -3,6 +3,9 @@
 //! cpumasks. What they keep of a program is in [`State`], outside the region, so that no policy can spoil it.
 //!
 //! What is left out, and why: docs/surface.md.
+//!
+//! Memory that a program points to is accessed through the region's checked functions alone: there is no unsafe code here.
+#![forbid(unsafe_code)]
 
 mod collection;
 pub mod cpumask;
@@ -18,7 +21,7 @@ mod string;
 mod task;
 mod timer;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::func::{Func, World};
 pub(crate) use object::drop_fields;
@@ -33,6 +36,8 @@ pub(crate) struct State {
     pub(crate) percpu: HashMap<u64, u64>,
     /// Masks of `bpf_cpumask_create`: their references.
     cpumasks: HashMap<u64, u32>,
+    /// Copies of bits that iterators walk.
+    bits: HashSet<u64>,
     trees: HashMap<u64, collection::Tree>,
     lists: HashMap<u64, std::collections::VecDeque<u64>>,
     /// Which root each node is in.

@@ -85,19 +85,44 @@ fn type_of<W: World>(w: &W, object: u64) -> Result<u32, Fault> {
 }
 
 fn obj_drop<W: World>(w: &mut W, object: u64) -> Result<(), Fault> {
-    let id = type_of(w, object)?;
-    let fields = w.vm().types()[&id].fields.clone();
-    if let Some(offset) = refcount(&fields) {
-        let left = w.region().load::<u32>(object + offset)?.saturating_sub(1);
-        w.region().store(object + offset, left)?;
-        if left > 0 {
-            return Ok(());
-        }
-    }
-    drop_fields(w, &fields, object);
-    w.vm().state().borrow_mut().objects.remove(&object);
-    w.region().free(object);
+    type_of(w, object)?;
+    drop_all(w, vec![Drop::Reference(object)]);
     Ok(())
+}
+
+/// What is left to do when objects are dropped that own others, however many.
+enum Drop {
+    /// A reference to an object is given up.
+    Reference(u64),
+    /// What an object owned is dropped, and now it is freed.
+    Memory(u64),
+}
+
+fn drop_all<W: World>(w: &mut W, mut left: Vec<Drop>) {
+    while let Some(next) = left.pop() {
+        let object = match next {
+            Drop::Reference(object) => object,
+            Drop::Memory(object) => {
+                w.region().free(object);
+                continue;
+            }
+        };
+        // Not there any more: the release has told.
+        let Ok(id) = type_of(w, object) else { continue };
+        let fields = w.vm().types()[&id].fields.clone();
+        if let Some(offset) = refcount(&fields) {
+            let addr = object + offset;
+            let references = w.region().load::<u32>(addr).unwrap_or(0).saturating_sub(1);
+            if references > 0 && w.region().store(addr, references).is_ok() {
+                continue;
+            }
+        }
+        w.vm().state().borrow_mut().objects.remove(&object);
+        left.push(Drop::Memory(object));
+        let owned = left.len();
+        give_up_fields(w, &fields, object, &mut left);
+        left[owned..].reverse();
+    }
 }
 
 fn refcount_acquire<W: World>(w: &mut W, object: u64) -> Result<u64, Fault> {
@@ -106,7 +131,7 @@ fn refcount_acquire<W: World>(w: &mut W, object: u64) -> Result<u64, Fault> {
         return Err(Fault::func("bpf_refcount_acquire of an object without bpf_refcount"));
     };
     let count = w.region().load::<u32>(object + offset)?;
-    w.region().store(object + offset, count + 1)?;
+    w.region().store(object + offset, count.saturating_add(1))?;
     Ok(object)
 }
 
@@ -146,6 +171,14 @@ fn throw<W: World>(_: &mut W, cookie: u64) -> Result<(), Fault> {
 
 /// A value is going: drops what its special fields own.
 pub(crate) fn drop_fields<W: World>(w: &mut W, fields: &[Field], value: u64) {
+    let mut left = Vec::new();
+    give_up_fields(w, fields, value, &mut left);
+    left.reverse();
+    drop_all(w, left);
+}
+
+/// The same, but the objects are left to be dropped.
+fn give_up_fields<W: World>(w: &mut W, fields: &[Field], value: u64, left: &mut Vec<Drop>) {
     for field in fields {
         let addr = value + u64::from(field.offset);
         match field.kind {
@@ -161,10 +194,10 @@ pub(crate) fn drop_fields<W: World>(w: &mut W, fields: &[Field], value: u64) {
                         state.cpumasks.contains_key(&object),
                     )
                 };
-                // The only error is that it is not there any more, which the release has told.
                 if is_object {
-                    let _ = obj_drop(w, object);
+                    left.push(Drop::Reference(object));
                 } else if is_cpumask {
+                    // The only error is that it is not there any more, which the release has told.
                     let _ = cpumask::release(w, object);
                 } else if percpu_obj_drop(w, object).is_err() && object != 0 {
                     w.release_object(object);
@@ -172,9 +205,8 @@ pub(crate) fn drop_fields<W: World>(w: &mut W, fields: &[Field], value: u64) {
                 let _ = w.region().store(addr, 0u64);
             }
             FieldKind::ListHead(ref contains) | FieldKind::RbRoot(ref contains) => {
-                for node in collection::clear(w, addr) {
-                    let _ = obj_drop(w, node - u64::from(contains.node));
-                }
+                let nodes = collection::clear(w, addr).into_iter();
+                left.extend(nodes.map(|node| Drop::Reference(node.wrapping_sub(u64::from(contains.node)))));
             }
             _ => {}
         }

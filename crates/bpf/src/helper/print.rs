@@ -34,7 +34,7 @@ pub fn bstr(region: &Region, format: u64, args: u64, size: u32) -> Result<String
         return Err(Fault::func(format!("format string at {format:#x} cannot be read")));
     };
     let args: Vec<u64> = (0..u64::from(size / 8))
-        .map(|i| region.load(args + i * 8))
+        .map(|i| region.load(args.wrapping_add(i * 8)))
         .collect::<Result<_, _>>()?;
     format_text(region, &format, &args)
 }

@@ -45,7 +45,7 @@ pub(super) fn string(region: &Region, addr: u64, max: u64) -> Option<(Vec<u8>, b
 fn probe_read<W: World>(w: &mut W, to: u64, size: u32, from: u64) -> Result<i64, Fault> {
     let region = w.region();
     let size = u64::from(size);
-    region.check(to, size, true)?;
+    region.check_given(to, size)?;
     if region.check(from, size, false).is_err() {
         region.bytes_mut(to, size)?.fill(0);
         return Ok(-EFAULT);
@@ -56,8 +56,7 @@ fn probe_read<W: World>(w: &mut W, to: u64, size: u32, from: u64) -> Result<i64,
     }
     w.vm().load_line(w.cpu(), from);
     w.vm().store_line(w.cpu(), to);
-    // SAFETY: both were checked just now; they may overlap.
-    unsafe { std::ptr::copy(from as *const u8, to as *mut u8, size as usize) };
+    region.copy(to, from, size)?;
     Ok(0)
 }
 

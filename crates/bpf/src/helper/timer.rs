@@ -48,7 +48,7 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
 }
 
 fn init<W: World>(w: &mut W, timer: u64, map: u64, flags: u64) -> Result<i64, Fault> {
-    w.region().check(timer, 16, true)?;
+    w.region().check_given(timer, 16)?;
     w.vm().map(map)?;
     // CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_BOOTTIME.
     if !matches!(flags, 0 | 1 | 7) {
@@ -68,7 +68,7 @@ fn enter<W: World>(w: &mut W, timer: u64, map: u64, work: bool) -> i64 {
 }
 
 fn wq_init<W: World>(w: &mut W, wq: u64, map: u64, flags: u32) -> Result<i64, Fault> {
-    w.region().check(wq, 16, true)?;
+    w.region().check_given(wq, 16)?;
     w.vm().map(map)?;
     Ok(if flags != 0 { -EINVAL } else { enter(w, wq, map, true) })
 }
@@ -135,7 +135,7 @@ impl<W: World> Vm<W> {
             let map = world.vm().map(map)?;
             let kind = if work { FieldKind::Workqueue } else { FieldKind::Timer };
             let field = map.def().fields.iter().find(|field| field.kind == kind);
-            let value = timer - field.map_or(0, |field| u64::from(field.offset));
+            let value = timer.wrapping_sub(field.map_or(0, |field| u64::from(field.offset)));
             (map.key_of(world.region(), value), value)
         };
         Vm::with_stack(world, &key, |w, key| {

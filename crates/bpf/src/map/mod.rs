@@ -206,7 +206,7 @@ impl Map {
         match &self.data {
             Data::Array(array) => {
                 let (base, stride, _) = array.layout();
-                (((value - base) / stride) as u32).to_le_bytes().to_vec()
+                ((value.wrapping_sub(base) / stride) as u32).to_le_bytes().to_vec()
             }
             Data::Hash(_) => {
                 let size = u64::from(self.def.key_size);

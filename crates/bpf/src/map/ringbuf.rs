@@ -58,7 +58,10 @@ impl Ringbuf {
 
     /// Room for a record; its address, or 0 when it does not fit.
     pub fn reserve(&mut self, len: u64) -> u64 {
-        let need = (len.saturating_add(HEADER)).next_multiple_of(8);
+        if len > self.size {
+            return 0;
+        }
+        let need = (len + HEADER).next_multiple_of(8);
         // One byte stays free (bpf_ringbuf_has_space).
         if need > self.size || self.producer + need - self.consumer > self.size - 1 {
             return 0;

@@ -101,27 +101,27 @@ pub(crate) unsafe fn raise(cx: *mut Context, fault: Fault) -> u64 {
     }
 }
 
+/// What the running instruction calls.
+unsafe fn called(cx: *mut Context) -> String {
+    unsafe { (*cx).target_name(&(&(*cx).code.insns)[(*cx).pc as usize]) }
+}
+
 // What compiled and interpreted code calls when it cannot go on. They have the signature of any function. `cx.pc` is set.
+// Raising returns to nobody here: nothing that has a destructor may be left.
 
 /// A call of something nobody provides.
 pub(crate) unsafe extern "C" fn missing(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe {
-        let name = (*cx).target_name(&(&(*cx).code.insns)[(*cx).pc as usize]);
-        raise(cx, Fault::new(FaultKind::Trap, format!("{name} is not modelled")))
+        let fault = Fault::new(FaultKind::Trap, format!("{} is not modelled", called(cx)));
+        raise(cx, fault)
     }
 }
 
 /// A call of something the context does not allow.
 pub(crate) unsafe extern "C" fn not_allowed(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe {
-        let name = (*cx).target_name(&(&(*cx).code.insns)[(*cx).pc as usize]);
-        raise(
-            cx,
-            Fault::new(
-                FaultKind::NotAllowed,
-                format!("{name} cannot be called from the current operation"),
-            ),
-        )
+        let message = format!("{} cannot be called from the current operation", called(cx));
+        raise(cx, Fault::new(FaultKind::NotAllowed, message))
     }
 }
 

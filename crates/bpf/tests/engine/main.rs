@@ -3,6 +3,7 @@
 
 mod asm;
 mod corpus;
+mod given;
 mod nesting;
 mod random;
 mod world;

@@ -153,12 +153,11 @@ fn bpf_iter_css_next(m: &mut Machine, it: u64) -> Result<u64, Fault> {
         CHILDREN => children(m, start),
         flags => {
             let mut order = Vec::new();
-            descend(m, start, flags == DESCENDANTS_PRE, &mut order);
-            debug_assert!(flags == DESCENDANTS_PRE || flags == DESCENDANTS_POST);
+            descend(m, start, flags != DESCENDANTS_POST, &mut order);
             order
         }
     };
-    m.region.store(it + 8, visited + 1)?;
+    m.region.store(it.wrapping_add(8), visited.wrapping_add(1))?;
     Ok(order
         .get(visited as usize)
         .map_or(0, |&cgroup| m.layout.cgroup_addr(cgroup)))

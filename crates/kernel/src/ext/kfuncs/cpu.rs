@@ -161,10 +161,9 @@ fn select_cpu(m: &mut Machine, p: TaskId, prev_cpu: i32, wake_flags: u64, allowe
 
 fn scx_bpf_select_cpu_dfl(m: &mut Machine, p: u64, prev_cpu: i32, wake_flags: u64, is_idle: u64) -> Result<i32, Fault> {
     let p = task(m, p)?;
-    m.region.check(is_idle, 1, true)?;
+    m.region.check_given(is_idle, 1)?;
     let cpu = select_cpu(m, p, prev_cpu, wake_flags, None, 0);
-    // SAFETY: checked just now, and nothing is taken away meanwhile.
-    *unsafe { m.region.at::<u8>(is_idle) } = u8::from(cpu >= 0);
+    m.region.store(is_idle, u8::from(cpu >= 0))?;
     Ok(if cpu >= 0 { cpu } else { prev_cpu })
 }
 

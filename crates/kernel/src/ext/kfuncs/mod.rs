@@ -3,6 +3,9 @@
 //!
 //! Argument checks of the kernel's verifier are checks at run time here: a pointer that is not what the prototype says is a
 //! fault. All that sched_ext objects are known to call on Linux 7.2 is here or in the bpf crate.
+//!
+//! Memory that a policy points to is accessed through the region's checked functions alone: there is no unsafe code here.
+#![forbid(unsafe_code)]
 
 mod cgroup;
 mod cid;

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a helper or kfunc is given: may it read, write or use that in the way it does?
+
+use super::access::{Access, problem};
+use super::calls::Pending;
+use super::names::Callee;
+use super::objects::Kind;
+use super::prov::{Origin, Prov};
+use super::signature::{Arg, Len, Special};
+use super::*;
+
+impl Guard {
+    /// All arguments of a call.
+    pub(super) fn check_given(&self, cx: &Context, call: &Pending, callee: &Callee) -> Result<(), Fault> {
+        for (n, &arg) in callee.args.iter().enumerate().take(5) {
+            match arg {
+                Arg::Value => {}
+                Arg::Read(len) => self.check_memory(cx, call, n, len, false)?,
+                Arg::Write(len) => self.check_memory(cx, call, n, len, true)?,
+                Arg::OwnMask => self.check_mask(cx, call, n, callee)?,
+                Arg::Field(special) => self.check_field(cx, call, n, special, callee)?,
+                Arg::Make(_, size) => {
+                    self.check_on_stack(cx, call, n, callee)?;
+                    self.check_memory(cx, call, n, Len::Bytes(size), true)?;
+                }
+                Arg::Use(what) => self.check_opaque(cx, call, n, what, callee)?,
+                Arg::PerCpu => self.check_per_cpu(cx, call, n, callee)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Memory that it reads or writes for the program.
+    fn check_memory(&self, cx: &Context, call: &Pending, n: usize, len: Len, write: bool) -> Result<(), Fault> {
+        let (base, prov) = (call.args[n], Prov(call.provs[n]));
+        let map = || cx.maps.iter().find(|map| map.addr() == call.args[0]).map(Map::def);
+        let size = match len {
+            Len::Bytes(size) => size,
+            Len::Key => map().map_or(0, |def| u64::from(def.key_size)),
+            Len::Value => map().map_or(0, |def| u64::from(def.value_size)),
+            Len::Arg(n) => call.args[n - 1],
+        };
+        if size == 0 || base == 0 {
+            return Ok(());
+        }
+        let access = Access {
+            base,
+            off: 0,
+            size,
+            store: write,
+            pc: call.pc,
+        };
+        self.check(cx, access, prov)
+    }
+
+    /// A bpf_cpumask that it changes.
+    fn check_mask(&self, cx: &Context, call: &Pending, n: usize, callee: &Callee) -> Result<(), Fault> {
+        let (arg, prov) = (call.args[n], Prov(call.provs[n]));
+        if let Origin::View { slot, generation } = prov.origin()
+            && let Some(view) = self.objects.view(slot, generation)
+            && view.kind == Kind::Cpumask
+            && view.start == arg
+        {
+            return Ok(());
+        }
+        Err(self.not_a(cx, arg, prov, "bpf_cpumask", callee))
+    }
+
+    /// A lock, timer, list, tree, node or kptr where the program's types have one.
+    fn check_field(
+        &self,
+        cx: &Context,
+        call: &Pending,
+        n: usize,
+        special: Special,
+        callee: &Callee,
+    ) -> Result<(), Fault> {
+        let (arg, prov) = (call.args[n], Prov(call.provs[n]));
+        let (start, fields): (u64, &[Field]) = match prov.origin() {
+            Origin::View { slot, generation } => match self.objects.view(slot, generation) {
+                Some(view) => match view.kind {
+                    Kind::Value(map) => (view.start, &cx.maps[map].def().fields),
+                    Kind::Object(id) => (view.start, cx.types().get(&id).map_or(&[], |ty| &ty.fields)),
+                    _ => (0, &[]),
+                },
+                None => (0, &[]),
+            },
+            Origin::Value { place, element } => {
+                let place = &self.objects.places[place];
+                (place.start + element * place.stride, &place.fields)
+            }
+            _ => (0, &[]),
+        };
+        let is_there = |field: &Field| start + u64::from(field.offset) == arg && special.is(&field.kind);
+        match fields.iter().any(is_there) {
+            true => Ok(()),
+            false => Err(self.not_a(cx, arg, prov, special.name(), callee)),
+        }
+    }
+
+    /// What the kernel keeps for the program lies in its stack.
+    fn check_on_stack(&self, cx: &Context, call: &Pending, n: usize, callee: &Callee) -> Result<(), Fault> {
+        let (arg, prov) = (call.args[n], Prov(call.provs[n]));
+        match prov.origin() {
+            Origin::Frame { .. } => Ok(()),
+            _ => Err(self.not_a(cx, arg, prov, "place in the stack", callee)),
+        }
+    }
+
+    /// A per-CPU object of the program's, or a variable of the kernel's.
+    fn check_per_cpu(&self, cx: &Context, call: &Pending, n: usize, callee: &Callee) -> Result<(), Fault> {
+        let (arg, prov) = (call.args[n], Prov(call.provs[n]));
+        let ok = match prov.origin() {
+            Origin::View { slot, generation } => self
+                .objects
+                .view(slot, generation)
+                .is_some_and(|view| view.kind == Kind::Percpu && view.start == arg),
+            Origin::Kernel | Origin::Slab { .. } | Origin::Untrusted => true,
+            _ => arg == 0,
+        };
+        match ok {
+            true => Ok(()),
+            false => Err(self.not_a(cx, arg, prov, "per-CPU object", callee)),
+        }
+    }
+
+    /// An argument is not what the function wants.
+    #[cold]
+    pub(super) fn not_a(&self, cx: &Context, arg: u64, prov: Prov, wanted: &str, callee: &Callee) -> Fault {
+        let (name, of) = (&callee.name, self.name_of(cx, prov));
+        match prov.origin() {
+            Origin::Null { pc } => {
+                let note = ("not tested: what returned it is".to_string(), Some(pc));
+                problem("null-dereference", &format!("NULL passed to {name}"), None, vec![note])
+            }
+            Origin::Scalar if arg == 0 => {
+                problem("null-dereference", &format!("NULL passed to {name}"), None, Vec::new())
+            }
+            _ => {
+                let what = format!("{name} wants a {wanted} and gets a pointer to {of}");
+                problem("bad-pointer", &what, Some(arg), Vec::new())
+            }
+        }
+    }
+}

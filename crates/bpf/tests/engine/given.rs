@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Checked mode holds what a program hands to helpers and kfuncs to rules: each program here breaks one, and would go on or do harm
+//! without it.
+
+use bpf::func::FaultKind;
+use bpf::image::{CALL, CALL_HELPER, CALL_KFUNC, Code, FUNC_BASE, Function, Insn, LD_IMM64};
+use bpf::insn::{self, alu};
+use bpf::vm::{Engine, Vm};
+
+use crate::world::TestWorld;
+
+const KFUNCS: [&str; 8] = [
+    "bpf_iter_num_new",
+    "bpf_iter_num_next",
+    "bpf_iter_num_destroy",
+    "bpf_cpumask_set_cpu",
+    "bpf_cpumask_create",
+    "bpf_dynptr_size",
+    "bpf_rbtree_first",
+    "bpf_iter_bits_destroy",
+];
+
+/// What a register gets.
+#[derive(Clone, Copy)]
+enum To {
+    Number(u64),
+    /// The section of globals.
+    Memory,
+    Task,
+    /// r10 plus this.
+    Stack(i64),
+    /// The second function.
+    Callback,
+    /// A pointer to the globals that the program has made of a number: loaded from where it has stored it.
+    Made,
+}
+use To::*;
+
+enum Do {
+    Helper(u32, &'static [To]),
+    Kfunc(&'static str, &'static [To]),
+    /// Stores a word in the stack.
+    Store(i32, To),
+    /// Loads through r0.
+    LoadR0,
+}
+use Do::*;
+
+fn program(world: &TestWorld, steps: &[Do]) -> Code {
+    let mut insns = Vec::new();
+    let mut emit = |op, dst, src, off, imm| insns.push(Insn { op, dst, src, off, imm });
+    let put = |emit: &mut dyn FnMut(u8, u8, u8, i32, i64), reg: u8, to: To| match to {
+        Number(number) => {
+            // Not one constant, which would be taken for an address.
+            emit(LD_IMM64, reg, 0, 0, (number ^ 1) as i64);
+            emit(insn::ALU64 | alu::XOR, reg, 0, 0, 1);
+        }
+        Memory => emit(LD_IMM64, reg, 0, 0, world.memory as i64),
+        Task => emit(LD_IMM64, reg, 0, 0, world.task as i64),
+        Stack(off) => {
+            emit(insn::ALU64 | alu::MOV | insn::X, reg, insn::FP, 0, 0);
+            emit(insn::ALU64 | alu::ADD, reg, 0, 0, off);
+        }
+        Callback => emit(LD_IMM64, reg, 0, 0, (FUNC_BASE + 1) as i64),
+        Made => {
+            emit(LD_IMM64, reg, 0, 0, (world.memory ^ 1) as i64);
+            emit(insn::ALU64 | alu::XOR, reg, 0, 0, 1);
+        }
+    };
+    for step in steps {
+        match step {
+            Helper(_, args) | Kfunc(_, args) => {
+                for (n, &to) in args.iter().enumerate() {
+                    put(&mut emit, n as u8 + 1, to);
+                }
+                match step {
+                    Helper(number, _) => emit(CALL, 0, CALL_HELPER, 0, i64::from(*number)),
+                    Kfunc(name, _) => {
+                        let at = KFUNCS.iter().position(|known| known == name).expect("listed");
+                        emit(CALL, 0, CALL_KFUNC, 0, at as i64);
+                    }
+                    _ => unreachable!(),
+                }
+            }
+            Store(off, to) => {
+                put(&mut emit, 8, *to);
+                emit(insn::STX | insn::MEM | insn::DW, insn::FP, 8, *off, 0);
+            }
+            LoadR0 => emit(insn::LDX | insn::MEM | insn::DW, 0, 0, 0, 0),
+        }
+    }
+    emit(insn::ALU64 | alu::MOV, 0, 0, 0, 0);
+    emit(insn::EXIT, 0, 0, 0, 0);
+    let middle = insns.len();
+    // The callback reads what its second argument points to.
+    insns.push(Insn {
+        op: insn::LDX | insn::MEM | insn::DW,
+        dst: 0,
+        src: 2,
+        off: 0,
+        imm: 0,
+    });
+    insns.push(Insn {
+        op: insn::EXIT,
+        dst: 0,
+        src: 0,
+        off: 0,
+        imm: 0,
+    });
+    let function = |name: &str, start, end| Function {
+        name: name.into(),
+        start,
+        end,
+        stack: 128,
+        params: None,
+        is_global: false,
+        lines: Vec::new(),
+    };
+    let functions = vec![function("main", 0, middle), function("callback", middle, insns.len())];
+    Code {
+        insns,
+        functions,
+        kfuncs: KFUNCS.map(String::from).to_vec(),
+        ..Code::default()
+    }
+}
+
+/// How it ends in checked mode, with each engine; their stacks differ in place.
+fn ends(world: &mut TestWorld, steps: &[Do]) -> [String; 2] {
+    let code = program(world, steps);
+    world.checked = true;
+    [Engine::Interpreter, Engine::Jit].map(|engine| {
+        let memory = world.memory;
+        world
+            .load(code.clone(), &[], Default::default(), engine)
+            .expect("it is well-formed");
+        match Vm::call(world, 0, [memory, 0, 0, 0, 0]) {
+            Ok(_) => "fine".to_string(),
+            Err(fault) => {
+                assert_eq!(fault.kind, FaultKind::Check, "{fault}");
+                fault.message.clone()
+            }
+        }
+    })
+}
+
+const MAKE_DYNPTR: Do = Helper(197, &[Memory, Number(64), Number(0), Stack(-16)]);
+
+#[test]
+fn what_is_handed_to_functions_is_held_to_rules() {
+    let mut world = TestWorld::new();
+    let cases: [(&str, &[Do], &str); 22] = [
+        (
+            "a helper writes to a task",
+            &[Helper(113, &[Task, Number(8), Memory])],
+            "read-only: store of 8 bytes",
+        ),
+        (
+            "in the middle of one",
+            &[Helper(16, &[Task, Number(16)])],
+            "read-only: store of 16 bytes",
+        ),
+        (
+            "a size of 64 bits",
+            &[Helper(16, &[Stack(-16), Number(1 << 32 | 16)])],
+            "stack-out-of-bounds: store of 4294967312 bytes",
+        ),
+        (
+            "behind the globals",
+            &[Helper(113, &[Memory, Number(4097), Number(0)])],
+            "out-of-bounds: store of 4097",
+        ),
+        (
+            "a result",
+            &[Helper(105, &[Memory, Number(8), Number(10), Task])],
+            "read-only: store of 8 bytes",
+        ),
+        (
+            "through a number",
+            &[Helper(113, &[Made, Number(8), Memory])],
+            "bad-pointer: store of 8 bytes",
+        ),
+        (
+            "a task as a lock",
+            &[Helper(93, &[Task])],
+            "bad-pointer: bpf_spin_lock wants a bpf_spin_lock",
+        ),
+        (
+            "globals as a lock",
+            &[Helper(93, &[Memory])],
+            "bad-pointer: bpf_spin_lock wants a bpf_spin_lock",
+        ),
+        (
+            "no timer",
+            &[Helper(170, &[Memory, Callback])],
+            "bad-pointer: bpf_timer_set_callback wants a bpf_timer",
+        ),
+        (
+            "no kptr",
+            &[Helper(194, &[Memory, Number(0)])],
+            "bad-pointer: bpf_kptr_xchg wants a kptr",
+        ),
+        (
+            "no tree",
+            &[Kfunc("bpf_rbtree_first", &[Memory])],
+            "bad-pointer: bpf_rbtree_first wants a bpf_rb_root",
+        ),
+        (
+            "no mask",
+            &[Kfunc("bpf_cpumask_set_cpu", &[Number(1), Memory])],
+            "bad-pointer: bpf_cpumask_set_cpu wants a",
+        ),
+        (
+            "no per-CPU object",
+            &[Helper(153, &[Made, Number(1)])],
+            "bad-pointer: bpf_per_cpu_ptr wants a per-CPU object",
+        ),
+        (
+            "an iterator in globals",
+            &[Kfunc("bpf_iter_num_new", &[Memory, Number(0), Number(3)])],
+            "bad-pointer: bpf_iter_num_new wants a place in the stack",
+        ),
+        (
+            "an iterator that was not made",
+            &[Store(-8, Number(0)), Kfunc("bpf_iter_num_next", &[Stack(-8)])],
+            "bad-pointer: bpf_iter_num_next wants a bpf_iter_num",
+        ),
+        (
+            "an iterator of another kind",
+            &[
+                Kfunc("bpf_iter_num_new", &[Stack(-16), Number(0), Number(3)]),
+                Kfunc("bpf_iter_bits_destroy", &[Stack(-16)]),
+            ],
+            "bad-pointer: bpf_iter_bits_destroy wants a bpf_iter_bits",
+        ),
+        (
+            "an iterator that was overwritten",
+            &[
+                Kfunc("bpf_iter_num_new", &[Stack(-8), Number(0), Number(3)]),
+                Store(-8, Number(5)),
+                Kfunc("bpf_iter_num_next", &[Stack(-8)]),
+            ],
+            "special-field: bpf_iter_num_next of a bpf_iter_num that the program has overwritten",
+        ),
+        (
+            "a dynptr to a task",
+            &[Helper(197, &[Task, Number(64), Number(0), Stack(-16)])],
+            "read-only: store of 64 bytes",
+        ),
+        (
+            "a dynptr that was not made",
+            &[
+                Store(-16, Memory),
+                Store(-8, Number(64)),
+                Helper(203, &[Stack(-16), Number(0), Number(8)]),
+            ],
+            "bad-pointer: bpf_dynptr_data wants a bpf_dynptr",
+        ),
+        (
+            "a dynptr that was overwritten",
+            &[
+                MAKE_DYNPTR,
+                Store(-16, Task),
+                Helper(202, &[Stack(-16), Number(0), Memory, Number(8), Number(0)]),
+            ],
+            "special-field: bpf_dynptr_write of a bpf_dynptr that the program has overwritten",
+        ),
+        (
+            "a pointer that a callback gets",
+            &[Helper(181, &[Number(1), Callback, Made, Number(0)])],
+            "bad-pointer: load of 8 bytes",
+        ),
+        (
+            "a slice's end",
+            &[MAKE_DYNPTR, Helper(203, &[Stack(-16), Number(0), Number(4)]), LoadR0],
+            "out-of-bounds: load of 8 bytes",
+        ),
+    ];
+    for (name, steps, expected) in cases {
+        for told in ends(&mut world, steps) {
+            assert!(told.starts_with(expected), "{name}: {told}");
+        }
+    }
+}
+
+#[test]
+fn what_is_right_goes_on() {
+    let mut world = TestWorld::new();
+    let cases: [(&str, &[Do]); 5] = [
+        (
+            "memory",
+            &[
+                Helper(113, &[Memory, Number(8), Task]),
+                Helper(16, &[Stack(-16), Number(16)]),
+            ],
+        ),
+        (
+            "an iterator",
+            &[
+                Kfunc("bpf_iter_num_new", &[Stack(-8), Number(0), Number(3)]),
+                Kfunc("bpf_iter_num_next", &[Stack(-8)]),
+                Kfunc("bpf_iter_num_next", &[Stack(-8)]),
+                Kfunc("bpf_iter_num_destroy", &[Stack(-8)]),
+            ],
+        ),
+        (
+            "a dynptr",
+            &[
+                MAKE_DYNPTR,
+                Helper(202, &[Stack(-16), Number(8), Memory, Number(8), Number(0)]),
+                Kfunc("bpf_dynptr_size", &[Stack(-16)]),
+                Helper(203, &[Stack(-16), Number(0), Number(8)]),
+                LoadR0,
+            ],
+        ),
+        ("a callback", &[Helper(181, &[Number(3), Callback, Memory, Number(0)])]),
+        ("a number", &[Helper(105, &[Memory, Number(8), Number(10), Stack(-8)])]),
+    ];
+    for (name, steps) in cases {
+        assert_eq!(ends(&mut world, steps), ["fine", "fine"], "{name}");
+    }
+}

@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A hostile policy: its callbacks call what there is with arguments drawn at random. Most are nearly right, so that what comes
+//! behind the first check is reached, too. Shared by the test and the fuzz target, which feeds bytes where the test has a seed.
+
+use bpf::func::Func;
+use bpf::image::{CALL, CALL_HELPER, CALL_KFUNC, FUNC_BASE, Insn, LD_IMM64};
+use bpf::insn::{self, alu, jmp};
+use bpf::link::Image;
+use kernel::Machine;
+
+/// Decisions: bytes while there are some, then pseudo-random numbers.
+pub struct Draw<'a> {
+    bytes: &'a [u8],
+    state: u64,
+}
+
+impl<'a> Draw<'a> {
+    pub fn new(seed: u64, bytes: &'a [u8]) -> Draw<'a> {
+        let state = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        Draw { bytes, state }
+    }
+
+    /// A number below `n`: from a byte if it is one of those.
+    fn below(&mut self, n: u64) -> u64 {
+        if let Some((&first, rest)) = self.bytes.split_first()
+            && n <= 256
+        {
+            self.bytes = rest;
+            return u64::from(first) % n;
+        }
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        (self.state >> 11) % n
+    }
+
+    fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len() as u64) as usize]
+    }
+
+    fn number(&mut self) -> i64 {
+        let bit = 1i64 << self.below(63);
+        let edges = [
+            0,
+            1,
+            2,
+            3,
+            4,
+            7,
+            8,
+            16,
+            24,
+            64,
+            100,
+            512,
+            4096,
+            -1,
+            -2,
+            -22,
+            i64::MAX,
+            i64::MIN,
+            0xffff_ffff,
+            0x8000_0000,
+            1 << 32,
+        ];
+        match self.below(8) {
+            0 => bit,
+            1 => -bit,
+            _ => self.pick(&edges),
+        }
+    }
+}
+
+/// Something to call.
+struct Callee {
+    name: &'static str,
+    op: Insn,
+    params: Vec<&'static str>,
+}
+
+/// Words of the frame that keep values: r10-8, r10-16, ...
+const SLOTS: u64 = 12;
+/// Below them lies memory to hand out; iterators and dynptrs have their places.
+const MEMORY: i64 = -200;
+const ITERATOR: i64 = -152;
+const DYNPTRS: [i64; 2] = [-216, -232];
+const FLAGS: i64 = -240;
+const STACK: u32 = 256;
+
+const CONTEXT: u8 = 6;
+
+/// Callbacks with the number of their arguments.
+const CALLBACKS: [(&str, i32); 17] = [
+    ("select_cpu", 3),
+    ("enqueue", 2),
+    ("dequeue", 2),
+    ("dispatch", 2),
+    ("tick", 1),
+    ("runnable", 2),
+    ("running", 1),
+    ("stopping", 2),
+    ("quiescent", 2),
+    ("set_cpumask", 2),
+    ("update_idle", 2),
+    ("enable", 1),
+    ("disable", 1),
+    ("dump", 1),
+    ("init", 0),
+    ("init_task", 2),
+    ("exit", 1),
+];
+
+/// What gives back what another function got.
+const PAIRS: [(&str, &str); 9] = [
+    ("bpf_task_acquire", "bpf_task_release"),
+    ("bpf_task_from_pid", "bpf_task_release"),
+    ("bpf_cgroup_from_id", "bpf_cgroup_release"),
+    ("scx_bpf_task_cgroup", "bpf_cgroup_release"),
+    ("bpf_cpumask_create", "bpf_cpumask_release"),
+    ("bpf_obj_new_impl", "bpf_obj_drop_impl"),
+    ("bpf_obj_new", "bpf_obj_drop"),
+    ("scx_bpf_get_idle_cpumask", "scx_bpf_put_idle_cpumask"),
+    ("scx_bpf_get_online_cpumask", "scx_bpf_put_cpumask"),
+];
+
+struct Generator<'a, 'b, 'c> {
+    draw: &'a mut Draw<'b>,
+    insns: Vec<Insn>,
+    callees: &'c [Callee],
+    image: &'c Image,
+    functions: u64,
+    /// What is known to be in each slot.
+    slots: [&'static str; SLOTS as usize],
+}
+
+/// Replaces the code of the image's callbacks.
+pub fn put(image: &mut Image, table: &[Func<Machine>], draw: &mut Draw<'_>) {
+    let active: Vec<&str> = (0..1 + draw.below(3)).map(|_| draw.pick(&CALLBACKS).0).collect();
+    let mut code = std::mem::take(&mut image.code);
+    let insns = std::mem::take(&mut code.insns);
+    code.kfuncs = kfuncs(&code.kfuncs, table);
+    let callees = callees(&code.kfuncs, table);
+    let ops = image.struct_ops[0].programs.clone();
+    let functions = code.functions.len() as u64;
+    for (index, function) in code.functions.iter_mut().enumerate() {
+        let start = code.insns.len();
+        let member = CALLBACKS.iter().find(|(name, _)| ops.get(*name) == Some(&index));
+        match member {
+            None => code.insns.extend_from_slice(&insns[function.start..function.end]),
+            Some(&(name, args)) => {
+                let mut g = Generator {
+                    draw,
+                    insns: Vec::new(),
+                    callees: &callees,
+                    image,
+                    functions,
+                    slots: [""; SLOTS as usize],
+                };
+                g.callback(name, args, active.contains(&name));
+                code.insns.append(&mut g.insns);
+                function.stack = STACK;
+                function.lines.clear();
+            }
+        }
+        (function.start, function.end) = (start, code.insns.len());
+    }
+    image.code = code;
+}
+
+/// The names of all kfuncs, those that the object calls itself first.
+fn kfuncs(own: &[String], table: &[Func<Machine>]) -> Vec<String> {
+    let mut names = own.to_vec();
+    for func in table {
+        if func.helper.is_none() && !names.iter().any(|name| name == func.name) {
+            names.push(func.name.to_string());
+        }
+    }
+    names
+}
+
+fn callees(names: &[String], table: &[Func<Machine>]) -> Vec<Callee> {
+    let callee = |func: &Func<Machine>| {
+        let (src, imm) = match func.helper {
+            Some(number) => (CALL_HELPER, i64::from(number)),
+            None => {
+                let at = names.iter().position(|name| name == func.name);
+                (CALL_KFUNC, at.expect("all are there") as i64)
+            }
+        };
+        let params = func.proto.split_once('(').map_or("", |proto| proto.1);
+        let op = Insn {
+            op: CALL,
+            dst: 0,
+            src,
+            off: 0,
+            imm,
+        };
+        Callee {
+            name: func.name,
+            op,
+            params: params.split(',').collect(),
+        }
+    };
+    table.iter().map(callee).collect()
+}
+
+impl Generator<'_, '_, '_> {
+    fn emit(&mut self, op: u8, dst: u8, src: u8, off: i32, imm: i64) {
+        self.insns.push(Insn { op, dst, src, off, imm });
+    }
+
+    fn constant(&mut self, reg: u8, value: i64) {
+        self.emit(LD_IMM64, reg, 0, 0, value);
+    }
+
+    fn stack(&mut self, reg: u8, offset: i64) {
+        self.emit(insn::ALU64 | alu::MOV | insn::X, reg, insn::FP, 0, 0);
+        self.emit(insn::ALU64 | alu::ADD, reg, 0, 0, offset);
+    }
+
+    fn load_slot(&mut self, reg: u8, slot: u64) {
+        let off = -8 * (slot as i32 + 1);
+        self.emit(insn::LDX | insn::MEM | insn::DW, reg, insn::FP, off, 0);
+    }
+
+    fn store_slot(&mut self, slot: u64, what: &'static str) {
+        self.emit(insn::STX | insn::MEM | insn::DW, insn::FP, 0, -8 * (slot as i32 + 1), 0);
+        self.slots[slot as usize] = what;
+    }
+
+    fn callback(&mut self, name: &str, args: i32, active: bool) {
+        self.emit(insn::ALU64 | alu::MOV | insn::X, CONTEXT, 1, 0, 0);
+        if active {
+            self.prologue(name, args);
+            for _ in 0..1 + self.draw.below(8) {
+                self.step();
+            }
+            self.release();
+        }
+        match name {
+            "select_cpu" => self.emit(insn::LDX | insn::MEM | insn::DW, 0, CONTEXT, 8, 0),
+            "enqueue" => {
+                self.emit(insn::LDX | insn::MEM | insn::DW, 1, CONTEXT, 0, 0);
+                self.constant(2, (1u64 << 63 | 1) as i64);
+                self.constant(3, 1_000_000);
+                self.constant(4, 0);
+                self.call("scx_bpf_dsq_insert");
+                self.emit(insn::ALU64 | alu::MOV, 0, 0, 0, 0);
+            }
+            _ => self.emit(insn::ALU64 | alu::MOV, 0, 0, 0, 0),
+        }
+        self.emit(insn::EXIT, 0, 0, 0, 0);
+    }
+
+    fn call(&mut self, name: &str) {
+        let op = self
+            .callees
+            .iter()
+            .find(|callee| callee.name == name)
+            .expect("it is there")
+            .op;
+        self.insns.push(op);
+    }
+
+    /// Puts arguments, an element's value and numbers in the slots.
+    fn prologue(&mut self, name: &str, args: i32) {
+        for at in (MEMORY..-8 * SLOTS as i64).step_by(8) {
+            self.emit(insn::ST | insn::MEM | insn::DW, insn::FP, 0, at as i32, 0);
+        }
+        for slot in 0..SLOTS {
+            self.emit(insn::ALU64 | alu::MOV, 0, 0, 0, slot as i64);
+            self.store_slot(slot, "number");
+        }
+        for arg in 0..args {
+            self.emit(insn::LDX | insn::MEM | insn::DW, 0, CONTEXT, 8 * arg, 0);
+            let task = arg == 0 && !matches!(name, "dispatch" | "update_idle" | "dump" | "exit");
+            self.store_slot(arg as u64, if task { "task" } else { "argument" });
+        }
+        let Some(array) = self.image.maps.iter().find(|map| map.name == "array") else {
+            return;
+        };
+        let array = array.handle as i64;
+        self.constant(1, array);
+        self.stack(2, MEMORY);
+        self.call("bpf_map_lookup_elem");
+        self.store_slot(3, "value");
+    }
+
+    fn step(&mut self) {
+        if self.draw.chance(10) {
+            return self.access();
+        }
+        let callee = &self.callees[self.draw.below(self.callees.len() as u64) as usize];
+        for reg in 1..=5u8 {
+            let param = callee.params.get(usize::from(reg) - 1).copied().unwrap_or("");
+            self.argument(reg, param, callee.op.src == CALL_HELPER);
+        }
+        self.insns.push(callee.op);
+        let slot = 4 + self.draw.below(SLOTS - 4);
+        self.store_slot(slot, callee.name);
+    }
+
+    /// A load or store through what is in a slot.
+    fn access(&mut self) {
+        let (slot, off) = (self.draw.below(SLOTS), self.draw.pick(&[0, 8, 16, 64, 512, -8]));
+        let size = self.draw.pick(&[insn::B, insn::H, insn::W, insn::DW]);
+        self.load_slot(7, slot);
+        match self.draw.below(2) {
+            0 => self.emit(insn::LDX | insn::MEM | size, 0, 7, off, 0),
+            _ => self.emit(insn::ST | insn::MEM | size, 7, 0, off, -1),
+        }
+    }
+
+    fn slot_with(&mut self, what: &[&str]) -> Option<u64> {
+        let found = self.slots.iter().rposition(|slot| what.contains(slot))?;
+        Some(found as u64)
+    }
+
+    fn argument(&mut self, reg: u8, param: &str, helper: bool) {
+        if !self.draw.chance(80) {
+            return self.anything(reg);
+        }
+        let section = |name: &str| self.image.sections.iter().find(|section| section.name == name);
+        let field = |name: &str, n: usize| {
+            let section = section(name)?;
+            Some((section.addr + u64::from(section.fields.get(n)?.offset)) as i64)
+        };
+        let slot = |g: &mut Self, reg, what: &[&str]| match g.slot_with(what) {
+            Some(slot) => g.load_slot(reg, slot),
+            None => g.anything(reg),
+        };
+        match param {
+            _ if param.contains("task_struct") => {
+                slot(self, reg, &["task", "bpf_task_acquire", "bpf_task_from_pid"]);
+            }
+            _ if param.contains("struct cgroup") => slot(self, reg, &["scx_bpf_task_cgroup", "bpf_cgroup_from_id"]),
+            _ if param.contains("__map") => self.map(reg),
+            _ if param.contains('(') => self.function(reg),
+            _ if param.contains("struct bpf_iter_") => self.stack(reg, ITERATOR),
+            _ if param.contains("struct bpf_dynptr") => {
+                let at = self.draw.pick(&DYNPTRS);
+                self.stack(reg, at);
+            }
+            _ if param.contains("irq_flag") => self.stack(reg, FLAGS),
+            _ if param.contains("bpf_list_head") => self.constant(reg, field(".data.A", 1).unwrap_or(0)),
+            _ if param.contains("bpf_rb_root") => self.constant(reg, field(".data.B", 1).unwrap_or(0)),
+            _ if param.contains("cpumask") => slot(self, reg, &["bpf_cpumask_create", "scx_bpf_get_idle_cpumask"]),
+            _ if param.contains("_node *") => {
+                slot(
+                    self,
+                    reg,
+                    &["bpf_obj_new_impl", "bpf_obj_new", "bpf_list_front", "bpf_rbtree_first"],
+                );
+                let node = self.draw.pick(&[0, 0, 24, 8]);
+                self.emit(insn::ALU64 | alu::ADD, reg, 0, 0, node);
+            }
+            _ if param.contains("local_type_id") => {
+                let types: Vec<u32> = self.image.types.keys().copied().collect();
+                let id = self.draw.pick(&types);
+                self.constant(reg, id.into());
+            }
+            _ if param.contains("__alloc") || param.contains("refcounted") => {
+                slot(self, reg, &["bpf_obj_new_impl", "bpf_obj_new", "bpf_percpu_obj_new"]);
+            }
+            _ if param.contains("__sz") => {
+                let size = self.draw.pick(&[8, 16, 24, 64, -8, 512, 1 << 33]);
+                self.constant(reg, size);
+            }
+            _ if param.contains('*') => self.memory(reg),
+            // The lock of the list and that of the tree come first in their sections.
+            "" if helper => match (reg, self.draw.below(8)) {
+                (1, 0..=3) => self.map(reg),
+                (1, 4) => self.constant(reg, field(".data.A", 0).unwrap_or(0)),
+                (_, 5) => self.function(reg),
+                (_, 0..=2) => self.memory(reg),
+                (_, 3) => slot(self, reg, &["task"]),
+                (_, 4) => self.stack(reg, DYNPTRS[0]),
+                _ => {
+                    let size = self.draw.pick(&[0, 1, 8, 16, 64, -1]);
+                    self.constant(reg, size);
+                }
+            },
+            _ => {
+                let number = self.draw.number();
+                self.constant(reg, number);
+            }
+        }
+    }
+
+    fn map(&mut self, reg: u8) {
+        let handles: Vec<u64> = self.image.maps.iter().map(|map| map.handle).collect();
+        let handle = self.draw.pick(&handles);
+        self.constant(reg, handle as i64);
+    }
+
+    /// A function of the program's, or none.
+    fn function(&mut self, reg: u8) {
+        let at = self.draw.below(self.functions + 1);
+        self.constant(reg, (FUNC_BASE + at) as i64);
+    }
+
+    /// Memory of the program's own.
+    fn memory(&mut self, reg: u8) {
+        match self.draw.below(6) {
+            0 => {
+                let section = self.draw.below(self.image.sections.len() as u64) as usize;
+                let offset = 8 * self.draw.below(16);
+                let addr = self.image.sections[section].addr + offset;
+                self.constant(reg, addr as i64);
+            }
+            1 => self.load_slot(reg, 3),
+            _ => {
+                let at = MEMORY + 8 * self.draw.below(5) as i64;
+                self.stack(reg, at);
+            }
+        }
+    }
+
+    /// Anything at all: numbers, addresses of what is the kernel's, pointers into the middle of things.
+    fn anything(&mut self, reg: u8) {
+        match self.draw.below(9) {
+            0 => self.constant(reg, 0),
+            1 => {
+                let number = self.draw.number();
+                self.constant(reg, number);
+            }
+            2 => {
+                let at = -8 * self.draw.below(66) as i64 - self.draw.below(2) as i64;
+                self.stack(reg, at);
+            }
+            3 => self.map(reg),
+            4 => self.memory(reg),
+            5 => self.emit(insn::ALU64 | alu::MOV | insn::X, reg, CONTEXT, 0, 0),
+            6 => self.function(reg),
+            drawn => {
+                let slot = self.draw.below(SLOTS);
+                self.load_slot(reg, slot);
+                let delta = self.draw.pick(&[1, 4, 8, 16, 40, 64, 512, 4096, -8]);
+                if drawn == 7 {
+                    self.emit(insn::ALU64 | alu::ADD, reg, 0, 0, delta);
+                }
+            }
+        }
+    }
+
+    /// Gives back what is known to be held, most of it.
+    fn release(&mut self) {
+        for slot in 0..SLOTS {
+            let held = self.slots[slot as usize];
+            let Some((_, release)) = PAIRS.iter().find(|(acquire, _)| *acquire == held) else {
+                continue;
+            };
+            if !self.draw.chance(80) {
+                continue;
+            }
+            self.load_slot(1, slot);
+            self.emit(insn::ALU64 | alu::MOV, 2, 0, 0, 0);
+            self.emit(insn::JMP | jmp::JEQ, 1, 0, 1, 0);
+            self.call(release);
+        }
+    }
+}

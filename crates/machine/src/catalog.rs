@@ -70,9 +70,7 @@ pub fn define(spec: &str, search: &[&Path]) -> Result<Definition, Error> {
     }
     if extension == "xml" || path.is_file() {
         let text = file::read(path, xml::MAX_BYTES).map_err(|e| e.hint(KINDS))?;
-        let found = hwloc::from_xml(spec, &text)?;
-        let description = described(&found, "hwloc topology");
-        return Ok(from_hwloc(spec, description, spec, DEFAULT_HZ, found));
+        return from_xml(spec, &text);
     }
     if is_name(spec) {
         for dir in search {
@@ -89,15 +87,7 @@ pub fn define(spec: &str, search: &[&Path]) -> Result<Definition, Error> {
         }
     }
     if spec.starts_with(|c: char| c.is_ascii_digit()) || spec.contains([':', ' ', '(', '[']) {
-        let found = hwloc::from_synthetic("machine", spec)?;
-        let description = described(&found, "hwloc synthetic machine");
-        return Ok(from_hwloc(
-            spec,
-            description,
-            "hwloc synthetic string",
-            DEFAULT_HZ,
-            found,
-        ));
+        return from_synthetic(spec);
     }
     let error = Error::new("machine", format!("there is no machine {spec:?}"));
     let names = names(search);
@@ -105,6 +95,35 @@ pub fn define(spec: &str, search: &[&Path]) -> Result<Definition, Error> {
         Some(near) => error.hint(format!("did you mean {near}? {KINDS}")),
         None => error.hint(format!("known names: {}; {KINDS}", names.join(", "))),
     })
+}
+
+/// A machine from the text of a machine file. A topology in another file is not read.
+///
+/// # Errors
+/// As [`load`].
+pub fn from_toml(name: &str, text: &str) -> Result<Definition, Error> {
+    file::parse(name, name, text, None)
+}
+
+/// A machine from the text of an hwloc XML file.
+///
+/// # Errors
+/// As [`load`].
+pub fn from_xml(name: &str, text: &str) -> Result<Definition, Error> {
+    let found = hwloc::from_xml(name, text)?;
+    let description = described(&found, "hwloc topology");
+    Ok(from_hwloc(name, description, name, DEFAULT_HZ, found))
+}
+
+/// A machine from an hwloc synthetic string.
+///
+/// # Errors
+/// As [`load`].
+pub fn from_synthetic(text: &str) -> Result<Definition, Error> {
+    let found = hwloc::from_synthetic("machine", text)?;
+    let description = described(&found, "hwloc synthetic machine");
+    let origin = "hwloc synthetic string";
+    Ok(from_hwloc(text, description, origin, DEFAULT_HZ, found))
 }
 
 /// The named machines, by name: those of the `search` folders and the built-in ones; and what is

@@ -22,7 +22,7 @@ pub mod topology;
 mod xml;
 mod xml_tree;
 
-pub use catalog::{define, list, load};
+pub use catalog::{define, from_synthetic, from_toml, from_xml, list, load};
 pub use costs::{ByDistance, Costs};
 pub use definition::Definition;
 pub use error::Error;

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Any bytes as the decisions of a hostile policy: what it calls, from which callback, with which arguments. In checked mode both
+//! engines end it alike or let it go on, and the machine's books balance. Needs clang-19, which compiles the policy's maps.
+#![no_main]
+
+#[path = "../../crates/kernel/tests/hostile/calls.rs"]
+mod calls;
+
+use bpf::object::Object;
+use bpf::vm::Engine;
+use calls::Draw;
+use kernel::Machine;
+use kernel::ext::kfuncs;
+use kernel::load::{LoadError, attach, open_changed};
+use kernel::profile::Profile;
+use libfuzzer_sys::fuzz_target;
+use machine::MachineSpec;
+use std::path::Path;
+use std::process::Command;
+use std::sync::LazyLock;
+use trace::Record;
+use workload::{Dist, Op, Tasks};
+
+static OBJECT: LazyLock<Object> = LazyLock::new(|| {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/kernel/tests/policies/hostile.bpf.c");
+    let out = std::env::temp_dir().join(format!("hostile-{}.bpf.o", std::process::id()));
+    let done = Command::new("clang-19")
+        .args(["-g", "-O2", "-mcpu=v3", "-target", "bpf", "-c"])
+        .arg(&source)
+        .arg("-o")
+        .arg(&out)
+        .status()
+        .expect("clang-19 is installed");
+    assert!(done.success());
+    let bytes = std::fs::read(&out).expect("an object");
+    std::fs::remove_file(&out).expect("it was there");
+    Object::parse(&bytes, "hostile.bpf.o").expect("a BPF object")
+});
+
+fn run(bytes: &[u8], engine: Engine) -> (String, Vec<Record>) {
+    let op = Op::Run(Dist::Fixed(1_000_000));
+    let sleep = Op::Sleep(Dist::Fixed(1_000_000));
+    let tasks = (0..3).fold(Tasks::default(), |tasks, i| {
+        tasks.add(&format!("t{i}"), vec![op.clone(), sleep.clone(), op.clone()])
+    });
+    let mut m = Machine::new(MachineSpec::smp(2), tasks.workload, 1).expect("a machine");
+    m.checked = true;
+    let table = kfuncs::table(&m.spec.costs);
+    let profile = Profile::default();
+    let put = |image: &mut _| calls::put(image, &table, &mut Draw::new(0, bytes));
+    let (image, policy) = match open_changed(&m, &OBJECT, &profile, engine, put) {
+        Ok(opened) => opened,
+        Err(error) => return (error.to_string(), Vec::new()),
+    };
+    let mut records = Vec::new();
+    let refused = match attach(&mut m, &image, policy, &profile) {
+        Ok(()) => None,
+        Err(LoadError::Refused(message)) => panic!("{message}"),
+        Err(LoadError::Exit(exit)) => Some(exit),
+    };
+    m.run(5_000_000, &mut records);
+    m.verify();
+    let exit = refused.as_deref().or(m.ext.exit.as_ref());
+    (exit.map_or(String::new(), |exit| exit.message.clone()), records)
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let interpreted = run(bytes, Engine::Interpreter);
+    // Compiling takes longer than all the rest: one in eight is enough to see both agree.
+    if bytes.first().is_some_and(|first| first % 8 == 0) {
+        let compiled = run(bytes, Engine::Jit);
+        assert!(interpreted == compiled, "{} or {}", interpreted.0, compiled.0);
+    }
+});

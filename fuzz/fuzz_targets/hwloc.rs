@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Any text as hwloc XML or as a synthetic string: what we let pass to hwloc, which is C and trusts what it reads, it reads
+//! without harm, and what becomes of it is a machine or an error. Start from `lstopo --of xml` and machines/.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let machine = match text.trim_start().starts_with('<') {
+        true => machine::from_xml("fuzz.xml", text),
+        false => machine::from_synthetic(text),
+    };
+    if let Ok(machine) = machine {
+        let topology = &machine.spec.topology;
+        assert!((1..=machine::MAX_CPUS).contains(&topology.nr_cpus()));
+        for cpu in 0..topology.nr_cpus() {
+            assert!(topology.siblings(cpu).contains(&cpu) && topology.llc_cpus(cpu).contains(&cpu));
+        }
+    }
+});

@@ -1,0 +1,22 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# fuzz-rustc.sh RUSTC ARGUMENTS: compiles crates that are not fuzzed themselves without the fuzzer's counters. The JIT's code
+# generator with them takes minutes to build and half a second a program, and its ways hide those of our own code.
+rustc=$1
+shift
+case " $* " in
+*" --crate-name "cranelift_* | *" --crate-name regalloc2 "* | *" --crate-name gimli "*) ;;
+*) exec "$rustc" "$@" ;;
+esac
+n=$#
+while [ "$n" -gt 0 ]; do
+  arg=$1
+  shift
+  n=$((n - 1))
+  case $arg in
+  -Cpasses=sancov-module | -Cllvm-args=-sanitizer-coverage-* | -Cllvm-args=-simplifycfg-branch-fold-threshold=0 | -Cllvm-args=-sanitizer-coverage-trace-compares) ;;
+  -Zsanitizer=address) ;;
+  *) set -- "$@" "$arg" ;;
+  esac
+done
+exec "$rustc" "$@"

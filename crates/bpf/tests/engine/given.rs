@@ -114,6 +114,7 @@ fn program(world: &TestWorld, steps: &[Do]) -> Code {
         stack: 128,
         params: None,
         is_global: false,
+        is_callback: false,
         lines: Vec::new(),
     };
     let functions = vec![function("main", 0, middle), function("callback", middle, insns.len())];

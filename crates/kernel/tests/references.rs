@@ -25,6 +25,15 @@ fn held_at_the_end(define: &str, checked: bool) -> (usize, u64, u64) {
 }
 
 #[test]
+fn what_an_lru_map_throws_out_gives_its_reference_back() {
+    for checked in [false, true] {
+        let (held, kept, _) = held_at_the_end("EVICT", checked);
+        assert!(kept >= 10, "{kept} kept");
+        assert_eq!(held, 1, "checked: {checked}: the last one alone is in the map");
+    }
+}
+
+#[test]
 fn references_in_map_values_are_given_back_with_them() {
     for define in ["DELETE", "UPDATE", "EXCHANGE"] {
         for checked in [false, true] {

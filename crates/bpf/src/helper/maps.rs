@@ -3,7 +3,7 @@
 
 use super::object::drop_fields;
 use crate::func::{ANY, Fault, Func, World};
-use crate::image::FieldKind;
+use crate::image::{Field, FieldKind};
 use crate::map::errno::*;
 use crate::map::{Map, kind};
 use crate::vm::Vm;
@@ -64,20 +64,17 @@ fn update<W: World>(w: &mut W, map: u64, key: u64, value: u64, flags: u64) -> Re
     not_of_maps(map, "bpf_map_update_elem#2")?;
     let key = w.region().bytes(key, map.def().key_size.into())?;
     let value = w.region().bytes(value, map.def().value_size.into())?;
-    if map
-        .def()
-        .fields
-        .iter()
-        .any(|field| matches!(field.kind, FieldKind::Kptr { .. }))
-    {
+    let is_kptr = |field: &Field| matches!(field.kind, FieldKind::Kptr { .. });
+    let fields = &map.def().fields;
+    if fields.iter().any(is_kptr) || (map.def().kind == kind::LRU_HASH && !fields.is_empty()) {
         return update_references(w, map.addr(), key.to_vec(), value.to_vec(), flags);
     }
     map.update(w.region(), key, value, flags, w.cpu())
 }
 
-/// An update gives back the references that the value held (bpf_obj_free_fields).
-fn update_references<W: World>(w: &mut W, map: u64, key: Vec<u8>, value: Vec<u8>, flags: u64) -> Result<i64, Fault> {
-    let map = w.vm().map(map)?;
+/// An update gives back the references that the value held, and all that one thrown out by it owned (bpf_obj_free_fields).
+fn update_references<W: World>(w: &mut W, map_addr: u64, key: Vec<u8>, value: Vec<u8>, flags: u64) -> Result<i64, Fault> {
+    let map = w.vm().map(map_addr)?;
     let kptrs = map
         .def()
         .fields
@@ -85,6 +82,12 @@ fn update_references<W: World>(w: &mut W, map: u64, key: Vec<u8>, value: Vec<u8>
         .filter(|field| matches!(field.kind, FieldKind::Kptr { .. }));
     let kptrs: Vec<_> = kptrs.cloned().collect();
     let old = map.lookup(w.region(), &key, w.cpu())?;
+    let victim = map.victim(w.region(), &key, flags);
+    if victim != 0 {
+        let fields = map.def().fields.clone();
+        drop_fields(w, &fields, victim);
+    }
+    let map = w.vm().map(map_addr)?;
     let done = map.update(w.region(), &key, &value, flags, w.cpu())?;
     if done == 0 && old != 0 {
         drop_fields(w, &kptrs, old);

@@ -99,6 +99,20 @@ impl Hash {
         self.value_of(self.slots[n as usize].addr, cpu)
     }
 
+    /// The slot used longest ago, of the LRU variant when it is full.
+    fn oldest(&self) -> u32 {
+        let live = (0..self.slots.len()).filter(|&n| self.slots[n].addr != 0);
+        live.min_by_key(|&n| self.slots[n].used).expect("max_entries is not 0") as u32
+    }
+
+    /// The value that has to go for a key that is new, of CPU 0; 0 if none has to.
+    pub fn victim(&self, region: &Region, key: &[u8]) -> u64 {
+        if !self.lru || self.len() < self.max as usize || self.find(region, key, hash(key)).is_some() {
+            return 0;
+        }
+        self.value_of(self.slots[self.oldest() as usize].addr, 0)
+    }
+
     /// Where the value of this key goes.
     pub fn place(&mut self, region: &Region, key: &[u8], flags: u64, cpu: u32) -> Result<u64, i64> {
         let hash = hash(key);
@@ -117,9 +131,7 @@ impl Hash {
             if !self.lru {
                 return Err(E2BIG);
             }
-            let live = (0..self.slots.len()).filter(|&n| self.slots[n].addr != 0);
-            let oldest = live.min_by_key(|&n| self.slots[n].used).expect("max_entries is not 0");
-            self.remove(region, oldest as u32);
+            self.remove(region, self.oldest());
         }
         let size = (self.key_size as u64).next_multiple_of(8) + self.value_size * u64::from(self.cpus);
         let addr = region.alloc(size).ok_or(ENOMEM)?;

@@ -156,6 +156,14 @@ impl Map {
         }
     }
 
+    /// The value that an update of this key throws out of an LRU map; 0 if it throws out none.
+    pub(crate) fn victim(&self, region: &Region, key: &[u8], flags: u64) -> u64 {
+        match &self.data {
+            Data::Hash(hash) if flags & !BPF_F_LOCK < BPF_EXIST => hash.borrow().victim(region, key),
+            _ => 0,
+        }
+    }
+
     /// Sets the value of a key; on a per-CPU map that of `cpu`. 0 or a negative error.
     pub fn update(&self, region: &Region, key: &[u8], value: &[u8], flags: u64, cpu: u32) -> Result<i64, Fault> {
         let has_lock = || self.def.fields.iter().any(|field| field.kind == FieldKind::SpinLock);

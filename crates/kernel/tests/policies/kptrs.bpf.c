@@ -4,12 +4,15 @@
  * DELETE     the element is deleted
  * UPDATE     the element is updated
  * EXCHANGE   the reference is taken out and released
+ * EVICT      the map has room for one, and throws it out for the next
  */
 #include "scx.h"
 
 char _license[] SEC("license") = "GPL";
 
 #define __kptr __attribute__((btf_type_tag("kptr")))
+
+enum { BPF_MAP_TYPE_LRU_HASH = 9 };
 
 static void *(*const bpf_kptr_xchg)(void *place, void *value) = (void *)194;
 
@@ -19,8 +22,13 @@ struct held {
 };
 
 struct {
+#ifdef EVICT
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1);
+#else
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
+#endif
 	__type(key, s32);
 	__type(value, struct held);
 } tasks SEC(".maps");
@@ -48,6 +56,7 @@ void SCX_OP(kptrs_running, struct task_struct *p)
 
 void SCX_OP(kptrs_stopping, struct task_struct *p, bool runnable)
 {
+#ifndef EVICT
 	s32 pid = p->pid;
 #if defined(DELETE)
 	if (!bpf_map_delete_elem(&tasks, &pid))
@@ -68,6 +77,7 @@ void SCX_OP(kptrs_stopping, struct task_struct *p, bool runnable)
 		bpf_task_release(task);
 		nr_dropped++;
 	}
+#endif
 #endif
 }
 

@@ -73,7 +73,13 @@ fn update<W: World>(w: &mut W, map: u64, key: u64, value: u64, flags: u64) -> Re
 }
 
 /// An update gives back the references that the value held, and all that one thrown out by it owned (bpf_obj_free_fields).
-fn update_references<W: World>(w: &mut W, map_addr: u64, key: Vec<u8>, value: Vec<u8>, flags: u64) -> Result<i64, Fault> {
+fn update_references<W: World>(
+    w: &mut W,
+    map_addr: u64,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    flags: u64,
+) -> Result<i64, Fault> {
     let map = w.vm().map(map_addr)?;
     let kptrs = map
         .def()

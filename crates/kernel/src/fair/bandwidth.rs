@@ -326,9 +326,9 @@ pub(crate) fn set_bandwidth(m: &mut Machine, cgroup: u32, quota_us: u64, period_
         m.account(cpu);
     }
     let pool = &mut m.task_groups.groups[cgroup as usize].bandwidth;
-    pool.quota = (quota_us != u64::MAX).then_some(quota_us * 1000);
-    pool.period_ns = period_us * 1000;
-    pool.burst_ns = burst_us * 1000;
+    pool.quota = (quota_us != u64::MAX).then(|| quota_us.saturating_mul(1000));
+    pool.period_ns = period_us.saturating_mul(1000);
+    pool.burst_ns = burst_us.saturating_mul(1000);
     pool.refill();
     // The timer begins anew.
     pool.generation = pool.generation.wrapping_add(1);

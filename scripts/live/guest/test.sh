@@ -15,8 +15,8 @@ now() { cut -d' ' -f1 /proc/uptime; }
 live() { windtunnel live "$@"; }
 wanted() { case ",$only," in ,, | *",$1,"*) true ;; *) false ;; esac; }
 part() { case ",$parts," in *",$1,"*) true ;; *) false ;; esac; }
-hotplug_seq() { cat /sys/kernel/sched_ext/hotplug_seq; }
 # A process that has ended stays in the table until it is waited for.
+hotplug_seq() { cat /sys/kernel/sched_ext/hotplug_seq; }
 alive() { grep -q -v ') Z' /proc/"$1"/stat 2>/dev/null; }
 # Loads a policy in the background and waits until it schedules; its words are in /tmp/out and /tmp/err.
 load() {
@@ -49,6 +49,7 @@ policy() {
     fail "$1: exit status $status"
     head -20 /tmp/out /tmp/err
   fi
+  # A policy that is loaded again counts from 0: what counts is the sum.
   zero=""
   for counter in $2; do
     sum=$(grep -o "\b$counter=[0-9]*" /tmp/out | cut -d= -f2 | awk '{ s += $1 } END { print s + 0 }')

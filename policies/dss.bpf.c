@@ -18,7 +18,6 @@
  * Against the original: realtime tasks are above sched_ext and not in this list. As there, a tick is charged to whose turn it
  * is when the timer ticks; where it ticks more often than every tick_ns, such ticks add up.
  */
-#include "include/online.h"
 #include "include/run_list.h"
 
 char _license[] SEC("license") = "GPL";
@@ -388,25 +387,9 @@ void SCX_OP(dss_update_idle, s32 cpu, bool idle)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
 
-	c->idle = idle && is_online(cpu);
+	c->idle = idle;
 	if (idle)
 		c->idle_since = scx_bpf_now();
-}
-
-void SCX_OP(dss_cpu_online, s32 cpu)
-{
-	struct cpu_ctx *c = cpu_ctx(cpu);
-
-	set_online(cpu, true);
-	c->idle_since = scx_bpf_now();
-	c->idle = true;
-}
-
-/* It goes idle last of all, and is not to be sent anybody then. */
-void SCX_OP(dss_cpu_offline, s32 cpu)
-{
-	set_online(cpu, false);
-	cpu_ctx(cpu)->idle = false;
 }
 
 /* A realtime task takes the CPU: what waits there is for all. */
@@ -488,9 +471,8 @@ s32 SCX_OP_SLEEPABLE(dss_init)
 
 	nr_cpus = scx_bpf_nr_cpu_ids();
 	/* As the kernel takes them to be, until they say. */
-	online_init();
 	bpf_for(cpu, 0, nr_cpus)
-		cpu_ctx(cpu)->idle = is_online(cpu);
+		cpu_ctx(cpu)->idle = true;
 	return 0;
 }
 
@@ -505,8 +487,6 @@ SCX_OPS(dss_ops,
 	.yield = (void *)dss_yield,
 	.update_idle = (void *)dss_update_idle,
 	.cpu_release = (void *)dss_cpu_release,
-	.cpu_online = (void *)dss_cpu_online,
-	.cpu_offline = (void *)dss_cpu_offline,
 	.init_task = (void *)dss_init_task,
 	.exit_task = (void *)dss_exit_task,
 	.init = (void *)dss_init,

@@ -9,7 +9,7 @@
  * Bad for: latency beside CPU-bound tasks, cache affinity, many CPUs (one queue, one lock). Ignores nice.
  * Source: the textbook; the shape is that of a global runqueue as in UNIX before per-CPU queues.
  */
-#include "include/hotplug.h"
+#include "include/scx.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -49,7 +49,6 @@ s32 SCX_OP_SLEEPABLE(fifo_init)
 }
 
 SCX_OPS(fifo_ops,
-	HOTPLUG_CALLBACKS,
 	.select_cpu = (void *)fifo_select_cpu,
 	.enqueue = (void *)fifo_enqueue,
 	.dispatch = (void *)fifo_dispatch,

@@ -281,7 +281,6 @@ s32 SCX_OP_SLEEPABLE(linux26_init)
 }
 
 SCX_OPS(linux26_ops,
-	HOTPLUG_CALLBACKS,
 	.select_cpu = (void *)linux26_select_cpu,
 	.enqueue = (void *)linux26_enqueue,
 	.dequeue = (void *)linux26_dequeue,

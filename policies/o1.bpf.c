@@ -19,7 +19,6 @@
  * nice + 20 + penalty; batch work is 24 levels further down.
  */
 #define TICK_NS 10000000
-#include "include/hotplug.h"
 #include "include/load_history.h"
 #include "include/prio_balance.h"
 
@@ -377,7 +376,6 @@ s32 SCX_OP_SLEEPABLE(o1_init)
 }
 
 SCX_OPS(o1_ops,
-	HOTPLUG_CALLBACKS,
 	.select_cpu = (void *)o1_select_cpu,
 	.enqueue = (void *)o1_enqueue,
 	.dequeue = (void *)o1_dequeue,

@@ -14,7 +14,6 @@
  * not its average over a second; ticks are the machine's, not 100 a second.
  */
 #include "include/cpu_array.h"
-#include "include/hotplug.h"
 #include "include/plan9.h"
 
 char _license[] SEC("license") = "GPL";
@@ -194,7 +193,6 @@ s32 SCX_OP_SLEEPABLE(p9_init)
 }
 
 SCX_OPS(p9_ops,
-	HOTPLUG_CALLBACKS,
 	.select_cpu = (void *)p9_select_cpu,
 	.enqueue = (void *)p9_enqueue,
 	.dispatch = (void *)p9_dispatch,

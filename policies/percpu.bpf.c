@@ -9,9 +9,11 @@
  * Bad for: fairness between CPUs: queues even out only when one runs dry. Ignores nice.
  * Source: the textbook's multi-queue scheduler with work stealing.
  */
-#include "include/hotplug.h"
+#include "include/scx.h"
 
 char _license[] SEC("license") = "GPL";
+
+#define MAX_CPUS 1024
 
 const volatile u64 slice_ns PARAM("ns, 100000..1000000000: time a task runs before the next one has its turn") = 5000000;
 u32 scan PARAM("CPUs, 0..1024: queues an idle CPU looks at; 0 never takes from others") = 16;
@@ -69,7 +71,6 @@ s32 SCX_OP_SLEEPABLE(percpu_init)
 }
 
 SCX_OPS(percpu_ops,
-	HOTPLUG_CALLBACKS,
 	.select_cpu = (void *)percpu_select_cpu,
 	.enqueue = (void *)percpu_enqueue,
 	.dispatch = (void *)percpu_dispatch,

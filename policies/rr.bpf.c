@@ -14,11 +14,12 @@
  * Different here: sched_ext ends slices at ticks. With `exact` a timer a CPU ends them on time, so that timeslices
  * below a tick work, too.
  */
-#include "include/hotplug.h"
+#include "include/scx.h"
 
 char _license[] SEC("license") = "GPL";
 
 #define QUEUE 0
+#define MAX_CPUS 1024
 
 const volatile u64 slice_ns PARAM("ns, 0..1000000000000: timeslice; 0: infinite, first come first served") = 100000000;
 const volatile u32 exact PARAM("switch, 0..1: 1 ends timeslices by a timer, 0 at the tick after") = 1;
@@ -134,7 +135,6 @@ s32 SCX_OP_SLEEPABLE(rr_init)
 }
 
 SCX_OPS(rr_ops,
-	HOTPLUG_CALLBACKS,
 	.select_cpu = (void *)rr_select_cpu,
 	.enqueue = (void *)rr_enqueue,
 	.dispatch = (void *)rr_dispatch,

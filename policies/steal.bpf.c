@@ -295,7 +295,6 @@ s32 SCX_OP_SLEEPABLE(steal_init)
 }
 
 SCX_OPS(steal_ops,
-	HOTPLUG_CALLBACKS,
 	.select_cpu = (void *)steal_select_cpu,
 	.enqueue = (void *)steal_enqueue,
 	.dispatch = (void *)steal_dispatch,

@@ -15,7 +15,7 @@
  * number of runnable processes over load_window_ns, and nothing is pushed to where there are as many now.
  */
 #include "include/cpu_array.h"
-#include "include/hotplug.h"
+#include "include/online.h"
 #include "include/pass_on.h"
 #include "include/plan9.h"
 #include "include/torus_neighbours.h"
@@ -272,7 +272,6 @@ s32 SCX_OP_SLEEPABLE(torus_init)
 }
 
 SCX_OPS(torus_ops,
-	HOTPLUG_CALLBACKS,
 	.select_cpu = (void *)torus_select_cpu,
 	.enqueue = (void *)torus_enqueue,
 	.dispatch = (void *)torus_dispatch,

@@ -10,7 +10,7 @@
  * Bad for: cache affinity, many CPUs (one queue, one lock); a wake-up never preempts.
  * Source: weighted fair queueing as scx_simple of the kernel's tools/sched_ext shows it; own code.
  */
-#include "include/hotplug.h"
+#include "include/scx.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -101,7 +101,6 @@ s32 SCX_OP_SLEEPABLE(vtime_init)
 }
 
 SCX_OPS(vtime_ops,
-	HOTPLUG_CALLBACKS,
 	.select_cpu = (void *)vtime_select_cpu,
 	.enqueue = (void *)vtime_enqueue,
 	.dispatch = (void *)vtime_dispatch,

@@ -18,7 +18,6 @@
  * uninterruptible sleep; keyboard, mouse and sound have programs that are attached only where asked for (include/wait_causes.h).
  * Quanta end at Linux' ticks, and are charged by time and not by 15.6 ms intervals.
  */
-#include "include/hotplug.h"
 #include "include/thread_levels.h"
 
 char _license[] SEC("license") = "GPL";
@@ -207,7 +206,6 @@ s32 SCX_OP_SLEEPABLE(windows_init)
 }
 
 SCX_OPS(windows_ops,
-	HOTPLUG_CALLBACKS,
 	.select_cpu = (void *)windows_select_cpu,
 	.enqueue = (void *)windows_enqueue,
 	.dispatch = (void *)windows_dispatch,

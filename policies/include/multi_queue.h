@@ -10,8 +10,6 @@
 #define MULTI_QUEUE_H
 
 #include "goodness.h"
-#include "online.h"
-#include "pass_on.h"
 
 #define MAX_TRIES 8
 #define MAX_REMOTE_TRIES 16
@@ -300,7 +298,7 @@ static __always_inline s32 find_idle(struct task_struct *p, s32 begin, s32 end)
 
 	if (!bpf_cpumask_empty(idle)) {
 		bpf_for(cpu, begin, end) {
-			if (!bpf_cpumask_test_cpu(cpu, idle) || !is_online(cpu) || !may_run(p, cpu))
+			if (!bpf_cpumask_test_cpu(cpu, idle) || !may_run(p, cpu))
 				continue;
 #ifdef LONGEST_IDLE
 			struct cpu_ctx *c = cpu_ctx(cpu);
@@ -382,7 +380,7 @@ void SCX_OP(mq_enqueue, struct task_struct *p, u64 enq_flags)
 	move_to = t->move_to - 1;
 	t->yielded = false;
 	t->move_to = 0;
-	if (move_to >= 0 && is_online(move_to) && may_run(p, move_to)) {
+	if (move_to >= 0 && may_run(p, move_to)) {
 		put_on(p, t, move_to, enq_flags & ~SCX_ENQ_LAST);
 		scx_bpf_kick_cpu(move_to, SCX_KICK_IDLE);
 		return;
@@ -390,8 +388,6 @@ void SCX_OP(mq_enqueue, struct task_struct *p, u64 enq_flags)
 	home = t->last_cpu;
 	if (!may_run(p, home))
 		home = bpf_cpumask_any_distribute(p->cpus_ptr);
-	if (!is_online(home))
-		home = scx_bpf_task_cpu(p);
 	if (yielded) {
 		put_on(p, t, home, enq_flags);
 		return;
@@ -475,18 +471,6 @@ void SCX_OP(mq_stopping, struct task_struct *p, bool runnable)
 	show_running(p, 0);
 }
 
-void SCX_OP(mq_cpu_online, s32 cpu)
-{
-	set_online(cpu, true);
-}
-
-/* Its queue holds tasks that ran elsewhere: they were to begin here. */
-void SCX_OP(mq_cpu_offline, s32 cpu)
-{
-	set_online(cpu, false);
-	pass_on(cpu);
-}
-
 static __always_inline s32 mq_init_queues(void)
 {
 	s32 cpu, ret;
@@ -494,7 +478,6 @@ static __always_inline s32 mq_init_queues(void)
 	nr_cpus = scx_bpf_nr_cpu_ids();
 	if (nr_cpus > MAX_CPUS)
 		return -E2BIG;
-	online_init();
 	bpf_for(cpu, 0, nr_cpus) {
 		struct mq *q = mq_of(cpu);
 
@@ -514,8 +497,6 @@ static __always_inline s32 mq_init_queues(void)
 	.dispatch = (void *)mq_dispatch,                                                           \
 	.tick = (void *)mq_tick,                                                                   \
 	.running = (void *)mq_running,                                                             \
-	.cpu_online = (void *)mq_cpu_online,                                                       \
-	.cpu_offline = (void *)mq_cpu_offline,                                                     \
 	.stopping = (void *)mq_stopping
 
 #endif

@@ -7,7 +7,6 @@
 #define ONE_QUEUE_H
 
 #include "goodness.h"
-#include "hotplug.h"
 
 /* Another CPU may take the task that was chosen: choose again, this many times, recalculations included. */
 #define MAX_TRIES 8
@@ -41,7 +40,7 @@ static __always_inline void reschedule_idle(struct task_struct *p, struct task_c
 	u64 since = 0;
 
 	idle = scx_bpf_get_idle_cpumask();
-	if (may_run(p, cpu) && bpf_cpumask_test_cpu(cpu, idle) && is_online(cpu)) {
+	if (may_run(p, cpu) && bpf_cpumask_test_cpu(cpu, idle)) {
 		scx_bpf_put_idle_cpumask(idle);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		return;
@@ -52,8 +51,6 @@ static __always_inline void reschedule_idle(struct task_struct *p, struct task_c
 		if (!may_run(p, cpu))
 			continue;
 		if (bpf_cpumask_test_cpu(cpu, idle)) {
-			if (!is_online(cpu))
-				continue;
 			if (oldest < 0 || c->idle_since < since) {
 				oldest = cpu;
 				since = c->idle_since;

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * CPUs that are online. The kernel ends a policy without ops.cpu_online() and ops.cpu_offline() when a CPU comes or goes, to be
- * loaded again; one that has them goes on. What waits in a queue of a CPU that goes, and belongs to it, that CPU takes to the
- * end, and the kernel passes it on to others (balance_push()); what was put there from elsewhere it may not take (pass_on.h).
- *
- * The kernel's mask of idle CPUs may hold one that is offline, since it went idle last of all: who only reads the mask looks here,
- * too. Who claims an idle CPU (scx_bpf_pick_idle_cpu() and the like) finds it there once, and wakes nobody that once.
+ * CPUs that were online when the policy was loaded: a policy that does not follow hotplug is loaded again when one comes or
+ * goes. An offline CPU seems to have nothing to do, but what is put into its queue stays there.
  */
 #ifndef ONLINE_H
 #define ONLINE_H
@@ -19,11 +15,6 @@ static __always_inline bool is_online(u32 cpu)
 	return online[cpu & (MAX_CPUS - 1)];
 }
 
-static __always_inline void set_online(u32 cpu, bool now)
-{
-	online[cpu & (MAX_CPUS - 1)] = now;
-}
-
 /* Load time. */
 static __always_inline void online_init(void)
 {
@@ -31,7 +22,7 @@ static __always_inline void online_init(void)
 	u32 cpu;
 
 	bpf_for(cpu, 0, scx_bpf_nr_cpu_ids())
-		set_online(cpu, bpf_cpumask_test_cpu(cpu, mask));
+		online[cpu & (MAX_CPUS - 1)] = bpf_cpumask_test_cpu(cpu, mask);
 	scx_bpf_put_cpumask(mask);
 }
 

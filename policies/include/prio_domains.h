@@ -13,7 +13,7 @@
 
 /* Of variables the verifier would not come to an end with load_balance(). */
 #define PRIO_RQS CPU_MAP
-#include "hotplug.h"
+#include "online.h"
 #include "prio_balance.h"
 
 #ifndef MS

@@ -15,8 +15,8 @@ now() { cut -d' ' -f1 /proc/uptime; }
 live() { windtunnel live "$@"; }
 wanted() { case ",$only," in ,, | *",$1,"*) true ;; *) false ;; esac; }
 part() { case ",$parts," in *",$1,"*) true ;; *) false ;; esac; }
-# A process that has ended stays in the table until it is waited for.
 hotplug_seq() { cat /sys/kernel/sched_ext/hotplug_seq; }
+# A process that has ended stays in the table until it is waited for.
 alive() { grep -q -v ') Z' /proc/"$1"/stat 2>/dev/null; }
 # Loads a policy in the background and waits until it schedules; its words are in /tmp/out and /tmp/err.
 load() {
@@ -49,7 +49,6 @@ policy() {
     fail "$1: exit status $status"
     head -20 /tmp/out /tmp/err
   fi
-  # A policy that is loaded again counts from 0: what counts is the sum.
   zero=""
   for counter in $2; do
     sum=$(grep -o "\b$counter=[0-9]*" /tmp/out | cut -d= -f2 | awk '{ s += $1 } END { print s + 0 }')
@@ -57,8 +56,7 @@ policy() {
   done
   held=$(sed -n 's/.* \(unloaded\|came or went\|by the kernel\) after \([0-9.]*\) s.*/\2/p' /tmp/out /tmp/err | awk '{ s += $1 } END { print s + 0 }')
   loads=$(grep -c 'loaded in' /tmp/out)
-  [ "$loads" = 1 ] || fail "$1: loaded $loads times"
-  echo "policy $1: status $status, scheduled $held s while CPUs came and went $(($(hotplug_seq) - hotplugs)) times, loaded in $(sed -n 's/.*loaded in \([0-9.]* s\).*, \([0-9]*\) instr.* \([0-9]*\) of them for \(.*\)/\1 (\2 instructions verified, \3 for \4)/p' /tmp/out), $(echo "$(now) $begun" | awk '{ printf "%.1f", $1 - $2 }') s"
+  echo "policy $1: status $status, scheduled $held s while CPUs came and went $(($(hotplug_seq) - hotplugs)) times, $loads loads, in $(sed -n 's/.*loaded in \([0-9.]* s\).*, \([0-9]*\) instr.* \([0-9]*\) of them for \(.*\)/\1 (\2 instructions verified, \3 for \4)/p' /tmp/out | head -1), $(echo "$(now) $begun" | awk '{ printf "%.1f", $1 - $2 }') s"
   sed -n 's/^.*counted:/   /p' /tmp/out | sed 's/ SCX_EV_[A-Z_]*=[0-9]*//g' | grep -v '^ *$'
   [ -z "$zero" ] && return
   # An emulated machine that is slow may not have come to it.

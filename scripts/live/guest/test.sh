@@ -49,6 +49,7 @@ policy() {
     fail "$1: exit status $status"
     head -20 /tmp/out /tmp/err
   fi
+  # A policy that is loaded again counts from 0: what counts is the sum.
   zero=""
   for counter in $2; do
     sum=$(grep -o "\b$counter=[0-9]*" /tmp/out | cut -d= -f2 | awk '{ s += $1 } END { print s + 0 }')

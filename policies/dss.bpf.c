@@ -18,7 +18,9 @@
  * Against the original: realtime tasks are above sched_ext and not in this list. As there, a tick is charged to whose turn it
  * is when the timer ticks; where it ticks more often than every tick_ns, such ticks add up.
  */
+#include "include/online.h"
 #include "include/run_list.h"
+#include "include/tick_period.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -44,8 +46,6 @@ u64 nr_preempted;
 
 /* Recalculations, for linux_2_5_2. */
 static u32 epoch;
-/* The timer's period: the shortest time seen between two ticks of a CPU. A CPU that was idle has had none for longer. */
-static u64 period_ns;
 /* Set in ops.init. */
 static s32 nr_cpus;
 
@@ -53,7 +53,7 @@ struct cpu_ctx {
 	/* Memory map of the task that ran last (active_mm). */
 	u64 mm;
 	u64 idle_since;
-	u64 last_tick;
+	struct ticks ticks;
 	/* Place of the task that runs, HEAD if none of ours does. */
 	u32 curr;
 	bool idle;
@@ -245,6 +245,8 @@ void SCX_OP(dss_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, NO_SLICE_END, enq_flags);
 		return;
 	}
+	if (woken_by_gone_cpu(p, NO_SLICE_END, enq_flags))
+		return;
 	n->nice = nice_of(p);
 	n->mm = (u64)p->mm;
 	note_allowed(p, place);
@@ -312,15 +314,10 @@ void SCX_OP(dss_tick, struct task_struct *p)
 	struct cpu_ctx *c = cpu_ctx(scx_bpf_task_cpu(p));
 	u32 place = place_of(p);
 	struct node *n = node_at(place);
-	u64 now = scx_bpf_now(), since;
 
 	if (!place)
 		return;
-	since = now - c->last_tick;
-	c->last_tick = now;
-	if (!period_ns || since < period_ns)
-		period_ns = since < tick_ns ? since : tick_ns;
-	n->owed_ns += period_ns;
+	n->owed_ns += tick_period(&c->ticks, scx_bpf_now(), tick_ns);
 	if (n->owed_ns >= tick_ns) {
 		n->owed_ns -= tick_ns;
 		if (n->counter && !--n->counter && n->dyn_prio)
@@ -387,9 +384,25 @@ void SCX_OP(dss_update_idle, s32 cpu, bool idle)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
 
-	c->idle = idle;
+	c->idle = idle && is_online(cpu);
 	if (idle)
 		c->idle_since = scx_bpf_now();
+}
+
+void SCX_OP(dss_cpu_online, s32 cpu)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+
+	set_online(cpu, true);
+	c->idle_since = scx_bpf_now();
+	c->idle = true;
+}
+
+/* It goes idle last of all, and is not to be sent anybody then. */
+void SCX_OP(dss_cpu_offline, s32 cpu)
+{
+	set_online(cpu, false);
+	cpu_ctx(cpu)->idle = false;
 }
 
 /* A realtime task takes the CPU: what waits there is for all. */
@@ -471,8 +484,9 @@ s32 SCX_OP_SLEEPABLE(dss_init)
 
 	nr_cpus = scx_bpf_nr_cpu_ids();
 	/* As the kernel takes them to be, until they say. */
+	online_init();
 	bpf_for(cpu, 0, nr_cpus)
-		cpu_ctx(cpu)->idle = true;
+		cpu_ctx(cpu)->idle = is_online(cpu);
 	return 0;
 }
 
@@ -487,6 +501,8 @@ SCX_OPS(dss_ops,
 	.yield = (void *)dss_yield,
 	.update_idle = (void *)dss_update_idle,
 	.cpu_release = (void *)dss_cpu_release,
+	.cpu_online = (void *)dss_cpu_online,
+	.cpu_offline = (void *)dss_cpu_offline,
 	.init_task = (void *)dss_init_task,
 	.exit_task = (void *)dss_exit_task,
 	.init = (void *)dss_init,

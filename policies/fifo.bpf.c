@@ -9,7 +9,7 @@
  * Bad for: latency beside CPU-bound tasks, cache affinity, many CPUs (one queue, one lock). Ignores nice.
  * Source: the textbook; the shape is that of a global runqueue as in UNIX before per-CPU queues.
  */
-#include "include/scx.h"
+#include "include/hotplug.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -31,6 +31,8 @@ void SCX_OP(fifo_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	s32 cpu;
 
+	if (woken_by_gone_cpu(p, slice_ns, enq_flags))
+		return;
 	scx_bpf_dsq_insert(p, QUEUE, slice_ns, enq_flags);
 	/* One that made way, or that was given no choice of CPUs, may run on an idle one. */
 	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
@@ -49,6 +51,7 @@ s32 SCX_OP_SLEEPABLE(fifo_init)
 }
 
 SCX_OPS(fifo_ops,
+	HOTPLUG_CALLBACKS,
 	.select_cpu = (void *)fifo_select_cpu,
 	.enqueue = (void *)fifo_enqueue,
 	.dispatch = (void *)fifo_dispatch,

@@ -75,6 +75,8 @@ void SCX_OP(linux26_enqueue, struct task_struct *p, u64 enq_flags)
 	struct task_ctx *t = task_ctx_of(p);
 	struct prio_rq *rq = prio_rq_of(cpu);
 
+	if (woken_by_gone_cpu(p, TICK_NS, enq_flags))
+		return;
 	if (!t || !rq) {
 		scx_bpf_error("linux26: task %d is not known", p->pid);
 		return;
@@ -281,6 +283,7 @@ s32 SCX_OP_SLEEPABLE(linux26_init)
 }
 
 SCX_OPS(linux26_ops,
+	HOTPLUG_CALLBACKS,
 	.select_cpu = (void *)linux26_select_cpu,
 	.enqueue = (void *)linux26_enqueue,
 	.dequeue = (void *)linux26_dequeue,

@@ -184,6 +184,8 @@ void SCX_OP(o1_enqueue, struct task_struct *p, u64 enq_flags)
 	struct prio_rq *rq = prio_rq_of(cpu);
 	bool first = false;
 
+	if (woken_by_gone_cpu(p, TICK_NS, enq_flags))
+		return;
 	if (!t || !rq) {
 		scx_bpf_error("o1: task %d is not known", p->pid);
 		return;
@@ -376,6 +378,7 @@ s32 SCX_OP_SLEEPABLE(o1_init)
 }
 
 SCX_OPS(o1_ops,
+	HOTPLUG_CALLBACKS,
 	.select_cpu = (void *)o1_select_cpu,
 	.enqueue = (void *)o1_enqueue,
 	.dequeue = (void *)o1_dequeue,

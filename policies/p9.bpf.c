@@ -14,6 +14,7 @@
  * not its average over a second; ticks are the machine's, not 100 a second.
  */
 #include "include/cpu_array.h"
+#include "include/hotplug.h"
 #include "include/plan9.h"
 
 char _license[] SEC("license") = "GPL";
@@ -67,7 +68,7 @@ void SCX_OP(p9_enqueue, struct task_struct *p, u64 enq_flags)
 	struct cpu *this, *at = cpu_of(cpu);
 	s32 idle;
 
-	if (!t)
+	if (!t || woken_by_gone_cpu(p, quantum_ns, enq_flags))
 		return;
 	plan9_account(t, false);
 	t->level = plan9_level(p, t, scx_bpf_nr_cpu_ids(), nr_runnable);
@@ -193,6 +194,7 @@ s32 SCX_OP_SLEEPABLE(p9_init)
 }
 
 SCX_OPS(p9_ops,
+	HOTPLUG_CALLBACKS,
 	.select_cpu = (void *)p9_select_cpu,
 	.enqueue = (void *)p9_enqueue,
 	.dispatch = (void *)p9_dispatch,

@@ -9,17 +9,22 @@
  * Bad for: fairness between CPUs: queues even out only when one runs dry. Ignores nice.
  * Source: the textbook's multi-queue scheduler with work stealing.
  */
-#include "include/scx.h"
+#define CPU_QUEUES
+#include "include/hotplug.h"
 
 char _license[] SEC("license") = "GPL";
-
-#define MAX_CPUS 1024
 
 const volatile u64 slice_ns PARAM("ns, 100000..1000000000: time a task runs before the next one has its turn") = 5000000;
 u32 scan PARAM("CPUs, 0..1024: queues an idle CPU looks at; 0 never takes from others") = 16;
 
 /* Tasks taken from other CPUs' queues. */
 u64 nr_stolen;
+
+/* What waits there may have come from elsewhere. */
+static __always_inline void pass_on_all(s32 cpu)
+{
+	pass_on(cpu);
+}
 
 s32 SCX_OP(percpu_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
@@ -71,6 +76,7 @@ s32 SCX_OP_SLEEPABLE(percpu_init)
 }
 
 SCX_OPS(percpu_ops,
+	HOTPLUG_CALLBACKS,
 	.select_cpu = (void *)percpu_select_cpu,
 	.enqueue = (void *)percpu_enqueue,
 	.dispatch = (void *)percpu_dispatch,

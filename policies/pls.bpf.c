@@ -176,6 +176,7 @@ s32 SCX_OP_SLEEPABLE(pls_init)
 	s32 level, ret;
 
 	nr_cpus = scx_bpf_nr_cpu_ids();
+	online_init();
 	bpf_for(level, 0, NR_LEVELS) {
 		ret = scx_bpf_create_dsq(level, -1);
 		if (ret)
@@ -186,6 +187,7 @@ s32 SCX_OP_SLEEPABLE(pls_init)
 
 SCX_OPS(pls_ops,
 	ONE_QUEUE_CALLBACKS,
+	HOTPLUG_CALLBACKS,
 	.init = (void *)pls_init,
 	.flags = SCX_OPS_KEEP_BUILTIN_IDLE,
 	.name = "pls");

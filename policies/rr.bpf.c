@@ -14,12 +14,11 @@
  * Different here: sched_ext ends slices at ticks. With `exact` a timer a CPU ends them on time, so that timeslices
  * below a tick work, too.
  */
-#include "include/scx.h"
+#include "include/hotplug.h"
 
 char _license[] SEC("license") = "GPL";
 
 #define QUEUE 0
-#define MAX_CPUS 1024
 
 const volatile u64 slice_ns PARAM("ns, 0..1000000000000: timeslice; 0: infinite, first come first served") = 100000000;
 const volatile u32 exact PARAM("switch, 0..1: 1 ends timeslices by a timer, 0 at the tick after") = 1;
@@ -79,6 +78,8 @@ void SCX_OP(rr_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	s32 cpu;
 
+	if (woken_by_gone_cpu(p, slice(), enq_flags))
+		return;
 	scx_bpf_dsq_insert(p, QUEUE, slice(), enq_flags);
 	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	if (cpu >= 0)
@@ -135,6 +136,7 @@ s32 SCX_OP_SLEEPABLE(rr_init)
 }
 
 SCX_OPS(rr_ops,
+	HOTPLUG_CALLBACKS,
 	.select_cpu = (void *)rr_select_cpu,
 	.enqueue = (void *)rr_enqueue,
 	.dispatch = (void *)rr_dispatch,

@@ -17,7 +17,6 @@
  * CPUs overloaded with them has no place; a slice has a fixed length instead of a share of a period.
  */
 #include "include/idle_balance.h"
-#include "include/pass_on.h"
 #include "include/select_idle_sibling.h"
 #include "include/sparse_bitmap.h"
 
@@ -144,6 +143,12 @@ static __always_inline bool try_steal(u32 cpu, u32 nr_cpus)
 	return stolen;
 }
 
+/* What waits there may have come from elsewhere. */
+static __always_inline void pass_on_all(s32 cpu)
+{
+	pass_on(cpu);
+}
+
 s32 SCX_OP(steal_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	u64 start = bpf_ktime_get_ns();
@@ -168,7 +173,7 @@ void SCX_OP(steal_enqueue, struct task_struct *p, u64 enq_flags)
 	struct cpu *c = cpu_of(cpu);
 	u64 vtime;
 
-	if (!c)
+	if (!c || woken_by_gone_cpu(p, slice_ns, enq_flags))
 		return;
 	settle_on(p, cpu);
 	vtime = p->scx.dsq_vtime;
@@ -295,6 +300,7 @@ s32 SCX_OP_SLEEPABLE(steal_init)
 }
 
 SCX_OPS(steal_ops,
+	HOTPLUG_CALLBACKS,
 	.select_cpu = (void *)steal_select_cpu,
 	.enqueue = (void *)steal_enqueue,
 	.dispatch = (void *)steal_dispatch,

@@ -15,8 +15,8 @@
  * number of runnable processes over load_window_ns, and nothing is pushed to where there are as many now.
  */
 #include "include/cpu_array.h"
-#include "include/online.h"
-#include "include/pass_on.h"
+#define CPU_QUEUES
+#include "include/hotplug.h"
 #include "include/plan9.h"
 #include "include/torus_neighbours.h"
 
@@ -139,6 +139,12 @@ static int check(void *map, u32 *key, struct cpu *c)
 	return 0;
 }
 
+/* What waits there may have come from elsewhere. */
+static __always_inline void pass_on_all(s32 cpu)
+{
+	pass_on(cpu);
+}
+
 s32 SCX_OP(torus_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	u32 creator = bpf_get_smp_processor_id(), best = creator, least, i;
@@ -172,7 +178,7 @@ void SCX_OP(torus_enqueue, struct task_struct *p, u64 enq_flags)
 	u32 cpu = scx_bpf_task_cpu(p);
 	struct cpu *c = cpu_of(cpu);
 
-	if (!t || !c)
+	if (!t || !c || woken_by_gone_cpu(p, quantum_ns, enq_flags))
 		return;
 	plan9_account(t, false);
 	t->level = plan9_level(p, t, 1, nr_runnable(c, cpu) + 1);
@@ -272,6 +278,7 @@ s32 SCX_OP_SLEEPABLE(torus_init)
 }
 
 SCX_OPS(torus_ops,
+	HOTPLUG_CALLBACKS,
 	.select_cpu = (void *)torus_select_cpu,
 	.enqueue = (void *)torus_enqueue,
 	.dispatch = (void *)torus_dispatch,

@@ -10,7 +10,7 @@
  * Bad for: cache affinity, many CPUs (one queue, one lock); a wake-up never preempts.
  * Source: weighted fair queueing as scx_simple of the kernel's tools/sched_ext shows it; own code.
  */
-#include "include/scx.h"
+#include "include/hotplug.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -52,6 +52,8 @@ void SCX_OP(vtime_enqueue, struct task_struct *p, u64 enq_flags)
 	u64 vtime = p->scx.dsq_vtime;
 	s32 cpu;
 
+	if (woken_by_gone_cpu(p, slice_ns, enq_flags))
+		return;
 	if (before(vtime, vtime_now - slice_ns))
 		vtime = vtime_now - slice_ns;
 	scx_bpf_dsq_insert_vtime(p, QUEUE, slice_ns, vtime, enq_flags);
@@ -101,6 +103,7 @@ s32 SCX_OP_SLEEPABLE(vtime_init)
 }
 
 SCX_OPS(vtime_ops,
+	HOTPLUG_CALLBACKS,
 	.select_cpu = (void *)vtime_select_cpu,
 	.enqueue = (void *)vtime_enqueue,
 	.dispatch = (void *)vtime_dispatch,

@@ -18,6 +18,8 @@
  * uninterruptible sleep; keyboard, mouse and sound have programs that are attached only where asked for (include/wait_causes.h).
  * Quanta end at Linux' ticks, and are charged by time and not by 15.6 ms intervals.
  */
+#define CPU_QUEUES
+#include "include/hotplug.h"
 #include "include/thread_levels.h"
 
 char _license[] SEC("license") = "GPL";
@@ -29,6 +31,14 @@ static u32 next_ideal;
 static __always_inline bool is_idle(struct task_struct *p, s32 cpu)
 {
 	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && scx_bpf_test_and_clear_cpu_idle(cpu);
+}
+
+static __always_inline void pass_on_all(s32 cpu)
+{
+	u32 level;
+
+	bpf_for(level, 0, LEVELS)
+		pass_on(QUEUE(cpu, level));
 }
 
 s32 SCX_OP(windows_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -65,7 +75,7 @@ void SCX_OP(windows_enqueue, struct task_struct *p, u64 enq_flags)
 	u32 level;
 	s32 idle;
 
-	if (!t || !c)
+	if (!t || !c || woken_by_gone_cpu(p, t->left, enq_flags))
 		return;
 	t->ready_since = bpf_ktime_get_ns();
 	level = t->level & (LEVELS - 1);
@@ -206,6 +216,7 @@ s32 SCX_OP_SLEEPABLE(windows_init)
 }
 
 SCX_OPS(windows_ops,
+	HOTPLUG_CALLBACKS,
 	.select_cpu = (void *)windows_select_cpu,
 	.enqueue = (void *)windows_enqueue,
 	.dispatch = (void *)windows_dispatch,

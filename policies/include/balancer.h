@@ -9,7 +9,6 @@
 #define BALANCER_H
 
 #include "multi_queue.h"
-#include "online.h"
 
 #define CLOCK_MONOTONIC 1
 
@@ -179,7 +178,6 @@ static __always_inline s32 balancer_init(void)
 
 	if (!b)
 		return -ESRCH;
-	online_init();
 	if (balancer < LBC)
 		return 0;
 	bpf_timer_init(&b->timer, &balance_timers, CLOCK_MONOTONIC);

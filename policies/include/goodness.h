@@ -13,6 +13,7 @@
 #define GOODNESS_H
 
 #include "scx.h"
+#include "tick_period.h"
 
 #define MAX_CPUS 1024
 #define PROC_CHANGE_PENALTY 15
@@ -59,7 +60,7 @@ struct cpu_ctx {
 	/* Memory map of the task that ran last (active_mm). */
 	u64 mm;
 	u64 idle_since;
-	u64 last_tick;
+	struct ticks ticks;
 };
 static struct cpu_ctx cpu_ctxs[MAX_CPUS];
 /* Set in ops.init. */
@@ -153,22 +154,14 @@ static __always_inline s32 preemption_goodness(struct task_struct *p, struct tas
 	return goodness(p, t, cpu, (u64)curr->mm) - goodness(curr, other, cpu, (u64)curr->mm);
 }
 
-/* The timer's period: the shortest time seen between two ticks of a CPU. A CPU that was idle has had none for longer. */
-static u64 period_ns;
-
 static __always_inline void goodness_tick(struct task_struct *p)
 {
 	struct task_ctx *t = task_ctx(p);
 	struct cpu_ctx *c = cpu_ctx(scx_bpf_task_cpu(p));
-	u64 now = scx_bpf_now(), since;
 
 	if (!t)
 		return;
-	since = now - c->last_tick;
-	c->last_tick = now;
-	if (!period_ns || since < period_ns)
-		period_ns = since < tick_ns ? since : tick_ns;
-	t->owed_ns += period_ns;
+	t->owed_ns += tick_period(&c->ticks, scx_bpf_now(), tick_ns);
 	if (t->owed_ns >= tick_ns) {
 		t->owed_ns -= tick_ns;
 		if (t->counter)

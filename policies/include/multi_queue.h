@@ -10,6 +10,8 @@
 #define MULTI_QUEUE_H
 
 #include "goodness.h"
+#define CPU_QUEUES
+#include "hotplug.h"
 
 #define MAX_TRIES 8
 #define MAX_REMOTE_TRIES 16
@@ -298,7 +300,7 @@ static __always_inline s32 find_idle(struct task_struct *p, s32 begin, s32 end)
 
 	if (!bpf_cpumask_empty(idle)) {
 		bpf_for(cpu, begin, end) {
-			if (!bpf_cpumask_test_cpu(cpu, idle) || !may_run(p, cpu))
+			if (!bpf_cpumask_test_cpu(cpu, idle) || !is_online(cpu) || !may_run(p, cpu))
 				continue;
 #ifdef LONGEST_IDLE
 			struct cpu_ctx *c = cpu_ctx(cpu);
@@ -376,11 +378,13 @@ void SCX_OP(mq_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, NO_SLICE_END, enq_flags);
 		return;
 	}
+	if (woken_by_gone_cpu(p, NO_SLICE_END, enq_flags))
+		return;
 	yielded = t->yielded;
 	move_to = t->move_to - 1;
 	t->yielded = false;
 	t->move_to = 0;
-	if (move_to >= 0 && may_run(p, move_to)) {
+	if (move_to >= 0 && is_online(move_to) && may_run(p, move_to)) {
 		put_on(p, t, move_to, enq_flags & ~SCX_ENQ_LAST);
 		scx_bpf_kick_cpu(move_to, SCX_KICK_IDLE);
 		return;
@@ -388,6 +392,8 @@ void SCX_OP(mq_enqueue, struct task_struct *p, u64 enq_flags)
 	home = t->last_cpu;
 	if (!may_run(p, home))
 		home = bpf_cpumask_any_distribute(p->cpus_ptr);
+	if (!is_online(home))
+		home = scx_bpf_task_cpu(p);
 	if (yielded) {
 		put_on(p, t, home, enq_flags);
 		return;
@@ -471,6 +477,12 @@ void SCX_OP(mq_stopping, struct task_struct *p, bool runnable)
 	show_running(p, 0);
 }
 
+/* Its queue holds tasks that ran elsewhere, too: they were to begin here. */
+static __always_inline void pass_on_all(s32 cpu)
+{
+	pass_on(cpu);
+}
+
 static __always_inline s32 mq_init_queues(void)
 {
 	s32 cpu, ret;
@@ -478,6 +490,7 @@ static __always_inline s32 mq_init_queues(void)
 	nr_cpus = scx_bpf_nr_cpu_ids();
 	if (nr_cpus > MAX_CPUS)
 		return -E2BIG;
+	online_init();
 	bpf_for(cpu, 0, nr_cpus) {
 		struct mq *q = mq_of(cpu);
 
@@ -492,6 +505,7 @@ static __always_inline s32 mq_init_queues(void)
 
 #define MQ_CALLBACKS                                                                               \
 	GOODNESS_CALLBACKS,                                                                        \
+	HOTPLUG_CALLBACKS,                                                                         \
 	.select_cpu = (void *)mq_select_cpu,                                                       \
 	.enqueue = (void *)mq_enqueue,                                                             \
 	.dispatch = (void *)mq_dispatch,                                                           \

@@ -7,6 +7,7 @@
 #define ONE_QUEUE_H
 
 #include "goodness.h"
+#include "hotplug.h"
 
 /* Another CPU may take the task that was chosen: choose again, this many times, recalculations included. */
 #define MAX_TRIES 8
@@ -40,7 +41,7 @@ static __always_inline void reschedule_idle(struct task_struct *p, struct task_c
 	u64 since = 0;
 
 	idle = scx_bpf_get_idle_cpumask();
-	if (may_run(p, cpu) && bpf_cpumask_test_cpu(cpu, idle)) {
+	if (may_run(p, cpu) && bpf_cpumask_test_cpu(cpu, idle) && is_online(cpu)) {
 		scx_bpf_put_idle_cpumask(idle);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		return;
@@ -51,6 +52,8 @@ static __always_inline void reschedule_idle(struct task_struct *p, struct task_c
 		if (!may_run(p, cpu))
 			continue;
 		if (bpf_cpumask_test_cpu(cpu, idle)) {
+			if (!is_online(cpu))
+				continue;
 			if (oldest < 0 || c->idle_since < since) {
 				oldest = cpu;
 				since = c->idle_since;
@@ -88,6 +91,8 @@ void SCX_OP(queue_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, NO_SLICE_END, enq_flags);
 		return;
 	}
+	if (woken_by_gone_cpu(p, NO_SLICE_END, enq_flags))
+		return;
 	yielded = t->yielded;
 	t->yielded = false;
 	insert_waiting(p, t, enq_flags);

@@ -12,7 +12,10 @@
 /* Tasks that the CPU they were queued at could not take. */
 u64 nr_passed_on;
 
-/* ops.dispatch(), after scx_bpf_dsq_move_to_local(): what it has left goes to where every CPU looks first. */
+/*
+ * Sends what waits in a DSQ to where every CPU looks first: in ops.dispatch() what scx_bpf_dsq_move_to_local() has left, in
+ * ops.cpu_offline() all.
+ */
 static __noinline int pass_on(u64 dsq)
 {
 	struct task_struct *p;

@@ -11,7 +11,8 @@
 #define PRIO_ARRAY_H
 
 #include "cpu_array.h"
-#include "pass_on.h"
+#define CPU_QUEUES
+#include "hotplug.h"
 
 /* Levels of an array, 0 the best: bits of one word. */
 #define PRIO_LEVELS 64
@@ -208,6 +209,15 @@ static __always_inline s32 prio_pick(struct prio_rq *rq, s32 cpu, bool prev, u32
 static __always_inline bool is_child_of(struct task_struct *p, struct task_struct *current)
 {
 	return p->tgid == current->tgid || (p->real_parent && p->real_parent->pid == current->pid);
+}
+
+/* All levels, as bits may lag behind. */
+static __always_inline void pass_on_all(s32 cpu)
+{
+	u32 queue;
+
+	bpf_for(queue, 0, 2 * PRIO_LEVELS)
+		pass_on((u64)cpu << 7 | queue);
 }
 
 /* The queues of all CPUs; load time. */

@@ -13,7 +13,6 @@
 
 /* Of variables the verifier would not come to an end with load_balance(). */
 #define PRIO_RQS CPU_MAP
-#include "online.h"
 #include "prio_balance.h"
 
 #ifndef MS

@@ -3,7 +3,7 @@
 
 use crate::machine::Machine;
 use crate::task::{IDLE, TaskId};
-use crate::{ext, fair};
+use crate::{ext, fair, layout};
 use trace::MigrateReason;
 
 impl Machine {
@@ -22,6 +22,7 @@ impl Machine {
             self.checks.online(self.now, cpu, true);
             self.watch_online(cpu, true);
             self.trace(cpu, trace::Event::Hotplug { online });
+            layout::mirror_online(self);
             fair::Domains::rebuild(self);
             ext::cpu_online(self, cpu);
             return;
@@ -49,6 +50,8 @@ impl Machine {
             "CPU {cpu} goes offline with a task on it"
         );
         fair::offline(self, cpu);
+        // cpu_online_mask lags behind cpu_active_mask: it changes when nothing is left there (cpu_disable_common).
+        layout::mirror_online(self);
         let rq = &mut self.rqs[cpu as usize];
         rq.online = false;
         rq.need_resched = false;

@@ -370,6 +370,8 @@ impl Machine {
     /// An interrupt of `ns` on a CPU: overhead of it, and what runs there goes on later. None comes to a CPU that is offline.
     fn interrupt(&mut self, cpu: u32, ns: u64) {
         if self.rqs[cpu as usize].online {
+            let rq = &mut self.rqs[cpu as usize];
+            rq.irqs_off_until = rq.irqs_off_until.max(self.now) + ns;
             self.enter(cpu);
             self.charge(cpu, ns);
             self.leave();

@@ -31,6 +31,8 @@ pub struct Rq {
     /// The CPU spins in the kernel until others have rescheduled (SCX_KICK_WAIT): what it runs makes no progress.
     pub spinning: bool,
     pub tick_armed: bool,
+    /// Until then a device's interrupt is handled, and others, the timer's too, have to wait.
+    pub irqs_off_until: u64,
     pub time: CpuTime,
     pub nr_switches: u64,
     /// When it last became idle.
@@ -79,6 +81,7 @@ impl Rq {
             carry_ps: 0,
             tick_generation: 0,
             tick_armed: false,
+            irqs_off_until: 0,
             idle_since: 0,
             time: CpuTime::default(),
             overhead_told: 0,

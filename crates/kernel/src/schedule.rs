@@ -200,9 +200,14 @@ impl Machine {
         }
     }
 
-    /// The scheduler tick. It stops while the CPU is idle (NO_HZ_IDLE).
+    /// The scheduler tick. It stops while the CPU is idle (NO_HZ_IDLE), and is late where another interrupt is handled meanwhile.
     pub(crate) fn tick(&mut self, cpu: u32) {
         let rq = &mut self.rqs[cpu as usize];
+        if self.now < rq.irqs_off_until {
+            let generation = rq.tick_generation;
+            self.events.push(rq.irqs_off_until, Event::Tick { cpu, generation });
+            return;
+        }
         rq.tick_armed = false;
         if rq.idle() || !rq.online {
             return;

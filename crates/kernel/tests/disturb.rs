@@ -39,6 +39,18 @@ fn run_fair(spec: MachineSpec, workload: Workload) -> (Machine, Vec<Record>) {
 }
 
 #[test]
+fn the_tick_waits_for_an_interrupt_to_be_over() {
+    let mut spec = free(1);
+    spec.hz = 100;
+    let mut workload = worker().workload;
+    workload.disturbances = vec![irq(9 * MS, 0, 4 * MS, MS, Some(1))];
+    spec.costs.tick_ns = MS as u32;
+    // Its own time would come at 10 ms: 9 of work, the interrupt, 1 of the tick, and the rest.
+    let (machine, records) = run_fair(spec, workload);
+    assert_eq!((stop_ns(&records, 1), machine.rqs[0].time.overhead_ns), (15 * MS, 5 * MS));
+}
+
+#[test]
 fn interrupts_take_time_from_what_runs() {
     let end = |disturbances: Vec<Disturbance>| {
         let mut workload = worker().workload;

@@ -287,14 +287,30 @@ fn a_trace_is_written_and_hotplug_is_survived() {
         .filter(|r| matches!(r.event, trace::Event::Switch { next, .. } if next != 0))
         .count();
     assert_eq!(ran, 0, "a task ran on an offline CPU");
-    // The policy does not follow hotplug: the kernel ended it, and ten ticks of 10 ms later it was loaded again.
+    assert_eq!(loads(&records), [(0, true)]);
+    assert!(found[0]["exit"].is_null(), "{}", found[0]["exit"]);
+    // A policy that does not follow hotplug: the kernel ends it, and ten ticks of 10 ms later it is loaded again.
+    let odd = path("crates/windtunnel/tests/policies/odd.bpf.c");
+    let args = [
+        &[odd.as_str()],
+        &args[1..],
+        &["--trace", &to, "--hotplug", "2:off@100ms"],
+    ]
+    .concat();
+    let found = results(&args);
+    let reader = trace::Reader::new(std::fs::File::open(&trace).expect("the trace")).expect("a trace");
+    let records: Vec<trace::Record> = reader.collect::<Result<_, _>>().expect("whole");
+    assert_eq!(loads(&records), [(0, true), (140, false), (200, true)]);
+    assert!(found[0]["exit"].is_null(), "{}", found[0]["exit"]);
+}
+
+/// When a policy came and went, in ms.
+fn loads(records: &[trace::Record]) -> Vec<(u64, bool)> {
     let loads = records.iter().filter_map(|record| match record.event {
         trace::Event::Policy { loaded } => Some((record.time / 1_000_000, loaded)),
         _ => None,
     });
-    let loads: Vec<(u64, bool)> = loads.collect();
-    assert_eq!(loads, [(0, true), (140, false), (200, true)]);
-    assert!(found[0]["exit"].is_null(), "{}", found[0]["exit"]);
+    loads.collect()
 }
 
 #[test]

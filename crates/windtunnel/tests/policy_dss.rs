@@ -3,7 +3,7 @@
 mod support;
 
 use support::policy::*;
-use workload::{Op, Policy};
+use workload::{Action, Disturbance, Op, Policy};
 
 fn nice(nice: i32) -> Policy {
     Policy::Normal { nice }
@@ -40,6 +40,28 @@ fn counters_are_recalculated_when_all_are_spent() {
         let tasks = Tasks::default().add_many(hogs, "hog", &hog());
         let ran = Run::new("dss").tasks(tasks).for_ms(6000);
         near(ran.counter("nr_recalculations"), 6000 / (60 * u64::from(hogs)), 1);
+    }
+}
+
+#[test]
+fn a_late_tick_makes_no_others_shorter() {
+    // An interrupt keeps the timer from the CPU until shortly before the next tick.
+    let late = Disturbance {
+        at_ns: 59 * MS,
+        what: Action::Irq {
+            cpu: 0,
+            ns: 9900 * US,
+            period_ns: MS,
+            count: Some(1),
+        },
+    };
+    let mut workload = Tasks::default().add_many(2, "hog", &hog()).workload;
+    workload.disturbances = vec![late];
+    let mut machine = free(1);
+    machine.hz = 100;
+    for policy in ["dss", "pls"] {
+        let run = Run::new(policy).machine(machine.clone()).workload(workload.clone());
+        near(run.for_ms(6000).counter("nr_recalculations"), 6000 / 120, 2);
     }
 }
 

@@ -8,11 +8,16 @@ use support::{object, windtunnel};
 
 /// Runs a suite of one case on fifo, stepping so.
 fn case(name: &str, steps: &str) -> (i32, String) {
-    let objects = object("policies/fifo.bpf.c").parent().expect("a folder").to_owned();
+    case_of("policies/fifo.bpf.c", name, steps)
+}
+
+fn case_of(source: &str, name: &str, steps: &str) -> (i32, String) {
+    let policy = source.rsplit('/').next().expect("a name").trim_end_matches(".bpf.c");
+    let objects = object(source).parent().expect("a folder").to_owned();
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.toml"));
     let text = format!(
         "[workloads]\nbusy = '''{{ \"tasks\" : {{ \"busy\" : {{ \"instance\" : 6, \"run\" : 900, \"sleep\" : 300 }} }} }}'''\n\
-         [[case]]\nobject = 'fifo'\nabout = 'first come'\nworkload = 'busy'\nsteps = [{steps}]\n"
+         [[case]]\nobject = '{policy}'\nabout = 'first come'\nworkload = 'busy'\nsteps = [{steps}]\n"
     );
     std::fs::write(&file, text).expect("written");
     let ran = windtunnel(&[
@@ -29,11 +34,17 @@ fn steps_are_taken_and_checked() {
     let (status, text) = case(
         "suite-passes",
         "'set slice_ns 2000000', 'expect slice_ns == 2*1000000', 'open', 'load', 'loaded', 'run 20ms', 'remember', 'run 20ms',
-         'expect cpu:busy > 30*1000000', 'expect cpu:nobody == 0', 'hammer busy 1ms 5ms 2', 'offline 3', 'run 50ms',
-         'exit SCX_EXIT_UNREG_KERN code SCX_ECODE_ACT_RESTART|SCX_ECODE_RSN_HOTPLUG', 'online 3', 'load', 'unload',
-         'exit SCX_EXIT_UNREG'",
+         'expect cpu:busy > 30*1000000', 'expect cpu:nobody == 0', 'hammer busy 1ms 5ms 2', 'offline 3', 'run 50ms', 'loaded',
+         'online 3', 'unload', 'exit SCX_EXIT_UNREG'",
     );
     assert_eq!((status, text.as_str()), (0, "ok   fifo: first come\n1/1\n"));
+    let (status, text) = case_of(
+        "crates/windtunnel/tests/policies/odd.bpf.c",
+        "suite-ends-by-itself",
+        "'load', 'offline 3', 'run 50ms', 'exit SCX_EXIT_UNREG_KERN code SCX_ECODE_ACT_RESTART|SCX_ECODE_RSN_HOTPLUG',
+         'online 3', 'load', 'unload', 'exit SCX_EXIT_UNREG'",
+    );
+    assert_eq!((status, text.as_str()), (0, "ok   odd: first come\n1/1\n"));
 }
 
 #[test]

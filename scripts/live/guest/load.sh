@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # load.sh SECONDS: a mixed load: hogs of different nice values, hackbench, chat, forks, pipes, changes of affinity and nice value, a real-time
-# neighbour, and a CPU that goes and comes back.
+# neighbour, and a CPU that goes and comes back; two tasks may run on that one only. It goes when all tasks have left
+# it; how long that took is in /tmp/slow if it is long.
 end=$(($(date +%s) + $1))
 others=""
 until_end() { while [ "$(date +%s)" -lt $end ]; do "$@"; done; }
@@ -9,6 +10,11 @@ for nice in 0 0 0 5 19; do
   nice -n $nice sh -c 'while :; do :; done' &
   others="$others $!"
   last=$!
+done
+pinned=""
+for hog in 1 2 3; do
+  sh -c 'while :; do :; done' &
+  pinned="$pinned $!"
 done
 forks() { /bin/true; (/bin/true); /bin/true; }
 pipes() { seq 50 | while read -r line; do echo "$line"; done | cat >/dev/null; usleep 500; }
@@ -19,7 +25,12 @@ changes() {
 }
 realtime() { chrt -f 10 sh -c 'i=0; while [ $i -lt 2000 ]; do i=$((i + 1)); done'; usleep 50000; }
 hotplug() {
-  sleep 3; echo 0 >/sys/devices/system/cpu/cpu3/online 2>/dev/null
+  # Whose only CPU goes may run on all from then on.
+  for hog in $pinned; do taskset -p 8 "$hog" >/dev/null; done
+  sleep 3
+  began=$(cut -d' ' -f1 /proc/uptime)
+  echo 0 >/sys/devices/system/cpu/cpu3/online 2>/dev/null
+  echo "$began $(cut -d' ' -f1 /proc/uptime)" | awk '$2 - $1 > 10 { printf "CPU 3 went offline in %.1f s\n", $2 - $1 }' >>/tmp/slow
   sleep 1; echo 1 >/sys/devices/system/cpu/cpu3/online 2>/dev/null
   sleep 2
 }
@@ -34,5 +45,5 @@ until_end changes & pids="$pids $!"
 until_end realtime & pids="$pids $!"
 until_end hotplug & pids="$pids $!"
 wait $pids
-kill -9 $others
+kill -9 $others $pinned
 wait 2>/dev/null

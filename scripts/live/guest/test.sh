@@ -42,9 +42,14 @@ policy() {
   set=""
   for setting in ${1#"$name"}; do set="$set --set $setting"; done
   load "$name" $set --quiet --for "$((seconds + 1))s"
+  : >/tmp/slow
   alive $loader && sh /load.sh "$seconds" >/dev/null 2>&1
+  # It is unloaded with a CPU offline.
+  echo 0 >/sys/devices/system/cpu/cpu3/online
   wait $loader
   status=$?
+  echo 1 >/sys/devices/system/cpu/cpu3/online
+  [ ! -s /tmp/slow ] || fail "$1: $(cat /tmp/slow)"
   if [ $status != 0 ]; then
     fail "$1: exit status $status"
     head -20 /tmp/out /tmp/err
@@ -57,7 +62,8 @@ policy() {
   done
   held=$(sed -n 's/.* \(unloaded\|came or went\|by the kernel\) after \([0-9.]*\) s.*/\2/p' /tmp/out /tmp/err | awk '{ s += $1 } END { print s + 0 }')
   loads=$(grep -c 'loaded in' /tmp/out)
-  echo "policy $1: status $status, scheduled $held s while CPUs came and went $(($(hotplug_seq) - hotplugs)) times, $loads loads, in $(sed -n 's/.*loaded in \([0-9.]* s\).*, \([0-9]*\) instr.* \([0-9]*\) of them for \(.*\)/\1 (\2 instructions verified, \3 for \4)/p' /tmp/out | head -1), $(echo "$(now) $begun" | awk '{ printf "%.1f", $1 - $2 }') s"
+  [ "$loads" = 1 ] || fail "$1: loaded $loads times"
+  echo "policy $1: status $status, scheduled $held s while CPUs came and went $(($(hotplug_seq) - hotplugs)) times, loaded in $(sed -n 's/.*loaded in \([0-9.]* s\).*, \([0-9]*\) instr.* \([0-9]*\) of them for \(.*\)/\1 (\2 instructions verified, \3 for \4)/p' /tmp/out), $(echo "$(now) $begun" | awk '{ printf "%.1f", $1 - $2 }') s"
   sed -n 's/^.*counted:/   /p' /tmp/out | sed 's/ SCX_EV_[A-Z_]*=[0-9]*//g' | grep -v '^ *$'
   [ -z "$zero" ] && return
   # An emulated machine that is slow may not have come to it.

@@ -415,7 +415,6 @@ pub(crate) fn cpu_offline(m: &mut Machine, cpu: u32) {
 /// handle_hotplug
 fn hotplug(m: &mut Machine, cpu: u32, online: bool) {
     m.ext.hotplug_seq += 1;
-    layout::mirror_online(m);
     if m.ext.state == EnableState::Disabled {
         return;
     }

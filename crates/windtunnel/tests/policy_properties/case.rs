@@ -239,7 +239,7 @@ impl Case {
         tasks.workload
     }
 
-    /// Runs under a policy, which is loaded again when hotplug has ended it, until there is nothing more to do.
+    /// Runs under a policy until there is nothing more to do.
     pub fn run(&self, policy: &str) -> Observed {
         let [nodes, llcs, cores, threads] = self.shape;
         let run = if policy == FAIR { Run::fair() } else { Run::new(policy) };

@@ -5,8 +5,6 @@ use bpf::link::Image;
 use bpf::object::Object;
 use bpf::vm::Engine;
 use kernel::Machine;
-use kernel::ext::EnableState;
-use kernel::layout::enums::{SCX_ECODE_ACT_RESTART, SCX_ECODE_RSN_HOTPLUG};
 use machine::MachineSpec;
 use std::collections::BTreeSet;
 use trace::{Event, Record};
@@ -60,9 +58,6 @@ pub fn generated(spec: &str) -> Workload {
     workload::load(spec, &[]).expect("a workload")
 }
 
-/// The kernel ends a policy that does not follow hotplug, and asks for it to be loaded again.
-const RESTART: i64 = (SCX_ECODE_ACT_RESTART | SCX_ECODE_RSN_HOTPLUG) as i64;
-
 /// A policy to be run.
 pub struct Run {
     policy: Option<String>,
@@ -111,8 +106,7 @@ impl Run {
         self
     }
 
-    /// Takes a CPU offline or online at a time, in order of time. A policy that ends because of it is loaded again, as its
-    /// user-space half would.
+    /// Takes a CPU offline or online at a time, in order of time.
     pub fn hotplug(mut self, at_ns: u64, cpu: u32, online: bool) -> Run {
         self.hotplugs.push((at_ns, cpu, online));
         self
@@ -188,30 +182,19 @@ impl Run {
                 machine.tasks[task].migration_disabled = 1;
             }
         }
-        let load = |machine: &mut Machine| {
-            let loaded = policy
-                .as_ref()
-                .map(|(object, profile)| kernel::load::load(machine, object, profile, Engine::default()));
-            loaded.transpose().unwrap_or_else(|error| panic!("{error}"))
-        };
-        let mut image = load(&mut machine);
+        let image = policy
+            .as_ref()
+            .map(|(object, profile)| kernel::load::load(&mut machine, object, profile, Engine::default()))
+            .transpose()
+            .unwrap_or_else(|error| panic!("{error}"));
         for (at, name, value) in &self.changes {
             machine.advance(*at, &mut records);
             let image = image.as_ref().expect("the fair class has no parameters");
             image.set(&machine.region, name, value).expect("a live parameter");
         }
-        for &(at, ..) in &self.hotplugs {
-            // By then what ended is gone.
-            let over = machine.advance(at + 10 * MS, &mut records).is_some();
-            let gone = machine.ext.state == EnableState::Disabled;
-            if !over && gone && machine.ext.exit.as_ref().is_some_and(|exit| exit.code == RESTART) {
-                image = load(&mut machine);
-            }
-        }
         machine.run(until, &mut records);
         if let Some(exit) = &machine.ext.exit {
-            // All may have exited before the policy was gone.
-            assert!(!self.hotplugs.is_empty() && exit.code == RESTART, "{exit}");
+            panic!("{exit}");
         }
         Observed {
             machine,

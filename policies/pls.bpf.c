@@ -25,6 +25,8 @@ u64 nr_sorted;
 
 /* Levels that may have tasks. */
 static u64 levels;
+/* Where ops.enqueue() last put a task on each CPU, and 1; 0 when it is known to be there: it arrives when the callback returns. */
+static u8 arriving[MAX_CPUS] CPU_ALIGNED;
 
 static __always_inline u32 level_of(struct task_struct *p, struct task_ctx *t)
 {
@@ -55,10 +57,21 @@ static __always_inline s32 highest_below(s32 end)
 	return level;
 }
 
+static __noinline bool is_arriving(s32 level)
+{
+	s32 cpu;
+
+	bpf_for(cpu, 0, nr_cpus)
+		if (arriving[cpu & (MAX_CPUS - 1)] == level + 1)
+			return true;
+	return false;
+}
+
 static __always_inline void insert_waiting(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
 {
 	u32 level = level_of(p, t);
 
+	arriving[bpf_get_smp_processor_id() & (MAX_CPUS - 1)] = level + 1;
 	scx_bpf_dsq_insert_vtime(p, level, NO_SLICE_END, place_in_queue(t), enq_flags);
 	mark(level);
 }
@@ -123,8 +136,9 @@ static __noinline void look_through(s32 level, s32 cpu, u64 mm, struct choice *b
 		}
 	}
 	if (empty) {
+		/* Who arrives has left a trace until it is there. */
 		__sync_fetch_and_and(&levels, ~(1ULL << level));
-		if (scx_bpf_dsq_nr_queued(level) > 0)
+		if (is_arriving(level) || scx_bpf_dsq_nr_queued(level) > 0)
 			mark(level);
 	}
 }
@@ -151,6 +165,7 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct tas
 	struct choice best = { .goodness = goodness, .level = -1 };
 	s32 level = NR_LEVELS, i;
 
+	arriving[cpu & (MAX_CPUS - 1)] = 0;
 	bpf_for(i, 0, NR_LEVELS) {
 		level = highest_below(level);
 		if (level < 0 || (level ? level + MAX_AFFINITY : 0) < best.goodness)

@@ -13,7 +13,7 @@
 #define CPU_QUEUES
 #include "hotplug.h"
 
-#define MAX_TRIES 8
+#define MAX_TRIES 16
 #define MAX_REMOTE_TRIES 16
 /* Of a task that has waited too long: above all that counters and nice values can make. */
 #define GOODNESS_OVERDUE 900
@@ -110,13 +110,16 @@ struct scan {
 #define SCAN_FROM(goodness)                                                                        \
 	{ .best = (goodness), .first = GOODNESS_IDLE, .second = GOODNESS_IDLE, .oldest_since = ~0ULL }
 
-/* Looks through `queue` for `cpu`, with affinity if it is its own. */
-static __noinline void scan(s32 queue, s32 cpu, u64 mm, struct scan *s)
+/*
+ * Looks through `queue` for `cpu`, with affinity if it is its own. A global function, as those below: the verifier looks at it once,
+ * not at every state in which it may be called.
+ */
+__noinline int scan(s32 queue, s32 cpu, u64 mm, struct scan *s)
 {
 	struct task_struct *p;
 
 	if (!s)
-		return;
+		return 0;
 	bpf_for_each_dsq(it, p, queue) {
 		struct task_ctx *t = task_ctx(p);
 		s32 na, weight;
@@ -142,10 +145,11 @@ static __noinline void scan(s32 queue, s32 cpu, u64 mm, struct scan *s)
 			s->pid = p->pid;
 		}
 	}
+	return 0;
 }
 
 /* Takes the task that a look through `queue` has found; false if it is gone. */
-static __noinline bool take(s32 queue, s32 pid)
+__noinline bool take(s32 queue, s32 pid)
 {
 	struct task_struct *p;
 	bool taken = false;
@@ -160,17 +164,18 @@ static __noinline bool take(s32 queue, s32 pid)
 }
 
 /* Sets max_na_goodness from what waits. */
-static __noinline void refresh_max(s32 cpu)
+__noinline int refresh_max(s32 cpu)
 {
 	struct scan s = SCAN_FROM(GOODNESS_IDLE);
 	struct mq *q = mq_of(cpu);
 
 	scan(cpu, cpu, 0, &s);
 	q->max_na_goodness = s.first;
+	return 0;
 }
 
 /* The counters of all tasks, wherever they are. */
-static __noinline void recalculate(void)
+__noinline int recalculate(void)
 {
 	s32 cpu;
 
@@ -178,6 +183,7 @@ static __noinline void recalculate(void)
 	bpf_for(cpu, 0, nr_cpus)
 		refresh_max(cpu);
 	__sync_fetch_and_add(&nr_recalculations, 1);
+	return 0;
 }
 
 enum { NOTHING_BETTER, TAKEN, LOCKED };
@@ -186,7 +192,7 @@ enum { NOTHING_BETTER, TAKEN, LOCKED };
  * Phase 2: a task of another queue of the pool that beats `best`, the best of the own one. TAKEN, or LOCKED if a queue that
  * promised one was locked.
  */
-static __noinline s32 take_remote(s32 cpu, s32 best)
+__noinline s32 take_remote(s32 cpu, s32 best)
 {
 	s32 otherwise = NOTHING_BETTER;
 	s32 limit = 0x7fffffff, limit_cpu = -1, begin = pool_begin(cpu), end = pool_end(cpu), i, other;

@@ -47,7 +47,10 @@ fn the_tick_waits_for_an_interrupt_to_be_over() {
     spec.costs.tick_ns = MS as u32;
     // Its own time would come at 10 ms: 9 of work, the interrupt, 1 of the tick, and the rest.
     let (machine, records) = run_fair(spec, workload);
-    assert_eq!((stop_ns(&records, 1), machine.rqs[0].time.overhead_ns), (15 * MS, 5 * MS));
+    assert_eq!(
+        (stop_ns(&records, 1), machine.rqs[0].time.overhead_ns),
+        (15 * MS, 5 * MS)
+    );
 }
 
 #[test]

@@ -12,7 +12,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
-use crate::lines::LINE;
+use crate::lines::{Cache, LINE};
 
 /// What a cache does with structures that compete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +20,10 @@ pub struct Sets {
     /// Sets that they have, and lines in each. 1 or more.
     pub count: u64,
     pub ways: u32,
-    /// What a line costs that no cache has: it comes from memory. ns.
-    pub memory_ns: u32,
+    /// What their lines cost, which may be shorter than others; `memory_ns`, too, if no cache has one.
+    pub first: Cache,
+    /// What a line costs that is asked for right after another one of the same structure, while that is on its way.
+    pub next: Cache,
 }
 
 /// Structures in an array that stand for ones that compete.
@@ -54,13 +56,15 @@ pub(crate) struct Conflicts {
     held: RefCell<Vec<VecDeque<u64>>>,
     /// How many lines of structures compete, over all arrays.
     kinds: Cell<u64>,
+    /// By the bit of the cache: the line that came last, if it did not follow another one of its structure; else 0.
+    last: Vec<Cell<u64>>,
 }
 
 /// A competing line has come into a cache.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Brought {
-    /// What it costs if it had to come from memory, ns.
-    pub memory_ns: u64,
+pub(crate) struct Brought<'a> {
+    /// What such lines cost there.
+    pub prices: &'a Cache,
     /// The line that had to go.
     pub evicted: Option<u64>,
 }
@@ -69,6 +73,7 @@ impl Conflicts {
     pub fn new(sets: Vec<Sets>) -> Conflicts {
         assert!(sets.iter().all(|sets| sets.count > 0 && sets.ways > 0));
         Conflicts {
+            last: vec![Cell::new(0); sets.len()],
             sets,
             arrays: RefCell::default(),
             held: RefCell::default(),
@@ -82,17 +87,29 @@ impl Conflicts {
         self.kinds.set(self.kinds.get() + array.lines);
     }
 
-    /// The cache with this bit gets the line of an address that it did not have; `None` if the line competes with no other.
-    pub fn bring(&self, bit: u32, addr: u64) -> Option<Brought> {
+    /// The cache with this bit gets the line of an address, unless it is there; `None` if the line competes with no other.
+    pub fn bring(&self, bit: u32, addr: u64) -> Option<Brought<'_>> {
         let mut kind = 0;
-        let (number, line) = self.arrays.borrow().iter().find_map(|array| {
+        let (number, line, begin, end) = self.arrays.borrow().iter().find_map(|array| {
             let found = array.find(addr);
             if found.is_none() {
                 kind += array.lines;
             }
-            found
+            found.map(|(number, line)| {
+                let begin = array.base + number * array.stride;
+                (number, line, begin, begin + array.stride)
+            })
         })?;
-        let Sets { count, ways, memory_ns } = self.sets[bit as usize];
+        let Sets {
+            count,
+            ways,
+            first,
+            next,
+        } = &self.sets[bit as usize];
+        let addr = addr / LINE * LINE;
+        let last = &self.last[bit as usize];
+        let follows = last.get() != addr && (begin..end).contains(&last.get());
+        last.set(if follows { 0 } else { addr });
         // Sets of one kind of line follow each other, over all caches.
         let before: u64 = self.sets[..bit as usize].iter().map(|sets| sets.count).sum();
         let all: u64 = self.sets.iter().map(|sets| sets.count).sum();
@@ -102,16 +119,15 @@ impl Conflicts {
             held.resize((self.kinds.get() * all) as usize, VecDeque::new());
         }
         let set = &mut held[place];
-        let addr = addr / LINE * LINE;
         let mut evicted = None;
         if !set.contains(&addr) {
             set.push_back(addr);
-            if set.len() > ways as usize {
+            if set.len() > *ways as usize {
                 evicted = set.pop_front();
             }
         }
         Some(Brought {
-            memory_ns: memory_ns.into(),
+            prices: if follows { next } else { first },
             evicted,
         })
     }
@@ -126,7 +142,8 @@ mod tests {
         let sets = Sets {
             count: 2,
             ways: 2,
-            memory_ns: 7,
+            first: Cache::ALONE,
+            next: Cache::ALONE,
         };
         let conflicts = Conflicts::new(vec![sets; 2]);
         for (base, stride, lines) in [(0x1000, 2 * LINE, 1), (0x8000, LINE, 1)] {

@@ -19,7 +19,7 @@
 
 use std::cell::Cell;
 
-use crate::conflicts::{Brought, Competitors, Conflicts, Sets};
+use crate::conflicts::{Competitors, Conflicts, Sets};
 use crate::region::{REACH, SIZE};
 
 /// Bytes of a line. The Pentium III's are 32 bytes, later x86's 64; one size keeps the table simple.
@@ -67,7 +67,7 @@ fn several(holders: u64) -> bool {
 
 impl Cache {
     /// The only cache there is: nothing ever costs anything.
-    const ALONE: Cache = Cache {
+    pub(crate) const ALONE: Cache = Cache {
         own: 1,
         llc: 1,
         node: 1,
@@ -243,10 +243,11 @@ impl Lines {
     fn fetch(&self, cache: &Cache, word: &Cell<u64>) -> u64 {
         let holders = word.get();
         word.set(holders | cache.own);
-        let memory_ns = self.bring(cache, word);
-        match holders {
-            0 => self.fill(memory_ns),
-            _ => self.count(cache.nearest(holders)),
+        match (self.bring(cache, word), holders) {
+            (None, 0) => 0,
+            (None, _) => self.count(cache.nearest(holders)),
+            (Some(prices), 0) => self.count(u64::from(prices.memory_ns)),
+            (Some(prices), _) => self.count(prices.nearest(holders)),
         }
     }
 
@@ -257,35 +258,26 @@ impl Lines {
             return 0;
         }
         word.set(cache.own);
-        let memory_ns = match holders & cache.own {
-            0 => self.bring(cache, word),
-            _ => 0,
-        };
-        match holders {
-            0 => self.fill(memory_ns),
-            _ => self.count(cache.farthest(holders)),
+        match (self.bring(cache, word), holders) {
+            (None, 0) => 0,
+            (None, _) => self.count(cache.farthest(holders)),
+            (Some(prices), 0) => self.count(u64::from(prices.memory_ns)),
+            (Some(prices), _) => self.count(prices.farthest(holders)),
         }
     }
 
-    /// A line has come into a cache: one that competes with it may have to go. What it costs if it came from memory; 0 for lines
-    /// that compete with none.
+    /// A line comes into a cache: one that competes with it may have to go. What such lines cost; `None` for those that compete
+    /// with none.
     #[inline]
-    fn bring(&self, cache: &Cache, word: &Cell<u64>) -> u64 {
-        let Some(conflicts) = &self.conflicts else { return 0 };
+    fn bring(&self, cache: &Cache, word: &Cell<u64>) -> Option<&Cache> {
+        let conflicts = self.conflicts.as_ref()?;
         let addr = (std::ptr::from_ref(word) as u64).wrapping_sub(self.bias) / 8 * LINE;
-        let Some(Brought { memory_ns, evicted }) = conflicts.bring(cache.own.trailing_zeros(), addr) else {
-            return 0;
-        };
-        if let Some(evicted) = evicted {
+        let brought = conflicts.bring(cache.own.trailing_zeros(), addr)?;
+        if let Some(evicted) = brought.evicted {
             let word = self.word(evicted);
             word.set(word.get() & !cache.own);
         }
-        memory_ns
-    }
-
-    /// Counts a line that no cache had, if getting it costs anything.
-    fn fill(&self, ns: u64) -> u64 {
-        if ns > 0 { self.count(ns) } else { 0 }
+        Some(brought.prices)
     }
 
     fn count(&self, ns: u64) -> u64 {
@@ -370,27 +362,54 @@ mod tests {
     #[test]
     fn a_line_that_had_to_go_comes_back_from_memory_or_from_who_has_it() {
         let mut region = Region::new().unwrap();
-        let sets = Sets {
+        let sets = |cache| Sets {
             count: 1,
             ways: 2,
-            memory_ns: 500,
+            first: Cache {
+                node_ns: 70,
+                remote_ns: 700,
+                memory_ns: 500,
+                ..cache
+            },
+            next: Cache {
+                node_ns: 7,
+                remote_ns: 77,
+                memory_ns: 55,
+                ..cache
+            },
         };
         region.lines_mut().set_caches(eight());
-        region.lines_mut().set_sets(vec![sets; 8]);
-        let (base, lines) = (region.alloc(8 * LINE).unwrap().next_multiple_of(LINE), region.lines());
+        region.lines_mut().set_sets(eight().into_iter().map(sets).collect());
+        let (base, lines) = (region.alloc(16 * LINE).unwrap().next_multiple_of(LINE), region.lines());
         lines.compete(Competitors {
             base,
-            stride: LINE,
+            stride: 2 * LINE,
             count: 4,
-            lines: 1,
+            lines: 2,
         });
-        let line = |n: u64| base + n * LINE;
+        let line = |n: u64| base + 2 * n * LINE;
         assert_eq!([0, 1, 2].map(|n| lines.load(0, line(n))), [500; 3]);
         assert_eq!(lines.load(0, line(2)), 0, "there is room for two");
+        assert_eq!(lines.load(0, line(2) + LINE), 55, "on its way with the other one");
         assert_eq!(lines.load(0, line(0)), 500, "it had to go, and 1 had to now");
         assert_eq!(lines.load(4, line(1)), 500, "nobody has it");
-        assert_eq!(lines.store(0, line(1)), 1000, "CPU 4 has it");
+        assert_eq!(lines.store(0, line(1)), 700, "CPU 4 has it");
+        assert_eq!(lines.load(2, line(1)), 70, "its price is that of such lines");
+        lines.store(0, line(1));
+        assert_eq!(lines.load(2, line(1)), 70, "the same line again follows no other");
+        assert_eq!(lines.load(2, line(1) + LINE), 55);
+        lines.store(0, line(1));
+        assert_eq!(lines.load(2, line(1)), 70, "a new pair begins");
+        assert_eq!(lines.load(6, line(1)), 500, "several have it, so that memory does");
+        assert_eq!(lines.store(1, line(1)), 700, "the farthest copy has to go");
+        assert_eq!(lines.load(4, line(0) + LINE), 500);
+        assert_eq!(
+            lines.store(4, line(0)),
+            77,
+            "CPU 0 has it, but it is asked for meanwhile"
+        );
         assert_eq!(lines.load(0, line(5)), 0, "beyond the structures nothing competes");
+        assert_eq!(lines.store(4, line(5)), 1000);
     }
 
     #[test]

@@ -198,16 +198,34 @@ const GOODNESS_LINE: u64 = 32;
 pub(crate) fn line_sets(spec: &MachineSpec) -> Option<Vec<Sets>> {
     let topology = &spec.topology;
     let tasks = topology.task_sets?;
+    let caches = line_caches(spec);
+    let (line, lines_of_two) = (tasks.line, spec.costs.cache_line);
     let sets = |core: &Vec<u32>| {
         let cpu = &topology.cpus[core[0] as usize];
-        let ps = match topology.kernel_node {
-            Some(home) if home != cpu.node => spec.costs.reload_remote_ps,
-            _ => spec.costs.reload_memory_ps,
+        let far = topology.kernel_node.is_some_and(|home| home != cpu.node);
+        let (ps, one, two) = match far {
+            true => (spec.costs.reload_remote_ps, line.remote, lines_of_two.remote),
+            false => (spec.costs.reload_memory_ps, line.node, lines_of_two.node),
         };
+        let memory_ns = GOODNESS_LINE * u64::from(ps) / 1000;
+        let more = u64::from(two.saturating_sub(one)) * memory_ns / u64::from(one.max(1));
         Sets {
             count: tasks.count(cpu.l2_bytes),
             ways: tasks.ways,
-            memory_ns: (GOODNESS_LINE * u64::from(ps) / 1000) as u32,
+            first: lines::Cache {
+                llc_ns: line.llc,
+                node_ns: line.node,
+                remote_ns: line.remote,
+                memory_ns: memory_ns as u32,
+                ..caches[core[0] as usize]
+            },
+            next: lines::Cache {
+                llc_ns: lines_of_two.llc.saturating_sub(line.llc),
+                node_ns: lines_of_two.node.saturating_sub(line.node),
+                remote_ns: lines_of_two.remote.saturating_sub(line.remote),
+                memory_ns: more as u32,
+                ..caches[core[0] as usize]
+            },
         }
     };
     let sets: Vec<Sets> = topology.cores.iter().map(sets).collect();

@@ -3,6 +3,7 @@
 mod policies;
 mod support;
 
+use bpf::lines::Transfers;
 use kernel::Machine;
 use kernel::lock::LockId;
 use machine::{ByDistance, MachineSpec, TaskSets};
@@ -190,28 +191,44 @@ fn a_cache_line_each_is_cheaper_than_one_for_all() {
     );
 }
 
-/// Lines that had to come again to one CPU, whose L2 keeps what begins 8 KiB apart of so many tasks; dispatches.
-fn lines_of_tasks(room: u64) -> (u64, u64) {
+/// What came to one CPU, whose L2 keeps what begins 8 KiB apart of so many tasks, and how many lines of tasks were looked at. A line
+/// costs 100 ns from another CPU, two of one task `two_ns`.
+fn lines_of_tasks(room: u64, two_ns: u32) -> (Transfers, u64) {
     let mut spec = free(1);
+    let by_distance = |node| ByDistance {
+        node,
+        ..ByDistance::default()
+    };
     spec.costs.reload_memory_ps = 5_000;
+    spec.costs.cache_line = by_distance(two_ns);
     spec.topology.cpus[0].l2_bytes = room * 8192;
-    spec.topology.task_sets = Some(TaskSets { apart: 8192, ways: 4 });
+    spec.topology.task_sets = Some(TaskSets {
+        apart: 8192,
+        ways: 4,
+        line: by_distance(100),
+    });
     let tasks = Tasks::default().add("nap", naps());
     let machine = Machine::new(spec, tasks.workload, 1).expect("a machine");
     let mut run = Run::new(machine, "lines", &["TASKS"]);
     run.run(50 * MS).assert_alive();
-    let transfers = run.machine.line_transfers();
-    assert_eq!(transfers.ns, transfers.count * 160, "32 bytes at 5 ns");
-    (transfers.count, run.var("nr_seen"))
+    (run.machine.line_transfers(), run.var("nr_seen"))
 }
 
 #[test]
 fn task_structs_compete_for_sets_of_the_l2() {
-    let (few, many) = (lines_of_tasks(8), lines_of_tasks(64));
-    assert!(many.0 < 32, "each line comes once: {many:?}");
+    let ((few, seen), (many, _)) = (lines_of_tasks(8, 200), lines_of_tasks(64, 200));
+    assert_eq!(few.ns, few.count * 160, "32 bytes at 5 ns");
+    assert!(many.count < 32, "each line comes once: {many:?}");
     // 16 lines a dispatch, of which none is there any more when it is looked at again: 16 x n x (n + 1) / 2 seen.
-    let dispatches = (few.1 / 8).isqrt();
-    assert!(dispatches > 100 && few.0 >= 16 * dispatches, "{few:?}");
+    let dispatches = (seen / 8).isqrt();
+    assert!(dispatches > 100 && few.count >= 16 * dispatches, "{few:?}");
+}
+
+#[test]
+fn a_second_line_of_a_task_struct_is_asked_for_while_the_first_is_on_its_way() {
+    // All of them but the second one of the task that sleeps and wakes, which costs 40 % of 160 ns.
+    let (two, _) = lines_of_tasks(64, 140);
+    assert_eq!(two.ns, two.count * 160 - 96);
 }
 
 #[test]

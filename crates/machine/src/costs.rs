@@ -185,7 +185,10 @@ pub struct Constant {
     pub default_source: &'static str,
 }
 
-/// Every constant but those of single kfuncs, in the order they are shown in.
+/// Name of what a line of a task_struct costs, which only machines have whose task_structs compete ([`crate::TaskSets`]).
+pub const TASK_LINE: &str = "task_struct.line";
+
+/// Every constant but those of single kfuncs and [`TASK_LINE`], in the order they are shown in.
 pub const CONSTANTS: [Constant; 22] = [
     Constant {
         name: "bpf_insn",

@@ -9,8 +9,12 @@
 //! distances = [[10, 21], [21, 10]]          # SLIT; optional
 //! memory = "flat"                           # tasks' is not placed by node; default "first-touch"
 //! kernel_node = 0                           # all of the kernel's is there; default: where it is used
-//! task_struct = { apart = "8 KiB", ways = 8 } # so far apart they compete for an L2 of so many ways; default: they do not
 //! policies = "native"                       # they stand for schedulers in C; default "bpf"
+//!
+//! [task_struct]                             # so far apart they compete for an L2 of so many ways; default: they do not
+//! apart = "8 KiB"
+//! ways = 8
+//! line = { ns = { same = 0, core = 20, llc = 20, node = 200, remote = 200 }, source = "..." }
 //!
 //! [costs]                                   # what is missing stands at Costs::default()
 //! context_switch = { ns = 600, source = "lat_ctx" }
@@ -39,7 +43,7 @@
 //! With `topology`, `[[kind]]` entries (`cpus = "4-7"`, `capacity = 600`) set capacities.
 //! Unknown keys are errors: a misspelt constant would silently stand at its default.
 
-use crate::costs::{ByDistance, CONSTANTS, Costs, Slot};
+use crate::costs::{ByDistance, CONSTANTS, Costs, Slot, TASK_LINE};
 use crate::definition::Definition;
 use crate::error::{Error, nearest};
 use crate::hwloc::{self, Found};
@@ -161,7 +165,7 @@ pub(crate) fn parse(name: &str, place: &str, text: &str, dir: Option<&Path>) -> 
     }
     if let Some(value) = root.table.get("task_struct") {
         let section = source.section(value, "task_struct")?;
-        section.only(&["apart", "ways"])?;
+        section.only(&["apart", "ways", "line"])?;
         let apart = section.required("apart")?;
         let bytes = source.bytes(apart, "apart")?;
         if !bytes.is_power_of_two() {
@@ -169,9 +173,14 @@ pub(crate) fn parse(name: &str, place: &str, text: &str, dir: Option<&Path>) -> 
                 .error(apart.span().start, format!("apart is {bytes}"))
                 .hint("a power of two: structures compete when they begin at the same place of a cache's way"));
         }
+        let entry = source.section(section.required("line")?, "line")?;
+        entry.only(&["ns", "source"])?;
+        let line = by_distance(source, entry.required("ns")?, "line")?;
+        cost_sources.insert(TASK_LINE.to_owned(), entry.source_text()?);
         found.topology.task_sets = Some(TaskSets {
             apart: bytes,
             ways: source.number(section.required("ways")?, "ways", 1, 64)?,
+            line,
         });
     }
     Ok(Definition {
@@ -372,6 +381,16 @@ fn distances_value(source: Source, value: &Value, nodes: usize) -> Result<Vec<Ve
     Ok(matrix)
 }
 
+fn by_distance(source: Source, value: &Value, what: &str) -> Result<ByDistance, Error> {
+    let section = source.section(value, what)?;
+    section.only(&ByDistance::NAMES)?;
+    let mut values = [0; 5];
+    for (value, name) in values.iter_mut().zip(ByDistance::NAMES) {
+        *value = source.number(section.required(name)?, name, 0, u32::MAX)?;
+    }
+    Ok(ByDistance::from_values(values))
+}
+
 fn costs_value(
     source: Source,
     value: &Value,
@@ -398,13 +417,7 @@ fn costs_value(
                 *slot(costs) = source.number(amount, unit, 0, u32::MAX)?;
             }
             Slot::ByDistance(slot) => {
-                let by_distance = source.section(amount, constant.name)?;
-                by_distance.only(&ByDistance::NAMES)?;
-                let mut values = [0; 5];
-                for (value, name) in values.iter_mut().zip(ByDistance::NAMES) {
-                    *value = source.number(by_distance.required(name)?, name, 0, u32::MAX)?;
-                }
-                *slot(costs) = ByDistance::from_values(values);
+                *slot(costs) = by_distance(source, amount, constant.name)?;
             }
         }
         sources.insert(constant.name.to_owned(), entry.source_text()?);

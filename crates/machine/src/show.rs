@@ -2,7 +2,7 @@
 //! A machine as text: the tree of what contains what, and the cost table with its sources.
 
 use crate::catalog::Listed;
-use crate::costs::{ByDistance, CONSTANTS, Slot};
+use crate::costs::{ByDistance, CONSTANTS, Slot, TASK_LINE};
 use crate::definition::Definition;
 use crate::topology::Topology;
 use std::fmt::Write;
@@ -199,12 +199,7 @@ fn cost_rows(definition: &Definition) -> Vec<(String, String, String)> {
                 format!("{}.{:03} ns", ps / 1000, ps % 1000)
             }
             Slot::Ns(slot) => format!("{} ns", *slot(&mut table)),
-            Slot::ByDistance(slot) => {
-                let values = slot(&mut table).values();
-                let pairs = ByDistance::NAMES.iter().zip(values);
-                let pairs: Vec<String> = pairs.map(|(name, ns)| format!("{name} {ns}")).collect();
-                format!("{} ns", pairs.join(", "))
-            }
+            Slot::ByDistance(slot) => distances(*slot(&mut table)),
         };
         let source = match definition.cost_sources.get(constant.name) {
             Some(source) => source.clone(),
@@ -212,12 +207,22 @@ fn cost_rows(definition: &Definition) -> Vec<(String, String, String)> {
         };
         rows.push((constant.name.to_owned(), amount, source));
     }
+    if let Some(sets) = definition.spec.topology.task_sets {
+        let source = definition.cost_sources.get(TASK_LINE).cloned().unwrap_or_default();
+        rows.push((TASK_LINE.to_owned(), distances(sets.line), source));
+    }
     for (name, ns) in &definition.spec.costs.kfuncs {
         let name = format!("kfuncs.{name}");
         let source = definition.cost_sources.get(&name).cloned().unwrap_or_default();
         rows.push((name, format!("{ns} ns"), source));
     }
     rows
+}
+
+fn distances(values: ByDistance) -> String {
+    let pairs = ByDistance::NAMES.iter().zip(values.values());
+    let pairs: Vec<String> = pairs.map(|(name, ns)| format!("{name} {ns}")).collect();
+    format!("{} ns", pairs.join(", "))
 }
 
 fn named(cpus: &[u32]) -> String {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! CPUs and what they share.
 
+use crate::costs::ByDistance;
+
 /// One logical CPU. Ids of cores, LLCs, nodes and packages are dense and start at 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cpu {
@@ -25,6 +27,8 @@ pub struct TaskSets {
     pub apart: u64,
     /// Ways of the L2.
     pub ways: u32,
+    /// Transfer of the one line that a choice looks at, last written by distance, ns.
+    pub line: ByDistance,
 }
 
 impl TaskSets {

@@ -195,13 +195,19 @@ fn how_far_task_structs_are_apart() {
         let text = format!("description = \"d\"\nhz = 100\ntopology = \"l2:2(size=2MiB) core:1 pu:1\"\n{keys}\n");
         file("how_far_task_structs_are_apart", &text).map(|d| d.spec.topology.task_sets)
     };
+    let section = |keys: &str| sets(&format!("[task_struct]\n{keys}\nways = 8"));
+    let line = "line = { ns = { same = 0, core = 1, llc = 2, node = 3, remote = 4 }, source = \"s\" }";
     assert_eq!(sets(""), Ok(None));
-    let found = sets("task_struct = { apart = \"8 KiB\", ways = 8 }").unwrap().unwrap();
-    assert_eq!((found.apart, found.ways), (8192, 8));
+    let found = section(&format!("apart = \"8 KiB\"\n{line}")).unwrap().unwrap();
+    assert_eq!(
+        (found.apart, found.ways, found.line.values()),
+        (8192, 8, [0, 1, 2, 3, 4])
+    );
     assert_eq!([2 << 20, 1 << 20, 1 << 12].map(|l2| found.count(l2)), [32, 16, 1]);
-    let apart = sets("task_struct = { apart = \"6 KiB\", ways = 8 }").unwrap_err();
-    assert!(apart.starts_with("m.toml:4: apart is 6144"), "{apart}");
-    assert!(sets("task_struct = { apart = \"8 KiB\" }").is_err());
+    let apart = section(&format!("apart = \"6 KiB\"\n{line}")).unwrap_err();
+    assert!(apart.starts_with("m.toml:5: apart is 6144"), "{apart}");
+    assert!(section("apart = \"8 KiB\"").unwrap_err().contains("line"));
+    assert!(section(line).unwrap_err().contains("apart"));
 }
 
 #[test]

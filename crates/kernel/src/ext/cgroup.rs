@@ -76,7 +76,7 @@ pub(crate) fn online(m: &mut Machine, cgroup: u32) -> Result<(), i32> {
     Ok(())
 }
 
-/// scx_tg_offline: a cgroup was removed; what programs keep for it goes with it.
+/// scx_tg_offline: a cgroup was removed; what programs keep for it goes with its last reference.
 pub(crate) fn offline(m: &mut Machine, cgroup: u32) {
     let addr = m.layout.cgroup_addr(cgroup);
     let known = m.ext.cgroups_known.iter().position(|&known| known == cgroup);
@@ -86,9 +86,22 @@ pub(crate) fn offline(m: &mut Machine, cgroup: u32) {
         }
         m.ext.cgroups_known.remove(known);
     }
-    if m.ext.has_vm() {
+    if m.ext.has_vm() && !m.layout.cgroup_held(addr) {
         Vm::free_owner(m, addr);
     }
+}
+
+/// cgroup_put of the policy's. `false`: it holds no reference to the cgroup at this address.
+#[must_use]
+pub(crate) fn put(m: &mut Machine, addr: u64) -> bool {
+    let Some(gone) = m.layout.put_cgroup(addr) else {
+        return false;
+    };
+    // What is kept for them may hold others.
+    for addr in gone {
+        Vm::free_owner(m, addr);
+    }
+    true
 }
 
 /// scx_group_set_weight, before the cgroup has the new weight.

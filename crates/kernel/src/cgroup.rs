@@ -197,6 +197,7 @@ impl Machine {
         if let Err(errno) = ext::cgroup::online(self, cgroup) {
             self.cgroups.list[cgroup as usize].online = false;
             self.layout.kill_cgroup(&self.region, cgroup);
+            ext::cgroup::release(self, cgroup);
             return Err(errno);
         }
         tracepoint::cgroup_mkdir(self, cgroup);
@@ -214,6 +215,7 @@ impl Machine {
         tracepoint::cgroup_rmdir(self, cgroup);
         self.layout.kill_cgroup(&self.region, cgroup);
         ext::cgroup::offline(self, cgroup);
+        ext::cgroup::release(self, cgroup);
         Ok(())
     }
 

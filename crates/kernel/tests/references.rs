@@ -110,6 +110,7 @@ fn a_cgroup_that_is_held_stays_when_it_is_removed_and_another_is_made_in_its_pla
         run.run(30 * MS).assert_alive();
         assert_eq!(run.machine.cgroups.refused, [""; 0]);
         assert!(!run.machine.layout.cgroup_held(first));
+        assert_eq!(run.var("nr_exits"), 3, "it can be held while it is removed");
         assert_eq!(
             run.machine.layout.cgroup_addr(1),
             second,

@@ -71,7 +71,7 @@ struct Object {
     /// Its kernfs_node, and that one's id.
     kn: u64,
     id: u64,
-    /// References that the policy holds.
+    /// References that the policy holds, and the core's while it removes the cgroup.
     refs: u32,
     /// It was removed.
     dead: bool,
@@ -249,10 +249,11 @@ impl Layout {
         self.cgroups.objects[object as usize].id
     }
 
-    /// cgroup_destroy_locked: a cgroup was removed.
+    /// cgroup_destroy_locked: a cgroup is being removed. It can still be held until the core puts its own reference.
     pub(crate) fn kill_cgroup(&mut self, region: &Region, cgroup: u32) {
         let object = self.cgroups.current[cgroup as usize];
-        self.cgroups.objects[object as usize].dead = true;
+        let known = &mut self.cgroups.objects[object as usize];
+        (known.dead, known.refs) = (true, known.refs + 1);
         // SAFETY: a cgroup of the layout.
         unsafe { region.at::<cgroup>(self.cgroup_addr(cgroup)) }
             .self_
@@ -286,7 +287,7 @@ impl Layout {
         true
     }
 
-    /// It gives one back. `None`: it has none; otherwise the addresses of the cgroups that are gone with it.
+    /// A reference is given back. `None`: there is none; otherwise the addresses of the cgroups that are gone with it.
     pub(crate) fn put_cgroup(&mut self, addr: u64) -> Option<Vec<u64>> {
         let object = self.cgroup_object(addr)?;
         let refs = &mut self.cgroups.objects[object as usize].refs;

@@ -39,6 +39,7 @@ struct {
 
 /* Of the one that is held: its id, the number kept for it, the root's id, whether the task is in it, or at its address. */
 u64 held_id, held_number, held_root, has_task, same_place;
+u64 nr_exits;
 
 static struct held *place(void)
 {
@@ -65,6 +66,17 @@ s32 SCX_OP_SLEEPABLE(held_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_in
 	if (old)
 		bpf_cgroup_release(old);
 	return 0;
+}
+
+/* The kernel has a reference of its own until this returns. */
+void SCX_OP_SLEEPABLE(held_cgroup_exit, struct cgroup *cgrp)
+{
+	struct cgroup *mine = bpf_cgroup_acquire(cgrp);
+
+	if (mine) {
+		nr_exits++;
+		bpf_cgroup_release(mine);
+	}
 }
 
 void SCX_OP(held_running, struct task_struct *p)
@@ -100,4 +112,5 @@ void SCX_OP(held_running, struct task_struct *p)
 SCX_OPS(held_ops,
 	.running = (void *)held_running,
 	.cgroup_init = (void *)held_cgroup_init,
+	.cgroup_exit = (void *)held_cgroup_exit,
 	.name = "held_cgroup");

@@ -18,10 +18,14 @@
 //! | 32 GiB | seven arenas of 4 GiB |
 //! | 60 GiB | guard |
 
+mod slab;
+
 use std::cell::{Cell, RefCell};
 
 use crate::func::{Fault, FaultKind};
 use crate::lines::Lines;
+use slab::Places;
+pub use slab::Slab;
 
 /// Size and alignment of a region in bytes.
 pub const SIZE: u64 = 1 << SHIFT;
@@ -71,36 +75,6 @@ pub struct Region {
     lines: Lines,
     /// Checked mode: what was freed since somebody asked.
     freed: RefCell<Option<Vec<u64>>>,
-}
-
-/// Where a slab's objects are.
-#[derive(Clone, Copy, Debug)]
-struct Places {
-    base: u64,
-    size: u64,
-    stride: u64,
-    /// 2^64 / stride, rounded up: a multiplication instead of a division.
-    inverse: u64,
-}
-
-impl Places {
-    fn new(base: u64, stride: u64, max: u64) -> Places {
-        Places {
-            base,
-            size: stride * max,
-            stride,
-            inverse: u64::MAX / stride + 1,
-        }
-    }
-
-    /// Which object starts at this address?
-    #[inline]
-    fn index(&self, addr: u64) -> Option<u64> {
-        let offset = addr.wrapping_sub(self.base);
-        // Exact within the slab: its offsets and strides are below 2^35.
-        let index = ((u128::from(offset) * u128::from(self.inverse)) >> 64) as u64;
-        (offset < self.size && index * self.stride == offset).then_some(index)
-    }
 }
 
 #[derive(Default)]
@@ -469,13 +443,7 @@ impl Region {
         self.kernel_next.set(next);
         let places = Places::new(base, stride, max);
         self.slabs.borrow_mut().push(places);
-        Slab {
-            places,
-            max,
-            next: 0,
-            accessible: base,
-            free: Vec::new(),
-        }
+        Slab::new(places, max)
     }
 
     /// Which slab (by order of creation) and which place in it starts at this address?
@@ -549,137 +517,5 @@ impl Drop for Region {
     }
 }
 
-/// Objects of one kind at a fixed stride: `task_struct`s, `cgroup`s. Last freed, first reused.
-#[derive(Debug)]
-pub struct Slab {
-    places: Places,
-    max: u64,
-    /// Objects ever handed out.
-    next: u64,
-    /// End of what is accessible.
-    accessible: u64,
-    free: Vec<u32>,
-}
-
-impl Slab {
-    /// A zeroed object; `None` when `max` are in use.
-    pub fn alloc(&mut self, region: &Region) -> Option<u64> {
-        if let Some(index) = self.free.pop() {
-            let addr = self.addr(u64::from(index));
-            unsafe { std::ptr::write_bytes(addr as *mut u8, 0, self.places.stride as usize) };
-            return Some(addr);
-        }
-        if self.next == self.max {
-            return None;
-        }
-        let addr = self.addr(self.next);
-        self.next += 1;
-        if addr + self.places.stride > self.accessible {
-            // Grow in larger and larger steps: a page-wise mprotect would dominate the creation of many tasks.
-            let used = self.accessible - self.places.base;
-            let end = (self.places.base + self.places.stride * self.max).next_multiple_of(PAGE);
-            let want = (addr + self.places.stride + used).next_multiple_of(PAGE).min(end);
-            region.protect(
-                self.accessible,
-                want - self.accessible,
-                libc::PROT_READ | libc::PROT_WRITE,
-            );
-            self.accessible = want;
-        }
-        Some(addr)
-    }
-
-    /// Returns an object.
-    pub fn free(&mut self, addr: u64) {
-        let index = self.index(addr).expect("an object of this slab");
-        self.free.push(index as u32);
-    }
-
-    /// Address of object `index`.
-    #[inline]
-    pub fn addr(&self, index: u64) -> u64 {
-        self.places.base + index * self.places.stride
-    }
-
-    /// Which object starts at this address? For checking pointers of policies; freed objects still count.
-    #[inline]
-    pub fn index(&self, addr: u64) -> Option<u64> {
-        self.places.index(addr).filter(|&index| index < self.next)
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_depend_only_on_the_order_of_requests() {
-        let offsets = |region: &Region| {
-            let mut slab = region.slab(100, 1000);
-            [
-                region.pages(10),
-                region.alloc(20),
-                region.alloc(100_000),
-                slab.alloc(region),
-                region.arena(),
-            ]
-            .map(|addr| addr.unwrap() - region.base())
-        };
-        let (a, b) = (Region::new().unwrap(), Region::new().unwrap());
-        assert_ne!(a.base(), b.base());
-        assert_eq!(offsets(&a), offsets(&b));
-    }
-
-    #[test]
-    fn check_knows_what_is_accessible() {
-        let region = Region::new().unwrap();
-        let addr = region.pages(PAGE).unwrap();
-        assert!(region.check(addr, PAGE, true).is_ok());
-        assert!(region.check(addr, PAGE + 1, true).is_err());
-        assert!(region.check(addr - 1, 2, false).is_err());
-        assert!(region.check(region.zeros(), 8, false).is_ok());
-        assert!(region.check(region.zeros(), 8, true).is_err());
-        assert!(region.check(0, 1, false).is_err());
-        assert!(region.check(addr, u64::MAX, false).is_err());
-        assert!(region.check(region.base() + SIZE - 1, 2, false).is_err());
-        region.release_pages(addr, PAGE);
-        assert!(region.check(addr, 1, false).is_err());
-    }
-
-    #[test]
-    fn objects_come_back_zeroed() {
-        let region = Region::new().unwrap();
-        for size in [1, 16, 17, 4096, 40_000] {
-            let addr = region.alloc(size).unwrap();
-            assert!(region.bytes(addr, size).unwrap().iter().all(|&b| b == 0));
-            region.bytes_mut(addr, size).unwrap().fill(0xaa);
-            region.free(addr);
-            let again = region.alloc(size).unwrap();
-            assert_eq!(again, addr, "last freed, first reused");
-            assert!(region.bytes(again, size).unwrap().iter().all(|&b| b == 0));
-        }
-    }
-
-    #[test]
-    fn slabs_tell_their_objects_from_other_addresses() {
-        let region = Region::new().unwrap();
-        let mut slab = region.slab(200, 3);
-        let objects: Vec<u64> = (0..3).map(|_| slab.alloc(&region).unwrap()).collect();
-        assert_eq!(slab.alloc(&region), None);
-        assert_eq!(slab.index(objects[2]), Some(2));
-        assert_eq!(slab.index(objects[2] + 8), None);
-        let other = region.slab(64, 10).alloc(&region).unwrap();
-        assert_eq!(region.object(objects[2]), Some((0, 2)));
-        assert_eq!(region.object(objects[2] + 8), None);
-        assert_eq!(region.object(other), Some((1, 0)));
-        assert_eq!(region.object(region.zeros()), None);
-        assert!(region.check(objects[2], 200, true).is_ok());
-        // The engines hold stores to them to rules of their own; what is handed to a helper is never one.
-        let given = region.pages(PAGE).unwrap();
-        assert!(region.store(given, 1u64).is_ok());
-        assert!(region.store(objects[2], 1u8).is_err() && region.bytes_mut(objects[2], 8).is_err());
-        assert!(region.copy(objects[2], given, 8).is_err() && region.copy(given, objects[2], 8).is_ok());
-        slab.free(objects[1]);
-        assert_eq!(slab.alloc(&region), Some(objects[1]));
-    }
-}
+mod tests;

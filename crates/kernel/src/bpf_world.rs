@@ -104,11 +104,12 @@ impl World for Machine {
         self.trace_text(self.this_cpu, trace::Event::Printk { text: line });
     }
 
-    /// Tasks are counted; cgroups stay as long as the machine.
     fn release_object(&mut self, object: u64) {
+        // Nobody but the policy can have counted it down before: its own release would have been refused.
         if let Some(task) = self.layout.task_index(object) {
-            // Nobody but the policy can have counted it down before: its own release would have been refused.
             let _ = self.put_task(task);
+        } else {
+            let _ = ext::cgroup::put(self, object);
         }
     }
 

@@ -174,7 +174,7 @@ impl Machine {
 
     /// The cgroup above; `None` above the root.
     pub(crate) fn parent_cgroup(&self, cgroup: u32) -> Option<u32> {
-        self.layout.parent_of_cgroup(&self.region, cgroup)
+        self.layout.parent_of_cgroup(cgroup)
     }
 
     fn children_of(&self, cgroup: u32) -> impl Iterator<Item = u32> + '_ {
@@ -192,9 +192,12 @@ impl Machine {
         }
         let known = &mut self.cgroups.list[cgroup as usize];
         *known = Cgroup::new(100, true);
+        self.layout.make_cgroup(&self.region, cgroup);
         fair::online_group(self, cgroup, 100);
         if let Err(errno) = ext::cgroup::online(self, cgroup) {
             self.cgroups.list[cgroup as usize].online = false;
+            self.layout.kill_cgroup(&self.region, cgroup);
+            ext::cgroup::release(self, cgroup);
             return Err(errno);
         }
         tracepoint::cgroup_mkdir(self, cgroup);
@@ -210,8 +213,9 @@ impl Machine {
         self.cgroups.list[cgroup as usize].online = false;
         fair::offline_group(self, cgroup);
         tracepoint::cgroup_rmdir(self, cgroup);
+        self.layout.kill_cgroup(&self.region, cgroup);
         ext::cgroup::offline(self, cgroup);
-        self.layout.new_cgroup_id(&self.region, cgroup);
+        ext::cgroup::release(self, cgroup);
         Ok(())
     }
 

@@ -122,7 +122,7 @@ impl Machine {
             sync: Sync::new(&workload.resources),
             caches: Caches::new(&spec, workload.tasks.iter().any(|task| task.footprint_bytes > 0)),
             domains: fair::Domains::new(&spec.topology),
-            task_groups: task_groups(&layout, &region, &workload, nr_cpus),
+            task_groups: task_groups(&layout, &workload, nr_cpus),
             root_domain: rt::RootDomain::new(nr_cpus),
             online_cpus: CpuSet::all(nr_cpus),
             idle_cpus: CpuSet::all(nr_cpus),
@@ -419,9 +419,9 @@ extern "C" fn more_room(records: &mut Vec<Record>) {
 }
 
 /// The fair class' groups: the workload's cgroups.
-fn task_groups(layout: &Layout, region: &Region, workload: &Workload, nr_cpus: u32) -> fair::TaskGroups {
+fn task_groups(layout: &Layout, workload: &Workload, nr_cpus: u32) -> fair::TaskGroups {
     let cgroup = |(number, known): (usize, &workload::Cgroup)| {
-        let above = layout.parent_of_cgroup(region, number as u32);
+        let above = layout.parent_of_cgroup(number as u32);
         (above, known.weight)
     };
     let cgroups: Vec<_> = workload.cgroups.iter().enumerate().map(cgroup).collect();

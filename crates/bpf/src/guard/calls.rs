@@ -315,9 +315,15 @@ impl Guard {
         self.check_place(callee)?;
         self.check_given(cx, &call, callee)?;
         match callee.effect {
-            Effect::Release => self.check_reference(cx, &call, 0, name)?,
+            Effect::Release => {
+                self.check_reference(cx, &call, 0, name)?;
+                self.check_whole(cx, &call, 0, name)?;
+            }
             Effect::GraphAdd => self.check_reference(cx, &call, 1, name)?,
-            Effect::Exchange if call.args[1] != 0 => self.check_reference(cx, &call, 1, name)?,
+            Effect::Exchange if call.args[1] != 0 => {
+                self.check_reference(cx, &call, 1, name)?;
+                self.check_whole(cx, &call, 1, name)?;
+            }
             Effect::Lock => {
                 if let Some(held) = self.held.sections.locks.iter().find(|lock| lock.0 == call.args[0])
                     && name == "bpf_spin_lock"
@@ -396,6 +402,18 @@ impl Guard {
             self.name_of(cx, prov)
         );
         Err(problem("not-a-reference", &what, Some(arg), Vec::new()))
+    }
+
+    /// A reference is given away by the pointer that it was got as, not by one into the middle.
+    fn check_whole(&self, cx: &Context, call: &Pending, n: usize, name: &str) -> Result<(), Fault> {
+        if let Origin::View { slot, .. } = Prov(call.provs[n]).origin()
+            && self.objects.views[slot].start != call.args[n]
+        {
+            let of = self.name_of(cx, Prov(call.provs[n]));
+            let what = format!("{name} of a pointer into {of}, not to its beginning");
+            return Err(problem("bad-pointer", &what, Some(call.args[n]), Vec::new()));
+        }
+        Ok(())
     }
 
     fn after(&mut self, cx: &Context, r0: u64) -> Prov {

@@ -262,10 +262,10 @@ impl<'a> Linker<'a> {
             }
         }
         for map in self.maps {
-            self.field_types(map.fields.clone());
+            self.field_types(map.fields.clone()).map_err(Error::new)?;
         }
         for data in self.data {
-            self.field_types(data.fields.clone());
+            self.field_types(data.fields.clone()).map_err(Error::new)?;
         }
         (code.kfuncs, code.traps) = (self.kfuncs, self.traps);
         let mut warnings = self.externs.warnings;
@@ -278,34 +278,38 @@ impl<'a> Linker<'a> {
         })
     }
 
-    /// Records the types of allocated objects that fields refer to.
-    fn field_types(&mut self, fields: Vec<crate::image::Field>) {
+    /// Records the types of allocated objects that fields refer to. Fails as the kernel refuses such BTF
+    /// (btf_parse_struct_metas).
+    fn field_types(&mut self, fields: Vec<crate::image::Field>) -> Result<(), String> {
         use crate::image::FieldKind::{Kptr, ListHead, RbRoot};
         for field in fields {
             match field.kind {
-                Kptr { id, .. } => self.local_type(id),
-                ListHead(contains) | RbRoot(contains) => self.local_type(contains.id),
+                Kptr { id, .. } => self.local_type(id)?,
+                ListHead(contains) | RbRoot(contains) => self.local_type(contains.id)?,
                 _ => (),
             }
         }
+        Ok(())
     }
 
     /// Records a type which code may allocate.
-    fn local_type(&mut self, id: u32) {
+    fn local_type(&mut self, id: u32) -> Result<(), String> {
         let btf = &self.object.btf;
         let id = btf.resolve(id);
-        let Kind::Struct(composite) = btf.kind(id) else { return };
+        let Kind::Struct(composite) = btf.kind(id) else {
+            return Ok(());
+        };
         if self.types.contains_key(&id) {
-            return;
+            return Ok(());
         }
-        let fields = special_fields(btf, id).unwrap_or_default();
+        let fields = special_fields(btf, id).map_err(|error| format!("struct {}: {error}", btf.name(id)))?;
         let ty = LocalType {
             name: btf.name(id).to_string(),
             size: composite.size,
             fields: fields.clone(),
         };
         self.types.insert(id, ty);
-        self.field_types(fields);
+        self.field_types(fields)
     }
 
     fn function(&mut self, source: usize, insns: &mut Vec<Insn>) -> Result<Function, Error> {

@@ -125,6 +125,23 @@ fn special_fields() {
 }
 
 #[test]
+fn a_type_whose_special_fields_make_no_sense_is_refused() {
+    let object = parse(
+        "struct bpf_rb_root { u64 opaque[2]; };
+         struct node { struct bpf_rb_root tree __tag(\"contains:gone:rb\"); };
+         struct value { struct node __kptr *own; };
+         struct { __uint(type, 2); __uint(max_entries, 1); __type(key, u32); __type(value, struct value); } m SEC(\".maps\");
+         SEC(\"syscall\") u64 f(struct node *ctx) { return (u64)&m + ctx->tree.opaque[0]; }",
+    );
+    let region = Region::new().unwrap();
+    let error = bpf::link::link(&object, &Target::default(), &region, 1);
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        "test.bpf.o: struct node: it contains struct gone, which is not in BTF"
+    );
+}
+
+#[test]
 fn sizes_can_be_changed_before_linking() {
     let mut object = parse(
         "struct { __uint(type, 2); __uint(max_entries, 1); __type(key, u32); __type(value, u64); } m SEC(\".maps\");",

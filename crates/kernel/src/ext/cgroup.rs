@@ -76,7 +76,7 @@ pub(crate) fn online(m: &mut Machine, cgroup: u32) -> Result<(), i32> {
     Ok(())
 }
 
-/// scx_tg_offline: a cgroup was removed; what programs keep for it goes with it.
+/// scx_tg_offline: a cgroup was removed.
 pub(crate) fn offline(m: &mut Machine, cgroup: u32) {
     let addr = m.layout.cgroup_addr(cgroup);
     let known = m.ext.cgroups_known.iter().position(|&known| known == cgroup);
@@ -86,8 +86,29 @@ pub(crate) fn offline(m: &mut Machine, cgroup: u32) {
         }
         m.ext.cgroups_known.remove(known);
     }
+}
+
+/// css_release of a cgroup that was removed: what programs keep for it goes with its last reference.
+pub(crate) fn release(m: &mut Machine, cgroup: u32) {
+    let addr = m.layout.cgroup_addr(cgroup);
+    let gone = m.layout.put_cgroup(addr).unwrap_or_else(|| vec![addr]);
+    free_owners(m, gone);
+}
+
+/// cgroup_put of the policy's. `false`: it holds no reference to the cgroup at this address.
+#[must_use]
+pub(crate) fn put(m: &mut Machine, addr: u64) -> bool {
+    let Some(gone) = m.layout.put_cgroup(addr) else {
+        return false;
+    };
+    free_owners(m, gone);
+    true
+}
+
+/// What is kept for them may hold others.
+fn free_owners(m: &mut Machine, gone: Vec<u64>) {
     if m.ext.has_vm() {
-        Vm::free_owner(m, addr);
+        gone.into_iter().for_each(|addr| Vm::free_owner(m, addr));
     }
 }
 

@@ -24,7 +24,7 @@ macro_rules! ops {
         /// Member names by `Op as usize`; also the run's callback name table of trace::Event::Callback.
         pub const NAMES: [&str; NR_OPS] = [$($name),*];
         const CONTEXTS: [u32; NR_OPS] = [$($contexts),*];
-        const OPS: [Op; NR_OPS] = [$(Op::$op),*];
+        pub(crate) const OPS: [Op; NR_OPS] = [$(Op::$op),*];
         pub const NR_OPS: usize = [$($name),*].len();
     };
 }
@@ -88,6 +88,12 @@ ops! {
 impl Op {
     pub fn name(self) -> &'static str {
         NAMES[self as usize]
+    }
+
+    /// What it may call (scx_kf_allow_flags).
+    #[inline(always)]
+    pub(crate) fn contexts(self) -> u32 {
+        CONTEXTS[self as usize]
     }
 
     /// The callback of a struct_ops member.
@@ -360,7 +366,7 @@ fn invoke<const N: usize>(m: &mut Machine, op: Op, frame: Frame, args: &[u64; N]
 #[inline(always)]
 fn execute<const N: usize>(m: &mut Machine, op: Op, function: usize, args: &[u64; N]) -> (Option<u64>, u64, u64) {
     let before = m.ext.settled_insns;
-    let result = Vm::call_args_in(m, CONTEXTS[op as usize], function, args);
+    let result = Vm::call_args_in(m, op.contexts(), function, args);
     settle_with(m, u64::from(m.spec.costs.callback_ns));
     if result.is_none() {
         failed(m, op);

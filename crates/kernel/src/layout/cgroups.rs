@@ -1,9 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a policy sees of cgroups: `cgroup` and what hangs on it.
+//! What a policy sees of cgroups: `cgroup` and what hangs on it, and how long they stay.
+//!
+//! A cgroup that is removed while the policy holds references to it stays where it is, and one that is made in its place is
+//! another object. Without references the next one of its path has its memory.
 
-use super::{Layout, ROOT_CGROUP_ID};
+use super::{Layout, alloc};
 use bpf::kstruct;
-use bpf::region::Region;
+use bpf::region::{Region, Slab};
+use workload::{Action, Workload};
+
+/// cgroup_id of the root.
+const ROOT_CGROUP_ID: u64 = 1;
+/// `percpu_count_ptr` of a cgroup that was removed: __PERCPU_REF_ATOMIC and __PERCPU_REF_DEAD.
+const DEAD: u64 = 3;
 
 kstruct! {
     pub struct kernfs_node {
@@ -40,30 +49,295 @@ kstruct! {
     }
 }
 
+/// The objects of cgroups. What decides how they are used lies here, outside the region.
+pub(super) struct CgroupObjects {
+    /// Those of the workload's cgroups in their order, then those of cgroups made while the one before was held.
+    slab: Slab,
+    css_sets: Slab,
+    /// Paths of the cgroups and their last parts, zero-terminated.
+    paths: Vec<u64>,
+    names: Vec<u64>,
+    /// By number of the workload's cgroup: the number of the cgroup above it.
+    parents: Vec<Option<u32>>,
+    /// By number of the workload's cgroup: its object now.
+    current: Vec<u32>,
+    /// In the order of the slab.
+    objects: Vec<Object>,
+}
+
+struct Object {
+    /// Number of the workload's cgroup.
+    cgroup: u32,
+    /// Its kernfs_node, and that one's id.
+    kn: u64,
+    id: u64,
+    /// References that the policy holds, and the core's while it removes the cgroup.
+    refs: u32,
+    /// It was removed.
+    dead: bool,
+    /// Objects from the root down to itself.
+    chain: Vec<u32>,
+}
+
+impl CgroupObjects {
+    pub fn new(region: &Region, workload: &Workload) -> CgroupObjects {
+        let levels = workload.cgroups.iter().map(|cgroup| level(&cgroup.path)).max();
+        let size = size_of::<cgroup>() + 8 * (levels.unwrap_or(0) + 1);
+        let nr_cgroups = workload.cgroups.len().max(1) as u64;
+        let made = |what: &Action| matches!(what, Action::Make { .. });
+        let nr_made = workload.disturbances.iter().filter(|d| made(&d.what)).count();
+        CgroupObjects {
+            slab: region.slab(size as u64, nr_cgroups + nr_made as u64),
+            css_sets: region.slab(64, nr_cgroups),
+            paths: Vec::new(),
+            names: Vec::new(),
+            parents: Vec::new(),
+            current: Vec::new(),
+            objects: Vec::new(),
+        }
+    }
+
+    pub fn lay_out(&mut self, region: &Region, workload: &Workload) {
+        let paths: Vec<&str> = match workload.cgroups.is_empty() {
+            true => vec!["/"],
+            false => workload.cgroups.iter().map(|cgroup| cgroup.path.as_str()).collect(),
+        };
+        for path in &paths {
+            // The nearest cgroup above it that the workload names; the root if none.
+            let parent = (!path.trim_matches('/').is_empty()).then(|| nearest_above(&paths, path));
+            self.parents.push(parent);
+            self.add(region);
+            self.current.push(self.objects.len() as u32 - 1);
+        }
+        for (cgroup, path) in paths.iter().enumerate() {
+            self.paths.push(copy_text(region, path));
+            let name = path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("/");
+            self.names.push(copy_text(region, name));
+            alloc(&mut self.css_sets, region);
+            self.fill(region, cgroup as u32, ROOT_CGROUP_ID + cgroup as u64);
+        }
+    }
+
+    /// Room for another one.
+    fn add(&mut self, region: &Region) {
+        alloc(&mut self.slab, region);
+        self.objects.push(Object {
+            cgroup: 0,
+            kn: 0,
+            id: 0,
+            refs: 0,
+            dead: false,
+            chain: Vec::new(),
+        });
+    }
+
+    /// Fills in the object that a cgroup has now.
+    fn fill(&mut self, region: &Region, cgroup: u32, id: u64) {
+        let object = self.current[cgroup as usize];
+        let above = std::iter::successors(Some(cgroup), |&at| self.parents[at as usize]);
+        let mut chain: Vec<u32> = above.map(|cgroup| self.current[cgroup as usize]).collect();
+        chain.reverse();
+        let addrs: Vec<u64> = chain.iter().map(|&object| self.slab.addr(object.into())).collect();
+        let addr = self.slab.addr(object.into());
+        let kn = match self.objects[object as usize].kn {
+            0 => {
+                let kn = region.alloc(size_of::<kernfs_node>() as u64);
+                kn.expect("room for a kernfs_node")
+            }
+            kn => kn,
+        };
+        // SAFETY: objects of the kernel's, each borrowed once; there is room for `level + 1` ancestors.
+        unsafe {
+            *region.at::<kernfs_node>(kn) = kernfs_node {
+                id,
+                name: self.names[cgroup as usize] as *mut i8,
+            };
+            let cgrp = region.at::<cgroup>(addr);
+            cgrp.kn = kn as *mut kernfs_node;
+            cgrp.dom_cgrp = addr as *mut cgroup;
+            cgrp.self_.cgroup = addr as *mut cgroup;
+            cgrp.self_.id = 1 + cgroup as i32;
+            cgrp.self_.refcnt.percpu_count_ptr = 0;
+            cgrp.level = chain.len() as i32 - 1;
+            let parent = addrs.iter().nth_back(1).copied();
+            cgrp.self_.parent = parent.unwrap_or(0) as *mut cgroup_subsys_state;
+            let ancestors = (addr + std::mem::offset_of!(cgroup, ancestors) as u64) as *mut u64;
+            for (level, &addr) in addrs.iter().enumerate() {
+                ancestors.add(level).write(addr);
+            }
+            region.at::<css_set>(self.css_sets.addr(cgroup.into())).dfl_cgrp = addr as *mut cgroup;
+        }
+        self.objects[object as usize] = Object {
+            cgroup,
+            kn,
+            id,
+            refs: 0,
+            dead: false,
+            chain,
+        };
+    }
+
+    /// Do references keep an object, or one below it?
+    fn held(&self, object: u32) -> bool {
+        let mut objects = self.objects.iter();
+        objects.any(|other| other.refs > 0 && other.chain.contains(&object))
+    }
+}
+
 impl Layout {
+    /// Where a cgroup of the workload is now.
+    pub fn cgroup_addr(&self, cgroup: u32) -> u64 {
+        let object = self.cgroups.current[cgroup as usize];
+        self.cgroups.slab.addr(object.into())
+    }
+
+    /// Bytes from one cgroup to the next: its ancestors follow it.
+    pub(crate) fn cgroup_stride(&self) -> u64 {
+        self.cgroups.slab.addr(1) - self.cgroups.slab.addr(0)
+    }
+
+    pub(crate) fn css_set_addr(&self, cgroup: u32) -> u64 {
+        self.cgroups.css_sets.addr(cgroup.into())
+    }
+
+    /// A cgroup's path, zero-terminated.
+    pub fn cgroup_path_addr(&self, cgroup: u32) -> u64 {
+        self.cgroups.paths[cgroup as usize]
+    }
+
+    pub fn nr_cgroups(&self) -> u32 {
+        self.cgroups.current.len() as u32
+    }
+
+    /// The workload's number of the cgroup at an address that a policy gave, and whether it was removed.
+    pub fn cgroup_from_addr(&self, addr: u64) -> Option<(u32, bool)> {
+        let object = &self.cgroups.objects[self.cgroup_object(addr)? as usize];
+        Some((object.cgroup, object.dead))
+    }
+
+    fn cgroup_object(&self, addr: u64) -> Option<u32> {
+        self.cgroups.slab.index(addr).map(|index| index as u32)
+    }
+
+    /// Addresses of the cgroups above the one at an address, the root first, and its own.
+    pub fn cgroup_chain(&self, addr: u64) -> Vec<u64> {
+        let Some(object) = self.cgroup_object(addr) else {
+            return Vec::new();
+        };
+        let chain = &self.cgroups.objects[object as usize].chain;
+        chain
+            .iter()
+            .map(|&object| self.cgroups.slab.addr(object.into()))
+            .collect()
+    }
+
+    /// The cgroup that a cgroup of the workload is in.
+    pub fn parent_of_cgroup(&self, cgroup: u32) -> Option<u32> {
+        self.cgroups.parents[cgroup as usize]
+    }
+
     /// The cgroup with this id (`cgroup.kn->id`).
-    pub fn cgroup_from_id(&self, region: &Region, id: u64) -> Option<u32> {
+    pub fn cgroup_from_id(&self, id: u64) -> Option<u32> {
         let index = (id & u64::from(u32::MAX)).checked_sub(ROOT_CGROUP_ID)?;
         let index = (index < u64::from(self.nr_cgroups())).then_some(index as u32)?;
-        (self.cgroup_id(region, index) == id).then_some(index)
+        (self.cgroup_id(index) == id).then_some(index)
     }
 
     /// `cgroup.kn->id`: the number of the inode, and above it how often that was used before.
-    pub fn cgroup_id(&self, region: &Region, cgroup: u32) -> u64 {
-        // SAFETY: a cgroup of the layout, and its node.
-        unsafe { (*region.at::<cgroup>(self.cgroup_addr(cgroup)).kn).id }
+    pub fn cgroup_id(&self, cgroup: u32) -> u64 {
+        let object = self.cgroups.current[cgroup as usize];
+        self.cgroups.objects[object as usize].id
     }
 
-    /// A cgroup has gone; one of its name will be another.
-    pub fn new_cgroup_id(&self, region: &Region, cgroup: u32) {
-        // SAFETY: as above.
-        unsafe { (*region.at::<cgroup>(self.cgroup_addr(cgroup)).kn).id += 1 << 32 }
-    }
-
-    /// The cgroup that a cgroup is in.
-    pub fn parent_of_cgroup(&self, region: &Region, cgroup: u32) -> Option<u32> {
+    /// cgroup_destroy_locked: a cgroup is being removed. It can still be held until the core puts its own reference.
+    pub(crate) fn kill_cgroup(&mut self, region: &Region, cgroup: u32) {
+        let object = self.cgroups.current[cgroup as usize];
+        let known = &mut self.cgroups.objects[object as usize];
+        (known.dead, known.refs) = (true, known.refs + 1);
         // SAFETY: a cgroup of the layout.
-        let parent = unsafe { region.at::<cgroup>(self.cgroup_addr(cgroup)) }.self_.parent;
-        self.cgroup_from_addr(parent as u64)
+        unsafe { region.at::<cgroup>(self.cgroup_addr(cgroup)) }
+            .self_
+            .refcnt
+            .percpu_count_ptr = DEAD;
     }
+
+    /// cgroup_create: a cgroup is made; if there was one before that the policy holds, elsewhere.
+    pub(crate) fn make_cgroup(&mut self, region: &Region, cgroup: u32) {
+        let before = self.cgroups.current[cgroup as usize];
+        let mut id = self.cgroup_id(cgroup);
+        if self.cgroups.objects[before as usize].dead {
+            id += 1 << 32;
+        }
+        if self.cgroups.held(before) {
+            self.cgroups.add(region);
+            self.cgroups.current[cgroup as usize] = self.cgroups.objects.len() as u32 - 1;
+        }
+        self.cgroups.fill(region, cgroup, id);
+    }
+
+    /// The policy takes a reference to the cgroup at an address (cgroup_tryget). `false`: it is gone.
+    pub(crate) fn get_cgroup(&mut self, addr: u64) -> bool {
+        let Some(object) = self.cgroup_object(addr) else {
+            return false;
+        };
+        if self.cgroups.objects[object as usize].dead && !self.cgroups.held(object) {
+            return false;
+        }
+        self.cgroups.objects[object as usize].refs += 1;
+        true
+    }
+
+    /// A reference is given back. `None`: there is none; otherwise the addresses of the cgroups that are gone with it.
+    pub(crate) fn put_cgroup(&mut self, addr: u64) -> Option<Vec<u64>> {
+        let object = self.cgroup_object(addr)?;
+        let refs = &mut self.cgroups.objects[object as usize].refs;
+        *refs = refs.checked_sub(1)?;
+        let chain = self.cgroups.objects[object as usize].chain.iter();
+        let gone = chain.filter(|&&above| self.cgroups.objects[above as usize].dead && !self.cgroups.held(above));
+        Some(gone.map(|&above| self.cgroups.slab.addr(above.into())).collect())
+    }
+
+    /// References that the policy holds to the cgroup at an address.
+    pub fn cgroup_refs(&self, addr: u64) -> u32 {
+        let object = self.cgroup_object(addr);
+        object.map_or(0, |object| self.cgroups.objects[object as usize].refs)
+    }
+
+    /// Does the policy hold the cgroup at an address, or one below it?
+    pub fn cgroup_held(&self, addr: u64) -> bool {
+        self.cgroup_object(addr).is_some_and(|object| self.cgroups.held(object))
+    }
+
+    /// The policy is gone, and its references with it.
+    pub(super) fn forget_cgroup_references(&mut self) {
+        for object in &mut self.cgroups.objects {
+            object.refs = 0;
+        }
+    }
+}
+
+/// Text in the region, zero-terminated.
+fn copy_text(region: &Region, text: &str) -> u64 {
+    let addr = region.alloc(text.len() as u64 + 1).expect("room for a name");
+    // SAFETY: allocated just now.
+    unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), addr as *mut u8, text.len()) };
+    addr
+}
+
+/// Depth of a cgroup's path, 0 for the root.
+fn level(path: &str) -> usize {
+    path.split('/').filter(|part| !part.is_empty()).count()
+}
+
+/// The named cgroup that is the nearest above `path`; the first one (the root) if no other is.
+fn nearest_above(paths: &[&str], path: &str) -> u32 {
+    let mut above = path.trim_end_matches('/');
+    while let Some((upper, _)) = above.rsplit_once('/') {
+        above = upper;
+        let named = |p: &&str| p.trim_end_matches('/') == above && !above.is_empty();
+        if let Some(found) = paths.iter().position(named) {
+            return found as u32;
+        }
+    }
+    0
 }

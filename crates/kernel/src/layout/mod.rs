@@ -33,8 +33,6 @@ use workload::{Policy, Workload};
 
 /// More tasks at a time than any run needs; only addresses are reserved.
 const MAX_TASKS: u64 = 1 << 22;
-/// cgroup_id of the root.
-const ROOT_CGROUP_ID: u64 = 1;
 
 /// Where things are.
 pub struct Layout {
@@ -47,15 +45,10 @@ pub struct Layout {
     rqs: Slab,
     /// By TaskId of the process' first task: addresses that tell processes apart, nothing is there.
     mms: Slab,
-    /// By number of the workload's cgroup.
-    cgroups: Slab,
-    css_sets: Slab,
-    /// Paths of the cgroups, zero-terminated.
-    paths: Vec<u64>,
+    cgroups: CgroupObjects,
     cred: u64,
     /// Per-CPU pointers, all NULL: there is no cpufreq policy.
     pub cpufreq_cpu_data: u64,
-    nr_cgroups: u32,
     /// References that the policy holds, by TaskId.
     refs: Vec<u32>,
     pub possible: Mask,
@@ -73,13 +66,6 @@ impl Layout {
     pub fn new(region: &Region, spec: &MachineSpec, workload: &Workload) -> Layout {
         let nr_cpus = spec.topology.nr_cpus();
         let task_bytes = size_of::<task_struct>() as u64 + u64::from(nr_cpus.div_ceil(64)) * 8;
-        let nr_cgroups = workload.cgroups.len().max(1) as u64;
-        let levels = workload
-            .cgroups
-            .iter()
-            .map(|cgroup| level(&cgroup.path))
-            .max()
-            .unwrap_or(0) as u64;
         let mut masks = region.slab(MASK_BYTES, 3 + spec.topology.nodes.len() as u64);
         let mut mask = |cpus: &mut dyn Iterator<Item = u32>| {
             let mask = Mask::at(alloc(&mut masks, region), nr_cpus);
@@ -92,12 +78,9 @@ impl Layout {
             idle: region.slab(task_bytes, u64::from(nr_cpus)),
             rqs: region.slab(size_of::<rq>() as u64, u64::from(nr_cpus)),
             mms: region.slab(64, MAX_TASKS),
-            cgroups: region.slab(size_of::<cgroup>() as u64 + 8 * (levels + 1), nr_cgroups),
-            css_sets: region.slab(64, nr_cgroups),
-            paths: Vec::new(),
+            cgroups: CgroupObjects::new(region, workload),
             cred: alloc(&mut region.slab(64, 1), region),
             cpufreq_cpu_data: region.zeros() - REACH,
-            nr_cgroups: nr_cgroups as u32,
             refs: Vec::new(),
             possible: mask(&mut (0..nr_cpus)),
             online: mask(&mut (0..nr_cpus)),
@@ -114,7 +97,7 @@ impl Layout {
                 alloc(slab, region);
             }
         }
-        layout.lay_out_cgroups(region, workload);
+        layout.cgroups.lay_out(region, workload);
         for cpu in 0..nr_cpus {
             layout.lay_out_cpu(region, cpu);
         }
@@ -144,7 +127,7 @@ impl Layout {
         idle.real_parent = swapper;
         idle.parent = swapper;
         idle.group_leader = idle_addr as *mut task_struct;
-        idle.cgroups = self.css_sets.addr(0) as *mut css_set;
+        idle.cgroups = self.css_set_addr(0) as *mut css_set;
         idle.real_cred = self.cred as *mut cred;
         idle.cred = self.cred as *mut cred;
         idle.recent_used_cpu = cpu as i32;
@@ -157,53 +140,6 @@ impl Layout {
         rq.online = 1;
         rq.scx.cpuperf_target = enums::SCX_CPUPERF_ONE as u32;
         Mask::at(cpus_mask(idle_addr), self.nr_cpus).insert(cpu);
-    }
-
-    fn lay_out_cgroups(&mut self, region: &Region, workload: &Workload) {
-        let paths: Vec<&str> = match workload.cgroups.is_empty() {
-            true => vec!["/"],
-            false => workload.cgroups.iter().map(|cgroup| cgroup.path.as_str()).collect(),
-        };
-        let addrs: Vec<u64> = paths.iter().map(|_| alloc(&mut self.cgroups, region)).collect();
-        for (index, path) in paths.iter().enumerate() {
-            let name = path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("/");
-            let path_addr = region.alloc(path.len() as u64 + 1).expect("room for a path");
-            self.paths.push(path_addr);
-            let name_addr = region.alloc(name.len() as u64 + 1).expect("room for a name");
-            let kn_addr = region
-                .alloc(size_of::<kernfs_node>() as u64)
-                .expect("room for a kernfs_node");
-            // The nearest cgroup above it that the workload names; the root if none.
-            let parent = (!path.trim_matches('/').is_empty()).then(|| nearest_above(&paths, path));
-            let addr = addrs[index];
-            let css_set_addr = alloc(&mut self.css_sets, region);
-            // SAFETY: each was allocated just now and is borrowed once; there is room for `level + 1` ancestors.
-            unsafe {
-                std::ptr::copy_nonoverlapping(path.as_ptr(), path_addr as *mut u8, path.len());
-                std::ptr::copy_nonoverlapping(name.as_ptr(), name_addr as *mut u8, name.len());
-                let kn = region.at::<kernfs_node>(kn_addr);
-                kn.id = ROOT_CGROUP_ID + index as u64;
-                kn.name = name_addr as *mut i8;
-                region.at::<css_set>(css_set_addr).dfl_cgrp = addr as *mut cgroup;
-                let cgrp = region.at::<cgroup>(addr);
-                cgrp.kn = kn_addr as *mut kernfs_node;
-                cgrp.dom_cgrp = addr as *mut cgroup;
-                cgrp.self_.cgroup = addr as *mut cgroup;
-                cgrp.self_.id = 1 + index as i32;
-                let ancestors = (addr + std::mem::offset_of!(cgroup, ancestors) as u64) as *mut u64;
-                let mut chain = vec![addr];
-                let mut at = parent;
-                while let Some(above) = at {
-                    chain.push(addrs[above]);
-                    at = (!paths[above].trim_matches('/').is_empty()).then(|| nearest_above(&paths, paths[above]));
-                }
-                cgrp.level = chain.len() as i32 - 1;
-                cgrp.self_.parent = chain.get(1).copied().unwrap_or(0) as *mut cgroup_subsys_state;
-                for (level, &addr) in chain.iter().rev().enumerate() {
-                    ancestors.add(level).write(addr);
-                }
-            }
-        }
     }
 
     /// The lines of task_structs that the scheduler works on.
@@ -255,36 +191,9 @@ impl Layout {
         self.rqs.addr(1) - self.rqs.addr(0)
     }
 
-    pub fn cgroup_addr(&self, cgroup: u32) -> u64 {
-        self.cgroups.addr(cgroup.into())
-    }
-
-    /// Bytes from one cgroup to the next: its ancestors follow it.
-    pub(crate) fn cgroup_stride(&self) -> u64 {
-        self.cgroups.addr(1) - self.cgroups.addr(0)
-    }
-
-    pub(crate) fn css_set_addr(&self, cgroup: u32) -> u64 {
-        self.css_sets.addr(cgroup.into())
-    }
-
     /// Bytes of a CPU mask that stands alone.
     pub(crate) fn mask_bytes(&self) -> usize {
         MASK_BYTES as usize
-    }
-
-    /// A cgroup's path, zero-terminated.
-    pub fn cgroup_path_addr(&self, cgroup: u32) -> u64 {
-        self.paths[cgroup as usize]
-    }
-
-    /// The workload's number of the cgroup at an address that a policy gave.
-    pub fn cgroup_from_addr(&self, addr: u64) -> Option<u32> {
-        self.cgroups.index(addr).map(|index| index as u32)
-    }
-
-    pub fn nr_cgroups(&self) -> u32 {
-        self.nr_cgroups
     }
 
     /// The CPU whose idle task is at this address.
@@ -370,6 +279,7 @@ impl Machine {
                 self.free_tasks.push(task as TaskId);
             }
         }
+        self.layout.forget_cgroup_references();
     }
 
     /// The CPUs of `p->cpus_ptr`.
@@ -483,7 +393,7 @@ pub(crate) fn mirror_cpu(m: &Machine, task: TaskId) {
 /// The task is in another cgroup now.
 pub(crate) fn mirror_cgroup(m: &Machine, task: TaskId) {
     let cgroup = m.tasks[task as usize].cgroup;
-    m.task_struct(task).cgroups = m.layout.css_sets.addr(cgroup.into()) as *mut css_set;
+    m.task_struct(task).cgroups = m.layout.css_set_addr(cgroup) as *mut css_set;
 }
 
 /// CPU time was attributed to the task.
@@ -596,26 +506,6 @@ fn set_comm(to: &mut [i8; 16], comm: &str) {
 
 fn alloc(slab: &mut Slab, region: &Region) -> u64 {
     slab.alloc(region).expect("the kernel's own slabs are large enough")
-}
-
-/// Depth of a cgroup's path, 0 for the root.
-fn level(path: &str) -> usize {
-    path.split('/').filter(|part| !part.is_empty()).count()
-}
-
-/// The named cgroup that is the nearest above `path`; the first one (the root) if no other is.
-fn nearest_above(paths: &[&str], path: &str) -> usize {
-    let mut above = path.trim_end_matches('/');
-    while let Some((upper, _)) = above.rsplit_once('/') {
-        above = upper;
-        if let Some(found) = paths
-            .iter()
-            .position(|p| p.trim_end_matches('/') == above && !above.is_empty())
-        {
-            return found;
-        }
-    }
-    0
 }
 
 #[cfg(test)]

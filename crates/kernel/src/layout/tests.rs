@@ -67,20 +67,19 @@ fn a_cgroup_hangs_below_the_nearest_that_is_named() {
     let parent = |cgroup: u32| {
         // SAFETY: cgroups of the layout.
         let cgrp = unsafe { m.region.at::<cgroup>(m.layout.cgroup_addr(cgroup)) };
-        (m.layout.cgroup_from_addr(cgrp.self_.parent as u64), cgrp.level)
+        (
+            m.layout
+                .cgroup_from_addr(cgrp.self_.parent as u64)
+                .map(|(cgroup, _)| cgroup),
+            cgrp.level,
+        )
     };
     assert_eq!(
         [0, 1, 2, 3].map(parent),
         [(None, 0), (Some(0), 1), (Some(1), 2), (Some(0), 1)]
     );
-    assert_eq!(m.layout.cgroup_from_id(&m.region, 3), Some(2));
-    assert_eq!(
-        (
-            m.layout.cgroup_from_id(&m.region, 0),
-            m.layout.cgroup_from_id(&m.region, 5)
-        ),
-        (None, None)
-    );
+    assert_eq!(m.layout.cgroup_from_id(3), Some(2));
+    assert_eq!((m.layout.cgroup_from_id(0), m.layout.cgroup_from_id(5)), (None, None));
 }
 
 #[test]

@@ -1,23 +1,68 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Keeps a reference to each task that runs in a map, and drops it one way or another when the task stops:
+ * Keeps a reference to each task that runs in a map, CGROUP to the task's cgroup, and drops it one way or another when the
+ * task stops:
  * DELETE     the element is deleted
  * UPDATE     the element is updated
  * EXCHANGE   the reference is taken out and released
  * EVICT      the map has room for one, and throws it out for the next
+ * OBJECT     the element is deleted, in which is an object that has the reference
+ * TREE       the element is deleted, in which is an object with a tree of objects, which has one that has the reference
  */
 #include "scx.h"
 
 char _license[] SEC("license") = "GPL";
 
 #define __kptr __attribute__((btf_type_tag("kptr")))
+#define __contains(name, node) __attribute__((btf_decl_tag("contains:" #name ":" #node)))
 
 enum { BPF_MAP_TYPE_LRU_HASH = 9 };
 
 static void *(*const bpf_kptr_xchg)(void *place, void *value) = (void *)194;
 
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct bpf_rb_root {
+	u64 __opaque[2];
+} __attribute__((aligned(8)));
+struct bpf_rb_node {
+	u64 __opaque[4];
+} __attribute__((aligned(8)));
+#pragma clang attribute pop
+
+void *bpf_obj_new_impl(u64 local_type_id, void *meta) __ksym;
+void bpf_obj_drop_impl(void *object, void *meta) __ksym;
+int bpf_rbtree_add_impl(struct bpf_rb_root *root, struct bpf_rb_node *node,
+			bool(less)(struct bpf_rb_node *, const struct bpf_rb_node *), void *meta, u64 off) __ksym;
+struct cgroup *scx_bpf_task_cgroup(struct task_struct *p) __ksym;
+void bpf_cgroup_release(struct cgroup *cgrp) __ksym;
+#define bpf_obj_new(type) ((type *)bpf_obj_new_impl(__builtin_btf_type_id(*(type *)0, 0), NULL))
+
+#ifdef CGROUP
+typedef struct cgroup held_t;
+#define acquire(p) scx_bpf_task_cgroup(p)
+#define release(held) bpf_cgroup_release(held)
+#else
+typedef struct task_struct held_t;
+#define acquire(p) bpf_task_acquire(p)
+#define release(held) bpf_task_release(held)
+#endif
+
+struct leaf {
+	struct bpf_rb_node node;
+	held_t __kptr *it;
+};
+
+struct box {
+	held_t __kptr *it;
+#ifdef TREE
+	struct bpf_spin_lock lock;
+	struct bpf_rb_root leaves __contains(leaf, node);
+#endif
+};
+
 struct held {
-	struct task_struct __kptr *task;
+	held_t __kptr *it;
+	struct box __kptr *box;
 	u64 count;
 };
 
@@ -35,30 +80,67 @@ struct {
 
 u64 nr_kept, nr_dropped;
 
+static __attribute__((unused)) bool less(struct bpf_rb_node *a, const struct bpf_rb_node *b)
+{
+	return false;
+}
+
+/* Puts a reference where there is none yet. */
+static __attribute__((unused)) void keep(held_t **place, struct task_struct *p)
+{
+	held_t *it = acquire(p);
+
+	if (!it)
+		return;
+	it = bpf_kptr_xchg(place, it);
+	nr_kept++;
+	if (it)
+		release(it);
+}
+
+static __attribute__((unused)) void keep_in_box(struct box **place, struct task_struct *p)
+{
+	struct box *box = bpf_obj_new(struct box);
+
+	if (!box)
+		return;
+#ifdef TREE
+	struct leaf *leaf = bpf_obj_new(struct leaf);
+
+	if (leaf) {
+		keep((held_t **)&leaf->it, p);
+		bpf_spin_lock(&box->lock);
+		bpf_rbtree_add_impl(&box->leaves, &leaf->node, less, NULL, 0);
+		bpf_spin_unlock(&box->lock);
+	}
+#else
+	keep((held_t **)&box->it, p);
+#endif
+	box = bpf_kptr_xchg(place, box);
+	if (box)
+		bpf_obj_drop_impl(box, NULL);
+}
+
 void SCX_OP(kptrs_running, struct task_struct *p)
 {
 	s32 pid = p->pid;
 	struct held fresh = {}, *held;
-	struct task_struct *task;
 
 	bpf_map_update_elem(&tasks, &pid, &fresh, BPF_NOEXIST);
 	held = bpf_map_lookup_elem(&tasks, &pid);
 	if (!held)
 		return;
-	task = bpf_task_acquire(p);
-	if (!task)
-		return;
-	task = bpf_kptr_xchg(&held->task, task);
-	nr_kept++;
-	if (task)
-		bpf_task_release(task);
+#if defined(OBJECT) || defined(TREE)
+	keep_in_box((struct box **)&held->box, p);
+#else
+	keep((held_t **)&held->it, p);
+#endif
 }
 
 void SCX_OP(kptrs_stopping, struct task_struct *p, bool runnable)
 {
-#ifndef EVICT
-	s32 pid = p->pid;
-#if defined(DELETE)
+	s32 pid __attribute__((unused)) = p->pid;
+#if defined(DELETE) || defined(OBJECT) || defined(TREE)
 	if (!bpf_map_delete_elem(&tasks, &pid))
 		nr_dropped++;
 #elif defined(UPDATE)
@@ -66,18 +148,17 @@ void SCX_OP(kptrs_stopping, struct task_struct *p, bool runnable)
 
 	if (!bpf_map_update_elem(&tasks, &pid, &fresh, BPF_EXIST))
 		nr_dropped++;
-#else
+#elif defined(EXCHANGE)
 	struct held *held = bpf_map_lookup_elem(&tasks, &pid);
-	struct task_struct *task;
+	held_t *it;
 
 	if (!held)
 		return;
-	task = bpf_kptr_xchg(&held->task, NULL);
-	if (task) {
-		bpf_task_release(task);
+	it = bpf_kptr_xchg(&held->it, NULL);
+	if (it) {
+		release(it);
 		nr_dropped++;
 	}
-#endif
 #endif
 }
 

@@ -119,7 +119,7 @@ impl<'a> Linker<'a> {
     /// Fills in a constant that depends on the target's types.
     pub(super) fn core(&mut self, insn: Insn, relocation: &core_relo::Relocation) -> Result<Insn, String> {
         if matches!(relocation.ask, Ask::TypeIdLocal) {
-            self.local_type(relocation.ty);
+            self.local_type(relocation.ty)?;
         }
         let btf = &self.object.btf;
         let answer = match core_relo::resolve(btf, self.target.btf(), relocation) {

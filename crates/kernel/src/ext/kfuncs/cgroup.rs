@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! kfuncs about cgroups. The memory of a workload's cgroups stays as long as the machine does, so references need no counting.
+//! kfuncs about cgroups. One that was removed is there as long as the policy holds a reference to it.
 
-use super::super::insert;
+use super::super::{self as ext, insert};
 use super::{EINVAL, Kfunc, any_task, kfunc, task};
 use crate::machine::Machine;
 use crate::task::{IDLE, TaskId};
@@ -55,49 +55,57 @@ pub(super) fn table() -> Vec<Kfunc> {
     ]
 }
 
-fn cgroup_at(m: &Machine, addr: u64) -> Result<u32, Fault> {
+/// The cgroup at an address a policy gave: the workload's number of it, and whether it was removed.
+fn cgroup_at(m: &Machine, addr: u64) -> Result<(u32, bool), Fault> {
     m.layout
         .cgroup_from_addr(addr)
         .ok_or_else(|| Fault::func(format!("{addr:#x} is not a struct cgroup")))
 }
 
-/// `cgroup` and those above it, up to the root.
-fn chain(m: &Machine, cgroup: u32) -> Vec<u32> {
-    let above = |&at: &u32| m.parent_cgroup(at);
-    std::iter::successors(Some(cgroup), above).collect()
+/// A reference to a cgroup; 0 if it is gone.
+fn tryget(m: &mut Machine, cgrp: u64) -> u64 {
+    if m.layout.get_cgroup(cgrp) { cgrp } else { 0 }
 }
 
 fn scx_bpf_task_cgroup(m: &mut Machine, p: u64) -> Result<u64, Fault> {
     let p = task(m, p)?;
-    if !insert::arg_task_ok(m, p) {
-        return Ok(m.layout.cgroup_addr(0));
-    }
-    Ok(m.layout.cgroup_addr(m.tasks[p as usize].cgroup))
+    let cgroup = match insert::arg_task_ok(m, p) {
+        true => m.tasks[p as usize].cgroup,
+        false => 0,
+    };
+    Ok(tryget(m, m.layout.cgroup_addr(cgroup)))
 }
 
 fn bpf_cgroup_from_id(m: &mut Machine, id: u64) -> u64 {
-    let found = m.layout.cgroup_from_id(&m.region, id);
-    found
-        .filter(|&cgroup| m.cgroups.get(cgroup).online)
-        .map_or(0, |cgroup| m.layout.cgroup_addr(cgroup))
+    let found = m.layout.cgroup_from_id(id);
+    match found.filter(|&cgroup| m.cgroups.get(cgroup).online) {
+        Some(cgroup) => tryget(m, m.layout.cgroup_addr(cgroup)),
+        None => 0,
+    }
 }
 
 fn bpf_cgroup_acquire(m: &mut Machine, cgrp: u64) -> Result<u64, Fault> {
     cgroup_at(m, cgrp)?;
-    Ok(cgrp)
+    Ok(tryget(m, cgrp))
 }
 
 fn bpf_cgroup_release(m: &mut Machine, cgrp: u64) -> Result<(), Fault> {
-    cgroup_at(m, cgrp)?;
-    Ok(())
+    let (cgroup, _) = cgroup_at(m, cgrp)?;
+    if ext::cgroup::put(m, cgrp) {
+        return Ok(());
+    }
+    let known = m.workload.cgroups.get(cgroup as usize);
+    let path = known.map_or("/", |known| known.path.as_str());
+    Err(Fault::func(format!(
+        "bpf_cgroup_release of cgroup {path}, to which the policy holds no reference: released twice?"
+    )))
 }
 
 fn bpf_cgroup_ancestor(m: &mut Machine, cgrp: u64, level: i32) -> Result<u64, Fault> {
-    let chain = chain(m, cgroup_at(m, cgrp)?);
-    let found = usize::try_from(level)
-        .ok()
-        .and_then(|level| chain.iter().rev().nth(level));
-    Ok(found.map_or(0, |&cgroup| m.layout.cgroup_addr(cgroup)))
+    cgroup_at(m, cgrp)?;
+    let chain = m.layout.cgroup_chain(cgrp);
+    let found = usize::try_from(level).ok().and_then(|level| chain.get(level));
+    Ok(found.map_or(0, |&above| tryget(m, above)))
 }
 
 /// The number of a task's cgroup; idle tasks are in the root.
@@ -106,7 +114,7 @@ fn cgroup_of(m: &Machine, p: TaskId) -> u32 {
 }
 
 fn id(m: &Machine, cgroup: u32) -> u64 {
-    m.layout.cgroup_id(&m.region, cgroup)
+    m.layout.cgroup_id(cgroup)
 }
 
 fn bpf_get_current_cgroup_id(m: &mut Machine) -> u64 {
@@ -114,15 +122,17 @@ fn bpf_get_current_cgroup_id(m: &mut Machine) -> u64 {
 }
 
 fn bpf_get_current_ancestor_cgroup_id(m: &mut Machine, level: i32) -> u64 {
-    let chain = chain(m, cgroup_of(m, m.rqs[m.this_cpu as usize].curr));
+    let own = Some(cgroup_of(m, m.rqs[m.this_cpu as usize].curr));
+    let chain: Vec<u32> = std::iter::successors(own, |&at| m.parent_cgroup(at)).collect();
     let level = usize::try_from(level).unwrap_or(usize::MAX);
     chain.iter().rev().nth(level).map_or(0, |&cgroup| id(m, cgroup))
 }
 
 fn bpf_task_under_cgroup(m: &mut Machine, p: u64, ancestor: u64) -> Result<i64, Fault> {
     let (p, _) = any_task(m, p)?;
-    let ancestor = cgroup_at(m, ancestor)?;
-    Ok(chain(m, cgroup_of(m, p)).contains(&ancestor).into())
+    cgroup_at(m, ancestor)?;
+    let own = m.layout.cgroup_addr(cgroup_of(m, p));
+    Ok(m.layout.cgroup_chain(own).contains(&ancestor).into())
 }
 
 const DESCENDANTS_PRE: u32 = 2;
@@ -147,20 +157,25 @@ fn bpf_iter_css_next(m: &mut Machine, it: u64) -> Result<u64, Fault> {
     if start == 0 {
         return Ok(0);
     }
-    let start = cgroup_at(m, start)?;
+    let (cgroup, dead) = cgroup_at(m, start)?;
     let order = match flags as u32 {
-        ANCESTORS_UP => chain(m, start),
-        CHILDREN => children(m, start),
+        ANCESTORS_UP => m.layout.cgroup_chain(start).into_iter().rev().collect(),
+        // What is of its path now is another one's.
+        CHILDREN if dead => Vec::new(),
+        _ if dead => vec![start],
+        CHILDREN => addresses(m, &children(m, cgroup)),
         flags => {
             let mut order = Vec::new();
-            descend(m, start, flags != DESCENDANTS_POST, &mut order);
-            order
+            descend(m, cgroup, flags != DESCENDANTS_POST, &mut order);
+            addresses(m, &order)
         }
     };
     m.region.store(it.wrapping_add(8), visited.wrapping_add(1))?;
-    Ok(order
-        .get(visited as usize)
-        .map_or(0, |&cgroup| m.layout.cgroup_addr(cgroup)))
+    Ok(order.get(visited as usize).copied().unwrap_or(0))
+}
+
+fn addresses(m: &Machine, cgroups: &[u32]) -> Vec<u64> {
+    cgroups.iter().map(|&cgroup| m.layout.cgroup_addr(cgroup)).collect()
 }
 
 fn bpf_iter_css_destroy(m: &mut Machine, it: u64) -> Result<(), Fault> {

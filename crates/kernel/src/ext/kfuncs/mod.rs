@@ -82,3 +82,6 @@ fn not_a_task(addr: u64) -> Fault {
         _ => format!("{addr:#x} is not a task that a policy can act on"),
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * held_cgroup: holds the cgroup of id 2 from when it is introduced until RELEASE_AT, and keeps a number for each cgroup. Notes
+ * what there is of the one it holds when a task runs.
+ */
+#include "scx.h"
+
+char _license[] SEC("license") = "GPL";
+
+#define __kptr __attribute__((btf_type_tag("kptr")))
+
+enum { BPF_MAP_TYPE_CGRP_STORAGE = 32 };
+
+static void *(*const bpf_kptr_xchg)(void *place, void *value) = (void *)194;
+static void *(*const bpf_cgrp_storage_get)(void *map, struct cgroup *cgrp, void *value, u64 flags) = (void *)210;
+struct cgroup *scx_bpf_task_cgroup(struct task_struct *p) __ksym;
+struct cgroup *bpf_cgroup_acquire(struct cgroup *cgrp) __ksym;
+struct cgroup *bpf_cgroup_ancestor(struct cgroup *cgrp, int level) __ksym;
+void bpf_cgroup_release(struct cgroup *cgrp) __ksym;
+long bpf_task_under_cgroup(struct task_struct *task, struct cgroup *ancestor) __ksym;
+
+struct held {
+	struct cgroup __kptr *cgrp;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct held);
+} kept SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_CGRP_STORAGE);
+	__uint(map_flags, 1);
+	__type(key, int);
+	__type(value, u64);
+} numbers SEC(".maps");
+
+/* Of the one that is held: its id, the number kept for it, the root's id, whether the task is in it, or at its address. */
+u64 held_id, held_number, held_root, has_task, same_place;
+u64 nr_exits;
+
+static struct held *place(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&kept, &zero);
+}
+
+s32 SCX_OP_SLEEPABLE(held_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
+{
+	struct held *held = place();
+	struct cgroup *mine, *old;
+	u64 *number = bpf_cgrp_storage_get(&numbers, cgrp, NULL, 1);
+
+	if (!held || !number)
+		return -1;
+	*number = 100 + cgrp->kn->id;
+	if (cgrp->kn->id != 2)
+		return 0;
+	mine = bpf_cgroup_acquire(cgrp);
+	if (!mine)
+		return -1;
+	old = bpf_kptr_xchg(&held->cgrp, mine);
+	if (old)
+		bpf_cgroup_release(old);
+	return 0;
+}
+
+/* The kernel has a reference of its own until this returns. */
+void SCX_OP_SLEEPABLE(held_cgroup_exit, struct cgroup *cgrp)
+{
+	struct cgroup *mine = bpf_cgroup_acquire(cgrp);
+
+	if (mine) {
+		nr_exits++;
+		bpf_cgroup_release(mine);
+	}
+}
+
+void SCX_OP(held_running, struct task_struct *p)
+{
+	struct held *held = place();
+	struct cgroup *cgrp, *above, *now;
+	u64 *number;
+
+	if (!held)
+		return;
+	cgrp = bpf_kptr_xchg(&held->cgrp, NULL);
+	if (!cgrp)
+		return;
+	held_id = cgrp->kn->id;
+	number = bpf_cgrp_storage_get(&numbers, cgrp, NULL, 1);
+	held_number = number ? *number : 0;
+	above = bpf_cgroup_ancestor(cgrp, 0);
+	held_root = 0;
+	if (above) {
+		held_root = above->kn->id;
+		bpf_cgroup_release(above);
+	}
+	has_task = bpf_task_under_cgroup(p, cgrp);
+	now = scx_bpf_task_cgroup(p);
+	same_place = now == cgrp;
+	bpf_cgroup_release(now);
+	if (bpf_ktime_get_ns() < RELEASE_AT)
+		cgrp = bpf_kptr_xchg(&held->cgrp, cgrp);
+	if (cgrp)
+		bpf_cgroup_release(cgrp);
+}
+
+SCX_OPS(held_ops,
+	.running = (void *)held_running,
+	.cgroup_init = (void *)held_cgroup_init,
+	.cgroup_exit = (void *)held_cgroup_exit,
+	.name = "held_cgroup");

@@ -79,13 +79,19 @@ static __always_inline s32 nice_to_ticks(s32 nice)
 	return ((20 - nice) >> 2) + 1;
 }
 
+/* What is left of a task's quantum, in ticks. */
+static __always_inline s32 *ticks_of(struct node *n)
+{
+	return linux_2_5_2 ? &n->time_slice : &n->counter;
+}
+
 static __always_inline s32 goodness(struct node *n, s32 cpu, u64 mm)
 {
-	s32 weight;
+	s32 ticks = *ticks_of(n), weight;
 
-	if (!n->counter)
+	if (!ticks)
 		return 0;
-	weight = (linux_2_5_2 ? n->dyn_prio + 1 : n->counter) + 20 - n->nice;
+	weight = (linux_2_5_2 ? n->dyn_prio + 1 : ticks) + 20 - n->nice;
 	if (n->last_cpu == cpu)
 		weight += PROC_CHANGE_PENALTY;
 	if (!n->mm || n->mm == mm)
@@ -105,7 +111,7 @@ static __always_inline void recalculate_runnable(void)
 
 		if (!at)
 			break;
-		n->counter = nice_to_ticks(n->nice);
+		n->time_slice = nice_to_ticks(n->nice);
 		n->epoch = epoch;
 		at = n->next;
 	}
@@ -314,16 +320,17 @@ void SCX_OP(dss_tick, struct task_struct *p)
 	struct cpu_ctx *c = cpu_ctx(scx_bpf_task_cpu(p));
 	u32 place = place_of(p);
 	struct node *n = node_at(place);
+	s32 *ticks = ticks_of(n);
 
 	if (!place)
 		return;
 	n->owed_ns += tick_period(&c->ticks, scx_bpf_now(), tick_ns);
 	if (n->owed_ns >= tick_ns) {
 		n->owed_ns -= tick_ns;
-		if (n->counter && !--n->counter && n->dyn_prio)
+		if (*ticks && !--*ticks && n->dyn_prio)
 			n->dyn_prio--;
 	}
-	if (!n->counter) {
+	if (!*ticks) {
 		n->expired = !linux_2_5_2;
 		scx_bpf_task_set_slice(p, 0);
 	}
@@ -371,7 +378,7 @@ bool SCX_OP(dss_yield, struct task_struct *from, struct task_struct *to)
 	if (place) {
 		n->yielded = true;
 		if (linux_2_5_2) {
-			n->counter = 0;
+			n->time_slice = 0;
 			if (n->dyn_prio < MAX_DYN_PRIO)
 				n->dyn_prio++;
 		}
@@ -428,7 +435,7 @@ s32 SCX_OP(dss_init_task, struct task_struct *p, struct scx_init_task_args *args
 	n = node_at(place);
 	n->pid = p->pid;
 	n->nice = nice_of(p);
-	n->counter = nice_to_ticks(n->nice);
+	*ticks_of(n) = nice_to_ticks(n->nice);
 	n->epoch = epoch;
 	n->dyn_prio = 0;
 	n->last_cpu = scx_bpf_task_cpu(p);
@@ -443,15 +450,16 @@ void SCX_OP(dss_exit_task, struct task_struct *p, struct scx_exit_task_args *arg
 {
 	u32 place = place_of(p), of_parent = p->real_parent ? place_of(p->real_parent) : HEAD;
 	struct node *n = node_at(place), *parent = node_at(of_parent);
-	s32 most;
+	s32 *ticks, most;
 
 	if (!place)
 		return;
 	if (of_parent) {
 		most = linux_2_5_2 ? MAX_TICKS : 2 * nice_to_ticks(parent->nice);
-		parent->counter += n->counter;
-		if (parent->counter > most)
-			parent->counter = most;
+		ticks = ticks_of(parent);
+		*ticks += *ticks_of(n);
+		if (*ticks > most)
+			*ticks = most;
 	}
 	bpf_spin_lock(&runqueue_lock);
 	if (n->queued)
@@ -466,12 +474,13 @@ int BPF_PROG(dss_fork, struct task_struct *parent, struct task_struct *child)
 {
 	u32 of_parent = place_of(parent), of_child = place_of(child);
 	struct node *from = node_at(of_parent), *to = node_at(of_child);
+	s32 *ticks = ticks_of(from);
 
 	if (!of_parent || !of_child)
 		return 0;
-	to->counter = (from->counter + 1) >> 1;
-	from->counter >>= 1;
-	if (!from->counter) {
+	*ticks_of(to) = (*ticks + 1) >> 1;
+	*ticks >>= 1;
+	if (!*ticks) {
 		from->expired = !linux_2_5_2;
 		scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);
 	}

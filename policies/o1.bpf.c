@@ -31,7 +31,7 @@ const volatile u64 slice_min_ns PARAM("ns, 1000000..10000000000: timeslice at ni
 const volatile u64 batch_slice_ns PARAM("ns, 1000000..10000000000: timeslice of batch work") = 400000000;
 const volatile s32 batch_nice PARAM("nice, -20..20: from here on it is batch work; 20: nothing is") = 19;
 const volatile bool child_first PARAM("0..1: a child runs before its parent, on the parent's CPU; 0: placed as a wake-up") = true;
-u32 max_penalty PARAM("levels, 0..23: most that a hog's priority falls") = 9;
+u32 max_penalty PARAM("levels, 0..23: most that a hog's priority falls; a third of them all") = 21;
 u64 busy_interval_ns PARAM("ns, 1000000..100000000000: busy CPUs compare queues") = 250000000;
 u32 imbalance_pct PARAM("percent, 100..1000: a queue this long, compared with the own, is pulled from") = 125;
 u32 pull_max PARAM("tasks, 0..32: most that one pull of a busy CPU moves; 0: never") = 8;

@@ -20,9 +20,8 @@
 struct node {
 	u32 next, prev;
 	s32 counter;
-	/* Of Linux 2.5.2-pre: its bonus for sleep, and the recalculations that it has seen. */
+	/* Of Linux 2.5.2-pre: its bonus for sleep. */
 	u32 dyn_prio;
-	u32 epoch;
 	s32 nice;
 	s32 last_cpu;
 	/* Where it runs or is about to, or WAITS. */
@@ -36,6 +35,9 @@ struct node {
 	bool expired;
 	/* May not run everywhere: see `allowed`. */
 	bool bound;
+	/* Of Linux 2.5.2-pre: its ticks, and the recalculations that it has seen. They came behind run_list, on the next line. */
+	s32 time_slice __attribute__((aligned(64)));
+	u32 epoch;
 } __attribute__((aligned(64)));
 
 /* What is here of a task was in task_struct: where those compete for caches, so do these. */

@@ -284,6 +284,23 @@ fn in_linux_2_5_2_who_yields_has_used_up_its_ticks() {
 }
 
 #[test]
+fn in_linux_2_5_2_a_look_at_a_task_takes_two_lines() {
+    // More tasks than the L2 has room for; what the second second needed.
+    let lines_percent = |linux_2_5_2| {
+        let run = |ms| {
+            let run = Run::new("dss").set("linux_2_5_2", linux_2_5_2).on("smp1");
+            let ran = run.tasks(Tasks::default().add_many(400, "hog", &hog())).for_ms(ms);
+            (ran.machine.line_transfers().count, ran.counter("nr_examined"))
+        };
+        let (first, both) = (run(1000), run(2000));
+        (both.0 - first.0) * 100 / (both.1 - first.1)
+    };
+    let (one, two) = (lines_percent(0), lines_percent(1));
+    assert!(one > 50, "most looks miss: {one} %");
+    near(two, 2 * one, one / 4);
+}
+
+#[test]
 fn in_linux_2_5_2_a_quantum_is_four_ticks() {
     let run = Run::new("dss").set("linux_2_5_2", 1);
     let ran = run.tasks(Tasks::default().add_many(2, "hog", &hog())).for_ms(1000);

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 # load.sh SECONDS: a mixed load: hogs of different nice values, hackbench, chat, forks, pipes, changes of affinity and nice value, a real-time
-# neighbour, and a CPU that goes and comes back; two tasks may run on that one only. It goes when all tasks have left
+# neighbour, and a CPU that goes and comes back; three tasks may run on that one only. It goes when all tasks have left
 # it; how long that took is in /tmp/slow if it is long.
 end=$(($(date +%s) + $1))
 others=""

@@ -27,16 +27,18 @@ pub(crate) struct Compiled {
     pub entries: Vec<Entry>,
     /// Where the code lies.
     pub range: std::ops::Range<u64>,
-    /// From which address on which BPF instruction, ascending.
-    places: Vec<(u64, u32)>,
+    /// From which address on which BPF instruction, ascending. None where the compiler made an instruction of its own.
+    places: Vec<(u64, Option<u32>)>,
     module: Option<JITModule>,
 }
 
 impl Compiled {
-    /// The BPF instruction of a machine instruction.
-    pub fn pc(&self, ip: u64) -> Option<usize> {
+    /// The BPF instruction of a machine instruction, if the compiler tells, and those of what follows.
+    pub fn pc(&self, ip: u64) -> (Option<usize>, impl Iterator<Item = usize>) {
         let after = self.places.partition_point(|&(start, _)| start <= ip);
-        Some(self.places[..after].last()?.1 as usize)
+        let (before, after) = self.places.split_at(after);
+        let here = before.last().and_then(|&(_, pc)| pc);
+        (here.map(|pc| pc as usize), after.iter().filter_map(|&(_, pc)| Some(pc? as usize)))
     }
 }
 
@@ -69,7 +71,7 @@ fn build(cx: &Context) -> Result<Compiled, Box<dyn std::error::Error>> {
     }
     let mut context = module.make_context();
     let mut builder_context = FunctionBuilderContext::new();
-    let mut offsets: Vec<Vec<(u32, u32)>> = Vec::new();
+    let mut offsets: Vec<Vec<(u32, Option<u32>)>> = Vec::new();
     let mut sizes = Vec::new();
     for (index, &id) in ids.iter().enumerate() {
         context.func.signature = own_signature(cx);
@@ -80,8 +82,7 @@ fn build(cx: &Context) -> Result<Compiled, Box<dyn std::error::Error>> {
         let places = code.buffer.get_srclocs_sorted().iter();
         offsets.push(
             places
-                .filter(|p| !p.loc.is_default())
-                .map(|p| (p.start, p.loc.bits()))
+                .map(|p| (p.start, (!p.loc.is_default()).then_some(p.loc.bits())))
                 .collect(),
         );
         module.clear_context(&mut context);
@@ -91,7 +92,7 @@ fn build(cx: &Context) -> Result<Compiled, Box<dyn std::error::Error>> {
     let starts: Vec<u64> = ids.iter().map(|&id| module.get_finalized_function(id) as u64).collect();
     let ends = starts.iter().zip(&sizes).map(|(start, size)| start + size);
     let range = starts.iter().copied().min().unwrap_or(0)..ends.max().unwrap_or(0);
-    let mut places: Vec<(u64, u32)> = starts
+    let mut places: Vec<(u64, Option<u32>)> = starts
         .iter()
         .zip(offsets)
         .flat_map(|(&start, offsets)| {

@@ -23,7 +23,7 @@ pub(super) unsafe fn take_fault(cx: *mut Context) -> Fault {
     let Hardware { addr, ip } = cx.hardware;
     let pc = match ip {
         0 => cx.pc as usize,
-        _ => cx.access_at(cx.pc_of(ip), addr),
+        _ => cx.access_by(ip, addr),
     };
     access_fault(cx, pc, addr)
 }
@@ -51,14 +51,39 @@ pub(crate) fn access_fault(cx: &Context, pc: usize, addr: u64) -> Fault {
     Fault::new(FaultKind::Memory, message).at(pc)
 }
 
+fn is_access(i: &Insn) -> bool {
+    matches!(insn::class(i.op), insn::LDX | insn::ST | insn::STX)
+}
+
+fn is_arithmetic(i: &Insn) -> bool {
+    matches!(insn::class(i.op), insn::ALU | insn::ALU64 | insn::LD)
+}
+
 impl Context {
+    /// The instruction whose access at `addr` machine code at `ip` made.
+    fn access_by(&self, ip: u64, addr: u64) -> usize {
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        if let Some(compiled) = &self.compiled {
+            let (pc, mut after) = compiled.pc(ip);
+            // An instruction of the compiler's own (a sum it has simplified) with a load folded into it. A load moves only to before
+            // the next instruction that does more than arithmetic.
+            return match pc {
+                Some(pc) => self.access_at(pc, addr),
+                None => after
+                    .find(|&pc| !is_arithmetic(&self.code.insns[pc]))
+                    .and_then(|effect| self.load_before(effect))
+                    .unwrap_or(self.pc as usize),
+            };
+        }
+        let _ = (ip, addr);
+        self.pc as usize
+    }
+
     /// The instruction that made an access which the compiler attributes to `pc`. It may have folded a load into the
     /// arithmetic or the store that uses its value; the load is what came first.
     fn access_at(&self, pc: usize, addr: u64) -> usize {
-        let is_access = |i: &Insn| matches!(insn::class(i.op), insn::LDX | insn::ST | insn::STX);
-        let before = self.code.insns[..pc].iter().rposition(is_access);
         let at = &self.code.insns[pc];
-        match before {
+        match self.code.insns[..pc].iter().rposition(is_access) {
             Some(load) if !is_access(at) => load,
             Some(load) if insn::class(at.op) == insn::STX && self.region.check(addr, 1, false).is_err() => {
                 let from = &self.code.insns[load];
@@ -69,13 +94,9 @@ impl Context {
         }
     }
 
-    fn pc_of(&self, ip: u64) -> usize {
-        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-        if let Some(compiled) = &self.compiled {
-            return compiled.pc(ip).unwrap_or(self.pc as usize);
-        }
-        let _ = ip;
-        self.pc as usize
+    fn load_before(&self, pc: usize) -> Option<usize> {
+        let is_load = |i: &Insn| insn::class(i.op) == insn::LDX;
+        self.code.insns[..pc].iter().rposition(is_load)
     }
 
     /// Name of what a call instruction calls.

@@ -18,12 +18,15 @@
 //! | 32 GiB | seven arenas of 4 GiB |
 //! | 60 GiB | guard |
 
+mod maps;
 mod slab;
 
 use std::cell::{Cell, RefCell};
 
 use crate::func::{Fault, FaultKind};
 use crate::lines::Lines;
+use maps::Maps;
+pub use maps::OutOfMaps;
 use slab::Places;
 pub use slab::Slab;
 
@@ -75,6 +78,7 @@ pub struct Region {
     lines: Lines,
     /// Checked mode: what was freed since somebody asked.
     freed: RefCell<Option<Vec<u64>>>,
+    maps: Maps,
 }
 
 #[derive(Default)]
@@ -134,6 +138,7 @@ impl Region {
             heap: RefCell::default(),
             slabs: RefCell::default(),
             freed: RefCell::default(),
+            maps: Maps::default(),
         };
         want_huge_pages((base + KERNEL) as *const u8, (ARENAS - KERNEL) as usize);
         region.protect(base + ZEROS, ZEROS_SIZE, libc::PROT_READ);
@@ -295,7 +300,8 @@ impl Region {
         unsafe { &mut *(addr as *mut T) }
     }
 
-    /// Accessible, zeroed pages of the BPF area between inaccessible ones; `None` when the area is full.
+    /// Accessible, zeroed pages of the BPF area between inaccessible ones; `None` when the area is full or in too many pieces
+    /// for the host.
     pub fn pages(&self, size: u64) -> Option<u64> {
         let size = size.max(1).checked_next_multiple_of(PAGE)?;
         let addr = self.bpf_next.get() + PAGE;
@@ -304,7 +310,7 @@ impl Region {
             return None;
         }
         self.bpf_next.set(next);
-        self.protect(addr, size, libc::PROT_READ | libc::PROT_WRITE);
+        self.commit(addr, size).ok()?;
         Some(addr)
     }
 
@@ -320,7 +326,7 @@ impl Region {
         let Some(class) = CLASSES.iter().position(|&class| size <= class) else {
             let addr = match heap.large_free.get_mut(&size).and_then(Vec::pop) {
                 Some(addr) => {
-                    self.protect(addr, size.next_multiple_of(PAGE), libc::PROT_READ | libc::PROT_WRITE);
+                    self.commit(addr, size.next_multiple_of(PAGE)).ok()?;
                     addr
                 }
                 None => self.pages(size)?,
@@ -342,7 +348,7 @@ impl Region {
             return None;
         }
         self.bpf_next.set(addr + CHUNK);
-        self.protect(addr, CHUNK, libc::PROT_READ | libc::PROT_WRITE);
+        self.commit(addr, CHUNK).ok()?;
         let index = ((addr - self.base) / CHUNK) as usize;
         if heap.class.len() <= index {
             heap.class.resize(index + 1, 0);
@@ -474,14 +480,23 @@ impl Region {
         self.discard(base, ARENA_SIZE);
     }
 
-    /// Makes pages of an arena accessible, zeroed.
-    pub fn commit(&self, addr: u64, size: u64) {
+    /// Makes inaccessible pages accessible, zeroed. Fails when memory is in too many pieces for the host.
+    pub fn commit(&self, addr: u64, size: u64) -> Result<(), OutOfMaps> {
         debug_assert!(addr.is_multiple_of(PAGE) && self.contains(addr));
+        self.maps.split()?;
         self.protect(addr, size, libc::PROT_READ | libc::PROT_WRITE);
+        Ok(())
+    }
+
+    /// Makes pages inaccessible among others that stay accessible. Fails as [`Region::commit`].
+    pub fn discard_part(&self, addr: u64, size: u64) -> Result<(), OutOfMaps> {
+        self.maps.split()?;
+        self.discard(addr, size);
+        Ok(())
     }
 
     /// Makes pages inaccessible and forgets their contents.
-    pub fn discard(&self, addr: u64, size: u64) {
+    fn discard(&self, addr: u64, size: u64) {
         self.protect(addr, size, libc::PROT_NONE);
         unsafe { libc::madvise(addr as *mut libc::c_void, size as usize, libc::MADV_DONTNEED) };
     }

@@ -38,7 +38,10 @@ impl Compiled {
         let after = self.places.partition_point(|&(start, _)| start <= ip);
         let (before, after) = self.places.split_at(after);
         let here = before.last().and_then(|&(_, pc)| pc);
-        (here.map(|pc| pc as usize), after.iter().filter_map(|&(_, pc)| Some(pc? as usize)))
+        (
+            here.map(|pc| pc as usize),
+            after.iter().filter_map(|&(_, pc)| Some(pc? as usize)),
+        )
     }
 }
 

@@ -10,7 +10,7 @@ use crate::object::error::Error;
 use crate::object::fields::variable_fields;
 use crate::object::value::{self, Place};
 use crate::object::{Object, SectionKind, Variable, param, section_vars};
-use crate::region::{ARENA_SIZE, PAGE, Region};
+use crate::region::{ARENA_SIZE, OutOfMaps, PAGE, Region};
 
 pub(super) const BPF_MAP_TYPE_PROG_ARRAY: u32 = 3;
 const BPF_MAP_TYPE_PERF_EVENT_ARRAY: u32 = 4;
@@ -126,7 +126,12 @@ fn place_in_arena(size: u64, region: &Region, maps: &mut [MapDef]) -> Result<(u6
             arena.extra, arena.name
         ));
     }
-    region.commit(base + low, globals);
+    region.commit(base + low, globals).map_err(|OutOfMaps| {
+        format!(
+            "the host has no memory map left for arena {} (vm.max_map_count)",
+            arena.name
+        )
+    })?;
     Ok((addr, base + low))
 }
 

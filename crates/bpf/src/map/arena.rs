@@ -7,7 +7,7 @@
 //! a memset (clang 19; a kernel's verifier refuses that).
 
 use crate::image::MapDef;
-use crate::region::{ARENA_SIZE, PAGE, Region};
+use crate::region::{ARENA_SIZE, OutOfMaps, PAGE, Region};
 
 pub(super) struct Arena {
     base: u64,
@@ -67,23 +67,24 @@ impl Arena {
         (addr as u32).wrapping_sub(self.user as u32) / PAGE as u32
     }
 
-    pub fn alloc(&mut self, region: &Region, at: u64, count: u32) -> u64 {
+    /// An arena pointer to `count` pages, at `at` unless that is 0; 0 where there are none.
+    pub fn alloc(&mut self, region: &Region, at: u64, count: u32) -> Result<u64, OutOfMaps> {
         if count == 0 || count > self.pages {
-            return 0;
+            return Ok(0);
         }
         let last = self.pages - count;
         let page = if at != 0 {
             let page = self.page_of(at);
             let free = page <= last && at.is_multiple_of(PAGE) && (page..page + count).all(|p| !self.is_taken(p));
             if !free {
-                return 0;
+                return Ok(0);
             }
             page
         } else {
             let mut page = self.first_free;
             loop {
                 if page > last {
-                    return 0;
+                    return Ok(0);
                 }
                 match (page..page + count).rev().find(|&p| self.is_taken(p)) {
                     Some(taken) => page = taken + 1,
@@ -96,21 +97,22 @@ impl Arena {
             page
         };
         for page in page..page + count {
+            region.commit(self.base | self.low(page), PAGE)?;
             self.set(page, true);
-            region.commit(self.base | self.low(page), PAGE);
         }
-        self.user & !0xffff_ffff | self.low(page)
+        Ok(self.user & !0xffff_ffff | self.low(page))
     }
 
-    pub fn free(&mut self, region: &Region, at: u64, count: u32) {
+    pub fn free(&mut self, region: &Region, at: u64, count: u32) -> Result<(), OutOfMaps> {
         let first = self.page_of(at);
         for page in first..first.saturating_add(count).min(self.pages) {
             if self.is_taken(page) {
+                region.discard_part(self.base | self.low(page), PAGE)?;
                 self.set(page, false);
-                region.discard(self.base | self.low(page), PAGE);
                 self.first_free = self.first_free.min(page.max(1));
             }
         }
+        Ok(())
     }
 
     pub fn release(&self, region: &Region) {

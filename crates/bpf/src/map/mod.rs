@@ -316,7 +316,7 @@ impl Map {
     /// Allocates pages of an arena, at `at` (an arena pointer) unless 0. The program's address of them, or 0.
     pub fn alloc_pages(&self, region: &Region, at: u64, pages: u32) -> Result<u64, Fault> {
         match &self.data {
-            Data::Arena(arena) => Ok(arena.borrow_mut().alloc(region, at, pages)),
+            Data::Arena(arena) => Ok(arena.borrow_mut().alloc(region, at, pages)?),
             _ => Err(self.cannot("page allocation")),
         }
     }
@@ -324,10 +324,7 @@ impl Map {
     /// Frees pages of an arena.
     pub fn free_pages(&self, region: &Region, at: u64, pages: u32) -> Result<(), Fault> {
         match &self.data {
-            Data::Arena(arena) => {
-                arena.borrow_mut().free(region, at, pages);
-                Ok(())
-            }
+            Data::Arena(arena) => Ok(arena.borrow_mut().free(region, at, pages)?),
             _ => Err(self.cannot("page allocation")),
         }
     }

@@ -379,7 +379,10 @@ fn engines_agree_on_random_programs() {
 /// What fuzzing found: decisions of the generator, by what was wrong.
 #[test]
 fn engines_agree_on_what_they_once_did_not() {
-    let found: &[(&str, &[u8])] = &[("a load folded into an instruction that the compiler made", &[0x00, 0xc4, 0xc7])];
+    let found: &[(&str, &[u8])] = &[(
+        "a load folded into an instruction that the compiler made",
+        &[0x00, 0xc4, 0xc7],
+    )];
     let mut world = TestWorld::new();
     for (what, decisions) in found {
         let code = generate(&mut Source::new(0, decisions));

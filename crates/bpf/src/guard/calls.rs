@@ -323,6 +323,7 @@ impl Guard {
             Effect::Exchange if call.args[1] != 0 => {
                 self.check_reference(cx, &call, 1, name)?;
                 self.check_whole(cx, &call, 1, name)?;
+                self.check_kptr_type(cx, &call, callee)?;
             }
             Effect::Lock => {
                 if let Some(held) = self.held.sections.locks.iter().find(|lock| lock.0 == call.args[0])
@@ -510,8 +511,9 @@ impl Guard {
             }
             Effect::PercpuNew => {
                 let len = region.alloc_around(r0).map_or(8, |(_, size)| size);
-                self.objects.allocated(r0, len, Kind::Percpu, pc);
-                self.objects.passing(reference(View::new(r0, len, Kind::Percpu, pc)))
+                let kind = Kind::Percpu(call.args[0] as u32);
+                self.objects.allocated(r0, len, kind, pc);
+                self.objects.passing(reference(View::new(r0, len, kind, pc)))
             }
             Effect::CpumaskCreate => {
                 let len = region.alloc_around(r0).map_or(8, |(_, size)| size);
@@ -554,7 +556,7 @@ impl Guard {
     }
 
     fn is_percpu(&self, prov: Prov) -> bool {
-        matches!(prov.origin(), Origin::View { slot, .. } if self.objects.views[slot].kind == Kind::Percpu)
+        matches!(prov.origin(), Origin::View { slot, .. } if matches!(self.objects.views[slot].kind, Kind::Percpu(_)))
     }
 
     /// A view of what is at an address, as yet without reference.

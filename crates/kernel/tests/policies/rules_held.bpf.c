@@ -15,6 +15,27 @@ private(A) struct bpf_list_head notes __contains(note, node);
 private(A) struct bpf_rb_root leaves __contains(leaf, node);
 private(B) struct bpf_spin_lock other_lock;
 
+/* What references are kept in. */
+struct keep {
+	struct plain __kptr *plain;
+	struct plain __attribute__((btf_type_tag("percpu_kptr"))) *all;
+	struct bpf_cpumask __kptr *mask;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct keep);
+} keeps SEC(".maps");
+
+static struct keep *keep(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&keeps, &zero);
+}
+
 static bool less(struct bpf_rb_node *a, const struct bpf_rb_node *b)
 {
 	return false;
@@ -144,6 +165,128 @@ BREAKS(exchanges_the_middle_of_a_task, "bad-pointer: bpf_kptr_xchg of a pointer 
 	if (value)
 		bpf_kptr_xchg(&value->task, (void *)p + 8);
 	bpf_task_release(p);
+	return 0;
+}
+
+BREAKS(keeps_a_task_as_a_cgroup, "bad-pointer: bpf_kptr_xchg wants a cgroup and gets a pointer to a reference to a task_struct")
+{
+	struct value *value = fresh();
+	struct task_struct *p = bpf_task_acquire((void *)ctx[0]);
+
+	if (!p)
+		return 0;
+	if (value)
+		bpf_kptr_xchg(&value->cgrp, p);
+	return 0;
+}
+
+BREAKS(keeps_a_cgroup_as_a_task, "bad-pointer: bpf_kptr_xchg wants a task_struct and gets a pointer to a reference to a cgroup")
+{
+	struct value *value = fresh();
+	struct cgroup *cgrp = bpf_cgroup_from_id(1);
+
+	if (!cgrp)
+		return 0;
+	if (value)
+		bpf_kptr_xchg(&value->task, cgrp);
+	return 0;
+}
+
+BREAKS(keeps_another_object, "bad-pointer: bpf_kptr_xchg wants a plain and gets a pointer to a struct note")
+{
+	struct note *note = bpf_obj_new(struct note);
+
+	if (!note)
+		return 0;
+	if (keep())
+		bpf_kptr_xchg(&keep()->plain, note);
+	return 0;
+}
+
+BREAKS(keeps_an_object_as_a_mask, "bad-pointer: bpf_kptr_xchg wants a bpf_cpumask and gets a pointer to a struct plain")
+{
+	struct plain *plain = bpf_obj_new(struct plain);
+
+	if (!plain)
+		return 0;
+	if (keep())
+		bpf_kptr_xchg(&keep()->mask, plain);
+	return 0;
+}
+
+BREAKS(keeps_a_mask_as_an_object, "bad-pointer: bpf_kptr_xchg wants a plain and gets a pointer to a bpf_cpumask")
+{
+	struct bpf_cpumask *mask = bpf_cpumask_create();
+
+	if (!mask)
+		return 0;
+	if (keep())
+		bpf_kptr_xchg(&keep()->plain, mask);
+	return 0;
+}
+
+BREAKS(keeps_an_object_as_percpu, "bad-pointer: bpf_kptr_xchg wants a per-CPU plain and gets a pointer to a struct plain")
+{
+	struct plain *plain = bpf_obj_new(struct plain);
+
+	if (!plain)
+		return 0;
+	if (keep())
+		bpf_kptr_xchg(&keep()->all, plain);
+	return 0;
+}
+
+BREAKS(keeps_percpu_objects_as_one, "bad-pointer: bpf_kptr_xchg wants a plain and gets a pointer to per-CPU objects")
+{
+	struct plain *all = bpf_percpu_obj_new(struct plain);
+
+	if (!all)
+		return 0;
+	if (keep())
+		bpf_kptr_xchg(&keep()->plain, all);
+	return 0;
+}
+
+BREAKS(keeps_other_percpu_objects, "bad-pointer: bpf_kptr_xchg wants a per-CPU plain and gets a pointer to per-CPU objects")
+{
+	struct numbers {
+		u64 a, b;
+	} *all = bpf_percpu_obj_new(struct numbers);
+
+	if (!all)
+		return 0;
+	if (keep())
+		bpf_kptr_xchg(&keep()->all, all);
+	return 0;
+}
+
+KEEPS(keeps_each_kind_in_its_field)
+{
+	struct plain *plain = bpf_obj_new(struct plain), *all = bpf_percpu_obj_new(struct plain);
+	struct bpf_cpumask *mask = bpf_cpumask_create();
+	struct keep *kept = keep();
+	int i;
+
+	/* The second time what was kept comes back. */
+	for (i = 0; i < 2; i++) {
+		if (kept && plain)
+			plain = bpf_kptr_xchg(&kept->plain, plain);
+		if (kept && all)
+			all = bpf_kptr_xchg(&kept->all, all);
+		if (kept && mask)
+			mask = bpf_kptr_xchg(&kept->mask, mask);
+		if (!i) {
+			plain = plain ? plain : bpf_obj_new(struct plain);
+			all = all ? all : bpf_percpu_obj_new(struct plain);
+			mask = mask ? mask : bpf_cpumask_create();
+		}
+	}
+	if (plain)
+		bpf_obj_drop(plain);
+	if (all)
+		bpf_percpu_obj_drop_impl(all, NULL);
+	if (mask)
+		bpf_cpumask_release(mask);
 	return 0;
 }
 

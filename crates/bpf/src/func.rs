@@ -156,6 +156,12 @@ pub trait World: Sized + 'static {
     fn log(&mut self, line: String);
     /// A map value that held a reference to a kernel object (`__kptr`) is gone: gives the reference back.
     fn release_object(&mut self, object: u64);
+    /// Can a map of this kind (TASK_STORAGE, CGRP_STORAGE) be given a value for the object at this address? Not if that is gone, or
+    /// going: nothing would free the value.
+    ///
+    /// # Errors
+    /// It is not an object that such a map keeps values for.
+    fn can_own_storage(&self, kind: u32, owner: u64) -> Result<bool, Fault>;
     /// A `bpf_spin_lock` or `bpf_res_spin_lock` at this address is taken: charge the wait.
     fn spin_lock(&mut self, lock: u64);
     /// It is released.

@@ -3,11 +3,12 @@
 
 use crate::event::Event;
 use crate::ext::ops::{self, kf};
-use crate::ext::{self, exit};
+use crate::ext::{self, exit, kfuncs};
 use crate::lock::LockId;
 use crate::machine::Machine;
 use crate::task::IDLE;
-use bpf::func::World;
+use bpf::func::{Fault, World};
+use bpf::map::kind;
 use bpf::region::Region;
 use bpf::vm::Vm;
 use std::collections::BTreeMap;
@@ -111,6 +112,15 @@ impl World for Machine {
         } else {
             let _ = ext::cgroup::put(self, object);
         }
+    }
+
+    /// A task can as long as someone holds it (`usage`), a cgroup until it is removed (percpu_ref_is_dying).
+    fn can_own_storage(&self, map_kind: u32, owner: u64) -> Result<bool, Fault> {
+        if map_kind == kind::CGRP_STORAGE {
+            return kfuncs::cgroup::cgroup_at(self, owner).map(|(_, dead)| !dead);
+        }
+        let (task, _) = kfuncs::any_task(self, owner)?;
+        Ok(task == IDLE || !self.task_gone(task))
     }
 
     fn spin_lock(&mut self, lock: u64) {

@@ -64,6 +64,11 @@ fn what_a_verifier_would_refuse_is_a_fault() {
             "cannot pass map_type 13 into func bpf_map_delete_elem#3",
         ),
         ("drop_percpu_twice", "is not a per-CPU object"),
+        (
+            "delete_storage_of_nobody",
+            "cannot pass map_type 32 into func bpf_task_storage_delete#157",
+        ),
+        ("create_storage_of_a_map", "is not a struct cgroup"),
     ] {
         let error = call(&mut loaded(), program).expect_err(program);
         assert!(error.contains(expect), "{program}: {error}");

@@ -30,12 +30,24 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
         Func::helper(154, "bpf_this_cpu_ptr", |w: &mut W, ptr: u64| {
             per_cpu_ptr(w, ptr, w.cpu())
         }),
-        Func::helper(156, "bpf_task_storage_get", storage_get),
-        Func::helper(157, "bpf_task_storage_delete", storage_delete),
+        Func::helper(
+            156,
+            "bpf_task_storage_get",
+            |w: &mut W, map: u64, task: u64, value: u64, flags: u64| storage_get(w, TASK_GET, map, task, value, flags),
+        ),
+        Func::helper(157, "bpf_task_storage_delete", |w: &mut W, map: u64, task: u64| {
+            storage_delete(w, TASK_DELETE, map, task)
+        }),
         Func::helper(164, "bpf_for_each_map_elem", for_each),
         Func::helper(195, "bpf_map_lookup_percpu_elem", lookup_percpu),
-        Func::helper(210, "bpf_cgrp_storage_get", storage_get),
-        Func::helper(211, "bpf_cgrp_storage_delete", storage_delete),
+        Func::helper(
+            210,
+            "bpf_cgrp_storage_get",
+            |w: &mut W, map: u64, cgrp: u64, value: u64, flags: u64| storage_get(w, CGRP_GET, map, cgrp, value, flags),
+        ),
+        Func::helper(211, "bpf_cgrp_storage_delete", |w: &mut W, map: u64, cgrp: u64| {
+            storage_delete(w, CGRP_DELETE, map, cgrp)
+        }),
         Func::kfunc(
             ANY,
             "void *bpf_arena_alloc_pages(void *p__map, void *addr__ign, u32 page_cnt, int node_id, u64 flags)",
@@ -119,9 +131,7 @@ fn delete<W: World>(w: &mut W, map: u64, key: u64) -> Result<i64, Fault> {
 /// Programs only look into maps of maps (check_map_func_compatibility).
 fn not_of_maps(map: &Map, func: &str) -> Result<(), Fault> {
     match map.def().kind {
-        kind @ (kind::ARRAY_OF_MAPS | kind::HASH_OF_MAPS) => {
-            Err(Fault::func(format!("cannot pass map_type {kind} into func {func}")))
-        }
+        kind @ (kind::ARRAY_OF_MAPS | kind::HASH_OF_MAPS) => Err(cannot_pass(kind, func)),
         _ => Ok(()),
     }
 }
@@ -165,21 +175,57 @@ fn per_cpu_ptr<W: World>(w: &mut W, ptr: u64, cpu: u32) -> u64 {
     ptr.wrapping_add(offset)
 }
 
-fn storage_get<W: World>(w: &mut W, map: u64, owner: u64, value: u64, flags: u64) -> Result<u64, Fault> {
+/// A function on local storage: the kind of map it takes, and how the kernel names it (check_map_func_compatibility).
+type OfStorage = (u32, &'static str);
+const TASK_GET: OfStorage = (kind::TASK_STORAGE, "bpf_task_storage_get#156");
+const TASK_DELETE: OfStorage = (kind::TASK_STORAGE, "bpf_task_storage_delete#157");
+const CGRP_GET: OfStorage = (kind::CGRP_STORAGE, "bpf_cgrp_storage_get#210");
+const CGRP_DELETE: OfStorage = (kind::CGRP_STORAGE, "bpf_cgrp_storage_delete#211");
+
+#[inline]
+fn of_storage(map: &Map, (kind, func): OfStorage) -> Result<(), Fault> {
+    match map.def().kind == kind {
+        true => Ok(()),
+        false => Err(cannot_pass(map.def().kind, func)),
+    }
+}
+
+#[cold]
+fn cannot_pass(kind: u32, func: &str) -> Fault {
+    Fault::func(format!("cannot pass map_type {kind} into func {func}"))
+}
+
+fn storage_get<W: World>(
+    w: &mut W,
+    func: OfStorage,
+    map: u64,
+    owner: u64,
+    value: u64,
+    flags: u64,
+) -> Result<u64, Fault> {
+    let map = w.vm().map(map)?;
+    of_storage(map, func)?;
     if flags & !BPF_LOCAL_STORAGE_GET_F_CREATE != 0 || owner == 0 {
         return Ok(0);
     }
-    let map = w.vm().map(map)?;
     let create = flags & BPF_LOCAL_STORAGE_GET_F_CREATE != 0;
     let init = match value {
         0 => None,
         _ => Some(w.region().bytes(value, map.def().value_size.into())?),
     };
-    map.storage_get(w.region(), owner, init, create)
+    let found = map.storage_get(w.region(), owner, None, false)?;
+    if found != 0 || !create || !w.can_own_storage(func.0, owner)? {
+        return Ok(found);
+    }
+    map.storage_get(w.region(), owner, init, true)
 }
 
-fn storage_delete<W: World>(w: &mut W, map: u64, owner: u64) -> Result<i64, Fault> {
+fn storage_delete<W: World>(w: &mut W, func: OfStorage, map: u64, owner: u64) -> Result<i64, Fault> {
     let index = w.vm().map_index(map)?;
+    of_storage(&w.vm().maps()[index], func)?;
+    if owner == 0 {
+        return Ok(-EINVAL);
+    }
     Vm::drop_storage(w, index, owner)
 }
 

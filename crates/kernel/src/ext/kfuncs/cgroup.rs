@@ -56,7 +56,7 @@ pub(super) fn table() -> Vec<Kfunc> {
 }
 
 /// The cgroup at an address a policy gave: the workload's number of it, and whether it was removed.
-fn cgroup_at(m: &Machine, addr: u64) -> Result<(u32, bool), Fault> {
+pub(crate) fn cgroup_at(m: &Machine, addr: u64) -> Result<(u32, bool), Fault> {
     m.layout
         .cgroup_from_addr(addr)
         .ok_or_else(|| Fault::func(format!("{addr:#x} is not a struct cgroup")))

@@ -132,11 +132,14 @@ fn bpf_task_from_pid(m: &mut Machine, pid: i32) -> u64 {
 }
 
 fn bpf_task_acquire(m: &mut Machine, p: u64) -> Result<u64, Fault> {
-    let (id, _) = any_task(m, p)?;
-    if id != IDLE {
-        m.layout.get_task(id);
+    match any_task(m, p)? {
+        (IDLE, _) => Ok(p),
+        (id, _) if m.task_gone(id) => Ok(0),
+        (id, _) => {
+            m.layout.get_task(id);
+            Ok(p)
+        }
     }
-    Ok(p)
 }
 
 fn bpf_task_release(m: &mut Machine, p: u64) -> Result<(), Fault> {

@@ -319,9 +319,42 @@ SEC("syscall") int test_cgrp_storage(void *ctx)
 	CHECK(found && *found == 6);
 	CHECK(cgrp_storage_delete(&cgrp_storage, root) == 0);
 	CHECK(cgrp_storage_delete(&cgrp_storage, root) == -ENOENT);
+	CHECK(cgrp_storage_delete(&cgrp_storage, NULL) == -EINVAL);
 	CHECK(!cgrp_storage_get(&cgrp_storage, root, NULL, 0));
 	bpf_cgroup_release(root);
 	bpf_cgroup_release(child);
+	return 0;
+}
+
+static void *(*const kptr_xchg)(void *place, void *value) = (void *)194;
+static long (*const task_storage_delete)(void *map, struct task_struct *p) = (void *)157;
+
+SEC("syscall") int delete_storage_of_nobody(void *ctx)
+{
+	return task_storage_delete(&cgrp_storage, NULL);
+}
+
+SEC("syscall") int create_storage_of_a_map(void *ctx)
+{
+	return !!cgrp_storage_get(&cgrp_storage, (void *)&cgrp_storage, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+}
+
+struct keeps {
+	struct task_struct __attribute__((btf_type_tag("kptr"))) *task;
+};
+MAP(keeps, 1, 2, u32, struct keeps);
+
+/* Only checked mode sees that it is of a wrong type; what it is of is given back. */
+SEC("syscall") int test_wrong_kptr(void *ctx)
+{
+	struct cgroup *cgrp = bpf_cgroup_from_id(1);
+	struct keeps *kept, none = {};
+	u32 key = 1;
+
+	CHECK(cgrp && !bpf_map_update_elem(&keeps, &key, &none, BPF_ANY));
+	kept = bpf_map_lookup_elem(&keeps, &key);
+	CHECK(kept && !kptr_xchg(&kept->task, cgrp));
+	CHECK(bpf_map_delete_elem(&keeps, &key) == 0);
 	return 0;
 }
 
@@ -455,7 +488,10 @@ SEC("syscall") int test_strings(void *ctx)
 	CHECK(bpf_strspn(mixed, set) == 5 && bpf_strcspn(mixed, none) == 12 && bpf_strcspn(mixed, set) == 0);
 	CHECK(bpf_strnstr(mixed, "Sched", 11) == -ENOENT && bpf_strnstr(mixed, "Sched", 12) == 7);
 	CHECK(bpf_strcasestr(mixed, part) == 7 && bpf_strcasestr(mixed, none) == -ENOENT);
-	CHECK(bpf_strcasecmp((char *)8, small) == -14);
+	/* No address of the kernel's; one where nothing is. */
+	CHECK(bpf_strcasecmp((char *)8, small) == -34 && bpf_strnchr(NULL, 0, 0) == -34);
+	CHECK(bpf_strcasecmp((char *)-4096UL, small) == -14 && bpf_strncasecmp((char *)-4096UL, small, 0) == 0);
+	CHECK(bpf_strrchr(mixed, 'e' + 256) == -ENOENT);
 	return 0;
 }
 

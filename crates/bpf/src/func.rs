@@ -142,6 +142,10 @@ pub trait World: Sized + 'static {
     fn cpu(&self) -> u32;
     /// CPU ids are below this.
     fn nr_cpu_ids(&self) -> u32;
+    /// NUMA nodes are numbered below this.
+    fn nr_node_ids(&self) -> u32;
+    /// Are interrupts off where the program runs? Then no timer can be waited for.
+    fn irqs_disabled(&self) -> bool;
     /// What to add to the address of a per-CPU kernel variable for this CPU's copy: `bpf_per_cpu_ptr`. `cpu` is valid.
     fn per_cpu_offset(&self, cpu: u32) -> u64;
     /// Address of the running task's `task_struct`.

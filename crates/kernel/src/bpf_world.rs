@@ -2,7 +2,7 @@
 //! The machine as the world of BPF programs: clocks, locks, timers, chance, the log.
 
 use crate::event::Event;
-use crate::ext::ops::{self, kf};
+use crate::ext::ops::{self, Op, kf};
 use crate::ext::{self, exit, kfuncs};
 use crate::lock::LockId;
 use crate::machine::Machine;
@@ -65,6 +65,15 @@ impl World for Machine {
 
     fn nr_cpu_ids(&self) -> u32 {
         self.nr_cpus()
+    }
+
+    fn nr_node_ids(&self) -> u32 {
+        self.spec.topology.nodes.len() as u32
+    }
+
+    /// Under a runqueue's lock and, in ops.select_cpu(), the task's pi_lock.
+    fn irqs_disabled(&self) -> bool {
+        self.ext.frame.locked_cpu != ops::UNLOCKED || self.ext.frame.op == Some(Op::SelectCpu)
     }
 
     fn per_cpu_offset(&self, cpu: u32) -> u64 {

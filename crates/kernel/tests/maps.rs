@@ -50,6 +50,7 @@ fn each_kind_of_map_keeps_the_kernels_rules() {
     run.run(10 * MS);
     run.assert_alive();
     assert_eq!((run.var("worked"), run.var("worked_key")), (1, 1));
+    assert_eq!(run.var("timed"), 0, "updates cancel timers");
 }
 
 #[test]
@@ -69,10 +70,25 @@ fn what_a_verifier_would_refuse_is_a_fault() {
             "cannot pass map_type 32 into func bpf_task_storage_delete#157",
         ),
         ("create_storage_of_a_map", "is not a struct cgroup"),
+        (
+            "look_up_percpu_elem_of_hash",
+            "cannot pass map_type 1 into func bpf_map_lookup_percpu_elem#195",
+        ),
     ] {
         let error = call(&mut loaded(), program).expect_err(program);
         assert!(error.contains(expect), "{program}: {error}");
     }
+}
+
+#[test]
+fn samples_are_taken_by_one_at_a_time() {
+    let mut run = loaded();
+    let vm = run.machine.ext.vm();
+    let ring = vm.map_by_name("user_ring").expect("a map").ringbuf().expect("a ring");
+    for sample in [1u64, 2] {
+        assert!(ring.borrow_mut().produce(&run.machine.region, &sample.to_le_bytes()));
+    }
+    assert_eq!(call(&mut run, "drain_within_drain"), Ok(0));
 }
 
 #[test]

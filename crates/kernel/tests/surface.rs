@@ -196,6 +196,24 @@ fn misused_kfuncs_end_the_policy_in_the_kernels_words() {
         "accessing rq without holding rq lock",
     );
     check(&["CALL=bpf_task_release((void*)64)"], "0x40 is not a task");
+    check(
+        &["CALL=scx_bpf_error(\"%.3s\",(u64)p->comm)"],
+        "format preparation failed (-22)",
+    );
+    check(
+        &["CALL=scx_bpf_error_bstr(\"x\",(void*)8,8)"],
+        "failed to read data fields (-14)",
+    );
+    check(
+        &["CALL=scx_bpf_error_bstr(\"x\",NULL,8)"],
+        "invalid data=0000000000000000 and data__sz=8",
+    );
+    check(&["CALL=scx_bpf_error_bstr(\"x\",(void*)8,104)"], "and data__sz=104");
+    check(&["CALL=scx_bpf_error_bstr(\"x\",(void*)8,7)"], "and data__sz=7");
+    check(
+        &["CALL=scx_bpf_dump_bstr(\"x\",NULL,0)"],
+        "scx_bpf_dump() must only be called from ops.dump() and friends",
+    );
     check(&["CALL=scx_bpf_error(\"at %d of %s\",7,(u64)p->comm)"], "at 7 of task");
     // What only some callbacks may call.
     check(&["CALL=scx_bpf_create_dsq(1,-1)"], "scx_bpf_create_dsq");
@@ -221,6 +239,18 @@ fn timers_fire_when_they_were_set_to() {
     assert_eq!((run.var("key_seen"), run.var("timer_cpu")), (0, 0));
     assert_eq!(run.var("absolute_at"), 5_500_000);
     assert_eq!((run.var("was_pending"), run.var("cancelled")), (1, 0));
+    let results = [
+        ("own", -35),
+        ("own_async", -1),
+        ("started_again", -22),
+        ("ended", 0),
+        ("ended_async", 0),
+        ("under_lock", -95),
+        ("under_lock_async", 1),
+    ];
+    for (name, value) in results {
+        assert_eq!(run.var(name) as i64, value, "{name}");
+    }
     run.unload();
     let fired = run.var("periodic");
     run.run(20 * MS);
@@ -419,9 +449,16 @@ fn kfuncs_tell_of_cgroups_tasks_and_cpus() {
         ("up", 321),
         ("children", 3),
         ("bad_order", u64::MAX),
-        ("threads", 3),
-        ("leaders", 2),
+        // With init_task, the idle task of CPU 0.
+        ("threads", 4),
+        ("thread_pids", 123),
+        ("leaders", 3),
+        ("leader_pids", 12),
         ("of_process", 2),
+        // From the task on that it is asked for.
+        ("of_process_rest", 1),
+        ("no_task", -22i64 as u64),
+        ("no_order", -22i64 as u64),
         ("nodes", 2),
         ("node_of_3", 1),
         ("cap", 700),

@@ -161,6 +161,12 @@ impl World for TestWorld {
     fn nr_cpu_ids(&self) -> u32 {
         NR_CPUS
     }
+    fn nr_node_ids(&self) -> u32 {
+        2
+    }
+    fn irqs_disabled(&self) -> bool {
+        false
+    }
     fn per_cpu_offset(&self, cpu: u32) -> u64 {
         u64::from(cpu) * 16
     }

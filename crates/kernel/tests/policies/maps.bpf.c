@@ -16,6 +16,7 @@ static void *(*const cgrp_storage_get)(void *map, struct cgroup *cgrp, void *val
 static long (*const cgrp_storage_delete)(void *map, struct cgroup *cgrp) = (void *)211;
 static long (*const perf_event_output)(void *ctx, void *map, u64 flags, void *data, u64 size) = (void *)25;
 static long (*const perf_event_read_value)(void *map, u64 flags, void *buf, u32 size) = (void *)55;
+static long (*const perf_event_read)(void *map, u64 flags) = (void *)22;
 static void *(*const per_cpu_ptr)(const void *ptr, u32 cpu) = (void *)153;
 static void *(*const this_cpu_ptr)(const void *ptr) = (void *)154;
 static u64 (*const get_current_cgroup_id)(void) = (void *)80;
@@ -241,6 +242,13 @@ SEC("syscall") int test_arrays(void *ctx)
 	key = 2;
 	CHECK(bpf_map_update_elem(&array, &key, &value, BPF_NOEXIST) == -EEXIST);
 	CHECK(bpf_map_update_elem(&array, &key, &value, BPF_EXIST) == 0);
+	/* It has no lock; but the element is looked for first. */
+	CHECK(bpf_map_update_elem(&array, &key, &value, BPF_F_LOCK) == -EINVAL);
+	CHECK(bpf_map_update_elem(&array, &key, &value, BPF_F_LOCK | BPF_NOEXIST) == -EEXIST);
+	key = 3;
+	CHECK(bpf_map_update_elem(&array, &key, &value, BPF_F_LOCK) == -E2BIG);
+	CHECK(bpf_map_update_elem(&array, &key, &value, BPF_F_LOCK | 3) == -EINVAL);
+	key = 2;
 	CHECK(bpf_map_delete_elem(&array, &key) == -EINVAL);
 	found = bpf_map_lookup_elem(&array, &key);
 	CHECK(found && *found == 9);
@@ -251,6 +259,26 @@ SEC("syscall") int test_arrays(void *ctx)
 	found = bpf_map_lookup_elem(&percpu_array, &key);
 	CHECK(found && *found == 9);
 	return 0;
+}
+
+MAP(lru_locked, 9, 2, u32, struct locked);
+
+SEC("syscall") int test_no_locked_update(void *ctx)
+{
+	struct locked value = {};
+	u32 key = 1;
+
+	CHECK(bpf_map_update_elem(&lru_locked, &key, &value, BPF_F_LOCK) == -EINVAL);
+	CHECK(bpf_map_update_elem(&lru_locked, &key, &value, BPF_EXIST) == -ENOENT);
+	CHECK(bpf_map_update_elem(&lru_locked, &key, &value, BPF_ANY) == 0);
+	return 0;
+}
+
+SEC("syscall") int look_up_percpu_elem_of_hash(void *ctx)
+{
+	u32 key = 1;
+
+	return !!lookup_percpu_elem(&hash, &key, 0);
 }
 
 SEC("syscall") int test_array_of_maps(void *ctx)
@@ -413,7 +441,197 @@ SEC("syscall") int test_events(void *ctx)
 	CHECK(perf_event_output(ctx, &events, 1ULL << 52, &data, sizeof(data)) == -EINVAL);
 	CHECK(perf_event_read_value(&events, BPF_F_CURRENT_CPU, value, sizeof(value)) == -ENOENT);
 	CHECK(!value[0] && !value[1] && !value[2]);
+	value[0] = value[1] = 1;
+	CHECK(perf_event_read_value(&events, 0, value, 8) == -EINVAL && !value[0] && value[1]);
+	CHECK(perf_event_read_value(&events, 2, value, sizeof(value)) == -E2BIG);
+	CHECK(perf_event_read_value(&events, 1ULL << 32, value, sizeof(value)) == -EINVAL);
+	CHECK(perf_event_read(&events, 1) == -ENOENT && perf_event_read(&events, 2) == -E2BIG);
+	CHECK(perf_event_read(&events, 1ULL << 32) == -EINVAL);
 	return 0;
+}
+
+struct bpf_dynptr {
+	u64 __opaque[2];
+} __attribute__((aligned(8)));
+static long (*const dynptr_from_mem)(void *data, u64 size, u64 flags, struct bpf_dynptr *ptr) = (void *)197;
+static long (*const ringbuf_reserve_dynptr)(void *ring, u32 size, u64 flags, struct bpf_dynptr *ptr) = (void *)198;
+static void (*const ringbuf_discard_dynptr)(struct bpf_dynptr *ptr, u64 flags) = (void *)200;
+static long (*const dynptr_write)(const struct bpf_dynptr *ptr, u64 offset, void *src, u64 len, u64 flags) = (void *)202;
+int bpf_dynptr_copy(const struct bpf_dynptr *dst, u64 dst_off, const struct bpf_dynptr *src, u64 src_off, u64 size) __ksym;
+int bpf_dynptr_memset(const struct bpf_dynptr *p, u64 offset, u64 size, u8 value) __ksym;
+
+struct pair dynptr_memory;
+
+SEC("syscall") int test_dynptrs(void *ctx)
+{
+	struct bpf_dynptr some, none;
+	u64 value = 7;
+
+	CHECK(dynptr_from_mem(&dynptr_memory, sizeof(dynptr_memory), 1, &some) == -EINVAL);
+	CHECK(dynptr_from_mem(&dynptr_memory, sizeof(dynptr_memory), 0, &some) == 0);
+	CHECK(ringbuf_reserve_dynptr(&ring, 8, 1, &none) == -EINVAL);
+	/* The place is looked at before the flags. */
+	CHECK(dynptr_write(&some, 16, &value, 8, 1) == -E2BIG && dynptr_write(&some, 8, &value, 8, 1) == -EINVAL);
+	CHECK(dynptr_write(&some, 8, &value, 8, 0) == 0 && dynptr_memory.second == 7);
+	CHECK(dynptr_write(&none, 0, &value, 8, 0) == -EINVAL);
+	CHECK(bpf_dynptr_memset(&some, 8, 8, 1) == 0 && bpf_dynptr_memset(&some, 9, 8, 1) == -E2BIG);
+	CHECK(bpf_dynptr_memset(&none, 0, 8, 1) == -E2BIG && bpf_dynptr_memset(&none, 0, 0, 1) == 0);
+	CHECK(bpf_dynptr_copy(&some, 0, &some, 8, 8) == 0 && dynptr_memory.first == dynptr_memory.second);
+	CHECK(bpf_dynptr_copy(&some, 0, &none, 0, 8) == -EINVAL && bpf_dynptr_copy(&none, 0, &some, 0, 8) == -EINVAL);
+	CHECK(bpf_dynptr_copy(&some, 0, &some, 9, 8) == -E2BIG && bpf_dynptr_copy(&none, 0, &none, 0, 8) == -E2BIG);
+	CHECK(bpf_dynptr_copy(&none, 0, &none, 0, 0) == 0);
+	ringbuf_discard_dynptr(&none, 0);
+	return 0;
+}
+
+static long drained_within(void *dynptr, u64 *result)
+{
+	*result = user_ringbuf_drain(&user_ring, drained, result, 0);
+	return 1;
+}
+
+SEC("syscall") int drain_within_drain(void *ctx)
+{
+	u64 result = 0;
+
+	CHECK(user_ringbuf_drain(&user_ring, drained_within, &result, 0) == 1);
+	CHECK(result == -EBUSY);
+	CHECK(user_ringbuf_drain(&user_ring, drained_within, &result, 0) == 1);
+	return 0;
+}
+
+struct {
+	__uint(type, 33);
+	__uint(map_flags, 1024);
+	__uint(max_entries, 4);
+} arena SEC(".maps");
+void *bpf_arena_alloc_pages(void *map, void *addr, u32 page_cnt, int node_id, u64 flags) __ksym;
+void bpf_arena_free_pages(void *map, void *ptr, u32 page_cnt) __ksym;
+
+SEC("syscall") int test_arena(void *ctx)
+{
+	CHECK(!bpf_arena_alloc_pages(&arena, NULL, 1, 1, 0) && !bpf_arena_alloc_pages(&arena, NULL, 1, -2, 0));
+	CHECK(!bpf_arena_alloc_pages(&arena, NULL, 0, -1, 0) && !bpf_arena_alloc_pages(&arena, NULL, 5, -1, 0));
+	CHECK(!bpf_arena_alloc_pages(&arena, NULL, 1, -1, 1) && !bpf_arena_alloc_pages(&arena, (void *)8, 1, -1, 0));
+	/* All but the page that NULL is of. */
+	CHECK(bpf_arena_alloc_pages(&arena, NULL, 3, 0, 0));
+	bpf_arena_free_pages(&arena, NULL, 4);
+	CHECK(!bpf_arena_alloc_pages(&arena, NULL, 1, -1, 0));
+	return 0;
+}
+
+struct bpf_cpumask *bpf_cpumask_create(void) __ksym;
+void bpf_cpumask_release(struct bpf_cpumask *mask) __ksym;
+int bpf_cpumask_populate(struct bpf_cpumask *mask, void *src, unsigned long src__sz) __ksym;
+u32 bpf_cpumask_first(const struct cpumask *mask) __ksym;
+struct bpf_iter_bits {
+	u64 __opaque[2];
+} __attribute__((aligned(8)));
+int bpf_iter_bits_new(struct bpf_iter_bits *it, const u64 *words, u32 nr_words) __ksym;
+u8 some_bits[16] = { 0, 2 };
+
+SEC("syscall") int test_bits(void *ctx)
+{
+	struct bpf_cpumask *mask = bpf_cpumask_create();
+	struct bpf_iter_bits it;
+
+	CHECK(mask && bpf_cpumask_populate(mask, some_bits, 7) == -13);
+	CHECK(bpf_cpumask_populate(mask, some_bits + 1, 8) == 0 && bpf_cpumask_first((void *)mask) == 1);
+	bpf_cpumask_release(mask);
+	CHECK(bpf_iter_bits_new(&it, NULL, 1) == -EINVAL && bpf_iter_bits_new(&it, (void *)some_bits, 0) == -EINVAL);
+	CHECK(bpf_iter_bits_new(&it, (void *)some_bits, 512) == -E2BIG);
+	CHECK(bpf_iter_bits_new(&it, (void *)8, 1) == -14 && bpf_iter_bits_new(&it, (void *)8, 2) == -34);
+	CHECK(bpf_iter_bits_new(&it, (void *)-4096UL, 2) == -14);
+	return 0;
+}
+
+struct bpf_refcount {
+	u32 __opaque[1];
+} __attribute__((aligned(4)));
+struct bpf_list_head {
+	u64 __opaque[2];
+} __attribute__((aligned(8)));
+struct bpf_list_node {
+	u64 __opaque[3];
+} __attribute__((aligned(8)));
+struct shared {
+	struct bpf_refcount references;
+	struct bpf_list_node node;
+};
+void *bpf_obj_new_impl(u64 local_type_id, void *meta) __ksym;
+void bpf_obj_drop_impl(void *object, void *meta) __ksym;
+void *bpf_refcount_acquire_impl(void *object, void *meta) __ksym;
+int bpf_list_push_back_impl(struct bpf_list_head *head, struct bpf_list_node *node, void *meta, u64 off) __ksym;
+int bpf_list_add(struct bpf_list_head *head, struct bpf_list_node *new, struct bpf_list_node *prev) __ksym;
+struct bpf_list_node *bpf_list_pop_front(struct bpf_list_head *head) __ksym;
+SEC(".data.list") struct bpf_spin_lock list_lock;
+SEC(".data.list") struct bpf_list_head list __attribute__((btf_decl_tag("contains:shared:node")));
+
+/* A node that cannot be added is given up. */
+SEC("syscall") int test_refused_node(void *ctx)
+{
+	struct shared *a = bpf_obj_new_impl(__builtin_btf_type_id(*(struct shared *)0, 0), NULL), *again;
+	struct bpf_list_node *node;
+
+	CHECK(a);
+	again = bpf_refcount_acquire_impl(a, NULL);
+	CHECK(again == a && *(volatile u32 *)&a->references == 2);
+	bpf_spin_lock(&list_lock);
+	CHECK(bpf_list_push_back_impl(&list, &a->node, NULL, 0) == 0);
+	CHECK(bpf_list_push_back_impl(&list, &again->node, NULL, 0) == -EINVAL);
+	CHECK(*(volatile u32 *)&a->references == 1);
+	again = bpf_refcount_acquire_impl(a, NULL);
+	CHECK(bpf_list_add(&list, &again->node, &a->node) == -EINVAL && *(volatile u32 *)&a->references == 1);
+	node = bpf_list_pop_front(&list);
+	CHECK(node == &a->node && !bpf_list_pop_front(&list));
+	bpf_spin_unlock(&list_lock);
+	bpf_obj_drop_impl(a, NULL);
+	return 0;
+}
+
+struct timed {
+	struct bpf_timer timer;
+	struct cgroup __attribute__((btf_type_tag("kptr"))) *cgrp;
+};
+MAP(timed_hash, 1, 2, u32, struct timed);
+MAP(timed_array, 2, 2, u32, struct timed);
+u64 timed;
+
+static int on_time(void *map, u32 *key, struct timed *value)
+{
+	timed++;
+	return 0;
+}
+
+/* An update cancels the timer; the reference stays in an array, and goes with an element of a hash. */
+static __always_inline int update_ends(void *map, bool stays)
+{
+	struct timed *value, fresh = {};
+	struct cgroup *cgrp = bpf_cgroup_from_id(1);
+	u32 key = 1;
+
+	CHECK(cgrp && bpf_map_update_elem(map, &key, &fresh, BPF_ANY) == 0);
+	value = bpf_map_lookup_elem(map, &key);
+	CHECK(value && !kptr_xchg(&value->cgrp, cgrp));
+	CHECK(bpf_timer_init(&value->timer, map, 1) == 0 && bpf_timer_init(&value->timer, map, 1) == -EBUSY);
+	CHECK(bpf_timer_set_callback(&value->timer, on_time) == 0 && bpf_timer_start(&value->timer, 1000, 0) == 0);
+	CHECK(bpf_map_update_elem(map, &key, &fresh, BPF_EXIST) == 0);
+	CHECK(bpf_timer_start(&value->timer, 1000, 0) == -EINVAL && bpf_timer_init(&value->timer, map, 1) == 0);
+	cgrp = kptr_xchg(&value->cgrp, NULL);
+	CHECK(!!cgrp == stays);
+	if (cgrp)
+		bpf_cgroup_release(cgrp);
+	return 0;
+}
+
+SEC("syscall") int test_update_of_hash(void *ctx)
+{
+	return update_ends(&timed_hash, false);
+}
+
+SEC("syscall") int test_update_of_array(void *ctx)
+{
+	return update_ends(&timed_array, true);
 }
 
 struct counts {

@@ -35,8 +35,10 @@ pub enum FaultKind {
     Stack,
     /// Something not modelled (a kernel field, a kfunc, an instruction) was really executed.
     Trap,
-    /// A helper or kfunc refused its arguments, or `bpf_throw`.
+    /// A helper or kfunc refused its arguments.
     Func,
+    /// No error: `bpf_throw`, with its cookie. The program that the kernel called ends and returns it.
+    Throw(u64),
     /// A kfunc not allowed in the current context.
     NotAllowed,
     /// Found by checked mode; [`Details::report`] tells more.

@@ -215,6 +215,11 @@ fn misused_kfuncs_end_the_policy_in_the_kernels_words() {
         "scx_bpf_dump() must only be called from ops.dump() and friends",
     );
     check(&["CALL=scx_bpf_error(\"at %d of %s\",7,(u64)p->comm)"], "at 7 of task");
+    check(
+        &["CALL=scx_bpf_task_cgroup(idle_of(0))"],
+        "called on a task not being operated on",
+    );
+    check(&["CALL=scx_bpf_task_set_slice((void*)64,1)"], "0x40 is not a task");
     // What only some callbacks may call.
     check(&["CALL=scx_bpf_create_dsq(1,-1)"], "scx_bpf_create_dsq");
     check(
@@ -488,4 +493,21 @@ fn kfuncs_tell_of_cgroups_tasks_and_cpus() {
     assert_eq!((run.var("released"), reused(&run)), (1, true));
     assert!(run.var("by_tid") >= 2);
     assert!([1, 3, 4].contains(&run.var("task_cgroup")));
+}
+
+#[test]
+fn idle_tasks_belong_to_no_policy() {
+    let mut run = Run::new(
+        machine(1, Tasks::default().add("task", sleeper(MS, MS))),
+        "idle_task",
+        &[],
+    );
+    run.run(20 * MS);
+    run.assert_alive();
+    assert!(run.var("nr_tried") > 5);
+    for name in ["inserted", "inserted_vtime", "moved", "sliced", "timed"] {
+        assert_eq!(run.var(name), 0, "{name}");
+    }
+    assert_eq!(run.var("not_owned"), 2 * run.var("nr_tried"));
+    assert_eq!(run.var("acquired"), run.var("nr_tried"));
 }

@@ -174,7 +174,7 @@ fn percpu_obj_drop<W: World>(w: &mut W, object: u64) -> Result<(), Fault> {
 }
 
 fn throw<W: World>(_: &mut W, cookie: u64) -> Result<(), Fault> {
-    Err(Fault::func(format!("bpf_throw({cookie})")))
+    Err(Fault::new(FaultKind::Throw(cookie), format!("bpf_throw({cookie})")))
 }
 
 /// A value is going: drops what its special fields own.

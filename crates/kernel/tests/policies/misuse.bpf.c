@@ -9,6 +9,13 @@ struct task_struct *scx_bpf_tid_to_task(u64 tid) __ksym;
 struct task_struct *scx_bpf_dsq_peek(u64 dsq_id) __ksym;
 struct cgroup *scx_bpf_task_cgroup(struct task_struct *p) __ksym;
 
+bool scx_bpf_task_set_slice(struct task_struct *p, u64 slice) __ksym;
+struct rq___idle {
+	struct task_struct *idle;
+} __attribute__((preserve_access_index));
+struct rq *scx_bpf_cpu_rq(s32 cpu) __ksym;
+#define idle_of(cpu) (((struct rq___idle *)scx_bpf_cpu_rq(cpu))->idle)
+
 s64 result;
 
 static __always_inline void call(struct task_struct *p)

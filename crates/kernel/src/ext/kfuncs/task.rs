@@ -2,7 +2,7 @@
 //! kfuncs about tasks: finding, holding, changing and walking them.
 
 use super::super::{entity::TaskState, exit};
-use super::{EINVAL, Kfunc, any_task, kfunc, task};
+use super::{EINVAL, Kfunc, any_task, kfunc};
 use crate::layout::enums::SCX_OPS_TID_TO_TASK;
 use crate::machine::Machine;
 use crate::task::{IDLE, TaskId};
@@ -67,13 +67,13 @@ pub(super) fn table() -> Vec<Kfunc> {
     ]
 }
 
-/// Does the policy manage the task (scx_task_on_sched)?
+/// Does the policy manage the task (scx_task_on_sched)? No idle task.
 fn on_sched(m: &mut Machine, p: TaskId) -> bool {
-    m.scx_state(p) >= TaskState::Init && m.scx_state(p) != TaskState::Dead
+    p != IDLE && m.scx_state(p) >= TaskState::Init && m.scx_state(p) != TaskState::Dead
 }
 
 fn scx_bpf_task_set_slice(m: &mut Machine, p: u64, slice: u64) -> Result<bool, Fault> {
-    let p = task(m, p)?;
+    let (p, _) = any_task(m, p)?;
     if !on_sched(m, p) {
         return Ok(false);
     }
@@ -82,7 +82,7 @@ fn scx_bpf_task_set_slice(m: &mut Machine, p: u64, slice: u64) -> Result<bool, F
 }
 
 fn scx_bpf_task_set_dsq_vtime(m: &mut Machine, p: u64, vtime: u64) -> Result<bool, Fault> {
-    let p = task(m, p)?;
+    let (p, _) = any_task(m, p)?;
     if !on_sched(m, p) {
         return Ok(false);
     }

@@ -138,6 +138,8 @@ pub trait World: Sized + 'static {
     fn vm(&self) -> &Vm<Self>;
     /// Monotonic clock: `bpf_ktime_get_ns`.
     fn now_ns(&self) -> u64;
+    /// The same at the last tick: `bpf_ktime_get_coarse_ns`.
+    fn coarse_ns(&self) -> u64;
     /// `jiffies_64`.
     fn jiffies(&self) -> u64;
     /// The CPU the program runs on.

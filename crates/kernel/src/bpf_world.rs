@@ -55,6 +55,12 @@ impl World for Machine {
         self.local_time(self.this_cpu) + ops::unsettled_ns(self)
     }
 
+    /// Of the ticks that every CPU would have; one of them keeps the time.
+    fn coarse_ns(&self) -> u64 {
+        let now = World::now_ns(self);
+        now - now % self.tick_ns()
+    }
+
     fn jiffies(&self) -> u64 {
         Machine::jiffies(self)
     }

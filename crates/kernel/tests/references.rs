@@ -150,7 +150,7 @@ fn what_is_kept_for_a_task_stays_as_long_as_it_is_held() {
 
     run.run(60 * MS).assert_alive();
     assert!(
-        run.var("of_new") >= 100 && run.var("of_new") % 100 == 0,
+        run.var("of_new") >= 100 && run.var("of_new").is_multiple_of(100),
         "{}",
         run.var("of_new")
     );

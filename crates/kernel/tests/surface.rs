@@ -242,7 +242,7 @@ fn timers_fire_when_they_were_set_to() {
         (10, MS, 10 * MS)
     );
     assert_eq!((run.var("key_seen"), run.var("timer_cpu")), (0, 0));
-    assert_eq!(run.var("absolute_at"), 5_500_000);
+    assert_eq!((run.var("absolute_at"), run.var("coarse")), (5_500_000, 5 * MS));
     assert_eq!((run.var("was_pending"), run.var("cancelled")), (1, 0));
     let results = [
         ("own", -35),

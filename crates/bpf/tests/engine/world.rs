@@ -152,6 +152,9 @@ impl World for TestWorld {
     fn now_ns(&self) -> u64 {
         1_000_000
     }
+    fn coarse_ns(&self) -> u64 {
+        0
+    }
     fn jiffies(&self) -> u64 {
         4_294_937_296
     }

@@ -36,6 +36,18 @@ static struct keep *keep(void)
 	return bpf_map_lookup_elem(&keeps, &zero);
 }
 
+#define KEEP_AS(field, what)                                \
+	{                                                   \
+		void *it = what;                            \
+                                                            \
+		if (it && keep())                           \
+			bpf_kptr_xchg(&keep()->field, it);  \
+		return 0;                                   \
+	}
+struct numbers {
+	u64 a, b;
+};
+
 static bool less(struct bpf_rb_node *a, const struct bpf_rb_node *b)
 {
 	return false;
@@ -193,72 +205,22 @@ BREAKS(keeps_a_cgroup_as_a_task, "bad-pointer: bpf_kptr_xchg wants a task_struct
 }
 
 BREAKS(keeps_another_object, "bad-pointer: bpf_kptr_xchg wants a plain and gets a pointer to a struct note")
-{
-	struct note *note = bpf_obj_new(struct note);
-
-	if (!note)
-		return 0;
-	if (keep())
-		bpf_kptr_xchg(&keep()->plain, note);
-	return 0;
-}
+KEEP_AS(plain, bpf_obj_new(struct note))
 
 BREAKS(keeps_an_object_as_a_mask, "bad-pointer: bpf_kptr_xchg wants a bpf_cpumask and gets a pointer to a struct plain")
-{
-	struct plain *plain = bpf_obj_new(struct plain);
-
-	if (!plain)
-		return 0;
-	if (keep())
-		bpf_kptr_xchg(&keep()->mask, plain);
-	return 0;
-}
+KEEP_AS(mask, bpf_obj_new(struct plain))
 
 BREAKS(keeps_a_mask_as_an_object, "bad-pointer: bpf_kptr_xchg wants a plain and gets a pointer to a bpf_cpumask")
-{
-	struct bpf_cpumask *mask = bpf_cpumask_create();
-
-	if (!mask)
-		return 0;
-	if (keep())
-		bpf_kptr_xchg(&keep()->plain, mask);
-	return 0;
-}
+KEEP_AS(plain, bpf_cpumask_create())
 
 BREAKS(keeps_an_object_as_percpu, "bad-pointer: bpf_kptr_xchg wants a per-CPU plain and gets a pointer to a struct plain")
-{
-	struct plain *plain = bpf_obj_new(struct plain);
-
-	if (!plain)
-		return 0;
-	if (keep())
-		bpf_kptr_xchg(&keep()->all, plain);
-	return 0;
-}
+KEEP_AS(all, bpf_obj_new(struct plain))
 
 BREAKS(keeps_percpu_objects_as_one, "bad-pointer: bpf_kptr_xchg wants a plain and gets a pointer to per-CPU objects")
-{
-	struct plain *all = bpf_percpu_obj_new(struct plain);
-
-	if (!all)
-		return 0;
-	if (keep())
-		bpf_kptr_xchg(&keep()->plain, all);
-	return 0;
-}
+KEEP_AS(plain, bpf_percpu_obj_new(struct plain))
 
 BREAKS(keeps_other_percpu_objects, "bad-pointer: bpf_kptr_xchg wants a per-CPU plain and gets a pointer to per-CPU objects")
-{
-	struct numbers {
-		u64 a, b;
-	} *all = bpf_percpu_obj_new(struct numbers);
-
-	if (!all)
-		return 0;
-	if (keep())
-		bpf_kptr_xchg(&keep()->all, all);
-	return 0;
-}
+KEEP_AS(all, bpf_percpu_obj_new(struct numbers))
 
 KEEPS(keeps_each_kind_in_its_field)
 {

@@ -31,8 +31,12 @@ static int on_period(void *map, u32 *key, struct element *element)
 	return 0;
 }
 
+static u64 (*const ktime_get_coarse_ns)(void) = (void *)160;
+u64 coarse;
+
 static int on_absolute(void *map, u32 *key, struct element *element)
 {
+	coarse = ktime_get_coarse_ns();
 	absolute_at = bpf_ktime_get_ns();
 	return 0;
 }

@@ -3,7 +3,7 @@
 
 use crate::event::Event;
 use crate::ext::ops::{self, Op, kf};
-use crate::ext::{self, exit, kfuncs};
+use crate::ext::{self, dump, exit, kfuncs};
 use crate::lock::LockId;
 use crate::machine::Machine;
 use crate::task::IDLE;
@@ -77,9 +77,10 @@ impl World for Machine {
         self.spec.topology.nodes.len() as u32
     }
 
-    /// Under a runqueue's lock and, in ops.select_cpu(), the task's pi_lock.
+    /// Under a runqueue's lock, in ops.select_cpu() the task's pi_lock, and while the state is dumped.
     fn irqs_disabled(&self) -> bool {
-        self.ext.frame.locked_cpu != ops::UNLOCKED || self.ext.frame.op == Some(Op::SelectCpu)
+        let frame = &self.ext.frame;
+        frame.locked_cpu != ops::UNLOCKED || frame.op == Some(Op::SelectCpu) || dump::is_open(self)
     }
 
     fn per_cpu_offset(&self, cpu: u32) -> u64 {

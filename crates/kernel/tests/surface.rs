@@ -233,6 +233,29 @@ fn misused_kfuncs_end_the_policy_in_the_kernels_words() {
 }
 
 #[test]
+fn a_dump_tells_what_could_not_be_printed() {
+    let mut run = Run::new(
+        machine(1, Tasks::default().add("task", sleeper(MS, MS))),
+        "misuse",
+        &["CALL=scx_bpf_error(\"over\")", "IN_DUMP"],
+    );
+    run.run(5 * MS);
+    let lines: Vec<&str> = run.exit().dump.lines().collect();
+    let at = lines
+        .iter()
+        .position(|line| *line == "seven is 7")
+        .expect("what is printed");
+    assert!(lines[at + 1].starts_with("[!] (\"%d and %d"), "{}", lines[at + 1]);
+    let refused = |errno: &str| {
+        lines
+            .iter()
+            .any(|line| line.ends_with(&format!("failed to format ({errno})")))
+    };
+    assert!(refused("-22"), "{lines:#?}");
+    assert_eq!(run.exit().message, "over");
+}
+
+#[test]
 fn timers_fire_when_they_were_set_to() {
     let mut run = Run::new(machine(2, Tasks::default().add("task", sleeper(MS, MS))), "timer", &[]);
     run.run(10 * MS);

@@ -38,6 +38,19 @@ s32 SCX_OP_SLEEPABLE(misuse_init)
 	return 0;
 }
 
+#ifdef IN_DUMP
+struct scx_dump_ctx;
+
+void SCX_OP(misuse_dump, struct scx_dump_ctx *dctx)
+{
+	unsigned long long data[] = { 7 };
+
+	scx_bpf_dump_bstr("seven is %d\n", data, 8);
+	scx_bpf_dump_bstr("%d and %d\n", data, 8);
+	scx_bpf_dump_bstr("none\n", data, 4);
+}
+#endif
+
 #ifndef FLAGS
 #define FLAGS 0
 #endif
@@ -48,6 +61,9 @@ void SCX_OP(misuse_update_idle, s32 cpu, bool idle)
 #endif
 
 SCX_OPS(misuse_ops, .running = (void *)misuse_running, .init = (void *)misuse_init,
+#ifdef IN_DUMP
+	.dump = (void *)misuse_dump,
+#endif
 #ifdef IDLE
 	.update_idle = (void *)misuse_update_idle,
 #endif

@@ -255,7 +255,7 @@ impl Guard {
         Ok(())
     }
 
-    /// The program returns to the kernel.
+    /// The program returns to the kernel, or throws.
     fn check_nothing_held(&mut self, cx: &mut Context, function: usize) -> Result<(), Fault> {
         let name = &cx.code.functions[function].name;
         let now = &self.held.sections;
@@ -297,12 +297,16 @@ impl Guard {
         Ok(())
     }
 
-    fn before(&mut self, cx: &Context, mut call: Pending) -> Result<(), Fault> {
+    fn before(&mut self, cx: &mut Context, mut call: Pending) -> Result<(), Fault> {
         let insn = cx.code.insns[call.pc];
         let Some(callee) = self.names.of(&insn) else {
             self.held.pending.push(call);
             return Ok(());
         };
+        if callee.effect == Effect::Throw {
+            let function = self.objects.frames.last().map_or(0, |frame| frame.function);
+            return self.check_nothing_held(cx, function);
+        }
         let name = &callee.name;
         for n in 0..callee.looked_at.min(5) {
             if let Origin::View { slot, generation } = Prov(call.provs[n]).origin() {

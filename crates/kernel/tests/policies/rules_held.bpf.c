@@ -222,34 +222,47 @@ KEEP_AS(plain, bpf_percpu_obj_new(struct plain))
 BREAKS(keeps_other_percpu_objects, "bad-pointer: bpf_kptr_xchg wants a per-CPU plain and gets a pointer to per-CPU objects")
 KEEP_AS(all, bpf_percpu_obj_new(struct numbers))
 
+#define SWAP(field, make, drop)                                 \
+	({                                                      \
+		void *it = make;                                \
+                                                                \
+		if (it && (it = bpf_kptr_xchg(&kept->field, it))) \
+			drop;                                   \
+	})
+
+/* The second time what was kept comes back. */
 KEEPS(keeps_each_kind_in_its_field)
 {
-	struct plain *plain = bpf_obj_new(struct plain), *all = bpf_percpu_obj_new(struct plain);
-	struct bpf_cpumask *mask = bpf_cpumask_create();
 	struct keep *kept = keep();
 	int i;
 
-	/* The second time what was kept comes back. */
-	for (i = 0; i < 2; i++) {
-		if (kept && plain)
-			plain = bpf_kptr_xchg(&kept->plain, plain);
-		if (kept && all)
-			all = bpf_kptr_xchg(&kept->all, all);
-		if (kept && mask)
-			mask = bpf_kptr_xchg(&kept->mask, mask);
-		if (!i) {
-			plain = plain ? plain : bpf_obj_new(struct plain);
-			all = all ? all : bpf_percpu_obj_new(struct plain);
-			mask = mask ? mask : bpf_cpumask_create();
-		}
+	for (i = 0; i < 2 && kept; i++) {
+		SWAP(plain, bpf_obj_new(struct plain), bpf_obj_drop(it));
+		SWAP(all, bpf_percpu_obj_new(struct plain), bpf_percpu_obj_drop_impl(it, NULL));
+		SWAP(mask, bpf_cpumask_create(), bpf_cpumask_release(it));
 	}
-	if (plain)
-		bpf_obj_drop(plain);
-	if (all)
-		bpf_percpu_obj_drop_impl(all, NULL);
-	if (mask)
-		bpf_cpumask_release(mask);
 	return 0;
+}
+
+void bpf_throw(u64 cookie) __ksym __attribute__((noreturn));
+
+BREAKS(throws_with_a_task, "leak: throws_with_a_task returns and has not released a reference to a task_struct")
+{
+	struct task_struct *p = bpf_task_acquire((void *)ctx[0]);
+
+	if (p)
+		bpf_throw(1);
+	return 0;
+}
+
+KEEPS(throws_without_one)
+{
+	struct task_struct *p = bpf_task_acquire((void *)ctx[0]);
+
+	if (!p)
+		return 0;
+	bpf_task_release(p);
+	bpf_throw(1);
 }
 
 /* Lists and trees. */

@@ -35,8 +35,10 @@ pub enum FaultKind {
     Stack,
     /// Something not modelled (a kernel field, a kfunc, an instruction) was really executed.
     Trap,
-    /// A helper or kfunc refused its arguments, or `bpf_throw`.
+    /// A helper or kfunc refused its arguments.
     Func,
+    /// No error: `bpf_throw`, with its cookie. The program that the kernel called ends and returns it.
+    Throw(u64),
     /// A kfunc not allowed in the current context.
     NotAllowed,
     /// Found by checked mode; [`Details::report`] tells more.
@@ -136,12 +138,18 @@ pub trait World: Sized + 'static {
     fn vm(&self) -> &Vm<Self>;
     /// Monotonic clock: `bpf_ktime_get_ns`.
     fn now_ns(&self) -> u64;
+    /// The same at the last tick: `bpf_ktime_get_coarse_ns`.
+    fn coarse_ns(&self) -> u64;
     /// `jiffies_64`.
     fn jiffies(&self) -> u64;
     /// The CPU the program runs on.
     fn cpu(&self) -> u32;
     /// CPU ids are below this.
     fn nr_cpu_ids(&self) -> u32;
+    /// NUMA nodes are numbered below this.
+    fn nr_node_ids(&self) -> u32;
+    /// Are interrupts off where the program runs? Then no timer can be waited for.
+    fn irqs_disabled(&self) -> bool;
     /// What to add to the address of a per-CPU kernel variable for this CPU's copy: `bpf_per_cpu_ptr`. `cpu` is valid.
     fn per_cpu_offset(&self, cpu: u32) -> u64;
     /// Address of the running task's `task_struct`.
@@ -156,6 +164,12 @@ pub trait World: Sized + 'static {
     fn log(&mut self, line: String);
     /// A map value that held a reference to a kernel object (`__kptr`) is gone: gives the reference back.
     fn release_object(&mut self, object: u64);
+    /// Can a map of this kind (TASK_STORAGE, CGRP_STORAGE) be given a value for the object at this address? Not if that is gone, or
+    /// going: nothing would free the value.
+    ///
+    /// # Errors
+    /// It is not an object that such a map keeps values for.
+    fn can_own_storage(&self, kind: u32, owner: u64) -> Result<bool, Fault>;
     /// A `bpf_spin_lock` or `bpf_res_spin_lock` at this address is taken: charge the wait.
     fn spin_lock(&mut self, lock: u64);
     /// It is released.

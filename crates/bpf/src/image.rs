@@ -231,8 +231,10 @@ pub enum FieldKind {
         to: String,
         /// Local BTF id of that type: a key of `Image::types` when BPF code allocates it.
         id: u32,
-        /// `__kptr` (owned) as opposed to `__kptr_untrusted`.
+        /// `__kptr` or `__percpu_kptr` (owned) as opposed to `__kptr_untrusted`.
         owned: bool,
+        /// `__percpu_kptr`: to objects of `bpf_percpu_obj_new`.
+        percpu: bool,
     },
     /// `__uptr`.
     Uptr,

@@ -27,7 +27,7 @@ use crate::interp;
 use crate::lines::Lines;
 use crate::map::{Map, kind};
 use crate::region::Region;
-use call::{call, set_cpu};
+use call::{call, caught, set_cpu};
 use fault::take_fault;
 pub(crate) use fault::{bad_access, missing, not_allowed, over_budget, raise, stack_overflow, trap};
 
@@ -323,7 +323,7 @@ impl<W: World> Vm<W> {
             let result = call(cx, (&raw mut *world).cast(), function, array);
             (*cx).contexts = outer;
             (*cx).fp = fp;
-            result
+            result.or_else(|| caught(cx))
         }
     }
 

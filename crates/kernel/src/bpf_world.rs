@@ -2,12 +2,13 @@
 //! The machine as the world of BPF programs: clocks, locks, timers, chance, the log.
 
 use crate::event::Event;
-use crate::ext::ops::{self, kf};
-use crate::ext::{self, exit};
+use crate::ext::ops::{self, Op, kf};
+use crate::ext::{self, dump, exit, kfuncs};
 use crate::lock::LockId;
 use crate::machine::Machine;
 use crate::task::IDLE;
-use bpf::func::World;
+use bpf::func::{Fault, World};
+use bpf::map::kind;
 use bpf::region::Region;
 use bpf::vm::Vm;
 use std::collections::BTreeMap;
@@ -54,6 +55,12 @@ impl World for Machine {
         self.local_time(self.this_cpu) + ops::unsettled_ns(self)
     }
 
+    /// Of the ticks that every CPU would have; one of them keeps the time.
+    fn coarse_ns(&self) -> u64 {
+        let now = World::now_ns(self);
+        now - now % self.tick_ns()
+    }
+
     fn jiffies(&self) -> u64 {
         Machine::jiffies(self)
     }
@@ -64,6 +71,16 @@ impl World for Machine {
 
     fn nr_cpu_ids(&self) -> u32 {
         self.nr_cpus()
+    }
+
+    fn nr_node_ids(&self) -> u32 {
+        self.spec.topology.nodes.len() as u32
+    }
+
+    /// Under a runqueue's lock, in ops.select_cpu() the task's pi_lock, and while the state is dumped.
+    fn irqs_disabled(&self) -> bool {
+        let frame = &self.ext.frame;
+        frame.locked_cpu != ops::UNLOCKED || frame.op == Some(Op::SelectCpu) || dump::is_open(self)
     }
 
     fn per_cpu_offset(&self, cpu: u32) -> u64 {
@@ -111,6 +128,15 @@ impl World for Machine {
         } else {
             let _ = ext::cgroup::put(self, object);
         }
+    }
+
+    /// A task can as long as someone holds it (`usage`), a cgroup until it is removed (percpu_ref_is_dying).
+    fn can_own_storage(&self, map_kind: u32, owner: u64) -> Result<bool, Fault> {
+        if map_kind == kind::CGRP_STORAGE {
+            return kfuncs::cgroup::cgroup_at(self, owner).map(|(_, dead)| !dead);
+        }
+        let (task, _) = kfuncs::any_task(self, owner)?;
+        Ok(task == IDLE || !self.task_gone(task))
     }
 
     fn spin_lock(&mut self, lock: u64) {

@@ -266,7 +266,8 @@ impl Machine {
         self.pids[pid as usize] = IDLE;
         self.nr_alive -= 1;
         // A policy may hold a reference to it; its slot is free when the last one is given back.
-        if !self.layout.task_held(task) {
+        if self.task_gone(task) {
+            ext::task_gone(self, task);
             self.free_tasks.push(task);
         }
     }

@@ -112,6 +112,11 @@ fn a_cgroup_that_is_held_stays_when_it_is_removed_and_another_is_made_in_its_pla
         assert!(!run.machine.layout.cgroup_held(first));
         assert_eq!(run.var("nr_exits"), 3, "it can be held while it is removed");
         assert_eq!(
+            (run.var("dying_number"), run.var("dying_other")),
+            (3, 0),
+            "what is kept for it is still there, but no more can be"
+        );
+        assert_eq!(
             run.machine.layout.cgroup_addr(1),
             second,
             "nobody held it, and its memory is used again"
@@ -119,4 +124,34 @@ fn a_cgroup_that_is_held_stays_when_it_is_removed_and_another_is_made_in_its_pla
         let chain = |cgroup| run.machine.layout.cgroup_addr(cgroup);
         assert_eq!(run.machine.layout.cgroup_chain(chain(2)), [0, 1, 2].map(chain));
     }
+}
+
+#[test]
+fn what_is_kept_for_a_task_stays_as_long_as_it_is_held() {
+    let turns = |n: usize| (0..n).flat_map(|_| [run_ms(1), sleep_ms(1)]).collect::<Vec<_>>();
+    let tasks = Tasks::default()
+        .add("short", turns(2))
+        .add("long", turns(40))
+        .add("late", turns(5))
+        .with(|task| task.start_ns = 40 * MS);
+    let machine = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
+    let mut run = Run::new(machine, "held_task", &["RELEASE_AT=20000000"]);
+    run.run(18 * MS).assert_alive();
+    assert!(run.var("nr_held") > 5, "the other task runs on after it");
+    assert_eq!((run.var("held_number"), run.var("held_other")), (77, 1));
+    let slot = run.machine.layout.task_index(run.var("address")).expect("a task");
+    assert!(run.machine.layout.task_held(slot));
+
+    run.run(38 * MS).assert_alive();
+    assert!(run.var("nr_gone") > 5, "it is let go");
+    let gone = ["gone_number", "gone_other", "gone_acquired"].map(|name| run.var(name));
+    assert_eq!(gone, [0, 0, 0], "nothing can be had of a task that is gone");
+    assert!(!run.machine.layout.task_held(slot));
+
+    run.run(60 * MS).assert_alive();
+    assert!(
+        run.var("of_new") >= 100 && run.var("of_new").is_multiple_of(100),
+        "{}",
+        run.var("of_new")
+    );
 }

@@ -196,7 +196,30 @@ fn misused_kfuncs_end_the_policy_in_the_kernels_words() {
         "accessing rq without holding rq lock",
     );
     check(&["CALL=bpf_task_release((void*)64)"], "0x40 is not a task");
+    check(
+        &["CALL=scx_bpf_error(\"%.3s\",(u64)p->comm)"],
+        "format preparation failed (-22)",
+    );
+    check(
+        &["CALL=scx_bpf_error_bstr(\"x\",(void*)8,8)"],
+        "failed to read data fields (-14)",
+    );
+    check(
+        &["CALL=scx_bpf_error_bstr(\"x\",NULL,8)"],
+        "invalid data=0000000000000000 and data__sz=8",
+    );
+    check(&["CALL=scx_bpf_error_bstr(\"x\",(void*)8,104)"], "and data__sz=104");
+    check(&["CALL=scx_bpf_error_bstr(\"x\",(void*)8,7)"], "and data__sz=7");
+    check(
+        &["CALL=scx_bpf_dump_bstr(\"x\",NULL,0)"],
+        "scx_bpf_dump() must only be called from ops.dump() and friends",
+    );
     check(&["CALL=scx_bpf_error(\"at %d of %s\",7,(u64)p->comm)"], "at 7 of task");
+    check(
+        &["CALL=scx_bpf_task_cgroup(idle_of(0))"],
+        "called on a task not being operated on",
+    );
+    check(&["CALL=scx_bpf_task_set_slice((void*)64,1)"], "0x40 is not a task");
     // What only some callbacks may call.
     check(&["CALL=scx_bpf_create_dsq(1,-1)"], "scx_bpf_create_dsq");
     check(
@@ -210,6 +233,29 @@ fn misused_kfuncs_end_the_policy_in_the_kernels_words() {
 }
 
 #[test]
+fn a_dump_tells_what_could_not_be_printed() {
+    let mut run = Run::new(
+        machine(1, Tasks::default().add("task", sleeper(MS, MS))),
+        "misuse",
+        &["CALL=scx_bpf_error(\"over\")", "IN_DUMP"],
+    );
+    run.run(5 * MS);
+    let lines: Vec<&str> = run.exit().dump.lines().collect();
+    let at = lines
+        .iter()
+        .position(|line| *line == "seven is 7")
+        .expect("what is printed");
+    assert!(lines[at + 1].starts_with("[!] (\"%d and %d"), "{}", lines[at + 1]);
+    let refused = |errno: &str| {
+        lines
+            .iter()
+            .any(|line| line.ends_with(&format!("failed to format ({errno})")))
+    };
+    assert!(refused("-22"), "{lines:#?}");
+    assert_eq!(run.exit().message, "over");
+}
+
+#[test]
 fn timers_fire_when_they_were_set_to() {
     let mut run = Run::new(machine(2, Tasks::default().add("task", sleeper(MS, MS))), "timer", &[]);
     run.run(10 * MS);
@@ -219,8 +265,20 @@ fn timers_fire_when_they_were_set_to() {
         (10, MS, 10 * MS)
     );
     assert_eq!((run.var("key_seen"), run.var("timer_cpu")), (0, 0));
-    assert_eq!(run.var("absolute_at"), 5_500_000);
+    assert_eq!((run.var("absolute_at"), run.var("coarse")), (5_500_000, 5 * MS));
     assert_eq!((run.var("was_pending"), run.var("cancelled")), (1, 0));
+    let results = [
+        ("own", -35),
+        ("own_async", -1),
+        ("started_again", -22),
+        ("ended", 0),
+        ("ended_async", 0),
+        ("under_lock", -95),
+        ("under_lock_async", 1),
+    ];
+    for (name, value) in results {
+        assert_eq!(run.var(name) as i64, value, "{name}");
+    }
     run.unload();
     let fired = run.var("periodic");
     run.run(20 * MS);
@@ -419,9 +477,16 @@ fn kfuncs_tell_of_cgroups_tasks_and_cpus() {
         ("up", 321),
         ("children", 3),
         ("bad_order", u64::MAX),
-        ("threads", 3),
-        ("leaders", 2),
+        // With init_task, the idle task of CPU 0.
+        ("threads", 4),
+        ("thread_pids", 123),
+        ("leaders", 3),
+        ("leader_pids", 12),
         ("of_process", 2),
+        // From the task on that it is asked for.
+        ("of_process_rest", 1),
+        ("no_task", -22i64 as u64),
+        ("no_order", -22i64 as u64),
         ("nodes", 2),
         ("node_of_3", 1),
         ("cap", 700),
@@ -451,4 +516,21 @@ fn kfuncs_tell_of_cgroups_tasks_and_cpus() {
     assert_eq!((run.var("released"), reused(&run)), (1, true));
     assert!(run.var("by_tid") >= 2);
     assert!([1, 3, 4].contains(&run.var("task_cgroup")));
+}
+
+#[test]
+fn idle_tasks_belong_to_no_policy() {
+    let mut run = Run::new(
+        machine(1, Tasks::default().add("task", sleeper(MS, MS))),
+        "idle_task",
+        &[],
+    );
+    run.run(20 * MS);
+    run.assert_alive();
+    assert!(run.var("nr_tried") > 5);
+    for name in ["inserted", "inserted_vtime", "moved", "sliced", "timed"] {
+        assert_eq!(run.var(name), 0, "{name}");
+    }
+    assert_eq!(run.var("not_owned"), 2 * run.var("nr_tried"));
+    assert_eq!(run.var("acquired"), run.var("nr_tried"));
 }

@@ -147,7 +147,7 @@ impl Guard {
         let ok = match prov.origin() {
             Origin::View { slot, generation } => match objects.view(slot, generation) {
                 Some(view) if view.alive && access.within(view.start, view.len) => match view.kind {
-                    Kind::Record | Kind::Input | Kind::Percpu => true,
+                    Kind::Record | Kind::Input | Kind::Percpu(_) => true,
                     Kind::Value(map) => free_of(&cx.maps[map].def().fields, view.start, &access),
                     Kind::Object(id) => cx
                         .types()
@@ -365,7 +365,7 @@ impl Guard {
                 let name = cx.types().get(&id).map_or("object", |ty| ty.name.as_str());
                 format!("a struct {name} ({bytes} bytes)")
             }
-            Kind::Percpu => format!("per-CPU objects ({bytes} bytes)"),
+            Kind::Percpu(_) => format!("per-CPU objects ({bytes} bytes)"),
             Kind::Cpumask => "a bpf_cpumask".to_string(),
             Kind::Record => format!("a ring buffer's record ({bytes} bytes)"),
             Kind::Kernel(slab) => format!("a reference to a {}", self.objects.slabs[slab].name),

@@ -255,7 +255,7 @@ impl Guard {
         Ok(())
     }
 
-    /// The program returns to the kernel.
+    /// The program returns to the kernel, or throws.
     fn check_nothing_held(&mut self, cx: &mut Context, function: usize) -> Result<(), Fault> {
         let name = &cx.code.functions[function].name;
         let now = &self.held.sections;
@@ -297,12 +297,16 @@ impl Guard {
         Ok(())
     }
 
-    fn before(&mut self, cx: &Context, mut call: Pending) -> Result<(), Fault> {
+    fn before(&mut self, cx: &mut Context, mut call: Pending) -> Result<(), Fault> {
         let insn = cx.code.insns[call.pc];
         let Some(callee) = self.names.of(&insn) else {
             self.held.pending.push(call);
             return Ok(());
         };
+        if callee.effect == Effect::Throw {
+            let function = self.objects.frames.last().map_or(0, |frame| frame.function);
+            return self.check_nothing_held(cx, function);
+        }
         let name = &callee.name;
         for n in 0..callee.looked_at.min(5) {
             if let Origin::View { slot, generation } = Prov(call.provs[n]).origin() {
@@ -323,6 +327,7 @@ impl Guard {
             Effect::Exchange if call.args[1] != 0 => {
                 self.check_reference(cx, &call, 1, name)?;
                 self.check_whole(cx, &call, 1, name)?;
+                self.check_kptr_type(cx, &call, callee)?;
             }
             Effect::Lock => {
                 if let Some(held) = self.held.sections.locks.iter().find(|lock| lock.0 == call.args[0])
@@ -510,8 +515,9 @@ impl Guard {
             }
             Effect::PercpuNew => {
                 let len = region.alloc_around(r0).map_or(8, |(_, size)| size);
-                self.objects.allocated(r0, len, Kind::Percpu, pc);
-                self.objects.passing(reference(View::new(r0, len, Kind::Percpu, pc)))
+                let kind = Kind::Percpu(call.args[0] as u32);
+                self.objects.allocated(r0, len, kind, pc);
+                self.objects.passing(reference(View::new(r0, len, kind, pc)))
             }
             Effect::CpumaskCreate => {
                 let len = region.alloc_around(r0).map_or(8, |(_, size)| size);
@@ -554,7 +560,7 @@ impl Guard {
     }
 
     fn is_percpu(&self, prov: Prov) -> bool {
-        matches!(prov.origin(), Origin::View { slot, .. } if self.objects.views[slot].kind == Kind::Percpu)
+        matches!(prov.origin(), Origin::View { slot, .. } if matches!(self.objects.views[slot].kind, Kind::Percpu(_)))
     }
 
     /// A view of what is at an address, as yet without reference.

@@ -75,27 +75,57 @@ impl Guard {
         special: Special,
         callee: &Callee,
     ) -> Result<(), Fault> {
+        match self.field_at(cx, call, n, special) {
+            Some(_) => Ok(()),
+            None => Err(self.not_a(cx, call.args[n], Prov(call.provs[n]), special.name(), callee)),
+        }
+    }
+
+    /// The special field that an argument points to, if the program's types have such a one there.
+    fn field_at<'a>(&'a self, cx: &'a Context, call: &Pending, n: usize, special: Special) -> Option<&'a Field> {
         let (arg, prov) = (call.args[n], Prov(call.provs[n]));
         let (start, fields): (u64, &[Field]) = match prov.origin() {
-            Origin::View { slot, generation } => match self.objects.view(slot, generation) {
-                Some(view) => match view.kind {
+            Origin::View { slot, generation } => {
+                let view = self.objects.view(slot, generation)?;
+                match view.kind {
                     Kind::Value(map) => (view.start, &cx.maps[map].def().fields),
-                    Kind::Object(id) => (view.start, cx.types().get(&id).map_or(&[], |ty| &ty.fields)),
-                    _ => (0, &[]),
-                },
-                None => (0, &[]),
-            },
+                    Kind::Object(id) => (view.start, &cx.types().get(&id)?.fields),
+                    _ => return None,
+                }
+            }
             Origin::Value { place, element } => {
                 let place = &self.objects.places[place];
                 (place.start + element * place.stride, &place.fields)
             }
-            _ => (0, &[]),
+            _ => return None,
         };
-        let is_there = |field: &Field| start + u64::from(field.offset) == arg && special.is(&field.kind);
-        match fields.iter().any(is_there) {
-            true => Ok(()),
-            false => Err(self.not_a(cx, arg, prov, special.name(), callee)),
+        let is_there = |field: &&Field| start + u64::from(field.offset) == arg && special.is(&field.kind);
+        fields.iter().find(is_there)
+    }
+
+    /// What goes into a kptr must be of the field's own type (map_kptr_match_type). It is a reference to the whole of it.
+    pub(super) fn check_kptr_type(&self, cx: &Context, call: &Pending, callee: &Callee) -> Result<(), Fault> {
+        let field = self.field_at(cx, call, 0, Special::Kptr).map(|field| &field.kind);
+        let Some(FieldKind::Kptr { to, id, percpu, .. }) = field else {
+            return Ok(());
+        };
+        let (arg, prov) = (call.args[1], Prov(call.provs[1]));
+        let given = match prov.origin() {
+            Origin::View { slot, generation } => self.objects.view(slot, generation).map(|view| view.kind),
+            _ => None,
+        };
+        let fits = match given {
+            Some(Kind::Object(given)) => given == *id && !percpu,
+            Some(Kind::Percpu(given)) => given == *id && *percpu,
+            Some(Kind::Cpumask) => to == "bpf_cpumask" && !percpu,
+            Some(Kind::Kernel(slab)) => to == self.objects.slabs[slab].name && !percpu,
+            _ => false,
+        };
+        if fits {
+            return Ok(());
         }
+        let wanted = if *percpu { format!("per-CPU {to}") } else { to.clone() };
+        Err(self.not_a(cx, arg, prov, &wanted, callee))
     }
 
     /// What the kernel keeps for the program lies in its stack.
@@ -114,7 +144,7 @@ impl Guard {
             Origin::View { slot, generation } => self
                 .objects
                 .view(slot, generation)
-                .is_some_and(|view| view.kind == Kind::Percpu && view.start == arg),
+                .is_some_and(|view| matches!(view.kind, Kind::Percpu(_)) && view.start == arg),
             Origin::Kernel | Origin::Slab { .. } | Origin::Untrusted => true,
             _ => arg == 0,
         };

@@ -50,6 +50,8 @@ pub(super) enum Effect {
     Slice(usize),
     /// Returns its argument as a pointer that may be read.
     Cast,
+    /// Ends the program.
+    Throw,
 }
 
 #[derive(Clone, Debug)]
@@ -327,6 +329,7 @@ fn kfunc_effect(name: &str, rules: &Rules) -> Effect {
         "bpf_local_irq_save" => Effect::IrqSave,
         "bpf_local_irq_restore" => Effect::IrqRestore,
         "bpf_dynptr_slice" | "bpf_dynptr_slice_rdwr" => Effect::Slice(4),
+        "bpf_throw" => Effect::Throw,
         "bpf_rdonly_cast" | "bpf_cast_to_kern_ctx" => Effect::Cast,
         _ if rules.acquire.contains(&name) => Effect::Acquire,
         _ if rules.release.contains(&name) => Effect::Release,

@@ -29,8 +29,8 @@ pub(super) enum Kind {
     Value(usize),
     /// What bpf_obj_new made, of this local type.
     Object(u32),
-    /// What bpf_percpu_obj_new made, of all CPUs.
-    Percpu,
+    /// What bpf_percpu_obj_new made of this local type, of all CPUs.
+    Percpu(u32),
     /// A bpf_cpumask.
     Cpumask,
     /// A ring buffer's record.

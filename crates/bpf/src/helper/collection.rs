@@ -5,6 +5,7 @@
 //! log2(n) comparisons, about those of a balanced tree; equal nodes go behind each other. What `bpf_rbtree_root`, `left` and
 //! `right` show is the perfectly balanced tree over that array.
 
+use super::object;
 use crate::func::{ANY, Fault, Func, World};
 use crate::map::errno::*;
 use crate::vm::Vm;
@@ -134,6 +135,14 @@ fn join<W: World>(w: &mut W, root: u64, node: u64) -> Result<bool, Fault> {
     Ok(true)
 }
 
+/// A node cannot be added: the reference to it is given up all the same. Only an object with several can be in a root already.
+fn refuse<W: World>(w: &mut W, node: u64) -> i64 {
+    if let Some((object, _)) = w.region().alloc_around(node) {
+        object::drop_one_of_several(w, object);
+    }
+    -EINVAL
+}
+
 /// The root or head at this address is going: its nodes, which are in it no more.
 pub(super) fn clear<W: World>(w: &mut W, root: u64) -> Vec<u64> {
     let mut state = w.vm().state().borrow_mut();
@@ -147,7 +156,7 @@ pub(super) fn clear<W: World>(w: &mut W, root: u64) -> Vec<u64> {
 
 fn rbtree_add<W: World>(w: &mut W, root: u64, node: u64, less: u64) -> Result<i64, Fault> {
     if !join(w, root, node)? {
-        return Ok(-EINVAL);
+        return Ok(refuse(w, node));
     }
     let len = |w: &W| w.vm().state().borrow().trees.get(&root).map_or(0, Vec::len);
     let (mut low, mut high) = (0, len(w));
@@ -230,7 +239,7 @@ fn rbtree_child<W: World>(w: &mut W, root: u64, node: u64, right: bool) -> u64 {
 
 fn list_push<W: World>(w: &mut W, head: u64, node: u64, front: bool) -> Result<i64, Fault> {
     if !join(w, head, node)? {
-        return Ok(-EINVAL);
+        return Ok(refuse(w, node));
     }
     let mut state = w.vm().state().borrow_mut();
     let list = state.lists.entry(head).or_default();
@@ -256,7 +265,7 @@ fn list_pop<W: World>(w: &mut W, head: u64, front: bool) -> u64 {
 /// Inserts a node behind `prev`, which must be in the list.
 fn list_add<W: World>(w: &mut W, head: u64, node: u64, prev: u64) -> Result<i64, Fault> {
     if w.vm().state().borrow().member_of.get(&prev) != Some(&head) || !join(w, head, node)? {
-        return Ok(-EINVAL);
+        return Ok(refuse(w, node));
     }
     let mut state = w.vm().state().borrow_mut();
     let list = state.lists.entry(head).or_default();

@@ -228,9 +228,6 @@ fn populate<W: World>(w: &mut W, mask: u64, from: u64, size: u64) -> Result<i64,
     if size < u64::from(words(w)) * 8 {
         return Ok(-EACCES);
     }
-    if !from.is_multiple_of(8) {
-        return Ok(-EINVAL);
-    }
     fill(w, mask, |w, i| word(w, from, i))?;
     Ok(0)
 }

@@ -133,11 +133,21 @@ fn query<W: World>(w: &mut W, map: u64, what: u64) -> Result<u64, Fault> {
     Ok(w.vm().map(map)?.ringbuf()?.borrow().query(what))
 }
 
-/// Calls `callback(dynptr, ctx)` for each sample until it returns 1; the number of samples.
+/// Calls `callback(dynptr, ctx)` for each sample until it returns 1; the number of samples. Not from within such a callback.
 fn user_ringbuf_drain<W: World>(w: &mut W, map: u64, callback: u64, ctx: u64, flags: u64) -> Result<i64, Fault> {
+    let ring = w.vm().map(map)?.ringbuf()?;
     if flags & !WAKEUP_FLAGS != 0 {
         return Ok(-EINVAL);
     }
+    if !ring.borrow_mut().begin_drain() {
+        return Ok(-EBUSY);
+    }
+    let result = drain(w, map, callback, ctx);
+    w.vm().map(map)?.ringbuf()?.borrow_mut().end_drain();
+    result
+}
+
+fn drain<W: World>(w: &mut W, map: u64, callback: u64, ctx: u64) -> Result<i64, Fault> {
     let mut nr = 0;
     while nr < MAX_SAMPLES {
         let sample = w.vm().map(map)?.ringbuf()?.borrow_mut().consume();
@@ -223,12 +233,11 @@ fn read<W: World>(w: &mut W, to: u64, len: u64, dynptr: u64, offset: u64, flags:
 
 fn write<W: World>(w: &mut W, dynptr: u64, offset: u64, from: u64, len: u64, flags: u64) -> Result<i64, Fault> {
     let dynptr = w.region().load::<Dynptr>(dynptr)?;
-    if dynptr.data == 0 || flags != 0 {
-        return Ok(-EINVAL);
-    }
     match place(dynptr, offset, len) {
-        Some(to) => w.region().copy(to, from, len).map(|()| 0),
+        _ if dynptr.data == 0 => Ok(-EINVAL),
         None => Ok(-E2BIG),
+        Some(_) if flags != 0 => Ok(-EINVAL),
+        Some(to) => w.region().copy(to, from, len).map(|()| 0),
     }
 }
 
@@ -260,11 +269,18 @@ fn clone<W: World>(w: &mut W, dynptr: u64, to: u64) -> Result<i64, Fault> {
     Ok(if dynptr.data == 0 { -EINVAL } else { 0 })
 }
 
+/// A dynptr to nothing has 0 bytes for what asks for its size alone.
+fn beyond(dynptr: Dynptr, offset: u64, len: u64) -> bool {
+    u64::from(dynptr.size).checked_sub(len).is_none_or(|most| offset > most)
+}
+
 fn copy<W: World>(w: &mut W, dst: u64, dst_off: u64, src: u64, src_off: u64, len: u64) -> Result<i64, Fault> {
     let (dst, src) = (w.region().load::<Dynptr>(dst)?, w.region().load::<Dynptr>(src)?);
     match (place(dst, dst_off, len), place(src, src_off, len)) {
         (Some(to), Some(from)) => w.region().copy(to, from, len).map(|()| 0),
-        _ if dst.data == 0 || src.data == 0 => Ok(-EINVAL),
+        (Some(_), None) if src.data == 0 => Ok(-EINVAL),
+        (None, Some(_)) if dst.data == 0 => Ok(-EINVAL),
+        (None, None) if !beyond(dst, dst_off, len) && !beyond(src, src_off, len) => Ok(0),
         _ => Ok(-E2BIG),
     }
 }
@@ -276,7 +292,7 @@ fn memset<W: World>(w: &mut W, dynptr: u64, offset: u64, len: u64, value: u32) -
             w.region().bytes_mut(at, len)?.fill(value as u8);
             Ok(0)
         }
-        None if dynptr.data == 0 => Ok(-EINVAL),
-        None => Ok(-E2BIG),
+        None if beyond(dynptr, offset, len) => Ok(-E2BIG),
+        None => Ok(0),
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Loops: bpf_loop, numeric and bit iterators.
 
+use super::read::nofault;
 use crate::func::{ANY, Fault, Func, World};
 use crate::insn::MAX_LOOPS;
 use crate::map::errno::*;
@@ -103,7 +104,8 @@ fn bits_new<W: World>(w: &mut W, it: u64, bits: u64, words: u32) -> Result<i64, 
         return Ok(-E2BIG);
     }
     let Ok(source) = w.region().bytes(bits, u64::from(words) * 8) else {
-        return Ok(-EFAULT);
+        let no_kernel_memory = words > 1 && !nofault(w.region(), bits);
+        return Ok(if no_kernel_memory { -ERANGE } else { -EFAULT });
     };
     let bits = if words == 1 {
         w.region().load(bits)?

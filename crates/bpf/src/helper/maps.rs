@@ -5,18 +5,23 @@ use super::object::drop_fields;
 use crate::func::{ANY, Fault, Func, World};
 use crate::image::{Field, FieldKind};
 use crate::map::errno::*;
-use crate::map::{Map, kind};
+use crate::map::{BPF_F_LOCK, Map, kind};
 use crate::vm::Vm;
 
 const BPF_LOCAL_STORAGE_GET_F_CREATE: u64 = 1;
-const BPF_F_CURRENT_CPU: u64 = 0xffff_ffff;
+const BPF_F_INDEX_MASK: u64 = 0xffff_ffff;
+const BPF_F_CURRENT_CPU: u64 = BPF_F_INDEX_MASK;
+/// Bytes of a struct bpf_perf_event_value.
+const PERF_EVENT_VALUE_SIZE: u32 = 24;
+/// NUMA_NO_NODE
+const NO_NODE: i32 = -1;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
     vec![
         Func::helper(1, "bpf_map_lookup_elem", lookup),
         Func::helper(2, "bpf_map_update_elem", update),
         Func::helper(3, "bpf_map_delete_elem", delete),
-        Func::helper(22, "bpf_perf_event_read", |_: &mut W, _: u64, _: u64| -ENOENT),
+        Func::helper(22, "bpf_perf_event_read", perf_event),
         Func::helper(25, "bpf_perf_event_output", perf_event_output),
         Func::helper(55, "bpf_perf_event_read_value", perf_event_read_value),
         Func::helper(87, "bpf_map_push_elem", push),
@@ -30,12 +35,24 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
         Func::helper(154, "bpf_this_cpu_ptr", |w: &mut W, ptr: u64| {
             per_cpu_ptr(w, ptr, w.cpu())
         }),
-        Func::helper(156, "bpf_task_storage_get", storage_get),
-        Func::helper(157, "bpf_task_storage_delete", storage_delete),
+        Func::helper(
+            156,
+            "bpf_task_storage_get",
+            |w: &mut W, map: u64, task: u64, value: u64, flags: u64| storage_get(w, TASK_GET, map, task, value, flags),
+        ),
+        Func::helper(157, "bpf_task_storage_delete", |w: &mut W, map: u64, task: u64| {
+            storage_delete(w, TASK_DELETE, map, task)
+        }),
         Func::helper(164, "bpf_for_each_map_elem", for_each),
-        Func::helper(195, "bpf_map_lookup_percpu_elem", lookup_percpu),
-        Func::helper(210, "bpf_cgrp_storage_get", storage_get),
-        Func::helper(211, "bpf_cgrp_storage_delete", storage_delete),
+        Func::helper(195, "bpf_map_lookup_percpu_elem", lookup_percpu_elem),
+        Func::helper(
+            210,
+            "bpf_cgrp_storage_get",
+            |w: &mut W, map: u64, cgrp: u64, value: u64, flags: u64| storage_get(w, CGRP_GET, map, cgrp, value, flags),
+        ),
+        Func::helper(211, "bpf_cgrp_storage_delete", |w: &mut W, map: u64, cgrp: u64| {
+            storage_delete(w, CGRP_DELETE, map, cgrp)
+        }),
         Func::kfunc(
             ANY,
             "void *bpf_arena_alloc_pages(void *p__map, void *addr__ign, u32 page_cnt, int node_id, u64 flags)",
@@ -53,6 +70,13 @@ fn lookup<W: World>(w: &mut W, map: u64, key: u64) -> Result<u64, Fault> {
     lookup_percpu(w, map, key, w.cpu())
 }
 
+fn lookup_percpu_elem<W: World>(w: &mut W, map: u64, key: u64, cpu: u32) -> Result<u64, Fault> {
+    match w.vm().map(map)?.def().kind {
+        kind::PERCPU_ARRAY | kind::PERCPU_HASH | kind::LRU_PERCPU_HASH => lookup_percpu(w, map, key, cpu),
+        kind => Err(cannot_pass(kind, "bpf_map_lookup_percpu_elem#195")),
+    }
+}
+
 fn lookup_percpu<W: World>(w: &mut W, map: u64, key: u64, cpu: u32) -> Result<u64, Fault> {
     let map = w.vm().map(map)?;
     let key = w.region().bytes(key, map.def().key_size.into())?;
@@ -64,12 +88,23 @@ fn update<W: World>(w: &mut W, map: u64, key: u64, value: u64, flags: u64) -> Re
     not_of_maps(map, "bpf_map_update_elem#2")?;
     let key = w.region().bytes(key, map.def().key_size.into())?;
     let value = w.region().bytes(value, map.def().value_size.into())?;
-    let is_kptr = |field: &Field| matches!(field.kind, FieldKind::Kptr { .. });
     let fields = &map.def().fields;
-    if fields.iter().any(is_kptr) || (map.def().kind == kind::LRU_HASH && !fields.is_empty()) {
+    if fields.iter().any(|field| ends_with_update(map, field))
+        || (map.def().kind == kind::LRU_HASH && !fields.is_empty())
+    {
         return update_references(w, map.addr(), key.to_vec(), value.to_vec(), flags);
     }
     map.update(w.region(), key, value, flags, w.cpu())
+}
+
+/// Does an update end what this field of the value holds? Timers and work are cancelled (bpf_obj_cancel_fields); a reference goes where
+/// the element is a new one, and stays in an array and in per-CPU values.
+fn ends_with_update(map: &Map, field: &Field) -> bool {
+    match field.kind {
+        FieldKind::Timer | FieldKind::Workqueue => true,
+        FieldKind::Kptr { .. } => matches!(map.def().kind, kind::HASH | kind::LRU_HASH),
+        _ => false,
+    }
 }
 
 /// An update gives back the references that the value held, and all that one thrown out by it owned (bpf_obj_free_fields).
@@ -81,12 +116,8 @@ fn update_references<W: World>(
     flags: u64,
 ) -> Result<i64, Fault> {
     let map = w.vm().map(map_addr)?;
-    let kptrs = map
-        .def()
-        .fields
-        .iter()
-        .filter(|field| matches!(field.kind, FieldKind::Kptr { .. }));
-    let kptrs: Vec<_> = kptrs.cloned().collect();
+    let ending = map.def().fields.iter().filter(|field| ends_with_update(map, field));
+    let ending: Vec<_> = ending.cloned().collect();
     let old = map.lookup(w.region(), &key, w.cpu())?;
     let victim = map.victim(w.region(), &key, flags);
     if victim != 0 {
@@ -95,8 +126,9 @@ fn update_references<W: World>(
     }
     let map = w.vm().map(map_addr)?;
     let done = map.update(w.region(), &key, &value, flags, w.cpu())?;
-    if done == 0 && old != 0 {
-        drop_fields(w, &kptrs, old);
+    // With the lock taken, the value is changed where it is.
+    if done == 0 && old != 0 && flags & BPF_F_LOCK == 0 {
+        drop_fields(w, &ending, old);
     }
     Ok(done)
 }
@@ -119,9 +151,7 @@ fn delete<W: World>(w: &mut W, map: u64, key: u64) -> Result<i64, Fault> {
 /// Programs only look into maps of maps (check_map_func_compatibility).
 fn not_of_maps(map: &Map, func: &str) -> Result<(), Fault> {
     match map.def().kind {
-        kind @ (kind::ARRAY_OF_MAPS | kind::HASH_OF_MAPS) => {
-            Err(Fault::func(format!("cannot pass map_type {kind} into func {func}")))
-        }
+        kind @ (kind::ARRAY_OF_MAPS | kind::HASH_OF_MAPS) => Err(cannot_pass(kind, func)),
         _ => Ok(()),
     }
 }
@@ -136,24 +166,30 @@ fn pop<W: World>(w: &mut W, map: u64, value: u64, peek: bool) -> Result<i64, Fau
     map.pop(w.region().bytes_mut(value, map.def().value_size.into())?, peek)
 }
 
-fn perf_event_read_value<W: World>(w: &mut W, map: u64, _flags: u64, buf: u64, size: u32) -> Result<i64, Fault> {
-    w.vm().map(map)?;
-    w.region().bytes_mut(buf, size.into())?.fill(0);
-    Ok(-ENOENT)
-}
-
-/// There are no events that could take it.
-fn perf_event_output<W: World>(w: &mut W, _ctx: u64, map: u64, flags: u64, data: u64, size: u64) -> Result<i64, Fault> {
-    if flags & !BPF_F_CURRENT_CPU != 0 {
+/// No event is open at any index of the map: why there is none at this one.
+fn perf_event<W: World>(w: &mut W, map: u64, flags: u64) -> Result<i64, Fault> {
+    let entries = u64::from(w.vm().map(map)?.def().max_entries);
+    if flags & !BPF_F_INDEX_MASK != 0 {
         return Ok(-EINVAL);
     }
-    w.region().bytes(data, size)?;
     let index = match flags {
         BPF_F_CURRENT_CPU => u64::from(w.cpu()),
         index => index,
     };
-    let entries = u64::from(w.vm().map(map)?.def().max_entries);
     Ok(if index >= entries { -E2BIG } else { -ENOENT })
+}
+
+fn perf_event_read_value<W: World>(w: &mut W, map: u64, flags: u64, buf: u64, size: u32) -> Result<i64, Fault> {
+    w.region().bytes_mut(buf, size.into())?.fill(0);
+    match size {
+        PERF_EVENT_VALUE_SIZE => perf_event(w, map, flags),
+        _ => Ok(-EINVAL),
+    }
+}
+
+fn perf_event_output<W: World>(w: &mut W, _ctx: u64, map: u64, flags: u64, data: u64, size: u64) -> Result<i64, Fault> {
+    w.region().bytes(data, size)?;
+    perf_event(w, map, flags)
 }
 
 fn per_cpu_ptr<W: World>(w: &mut W, ptr: u64, cpu: u32) -> u64 {
@@ -165,21 +201,57 @@ fn per_cpu_ptr<W: World>(w: &mut W, ptr: u64, cpu: u32) -> u64 {
     ptr.wrapping_add(offset)
 }
 
-fn storage_get<W: World>(w: &mut W, map: u64, owner: u64, value: u64, flags: u64) -> Result<u64, Fault> {
+/// A function on local storage: the kind of map it takes, and how the kernel names it (check_map_func_compatibility).
+type OfStorage = (u32, &'static str);
+const TASK_GET: OfStorage = (kind::TASK_STORAGE, "bpf_task_storage_get#156");
+const TASK_DELETE: OfStorage = (kind::TASK_STORAGE, "bpf_task_storage_delete#157");
+const CGRP_GET: OfStorage = (kind::CGRP_STORAGE, "bpf_cgrp_storage_get#210");
+const CGRP_DELETE: OfStorage = (kind::CGRP_STORAGE, "bpf_cgrp_storage_delete#211");
+
+#[inline]
+fn of_storage(map: &Map, (kind, func): OfStorage) -> Result<(), Fault> {
+    match map.def().kind == kind {
+        true => Ok(()),
+        false => Err(cannot_pass(map.def().kind, func)),
+    }
+}
+
+#[cold]
+fn cannot_pass(kind: u32, func: &str) -> Fault {
+    Fault::func(format!("cannot pass map_type {kind} into func {func}"))
+}
+
+fn storage_get<W: World>(
+    w: &mut W,
+    func: OfStorage,
+    map: u64,
+    owner: u64,
+    value: u64,
+    flags: u64,
+) -> Result<u64, Fault> {
+    let map = w.vm().map(map)?;
+    of_storage(map, func)?;
     if flags & !BPF_LOCAL_STORAGE_GET_F_CREATE != 0 || owner == 0 {
         return Ok(0);
     }
-    let map = w.vm().map(map)?;
     let create = flags & BPF_LOCAL_STORAGE_GET_F_CREATE != 0;
     let init = match value {
         0 => None,
         _ => Some(w.region().bytes(value, map.def().value_size.into())?),
     };
-    map.storage_get(w.region(), owner, init, create)
+    let found = map.storage_get(w.region(), owner, None, false)?;
+    if found != 0 || !create || !w.can_own_storage(func.0, owner)? {
+        return Ok(found);
+    }
+    map.storage_get(w.region(), owner, init, true)
 }
 
-fn storage_delete<W: World>(w: &mut W, map: u64, owner: u64) -> Result<i64, Fault> {
+fn storage_delete<W: World>(w: &mut W, func: OfStorage, map: u64, owner: u64) -> Result<i64, Fault> {
     let index = w.vm().map_index(map)?;
+    of_storage(&w.vm().maps()[index], func)?;
+    if owner == 0 {
+        return Ok(-EINVAL);
+    }
     Vm::drop_storage(w, index, owner)
 }
 
@@ -208,15 +280,19 @@ fn arena_alloc_pages<W: World>(
     map: u64,
     addr: u64,
     pages: u32,
-    _node: i32,
+    node: i32,
     flags: u64,
 ) -> Result<u64, Fault> {
-    if flags != 0 {
+    let no_such_node = node != NO_NODE && u32::try_from(node).map_or(true, |node| node >= w.nr_node_ids());
+    if flags != 0 || no_such_node {
         return Ok(0);
     }
     w.vm().map(map)?.alloc_pages(w.region(), addr, pages)
 }
 
 fn arena_free_pages<W: World>(w: &mut W, map: u64, addr: u64, pages: u32) -> Result<(), Fault> {
+    if addr == 0 {
+        return Ok(());
+    }
     w.vm().map(map)?.free_pages(w.region(), addr, pages)
 }

@@ -30,6 +30,8 @@ pub(crate) use object::drop_fields;
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) timers: HashMap<u64, timer::Timer>,
+    /// The timer or work whose callback is running.
+    running_timer: Option<u64>,
     /// Objects of `bpf_obj_new`: their local type.
     objects: HashMap<u64, u32>,
     /// Objects of `bpf_percpu_obj_new`: bytes from one CPU's to the next one's.

@@ -90,6 +90,14 @@ fn obj_drop<W: World>(w: &mut W, object: u64) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Gives up a reference to an object that counts them; nothing if it does not, or is none.
+pub(super) fn drop_one_of_several<W: World>(w: &mut W, object: u64) {
+    let counts = type_of(w, object).is_ok_and(|id| refcount(&w.vm().types()[&id].fields).is_some());
+    if counts {
+        drop_all(w, vec![Drop::Reference(object)]);
+    }
+}
+
 /// What is left to do when objects are dropped that own others, however many.
 enum Drop {
     /// A reference to an object is given up.
@@ -166,7 +174,7 @@ fn percpu_obj_drop<W: World>(w: &mut W, object: u64) -> Result<(), Fault> {
 }
 
 fn throw<W: World>(_: &mut W, cookie: u64) -> Result<(), Fault> {
-    Err(Fault::func(format!("bpf_throw({cookie})")))
+    Err(Fault::new(FaultKind::Throw(cookie), format!("bpf_throw({cookie})")))
 }
 
 /// A value is going: drops what its special fields own.

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Formatted output, with the conversions BPF programs may use.
+//! Formatted output, with the conversions BPF programs may use: what bpf_bprintf_prepare refuses is refused here.
 
 use super::read::string;
 use crate::func::{ANY, Fault, Func, World};
 use crate::map::errno::*;
 use crate::region::Region;
 
-/// Longest string a `%s` prints and longest format.
-const STRING_MAX: u64 = 4096;
+/// Longest format.
+const FORMAT_MAX: u64 = 4096;
+/// Arguments of one format (MAX_BPRINTF_VARARGS).
+const MAX_ARGS: u32 = 12;
+/// Bytes that all arguments take, strings with their text (MAX_BPRINTF_BIN_ARGS).
+const MAX_BIN_ARGS: usize = 512;
+/// Bytes of a line that is logged, its NUL included (MAX_BPRINTF_BUF).
+const MAX_LINE: usize = 1024;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
     vec![
@@ -28,127 +34,310 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
     ]
 }
 
-/// What a `*_bstr` kfunc or helper prints: a NUL-terminated format and `size` bytes of u64 arguments.
-pub fn bstr(region: &Region, format: u64, args: u64, size: u32) -> Result<String, Fault> {
-    let Some((format, _)) = string(region, format, STRING_MAX) else {
-        return Err(Fault::func(format!("format string at {format:#x} cannot be read")));
-    };
-    let args: Vec<u64> = (0..u64::from(size / 8))
-        .map(|i| region.load(args.wrapping_add(i * 8)))
-        .collect::<Result<_, _>>()?;
-    format_text(region, &format, &args)
+/// Can a format have so many bytes of arguments at this address?
+pub fn args_fit(args: u64, size: u32) -> bool {
+    size.is_multiple_of(8) && size <= MAX_ARGS * 8 && (size == 0 || args != 0)
 }
 
-fn format_text(region: &Region, format: &[u8], args: &[u64]) -> Result<String, Fault> {
+/// `size` bytes of arguments.
+///
+/// # Errors
+/// They cannot be read.
+pub fn read_args(region: &Region, args: u64, size: u32) -> Result<Vec<u64>, Fault> {
+    (0..u64::from(size / 8))
+        .map(|i| region.load(args.wrapping_add(i * 8)))
+        .collect()
+}
+
+/// The format at an address, up to its NUL.
+///
+/// # Errors
+/// It cannot be read.
+pub fn read_format(region: &Region, format: u64) -> Result<Vec<u8>, Fault> {
+    let read = string(region, format, FORMAT_MAX);
+    let (format, _) = read.ok_or_else(|| Fault::func(format!("format string at {format:#x} cannot be read")))?;
+    Ok(format)
+}
+
+/// The text of a format and its arguments.
+///
+/// # Errors
+/// EINVAL: the format has a conversion that there is not, or more of them than arguments. ENOSPC: too much text in its arguments.
+pub fn bprintf(region: &Region, format: &[u8], args: &[u64]) -> Result<String, i64> {
     let mut out = Vec::new();
     let mut args = args.iter().copied();
-    let mut rest = format.iter().copied().peekable();
-    while let Some(c) = rest.next() {
-        if c != b'%' {
-            out.push(c);
-            continue;
-        }
-        let mut flags = Vec::new();
-        while let Some(flag) = rest.next_if(|c| b"-+ #0".contains(c)) {
-            flags.push(flag);
-        }
-        let width = number(&mut rest).unwrap_or(0).min(512);
-        let precision = rest.next_if_eq(&b'.').map(|_| number(&mut rest).unwrap_or(0).min(512));
-        let mut long = false;
-        while rest.next_if(|c| b"lzh".contains(c)).is_some() {
-            long = true;
-        }
-        let Some(conversion) = rest.next() else { break };
-        if conversion == b'%' {
-            out.push(b'%');
-            continue;
-        }
-        let Some(arg) = args.next() else {
-            let format = String::from_utf8_lossy(format);
-            return Err(Fault::func(format!(
-                "format '{format}' has more conversions than arguments"
-            )));
-        };
-        let mut text = match conversion {
-            b'd' | b'i' => {
-                let value = if long { arg as i64 } else { i64::from(arg as i32) };
-                let plus = if flags.contains(&b'+') && value >= 0 { "+" } else { "" };
-                format!("{plus}{value}").into_bytes()
+    let mut taken = 0;
+    let mut rest = format;
+    while let [c, next @ ..] = rest {
+        rest = next;
+        match c {
+            b'%' if rest.first() == Some(&b'%') => {
+                out.push(b'%');
+                rest = &rest[1..];
             }
-            b'u' => (if long { arg } else { u64::from(arg as u32) })
-                .to_string()
-                .into_bytes(),
-            b'x' | b'X' => {
-                let value = if long { arg } else { u64::from(arg as u32) };
-                let prefix = if flags.contains(&b'#') { "0x" } else { "" };
-                let text = format!("{prefix}{value:x}");
-                (if conversion == b'X' { text.to_uppercase() } else { text }).into_bytes()
+            b'%' => {
+                let arg = args.next().ok_or(EINVAL)?;
+                let (spec, after) = Spec::parse(rest)?;
+                rest = after;
+                out.extend(spec.print(region, arg, &mut taken)?);
             }
-            b'c' => vec![arg as u8],
-            b'p' => {
-                // %px, %pK, %ps, ...: there are no symbols to look up, all print the address.
-                while rest.next_if(|c| b"xKsSBb".contains(c)).is_some() {}
-                format!("{arg:016x}").into_bytes()
-            }
-            b's' => string(region, arg, precision.map_or(STRING_MAX, |p| p as u64)).map_or(Vec::new(), |s| s.0),
-            other => return Err(Fault::func(format!("conversion %{} is not supported", other as char))),
-        };
-        let pad = width.saturating_sub(text.len());
-        if flags.contains(&b'-') {
-            text.extend(std::iter::repeat_n(b' ', pad));
-        } else if flags.contains(&b'0') && !matches!(conversion, b's' | b'c') {
-            let sign = usize::from(matches!(text.first(), Some(b'-' | b'+')));
-            text.splice(sign..sign, std::iter::repeat_n(b'0', pad));
-        } else {
-            text.splice(0..0, std::iter::repeat_n(b' ', pad));
+            // Other control characters than blanks.
+            0..=8 | 0xe..=0x1f | 0x7f => return Err(EINVAL),
+            c => out.push(*c),
         }
-        out.extend(text);
     }
     Ok(String::from_utf8_lossy(&out).into_owned())
 }
 
-/// The decimal number at the start of what is left of a format.
-fn number(rest: &mut std::iter::Peekable<impl Iterator<Item = u8>>) -> Option<usize> {
-    let mut value: Option<usize> = None;
-    while let Some(digit) = rest.next_if(u8::is_ascii_digit) {
-        value = Some(
-            value
-                .unwrap_or(0)
-                .saturating_mul(10)
-                .saturating_add(usize::from(digit - b'0')),
-        );
-    }
-    value
+/// A conversion.
+#[derive(Default)]
+struct Spec {
+    left: bool,
+    zeros: bool,
+    plus: bool,
+    blank: bool,
+    width: usize,
+    what: What,
 }
 
-fn log<W: World>(w: &mut W, text: String) -> i64 {
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum What {
+    #[default]
+    Char,
+    String,
+    /// A pointer: there are no symbols to look up. `%ps` and the like, or the plain kinds.
+    Pointer {
+        symbol: bool,
+    },
+    /// The bytes of an address: 4 or 16, `%pI` with its usual signs in it.
+    Ip {
+        bytes: u64,
+        usual: bool,
+    },
+    Integer {
+        long: bool,
+        conversion: u8,
+    },
+}
+
+/// May this follow a conversion that has longer forms?
+fn ends(rest: &[u8]) -> bool {
+    let is_blank = |c: &u8| matches!(*c, b'\t'..=b'\r' | b' ' | 0xa0);
+    rest.first().is_none_or(|c| is_blank(c) || c.is_ascii_punctuation())
+}
+
+impl Spec {
+    /// Of what follows a `%`, and what follows that.
+    fn parse(mut rest: &[u8]) -> Result<(Spec, &[u8]), i64> {
+        let mut spec = Spec::default();
+        while let [flag @ (b'0' | b'+' | b'-' | b' '), next @ ..] = rest {
+            match flag {
+                b'0' => spec.zeros = true,
+                b'+' => spec.plus = true,
+                b'-' => spec.left = true,
+                _ => spec.blank = true,
+            }
+            rest = next;
+        }
+        while let [digit @ b'0'..=b'9', next @ ..] = rest {
+            // FIELD_WIDTH_MAX
+            spec.width = (spec.width * 10 + usize::from(digit - b'0')).min((1 << 23) - 1);
+            rest = next;
+        }
+        (spec.what, rest) = match rest {
+            [b'p', b'k' | b'u', b's', next @ ..] | [b's', next @ ..] if ends(next) => (What::String, next),
+            [b'p', next @ ..] if ends(next) => (What::Pointer { symbol: false }, next),
+            [b'p', b'K' | b'x', next @ ..] => (What::Pointer { symbol: false }, next),
+            [b'p', b's' | b'S' | b'B', next @ ..] => (What::Pointer { symbol: true }, next),
+            [b'p', i @ (b'i' | b'I'), n @ (b'4' | b'6'), next @ ..] => {
+                let (bytes, usual) = (if *n == b'4' { 4 } else { 16 }, *i == b'I');
+                (What::Ip { bytes, usual }, next)
+            }
+            [b'c', next @ ..] => (What::Char, next),
+            rest => {
+                let number = rest.strip_prefix(b"l").unwrap_or(rest);
+                let long = number.len() < rest.len();
+                let number = number.strip_prefix(b"l").filter(|_| long).unwrap_or(number);
+                match number {
+                    [conversion @ (b'i' | b'd' | b'u' | b'x' | b'X'), next @ ..] => {
+                        let conversion = *conversion;
+                        (What::Integer { long, conversion }, next)
+                    }
+                    _ => return Err(EINVAL),
+                }
+            }
+        };
+        Ok((spec, rest))
+    }
+
+    /// The text of an argument. `taken` is what the arguments take.
+    fn print(&self, region: &Region, arg: u64, taken: &mut usize) -> Result<Vec<u8>, i64> {
+        let mut take = |align: usize, bytes: usize| {
+            *taken = taken.next_multiple_of(align) + bytes;
+            if *taken <= MAX_BIN_ARGS { Ok(()) } else { Err(ENOSPC) }
+        };
+        match self.what {
+            What::Char => {
+                take(1, 1)?;
+                Ok(self.pad(vec![arg as u8]))
+            }
+            What::String => {
+                let room = MAX_BIN_ARGS.saturating_sub(*taken);
+                let room = room.checked_sub(1).ok_or(ENOSPC)?;
+                let text = string(region, arg, room as u64).map_or(Vec::new(), |(text, _)| text);
+                *taken += text.len() + 1;
+                Ok(self.pad(text))
+            }
+            What::Pointer { symbol: true } => {
+                take(4, 8)?;
+                Ok(self.pad(format!("{arg:#x}").into_bytes()))
+            }
+            What::Pointer { symbol: false } => {
+                take(4, 8)?;
+                let digits = if self.width == 0 { 16 } else { 0 };
+                Ok(self.number("", format!("{arg:0digits$x}")))
+            }
+            What::Ip { bytes, usual } => {
+                let text = ip(region.bytes(arg, bytes).unwrap_or(&[0; 16][..bytes as usize]), usual);
+                take(1, text.len() + 1)?;
+                Ok(self.pad(text.into_bytes()))
+            }
+            What::Integer { long, conversion } => {
+                take(4, if long { 8 } else { 4 })?;
+                let unsigned = if long { arg } else { u64::from(arg as u32) };
+                let signed = if long { arg as i64 } else { i64::from(arg as i32) };
+                Ok(match conversion {
+                    b'x' => self.number("", format!("{unsigned:x}")),
+                    b'X' => self.number("", format!("{unsigned:X}")),
+                    b'u' => self.number("", unsigned.to_string()),
+                    _ => {
+                        let sign = match signed {
+                            ..0 => "-",
+                            _ if self.plus => "+",
+                            _ if self.blank => " ",
+                            _ => "",
+                        };
+                        self.number(sign, signed.unsigned_abs().to_string())
+                    }
+                })
+            }
+        }
+    }
+
+    fn number(&self, sign: &str, digits: String) -> Vec<u8> {
+        let zeros = match self.zeros && !self.left {
+            true => self.width.saturating_sub(sign.len() + digits.len()),
+            false => 0,
+        };
+        self.pad([sign.as_bytes(), &vec![b'0'; zeros], digits.as_bytes()].concat())
+    }
+
+    fn pad(&self, mut text: Vec<u8>) -> Vec<u8> {
+        let pad = std::iter::repeat_n(b' ', self.width.saturating_sub(text.len()));
+        match self.left {
+            true => text.extend(pad),
+            false => drop(text.splice(0..0, pad)),
+        }
+        text
+    }
+}
+
+/// An IPv4 or IPv6 address as `%pI` prints it, or `%pi`.
+fn ip(bytes: &[u8], usual: bool) -> String {
+    let parts: Vec<String> = match (bytes.len(), usual) {
+        (4, true) => bytes.iter().map(u8::to_string).collect(),
+        (4, false) => bytes.iter().map(|byte| format!("{byte:03}")).collect(),
+        _ => bytes
+            .chunks(2)
+            .map(|pair| format!("{:02x}{:02x}", pair[0], pair[1]))
+            .collect(),
+    };
+    parts.join(match (bytes.len(), usual) {
+        (4, _) => ".",
+        (_, true) => ":",
+        (_, false) => "",
+    })
+}
+
+/// A line for the log; its whole length.
+fn log<W: World>(w: &mut W, mut text: String) -> i64 {
     let len = text.len() as i64;
+    let mut end = text.len().min(MAX_LINE - 1);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
     w.log(text.trim_end_matches('\n').to_string());
     len
 }
 
-fn trace_printk<W: World>(w: &mut W, format: u64, _size: u32, a: u64, b: u64, c: u64) -> Result<i64, Fault> {
-    let Some((format, _)) = string(w.region(), format, STRING_MAX) else {
-        return Ok(-EFAULT);
-    };
-    let text = format_text(w.region(), &format, &[a, b, c])?;
-    Ok(log(w, text))
+/// The text of a format that lies in `size` bytes, and of `len` bytes of arguments.
+///
+/// # Errors
+/// As [`bprintf`]; EINVAL: the sizes make no sense, or there is no NUL.
+pub(super) fn sized<W: World>(
+    w: &W,
+    format: u64,
+    size: u32,
+    args: u64,
+    len: u32,
+) -> Result<Result<String, i64>, Fault> {
+    let format = w.region().bytes(format, size.into())?;
+    if !args_fit(args, len) {
+        return Ok(Err(EINVAL));
+    }
+    let args = read_args(w.region(), args, len)?;
+    Ok(until_nul(format).and_then(|format| bprintf(w.region(), format, &args)))
 }
 
-fn trace_vprintk<W: World>(w: &mut W, format: u64, _size: u32, args: u64, len: u32) -> Result<i64, Fault> {
-    let text = bstr(w.region(), format, args, len)?;
-    Ok(log(w, text))
+fn until_nul(format: &[u8]) -> Result<&[u8], i64> {
+    let end = format.iter().position(|&c| c == 0);
+    end.map(|end| &format[..end]).ok_or(EINVAL)
 }
 
-fn stream_vprintk<W: World>(w: &mut W, _stream: i32, format: u64, args: u64, len: u32) -> Result<i64, Fault> {
-    let text = bstr(w.region(), format, args, len)?;
-    log(w, text);
-    Ok(0)
+fn trace_printk<W: World>(w: &mut W, format: u64, size: u32, a: u64, b: u64, c: u64) -> Result<i64, Fault> {
+    let format = until_nul(w.region().bytes(format, size.into())?);
+    let text = format.and_then(|format| bprintf(w.region(), format, &[a, b, c]));
+    Ok(text.map_or_else(|error| -error, |text| log(w, text)))
+}
+
+fn trace_vprintk<W: World>(w: &mut W, format: u64, size: u32, args: u64, len: u32) -> Result<i64, Fault> {
+    let text = sized(w, format, size, args, len)?;
+    Ok(text.map_or_else(|error| -error, |text| log(w, text)))
+}
+
+/// BPF_STDOUT and BPF_STDERR.
+const STREAMS: std::ops::RangeInclusive<i32> = 1..=2;
+
+fn stream_vprintk<W: World>(w: &mut W, stream: i32, format: u64, args: u64, len: u32) -> Result<i64, Fault> {
+    let format = read_format(w.region(), format)?;
+    if !STREAMS.contains(&stream) {
+        return Ok(-ENOENT);
+    }
+    if !args_fit(args, len) {
+        return Ok(-EINVAL);
+    }
+    let args = read_args(w.region(), args, len)?;
+    Ok(match bprintf(w.region(), &format, &args) {
+        Ok(text) => {
+            log(w, text);
+            0
+        }
+        Err(error) => -error,
+    })
 }
 
 /// Prints into a buffer, truncated; the length needed, NUL included.
 fn snprintf<W: World>(w: &mut W, to: u64, size: u32, format: u64, args: u64, len: u32) -> Result<i64, Fault> {
-    let text = bstr(w.region(), format, args, len)?;
+    let format = read_format(w.region(), format)?;
+    if !args_fit(args, len) {
+        return Ok(-EINVAL);
+    }
+    let args = read_args(w.region(), args, len)?;
+    let text = match bprintf(w.region(), &format, &args) {
+        Ok(text) => text,
+        Err(error) => return Ok(-error),
+    };
     if let Some(room) = (size as usize).checked_sub(1) {
         let to = w.region().bytes_mut(to, size.into())?;
         let nr = text.len().min(room);
@@ -156,4 +345,78 @@ fn snprintf<W: World>(w: &mut W, to: u64, size: u32, format: u64, args: u64, len
         to[nr] = 0;
     }
     Ok(text.len() as i64 + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conversions_are_the_kernels() {
+        let region = Region::new().expect("a region");
+        let text = region.alloc(600).expect("memory");
+        region.bytes_mut(text, 6).expect("memory").copy_from_slice(b"sched\0");
+        let address = region.alloc(16).expect("memory");
+        let bytes: Vec<u8> = (1..=16).collect();
+        region.bytes_mut(address, 16).expect("memory").copy_from_slice(&bytes);
+        let print = |format: &str, args: &[u64]| bprintf(&region, format.as_bytes(), args);
+        for (format, args, expected) in [
+            ("%d %i %ld %lli", vec![-1i64 as u64, 5, -7i64 as u64, 8], "-1 5 -7 8"),
+            (
+                "%u %lu",
+                vec![-1i64 as u64, -1i64 as u64],
+                "4294967295 18446744073709551615",
+            ),
+            ("%x|%X|%lx", vec![0xabc, 0xabc, 1 << 40], "abc|ABC|10000000000"),
+            (
+                "%5d|%-5d|%05d|%+d|% d",
+                vec![7, 7, -7i64 as u64, 7, 7],
+                "    7|7    |-0007|+7| 7",
+            ),
+            (
+                "%s|%7s|%-7s|%pks.",
+                vec![text, text, text, text],
+                "sched|  sched|sched  |sched.",
+            ),
+            ("%c%3c", vec![65, 66], "A  B"),
+            (
+                "%p|%px %20p",
+                vec![0x12, 0x34, 0x56],
+                "0000000000000012|0000000000000034                   56",
+            ),
+            ("%ps %pB", vec![0x12, 0x34], "0x12 0x34"),
+            ("%pI4 %pi4", vec![address, address], "1.2.3.4 001.002.003.004"),
+            ("%pI6", vec![address], "0102:0304:0506:0708:090a:0b0c:0d0e:0f10"),
+            ("%pi6", vec![address], "0102030405060708090a0b0c0d0e0f10"),
+            ("100%% of \u{e9}\t\n", vec![], "100% of \u{e9}\t\n"),
+            // What cannot be read is nothing.
+            ("<%s>", vec![0], "<>"),
+            ("%d", vec![1, 2], "1"),
+        ] {
+            assert_eq!(print(format, &args).as_deref(), Ok(expected), "{format}");
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_refuses_is_refused() {
+        let region = Region::new().expect("a region");
+        let text = region.alloc(600).expect("memory");
+        region.bytes_mut(text, 599).expect("memory").fill(b'x');
+        let print = |format: &str, args: &[u64]| bprintf(&region, format.as_bytes(), args);
+        for format in [
+            "%", "%d %d", "%#x", "%.3s", "%hd", "%zu", "%f", "%o", "%n", "%sx", "%pz", "%pI5", "%lld%", "\u{1}",
+            "\u{7f}", "%\u{e9}",
+        ] {
+            assert_eq!(print(format, &[1]), Err(EINVAL), "{format}");
+        }
+        // A string fills what is left; then there is no room.
+        assert_eq!(print("%s", &[text]).map(|text| text.len()), Ok(MAX_BIN_ARGS - 1));
+        assert_eq!(
+            print("%d %s", &[1, text]).map(|text| text.len()),
+            Ok(MAX_BIN_ARGS - 5 + 2)
+        );
+        assert_eq!(print("%s %s", &[text, text]), Err(ENOSPC));
+        assert_eq!(print("%s %d", &[text, 1]), Err(ENOSPC));
+        assert!(args_fit(8, 96) && args_fit(0, 0) && !args_fit(8, 104) && !args_fit(8, 4) && !args_fit(0, 8));
+    }
 }

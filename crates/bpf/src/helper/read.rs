@@ -10,8 +10,14 @@ pub(super) const STRING_MAX: u64 = 64 << 10;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
     vec![
-        Func::helper(4, "bpf_probe_read", probe_read),
-        Func::helper(45, "bpf_probe_read_str", probe_read_str),
+        Func::helper(4, "bpf_probe_read", |w: &mut W, to: u64, size: u32, from: u64| {
+            let of = Of::any(w.region(), from);
+            probe_read(w, to, size, from, of)
+        }),
+        Func::helper(45, "bpf_probe_read_str", |w: &mut W, to: u64, size: u32, from: u64| {
+            let of = Of::any(w.region(), from);
+            probe_read_str(w, to, size, from, of)
+        }),
         Func::helper(
             105,
             "bpf_strtol",
@@ -22,10 +28,26 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
             "bpf_strtoul",
             |w: &mut W, buf: u64, len: u64, flags: u64, res: u64| strto(w, buf, len, flags, res, false),
         ),
-        Func::helper(112, "bpf_probe_read_user", probe_read),
-        Func::helper(113, "bpf_probe_read_kernel", probe_read),
-        Func::helper(114, "bpf_probe_read_user_str", probe_read_str),
-        Func::helper(115, "bpf_probe_read_kernel_str", probe_read_str),
+        Func::helper(
+            112,
+            "bpf_probe_read_user",
+            |w: &mut W, to: u64, size: u32, from: u64| probe_read(w, to, size, from, Of::User),
+        ),
+        Func::helper(
+            113,
+            "bpf_probe_read_kernel",
+            |w: &mut W, to: u64, size: u32, from: u64| probe_read(w, to, size, from, Of::Kernel),
+        ),
+        Func::helper(
+            114,
+            "bpf_probe_read_user_str",
+            |w: &mut W, to: u64, size: u32, from: u64| probe_read_str(w, to, size, from, Of::User),
+        ),
+        Func::helper(
+            115,
+            "bpf_probe_read_kernel_str",
+            |w: &mut W, to: u64, size: u32, from: u64| probe_read_str(w, to, size, from, Of::Kernel),
+        ),
         Func::helper(182, "bpf_strncmp", strncmp),
     ]
 }
@@ -42,17 +64,50 @@ pub(super) fn string(region: &Region, addr: u64, max: u64) -> Option<(Vec<u8>, b
     Some((bytes, false))
 }
 
-fn probe_read<W: World>(w: &mut W, to: u64, size: u32, from: u64) -> Result<i64, Fault> {
+/// Can there be memory of the kernel's at this address (copy_from_kernel_nofault_allowed)? In the lower half of the address space is
+/// none but the machine's own, which stands for it.
+pub(super) fn nofault(region: &Region, addr: u64) -> bool {
+    region.contains(addr) || addr >= 0xffff_8000_0000_0000
+}
+
+/// Whose memory is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Kernel,
+    /// Tasks have none.
+    User,
+}
+
+impl Of {
+    /// The old helpers tell by the address (bpf_probe_read_compat).
+    fn any(region: &Region, addr: u64) -> Of {
+        match region.contains(addr) || addr >> 63 != 0 {
+            true => Of::Kernel,
+            false => Of::User,
+        }
+    }
+
+    /// Why nothing can be read at this address, if that is known without trying.
+    fn error(self, region: &Region, addr: u64) -> Option<i64> {
+        match self {
+            Of::User => Some(EFAULT),
+            Of::Kernel => (!nofault(region, addr)).then_some(ERANGE),
+        }
+    }
+}
+
+fn probe_read<W: World>(w: &mut W, to: u64, size: u32, from: u64, of: Of) -> Result<i64, Fault> {
     let region = w.region();
     let size = u64::from(size);
     region.check_given(to, size)?;
-    if region.check(from, size, false).is_err() {
-        region.bytes_mut(to, size)?.fill(0);
-        return Ok(-EFAULT);
-    }
     // Of nothing the address may be any.
     if size == 0 {
         return Ok(0);
+    }
+    let readable = || region.check(from, size, false).is_ok();
+    if let Some(error) = of.error(region, from).or_else(|| (!readable()).then_some(EFAULT)) {
+        region.bytes_mut(to, size)?.fill(0);
+        return Ok(-error);
     }
     w.vm().load_line(w.cpu(), from);
     w.vm().store_line(w.cpu(), to);
@@ -61,19 +116,27 @@ fn probe_read<W: World>(w: &mut W, to: u64, size: u32, from: u64) -> Result<i64,
 }
 
 /// Copies at most `size` bytes, NUL included; the length with the NUL.
-fn probe_read_str<W: World>(w: &mut W, to: u64, size: u32, from: u64) -> Result<i64, Fault> {
+fn probe_read_str<W: World>(w: &mut W, to: u64, size: u32, from: u64, of: Of) -> Result<i64, Fault> {
     if size == 0 {
-        return Ok(-EINVAL);
+        return Ok(0);
     }
-    let source = string(w.region(), from, u64::from(size) - 1);
-    let to = w.region().bytes_mut(to, size.into())?;
-    let Some((bytes, _)) = source else {
-        to.fill(0);
-        return Ok(-EFAULT);
+    let source = match of.error(w.region(), from) {
+        Some(error) => Err(error),
+        None => string(w.region(), from, size.into()).ok_or(EFAULT),
     };
-    to[..bytes.len()].copy_from_slice(&bytes);
-    to[bytes.len()] = 0;
-    Ok(bytes.len() as i64 + 1)
+    let to = w.region().bytes_mut(to, size.into())?;
+    match source {
+        Ok((mut bytes, _)) => {
+            bytes.truncate(size as usize - 1);
+            to[..bytes.len()].copy_from_slice(&bytes);
+            to[bytes.len()] = 0;
+            Ok(bytes.len() as i64 + 1)
+        }
+        Err(error) => {
+            to.fill(0);
+            Ok(-error)
+        }
+    }
 }
 
 fn strncmp<W: World>(w: &mut W, a: u64, size: u32, b: u64) -> Result<i32, Fault> {
@@ -93,35 +156,14 @@ fn strncmp<W: World>(w: &mut W, a: u64, size: u32, b: u64) -> Result<i32, Fault>
     Ok(0)
 }
 
-/// The number at the start of a buffer; how many bytes it takes.
+/// The number at the start of a buffer; how many bytes it takes. 0 is stored where there is none.
 fn strto<W: World>(w: &mut W, buf: u64, len: u64, flags: u64, res: u64, signed: bool) -> Result<i64, Fault> {
-    if !matches!(flags, 0 | 8 | 10 | 16) || len == 0 {
-        return Ok(-EINVAL);
-    }
-    let text = w.region().bytes(buf, len)?;
-    let mut at = text.iter().take_while(|c| c.is_ascii_whitespace()).count();
-    let negative = signed && text.get(at) == Some(&b'-');
-    at += usize::from(negative);
-    let hex = text.get(at) == Some(&b'0') && matches!(text.get(at + 1), Some(b'x' | b'X'));
-    let radix = match flags {
-        0 if hex => 16,
-        0 if text.get(at) == Some(&b'0') => 8,
-        0 => 10,
-        flags => flags as u32,
+    w.region().store(res, 0u64)?;
+    let (negative, value, taken) = match parse(w.region().bytes(buf, len)?, flags) {
+        Ok(parsed) => parsed,
+        Err(error) => return Ok(-error),
     };
-    at += if radix == 16 && hex { 2 } else { 0 };
-    let digits = text[at..].iter().map_while(|&c| (c as char).to_digit(radix));
-    let (mut value, mut nr) = (0u64, 0);
-    for digit in digits {
-        let Some(next) = value
-            .checked_mul(radix.into())
-            .and_then(|v| v.checked_add(digit.into()))
-        else {
-            return Ok(-ERANGE);
-        };
-        (value, nr) = (next, nr + 1);
-    }
-    if nr == 0 {
+    if !signed && negative {
         return Ok(-EINVAL);
     }
     if signed && value > i64::MAX as u64 + u64::from(negative) {
@@ -129,5 +171,79 @@ fn strto<W: World>(w: &mut W, buf: u64, len: u64, flags: u64, res: u64, signed: 
     }
     w.region()
         .store(res, if negative { value.wrapping_neg() } else { value })?;
-    Ok((at + nr) as i64)
+    Ok(taken as i64)
+}
+
+/// Sign, value and length of a number, or an errno. `base` 0 tells by the prefix.
+fn parse(text: &[u8], base: u64) -> Result<(bool, u64, usize), i64> {
+    /// Digits and prefix are looked for in so many bytes.
+    const LONGEST: usize = 63;
+    if !matches!(base, 0 | 8 | 10 | 16) {
+        return Err(EINVAL);
+    }
+    // isspace() of the kernel.
+    let is_blank = |c: &&u8| matches!(**c, b'\t'..=b'\r' | b' ' | 0xa0);
+    let mut at = text.iter().take_while(is_blank).count();
+    let negative = text.get(at) == Some(&b'-');
+    at += usize::from(negative);
+    let digits = &text[at..text.len().min(at + LONGEST)];
+    if digits.is_empty() {
+        return Err(EINVAL);
+    }
+    let hex = digits[0] == b'0' && matches!(digits.get(1), Some(b'x' | b'X'));
+    let radix = match base {
+        0 if hex && digits.get(2).is_some_and(u8::is_ascii_hexdigit) => 16,
+        0 if digits[0] == b'0' => 8,
+        0 => 10,
+        base => base as u32,
+    };
+    let prefix = if radix == 16 && hex { 2 } else { 0 };
+    let digits = digits[prefix..].iter().map_while(|&c| (c as char).to_digit(radix));
+    let (mut value, mut nr) = (0u64, 0);
+    for digit in digits {
+        let next = value
+            .checked_mul(radix.into())
+            .and_then(|v| v.checked_add(digit.into()));
+        (value, nr) = (next.ok_or(ERANGE)?, nr + 1);
+    }
+    if nr == 0 {
+        return Err(EINVAL);
+    }
+    Ok((negative, value, at + prefix + nr))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_the_kernel_does() {
+        for (text, base, expected) in [
+            ("42", 10, Ok((false, 42, 2))),
+            (" \t\x0b-42 ", 0, Ok((true, 42, 6))),
+            ("0x1F", 0, Ok((false, 31, 4))),
+            ("0x1f", 16, Ok((false, 31, 4))),
+            ("017", 0, Ok((false, 15, 3))),
+            ("18", 8, Ok((false, 1, 1))),
+            // A prefix without a digit is none.
+            ("0x", 0, Ok((false, 0, 1))),
+            ("0xg", 0, Ok((false, 0, 1))),
+            ("0x", 16, Err(EINVAL)),
+            ("", 10, Err(EINVAL)),
+            ("  ", 10, Err(EINVAL)),
+            ("-", 10, Err(EINVAL)),
+            ("+1", 10, Err(EINVAL)),
+            ("z", 10, Err(EINVAL)),
+            ("1", 7, Err(EINVAL)),
+            ("1", 32, Err(EINVAL)),
+            ("18446744073709551615", 10, Ok((false, u64::MAX, 20))),
+            ("18446744073709551616", 10, Err(ERANGE)),
+            ("-18446744073709551616", 10, Err(ERANGE)),
+        ] {
+            assert_eq!(parse(text.as_bytes(), base), expected, "{text:?} to base {base}");
+        }
+        // What lies beyond 63 bytes is not looked at.
+        let long = [&[b'0'; 70][..], b"1"].concat();
+        assert_eq!(parse(&long, 10), Ok((false, 0, 63)));
+    }
 }

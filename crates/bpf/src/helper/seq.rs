@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What iterator programs write (`struct seq_file`): kept until whoever runs the program takes it.
 
-use super::print::bstr;
+use super::print::sized;
 use crate::func::{Fault, Func, World};
 use crate::map::errno::*;
 use crate::vm::Vm;
 
 /// Bytes of one run's output, as of a bpf_iter's seq_file (8 pages).
 const SIZE: usize = 8 * 4096;
-/// Bytes of arguments of one format (MAX_BPRINTF_VARARGS).
-const MAX_ARGS: u32 = 12 * 8;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
     vec![
@@ -34,12 +32,11 @@ fn seq_write<W: World>(w: &mut W, seq: u64, data: u64, len: u32) -> Result<i64, 
     append(w, seq, w.region().bytes(data, len.into())?)
 }
 
-fn seq_printf<W: World>(w: &mut W, seq: u64, format: u64, _size: u32, args: u64, len: u32) -> Result<i64, Fault> {
-    if !len.is_multiple_of(8) || len > MAX_ARGS || len > 0 && args == 0 {
-        return Ok(-EINVAL);
+fn seq_printf<W: World>(w: &mut W, seq: u64, format: u64, size: u32, args: u64, len: u32) -> Result<i64, Fault> {
+    match sized(w, format, size, args, len)? {
+        Ok(text) => append(w, seq, text.as_bytes()),
+        Err(error) => Ok(-error),
     }
-    let text = bstr(w.region(), format, args, len)?;
-    append(w, seq, text.as_bytes())
 }
 
 impl<W: World> Vm<W> {

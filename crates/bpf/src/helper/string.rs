@@ -1,138 +1,237 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The string kfuncs: C's functions on strings in memory that may not be there. They give an index or a comparison, or
-//! -EFAULT, -E2BIG (longer than XATTR_SIZE_MAX), -ENOENT.
+//! -ERANGE (no address of the kernel's), -EFAULT (nothing there), -E2BIG (longer than XATTR_SIZE_MAX), -ENOENT. They read byte by
+//! byte, and no further than they must: what lies behind a difference need not be there.
 
-use super::read::{STRING_MAX, string};
+use super::read::{STRING_MAX, nofault};
 use crate::func::{ANY, Func, World};
 use crate::map::errno::*;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
     vec![
         Func::kfunc(ANY, "int bpf_strlen(const char *s__ign)", |w: &mut W, s: u64| {
-            strnlen(w, s, STRING_MAX)
+            either(strnlen(w, s, STRING_MAX))
         }),
-        Func::kfunc(ANY, "int bpf_strnlen(const char *s__ign, size_t count)", strnlen),
+        Func::kfunc(
+            ANY,
+            "int bpf_strnlen(const char *s__ign, size_t count)",
+            |w: &mut W, s: u64, count: u64| either(strnlen(w, s, count)),
+        ),
         Func::kfunc(
             ANY,
             "int bpf_strcmp(const char *s1__ign, const char *s2__ign)",
-            |w: &mut W, a: u64, b: u64| compare(w, a, b, STRING_MAX, false),
+            |w: &mut W, a: u64, b: u64| either(compare(w, a, b, STRING_MAX, false)),
         ),
         Func::kfunc(
             ANY,
             "int bpf_strcasecmp(const char *s1__ign, const char *s2__ign)",
-            |w: &mut W, a: u64, b: u64| compare(w, a, b, STRING_MAX, true),
+            |w: &mut W, a: u64, b: u64| either(compare(w, a, b, STRING_MAX, true)),
         ),
         Func::kfunc(
             ANY,
             "int bpf_strncasecmp(const char *s1__ign, const char *s2__ign, size_t len)",
-            |w: &mut W, a: u64, b: u64, len: u64| compare(w, a, b, len.min(STRING_MAX), true),
+            |w: &mut W, a: u64, b: u64, len: u64| either(compare(w, a, b, len, true)),
         ),
         Func::kfunc(
             ANY,
             "int bpf_strchr(const char *s__ign, char c)",
-            |w: &mut W, s: u64, c: u32| strnchr(w, s, STRING_MAX, c),
+            |w: &mut W, s: u64, c: u32| either(strnchr(w, s, STRING_MAX, c)),
         ),
         Func::kfunc(
             ANY,
             "int bpf_strnchr(const char *s__ign, size_t count, char c)",
-            strnchr,
+            |w: &mut W, s: u64, count: u64, c: u32| either(strnchr(w, s, count, c)),
         ),
-        Func::kfunc(ANY, "int bpf_strchrnul(const char *s__ign, char c)", strchrnul),
-        Func::kfunc(ANY, "int bpf_strrchr(const char *s__ign, int c)", strrchr),
+        Func::kfunc(
+            ANY,
+            "int bpf_strchrnul(const char *s__ign, char c)",
+            |w: &mut W, s: u64, c: u32| either(strchrnul(w, s, c)),
+        ),
+        Func::kfunc(
+            ANY,
+            "int bpf_strrchr(const char *s__ign, int c)",
+            |w: &mut W, s: u64, c: u32| either(strrchr(w, s, c)),
+        ),
         Func::kfunc(
             ANY,
             "int bpf_strspn(const char *s__ign, const char *accept__ign)",
-            |w: &mut W, s: u64, set: u64| span(w, s, set, true),
+            |w: &mut W, s: u64, set: u64| either(span(w, s, set, true)),
         ),
         Func::kfunc(
             ANY,
             "int bpf_strcspn(const char *s__ign, const char *reject__ign)",
-            |w: &mut W, s: u64, set: u64| span(w, s, set, false),
+            |w: &mut W, s: u64, set: u64| either(span(w, s, set, false)),
         ),
         Func::kfunc(
             ANY,
             "int bpf_strstr(const char *s1__ign, const char *s2__ign)",
-            |w: &mut W, a: u64, b: u64| find(w, a, b, STRING_MAX, false),
+            |w: &mut W, a: u64, b: u64| either(find(w, a, b, STRING_MAX, false)),
         ),
         Func::kfunc(
             ANY,
             "int bpf_strcasestr(const char *s1__ign, const char *s2__ign)",
-            |w: &mut W, a: u64, b: u64| find(w, a, b, STRING_MAX, true),
+            |w: &mut W, a: u64, b: u64| either(find(w, a, b, STRING_MAX, true)),
         ),
         Func::kfunc(
             ANY,
             "int bpf_strnstr(const char *s1__ign, const char *s2__ign, size_t len)",
-            |w: &mut W, a: u64, b: u64, len: u64| find(w, a, b, len.min(STRING_MAX), false),
+            |w: &mut W, a: u64, b: u64, len: u64| either(find(w, a, b, len, false)),
         ),
         Func::kfunc(
             ANY,
             "int bpf_strncasestr(const char *s1__ign, const char *s2__ign, size_t len)",
-            |w: &mut W, a: u64, b: u64, len: u64| find(w, a, b, len.min(STRING_MAX), true),
+            |w: &mut W, a: u64, b: u64, len: u64| either(find(w, a, b, len, true)),
         ),
     ]
 }
 
-/// A string of at most `max` bytes, in small letters if `fold`. An errno if it cannot be read, or is longer than any string may be.
-fn text<W: World>(w: &W, s: u64, max: u64, fold: bool) -> Result<Vec<u8>, i32> {
-    match string(w.region(), s, max) {
-        None => Err(-EFAULT as i32),
-        Some((bytes, false)) if bytes.len() as u64 == STRING_MAX => Err(-E2BIG as i32),
-        Some((bytes, _)) if fold => Ok(bytes.to_ascii_lowercase()),
-        Some((bytes, _)) => Ok(bytes),
+/// A byte, or the errno for not being able to read it.
+fn byte<W: World>(w: &W, addr: u64) -> Result<u8, i64> {
+    w.region().load(addr).map_err(|_| EFAULT)
+}
+
+/// Can there be strings at these addresses?
+fn may_be<W: World>(w: &W, strings: &[u64]) -> Result<(), i64> {
+    match strings.iter().all(|&addr| nofault(w.region(), addr)) {
+        true => Ok(()),
+        false => Err(ERANGE),
     }
 }
 
-fn index(found: Option<usize>) -> i32 {
-    found.map_or(-ENOENT as i32, |at| at as i32)
+/// As the kernel's tolower(), which knows Latin-1.
+fn to_lower(c: u8) -> u8 {
+    match c {
+        b'A'..=b'Z' | 0xc0..=0xd6 | 0xd8..=0xde => c + 32,
+        _ => c,
+    }
 }
 
-fn either(result: Result<i32, i32>) -> i32 {
-    result.unwrap_or_else(|errno| errno)
+fn either(result: Result<i32, i64>) -> i32 {
+    result.unwrap_or_else(|errno| -(errno as i32))
 }
 
-fn strnlen<W: World>(w: &mut W, s: u64, count: u64) -> i32 {
-    either(text(w, s, count.min(STRING_MAX), false).map(|bytes| bytes.len() as i32))
+fn strnlen<W: World>(w: &W, s: u64, count: u64) -> Result<i32, i64> {
+    may_be(w, &[s])?;
+    for i in 0..count.min(STRING_MAX) {
+        if byte(w, s.wrapping_add(i))? == 0 {
+            return Ok(i as i32);
+        }
+    }
+    if count < STRING_MAX {
+        Ok(count as i32)
+    } else {
+        Err(E2BIG)
+    }
 }
 
-fn compare<W: World>(w: &mut W, a: u64, b: u64, len: u64, fold: bool) -> i32 {
-    let both = text(w, a, len, fold).and_then(|a| Ok((a, text(w, b, len, fold)?)));
-    either(both.map(|(a, b)| a.cmp(&b) as i32))
+fn compare<W: World>(w: &W, a: u64, b: u64, len: u64, fold: bool) -> Result<i32, i64> {
+    may_be(w, &[a, b])?;
+    for i in 0..len.min(STRING_MAX) {
+        let (mut x, mut y) = (byte(w, a.wrapping_add(i))?, byte(w, b.wrapping_add(i))?);
+        if fold {
+            (x, y) = (to_lower(x), to_lower(y));
+        }
+        if x != y {
+            return Ok(if x < y { -1 } else { 1 });
+        }
+        if x == 0 {
+            return Ok(0);
+        }
+    }
+    if len < STRING_MAX { Ok(0) } else { Err(E2BIG) }
 }
 
 /// The NUL is part of the string.
-fn strnchr<W: World>(w: &mut W, s: u64, count: u64, c: u32) -> i32 {
-    let Some((mut bytes, ended)) = string(w.region(), s, count.min(STRING_MAX)) else {
-        return -EFAULT as i32;
-    };
-    if ended {
-        bytes.push(0);
+fn strnchr<W: World>(w: &W, s: u64, count: u64, c: u32) -> Result<i32, i64> {
+    may_be(w, &[s])?;
+    for i in 0..count.min(STRING_MAX) {
+        match byte(w, s.wrapping_add(i))? {
+            found if found == c as u8 => return Ok(i as i32),
+            0 => return Err(ENOENT),
+            _ => {}
+        }
     }
-    index(bytes.iter().position(|&b| b == c as u8))
+    Err(if count < STRING_MAX { ENOENT } else { E2BIG })
 }
 
-fn strchrnul<W: World>(w: &mut W, s: u64, c: u32) -> i32 {
-    let bytes = text(w, s, STRING_MAX, false);
-    either(bytes.map(|bytes| bytes.iter().position(|&b| b == c as u8).unwrap_or(bytes.len()) as i32))
+fn strchrnul<W: World>(w: &W, s: u64, c: u32) -> Result<i32, i64> {
+    may_be(w, &[s])?;
+    for i in 0..STRING_MAX {
+        let here = byte(w, s.wrapping_add(i))?;
+        if here == 0 || here == c as u8 {
+            return Ok(i as i32);
+        }
+    }
+    Err(E2BIG)
 }
 
-fn strrchr<W: World>(w: &mut W, s: u64, c: u32) -> i32 {
-    let bytes = text(w, s, STRING_MAX, false).map(|mut bytes| {
-        bytes.push(0);
-        index(bytes.iter().rposition(|&b| b == c as u8))
-    });
-    either(bytes)
+/// `c` is an int: one beyond a char's is not found.
+fn strrchr<W: World>(w: &W, s: u64, c: u32) -> Result<i32, i64> {
+    may_be(w, &[s])?;
+    let mut last = Err(ENOENT);
+    for i in 0..STRING_MAX {
+        let here = byte(w, s.wrapping_add(i))?;
+        if u32::from(here) == c {
+            last = Ok(i as i32);
+        }
+        if here == 0 {
+            return last;
+        }
+    }
+    Err(E2BIG)
+}
+
+/// Is it one of a set's characters?
+fn is_of<W: World>(w: &W, c: u8, set: u64) -> Result<bool, i64> {
+    for i in 0..STRING_MAX {
+        match byte(w, set.wrapping_add(i))? {
+            member if member == c => return Ok(true),
+            0 => return Ok(false),
+            _ => {}
+        }
+    }
+    Err(E2BIG)
 }
 
 /// Bytes at the start that are all in the set, or all not in it.
-fn span<W: World>(w: &mut W, s: u64, set: u64, within: bool) -> i32 {
-    let both = text(w, s, STRING_MAX, false).and_then(|s| Ok((s, text(w, set, STRING_MAX, false)?)));
-    either(both.map(|(s, set)| s.iter().take_while(|byte| set.contains(byte) == within).count() as i32))
+fn span<W: World>(w: &W, s: u64, set: u64, within: bool) -> Result<i32, i64> {
+    may_be(w, &[s, set])?;
+    for i in 0..STRING_MAX {
+        let c = byte(w, s.wrapping_add(i))?;
+        if c == 0 || is_of(w, c, set)? != within {
+            return Ok(i as i32);
+        }
+    }
+    Err(E2BIG)
 }
 
-fn find<W: World>(w: &mut W, a: u64, b: u64, len: u64, fold: bool) -> i32 {
-    let both = text(w, a, len, fold).and_then(|a| Ok((a, text(w, b, STRING_MAX, fold)?)));
-    either(both.map(|(a, b)| match b.is_empty() {
-        true => 0,
-        false => index(a.windows(b.len()).position(|part| part == b)),
-    }))
+/// Where the string `b` begins in the first `len` bytes of the string `a`.
+fn find<W: World>(w: &W, a: u64, b: u64, len: u64, fold: bool) -> Result<i32, i64> {
+    may_be(w, &[a, b])?;
+    let same = |x: u8, y: u8| x == y || fold && to_lower(x) == to_lower(y);
+    for i in 0..STRING_MAX {
+        let mut j = 0;
+        loop {
+            if j == STRING_MAX {
+                return Err(E2BIG);
+            }
+            // The end of `b` is seen even where `len` ends.
+            let wanted = byte(w, b.wrapping_add(j))?;
+            if wanted == 0 {
+                return Ok(i as i32);
+            }
+            if i + j == len {
+                return Err(ENOENT);
+            }
+            let here = byte(w, a.wrapping_add(i + j))?;
+            if here == 0 {
+                return Err(ENOENT);
+            }
+            if !same(here, wanted) {
+                break;
+            }
+            j += 1;
+        }
+    }
+    Err(E2BIG)
 }

@@ -16,7 +16,7 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
         Func::helper(118, "bpf_jiffies64", |w: &mut W| w.jiffies()),
         Func::helper(125, "bpf_ktime_get_boot_ns", now),
         Func::helper(158, "bpf_get_current_task_btf", |w: &mut W| w.current_task()),
-        Func::helper(160, "bpf_ktime_get_coarse_ns", now),
+        Func::helper(160, "bpf_ktime_get_coarse_ns", |w: &mut W| w.coarse_ns()),
         Func::helper(208, "bpf_ktime_get_tai_ns", now),
     ]
 }

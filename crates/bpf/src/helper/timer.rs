@@ -25,7 +25,7 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
         Func::helper(170, "bpf_timer_set_callback", set_callback),
         Func::helper(171, "bpf_timer_start", start),
         Func::helper(172, "bpf_timer_cancel", cancel),
-        Func::kfunc(ANY, "int bpf_timer_cancel_async(struct bpf_timer *timer)", cancel),
+        Func::kfunc(ANY, "int bpf_timer_cancel_async(struct bpf_timer *timer)", cancel_async),
         Func::kfunc(
             ANY,
             "int bpf_wq_init(struct bpf_wq *wq, void *p__map, unsigned int flags)",
@@ -110,11 +110,33 @@ fn start<W: World>(w: &mut W, timer: u64, ns: u64, flags: u64) -> i64 {
     0
 }
 
+/// Waits for the callback to end, so not where that could be never; it has to be set anew. Was the timer pending?
 fn cancel<W: World>(w: &mut W, timer: u64) -> i64 {
+    if w.irqs_disabled() {
+        return -EOPNOTSUPP;
+    }
+    {
+        let mut state = w.vm().state().borrow_mut();
+        let running = state.running_timer == Some(timer);
+        match state.timers.get_mut(&timer) {
+            None => return -EINVAL,
+            Some(_) if running => return -EDEADLK,
+            Some(timer) => timer.callback = 0,
+        }
+    }
+    i64::from(w.timer_cancel(timer))
+}
+
+/// Was it pending? -1: its callback is running.
+fn cancel_async<W: World>(w: &mut W, timer: u64) -> i64 {
     if !w.vm().state().borrow().timers.contains_key(&timer) {
         return -EINVAL;
     }
-    i64::from(w.timer_cancel(timer))
+    match w.timer_cancel(timer) {
+        true => 1,
+        false if w.vm().state().borrow().running_timer == Some(timer) => -1,
+        false => 0,
+    }
 }
 
 /// The value that held it is going.
@@ -138,9 +160,11 @@ impl<W: World> Vm<W> {
             let value = timer.wrapping_sub(field.map_or(0, |field| u64::from(field.offset)));
             (map.key_of(world.region(), value), value)
         };
-        Vm::with_stack(world, &key, |w, key| {
+        let outer = world.vm().state().borrow_mut().running_timer.replace(timer);
+        let result = Vm::with_stack(world, &key, |w, key| {
             Vm::call_address(w, callback, [map, key, value, 0, 0])
-        })?;
-        Ok(())
+        });
+        world.vm().state().borrow_mut().running_timer = outer;
+        result.map(drop)
     }
 }

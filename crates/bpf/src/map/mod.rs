@@ -167,7 +167,13 @@ impl Map {
     /// Sets the value of a key; on a per-CPU map that of `cpu`. 0 or a negative error.
     pub fn update(&self, region: &Region, key: &[u8], value: &[u8], flags: u64, cpu: u32) -> Result<i64, Fault> {
         let has_lock = || self.def.fields.iter().any(|field| field.kind == FieldKind::SpinLock);
-        if flags & !BPF_F_LOCK > BPF_EXIST || flags & BPF_F_LOCK != 0 && !has_lock() {
+        let no_lock = flags & BPF_F_LOCK != 0 && !has_lock();
+        let known = match self.def.kind {
+            kind::LRU_HASH | kind::PERCPU_HASH | kind::LRU_PERCPU_HASH => flags,
+            _ => flags & !BPF_F_LOCK,
+        };
+        // An array looks for the element before it looks for the lock.
+        if known > BPF_EXIST || no_lock && !matches!(self.data, Data::Array(_)) {
             return Ok(-EINVAL);
         }
         let place = match &self.data {
@@ -176,6 +182,7 @@ impl Map {
             _ => return Err(self.cannot("update")),
         };
         match place {
+            Ok(_) if no_lock => Ok(-EINVAL),
             Ok(addr) => {
                 self.copy_value(region, addr, value)?;
                 Ok(0)

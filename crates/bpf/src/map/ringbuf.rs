@@ -21,6 +21,8 @@ pub struct Ringbuf {
     producer: u64,
     consumer: u64,
     records: VecDeque<Record>,
+    /// A program is taking samples.
+    busy: bool,
 }
 
 struct Record {
@@ -53,6 +55,7 @@ impl Ringbuf {
             producer: 0,
             consumer: 0,
             records: VecDeque::new(),
+            busy: false,
         })
     }
 
@@ -115,6 +118,16 @@ impl Ringbuf {
             .expect("inside the ring")
             .copy_from_slice(data);
         self.commit(addr, false)
+    }
+
+    /// A program begins to take samples. `false`: one is at it.
+    pub(crate) fn begin_drain(&mut self) -> bool {
+        !std::mem::replace(&mut self.busy, true)
+    }
+
+    /// It is through.
+    pub(crate) fn end_drain(&mut self) {
+        self.busy = false;
     }
 
     /// `bpf_ringbuf_query`: unread bytes, size, consumer and producer position; 0 for what does not exist.

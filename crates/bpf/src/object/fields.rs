@@ -79,8 +79,9 @@ impl Search<'_> {
                 {
                     if let Kind::TypeTag(_) = btf.kind(to) {
                         kind = kind.or(match btf.name(to) {
-                            "kptr" | "percpu_kptr" => Some(true),
-                            "kptr_untrusted" => Some(false),
+                            "kptr" => Some((true, false)),
+                            "percpu_kptr" => Some((true, true)),
+                            "kptr_untrusted" => Some((false, false)),
                             _ => None,
                         });
                         if btf.name(to) == "uptr" {
@@ -90,7 +91,7 @@ impl Search<'_> {
                     }
                     to = next;
                 }
-                if let Some(owned) = kind {
+                if let Some((owned, percpu)) = kind {
                     let id = btf.resolve(to);
                     self.add(
                         offset,
@@ -99,6 +100,7 @@ impl Search<'_> {
                             to: btf.name(id).to_string(),
                             id,
                             owned,
+                            percpu,
                         },
                     )?;
                 }

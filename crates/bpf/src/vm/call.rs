@@ -69,7 +69,21 @@ pub(super) unsafe fn call<A: Args>(cx: *mut Context, world: *mut (), function: u
             return Some(outcome.r0);
         }
         (*cx).fp = fp;
-        None
+        caught(cx)
+    }
+}
+
+/// Of a program that has ended by bpf_throw(), what it returns.
+#[cold]
+pub(super) unsafe fn caught(cx: *mut Context) -> Option<u64> {
+    unsafe {
+        match (*cx).fault.as_ref()?.kind {
+            FaultKind::Throw(cookie) => {
+                (*cx).fault = None;
+                Some(cookie)
+            }
+            _ => None,
+        }
     }
 }
 

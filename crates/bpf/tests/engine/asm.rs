@@ -392,6 +392,7 @@ fn field(text: &str) -> Option<Field> {
                 to: "bpf_cpumask".into(),
                 id: 0,
                 owned: true,
+                percpu: false,
             },
             8,
         ),

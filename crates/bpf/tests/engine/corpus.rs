@@ -67,6 +67,7 @@ fn run(world: &mut TestWorld, text: &str, engine: Engine) -> Result<String, Stri
                 FaultKind::Func => "func",
                 FaultKind::NotAllowed => "not-allowed",
                 FaultKind::Check => "check",
+                FaultKind::Throw(_) => "throw",
             };
             let pc = fault.pc.map_or("nowhere".into(), |pc| pc.to_string());
             format!("fault {kind} \"{}\" at {pc} insns {insns}", fault.message)

@@ -162,6 +162,10 @@ fn storage_goes_with_its_owner() {
         0,
         "a new task starts with zeros"
     );
+    Vm::free_owner(&mut world, other);
+    world.gone = Some(other);
+    let fault = Vm::call(&mut world, 0, [other, 0, 0, 0, 0]).expect_err("NULL is not tested for");
+    assert_eq!(fault.kind, FaultKind::Memory, "one that is gone gets none");
     let task = world.task;
     assert_eq!(
         Vm::call(&mut world, 0, [task, 0, 0, 0, 0]).unwrap(),

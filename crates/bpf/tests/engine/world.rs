@@ -25,6 +25,8 @@ pub struct TestWorld {
     pub memory: u64,
     pub task: u64,
     pub tasks: Slab,
+    /// A task that is gone.
+    pub gone: Option<u64>,
     pub log: Vec<String>,
     pub locks: Vec<(u64, bool)>,
     pub timers: BTreeMap<u64, u64>,
@@ -48,6 +50,7 @@ impl TestWorld {
             memory,
             task,
             tasks,
+            gone: None,
             log: Vec::new(),
             locks: Vec::new(),
             timers: BTreeMap::new(),
@@ -149,6 +152,9 @@ impl World for TestWorld {
     fn now_ns(&self) -> u64 {
         1_000_000
     }
+    fn coarse_ns(&self) -> u64 {
+        0
+    }
     fn jiffies(&self) -> u64 {
         4_294_937_296
     }
@@ -157,6 +163,12 @@ impl World for TestWorld {
     }
     fn nr_cpu_ids(&self) -> u32 {
         NR_CPUS
+    }
+    fn nr_node_ids(&self) -> u32 {
+        2
+    }
+    fn irqs_disabled(&self) -> bool {
+        false
     }
     fn per_cpu_offset(&self, cpu: u32) -> u64 {
         u64::from(cpu) * 16
@@ -180,7 +192,9 @@ impl World for TestWorld {
     fn release_object(&mut self, object: u64) {
         self.log.push(format!("released {}", object == self.task));
     }
-
+    fn can_own_storage(&self, _kind: u32, owner: u64) -> Result<bool, Fault> {
+        Ok(self.gone != Some(owner))
+    }
     fn spin_lock(&mut self, lock: u64) {
         self.locks.push((lock, true));
     }

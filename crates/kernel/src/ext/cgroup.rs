@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Cgroups and the policy (scx_cgroup_init, scx_tg_online, scx_cgroup_can_attach, scx_group_set_*).
 
-use super::exit;
 use super::ops::{self, Frame, Op};
+use super::{exit, lifecycle};
 use crate::layout::scx_cgroup_init_args;
 use crate::machine::Machine;
 use crate::task::TaskId;
-use bpf::vm::Vm;
 use std::mem::{offset_of, size_of};
 
 const EFAULT: i32 = 14;
@@ -92,7 +91,7 @@ pub(crate) fn offline(m: &mut Machine, cgroup: u32) {
 pub(crate) fn release(m: &mut Machine, cgroup: u32) {
     let addr = m.layout.cgroup_addr(cgroup);
     let gone = m.layout.put_cgroup(addr).unwrap_or_else(|| vec![addr]);
-    free_owners(m, gone);
+    lifecycle::gone(m, gone);
 }
 
 /// cgroup_put of the policy's. `false`: it holds no reference to the cgroup at this address.
@@ -101,15 +100,8 @@ pub(crate) fn put(m: &mut Machine, addr: u64) -> bool {
     let Some(gone) = m.layout.put_cgroup(addr) else {
         return false;
     };
-    free_owners(m, gone);
+    lifecycle::gone(m, gone);
     true
-}
-
-/// What is kept for them may hold others.
-fn free_owners(m: &mut Machine, gone: Vec<u64>) {
-    if m.ext.has_vm() {
-        gone.into_iter().for_each(|addr| Vm::free_owner(m, addr));
-    }
 }
 
 /// scx_group_set_weight, before the cgroup has the new weight.

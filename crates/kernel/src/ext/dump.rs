@@ -7,7 +7,7 @@ use super::exit::{self, Exit};
 use super::ops::{self, Frame, Op};
 use crate::class::Class;
 use crate::cpuset::CpuSet;
-use crate::layout::enums::{SCX_TASK_STATE_MASK, SCX_TASK_STATE_SHIFT};
+use crate::layout::enums::{SCX_EXIT_MSG_LEN, SCX_TASK_STATE_MASK, SCX_TASK_STATE_SHIFT};
 use crate::layout::scx_dump_ctx;
 use crate::machine::Machine;
 use crate::task::{IDLE, State, TaskId};
@@ -44,17 +44,26 @@ impl Dump {
     }
 }
 
-/// What scx_bpf_dump prints.
+/// Is an ops.dump*() callback running?
+pub(crate) fn is_open(m: &Machine) -> bool {
+    m.ext.dump.open
+}
+
+/// What scx_bpf_dump prints. Lines are collected until one ends; no more than an exit message holds.
 pub(crate) fn print(m: &mut Machine, text: &str) {
-    if !m.ext.dump.open {
-        exit::error(m, "scx_bpf_dump() must only be called from ops.dump() and friends");
-        return;
-    }
     let dump = &mut m.ext.dump;
     dump.line.push_str(text);
-    if dump.line.ends_with('\n') {
+    let full = dump.line.len() >= SCX_EXIT_MSG_LEN as usize;
+    exit::truncate(&mut dump.line, SCX_EXIT_MSG_LEN as usize - 1);
+    if full || dump.line.ends_with('\n') {
         dump.flush();
     }
+}
+
+/// A line of the kernel's own among the policy's.
+pub(crate) fn print_line(m: &mut Machine, line: &str) {
+    let dump = &mut m.ext.dump;
+    let _ = writeln!(dump.text, "{}{line}", dump.prefix);
 }
 
 /// Writes the dump of a policy that ends with `exit`, at most as long as the policy wants it.

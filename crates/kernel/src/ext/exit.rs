@@ -207,7 +207,7 @@ pub(crate) fn cpu_valid(m: &mut Machine, cpu: i32, place: &str) -> bool {
 }
 
 /// Cuts to at most `max` bytes.
-fn truncate(text: &mut String, max: usize) {
+pub(super) fn truncate(text: &mut String, max: usize) {
     let mut end = text.len().min(max);
     while !text.is_char_boundary(end) {
         end -= 1;

@@ -136,7 +136,7 @@ fn preamble(m: &mut Machine, task: Option<TaskId>, dsq_id: u64, enq_flags: u64) 
         invalid(m, enq_flags);
         return None;
     }
-    if !m.ext.owns(m.scx_state(task)) {
+    if task == IDLE || !m.ext.owns(m.scx_state(task)) {
         m.ext.stats.insert_not_owned += 1;
         return None;
     }

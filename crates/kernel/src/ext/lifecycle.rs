@@ -145,10 +145,22 @@ pub(super) fn dead(m: &mut Machine, task: TaskId) {
         disable_and_exit_task(m, task);
         m.scx_set_state(task, TaskState::Dead);
     }
-    if m.ext.has_vm() {
-        let addr = m.tasks[task as usize].addr;
-        Vm::free_owner(m, addr);
+}
+
+/// __put_task_struct and css_release: nobody holds these objects any more, and what programs keep for them goes. That may hold others,
+/// which are then gone, too: they wait for their turn, however many there are.
+pub(super) fn gone(m: &mut Machine, owners: impl IntoIterator<Item = u64>) {
+    if !m.ext.has_vm() {
+        return;
     }
+    m.ext.gone.extend(owners);
+    if std::mem::replace(&mut m.ext.freeing, true) {
+        return;
+    }
+    while let Some(owner) = m.ext.gone.pop_front() {
+        Vm::free_owner(m, owner);
+    }
+    m.ext.freeing = false;
 }
 
 /// switching_to_scx: the task, which is off the queue, belongs to the class now.

@@ -51,6 +51,7 @@ use insert::{DirectDispatch, DispatchContext};
 use layout::enums::*;
 use machine::Topology;
 use ops::Frame;
+use std::collections::VecDeque;
 use workload::Policy as TaskPolicy;
 
 /// sched_ext's part of a runqueue (struct scx_rq). The local DSQ is in [`Dsqs`].
@@ -155,6 +156,9 @@ pub struct Core {
     pub enable_seq: u64,
     /// Tasks whose SCHED_EXT the policy refused.
     pub nr_rejected: u64,
+    /// Tasks and cgroups that nobody holds any more, whose storage is to be freed; and whether that is under way.
+    gone: VecDeque<u64>,
+    freeing: bool,
 }
 
 impl Core {
@@ -193,6 +197,8 @@ impl Core {
             hotplug_seq: 0,
             enable_seq: 0,
             nr_rejected: 0,
+            gone: VecDeque::new(),
+            freeing: false,
         }
     }
 
@@ -379,6 +385,12 @@ pub(crate) fn task_renamed(m: &mut Machine, task: TaskId) {
 pub(crate) fn task_dead(m: &mut Machine, task: TaskId) {
     lifecycle::dead(m, task);
     layout::mirror_reparent(m, task);
+}
+
+/// __put_task_struct: nobody holds the task any more.
+pub(crate) fn task_gone(m: &mut Machine, task: TaskId) {
+    let addr = m.tasks[task as usize].addr;
+    lifecycle::gone(m, [addr]);
 }
 
 pub(crate) fn task_cpu_changed(m: &mut Machine, task: TaskId) {

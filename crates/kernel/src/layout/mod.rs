@@ -24,6 +24,7 @@ pub use runqueue::*;
 pub use scx::*;
 pub use task::*;
 
+use crate::ext;
 use crate::machine::Machine;
 use crate::task::{IDLE, State, TaskId};
 use bpf::conflicts::Competitors;
@@ -257,15 +258,22 @@ impl Machine {
         (self.tasks[id as usize].state != State::Dead || self.tasks[id as usize].on_cpu).then_some(id)
     }
 
-    /// The policy gives a reference to a task back; a dead task's slot becomes free with the last one. `false`: it has none.
+    /// Is nobody's reference left to the task in a slot (`rcu_users` is 0)? Then no new one can be had.
+    pub(crate) fn task_gone(&self, task: TaskId) -> bool {
+        let t = &self.tasks[task as usize];
+        t.state == State::Dead && self.pids[t.pid as usize] == IDLE && !self.layout.task_held(task)
+    }
+
+    /// The policy gives a reference to a task back; with the last one to a dead task goes what programs keep for it, and its slot
+    /// becomes free. `false`: it has none.
     #[must_use]
     pub(crate) fn put_task(&mut self, task: TaskId) -> bool {
         let Some(refs) = self.layout.refs.get_mut(task as usize).filter(|refs| **refs > 0) else {
             return false;
         };
         *refs -= 1;
-        let t = &self.tasks[task as usize];
-        if *refs == 0 && t.state == State::Dead && self.pids[t.pid as usize] == IDLE {
+        if self.task_gone(task) {
+            ext::task_gone(self, task);
             self.free_tasks.push(task);
         }
         true

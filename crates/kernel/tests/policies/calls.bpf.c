@@ -51,6 +51,7 @@ void bpf_stream_vprintk_impl(int stream_id, const char *fmt, const void *args, u
 
 u64 pre, post, up, children, bad_order, threads, leaders, of_process, nodes, node_of_3, cap, cur, online, possible, cids, cid_of_2;
 u64 topo_llc, topo_node, curr_pid, no_pid, bypass_activate, events_beyond, has_stream, released, held_pid, task_cgroup, by_tid;
+u64 pids, thread_pids, leader_pids, of_process_rest, no_task, no_order;
 static struct task_struct *held;
 u64 held_addr;
 
@@ -73,9 +74,12 @@ static __always_inline u64 count(struct task_struct *p, unsigned int flags)
 	struct bpf_iter_task it;
 	u64 n = 0;
 
+	pids = 0;
 	bpf_iter_task_new(&it, p, flags);
-	while (bpf_iter_task_next(&it))
+	while ((p = bpf_iter_task_next(&it))) {
+		pids = pids * 10 + p->pid;
 		n++;
+	}
 	bpf_iter_task_destroy(&it);
 	return n;
 }
@@ -85,6 +89,7 @@ s32 SCX_OP_SLEEPABLE(calls_init)
 	struct cgroup *root = bpf_cgroup_from_id(1), *mid = bpf_cgroup_from_id(2), *leaf = bpf_cgroup_from_id(3);
 	u64 events[14] = {};
 	struct scx_cid_topo topo;
+	struct bpf_iter_task it;
 	struct task_struct *p;
 
 	pre = walk(root, 2);
@@ -114,11 +119,20 @@ s32 SCX_OP_SLEEPABLE(calls_init)
 	bypass_activate = ((struct scx_event_stats *)events)->SCX_EV_BYPASS_ACTIVATE;
 	has_stream = !!bpf_stream_vprintk_impl;
 	threads = count(NULL, 1);
+	thread_pids = pids;
 	leaders = count(NULL, 0);
+	leader_pids = pids;
+	no_task = bpf_iter_task_new(&it, NULL, 2);
+	no_order = bpf_iter_task_new(&it, NULL, 3);
 	p = bpf_task_from_pid(2);
 	if (!p)
 		return -ESRCH;
 	of_process = count(p, 2);
+	bpf_task_release(p);
+	p = bpf_task_from_pid(3);
+	if (!p)
+		return -ESRCH;
+	of_process_rest = count(p, 2);
 	bpf_task_release(p);
 	held = bpf_task_from_pid(1);
 	held_addr = (u64)held;

@@ -30,16 +30,18 @@ struct {
 	__type(value, struct held);
 } kept SEC(".maps");
 
-struct {
+struct storage {
 	__uint(type, BPF_MAP_TYPE_CGRP_STORAGE);
 	__uint(map_flags, 1);
 	__type(key, int);
 	__type(value, u64);
-} numbers SEC(".maps");
+} numbers SEC(".maps"), others SEC(".maps");
 
 /* Of the one that is held: its id, the number kept for it, the root's id, whether the task is in it, or at its address. */
 u64 held_id, held_number, held_root, has_task, same_place;
 u64 nr_exits;
+/* Cgroups that had a number when they were removed, and could get another value then. */
+u64 dying_number, dying_other;
 
 static struct held *place(void)
 {
@@ -75,6 +77,8 @@ void SCX_OP_SLEEPABLE(held_cgroup_exit, struct cgroup *cgrp)
 
 	if (mine) {
 		nr_exits++;
+		dying_number += !!bpf_cgrp_storage_get(&numbers, cgrp, NULL, 1);
+		dying_other += !!bpf_cgrp_storage_get(&others, cgrp, NULL, 1);
 		bpf_cgroup_release(mine);
 	}
 }

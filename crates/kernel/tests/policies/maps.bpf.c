@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* maps: one program for each kind of map, and for what else programs allocate. Each gives 0, or the line that does not hold. */
-#include "scx.h"
-
-char _license[] SEC("license") = "GPL";
+/* maps: one program for each kind of map. Each gives 0, or the line that does not hold. */
+#include "syscalls.h"
 
 static long (*const for_each_map_elem)(void *map, void *callback, void *ctx, u64 flags) = (void *)164;
 static void *(*const lookup_percpu_elem)(void *map, const void *key, u32 cpu) = (void *)195;
@@ -16,44 +14,17 @@ static void *(*const cgrp_storage_get)(void *map, struct cgroup *cgrp, void *val
 static long (*const cgrp_storage_delete)(void *map, struct cgroup *cgrp) = (void *)211;
 static long (*const perf_event_output)(void *ctx, void *map, u64 flags, void *data, u64 size) = (void *)25;
 static long (*const perf_event_read_value)(void *map, u64 flags, void *buf, u32 size) = (void *)55;
-static void *(*const per_cpu_ptr)(const void *ptr, u32 cpu) = (void *)153;
-static void *(*const this_cpu_ptr)(const void *ptr) = (void *)154;
+static long (*const perf_event_read)(void *map, u64 flags) = (void *)22;
 static u64 (*const get_current_cgroup_id)(void) = (void *)80;
 static u64 (*const get_current_ancestor_cgroup_id)(int level) = (void *)123;
 static u32 (*const get_numa_node_id)(void) = (void *)42;
 
-struct cgroup *bpf_cgroup_from_id(u64 id) __ksym;
-void bpf_cgroup_release(struct cgroup *cgrp) __ksym;
-void *bpf_percpu_obj_new_impl(u64 local_type_id, void *meta) __ksym;
-void bpf_percpu_obj_drop_impl(void *p, void *meta) __ksym;
-int bpf_strcasecmp(const char *a, const char *b) __ksym;
-int bpf_strncasecmp(const char *a, const char *b, unsigned long len) __ksym;
-int bpf_strnchr(const char *s, unsigned long count, char c) __ksym;
-int bpf_strchrnul(const char *s, char c) __ksym;
-int bpf_strrchr(const char *s, int c) __ksym;
-int bpf_strspn(const char *s, const char *accept) __ksym;
-int bpf_strcspn(const char *s, const char *reject) __ksym;
-int bpf_strnstr(const char *a, const char *b, unsigned long len) __ksym;
-int bpf_strcasestr(const char *a, const char *b) __ksym;
-
-#define EBUSY 16
 #define BPF_F_LOCK 4
 #define BPF_F_CURRENT_CPU 0xffffffffULL
 #define RB_AVAIL_DATA 0
 #define RB_RING_SIZE 1
 #define RB_NO_WAKEUP 1
 
-#define MAP(name, kind, entries, key_type, value_type)                                             \
-	struct {                                                                                   \
-		__uint(type, kind);                                                                \
-		__uint(max_entries, entries);                                                      \
-		__type(key, key_type);                                                             \
-		__type(value, value_type);                                                         \
-	} name SEC(".maps")
-
-struct pair {
-	u64 first, second;
-};
 struct locked {
 	struct bpf_spin_lock lock;
 	u32 value;
@@ -109,24 +80,6 @@ struct {
 	__type(key, u32);
 	__array(values, struct inner);
 } hash_of_maps SEC(".maps") = { .values = { [1] = &one, [2] = &two } };
-
-struct bpf_wq {
-	u64 __opaque[2];
-};
-int bpf_wq_init(struct bpf_wq *wq, void *map, unsigned int flags) __ksym;
-int bpf_wq_start(struct bpf_wq *wq, unsigned int flags) __ksym;
-int bpf_wq_set_callback(struct bpf_wq *wq, int(callback)(void *map, int *key, void *value), unsigned int flags) __ksym;
-struct work {
-	u64 before;
-	struct bpf_wq wq;
-};
-MAP(works, 2, 2, u32, struct work);
-
-#define CHECK(condition)                                                                           \
-	do {                                                                                       \
-		if (!(condition))                                                                  \
-			return __LINE__;                                                           \
-	} while (0)
 
 SEC("syscall") int test_percpu_hash(void *ctx)
 {
@@ -241,6 +194,13 @@ SEC("syscall") int test_arrays(void *ctx)
 	key = 2;
 	CHECK(bpf_map_update_elem(&array, &key, &value, BPF_NOEXIST) == -EEXIST);
 	CHECK(bpf_map_update_elem(&array, &key, &value, BPF_EXIST) == 0);
+	/* It has no lock; but the element is looked for first. */
+	CHECK(bpf_map_update_elem(&array, &key, &value, BPF_F_LOCK) == -EINVAL);
+	CHECK(bpf_map_update_elem(&array, &key, &value, BPF_F_LOCK | BPF_NOEXIST) == -EEXIST);
+	key = 3;
+	CHECK(bpf_map_update_elem(&array, &key, &value, BPF_F_LOCK) == -E2BIG);
+	CHECK(bpf_map_update_elem(&array, &key, &value, BPF_F_LOCK | 3) == -EINVAL);
+	key = 2;
 	CHECK(bpf_map_delete_elem(&array, &key) == -EINVAL);
 	found = bpf_map_lookup_elem(&array, &key);
 	CHECK(found && *found == 9);
@@ -251,6 +211,26 @@ SEC("syscall") int test_arrays(void *ctx)
 	found = bpf_map_lookup_elem(&percpu_array, &key);
 	CHECK(found && *found == 9);
 	return 0;
+}
+
+MAP(lru_locked, 9, 2, u32, struct locked);
+
+SEC("syscall") int test_no_locked_update(void *ctx)
+{
+	struct locked value = {};
+	u32 key = 1;
+
+	CHECK(bpf_map_update_elem(&lru_locked, &key, &value, BPF_F_LOCK) == -EINVAL);
+	CHECK(bpf_map_update_elem(&lru_locked, &key, &value, BPF_EXIST) == -ENOENT);
+	CHECK(bpf_map_update_elem(&lru_locked, &key, &value, BPF_ANY) == 0);
+	return 0;
+}
+
+SEC("syscall") int look_up_percpu_elem_of_hash(void *ctx)
+{
+	u32 key = 1;
+
+	return !!lookup_percpu_elem(&hash, &key, 0);
 }
 
 SEC("syscall") int test_array_of_maps(void *ctx)
@@ -319,9 +299,42 @@ SEC("syscall") int test_cgrp_storage(void *ctx)
 	CHECK(found && *found == 6);
 	CHECK(cgrp_storage_delete(&cgrp_storage, root) == 0);
 	CHECK(cgrp_storage_delete(&cgrp_storage, root) == -ENOENT);
+	CHECK(cgrp_storage_delete(&cgrp_storage, NULL) == -EINVAL);
 	CHECK(!cgrp_storage_get(&cgrp_storage, root, NULL, 0));
 	bpf_cgroup_release(root);
 	bpf_cgroup_release(child);
+	return 0;
+}
+
+static void *(*const kptr_xchg)(void *place, void *value) = (void *)194;
+static long (*const task_storage_delete)(void *map, struct task_struct *p) = (void *)157;
+
+SEC("syscall") int delete_storage_of_nobody(void *ctx)
+{
+	return task_storage_delete(&cgrp_storage, NULL);
+}
+
+SEC("syscall") int create_storage_of_a_map(void *ctx)
+{
+	return !!cgrp_storage_get(&cgrp_storage, (void *)&cgrp_storage, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+}
+
+struct keeps {
+	struct task_struct __attribute__((btf_type_tag("kptr"))) *task;
+};
+MAP(keeps, 1, 2, u32, struct keeps);
+
+/* Only checked mode sees that it is of a wrong type; what it is of is given back. */
+SEC("syscall") int test_wrong_kptr(void *ctx)
+{
+	struct cgroup *cgrp = bpf_cgroup_from_id(1);
+	struct keeps *kept, none = {};
+	u32 key = 1;
+
+	CHECK(cgrp && !bpf_map_update_elem(&keeps, &key, &none, BPF_ANY));
+	kept = bpf_map_lookup_elem(&keeps, &key);
+	CHECK(kept && !kptr_xchg(&kept->task, cgrp));
+	CHECK(bpf_map_delete_elem(&keeps, &key) == 0);
 	return 0;
 }
 
@@ -380,82 +393,48 @@ SEC("syscall") int test_events(void *ctx)
 	CHECK(perf_event_output(ctx, &events, 1ULL << 52, &data, sizeof(data)) == -EINVAL);
 	CHECK(perf_event_read_value(&events, BPF_F_CURRENT_CPU, value, sizeof(value)) == -ENOENT);
 	CHECK(!value[0] && !value[1] && !value[2]);
+	value[0] = value[1] = 1;
+	CHECK(perf_event_read_value(&events, 0, value, 8) == -EINVAL && !value[0] && value[1]);
+	CHECK(perf_event_read_value(&events, 2, value, sizeof(value)) == -E2BIG);
+	CHECK(perf_event_read_value(&events, 1ULL << 32, value, sizeof(value)) == -EINVAL);
+	CHECK(perf_event_read(&events, 1) == -ENOENT && perf_event_read(&events, 2) == -E2BIG);
+	CHECK(perf_event_read(&events, 1ULL << 32) == -EINVAL);
 	return 0;
 }
 
-struct counts {
-	u64 a, b;
-};
-
-SEC("syscall") int test_percpu_objects(void *ctx)
+static long drained_within(void *dynptr, u64 *result)
 {
-	struct counts *all = bpf_percpu_obj_new_impl(__builtin_btf_type_id(*(struct counts *)0, 0), NULL);
-	struct counts *mine, *other;
+	*result = user_ringbuf_drain(&user_ring, drained, result, 0);
+	return 1;
+}
 
-	CHECK(all);
-	mine = this_cpu_ptr(all);
-	other = per_cpu_ptr(all, 1);
-	CHECK(mine && other && mine != other && mine == per_cpu_ptr(all, 0));
-	CHECK(!per_cpu_ptr(all, 2));
-	mine->b = 5;
-	CHECK(!mine->a && !other->b);
-	bpf_percpu_obj_drop_impl(all, NULL);
+SEC("syscall") int drain_within_drain(void *ctx)
+{
+	u64 result = 0;
+
+	CHECK(user_ringbuf_drain(&user_ring, drained_within, &result, 0) == 1);
+	CHECK(result == -EBUSY);
+	CHECK(user_ringbuf_drain(&user_ring, drained_within, &result, 0) == 1);
 	return 0;
 }
 
-SEC("syscall") int drop_percpu_twice(void *ctx)
+struct {
+	__uint(type, 33);
+	__uint(map_flags, 1024);
+	__uint(max_entries, 4);
+} arena SEC(".maps");
+void *bpf_arena_alloc_pages(void *map, void *addr, u32 page_cnt, int node_id, u64 flags) __ksym;
+void bpf_arena_free_pages(void *map, void *ptr, u32 page_cnt) __ksym;
+
+SEC("syscall") int test_arena(void *ctx)
 {
-	struct counts *all = bpf_percpu_obj_new_impl(__builtin_btf_type_id(*(struct counts *)0, 0), NULL);
-
-	bpf_percpu_obj_drop_impl(all, NULL);
-	bpf_percpu_obj_drop_impl(all, NULL);
-	return 0;
-}
-
-u64 worked;
-s32 worked_key = -1;
-
-static int working(void *map, int *key, void *value)
-{
-	worked++;
-	worked_key = *key;
-	return 0;
-}
-
-SEC("syscall") int test_wq(void *ctx)
-{
-	struct work *work;
-	u32 key = 1;
-
-	work = bpf_map_lookup_elem(&works, &key);
-	CHECK(work);
-	CHECK(bpf_wq_start(&work->wq, 0) == -EINVAL);
-	CHECK(bpf_wq_set_callback(&work->wq, working, 0) == -EINVAL);
-	CHECK(bpf_wq_init(&work->wq, &works, 1) == -EINVAL);
-	CHECK(bpf_wq_init(&work->wq, &works, 0) == 0);
-	CHECK(bpf_wq_init(&work->wq, &works, 0) == -EBUSY);
-	CHECK(bpf_wq_set_callback(&work->wq, working, 0) == 0);
-	CHECK(bpf_wq_start(&work->wq, 1) == -EINVAL);
-	CHECK(bpf_wq_start(&work->wq, 0) == 0);
-	return 0;
-}
-
-SEC("syscall") int test_strings(void *ctx)
-{
-	static char mixed[] = "Kernel Sched", small[] = "kernel sched", part[] = "SCHED", set[] = "Kern", none[] = "z";
-
-	CHECK(bpf_strcasecmp(mixed, small) == 0);
-	CHECK(bpf_strcasecmp(mixed, part) == -1 && bpf_strcasecmp(part, mixed) == 1);
-	CHECK(bpf_strncasecmp(mixed, "kernel panic", 7) == 0);
-	CHECK(bpf_strncasecmp(mixed, "kernel panic", 8) == 1);
-	CHECK(bpf_strnchr(mixed, 5, 'l') == -ENOENT && bpf_strnchr(mixed, 6, 'l') == 5);
-	CHECK(bpf_strnchr(mixed, 99, 0) == 12 && bpf_strnchr(mixed, 12, 0) == -ENOENT);
-	CHECK(bpf_strchrnul(mixed, 'z') == 12 && bpf_strchrnul(mixed, 'e') == 1);
-	CHECK(bpf_strrchr(mixed, 'e') == 10 && bpf_strrchr(mixed, 'z') == -ENOENT);
-	CHECK(bpf_strspn(mixed, set) == 5 && bpf_strcspn(mixed, none) == 12 && bpf_strcspn(mixed, set) == 0);
-	CHECK(bpf_strnstr(mixed, "Sched", 11) == -ENOENT && bpf_strnstr(mixed, "Sched", 12) == 7);
-	CHECK(bpf_strcasestr(mixed, part) == 7 && bpf_strcasestr(mixed, none) == -ENOENT);
-	CHECK(bpf_strcasecmp((char *)8, small) == -14);
+	CHECK(!bpf_arena_alloc_pages(&arena, NULL, 1, 1, 0) && !bpf_arena_alloc_pages(&arena, NULL, 1, -2, 0));
+	CHECK(!bpf_arena_alloc_pages(&arena, NULL, 0, -1, 0) && !bpf_arena_alloc_pages(&arena, NULL, 5, -1, 0));
+	CHECK(!bpf_arena_alloc_pages(&arena, NULL, 1, -1, 1) && !bpf_arena_alloc_pages(&arena, (void *)8, 1, -1, 0));
+	/* All but the page that NULL is of. */
+	CHECK(bpf_arena_alloc_pages(&arena, NULL, 3, 0, 0));
+	bpf_arena_free_pages(&arena, NULL, 4);
+	CHECK(!bpf_arena_alloc_pages(&arena, NULL, 1, -1, 0));
 	return 0;
 }
 

@@ -9,6 +9,13 @@ struct task_struct *scx_bpf_tid_to_task(u64 tid) __ksym;
 struct task_struct *scx_bpf_dsq_peek(u64 dsq_id) __ksym;
 struct cgroup *scx_bpf_task_cgroup(struct task_struct *p) __ksym;
 
+bool scx_bpf_task_set_slice(struct task_struct *p, u64 slice) __ksym;
+struct rq___idle {
+	struct task_struct *idle;
+} __attribute__((preserve_access_index));
+struct rq *scx_bpf_cpu_rq(s32 cpu) __ksym;
+#define idle_of(cpu) (((struct rq___idle *)scx_bpf_cpu_rq(cpu))->idle)
+
 s64 result;
 
 static __always_inline void call(struct task_struct *p)
@@ -31,6 +38,19 @@ s32 SCX_OP_SLEEPABLE(misuse_init)
 	return 0;
 }
 
+#ifdef IN_DUMP
+struct scx_dump_ctx;
+
+void SCX_OP(misuse_dump, struct scx_dump_ctx *dctx)
+{
+	unsigned long long data[] = { 7 };
+
+	scx_bpf_dump_bstr("seven is %d\n", data, 8);
+	scx_bpf_dump_bstr("%d and %d\n", data, 8);
+	scx_bpf_dump_bstr("none\n", data, 4);
+}
+#endif
+
 #ifndef FLAGS
 #define FLAGS 0
 #endif
@@ -41,6 +61,9 @@ void SCX_OP(misuse_update_idle, s32 cpu, bool idle)
 #endif
 
 SCX_OPS(misuse_ops, .running = (void *)misuse_running, .init = (void *)misuse_init,
+#ifdef IN_DUMP
+	.dump = (void *)misuse_dump,
+#endif
 #ifdef IDLE
 	.update_idle = (void *)misuse_update_idle,
 #endif

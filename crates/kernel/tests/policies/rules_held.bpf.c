@@ -15,6 +15,39 @@ private(A) struct bpf_list_head notes __contains(note, node);
 private(A) struct bpf_rb_root leaves __contains(leaf, node);
 private(B) struct bpf_spin_lock other_lock;
 
+/* What references are kept in. */
+struct keep {
+	struct plain __kptr *plain;
+	struct plain __attribute__((btf_type_tag("percpu_kptr"))) *all;
+	struct bpf_cpumask __kptr *mask;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct keep);
+} keeps SEC(".maps");
+
+static struct keep *keep(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&keeps, &zero);
+}
+
+#define KEEP_AS(field, what)                                \
+	{                                                   \
+		void *it = what;                            \
+                                                            \
+		if (it && keep())                           \
+			bpf_kptr_xchg(&keep()->field, it);  \
+		return 0;                                   \
+	}
+struct numbers {
+	u64 a, b;
+};
+
 static bool less(struct bpf_rb_node *a, const struct bpf_rb_node *b)
 {
 	return false;
@@ -145,6 +178,91 @@ BREAKS(exchanges_the_middle_of_a_task, "bad-pointer: bpf_kptr_xchg of a pointer 
 		bpf_kptr_xchg(&value->task, (void *)p + 8);
 	bpf_task_release(p);
 	return 0;
+}
+
+BREAKS(keeps_a_task_as_a_cgroup, "bad-pointer: bpf_kptr_xchg wants a cgroup and gets a pointer to a reference to a task_struct")
+{
+	struct value *value = fresh();
+	struct task_struct *p = bpf_task_acquire((void *)ctx[0]);
+
+	if (!p)
+		return 0;
+	if (value)
+		bpf_kptr_xchg(&value->cgrp, p);
+	return 0;
+}
+
+BREAKS(keeps_a_cgroup_as_a_task, "bad-pointer: bpf_kptr_xchg wants a task_struct and gets a pointer to a reference to a cgroup")
+{
+	struct value *value = fresh();
+	struct cgroup *cgrp = bpf_cgroup_from_id(1);
+
+	if (!cgrp)
+		return 0;
+	if (value)
+		bpf_kptr_xchg(&value->task, cgrp);
+	return 0;
+}
+
+BREAKS(keeps_another_object, "bad-pointer: bpf_kptr_xchg wants a plain and gets a pointer to a struct note")
+KEEP_AS(plain, bpf_obj_new(struct note))
+
+BREAKS(keeps_an_object_as_a_mask, "bad-pointer: bpf_kptr_xchg wants a bpf_cpumask and gets a pointer to a struct plain")
+KEEP_AS(mask, bpf_obj_new(struct plain))
+
+BREAKS(keeps_a_mask_as_an_object, "bad-pointer: bpf_kptr_xchg wants a plain and gets a pointer to a bpf_cpumask")
+KEEP_AS(plain, bpf_cpumask_create())
+
+BREAKS(keeps_an_object_as_percpu, "bad-pointer: bpf_kptr_xchg wants a per-CPU plain and gets a pointer to a struct plain")
+KEEP_AS(all, bpf_obj_new(struct plain))
+
+BREAKS(keeps_percpu_objects_as_one, "bad-pointer: bpf_kptr_xchg wants a plain and gets a pointer to per-CPU objects")
+KEEP_AS(plain, bpf_percpu_obj_new(struct plain))
+
+BREAKS(keeps_other_percpu_objects, "bad-pointer: bpf_kptr_xchg wants a per-CPU plain and gets a pointer to per-CPU objects")
+KEEP_AS(all, bpf_percpu_obj_new(struct numbers))
+
+#define SWAP(field, make, drop)                                 \
+	({                                                      \
+		void *it = make;                                \
+                                                                \
+		if (it && (it = bpf_kptr_xchg(&kept->field, it))) \
+			drop;                                   \
+	})
+
+/* The second time what was kept comes back. */
+KEEPS(keeps_each_kind_in_its_field)
+{
+	struct keep *kept = keep();
+	int i;
+
+	for (i = 0; i < 2 && kept; i++) {
+		SWAP(plain, bpf_obj_new(struct plain), bpf_obj_drop(it));
+		SWAP(all, bpf_percpu_obj_new(struct plain), bpf_percpu_obj_drop_impl(it, NULL));
+		SWAP(mask, bpf_cpumask_create(), bpf_cpumask_release(it));
+	}
+	return 0;
+}
+
+void bpf_throw(u64 cookie) __ksym __attribute__((noreturn));
+
+BREAKS(throws_with_a_task, "leak: throws_with_a_task returns and has not released a reference to a task_struct")
+{
+	struct task_struct *p = bpf_task_acquire((void *)ctx[0]);
+
+	if (p)
+		bpf_throw(1);
+	return 0;
+}
+
+KEEPS(throws_without_one)
+{
+	struct task_struct *p = bpf_task_acquire((void *)ctx[0]);
+
+	if (!p)
+		return 0;
+	bpf_task_release(p);
+	bpf_throw(1);
 }
 
 /* Lists and trees. */

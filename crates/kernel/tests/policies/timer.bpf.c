@@ -7,11 +7,15 @@ struct element {
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 3);
+	__uint(max_entries, 4);
 	__type(key, u32);
 	__type(value, struct element);
 } timers SEC(".maps");
 
+int bpf_timer_cancel_async(struct bpf_timer *timer) __ksym;
+
+/* What cancelling gives: of its own timer, without waiting, of one without callback, and where interrupts are off. */
+s64 own, own_async, ended, ended_async, under_lock, under_lock_async, started_again;
 u64 periodic, absolute_at, cancelled, was_pending, first_at, last_at, key_seen, timer_cpu;
 
 static int on_period(void *map, u32 *key, struct element *element)
@@ -21,12 +25,18 @@ static int on_period(void *map, u32 *key, struct element *element)
 		first_at = last_at;
 	key_seen = *key;
 	timer_cpu = bpf_get_smp_processor_id();
+	own = bpf_timer_cancel(&element->timer);
+	own_async = bpf_timer_cancel_async(&element->timer);
 	bpf_timer_start(&element->timer, 1000000, 0);
 	return 0;
 }
 
+static u64 (*const ktime_get_coarse_ns)(void) = (void *)160;
+u64 coarse;
+
 static int on_absolute(void *map, u32 *key, struct element *element)
 {
+	coarse = ktime_get_coarse_ns();
 	absolute_at = bpf_ktime_get_ns();
 	return 0;
 }
@@ -58,7 +68,23 @@ s32 SCX_OP_SLEEPABLE(timer_ops_init)
 	bpf_timer_start(&b->timer, 5500000, 1);
 	bpf_timer_start(&c->timer, 1000000, 0);
 	was_pending = bpf_timer_cancel(&c->timer);
+	started_again = bpf_timer_start(&c->timer, 1000000, 0);
+	ended = bpf_timer_cancel(&c->timer);
+	ended_async = bpf_timer_cancel_async(&c->timer);
 	return 0;
 }
 
-SCX_OPS(timer_ops, .init = (void *)timer_ops_init, .name = "timer");
+void SCX_OP(timer_running, struct task_struct *p)
+{
+	struct element *d = at(3);
+
+	if (!d || under_lock)
+		return;
+	bpf_timer_init(&d->timer, &timers, 7);
+	bpf_timer_set_callback(&d->timer, on_cancelled);
+	bpf_timer_start(&d->timer, 1000000, 0);
+	under_lock = bpf_timer_cancel(&d->timer);
+	under_lock_async = bpf_timer_cancel_async(&d->timer);
+}
+
+SCX_OPS(timer_ops, .init = (void *)timer_ops_init, .running = (void *)timer_running, .name = "timer");

@@ -2,7 +2,7 @@
 //! kfuncs about cgroups. One that was removed is there as long as the policy holds a reference to it.
 
 use super::super::{self as ext, insert};
-use super::{EINVAL, Kfunc, any_task, kfunc, task};
+use super::{EINVAL, Kfunc, any_task, kfunc};
 use crate::machine::Machine;
 use crate::task::{IDLE, TaskId};
 use bpf::func::{ANY, Fault, Func};
@@ -56,7 +56,7 @@ pub(super) fn table() -> Vec<Kfunc> {
 }
 
 /// The cgroup at an address a policy gave: the workload's number of it, and whether it was removed.
-fn cgroup_at(m: &Machine, addr: u64) -> Result<(u32, bool), Fault> {
+pub(crate) fn cgroup_at(m: &Machine, addr: u64) -> Result<(u32, bool), Fault> {
     m.layout
         .cgroup_from_addr(addr)
         .ok_or_else(|| Fault::func(format!("{addr:#x} is not a struct cgroup")))
@@ -68,7 +68,7 @@ fn tryget(m: &mut Machine, cgrp: u64) -> u64 {
 }
 
 fn scx_bpf_task_cgroup(m: &mut Machine, p: u64) -> Result<u64, Fault> {
-    let p = task(m, p)?;
+    let (p, _) = any_task(m, p)?;
     let cgroup = match insert::arg_task_ok(m, p) {
         true => m.tasks[p as usize].cgroup,
         false => 0,

@@ -3,11 +3,11 @@
 
 use super::super::insert as dsq;
 use super::super::ops::kf;
-use super::{Kfunc, kfunc, task};
+use super::{Kfunc, any_task, kfunc};
 use crate::layout::enums::{SCX_DSQ_LOCAL, SCX_ENQ_DSQ_PRIQ};
 use crate::layout::scx_bpf_dsq_insert_vtime_args;
 use crate::machine::Machine;
-use crate::task::TaskId;
+use crate::task::{IDLE, TaskId};
 use bpf::func::{ANY, Fault};
 
 pub(super) fn table() -> Vec<Kfunc> {
@@ -193,14 +193,30 @@ fn scx_bpf_dsq_peek(m: &mut Machine, dsq_id: u64) -> u64 {
     addr(m, first)
 }
 
-fn scx_bpf_dsq_insert(m: &mut Machine, p: u64, dsq_id: u64, slice: u64, enq_flags: u64) -> bool {
-    let p = m.layout.task_index(p);
-    dsq::insert(m, p, dsq_id, slice, enq_flags)
+/// The task that is to be inserted, if there is one: not NULL. May be IDLE.
+#[inline]
+fn inserted(m: &Machine, p: u64) -> Result<Option<TaskId>, Fault> {
+    match m.layout.task_index(p) {
+        None if p != 0 => any_task(m, p).map(|(p, _)| Some(p)),
+        p => Ok(p),
+    }
 }
 
-fn scx_bpf_dsq_insert_vtime(m: &mut Machine, p: u64, dsq_id: u64, slice: u64, vtime: u64, enq_flags: u64) -> bool {
-    let p = m.layout.task_index(p);
-    dsq::insert_vtime(m, p, dsq_id, slice, vtime, enq_flags)
+fn scx_bpf_dsq_insert(m: &mut Machine, p: u64, dsq_id: u64, slice: u64, enq_flags: u64) -> Result<bool, Fault> {
+    let p = inserted(m, p)?;
+    Ok(dsq::insert(m, p, dsq_id, slice, enq_flags))
+}
+
+fn scx_bpf_dsq_insert_vtime(
+    m: &mut Machine,
+    p: u64,
+    dsq_id: u64,
+    slice: u64,
+    vtime: u64,
+    enq_flags: u64,
+) -> Result<bool, Fault> {
+    let p = inserted(m, p)?;
+    Ok(dsq::insert_vtime(m, p, dsq_id, slice, vtime, enq_flags))
 }
 
 fn __scx_bpf_dsq_insert_vtime(m: &mut Machine, p: u64, args: u64) -> Result<bool, Fault> {
@@ -210,7 +226,7 @@ fn __scx_bpf_dsq_insert_vtime(m: &mut Machine, p: u64, args: u64) -> Result<bool
         vtime,
         enq_flags,
     } = m.region.load(args)?;
-    Ok(scx_bpf_dsq_insert_vtime(m, p, dsq_id, slice, vtime, enq_flags))
+    scx_bpf_dsq_insert_vtime(m, p, dsq_id, slice, vtime, enq_flags)
 }
 
 fn scx_bpf_dispatch_nr_slots(m: &mut Machine) -> u32 {
@@ -222,7 +238,11 @@ fn scx_bpf_dsq_move_to_local(m: &mut Machine, dsq_id: u64) -> bool {
 }
 
 fn scx_bpf_dsq_move(m: &mut Machine, it: u64, p: u64, dsq_id: u64, enq_flags: u64) -> Result<bool, Fault> {
-    let p = task(m, p)?;
+    let (p, _) = any_task(m, p)?;
+    // No DSQ has an idle task.
+    if p == IDLE {
+        return Ok(false);
+    }
     let moved = dsq::dsq_move(m, it, p, dsq_id, enq_flags)?;
     m.ext.nr_moved = m.ext.nr_moved.wrapping_add(u32::from(moved));
     Ok(moved)

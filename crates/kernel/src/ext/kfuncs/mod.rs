@@ -7,7 +7,7 @@
 //! Memory that a policy points to is accessed through the region's checked functions alone: there is no unsafe code here.
 #![forbid(unsafe_code)]
 
-mod cgroup;
+pub(crate) mod cgroup;
 mod cid;
 mod cpu;
 mod dsq;
@@ -64,7 +64,7 @@ fn task(m: &Machine, addr: u64) -> Result<TaskId, Fault> {
 
 /// The task at an address a policy gave and its CPU; IDLE for an idle task.
 #[inline]
-fn any_task(m: &Machine, addr: u64) -> Result<(TaskId, u32), Fault> {
+pub(crate) fn any_task(m: &Machine, addr: u64) -> Result<(TaskId, u32), Fault> {
     match m.layout.task_index(addr) {
         Some(p) => Ok((p, m.tasks[p as usize].cpu)),
         None => m

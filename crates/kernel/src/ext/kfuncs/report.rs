@@ -6,10 +6,7 @@ use super::super::exit::{self, Kind};
 use super::{Kfunc, kfunc};
 use crate::machine::Machine;
 use bpf::func::{ANY, Fault};
-use bpf::helper::print::bstr;
-
-/// Arguments of one format (MAX_BPRINTF_VARARGS).
-const MAX_ARGS: u32 = 12;
+use bpf::helper::print;
 
 pub(super) fn table() -> Vec<Kfunc> {
     vec![
@@ -36,32 +33,56 @@ pub(super) fn table() -> Vec<Kfunc> {
     ]
 }
 
-/// The text of a format and its arguments; `None` if they are invalid, which is the policy's error.
-fn format(m: &mut Machine, fmt: u64, data: u64, size: u32) -> Result<Option<String>, Fault> {
-    if !size.is_multiple_of(8) || size > MAX_ARGS * 8 || size > 0 && data == 0 {
-        exit::error(m, format!("invalid data={data:#x} and data__sz={size}"));
-        return Ok(None);
+/// The text of a format and its arguments (__bstr_format).
+///
+/// # Errors
+/// The errno with which they are refused, which is the policy's error, too.
+fn format(m: &mut Machine, fmt: u64, data: u64, size: u32) -> Result<Result<String, i64>, Fault> {
+    const EFAULT: i64 = 14;
+    const EINVAL: i64 = 22;
+    if !print::args_fit(data, size) {
+        exit::error(m, format!("invalid data={data:016x} and data__sz={size}"));
+        return Ok(Err(EINVAL));
     }
-    bstr(&m.region, fmt, data, size).map(Some)
+    let Ok(args) = print::read_args(&m.region, data, size) else {
+        exit::error(m, format!("failed to read data fields ({})", -EFAULT));
+        return Ok(Err(EFAULT));
+    };
+    let fmt = print::read_format(&m.region, fmt)?;
+    let text = print::bprintf(&m.region, &fmt, &args);
+    if let Err(error) = text {
+        exit::error(m, format!("format preparation failed ({})", -error));
+    }
+    Ok(text)
 }
 
 fn scx_bpf_exit_bstr(m: &mut Machine, code: i64, fmt: u64, data: u64, size: u32) -> Result<(), Fault> {
-    if let Some(text) = format(m, fmt, data, size)? {
+    if let Ok(text) = format(m, fmt, data, size)? {
         exit::exit(m, Kind::UnregBpf, code, text);
     }
     Ok(())
 }
 
 fn scx_bpf_error_bstr(m: &mut Machine, fmt: u64, data: u64, size: u32) -> Result<(), Fault> {
-    if let Some(text) = format(m, fmt, data, size)? {
+    if let Ok(text) = format(m, fmt, data, size)? {
         exit::exit(m, Kind::ErrorBpf, 0, text);
     }
     Ok(())
 }
 
 fn scx_bpf_dump_bstr(m: &mut Machine, fmt: u64, data: u64, size: u32) -> Result<(), Fault> {
-    if let Some(text) = format(m, fmt, data, size)? {
-        dump::print(m, &text);
+    if !dump::is_open(m) {
+        exit::error(m, "scx_bpf_dump() must only be called from ops.dump() and friends");
+        return Ok(());
+    }
+    match format(m, fmt, data, size)? {
+        Ok(text) => dump::print(m, &text),
+        Err(error) => {
+            let fmt = print::read_format(&m.region, fmt)?;
+            let fmt = String::from_utf8_lossy(&fmt);
+            let line = format!("[!] (\"{fmt}\", {data:016x}, {size}) failed to format ({})", -error);
+            dump::print_line(m, &line);
+        }
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 //! kfuncs about tasks: finding, holding, changing and walking them.
 
 use super::super::{entity::TaskState, exit};
-use super::{EINVAL, Kfunc, any_task, kfunc, task};
+use super::{EINVAL, Kfunc, any_task, kfunc};
 use crate::layout::enums::SCX_OPS_TID_TO_TASK;
 use crate::machine::Machine;
 use crate::task::{IDLE, TaskId};
@@ -67,13 +67,13 @@ pub(super) fn table() -> Vec<Kfunc> {
     ]
 }
 
-/// Does the policy manage the task (scx_task_on_sched)?
+/// Does the policy manage the task (scx_task_on_sched)? No idle task.
 fn on_sched(m: &mut Machine, p: TaskId) -> bool {
-    m.scx_state(p) >= TaskState::Init && m.scx_state(p) != TaskState::Dead
+    p != IDLE && m.scx_state(p) >= TaskState::Init && m.scx_state(p) != TaskState::Dead
 }
 
 fn scx_bpf_task_set_slice(m: &mut Machine, p: u64, slice: u64) -> Result<bool, Fault> {
-    let p = task(m, p)?;
+    let (p, _) = any_task(m, p)?;
     if !on_sched(m, p) {
         return Ok(false);
     }
@@ -82,7 +82,7 @@ fn scx_bpf_task_set_slice(m: &mut Machine, p: u64, slice: u64) -> Result<bool, F
 }
 
 fn scx_bpf_task_set_dsq_vtime(m: &mut Machine, p: u64, vtime: u64) -> Result<bool, Fault> {
-    let p = task(m, p)?;
+    let (p, _) = any_task(m, p)?;
     if !on_sched(m, p) {
         return Ok(false);
     }
@@ -132,11 +132,14 @@ fn bpf_task_from_pid(m: &mut Machine, pid: i32) -> u64 {
 }
 
 fn bpf_task_acquire(m: &mut Machine, p: u64) -> Result<u64, Fault> {
-    let (id, _) = any_task(m, p)?;
-    if id != IDLE {
-        m.layout.get_task(id);
+    match any_task(m, p)? {
+        (IDLE, _) => Ok(p),
+        (id, _) if m.task_gone(id) => Ok(0),
+        (id, _) => {
+            m.layout.get_task(id);
+            Ok(p)
+        }
     }
-    Ok(p)
 }
 
 fn bpf_task_release(m: &mut Machine, p: u64) -> Result<(), Fault> {
@@ -155,37 +158,73 @@ const ITER_ALL_PROCS: u32 = 0;
 const ITER_ALL_THREADS: u32 = 1;
 const ITER_PROC_THREADS: u32 = 2;
 
-// The iterator's words: the next pid to look at, a tgid to stay within or 0, flags + 1 or 0 if it is over.
+// The iterator's words: where it is (tgid above, pid below) or START, flags + 1 or 0 if it is over, and of PROC_THREADS the task to
+// begin with. Processes come in the order of their creation, each with its threads; before them all the idle task of CPU 0, which is
+// init_task.
+const START: u64 = u64::MAX;
+
 fn bpf_iter_task_new(m: &mut Machine, it: u64, p: u64, flags: u32) -> Result<i32, Fault> {
     m.region.store(it, [0u64; 3])?;
-    let tgid = match flags {
+    let first = match flags {
         ITER_ALL_PROCS | ITER_ALL_THREADS => 0,
-        ITER_PROC_THREADS if p != 0 => m.tasks[task(m, p)? as usize].tgid,
+        ITER_PROC_THREADS if p != 0 => {
+            any_task(m, p)?;
+            p
+        }
         _ => return Ok(EINVAL),
     };
-    m.region.store(it, [1, u64::from(tgid), u64::from(flags) + 1])?;
+    m.region.store(it, [START, u64::from(flags) + 1, first])?;
     Ok(0)
 }
 
 fn bpf_iter_task_next(m: &mut Machine, it: u64) -> Result<u64, Fault> {
-    let [mut pid, tgid, flags] = m.region.load::<[u64; 3]>(it)?;
-    if flags == 0 {
+    let [at, flags, first] = m.region.load::<[u64; 3]>(it)?;
+    let Some(flags) = flags.checked_sub(1).map(|flags| flags as u32) else {
         return Ok(0);
-    }
-    let found = loop {
-        let Some(&p) = m.pids.get(pid as usize) else { break None };
-        pid += 1;
-        if p == IDLE {
-            continue;
-        }
-        let t = &m.tasks[p as usize];
-        let leaders_only = flags == u64::from(ITER_ALL_PROCS) + 1;
-        if (tgid == 0 || u64::from(t.tgid) == tgid) && (!leaders_only || t.pid == t.tgid) {
-            break Some(p);
-        }
     };
-    m.region.store(it, pid)?;
-    Ok(found.map_or(0, |p| m.layout.task_addr(p)))
+    if at == START {
+        let first = if flags == ITER_PROC_THREADS {
+            first
+        } else {
+            m.layout.idle_addr(0)
+        };
+        let at = match any_task(m, first)? {
+            (IDLE, _) => 0,
+            (p, _) => place(m, p),
+        };
+        m.region.store(it, at)?;
+        return Ok(first);
+    }
+    let (tgid, pid) = ((at >> 32) as u32, at as u32);
+    let mut later = m.pids[(pid as usize + 1).min(m.pids.len())..].iter().copied();
+    let process = |p: TaskId| m.tasks[p as usize].tgid;
+    let found = match flags {
+        ITER_ALL_PROCS => later.find(|&p| p != IDLE && process(p) == m.tasks[p as usize].pid),
+        _ => later.find(|&p| p != IDLE && process(p) == tgid),
+    };
+    // The threads of a process may outlive its first.
+    let next_process = || {
+        let rest = m.pids.iter().copied().filter(|&p| p != IDLE && process(p) > tgid);
+        rest.min_by_key(|&p| place(m, p))
+    };
+    let found = found.or_else(|| (flags == ITER_ALL_THREADS).then(next_process).flatten());
+    match found {
+        Some(p) => {
+            let at = place(m, p);
+            m.region.store(it, at)?;
+            Ok(m.layout.task_addr(p))
+        }
+        None => {
+            m.region.store(it.wrapping_add(8), 0u64)?;
+            Ok(0)
+        }
+    }
+}
+
+/// What tasks are ordered by: process, then thread.
+fn place(m: &Machine, p: TaskId) -> u64 {
+    let t = &m.tasks[p as usize];
+    u64::from(t.tgid) << 32 | u64::from(t.pid)
 }
 
 fn bpf_iter_task_destroy(m: &mut Machine, it: u64) -> Result<(), Fault> {

@@ -178,7 +178,6 @@ impl Machine {
             let index = index as u32;
             machine.events.push(disturbance.at_ns, Event::Disturb { index });
         }
-        crate::layout::mirror_cpusets(&machine);
         Ok(machine)
     }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * cpusets: writes down what it reads of cgroups' cpusets, the way a policy does that gives each its own CPUs: when a cpuset is
- * about to be written, its old CPUs; when it was, cpuset.cpus and cpuset.cpus.effective of every cgroup, from the root down.
+ * about to be written, its old CPUs; when it was, cpuset.cpus and cpuset.cpus.effective of every cgroup, from the root down; those
+ * of a cgroup that is made or joined.
  */
 #include "scx.h"
 
@@ -127,6 +128,15 @@ SEC("fentry/cpuset_write_resmask") int before(u64 *ctx)
 SEC("fexit/cpuset_write_resmask") int after(u64 *ctx)
 {
 	tell_all();
+	return 0;
+}
+
+SEC("tp_btf/cgroup_attach_task") int joined(u64 *ctx)
+{
+	struct cgroup___set *cgrp = (void *)ctx[0];
+
+	say("joined %llu: %llx, effective %llx", cgrp->kn->id, read(0, cpuset_of(cgrp)->cpus_allowed),
+	    read(1, cpuset_of(cgrp)->effective_cpus));
 	return 0;
 }
 

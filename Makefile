@@ -3,7 +3,7 @@
 # make test   set up, check formatting and lints, run every test
 # make fast   the command built along a profile of its own runs: a third faster, at target/fast/release/windtunnel
 # make bench  speed, in a table (of that build)
-# make compat other people's schedulers: fetch, compile, load, run
+# make compat other people's schedulers: fetch, compile, load, run (COMPAT_OBJECTS="a.bpf.o b.bpf.o" for more of them)
 # make perfetto   exports, asked about by Perfetto's own trace processor (needs Node)
 # make live-test  the policies in a real kernel, booted in QEMU (PARTS="policies numa speed", fidelity)
 # make fuzz   the fuzz targets, FUZZ_SECONDS each (needs cargo-fuzz and a nightly compiler)

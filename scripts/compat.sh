@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # compat.sh: schedulers that others wrote, unmodified: fetched, compiled, loaded, run.
 # Everything lies in target/compat; the second time nothing is fetched or compiled again.
+# COMPAT_OBJECTS names objects of one's own, by spaces, to be loaded and run as well.
 set -u
 cd "$(dirname "$0")/.."
 dir=target/compat
@@ -15,7 +16,8 @@ scripts/compat/sources.sh "$dir" </dev/null || {
 scripts/compat/objects.sh "$dir" || failed+=("compiling")
 
 # The selftests are judged below: some of them must be refused.
-objects=("$dir"/objects/{kernel,scx}/*.bpf.o)
+# shellcheck disable=SC2206 # names by spaces
+objects=("$dir"/objects/{kernel,scx}/*.bpf.o ${COMPAT_OBJECTS:-})
 echo "== loading ${#objects[@]} objects"
 "$windtunnel" check "${objects[@]}" >"$dir/check.log" 2>&1 || failed+=("loading (all of it: $dir/check.log)")
 grep -v ': loads, 0 warnings$' "$dir/check.log"

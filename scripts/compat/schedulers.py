@@ -3,6 +3,7 @@
 """schedulers.py DIR WINDTUNNEL OUT: runs every scheduler that objects.sh compiled into DIR on machines of 8, 32 and 256 CPUs under
 workloads/compat.json, two at a time, and writes the table OUT (docs/compat.md). Exit status 1 if one does not run as it should: to the
 end, or, where its policy is in a user-space half that is not here, until the watchdog ends it.
+COMPAT_OBJECTS names more objects, by spaces: they run the same way, and are told of at the end instead of in the table.
 """
 import json
 import os
@@ -29,6 +30,7 @@ LIMIT_S = 240
 def main():
     folder, windtunnel, out = sys.argv[1:]
     objects = [(group, name, path) for group in ("kernel", "scx") for name, path in found(f"{folder}/objects/{group}")]
+    objects += [("own", os.path.basename(path).removesuffix(".bpf.o"), path) for path in os.environ.get("COMPAT_OBJECTS", "").split()]
     versions = crate_versions()
     with open(f"{folder}/linux/complete") as file:
         kernel = file.read().strip()
@@ -42,17 +44,21 @@ def main():
         ]
         rows = [[cell.result() for cell in row] for row in runs]
     failed = 0
-    lines = []
+    lines, own = [], []
     for (group, name, _), row in zip(objects, rows):
         for (label, *_), cell in zip(MACHINES, row):
             if not cell["right"]:
                 failed += 1
                 print(f"{name}, {label}: {cell['text']}\n    {cell['repeat']}", file=sys.stderr)
+        if group == "own":
+            own += [f"{name}, {label}: {cell['text']}" for (label, *_), cell in zip(MACHINES, row) if cell["right"]]
+            continue
         version = f"Linux {kernel}" if group == "kernel" else versions.get(name, "?")
         absent = next((cell["absent"] for cell in row if cell["absent"]), "")
         lines.append(f"| {name} | {version} | " + " | ".join(cell["text"] for cell in row) + f" | {absent} |")
     with open(out, "w") as file:
         file.write(HEAD + "\n".join(lines) + "\n")
+    print("".join(f"{line}\n" for line in own), end="")
     print(f"{len(objects)} schedulers on {len(MACHINES)} machines in {time.monotonic() - started:.0f} s, {failed} runs not as they should be: {out}")
     sys.exit(1 if failed else 0)
 
@@ -67,6 +73,10 @@ interactive tasks and batch, forks, affinities, nice values, classes and cgroups
 machines are `pack:1 l3:1 core:4 pu:2`, `numa32` and `epyc-2s`, the workload multiplied for the larger ones. A cell has the simulated time it
 ran and the context switches; or how it ended itself. Its user-space half is what its [profile](../profiles) says, with default options;
 the last column is what of it is not here.
+
+A scheduler that is in no registry has to be built first. scx_mitosis is one: it has a profile, and so
+`windtunnel run ./scx_mitosis.bpf.o --workload cells.json` runs a build of one's own (profiles go by the file's name; another one's with
+`--profile`). `make compat COMPAT_OBJECTS="one.bpf.o two.bpf.o"` runs such objects as those below and prints how they fared.
 
 | scheduler | version | 8 CPUs | 32 CPUs | 256 CPUs | not here |
 |---|---|---|---|---|---|

@@ -193,6 +193,7 @@ impl Machine {
         let known = &mut self.cgroups.list[cgroup as usize];
         *known = Cgroup::new(100, true);
         self.layout.make_cgroup(&self.region, cgroup);
+        layout::mirror_cpusets(self);
         fair::online_group(self, cgroup, 100);
         if let Err(errno) = ext::cgroup::online(self, cgroup) {
             self.cgroups.list[cgroup as usize].online = false;
@@ -265,6 +266,7 @@ impl Machine {
         tracepoint::cpuset_write_resmask(self);
         let nr_cpus = self.nr_cpus();
         self.cgroups.list[cgroup as usize].cpus = cpus.map(|cpus| CpuSet::from_cpus(nr_cpus, cpus));
+        layout::mirror_cpusets(self);
         // update_tasks_cpumask, of the cgroups below, too.
         let tasks: Vec<TaskId> = self
             .pids
@@ -281,13 +283,23 @@ impl Machine {
                 self.update_cpus(task);
             }
         }
+        tracepoint::cpuset_written(self);
     }
 
-    /// cpuset.cpus.effective: one that leaves nothing of those above has these.
-    fn effective_cpus(&self, cgroup: u32) -> CpuSet {
+    /// cpuset.cpus; the root's are all.
+    pub(crate) fn cpus_of_cpuset(&self, cgroup: u32) -> Option<CpuSet> {
+        match &self.cgroups.get(cgroup).cpus {
+            Some(cpus) => Some(cpus.clone()),
+            None if cgroup == 0 => Some(CpuSet::all(self.nr_cpus())),
+            None => None,
+        }
+    }
+
+    /// cpuset.cpus.effective, of these CPUs: one that leaves nothing of those above has these.
+    pub(crate) fn effective_cpus(&self, cgroup: u32, of: &CpuSet) -> CpuSet {
         let above = match self.parent_cgroup(cgroup) {
-            Some(above) => self.effective_cpus(above),
-            None => CpuSet::all(self.nr_cpus()),
+            Some(above) => self.effective_cpus(above, of),
+            None => of.clone(),
         };
         match &self.cgroups.get(cgroup).cpus {
             Some(cpus) => both(cpus, &above).unwrap_or(above),
@@ -297,7 +309,7 @@ impl Machine {
 
     /// What a task may run on that asks for these CPUs (set_cpus_allowed_ptr with user_cpus_ptr).
     fn allowed(&self, task: TaskId, cgroup: u32) -> CpuSet {
-        let effective = self.effective_cpus(cgroup);
+        let effective = self.effective_cpus(cgroup, &CpuSet::all(self.nr_cpus()));
         let user = self.cgroups.user_cpus.get(&task);
         user.and_then(|user| both(user, &effective)).unwrap_or(effective)
     }
@@ -314,7 +326,7 @@ impl Machine {
         if !self.cgroups.cpusets {
             return Some(cpus);
         }
-        let left = both(&cpus, &self.effective_cpus(cgroup));
+        let left = both(&cpus, &self.effective_cpus(cgroup, &CpuSet::all(self.nr_cpus())));
         if left.is_some() {
             self.cgroups.user_cpus.insert(task, cpus);
         }
@@ -326,7 +338,7 @@ impl Machine {
         if !self.cgroups.cpusets {
             return cpus;
         }
-        let effective = self.effective_cpus(cgroup);
+        let effective = self.effective_cpus(cgroup, &CpuSet::all(self.nr_cpus()));
         both(&cpus, &effective).unwrap_or(effective)
     }
 

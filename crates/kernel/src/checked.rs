@@ -2,7 +2,7 @@
 //! What the machine tells checked mode (`bpf::guard`) of itself, and what it makes of what that finds.
 
 use crate::layout::{
-    bpf_iter_scx_dsq, cgroup, css_set, rq, sched_ext_entity, scx_bpf_dsq_insert_vtime_args,
+    bpf_iter_scx_dsq, cgroup, cpuset, css_set, rq, sched_ext_entity, scx_bpf_dsq_insert_vtime_args,
     scx_bpf_select_cpu_and_args, task_struct,
 };
 use crate::machine::Machine;
@@ -94,6 +94,8 @@ fn rules_of_machine(m: &Machine) -> Rules {
         object("rq", layout.rq_addr(0), size_of::<rq>(), &[]),
         object("css_set", layout.css_set_addr(0), size_of::<css_set>(), &[]),
         object("cpumask", layout.possible.addr(), layout.mask_bytes(), &[]),
+        object("cpuset", layout.cpuset_addr(0), size_of::<cpuset>(), &[]),
+        object("cpumask", layout.cpuset_masks(0)[0].addr(), layout.mask_bytes(), &[]),
     ];
     // Its ancestors follow a cgroup.
     let ancestors = layout.cgroup_stride() as usize;

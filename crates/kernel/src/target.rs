@@ -108,6 +108,10 @@ pub fn target(spec: &MachineSpec, layout: &Layout, release: Release) -> Target {
 fn add_types(types: &mut Builder, release: Release) {
     let cpumask = types.add::<layout::cpumask>();
     types.typedef("cpumask_t", cpumask);
+    // A mask is as long as the machine needs where it is part of a task_struct. What asks for the size gets the kernel's.
+    types.resize(cpumask, layout::MASK_BYTES as u32);
+    let cpumask = types.ptr(cpumask);
+    types.typedef("cpumask_var_t", cpumask);
     for (name, id) in [
         ("atomic_t", types.add::<atomic>()),
         ("class_rcu_t", types.add::<class_rcu>()),
@@ -133,6 +137,7 @@ fn add_types(types: &mut Builder, release: Release) {
     types.add::<layout::task_struct>();
     types.add::<layout::rq>();
     types.add::<layout::cgroup>();
+    types.add::<layout::cpuset>();
     types.add::<layout::css_set>();
     types.add::<layout::scx_exit_info>();
     types.add::<layout::scx_init_task_args>();

@@ -302,6 +302,11 @@ pub(crate) fn cpuset_write_resmask(m: &mut Machine) {
     at!(m, CpusetWriteResmask, 0, 0, 0, 0);
 }
 
+/// They were: the write gives the number of bytes, which are not here.
+pub(crate) fn cpuset_written(m: &mut Machine) {
+    after!(m, CpusetWriteResmask, 0, 0, 0, 0, 0);
+}
+
 /// The tick on a CPU, before and after the class's part.
 #[inline]
 pub(crate) fn sched_tick(m: &mut Machine, cpu: u32) {

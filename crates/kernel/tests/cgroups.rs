@@ -295,3 +295,59 @@ fn tasks_run_on_the_cpus_of_their_cpuset() {
         within(3, 21, 100, &[2, 3]);
     }
 }
+
+#[test]
+fn a_policy_reads_what_cpusets_allow() {
+    let cpus = |cgroup, cpus: &[u32]| Action::Cpus {
+        cgroup,
+        cpus: Some(cpus.to_vec()),
+    };
+    let what = [
+        (10, cpus(1, &[2, 3])),
+        (20, cpus(2, &[3])),
+        (30, Action::Hotplug { cpu: 3, online: false }),
+        (35, attach("lead", 1, false)),
+        (40, cpus(1, &[1, 3])),
+        (45, attach("lead", 0, false)),
+        (50, Action::Remove { cgroup: 2 }),
+        (50, Action::Remove { cgroup: 1 }),
+        (50, Action::Make { cgroup: 1 }),
+        (60, cpus(1, &[0])),
+    ];
+    for checked in [false, true] {
+        let mut machine = machine(4, threads(), &what);
+        machine.checked = checked;
+        let mut run = Run::new(machine, "cpusets", &[]);
+        run.run(70 * MS).assert_alive();
+        assert_eq!(
+            told(&run.records),
+            [
+                "init 1: f, effective f",
+                "init 2: 0, effective f",
+                "init 3: 0, effective f",
+                "cgroup 2 had 0",
+                "cgroup 1 in 0: f, effective f",
+                "cgroup 2 in 1: c, effective c",
+                "cgroup 3 in 2: 0, effective c",
+                "cgroup 2 had c",
+                "cgroup 1 in 0: f, effective f",
+                "cgroup 2 in 1: c, effective c",
+                "cgroup 3 in 2: 8, effective 8",
+                "CPU 3 goes",
+                "joined 2: c, effective 4",
+                "cgroup 2 had c",
+                "cgroup 1 in 0: f, effective 7",
+                "cgroup 2 in 1: a, effective 2",
+                // Nothing of it is left: what is above it.
+                "cgroup 3 in 2: 8, effective 2",
+                "joined 1: f, effective 7",
+                "init 2: 0, effective 7",
+                "cgroup 1 in 0: f, effective 7",
+                "cgroup 4294967298 in 1: 1, effective 1",
+            ]
+        );
+        // CONFIG_NR_CPUS / 8, in masks behind pointers.
+        assert_eq!(run.var("cpumask_bytes"), 1024);
+        assert_eq!((run.var("pointers"), run.var("arrays")), (1, 0));
+    }
+}

@@ -209,6 +209,13 @@ impl Builder {
         self.known.get(&format!("tagged {name}")).copied()
     }
 
+    /// Gives a struct another size than its members': one that ends in an array whose length is not known here.
+    pub fn resize(&mut self, id: u32, bytes: u32) {
+        if let Kind::Struct(all) | Kind::Union(all) = &mut self.btf.types[id as usize].kind {
+            all.size = bytes;
+        }
+    }
+
     /// Takes a member out of a struct; its bytes stay.
     pub fn remove_member(&mut self, of: &str, name: &str) {
         let found = self.find_tagged(of);

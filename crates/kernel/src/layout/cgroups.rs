@@ -3,8 +3,12 @@
 //!
 //! A cgroup that is removed while the policy holds references to it stays where it is, and one that is made in its place is
 //! another object. Without references the next one of its path has its memory.
+//!
+//! Of a cgroup's controllers the cpuset is here (kernel/cgroup/cpuset.c), and nothing of the others: they are not enabled.
 
-use super::{Layout, alloc};
+use super::enums::{CGROUP_SUBSYS_COUNT, cpuset_cgrp_id};
+use super::{Layout, MASK_BYTES, Mask, alloc, cpumask};
+use crate::machine::Machine;
 use bpf::kstruct;
 use bpf::region::{Region, Slab};
 use workload::{Action, Workload};
@@ -39,8 +43,20 @@ kstruct! {
         pub kn: *mut kernfs_node,
         pub dom_cgrp: *mut cgroup,
         pub level: i32,
+        /// By controller: its part of the cgroup, NULL where it is not enabled.
+        pub subsys: [*mut cgroup_subsys_state; CGROUP_SUBSYS_COUNT as usize],
         /// From the root to itself: `level + 1` of them.
         pub ancestors: [*mut cgroup; 0],
+    }
+
+    /// Which CPUs a cgroup's tasks may run on.
+    pub struct cpuset {
+        /// First, so that it is the cpuset.
+        pub css: cgroup_subsys_state,
+        /// cpuset.cpus; empty: those of the cgroup above.
+        pub cpus_allowed: *mut cpumask,
+        /// cpuset.cpus.effective
+        pub effective_cpus: *mut cpumask,
     }
 
     /// The cgroups of a task: here one set a cgroup.
@@ -54,6 +70,9 @@ pub(super) struct CgroupObjects {
     /// Those of the workload's cgroups in their order, then those of cgroups made while the one before was held.
     slab: Slab,
     css_sets: Slab,
+    /// By object: its cpuset, and that one's two masks.
+    cpusets: Slab,
+    cpuset_masks: Slab,
     /// Paths of the cgroups and their last parts, zero-terminated.
     paths: Vec<u64>,
     names: Vec<u64>,
@@ -86,9 +105,12 @@ impl CgroupObjects {
         let nr_cgroups = workload.cgroups.len().max(1) as u64;
         let made = |what: &Action| matches!(what, Action::Make { .. });
         let nr_made = workload.disturbances.iter().filter(|d| made(&d.what)).count();
+        let max = nr_cgroups + nr_made as u64;
         CgroupObjects {
-            slab: region.slab(size as u64, nr_cgroups + nr_made as u64),
+            slab: region.slab(size as u64, max),
             css_sets: region.slab(64, nr_cgroups),
+            cpusets: region.slab(size_of::<cpuset>() as u64, max),
+            cpuset_masks: region.slab(MASK_BYTES, 2 * max),
             paths: Vec::new(),
             names: Vec::new(),
             parents: Vec::new(),
@@ -121,6 +143,10 @@ impl CgroupObjects {
     /// Room for another one.
     fn add(&mut self, region: &Region) {
         alloc(&mut self.slab, region);
+        alloc(&mut self.cpusets, region);
+        for _ in 0..2 {
+            alloc(&mut self.cpuset_masks, region);
+        }
         self.objects.push(Object {
             cgroup: 0,
             kn: 0,
@@ -165,6 +191,18 @@ impl CgroupObjects {
             for (level, &addr) in addrs.iter().enumerate() {
                 ancestors.add(level).write(addr);
             }
+            let above = chain.iter().nth_back(1).map(|&object| self.cpusets.addr(object.into()));
+            cgrp.subsys[cpuset_cgrp_id as usize] = self.cpusets.addr(object.into()) as *mut cgroup_subsys_state;
+            *region.at::<cpuset>(self.cpusets.addr(object.into())) = cpuset {
+                css: cgroup_subsys_state {
+                    cgroup: addr as *mut cgroup,
+                    parent: above.unwrap_or(0) as *mut cgroup_subsys_state,
+                    refcnt: percpu_ref { percpu_count_ptr: 0 },
+                    id: 1 + cgroup as i32,
+                },
+                cpus_allowed: self.cpuset_masks.addr(2 * u64::from(object)) as *mut cpumask,
+                effective_cpus: self.cpuset_masks.addr(2 * u64::from(object) + 1) as *mut cpumask,
+            };
             region.at::<css_set>(self.css_sets.addr(cgroup.into())).dfl_cgrp = addr as *mut cgroup;
         }
         self.objects[object as usize] = Object {
@@ -194,6 +232,18 @@ impl Layout {
     /// Bytes from one cgroup to the next: its ancestors follow it.
     pub(crate) fn cgroup_stride(&self) -> u64 {
         self.cgroups.slab.addr(1) - self.cgroups.slab.addr(0)
+    }
+
+    /// The cpuset of a cgroup of the workload.
+    pub(crate) fn cpuset_addr(&self, cgroup: u32) -> u64 {
+        let object = self.cgroups.current[cgroup as usize];
+        self.cgroups.cpusets.addr(object.into())
+    }
+
+    /// `cpus_allowed` and `effective_cpus` of a cgroup's cpuset.
+    pub(crate) fn cpuset_masks(&self, cgroup: u32) -> [Mask; 2] {
+        let first = 2 * u64::from(self.cgroups.current[cgroup as usize]);
+        [first, first + 1].map(|mask| Mask::at(self.cgroups.cpuset_masks.addr(mask), self.nr_cpus))
     }
 
     pub(crate) fn css_set_addr(&self, cgroup: u32) -> u64 {
@@ -259,6 +309,11 @@ impl Layout {
             .self_
             .refcnt
             .percpu_count_ptr = DEAD;
+        // SAFETY: its cpuset.
+        unsafe { region.at::<cpuset>(self.cpuset_addr(cgroup)) }
+            .css
+            .refcnt
+            .percpu_count_ptr = DEAD;
     }
 
     /// cgroup_create: a cgroup is made; if there was one before that the policy holds, elsewhere.
@@ -313,6 +368,18 @@ impl Layout {
         for object in &mut self.cgroups.objects {
             object.refs = 0;
         }
+    }
+}
+
+/// The cpuset of some cgroup, or what is online, has changed.
+pub(crate) fn mirror_cpusets(m: &Machine) {
+    for cgroup in (0..m.layout.nr_cgroups()).filter(|&cgroup| m.cgroups.get(cgroup).online) {
+        let [allowed, effective] = m.layout.cpuset_masks(cgroup);
+        match m.cpus_of_cpuset(cgroup) {
+            Some(cpus) => allowed.copy_from(cpus.words()),
+            None => (0..allowed.words()).for_each(|index| allowed.set_word(index, 0)),
+        }
+        effective.copy_from(m.effective_cpus(cgroup, &m.online_cpus).words());
     }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The enums of sched_ext, with Linux 7.2's values (include/linux/sched/ext.h, kernel/sched/ext/{types,internal}.h).
+//! The enums of sched_ext, with Linux 7.2's values (include/linux/sched/ext.h, kernel/sched/ext/{types,internal}.h), and what
+//! else policies ask for.
 //!
 //! Each enumerator is a constant here and part of the BTF that policies are fitted to. An enum is 64 bits wide in BTF if
 //! one of its values needs it. SCX_WATCHDOG_MAX_TIMEOUT, in jiffies, depends on the machine's tick and is left out.
@@ -12,7 +13,7 @@ pub struct Enum {
 
 macro_rules! kenum {
     ($($(#[$_doc:meta])* enum $name:ident { $($value:ident = $number:expr,)* })*) => {
-        $($(pub const $value: u64 = $number;)*)*
+        $($(#[allow(non_upper_case_globals)] pub const $value: u64 = $number;)*)*
         /// Every enum that a policy can refer to.
         pub const ENUMS: &[Enum] = &[
             $(Enum { name: stringify!($name), values: &[$((stringify!($value), $value),)*] },)*
@@ -193,6 +194,12 @@ kenum! {
         SCX_BYPASS_LB_BATCH = 256,
         SCX_REENQ_LOCAL_MAX_REPEAT = 256,
         SCX_SUB_MAX_DEPTH = 4,
+    }
+    /// Controllers of cgroups (include/linux/cgroup_subsys.h). Where others lie follows from a kernel's configuration.
+    enum cgroup_subsys_id {
+        cpuset_cgrp_id = 0,
+        cpu_cgrp_id = 1,
+        CGROUP_SUBSYS_COUNT = 14,
     }
 }
 

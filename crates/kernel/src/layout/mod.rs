@@ -61,7 +61,7 @@ pub struct Layout {
 }
 
 /// Bytes of a CPU mask that stands alone: as long as the longest the kernel knows, for policies that read all of it.
-const MASK_BYTES: u64 = 1024;
+pub(crate) const MASK_BYTES: u64 = 1024;
 
 impl Layout {
     pub fn new(region: &Region, spec: &MachineSpec, workload: &Workload) -> Layout {
@@ -479,6 +479,7 @@ pub(crate) fn mirror_online(m: &Machine) {
     for cpu in 0..m.nr_cpus() {
         m.rq_struct(cpu).online = i32::from(m.online_cpus.contains(cpu));
     }
+    mirror_cpusets(m);
 }
 
 /// A task has gone: its children belong to the init task now.

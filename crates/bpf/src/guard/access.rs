@@ -147,7 +147,8 @@ impl Guard {
         let ok = match prov.origin() {
             Origin::View { slot, generation } => match objects.view(slot, generation) {
                 Some(view) if view.alive && access.within(view.start, view.len) => match view.kind {
-                    Kind::Record | Kind::Input | Kind::Percpu => true,
+                    Kind::Record | Kind::Input | Kind::Copy(_) => true,
+                    Kind::Percpu(_) => false,
                     Kind::Value(map) => free_of(&cx.maps[map].def().fields, view.start, &access),
                     Kind::Object(id) => cx
                         .types()
@@ -288,6 +289,7 @@ impl Guard {
                 .types()
                 .get(&id)
                 .is_some_and(|ty| !free_of(&ty.fields, start, access)),
+            Kind::Percpu(_) => true,
             _ => false,
         };
         match access.within(start, len) {
@@ -361,11 +363,9 @@ impl Guard {
         let bytes = view.len;
         match view.kind {
             Kind::Value(map) => format!("a value of map {} ({bytes} bytes)", cx.maps[map].name()),
-            Kind::Object(id) => {
-                let name = cx.types().get(&id).map_or("object", |ty| ty.name.as_str());
-                format!("a struct {name} ({bytes} bytes)")
-            }
-            Kind::Percpu => format!("per-CPU objects ({bytes} bytes)"),
+            Kind::Object(id) => format!("a struct {} ({bytes} bytes)", type_name(cx, id)),
+            Kind::Percpu(id) => format!("per-CPU objects of struct {}", type_name(cx, id)),
+            Kind::Copy(id) => format!("a CPU's struct {} ({bytes} bytes)", type_name(cx, id)),
             Kind::Cpumask => "a bpf_cpumask".to_string(),
             Kind::Record => format!("a ring buffer's record ({bytes} bytes)"),
             Kind::Kernel(slab) => format!("a reference to a {}", self.objects.slabs[slab].name),
@@ -373,6 +373,10 @@ impl Guard {
             Kind::Opaque => "a reference".to_string(),
         }
     }
+}
+
+fn type_name(cx: &Context, id: u32) -> &str {
+    cx.types().get(&id).map_or("object", |ty| ty.name.as_str())
 }
 
 fn verb_of(verb: &str, size: u64) -> String {

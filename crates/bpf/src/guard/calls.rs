@@ -339,7 +339,6 @@ impl Guard {
             }
             Effect::RcuUnlock => balanced(&self.held.sections.rcu, name)?,
             Effect::PreemptEnable => balanced(&self.held.sections.preempt, name)?,
-            Effect::IrqRestore => balanced(&self.held.sections.irq, name)?,
             _ => {}
         }
         call.calls_back = callee.calls_back;
@@ -510,8 +509,9 @@ impl Guard {
             }
             Effect::PercpuNew => {
                 let len = region.alloc_around(r0).map_or(8, |(_, size)| size);
-                self.objects.allocated(r0, len, Kind::Percpu, pc);
-                self.objects.passing(reference(View::new(r0, len, Kind::Percpu, pc)))
+                let kind = Kind::Percpu(call.args[0] as u32);
+                self.objects.allocated(r0, len, kind, pc);
+                self.objects.passing(reference(View::new(r0, len, kind, pc)))
             }
             Effect::CpumaskCreate => {
                 let len = region.alloc_around(r0).map_or(8, |(_, size)| size);
@@ -537,9 +537,13 @@ impl Guard {
             Effect::Cast => Prov::UNTRUSTED,
             _ => {
                 let prov = self.objects.classify(region, r0);
-                // What is added to the address of a variable of the kernel's leads to no memory of the program's.
-                if callee.args.first() == Some(&Arg::PerCpu) && !self.is_percpu(Prov(call.provs[0])) {
-                    return self.objects.of_kernel(region, r0);
+                if callee.args.first() == Some(&Arg::PerCpu) {
+                    let Some(id) = self.percpu_type(Prov(call.provs[0])) else {
+                        // What is added to the address of a variable of the kernel's leads to no memory of the program's.
+                        return self.objects.of_kernel(region, r0);
+                    };
+                    let len = cx.types().get(&id).map_or(0, |local| u64::from(local.size));
+                    return self.objects.passing(View::new(r0, len, Kind::Copy(id), pc));
                 }
                 if callee.rcu && self.held.sections.sleepable && matches!(prov.origin(), Origin::Slab { .. }) {
                     let view = self.view_of(cx, r0, pc);
@@ -553,8 +557,15 @@ impl Guard {
         }
     }
 
-    fn is_percpu(&self, prov: Prov) -> bool {
-        matches!(prov.origin(), Origin::View { slot, .. } if self.objects.views[slot].kind == Kind::Percpu)
+    /// Of which type a pointer to per-CPU objects is.
+    fn percpu_type(&self, prov: Prov) -> Option<u32> {
+        match prov.origin() {
+            Origin::View { slot, .. } => match self.objects.views[slot].kind {
+                Kind::Percpu(id) => Some(id),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     /// A view of what is at an address, as yet without reference.

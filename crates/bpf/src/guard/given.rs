@@ -114,7 +114,7 @@ impl Guard {
             Origin::View { slot, generation } => self
                 .objects
                 .view(slot, generation)
-                .is_some_and(|view| view.kind == Kind::Percpu && view.start == arg),
+                .is_some_and(|view| matches!(view.kind, Kind::Percpu(_)) && view.start == arg),
             Origin::Kernel | Origin::Slab { .. } | Origin::Untrusted => true,
             _ => arg == 0,
         };

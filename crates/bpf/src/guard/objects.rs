@@ -29,8 +29,10 @@ pub(super) enum Kind {
     Value(usize),
     /// What bpf_obj_new made, of this local type.
     Object(u32),
-    /// What bpf_percpu_obj_new made, of all CPUs.
-    Percpu,
+    /// What bpf_percpu_obj_new made of this local type, of all CPUs: not to be looked into.
+    Percpu(u32),
+    /// That of one CPU.
+    Copy(u32),
     /// A bpf_cpumask.
     Cpumask,
     /// A ring buffer's record.

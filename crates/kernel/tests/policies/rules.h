@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Programs for the rules of checked mode. BREAKS(name, how it ends) breaks one, KEEPS(name) keeps to them; those that may sleep
- * are _SLEEPABLE. Each gets a task and the address of `given`, where the task's address is.
+ * are _SLEEPABLE. Each gets a task and the address of `given`, where the task's address is and how far apart tasks are. Those of
+ * user space's, _INPUT, get 16 bytes.
  */
 #pragma once
 #include "scx.h"
@@ -12,6 +13,8 @@ char _license[] SEC("license") = "GPL";
 #define KEEPS(name) SEC("?tp_btf/rule") u64 name(u64 *ctx)
 #define BREAKS_SLEEPABLE(name, expected) SEC("?tp_btf.s/rule") u64 name(u64 *ctx)
 #define KEEPS_SLEEPABLE(name) SEC("?tp_btf.s/rule") u64 name(u64 *ctx)
+#define BREAKS_INPUT(name, expected) SEC("?syscall") u64 name(u64 *ctx)
+#define KEEPS_INPUT(name) SEC("?syscall") u64 name(u64 *ctx)
 
 #define __kptr __attribute__((btf_type_tag("kptr")))
 #define __kptr_untrusted __attribute__((btf_type_tag("kptr_untrusted")))

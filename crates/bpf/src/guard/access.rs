@@ -170,8 +170,7 @@ impl Guard {
                 let slab = &objects.slabs[slab];
                 let start = slab.base + index * slab.stride;
                 // Behind a task_struct are the CPU masks it points to.
-                access.within(start, slab.stride)
-                    && (!access.store || access.within(start, slab.size) && writable(&slab.writable, start, &access))
+                access.within(start, slab.stride) && (!access.store || writable(&slab.writable, start, &access))
             }
             Origin::Frame { top } => {
                 let top = objects.stack + top;
@@ -449,7 +448,7 @@ impl super::objects::Objects {
     /// What was loaded from the stack: what was spilled there, if that is still there.
     fn filled(&self, offset: u64, value: u64) -> Prov {
         match self.shadow[(offset / 8) as usize] {
-            [prov, spilled] if offset.is_multiple_of(8) && spilled == value => Prov(prov),
+            [prov, spilled] if spilled == value => Prov(prov),
             _ => Prov::SCALAR,
         }
     }

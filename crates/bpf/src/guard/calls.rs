@@ -90,12 +90,7 @@ pub(super) fn begin(cx: &mut Context, guard: &mut Guard, function: usize, args: 
         guard.held.open.clear();
     }
     guard.objects.take_freed(cx.region(), None);
-    let by = guard
-        .held
-        .pending
-        .last()
-        .filter(|call| call.depth + 1 == depth && call.calls_back)
-        .copied();
+    let by = guard.held.pending.last().filter(|call| call.calls_back).copied();
     let callback = by.is_some();
     let kind = guard.kinds[function].filter(|_| !callback);
     if !callback {
@@ -466,7 +461,7 @@ impl Guard {
             Effect::RcuLock => now.rcu.push(pc),
             Effect::RcuUnlock => {
                 now.rcu.pop();
-                if now.rcu.is_empty() && now.sleepable {
+                if now.rcu.is_empty() {
                     self.objects.expire(Until::RcuUnlock, "out of its RCU section", pc);
                 }
             }

@@ -54,7 +54,7 @@ fn end(object: &Object, name: &str, engine: Engine) -> String {
         program.unwrap_or_else(|| panic!("no program {name}"))
     };
     let task = m.layout.task_addr(0);
-    let faults = Vm::call_args(&mut m, program("faults").function, &[task]);
+    let faults = Vm::call_args(&mut m, program("faults").function, &[task, task, task]);
     assert!(faults.is_err_and(|fault| fault.message.starts_with("null-dereference")));
     make_again(&m);
     let program = program(name);

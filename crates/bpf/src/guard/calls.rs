@@ -69,7 +69,7 @@ impl Held {
         self.program
     }
 
-    /// Calls at this depth or deeper were left by a fault.
+    /// Calls at this depth or deeper are over, if only by a fault.
     fn unwind(&mut self, depth: u32) {
         while self.outer.last().is_some_and(|outer| outer.0 >= depth)
             && let Some((_, program, sections)) = self.outer.pop()
@@ -165,7 +165,6 @@ pub(super) fn end(cx: &mut Context, guard: &mut Guard, mark: Mark) -> Result<(),
     if !mark.callback {
         guard.check_nothing_held(cx, mark.function)?;
     }
-    guard.held.unwind(mark.depth);
     guard.objects.frames.retain(|frame| frame.depth < mark.depth);
     guard.forget_opaque();
     Ok(())
@@ -413,7 +412,6 @@ impl Guard {
     fn after(&mut self, cx: &Context, r0: u64) -> Prov {
         let pc = cx.pc as usize;
         self.held.unwind(cx.depth + 1);
-        self.objects.frames.retain(|frame| frame.depth <= cx.depth);
         let Some(call) = self.held.pending.pop() else {
             return Prov::SCALAR;
         };

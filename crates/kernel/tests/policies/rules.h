@@ -146,6 +146,14 @@ const volatile u64 constant = 7;
 static long (*const bpf_for_each_map_elem)(void *map, void *callback, void *ctx, u64 flags) = (void *)164;
 static long (*const bpf_loop)(u32 nr, void *callback, void *ctx, u64 flags) = (void *)181;
 
+/* This far below the top of the stack, where nothing else is. */
+#define in_stack(offset)                                                \
+	({                                                              \
+		void *___at;                                            \
+		asm volatile("%0 = r10; %0 += -" #offset : "=r"(___at)); \
+		___at;                                                  \
+	})
+
 static __attribute__((noinline)) long faults_too(void *map, u32 *key, struct value *value, u64 *ctx)
 {
 	struct bpf_iter_num it;
@@ -160,17 +168,16 @@ static __attribute__((noinline)) long faults_too(void *map, u32 *key, struct val
 /* Ends in the midst of a callback with all that it holds, of which the next program must see nothing. */
 SEC("?tp_btf/rule") u64 faults(u64 *ctx)
 {
-	unsigned long flags = 0;
 	struct value *value = fresh();
 	u64 words[2];
 
 	if (!value)
 		return 0;
 	words[0] = ctx[0];
-	bpf_local_irq_save(&flags);
+	bpf_local_irq_save(in_stack(248));
 	bpf_preempt_disable();
 	bpf_rcu_read_lock();
-	bpf_task_acquire((void *)ctx[0]);
+	load(u64, in_stack(256)) = (u64)bpf_task_acquire((void *)ctx[0]);
 	bpf_for_each_map_elem(&hash, faults_too, words, 0);
-	return load(u64, &flags);
+	return 0;
 }

@@ -72,6 +72,21 @@ BREAKS(is_given_a_dropped_object_behind_others, "use-after-release: passed to bp
 	return 0;
 }
 
+BREAKS(is_given_a_number_as_a_mask, "bad-pointer: load of 8 bytes")
+{
+	u64 number = load(u64, &given[1]) + (1 << 20);
+
+	return bpf_cpumask_test_cpu(0, (void *)number);
+}
+
+BREAKS(calls_a_helper_under_a_lock, "call-under-lock: bpf_get_prandom_u32 called while a lock is held")
+{
+	bpf_spin_lock(&lock);
+	bpf_get_prandom_u32();
+	bpf_spin_unlock(&lock);
+	return 0;
+}
+
 BREAKS(locks_twice, "deadlock: bpf_spin_lock of the lock that is already held")
 {
 	bpf_spin_lock(&lock);
@@ -87,6 +102,14 @@ BREAKS(far_from_null, "null-dereference: load of 8 bytes")
 	void *value = bpf_map_lookup_elem(&hash, &key);
 
 	return load(u64, value + (1 << 20));
+}
+
+BREAKS(far_from_a_spilled_null, "null-dereference: load of 8 bytes")
+{
+	u32 key = 77;
+
+	load(u64, in_stack(256)) = (u64)bpf_map_lookup_elem(&hash, &key);
+	return load(u64, load(u64, in_stack(256)) + (1 << 20));
 }
 
 BREAKS(looks_at_the_first_after_it_unlocked, "use-after-unlock: load of 8 bytes")

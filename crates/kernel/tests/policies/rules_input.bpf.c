@@ -231,4 +231,17 @@ BREAKS(restores_flags_that_nobody_saved, "bad-pointer: bpf_local_irq_restore wan
 	return 0;
 }
 
+BREAKS(restores_flags_of_an_earlier_call, "bad-pointer: bpf_local_irq_restore wants a saved interrupt flag")
+{
+	bpf_local_irq_restore(in_stack(248));
+	return 0;
+}
+
+BREAKS(uses_a_reference_of_an_earlier_call, "use-after-free: load of 4 bytes")
+{
+	struct task_struct *p = (void *)load(u64, in_stack(256));
+
+	return load(int, &p->prio);
+}
+
 SCX_OPS(rules_ops, .name = "rules");

@@ -10,7 +10,7 @@ use workload::{Action, Cgroup, Disturbance};
 
 /// Runs five tasks that come and go on two CPUs, in checked mode or not; how many references the policy holds when none runs,
 /// to tasks or to the cgroup they are in.
-fn held_at_the_end(define: &str, cgroup: bool, checked: bool) -> (usize, u64, u64) {
+fn held_at_the_end(defines: &str, cgroup: bool, checked: bool) -> (usize, u64, u64) {
     let tasks = (0..5).fold(Tasks::default(), |tasks, i| {
         tasks.add(
             &format!("t{i}"),
@@ -19,8 +19,9 @@ fn held_at_the_end(define: &str, cgroup: bool, checked: bool) -> (usize, u64, u6
     });
     let mut machine = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
     machine.checked = checked;
-    let defines: &[&str] = if cgroup { &[define, "CGROUP"] } else { &[define] };
-    let mut run = Run::new(machine, "kptrs", defines);
+    let cgroup_too = cgroup.then_some("CGROUP");
+    let defines: Vec<&str> = defines.split(' ').chain(cgroup_too).collect();
+    let mut run = Run::new(machine, "kptrs", &defines);
     run.run(300 * MS).assert_alive();
     let (kept, dropped) = (run.var("nr_kept"), run.var("nr_dropped"));
     let layout = &run.machine.layout;
@@ -47,7 +48,23 @@ fn what_an_lru_map_throws_out_gives_its_reference_back() {
 
 #[test]
 fn references_in_map_values_are_given_back_with_them() {
-    for define in ["DELETE", "UPDATE", "EXCHANGE", "OBJECT", "TREE"] {
+    given_back(&["DELETE", "UPDATE", "EXCHANGE", "OBJECT", "TREE", "LIST"]);
+}
+
+#[test]
+fn references_in_dropped_objects_are_given_back_with_them() {
+    given_back(&[
+        "DROP OBJECT",
+        "DROP TREE",
+        "DROP LIST",
+        "NESTED OBJECT",
+        "NESTED TREE",
+        "NESTED LIST",
+    ]);
+}
+
+fn given_back(defines: &[&str]) {
+    for define in defines {
         for (cgroup, checked) in KINDS {
             let (held, kept, dropped) = held_at_the_end(define, cgroup, checked);
             assert!(

@@ -147,7 +147,8 @@ impl Guard {
         let ok = match prov.origin() {
             Origin::View { slot, generation } => match objects.view(slot, generation) {
                 Some(view) if view.alive && access.within(view.start, view.len) => match view.kind {
-                    Kind::Record | Kind::Input | Kind::Percpu(_) => true,
+                    Kind::Record | Kind::Input | Kind::Copy(_) => true,
+                    Kind::Percpu(_) => false,
                     Kind::Value(map) => free_of(&cx.maps[map].def().fields, view.start, &access),
                     Kind::Object(id) => cx
                         .types()
@@ -169,8 +170,7 @@ impl Guard {
                 let slab = &objects.slabs[slab];
                 let start = slab.base + index * slab.stride;
                 // Behind a task_struct are the CPU masks it points to.
-                access.within(start, slab.stride)
-                    && (!access.store || access.within(start, slab.size) && writable(&slab.writable, start, &access))
+                access.within(start, slab.stride) && (!access.store || writable(&slab.writable, start, &access))
             }
             Origin::Frame { top } => {
                 let top = objects.stack + top;
@@ -288,6 +288,7 @@ impl Guard {
                 .types()
                 .get(&id)
                 .is_some_and(|ty| !free_of(&ty.fields, start, access)),
+            Kind::Percpu(_) => true,
             _ => false,
         };
         match access.within(start, len) {
@@ -361,11 +362,9 @@ impl Guard {
         let bytes = view.len;
         match view.kind {
             Kind::Value(map) => format!("a value of map {} ({bytes} bytes)", cx.maps[map].name()),
-            Kind::Object(id) => {
-                let name = cx.types().get(&id).map_or("object", |ty| ty.name.as_str());
-                format!("a struct {name} ({bytes} bytes)")
-            }
-            Kind::Percpu(_) => format!("per-CPU objects ({bytes} bytes)"),
+            Kind::Object(id) => format!("a struct {} ({bytes} bytes)", type_name(cx, id)),
+            Kind::Percpu(id) => format!("per-CPU objects of struct {}", type_name(cx, id)),
+            Kind::Copy(id) => format!("a CPU's struct {} ({bytes} bytes)", type_name(cx, id)),
             Kind::Cpumask => "a bpf_cpumask".to_string(),
             Kind::Record => format!("a ring buffer's record ({bytes} bytes)"),
             Kind::Kernel(slab) => format!("a reference to a {}", self.objects.slabs[slab].name),
@@ -373,6 +372,10 @@ impl Guard {
             Kind::Opaque => "a reference".to_string(),
         }
     }
+}
+
+fn type_name(cx: &Context, id: u32) -> &str {
+    cx.types().get(&id).map_or("object", |ty| ty.name.as_str())
 }
 
 fn verb_of(verb: &str, size: u64) -> String {
@@ -445,7 +448,7 @@ impl super::objects::Objects {
     /// What was loaded from the stack: what was spilled there, if that is still there.
     fn filled(&self, offset: u64, value: u64) -> Prov {
         match self.shadow[(offset / 8) as usize] {
-            [prov, spilled] if offset.is_multiple_of(8) && spilled == value => Prov(prov),
+            [prov, spilled] if spilled == value => Prov(prov),
             _ => Prov::SCALAR,
         }
     }

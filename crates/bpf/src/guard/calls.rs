@@ -69,7 +69,7 @@ impl Held {
         self.program
     }
 
-    /// Calls at this depth or deeper were left by a fault.
+    /// Calls at this depth or deeper are over, if only by a fault.
     fn unwind(&mut self, depth: u32) {
         while self.outer.last().is_some_and(|outer| outer.0 >= depth)
             && let Some((_, program, sections)) = self.outer.pop()
@@ -90,12 +90,7 @@ pub(super) fn begin(cx: &mut Context, guard: &mut Guard, function: usize, args: 
         guard.held.open.clear();
     }
     guard.objects.take_freed(cx.region(), None);
-    let by = guard
-        .held
-        .pending
-        .last()
-        .filter(|call| call.depth + 1 == depth && call.calls_back)
-        .copied();
+    let by = guard.held.pending.last().filter(|call| call.calls_back).copied();
     let callback = by.is_some();
     let kind = guard.kinds[function].filter(|_| !callback);
     if !callback {
@@ -170,7 +165,6 @@ pub(super) fn end(cx: &mut Context, guard: &mut Guard, mark: Mark) -> Result<(),
     if !mark.callback {
         guard.check_nothing_held(cx, mark.function)?;
     }
-    guard.held.unwind(mark.depth);
     guard.objects.frames.retain(|frame| frame.depth < mark.depth);
     guard.forget_opaque();
     Ok(())
@@ -344,7 +338,6 @@ impl Guard {
             }
             Effect::RcuUnlock => balanced(&self.held.sections.rcu, name)?,
             Effect::PreemptEnable => balanced(&self.held.sections.preempt, name)?,
-            Effect::IrqRestore => balanced(&self.held.sections.irq, name)?,
             _ => {}
         }
         call.calls_back = callee.calls_back;
@@ -424,7 +417,6 @@ impl Guard {
     fn after(&mut self, cx: &Context, r0: u64) -> Prov {
         let pc = cx.pc as usize;
         self.held.unwind(cx.depth + 1);
-        self.objects.frames.retain(|frame| frame.depth <= cx.depth);
         let Some(call) = self.held.pending.pop() else {
             return Prov::SCALAR;
         };
@@ -472,7 +464,7 @@ impl Guard {
             Effect::RcuLock => now.rcu.push(pc),
             Effect::RcuUnlock => {
                 now.rcu.pop();
-                if now.rcu.is_empty() && now.sleepable {
+                if now.rcu.is_empty() {
                     self.objects.expire(Until::RcuUnlock, "out of its RCU section", pc);
                 }
             }
@@ -543,9 +535,13 @@ impl Guard {
             Effect::Cast => Prov::UNTRUSTED,
             _ => {
                 let prov = self.objects.classify(region, r0);
-                // What is added to the address of a variable of the kernel's leads to no memory of the program's.
-                if callee.args.first() == Some(&Arg::PerCpu) && !self.is_percpu(Prov(call.provs[0])) {
-                    return self.objects.of_kernel(region, r0);
+                if callee.args.first() == Some(&Arg::PerCpu) {
+                    let Some(id) = self.percpu_type(Prov(call.provs[0])) else {
+                        // What is added to the address of a variable of the kernel's leads to no memory of the program's.
+                        return self.objects.of_kernel(region, r0);
+                    };
+                    let len = cx.types().get(&id).map_or(0, |local| u64::from(local.size));
+                    return self.objects.passing(View::new(r0, len, Kind::Copy(id), pc));
                 }
                 if callee.rcu && self.held.sections.sleepable && matches!(prov.origin(), Origin::Slab { .. }) {
                     let view = self.view_of(cx, r0, pc);
@@ -559,8 +555,15 @@ impl Guard {
         }
     }
 
-    fn is_percpu(&self, prov: Prov) -> bool {
-        matches!(prov.origin(), Origin::View { slot, .. } if matches!(self.objects.views[slot].kind, Kind::Percpu(_)))
+    /// Of which type a pointer to per-CPU objects is.
+    fn percpu_type(&self, prov: Prov) -> Option<u32> {
+        match prov.origin() {
+            Origin::View { slot, .. } => match self.objects.views[slot].kind {
+                Kind::Percpu(id) => Some(id),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     /// A view of what is at an address, as yet without reference.

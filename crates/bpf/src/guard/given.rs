@@ -146,7 +146,7 @@ impl Guard {
                 .view(slot, generation)
                 .is_some_and(|view| matches!(view.kind, Kind::Percpu(_)) && view.start == arg),
             Origin::Kernel | Origin::Slab { .. } | Origin::Untrusted => true,
-            _ => arg == 0,
+            _ => false,
         };
         match ok {
             true => Ok(()),

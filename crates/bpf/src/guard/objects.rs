@@ -29,8 +29,10 @@ pub(super) enum Kind {
     Value(usize),
     /// What bpf_obj_new made, of this local type.
     Object(u32),
-    /// What bpf_percpu_obj_new made of this local type, of all CPUs.
+    /// What bpf_percpu_obj_new made of this local type, of all CPUs: not to be looked into.
     Percpu(u32),
+    /// That of one CPU.
+    Copy(u32),
     /// A bpf_cpumask.
     Cpumask,
     /// A ring buffer's record.
@@ -157,12 +159,8 @@ impl Objects {
             return Prov::SCALAR;
         }
         if (self.stack..self.stack_end).contains(&addr) {
-            let frame = self
-                .frames
-                .iter()
-                .rev()
-                .find(|f| (f.top - FRAME..f.top).contains(&addr));
-            return frame.map_or(Prov::KERNEL, |frame| Prov(frame_of(frame.top - self.stack)));
+            // What the kernel keeps there for a program: the number of an iterator, the key of an element.
+            return Prov::KERNEL;
         }
         let at = self.places.partition_point(|place| place.start <= addr);
         if let Some(place) = self.places[..at].last().filter(|place| addr < place.end) {
@@ -210,11 +208,7 @@ impl Objects {
     /// A view of allocated memory, the one that is there already if there is.
     pub fn allocated(&mut self, start: u64, len: u64, kind: Kind, born: usize) -> Prov {
         if let Some(&slot) = self.live.get(&start) {
-            let view = &self.views[slot as usize];
-            if view.len == len && view.kind == kind {
-                return self.prov(slot as usize);
-            }
-            self.kill(slot as usize, "replaced", None);
+            return self.prov(slot as usize);
         }
         let slot = self.add(View::new(start, len, kind, born));
         self.live.insert(start, slot as u32);
@@ -267,7 +261,7 @@ impl Objects {
         for at in 0..self.passing.len() {
             let slot = self.passing[at] as usize;
             let view = &self.views[slot];
-            if view.kind == Kind::Record && view.start >= start && view.start - start <= len {
+            if view.start >= start && view.start - start <= len {
                 self.kill(slot, "submitted", Some(pc));
             }
         }
@@ -342,10 +336,6 @@ impl View {
             alive: true,
         }
     }
-}
-
-fn frame_of(offset: u64) -> u64 {
-    super::prov::frame() + offset
 }
 
 fn place_of_map((def, start, stride, elements): (&MapDef, u64, u64, u64)) -> Place {

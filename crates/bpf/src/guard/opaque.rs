@@ -65,6 +65,14 @@ impl Guard {
             let note = ("it was made in".to_string(), Some(open.pc));
             return Err(problem("special-field", &problem_is, Some(arg), vec![note]));
         }
+        if what == Opaque::IrqFlag
+            && let Some(last) = self.held.open.iter().rfind(|open| open.what == what)
+            && last.addr != arg
+        {
+            let problem_is = format!("{name} of flags that are not those saved last");
+            let note = ("those were saved in".to_string(), Some(last.pc));
+            return Err(problem("unbalanced-lock", &problem_is, Some(arg), vec![note]));
+        }
         match open.data.origin() {
             Origin::View { slot, generation } => {
                 let view = self.objects.view(slot, generation);
@@ -127,6 +135,10 @@ impl Guard {
         callee: &Callee,
         r0: u64,
     ) {
+        // A lock that was not taken has saved nothing.
+        if what == Opaque::IrqFlag && callee.effect == Effect::Lock && r0 != 0 {
+            return;
+        }
         let reserves = callee.effect == Effect::DynptrReserve;
         let data = match (what, callee.args.first()) {
             (Opaque::Dynptr, _) if r0 != 0 => Prov::SCALAR,

@@ -2,7 +2,8 @@
 //! Checked mode holds what a program hands to helpers and kfuncs to rules: each program here breaks one, and would go on or do harm
 //! without it.
 
-use bpf::func::FaultKind;
+use bpf::func::{FaultKind, Func};
+use bpf::guard::{Rules, is_known};
 use bpf::image::{CALL, CALL_HELPER, CALL_KFUNC, Code, FUNC_BASE, Function, Insn, LD_IMM64};
 use bpf::insn::{self, alu};
 use bpf::vm::{Engine, Vm};
@@ -320,4 +321,17 @@ fn what_is_right_goes_on() {
     for (name, steps) in cases {
         assert_eq!(ends(&mut world, steps), ["fine", "fine"], "{name}");
     }
+}
+
+#[test]
+fn a_function_of_unknown_meaning_is_refused() {
+    let rules = Rules::default();
+    let known = |number, name| is_known(&Func::helper(number, name, |_: &mut TestWorld| 0u64), &rules);
+    assert_eq!(known(5, "bpf_ktime_get_ns"), Ok(()));
+    let unknown = "checked mode does not know what helper 9999 does with its arguments";
+    assert_eq!(known(9999, "bpf_new"), Err(unknown.to_string()));
+    assert!(known(5, "bpf_new").is_err(), "another function of that number");
+    let two = Func::helper(5, "bpf_ktime_get_ns", |_: &mut TestWorld, _: u64| 0u64);
+    let said = "bpf_ktime_get_ns: 0 arguments are known of 1";
+    assert_eq!(is_known(&two, &rules), Err(said.to_string()));
 }

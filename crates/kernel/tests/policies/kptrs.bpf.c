@@ -8,6 +8,8 @@
  * EVICT      the map has room for one, and throws it out for the next
  * OBJECT     the element is deleted, in which is an object that has the reference
  * TREE       the element is deleted, in which is an object with a tree of objects, which has one that has the reference
+ * LIST       the same with a list of two
+ * With DROP it is the object that is dropped, which is not in the map then; with NESTED the object is in one that is dropped.
  */
 #include "scx.h"
 
@@ -27,12 +29,19 @@ struct bpf_rb_root {
 struct bpf_rb_node {
 	u64 __opaque[4];
 } __attribute__((aligned(8)));
+struct bpf_list_head {
+	u64 __opaque[2];
+} __attribute__((aligned(8)));
+struct bpf_list_node {
+	u64 __opaque[3];
+} __attribute__((aligned(8)));
 #pragma clang attribute pop
 
 void *bpf_obj_new_impl(u64 local_type_id, void *meta) __ksym;
 void bpf_obj_drop_impl(void *object, void *meta) __ksym;
 int bpf_rbtree_add_impl(struct bpf_rb_root *root, struct bpf_rb_node *node,
 			bool(less)(struct bpf_rb_node *, const struct bpf_rb_node *), void *meta, u64 off) __ksym;
+int bpf_list_push_back_impl(struct bpf_list_head *head, struct bpf_list_node *node, void *meta, u64 off) __ksym;
 struct cgroup *scx_bpf_task_cgroup(struct task_struct *p) __ksym;
 void bpf_cgroup_release(struct cgroup *cgrp) __ksym;
 #define bpf_obj_new(type) ((type *)bpf_obj_new_impl(__builtin_btf_type_id(*(type *)0, 0), NULL))
@@ -52,12 +61,24 @@ struct leaf {
 	held_t __kptr *it;
 };
 
+struct item {
+	struct bpf_list_node node;
+	held_t __kptr *it;
+};
+
 struct box {
 	held_t __kptr *it;
 #ifdef TREE
 	struct bpf_spin_lock lock;
 	struct bpf_rb_root leaves __contains(leaf, node);
+#elif defined(LIST)
+	struct bpf_spin_lock lock;
+	struct bpf_list_head items __contains(item, node);
 #endif
+};
+
+struct crate {
+	struct box __kptr *box;
 };
 
 struct held {
@@ -98,12 +119,12 @@ static __attribute__((unused)) void keep(held_t **place, struct task_struct *p)
 		release(it);
 }
 
-static __attribute__((unused)) void keep_in_box(struct box **place, struct task_struct *p)
+static __attribute__((unused)) struct box *filled_box(struct task_struct *p)
 {
 	struct box *box = bpf_obj_new(struct box);
 
 	if (!box)
-		return;
+		return NULL;
 #ifdef TREE
 	struct leaf *leaf = bpf_obj_new(struct leaf);
 
@@ -113,9 +134,29 @@ static __attribute__((unused)) void keep_in_box(struct box **place, struct task_
 		bpf_rbtree_add_impl(&box->leaves, &leaf->node, less, NULL, 0);
 		bpf_spin_unlock(&box->lock);
 	}
+#elif defined(LIST)
+	for (int i = 0; i < 2; i++) {
+		struct item *item = bpf_obj_new(struct item);
+
+		if (!item)
+			continue;
+		keep((held_t **)&item->it, p);
+		bpf_spin_lock(&box->lock);
+		bpf_list_push_back_impl(&box->items, &item->node, NULL, 0);
+		bpf_spin_unlock(&box->lock);
+	}
 #else
 	keep((held_t **)&box->it, p);
 #endif
+	return box;
+}
+
+static __attribute__((unused)) void keep_in_box(struct box **place, struct task_struct *p)
+{
+	struct box *box = filled_box(p);
+
+	if (!box)
+		return;
 	box = bpf_kptr_xchg(place, box);
 	if (box)
 		bpf_obj_drop_impl(box, NULL);
@@ -123,6 +164,22 @@ static __attribute__((unused)) void keep_in_box(struct box **place, struct task_
 
 void SCX_OP(kptrs_running, struct task_struct *p)
 {
+#ifdef NESTED
+	struct crate *crate = bpf_obj_new(struct crate);
+
+	if (!crate)
+		return;
+	keep_in_box((struct box **)&crate->box, p);
+	nr_dropped = nr_kept;
+	bpf_obj_drop_impl(crate, NULL);
+#elif defined(DROP)
+	struct box *box = filled_box(p);
+
+	if (!box)
+		return;
+	nr_dropped = nr_kept;
+	bpf_obj_drop_impl(box, NULL);
+#else
 	s32 pid = p->pid;
 	struct held fresh = {}, *held;
 
@@ -130,17 +187,22 @@ void SCX_OP(kptrs_running, struct task_struct *p)
 	held = bpf_map_lookup_elem(&tasks, &pid);
 	if (!held)
 		return;
-#if defined(OBJECT) || defined(TREE)
+#if defined(OBJECT) || defined(TREE) || defined(LIST)
 	keep_in_box((struct box **)&held->box, p);
 #else
 	keep((held_t **)&held->it, p);
+#endif
 #endif
 }
 
 void SCX_OP(kptrs_stopping, struct task_struct *p, bool runnable)
 {
 	s32 pid __attribute__((unused)) = p->pid;
-#if defined(DELETE) || defined(OBJECT) || defined(TREE)
+#if defined(DROP) || defined(NESTED)
+#elif defined(LIST)
+	if (!bpf_map_delete_elem(&tasks, &pid))
+		nr_dropped += 2;
+#elif defined(DELETE) || defined(OBJECT) || defined(TREE)
 	if (!bpf_map_delete_elem(&tasks, &pid))
 		nr_dropped++;
 #elif defined(UPDATE)

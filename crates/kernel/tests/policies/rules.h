@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Programs for the rules of checked mode. BREAKS(name, how it ends) breaks one, KEEPS(name) keeps to them; those that may sleep
- * are _SLEEPABLE. Each gets a task and the address of `given`, where the task's address is.
+ * are _SLEEPABLE. Each gets a task, the address of `given`, where the task's address is and how far apart tasks are, and that
+ * of memory of the kernel's with the task's address. Those of user space's, _INPUT, get 16 bytes. Before any of them `faults` runs.
  */
 #pragma once
 #include "scx.h"
@@ -12,8 +13,11 @@ char _license[] SEC("license") = "GPL";
 #define KEEPS(name) SEC("?tp_btf/rule") u64 name(u64 *ctx)
 #define BREAKS_SLEEPABLE(name, expected) SEC("?tp_btf.s/rule") u64 name(u64 *ctx)
 #define KEEPS_SLEEPABLE(name) SEC("?tp_btf.s/rule") u64 name(u64 *ctx)
+#define BREAKS_INPUT(name, expected) SEC("?syscall") u64 name(u64 *ctx)
+#define KEEPS_INPUT(name) SEC("?syscall") u64 name(u64 *ctx)
 
 #define __kptr __attribute__((btf_type_tag("kptr")))
+#define __percpu_kptr __attribute__((btf_type_tag("percpu_kptr")))
 #define __kptr_untrusted __attribute__((btf_type_tag("kptr_untrusted")))
 #define __uptr __attribute__((btf_type_tag("uptr")))
 #define __contains(name, node) __attribute__((btf_decl_tag("contains:" #name ":" #node)))
@@ -138,3 +142,42 @@ const volatile u64 constant = 7;
 		u32 ___key = 1;                                         \
 		bpf_map_delete_elem(&hash, &___key);                    \
 	})
+
+static long (*const bpf_for_each_map_elem)(void *map, void *callback, void *ctx, u64 flags) = (void *)164;
+static long (*const bpf_loop)(u32 nr, void *callback, void *ctx, u64 flags) = (void *)181;
+
+/* This far below the top of the stack, where nothing else is. */
+#define in_stack(offset)                                                \
+	({                                                              \
+		void *___at;                                            \
+		asm volatile("%0 = r10; %0 += -" #offset : "=r"(___at)); \
+		___at;                                                  \
+	})
+
+static __attribute__((noinline)) long faults_too(void *map, u32 *key, struct value *value, u64 *ctx)
+{
+	struct bpf_iter_num it;
+	struct bpf_dynptr ptr;
+
+	bpf_task_acquire((void *)ctx[0]);
+	bpf_iter_num_new(&it, 0, 3);
+	bpf_dynptr_from_mem(given, sizeof(given), 0, &ptr);
+	return load(u64, NULL);
+}
+
+/* Ends in the midst of a callback with all that it holds, of which the next program must see nothing. */
+SEC("?tp_btf/rule") u64 faults(u64 *ctx)
+{
+	struct value *value = fresh();
+	u64 words[2];
+
+	if (!value)
+		return 0;
+	words[0] = ctx[0];
+	bpf_local_irq_save(in_stack(248));
+	bpf_preempt_disable();
+	bpf_rcu_read_lock();
+	load(u64, in_stack(256)) = (u64)bpf_task_acquire((void *)ctx[0]);
+	bpf_for_each_map_elem(&hash, faults_too, words, 0);
+	return 0;
+}

@@ -34,7 +34,7 @@ BREAKS(behind_a_task, "out-of-bounds: load of 8 bytes")
 
 BREAKS(behind_the_arguments, "out-of-bounds: load of 8 bytes")
 {
-	return load(u64, ctx + 2);
+	return load(u64, ctx + 3);
 }
 
 BREAKS(stores_to_the_arguments, "read-only: store of 8 bytes")

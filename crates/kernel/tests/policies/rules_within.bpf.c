@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A program within a program: ops.dispatch() moves a task to its CPU, and while it does so a program on sched_migrate_task runs.
+ * The callback holds something of each kind meanwhile, which is none of that program's; nor is what that one holds the callback's.
+ * Without a definition both keep to the rules.
+ */
+#include "scx.h"
+
+char _license[] SEC("license") = "GPL";
+
+#define QUEUE 5
+#define load(type, ptr) (*(volatile type *)(ptr))
+#define hide(var) asm volatile("" : "+r"(var))
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct bpf_dynptr {
+	u64 __opaque[2];
+} __attribute__((aligned(8)));
+#pragma clang attribute pop
+
+void bpf_preempt_disable(void) __ksym;
+void bpf_preempt_enable(void) __ksym;
+void bpf_local_irq_save(unsigned long *flags) __ksym;
+void bpf_local_irq_restore(unsigned long *flags) __ksym;
+static long (*const bpf_dynptr_from_mem)(void *data, u64 size, u64 flags, struct bpf_dynptr *ptr) = (void *)197;
+static long (*const bpf_dynptr_read)(void *dst, u64 len, const struct bpf_dynptr *src, u64 off, u64 flags) = (void *)201;
+
+struct {
+	__uint(type, 1);
+	__uint(max_entries, 2);
+	__type(key, u32);
+	__type(value, u64);
+} hash SEC(".maps");
+
+#ifdef KEEPS_TASK
+#define KEPT true
+#else
+#define KEPT false
+#endif
+
+u64 nr_within;
+bool moving;
+
+static __always_inline u64 *element(void)
+{
+	u32 key = 1;
+	u64 zero = 0;
+
+	bpf_map_update_elem(&hash, &key, &zero, 0);
+	return bpf_map_lookup_elem(&hash, &key);
+}
+
+/* As much stack as one call may have with little else. */
+static __noinline int use_stack(void)
+{
+	char room[200] = {};
+	char *at = room;
+
+	hide(at);
+	return load(char, at);
+}
+
+SEC("tp_btf/sched_migrate_task") int on_migrate(u64 *ctx)
+{
+	struct task_struct *p = (void *)ctx[0], *held;
+	char room[200] = {};
+	char *at = room;
+
+	if (!moving)
+		return 0;
+	nr_within++;
+	hide(at);
+	load(char, at) = use_stack();
+#if defined(LEAKS)
+	bpf_task_acquire(p);
+#elif defined(ENDS_RCU)
+	bpf_rcu_read_unlock();
+#elif defined(ENABLES_PREEMPTION)
+	bpf_preempt_enable();
+#elif defined(BEHIND_ARGUMENTS)
+	load(u64, ctx + 2);
+#elif defined(LEAVES_RCU)
+	bpf_rcu_read_lock();
+#elif defined(LEAVES_NUM)
+	struct bpf_iter_num it;
+
+	bpf_iter_num_new(&it, 0, 3);
+#elif defined(DELETES)
+	u32 key = 1;
+
+	bpf_map_delete_elem(&hash, &key);
+#endif
+	held = bpf_task_acquire(p);
+	if (held)
+		bpf_task_release(held);
+	return 0;
+}
+
+s32 SCX_OP(within_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	return 0;
+}
+
+void SCX_OP(within_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	scx_bpf_dsq_insert(p, QUEUE, 1000000, enq_flags);
+	scx_bpf_kick_cpu(1, SCX_KICK_IDLE);
+}
+
+void SCX_OP(within_dispatch, s32 cpu, struct task_struct *prev)
+{
+	struct task_struct *held = bpf_task_acquire(bpf_get_current_task_btf());
+	u64 local = 7, *place = &local, read = 0, *value = element();
+	char room[100] = {};
+	char *at = room;
+	struct bpf_dynptr ptr;
+	struct bpf_iter_num it;
+	unsigned long flags;
+
+	hide(place);
+	hide(at);
+	bpf_dynptr_from_mem(place, sizeof(local), 0, &ptr);
+	bpf_iter_num_new(&it, 0, 3);
+	bpf_rcu_read_lock();
+	bpf_preempt_disable();
+	bpf_local_irq_save(&flags);
+	moving = true;
+	scx_bpf_dsq_move_to_local(QUEUE);
+	moving = false;
+	bpf_local_irq_restore(&flags);
+	bpf_preempt_enable();
+#ifndef KEEPS_RCU
+	bpf_rcu_read_unlock();
+#endif
+	bpf_iter_num_next(&it);
+#ifndef KEEPS_NUM
+	bpf_iter_num_destroy(&it);
+#endif
+	bpf_dynptr_read(&read, sizeof(read), &ptr, 0, 0);
+	if (read != 7 || load(u64, place) != 7 || load(char, at))
+		scx_bpf_error("its stack has changed");
+	if (value)
+		load(u64, value) = 1;
+	if (held && !KEPT)
+		bpf_task_release(held);
+}
+
+s32 SCX_OP_SLEEPABLE(within_init)
+{
+	return scx_bpf_create_dsq(QUEUE, -1);
+}
+
+SCX_OPS(within_ops,
+	.select_cpu = (void *)within_select_cpu,
+	.enqueue = (void *)within_enqueue,
+	.dispatch = (void *)within_dispatch,
+	.init = (void *)within_init,
+	.name = "within");

@@ -43,6 +43,24 @@ impl Workload {
             Error::new(place, finding.message).hint(finding.hint)
         })
     }
+
+    /// The tasks, by index, that are there at some time: those that are started, and whom they fork.
+    pub(crate) fn created(&self) -> BTreeSet<u32> {
+        let started = self.tasks.iter().zip(0..).filter(|(task, _)| task.spawn);
+        let mut left: Vec<u32> = started.map(|(_, index)| index).collect();
+        let mut created = BTreeSet::new();
+        while let Some(index) = left.pop() {
+            if !created.insert(index) {
+                continue;
+            }
+            let program = &self.programs[self.tasks[index as usize].program as usize];
+            left.extend(program.ops.iter().filter_map(|op| match op {
+                Op::Fork { task, .. } => Some(*task),
+                _ => None,
+            }));
+        }
+        created
+    }
 }
 
 pub(crate) fn check(workload: &Workload) -> Checked {

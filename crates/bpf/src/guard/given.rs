@@ -4,7 +4,7 @@
 use super::access::{Access, problem};
 use super::calls::Pending;
 use super::names::Callee;
-use super::objects::Kind;
+use super::objects::{Kind, View};
 use super::prov::{Origin, Prov};
 use super::signature::{Arg, Len, Special};
 use super::*;
@@ -17,7 +17,7 @@ impl Guard {
                 Arg::Value => {}
                 Arg::Read(len) => self.check_memory(cx, call, n, len, false)?,
                 Arg::Write(len) => self.check_memory(cx, call, n, len, true)?,
-                Arg::OwnMask => self.check_mask(cx, call, n, callee)?,
+                Arg::OwnMask(size) => self.check_mask(cx, call, n, size, callee)?,
                 Arg::Field(special) => self.check_field(cx, call, n, special, callee)?,
                 Arg::Make(_, size) => {
                     self.check_on_stack(cx, call, n, callee)?;
@@ -53,15 +53,22 @@ impl Guard {
         self.check(cx, access, prov)
     }
 
-    /// A bpf_cpumask that it changes.
-    fn check_mask(&self, cx: &Context, call: &Pending, n: usize, callee: &Callee) -> Result<(), Fault> {
+    /// A bpf_cpumask that it changes. One that is part of the stack, of a map's value or of globals will do: it consists of numbers
+    /// alone (KF_ARG_PTR_TO_MEM in kernel/bpf/verifier.c).
+    fn check_mask(&self, cx: &Context, call: &Pending, n: usize, size: u64, callee: &Callee) -> Result<(), Fault> {
         let (arg, prov) = (call.args[n], Prov(call.provs[n]));
-        if let Origin::View { slot, generation } = prov.origin()
-            && let Some(view) = self.objects.view(slot, generation)
-            && view.kind == Kind::Cpumask
-            && view.start == arg
-        {
-            return Ok(());
+        match prov.origin() {
+            Origin::View { slot, generation } => match self.objects.view(slot, generation) {
+                Some(view) if view.kind == Kind::Cpumask && view.start == arg => return Ok(()),
+                Some(View {
+                    kind: Kind::Value(_), ..
+                }) => return self.check_memory(cx, call, n, Len::Bytes(size), true),
+                _ => {}
+            },
+            Origin::Value { .. } | Origin::Frame { .. } => {
+                return self.check_memory(cx, call, n, Len::Bytes(size), true);
+            }
+            _ => {}
         }
         Err(self.not_a(cx, arg, prov, "bpf_cpumask", callee))
     }

@@ -54,12 +54,12 @@ pub struct Rules {
     pub structs: Vec<(&'static str, u64)>,
 }
 
-/// Iterators of this crate's kfuncs.
-const STRUCTS: [(&str, u64); 2] = [("bpf_iter_num", 8), ("bpf_iter_bits", 16)];
+/// Those of this crate's kfuncs; a mask has a word at least.
+const STRUCTS: [(&str, u64); 3] = [("bpf_iter_num", 8), ("bpf_iter_bits", 16), ("bpf_cpumask", 8)];
 
 impl Rules {
     fn size_of(&self, tag: &str) -> Option<u64> {
-        let mut known = STRUCTS.iter().chain(&self.structs);
+        let mut known = self.structs.iter().chain(&STRUCTS);
         known.find(|(name, _)| *name == tag).map(|&(_, size)| size)
     }
 }

@@ -90,8 +90,8 @@ pub(super) enum Arg {
     Value,
     Read(Len),
     Write(Len),
-    /// Writes to a bpf_cpumask.
-    OwnMask,
+    /// Writes to a bpf_cpumask, so many bytes.
+    OwnMask(u64),
     /// Uses a special field of a value, object or section, at its very place.
     Field(Special),
     /// Makes such a thing of so many bytes.
@@ -211,7 +211,7 @@ fn of_param(param: &'static str, next: Option<&&str>, n: usize, name: &str, rule
     match tag {
         "bpf_dynptr" if variable.ends_with("__uninit") => Some(Arg::Make(Opaque::Dynptr, DYNPTR_SIZE)),
         "bpf_dynptr" => Some(Arg::Use(Opaque::Dynptr)),
-        "bpf_cpumask" if !is_const => Some(Arg::OwnMask),
+        "bpf_cpumask" if !is_const => Some(Arg::OwnMask(rules.size_of(tag)?)),
         "cpumask" if is_const => Some(Arg::Read(Len::Bytes(8))),
         tag if LOOKED_UP.contains(&tag) => Some(Arg::Value),
         tag if tag.starts_with("bpf_iter_") => Some(match name.ends_with("_new") {
@@ -253,7 +253,7 @@ mod tests {
             ("int f(const char *s__ign)", vec![Arg::Value]),
             ("void f(char *fmt)", vec![READ_TEXT]),
             ("u32 f(const struct cpumask *m)", vec![Arg::Read(Len::Bytes(8))]),
-            ("u32 f(struct bpf_cpumask *m)", vec![Arg::OwnMask]),
+            ("u32 f(struct bpf_cpumask *m)", vec![Arg::OwnMask(8)]),
             (
                 "int f_new(struct bpf_iter_x *it)",
                 vec![Arg::Make(Opaque::Iterator("bpf_iter_x"), 40)],

@@ -48,6 +48,38 @@ BREAKS(is_given_a_value_beyond_the_stack, "stack-out-of-bounds: load of")
 	return 0;
 }
 
+/* A bpf_cpumask consists of numbers, so that one may be part of what is the program's. */
+private(B) u64 masks[2];
+
+KEEPS(has_masks_of_its_own)
+{
+	u64 on_stack[2] = {};
+	u32 key = 1;
+	struct value *value = bpf_map_lookup_elem(&hash, &key);
+
+	bpf_cpumask_set_cpu(1, (void *)&masks[1]);
+	bpf_cpumask_set_cpu(1, (void *)on_stack);
+	if (value)
+		bpf_cpumask_set_cpu(1, (void *)&value->number);
+	return 0;
+}
+
+BREAKS(has_a_mask_across_the_end, "out-of-bounds: store of 8 bytes")
+{
+	bpf_cpumask_set_cpu(1, (void *)&masks[2] - 4);
+	return 0;
+}
+
+BREAKS(has_a_mask_across_the_stack, "stack-out-of-bounds: store of 8 bytes")
+{
+	u64 word = 0;
+	void *place = &word;
+
+	hide(place);
+	bpf_cpumask_set_cpu(1, place + 512);
+	return 0;
+}
+
 BREAKS(is_given_no_mask, "bad-pointer: bpf_cpumask_set_cpu wants a bpf_cpumask")
 {
 	struct plain *object = bpf_obj_new(struct plain);

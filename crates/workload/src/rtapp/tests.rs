@@ -511,6 +511,26 @@ fn what_is_written_is_read_again() {
 }
 
 #[test]
+fn what_is_never_there_is_not_written() {
+    let text = r#"{"tasks": {
+        "run": {"run": 5, "fork": "child"},
+        "child": {"instance": 0, "loop": 1, "run": 5, "fork": "grandchild"},
+        "grandchild": {"instance": 0, "loop": 1, "run": 5},
+        "maker": {"instance": 0, "run": 5, "fork": "never"},
+        "never": {"instance": 0, "loop": 1, "run": 5}}}"#;
+    let written = to_rtapp_json(&load(text)).unwrap();
+    for (name, there) in [
+        ("child", true),
+        ("grandchild", true),
+        ("maker", false),
+        ("never", false),
+    ] {
+        assert_eq!(written.contains(&format!("\"{name}\" : {{")), there, "{written}");
+    }
+    assert_eq!(to_rtapp_json(&load(&written)).unwrap(), written);
+}
+
+#[test]
 fn what_cannot_be_written_is_named() {
     let cases: [(&str, &str); 5] = [
         ("hackbench", "task 'sender': a process of its own"),

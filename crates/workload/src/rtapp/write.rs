@@ -72,7 +72,8 @@ struct Group<'w> {
 
 fn groups(workload: &Workload) -> Result<Vec<Group<'_>>, Error> {
     let mut groups: Vec<Group> = Vec::new();
-    for (index, spec) in workload.tasks.iter().enumerate() {
+    for index in workload.created() {
+        let spec = &workload.tasks[index as usize];
         let unfit = |what: &str| {
             Err(Error::new(&workload.name, format!("task '{}': {what}", spec.comm)).hint("rt-app has no words for it"))
         };
@@ -85,16 +86,11 @@ fn groups(workload: &Workload) -> Result<Vec<Group<'_>>, Error> {
         if spec.start_ns != 0 {
             return unfit("creation at a later time");
         }
-        let alike = |group: &Group| {
-            *group.spec == *spec
-                || TaskSpec {
-                    spawn: true,
-                    ..group.spec.clone()
-                } == TaskSpec {
-                    spawn: true,
-                    ..spec.clone()
-                }
+        let started = |spec: &TaskSpec| TaskSpec {
+            spawn: true,
+            ..spec.clone()
         };
+        let alike = |group: &Group| started(group.spec) == started(spec);
         let last = groups.len().saturating_sub(1);
         // Order matters for placement: only neighbours are put together, but for templates.
         let known = groups
@@ -104,13 +100,13 @@ fn groups(workload: &Workload) -> Result<Vec<Group<'_>>, Error> {
             .map(|(_, group)| group);
         match known {
             Some(group) if spec.spawn => group.instances += 1,
-            Some(group) if group.template.is_none() => group.template = Some(index as u32),
+            Some(group) if group.template.is_none() => group.template = Some(index),
             Some(_) => {}
             None => groups.push(Group {
                 name: spec.comm.clone(),
                 spec,
                 instances: u32::from(spec.spawn),
-                template: (!spec.spawn).then_some(index as u32),
+                template: (!spec.spawn).then_some(index),
             }),
         }
     }

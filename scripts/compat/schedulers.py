@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """schedulers.py DIR WINDTUNNEL OUT: runs every scheduler that objects.sh compiled into DIR on machines of 8, 32 and 256 CPUs under
 workloads/compat.json, two at a time, and writes the table OUT (docs/compat.md). Exit status 1 if one does not run as it should: to the
-end, or, where its policy is in a user-space half that is not here, until the watchdog ends it.
+end, or, where its policy is in a user-space half that is not here, until the watchdog ends it; or if checked mode reports something of it.
 COMPAT_OBJECTS names more objects, by spaces: they run the same way, and are told of at the end instead of in the table.
 """
 import json
@@ -24,6 +24,8 @@ ENDS = {
     "scx_rustland": ("SCX_EXIT_ERROR_STALL", "20s"),
     "scx_userland": ("SCX_EXIT_ERROR_STALL", "60s"),
 }
+# Checked mode is as hard to please as a verifier, and no harder: it has nothing to report of those that verifiers take.
+CHECKED = ("8 CPUs, --check", "pack:1 l3:1 core:4 pu:2", "100ms", 1)
 LIMIT_S = 240
 
 
@@ -42,11 +44,16 @@ def main():
             [pool.submit(run, windtunnel, path, name, machine, limit, workload_path(folder, times)) for _, machine, limit, times in MACHINES]
             for _, name, path in objects
         ]
+        _, machine, limit, times = CHECKED
+        checked = [
+            pool.submit(run, windtunnel, path, name, machine, limit, workload_path(folder, times), check=True) for _, name, path in objects
+        ]
         rows = [[cell.result() for cell in row] for row in runs]
+        checked = [cell.result() for cell in checked]
     failed = 0
     lines, own = [], []
-    for (group, name, _), row in zip(objects, rows):
-        for (label, *_), cell in zip(MACHINES, row):
+    for (group, name, _), row, check in zip(objects, rows, checked):
+        for (label, *_), cell in zip(MACHINES + [CHECKED], row + [check]):
             if not cell["right"]:
                 failed += 1
                 print(f"{name}, {label}: {cell['text']}\n    {cell['repeat']}", file=sys.stderr)
@@ -72,7 +79,7 @@ Each is compiled from its published source (crates.io; the kernel's tools/sched_
 interactive tasks and batch, forks, affinities, nice values, classes and cgroups that change, on more CPU time than there is. The
 machines are `pack:1 l3:1 core:4 pu:2`, `numa32` and `epyc-2s`, the workload multiplied for the larger ones. A cell has the simulated time it
 ran and the context switches; or how it ended itself. Its user-space half is what its [profile](../profiles) says, with default options;
-the last column is what of it is not here.
+the last column is what of it is not here. Checked mode (`--check`) has nothing to report of any of them in 100 ms on 8 CPUs.
 
 A scheduler that is in no registry has to be built first. scx_mitosis is one: it has a profile, and so
 `windtunnel run ./scx_mitosis.bpf.o --workload cells.json` runs a build of one's own (profiles go by the file's name; another one's with
@@ -106,10 +113,12 @@ def workload(folder, times):
         file.write(text)
 
 
-def run(windtunnel, path, name, machine, limit, load):
-    end, limit = ENDS.get(name, (None, limit))
-    command = [windtunnel, "run", path, "--machine", machine, "--workload", load, "--for", limit, "--json", "-"]
-    repeat = " ".join(f"'{word}'" if " " in word else word for word in command[:-2])
+def run(windtunnel, path, name, machine, limit, load, check=False):
+    end, limit = ENDS.get(name, (None, limit)) if not check else (None, limit)
+    command = [windtunnel, "run", path, "--machine", machine, "--workload", load, "--for", limit]
+    command += ["--check"] if check else []
+    repeat = " ".join(f"'{word}'" if " " in word else word for word in command)
+    command += ["--json", "-"]
     try:
         ran = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
     except subprocess.TimeoutExpired:

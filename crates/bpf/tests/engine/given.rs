@@ -209,7 +209,7 @@ fn what_is_handed_to_functions_is_held_to_rules() {
         ),
         (
             "no mask",
-            &[Kfunc("bpf_cpumask_set_cpu", &[Number(1), Memory])],
+            &[Kfunc("bpf_cpumask_set_cpu", &[Number(1), Task])],
             "bad-pointer: bpf_cpumask_set_cpu wants a",
         ),
         (

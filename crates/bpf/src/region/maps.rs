@@ -23,7 +23,7 @@ impl From<OutOfMaps> for Fault {
     }
 }
 
-/// Half of the memory maps that are left to the process, to be used up before they are counted again.
+/// How often a piece may still be split before the process' memory maps are counted again.
 #[derive(Default)]
 pub(super) struct Maps {
     left: Cell<u64>,

@@ -361,6 +361,9 @@ impl<W: World> Vm<W> {
                 return Err(Fault::new(FaultKind::Stack, "BPF stack overflow"));
             }
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), addr as *mut u8, bytes.len());
+            // Nothing that a program has left is beside it.
+            let end = addr + bytes.len() as u64;
+            std::ptr::write_bytes(end as *mut u8, 0, (fp - end) as usize);
             (*cx).fp = addr;
             let result = f(world, addr);
             (*cx).fp = fp;

@@ -2,7 +2,7 @@
 //! What the machine tells checked mode (`bpf::guard`) of itself, and what it makes of what that finds.
 
 use crate::layout::{
-    bpf_iter_scx_dsq, cgroup, cpuset, css_set, rq, sched_ext_entity, scx_bpf_dsq_insert_vtime_args,
+    Mask, bpf_iter_scx_dsq, cgroup, cpuset, css_set, rq, sched_ext_entity, scx_bpf_dsq_insert_vtime_args,
     scx_bpf_select_cpu_and_args, task_struct,
 };
 use crate::machine::Machine;
@@ -63,6 +63,9 @@ const STRUCTS: [(&str, u64); 5] = [
     ),
 ];
 
+/// The first member of a cgroup and of what controllers keep of one.
+const CSS: &str = "cgroup_subsys_state";
+
 /// The rules for a policy's object.
 pub(crate) fn rules(m: &Machine, image: &Image) -> Rules {
     Rules {
@@ -81,21 +84,37 @@ fn rules_of_machine(m: &Machine) -> Rules {
         scx(offset_of!(sched_ext_entity, dsq_vtime), 8),
         scx(offset_of!(sched_ext_entity, disallow), 1),
     ];
-    let object = |name, at, size: usize, writable: &[(u64, u64)]| KernelObject {
+    let layout = &m.layout;
+    let object = |name, at, size: usize, writable: &[(u64, u64)], parts: &[(usize, &'static str)]| KernelObject {
         name,
         at,
         size: size as u64,
         writable: writable.to_vec(),
+        parts: parts.iter().map(|&(offset, name)| (offset as u64, name)).collect(),
     };
-    let layout = &m.layout;
+    let in_tasks = [(offset_of!(task_struct, cpus_mask), "cpumask")];
+    let mask = |mask: Mask| object("cpumask", mask.addr(), layout.mask_bytes(), &[], &[]);
     let mut objects = vec![
-        object("task_struct", layout.task_addr(0), size_of::<task_struct>(), &of_tasks),
-        object("task_struct", layout.idle_addr(0), size_of::<task_struct>(), &of_tasks),
-        object("rq", layout.rq_addr(0), size_of::<rq>(), &[]),
-        object("css_set", layout.css_set_addr(0), size_of::<css_set>(), &[]),
-        object("cpumask", layout.possible.addr(), layout.mask_bytes(), &[]),
-        object("cpuset", layout.cpuset_addr(0), size_of::<cpuset>(), &[]),
-        object("cpumask", layout.cpuset_masks(0)[0].addr(), layout.mask_bytes(), &[]),
+        object(
+            "task_struct",
+            layout.task_addr(0),
+            size_of::<task_struct>(),
+            &of_tasks,
+            &in_tasks,
+        ),
+        object(
+            "task_struct",
+            layout.idle_addr(0),
+            size_of::<task_struct>(),
+            &of_tasks,
+            &in_tasks,
+        ),
+        object("rq", layout.rq_addr(0), size_of::<rq>(), &[], &[]),
+        object("css_set", layout.css_set_addr(0), size_of::<css_set>(), &[], &[]),
+        object("cpuset", layout.cpuset_addr(0), size_of::<cpuset>(), &[], &[(0, CSS)]),
+        mask(layout.possible),
+        mask(layout.cpuset_masks(0)[0]),
+        mask(m.idle.cpumask(None)),
     ];
     // Its ancestors follow a cgroup.
     let ancestors = layout.cgroup_stride() as usize;
@@ -104,6 +123,7 @@ fn rules_of_machine(m: &Machine) -> Rules {
         layout.cgroup_addr(0),
         ancestors.max(size_of::<cgroup>()),
         &[],
+        &[(0, CSS)],
     ));
     Rules {
         objects,

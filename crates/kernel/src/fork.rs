@@ -133,6 +133,7 @@ impl Machine {
             }
         };
         self.pids.push(id);
+        self.threads.insert(u64::from(tgid) << 32 | u64::from(pid), id);
         let asked = spec.cpus.as_ref().map(|cpus| CpuSet::from_cpus(self.nr_cpus(), cpus));
         self.note_user_cpus(id, asked);
         self.nr_alive += 1;
@@ -262,13 +263,43 @@ impl Machine {
     /// finish_task_switch of a dead task: its slot is free from now on.
     pub(crate) fn release_task(&mut self, task: TaskId) {
         ext::task_dead(self, task);
-        let pid = self.tasks[task as usize].pid;
+        let &Task { pid, tgid, .. } = &self.tasks[task as usize];
         self.pids[pid as usize] = IDLE;
+        self.threads.remove(&(u64::from(tgid) << 32 | u64::from(pid)));
         self.nr_alive -= 1;
-        // A policy may hold a reference to it; its slot is free when the last one is given back.
+        self.free_if_gone(task);
+    }
+
+    /// The policy gives a reference to a task back. `false`: it has none.
+    #[must_use]
+    pub(crate) fn put_task(&mut self, task: TaskId) -> bool {
+        let had = self.layout.put_task(task);
+        if had {
+            self.free_if_gone(task);
+        }
+        had
+    }
+
+    /// With a dead task's last reference goes what programs keep for it, and its slot becomes free.
+    fn free_if_gone(&mut self, task: TaskId) {
         if self.task_gone(task) {
             ext::task_gone(self, task);
             self.free_tasks.push(task);
+        }
+    }
+
+    /// Is nobody's reference left to the task in a slot (`rcu_users` is 0)? Then no new one can be had.
+    pub(crate) fn task_gone(&self, task: TaskId) -> bool {
+        let t = &self.tasks[task as usize];
+        t.state == State::Dead && self.pids[t.pid as usize] == IDLE && !self.layout.task_held(task)
+    }
+
+    /// The policy is gone, and its references with it.
+    pub(crate) fn forget_references(&mut self) {
+        for task in self.layout.forget_references() {
+            if self.task_gone(task) {
+                self.free_tasks.push(task);
+            }
         }
     }
 }

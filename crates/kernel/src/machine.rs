@@ -19,6 +19,7 @@ use crate::task::{IDLE, Task, TaskId};
 use crate::{ext, fair, rt};
 use bpf::region::Region;
 use machine::MachineSpec;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use trace::{Record, Sink};
 use workload::{Action, Op, Workload};
@@ -47,6 +48,8 @@ pub struct Machine {
     pub(crate) free_tasks: Vec<TaskId>,
     /// Task slot of each pid ever given; IDLE where it has exited.
     pub(crate) pids: Vec<TaskId>,
+    /// The live tasks by process and thread: tgid above, pid below.
+    pub(crate) threads: BTreeMap<u64, TaskId>,
     pub nr_alive: u32,
     /// Tasks that a policy did not let come into being: name, and the errno of ops.init_task().
     pub failed_forks: Vec<(String, i32)>,
@@ -150,6 +153,7 @@ impl Machine {
             events: EventQueue::new(nr_cpus),
             free_tasks: Vec::new(),
             pids: vec![IDLE],
+            threads: BTreeMap::new(),
             nr_alive: 0,
             failed_forks: Vec::new(),
             this_cpu: 0,

@@ -132,7 +132,7 @@ fn each_rule_is_kept_or_told() {
 }
 
 /// What is defined for `rules_within`, and how that ends.
-const WITHIN: [(&str, &str); 11] = [
+const WITHIN: [(&str, &str); 12] = [
     ("KEEPS", ""),
     (
         "LEAKS",
@@ -155,6 +155,7 @@ const WITHIN: [(&str, &str); 11] = [
         "LEAVES_NUM",
         "leak: on_migrate returns without having ended what an iterator's _new() began",
     ),
+    ("BEHIND_STRUCT", "out-of-bounds: load of 8 bytes"),
     ("DELETES", "use-after-free: store of 8 bytes"),
     (
         "KEEPS_RCU",

@@ -106,7 +106,8 @@ impl Guard {
         };
         match from.origin() {
             Origin::Frame { .. } => self.objects.filled(addr.wrapping_sub(self.objects.stack), value),
-            Origin::Context { .. } | Origin::Slab { .. } => self.objects.of_kernel(region, value),
+            Origin::Context { .. } => self.objects.of_arguments(region, value),
+            Origin::Slab { .. } => self.objects.of_kernel(region, value),
             // Beside what the kernel tells a program lies what programs have written.
             Origin::Kernel if region.in_bpf_area(addr) => Prov::UNTRUSTED,
             Origin::Kernel => self.objects.of_kernel(region, value),
@@ -349,10 +350,11 @@ impl Guard {
                     false => place.what.clone(),
                 }
             }
-            Origin::Slab { slab, .. } => self.objects.slabs[slab].name.to_string(),
+            Origin::Slab { slab, .. } => format!("a {}", self.objects.slabs[slab].name),
             Origin::Frame { .. } => "the stack".to_string(),
             Origin::Context { .. } => "the arguments".to_string(),
-            Origin::Kernel | Origin::Untrusted => "kernel memory".to_string(),
+            Origin::Kernel => "kernel memory".to_string(),
+            Origin::Untrusted => "kernel memory that nothing keeps alive".to_string(),
             Origin::Scalar => "no object".to_string(),
             Origin::Null { .. } => "NULL".to_string(),
         }

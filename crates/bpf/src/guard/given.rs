@@ -15,9 +15,16 @@ impl Guard {
         for (n, &arg) in callee.args.iter().enumerate().take(5) {
             match arg {
                 Arg::Value => {}
+                Arg::Kernel { tag, or_null } => {
+                    if !(or_null && call.args[n] == 0 || self.is_kernel(call, n, tag)) {
+                        return Err(self.not_a(cx, call.args[n], Prov(call.provs[n]), tag, callee));
+                    }
+                }
+                Arg::Mask if self.is_kernel(call, n, "cpumask") => {}
+                Arg::Mask => self.check_mask(cx, call, n, 8, false, callee)?,
                 Arg::Read(len) => self.check_memory(cx, call, n, len, false)?,
                 Arg::Write(len) => self.check_memory(cx, call, n, len, true)?,
-                Arg::OwnMask(size) => self.check_mask(cx, call, n, size, callee)?,
+                Arg::OwnMask(size) => self.check_mask(cx, call, n, size, true, callee)?,
                 Arg::Field(special) => self.check_field(cx, call, n, special, callee)?,
                 Arg::Make(_, size) => {
                     self.check_on_stack(cx, call, n, callee)?;
@@ -53,24 +60,54 @@ impl Guard {
         self.check(cx, access, prov)
     }
 
-    /// A bpf_cpumask that it changes. One that is part of the stack, of a map's value or of globals will do: it consists of numbers
-    /// alone (KF_ARG_PTR_TO_MEM in kernel/bpf/verifier.c).
-    fn check_mask(&self, cx: &Context, call: &Pending, n: usize, size: u64, callee: &Callee) -> Result<(), Fault> {
+    /// Is it a kernel object of this type that the program may hand on, or the part of this type of one?
+    fn is_kernel(&self, call: &Pending, n: usize, tag: &str) -> bool {
+        let (slab, start) = match Prov(call.provs[n]).origin() {
+            Origin::Slab { slab, index } => {
+                let slab = &self.objects.slabs[slab];
+                (slab, slab.base + index * slab.stride)
+            }
+            Origin::View { slot, generation } => match self.objects.view(slot, generation) {
+                Some(&View {
+                    kind: Kind::Kernel(slab),
+                    start,
+                    ..
+                }) => (&self.objects.slabs[slab], start),
+                _ => return false,
+            },
+            _ => return false,
+        };
+        let offset = call.args[n].wrapping_sub(start);
+        offset == 0 && slab.name == tag || slab.parts.contains(&(offset, tag))
+    }
+
+    /// A bpf_cpumask, to be changed or read. One that is part of the stack, of a map's value or of globals will do: it consists of
+    /// numbers alone (KF_ARG_PTR_TO_MEM in kernel/bpf/verifier.c).
+    fn check_mask(
+        &self,
+        cx: &Context,
+        call: &Pending,
+        n: usize,
+        size: u64,
+        write: bool,
+        callee: &Callee,
+    ) -> Result<(), Fault> {
         let (arg, prov) = (call.args[n], Prov(call.provs[n]));
         match prov.origin() {
             Origin::View { slot, generation } => match self.objects.view(slot, generation) {
                 Some(view) if view.kind == Kind::Cpumask && view.start == arg => return Ok(()),
                 Some(View {
                     kind: Kind::Value(_), ..
-                }) => return self.check_memory(cx, call, n, Len::Bytes(size), true),
+                }) => return self.check_memory(cx, call, n, Len::Bytes(size), write),
                 _ => {}
             },
             Origin::Value { .. } | Origin::Frame { .. } => {
-                return self.check_memory(cx, call, n, Len::Bytes(size), true);
+                return self.check_memory(cx, call, n, Len::Bytes(size), write);
             }
             _ => {}
         }
-        Err(self.not_a(cx, arg, prov, "bpf_cpumask", callee))
+        let wanted = if write { "bpf_cpumask" } else { "cpumask" };
+        Err(self.not_a(cx, arg, prov, wanted, callee))
     }
 
     /// A lock, timer, list, tree, node or kptr where the program's types have one.
@@ -174,7 +211,13 @@ impl Guard {
                 problem("null-dereference", &format!("NULL passed to {name}"), None, Vec::new())
             }
             _ => {
-                let what = format!("{name} wants a {wanted} and gets a pointer to {of}");
+                let given = match (prov.origin(), self.objects.bounds(prov)) {
+                    (Origin::Scalar, _) => "a number".to_string(),
+                    (Origin::Frame { .. }, _) | (_, None) => format!("a pointer to {of}"),
+                    (_, Some((start, _))) if start == arg => format!("a pointer to {of}"),
+                    (_, Some((start, _))) => format!("a pointer {} bytes into {of}", arg.wrapping_sub(start) as i64),
+                };
+                let what = format!("{name} wants a {wanted} and gets {given}");
                 problem("bad-pointer", &what, Some(arg), Vec::new())
             }
         }

@@ -100,6 +100,8 @@ pub struct KernelObject {
     pub size: u64,
     /// What a program may store to: offset and size.
     pub writable: Vec<(u64, u64)>,
+    /// What in it functions take as an object of its own: offset and `struct` name.
+    pub parts: Vec<(u64, &'static str)>,
 }
 
 /// Calls of guard code, for the cost of checked mode: accesses and calls checked.

@@ -207,6 +207,14 @@ impl Helper {
 const V: Arg = Arg::Value;
 const KEY: Arg = Arg::Read(Len::Key);
 const VALUE: Arg = Arg::Read(Len::Value);
+const TASK: Arg = Arg::Kernel {
+    tag: "task_struct",
+    or_null: true,
+};
+const CGROUP: Arg = Arg::Kernel {
+    tag: "cgroup",
+    or_null: true,
+};
 const TIMER: Arg = Arg::Field(Special::Timer);
 const SPIN_LOCK: Arg = Arg::Field(Special::SpinLock);
 const DYNPTR: Arg = Arg::Use(Opaque::Dynptr);
@@ -237,7 +245,7 @@ const HELPERS: [Helper; 68] = [
     helper(16, "bpf_get_current_comm", &[write(2), V]),
     helper(22, "bpf_perf_event_read", &[V, V]),
     helper(25, "bpf_perf_event_output", &[V, V, V, read(5), V]),
-    helper(35, "bpf_get_current_task", &[]).returns_pointer(),
+    helper(35, "bpf_get_current_task", &[]),
     helper(42, "bpf_get_numa_node_id", &[]),
     helper(45, "bpf_probe_read_str", &[write(2), V, V]),
     helper(55, "bpf_perf_event_read_value", &[V, V, write(4), V]),
@@ -268,10 +276,10 @@ const HELPERS: [Helper; 68] = [
     helper(134, "bpf_ringbuf_query", &[V, V]),
     helper(153, "bpf_per_cpu_ptr", &[Arg::PerCpu, V]).returns_pointer(),
     helper(154, "bpf_this_cpu_ptr", &[Arg::PerCpu]).returns_pointer(),
-    helper(156, "bpf_task_storage_get", &[V, V, VALUE, V])
+    helper(156, "bpf_task_storage_get", &[V, TASK, VALUE, V])
         .returns_pointer()
         .and(Effect::Lookup),
-    helper(157, "bpf_task_storage_delete", &[V, V]),
+    helper(157, "bpf_task_storage_delete", &[V, TASK]),
     helper(158, "bpf_get_current_task_btf", &[]).returns_pointer(),
     helper(160, "bpf_ktime_get_coarse_ns", &[]),
     helper(164, "bpf_for_each_map_elem", &[V, V, V, V]),
@@ -300,10 +308,10 @@ const HELPERS: [Helper; 68] = [
         .and(Effect::Slice(3)),
     helper(208, "bpf_ktime_get_tai_ns", &[]),
     helper(209, "bpf_user_ringbuf_drain", &[V, V, V, V]),
-    helper(210, "bpf_cgrp_storage_get", &[V, V, VALUE, V])
+    helper(210, "bpf_cgrp_storage_get", &[V, CGROUP, VALUE, V])
         .returns_pointer()
         .and(Effect::Lookup),
-    helper(211, "bpf_cgrp_storage_delete", &[V, V]),
+    helper(211, "bpf_cgrp_storage_delete", &[V, CGROUP]),
 ];
 
 fn kfunc_effect(name: &str, rules: &Rules) -> Effect {

@@ -80,6 +80,7 @@ pub(super) struct Slab {
     pub size: u64,
     pub name: &'static str,
     pub writable: Vec<(u64, u64)>,
+    pub parts: Vec<(u64, &'static str)>,
 }
 
 pub(super) struct Objects {
@@ -135,6 +136,7 @@ impl Objects {
                 size: known.map_or(stride, |object| object.size),
                 name: known.map_or("kernel object", |object| object.name),
                 writable: known.map_or(Vec::new(), |object| object.writable.clone()),
+                parts: known.map_or(Vec::new(), |object| object.parts.clone()),
             }
         };
         Objects {
@@ -274,6 +276,18 @@ impl Objects {
             Origin::Kernel | Origin::Slab { .. } | Origin::Scalar => prov,
             _ => Prov::UNTRUSTED,
         }
+    }
+
+    /// What a pointer is that the kernel's call of a program has brought: its struct beside the arguments, or as `of_kernel`.
+    pub fn of_arguments(&self, region: &Region, addr: u64) -> Prov {
+        let mut outer = self.stack_end;
+        for frame in &self.frames {
+            if (frame.top..outer).contains(&addr) {
+                return Prov::context(addr - self.stack, outer - self.stack);
+            }
+            outer = frame.top - FRAME;
+        }
+        self.of_kernel(region, addr)
     }
 
     /// What holds until this ends.

@@ -85,9 +85,16 @@ impl Special {
 /// What a function does with one argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Arg {
-    /// It is no pointer, or one that the function looks up among what it knows: a map, a task, an allocated object, a
-    /// function. Or any address: reading what may not be there (`__ign`).
+    /// It is no pointer, or one that the function looks up among what it knows: a map, an allocated object, a function. Or
+    /// any address: reading what may not be there (`__ign`).
     Value,
+    /// A kernel object of this type, or the part of one.
+    Kernel {
+        tag: &'static str,
+        or_null: bool,
+    },
+    /// A mask of CPUs to be read: the kernel's, a bpf_cpumask, or part of the program's own memory.
+    Mask,
     Read(Len),
     Write(Len),
     /// Writes to a bpf_cpumask, so many bytes.
@@ -112,7 +119,7 @@ pub(super) struct Signature {
     pub pointer: bool,
 }
 
-/// Kernel objects which functions look up by address, and refuse if there is none.
+/// Kernel objects which functions look up by address.
 const LOOKED_UP: [&str; 3] = ["task_struct", "cgroup", "cgroup_subsys_state"];
 
 /// Of a kfunc, by its prototype.
@@ -212,8 +219,11 @@ fn of_param(param: &'static str, next: Option<&&str>, n: usize, name: &str, rule
         "bpf_dynptr" if variable.ends_with("__uninit") => Some(Arg::Make(Opaque::Dynptr, DYNPTR_SIZE)),
         "bpf_dynptr" => Some(Arg::Use(Opaque::Dynptr)),
         "bpf_cpumask" if !is_const => Some(Arg::OwnMask(rules.size_of(tag)?)),
-        "cpumask" if is_const => Some(Arg::Read(Len::Bytes(8))),
-        tag if LOOKED_UP.contains(&tag) => Some(Arg::Value),
+        "cpumask" if is_const => Some(Arg::Mask),
+        tag if LOOKED_UP.contains(&tag) => Some(Arg::Kernel {
+            tag,
+            or_null: variable.ends_with("__nullable"),
+        }),
         tag if tag.starts_with("bpf_iter_") => Some(match name.ends_with("_new") {
             true => Arg::Make(Opaque::Iterator(tag), rules.size_of(tag)?),
             false => Arg::Use(Opaque::Iterator(tag)),
@@ -239,7 +249,20 @@ mod tests {
     fn prototypes_tell_what_becomes_of_pointers() {
         for (proto, expected) in [
             ("void f(void)", vec![]),
-            ("s32 f(struct task_struct *p, u64 flags)", vec![Arg::Value, Arg::Value]),
+            (
+                "s32 f(struct task_struct *p, struct cgroup *c__nullable, u64 flags)",
+                vec![
+                    Arg::Kernel {
+                        tag: "task_struct",
+                        or_null: false,
+                    },
+                    Arg::Kernel {
+                        tag: "cgroup",
+                        or_null: true,
+                    },
+                    Arg::Value,
+                ],
+            ),
             ("s32 f(bool *is_idle)", vec![Arg::Write(Len::Bytes(1))]),
             ("void f(struct args *args)", vec![Arg::Write(Len::Bytes(24))]),
             (
@@ -252,7 +275,7 @@ mod tests {
             ),
             ("int f(const char *s__ign)", vec![Arg::Value]),
             ("void f(char *fmt)", vec![READ_TEXT]),
-            ("u32 f(const struct cpumask *m)", vec![Arg::Read(Len::Bytes(8))]),
+            ("u32 f(const struct cpumask *m)", vec![Arg::Mask]),
             ("u32 f(struct bpf_cpumask *m)", vec![Arg::OwnMask(8)]),
             (
                 "int f_new(struct bpf_iter_x *it)",

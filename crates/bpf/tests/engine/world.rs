@@ -92,6 +92,7 @@ impl TestWorld {
             at: self.task,
             size: 256,
             writable: Vec::new(),
+            parts: Vec::new(),
         };
         Rules {
             objects: vec![task],

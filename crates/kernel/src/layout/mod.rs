@@ -24,7 +24,6 @@ pub use runqueue::*;
 pub use scx::*;
 pub use task::*;
 
-use crate::ext;
 use crate::machine::Machine;
 use crate::task::{IDLE, State, TaskId};
 use bpf::conflicts::Competitors;
@@ -173,6 +172,22 @@ impl Layout {
         self.refs[task as usize] += 1;
     }
 
+    /// It gives one back. `false`: it has none.
+    #[must_use]
+    pub fn put_task(&mut self, task: TaskId) -> bool {
+        let refs = self.refs.get_mut(task as usize).filter(|refs| **refs > 0);
+        refs.map(|refs| *refs -= 1).is_some()
+    }
+
+    /// It is gone, and its references with it: to which tasks it had some.
+    pub fn forget_references(&mut self) -> Vec<TaskId> {
+        self.forget_cgroup_references();
+        let refs = std::mem::take(&mut self.refs).into_iter().enumerate();
+        refs.filter(|&(_, refs)| refs > 0)
+            .map(|(task, _)| task as TaskId)
+            .collect()
+    }
+
     /// Does the policy hold references to a task?
     pub fn task_held(&self, task: TaskId) -> bool {
         self.refs.get(task as usize).is_some_and(|&refs| refs > 0)
@@ -256,38 +271,6 @@ impl Machine {
     pub fn task_from_addr(&self, addr: u64) -> Option<TaskId> {
         let id = self.layout.tasks.index(addr)? as TaskId;
         (self.tasks[id as usize].state != State::Dead || self.tasks[id as usize].on_cpu).then_some(id)
-    }
-
-    /// Is nobody's reference left to the task in a slot (`rcu_users` is 0)? Then no new one can be had.
-    pub(crate) fn task_gone(&self, task: TaskId) -> bool {
-        let t = &self.tasks[task as usize];
-        t.state == State::Dead && self.pids[t.pid as usize] == IDLE && !self.layout.task_held(task)
-    }
-
-    /// The policy gives a reference to a task back; with the last one to a dead task goes what programs keep for it, and its slot
-    /// becomes free. `false`: it has none.
-    #[must_use]
-    pub(crate) fn put_task(&mut self, task: TaskId) -> bool {
-        let Some(refs) = self.layout.refs.get_mut(task as usize).filter(|refs| **refs > 0) else {
-            return false;
-        };
-        *refs -= 1;
-        if self.task_gone(task) {
-            ext::task_gone(self, task);
-            self.free_tasks.push(task);
-        }
-        true
-    }
-
-    /// The policy is gone, and its references with it.
-    pub(crate) fn forget_references(&mut self) {
-        for (task, refs) in std::mem::take(&mut self.layout.refs).into_iter().enumerate() {
-            let dead = |t: &crate::task::Task| t.state == State::Dead && self.pids[t.pid as usize] == IDLE;
-            if refs > 0 && dead(&self.tasks[task]) {
-                self.free_tasks.push(task as TaskId);
-            }
-        }
-        self.layout.forget_cgroup_references();
     }
 
     /// The CPUs of `p->cpus_ptr`.

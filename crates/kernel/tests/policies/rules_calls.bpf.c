@@ -16,6 +16,13 @@ static bool less(struct bpf_rb_node *a, const struct bpf_rb_node *b)
 	return false;
 }
 
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, u64);
+} storage SEC(".maps");
+
 /* What functions are given. */
 
 BREAKS(is_given_a_place_beyond_the_stack, "stack-out-of-bounds: store of 16 bytes")
@@ -104,7 +111,7 @@ BREAKS(is_given_a_dropped_object_behind_others, "use-after-release: passed to bp
 	return 0;
 }
 
-BREAKS(is_given_a_number_as_a_mask, "bad-pointer: load of 8 bytes")
+BREAKS(is_given_a_number_as_a_mask, "bad-pointer: bpf_cpumask_test_cpu wants a cpumask and gets a number")
 {
 	u64 number = load(u64, &given[1]) + (1 << 20);
 
@@ -123,6 +130,148 @@ BREAKS(locks_twice, "deadlock: bpf_spin_lock of the lock that is already held")
 {
 	bpf_spin_lock(&lock);
 	bpf_spin_lock(&lock);
+	return 0;
+}
+
+/* Objects of the kernel. */
+
+struct task_struct___mask {
+	cpumask_t cpus_mask;
+} __attribute__((preserve_access_index));
+
+static u64 (*const bpf_get_current_task)(void) = (void *)35;
+
+BREAKS(is_given_a_cgroup_as_a_task, "bad-pointer: scx_bpf_task_cpu wants a task_struct and gets a pointer to a reference to a cgroup")
+{
+	struct cgroup *root = bpf_cgroup_from_id(1);
+
+	if (!root)
+		return 0;
+	scx_bpf_task_cpu((void *)root);
+	bpf_cgroup_release(root);
+	return 0;
+}
+
+BREAKS(is_given_a_task_as_a_cgroup, "bad-pointer: bpf_cgroup_acquire wants a cgroup and gets a pointer to")
+{
+	struct cgroup *cgrp = bpf_cgroup_acquire((void *)ctx[0]);
+
+	if (cgrp)
+		bpf_cgroup_release(cgrp);
+	return 0;
+}
+
+BREAKS(is_given_a_place_within_a_task, "bad-pointer: scx_bpf_task_cpu wants a task_struct and gets a pointer 8 bytes into a task_struct")
+{
+	return scx_bpf_task_cpu((void *)ctx[0] + 8);
+}
+
+BREAKS(is_given_a_cast, "bad-pointer: scx_bpf_task_cpu wants a task_struct and gets a pointer to kernel memory that nothing keeps alive")
+{
+	return scx_bpf_task_cpu(bpf_rdonly_cast((void *)ctx[0], 0));
+}
+
+BREAKS(is_given_a_number_as_a_task, "bad-pointer: scx_bpf_task_cpu wants a task_struct and gets a number")
+{
+	return scx_bpf_task_cpu((void *)bpf_get_current_task());
+}
+
+BREAKS(is_given_no_task, "null-dereference: NULL passed to scx_bpf_task_cpu")
+{
+	return scx_bpf_task_cpu(bpf_task_from_pid(4711));
+}
+
+BREAKS_SLEEPABLE(is_given_a_task_kept_without_rcu, "bad-pointer: scx_bpf_task_cpu wants a task_struct")
+{
+	struct value *value = fresh();
+	struct task_struct *p = bpf_task_acquire((void *)ctx[0]);
+
+	if (!p)
+		return 0;
+	if (value)
+		p = bpf_kptr_xchg(&value->task, p);
+	if (p)
+		bpf_task_release(p);
+	return value && value->task ? scx_bpf_task_cpu(value->task) : 0;
+}
+
+KEEPS(is_given_tasks)
+{
+	struct task_struct *p = bpf_task_acquire((void *)ctx[0]);
+	struct value *value = fresh();
+
+	scx_bpf_task_cpu((void *)ctx[0]);
+	scx_bpf_task_cpu(bpf_get_current_task_btf());
+	if (!p)
+		return 0;
+	scx_bpf_task_cpu(p);
+	if (value)
+		p = bpf_kptr_xchg(&value->task, p);
+	if (p)
+		bpf_task_release(p);
+	if (value && value->task)
+		scx_bpf_task_cpu(value->task);
+	return 0;
+}
+
+BREAKS(keeps_something_for_a_cgroup_as_a_task, "bad-pointer: bpf_task_storage_get wants a task_struct and gets")
+{
+	struct cgroup *root = bpf_cgroup_from_id(1);
+
+	if (!root)
+		return 0;
+	bpf_task_storage_get(&storage, (void *)root, NULL, 0);
+	bpf_cgroup_release(root);
+	return 0;
+}
+
+KEEPS(keeps_something_for_no_task)
+{
+	bpf_task_storage_get(&storage, NULL, NULL, 0);
+	bpf_task_storage_delete(&storage, NULL);
+	return 0;
+}
+
+BREAKS(is_given_a_task_as_a_mask, "bad-pointer: bpf_cpumask_test_cpu wants a cpumask and gets a pointer to")
+{
+	return bpf_cpumask_test_cpu(0, (void *)ctx[0]);
+}
+
+BREAKS(is_given_an_object_as_a_mask, "bad-pointer: bpf_cpumask_test_cpu wants a cpumask and gets a pointer to")
+{
+	struct plain *object = bpf_obj_new(struct plain);
+
+	if (!object)
+		return 0;
+	bpf_cpumask_test_cpu(0, (void *)object);
+	bpf_obj_drop(object);
+	return 0;
+}
+
+BREAKS(reads_a_mask_across_the_end, "out-of-bounds: load of 8 bytes")
+{
+	return bpf_cpumask_test_cpu(0, (void *)&masks[2] - 4);
+}
+
+KEEPS(reads_masks)
+{
+	struct task_struct *p = (void *)ctx[0];
+	struct bpf_cpumask *mask = bpf_cpumask_create();
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	const struct cpumask *online = scx_bpf_get_online_cpumask();
+
+	bpf_cpumask_test_cpu(0, p->cpus_ptr);
+	bpf_cpumask_test_cpu(0, (void *)&((struct task_struct___mask *)p)->cpus_mask);
+	bpf_cpumask_test_cpu(0, (void *)masks);
+	bpf_cpumask_test_cpu(0, (void *)&constant);
+	bpf_cpumask_test_cpu(0, idle);
+	bpf_cpumask_test_cpu(0, online);
+	scx_bpf_put_idle_cpumask(idle);
+	scx_bpf_put_cpumask(online);
+	if (!mask)
+		return 0;
+	bpf_cpumask_test_cpu(0, (void *)mask);
+	bpf_cpumask_release(mask);
 	return 0;
 }
 

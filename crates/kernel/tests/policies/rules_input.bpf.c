@@ -57,7 +57,7 @@ BREAKS_INPUT(reads_through_a_word_of_its_input, "bad-pointer: load of 8 bytes")
 	return load(u64, word);
 }
 
-BREAKS_INPUT(releases_its_input, "not-a-reference: bpf_task_release of the program's context")
+BREAKS_INPUT(releases_its_input, "bad-pointer: bpf_task_release wants a task_struct and gets a pointer to the program's context")
 {
 	bpf_task_release((void *)ctx);
 	return 0;

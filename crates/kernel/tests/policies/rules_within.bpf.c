@@ -18,6 +18,8 @@ struct bpf_dynptr {
 } __attribute__((aligned(8)));
 #pragma clang attribute pop
 
+struct cgroup *bpf_cgroup_acquire(struct cgroup *cgrp) __ksym;
+void bpf_cgroup_release(struct cgroup *cgrp) __ksym;
 void bpf_preempt_disable(void) __ksym;
 void bpf_preempt_enable(void) __ksym;
 void bpf_local_irq_save(unsigned long *flags) __ksym;
@@ -145,6 +147,19 @@ void SCX_OP(within_dispatch, s32 cpu, struct task_struct *prev)
 		bpf_task_release(held);
 }
 
+/* What the kernel tells in a struct is its own, and the struct has an end. */
+s32 SCX_OP_SLEEPABLE(within_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	struct cgroup *held = bpf_cgroup_acquire(args->cgroup);
+
+	if (held)
+		bpf_cgroup_release(held);
+#ifdef BEHIND_STRUCT
+	load(u64, (void *)args + sizeof(*args));
+#endif
+	return 0;
+}
+
 s32 SCX_OP_SLEEPABLE(within_init)
 {
 	return scx_bpf_create_dsq(QUEUE, -1);
@@ -154,5 +169,6 @@ SCX_OPS(within_ops,
 	.select_cpu = (void *)within_select_cpu,
 	.enqueue = (void *)within_enqueue,
 	.dispatch = (void *)within_dispatch,
+	.init_task = (void *)within_init_task,
 	.init = (void *)within_init,
 	.name = "within");

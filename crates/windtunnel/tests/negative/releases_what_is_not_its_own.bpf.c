@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * releases_what_is_not_its_own: releases a task that the kernel only lent.
- * with --check: not-a-reference: bpf_task_release of task_struct
+ * with --check: not-a-reference: bpf_task_release of a task_struct
  * without: released twice?
  */
 #include "base.h"

@@ -195,22 +195,15 @@ fn bpf_iter_task_next(m: &mut Machine, it: u64) -> Result<u64, Fault> {
         m.region.store(it, at)?;
         return Ok(first);
     }
-    let (tgid, pid) = ((at >> 32) as u32, at as u32);
-    let mut later = m.pids[(pid as usize + 1).min(m.pids.len())..].iter().copied();
-    let process = |p: TaskId| m.tasks[p as usize].tgid;
+    let after = at + 1..;
+    let process = at >> 32;
     let found = match flags {
-        ITER_ALL_PROCS => later.find(|&p| p != IDLE && process(p) == m.tasks[p as usize].pid),
-        _ => later.find(|&p| p != IDLE && process(p) == tgid),
+        ITER_ALL_PROCS => m.threads.range(after).find(|&(&at, _)| at >> 32 == at & 0xffff_ffff),
+        ITER_ALL_THREADS => m.threads.range(after).next(),
+        _ => m.threads.range(after).next().filter(|&(&at, _)| at >> 32 == process),
     };
-    // The threads of a process may outlive its first.
-    let next_process = || {
-        let rest = m.pids.iter().copied().filter(|&p| p != IDLE && process(p) > tgid);
-        rest.min_by_key(|&p| place(m, p))
-    };
-    let found = found.or_else(|| (flags == ITER_ALL_THREADS).then(next_process).flatten());
     match found {
-        Some(p) => {
-            let at = place(m, p);
+        Some((&at, &p)) => {
             m.region.store(it, at)?;
             Ok(m.layout.task_addr(p))
         }

@@ -376,7 +376,9 @@ pub fn run_syscall_program(m: &mut Machine, program: &Program, context: &mut [u8
         .map(|bytes| bytes.copy_from_slice(context));
     let result = result.and_then(|()| {
         let function = program.function;
-        ops::run(m, kf::SYSCALL, |m| Vm::call(m, function, [addr, 0, 0, 0, 0])).0
+        // How long it is, checked mode asks.
+        let args = [addr, context.len() as u64, 0, 0, 0];
+        ops::run(m, kf::SYSCALL, |m| Vm::call(m, function, args)).0
     });
     if let Ok(bytes) = region.bytes(addr, context.len() as u64) {
         context.copy_from_slice(bytes);

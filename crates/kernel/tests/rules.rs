@@ -40,7 +40,7 @@ fn cases(source: &str) -> Vec<Case> {
     source.lines().filter_map(case).collect()
 }
 
-/// How a program ends with a task and memory of its own as arguments, or with 16 bytes of user space's: its fault's message.
+/// How a program ends with a task and memory of its own as arguments, or with 20 bytes of user space's: its fault's message.
 fn end(object: &Object, name: &str, engine: Engine) -> String {
     let tasks = Tasks::default().add("t", vec![run_ms(1)]);
     let mut m = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
@@ -59,7 +59,7 @@ fn end(object: &Object, name: &str, engine: Engine) -> String {
     make_again(&m);
     let program = program(name);
     if program.kind == ProgramKind::Syscall {
-        let mut input = [7; 16];
+        let mut input = [7; 20];
         let done = run_syscall_program(&mut m, program, &mut input);
         let told = done.err().unwrap_or_default();
         let prefix = format!("program {name}: ");

@@ -117,13 +117,10 @@ pub(super) fn begin(cx: &mut Context, guard: &mut Guard, function: usize, args: 
     }
     match kind {
         Some((ProgramKind::Syscall, _)) => {
-            let len = cx
-                .region()
-                .alloc_around(args[0])
-                .map_or(0, |(start, size)| size - (args[0] - start));
+            let [start, len, ..] = args;
             provs[0] = guard
                 .objects
-                .passing(View::new(args[0], len, Kind::Input, cx.pc as usize))
+                .passing(View::new(start, len, Kind::Input, cx.pc as usize))
                 .0;
         }
         Some(_) => {

@@ -65,8 +65,9 @@ impl Guard {
             let note = ("it was made in".to_string(), Some(open.pc));
             return Err(problem("special-field", &problem_is, Some(arg), vec![note]));
         }
-        if what == Opaque::IrqFlag
-            && let Some(last) = self.held.open.iter().rfind(|open| open.what == what)
+        let is_flag = |what: Opaque| matches!(what, Opaque::IrqFlag { .. });
+        if is_flag(what)
+            && let Some(last) = self.held.open.iter().rfind(|open| is_flag(open.what))
             && last.addr != arg
         {
             let problem_is = format!("{name} of flags that are not those saved last");
@@ -111,7 +112,7 @@ impl Guard {
                         continue;
                     };
                     let ends = matches!(callee.effect, Effect::IterDestroy | Effect::DynptrSubmit);
-                    if ends || what == Opaque::IrqFlag {
+                    if ends || matches!(what, Opaque::IrqFlag { .. }) {
                         let open = self.held.open.remove(at);
                         if let Origin::View { slot, .. } = open.data.origin() {
                             let (start, len) = (self.objects.views[slot].start, self.objects.views[slot].len);
@@ -136,7 +137,7 @@ impl Guard {
         r0: u64,
     ) {
         // A lock that was not taken has saved nothing.
-        if what == Opaque::IrqFlag && callee.effect == Effect::Lock && r0 != 0 {
+        if matches!(what, Opaque::IrqFlag { .. }) && callee.effect == Effect::Lock && r0 != 0 {
             return;
         }
         let reserves = callee.effect == Effect::DynptrReserve;

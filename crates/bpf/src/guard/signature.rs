@@ -39,7 +39,10 @@ pub(super) enum Opaque {
     /// Its struct.
     Iterator(&'static str),
     Dynptr,
-    IrqFlag,
+    /// Saved with a lock, or alone.
+    IrqFlag {
+        with_lock: bool,
+    },
 }
 
 impl Opaque {
@@ -47,7 +50,8 @@ impl Opaque {
         match self {
             Opaque::Iterator(tag) => tag,
             Opaque::Dynptr => "bpf_dynptr",
-            Opaque::IrqFlag => "saved interrupt flag",
+            Opaque::IrqFlag { with_lock: true } => "flag of bpf_res_spin_lock_irqsave()",
+            Opaque::IrqFlag { with_lock: false } => "flag of bpf_local_irq_save()",
         }
     }
 }
@@ -187,9 +191,12 @@ fn of_param(param: &'static str, next: Option<&&str>, n: usize, name: &str, rule
         return Some(memory(Len::Arg(n + 2)));
     }
     if variable.ends_with("__irq_flag") {
+        let flag = Opaque::IrqFlag {
+            with_lock: name.contains("lock"),
+        };
         return Some(match name.contains("restore") {
-            true => Arg::Use(Opaque::IrqFlag),
-            false => Arg::Make(Opaque::IrqFlag, 8),
+            true => Arg::Use(flag),
+            false => Arg::Make(flag, 8),
         });
     }
     let Some(tag) = ty.strip_prefix("struct ") else {
@@ -287,7 +294,7 @@ mod tests {
             ),
             (
                 "void f_save(unsigned long *flags__irq_flag)",
-                vec![Arg::Make(Opaque::IrqFlag, 8)],
+                vec![Arg::Make(Opaque::IrqFlag { with_lock: false }, 8)],
             ),
             (
                 "int f(struct bpf_rb_root *root, struct bpf_rb_node *node, bool (less)(struct bpf_rb_node *, u64), u64 off)",

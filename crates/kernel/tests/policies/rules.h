@@ -2,7 +2,7 @@
 /*
  * Programs for the rules of checked mode. BREAKS(name, how it ends) breaks one, KEEPS(name) keeps to them; those that may sleep
  * are _SLEEPABLE. Each gets a task, the address of `given`, where the task's address is and how far apart tasks are, and that
- * of memory of the kernel's with the task's address. Those of user space's, _INPUT, get 16 bytes. Before any of them `faults` runs.
+ * of memory of the kernel's with the task's address. Those of user space's, _INPUT, get 20 bytes. Before any of them `faults` runs.
  */
 #pragma once
 #include "scx.h"

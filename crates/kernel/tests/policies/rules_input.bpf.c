@@ -168,7 +168,17 @@ BREAKS(restores_what_a_lock_saved, "call-under-lock: bpf_local_irq_restore calle
 	return 0;
 }
 
-BREAKS(unlocks_with_what_was_saved_before, "unbalanced-lock: bpf_res_spin_unlock_irqrestore of flags that are not")
+BREAKS(restores_what_was_saved_before, "unbalanced-lock: bpf_local_irq_restore of flags that are not")
+{
+	unsigned long before, later;
+
+	bpf_local_irq_save(&before);
+	bpf_local_irq_save(&later);
+	bpf_local_irq_restore(&before);
+	return 0;
+}
+
+BREAKS(unlocks_with_what_no_lock_saved, "bad-pointer: bpf_res_spin_unlock_irqrestore wants a flag of bpf_res_spin_lock_irqsave()")
 {
 	struct guarded *value = guarded_value();
 	unsigned long before, flags;
@@ -181,7 +191,7 @@ BREAKS(unlocks_with_what_was_saved_before, "unbalanced-lock: bpf_res_spin_unlock
 	return 0;
 }
 
-BREAKS(restores_what_no_lock_saved, "bad-pointer: bpf_local_irq_restore wants a saved interrupt flag")
+BREAKS(restores_what_no_lock_saved, "bad-pointer: bpf_local_irq_restore wants a flag of bpf_local_irq_save()")
 {
 	struct guarded *value = guarded_value();
 	unsigned long flags, again;
@@ -206,7 +216,7 @@ KEEPS(unlocks_and_restores)
 	return 0;
 }
 
-BREAKS(changes_saved_flags, "special-field: bpf_local_irq_restore of a saved interrupt flag that the program has overwritten")
+BREAKS(changes_saved_flags, "special-field: bpf_local_irq_restore of a flag of bpf_local_irq_save() that the program has overwritten")
 {
 	unsigned long flags;
 
@@ -223,7 +233,7 @@ BREAKS(saves_flags_outside_the_stack, "bad-pointer: bpf_local_irq_save wants a p
 	return 0;
 }
 
-BREAKS(restores_flags_that_nobody_saved, "bad-pointer: bpf_local_irq_restore wants a saved interrupt flag")
+BREAKS(restores_flags_that_nobody_saved, "bad-pointer: bpf_local_irq_restore wants a flag of bpf_local_irq_save()")
 {
 	unsigned long flags = 0;
 
@@ -231,7 +241,7 @@ BREAKS(restores_flags_that_nobody_saved, "bad-pointer: bpf_local_irq_restore wan
 	return 0;
 }
 
-BREAKS(restores_flags_of_an_earlier_call, "bad-pointer: bpf_local_irq_restore wants a saved interrupt flag")
+BREAKS(restores_flags_of_an_earlier_call, "bad-pointer: bpf_local_irq_restore wants a flag of bpf_local_irq_save()")
 {
 	bpf_local_irq_restore(in_stack(248));
 	return 0;

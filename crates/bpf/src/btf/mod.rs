@@ -271,25 +271,6 @@ impl Btf {
         }
     }
 
-    /// Alignment in bytes of this type.
-    pub fn align_of(&self, id: u32) -> u32 {
-        match self.kind(self.resolve(id)) {
-            Kind::Int { size, .. } | Kind::Enum { size, .. } | Kind::Float(size) => {
-                size.max(&1).next_power_of_two().min(16)
-            }
-            Kind::Ptr(_) => 8,
-            Kind::Array { ty, .. } => self.align_of(*ty),
-            Kind::Struct(c) | Kind::Union(c) => {
-                let aligned = |m: &Member| m.bit_size > 0 || m.bit_offset.is_multiple_of(8 * self.align_of(m.ty));
-                match c.members.iter().all(aligned) {
-                    true => c.members.iter().map(|m| self.align_of(m.ty)).max().unwrap_or(1),
-                    false => 1,
-                }
-            }
-            _ => 1,
-        }
-    }
-
     /// The struct or union behind this id.
     pub fn composite(&self, id: u32) -> Option<&Composite> {
         match self.kind(self.resolve(id)) {

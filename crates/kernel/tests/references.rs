@@ -117,11 +117,19 @@ fn a_cgroup_that_is_held_stays_when_it_is_removed_and_another_is_made_in_its_pla
         let noted =
             |run: &Run| ["held_id", "held_number", "held_root", "has_task", "same_place"].map(|name| run.var(name));
 
+        run.run(4 * MS).assert_alive();
+        assert_eq!(
+            ["pre", "post", "below", "own"].map(|name| run.var(name)),
+            [123, 321, 2, 23]
+        );
+
         run.run(14 * MS).assert_alive();
         assert_eq!(run.machine.cgroups.refused, [""; 0]);
         let second = run.machine.layout.cgroup_addr(1);
         assert_ne!(first, second, "another one is made elsewhere");
         assert_eq!(noted(&run), [2, 102, 1, 0, 0]);
+        let walks = ["pre", "post", "below", "own"].map(|name| run.var(name));
+        assert_eq!(walks, [122, 221, 22, 2], "iterators come to both");
         assert_eq!(run.machine.layout.cgroup_refs(first), 1);
 
         run.run(30 * MS).assert_alive();

@@ -11,6 +11,7 @@ use super::{Layout, MASK_BYTES, Mask, alloc, cpumask};
 use crate::machine::Machine;
 use bpf::kstruct;
 use bpf::region::{Region, Slab};
+use std::collections::BTreeSet;
 use workload::{Action, Workload};
 
 /// cgroup_id of the root.
@@ -82,6 +83,8 @@ pub(super) struct CgroupObjects {
     current: Vec<u32>,
     /// In the order of the slab.
     objects: Vec<Object>,
+    /// Each object that is or was a cgroup, after the object of the cgroup above it.
+    below: BTreeSet<[u32; 2]>,
 }
 
 struct Object {
@@ -116,6 +119,7 @@ impl CgroupObjects {
             parents: Vec::new(),
             current: Vec::new(),
             objects: Vec::new(),
+            below: BTreeSet::new(),
         }
     }
 
@@ -191,7 +195,7 @@ impl CgroupObjects {
             for (level, &addr) in addrs.iter().enumerate() {
                 ancestors.add(level).write(addr);
             }
-            let above = chain.iter().nth_back(1).map(|&object| self.cpusets.addr(object.into()));
+            let above = above_of(&chain).map(|object| self.cpusets.addr(object.into()));
             cgrp.subsys[cpuset_cgrp_id as usize] = self.cpusets.addr(object.into()) as *mut cgroup_subsys_state;
             *region.at::<cpuset>(self.cpusets.addr(object.into())) = cpuset {
                 css: cgroup_subsys_state {
@@ -204,6 +208,12 @@ impl CgroupObjects {
                 effective_cpus: self.cpuset_masks.addr(2 * u64::from(object) + 1) as *mut cpumask,
             };
             region.at::<css_set>(self.css_sets.addr(cgroup.into())).dfl_cgrp = addr as *mut cgroup;
+        }
+        if let Some(above) = above_of(&self.objects[object as usize].chain) {
+            self.below.remove(&[above, object]);
+        }
+        if let Some(above) = above_of(&chain) {
+            self.below.insert([above, object]);
         }
         self.objects[object as usize] = Object {
             cgroup,
@@ -279,6 +289,26 @@ impl Layout {
             .iter()
             .map(|&object| self.cgroups.slab.addr(object.into()))
             .collect()
+    }
+
+    /// The address of the next cgroup directly below the one at an address, after that one or the first; removed ones that are still
+    /// held are among them (css_next_child). `online` says which of the workload's are there.
+    pub fn next_child(&self, parent: u64, after: Option<u64>, online: impl Fn(u32) -> bool) -> Option<u64> {
+        let parent = self.cgroup_object(parent)?;
+        let from = match after {
+            Some(addr) => self.cgroup_object(addr)? + 1,
+            None => 0,
+        };
+        let is_there = |object: u32| {
+            let known = &self.cgroups.objects[object as usize];
+            match known.dead {
+                true => self.cgroups.held(object),
+                false => online(known.cgroup),
+            }
+        };
+        let mut below = self.cgroups.below.range([parent, from]..=[parent, u32::MAX]);
+        let [_, found] = below.find(|&&[_, object]| is_there(object))?;
+        Some(self.cgroups.slab.addr((*found).into()))
     }
 
     /// The cgroup that a cgroup of the workload is in.
@@ -407,4 +437,9 @@ fn nearest_above(paths: &[&str], path: &str) -> u32 {
         }
     }
     0
+}
+
+/// What is above the last of a chain.
+fn above_of(chain: &[u32]) -> Option<u32> {
+    chain.iter().nth_back(1).copied()
 }

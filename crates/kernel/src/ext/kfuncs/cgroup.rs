@@ -140,7 +140,7 @@ const DESCENDANTS_POST: u32 = 3;
 const ANCESTORS_UP: u32 = 4;
 const CHILDREN: u32 = 5;
 
-// The iterator's words: address of the first cgroup or 0, how many were visited, the order.
+// The iterator's words: address of the first cgroup, or 0 when it is over; of the one it has come to, 0 before; the order.
 fn bpf_iter_css_new(m: &mut Machine, it: u64, start: u64, flags: u32) -> Result<i32, Fault> {
     m.region.store(it, [0u64; 3])?;
     if !(DESCENDANTS_PRE..=CHILDREN).contains(&flags) {
@@ -153,49 +153,73 @@ fn bpf_iter_css_new(m: &mut Machine, it: u64, start: u64, flags: u32) -> Result<
 }
 
 fn bpf_iter_css_next(m: &mut Machine, it: u64) -> Result<u64, Fault> {
-    let [start, visited, flags] = m.region.load::<[u64; 3]>(it)?;
+    let [start, at, flags] = m.region.load::<[u64; 3]>(it)?;
     if start == 0 {
         return Ok(0);
     }
-    let (cgroup, dead) = cgroup_at(m, start)?;
-    let order = match flags as u32 {
-        ANCESTORS_UP => m.layout.cgroup_chain(start).into_iter().rev().collect(),
-        // What is of its path now is another one's.
-        CHILDREN if dead => Vec::new(),
-        _ if dead => vec![start],
-        CHILDREN => addresses(m, &children(m, cgroup)),
-        flags => {
-            let mut order = Vec::new();
-            descend(m, cgroup, flags != DESCENDANTS_POST, &mut order);
-            addresses(m, &order)
-        }
+    let at = (at != 0).then_some(at);
+    let next = match flags as u32 {
+        ANCESTORS_UP => match at {
+            None => Some(start),
+            Some(at) => above(m, at),
+        },
+        CHILDREN => child(m, start, at),
+        DESCENDANTS_POST => next_descendant_post(m, at, start),
+        _ => next_descendant_pre(m, at, start),
     };
-    m.region.store(it.wrapping_add(8), visited.wrapping_add(1))?;
-    Ok(order.get(visited as usize).copied().unwrap_or(0))
+    match next {
+        Some(next) => m.region.store(it.wrapping_add(8), next)?,
+        None => m.region.store(it, 0u64)?,
+    }
+    Ok(next.unwrap_or(0))
 }
 
-fn addresses(m: &Machine, cgroups: &[u32]) -> Vec<u64> {
-    cgroups.iter().map(|&cgroup| m.layout.cgroup_addr(cgroup)).collect()
+/// The cgroup above the one at an address.
+fn above(m: &Machine, cgrp: u64) -> Option<u64> {
+    m.layout.cgroup_chain(cgrp).iter().nth_back(1).copied()
+}
+
+fn child(m: &Machine, parent: u64, after: Option<u64>) -> Option<u64> {
+    m.layout
+        .next_child(parent, after, |cgroup| m.cgroups.get(cgroup).online)
+}
+
+/// css_next_descendant_pre
+fn next_descendant_pre(m: &Machine, at: Option<u64>, root: u64) -> Option<u64> {
+    let Some(mut at) = at else {
+        return Some(root);
+    };
+    if let Some(first) = child(m, at, None) {
+        return Some(first);
+    }
+    while at != root {
+        let parent = above(m, at)?;
+        if let Some(next) = child(m, parent, Some(at)) {
+            return Some(next);
+        }
+        at = parent;
+    }
+    None
+}
+
+/// css_next_descendant_post
+fn next_descendant_post(m: &Machine, at: Option<u64>, root: u64) -> Option<u64> {
+    let leftmost = |mut at: u64| {
+        while let Some(first) = child(m, at, None) {
+            at = first;
+        }
+        at
+    };
+    match at {
+        None => Some(leftmost(root)),
+        Some(at) if at == root => None,
+        Some(at) => {
+            let parent = above(m, at)?;
+            Some(child(m, parent, Some(at)).map_or(parent, leftmost))
+        }
+    }
 }
 
 fn bpf_iter_css_destroy(m: &mut Machine, it: u64) -> Result<(), Fault> {
     m.region.store(it, [0u64; 3])
-}
-
-fn children(m: &Machine, parent: u32) -> Vec<u32> {
-    (0..m.layout.nr_cgroups())
-        .filter(|&cgroup| m.parent_cgroup(cgroup) == Some(parent) && m.cgroups.get(cgroup).online)
-        .collect()
-}
-
-fn descend(m: &Machine, cgroup: u32, pre: bool, order: &mut Vec<u32>) {
-    if pre {
-        order.push(cgroup);
-    }
-    for child in children(m, cgroup) {
-        descend(m, child, pre, order);
-    }
-    if !pre {
-        order.push(cgroup);
-    }
 }

@@ -157,6 +157,7 @@ fn bpf_iter_css_next(m: &mut Machine, it: u64) -> Result<u64, Fault> {
     if start == 0 {
         return Ok(0);
     }
+    cgroup_at(m, start)?;
     let at = (at != 0).then_some(at);
     let next = match flags as u32 {
         ANCESTORS_UP => match at {

@@ -133,7 +133,7 @@ impl Machine {
             }
         };
         self.pids.push(id);
-        self.threads.insert(u64::from(tgid) << 32 | u64::from(pid), id);
+        self.threads.insert(self.tasks[id as usize].place(), id);
         let asked = spec.cpus.as_ref().map(|cpus| CpuSet::from_cpus(self.nr_cpus(), cpus));
         self.note_user_cpus(id, asked);
         self.nr_alive += 1;
@@ -263,9 +263,9 @@ impl Machine {
     /// finish_task_switch of a dead task: its slot is free from now on.
     pub(crate) fn release_task(&mut self, task: TaskId) {
         ext::task_dead(self, task);
-        let &Task { pid, tgid, .. } = &self.tasks[task as usize];
-        self.pids[pid as usize] = IDLE;
-        self.threads.remove(&(u64::from(tgid) << 32 | u64::from(pid)));
+        let t = &self.tasks[task as usize];
+        self.pids[t.pid as usize] = IDLE;
+        self.threads.remove(&t.place());
         self.nr_alive -= 1;
         self.free_if_gone(task);
     }

@@ -48,7 +48,7 @@ pub struct Machine {
     pub(crate) free_tasks: Vec<TaskId>,
     /// Task slot of each pid ever given; IDLE where it has exited.
     pub(crate) pids: Vec<TaskId>,
-    /// The live tasks by process and thread: tgid above, pid below.
+    /// The live tasks by [`Task::place`].
     pub(crate) threads: BTreeMap<u64, TaskId>,
     pub nr_alive: u32,
     /// Tasks that a policy did not let come into being: name, and the errno of ops.init_task().

@@ -84,6 +84,11 @@ pub struct Task {
 }
 
 impl Task {
+    /// What live tasks are ordered by: process, then thread.
+    pub(crate) fn place(&self) -> u64 {
+        u64::from(self.tgid) << 32 | u64::from(self.pid)
+    }
+
     /// The kernel's effective priority: -1 deadline, 0..=98 realtime, 100..=139 normal.
     pub fn prio(&self) -> i32 {
         if self.rt_priority > 0 {

@@ -65,9 +65,8 @@ impl Guard {
             let note = ("it was made in".to_string(), Some(open.pc));
             return Err(problem("special-field", &problem_is, Some(arg), vec![note]));
         }
-        let is_flag = |what: Opaque| matches!(what, Opaque::IrqFlag { .. });
-        if is_flag(what)
-            && let Some(last) = self.held.open.iter().rfind(|open| is_flag(open.what))
+        if what.is_irq_flag()
+            && let Some(last) = self.held.open.iter().rfind(|open| open.what.is_irq_flag())
             && last.addr != arg
         {
             let problem_is = format!("{name} of flags that are not those saved last");
@@ -112,7 +111,7 @@ impl Guard {
                         continue;
                     };
                     let ends = matches!(callee.effect, Effect::IterDestroy | Effect::DynptrSubmit);
-                    if ends || matches!(what, Opaque::IrqFlag { .. }) {
+                    if ends || what.is_irq_flag() {
                         let open = self.held.open.remove(at);
                         if let Origin::View { slot, .. } = open.data.origin() {
                             let (start, len) = (self.objects.views[slot].start, self.objects.views[slot].len);
@@ -137,7 +136,7 @@ impl Guard {
         r0: u64,
     ) {
         // A lock that was not taken has saved nothing.
-        if matches!(what, Opaque::IrqFlag { .. }) && callee.effect == Effect::Lock && r0 != 0 {
+        if what.is_irq_flag() && callee.effect == Effect::Lock && r0 != 0 {
             return;
         }
         let reserves = callee.effect == Effect::DynptrReserve;

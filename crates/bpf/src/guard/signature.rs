@@ -46,6 +46,10 @@ pub(super) enum Opaque {
 }
 
 impl Opaque {
+    pub fn is_irq_flag(self) -> bool {
+        matches!(self, Opaque::IrqFlag { .. })
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Opaque::Iterator(tag) => tag,

@@ -1,16 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Calls what can be called from ops.init() and keeps the results; then holds a reference to the first task for a while. */
-#include "scx.h"
+#include "css.h"
 
-struct cgroup_subsys_state {
-	struct cgroup *cgroup;
-} __attribute__((preserve_access_index));
-struct cgroup___self {
-	struct cgroup_subsys_state self;
-} __attribute__((preserve_access_index));
-struct bpf_iter_css {
-	u64 __opaque[3];
-};
 struct bpf_iter_task {
 	u64 __opaque[3];
 };
@@ -25,9 +16,6 @@ struct scx_cid_topo {
 struct cgroup *bpf_cgroup_from_id(u64 id) __ksym;
 void bpf_cgroup_release(struct cgroup *cgrp) __ksym;
 struct cgroup *scx_bpf_task_cgroup(struct task_struct *p) __ksym;
-int bpf_iter_css_new(struct bpf_iter_css *it, struct cgroup_subsys_state *start, unsigned int flags) __ksym;
-struct cgroup_subsys_state *bpf_iter_css_next(struct bpf_iter_css *it) __ksym;
-void bpf_iter_css_destroy(struct bpf_iter_css *it) __ksym;
 int bpf_iter_task_new(struct bpf_iter_task *it, struct task_struct *task, unsigned int flags) __ksym;
 struct task_struct *bpf_iter_task_next(struct bpf_iter_task *it) __ksym;
 void bpf_iter_task_destroy(struct bpf_iter_task *it) __ksym;
@@ -54,20 +42,6 @@ u64 topo_llc, topo_node, curr_pid, no_pid, bypass_activate, events_beyond, has_s
 u64 pids, thread_pids, leader_pids, of_process_rest, no_task, no_order;
 static struct task_struct *held;
 u64 held_addr;
-
-static __always_inline u64 walk(struct cgroup *from, unsigned int order)
-{
-	struct bpf_iter_css it;
-	struct cgroup_subsys_state *css;
-	u64 seen = 0;
-
-	if (bpf_iter_css_new(&it, &((struct cgroup___self *)from)->self, order))
-		return ~0ULL;
-	while ((css = bpf_iter_css_next(&it)))
-		seen = seen * 10 + css->cgroup->kn->id;
-	bpf_iter_css_destroy(&it);
-	return seen;
-}
 
 static __always_inline u64 count(struct task_struct *p, unsigned int flags)
 {

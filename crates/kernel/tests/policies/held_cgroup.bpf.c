@@ -3,7 +3,7 @@
  * held_cgroup: holds the cgroup of id 2 from when it is introduced until RELEASE_AT, and keeps a number for each cgroup. Notes
  * what there is of the one it holds when a task runs.
  */
-#include "scx.h"
+#include "css.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -18,19 +18,6 @@ struct cgroup *bpf_cgroup_acquire(struct cgroup *cgrp) __ksym;
 struct cgroup *bpf_cgroup_ancestor(struct cgroup *cgrp, int level) __ksym;
 void bpf_cgroup_release(struct cgroup *cgrp) __ksym;
 long bpf_task_under_cgroup(struct task_struct *task, struct cgroup *ancestor) __ksym;
-
-struct cgroup_subsys_state {
-	struct cgroup *cgroup;
-} __attribute__((preserve_access_index));
-struct cgroup___self {
-	struct cgroup_subsys_state self;
-} __attribute__((preserve_access_index));
-struct bpf_iter_css {
-	u64 __opaque[3];
-};
-int bpf_iter_css_new(struct bpf_iter_css *it, struct cgroup_subsys_state *start, unsigned int flags) __ksym;
-struct cgroup_subsys_state *bpf_iter_css_next(struct bpf_iter_css *it) __ksym;
-void bpf_iter_css_destroy(struct bpf_iter_css *it) __ksym;
 
 struct held {
 	struct cgroup __kptr *cgrp;
@@ -52,7 +39,7 @@ struct storage {
 
 /* Of the one that is held: its id, the number kept for it, the root's id, whether the task is in it, or at its address. */
 u64 held_id, held_number, held_root, has_task, same_place;
-/* What iterators come to: the last figures of ids. */
+/* What iterators come to. */
 u64 pre, post, below, own;
 u64 nr_exits;
 /* Cgroups that had a number when they were removed, and could get another value then. */
@@ -63,19 +50,6 @@ static struct held *place(void)
 	u32 zero = 0;
 
 	return bpf_map_lookup_elem(&kept, &zero);
-}
-
-static __always_inline u64 walk(struct cgroup *from, unsigned int order)
-{
-	struct bpf_iter_css it;
-	struct cgroup_subsys_state *css;
-	u64 seen = 0;
-
-	bpf_iter_css_new(&it, &((struct cgroup___self *)from)->self, order);
-	while ((css = bpf_iter_css_next(&it)))
-		seen = seen * 10 + (u32)css->cgroup->kn->id;
-	bpf_iter_css_destroy(&it);
-	return seen;
 }
 
 s32 SCX_OP_SLEEPABLE(held_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)

@@ -143,6 +143,21 @@ const volatile u64 constant = 7;
 		bpf_map_delete_elem(&hash, &___key);                    \
 	})
 
+/* The element 1 of the hash with a reference to a task in it; NULL if there is none. */
+static __always_inline struct value *keeping(struct task_struct *task)
+{
+	struct value *value = fresh();
+	struct task_struct *p = bpf_task_acquire(task);
+
+	if (!p)
+		return NULL;
+	if (value)
+		p = bpf_kptr_xchg(&value->task, p);
+	if (p)
+		bpf_task_release(p);
+	return value;
+}
+
 static long (*const bpf_for_each_map_elem)(void *map, void *callback, void *ctx, u64 flags) = (void *)164;
 static long (*const bpf_loop)(u32 nr, void *callback, void *ctx, u64 flags) = (void *)181;
 

@@ -183,32 +183,22 @@ BREAKS(is_given_no_task, "null-dereference: NULL passed to scx_bpf_task_cpu")
 
 BREAKS_SLEEPABLE(is_given_a_task_kept_without_rcu, "bad-pointer: scx_bpf_task_cpu wants a task_struct")
 {
-	struct value *value = fresh();
-	struct task_struct *p = bpf_task_acquire((void *)ctx[0]);
+	struct value *value = keeping((void *)ctx[0]);
 
-	if (!p)
-		return 0;
-	if (value)
-		p = bpf_kptr_xchg(&value->task, p);
-	if (p)
-		bpf_task_release(p);
 	return value && value->task ? scx_bpf_task_cpu(value->task) : 0;
 }
 
 KEEPS(is_given_tasks)
 {
 	struct task_struct *p = bpf_task_acquire((void *)ctx[0]);
-	struct value *value = fresh();
+	struct value *value = keeping((void *)ctx[0]);
 
 	scx_bpf_task_cpu((void *)ctx[0]);
 	scx_bpf_task_cpu(bpf_get_current_task_btf());
 	if (!p)
 		return 0;
 	scx_bpf_task_cpu(p);
-	if (value)
-		p = bpf_kptr_xchg(&value->task, p);
-	if (p)
-		bpf_task_release(p);
+	bpf_task_release(p);
 	if (value && value->task)
 		scx_bpf_task_cpu(value->task);
 	return 0;

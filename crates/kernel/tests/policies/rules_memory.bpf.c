@@ -124,15 +124,9 @@ BREAKS(stores_through_a_pointer_in_unknown_memory, "read-only: store of 8 bytes"
 
 BREAKS_SLEEPABLE(stores_through_a_kept_reference, "read-only: store of 8 bytes")
 {
-	struct value *value = fresh();
-	struct task_struct *p = bpf_task_acquire((void *)ctx[0]);
+	struct value *value = keeping((void *)ctx[0]);
+	struct task_struct *p;
 
-	if (!p)
-		return 0;
-	if (value)
-		p = bpf_kptr_xchg(&value->task, p);
-	if (p)
-		bpf_task_release(p);
 	if (value) {
 		p = value->task;
 		if (p)
@@ -143,15 +137,9 @@ BREAKS_SLEEPABLE(stores_through_a_kept_reference, "read-only: store of 8 bytes")
 
 KEEPS_SLEEPABLE(stores_through_a_kept_reference_in_rcu)
 {
-	struct value *value = fresh();
-	struct task_struct *p = bpf_task_acquire((void *)ctx[0]);
+	struct value *value = keeping((void *)ctx[0]);
+	struct task_struct *p;
 
-	if (!p)
-		return 0;
-	if (value)
-		p = bpf_kptr_xchg(&value->task, p);
-	if (p)
-		bpf_task_release(p);
 	bpf_rcu_read_lock();
 	if (value) {
 		p = value->task;

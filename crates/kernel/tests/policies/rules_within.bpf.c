@@ -160,6 +160,13 @@ s32 SCX_OP_SLEEPABLE(within_init_task, struct task_struct *p, struct scx_init_ta
 	return 0;
 }
 
+/* Behind the struct, which is a byte, there is nothing of earlier calls. */
+void SCX_OP(within_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
+{
+	if (load(u64, (void *)args + 8))
+		scx_bpf_error("something was left behind");
+}
+
 s32 SCX_OP_SLEEPABLE(within_init)
 {
 	return scx_bpf_create_dsq(QUEUE, -1);
@@ -170,5 +177,6 @@ SCX_OPS(within_ops,
 	.enqueue = (void *)within_enqueue,
 	.dispatch = (void *)within_dispatch,
 	.init_task = (void *)within_init_task,
+	.exit_task = (void *)within_exit_task,
 	.init = (void *)within_init,
 	.name = "within");

@@ -158,7 +158,7 @@ const ITER_ALL_PROCS: u32 = 0;
 const ITER_ALL_THREADS: u32 = 1;
 const ITER_PROC_THREADS: u32 = 2;
 
-// The iterator's words: where it is (tgid above, pid below) or START, flags + 1 or 0 if it is over, and of PROC_THREADS the task to
+// The iterator's words: where it is (`Task::place`) or START, flags + 1 or 0 if it is over, and of PROC_THREADS the task to
 // begin with. Processes come in the order of their creation, each with its threads; before them all the idle task of CPU 0, which is
 // init_task.
 const START: u64 = u64::MAX;
@@ -190,7 +190,7 @@ fn bpf_iter_task_next(m: &mut Machine, it: u64) -> Result<u64, Fault> {
         };
         let at = match any_task(m, first)? {
             (IDLE, _) => 0,
-            (p, _) => place(m, p),
+            (p, _) => m.tasks[p as usize].place(),
         };
         m.region.store(it, at)?;
         return Ok(first);
@@ -212,12 +212,6 @@ fn bpf_iter_task_next(m: &mut Machine, it: u64) -> Result<u64, Fault> {
             Ok(0)
         }
     }
-}
-
-/// What tasks are ordered by: process, then thread.
-fn place(m: &Machine, p: TaskId) -> u64 {
-    let t = &m.tasks[p as usize];
-    u64::from(t.tgid) << 32 | u64::from(t.pid)
 }
 
 fn bpf_iter_task_destroy(m: &mut Machine, it: u64) -> Result<(), Fault> {

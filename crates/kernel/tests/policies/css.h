@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Going through cgroups, in one of the orders of bpf_iter_css: what it comes to, as one number of the last figures of their ids. */
+#pragma once
+#include "scx.h"
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+} __attribute__((preserve_access_index));
+struct cgroup___self {
+	struct cgroup_subsys_state self;
+} __attribute__((preserve_access_index));
+struct bpf_iter_css {
+	u64 __opaque[3];
+};
+
+int bpf_iter_css_new(struct bpf_iter_css *it, struct cgroup_subsys_state *start, unsigned int flags) __ksym;
+struct cgroup_subsys_state *bpf_iter_css_next(struct bpf_iter_css *it) __ksym;
+void bpf_iter_css_destroy(struct bpf_iter_css *it) __ksym;
+
+/* All ones: there is no such order. */
+static __always_inline u64 walk(struct cgroup *from, unsigned int order)
+{
+	struct bpf_iter_css it;
+	struct cgroup_subsys_state *css;
+	u64 seen = 0;
+
+	if (bpf_iter_css_new(&it, &((struct cgroup___self *)from)->self, order))
+		return ~0ULL;
+	while ((css = bpf_iter_css_next(&it)))
+		seen = seen * 10 + (u32)css->cgroup->kn->id;
+	bpf_iter_css_destroy(&it);
+	return seen;
+}

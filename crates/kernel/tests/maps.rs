@@ -36,7 +36,7 @@ fn call(run: &mut Run, program: &str) -> Result<i32, String> {
 
 #[test]
 fn each_kind_of_map_keeps_the_kernels_rules() {
-    for (policy, least) in [("maps", 14), ("objects", 9)] {
+    for (policy, least) in [("maps", 14), ("objects", 10)] {
         hold(loaded(policy), policy, least);
     }
 }

@@ -125,6 +125,33 @@ SEC("syscall") int test_refused_node(void *ctx)
 	return 0;
 }
 
+struct holder {
+	struct bpf_spin_lock lock;
+	struct bpf_list_head list __attribute__((btf_decl_tag("contains:shared:node")));
+};
+
+/* An object that is dropped gives up the nodes of its list: to whoever has another reference, and for another list. */
+SEC("syscall") int test_dropped_list(void *ctx)
+{
+	struct shared *a = bpf_obj_new_impl(__builtin_btf_type_id(*(struct shared *)0, 0), NULL), *again;
+	struct holder *holder = bpf_obj_new_impl(__builtin_btf_type_id(*(struct holder *)0, 0), NULL);
+
+	CHECK(a && holder);
+	again = bpf_refcount_acquire_impl(a, NULL);
+	bpf_spin_lock(&holder->lock);
+	CHECK(bpf_list_push_back_impl(&holder->list, &a->node, NULL, 0) == 0);
+	bpf_spin_unlock(&holder->lock);
+	CHECK(*(volatile u32 *)&again->references == 2);
+	bpf_obj_drop_impl(holder, NULL);
+	CHECK(*(volatile u32 *)&again->references == 1);
+	bpf_spin_lock(&list_lock);
+	CHECK(bpf_list_push_back_impl(&list, &again->node, NULL, 0) == 0);
+	CHECK(bpf_list_pop_front(&list) == &again->node);
+	bpf_spin_unlock(&list_lock);
+	bpf_obj_drop_impl(again, NULL);
+	return 0;
+}
+
 struct timed {
 	struct bpf_timer timer;
 	struct cgroup __attribute__((btf_type_tag("kptr"))) *cgrp;

@@ -99,6 +99,12 @@ struct plain {
 	u64 number;
 };
 
+struct counts {
+	u64 a, b;
+};
+#define percpu_objects() bpf_percpu_obj_new(struct counts)
+#define drop_percpu(objects) bpf_percpu_obj_drop_impl(objects, NULL)
+
 struct value {
 	struct bpf_spin_lock lock;
 	struct bpf_timer timer;

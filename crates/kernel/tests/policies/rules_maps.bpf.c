@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Rules of checked mode about what is there once for each CPU, maps of maps, and objects that own others. See rules.h. */
+/* Rules of checked mode about what is there once for each CPU and about maps of maps. See rules.h. */
 #include "rules.h"
 
 static void *(*const bpf_map_lookup_percpu_elem)(void *map, const void *key, u32 cpu) = (void *)195;
@@ -44,23 +44,6 @@ struct {
 	__type(key, u32);
 	__array(values, struct inner_hash);
 } hash_of_maps SEC(".maps") = { .values = { [1] = &two } };
-
-struct counts {
-	u64 a, b;
-};
-#define percpu_objects() bpf_percpu_obj_new(struct counts)
-#define drop_percpu(objects) bpf_percpu_obj_drop_impl(objects, NULL)
-
-struct box {
-	struct plain __kptr *plain;
-	struct bpf_spin_lock lock;
-	struct bpf_list_head notes __contains(note, node);
-};
-
-struct chest {
-	struct bpf_cpumask __kptr *mask;
-	struct counts __percpu_kptr *counts;
-};
 
 /* Once for each CPU. */
 
@@ -312,140 +295,6 @@ BREAKS(a_callback_behind_a_value_of_another_cpu, "out-of-bounds: load of 8 bytes
 
 	bpf_map_update_elem(&percpu_hash, &key, &zero, BPF_ANY);
 	bpf_for_each_map_elem(&percpu_hash, on_value, &behind, 0);
-	return 0;
-}
-
-/* Objects that own others. */
-
-BREAKS(reads_what_a_dropped_object_owned, "use-after-free: load of 8 bytes")
-{
-	struct box *box = bpf_obj_new(struct box);
-	struct plain *plain = bpf_obj_new(struct plain), *owned = plain;
-
-	if (plain && box)
-		plain = bpf_kptr_xchg(&box->plain, plain);
-	if (plain)
-		bpf_obj_drop(plain);
-	if (!box)
-		return 0;
-	bpf_obj_drop(box);
-	hide(owned);
-	return owned ? load(u64, &owned->number) : 0;
-}
-
-KEEPS(changes_a_mask_that_an_object_owns)
-{
-	struct chest *chest = bpf_obj_new(struct chest);
-	struct bpf_cpumask *mask = bpf_cpumask_create();
-
-	if (chest && mask)
-		mask = bpf_kptr_xchg(&chest->mask, mask);
-	if (mask)
-		bpf_cpumask_release(mask);
-	if (!chest)
-		return 0;
-	mask = chest->mask;
-	if (mask)
-		bpf_cpumask_set_cpu(1, mask);
-	bpf_obj_drop(chest);
-	return 0;
-}
-
-BREAKS(changes_a_mask_of_a_dropped_object, "use-after-free: passed to bpf_cpumask_set_cpu")
-{
-	struct chest *chest = bpf_obj_new(struct chest);
-	struct bpf_cpumask *mask = bpf_cpumask_create();
-
-	if (chest && mask)
-		mask = bpf_kptr_xchg(&chest->mask, mask);
-	if (mask)
-		bpf_cpumask_release(mask);
-	if (!chest)
-		return 0;
-	mask = chest->mask;
-	bpf_obj_drop(chest);
-	bpf_cpumask_set_cpu(1, mask);
-	return 0;
-}
-
-KEEPS(changes_a_copy_that_an_object_owns)
-{
-	struct chest *chest = bpf_obj_new(struct chest);
-	struct counts *counts = percpu_objects();
-
-	if (chest && counts)
-		counts = bpf_kptr_xchg(&chest->counts, counts);
-	if (counts)
-		drop_percpu(counts);
-	if (!chest)
-		return 0;
-	counts = chest->counts;
-	if (counts)
-		counts = bpf_per_cpu_ptr(counts, 1);
-	if (counts)
-		load(u64, &counts->a) = 1;
-	bpf_obj_drop(chest);
-	return 0;
-}
-
-BREAKS(copies_of_what_a_dropped_object_owned, "use-after-free: passed to bpf_per_cpu_ptr")
-{
-	struct chest *chest = bpf_obj_new(struct chest);
-	struct counts *counts = percpu_objects();
-
-	if (chest && counts)
-		counts = bpf_kptr_xchg(&chest->counts, counts);
-	if (counts)
-		drop_percpu(counts);
-	if (!chest)
-		return 0;
-	counts = chest->counts;
-	bpf_obj_drop(chest);
-	bpf_per_cpu_ptr(counts, 1);
-	return 0;
-}
-
-BREAKS(reads_what_a_dropped_element_owned, "use-after-free: load of 8 bytes")
-{
-	struct box *box = bpf_obj_new(struct box);
-	struct plain *plain = bpf_obj_new(struct plain), *owned;
-
-	if (plain && box)
-		plain = bpf_kptr_xchg(&box->plain, plain);
-	if (plain)
-		bpf_obj_drop(plain);
-	if (!box)
-		return 0;
-	owned = box->plain;
-	bpf_obj_drop(box);
-	return owned ? load(u64, &owned->number) : 0;
-}
-
-KEEPS(drops_an_object_with_a_list)
-{
-	struct box *box = bpf_obj_new(struct box);
-	struct note *note = bpf_obj_new(struct note);
-
-	if (box && note) {
-		bpf_spin_lock(&box->lock);
-		bpf_list_push_back(&box->notes, &note->node);
-		bpf_spin_unlock(&box->lock);
-	} else if (note) {
-		bpf_obj_drop(note);
-	}
-	if (box)
-		bpf_obj_drop(box);
-	return 0;
-}
-
-BREAKS(exchanges_a_kptr_of_a_dropped_object, "use-after-release: passed to bpf_kptr_xchg")
-{
-	struct box *box = bpf_obj_new(struct box);
-
-	if (!box)
-		return 0;
-	bpf_obj_drop(box);
-	bpf_kptr_xchg(&box->plain, NULL);
 	return 0;
 }
 

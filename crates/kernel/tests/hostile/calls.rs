@@ -20,13 +20,12 @@ impl<'a> Draw<'a> {
         Draw { bytes, state }
     }
 
-    /// A number below `n`: from a byte if it is one of those.
+    /// A number below `n`, which is at most 65536.
     fn below(&mut self, n: u64) -> u64 {
-        if let Some((&first, rest)) = self.bytes.split_first()
-            && n <= 256
-        {
+        let bytes = if n <= 256 { 1 } else { 2 };
+        if let Some((first, rest)) = self.bytes.split_at_checked(bytes) {
             self.bytes = rest;
-            return u64::from(first) % n;
+            return first.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)) % n;
         }
         self.state ^= self.state << 13;
         self.state ^= self.state >> 7;

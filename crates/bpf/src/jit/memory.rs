@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::mem::offset_of;
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{BlockArg, InstBuilder, Type, Value, types};
+use cranelift_codegen::ir::{BlockArg, Endianness, InstBuilder, MemFlagsData, Type, Value, types};
 
 use super::function::Translator;
 use crate::image::Insn;
@@ -240,8 +240,19 @@ impl Translator<'_, '_> {
         self.store_checked(pc, i, base);
         let base = self.checked(pc, base, i.off, false);
         self.touch(base, i.off, true);
-        self.builder.ins().store(self.heap, value, base, i.off);
+        let memory = self.stored(base, i);
+        self.builder.ins().store(memory, value, base, i.off);
         true
+    }
+
+    /// What the compiler may suppose of a store. That it may be left out if it puts back what was loaded, only in the own frame:
+    /// elsewhere the place may be one that can be read and not stored to, NULL for example, and the store must be seen to fail.
+    /// Told to be of another byte order than loads, though it is not, it is never taken for one of theirs.
+    fn stored(&self, base: Value, i: &Insn) -> MemFlagsData {
+        match self.in_frame(base, i) {
+            Some(_) => self.heap,
+            None => self.heap.with_endianness(Endianness::Little),
+        }
     }
 
     /// How far an access is from the frame pointer, if that is known.
@@ -287,7 +298,8 @@ impl Translator<'_, '_> {
         if i.imm == atomic::STORE_RELEASE {
             let value = self.get(i.src);
             let value = self.narrow(value, ty);
-            self.builder.ins().store(self.heap, value, base, i.off);
+            let memory = self.stored(base, i);
+            self.builder.ins().store(memory, value, base, i.off);
             return true;
         }
         let old = self.builder.ins().load(ty, self.heap, base, i.off);
@@ -311,7 +323,8 @@ impl Translator<'_, '_> {
             }
             _ => operand,
         };
-        self.builder.ins().store(self.heap, new, base, i.off);
+        let memory = self.stored(base, i);
+        self.builder.ins().store(memory, new, base, i.off);
         let old = self.widen(old, ty);
         if i.imm == atomic::CMPXCHG {
             self.set(0, old);

@@ -64,15 +64,13 @@ impl Context {
     fn access_by(&self, ip: u64, addr: u64) -> usize {
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         if let Some(compiled) = &self.compiled {
-            let (pc, mut after) = compiled.pc(ip);
-            // An instruction of the compiler's own (a sum it has simplified) with a load folded into it. A load moves only to before
-            // the next instruction that does more than arithmetic.
+            let (pc, before, mut after) = compiled.pc(ip);
             return match pc {
                 Some(pc) => self.access_at(pc, addr),
-                None => after
-                    .find(|&pc| !is_arithmetic(&self.code.insns[pc]))
-                    .and_then(|effect| self.load_before(effect))
-                    .unwrap_or(self.pc as usize),
+                None => {
+                    let effect = after.find(|&pc| !is_arithmetic(&self.code.insns[pc]));
+                    self.folded_load(before, effect).unwrap_or(self.pc as usize)
+                }
             };
         }
         let _ = (ip, addr);
@@ -94,9 +92,23 @@ impl Context {
         }
     }
 
-    fn load_before(&self, pc: usize) -> Option<usize> {
+    /// The load that was folded into an instruction of the compiler's own (a sum it has simplified) between that of `before` and
+    /// `effect`, the next one that does more than arithmetic. Loads move no further than to that, and stay in their block. It
+    /// may be what an atomic instruction loads itself.
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    fn folded_load(&self, before: Option<usize>, effect: Option<usize>) -> Option<usize> {
         let is_load = |i: &Insn| insn::class(i.op) == insn::LDX;
-        self.code.insns[..pc].iter().rposition(is_load)
+        let last_load = |start: usize, end: usize| {
+            let at = self.code.insns[start..end].iter().rposition(is_load)?;
+            Some(start + at)
+        };
+        let block = |pc| crate::jit::block(&self.code, pc);
+        let is_atomic = |i: &Insn| insn::class(i.op) == insn::STX && i.op & 0xe0 == insn::ATOMIC;
+        effect
+            .and_then(|pc| last_load(block(pc).start, pc))
+            .or_else(|| before.map(block).and_then(|block| last_load(block.start, block.end)))
+            .or_else(|| effect.filter(|&pc| is_atomic(&self.code.insns[pc])))
+            .or_else(|| effect.and_then(|pc| last_load(0, pc)))
     }
 
     /// Name of what a call instruction calls.

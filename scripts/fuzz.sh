@@ -29,7 +29,7 @@ for target in "$@"; do
     leaks=0
     ;;
   calls)
-    # A policy takes thousands of decisions; short inputs leave most of them to what is drawn the same way each time.
+    # Short inputs leave most of a policy's decisions to what is drawn the same way each time.
     lengths=(-len_control=0 -max_len=4096)
     head -c 4096 /dev/urandom > corpus/calls/decisions
     ;;

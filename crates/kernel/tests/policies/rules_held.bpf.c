@@ -44,9 +44,6 @@ static struct keep *keep(void)
 			bpf_kptr_xchg(&keep()->field, it);  \
 		return 0;                                   \
 	}
-struct numbers {
-	u64 a, b;
-};
 
 static bool less(struct bpf_rb_node *a, const struct bpf_rb_node *b)
 {
@@ -213,7 +210,7 @@ BREAKS(keeps_percpu_objects_as_one, "bad-pointer: bpf_kptr_xchg wants a plain an
 KEEP_AS(plain, bpf_percpu_obj_new(struct plain))
 
 BREAKS(keeps_other_percpu_objects, "bad-pointer: bpf_kptr_xchg wants a per-CPU plain and gets a pointer to per-CPU objects")
-KEEP_AS(all, bpf_percpu_obj_new(struct numbers))
+KEEP_AS(all, percpu_objects())
 
 #define SWAP(field, make, drop)                                 \
 	({                                                      \

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::mem::offset_of;
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{BlockArg, Endianness, InstBuilder, MemFlagsData, Type, Value, types};
+use cranelift_codegen::ir::{BlockArg, InstBuilder, Type, Value, types};
 
 use super::function::Translator;
 use crate::image::Insn;
@@ -212,13 +212,7 @@ impl Translator<'_, '_> {
         let prov = self.load_checked(pc, i, base);
         let base = self.checked(pc, base, i.off, true);
         self.touch(base, i.off, false);
-        let ty = int(i.op);
-        let value = self.builder.ins().load(ty, self.heap, base, i.off);
-        let value = match (ty, signed) {
-            (types::I64, _) => value,
-            (_, true) => self.builder.ins().sextend(types::I64, value),
-            (_, false) => self.builder.ins().uextend(types::I64, value),
-        };
+        let value = self.load_at(base, i, signed);
         self.set(i.dst, value);
         self.loaded_checked(i.dst, value, prov);
         true
@@ -240,18 +234,40 @@ impl Translator<'_, '_> {
         self.store_checked(pc, i, base);
         let base = self.checked(pc, base, i.off, false);
         self.touch(base, i.off, true);
-        let memory = self.stored(base, i);
-        self.builder.ins().store(memory, value, base, i.off);
+        self.store_at(base, i, value);
         true
     }
 
-    /// What the compiler may suppose of a store. That it may be left out if it puts back what was loaded, only in the own frame:
-    /// elsewhere the place may be one that can be read and not stored to, NULL for example, and the store must be seen to fail.
-    /// Told to be of another byte order than loads, though it is not, it is never taken for one of theirs.
-    fn stored(&self, base: Value, i: &Insn) -> MemFlagsData {
-        match self.in_frame(base, i) {
-            Some(_) => self.heap,
-            None => self.heap.with_endianness(Endianness::Little),
+    /// The value an instruction loads, as a 64-bit one.
+    ///
+    /// Elsewhere than in the own frame a load may fault, and has to be a machine instruction of its own, or nobody could tell
+    /// which one faulted. The compiler folds a load only if it neither extends nor has a sequence point behind it.
+    fn load_at(&mut self, base: Value, i: &Insn, signed: bool) -> Value {
+        let (memory, offset, wide) = (self.heap, i.off, types::I64);
+        let ins = self.builder.ins();
+        let value = match (insn::size(i.op), signed) {
+            (1, false) => ins.uload8(wide, memory, base, offset),
+            (1, true) => ins.sload8(wide, memory, base, offset),
+            (2, false) => ins.uload16(wide, memory, base, offset),
+            (2, true) => ins.sload16(wide, memory, base, offset),
+            (4, false) => ins.uload32(memory, base, offset),
+            (4, true) => ins.sload32(memory, base, offset),
+            _ => ins.load(wide, memory, base, offset),
+        };
+        if insn::size(i.op) == 8 && self.in_frame(base, i).is_none() {
+            self.builder.ins().sequence_point();
+        }
+        value
+    }
+
+    /// Stores what an instruction stores.
+    ///
+    /// Elsewhere than in the own frame a store may fault, even one that puts back what was loaded, or that the next one
+    /// overwrites. Across a sequence point the compiler leaves out neither.
+    fn store_at(&mut self, base: Value, i: &Insn, value: Value) {
+        self.builder.ins().store(self.heap, value, base, i.off);
+        if self.in_frame(base, i).is_none() {
+            self.builder.ins().sequence_point();
         }
     }
 
@@ -276,14 +292,6 @@ impl Translator<'_, '_> {
         }
     }
 
-    fn widen(&mut self, value: Value, ty: Type) -> Value {
-        if ty == types::I64 {
-            value
-        } else {
-            self.builder.ins().uextend(types::I64, value)
-        }
-    }
-
     /// Plain loads and stores will do: the simulated machine runs one CPU at a time.
     fn atomic(&mut self, pc: usize, i: &Insn) -> bool {
         if !crate::interp::is_atomic(i) {
@@ -298,16 +306,15 @@ impl Translator<'_, '_> {
         if i.imm == atomic::STORE_RELEASE {
             let value = self.get(i.src);
             let value = self.narrow(value, ty);
-            let memory = self.stored(base, i);
-            self.builder.ins().store(memory, value, base, i.off);
+            self.store_at(base, i, value);
             return true;
         }
-        let old = self.builder.ins().load(ty, self.heap, base, i.off);
+        let loaded = self.load_at(base, i, false);
         if is_load {
-            let old = self.widen(old, ty);
-            self.set(i.dst, old);
+            self.set(i.dst, loaded);
             return true;
         }
+        let old = self.narrow(loaded, ty);
         let operand = self.get(i.src);
         let operand = self.narrow(operand, ty);
         let new = match i.imm & !atomic::FETCH {
@@ -323,13 +330,11 @@ impl Translator<'_, '_> {
             }
             _ => operand,
         };
-        let memory = self.stored(base, i);
-        self.builder.ins().store(memory, new, base, i.off);
-        let old = self.widen(old, ty);
+        self.store_at(base, i, new);
         if i.imm == atomic::CMPXCHG {
-            self.set(0, old);
+            self.set(0, loaded);
         } else if i.imm & atomic::FETCH != 0 {
-            self.set(i.src, old);
+            self.set(i.src, loaded);
         }
         true
     }

@@ -19,9 +19,7 @@ use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module};
 
 use crate::func::Entry;
-use crate::image::Code;
 use crate::vm::Context;
-use flow::Flow;
 
 /// The machine code of a program. Dropping it frees the code.
 pub(crate) struct Compiled {
@@ -35,27 +33,12 @@ pub(crate) struct Compiled {
 }
 
 impl Compiled {
-    /// The BPF instruction of a machine instruction, if the compiler tells, that of what comes before, and those of what follows.
-    pub fn pc(&self, ip: u64) -> (Option<usize>, Option<usize>, impl Iterator<Item = usize>) {
+    /// The BPF instruction of a machine instruction, if it is that of one.
+    pub fn pc(&self, ip: u64) -> Option<usize> {
         let after = self.places.partition_point(|&(start, _)| start <= ip);
-        let (before, after) = self.places.split_at(after);
-        let here = before.last().and_then(|&(_, pc)| pc);
-        let known = before.iter().rev().find_map(|&(_, pc)| pc);
-        (
-            here.map(|pc| pc as usize),
-            known.map(|pc| pc as usize),
-            after.iter().filter_map(|&(_, pc)| Some(pc? as usize)),
-        )
+        let (_, pc) = self.places[..after].last()?;
+        pc.map(|pc| pc as usize)
     }
-}
-
-/// The basic block of an instruction.
-pub(crate) fn block(code: &Code, pc: usize) -> std::ops::Range<usize> {
-    let function = code.functions.iter().find(|f| (f.start..f.end).contains(&pc));
-    let flow = function.map(|function| Flow::new(&code.insns, function));
-    let mut blocks = flow.iter().flat_map(|flow| &flow.blocks);
-    let block = blocks.find(|block| (block.start..block.end).contains(&pc));
-    block.map_or(pc..pc + 1, |block| block.start..block.end)
 }
 
 impl Drop for Compiled {

@@ -23,7 +23,7 @@ pub(super) unsafe fn take_fault(cx: *mut Context) -> Fault {
     let Hardware { addr, ip } = cx.hardware;
     let pc = match ip {
         0 => cx.pc as usize,
-        _ => cx.access_by(ip, addr),
+        _ => cx.access_by(ip),
     };
     access_fault(cx, pc, addr)
 }
@@ -51,64 +51,17 @@ pub(crate) fn access_fault(cx: &Context, pc: usize, addr: u64) -> Fault {
     Fault::new(FaultKind::Memory, message).at(pc)
 }
 
-fn is_access(i: &Insn) -> bool {
-    matches!(insn::class(i.op), insn::LDX | insn::ST | insn::STX)
-}
-
-fn is_arithmetic(i: &Insn) -> bool {
-    matches!(insn::class(i.op), insn::ALU | insn::ALU64 | insn::LD)
-}
-
 impl Context {
-    /// The instruction whose access at `addr` machine code at `ip` made.
-    fn access_by(&self, ip: u64, addr: u64) -> usize {
+    /// The instruction that machine code at `ip` does the access of.
+    fn access_by(&self, ip: u64) -> usize {
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         if let Some(compiled) = &self.compiled {
-            let (pc, before, mut after) = compiled.pc(ip);
-            return match pc {
-                Some(pc) => self.access_at(pc, addr),
-                None => {
-                    let effect = after.find(|&pc| !is_arithmetic(&self.code.insns[pc]));
-                    self.folded_load(before, effect).unwrap_or(self.pc as usize)
-                }
-            };
+            let pc = compiled.pc(ip);
+            debug_assert!(pc.is_some(), "an access that is not a machine instruction of its own");
+            return pc.unwrap_or(self.pc as usize);
         }
-        let _ = (ip, addr);
+        let _ = ip;
         self.pc as usize
-    }
-
-    /// The instruction that made an access which the compiler attributes to `pc`. It may have folded a load into the
-    /// arithmetic or the store that uses its value; the load is what came first.
-    fn access_at(&self, pc: usize, addr: u64) -> usize {
-        let at = &self.code.insns[pc];
-        match self.code.insns[..pc].iter().rposition(is_access) {
-            Some(load) if !is_access(at) => load,
-            Some(load) if insn::class(at.op) == insn::STX && self.region.check(addr, 1, false).is_err() => {
-                let from = &self.code.insns[load];
-                let same = insn::class(from.op) == insn::LDX && (from.src, from.off) == (at.dst, at.off);
-                if same { load } else { pc }
-            }
-            _ => pc,
-        }
-    }
-
-    /// The load that was folded into an instruction of the compiler's own (a sum it has simplified) between that of `before` and
-    /// `effect`, the next one that does more than arithmetic. Loads move no further than to that, and stay in their block. It
-    /// may be what an atomic instruction loads itself.
-    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-    fn folded_load(&self, before: Option<usize>, effect: Option<usize>) -> Option<usize> {
-        let is_load = |i: &Insn| insn::class(i.op) == insn::LDX;
-        let last_load = |start: usize, end: usize| {
-            let at = self.code.insns[start..end].iter().rposition(is_load)?;
-            Some(start + at)
-        };
-        let block = |pc| crate::jit::block(&self.code, pc);
-        let is_atomic = |i: &Insn| insn::class(i.op) == insn::STX && i.op & 0xe0 == insn::ATOMIC;
-        effect
-            .and_then(|pc| last_load(block(pc).start, pc))
-            .or_else(|| before.map(block).and_then(|block| last_load(block.start, block.end)))
-            .or_else(|| effect.filter(|&pc| is_atomic(&self.code.insns[pc])))
-            .or_else(|| effect.and_then(|pc| last_load(0, pc)))
     }
 
     /// Name of what a call instruction calls.

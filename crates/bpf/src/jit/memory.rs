@@ -263,7 +263,7 @@ impl Translator<'_, '_> {
     /// Stores what an instruction stores.
     ///
     /// Elsewhere than in the own frame a store may fault, even one that puts back what was loaded, or that the next one
-    /// overwrites. Across a sequence point the compiler leaves out neither.
+    /// overwrites. The compiler leaves out neither across a sequence point, and takes no extending load for what a store puts back.
     fn store_at(&mut self, base: Value, i: &Insn, value: Value) {
         self.builder.ins().store(self.heap, value, base, i.off);
         if self.in_frame(base, i).is_none() {

@@ -26,19 +26,9 @@ pub struct Timers {
 struct Timer {
     addr: u64,
     cpu: u32,
-    pending: bool,
-    generation: u32,
-}
-
-impl Timers {
-    /// The policy is gone: what is pending never fires.
-    pub fn forget(&mut self) {
-        self.by_addr.clear();
-        for timer in &mut self.slots {
-            timer.pending = false;
-            timer.generation = timer.generation.wrapping_add(1);
-        }
-    }
+    /// Number of the start that is pending ([`Core::timer_starts`](ext::Core)), or `None`. An event of another number is
+    /// of a timer that was started anew or cancelled, or of a policy that is gone.
+    pending: Option<u32>,
 }
 
 impl World for Machine {
@@ -157,21 +147,23 @@ impl World for Machine {
         } else {
             self.now_ns().saturating_add(ns)
         };
-        let timers = &mut self.timers;
+        let Some(policy) = &mut self.ext.policy else {
+            return;
+        };
+        let timers = &mut policy.timers;
         let number = *timers.by_addr.entry(timer).or_insert_with(|| {
             timers.slots.push(Timer {
                 addr: timer,
                 cpu: 0,
-                pending: false,
-                generation: 0,
+                pending: None,
             });
             timers.slots.len() as u32 - 1
         });
         let slot = &mut timers.slots[number as usize];
+        self.ext.timer_starts = self.ext.timer_starts.wrapping_add(1);
+        let generation = self.ext.timer_starts;
         slot.cpu = self.this_cpu;
-        slot.pending = true;
-        slot.generation = slot.generation.wrapping_add(1);
-        let generation = slot.generation;
+        slot.pending = Some(generation);
         self.events.push(
             at.max(self.now),
             Event::BpfTimer {
@@ -182,23 +174,26 @@ impl World for Machine {
     }
 
     fn timer_cancel(&mut self, timer: u64) -> bool {
-        let Some(&number) = self.timers.by_addr.get(&timer) else {
+        let timers = self.ext.policy.as_mut().map(|policy| &mut policy.timers);
+        let Some((timers, &number)) = timers.and_then(|timers| Some((&mut timers.slots, timers.by_addr.get(&timer)?)))
+        else {
             return false;
         };
-        let slot = &mut self.timers.slots[number as usize];
-        slot.generation = slot.generation.wrapping_add(1);
-        std::mem::take(&mut slot.pending)
+        timers[number as usize].pending.take().is_some()
     }
 }
 
 /// A timer expires: runs its callback in interrupt context of its CPU, on another one if that is offline. One that moves tasks
 /// between DSQs is a run of the policy's balancer.
 pub fn timer_fired(m: &mut Machine, timer: u32, generation: u32) {
-    let slot = &mut m.timers.slots[timer as usize];
-    if slot.generation != generation || !slot.pending {
+    let timers = m.ext.policy.as_mut().map(|policy| &mut policy.timers.slots);
+    let Some(slot) = timers.and_then(|slots| slots.get_mut(timer as usize)) else {
+        return;
+    };
+    if slot.pending != Some(generation) {
         return;
     }
-    slot.pending = false;
+    slot.pending = None;
     let (addr, cpu) = (slot.addr, slot.cpu);
     let cpu = if m.online_cpus.contains(cpu) {
         cpu

@@ -262,8 +262,9 @@ impl Machine {
     /// A lock's name for people: a policy's by the map it lies in.
     pub fn lock_name(&self, id: LockId) -> String {
         match id {
-            LockId::Bpf(address) if self.ext.has_vm() => {
-                let places = self.ext.vm().maps().iter().filter_map(|map| {
+            LockId::Bpf(address) => {
+                let maps = self.ext.last_vm().map_or(&[][..], |vm| vm.maps());
+                let places = maps.iter().filter_map(|map| {
                     let (base, stride, max) = map.values()?;
                     let offset = address
                         .checked_sub(base)

@@ -16,6 +16,7 @@ use crate::rq::Rq;
 use crate::sync::Sync;
 use crate::table::Table;
 use crate::task::{IDLE, Task, TaskId};
+use crate::waiting::WaitingTask;
 use crate::{ext, fair, rt};
 use bpf::region::Region;
 use machine::MachineSpec;
@@ -63,8 +64,6 @@ pub struct Machine {
     /// Where in the region things are.
     pub layout: Layout,
     pub(crate) idle: ext::idle::Idle,
-    pub(crate) timers: crate::bpf_world::Timers,
-    pub(crate) tracing: crate::tracepoint::Tracing,
     pub(crate) locks: Locks,
     pub(crate) sync: Sync,
     pub(crate) caches: Caches,
@@ -80,6 +79,12 @@ pub struct Machine {
     pub decisions: Decisions,
     /// The policy runs in checked mode (`bpf::guard`). Before it is loaded.
     pub checked: bool,
+    /// The run ends with its policy, at the instant the policy has a reason to end; otherwise the fair class takes over.
+    pub stop_with_policy: bool,
+    /// The policy has ended and [`Machine::stop_with_policy`] is set.
+    stopped: bool,
+    /// Tasks that waited for a CPU when the run ended.
+    pub waiting_at_end: Vec<WaitingTask>,
     /// Make detail records, too (`trace::Event::is_detail`).
     pub details: bool,
     records: Vec<Record>,
@@ -95,6 +100,8 @@ pub enum Ended {
     Time,
     /// All tasks have exited.
     AllExited,
+    /// The policy ended, and the run was to stop there.
+    Policy,
     /// Nothing can happen any more: every task waits for another one.
     Deadlock { waiting: Vec<u32> },
 }
@@ -133,8 +140,6 @@ impl Machine {
             ext: ext::Core::new(&spec.topology),
             cgroups: Cgroups::new(&workload),
             idle: ext::idle::Idle::new(&region, &spec.topology),
-            timers: Default::default(),
-            tracing: Default::default(),
             checks: Checks::new(nr_cpus),
             invariants: None,
             decisions: Decisions::default(),
@@ -160,6 +165,9 @@ impl Machine {
             layout,
             region,
             checked: false,
+            stop_with_policy: false,
+            stopped: false,
+            waiting_at_end: Vec::new(),
             details: false,
             records: Vec::with_capacity(2 * BATCH),
             texts: false,
@@ -227,6 +235,9 @@ impl Machine {
             if self.records.len() >= BATCH {
                 self.flush(sink);
             }
+            if self.stopped {
+                return Some(Ended::Policy);
+            }
             if self.nr_alive == 0 && self.sync.pending_spawns == 0 {
                 return Some(Ended::AllExited);
             }
@@ -249,7 +260,18 @@ impl Machine {
         self.checks.finish(self.now);
         self.watch_end();
         self.verify();
+        self.waiting_at_end = self.waiting_tasks();
         self.flush(sink);
+        if self.stopped {
+            // The policy's dump and ops.exit(), which are not part of the run.
+            ext::enable::end_now(self);
+            self.records.clear();
+        }
+    }
+
+    /// The loaded policy has a reason to end.
+    pub(crate) fn policy_ended(&mut self) {
+        self.stopped = self.stop_with_policy;
     }
 
     fn flush(&mut self, sink: &mut dyn Sink) {

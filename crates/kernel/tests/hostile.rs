@@ -57,8 +57,8 @@ fn run(object: &Object, seed: u64, engine: Engine) -> (String, Vec<Record>) {
     let mut records = Vec::new();
     let refused = match attach(&mut m, &image, policy, &profile) {
         Ok(()) => None,
-        Err(LoadError::Refused(message)) => panic!("{message}"),
-        Err(LoadError::Exit(exit)) => Some(exit),
+        Err(LoadError::Input(message)) => panic!("{message}"),
+        Err(LoadError::Refused(exit)) => Some(exit),
     };
     m.run(10 * MS, &mut records);
     m.verify();

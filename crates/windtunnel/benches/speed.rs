@@ -73,6 +73,7 @@ fn scenario(policy: &Policy, machine: &str, workload: &str, for_ns: u64) -> Scen
         seed: 1,
         for_ns: Some(for_ns),
         kernel: kernel::release::Release::default(),
+        after_failure: false,
         hotplug: Vec::new(),
         trace: None,
         draw: None,

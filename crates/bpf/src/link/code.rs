@@ -7,7 +7,7 @@ mod constant;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::DataSection;
-use super::externs::Externs;
+use super::externs::{Externs, MissingSymbol};
 use super::target::Target;
 use crate::btf::Kind;
 use crate::image::{
@@ -65,7 +65,7 @@ pub(super) struct Linked {
     pub(super) code: Code,
     pub(super) types: LocalTypes,
     pub(super) warnings: Vec<String>,
-    pub(super) missing: Vec<String>,
+    pub(super) missing: Vec<MissingSymbol>,
 }
 
 impl<'a> Linker<'a> {

@@ -62,7 +62,7 @@ fn vet(m: &mut Machine, dsq_id: u64, enq_flags: u64) -> Option<u64> {
         immed_elsewhere(m, dsq_id);
         return None;
     }
-    let always = m.ext.ops.flags & SCX_OPS_ALWAYS_ENQ_IMMED != 0 && local;
+    let always = m.ext.ops().flags & SCX_OPS_ALWAYS_ENQ_IMMED != 0 && local;
     Some(if always { enq_flags | SCX_ENQ_IMMED } else { enq_flags })
 }
 
@@ -150,6 +150,8 @@ fn invalid(m: &mut Machine, enq_flags: u64) {
 
 #[inline(always)]
 fn commit(m: &mut Machine, task: TaskId, dsq_id: u64, enq_flags: u64) {
+    let pc = m.ext.loaded().vm.pc() as u32;
+    m.tasks[task as usize].ext.inserted_by = m.ext.frame.op.map(|op| (op, pc));
     match m.ext.direct {
         DirectDispatch::Closed => {}
         expected => {
@@ -285,7 +287,7 @@ pub(crate) fn peek(m: &mut Machine, dsq_id: u64) -> Option<TaskId> {
         return None;
     }
     let Some(dsq) = m.ext.dsqs.find(dsq_id) else {
-        exit::error(m, format!("peek on non-existent DSQ 0x{dsq_id:x}"));
+        exit::no_such_dsq(m, &format!("peek on non-existent DSQ 0x{dsq_id:x}"), None);
         return None;
     };
     m.ext.dsqs.first(dsq)
@@ -309,7 +311,7 @@ pub(crate) fn dsq_reenq(m: &mut Machine, dsq_id: u64, reenq_flags: u64) {
         reenq_flags
     };
     let (cpu, locked) = (locked_or_this(m), m.ext.frame.locked_cpu);
-    let dsq = find_dsq_for_dispatch(m, cpu, dsq_id, m.this_cpu);
+    let dsq = find_dsq_for_dispatch(m, cpu, dsq_id, m.this_cpu, None);
     deferred::schedule_dsq_reenq(m, dsq, reenq_flags, locked);
 }
 
@@ -444,7 +446,7 @@ pub(crate) fn dsq_move(m: &mut Machine, iter: u64, task: TaskId, dsq_id: u64, en
     if there {
         let set = iter.get(m, SET)?;
         let here = if locked == UNLOCKED { m.this_cpu } else { locked };
-        let dst = find_dsq_for_dispatch(m, here, dsq_id, src_cpu);
+        let dst = find_dsq_for_dispatch(m, here, dsq_id, src_cpu, None);
         if set & HAS_VTIME != 0 {
             m.scx_entity(task).dsq_vtime = iter.get(m, VTIME)?;
         }

@@ -6,7 +6,6 @@
 //! policy's error exit; the callback then has returned 0.
 
 use super::exit;
-use crate::layout::enums::SCX_OPS_NAME_LEN;
 use crate::machine::Machine;
 use crate::task::{IDLE, TaskId};
 use bpf::func::Fault;
@@ -149,19 +148,22 @@ pub struct OpsTable {
     name: String,
 }
 
+/// The table while no policy is loaded: no callbacks.
+pub(super) static NO_OPS: OpsTable = OpsTable {
+    functions: [ABSENT; NR_OPS],
+    active: 0,
+    flags: 0,
+    timeout_ms: 0,
+    exit_dump_len: 0,
+    hotplug_seq: 0,
+    dispatch_max_batch: 0,
+    sub_cgroup_id: 0,
+    name: String::new(),
+};
+
 impl Default for OpsTable {
     fn default() -> OpsTable {
-        OpsTable {
-            functions: [ABSENT; NR_OPS],
-            active: 0,
-            flags: 0,
-            timeout_ms: 0,
-            exit_dump_len: 0,
-            hotplug_seq: 0,
-            dispatch_max_batch: 0,
-            sub_cgroup_id: 0,
-            name: String::new(),
-        }
+        NO_OPS.clone()
     }
 }
 
@@ -176,7 +178,7 @@ impl OpsTable {
     }
 
     pub fn set_name(&mut self, name: &str) {
-        self.name = name.chars().take(SCX_OPS_NAME_LEN as usize - 1).collect();
+        self.name = name.to_owned();
     }
 
     pub fn name(&self) -> &str {
@@ -347,7 +349,7 @@ fn call_nested<const N: usize>(m: &mut Machine, op: Op, locked_cpu: u32, task: T
 /// Calls a callback; returns its result and the instructions executed. The frame is left as it was for this call.
 #[inline(always)]
 fn invoke<const N: usize>(m: &mut Machine, op: Op, frame: Frame, args: &[u64; N]) -> (Option<u64>, u64) {
-    let function = m.ext.ops.functions[op as usize];
+    let function = m.ext.loaded().ops.functions[op as usize];
     debug_assert_ne!(function, ABSENT, "ops.{} is not there", op.name());
     // Field by field: a copy would load as one what was just stored in parts, and wait for it.
     let running = &mut m.ext.frame;
@@ -425,7 +427,7 @@ pub(crate) fn run<R>(
 /// call it first.
 #[inline]
 pub(crate) fn settle(m: &mut Machine) {
-    if m.ext.loaded_vm().executed() != m.ext.settled_insns {
+    if m.ext.loaded().vm.executed() != m.ext.settled_insns {
         settle_with(m, 0);
     }
 }
@@ -433,7 +435,7 @@ pub(crate) fn settle(m: &mut Machine) {
 /// Charges what BPF code has executed since the last time, and `ns` beside it.
 #[inline]
 fn settle_with(m: &mut Machine, ns: u64) {
-    let vm = m.ext.loaded_vm();
+    let vm = &m.ext.loaded().vm;
     let (executed, cost) = (vm.executed(), vm.cost());
     let insns = executed - m.ext.settled_insns;
     let ns = ns + cost - m.ext.settled_cost;
@@ -446,10 +448,10 @@ fn settle_with(m: &mut Machine, ns: u64) {
 
 /// What [`settle`] would charge now, ns.
 pub(crate) fn unsettled_ns(m: &Machine) -> u64 {
-    if !m.ext.has_vm() {
+    let Some(policy) = &m.ext.policy else {
         return 0;
-    }
-    let vm = m.ext.vm();
+    };
+    let vm = &policy.vm;
     let insns = vm.executed() - m.ext.settled_insns;
     (vm.cost() - m.ext.settled_cost) + insns * u64::from(m.spec.costs.bpf_insn_ps) / 1000
 }

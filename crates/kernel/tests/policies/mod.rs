@@ -64,8 +64,8 @@ impl Run {
         let object = Object::parse(&bytes, &path.to_string_lossy()).expect("a BPF object");
         match load(machine, &object, &Profile::default(), Engine::default()) {
             Ok(image) => Ok(image),
-            Err(LoadError::Exit(exit)) => Err(exit),
-            Err(LoadError::Refused(message)) => panic!("{message}"),
+            Err(LoadError::Refused(exit)) => Err(exit),
+            Err(LoadError::Input(message)) => panic!("{message}"),
         }
     }
 

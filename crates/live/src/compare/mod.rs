@@ -88,6 +88,7 @@ impl Args {
             seed: self.seed,
             for_ns: Some(limit),
             kernel: ::kernel::release::Release::default(),
+            after_failure: false,
             hotplug: Vec::new(),
             trace: None,
             draw: None,

@@ -42,6 +42,9 @@ pub struct Inputs {
     /// The release of Linux whose functions, callbacks and fields objects find: 6.12 to 7.2; it behaves like 7.2 in any case
     #[arg(long, value_name = "RELEASE", default_value_t)]
     kernel: Release,
+    /// After a policy has ended, go on under the fair class; figures are then those of both
+    #[arg(long)]
+    after_failure: bool,
     /// What executes the policy; both give the same bytes
     #[arg(long, value_enum, default_value_t)]
     engine: EngineArg,
@@ -88,6 +91,7 @@ impl Inputs {
             seed: self.seed,
             for_ns: self.for_ns,
             kernel: self.kernel,
+            after_failure: self.after_failure,
             hotplug: hotplug.clone(),
             trace: None,
             draw: None,
@@ -117,6 +121,9 @@ impl Inputs {
         words.extend(self.hotplug.iter().map(|spec| format!("--hotplug {}", quote(spec))));
         if self.kernel != Release::default() {
             words.push(format!("--kernel {}", self.kernel));
+        }
+        if self.after_failure {
+            words.push("--after-failure".to_owned());
         }
         words.join(" ")
     }

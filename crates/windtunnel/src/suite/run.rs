@@ -8,7 +8,7 @@ use bpf::object::Object;
 use bpf::vm::Engine;
 use kernel::Machine;
 use kernel::cpuset::CpuSet;
-use kernel::ext::{self, EnableState, Policy};
+use kernel::ext::{self, EnableState, Kind, Policy};
 use kernel::load::{self, LoadError};
 use kernel::profile::{Facts, Profile, Run};
 use kernel::task::State;
@@ -143,13 +143,11 @@ impl Running<'_> {
 
     fn refused(&mut self, text: &str) -> Result<(), String> {
         let refused = match self.open() {
-            Err(LoadError::Refused(message)) => message,
-            Err(LoadError::Exit(exit)) => return Err(format!("it was refused while it was enabled: {exit}")),
+            Err(error) => refusal(error)?,
             Ok(policy) => {
                 let image = self.image.clone().expect("it was opened");
                 match load::attach(&mut self.machine, &image, policy, &self.profile) {
-                    Err(LoadError::Refused(message)) => message,
-                    Err(LoadError::Exit(exit)) => return Err(format!("it was refused while it was enabled: {exit}")),
+                    Err(error) => refusal(error)?,
                     Ok(()) => return Err("it loads".into()),
                 }
             }
@@ -166,7 +164,7 @@ impl Running<'_> {
         match load::attach(&mut self.machine, image, policy, &self.profile) {
             Ok(()) => Ok(()),
             // Ended by itself while it was enabled, which the kernel's user learns later.
-            Err(LoadError::Exit(_)) if self.machine.ext.exit.is_some() => Ok(()),
+            Err(LoadError::Refused(_)) if self.machine.ext.exit.is_some() => Ok(()),
             Err(error) => Err(error.to_string()),
         }
     }
@@ -325,6 +323,18 @@ impl Running<'_> {
             return Ok(());
         }
         Err(format!("{left} is {a}, {right} is {b}{}", self.told()))
+    }
+}
+
+/// Why an object was not let in before anything of it ran.
+///
+/// # Errors
+/// The policy failed later, while it was enabled.
+fn refusal(error: LoadError) -> Result<String, String> {
+    match error {
+        LoadError::Input(message) => Ok(message),
+        LoadError::Refused(exit) if exit.kind == Kind::None => Ok(exit.message),
+        LoadError::Refused(exit) => Err(format!("it was refused while it was enabled: {exit}")),
     }
 }
 

@@ -61,8 +61,8 @@ const FIRST_FUNCTION: usize = Hook::WakeUpNewTask as usize;
 #[derive(Default)]
 pub struct Tracing {
     /// One bit per hook with programs at its entry, and at its exit.
-    entry: u32,
-    exit: u32,
+    pub(crate) entry: u32,
+    pub(crate) exit: u32,
     programs: Vec<Attached>,
 }
 
@@ -71,18 +71,6 @@ struct Attached {
     hook: u8,
     at_exit: bool,
     function: u32,
-}
-
-impl Tracing {
-    #[inline(always)]
-    pub(crate) fn at_entry(&self, hook: Hook) -> bool {
-        self.entry >> hook as u32 & 1 != 0
-    }
-
-    #[inline(always)]
-    pub(crate) fn at_exit(&self, hook: Hook) -> bool {
-        self.exit >> hook as u32 & 1 != 0
-    }
 }
 
 /// Checks that the object has the programs that a profile attaches or leaves out.

@@ -150,7 +150,7 @@ fn cpus(m: &mut Machine, exit: &Exit) {
 fn cpu_state(m: &mut Machine, cpu: u32, waiting: &[TaskId]) {
     let curr = m.rqs[cpu as usize].curr;
     let idle = waiting.is_empty() && curr == IDLE;
-    if idle && !m.ext.ops().has(Op::DumpCpu) {
+    if idle && !m.ext.has_op(Op::DumpCpu) {
         return;
     }
     let (who, class) = (name(m, curr, cpu), class_name(m.class_of(curr)));
@@ -237,7 +237,7 @@ fn task_state(m: &mut Machine, cpu: u32, task: TaskId, marker: char) {
 
 /// Lets the policy add to the dump.
 fn callback<const N: usize>(m: &mut Machine, op: Op, prefix: &'static str, frame: Frame, args: &[u64; N]) {
-    if !m.ext.ops().has(op) {
+    if !m.ext.has_op(op) {
         return;
     }
     let dump = &mut m.ext.dump;

@@ -181,11 +181,11 @@ fn steps(m: &mut Machine) -> Result<(), i32> {
         m.ext.exit_flags |= SCX_EFLAG_INITIALIZED;
     }
     cid::alloc_masks(m)?;
-    m.ext.ops_mut().activate(ops::hotplug_ops());
+    m.ext.activate_ops(ops::hotplug_ops());
     check_hotplug_seq(m)?;
     validate(m)?;
     bypass::set(m, true);
-    m.ext.ops_mut().activate(ops::normal_ops());
+    m.ext.activate_ops(ops::normal_ops());
     m.ext.init_task_enabled = true;
     match cgroup::init(m) {
         0 => {}
@@ -324,7 +324,7 @@ fn disable(m: &mut Machine) {
     kick::end_all_waits(m);
     m.reset_perf_targets();
     m.ext.enabled = false;
-    m.ext.ops_mut().deactivate_all();
+    m.ext.deactivate_ops();
     idle::disable(m);
     if m.ext.ops().defines(Op::Exit) {
         call_exit(m);

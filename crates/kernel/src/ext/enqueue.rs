@@ -24,7 +24,7 @@ pub(crate) fn enqueue_task(m: &mut Machine, cpu: u32, task: TaskId, core_flags: 
     m.scx_set_flag(task, SCX_TASK_QUEUED);
     m.rqs[cpu as usize].ext.nr_running += 1;
     let migrating = core_flags & (flags::WAKEUP | flags::RESTORE | flags::INITIAL) == 0;
-    if m.ext.ops().has(Op::Runnable) && !migrating {
+    if m.ext.has_op(Op::Runnable) && !migrating {
         let addr = m.tasks[task as usize].addr;
         ops::call_task(m, Op::Runnable, task, &[addr, enq_flags]);
     }
@@ -59,7 +59,7 @@ pub(super) fn do_enqueue_task(m: &mut Machine, cpu: u32, task: TaskId, enq_flags
         direct_dispatch(m, cpu, task, enq_flags);
         return;
     }
-    let ops_flags = m.ext.ops().flags;
+    let ops_flags = m.ext.loaded().ops.flags;
     let t = &m.tasks[task as usize];
     if ops_flags & SCX_OPS_ENQ_EXITING == 0 && t.flags & PF_EXITING != 0 {
         m.ext.stats.enq_skip_exiting += 1;
@@ -71,7 +71,7 @@ pub(super) fn do_enqueue_task(m: &mut Machine, cpu: u32, task: TaskId, enq_flags
         enqueue_with_default_slice(m, cpu, local, task, enq_flags);
         return;
     }
-    if !m.ext.ops().has(Op::Enqueue) {
+    if !m.ext.has_op(Op::Enqueue) {
         let global = global_dsq(m, cpu);
         enqueue_with_default_slice(m, cpu, global, task, enq_flags);
         return;
@@ -213,7 +213,7 @@ pub(super) fn dispatch_enqueue(m: &mut Machine, cpu: u32, dsq: DsqRef, task: Tas
         m.scx_set_flag(task, SCX_TASK_IN_CUSTODY);
     }
     m.release(lock);
-    if call_dequeue && m.ext.ops().has(Op::Dequeue) {
+    if call_dequeue && m.ext.has_op(Op::Dequeue) {
         let addr = m.tasks[task as usize].addr;
         ops::call_framed(m, Op::Dequeue, ops::Frame::about(task, cpu), &[addr, 0]);
     }
@@ -260,7 +260,7 @@ pub(super) fn rq_is_open(m: &Machine, cpu: u32, enq_flags: u64) -> bool {
 
 /// After a task came to `cpu`'s local DSQ.
 fn local_dsq_post_enq(m: &mut Machine, cpu: u32, task: TaskId, enq_flags: u64) {
-    if leave_custody(m, task) && m.ext.ops().has(Op::Dequeue) {
+    if leave_custody(m, task) && m.ext.has_op(Op::Dequeue) {
         let addr = m.tasks[task as usize].addr;
         ops::call_task(m, Op::Dequeue, task, &[addr, 0]);
     }
@@ -342,7 +342,7 @@ pub(super) fn dispatch_dequeue(m: &mut Machine, cpu: u32, task: TaskId) {
 pub(super) fn ops_dequeue(m: &mut Machine, task: TaskId, deq_flags: u64) {
     m.clr_task_runnable(task, false);
     m.tasks[task as usize].ext.ops_state = OpsState::None;
-    if leave_custody(m, task) && m.ext.ops().has(Op::Dequeue) {
+    if leave_custody(m, task) && m.ext.has_op(Op::Dequeue) {
         let addr = m.tasks[task as usize].addr;
         ops::call_task(m, Op::Dequeue, task, &[addr, deq_flags]);
     }
@@ -364,11 +364,11 @@ pub(crate) fn dequeue_task(m: &mut Machine, cpu: u32, task: TaskId, core_flags: 
     ops_dequeue(m, task, deq_flags);
     let addr = m.tasks[task as usize].addr;
     // It stops being runnable before it stops running.
-    if m.rqs[cpu as usize].curr == task && m.ext.ops().has(Op::Stopping) {
+    if m.rqs[cpu as usize].curr == task && m.ext.has_op(Op::Stopping) {
         ops::call_task(m, Op::Stopping, task, &[addr, 0]);
     }
     let migrating = core_flags & (flags::SLEEP | flags::SAVE) == 0;
-    if m.ext.ops().has(Op::Quiescent) && !migrating {
+    if m.ext.has_op(Op::Quiescent) && !migrating {
         ops::call_task(m, Op::Quiescent, task, &[addr, deq_flags]);
     }
     if deq_flags & SCX_DEQ_SLEEP != 0 {

@@ -62,7 +62,7 @@ fn vet(m: &mut Machine, dsq_id: u64, enq_flags: u64) -> Option<u64> {
         immed_elsewhere(m, dsq_id);
         return None;
     }
-    let always = m.ext.ops().flags & SCX_OPS_ALWAYS_ENQ_IMMED != 0 && local;
+    let always = m.ext.loaded().ops.flags & SCX_OPS_ALWAYS_ENQ_IMMED != 0 && local;
     Some(if always { enq_flags | SCX_ENQ_IMMED } else { enq_flags })
 }
 

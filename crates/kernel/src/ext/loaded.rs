@@ -2,7 +2,7 @@
 //! The policy that is in the machine, from the moment its programs can run until it is gone.
 
 use super::Core;
-use super::ops::{NO_OPS, OpsTable};
+use super::ops::{NO_OPS, Op, OpsTable};
 use crate::bpf_world::Timers;
 use crate::machine::Machine;
 use crate::tracepoint::{Hook, Tracing};
@@ -18,11 +18,28 @@ pub(crate) struct LoadedPolicy {
     pub timers: Timers,
 }
 
+/// What is asked of the policy several times in each context switch, in one place: bits that are set only while a policy is
+/// in the machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Active {
+    /// Callbacks that are called at present, by `Op` (the kernel's `has_op`): none before the policy is enabled or after it is
+    /// disabled.
+    ops: u64,
+    /// Places with tracing programs at their entry, and at their exit, by `Hook`.
+    entry: u32,
+    exit: u32,
+}
+
 impl Core {
     /// Puts a policy into the machine. Its syscall programs can run now; its callbacks run once it is enabled.
     pub(crate) fn install(&mut self, vm: Vm<Machine>, ops: OpsTable, hooks: Tracing) {
         self.settled_insns = vm.executed();
         self.settled_cost = vm.cost();
+        self.active = Active {
+            ops: 0,
+            entry: hooks.entry,
+            exit: hooks.exit,
+        };
         self.policy = Some(LoadedPolicy {
             vm,
             ops,
@@ -34,6 +51,7 @@ impl Core {
     /// Takes the policy out of the machine: its callbacks, tracing programs, timers and DSQs are gone. No task may be on one
     /// of its DSQs. Code and maps stay readable, as they do in Linux while user space holds their file descriptors.
     pub(crate) fn remove_policy(&mut self) {
+        self.active = Active::default();
         if let Some(policy) = self.policy.take() {
             self.last_vm = Some(policy.vm);
         }
@@ -55,12 +73,24 @@ impl Core {
         }
     }
 
-    /// The callbacks of the policy that is being enabled or disabled.
-    ///
-    /// # Panics
-    /// If there is none.
-    pub(super) fn ops_mut(&mut self) -> &mut OpsTable {
-        &mut self.policy.as_mut().expect("a policy is being enabled or disabled").ops
+    /// Whether a callback is to be called now (SCX_HAS_OP).
+    #[inline(always)]
+    pub fn has_op(&self, op: Op) -> bool {
+        self.active.ops >> op as u32 & 1 != 0
+    }
+
+    /// Starts calling those of `ops` that the policy defines.
+    pub(super) fn activate_ops(&mut self, ops: impl Iterator<Item = Op>) {
+        let table = self.ops();
+        let bits = ops
+            .filter(|&op| table.defines(op))
+            .fold(0, |bits, op| bits | 1 << op as u32);
+        self.active.ops |= bits;
+    }
+
+    /// Calls no callback any more, but ops.exit().
+    pub(super) fn deactivate_ops(&mut self) {
+        self.active.ops = 0;
     }
 
     /// The code and maps of the loaded policy.
@@ -88,12 +118,12 @@ impl Core {
     /// Whether a tracing program is attached to the entry of a place.
     #[inline(always)]
     pub(crate) fn hooked_at_entry(&self, hook: Hook) -> bool {
-        self.policy.as_ref().is_some_and(|policy| policy.hooks.at_entry(hook))
+        self.active.entry >> hook as u32 & 1 != 0
     }
 
     /// Whether a tracing program is attached to the exit of a place.
     #[inline(always)]
     pub(crate) fn hooked_at_exit(&self, hook: Hook) -> bool {
-        self.policy.as_ref().is_some_and(|policy| policy.hooks.at_exit(hook))
+        self.active.exit >> hook as u32 & 1 != 0
     }
 }

@@ -50,7 +50,7 @@ use enable::Ending;
 use entity::TaskState;
 use insert::{DirectDispatch, DispatchContext};
 use layout::enums::*;
-use loaded::LoadedPolicy;
+use loaded::{Active, LoadedPolicy};
 use machine::Topology;
 use ops::Frame;
 use std::collections::VecDeque;
@@ -123,6 +123,8 @@ pub struct Core {
     cgroups_known: Vec<u32>,
     /// The loaded policy; also while it is being enabled or disabled.
     pub(crate) policy: Option<LoadedPolicy>,
+    /// What the hot paths ask of the policy; all zero without one.
+    active: Active,
     /// Starts of BPF timers so far; each has its number, also beyond the end of a policy.
     pub(crate) timer_starts: u32,
     /// Code and maps of the policy that ended last.
@@ -180,6 +182,7 @@ impl Core {
             cgroup_enabled: false,
             cgroups_known: Vec::new(),
             policy: None,
+            active: Active::default(),
             timer_starts: 0,
             last_vm: None,
             exit: None,
@@ -251,7 +254,7 @@ impl Core {
 
     /// SCX_OPS_HAS_CPU_PREEMPT
     fn has_cpu_preempt(&self) -> bool {
-        self.ops().has(Op::CpuAcquire) || self.ops().has(Op::CpuRelease)
+        self.has_op(Op::CpuAcquire) || self.has_op(Op::CpuRelease)
     }
 
     fn exit_dump_len(&self) -> usize {
@@ -291,7 +294,7 @@ pub(crate) fn update_idle(m: &mut Machine, cpu: u32, idle: bool) {
         return;
     }
     idle::update(m, cpu, idle);
-    if m.ext.ops().has(Op::UpdateIdle) && !m.ext.bypassing() {
+    if m.ext.has_op(Op::UpdateIdle) && !m.ext.bypassing() {
         let arg = m.ext.cids.arg(cpu);
         ops::call_locked(m, Op::UpdateIdle, cpu, &[arg, u64::from(idle)]);
     }
@@ -413,7 +416,7 @@ fn hotplug(m: &mut Machine, cpu: u32, online: bool) {
     } else {
         (Op::CpuOffline, "offline")
     };
-    if m.ext.ops().has(op) {
+    if m.ext.has_op(op) {
         let arg = m.ext.cids.arg(cpu);
         ops::call(m, op, &[arg]);
     } else {

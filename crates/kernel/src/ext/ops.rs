@@ -132,8 +132,6 @@ pub const UNLOCKED: u32 = u32::MAX;
 #[derive(Clone, Debug)]
 pub struct OpsTable {
     functions: [u32; NR_OPS],
-    /// Callbacks that are called at present (`has_op`): none before the policy is enabled or after it is disabled.
-    active: u64,
     pub flags: u64,
     /// 0: the longest.
     pub timeout_ms: u32,
@@ -151,7 +149,6 @@ pub struct OpsTable {
 /// The table while no policy is loaded: no callbacks.
 pub(super) static NO_OPS: OpsTable = OpsTable {
     functions: [ABSENT; NR_OPS],
-    active: 0,
     flags: 0,
     timeout_ms: 0,
     exit_dump_len: 0,
@@ -193,25 +190,6 @@ impl OpsTable {
     /// Its function, if the policy has this callback.
     pub(crate) fn function(&self, op: Op) -> Option<usize> {
         self.defines(op).then(|| self.functions[op as usize] as usize)
-    }
-
-    /// Is this callback to be called now (SCX_HAS_OP)?
-    #[inline]
-    pub fn has(&self, op: Op) -> bool {
-        self.active >> op as u32 & 1 != 0
-    }
-
-    /// Starts calling those of `ops` that are defined.
-    pub(super) fn activate(&mut self, ops: impl Iterator<Item = Op>) {
-        for op in ops {
-            if self.defines(op) {
-                self.active |= 1 << op as u32;
-            }
-        }
-    }
-
-    pub(super) fn deactivate_all(&mut self) {
-        self.active = 0;
     }
 }
 
@@ -467,15 +445,5 @@ mod tests {
         assert_eq!(Op::by_name("exit").map(|op| op as usize), Some(36));
         assert_eq!(Op::by_name("select_cid"), None);
         assert!(normal_ops().all(|op| op < Op::CpuOnline) && normal_ops().count() == 33);
-    }
-
-    #[test]
-    fn only_what_is_defined_becomes_active() {
-        let mut table = OpsTable::default();
-        table.set(Op::Enqueue, 3);
-        table.activate(normal_ops());
-        assert!(table.has(Op::Enqueue) && !table.has(Op::Dispatch));
-        table.deactivate_all();
-        assert!(!table.has(Op::Enqueue) && table.defines(Op::Enqueue));
     }
 }

@@ -4,6 +4,7 @@
 mod asm;
 mod corpus;
 mod given;
+mod limits;
 mod nesting;
 mod random;
 mod world;

@@ -9,14 +9,14 @@ use bpf::vm::{Engine, Vm};
 use crate::asm;
 use crate::world::TestWorld;
 
-const ENGINES: [Engine; 2] = [Engine::Interpreter, Engine::Jit];
+pub const ENGINES: [Engine; 2] = [Engine::Interpreter, Engine::Jit];
 
-const BUDGET: u64 = 2_000_000;
+pub const BUDGET: u64 = 2_000_000;
 
 /// What came of a call: the result, or the fault's kind, message and place; and the number of executed instructions.
-type Ran = (Result<u64, (FaultKind, String, Option<usize>)>, u64);
+pub type Ran = (Result<u64, (FaultKind, String, Option<usize>)>, u64);
 
-fn world(text: &str, engine: Engine, checked: bool) -> TestWorld {
+pub fn world(text: &str, engine: Engine, checked: bool) -> TestWorld {
     let mut program = asm::assemble(text).expect("a program");
     let mut world = TestWorld::new();
     world.checked = checked;
@@ -40,7 +40,7 @@ fn world(text: &str, engine: Engine, checked: bool) -> TestWorld {
 }
 
 /// Calls the first function with r1 = the world's memory and r2.
-fn call(world: &mut TestWorld, r2: u64) -> Ran {
+pub fn call(world: &mut TestWorld, r2: u64) -> Ran {
     let before = world.vm().executed();
     let args = [world.memory, r2, 0, 0, 0];
     let result = Vm::call(world, 0, args).map_err(|fault| (fault.kind, fault.message.clone(), fault.pc));
@@ -217,4 +217,55 @@ fn a_chain_of_calls_may_use_up_the_budget_to_the_last_instruction() {
             assert_eq!(call(&mut world, 0).0.is_ok(), fits, "{engine:?}, {budget}");
         }
     }
+}
+
+/// Needs a process of its own, whose limit it lowers.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_host_that_gives_no_memory_is_an_error() {
+    const CHILD: &str = "BPF_ENGINE_TEST_LIMIT";
+    if std::env::var(CHILD).is_err() {
+        let name = "limits::a_host_that_gives_no_memory_is_an_error";
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--test-threads=1"])
+            .env(CHILD, "1")
+            .output()
+            .expect("the test runs itself");
+        assert!(child.status.success(), "{child:?}");
+        return;
+    }
+    let text =
+        "map a arena 0 0 100000\nr1 = map a\nr2 = 0\nr3 = 90000\nr4 = -1\nr5 = 0\ncall bpf_arena_alloc_pages\nexit";
+    let mut worlds = ENGINES.map(|engine| world(text, engine, false));
+    let mut other = TestWorld::new();
+    // 64000 instructions, for whose code 64 MiB of addresses are reserved.
+    let function = |n| format!("func f{n}:\n{}exit\n", "r0 = 0\n".repeat(16_000));
+    let program: String = (0..4).map(function).collect();
+    let code = asm::assemble(&program).expect("a program").code;
+    // What is writable and private is limited, also what mprotect makes so.
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let used = status
+        .split("VmData:")
+        .nth(1)
+        .and_then(|rest| rest.split_whitespace().next());
+    let used: u64 = used.and_then(|kib| kib.parse().ok()).expect("a number");
+    let most = (used << 10) + (128 << 20);
+    let limit = libc::rlimit {
+        rlim_cur: most,
+        rlim_max: most,
+    };
+    // SAFETY: a plain system call.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &limit) }, 0);
+    for world in &mut worlds {
+        let (kind, message, _) = call(world, 0).0.expect_err("400 MB are not there");
+        assert_eq!(kind, FaultKind::Func);
+        assert!(message.contains("more than it gives"), "{message}");
+    }
+    assert_eq!(other.region.pages(1 << 30), None);
+    let held: Vec<u8> = vec![1; 80 << 20];
+    let refused = other
+        .load(code, &[], Default::default(), Engine::Jit)
+        .expect_err("no room for code");
+    assert!(refused.starts_with("JIT compiler: "), "{refused}");
+    drop(held);
 }

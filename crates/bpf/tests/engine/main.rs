@@ -7,4 +7,5 @@ mod given;
 mod limits;
 mod nesting;
 mod random;
+mod work;
 mod world;

@@ -11,7 +11,8 @@
 use crate::func::{Fault, FaultKind};
 use crate::vm::FRAMES;
 
-/// Largest frame of a machine function, its return address included. The largest of the library's policies has 480 bytes.
+/// Largest frame of a machine function, its return address included. The largest of the library's policies has about 240 bytes,
+/// in checked mode 740.
 pub(crate) const MAX_FRAME: u64 = 4096;
 /// More than a frame of the interpreter takes, in any build.
 pub(crate) const INTERPRETER_FRAME: u64 = 1024;

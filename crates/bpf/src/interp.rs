@@ -162,6 +162,9 @@ unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u
                     }
                 }
                 _ if i.op == CALL && i.src == CALL_FUNCTION => {
+                    if left < 0 {
+                        return stop_at(cx, pc, left, vm::over_budget);
+                    }
                     (*cx).left = left;
                     if CHECKED {
                         (*cx).arg_prov = std::array::from_fn(|n| p[n]);

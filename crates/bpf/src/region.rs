@@ -141,7 +141,8 @@ impl Region {
             maps: Maps::default(),
         };
         want_huge_pages((base + KERNEL) as *const u8, (ARENAS - KERNEL) as usize);
-        region.protect(base + ZEROS, ZEROS_SIZE, libc::PROT_READ);
+        let zeros = region.protect(base + ZEROS, ZEROS_SIZE, libc::PROT_READ);
+        zeros.map_err(|_| "the host gives no memory: is the process limited (ulimit -v)?")?;
         region.lines.make_private(base + ZEROS, ZEROS_SIZE);
         Ok(region)
     }
@@ -484,8 +485,7 @@ impl Region {
     pub fn commit(&self, addr: u64, size: u64) -> Result<(), OutOfMaps> {
         debug_assert!(addr.is_multiple_of(PAGE) && self.contains(addr));
         self.maps.split()?;
-        self.protect(addr, size, libc::PROT_READ | libc::PROT_WRITE);
-        Ok(())
+        self.protect(addr, size, libc::PROT_READ | libc::PROT_WRITE)
     }
 
     /// Makes pages inaccessible among others that stay accessible. Fails as [`Region::commit`].
@@ -497,17 +497,15 @@ impl Region {
 
     /// Makes pages inaccessible and forgets their contents.
     fn discard(&self, addr: u64, size: u64) {
-        self.protect(addr, size, libc::PROT_NONE);
+        // Where the host refuses, the pages stay accessible and are empty all the same.
+        let _ = self.protect(addr, size, libc::PROT_NONE);
         unsafe { libc::madvise(addr as *mut libc::c_void, size as usize, libc::MADV_DONTNEED) };
     }
 
-    fn protect(&self, addr: u64, size: u64, prot: libc::c_int) {
-        let ok = unsafe { libc::mprotect(addr as *mut libc::c_void, size as usize, prot) };
-        assert!(
-            ok == 0,
-            "mprotect of {size} bytes at {addr:#x}: {}",
-            std::io::Error::last_os_error()
-        );
+    fn protect(&self, addr: u64, size: u64, prot: libc::c_int) -> Result<(), OutOfMaps> {
+        if unsafe { libc::mprotect(addr as *mut libc::c_void, size as usize, prot) } != 0 {
+            return Err(OutOfMaps);
+        }
         let first = (addr - self.base) / PAGE;
         let end = first + size.div_ceil(PAGE);
         let mut page = first;
@@ -523,6 +521,7 @@ impl Region {
             });
             page += nr;
         }
+        Ok(())
     }
 }
 

@@ -9,6 +9,7 @@
 //! and writes it back at calls and at the end; after a fault in the middle the count is that of the last write-back, in
 //! both engines.
 
+mod budget;
 mod call;
 mod fault;
 
@@ -26,7 +27,9 @@ use crate::insn;
 use crate::interp;
 use crate::lines::Lines;
 use crate::map::{Map, kind};
+use crate::native;
 use crate::region::Region;
+pub use budget::BUDGET;
 use call::{call, caught, set_cpu};
 use fault::take_fault;
 pub(crate) use fault::{bad_access, missing, not_allowed, over_budget, raise, stack_overflow, trap};
@@ -34,12 +37,10 @@ pub(crate) use fault::{bad_access, missing, not_allowed, over_budget, raise, sta
 /// Bytes of BPF stack a function may use, as in the kernel.
 pub const FRAME: u64 = 512;
 /// BPF stack of one program: calls may nest this many frames deep, counting calls from helpers.
-const FRAMES: u64 = 128;
+pub(crate) const FRAMES: u64 = 128;
 /// Left free above the first frame: vector loads of a key at the very end of a page are slow when the next page cannot be
 /// read.
 const SLACK: u64 = 64;
-/// Instructions one outermost call may execute unless [`Vm::set_budget`] says otherwise.
-pub const BUDGET: u64 = 100_000_000;
 
 /// What executes the instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -91,6 +92,9 @@ pub struct Context {
     /// The interpreter is about to load or store for the program.
     pub(crate) interpreting: bool,
     pub(crate) depth: u32,
+    /// Stack of the thread that a call needs, and the lowest stack pointer with which the running thread may make one.
+    pub(crate) native_stack: u64,
+    pub(crate) native_limit: u64,
     limit: i64,
     /// What would have been executed in all if the running outermost call used up its budget.
     until: i64,
@@ -112,6 +116,8 @@ pub struct Context {
     entries: Vec<Entry>,
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     compiled: Option<crate::jit::Compiled>,
+    /// Why the interpreter runs a program that was to be compiled.
+    interpreted: Option<String>,
     stack: u64,
     region: Rc<Region>,
     /// In checked mode.
@@ -226,6 +232,8 @@ impl<W: World> Vm<W> {
             hardware: Hardware::default(),
             interpreting: false,
             depth: 0,
+            native_stack: native::needed(native::INTERPRETER_FRAME),
+            native_limit: u64::MAX,
             limit: BUDGET as i64,
             until: BUDGET as i64,
             function: 0,
@@ -243,6 +251,7 @@ impl<W: World> Vm<W> {
             state: RefCell::default(),
             #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
             compiled: None,
+            interpreted: None,
             stack,
             region,
             guard: None,
@@ -256,11 +265,15 @@ impl<W: World> Vm<W> {
         match engine {
             Engine::Interpreter => {}
             #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-            Engine::Jit => {
-                let compiled = crate::jit::compile(&cx)?;
-                cx.entries.clone_from(&compiled.entries);
-                cx.compiled = Some(compiled);
-            }
+            Engine::Jit => match crate::jit::compile(&cx) {
+                Ok(compiled) => {
+                    cx.entries.clone_from(&compiled.entries);
+                    cx.native_stack = native::needed(compiled.frame);
+                    cx.compiled = Some(compiled);
+                }
+                Err(crate::jit::Error::TooLarge(why)) => cx.interpreted = Some(why),
+                Err(crate::jit::Error::Failed(message)) => return Err(message),
+            },
             #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
             Engine::Jit => {
                 return Err("there is a JIT on x86-64 Linux only; use the interpreter".into());
@@ -371,13 +384,6 @@ impl<W: World> Vm<W> {
         }
     }
 
-    /// Instructions executed so far, over all calls. Right inside helpers, too.
-    #[inline]
-    pub fn executed(&self) -> u64 {
-        let cx = self.cx();
-        (cx.until - cx.left) as u64
-    }
-
     /// Sum of [`Func::cost`] of all calls made so far, and of the cache lines that had to come from elsewhere.
     #[inline]
     pub fn cost(&self) -> u64 {
@@ -405,16 +411,9 @@ impl<W: World> Vm<W> {
         self.cx().guard.as_ref().map(|guard| guard.checked)
     }
 
-    /// Sets how many instructions one outermost call may execute. Not to be called from within one.
-    pub fn set_budget(&self, instructions: u64) {
-        let cx = self.cx.as_ptr();
-        unsafe {
-            assert!((*cx).depth == 0, "the budget is fixed during a call");
-            let executed = (*cx).until - (*cx).left;
-            (*cx).limit = instructions.min(i64::MAX as u64 / 2) as i64;
-            (*cx).left = (*cx).limit;
-            (*cx).until = executed + (*cx).limit;
-        }
+    /// Why the interpreter runs a program that was to be compiled; `None` if what was asked for runs it.
+    pub fn why_interpreted(&self) -> Option<&str> {
+        self.cx().interpreted.as_deref()
     }
 
     /// Sets what the code may call from now on (bits of [`Func::contexts`]); returns what was set before.

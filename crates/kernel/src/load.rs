@@ -92,6 +92,10 @@ pub fn open_changed(
     let mut image = linked(m, object, profile)?;
     change(&mut image);
     let policy = policy(m, &image, profile, engine)?;
+    if let Some(why) = policy.vm.why_interpreted() {
+        let warning = format!("the interpreter runs the policy, many times slower and with the same result: {why}");
+        image.warnings.push(warning);
+    }
     Ok((image, policy))
 }
 

@@ -146,8 +146,7 @@ pub fn has_parameter(policy: &Policy, name: &str) -> Result<bool, Error> {
 }
 
 fn read(path: &Path) -> Result<Object, Error> {
-    let bytes = std::fs::read(path).map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
-    Object::parse(&bytes, &path.display().to_string()).map_err(|error| Error::new(error.to_string()))
+    Object::open(path).map_err(|error| Error::new(error.to_string()))
 }
 
 /// Links an object against the simulated kernel of a plain machine and a release of Linux, and compiles it, without enabling

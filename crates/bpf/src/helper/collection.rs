@@ -154,12 +154,29 @@ pub(super) fn clear<W: World>(w: &mut W, root: u64) -> Vec<u64> {
     nodes
 }
 
+/// The work of looking for a node among so many, or of moving them.
+fn charge<W: World>(w: &W, nodes: usize) -> Result<(), Fault> {
+    const NODES: usize = 4;
+    w.vm().charge((nodes / NODES) as u64)
+}
+
+/// Nodes in a tree.
+fn tree_len<W: World>(w: &W, root: u64) -> usize {
+    w.vm().state().borrow().trees.get(&root).map_or(0, Vec::len)
+}
+
+/// Nodes in a list.
+fn list_len<W: World>(w: &W, head: u64) -> usize {
+    let state = w.vm().state().borrow();
+    state.lists.get(&head).map_or(0, std::collections::VecDeque::len)
+}
+
 fn rbtree_add<W: World>(w: &mut W, root: u64, node: u64, less: u64) -> Result<i64, Fault> {
     if !join(w, root, node)? {
         return Ok(refuse(w, node));
     }
-    let len = |w: &W| w.vm().state().borrow().trees.get(&root).map_or(0, Vec::len);
-    let (mut low, mut high) = (0, len(w));
+    let (mut low, mut high) = (0, tree_len(w, root));
+    charge(w, high)?;
     while low < high {
         let middle = (low + high) / 2;
         let other = w
@@ -194,18 +211,19 @@ fn rbtree_first<W: World>(w: &mut W, root: u64) -> u64 {
         .unwrap_or(0)
 }
 
-fn rbtree_remove<W: World>(w: &mut W, root: u64, node: u64) -> u64 {
+fn rbtree_remove<W: World>(w: &mut W, root: u64, node: u64) -> Result<u64, Fault> {
+    charge(w, tree_len(w, root))?;
     let mut state = w.vm().state().borrow_mut();
     let Some(at) = state
         .trees
         .get(&root)
         .and_then(|tree| tree.iter().position(|&n| n == node))
     else {
-        return 0;
+        return Ok(0);
     };
     state.trees.entry(root).or_default().remove(at);
     state.member_of.remove(&node);
-    node
+    Ok(node)
 }
 
 fn rbtree_root<W: World>(w: &mut W, root: u64) -> u64 {
@@ -217,11 +235,14 @@ fn rbtree_root<W: World>(w: &mut W, root: u64) -> u64 {
         .unwrap_or(0)
 }
 
-fn rbtree_child<W: World>(w: &mut W, root: u64, node: u64, right: bool) -> u64 {
+fn rbtree_child<W: World>(w: &mut W, root: u64, node: u64, right: bool) -> Result<u64, Fault> {
+    charge(w, tree_len(w, root))?;
     let state = w.vm().state().borrow();
-    let Some(tree) = state.trees.get(&root) else { return 0 };
+    let Some(tree) = state.trees.get(&root) else {
+        return Ok(0);
+    };
     let Some(at) = tree.iter().position(|&n| n == node) else {
-        return 0;
+        return Ok(0);
     };
     let (mut low, mut high) = (0, tree.len());
     loop {
@@ -231,7 +252,7 @@ fn rbtree_child<W: World>(w: &mut W, root: u64, node: u64, right: bool) -> u64 {
             std::cmp::Ordering::Greater => low = middle + 1,
             std::cmp::Ordering::Equal => {
                 let (low, high) = if right { (middle + 1, high) } else { (low, middle) };
-                return if low < high { tree[low + (high - low) / 2] } else { 0 };
+                return Ok(if low < high { tree[low + (high - low) / 2] } else { 0 });
             }
         }
     }
@@ -267,6 +288,7 @@ fn list_add<W: World>(w: &mut W, head: u64, node: u64, prev: u64) -> Result<i64,
     if w.vm().state().borrow().member_of.get(&prev) != Some(&head) || !join(w, head, node)? {
         return Ok(refuse(w, node));
     }
+    charge(w, list_len(w, head))?;
     let mut state = w.vm().state().borrow_mut();
     let list = state.lists.entry(head).or_default();
     let at = list.iter().position(|&n| n == prev).map_or(0, |at| at + 1);
@@ -274,17 +296,18 @@ fn list_add<W: World>(w: &mut W, head: u64, node: u64, prev: u64) -> Result<i64,
     Ok(0)
 }
 
-fn list_del<W: World>(w: &mut W, head: u64, node: u64) -> u64 {
+fn list_del<W: World>(w: &mut W, head: u64, node: u64) -> Result<u64, Fault> {
+    charge(w, list_len(w, head))?;
     let mut state = w.vm().state().borrow_mut();
     let Some(list) = state.lists.get_mut(&head) else {
-        return 0;
+        return Ok(0);
     };
     let Some(at) = list.iter().position(|&n| n == node) else {
-        return 0;
+        return Ok(0);
     };
     list.remove(at);
     state.member_of.remove(&node);
-    node
+    Ok(node)
 }
 
 fn list_end<W: World>(w: &mut W, head: u64, front: bool) -> u64 {

@@ -110,6 +110,7 @@ fn output<W: World>(w: &mut W, map: u64, data: u64, size: u64, flags: u64) -> Re
     if flags & !WAKEUP_FLAGS != 0 {
         return Ok(-EINVAL);
     }
+    w.vm().charge_bytes(size)?;
     let data = w.region().bytes(data, size)?;
     let fits = ring.borrow_mut().produce(w.region(), data);
     Ok(if fits { 0 } else { -EAGAIN })
@@ -186,6 +187,7 @@ fn from_mem<W: World>(w: &mut W, data: u64, size: u64, flags: u64, dynptr: u64) 
     } else if flags != 0 {
         (NULL, -EINVAL)
     } else {
+        w.vm().charge_bytes(size)?;
         w.region().check_given(data, size)?;
         let size = size as u32;
         (Dynptr { data, size, offset: 0 }, 0)
@@ -225,6 +227,7 @@ fn read<W: World>(w: &mut W, to: u64, len: u64, dynptr: u64, offset: u64, flags:
     if dynptr.data == 0 || flags != 0 {
         return Ok(-EINVAL);
     }
+    w.vm().charge_bytes(len)?;
     match place(dynptr, offset, len) {
         Some(from) => w.region().copy(to, from, len).map(|()| 0),
         None => Ok(-E2BIG),
@@ -233,6 +236,7 @@ fn read<W: World>(w: &mut W, to: u64, len: u64, dynptr: u64, offset: u64, flags:
 
 fn write<W: World>(w: &mut W, dynptr: u64, offset: u64, from: u64, len: u64, flags: u64) -> Result<i64, Fault> {
     let dynptr = w.region().load::<Dynptr>(dynptr)?;
+    w.vm().charge_bytes(len)?;
     match place(dynptr, offset, len) {
         _ if dynptr.data == 0 => Ok(-EINVAL),
         None => Ok(-E2BIG),
@@ -276,6 +280,7 @@ fn beyond(dynptr: Dynptr, offset: u64, len: u64) -> bool {
 
 fn copy<W: World>(w: &mut W, dst: u64, dst_off: u64, src: u64, src_off: u64, len: u64) -> Result<i64, Fault> {
     let (dst, src) = (w.region().load::<Dynptr>(dst)?, w.region().load::<Dynptr>(src)?);
+    w.vm().charge_bytes(len)?;
     match (place(dst, dst_off, len), place(src, src_off, len)) {
         (Some(to), Some(from)) => w.region().copy(to, from, len).map(|()| 0),
         (Some(_), None) if src.data == 0 => Ok(-EINVAL),
@@ -287,6 +292,7 @@ fn copy<W: World>(w: &mut W, dst: u64, dst_off: u64, src: u64, src_off: u64, len
 
 fn memset<W: World>(w: &mut W, dynptr: u64, offset: u64, len: u64, value: u32) -> Result<i64, Fault> {
     let dynptr = w.region().load::<Dynptr>(dynptr)?;
+    w.vm().charge_bytes(len)?;
     match place(dynptr, offset, len) {
         Some(at) => {
             w.region().bytes_mut(at, len)?.fill(value as u8);

@@ -103,6 +103,7 @@ fn bits_new<W: World>(w: &mut W, it: u64, bits: u64, words: u32) -> Result<i64, 
     if words > MAX_WORDS {
         return Ok(-E2BIG);
     }
+    w.vm().charge_bytes(u64::from(words) * 8)?;
     let Ok(source) = w.region().bytes(bits, u64::from(words) * 8) else {
         let no_kernel_memory = words > 1 && !nofault(w.region(), bits);
         return Ok(if no_kernel_memory { -ERANGE } else { -EFAULT });
@@ -147,6 +148,7 @@ fn bits_next<W: World>(w: &mut W, it: u64) -> Result<u64, Fault> {
             return Ok(it + std::mem::offset_of!(Bits, bit) as u64);
         }
         bit = (bit / 64 + 1).saturating_mul(64);
+        w.vm().charge(1)?;
     }
     state.bit = state.nr as i32;
     w.region().store(it, state)?;

@@ -5,6 +5,9 @@ use super::{collection, cpumask, timer};
 use crate::func::{ANY, Fault, FaultKind, Func, World};
 use crate::image::{Field, FieldKind};
 
+/// The work of making an object, or of freeing it, in instructions.
+pub(super) const ALLOCATION: u64 = 16;
+
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
     let same = |_: &mut W, object: u64| object;
     vec![
@@ -58,6 +61,8 @@ fn obj_new<W: World>(w: &mut W, id: u64) -> Result<u64, Fault> {
             format!("bpf_obj_new of local type {id}, which is not known"),
         ));
     };
+    w.vm().charge(ALLOCATION)?;
+    w.vm().charge_bytes(local.size.into())?;
     let Some(addr) = w.region().alloc(u64::from(local.size)) else {
         return Ok(0);
     };
@@ -115,6 +120,8 @@ fn drop_all<W: World>(w: &mut W, mut left: Vec<Drop>) {
                 continue;
             }
         };
+        // A program cannot be stopped here; its next instruction that is tested ends it.
+        let _ = w.vm().charge(ALLOCATION);
         // Not there any more: the release has told.
         let Ok(id) = type_of(w, object) else { continue };
         let fields = w.vm().types()[&id].fields.clone();
@@ -158,6 +165,8 @@ fn percpu_obj_new<W: World>(w: &mut W, id: u64) -> Result<u64, Fault> {
     };
     // CPUs' objects are lines apart, as the kernel's are pages.
     let stride = size.next_multiple_of(64);
+    w.vm().charge(ALLOCATION)?;
+    w.vm().charge_bytes(stride * u64::from(w.nr_cpu_ids()))?;
     let Some(addr) = w.region().alloc(stride * u64::from(w.nr_cpu_ids())) else {
         return Ok(0);
     };

@@ -5,11 +5,16 @@
 //! longest ago, where the kernel approximates that per CPU.
 
 use super::errno::*;
-use super::{BPF_EXIST, BPF_NOEXIST, kind};
+use super::{BPF_EXIST, BPF_NOEXIST, Work, kind};
 use crate::image::MapDef;
 use crate::region::Region;
 
 const NONE: u32 = u32::MAX;
+/// Chains are this short where nobody wants them longer.
+const SHORT: usize = 16;
+/// Work of a step along a longer one, and slots that are looked at in the time of an instruction.
+const LONG_STEP: usize = 8;
+const SLOTS: usize = 4;
 
 pub(super) struct Hash {
     key_size: usize,
@@ -23,6 +28,7 @@ pub(super) struct Hash {
     free: Vec<u32>,
     /// Counts uses, for the LRU variant.
     clock: u64,
+    pub(super) work: Work,
 }
 
 #[derive(Clone, Copy)]
@@ -57,6 +63,7 @@ impl Hash {
             slots: Vec::new(),
             free: Vec::new(),
             clock: 0,
+            work: Work::default(),
         })
     }
 
@@ -80,7 +87,13 @@ impl Hash {
 
     fn find(&self, region: &Region, key: &[u8], hash: u32) -> Option<u32> {
         let mut n = self.buckets[hash as usize & (self.buckets.len() - 1)];
+        let mut steps = 0;
         while n != NONE {
+            steps += 1;
+            if steps > SHORT {
+                // A program chose keys that collide.
+                self.work.add(LONG_STEP);
+            }
             let slot = &self.slots[n as usize];
             if slot.hash == hash && equal(self.key_at(region, slot.addr), key) {
                 return Some(n);
@@ -101,6 +114,7 @@ impl Hash {
 
     /// The slot used longest ago, of the LRU variant when it is full.
     fn oldest(&self) -> u32 {
+        self.work.add(self.slots.len() / SLOTS);
         let live = (0..self.slots.len()).filter(|&n| self.slots[n].addr != 0);
         live.min_by_key(|&n| self.slots[n].used).expect("max_entries is not 0") as u32
     }
@@ -163,6 +177,7 @@ impl Hash {
     }
 
     fn grow(&mut self) {
+        self.work.add(self.slots.len());
         let mask = self.buckets.len() * 4 - 1;
         self.buckets = vec![NONE; mask + 1];
         for n in 0..self.slots.len() {
@@ -202,7 +217,10 @@ impl Hash {
     }
 
     pub fn next(&self, region: &Region, cursor: usize, cpu: u32) -> Option<(usize, Vec<u8>, u64)> {
-        let n = (cursor..self.slots.len()).find(|&n| self.slots[n].addr != 0)?;
+        let found = (cursor..self.slots.len()).find(|&n| self.slots[n].addr != 0);
+        self.work
+            .add((found.unwrap_or(self.slots.len()) - cursor.min(self.slots.len())) / SLOTS);
+        let n = found?;
         let addr = self.slots[n].addr;
         Some((n + 1, self.key_at(region, addr).to_vec(), self.value_of(addr, cpu)))
     }

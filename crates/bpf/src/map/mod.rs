@@ -9,7 +9,7 @@ mod queue;
 mod ringbuf;
 mod storage;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use crate::func::{Fault, FaultKind};
 use crate::image::{FieldKind, MapDef};
@@ -77,6 +77,16 @@ pub const BPF_F_LOCK: u64 = 4;
 pub struct Map {
     def: MapDef,
     data: Data,
+}
+
+/// Work of a map's operations that a program can make large, in instructions: who calls them charges the program for it.
+#[derive(Default)]
+struct Work(Cell<u64>);
+
+impl Work {
+    fn add(&self, instructions: usize) {
+        self.0.set(self.0.get().saturating_add(instructions as u64));
+    }
 }
 
 enum Data {
@@ -251,6 +261,16 @@ impl Map {
             }
             Data::Hash(hash) => Ok(hash.borrow().next(region, cursor, cpu)),
             _ => Err(self.cannot("iteration")),
+        }
+    }
+
+    /// Work since the last time, beyond what every operation takes: searches whose length depends on what a program did before.
+    #[inline]
+    pub(crate) fn take_work(&self) -> u64 {
+        match &self.data {
+            Data::Hash(hash) => hash.borrow().work.0.take(),
+            Data::Arena(arena) => arena.borrow().work.0.take(),
+            _ => 0,
         }
     }
 

@@ -26,6 +26,8 @@ pub struct Ringbuf {
 }
 
 struct Record {
+    /// Position of its header.
+    start: u64,
     addr: u64,
     len: u64,
     /// Bytes of the ring it takes, its header included.
@@ -69,9 +71,11 @@ impl Ringbuf {
         if need > self.size || self.producer + need - self.consumer > self.size - 1 {
             return 0;
         }
-        let addr = self.base + self.producer % self.size + HEADER;
+        let start = self.producer;
+        let addr = self.base + start % self.size + HEADER;
         self.producer += need;
         self.records.push_back(Record {
+            start,
             addr,
             len,
             span: need,
@@ -82,12 +86,16 @@ impl Ringbuf {
 
     /// Hands a reserved record over, or drops it. `false` when `addr` is not of a reserved record.
     pub fn commit(&mut self, addr: u64, discard: bool) -> bool {
-        let record = self
-            .records
-            .iter_mut()
-            .rev()
-            .find(|r| r.addr == addr && r.state == State::Reserved);
-        let Some(record) = record else { return false };
+        // How far it is from where reading goes on tells its position.
+        let offset = addr.wrapping_sub(self.base + HEADER).wrapping_sub(self.consumer) % self.size;
+        let start = self.consumer + offset;
+        let found = self.records.binary_search_by_key(&start, |record| record.start);
+        let Some(record) = found.ok().and_then(|found| self.records.get_mut(found)) else {
+            return false;
+        };
+        if record.addr != addr || record.state != State::Reserved {
+            return false;
+        }
         record.state = if discard { State::Discarded } else { State::Submitted };
         true
     }

@@ -56,7 +56,7 @@ impl Slab {
         }
     }
 
-    /// A zeroed object; `None` when `max` are in use.
+    /// A zeroed object; `None` when `max` are in use or the host gives no memory.
     pub fn alloc(&mut self, region: &Region) -> Option<u64> {
         if let Some(index) = self.free.pop() {
             let addr = self.addr(u64::from(index));
@@ -73,11 +73,11 @@ impl Slab {
             let used = self.accessible - self.places.base;
             let end = (self.places.base + self.places.stride * self.max).next_multiple_of(PAGE);
             let want = (addr + self.places.stride + used).next_multiple_of(PAGE).min(end);
-            region.protect(
-                self.accessible,
-                want - self.accessible,
-                libc::PROT_READ | libc::PROT_WRITE,
-            );
+            let (start, size) = (self.accessible, want - self.accessible);
+            if region.protect(start, size, libc::PROT_READ | libc::PROT_WRITE).is_err() {
+                self.next -= 1;
+                return None;
+            }
             self.accessible = want;
         }
         Some(addr)

@@ -10,10 +10,6 @@ use crate::image::{CALL_KFUNC, Insn, TRAP};
 use crate::insn;
 use crate::region::NULL_LIMIT;
 
-pub(crate) fn budget_message(limit: i64) -> String {
-    format!("more than {limit} BPF instructions in one call: an endless loop?")
-}
-
 #[cold]
 pub(super) unsafe fn take_fault(cx: *mut Context) -> Fault {
     let cx = unsafe { &mut *cx };
@@ -125,7 +121,7 @@ pub(crate) unsafe extern "C" fn trap(cx: *mut Context, _: u64, _: u64, _: u64, _
 
 /// The budget is used up.
 pub(crate) unsafe extern "C" fn over_budget(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
-    unsafe { raise(cx, Fault::new(FaultKind::Budget, budget_message((*cx).limit))) }
+    unsafe { raise(cx, (*cx).over_budget()) }
 }
 
 /// The next frame does not fit.

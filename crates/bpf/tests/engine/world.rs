@@ -130,6 +130,11 @@ pub fn funcs() -> Vec<Func<TestWorld>> {
             "void test_crash(u64 addr)",
             |_: &mut TestWorld, addr: u64| unsafe { (addr as *const u64).read_volatile() },
         ),
+        // Where the thread's stack is.
+        Func::kfunc(ANY, "u64 test_stack(void)", |_: &mut TestWorld| {
+            let here = 0u8;
+            std::hint::black_box(&raw const here) as u64
+        }),
         Func::kfunc(HERE, "u64 test_here(void)", |_: &mut TestWorld| 7u64),
         Func::kfunc(ELSEWHERE, "u64 test_elsewhere(void)", |_: &mut TestWorld| 8u64),
         Func::kfunc(ANY, "s32 test_s32(s32 a)", |_: &mut TestWorld, a: i32| a),

@@ -27,8 +27,7 @@ impl Case {
     /// The step that failed, and what was found instead.
     pub fn run(&self, objects: &Path, engine: Engine) -> Result<(), String> {
         let path = objects.join(format!("{}.bpf.o", self.object));
-        let bytes = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let object = Object::parse(&bytes, &path.display().to_string()).map_err(|error| error.to_string())?;
+        let object = Object::open(&path).map_err(|error| error.to_string())?;
         let folders = crate::search::folders("machines");
         let folders: Vec<&Path> = folders.iter().map(AsRef::as_ref).collect();
         let spec = machine::load(&self.machine, &folders).map_err(|error| error.to_string())?;

@@ -5,13 +5,15 @@
 # make bench  speed, in a table (of that build)
 # make compat other people's schedulers: fetch, compile, load, run (COMPAT_OBJECTS="a.bpf.o b.bpf.o" for more of them)
 # make perfetto   exports, asked about by Perfetto's own trace processor (needs Node)
+# make compat-long  the same for longer than every watchdog, on four machines under five workloads; writes docs/compat.md (hours)
 # make live-test  the policies in a real kernel, booted in QEMU (PARTS="policies numa speed", fidelity)
+# make soak   the policies in a real kernel on a slow machine, each for minutes (POLICIES="pmqs o1", SECONDS_EACH=120)
 # make fuzz   the fuzz targets, FUZZ_SECONDS each (needs cargo-fuzz and a nightly compiler)
 
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 FUZZ_SECONDS ?= 60
 
-.PHONY: run build fast test bench compat perfetto live-test fuzz setup
+.PHONY: run build fast test bench compat compat-long perfetto live-test soak fuzz setup
 
 run: build
 	@scripts/demo.sh
@@ -34,11 +36,17 @@ bench: build
 compat: build
 	@scripts/compat.sh
 
+compat-long: build
+	@scripts/compat.sh long
+
 perfetto: build
 	@scripts/perfetto.sh
 
 live-test:
 	@scripts/live-test.sh $(PARTS)
+
+soak:
+	@scripts/live-test.sh soak
 
 fuzz: setup
 	@scripts/fuzz.sh $(FUZZ_SECONDS)

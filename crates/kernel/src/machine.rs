@@ -336,8 +336,7 @@ impl Machine {
             rq.need_resched = false;
             rq.resched_deferred = true;
             if !rq.spinning {
-                let at = self.local_time(cpu);
-                self.events.push(at, Event::Resched { cpu });
+                self.defer_resched(cpu, 1);
             }
         }
     }

@@ -18,8 +18,8 @@ fn attack(variant: &str, engine: Engine, checked: bool) -> (Vec<String>, String)
     m.checked = checked;
     match load(&mut m, &object, &Profile::default(), engine) {
         Ok(image) => (image.warnings, String::new()),
-        Err(LoadError::Refused(message)) => panic!("{message}"),
-        Err(LoadError::Exit(exit)) => (Vec::new(), exit.message.clone()),
+        Err(LoadError::Input(message)) => panic!("{message}"),
+        Err(LoadError::Refused(exit)) => (Vec::new(), exit.message.clone()),
     }
 }
 

@@ -2,37 +2,43 @@
 """docs/compat.md: the results of schedulers.py as a document."""
 import os
 import re
+import textwrap
 
 HEAD = """<!-- SPDX-License-Identifier: GPL-2.0-only -->
 # Schedulers of others, unmodified
 
-<!-- Written by `make compat-long`; the texts come from profiles/, scripts/compat/ends.toml and scripts/compat/selftests.toml. -->
+<!-- Written by `make compat-long`, with texts from profiles/, ends.toml and selftests.toml in scripts/compat/. -->
 
-Each scheduler is compiled from its published source (crates.io; the kernel's tools/sched_ext), loaded unmodified, and run for longer than
-its own watchdog on {machines} machines under five workloads. A watchdog notices a stall after one and a half times `timeout_ms` at most; a
-run takes another 30 s on 8 CPUs, 15 s on 20 and 32 CPUs and 1 s on 256 CPUs. The workloads:
+Each scheduler is compiled from its published source (crates.io; the kernel's tools/sched_ext) and
+loaded unmodified. It runs for longer than its own watchdog on {machines}. A watchdog
+notices a stall after one and a half times `timeout_ms` at most. A run takes another 30 s on 8 CPUs,
+15 s on 20 and 32 CPUs, and 1 s on 256 CPUs. There are five workloads:
 
-- compat: `workloads/compat.json`, more CPU time than there is: interactive tasks and batch, forks, affinities, nice values, classes and
-  cgroups that change; larger machines have so many times the tasks;
-- hackbench, chat, schbench: the generators, as they are by default;
+- compat: `workloads/compat.json`, which asks for more CPU time than there is: interactive tasks and
+  batch, forks, affinities, nice values, classes and cgroups that change. Larger machines have
+  correspondingly more tasks;
+- hackbench, chat, schbench: the generators with their default parameters;
 - mixed: `workloads/mixed.json`.
 
-The machines are `pack:1 l3:1 core:4 pu:2` (8 CPUs), `hybrid` (20), `numa32` and `epyc-2s` (256). A cell says under how many of the
-workloads the scheduler runs to the end, and its context switches in all. Its user-space half is what its [profile](../profiles) says, with
-default options; the last column is what of it is not here.
+The machines are `pack:1 l3:1 core:4 pu:2` (8 CPUs), `hybrid` (20), `numa32` and `epyc-2s` (256). A cell
+says under how many workloads the scheduler runs to the end, and the context switches of all runs.
+The user-space half of a scheduler is its [profile](../profiles), with default options. The last
+column says which part of it does not run here.
 
-`make compat` runs a part of this on each change: compat on 8 CPUs, hackbench and chat on 20 CPUs for longer than the watchdog; compat on 32
-and 256 CPUs and in checked mode (`--check`, which has nothing to report of any of them) for less than a second.
+`make compat` runs a part of this on each change: compat on 8 CPUs, hackbench and chat on 20 CPUs for
+longer than the watchdog. It runs compat on 32 and 256 CPUs, and in checked mode, for less than a
+second. Checked mode (`--check`) reports nothing of any scheduler.
 
-A scheduler that is in no registry has to be built first. scx_mitosis is one: it has a profile, and so
-`windtunnel run ./scx_mitosis.bpf.o --workload cells.json` runs a build of one's own (profiles go by the file's name; another one's with
-`--profile`). `make compat COMPAT_OBJECTS="one.bpf.o two.bpf.o"` runs such objects as those below and prints how they fared.
+A scheduler that is in no registry has to be built first. scx_mitosis is one. It has a profile, so
+`windtunnel run ./scx_mitosis.bpf.o --workload cells.json` runs an object that you built; `--profile`
+names another profile. `make compat COMPAT_OBJECTS="one.bpf.o two.bpf.o"` runs such objects beside
+those below and prints how they ended.
 
 """
 
 
 def document(folder, runs, ends, machines, workloads):
-    text = HEAD.format(machines={4: "four", 3: "three", 2: "two", 1: "one"}[len(machines)])
+    text = HEAD.format(machines=" and ".join(", ".join(machines).rsplit(", ", 1)))
     text += "| scheduler | version | " + " | ".join(machines) + " | not here |\n|---|---|" + "---|" * len(machines) + "---|\n"
     versions = Versions(folder)
     for name, group in dict.fromkeys((run.name, run.group) for run in runs):
@@ -56,8 +62,12 @@ def document(folder, runs, ends, machines, workloads):
         whose = {"theirs": "a bug of the scheduler", "user space": "its user-space half is not here"}[end["whose"]]
         reason = end["why"].strip()
         seen = "" if any(run.name in end["schedulers"] for run in early) else " It did not occur in these runs."
-        text += f"**{names}**: {whose}.{seen} {reason}\n\n"
+        text += filled(f"**{names}**: {whose}.{seen} {reason}") + "\n\n"
     return text + selftests(folder)
+
+
+def filled(paragraph):
+    return textwrap.fill(" ".join(paragraph.split()), width=100, break_long_words=False, break_on_hyphens=False)
 
 
 def selftests(folder):
@@ -72,7 +82,7 @@ def selftests(folder):
         for line in lines:
             if line.startswith(f"{kind} "):
                 name, why = line.removeprefix(f"{kind} ").split(": ", 1)
-                text += f"\n- {name} is {meaning}: {why}."
+                text += "\n" + filled(f"- {name} is {meaning}: {why}.").replace("\n", "\n  ")
     return text + "\n"
 
 

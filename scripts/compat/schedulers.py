@@ -20,6 +20,8 @@ import time
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
 
+# No folder of compiled modules beside the sources.
+sys.dont_write_bytecode = True
 from document import document
 from watchdog import timeout_ms
 

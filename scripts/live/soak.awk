@@ -4,13 +4,13 @@
 # soak|POLICY [SETTING...]|EXIT STATUS|SECONDS|TIMES OFFLINE|LONGEST OFFLINE|LOADS|MESSAGE.
 BEGIN {
   FS = "|"
-  printf "%-52s %9s %8s %9s  %s\n", "policy", "scheduled", "offline", "slowest", "end"
+  printf "%-56s %9s %8s %9s  %s\n", "policy", "scheduled", "offline", "slowest", "end"
 }
 /^guest: .* shell loop/ { speed = $0 }
 /^soak\|/ {
   sub(/\r$/, "")
   ended = $3 == 0 && $7 == 1 ? "unloaded" : "FAILED: exit status " $3 ", loaded " $7 " times " $8
-  printf "%-52s %7.1f s %6d x %7.1f s  %s\n", $2, $4, $5, $6, ended
+  printf "%-56s %7.1f s %6d x %7.1f s  %s\n", $2, $4, $5, $6, ended
   policies++
   failed += !($3 == 0 && $7 == 1)
 }

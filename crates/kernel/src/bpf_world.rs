@@ -9,7 +9,7 @@ use crate::machine::Machine;
 use crate::task::IDLE;
 use bpf::func::{Fault, World};
 use bpf::map::kind;
-use bpf::region::Region;
+use bpf::region::{RECORD, Region, Use};
 use bpf::vm::Vm;
 use std::collections::BTreeMap;
 
@@ -117,8 +117,15 @@ impl World for Machine {
         self.rng.next_u64() as u32
     }
 
-    fn log(&mut self, line: String) {
+    fn log(&mut self, line: String) -> Result<(), Fault> {
+        // What is not yet with the sink counts; see Machine::flush.
+        let memory = self.region.memory();
+        let bytes = line.len() as u64;
+        memory.charge_record(Use::Texts)?;
+        memory.charge(Use::Texts, bytes).map_err(|_| memory.fault())?;
+        self.texts_bytes += bytes + RECORD;
         self.trace_text(self.this_cpu, trace::Event::Printk { text: line });
+        Ok(())
     }
 
     fn release_object(&mut self, object: u64) {
@@ -139,11 +146,15 @@ impl World for Machine {
         Ok(task == IDLE || !self.task_gone(task))
     }
 
-    fn spin_lock(&mut self, lock: u64) {
+    fn spin_lock(&mut self, lock: u64) -> Result<(), Fault> {
         ops::settle(self);
+        if !self.locks.knows_bpf(lock) {
+            self.region.memory().charge_record(Use::Queues)?;
+        }
         // The lock's cost has the transfer of its line in it.
         self.region.lines().take(self.this_cpu, lock);
         self.lock(LockId::Bpf(lock));
+        Ok(())
     }
 
     fn spin_unlock(&mut self, lock: u64) {
@@ -151,7 +162,9 @@ impl World for Machine {
         self.unlock(LockId::Bpf(lock));
     }
 
-    fn timer_start(&mut self, timer: u64, ns: u64, flags: u64) {
+    fn timer_start(&mut self, timer: u64, ns: u64, flags: u64) -> Result<(), Fault> {
+        // Each start is an event until its time comes, even if the timer is moved or cancelled before.
+        self.region.memory().charge_record(Use::Timers)?;
         let at = if flags & TIMER_ABS != 0 {
             ns
         } else {
@@ -179,6 +192,7 @@ impl World for Machine {
                 generation,
             },
         );
+        Ok(())
     }
 
     fn timer_cancel(&mut self, timer: u64) -> bool {
@@ -194,6 +208,7 @@ impl World for Machine {
 /// A timer expires: runs its callback in interrupt context of its CPU, on another one if that is offline. One that moves tasks
 /// between DSQs is a run of the policy's balancer.
 pub fn timer_fired(m: &mut Machine, timer: u32, generation: u32) {
+    m.region.memory().give_back_records(Use::Timers, 1);
     let slot = &mut m.timers.slots[timer as usize];
     if slot.generation != generation || !slot.pending {
         return;

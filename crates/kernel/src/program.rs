@@ -244,10 +244,12 @@ pub(crate) fn advance(m: &mut Machine, cpu: u32, task: TaskId) -> Next {
         }
     }
     let t = &m.tasks[task as usize];
-    panic!(
-        "task '{}' (pid {}) goes round its program without ever using time or blocking",
+    let ended = format!(
+        "task '{}' (pid {}) goes round its program without ever using time or blocking: it was ended",
         t.comm, t.pid
-    )
+    );
+    m.ended_tasks.push(ended);
+    exit(m, task)
 }
 
 /// One step that is not computing. `None`: it is done, or has set work to do.

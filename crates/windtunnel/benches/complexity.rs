@@ -54,6 +54,7 @@ fn row(policy: &Policy, cpus: u32, machine: &str, tasks: u32) -> String {
         for_ns: Some(SIMULATED_NS),
         kernel: kernel::release::Release::default(),
         hotplug: Vec::new(),
+        memory: bpf::region::DEFAULT_LIMIT,
         trace: None,
         draw: None,
     };

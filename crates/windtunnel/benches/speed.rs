@@ -74,6 +74,7 @@ fn scenario(policy: &Policy, machine: &str, workload: &str, for_ns: u64) -> Scen
         for_ns: Some(for_ns),
         kernel: kernel::release::Release::default(),
         hotplug: Vec::new(),
+        memory: bpf::region::DEFAULT_LIMIT,
         trace: None,
         draw: None,
     }

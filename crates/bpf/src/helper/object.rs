@@ -4,6 +4,7 @@
 use super::{collection, cpumask, timer};
 use crate::func::{ANY, Fault, FaultKind, Func, World};
 use crate::image::{Field, FieldKind};
+use crate::region::Use;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
     let same = |_: &mut W, object: u64| object;
@@ -59,8 +60,9 @@ fn obj_new<W: World>(w: &mut W, id: u64) -> Result<u64, Fault> {
         ));
     };
     let Some(addr) = w.region().alloc(u64::from(local.size)) else {
-        return Ok(0);
+        return w.region().memory().refused(0);
     };
+    w.region().memory().charge_record(Use::Records)?;
     if let Some(offset) = refcount(&local.fields) {
         w.region().store(addr + offset, 1u32)?;
     }
@@ -126,6 +128,7 @@ fn drop_all<W: World>(w: &mut W, mut left: Vec<Drop>) {
             }
         }
         w.vm().state().borrow_mut().objects.remove(&object);
+        w.region().memory().give_back_records(Use::Records, 1);
         left.push(Drop::Memory(object));
         let owned = left.len();
         give_up_fields(w, &fields, object, &mut left);
@@ -159,8 +162,9 @@ fn percpu_obj_new<W: World>(w: &mut W, id: u64) -> Result<u64, Fault> {
     // CPUs' objects are lines apart, as the kernel's are pages.
     let stride = size.next_multiple_of(64);
     let Some(addr) = w.region().alloc(stride * u64::from(w.nr_cpu_ids())) else {
-        return Ok(0);
+        return w.region().memory().refused(0);
     };
+    w.region().memory().charge_record(Use::Records)?;
     w.vm().state().borrow_mut().percpu.insert(addr, stride);
     Ok(addr)
 }
@@ -170,6 +174,7 @@ fn percpu_obj_drop<W: World>(w: &mut W, object: u64) -> Result<(), Fault> {
         return Err(Fault::func(format!("{object:#x} is not a per-CPU object")));
     }
     w.region().free(object);
+    w.region().memory().give_back_records(Use::Records, 1);
     Ok(())
 }
 

@@ -260,15 +260,15 @@ fn ip(bytes: &[u8], usual: bool) -> String {
 }
 
 /// A line for the log; its whole length.
-fn log<W: World>(w: &mut W, mut text: String) -> i64 {
+fn log<W: World>(w: &mut W, mut text: String) -> Result<i64, Fault> {
     let len = text.len() as i64;
     let mut end = text.len().min(MAX_LINE - 1);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
     text.truncate(end);
-    w.log(text.trim_end_matches('\n').to_string());
-    len
+    w.log(text.trim_end_matches('\n').to_string())?;
+    Ok(len)
 }
 
 /// The text of a format that lies in `size` bytes, and of `len` bytes of arguments.
@@ -298,12 +298,12 @@ fn until_nul(format: &[u8]) -> Result<&[u8], i64> {
 fn trace_printk<W: World>(w: &mut W, format: u64, size: u32, a: u64, b: u64, c: u64) -> Result<i64, Fault> {
     let format = until_nul(w.region().bytes(format, size.into())?);
     let text = format.and_then(|format| bprintf(w.region(), format, &[a, b, c]));
-    Ok(text.map_or_else(|error| -error, |text| log(w, text)))
+    text.map_or_else(|error| Ok(-error), |text| log(w, text))
 }
 
 fn trace_vprintk<W: World>(w: &mut W, format: u64, size: u32, args: u64, len: u32) -> Result<i64, Fault> {
     let text = sized(w, format, size, args, len)?;
-    Ok(text.map_or_else(|error| -error, |text| log(w, text)))
+    text.map_or_else(|error| Ok(-error), |text| log(w, text))
 }
 
 /// BPF_STDOUT and BPF_STDERR.
@@ -320,7 +320,7 @@ fn stream_vprintk<W: World>(w: &mut W, stream: i32, format: u64, args: u64, len:
     let args = read_args(w.region(), args, len)?;
     Ok(match bprintf(w.region(), &format, &args) {
         Ok(text) => {
-            log(w, text);
+            log(w, text)?;
             0
         }
         Err(error) => -error,

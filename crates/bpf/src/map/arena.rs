@@ -7,7 +7,7 @@
 //! a memset (clang 19; a kernel's verifier refuses that).
 
 use crate::image::MapDef;
-use crate::region::{ARENA_SIZE, OutOfMaps, PAGE, Region};
+use crate::region::{ARENA_SIZE, Exhausted, PAGE, Region};
 
 pub(super) struct Arena {
     base: u64,
@@ -68,7 +68,7 @@ impl Arena {
     }
 
     /// An arena pointer to `count` pages, at `at` unless that is 0; 0 where there are none.
-    pub fn alloc(&mut self, region: &Region, at: u64, count: u32) -> Result<u64, OutOfMaps> {
+    pub fn alloc(&mut self, region: &Region, at: u64, count: u32) -> Result<u64, Exhausted> {
         if count == 0 || count > self.pages {
             return Ok(0);
         }
@@ -97,17 +97,17 @@ impl Arena {
             page
         };
         for page in page..page + count {
-            region.commit(self.base | self.low(page), PAGE)?;
+            region.commit_arena(self.base | self.low(page), PAGE)?;
             self.set(page, true);
         }
         Ok(self.user & !0xffff_ffff | self.low(page))
     }
 
-    pub fn free(&mut self, region: &Region, at: u64, count: u32) -> Result<(), OutOfMaps> {
+    pub fn free(&mut self, region: &Region, at: u64, count: u32) -> Result<(), Exhausted> {
         let first = self.page_of(at);
         for page in first..first.saturating_add(count).min(self.pages) {
             if self.is_taken(page) {
-                region.discard_part(self.base | self.low(page), PAGE)?;
+                region.discard_arena(self.base | self.low(page), PAGE)?;
                 self.set(page, false);
                 self.first_free = self.first_free.min(page.max(1));
             }

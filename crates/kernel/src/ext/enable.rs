@@ -19,6 +19,7 @@ use crate::release::Release;
 use crate::task::{IDLE, TaskId};
 use crate::tracepoint;
 use bpf::map::kind;
+use bpf::region::Use;
 
 /// enum scx_enable_state
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -305,7 +306,12 @@ fn finish(m: &mut Machine) {
     disable(m);
 }
 
+/// Memory for the dump and for what ops.exit() is given: a policy that ends because memory is used up has them, too.
+const EXIT_RESERVE: u64 = 256 << 20;
+
 fn begin_bypass(m: &mut Machine) {
+    let memory = m.region.memory();
+    memory.set_limit(memory.limit() + EXIT_RESERVE);
     let mut exit = m.ext.exit.take().expect("an ending policy has a reason");
     if exit.kind.is_error() {
         exit.dump = dump::state(m, &exit);
@@ -337,7 +343,11 @@ fn disable(m: &mut Machine) {
     tracepoint::detach_all(m);
     m.timers.forget();
     m.forget_references();
+    let queues = m.ext.dsqs.nr_of_policy();
     m.ext.dsqs.destroy_all();
+    let memory = m.region.memory();
+    memory.give_back_records(Use::Queues, queues);
+    memory.set_limit(memory.limit() - EXIT_RESERVE);
     m.ext.direct = DirectDispatch::Closed;
     m.ext.state = EnableState::Disabled;
     while m.ext.bypass_depth > 0 {
@@ -371,7 +381,7 @@ fn call_exit(m: &mut Machine) {
             dump: dump as *mut i8,
         };
         // SAFETY: allocated just now, large enough, and read by nobody yet.
-        unsafe { (info as *mut scx_exit_info).write(record) };
+        unsafe { region.host::<scx_exit_info>(info).write(record) };
         ops::call(m, Op::Exit, &[info]);
     }
     for addr in texts.into_iter().chain([info]).flatten() {

@@ -89,6 +89,7 @@ impl Args {
             for_ns: Some(limit),
             kernel: ::kernel::release::Release::default(),
             hotplug: Vec::new(),
+            memory: bpf::region::DEFAULT_LIMIT,
             trace: None,
             draw: None,
         };

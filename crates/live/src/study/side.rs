@@ -88,6 +88,7 @@ pub fn simulated(case: &Case, cpus: usize, seed: u64, machine: Option<&str>) -> 
         for_ns: Some(case.for_ns),
         kernel: ::kernel::release::Release::default(),
         hotplug: Vec::new(),
+        memory: bpf::region::DEFAULT_LIMIT,
         trace: None,
         draw: None,
     };

@@ -188,6 +188,7 @@ impl RunSpec {
             for_ns: self.for_ns,
             kernel: kernel::release::Release::default(),
             hotplug: Vec::new(),
+            memory: bpf::region::DEFAULT_LIMIT,
             trace: None,
             draw: None,
         })

@@ -8,7 +8,7 @@
 char _license[] SEC("license") = "GPL";
 
 #define MANY 8000000
-#define NR_LOCKS (1 << 20)
+#define NR_LOCKS (1 << 18)
 
 struct node {
 	struct bpf_list_node {
@@ -53,21 +53,24 @@ struct {
 #elif defined(RECORDS)
 struct {
 	__uint(type, 27 /* RINGBUF */);
-	__uint(max_entries, 4 << 20);
+	__uint(max_entries, 1 << 20);
 } ring SEC(".maps");
 static void *(*const ringbuf_reserve)(void *ring, u64 size, u64 flags) = (void *)131;
 #elif defined(TIMERS)
-MAP(timers, BPF_MAP_TYPE_ARRAY, 200000, u32, struct timed);
+MAP(timers, BPF_MAP_TYPE_ARRAY, 100000, u32, struct timed);
 #elif defined(STARTS)
 MAP(timers, BPF_MAP_TYPE_ARRAY, 1, u32, struct timed);
 #elif defined(LOCKS)
-struct bpf_spin_lock locks[NR_LOCKS];
+u32 locks[NR_LOCKS];
+#elif defined(LINES)
+static const char format[] = "line %d";
+static long (*const trace_printk)(const char *format, u32 size, ...) = (void *)6;
 #elif defined(LIST)
 struct bpf_list_head head;
 u64 nodes[3 << 18];
 #endif
 
-#if defined(TIMERS) || defined(STARTS)
+#if defined(STARTS)
 static int on_timer(void *map, u32 *key, struct timed *timed)
 {
 	return 0;
@@ -95,8 +98,8 @@ s32 SCX_OP_SLEEPABLE(hog_init)
 #elif defined(DSQS)
 		scx_bpf_create_dsq(i, -1);
 #elif defined(LOCKS)
-		bpf_spin_lock(&locks[i % NR_LOCKS]);
-		bpf_spin_unlock(&locks[i % NR_LOCKS]);
+		bpf_spin_lock((void *)&locks[i % NR_LOCKS]);
+		bpf_spin_unlock((void *)&locks[i % NR_LOCKS]);
 #elif defined(TIMERS) || defined(STARTS)
 		u32 key = i;
 		struct timed *timed;
@@ -113,7 +116,7 @@ s32 SCX_OP_SLEEPABLE(hog_init)
 		bpf_timer_start(&timed->timer, 1000000000, 0);
 #endif
 #elif defined(LINES)
-		bpf_printk("line %d", i);
+		trace_printk(format, sizeof(format), i);
 #elif defined(MASKS)
 		bpf_cpumask_create();
 #endif

@@ -249,6 +249,9 @@ pub(crate) fn advance(m: &mut Machine, cpu: u32, task: TaskId) -> Next {
         t.comm, t.pid
     );
     m.ended_tasks.push(ended);
+    // Behind its last step, where a task exits.
+    let cursor = &mut m.tasks[task as usize].program;
+    (cursor.pc, cursor.stage) = (ops.len() as u32, 0);
     exit(m, task)
 }
 

@@ -159,7 +159,7 @@ impl Translator<'_, '_> {
         self.builder.ins().brif(outside, slow, &[], next, &[]);
         self.enter_block(slow);
         let plain = i.op & 0xe0 == insn::MEM;
-        if plain && self.cx.region().may_be_field(i.off.into(), insn::size(i.op) as u64) {
+        if plain && self.cx.region().may_be_field(i.off.into(), insn::size(i.op)) {
             // Other stores through the pointer are to be checked again.
             let at = self.builder.ins().iconst(types::I32, pc as i64);
             self.store_field(at, offset_of!(Context, pc));

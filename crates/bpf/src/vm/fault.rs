@@ -161,7 +161,7 @@ pub(crate) unsafe extern "C" fn field_store(
 pub(crate) unsafe extern "C" fn foreign_store(cx: *mut Context, base: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe {
         let insn = (&(*cx).code.insns)[(*cx).pc as usize];
-        let (offset, size) = (i64::from(insn.off), insn::size(insn.op) as u64);
+        let (offset, size) = (i64::from(insn.off), insn::size(insn.op));
         let region = (*cx).region();
         if !region.contains(base) {
             return bad_access(cx, base, offset as u64, 0, 0, 0);

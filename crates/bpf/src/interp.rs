@@ -9,7 +9,7 @@ use crate::guard;
 use crate::image::{CALL, CALL_FUNCTION, Insn, LD_IMM64};
 use crate::insn::{self, alu, atomic, class, jmp};
 use crate::lines::line_of;
-use crate::region::{NULL_LIMIT, SHIFT};
+use crate::region::{NULL_LIMIT, OWN_SHIFT, SHIFT};
 use crate::vm::{self, Context, FRAME};
 
 /// Runs function `cx.function`. An [`Entry`] like any other.
@@ -317,6 +317,12 @@ unsafe fn access(cx: *mut Context, pc: usize, base: u64, offset: i32, is_load: b
         let offset = i64::from(offset) as u64;
         if base >> SHIFT == (*cx).base >> SHIFT {
             let addr = base.wrapping_add(offset);
+            if !is_load && base >> OWN_SHIFT != (*cx).base >> OWN_SHIFT {
+                vm::foreign_store(cx, base, 0, 0, 0, 0);
+                if pending(cx) {
+                    return None;
+                }
+            }
             #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
             if (*cx)
                 .region()
@@ -330,10 +336,10 @@ unsafe fn access(cx: *mut Context, pc: usize, base: u64, offset: i32, is_load: b
                 true => vm::load_line(cx, line, 0, 0, 0, 0),
                 false => vm::store_line(cx, line, 0, 0, 0, 0),
             };
-            return Some(addr);
+            return Some(addr.wrapping_add((*cx).delta));
         }
         if is_load && base < NULL_LIMIT {
-            return Some((*cx).zeros.wrapping_add(offset));
+            return Some((*cx).zeros.wrapping_add(offset).wrapping_add((*cx).delta));
         }
         vm::bad_access(cx, base, offset, 0, 0, 0);
         None

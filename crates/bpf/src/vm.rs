@@ -28,11 +28,13 @@ use crate::interp;
 use crate::lines::Lines;
 use crate::map::{Map, kind};
 use crate::native;
-use crate::region::Region;
+use crate::region::{Region, Use};
 pub use budget::BUDGET;
 use call::{call, caught, set_cpu};
 use fault::take_fault;
-pub(crate) use fault::{bad_access, missing, not_allowed, over_budget, raise, stack_overflow, trap};
+pub(crate) use fault::{
+    bad_access, field_store, foreign_store, missing, not_allowed, over_budget, raise, stack_overflow, trap,
+};
 
 /// Bytes of BPF stack a function may use, as in the kernel.
 pub const FRAME: u64 = 512;
@@ -103,6 +105,8 @@ pub struct Context {
     /// By function: does it call other functions of the program?
     pub(crate) nests: Vec<bool>,
     pub(crate) base: u64,
+    /// [`Region::delta`]
+    pub(crate) delta: u64,
     pub(crate) zeros: u64,
     /// Where addresses of arena pointers live, and what programs see of them.
     pub(crate) arena: u64,
@@ -200,7 +204,9 @@ impl<W: World> Vm<W> {
             .iter()
             .map(|f| code.insns[f.start..f.end].iter().any(calls))
             .collect();
-        let stack = region.pages(FRAMES * FRAME + SLACK).ok_or("no room for a BPF stack")?;
+        let stack = region
+            .pages(FRAMES * FRAME + SLACK)
+            .ok_or_else(|| region.memory().message())?;
         region.lines().make_private(stack, FRAMES * FRAME + SLACK);
         let (arena, arena_user) = maps.iter().find_map(Map::arena_bases).unwrap_or((0, 0));
         for (index, map) in maps.iter().enumerate() {
@@ -239,6 +245,7 @@ impl<W: World> Vm<W> {
             function: 0,
             nests,
             base: region.base(),
+            delta: region.delta(),
             zeros: region.zeros(),
             arena,
             arena_user,
@@ -329,7 +336,7 @@ impl<W: World> Vm<W> {
             }
             // One by one, which volatile makes sure of: a wider load of what was just stored in parts would have to wait.
             for (i, &arg) in args.iter().enumerate() {
-                (array as *mut u64).add(i).write_volatile(arg);
+                (*cx).region.host::<u64>(array).add(i).write_volatile(arg);
             }
             (*cx).fp = array & !15;
             let outer = std::mem::replace(&mut (*cx).contexts, contexts);
@@ -373,10 +380,11 @@ impl<W: World> Vm<W> {
             if addr < (*cx).stack_limit {
                 return Err(Fault::new(FaultKind::Stack, "BPF stack overflow"));
             }
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), addr as *mut u8, bytes.len());
+            let region = world.region();
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), region.host::<u8>(addr), bytes.len());
             // Nothing that a program has left is beside it.
             let end = addr + bytes.len() as u64;
-            std::ptr::write_bytes(end as *mut u8, 0, (fp - end) as usize);
+            std::ptr::write_bytes(region.host::<u8>(end), 0, (fp - end) as usize);
             (*cx).fp = addr;
             let result = f(world, addr);
             (*cx).fp = fp;
@@ -510,6 +518,9 @@ impl<W> Drop for Vm<W> {
         let cx = unsafe { Box::from_raw(self.cx.as_ptr()) };
         assert!(cx.depth == 0, "a program must not be unloaded by code it runs");
         cx.region.release_pages(cx.stack, FRAMES * FRAME + SLACK);
+        let (state, memory) = (cx.state.borrow(), cx.region.memory());
+        memory.give_back_records(Use::Records, state.records());
+        memory.give_back_records(Use::Timers, state.timers.len());
         for map in &cx.maps {
             map.release(&cx.region);
         }
@@ -540,7 +551,7 @@ impl Context {
 
     /// Was this access made by this program's code, and at an address of its region?
     pub(crate) fn owns(&self, ip: u64, addr: u64) -> bool {
-        if !enter::in_reach(self.base, addr) {
+        if !enter::in_reach(self.base.wrapping_add(self.region.delta()), addr) {
             return false;
         }
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]

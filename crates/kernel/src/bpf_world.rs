@@ -9,7 +9,7 @@ use crate::machine::Machine;
 use crate::task::IDLE;
 use bpf::func::{Fault, World};
 use bpf::map::kind;
-use bpf::region::Region;
+use bpf::region::{RECORD, Region, Use};
 use bpf::vm::Vm;
 use std::collections::BTreeMap;
 
@@ -107,8 +107,15 @@ impl World for Machine {
         self.rng.next_u64() as u32
     }
 
-    fn log(&mut self, line: String) {
+    fn log(&mut self, line: String) -> Result<(), Fault> {
+        // What is not yet with the sink counts; see Machine::flush.
+        let memory = self.region.memory();
+        let bytes = line.len() as u64;
+        memory.charge_record(Use::Texts)?;
+        memory.charge(Use::Texts, bytes).map_err(|_| memory.fault())?;
+        self.texts_bytes += bytes + RECORD;
         self.trace_text(self.this_cpu, trace::Event::Printk { text: line });
+        Ok(())
     }
 
     fn release_object(&mut self, object: u64) {
@@ -129,11 +136,15 @@ impl World for Machine {
         Ok(task == IDLE || !self.task_gone(task))
     }
 
-    fn spin_lock(&mut self, lock: u64) {
+    fn spin_lock(&mut self, lock: u64) -> Result<(), Fault> {
         ops::settle(self);
+        if !self.locks.knows_bpf(lock) {
+            self.region.memory().charge_record(Use::Queues)?;
+        }
         // The lock's cost has the transfer of its line in it.
         self.region.lines().take(self.this_cpu, lock);
         self.lock(LockId::Bpf(lock));
+        Ok(())
     }
 
     fn spin_unlock(&mut self, lock: u64) {
@@ -141,14 +152,16 @@ impl World for Machine {
         self.unlock(LockId::Bpf(lock));
     }
 
-    fn timer_start(&mut self, timer: u64, ns: u64, flags: u64) {
+    fn timer_start(&mut self, timer: u64, ns: u64, flags: u64) -> Result<(), Fault> {
+        // Each start is an event until its time comes, even if the timer is moved or cancelled before.
+        self.region.memory().charge_record(Use::Timers)?;
         let at = if flags & TIMER_ABS != 0 {
             ns
         } else {
             self.now_ns().saturating_add(ns)
         };
         let Some(policy) = &mut self.ext.policy else {
-            return;
+            return Ok(());
         };
         let timers = &mut policy.timers;
         let number = *timers.by_addr.entry(timer).or_insert_with(|| {
@@ -171,6 +184,7 @@ impl World for Machine {
                 generation,
             },
         );
+        Ok(())
     }
 
     fn timer_cancel(&mut self, timer: u64) -> bool {
@@ -186,6 +200,7 @@ impl World for Machine {
 /// A timer expires: runs its callback in interrupt context of its CPU, on another one if that is offline. One that moves tasks
 /// between DSQs is a run of the policy's balancer.
 pub fn timer_fired(m: &mut Machine, timer: u32, generation: u32) {
+    m.region.memory().give_back_records(Use::Timers, 1);
     let timers = m.ext.policy.as_mut().map(|policy| &mut policy.timers.slots);
     let Some(slot) = timers.and_then(|slots| slots.get_mut(timer as usize)) else {
         return;

@@ -123,6 +123,11 @@ impl Locks {
         number
     }
 
+    /// Returns whether the bpf_spin_lock at this address was taken before.
+    pub(crate) fn knows_bpf(&self, address: u64) -> bool {
+        self.bpf.contains_key(&address)
+    }
+
     /// Every lock taken so far with its figures, by number.
     pub fn stats(&self) -> impl Iterator<Item = (LockId, LockStat)> + '_ {
         self.all.iter().map(|lock| (lock.id, lock.stat))

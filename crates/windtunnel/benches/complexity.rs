@@ -55,6 +55,7 @@ fn row(policy: &Policy, cpus: u32, machine: &str, tasks: u32) -> String {
         kernel: kernel::release::Release::default(),
         after_failure: false,
         hotplug: Vec::new(),
+        memory: bpf::region::DEFAULT_LIMIT,
         trace: None,
         draw: None,
     };

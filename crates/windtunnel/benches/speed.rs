@@ -75,6 +75,7 @@ fn scenario(policy: &Policy, machine: &str, workload: &str, for_ns: u64) -> Scen
         kernel: kernel::release::Release::default(),
         after_failure: false,
         hotplug: Vec::new(),
+        memory: bpf::region::DEFAULT_LIMIT,
         trace: None,
         draw: None,
     }

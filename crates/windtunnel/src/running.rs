@@ -49,6 +49,7 @@ impl Scenario {
         let started = Instant::now();
         let mut machine = Machine::new(self.machine.clone(), self.workload.clone(), self.seed).map_err(Error::new)?;
         machine.release = self.kernel;
+        machine.set_memory_limit(self.memory);
         for &(at, cpu, online) in &self.hotplug {
             if cpu >= machine.nr_cpus() {
                 return Err(Error::new(format!(
@@ -295,6 +296,7 @@ impl Running<'_> {
         let without_tasks = self.without_tasks();
         self.warnings.extend(without_tasks);
         self.warnings.extend(failed_forks(&machine.failed_forks));
+        self.warnings.extend(machine.ended_tasks.iter().cloned());
         self.warnings.extend(machine.cgroups.refused.iter().cloned());
         if self.reloads > 0 {
             self.warnings.push(format!(
@@ -328,10 +330,19 @@ fn wants_restart(machine: &Machine) -> bool {
     machine.ext.state == EnableState::Disabled && exit.is_some_and(|exit| exit.code & restart != 0)
 }
 
+/// What a fork fails with when there is no room for another task.
+const EAGAIN: i32 = 11;
+
 /// What to say of tasks that the policy did not let come into being.
 fn failed_forks(forks: &[(String, i32)]) -> Option<String> {
     let (comm, errno) = forks.first()?;
     let number = forks.len();
+    if *errno == -EAGAIN {
+        return Some(format!(
+            "{number} tasks were not created: there is no memory for more (--memory); '{comm}' was the first, and the workload went \
+             on without them"
+        ));
+    }
     Some(format!(
         "{number} forks failed: ops.init_task() returned {errno} for '{comm}', the first; the workload went on without them"
     ))

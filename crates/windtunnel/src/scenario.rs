@@ -42,6 +42,8 @@ pub struct Scenario {
     pub after_failure: bool,
     /// CPUs that go offline or come online: (time, cpu, online).
     pub hotplug: Vec<(u64, u32, bool)>,
+    /// Bytes of the host's memory that the run may use.
+    pub memory: u64,
     pub trace: Option<PathBuf>,
     pub draw: Option<DrawOptions>,
 }

@@ -62,7 +62,7 @@ pub(crate) unsafe extern "C" fn load(cx: *mut Context, base: u64, meta: u64, pro
             return SCALAR;
         }
         let addr = access.addr();
-        let value = (addr as *const u64).read_unaligned();
+        let value = cx.region().host::<u64>(addr).read_unaligned();
         // Of what was spilled it is known even that it is NULL.
         let on_stack = matches!(Prov(prov).origin(), Origin::Frame { .. });
         if !on_stack && value >> crate::region::SHIFT != guard.objects.tag {

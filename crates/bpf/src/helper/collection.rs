@@ -5,9 +5,10 @@
 //! log2(n) comparisons, about those of a balanced tree; equal nodes go behind each other. What `bpf_rbtree_root`, `left` and
 //! `right` show is the perfectly balanced tree over that array.
 
-use super::object;
+use super::{State, object};
 use crate::func::{ANY, Fault, Func, World};
 use crate::map::errno::*;
+use crate::region::Use;
 use crate::vm::Vm;
 
 /// The nodes of a tree in order.
@@ -131,8 +132,16 @@ fn join<W: World>(w: &mut W, root: u64, node: u64) -> Result<bool, Fault> {
     if state.member_of.contains_key(&node) {
         return Ok(false);
     }
+    w.region().memory().charge_record(Use::Records)?;
     state.member_of.insert(node, root);
     Ok(true)
+}
+
+/// A node is in no root any more.
+fn leave<W: World>(w: &W, state: &mut State, node: u64) {
+    if state.member_of.remove(&node).is_some() {
+        w.region().memory().give_back_records(Use::Records, 1);
+    }
 }
 
 /// A node cannot be added: the reference to it is given up all the same. Only an object with several can be in a root already.
@@ -149,7 +158,7 @@ pub(super) fn clear<W: World>(w: &mut W, root: u64) -> Vec<u64> {
     let mut nodes = state.trees.remove(&root).unwrap_or_default();
     nodes.extend(state.lists.remove(&root).unwrap_or_default());
     for node in &nodes {
-        state.member_of.remove(node);
+        leave(w, &mut state, *node);
     }
     nodes
 }
@@ -222,7 +231,7 @@ fn rbtree_remove<W: World>(w: &mut W, root: u64, node: u64) -> Result<u64, Fault
         return Ok(0);
     };
     state.trees.entry(root).or_default().remove(at);
-    state.member_of.remove(&node);
+    leave(w, &mut state, node);
     Ok(node)
 }
 
@@ -279,7 +288,7 @@ fn list_pop<W: World>(w: &mut W, head: u64, front: bool) -> u64 {
     };
     let node = if front { list.pop_front() } else { list.pop_back() };
     let Some(node) = node else { return 0 };
-    state.member_of.remove(&node);
+    leave(w, &mut state, node);
     node
 }
 
@@ -306,7 +315,7 @@ fn list_del<W: World>(w: &mut W, head: u64, node: u64) -> Result<u64, Fault> {
         return Ok(0);
     };
     list.remove(at);
-    state.member_of.remove(&node);
+    leave(w, &mut state, node);
     Ok(node)
 }
 

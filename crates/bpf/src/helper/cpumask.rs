@@ -4,6 +4,7 @@
 
 use crate::func::{ANY, Fault, Func, World};
 use crate::map::errno::*;
+use crate::region::Use;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
     vec![
@@ -248,12 +249,16 @@ fn populate<W: World>(w: &mut W, mask: u64, from: u64, size: u64) -> Result<i64,
 }
 
 /// A new, empty mask with one reference; NULL when memory is exhausted.
-pub fn create<W: World>(w: &mut W) -> u64 {
+///
+/// # Errors
+/// If the run has used up its memory.
+pub fn create<W: World>(w: &mut W) -> Result<u64, Fault> {
     let Some(mask) = w.region().alloc(u64::from(words(w)) * 8) else {
-        return 0;
+        return w.region().memory().refused(0);
     };
+    w.region().memory().charge_record(Use::Records)?;
     w.vm().state().borrow_mut().cpumasks.insert(mask, 1);
-    mask
+    Ok(mask)
 }
 
 fn acquire<W: World>(w: &mut W, mask: u64) -> Result<u64, Fault> {
@@ -277,6 +282,7 @@ pub(crate) fn release<W: World>(w: &mut W, mask: u64) -> Result<(), Fault> {
         }
         state.cpumasks.remove(&mask);
     }
+    w.region().memory().give_back_records(Use::Records, 1);
     w.region().free(mask);
     Ok(())
 }

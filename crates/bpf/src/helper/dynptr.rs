@@ -102,7 +102,10 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
 
 fn reserve<W: World>(w: &mut W, map: u64, size: u64, flags: u64) -> Result<u64, Fault> {
     let ring = w.vm().map(map)?.ringbuf()?;
-    Ok(if flags != 0 { 0 } else { ring.borrow_mut().reserve(size) })
+    match flags {
+        0 => ring.borrow_mut().reserve(w.region(), size),
+        _ => Ok(0),
+    }
 }
 
 fn output<W: World>(w: &mut W, map: u64, data: u64, size: u64, flags: u64) -> Result<i64, Fault> {
@@ -113,7 +116,11 @@ fn output<W: World>(w: &mut W, map: u64, data: u64, size: u64, flags: u64) -> Re
     w.vm().charge_bytes(size)?;
     let data = w.region().bytes(data, size)?;
     let fits = ring.borrow_mut().produce(w.region(), data);
-    Ok(if fits { 0 } else { -EAGAIN })
+    if fits {
+        Ok(0)
+    } else {
+        w.region().memory().refused(-EAGAIN)
+    }
 }
 
 fn commit<W: World>(w: &mut W, addr: u64, discard: bool) -> Result<(), Fault> {
@@ -151,7 +158,7 @@ fn user_ringbuf_drain<W: World>(w: &mut W, map: u64, callback: u64, ctx: u64, fl
 fn drain<W: World>(w: &mut W, map: u64, callback: u64, ctx: u64) -> Result<i64, Fault> {
     let mut nr = 0;
     while nr < MAX_SAMPLES {
-        let sample = w.vm().map(map)?.ringbuf()?.borrow_mut().consume();
+        let sample = w.vm().map(map)?.ringbuf()?.borrow_mut().consume(w.region());
         let Some((addr, len)) = sample else { break };
         nr += 1;
         let mut dynptr = [0; size_of::<Dynptr>()];

@@ -5,6 +5,7 @@ use super::read::nofault;
 use crate::func::{ANY, Fault, Func, World};
 use crate::insn::MAX_LOOPS;
 use crate::map::errno::*;
+use crate::region::Use;
 use crate::vm::Vm;
 
 /// Most words a bit iterator takes: BITS_ITER_NR_WORDS_MAX.
@@ -112,8 +113,9 @@ fn bits_new<W: World>(w: &mut W, it: u64, bits: u64, words: u32) -> Result<i64, 
         w.region().load(bits)?
     } else {
         let Some(copy) = w.region().alloc(u64::from(words) * 8) else {
-            return Ok(-ENOMEM);
+            return w.region().memory().refused(-ENOMEM);
         };
+        w.region().memory().charge_record(Use::Records)?;
         w.region()
             .bytes_mut(copy, u64::from(words) * 8)?
             .copy_from_slice(source);
@@ -159,6 +161,7 @@ fn bits_destroy<W: World>(w: &mut W, it: u64) -> Result<(), Fault> {
     let state = w.region().load::<Bits>(it)?;
     // The iterator lies with the program: it may say anything.
     if w.vm().state().borrow_mut().bits.remove(&state.bits) {
+        w.region().memory().give_back_records(Use::Records, 1);
         w.region().free(state.bits);
     }
     w.region().store(

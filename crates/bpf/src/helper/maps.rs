@@ -177,13 +177,17 @@ fn not_of_maps(map: &Map, func: &str) -> Result<(), Fault> {
 fn push<W: World>(w: &mut W, map: u64, value: u64, flags: u64) -> Result<i64, Fault> {
     let map = w.vm().map(map)?;
     w.vm().charge_bytes(map.def().value_size.into())?;
-    map.push(w.region().bytes(value, map.def().value_size.into())?, flags)
+    map.push(w.region(), w.region().bytes(value, map.def().value_size.into())?, flags)
 }
 
 fn pop<W: World>(w: &mut W, map: u64, value: u64, peek: bool) -> Result<i64, Fault> {
     let map = w.vm().map(map)?;
     w.vm().charge_bytes(map.def().value_size.into())?;
-    map.pop(w.region().bytes_mut(value, map.def().value_size.into())?, peek)
+    map.pop(
+        w.region(),
+        w.region().bytes_mut(value, map.def().value_size.into())?,
+        peek,
+    )
 }
 
 /// No event is open at any index of the map: why there is none at this one.

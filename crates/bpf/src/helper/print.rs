@@ -320,7 +320,7 @@ fn ip(bytes: &[u8], usual: bool) -> String {
 }
 
 /// A line for the log; its whole length.
-fn log<W: World>(w: &mut W, printed: Text) -> i64 {
+fn log<W: World>(w: &mut W, printed: Text) -> Result<i64, Fault> {
     let Text { bytes, len } = printed;
     let mut text = String::from_utf8_lossy(&bytes).into_owned();
     let mut end = text.len().min(MAX_LINE - 1);
@@ -328,8 +328,8 @@ fn log<W: World>(w: &mut W, printed: Text) -> i64 {
         end -= 1;
     }
     text.truncate(end);
-    w.log(text.trim_end_matches('\n').to_string());
-    len as i64
+    w.log(text.trim_end_matches('\n').to_string())?;
+    Ok(len as i64)
 }
 
 /// Bytes of a line to keep: what is logged of it, and of a character there the rest.
@@ -376,12 +376,12 @@ fn trace_printk<W: World>(w: &mut W, format: u64, size: u32, a: u64, b: u64, c: 
     w.vm().charge_bytes(size.into())?;
     let format = until_nul(w.region().bytes(format, size.into())?);
     let text = print(w, format, &[a, b, c], LINE_ROOM)?;
-    Ok(text.map_or_else(|error| -error, |text| log(w, text)))
+    text.map_or_else(|error| Ok(-error), |text| log(w, text))
 }
 
 fn trace_vprintk<W: World>(w: &mut W, format: u64, size: u32, args: u64, len: u32) -> Result<i64, Fault> {
     let text = sized(w, format, size, args, len, LINE_ROOM)?;
-    Ok(text.map_or_else(|error| -error, |text| log(w, text)))
+    text.map_or_else(|error| Ok(-error), |text| log(w, text))
 }
 
 /// BPF_STDOUT and BPF_STDERR.
@@ -398,7 +398,7 @@ fn stream_vprintk<W: World>(w: &mut W, stream: i32, format: u64, args: u64, len:
     let args = read_args(w.region(), args, len)?;
     Ok(match print(w, Ok(&format), &args, LINE_ROOM)? {
         Ok(text) => {
-            log(w, text);
+            log(w, text)?;
             0
         }
         Err(error) => -error,

@@ -78,6 +78,7 @@ impl Translator<'_, '_> {
         if !self.is_inside(key) {
             return None;
         }
+        let key = self.host(key);
         let key = self.builder.ins().load(types::I32, self.heap, key, 0);
         let exists = self
             .builder

@@ -222,7 +222,7 @@ impl Translator<'_, '_> {
                 insn::LD if i.op == LD_IMM64 => {
                     let value = self.builder.ins().iconst(types::I64, i.imm);
                     if i.imm as u64 >> SHIFT == self.cx.base >> SHIFT {
-                        self.mark_inside(value);
+                        self.mark_constant(value, i.imm as u64);
                     }
                     self.set(i.dst, value);
                     self.constant_checked(&i);

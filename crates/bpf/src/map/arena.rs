@@ -8,7 +8,7 @@
 
 use super::Work;
 use crate::image::MapDef;
-use crate::region::{ARENA_SIZE, OutOfMaps, PAGE, Region};
+use crate::region::{ARENA_SIZE, Exhausted, PAGE, Region};
 
 pub(super) struct Arena {
     base: u64,
@@ -77,7 +77,7 @@ impl Arena {
     }
 
     /// An arena pointer to `count` pages, at `at` unless that is 0; 0 where there are none.
-    pub fn alloc(&mut self, region: &Region, at: u64, count: u32) -> Result<u64, OutOfMaps> {
+    pub fn alloc(&mut self, region: &Region, at: u64, count: u32) -> Result<u64, Exhausted> {
         if count == 0 || count > self.pages {
             return Ok(0);
         }
@@ -117,23 +117,23 @@ impl Arena {
     }
 
     /// Makes pages accessible, all or none: one piece, or two where the low 32 bits of the program's addresses begin anew.
-    fn commit(&self, region: &Region, page: u32, count: u32) -> Result<(), OutOfMaps> {
+    fn commit(&self, region: &Region, page: u32, count: u32) -> Result<(), Exhausted> {
         let (low, size) = (self.low(page), u64::from(count) * PAGE);
         let first = size.min(ARENA_SIZE - low);
-        region.commit(self.base | low, first)?;
+        region.commit_arena(self.base | low, first)?;
         match size - first {
             0 => Ok(()),
-            rest => region.commit(self.base, rest),
+            rest => region.commit_arena(self.base, rest),
         }
     }
 
-    pub fn free(&mut self, region: &Region, at: u64, count: u32) -> Result<(), OutOfMaps> {
+    pub fn free(&mut self, region: &Region, at: u64, count: u32) -> Result<(), Exhausted> {
         let first = self.page_of(at);
         for page in first..first.saturating_add(count).min(self.pages) {
             self.work.add(1);
             if self.is_taken(page) {
                 self.work.add(PAGE_WORK);
-                region.discard_part(self.base | self.low(page), PAGE)?;
+                region.discard_arena(self.base | self.low(page), PAGE)?;
                 self.set(page, false);
                 self.first_free = self.first_free.min(page.max(1));
             }

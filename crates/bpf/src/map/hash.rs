@@ -7,7 +7,7 @@
 use super::errno::*;
 use super::{BPF_EXIST, BPF_NOEXIST, Work, kind};
 use crate::image::MapDef;
-use crate::region::Region;
+use crate::region::{OutOfMemory, RECORD, Region, Use};
 
 const NONE: u32 = u32::MAX;
 /// Chains are this short where nobody wants them longer.
@@ -74,7 +74,7 @@ impl Hash {
     fn key_at(&self, region: &Region, addr: u64) -> &[u8] {
         debug_assert!(region.contains(addr));
         // SAFETY: entries are ours and accessible.
-        unsafe { std::slice::from_raw_parts(addr as *const u8, self.key_size) }
+        unsafe { std::slice::from_raw_parts(region.host(addr), self.key_size) }
     }
 
     fn value_of(&self, addr: u64, cpu: u32) -> u64 {
@@ -148,7 +148,14 @@ impl Hash {
             self.remove(region, self.oldest());
         }
         let size = (self.key_size as u64).next_multiple_of(8) + self.value_size * u64::from(self.cpus);
-        let addr = region.alloc(size).ok_or(ENOMEM)?;
+        region
+            .memory()
+            .charge(Use::Records, RECORD)
+            .map_err(|OutOfMemory| ENOMEM)?;
+        let Some(addr) = region.alloc(size) else {
+            region.memory().give_back_records(Use::Records, 1);
+            return Err(ENOMEM);
+        };
         region
             .bytes_mut(addr, key.len() as u64)
             .expect("just allocated")
@@ -202,6 +209,7 @@ impl Hash {
             self.slots[before].next = next;
         }
         region.free(addr);
+        region.memory().give_back_records(Use::Records, 1);
         self.slots[n as usize].addr = 0;
         self.free.push(n);
     }
@@ -226,6 +234,8 @@ impl Hash {
     }
 
     pub fn release(&mut self, region: &Region) {
+        region.memory().give_back_records(Use::Records, self.len());
+        self.free.clear();
         for slot in std::mem::take(&mut self.slots) {
             if slot.addr != 0 {
                 region.free(slot.addr);

@@ -6,8 +6,9 @@
 
 use std::collections::VecDeque;
 
+use crate::func::Fault;
 use crate::image::MapDef;
-use crate::region::Region;
+use crate::region::{Region, Use};
 
 /// What the kernel keeps before each record.
 const HEADER: u64 = 8;
@@ -50,7 +51,7 @@ impl Ringbuf {
         }
         // libbpf rounds up what the kernel would refuse (adjust_ringbuf_sz).
         let size = size.max(4096).next_power_of_two();
-        let base = region.pages(2 * size).ok_or("it does not fit")?;
+        let base = region.pages(2 * size).ok_or_else(|| region.memory().message())?;
         Ok(Ringbuf {
             base,
             size,
@@ -62,15 +63,19 @@ impl Ringbuf {
     }
 
     /// Room for a record; its address, or 0 when it does not fit.
-    pub fn reserve(&mut self, len: u64) -> u64 {
+    ///
+    /// # Errors
+    /// If the run has no memory left to note the record.
+    pub fn reserve(&mut self, region: &Region, len: u64) -> Result<u64, Fault> {
         if len > self.size {
-            return 0;
+            return Ok(0);
         }
         let need = (len + HEADER).next_multiple_of(8);
         // One byte stays free (bpf_ringbuf_has_space).
         if need > self.size || self.producer + need - self.consumer > self.size - 1 {
-            return 0;
+            return Ok(0);
         }
+        region.memory().charge_record(Use::Records)?;
         let start = self.producer;
         let addr = self.base + start % self.size + HEADER;
         self.producer += need;
@@ -81,7 +86,7 @@ impl Ringbuf {
             span: need,
             state: State::Reserved,
         });
-        addr
+        Ok(addr)
     }
 
     /// Hands a reserved record over, or drops it. `false` when `addr` is not of a reserved record.
@@ -102,12 +107,13 @@ impl Ringbuf {
 
     /// Takes the oldest record as user space: address and length of its data, valid until the next `reserve`.
     /// `None` when there is none or it is not submitted yet.
-    pub fn consume(&mut self) -> Option<(u64, u64)> {
+    pub fn consume(&mut self, region: &Region) -> Option<(u64, u64)> {
         loop {
             if self.records.front()?.state == State::Reserved {
                 return None;
             }
             let record = self.records.pop_front()?;
+            region.memory().give_back_records(Use::Records, 1);
             self.consumer += record.span;
             if record.state == State::Submitted {
                 return Some((record.addr, record.len));
@@ -117,14 +123,13 @@ impl Ringbuf {
 
     /// Puts a record in as user space; `false` when it does not fit.
     pub fn produce(&mut self, region: &Region, data: &[u8]) -> bool {
-        let addr = self.reserve(data.len() as u64);
-        if addr == 0 {
+        let Ok(addr @ 1..) = self.reserve(region, data.len() as u64) else {
             return false;
-        }
-        region
-            .bytes_mut(addr, data.len() as u64)
-            .expect("inside the ring")
-            .copy_from_slice(data);
+        };
+        let Ok(bytes) = region.bytes_mut(addr, data.len() as u64) else {
+            return false;
+        };
+        bytes.copy_from_slice(data);
         self.commit(addr, false)
     }
 
@@ -154,7 +159,9 @@ impl Ringbuf {
         addr.wrapping_sub(self.base) < 2 * self.size
     }
 
-    pub(super) fn release(&self, region: &Region) {
+    pub(super) fn release(&mut self, region: &Region) {
+        region.memory().give_back_records(Use::Records, self.records.len());
+        self.records.clear();
         region.release_pages(self.base, 2 * self.size);
     }
 }

@@ -19,6 +19,7 @@ use crate::release::Release;
 use crate::task::{IDLE, TaskId};
 use crate::tracepoint::Tracing;
 use bpf::map::kind;
+use bpf::region::Use;
 
 /// enum scx_enable_state
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,7 +71,13 @@ pub(crate) fn install(m: &mut Machine, policy: Policy, hooks: Tracing) -> Result
 /// Takes a policy out of the machine that could not be brought up, whatever state it has reached.
 pub(crate) fn abandon(m: &mut Machine) {
     unload(m);
+    remove_policy(m);
+}
+
+fn remove_policy(m: &mut Machine) {
+    let queues = m.ext.dsqs.nr_of_policy();
     m.ext.remove_policy();
+    m.region.memory().give_back_records(Use::Queues, queues);
 }
 
 /// Unloads the policy, if one is loaded: SCX_EXIT_UNREG unless it is ending already. Its exit record stays.
@@ -300,7 +307,12 @@ fn finish(m: &mut Machine) {
     disable(m);
 }
 
+/// Memory for the dump and for what ops.exit() is given: a policy that ends because memory is used up has them, too.
+const EXIT_RESERVE: u64 = 256 << 20;
+
 fn begin_bypass(m: &mut Machine) {
+    let memory = m.region.memory();
+    memory.set_limit(memory.limit() + EXIT_RESERVE);
     let mut exit = m.ext.exit.take().expect("an ending policy has a reason");
     if exit.kind.is_error() {
         exit.dump = dump::state(m, &exit);
@@ -330,7 +342,9 @@ fn disable(m: &mut Machine) {
         call_exit(m);
     }
     m.forget_references();
-    m.ext.remove_policy();
+    remove_policy(m);
+    let memory = m.region.memory();
+    memory.set_limit(memory.limit() - EXIT_RESERVE);
     m.ext.direct = DirectDispatch::Closed;
     m.ext.state = EnableState::Disabled;
     while m.ext.bypass_depth > 0 {
@@ -371,7 +385,7 @@ fn call_exit(m: &mut Machine) {
             dump: dump as *mut i8,
         };
         // SAFETY: allocated just now, large enough, and read by nobody yet.
-        unsafe { (info as *mut scx_exit_info).write(record) };
+        unsafe { region.host::<scx_exit_info>(info).write(record) };
         ops::call(m, Op::Exit, &[info]);
     }
     for addr in texts.into_iter().chain([info]).flatten() {

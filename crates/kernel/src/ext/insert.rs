@@ -17,6 +17,7 @@ use crate::lock::{Held, LockId};
 use crate::machine::Machine;
 use crate::task::{IDLE, TaskId};
 use bpf::func::Fault;
+use bpf::region::Use;
 
 const EINVAL: i32 = 22;
 const EEXIST: i32 = 17;
@@ -235,16 +236,22 @@ pub(crate) fn move_to_local(m: &mut Machine, dsq_id: u64, enq_flags: u64) -> boo
 }
 
 /// scx_bpf_create_dsq; `node` is a preference without effect. 0 or a negative errno.
-pub(crate) fn create(m: &mut Machine, dsq_id: u64, node: i32) -> i32 {
+///
+/// # Errors
+/// If the run has used up its memory.
+pub(crate) fn create(m: &mut Machine, dsq_id: u64, node: i32) -> Result<i32, Fault> {
     let nr_nodes = m.spec.topology.nodes.len() as i32;
     if node >= nr_nodes || node < -1 || dsq_id & SCX_DSQ_FLAG_BUILTIN != 0 {
-        return -EINVAL;
+        return Ok(-EINVAL);
     }
-    if m.ext.dsqs.create(dsq_id).is_some() {
-        0
-    } else {
-        -EEXIST
+    if m.ext.dsqs.find(dsq_id).is_some() {
+        return Ok(-EEXIST);
     }
+    // The queue and, as long as the run lasts, its lock's figures.
+    m.region.memory().charge_record(Use::Queues)?;
+    m.region.memory().charge_record(Use::Queues)?;
+    m.ext.dsqs.create(dsq_id);
+    Ok(0)
 }
 
 /// scx_bpf_destroy_dsq: it must be empty.
@@ -259,6 +266,7 @@ pub(crate) fn destroy(m: &mut Machine, dsq_id: u64) {
         rq.ext.reenq_users.retain(|&(user, _)| user != dsq);
     }
     m.ext.dsqs.destroy(dsq);
+    m.region.memory().give_back_records(Use::Queues, 1);
 }
 
 /// scx_bpf_dsq_nr_queued, or -ENOENT.
@@ -365,6 +373,9 @@ impl Iter {
     }
 }
 
+/// Far more iterators than a program's stack has room for.
+const MAX_ITERATORS: usize = 256;
+
 /// bpf_iter_scx_dsq_new: `iter` is the address of the iterator. 0 or a negative errno.
 pub(crate) fn iter_new(m: &mut Machine, iter: u64, dsq_id: u64, flags: u64) -> Result<i32, Fault> {
     let iter = Iter { addr: iter };
@@ -376,6 +387,11 @@ pub(crate) fn iter_new(m: &mut Machine, iter: u64, dsq_id: u64, flags: u64) -> R
     let Some(dsq) = m.ext.dsqs.find(dsq_id) else {
         return Ok(-ENOENT);
     };
+    if m.ext.dsqs.nr_cursors() == MAX_ITERATORS {
+        return Err(Fault::func(format!(
+            "more than {MAX_ITERATORS} bpf_iter_scx_dsq at a time: bpf_iter_scx_dsq_destroy is not called"
+        )));
+    }
     let cursor = m.ext.dsqs.cursor_new(dsq, flags & ITER_REV != 0);
     iter.set(m, CURSOR, u64::from(cursor) + 1)?;
     Ok(0)

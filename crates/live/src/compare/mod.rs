@@ -90,6 +90,7 @@ impl Args {
             kernel: ::kernel::release::Release::default(),
             after_failure: false,
             hotplug: Vec::new(),
+            memory: bpf::region::DEFAULT_LIMIT,
             trace: None,
             draw: None,
         };

@@ -89,6 +89,7 @@ pub fn simulated(case: &Case, cpus: usize, seed: u64, machine: Option<&str>) -> 
         kernel: ::kernel::release::Release::default(),
         after_failure: false,
         hotplug: Vec::new(),
+        memory: bpf::region::DEFAULT_LIMIT,
         trace: None,
         draw: None,
     };

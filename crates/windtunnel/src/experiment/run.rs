@@ -189,6 +189,7 @@ impl RunSpec {
             kernel: kernel::release::Release::default(),
             after_failure: false,
             hotplug: Vec::new(),
+            memory: bpf::region::DEFAULT_LIMIT,
             trace: None,
             draw: None,
         })

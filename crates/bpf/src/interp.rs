@@ -45,7 +45,7 @@ unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u
         }
         (*cx).fp = fp - FRAME;
         let mut r = [0, args[0], args[1], args[2], args[3], args[4], 0, 0, 0, 0, fp];
-        let mut p = [0; 11];
+        let mut p = [guard::UNSET; 11];
         if CHECKED {
             p[1..6].copy_from_slice(&(&(*cx).arg_prov)[1..6]);
             p[10] = guard::frame() + fp - (*cx).stack_range().0;
@@ -57,6 +57,9 @@ unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u
             let i = *insns.add(pc);
             let (dst, src) = (usize::from(i.dst), usize::from(i.src));
             left -= 1;
+            if CHECKED && look(cx, pc, &i, &mut p) {
+                return 0;
+            }
             match class(i.op) {
                 insn::ALU64 => {
                     let operand = if i.op & insn::X != 0 { r[src] } else { i.imm as u64 };
@@ -179,7 +182,7 @@ unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u
                     if CHECKED {
                         guard::returned(cx, 0, 0, 0, 0, 0);
                         p[0] = (*cx).arg_prov[0];
-                        p[1..6].fill(guard::SCALAR);
+                        p[1..6].fill(guard::UNSET);
                     }
                 }
                 _ if i.op == CALL => {
@@ -218,7 +221,7 @@ unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u
                     if CHECKED {
                         (*cx).pc = pc as u32;
                         p[0] = guard::after_call(cx, r[0], 0, 0, 0, 0);
-                        p[1..6].fill(guard::SCALAR);
+                        p[1..6].fill(guard::UNSET);
                     }
                 }
                 _ if i.op == insn::EXIT => {
@@ -252,6 +255,60 @@ unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u
     }
 }
 
+/// Looks at the registers that an instruction reads, before it. Did that end the program?
+#[inline(always)]
+unsafe fn look(cx: *mut Context, pc: usize, i: &Insn, p: &mut [u64; 11]) -> bool {
+    let (dst, src) = (usize::from(i.dst), usize::from(i.src));
+    let both = if i.op & insn::X != 0 { p[src] } else { guard::SCALAR };
+    unsafe {
+        let look = guard::look(cx, pc);
+        if look != guard::Look::default() {
+            look_at(cx, pc, i, p, look);
+            if pending(cx) {
+                return true;
+            }
+        }
+        if (p[dst] | both) & guard::UNTESTED == 0 {
+            return false;
+        }
+        if guard::moves(i) {
+            for prov in [p[dst], both] {
+                guard::move_untested(cx, pc as u64, prov, 0, 0, 0);
+                if pending(cx) {
+                    return true;
+                }
+            }
+        } else if guard::tests(i) {
+            for register in [dst, src] {
+                if p[register] & guard::UNTESTED != 0 && (register == dst || i.op & insn::X != 0) {
+                    guard::test(cx, p[register], 0, 0, 0, 0);
+                    p[register] &= !guard::UNTESTED;
+                }
+            }
+        }
+    }
+    false
+}
+
+#[cold]
+unsafe fn look_at(cx: *mut Context, pc: usize, i: &Insn, p: &mut [u64; 11], look: guard::Look) {
+    let (dst, src) = (usize::from(i.dst), usize::from(i.src));
+    unsafe {
+        for register in look.unset() {
+            guard::read(cx, pc as u64, register.into(), p[usize::from(register)], 0, 0);
+            if pending(cx) {
+                return;
+            }
+        }
+        let (src_varies, dst_varies) = look.varies();
+        if src_varies && p[src] == guard::SCALAR {
+            p[dst] = guard::vary(cx, p[dst], 0, 0, 0, 0);
+        } else if dst_varies && p[dst] == guard::SCALAR {
+            p[src] = guard::vary(cx, p[src], 0, 0, 0, 0);
+        }
+    }
+}
+
 /// The provenance of a 64-bit result: moving keeps it, so does adding an integer.
 #[inline(always)]
 fn provenance(i: &Insn, dst: u64, src: u64) -> u64 {
@@ -277,13 +334,13 @@ unsafe fn constant(cx: *mut Context, value: u64) -> u64 {
 
 #[inline(never)]
 unsafe fn check_load(cx: *mut Context, pc: usize, base: u64, i: &Insn, prov: u64) -> u64 {
-    let meta = guard::meta(pc, insn::size(i.op), i.off);
+    let meta = guard::meta(pc, i);
     unsafe { guard::load(cx, base, meta, prov, 0, 0) }
 }
 
 #[inline(never)]
 unsafe fn check_store(cx: *mut Context, pc: usize, base: u64, i: &Insn, prov: u64, (value, of): (u64, u64)) {
-    let meta = guard::meta(pc, insn::size(i.op), i.off);
+    let meta = guard::meta(pc, i);
     unsafe { guard::store(cx, base, meta, prov, value, of) };
 }
 

@@ -5,7 +5,7 @@
 # make bench  speed, in a table (of that build)
 # make compat other people's schedulers: fetch, compile, load, run (COMPAT_OBJECTS="a.bpf.o b.bpf.o" for more of them)
 # make perfetto   exports, asked about by Perfetto's own trace processor (needs Node)
-# make live-test  the policies in a real kernel, booted in QEMU (PARTS="policies numa speed", fidelity)
+# make live-test  the policies in a real kernel, booted in QEMU (PARTS="policies numa speed", fidelity, verifier)
 # make fuzz   the fuzz targets, FUZZ_SECONDS each (needs cargo-fuzz and a nightly compiler)
 
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin

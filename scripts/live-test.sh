@@ -5,7 +5,9 @@
 #   policies   4 CPUs: every policy under the mixed load, the command's words, profiles, workloads, refusals, recordings
 #   numa       4 CPUs on 2 nodes: every policy again; one of them, another each day, for minutes
 #   speed      messages and a ping-pong under schedulers, in exact time
-# and, only when named, `fidelity`: simulated and live side by side, in exact time; writes docs/fidelity.md.
+# and, only when named:
+#   fidelity   simulated and live side by side, in exact time; writes docs/fidelity.md
+#   verifier   asks the verifier about every program of checked mode's tests; writes crates/kernel/tests/verdicts.tsv
 # DOCS=1 has `speed` write docs/live-speed.md. POLICIES="steal rr" narrows, SECONDS_EACH=60 is the length of each load, LONG=steal:300 says which is loaded for long.
 set -u
 cd "$(dirname "$0")/.."
@@ -81,6 +83,7 @@ for part in "${parts[@]}"; do
           scripts/live/boot.sh $dir $initramfs fidelity$cpus >/dev/null
       done
       scripts/live/fidelity.sh $dir docs/fidelity.md ;;
+    verifier) part verifier scripts/live/verdicts.sh $dir crates/kernel/tests/verdicts.tsv ;;
     *) echo "live-test: there is no part '$part'" >&2; exit 2 ;;
   esac
 done

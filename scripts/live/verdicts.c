@@ -9,13 +9,12 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <ctype.h>
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static char verifier_log[64 << 20];
+static char verifier_log[16 << 20];
 static char libbpf_error[512];
 
 /* Keeps the first warning of libbpf: the reason why an object does not load although no program is rejected. */
@@ -99,7 +98,7 @@ static int is_chosen(const struct choice *choice, const char *program)
 }
 
 /* Loads the chosen programs. Returns 0 or a negative error number; the messages are in `verifier_log` and `libbpf_error`. */
-static int load(const char *path, const struct choice *choice, int log_level)
+static int load(const char *path, const struct choice *choice)
 {
 	struct bpf_object *object = open_object(path);
 	struct bpf_program *program;
@@ -115,9 +114,9 @@ static int load(const char *path, const struct choice *choice, int log_level)
 	bpf_object__for_each_program(program, object) {
 		if (choice->only || bpf_program__autoload(program))
 			bpf_program__set_autoload(program, is_chosen(choice, bpf_program__name(program)));
-		bpf_program__set_log_level(program, log_level);
-		if (log_level)
-			bpf_program__set_log_buf(program, verifier_log, sizeof(verifier_log));
+		/* libbpf loads without a log, which costs least, and again with one if that fails. */
+		bpf_program__set_log_level(program, 0);
+		bpf_program__set_log_buf(program, verifier_log, sizeof(verifier_log));
 	}
 	verifier_log[0] = libbpf_error[0] = 0;
 	error = bpf_object__load(object);
@@ -128,19 +127,17 @@ static int load(const char *path, const struct choice *choice, int log_level)
 /* Asks about one program of the object, or about all of them, and prints the verdict. */
 static void ask(const char *path, const char *only)
 {
-	const char *unreferenced = "libbpf: prog '%63[^']': SEC(\"struct_ops\") program isn't referenced";
+	const char *unreferenced = "program isn't referenced anywhere";
 	struct choice choice = { .only = only };
 	const char *message = "";
 	char name[64];
-	int error = load(path, &choice, 1);
+	int error = load(path, &choice);
 
-	while (error && choice.nr_left_out < 16 && sscanf(libbpf_error, unreferenced, name) == 1) {
+	while (error && choice.nr_left_out < 16 && strstr(libbpf_error, unreferenced) &&
+	       sscanf(libbpf_error, "libbpf: prog '%63[^']'", name) == 1) {
 		choice.left_out[choice.nr_left_out++] = strdup(name);
-		error = load(path, &choice, 1);
+		error = load(path, &choice);
 	}
-	/* The log was too small, which hides the verdict. */
-	if (error == -ENOSPC)
-		error = load(path, &choice, 0);
 	if (error) {
 		message = message_of(verifier_log);
 		if (!*message)

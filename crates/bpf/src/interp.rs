@@ -30,7 +30,7 @@ pub(crate) unsafe extern "C" fn run_checked(cx: *mut Context, r1: u64, r2: u64, 
 
 /// Did a call or an access end the program? Only where nothing can unwind; see [`crate::enter`].
 #[inline(always)]
-unsafe fn pending(cx: *mut Context) -> bool {
+pub(crate) unsafe fn pending(cx: *mut Context) -> bool {
     !cfg!(all(target_arch = "x86_64", target_os = "linux")) && unsafe { (*cx).fault.is_some() }
 }
 
@@ -57,7 +57,7 @@ unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u
             let i = *insns.add(pc);
             let (dst, src) = (usize::from(i.dst), usize::from(i.src));
             left -= 1;
-            if CHECKED && look(cx, pc, &i, &mut p) {
+            if CHECKED && guard::before(cx, pc, &i, &mut p) {
                 return 0;
             }
             match class(i.op) {
@@ -251,60 +251,6 @@ unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u
                 _ => return stop_at(cx, pc, left, vm::trap),
             }
             pc += 1;
-        }
-    }
-}
-
-/// Looks at the registers that an instruction reads, before it. Did that end the program?
-#[inline(always)]
-unsafe fn look(cx: *mut Context, pc: usize, i: &Insn, p: &mut [u64; 11]) -> bool {
-    let (dst, src) = (usize::from(i.dst), usize::from(i.src));
-    let both = if i.op & insn::X != 0 { p[src] } else { guard::SCALAR };
-    unsafe {
-        let look = guard::look(cx, pc);
-        if look != guard::Look::default() {
-            look_at(cx, pc, i, p, look);
-            if pending(cx) {
-                return true;
-            }
-        }
-        if (p[dst] | both) & guard::UNTESTED == 0 {
-            return false;
-        }
-        if guard::moves(i) {
-            for prov in [p[dst], both] {
-                guard::move_untested(cx, pc as u64, prov, 0, 0, 0);
-                if pending(cx) {
-                    return true;
-                }
-            }
-        } else if guard::tests(i) {
-            for register in [dst, src] {
-                if p[register] & guard::UNTESTED != 0 && (register == dst || i.op & insn::X != 0) {
-                    guard::test(cx, p[register], 0, 0, 0, 0);
-                    p[register] &= !guard::UNTESTED;
-                }
-            }
-        }
-    }
-    false
-}
-
-#[cold]
-unsafe fn look_at(cx: *mut Context, pc: usize, i: &Insn, p: &mut [u64; 11], look: guard::Look) {
-    let (dst, src) = (usize::from(i.dst), usize::from(i.src));
-    unsafe {
-        for register in look.unset() {
-            guard::read(cx, pc as u64, register.into(), p[usize::from(register)], 0, 0);
-            if pending(cx) {
-                return;
-            }
-        }
-        let (src_varies, dst_varies) = look.varies();
-        if src_varies && p[src] == guard::SCALAR {
-            p[dst] = guard::vary(cx, p[dst], 0, 0, 0, 0);
-        } else if dst_varies && p[dst] == guard::SCALAR {
-            p[src] = guard::vary(cx, p[src], 0, 0, 0, 0);
         }
     }
 }

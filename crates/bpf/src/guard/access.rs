@@ -291,7 +291,8 @@ impl Guard {
                 "null-dereference"
             }
             Origin::Varied => {
-                let note = "the offset in a kernel object must be a constant, and is a number from memory or a function";
+                let note =
+                    "the offset in a kernel object must be a constant, and is a number from memory or a function";
                 notes.push((note.to_string(), None));
                 "variable-offset"
             }

@@ -21,6 +21,7 @@ mod opaque;
 mod prov;
 mod registers;
 mod report;
+mod results;
 mod signature;
 
 use crate::func::{Entry, Fault};
@@ -35,9 +36,10 @@ pub(crate) use access::{load, meta, store};
 pub(crate) use calls::{after_call, before_call, call_function, returned};
 pub use names::is_known;
 use objects::Objects;
-pub(crate) use prov::{SCALAR, UNSET, UNTESTED, frame};
 use prov::Prov;
-pub(crate) use registers::{Look, moves, tests};
+pub(crate) use prov::{SCALAR, UNSET, UNTESTED, frame};
+use registers::Look;
+pub(crate) use registers::{before, moves, tests};
 
 /// What the world tells of itself to a checked program.
 #[derive(Clone, Debug, Default)]
@@ -195,12 +197,6 @@ unsafe extern "C" fn enter(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64,
             Err(fault) => raise(cx, fault),
         }
     }
-}
-
-/// What to look at before an instruction.
-#[inline(always)]
-pub(crate) unsafe fn look(cx: *mut Context, pc: usize) -> Look {
-    unsafe { guard(cx).looks[pc] }
 }
 
 /// A register that may have no value is read: pc, register, its provenance.

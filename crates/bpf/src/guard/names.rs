@@ -314,7 +314,11 @@ const HELPERS: [Helper; 68] = [
     helper(195, "bpf_map_lookup_percpu_elem", &[V, KEY, V])
         .returns_pointer()
         .and(Effect::Lookup),
-    helper(197, "bpf_dynptr_from_mem", &[Arg::MapMemory(Len::Arg(2)), V, V, MAKE_DYNPTR]),
+    helper(
+        197,
+        "bpf_dynptr_from_mem",
+        &[Arg::MapMemory(Len::Arg(2)), V, V, MAKE_DYNPTR],
+    ),
     helper(198, "bpf_ringbuf_reserve_dynptr", &[V, V, V, MAKE_DYNPTR]).and(Effect::DynptrReserve),
     helper(199, "bpf_ringbuf_submit_dynptr", &[DYNPTR, V]).and(Effect::DynptrSubmit),
     helper(200, "bpf_ringbuf_discard_dynptr", &[DYNPTR, V]).and(Effect::DynptrSubmit),

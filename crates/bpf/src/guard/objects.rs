@@ -105,6 +105,8 @@ pub(super) struct Objects {
     pub frames: Vec<Frame>,
     /// Pointers that the outermost program has compared with NULL.
     tested: BTreeSet<u64>,
+    /// The last of them.
+    last_tested: u64,
 }
 
 /// A function under way.
@@ -160,18 +162,27 @@ impl Objects {
             arena: cx.arena,
             frames: Vec::new(),
             tested: BTreeSet::new(),
+            last_tested: 0,
         }
     }
 
     /// The program compares this pointer with NULL: that holds for its copies, too.
     pub fn note_tested(&mut self, prov: Prov) {
-        self.tested.insert(prov.tested().0);
+        let tested = prov.tested().0;
+        if tested != self.last_tested {
+            self.last_tested = tested;
+            self.tested.insert(tested);
+        }
     }
 
     /// Whether a pointer may be NULL as far as the program knows.
     #[inline(always)]
     pub fn is_untested(&self, prov: Prov) -> bool {
-        prov.is_untested() && prov.origin().may_be_null() && !self.tested.contains(&prov.tested().0)
+        let tested = prov.tested().0;
+        prov.is_untested()
+            && prov.origin().may_be_null()
+            && tested != self.last_tested
+            && !self.tested.contains(&tested)
     }
 
     /// What an address belongs to that comes from the kernel, from a helper, or is a constant.
@@ -331,6 +342,7 @@ impl Objects {
     /// The outermost program is through.
     pub fn forget_passing(&mut self) {
         self.tested.clear();
+        self.last_tested = 0;
         while let Some(slot) = self.passing.pop() {
             self.kill(slot as usize, "left behind by an earlier call", None);
         }

@@ -6,10 +6,12 @@
 //! paths, and is compared with no constant. A load from the stack or from read-only globals does not count.
 
 use super::objects::Objects;
-use super::prov::{Origin, Prov};
+use super::prov::{Origin, Prov, SCALAR, UNTESTED};
 use crate::func::Fault;
 use crate::image::{CALL, CALL_FUNCTION, Function, Insn, LD_IMM64};
 use crate::insn::{self, alu, atomic, class, jmp};
+use crate::interp::pending;
+use crate::vm::Context;
 
 /// What to look at before an instruction: a bit for each register that may have no value, and these.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -249,6 +251,60 @@ pub(crate) fn moves(i: &Insn) -> bool {
 #[inline(always)]
 pub(crate) fn tests(i: &Insn) -> bool {
     class(i.op) == insn::JMP && matches!(i.op & 0xf0, jmp::JEQ | jmp::JNE) && (i.op & insn::X != 0 || i.imm == 0)
+}
+
+/// Looks at the registers that an instruction reads, before it. Did that end the program?
+#[inline(always)]
+pub(crate) unsafe fn before(cx: *mut Context, pc: usize, i: &Insn, p: &mut [u64; 11]) -> bool {
+    let (dst, src) = (usize::from(i.dst), usize::from(i.src));
+    let both = if i.op & insn::X != 0 { p[src] } else { SCALAR };
+    unsafe {
+        let look = super::guard(cx).looks[pc];
+        if look != Look::default() {
+            look_at(cx, pc, i, p, look);
+            if pending(cx) {
+                return true;
+            }
+        }
+        if (p[dst] | both) & UNTESTED == 0 {
+            return false;
+        }
+        if moves(i) {
+            for prov in [p[dst], both] {
+                super::move_untested(cx, pc as u64, prov, 0, 0, 0);
+                if pending(cx) {
+                    return true;
+                }
+            }
+        } else if tests(i) {
+            for register in [dst, src] {
+                if p[register] & UNTESTED != 0 && (register == dst || i.op & insn::X != 0) {
+                    super::test(cx, p[register], 0, 0, 0, 0);
+                    p[register] &= !UNTESTED;
+                }
+            }
+        }
+    }
+    false
+}
+
+#[cold]
+unsafe fn look_at(cx: *mut Context, pc: usize, i: &Insn, p: &mut [u64; 11], look: Look) {
+    let (dst, src) = (usize::from(i.dst), usize::from(i.src));
+    unsafe {
+        for register in look.unset() {
+            super::read(cx, pc as u64, register.into(), p[usize::from(register)], 0, 0);
+            if pending(cx) {
+                return;
+            }
+        }
+        let (src_varies, dst_varies) = look.varies();
+        if src_varies && p[src] == SCALAR {
+            p[dst] = super::vary(cx, p[dst], 0, 0, 0, 0);
+        } else if dst_varies && p[dst] == SCALAR {
+            p[src] = super::vary(cx, p[src], 0, 0, 0, 0);
+        }
+    }
 }
 
 /// A register without a value is read.

@@ -165,7 +165,10 @@ impl Translator<'_, '_> {
         registers.extend((i.op & insn::X != 0 && i.src != i.dst).then_some(i.src));
         for register in registers {
             let prov = self.prov(register);
-            if self.constant(prov).is_some_and(|prov| prov as u64 & guard::UNTESTED == 0) {
+            if self
+                .constant(prov)
+                .is_some_and(|prov| prov as u64 & guard::UNTESTED == 0)
+            {
                 continue;
             }
             let untested = self.builder.ins().band_imm_s(prov, guard::UNTESTED as i64);
@@ -189,7 +192,10 @@ impl Translator<'_, '_> {
         if self.constant(pointer).is_some() {
             return;
         }
-        let scalar = self.builder.ins().icmp_imm_s(IntCC::Equal, number, guard::SCALAR as i64);
+        let scalar = self
+            .builder
+            .ins()
+            .icmp_imm_s(IntCC::Equal, number, guard::SCALAR as i64);
         let varied = self.call_entry(guard::vary, &[pointer]);
         let prov = self.builder.ins().select(scalar, varied, pointer);
         self.set_prov(register, prov);

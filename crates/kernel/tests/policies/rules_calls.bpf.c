@@ -61,7 +61,6 @@ BREAKS(is_given_a_value_beyond_the_stack, "stack-out-of-bounds: load of")
  */
 #define MASK_WORDS 129
 private(B) u64 masks[2 * MASK_WORDS];
-const volatile u64 constant_mask[MASK_WORDS];
 
 KEEPS(has_masks_of_its_own)
 {
@@ -251,7 +250,6 @@ KEEPS(reads_masks)
 	bpf_cpumask_test_cpu(0, p->cpus_ptr);
 	bpf_cpumask_test_cpu(0, (void *)&((struct task_struct___mask *)p)->cpus_mask);
 	bpf_cpumask_test_cpu(0, (void *)masks);
-	bpf_cpumask_test_cpu(0, (void *)constant_mask);
 	bpf_cpumask_test_cpu(0, idle);
 	bpf_cpumask_test_cpu(0, online);
 	scx_bpf_put_idle_cpumask(idle);

@@ -6,7 +6,7 @@
 # make compat other people's schedulers: fetch, compile, load, run (COMPAT_OBJECTS="a.bpf.o b.bpf.o" for more of them)
 # make perfetto   exports, asked about by Perfetto's own trace processor (needs Node)
 # make compat-long  the same for longer than every watchdog, on four machines under five workloads; writes docs/compat.md (hours)
-# make live-test  the policies in a real kernel, booted in QEMU (PARTS="policies numa speed", fidelity)
+# make live-test  the policies in a real kernel, booted in QEMU (PARTS="policies numa speed", fidelity, verifier)
 # make soak   the policies in a real kernel on a slow machine, each for minutes (POLICIES="pmqs o1", SECONDS_EACH=120)
 # make fuzz   the fuzz targets, FUZZ_SECONDS each (needs cargo-fuzz and a nightly compiler)
 

@@ -124,12 +124,7 @@ fn rules_of_machine(m: &Machine) -> Rules {
         release: RELEASE.to_vec(),
         sleepable: SLEEPABLE.to_vec(),
         rcu: RCU.to_vec(),
-        // As much of a mask as the machine's CPUs take.
-        structs: [
-            &STRUCTS[..],
-            &[("bpf_cpumask", u64::from(m.nr_cpus()).div_ceil(64) * 8)],
-        ]
-        .concat(),
+        structs: STRUCTS.to_vec(),
         ..Rules::default()
     }
 }

@@ -189,7 +189,7 @@ fn hog(kind: &str, engine: Engine) -> String {
             m.run(10 * MS, &mut Vec::<Record>::new());
             exit.message.clone()
         }
-        Err(LoadError::Refused(message)) => message,
+        Err(LoadError::Input(message)) => message,
     }
 }
 

@@ -216,6 +216,7 @@ impl Translator<'_, '_> {
             let i = self.cx.code.insns[pc];
             self.builder.set_srcloc(SourceLoc::new(pc as u32));
             self.uncounted += 1;
+            self.look(pc, &i);
             let known = match insn::class(i.op) {
                 insn::ALU64 => self.alu(&i, types::I64),
                 insn::ALU => self.alu(&i, types::I32),

@@ -2,6 +2,8 @@
 //! Test policies: each is a `NAME.bpf.c` beside this file, compiled by clang and loaded into a machine.
 #![allow(dead_code)] // each test file uses a part
 
+pub mod corpus;
+
 use bpf::link::Image;
 use bpf::object::Object;
 use bpf::vm::Engine;

@@ -347,6 +347,7 @@ impl Summary {
                 Status::Ran => lost_tasks(&run.waiting, end, self.longest_wait_ns),
                 Status::Ejected | Status::Refused => None,
             },
+            interrupted: false,
             exit: run.exit,
         }
     }

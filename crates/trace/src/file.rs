@@ -96,7 +96,15 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// The first I/O error since [`Writer::new`].
-    pub fn finish(mut self) -> io::Result<Trailer> {
+    pub fn finish(self) -> io::Result<Trailer> {
+        self.finish_into().map(|(trailer, _)| trailer)
+    }
+
+    /// Writes the end, flushes and returns what it was written to.
+    ///
+    /// # Errors
+    /// As [`Writer::finish`].
+    pub fn finish_into(mut self) -> io::Result<(Trailer, W)> {
         self.write_block(b'B');
         if let Some(error) = self.failed {
             return Err(error);
@@ -107,7 +115,7 @@ impl<W: Write> Writer<W> {
         };
         self.to.write_all(&trailer.encode())?;
         self.to.flush()?;
-        Ok(trailer)
+        Ok((trailer, self.to))
     }
 }
 

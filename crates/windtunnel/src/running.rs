@@ -38,6 +38,7 @@ pub struct Running<'a> {
     until: u64,
     reloads: u32,
     ended: Option<Ended>,
+    interrupted: bool,
 }
 
 impl Scenario {
@@ -100,6 +101,7 @@ impl Scenario {
             until: limit.unwrap_or(LONGEST_NS),
             reloads: 0,
             ended,
+            interrupted: false,
         })
     }
 
@@ -216,6 +218,12 @@ impl Running<'_> {
         Ok(())
     }
 
+    /// Notes that the user ends the run where it is. There will be no trace file: half a run is none.
+    pub fn interrupt(&mut self) {
+        self.interrupted = true;
+        self.sinks.discard_trace();
+    }
+
     /// Ends the run where it is: the books are closed and the last records handed over.
     pub fn end(&mut self, sink: &mut dyn Sink) {
         if self.refused.is_some() {
@@ -310,6 +318,7 @@ impl Running<'_> {
             accesses: checked.accesses,
             calls: checked.calls,
         });
+        outcome.result.interrupted = self.interrupted;
         Ok(outcome)
     }
 }

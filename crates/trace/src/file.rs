@@ -24,6 +24,8 @@ const MAGIC: &[u8; 8] = b"WTRACE\r\n";
 const BLOCK_BYTES: usize = 64 << 10;
 /// No block or header may be longer; it bounds what a reader of damaged files allocates.
 const BLOCK_MAX: usize = 16 << 20;
+/// No record may be later, ns: 146 years. Sums of a few times stay below 2^64.
+const TIME_MAX: u64 = 1 << 62;
 
 /// What stands at the end of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -368,6 +370,12 @@ impl<R: Read> Reader<R> {
                 return Err(ReadError::Damaged {
                     offset: self.block_offset + self.at as u64,
                     what,
+                });
+            }
+            if record.time > TIME_MAX {
+                return Err(ReadError::Damaged {
+                    offset: self.block_offset + self.at as u64,
+                    what: format!("time {} ns: {TIME_MAX} is the latest", record.time),
                 });
             }
             self.hash.add(record);

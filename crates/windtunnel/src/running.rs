@@ -81,7 +81,7 @@ impl Scenario {
                     ended = machine.advance(at, &mut sinks);
                 }
                 match load::enable(&mut machine, &object, &profile, self.engine)? {
-                    Loaded::Enabled(loaded) => image = Some(loaded),
+                    Loaded::Enabled(loaded) => image = Some(*loaded),
                     Loaded::Refused(exit) => refused = Some(exit),
                 }
             }
@@ -203,7 +203,7 @@ impl Running<'_> {
             {
                 let (object, profile) = self.scenario.prepared(name, path)?;
                 match load::enable(&mut self.machine, &object, &profile, self.scenario.engine)? {
-                    Loaded::Enabled(image) => self.image = Some(image),
+                    Loaded::Enabled(image) => self.image = Some(*image),
                     // The run ends with the record of the attempt, which is no reason to deny what was before.
                     Loaded::Refused(exit) => {
                         self.machine.ext.exit = Some(*exit);

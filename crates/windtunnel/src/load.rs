@@ -95,7 +95,8 @@ pub fn prepared_by(
         object.set(parameter, value).map_err(|error| {
             let known: Vec<&str> = shown(&object).map(|variable| variable.name.as_str()).take(12).collect();
             Error::new(format!("--set {parameter}={value}: {error}")).hint(format!(
-                "`windtunnel policy show {name}` tells of its parameters: {}",
+                "`windtunnel policy show {}` describes its parameters: {}",
+                path.display(),
                 known.join(", ")
             ))
         })?;

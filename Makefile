@@ -6,12 +6,16 @@
 # make compat other people's schedulers: fetch, compile, load, run (COMPAT_OBJECTS="a.bpf.o b.bpf.o" for more of them)
 # make perfetto   exports, asked about by Perfetto's own trace processor (needs Node)
 # make live-test  the policies in a real kernel, booted in QEMU (PARTS="policies numa speed", fidelity)
+# make attack     damaged inputs and hostile policies for hours (ATTACK_SECONDS=3600 ATTACK_SEED=N ATTACK_KINDS="object policy")
 # make fuzz   the fuzz targets, FUZZ_SECONDS each (needs cargo-fuzz and a nightly compiler)
 
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 FUZZ_SECONDS ?= 60
+ATTACK_SECONDS ?= 3600
+ATTACK_SEED ?= $(shell date +%Y%m%d)
+ATTACK_KINDS ?=
 
-.PHONY: run build fast test bench compat perfetto live-test fuzz setup
+.PHONY: run build fast test bench compat perfetto live-test attack fuzz setup
 
 run: build
 	@scripts/demo.sh
@@ -39,6 +43,9 @@ perfetto: build
 
 live-test:
 	@scripts/live-test.sh $(PARTS)
+
+attack: setup
+	@scripts/attack.sh $(ATTACK_SECONDS) $(ATTACK_SEED) $(ATTACK_KINDS)
 
 fuzz: setup
 	@scripts/fuzz.sh $(FUZZ_SECONDS)

@@ -106,7 +106,7 @@ fn reason(status: ExitStatus, stderr: &str) -> String {
         .take(3)
         .filter(|line| !line.starts_with("note:"))
         .collect();
-    let last: Vec<&str> = stderr.lines().rev().take(1).collect();
+    let first: Vec<&str> = stderr.lines().filter(|line| !line.is_empty()).take(1).collect();
     let what = match (status.code(), status.signal()) {
         (Some(EXIT_MEMORY), _) => "more memory than the limit".to_owned(),
         (_, Some(libc::SIGPROF)) => "time-out".to_owned(),
@@ -115,7 +115,7 @@ fn reason(status: ExitStatus, stderr: &str) -> String {
         (None, Some(signal)) => format!("signal {signal}"),
         (None, None) => "no status".to_owned(),
     };
-    let told = if panic.is_empty() { last } else { panic };
+    let told = if panic.is_empty() { first } else { panic };
     format!("{what} {}", told.join(" ")).trim().to_owned()
 }
 

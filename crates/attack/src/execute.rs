@@ -136,7 +136,8 @@ pub fn changed(object: &Object, mode: Mode, size: Size, change: impl FnOnce(&mut
 /// Formats an exit record as the command does, so that hostile messages pass through the code that prints them.
 fn ejected(exit: &Exit) -> End {
     let text = exit.to_string();
-    let by_itself = matches!(exit.kind, Kind::None | Kind::Unreg | Kind::UnregBpf);
+    // A policy may say nothing when it ends itself.
+    let by_itself = matches!(exit.kind, Kind::None | Kind::Unreg | Kind::UnregBpf | Kind::ErrorBpf);
     assert!(
         by_itself || !exit.message.is_empty(),
         "an exit without a reason: {text}"

@@ -390,7 +390,14 @@ pub(crate) fn trace(input: &[u8], name: &str) -> String {
     let mut draw = Draw::new(options, traced.header.cpus.len().min(256)).ok();
     let mut latency = report::Latency::new(traced.header.cpus.len());
     let mut timehist = report::Timehist::new(Vec::new(), traced.header.cpus.len());
-    let mut tee = Tee::new().with(&mut exporting).with(&mut latency).with(&mut timehist);
+    let mut schedstat = report::Schedstat::new(&traced.header.cpus);
+    let mut scan = windtunnel::page::scan(&traced.header, 1);
+    let mut tee = Tee::new()
+        .with(&mut exporting)
+        .with(&mut latency)
+        .with(&mut timehist)
+        .with(&mut schedstat)
+        .with(&mut scan);
     if let Some(draw) = &mut draw {
         tee = tee.with(draw);
     }
@@ -401,10 +408,16 @@ pub(crate) fn trace(input: &[u8], name: &str) -> String {
         draw.map(|draw| draw.finish(end)),
         latency.finish(end),
         timehist.finish(),
+        schedstat.finish(end, 250),
     );
     match result {
         Ok(result) => {
-            let _ = (report::details(&result), report::table(&[result], false));
+            let _ = (
+                report::details(&result),
+                report::table(std::slice::from_ref(&result), false),
+            );
+            let page = windtunnel::page::finished(scan, result, None);
+            let _ = report::html::page(&[page]);
             "read".to_owned()
         }
         Err(error) => format!("refused: {error}"),

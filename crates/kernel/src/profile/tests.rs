@@ -198,5 +198,8 @@ fn arguments_that_are_larger_than_a_program_gets_are_refused() {
     };
     assert_eq!(run(16383).context(Facts::new(&spec)).unwrap().len(), 65532);
     let error = run(u32::MAX).context(Facts::new(&spec)).unwrap_err();
-    assert!(error.starts_with("setup: the arguments take more than 65535 bytes"), "{error}");
+    assert!(
+        error.starts_with("setup: the arguments take more than 65535 bytes"),
+        "{error}"
+    );
 }

@@ -47,7 +47,7 @@ fn tasks(task: &str) -> String {
 }
 
 fn machine(topology: &str) -> String {
-    format!("description = 'x'\ntopology = {topology}\n")
+    format!("description = 'x'\nhz = 250\ntopology = {topology}\n")
 }
 
 /// All texts.
@@ -158,16 +158,11 @@ pub fn texts() -> Vec<Text> {
         machine("'../../../../etc/passwd'"),
         "refused",
     );
-    add(
-        Machine,
-        "no ticks",
-        format!("{}hz = 0\n", machine("'core:2'")),
-        "refused",
-    );
+    add(Machine, "no ticks", machine("'core:2'").replace("250", "0"), "refused");
     add(
         Machine,
         "too many ticks",
-        format!("{}hz = 4294967295\n", machine("'core:2'")),
+        machine("'core:2'").replace("250", "4294967295"),
         "refused",
     );
     add(
@@ -504,6 +499,12 @@ pub fn texts() -> Vec<Text> {
         Profile,
         "an index beyond",
         "set = { 'words[4000000000]' = 1, 'words[0 - 1]' = 1 }".to_owned(),
+        "refused",
+    );
+    add(
+        Profile,
+        "a range of everything",
+        "set = { 'words[0..9223372036854775807]' = 1 }".to_owned(),
         "refused",
     );
     add(

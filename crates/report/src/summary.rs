@@ -227,7 +227,7 @@ impl Summary {
                 if !online {
                     cpu.offline_since.get_or_insert(time);
                 } else if let Some(since) = cpu.offline_since.take() {
-                    self.offline_ns += u128::from(time - since);
+                    self.offline_ns += u128::from(time.saturating_sub(since));
                 }
             }
             Event::Phase { phase, .. } if phase == workload::MEASURED => self.measured_from = time,

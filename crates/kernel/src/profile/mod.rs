@@ -187,7 +187,7 @@ impl Setting {
     /// If it is no expression, names something unknown, or `set` fails.
     pub fn each(&self, facts: Facts, set: &mut dyn FnMut(&str, i64) -> Result<(), String>) -> Result<(), String> {
         let path = Path::parse(&self.path)?;
-        for at in path.instances(facts.spec, facts.at) {
+        for at in path.instances(facts.spec, facts.at)? {
             let facts = facts.at(at);
             if facts.holds(&self.when)? {
                 let value = facts.value(&self.value)?;

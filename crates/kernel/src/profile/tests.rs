@@ -203,3 +203,14 @@ fn arguments_that_are_larger_than_a_program_gets_are_refused() {
         "{error}"
     );
 }
+
+#[test]
+fn a_range_of_everything_is_refused() {
+    let spec = numa();
+    for path in ["a[0..9223372036854775807]", "a[0..4000][0..4000]"] {
+        let error = Setting::new(path, "1")
+            .each(Facts::new(&spec), &mut |_, _| Ok(()))
+            .unwrap_err();
+        assert!(error.contains("4194304 at most"), "{path}: {error}");
+    }
+}

@@ -9,7 +9,8 @@
  * the CPU it ran on last if that is idle, else the one idle longest, else it preempts where it is better by most.
  *
  * Good for: few tasks on few CPUs; interactive tasks beside hogs.
- * Bad for: many tasks (a choice takes time proportional to the queue) and many CPUs (one lock).
+ * Bad for: many tasks (a choice takes time proportional to the queue) and many CPUs (one lock). Tasks that are bound to a CPU starve
+ * while another CPU has little to do: it recalculates all counters so often that no quantum on the busy CPU ends.
  * Source: Franke, Nagar, Kravetz, Ravindran: "PMQS: Scalable Linux Scheduling for High End Servers", Annual Linux
  * Showcase 2001, on Linux 2.4.5. linux_2_5_2: Davide Libenzi's changes, in Linux from 2.5.2-pre3 until the O(1) scheduler
  * came: ticks no longer count in goodness. Of all runnable tasks they are recalculated under the lock, from the nice value alone;

@@ -9,7 +9,7 @@
  * preempts the lowest it beats.
  *
  * Good for: what dss is good for, on more CPUs and with more tasks.
- * Bad for: very many CPUs (each choice looks at all of them); tasks are moved as freely as by dss.
+ * Bad for: very many CPUs (each choice looks at all of them); tasks are moved as freely as by dss. Bound tasks starve as with dss.
  * Source: Franke, Nagar, Kravetz, Ravindran: "PMQS: Scalable Linux Scheduling for High End Servers", Annual Linux
  * Showcase 2001.
  *

@@ -7,7 +7,7 @@
  * not make up for what is best so far. Decisions are those of dss, on a tie by the place in the common queue, too.
  *
  * Good for: what dss is good for, with more tasks.
- * Bad for: many CPUs (one lock still); a recalculation sorts the whole queue anew.
+ * Bad for: many CPUs (one lock still); a recalculation sorts the whole queue anew. Bound tasks starve as with dss.
  * Source: Franke, Nagar, Kravetz, Ravindran: "PMQS: Scalable Linux Scheduling for High End Servers", Annual Linux
  * Showcase 2001.
  *

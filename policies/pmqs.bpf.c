@@ -18,7 +18,8 @@
  * Against the original: realtime tasks are above sched_ext. Locks are words that nobody waits for, beside those of the
  * DSQs. A task placed at exec moves when its CPU next schedules, which is at once. Here and there a CPU whose pool has
  * spent its counters recalculates those of all tasks. So pools with little to do stretch the quanta of the others, there
- * without an end; here a task that has waited for max_wait_ms comes next when a turn of the usual length is over.
+ * without an end; here a task that has waited for max_wait_ms comes next when a turn of the usual length is over, the longest wait
+ * first.
  */
 #include "include/scx.h"
 

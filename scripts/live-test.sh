@@ -5,7 +5,10 @@
 #   policies   4 CPUs: every policy under the mixed load, the command's words, profiles, workloads, refusals, recordings
 #   numa       4 CPUs on 2 nodes: every policy again; one of them, another each day, for minutes
 #   speed      messages and a ping-pong under schedulers, in exact time
-# and, only when named, `fidelity`: simulated and live side by side, in exact time; writes docs/fidelity.md.
+# and, only when named:
+#   fidelity   simulated and live side by side, in exact time; writes docs/fidelity.md
+#   soak       every policy under a long mixed load on a slow machine, with a table at the end (`make soak`)
+#   verifier   asks the verifier about every program of checked mode's tests; writes crates/kernel/tests/verdicts.tsv
 # DOCS=1 has `speed` write docs/live-speed.md. POLICIES="steal rr" narrows, SECONDS_EACH=60 is the length of each load, LONG=steal:300 says which is loaded for long.
 set -u
 cd "$(dirname "$0")/.."
@@ -81,6 +84,11 @@ for part in "${parts[@]}"; do
           scripts/live/boot.sh $dir $initramfs fidelity$cpus >/dev/null
       done
       scripts/live/fidelity.sh $dir docs/fidelity.md ;;
+    soak)
+      CLOCK=slow LIMIT=${LIMIT:-36000} WORDS="parts=policies soak=1 only=$only seconds=${SECONDS_EACH:-120}" \
+        part soak scripts/live/boot.sh $dir $initramfs soak
+      scripts/live/soak.awk $dir/soak.log || failed+=("soak: a policy did not survive") ;;
+    verifier) part verifier scripts/live/verdicts.sh $dir crates/kernel/tests/verdicts.tsv ;;
     *) echo "live-test: there is no part '$part'" >&2; exit 2 ;;
   esac
 done

@@ -55,8 +55,8 @@ fn run(bytes: &[u8], engine: Engine) -> (String, Vec<Record>) {
     let mut records = Vec::new();
     let refused = match attach(&mut m, &image, policy, &profile) {
         Ok(()) => None,
-        Err(LoadError::Refused(message)) => panic!("{message}"),
-        Err(LoadError::Exit(exit)) => Some(exit),
+        Err(LoadError::Input(message)) => panic!("{message}"),
+        Err(LoadError::Refused(exit)) => Some(exit),
     };
     m.run(5_000_000, &mut records);
     m.verify();

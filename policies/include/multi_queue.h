@@ -15,7 +15,7 @@
 
 #define MAX_TRIES 16
 #define MAX_REMOTE_TRIES 16
-/* Of a task that has waited too long: above all that counters and nice values can make. */
+/* Goodness of a task that has waited too long: higher than any counter and nice value give. */
 #define GOODNESS_OVERDUE 900
 #define NOBODY 0x7fff
 
@@ -104,11 +104,13 @@ struct scan {
 	s32 pid;
 	/* Highest two of goodness without affinity, and whose the first is. */
 	s32 first, second, first_pid;
-	/* Since when the longest waiting task waits. */
+	/* When the task that has waited longest began to wait. */
 	u64 oldest_since;
+	/* The same for the best task if it is overdue, else ~0. */
+	u64 overdue_since;
 };
 #define SCAN_FROM(goodness)                                                                        \
-	{ .best = (goodness), .first = GOODNESS_IDLE, .second = GOODNESS_IDLE, .oldest_since = ~0ULL }
+	{ .best = (goodness), .first = GOODNESS_IDLE, .second = GOODNESS_IDLE, .oldest_since = ~0ULL, .overdue_since = ~0ULL }
 
 /*
  * Looks through `queue` for `cpu`, with affinity if it is its own. A global function, as those below: the verifier looks at it once,
@@ -138,8 +140,18 @@ __noinline int scan(s32 queue, s32 cpu, u64 mm, struct scan *s)
 		weight = queue == cpu ? goodness(p, t, cpu, mm) : na;
 		if (queue == cpu && t->waits_since < s->oldest_since)
 			s->oldest_since = t->waits_since;
-		if (queue == cpu && overdue(t->waits_since))
-			weight = GOODNESS_OVERDUE;
+		/*
+		 * The longest wait comes first among overdue tasks. In the queue's order, tasks that wake up often would pass the
+		 * others for ever, since they come in at the front.
+		 */
+		if (queue == cpu && overdue(t->waits_since)) {
+			if (t->waits_since < s->overdue_since && may_run(p, cpu)) {
+				s->overdue_since = t->waits_since;
+				s->best = GOODNESS_OVERDUE;
+				s->pid = p->pid;
+			}
+			continue;
+		}
 		if (weight > s->best && may_run(p, cpu)) {
 			s->best = weight;
 			s->pid = p->pid;

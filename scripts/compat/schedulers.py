@@ -1,93 +1,84 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""schedulers.py DIR WINDTUNNEL OUT: runs every scheduler that objects.sh compiled into DIR on machines of 8, 32 and 256 CPUs under
-workloads/compat.json, two at a time, and writes the table OUT (docs/compat.md). Exit status 1 if one does not run as it should: to the
-end, or, where its policy is in a user-space half that is not here, until the watchdog ends it; or if checked mode reports something of it.
-COMPAT_OBJECTS names more objects, by spaces: they run the same way, and are told of at the end instead of in the table.
+"""schedulers.py DIR WINDTUNNEL [long OUT]: runs every scheduler that objects.sh compiled into DIR, two at a time.
+
+Short: each under workloads/compat.json on 8 CPUs for longer than its watchdog, under workloads that end by themselves on a
+hybrid machine, shortly on 32 and 256 CPUs, and shortly in checked mode.
+long: each on four machines under five workloads, for longer than its watchdog; writes the document OUT (docs/compat.md). Results stay in
+DIR/long: an interrupted run goes on where it was. COMPAT_MACHINES="8 CPUs,32 CPUs" takes some of the machines only.
+
+Exit status 1 if a run ends early and ends.toml does not allow it, if it does not end where it has to, or if checked mode reports
+something. COMPAT_OBJECTS names more objects, by spaces. They run the same way; their results are printed and not in the document.
 """
+import hashlib
 import json
 import os
 import re
 import subprocess
 import sys
 import time
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 
-# Simulated time is short where machines are large. The workload is for 8 CPUs, and so many times that for larger machines.
-MACHINES = [
-    ("8 CPUs", "pack:1 l3:1 core:4 pu:2", "1s", 1),
-    ("32 CPUs", "numa32", "400ms", 4),
-    ("256 CPUs", "epyc-2s", "100ms", 32),
-]
-# Those whose policy is in user space: how they end without it, and simulated time enough for that.
-ENDS = {
-    "scx_rustland": ("SCX_EXIT_ERROR_STALL", "20s"),
-    "scx_userland": ("SCX_EXIT_ERROR_STALL", "60s"),
+# No folder of compiled modules beside the sources.
+sys.dont_write_bytecode = True
+from document import document
+from watchdog import timeout_ms
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+# The machine, and so many times the tasks of compat.json, which is for 8 CPUs. A watchdog looks every half of its timeout: it notices
+# a stall that begins at once after one and a half at most. A run takes these milliseconds more, for stalls that begin later.
+MACHINES = {
+    "8 CPUs": ("pack:1 l3:1 core:4 pu:2", 1, 30_000),
+    "20 CPUs": ("hybrid", 2, 15_000),
+    "32 CPUs": ("numa32", 4, 15_000),
+    "256 CPUs": ("epyc-2s", 32, 1000),
 }
-# Checked mode is as hard to please as a verifier, and no harder: it has nothing to report of those that verifiers take.
-CHECKED = ("8 CPUs, --check", "pack:1 l3:1 core:4 pu:2", "100ms", 1)
-LIMIT_S = 240
+WORKLOADS = ["compat", "hackbench", "chat", "schbench", "mixed"]
+# Machine, workload and simulated time in milliseconds: all of it, or (with +) so much more than one and a half timeouts.
+SHORT = [
+    ("8 CPUs", "compat", "+1000"),
+    ("20 CPUs", "hackbench", "+15000"),
+    ("20 CPUs", "chat", "+15000"),
+    ("32 CPUs", "compat", "400"),
+    ("256 CPUs", "compat", "100"),
+]
+# Wall-clock time that a run may take.
+LIMIT_S = {False: 240, True: 3600}
 
 
 def main():
-    folder, windtunnel, out = sys.argv[1:]
+    folder, windtunnel, *rest = sys.argv[1:]
+    long = rest[:1] == ["long"]
+    with open(f"{HERE}/ends.toml", "rb") as file:
+        ends = tomllib.load(file)["end"]
     objects = [(group, name, path) for group in ("kernel", "scx") for name, path in found(f"{folder}/objects/{group}")]
     objects += [("own", os.path.basename(path).removesuffix(".bpf.o"), path) for path in os.environ.get("COMPAT_OBJECTS", "").split()]
-    versions = crate_versions()
-    with open(f"{folder}/linux/complete") as file:
-        kernel = file.read().strip()
-    for _, _, _, times in MACHINES:
-        workload(folder, times)
+    for _, times, _ in MACHINES.values():
+        scaled_workload(folder, times)
+    chosen = os.environ.get("COMPAT_MACHINES", ",".join(MACHINES)).split(",")
+    cells = [(machine, workload, f"+{MACHINES[machine][2]}") for machine in chosen for workload in WORKLOADS] if long else SHORT
     started = time.monotonic()
+    runs = [Run(folder, windtunnel, group, name, path, *cell, long=long) for cell in cells for group, name, path in objects]
+    if not long:
+        runs += [Run(folder, windtunnel, group, name, path, "8 CPUs", "compat", "100", check=True) for group, name, path in objects]
     with ThreadPoolExecutor(os.cpu_count() or 2) as pool:
-        runs = [
-            [pool.submit(run, windtunnel, path, name, machine, limit, workload_path(folder, times)) for _, machine, limit, times in MACHINES]
-            for _, name, path in objects
-        ]
-        _, machine, limit, times = CHECKED
-        checked = [
-            pool.submit(run, windtunnel, path, name, machine, limit, workload_path(folder, times), check=True) for _, name, path in objects
-        ]
-        rows = [[cell.result() for cell in row] for row in runs]
-        checked = [cell.result() for cell in checked]
-    failed = 0
-    lines, own = [], []
-    for (group, name, _), row, check in zip(objects, rows, checked):
-        for (label, *_), cell in zip(MACHINES + [CHECKED], row + [check]):
-            if not cell["right"]:
-                failed += 1
-                print(f"{name}, {label}: {cell['text']}\n    {cell['repeat']}", file=sys.stderr)
-        if group == "own":
-            own += [f"{name}, {label}: {cell['text']}" for (label, *_), cell in zip(MACHINES, row) if cell["right"]]
-            continue
-        version = f"Linux {kernel}" if group == "kernel" else versions.get(name, "?")
-        absent = next((cell["absent"] for cell in row if cell["absent"]), "")
-        lines.append(f"| {name} | {version} | " + " | ".join(cell["text"] for cell in row) + f" | {absent} |")
-    with open(out, "w") as file:
-        file.write(HEAD + "\n".join(lines) + "\n")
-    print("".join(f"{line}\n" for line in own), end="")
-    print(f"{len(objects)} schedulers on {len(MACHINES)} machines in {time.monotonic() - started:.0f} s, {failed} runs not as they should be: {out}")
-    sys.exit(1 if failed else 0)
-
-
-HEAD = """<!-- SPDX-License-Identifier: GPL-2.0-only -->
-# Schedulers of others, unmodified
-
-<!-- Written by `make compat`; what is said of a scheduler comes from profiles/. -->
-
-Each is compiled from its published source (crates.io; the kernel's tools/sched_ext), loaded as it is, and given `workloads/compat.json`:
-interactive tasks and batch, forks, affinities, nice values, classes and cgroups that change, on more CPU time than there is. The
-machines are `pack:1 l3:1 core:4 pu:2`, `numa32` and `epyc-2s`, the workload multiplied for the larger ones. A cell has the simulated time it
-ran and the context switches; or how it ended itself. Its user-space half is what its [profile](../profiles) says, with default options;
-the last column is what of it is not here. Checked mode (`--check`) has nothing to report of any of them in 100 ms on 8 CPUs.
-
-A scheduler that is in no registry has to be built first. scx_mitosis is one: it has a profile, and so
-`windtunnel run ./scx_mitosis.bpf.o --workload cells.json` runs a build of one's own (profiles go by the file's name; another one's with
-`--profile`). `make compat COMPAT_OBJECTS="one.bpf.o two.bpf.o"` runs such objects as those below and prints how they fared.
-
-| scheduler | version | 8 CPUs | 32 CPUs | 256 CPUs | not here |
-|---|---|---|---|---|---|
-"""
+        list(pool.map(Run.execute, runs))
+    wrong = [run for run in runs if not run.judge(ends)]
+    for run in wrong:
+        print(f"{run.name}, {run.place()}: {run.text}\n    {run.repeat()}", file=sys.stderr)
+    for run in runs:
+        if run.group == "own" and run not in wrong:
+            print(f"{run.name}, {run.place()}: {run.text}")
+    early = [run for run in runs if run.exit and run not in wrong]
+    if long:
+        with open(rest[1], "w") as file:
+            file.write(document(folder, [run for run in runs if run.group != "own"], ends, chosen, WORKLOADS))
+    print(
+        f"{len(objects)} schedulers, {len(runs)} runs in {time.monotonic() - started:.0f} s: {len(runs) - len(early) - len(wrong)} to the end, "
+        f"{len(early)} end early for a known reason (docs/compat.md), {len(wrong)} not as they should"
+    )
+    sys.exit(1 if wrong else 0)
 
 
 def found(folder):
@@ -95,17 +86,12 @@ def found(folder):
     return [(name.removesuffix(".bpf.o"), f"{folder}/{name}") for name in names]
 
 
-def crate_versions():
-    with open(os.path.join(os.path.dirname(__file__), "crates.toml")) as file:
-        return dict(re.findall(r'^(scx_\w+) = "=(.*)"$', file.read(), re.M))
-
-
 def workload_path(folder, times):
     return f"{folder}/compat-{times}.json"
 
 
-def workload(folder, times):
-    """The workload with so many times the instances; a task that names none is one."""
+def scaled_workload(folder, times):
+    """Writes compat.json with so many times the instances; a task that names none is one."""
     with open("workloads/compat.json") as file:
         text = file.read()
     text = re.sub(r'"instance" : (\d+)', lambda found: f'"instance" : {int(found[1]) * times}', text)
@@ -113,28 +99,87 @@ def workload(folder, times):
         file.write(text)
 
 
-def run(windtunnel, path, name, machine, limit, load, check=False):
-    end, limit = ENDS.get(name, (None, limit)) if not check else (None, limit)
-    command = [windtunnel, "run", path, "--machine", machine, "--workload", load, "--for", limit]
-    command += ["--check"] if check else []
-    repeat = " ".join(f"'{word}'" if " " in word else word for word in command)
-    command += ["--json", "-"]
-    try:
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
-    except subprocess.TimeoutExpired:
-        return {"right": False, "text": f"not done after {LIMIT_S} s", "absent": "", "repeat": repeat}
-    absent = re.search(r": warning: not here: (.*)", ran.stderr)
-    cell = {"absent": absent[1] if absent else "", "repeat": repeat}
-    if not ran.stdout.strip():
-        return {**cell, "right": False, "text": (ran.stderr.strip().splitlines() or ["no output"])[-1]}
-    result = json.loads(ran.stdout)[0]
-    exit = result.get("exit")
-    if exit:
-        # Pids and times follow from the run, which is the same every time.
-        cell["text"] = f"{exit['reason']}: {exit['message']}".replace("|", "\\|")
-        return {**cell, "right": exit["kind"] == end}
-    cell["text"] = f"{limit}, {result['context_switches']:,} switches"
-    return {**cell, "right": end is None}
+class Run:
+    """One scheduler on one machine under one workload."""
+
+    def __init__(self, folder, windtunnel, group, name, path, machine, workload, limit, check=False, long=False):
+        self.group, self.name, self.machine, self.workload = group, name, machine, workload
+        self.long, self.check = long, check
+        self.whole = limit.startswith("+")
+        limit_ms = int(limit) + self.whole * (timeout_ms(path) * 3 // 2)
+        spec, times, _ = MACHINES[machine]
+        load = {"compat": workload_path(folder, times), "mixed": "mixed.json"}.get(workload, workload)
+        self.command = [windtunnel, "run", path, "--machine", spec, "--workload", load, "--for", f"{limit_ms}ms", *(["--check"] if check else [])]
+        self.kept = f"{folder}/long/{name}-{machine.split()[0]}-{workload}.json" if long else None
+        self.exit, self.absent, self.text, self.switches = None, "", "", 0
+
+    def place(self):
+        return f"{self.machine}, {self.workload}{', --check' if self.check else ''}"
+
+    def repeat(self):
+        return " ".join(f"'{word}'" if " " in word else word for word in self.command)
+
+    def execute(self):
+        key = digest(self.command[0]) + digest(self.command[2]) + self.repeat()
+        told = self.remembered(key)
+        if told is None:
+            try:
+                ran = subprocess.run([*self.command, "--json", "-"], capture_output=True, text=True, timeout=LIMIT_S[self.long])
+            except subprocess.TimeoutExpired:
+                self.text = f"not done after {LIMIT_S[self.long]} s"
+                return
+            told = {"key": key, "result": json.loads(ran.stdout)[0] if ran.stdout.strip() else None, "stderr": ran.stderr}
+            for big in ("tasks", "callbacks", "locks"):
+                (told["result"] or {}).pop(big, None)
+            self.remember(told)
+        absent = re.search(r": warning: not here: (.*)", told["stderr"])
+        self.absent = absent[1] if absent else ""
+        result = told["result"]
+        if result is None:
+            self.text = (told["stderr"].strip().splitlines() or ["no output"])[-1]
+            return
+        self.exit = result.get("exit")
+        self.switches = result.get("context_switches") or 0
+        self.text = f"{self.exit['reason']}: {self.exit['message']}" if self.exit else "to the end"
+
+    def remembered(self, key):
+        if not self.kept or not os.path.exists(self.kept):
+            return None
+        with open(self.kept) as file:
+            told = json.load(file)
+        return told if told["key"] == key else None
+
+    def remember(self, told):
+        if not self.kept:
+            return
+        os.makedirs(os.path.dirname(self.kept), exist_ok=True)
+        with open(self.kept + ".new", "w") as file:
+            json.dump(told, file)
+        os.replace(self.kept + ".new", self.kept)
+
+    def judge(self, ends):
+        """Is the end one that ends.toml allows?"""
+        if not self.exit:
+            must = [end for end in ends if self.name in end["schedulers"] and end.get("always") and self.whole]
+            return self.text == "to the end" and not must
+        return any(
+            self.name in end["schedulers"]
+            and self.exit["kind"] == end["exit"]
+            and self.workload in end.get("workloads", WORKLOADS)
+            and not self.check
+            for end in ends
+        )
 
 
-main()
+DIGESTS = {}
+
+
+def digest(path):
+    if path not in DIGESTS:
+        with open(path, "rb") as file:
+            DIGESTS[path] = hashlib.sha256(file.read()).hexdigest()[:16]
+    return DIGESTS[path]
+
+
+if __name__ == "__main__":
+    main()

@@ -48,6 +48,9 @@ pub struct Size {
     pub budget: u64,
 }
 
+/// Bytes of memory that a run may use. Attacks try to use more.
+const MEMORY: u64 = 256 << 20;
+
 /// How a policy ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
@@ -112,6 +115,7 @@ pub fn object(bytes: &[u8], mode: Mode, size: Size) -> (End, u64) {
 pub fn changed(object: &Object, mode: Mode, size: Size, change: impl FnOnce(&mut Image)) -> (End, u64) {
     let mut m = Machine::new(MachineSpec::smp(size.cpus), workload(), 1).unwrap_or_else(|error| panic!("{error}"));
     m.checked = mode.checked;
+    m.set_memory_limit(MEMORY);
     let profile = Profile::default();
     let (image, policy) = match open_changed(&m, object, &profile, mode.engine, change) {
         Ok(opened) => opened,
@@ -122,11 +126,13 @@ pub fn changed(object: &Object, mode: Mode, size: Size, change: impl FnOnce(&mut
     let mut end = None;
     match attach(&mut m, &image, policy, &profile) {
         Ok(()) => {}
-        Err(LoadError::Refused(message)) => return (End::Refused(message), 0),
-        Err(LoadError::Exit(exit)) => end = Some(ejected(&exit)),
+        Err(LoadError::Input(message)) => return (End::Refused(message), 0),
+        Err(LoadError::Refused(exit)) => end = Some(End::Refused(worded(&exit))),
     }
     m.run(size.run_ns, &mut sink);
-    let end = end.or_else(|| m.ext.exit.as_ref().map(ejected)).unwrap_or(End::Runs);
+    let end = end
+        .or_else(|| m.ext.exit.as_ref().map(|exit| End::Ejected(worded(exit))))
+        .unwrap_or(End::Runs);
     // A policy that still runs is unloaded, as at the end of a command.
     ext::unload(&mut m);
     m.verify();
@@ -134,7 +140,7 @@ pub fn changed(object: &Object, mode: Mode, size: Size, change: impl FnOnce(&mut
 }
 
 /// Formats an exit record as the command does, so that hostile messages pass through the code that prints them.
-fn ejected(exit: &Exit) -> End {
+fn worded(exit: &Exit) -> String {
     let text = exit.to_string();
     // A policy may say nothing when it ends itself.
     let by_itself = matches!(exit.kind, Kind::None | Kind::Unreg | Kind::UnregBpf | Kind::ErrorBpf);
@@ -142,5 +148,5 @@ fn ejected(exit: &Exit) -> End {
         by_itself || !exit.message.is_empty(),
         "an exit without a reason: {text}"
     );
-    End::Ejected(format!("{}: {}", exit.kind.name(), exit.message))
+    format!("{}: {}", exit.kind.name(), exit.message)
 }

@@ -11,6 +11,7 @@ use std::cell::Cell;
 use std::sync::Once;
 
 use crate::func::Entry;
+use crate::native;
 use crate::region;
 use crate::vm::Context;
 
@@ -35,7 +36,7 @@ pub(crate) struct Outcome {
     pub faulted: u64,
 }
 
-/// Runs `target` until it returns or faults.
+/// Runs `target` until it returns or faults. Faults at once if the thread has too little stack (see [`native`]).
 ///
 /// # Safety
 /// `target` is compiled code or an entry of this crate, and `cx` its live context.
@@ -50,8 +51,16 @@ pub(crate) unsafe fn enter(cx: *mut Context, target: Entry, args: &[u64; 5]) -> 
         // A context that is not running is only left over here; see `forget`.
         nested = unsafe { !outer.is_null() && (*outer).is_running() };
         CURRENT.set(cx);
+        unsafe { (*cx).native_limit = native::limit((*cx).native_stack) };
     }
-    let outcome = unsafe { trampoline(cx, args, target, &raw mut (*cx).rsp) };
+    let outcome = unsafe {
+        if native::pointer() < (*cx).native_limit {
+            (*cx).fault = Some(native::too_little((*cx).native_limit, (*cx).native_stack));
+            Outcome { r0: 0, faulted: 1 }
+        } else {
+            trampoline(cx, args, target, &raw mut (*cx).rsp)
+        }
+    };
     if nested {
         CURRENT.set(outer);
     }
@@ -65,7 +74,7 @@ pub(crate) unsafe fn enter(cx: *mut Context, target: Entry, args: &[u64; 5]) -> 
 #[inline(always)]
 pub(crate) unsafe fn enter_with(cx: *mut Context, target: Entry, r1: u64) -> Outcome {
     unsafe {
-        if CURRENT.get() != cx {
+        if CURRENT.get() != cx || native::pointer() < (*cx).native_limit {
             return enter(cx, target, &[r1, 0, 0, 0, 0]);
         }
         short_trampoline(cx, r1, target, &raw mut (*cx).rsp)

@@ -161,7 +161,10 @@ pub trait World: Sized + 'static {
     /// The next number of the machine's seeded generator.
     fn prandom_u32(&mut self) -> u32;
     /// A line of `bpf_printk` or of a stream.
-    fn log(&mut self, line: String);
+    ///
+    /// # Errors
+    /// If the run has no memory left for it.
+    fn log(&mut self, line: String) -> Result<(), Fault>;
     /// A map value that held a reference to a kernel object (`__kptr`) is gone: gives the reference back.
     fn release_object(&mut self, object: u64);
     /// Can a map of this kind (TASK_STORAGE, CGRP_STORAGE) be given a value for the object at this address? Not if that is gone, or
@@ -171,12 +174,18 @@ pub trait World: Sized + 'static {
     /// It is not an object that such a map keeps values for.
     fn can_own_storage(&self, kind: u32, owner: u64) -> Result<bool, Fault>;
     /// A `bpf_spin_lock` or `bpf_res_spin_lock` at this address is taken: charge the wait.
-    fn spin_lock(&mut self, lock: u64);
+    ///
+    /// # Errors
+    /// If the run has no memory left to note the lock.
+    fn spin_lock(&mut self, lock: u64) -> Result<(), Fault>;
     /// It is released.
     fn spin_unlock(&mut self, lock: u64);
     /// Start (or move) the timer whose `struct bpf_timer` is at this address; `flags` as for `bpf_timer_start`
     /// (BPF_F_TIMER_ABS, BPF_F_TIMER_CPU_PIN). On expiry call [`Vm::run_timer`].
-    fn timer_start(&mut self, timer: u64, ns: u64, flags: u64);
+    ///
+    /// # Errors
+    /// If the run has no memory left to note it.
+    fn timer_start(&mut self, timer: u64, ns: u64, flags: u64) -> Result<(), Fault>;
     /// Stop the timer; was it pending?
     fn timer_cancel(&mut self, timer: u64) -> bool;
 }

@@ -9,7 +9,7 @@ use crate::guard;
 use crate::image::{CALL, CALL_FUNCTION, Insn, LD_IMM64};
 use crate::insn::{self, alu, atomic, class, jmp};
 use crate::lines::line_of;
-use crate::region::{NULL_LIMIT, SHIFT};
+use crate::region::{NULL_LIMIT, OWN_SHIFT, SHIFT};
 use crate::vm::{self, Context, FRAME};
 
 /// Runs function `cx.function`. An [`Entry`] like any other.
@@ -30,7 +30,7 @@ pub(crate) unsafe extern "C" fn run_checked(cx: *mut Context, r1: u64, r2: u64, 
 
 /// Did a call or an access end the program? Only where nothing can unwind; see [`crate::enter`].
 #[inline(always)]
-unsafe fn pending(cx: *mut Context) -> bool {
+pub(crate) unsafe fn pending(cx: *mut Context) -> bool {
     !cfg!(all(target_arch = "x86_64", target_os = "linux")) && unsafe { (*cx).fault.is_some() }
 }
 
@@ -45,7 +45,7 @@ unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u
         }
         (*cx).fp = fp - FRAME;
         let mut r = [0, args[0], args[1], args[2], args[3], args[4], 0, 0, 0, 0, fp];
-        let mut p = [0; 11];
+        let mut p = [guard::UNSET; 11];
         if CHECKED {
             p[1..6].copy_from_slice(&(&(*cx).arg_prov)[1..6]);
             p[10] = guard::frame() + fp - (*cx).stack_range().0;
@@ -57,6 +57,9 @@ unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u
             let i = *insns.add(pc);
             let (dst, src) = (usize::from(i.dst), usize::from(i.src));
             left -= 1;
+            if CHECKED && guard::before(cx, pc, &i, &mut p) {
+                return 0;
+            }
             match class(i.op) {
                 insn::ALU64 => {
                     let operand = if i.op & insn::X != 0 { r[src] } else { i.imm as u64 };
@@ -162,6 +165,9 @@ unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u
                     }
                 }
                 _ if i.op == CALL && i.src == CALL_FUNCTION => {
+                    if left < 0 {
+                        return stop_at(cx, pc, left, vm::over_budget);
+                    }
                     (*cx).left = left;
                     if CHECKED {
                         (*cx).arg_prov = std::array::from_fn(|n| p[n]);
@@ -179,7 +185,7 @@ unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u
                     if CHECKED {
                         guard::returned(cx, 0, 0, 0, 0, 0);
                         p[0] = (*cx).arg_prov[0];
-                        p[1..6].fill(guard::SCALAR);
+                        p[1..6].fill(guard::UNSET);
                     }
                 }
                 _ if i.op == CALL => {
@@ -218,7 +224,7 @@ unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u
                     if CHECKED {
                         (*cx).pc = pc as u32;
                         p[0] = guard::after_call(cx, r[0], 0, 0, 0, 0);
-                        p[1..6].fill(guard::SCALAR);
+                        p[1..6].fill(guard::UNSET);
                     }
                 }
                 _ if i.op == insn::EXIT => {
@@ -277,13 +283,13 @@ unsafe fn constant(cx: *mut Context, value: u64) -> u64 {
 
 #[inline(never)]
 unsafe fn check_load(cx: *mut Context, pc: usize, base: u64, i: &Insn, prov: u64) -> u64 {
-    let meta = guard::meta(pc, insn::size(i.op), i.off);
+    let meta = guard::meta(pc, i);
     unsafe { guard::load(cx, base, meta, prov, 0, 0) }
 }
 
 #[inline(never)]
 unsafe fn check_store(cx: *mut Context, pc: usize, base: u64, i: &Insn, prov: u64, (value, of): (u64, u64)) {
-    let meta = guard::meta(pc, insn::size(i.op), i.off);
+    let meta = guard::meta(pc, i);
     unsafe { guard::store(cx, base, meta, prov, value, of) };
 }
 
@@ -314,6 +320,12 @@ unsafe fn access(cx: *mut Context, pc: usize, base: u64, offset: i32, is_load: b
         let offset = i64::from(offset) as u64;
         if base >> SHIFT == (*cx).base >> SHIFT {
             let addr = base.wrapping_add(offset);
+            if !is_load && base >> OWN_SHIFT != (*cx).base >> OWN_SHIFT {
+                vm::foreign_store(cx, base, 0, 0, 0, 0);
+                if pending(cx) {
+                    return None;
+                }
+            }
             #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
             if (*cx)
                 .region()
@@ -327,10 +339,10 @@ unsafe fn access(cx: *mut Context, pc: usize, base: u64, offset: i32, is_load: b
                 true => vm::load_line(cx, line, 0, 0, 0, 0),
                 false => vm::store_line(cx, line, 0, 0, 0, 0),
             };
-            return Some(addr);
+            return Some(addr.wrapping_add((*cx).delta));
         }
         if is_load && base < NULL_LIMIT {
-            return Some((*cx).zeros.wrapping_add(offset));
+            return Some((*cx).zeros.wrapping_add(offset).wrapping_add((*cx).delta));
         }
         vm::bad_access(cx, base, offset, 0, 0, 0);
         None

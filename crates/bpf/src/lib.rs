@@ -42,6 +42,7 @@ pub mod kstruct;
 pub mod lines;
 pub mod link;
 pub mod map;
+mod native;
 pub mod object;
 pub mod region;
 pub mod vm;

@@ -130,7 +130,7 @@ impl Lines {
         };
         if start == libc::MAP_FAILED {
             return Err(
-                "cannot reserve 8 GiB of address space for cache lines: is the process limited (ulimit -v)?".into(),
+                "cannot reserve 16 GiB of address space for cache lines: is the process limited (ulimit -v)?".into(),
             );
         }
         // Few words of a huge page would be used.

@@ -9,6 +9,7 @@
 //! and writes it back at calls and at the end; after a fault in the middle the count is that of the last write-back, in
 //! both engines.
 
+mod budget;
 mod call;
 mod fault;
 
@@ -26,20 +27,22 @@ use crate::insn;
 use crate::interp;
 use crate::lines::Lines;
 use crate::map::{Map, kind};
-use crate::region::Region;
+use crate::native;
+use crate::region::{Region, Use};
+pub use budget::BUDGET;
 use call::{call, caught, set_cpu};
 use fault::take_fault;
-pub(crate) use fault::{bad_access, missing, not_allowed, over_budget, raise, stack_overflow, trap};
+pub(crate) use fault::{
+    bad_access, field_store, foreign_store, missing, not_allowed, over_budget, raise, stack_overflow, trap,
+};
 
 /// Bytes of BPF stack a function may use, as in the kernel.
 pub const FRAME: u64 = 512;
 /// BPF stack of one program: calls may nest this many frames deep, counting calls from helpers.
-const FRAMES: u64 = 128;
+pub(crate) const FRAMES: u64 = 128;
 /// Left free above the first frame: vector loads of a key at the very end of a page are slow when the next page cannot be
 /// read.
 const SLACK: u64 = 64;
-/// Instructions one outermost call may execute unless [`Vm::set_budget`] says otherwise.
-pub const BUDGET: u64 = 100_000_000;
 
 /// What executes the instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -91,6 +94,9 @@ pub struct Context {
     /// The interpreter is about to load or store for the program.
     pub(crate) interpreting: bool,
     pub(crate) depth: u32,
+    /// Stack of the thread that a call needs, and the lowest stack pointer with which the running thread may make one.
+    pub(crate) native_stack: u64,
+    pub(crate) native_limit: u64,
     limit: i64,
     /// What would have been executed in all if the running outermost call used up its budget.
     until: i64,
@@ -99,6 +105,8 @@ pub struct Context {
     /// By function: does it call other functions of the program?
     pub(crate) nests: Vec<bool>,
     pub(crate) base: u64,
+    /// [`Region::delta`]
+    pub(crate) delta: u64,
     pub(crate) zeros: u64,
     /// Where addresses of arena pointers live, and what programs see of them.
     pub(crate) arena: u64,
@@ -112,6 +120,8 @@ pub struct Context {
     entries: Vec<Entry>,
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     compiled: Option<crate::jit::Compiled>,
+    /// Why the interpreter runs a program that was to be compiled.
+    interpreted: Option<String>,
     stack: u64,
     region: Rc<Region>,
     /// In checked mode.
@@ -194,7 +204,9 @@ impl<W: World> Vm<W> {
             .iter()
             .map(|f| code.insns[f.start..f.end].iter().any(calls))
             .collect();
-        let stack = region.pages(FRAMES * FRAME + SLACK).ok_or("no room for a BPF stack")?;
+        let stack = region
+            .pages(FRAMES * FRAME + SLACK)
+            .ok_or_else(|| region.memory().message())?;
         region.lines().make_private(stack, FRAMES * FRAME + SLACK);
         let (arena, arena_user) = maps.iter().find_map(Map::arena_bases).unwrap_or((0, 0));
         for (index, map) in maps.iter().enumerate() {
@@ -226,11 +238,14 @@ impl<W: World> Vm<W> {
             hardware: Hardware::default(),
             interpreting: false,
             depth: 0,
+            native_stack: native::needed(native::INTERPRETER_FRAME),
+            native_limit: u64::MAX,
             limit: BUDGET as i64,
             until: BUDGET as i64,
             function: 0,
             nests,
             base: region.base(),
+            delta: region.delta(),
             zeros: region.zeros(),
             arena,
             arena_user,
@@ -243,6 +258,7 @@ impl<W: World> Vm<W> {
             state: RefCell::default(),
             #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
             compiled: None,
+            interpreted: None,
             stack,
             region,
             guard: None,
@@ -256,11 +272,15 @@ impl<W: World> Vm<W> {
         match engine {
             Engine::Interpreter => {}
             #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-            Engine::Jit => {
-                let compiled = crate::jit::compile(&cx)?;
-                cx.entries.clone_from(&compiled.entries);
-                cx.compiled = Some(compiled);
-            }
+            Engine::Jit => match crate::jit::compile(&cx) {
+                Ok(compiled) => {
+                    cx.entries.clone_from(&compiled.entries);
+                    cx.native_stack = native::needed(compiled.frame);
+                    cx.compiled = Some(compiled);
+                }
+                Err(crate::jit::Error::TooLarge(why)) => cx.interpreted = Some(why),
+                Err(crate::jit::Error::Failed(message)) => return Err(message),
+            },
             #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
             Engine::Jit => {
                 return Err("there is a JIT on x86-64 Linux only; use the interpreter".into());
@@ -316,7 +336,7 @@ impl<W: World> Vm<W> {
             }
             // One by one, which volatile makes sure of: a wider load of what was just stored in parts would have to wait.
             for (i, &arg) in args.iter().enumerate() {
-                (array as *mut u64).add(i).write_volatile(arg);
+                (*cx).region.host::<u64>(array).add(i).write_volatile(arg);
             }
             (*cx).fp = array & !15;
             let outer = std::mem::replace(&mut (*cx).contexts, contexts);
@@ -360,22 +380,16 @@ impl<W: World> Vm<W> {
             if addr < (*cx).stack_limit {
                 return Err(Fault::new(FaultKind::Stack, "BPF stack overflow"));
             }
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), addr as *mut u8, bytes.len());
+            let region = world.region();
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), region.host::<u8>(addr), bytes.len());
             // Nothing that a program has left is beside it.
             let end = addr + bytes.len() as u64;
-            std::ptr::write_bytes(end as *mut u8, 0, (fp - end) as usize);
+            std::ptr::write_bytes(region.host::<u8>(end), 0, (fp - end) as usize);
             (*cx).fp = addr;
             let result = f(world, addr);
             (*cx).fp = fp;
             result
         }
-    }
-
-    /// Instructions executed so far, over all calls. Right inside helpers, too.
-    #[inline]
-    pub fn executed(&self) -> u64 {
-        let cx = self.cx();
-        (cx.until - cx.left) as u64
     }
 
     /// Sum of [`Func::cost`] of all calls made so far, and of the cache lines that had to come from elsewhere.
@@ -405,16 +419,9 @@ impl<W: World> Vm<W> {
         self.cx().guard.as_ref().map(|guard| guard.checked)
     }
 
-    /// Sets how many instructions one outermost call may execute. Not to be called from within one.
-    pub fn set_budget(&self, instructions: u64) {
-        let cx = self.cx.as_ptr();
-        unsafe {
-            assert!((*cx).depth == 0, "the budget is fixed during a call");
-            let executed = (*cx).until - (*cx).left;
-            (*cx).limit = instructions.min(i64::MAX as u64 / 2) as i64;
-            (*cx).left = (*cx).limit;
-            (*cx).until = executed + (*cx).limit;
-        }
+    /// Why the interpreter runs a program that was to be compiled; `None` if what was asked for runs it.
+    pub fn why_interpreted(&self) -> Option<&str> {
+        self.cx().interpreted.as_deref()
     }
 
     /// Sets what the code may call from now on (bits of [`Func::contexts`]); returns what was set before.
@@ -511,6 +518,9 @@ impl<W> Drop for Vm<W> {
         let cx = unsafe { Box::from_raw(self.cx.as_ptr()) };
         assert!(cx.depth == 0, "a program must not be unloaded by code it runs");
         cx.region.release_pages(cx.stack, FRAMES * FRAME + SLACK);
+        let (state, memory) = (cx.state.borrow(), cx.region.memory());
+        memory.give_back_records(Use::Records, state.records());
+        memory.give_back_records(Use::Timers, state.timers.len());
         for map in &cx.maps {
             map.release(&cx.region);
         }
@@ -541,7 +551,7 @@ impl Context {
 
     /// Was this access made by this program's code, and at an address of its region?
     pub(crate) fn owns(&self, ip: u64, addr: u64) -> bool {
-        if !enter::in_reach(self.base, addr) {
+        if !enter::in_reach(self.base.wrapping_add(self.region.delta()), addr) {
             return false;
         }
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]

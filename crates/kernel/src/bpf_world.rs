@@ -9,7 +9,7 @@ use crate::machine::Machine;
 use crate::task::IDLE;
 use bpf::func::{Fault, World};
 use bpf::map::kind;
-use bpf::region::Region;
+use bpf::region::{RECORD, Region, Use};
 use bpf::vm::Vm;
 use std::collections::BTreeMap;
 
@@ -26,19 +26,9 @@ pub struct Timers {
 struct Timer {
     addr: u64,
     cpu: u32,
-    pending: bool,
-    generation: u32,
-}
-
-impl Timers {
-    /// The policy is gone: what is pending never fires.
-    pub fn forget(&mut self) {
-        self.by_addr.clear();
-        for timer in &mut self.slots {
-            timer.pending = false;
-            timer.generation = timer.generation.wrapping_add(1);
-        }
-    }
+    /// Number of the start that is pending ([`Core::timer_starts`](ext::Core)), or `None`. An event of another number is
+    /// of a timer that was started anew or cancelled, or of a policy that is gone.
+    pending: Option<u32>,
 }
 
 impl World for Machine {
@@ -117,8 +107,15 @@ impl World for Machine {
         self.rng.next_u64() as u32
     }
 
-    fn log(&mut self, line: String) {
+    fn log(&mut self, line: String) -> Result<(), Fault> {
+        // What is not yet with the sink counts; see Machine::flush.
+        let memory = self.region.memory();
+        let bytes = line.len() as u64;
+        memory.charge_record(Use::Texts)?;
+        memory.charge(Use::Texts, bytes).map_err(|_| memory.fault())?;
+        self.texts_bytes += bytes + RECORD;
         self.trace_text(self.this_cpu, trace::Event::Printk { text: line });
+        Ok(())
     }
 
     fn release_object(&mut self, object: u64) {
@@ -139,11 +136,15 @@ impl World for Machine {
         Ok(task == IDLE || !self.task_gone(task))
     }
 
-    fn spin_lock(&mut self, lock: u64) {
+    fn spin_lock(&mut self, lock: u64) -> Result<(), Fault> {
         ops::settle(self);
+        if !self.locks.knows_bpf(lock) {
+            self.region.memory().charge_record(Use::Queues)?;
+        }
         // The lock's cost has the transfer of its line in it.
         self.region.lines().take(self.this_cpu, lock);
         self.lock(LockId::Bpf(lock));
+        Ok(())
     }
 
     fn spin_unlock(&mut self, lock: u64) {
@@ -151,27 +152,31 @@ impl World for Machine {
         self.unlock(LockId::Bpf(lock));
     }
 
-    fn timer_start(&mut self, timer: u64, ns: u64, flags: u64) {
+    fn timer_start(&mut self, timer: u64, ns: u64, flags: u64) -> Result<(), Fault> {
+        // Each start is an event until its time comes, even if the timer is moved or cancelled before.
+        self.region.memory().charge_record(Use::Timers)?;
         let at = if flags & TIMER_ABS != 0 {
             ns
         } else {
             self.now_ns().saturating_add(ns)
         };
-        let timers = &mut self.timers;
+        let Some(policy) = &mut self.ext.policy else {
+            return Ok(());
+        };
+        let timers = &mut policy.timers;
         let number = *timers.by_addr.entry(timer).or_insert_with(|| {
             timers.slots.push(Timer {
                 addr: timer,
                 cpu: 0,
-                pending: false,
-                generation: 0,
+                pending: None,
             });
             timers.slots.len() as u32 - 1
         });
         let slot = &mut timers.slots[number as usize];
+        self.ext.timer_starts = self.ext.timer_starts.wrapping_add(1);
+        let generation = self.ext.timer_starts;
         slot.cpu = self.this_cpu;
-        slot.pending = true;
-        slot.generation = slot.generation.wrapping_add(1);
-        let generation = slot.generation;
+        slot.pending = Some(generation);
         self.events.push(
             at.max(self.now),
             Event::BpfTimer {
@@ -179,26 +184,31 @@ impl World for Machine {
                 generation,
             },
         );
+        Ok(())
     }
 
     fn timer_cancel(&mut self, timer: u64) -> bool {
-        let Some(&number) = self.timers.by_addr.get(&timer) else {
+        let timers = self.ext.policy.as_mut().map(|policy| &mut policy.timers);
+        let Some((timers, &number)) = timers.and_then(|timers| Some((&mut timers.slots, timers.by_addr.get(&timer)?)))
+        else {
             return false;
         };
-        let slot = &mut self.timers.slots[number as usize];
-        slot.generation = slot.generation.wrapping_add(1);
-        std::mem::take(&mut slot.pending)
+        timers[number as usize].pending.take().is_some()
     }
 }
 
 /// A timer expires: runs its callback in interrupt context of its CPU, on another one if that is offline. One that moves tasks
 /// between DSQs is a run of the policy's balancer.
 pub fn timer_fired(m: &mut Machine, timer: u32, generation: u32) {
-    let slot = &mut m.timers.slots[timer as usize];
-    if slot.generation != generation || !slot.pending {
+    m.region.memory().give_back_records(Use::Timers, 1);
+    let timers = m.ext.policy.as_mut().map(|policy| &mut policy.timers.slots);
+    let Some(slot) = timers.and_then(|slots| slots.get_mut(timer as usize)) else {
+        return;
+    };
+    if slot.pending != Some(generation) {
         return;
     }
-    slot.pending = false;
+    slot.pending = None;
     let (addr, cpu) = (slot.addr, slot.cpu);
     let cpu = if m.online_cpus.contains(cpu) {
         cpu

@@ -2,7 +2,7 @@
 //! What the machine tells checked mode (`bpf::guard`) of itself, and what it makes of what that finds.
 
 use crate::layout::{
-    Mask, bpf_iter_scx_dsq, cgroup, cpuset, css_set, rq, sched_ext_entity, scx_bpf_dsq_insert_vtime_args,
+    Mask, WRITABLE, bpf_iter_scx_dsq, cgroup, cpuset, css_set, rq, scx_bpf_dsq_insert_vtime_args,
     scx_bpf_select_cpu_and_args, task_struct,
 };
 use crate::machine::Machine;
@@ -77,13 +77,6 @@ pub(crate) fn rules(m: &Machine, image: &Image) -> Rules {
 
 /// What they are for all policies.
 fn rules_of_machine(m: &Machine) -> Rules {
-    let scx = |field: usize, size: usize| ((offset_of!(task_struct, scx) + field) as u64, size as u64);
-    // bpf_scx_btf_struct_access
-    let of_tasks = vec![
-        scx(offset_of!(sched_ext_entity, slice), 8),
-        scx(offset_of!(sched_ext_entity, dsq_vtime), 8),
-        scx(offset_of!(sched_ext_entity, disallow), 1),
-    ];
     let layout = &m.layout;
     let object = |name, at, size: usize, writable: &[(u64, u64)], parts: &[(usize, &'static str)]| KernelObject {
         name,
@@ -99,21 +92,21 @@ fn rules_of_machine(m: &Machine) -> Rules {
             "task_struct",
             layout.task_addr(0),
             size_of::<task_struct>(),
-            &of_tasks,
+            &WRITABLE,
             &in_tasks,
         ),
         object(
             "task_struct",
             layout.idle_addr(0),
             size_of::<task_struct>(),
-            &of_tasks,
+            &WRITABLE,
             &in_tasks,
         ),
         object("rq", layout.rq_addr(0), size_of::<rq>(), &[], &[]),
         object("css_set", layout.css_set_addr(0), size_of::<css_set>(), &[], &[]),
         object("cpuset", layout.cpuset_addr(0), size_of::<cpuset>(), &[], &[(0, CSS)]),
         mask(layout.possible),
-        mask(layout.cpuset_masks(0)[0]),
+        mask(layout.cpuset_masks(&m.region, 0)[0]),
         mask(m.idle.cpumask(None)),
     ];
     // Its ancestors follow a cgroup.
@@ -131,12 +124,7 @@ fn rules_of_machine(m: &Machine) -> Rules {
         release: RELEASE.to_vec(),
         sleepable: SLEEPABLE.to_vec(),
         rcu: RCU.to_vec(),
-        // As much of a mask as the machine's CPUs take.
-        structs: [
-            &STRUCTS[..],
-            &[("bpf_cpumask", u64::from(m.nr_cpus()).div_ceil(64) * 8)],
-        ]
-        .concat(),
+        structs: STRUCTS.to_vec(),
         ..Rules::default()
     }
 }

@@ -124,9 +124,9 @@ impl Machine {
     #[cold]
     fn keep_state(&mut self, handler: Handler, task: TaskId) {
         // What a callback returns without having called anything is told of its beginning.
-        if handler == Handler::SelectCpu && self.ext.has_vm() {
+        if handler == Handler::SelectCpu && self.ext.has_policy() {
             let vm = self.ext.vm();
-            let function = self.ext.ops.function(Op::SelectCpu);
+            let function = self.ext.ops().function(Op::SelectCpu);
             if let Some(function) = function.and_then(|index| vm.code().functions.get(index)) {
                 vm.set_pc(function.start);
             }
@@ -156,7 +156,7 @@ impl Machine {
 
     #[cold]
     fn note(&mut self, what: What, op: Option<Op>) {
-        let op = op.or(self.ext.frame.op).filter(|_| self.ext.has_vm());
+        let op = op.or(self.ext.frame.op).filter(|_| self.ext.has_policy());
         let by = op.map(|op| (op, self.ext.vm().pc()));
         let number = self.decisions.nr;
         self.decisions.nr += 1;
@@ -186,6 +186,6 @@ impl Machine {
     /// Where a decision was made: "function (file:line: source text)".
     pub fn place(&self, decision: &Decision) -> Option<String> {
         let (_, pc) = decision.by?;
-        self.ext.has_vm().then(|| self.ext.vm().code().describe_caller(pc))
+        self.ext.last_vm().map(|vm| vm.code().describe_caller(pc))
     }
 }

@@ -9,8 +9,12 @@ use crate::lock::LockId;
 use crate::machine::Machine;
 use crate::task::{IDLE, PRIO_TO_WEIGHT, State, Task, TaskId, WEIGHT_IDLEPRIO};
 use crate::{ext, fair, layout, program, rt, tracepoint};
+use bpf::region::{RECORD, Use};
 use trace::MigrateReason;
 use workload::Policy;
+
+/// What fork(2) fails with where there are too many tasks.
+const EAGAIN: i32 = 11;
 
 impl Machine {
     /// Creates the task that `workload.tasks[index]` describes. `parent` is IDLE for a task of the workload's start.
@@ -66,6 +70,10 @@ impl Machine {
     /// copy_process and sched_fork: the task exists but is not runnable yet. `None`: the policy failed the fork.
     fn new_task(&mut self, index: u32, parent: TaskId, thread: bool, cpus: CpuSet, cpu: u32) -> Option<TaskId> {
         let spec = self.workload.tasks[index as usize].clone();
+        if self.free_tasks.is_empty() && !self.may_have_another_task() {
+            self.failed_forks.push((spec.comm, -EAGAIN));
+            return None;
+        }
         let pid = self.pids.len() as u32;
         let (process, tgid) = if parent == IDLE {
             (spec.process, self.sync.process_leader(spec.process, pid))
@@ -161,6 +169,12 @@ impl Machine {
         // In kernel_clone(), after copy_process() and with it sched_post_fork().
         tracepoint::sched_process_fork(self, parent, id);
         Some(id)
+    }
+
+    /// Counts another task, unless there are as many as there may be, or the run's memory is used up.
+    fn may_have_another_task(&mut self) -> bool {
+        let bytes = (size_of::<Task>() + size_of::<layout::task_struct>()) as u64 + RECORD;
+        (self.tasks.len() as u64) < layout::MAX_TASKS && self.region.memory().charge(Use::Tasks, bytes).is_ok()
     }
 
     /// sched_cancel_fork and the rest of a failed copy_process: the task has never been.

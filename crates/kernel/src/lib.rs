@@ -52,6 +52,7 @@ pub mod task;
 mod testbed;
 pub mod tracepoint;
 pub mod user_space;
+pub mod waiting;
 mod wakeup;
 
 pub use machine::{Ended, Machine};

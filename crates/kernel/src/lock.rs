@@ -123,6 +123,11 @@ impl Locks {
         number
     }
 
+    /// Returns whether the bpf_spin_lock at this address was taken before.
+    pub(crate) fn knows_bpf(&self, address: u64) -> bool {
+        self.bpf.contains_key(&address)
+    }
+
     /// Every lock taken so far with its figures, by number.
     pub fn stats(&self) -> impl Iterator<Item = (LockId, LockStat)> + '_ {
         self.all.iter().map(|lock| (lock.id, lock.stat))
@@ -262,8 +267,9 @@ impl Machine {
     /// A lock's name for people: a policy's by the map it lies in.
     pub fn lock_name(&self, id: LockId) -> String {
         match id {
-            LockId::Bpf(address) if self.ext.has_vm() => {
-                let places = self.ext.vm().maps().iter().filter_map(|map| {
+            LockId::Bpf(address) => {
+                let maps = self.ext.last_vm().map_or(&[][..], |vm| vm.maps());
+                let places = maps.iter().filter_map(|map| {
                     let (base, stride, max) = map.values()?;
                     let offset = address
                         .checked_sub(base)

@@ -8,7 +8,7 @@ use crate::decision::Decisions;
 use crate::event::{Event, EventQueue};
 use crate::footprint::{self, Caches};
 use crate::invariant::Invariants;
-use crate::layout::Layout;
+use crate::layout::{Layout, MAX_TASKS};
 use crate::lock::{LockId, LockStat, Locks};
 use crate::release::Release;
 use crate::rng::Rng;
@@ -16,8 +16,9 @@ use crate::rq::Rq;
 use crate::sync::Sync;
 use crate::table::Table;
 use crate::task::{IDLE, Task, TaskId};
+use crate::waiting::WaitingTask;
 use crate::{ext, fair, rt};
-use bpf::region::Region;
+use bpf::region::{Region, Use};
 use machine::MachineSpec;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -26,6 +27,8 @@ use workload::{Action, Op, Workload};
 
 /// Records are handed to the sink when this many are waiting: few enough that they are still in the host's first cache.
 const BATCH: usize = 128;
+/// A run ends here at the latest, after 73 years: times and sums of times do not overflow, as no length of a workload is longer.
+const MAX_TIME: u64 = 2 * workload::MAX_NS;
 /// Builds with debug assertions check the books every so many events.
 const VERIFY_EVERY: u64 = 256;
 
@@ -53,6 +56,8 @@ pub struct Machine {
     pub nr_alive: u32,
     /// Tasks that a policy did not let come into being: name, and the errno of ops.init_task().
     pub failed_forks: Vec<(String, i32)>,
+    /// Tasks that the machine had to end, a sentence each.
+    pub ended_tasks: Vec<String>,
     /// The CPU whose code is running (smp_processor_id).
     pub this_cpu: u32,
     pub online_cpus: CpuSet,
@@ -63,8 +68,6 @@ pub struct Machine {
     /// Where in the region things are.
     pub layout: Layout,
     pub(crate) idle: ext::idle::Idle,
-    pub(crate) timers: crate::bpf_world::Timers,
-    pub(crate) tracing: crate::tracepoint::Tracing,
     pub(crate) locks: Locks,
     pub(crate) sync: Sync,
     pub(crate) caches: Caches,
@@ -80,11 +83,19 @@ pub struct Machine {
     pub decisions: Decisions,
     /// The policy runs in checked mode (`bpf::guard`). Before it is loaded.
     pub checked: bool,
+    /// The run ends with its policy, at the instant the policy has a reason to end; otherwise the fair class takes over.
+    pub stop_with_policy: bool,
+    /// The policy has ended and [`Machine::stop_with_policy`] is set.
+    stopped: bool,
+    /// Tasks that waited for a CPU when the run ended.
+    pub waiting_at_end: Vec<WaitingTask>,
     /// Make detail records, too (`trace::Event::is_detail`).
     pub details: bool,
     records: Vec<Record>,
     /// Some of `records` own a text.
     texts: bool,
+    /// Bytes that the texts of `records` count as used memory.
+    pub(crate) texts_bytes: u64,
     nr_events: u64,
 }
 
@@ -95,6 +106,8 @@ pub enum Ended {
     Time,
     /// All tasks have exited.
     AllExited,
+    /// The policy ended, and the run was to stop there.
+    Policy,
     /// Nothing can happen any more: every task waits for another one.
     Deadlock { waiting: Vec<u32> },
 }
@@ -107,6 +120,7 @@ impl Machine {
     pub fn new(spec: MachineSpec, workload: Workload, seed: u64) -> Result<Machine, String> {
         let nr_cpus = spec.topology.nr_cpus();
         check_cpus(&spec, &workload)?;
+        check_tasks(&workload)?;
         let mut region = Region::new().map_err(|error| error.to_string())?;
         region.lines_mut().set_caches(footprint::line_caches(&spec));
         if let Some(sets) = footprint::line_sets(&spec) {
@@ -114,7 +128,7 @@ impl Machine {
         }
         let region = Rc::new(region);
         let tick_ns = 1_000_000_000 / u64::from(spec.hz);
-        let layout = Layout::new(&region, &spec, &workload);
+        let layout = Layout::new(&region, &spec, &workload)?;
         region.lines().compete(layout.hot_lines());
         let mut machine = Machine {
             rqs: (0..nr_cpus)
@@ -132,9 +146,7 @@ impl Machine {
             rng: Rng::new(seed),
             ext: ext::Core::new(&spec.topology),
             cgroups: Cgroups::new(&workload),
-            idle: ext::idle::Idle::new(&region, &spec.topology),
-            timers: Default::default(),
-            tracing: Default::default(),
+            idle: ext::idle::Idle::new(&region, &spec.topology)?,
             checks: Checks::new(nr_cpus),
             invariants: None,
             decisions: Decisions::default(),
@@ -156,13 +168,18 @@ impl Machine {
             threads: BTreeMap::new(),
             nr_alive: 0,
             failed_forks: Vec::new(),
+            ended_tasks: Vec::new(),
             this_cpu: 0,
             layout,
             region,
             checked: false,
+            stop_with_policy: false,
+            stopped: false,
+            waiting_at_end: Vec::new(),
             details: false,
             records: Vec::with_capacity(2 * BATCH),
             texts: false,
+            texts_bytes: 0,
             nr_events: 0,
         };
         for (index, task) in machine.workload.tasks.iter().enumerate() {
@@ -185,6 +202,13 @@ impl Machine {
         Ok(machine)
     }
 
+    /// Sets how many bytes of the host's memory the run may use, 2 GiB by default. A policy that asks for more ends with an error;
+    /// a task that would need more is not created.
+    pub fn set_memory_limit(&self, bytes: u64) {
+        // So large that a sum with what is used cannot overflow.
+        self.region.memory().set_limit(bytes.min(1 << 62));
+    }
+
     pub fn tick_ns(&self) -> u64 {
         self.tick_ns
     }
@@ -202,6 +226,7 @@ impl Machine {
 
     /// Runs up to and with `until` (ns). `None`: there is more to come, and where the run was cut leaves no mark.
     pub fn advance(&mut self, until: u64, sink: &mut dyn Sink) -> Option<Ended> {
+        let until = until.min(MAX_TIME);
         loop {
             let Some((time, event)) = self.events.pop(until) else {
                 return self.events.is_empty().then(|| self.nothing_left());
@@ -227,6 +252,9 @@ impl Machine {
             if self.records.len() >= BATCH {
                 self.flush(sink);
             }
+            if self.stopped {
+                return Some(Ended::Policy);
+            }
             if self.nr_alive == 0 && self.sync.pending_spawns == 0 {
                 return Some(Ended::AllExited);
             }
@@ -240,7 +268,7 @@ impl Machine {
     /// records handed over.
     pub fn finish(&mut self, ended: &Ended, until: u64, sink: &mut dyn Sink) {
         if *ended == Ended::Time {
-            self.now = until;
+            self.now = until.min(MAX_TIME);
         }
         for cpu in 0..self.nr_cpus() {
             self.account(cpu);
@@ -249,13 +277,26 @@ impl Machine {
         self.checks.finish(self.now);
         self.watch_end();
         self.verify();
+        self.waiting_at_end = self.waiting_tasks();
         self.flush(sink);
+        if self.stopped {
+            // The policy's dump and ops.exit(), which are not part of the run.
+            ext::enable::end_now(self);
+            self.records.clear();
+        }
+    }
+
+    /// The loaded policy has a reason to end.
+    pub(crate) fn policy_ended(&mut self) {
+        self.stopped = self.stop_with_policy;
     }
 
     fn flush(&mut self, sink: &mut dyn Sink) {
         sink.take(&self.records);
         if std::mem::take(&mut self.texts) {
             self.records.clear();
+            let bytes = std::mem::take(&mut self.texts_bytes);
+            self.region.memory().give_back(Use::Texts, bytes);
         } else {
             // SAFETY: none of them owns anything: to look at each for that is two instructions of a hundred.
             unsafe { self.records.set_len(0) };
@@ -314,8 +355,7 @@ impl Machine {
             rq.need_resched = false;
             rq.resched_deferred = true;
             if !rq.spinning {
-                let at = self.local_time(cpu);
-                self.events.push(at, Event::Resched { cpu });
+                self.defer_resched(cpu, 1);
             }
         }
     }
@@ -430,6 +470,16 @@ fn task_groups(layout: &Layout, workload: &Workload, nr_cpus: u32) -> fair::Task
     };
     let cgroups: Vec<_> = workload.cgroups.iter().enumerate().map(cgroup).collect();
     fair::TaskGroups::new(nr_cpus, &cgroups)
+}
+
+fn check_tasks(workload: &Workload) -> Result<(), String> {
+    let nr_tasks = workload.tasks.iter().filter(|task| task.spawn).count() as u64;
+    match nr_tasks > MAX_TASKS {
+        true => Err(format!(
+            "the workload starts {nr_tasks} tasks; a machine has at most {MAX_TASKS}"
+        )),
+        false => Ok(()),
+    }
 }
 
 fn check_cpus(spec: &MachineSpec, workload: &Workload) -> Result<(), String> {

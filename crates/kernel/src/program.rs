@@ -244,10 +244,15 @@ pub(crate) fn advance(m: &mut Machine, cpu: u32, task: TaskId) -> Next {
         }
     }
     let t = &m.tasks[task as usize];
-    panic!(
-        "task '{}' (pid {}) goes round its program without ever using time or blocking",
+    let ended = format!(
+        "task '{}' (pid {}) goes round its program without ever using time or blocking: it was ended",
         t.comm, t.pid
-    )
+    );
+    m.ended_tasks.push(ended);
+    // Behind its last step, where a task exits.
+    let cursor = &mut m.tasks[task as usize].program;
+    (cursor.pc, cursor.stage) = (ops.len() as u32, 0);
+    exit(m, task)
 }
 
 /// One step that is not computing. `None`: it is done, or has set work to do.

@@ -39,6 +39,8 @@ pub struct Rq {
     pub idle_since: u64,
     /// Overhead that `Overhead` records have told of.
     pub overhead_told: u64,
+    /// Deferred reschedule IPIs: when they come again, ns, and how many.
+    pub deferred_ipis: Vec<(u64, u32)>,
     pub ext: ext::ScxRq,
     pub rt: rt::RtRq,
     pub fair: fair::FairRq,
@@ -62,6 +64,12 @@ impl CpuTime {
 }
 
 impl Rq {
+    /// Returns how many reschedule IPIs arrive at `now`: those deferred until then, or one that was not deferred.
+    pub fn take_deferred_ipis(&mut self, now: u64) -> u32 {
+        let deferred = self.deferred_ipis.iter().position(|&(at, _)| at == now);
+        deferred.map_or(1, |place| self.deferred_ipis.swap_remove(place).1)
+    }
+
     pub fn new(cpu: u32, capacity: u64) -> Rq {
         Rq {
             capacity,
@@ -71,6 +79,7 @@ impl Rq {
             need_resched: false,
             leaving_idle: false,
             resched_deferred: false,
+            deferred_ipis: Vec::new(),
             spinning: false,
             nr_running: 0,
             rt: Default::default(),

@@ -23,28 +23,49 @@ impl Machine {
         }
     }
 
-    /// A reschedule IPI arrived. If the CPU is still busy with kernel work it is taken afterwards.
+    /// Handles a reschedule IPI, and all that were deferred until now. While the CPU is busy with kernel work, they are deferred
+    /// to its end.
     pub(crate) fn resched_ipi(&mut self, cpu: u32) {
-        self.enter(cpu);
+        let mut ipis = self.rqs[cpu as usize].take_deferred_ipis(self.now);
+        loop {
+            self.enter(cpu);
+            let rq = &mut self.rqs[cpu as usize];
+            if rq.spinning {
+                // It looks again when it stops.
+                rq.need_resched = false;
+                rq.resched_deferred = true;
+                return;
+            }
+            if rq.debt > 0 && rq.online {
+                // `leave` must not reschedule at once.
+                rq.need_resched = false;
+                self.defer_resched(cpu, ipis);
+                return;
+            }
+            if rq.resched_deferred {
+                rq.resched_deferred = false;
+                rq.need_resched = true;
+            }
+            ipis -= 1;
+            if ipis == 0 || !rq.need_resched {
+                return;
+            }
+            self.leave();
+        }
+    }
+
+    /// Defers so many reschedule IPIs until `cpu` is through with the kernel work that it was charged for. IPIs that are
+    /// deferred to the same time are one event, however many there are.
+    pub(crate) fn defer_resched(&mut self, cpu: u32, ipis: u32) {
+        let at = self.local_time(cpu);
         let rq = &mut self.rqs[cpu as usize];
-        if rq.spinning {
-            // It looks again when it stops.
-            rq.need_resched = false;
-            rq.resched_deferred = true;
-            return;
-        }
-        if rq.debt > 0 && rq.online {
-            let at = self.local_time(cpu);
-            self.events.push(at, Event::Resched { cpu });
-            // Left as it is: `leave` must not reschedule at once.
-            self.this_cpu = cpu;
-            self.rqs[cpu as usize].need_resched = false;
-            self.rqs[cpu as usize].resched_deferred = true;
-            return;
-        }
-        if self.rqs[cpu as usize].resched_deferred {
-            self.rqs[cpu as usize].resched_deferred = false;
-            self.rqs[cpu as usize].need_resched = true;
+        rq.resched_deferred = true;
+        match rq.deferred_ipis.iter_mut().find(|(time, _)| *time == at) {
+            Some((_, waiting)) => *waiting += ipis,
+            None => {
+                rq.deferred_ipis.push((at, ipis));
+                self.events.push(at, Event::Resched { cpu });
+            }
         }
     }
 
@@ -240,5 +261,32 @@ impl Machine {
     /// Whether `cpu` runs a task of a class below `class`, or idles.
     pub(crate) fn curr_class(&self, cpu: u32) -> Class {
         self.class_of(self.rqs[cpu as usize].curr)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::event::Event;
+    use crate::machine::Machine;
+    use crate::testbed::spec;
+    use workload::Workload;
+
+    #[test]
+    fn ipis_that_are_deferred_to_one_time_are_one_event() {
+        let mut m = Machine::new(spec(1, 1, 2, 1), Workload::default(), 1).expect("a machine");
+        m.charge(0, 1000);
+        let end = m.local_time(0);
+        for _ in 0..100 {
+            m.resched_ipi(0);
+        }
+        let mut events = Vec::new();
+        while let Some(next) = m.events.pop(u64::MAX) {
+            events.push(next);
+        }
+        events.retain(|(_, event)| *event == Event::Resched { cpu: 0 });
+        assert_eq!(events, [(end, Event::Resched { cpu: 0 })]);
+        // None is lost, and a later one comes alone.
+        assert_eq!(m.rqs[0].take_deferred_ipis(end), 100);
+        assert_eq!(m.rqs[0].take_deferred_ipis(end + 1), 1);
     }
 }

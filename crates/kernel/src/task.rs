@@ -149,7 +149,8 @@ impl Machine {
     /// The same of what a wake-up of `task` and a switch to it touch.
     #[inline]
     pub(crate) fn prefetch_task(&self, task: TaskId) {
-        let task_struct = self.layout.task_addr(task) as *const u8;
+        let task_struct = self.layout.task_host(task).cast::<u8>();
+        let addr = self.layout.task_addr(task);
         let task = (&raw const self.tasks[task as usize]).cast::<u8>();
         for line in [0, 64] {
             prefetch(task.wrapping_add(line));
@@ -157,7 +158,7 @@ impl Machine {
         for line in [0, 64, 128, 192] {
             prefetch(task_struct.wrapping_add(line));
         }
-        prefetch(self.region.lines().host_address(task_struct as u64));
+        prefetch(self.region.lines().host_address(addr));
     }
 }
 

@@ -20,7 +20,7 @@ macro_rules! hooks {
         /// A place where programs can attach.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
-        enum Hook {
+        pub(crate) enum Hook {
             $($hook,)*
         }
 
@@ -61,8 +61,8 @@ const FIRST_FUNCTION: usize = Hook::WakeUpNewTask as usize;
 #[derive(Default)]
 pub struct Tracing {
     /// One bit per hook with programs at its entry, and at its exit.
-    entry: u32,
-    exit: u32,
+    pub(crate) entry: u32,
+    pub(crate) exit: u32,
     programs: Vec<Attached>,
 }
 
@@ -73,12 +73,33 @@ struct Attached {
     function: u32,
 }
 
-/// Attaches those programs that run by themselves and those that the profile names.
-pub(crate) fn attach(m: &mut Machine, programs: &[Program], profile: &Profile) {
-    m.tracing = resolve(programs, profile).0;
+/// Checks that the object has the programs that a profile attaches or leaves out.
+///
+/// # Errors
+/// The name that the object does not have, and those that it has.
+pub(crate) fn check_names(programs: &[Program], profile: &Profile) -> Result<(), String> {
+    let named = [("attach", &profile.attach), ("detach", &profile.detach)];
+    for (key, name) in named
+        .into_iter()
+        .flat_map(|(key, names)| names.iter().map(move |name| (key, name)))
+    {
+        if !programs.iter().any(|program| program.name == *name) {
+            let tracing = programs.iter().filter(|program| !program.attach_to.is_empty());
+            let known: Vec<&str> = tracing.map(|program| program.name.as_str()).collect();
+            let known = match known.as_slice() {
+                [] => "it has no tracing program".to_owned(),
+                known => format!("its tracing programs are {}", known.join(", ")),
+            };
+            return Err(format!(
+                "the profile does not fit: {key} = \"{name}\", but the object has no such program; {known}"
+            ));
+        }
+    }
+    Ok(())
 }
 
-/// Where programs attach, and which will not run, a sentence each.
+/// Returns where programs attach (those that attach by themselves and those that the profile names), and a sentence for
+/// each program that never runs.
 pub(crate) fn resolve(programs: &[Program], profile: &Profile) -> (Tracing, Vec<String>) {
     let (mut tracing, mut warnings) = (Tracing::default(), Vec::new());
     for program in programs {
@@ -116,11 +137,6 @@ pub(crate) fn resolve(programs: &[Program], profile: &Profile) -> (Tracing, Vec<
     (tracing, warnings)
 }
 
-/// The policy is gone.
-pub(crate) fn detach_all(m: &mut Machine) {
-    m.tracing = Tracing::default();
-}
-
 fn never_runs(program: &Program, why: &str) -> String {
     format!(
         "program {} on {:?} '{}' never runs here: {why}",
@@ -131,10 +147,10 @@ fn never_runs(program: &Program, why: &str) -> String {
 /// Runs what is attached. The caller has tested the hook's bit.
 #[cold]
 fn run<const N: usize>(m: &mut Machine, hook: Hook, at_exit: bool, args: &[u64; N]) {
-    for i in 0..m.tracing.programs.len() {
-        let Some(&attached) = m.tracing.programs.get(i) else {
-            break;
-        };
+    let mut next = 0;
+    // A program can end the policy, but the policy stays loaded until the running handler is through.
+    while let Some(&attached) = m.ext.policy.as_ref().and_then(|policy| policy.hooks.programs.get(next)) {
+        next += 1;
         if attached.hook != hook as u8 || attached.at_exit != at_exit {
             continue;
         }
@@ -151,7 +167,7 @@ fn run<const N: usize>(m: &mut Machine, hook: Hook, at_exit: bool, args: &[u64; 
 
 macro_rules! at {
     ($m:expr, $hook:ident, $($arg:expr),*) => {
-        if $m.tracing.entry >> Hook::$hook as u32 & 1 != 0 {
+        if $m.ext.hooked_at_entry(Hook::$hook) {
             let args = [$($arg),*];
             run($m, Hook::$hook, false, &args);
         }
@@ -160,7 +176,7 @@ macro_rules! at {
 
 macro_rules! after {
     ($m:expr, $hook:ident, $($arg:expr),*) => {
-        if $m.tracing.exit >> Hook::$hook as u32 & 1 != 0 {
+        if $m.ext.hooked_at_exit(Hook::$hook) {
             let args = [$($arg),*];
             run($m, Hook::$hook, true, &args);
         }
@@ -170,7 +186,7 @@ macro_rules! after {
 /// `cpu` switches from `prev` to `next`.
 #[inline]
 pub(crate) fn sched_switch(m: &mut Machine, cpu: u32, prev: TaskId, next: TaskId) {
-    if m.tracing.entry >> Hook::SchedSwitch as u32 & 1 != 0 {
+    if m.ext.hooked_at_entry(Hook::SchedSwitch) {
         let state = if prev == IDLE {
             State::Running
         } else {
@@ -237,7 +253,7 @@ pub(crate) fn sched_process_exec(m: &mut Machine, task: TaskId) {
 
 /// `task` is about to be called `comm`.
 pub(crate) fn task_rename(m: &mut Machine, task: TaskId, comm: &str) {
-    if m.tracing.entry >> Hook::TaskRename as u32 & 1 != 0 {
+    if m.ext.hooked_at_entry(Hook::TaskRename) {
         let addr = m.layout.task_addr(task);
         let mut bytes = comm.as_bytes().to_vec();
         bytes.resize(16, 0);
@@ -252,7 +268,7 @@ pub(crate) fn task_rename(m: &mut Machine, task: TaskId, comm: &str) {
 #[inline]
 pub(crate) fn sched_process_exit(m: &mut Machine, task: TaskId) {
     at!(m, DoExit, 0);
-    if m.tracing.entry >> Hook::SchedProcessExit as u32 & 1 != 0 {
+    if m.ext.hooked_at_entry(Hook::SchedProcessExit) {
         let tgid = m.tasks[task as usize].tgid;
         let threads = m
             .tasks

@@ -49,7 +49,7 @@ pub(crate) fn after(m: &mut Machine, image: &Image, profile: &Profile) -> Result
 pub fn run_program(m: &mut Machine, program: &Program, run: &Run) -> Result<i32, String> {
     let spec = m.spec.clone();
     let mut context = run.context(Facts::new(&spec).under(m.release))?;
-    if !m.ext.has_vm() {
+    if !m.ext.has_policy() {
         return Err("no policy is loaded".into());
     }
     if program.kind == ProgramKind::Iter {

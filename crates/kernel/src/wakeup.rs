@@ -87,7 +87,7 @@ impl Machine {
 
     /// The callback that is asked for its CPU.
     fn selects_cpu(&self, task: TaskId) -> Option<Op> {
-        let asked = self.class_of(task) == Class::Ext && self.ext.ops.has(Op::SelectCpu);
+        let asked = self.class_of(task) == Class::Ext && self.ext.has_op(Op::SelectCpu);
         asked.then_some(Op::SelectCpu)
     }
 

@@ -219,7 +219,7 @@ fn failing_to_load() {
     );
     assert_eq!(
         refused(&mut fresh, "count", &["FLAGS=SCX_OPS_BAD", "SCX_OPS_BAD=(1ULL<<40)"]),
-        "ops.flags has unknown bits 0x10000000000 (-22)"
+        "ops.flags has bits 0x10000000000 that Linux 7.2 does not know (-22)"
     );
     assert_eq!(
         refused(&mut fresh, "count", &["TIMEOUT_MS=30001"]),

@@ -448,19 +448,17 @@ fn all_waiting_for_each_other_is_a_deadlock_with_their_pids() {
 }
 
 #[test]
-#[should_panic(expected = "goes round its program")]
-fn a_program_that_never_lets_time_pass_is_found() {
-    run(
-        1,
-        Tasks::default().add(
-            "a",
-            vec![Op::LoopBack {
-                counter: 0,
-                times: None,
-                target: 0,
-            }],
-        ),
-    );
+fn a_program_that_never_lets_time_pass_is_ended() {
+    let round = Op::LoopBack {
+        counter: 0,
+        times: None,
+        target: 0,
+    };
+    let tasks = Tasks::default().add("a", vec![round]).add("b", vec![run_ms(1)]);
+    let mut m = kernel::Machine::new(free(1), tasks.workload, 1).expect("a machine");
+    assert_eq!(m.run(END, &mut Vec::<Record>::new()), Ended::AllExited);
+    let ended = "task 'a' (pid 1) goes round its program without ever using time or blocking: it was ended";
+    assert_eq!(m.ended_tasks, [ended]);
 }
 
 #[test]

@@ -30,8 +30,8 @@ fn attempt(machine: &mut Machine, path: &Path) -> Result<Vec<String>, String> {
     let object = Object::parse(&std::fs::read(path).unwrap(), "release.bpf.o").expect("an object");
     match load(machine, &object, &Profile::default(), Engine::default()) {
         Ok(image) => Ok(image.warnings),
-        Err(LoadError::Refused(message)) => Err(message),
-        Err(LoadError::Exit(exit)) => Err(exit.message),
+        Err(LoadError::Input(message)) => Err(message),
+        Err(LoadError::Refused(exit)) => Err(exit.message),
     }
 }
 
@@ -95,14 +95,22 @@ fn what_a_release_lacks_is_refused_by_name() {
         "7.2",
         Err("Cannot find member unheard in kernel BTF of Linux 7.2"),
     );
-    check(&["FLAGS=0x10020"], "6.14", Err("ops.flags has unknown bits 0x20 (-22)"));
+    check(
+        &["FLAGS=0x10020"],
+        "6.14",
+        Err("ops.flags has bits 0x20 that Linux 6.14 does not know (-22)"),
+    );
     check(&["FLAGS=0x10020"], "6.15", Ok(()));
     check(
         &["FLAGS=0x10020"],
         "7.2",
-        Err("ops.flags has unknown bits 0x10000 (-22)"),
+        Err("ops.flags has bits 0x10000 that Linux 7.2 does not know (-22)"),
     );
-    check(&["FLAGS=0x80"], "7.0", Err("ops.flags has unknown bits 0x80 (-22)"));
+    check(
+        &["FLAGS=0x80"],
+        "7.0",
+        Err("ops.flags has bits 0x80 that Linux 7.0 does not know (-22)"),
+    );
     check(&["FLAGS=0x80"], "7.1", Ok(()));
 }
 

@@ -11,34 +11,9 @@ use kernel::Machine;
 use kernel::load::{attach, open};
 use kernel::profile::Profile;
 use kernel::tracepoint::run_syscall_program;
+use policies::corpus::{Case, FILES, WITHIN, cases};
 use std::path::Path;
 use support::*;
-
-/// A program of the file, and how it must end: empty if it goes well.
-struct Case {
-    name: String,
-    expected: String,
-}
-
-/// `BREAKS(name, "how it ends")` and `KEEPS(name)` at the beginning of lines, with and without `_SLEEPABLE` or `_INPUT`.
-fn cases(source: &str) -> Vec<Case> {
-    let case = |line: &str| {
-        let line = line.replace("_SLEEPABLE(", "(").replace("_INPUT(", "(");
-        if let Some(name) = line.strip_prefix("KEEPS(") {
-            let name = name.split(')').next()?.to_string();
-            return Some(Case {
-                name,
-                expected: String::new(),
-            });
-        }
-        let (name, expected) = line.strip_prefix("BREAKS(")?.split_once(", \"")?;
-        Some(Case {
-            name: name.to_string(),
-            expected: expected.rsplit_once('"')?.0.to_string(),
-        })
-    };
-    source.lines().filter_map(case).collect()
-}
 
 /// How a program ends with a task and memory of its own as arguments, or with 20 bytes of user space's: its fault's message.
 fn end(object: &Object, name: &str, engine: Engine) -> String {
@@ -121,15 +96,7 @@ fn wrong(file: &str) -> Vec<String> {
 /// One test: two at a time would have regions at different addresses, which faults tell of.
 #[test]
 fn each_rule_is_kept_or_told() {
-    let files = [
-        "rules_memory",
-        "rules_held",
-        "rules_maps",
-        "rules_owned",
-        "rules_input",
-        "rules_calls",
-    ];
-    let mut wrong: Vec<String> = files.into_iter().flat_map(wrong).collect();
+    let mut wrong: Vec<String> = FILES.into_iter().flat_map(wrong).collect();
     wrong.extend(
         WITHIN
             .iter()
@@ -137,46 +104,6 @@ fn each_rule_is_kept_or_told() {
     );
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
-
-/// What is defined for `rules_within`, and how that ends.
-const WITHIN: [(&str, &str); 12] = [
-    ("KEEPS", ""),
-    (
-        "LEAKS",
-        "leak: on_migrate returns and has not released a reference to a task_struct",
-    ),
-    (
-        "ENDS_RCU",
-        "unbalanced-lock: bpf_rcu_read_unlock without what begins the section",
-    ),
-    (
-        "ENABLES_PREEMPTION",
-        "unbalanced-lock: bpf_preempt_enable without what begins the section",
-    ),
-    ("BEHIND_ARGUMENTS", "out-of-bounds: load of 8 bytes"),
-    (
-        "LEAVES_RCU",
-        "unbalanced-lock: on_migrate returns with an RCU section open",
-    ),
-    (
-        "LEAVES_NUM",
-        "leak: on_migrate returns without having ended what an iterator's _new() began",
-    ),
-    ("BEHIND_STRUCT", "out-of-bounds: load of 8 bytes"),
-    ("DELETES", "use-after-free: store of 8 bytes"),
-    (
-        "KEEPS_RCU",
-        "unbalanced-lock: within_dispatch returns with an RCU section open",
-    ),
-    (
-        "KEEPS_NUM",
-        "leak: within_dispatch returns without having ended what an iterator's _new() began",
-    ),
-    (
-        "KEEPS_TASK",
-        "leak: within_dispatch returns and has not released a reference to a task_struct",
-    ),
-];
 
 /// Of a program that runs while another one does: what is not as expected.
 fn wrong_within(define: &str, expected: &str) -> Option<String> {

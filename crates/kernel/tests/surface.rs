@@ -416,7 +416,7 @@ fn a_profile_does_what_user_space_would() {
         (run.var("siblings[1]"), run.var("capacities[1]")),
         (u64::from(u32::MAX) << 32 | u64::from(u32::MAX), 1024)
     );
-    assert_eq!(run.machine.ext.ops.flags, 4);
+    assert_eq!(run.machine.ext.ops().flags, 4);
     run.run(5 * MS);
     assert!(log(&run).contains(&"on_demand 1".to_string()));
     // What a program refuses, stops the loading.
@@ -432,7 +432,7 @@ fn a_profile_does_what_user_space_would() {
     let object = Object::parse(&std::fs::read(compile("trace", &["REFUSED"])).unwrap(), "trace.bpf.o").unwrap();
     let error = load(&mut machine, &object, &refused, Engine::default()).expect_err("it is refused");
     assert!(
-        matches!(&error, LoadError::Refused(text) if text.contains("enable_primary_cpu returned -22")),
+        matches!(&error, LoadError::Input(text) if text.contains("enable_primary_cpu returned -22")),
         "{error}"
     );
 }

@@ -39,8 +39,8 @@ fn with(profile: &Profile) -> Result<Run, String> {
             image,
             records: Vec::new(),
         }),
-        Err(LoadError::Refused(message)) => Err(message),
-        Err(LoadError::Exit(exit)) => panic!("{exit}"),
+        Err(LoadError::Input(message)) => Err(message),
+        Err(LoadError::Refused(exit)) => panic!("{exit}"),
     }
 }
 
@@ -129,7 +129,7 @@ fn programs_hand_on_what_they_give_and_run_before_and_after() {
     );
     assert_eq!((run.var("started_on"), run.var("started_when")), (3, 2));
     assert_eq!(run.var("order"), 13);
-    assert_eq!(run.machine.ext.ops.flags, 16 | 4);
+    assert_eq!(run.machine.ext.ops().flags, 16 | 4);
     // ops.tick() is not there any more.
     run.run(10 * MS);
     assert_eq!(run.var("order"), 13);

@@ -13,6 +13,7 @@ mod histogram;
 pub mod html;
 mod jain;
 mod latency;
+mod lost;
 mod result;
 mod schedstat;
 mod score;
@@ -26,8 +27,8 @@ pub use details::details;
 pub use histogram::Histogram;
 pub use latency::Latency;
 pub use result::{
-    CallbackResult, CheckedResult, ExitRecord, Fairness, LockResult, Migrations, Percentiles, Run, RunResult,
-    TaskResult, Throughput,
+    CallbackResult, CheckedResult, ExitRecord, Fairness, LockResult, LostTasks, Migrations, Percentiles, Run,
+    RunResult, Status, TaskResult, Throughput, Waiting,
 };
 pub use schedstat::Schedstat;
 pub use score::Better;

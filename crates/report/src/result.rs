@@ -3,6 +3,7 @@
 
 use crate::histogram::Histogram;
 use crate::score::Better;
+use crate::units;
 use serde::{Deserialize, Serialize};
 
 /// What the trace does not say about a run.
@@ -23,7 +24,13 @@ pub struct Run {
     pub idle_while_waiting_ns: u64,
     /// [`trace::Hash::value`]
     pub trace_hash: u64,
+    /// How far the run came with its policy.
+    pub status: Status,
     pub exit: Option<ExitRecord>,
+    /// Tasks of the workload that ops.init_task() refused.
+    pub failed_forks: u64,
+    /// Tasks that waited for a CPU when the run ended, longest first.
+    pub waiting: Vec<Waiting>,
     /// What the workload counts as an operation, plural: `requests`, `loops`.
     pub unit: String,
     /// What its result is in one number.
@@ -45,9 +52,49 @@ pub struct Run {
     pub locks: Vec<String>,
 }
 
+/// How far a run came with its policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// The policy scheduled the run to its end.
+    #[default]
+    Ran,
+    /// The policy ended before the run ([`RunResult::exit`] has the time). The figures are those up to then, unless
+    /// the run went on under the fair class.
+    Ejected,
+    /// The policy was not loaded. There was no run, and there are no figures.
+    Refused,
+}
+
+/// A task that waited for a CPU when the run ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    pub pid: u32,
+    pub comm: String,
+    /// When the wait began, ns since the run's start.
+    pub since_ns: u64,
+    /// The queue that keeps the task, in words; empty if it is not described.
+    pub kept: String,
+}
+
+/// Tasks that waited suspiciously long when the run ended, as a policy leaves them that loses tasks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostTasks {
+    pub count: u64,
+    /// The longest wait, ns, and its task.
+    pub longest_ns: u64,
+    pub pid: u32,
+    pub comm: String,
+    /// The queue that keeps that task, in words.
+    pub kept: String,
+}
+
 /// Why a policy ended, as the kernel words it (`struct scx_exit_info`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExitRecord {
+    /// Simulated time, ns.
+    #[serde(default)]
+    pub at_ns: u64,
     /// As `enum scx_exit_kind` spells it: `SCX_EXIT_ERROR_STALL`.
     pub kind: String,
     pub reason: String,
@@ -218,6 +265,14 @@ pub struct RunResult {
     /// In checked mode: what was looked at. Its price is in `wall_ns`; simulated time is the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checked: Option<CheckedResult>,
+    #[serde(default)]
+    pub status: Status,
+    /// Tasks of the workload that are missing because ops.init_task() refused them.
+    #[serde(default)]
+    pub failed_forks: u64,
+    /// Tasks that the policy seems to have lost; a policy that has any wins no comparison.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_tasks: Option<LostTasks>,
     pub exit: Option<ExitRecord>,
 }
 
@@ -238,11 +293,83 @@ impl RunResult {
     /// How many tasks and how many locks a result lists.
     pub const TASKS: usize = 32;
 
-    /// The policy was ended by an error (SCX_EXIT_ERROR and its kin), not by its own wish.
+    /// Whether the policy was refused or ended before the run.
     pub fn failed(&self) -> bool {
-        self.exit
-            .as_ref()
-            .is_some_and(|exit| exit.kind.starts_with("SCX_EXIT_ERROR"))
+        self.status != Status::Ran
+    }
+
+    /// Whether the result can be the best of several: the policy scheduled the run to its end, lost no task and refused none.
+    pub fn can_win(&self) -> bool {
+        !self.failed() && self.lost_tasks.is_none() && self.failed_forks == 0
+    }
+
+    /// Returns what became of a policy that failed: `refused`, `failed at 1.20 s`, or `ended at 1.20 s` if it wanted to end.
+    pub fn fate(&self) -> Option<String> {
+        match (self.status, &self.exit) {
+            (Status::Ran, _) => None,
+            (Status::Refused, _) | (Status::Ejected, None) => Some("refused".to_owned()),
+            (Status::Ejected, Some(exit)) => {
+                let verb = match exit.kind.starts_with("SCX_EXIT_ERROR") {
+                    true => "failed",
+                    false => "ended",
+                };
+                Some(format!("{verb} at {}", units::time(exit.at_ns).trim()))
+            }
+        }
+    }
+
+    /// Returns what became of a policy that failed, and why: `refused: ops.name is empty (-22)`.
+    pub fn failure(&self) -> Option<String> {
+        let (fate, exit) = (self.fate()?, self.exit.as_ref()?);
+        Some(match exit.reason == fate {
+            true => format!("{fate}: {}", exit.message),
+            false => format!("{fate}: {}", exit.sentence()),
+        })
+    }
+
+    /// Returns the result as JSON. A policy that was refused has no figures.
+    ///
+    /// # Errors
+    /// None that is known: all field names are text.
+    pub fn to_json(&self) -> Result<serde_json::Value, serde_json::Error> {
+        const KEPT: [&str; 9] = [
+            "policy", "machine", "cpus", "workload", "settings", "kernel", "seed", "status", "exit",
+        ];
+        let mut json = serde_json::to_value(self)?;
+        if let Some(fields) = json.as_object_mut().filter(|_| self.status == Status::Refused) {
+            fields.retain(|name, _| KEPT.contains(&name.as_str()));
+        }
+        Ok(json)
+    }
+}
+
+impl LostTasks {
+    /// Returns the finding in words, without the policy's name.
+    pub fn sentence(&self) -> String {
+        let tasks = match self.count {
+            1 => "1 task waited".to_owned(),
+            n => format!("{n} tasks waited"),
+        };
+        let place = match self.kept.as_str() {
+            "" => String::new(),
+            kept => format!(", {kept}"),
+        };
+        format!(
+            "{tasks} for a CPU when the run ended, {}[{}] for {}{place}",
+            self.comm,
+            self.pid,
+            units::time(self.longest_ns).trim()
+        )
+    }
+}
+
+impl ExitRecord {
+    /// Returns the kernel's reason with the message: `runtime error: non-existent DSQ 0x7`.
+    pub fn sentence(&self) -> String {
+        match self.message.as_str() {
+            "" => self.reason.clone(),
+            message => format!("{}: {message}", self.reason),
+        }
     }
 }
 

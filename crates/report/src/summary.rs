@@ -3,10 +3,11 @@
 
 use crate::histogram::Histogram;
 use crate::jain;
+use crate::lost::lost_tasks;
 
 use crate::result::{
-    CallbackResult, LockResult, Migrations, Percentiles, Run, RunResult, TaskResult, Throughput, decimals, percent,
-    ratio,
+    CallbackResult, LockResult, Migrations, Percentiles, Run, RunResult, Status, TaskResult, Throughput, decimals,
+    percent, ratio,
 };
 use crate::score::{Measured, score};
 use crate::task::{Task, Whereabouts};
@@ -71,6 +72,8 @@ pub struct Summary {
     measured_from: u64,
     wakeup: Histogram<7>,
     response: Histogram<7>,
+    /// The longest wait for a CPU that has ended.
+    longest_wait_ns: u64,
     /// Waits of the batch at hand that are still to be added to the histograms.
     waited: Vec<Waited>,
 }
@@ -102,6 +105,7 @@ impl Summary {
             measured_from: 0,
             wakeup: Histogram::default(),
             response: Histogram::default(),
+            longest_wait_ns: 0,
             waited: Vec::new(),
         }
     }
@@ -153,6 +157,7 @@ impl Summary {
                 if next != IDLE {
                     let place = self.tasks.place(next);
                     let task = self.tasks.at(place);
+                    self.longest_wait_ns = self.longest_wait_ns.max(task.waited(time));
                     if let Some(latency) = task.switch_in(time) {
                         if let Some(counter) = task.wakeup.counter(latency) {
                             prefetch((&raw const *counter).cast());
@@ -336,6 +341,13 @@ impl Summary {
             tasks: task_results(tasks),
             trace_hash: format!("{:016x}", run.trace_hash),
             checked: None,
+            status: run.status,
+            failed_forks: run.failed_forks,
+            // What an ended policy leaves waiting needs no further evidence.
+            lost_tasks: match run.status {
+                Status::Ran => lost_tasks(&run.waiting, end, self.longest_wait_ns),
+                Status::Ejected | Status::Refused => None,
+            },
             exit: run.exit,
         }
     }

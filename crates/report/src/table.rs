@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The comparison of several results: a row per policy.
 
-use crate::result::RunResult;
+use crate::result::{RunResult, Status};
 use crate::units;
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
@@ -19,8 +19,7 @@ pub(crate) enum Better {
 pub(crate) struct Column {
     pub head: String,
     pub better: Better,
-    /// What is compared, `None` if the run has no such value.
-    pub value: fn(&RunResult) -> Option<u64>,
+    value: fn(&RunResult) -> Option<u64>,
     pub text: fn(u64) -> String,
 }
 
@@ -119,13 +118,19 @@ fn latency(result: &RunResult, ns: u64) -> Option<u64> {
 }
 
 impl Column {
-    /// The best value among policies that lasted to the end, if it tells any of them apart.
+    /// Returns what is compared; `None` if the run has no such value.
+    pub fn value(&self, result: &RunResult) -> Option<u64> {
+        match result.status {
+            Status::Refused => None,
+            Status::Ejected if result.simulated_ns == 0 => None,
+            Status::Ran | Status::Ejected => (self.value)(result),
+        }
+    }
+
+    /// The best value among the results that can win, if it tells any of them apart.
     pub fn best(&self, results: &[RunResult]) -> Option<u64> {
-        let values: Vec<u64> = results
-            .iter()
-            .filter(|r| r.exit.is_none())
-            .filter_map(self.value)
-            .collect();
+        let winners = results.iter().filter(|r| r.can_win());
+        let values: Vec<u64> = winners.filter_map(|r| self.value(r)).collect();
         let (least, most) = (values.iter().copied().min()?, values.iter().copied().max()?);
         match self.better {
             _ if least == most => None,
@@ -138,11 +143,11 @@ impl Column {
     fn cells(&self, results: &[RunResult]) -> Vec<String> {
         let best = self.best(results);
         let cell = |r: &RunResult| {
-            let value = (self.value)(r);
+            let value = self.value(r);
             let text = value.map_or_else(|| "-".to_owned(), self.text);
             match best {
                 None => text,
-                Some(_) if value == best && r.exit.is_none() => text + "*",
+                Some(_) if value == best && r.can_win() => text + "*",
                 Some(_) => text + " ", // keeps the digits of the column aligned
             }
         };
@@ -167,10 +172,12 @@ pub fn table(results: &[RunResult], terminal: bool) -> String {
         let values: Vec<String> = results.iter().map(input).collect();
         match values.first() {
             Some(first) if values.iter().all(|v| v == first) => shared.push(format!("{what} {first}")),
-            _ => names
-                .iter_mut()
-                .zip(&values)
-                .for_each(|(name, value)| *name += &format!("\n{what} {value}")),
+            _ => {
+                let described = names.iter_mut().zip(&values).zip(results);
+                for ((name, value), _) in described.filter(|(_, r)| what != "simulated" || !r.failed()) {
+                    *name += &format!("\n{what} {value}");
+                }
+            }
         }
     }
     let mut table = Table::new();
@@ -186,10 +193,14 @@ pub fn table(results: &[RunResult], terminal: bool) -> String {
     table.set_header(std::iter::once(Cell::new("policy")).chain(heads));
     let cells: Vec<Vec<String>> = columns.iter().map(|c| c.cells(results)).collect();
     for (row, (result, name)) in results.iter().zip(&names).enumerate() {
-        let name = match &result.exit {
-            Some(_) => broken(name) + "\n" + verdict(result),
-            None => broken(name),
-        };
+        let mut name = broken(name);
+        if let Some(fate) = result.fate() {
+            name += &format!("\n{fate}");
+        } else if let Some(lost) = &result.lost_tasks {
+            name += &format!("\nlost tasks: {}", lost.count);
+        } else if result.failed_forks > 0 {
+            name += &format!("\nfailed forks: {}", result.failed_forks);
+        }
         let values = cells
             .iter()
             .map(|c| Cell::new(&c[row]).set_alignment(CellAlignment::Right));
@@ -205,18 +216,12 @@ pub fn table(results: &[RunResult], terminal: bool) -> String {
         out.push('\n');
     }
     for (result, exit) in results.iter().filter_map(|r| Some((r, r.exit.as_ref()?))) {
-        let message = if exit.message.is_empty() {
-            String::new()
-        } else {
-            format!(": {}", exit.message)
+        let failure = result.failure().unwrap_or_else(|| exit.sentence());
+        let kind = match exit.kind.as_str() {
+            "" | "SCX_EXIT_NONE" => String::new(),
+            kind => format!(" ({kind})"),
         };
-        out += &format!(
-            "{} {}: {} ({}){message}\n",
-            result.policy,
-            verdict(result),
-            exit.reason,
-            exit.kind
-        );
+        out += &format!("{} {failure}{kind}\n", result.policy);
         let place = [&exit.callback, &exit.source]
             .into_iter()
             .flatten()
@@ -225,13 +230,14 @@ pub fn table(results: &[RunResult], terminal: bool) -> String {
         if !place.is_empty() {
             out += &format!("    in {}\n", place.join(", "));
         }
+        for note in &exit.notes {
+            out += &format!("    {note}\n");
+        }
+    }
+    for (result, lost) in results.iter().filter_map(|r| Some((r, r.lost_tasks.as_ref()?))) {
+        out += &format!("{} lost tasks: {}\n", result.policy, lost.sentence());
     }
     out
-}
-
-/// What a policy with an exit record did.
-fn verdict(result: &RunResult) -> &'static str {
-    if result.failed() { "failed" } else { "ended early" }
 }
 
 /// A name with line breaks where it is too long, behind punctuation if there is some near.

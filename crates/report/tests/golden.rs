@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tables, details and JSON against committed text; `UPDATE_GOLDEN=1` rewrites it.
 
-use report::{Better, ExitRecord, Run, RunResult, Summary, details, table};
+use report::{Better, ExitRecord, LostTasks, Run, RunResult, Status, Summary, details, table};
 use std::path::Path;
 use trace::event::MigrateReason;
 use trace::{Event, Hash, Place, Record, Sink, TaskState};
@@ -173,6 +173,9 @@ fn run(policy: &str, latency: u64) -> RunResult {
         wall_ns: 12_345_678,
         idle_while_waiting_ns: latency * 1000,
         trace_hash: hash.value(),
+        status: Status::Ran,
+        failed_forks: 0,
+        waiting: vec![],
         exit: None,
         unit: "requests".into(),
         score: workload::Score::OperationsPerSecond,
@@ -189,7 +192,9 @@ fn run(policy: &str, latency: u64) -> RunResult {
 
 fn failed() -> RunResult {
     RunResult {
+        status: Status::Ejected,
         exit: Some(ExitRecord {
+            at_ns: 30_000_000,
             kind: "SCX_EXIT_ERROR_STALL".into(),
             reason: "runnable task stall".into(),
             message: "worker-7[7] failed to run for 30.001s".into(),
@@ -206,15 +211,46 @@ fn failed() -> RunResult {
 #[test]
 fn comparison() {
     let exit = ExitRecord {
+        at_ns: 12_000_000,
         kind: "SCX_EXIT_UNREG_BPF".into(),
         reason: "unregistered from BPF".into(),
         ..ExitRecord::default()
     };
     let ended = RunResult {
+        status: Status::Ejected,
         exit: Some(exit),
         ..run("scx_brief", 300)
     };
-    let results = [run("eevdf", 1_100), run("scx_simple", 800), failed(), ended];
+    let refused = RunResult {
+        policy: "scx_new".into(),
+        status: Status::Refused,
+        exit: Some(ExitRecord {
+            kind: "SCX_EXIT_NONE".into(),
+            reason: "refused".into(),
+            message: "ops.name is empty (-22)".into(),
+            ..ExitRecord::default()
+        }),
+        ..run("scx_new", 100)
+    };
+    // The best latency of all, but not of the tasks that never ran again.
+    let loses = RunResult {
+        lost_tasks: Some(LostTasks {
+            count: 3,
+            longest_ns: 1_900_000_000,
+            pid: 17,
+            comm: "worker-17".into(),
+            kept: "in the policy's hands: its last ops.enqueue() inserted it into no DSQ".into(),
+        }),
+        ..run("scx_loses", 100)
+    };
+    let results = [
+        run("eevdf", 1_100),
+        run("scx_simple", 800),
+        failed(),
+        ended,
+        refused,
+        loses,
+    ];
     check("table.txt", &table(&results, false));
     check("table-terminal.txt", &table(&results, true));
 }

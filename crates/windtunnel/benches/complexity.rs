@@ -53,7 +53,9 @@ fn row(policy: &Policy, cpus: u32, machine: &str, tasks: u32) -> String {
         seed: 1,
         for_ns: Some(SIMULATED_NS),
         kernel: kernel::release::Release::default(),
+        after_failure: false,
         hotplug: Vec::new(),
+        memory: bpf::region::DEFAULT_LIMIT,
         trace: None,
         draw: None,
     };

@@ -73,7 +73,9 @@ fn scenario(policy: &Policy, machine: &str, workload: &str, for_ns: u64) -> Scen
         seed: 1,
         for_ns: Some(for_ns),
         kernel: kernel::release::Release::default(),
+        after_failure: false,
         hotplug: Vec::new(),
+        memory: bpf::region::DEFAULT_LIMIT,
         trace: None,
         draw: None,
     }

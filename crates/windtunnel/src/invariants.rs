@@ -8,7 +8,7 @@ use crate::scenario::Scenario;
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use kernel::decision::Snapshot;
 use kernel::invariant::{Tally, Violation};
-use report::RunResult;
+use report::{RunResult, Status};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use trace::{DrawOptions, Tee};
@@ -140,6 +140,16 @@ fn time(ns: u64) -> String {
     format!("{}.{:03} ms", ns / 1_000_000, ns / 1000 % 1000)
 }
 
+/// Whether an invariant holds. Of a run that ended with its policy nothing is known beyond the end.
+fn verdict(violations: u64, result: &RunResult) -> String {
+    match (violations, result.status, &result.exit) {
+        (1.., ..) => "BROKEN".to_owned(),
+        (0, Status::Ran, _) => "holds".to_owned(),
+        (0, Status::Ejected, Some(exit)) => format!("holds up to {}", time(exit.at_ns)),
+        (0, ..) => "not known".to_owned(),
+    }
+}
+
 /// A table, and for each broken invariant what was seen first. `command` makes the command that draws a window of the run.
 pub fn text(report: &Report, terminal: bool, command: &dyn Fn(u64, u64) -> String) -> String {
     let mut table = Table::new();
@@ -156,7 +166,7 @@ pub fn text(report: &Report, terminal: bool, command: &dyn Fn(u64, u64) -> Strin
         let cells = [
             checked.name.to_owned(),
             checked.bound_ns.map(duration::format).unwrap_or_default(),
-            if tally.count == 0 { "holds" } else { "BROKEN" }.to_owned(),
+            verdict(tally.count, &report.result),
             tally.count.to_string(),
             at(tally.first.as_ref(), |first| time(first.from)),
             at(tally.worst.as_ref(), |worst| time(worst.until - worst.from)),
@@ -241,6 +251,7 @@ pub fn json(report: &Report, command: &dyn Fn(u64, u64) -> String) -> Value {
             "invariant": checked.name,
             "about": checked.about,
             "bound_ns": checked.bound_ns,
+            "verdict": verdict(checked.tally.count, &report.result),
             "violations": checked.tally.count,
             "first": checked.tally.first.as_ref().map(violation),
             "longest": checked.tally.worst.as_ref().map(violation),
@@ -254,6 +265,7 @@ pub fn json(report: &Report, command: &dyn Fn(u64, u64) -> String) -> Value {
         "workload": report.result.workload,
         "seed": report.result.seed,
         "invariants": report.checked.iter().map(one).collect::<Vec<_>>(),
+        "status": report.result.status,
         "exit": report.result.exit,
     })
 }

@@ -22,6 +22,7 @@ pub mod profile;
 pub mod running;
 pub mod scenario;
 pub mod search;
+pub mod size;
 pub mod suite;
 pub mod top;
 pub mod traced;

@@ -9,28 +9,58 @@ use bpf::link::Image;
 use bpf::object::{Object, Variable};
 use bpf::vm::Engine;
 use kernel::Machine;
+use kernel::ext::Exit;
 use kernel::load::LoadError;
 use kernel::profile::{Facts, Profile};
 use kernel::release::Release;
 use std::fmt::Write;
 use std::path::Path;
 
-/// Loads a prepared object. A policy that fails while it is enabled is a result: the machine holds its exit record, and there is no
-/// image.
+/// What came of loading an object that can be loaded.
+#[must_use]
+pub enum Loaded {
+    /// The policy is enabled.
+    Enabled(Image),
+    /// A result: the kernel refuses the policy, or the policy failed while it was enabled.
+    Refused(Box<Exit>),
+}
+
+/// Loads a prepared object.
 ///
 /// # Errors
-/// If the object or its profile cannot work.
-pub fn enable(
-    machine: &mut Machine,
-    object: &Object,
-    profile: &Profile,
-    engine: Engine,
-) -> Result<Option<Image>, Error> {
+/// The user's mistake: the object is no scheduler, or its profile does not fit.
+pub fn enable(machine: &mut Machine, object: &Object, profile: &Profile, engine: Engine) -> Result<Loaded, Error> {
     match kernel::load::load(machine, object, profile, engine) {
-        Ok(image) => Ok(Some(image)),
-        Err(LoadError::Exit(_)) => Ok(None),
-        Err(LoadError::Refused(message)) => Err(Error::new(message)),
+        Ok(mut image) => {
+            image
+                .warnings
+                .extend(missing_profile(object, profile, machine.nr_cpus()));
+            Ok(Loaded::Enabled(image))
+        }
+        Err(LoadError::Refused(exit)) => Ok(Loaded::Refused(exit)),
+        Err(LoadError::Input(message)) => Err(Error::new(message)),
     }
+}
+
+/// Finds a global that a user-space half would set to the machine's number of CPUs, in an object without a profile.
+fn missing_profile(object: &Object, profile: &Profile, nr_cpus: u32) -> Option<String> {
+    const NAMES: [&str; 6] = [
+        "nr_cpus",
+        "nr_cpu_ids",
+        "nr_cpus_online",
+        "nr_online_cpus",
+        "nr_possible_cpus",
+        "num_possible_cpus",
+    ];
+    if *profile != Profile::default() {
+        return None;
+    }
+    let constants = shown(object).filter(|variable| !variable.live && NAMES.contains(&variable.name.as_str()));
+    let values = constants.filter_map(|variable| Some((&variable.name, object.get(&variable.name).ok()?)));
+    let mut wrong = values.filter(|(_, value)| value.parse() != Ok(nr_cpus));
+    wrong.next().map(|(name, value)| {
+        format!("{name} = {value} on a machine of {nr_cpus} CPUs; a profile would set it (profiles/README.md)")
+    })
 }
 
 /// An object with its profile applied and its settings made, and what else the profile asks for.
@@ -116,8 +146,7 @@ pub fn has_parameter(policy: &Policy, name: &str) -> Result<bool, Error> {
 }
 
 fn read(path: &Path) -> Result<Object, Error> {
-    let bytes = std::fs::read(path).map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
-    Object::parse(&bytes, &path.display().to_string()).map_err(|error| Error::new(error.to_string()))
+    Object::open(path).map_err(|error| Error::new(error.to_string()))
 }
 
 /// Links an object against the simulated kernel of a plain machine and a release of Linux, and compiles it, without enabling

@@ -2,19 +2,19 @@
 //! A scenario on the way: advanced piece by piece by whoever wants to look at the machine in between.
 
 use crate::error::Error;
-use crate::load;
+use crate::load::{self, Loaded};
 use crate::policy::Policy;
 use crate::profile;
 use crate::scenario::{Outcome, Scenario, Sinks, callback_names};
 use bpf::link::Image;
 use bpf::object::Object;
 use kernel::ext::ops::NAMES;
-use kernel::ext::{EnableState, Kind};
-use kernel::layout::enums::SCX_ECODE_ACT_RESTART;
+use kernel::ext::{EnableState, Exit, Kind};
+use kernel::layout::enums::{SCX_ECODE_ACT_RESTART, SCX_OPS_SWITCH_PARTIAL};
 use kernel::profile::{Facts, Profile};
 use kernel::release::Release;
 use kernel::{Ended, Machine};
-use report::{CallbackResult, CheckedResult, ExitRecord, LockResult, Run};
+use report::{CallbackResult, CheckedResult, ExitRecord, LockResult, Run, RunResult, Status};
 use std::path::Path;
 use std::time::Instant;
 use trace::{Sink, Tee};
@@ -29,6 +29,8 @@ pub struct Running<'a> {
     scenario: &'a Scenario,
     pub machine: Machine,
     image: Option<Image>,
+    /// The policy is not in the machine: it was refused.
+    refused: Option<Box<Exit>>,
     warnings: Vec<String>,
     sinks: Sinks,
     started: Instant,
@@ -47,6 +49,7 @@ impl Scenario {
         let started = Instant::now();
         let mut machine = Machine::new(self.machine.clone(), self.workload.clone(), self.seed).map_err(Error::new)?;
         machine.release = self.kernel;
+        machine.set_memory_limit(self.memory);
         for &(at, cpu, online) in &self.hotplug {
             if cpu >= machine.nr_cpus() {
                 return Err(Error::new(format!(
@@ -57,17 +60,18 @@ impl Scenario {
             machine.plan_hotplug(at, cpu, online);
         }
         machine.checked = self.checked;
+        machine.stop_with_policy = !self.after_failure;
         let mut sinks = Sinks::new(self, &machine)?;
         let mut at = 0;
         let mut ended = None;
-        let image = match &self.policy {
+        let (mut image, mut refused) = (None, None);
+        match &self.policy {
             Policy::Eevdf => {
                 if let Some((name, _)) = self.settings.first() {
                     return Err(Error::new(format!(
                         "--set {name}: eevdf is built in and has no parameters"
                     )));
                 }
-                None
             }
             Policy::Object { name, path } => {
                 let (object, profile) = self.prepared(name, path)?;
@@ -75,9 +79,12 @@ impl Scenario {
                     at = profile.uptime_ns;
                     ended = machine.advance(at, &mut sinks);
                 }
-                load::enable(&mut machine, &object, &profile, self.engine)?
+                match load::enable(&mut machine, &object, &profile, self.engine)? {
+                    Loaded::Enabled(loaded) => image = Some(loaded),
+                    Loaded::Refused(exit) => refused = Some(exit),
+                }
             }
-        };
+        }
         machine.details = self.trace.is_some();
         // Without a limit the run ends with the last task.
         let limit = self.for_ns.or(self.workload.duration_ns);
@@ -87,6 +94,7 @@ impl Scenario {
             sinks,
             machine,
             image,
+            refused,
             started,
             at,
             until: limit.unwrap_or(LONGEST_NS),
@@ -119,7 +127,15 @@ impl Running<'_> {
 
     /// Up to when it is known what happens, ns: to the end of time if the run has ended by itself.
     pub fn clock(&self) -> u64 {
-        if self.ended.is_some() { u64::MAX } else { self.at }
+        match self.ended {
+            None | Some(Ended::Policy) => self.at,
+            Some(Ended::Time | Ended::AllExited | Ended::Deadlock { .. }) => u64::MAX,
+        }
+    }
+
+    /// Whether there is no more run because the policy was refused or has ended.
+    pub fn failed(&self) -> bool {
+        self.refused.is_some() || self.ended == Some(Ended::Policy)
     }
 
     /// When the run ends at the latest, ns.
@@ -129,7 +145,27 @@ impl Running<'_> {
 
     /// Nothing more will happen.
     pub fn ended(&self) -> bool {
-        self.ended.is_some() || self.at >= self.until
+        self.refused.is_some() || self.ended.is_some() || self.at >= self.until
+    }
+
+    /// Why the policy is not in the machine, if it was refused: there is no run then.
+    pub fn refused(&self) -> Option<&Exit> {
+        self.refused.as_deref()
+    }
+
+    /// Returns how the policy failed, if it did, in words: `ended at 1.20 s: runtime error: non-existent DSQ 0x7`.
+    pub fn failure(&self) -> Option<String> {
+        let result = RunResult {
+            status: self.status(),
+            exit: self.exit().map(exit_record),
+            ..RunResult::default()
+        };
+        result.failure()
+    }
+
+    /// Why the policy has ended, or was refused.
+    pub fn exit(&self) -> Option<&Exit> {
+        self.refused().or(self.machine.ext.exit.as_ref())
     }
 
     /// The policy as it was loaded last.
@@ -143,7 +179,7 @@ impl Running<'_> {
     /// A policy that was loaded cannot be loaded again.
     pub fn advance(&mut self, to: u64, sink: &mut dyn Sink) -> Result<(), Error> {
         let to = to.min(self.until);
-        while self.ended.is_none() && self.at < to {
+        while !self.ended() && self.at < to {
             let after = RELOAD_TICKS * 1_000_000_000 / u64::from(self.scenario.machine.hz);
             let plan = self.scenario.hotplug.iter().map(|&(time, ..)| time);
             let named = self.scenario.workload.disturbances.iter();
@@ -155,10 +191,8 @@ impl Running<'_> {
             self.ended = self
                 .machine
                 .advance(self.at, &mut Tee::new().with(&mut self.sinks).with(sink));
-            let exit = self.machine.ext.exit.as_ref();
-            if self.ended.is_none() && exit.is_some_and(|exit| exit.kind == Kind::ErrorCheck) {
-                // What was found is what the run was for.
-                self.until = self.at;
+            if self.ended == Some(Ended::Policy) {
+                self.at = self.machine.now;
             }
             if let Policy::Object { name, path } = &self.scenario.policy
                 && self.ended.is_none()
@@ -166,7 +200,16 @@ impl Running<'_> {
                 && wants_restart(&self.machine)
             {
                 let (object, profile) = self.scenario.prepared(name, path)?;
-                self.image = load::enable(&mut self.machine, &object, &profile, self.scenario.engine)?;
+                match load::enable(&mut self.machine, &object, &profile, self.scenario.engine)? {
+                    Loaded::Enabled(image) => self.image = Some(image),
+                    // The run ends with the record of the attempt, which is no reason to deny what was before.
+                    Loaded::Refused(exit) => {
+                        self.machine.ext.exit = Some(*exit);
+                        if !self.scenario.after_failure {
+                            self.ended = Some(Ended::Policy);
+                        }
+                    }
+                }
                 self.reloads += 1;
             }
         }
@@ -175,9 +218,35 @@ impl Running<'_> {
 
     /// Ends the run where it is: the books are closed and the last records handed over.
     pub fn end(&mut self, sink: &mut dyn Sink) {
+        if self.refused.is_some() {
+            return;
+        }
         let ended = self.ended.get_or_insert(Ended::Time);
         self.machine
             .finish(ended, self.at, &mut Tee::new().with(&mut self.sinks).with(sink));
+    }
+
+    fn status(&self) -> Status {
+        match (&self.refused, &self.machine.ext.exit) {
+            (Some(_), _) => Status::Refused,
+            (None, Some(_)) => Status::Ejected,
+            (None, None) => Status::Ran,
+        }
+    }
+
+    /// What to say of a policy that was loaded and never had a task.
+    fn without_tasks(&self) -> Option<String> {
+        let core = &self.machine.ext;
+        if self.image.is_none() || core.nr_enabled > 0 || self.machine.tasks.is_empty() {
+            return None;
+        }
+        let why = match core.ops().flags & SCX_OPS_SWITCH_PARTIAL {
+            0 => "",
+            _ => ": it switches partially (SCX_OPS_SWITCH_PARTIAL), and no task of the workload has policy SCHED_EXT",
+        };
+        Some(format!(
+            "the policy never had a task{why}; the fair class scheduled the run"
+        ))
     }
 
     /// What the run, which was ended, leaves.
@@ -188,7 +257,7 @@ impl Running<'_> {
         let (machine, scenario) = (&self.machine, self.scenario);
         let completed = self.ended == Some(Ended::AllExited);
         let deadlock = match self.ended {
-            Some(Ended::Deadlock { waiting }) => waiting,
+            Some(Ended::Deadlock { ref waiting }) => waiting.clone(),
             _ => Vec::new(),
         };
         let run = Run {
@@ -209,7 +278,10 @@ impl Running<'_> {
             wall_ns: self.started.elapsed().as_nanos() as u64,
             idle_while_waiting_ns: machine.checks.idle_while_waiting_ns,
             trace_hash: self.sinks.hash.value(),
-            exit: machine.ext.exit.as_ref().map(exit_record),
+            status: self.status(),
+            exit: self.exit().map(exit_record),
+            failed_forks: machine.failed_forks.len() as u64,
+            waiting: machine.waiting_at_end.iter().map(waiting).collect(),
             unit: scenario.workload.unit.clone(),
             score: scenario.workload.score,
             completed,
@@ -221,7 +293,10 @@ impl Running<'_> {
             ops: callback_names(),
             locks: machine.locks().map(|(id, _)| machine.lock_name(id)).collect(),
         };
+        let without_tasks = self.without_tasks();
+        self.warnings.extend(without_tasks);
         self.warnings.extend(failed_forks(&machine.failed_forks));
+        self.warnings.extend(machine.ended_tasks.iter().cloned());
         self.warnings.extend(machine.cgroups.refused.iter().cloned());
         if self.reloads > 0 {
             self.warnings.push(format!(
@@ -229,17 +304,22 @@ impl Running<'_> {
                 self.reloads
             ));
         }
-        let checked = machine
-            .ext
-            .has_vm()
-            .then(|| machine.ext.vm().what_was_checked())
-            .flatten();
+        let checked = machine.ext.last_vm().and_then(|vm| vm.what_was_checked());
         let mut outcome = self.sinks.finish(run, self.warnings, deadlock)?;
         outcome.result.checked = checked.map(|checked| CheckedResult {
             accesses: checked.accesses,
             calls: checked.calls,
         });
         Ok(outcome)
+    }
+}
+
+fn waiting(task: &kernel::waiting::WaitingTask) -> report::Waiting {
+    report::Waiting {
+        pid: task.pid,
+        comm: task.comm.clone(),
+        since_ns: task.since_ns,
+        kept: task.kept.clone().unwrap_or_default(),
     }
 }
 
@@ -250,10 +330,19 @@ fn wants_restart(machine: &Machine) -> bool {
     machine.ext.state == EnableState::Disabled && exit.is_some_and(|exit| exit.code & restart != 0)
 }
 
+/// What a fork fails with when there is no room for another task.
+const EAGAIN: i32 = 11;
+
 /// What to say of tasks that the policy did not let come into being.
 fn failed_forks(forks: &[(String, i32)]) -> Option<String> {
     let (comm, errno) = forks.first()?;
     let number = forks.len();
+    if *errno == -EAGAIN {
+        return Some(format!(
+            "{number} tasks were not created: there is no memory for more (--memory); '{comm}' was the first, and the workload went \
+             on without them"
+        ));
+    }
     Some(format!(
         "{number} forks failed: ops.init_task() returned {errno} for '{comm}', the first; the workload went on without them"
     ))
@@ -287,6 +376,7 @@ fn exit_record(exit: &kernel::ext::Exit) -> ExitRecord {
     // The backtrace starts with the place in the source and ends with the callback.
     let callback = exit.backtrace.last().filter(|_| exit.backtrace.len() > 1).cloned();
     ExitRecord {
+        at_ns: exit.at_ns,
         kind: exit.kind.name().to_owned(),
         reason: exit.reason.to_owned(),
         message: exit.message.clone(),

@@ -38,8 +38,12 @@ pub struct Scenario {
     pub for_ns: Option<u64>,
     /// Whose functions, callbacks and fields the policy finds.
     pub kernel: Release,
+    /// After the policy has ended, the fair class schedules the rest of the run; otherwise the run ends with the policy.
+    pub after_failure: bool,
     /// CPUs that go offline or come online: (time, cpu, online).
     pub hotplug: Vec<(u64, u32, bool)>,
+    /// Bytes of the host's memory that the run may use.
+    pub memory: u64,
     pub trace: Option<PathBuf>,
     pub draw: Option<DrawOptions>,
 }

@@ -108,7 +108,7 @@ fn a_policy_that_fails_and_a_condition_that_says_nothing_are_different_statuses(
     assert_eq!(ran.status, 1, "{}", ran.stderr);
     assert!(
         ran.stdout
-            .contains("wild failed in 2 of 2 runs (seed 1: runtime error:"),
+            .contains("wild failed in 2 of 2 runs (seed 1: failed at 0 ns: runtime error:"),
         "{}",
         ran.stdout
     );

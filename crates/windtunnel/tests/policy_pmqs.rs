@@ -379,6 +379,35 @@ fn pools_with_little_to_do_do_not_starve_the_others() {
 }
 
 #[test]
+fn the_longest_wait_comes_first_among_overdue_tasks() {
+    // Woken tasks come in at the front of CPU 1's queue, and each waits longer than max_wait_ms. The nice hog of CPU 0
+    // recalculates all counters at each tick, so that overdue tasks alone end turns on CPU 1. "kthread" stands for a
+    // kernel thread that is bound to its CPU.
+    let task = |tasks: Tasks, comm: String, ops: Vec<Op>| pinned(tasks, &comm, 1, ops);
+    let tasks = pinned(Tasks::default(), "alone", 0, hog()).with(|task| task.policy = nice(19));
+    let tasks = (0..3).fold(tasks, |tasks, i| task(tasks, format!("hog{i}"), hog()));
+    let busy = forever(vec![run(8 * MS), sleep(MS)]);
+    let tasks = (0..6).fold(tasks, |tasks, i| task(tasks, format!("busy{i}"), busy.clone()));
+    let tasks = task(tasks, "kthread".into(), forever(vec![run(50 * US), sleep(10 * MS)]));
+    let ran = Run::new("pmqs").set("poolsize", 1).set("max_wait_ms", 20);
+    let ran = ran.machine(free(2)).tasks(tasks).for_ms(10_000);
+    assert!(ran.counter("nr_overdue") > 100);
+    // A turn of each of the nine others: 60 ms of a hog, 8 ms of a sleeper, each ended by a tick.
+    let bound = 20 * MS + 3 * 61 * MS + 6 * 9 * MS;
+    for comm in ["hog", "busy", "kthread"] {
+        let (longest, _) = ran.wakeup_latency(comm);
+        assert!(longest < bound, "{comm} waited {longest} ns");
+    }
+    let shares = [("hog", 3, 2000 * MS), ("busy", 6, 200 * MS)];
+    for (comm, tasks, least) in shares {
+        for i in 0..tasks {
+            let share = ran.cpu_ns(&format!("{comm}{i}"));
+            assert!(share > least, "{comm}{i} ran for {share} ns");
+        }
+    }
+}
+
+#[test]
 fn who_has_come_to_a_queue_has_its_affinity() {
     // Moved before any quantum ends, it is in front of who waits there, and no worse.
     let mut tasks = Tasks::default();

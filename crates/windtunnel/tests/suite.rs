@@ -37,14 +37,20 @@ fn steps_are_taken_and_checked() {
          'expect cpu:busy > 30*1000000', 'expect cpu:nobody == 0', 'hammer busy 1ms 5ms 2', 'offline 3', 'run 50ms', 'loaded',
          'online 3', 'unload', 'exit SCX_EXIT_UNREG'",
     );
-    assert_eq!((status, text.as_str()), (0, "ok   fifo: first come\n1/1\n"));
+    assert_eq!(
+        (status, text.as_str()),
+        (0, "ok   fifo: first come\n1 of 1 objects pass\n")
+    );
     let (status, text) = case_of(
         "crates/windtunnel/tests/policies/odd.bpf.c",
         "suite-ends-by-itself",
         "'load', 'offline 3', 'run 50ms', 'exit SCX_EXIT_UNREG_KERN code SCX_ECODE_ACT_RESTART|SCX_ECODE_RSN_HOTPLUG',
          'online 3', 'load', 'unload', 'exit SCX_EXIT_UNREG'",
     );
-    assert_eq!((status, text.as_str()), (0, "ok   odd: first come\n1/1\n"));
+    assert_eq!(
+        (status, text.as_str()),
+        (0, "ok   odd: first come\n1 of 1 objects pass\n")
+    );
 }
 
 #[test]
@@ -80,8 +86,23 @@ fn a_step_that_fails_says_what_it_found() {
     ] {
         let (status, text) = case(name, steps);
         assert_eq!(status, 1, "{name}: {text}");
-        assert!(text.contains(expect) && text.ends_with("0/1\n"), "{name}: {text}");
+        assert!(
+            text.contains(expect) && text.ends_with("0 of 1 objects pass\n"),
+            "{name}: {text}"
+        );
     }
+}
+
+#[test]
+fn the_summary_names_what_is_weaker_and_what_is_left_out() {
+    // The end of the last line, which closes the list of steps, is a comment.
+    let (status, text) = case("suite-weaker", "'load', 'unload']\nweaker = 'one CPU'\n#");
+    let expect = "ok   fifo: first come\nweaker fifo: one CPU\n1 of 1 objects pass, weaker than the original: 1\n";
+    assert_eq!((status, text.as_str()), (0, expect));
+    let steps = "'load', 'unload']\n[left_out]\nb = 'there is no b'\n#";
+    let (status, text) = case("suite-left-out", steps);
+    let expect = "ok   fifo: first come\nleft out b: there is no b\n1 of 1 objects pass, tests left out: 1\n";
+    assert_eq!((status, text.as_str()), (0, expect));
 }
 
 #[test]

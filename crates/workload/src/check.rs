@@ -15,6 +15,9 @@ pub(crate) struct Finding {
     pub hint: String,
 }
 
+/// No time in a workload is longer: 36 years. Sums of a few never overflow.
+pub const MAX_NS: u64 = 1 << 60;
+
 type Checked = Result<(), Finding>;
 
 fn wrong(message: impl Into<String>, hint: impl Into<String>) -> Finding {
@@ -115,7 +118,11 @@ fn disturbances(workload: &Workload) -> Checked {
         return Err(wrong("the disturbances are not in the order of time", "sort them"));
     }
     let path = |cgroup: u32| workload.cgroups.get(cgroup as usize).map(|cgroup| cgroup.path.as_str());
-    for Disturbance { what, .. } in &workload.disturbances {
+    for Disturbance { at_ns, what } in &workload.disturbances {
+        too_long("a disturbance's time", *at_ns)?;
+        if let Action::Irq { ns, period_ns, .. } = what {
+            too_long("an interrupt", *ns.max(period_ns))?;
+        }
         match what.cgroup().map(|cgroup| (cgroup, path(cgroup))) {
             Some((_, None)) => return Err(wrong("a disturbance of no cgroup", "cgroup index out of range")),
             Some((0, _)) if !matches!(what, Action::Attach { .. }) => {
@@ -143,6 +150,7 @@ fn disturbances(workload: &Workload) -> Checked {
 fn tasks(workload: &Workload) -> Checked {
     for task in &workload.tasks {
         let in_task = |message: &str| format!("task '{}': {message}", task.comm);
+        too_long("a start time", task.start_ns)?;
         if task.program as usize >= workload.programs.len() {
             return Err(wrong(in_task("no such program"), "`program` indexes `programs`"));
         }
@@ -209,7 +217,25 @@ fn resource_values(resource: &Resource) -> Checked {
     }
 }
 
+fn too_long(what: &str, ns: u64) -> Checked {
+    match ns > MAX_NS {
+        true => Err(wrong(
+            format!("{what} of {ns} ns is too long"),
+            format!("times are at most {MAX_NS} ns, which is 36 years"),
+        )),
+        false => Ok(()),
+    }
+}
+
 fn dist(dist: &Dist) -> Checked {
+    let longest = match dist {
+        Dist::Fixed(ns) | Dist::Uniform { hi: ns, .. } | Dist::Pareto { hi: ns, .. } => *ns,
+        // What is drawn is up to 64 times as long.
+        Dist::Exponential { mean } => mean.saturating_mul(64),
+        Dist::HyperExponential { mean_a, mean_b, .. } => mean_a.max(mean_b).saturating_mul(64),
+        Dist::Trace(values) => values.iter().copied().max().unwrap_or(0),
+    };
+    too_long("a length", longest)?;
     let bad = |what: &str, hint: &str| Err(wrong(format!("distribution: {what}"), hint));
     match dist {
         Dist::Uniform { lo, hi } if lo > hi => bad("lo is above hi", "swap them"),
@@ -250,6 +276,9 @@ fn operands(workload: &Workload, program: &Program, pc: usize, op: &Op) -> Check
     let channel = |id| resource(id, "channel", |r| matches!(r, Resource::Channel { .. }));
     match op {
         Op::Run(length) | Op::Runtime(length) | Op::Sleep(length) | Op::Interval { length, .. } => dist(length),
+        Op::Timer { period, .. } => too_long("a period", *period),
+        // A byte of a device takes no more than a microsecond.
+        Op::Mem { bytes } | Op::Io { bytes } => too_long("an access", bytes.saturating_mul(1000)),
         Op::Lock(id) | Op::Unlock(id) => mutex(*id),
         Op::CondWait { cond: id, mutex: m } | Op::Sync { cond: id, mutex: m } => cond(*id).and_then(|()| mutex(*m)),
         Op::Signal(id) | Op::Broadcast(id) => cond(*id),

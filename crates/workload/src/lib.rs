@@ -17,6 +17,7 @@ pub mod rtapp;
 mod tasks;
 
 pub use builder::Builder;
+pub use check::MAX_NS;
 pub use disturbance::{Action, Disturbance};
 pub use error::{Error, Position};
 pub use generator::{Generator, Parameter, Unit, generators};

@@ -5,7 +5,8 @@ use super::objects::{Kind, View};
 use super::prov::{Origin, Prov};
 use super::*;
 use crate::func::{FaultKind, Report};
-use crate::image::Field;
+use crate::image::{Field, Insn};
+use crate::insn;
 use crate::region::NULL_LIMIT;
 
 /// One access, as it is told.
@@ -25,7 +26,7 @@ impl Access {
         Access {
             base,
             off: i64::from(meta as u16 as i16),
-            size: meta >> 16 & 0xff,
+            size: meta >> 16 & 0x7f,
             store,
             pc: (meta >> 32) as usize,
         }
@@ -44,9 +45,14 @@ impl Access {
 }
 
 /// Instruction, size and offset of an access in one word.
-pub(crate) fn meta(pc: usize, size: u64, off: i32) -> u64 {
-    (pc as u64) << 32 | size << 16 | u64::from(off as i16 as u16)
+pub(crate) fn meta(pc: usize, i: &Insn) -> u64 {
+    let is_atomic = insn::class(i.op) == insn::STX && i.op & 0xe0 == insn::ATOMIC;
+    let atomic = if is_atomic { ATOMIC } else { 0 };
+    (pc as u64) << 32 | atomic | insn::size(i.op) << 16 | u64::from(i.off as i16 as u16)
 }
+
+/// In `meta`: an atomic operation.
+const ATOMIC: u64 = 1 << 23;
 
 /// Checks a load through a register with this provenance. The provenance of what is loaded.
 pub(crate) unsafe extern "C" fn load(cx: *mut Context, base: u64, meta: u64, prov: u64, _: u64, _: u64) -> u64 {
@@ -54,7 +60,7 @@ pub(crate) unsafe extern "C" fn load(cx: *mut Context, base: u64, meta: u64, pro
         let (cx, guard) = (&mut *cx, guard(cx));
         let access = Access::unpack(base, meta, false);
         guard.checked.accesses += 1;
-        if let Err(fault) = guard.check(cx, access, Prov(prov)) {
+        if let Err(fault) = guard.check_once(cx, access, Prov(prov), meta & ATOMIC != 0) {
             cx.pc = access.pc as u32;
             return raise(cx, fault);
         }
@@ -62,7 +68,7 @@ pub(crate) unsafe extern "C" fn load(cx: *mut Context, base: u64, meta: u64, pro
             return SCALAR;
         }
         let addr = access.addr();
-        let value = (addr as *const u64).read_unaligned();
+        let value = cx.region().host::<u64>(addr).read_unaligned();
         // Of what was spilled it is known even that it is NULL.
         let on_stack = matches!(Prov(prov).origin(), Origin::Frame { .. });
         if !on_stack && value >> crate::region::SHIFT != guard.objects.tag {
@@ -78,7 +84,7 @@ pub(crate) unsafe extern "C" fn store(cx: *mut Context, base: u64, meta: u64, pr
         let (cx, guard) = (&mut *cx, guard(cx));
         let access = Access::unpack(base, meta, true);
         guard.checked.accesses += 1;
-        if let Err(fault) = guard.check(cx, access, Prov(prov)) {
+        if let Err(fault) = guard.check_once(cx, access, Prov(prov), meta & ATOMIC != 0) {
             cx.pc = access.pc as u32;
             return raise(cx, fault);
         }
@@ -99,8 +105,8 @@ impl Guard {
         let kptr = |fields: &[Field], start: u64| {
             let field = fields.iter().find(|f| start + u64::from(f.offset) == addr);
             match field.map(|field| &field.kind) {
-                Some(FieldKind::Kptr { owned: true, .. }) => self.kept_pointer(cx, value),
-                Some(FieldKind::Kptr { .. } | FieldKind::Uptr) => Prov::UNTRUSTED,
+                Some(FieldKind::Kptr { owned: true, .. }) => self.kept_pointer(cx, value).untested(),
+                Some(FieldKind::Kptr { .. } | FieldKind::Uptr) => Prov::UNTRUSTED.untested(),
                 _ => Prov::SCALAR,
             }
         };
@@ -121,14 +127,10 @@ impl Guard {
                 match view.kind {
                     Kind::Kernel(_) => self.objects.of_kernel(region, value),
                     Kind::Value(map) => kptr(&cx.maps[map].def().fields, view.start),
-                    Kind::Object(id) => match cx.types().get(&id) {
-                        Some(ty) => kptr(&ty.fields, view.start),
-                        None => Prov::SCALAR,
-                    },
                     _ => Prov::SCALAR,
                 }
             }
-            Origin::Scalar | Origin::Null { .. } => Prov::SCALAR,
+            Origin::Scalar | Origin::Null { .. } | Origin::Unset | Origin::Varied => Prov::SCALAR,
         }
     }
 
@@ -141,10 +143,31 @@ impl Guard {
         }
     }
 
+    /// The same for a load or store of the program's own: is it aligned where it has to be?
+    #[inline(always)]
+    fn check_once(&self, cx: &Context, access: Access, prov: Prov, is_atomic: bool) -> Result<(), Fault> {
+        self.check(cx, access, prov)?;
+        if !access.addr().is_multiple_of(access.size)
+            && (is_atomic && prov.origin() != Origin::Scalar || matches!(prov.origin(), Origin::Frame { .. }))
+        {
+            let verb = match (is_atomic, access.store) {
+                (true, _) => "atomic access",
+                (_, true) => "store",
+                _ => "load",
+            };
+            let what = verb_of(verb, access.size);
+            return Err(problem("misaligned", &what, Some(access.addr()), Vec::new()));
+        }
+        Ok(())
+    }
+
     /// May this access be?
     #[inline(always)]
     pub(super) fn check(&self, cx: &Context, access: Access, prov: Prov) -> Result<(), Fault> {
         let objects = &self.objects;
+        if prov.is_untested() && objects.is_untested(prov) {
+            return Err(self.refuse(cx, access, prov));
+        }
         let ok = match prov.origin() {
             Origin::View { slot, generation } => match objects.view(slot, generation) {
                 Some(view) if view.alive && access.within(view.start, view.len) => match view.kind {
@@ -154,9 +177,9 @@ impl Guard {
                     Kind::Object(id) => cx
                         .types()
                         .get(&id)
-                        .is_none_or(|ty| free_of(&ty.fields, view.start, &access)),
+                        .is_none_or(|ty| free_of_all(&ty.fields, view.start, &access)),
                     Kind::Kernel(slab) => !access.store || writable(&objects.slabs[slab].writable, view.start, &access),
-                    Kind::Cpumask | Kind::Opaque => !access.store,
+                    Kind::Cpumask | Kind::Opaque | Kind::Element => !access.store,
                 },
                 _ => false,
             },
@@ -188,7 +211,7 @@ impl Guard {
                     && access.addr().wrapping_sub(objects.arena) < crate::region::ARENA_SIZE
                     && cx.region().check(access.addr(), access.size, access.store).is_ok()
             }
-            Origin::Null { .. } => false,
+            Origin::Null { .. } | Origin::Unset | Origin::Varied => false,
         };
         match ok {
             true => Ok(()),
@@ -202,6 +225,10 @@ impl Guard {
         let (verb, size, addr) = (if access.store { "store" } else { "load" }, access.size, access.addr());
         let objects = &self.objects;
         let mut notes = Vec::new();
+        let is_null = matches!(prov.origin(), Origin::Null { .. });
+        if objects.is_untested(prov) && !is_null {
+            return self.untested(cx, verb_of(verb, size), Some(addr), prov);
+        }
         let what = match prov.origin() {
             Origin::View { slot, generation } => match objects.view(slot, generation) {
                 Some(view) if view.alive => {
@@ -256,12 +283,20 @@ impl Guard {
                 if access.store { "read-only" } else { "bad-pointer" }
             }
             Origin::Null { pc } => {
-                notes.push((
-                    "it may be NULL and was not tested: what returned it is".to_string(),
-                    Some(pc),
-                ));
+                let why = match objects.is_untested(prov) {
+                    true => "it may be NULL and was not tested: what returned it is",
+                    false => "what returned it is",
+                };
+                notes.push((why.to_string(), Some(pc)));
                 "null-dereference"
             }
+            Origin::Varied => {
+                let note =
+                    "the offset in a kernel object must be a constant, and is a number from memory or a function";
+                notes.push((note.to_string(), None));
+                "variable-offset"
+            }
+            Origin::Unset => "uninitialised",
             Origin::Scalar if access.base < NULL_LIMIT => "null-dereference",
             Origin::Scalar => {
                 let arena = addr.wrapping_sub(objects.arena);
@@ -288,7 +323,7 @@ impl Guard {
             Kind::Object(id) => cx
                 .types()
                 .get(&id)
-                .is_some_and(|ty| !free_of(&ty.fields, start, access)),
+                .is_some_and(|ty| !free_of_all(&ty.fields, start, access)),
             Kind::Percpu(_) => true,
             _ => false,
         };
@@ -297,6 +332,19 @@ impl Guard {
             true if special => "special-field",
             true => "read-only",
         }
+    }
+
+    /// A pointer that may be NULL is used before it is compared with NULL.
+    #[cold]
+    pub(super) fn untested(&self, cx: &Context, what: String, addr: Option<u64>, prov: Prov) -> Fault {
+        let got = match prov.origin() {
+            Origin::View { slot, generation } => self.objects.view(slot, generation).map(|view| view.born),
+            Origin::Null { pc } => Some(pc),
+            _ => None,
+        };
+        let mut notes = vec![("it may be NULL and was not tested".to_string(), None)];
+        notes.extend(got.map(|pc| (format!("{} was got", self.name_of(cx, prov)), Some(pc))));
+        problem("untested", &what, addr, notes)
     }
 
     /// What a pointer points to is not there any more.
@@ -357,6 +405,8 @@ impl Guard {
             Origin::Untrusted => "kernel memory that nothing keeps alive".to_string(),
             Origin::Scalar => "no object".to_string(),
             Origin::Null { .. } => "NULL".to_string(),
+            Origin::Unset => "no value".to_string(),
+            Origin::Varied => "a kernel object at a variable offset".to_string(),
         }
     }
 
@@ -372,6 +422,7 @@ impl Guard {
             Kind::Kernel(slab) => format!("a reference to a {}", self.objects.slabs[slab].name),
             Kind::Input => "the program's context".to_string(),
             Kind::Opaque => "a reference".to_string(),
+            Kind::Element => format!("an iterator's element ({bytes} bytes)"),
         }
     }
 }
@@ -390,18 +441,27 @@ fn free_of(fields: &[Field], start: u64, access: &Access) -> bool {
     fields.is_empty() || special_field(fields, start, access).is_none()
 }
 
+/// The same in an object that the program allocated: its kptrs are exchanged and never loaded.
+fn free_of_all(fields: &[Field], start: u64, access: &Access) -> bool {
+    !fields.iter().any(|field| touches(field, start, access))
+}
+
+fn touches(field: &Field, start: u64, access: &Access) -> bool {
+    let offset = access.addr().wrapping_sub(start);
+    let (from, to) = (u64::from(field.offset), u64::from(field.offset + field.size));
+    offset < to && from < offset.wrapping_add(access.size)
+}
+
 fn special_field<'a>(fields: &'a [Field], start: u64, access: &Access) -> Option<&'a Field> {
     let offset = access.addr().wrapping_sub(start);
     fields.iter().find(|field| {
-        let (from, to) = (u64::from(field.offset), u64::from(field.offset + field.size));
-        let touches = offset < to && from < offset.wrapping_add(access.size);
-        let whole = offset == from && access.size == 8;
+        let whole = offset == u64::from(field.offset) && access.size == 8;
         let allowed = match field.kind {
             FieldKind::Kptr { owned, .. } => whole && (!access.store || !owned),
             FieldKind::Uptr => whole && !access.store,
             _ => false,
         };
-        touches && !allowed
+        touches(field, start, access) && !allowed
     })
 }
 

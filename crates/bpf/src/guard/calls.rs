@@ -7,7 +7,6 @@ use super::names::{Callee, Effect};
 use super::objects::{Frame, Kind, Until, View};
 use super::opaque::Open;
 use super::prov::{Origin, Prov};
-use super::signature::Arg;
 use super::*;
 
 /// Most functions under way in one call of a program (MAX_CALL_FRAMES), and bytes of stack they may use together
@@ -55,6 +54,10 @@ pub(super) struct Mark {
     depth: u32,
     callback: bool,
     function: usize,
+    /// The greatest number that it may return; `None` for any.
+    returns: Option<u64>,
+    /// It must return something.
+    must_return: bool,
 }
 
 impl Held {
@@ -62,6 +65,11 @@ impl Held {
     pub fn in_rcu(&self) -> bool {
         let now = &self.sections;
         !now.sleepable || !now.rcu.is_empty() || !now.locks.is_empty()
+    }
+
+    /// Whether the running program may sleep.
+    pub fn may_sleep(&self) -> bool {
+        self.sections.sleepable
     }
 
     /// Number of the running call of a program.
@@ -104,7 +112,16 @@ pub(super) fn begin(cx: &mut Context, guard: &mut Guard, function: usize, args: 
         guard.held.program = guard.held.last;
     }
     let top = cx.fp;
+    // A timer's callback gets map, key and value.
+    let is_timer = cx.maps.iter().any(|map| map.addr() == args[0]);
+    let nr_args = match (kind, by.and_then(|call| guard.names.of(&cx.code.insns[call.pc]))) {
+        (Some(_), _) => 1,
+        (None, Some(callee)) => callee.callback_args,
+        (None, None) if is_timer => 3,
+        (None, None) => 5,
+    };
     let mut provs = args.map(|arg| guard.objects.classify(cx.region(), arg).0);
+    provs[nr_args..].fill(super::UNSET);
     let callee = by.and_then(|call| guard.names.of(&cx.code.insns[call.pc]));
     // Of the program's own word its callback knows as much as it does itself.
     if let Some((to, from)) = callee.and_then(|callee| callee.handed_on)
@@ -154,16 +171,46 @@ pub(super) fn begin(cx: &mut Context, guard: &mut Guard, function: usize, args: 
         depth,
         callback,
         function,
+        returns: match kind {
+            Some(_) => None,
+            None if callback => Some(1),
+            None => is_timer.then_some(0),
+        },
+        must_return: kind.is_some_and(|(kind, _)| kind != ProgramKind::StructOps),
     })
 }
 
 /// It has returned.
-pub(super) fn end(cx: &mut Context, guard: &mut Guard, mark: Mark) -> Result<(), Fault> {
+pub(super) fn end(cx: &mut Context, guard: &mut Guard, mark: Mark, r0: u64) -> Result<(), Fault> {
+    check_result(cx, &mark, r0)?;
     if !mark.callback {
         guard.check_nothing_held(cx, mark.function)?;
     }
     guard.objects.frames.retain(|frame| frame.depth < mark.depth);
     guard.forget_opaque();
+    Ok(())
+}
+
+/// A program's result has a value, a callback's one that the kernel understands.
+fn check_result(cx: &mut Context, mark: &Mark, r0: u64) -> Result<(), Fault> {
+    let function = &cx.code.functions[mark.function];
+    let has_value = cx.arg_prov[0] != super::UNSET;
+    if (mark.must_return || mark.returns.is_some()) && !has_value {
+        cx.pc = function.start as u32;
+        return Err(super::registers::unset(0));
+    }
+    if let Some(most) = mark.returns
+        && r0 > most
+    {
+        let what = format!(
+            "{} returns {}, a callback may return {}",
+            function.name,
+            r0 as i64,
+            if most == 0 { "0" } else { "0 or 1" }
+        );
+        cx.pc = function.start as u32;
+        return Err(problem("return-value", &what, None, Vec::new()));
+    }
     Ok(())
 }
 
@@ -307,6 +354,7 @@ impl Guard {
                 }
             }
         }
+        self.check_arguments(cx, &call, callee)?;
         self.check_place(callee)?;
         self.check_given(cx, &call, callee)?;
         match callee.effect {
@@ -328,11 +376,17 @@ impl Guard {
                     let note = ("it was locked".to_string(), Some(held.1));
                     return Err(problem("deadlock", &what, Some(call.args[0]), vec![note]));
                 }
+                if let Some(held) = self.held.sections.locks.last()
+                    && name == "bpf_spin_lock"
+                {
+                    return Err(under_lock(name, held.1));
+                }
             }
             Effect::Unlock if self.held.sections.locks.last().map(|lock| lock.0) != Some(call.args[0]) => {
                 let what = format!("{name} of a lock that is not the one locked last");
                 return Err(problem("unbalanced-lock", &what, Some(call.args[0]), Vec::new()));
             }
+            Effect::TimerInit => self.check_timer_map(cx, &call, callee)?,
             Effect::RcuUnlock => balanced(&self.held.sections.rcu, name)?,
             Effect::PreemptEnable => balanced(&self.held.sections.preempt, name)?,
             _ => {}
@@ -345,10 +399,10 @@ impl Guard {
     /// May it be called here?
     fn check_place(&self, callee: &Callee) -> Result<(), Fault> {
         let (name, now) = (&callee.name, &self.held.sections);
-        if !now.locks.is_empty() && !callee.locked {
-            let what = format!("{name} called while a lock is held");
-            let note = ("it was locked".to_string(), now.locks.last().map(|lock| lock.1));
-            return Err(problem("call-under-lock", &what, None, vec![note]));
+        if let Some(lock) = now.locks.last()
+            && !callee.locked
+        {
+            return Err(under_lock(name, lock.1));
         }
         if callee.sleepable {
             let why = if !now.sleepable {
@@ -438,7 +492,7 @@ impl Guard {
         self.note_sections(&call, effect, r0);
         self.note_opaque(cx, &call, &callee, r0);
         if !callee.pointer {
-            return Prov::SCALAR;
+            return if callee.void { Prov::UNSET } else { Prov::SCALAR };
         }
         if r0 == 0 {
             return match effect {
@@ -446,7 +500,12 @@ impl Guard {
                 _ => Prov::null(pc),
             };
         }
-        self.result(cx, &call, &callee, r0)
+        let prov = self.result(cx, &call, &callee, r0);
+        // An element of an array at a constant index is known to be there.
+        match callee.nullable && !matches!(prov.origin(), Origin::Scalar | Origin::Value { .. }) {
+            true => prov.untested(),
+            false => prov,
+        }
     }
 
     fn note_sections(&mut self, call: &Pending, effect: Effect, r0: u64) {
@@ -472,108 +531,12 @@ impl Guard {
             _ => {}
         }
     }
+}
 
-    /// What a call returned that is not 0.
-    fn result(&mut self, cx: &Context, call: &Pending, callee: &Callee, r0: u64) -> Prov {
-        let (pc, region) = (call.pc, cx.region());
-        let program = self.held.program;
-        let reference = |view: View| View {
-            reference: true,
-            program,
-            ..view
-        };
-        match callee.effect {
-            Effect::Lookup => {
-                let index = cx.maps.iter().position(|map| map.addr() == call.args[0]);
-                match index.filter(|&index| cx.maps[index].place().is_none()) {
-                    Some(index) if !matches!(cx.maps[index].def().kind, kind::HASH_OF_MAPS) => {
-                        let len = u64::from(cx.maps[index].def().value_size);
-                        self.objects.allocated(r0, len, Kind::Value(index), pc)
-                    }
-                    _ => self.objects.classify(region, r0),
-                }
-            }
-            Effect::ObjNew => {
-                let (id, len) = match cx.types().get(&(call.args[0] as u32)) {
-                    Some(local) => (call.args[0] as u32, u64::from(local.size)),
-                    None => (0, 0),
-                };
-                self.objects.allocated(r0, len, Kind::Object(id), pc);
-                self.objects
-                    .passing(reference(View::new(r0, len, Kind::Object(id), pc)))
-            }
-            Effect::PercpuNew => {
-                let len = region.alloc_around(r0).map_or(8, |(_, size)| size);
-                let kind = Kind::Percpu(call.args[0] as u32);
-                self.objects.allocated(r0, len, kind, pc);
-                self.objects.passing(reference(View::new(r0, len, kind, pc)))
-            }
-            Effect::CpumaskCreate => {
-                let len = region.alloc_around(r0).map_or(8, |(_, size)| size);
-                self.objects.allocated(r0, len, Kind::Cpumask, pc);
-                self.objects.passing(reference(View::new(r0, len, Kind::Cpumask, pc)))
-            }
-            Effect::Reserve => {
-                let len = call.args[1];
-                self.objects.passing(reference(View::new(r0, len, Kind::Record, pc)))
-            }
-            Effect::Acquire | Effect::Exchange | Effect::GraphTake => {
-                let view = self.view_of(cx, r0, pc);
-                self.objects.passing(reference(view))
-            }
-            Effect::GraphPeek => {
-                let view = self.view_of(cx, r0, pc);
-                self.objects.passing(View {
-                    until: Until::Unlock,
-                    ..view
-                })
-            }
-            Effect::Slice(n) => self.objects.passing(View::new(r0, call.args[n - 1], Kind::Record, pc)),
-            Effect::Cast => Prov::UNTRUSTED,
-            _ => {
-                let prov = self.objects.classify(region, r0);
-                if callee.args.first() == Some(&Arg::PerCpu) {
-                    let Some(id) = self.percpu_type(Prov(call.provs[0])) else {
-                        // What is added to the address of a variable of the kernel's leads to no memory of the program's.
-                        return self.objects.of_kernel(region, r0);
-                    };
-                    let len = cx.types().get(&id).map_or(0, |local| u64::from(local.size));
-                    return self.objects.passing(View::new(r0, len, Kind::Copy(id), pc));
-                }
-                if callee.rcu && self.held.sections.sleepable && matches!(prov.origin(), Origin::Slab { .. }) {
-                    let view = self.view_of(cx, r0, pc);
-                    return self.objects.passing(View {
-                        until: Until::RcuUnlock,
-                        ..view
-                    });
-                }
-                prov
-            }
-        }
-    }
-
-    /// Of which type a pointer to per-CPU objects is.
-    fn percpu_type(&self, prov: Prov) -> Option<u32> {
-        match prov.origin() {
-            Origin::View { slot, .. } => match self.objects.views[slot].kind {
-                Kind::Percpu(id) => Some(id),
-                _ => None,
-            },
-            _ => None,
-        }
-    }
-
-    /// A view of what is at an address, as yet without reference.
-    fn view_of(&self, cx: &Context, addr: u64, pc: usize) -> View {
-        let prov = self.objects.classify(cx.region(), addr);
-        let (start, len) = self.objects.bounds(prov).unwrap_or((addr, 0));
-        let kind = match prov.origin() {
-            Origin::View { slot, .. } => self.objects.views[slot].kind,
-            Origin::Slab { slab, .. } => Kind::Kernel(slab),
-            _ => Kind::Opaque,
-        };
-        View::new(start, len, kind, pc)
-    }
+fn under_lock(name: &str, locked_at: usize) -> Fault {
+    let what = format!("{name} called while a lock is held");
+    let note = ("it was locked".to_string(), Some(locked_at));
+    problem("call-under-lock", &what, None, vec![note])
 }
 
 fn balanced(begun: &[usize], name: &str) -> Result<(), Fault> {

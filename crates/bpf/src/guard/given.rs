@@ -3,25 +3,32 @@
 
 use super::access::{Access, problem};
 use super::calls::Pending;
-use super::names::Callee;
+use super::names::{Callee, Effect};
 use super::objects::{Kind, View};
 use super::prov::{Origin, Prov};
 use super::signature::{Arg, Len, Special};
 use super::*;
+
+/// Bytes of a cpumask in a kernel for 8192 CPUs, as distributions build it.
+const MASK: u64 = 1024;
 
 impl Guard {
     /// All arguments of a call.
     pub(super) fn check_given(&self, cx: &Context, call: &Pending, callee: &Callee) -> Result<(), Fault> {
         for (n, &arg) in callee.args.iter().enumerate().take(5) {
             match arg {
-                Arg::Value => {}
+                Arg::Value | Arg::Ignored => {}
+                Arg::MapMemory(len) => {
+                    self.check_in_map(cx, call, n, callee)?;
+                    self.check_memory(cx, call, n, len, true)?;
+                }
                 Arg::Kernel { tag, or_null } => {
                     if !(or_null && call.args[n] == 0 || self.is_kernel(call, n, tag)) {
                         return Err(self.not_a(cx, call.args[n], Prov(call.provs[n]), tag, callee));
                     }
                 }
                 Arg::Mask if self.is_kernel(call, n, "cpumask") => {}
-                Arg::Mask => self.check_mask(cx, call, n, 8, false, callee)?,
+                Arg::Mask => self.check_mask(cx, call, n, MASK, false, callee)?,
                 Arg::Read(len) => self.check_memory(cx, call, n, len, false)?,
                 Arg::Write(len) => self.check_memory(cx, call, n, len, true)?,
                 Arg::OwnMask(size) => self.check_mask(cx, call, n, size, true, callee)?,
@@ -179,6 +186,67 @@ impl Guard {
             Origin::Frame { .. } => Ok(()),
             _ => Err(self.not_a(cx, arg, prov, "place in the stack", callee)),
         }
+    }
+
+    /// A dynptr is made of a map's value alone (bpf_dynptr_from_mem in kernel/bpf/verifier.c). Globals are one.
+    fn check_in_map(&self, cx: &Context, call: &Pending, n: usize, callee: &Callee) -> Result<(), Fault> {
+        let (arg, prov) = (call.args[n], Prov(call.provs[n]));
+        let ok = match prov.origin() {
+            Origin::Value { .. } => true,
+            Origin::View { slot, generation } => {
+                let view = self.objects.view(slot, generation);
+                view.is_some_and(|view| matches!(view.kind, Kind::Value(_)))
+            }
+            _ => false,
+        };
+        match ok {
+            true => Ok(()),
+            false => Err(self.not_a(cx, arg, prov, "place in a map's value", callee)),
+        }
+    }
+
+    /// The map in r2 must be the one that the timer in r1 lies in.
+    pub(super) fn check_timer_map(&self, cx: &Context, call: &Pending, callee: &Callee) -> Result<(), Fault> {
+        let of = match Prov(call.provs[0]).origin() {
+            Origin::View { slot, generation } => match self.objects.view(slot, generation).map(|view| view.kind) {
+                Some(Kind::Value(map)) => Some(cx.maps[map].addr()),
+                _ => None,
+            },
+            Origin::Value { place, .. } => self.objects.places[place].map,
+            _ => None,
+        };
+        let name = |addr: u64| cx.maps.iter().find(|map| map.addr() == addr).map(Map::name);
+        match of.and_then(name) {
+            Some(own) if of != Some(call.args[1]) => {
+                let other = name(call.args[1]).unwrap_or("that is none");
+                let what = format!("{} of a timer in map {own} names map {other}", callee.name);
+                Err(problem("bad-pointer", &what, Some(call.args[0]), Vec::new()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Each argument has a value, and what must not be NULL was tested.
+    pub(super) fn check_arguments(&self, cx: &Context, call: &Pending, callee: &Callee) -> Result<(), Fault> {
+        for (n, &arg) in callee.args.iter().enumerate().take(callee.looked_at.min(5)) {
+            let prov = Prov(call.provs[n]);
+            if prov == Prov::UNSET && arg != Arg::Ignored {
+                return Err(super::registers::unset(n as u8 + 1));
+            }
+            let needs_object = match arg {
+                Arg::Kernel { or_null, .. } => !or_null,
+                Arg::Mask | Arg::OwnMask(_) | Arg::Field(_) | Arg::PerCpu => true,
+                _ => match callee.effect {
+                    Effect::Release => n == 0,
+                    Effect::GraphAdd => n == 1,
+                    _ => false,
+                },
+            };
+            if needs_object && call.args[n] != 0 && prov.is_untested() && self.objects.is_untested(prov) {
+                return Err(self.untested(cx, format!("passed to {}", callee.name), Some(call.args[n]), prov));
+            }
+        }
+        Ok(())
     }
 
     /// A per-CPU object of the program's, or a variable of the kernel's.

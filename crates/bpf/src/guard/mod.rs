@@ -19,11 +19,13 @@ mod names;
 mod objects;
 mod opaque;
 mod prov;
+mod registers;
 mod report;
+mod results;
 mod signature;
 
 use crate::func::{Entry, Fault};
-use crate::image::{Field, FieldKind, MapDef};
+use crate::image::{Field, FieldKind};
 use crate::link::DataSection;
 use crate::map::{Map, kind};
 use crate::object::{Program, ProgramKind};
@@ -34,7 +36,10 @@ pub(crate) use access::{load, meta, store};
 pub(crate) use calls::{after_call, before_call, call_function, returned};
 pub use names::is_known;
 use objects::Objects;
-pub(crate) use prov::{SCALAR, frame};
+use prov::Prov;
+pub(crate) use prov::{SCALAR, UNSET, UNTESTED, frame};
+use registers::Look;
+pub(crate) use registers::{before, moves, tests};
 
 /// What the world tells of itself to a checked program.
 #[derive(Clone, Debug, Default)]
@@ -54,8 +59,8 @@ pub struct Rules {
     pub structs: Vec<(&'static str, u64)>,
 }
 
-/// Those of this crate's kfuncs; a mask has a word at least.
-const STRUCTS: [(&str, u64); 3] = [("bpf_iter_num", 8), ("bpf_iter_bits", 16), ("bpf_cpumask", 8)];
+/// Those of this crate's kfuncs; a mask is that of a kernel for 8192 CPUs.
+const STRUCTS: [(&str, u64); 3] = [("bpf_iter_num", 8), ("bpf_iter_bits", 16), ("bpf_cpumask", 1032)];
 
 impl Rules {
     fn size_of(&self, tag: &str) -> Option<u64> {
@@ -120,6 +125,8 @@ pub(crate) struct Guard {
     kinds: Vec<Option<(ProgramKind, bool)>>,
     /// By function: what the engine runs.
     entries: Vec<Entry>,
+    /// By instruction: what to look at before it.
+    looks: Vec<Look>,
     pub checked: Checked,
 }
 
@@ -132,8 +139,11 @@ impl Guard {
             kinds[program.function] = Some((program.kind, program.sleepable));
         }
         cx.region().note_freed();
+        let objects = Objects::new(cx, &rules);
+        let looks = registers::looks(&cx.code.insns, &cx.code.functions, &objects);
         Ok(Guard {
-            objects: Objects::new(cx, &rules),
+            objects,
+            looks,
             held: calls::Held::default(),
             names: names::Names::new(cx, &rules)?,
             kinds,
@@ -145,6 +155,11 @@ impl Guard {
     /// Where the shadow of the stack begins: two words (provenance, value) for each of the stack.
     pub fn shadow(&self) -> u64 {
         self.objects.shadow.as_ptr() as u64
+    }
+
+    /// What to look at before an instruction.
+    pub fn look(&self, pc: usize) -> Look {
+        self.looks[pc]
     }
 
     /// The provenance of a constant in the code.
@@ -177,11 +192,46 @@ unsafe extern "C" fn enter(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64,
         if (*cx).fault.is_some() {
             return r0;
         }
-        match calls::end(&mut *cx, guard(cx), mark) {
+        match calls::end(&mut *cx, guard(cx), mark, r0) {
             Ok(()) => r0,
             Err(fault) => raise(cx, fault),
         }
     }
+}
+
+/// A register that may have no value is read: pc, register, its provenance.
+pub(crate) unsafe extern "C" fn read(cx: *mut Context, pc: u64, register: u64, prov: u64, _: u64, _: u64) -> u64 {
+    if prov != UNSET {
+        return 0;
+    }
+    unsafe {
+        (*cx).pc = pc as u32;
+        raise(cx, registers::unset(register as u8))
+    }
+}
+
+/// A number is added to a pointer that may be NULL: pc, and its provenance.
+pub(crate) unsafe extern "C" fn move_untested(cx: *mut Context, pc: u64, prov: u64, _: u64, _: u64, _: u64) -> u64 {
+    unsafe {
+        let prov = Prov(prov);
+        if !guard(cx).objects.is_untested(prov) {
+            return 0;
+        }
+        (*cx).pc = pc as u32;
+        let fault = guard(cx).untested(&*cx, "arithmetic on a pointer that may be NULL".to_string(), None, prov);
+        raise(cx, fault)
+    }
+}
+
+/// A pointer that may be NULL is compared.
+pub(crate) unsafe extern "C" fn test(cx: *mut Context, prov: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    unsafe { guard(cx).objects.note_tested(Prov(prov)) };
+    0
+}
+
+/// The provenance of a pointer to which a variable number is added.
+pub(crate) unsafe extern "C" fn vary(cx: *mut Context, prov: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    unsafe { Prov(prov).varied(&guard(cx).objects).0 }
 }
 
 /// Ends the program with what was found.

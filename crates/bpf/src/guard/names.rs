@@ -18,6 +18,8 @@ pub(super) enum Effect {
     /// An object for each CPU.
     PercpuNew,
     CpumaskCreate,
+    /// Makes a timer of a map: r1 is the timer, r2 the map.
+    TimerInit,
     /// bpf_ringbuf_reserve: a record of r2 bytes.
     Reserve,
     /// Returns a reference, or NULL.
@@ -42,6 +44,8 @@ pub(super) enum Effect {
     IrqRestore,
     /// Makes an iterator at r1.
     IterNew,
+    /// Shows the next element of the iterator at r1, or NULL.
+    IterNext,
     IterDestroy,
     /// Makes a dynptr at r4 that must be submitted or discarded.
     DynptrReserve,
@@ -69,6 +73,12 @@ pub(super) struct Callee {
     pub looked_at: usize,
     /// Returns a pointer.
     pub pointer: bool,
+    /// The pointer may be NULL and has to be tested.
+    pub nullable: bool,
+    /// Returns nothing.
+    pub void: bool,
+    /// Arguments of the callback that it calls.
+    pub callback_args: usize,
     /// Of a callback that it makes and that gets the program's own word: that is which argument of the callback, and of the call.
     pub handed_on: Option<(usize, usize)>,
 }
@@ -148,8 +158,12 @@ fn of_helper(helper: &Helper, target: &crate::vm::Target) -> Callee {
         locked: matches!(helper.number, 93 | 94 | 194),
         calls_back: matches!(helper.number, 164 | 181 | 209),
         args: helper.args.to_vec(),
-        looked_at: target.args.into(),
+        // Text takes as many as it has conversions.
+        looked_at: if helper.number == 6 { 2 } else { target.args.into() },
         pointer: helper.pointer,
+        nullable: helper.pointer && !matches!(helper.number, 154 | 158),
+        void: matches!(helper.number, 93 | 94 | 132 | 133 | 199 | 200),
+        callback_args: if helper.number == 164 { 4 } else { 2 },
         handed_on: match helper.number {
             164 => Some((3, 2)),
             181 | 209 => Some((1, 2)),
@@ -159,7 +173,7 @@ fn of_helper(helper: &Helper, target: &crate::vm::Target) -> Callee {
 }
 
 fn of_kfunc(name: &str, target: &crate::vm::Target, rules: &Rules) -> Result<Callee, String> {
-    let Signature { args, pointer } = signature::of_kfunc(name, target.proto, rules)?;
+    let Signature { args, pointer, void } = signature::of_kfunc(name, target.proto, rules)?;
     Ok(Callee {
         name: name.to_string(),
         effect: kfunc_effect(name, rules),
@@ -170,6 +184,9 @@ fn of_kfunc(name: &str, target: &crate::vm::Target, rules: &Rules) -> Result<Cal
         args,
         looked_at: target.args.into(),
         pointer,
+        nullable: pointer && kfunc_may_return_null(name),
+        void,
+        callback_args: 2,
         handed_on: None,
     })
 }
@@ -284,7 +301,7 @@ const HELPERS: [Helper; 68] = [
     helper(160, "bpf_ktime_get_coarse_ns", &[]),
     helper(164, "bpf_for_each_map_elem", &[V, V, V, V]),
     helper(165, "bpf_snprintf", &[write(2), V, READ_TEXT, read(5), V]),
-    helper(169, "bpf_timer_init", &[TIMER, V, V]),
+    helper(169, "bpf_timer_init", &[TIMER, V, V]).and(Effect::TimerInit),
     helper(170, "bpf_timer_set_callback", &[TIMER, V]),
     helper(171, "bpf_timer_start", &[TIMER, V, V]),
     helper(172, "bpf_timer_cancel", &[TIMER]),
@@ -297,7 +314,11 @@ const HELPERS: [Helper; 68] = [
     helper(195, "bpf_map_lookup_percpu_elem", &[V, KEY, V])
         .returns_pointer()
         .and(Effect::Lookup),
-    helper(197, "bpf_dynptr_from_mem", &[write(2), V, V, MAKE_DYNPTR]),
+    helper(
+        197,
+        "bpf_dynptr_from_mem",
+        &[Arg::MapMemory(Len::Arg(2)), V, V, MAKE_DYNPTR],
+    ),
     helper(198, "bpf_ringbuf_reserve_dynptr", &[V, V, V, MAKE_DYNPTR]).and(Effect::DynptrReserve),
     helper(199, "bpf_ringbuf_submit_dynptr", &[DYNPTR, V]).and(Effect::DynptrSubmit),
     helper(200, "bpf_ringbuf_discard_dynptr", &[DYNPTR, V]).and(Effect::DynptrSubmit),
@@ -342,9 +363,44 @@ fn kfunc_effect(name: &str, rules: &Rules) -> Effect {
         _ if rules.acquire.contains(&name) => Effect::Acquire,
         _ if rules.release.contains(&name) => Effect::Release,
         _ if name.starts_with("bpf_iter_") && name.ends_with("_new") => Effect::IterNew,
+        _ if name.starts_with("bpf_iter_") && name.ends_with("_next") => Effect::IterNext,
         _ if name.starts_with("bpf_iter_") && name.ends_with("_destroy") => Effect::IterDestroy,
+        "bpf_wq_init" => Effect::TimerInit,
         _ => Effect::None,
     }
+}
+
+/// KF_RET_NULL, of those that return an object or memory.
+fn kfunc_may_return_null(name: &str) -> bool {
+    const NAMES: [&str; 26] = [
+        "bpf_obj_new",
+        "bpf_obj_new_impl",
+        "bpf_percpu_obj_new",
+        "bpf_percpu_obj_new_impl",
+        "bpf_cpumask_create",
+        "bpf_task_acquire",
+        "bpf_task_from_pid",
+        "bpf_task_from_vpid",
+        "bpf_task_get_cgroup1",
+        "bpf_cgroup_acquire",
+        "bpf_cgroup_ancestor",
+        "bpf_cgroup_from_id",
+        "bpf_list_pop_front",
+        "bpf_list_pop_back",
+        "bpf_list_front",
+        "bpf_list_back",
+        "bpf_rbtree_remove",
+        "bpf_rbtree_first",
+        "bpf_rbtree_root",
+        "bpf_rbtree_left",
+        "bpf_rbtree_right",
+        "bpf_dynptr_slice",
+        "bpf_dynptr_slice_rdwr",
+        "scx_bpf_dsq_peek",
+        "scx_bpf_cpu_curr",
+        "scx_bpf_tid_to_task",
+    ];
+    NAMES.contains(&name) || name.starts_with("bpf_iter_") && name.ends_with("_next")
 }
 
 /// kfunc_spin_allowed of kernel/bpf/verifier.c.

@@ -2,9 +2,9 @@
 //! What a program's pointers can point to: arrays and globals, which stay; kernel objects, by slab; and views of what comes
 //! and goes: map elements, allocated objects, ring buffer records, references.
 
-use super::prov::{Origin, Prov};
+use super::prov::{GENERATION, Origin, Prov};
 use super::*;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Dead views are kept so long before their slot is used again: what they were can then still be told.
 const QUARANTINE: usize = 4096;
@@ -20,6 +20,8 @@ pub(super) struct Place {
     /// `value of map x`, or a section's name.
     pub what: String,
     pub fields: Vec<crate::image::Field>,
+    /// Address of the map, if it is one.
+    pub map: Option<u64>,
 }
 
 /// What a view is of.
@@ -43,6 +45,8 @@ pub(super) enum Kind {
     Input,
     /// Something to hold and not to look into.
     Opaque,
+    /// What an iterator shows.
+    Element,
 }
 
 /// When a view ends by itself.
@@ -99,6 +103,10 @@ pub(super) struct Objects {
     pub arena: u64,
     /// Frames under way, outermost first.
     pub frames: Vec<Frame>,
+    /// Pointers that the outermost program has compared with NULL.
+    tested: BTreeSet<u64>,
+    /// The last of them.
+    last_tested: u64,
 }
 
 /// A function under way.
@@ -116,7 +124,7 @@ impl Objects {
     pub fn new(cx: &Context, rules: &Rules) -> Objects {
         let (stack, stack_end) = cx.stack_range();
         let region = cx.region();
-        let mut places: Vec<Place> = cx.maps.iter().filter_map(Map::place).map(place_of_map).collect();
+        let mut places: Vec<Place> = cx.maps.iter().filter_map(place_of_map).collect();
         places.extend(rules.sections.iter().map(|section| Place {
             start: section.addr,
             end: section.addr + section.size,
@@ -125,6 +133,7 @@ impl Objects {
             writable: section.writable,
             what: format!("globals in {}", section.name),
             fields: section.fields.clone(),
+            map: None,
         }));
         places.sort_by_key(|place| place.start);
         let slab = |(n, (base, stride)): (usize, (u64, u64))| {
@@ -152,7 +161,28 @@ impl Objects {
             tag: region.tag(),
             arena: cx.arena,
             frames: Vec::new(),
+            tested: BTreeSet::new(),
+            last_tested: 0,
         }
+    }
+
+    /// The program compares this pointer with NULL: that holds for its copies, too.
+    pub fn note_tested(&mut self, prov: Prov) {
+        let tested = prov.tested().0;
+        if tested != self.last_tested {
+            self.last_tested = tested;
+            self.tested.insert(tested);
+        }
+    }
+
+    /// Whether a pointer may be NULL as far as the program knows.
+    #[inline(always)]
+    pub fn is_untested(&self, prov: Prov) -> bool {
+        let tested = prov.tested().0;
+        prov.is_untested()
+            && prov.origin().may_be_null()
+            && tested != self.last_tested
+            && !self.tested.contains(&tested)
     }
 
     /// What an address belongs to that comes from the kernel, from a helper, or is a constant.
@@ -192,7 +222,7 @@ impl Objects {
     #[inline(always)]
     pub fn view(&self, slot: usize, generation: u32) -> Option<&View> {
         let view = &self.views[slot];
-        (view.generation & 0xfff_ffff == generation).then_some(view)
+        (view.generation & GENERATION == generation).then_some(view)
     }
 
     fn add(&mut self, mut view: View) -> usize {
@@ -311,6 +341,8 @@ impl Objects {
 
     /// The outermost program is through.
     pub fn forget_passing(&mut self) {
+        self.tested.clear();
+        self.last_tested = 0;
         while let Some(slot) = self.passing.pop() {
             self.kill(slot as usize, "left behind by an earlier call", None);
         }
@@ -352,9 +384,10 @@ impl View {
     }
 }
 
-fn place_of_map((def, start, stride, elements): (&MapDef, u64, u64, u64)) -> Place {
+fn place_of_map(map: &Map) -> Option<Place> {
+    let (def, start, stride, elements) = map.place()?;
     let of_maps = matches!(def.kind, kind::ARRAY_OF_MAPS);
-    Place {
+    Some(Place {
         start,
         end: start + stride * elements,
         stride,
@@ -362,5 +395,6 @@ fn place_of_map((def, start, stride, elements): (&MapDef, u64, u64, u64)) -> Pla
         writable: !of_maps,
         what: format!("value of map {}", def.name),
         fields: def.fields.clone(),
-    }
+        map: Some(map.addr()),
+    })
 }

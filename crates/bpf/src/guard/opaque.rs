@@ -23,6 +23,8 @@ pub(super) struct Open {
     bytes: Vec<u8>,
     /// What a dynptr points to.
     data: Prov,
+    /// The view of what an iterator shows.
+    pub element: Option<usize>,
 }
 
 impl Open {
@@ -81,16 +83,6 @@ impl Guard {
                     false => Err(self.dead(cx, format!("{name} of a bpf_dynptr to it"), Some(arg), view)),
                 }
             }
-            Origin::Frame { top }
-                if !self
-                    .objects
-                    .frames
-                    .iter()
-                    .any(|frame| frame.top - self.objects.stack == top) =>
-            {
-                let what = format!("{name} of a bpf_dynptr to the stack of a function that has returned");
-                Err(problem("use-after-return", &what, Some(arg), Vec::new()))
-            }
             _ => Ok(()),
         }
     }
@@ -113,6 +105,9 @@ impl Guard {
                     let ends = matches!(callee.effect, Effect::IterDestroy | Effect::DynptrSubmit);
                     if ends || what.is_irq_flag() {
                         let open = self.held.open.remove(at);
+                        if let Some(slot) = open.element {
+                            self.objects.kill(slot, "destroyed", Some(call.pc));
+                        }
                         if let Origin::View { slot, .. } = open.data.origin() {
                             let (start, len) = (self.objects.views[slot].start, self.objects.views[slot].len);
                             self.objects.end_record(start, len, call.pc);
@@ -164,7 +159,25 @@ impl Guard {
             must_end: reserves || matches!(what, Opaque::Iterator(_)),
             bytes: bytes_at(cx, addr, size),
             data,
+            element: None,
         });
+    }
+
+    /// A number that an iterator shows: the program may read it until the iterator ends.
+    pub(super) fn shown(&mut self, call: &Pending, addr: u64) -> Prov {
+        let Some(at) = self.held.open.iter().rposition(|open| open.addr == call.args[0]) else {
+            return Prov::KERNEL;
+        };
+        if let Some(slot) = self.held.open[at].element
+            && self.objects.views[slot].start == addr
+        {
+            return self.objects.prov(slot);
+        }
+        let prov = self.objects.passing(View::new(addr, 4, Kind::Element, call.pc));
+        if let Origin::View { slot, .. } = prov.origin() {
+            self.held.open[at].element = Some(slot);
+        }
+        prov
     }
 
     /// bpf_user_ringbuf_drain hands its callback a dynptr to a sample.
@@ -182,6 +195,7 @@ impl Guard {
             must_end: false,
             bytes: bytes_at(cx, addr, super::signature::DYNPTR_SIZE),
             data,
+            element: None,
         });
     }
 

@@ -13,6 +13,17 @@ const KERNEL: u64 = 5;
 const CONTEXT: u64 = 6;
 const NULL: u64 = 7;
 const UNTRUSTED: u64 = 8;
+const UNSET_KIND: u64 = 9;
+const VARIED: u64 = 10;
+
+/// The register has no value.
+pub(crate) const UNSET: u64 = UNSET_KIND << KIND;
+
+/// This bit is set if the pointer may be NULL and was not tested when it was copied.
+pub(crate) const UNTESTED: u64 = 1 << 59;
+
+/// A view's generation has so many bits.
+pub(super) const GENERATION: u32 = 0x7ff_ffff;
 
 /// A provenance as it is kept beside a register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,15 +50,21 @@ pub(super) enum Origin {
     Null { pc: usize },
     /// A kernel pointer that nothing keeps alive: may be read, and given to nobody.
     Untrusted,
+    /// A register without a value.
+    Unset,
+    /// A kernel object's address plus a number that the verifier does not know: may be given to what reads any address.
+    Varied,
 }
 
 impl Prov {
     pub const SCALAR: Prov = Prov(SCALAR);
     pub const KERNEL: Prov = Prov(KERNEL << KIND);
     pub const UNTRUSTED: Prov = Prov(UNTRUSTED << KIND);
+    pub const UNSET: Prov = Prov(UNSET);
+    pub const VARIED: Prov = Prov(VARIED << KIND);
 
     pub fn view(slot: usize, generation: u32) -> Prov {
-        Prov(VIEW << KIND | u64::from(generation & 0xfff_ffff) << 32 | slot as u64)
+        Prov(VIEW << KIND | u64::from(generation & GENERATION) << 32 | slot as u64)
     }
 
     pub fn value(place: usize, element: u64) -> Prov {
@@ -63,13 +80,31 @@ impl Prov {
     }
 
     pub fn null(pc: usize) -> Prov {
-        Prov(NULL << KIND | pc as u64)
+        Prov(NULL << KIND | UNTESTED | pc as u64)
+    }
+
+    /// The same pointer, before it is compared with NULL.
+    pub fn untested(self) -> Prov {
+        Prov(self.0 | UNTESTED)
+    }
+
+    /// The same pointer, after that.
+    pub fn tested(self) -> Prov {
+        Prov(self.0 & !UNTESTED)
+    }
+
+    pub fn is_untested(self) -> bool {
+        self.0 & UNTESTED != 0
     }
 
     #[inline(always)]
     pub fn origin(self) -> Origin {
-        let low = |bits: u32| self.0 & ((1 << bits) - 1);
-        match self.0 >> KIND {
+        let word = match self.0 >> KIND {
+            CONTEXT => self.0,
+            _ => self.0 & !UNTESTED,
+        };
+        let low = |bits: u32| word & ((1 << bits) - 1);
+        match word >> KIND {
             VIEW => Origin::View {
                 slot: low(32) as usize,
                 generation: (low(KIND) >> 32) as u32,
@@ -90,8 +125,17 @@ impl Prov {
             },
             NULL => Origin::Null { pc: low(32) as usize },
             UNTRUSTED => Origin::Untrusted,
+            UNSET_KIND => Origin::Unset,
+            VARIED => Origin::Varied,
             _ => Origin::Scalar,
         }
+    }
+}
+
+impl Origin {
+    /// Whether a pointer of this kind is one that functions return instead of NULL.
+    pub fn may_be_null(self) -> bool {
+        !matches!(self, Origin::Context { .. } | Origin::Frame { .. } | Origin::Scalar)
     }
 }
 

@@ -96,6 +96,10 @@ pub(super) enum Arg {
     /// It is no pointer, or one that the function looks up among what it knows: a map, an allocated object, a function. Or
     /// any address: reading what may not be there (`__ign`).
     Value,
+    /// The kernel sets it itself, whatever the program passes.
+    Ignored,
+    /// Memory in a map's value.
+    MapMemory(Len),
     /// A kernel object of this type, or the part of one.
     Kernel {
         tag: &'static str,
@@ -125,6 +129,8 @@ pub(super) const DYNPTR_SIZE: u64 = 16;
 pub(super) struct Signature {
     pub args: Vec<Arg>,
     pub pointer: bool,
+    /// Returns nothing.
+    pub void: bool,
 }
 
 /// Kernel objects which functions look up by address.
@@ -145,6 +151,7 @@ pub(super) fn of_kfunc(name: &str, proto: &'static str, rules: &Rules) -> Result
     Ok(Signature {
         args,
         pointer: head.contains('*'),
+        void: head.starts_with("void ") && !head.contains('*'),
     })
 }
 
@@ -176,7 +183,10 @@ fn of_param(param: &'static str, next: Option<&&str>, n: usize, name: &str, rule
     if ty.contains('*') {
         return None;
     }
-    if ["__ign", "__map", "__alloc", "__refcounted_kptr", "__prog"]
+    if ["__ign", "__prog"].iter().any(|suffix| variable.ends_with(suffix)) {
+        return Some(Arg::Ignored);
+    }
+    if ["__map", "__alloc", "__refcounted_kptr"]
         .iter()
         .any(|suffix| variable.ends_with(suffix))
     {
@@ -284,10 +294,10 @@ mod tests {
                 "void f(u64 x, struct scx_cid_topo *out__uninit, size_t out__sz)",
                 vec![Arg::Value, Arg::Write(Len::Arg(3)), Arg::Value],
             ),
-            ("int f(const char *s__ign)", vec![Arg::Value]),
+            ("int f(const char *s__ign)", vec![Arg::Ignored]),
             ("void f(char *fmt)", vec![READ_TEXT]),
             ("u32 f(const struct cpumask *m)", vec![Arg::Mask]),
-            ("u32 f(struct bpf_cpumask *m)", vec![Arg::OwnMask(8)]),
+            ("u32 f(struct bpf_cpumask *m)", vec![Arg::OwnMask(1032)]),
             (
                 "int f_new(struct bpf_iter_x *it)",
                 vec![Arg::Make(Opaque::Iterator("bpf_iter_x"), 40)],

@@ -5,9 +5,10 @@
 //! log2(n) comparisons, about those of a balanced tree; equal nodes go behind each other. What `bpf_rbtree_root`, `left` and
 //! `right` show is the perfectly balanced tree over that array.
 
-use super::object;
+use super::{State, object};
 use crate::func::{ANY, Fault, Func, World};
 use crate::map::errno::*;
+use crate::region::Use;
 use crate::vm::Vm;
 
 /// The nodes of a tree in order.
@@ -131,8 +132,16 @@ fn join<W: World>(w: &mut W, root: u64, node: u64) -> Result<bool, Fault> {
     if state.member_of.contains_key(&node) {
         return Ok(false);
     }
+    w.region().memory().charge_record(Use::Records)?;
     state.member_of.insert(node, root);
     Ok(true)
+}
+
+/// A node is in no root any more.
+fn leave<W: World>(w: &W, state: &mut State, node: u64) {
+    if state.member_of.remove(&node).is_some() {
+        w.region().memory().give_back_records(Use::Records, 1);
+    }
 }
 
 /// A node cannot be added: the reference to it is given up all the same. Only an object with several can be in a root already.
@@ -149,17 +158,34 @@ pub(super) fn clear<W: World>(w: &mut W, root: u64) -> Vec<u64> {
     let mut nodes = state.trees.remove(&root).unwrap_or_default();
     nodes.extend(state.lists.remove(&root).unwrap_or_default());
     for node in &nodes {
-        state.member_of.remove(node);
+        leave(w, &mut state, *node);
     }
     nodes
+}
+
+/// The work of looking for a node among so many, or of moving them.
+fn charge<W: World>(w: &W, nodes: usize) -> Result<(), Fault> {
+    const NODES: usize = 4;
+    w.vm().charge((nodes / NODES) as u64)
+}
+
+/// Nodes in a tree.
+fn tree_len<W: World>(w: &W, root: u64) -> usize {
+    w.vm().state().borrow().trees.get(&root).map_or(0, Vec::len)
+}
+
+/// Nodes in a list.
+fn list_len<W: World>(w: &W, head: u64) -> usize {
+    let state = w.vm().state().borrow();
+    state.lists.get(&head).map_or(0, std::collections::VecDeque::len)
 }
 
 fn rbtree_add<W: World>(w: &mut W, root: u64, node: u64, less: u64) -> Result<i64, Fault> {
     if !join(w, root, node)? {
         return Ok(refuse(w, node));
     }
-    let len = |w: &W| w.vm().state().borrow().trees.get(&root).map_or(0, Vec::len);
-    let (mut low, mut high) = (0, len(w));
+    let (mut low, mut high) = (0, tree_len(w, root));
+    charge(w, high)?;
     while low < high {
         let middle = (low + high) / 2;
         let other = w
@@ -194,18 +220,19 @@ fn rbtree_first<W: World>(w: &mut W, root: u64) -> u64 {
         .unwrap_or(0)
 }
 
-fn rbtree_remove<W: World>(w: &mut W, root: u64, node: u64) -> u64 {
+fn rbtree_remove<W: World>(w: &mut W, root: u64, node: u64) -> Result<u64, Fault> {
+    charge(w, tree_len(w, root))?;
     let mut state = w.vm().state().borrow_mut();
     let Some(at) = state
         .trees
         .get(&root)
         .and_then(|tree| tree.iter().position(|&n| n == node))
     else {
-        return 0;
+        return Ok(0);
     };
     state.trees.entry(root).or_default().remove(at);
-    state.member_of.remove(&node);
-    node
+    leave(w, &mut state, node);
+    Ok(node)
 }
 
 fn rbtree_root<W: World>(w: &mut W, root: u64) -> u64 {
@@ -217,11 +244,14 @@ fn rbtree_root<W: World>(w: &mut W, root: u64) -> u64 {
         .unwrap_or(0)
 }
 
-fn rbtree_child<W: World>(w: &mut W, root: u64, node: u64, right: bool) -> u64 {
+fn rbtree_child<W: World>(w: &mut W, root: u64, node: u64, right: bool) -> Result<u64, Fault> {
+    charge(w, tree_len(w, root))?;
     let state = w.vm().state().borrow();
-    let Some(tree) = state.trees.get(&root) else { return 0 };
+    let Some(tree) = state.trees.get(&root) else {
+        return Ok(0);
+    };
     let Some(at) = tree.iter().position(|&n| n == node) else {
-        return 0;
+        return Ok(0);
     };
     let (mut low, mut high) = (0, tree.len());
     loop {
@@ -231,7 +261,7 @@ fn rbtree_child<W: World>(w: &mut W, root: u64, node: u64, right: bool) -> u64 {
             std::cmp::Ordering::Greater => low = middle + 1,
             std::cmp::Ordering::Equal => {
                 let (low, high) = if right { (middle + 1, high) } else { (low, middle) };
-                return if low < high { tree[low + (high - low) / 2] } else { 0 };
+                return Ok(if low < high { tree[low + (high - low) / 2] } else { 0 });
             }
         }
     }
@@ -258,7 +288,7 @@ fn list_pop<W: World>(w: &mut W, head: u64, front: bool) -> u64 {
     };
     let node = if front { list.pop_front() } else { list.pop_back() };
     let Some(node) = node else { return 0 };
-    state.member_of.remove(&node);
+    leave(w, &mut state, node);
     node
 }
 
@@ -267,6 +297,7 @@ fn list_add<W: World>(w: &mut W, head: u64, node: u64, prev: u64) -> Result<i64,
     if w.vm().state().borrow().member_of.get(&prev) != Some(&head) || !join(w, head, node)? {
         return Ok(refuse(w, node));
     }
+    charge(w, list_len(w, head))?;
     let mut state = w.vm().state().borrow_mut();
     let list = state.lists.entry(head).or_default();
     let at = list.iter().position(|&n| n == prev).map_or(0, |at| at + 1);
@@ -274,17 +305,18 @@ fn list_add<W: World>(w: &mut W, head: u64, node: u64, prev: u64) -> Result<i64,
     Ok(0)
 }
 
-fn list_del<W: World>(w: &mut W, head: u64, node: u64) -> u64 {
+fn list_del<W: World>(w: &mut W, head: u64, node: u64) -> Result<u64, Fault> {
+    charge(w, list_len(w, head))?;
     let mut state = w.vm().state().borrow_mut();
     let Some(list) = state.lists.get_mut(&head) else {
-        return 0;
+        return Ok(0);
     };
     let Some(at) = list.iter().position(|&n| n == node) else {
-        return 0;
+        return Ok(0);
     };
     list.remove(at);
-    state.member_of.remove(&node);
-    node
+    leave(w, &mut state, node);
+    Ok(node)
 }
 
 fn list_end<W: World>(w: &mut W, head: u64, front: bool) -> u64 {

@@ -4,6 +4,7 @@
 
 use crate::func::{ANY, Fault, Func, World};
 use crate::map::errno::*;
+use crate::region::Use;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
     vec![
@@ -128,6 +129,17 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
     ]
 }
 
+/// Words of the masks of larger machines are charged.
+const FEW_WORDS: u32 = 8;
+
+/// The work of going through a whole mask.
+fn charge<W: World>(w: &W) -> Result<(), Fault> {
+    match words(w) {
+        ..=FEW_WORDS => Ok(()),
+        words => w.vm().charge(words.into()),
+    }
+}
+
 /// 64-bit words of a mask.
 fn words<W: World>(w: &W) -> u32 {
     w.nr_cpu_ids().div_ceil(64)
@@ -151,6 +163,7 @@ fn word<W: World>(w: &W, mask: u64, i: u32) -> Result<u64, Fault> {
 
 /// The first set bit at or after `start`; nr_cpu_ids if none.
 fn find<W: World>(w: &mut W, start: u32, bits: impl Fn(&W, u32) -> Result<u64, Fault>) -> Result<u32, Fault> {
+    charge(w)?;
     let nr = w.nr_cpu_ids();
     let mut at = start;
     while at < nr {
@@ -164,6 +177,7 @@ fn find<W: World>(w: &mut W, start: u32, bits: impl Fn(&W, u32) -> Result<u64, F
 }
 
 fn all<W: World>(w: &mut W, is: impl Fn(&W, u32) -> Result<bool, Fault>) -> Result<bool, Fault> {
+    charge(w)?;
     for i in 0..words(w) {
         if !is(w, i)? {
             return Ok(false);
@@ -174,6 +188,7 @@ fn all<W: World>(w: &mut W, is: impl Fn(&W, u32) -> Result<bool, Fault>) -> Resu
 
 /// Sets a whole mask; is any bit set then?
 fn fill<W: World>(w: &mut W, mask: u64, bits: impl Fn(&W, u32) -> Result<u64, Fault>) -> Result<bool, Fault> {
+    charge(w)?;
     let mut any = 0;
     for i in 0..words(w) {
         let word = bits(w, i)? & valid(w, i);
@@ -202,6 +217,7 @@ fn test<W: World>(w: &mut W, cpu: u32, mask: u64) -> Result<bool, Fault> {
 }
 
 fn weight<W: World>(w: &mut W, mask: u64) -> Result<u32, Fault> {
+    charge(w)?;
     (0..words(w)).map(|i| word(w, mask, i).map(u64::count_ones)).sum()
 }
 
@@ -233,12 +249,16 @@ fn populate<W: World>(w: &mut W, mask: u64, from: u64, size: u64) -> Result<i64,
 }
 
 /// A new, empty mask with one reference; NULL when memory is exhausted.
-pub fn create<W: World>(w: &mut W) -> u64 {
+///
+/// # Errors
+/// If the run has used up its memory.
+pub fn create<W: World>(w: &mut W) -> Result<u64, Fault> {
     let Some(mask) = w.region().alloc(u64::from(words(w)) * 8) else {
-        return 0;
+        return w.region().memory().refused(0);
     };
+    w.region().memory().charge_record(Use::Records)?;
     w.vm().state().borrow_mut().cpumasks.insert(mask, 1);
-    mask
+    Ok(mask)
 }
 
 fn acquire<W: World>(w: &mut W, mask: u64) -> Result<u64, Fault> {
@@ -262,6 +282,7 @@ pub(crate) fn release<W: World>(w: &mut W, mask: u64) -> Result<(), Fault> {
         }
         state.cpumasks.remove(&mask);
     }
+    w.region().memory().give_back_records(Use::Records, 1);
     w.region().free(mask);
     Ok(())
 }

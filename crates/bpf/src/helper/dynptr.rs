@@ -102,7 +102,10 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
 
 fn reserve<W: World>(w: &mut W, map: u64, size: u64, flags: u64) -> Result<u64, Fault> {
     let ring = w.vm().map(map)?.ringbuf()?;
-    Ok(if flags != 0 { 0 } else { ring.borrow_mut().reserve(size) })
+    match flags {
+        0 => ring.borrow_mut().reserve(w.region(), size),
+        _ => Ok(0),
+    }
 }
 
 fn output<W: World>(w: &mut W, map: u64, data: u64, size: u64, flags: u64) -> Result<i64, Fault> {
@@ -110,9 +113,14 @@ fn output<W: World>(w: &mut W, map: u64, data: u64, size: u64, flags: u64) -> Re
     if flags & !WAKEUP_FLAGS != 0 {
         return Ok(-EINVAL);
     }
+    w.vm().charge_bytes(size)?;
     let data = w.region().bytes(data, size)?;
     let fits = ring.borrow_mut().produce(w.region(), data);
-    Ok(if fits { 0 } else { -EAGAIN })
+    if fits {
+        Ok(0)
+    } else {
+        w.region().memory().refused(-EAGAIN)
+    }
 }
 
 fn commit<W: World>(w: &mut W, addr: u64, discard: bool) -> Result<(), Fault> {
@@ -150,7 +158,7 @@ fn user_ringbuf_drain<W: World>(w: &mut W, map: u64, callback: u64, ctx: u64, fl
 fn drain<W: World>(w: &mut W, map: u64, callback: u64, ctx: u64) -> Result<i64, Fault> {
     let mut nr = 0;
     while nr < MAX_SAMPLES {
-        let sample = w.vm().map(map)?.ringbuf()?.borrow_mut().consume();
+        let sample = w.vm().map(map)?.ringbuf()?.borrow_mut().consume(w.region());
         let Some((addr, len)) = sample else { break };
         nr += 1;
         let mut dynptr = [0; size_of::<Dynptr>()];
@@ -186,6 +194,7 @@ fn from_mem<W: World>(w: &mut W, data: u64, size: u64, flags: u64, dynptr: u64) 
     } else if flags != 0 {
         (NULL, -EINVAL)
     } else {
+        w.vm().charge_bytes(size)?;
         w.region().check_given(data, size)?;
         let size = size as u32;
         (Dynptr { data, size, offset: 0 }, 0)
@@ -225,6 +234,7 @@ fn read<W: World>(w: &mut W, to: u64, len: u64, dynptr: u64, offset: u64, flags:
     if dynptr.data == 0 || flags != 0 {
         return Ok(-EINVAL);
     }
+    w.vm().charge_bytes(len)?;
     match place(dynptr, offset, len) {
         Some(from) => w.region().copy(to, from, len).map(|()| 0),
         None => Ok(-E2BIG),
@@ -233,6 +243,7 @@ fn read<W: World>(w: &mut W, to: u64, len: u64, dynptr: u64, offset: u64, flags:
 
 fn write<W: World>(w: &mut W, dynptr: u64, offset: u64, from: u64, len: u64, flags: u64) -> Result<i64, Fault> {
     let dynptr = w.region().load::<Dynptr>(dynptr)?;
+    w.vm().charge_bytes(len)?;
     match place(dynptr, offset, len) {
         _ if dynptr.data == 0 => Ok(-EINVAL),
         None => Ok(-E2BIG),
@@ -276,6 +287,7 @@ fn beyond(dynptr: Dynptr, offset: u64, len: u64) -> bool {
 
 fn copy<W: World>(w: &mut W, dst: u64, dst_off: u64, src: u64, src_off: u64, len: u64) -> Result<i64, Fault> {
     let (dst, src) = (w.region().load::<Dynptr>(dst)?, w.region().load::<Dynptr>(src)?);
+    w.vm().charge_bytes(len)?;
     match (place(dst, dst_off, len), place(src, src_off, len)) {
         (Some(to), Some(from)) => w.region().copy(to, from, len).map(|()| 0),
         (Some(_), None) if src.data == 0 => Ok(-EINVAL),
@@ -287,6 +299,7 @@ fn copy<W: World>(w: &mut W, dst: u64, dst_off: u64, src: u64, src_off: u64, len
 
 fn memset<W: World>(w: &mut W, dynptr: u64, offset: u64, len: u64, value: u32) -> Result<i64, Fault> {
     let dynptr = w.region().load::<Dynptr>(dynptr)?;
+    w.vm().charge_bytes(len)?;
     match place(dynptr, offset, len) {
         Some(at) => {
             w.region().bytes_mut(at, len)?.fill(value as u8);

@@ -5,6 +5,7 @@ use super::read::nofault;
 use crate::func::{ANY, Fault, Func, World};
 use crate::insn::MAX_LOOPS;
 use crate::map::errno::*;
+use crate::region::Use;
 use crate::vm::Vm;
 
 /// Most words a bit iterator takes: BITS_ITER_NR_WORDS_MAX.
@@ -103,6 +104,7 @@ fn bits_new<W: World>(w: &mut W, it: u64, bits: u64, words: u32) -> Result<i64, 
     if words > MAX_WORDS {
         return Ok(-E2BIG);
     }
+    w.vm().charge_bytes(u64::from(words) * 8)?;
     let Ok(source) = w.region().bytes(bits, u64::from(words) * 8) else {
         let no_kernel_memory = words > 1 && !nofault(w.region(), bits);
         return Ok(if no_kernel_memory { -ERANGE } else { -EFAULT });
@@ -111,8 +113,9 @@ fn bits_new<W: World>(w: &mut W, it: u64, bits: u64, words: u32) -> Result<i64, 
         w.region().load(bits)?
     } else {
         let Some(copy) = w.region().alloc(u64::from(words) * 8) else {
-            return Ok(-ENOMEM);
+            return w.region().memory().refused(-ENOMEM);
         };
+        w.region().memory().charge_record(Use::Records)?;
         w.region()
             .bytes_mut(copy, u64::from(words) * 8)?
             .copy_from_slice(source);
@@ -147,6 +150,7 @@ fn bits_next<W: World>(w: &mut W, it: u64) -> Result<u64, Fault> {
             return Ok(it + std::mem::offset_of!(Bits, bit) as u64);
         }
         bit = (bit / 64 + 1).saturating_mul(64);
+        w.vm().charge(1)?;
     }
     state.bit = state.nr as i32;
     w.region().store(it, state)?;
@@ -157,6 +161,7 @@ fn bits_destroy<W: World>(w: &mut W, it: u64) -> Result<(), Fault> {
     let state = w.region().load::<Bits>(it)?;
     // The iterator lies with the program: it may say anything.
     if w.vm().state().borrow_mut().bits.remove(&state.bits) {
+        w.region().memory().give_back_records(Use::Records, 1);
         w.region().free(state.bits);
     }
     w.region().store(

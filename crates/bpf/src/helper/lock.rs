@@ -54,7 +54,7 @@ fn spin_lock<W: World>(w: &mut W, lock: u64) -> Result<(), Fault> {
         )));
     }
     w.region().store(lock, 1u32)?;
-    w.spin_lock(lock);
+    w.spin_lock(lock)?;
     Ok(())
 }
 
@@ -63,7 +63,7 @@ fn res_spin_lock<W: World>(w: &mut W, lock: u64) -> Result<i64, Fault> {
         return Ok(-EDEADLK);
     }
     w.region().store(lock, 1u32)?;
-    w.spin_lock(lock);
+    w.spin_lock(lock)?;
     Ok(0)
 }
 

@@ -80,12 +80,24 @@ fn lookup_percpu_elem<W: World>(w: &mut W, map: u64, key: u64, cpu: u32) -> Resu
 fn lookup_percpu<W: World>(w: &mut W, map: u64, key: u64, cpu: u32) -> Result<u64, Fault> {
     let map = w.vm().map(map)?;
     let key = w.region().bytes(key, map.def().key_size.into())?;
-    map.lookup(w.region(), key, cpu)
+    let value = map.lookup(w.region(), key, cpu)?;
+    charge(w, map)?;
+    Ok(value)
+}
+
+/// The work that an operation on a map has done beyond the usual.
+#[inline]
+fn charge<W: World>(w: &W, map: &Map) -> Result<(), Fault> {
+    match map.take_work() {
+        0 => Ok(()),
+        work => w.vm().charge(work),
+    }
 }
 
 fn update<W: World>(w: &mut W, map: u64, key: u64, value: u64, flags: u64) -> Result<i64, Fault> {
     let map = w.vm().map(map)?;
     not_of_maps(map, "bpf_map_update_elem#2")?;
+    w.vm().charge_bytes(map.def().value_size.into())?;
     let key = w.region().bytes(key, map.def().key_size.into())?;
     let value = w.region().bytes(value, map.def().value_size.into())?;
     let fields = &map.def().fields;
@@ -94,7 +106,9 @@ fn update<W: World>(w: &mut W, map: u64, key: u64, value: u64, flags: u64) -> Re
     {
         return update_references(w, map.addr(), key.to_vec(), value.to_vec(), flags);
     }
-    map.update(w.region(), key, value, flags, w.cpu())
+    let done = map.update(w.region(), key, value, flags, w.cpu())?;
+    charge(w, map)?;
+    Ok(done)
 }
 
 /// Does an update end what this field of the value holds? Timers and work are cancelled (bpf_obj_cancel_fields); a reference goes where
@@ -126,6 +140,7 @@ fn update_references<W: World>(
     }
     let map = w.vm().map(map_addr)?;
     let done = map.update(w.region(), &key, &value, flags, w.cpu())?;
+    charge(w, map)?;
     // With the lock taken, the value is changed where it is.
     if done == 0 && old != 0 && flags & BPF_F_LOCK == 0 {
         drop_fields(w, &ending, old);
@@ -145,7 +160,10 @@ fn delete<W: World>(w: &mut W, map: u64, key: u64) -> Result<i64, Fault> {
             drop_fields(w, &fields, value);
         }
     }
-    w.vm().maps()[index].delete(w.region(), &key)
+    let map = &w.vm().maps()[index];
+    let done = map.delete(w.region(), &key)?;
+    charge(w, map)?;
+    Ok(done)
 }
 
 /// Programs only look into maps of maps (check_map_func_compatibility).
@@ -158,12 +176,18 @@ fn not_of_maps(map: &Map, func: &str) -> Result<(), Fault> {
 
 fn push<W: World>(w: &mut W, map: u64, value: u64, flags: u64) -> Result<i64, Fault> {
     let map = w.vm().map(map)?;
-    map.push(w.region().bytes(value, map.def().value_size.into())?, flags)
+    w.vm().charge_bytes(map.def().value_size.into())?;
+    map.push(w.region(), w.region().bytes(value, map.def().value_size.into())?, flags)
 }
 
 fn pop<W: World>(w: &mut W, map: u64, value: u64, peek: bool) -> Result<i64, Fault> {
     let map = w.vm().map(map)?;
-    map.pop(w.region().bytes_mut(value, map.def().value_size.into())?, peek)
+    w.vm().charge_bytes(map.def().value_size.into())?;
+    map.pop(
+        w.region(),
+        w.region().bytes_mut(value, map.def().value_size.into())?,
+        peek,
+    )
 }
 
 /// No event is open at any index of the map: why there is none at this one.
@@ -180,6 +204,7 @@ fn perf_event<W: World>(w: &mut W, map: u64, flags: u64) -> Result<i64, Fault> {
 }
 
 fn perf_event_read_value<W: World>(w: &mut W, map: u64, flags: u64, buf: u64, size: u32) -> Result<i64, Fault> {
+    w.vm().charge_bytes(size.into())?;
     w.region().bytes_mut(buf, size.into())?.fill(0);
     match size {
         PERF_EVENT_VALUE_SIZE => perf_event(w, map, flags),
@@ -188,6 +213,7 @@ fn perf_event_read_value<W: World>(w: &mut W, map: u64, flags: u64, buf: u64, si
 }
 
 fn perf_event_output<W: World>(w: &mut W, _ctx: u64, map: u64, flags: u64, data: u64, size: u64) -> Result<i64, Fault> {
+    w.vm().charge_bytes(size)?;
     w.region().bytes(data, size)?;
     perf_event(w, map, flags)
 }
@@ -243,6 +269,7 @@ fn storage_get<W: World>(
     if found != 0 || !create || !w.can_own_storage(func.0, owner)? {
         return Ok(found);
     }
+    w.vm().charge_bytes(map.def().value_size.into())?;
     map.storage_get(w.region(), owner, init, true)
 }
 
@@ -265,6 +292,7 @@ fn for_each<W: World>(w: &mut W, map: u64, callback: u64, ctx: u64, flags: u64) 
     while let Some((next, key, value)) = w.vm().maps()[index].next(w.region(), cursor, w.cpu())? {
         cursor = next;
         calls += 1;
+        charge(w, &w.vm().maps()[index])?;
         let stop = Vm::with_stack(w, &key, |w, key| {
             Vm::call_address(w, callback, [map, key, value, ctx, 0])
         })?;
@@ -287,12 +315,17 @@ fn arena_alloc_pages<W: World>(
     if flags != 0 || no_such_node {
         return Ok(0);
     }
-    w.vm().map(map)?.alloc_pages(w.region(), addr, pages)
+    let map = w.vm().map(map)?;
+    let allocated = map.alloc_pages(w.region(), addr, pages)?;
+    charge(w, map)?;
+    Ok(allocated)
 }
 
 fn arena_free_pages<W: World>(w: &mut W, map: u64, addr: u64, pages: u32) -> Result<(), Fault> {
     if addr == 0 {
         return Ok(());
     }
-    w.vm().map(map)?.free_pages(w.region(), addr, pages)
+    let map = w.vm().map(map)?;
+    map.free_pages(w.region(), addr, pages)?;
+    charge(w, map)
 }

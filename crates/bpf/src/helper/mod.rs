@@ -50,6 +50,13 @@ pub(crate) struct State {
     seq: Vec<u8>,
 }
 
+impl State {
+    /// Number of things that are kept here and count as [`Use::Records`](crate::region::Use).
+    pub(crate) fn records(&self) -> usize {
+        self.objects.len() + self.percpu.len() + self.cpumasks.len() + self.bits.len() + self.member_of.len()
+    }
+}
+
 /// All helpers and kfuncs of this crate.
 pub fn table<W: World>() -> Vec<Func<W>> {
     let parts = [

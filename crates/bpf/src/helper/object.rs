@@ -4,6 +4,10 @@
 use super::{collection, cpumask, timer};
 use crate::func::{ANY, Fault, FaultKind, Func, World};
 use crate::image::{Field, FieldKind};
+use crate::region::Use;
+
+/// The work of making an object, or of freeing it, in instructions.
+pub(super) const ALLOCATION: u64 = 16;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
     let same = |_: &mut W, object: u64| object;
@@ -58,9 +62,12 @@ fn obj_new<W: World>(w: &mut W, id: u64) -> Result<u64, Fault> {
             format!("bpf_obj_new of local type {id}, which is not known"),
         ));
     };
+    w.vm().charge(ALLOCATION)?;
+    w.vm().charge_bytes(local.size.into())?;
     let Some(addr) = w.region().alloc(u64::from(local.size)) else {
-        return Ok(0);
+        return w.region().memory().refused(0);
     };
+    w.region().memory().charge_record(Use::Records)?;
     if let Some(offset) = refcount(&local.fields) {
         w.region().store(addr + offset, 1u32)?;
     }
@@ -115,6 +122,8 @@ fn drop_all<W: World>(w: &mut W, mut left: Vec<Drop>) {
                 continue;
             }
         };
+        // A program cannot be stopped here; its next instruction that is tested ends it.
+        let _ = w.vm().charge(ALLOCATION);
         // Not there any more: the release has told.
         let Ok(id) = type_of(w, object) else { continue };
         let fields = w.vm().types()[&id].fields.clone();
@@ -126,6 +135,7 @@ fn drop_all<W: World>(w: &mut W, mut left: Vec<Drop>) {
             }
         }
         w.vm().state().borrow_mut().objects.remove(&object);
+        w.region().memory().give_back_records(Use::Records, 1);
         left.push(Drop::Memory(object));
         let owned = left.len();
         give_up_fields(w, &fields, object, &mut left);
@@ -158,9 +168,12 @@ fn percpu_obj_new<W: World>(w: &mut W, id: u64) -> Result<u64, Fault> {
     };
     // CPUs' objects are lines apart, as the kernel's are pages.
     let stride = size.next_multiple_of(64);
+    w.vm().charge(ALLOCATION)?;
+    w.vm().charge_bytes(stride * u64::from(w.nr_cpu_ids()))?;
     let Some(addr) = w.region().alloc(stride * u64::from(w.nr_cpu_ids())) else {
-        return Ok(0);
+        return w.region().memory().refused(0);
     };
+    w.region().memory().charge_record(Use::Records)?;
     w.vm().state().borrow_mut().percpu.insert(addr, stride);
     Ok(addr)
 }
@@ -170,6 +183,7 @@ fn percpu_obj_drop<W: World>(w: &mut W, object: u64) -> Result<(), Fault> {
         return Err(Fault::func(format!("{object:#x} is not a per-CPU object")));
     }
     w.region().free(object);
+    w.region().memory().give_back_records(Use::Records, 1);
     Ok(())
 }
 

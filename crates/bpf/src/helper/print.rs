@@ -59,12 +59,46 @@ pub fn read_format(region: &Region, format: u64) -> Result<Vec<u8>, Fault> {
     Ok(format)
 }
 
-/// The text of a format and its arguments.
+/// What a format prints.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Text {
+    /// As much as there was room for.
+    pub bytes: Vec<u8>,
+    /// Bytes of the whole.
+    pub len: usize,
+}
+
+/// Bytes up to a limit. What is beyond it is counted: a width of eight million costs no memory.
+struct Out {
+    bytes: Vec<u8>,
+    room: usize,
+    len: usize,
+}
+
+impl Out {
+    fn extend(&mut self, bytes: &[u8]) {
+        let left = self.room - self.bytes.len();
+        self.bytes.extend_from_slice(&bytes[..bytes.len().min(left)]);
+        self.len += bytes.len();
+    }
+
+    fn fill(&mut self, byte: u8, count: usize) {
+        let left = self.room - self.bytes.len();
+        self.bytes.extend(std::iter::repeat_n(byte, count.min(left)));
+        self.len += count;
+    }
+}
+
+/// The text of a format and its arguments, of which `room` bytes are kept. The caller charges for it; see [`charge`].
 ///
 /// # Errors
 /// EINVAL: the format has a conversion that there is not, or more of them than arguments. ENOSPC: too much text in its arguments.
-pub fn bprintf(region: &Region, format: &[u8], args: &[u64]) -> Result<String, i64> {
-    let mut out = Vec::new();
+pub fn bprintf(region: &Region, format: &[u8], args: &[u64], room: usize) -> Result<Text, i64> {
+    let mut out = Out {
+        bytes: Vec::new(),
+        room,
+        len: 0,
+    };
     let mut args = args.iter().copied();
     let mut taken = 0;
     let mut rest = format;
@@ -72,21 +106,31 @@ pub fn bprintf(region: &Region, format: &[u8], args: &[u64]) -> Result<String, i
         rest = next;
         match c {
             b'%' if rest.first() == Some(&b'%') => {
-                out.push(b'%');
+                out.extend(b"%");
                 rest = &rest[1..];
             }
             b'%' => {
                 let arg = args.next().ok_or(EINVAL)?;
                 let (spec, after) = Spec::parse(rest)?;
                 rest = after;
-                out.extend(spec.print(region, arg, &mut taken)?);
+                spec.print(region, arg, &mut taken, &mut out)?;
             }
             // Other control characters than blanks.
             0..=8 | 0xe..=0x1f | 0x7f => return Err(EINVAL),
-            c => out.push(*c),
+            c => out.extend(&[*c]),
         }
     }
-    Ok(String::from_utf8_lossy(&out).into_owned())
+    let Out { bytes, len, .. } = out;
+    Ok(Text { bytes, len })
+}
+
+/// Charges a program for a call of [`bprintf`]: the call with its conversions, and each character.
+///
+/// # Errors
+/// The budget is used up.
+pub fn charge<W: World>(w: &W, format: &[u8], room: usize) -> Result<(), Fault> {
+    const CALL: u64 = 200;
+    w.vm().charge(CALL + (format.len() + room / 16) as u64)
 }
 
 /// A conversion.
@@ -171,7 +215,7 @@ impl Spec {
     }
 
     /// The text of an argument. `taken` is what the arguments take.
-    fn print(&self, region: &Region, arg: u64, taken: &mut usize) -> Result<Vec<u8>, i64> {
+    fn print(&self, region: &Region, arg: u64, taken: &mut usize, out: &mut Out) -> Result<(), i64> {
         let mut take = |align: usize, bytes: usize| {
             *taken = taken.next_multiple_of(align) + bytes;
             if *taken <= MAX_BIN_ARGS { Ok(()) } else { Err(ENOSPC) }
@@ -179,37 +223,37 @@ impl Spec {
         match self.what {
             What::Char => {
                 take(1, 1)?;
-                Ok(self.pad(vec![arg as u8]))
+                self.pad(&[arg as u8], out);
             }
             What::String => {
                 let room = MAX_BIN_ARGS.saturating_sub(*taken);
                 let room = room.checked_sub(1).ok_or(ENOSPC)?;
                 let text = string(region, arg, room as u64).map_or(Vec::new(), |(text, _)| text);
                 *taken += text.len() + 1;
-                Ok(self.pad(text))
+                self.pad(&text, out);
             }
             What::Pointer { symbol: true } => {
                 take(4, 8)?;
-                Ok(self.pad(format!("{arg:#x}").into_bytes()))
+                self.pad(format!("{arg:#x}").as_bytes(), out);
             }
             What::Pointer { symbol: false } => {
                 take(4, 8)?;
                 let digits = if self.width == 0 { 16 } else { 0 };
-                Ok(self.number("", format!("{arg:0digits$x}")))
+                self.number("", &format!("{arg:0digits$x}"), out);
             }
             What::Ip { bytes, usual } => {
                 let text = ip(region.bytes(arg, bytes).unwrap_or(&[0; 16][..bytes as usize]), usual);
                 take(1, text.len() + 1)?;
-                Ok(self.pad(text.into_bytes()))
+                self.pad(text.as_bytes(), out);
             }
             What::Integer { long, conversion } => {
                 take(4, if long { 8 } else { 4 })?;
                 let unsigned = if long { arg } else { u64::from(arg as u32) };
                 let signed = if long { arg as i64 } else { i64::from(arg as i32) };
-                Ok(match conversion {
-                    b'x' => self.number("", format!("{unsigned:x}")),
-                    b'X' => self.number("", format!("{unsigned:X}")),
-                    b'u' => self.number("", unsigned.to_string()),
+                match conversion {
+                    b'x' => self.number("", &format!("{unsigned:x}"), out),
+                    b'X' => self.number("", &format!("{unsigned:X}"), out),
+                    b'u' => self.number("", &unsigned.to_string(), out),
                     _ => {
                         let sign = match signed {
                             ..0 => "-",
@@ -217,28 +261,44 @@ impl Spec {
                             _ if self.blank => " ",
                             _ => "",
                         };
-                        self.number(sign, signed.unsigned_abs().to_string())
+                        self.number(sign, &signed.unsigned_abs().to_string(), out);
                     }
-                })
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn number(&self, sign: &str, digits: &str, out: &mut Out) {
+        let missing = self.width.saturating_sub(sign.len() + digits.len());
+        let (blanks, zeros) = match self.zeros {
+            true => (0, missing),
+            false => (missing, 0),
+        };
+        match self.left {
+            true => {
+                out.extend(sign.as_bytes());
+                out.extend(digits.as_bytes());
+                out.fill(b' ', missing);
+            }
+            false => {
+                out.fill(b' ', blanks);
+                out.extend(sign.as_bytes());
+                out.fill(b'0', zeros);
+                out.extend(digits.as_bytes());
             }
         }
     }
 
-    fn number(&self, sign: &str, digits: String) -> Vec<u8> {
-        let zeros = match self.zeros && !self.left {
-            true => self.width.saturating_sub(sign.len() + digits.len()),
-            false => 0,
-        };
-        self.pad([sign.as_bytes(), &vec![b'0'; zeros], digits.as_bytes()].concat())
-    }
-
-    fn pad(&self, mut text: Vec<u8>) -> Vec<u8> {
-        let pad = std::iter::repeat_n(b' ', self.width.saturating_sub(text.len()));
-        match self.left {
-            true => text.extend(pad),
-            false => drop(text.splice(0..0, pad)),
+    fn pad(&self, text: &[u8], out: &mut Out) {
+        let missing = self.width.saturating_sub(text.len());
+        if !self.left {
+            out.fill(b' ', missing);
         }
-        text
+        out.extend(text);
+        if self.left {
+            out.fill(b' ', missing);
+        }
     }
 }
 
@@ -260,16 +320,20 @@ fn ip(bytes: &[u8], usual: bool) -> String {
 }
 
 /// A line for the log; its whole length.
-fn log<W: World>(w: &mut W, mut text: String) -> i64 {
-    let len = text.len() as i64;
+fn log<W: World>(w: &mut W, printed: Text) -> Result<i64, Fault> {
+    let Text { bytes, len } = printed;
+    let mut text = String::from_utf8_lossy(&bytes).into_owned();
     let mut end = text.len().min(MAX_LINE - 1);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
     text.truncate(end);
-    w.log(text.trim_end_matches('\n').to_string());
-    len
+    w.log(text.trim_end_matches('\n').to_string())?;
+    Ok(len as i64)
 }
+
+/// Bytes of a line to keep: what is logged of it, and of a character there the rest.
+const LINE_ROOM: usize = MAX_LINE + 3;
 
 /// The text of a format that lies in `size` bytes, and of `len` bytes of arguments.
 ///
@@ -281,13 +345,26 @@ pub(super) fn sized<W: World>(
     size: u32,
     args: u64,
     len: u32,
-) -> Result<Result<String, i64>, Fault> {
+    room: usize,
+) -> Result<Result<Text, i64>, Fault> {
+    w.vm().charge_bytes(size.into())?;
     let format = w.region().bytes(format, size.into())?;
     if !args_fit(args, len) {
         return Ok(Err(EINVAL));
     }
     let args = read_args(w.region(), args, len)?;
-    Ok(until_nul(format).and_then(|format| bprintf(w.region(), format, &args)))
+    print(w, until_nul(format), &args, room)
+}
+
+/// The text of a format, charged.
+fn print<W: World>(w: &W, format: Result<&[u8], i64>, args: &[u64], room: usize) -> Result<Result<Text, i64>, Fault> {
+    Ok(match format {
+        Ok(format) => {
+            charge(w, format, room)?;
+            bprintf(w.region(), format, args, room)
+        }
+        Err(error) => Err(error),
+    })
 }
 
 fn until_nul(format: &[u8]) -> Result<&[u8], i64> {
@@ -296,14 +373,15 @@ fn until_nul(format: &[u8]) -> Result<&[u8], i64> {
 }
 
 fn trace_printk<W: World>(w: &mut W, format: u64, size: u32, a: u64, b: u64, c: u64) -> Result<i64, Fault> {
+    w.vm().charge_bytes(size.into())?;
     let format = until_nul(w.region().bytes(format, size.into())?);
-    let text = format.and_then(|format| bprintf(w.region(), format, &[a, b, c]));
-    Ok(text.map_or_else(|error| -error, |text| log(w, text)))
+    let text = print(w, format, &[a, b, c], LINE_ROOM)?;
+    text.map_or_else(|error| Ok(-error), |text| log(w, text))
 }
 
 fn trace_vprintk<W: World>(w: &mut W, format: u64, size: u32, args: u64, len: u32) -> Result<i64, Fault> {
-    let text = sized(w, format, size, args, len)?;
-    Ok(text.map_or_else(|error| -error, |text| log(w, text)))
+    let text = sized(w, format, size, args, len, LINE_ROOM)?;
+    text.map_or_else(|error| Ok(-error), |text| log(w, text))
 }
 
 /// BPF_STDOUT and BPF_STDERR.
@@ -318,9 +396,9 @@ fn stream_vprintk<W: World>(w: &mut W, stream: i32, format: u64, args: u64, len:
         return Ok(-EINVAL);
     }
     let args = read_args(w.region(), args, len)?;
-    Ok(match bprintf(w.region(), &format, &args) {
+    Ok(match print(w, Ok(&format), &args, LINE_ROOM)? {
         Ok(text) => {
-            log(w, text);
+            log(w, text)?;
             0
         }
         Err(error) => -error,
@@ -334,17 +412,18 @@ fn snprintf<W: World>(w: &mut W, to: u64, size: u32, format: u64, args: u64, len
         return Ok(-EINVAL);
     }
     let args = read_args(w.region(), args, len)?;
-    let text = match bprintf(w.region(), &format, &args) {
-        Ok(text) => text,
+    let room = (size as usize).saturating_sub(1);
+    let printed = match print(w, Ok(&format), &args, room)? {
+        Ok(printed) => printed,
         Err(error) => return Ok(-error),
     };
-    if let Some(room) = (size as usize).checked_sub(1) {
+    if size > 0 {
         let to = w.region().bytes_mut(to, size.into())?;
-        let nr = text.len().min(room);
-        to[..nr].copy_from_slice(&text.as_bytes()[..nr]);
+        let nr = printed.bytes.len();
+        to[..nr].copy_from_slice(&printed.bytes);
         to[nr] = 0;
     }
-    Ok(text.len() as i64 + 1)
+    Ok(printed.len as i64 + 1)
 }
 
 #[cfg(test)]
@@ -359,7 +438,11 @@ mod tests {
         let address = region.alloc(16).expect("memory");
         let bytes: Vec<u8> = (1..=16).collect();
         region.bytes_mut(address, 16).expect("memory").copy_from_slice(&bytes);
-        let print = |format: &str, args: &[u64]| bprintf(&region, format.as_bytes(), args);
+        let print = |format: &str, args: &[u64]| {
+            let printed = bprintf(&region, format.as_bytes(), args, 4096)?;
+            assert_eq!(printed.bytes.len(), printed.len);
+            Ok::<String, i64>(String::from_utf8_lossy(&printed.bytes).into_owned())
+        };
         for (format, args, expected) in [
             ("%d %i %ld %lli", vec![-1i64 as u64, 5, -7i64 as u64, 8], "-1 5 -7 8"),
             (
@@ -398,11 +481,28 @@ mod tests {
     }
 
     #[test]
+    fn what_there_is_no_room_for_is_counted() {
+        let region = Region::new().expect("a region");
+        let print = |format: &str, room| {
+            let printed = bprintf(&region, format.as_bytes(), &[7, 8], room).expect("a good format");
+            (String::from_utf8(printed.bytes).expect("text"), printed.len)
+        };
+        assert_eq!(print("%8388607d%-8388607d|", 6), ("      ".into(), 2 * 8_388_607 + 1));
+        assert_eq!(print("%-3d|%08388607d", 6), ("7  |00".into(), 8_388_607 + 4));
+        assert_eq!(print("a%db%%c%x", 5), ("a7b%c".into(), 6));
+        assert_eq!(print("%d", 0), (String::new(), 1));
+    }
+
+    #[test]
     fn what_the_kernel_refuses_is_refused() {
         let region = Region::new().expect("a region");
         let text = region.alloc(600).expect("memory");
         region.bytes_mut(text, 599).expect("memory").fill(b'x');
-        let print = |format: &str, args: &[u64]| bprintf(&region, format.as_bytes(), args);
+        let print = |format: &str, args: &[u64]| {
+            let printed = bprintf(&region, format.as_bytes(), args, 4096)?;
+            assert_eq!(printed.bytes.len(), printed.len);
+            Ok::<String, i64>(String::from_utf8_lossy(&printed.bytes).into_owned())
+        };
         for format in [
             "%", "%d %d", "%#x", "%.3s", "%hd", "%zu", "%f", "%o", "%n", "%sx", "%pz", "%pI5", "%lld%", "\u{1}",
             "\u{7f}", "%\u{e9}",

@@ -5,6 +5,8 @@ use crate::func::{Fault, Func, World};
 use crate::map::errno::*;
 use crate::region::Region;
 
+/// Characters of a string that are read at a time. Each is charged as an instruction.
+const PART: u64 = 256;
 /// The string kfuncs give up after this many bytes: XATTR_SIZE_MAX.
 pub(super) const STRING_MAX: u64 = 64 << 10;
 
@@ -50,6 +52,22 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
         ),
         Func::helper(182, "bpf_strncmp", strncmp),
     ]
+}
+
+/// As [`string`], of any length: work that is charged.
+fn long_string<W: World>(w: &W, addr: u64, max: u64) -> Result<Option<(Vec<u8>, bool)>, Fault> {
+    let mut bytes = Vec::new();
+    loop {
+        let at = addr.wrapping_add(bytes.len() as u64);
+        let Some((part, ended)) = string(w.region(), at, (max - bytes.len() as u64).min(PART)) else {
+            return Ok(None);
+        };
+        w.vm().charge(part.len() as u64)?;
+        bytes.extend(&part);
+        if ended || (part.len() as u64) < PART {
+            return Ok(Some((bytes, ended)));
+        }
+    }
 }
 
 /// The bytes up to the NUL, at most `max`; whether there was one. `None` if they cannot be read.
@@ -99,6 +117,7 @@ impl Of {
 fn probe_read<W: World>(w: &mut W, to: u64, size: u32, from: u64, of: Of) -> Result<i64, Fault> {
     let region = w.region();
     let size = u64::from(size);
+    w.vm().charge_bytes(size)?;
     region.check_given(to, size)?;
     // Of nothing the address may be any.
     if size == 0 {
@@ -122,8 +141,9 @@ fn probe_read_str<W: World>(w: &mut W, to: u64, size: u32, from: u64, of: Of) ->
     }
     let source = match of.error(w.region(), from) {
         Some(error) => Err(error),
-        None => string(w.region(), from, size.into()).ok_or(EFAULT),
+        None => long_string(w, from, size.into())?.ok_or(EFAULT),
     };
+    w.vm().charge_bytes(size.into())?;
     let to = w.region().bytes_mut(to, size.into())?;
     match source {
         Ok((mut bytes, _)) => {
@@ -142,6 +162,7 @@ fn probe_read_str<W: World>(w: &mut W, to: u64, size: u32, from: u64, of: Of) ->
 fn strncmp<W: World>(w: &mut W, a: u64, size: u32, b: u64) -> Result<i32, Fault> {
     let region = w.region();
     for i in 0..u64::from(size) {
+        w.vm().charge(1)?;
         let (x, y) = (
             region.load::<u8>(a.wrapping_add(i))?,
             region.load::<u8>(b.wrapping_add(i))?,
@@ -159,6 +180,8 @@ fn strncmp<W: World>(w: &mut W, a: u64, size: u32, b: u64) -> Result<i32, Fault>
 /// The number at the start of a buffer; how many bytes it takes. 0 is stored where there is none.
 fn strto<W: World>(w: &mut W, buf: u64, len: u64, flags: u64, res: u64, signed: bool) -> Result<i64, Fault> {
     w.region().store(res, 0u64)?;
+    // Blanks are skipped one by one.
+    w.vm().charge(len)?;
     let (negative, value, taken) = match parse(w.region().bytes(buf, len)?, flags) {
         Ok(parsed) => parsed,
         Err(error) => return Ok(-error),

@@ -4,7 +4,7 @@
 //! byte, and no further than they must: what lies behind a difference need not be there.
 
 use super::read::{STRING_MAX, nofault};
-use crate::func::{ANY, Func, World};
+use crate::func::{ANY, Fault, Func, World};
 use crate::map::errno::*;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
@@ -85,9 +85,29 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
     ]
 }
 
-/// A byte, or the errno for not being able to read it.
-fn byte<W: World>(w: &W, addr: u64) -> Result<u8, i64> {
-    w.region().load(addr).map_err(|_| EFAULT)
+/// Why there is no index.
+enum Stop {
+    Errno(i64),
+    /// The work is too much for the program's budget.
+    Fault(Fault),
+}
+
+impl From<i64> for Stop {
+    fn from(errno: i64) -> Stop {
+        Stop::Errno(errno)
+    }
+}
+
+impl From<Fault> for Stop {
+    fn from(fault: Fault) -> Stop {
+        Stop::Fault(fault)
+    }
+}
+
+/// A byte, or the errno for not being able to read it. Each is charged as an instruction.
+fn byte<W: World>(w: &W, addr: u64) -> Result<u8, Stop> {
+    w.vm().charge(1)?;
+    w.region().load(addr).map_err(|_| EFAULT.into())
 }
 
 /// Can there be strings at these addresses?
@@ -106,11 +126,15 @@ fn to_lower(c: u8) -> u8 {
     }
 }
 
-fn either(result: Result<i32, i64>) -> i32 {
-    result.unwrap_or_else(|errno| -(errno as i32))
+fn either(result: Result<i32, Stop>) -> Result<i32, Fault> {
+    match result {
+        Err(Stop::Errno(errno)) => Ok(-(errno as i32)),
+        Err(Stop::Fault(fault)) => Err(fault),
+        Ok(found) => Ok(found),
+    }
 }
 
-fn strnlen<W: World>(w: &W, s: u64, count: u64) -> Result<i32, i64> {
+fn strnlen<W: World>(w: &W, s: u64, count: u64) -> Result<i32, Stop> {
     may_be(w, &[s])?;
     for i in 0..count.min(STRING_MAX) {
         if byte(w, s.wrapping_add(i))? == 0 {
@@ -120,11 +144,11 @@ fn strnlen<W: World>(w: &W, s: u64, count: u64) -> Result<i32, i64> {
     if count < STRING_MAX {
         Ok(count as i32)
     } else {
-        Err(E2BIG)
+        Err(E2BIG.into())
     }
 }
 
-fn compare<W: World>(w: &W, a: u64, b: u64, len: u64, fold: bool) -> Result<i32, i64> {
+fn compare<W: World>(w: &W, a: u64, b: u64, len: u64, fold: bool) -> Result<i32, Stop> {
     may_be(w, &[a, b])?;
     for i in 0..len.min(STRING_MAX) {
         let (mut x, mut y) = (byte(w, a.wrapping_add(i))?, byte(w, b.wrapping_add(i))?);
@@ -138,23 +162,23 @@ fn compare<W: World>(w: &W, a: u64, b: u64, len: u64, fold: bool) -> Result<i32,
             return Ok(0);
         }
     }
-    if len < STRING_MAX { Ok(0) } else { Err(E2BIG) }
+    if len < STRING_MAX { Ok(0) } else { Err(E2BIG.into()) }
 }
 
 /// The NUL is part of the string.
-fn strnchr<W: World>(w: &W, s: u64, count: u64, c: u32) -> Result<i32, i64> {
+fn strnchr<W: World>(w: &W, s: u64, count: u64, c: u32) -> Result<i32, Stop> {
     may_be(w, &[s])?;
     for i in 0..count.min(STRING_MAX) {
         match byte(w, s.wrapping_add(i))? {
             found if found == c as u8 => return Ok(i as i32),
-            0 => return Err(ENOENT),
+            0 => return Err(ENOENT.into()),
             _ => {}
         }
     }
-    Err(if count < STRING_MAX { ENOENT } else { E2BIG })
+    Err(if count < STRING_MAX { ENOENT } else { E2BIG }.into())
 }
 
-fn strchrnul<W: World>(w: &W, s: u64, c: u32) -> Result<i32, i64> {
+fn strchrnul<W: World>(w: &W, s: u64, c: u32) -> Result<i32, Stop> {
     may_be(w, &[s])?;
     for i in 0..STRING_MAX {
         let here = byte(w, s.wrapping_add(i))?;
@@ -162,13 +186,13 @@ fn strchrnul<W: World>(w: &W, s: u64, c: u32) -> Result<i32, i64> {
             return Ok(i as i32);
         }
     }
-    Err(E2BIG)
+    Err(E2BIG.into())
 }
 
 /// `c` is an int: one beyond a char's is not found.
-fn strrchr<W: World>(w: &W, s: u64, c: u32) -> Result<i32, i64> {
+fn strrchr<W: World>(w: &W, s: u64, c: u32) -> Result<i32, Stop> {
     may_be(w, &[s])?;
-    let mut last = Err(ENOENT);
+    let mut last = Err(ENOENT.into());
     for i in 0..STRING_MAX {
         let here = byte(w, s.wrapping_add(i))?;
         if u32::from(here) == c {
@@ -178,11 +202,11 @@ fn strrchr<W: World>(w: &W, s: u64, c: u32) -> Result<i32, i64> {
             return last;
         }
     }
-    Err(E2BIG)
+    Err(E2BIG.into())
 }
 
 /// Is it one of a set's characters?
-fn is_of<W: World>(w: &W, c: u8, set: u64) -> Result<bool, i64> {
+fn is_of<W: World>(w: &W, c: u8, set: u64) -> Result<bool, Stop> {
     for i in 0..STRING_MAX {
         match byte(w, set.wrapping_add(i))? {
             member if member == c => return Ok(true),
@@ -190,11 +214,11 @@ fn is_of<W: World>(w: &W, c: u8, set: u64) -> Result<bool, i64> {
             _ => {}
         }
     }
-    Err(E2BIG)
+    Err(E2BIG.into())
 }
 
 /// Bytes at the start that are all in the set, or all not in it.
-fn span<W: World>(w: &W, s: u64, set: u64, within: bool) -> Result<i32, i64> {
+fn span<W: World>(w: &W, s: u64, set: u64, within: bool) -> Result<i32, Stop> {
     may_be(w, &[s, set])?;
     for i in 0..STRING_MAX {
         let c = byte(w, s.wrapping_add(i))?;
@@ -202,18 +226,18 @@ fn span<W: World>(w: &W, s: u64, set: u64, within: bool) -> Result<i32, i64> {
             return Ok(i as i32);
         }
     }
-    Err(E2BIG)
+    Err(E2BIG.into())
 }
 
 /// Where the string `b` begins in the first `len` bytes of the string `a`.
-fn find<W: World>(w: &W, a: u64, b: u64, len: u64, fold: bool) -> Result<i32, i64> {
+fn find<W: World>(w: &W, a: u64, b: u64, len: u64, fold: bool) -> Result<i32, Stop> {
     may_be(w, &[a, b])?;
     let same = |x: u8, y: u8| x == y || fold && to_lower(x) == to_lower(y);
     for i in 0..STRING_MAX {
         let mut j = 0;
         loop {
             if j == STRING_MAX {
-                return Err(E2BIG);
+                return Err(E2BIG.into());
             }
             // The end of `b` is seen even where `len` ends.
             let wanted = byte(w, b.wrapping_add(j))?;
@@ -221,11 +245,11 @@ fn find<W: World>(w: &W, a: u64, b: u64, len: u64, fold: bool) -> Result<i32, i6
                 return Ok(i as i32);
             }
             if i + j == len {
-                return Err(ENOENT);
+                return Err(ENOENT.into());
             }
             let here = byte(w, a.wrapping_add(i + j))?;
             if here == 0 {
-                return Err(ENOENT);
+                return Err(ENOENT.into());
             }
             if !same(here, wanted) {
                 break;
@@ -233,5 +257,5 @@ fn find<W: World>(w: &W, a: u64, b: u64, len: u64, fold: bool) -> Result<i32, i6
             j += 1;
         }
     }
-    Err(E2BIG)
+    Err(E2BIG.into())
 }

@@ -23,6 +23,7 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
 
 fn current_comm<W: World>(w: &mut W, to: u64, size: u32) -> Result<i64, Fault> {
     let comm = w.current_comm();
+    w.vm().charge_bytes(size.into())?;
     let to = w.region().bytes_mut(to, size.into())?;
     to.fill(0);
     let nr = to.len().min(16);

@@ -5,6 +5,7 @@
 use crate::func::{ANY, Fault, Func, World};
 use crate::image::FieldKind;
 use crate::map::errno::*;
+use crate::region::Use;
 use crate::vm::Vm;
 
 const BPF_F_TIMER_ABS: u64 = 1;
@@ -54,23 +55,28 @@ fn init<W: World>(w: &mut W, timer: u64, map: u64, flags: u64) -> Result<i64, Fa
     if !matches!(flags, 0 | 1 | 7) {
         return Ok(-EINVAL);
     }
-    Ok(enter(w, timer, map, false))
+    enter(w, timer, map, false)
 }
 
-fn enter<W: World>(w: &mut W, timer: u64, map: u64, work: bool) -> i64 {
+fn enter<W: World>(w: &mut W, timer: u64, map: u64, work: bool) -> Result<i64, Fault> {
     let mut state = w.vm().state().borrow_mut();
     if state.timers.contains_key(&timer) {
-        return -EBUSY;
+        return Ok(-EBUSY);
     }
+    w.region().memory().charge_record(Use::Timers)?;
     let timed = Timer { map, callback: 0, work };
     state.timers.insert(timer, timed);
-    0
+    Ok(0)
 }
 
 fn wq_init<W: World>(w: &mut W, wq: u64, map: u64, flags: u32) -> Result<i64, Fault> {
     w.region().check_given(wq, 16)?;
     w.vm().map(map)?;
-    Ok(if flags != 0 { -EINVAL } else { enter(w, wq, map, true) })
+    if flags != 0 {
+        Ok(-EINVAL)
+    } else {
+        enter(w, wq, map, true)
+    }
 }
 
 fn wq_set_callback<W: World>(w: &mut W, wq: u64, callback: u64, flags: u32) -> i64 {
@@ -81,8 +87,8 @@ fn wq_set_callback<W: World>(w: &mut W, wq: u64, callback: u64, flags: u32) -> i
     }
 }
 
-fn wq_start<W: World>(w: &mut W, wq: u64, flags: u32) -> i64 {
-    if flags != 0 { -EINVAL } else { start(w, wq, 0, 0) }
+fn wq_start<W: World>(w: &mut W, wq: u64, flags: u32) -> Result<i64, Fault> {
+    if flags != 0 { Ok(-EINVAL) } else { start(w, wq, 0, 0) }
 }
 
 fn set_callback<W: World>(w: &mut W, timer: u64, callback: u64) -> i64 {
@@ -95,7 +101,7 @@ fn set_callback<W: World>(w: &mut W, timer: u64, callback: u64) -> i64 {
     }
 }
 
-fn start<W: World>(w: &mut W, timer: u64, ns: u64, flags: u64) -> i64 {
+fn start<W: World>(w: &mut W, timer: u64, ns: u64, flags: u64) -> Result<i64, Fault> {
     let ready = w
         .vm()
         .state()
@@ -104,10 +110,10 @@ fn start<W: World>(w: &mut W, timer: u64, ns: u64, flags: u64) -> i64 {
         .get(&timer)
         .is_some_and(|timer| timer.callback != 0);
     if !ready || flags & !(BPF_F_TIMER_ABS | BPF_F_TIMER_CPU_PIN) != 0 {
-        return -EINVAL;
+        return Ok(-EINVAL);
     }
-    w.timer_start(timer, ns, flags);
-    0
+    w.timer_start(timer, ns, flags)?;
+    Ok(0)
 }
 
 /// Waits for the callback to end, so not where that could be never; it has to be set anew. Was the timer pending?
@@ -142,6 +148,7 @@ fn cancel_async<W: World>(w: &mut W, timer: u64) -> i64 {
 /// The value that held it is going.
 pub(super) fn forget<W: World>(w: &mut W, timer: u64) {
     if w.vm().state().borrow_mut().timers.remove(&timer).is_some() {
+        w.region().memory().give_back_records(Use::Timers, 1);
         w.timer_cancel(timer);
     }
 }

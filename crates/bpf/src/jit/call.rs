@@ -4,7 +4,7 @@
 use std::mem::offset_of;
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, InstructionData, Opcode, TrapCode, Value, types};
+use cranelift_codegen::ir::{self, InstBuilder, InstructionData, Opcode, TrapCode, Value, types};
 use cranelift_module::Module;
 
 use super::function::Translator;
@@ -21,6 +21,9 @@ impl Translator<'_, '_> {
     pub fn call(&mut self, pc: usize, i: &Insn) {
         self.write_back();
         let result = if i.src == CALL_FUNCTION {
+            let next = self.builder.create_block();
+            self.within_budget(pc, next);
+            self.enter_block(next);
             let callee = self.ids[i.imm as usize];
             let callee = self.module.declare_func_in_func(callee, self.builder.func);
             self.call_function_checked(pc);
@@ -75,6 +78,7 @@ impl Translator<'_, '_> {
         if !self.is_inside(key) {
             return None;
         }
+        let key = self.host(key);
         let key = self.builder.ins().load(types::I32, self.heap, key, 0);
         let exists = self
             .builder
@@ -147,6 +151,17 @@ impl Translator<'_, '_> {
         self.store_field(at, offset_of!(Context, pc));
         self.call_entry(why, args);
         self.builder.ins().trap(TrapCode::unwrap_user(1));
+    }
+
+    /// Goes on in `next` unless the budget is used up, which is a fault. The count of instructions left is up to date.
+    pub fn within_budget(&mut self, pc: usize, next: ir::Block) {
+        let left = self.builder.use_var(self.left);
+        let over = self.builder.ins().icmp_imm_s(IntCC::SignedLessThan, left, 0);
+        let stop = self.cold_block();
+        self.builder.ins().brif(over, stop, &[], next, &[]);
+        self.enter_block(stop);
+        self.write_back();
+        self.fault(pc, vm::over_budget, &[]);
     }
 
     /// Writes the count of instructions left to the context.

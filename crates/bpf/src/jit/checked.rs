@@ -6,7 +6,7 @@
 use std::mem::offset_of;
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, Type, Value, types};
+use cranelift_codegen::ir::{self, InstBuilder, Type, Value, types};
 use cranelift_frontend::Variable;
 
 use super::function::Translator;
@@ -38,11 +38,11 @@ impl Translator<'_, '_> {
             return;
         }
         let registers: Vec<Variable> = (0..10).map(|_| self.builder.declare_var(types::I64)).collect();
-        let scalar = self.builder.ins().iconst(types::I64, guard::SCALAR as i64);
+        let unset = self.builder.ins().iconst(types::I64, guard::UNSET as i64);
         for (n, &register) in registers.iter().enumerate() {
             let prov = match n {
                 1..=5 => self.load_field(types::I64, arg_prov(n)),
-                _ => scalar,
+                _ => unset,
             };
             self.builder.def_var(register, prov);
         }
@@ -131,8 +131,91 @@ impl Translator<'_, '_> {
         self.set_prov(i.dst, prov);
     }
 
+    /// As the interpreter's `look`. Before an instruction.
+    pub fn look(&mut self, pc: usize, i: &Insn) {
+        let Some(guard) = &self.cx.guard else { return };
+        let look = guard.look(pc);
+        let at = |t: &mut Self| t.builder.ins().iconst(types::I64, pc as i64);
+        for register in look.unset() {
+            let prov = self.prov(register);
+            if self.constant(prov).is_some_and(|prov| prov != guard::UNSET as i64) {
+                continue;
+            }
+            let unset = self.builder.ins().icmp_imm_s(IntCC::Equal, prov, guard::UNSET as i64);
+            let next = self.begin_cold(unset);
+            let pc = at(self);
+            let register = self.builder.ins().iconst(types::I64, i64::from(register));
+            self.call_entry(guard::read, &[pc, register, prov]);
+            self.end_cold(next);
+        }
+        let (src_varies, dst_varies) = look.varies();
+        if src_varies || dst_varies {
+            let (dst, src) = (self.prov(i.dst), self.prov(i.src));
+            if src_varies {
+                self.vary(i.dst, dst, src);
+            }
+            if dst_varies && i.src != insn::FP {
+                self.vary(i.src, src, dst);
+            }
+        }
+        if !guard::moves(i) && !guard::tests(i) {
+            return;
+        }
+        let mut registers = vec![i.dst];
+        registers.extend((i.op & insn::X != 0 && i.src != i.dst).then_some(i.src));
+        for register in registers {
+            let prov = self.prov(register);
+            if self
+                .constant(prov)
+                .is_some_and(|prov| prov as u64 & guard::UNTESTED == 0)
+            {
+                continue;
+            }
+            let untested = self.builder.ins().band_imm_s(prov, guard::UNTESTED as i64);
+            let next = self.begin_cold(untested);
+            if guard::moves(i) {
+                let pc = at(self);
+                self.call_entry(guard::move_untested, &[pc, prov]);
+            } else {
+                self.call_entry(guard::test, &[prov]);
+            }
+            self.end_cold(next);
+            if guard::tests(i) && register != insn::FP {
+                let tested = self.builder.ins().band_imm_s(prov, !guard::UNTESTED as i64);
+                self.set_prov(register, tested);
+            }
+        }
+    }
+
+    /// A pointer to which a number is added that the verifier does not know, if it is one.
+    fn vary(&mut self, register: u8, pointer: Value, number: Value) {
+        if self.constant(pointer).is_some() {
+            return;
+        }
+        let scalar = self
+            .builder
+            .ins()
+            .icmp_imm_s(IntCC::Equal, number, guard::SCALAR as i64);
+        let varied = self.call_entry(guard::vary, &[pointer]);
+        let prov = self.builder.ins().select(scalar, varied, pointer);
+        self.set_prov(register, prov);
+    }
+
+    /// Goes on in a cold block if this is not 0; after [`Translator::end_cold`] in the block returned.
+    fn begin_cold(&mut self, condition: Value) -> ir::Block {
+        let (cold, next) = (self.cold_block(), self.builder.create_block());
+        self.builder.ins().brif(condition, cold, &[], next, &[]);
+        self.enter_block(cold);
+        next
+    }
+
+    fn end_cold(&mut self, next: ir::Block) {
+        self.builder.ins().jump(next, &[]);
+        self.enter_block(next);
+    }
+
     fn meta(&mut self, pc: usize, i: &Insn) -> Value {
-        let meta = guard::meta(pc, insn::size(i.op), i.off);
+        let meta = guard::meta(pc, i);
         self.builder.ins().iconst(types::I64, meta as i64)
     }
 
@@ -141,7 +224,10 @@ impl Translator<'_, '_> {
         if self.checked.is_none() {
             return Loaded::Unchecked;
         }
-        if let Some(far) = self.in_frame(base, i) {
+        // Stack must be aligned; what is not is refused like any other access.
+        if let Some(far) = self.in_frame(base, i)
+            && far % insn::size(i.op) as i64 == 0
+        {
             return match insn::size(i.op) == 8 && far % 8 == 0 {
                 true => Loaded::Spilled(far),
                 false => Loaded::Known(self.builder.ins().iconst(types::I64, guard::SCALAR as i64)),
@@ -186,7 +272,9 @@ impl Translator<'_, '_> {
                 (self.builder.ins().iconst(types::I64, i.imm), scalar)
             }
         };
-        if let Some(far) = self.in_frame(base, i) {
+        if let Some(far) = self.in_frame(base, i)
+            && far % insn::size(i.op) as i64 == 0
+        {
             if insn::size(i.op) == 8 && far % 8 == 0 {
                 let shadow = self.shadow();
                 let at = (2 * far) as i32;
@@ -264,8 +352,9 @@ impl Translator<'_, '_> {
 
     pub fn clobber_checked(&mut self) {
         if self.checked.is_some() {
+            let unset = self.builder.ins().iconst(types::I64, guard::UNSET as i64);
             for register in 1..=5 {
-                self.set_scalar(register);
+                self.set_prov(register, unset);
             }
         }
     }

@@ -75,6 +75,17 @@ impl Flow {
         flow
     }
 
+    /// Number of blocks that a jump goes back to.
+    pub fn loops(&self) -> usize {
+        let mut heads = vec![false; self.blocks.len()];
+        for &from in &self.order {
+            for &to in self.blocks[from].succs.iter().filter(|&&to| to <= from) {
+                heads[to] = true;
+            }
+        }
+        heads.iter().filter(|&&head| head).count()
+    }
+
     /// Does every way to `b` lead through `a`?
     pub fn dominates(&self, a: usize, b: usize) -> bool {
         let (a, b) = (&self.blocks[a], &self.blocks[b]);

@@ -55,6 +55,7 @@ pub(super) struct Translator<'a, 'b> {
 pub(super) fn translate(
     cx: &Context,
     index: usize,
+    flow: &Flow,
     ids: &[FuncId],
     module: &mut JITModule,
     func: &mut ir::Function,
@@ -62,7 +63,6 @@ pub(super) fn translate(
 ) {
     let function = &cx.code.functions[index];
     let insns = &cx.code.insns[function.start..function.end];
-    let flow = Flow::new(&cx.code.insns, function);
     let mut builder = FunctionBuilder::new(func, builder_context);
     let entry = builder.create_block();
     builder.append_block_params_for_function_params(entry);
@@ -99,7 +99,7 @@ pub(super) fn translate(
         ids,
         module,
         builder,
-        flow: &flow,
+        flow,
         block: 0,
         known: Known::default(),
         context: params[0],
@@ -216,13 +216,14 @@ impl Translator<'_, '_> {
             let i = self.cx.code.insns[pc];
             self.builder.set_srcloc(SourceLoc::new(pc as u32));
             self.uncounted += 1;
+            self.look(pc, &i);
             let known = match insn::class(i.op) {
                 insn::ALU64 => self.alu(&i, types::I64),
                 insn::ALU => self.alu(&i, types::I32),
                 insn::LD if i.op == LD_IMM64 => {
                     let value = self.builder.ins().iconst(types::I64, i.imm);
                     if i.imm as u64 >> SHIFT == self.cx.base >> SHIFT {
-                        self.mark_inside(value);
+                        self.mark_constant(value, i.imm as u64);
                     }
                     self.set(i.dst, value);
                     self.constant_checked(&i);
@@ -291,13 +292,7 @@ impl Translator<'_, '_> {
         let back = self.builder.create_block();
         self.branch(i, back);
         self.enter_block(back);
-        let left = self.builder.use_var(self.left);
-        let over = self.builder.ins().icmp_imm_s(IntCC::SignedLessThan, left, 0);
-        let stop = self.cold_block();
-        self.builder.ins().brif(over, stop, &[], target, &[]);
-        self.enter_block(stop);
-        self.write_back();
-        self.fault(pc, vm::over_budget, &[]);
+        self.within_budget(pc, target);
     }
 
     fn branch(&mut self, i: &Insn, target: ir::Block) {

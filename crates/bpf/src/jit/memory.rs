@@ -16,7 +16,7 @@ use super::function::Translator;
 use crate::image::Insn;
 use crate::insn::{self, atomic};
 use crate::lines::{LINE, line_of, whole_lines};
-use crate::region::{NULL_LIMIT, REACH, SHIFT};
+use crate::region::{NULL_LIMIT, OWN_SHIFT, REACH, SHIFT};
 use crate::vm::{self, Context, FRAME};
 
 /// What is known of the values of one function.
@@ -24,8 +24,12 @@ use crate::vm::{self, Context, FRAME};
 pub(super) struct Known {
     /// Checked values: in which block, and what to access instead.
     checked: HashMap<Value, Vec<(usize, Value)>>,
+    /// Values that were checked to point into the program's own memory, which it may store to: in which blocks.
+    own: HashMap<Value, Vec<usize>>,
     /// Values that lie in the region by construction: how far they may be from something that does.
     inside: HashMap<Value, i64>,
+    /// Those of them that are addresses of the kernel's memory.
+    kernel: HashSet<Value>,
     /// Those of them that come from the frame pointer.
     stack: HashSet<Value>,
     /// The address of a callback's arguments, which lie on the BPF stack.
@@ -56,6 +60,14 @@ impl Translator<'_, '_> {
         self.known.inside.insert(value, 0);
     }
 
+    /// `value` is this constant address of the region.
+    pub fn mark_constant(&mut self, value: Value, addr: u64) {
+        self.mark_inside(value);
+        if addr >> OWN_SHIFT != self.cx.base >> OWN_SHIFT {
+            self.known.kernel.insert(value);
+        }
+    }
+
     /// `fp` is the frame pointer.
     pub fn mark_frame(&mut self, fp: Value) {
         self.mark_inside(fp);
@@ -83,6 +95,9 @@ impl Translator<'_, '_> {
             // Leaves room for the offset of an access.
             if far.unsigned_abs() < REACH / 2 {
                 self.known.inside.insert(sum, far);
+                if self.known.kernel.contains(&value) {
+                    self.known.kernel.insert(sum);
+                }
                 if self.known.stack.contains(&value) {
                     self.known.stack.insert(sum);
                 }
@@ -90,53 +105,99 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// A value to use as the base of an access through `base`.
-    fn checked(&mut self, pc: usize, base: Value, offset: i32, is_load: bool) -> Value {
+    /// A value to use as the base of a load through `base`.
+    fn readable(&mut self, pc: usize, base: Value, offset: i32) -> Value {
         let base = self.builder.func.dfg.resolve_aliases(base);
         if self.known.inside.contains_key(&base) {
             return base;
         }
         let here = self.block;
+        if self.is_own(base) {
+            return base;
+        }
         if let Some(places) = self.known.checked.get(&base)
             && let Some(&(_, safe)) = places.iter().find(|(block, _)| self.flow.dominates(*block, here))
         {
             return safe;
         }
-        let tag = self.builder.ins().ushr_imm_u(base, i64::from(SHIFT));
-        let outside = self
-            .builder
-            .ins()
-            .icmp_imm_s(IntCC::NotEqual, tag, (self.cx.base >> SHIFT) as i64);
+        let outside = self.is_elsewhere(base, SHIFT);
         let slow = self.cold_block();
         let next = self.builder.create_block();
-        let safe = if is_load {
-            let safe = self.builder.append_block_param(next, types::I64);
-            self.builder
-                .ins()
-                .brif(outside, slow, &[], next, &[BlockArg::Value(base)]);
-            self.enter_block(slow);
-            let null = self
-                .builder
-                .ins()
-                .icmp_imm_s(IntCC::UnsignedLessThan, base, NULL_LIMIT as i64);
-            // A block of its own, or setting the substitute would stand in the way of those that need none.
-            let (substitute, bad) = (self.cold_block(), self.cold_block());
-            self.builder.ins().brif(null, substitute, &[], bad, &[]);
-            self.enter_block(substitute);
-            let zeros = self.builder.ins().iconst(types::I64, self.cx.zeros as i64);
-            self.builder.ins().jump(next, &[BlockArg::Value(zeros)]);
-            self.enter_block(bad);
-            safe
-        } else {
-            self.builder.ins().brif(outside, slow, &[], next, &[]);
-            self.enter_block(slow);
-            base
-        };
+        let safe = self.builder.append_block_param(next, types::I64);
+        self.builder
+            .ins()
+            .brif(outside, slow, &[], next, &[BlockArg::Value(base)]);
+        self.enter_block(slow);
+        let null = self
+            .builder
+            .ins()
+            .icmp_imm_s(IntCC::UnsignedLessThan, base, NULL_LIMIT as i64);
+        // A block of its own, or setting the substitute would stand in the way of those that need none.
+        let (substitute, bad) = (self.cold_block(), self.cold_block());
+        self.builder.ins().brif(null, substitute, &[], bad, &[]);
+        self.enter_block(substitute);
+        let zeros = self.builder.ins().iconst(types::I64, self.cx.zeros as i64);
+        self.builder.ins().jump(next, &[BlockArg::Value(zeros)]);
+        self.enter_block(bad);
         let offset = self.builder.ins().iconst(types::I64, i64::from(offset));
         self.fault(pc, vm::bad_access, &[base, offset]);
         self.enter_block(next);
         self.known.checked.entry(base).or_default().push((here, safe));
         safe
+    }
+
+    /// Makes sure that a store through `base` is to the program's own memory, or to a field of a kernel object that programs
+    /// may write. Returns the value to use as the base.
+    fn writable(&mut self, pc: usize, base: Value, i: &Insn) -> Value {
+        let base = self.builder.func.dfg.resolve_aliases(base);
+        let inside = self.known.inside.contains_key(&base) && !self.known.kernel.contains(&base);
+        if inside || self.is_own(base) {
+            return base;
+        }
+        let outside = self.is_elsewhere(base, OWN_SHIFT);
+        let (slow, next) = (self.cold_block(), self.builder.create_block());
+        self.builder.ins().brif(outside, slow, &[], next, &[]);
+        self.enter_block(slow);
+        let plain = i.op & 0xe0 == insn::MEM;
+        if plain && self.cx.region().may_be_field(i.off.into(), insn::size(i.op)) {
+            // Other stores through the pointer are to be checked again.
+            let at = self.builder.ins().iconst(types::I32, pc as i64);
+            self.store_field(at, offset_of!(Context, pc));
+            let offset = self.builder.ins().iconst(types::I64, i64::from(i.off));
+            let size = self.builder.ins().iconst(types::I64, insn::size(i.op) as i64);
+            self.call_entry(vm::field_store, &[base, offset, size]);
+            self.builder.ins().jump(next, &[]);
+        } else {
+            self.fault(pc, vm::foreign_store, &[base]);
+            self.known.own.entry(base).or_default().push(self.block);
+        }
+        self.enter_block(next);
+        base
+    }
+
+    /// Was `base` checked to point into the program's own memory on the way here?
+    fn is_own(&self, base: Value) -> bool {
+        let blocks = self.known.own.get(&base).map_or(&[][..], Vec::as_slice);
+        blocks.iter().any(|&block| self.flow.dominates(block, self.block))
+    }
+
+    /// Where an address of the region is in the host's memory.
+    pub fn host(&mut self, addr: Value) -> Value {
+        match self.cx.delta {
+            0 => addr,
+            delta => {
+                let delta = self.builder.ins().iconst(types::I64, delta as i64);
+                self.builder.ins().iadd(addr, delta)
+            }
+        }
+    }
+
+    /// Whether an address differs from the region's base in the bits from `shift` up.
+    fn is_elsewhere(&mut self, addr: Value, shift: u32) -> Value {
+        let tag = self.builder.ins().ushr_imm_u(addr, i64::from(shift));
+        self.builder
+            .ins()
+            .icmp_imm_s(IntCC::NotEqual, tag, (self.cx.base >> shift) as i64)
     }
 
     /// Makes sure that this CPU's cache has the line of an access, or calls for it. Not for the own frame and a callback's
@@ -210,7 +271,7 @@ impl Translator<'_, '_> {
         }
         let base = self.get(i.src);
         let prov = self.load_checked(pc, i, base);
-        let base = self.checked(pc, base, i.off, true);
+        let base = self.readable(pc, base, i.off);
         self.touch(base, i.off, false);
         let value = self.load_at(base, i, signed);
         self.set(i.dst, value);
@@ -232,7 +293,7 @@ impl Translator<'_, '_> {
         };
         let base = self.get(i.dst);
         self.store_checked(pc, i, base);
-        let base = self.checked(pc, base, i.off, false);
+        let base = self.writable(pc, base, i);
         self.touch(base, i.off, true);
         self.store_at(base, i, value);
         true
@@ -243,16 +304,17 @@ impl Translator<'_, '_> {
     /// Elsewhere than in the own frame a load may fault, and has to be a machine instruction of its own, or nobody could tell
     /// which one faulted. The compiler folds a load only if it neither extends nor has a sequence point behind it.
     fn load_at(&mut self, base: Value, i: &Insn, signed: bool) -> Value {
+        let address = self.host(base);
         let (memory, offset, wide) = (self.heap, i.off, types::I64);
         let ins = self.builder.ins();
         let value = match (insn::size(i.op), signed) {
-            (1, false) => ins.uload8(wide, memory, base, offset),
-            (1, true) => ins.sload8(wide, memory, base, offset),
-            (2, false) => ins.uload16(wide, memory, base, offset),
-            (2, true) => ins.sload16(wide, memory, base, offset),
-            (4, false) => ins.uload32(memory, base, offset),
-            (4, true) => ins.sload32(memory, base, offset),
-            _ => ins.load(wide, memory, base, offset),
+            (1, false) => ins.uload8(wide, memory, address, offset),
+            (1, true) => ins.sload8(wide, memory, address, offset),
+            (2, false) => ins.uload16(wide, memory, address, offset),
+            (2, true) => ins.sload16(wide, memory, address, offset),
+            (4, false) => ins.uload32(memory, address, offset),
+            (4, true) => ins.sload32(memory, address, offset),
+            _ => ins.load(wide, memory, address, offset),
         };
         if insn::size(i.op) == 8 && self.in_frame(base, i).is_none() {
             self.builder.ins().sequence_point();
@@ -265,7 +327,8 @@ impl Translator<'_, '_> {
     /// Elsewhere than in the own frame a store may fault, even one that puts back what was loaded, or that the next one
     /// overwrites. The compiler leaves out neither across a sequence point, and takes no extending load for what a store puts back.
     fn store_at(&mut self, base: Value, i: &Insn, value: Value) {
-        self.builder.ins().store(self.heap, value, base, i.off);
+        let address = self.host(base);
+        self.builder.ins().store(self.heap, value, address, i.off);
         if self.in_frame(base, i).is_none() {
             self.builder.ins().sequence_point();
         }
@@ -301,7 +364,10 @@ impl Translator<'_, '_> {
         let is_load = i.imm == atomic::LOAD_ACQUIRE;
         let base = self.get(if is_load { i.src } else { i.dst });
         self.atomic_checked(pc, i, base, is_load);
-        let base = self.checked(pc, base, i.off, is_load);
+        let base = match is_load {
+            true => self.readable(pc, base, i.off),
+            false => self.writable(pc, base, i),
+        };
         self.touch(base, i.off, !is_load);
         if i.imm == atomic::STORE_RELEASE {
             let value = self.get(i.src);

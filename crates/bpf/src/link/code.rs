@@ -7,7 +7,7 @@ mod constant;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::DataSection;
-use super::externs::Externs;
+use super::externs::{Externs, MissingSymbol};
 use super::target::Target;
 use crate::btf::Kind;
 use crate::image::{
@@ -50,14 +50,15 @@ pub(super) struct Linker<'a> {
     /// Index in `sources` of each function taken in, and back.
     taken: Vec<usize>,
     index: BTreeMap<usize, usize>,
-    kfuncs: Vec<String>,
-    traps: Vec<String>,
+    /// Texts and their numbers, which are in the order in which they were first needed.
+    kfuncs: BTreeMap<String, usize>,
+    traps: BTreeMap<String, usize>,
     types: LocalTypes,
     /// Fields, types and enumerators which the code asks for before it uses them, and the target does not have.
     asked: BTreeSet<String>,
     /// What the code uses without an answer: its name and the message.
     unresolved: Vec<(String, String)>,
-    warnings: Vec<String>,
+    warnings: BTreeMap<String, usize>,
 }
 
 /// What [`Linker::finish`] gives: parts of an [`Image`](super::Image).
@@ -65,7 +66,7 @@ pub(super) struct Linked {
     pub(super) code: Code,
     pub(super) types: LocalTypes,
     pub(super) warnings: Vec<String>,
-    pub(super) missing: Vec<String>,
+    pub(super) missing: Vec<MissingSymbol>,
 }
 
 impl<'a> Linker<'a> {
@@ -121,20 +122,18 @@ impl<'a> Linker<'a> {
             sources,
             taken: Vec::new(),
             index: BTreeMap::new(),
-            kfuncs: Vec::new(),
-            traps: Vec::new(),
+            kfuncs: BTreeMap::new(),
+            traps: BTreeMap::new(),
             types: LocalTypes::new(),
             asked: BTreeSet::new(),
             unresolved: Vec::new(),
-            warnings: Vec::new(),
+            warnings: BTreeMap::new(),
         })
     }
 
-    /// Something that the user should know.
+    /// Something that the user should know, once.
     pub(super) fn warn(&mut self, message: String) {
-        if !self.warnings.contains(&message) {
-            self.warnings.push(message);
-        }
+        number(&mut self.warnings, message);
     }
 
     /// Takes in the global functions of all program sections.
@@ -209,21 +208,11 @@ impl<'a> Linker<'a> {
     }
 
     fn kfunc(&mut self, name: String) -> usize {
-        self.kfuncs.iter().position(|known| *known == name).unwrap_or_else(|| {
-            self.kfuncs.push(name);
-            self.kfuncs.len() - 1
-        })
+        number(&mut self.kfuncs, name)
     }
 
     fn trap(&mut self, message: String) -> Insn {
-        let index = self
-            .traps
-            .iter()
-            .position(|known| *known == message)
-            .unwrap_or_else(|| {
-                self.traps.push(message);
-                self.traps.len() - 1
-            });
+        let index = number(&mut self.traps, message);
         Insn {
             op: TRAP,
             dst: 0,
@@ -244,7 +233,8 @@ impl<'a> Linker<'a> {
         }
         for (name, message) in std::mem::take(&mut self.unresolved) {
             // What a program asks for it does not use.
-            if !self.asked.iter().any(|asked| name.starts_with(asked)) {
+            let starts = name.char_indices().map(|(end, c)| &name[..end + c.len_utf8()]);
+            if !self.asked.contains("") && !starts.into_iter().any(|start| self.asked.contains(start)) {
                 self.warn(message);
             }
         }
@@ -267,9 +257,9 @@ impl<'a> Linker<'a> {
         for data in self.data {
             self.field_types(data.fields.clone()).map_err(Error::new)?;
         }
-        (code.kfuncs, code.traps) = (self.kfuncs, self.traps);
+        (code.kfuncs, code.traps) = (in_order(self.kfuncs), in_order(self.traps));
         let mut warnings = self.externs.warnings;
-        warnings.extend(self.warnings);
+        warnings.extend(in_order(self.warnings));
         Ok(Linked {
             code,
             types: self.types,
@@ -445,6 +435,21 @@ impl<'a> Linker<'a> {
             lines: lines.collect(),
         })
     }
+}
+
+/// The number of a text: what it has already, or the next.
+fn number(numbers: &mut BTreeMap<String, usize>, text: String) -> usize {
+    let next = numbers.len();
+    *numbers.entry(text).or_insert(next)
+}
+
+/// The texts in the order of their numbers.
+fn in_order(numbers: BTreeMap<String, usize>) -> Vec<String> {
+    let mut texts = vec![String::new(); numbers.len()];
+    for (text, number) in numbers {
+        texts[number] = text;
+    }
+    texts
 }
 
 /// Bytes of stack these instructions use, seen by their accesses through the frame pointer and by the pointers they take

@@ -10,7 +10,7 @@ use crate::object::error::Error;
 use crate::object::fields::variable_fields;
 use crate::object::value::{self, Place};
 use crate::object::{Object, SectionKind, Variable, param, section_vars};
-use crate::region::{ARENA_SIZE, OutOfMaps, PAGE, Region};
+use crate::region::{ARENA_SIZE, PAGE, Region};
 
 pub(super) const BPF_MAP_TYPE_PROG_ARRAY: u32 = 3;
 const BPF_MAP_TYPE_PERF_EVENT_ARRAY: u32 = 4;
@@ -18,8 +18,12 @@ const BPF_MAP_TYPE_ARENA: u32 = 33;
 /// What `&map` points to has this many bytes.
 const HANDLE_SIZE: u64 = 64;
 
-fn exhausted(section: &str) -> Error {
-    Error::new("no room left in the simulated address space").in_section(section)
+fn exhausted(region: &Region, section: &str) -> Error {
+    let message = match region.memory().take_refused() {
+        true => region.memory().message(),
+        false => "no room left in the simulated address space".to_string(),
+    };
+    Error::new(message).in_section(section)
 }
 
 /// The maps with their handles, and the arena with its place.
@@ -29,12 +33,12 @@ pub(super) fn place_maps(object: &Object, region: &Region, nr_cpus: u32) -> Resu
         .iter()
         .map(|map| {
             let mut def = map.def.clone();
-            def.handle = region.alloc(HANDLE_SIZE).ok_or_else(|| exhausted(".maps"))?;
+            def.handle = region.alloc(HANDLE_SIZE).ok_or_else(|| exhausted(region, ".maps"))?;
             if def.kind == BPF_MAP_TYPE_PERF_EVENT_ARRAY && def.max_entries == 0 {
                 def.max_entries = nr_cpus;
             }
             if def.kind == BPF_MAP_TYPE_ARENA {
-                def.arena = Some(region.arena().ok_or_else(|| exhausted(".maps"))?);
+                def.arena = Some(region.arena().ok_or_else(|| exhausted(region, ".maps"))?);
             }
             Ok(def)
         })
@@ -48,7 +52,9 @@ pub(super) fn place_sections(object: &Object, region: &Region, maps: &mut [MapDe
         let kind = object.section_kind(index);
         let (addr, memory) = match kind {
             SectionKind::Rodata | SectionKind::Data => {
-                let addr = region.pages(section.size).ok_or_else(|| exhausted(&section.name))?;
+                let addr = region
+                    .pages(section.size)
+                    .ok_or_else(|| exhausted(region, &section.name))?;
                 (addr, addr)
             }
             SectionKind::Arena if section.size > 0 => place_in_arena(section.size, region, maps)
@@ -126,12 +132,8 @@ fn place_in_arena(size: u64, region: &Region, maps: &mut [MapDef]) -> Result<(u6
             arena.extra, arena.name
         ));
     }
-    region.commit(base + low, globals).map_err(|OutOfMaps| {
-        format!(
-            "the host has no memory map left for arena {} (vm.max_map_count)",
-            arena.name
-        )
-    })?;
+    let committed = region.commit_arena(base + low, globals);
+    committed.map_err(|exhausted| format!("arena {}: {}", arena.name, exhausted.fault(region)))?;
     Ok((addr, base + low))
 }
 

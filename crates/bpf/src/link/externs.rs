@@ -13,6 +13,15 @@ use crate::object::Object;
 use crate::object::elf::Symbol;
 use crate::region::Region;
 
+/// A symbol of the kernel that an object cannot do without and that the target does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingSymbol {
+    /// The kernel's name, without a `___suffix`.
+    pub name: String,
+    /// Whether the object declares it as a function, or as a variable.
+    pub function: bool,
+}
+
 /// What a reference to an external symbol is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Extern {
@@ -38,8 +47,8 @@ pub(super) struct Externs<'a> {
     declared: BTreeMap<&'a str, (u32, bool)>,
     resolved: BTreeMap<&'a str, Extern>,
     pub(super) warnings: Vec<String>,
-    /// Names that are not weak and that the target does not have.
-    pub(super) missing: Vec<String>,
+    /// Strong symbols that the target does not have.
+    pub(super) missing: Vec<MissingSymbol>,
 }
 
 impl<'a> Externs<'a> {
@@ -71,7 +80,12 @@ impl<'a> Externs<'a> {
         let found = self.look_up(symbol);
         if let Extern::Missing { weak: false, message } = &found {
             self.warnings.push(message.clone());
-            self.missing.push(essential_name(&symbol.name).to_string());
+            let function = self.declared.get(symbol.name.as_str());
+            let function = function.is_some_and(|&(id, _)| matches!(self.btf.kind(id), Kind::Func { .. }));
+            self.missing.push(MissingSymbol {
+                name: essential_name(&symbol.name).to_string(),
+                function,
+            });
         }
         self.resolved.insert(&symbol.name, found.clone());
         found

@@ -17,6 +17,7 @@ use crate::object::{Object, Program, ProgramKind, Variable};
 use crate::region::Region;
 
 pub use data::VariablePlace;
+pub use externs::MissingSymbol;
 pub use struct_ops::StructOps;
 pub use target::Target;
 
@@ -39,8 +40,8 @@ pub struct Image {
     pub sections: Vec<DataSection>,
     /// What the object asks for and the target does not have.
     pub warnings: Vec<String>,
-    /// Functions and variables among that, not declared weak: as the kernel names them.
-    pub missing: Vec<String>,
+    /// Functions and variables among that, not declared weak.
+    pub missing: Vec<MissingSymbol>,
     /// The object's types.
     pub btf: Btf,
     /// Types which its code allocates, by id.

@@ -6,8 +6,9 @@
 //! process that maps the arena, and pointers work without a cast, too, which compilers leave out where they turn stores into
 //! a memset (clang 19; a kernel's verifier refuses that).
 
+use super::Work;
 use crate::image::MapDef;
-use crate::region::{ARENA_SIZE, OutOfMaps, PAGE, Region};
+use crate::region::{ARENA_SIZE, Exhausted, PAGE, Region};
 
 pub(super) struct Arena {
     base: u64,
@@ -17,13 +18,20 @@ pub(super) struct Arena {
     pages: u32,
     /// No free page below this.
     first_free: u32,
+    pub(super) work: Work,
 }
+
+/// Work of making pages accessible or of taking one away, which the host's kernel does.
+const PAGE_WORK: usize = 64;
 
 impl Arena {
     pub fn create(def: &MapDef, region: &Region) -> Result<Arena, String> {
         let pages = def.max_entries;
         if pages == 0 || u64::from(pages) * PAGE > ARENA_SIZE {
             return Err(format!("an arena of {pages} pages"));
+        }
+        if !def.extra.is_multiple_of(PAGE) {
+            return Err(format!("an arena at address {:#x}, where no page begins", def.extra));
         }
         let base = match def.arena {
             Some(base) => base,
@@ -36,6 +44,7 @@ impl Arena {
             taken: vec![0; pages.div_ceil(64) as usize],
             pages,
             first_free: 1,
+            work: Work::default(),
         };
         let globals = (def.arena_globals / PAGE) as u32;
         for page in pages.saturating_sub(globals)..pages {
@@ -68,13 +77,14 @@ impl Arena {
     }
 
     /// An arena pointer to `count` pages, at `at` unless that is 0; 0 where there are none.
-    pub fn alloc(&mut self, region: &Region, at: u64, count: u32) -> Result<u64, OutOfMaps> {
+    pub fn alloc(&mut self, region: &Region, at: u64, count: u32) -> Result<u64, Exhausted> {
         if count == 0 || count > self.pages {
             return Ok(0);
         }
         let last = self.pages - count;
         let page = if at != 0 {
             let page = self.page_of(at);
+            self.work.add(count as usize);
             let free = page <= last && at.is_multiple_of(PAGE) && (page..page + count).all(|p| !self.is_taken(p));
             if !free {
                 return Ok(0);
@@ -86,7 +96,9 @@ impl Arena {
                 if page > last {
                     return Ok(0);
                 }
-                match (page..page + count).rev().find(|&p| self.is_taken(p)) {
+                let taken = (page..page + count).rev().find(|&p| self.is_taken(p));
+                self.work.add((page + count - taken.unwrap_or(page)) as usize);
+                match taken {
                     Some(taken) => page = taken + 1,
                     None => break,
                 }
@@ -96,18 +108,32 @@ impl Arena {
             }
             page
         };
+        self.work.add(PAGE_WORK + count as usize / 4);
+        self.commit(region, page, count)?;
         for page in page..page + count {
-            region.commit(self.base | self.low(page), PAGE)?;
             self.set(page, true);
         }
         Ok(self.user & !0xffff_ffff | self.low(page))
     }
 
-    pub fn free(&mut self, region: &Region, at: u64, count: u32) -> Result<(), OutOfMaps> {
+    /// Makes pages accessible, all or none: one piece, or two where the low 32 bits of the program's addresses begin anew.
+    fn commit(&self, region: &Region, page: u32, count: u32) -> Result<(), Exhausted> {
+        let (low, size) = (self.low(page), u64::from(count) * PAGE);
+        let first = size.min(ARENA_SIZE - low);
+        region.commit_arena(self.base | low, first)?;
+        match size - first {
+            0 => Ok(()),
+            rest => region.commit_arena(self.base, rest),
+        }
+    }
+
+    pub fn free(&mut self, region: &Region, at: u64, count: u32) -> Result<(), Exhausted> {
         let first = self.page_of(at);
         for page in first..first.saturating_add(count).min(self.pages) {
+            self.work.add(1);
             if self.is_taken(page) {
-                region.discard_part(self.base | self.low(page), PAGE)?;
+                self.work.add(PAGE_WORK);
+                region.discard_arena(self.base | self.low(page), PAGE)?;
                 self.set(page, false);
                 self.first_free = self.first_free.min(page.max(1));
             }

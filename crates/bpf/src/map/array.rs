@@ -31,7 +31,9 @@ impl Array {
         let size = stride
             .checked_mul(u64::from(def.max_entries))
             .and_then(|size| size.checked_mul(u64::from(cpus)));
-        let base = size.and_then(|size| region.pages(size)).ok_or("it does not fit")?;
+        let base = size
+            .and_then(|size| region.pages(size))
+            .ok_or_else(|| region.memory().message())?;
         Ok(Array {
             base,
             stride,

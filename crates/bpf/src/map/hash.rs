@@ -5,11 +5,16 @@
 //! longest ago, where the kernel approximates that per CPU.
 
 use super::errno::*;
-use super::{BPF_EXIST, BPF_NOEXIST, kind};
+use super::{BPF_EXIST, BPF_NOEXIST, Work, kind};
 use crate::image::MapDef;
-use crate::region::Region;
+use crate::region::{OutOfMemory, RECORD, Region, Use};
 
 const NONE: u32 = u32::MAX;
+/// Chains are this short where nobody wants them longer.
+const SHORT: usize = 16;
+/// Work of a step along a longer one, and slots that are looked at in the time of an instruction.
+const LONG_STEP: usize = 8;
+const SLOTS: usize = 4;
 
 pub(super) struct Hash {
     key_size: usize,
@@ -23,6 +28,7 @@ pub(super) struct Hash {
     free: Vec<u32>,
     /// Counts uses, for the LRU variant.
     clock: u64,
+    pub(super) work: Work,
 }
 
 #[derive(Clone, Copy)]
@@ -57,6 +63,7 @@ impl Hash {
             slots: Vec::new(),
             free: Vec::new(),
             clock: 0,
+            work: Work::default(),
         })
     }
 
@@ -67,7 +74,7 @@ impl Hash {
     fn key_at(&self, region: &Region, addr: u64) -> &[u8] {
         debug_assert!(region.contains(addr));
         // SAFETY: entries are ours and accessible.
-        unsafe { std::slice::from_raw_parts(addr as *const u8, self.key_size) }
+        unsafe { std::slice::from_raw_parts(region.host(addr), self.key_size) }
     }
 
     fn value_of(&self, addr: u64, cpu: u32) -> u64 {
@@ -80,7 +87,13 @@ impl Hash {
 
     fn find(&self, region: &Region, key: &[u8], hash: u32) -> Option<u32> {
         let mut n = self.buckets[hash as usize & (self.buckets.len() - 1)];
+        let mut steps = 0;
         while n != NONE {
+            steps += 1;
+            if steps > SHORT {
+                // A program chose keys that collide.
+                self.work.add(LONG_STEP);
+            }
             let slot = &self.slots[n as usize];
             if slot.hash == hash && equal(self.key_at(region, slot.addr), key) {
                 return Some(n);
@@ -101,6 +114,7 @@ impl Hash {
 
     /// The slot used longest ago, of the LRU variant when it is full.
     fn oldest(&self) -> u32 {
+        self.work.add(self.slots.len() / SLOTS);
         let live = (0..self.slots.len()).filter(|&n| self.slots[n].addr != 0);
         live.min_by_key(|&n| self.slots[n].used).expect("max_entries is not 0") as u32
     }
@@ -134,7 +148,14 @@ impl Hash {
             self.remove(region, self.oldest());
         }
         let size = (self.key_size as u64).next_multiple_of(8) + self.value_size * u64::from(self.cpus);
-        let addr = region.alloc(size).ok_or(ENOMEM)?;
+        region
+            .memory()
+            .charge(Use::Records, RECORD)
+            .map_err(|OutOfMemory| ENOMEM)?;
+        let Some(addr) = region.alloc(size) else {
+            region.memory().give_back_records(Use::Records, 1);
+            return Err(ENOMEM);
+        };
         region
             .bytes_mut(addr, key.len() as u64)
             .expect("just allocated")
@@ -163,6 +184,7 @@ impl Hash {
     }
 
     fn grow(&mut self) {
+        self.work.add(self.slots.len());
         let mask = self.buckets.len() * 4 - 1;
         self.buckets = vec![NONE; mask + 1];
         for n in 0..self.slots.len() {
@@ -187,6 +209,7 @@ impl Hash {
             self.slots[before].next = next;
         }
         region.free(addr);
+        region.memory().give_back_records(Use::Records, 1);
         self.slots[n as usize].addr = 0;
         self.free.push(n);
     }
@@ -202,12 +225,17 @@ impl Hash {
     }
 
     pub fn next(&self, region: &Region, cursor: usize, cpu: u32) -> Option<(usize, Vec<u8>, u64)> {
-        let n = (cursor..self.slots.len()).find(|&n| self.slots[n].addr != 0)?;
+        let found = (cursor..self.slots.len()).find(|&n| self.slots[n].addr != 0);
+        self.work
+            .add((found.unwrap_or(self.slots.len()) - cursor.min(self.slots.len())) / SLOTS);
+        let n = found?;
         let addr = self.slots[n].addr;
         Some((n + 1, self.key_at(region, addr).to_vec(), self.value_of(addr, cpu)))
     }
 
     pub fn release(&mut self, region: &Region) {
+        region.memory().give_back_records(Use::Records, self.len());
+        self.free.clear();
         for slot in std::mem::take(&mut self.slots) {
             if slot.addr != 0 {
                 region.free(slot.addr);

@@ -9,7 +9,7 @@ mod queue;
 mod ringbuf;
 mod storage;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use crate::func::{Fault, FaultKind};
 use crate::image::{FieldKind, MapDef};
@@ -77,6 +77,16 @@ pub const BPF_F_LOCK: u64 = 4;
 pub struct Map {
     def: MapDef,
     data: Data,
+}
+
+/// Work of a map's operations that a program can make large, in instructions: who calls them charges the program for it.
+#[derive(Default)]
+struct Work(Cell<u64>);
+
+impl Work {
+    fn add(&self, instructions: usize) {
+        self.0.set(self.0.get().saturating_add(instructions as u64));
+    }
 }
 
 enum Data {
@@ -187,6 +197,7 @@ impl Map {
                 self.copy_value(region, addr, value)?;
                 Ok(0)
             }
+            Err(ENOMEM) => region.memory().refused(-ENOMEM),
             Err(error) => Ok(-error),
         }
     }
@@ -199,7 +210,7 @@ impl Map {
             unsafe {
                 std::ptr::copy(
                     value[start..end].as_ptr(),
-                    (addr + start as u64) as *mut u8,
+                    region.host::<u8>(addr + start as u64),
                     end - start,
                 )
             }
@@ -254,18 +265,28 @@ impl Map {
         }
     }
 
-    /// Appends to a queue or stack. 0 or a negative error.
-    pub fn push(&self, value: &[u8], flags: u64) -> Result<i64, Fault> {
+    /// Work since the last time, beyond what every operation takes: searches whose length depends on what a program did before.
+    #[inline]
+    pub(crate) fn take_work(&self) -> u64 {
         match &self.data {
-            Data::Queue(queue) => Ok(queue.borrow_mut().push(value, flags)),
+            Data::Hash(hash) => hash.borrow().work.0.take(),
+            Data::Arena(arena) => arena.borrow().work.0.take(),
+            _ => 0,
+        }
+    }
+
+    /// Appends to a queue or stack. 0 or a negative error.
+    pub fn push(&self, region: &Region, value: &[u8], flags: u64) -> Result<i64, Fault> {
+        match &self.data {
+            Data::Queue(queue) => queue.borrow_mut().push(region, value, flags),
             _ => Err(self.cannot("push")),
         }
     }
 
     /// Takes the next element of a queue or stack, or copies it if `peek`. Zeros and a negative error when empty.
-    pub fn pop(&self, value: &mut [u8], peek: bool) -> Result<i64, Fault> {
+    pub fn pop(&self, region: &Region, value: &mut [u8], peek: bool) -> Result<i64, Fault> {
         match &self.data {
-            Data::Queue(queue) => Ok(queue.borrow_mut().pop(value, peek)),
+            Data::Queue(queue) => Ok(queue.borrow_mut().pop(region, value, peek)),
             _ => Err(self.cannot("pop")),
         }
     }
@@ -283,6 +304,9 @@ impl Map {
             return Ok(value);
         }
         let value = storage.create_value(region, owner);
+        if value == 0 {
+            return region.memory().refused(0);
+        }
         if let Some(init) = init
             && value != 0
         {
@@ -323,7 +347,10 @@ impl Map {
     /// Allocates pages of an arena, at `at` (an arena pointer) unless 0. The program's address of them, or 0.
     pub fn alloc_pages(&self, region: &Region, at: u64, pages: u32) -> Result<u64, Fault> {
         match &self.data {
-            Data::Arena(arena) => Ok(arena.borrow_mut().alloc(region, at, pages)?),
+            Data::Arena(arena) => {
+                let pages = arena.borrow_mut().alloc(region, at, pages);
+                pages.map_err(|exhausted| exhausted.fault(region))
+            }
             _ => Err(self.cannot("page allocation")),
         }
     }
@@ -331,7 +358,10 @@ impl Map {
     /// Frees pages of an arena.
     pub fn free_pages(&self, region: &Region, at: u64, pages: u32) -> Result<(), Fault> {
         match &self.data {
-            Data::Arena(arena) => Ok(arena.borrow_mut().free(region, at, pages)?),
+            Data::Arena(arena) => {
+                let freed = arena.borrow_mut().free(region, at, pages);
+                freed.map_err(|exhausted| exhausted.fault(region))
+            }
             _ => Err(self.cannot("page allocation")),
         }
     }
@@ -387,9 +417,10 @@ impl Map {
             Data::Array(array) => array.release(region),
             Data::Hash(hash) => hash.borrow_mut().release(region),
             Data::Storage(storage) => storage.borrow_mut().release(region),
-            Data::Ringbuf(ring) => ring.borrow().release(region),
+            Data::Ringbuf(ring) => ring.borrow_mut().release(region),
             Data::Arena(arena) => arena.borrow().release(region),
-            Data::Queue(_) | Data::PerfEvents | Data::NotModelled => {}
+            Data::Queue(queue) => queue.borrow().release(region),
+            Data::PerfEvents | Data::NotModelled => {}
         }
     }
 }

@@ -5,7 +5,9 @@ use std::collections::VecDeque;
 
 use super::errno::*;
 use super::{BPF_EXIST, BPF_NOEXIST, kind};
+use crate::func::Fault;
 use crate::image::MapDef;
+use crate::region::{OutOfMemory, Region, Use};
 
 pub(super) struct Queue {
     bytes: VecDeque<u8>,
@@ -35,21 +37,30 @@ impl Queue {
         })
     }
 
-    pub fn push(&mut self, value: &[u8], flags: u64) -> i64 {
+    pub fn push(&mut self, region: &Region, value: &[u8], flags: u64) -> Result<i64, Fault> {
         if flags & BPF_NOEXIST != 0 || flags > BPF_EXIST {
-            return -EINVAL;
+            return Ok(-EINVAL);
         }
         if self.bytes.len() / self.size >= self.max {
             if flags & BPF_EXIST == 0 {
-                return -E2BIG;
+                return Ok(-E2BIG);
             }
             self.bytes.drain(..self.size);
+            region.memory().give_back(Use::Objects, self.size as u64);
         }
+        let memory = region.memory();
+        memory
+            .charge(Use::Objects, self.size as u64)
+            .map_err(|OutOfMemory| memory.fault())?;
         self.bytes.extend(value);
-        0
+        Ok(0)
     }
 
-    pub fn pop(&mut self, value: &mut [u8], peek: bool) -> i64 {
+    pub fn release(&self, region: &Region) {
+        region.memory().give_back(Use::Objects, self.bytes.len() as u64);
+    }
+
+    pub fn pop(&mut self, region: &Region, value: &mut [u8], peek: bool) -> i64 {
         if self.bytes.is_empty() {
             value.fill(0);
             return -ENOENT;
@@ -60,6 +71,7 @@ impl Queue {
         }
         if !peek {
             self.bytes.drain(start..start + self.size);
+            region.memory().give_back(Use::Objects, self.size as u64);
         }
         0
     }

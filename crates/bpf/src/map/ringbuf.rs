@@ -6,8 +6,9 @@
 
 use std::collections::VecDeque;
 
+use crate::func::Fault;
 use crate::image::MapDef;
-use crate::region::Region;
+use crate::region::{Region, Use};
 
 /// What the kernel keeps before each record.
 const HEADER: u64 = 8;
@@ -26,6 +27,8 @@ pub struct Ringbuf {
 }
 
 struct Record {
+    /// Position of its header.
+    start: u64,
     addr: u64,
     len: u64,
     /// Bytes of the ring it takes, its header included.
@@ -48,7 +51,7 @@ impl Ringbuf {
         }
         // libbpf rounds up what the kernel would refuse (adjust_ringbuf_sz).
         let size = size.max(4096).next_power_of_two();
-        let base = region.pages(2 * size).ok_or("it does not fit")?;
+        let base = region.pages(2 * size).ok_or_else(|| region.memory().message())?;
         Ok(Ringbuf {
             base,
             size,
@@ -60,46 +63,57 @@ impl Ringbuf {
     }
 
     /// Room for a record; its address, or 0 when it does not fit.
-    pub fn reserve(&mut self, len: u64) -> u64 {
+    ///
+    /// # Errors
+    /// If the run has no memory left to note the record.
+    pub fn reserve(&mut self, region: &Region, len: u64) -> Result<u64, Fault> {
         if len > self.size {
-            return 0;
+            return Ok(0);
         }
         let need = (len + HEADER).next_multiple_of(8);
         // One byte stays free (bpf_ringbuf_has_space).
         if need > self.size || self.producer + need - self.consumer > self.size - 1 {
-            return 0;
+            return Ok(0);
         }
-        let addr = self.base + self.producer % self.size + HEADER;
+        region.memory().charge_record(Use::Records)?;
+        let start = self.producer;
+        let addr = self.base + start % self.size + HEADER;
         self.producer += need;
         self.records.push_back(Record {
+            start,
             addr,
             len,
             span: need,
             state: State::Reserved,
         });
-        addr
+        Ok(addr)
     }
 
     /// Hands a reserved record over, or drops it. `false` when `addr` is not of a reserved record.
     pub fn commit(&mut self, addr: u64, discard: bool) -> bool {
-        let record = self
-            .records
-            .iter_mut()
-            .rev()
-            .find(|r| r.addr == addr && r.state == State::Reserved);
-        let Some(record) = record else { return false };
+        // How far it is from where reading goes on tells its position.
+        let offset = addr.wrapping_sub(self.base + HEADER).wrapping_sub(self.consumer) % self.size;
+        let start = self.consumer + offset;
+        let found = self.records.binary_search_by_key(&start, |record| record.start);
+        let Some(record) = found.ok().and_then(|found| self.records.get_mut(found)) else {
+            return false;
+        };
+        if record.addr != addr || record.state != State::Reserved {
+            return false;
+        }
         record.state = if discard { State::Discarded } else { State::Submitted };
         true
     }
 
     /// Takes the oldest record as user space: address and length of its data, valid until the next `reserve`.
     /// `None` when there is none or it is not submitted yet.
-    pub fn consume(&mut self) -> Option<(u64, u64)> {
+    pub fn consume(&mut self, region: &Region) -> Option<(u64, u64)> {
         loop {
             if self.records.front()?.state == State::Reserved {
                 return None;
             }
             let record = self.records.pop_front()?;
+            region.memory().give_back_records(Use::Records, 1);
             self.consumer += record.span;
             if record.state == State::Submitted {
                 return Some((record.addr, record.len));
@@ -109,14 +123,13 @@ impl Ringbuf {
 
     /// Puts a record in as user space; `false` when it does not fit.
     pub fn produce(&mut self, region: &Region, data: &[u8]) -> bool {
-        let addr = self.reserve(data.len() as u64);
-        if addr == 0 {
+        let Ok(addr @ 1..) = self.reserve(region, data.len() as u64) else {
             return false;
-        }
-        region
-            .bytes_mut(addr, data.len() as u64)
-            .expect("inside the ring")
-            .copy_from_slice(data);
+        };
+        let Ok(bytes) = region.bytes_mut(addr, data.len() as u64) else {
+            return false;
+        };
+        bytes.copy_from_slice(data);
         self.commit(addr, false)
     }
 
@@ -146,7 +159,9 @@ impl Ringbuf {
         addr.wrapping_sub(self.base) < 2 * self.size
     }
 
-    pub(super) fn release(&self, region: &Region) {
+    pub(super) fn release(&mut self, region: &Region) {
+        region.memory().give_back_records(Use::Records, self.records.len());
+        self.records.clear();
         region.release_pages(self.base, 2 * self.size);
     }
 }

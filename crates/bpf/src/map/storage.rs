@@ -4,7 +4,7 @@
 
 use super::errno::*;
 use crate::image::MapDef;
-use crate::region::Region;
+use crate::region::{RECORD, Region, Use};
 
 pub(super) struct Storage {
     value_size: u64,
@@ -37,7 +37,11 @@ impl Storage {
         let Some((slab, index)) = region.object(owner) else {
             return 0;
         };
+        if region.memory().charge(Use::Records, RECORD).is_err() {
+            return 0;
+        }
         let Some(value) = region.alloc(self.value_size) else {
+            region.memory().give_back_records(Use::Records, 1);
             return 0;
         };
         if self.values.len() <= slab {
@@ -56,9 +60,12 @@ impl Storage {
         if value == 0 {
             return -ENOENT;
         }
-        let (slab, index) = region.object(owner).expect("it has a value");
+        let Some((slab, index)) = region.object(owner) else {
+            return -ENOENT;
+        };
         self.values[slab][index] = 0;
         region.free(value);
+        region.memory().give_back_records(Use::Records, 1);
         0
     }
 
@@ -66,6 +73,7 @@ impl Storage {
         for value in std::mem::take(&mut self.values).into_iter().flatten() {
             if value != 0 {
                 region.free(value);
+                region.memory().give_back_records(Use::Records, 1);
             }
         }
     }

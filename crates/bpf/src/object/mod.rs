@@ -17,6 +17,9 @@ pub use param::Variable;
 pub use program::{Program, ProgramKind};
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
 
 use crate::btf::{Btf, parse};
 use crate::image::MapDef;
@@ -72,8 +75,20 @@ pub(crate) enum SectionKind {
     Other,
 }
 
+/// Bytes of the largest object file that is read. Schedulers have less than 10 MiB with debug information.
+const MAX_FILE: u64 = 64 << 20;
+
 impl Object {
-    /// Reads an object file. `file` is its name for messages.
+    /// Reads the object file at a path.
+    pub fn open(path: &Path) -> Result<Object, Error> {
+        let file = path.display().to_string();
+        let mut bytes = Vec::new();
+        let read = File::open(path).and_then(|open| open.take(MAX_FILE + 1).read_to_end(&mut bytes));
+        read.map_err(|error| Error::new(error.to_string()).in_file(&file))?;
+        Object::parse(&bytes, &file)
+    }
+
+    /// Reads an object file from memory. `file` is its name for messages.
     pub fn parse(bytes: &[u8], file: &str) -> Result<Object, Error> {
         parse_object(bytes, file).map_err(|error| error.in_file(file))
     }
@@ -127,6 +142,13 @@ fn section_kind(section: &elf::Section) -> SectionKind {
 }
 
 fn parse_object(bytes: &[u8], file: &str) -> Result<Object, Error> {
+    if bytes.len() as u64 > MAX_FILE {
+        let error = Error::new(format!(
+            "the file has more than {} MiB, the most that is read",
+            MAX_FILE >> 20
+        ));
+        return Err(error.hint("remove debug information with llvm-strip -g"));
+    }
     let elf = Elf::parse(bytes)?;
     let license = elf.section("license").map(|section| {
         let text = section.data.split(|&byte| byte == 0).next().unwrap_or_default();

@@ -12,13 +12,14 @@ use crate::func::{Fault, FaultKind};
 /// What hosts without the setting have (DEFAULT_MAX_MAP_COUNT, include/linux/mm.h).
 const DEFAULT_MAX_MAP_COUNT: u64 = 65_530;
 
-/// Memory in more pieces than the host has memory maps for, or nearly.
+/// Memory in more pieces than the host has memory maps for, or nearly; or more of it than the host gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMaps;
 
 impl From<OutOfMaps> for Fault {
     fn from(_: OutOfMaps) -> Fault {
-        let message = "pages in too many pieces for this host: raise vm.max_map_count, or allocate neighbouring pages";
+        let message = "pages in too many pieces for this host, or more than it gives: raise vm.max_map_count, or allocate \
+            fewer and neighbouring pages";
         Fault::new(FaultKind::Func, message.to_string())
     }
 }

@@ -3,23 +3,48 @@
 
 use super::{PAGE, Region};
 
+/// Kind of the objects of a slab.
+#[derive(Debug)]
+pub struct ObjectType {
+    /// C name.
+    pub name: &'static str,
+    /// Offset and size of each field that programs may store to, ascending.
+    pub writable: &'static [(u64, u64)],
+    /// Returns the C name of the field at an offset.
+    pub field_at: fn(u64) -> String,
+}
+
+impl ObjectType {
+    /// An object that programs may only read.
+    pub(super) const OPAQUE: ObjectType = ObjectType {
+        name: "kernel object",
+        writable: &[],
+        field_at: |offset| format!("byte {offset}"),
+    };
+}
+
 /// Where a slab's objects are.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Places {
     pub base: u64,
+    /// Where `base` is in the host's memory.
+    host: u64,
     pub size: u64,
     pub stride: u64,
     /// 2^64 / stride, rounded up: a multiplication instead of a division.
     inverse: u64,
+    pub ty: &'static ObjectType,
 }
 
 impl Places {
-    pub fn new(base: u64, stride: u64, max: u64) -> Places {
+    pub fn new(base: u64, delta: u64, stride: u64, max: u64, ty: &'static ObjectType) -> Places {
         Places {
             base,
+            host: base.wrapping_add(delta),
             size: stride * max,
             stride,
             inverse: u64::MAX / stride + 1,
+            ty,
         }
     }
 
@@ -27,9 +52,23 @@ impl Places {
     #[inline]
     pub fn index(&self, addr: u64) -> Option<u64> {
         let offset = addr.wrapping_sub(self.base);
-        // Exact within the slab: its offsets and strides are below 2^35.
-        let index = ((u128::from(offset) * u128::from(self.inverse)) >> 64) as u64;
+        let index = self.divide(offset);
         (offset < self.size && index * self.stride == offset).then_some(index)
+    }
+
+    /// `offset / stride`. Exact within the slab: its offsets and strides are below 2^35.
+    #[inline]
+    fn divide(&self, offset: u64) -> u64 {
+        ((u128::from(offset) * u128::from(self.inverse)) >> 64) as u64
+    }
+
+    /// Returns whether a program may store to these bytes, which begin in the slab.
+    #[inline]
+    pub fn may_store(&self, addr: u64, size: u64) -> bool {
+        let offset = addr - self.base;
+        let offset = offset - self.divide(offset) * self.stride;
+        let mut fields = self.ty.writable.iter();
+        fields.any(|&(start, len)| super::within(offset, size, start, len))
     }
 }
 
@@ -56,30 +95,27 @@ impl Slab {
         }
     }
 
-    /// A zeroed object; `None` when `max` are in use.
+    /// A zeroed object; `None` when `max` are in use, or the host has no memory for more.
     pub fn alloc(&mut self, region: &Region) -> Option<u64> {
         if let Some(index) = self.free.pop() {
             let addr = self.addr(u64::from(index));
-            unsafe { std::ptr::write_bytes(addr as *mut u8, 0, self.places.stride as usize) };
+            unsafe { std::ptr::write_bytes(region.host::<u8>(addr), 0, self.places.stride as usize) };
             return Some(addr);
         }
         if self.next == self.max {
             return None;
         }
         let addr = self.addr(self.next);
-        self.next += 1;
         if addr + self.places.stride > self.accessible {
             // Grow in larger and larger steps: a page-wise mprotect would dominate the creation of many tasks.
             let used = self.accessible - self.places.base;
             let end = (self.places.base + self.places.stride * self.max).next_multiple_of(PAGE);
             let want = (addr + self.places.stride + used).next_multiple_of(PAGE).min(end);
-            region.protect(
-                self.accessible,
-                want - self.accessible,
-                libc::PROT_READ | libc::PROT_WRITE,
-            );
+            let (from, size) = (self.accessible, want - self.accessible);
+            region.protect(from, size, libc::PROT_READ | libc::PROT_WRITE).ok()?;
             self.accessible = want;
         }
+        self.next += 1;
         Some(addr)
     }
 
@@ -87,6 +123,12 @@ impl Slab {
     pub fn free(&mut self, addr: u64) {
         let index = self.index(addr).expect("an object of this slab");
         self.free.push(index as u32);
+    }
+
+    /// Where object `index` is in the host's memory.
+    #[inline]
+    pub fn host<T>(&self, index: u64) -> *mut T {
+        (self.places.host + index * self.places.stride) as *mut T
     }
 
     /// Address of object `index`.

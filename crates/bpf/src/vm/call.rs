@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Calls from the world into code: the outermost, and those of helpers that the code has called.
 
-use super::Context;
-use super::fault::{budget_message, take_fault};
+use super::fault::take_fault;
+use super::{Context, budget};
 use crate::enter;
 use crate::func::{Entry, Fault, FaultKind};
 
@@ -91,8 +91,9 @@ pub(super) unsafe fn caught(cx: *mut Context) -> Option<u64> {
 #[inline(never)]
 unsafe fn nested_call(cx: *mut Context, entry: Entry, args: &[u64; 5]) -> Option<u64> {
     unsafe {
+        (*cx).charge(budget::CALL);
         if (*cx).left < 0 {
-            (*cx).fault = Some(Fault::new(FaultKind::Budget, budget_message((*cx).limit)));
+            (*cx).fault = Some((*cx).over_budget());
             return None;
         }
         if (*cx).depth == MAX_DEPTH || (*cx).fp < (*cx).stack_limit {

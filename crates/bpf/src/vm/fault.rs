@@ -10,10 +10,6 @@ use crate::image::{CALL_KFUNC, Insn, TRAP};
 use crate::insn;
 use crate::region::NULL_LIMIT;
 
-pub(crate) fn budget_message(limit: i64) -> String {
-    format!("more than {limit} BPF instructions in one call: an endless loop?")
-}
-
 #[cold]
 pub(super) unsafe fn take_fault(cx: *mut Context) -> Fault {
     let cx = unsafe { &mut *cx };
@@ -21,6 +17,7 @@ pub(super) unsafe fn take_fault(cx: *mut Context) -> Fault {
         return fault;
     }
     let Hardware { addr, ip } = cx.hardware;
+    let addr = addr.wrapping_sub(cx.delta);
     let pc = match ip {
         0 => cx.pc as usize,
         _ => cx.access_by(ip),
@@ -125,7 +122,7 @@ pub(crate) unsafe extern "C" fn trap(cx: *mut Context, _: u64, _: u64, _: u64, _
 
 /// The budget is used up.
 pub(crate) unsafe extern "C" fn over_budget(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
-    unsafe { raise(cx, Fault::new(FaultKind::Budget, budget_message((*cx).limit))) }
+    unsafe { raise(cx, (*cx).over_budget()) }
 }
 
 /// The next frame does not fit.
@@ -135,6 +132,43 @@ pub(crate) unsafe extern "C" fn stack_overflow(cx: *mut Context, _: u64, _: u64,
             cx,
             Fault::new(FaultKind::Stack, "BPF stack overflow: calls nest too deep"),
         )
+    }
+}
+
+/// A store through `base` (first argument) to what may be a field of a kernel object that programs may write.
+pub(crate) unsafe extern "C" fn field_store(
+    cx: *mut Context,
+    base: u64,
+    offset: u64,
+    size: u64,
+    _: u64,
+    _: u64,
+) -> u64 {
+    unsafe {
+        match (*cx).region().may_store(base.wrapping_add(offset), size) {
+            true => 0,
+            false => foreign_store(cx, base, 0, 0, 0, 0),
+        }
+    }
+}
+
+/// A store through `base` (first argument) that is not to the program's own memory. Returns if it is to a field of a kernel
+/// object that programs may write.
+pub(crate) unsafe extern "C" fn foreign_store(cx: *mut Context, base: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    unsafe {
+        let insn = (&(*cx).code.insns)[(*cx).pc as usize];
+        let (offset, size) = (i64::from(insn.off), insn::size(insn.op));
+        let region = (*cx).region();
+        if !region.contains(base) {
+            return bad_access(cx, base, offset as u64, 0, 0, 0);
+        }
+        let addr = base.wrapping_add(offset as u64);
+        let atomic = insn.op & 0xe0 == insn::ATOMIC;
+        if !atomic && region.may_be_field(offset, size) && region.may_store(addr, size) {
+            return 0;
+        }
+        let fault = region.refusal(addr, size);
+        raise(cx, fault)
     }
 }
 

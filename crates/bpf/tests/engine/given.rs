@@ -5,7 +5,7 @@
 use bpf::func::{FaultKind, Func};
 use bpf::guard::{Rules, is_known};
 use bpf::image::{CALL, CALL_HELPER, CALL_KFUNC, Code, FUNC_BASE, Function, Insn, LD_IMM64};
-use bpf::insn::{self, alu};
+use bpf::insn::{self, alu, jmp};
 use bpf::vm::{Engine, Vm};
 
 use crate::world::TestWorld;
@@ -42,6 +42,8 @@ enum Do {
     Kfunc(&'static str, &'static [To]),
     /// Stores a word in the stack.
     Store(i32, To),
+    /// Compares r0 with NULL.
+    TestR0,
     /// Loads through r0.
     LoadR0,
 }
@@ -87,6 +89,7 @@ fn program(world: &TestWorld, steps: &[Do]) -> Code {
                 put(&mut emit, 8, *to);
                 emit(insn::STX | insn::MEM | insn::DW, insn::FP, 8, *off, 0);
             }
+            TestR0 => emit(insn::JMP | jmp::JEQ, 0, 0, 0, 0),
             LoadR0 => emit(insn::LDX | insn::MEM | insn::DW, 0, 0, 0, 0),
         }
     }
@@ -247,7 +250,7 @@ fn what_is_handed_to_functions_is_held_to_rules() {
         (
             "a dynptr to a task",
             &[Helper(197, &[Task, Number(64), Number(0), Stack(-16)])],
-            "read-only: store of 64 bytes",
+            "bad-pointer: bpf_dynptr_from_mem wants a place in a map's value",
         ),
         (
             "a dynptr that was not made",
@@ -274,7 +277,12 @@ fn what_is_handed_to_functions_is_held_to_rules() {
         ),
         (
             "a slice's end",
-            &[MAKE_DYNPTR, Helper(203, &[Stack(-16), Number(0), Number(4)]), LoadR0],
+            &[
+                MAKE_DYNPTR,
+                Helper(203, &[Stack(-16), Number(0), Number(4)]),
+                TestR0,
+                LoadR0,
+            ],
             "out-of-bounds: load of 8 bytes",
         ),
     ];
@@ -312,6 +320,7 @@ fn what_is_right_goes_on() {
                 Helper(202, &[Stack(-16), Number(8), Memory, Number(8), Number(0)]),
                 Kfunc("bpf_dynptr_size", &[Stack(-16)]),
                 Helper(203, &[Stack(-16), Number(0), Number(8)]),
+                TestR0,
                 LoadR0,
             ],
         ),

@@ -4,6 +4,8 @@
 mod asm;
 mod corpus;
 mod given;
+mod limits;
 mod nesting;
 mod random;
+mod work;
 mod world;

@@ -198,7 +198,7 @@ fn map_of_maps_leads_to_the_inner_map() {
             .vm()
             .map_by_name("inner")
             .unwrap()
-            .pop(&mut popped, false)
+            .pop(&world.region, &mut popped, false)
             .unwrap(),
         0
     );
@@ -226,7 +226,12 @@ fn user_space_reads_and_feeds_ring_buffers() {
         }
         assert_eq!(Vm::call(&mut world, 0, [0; 5]).unwrap(), 2);
         let map = world.vm().map_by_name("out").unwrap();
-        let (addr, len) = map.ringbuf().unwrap().borrow_mut().consume().expect("a record");
+        let (addr, len) = map
+            .ringbuf()
+            .unwrap()
+            .borrow_mut()
+            .consume(&world.region)
+            .expect("a record");
         assert_eq!((world.region.load::<u64>(addr).unwrap(), len), (round + 2, 8));
     }
 }

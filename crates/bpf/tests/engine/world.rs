@@ -41,7 +41,7 @@ impl TestWorld {
     pub fn with(region: Region) -> TestWorld {
         let region = Rc::new(region);
         let memory = region.pages(4096).expect("memory");
-        let mut tasks = region.slab(256, 16);
+        let mut tasks = region.slab(256, 16).expect("room");
         let task = tasks.alloc(&region).expect("a task");
         TestWorld {
             region,
@@ -130,6 +130,11 @@ pub fn funcs() -> Vec<Func<TestWorld>> {
             "void test_crash(u64 addr)",
             |_: &mut TestWorld, addr: u64| unsafe { (addr as *const u64).read_volatile() },
         ),
+        // Where the thread's stack is.
+        Func::kfunc(ANY, "u64 test_stack(void)", |_: &mut TestWorld| {
+            let here = 0u8;
+            std::hint::black_box(&raw const here) as u64
+        }),
         Func::kfunc(HERE, "u64 test_here(void)", |_: &mut TestWorld| 7u64),
         Func::kfunc(ELSEWHERE, "u64 test_elsewhere(void)", |_: &mut TestWorld| 8u64),
         Func::kfunc(ANY, "s32 test_s32(s32 a)", |_: &mut TestWorld, a: i32| a),
@@ -187,8 +192,9 @@ impl World for TestWorld {
         self.random = self.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         self.random
     }
-    fn log(&mut self, line: String) {
+    fn log(&mut self, line: String) -> Result<(), Fault> {
         self.log.push(line);
+        Ok(())
     }
     fn release_object(&mut self, object: u64) {
         self.log.push(format!("released {}", object == self.task));
@@ -196,14 +202,16 @@ impl World for TestWorld {
     fn can_own_storage(&self, _kind: u32, owner: u64) -> Result<bool, Fault> {
         Ok(self.gone != Some(owner))
     }
-    fn spin_lock(&mut self, lock: u64) {
+    fn spin_lock(&mut self, lock: u64) -> Result<(), Fault> {
         self.locks.push((lock, true));
+        Ok(())
     }
     fn spin_unlock(&mut self, lock: u64) {
         self.locks.push((lock, false));
     }
-    fn timer_start(&mut self, timer: u64, ns: u64, _flags: u64) {
+    fn timer_start(&mut self, timer: u64, ns: u64, _flags: u64) -> Result<(), Fault> {
         self.timers.insert(timer, ns);
+        Ok(())
     }
     fn timer_cancel(&mut self, timer: u64) -> bool {
         self.timers.remove(&timer).is_some()

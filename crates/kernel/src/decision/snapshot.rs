@@ -74,7 +74,7 @@ impl Machine {
     fn cpu_state(&self, cpu: u32) -> CpuState {
         let rq = &self.rqs[cpu as usize];
         let node = self.idle.per_node().then(|| self.spec.topology.cpus[cpu as usize].node);
-        let idle = if self.ext.has_vm() && self.idle.enabled() {
+        let idle = if self.ext.has_policy() && self.idle.enabled() {
             self.idle.cpumask(node).contains(cpu)
         } else {
             rq.curr == IDLE

@@ -26,7 +26,7 @@ pub(super) fn init(m: &mut Machine) -> i32 {
 
 /// Calls ops.cgroup_init() with what the cgroup has at present. What it returned.
 fn introduce(m: &mut Machine, cgroup: u32) -> i32 {
-    if !m.ext.ops.defines(Op::CgroupInit) {
+    if !m.ext.ops().defines(Op::CgroupInit) {
         return 0;
     }
     let known = m.cgroups.get(cgroup);
@@ -48,7 +48,7 @@ fn introduce(m: &mut Machine, cgroup: u32) -> i32 {
 pub(super) fn exit(m: &mut Machine) {
     m.ext.cgroup_enabled = false;
     while let Some(cgroup) = m.ext.cgroups_known.pop() {
-        if m.ext.ops.defines(Op::CgroupExit) {
+        if m.ext.ops().defines(Op::CgroupExit) {
             let addr = m.layout.cgroup_addr(cgroup);
             ops::call(m, Op::CgroupExit, &[addr]);
         }
@@ -63,7 +63,7 @@ pub(crate) fn online(m: &mut Machine, cgroup: u32) -> Result<(), i32> {
     if !m.ext.cgroup_enabled {
         return Ok(());
     }
-    let result = if m.ext.ops.has(Op::CgroupInit) {
+    let result = if m.ext.has_op(Op::CgroupInit) {
         introduce(m, cgroup)
     } else {
         0
@@ -80,7 +80,7 @@ pub(crate) fn offline(m: &mut Machine, cgroup: u32) {
     let addr = m.layout.cgroup_addr(cgroup);
     let known = m.ext.cgroups_known.iter().position(|&known| known == cgroup);
     if let Some(known) = known {
-        if m.ext.cgroup_enabled && m.ext.ops.has(Op::CgroupExit) {
+        if m.ext.cgroup_enabled && m.ext.has_op(Op::CgroupExit) {
             ops::call(m, Op::CgroupExit, &[addr]);
         }
         m.ext.cgroups_known.remove(known);
@@ -106,7 +106,7 @@ pub(crate) fn put(m: &mut Machine, addr: u64) -> bool {
 
 /// scx_group_set_weight, before the cgroup has the new weight.
 pub(crate) fn set_weight(m: &mut Machine, cgroup: u32, weight: u32) {
-    if m.ext.cgroup_enabled && m.ext.ops.has(Op::CgroupSetWeight) && m.cgroups.get(cgroup).weight != weight {
+    if m.ext.cgroup_enabled && m.ext.has_op(Op::CgroupSetWeight) && m.cgroups.get(cgroup).weight != weight {
         let addr = m.layout.cgroup_addr(cgroup);
         ops::call(m, Op::CgroupSetWeight, &[addr, weight.into()]);
     }
@@ -114,7 +114,7 @@ pub(crate) fn set_weight(m: &mut Machine, cgroup: u32, weight: u32) {
 
 /// scx_group_set_idle: told even where nothing changes.
 pub(crate) fn set_idle(m: &mut Machine, cgroup: u32, idle: bool) {
-    if m.ext.cgroup_enabled && m.ext.ops.has(Op::CgroupSetIdle) {
+    if m.ext.cgroup_enabled && m.ext.has_op(Op::CgroupSetIdle) {
         let addr = m.layout.cgroup_addr(cgroup);
         ops::call(m, Op::CgroupSetIdle, &[addr, idle.into()]);
     }
@@ -124,7 +124,7 @@ pub(crate) fn set_idle(m: &mut Machine, cgroup: u32, idle: bool) {
 pub(crate) fn set_bandwidth(m: &mut Machine, cgroup: u32, period_us: u64, quota_us: u64, burst_us: u64) {
     let known = m.cgroups.get(cgroup);
     let same = (known.period_us, known.quota_us, known.burst_us) == (period_us, quota_us, burst_us);
-    if m.ext.cgroup_enabled && m.ext.ops.has(Op::CgroupSetBandwidth) && !same {
+    if m.ext.cgroup_enabled && m.ext.has_op(Op::CgroupSetBandwidth) && !same {
         let addr = m.layout.cgroup_addr(cgroup);
         ops::call(m, Op::CgroupSetBandwidth, &[addr, period_us, quota_us, burst_us]);
     }
@@ -155,7 +155,7 @@ pub(crate) fn can_attach(m: &mut Machine, set: &[TaskId], to: u32) -> Result<(),
         if from == to {
             continue;
         }
-        if m.ext.ops.has(Op::CgroupPrepMove) {
+        if m.ext.has_op(Op::CgroupPrepMove) {
             let args = move_args(m, task, from, to);
             let result = ops::call(m, Op::CgroupPrepMove, &args) as i32;
             if result != 0 {
@@ -172,7 +172,7 @@ pub(crate) fn can_attach(m: &mut Machine, set: &[TaskId], to: u32) -> Result<(),
 fn cancel(m: &mut Machine, set: &[TaskId], to: u32) {
     for &task in set {
         let from = m.tasks[task as usize].moving_from.take();
-        if let Some(from) = from.filter(|_| m.ext.ops.has(Op::CgroupCancelMove)) {
+        if let Some(from) = from.filter(|_| m.ext.has_op(Op::CgroupCancelMove)) {
             let args = move_args(m, task, from, to);
             ops::call(m, Op::CgroupCancelMove, &args);
         }
@@ -192,7 +192,7 @@ pub(crate) fn moved(m: &mut Machine, task: TaskId, to: u32) {
     let Some(from) = m.tasks[task as usize].moving_from.take() else {
         return;
     };
-    if m.ext.cgroup_enabled && m.ext.ops.has(Op::CgroupMove) {
+    if m.ext.cgroup_enabled && m.ext.has_op(Op::CgroupMove) {
         let args = move_args(m, task, from, to);
         let frame = Frame::about(task, m.tasks[task as usize].cpu);
         ops::call_framed(m, Op::CgroupMove, frame, &args);

@@ -58,7 +58,7 @@ pub(super) fn run_deferred(m: &mut Machine, cpu: u32) {
         let scx = m.scx_entity(task);
         let (dsq_id, enq_flags) = (scx.ddsp_dsq_id, scx.ddsp_enq_flags);
         clear_direct_dispatch(m, task);
-        let dsq = find_dsq_for_dispatch(m, cpu, dsq_id, cpu);
+        let dsq = find_dsq_for_dispatch(m, cpu, dsq_id, cpu, Some(task));
         dispatch_to_local_dsq(m, cpu, dsq, task, enq_flags);
     }
     if m.rqs[cpu as usize].ext.reenq_local != 0 {

@@ -67,7 +67,7 @@ fn balance_one(m: &mut Machine, cpu: u32, prev: TaskId) -> Verdict {
 
 fn balance(m: &mut Machine, cpu: u32, prev: TaskId) -> Verdict {
     if m.rqs[cpu as usize].ext.cpu_released {
-        if m.ext.ops.has(Op::CpuAcquire) {
+        if m.ext.has_op(Op::CpuAcquire) {
             ops::call_locked(m, Op::CpuAcquire, cpu, &[u64::from(cpu), 0]);
         }
         m.rqs[cpu as usize].ext.cpu_released = false;
@@ -85,7 +85,7 @@ fn balance(m: &mut Machine, cpu: u32, prev: TaskId) -> Verdict {
     if verdict != Verdict::None {
         return verdict;
     }
-    if prev_queued && (m.ext.ops.flags & SCX_OPS_ENQ_LAST == 0 || m.ext.bypassing()) {
+    if prev_queued && (m.ext.loaded().ops.flags & SCX_OPS_ENQ_LAST == 0 || m.ext.bypassing()) {
         m.ext.stats.dispatch_keep_last += 1;
         return Verdict::Prev;
     }
@@ -106,7 +106,7 @@ fn dispatch(m: &mut Machine, cpu: u32, prev: TaskId, prev_on_ext: bool) -> Verdi
             Verdict::None
         };
     }
-    if !m.ext.ops.has(Op::Dispatch) || !m.rqs[cpu as usize].ext.online {
+    if !m.ext.has_op(Op::Dispatch) || !m.rqs[cpu as usize].ext.online {
         return Verdict::None;
     }
     let local = m.ext.dsqs.local(cpu);
@@ -166,7 +166,7 @@ fn finish_dispatch(m: &mut Machine, cpu: u32, pending: Pending) {
         return;
     }
     let task_cpu = m.tasks[task as usize].cpu;
-    let dsq = find_dsq_for_dispatch(m, cpu, dsq_id, task_cpu);
+    let dsq = find_dsq_for_dispatch(m, cpu, dsq_id, task_cpu, Some(task));
     m.tasks[task as usize].ext.ops_state = OpsState::None;
     if m.ext.dsqs.local_cpu(dsq).is_some() {
         dispatch_to_local_dsq(m, cpu, dsq, task, enq_flags);
@@ -220,7 +220,7 @@ pub(super) fn can_run_on_remote_rq(m: &mut Machine, task: TaskId, cpu: u32, enfo
                 "SCX_DSQ_LOCAL[_ON] cannot move migration disabled {}[{}] from CPU {} to {cpu}",
                 t.comm, t.pid, t.cpu
             );
-            exit::error(m, message);
+            exit::insertion_error(m, message, Some(task));
         }
         return false;
     }
@@ -230,7 +230,7 @@ pub(super) fn can_run_on_remote_rq(m: &mut Machine, task: TaskId, cpu: u32, enfo
                 "SCX_DSQ_LOCAL[_ON] target CPU {cpu} not allowed for {}[{}]",
                 t.comm, t.pid
             );
-            exit::error(m, message);
+            exit::insertion_error(m, message, Some(task));
         }
         return false;
     }
@@ -359,7 +359,7 @@ pub(crate) fn set_next_task(m: &mut Machine, cpu: u32, task: TaskId) {
     if m.scx_flag(task, SCX_TASK_QUEUED) {
         ops_dequeue(m, task, SCX_DEQ_CORE_SCHED_EXEC);
         dispatch_dequeue(m, cpu, task);
-        if m.ext.ops.has(Op::Running) {
+        if m.ext.has_op(Op::Running) {
             let addr = m.tasks[task as usize].addr;
             ops::call_task(m, Op::Running, task, &[addr]);
         }
@@ -372,7 +372,7 @@ pub(crate) fn put_prev_task(m: &mut Machine, cpu: u32, task: TaskId, next: TaskI
     kick::kick_sync(m, cpu);
     if m.scx_flag(task, SCX_TASK_QUEUED) {
         let addr = m.tasks[task as usize].addr;
-        if m.ext.ops.has(Op::Stopping) {
+        if m.ext.has_op(Op::Stopping) {
             ops::call_task(m, Op::Stopping, task, &[addr, 1]);
         }
         requeue_prev(m, cpu, task, next);
@@ -412,7 +412,7 @@ pub(super) fn release_cpu(m: &mut Machine, cpu: u32, next: TaskId) {
     if m.rqs[cpu as usize].ext.cpu_released {
         return;
     }
-    if m.ext.ops.has(Op::CpuRelease) {
+    if m.ext.has_op(Op::CpuRelease) {
         let mut args = [0; size_of::<scx_cpu_release_args>()];
         let (reason, task) = (
             offset_of!(scx_cpu_release_args, reason),
@@ -436,7 +436,7 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: u32, wake_
         return prev_cpu;
     }
     let bypassing = m.ext.bypassing();
-    if m.ext.ops.has(Op::SelectCpu) && !bypassing {
+    if m.ext.has_op(Op::SelectCpu) && !bypassing {
         let addr = m.tasks[task as usize].addr;
         debug_assert_eq!(m.ext.direct, DirectDispatch::Closed);
         m.ext.direct = DirectDispatch::For(task);
@@ -446,11 +446,11 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: u32, wake_
         m.ext.direct = DirectDispatch::Closed;
         let cpu = chosen.map_or(prev_cpu as i32, |cpu| cid::cpu_ret(m, cpu as i32));
         m.scx_entity(task).selected_cpu = cpu;
-        return if exit::cpu_valid(m, cpu, "from ops.select_cpu()") {
-            cpu as u32
-        } else {
-            prev_cpu
-        };
+        if exit::cpu_valid(m, cpu, "from ops.select_cpu()") {
+            return cpu as u32;
+        }
+        exit::blame_callback(m, Op::SelectCpu);
+        return prev_cpu;
     }
     let cpu = match idle::select_cpu_dfl(m, task, prev_cpu, u64::from(wake_flags), None, 0) {
         Some(cpu) => {
@@ -468,7 +468,7 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: u32, wake_
 /// yield_task_scx
 pub(crate) fn yield_task(m: &mut Machine, cpu: u32) {
     let task = m.rqs[cpu as usize].curr;
-    if m.ext.ops.has(Op::Yield) {
+    if m.ext.has_op(Op::Yield) {
         let addr = m.tasks[task as usize].addr;
         ops::call_task(m, Op::Yield, task, &[addr, 0]);
     } else {
@@ -490,7 +490,7 @@ pub(crate) fn task_tick(m: &mut Machine, cpu: u32) {
     let task = m.rqs[cpu as usize].curr;
     if m.ext.bypassing() {
         m.scx_entity(task).slice = 0;
-    } else if m.ext.ops.has(Op::Tick) {
+    } else if m.ext.has_op(Op::Tick) {
         let addr = m.tasks[task as usize].addr;
         ops::call_task(m, Op::Tick, task, &[addr]);
     }

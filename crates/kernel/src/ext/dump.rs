@@ -13,6 +13,8 @@ use crate::machine::Machine;
 use crate::task::{IDLE, State, TaskId};
 use std::fmt::Write;
 
+/// A dump has at most so many bytes, whatever ops.exit_dump_len asks for.
+const MAX_DUMP: usize = 64 << 20;
 const TRUNCATED: &str = "\n\n~~~~ TRUNCATED ~~~~\n";
 
 /// The dump that is being written (struct scx_dump_data).
@@ -27,11 +29,17 @@ pub struct Dump {
     open: bool,
     /// Address of the struct scx_dump_ctx.
     context: u64,
+    /// The text is cut at so many bytes: no more than one line beyond them is kept.
+    max: usize,
 }
 
 impl Dump {
     fn flush(&mut self) {
         if self.line.is_empty() {
+            return;
+        }
+        if self.text.len() > self.max {
+            self.line.clear();
             return;
         }
         if std::mem::take(&mut self.first) {
@@ -63,7 +71,9 @@ pub(crate) fn print(m: &mut Machine, text: &str) {
 /// A line of the kernel's own among the policy's.
 pub(crate) fn print_line(m: &mut Machine, line: &str) {
     let dump = &mut m.ext.dump;
-    let _ = writeln!(dump.text, "{}{line}", dump.prefix);
+    if dump.text.len() <= dump.max {
+        let _ = writeln!(dump.text, "{}{line}", dump.prefix);
+    }
 }
 
 /// Writes the dump of a policy that ends with `exit`, at most as long as the policy wants it.
@@ -89,8 +99,10 @@ pub(super) fn state(m: &mut Machine, exit: &Exit) -> String {
             .map(|bytes| bytes.copy_from_slice(reason.as_bytes()))
     });
     debug_assert!(written.is_ok());
+    let max = m.ext.exit_dump_len().min(MAX_DUMP);
     m.ext.dump = Dump {
         context,
+        max,
         ..Dump::default()
     };
     header(m, exit);
@@ -103,7 +115,6 @@ pub(super) fn state(m: &mut Machine, exit: &Exit) -> String {
     let mut text = std::mem::take(&mut m.ext.dump).text;
     m.region.free(context);
     m.region.free(reason_addr);
-    let max = m.ext.exit_dump_len();
     if text.len() >= max {
         let mut end = max.saturating_sub(TRUNCATED.len() + 1);
         while !text.is_char_boundary(end) {
@@ -150,7 +161,7 @@ fn cpus(m: &mut Machine, exit: &Exit) {
 fn cpu_state(m: &mut Machine, cpu: u32, waiting: &[TaskId]) {
     let curr = m.rqs[cpu as usize].curr;
     let idle = waiting.is_empty() && curr == IDLE;
-    if idle && !m.ext.ops.has(Op::DumpCpu) {
+    if idle && !m.ext.has_op(Op::DumpCpu) {
         return;
     }
     let (who, class) = (name(m, curr, cpu), class_name(m.class_of(curr)));
@@ -237,7 +248,7 @@ fn task_state(m: &mut Machine, cpu: u32, task: TaskId, marker: char) {
 
 /// Lets the policy add to the dump.
 fn callback<const N: usize>(m: &mut Machine, op: Op, prefix: &'static str, frame: Frame, args: &[u64; N]) {
-    if !m.ext.ops.has(op) {
+    if !m.ext.has_op(op) {
         return;
     }
     let dump = &mut m.ext.dump;
@@ -298,6 +309,7 @@ mod tests {
             prefix: "  ",
             first: true,
             open: true,
+            max: 1000,
             ..Dump::default()
         };
         dump.line.push_str("one\ntwo\n");

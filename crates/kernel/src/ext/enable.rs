@@ -8,7 +8,7 @@
 use super::entity::TaskState;
 use super::exit::{self, Exit, Kind};
 use super::insert::DirectDispatch;
-use super::ops::{self, Frame, Op, Policy};
+use super::ops::{self, Frame, Op, OpsTable, Policy};
 use super::{bypass, cgroup, cid, dump, idle, kick, lifecycle, watchdog};
 use crate::class::Class;
 use crate::event::Event;
@@ -17,8 +17,9 @@ use crate::layout::scx_exit_info;
 use crate::machine::Machine;
 use crate::release::Release;
 use crate::task::{IDLE, TaskId};
-use crate::tracepoint;
+use crate::tracepoint::Tracing;
 use bpf::map::kind;
+use bpf::region::Use;
 
 /// enum scx_enable_state
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,18 +49,35 @@ const EINVAL: i32 = 22;
 const EBUSY: i32 = 16;
 const E2BIG: i32 = 7;
 
-/// Loads a policy: every task gets to know it, and those of its classes come under it.
+/// Puts a policy into the machine: its programs can run, and it can be [enabled](enable).
 ///
 /// # Errors
-/// The exit record, if the policy could not be enabled. It is not loaded then.
-pub fn load(m: &mut Machine, policy: Policy) -> Result<(), Box<Exit>> {
-    if let Some(exit) = busy(m, policy.ops.name()) {
-        return Err(exit);
+/// The kernel refuses the policy. It is not in the machine then.
+pub(crate) fn install(m: &mut Machine, policy: Policy, hooks: Tracing) -> Result<(), Box<Exit>> {
+    let Policy { vm, ops, cid } = policy;
+    if m.ext.state != EnableState::Disabled {
+        let loaded = m.ext.ops().name();
+        let message = format!("another scheduler, \"{loaded}\", is loaded ({})", -EBUSY);
+        return Err(Exit::refusal(ops.name(), message, m.now));
     }
-    if let Some(message) = refused(&policy, m.release) {
-        return Err(refusal(m, policy.ops.name(), message));
+    let arenas = vm.maps().iter().filter(|map| map.def().kind == kind::ARENA).count();
+    if let Some(message) = cid::check_arenas(arenas).filter(|_| cid) {
+        return Err(Exit::refusal(ops.name(), message, m.now));
     }
-    as_the_user(m, |m| enable(m, policy))
+    m.ext.install(vm, ops, hooks);
+    Ok(())
+}
+
+/// Takes a policy out of the machine that could not be brought up, whatever state it has reached.
+pub(crate) fn abandon(m: &mut Machine) {
+    unload(m);
+    remove_policy(m);
+}
+
+fn remove_policy(m: &mut Machine) {
+    let queues = m.ext.dsqs.nr_of_policy();
+    m.ext.remove_policy();
+    m.region.memory().give_back_records(Use::Queues, queues);
 }
 
 /// Unloads the policy, if one is loaded: SCX_EXIT_UNREG unless it is ending already. Its exit record stays.
@@ -90,40 +108,33 @@ pub(crate) fn as_the_user_on<T>(m: &mut Machine, cpu: u32, call: impl FnOnce(&mu
     result
 }
 
-/// Why the policy of this name cannot be loaded now, if another one is.
-pub(crate) fn busy(m: &Machine, policy: &str) -> Option<Box<Exit>> {
-    let loaded = m.ext.ops.name();
-    (m.ext.state != EnableState::Disabled).then(|| {
-        refusal(
-            m,
-            policy,
-            format!("another scheduler, \"{loaded}\", is loaded ({})", -EBUSY),
-        )
-    })
-}
-
-/// What the kernel refuses before a policy can do anything (bpf_scx_init_member).
-fn refused(policy: &Policy, release: Release) -> Option<String> {
-    let ops = &policy.ops;
+/// Checks the members of struct sched_ext_ops before anything of the policy runs (bpf_scx_init_member).
+///
+/// # Errors
+/// Why the kernel refuses the policy.
+pub(crate) fn check_members(ops: &OpsTable, release: Release) -> Result<(), String> {
     let unknown = ops.flags & !release.ops_flags();
-    let arenas = policy
-        .vm
-        .maps()
-        .iter()
-        .filter(|map| map.def().kind == kind::ARENA)
-        .count();
-    if let Some(message) = cid::check_arenas(arenas).filter(|_| policy.cid) {
-        return Some(message);
-    }
-    Some(if ops.sub_cgroup_id != 0 {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+    Err(if ops.sub_cgroup_id != 0 {
         format!(
             "ops.sub_cgroup_id {}: sub-schedulers are not modelled",
             ops.sub_cgroup_id
         )
     } else if unknown != 0 {
-        format!("ops.flags has unknown bits 0x{unknown:x} ({})", -EINVAL)
+        format!(
+            "ops.flags has bits 0x{unknown:x} that Linux {release} does not know ({})",
+            -EINVAL
+        )
     } else if ops.name().is_empty() {
         format!("ops.name is empty ({})", -EINVAL)
+    } else if ops.name().len() >= SCX_OPS_NAME_LEN as usize {
+        format!("ops.name is longer than {} bytes ({})", SCX_OPS_NAME_LEN - 1, -EINVAL)
+    } else if !ops.name().chars().all(allowed) {
+        let name = ops.name();
+        format!(
+            "ops.name {name:?} has characters other than letters, digits, '_' and '.' ({})",
+            -EINVAL
+        )
     } else if u64::from(ops.timeout_ms) * 1_000_000 > watchdog::MAX_TIMEOUT_NS {
         format!("ops.timeout_ms {} is more than 30000 ({})", ops.timeout_ms, -E2BIG)
     } else if ops.dispatch_max_batch > i32::MAX as u32 {
@@ -132,31 +143,21 @@ fn refused(policy: &Policy, release: Release) -> Option<String> {
             ops.dispatch_max_batch, -E2BIG
         )
     } else {
-        return None;
+        return Ok(());
     })
 }
 
-/// The record of a policy that was not even tried.
-fn refusal(m: &Machine, policy: &str, message: String) -> Box<Exit> {
-    Box::new(Exit {
-        policy: policy.to_string(),
-        kind: Kind::Error,
-        code: 0,
-        cpu: -1,
-        flags: 0,
-        reason: Kind::Error.reason(),
-        message,
-        backtrace: Vec::new(),
-        notes: Vec::new(),
-        dump: String::new(),
-        at_ns: m.now,
-    })
+/// Enables the installed policy: every task gets to know it, and those of its classes come under it.
+///
+/// # Errors
+/// The exit record, if the policy could not be enabled. It is gone then.
+pub(crate) fn enable(m: &mut Machine, cid: bool) -> Result<(), Box<Exit>> {
+    as_the_user(m, |m| enable_as_the_user(m, cid))
 }
 
-fn enable(m: &mut Machine, policy: Policy) -> Result<(), Box<Exit>> {
-    let form = policy.cid;
-    m.ext.begin(policy);
-    cid::enable(m, form);
+fn enable_as_the_user(m: &mut Machine, cid: bool) -> Result<(), Box<Exit>> {
+    m.ext.begin();
+    cid::enable(m, cid);
     if let Err(errno) = steps(m) {
         exit::error(m, format!("scx_root_enable() failed ({errno})"));
     }
@@ -174,9 +175,9 @@ fn enable(m: &mut Machine, policy: Policy) -> Result<(), Box<Exit>> {
 /// The kernel's steps in its order; an errno stops them.
 fn steps(m: &mut Machine) -> Result<(), i32> {
     watchdog::start(m);
-    let (flags, has_update_idle) = (m.ext.ops.flags, m.ext.ops.defines(Op::UpdateIdle));
+    let (flags, has_update_idle) = (m.ext.ops().flags, m.ext.ops().defines(Op::UpdateIdle));
     idle::enable(m, flags, has_update_idle);
-    if m.ext.ops.defines(Op::Init) {
+    if m.ext.ops().defines(Op::Init) {
         const EFAULT: i32 = 14;
         let result = ops::call_framed(m, Op::Init, Frame::NONE, &[]).map_or(-EFAULT, |result| result as i32);
         if result != 0 {
@@ -187,11 +188,11 @@ fn steps(m: &mut Machine) -> Result<(), i32> {
         m.ext.exit_flags |= SCX_EFLAG_INITIALIZED;
     }
     cid::alloc_masks(m)?;
-    m.ext.ops.activate(ops::hotplug_ops());
+    m.ext.activate_ops(ops::hotplug_ops());
     check_hotplug_seq(m)?;
     validate(m)?;
     bypass::set(m, true);
-    m.ext.ops.activate(ops::normal_ops());
+    m.ext.activate_ops(ops::normal_ops());
     m.ext.init_task_enabled = true;
     match cgroup::init(m) {
         0 => {}
@@ -210,6 +211,7 @@ fn steps(m: &mut Machine) -> Result<(), i32> {
         }
         m.scx_set_state(task, TaskState::Init);
         m.scx_set_state(task, TaskState::Ready);
+        m.ext.nr_accepted += 1;
     }
     m.ext.switching_all = flags & SCX_OPS_SWITCH_PARTIAL == 0;
     m.ext.enabled = true;
@@ -247,7 +249,7 @@ fn set_class(m: &mut Machine, task: TaskId, class: Class) {
 }
 
 fn check_hotplug_seq(m: &mut Machine) -> Result<(), i32> {
-    let (expected, actual) = (m.ext.ops.hotplug_seq, m.ext.hotplug_seq);
+    let (expected, actual) = (m.ext.ops().hotplug_seq, m.ext.hotplug_seq);
     if expected == 0 || expected == actual {
         return Ok(());
     }
@@ -259,7 +261,7 @@ fn check_hotplug_seq(m: &mut Machine) -> Result<(), i32> {
 
 /// validate_ops
 fn validate(m: &mut Machine) -> Result<(), i32> {
-    let ops = &m.ext.ops;
+    let ops = &m.ext.ops();
     let keeps_idle = ops.flags & SCX_OPS_KEEP_BUILTIN_IDLE != 0 || !ops.defines(Op::UpdateIdle);
     let message = if ops.flags & SCX_OPS_ENQ_LAST != 0 && !ops.defines(Op::Enqueue) {
         "SCX_OPS_ENQ_LAST requires ops.enqueue() to be implemented"
@@ -305,7 +307,12 @@ fn finish(m: &mut Machine) {
     disable(m);
 }
 
+/// Memory for the dump and for what ops.exit() is given: a policy that ends because memory is used up has them, too.
+const EXIT_RESERVE: u64 = 256 << 20;
+
 fn begin_bypass(m: &mut Machine) {
+    let memory = m.region.memory();
+    memory.set_limit(memory.limit() + EXIT_RESERVE);
     let mut exit = m.ext.exit.take().expect("an ending policy has a reason");
     if exit.kind.is_error() {
         exit.dump = dump::state(m, &exit);
@@ -329,15 +336,15 @@ fn disable(m: &mut Machine) {
     kick::end_all_waits(m);
     m.reset_perf_targets();
     m.ext.enabled = false;
-    m.ext.ops.deactivate_all();
+    m.ext.deactivate_ops();
     idle::disable(m);
-    if m.ext.ops.defines(Op::Exit) {
+    if m.ext.ops().defines(Op::Exit) {
         call_exit(m);
     }
-    tracepoint::detach_all(m);
-    m.timers.forget();
     m.forget_references();
-    m.ext.dsqs.destroy_all();
+    remove_policy(m);
+    let memory = m.region.memory();
+    memory.set_limit(memory.limit() - EXIT_RESERVE);
     m.ext.direct = DirectDispatch::Closed;
     m.ext.state = EnableState::Disabled;
     while m.ext.bypass_depth > 0 {
@@ -345,6 +352,13 @@ fn disable(m: &mut Machine) {
     }
     let cpu = m.this_cpu;
     m.trace(cpu, trace::Event::Policy { loaded: false });
+}
+
+/// Ends a policy that has a reason to end at this instant, without the grace periods: the run stops here.
+pub(crate) fn end_now(m: &mut Machine) {
+    if m.ext.ending != Ending::No {
+        as_the_user(m, finish);
+    }
 }
 
 /// ops.exit() with the record in memory that the policy can read.
@@ -371,7 +385,7 @@ fn call_exit(m: &mut Machine) {
             dump: dump as *mut i8,
         };
         // SAFETY: allocated just now, large enough, and read by nobody yet.
-        unsafe { (info as *mut scx_exit_info).write(record) };
+        unsafe { region.host::<scx_exit_info>(info).write(record) };
         ops::call(m, Op::Exit, &[info]);
     }
     for addr in texts.into_iter().chain([info]).flatten() {

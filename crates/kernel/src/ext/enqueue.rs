@@ -24,7 +24,7 @@ pub(crate) fn enqueue_task(m: &mut Machine, cpu: u32, task: TaskId, core_flags: 
     m.scx_set_flag(task, SCX_TASK_QUEUED);
     m.rqs[cpu as usize].ext.nr_running += 1;
     let migrating = core_flags & (flags::WAKEUP | flags::RESTORE | flags::INITIAL) == 0;
-    if m.ext.ops.has(Op::Runnable) && !migrating {
+    if m.ext.has_op(Op::Runnable) && !migrating {
         let addr = m.tasks[task as usize].addr;
         ops::call_task(m, Op::Runnable, task, &[addr, enq_flags]);
     }
@@ -59,7 +59,7 @@ pub(super) fn do_enqueue_task(m: &mut Machine, cpu: u32, task: TaskId, enq_flags
         direct_dispatch(m, cpu, task, enq_flags);
         return;
     }
-    let ops_flags = m.ext.ops.flags;
+    let ops_flags = m.ext.loaded().ops.flags;
     let t = &m.tasks[task as usize];
     if ops_flags & SCX_OPS_ENQ_EXITING == 0 && t.flags & PF_EXITING != 0 {
         m.ext.stats.enq_skip_exiting += 1;
@@ -71,7 +71,7 @@ pub(super) fn do_enqueue_task(m: &mut Machine, cpu: u32, task: TaskId, enq_flags
         enqueue_with_default_slice(m, cpu, local, task, enq_flags);
         return;
     }
-    if !m.ext.ops.has(Op::Enqueue) {
+    if !m.ext.has_op(Op::Enqueue) {
         let global = global_dsq(m, cpu);
         enqueue_with_default_slice(m, cpu, global, task, enq_flags);
         return;
@@ -115,7 +115,7 @@ pub(super) fn clear_direct_dispatch(m: &mut Machine, task: TaskId) {
 /// Carries out what ops.select_cpu() or ops.enqueue() decided.
 fn direct_dispatch(m: &mut Machine, cpu: u32, task: TaskId, enq_flags: u64) {
     let dsq_id = m.scx_entity(task).ddsp_dsq_id;
-    let dsq = find_dsq_for_dispatch(m, cpu, dsq_id, cpu);
+    let dsq = find_dsq_for_dispatch(m, cpu, dsq_id, cpu, Some(task));
     m.scx_entity(task).ddsp_enq_flags |= enq_flags;
     m.tasks[task as usize].ext.ops_state = OpsState::None;
     // Another CPU's local DSQ: its runqueue lock cannot be taken here.
@@ -129,14 +129,26 @@ fn direct_dispatch(m: &mut Machine, cpu: u32, task: TaskId, enq_flags: u64) {
     dispatch_enqueue(m, cpu, dsq, task, flags | SCX_ENQ_CLEAR_OPSS);
 }
 
-/// The DSQ which an id means in a dispatch for `cpu`; the global one of `task_cpu`'s node, and an error, if there is none.
-pub(super) fn find_dsq_for_dispatch(m: &mut Machine, cpu: u32, dsq_id: u64, task_cpu: u32) -> DsqRef {
+/// Returns the DSQ which an id means in a dispatch for `cpu`. If there is none, that is the policy's error, and the global
+/// DSQ of `task_cpu`'s node takes the task. `task` is the task of an insertion that its callback asked for earlier.
+pub(super) fn find_dsq_for_dispatch(
+    m: &mut Machine,
+    cpu: u32,
+    dsq_id: u64,
+    task_cpu: u32,
+    task: Option<TaskId>,
+) -> DsqRef {
     if dsq_id == SCX_DSQ_LOCAL {
         return m.ext.dsqs.local(cpu);
     }
     if dsq_id & SCX_DSQ_LOCAL_ON == SCX_DSQ_LOCAL_ON {
         let target = cid::cpu_ret(m, (dsq_id & SCX_DSQ_LOCAL_CPU_MASK) as i32);
-        if !exit::cpu_valid(m, target, "in SCX_DSQ_LOCAL_ON dispatch verdict") {
+        if !(0..m.nr_cpus() as i32).contains(&target) {
+            exit::insertion_error(
+                m,
+                format!("invalid CPU {target} in SCX_DSQ_LOCAL_ON dispatch verdict"),
+                task,
+            );
             return global_dsq(m, task_cpu);
         }
         return m.ext.dsqs.local(target as u32);
@@ -147,7 +159,7 @@ pub(super) fn find_dsq_for_dispatch(m: &mut Machine, cpu: u32, dsq_id: u64, task
     match m.ext.dsqs.find(dsq_id) {
         Some(dsq) => dsq,
         None => {
-            exit::error(m, format!("non-existent DSQ 0x{dsq_id:x}"));
+            exit::no_such_dsq(m, &format!("non-existent DSQ 0x{dsq_id:x}"), task);
             global_dsq(m, task_cpu)
         }
     }
@@ -201,7 +213,7 @@ pub(super) fn dispatch_enqueue(m: &mut Machine, cpu: u32, dsq: DsqRef, task: Tas
         m.scx_set_flag(task, SCX_TASK_IN_CUSTODY);
     }
     m.release(lock);
-    if call_dequeue && m.ext.ops.has(Op::Dequeue) {
+    if call_dequeue && m.ext.has_op(Op::Dequeue) {
         let addr = m.tasks[task as usize].addr;
         ops::call_framed(m, Op::Dequeue, ops::Frame::about(task, cpu), &[addr, 0]);
     }
@@ -248,7 +260,7 @@ pub(super) fn rq_is_open(m: &Machine, cpu: u32, enq_flags: u64) -> bool {
 
 /// After a task came to `cpu`'s local DSQ.
 fn local_dsq_post_enq(m: &mut Machine, cpu: u32, task: TaskId, enq_flags: u64) {
-    if leave_custody(m, task) && m.ext.ops.has(Op::Dequeue) {
+    if leave_custody(m, task) && m.ext.has_op(Op::Dequeue) {
         let addr = m.tasks[task as usize].addr;
         ops::call_task(m, Op::Dequeue, task, &[addr, 0]);
     }
@@ -330,7 +342,7 @@ pub(super) fn dispatch_dequeue(m: &mut Machine, cpu: u32, task: TaskId) {
 pub(super) fn ops_dequeue(m: &mut Machine, task: TaskId, deq_flags: u64) {
     m.clr_task_runnable(task, false);
     m.tasks[task as usize].ext.ops_state = OpsState::None;
-    if leave_custody(m, task) && m.ext.ops.has(Op::Dequeue) {
+    if leave_custody(m, task) && m.ext.has_op(Op::Dequeue) {
         let addr = m.tasks[task as usize].addr;
         ops::call_task(m, Op::Dequeue, task, &[addr, deq_flags]);
     }
@@ -352,11 +364,11 @@ pub(crate) fn dequeue_task(m: &mut Machine, cpu: u32, task: TaskId, core_flags: 
     ops_dequeue(m, task, deq_flags);
     let addr = m.tasks[task as usize].addr;
     // It stops being runnable before it stops running.
-    if m.rqs[cpu as usize].curr == task && m.ext.ops.has(Op::Stopping) {
+    if m.rqs[cpu as usize].curr == task && m.ext.has_op(Op::Stopping) {
         ops::call_task(m, Op::Stopping, task, &[addr, 0]);
     }
     let migrating = core_flags & (flags::SLEEP | flags::SAVE) == 0;
-    if m.ext.ops.has(Op::Quiescent) && !migrating {
+    if m.ext.has_op(Op::Quiescent) && !migrating {
         ops::call_task(m, Op::Quiescent, task, &[addr, deq_flags]);
     }
     if deq_flags & SCX_DEQ_SLEEP != 0 {

@@ -2,6 +2,7 @@
 //! What sched_ext keeps of a task: `task_struct.scx` in the region, which the policy sees and may write in part, and
 //! what is nobody's business beside it.
 
+use super::ops::Op;
 use crate::layout::enums::*;
 use crate::machine::Machine;
 use crate::task::TaskId;
@@ -34,6 +35,8 @@ pub enum TaskState {
 #[derive(Debug, Default)]
 pub struct Entity {
     pub ops_state: OpsState,
+    /// Callback and instruction that inserted the task last, if one did.
+    pub inserted_by: Option<(Op, u32)>,
     /// Brands each time the policy becomes owner; never 0.
     pub qseq: u32,
     /// Its place among the CPU's tasks that wait to run (the kernel's scx_rq.runnable_list): a later one has a higher number;

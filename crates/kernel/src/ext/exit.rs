@@ -2,9 +2,11 @@
 //! How a policy ends: the first reason wins (scx_vexit), the rest follows from enable.rs.
 
 use super::enable::{self, EnableState};
+use super::ops::Op;
 use crate::checked;
-use crate::layout::enums::SCX_EXIT_MSG_LEN;
+use crate::layout::enums::{SCX_DSQ_FLAG_BUILTIN, SCX_ECODE_ACT_RESTART, SCX_EXIT_MSG_LEN};
 use crate::machine::Machine;
+use crate::task::TaskId;
 use bpf::func::{Fault, FaultKind};
 use std::fmt;
 
@@ -91,9 +93,31 @@ pub struct Exit {
     pub at_ns: u64,
 }
 
+impl Exit {
+    /// The record of a policy that was refused before any of its callbacks ran.
+    pub fn refusal(policy: &str, message: String, at_ns: u64) -> Box<Exit> {
+        Box::new(Exit {
+            policy: policy.to_owned(),
+            kind: Kind::None,
+            code: 0,
+            cpu: -1,
+            flags: 0,
+            reason: "refused",
+            message,
+            backtrace: Vec::new(),
+            notes: Vec::new(),
+            dump: String::new(),
+            at_ns,
+        })
+    }
+}
+
 impl fmt::Display for Exit {
     /// As the kernel logs it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.kind == Kind::None {
+            return write!(f, "{}: {}", self.policy, self.message);
+        }
         write!(
             f,
             "sched_ext: BPF scheduler \"{}\" disabled ({})",
@@ -127,7 +151,7 @@ pub(crate) fn exit_on(m: &mut Machine, kind: Kind, code: i64, cpu: i32, message:
     truncate(&mut message, SCX_EXIT_MSG_LEN as usize - 1);
     let backtrace = if kind.is_error() { backtrace(m) } else { Vec::new() };
     m.ext.exit = Some(Exit {
-        policy: m.ext.ops.name().to_string(),
+        policy: m.ext.ops().name().to_string(),
         kind,
         code,
         cpu,
@@ -139,6 +163,10 @@ pub(crate) fn exit_on(m: &mut Machine, kind: Kind, code: i64, cpu: i32, message:
         dump: String::new(),
         at_ns: m.now,
     });
+    let restarts = kind == Kind::UnregKern && code & SCX_ECODE_ACT_RESTART as i64 != 0;
+    if m.ext.state == EnableState::Enabled && !restarts {
+        m.policy_ended();
+    }
     enable::schedule_disable(m);
     true
 }
@@ -147,6 +175,60 @@ pub(crate) fn exit_on(m: &mut Machine, kind: Kind, code: i64, cpu: i32, message:
 #[cold]
 pub(crate) fn error(m: &mut Machine, message: impl Into<String>) {
     exit(m, Kind::Error, 0, message);
+}
+
+/// A runtime error in an insertion. If it is carried out after its callback has returned, it is blamed on the callback and
+/// the instruction that asked to insert `task`.
+#[cold]
+pub(crate) fn insertion_error(m: &mut Machine, message: String, task: Option<TaskId>) {
+    let by = task.and_then(|task| m.tasks[task as usize].ext.inserted_by);
+    if !exit(m, Kind::Error, 0, message) {
+        return;
+    }
+    let (Some((op, pc)), None) = (by, m.ext.frame.op) else {
+        return;
+    };
+    let place = m.ext.vm().code().describe(pc as usize);
+    if let Some(exit) = &mut m.ext.exit {
+        exit.backtrace = vec![place, format!("ops.{}()", op.name())];
+    }
+}
+
+/// A runtime error: a DSQ that does not exist. Names those that do.
+#[cold]
+pub(crate) fn no_such_dsq(m: &mut Machine, message: &str, task: Option<TaskId>) {
+    const NAMED: usize = 8;
+    let dsqs = &m.ext.dsqs;
+    let own = dsqs
+        .all()
+        .map(|dsq| dsqs.id(dsq))
+        .filter(|id| id & SCX_DSQ_FLAG_BUILTIN == 0);
+    let mut own: Vec<u64> = own.collect();
+    own.sort_unstable();
+    let shown: Vec<String> = own.iter().take(NAMED).map(|id| format!("0x{id:x}")).collect();
+    let note = match own.len() {
+        0 => "the policy has created no DSQ".to_owned(),
+        1 => format!("the policy's only DSQ is {}", shown[0]),
+        n if n > NAMED => format!("the policy's {n} DSQs are {}, ...", shown.join(", ")),
+        n => format!("the policy's {n} DSQs are {}", shown.join(", ")),
+    };
+    let first = m.ext.exit.is_none();
+    insertion_error(m, message.to_owned(), task);
+    if let Some(exit) = m.ext.exit.as_mut().filter(|_| first) {
+        exit.notes.push(note);
+    }
+}
+
+/// Blames an error that was found after a callback returned on the callback.
+#[cold]
+pub(crate) fn blame_callback(m: &mut Machine, op: Op) {
+    let function = m.ext.ops().function(op);
+    let code = m.ext.vm().code();
+    let start = function.and_then(|function| Some(code.functions.get(function)?.start));
+    let place = start.map(|pc| code.describe(pc));
+    if let Some(exit) = m.ext.exit.as_mut().filter(|exit| exit.backtrace.is_empty()) {
+        exit.backtrace = place.into_iter().chain([format!("ops.{}()", op.name())]).collect();
+    }
 }
 
 /// BPF code faulted while `what` ran.

@@ -105,15 +105,17 @@ impl Domain {
 }
 
 impl Idle {
-    pub fn new(region: &Region, topology: &Topology) -> Idle {
+    /// # Errors
+    /// If the masks do not fit the memory of the simulated kernel.
+    pub fn new(region: &Region, topology: &Topology) -> Result<Idle, String> {
         let nr_cpus = topology.nr_cpus();
         let groups = topology.cores.len() + topology.llcs.len() + 3 * topology.nodes.len() + 2;
         let stride = (u64::from(nr_cpus.div_ceil(64)) * 8).max(64);
         // Policies read the idle masks; some read as much as the longest mask the kernel knows.
-        let mut idle_slab = region.slab(1024, 2 + 2 * topology.nodes.len() as u64);
-        let mut slab = region.slab(stride, groups as u64);
-        let mut idle_mask = || Mask::at(idle_slab.alloc(region).expect("room for idle masks"), nr_cpus);
-        let mut group_mask = || Mask::at(slab.alloc(region).expect("room for domain masks"), nr_cpus);
+        let mut idle_slab = region.slab(1024, 2 + 2 * topology.nodes.len() as u64)?;
+        let mut slab = region.slab(stride, groups as u64)?;
+        let mut idle_mask = || Mask::at(region, idle_slab.alloc(region).expect("room for idle masks"), nr_cpus);
+        let mut group_mask = || Mask::at(region, slab.alloc(region).expect("room for domain masks"), nr_cpus);
         let distance = |a: usize, b: usize| topology.node_distances[a][b];
         let near = (0..topology.nodes.len()).map(|node| {
             let mut others: Vec<u32> = (0..topology.nodes.len() as u32)
@@ -122,7 +124,7 @@ impl Idle {
             others.sort_by_key(|&other| (distance(node, other as usize), other));
             others
         });
-        Idle {
+        Ok(Idle {
             enabled: false,
             per_node: false,
             topo_llc: false,
@@ -139,7 +141,7 @@ impl Idle {
             nodes: topology.nodes.iter().map(|_| group_mask()).collect(),
             near: near.collect(),
             distribute: vec![0; nr_cpus as usize],
-        }
+        })
     }
 
     pub fn enabled(&self) -> bool {

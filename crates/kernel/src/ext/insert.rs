@@ -17,6 +17,7 @@ use crate::lock::{Held, LockId};
 use crate::machine::Machine;
 use crate::task::{IDLE, TaskId};
 use bpf::func::Fault;
+use bpf::region::Use;
 
 const EINVAL: i32 = 22;
 const EEXIST: i32 = 17;
@@ -62,7 +63,7 @@ fn vet(m: &mut Machine, dsq_id: u64, enq_flags: u64) -> Option<u64> {
         immed_elsewhere(m, dsq_id);
         return None;
     }
-    let always = m.ext.ops.flags & SCX_OPS_ALWAYS_ENQ_IMMED != 0 && local;
+    let always = m.ext.loaded().ops.flags & SCX_OPS_ALWAYS_ENQ_IMMED != 0 && local;
     Some(if always { enq_flags | SCX_ENQ_IMMED } else { enq_flags })
 }
 
@@ -150,6 +151,8 @@ fn invalid(m: &mut Machine, enq_flags: u64) {
 
 #[inline(always)]
 fn commit(m: &mut Machine, task: TaskId, dsq_id: u64, enq_flags: u64) {
+    let pc = m.ext.loaded().vm.pc() as u32;
+    m.tasks[task as usize].ext.inserted_by = m.ext.frame.op.map(|op| (op, pc));
     match m.ext.direct {
         DirectDispatch::Closed => {}
         expected => {
@@ -233,16 +236,22 @@ pub(crate) fn move_to_local(m: &mut Machine, dsq_id: u64, enq_flags: u64) -> boo
 }
 
 /// scx_bpf_create_dsq; `node` is a preference without effect. 0 or a negative errno.
-pub(crate) fn create(m: &mut Machine, dsq_id: u64, node: i32) -> i32 {
+///
+/// # Errors
+/// If the run has used up its memory.
+pub(crate) fn create(m: &mut Machine, dsq_id: u64, node: i32) -> Result<i32, Fault> {
     let nr_nodes = m.spec.topology.nodes.len() as i32;
     if node >= nr_nodes || node < -1 || dsq_id & SCX_DSQ_FLAG_BUILTIN != 0 {
-        return -EINVAL;
+        return Ok(-EINVAL);
     }
-    if m.ext.dsqs.create(dsq_id).is_some() {
-        0
-    } else {
-        -EEXIST
+    if m.ext.dsqs.find(dsq_id).is_some() {
+        return Ok(-EEXIST);
     }
+    // The queue and, as long as the run lasts, its lock's figures.
+    m.region.memory().charge_record(Use::Queues)?;
+    m.region.memory().charge_record(Use::Queues)?;
+    m.ext.dsqs.create(dsq_id);
+    Ok(0)
 }
 
 /// scx_bpf_destroy_dsq: it must be empty.
@@ -257,6 +266,7 @@ pub(crate) fn destroy(m: &mut Machine, dsq_id: u64) {
         rq.ext.reenq_users.retain(|&(user, _)| user != dsq);
     }
     m.ext.dsqs.destroy(dsq);
+    m.region.memory().give_back_records(Use::Queues, 1);
 }
 
 /// scx_bpf_dsq_nr_queued, or -ENOENT.
@@ -285,7 +295,7 @@ pub(crate) fn peek(m: &mut Machine, dsq_id: u64) -> Option<TaskId> {
         return None;
     }
     let Some(dsq) = m.ext.dsqs.find(dsq_id) else {
-        exit::error(m, format!("peek on non-existent DSQ 0x{dsq_id:x}"));
+        exit::no_such_dsq(m, &format!("peek on non-existent DSQ 0x{dsq_id:x}"), None);
         return None;
     };
     m.ext.dsqs.first(dsq)
@@ -309,7 +319,7 @@ pub(crate) fn dsq_reenq(m: &mut Machine, dsq_id: u64, reenq_flags: u64) {
         reenq_flags
     };
     let (cpu, locked) = (locked_or_this(m), m.ext.frame.locked_cpu);
-    let dsq = find_dsq_for_dispatch(m, cpu, dsq_id, m.this_cpu);
+    let dsq = find_dsq_for_dispatch(m, cpu, dsq_id, m.this_cpu, None);
     deferred::schedule_dsq_reenq(m, dsq, reenq_flags, locked);
 }
 
@@ -363,6 +373,9 @@ impl Iter {
     }
 }
 
+/// Far more iterators than a program's stack has room for.
+const MAX_ITERATORS: usize = 256;
+
 /// bpf_iter_scx_dsq_new: `iter` is the address of the iterator. 0 or a negative errno.
 pub(crate) fn iter_new(m: &mut Machine, iter: u64, dsq_id: u64, flags: u64) -> Result<i32, Fault> {
     let iter = Iter { addr: iter };
@@ -374,6 +387,11 @@ pub(crate) fn iter_new(m: &mut Machine, iter: u64, dsq_id: u64, flags: u64) -> R
     let Some(dsq) = m.ext.dsqs.find(dsq_id) else {
         return Ok(-ENOENT);
     };
+    if m.ext.dsqs.nr_cursors() == MAX_ITERATORS {
+        return Err(Fault::func(format!(
+            "more than {MAX_ITERATORS} bpf_iter_scx_dsq at a time: bpf_iter_scx_dsq_destroy is not called"
+        )));
+    }
     let cursor = m.ext.dsqs.cursor_new(dsq, flags & ITER_REV != 0);
     iter.set(m, CURSOR, u64::from(cursor) + 1)?;
     Ok(0)
@@ -444,7 +462,7 @@ pub(crate) fn dsq_move(m: &mut Machine, iter: u64, task: TaskId, dsq_id: u64, en
     if there {
         let set = iter.get(m, SET)?;
         let here = if locked == UNLOCKED { m.this_cpu } else { locked };
-        let dst = find_dsq_for_dispatch(m, here, dsq_id, src_cpu);
+        let dst = find_dsq_for_dispatch(m, here, dsq_id, src_cpu, None);
         if set & HAS_VTIME != 0 {
             m.scx_entity(task).dsq_vtime = iter.get(m, VTIME)?;
         }

@@ -8,7 +8,6 @@
 use super::{deferred, exit};
 use crate::class::Class;
 use crate::decision::What;
-use crate::event::Event;
 use crate::layout::enums::{SCX_KICK_IDLE, SCX_KICK_PREEMPT, SCX_KICK_WAIT};
 use crate::lock::LockId;
 use crate::machine::Machine;
@@ -220,8 +219,7 @@ fn end_wait(m: &mut Machine, cpu: u32) {
         m.arm_step(cpu);
     }
     if resched {
-        let at = m.local_time(cpu);
-        m.events.push(at, Event::Resched { cpu });
+        m.defer_resched(cpu, 1);
     }
 }
 

@@ -18,7 +18,7 @@ use workload::Policy;
 /// __scx_init_task: 0 or a negative errno.
 pub(super) fn init_task(m: &mut Machine, task: TaskId, fork: bool) -> i32 {
     m.scx_entity(task).disallow = false;
-    if m.ext.ops.has(Op::InitTask) {
+    if m.ext.has_op(Op::InitTask) {
         let mut args = [0; size_of::<scx_init_task_args>()];
         args[offset_of!(scx_init_task_args, fork)] = u8::from(fork);
         let at = offset_of!(scx_init_task_args, cgroup);
@@ -73,13 +73,14 @@ fn cgroup_weight(task: &Task) -> u32 {
 
 /// scx_enable_task: it enters the class.
 pub(super) fn enable_task(m: &mut Machine, task: TaskId) {
+    m.ext.nr_enabled += 1;
     let weight = cgroup_weight(&m.tasks[task as usize]);
     m.scx_entity(task).weight = weight;
     let addr = m.tasks[task as usize].addr;
-    if m.ext.ops.has(Op::Enable) {
+    if m.ext.has_op(Op::Enable) {
         ops::call_task(m, Op::Enable, task, &[addr]);
     }
-    if m.ext.ops.has(Op::SetWeight) {
+    if m.ext.has_op(Op::SetWeight) {
         ops::call_task(m, Op::SetWeight, task, &[addr, u64::from(weight)]);
     }
     m.scx_set_state(task, TaskState::Enabled);
@@ -88,7 +89,7 @@ pub(super) fn enable_task(m: &mut Machine, task: TaskId) {
 /// scx_disable_task: it leaves the class.
 fn disable_task(m: &mut Machine, task: TaskId) {
     clear_direct_dispatch(m, task);
-    if m.ext.ops.has(Op::Disable) {
+    if m.ext.has_op(Op::Disable) {
         let addr = m.tasks[task as usize].addr;
         ops::call_task(m, Op::Disable, task, &[addr]);
     }
@@ -105,7 +106,7 @@ pub(super) fn disable_and_exit_task(m: &mut Machine, task: TaskId) {
         if state == TaskState::Enabled {
             disable_task(m, task);
         }
-        if m.ext.ops.has(Op::ExitTask) {
+        if m.ext.has_op(Op::ExitTask) {
             let mut args = [0; size_of::<scx_exit_task_args>()];
             args[offset_of!(scx_exit_task_args, cancelled)] = u8::from(state == TaskState::Init);
             let t = &m.tasks[task as usize];
@@ -129,8 +130,18 @@ pub(super) fn forked(m: &mut Machine, task: TaskId) -> Result<(), i32> {
     let result = init_task(m, task, true);
     if result != 0 {
         m.scx_set_state(task, TaskState::None);
+        if m.ext.nr_accepted == 0 {
+            // A running system always has tasks, and the kernel does not enable a policy that refuses them.
+            let t = &m.tasks[task as usize];
+            let message = format!(
+                "ops.init_task() failed ({result}) for {}[{}], the first task",
+                t.comm, t.pid
+            );
+            exit::error(m, message);
+        }
         return Err(result);
     }
+    m.ext.nr_accepted += 1;
     m.scx_set_state(task, TaskState::Init);
     m.scx_set_state(task, TaskState::Ready);
     if m.tasks[task as usize].class == Class::Ext {
@@ -150,7 +161,7 @@ pub(super) fn dead(m: &mut Machine, task: TaskId) {
 /// __put_task_struct and css_release: nobody holds these objects any more, and what programs keep for them goes. That may hold others,
 /// which are then gone, too: they wait for their turn, however many there are.
 pub(super) fn gone(m: &mut Machine, owners: impl IntoIterator<Item = u64>) {
-    if !m.ext.has_vm() {
+    if !m.ext.has_policy() {
         return;
     }
     m.ext.gone.extend(owners);
@@ -171,7 +182,7 @@ pub(super) fn switching_to(m: &mut Machine, task: TaskId) {
 
 /// Tells the policy where the task may run.
 pub(super) fn set_cpumask(m: &mut Machine, task: TaskId) {
-    if m.ext.ops.has(Op::SetCpumask) {
+    if m.ext.has_op(Op::SetCpumask) {
         let args = [m.tasks[task as usize].addr, cid::mask_arg(m, task)];
         ops::call_task(m, Op::SetCpumask, task, &args);
     }
@@ -194,7 +205,7 @@ pub(super) fn reweight(m: &mut Machine, task: TaskId) {
         return;
     }
     m.scx_entity(task).weight = weight;
-    if m.ext.ops.has(Op::SetWeight) {
+    if m.ext.has_op(Op::SetWeight) {
         let addr = m.tasks[task as usize].addr;
         ops::call_task(m, Op::SetWeight, task, &[addr, u64::from(weight)]);
     }

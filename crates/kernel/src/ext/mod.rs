@@ -24,6 +24,7 @@ pub mod insert;
 pub mod kfuncs;
 pub mod kick;
 mod lifecycle;
+mod loaded;
 pub mod ops;
 pub mod watchdog;
 
@@ -31,7 +32,7 @@ pub use crate::bpf_world::timer_fired;
 pub(crate) use dispatch::{
     pick_task, put_prev_task, select_task_rq, set_next_task, task_tick, update_curr, yield_task,
 };
-pub use enable::{EnableState, load, unload};
+pub use enable::{EnableState, unload};
 pub(crate) use enqueue::{dequeue_task, enqueue_task};
 pub use entity::Entity;
 pub use exit::{Exit, Kind};
@@ -49,6 +50,7 @@ use enable::Ending;
 use entity::TaskState;
 use insert::{DirectDispatch, DispatchContext};
 use layout::enums::*;
+use loaded::{Active, LoadedPolicy};
 use machine::Topology;
 use ops::Frame;
 use std::collections::VecDeque;
@@ -119,8 +121,14 @@ pub struct Core {
     cgroup_enabled: bool,
     /// Cgroups that the policy has been told of, in that order.
     cgroups_known: Vec<u32>,
-    pub ops: OpsTable,
-    vm: Option<Vm<Machine>>,
+    /// The loaded policy; also while it is being enabled or disabled.
+    pub(crate) policy: Option<LoadedPolicy>,
+    /// What the hot paths ask of the policy; all zero without one.
+    active: Active,
+    /// Starts of BPF timers so far; each has its number, also beyond the end of a policy.
+    pub(crate) timer_starts: u32,
+    /// Code and maps of the policy that ended last.
+    last_vm: Option<Vm<Machine>>,
     /// Why the policy ended or is ending; of the last policy if none is loaded.
     pub exit: Option<Exit>,
     exit_flags: u64,
@@ -154,6 +162,9 @@ pub struct Core {
     pub hotplug_seq: u64,
     /// Policies enabled so far.
     pub enable_seq: u64,
+    /// Tasks that ops.init_task() of the loaded policy has accepted so far, and those that have come under the policy.
+    pub nr_accepted: u64,
+    pub nr_enabled: u64,
     /// Tasks whose SCHED_EXT the policy refused.
     pub nr_rejected: u64,
     /// Tasks and cgroups that nobody holds any more, whose storage is to be freed; and whether that is under way.
@@ -170,8 +181,10 @@ impl Core {
             init_task_enabled: false,
             cgroup_enabled: false,
             cgroups_known: Vec::new(),
-            ops: OpsTable::default(),
-            vm: None,
+            policy: None,
+            active: Active::default(),
+            timer_starts: 0,
+            last_vm: None,
             exit: None,
             exit_flags: 0,
             ending: Ending::No,
@@ -196,64 +209,31 @@ impl Core {
             watchdog_due: 0,
             hotplug_seq: 0,
             enable_seq: 0,
+            nr_accepted: 0,
+            nr_enabled: 0,
             nr_rejected: 0,
             gone: VecDeque::new(),
             freeing: false,
         }
     }
 
-    /// Takes over a policy that is to be enabled.
-    fn begin(&mut self, policy: Policy) {
+    /// Sets the machine up for the installed policy, which is to be enabled.
+    fn begin(&mut self) {
         self.state = EnableState::Enabling;
-        self.settled_insns = policy.vm.executed();
-        self.settled_cost = policy.vm.cost();
-        self.vm = Some(policy.vm);
-        self.ops = policy.ops;
         self.exit = None;
         self.exit_flags = 0;
         self.stats = events::Stats::default();
+        self.nr_accepted = 0;
+        self.nr_enabled = 0;
         self.nr_rejected = 0;
-        self.dsp_max_batch = match self.ops.dispatch_max_batch {
+        self.dsp_max_batch = match self.ops().dispatch_max_batch {
             0 => SCX_DSP_DFL_MAX_BATCH as u32,
             batch => batch,
         };
-        self.watchdog_timeout = match self.ops.timeout_ms {
+        self.watchdog_timeout = match self.ops().timeout_ms {
             0 => watchdog::MAX_TIMEOUT_NS,
             ms => u64::from(ms) * 1_000_000,
         };
-    }
-
-    /// Makes a program callable before its policy is loaded.
-    pub(crate) fn put_vm(&mut self, vm: Vm<Machine>) {
-        self.settled_insns = vm.executed();
-        self.settled_cost = vm.cost();
-        self.vm = Some(vm);
-    }
-
-    /// Takes it back, to be loaded.
-    pub(crate) fn take_vm(&mut self) -> Option<Vm<Machine>> {
-        self.vm.take()
-    }
-
-    /// The loaded or last policy's program.
-    ///
-    /// # Panics
-    /// If no policy was ever loaded.
-    #[inline]
-    pub fn vm(&self) -> &Vm<Machine> {
-        self.vm.as_ref().expect("a policy was loaded")
-    }
-
-    /// The same for code that runs only while a policy is loaded or being loaded, and asks all the time.
-    #[inline(always)]
-    fn loaded_vm(&self) -> &Vm<Machine> {
-        debug_assert!(self.vm.is_some(), "no policy was ever loaded");
-        // SAFETY: tasks of the class and DSQs exist, and callbacks run, only after `begin` or `put_vm`.
-        unsafe { self.vm.as_ref().unwrap_unchecked() }
-    }
-
-    pub fn has_vm(&self) -> bool {
-        self.vm.is_some()
     }
 
     /// Is a CPU's local DSQ empty? Asked by idle CPU selection.
@@ -274,11 +254,11 @@ impl Core {
 
     /// SCX_OPS_HAS_CPU_PREEMPT
     fn has_cpu_preempt(&self) -> bool {
-        self.ops.has(Op::CpuAcquire) || self.ops.has(Op::CpuRelease)
+        self.has_op(Op::CpuAcquire) || self.has_op(Op::CpuRelease)
     }
 
     fn exit_dump_len(&self) -> usize {
-        match self.ops.exit_dump_len {
+        match self.ops().exit_dump_len {
             0 => SCX_EXIT_DUMP_DFL_LEN as usize,
             len => len as usize,
         }
@@ -314,7 +294,7 @@ pub(crate) fn update_idle(m: &mut Machine, cpu: u32, idle: bool) {
         return;
     }
     idle::update(m, cpu, idle);
-    if m.ext.ops.has(Op::UpdateIdle) && !m.ext.bypassing() {
+    if m.ext.has_op(Op::UpdateIdle) && !m.ext.bypassing() {
         let arg = m.ext.cids.arg(cpu);
         ops::call_locked(m, Op::UpdateIdle, cpu, &[arg, u64::from(idle)]);
     }
@@ -436,7 +416,7 @@ fn hotplug(m: &mut Machine, cpu: u32, online: bool) {
     } else {
         (Op::CpuOffline, "offline")
     };
-    if m.ext.ops.has(op) {
+    if m.ext.has_op(op) {
         let arg = m.ext.cids.arg(cpu);
         ops::call(m, op, &[arg]);
     } else {

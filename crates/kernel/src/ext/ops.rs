@@ -6,7 +6,6 @@
 //! policy's error exit; the callback then has returned 0.
 
 use super::exit;
-use crate::layout::enums::SCX_OPS_NAME_LEN;
 use crate::machine::Machine;
 use crate::task::{IDLE, TaskId};
 use bpf::func::Fault;
@@ -133,8 +132,6 @@ pub const UNLOCKED: u32 = u32::MAX;
 #[derive(Clone, Debug)]
 pub struct OpsTable {
     functions: [u32; NR_OPS],
-    /// Callbacks that are called at present (`has_op`): none before the policy is enabled or after it is disabled.
-    active: u64,
     pub flags: u64,
     /// 0: the longest.
     pub timeout_ms: u32,
@@ -149,19 +146,21 @@ pub struct OpsTable {
     name: String,
 }
 
+/// The table while no policy is loaded: no callbacks.
+pub(super) static NO_OPS: OpsTable = OpsTable {
+    functions: [ABSENT; NR_OPS],
+    flags: 0,
+    timeout_ms: 0,
+    exit_dump_len: 0,
+    hotplug_seq: 0,
+    dispatch_max_batch: 0,
+    sub_cgroup_id: 0,
+    name: String::new(),
+};
+
 impl Default for OpsTable {
     fn default() -> OpsTable {
-        OpsTable {
-            functions: [ABSENT; NR_OPS],
-            active: 0,
-            flags: 0,
-            timeout_ms: 0,
-            exit_dump_len: 0,
-            hotplug_seq: 0,
-            dispatch_max_batch: 0,
-            sub_cgroup_id: 0,
-            name: String::new(),
-        }
+        NO_OPS.clone()
     }
 }
 
@@ -176,7 +175,7 @@ impl OpsTable {
     }
 
     pub fn set_name(&mut self, name: &str) {
-        self.name = name.chars().take(SCX_OPS_NAME_LEN as usize - 1).collect();
+        self.name = name.to_owned();
     }
 
     pub fn name(&self) -> &str {
@@ -191,25 +190,6 @@ impl OpsTable {
     /// Its function, if the policy has this callback.
     pub(crate) fn function(&self, op: Op) -> Option<usize> {
         self.defines(op).then(|| self.functions[op as usize] as usize)
-    }
-
-    /// Is this callback to be called now (SCX_HAS_OP)?
-    #[inline]
-    pub fn has(&self, op: Op) -> bool {
-        self.active >> op as u32 & 1 != 0
-    }
-
-    /// Starts calling those of `ops` that are defined.
-    pub(super) fn activate(&mut self, ops: impl Iterator<Item = Op>) {
-        for op in ops {
-            if self.defines(op) {
-                self.active |= 1 << op as u32;
-            }
-        }
-    }
-
-    pub(super) fn deactivate_all(&mut self) {
-        self.active = 0;
     }
 }
 
@@ -347,7 +327,7 @@ fn call_nested<const N: usize>(m: &mut Machine, op: Op, locked_cpu: u32, task: T
 /// Calls a callback; returns its result and the instructions executed. The frame is left as it was for this call.
 #[inline(always)]
 fn invoke<const N: usize>(m: &mut Machine, op: Op, frame: Frame, args: &[u64; N]) -> (Option<u64>, u64) {
-    let function = m.ext.ops.functions[op as usize];
+    let function = m.ext.loaded().ops.functions[op as usize];
     debug_assert_ne!(function, ABSENT, "ops.{} is not there", op.name());
     // Field by field: a copy would load as one what was just stored in parts, and wait for it.
     let running = &mut m.ext.frame;
@@ -425,7 +405,7 @@ pub(crate) fn run<R>(
 /// call it first.
 #[inline]
 pub(crate) fn settle(m: &mut Machine) {
-    if m.ext.loaded_vm().executed() != m.ext.settled_insns {
+    if m.ext.loaded().vm.executed() != m.ext.settled_insns {
         settle_with(m, 0);
     }
 }
@@ -433,7 +413,7 @@ pub(crate) fn settle(m: &mut Machine) {
 /// Charges what BPF code has executed since the last time, and `ns` beside it.
 #[inline]
 fn settle_with(m: &mut Machine, ns: u64) {
-    let vm = m.ext.loaded_vm();
+    let vm = &m.ext.loaded().vm;
     let (executed, cost) = (vm.executed(), vm.cost());
     let insns = executed - m.ext.settled_insns;
     let ns = ns + cost - m.ext.settled_cost;
@@ -446,10 +426,10 @@ fn settle_with(m: &mut Machine, ns: u64) {
 
 /// What [`settle`] would charge now, ns.
 pub(crate) fn unsettled_ns(m: &Machine) -> u64 {
-    if !m.ext.has_vm() {
+    let Some(policy) = &m.ext.policy else {
         return 0;
-    }
-    let vm = m.ext.vm();
+    };
+    let vm = &policy.vm;
     let insns = vm.executed() - m.ext.settled_insns;
     (vm.cost() - m.ext.settled_cost) + insns * u64::from(m.spec.costs.bpf_insn_ps) / 1000
 }
@@ -465,15 +445,5 @@ mod tests {
         assert_eq!(Op::by_name("exit").map(|op| op as usize), Some(36));
         assert_eq!(Op::by_name("select_cid"), None);
         assert!(normal_ops().all(|op| op < Op::CpuOnline) && normal_ops().count() == 33);
-    }
-
-    #[test]
-    fn only_what_is_defined_becomes_active() {
-        let mut table = OpsTable::default();
-        table.set(Op::Enqueue, 3);
-        table.activate(normal_ops());
-        assert!(table.has(Op::Enqueue) && !table.has(Op::Dispatch));
-        table.deactivate_all();
-        assert!(!table.has(Op::Enqueue) && table.defines(Op::Enqueue));
     }
 }

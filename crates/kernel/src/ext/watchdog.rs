@@ -45,7 +45,11 @@ pub(super) fn run(m: &mut Machine) {
                 waited_ms / 1000,
                 waited_ms % 1000
             );
+            let kept = format!("{} waits {}", t.comm, m.where_kept(task));
             exit::exit_on(m, Kind::ErrorStall, 0, cpu as i32, message);
+            if let Some(exit) = &mut m.ext.exit {
+                exit.notes.push(kept);
+            }
             break 'cpus;
         }
     }

@@ -7,7 +7,7 @@
 //! Of a cgroup's controllers the cpuset is here (kernel/cgroup/cpuset.c), and nothing of the others: they are not enabled.
 
 use super::enums::{CGROUP_SUBSYS_COUNT, cpuset_cgrp_id};
-use super::{Layout, MASK_BYTES, Mask, alloc, cpumask};
+use super::{Layout, MASK_BYTES, Mask, alloc, cpumask, object};
 use crate::machine::Machine;
 use bpf::kstruct;
 use bpf::region::{Region, Slab};
@@ -102,25 +102,25 @@ struct Object {
 }
 
 impl CgroupObjects {
-    pub fn new(region: &Region, workload: &Workload) -> CgroupObjects {
+    pub fn new(region: &Region, workload: &Workload) -> Result<CgroupObjects, String> {
         let levels = workload.cgroups.iter().map(|cgroup| level(&cgroup.path)).max();
         let size = size_of::<cgroup>() + 8 * (levels.unwrap_or(0) + 1);
         let nr_cgroups = workload.cgroups.len().max(1) as u64;
         let made = |what: &Action| matches!(what, Action::Make { .. });
         let nr_made = workload.disturbances.iter().filter(|d| made(&d.what)).count();
         let max = nr_cgroups + nr_made as u64;
-        CgroupObjects {
-            slab: region.slab(size as u64, max),
-            css_sets: region.slab(64, nr_cgroups),
-            cpusets: region.slab(size_of::<cpuset>() as u64, max),
-            cpuset_masks: region.slab(MASK_BYTES, 2 * max),
+        Ok(CgroupObjects {
+            slab: region.slab_of(&object::CGROUP, size as u64, max)?,
+            css_sets: region.slab_of(&object::CSS_SET, 64, nr_cgroups)?,
+            cpusets: region.slab_of(&object::CPUSET, size_of::<cpuset>() as u64, max)?,
+            cpuset_masks: region.slab_of(&object::MASK, MASK_BYTES, 2 * max)?,
             paths: Vec::new(),
             names: Vec::new(),
             parents: Vec::new(),
             current: Vec::new(),
             objects: Vec::new(),
             below: BTreeSet::new(),
-        }
+        })
     }
 
     pub fn lay_out(&mut self, region: &Region, workload: &Workload) {
@@ -191,7 +191,7 @@ impl CgroupObjects {
             cgrp.level = chain.len() as i32 - 1;
             let parent = addrs.iter().nth_back(1).copied();
             cgrp.self_.parent = parent.unwrap_or(0) as *mut cgroup_subsys_state;
-            let ancestors = (addr + std::mem::offset_of!(cgroup, ancestors) as u64) as *mut u64;
+            let ancestors = region.host::<u64>(addr + std::mem::offset_of!(cgroup, ancestors) as u64);
             for (level, &addr) in addrs.iter().enumerate() {
                 ancestors.add(level).write(addr);
             }
@@ -251,9 +251,9 @@ impl Layout {
     }
 
     /// `cpus_allowed` and `effective_cpus` of a cgroup's cpuset.
-    pub(crate) fn cpuset_masks(&self, cgroup: u32) -> [Mask; 2] {
+    pub(crate) fn cpuset_masks(&self, region: &Region, cgroup: u32) -> [Mask; 2] {
         let first = 2 * u64::from(self.cgroups.current[cgroup as usize]);
-        [first, first + 1].map(|mask| Mask::at(self.cgroups.cpuset_masks.addr(mask), self.nr_cpus))
+        [first, first + 1].map(|mask| Mask::at(region, self.cgroups.cpuset_masks.addr(mask), self.nr_cpus))
     }
 
     pub(crate) fn css_set_addr(&self, cgroup: u32) -> u64 {
@@ -404,7 +404,7 @@ impl Layout {
 /// The cpuset of some cgroup, or what is online, has changed.
 pub(crate) fn mirror_cpusets(m: &Machine) {
     for cgroup in (0..m.layout.nr_cgroups()).filter(|&cgroup| m.cgroups.get(cgroup).online) {
-        let [allowed, effective] = m.layout.cpuset_masks(cgroup);
+        let [allowed, effective] = m.layout.cpuset_masks(&m.region, cgroup);
         match m.cpus_of_cpuset(cgroup) {
             Some(cpus) => allowed.copy_from(cpus.words()),
             None => (0..allowed.words()).for_each(|index| allowed.set_word(index, 0)),
@@ -417,7 +417,7 @@ pub(crate) fn mirror_cpusets(m: &Machine) {
 fn copy_text(region: &Region, text: &str) -> u64 {
     let addr = region.alloc(text.len() as u64 + 1).expect("room for a name");
     // SAFETY: allocated just now.
-    unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), addr as *mut u8, text.len()) };
+    unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), region.host::<u8>(addr), text.len()) };
     addr
 }
 

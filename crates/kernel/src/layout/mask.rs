@@ -9,21 +9,24 @@ use bpf::region::Region;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mask {
     addr: u64,
+    /// Where it is in the host's memory.
+    host: u64,
     words: u32,
 }
 
 impl Mask {
     /// The mask at an address which the layout handed out.
-    pub(crate) fn at(addr: u64, nr_cpus: u32) -> Mask {
+    pub(crate) fn at(region: &Region, addr: u64, nr_cpus: u32) -> Mask {
         Mask {
             addr,
+            host: region.host::<u64>(addr) as u64,
             words: nr_cpus.div_ceil(64),
         }
     }
 
     /// The mask at an address that a policy gave.
     pub(crate) fn checked(region: &Region, addr: u64, nr_cpus: u32) -> Result<Mask, Fault> {
-        let mask = Mask::at(addr, nr_cpus);
+        let mask = Mask::at(region, addr, nr_cpus);
         region.check(addr, u64::from(mask.words) * 8, false)?;
         Ok(mask)
     }
@@ -41,14 +44,14 @@ impl Mask {
     pub fn word(self, index: u32) -> u64 {
         debug_assert!(index < self.words);
         // SAFETY: `at` and `checked` promise that this many words are accessible.
-        unsafe { (self.addr as *const u64).add(index as usize).read_unaligned() }
+        unsafe { (self.host as *const u64).add(index as usize).read_unaligned() }
     }
 
     #[inline]
     pub fn set_word(self, index: u32, value: u64) {
         debug_assert!(index < self.words);
         // SAFETY: as above; only masks of the layout are written.
-        unsafe { (self.addr as *mut u64).add(index as usize).write_unaligned(value) }
+        unsafe { (self.host as *mut u64).add(index as usize).write_unaligned(value) }
     }
 
     /// Is the CPU in the mask? False for CPUs the machine does not have.
@@ -120,7 +123,7 @@ mod tests {
     fn next_goes_round_and_stays_within_both() {
         let region = Region::new().unwrap();
         let new = |cpus: &[u32]| {
-            let mask = Mask::at(region.alloc(24).unwrap(), 192);
+            let mask = Mask::at(&region, region.alloc(24).unwrap(), 192);
             cpus.iter().for_each(|&cpu| mask.insert(cpu));
             mask
         };

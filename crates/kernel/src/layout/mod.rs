@@ -7,11 +7,12 @@
 //! `task_struct.sched_class`, `.signal`, `.thread_pid`, `.thread_node`, `.in_iowait`, cpufreq and PSI data, and sub-schedulers.
 //!
 //! What the core changes it writes through (`mirror_*`); what the region alone holds (`scx.slice`, `scx.dsq_vtime`, the
-//! idle masks) the kernel reads from there.
+//! idle masks) the kernel reads from there. It can: programs store to the fields in [`WRITABLE`] alone.
 
 mod cgroups;
 pub mod enums;
 mod mask;
+mod object;
 mod ops;
 mod runqueue;
 mod scx;
@@ -19,6 +20,7 @@ mod task;
 
 pub use cgroups::*;
 pub use mask::Mask;
+pub use object::WRITABLE;
 pub use ops::*;
 pub use runqueue::*;
 pub use scx::*;
@@ -32,7 +34,7 @@ use machine::MachineSpec;
 use workload::{Policy, Workload};
 
 /// More tasks at a time than any run needs; only addresses are reserved.
-const MAX_TASKS: u64 = 1 << 22;
+pub(crate) const MAX_TASKS: u64 = 1 << 22;
 
 /// Where things are.
 pub struct Layout {
@@ -63,23 +65,25 @@ pub struct Layout {
 pub(crate) const MASK_BYTES: u64 = 1024;
 
 impl Layout {
-    pub fn new(region: &Region, spec: &MachineSpec, workload: &Workload) -> Layout {
+    /// # Errors
+    /// If the machine or the workload's cgroups are too large for the memory of the simulated kernel.
+    pub fn new(region: &Region, spec: &MachineSpec, workload: &Workload) -> Result<Layout, String> {
         let nr_cpus = spec.topology.nr_cpus();
         let task_bytes = size_of::<task_struct>() as u64 + u64::from(nr_cpus.div_ceil(64)) * 8;
-        let mut masks = region.slab(MASK_BYTES, 3 + spec.topology.nodes.len() as u64);
+        let mut masks = region.slab_of(&object::MASK, MASK_BYTES, 3 + spec.topology.nodes.len() as u64)?;
         let mut mask = |cpus: &mut dyn Iterator<Item = u32>| {
-            let mask = Mask::at(alloc(&mut masks, region), nr_cpus);
+            let mask = Mask::at(region, alloc(&mut masks, region), nr_cpus);
             cpus.for_each(|cpu| mask.insert(cpu));
             mask
         };
         let mut layout = Layout {
             nr_cpus,
-            tasks: region.slab(task_bytes, MAX_TASKS),
-            idle: region.slab(task_bytes, u64::from(nr_cpus)),
-            rqs: region.slab(size_of::<rq>() as u64, u64::from(nr_cpus)),
-            mms: region.slab(64, MAX_TASKS),
-            cgroups: CgroupObjects::new(region, workload),
-            cred: alloc(&mut region.slab(64, 1), region),
+            tasks: region.slab_of(&object::TASK, task_bytes, MAX_TASKS)?,
+            idle: region.slab_of(&object::TASK, task_bytes, u64::from(nr_cpus))?,
+            rqs: region.slab_of(&object::RQ, size_of::<rq>() as u64, u64::from(nr_cpus))?,
+            mms: region.slab(64, MAX_TASKS)?,
+            cgroups: CgroupObjects::new(region, workload)?,
+            cred: alloc(&mut region.slab(64, 1)?, region),
             cpufreq_cpu_data: region.zeros() - REACH,
             refs: Vec::new(),
             possible: mask(&mut (0..nr_cpus)),
@@ -101,7 +105,7 @@ impl Layout {
         for cpu in 0..nr_cpus {
             layout.lay_out_cpu(region, cpu);
         }
-        layout
+        Ok(layout)
     }
 
     fn lay_out_cpu(&self, region: &Region, cpu: u32) {
@@ -139,7 +143,7 @@ impl Layout {
         rq.cpu = cpu as i32;
         rq.online = 1;
         rq.scx.cpuperf_target = enums::SCX_CPUPERF_ONE as u32;
-        Mask::at(cpus_mask(idle_addr), self.nr_cpus).insert(cpu);
+        Mask::at(region, cpus_mask(idle_addr), self.nr_cpus).insert(cpu);
     }
 
     /// The lines of task_structs that the scheduler works on.
@@ -151,6 +155,12 @@ impl Layout {
             count: MAX_TASKS,
             lines: 2,
         }
+    }
+
+    /// Where a task_struct is in the host's memory.
+    #[inline]
+    pub(crate) fn task_host(&self, task: TaskId) -> *mut task_struct {
+        self.tasks.host(task.into())
     }
 
     pub fn task_addr(&self, task: TaskId) -> u64 {
@@ -225,7 +235,7 @@ impl Machine {
     pub fn task_struct(&self, task: TaskId) -> &mut task_struct {
         debug_assert_ne!(task, IDLE);
         // SAFETY: laid out when the slot was filled; borrows of it do not outlive a statement.
-        unsafe { self.region.at(self.layout.task_addr(task)) }
+        unsafe { &mut *self.layout.task_host(task) }
     }
 
     /// `p->scx` of a task.
@@ -239,7 +249,7 @@ impl Machine {
     #[allow(clippy::mut_from_ref)]
     pub fn idle_struct(&self, cpu: u32) -> &mut task_struct {
         // SAFETY: laid out at boot.
-        unsafe { self.region.at(self.layout.idle_addr(cpu)) }
+        unsafe { &mut *self.layout.idle.host(cpu.into()) }
     }
 
     /// What a policy sees of a runqueue.
@@ -247,7 +257,7 @@ impl Machine {
     #[allow(clippy::mut_from_ref)]
     pub fn rq_struct(&self, cpu: u32) -> &mut rq {
         // SAFETY: laid out at boot.
-        unsafe { self.region.at(self.layout.rq_addr(cpu)) }
+        unsafe { &mut *self.layout.rqs.host(cpu.into()) }
     }
 
     /// Address of the task that runs on a CPU, its idle task included.
@@ -276,7 +286,7 @@ impl Machine {
     /// The CPUs of `p->cpus_ptr`.
     #[inline]
     pub fn cpus_ptr(&self, task: TaskId) -> Mask {
-        Mask::at(cpus_mask(self.layout.task_addr(task)), self.nr_cpus())
+        Mask::at(&self.region, cpus_mask(self.layout.task_addr(task)), self.nr_cpus())
     }
 }
 
@@ -286,7 +296,7 @@ pub(crate) fn mirror_task(m: &mut Machine, task: TaskId) {
     let addr = layout.task_addr(task);
     match layout.tasks.index(addr) {
         // SAFETY: an object of the slab; nobody borrows it now.
-        Some(_) => unsafe { std::ptr::write_bytes(addr as *mut u8, 0, size_of::<task_struct>()) },
+        Some(_) => unsafe { std::ptr::write_bytes(layout.task_host(task), 0, 1) },
         None => assert_eq!(
             alloc(&mut layout.tasks, &m.region),
             addr,

@@ -56,6 +56,11 @@ const LEVELS: &[&[(&str, Operator)]] = &[
     &[("*", Times), ("/", Over), ("%", Modulo)],
 ];
 
+/// Parentheses, calls and signs may nest this deep.
+const MAX_DEPTH: u32 = 32;
+/// An expression has at most this many numbers and names: evaluating it recurses over its operators.
+const MAX_FACTORS: u32 = 256;
+
 /// What names stand for.
 pub(super) trait Names {
     fn name(&self, name: &str) -> Result<i64, String>;
@@ -68,6 +73,8 @@ impl Expression {
     pub(super) fn parse(text: &str) -> Result<Expression, String> {
         let mut reader = Reader {
             rest: text.trim_start(),
+            depth: 0,
+            factors: 0,
         };
         let value = reader
             .level(0)
@@ -137,6 +144,10 @@ impl Operator {
 
 struct Reader<'t> {
     rest: &'t str,
+    /// Factors that contain the current one.
+    depth: u32,
+    /// Factors read so far.
+    factors: u32,
 }
 
 impl<'t> Reader<'t> {
@@ -191,6 +202,22 @@ impl<'t> Reader<'t> {
     }
 
     fn factor(&mut self) -> Result<Expression, String> {
+        self.factors += 1;
+        if self.factors > MAX_FACTORS {
+            return Err(format!("it has more than {MAX_FACTORS} values: divide it into several"));
+        }
+        if self.depth == MAX_DEPTH {
+            return Err(format!(
+                "it nests deeper than {MAX_DEPTH} levels: divide it into several"
+            ));
+        }
+        self.depth += 1;
+        let factor = self.nested_factor();
+        self.depth -= 1;
+        factor
+    }
+
+    fn nested_factor(&mut self) -> Result<Expression, String> {
         if self.take("-") {
             return Ok(Expression::Minus(Box::new(self.factor()?)));
         }
@@ -305,5 +332,23 @@ mod tests {
             let error = value(text).expect_err(text);
             assert!(error.contains(expect), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn long_and_deep_expressions_are_refused() {
+        let deep = |nr: usize| format!("{}1{}", "(".repeat(nr), ")".repeat(nr));
+        assert_eq!(value(&deep(31)), Ok(1));
+        for text in [
+            deep(32),
+            deep(1_000_000),
+            "-".repeat(1_000_000),
+            "log2(".repeat(1_000_000),
+        ] {
+            let error = value(&text).expect_err("too deep");
+            assert!(error.ends_with("it nests deeper than 32 levels: divide it into several"));
+        }
+        assert_eq!(value(&vec!["1"; 256].join("+")), Ok(256));
+        let error = value(&vec!["1"; 1_000_000].join("+")).expect_err("too long");
+        assert!(error.ends_with("it has more than 256 values: divide it into several"));
     }
 }

@@ -17,6 +17,9 @@ pub struct Release {
     minor: u8,
 }
 
+/// The kfuncs of Linux 7.2 that schedulers can meet, a name a line.
+const KFUNCS: &str = include_str!("kfuncs.txt");
+
 /// Those with sched_ext, oldest first.
 pub const RELEASES: [Release; 11] = [
     Release::new(6, 12),
@@ -88,6 +91,11 @@ impl Release {
 
     pub fn has_kfunc(self, name: &str) -> bool {
         self.has(Kind::Kfunc, "", name)
+    }
+
+    /// Whether some Linux has a kfunc of this name, also one that is not modelled.
+    pub(crate) fn knows_kfunc(name: &str) -> bool {
+        find(Kind::Kfunc, "", name).is_some() || KFUNCS.lines().any(|known| known == name)
     }
 
     /// A struct or an enum.

@@ -2,6 +2,8 @@
 /* Calls what can be called from ops.init() and keeps the results; then holds a reference to the first task for a while. */
 #include "css.h"
 
+char _license[] SEC("license") = "GPL";
+
 struct bpf_iter_task {
 	u64 __opaque[3];
 };

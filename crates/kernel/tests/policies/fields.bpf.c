@@ -2,6 +2,8 @@
 /* Reads every field that the simulated kernel has of the task whose comm starts with "watched", each time it runs. */
 #include "scx.h"
 
+char _license[] SEC("license") = "GPL";
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct css_set {
 	struct cgroup *dfl_cgrp;

@@ -2,6 +2,8 @@
 /* Calls one kfunc wrongly from ops.running() (or ops.init() with -DIN_INIT): -DCALL=... */
 #include "scx.h"
 
+char _license[] SEC("license") = "GPL";
+
 struct rq *scx_bpf_locked_rq(void) __ksym;
 void scx_bpf_cpuperf_set(s32 cpu, u32 perf) __ksym;
 s32 scx_bpf_pick_idle_cpu_node(const struct cpumask *cpus_allowed, int node, u64 flags) __ksym;

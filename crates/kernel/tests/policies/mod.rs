@@ -2,6 +2,8 @@
 //! Test policies: each is a `NAME.bpf.c` beside this file, compiled by clang and loaded into a machine.
 #![allow(dead_code)] // each test file uses a part
 
+pub mod corpus;
+
 use bpf::link::Image;
 use bpf::object::Object;
 use bpf::vm::Engine;
@@ -64,8 +66,8 @@ impl Run {
         let object = Object::parse(&bytes, &path.to_string_lossy()).expect("a BPF object");
         match load(machine, &object, &Profile::default(), Engine::default()) {
             Ok(image) => Ok(image),
-            Err(LoadError::Exit(exit)) => Err(exit),
-            Err(LoadError::Refused(message)) => panic!("{message}"),
+            Err(LoadError::Refused(exit)) => Err(exit),
+            Err(LoadError::Input(message)) => panic!("{message}"),
         }
     }
 

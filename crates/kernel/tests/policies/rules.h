@@ -9,10 +9,25 @@
 
 char _license[] SEC("license") = "GPL";
 
-#define BREAKS(name, expected) SEC("?tp_btf/rule") u64 name(u64 *ctx)
-#define KEEPS(name) SEC("?tp_btf/rule") u64 name(u64 *ctx)
-#define BREAKS_SLEEPABLE(name, expected) SEC("?tp_btf.s/rule") u64 name(u64 *ctx)
-#define KEEPS_SLEEPABLE(name) SEC("?tp_btf.s/rule") u64 name(u64 *ctx)
+/*
+ * With VERDICTS defined each program is a callback of its own sched_ext_ops, so that scripts/live/verdicts.c can ask a real kernel's
+ * verifier about it. The callbacks have a task as first argument.
+ */
+#ifdef VERDICTS
+#define CALLBACK(callback, section, program)                                            \
+	u64 program(u64 *ctx);                                                          \
+	SCX_OPS(ops_##program, .callback = (void *)program, .name = "rule");            \
+	SEC("?" section "/" #callback) u64 program(u64 *ctx)
+#define PROGRAM(name) CALLBACK(select_cpu, "struct_ops", name)
+#define PROGRAM_SLEEPABLE(name) CALLBACK(init_task, "struct_ops.s", name)
+#else
+#define PROGRAM(name) SEC("?tp_btf/rule") u64 name(u64 *ctx)
+#define PROGRAM_SLEEPABLE(name) SEC("?tp_btf.s/rule") u64 name(u64 *ctx)
+#endif
+#define BREAKS(name, expected) PROGRAM(name)
+#define KEEPS(name) PROGRAM(name)
+#define BREAKS_SLEEPABLE(name, expected) PROGRAM_SLEEPABLE(name)
+#define KEEPS_SLEEPABLE(name) PROGRAM_SLEEPABLE(name)
 #define BREAKS_INPUT(name, expected) SEC("?syscall") u64 name(u64 *ctx)
 #define KEEPS_INPUT(name) SEC("?syscall") u64 name(u64 *ctx)
 
@@ -111,7 +126,10 @@ struct value {
 	struct task_struct __kptr *task;
 	struct cgroup __kptr *cgrp;
 	struct task_struct __kptr_untrusted *stale;
+#ifndef VERDICTS
+	/* The kernel allows these in task storage alone. */
 	struct plain __uptr *user;
+#endif
 	u64 number;
 };
 
@@ -175,6 +193,7 @@ static long (*const bpf_loop)(u32 nr, void *callback, void *ctx, u64 flags) = (v
 		___at;                                                  \
 	})
 
+#ifndef VERDICTS
 static __attribute__((noinline)) long faults_too(void *map, u32 *key, struct value *value, u64 *ctx)
 {
 	struct bpf_iter_num it;
@@ -202,3 +221,4 @@ SEC("?tp_btf/rule") u64 faults(u64 *ctx)
 	bpf_for_each_map_elem(&hash, faults_too, words, 0);
 	return 0;
 }
+#endif

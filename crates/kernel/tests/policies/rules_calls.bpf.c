@@ -55,35 +55,32 @@ BREAKS(is_given_a_value_beyond_the_stack, "stack-out-of-bounds: load of")
 	return 0;
 }
 
-/* A bpf_cpumask consists of numbers, so that one may be part of what is the program's. */
-private(B) u64 masks[2];
+/*
+ * A bpf_cpumask consists of numbers, so that one may be part of what is the program's. It is as large as in a kernel for 8192 CPUs:
+ * 1024 bytes and a word.
+ */
+#define MASK_WORDS 129
+private(B) u64 masks[2 * MASK_WORDS];
 
 KEEPS(has_masks_of_its_own)
 {
-	u64 on_stack[2] = {};
-	u32 key = 1;
-	struct value *value = bpf_map_lookup_elem(&hash, &key);
-
-	bpf_cpumask_set_cpu(1, (void *)&masks[1]);
-	bpf_cpumask_set_cpu(1, (void *)on_stack);
-	if (value)
-		bpf_cpumask_set_cpu(1, (void *)&value->number);
+	bpf_cpumask_set_cpu(1, (void *)&masks[MASK_WORDS]);
 	return 0;
 }
 
-BREAKS(has_a_mask_across_the_end, "out-of-bounds: store of 8 bytes")
+BREAKS(has_a_mask_across_the_end, "out-of-bounds: store of 1032 bytes")
 {
-	bpf_cpumask_set_cpu(1, (void *)&masks[2] - 4);
+	bpf_cpumask_set_cpu(1, (void *)&masks[MASK_WORDS] + 4);
 	return 0;
 }
 
-BREAKS(has_a_mask_across_the_stack, "stack-out-of-bounds: store of 8 bytes")
+BREAKS(has_a_mask_across_the_stack, "stack-out-of-bounds: store of 1032 bytes")
 {
 	u64 word = 0;
 	void *place = &word;
 
 	hide(place);
-	bpf_cpumask_set_cpu(1, place + 512);
+	bpf_cpumask_set_cpu(1, place);
 	return 0;
 }
 
@@ -238,9 +235,9 @@ BREAKS(is_given_an_object_as_a_mask, "bad-pointer: bpf_cpumask_test_cpu wants a 
 	return 0;
 }
 
-BREAKS(reads_a_mask_across_the_end, "out-of-bounds: load of 8 bytes")
+BREAKS(reads_a_mask_across_the_end, "out-of-bounds: load of 1024 bytes")
 {
-	return bpf_cpumask_test_cpu(0, (void *)&masks[2] - 4);
+	return bpf_cpumask_test_cpu(0, (void *)&masks[MASK_WORDS + 1] + 4);
 }
 
 KEEPS(reads_masks)
@@ -253,7 +250,6 @@ KEEPS(reads_masks)
 	bpf_cpumask_test_cpu(0, p->cpus_ptr);
 	bpf_cpumask_test_cpu(0, (void *)&((struct task_struct___mask *)p)->cpus_mask);
 	bpf_cpumask_test_cpu(0, (void *)masks);
-	bpf_cpumask_test_cpu(0, (void *)&constant);
 	bpf_cpumask_test_cpu(0, idle);
 	bpf_cpumask_test_cpu(0, online);
 	scx_bpf_put_idle_cpumask(idle);
@@ -267,7 +263,7 @@ KEEPS(reads_masks)
 
 /* What they give. */
 
-BREAKS(far_from_null, "null-dereference: load of 8 bytes")
+BREAKS(far_from_null, "untested: arithmetic on a pointer that may be NULL")
 {
 	u32 key = 77;
 	void *value = bpf_map_lookup_elem(&hash, &key);
@@ -275,7 +271,7 @@ BREAKS(far_from_null, "null-dereference: load of 8 bytes")
 	return load(u64, value + (1 << 20));
 }
 
-BREAKS(far_from_a_spilled_null, "null-dereference: load of 8 bytes")
+BREAKS(far_from_a_spilled_null, "untested: arithmetic on a pointer that may be NULL")
 {
 	u32 key = 77;
 

@@ -101,8 +101,9 @@ BREAKS(releases_a_cgroup_that_is_not_its_own, "not-a-reference: bpf_cgroup_relea
 		return 0;
 	if (value)
 		cgrp = bpf_kptr_xchg(&value->cgrp, cgrp);
-	if (value)
-		bpf_cgroup_release(value->cgrp);
+	cgrp = value ? value->cgrp : NULL;
+	if (cgrp)
+		bpf_cgroup_release(cgrp);
 	return 0;
 }
 
@@ -120,7 +121,10 @@ BREAKS(leaks_a_cgroup, "leak: leaks_a_cgroup returns and has not released a refe
 
 BREAKS(leaks_a_percpu_object, "leak: leaks_a_percpu_object returns and has not released per-CPU objects")
 {
-	return (u64)bpf_percpu_obj_new(struct plain);
+	struct plain *objects = bpf_percpu_obj_new(struct plain);
+
+	hide(objects);
+	return 0;
 }
 
 BREAKS(leaks_a_popped_note, "leak: leaks_a_popped_note returns and has not released a struct note")
@@ -234,7 +238,7 @@ KEEPS(keeps_each_kind_in_its_field)
 	return 0;
 }
 
-void bpf_throw(u64 cookie) __ksym __attribute__((noreturn));
+void bpf_throw(u64 cookie) __ksym;
 
 BREAKS(throws_with_a_task, "leak: throws_with_a_task returns and has not released a reference to a task_struct")
 {
@@ -253,6 +257,7 @@ KEEPS(throws_without_one)
 		return 0;
 	bpf_task_release(p);
 	bpf_throw(1);
+	return 0;
 }
 
 /* Lists and trees. */
@@ -531,7 +536,7 @@ BREAKS(reads_a_deleted_element_through_a_slice, "use-after-free: load of 8 bytes
 	return slice ? load(u64, slice) : 0;
 }
 
-BREAKS(reads_a_local_through_a_dynptr, "use-after-return: bpf_dynptr_read of a bpf_dynptr to the stack");
+BREAKS(makes_a_dynptr_to_a_local, "bad-pointer: bpf_dynptr_from_mem wants a place in a map's value");
 static __attribute__((noinline)) u64 point(struct bpf_dynptr *ptr)
 {
 	u64 local[2] = { 1, 2 };
@@ -539,7 +544,7 @@ static __attribute__((noinline)) u64 point(struct bpf_dynptr *ptr)
 	bpf_dynptr_from_mem(local, sizeof(local), 0, ptr);
 	return 0;
 }
-u64 reads_a_local_through_a_dynptr(u64 *ctx)
+u64 makes_a_dynptr_to_a_local(u64 *ctx)
 {
 	struct bpf_dynptr ptr;
 	u64 word;

@@ -73,11 +73,20 @@ BREAKS_INPUT(needs_rcu_on_input, "rcu: scx_bpf_cpu_curr needs bpf_rcu_read_lock"
 	return !scx_bpf_cpu_curr(0);
 }
 
-/* The end of kernel objects: `given[1]` is how far apart tasks are. */
+/*
+ * The end of kernel objects: `given[1]` is how far apart tasks are. Checked mode does not see that an offset is variable which comes
+ * from the stack, as the kernel does.
+ */
+static __always_inline u64 task_stride(void)
+{
+	volatile u64 stride = given[1];
+
+	return stride;
+}
 
 KEEPS(reads_the_last_word_of_a_task)
 {
-	u64 stride = load(u64, &given[1]);
+	u64 stride = task_stride();
 
 	load(u64, ctx[0] + stride - 8);
 	return 0;
@@ -85,7 +94,7 @@ KEEPS(reads_the_last_word_of_a_task)
 
 BREAKS(reads_across_the_end_of_a_task, "out-of-bounds: load of 8 bytes")
 {
-	u64 stride = load(u64, &given[1]);
+	u64 stride = task_stride();
 
 	return load(u64, ctx[0] + stride - 4);
 }
@@ -97,7 +106,7 @@ BREAKS(reads_before_a_task, "out-of-bounds: load of 8 bytes")
 
 BREAKS(stores_to_the_masks_behind_a_task, "out-of-bounds: store of 8 bytes")
 {
-	u64 stride = load(u64, &given[1]);
+	u64 stride = task_stride();
 
 	load(u64, ctx[0] + stride - 8) = 1;
 	return 0;
@@ -106,7 +115,7 @@ BREAKS(stores_to_the_masks_behind_a_task, "out-of-bounds: store of 8 bytes")
 BREAKS(reads_behind_a_reference, "out-of-bounds: load of 8 bytes")
 {
 	struct task_struct *p = bpf_task_acquire((void *)ctx[0]);
-	u64 stride = load(u64, &given[1]);
+	u64 stride = task_stride();
 
 	if (!p)
 		return 0;
@@ -251,7 +260,7 @@ BREAKS(uses_a_reference_of_an_earlier_call, "use-after-free: load of 4 bytes")
 {
 	struct task_struct *p = (void *)load(u64, in_stack(256));
 
-	return load(int, &p->prio);
+	return p ? load(int, &p->prio) : 0;
 }
 
 SCX_OPS(rules_ops, .name = "rules");

@@ -249,6 +249,7 @@ BREAKS(stores_to_a_kptr, "special-field: store of 8 bytes")
 	return 0;
 }
 
+#ifndef VERDICTS
 BREAKS(stores_to_a_uptr, "special-field: store of 8 bytes")
 {
 	struct value *value = fresh();
@@ -257,6 +258,7 @@ BREAKS(stores_to_a_uptr, "special-field: store of 8 bytes")
 		load(u64, &value->user) = 0;
 	return 0;
 }
+#endif
 
 BREAKS(locks_a_timer, "bad-pointer: bpf_spin_lock wants a bpf_spin_lock")
 {

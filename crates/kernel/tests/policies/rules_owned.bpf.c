@@ -31,7 +31,7 @@ BREAKS(reads_what_a_dropped_object_owned, "use-after-free: load of 8 bytes")
 	return owned ? load(u64, &owned->number) : 0;
 }
 
-KEEPS(changes_a_mask_that_an_object_owns)
+KEEPS(takes_back_a_mask_that_an_object_owns)
 {
 	struct chest *chest = bpf_obj_new(struct chest);
 	struct bpf_cpumask *mask = bpf_cpumask_create();
@@ -42,9 +42,11 @@ KEEPS(changes_a_mask_that_an_object_owns)
 		bpf_cpumask_release(mask);
 	if (!chest)
 		return 0;
-	mask = chest->mask;
-	if (mask)
+	mask = bpf_kptr_xchg(&chest->mask, NULL);
+	if (mask) {
 		bpf_cpumask_set_cpu(1, mask);
+		bpf_cpumask_release(mask);
+	}
 	bpf_obj_drop(chest);
 	return 0;
 }
@@ -52,7 +54,7 @@ KEEPS(changes_a_mask_that_an_object_owns)
 BREAKS(changes_a_mask_of_a_dropped_object, "use-after-free: passed to bpf_cpumask_set_cpu")
 {
 	struct chest *chest = bpf_obj_new(struct chest);
-	struct bpf_cpumask *mask = bpf_cpumask_create();
+	struct bpf_cpumask *mask = bpf_cpumask_create(), *owned = mask;
 
 	if (chest && mask)
 		mask = bpf_kptr_xchg(&chest->mask, mask);
@@ -60,36 +62,17 @@ BREAKS(changes_a_mask_of_a_dropped_object, "use-after-free: passed to bpf_cpumas
 		bpf_cpumask_release(mask);
 	if (!chest)
 		return 0;
-	mask = chest->mask;
 	bpf_obj_drop(chest);
-	bpf_cpumask_set_cpu(1, mask);
-	return 0;
-}
-
-KEEPS(changes_a_copy_that_an_object_owns)
-{
-	struct chest *chest = bpf_obj_new(struct chest);
-	struct counts *counts = percpu_objects();
-
-	if (chest && counts)
-		counts = bpf_kptr_xchg(&chest->counts, counts);
-	if (counts)
-		drop_percpu(counts);
-	if (!chest)
-		return 0;
-	counts = chest->counts;
-	if (counts)
-		counts = bpf_per_cpu_ptr(counts, 1);
-	if (counts)
-		load(u64, &counts->a) = 1;
-	bpf_obj_drop(chest);
+	hide(owned);
+	if (owned)
+		bpf_cpumask_set_cpu(1, owned);
 	return 0;
 }
 
 BREAKS(copies_of_what_a_dropped_object_owned, "use-after-free: passed to bpf_per_cpu_ptr")
 {
 	struct chest *chest = bpf_obj_new(struct chest);
-	struct counts *counts = percpu_objects();
+	struct counts *counts = percpu_objects(), *owned = counts;
 
 	if (chest && counts)
 		counts = bpf_kptr_xchg(&chest->counts, counts);
@@ -97,26 +80,24 @@ BREAKS(copies_of_what_a_dropped_object_owned, "use-after-free: passed to bpf_per
 		drop_percpu(counts);
 	if (!chest)
 		return 0;
-	counts = chest->counts;
 	bpf_obj_drop(chest);
-	bpf_per_cpu_ptr(counts, 1);
+	hide(owned);
+	if (owned)
+		bpf_per_cpu_ptr(owned, 1);
 	return 0;
 }
 
-BREAKS(reads_what_a_dropped_element_owned, "use-after-free: load of 8 bytes")
+BREAKS(loads_what_an_object_owns, "special-field: load of 8 bytes")
 {
 	struct box *box = bpf_obj_new(struct box);
-	struct plain *plain = bpf_obj_new(struct plain), *owned;
+	struct plain *owned;
 
-	if (plain && box)
-		plain = bpf_kptr_xchg(&box->plain, plain);
-	if (plain)
-		bpf_obj_drop(plain);
 	if (!box)
 		return 0;
 	owned = box->plain;
+	hide(owned);
 	bpf_obj_drop(box);
-	return owned ? load(u64, &owned->number) : 0;
+	return 0;
 }
 
 KEEPS(drops_an_object_with_a_list)

@@ -41,6 +41,7 @@ struct {
 #endif
 
 u64 nr_within;
+u64 number = 7;
 bool moving;
 
 static __always_inline u64 *element(void)
@@ -121,7 +122,7 @@ void SCX_OP(within_dispatch, s32 cpu, struct task_struct *prev)
 
 	hide(place);
 	hide(at);
-	bpf_dynptr_from_mem(place, sizeof(local), 0, &ptr);
+	bpf_dynptr_from_mem(&number, sizeof(number), 0, &ptr);
 	bpf_iter_num_new(&it, 0, 3);
 	bpf_rcu_read_lock();
 	bpf_preempt_disable();

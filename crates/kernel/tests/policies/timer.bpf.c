@@ -2,6 +2,8 @@
 /* A timer of 1 ms that starts itself again, one at an absolute time, one that is cancelled. */
 #include "scx.h"
 
+char _license[] SEC("license") = "GPL";
+
 struct element {
 	struct bpf_timer timer;
 };

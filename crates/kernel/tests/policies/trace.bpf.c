@@ -2,6 +2,8 @@
 /* Programs on tracepoints and functions, each adding what it saw to a log; a policy that counts when told to. */
 #include "scx.h"
 
+char _license[] SEC("license") = "GPL";
+
 #define LOG 64
 u64 log_what[LOG], log_pid[LOG], nr_logged;
 u64 preempted, slept, registered;

@@ -2,6 +2,8 @@
 /* Asks for everything that a profile can do once the object is in the kernel: entries of maps, memory, programs before and after. */
 #include "scx.h"
 
+char _license[] SEC("license") = "GPL";
+
 struct place {
 	u32 node;
 	u32 cpus[2];

@@ -88,7 +88,9 @@ impl Args {
             seed: self.seed,
             for_ns: Some(limit),
             kernel: ::kernel::release::Release::default(),
+            after_failure: false,
             hotplug: Vec::new(),
+            memory: bpf::region::DEFAULT_LIMIT,
             trace: None,
             draw: None,
         };

@@ -87,7 +87,9 @@ pub fn simulated(case: &Case, cpus: usize, seed: u64, machine: Option<&str>) -> 
         seed,
         for_ns: Some(case.for_ns),
         kernel: ::kernel::release::Release::default(),
+        after_failure: false,
         hotplug: Vec::new(),
+        memory: bpf::region::DEFAULT_LIMIT,
         trace: None,
         draw: None,
     };

@@ -27,7 +27,7 @@ pub fn summary(runs: &[Run], labels: &[String], verdict: &Verdict) -> Markup {
     let results: Vec<_> = runs.iter().map(|run| run.result.clone()).collect();
     let columns = columns(&results);
     let best: Vec<Option<u64>> = columns.iter().map(|column| column.best(&results)).collect();
-    let most = |at: usize| results.iter().filter_map(columns[at].value).max().unwrap_or(0);
+    let most = |at: usize| results.iter().filter_map(|r| columns[at].value(r)).max().unwrap_or(0);
     let score_better = columns[0].better;
     html! {
         div.scroll tabindex="0" role="region" aria-label="Summary" {
@@ -42,8 +42,8 @@ pub fn summary(runs: &[Run], labels: &[String], verdict: &Verdict) -> Markup {
                         tr {
                             th scope="row" { (chip(i, &labels[i])) }
                             @for (at, column) in columns.iter().enumerate() {
-                                @let value = (column.value)(result);
-                                @let is_best = runs.len() > 1 && value.is_some() && value == best[at] && result.exit.is_none();
+                                @let value = column.value(result);
+                                @let is_best = runs.len() > 1 && value.is_some() && value == best[at] && result.can_win();
                                 td.n.best[is_best] {
                                     @match value {
                                         Some(value) => { (micro(&(column.text)(value))) }

@@ -6,7 +6,7 @@
 
 use super::Run;
 use super::data::{class_name, classes};
-use crate::result::RunResult;
+use crate::result::{RunResult, Status};
 use crate::score::Better;
 use crate::table::{Column, columns};
 use crate::units;
@@ -80,6 +80,9 @@ pub fn verdict(runs: &[Run], labels: &[String]) -> Verdict {
 }
 
 fn alone(result: &RunResult, score: &Column, label: &str) -> String {
+    if result.status == Status::Refused {
+        return format!("{label} was refused: there was no run");
+    }
     let ran = format!(
         "{label} ran {} on {} for {}",
         result.workload,
@@ -95,7 +98,7 @@ fn alone(result: &RunResult, score: &Column, label: &str) -> String {
 
 /// A run's score with its unit, if it has one.
 fn told(score: &Column, result: &RunResult) -> Option<String> {
-    let text = (score.text)((score.value)(result)?);
+    let text = (score.text)(score.value(result)?);
     Some(match score.head.rsplit_once('\n') {
         Some(("throughput", unit)) => format!("{text} {unit}"),
         Some((what, kind)) if result.score_unit == "ms" => format!("{kind} {what} time {text}"),
@@ -112,8 +115,8 @@ fn ranking(results: &[RunResult], score: &Column, labels: &[String]) -> String {
     let mut ranked: Vec<(usize, f64)> = results
         .iter()
         .enumerate()
-        .filter(|(_, r)| !r.failed())
-        .filter_map(|(i, r)| Some((i, (score.value)(r)? as f64)))
+        .filter(|(_, r)| r.can_win())
+        .filter_map(|(i, r)| Some((i, score.value(r)? as f64)))
         .collect();
     ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
     if results[0].score_better == Better::Higher {
@@ -192,19 +195,28 @@ fn percent(a: f64, b: f64) -> String {
 
 fn failures(results: &[RunResult], labels: &[String], verdict: &mut Verdict) {
     for (i, result) in results.iter().enumerate() {
-        let Some(exit) = &result.exit else { continue };
-        let (kind, did) = match result.failed() {
-            true => (Kind::Bad, "failed"),
-            false => (Kind::Note, "ended early"),
+        if let Some(lost) = &result.lost_tasks {
+            verdict.tags[i].push(Tag {
+                kind: Kind::Bad,
+                text: format!("lost {} tasks", lost.count),
+            });
+            verdict
+                .points
+                .push(format!("{} lost tasks: {}.", labels[i], lost.sentence()));
+        }
+        if result.failed_forks > 0 {
+            verdict.tags[i].push(Tag {
+                kind: Kind::Bad,
+                text: format!("refused {} tasks", result.failed_forks),
+            });
+        }
+        let (Some(exit), Some(fate), Some(failure)) = (&result.exit, result.fate(), result.failure()) else {
+            continue;
         };
         verdict.tags[i].push(Tag {
-            kind,
-            text: did.to_owned(),
+            kind: Kind::Bad,
+            text: fate.clone(),
         });
-        let message = match exit.message.as_str() {
-            "" => String::new(),
-            message => format!(": {message}"),
-        };
         let places: Vec<&str> = [&exit.callback, &exit.source]
             .into_iter()
             .flatten()
@@ -214,17 +226,15 @@ fn failures(results: &[RunResult], labels: &[String], verdict: &mut Verdict) {
             [] => String::new(),
             places => format!(", in {}", places.join(", ")),
         };
-        verdict
-            .points
-            .push(format!("{} {did}: {}{message}{place}.", labels[i], exit.reason));
+        verdict.points.push(format!("{} {failure}{place}.", labels[i]));
     }
 }
 
 fn best_score(results: &[RunResult], score: &Column, verdict: &mut Verdict) {
     let best = score.best(results);
     for (result, tags) in results.iter().zip(&mut verdict.tags) {
-        let value = (score.value)(result);
-        if value.is_some() && value == best && result.exit.is_none() {
+        let value = score.value(result);
+        if value.is_some() && value == best && result.can_win() {
             tags.push(Tag {
                 kind: Kind::Good,
                 text: match score.head.split_once('\n') {
@@ -237,7 +247,7 @@ fn best_score(results: &[RunResult], score: &Column, verdict: &mut Verdict) {
 }
 
 fn latencies(results: &[RunResult], labels: &[String], verdict: &mut Verdict) {
-    let p99 = |r: &RunResult| (r.wakeup_latency_ns.count > 0 && !r.failed()).then_some(r.wakeup_latency_ns.p99);
+    let p99 = |r: &RunResult| (r.wakeup_latency_ns.count > 0 && r.can_win()).then_some(r.wakeup_latency_ns.p99);
     let known = results
         .iter()
         .enumerate()

@@ -152,6 +152,7 @@ pub fn run(shape: &Shape, segments: usize) -> Run {
 /// It failed half way.
 pub fn failed(mut run: Run) -> Run {
     run.result = RunResult {
+        status: report::Status::Ejected,
         exit: Some(ExitRecord {
             kind: "SCX_EXIT_ERROR_STALL".to_owned(),
             reason: "runnable task stall".to_owned(),

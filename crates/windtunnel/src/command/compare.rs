@@ -84,7 +84,9 @@ impl Args {
             println!("{text}");
             return Ok(());
         }
-        println!("{}", compare::table(comparison, std::io::stdout().is_terminal()));
+        if !comparison.failed() {
+            println!("{}", compare::table(comparison, std::io::stdout().is_terminal()));
+        }
         print!("{}", compare::verdict(comparison));
         for (condition, holds) in judged {
             let told = match holds {

@@ -19,7 +19,7 @@ What is compared is decisions, not times: decisions about a task in their order,
 order. A run that takes longer for the same decisions does not part. Chance that a workload draws is drawn in the
 order of events, which costs can change: --no-costs takes them away.
 
-Exit status: 0 the same decisions, 1 they part, 2 usage or input.
+Exit status: 0 the same decisions, 1 they part or a policy failed, 2 usage or input.
 
   windtunnel diff fifo vtime -w closed:n=9,compute=3ms,think=2ms -m smp4
   windtunnel diff fifo fifo --set B:slice_ns=5000000 --only run
@@ -102,6 +102,6 @@ impl Args {
         } else {
             print!("{}", diff::text(&found, std::io::stdout().is_terminal()));
         }
-        Ok(ExitCode::from(u8::from(found.first.is_some())))
+        Ok(ExitCode::from(u8::from(found.first.is_some() || found.failed())))
     }
 }

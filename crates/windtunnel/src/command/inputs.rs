@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What is run, but for the policies: the arguments that all commands which run something share.
 
+use bpf::region::DEFAULT_LIMIT;
 use bpf::vm::Engine;
 use clap::{Args as ClapArgs, ValueEnum};
 use kernel::release::Release;
@@ -11,6 +12,7 @@ use windtunnel::load;
 use windtunnel::policy::Policy;
 use windtunnel::scenario::Scenario;
 use windtunnel::search;
+use windtunnel::size;
 
 /// The sides of a comparison, as `--set` names them.
 pub const SIDES: [&str; 2] = ["A", "B"];
@@ -42,6 +44,12 @@ pub struct Inputs {
     /// The release of Linux whose functions, callbacks and fields objects find: 6.12 to 7.2; it behaves like 7.2 in any case
     #[arg(long, value_name = "RELEASE", default_value_t)]
     kernel: Release,
+    /// After a policy has ended, go on under the fair class; figures are then those of both
+    #[arg(long)]
+    after_failure: bool,
+    /// Limit of the memory that one run uses on this host, for example 512M; a policy that needs more ends with an error
+    #[arg(long, value_name = "SIZE", default_value = "2G", value_parser = size::parse)]
+    memory: u64,
     /// What executes the policy; both give the same bytes
     #[arg(long, value_enum, default_value_t)]
     engine: EngineArg,
@@ -88,7 +96,9 @@ impl Inputs {
             seed: self.seed,
             for_ns: self.for_ns,
             kernel: self.kernel,
+            after_failure: self.after_failure,
             hotplug: hotplug.clone(),
+            memory: self.memory,
             trace: None,
             draw: None,
         };
@@ -115,8 +125,14 @@ impl Inputs {
                 .map(|file| format!("--profile {}", quote(&file.display().to_string()))),
         );
         words.extend(self.hotplug.iter().map(|spec| format!("--hotplug {}", quote(spec))));
+        if self.memory != DEFAULT_LIMIT {
+            words.push(format!("--memory {}", size::format(self.memory)));
+        }
         if self.kernel != Release::default() {
             words.push(format!("--kernel {}", self.kernel));
+        }
+        if self.after_failure {
+            words.push("--after-failure".to_owned());
         }
         words.join(" ")
     }

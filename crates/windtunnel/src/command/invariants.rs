@@ -60,8 +60,8 @@ impl Args {
                 "{}",
                 invariants::text(&report, std::io::stdout().is_terminal(), &command)
             );
-            if let Some(exit) = &report.result.exit {
-                println!("{name}: {}: {}", exit.reason, exit.message);
+            if let Some(failure) = report.result.failure() {
+                println!("{name} {failure}");
             }
         }
         if self.json {

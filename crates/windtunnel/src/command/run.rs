@@ -5,7 +5,7 @@ use super::exports::{ExportArgs, path_of};
 use super::inputs::{Inputs, find};
 use super::progress::with_progress;
 use clap::Args as ClapArgs;
-use report::RunResult;
+use report::{RunResult, Status};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,6 +26,9 @@ pub struct Args {
     /// that breaks one, with its source line. The schedule is the same; it takes longer
     #[arg(long)]
     check: bool,
+    /// Print the kernel's debug dump of a policy that fails, and write it to the JSON
+    #[arg(long)]
+    dump: bool,
     /// Write results as JSON, one object a policy, to FILE (- for standard output)
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -76,7 +79,7 @@ impl Args {
             let outcome = with_progress(policy.name(), |progress| scenario.watched(&mut onlooker, progress))?;
             exporting.finish(outcome.result.simulated_ns)?;
             runs.extend(scan.map(|scan| page::finished(scan, outcome.result.clone(), None)));
-            print_notes(policy.name(), &outcome);
+            print_notes(policy.name(), &outcome, self.dump);
             outcomes.push(outcome);
         }
         self.print(&outcomes)?;
@@ -114,7 +117,14 @@ impl Args {
     }
 
     fn print(&self, outcomes: &[Outcome]) -> Result<(), Error> {
-        let results: Vec<RunResult> = outcomes.iter().map(|outcome| outcome.result.clone()).collect();
+        let mut results: Vec<RunResult> = outcomes.iter().map(|outcome| outcome.result.clone()).collect();
+        for exit in results
+            .iter_mut()
+            .filter_map(|result| result.exit.as_mut())
+            .filter(|_| !self.dump)
+        {
+            exit.dump.clear();
+        }
         let to_stdout = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
         if !to_stdout(&self.json) {
             for outcome in outcomes {
@@ -123,7 +133,13 @@ impl Args {
                 }
             }
             print!("{}", report::table(&results, std::io::stdout().is_terminal()));
-            for result in &results {
+            for (result, policy) in results.iter().zip(&self.policies) {
+                if result.lost_tasks.is_some() {
+                    let command = self.inputs.command("invariants", std::slice::from_ref(policy));
+                    println!("{}: the first wait that is too long, drawn: {command}", result.policy);
+                }
+            }
+            for result in results.iter().filter(|result| result.status != Status::Refused) {
                 println!("{}: trace hash {}", result.policy, result.trace_hash);
             }
             for (result, checked) in results.iter().filter_map(|result| Some((result, result.checked?))) {
@@ -134,7 +150,9 @@ impl Args {
             println!("repeat: {}{check}", self.inputs.command("run", &self.policies));
         }
         if let Some(path) = &self.json {
-            let text = serde_json::to_string_pretty(&results).map_err(|error| Error::new(error.to_string()))?;
+            let json: Result<Vec<_>, _> = results.iter().map(RunResult::to_json).collect();
+            let text = json.and_then(|json| serde_json::to_string_pretty(&json));
+            let text = text.map_err(|error| Error::new(error.to_string()))?;
             write(path, &(text + "\n"))?;
         }
         if let Some(path) = &self.details {
@@ -159,7 +177,7 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
     std::fs::write(path, text).map_err(|error| Error::new(format!("{}: {error}", path.display())))
 }
 
-fn print_notes(policy: &str, outcome: &Outcome) {
+fn print_notes(policy: &str, outcome: &Outcome, dump: bool) {
     for warning in &outcome.warnings {
         eprintln!("{policy}: warning: {warning}");
     }
@@ -173,7 +191,10 @@ fn print_notes(policy: &str, outcome: &Outcome) {
         );
     }
     if let Some(exit) = &outcome.result.exit {
-        eprintln!("{policy}: {}: {}", exit.reason, exit.message);
+        eprintln!(
+            "{policy} {}",
+            outcome.result.failure().unwrap_or_else(|| exit.sentence())
+        );
         if let Some(callback) = &exit.callback {
             eprintln!(
                 "  in {callback}{}",
@@ -186,8 +207,10 @@ fn print_notes(policy: &str, outcome: &Outcome) {
         for note in &exit.notes {
             eprintln!("  {note}");
         }
-        for line in exit.dump.lines().take(40) {
-            eprintln!("  {line}");
+        if dump {
+            exit.dump.lines().for_each(|line| eprintln!("  {line}"));
+        } else if !exit.dump.is_empty() {
+            eprintln!("  (--dump prints the kernel's debug dump)");
         }
     }
 }

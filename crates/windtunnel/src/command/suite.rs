@@ -50,7 +50,24 @@ impl Args {
             objects_passed.len(),
             objects_passed.values().filter(|&&passed| passed).count(),
         );
-        println!("{passed}/{number}");
+        let weaker = suite.cases.iter().filter(|case| case.object.contains(&only));
+        let weaker: Vec<_> = weaker
+            .filter_map(|case| Some((&case.object, case.weaker.as_deref()?)))
+            .collect();
+        for (object, why) in &weaker {
+            println!("weaker {object}: {why}");
+        }
+        for (test, why) in &suite.left_out {
+            println!("left out {test}: {why}");
+        }
+        let mut summary = format!("{passed} of {number} objects pass");
+        if !weaker.is_empty() {
+            summary += &format!(", weaker than the original: {}", weaker.len());
+        }
+        if !suite.left_out.is_empty() {
+            summary += &format!(", tests left out: {}", suite.left_out.len());
+        }
+        println!("{summary}");
         Ok(ExitCode::from(u8::from(passed < number)))
     }
 }

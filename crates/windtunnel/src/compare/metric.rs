@@ -88,8 +88,12 @@ pub const METRICS: &[Metric] = &[
 ];
 
 impl Metric {
+    /// Returns the number of a run; `None` if it has none. A run without its policy has no numbers to compare.
     pub fn value(&self, result: &RunResult) -> Option<f64> {
-        (self.value)(result)
+        match result.failed() {
+            true => None,
+            false => (self.value)(result),
+        }
     }
 
     /// # Errors

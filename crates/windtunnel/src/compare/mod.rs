@@ -39,6 +39,8 @@ pub struct Comparison {
     pub metrics: Vec<Compared>,
     /// For each side: runs whose policy failed, and how the first did.
     pub failures: [Vec<String>; 2],
+    /// For each side: runs whose policy seems to have lost tasks.
+    pub lost: [Vec<String>; 2],
 }
 
 impl Comparison {
@@ -93,16 +95,16 @@ fn compared(names: [String; 2], seeds: &[u64], results: &[RunResult]) -> Compari
         metric,
         effect: value(metric).and_then(|pairs| Effect::of(&pairs)),
     });
+    let of_side = |side: usize| pairs.iter().map(move |pair| pair[side]);
     let failures = [0, 1].map(|side| {
-        let failed = pairs.iter().map(|pair| pair[side]).filter(|result| result.failed());
-        let told = |result: &RunResult| {
-            let exit = result
-                .exit
-                .as_ref()
-                .map(|exit| format!("{}: {}", exit.reason, exit.message));
-            format!("seed {}: {}", result.seed, exit.unwrap_or_default())
-        };
-        failed.map(told).collect()
+        let failed = of_side(side).filter_map(|result| Some((result.seed, result.failure()?)));
+        let described = |(seed, failure): (u64, String)| format!("seed {seed}: {failure}");
+        failed.map(described).collect()
+    });
+    let lost = [0, 1].map(|side| {
+        let lost = of_side(side).filter_map(|result| Some((result, result.lost_tasks.as_ref()?)));
+        lost.map(|(result, lost)| format!("seed {}: {}", result.seed, lost.sentence()))
+            .collect()
     });
     let first = &results[0];
     Comparison {
@@ -114,6 +116,7 @@ fn compared(names: [String; 2], seeds: &[u64], results: &[RunResult]) -> Compari
         score_better: first.score_better,
         metrics: metrics.collect(),
         failures,
+        lost,
     }
 }
 
@@ -209,7 +212,9 @@ mod tests {
     #[test]
     fn what_a_run_does_not_have_is_no_effect_and_failures_are_told() {
         let mut failed = result(1, None, 10);
+        failed.status = report::Status::Ejected;
         failed.exit = Some(ExitRecord {
+            at_ns: 31_000_000_000,
             kind: "SCX_EXIT_ERROR_STALL".into(),
             reason: "runnable task stall".into(),
             message: "loop[3] failed to run for 30.001s".into(),
@@ -219,7 +224,7 @@ mod tests {
         assert!(comparison.effect(&METRICS[0]).is_none() && comparison.failed());
         let text = verdict(&comparison);
         assert!(
-            text.contains("new failed in 1 of 1 runs (seed 1: runnable task stall: loop[3]"),
+            text.contains("new failed in 1 of 1 runs (seed 1: failed at 31.0 s: runnable task stall: loop[3]"),
             "{text}"
         );
     }

@@ -122,6 +122,7 @@ pub fn json(c: &Comparison, conditions: &[(Condition, Option<bool>)]) -> Value {
         "verdict": verdict(c).lines().collect::<Vec<_>>(),
         "metrics": c.metrics.iter().filter_map(metric).collect::<Vec<_>>(),
         "failures": { "a": c.failures[0], "b": c.failures[1] },
+        "lost_tasks": { "a": c.lost[0], "b": c.lost[1] },
         "fail_if": conditions.iter().map(condition).collect::<Vec<_>>(),
     })
 }

@@ -8,6 +8,8 @@ use report::Better;
 
 /// Effects below this are in the table; words are for those that matter.
 const WORTH_WORDS: f64 = 0.01;
+/// Digits of a larger ratio mean nothing.
+const LARGE: f64 = 10_000.0;
 /// From a ratio of this effects are told as a factor.
 const FACTOR: f64 = 2.0;
 
@@ -19,6 +21,20 @@ pub fn verdict(c: &Comparison) -> String {
             let (failed, runs) = (c.failures[side].len(), c.seeds.len());
             lines.push(format!("{} failed in {failed} of {runs} runs ({first})", c.names[side]));
         }
+        if let Some(first) = c.lost[side].first() {
+            let (lost, runs) = (c.lost[side].len(), c.seeds.len());
+            let name = &c.names[side];
+            lines.push(format!(
+                "{name} lost tasks in {lost} of {runs} runs ({first}); see `windtunnel invariants`"
+            ));
+        }
+    }
+    if c.failed() {
+        lines.push(format!(
+            "no verdict on {}: a policy did not schedule all of its runs",
+            c.workload
+        ));
+        return lines.join("\n") + "\n";
     }
     lines.push(result(c));
     let told = |known: &&super::Compared| known.metric.kind != Kind::Score && known.metric.better.is_some();
@@ -151,6 +167,9 @@ pub(super) fn change(ratio: f64) -> String {
     let percent = (ratio - 1.0) * 100.0;
     if !ratio.is_finite() {
         return "from 0".to_owned();
+    }
+    if ratio >= LARGE {
+        return format!("over {LARGE}x");
     }
     if ratio >= 10.0 {
         return format!("{ratio:.1}x");

@@ -14,6 +14,7 @@ use crate::compare::names;
 use crate::error::Error;
 use crate::parallel;
 use crate::policy::Policy;
+use crate::running::Running;
 use crate::scenario::Scenario;
 use kernel::Machine;
 use kernel::decision::{Decision, Snapshot, What};
@@ -75,9 +76,18 @@ pub struct Diff {
     pub lag: u64,
     /// When the sides ended if they did not part, ns.
     pub ended: [u64; 2],
+    /// How the policy of each side failed, if it did: its fate and the kernel's reason. What follows was not compared.
+    pub failures: [Option<String>; 2],
     pub first: Option<Divergence>,
     /// The first with an effect by itself, that is, a task on another CPU or another task on a CPU, if that is a later one.
     pub effect: Option<Divergence>,
+}
+
+impl Diff {
+    /// Whether a policy was refused or ended before its run.
+    pub fn failed(&self) -> bool {
+        self.failures.iter().any(Option::is_some)
+    }
 }
 
 /// Runs both until they part for sure. `progress` is told the share done, in 0..=1000.
@@ -102,7 +112,7 @@ pub fn run(sides: &[Scenario; 2], options: &Options, progress: &mut dyn FnMut(u6
     }
     let (mut first, mut effect) = (None, None);
     let (mut at, mut piece) = (0u64, PIECE_NS);
-    while effect.is_none() && running.iter().any(|side| !side.ended()) {
+    while effect.is_none() && !running.iter().any(Running::failed) && running.iter().any(|side| !side.ended()) {
         at = at.saturating_add(piece);
         let mut most = 0;
         for (index, side) in running.iter_mut().enumerate() {
@@ -123,8 +133,14 @@ pub fn run(sides: &[Scenario; 2], options: &Options, progress: &mut dyn FnMut(u6
         let until = running[0].until().max(running[1].until());
         progress(at.min(until) / (until / 1000).max(1));
     }
-    let clocks = [running[0].clock(), running[1].clock()];
+    // Where a policy failed, its run ends: that the other one goes on is no decision.
+    let failed = running.iter().filter(|side| side.failed());
+    let clocks = match failed.map(Running::clock).min() {
+        Some(at) => [at, at],
+        None => [running[0].clock(), running[1].clock()],
+    };
     let ended = [running[0].machine.now, running[1].machine.now];
+    let failures = [running[0].failure(), running[1].failure()];
     drop(running);
     let first = first.or_else(|| all.last(clocks));
     let (same, lag) = all.before(first.as_ref());
@@ -136,6 +152,7 @@ pub fn run(sides: &[Scenario; 2], options: &Options, progress: &mut dyn FnMut(u6
         same,
         lag,
         ended,
+        failures,
         first: first.map(|parting| shown(sides, &parting, options)).transpose()?,
         effect: effect.map(|parting| shown(sides, &parting, options)).transpose()?,
     })

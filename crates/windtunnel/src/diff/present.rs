@@ -32,6 +32,24 @@ pub fn text(diff: &Diff, terminal: bool) -> String {
         0 => "at the same times".to_owned(),
         lag => format!("at times that differ by at most {}", instant(lag)),
     };
+    for (name, failure) in diff.names.iter().zip(&diff.failures) {
+        if let Some(failure) = failure {
+            let _ = writeln!(out, "{name} {failure}");
+        }
+    }
+    if diff.failed() && diff.first.is_none() {
+        let up_to = diff.ended[0].min(diff.ended[1]);
+        let _ = match up_to {
+            0 => writeln!(out, "nothing to compare"),
+            ns => writeln!(
+                out,
+                "up to {} both decide the same: {} decisions, {lag}",
+                instant(ns),
+                diff.same
+            ),
+        };
+        return out;
+    }
     let Some(first) = &diff.first else {
         let _ = writeln!(
             out,
@@ -443,6 +461,7 @@ pub fn json(diff: &Diff) -> Value {
     json!({
         "a": diff.names[0],
         "b": diff.names[1],
+        "failures": { "a": diff.failures[0], "b": diff.failures[1] },
         "same": diff.same,
         "lag_ns": diff.lag,
         "first": diff.first.as_ref().map(divergence_json),

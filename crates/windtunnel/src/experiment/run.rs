@@ -161,9 +161,9 @@ impl Job<'_> {
             trail,
             globals: reads.into_iter().filter_map(number).collect(),
         };
-        let value = |measure: &&Measure| match &seen.result.exit {
-            Some(exit) if seen.result.failed() => Err(format!("{} failed: {}", seen.result.policy, exit.reason)),
-            _ => measure.value(&seen),
+        let value = |measure: &&Measure| match seen.result.failure() {
+            Some(failure) => Err(format!("{} {failure}", seen.result.policy)),
+            None => measure.value(&seen),
         };
         Ok(Done {
             values: self.measures.iter().map(value).collect(),
@@ -187,7 +187,9 @@ impl RunSpec {
             seed,
             for_ns: self.for_ns,
             kernel: kernel::release::Release::default(),
+            after_failure: false,
             hotplug: Vec::new(),
+            memory: bpf::region::DEFAULT_LIMIT,
             trace: None,
             draw: None,
         })

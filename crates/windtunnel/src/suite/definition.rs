@@ -5,9 +5,13 @@
 //! [workloads]                       # rt-app files by name
 //! busy = '{ "tasks": { "t": { "instance": 8, "run": 200, "sleep": 300 } } }'
 //!
+//! [left_out]                        # tests that the suite does not have, and why
+//! total_bw = "debugfs is not modelled"
+//!
 //! [[case]]
 //! object = "exit"                   # NAME.bpf.o in the folder of objects
 //! about = "a policy can end itself anywhere"
+//! weaker = "the original runs for a minute"  # what the original test asks for and the case does not
 //! machine = "core:4 pu:1"           # as `run --machine`; this is the default
 //! workload = "busy"
 //! profile = { set = { exit_point = 2 } }  # as in profiles/
@@ -30,6 +34,8 @@ const MACHINE: &str = "pack:1 l3:1 core:4 pu:1";
 #[derive(Debug)]
 pub struct Suite {
     pub cases: Vec<Case>,
+    /// Tests that the suite does not have, each with the reason.
+    pub left_out: Vec<(String, String)>,
 }
 
 /// One test.
@@ -39,6 +45,8 @@ pub struct Case {
     pub object: String,
     /// What it shows, in a sentence.
     pub about: String,
+    /// What the test that the case stands for asks for and the case does not.
+    pub weaker: Option<String>,
     pub(super) machine: String,
     pub(super) workload: Workload,
     pub(super) profile: Profile,
@@ -62,8 +70,15 @@ impl Suite {
             let workload = workload::rtapp::read(json, &format!("{place}, workload {name}"));
             workloads.insert(name.as_str(), workload.map_err(|error| error.to_string())?);
         }
-        if let Some(key) = table.keys().find(|key| !["workloads", "case"].contains(&key.as_str())) {
-            return Err(format!("unknown key '{key}': expected [workloads] or [[case]]"));
+        let mut left_out = Vec::new();
+        for (test, why) in section(&table, "left_out")? {
+            left_out.push((test.clone(), string(test, why)?.to_owned()));
+        }
+        let known = ["workloads", "left_out", "case"];
+        if let Some(key) = table.keys().find(|key| !known.contains(&key.as_str())) {
+            return Err(format!(
+                "unknown key '{key}': expected [workloads], [left_out] or [[case]]"
+            ));
         }
         let cases = table
             .get("case")
@@ -78,6 +93,7 @@ impl Suite {
         });
         Ok(Suite {
             cases: cases.collect::<Result<_, _>>()?,
+            left_out,
         })
     }
 }
@@ -86,6 +102,7 @@ fn case(table: &Table, workloads: &BTreeMap<&str, Workload>) -> Result<Case, Str
     let mut case = Case {
         object: String::new(),
         about: String::new(),
+        weaker: None,
         machine: MACHINE.to_owned(),
         workload: Workload::default(),
         profile: Profile::default(),
@@ -95,6 +112,7 @@ fn case(table: &Table, workloads: &BTreeMap<&str, Workload>) -> Result<Case, Str
         match key.as_str() {
             "object" => case.object = string(key, value)?.to_owned(),
             "about" => case.about = string(key, value)?.to_owned(),
+            "weaker" => case.weaker = Some(string(key, value)?.to_owned()),
             "machine" => case.machine = string(key, value)?.to_owned(),
             "workload" => {
                 let name = string(key, value)?;
@@ -115,7 +133,7 @@ fn case(table: &Table, workloads: &BTreeMap<&str, Workload>) -> Result<Case, Str
             }
             _ => {
                 return Err(format!(
-                    "unknown key '{key}': expected object, about, machine, workload, profile or steps"
+                    "unknown key '{key}': expected object, about, weaker, machine, workload, profile or steps"
                 ));
             }
         }
@@ -149,6 +167,10 @@ mod tests {
         let suite = Suite::parse(good, "x").expect("a suite");
         assert_eq!(suite.cases[0].workload.tasks.len(), 1);
         assert_eq!(suite.cases[0].steps.len(), 2);
+        let notes = "[left_out]\nb = 'no debugfs'\n[[case]]\nweaker = 'shorter'\n";
+        let suite = Suite::parse(&good.replace("[[case]]\n", notes), "x").expect("a suite");
+        assert_eq!(suite.left_out, [("b".to_owned(), "no debugfs".to_owned())]);
+        assert_eq!(suite.cases[0].weaker.as_deref(), Some("shorter"));
         let message = |from: &str, to: &str| Suite::parse(&good.replace(from, to), "x").unwrap_err();
         assert_eq!(
             message("'load'", "'laod'")

@@ -8,7 +8,7 @@ use bpf::object::Object;
 use bpf::vm::Engine;
 use kernel::Machine;
 use kernel::cpuset::CpuSet;
-use kernel::ext::{self, EnableState, Policy};
+use kernel::ext::{self, EnableState, Kind, Policy};
 use kernel::load::{self, LoadError};
 use kernel::profile::{Facts, Profile, Run};
 use kernel::task::State;
@@ -27,8 +27,7 @@ impl Case {
     /// The step that failed, and what was found instead.
     pub fn run(&self, objects: &Path, engine: Engine) -> Result<(), String> {
         let path = objects.join(format!("{}.bpf.o", self.object));
-        let bytes = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let object = Object::parse(&bytes, &path.display().to_string()).map_err(|error| error.to_string())?;
+        let object = Object::open(&path).map_err(|error| error.to_string())?;
         let folders = crate::search::folders("machines");
         let folders: Vec<&Path> = folders.iter().map(AsRef::as_ref).collect();
         let spec = machine::load(&self.machine, &folders).map_err(|error| error.to_string())?;
@@ -143,13 +142,11 @@ impl Running<'_> {
 
     fn refused(&mut self, text: &str) -> Result<(), String> {
         let refused = match self.open() {
-            Err(LoadError::Refused(message)) => message,
-            Err(LoadError::Exit(exit)) => return Err(format!("it was refused while it was enabled: {exit}")),
+            Err(error) => refusal(error)?,
             Ok(policy) => {
                 let image = self.image.clone().expect("it was opened");
                 match load::attach(&mut self.machine, &image, policy, &self.profile) {
-                    Err(LoadError::Refused(message)) => message,
-                    Err(LoadError::Exit(exit)) => return Err(format!("it was refused while it was enabled: {exit}")),
+                    Err(error) => refusal(error)?,
                     Ok(()) => return Err("it loads".into()),
                 }
             }
@@ -166,7 +163,7 @@ impl Running<'_> {
         match load::attach(&mut self.machine, image, policy, &self.profile) {
             Ok(()) => Ok(()),
             // Ended by itself while it was enabled, which the kernel's user learns later.
-            Err(LoadError::Exit(_)) if self.machine.ext.exit.is_some() => Ok(()),
+            Err(LoadError::Refused(_)) if self.machine.ext.exit.is_some() => Ok(()),
             Err(error) => Err(error.to_string()),
         }
     }
@@ -325,6 +322,18 @@ impl Running<'_> {
             return Ok(());
         }
         Err(format!("{left} is {a}, {right} is {b}{}", self.told()))
+    }
+}
+
+/// Why an object was not let in before anything of it ran.
+///
+/// # Errors
+/// The policy failed later, while it was enabled.
+fn refusal(error: LoadError) -> Result<String, String> {
+    match error {
+        LoadError::Input(message) => Ok(message),
+        LoadError::Refused(exit) if exit.kind == Kind::None => Ok(exit.message),
+        LoadError::Refused(exit) => Err(format!("it was refused while it was enabled: {exit}")),
     }
 }
 

@@ -2,7 +2,7 @@
 /*
  * leaks_iterator: begins to walk a DSQ and does not end the iterator.
  * with --check: leak: bad_running returns without having ended
- * without: nothing
+ * without: more than 256 bpf_iter_scx_dsq at a time
  */
 #include "base.h"
 

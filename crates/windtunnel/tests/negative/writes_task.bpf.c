@@ -2,7 +2,7 @@
 /*
  * writes_task: changes a field of task_struct that is the kernel's.
  * with --check: read-only: store of 4 bytes
- * without: nothing
+ * without: which the kernel does not allow
  */
 #include "base.h"
 

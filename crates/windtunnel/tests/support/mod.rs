@@ -32,22 +32,31 @@ pub fn policies() -> Vec<String> {
 
 /// Compiles a policy's source with clang, once a process, and returns the object.
 pub fn object(source: &str) -> PathBuf {
+    variant(source, "", &[])
+}
+
+/// Compiles a variant of a policy's source, chosen by macros, as `NAME-VARIANT.bpf.o`.
+pub fn variant(source: &str, variant: &str, defines: &[&str]) -> PathBuf {
     static COMPILED: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
     // A test that fails while it compiles one says so itself.
     let mut compiled = COMPILED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     compiled
-        .entry(source.to_owned())
-        .or_insert_with(|| compile(source))
+        .entry(format!("{source} {variant}"))
+        .or_insert_with(|| compile(source, variant, defines))
         .clone()
 }
 
-fn compile(source: &str) -> PathBuf {
+fn compile(source: &str, variant: &str, defines: &[&str]) -> PathBuf {
+    let ending = match variant {
+        "" => ".bpf.o".to_owned(),
+        variant => format!("-{variant}.bpf.o"),
+    };
     let source = root().join(source);
     let name = source
         .file_name()
         .and_then(|name| name.to_str())
         .expect("a file name")
-        .replace(".bpf.c", ".bpf.o");
+        .replace(".bpf.c", &ending);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("policies");
     std::fs::create_dir_all(&folder).expect("a folder for objects");
     let to = folder.join(name);
@@ -55,6 +64,7 @@ fn compile(source: &str) -> PathBuf {
     let own = to.with_extension(format!("{:?}", std::thread::current().id()).replace(['(', ')'], ""));
     let status = Command::new("clang-19")
         .args(["-g", "-O2", "-mcpu=v3", "-target", "bpf", "-c"])
+        .args(defines.iter().map(|define| format!("-D{define}")))
         .arg(&source)
         .arg("-o")
         .arg(&own)

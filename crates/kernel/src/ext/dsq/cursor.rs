@@ -19,6 +19,11 @@ pub(super) struct Cursor {
 }
 
 impl Dsqs {
+    /// Number of iterations under way.
+    pub fn nr_cursors(&self) -> usize {
+        self.cursors.iter().filter(|cursor| cursor.used).count()
+    }
+
     /// Starts an iteration; returns its number.
     pub fn cursor_new(&mut self, dsq: DsqRef, reverse: bool) -> u32 {
         let it = &mut self.dsqs[dsq.0 as usize];

@@ -72,6 +72,41 @@ fn the_treap_agrees_with_a_sorted_list() {
     }
 }
 
+/// Vtimes more than 2^63 apart: time_before64() is no order then, and no task may get lost.
+#[test]
+fn vtimes_without_an_order_lose_no_task() {
+    let mut dsqs = Dsqs::new(1, 1);
+    let dsq = dsqs.create(1).unwrap();
+    let mut queued = std::collections::BTreeSet::new();
+    let mut state = 1_u64;
+    for round in 0..20_000_u32 {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let task = (state >> 33) as u32 % 100;
+        if queued.remove(&task) {
+            dsqs.remove(task);
+        } else {
+            queued.insert(task);
+            // Thirds of the circle beat each other in turn.
+            let vtime = match round % 2 {
+                0 => u64::MAX / 3 * u64::from(round % 3),
+                _ => state,
+            };
+            dsqs.insert(dsq, task, Place::Vtime(vtime));
+        }
+        dsqs.verify();
+        if round % 100 == 0 {
+            let listed: std::collections::BTreeSet<TaskId> = order(&dsqs, dsq).into_iter().collect();
+            assert_eq!(listed, queued);
+        }
+    }
+    while let Some(task) = dsqs.first(dsq) {
+        dsqs.remove(task);
+        dsqs.verify();
+    }
+}
+
 #[test]
 fn iteration_survives_removal_and_passes_over_newcomers() {
     let mut dsqs = Dsqs::new(1, 1);

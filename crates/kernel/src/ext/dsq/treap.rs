@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The treap that keeps a DSQ in vtime order: a binary tree by vtime whose random priorities keep it shallow. Its nodes are
-//! those of the list; equals are in order of arrival.
+//! those of the list; equals are in order of arrival. Insertion and removal need no transitive order: the walk that finds a
+//! task's place ends beside its neighbour in the list, whatever the comparisons say, and rotations keep that order.
 
 use super::{DsqRef, Dsqs, NIL, Node};
 use crate::task::TaskId;
@@ -75,6 +76,31 @@ impl Dsqs {
             }
             self.replace_child(dsq, parent, task, child);
             return;
+        }
+    }
+
+    /// The first task in order of the tree with this root, or NIL.
+    pub(super) fn treap_first(&self, root: u32) -> u32 {
+        let mut at = root;
+        while at != NIL && self.nodes[at as usize].left != NIL {
+            at = self.nodes[at as usize].left;
+        }
+        at
+    }
+
+    /// The task behind this one in the tree's order, or NIL.
+    pub(super) fn treap_next(&self, task: u32) -> u32 {
+        let right = self.nodes[task as usize].right;
+        if right != NIL {
+            return self.treap_first(right);
+        }
+        let mut at = task;
+        loop {
+            let parent = self.nodes[at as usize].parent;
+            if parent == NIL || self.nodes[parent as usize].left == at {
+                return parent;
+            }
+            at = parent;
         }
     }
 

@@ -67,6 +67,7 @@ fn scx_bpf_cpu_to_cid(m: &mut Machine, cpu: i32) -> i32 {
 
 /// Copies as much as the policy's struct holds; what it has more is -1.
 fn scx_bpf_cid_topo(m: &mut Machine, cid: i32, out: u64, out_size: u64) -> Result<(), Fault> {
+    m.ext.vm().charge_bytes(out_size)?;
     m.region.bytes_mut(out, out_size)?.fill(0xff);
     let Some(cid) = valid(m, cid) else { return Ok(()) };
     let bytes: Vec<u8> = m
@@ -114,6 +115,7 @@ fn scx_bpf_cid_override(m: &mut Machine, cpu_to_cid: u64, size: u32) -> Result<(
         exit::error(m, message);
         return Ok(());
     }
+    m.ext.vm().charge(u64::from(nr_cpus) * u64::from(nr_cpus) / 2)?;
     let mut cid_of = Vec::new();
     for cpu in 0..nr_cpus {
         let cid = m.region.load::<i32>(cpu_to_cid + u64::from(cpu) * 4)?;

@@ -4,6 +4,7 @@
 use super::super::dump;
 use super::super::exit::{self, Kind};
 use super::{Kfunc, kfunc};
+use crate::layout::enums::SCX_EXIT_MSG_LEN;
 use crate::machine::Machine;
 use bpf::func::{ANY, Fault};
 use bpf::helper::print;
@@ -33,6 +34,9 @@ pub(super) fn table() -> Vec<Kfunc> {
     ]
 }
 
+/// Bytes of a text to keep: of a longer one the callers show less.
+const ROOM: usize = SCX_EXIT_MSG_LEN as usize + 3;
+
 /// The text of a format and its arguments (__bstr_format).
 ///
 /// # Errors
@@ -49,11 +53,12 @@ fn format(m: &mut Machine, fmt: u64, data: u64, size: u32) -> Result<Result<Stri
         return Ok(Err(EFAULT));
     };
     let fmt = print::read_format(&m.region, fmt)?;
-    let text = print::bprintf(&m.region, &fmt, &args);
+    print::charge(m, &fmt, ROOM)?;
+    let text = print::bprintf(&m.region, &fmt, &args, ROOM);
     if let Err(error) = text {
         exit::error(m, format!("format preparation failed ({})", -error));
     }
-    Ok(text)
+    Ok(text.map(|text| String::from_utf8_lossy(&text.bytes).into_owned()))
 }
 
 fn scx_bpf_exit_bstr(m: &mut Machine, code: i64, fmt: u64, data: u64, size: u32) -> Result<(), Fault> {

@@ -101,7 +101,7 @@ fn scx_bpf_task_cpu(m: &mut Machine, p: u64) -> Result<i32, Fault> {
 
 /// A tid never comes again, nor does a pid; both are given in the order of creation, so they are the same.
 fn scx_bpf_tid_to_task(m: &mut Machine, tid: u64) -> u64 {
-    if m.ext.ops.flags & SCX_OPS_TID_TO_TASK == 0 {
+    if m.ext.ops().flags & SCX_OPS_TID_TO_TASK == 0 {
         exit::error(m, "scx_bpf_tid_to_task() called without SCX_OPS_TID_TO_TASK");
         return 0;
     }
@@ -117,6 +117,7 @@ fn bpf_get_numa_node_id(m: &mut Machine) -> u32 {
 
 /// There is one pid namespace, whose device and inode nobody can have asked for.
 fn bpf_get_ns_current_pid_tgid(m: &mut Machine, _dev: u64, _ino: u64, nsdata: u64, size: u32) -> Result<i32, Fault> {
+    m.ext.vm().charge_bytes(size.into())?;
     m.region.bytes_mut(nsdata, size.into())?.fill(0);
     Ok(EINVAL)
 }

@@ -48,6 +48,10 @@ impl Args {
             unreachable!("a scenario for the policy");
         };
         let mut running = scenario.start()?;
+        if let (Some(_), Some(failure)) = (running.refused(), running.failure()) {
+            eprintln!("{} {failure}", scenario.policy.name());
+            return Ok(ExitCode::from(1));
+        }
         if io::stdout().is_terminal() && io::stdin().is_terminal() {
             self.watch(scenario, &mut running)?;
         } else {
@@ -55,8 +59,8 @@ impl Args {
         }
         running.end(&mut trace::Tee::new());
         let result = running.outcome()?.result;
-        if let Some(exit) = &result.exit {
-            eprintln!("{}: {}: {}", result.policy, exit.reason, exit.message);
+        if let Some(failure) = result.failure() {
+            eprintln!("{} {failure}", result.policy);
         }
         Ok(ExitCode::from(u8::from(result.failed())))
     }

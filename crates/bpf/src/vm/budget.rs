@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! How much one outermost call may do: so many instructions, and work of helpers that counts as instructions.
+//!
+//! Engines test the budget at backward jumps and at calls, so that between two tests a program executes no instruction twice.
+//! Helpers whose work a program can choose charge for it in proportion ([`Vm::charge`]). The charge shortens the budget alone:
+//! neither [`Vm::executed`] nor simulated time sees it.
+
+use super::{Context, Vm};
+use crate::func::{Fault, FaultKind, World};
+
+/// Instructions one outermost call may execute unless [`Vm::set_budget`] says otherwise.
+pub const BUDGET: u64 = 100_000_000;
+/// Charge of a call from a helper into the program: what it takes the host, in instructions.
+pub(super) const CALL: i64 = 4;
+/// Bytes that a helper copies, clears or checks in the time of an instruction.
+const BYTES: u64 = 16;
+/// Fewer bytes than this are free: finding out costs more.
+const FEW: u64 = 256;
+
+fn message(limit: i64) -> String {
+    format!("more than {limit} BPF instructions in one call, counting the work of helpers: an endless loop?")
+}
+
+impl Context {
+    pub(super) fn over_budget(&self) -> Fault {
+        Fault::new(FaultKind::Budget, message(self.limit))
+    }
+
+    /// Takes `work` from the budget; the number of executed instructions stays. No more is taken than there is.
+    #[inline]
+    pub(super) fn charge(&mut self, work: i64) {
+        let work = work.min(self.left.max(0) + 1);
+        self.left -= work;
+        self.until -= work;
+    }
+}
+
+impl<W: World> Vm<W> {
+    /// Instructions executed so far, over all calls. Right inside helpers, too.
+    #[inline]
+    pub fn executed(&self) -> u64 {
+        let cx = self.cx();
+        (cx.until - cx.left) as u64
+    }
+
+    /// Sets how many instructions one outermost call may execute. Not to be called from within one.
+    pub fn set_budget(&self, instructions: u64) {
+        let cx = self.cx.as_ptr();
+        unsafe {
+            assert!((*cx).depth == 0, "the budget is fixed during a call");
+            let executed = (*cx).until - (*cx).left;
+            (*cx).limit = instructions.min(i64::MAX as u64 / 2) as i64;
+            (*cx).left = (*cx).limit;
+            (*cx).until = executed + (*cx).limit;
+        }
+    }
+
+    /// A helper or kfunc does work that takes the host as long as so many instructions. Free where no program runs.
+    ///
+    /// # Errors
+    /// The budget is used up: the helper returns the fault.
+    #[inline]
+    pub fn charge(&self, work: u64) -> Result<(), Fault> {
+        let cx = self.cx.as_ptr();
+        // SAFETY: as in `set_contexts`.
+        let cx = unsafe { &mut *cx };
+        if cx.depth == 0 {
+            return Ok(());
+        }
+        cx.charge(i64::try_from(work).unwrap_or(i64::MAX));
+        if cx.left < 0 { Err(cx.over_budget()) } else { Ok(()) }
+    }
+
+    /// The same for bytes that are copied, cleared or checked as a whole. A few are free.
+    ///
+    /// # Errors
+    /// As [`Vm::charge`].
+    #[inline]
+    pub fn charge_bytes(&self, bytes: u64) -> Result<(), Fault> {
+        if bytes < FEW {
+            Ok(())
+        } else {
+            self.charge(bytes / BYTES)
+        }
+    }
+}

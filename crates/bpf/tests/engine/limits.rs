@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Programs that are too large, too deep or too slow: every engine ends them, and all with the same result.
+
+use std::fmt::Write;
+
+use bpf::func::{FaultKind, World};
+use bpf::vm::{Engine, Vm};
+
+use crate::asm;
+use crate::world::TestWorld;
+
+pub const ENGINES: [Engine; 2] = [Engine::Interpreter, Engine::Jit];
+
+pub const BUDGET: u64 = 2_000_000;
+
+/// What came of a call: the result, or the fault's kind, message and place; and the number of executed instructions.
+pub type Ran = (Result<u64, (FaultKind, String, Option<usize>)>, u64);
+
+pub fn world(text: &str, engine: Engine, checked: bool) -> TestWorld {
+    let mut program = asm::assemble(text).expect("a program");
+    let mut world = TestWorld::new();
+    world.checked = checked;
+    // So that functions can nest in checked mode, too.
+    program
+        .code
+        .functions
+        .iter_mut()
+        .for_each(|function| function.stack = 0);
+    for map in &mut program.maps {
+        map.handle = world.region.alloc(64).expect("memory");
+    }
+    for &(at, map) in &program.map_refs {
+        program.code.insns[at].imm = program.maps[map].handle as i64;
+    }
+    world
+        .load(program.code, &program.maps, program.types, engine)
+        .expect("it loads");
+    world.vm().set_budget(BUDGET);
+    world
+}
+
+/// Calls the first function with r1 = the world's memory and r2.
+pub fn call(world: &mut TestWorld, r2: u64) -> Ran {
+    let before = world.vm().executed();
+    let args = [world.memory, r2, 0, 0, 0];
+    let result = Vm::call(world, 0, args).map_err(|fault| (fault.kind, fault.message.clone(), fault.pc));
+    (result, world.vm().executed() - before)
+}
+
+/// Runs a program in both engines, with and without checks: engines agree. Returns what came of it without checks.
+fn run(text: &str, r2: u64) -> Ran {
+    let [_, unchecked] = [true, false].map(|checked| {
+        let [interpreted, compiled] = ENGINES.map(|engine| call(&mut world(text, engine, checked), r2));
+        assert_eq!(interpreted, compiled, "checked: {checked}");
+        compiled
+    });
+    unchecked
+}
+
+/// Why the compiler leaves a program to the interpreter, which has to give the same result.
+fn why_interpreted(text: &str, r2: u64) -> String {
+    run(text, r2).0.expect("it returns");
+    let world = world(text, Engine::Jit, false);
+    world.vm().why_interpreted().expect("it is not compiled").to_string()
+}
+
+/// A function that calls itself r2 times. Each frame keeps `values` different values across the call: a compiler that
+/// recognises equal expressions computes them once, and has to spill them.
+fn many_live_values(values: u32) -> String {
+    let mut text = String::from("func main:\nr6 = r1\nr7 = r2\n");
+    let expressions = |text: &mut String| {
+        for n in 0..values {
+            writeln!(text, "r1 = r7\nr1 ^= {}\nr1 *= r7\n*(u64 *)(r6 + 0) = r1", 3 * n + 1).unwrap();
+        }
+    };
+    expressions(&mut text);
+    text.push_str("r0 = 0\nif r7 == 0 goto out\nr1 = r6\nr2 = r7\nr2 += -1\ncall main\nout:\n");
+    expressions(&mut text);
+    text.push_str("r1 = *(u64 *)(r6 + 0)\nr0 += r1\nexit\n");
+    text
+}
+
+#[test]
+fn values_that_need_a_large_machine_frame_are_interpreted() {
+    // 16 KiB a frame, 126 frames: more than the stack of a thread, and each frame more than its guard page.
+    let why = why_interpreted(&many_live_values(2040), 126);
+    assert!(why.starts_with("function main has 163"), "{why}");
+    assert!(
+        why.ends_with("bytes of values in a machine frame, and the JIT compiles at most 4096"),
+        "{why}"
+    );
+}
+
+/// Calls `f` with so many times 16 KiB of stack in use.
+fn deep<R>(n: u32, f: &mut dyn FnMut() -> R) -> R {
+    let taken = std::hint::black_box([0u8; 16 << 10]);
+    let result = if n == 0 { f() } else { deep(n - 1, f) };
+    std::hint::black_box(taken);
+    result
+}
+
+#[test]
+fn the_deepest_program_fits_into_the_stack_that_is_left_or_faults() {
+    let text = many_live_values(490);
+    let compiled = world(&text, Engine::Jit, false);
+    assert_eq!(
+        compiled.vm().why_interpreted(),
+        None,
+        "its frames are as large as may be"
+    );
+    let expected = run(&text, 126);
+    for (engine, needed) in [(Engine::Interpreter, 385), (Engine::Jit, 765)] {
+        let mut world = world(&text, engine, false);
+        // Sooner or later too little is left, whatever the thread has.
+        let fault = (0..).find_map(|n| {
+            let (result, insns) = deep(n, &mut || call(&mut world, 126));
+            assert_eq!(insns, if result.is_ok() { expected.1 } else { 0 });
+            result.err()
+        });
+        let (kind, message, _) = fault.expect("the stack is finite");
+        assert_eq!(kind, FaultKind::Stack);
+        assert!(message.contains(" KiB of stack left, and BPF code needs "), "{message}");
+        let words = message.split(|c: char| !c.is_ascii_digit());
+        let numbers: Vec<u32> = words.filter_map(|word| word.parse().ok()).collect();
+        assert!((needed - 10..=needed + 10).contains(&numbers[1]), "{message}");
+        assert!((numbers[1] - 48..numbers[1]).contains(&numbers[0]), "{message}");
+    }
+}
+
+#[test]
+fn calls_and_callbacks_nest_as_deep_as_the_stack_of_bpf_allows() {
+    // Each level goes down three frames, then calls a helper that calls back.
+    let text = "func main:\nr0 = r1\ncall down\nexit\nfunc down:\ncall down2\nexit\nfunc down2:\nr2 = r1\nr1 = func main\n\
+        call test_call\nexit";
+    let (result, _) = run(text, 0);
+    let (kind, message, _) = result.expect_err("it never returns");
+    assert_eq!(kind, FaultKind::Stack);
+    assert!(message.contains("nest too deep"), "{message}");
+}
+
+#[test]
+fn a_frame_of_the_interpreter_is_smaller_than_is_reserved_for_it() {
+    let text = "func main:\nif r2 == 0 goto out\nr2 += -1\ncall main\nexit\nout:\ncall test_stack\nexit";
+    for (checked, depth) in [(false, 100), (true, 7)] {
+        let mut world = world(text, Engine::Interpreter, checked);
+        let at = |world: &mut TestWorld, depth| call(world, depth).0.expect("it returns");
+        let frame = (at(&mut world, 0) - at(&mut world, depth)) / depth;
+        assert!((1..=1024).contains(&frame), "{frame} bytes, checked: {checked}");
+    }
+}
+
+#[test]
+fn what_takes_long_to_compile_is_interpreted() {
+    let sum = |lines: usize| "r0 += r2\n".repeat(lines);
+    let long = format!("func main:\nr0 = 0\n{}exit", sum(17_000));
+    let why = "function main has 17002 instructions, and the JIT compiles at most 16384";
+    assert_eq!(why_interpreted(&long, 3), why);
+
+    let mut blocks = String::from("func main:\nr0 = 0\n");
+    let mut loops = String::from("func main:\nr0 = 0\n");
+    for n in 0..4200 {
+        writeln!(blocks, "if r2 > {n} goto l{n}\nr0 += r2\nl{n}:").unwrap();
+    }
+    // Loops within loops: compiling 2000 of them would take minutes.
+    for n in 0..2000 {
+        writeln!(loops, "l{n}:\nr0 += 1\nif r0 == {n} goto l{}", n / 2).unwrap();
+    }
+    let why = "function main has 8401 basic blocks, and the JIT compiles at most 8192";
+    assert_eq!(why_interpreted(&(blocks + "exit"), 5), why);
+    let why = why_interpreted(&(loops + "exit"), 5);
+    assert!(why.starts_with("function main has 1000 loops, and the JIT"), "{why}");
+
+    let mut program = String::from("func main:\ncall f0\nexit\n");
+    for n in 0..20 {
+        writeln!(program, "func f{n}:\nr0 = 0\n{}exit", sum(8000)).unwrap();
+    }
+    let why = "the program has 160042 instructions, and the JIT compiles at most 131072";
+    assert_eq!(why_interpreted(&program, 5), why);
+}
+
+#[test]
+fn a_tree_of_calls_ends_with_the_budget() {
+    // 2^60 calls of functions without a loop. Checks allow eight levels, of which each calls the next 1000 times.
+    let mut tree = String::new();
+    for n in 0..60 {
+        writeln!(tree, "func f{n}:\ncall f{m}\ncall f{m}\nexit", m = n + 1).unwrap();
+    }
+    let mut wide = String::new();
+    for n in 0..7 {
+        writeln!(wide, "func f{n}:\n{}exit", format!("call f{}\n", n + 1).repeat(1000)).unwrap();
+    }
+    for text in [tree + "func f60:\nr0 = 0\nexit", wide + "func f7:\nr0 = 0\nexit"] {
+        let (result, insns) = run(&text, 0);
+        let (kind, message, pc) = result.expect_err("it never returns");
+        assert_eq!(kind, FaultKind::Budget, "{message}");
+        assert!(
+            message.starts_with(&format!("more than {BUDGET} BPF instructions in one call")),
+            "{message}"
+        );
+        assert!(
+            (BUDGET + 1..BUDGET + 4).contains(&insns),
+            "{insns}: the first call beyond"
+        );
+        let code = asm::assemble(&text).expect("a program").code;
+        assert_eq!(code.insns[pc.expect("a place")].op, bpf::image::CALL);
+    }
+}
+
+#[test]
+fn a_chain_of_calls_may_use_up_the_budget_to_the_last_instruction() {
+    let text = "func main:\ncall f\ncall f\nexit\nfunc f:\nr0 = 1\nexit";
+    for engine in ENGINES {
+        let mut world = world(text, engine, false);
+        for (budget, fits) in [(4, true), (3, false)] {
+            world.vm().set_budget(budget);
+            // The second call is the fourth instruction; what follows it is not tested.
+            assert_eq!(call(&mut world, 0).0.is_ok(), fits, "{engine:?}, {budget}");
+        }
+    }
+}
+
+/// Needs a process of its own, whose limit it lowers.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_host_that_gives_no_memory_is_an_error() {
+    const CHILD: &str = "BPF_ENGINE_TEST_LIMIT";
+    if std::env::var(CHILD).is_err() {
+        let name = "limits::a_host_that_gives_no_memory_is_an_error";
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--test-threads=1"])
+            .env(CHILD, "1")
+            .output()
+            .expect("the test runs itself");
+        assert!(child.status.success(), "{child:?}");
+        return;
+    }
+    let text =
+        "map a arena 0 0 100000\nr1 = map a\nr2 = 0\nr3 = 90000\nr4 = -1\nr5 = 0\ncall bpf_arena_alloc_pages\nexit";
+    let mut worlds = ENGINES.map(|engine| world(text, engine, false));
+    let mut other = TestWorld::new();
+    // 64000 instructions, for whose code 64 MiB of addresses are reserved.
+    let function = |n| format!("func f{n}:\n{}exit\n", "r0 = 0\n".repeat(16_000));
+    let program: String = (0..4).map(function).collect();
+    let code = asm::assemble(&program).expect("a program").code;
+    // What is writable and private is limited, also what mprotect makes so.
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let used = status
+        .split("VmData:")
+        .nth(1)
+        .and_then(|rest| rest.split_whitespace().next());
+    let used: u64 = used.and_then(|kib| kib.parse().ok()).expect("a number");
+    let most = (used << 10) + (128 << 20);
+    let limit = libc::rlimit {
+        rlim_cur: most,
+        rlim_max: most,
+    };
+    // SAFETY: a plain system call.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &limit) }, 0);
+    for world in &mut worlds {
+        let (kind, message, _) = call(world, 0).0.expect_err("400 MB are not there");
+        assert_eq!(kind, FaultKind::Func);
+        assert!(message.contains("more than it gives"), "{message}");
+    }
+    assert_eq!(other.region.pages(1 << 30), None);
+    let held: Vec<u8> = vec![1; 80 << 20];
+    let refused = other
+        .load(code, &[], Default::default(), Engine::Jit)
+        .expect_err("no room for code");
+    assert!(refused.starts_with("JIT compiler: "), "{refused}");
+    drop(held);
+}

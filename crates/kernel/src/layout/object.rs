@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The types of the kernel's objects: their names, their fields, and which of these a policy may store to.
+
+use super::{cgroup, cpumask, cpuset, css_set, rq, sched_ext_entity, task_struct};
+use bpf::btf::build::Builder;
+use bpf::btf::{Btf, Kind};
+use bpf::kstruct::KernelType;
+use bpf::region::ObjectType;
+use std::mem::offset_of;
+
+const SCX: usize = offset_of!(task_struct, scx);
+
+/// Offset and size of each field of a task_struct that a policy may store to (bpf_scx_btf_struct_access).
+pub const WRITABLE: [(u64, u64); 3] = [
+    ((SCX + offset_of!(sched_ext_entity, slice)) as u64, 8),
+    ((SCX + offset_of!(sched_ext_entity, dsq_vtime)) as u64, 8),
+    ((SCX + offset_of!(sched_ext_entity, disallow)) as u64, 1),
+];
+
+pub(super) static TASK: ObjectType = ObjectType {
+    name: "task_struct",
+    writable: &WRITABLE,
+    field_at: field_at::<task_struct>,
+};
+pub(super) static RQ: ObjectType = read_only("rq", field_at::<rq>);
+pub(super) static MASK: ObjectType = read_only("cpumask", field_at::<cpumask>);
+pub(super) static CGROUP: ObjectType = read_only("cgroup", field_at::<cgroup>);
+pub(super) static CSS_SET: ObjectType = read_only("css_set", field_at::<css_set>);
+pub(super) static CPUSET: ObjectType = read_only("cpuset", field_at::<cpuset>);
+
+const fn read_only(name: &'static str, field_at: fn(u64) -> String) -> ObjectType {
+    ObjectType {
+        name,
+        writable: &[],
+        field_at,
+    }
+}
+
+/// Returns the C name of the field of a struct at an offset, such as `scx.flags`.
+fn field_at<T: KernelType>(offset: u64) -> String {
+    let mut types = Builder::new();
+    let ty = types.add::<T>();
+    let mut path = Vec::new();
+    walk(types.btf(), ty, offset, &mut path);
+    match path.is_empty() {
+        true => format!("byte {offset}"),
+        false => path.join("."),
+    }
+}
+
+/// Appends the names of the members that lead to `offset`.
+fn walk(btf: &Btf, ty: u32, offset: u64, path: &mut Vec<String>) {
+    let ty = btf.resolve(ty);
+    if matches!(btf.kind(ty), Kind::Array { .. }) {
+        return;
+    }
+    let Some(composite) = btf.composite(ty) else { return };
+    let begun = |at: &u32| u64::from(*at / 8) <= offset;
+    let Some(member) = composite.members.iter().rfind(|member| begun(&member.bit_offset)) else {
+        return;
+    };
+    path.push(member.name.to_string());
+    walk(btf, member.ty, offset - u64::from(member.bit_offset / 8), path);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_named_by_the_members_that_lead_to_it() {
+        let scx = |field: usize| (TASK.field_at)((SCX + field) as u64);
+        assert_eq!(scx(offset_of!(sched_ext_entity, flags)), "scx.flags");
+        assert_eq!(scx(offset_of!(sched_ext_entity, slice)), "scx.slice");
+        assert_eq!((TASK.field_at)(offset_of!(task_struct, pid) as u64), "pid");
+        assert_eq!((TASK.field_at)(size_of::<task_struct>() as u64), "cpus_mask.bits");
+        assert_eq!((RQ.field_at)(0), "curr");
+    }
+}

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The watchdog's timeout of a sched_ext object: timeout_ms of its callback table, as its source initializes it."""
+import json
+import os
+import struct
+import subprocess
+
+# SCX_WATCHDOG_MAX_TIMEOUT, which the kernel takes for 0.
+DEFAULT_MS = 30_000
+
+
+def timeout_ms(path):
+    path_of_tools = os.environ["PATH"] + ":/usr/sbin"
+    dumped = subprocess.run(
+        ["bpftool", "-j", "btf", "dump", "file", path], capture_output=True, check=True, env={**os.environ, "PATH": path_of_tools}
+    )
+    types = json.loads(dumped.stdout)["types"]
+    by_id = {of_type["id"]: of_type for of_type in types}
+    tables = [of_type for of_type in types if of_type["kind"] == "STRUCT" and of_type["name"] == "sched_ext_ops"]
+    offsets = {
+        of_type["id"]: member["bits_offset"] // 8 for of_type in tables for member in of_type["members"] if member["name"] == "timeout_ms"
+    }
+    found = []
+    for section in types:
+        if section["kind"] != "DATASEC" or not section["name"].startswith(".struct_ops"):
+            continue
+        data = section_bytes(path, section["name"])
+        for variable in section["vars"]:
+            table = by_id[variable["type_id"]]["type_id"]
+            if table in offsets:
+                found.append(struct.unpack_from("<I", data, variable["offset"] + offsets[table])[0])
+    return max((value or DEFAULT_MS for value in found), default=DEFAULT_MS)
+
+
+def section_bytes(path, name):
+    """A section of a 64-bit little-endian ELF file."""
+    with open(path, "rb") as file:
+        elf = file.read()
+    headers, (size, number, names) = struct.unpack_from("<Q", elf, 0x28)[0], struct.unpack_from("<HHH", elf, 0x3A)
+    sections = [struct.unpack_from("<IIQQQQ", elf, headers + index * size) for index in range(number)]
+    strings = sections[names][4]
+    for at, _, _, _, offset, length in sections:
+        start = strings + at
+        if elf[start : elf.index(b"\0", start)].decode() == name:
+            return elf[offset : offset + length]
+    raise ValueError(f"{path}: there is no section {name}")

@@ -1,0 +1,21 @@
+#!/usr/bin/awk -f
+# SPDX-License-Identifier: GPL-2.0-only
+# soak.awk CONSOLE: prints the table of a soak. Its rows in the console are
+# soak|POLICY [SETTING...]|EXIT STATUS|SECONDS|TIMES OFFLINE|LONGEST OFFLINE|LOADS|MESSAGE.
+BEGIN {
+  FS = "|"
+  printf "%-56s %9s %8s %9s  %s\n", "policy", "scheduled", "offline", "slowest", "end"
+}
+/^guest: .* shell loop/ { speed = $0 }
+/^soak\|/ {
+  sub(/\r$/, "")
+  ended = $3 == 0 && $7 == 1 ? "unloaded" : "FAILED: exit status " $3 ", loaded " $7 " times " $8
+  printf "%-56s %7.1f s %6d x %7.1f s  %s\n", $2, $4, $5, $6, ended
+  policies++
+  failed += !($3 == 0 && $7 == 1)
+}
+END {
+  print speed
+  printf "soak: %d policies, %d failed\n", policies, failed
+  exit failed > 0 || !policies
+}

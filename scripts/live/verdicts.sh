@@ -1,0 +1,54 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# verdicts.sh DIR TABLE: asks the kernel in DIR (of fetch.sh) about every program of checked mode's tests, in one boot of a guest.
+# Writes TABLE: the kernel's version, then the object, program, verdict and message of each program, with tabs between them.
+set -eu
+cd "$(dirname "$0")/../.."
+dir=$1 table=$2
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+chmod 755 "$root"
+mkdir -p "$root"/{bin,dev,proc,sys,tmp,run,objects}
+
+# The loader, with the libbpf that `cargo build -p live` has made.
+libbpf=$(ls -td target/*/build/libbpf-sys-*/out | head -1)
+gcc -O1 -Wall -I"$libbpf/include" scripts/live/verdicts.c "$libbpf/libbpf.a" -lelf -lz -o "$root/bin/verdicts"
+cp /bin/busybox "$root/bin/"
+for applet in $(/bin/busybox --list); do [ "$applet" = busybox ] || ln -sf busybox "$root/bin/$applet"; done
+for library in $(ldd "$root/bin/verdicts" | grep -oE '/[^ ]+'); do
+  mkdir -p "$root$(dirname "$library")"
+  cp -L "$library" "$root$library"
+done
+
+compile() {
+  local source=$1 object=$2
+  shift 2
+  clang-19 -g -O2 -mcpu=v3 -Wall -target bpf -DVERDICTS "$@" -c "$source" -o "$root/objects/$object.bpf.o"
+}
+tests=crates/kernel/tests
+for source in $tests/policies/rules_*.bpf.c; do
+  name=$(basename "$source" .bpf.c)
+  [ "$name" = rules_within ] || compile "$source" "$name"
+done
+# Each of these is a whole policy.
+within=$tests/policies/rules_within.bpf.c
+for define in KEEPS $(grep -oE '(ifdef |ifndef |defined\()[A-Z_]+' $within | grep -oE '[A-Z_]+$' | sort -u); do
+  compile $within "rules_within.$define" "-D$define"
+done
+for source in crates/windtunnel/tests/negative/*.bpf.c; do
+  name=$(basename "$source" .bpf.c)
+  # Its loop of half a million iterations takes the emulated kernel minutes, and breaks no rule.
+  [ "$name" = arena_in_pieces ] || compile "$source" "$name"
+done
+
+cp scripts/live/guest/init "$root/init"
+printf '#!/bin/sh\nverdicts /objects/*.bpf.o\n' >"$root/test.sh"
+chmod +x "$root/test.sh"
+(cd "$root" && find . | cpio -o -H newc -R 0:0 --quiet) >"$dir/verdicts.cpio"
+# In exact time, which does not depend on what else the host does.
+CLOCK=exact CPUS=1 MEMORY=1024 scripts/live/boot.sh "$dir" "$dir/verdicts.cpio" verdicts >/dev/null
+{
+  sed -n 's/\r//; s/^guest: .*kernel \(.*\)/# Linux \1/p' "$dir/verdicts.log"
+  sed -n 's/\r//; s/^verdict\t//p' "$dir/verdicts.log" | sort
+} >"$table.new"
+mv "$table.new" "$table"

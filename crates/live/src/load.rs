@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use windtunnel::duration;
 use windtunnel::error::Error;
 use windtunnel::policy::Policy;
+use windtunnel::{errln, outln};
 
 /// How often the kernel's state is looked at.
 const POLL: Duration = Duration::from_millis(50);
@@ -27,7 +28,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
     /// Unload it after this time [default: Ctrl-C]
-    #[arg(long = "for", value_parser = duration::parse)]
+    #[arg(long = "for", value_parser = duration::parse_some)]
     for_ns: Option<u64>,
     /// Do not print a line each second
     #[arg(long, short)]
@@ -53,7 +54,7 @@ impl Args {
                 Held::Done(code) => return Ok(code),
                 Held::Restart(seconds) if restarts < RESTARTS && !self.over(begun) => {
                     restarts += 1;
-                    println!(
+                    outln!(
                         "{}: CPUs came or went after {seconds:.1} s: loading it again",
                         source.name
                     );
@@ -76,13 +77,13 @@ impl Args {
         let loaded = match source.load(&mut journal) {
             Ok(loaded) => loaded,
             Err(Failure::Policy(words)) => {
-                eprintln!("{words}");
+                errln!("{words}");
                 return Ok(Held::Done(ExitCode::from(1)));
             }
             Err(Failure::Restart) => return Ok(Held::Restart(0.0)),
             Err(Failure::Refused(error)) => return Err(error),
         };
-        println!(
+        outln!(
             "{}: loaded in {:.2} s, kernel {}{}",
             source.name,
             started.elapsed().as_secs_f64(),
@@ -90,7 +91,7 @@ impl Args {
             verified(&loaded.verified)
         );
         for program in &loaded.left_out {
-            println!("  left out: {program}");
+            outln!("  left out: {program}");
         }
         let session = Session::record(source, &loaded.globals)?;
         let ops = kernel::ops();
@@ -105,7 +106,7 @@ impl Args {
                 let now = Look::now(&source.object, &loaded.globals);
                 if !self.quiet {
                     let line = now.since(&last.1, since.as_secs_f64());
-                    println!(
+                    outln!(
                         "{:4.0} s  {}  {line}",
                         attached.elapsed().as_secs_f64(),
                         kernel::state()
@@ -116,12 +117,12 @@ impl Args {
         }
         let ejected = kernel::state() != "enabled" || kernel::ops() != ops;
         let events = kernel::events();
-        println!("{}", totals(source, &loaded, &events));
+        outln!("{}", totals(source, &loaded, &events));
         drop(session);
         let seconds = attached.elapsed().as_secs_f64();
         drop(loaded);
         if !ejected {
-            println!("{}: unloaded after {seconds:.1} s", source.name);
+            outln!("{}: unloaded after {seconds:.1} s", source.name);
             return Ok(Held::Done(ExitCode::SUCCESS));
         }
         let words = journal.settled();
@@ -130,9 +131,9 @@ impl Args {
             return Ok(Held::Restart(seconds));
         }
         let code = if how == End::Ejected { 1 } else { 0 };
-        eprintln!("{}: ended by the kernel after {seconds:.1} s", source.name);
+        errln!("{}: ended by the kernel after {seconds:.1} s", source.name);
         for line in words {
-            eprintln!("  {line}");
+            errln!("  {line}");
         }
         Ok(Held::Done(ExitCode::from(code)))
     }

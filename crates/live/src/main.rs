@@ -22,7 +22,11 @@ mod verifier;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+use windtunnel::console;
+use windtunnel::errln;
 use windtunnel::error::Error;
+
+const NAME: &str = "windtunnel live";
 
 /// Policies and workloads on the running kernel.
 #[derive(Parser)]
@@ -58,12 +62,16 @@ enum Action {
 }
 
 fn main() -> ExitCode {
-    let mut words = std::env::args().skip(1);
-    if words.next().as_deref() == Some(run::exec::WORD) {
-        run::exec::go_on(&words.next().unwrap_or_default());
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|word| word == run::exec::WORD) {
+        run::exec::go_on(&words.next().unwrap_or_default().to_string_lossy());
         return ExitCode::SUCCESS;
     }
-    let done: Result<ExitCode, Error> = match Command::parse().action {
+    let command: Command = match console::arguments() {
+        Ok(command) => command,
+        Err(code) => return console::finish(NAME, code),
+    };
+    let done: Result<ExitCode, Error> = match command.action {
         Action::Load(args) => args.run(),
         Action::Status => session::status(),
         Action::Set(args) => args.run(),
@@ -73,8 +81,9 @@ fn main() -> ExitCode {
         Action::Study(args) => args.run(),
         Action::Compare(args) => args.run(),
     };
-    done.unwrap_or_else(|error| {
-        eprintln!("windtunnel live: {error}");
+    let code = done.unwrap_or_else(|error| {
+        errln!("{NAME}: {error}");
         ExitCode::from(2)
-    })
+    });
+    console::finish(NAME, code)
 }

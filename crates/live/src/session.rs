@@ -16,6 +16,7 @@ use std::thread;
 use std::time::Duration;
 use windtunnel::error::Error;
 use windtunnel::load;
+use windtunnel::outln;
 
 const FOLDER: &str = "/run/windtunnel";
 const FILE: &str = "/run/windtunnel/live.json";
@@ -96,30 +97,30 @@ fn held() -> Result<(Record, Object), Error> {
 
 /// `live status`.
 pub fn status() -> Result<ExitCode, Error> {
-    println!("kernel {}", kernel::release());
+    outln!("kernel {}", kernel::release());
     if kernel::state().is_empty() {
-        println!("sched_ext: none; the default scheduler schedules");
+        outln!("sched_ext: none; the default scheduler schedules");
         return Ok(ExitCode::SUCCESS);
     }
-    println!("sched_ext: {}", kernel::state());
+    outln!("sched_ext: {}", kernel::state());
     if !kernel::ops().is_empty() {
-        println!("scheduler: {}", kernel::ops());
+        outln!("scheduler: {}", kernel::ops());
     }
     for (name, count) in kernel::events() {
-        println!("  {name} {count}");
+        outln!("  {name} {count}");
     }
     if let Some((record, object)) = current()? {
-        println!("held by process {}", record.pid);
+        outln!("held by process {}", record.pid);
         let globals = Globals::from_ids(&record.sections)?;
         for variable in object
             .variables()
             .iter()
             .filter(|variable| !variable.tags.is_empty() && variable.live)
         {
-            println!("  {} = {}", variable.name, globals.get(&object, &variable.name)?);
+            outln!("  {} = {}", variable.name, globals.get(&object, &variable.name)?);
         }
         for (name, value) in Look::now(&object, &globals).counters {
-            println!("  {name} {value}");
+            outln!("  {name} {value}");
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -149,7 +150,7 @@ impl SetArgs {
             load::check_ranges(&object, &[(name.clone(), value.clone())])?;
             let before = globals.get(&object, &name)?;
             globals.set(&object, &name, &value)?;
-            println!("{}: {name} {before} -> {}", record.policy, globals.get(&object, &name)?);
+            outln!("{}: {name} {before} -> {}", record.policy, globals.get(&object, &name)?);
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -168,7 +169,7 @@ pub fn unload() -> Result<ExitCode, Error> {
     }
     for _ in 0..100 {
         if kernel::state() == "disabled" {
-            println!("{}: unloaded", record.policy);
+            outln!("{}: unloaded", record.policy);
             return Ok(ExitCode::SUCCESS);
         }
         thread::sleep(Duration::from_millis(100));

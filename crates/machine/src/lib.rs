@@ -26,7 +26,7 @@ pub use catalog::{define, from_synthetic, from_toml, from_xml, list, load};
 pub use costs::{ByDistance, Costs};
 pub use definition::Definition;
 pub use error::Error;
-pub use show::{list_text, show};
+pub use show::{list_rows, show};
 pub use topology::{Cpu, Distance, TaskSets, Topology};
 
 /// This machine's topology as hwloc XML, as machine files take it (`topology = { inline = "..." }`).

@@ -49,21 +49,16 @@ pub fn show(definition: &Definition) -> String {
     out
 }
 
-/// The text of `machine list`.
-pub fn list_text(machines: &[Listed]) -> String {
+/// The rows of `machine list`: name and shape in columns, and the description.
+pub fn list_rows(machines: &[Listed]) -> Vec<(String, String)> {
     let width = machines.iter().map(|m| m.name.len()).max().unwrap_or(0).max(4);
-    let mut out = format!(
-        "{:<width$}  {:>4}  {:>5}  {:>4}  description\n",
-        "name", "CPUs", "nodes", "LLCs"
-    );
-    for m in machines {
-        let _ = writeln!(
-            out,
-            "{:<width$}  {:>4}  {:>5}  {:>4}  {}",
-            m.name, m.cpus, m.nodes, m.llcs, m.description
-        );
-    }
-    out
+    let head = format!("{:<width$}  {:>4}  {:>5}  {:>4}", "name", "CPUs", "nodes", "LLCs");
+    let row = |m: &Listed| {
+        let shape = format!("{:<width$}  {:>4}  {:>5}  {:>4}", m.name, m.cpus, m.nodes, m.llcs);
+        (shape, m.description.clone())
+    };
+    let rows = machines.iter().map(row);
+    std::iter::once((head, "description".to_owned())).chain(rows).collect()
 }
 
 /// Packages, their nodes, their LLCs, and runs of equal cores.

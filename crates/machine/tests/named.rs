@@ -21,7 +21,9 @@ fn golden(name: &str, text: &str) {
 fn listed() {
     let (machines, errors) = list(&[]);
     assert_eq!(errors, []);
-    golden("list.txt", &machine::show::list_text(&machines));
+    let rows = machine::show::list_rows(&machines).into_iter();
+    let lines = rows.map(|(shape, description)| format!("{shape}  {description}\n"));
+    golden("list.txt", &lines.collect::<String>());
 }
 
 #[test]

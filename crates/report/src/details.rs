@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! One result in full, for people.
 
+use crate::fit::{Grid, Surface};
 use crate::result::{Percentiles, RunResult};
 use crate::score::Better;
 use crate::units::{count, percent, tenths, time};
-use comfy_table::{Cell, CellAlignment, Table, presets};
 use std::fmt::Write;
+use trace::escape;
 
 /// Everything a result says, in sections; those without content are left out. Ends with a newline.
-pub fn details(r: &RunResult) -> String {
-    let mut out = format!("{}\n{}\n", r.policy, "=".repeat(r.policy.chars().count()));
+pub fn details(r: &RunResult, surface: impl Into<Surface>) -> String {
+    let surface = surface.into();
+    let policy = escape::line(&r.policy);
+    let mut out = format!("{policy}\n{}\n", "=".repeat(policy.chars().count()));
     let mut line = |name: &str, text: String| {
-        let _ = writeln!(out, "{name:<20}{text}");
+        let _ = writeln!(out, "{name:<20}{}", escape::text(&text));
     };
     line("machine", format!("{} ({} CPUs)", r.machine, r.cpus));
     line("workload", format!("{}, seed {}", r.workload, r.seed));
@@ -99,7 +102,7 @@ pub fn details(r: &RunResult) -> String {
             }
         }
         if !exit.dump.is_empty() {
-            let _ = writeln!(out, "\ndebug dump\n{}", exit.dump.trim_end());
+            let _ = writeln!(out, "\ndebug dump\n{}", escape::text(exit.dump.trim_end()));
         }
     }
     let callbacks = r.callbacks.iter().map(|c| {
@@ -114,6 +117,7 @@ pub fn details(r: &RunResult) -> String {
     });
     section(
         &mut out,
+        surface,
         &["callback", "calls", "insns mean", "max", "total"],
         callbacks,
     );
@@ -128,7 +132,12 @@ pub fn details(r: &RunResult) -> String {
             known(time(l.held_ns)),
         ]
     });
-    section(&mut out, &["lock", "acquired", "waits", "waited", "max", "held"], locks);
+    section(
+        &mut out,
+        surface,
+        &["lock", "acquired", "waits", "waited", "max", "held"],
+        locks,
+    );
     let fairness = r.fairness.iter().map(|f| {
         let cpu = |share: f64| format!("{} %", percent(share));
         vec![
@@ -141,6 +150,7 @@ pub fn details(r: &RunResult) -> String {
     });
     section(
         &mut out,
+        surface,
         &["always runnable", "tasks", "Jain", "least CPU", "most CPU"],
         fairness,
     );
@@ -159,6 +169,7 @@ pub fn details(r: &RunResult) -> String {
     });
     section(
         &mut out,
+        surface,
         &[
             "task",
             "pid",
@@ -190,32 +201,17 @@ fn percentiles(p: &Percentiles) -> String {
 }
 
 /// A table whose first column is a name and the others are numbers; nothing if it has no rows.
-fn section(out: &mut String, heads: &[&str], rows: impl Iterator<Item = Vec<String>>) {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    let aligned = |texts: &mut dyn Iterator<Item = String>| -> Vec<Cell> {
-        let align = |i| {
-            if i == 0 {
-                CellAlignment::Left
-            } else {
-                CellAlignment::Right
-            }
-        };
-        texts
-            .enumerate()
-            .map(|(i, text)| Cell::new(text).set_alignment(align(i)))
-            .collect()
-    };
-    table.set_header(aligned(&mut heads.iter().map(|head| (*head).to_owned())));
-    for row in rows {
-        table.add_row(aligned(&mut row.into_iter()));
+fn section(out: &mut String, surface: Surface, heads: &[&str], rows: impl Iterator<Item = Vec<String>>) {
+    let mut grid = Grid::plain();
+    for (index, head) in heads.iter().enumerate() {
+        match index {
+            0 => grid.left(head, 0),
+            index => grid.right(head, index),
+        }
     }
-    if table.row_count() == 0 {
-        return;
-    }
-    // Cells are padded by a space on both sides; the text starts at the margin.
-    out.push('\n');
-    for line in table.lines() {
-        let _ = writeln!(out, "{}", line.strip_prefix(' ').unwrap_or(&line).trim_end());
+    rows.for_each(|row| grid.row(row));
+    if !grid.is_empty() {
+        out.push('\n');
+        out.push_str(&grid.render(surface));
     }
 }

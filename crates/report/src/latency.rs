@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use trace::escape;
 use trace::{ByNumber, Event, Follow, Record, Sink, TaskState};
 
 #[derive(Clone, Copy, Default)]
@@ -139,6 +140,7 @@ impl Latency {
         );
         let mut total = Delays::default();
         for (name, (pid, tasks, delays)) in &rows {
+            let name = escape::line(name);
             let name = match tasks {
                 1 => format!("{name}:{pid}"),
                 _ => format!("{name}:({tasks})"),

@@ -9,6 +9,7 @@
 //! fixed decimals from integers, so the text is the same on every host.
 
 mod details;
+pub mod fit;
 mod histogram;
 pub mod html;
 mod jain;
@@ -24,6 +25,7 @@ mod timehist;
 mod units;
 
 pub use details::details;
+pub use fit::Surface;
 pub use histogram::Histogram;
 pub use latency::Latency;
 pub use result::{

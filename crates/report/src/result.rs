@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The numbers of one run, as `--json` prints them. Field names are the JSON's; they stay.
+//! The numbers of one run, as `--json` prints them. Field names are the JSON's; they stay. Fields with a default are absent where
+//! nobody measured them (`live run`).
 
 use crate::histogram::Histogram;
 use crate::score::Better;
@@ -186,6 +187,7 @@ pub struct TaskResult {
     pub preemptions: u64,
     pub migrations: u64,
     /// Within 6 %: single tasks get a coarse histogram.
+    #[serde(default)]
     pub wakeup_latency_p99_ns: u64,
 }
 
@@ -232,11 +234,14 @@ pub struct RunResult {
     /// Switches away from a task that was still runnable.
     pub preemptions: u64,
     pub migrations: u64,
+    #[serde(default)]
     pub migrations_by_distance: Migrations,
     /// CPU time not idle, of the time of all CPUs that were online.
     pub busy_percent: f64,
     /// Time of the kernel and the policy, of the same.
+    #[serde(default)]
     pub overhead_percent: f64,
+    #[serde(default)]
     pub overhead_ns: u64,
     /// Task time that went into reloading caches, of the same; it is busy time.
     #[serde(default)]
@@ -248,19 +253,26 @@ pub struct RunResult {
     pub line_transfers: u64,
     #[serde(default)]
     pub line_transfer_ns: u64,
+    #[serde(default)]
     pub idle_while_waiting_ns: u64,
     pub wakeups: u64,
+    #[serde(default)]
     pub ipis: u64,
+    #[serde(default)]
     pub balance_moves: u64,
+    #[serde(default)]
     pub lock_wait_ns: u64,
     pub tasks_total: u64,
+    #[serde(default)]
     pub callbacks: Vec<CallbackResult>,
     /// Most waited for first.
+    #[serde(default)]
     pub locks: Vec<LockResult>,
     pub fairness: Vec<Fairness>,
     /// Most CPU time first; no more than [`RunResult::TASKS`] of `tasks_total`.
     pub tasks: Vec<TaskResult>,
     /// 16 hexadecimal digits; equal when every record was.
+    #[serde(default)]
     pub trace_hash: String,
     /// In checked mode: what was looked at. Its price is in `wall_ns`; simulated time is the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -273,6 +285,9 @@ pub struct RunResult {
     /// Tasks that the policy seems to have lost; a policy that has any wins no comparison.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_tasks: Option<LostTasks>,
+    /// The user ended the run at `simulated_ns`: figures are of that time, and no result of the workload.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
     pub exit: Option<ExitRecord>,
 }
 
@@ -298,9 +313,10 @@ impl RunResult {
         self.status != Status::Ran
     }
 
-    /// Whether the result can be the best of several: the policy scheduled the run to its end, lost no task and refused none.
+    /// Whether the result can be the best of several: the policy scheduled the run to its end, lost no task and
+    /// refused none, and nobody interrupted the run.
     pub fn can_win(&self) -> bool {
-        !self.failed() && self.lost_tasks.is_none() && self.failed_forks == 0
+        !self.failed() && !self.interrupted && self.lost_tasks.is_none() && self.failed_forks == 0
     }
 
     /// Returns what became of a policy that failed: `refused`, `failed at 1.20 s`, or `ended at 1.20 s` if it wanted to end.

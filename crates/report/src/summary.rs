@@ -157,8 +157,10 @@ impl Summary {
                 if next != IDLE {
                     let place = self.tasks.place(next);
                     let task = self.tasks.at(place);
-                    self.longest_wait_ns = self.longest_wait_ns.max(task.waited(time));
-                    if let Some(latency) = task.switch_in(time) {
+                    let waited_before = task.wait_ns;
+                    let latency = task.switch_in(time);
+                    self.longest_wait_ns = self.longest_wait_ns.max(task.wait_ns - waited_before);
+                    if let Some(latency) = latency {
                         if let Some(counter) = task.wakeup.counter(latency) {
                             prefetch((&raw const *counter).cast());
                         }
@@ -348,6 +350,7 @@ impl Summary {
                 Status::Ran => lost_tasks(&run.waiting, end, self.longest_wait_ns),
                 Status::Ejected | Status::Refused => None,
             },
+            interrupted: false,
             exit: run.exit,
         }
     }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The comparison of several results: a row per policy.
 
+use crate::fit::{Grid, Mark, Surface, Text, fold};
 use crate::result::{RunResult, Status};
 use crate::units;
-use comfy_table::{Cell, CellAlignment, Table, presets};
+use trace::escape;
 
 /// Names longer than this are continued on a further line.
 const NAME_WIDTH: usize = 24;
@@ -18,6 +19,8 @@ pub(crate) enum Better {
 
 pub(crate) struct Column {
     pub head: String,
+    /// Which columns a narrow terminal leaves out first: those with the highest rank ([`Grid`]).
+    pub rank: usize,
     pub better: Better,
     value: fn(&RunResult) -> Option<u64>,
     pub text: fn(u64) -> String,
@@ -39,12 +42,14 @@ fn score_column(results: &[RunResult]) -> Column {
     let unit = results.first().map_or("operations/s", |r| r.score_unit.as_str());
     let time = |head: &str, value| Column {
         head: head.to_owned(),
+        rank: 0,
         better: Better::Less,
         value,
         text: units::time,
     };
     let rate = |unit: &str, value| Column {
         head: format!("throughput\n{unit}"),
+        rank: 0,
         better: Better::More,
         value,
         text: units::tenths,
@@ -65,8 +70,9 @@ fn score_column(results: &[RunResult]) -> Column {
 /// Those of the comparison; the first is the score.
 pub(crate) fn columns(results: &[RunResult]) -> Vec<Column> {
     let milli_percent: fn(u64) -> String = |v| units::percent(crate::result::decimals(v, 3));
-    let column = |head: &str, better, value, text| Column {
+    let column = |head: &str, rank, better, value, text| Column {
         head: head.to_owned(),
+        rank,
         better,
         value,
         text,
@@ -75,37 +81,49 @@ pub(crate) fn columns(results: &[RunResult]) -> Vec<Column> {
         score_column(results),
         column(
             "wake-up\np50",
+            4,
             Better::Less,
             |r| latency(r, r.wakeup_latency_ns.p50),
             units::time,
         ),
         column(
             "wake-up\np99",
+            1,
             Better::Less,
             |r| latency(r, r.wakeup_latency_ns.p99),
             units::time,
         ),
         column(
             "context\nswitches",
+            5,
             Better::Neither,
             |r| Some(r.context_switches),
             units::count,
         ),
-        column("migra-\ntions", Better::Neither, |r| Some(r.migrations), units::count),
+        column(
+            "migra-\ntions",
+            7,
+            Better::Neither,
+            |r| Some(r.migrations),
+            units::count,
+        ),
         column(
             "CPU\nbusy %",
+            6,
             Better::Neither,
             |r| Some(milli(r.busy_percent)),
             milli_percent,
         ),
         column(
             "overhead\n%",
+            3,
             Better::Less,
             |r| Some(milli(r.overhead_percent)),
             milli_percent,
         ),
         column(
             "idle while\nwaiting",
+            2,
             Better::Less,
             |r| Some(r.idle_while_waiting_ns),
             units::time,
@@ -140,27 +158,28 @@ impl Column {
         }
     }
 
-    fn cells(&self, results: &[RunResult]) -> Vec<String> {
+    fn cells(&self, results: &[RunResult]) -> Vec<Text> {
         let best = self.best(results);
         let cell = |r: &RunResult| {
             let value = self.value(r);
             let text = value.map_or_else(|| "-".to_owned(), self.text);
             match best {
-                None => text,
-                Some(_) if value == best && r.can_win() => text + "*",
-                Some(_) => text + " ", // keeps the digits of the column aligned
+                None => text.into(),
+                Some(_) if value == best && r.can_win() => Text::new(&(text + "*"), Mark::Best),
+                Some(_) => (text + " ").into(), // keeps the digits of the column aligned
             }
         };
         results.iter().map(cell).collect()
     }
 }
 
-/// The table, the inputs all results share above it, and below it how policies failed.
-/// `terminal` draws with box characters, else the text is ASCII (names apart). The best value of a
-/// column where one is better than another has a `*`. Ends with a newline.
-pub fn table(results: &[RunResult], terminal: bool) -> String {
+/// The table, the inputs all results share above it, and below it how policies failed. The best value of a column where one
+/// is better than another has a `*`. Ends with a newline.
+pub fn table(results: &[RunResult], surface: impl Into<Surface>) -> String {
+    let surface = surface.into();
     let mut shared = Vec::new();
-    let mut names: Vec<String> = results.iter().map(|r| r.policy.clone()).collect();
+    let escaped = |text: &str| escape::line(text).into_owned();
+    let mut names: Vec<String> = results.iter().map(|r| escaped(&r.policy)).collect();
     // What all results have in common is said once, what they differ in belongs to the row.
     let inputs: [Input; 4] = [
         ("machine", |r| format!("{} ({} CPUs)", r.machine, r.cpus)),
@@ -169,7 +188,7 @@ pub fn table(results: &[RunResult], terminal: bool) -> String {
         ("simulated", |r| units::time(r.simulated_ns)),
     ];
     for (what, input) in inputs {
-        let values: Vec<String> = results.iter().map(input).collect();
+        let values: Vec<String> = results.iter().map(|r| escaped(&input(r))).collect();
         match values.first() {
             Some(first) if values.iter().all(|v| v == first) => shared.push(format!("{what} {first}")),
             _ => {
@@ -180,64 +199,62 @@ pub fn table(results: &[RunResult], terminal: bool) -> String {
             }
         }
     }
-    let mut table = Table::new();
-    table.load_style(if terminal {
-        presets::UTF8_FULL_CONDENSED
-    } else {
-        presets::ASCII_MARKDOWN
-    });
+    let mut grid = Grid::new();
     let columns = columns(results);
-    let heads = columns
-        .iter()
-        .map(|c| Cell::new(&c.head).set_alignment(CellAlignment::Right));
-    table.set_header(std::iter::once(Cell::new("policy")).chain(heads));
-    let cells: Vec<Vec<String>> = columns.iter().map(|c| c.cells(results)).collect();
+    grid.left("policy", 0);
+    columns.iter().for_each(|c| grid.right(&c.head, c.rank));
+    let cells: Vec<Vec<Text>> = columns.iter().map(|c| c.cells(results)).collect();
     for (row, (result, name)) in results.iter().zip(&names).enumerate() {
-        let mut name = broken(name);
-        if let Some(fate) = result.fate() {
-            name += &format!("\n{fate}");
-        } else if let Some(lost) = &result.lost_tasks {
-            name += &format!("\nlost tasks: {}", lost.count);
-        } else if result.failed_forks > 0 {
-            name += &format!("\nfailed forks: {}", result.failed_forks);
-        }
-        let values = cells
-            .iter()
-            .map(|c| Cell::new(&c[row]).set_alignment(CellAlignment::Right));
-        table.add_row(std::iter::once(Cell::new(name)).chain(values));
+        let name = match verdict(result) {
+            Some(verdict) => broken(name) + "\n" + &verdict,
+            None => broken(name),
+        };
+        let mark = if result.can_win() { Mark::Plain } else { Mark::Failed };
+        let values = cells.iter().map(|c| c[row].clone());
+        grid.row(std::iter::once(Text::new(&name, mark)).chain(values));
     }
-    let mut out = if results.is_empty() {
-        String::new()
-    } else {
-        shared.join(", ") + "\n"
+    let mut out = match surface.width {
+        _ if results.is_empty() => String::new(),
+        Some(width) => fold(&shared.join(", "), ", ", width),
+        None => shared.join(", ") + "\n",
     };
-    for line in table.lines() {
-        out += line.trim_end();
-        out.push('\n');
-    }
+    out += &grid.render(surface);
     for (result, exit) in results.iter().filter_map(|r| Some((r, r.exit.as_ref()?))) {
         let failure = result.failure().unwrap_or_else(|| exit.sentence());
         let kind = match exit.kind.as_str() {
             "" | "SCX_EXIT_NONE" => String::new(),
             kind => format!(" ({kind})"),
         };
-        out += &format!("{} {failure}{kind}\n", result.policy);
+        out += &format!("{} {}{kind}\n", escape::line(&result.policy), escape::text(&failure));
         let place = [&exit.callback, &exit.source]
             .into_iter()
             .flatten()
-            .map(String::as_str)
+            .map(|part| escape::line(part))
             .collect::<Vec<_>>();
         if !place.is_empty() {
             out += &format!("    in {}\n", place.join(", "));
         }
         for note in &exit.notes {
-            out += &format!("    {note}\n");
+            out += &format!("    {}\n", escape::text(note));
         }
     }
     for (result, lost) in results.iter().filter_map(|r| Some((r, r.lost_tasks.as_ref()?))) {
-        out += &format!("{} lost tasks: {}\n", result.policy, lost.sentence());
+        let (policy, lost) = (escape::line(&result.policy), lost.sentence());
+        out += &format!("{policy} lost tasks: {}\n", escape::text(&lost));
     }
     out
+}
+
+/// Why a result cannot be the best one, in a word; `None` if it can.
+fn verdict(result: &RunResult) -> Option<String> {
+    let lost = result.lost_tasks.as_ref();
+    match result.fate() {
+        Some(fate) => Some(fate),
+        None if result.interrupted => Some("interrupted".to_owned()),
+        None if lost.is_some() => lost.map(|lost| format!("lost tasks: {}", lost.count)),
+        None if result.failed_forks > 0 => Some(format!("failed forks: {}", result.failed_forks)),
+        None => None,
+    }
 }
 
 /// A name with line breaks where it is too long, behind punctuation if there is some near.

@@ -53,15 +53,6 @@ impl Task {
         }
     }
 
-    /// Returns how long the task has waited for a CPU so far; 0 if it does not wait.
-    #[inline]
-    pub fn waited(&self, now: u64) -> u64 {
-        match self.at {
-            Whereabouts::Woken | Whereabouts::Preempted => now.saturating_sub(self.since),
-            _ => 0,
-        }
-    }
-
     /// It gets a CPU. Gives the latency, for `wakeup`, if this ends a wake-up.
     #[inline]
     pub fn switch_in(&mut self, now: u64) -> Option<u64> {

@@ -7,6 +7,7 @@
 
 use crate::latency::seconds;
 use std::io::{self, Write};
+use trace::escape;
 use trace::{ByNumber, Event, Follow, Record, Sink};
 
 #[derive(Clone, Copy, Default)]
@@ -82,9 +83,10 @@ impl<W: Write> Timehist<W> {
         let ran = since.map_or(0, |since| time.saturating_sub(since));
         let (wait, delay) = (before(left), before(woken));
         let task = self.follow.task(pid);
+        let comm = escape::line(&task.comm);
         let name = match task.tgid {
-            tgid if tgid == pid => format!("{}[{pid}]", task.comm),
-            tgid => format!("{}[{pid}/{tgid}]", task.comm),
+            tgid if tgid == pid => format!("{comm}[{pid}]"),
+            tgid => format!("{comm}[{pid}/{tgid}]"),
         };
         if self.failed.is_none() {
             self.failed = writeln!(

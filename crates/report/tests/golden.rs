@@ -290,7 +290,7 @@ fn scores() {
     }
     let different = [result("eevdf", 1.25, "s", 1_100), run("eevdf", 1_100)];
     check("table-scores.txt", &(text + &table(&different, false)));
-    let details = details(&result("eevdf", 1.25, "s", 1_100));
+    let details = details(&result("eevdf", 1.25, "s", 1_100), false);
     assert!(
         details.contains("score               1.25 s, lower is better"),
         "{details}"
@@ -308,8 +308,8 @@ fn nothing_to_compare() {
 
 #[test]
 fn in_full() {
-    check("details.txt", &details(&run("scx_simple", 800)));
-    check("details-failed.txt", &details(&failed()));
+    check("details.txt", &details(&run("scx_simple", 800), false));
+    check("details-failed.txt", &details(&failed(), false));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! first); `.` is idle, `x` offline. What is shorter than a step can vanish; the list form, one
 //! line per switch, shows everything and is meant for short windows.
 
+use crate::escape;
 use crate::event::{Event, Record, Sink, TaskState};
 use crate::label::Labels;
 use std::collections::{BTreeMap, BTreeSet};
@@ -162,7 +163,10 @@ impl Draw {
 
     fn drawn_tasks(&self) -> BTreeMap<u32, String> {
         let drawn: BTreeSet<u32> = self.rows.iter().flat_map(|row| row.cells.iter().copied()).collect();
-        let comm = |pid| self.comms.get(&pid).cloned().unwrap_or_else(|| "task".to_owned());
+        let comm = |pid| {
+            let comm = self.comms.get(&pid);
+            comm.map_or_else(|| "task".to_owned(), |comm| escape::line(comm).into_owned())
+        };
         drawn
             .into_iter()
             .filter(|&pid| pid != IDLE && pid != OFFLINE)
@@ -181,6 +185,10 @@ impl Draw {
         let mut line = format!("{:<margin$}", "cpu");
         for column in (first..first + columns).filter(|column| column % every == 0) {
             let at = margin + (column - first) * cell;
+            // A mark without room for its time would make the line wrap.
+            if at + 1 + time(column).len() > self.options.width && column > first {
+                break;
+            }
             line.extend(std::iter::repeat_n(' ', at.saturating_sub(line.len())));
             let _ = write!(line, "|{}", time(column));
         }
@@ -212,7 +220,7 @@ impl Draw {
     fn write_list(&self, out: &mut String) {
         let name = |pid: u32| match self.comms.get(&pid) {
             _ if pid == IDLE => "idle".to_owned(),
-            Some(comm) => format!("{comm}:{pid}"),
+            Some(comm) => format!("{}:{pid}", escape::line(comm)),
             None => format!("task:{pid}"),
         };
         let _ = writeln!(out, "{:>16}  {:>3}  switch", "time us", "cpu");

@@ -10,6 +10,7 @@
 mod by_number;
 pub mod draw;
 pub mod encode;
+pub mod escape;
 pub mod event;
 pub mod export;
 pub mod file;

@@ -159,6 +159,7 @@ fn chrome_json() {
 /// An error of the disk is told at the end, and nothing is written after it.
 #[test]
 fn errors_are_kept() {
+    #[derive(Debug)]
     struct Full(usize);
     impl std::io::Write for Full {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -183,4 +184,25 @@ fn errors_are_kept() {
     let mut perfetto = trace::export::Perfetto::new(Full(2), &header());
     perfetto.take(&many);
     assert_eq!(perfetto.finish(0).unwrap_err().kind(), error);
+}
+
+/// A name with a newline and with what a terminal executes.
+#[test]
+fn an_event_is_a_line_of_ftrace_whatever_tasks_are_called() {
+    let hostile = "x\n  evil-9\x1b[2J\u{9b}2J";
+    let mut records = records();
+    for record in &mut records {
+        match &mut record.event {
+            Event::TaskNew { comm, .. } | Event::TaskRename { comm, .. } => *comm = hostile.to_owned(),
+            Event::Printk { text } => *text = hostile.to_owned(),
+            _ => {}
+        }
+    }
+    let plain = ftrace(&self::records());
+    let text = ftrace(&records);
+    assert_eq!(text.lines().count(), plain.lines().count(), "{text}");
+    assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
+    let (read, want) = (recording::read(&text), recording::read(&plain));
+    let switches = |read: Result<recording::Recording, _>| read.expect("a recording").switches;
+    assert_eq!(switches(read), switches(want));
 }

@@ -16,7 +16,7 @@ fn main() {
     let policy = ["compat/objects/kernel/scx_simple.bpf.o", "policies/vtime.bpf.o"]
         .iter()
         .find_map(|object| Policy::find(&format!("{built}/{object}")).ok())
-        .expect("no policy: run `make policies` first");
+        .expect("no policy: scripts/policies.sh builds them");
     println!(
         "{}, {}, policy {}",
         first_line("date", &["-I"]),

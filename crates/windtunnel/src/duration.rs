@@ -44,6 +44,19 @@ pub fn parse(text: &str) -> Result<u64, String> {
     u64::try_from(ns).map_err(|_| format!("'{text}' is too long"))
 }
 
+/// Nanoseconds, more than none.
+///
+/// # Errors
+/// As [`parse`], or if it is 0.
+pub fn parse_some(text: &str) -> Result<u64, String> {
+    match parse(text)? {
+        0 => Err(format!(
+            "'{text}' is no time at all, expected for example 250ms or 1.5s"
+        )),
+        ns => Ok(ns),
+    }
+}
+
 /// The shortest exact form with a unit.
 pub fn format(ns: u64) -> String {
     for (unit, name) in [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")] {
@@ -69,6 +82,8 @@ mod tests {
             assert_eq!(parse(text), Ok(ns));
             assert_eq!(parse(&format(ns)), Ok(ns));
         }
+        assert_eq!(parse_some("1ns"), Ok(1));
+        assert!(parse_some("0ms").is_err_and(|error| error.contains("'0ms' is no time at all")));
         for text in [
             "",
             "s",

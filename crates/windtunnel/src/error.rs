@@ -2,6 +2,8 @@
 //! What a user did that cannot work: a message that names the place, and a hint.
 
 use std::fmt;
+use std::io;
+use std::path::Path;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
@@ -14,6 +16,15 @@ impl Error {
         Error {
             message: message.into(),
             hint: None,
+        }
+    }
+
+    /// What the system says of a file that could not be read or written.
+    pub fn at(path: &Path, error: &io::Error) -> Error {
+        let place = Error::new(format!("{}: {error}", path.display()));
+        match error.kind() {
+            io::ErrorKind::StorageFull => place.hint("make room on the disk, or write to another one"),
+            _ => place,
         }
     }
 

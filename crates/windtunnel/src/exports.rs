@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Files for other tools, written while records pass.
 
+use crate::destination::Destination;
 use crate::error::Error;
-use std::fs::File;
-use std::io;
 use std::path::PathBuf;
 use trace::export::{Chrome, Ftrace, Perfetto};
 use trace::{Header, Record, Sink};
@@ -19,18 +18,13 @@ pub struct Exports {
 /// The exports of one run.
 pub struct Exporting {
     paths: Exports,
-    perfetto: Option<Perfetto<File>>,
-    chrome: Option<Chrome<File>>,
-    ftrace: Option<Ftrace<File>>,
+    perfetto: Option<Perfetto<Destination>>,
+    chrome: Option<Chrome<Destination>>,
+    ftrace: Option<Ftrace<Destination>>,
 }
 
-fn create(path: &Option<PathBuf>) -> Result<Option<File>, Error> {
-    let Some(path) = path else { return Ok(None) };
-    let at = |error: io::Error| Error::new(format!("{}: {error}", path.display()));
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(at)?;
-    }
-    File::create(path).map(Some).map_err(at)
+fn open(path: &Option<PathBuf>) -> Result<Option<Destination>, Error> {
+    path.as_deref().map(Destination::open).transpose()
 }
 
 impl Exports {
@@ -38,37 +32,41 @@ impl Exports {
         self.perfetto.is_none() && self.chrome.is_none() && self.ftrace.is_none()
     }
 
-    /// Begins the files.
+    pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        [&self.perfetto, &self.chrome, &self.ftrace].into_iter().flatten()
+    }
+
+    /// Begins the files. They appear when they are complete ([`Exporting::finish`]).
     ///
     /// # Errors
     /// One that cannot be created.
     pub fn start(&self, header: &Header) -> Result<Exporting, Error> {
         Ok(Exporting {
             paths: self.clone(),
-            perfetto: create(&self.perfetto)?.map(|file| Perfetto::new(file, header)),
-            chrome: create(&self.chrome)?.map(|file| Chrome::new(file, header)),
-            ftrace: create(&self.ftrace)?.map(|file| Ftrace::new(file, header.cpus.len())),
+            perfetto: open(&self.perfetto)?.map(|file| Perfetto::new(file, header)),
+            chrome: open(&self.chrome)?.map(|file| Chrome::new(file, header)),
+            ftrace: open(&self.ftrace)?.map(|file| Ftrace::new(file, header.cpus.len())),
         })
     }
 }
 
 impl Exporting {
-    /// Ends the files of a run that ended at `end` (ns).
-    ///
-    /// # Errors
-    /// One that could not be written.
-    pub fn finish(self, end: u64) -> Result<(), Error> {
+    /// Ends the files of a run that ended at `end` (ns). Returns what is wrong with those that could not be written.
+    #[must_use]
+    pub fn finish(self, end: u64) -> Vec<Error> {
         let written = [
             (self.paths.perfetto, self.perfetto.map(|export| export.finish(end))),
             (self.paths.chrome, self.chrome.map(|export| export.finish(end))),
             (self.paths.ftrace, self.ftrace.map(Ftrace::finish)),
         ];
+        let mut errors = Vec::new();
         for (path, written) in written {
-            if let (Some(path), Some(Err(error))) = (path, written) {
-                return Err(Error::new(format!("{}: {error}", path.display())));
+            if let (Some(path), Some(written)) = (path, written) {
+                let written = written.map_err(|error| Error::at(&path, &error));
+                errors.extend(written.and_then(Destination::commit).err());
             }
         }
-        Ok(())
+        errors
     }
 }
 

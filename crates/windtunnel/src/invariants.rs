@@ -4,14 +4,15 @@
 use crate::diff::ranges;
 use crate::duration;
 use crate::error::Error;
-use crate::scenario::Scenario;
-use comfy_table::{Cell, CellAlignment, Table, presets};
+use crate::interrupt;
+use crate::scenario::{PIECE_MAX_NS, Scenario};
 use kernel::decision::Snapshot;
 use kernel::invariant::{Tally, Violation};
+use report::fit::{Grid, Mark, Surface, Text, fold};
 use report::{RunResult, Status};
 use serde_json::{Value, json};
 use std::fmt::Write;
-use trace::{DrawOptions, Tee};
+use trace::{DrawOptions, Tee, escape};
 
 /// A drawing has about so many columns, fewer than elsewhere: with many tasks a column is wide.
 const COLUMNS: u64 = 60;
@@ -66,8 +67,12 @@ impl Report {
 pub fn check(scenario: &Scenario, bounds: Bounds, progress: &mut dyn FnMut(u64)) -> Result<Report, Error> {
     let mut running = scenario.start()?;
     running.machine.watch(bounds.idle_ns, bounds.starvation_ns);
-    let piece = (running.until() / 200).max(1);
+    let piece = (running.until() / 200).clamp(1, PIECE_MAX_NS);
     while !running.ended() {
+        if interrupt::signal().is_some() {
+            running.interrupt();
+            break;
+        }
         running.advance(running.at() + piece, &mut Tee::new())?;
         progress(running.at().saturating_mul(1000) / running.until());
     }
@@ -102,7 +107,8 @@ pub fn check(scenario: &Scenario, bounds: Bounds, progress: &mut dyn FnMut(u64))
         ),
     ];
     for one in &mut checked {
-        if let Some(first) = &one.tally.first {
+        // To draw it takes a second run.
+        if let Some(first) = one.tally.first.as_ref().filter(|_| !result.interrupted) {
             one.shown = Some(shown(scenario, first, one.bound_ns.unwrap_or(0))?);
         }
     }
@@ -151,55 +157,68 @@ fn verdict(violations: u64, result: &RunResult) -> String {
 }
 
 /// A table, and for each broken invariant what was seen first. `command` makes the command that draws a window of the run.
-pub fn text(report: &Report, terminal: bool, command: &dyn Fn(u64, u64) -> String) -> String {
-    let mut table = Table::new();
-    table.load_style(if terminal {
-        presets::UTF8_FULL_CONDENSED
-    } else {
-        presets::ASCII_MARKDOWN
-    });
-    table.set_header(["invariant", "bound", "", "violations", "first at", "longest"]);
+pub fn text(report: &Report, surface: impl Into<Surface>, command: &dyn Fn(u64, u64) -> String) -> String {
+    let surface = surface.into();
+    let mut grid = Grid::new();
+    grid.left("invariant", 0);
+    grid.left("bound", 3);
+    grid.left("", 0);
+    grid.right("violations", 1);
+    grid.right("first at", 2);
+    grid.right("longest", 4);
     for checked in &report.checked {
         let tally = &checked.tally;
         let at =
             |violation: Option<&Violation>, text: fn(&Violation) -> String| violation.map(text).unwrap_or_default();
-        let cells = [
-            checked.name.to_owned(),
-            checked.bound_ns.map(duration::format).unwrap_or_default(),
-            verdict(tally.count, &report.result),
-            tally.count.to_string(),
-            at(tally.first.as_ref(), |first| time(first.from)),
-            at(tally.worst.as_ref(), |worst| time(worst.until - worst.from)),
-        ];
-        let cell = |(index, text)| {
-            Cell::new(text).set_alignment(if index < 3 {
-                CellAlignment::Left
-            } else {
-                CellAlignment::Right
-            })
+        let verdict = match tally.count {
+            0 => Text::from(verdict(0, &report.result)),
+            count => Text::new(&verdict(count, &report.result), Mark::Failed),
         };
-        table.add_row(cells.into_iter().enumerate().map(cell));
+        grid.row([
+            checked.name.into(),
+            checked.bound_ns.map(duration::format).unwrap_or_default().into(),
+            verdict,
+            tally.count.to_string().into(),
+            Text::from(at(tally.first.as_ref(), |first| time(first.from))),
+            at(tally.worst.as_ref(), |worst| time(worst.until - worst.from)).into(),
+        ]);
     }
     let r = &report.result;
-    let mut out = format!(
-        "{} on machine {}, workload {}, seed {}\n",
-        r.policy, r.machine, r.workload, r.seed
+    let names = [&r.policy, &r.machine, &r.workload].map(|name| escape::line(name));
+    let head = format!(
+        "{} on machine {}, workload {}, seed {}",
+        names[0], names[1], names[2], r.seed
     );
-    for line in table.lines() {
-        let _ = writeln!(out, "{}", line.trim_end());
-    }
+    let mut out = match surface.width {
+        Some(width) => fold(&head, " ", width),
+        None => head + "\n",
+    };
+    out += &grid.render(surface);
+    let mut rest = String::new();
     for checked in &report.checked {
         if let (Some(first), Some(shown)) = (&checked.tally.first, &checked.shown) {
-            let _ = writeln!(out, "\n{}: {}", checked.name, sentence(checked, first));
-            let _ = writeln!(out, "{}\n\n{}", situation(first, &shown.seen), shown.drawing.trim_end());
-            let _ = writeln!(out, "\njust that: {}", command(shown.from, shown.to));
+            let _ = writeln!(rest, "\n{}: {}", checked.name, sentence(checked, first));
+            let _ = writeln!(
+                rest,
+                "{}\n\n{}",
+                situation(first, &shown.seen),
+                shown.drawing.trim_end()
+            );
+            let _ = writeln!(rest, "\njust that: {}", command(shown.from, shown.to));
         }
     }
-    out
+    if r.interrupted {
+        let _ = writeln!(
+            rest,
+            "interrupted at {}: what holds does so up to then",
+            time(r.simulated_ns)
+        );
+    }
+    out + &escape::text(&rest)
 }
 
 fn sentence(checked: &Checked, v: &Violation) -> String {
-    let (task, length) = (format!("{}:{}", v.comm, v.pid), time(v.until - v.from));
+    let (task, length) = (format!("{}:{}", escape::line(&v.comm), v.pid), time(v.until - v.from));
     match (v.cpu, checked.bound_ns) {
         (Some(cpu), Some(_)) => format!(
             "from {} on, CPU {cpu} idled for {length} while {task} waited, which may run there",

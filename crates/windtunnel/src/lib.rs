@@ -2,15 +2,18 @@
 //! A wind tunnel for Linux CPU schedulers: the library behind the command.
 //!
 //! A [`Scenario`](scenario::Scenario) is a policy, a machine, a workload and a seed; running it gives a
-//! [`RunResult`](report::RunResult). The library never prints; errors say where and what to do ([`error::Error`]).
+//! [`RunResult`](report::RunResult). The library never prints, but for [`console`], which is what the commands print with; errors say where and what to do ([`error::Error`]).
 
 pub mod calibrate;
 pub mod compare;
+pub mod console;
+pub mod destination;
 pub mod diff;
 pub mod duration;
 pub mod error;
 pub mod experiment;
 pub mod exports;
+pub mod interrupt;
 pub mod invariants;
 pub mod load;
 pub mod page;

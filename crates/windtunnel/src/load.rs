@@ -20,7 +20,7 @@ use std::path::Path;
 #[must_use]
 pub enum Loaded {
     /// The policy is enabled.
-    Enabled(Image),
+    Enabled(Box<Image>),
     /// A result: the kernel refuses the policy, or the policy failed while it was enabled.
     Refused(Box<Exit>),
 }
@@ -35,7 +35,7 @@ pub fn enable(machine: &mut Machine, object: &Object, profile: &Profile, engine:
             image
                 .warnings
                 .extend(missing_profile(object, profile, machine.nr_cpus()));
-            Ok(Loaded::Enabled(image))
+            Ok(Loaded::Enabled(Box::new(image)))
         }
         Err(LoadError::Refused(exit)) => Ok(Loaded::Refused(exit)),
         Err(LoadError::Input(message)) => Err(Error::new(message)),

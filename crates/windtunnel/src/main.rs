@@ -3,19 +3,18 @@
 
 mod command;
 
-use clap::Parser;
 use std::process::ExitCode;
+use windtunnel::{console, errln, interrupt};
 
 fn main() -> ExitCode {
-    // A closed pipe ends the output, not the run with a panic.
-    #[cfg(unix)]
-    command::default_sigpipe();
     command::name_bugs();
-    match command::Command::parse().run() {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("windtunnel: {error}");
+    let done = match console::arguments::<command::Command>() {
+        Ok(command) => command.run().unwrap_or_else(|error| {
+            errln!("windtunnel: {error}");
             ExitCode::from(2)
-        }
-    }
+        }),
+        Err(code) => code,
+    };
+    let interrupted = interrupt::signal().map(|signal| ExitCode::from(interrupt::status(signal)));
+    console::finish("windtunnel", interrupted.unwrap_or(done))
 }

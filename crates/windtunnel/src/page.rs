@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The HTML report of runs, from traces or while they run: what the page's parts are given.
 
+use crate::destination;
 use crate::error::Error;
 use crate::predict;
 use report::RunResult;
@@ -33,9 +34,5 @@ pub fn finished(mut scan: Scan, result: RunResult, timeslice_ns: Option<u64>) ->
 /// # Errors
 /// A file that cannot be written.
 pub fn write(path: &Path, runs: &[html::Run]) -> Result<(), Error> {
-    let at = |error: std::io::Error| Error::new(format!("{}: {error}", path.display()));
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(at)?;
-    }
-    std::fs::write(path, html::page(runs)).map_err(at)
+    destination::write(path, html::page(runs).as_bytes())
 }

@@ -2,6 +2,7 @@
 //! Many runs at once: threads that each take the next job. What a job gives does not depend on who took it when.
 
 use crate::error::Error;
+use crate::interrupt;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -20,6 +21,33 @@ pub fn run<Job: Sync, Done: Send>(
     progress: &Progress,
     run: impl Fn(&Job, &mut dyn FnMut(u64)) -> Result<Done, Error> + Sync,
 ) -> Result<Vec<Done>, Error> {
+    // Jobs after one that failed may not have run.
+    let done = each(jobs, threads, progress, run, &|| false);
+    done.into_iter().flatten().collect()
+}
+
+/// As [`run`], but a signal ([`interrupt`]) ends it early: `None` stands for a job that was not begun, or that says so itself.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_until_interrupted<Job: Sync, Done: Send>(
+    jobs: &[Job],
+    threads: Option<NonZero<usize>>,
+    progress: &Progress,
+    run: impl Fn(&Job, &mut dyn FnMut(u64)) -> Result<Option<Done>, Error> + Sync,
+) -> Result<Vec<Option<Done>>, Error> {
+    let done = each(jobs, threads, progress, run, &|| interrupt::signal().is_some());
+    done.into_iter().map(|done| done.unwrap_or(Ok(None))).collect()
+}
+
+/// What each job gave; `None` of one that was not begun because one failed or `stop` said so.
+fn each<Job: Sync, Done: Send>(
+    jobs: &[Job],
+    threads: Option<NonZero<usize>>,
+    progress: &Progress,
+    run: impl Fn(&Job, &mut dyn FnMut(u64)) -> Result<Done, Error> + Sync,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Vec<Option<Result<Done, Error>>> {
     let at_hand = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
     let threads = threads.unwrap_or(at_hand).get().min(jobs.len().max(1));
     let next = AtomicUsize::new(0);
@@ -29,7 +57,7 @@ pub fn run<Job: Sync, Done: Send>(
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                loop {
+                while !stop() {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(job) = jobs.get(index) else { break };
                     let mut told = 0;
@@ -51,9 +79,7 @@ pub fn run<Job: Sync, Done: Send>(
             });
         }
     });
-    // Jobs after one that failed may not have run.
-    let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.into_iter().flatten().collect()
+    done.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

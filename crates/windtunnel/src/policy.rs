@@ -50,14 +50,19 @@ impl Policy {
             }
         }
         let names: Vec<String> = list().into_iter().map(|(name, _)| name).collect();
-        let known = if names.is_empty() {
-            "none are built: run `make policies`".into()
-        } else {
-            names.join(", ")
+        let near = search::nearest(spec, names.iter().map(String::as_str).chain([EEVDF]));
+        let hint = match near {
+            Some(near) => format!("did you mean {near}? `windtunnel policy list` shows all that are built"),
+            None if names.is_empty() => {
+                "give the path of a .bpf.o file or `eevdf`; no policy is built yet: scripts/policies.sh builds them"
+                    .into()
+            }
+            None => format!(
+                "give the path of a .bpf.o file, `eevdf`, or one of the built policies ({})",
+                names.join(", ")
+            ),
         };
-        Err(Error::new(format!("there is no policy '{spec}'")).hint(format!(
-            "give the path of a .bpf.o file, `eevdf`, or one of the built policies ({known})"
-        )))
+        Err(Error::new(format!("there is no policy '{spec}'")).hint(hint))
     }
 
     pub fn name(&self) -> &str {

@@ -38,6 +38,7 @@ pub struct Running<'a> {
     until: u64,
     reloads: u32,
     ended: Option<Ended>,
+    interrupted: bool,
 }
 
 impl Scenario {
@@ -80,7 +81,7 @@ impl Scenario {
                     ended = machine.advance(at, &mut sinks);
                 }
                 match load::enable(&mut machine, &object, &profile, self.engine)? {
-                    Loaded::Enabled(loaded) => image = Some(loaded),
+                    Loaded::Enabled(loaded) => image = Some(*loaded),
                     Loaded::Refused(exit) => refused = Some(exit),
                 }
             }
@@ -100,6 +101,7 @@ impl Scenario {
             until: limit.unwrap_or(LONGEST_NS),
             reloads: 0,
             ended,
+            interrupted: false,
         })
     }
 
@@ -201,7 +203,7 @@ impl Running<'_> {
             {
                 let (object, profile) = self.scenario.prepared(name, path)?;
                 match load::enable(&mut self.machine, &object, &profile, self.scenario.engine)? {
-                    Loaded::Enabled(image) => self.image = Some(image),
+                    Loaded::Enabled(image) => self.image = Some(*image),
                     // The run ends with the record of the attempt, which is no reason to deny what was before.
                     Loaded::Refused(exit) => {
                         self.machine.ext.exit = Some(*exit);
@@ -214,6 +216,12 @@ impl Running<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Notes that the user ends the run where it is. There will be no trace file: half a run is none.
+    pub fn interrupt(&mut self) {
+        self.interrupted = true;
+        self.sinks.discard_trace();
     }
 
     /// Ends the run where it is: the books are closed and the last records handed over.
@@ -310,6 +318,7 @@ impl Running<'_> {
             accesses: checked.accesses,
             calls: checked.calls,
         });
+        outcome.result.interrupted = self.interrupted;
         Ok(outcome)
     }
 }

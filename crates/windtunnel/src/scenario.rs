@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! One run: a policy on a machine under a workload, from a seed to a result.
 
+use crate::destination::Destination;
 use crate::error::Error;
+use crate::interrupt;
 use crate::policy::Policy;
 use crate::traced;
 use bpf::link::Image;
@@ -10,7 +12,6 @@ use kernel::ext::ops::NAMES;
 use kernel::release::Release;
 use machine::MachineSpec;
 use report::{Run, RunResult, Summary};
-use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
 use trace::{Draw, DrawOptions, Hash, Header, Record, Sink, Tee, Writer};
@@ -20,6 +21,8 @@ use workload::Workload;
 pub const DEFAULT_NS: u64 = 1_000_000_000;
 /// A run is cut into this many pieces for progress reports; cuts leave no mark in it.
 const PIECES: u64 = 200;
+/// No piece is longer, so that a run ends soon after Ctrl-C.
+pub(crate) const PIECE_MAX_NS: u64 = 5_000_000;
 
 #[derive(Clone, Debug)]
 pub struct Scenario {
@@ -58,6 +61,8 @@ pub struct Outcome {
     pub warnings: Vec<String>,
     /// Every task waits for another one: their pids.
     pub deadlock: Vec<u32>,
+    /// Why there is no trace file though one was asked for. The result does not suffer from it.
+    pub unwritten: Option<Error>,
 }
 
 /// Who looks on while a scenario runs, and leaves no mark in it.
@@ -102,8 +107,8 @@ impl Scenario {
     /// Runs it. `progress` is told the share done, in 0..=1000, as the simulation goes on.
     ///
     /// # Errors
-    /// What the user gave cannot work: settings, an object that is none, a trace file that cannot be written. A policy that
-    /// fails is a result (`RunResult::exit`).
+    /// What the user gave cannot work: settings, an object that is none, a trace file that cannot be begun. A policy that
+    /// fails is a result (`RunResult::exit`). A signal ends the run early ([`interrupt`]; `RunResult::interrupted`).
     pub fn run(&self, progress: &mut dyn FnMut(u64)) -> Result<Outcome, Error> {
         let onlooker = &mut Onlooker {
             sink: &mut Tee::new(),
@@ -120,8 +125,12 @@ impl Scenario {
     pub fn watched(&self, onlooker: &mut Onlooker, progress: &mut dyn FnMut(u64)) -> Result<Outcome, Error> {
         let mut running = self.start()?;
         running.machine.details |= onlooker.details;
-        let piece = (running.until() / PIECES).max(1);
+        let piece = (running.until() / PIECES).clamp(1, PIECE_MAX_NS);
         while !running.ended() {
+            if interrupt::signal().is_some() {
+                running.interrupt();
+                break;
+            }
             let at = running.at();
             let next = onlooker.next(at).filter(|&next| next < running.until());
             let to = (at + piece).min(next.unwrap_or(u64::MAX));
@@ -157,7 +166,7 @@ impl Scenario {
 pub(crate) struct Sinks {
     pub(crate) hash: Hash,
     summary: Summary,
-    writer: Option<(PathBuf, Writer<BufWriter<File>>)>,
+    writer: Option<(PathBuf, Writer<BufWriter<Destination>>)>,
     draw: Option<Draw>,
 }
 
@@ -166,8 +175,8 @@ impl Sinks {
         let writer = match &scenario.trace {
             None => None,
             Some(path) => {
-                let file = File::create(path).map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
-                Some((path.clone(), Writer::new(BufWriter::new(file), &scenario.header())))
+                let file = BufWriter::new(Destination::open(path)?);
+                Some((path.clone(), Writer::new(file, &scenario.header())))
             }
         };
         let draw = match &scenario.draw {
@@ -185,9 +194,15 @@ impl Sinks {
         })
     }
 
+    /// Leaves the trace file as it was before the run.
+    pub(crate) fn discard_trace(&mut self) {
+        self.writer = None;
+    }
+
     pub(crate) fn finish(self, run: Run, warnings: Vec<String>, deadlock: Vec<u32>) -> Result<Outcome, Error> {
         let drawing = self.draw.map(|draw| draw.finish(run.simulated_ns));
         let result = self.summary.result(run);
+        let mut unwritten = None;
         if let Some((path, mut writer)) = self.writer {
             // The same run leaves the same bytes.
             let timeless = RunResult {
@@ -195,15 +210,16 @@ impl Sinks {
                 ..result.clone()
             };
             writer.result(&serde_json::to_string(&timeless).map_err(|error| Error::new(error.to_string()))?);
-            writer
-                .finish()
-                .map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
+            let written = writer.finish_into().and_then(|(_, file)| Ok(file.into_inner()?));
+            let written = written.map_err(|error| Error::at(&path, &error));
+            unwritten = written.and_then(Destination::commit).err();
         }
         Ok(Outcome {
             result,
             drawing,
             warnings,
             deadlock,
+            unwritten,
         })
     }
 }

@@ -7,7 +7,7 @@ use kernel::Machine;
 use kernel::decision::{Queue, Snapshot};
 use kernel::task::IDLE;
 use std::collections::BTreeMap;
-use trace::{Event, Record, Sink};
+use trace::{Event, Record, Sink, escape};
 
 /// What one look shows. Rates are a second of simulated time.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -220,7 +220,7 @@ impl View {
         let busiest = self
             .tasks
             .first()
-            .map(|task| format!("{} {:.0} %", task.name, task.cpu_percent));
+            .map(|task| format!("{} {:.0} %", escape::line(&task.name), task.cpu_percent));
         format!(
             "{:>12.3} {:>8} {:>8} {:>8.2} {:>11.2} {:>11.0} {:>11.0} {:>13.0}  {}",
             self.at as f64 / 1e6,

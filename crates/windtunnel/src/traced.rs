@@ -2,6 +2,7 @@
 //! Something that happened and was written down: a trace file of a run, or a recording of a real machine.
 
 use crate::error::Error;
+use crate::interrupt;
 use machine::MachineSpec;
 use report::{Run, RunResult, Summary};
 use std::fs::File;
@@ -37,6 +38,8 @@ pub struct End {
     pub hash: u64,
     /// What the run said of itself, if it did.
     pub result: Option<RunResult>,
+    /// A signal came before the end ([`interrupt`]).
+    pub interrupted: bool,
 }
 
 /// The CPUs of a machine, as a trace tells of them.
@@ -121,18 +124,23 @@ impl Traced {
         match &self.kind {
             Kind::Recording { records, .. } => {
                 for (done, batch) in records.chunks(BATCH).enumerate() {
+                    end.interrupted = interrupt::signal().is_some();
+                    if end.interrupted {
+                        break;
+                    }
+                    end.time = batch.last().map_or(end.time, |record| record.time);
                     hash.take(batch);
                     sink.take(batch);
                     progress((done * BATCH * 1000 / records.len()) as u64);
                 }
-                end.time = records.last().map_or(0, |record| record.time);
             }
             Kind::File { bytes } => {
                 let at = |error: &dyn std::fmt::Display| Error::new(format!("{}: {error}", self.path.display()));
                 let file = File::open(&self.path).map_err(|error| at(&error))?;
                 let mut reader = Reader::new(BufReader::new(file)).map_err(|error| at(&error))?;
                 let mut batch = Vec::with_capacity(BATCH);
-                loop {
+                while !end.interrupted {
+                    end.interrupted = interrupt::signal().is_some();
                     batch.clear();
                     let mut failed = None;
                     for record in reader.by_ref().take(BATCH) {
@@ -180,6 +188,10 @@ impl Traced {
                 locks: self.header.locks.clone(),
                 ..Run::default()
             }),
+        })
+        .map(|result| RunResult {
+            interrupted: end.interrupted,
+            ..result
         })
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What `workload list` and `workload show` print.
+//! What `workload list` and `workload show` tell.
 
 use crate::duration;
 use crate::error::Error;
@@ -8,8 +8,8 @@ use std::fmt::Write;
 use std::path::Path;
 use workload::{Generator, Unit, Workload, generators};
 
-/// Files of the folders and generators, a line each.
-pub fn list(folders: &[&Path]) -> String {
+/// Files of the folders and generators, with where they are or what they are.
+pub fn list(folders: &[&Path]) -> Vec<(String, String)> {
     let files = workload::files(folders);
     let mut rows: Vec<(String, String)> = files
         .into_iter()
@@ -24,10 +24,7 @@ pub fn list(folders: &[&Path]) -> String {
         "trace:file=FILE".to_owned(),
         "what perf, trace-cmd or 'run --trace' recorded, replayed".to_owned(),
     ));
-    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    rows.iter()
-        .map(|(name, about)| format!("{name:width$}  {about}\n"))
-        .collect()
+    rows
 }
 
 /// A generator's parameters, or what is in a workload.

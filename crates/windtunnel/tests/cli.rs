@@ -177,6 +177,25 @@ fn what_cannot_work_says_where_and_what_to_do() {
             &["CPU 99"],
         ),
         (&["run"], &["POLICIES"]),
+        (&["run", "eevfd"], &["no policy 'eevfd'", "did you mean eevdf?"]),
+        (
+            &["experiment", "show", "pmqs/tabel1"],
+            &["did you mean pmqs/table1?", "experiment list"],
+        ),
+        (&["experiment", "run", "pqms"], &["did you mean pmqs?"]),
+        (&["run", &fifo, "--for", "0"], &["'0' is no time at all", "250ms"]),
+        (
+            &["run", &fifo, "--seed", "-1"],
+            &["'-1' is below 0, which '--seed' cannot be"],
+        ),
+        (
+            &["run", &fifo, "--for", "-5ms"],
+            &["'-5ms' is below 0, which '--for' cannot be"],
+        ),
+        (
+            &["run", &fifo, "--for", "10ms", "--draw", "20ms-30ms"],
+            &["--draw 20ms-30ms: the run ends at 10ms", "--for makes the run longer"],
+        ),
     ];
     for (args, parts) in cases {
         let ran = windtunnel(args);
@@ -185,6 +204,54 @@ fn what_cannot_work_says_where_and_what_to_do() {
             assert!(ran.stderr.contains(part), "{args:?}: no '{part}' in: {}", ran.stderr);
         }
     }
+}
+
+#[test]
+fn advice_works() {
+    for args in [["run", "eevdf", "--seed", "-1"], ["run", "eevdf", "-x", "-y"]] {
+        let ran = windtunnel(&args);
+        assert_eq!((ran.status, ran.stdout.as_str()), (2, ""));
+        assert!(!ran.stderr.contains("-- -"), "{}", ran.stderr);
+    }
+    let near = windtunnel(&["run", "eevdf", "--sed", "1"]);
+    assert!(
+        near.stderr.contains("a similar argument exists: '--seed'"),
+        "{}",
+        near.stderr
+    );
+    let none = windtunnel(&["run", "nothinglikeit"]);
+    assert!(!none.stderr.contains("make policies"), "{}", none.stderr);
+}
+
+#[test]
+fn a_window_is_drawn_as_far_as_the_run_goes() {
+    let window = |window: &str| {
+        let args = [
+            "run",
+            "eevdf",
+            "-m",
+            "up",
+            "-w",
+            "closed:n=2",
+            "--for",
+            "10ms",
+            "--draw",
+            window,
+        ];
+        let ran = windtunnel(&args);
+        assert_eq!(ran.status, 0, "{}", ran.stderr);
+        ran.stdout
+    };
+    assert_eq!(window("5ms-30ms"), window("5ms-10ms"));
+    // How long this run is turns out when its tasks have exited.
+    let load = "hackbench:groups=1,fds=2,loops=2";
+    let ran = windtunnel(&["run", "eevdf", "-m", "up", "-w", load, "--draw", "20s-30s"]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert!(
+        ran.stdout.contains("nothing to draw from 20s on: the run ended at "),
+        "{}",
+        ran.stdout
+    );
 }
 
 #[test]

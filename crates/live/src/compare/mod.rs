@@ -16,6 +16,7 @@ use windtunnel::error::Error;
 use windtunnel::policy::Policy;
 use windtunnel::scenario::Scenario;
 use windtunnel::search;
+use windtunnel::{errln, out};
 
 /// How long a workload without an end runs on either side.
 const DEFAULT_NS: u64 = 5_000_000_000;
@@ -27,7 +28,7 @@ pub struct Args {
     /// An rt-app JSON file or a generator (`windtunnel workload list`)
     workload: String,
     /// Time of each side [default: what the workload asks for, else until its tasks have exited, 5 s at most]
-    #[arg(long = "for", value_parser = duration::parse)]
+    #[arg(long = "for", value_parser = duration::parse_some)]
     for_ns: Option<u64>,
     /// What is simulated: as of `windtunnel run`; a file of `machine calibrate` has this machine's costs
     #[arg(long, short, default_value = "host")]
@@ -69,7 +70,7 @@ impl Args {
                 match source.load(&mut Journal::from_now()) {
                     Ok(_loaded) => execute()?,
                     Err(Failure::Policy(words)) => {
-                        eprintln!("{words}");
+                        errln!("{words}");
                         return Ok(ExitCode::from(1));
                     }
                     Err(Failure::Restart) => return Err(Error::new("CPUs came or went: run it again")),
@@ -96,12 +97,12 @@ impl Args {
         };
         let simulated = scenario.run(&mut |_| {})?.result;
         for note in notes {
-            eprintln!("windtunnel live: {note}");
+            errln!("windtunnel live: {note}");
         }
         let rows = table::rows(&simulated, &live);
         match self.markdown {
-            true => print!("{}", table::markdown(&simulated, &live, &rows)),
-            false => print!("{}", table::text(&simulated, &live, &rows)),
+            true => out!("{}", table::markdown(&simulated, &live, &rows)),
+            false => out!("{}", table::text(&simulated, &live, &rows)),
         }
         Ok(ExitCode::SUCCESS)
     }

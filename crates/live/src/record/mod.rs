@@ -7,16 +7,17 @@ mod tracefs;
 pub use tracefs::{Recorded, Recorder};
 
 use crate::{kernel, run, stop};
-use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode};
 use std::thread;
 use std::time::{Duration, Instant};
 use trace::{Event, Header, Place, Record, Sink, Writer};
+use windtunnel::destination::{self, Destination};
 use windtunnel::duration;
 use windtunnel::error::Error;
 use windtunnel::search;
+use windtunnel::{errln, outln};
 
 /// How often buffers are looked at.
 const POLL: Duration = Duration::from_millis(20);
@@ -27,7 +28,7 @@ pub struct Args {
     #[arg(long, short, value_name = "FILE", default_value = "recording.trace")]
     output: PathBuf,
     /// Record for this time [default: until the workload or command ends, or Ctrl-C]
-    #[arg(long = "for", value_parser = duration::parse)]
+    #[arg(long = "for", value_parser = duration::parse_some)]
     for_ns: Option<u64>,
     /// Buffer of each CPU, KiB
     #[arg(long, value_name = "KIB", default_value_t = BUFFER_KIB, value_parser = clap::value_parser!(u64).range(64..=1 << 20))]
@@ -54,8 +55,7 @@ impl Args {
     pub fn run(self) -> Result<ExitCode, Error> {
         let what = meanwhile(&self.what)?;
         // First what can be refused.
-        let file =
-            File::create(&self.output).map_err(|error| Error::new(format!("{}: {error}", self.output.display())))?;
+        destination::check([self.output.as_path()])?;
         let (places, hz) = places()?;
         let policy = kernel::scheduler();
         stop::remember();
@@ -74,7 +74,7 @@ impl Args {
                 if let Ok(Some(status)) = child.try_wait()
                     && !status.success()
                 {
-                    eprintln!("windtunnel live: {name}: {status}");
+                    errln!("windtunnel live: {name}: {status}");
                     code = ExitCode::from(1);
                 }
             }
@@ -88,7 +88,7 @@ impl Args {
                 })?;
                 failed?;
                 for note in &executed.notes {
-                    eprintln!("windtunnel live: {note}");
+                    errln!("windtunnel live: {note}");
                 }
                 own = executed.log;
                 own.iter_mut().for_each(|record| record.time += executed.begun);
@@ -110,12 +110,13 @@ impl Args {
         let tasks = tasks.count();
         let records = merged(recording.records, recording.start, own);
         let seconds = records.last().map_or(0.0, |record| record.time as f64 / 1e9);
-        let mut writer = Writer::new(BufWriter::new(file), &header);
+        let file = BufWriter::new(Destination::open(&self.output)?);
+        let mut writer = Writer::new(file, &header);
         writer.take(&records);
-        let written = writer.finish();
-        written.map_err(|error| Error::new(format!("{}: {error}", self.output.display())))?;
+        let written = writer.finish_into().and_then(|(_, file)| Ok(file.into_inner()?));
+        written.map_err(|error| Error::at(&self.output, &error))?.commit()?;
         let output = self.output.display();
-        println!(
+        outln!(
             "{output}: {} records, {} switches of {tasks} tasks on {} CPUs in {seconds:.3} s under {}",
             records.len(),
             recording.switches,
@@ -123,13 +124,13 @@ impl Args {
             header.policy
         );
         if lost > 0 || recording.missing > 0 {
-            println!(
+            outln!(
                 "  {lost} events were lost, {} switches are missing: larger buffers with --buffer {}",
                 recording.missing,
                 self.buffer * 4
             );
         }
-        println!("  look at it: windtunnel report {output}; replay it: windtunnel run eevdf --workload {output}");
+        outln!("  look at it: windtunnel report {output}; replay it: windtunnel run eevdf --workload {output}");
         Ok(code)
     }
 

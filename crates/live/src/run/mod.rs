@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `live run`: a workload executed for real, under whatever scheduler the kernel has. Results have the simulator's units and
-//! JSON. What only a trace of every switch could tell (callbacks, locks, overhead) is empty.
+//! JSON. What only a trace of every switch could tell (callbacks, locks, overhead) is absent.
 
 mod attributes;
 mod cgroup;
@@ -20,19 +20,21 @@ pub use conduct::{Executed, Options, conduct};
 pub use watch::Look;
 
 use report::{Percentiles, RunResult};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use windtunnel::console;
+use windtunnel::destination;
 use windtunnel::duration;
 use windtunnel::error::Error;
 use windtunnel::search;
+use windtunnel::{errln, outln};
 
 #[derive(clap::Args)]
 pub struct Args {
     /// An rt-app JSON file or a generator (`windtunnel workload list`), for example hackbench:groups=2
     workload: String,
     /// Time [default: what the workload asks for, else until its tasks have exited, 10 s at most]
-    #[arg(long = "for", value_parser = duration::parse)]
+    #[arg(long = "for", value_parser = duration::parse_some)]
     for_ns: Option<u64>,
     /// Where chance starts from
     #[arg(long, default_value_t = 1)]
@@ -88,11 +90,12 @@ impl Args {
             cpus: self.cpus.map(|list| list.0).unwrap_or_default(),
             watch: false,
         };
+        destination::check(self.json.as_deref())?;
         let Executed { result, notes, .. } = conduct(workload, &options, None)?;
         for note in notes {
-            eprintln!("windtunnel live: {note}");
+            errln!("windtunnel live: {note}");
         }
-        write_json(self.json.as_deref(), &[&result], || print(&result))?;
+        write_json(self.json.as_deref(), &[measured(&result)?], || print(&result))?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -101,14 +104,54 @@ impl Args {
 pub fn write_json<T: serde::Serialize>(path: Option<&Path>, value: &T, print: impl FnOnce()) -> Result<(), Error> {
     let json = serde_json::to_string_pretty(value).map_err(|error| Error::new(error.to_string()))?;
     match path {
-        Some(path) if path.as_os_str() == "-" => println!("{json}"),
+        Some(path) if destination::is_stdout(path) => console::json(&json),
         Some(path) => {
-            fs::write(path, json).map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
+            destination::write(path, json.as_bytes())?;
             print();
         }
         None => print(),
     }
     Ok(())
+}
+
+/// Fields of a result that only a trace of every switch and the costs of a simulated machine could fill.
+const UNMEASURED: [&str; 14] = [
+    "migrations_by_distance",
+    "overhead_percent",
+    "overhead_ns",
+    "reload_percent",
+    "reload_ns",
+    "line_transfers",
+    "line_transfer_ns",
+    "idle_while_waiting_ns",
+    "ipis",
+    "balance_moves",
+    "lock_wait_ns",
+    "callbacks",
+    "locks",
+    "trace_hash",
+];
+
+/// The result as JSON without what was not measured: a 0 would be a figure.
+///
+/// # Errors
+/// If it is no JSON.
+fn measured(result: &RunResult) -> Result<serde_json::Value, Error> {
+    let mut json = serde_json::to_value(result).map_err(|error| Error::new(error.to_string()))?;
+    if let Some(fields) = json.as_object_mut() {
+        for name in UNMEASURED {
+            fields.shift_remove(name);
+        }
+    }
+    for task in json["tasks"].as_array_mut().into_iter().flatten() {
+        // None of its wake-ups could be timed.
+        if task["wakeup_latency_p99_ns"] == 0
+            && let Some(fields) = task.as_object_mut()
+        {
+            fields.shift_remove("wakeup_latency_p99_ns");
+        }
+    }
+    Ok(json)
 }
 
 /// Executes it on all CPUs. Beside the result: what to know of it.
@@ -142,7 +185,7 @@ pub fn execute_while(
 }
 
 fn print(r: &RunResult) {
-    println!(
+    outln!(
         "{} under {} on {} CPUs for {:.2} s",
         r.workload,
         r.policy,
@@ -150,32 +193,62 @@ fn print(r: &RunResult) {
         r.simulated_ns as f64 / 1e9
     );
     match r.score {
-        Some(score) => println!("  score             {score:.3} {}", r.score_unit),
-        None => println!("  score             none: it ended before the workload did"),
+        Some(score) => outln!("  score             {score:.3} {}", r.score_unit),
+        None => outln!("  score             none: it ended before the workload did"),
     }
-    println!(
+    outln!(
         "  throughput        {:.1} {}/s ({} in all)",
-        r.throughput.per_second, r.throughput.unit, r.throughput.operations
+        r.throughput.per_second,
+        r.throughput.unit,
+        r.throughput.operations
     );
     let times = |name: &str, t: Percentiles, unit: &str, ns: f64| {
         if t.count > 0 {
             let of = |value: u64| value as f64 / ns;
             let (mean, p50, p99, max) = (of(t.mean), of(t.p50), of(t.p99), of(t.max));
-            println!("  {name:17} mean {mean:.3} {unit}, p50 {p50:.3}, p99 {p99:.3}, max {max:.3}");
+            outln!("  {name:17} mean {mean:.3} {unit}, p50 {p50:.3}, p99 {p99:.3}, max {max:.3}");
         }
     };
     times("response", r.response_ns, "ms", 1e6);
     times("wake-up latency", r.wakeup_latency_ns, "us", 1e3);
-    println!(
+    outln!(
         "  context switches  {}, preemptions {}, migrations {} (of its tasks)",
-        r.context_switches, r.preemptions, r.migrations
+        r.context_switches,
+        r.preemptions,
+        r.migrations
     );
-    println!("  busy              {:.1} % of its CPUs (by its tasks)", r.busy_percent);
+    outln!("  busy              {:.1} % of its CPUs (by its tasks)", r.busy_percent);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_not_measured_is_absent() {
+        let known = serde_json::to_value(RunResult::default()).expect("JSON");
+        let mut result = RunResult {
+            tasks: vec![report::TaskResult::default(); 2],
+            ..RunResult::default()
+        };
+        result.tasks[1].wakeup_latency_p99_ns = 7;
+        let json = measured(&result).expect("JSON");
+        for name in UNMEASURED {
+            assert!(known.get(name).is_some() && json.get(name).is_none(), "{name}");
+        }
+        for name in [
+            "context_switches",
+            "preemptions",
+            "migrations",
+            "busy_percent",
+            "response_ns",
+        ] {
+            assert!(json.get(name).is_some(), "{name}");
+        }
+        assert!(json["tasks"][0].get("wakeup_latency_p99_ns").is_none());
+        assert_eq!(json["tasks"][1]["wakeup_latency_p99_ns"], 7);
+        assert_eq!(serde_json::from_value::<RunResult>(json).expect("a result"), result);
+    }
 
     #[test]
     fn cpus_are_listed() {

@@ -20,6 +20,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use windtunnel::duration;
 use windtunnel::error::Error;
+use windtunnel::{errln, out};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -93,7 +94,7 @@ impl Args {
         for &question in questions {
             if let Some(answer) = self.ask(question)? {
                 if !to_stdout {
-                    print!("{}", told(&study, &answer));
+                    out!("{}", told(&study, &answer));
                 }
                 study.answers.push(answer);
             }
@@ -120,7 +121,7 @@ impl Args {
             if self.questions.contains(&question) {
                 return Err(error.hint("name others with --cpus, or ask priorities and open alone"));
             }
-            eprintln!("windtunnel live: {error}: left out");
+            errln!("windtunnel live: {error}: left out");
             return Ok(None);
         }
         // The single-server questions have one CPU; the others all that were named.

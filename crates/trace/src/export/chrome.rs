@@ -89,11 +89,11 @@ impl<W: Write> Chrome<W> {
         chrome
     }
 
-    /// Writes what is left of a run that ended at `end`.
+    /// Writes what is left of a run that ended at `end` and returns what it was written to.
     ///
     /// # Errors
     /// The first I/O error since [`Chrome::new`].
-    pub fn finish(mut self, end: u64) -> io::Result<()> {
+    pub fn finish(mut self, end: u64) -> io::Result<W> {
         self.spans(None);
         for cpu in 0..self.header.cpus.len() as u32 {
             self.leaves(end, cpu);

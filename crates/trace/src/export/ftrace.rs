@@ -3,8 +3,9 @@
 //!
 //! Written are sched_switch, sched_waking, sched_wakeup, sched_wakeup_new, sched_migrate_task, sched_process_fork,
 //! sched_process_exit, task_rename and bpf_trace_printk. Other records have no tracepoint of the scheduler. Times have nine
-//! digits after the point.
+//! digits after the point. An event is a line: control characters of names and messages are escaped.
 
+use crate::escape;
 use crate::event::{Event, Record, Sink, TaskState};
 use crate::export::output::Output;
 use crate::follow::Follow;
@@ -39,11 +40,11 @@ impl<W: Write> Ftrace<W> {
         }
     }
 
-    /// Writes what is left.
+    /// Writes what is left and returns what it was written to.
     ///
     /// # Errors
     /// The first I/O error since [`Ftrace::new`].
-    pub fn finish(self) -> io::Result<()> {
+    pub fn finish(self) -> io::Result<W> {
         self.output.finish()
     }
 
@@ -55,6 +56,7 @@ impl<W: Write> Ftrace<W> {
         } else {
             (task.comm.as_str(), task.prio)
         };
+        let comm = escape::line(comm);
         format!("{prefix}comm={comm} {prefix}pid={pid} {prefix}prio={prio}")
     }
 
@@ -88,17 +90,18 @@ impl<W: Write> Ftrace<W> {
             Event::TaskNew {
                 pid, parent, ref comm, ..
             } => {
-                let parent_comm = &self.follow.task(parent).comm;
+                let parent_comm = escape::line(&self.follow.task(parent).comm);
+                let comm = escape::line(comm);
                 let said = format!("comm={parent_comm} pid={parent} child_comm={comm} child_pid={pid}");
                 ("sched_process_fork", said)
             }
             Event::TaskExit { pid } => ("sched_process_exit", self.task("", pid)),
             Event::TaskRename { pid, ref comm } => {
-                let old = &self.follow.task(pid).comm;
-                let said = format!("pid={pid} oldcomm={old} newcomm={comm} oom_score_adj=0");
+                let (old, new) = (escape::line(&self.follow.task(pid).comm), escape::line(comm));
+                let said = format!("pid={pid} oldcomm={old} newcomm={new} oom_score_adj=0");
                 ("task_rename", said)
             }
-            Event::Printk { ref text } => ("bpf_trace_printk", text.trim_end().replace('\n', " ")),
+            Event::Printk { ref text } => ("bpf_trace_printk", escape::line(text.trim_end()).into_owned()),
             _ => return None,
         })
     }
@@ -109,10 +112,10 @@ impl<W: Write> Ftrace<W> {
         };
         let &Record { time, cpu, ref event } = record;
         let current = self.follow.current(cpu);
-        let comm = match current {
+        let comm = escape::line(match current {
             0 => "<idle>",
             _ => &self.follow.task(current).comm,
-        };
+        });
         // Who is woken by nobody is woken by an interrupt.
         let interrupt = if matches!(event, Event::Waking { waker: 0, .. }) {
             'h'

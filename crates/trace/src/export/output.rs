@@ -35,15 +35,15 @@ impl<W: Write> Output<W> {
         self.bytes.clear();
     }
 
-    /// Writes the rest.
+    /// Writes the rest and returns what it was written to.
     ///
     /// # Errors
     /// The first one there was.
-    pub fn finish(mut self) -> io::Result<()> {
+    pub fn finish(mut self) -> io::Result<W> {
         self.write();
         match self.failed {
             Some(error) => Err(error),
-            None => self.to.flush(),
+            None => self.to.flush().map(|()| self.to),
         }
     }
 }

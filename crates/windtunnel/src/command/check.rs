@@ -6,6 +6,7 @@ use kernel::release::Release;
 use std::process::ExitCode;
 use windtunnel::error::Error;
 use windtunnel::load;
+use windtunnel::outln;
 use windtunnel::policy::Policy;
 
 #[derive(ClapArgs)]
@@ -27,18 +28,18 @@ impl Args {
         for object in &self.objects {
             match Policy::find(object).and_then(|policy| load::check(&policy, self.kernel)) {
                 Ok(warnings) => {
-                    println!("{object}: loads, {} warnings", warnings.len());
+                    outln!("{object}: loads, {} warnings", warnings.len());
                     if self.verbose {
-                        warnings.iter().for_each(|warning| println!("  {warning}"));
+                        warnings.iter().for_each(|warning| outln!("  {warning}"));
                     }
                 }
                 Err(error) => {
-                    println!("{object}: {error}");
+                    outln!("{object}: {error}");
                     failed += 1;
                 }
             }
         }
-        println!("{} objects, {failed} refused", self.objects.len());
+        outln!("{} objects, {failed} refused", self.objects.len());
         Ok(ExitCode::from(if failed > 0 { 2 } else { 0 }))
     }
 }

@@ -4,11 +4,14 @@
 use super::inputs::{Inputs, SIDES, find};
 use super::progress::bar;
 use clap::Args as ClapArgs;
-use std::io::IsTerminal;
+use report::fit::fold;
 use std::num::NonZero;
 use std::process::ExitCode;
 use windtunnel::compare::{self, Comparison, Condition};
+use windtunnel::console;
 use windtunnel::error::Error;
+use windtunnel::interrupt;
+use windtunnel::{out, outln};
 
 const AFTER: &str = "\
 Conditions of --fail-if are METRIC OPERATOR AMOUNT, a change from A to B:
@@ -57,6 +60,7 @@ impl Args {
             unreachable!("a scenario for each policy");
         };
         let seeds: Vec<u64> = (0..self.runs).map(|run| self.inputs.seed.wrapping_add(run)).collect();
+        interrupt::listen();
         let bar = bar("compare");
         let comparison = compare::run(&sides, &seeds, self.threads, &|done, of| {
             bar.set_length(of);
@@ -81,23 +85,33 @@ impl Args {
         if self.json {
             let json = compare::json(comparison, judged);
             let text = serde_json::to_string_pretty(&json).map_err(|error| Error::new(error.to_string()))?;
-            println!("{text}");
+            console::json(&text);
             return Ok(());
         }
+        let surface = console::surface();
         if !comparison.failed() {
-            println!("{}", compare::table(comparison, std::io::stdout().is_terminal()));
+            console::styled(&compare::table(comparison, surface));
+            outln!();
         }
-        print!("{}", compare::verdict(comparison));
+        if comparison.seeds.len() < comparison.planned {
+            let (pairs, planned) = (comparison.seeds.len(), comparison.planned);
+            outln!("interrupted: {pairs} of {planned} pairs of runs are complete, and what follows is of these");
+        }
+        let verdict = compare::verdict(comparison);
+        match surface.width {
+            Some(width) => verdict.lines().for_each(|line| out!("{}", fold(line, " ", width))),
+            None => out!("{verdict}"),
+        }
         for (condition, holds) in judged {
             let told = match holds {
                 Some(true) => "holds",
                 Some(false) => "does not hold",
                 None => "cannot be judged: a run has no such number",
             };
-            println!("fail if {condition}: {told}");
+            outln!("fail if {condition}: {told}");
         }
         let specs = [self.a.clone(), self.b.clone()];
-        println!(
+        outln!(
             "repeat: {} --runs {}",
             self.inputs.command("compare", &specs),
             self.runs

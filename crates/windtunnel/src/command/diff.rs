@@ -4,12 +4,14 @@
 use super::inputs::{Inputs, SIDES, find};
 use super::progress::with_progress;
 use clap::{Args as ClapArgs, ValueEnum};
-use std::io::IsTerminal;
 use std::process::ExitCode;
+use windtunnel::console;
 use windtunnel::diff::streams::Kind;
 use windtunnel::diff::{self, Options};
 use windtunnel::duration;
 use windtunnel::error::Error;
+use windtunnel::interrupt;
+use windtunnel::out;
 
 const AFTER: &str = "\
 Two policies, two versions of an object, or one with two sets of parameters (--set A:NAME=VALUE). Both get the same
@@ -94,13 +96,24 @@ impl Args {
             kinds,
             window_ns: self.window,
         };
+        interrupt::listen();
         let found = with_progress("diff", |progress| diff::run(&sides, &options, progress))?;
         if self.json {
             let text =
                 serde_json::to_string_pretty(&diff::json(&found)).map_err(|error| Error::new(error.to_string()))?;
-            println!("{text}");
+            console::json(&text);
         } else {
-            print!("{}", diff::text(&found, std::io::stdout().is_terminal()));
+            let surface = console::surface();
+            out!(
+                "{}",
+                diff::text(
+                    &found,
+                    report::Surface {
+                        colour: false,
+                        ..surface
+                    }
+                )
+            );
         }
         Ok(ExitCode::from(u8::from(found.first.is_some() || found.failed())))
     }

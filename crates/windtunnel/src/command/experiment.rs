@@ -3,13 +3,13 @@
 
 use super::progress::bar;
 use clap::{Args as ClapArgs, Subcommand};
-use std::io::IsTerminal;
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use windtunnel::error::Error;
 use windtunnel::experiment::measure::kinds;
 use windtunnel::experiment::{self, Comparison, Experiment, Options};
+use windtunnel::{console, destination, errln, interrupt, out, outln};
 
 #[derive(Subcommand)]
 pub enum Action {
@@ -61,13 +61,13 @@ impl Action {
             Action::Show { name } => {
                 let experiment = Experiment::find(&name)?;
                 let plan = experiment.plan(&[])?;
-                print!("{}", experiment::show(&experiment, &plan));
+                out!("{}", experiment::show(&experiment, &plan));
             }
             Action::Measures => {
                 for kind in kinds() {
-                    println!("{}: {}", kind.name, kind.about);
+                    outln!("{}: {}", kind.name, kind.about);
                     for (name, meaning) in kind.arguments {
-                        println!("    {name}: {meaning}");
+                        outln!("    {name}: {meaning}");
                     }
                 }
             }
@@ -78,11 +78,15 @@ impl Action {
 }
 
 fn list() -> Result<(), Error> {
-    let known = experiment::list();
-    let width = known.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    for (name, _) in &known {
-        println!("{name:width$}  {}", Experiment::find(name)?.definition.title);
-    }
+    let title = |(name, _): (String, PathBuf)| {
+        let title = Experiment::find(&name)?.definition.title;
+        Ok((name, title))
+    };
+    let rows = experiment::list()
+        .into_iter()
+        .map(title)
+        .collect::<Result<Vec<_>, Error>>()?;
+    console::styled(&report::fit::list(&rows, console::surface()));
     Ok(())
 }
 
@@ -99,10 +103,19 @@ impl Args {
             with: with.collect::<Result<_, Error>>()?,
         };
         let experiments = self.experiments()?;
-        let terminal = std::io::stdout().is_terminal();
+        let updated = experiments.iter().filter(|_| self.update).map(Experiment::measured);
+        let updated: Vec<PathBuf> = updated.collect();
+        destination::check(updated.iter().chain(&self.report).map(PathBuf::as_path))?;
+        interrupt::listen();
+        let surface = console::surface();
         let mut comparisons: Vec<Comparison> = Vec::new();
         let mut errors = Vec::new();
+        let mut left_out = Vec::new();
         for experiment in &experiments {
+            if interrupt::signal().is_some() {
+                left_out.push(experiment.name.as_str());
+                continue;
+            }
             let bar = bar(&experiment.name);
             let comparison = experiment.run(&options, &|done, of| {
                 bar.set_length(of);
@@ -118,12 +131,25 @@ impl Args {
                 }
             };
             if !self.json {
-                println!("{}", experiment::table(&comparison, terminal));
+                console::styled(&experiment::table(&comparison, surface));
+                outln!();
+            }
+            if comparison.interrupted() {
+                // What is half done is no result: it goes into no file.
+                let (runs, planned) = (comparison.runs, comparison.planned);
+                let note = format!("{}: interrupted after {runs} of {planned} runs", experiment.name);
+                if self.json {
+                    errln!("{note}");
+                } else {
+                    outln!("{note}");
+                }
+                continue;
             }
             if self.update {
                 let plan = experiment.plan(&options.with)?;
-                for path in experiment.update(&plan, &comparison)? {
-                    eprintln!("wrote {}", path.display());
+                match experiment.update(&plan, &comparison) {
+                    Ok(paths) => paths.iter().for_each(|path| errln!("wrote {}", path.display())),
+                    Err(error) => errors.push(error),
                 }
             }
             comparisons.push(comparison);
@@ -131,15 +157,14 @@ impl Args {
         if self.json {
             let told: Vec<serde_json::Value> = comparisons.iter().map(experiment::json).collect();
             let text = serde_json::to_string_pretty(&told).map_err(|error| Error::new(error.to_string()))?;
-            println!("{text}");
+            console::json(&text);
         } else if comparisons.len() > 1 {
-            print!("{}", experiment::summary(&comparisons, terminal));
+            console::styled(&experiment::summary(&comparisons, surface));
         }
-        if let Some(path) = &self.report {
-            if let Some(folder) = path.parent() {
-                std::fs::create_dir_all(folder)
-                    .map_err(|error| Error::new(format!("{}: {error}", folder.display())))?;
-            }
+        if !left_out.is_empty() {
+            errln!("not run: {}", left_out.join(", "));
+        }
+        if let Some(path) = self.report.as_ref().filter(|_| !comparisons.is_empty()) {
             let text = match path.extension().is_some_and(|ending| ending == "html") {
                 true => experiment::page(&comparisons),
                 false => {
@@ -147,10 +172,10 @@ impl Args {
                     tables.collect::<String>() + &experiment::summary(&comparisons, false)
                 }
             };
-            std::fs::write(path, text).map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
+            errors.extend(destination::write(path, text.as_bytes()).err());
         }
         if let Some(last) = errors.pop() {
-            errors.iter().for_each(|error| eprintln!("windtunnel: {error}"));
+            errors.iter().for_each(|error| errln!("windtunnel: {error}"));
             return Err(last);
         }
         let failed = comparisons.iter().any(|comparison| comparison.failed() > 0);

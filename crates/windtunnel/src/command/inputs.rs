@@ -26,7 +26,7 @@ pub struct Inputs {
     #[arg(long, short, default_value = "mixed.json")]
     workload: String,
     /// Simulated time, for example 500ms [default: what the workload asks for, or until its tasks have exited]
-    #[arg(long = "for", value_parser = duration::parse)]
+    #[arg(long = "for", value_parser = duration::parse_some)]
     pub for_ns: Option<u64>,
     /// Where chance starts from
     #[arg(long, default_value_t = 1)]

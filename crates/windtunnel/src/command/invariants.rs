@@ -4,11 +4,13 @@
 use super::inputs::{Inputs, find};
 use super::progress::with_progress;
 use clap::Args as ClapArgs;
-use std::io::IsTerminal;
 use std::process::ExitCode;
+use windtunnel::console;
 use windtunnel::duration;
 use windtunnel::error::Error;
+use windtunnel::interrupt;
 use windtunnel::invariants::{self, Bounds};
+use windtunnel::{errln, outln};
 
 const AFTER: &str = "\
 Tells of each invariant whether it holds, and draws the time around its first violation, with the command that draws
@@ -44,7 +46,13 @@ impl Args {
             starvation_ns: self.starvation,
         };
         let (mut bad, mut told) = (false, Vec::new());
-        for (index, scenario) in self.inputs.scenarios(&find(&self.policies)?, &[])?.iter().enumerate() {
+        let scenarios = self.inputs.scenarios(&find(&self.policies)?, &[])?;
+        interrupt::listen();
+        for (index, scenario) in scenarios.iter().enumerate() {
+            if interrupt::signal().is_some() {
+                errln!("{}: not run: interrupted", self.policies[index]);
+                continue;
+            }
             let name = scenario.policy.name();
             let report = with_progress(name, |progress| invariants::check(scenario, bounds, progress))?;
             bad |= report.broken() || report.result.failed();
@@ -53,20 +61,21 @@ impl Args {
                     .window_command(&self.policies[index], &scenario.settings, from, to)
             };
             if self.json {
-                told.push(invariants::json(&report, &command));
+                // What is half done is no result.
+                if !report.result.interrupted {
+                    told.push(invariants::json(&report, &command));
+                }
                 continue;
             }
-            println!(
-                "{}",
-                invariants::text(&report, std::io::stdout().is_terminal(), &command)
-            );
+            console::styled(&invariants::text(&report, console::surface(), &command));
+            outln!();
             if let Some(failure) = report.result.failure() {
-                println!("{name} {failure}");
+                outln!("{name} {failure}");
             }
         }
         if self.json {
             let text = serde_json::to_string_pretty(&told).map_err(|error| Error::new(error.to_string()))?;
-            println!("{text}");
+            console::json(&text);
         }
         Ok(ExitCode::from(u8::from(bad)))
     }

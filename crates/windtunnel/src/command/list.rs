@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use windtunnel::calibrate::calibrate;
 use windtunnel::error::Error;
 use windtunnel::policy::EEVDF;
-use windtunnel::{load, policy, search, workloads};
+use windtunnel::{console, destination, load, policy, search, workloads};
+use windtunnel::{errln, out};
 
 #[derive(Subcommand)]
 pub enum Policy {
@@ -62,9 +63,9 @@ impl Policy {
                         .map(|(_, idea)| idea.to_owned());
                     (name, idea.unwrap_or_else(|| path.display().to_string()))
                 }));
-                print_rows(&rows);
+                console::styled(&report::fit::list(&rows, console::surface()));
             }
-            Policy::Show { policy } => print!("{}", load::show(&policy::Policy::find(&policy)?)?),
+            Policy::Show { policy } => out!("{}", load::show(&policy::Policy::find(&policy)?)?),
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -77,20 +78,21 @@ impl Machine {
         match self {
             Machine::List => {
                 let (listed, errors) = machine::list(&folders);
-                print!("{}", machine::list_text(&listed));
+                let rows = machine::list_rows(&listed);
+                console::styled(&report::fit::list(&rows, console::surface()));
                 if let Some(error) = errors.into_iter().next() {
                     return Err(error.into());
                 }
             }
             Machine::Calibrate { output } => {
-                let text = calibrate(&mut |what| eprintln!("measuring {what}"))?;
+                destination::check(output.as_deref())?;
+                let text = calibrate(&mut |what| errln!("measuring {what}"))?;
                 match output {
-                    None => print!("{text}"),
-                    Some(path) => std::fs::write(&path, text)
-                        .map_err(|error| Error::new(format!("{}: {error}", path.display())))?,
+                    None => out!("{text}"),
+                    Some(path) => destination::write(&path, text.as_bytes())?,
                 }
             }
-            Machine::Show { machine } => print!("{}", machine::show(&machine::define(&machine, &folders)?)),
+            Machine::Show { machine } => out!("{}", machine::show(&machine::define(&machine, &folders)?)),
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -101,16 +103,9 @@ impl Workload {
         let folders = search::folders("workloads");
         let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
         match self {
-            Workload::List => print!("{}", workloads::list(&folders)),
-            Workload::Show { workload } => print!("{}", workloads::show(&workload, &folders)?),
+            Workload::List => console::styled(&report::fit::list(&workloads::list(&folders), console::surface())),
+            Workload::Show { workload } => out!("{}", workloads::show(&workload, &folders)?),
         }
         Ok(ExitCode::SUCCESS)
-    }
-}
-
-fn print_rows(rows: &[(String, String)]) {
-    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    for (name, text) in rows {
-        println!("{name:width$}  {text}");
     }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The subcommands and their arguments.
 //!
-//! Exit status: 0 done, 1 a policy failed or what was asked to hold does not, 2 usage or input.
+//! Exit status: 0 done, 1 a policy failed or what was asked to hold does not, 2 usage, input or output, 130 and 143 ended by
+//! Ctrl-C and SIGTERM.
 
 mod check;
 mod compare;
@@ -20,6 +21,7 @@ mod top;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+use windtunnel::errln;
 use windtunnel::error::Error;
 
 /// A wind tunnel for Linux CPU schedulers: runs sched_ext objects on simulated machines.
@@ -85,22 +87,14 @@ impl Command {
     }
 }
 
-/// Writing to a closed pipe (`| head`) ends the process quietly, as it does other commands.
-#[cfg(unix)]
-pub fn default_sigpipe() {
-    // SAFETY: no other thread runs yet, and SIG_DFL is a valid disposition.
-    unsafe {
-        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
-    }
-}
-
 /// A panic is an error of the simulator: say so, and how to repeat it.
 pub fn name_bugs() {
     let standard = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         standard(panic);
-        let args: Vec<String> = std::env::args().skip(1).map(|arg| inputs::quote(&arg)).collect();
-        eprintln!("windtunnel: this is a bug of the simulator, not of the policy. The command that repeats it:");
-        eprintln!("  windtunnel {}", args.join(" "));
+        let args = std::env::args_os().skip(1);
+        let args: Vec<String> = args.map(|arg| inputs::quote(&arg.to_string_lossy())).collect();
+        errln!("windtunnel: this is a bug of the simulator, not of the policy. The command that repeats it:");
+        errln!("  windtunnel {}", args.join(" "));
     }));
 }

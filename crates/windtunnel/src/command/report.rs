@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `windtunnel report`: what trace files and recordings tell.
 
-use super::exports::ExportArgs;
+use super::exports::{ExportArgs, distinct};
 use super::progress::with_progress;
 use clap::Args as ClapArgs;
+use machine::MachineSpec;
 use report::{Latency, RunResult, Schedstat, Timehist};
-use std::io::{BufWriter, IsTerminal, Stdout};
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use trace::{Header, Record, Sink, Tee};
-use windtunnel::duration;
 use windtunnel::error::Error;
-use windtunnel::page;
-use windtunnel::search;
+use windtunnel::exports::Exports;
 use windtunnel::traced::{Kind, Traced};
+use windtunnel::{console, destination, duration, errln, interrupt, out, outln, page, search};
 
 #[derive(ClapArgs)]
 pub struct Args {
@@ -48,48 +48,99 @@ impl Args {
         let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
         let machine = self.machine.as_ref();
         let machine = machine.map(|name| machine::load(name, &folders)).transpose()?;
-        let mut results = Vec::new();
-        let mut runs = Vec::new();
-        for path in &self.traces {
-            let traced = Traced::open(path, machine.as_ref())?;
-            if let Kind::Recording { missing, .. } = traced.kind
-                && missing > 0
-            {
-                eprintln!("{}: warning: {missing} switches are missing in it", path.display());
+        let stems = self
+            .traces
+            .iter()
+            .map(|path| path.file_stem().unwrap_or_default().to_string_lossy());
+        let stems: Vec<_> = stems.collect();
+        let names = distinct(stems.iter().map(AsRef::as_ref));
+        let exports: Vec<Exports> = names.iter().map(|name| self.exports.of(name, names.len())).collect();
+        let paths = exports.iter().flat_map(Exports::paths).chain(&self.output);
+        destination::check(paths.map(PathBuf::as_path))?;
+        interrupt::listen();
+        let mut done = Done::default();
+        for ((path, name), exports) in self.traces.iter().zip(&names).zip(&exports) {
+            if interrupt::signal().is_some() {
+                errln!("{}: not read: interrupted", path.display());
+                continue;
             }
-            let name = path.file_stem().unwrap_or_default().to_string_lossy();
-            let mut exporting = self.exports.of(&name, self.traces.len()).start(&traced.header)?;
-            let mut tables = Tables::new(&self, &traced.header);
-            let mut sinks = Tee::new().with(&mut exporting).with(&mut tables);
-            let mut scan = self
-                .output
-                .as_ref()
-                .map(|_| page::scan(&traced.header, self.traces.len()));
-            if let Some(scan) = &mut scan {
-                sinks = sinks.with(scan);
+            if let Err(error) = self.report_one(path, name, exports, machine.as_ref(), &mut done) {
+                done.errors.push(error);
+                break;
             }
-            let result = with_progress(&name, |progress| traced.summarise(&mut sinks, progress))?;
-            exporting.finish(result.simulated_ns)?;
-            tables.finish(result.simulated_ns)?;
-            runs.extend(scan.map(|scan| page::finished(scan, result.clone(), self.timeslice)));
-            results.push(result);
         }
-        if !(self.latency || self.timehist || self.schedstat) {
-            print_summary(&results);
+        if !(self.latency || self.timehist || self.schedstat || done.results.is_empty() || self.has_stdout()) {
+            print_summary(&done.results);
         }
-        if let Some(path) = &self.output {
-            page::write(path, &runs)?;
-            println!("report: {}", path.display());
+        if let Some(path) = self.output.as_ref().filter(|_| !done.pages.is_empty()) {
+            match page::write(path, &done.pages) {
+                Ok(()) if !self.has_stdout() => outln!("report: {}", path.display()),
+                written => done.errors.extend(written.err()),
+            }
         }
-        Ok(ExitCode::SUCCESS)
+        done.errors.iter().for_each(|error| errln!("windtunnel: {error}"));
+        Ok(ExitCode::from(if done.errors.is_empty() { 0 } else { 2 }))
     }
+
+    /// Goes through one trace. Of one that a signal cut short there are no files and no tables.
+    fn report_one(
+        &self,
+        path: &Path,
+        name: &str,
+        exports: &Exports,
+        machine: Option<&MachineSpec>,
+        done: &mut Done,
+    ) -> Result<(), Error> {
+        let traced = Traced::open(path, machine)?;
+        if let Kind::Recording { missing, .. } = traced.kind
+            && missing > 0
+        {
+            errln!("{}: warning: {missing} switches are missing in it", path.display());
+        }
+        let mut exporting = exports.start(&traced.header)?;
+        let mut tables = Tables::new(self, &traced.header);
+        let mut sinks = Tee::new().with(&mut exporting).with(&mut tables);
+        let mut scan = self
+            .output
+            .as_ref()
+            .map(|_| page::scan(&traced.header, self.traces.len()));
+        if let Some(scan) = &mut scan {
+            sinks = sinks.with(scan);
+        }
+        let result = with_progress(name, |progress| traced.summarise(&mut sinks, progress))?;
+        if result.interrupted {
+            let reached = duration::format(result.simulated_ns);
+            errln!("{}: interrupted: read up to {reached}", path.display());
+        } else {
+            done.errors.extend(exporting.finish(result.simulated_ns));
+            tables.finish(result.simulated_ns)?;
+            done.pages
+                .extend(scan.map(|scan| page::finished(scan, result.clone(), self.timeslice)));
+        }
+        done.results.push(result);
+        Ok(())
+    }
+
+    fn has_stdout(&self) -> bool {
+        self.exports.has_stdout() || self.output.as_deref().is_some_and(destination::is_stdout)
+    }
+}
+
+/// What came of the traces up to now.
+#[derive(Default)]
+struct Done {
+    results: Vec<RunResult>,
+    /// Runs for the page.
+    pages: Vec<report::html::Run>,
+    /// What could not be read or written.
+    errors: Vec<Error>,
 }
 
 /// The tables that are asked for, of one trace.
 struct Tables {
     header: Header,
     latency: Option<Latency>,
-    timehist: Option<Timehist<BufWriter<Stdout>>>,
+    timehist: Option<Timehist<BufWriter<console::Stdout>>>,
     schedstat: Option<Schedstat>,
 }
 
@@ -98,9 +149,9 @@ impl Tables {
         let nr_cpus = header.cpus.len();
         let any = args.latency || args.timehist || args.schedstat;
         if any && args.traces.len() > 1 {
-            println!("{} on {} under {}", header.policy, header.machine, header.workload);
+            outln!("{} on {} under {}", header.policy, header.machine, header.workload);
         }
-        let stdout = || BufWriter::new(std::io::stdout());
+        let stdout = || BufWriter::new(console::Stdout);
         Tables {
             header: header.clone(),
             latency: args.latency.then(|| Latency::new(nr_cpus)),
@@ -117,10 +168,10 @@ impl Tables {
                 .map_err(|error| Error::new(format!("standard output: {error}")))?;
         }
         if let Some(latency) = self.latency {
-            print!("{}", latency.finish(end));
+            out!("{}", latency.finish(end));
         }
         if let Some(schedstat) = self.schedstat {
-            print!("{}", schedstat.finish(end, self.header.hz));
+            out!("{}", schedstat.finish(end, self.header.hz));
         }
         Ok(())
     }
@@ -141,8 +192,8 @@ impl Sink for Tables {
 }
 
 fn print_summary(results: &[RunResult]) {
-    print!("{}", report::table(results, std::io::stdout().is_terminal()));
-    for result in results {
-        println!("{}: trace hash {}", result.policy, result.trace_hash);
+    console::styled(&report::table(results, console::surface()));
+    for result in results.iter().filter(|result| !result.interrupted) {
+        outln!("{}: trace hash {}", result.policy, result.trace_hash);
     }
 }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `windtunnel run`.
 
-use super::exports::{ExportArgs, path_of};
+use super::exports::{ExportArgs, distinct, path_of};
 use super::inputs::{Inputs, find};
 use super::progress::with_progress;
 use clap::Args as ClapArgs;
 use report::{RunResult, Status};
-use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use trace::{DrawOptions, Tee};
-use windtunnel::duration;
 use windtunnel::error::Error;
-use windtunnel::page;
-use windtunnel::scenario::{DEFAULT_NS, Onlooker, Outcome};
+use windtunnel::exports::Exports;
+use windtunnel::policy::Policy;
+use windtunnel::scenario::{DEFAULT_NS, Onlooker, Outcome, Scenario};
+use windtunnel::{console, destination, duration, errln, interrupt, outln, page};
 
 #[derive(ClapArgs)]
 pub struct Args {
@@ -51,59 +51,86 @@ pub struct Args {
 impl Args {
     pub fn run(self) -> Result<ExitCode, Error> {
         let policies = find(&self.policies)?;
-        let mut outcomes = Vec::new();
-        let mut runs = Vec::new();
-        for mut scenario in self.inputs.scenarios(&policies, &[])? {
-            let policy = scenario.policy.clone();
+        let names = distinct(policies.iter().map(Policy::name));
+        let mut scenarios = self.inputs.scenarios(&policies, &[])?;
+        let mut exports = Vec::new();
+        for (scenario, name) in scenarios.iter_mut().zip(&names) {
             scenario.checked = self.check;
-            scenario.trace = self
-                .trace
-                .as_ref()
-                .map(|path| path_of(path, policy.name(), policies.len()));
-            scenario.draw = self.draw_options(scenario.workload.duration_ns)?;
-            let exports = self.exports.of(policy.name(), policies.len());
-            let mut exporting = exports.start(&scenario.header())?;
-            let mut scan = self
-                .html
-                .as_ref()
-                .map(|_| page::scan(&scenario.header(), policies.len()));
-            let mut sinks = Tee::new().with(&mut exporting);
-            if let Some(scan) = &mut scan {
-                sinks = sinks.with(scan);
-            }
-            let mut onlooker = Onlooker {
-                sink: &mut sinks,
-                reads: Vec::new(),
-                details: !exports.is_empty() || self.html.is_some(),
-            };
-            let outcome = with_progress(policy.name(), |progress| scenario.watched(&mut onlooker, progress))?;
-            exporting.finish(outcome.result.simulated_ns)?;
-            runs.extend(scan.map(|scan| page::finished(scan, outcome.result.clone(), None)));
-            print_notes(policy.name(), &outcome, self.dump);
-            outcomes.push(outcome);
+            scenario.trace = self.trace.as_ref().map(|path| path_of(path, name, policies.len()));
+            scenario.draw = self.draw_options(scenario.for_ns.or(scenario.workload.duration_ns))?;
+            exports.push(self.exports.of(name, policies.len()));
         }
-        self.print(&outcomes)?;
-        if let Some(path) = &self.html {
-            page::write(path, &runs)?;
-            if self.json.as_deref() != Some(Path::new("-")) {
-                println!("report: {}", path.display());
+        let of_all = [&self.json, &self.details, &self.html].into_iter().flatten();
+        let of_each = scenarios.iter().filter_map(|scenario| scenario.trace.as_ref());
+        let paths = of_all.chain(of_each).chain(exports.iter().flat_map(Exports::paths));
+        destination::check(paths.map(PathBuf::as_path))?;
+        interrupt::listen();
+        let mut done = Done::default();
+        for (scenario, exports) in scenarios.iter().zip(&exports) {
+            if interrupt::signal().is_some() {
+                break;
+            }
+            if let Err(error) = self.run_one(scenario, exports, policies.len(), &mut done) {
+                done.errors.push(error);
+                break;
             }
         }
-        let failed = outcomes.iter().any(|outcome| outcome.result.failed());
-        Ok(ExitCode::from(u8::from(failed)))
+        let left_out = names.get(done.outcomes.len()..).unwrap_or_default();
+        self.print(&mut done, left_out);
+        done.errors.iter().for_each(|error| errln!("windtunnel: {error}"));
+        let failed = done.outcomes.iter().any(|outcome| outcome.result.failed());
+        Ok(ExitCode::from(match done.errors.is_empty() {
+            true => u8::from(failed),
+            false => 2,
+        }))
     }
 
-    fn draw_options(&self, workload_ns: Option<u64>) -> Result<Option<DrawOptions>, Error> {
+    /// Runs one of several scenarios. Files of an interrupted run do not appear.
+    fn run_one(&self, scenario: &Scenario, exports: &Exports, several: usize, done: &mut Done) -> Result<(), Error> {
+        let name = scenario.policy.name();
+        let mut exporting = exports.start(&scenario.header())?;
+        let mut scan = self.html.as_ref().map(|_| page::scan(&scenario.header(), several));
+        let mut sinks = Tee::new().with(&mut exporting);
+        if let Some(scan) = &mut scan {
+            sinks = sinks.with(scan);
+        }
+        let mut onlooker = Onlooker {
+            sink: &mut sinks,
+            reads: Vec::new(),
+            details: !exports.is_empty() || self.html.is_some(),
+        };
+        let mut outcome = with_progress(name, |progress| scenario.watched(&mut onlooker, progress))?;
+        let result = &outcome.result;
+        if !result.interrupted {
+            done.errors.extend(exporting.finish(result.simulated_ns));
+            done.pages
+                .extend(scan.map(|scan| page::finished(scan, result.clone(), None)));
+        }
+        if let Some(window) = scenario
+            .draw
+            .as_ref()
+            .filter(|window| window.from >= result.simulated_ns)
+        {
+            let (from, end) = (duration::format(window.from), duration::format(result.simulated_ns));
+            outcome.drawing = Some(format!("nothing to draw from {from} on: the run ended at {end}\n"));
+        }
+        done.errors.extend(outcome.unwritten.take());
+        print_notes(name, &outcome, self.dump);
+        done.outcomes.push(outcome);
+        Ok(())
+    }
+
+    /// The window to draw of a run that ends at `end` (ns) at the latest.
+    fn draw_options(&self, end: Option<u64>) -> Result<Option<DrawOptions>, Error> {
         const COLUMNS: u64 = 100;
         let Some(window) = &self.draw else { return Ok(None) };
-        let whole = self.inputs.for_ns.or(workload_ns).unwrap_or(DEFAULT_NS);
         let (from, to) = match window.split_once('-') {
             Some((from, to)) => {
                 let time =
                     |text| duration::parse(text).map_err(|error| Error::new(format!("--draw {window}: {error}")));
                 (time(from)?, time(to)?)
             }
-            None if window.is_empty() => (0, whole),
+            None if window.is_empty() => (0, end.unwrap_or(DEFAULT_NS)),
             None => {
                 return Err(Error::new(format!(
                     "--draw {window}: expected FROM-TO, for example 10ms-20ms"
@@ -113,77 +140,139 @@ impl Args {
         if from >= to {
             return Err(Error::new(format!("--draw {window}: the window is empty")));
         }
-        Ok(Some(DrawOptions::columns(from, to, COLUMNS)))
+        if let Some(end) = end.filter(|&end| from >= end) {
+            let end = duration::format(end);
+            return Err(
+                Error::new(format!("--draw {window}: the run ends at {end}, before the window"))
+                    .hint("--for makes the run longer"),
+            );
+        }
+        let mut options = DrawOptions::columns(from, to.min(end.unwrap_or(to)), COLUMNS);
+        if let Some(width) = console::surface().width {
+            options.width = width;
+        }
+        Ok(Some(options))
     }
 
-    fn print(&self, outcomes: &[Outcome]) -> Result<(), Error> {
+    /// Prints and writes what is done. What cannot be written is added to its errors.
+    fn print(&self, done: &mut Done, left_out: &[String]) {
+        let outcomes = &done.outcomes;
         let mut results: Vec<RunResult> = outcomes.iter().map(|outcome| outcome.result.clone()).collect();
-        for exit in results
-            .iter_mut()
-            .filter_map(|result| result.exit.as_mut())
-            .filter(|_| !self.dump)
-        {
-            exit.dump.clear();
+        if !self.dump {
+            let exits = results.iter_mut().filter_map(|result| result.exit.as_mut());
+            exits.for_each(|exit| exit.dump.clear());
         }
-        let to_stdout = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
-        if !to_stdout(&self.json) {
+        let complete: Vec<&RunResult> = results.iter().filter(|result| !result.interrupted).collect();
+        let surface = console::surface();
+        let quiet = self.has_stdout();
+        if !quiet && !results.is_empty() {
             for outcome in outcomes {
                 if let Some(drawing) = &outcome.drawing {
-                    println!("{}\n{drawing}", outcome.result.policy);
+                    outln!("{}\n{drawing}", outcome.result.policy);
                 }
             }
-            print!("{}", report::table(&results, std::io::stdout().is_terminal()));
+            console::styled(&report::table(&results, surface));
             for (result, policy) in results.iter().zip(&self.policies) {
                 if result.lost_tasks.is_some() {
                     let command = self.inputs.command("invariants", std::slice::from_ref(policy));
-                    println!("{}: the first wait that is too long, drawn: {command}", result.policy);
+                    outln!("{}: the first wait that is too long, drawn: {command}", result.policy);
                 }
             }
-            for result in results.iter().filter(|result| result.status != Status::Refused) {
-                println!("{}: trace hash {}", result.policy, result.trace_hash);
+            for result in complete.iter().filter(|result| result.status != Status::Refused) {
+                outln!("{}: trace hash {}", result.policy, result.trace_hash);
             }
-            for (result, checked) in results.iter().filter_map(|result| Some((result, result.checked?))) {
+            for (result, checked) in complete.iter().filter_map(|result| Some((result, result.checked?))) {
                 let (accesses, calls) = (checked.accesses, checked.calls);
-                println!("{}: checked {accesses} accesses, {calls} calls", result.policy);
+                outln!("{}: checked {accesses} accesses, {calls} calls", result.policy);
             }
+        }
+        if interrupt::signal().is_some() {
+            note_interruption(&results, left_out, quiet);
+        }
+        if !quiet && !results.is_empty() {
             let check = if self.check { " --check" } else { "" };
-            println!("repeat: {}{check}", self.inputs.command("run", &self.policies));
+            outln!("repeat: {}{check}", self.inputs.command("run", &self.policies));
         }
         if let Some(path) = &self.json {
-            let json: Result<Vec<_>, _> = results.iter().map(RunResult::to_json).collect();
+            let json: Result<Vec<_>, _> = complete.iter().map(|result| result.to_json()).collect();
             let text = json.and_then(|json| serde_json::to_string_pretty(&json));
-            let text = text.map_err(|error| Error::new(error.to_string()))?;
-            write(path, &(text + "\n"))?;
+            let written = text.map_err(|error| Error::new(error.to_string())).and_then(|text| {
+                match destination::is_stdout(path) {
+                    true => {
+                        console::json(&text);
+                        Ok(())
+                    }
+                    false if complete.is_empty() => Ok(()),
+                    false => destination::write(path, (text + "\n").as_bytes()),
+                }
+            });
+            done.errors.extend(written.err());
+        }
+        if complete.is_empty() {
+            return;
         }
         if let Some(path) = &self.details {
-            let text: Vec<String> = results.iter().map(report::details).collect();
-            write(path, &text.join("\n"))?;
-            if !to_stdout(&self.details) && !to_stdout(&self.json) {
-                println!("details: {}", path.display());
+            let stdout = destination::is_stdout(path);
+            let surface = if stdout { surface } else { false.into() };
+            let text: Vec<String> = complete.iter().map(|result| report::details(result, surface)).collect();
+            match destination::write(path, text.join("\n").as_bytes()) {
+                Ok(()) if !stdout && !quiet => outln!("details: {}", path.display()),
+                written => done.errors.extend(written.err()),
             }
         }
-        Ok(())
+        if let Some(path) = &self.html {
+            match page::write(path, &done.pages) {
+                Ok(()) if !quiet => outln!("report: {}", path.display()),
+                written => done.errors.extend(written.err()),
+            }
+        }
+    }
+
+    /// Whether a file that programs read goes to standard output, so that nothing else may.
+    fn has_stdout(&self) -> bool {
+        let paths = [&self.json, &self.trace, &self.html].into_iter().flatten();
+        paths.map(PathBuf::as_path).any(destination::is_stdout) || self.exports.has_stdout()
     }
 }
 
-fn write(path: &Path, text: &str) -> Result<(), Error> {
-    if path == Path::new("-") {
-        print!("{text}");
-        return Ok(());
+/// What came of the policies up to now.
+#[derive(Default)]
+struct Done {
+    outcomes: Vec<Outcome>,
+    /// Runs for the page.
+    pages: Vec<report::html::Run>,
+    /// What could not be run or written.
+    errors: Vec<Error>,
+}
+
+/// Says where a signal ended the runs.
+fn note_interruption(results: &[RunResult], left_out: &[String], quiet: bool) {
+    let mut parts = Vec::new();
+    for result in results.iter().filter(|result| result.interrupted) {
+        let reached = duration::format(result.simulated_ns);
+        parts.push(format!("{} ended at {reached} of simulated time", result.policy));
     }
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(|error| Error::new(format!("{}: {error}", folder.display())))?;
+    if !left_out.is_empty() {
+        parts.push(format!("not run: {}", left_out.join(", ")));
     }
-    std::fs::write(path, text).map_err(|error| Error::new(format!("{}: {error}", path.display())))
+    if parts.is_empty() {
+        return;
+    }
+    let note = format!("interrupted: {}", parts.join("; "));
+    if quiet {
+        errln!("windtunnel: {note}");
+    } else {
+        outln!("{note}");
+    }
 }
 
 fn print_notes(policy: &str, outcome: &Outcome, dump: bool) {
     for warning in &outcome.warnings {
-        eprintln!("{policy}: warning: {warning}");
+        errln!("{policy}: warning: {warning}");
     }
     if !outcome.deadlock.is_empty() {
         let shown: Vec<String> = outcome.deadlock.iter().take(8).map(u32::to_string).collect();
-        eprintln!(
+        errln!(
             "{policy}: the run ended early: all {} tasks left wait for each other (pids {}{})",
             outcome.deadlock.len(),
             shown.join(", "),
@@ -191,26 +280,24 @@ fn print_notes(policy: &str, outcome: &Outcome, dump: bool) {
         );
     }
     if let Some(exit) = &outcome.result.exit {
-        eprintln!(
-            "{policy} {}",
-            outcome.result.failure().unwrap_or_else(|| exit.sentence())
-        );
+        let failure = outcome.result.failure().unwrap_or_else(|| exit.sentence());
+        errln!("{policy} {failure}");
         if let Some(callback) = &exit.callback {
-            eprintln!(
+            errln!(
                 "  in {callback}{}",
                 exit.source.as_ref().map(|at| format!(" at {at}")).unwrap_or_default()
             );
         }
         for caller in exit.backtrace.iter().skip(1).rev().skip(1).rev() {
-            eprintln!("  called from {caller}");
+            errln!("  called from {caller}");
         }
         for note in &exit.notes {
-            eprintln!("  {note}");
+            errln!("  {note}");
         }
         if dump {
-            exit.dump.lines().for_each(|line| eprintln!("  {line}"));
+            exit.dump.lines().for_each(|line| errln!("  {line}"));
         } else if !exit.dump.is_empty() {
-            eprintln!("  (--dump prints the kernel's debug dump)");
+            errln!("  (--dump prints the kernel's debug dump)");
         }
     }
 }

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use windtunnel::error::Error;
+use windtunnel::interrupt;
+use windtunnel::outln;
 use windtunnel::suite::Suite;
 
 #[derive(ClapArgs)]
@@ -38,12 +40,18 @@ impl Args {
         let cases = suite.cases.iter().filter(|case| case.object.contains(&only));
         // An object passes if all its cases do.
         let mut objects_passed: BTreeMap<&str, bool> = BTreeMap::new();
+        interrupt::listen();
+        let mut not_run = 0;
         for case in cases {
+            if interrupt::signal().is_some() {
+                not_run += 1;
+                continue;
+            }
             let result = case.run(&objects, engine);
             *objects_passed.entry(&case.object).or_insert(true) &= result.is_ok();
             match result {
-                Ok(()) => println!("ok   {}: {}", case.object, case.about),
-                Err(message) => println!("FAIL {}: {message}", case.object),
+                Ok(()) => outln!("ok   {}: {}", case.object, case.about),
+                Err(message) => outln!("FAIL {}: {message}", case.object),
             }
         }
         let (number, passed) = (
@@ -55,10 +63,10 @@ impl Args {
             .filter_map(|case| Some((&case.object, case.weaker.as_deref()?)))
             .collect();
         for (object, why) in &weaker {
-            println!("weaker {object}: {why}");
+            outln!("weaker {object}: {why}");
         }
         for (test, why) in &suite.left_out {
-            println!("left out {test}: {why}");
+            outln!("left out {test}: {why}");
         }
         let mut summary = format!("{passed} of {number} objects pass");
         if !weaker.is_empty() {
@@ -67,7 +75,10 @@ impl Args {
         if !suite.left_out.is_empty() {
             summary += &format!(", tests left out: {}", suite.left_out.len());
         }
-        println!("{summary}");
+        outln!("{summary}");
+        if not_run > 0 {
+            outln!("interrupted: {not_run} cases were not run");
+        }
         Ok(ExitCode::from(u8::from(passed < number)))
     }
 }

@@ -33,7 +33,10 @@ pub struct Comparison {
     pub names: [String; 2],
     pub machine: String,
     pub workload: String,
+    /// Of the pairs of runs that are complete.
     pub seeds: Vec<u64>,
+    /// Pairs of runs that were asked for: more than there are seeds if a signal ended the comparison.
+    pub planned: usize,
     pub score_unit: String,
     pub score_better: Better,
     pub metrics: Vec<Compared>,
@@ -64,7 +67,8 @@ impl Comparison {
 /// Runs both sides under every seed.
 ///
 /// # Errors
-/// What the user gave cannot work. A policy that fails is told in [`Comparison::failures`].
+/// What the user gave cannot work, or a signal came before a pair was complete. A policy that fails is told in
+/// [`Comparison::failures`].
 pub fn run(
     sides: &[Scenario; 2],
     seeds: &[u64],
@@ -78,10 +82,29 @@ pub fn run(
         .collect();
     let run = |&(seed, side): &(u64, &Scenario), tell: &mut dyn FnMut(u64)| {
         let scenario = Scenario { seed, ..side.clone() };
-        Ok(scenario.run(tell)?.result)
+        Ok(Some(scenario.run(tell)?.result).filter(|result| !result.interrupted))
     };
-    let results = parallel::run(&jobs, threads, progress, run)?;
-    Ok(compared(names(sides), seeds, &results))
+    let results = parallel::run_until_interrupted(&jobs, threads, progress, run)?;
+    let (done, results) = complete_pairs(seeds, &results);
+    if results.is_empty() {
+        return Err(Error::new("interrupted before a pair of runs was complete"));
+    }
+    Ok(Comparison {
+        planned: seeds.len(),
+        ..compared(names(sides), &done, &results)
+    })
+}
+
+/// The seeds of which both sides' runs are complete, and these runs.
+fn complete_pairs(seeds: &[u64], results: &[Option<RunResult>]) -> (Vec<u64>, Vec<RunResult>) {
+    let (mut done, mut complete) = (Vec::new(), Vec::new());
+    for (seed, pair) in seeds.iter().zip(results.chunks_exact(2)) {
+        if let [Some(a), Some(b)] = pair {
+            done.push(*seed);
+            complete.extend([a.clone(), b.clone()]);
+        }
+    }
+    (done, complete)
 }
 
 /// What pairs of results, A's and B's of each seed, come to.
@@ -112,6 +135,7 @@ fn compared(names: [String; 2], seeds: &[u64], results: &[RunResult]) -> Compari
         machine: first.machine.clone(),
         workload: first.workload.clone(),
         seeds: seeds.to_vec(),
+        planned: seeds.len(),
         score_unit: first.score_unit.clone(),
         score_better: first.score_better,
         metrics: metrics.collect(),
@@ -193,6 +217,14 @@ mod tests {
             (Some("score"), Some("better"))
         );
         assert!((score["change_percent"].as_f64().expect("a change") - 12.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn only_pairs_whose_runs_are_both_complete_count() {
+        let run = |seed| Some(result(seed, Some(1.0), 10));
+        let (seeds, results) = complete_pairs(&[4, 5, 6], &[run(4), run(4), run(5), None, run(6), run(6)]);
+        assert_eq!((seeds, results.len()), (vec![4, 6], 4));
+        assert_eq!(complete_pairs(&[4], &[None, run(4)]), (Vec::new(), Vec::new()));
     }
 
     #[test]

@@ -5,44 +5,42 @@ use super::effect::{Effect, Shown};
 use super::metric::Metric;
 use super::verdict::{change, verdict};
 use super::{Comparison, Condition};
-use comfy_table::{Cell, CellAlignment, Table, presets};
 use report::Better;
+use report::fit::{Grid, Surface, fold};
 use serde_json::{Value, json};
+use trace::escape;
 
 /// The metrics that the runs have, a line each. Markdown unless it is for a terminal.
-pub fn table(c: &Comparison, terminal: bool) -> String {
-    let mut table = Table::new();
-    table.load_style(if terminal {
-        presets::UTF8_FULL_CONDENSED
-    } else {
-        presets::ASCII_MARKDOWN
-    });
+pub fn table(c: &Comparison, surface: impl Into<Surface>) -> String {
+    let surface = surface.into();
     let [a, b] = &c.names;
-    let head = ["", &format!("A: {a}"), &format!("B: {b}"), "change", "95 % CI", "B is"];
-    table.set_header(aligned(head.map(str::to_owned)));
+    let mut grid = Grid::new();
+    grid.left("", 0);
+    grid.right(&format!("A: {a}"), 0);
+    grid.right(&format!("B: {b}"), 0);
+    grid.right("change", 1);
+    grid.right("95 % CI", 3);
+    grid.left("B is", 2);
     for known in &c.metrics {
         if let Some(effect) = &known.effect {
-            table.add_row(aligned(row(c, known.metric, effect)));
+            grid.row(row(c, known.metric, effect));
         }
     }
-    let text: String = table.lines().map(|line| line.trim_end().to_owned() + "\n").collect();
     let seeds = match c.seeds.as_slice() {
         [one] => format!("seed {one}"),
-        seeds => format!("seeds {}-{}", seeds[0], seeds[seeds.len() - 1]),
+        [first, .., last] if last - first == c.seeds.len() as u64 - 1 => format!("seeds {first}-{last}"),
+        seeds => format!(
+            "seeds {}",
+            seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")
+        ),
     };
-    format!("machine {}, workload {}, {seeds}\n{text}", c.machine, c.workload)
-}
-
-fn aligned(cells: [String; 6]) -> Vec<Cell> {
-    let cell = |(index, text)| {
-        let right = (1..5).contains(&index);
-        Cell::new(text).set_alignment(if right {
-            CellAlignment::Right
-        } else {
-            CellAlignment::Left
-        })
+    let names = [&c.machine, &c.workload].map(|name| escape::line(name).into_owned());
+    let inputs = format!("machine {}, workload {}, {seeds}", names[0], names[1]);
+    let inputs = match surface.width {
+        Some(width) => fold(&inputs, " ", width),
+        None => inputs + "\n",
     };
-    cells.into_iter().enumerate().map(cell).collect()
+    inputs + &grid.render(surface)
 }
 
 fn row(c: &Comparison, metric: &Metric, effect: &Effect) -> [String; 6] {
@@ -119,6 +117,7 @@ pub fn json(c: &Comparison, conditions: &[(Condition, Option<bool>)]) -> Value {
         "machine": c.machine,
         "workload": c.workload,
         "seeds": c.seeds,
+        "planned_runs": c.planned,
         "verdict": verdict(c).lines().collect::<Vec<_>>(),
         "metrics": c.metrics.iter().filter_map(metric).collect::<Vec<_>>(),
         "failures": { "a": c.failures[0], "b": c.failures[1] },

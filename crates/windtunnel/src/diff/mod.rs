@@ -12,6 +12,7 @@ pub use present::{json, text};
 
 use crate::compare::names;
 use crate::error::Error;
+use crate::interrupt;
 use crate::parallel;
 use crate::policy::Policy;
 use crate::running::Running;
@@ -78,6 +79,8 @@ pub struct Diff {
     pub ended: [u64; 2],
     /// How the policy of each side failed, if it did: its fate and the kernel's reason. What follows was not compared.
     pub failures: [Option<String>; 2],
+    /// A signal ended the runs before they parted or were over.
+    pub interrupted: bool,
     pub first: Option<Divergence>,
     /// The first with an effect by itself, that is, a task on another CPU or another task on a CPU, if that is a later one.
     pub effect: Option<Divergence>,
@@ -112,7 +115,12 @@ pub fn run(sides: &[Scenario; 2], options: &Options, progress: &mut dyn FnMut(u6
     }
     let (mut first, mut effect) = (None, None);
     let (mut at, mut piece) = (0u64, PIECE_NS);
+    let mut interrupted = false;
     while effect.is_none() && !running.iter().any(Running::failed) && running.iter().any(|side| !side.ended()) {
+        interrupted = interrupt::signal().is_some();
+        if interrupted {
+            break;
+        }
         at = at.saturating_add(piece);
         let mut most = 0;
         for (index, side) in running.iter_mut().enumerate() {
@@ -142,10 +150,11 @@ pub fn run(sides: &[Scenario; 2], options: &Options, progress: &mut dyn FnMut(u6
     let ended = [running[0].machine.now, running[1].machine.now];
     let failures = [running[0].failure(), running[1].failure()];
     drop(running);
-    let first = first.or_else(|| all.last(clocks));
+    // A side that was stopped may have made the other's last decision a moment later.
+    let first = first.or_else(|| all.last(clocks).filter(|_| !interrupted));
     let (same, lag) = all.before(first.as_ref());
     let effect = effect
-        .or_else(|| effective.last(clocks))
+        .or_else(|| effective.last(clocks).filter(|_| !interrupted))
         .filter(|effect| Some(*effect) != first);
     Ok(Diff {
         names: names(sides),
@@ -153,6 +162,7 @@ pub fn run(sides: &[Scenario; 2], options: &Options, progress: &mut dyn FnMut(u6
         lag,
         ended,
         failures,
+        interrupted,
         first: first.map(|parting| shown(sides, &parting, options)).transpose()?,
         effect: effect.map(|parting| shown(sides, &parting, options)).transpose()?,
     })

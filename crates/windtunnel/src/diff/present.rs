@@ -3,16 +3,17 @@
 
 use super::{Diff, Divergence, Side, Told};
 use crate::duration;
-use comfy_table::{Cell, CellAlignment, Table, presets};
 use kernel::decision::{Decision, Snapshot, Target, What};
 use kernel::ext::Op;
 use kernel::layout::enums::{
     SCX_DSQ_BYPASS, SCX_DSQ_GLOBAL, SCX_ENQ_HEAD, SCX_ENQ_IMMED, SCX_ENQ_PREEMPT, SCX_KICK_IDLE, SCX_KICK_PREEMPT,
     SCX_KICK_WAIT,
 };
+use report::fit::{Grid, Surface};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use trace::escape;
 
 /// More tasks, queues and CPUs than that are counted, not listed.
 const TASKS: usize = 12;
@@ -25,7 +26,8 @@ fn instant(ns: u64) -> String {
     format!("{}.{:06} ms", ns / 1_000_000, ns % 1_000_000)
 }
 
-pub fn text(diff: &Diff, terminal: bool) -> String {
+pub fn text(diff: &Diff, surface: impl Into<Surface>) -> String {
+    let surface = surface.into();
     let [a, b] = &diff.names;
     let mut out = String::new();
     let lag = match diff.lag {
@@ -51,9 +53,10 @@ pub fn text(diff: &Diff, terminal: bool) -> String {
         return out;
     }
     let Some(first) = &diff.first else {
+        let until = if diff.interrupted { " (interrupted there)" } else { "" };
         let _ = writeln!(
             out,
-            "{a} and {b} decide the same: {} decisions up to {}, {lag}",
+            "{a} and {b} decide the same: {} decisions up to {}{until}, {lag}",
             diff.same,
             instant(diff.ended[0].max(diff.ended[1]))
         );
@@ -65,7 +68,7 @@ pub fn text(diff: &Diff, terminal: bool) -> String {
         instant(first.time),
         diff.same
     );
-    divergence(diff, first, terminal, &mut out);
+    divergence(diff, first, surface, &mut out);
     if let Some(effect) = &diff.effect {
         let _ = writeln!(
             out,
@@ -73,12 +76,12 @@ pub fn text(diff: &Diff, terminal: bool) -> String {
             instant(effect.time),
             instant(effect.time.saturating_sub(first.time))
         );
-        divergence(diff, effect, terminal, &mut out);
+        divergence(diff, effect, surface, &mut out);
     }
     out
 }
 
-fn divergence(diff: &Diff, it: &Divergence, terminal: bool, out: &mut String) {
+fn divergence(diff: &Diff, it: &Divergence, surface: Surface, out: &mut String) {
     for (letter, (name, side)) in ["A", "B"].iter().zip(diff.names.iter().zip(&it.sides)) {
         match &side.told {
             Some(told) => {
@@ -114,11 +117,11 @@ fn divergence(diff: &Diff, it: &Divergence, terminal: bool, out: &mut String) {
     let [a, b] = &it.sides;
     if alike(&a.seen, &b.seen) {
         out.push_str("\nBoth saw:\n");
-        state(a, terminal, out);
+        state(a, surface, out);
     } else {
         for (name, side) in diff.names.iter().zip(&it.sides) {
             let _ = writeln!(out, "\n{name} saw at {}:", instant(side.seen.time));
-            state(side, terminal, out);
+            state(side, surface, out);
         }
     }
     for (name, side) in diff.names.iter().zip(&it.sides) {
@@ -157,7 +160,7 @@ fn alike(a: &Snapshot, b: &Snapshot) -> bool {
 fn task(pid: u32, seen: &Snapshot) -> String {
     match seen.tasks.get(&pid) {
         _ if pid == 0 => "idle".to_owned(),
-        Some(task) => format!("{}:{pid}", task.comm),
+        Some(task) => format!("{}:{pid}", escape::line(&task.comm)),
         None => format!("task:{pid}"),
     }
 }
@@ -326,7 +329,7 @@ pub(crate) fn ranges(numbers: &[u32]) -> String {
     }
 }
 
-fn state(side: &Side, terminal: bool, out: &mut String) {
+fn state(side: &Side, surface: Surface, out: &mut String) {
     let seen = &side.seen;
     let numbers = |of: &dyn Fn(&kernel::decision::CpuState) -> bool| {
         let cpus = seen
@@ -381,11 +384,11 @@ fn state(side: &Side, terminal: bool, out: &mut String) {
             seen.queues.len() - QUEUES
         );
     }
-    tasks(side, terminal, out);
+    tasks(side, surface, out);
 }
 
 /// What the decision is about first, then who waits, the longest first.
-fn tasks(side: &Side, terminal: bool, out: &mut String) {
+fn tasks(side: &Side, surface: Surface, out: &mut String) {
     let seen = &side.seen;
     let about: Vec<u32> = match side.told.as_ref().map(|told| told.decision.what) {
         Some(What::Run { pid, prev }) => vec![pid, prev],
@@ -406,25 +409,18 @@ fn tasks(side: &Side, terminal: bool, out: &mut String) {
     if order.is_empty() {
         return;
     }
-    let mut table = Table::new();
-    table.load_style(if terminal {
-        presets::UTF8_FULL_CONDENSED
-    } else {
-        presets::ASCII_MARKDOWN
-    });
-    let aligned = |cells: [String; 7]| {
-        let cell = |(index, text)| {
-            Cell::new(text).set_alignment(if index == 0 {
-                CellAlignment::Left
-            } else {
-                CellAlignment::Right
-            })
-        };
-        cells.into_iter().enumerate().map(cell).collect::<Vec<Cell>>()
-    };
-    table.set_header(aligned(
-        ["task", "CPU", "weight", "slice", "vtime", "waits for", "may use"].map(str::to_owned),
-    ));
+    let mut grid = Grid::new();
+    grid.left("task", 0);
+    for (head, rank) in [
+        ("CPU", 1),
+        ("weight", 5),
+        ("slice", 4),
+        ("vtime", 2),
+        ("waits for", 3),
+        ("may use", 6),
+    ] {
+        grid.right(head, rank);
+    }
     for &pid in order.iter().take(TASKS) {
         let it = &seen.tasks[&pid];
         let waits = match it.waiting_since {
@@ -438,7 +434,7 @@ fn tasks(side: &Side, terminal: bool, out: &mut String) {
         } else {
             instant(it.slice)
         };
-        table.add_row(aligned([
+        grid.row([
             task(pid, seen),
             it.cpu.to_string(),
             it.weight.to_string(),
@@ -446,10 +442,12 @@ fn tasks(side: &Side, terminal: bool, out: &mut String) {
             it.vtime.to_string(),
             waits,
             cpus.unwrap_or_else(|| "all".to_owned()),
-        ]));
+        ]);
     }
-    for line in table.lines() {
-        let _ = writeln!(out, "  {}", line.trim_end());
+    // The table is indented.
+    let width = surface.width.map(|width| width.saturating_sub(2));
+    for line in grid.render(Surface { width, ..surface }).lines() {
+        let _ = writeln!(out, "  {line}");
     }
     if order.len() > TASKS {
         let _ = writeln!(out, "  and {} more runnable tasks", order.len() - TASKS);
@@ -464,6 +462,7 @@ pub fn json(diff: &Diff) -> Value {
         "failures": { "a": diff.failures[0], "b": diff.failures[1] },
         "same": diff.same,
         "lag_ns": diff.lag,
+        "interrupted": diff.interrupted,
         "first": diff.first.as_ref().map(divergence_json),
         "effect": diff.effect.as_ref().map(divergence_json),
     })

@@ -30,6 +30,8 @@ pub struct Comparison {
     pub rows: Vec<Row>,
     pub agreement: Vec<Agreement>,
     pub runs: usize,
+    /// Runs that there are: more than complete ones if a signal came.
+    pub planned: usize,
     pub wall: Duration,
     /// What the user should know: published rows that nothing measures.
     pub notes: Vec<String>,
@@ -128,6 +130,7 @@ pub fn compare(experiment: &Experiment, plan: &Plan, measured: Measured) -> Resu
         keys,
         rows,
         runs: measured.runs,
+        planned: measured.planned,
         wall: measured.wall,
     })
 }
@@ -143,6 +146,11 @@ impl Plan {
 }
 
 impl Comparison {
+    /// A signal came before all runs were complete.
+    pub fn interrupted(&self) -> bool {
+        self.runs < self.planned
+    }
+
     /// Cells without a value.
     pub fn failed(&self) -> usize {
         let cells = self.rows.iter().flat_map(|row| row.cells.iter().flatten());

@@ -5,6 +5,7 @@ use super::cases::Plan;
 use super::compare::{Comparison, Published};
 use super::present;
 use super::{Experiment, definition};
+use crate::destination;
 use crate::error::Error;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -59,14 +60,19 @@ impl Experiment {
         Ok(rows)
     }
 
+    /// The file that [`Experiment::update`] writes.
+    pub fn measured(&self) -> PathBuf {
+        self.folder.join("measured.csv")
+    }
+
     /// Writes measured.csv, and the agreement into the README where it has a place for it. Returns the files written.
     ///
     /// # Errors
     /// If a file cannot be written.
     pub fn update(&self, plan: &Plan, comparison: &Comparison) -> Result<Vec<PathBuf>, Error> {
-        let path = self.folder.join("measured.csv");
+        let path = self.measured();
         let broken = |error: csv::Error| Error::new(format!("{}: {error}", path.display()));
-        let mut writer = csv::Writer::from_path(&path).map_err(broken)?;
+        let mut writer = csv::Writer::from_writer(Vec::new());
         writer.write_record(&plan.columns).map_err(broken)?;
         for row in &comparison.rows {
             let cell = |column: &String| {
@@ -82,7 +88,8 @@ impl Experiment {
             };
             writer.write_record(plan.columns.iter().map(cell)).map_err(broken)?;
         }
-        writer.flush().map_err(|error| broken(error.into()))?;
+        let bytes = writer.into_inner().map_err(|error| Error::at(&path, error.error()))?;
+        destination::write(&path, &bytes)?;
         let readme = self.folder.join("README.md");
         let mut written = vec![path.clone()];
         if let Ok(text) = std::fs::read_to_string(&readme)
@@ -91,7 +98,7 @@ impl Experiment {
         {
             let agreement = present::agreement(comparison);
             let text = format!("{before}{BEGIN}\n{agreement}{END}{after}");
-            std::fs::write(&readme, text).map_err(|error| Error::new(format!("{}: {error}", readme.display())))?;
+            destination::write(&readme, text.as_bytes())?;
             written.push(readme);
         }
         Ok(written)

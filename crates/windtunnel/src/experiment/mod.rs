@@ -79,8 +79,12 @@ impl Experiment {
             return Experiment::read(&own.unwrap_or_default(), folder);
         }
         let names: Vec<&str> = known.iter().map(|(name, _)| name.as_str()).collect();
-        Err(Error::new(format!("there is no experiment '{name}'"))
-            .hint(format!("one of {}, or a folder with an {FILE}", names.join(", "))))
+        let groups = names.iter().filter_map(|name| Some(name.split_once('/')?.0));
+        let hint = match search::nearest(name, names.iter().copied().chain(groups)) {
+            Some(near) => format!("did you mean {near}? `windtunnel experiment list` shows all"),
+            None => format!("one of {}, or a folder with an {FILE}", names.join(", ")),
+        };
+        Err(Error::new(format!("there is no experiment '{name}'")).hint(hint))
     }
 
     fn read(name: &str, folder: &Path) -> Result<Experiment, Error> {

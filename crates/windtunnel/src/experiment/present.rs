@@ -5,19 +5,20 @@ use super::Experiment;
 use super::cases::Plan;
 use super::compare::{Agreement, Compared, Comparison, Row, SIGN_FROM_POINTS};
 use super::statistics::median;
-use comfy_table::{Cell, CellAlignment, Table, presets};
+use report::fit::{Grid, Surface};
 use serde_json::{Value, json};
 use std::fmt::Write;
+use trace::escape;
 
 /// A table with more columns has a line for each value instead.
 const MOST_COLUMNS: usize = 14;
 
 /// Published, measured and difference side by side, then the agreement. Markdown unless it is for a terminal.
-pub fn table(comparison: &Comparison, terminal: bool) -> String {
-    let c = comparison;
-    let mut text = format!("{}: {}\n{}\n", c.name, c.title, c.question);
+pub fn table(comparison: &Comparison, surface: impl Into<Surface>) -> String {
+    let (c, surface) = (comparison, surface.into());
+    let mut head = format!("{}: {}\n{}\n", c.name, c.title, c.question);
     if let Some(scale) = &c.scale {
-        let _ = writeln!(text, "Scale: {scale}");
+        let _ = writeln!(head, "Scale: {scale}");
     }
     let compared: Vec<bool> = (0..c.values.len()).map(|index| is_compared(c, index)).collect();
     let columns = c.keys.len()
@@ -25,29 +26,31 @@ pub fn table(comparison: &Comparison, terminal: bool) -> String {
             .iter()
             .map(|compared| if *compared { 3 } else { 1 })
             .sum::<usize>();
-    let (head, rows, left) = if columns > MOST_COLUMNS {
-        long(c)
-    } else {
-        wide(c, &compared)
-    };
-    text.push('\n');
-    text.push_str(&grid(&head, rows, left, terminal));
+    // Where a line for each row is too wide, each value has one.
+    let wide = Some(grid(wide(c, &compared), surface)).filter(|grid| columns <= MOST_COLUMNS && grid.fits(surface));
+    let grid = wide.unwrap_or_else(|| grid(long(c), surface));
+    let mut rest = String::new();
     for (row, cell) in c
         .rows
         .iter()
         .flat_map(|row| row.cells.iter().flatten().map(move |cell| (row, cell)))
     {
         if let Err(reason) = &cell.measured {
-            let _ = writeln!(text, "no value: {}: {reason}", row.keys.join(", "));
+            let _ = writeln!(rest, "no value: {}: {reason}", row.keys.join(", "));
         }
     }
     for note in &c.notes {
-        let _ = writeln!(text, "{note}");
+        let _ = writeln!(rest, "{note}");
     }
-    text.push('\n');
-    text.push_str(&agreement(c));
-    let _ = writeln!(text, "{} runs in {:.1} s", c.runs, c.wall.as_secs_f64());
-    text
+    rest.push('\n');
+    rest.push_str(&agreement(c));
+    let _ = writeln!(rest, "{} runs in {:.1} s", c.runs, c.wall.as_secs_f64());
+    format!(
+        "{}\n{}{}",
+        escape::text(&head),
+        grid.render(surface),
+        escape::text(&rest)
+    )
 }
 
 /// Head, rows and how many columns are keys.
@@ -142,7 +145,8 @@ pub fn agreement(c: &Comparison) -> String {
 }
 
 /// One line an experiment, of all its columns together.
-pub fn summary(comparisons: &[Comparison], terminal: bool) -> String {
+pub fn summary(comparisons: &[Comparison], surface: impl Into<Surface>) -> String {
+    let surface = surface.into();
     let head = [
         "experiment",
         "rows",
@@ -186,7 +190,7 @@ pub fn summary(comparisons: &[Comparison], terminal: bool) -> String {
             format!("{:.0}", c.wall.as_secs_f64()),
         ]);
     }
-    grid(&head.map(String::from), rows, 1, terminal)
+    grid((head.map(String::from).to_vec(), rows, 1), surface).render(surface)
 }
 
 /// What `experiment show` prints.
@@ -285,29 +289,20 @@ fn is_relative(c: &Comparison, column: &str) -> bool {
     c.agreement.iter().any(|a| a.column == column && a.relative)
 }
 
-fn grid(head: &[String], rows: Vec<Vec<String>>, left: usize, terminal: bool) -> String {
-    let mut table = Table::new();
-    table.load_style(if terminal {
-        presets::UTF8_FULL_CONDENSED
-    } else {
-        presets::ASCII_MARKDOWN
-    });
-    let aligned = |(index, text): (usize, &String)| {
-        // Markdown has no line breaks in cells.
-        let text = if terminal {
-            text.clone()
-        } else {
-            text.replace('\n', " ")
-        };
-        Cell::new(text).set_alignment(if index < left {
-            CellAlignment::Left
-        } else {
-            CellAlignment::Right
-        })
+/// A table whose last columns are left out first.
+fn grid((head, rows, left): Layout, surface: Surface) -> Grid {
+    // Markdown has no line breaks in cells.
+    let text = |text: &String| match surface.terminal {
+        true => text.clone(),
+        false => text.replace('\n', " "),
     };
-    table.set_header(head.iter().enumerate().map(aligned));
-    for row in rows {
-        table.add_row(row.iter().enumerate().map(aligned));
+    let mut grid = Grid::new();
+    for (index, head) in head.iter().enumerate() {
+        match index < left {
+            true => grid.left(&text(head), 0),
+            false => grid.right(&text(head), index),
+        }
     }
-    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+    rows.iter().for_each(|row| grid.row(row.iter().map(text)));
+    grid
 }

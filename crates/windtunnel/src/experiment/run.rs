@@ -47,8 +47,10 @@ pub struct MeasuredRow {
 #[derive(Clone, Debug)]
 pub struct Measured {
     pub rows: Vec<MeasuredRow>,
-    /// Different runs.
+    /// Different runs that are complete.
     pub runs: usize,
+    /// Different runs there are: more than complete ones if a signal came.
+    pub planned: usize,
     pub wall: Duration,
 }
 
@@ -85,7 +87,8 @@ impl Plan {
             }
         }
         let run = |job: &Job, tell: &mut dyn FnMut(u64)| job.run(experiment, tell);
-        let done = parallel::run(&jobs, options.threads, progress, run)?;
+        let done = parallel::run_until_interrupted(&jobs, options.threads, progress, run)?;
+        let runs = done.iter().flatten().count();
         let results = Results { jobs: &jobs, done };
         let mut rows = Vec::new();
         for case in &self.cases {
@@ -106,7 +109,8 @@ impl Plan {
         }
         Ok(Measured {
             rows,
-            runs: jobs.len(),
+            runs,
+            planned: jobs.len(),
             wall: started.elapsed(),
         })
     }
@@ -128,7 +132,7 @@ fn want<'a>(jobs: &mut Vec<Job<'a>>, spec: &'a RunSpec, seed: u64, measure: &'a 
 }
 
 impl Job<'_> {
-    fn run(&self, experiment: &Experiment, progress: &mut dyn FnMut(u64)) -> Result<Done, Error> {
+    fn run(&self, experiment: &Experiment, progress: &mut dyn FnMut(u64)) -> Result<Option<Done>, Error> {
         let located = |error: Error| {
             let place = experiment.source.error(self.at, &error.message);
             match error.hint {
@@ -153,6 +157,9 @@ impl Job<'_> {
             details: false,
         };
         let outcome = scenario.watched(&mut onlooker, progress).map_err(located)?;
+        if outcome.result.interrupted {
+            return Ok(None);
+        }
         let reads = std::mem::take(&mut onlooker.reads);
         trail.finish(outcome.result.simulated_ns);
         let number = |read: Read| Some(((read.at_ns, read.global), read.value?.parse().ok()?));
@@ -165,10 +172,10 @@ impl Job<'_> {
             Some(failure) => Err(format!("{} {failure}", seen.result.policy)),
             None => measure.value(&seen),
         };
-        Ok(Done {
+        Ok(Some(Done {
             values: self.measures.iter().map(value).collect(),
             better: seen.result.score_better,
-        })
+        }))
     }
 }
 
@@ -234,15 +241,24 @@ impl RunSpec {
 
 struct Results<'a> {
     jobs: &'a [Job<'a>],
-    done: Vec<Done>,
+    /// `None`: a signal came before the run was complete.
+    done: Vec<Option<Done>>,
 }
+
+/// Why a value is missing where a signal came before its run.
+const INTERRUPTED: &str = "interrupted";
 
 impl Results<'_> {
     fn row(&self, case: &Case, row: &CaseRow, seeds: &[u64]) -> MeasuredRow {
-        let cell = |(column, quantity): (&String, &Quantity)| (column.clone(), self.cell(case, quantity, seeds));
+        let cell = |(column, quantity): (&String, &Quantity)| {
+            let cell = self.cell(case, quantity, seeds);
+            // That it is missing is said once, of the experiment.
+            let is_known = cell.as_ref().err().is_none_or(|reason| reason != INTERRUPTED);
+            is_known.then(|| (column.clone(), cell))
+        };
         MeasuredRow {
             keys: row.keys.clone(),
-            cells: row.values.iter().map(cell).collect(),
+            cells: row.values.iter().filter_map(cell).collect(),
             expected: row.expected.clone(),
         }
     }
@@ -274,6 +290,7 @@ impl Results<'_> {
         let mut of = self.jobs.iter().zip(&self.done);
         let found = of.find(|(job, _)| job.seed == seed && job.spec == spec);
         let (job, done) = found.ok_or("it was not run")?;
+        let done = done.as_ref().ok_or(INTERRUPTED)?;
         let place = job.measures.iter().position(|wanted| *wanted == measure);
         let value = done.values[place.ok_or("it was not measured")?].clone()?;
         Ok((value, done.better))

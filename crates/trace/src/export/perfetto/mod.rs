@@ -150,7 +150,7 @@ impl<W: Write> Perfetto<W> {
     ///
     /// # Errors
     /// The first I/O error since [`Perfetto::new`].
-    pub fn finish(mut self, end: u64) -> io::Result<()> {
+    pub fn finish(mut self, end: u64) -> io::Result<W> {
         self.spans(None);
         self.tracks.tell_counters();
         self.tracks.instant(end, self.machine, "end of the run", None);

@@ -14,9 +14,11 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use windtunnel::duration;
 use windtunnel::error::Error;
+use windtunnel::interrupt;
 use windtunnel::running::Running;
 use windtunnel::scenario::Scenario;
 use windtunnel::top::{HEADING, Top};
+use windtunnel::{errln, outln};
 
 /// Looks a second.
 const LOOK: Duration = Duration::from_millis(100);
@@ -47,9 +49,10 @@ impl Args {
         let Some(scenario) = scenarios.first() else {
             unreachable!("a scenario for the policy");
         };
+        interrupt::listen();
         let mut running = scenario.start()?;
         if let (Some(_), Some(failure)) = (running.refused(), running.failure()) {
-            eprintln!("{} {failure}", scenario.policy.name());
+            errln!("{} {failure}", scenario.policy.name());
             return Ok(ExitCode::from(1));
         }
         if io::stdout().is_terminal() && io::stdin().is_terminal() {
@@ -60,17 +63,20 @@ impl Args {
         running.end(&mut trace::Tee::new());
         let result = running.outcome()?.result;
         if let Some(failure) = result.failure() {
-            eprintln!("{} {failure}", result.policy);
+            errln!("{} {failure}", result.policy);
         }
         Ok(ExitCode::from(u8::from(result.failed())))
     }
 
     fn print(&self, running: &mut Running) -> Result<(), Error> {
-        println!("{HEADING}");
+        outln!("{HEADING}");
         let mut top = Top::default();
-        while !running.ended() {
+        while !running.ended() && interrupt::signal().is_none() {
             let to = running.at().saturating_add(self.every);
-            println!("{}", top.advance(running, to)?.line());
+            outln!("{}", top.advance(running, to)?.line());
+        }
+        if interrupt::signal().is_some() {
+            errln!("windtunnel: interrupted at {}", duration::format(running.at()));
         }
         Ok(())
     }
@@ -115,7 +121,7 @@ fn watch(title: &str, speed: f64, running: &mut Running) -> Result<(), Error> {
     let failed = |error: io::Error| Error::new(format!("the terminal: {error}"));
     let (mut top, mut speed, mut paused) = (Top::default(), speed, false);
     let mut view = top.advance(running, 1)?;
-    loop {
+    while interrupt::signal().is_none() {
         let started = Instant::now();
         if !paused && !running.ended() {
             let step = (LOOK.as_nanos() as f64 * speed) as u64;
@@ -153,4 +159,5 @@ fn watch(title: &str, speed: f64, running: &mut Running) -> Result<(), Error> {
             }
         }
     }
+    Ok(())
 }

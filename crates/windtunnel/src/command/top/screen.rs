@@ -5,6 +5,7 @@ use crossterm::style::{Attribute, Color, Print, SetAttribute, SetForegroundColor
 use crossterm::terminal::{Clear, ClearType};
 use crossterm::{cursor, queue};
 use std::io::{self, Write};
+use trace::escape;
 use windtunnel::top::{Cpu, View};
 
 /// Characters of a bar, and of the whole of a CPU.
@@ -171,7 +172,7 @@ pub fn put(out: &mut impl Write, lines: &[Line], width: usize) -> io::Result<()>
         queue!(out, cursor::MoveTo(0, row as u16))?;
         let mut left = width;
         for (ink, text) in &line.0 {
-            let text: String = text.chars().take(left).collect();
+            let text: String = escape::line(text).chars().take(left).collect();
             left -= text.chars().count();
             match ink {
                 Ink::Plain => {}

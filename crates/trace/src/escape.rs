@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Names and messages made safe for a terminal, for a line-based format and for JSON.
+//!
+//! Task names, file names and messages of a policy come from objects, workloads and recordings that nobody has checked. A
+//! terminal executes control characters: they clear the screen, change the title, or type on behalf of the reader. Bidirectional
+//! controls show text in another order than it has. A newline forges a further line of a table or an event of an ftrace text.
+//! This is the only place that knows these characters. Escaping twice is the same as escaping once.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// Returns whether a terminal executes a character instead of showing it: C0, DEL, C1, line separators, bidirectional controls.
+fn is_control(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+fn replace(text: &str, is_replaced: impl Fn(char) -> bool, write: impl Fn(&mut String, char)) -> Cow<'_, str> {
+    if !text.chars().any(&is_replaced) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match is_replaced(c) {
+            true => write(&mut out, c),
+            false => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
+fn write_escape(out: &mut String, c: char) {
+    // A String takes everything.
+    let _ = match c {
+        '\n' => write!(out, "\\n"),
+        '\r' => write!(out, "\\r"),
+        '\t' => write!(out, "\\t"),
+        c if c.is_ascii() => write!(out, "\\x{:02x}", u32::from(c)),
+        c => write!(out, "\\u{{{:x}}}", u32::from(c)),
+    };
+}
+
+/// Escapes a name or another part of a line: newlines and tabs too.
+pub fn line(text: &str) -> Cow<'_, str> {
+    replace(text, is_control, write_escape)
+}
+
+/// Escapes a text of several lines: newlines and tabs stay.
+pub fn text(text: &str) -> Cow<'_, str> {
+    replace(text, |c| is_control(c) && c != '\n' && c != '\t', write_escape)
+}
+
+/// Escapes the control characters that JSON allows in a string. The value stays the same.
+pub fn json(text: &str) -> Cow<'_, str> {
+    let is_replaced = |c| is_control(c) && c != '\n' && c != '\t';
+    replace(text, is_replaced, |out, c| {
+        let _ = write!(out, "\\u{:04x}", u32::from(c));
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Clears the screen, in two ways; rings; reverses; forges a line.
+    const HOSTILE: &str = "a\x1b[2Jb\u{9b}2Jc\x07d\x7fe\u{202e}f\u{2066}g\nh\ti\rj";
+
+    #[test]
+    fn nothing_that_a_terminal_executes_is_left() {
+        let line = line(HOSTILE);
+        assert_eq!(line, r"a\x1b[2Jb\u{9b}2Jc\x07d\x7fe\u{202e}f\u{2066}g\nh\ti\rj");
+        let text = text(HOSTILE);
+        assert_eq!(text, line.replace(r"\n", "\n").replace(r"\t", "\t"));
+        for c in (0..=0x2fff).filter_map(char::from_u32).filter(|&c| is_control(c)) {
+            assert!(super::line(&c.to_string()).starts_with('\\'), "{c:?}");
+        }
+    }
+
+    #[test]
+    fn plain_text_is_borrowed_and_escaping_is_idempotent() {
+        for plain in ["kworker/3:1-mm", "größe ✓", r"back\slash", ""] {
+            assert!(matches!(line(plain), Cow::Borrowed(same) if same == plain));
+        }
+        assert_eq!(line(&line(HOSTILE)), line(HOSTILE));
+    }
+
+    #[test]
+    fn json_means_the_same() {
+        let value = serde_json::Value::from(HOSTILE);
+        let plain = serde_json::to_string_pretty(&value).expect("JSON");
+        let escaped = json(&plain);
+        assert!(
+            plain.contains('\u{9b}') && !escaped.chars().any(is_control),
+            "{escaped}"
+        );
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&escaped).expect("JSON"),
+            value
+        );
+    }
+}

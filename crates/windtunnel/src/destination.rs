@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Where a result goes: a file appears when it is complete, and what was there before stays until then.
+//!
+//! The bytes go to a temporary file of the same folder, which is renamed at the end. A full disk, an error or an interruption so
+//! leaves the file that was there, or none. Devices, pipes and `-` (standard output) are written directly. [`check`] says before a
+//! long run whether a path can be written at all.
+
+use crate::console::Stdout;
+use crate::error::Error;
+use std::ffi::CString;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use tempfile::{NamedTempFile, TempPath};
+
+/// Temporary files that there are now, for a process that ends at once.
+static TEMPORARIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// A file that is being written. Dropped without [`Destination::commit`], it leaves no mark.
+pub struct Destination {
+    path: PathBuf,
+    to: To,
+}
+
+enum To {
+    Stdout(Stdout),
+    /// A device or pipe, or a file in a folder that takes no other.
+    Direct(File),
+    /// Renamed to the given path in the end: that of the file itself where `path` is a link.
+    Renamed(File, Temporary, PathBuf),
+}
+
+/// A temporary file, known to [`remove_temporaries`].
+struct Temporary(Option<TempPath>);
+
+impl Temporary {
+    fn new(path: TempPath) -> Temporary {
+        lock().push(path.to_path_buf());
+        Temporary(Some(path))
+    }
+
+    fn forget(path: &Path) {
+        lock().retain(|known| known != path);
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if let Some(path) = self.0.take() {
+            Temporary::forget(&path);
+            // Removes the file. There is nobody to be told of an error.
+            drop(path);
+        }
+    }
+}
+
+fn lock() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
+    TEMPORARIES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes the temporary files of this process, which ends now.
+pub(crate) fn remove_temporaries() {
+    for path in lock().iter() {
+        let _ = fs::remove_file(path);
+    }
+}
+
+/// Whether a path names standard output.
+pub fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// Whether a path names a device, a pipe or standard output: something that several results may go to.
+pub fn is_special(path: &Path) -> bool {
+    is_stdout(path) || fs::metadata(path).is_ok_and(|known| !known.is_file() && !known.is_dir())
+}
+
+impl Destination {
+    /// Begins a file. Folders on the way to it are created.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn open(path: &Path) -> Result<Destination, Error> {
+        let to = open(path).map_err(|error| at(path, &error))?;
+        Ok(Destination {
+            path: path.to_owned(),
+            to,
+        })
+    }
+
+    /// Lets the file appear: everything was written.
+    ///
+    /// # Errors
+    /// If the last of it cannot be written.
+    pub fn commit(self) -> Result<(), Error> {
+        let Destination { path, to } = self;
+        let done = match to {
+            To::Stdout(mut stdout) => stdout.flush(),
+            To::Direct(mut file) => file.flush(),
+            To::Renamed(mut file, temporary, target) => file.flush().and_then(|()| rename(temporary, &target)),
+        };
+        done.map_err(|error| at(&path, &error))
+    }
+}
+
+fn rename(mut temporary: Temporary, target: &Path) -> io::Result<()> {
+    let Some(path) = temporary.0.take() else { return Ok(()) };
+    let from = path.to_path_buf();
+    let renamed = path.persist(target).map_err(|error| error.error);
+    Temporary::forget(&from);
+    renamed
+}
+
+impl Write for Destination {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.to {
+            To::Stdout(stdout) => stdout.write(bytes),
+            To::Direct(file) | To::Renamed(file, ..) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.to {
+            To::Stdout(stdout) => stdout.flush(),
+            To::Direct(file) | To::Renamed(file, ..) => file.flush(),
+        }
+    }
+}
+
+fn open(path: &Path) -> io::Result<To> {
+    if is_stdout(path) {
+        return Ok(To::Stdout(Stdout));
+    }
+    // What a link points to is replaced, not the link.
+    let target = match fs::canonicalize(path) {
+        Ok(target) => target,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
+        Err(error) => return Err(error),
+    };
+    // A file that may not be written is not replaced either, though its folder would allow it.
+    let known = match OpenOptions::new().write(true).open(&target) {
+        Ok(file) if !file.metadata()?.is_file() => return Ok(To::Direct(file)),
+        Ok(file) => Some(file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    let folder = match target.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    fs::create_dir_all(folder)?;
+    // The mode of the file that is replaced; else the usual one, of which the umask takes away its part.
+    let mode = match &known {
+        Some(file) => file.metadata()?.permissions(),
+        None => Permissions::from_mode(0o666),
+    };
+    let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let made = tempfile::Builder::new()
+        .prefix(&format!(".{}.", name.chars().take(64).collect::<String>()))
+        .suffix(".part")
+        .permissions(mode.clone())
+        .tempfile_in(folder);
+    let (file, path) = match (made, known) {
+        (Ok(made), known) => {
+            if known.is_some() {
+                made.as_file().set_permissions(mode)?;
+            }
+            NamedTempFile::into_parts(made)
+        }
+        // The file can be written, but its folder takes no other one.
+        (Err(_), Some(file)) => {
+            file.set_len(0)?;
+            return Ok(To::Direct(file));
+        }
+        (Err(error), None) => return Err(error),
+    };
+    Ok(To::Renamed(file, Temporary::new(path), target))
+}
+
+/// An error of a path, without the name of the temporary file that `tempfile` adds, which says nothing to a user.
+fn at(path: &Path, error: &io::Error) -> Error {
+    let mut place = Error::at(path, error);
+    if error.raw_os_error().is_none()
+        && let Some(end) = place.message.rfind(" at path \"")
+    {
+        place.message.truncate(end);
+    }
+    place
+}
+
+/// Fails if one of these files could not be written, or two of them are the same. Nothing is written.
+///
+/// # Errors
+/// The first that could not.
+pub fn check<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<(), Error> {
+    let mut known: Vec<PathBuf> = Vec::new();
+    for path in paths {
+        if is_special(path) {
+            // A pipe is opened once only: its reader takes the end of a first opening for the end of the data.
+            may_write(path).map_err(|error| at(path, &error))?;
+            continue;
+        }
+        match open(path).map_err(|error| at(path, &error))? {
+            To::Renamed(_, _, target) if known.contains(&target) => {
+                return Err(Error::new(format!("{}: two outputs go to this file", path.display()))
+                    .hint("give each its own name"));
+            }
+            To::Renamed(_, _, target) => known.push(target),
+            To::Direct(_) | To::Stdout(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Asks for the permission to write a device or pipe without opening it.
+fn may_write(path: &Path) -> io::Result<()> {
+    if is_stdout(path) {
+        return Ok(());
+    }
+    let name = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: access reads the string, which ends with 0.
+    match unsafe { libc::access(name.as_ptr(), libc::W_OK) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Writes a whole file.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let mut destination = Destination::open(path)?;
+    destination.write_all(bytes).map_err(|error| at(path, &error))?;
+    destination.commit()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder() -> tempfile::TempDir {
+        tempfile::tempdir().expect("a folder")
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).expect("a folder").flatten();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_appears_when_it_is_complete() {
+        let folder = folder();
+        let path = folder.path().join("new/out.json");
+        let mut begun = Destination::open(&path).expect("begun");
+        begun.write_all(b"half").expect("written");
+        assert!(!path.exists());
+        begun.commit().expect("committed");
+        assert_eq!(fs::read(&path).expect("a file"), b"half");
+        assert_eq!(names(&folder.path().join("new")), ["out.json"]);
+    }
+
+    #[test]
+    fn what_was_there_stays_until_then() {
+        let folder = folder();
+        let path = folder.path().join("out");
+        fs::write(&path, "old").expect("written");
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).expect("a mode");
+        let mut begun = Destination::open(&path).expect("begun");
+        begun.write_all(b"new").expect("written");
+        drop(begun);
+        assert_eq!(fs::read(&path).expect("a file"), b"old");
+        check([path.as_path()]).expect("writable");
+        assert_eq!(names(folder.path()), ["out"]);
+        write(&path, b"new").expect("written");
+        assert_eq!(fs::read(&path).expect("a file"), b"new");
+        assert_eq!(fs::metadata(&path).expect("a file").permissions().mode() & 0o777, 0o640);
+    }
+
+    #[test]
+    fn links_stay_links() {
+        let folder = folder();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        fs::write(&file, "old").expect("written");
+        std::os::unix::fs::symlink(&file, &link).expect("a link");
+        write(&link, b"new").expect("written");
+        assert!(fs::symlink_metadata(&link).expect("a link").is_symlink());
+        assert_eq!(fs::read(&file).expect("a file"), b"new");
+    }
+
+    #[test]
+    fn devices_are_written_directly_and_say_what_is_wrong() {
+        write(Path::new("/dev/null"), b"gone").expect("written");
+        assert!(is_special(Path::new("/dev/null")) && is_special(Path::new("-")));
+        let error = write(Path::new("/dev/full"), b"too much").expect_err("no room");
+        assert_eq!(error.message, "/dev/full: No space left on device (os error 28)");
+        assert_eq!(
+            names(Path::new("/dev"))
+                .iter()
+                .filter(|name| name.contains(".part"))
+                .count(),
+            0
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_told_before() {
+        let folder = folder();
+        let path = folder.path();
+        let (file, below) = (path.join("file"), path.join("file/below"));
+        fs::write(&file, "old").expect("written");
+        let error = check([below.as_path()]).expect_err("below a file");
+        assert!(error.message.ends_with("Not a directory (os error 20)"), "{error}");
+        let error = check([path]).expect_err("a folder");
+        assert!(error.message.ends_with("Is a directory (os error 21)"), "{error}");
+        let error = check([file.as_path(), file.as_path()]).expect_err("twice");
+        assert!(error.message.ends_with("two outputs go to this file"), "{error}");
+        check([Path::new("/dev/null"), Path::new("/dev/null")]).expect("a device takes everything");
+        let error = check([Path::new("/proc/out.json")]).expect_err("no files can be made there");
+        assert_eq!(error.message, "/proc/out.json: No such file or directory (os error 2)");
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The command on a terminal of its own.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::FromRawFd;
+use std::process::{Command, Stdio};
+
+/// Runs the command with standard output on a terminal of so many columns. Returns the exit status and what the terminal was told.
+pub fn on_terminal(columns: u16, variables: &[(&str, &str)], args: &[&str]) -> (i32, String) {
+    let size = libc::winsize {
+        ws_row: 24,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    let (mut ours, mut theirs) = (0, 0);
+    // SAFETY: openpty fills in two file descriptors, which nobody else has.
+    let (mut ours, theirs) = unsafe {
+        let name = std::ptr::null_mut();
+        let opened = libc::openpty(&raw mut ours, &raw mut theirs, name, std::ptr::null(), &raw const size);
+        assert_eq!(opened, 0, "a terminal");
+        (File::from_raw_fd(ours), File::from_raw_fd(theirs))
+    };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windtunnel"));
+    command.args(args).current_dir(super::root());
+    for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
+        command.env_remove(name);
+    }
+    command.env("TERM", "xterm").envs(variables.iter().copied());
+    command.stdin(Stdio::null()).stdout(theirs).stderr(Stdio::null());
+    let mut child = command.spawn().expect("the command");
+    // Closes our copy of the command's side, without which reading would never end.
+    drop(command);
+    let mut told = Vec::new();
+    let mut buffer = [0; 4096];
+    // The end is an error: nobody has the other side.
+    while let Ok(read @ 1..) = ours.read(&mut buffer) {
+        told.extend_from_slice(&buffer[..read]);
+    }
+    let status = child.wait().expect("an exit status");
+    let text = String::from_utf8(told).expect("text").replace("\r\n", "\n");
+    (status.code().expect("a status"), text)
+}
+
+/// A text without its colours, of which there are no other escape sequences.
+pub fn without_colours(text: &str) -> String {
+    let mut parts = text.split('\x1b');
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (colour, rest) = part.split_once('m').expect("a colour");
+        let digits = colour.strip_prefix('[').expect("a colour");
+        assert!(digits.chars().all(|c| c.is_ascii_digit() || c == ';'), "{part:?}");
+        plain += rest;
+    }
+    plain
+}

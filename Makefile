@@ -8,12 +8,16 @@
 # make compat-long  the same for longer than every watchdog, on four machines under five workloads; writes docs/compat.md (hours)
 # make live-test  the policies in a real kernel, booted in QEMU (PARTS="policies numa speed", fidelity, verifier)
 # make soak   the policies in a real kernel on a slow machine, each for minutes (POLICIES="pmqs o1", SECONDS_EACH=120)
+# make attack     damaged inputs and hostile policies for hours (ATTACK_SECONDS=3600 ATTACK_SEED=N ATTACK_KINDS="object policy")
 # make fuzz   the fuzz targets, FUZZ_SECONDS each (needs cargo-fuzz and a nightly compiler)
 
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 FUZZ_SECONDS ?= 60
+ATTACK_SECONDS ?= 3600
+ATTACK_SEED ?= $(shell date +%Y%m%d)
+ATTACK_KINDS ?=
 
-.PHONY: run build fast test bench compat compat-long perfetto live-test soak fuzz setup
+.PHONY: run build fast test bench compat compat-long perfetto live-test soak attack fuzz setup
 
 run: build
 	@scripts/demo.sh
@@ -44,6 +48,9 @@ perfetto: build
 
 live-test:
 	@scripts/live-test.sh $(PARTS)
+
+attack: setup
+	@scripts/attack.sh $(ATTACK_SECONDS) $(ATTACK_SEED) $(ATTACK_KINDS)
 
 soak:
 	@scripts/live-test.sh soak

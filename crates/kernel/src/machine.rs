@@ -485,7 +485,13 @@ fn check_tasks(workload: &Workload) -> Result<(), String> {
 fn check_cpus(spec: &MachineSpec, workload: &Workload) -> Result<(), String> {
     let nr_cpus = spec.topology.nr_cpus();
     for task in &workload.tasks {
-        let named = task.cpus.iter().flatten().chain(&task.start_cpu);
+        let program = workload.programs.get(task.program as usize);
+        let changes = program.into_iter().flat_map(|program| &program.ops);
+        let later = changes.filter_map(|op| match op {
+            Op::SetAffinity(cpus) => cpus.as_ref(),
+            _ => None,
+        });
+        let named = task.cpus.iter().chain(later).flatten().chain(&task.start_cpu);
         if let Some(cpu) = named.into_iter().find(|&&cpu| cpu >= nr_cpus) {
             return Err(format!(
                 "task '{}' wants CPU {cpu}, but machine '{}' has CPUs 0-{}: choose a larger machine or change the task",

@@ -177,11 +177,24 @@ pub(crate) fn parse(name: &str, place: &str, text: &str, dir: Option<&Path>) -> 
         entry.only(&["ns", "source"])?;
         let line = by_distance(source, entry.required("ns")?, "line")?;
         cost_sources.insert(TASK_LINE.to_owned(), entry.source_text()?);
-        found.topology.task_sets = Some(TaskSets {
+        let sets = TaskSets {
             apart: bytes,
             ways: source.number(section.required("ways")?, "ways", 1, 64)?,
             line,
-        });
+        };
+        let cpus = found.topology.cpus.iter();
+        let most = cpus.map(|cpu| sets.count(cpu.l2_bytes)).max().unwrap_or(1);
+        if most > MAX_SETS {
+            return Err(source
+                .error(
+                    apart.span().start,
+                    format!("an L2 has {most} sets of task_structs that are {bytes} bytes apart"),
+                )
+                .hint(format!(
+                    "at most {MAX_SETS}: use a larger distance, more ways or a smaller L2"
+                )));
+        }
+        found.topology.task_sets = Some(sets);
     }
     Ok(Definition {
         spec: MachineSpec {
@@ -197,6 +210,9 @@ pub(crate) fn parse(name: &str, place: &str, text: &str, dir: Option<&Path>) -> 
         cost_sources,
     })
 }
+
+/// Most sets of task_structs in an L2: the simulation keeps the lines of each set of each core.
+const MAX_SETS: u64 = 4096;
 
 fn topology_value(source: Source, value: &Value, dir: Option<&Path>) -> Result<Found, Error> {
     let at = value.span().start;

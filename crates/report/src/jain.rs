@@ -5,14 +5,17 @@ use crate::result::{Fairness, decimals};
 use crate::task::Task;
 use std::collections::BTreeMap;
 
+/// Largest share in ppm, so that squares can be added: no task runs longer than it lives, but a damaged trace may say so.
+const MAX_SHARE: u128 = 1_000_000_000;
+
 /// CPU time of always runnable tasks per time since they began, in ppm, by priority; priorities that at least two such
 /// tasks have. So tasks begun later do not look starved.
 pub(crate) fn shares(tasks: &[(u32, Task)], end: u64) -> BTreeMap<i32, Vec<u64>> {
     let mut groups: BTreeMap<i32, Vec<u64>> = BTreeMap::new();
     for (_, task) in tasks.iter().filter(|(_, task)| task.always_runnable(end)) {
-        let alive = end - task.began.unwrap_or(0);
+        let alive = end.saturating_sub(task.began.unwrap_or(0));
         let share = u128::from(task.cpu_ns) * 1_000_000 / u128::from(alive.max(1));
-        groups.entry(task.prio).or_default().push(share as u64);
+        groups.entry(task.prio).or_default().push(share.min(MAX_SHARE) as u64);
     }
     groups.retain(|_, shares| shares.len() > 1);
     groups

@@ -67,7 +67,7 @@ impl Latency {
                 if prev != 0 {
                     let task = self.tasks.entry(prev);
                     if let State::Runs(since) = task.state {
-                        task.delays.runtime_ns += time.saturating_sub(since);
+                        task.delays.runtime_ns = task.delays.runtime_ns.saturating_add(time.saturating_sub(since));
                     }
                     task.state = match prev_state {
                         TaskState::Running => State::Waits(time),
@@ -86,7 +86,7 @@ impl Latency {
                     task.state = State::Runs(time);
                     let delay = time.saturating_sub(since);
                     task.delays.count += 1;
-                    task.delays.total_ns += delay;
+                    task.delays.total_ns = task.delays.total_ns.saturating_add(delay);
                     if delay > task.delays.max_ns {
                         (task.delays.max_ns, task.delays.max_start) = (delay, since);
                     }
@@ -113,9 +113,9 @@ impl Latency {
         let name = self.follow.task(pid).comm.clone();
         let (_, tasks, sum) = self.by_name.entry(name).or_insert((pid, 0, Delays::default()));
         *tasks += 1;
-        sum.runtime_ns += runtime_ns;
-        sum.count += count;
-        sum.total_ns += total_ns;
+        sum.runtime_ns = sum.runtime_ns.saturating_add(runtime_ns);
+        sum.count = sum.count.saturating_add(count);
+        sum.total_ns = sum.total_ns.saturating_add(total_ns);
         if max_ns > sum.max_ns {
             (sum.max_ns, sum.max_start) = (max_ns, max_start);
         }
@@ -125,7 +125,7 @@ impl Latency {
     pub fn finish(mut self, end: u64) -> String {
         for (pid, mut task) in std::mem::take(&mut self.tasks).into_sorted() {
             if let State::Runs(since) = task.state {
-                task.delays.runtime_ns += end.saturating_sub(since);
+                task.delays.runtime_ns = task.delays.runtime_ns.saturating_add(end.saturating_sub(since));
             }
             *self.tasks.entry(pid) = task;
             self.settle(pid);
@@ -145,8 +145,8 @@ impl Latency {
                 1 => format!("{name}:{pid}"),
                 _ => format!("{name}:({tasks})"),
             };
-            total.runtime_ns += delays.runtime_ns;
-            total.count += delays.count;
+            total.runtime_ns = total.runtime_ns.saturating_add(delays.runtime_ns);
+            total.count = total.count.saturating_add(delays.count);
             let _ = writeln!(
                 out,
                 "  {name:<22}|{:>11} ms |{:>9} | avg:{:>8} ms | max:{:>8} ms | max start:{:>14} s | max end:{:>14} s",

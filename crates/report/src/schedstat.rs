@@ -73,7 +73,8 @@ impl Schedstat {
             }
             Event::Migrate { pid, to, .. } => {
                 if let Some((from, since)) = self.tasks.entry(pid).waits.replace((to, time)) {
-                    self.cpus[from as usize].waited_ns += time.saturating_sub(since);
+                    let waited_ns = &mut self.cpus[from as usize].waited_ns;
+                    *waited_ns = waited_ns.saturating_add(time.saturating_sub(since));
                 } else {
                     self.tasks.entry(pid).waits = None;
                 }
@@ -90,7 +91,7 @@ impl Schedstat {
                 if next != 0 {
                     it.slices += 1;
                     if let Some((_, since)) = self.tasks.entry(next).waits.take() {
-                        it.waited_ns += time.saturating_sub(since);
+                        it.waited_ns = it.waited_ns.saturating_add(time.saturating_sub(since));
                     }
                 }
             }
@@ -102,7 +103,7 @@ impl Schedstat {
         let it = &mut self.cpus[cpu as usize];
         let (pid, since) = it.running;
         if pid != 0 {
-            it.ran_ns += time.saturating_sub(since);
+            it.ran_ns = it.ran_ns.saturating_add(time.saturating_sub(since));
         }
     }
 
@@ -128,7 +129,8 @@ impl Schedstat {
         }
         for (_, task) in std::mem::take(&mut self.tasks).into_sorted() {
             if let Some((cpu, since)) = task.waits {
-                self.cpus[cpu as usize].waited_ns += end.saturating_sub(since);
+                let waited_ns = &mut self.cpus[cpu as usize].waited_ns;
+                *waited_ns = waited_ns.saturating_add(end.saturating_sub(since));
             }
         }
         let jiffies = match hz {

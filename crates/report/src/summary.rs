@@ -124,15 +124,15 @@ impl Summary {
     /// What a real kernel counted of a task that `TaskNew` told of.
     pub fn counted(&mut self, pid: u32, began_ns: u64, counted: Counted) {
         self.busy_ns += u128::from(counted.cpu_ns);
-        self.switches += counted.voluntary + counted.involuntary;
-        self.wakeups += counted.voluntary;
+        self.switches = self.switches.saturating_add(counted.voluntary + counted.involuntary);
+        self.wakeups = self.wakeups.saturating_add(counted.voluntary);
         let task = self.tasks.entry(pid);
-        task.cpu_ns += counted.cpu_ns;
-        task.wait_ns += counted.wait_ns;
-        task.waits += counted.waits;
-        task.switches += counted.voluntary + counted.involuntary;
-        task.preemptions += counted.involuntary;
-        task.migrations += counted.migrations;
+        task.cpu_ns = task.cpu_ns.saturating_add(counted.cpu_ns);
+        task.wait_ns = task.wait_ns.saturating_add(counted.wait_ns);
+        task.waits = task.waits.saturating_add(counted.waits);
+        task.switches = task.switches.saturating_add(counted.voluntary + counted.involuntary);
+        task.preemptions = task.preemptions.saturating_add(counted.involuntary);
+        task.migrations = task.migrations.saturating_add(counted.migrations);
         task.slept = counted.voluntary > 0;
         task.began = Some(began_ns);
     }
@@ -179,7 +179,7 @@ impl Summary {
                     self.tasks.entry(pid).wake(time);
                 }
             }
-            Event::Overhead { ns } => self.overhead_ns += ns,
+            Event::Overhead { ns } => self.overhead_ns = self.overhead_ns.saturating_add(ns),
             Event::Callback { op, insns, .. } => {
                 let op = usize::from(op);
                 if op >= self.callbacks.len() {
@@ -204,7 +204,7 @@ impl Summary {
             Event::LockWait { lock, ns, .. } => {
                 let lock = self.locks.entry(lock);
                 lock.waits += 1;
-                lock.ns += ns;
+                lock.ns = lock.ns.saturating_add(ns);
                 lock.max = lock.max.max(ns);
             }
             Event::Done { count, response_ns, .. } => {
@@ -234,7 +234,7 @@ impl Summary {
                 if !online {
                     cpu.offline_since.get_or_insert(time);
                 } else if let Some(since) = cpu.offline_since.take() {
-                    self.offline_ns += u128::from(time - since);
+                    self.offline_ns += u128::from(time.saturating_sub(since));
                 }
             }
             Event::Phase { phase, .. } if phase == workload::MEASURED => self.measured_from = time,
@@ -253,7 +253,8 @@ impl Summary {
             if cpu.pid != IDLE {
                 let ns = end.saturating_sub(cpu.since);
                 self.busy_ns += u128::from(ns);
-                self.tasks.entry(cpu.pid).cpu_ns += ns;
+                let task = self.tasks.entry(cpu.pid);
+                task.cpu_ns = task.cpu_ns.saturating_add(ns);
             }
             if let Some(since) = cpu.offline_since {
                 self.offline_ns += u128::from(end.saturating_sub(since));
@@ -334,7 +335,7 @@ impl Summary {
             wakeups: self.wakeups,
             ipis: self.ipis,
             balance_moves: self.balance_moves,
-            lock_wait_ns: locks.iter().map(|lock| lock.wait_ns).sum(),
+            lock_wait_ns: locks.iter().fold(0, |sum, lock| sum.saturating_add(lock.wait_ns)),
             tasks_total: tasks.len() as u64,
             callbacks,
             locks: locks.into_iter().take(RunResult::TASKS).collect(),

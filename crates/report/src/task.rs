@@ -65,7 +65,7 @@ impl Task {
     /// It leaves its CPU after `ns` there.
     #[inline]
     pub fn switch_out(&mut self, now: u64, ns: u64, state: TaskState) {
-        self.cpu_ns += ns;
+        self.cpu_ns = self.cpu_ns.saturating_add(ns);
         self.switches += 1;
         self.since = now;
         self.at = match state {
@@ -91,7 +91,7 @@ impl Task {
             return None;
         }
         let waited = now.saturating_sub(self.since);
-        self.wait_ns += waited;
+        self.wait_ns = self.wait_ns.saturating_add(waited);
         self.waits += 1;
         if self.at == Whereabouts::Preempted {
             return None;

@@ -307,3 +307,18 @@ fn a_record_beyond_all_bounds_is_told() {
     let error = writer.finish().unwrap_err();
     assert!(error.to_string().contains("a record is too long"), "{error}");
 }
+
+#[test]
+fn a_time_that_no_run_reaches_is_damage() {
+    for (time, good) in [(1 << 62, true), ((1 << 62) + 1, false), (u64::MAX, false)] {
+        let record = Record {
+            time,
+            cpu: 0,
+            event: Event::Overhead { ns: u64::MAX },
+        };
+        match read(&write(&[record]).0) {
+            Ok(_) => assert!(good, "{time}"),
+            Err(error) => assert!(!good && error.to_string().contains("is the latest"), "{time}: {error}"),
+        }
+    }
+}

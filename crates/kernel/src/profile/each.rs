@@ -67,6 +67,9 @@ pub fn instances(topology: &Topology, group: Option<Group>) -> Vec<Instance> {
     group.all(topology).into_iter().map(at).collect()
 }
 
+/// Most elements that one setting sets for one CPU, and most CPUs, pairs and words that it is for.
+const MAX_PATHS: usize = 1 << 22;
+
 /// A variable or map with indices which are worked out: `name[cpu].member[0..3]`.
 pub(super) struct Path<'p> {
     /// What stands before each index, and after the last one.
@@ -101,7 +104,10 @@ impl<'p> Path<'p> {
 
     /// What it is set for, by the facts that its indices name: `[cpu]` is each CPU, `[llc]` each LLC, `[llc].x[other_llc]` each
     /// pair. What is done for a CPU already, `at`, stays with that.
-    pub(super) fn instances(&self, spec: &MachineSpec, at: Instance) -> Vec<Instance> {
+    ///
+    /// # Errors
+    /// If there are more than [`MAX_PATHS`].
+    pub(super) fn instances(&self, spec: &MachineSpec, at: Instance) -> Result<Vec<Instance>, String> {
         let topology = &spec.topology;
         let (mut own, mut other, mut words) = (None, None, false);
         let mut name = |name: &str| {
@@ -129,6 +135,18 @@ impl<'p> Path<'p> {
             Some(_) => vec![at],
             None => instances(topology, own.or(other)),
         };
+        let nr_words = if words {
+            topology.nr_cpus().div_ceil(64) as usize
+        } else {
+            1
+        };
+        let nr_others = other.map_or(1, |other| other.all(topology).len());
+        if all.len().saturating_mul(nr_others).saturating_mul(nr_words) > MAX_PATHS {
+            return Err(format!(
+                "its indices stand for {} instances, {nr_others} others and {nr_words} words of each: more than {MAX_PATHS}",
+                all.len()
+            ));
+        }
         if let Some(other) = other {
             let others = other.all(topology);
             let pairs = |at: Instance| {
@@ -144,7 +162,7 @@ impl<'p> Path<'p> {
             let of = |at: Instance| (0..words).map(move |word| Instance { word: Some(word), ..at });
             all = all.into_iter().flat_map(of).collect();
         }
-        all
+        Ok(all)
     }
 
     /// The paths at one instance with numbers for indices: one, or those of its ranges.
@@ -157,7 +175,16 @@ impl<'p> Path<'p> {
                         values.iter().map(|value| Ok(value.value(facts)?.to_string())).collect();
                     vec![values?.join(",")]
                 }
-                Index::Range(from, to) => (from.value(facts)?..to.value(facts)?).map(|i| i.to_string()).collect(),
+                Index::Range(from, to) => {
+                    let range = from.value(facts)?..to.value(facts)?;
+                    let count = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(0);
+                    if count.saturating_mul(paths.len()) > MAX_PATHS {
+                        return Err(format!(
+                            "a range of {count} elements: a setting reaches {MAX_PATHS} at most"
+                        ));
+                    }
+                    range.map(|i| i.to_string()).collect()
+                }
             };
             let each = |path: &String| {
                 range

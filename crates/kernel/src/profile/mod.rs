@@ -16,6 +16,9 @@ use crate::release::Release;
 use bpf::object::Object;
 use each::Path;
 
+/// Size limit in bytes of a syscall program's argument (bpf_prog_test_run_syscall).
+const MAX_CONTEXT: usize = u16::MAX as usize;
+
 /// What to do with one policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
@@ -184,7 +187,7 @@ impl Setting {
     /// If it is no expression, names something unknown, or `set` fails.
     pub fn each(&self, facts: Facts, set: &mut dyn FnMut(&str, i64) -> Result<(), String>) -> Result<(), String> {
         let path = Path::parse(&self.path)?;
-        for at in path.instances(facts.spec, facts.at) {
+        for at in path.instances(facts.spec, facts.at)? {
             let facts = facts.at(at);
             if facts.holds(&self.when)? {
                 let value = facts.value(&self.value)?;
@@ -198,10 +201,10 @@ impl Setting {
 }
 
 impl Run {
-    /// The bytes of the struct which the program takes.
+    /// Returns the bytes of the struct which the program takes.
     ///
     /// # Errors
-    /// If an argument is no value.
+    /// If an argument is no value, or the struct is larger than [`MAX_CONTEXT`].
     pub fn context(&self, facts: Facts) -> Result<Vec<u8>, String> {
         let mut bytes = Vec::new();
         for arg in &self.args {
@@ -212,6 +215,12 @@ impl Run {
                 let value = facts.with_results(&names).value(text)?;
                 bytes.resize(bytes.len().next_multiple_of(size), 0);
                 bytes.extend_from_slice(&value.to_le_bytes()[..size]);
+                if bytes.len() > MAX_CONTEXT {
+                    return Err(format!(
+                        "{}: the arguments take more than {MAX_CONTEXT} bytes, the most that a program gets: use smaller 'times'",
+                        self.program
+                    ));
+                }
             }
         }
         Ok(bytes)

@@ -184,3 +184,33 @@ fn arguments_are_laid_out_as_c_does() {
     let facts = Facts::new(&spec).with_results(&results);
     assert_eq!(facts.value("b + c"), Ok(249));
 }
+
+#[test]
+fn arguments_that_are_larger_than_a_program_gets_are_refused() {
+    let spec = hybrid();
+    let run = |times| Run {
+        program: "setup".into(),
+        args: vec![Arg {
+            value: "i".into(),
+            times,
+        }],
+        ..Run::default()
+    };
+    assert_eq!(run(16383).context(Facts::new(&spec)).unwrap().len(), 65532);
+    let error = run(u32::MAX).context(Facts::new(&spec)).unwrap_err();
+    assert!(
+        error.starts_with("setup: the arguments take more than 65535 bytes"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_range_of_everything_is_refused() {
+    let spec = numa();
+    for path in ["a[0..9223372036854775807]", "a[0..4000][0..4000]"] {
+        let error = Setting::new(path, "1")
+            .each(Facts::new(&spec), &mut |_, _| Ok(()))
+            .unwrap_err();
+        assert!(error.contains("4194304 at most"), "{path}: {error}");
+    }
+}

@@ -96,7 +96,8 @@ impl Queues {
     pub fn mean_centi(&self, cpu: usize, bin: usize) -> u64 {
         let begin = bin as u64 * self.width_ns;
         let width = self.width_ns.min(self.end.saturating_sub(begin)).max(1);
-        (self.integral[bin * self.nr_cpus + cpu] * 100 + width / 2) / width
+        let integral = u128::from(self.integral[bin * self.nr_cpus + cpu]);
+        ((integral * 100 + u128::from(width / 2)) / u128::from(width)) as u64
     }
 
     /// For the page: of each CPU the bins' means in hundredths, each as the difference from the one before.
@@ -106,7 +107,7 @@ impl Queues {
             let mut before = 0;
             for bin in 0..self.bins() {
                 let mean = self.mean_centi(cpu, bin) as i64;
-                pack::signed(mean - before, &mut bytes);
+                pack::signed(mean.wrapping_sub(before), &mut bytes);
                 before = mean;
             }
         }
@@ -139,7 +140,8 @@ impl Queues {
         while from < now {
             let bin = from / self.width_ns;
             let to = ((bin + 1) * self.width_ns).min(now);
-            self.integral[bin as usize * self.nr_cpus + cpu] += (to - from) * length;
+            let integral = &mut self.integral[bin as usize * self.nr_cpus + cpu];
+            *integral = integral.saturating_add((to - from).saturating_mul(length));
             from = to;
         }
     }
@@ -160,7 +162,8 @@ impl Queues {
         for bin in 0..bins {
             for cpu in 0..n {
                 let value = std::mem::take(&mut self.integral[bin * n + cpu]);
-                self.integral[bin / 2 * n + cpu] += value;
+                let both = &mut self.integral[bin / 2 * n + cpu];
+                *both = both.saturating_add(value);
             }
         }
         self.integral.truncate(bins.div_ceil(2) * n);

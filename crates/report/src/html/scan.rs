@@ -134,9 +134,10 @@ impl Scan {
     /// CPU time of a task that goes on.
     fn charge(&mut self, pid: u32, ns: u64) {
         let live = self.entry(pid);
-        live.task.cpu_ns += ns;
+        live.task.cpu_ns = live.task.cpu_ns.saturating_add(ns);
         let named = live.named as usize;
-        self.named[named].cpu_ns += ns;
+        let sum = &mut self.named[named].cpu_ns;
+        *sum = sum.saturating_add(ns);
     }
 
     fn create(&mut self, pid: u32, prio: i32, comm: &str) {
@@ -189,7 +190,8 @@ impl Scan {
             let live = self.entry(prev);
             live.task.switch_out(now, ns, prev_state);
             let named = live.named as usize;
-            self.named[named].cpu_ns += ns;
+            let sum = &mut self.named[named].cpu_ns;
+            *sum = sum.saturating_add(ns);
             self.queue(prev, now, cpu, prev_state == TaskState::Running);
         }
         let mut shown = IDLE;

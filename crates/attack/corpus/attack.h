@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What attacks use beyond the policies' own header. */
+#include "../../../policies/include/scx.h"
+
+#define U64_MAX (~0ULL)
+#define S64_MAX 0x7fffffffffffffffULL
+#define S64_MIN 0x8000000000000000ULL
+
+/* A number that the compiler does not know. */
+static volatile u64 opaque_zero;
+#define OPAQUE(value) ((u64)(value) + opaque_zero)
+/* A pointer that the compiler knows nothing about. */
+#define AT(address) ((volatile u64 *)OPAQUE(address))
+
+/* The xorshift generator, so that an attack varies from call to call. */
+static u64 random_state = 88172645463325252ULL;
+static __always_inline u64 next_random(void)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return random_state;
+}

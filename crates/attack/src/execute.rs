@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Running one policy object on a small machine.
+
+use bpf::link::Image;
+use bpf::object::Object;
+use bpf::vm::Engine;
+use kernel::Machine;
+use kernel::ext::{self, Exit, Kind};
+use kernel::load::{LoadError, attach, open_changed};
+use kernel::profile::Profile;
+use machine::MachineSpec;
+use trace::{Hash, Record, Sink};
+use workload::Workload;
+
+/// Which engine runs a policy, and whether in checked mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mode {
+    pub engine: Engine,
+    pub checked: bool,
+}
+
+/// All ways to run a policy.
+pub const MODES: [Mode; 4] = [
+    Mode {
+        engine: Engine::Interpreter,
+        checked: false,
+    },
+    Mode {
+        engine: Engine::Jit,
+        checked: false,
+    },
+    Mode {
+        engine: Engine::Interpreter,
+        checked: true,
+    },
+    Mode {
+        engine: Engine::Jit,
+        checked: true,
+    },
+];
+
+/// Size of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    pub cpus: u32,
+    pub run_ns: u64,
+    /// Instructions that one callback may execute.
+    pub budget: u64,
+}
+
+/// Bytes of memory that a run may use. Attacks try to use more.
+const MEMORY: u64 = 256 << 20;
+
+/// How a policy ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The object or the policy was not accepted.
+    Refused(String),
+    /// The policy was ended during the run: kind and message.
+    Ejected(String),
+    Runs,
+}
+
+impl std::fmt::Display for End {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            End::Refused(message) => write!(f, "refused: {message}"),
+            End::Ejected(message) => write!(f, "ejected: {message}"),
+            End::Runs => f.write_str("runs"),
+        }
+    }
+}
+
+/// Tasks that run, sleep, fork, wait for each other and change their nice value and CPUs.
+const WORKLOAD: &str = r#"{
+  "tasks": {
+    "busy": {"instance": 3, "loop": -1, "run": 700, "sleep": 300},
+    "pinned": {"loop": -1, "cpus": [1], "run": 300, "sleep": 900},
+    "moves": {"loop": -1, "phases": {
+      "first": {"loop": 3, "cpus": [0, 1], "priority": -10, "run": 200, "sleep": 100},
+      "second": {"loop": 3, "cpus": [2], "priority": 15, "run": 200, "sleep": 100}}},
+    "forks": {"loop": 4, "fork": "child", "run": 500, "sleep": 800},
+    "child": {"instance": 0, "loop": 2, "run": 300},
+    "posts": {"loop": -1, "run": 50, "sem_post": "s", "sleep": 200},
+    "waits": {"loop": -1, "sem_wait": "s", "run": 50},
+    "fifo": {"policy": "SCHED_FIFO", "loop": -1, "run": 100, "sleep": 5000}
+  },
+  "resources": {"s": {"type": "semaphore", "value": 0}}
+}"#;
+
+/// The workload of attacks.
+pub fn workload() -> Workload {
+    workload::rtapp::read(WORKLOAD, "attack.json").unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Collects the trace hash and drops the records.
+#[derive(Default)]
+struct HashOnly(Hash);
+
+impl Sink for HashOnly {
+    fn take(&mut self, records: &[Record]) {
+        records.iter().for_each(|record| self.0.add(record));
+    }
+}
+
+/// Runs an object; returns how it ended and the hash of the trace.
+pub fn object(bytes: &[u8], mode: Mode, size: Size) -> (End, u64) {
+    match Object::parse(bytes, "attack.bpf.o") {
+        Ok(object) => changed(&object, mode, size, |_| {}),
+        Err(error) => (End::Refused(error.to_string()), 0),
+    }
+}
+
+/// Runs a parsed object after `change` to its linked code; returns how it ended and the hash of the trace.
+pub fn changed(object: &Object, mode: Mode, size: Size, change: impl FnOnce(&mut Image)) -> (End, u64) {
+    let mut m = Machine::new(MachineSpec::smp(size.cpus), workload(), 1).unwrap_or_else(|error| panic!("{error}"));
+    m.checked = mode.checked;
+    m.set_memory_limit(MEMORY);
+    let profile = Profile::default();
+    let (image, policy) = match open_changed(&m, object, &profile, mode.engine, change) {
+        Ok(opened) => opened,
+        Err(error) => return (End::Refused(error.to_string()), 0),
+    };
+    policy.vm.set_budget(size.budget);
+    let mut sink = HashOnly::default();
+    let mut end = None;
+    match attach(&mut m, &image, policy, &profile) {
+        Ok(()) => {}
+        Err(LoadError::Input(message)) => return (End::Refused(message), 0),
+        Err(LoadError::Refused(exit)) => end = Some(End::Refused(worded(&exit))),
+    }
+    m.run(size.run_ns, &mut sink);
+    let end = end
+        .or_else(|| m.ext.exit.as_ref().map(|exit| End::Ejected(worded(exit))))
+        .unwrap_or(End::Runs);
+    // A policy that still runs is unloaded, as at the end of a command.
+    ext::unload(&mut m);
+    m.verify();
+    (end, sink.0.value())
+}
+
+/// Formats an exit record as the command does, so that hostile messages pass through the code that prints them.
+fn worded(exit: &Exit) -> String {
+    let text = exit.to_string();
+    // A policy may say nothing when it ends itself.
+    let by_itself = matches!(exit.kind, Kind::None | Kind::Unreg | Kind::UnregBpf | Kind::ErrorBpf);
+    assert!(
+        by_itself || !exit.message.is_empty(),
+        "an exit without a reason: {text}"
+    );
+    format!("{}: {}", exit.kind.name(), exit.message)
+}

@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The kinds of inputs: how one is made from a seed and a number, and how it is run.
+
+use crate::execute::{self, MODES, Mode, Size};
+use crate::random::Random;
+use crate::seeds::Seeds;
+use crate::{mutate, policy, seeds, texts};
+use bpf::btf::Btf;
+use bpf::core_relo::{Relocation, describe, resolve};
+use bpf::object::Object;
+use kernel::Machine;
+use kernel::profile::Facts;
+use machine::MachineSpec;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
+use trace::{Draw, DrawOptions, Record, Tee};
+use windtunnel::exports::Exports;
+use windtunnel::traced::Traced;
+use workload::{generator, replay, rtapp, to_rtapp_json};
+
+/// What an input stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A hand-written attack object in one of four modes; its bytes are the number.
+    Corpus,
+    /// A hand-written text: the number of one of [`texts`].
+    Text,
+    /// A damaged object.
+    Object,
+    /// Damaged types, of an object and of a kernel.
+    Btf,
+    Profile,
+    Workload,
+    Machine,
+    /// A damaged trace file.
+    Trace,
+    /// A damaged recording of a real machine.
+    Recording,
+    Suite,
+    /// A hostile policy: its decisions.
+    Policy,
+    /// Harm of each sort, to test that the campaign finds it.
+    Harm,
+}
+
+/// What one input may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub cpu_seconds: u64,
+    /// Bytes of memory of the process.
+    pub resident: u64,
+}
+
+/// All kinds that are made at random.
+pub const RANDOM: [Kind; 9] = [
+    Kind::Object,
+    Kind::Btf,
+    Kind::Profile,
+    Kind::Workload,
+    Kind::Machine,
+    Kind::Trace,
+    Kind::Recording,
+    Kind::Suite,
+    Kind::Policy,
+];
+
+const NAMES: [(&str, Kind); 12] = [
+    ("corpus", Kind::Corpus),
+    ("text", Kind::Text),
+    ("object", Kind::Object),
+    ("btf", Kind::Btf),
+    ("profile", Kind::Profile),
+    ("workload", Kind::Workload),
+    ("machine", Kind::Machine),
+    ("trace", Kind::Trace),
+    ("recording", Kind::Recording),
+    ("suite", Kind::Suite),
+    ("policy", Kind::Policy),
+    ("harm", Kind::Harm),
+];
+
+/// A corpus attack runs this long, so that fork, sleep and ticks happen.
+const CORPUS: Size = Size {
+    cpus: 4,
+    run_ns: 12_000_000,
+    budget: 400_000,
+};
+const DAMAGED: Size = Size {
+    cpus: 3,
+    run_ns: 3_000_000,
+    budget: 50_000,
+};
+/// Machines and workloads larger than this are read and checked; running them is the user's decision.
+const MAX_CPUS: u32 = 128;
+const MAX_TASKS: usize = 2000;
+
+impl Kind {
+    pub fn name(self) -> &'static str {
+        NAMES
+            .iter()
+            .find(|(_, kind)| *kind == self)
+            .map_or("", |(name, _)| name)
+    }
+
+    pub fn by_name(name: &str) -> Option<Kind> {
+        NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
+    }
+
+    /// Returns the limits of one input. Builds without optimisation need them this wide.
+    pub fn limits(self) -> Limits {
+        match self {
+            Kind::Harm => Limits {
+                cpu_seconds: 1,
+                resident: 512 << 20,
+            },
+            _ => Limits {
+                cpu_seconds: 30,
+                resident: 3 << 30,
+            },
+        }
+    }
+
+    /// Returns input number `index` of a campaign.
+    pub fn make(self, seed: u64, index: u64) -> Vec<u8> {
+        let mut random = Random::new(seed ^ (self as u64) << 48, index);
+        if matches!(self, Kind::Corpus | Kind::Text | Kind::Harm) {
+            return index.to_le_bytes().to_vec();
+        }
+        let seeds = Seeds::get();
+        match self {
+            Kind::Object => {
+                let object = random.pick(&seeds.objects).clone();
+                mutate::object(&mut random, object)
+            }
+            Kind::Btf => mutate::btf_pair(&mut random, &seeds.btf),
+            Kind::Profile => text(&mut random, &seeds.profiles, mutate::PROFILE),
+            Kind::Workload => text(&mut random, &seeds.workloads, mutate::WORKLOAD),
+            Kind::Machine => text(&mut random, &seeds.machines, mutate::MACHINE),
+            Kind::Trace => {
+                let trace = random.pick(&seeds.traces).clone();
+                mutate::trace(&mut random, trace)
+            }
+            Kind::Recording => text(&mut random, &seeds.recordings, mutate::RECORDING),
+            Kind::Suite => text(&mut random, &seeds.suites, mutate::SUITE),
+            _ => (0..64).map(|_| random.next() as u8).collect(),
+        }
+    }
+
+    /// Runs an input; returns how it ended. A panic is the failure that this is about.
+    pub fn run(self, input: &[u8]) -> String {
+        let as_text = || String::from_utf8_lossy(input).into_owned();
+        match self {
+            Kind::Corpus => corpus(number(input)),
+            Kind::Text => texts::run(number(input)),
+            Kind::Object => object(input),
+            Kind::Btf => btf(input),
+            Kind::Profile => profile(&as_text()),
+            Kind::Workload => workload(&as_text()),
+            Kind::Machine => machine(&as_text()),
+            Kind::Trace => trace(input, "trace"),
+            Kind::Recording => recording(&as_text()),
+            Kind::Suite => suite(&as_text()),
+            Kind::Policy => policy::run(input),
+            Kind::Harm => harm(number(input)),
+        }
+    }
+}
+
+fn text(random: &mut Random, seeds: &[String], tokens: &[&str]) -> Vec<u8> {
+    let text = random.pick(seeds).clone();
+    mutate::text(random, &text, tokens)
+}
+
+fn number(input: &[u8]) -> u64 {
+    input.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+/// The number of inputs of [`Kind::Corpus`]: each attack in each mode.
+pub fn corpus_len() -> u64 {
+    (Seeds::get().corpus.len() * MODES.len()) as u64
+}
+
+/// Returns the attack and the mode of an input of [`Kind::Corpus`].
+pub fn corpus_case(index: u64) -> (usize, Mode) {
+    let modes = MODES.len() as u64;
+    ((index / modes) as usize, MODES[(index % modes) as usize])
+}
+
+fn corpus(index: u64) -> String {
+    let (attack, mode) = corpus_case(index);
+    let Some(path) = Seeds::get().corpus.get(attack) else {
+        return "no such attack".to_owned();
+    };
+    let bytes = std::fs::read(path).unwrap_or_default();
+    let (end, hash) = execute::object(&bytes, mode, CORPUS);
+    format!("{hash:016x} {end}")
+}
+
+/// A number that depends on the input alone, to choose how it is run.
+fn choice(input: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    input.hash(&mut hasher);
+    hasher.finish()
+}
+
+fn object(input: &[u8]) -> String {
+    let Ok(mut object) = Object::parse(input, "damaged.bpf.o") else {
+        return "refused".to_owned();
+    };
+    let names: Vec<String> = object
+        .variables()
+        .iter()
+        .map(|variable| variable.name.clone())
+        .collect();
+    for name in &names {
+        let value = object.get(name).unwrap_or_default();
+        let _ = object.set(name, &value);
+    }
+    // Compiling takes longer than all the rest: one in eight runs on both engines, which must agree.
+    let checked = choice(input) % 16 >= 8;
+    let interpreted = execute::changed(
+        &object,
+        Mode {
+            engine: MODES[0].engine,
+            checked,
+        },
+        DAMAGED,
+        |_| {},
+    );
+    if choice(input).is_multiple_of(8) {
+        let compiled = execute::changed(
+            &object,
+            Mode {
+                engine: MODES[1].engine,
+                checked,
+            },
+            DAMAGED,
+            |_| {},
+        );
+        assert!(
+            interpreted == compiled,
+            "the engines differ: {interpreted:?} or {compiled:?}"
+        );
+    }
+    interpreted.0.to_string()
+}
+
+fn btf(input: &[u8]) -> String {
+    let Some((&[low, high], rest)) = input.split_first_chunk() else {
+        return "empty".to_owned();
+    };
+    let split = usize::from(u16::from_le_bytes([low, high])).min(rest.len());
+    let (local, target) = rest.split_at(split);
+    let Ok(local) = Btf::parse(local) else {
+        return "refused".to_owned();
+    };
+    let written = local.encode();
+    let again = Btf::parse(&written).expect("written");
+    assert_eq!(again.encode(), written);
+    for id in 0..local.len().min(64) {
+        let _ = (local.size_of(id), local.c_name(id), local.c_definition(id));
+    }
+    let mut target = Btf::parse(target).unwrap_or_else(|_| local.clone());
+    target.index();
+    for ty in 0..local.len().min(32) {
+        for kind in 0..13 {
+            for access in ["0", "0:0", "0:1", "0:0:0", "1:2:3", "4294967295:4294967295"] {
+                if let Ok(relocation) = Relocation::new(ty, access, kind) {
+                    let _ = resolve(&local, &target, &relocation);
+                    let _ = describe(&local, &relocation);
+                }
+            }
+        }
+    }
+    "read".to_owned()
+}
+
+/// Writes an input to a file of this process's own, for readers that take a path.
+fn file(bytes: &[u8], name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("attack-{}", std::process::id()));
+    let path = folder.join(name);
+    std::fs::create_dir_all(&folder)
+        .and_then(|()| std::fs::write(&path, bytes))
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    path
+}
+
+pub(crate) fn profile(text: &str) -> String {
+    let path = file(text.as_bytes(), "damaged.toml");
+    let profile = match windtunnel::profile::read(&path) {
+        Ok(profile) => profile,
+        Err(error) => return format!("refused: {error}"),
+    };
+    let spec = MachineSpec::smp(4);
+    let mut object = Seeds::get().parsed.clone();
+    let applied = profile.apply(&mut object, Facts::new(&spec));
+    // Expressions are evaluated whatever variables the object has.
+    let facts = Facts::new(&spec).with_types(object.btf());
+    let names = profile.names(facts).unwrap_or_default();
+    let settings = profile.set.iter().chain(&profile.map);
+    let settings = settings.chain(profile.run.iter().flat_map(|run| &run.memory));
+    for setting in settings.take(1000) {
+        let _ = setting.each(facts.with_results(&names), &mut |_, _| Ok(()));
+    }
+    for (_, value) in profile.ops.iter().chain(&profile.resize).chain(&profile.max_entries) {
+        let _ = facts.with_results(&names).value(value);
+    }
+    for run in &profile.run {
+        let _ = run.context(facts);
+        let _ = facts.holds(&run.when);
+    }
+    match applied {
+        Ok(()) => "applied".to_owned(),
+        Err(message) => format!("refused: {message}"),
+    }
+}
+
+pub(crate) fn workload(text: &str) -> String {
+    let read = match text.trim_start().starts_with('{') {
+        true => rtapp::read(text, "damaged.json"),
+        false => generator::generate(text),
+    };
+    let workload = match read {
+        Ok(workload) => workload,
+        Err(error) => return format!("refused: {error}"),
+    };
+    workload.check().unwrap_or_else(|error| panic!("{error}"));
+    if let Ok(first) = to_rtapp_json(&workload) {
+        let again = rtapp::read(&first, "written.json").unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(to_rtapp_json(&again).as_ref(), Ok(&first));
+    }
+    if workload.tasks.len() > MAX_TASKS {
+        return format!("{} tasks", workload.tasks.len());
+    }
+    simulate(MachineSpec::smp(4), workload, 2_000_000)
+}
+
+/// Runs a workload under the fair class.
+fn simulate(spec: MachineSpec, workload: workload::Workload, run_ns: u64) -> String {
+    match Machine::new(spec, workload, 1) {
+        Ok(mut machine) => {
+            let mut records: Vec<Record> = Vec::new();
+            let ended = machine.run(run_ns, &mut records);
+            let words = format!("{ended:?}");
+            words.split(' ').next().unwrap_or_default().to_owned()
+        }
+        Err(message) => format!("refused: {message}"),
+    }
+}
+
+pub(crate) fn machine(text: &str) -> String {
+    let definition = match text.trim_start().as_bytes().first() {
+        Some(b'<') => machine::from_xml("damaged.xml", text),
+        _ if text.contains('=') && text.contains('\n') => machine::from_toml("damaged", text),
+        _ => machine::from_synthetic(text),
+    };
+    let definition = match definition {
+        Ok(definition) => definition,
+        Err(error) => return format!("refused: {error}"),
+    };
+    let _ = machine::show(&definition);
+    let nr_cpus = definition.spec.topology.nr_cpus();
+    assert!((1..=machine::MAX_CPUS).contains(&nr_cpus));
+    if nr_cpus > MAX_CPUS {
+        return format!("{nr_cpus} CPUs");
+    }
+    simulate(definition.spec, seeds::small_workload(), 2_000_000)
+}
+
+pub(crate) fn trace(input: &[u8], name: &str) -> String {
+    let path = file(input, name);
+    let traced = match Traced::open(&path, None) {
+        Ok(traced) => traced,
+        Err(error) => return format!("refused: {error}"),
+    };
+    let named = |name: &str| Some(path.with_file_name(name));
+    let exports = Exports {
+        perfetto: named("damaged.perfetto"),
+        chrome: named("damaged.chrome"),
+        ftrace: named("damaged.ftrace"),
+    };
+    let mut exporting = exports.start(&traced.header).unwrap_or_else(|error| panic!("{error}"));
+    let options = DrawOptions {
+        from: 0,
+        to: 1_000_000,
+        step: 10_000,
+        width: 100,
+        list: true,
+    };
+    let mut draw = Draw::new(options, traced.header.cpus.len().min(256)).ok();
+    let mut latency = report::Latency::new(traced.header.cpus.len());
+    let mut timehist = report::Timehist::new(Vec::new(), traced.header.cpus.len());
+    let mut schedstat = report::Schedstat::new(&traced.header.cpus);
+    let mut scan = windtunnel::page::scan(&traced.header, 1);
+    let mut tee = Tee::new()
+        .with(&mut exporting)
+        .with(&mut latency)
+        .with(&mut timehist)
+        .with(&mut schedstat)
+        .with(&mut scan);
+    if let Some(draw) = &mut draw {
+        tee = tee.with(draw);
+    }
+    let result = traced.summarise(&mut tee, &mut |_| {});
+    let end = result.as_ref().map_or(1, |result| result.simulated_ns);
+    let _ = exporting.finish(end);
+    let _ = (
+        draw.map(|draw| draw.finish(end)),
+        latency.finish(end),
+        timehist.finish(),
+        schedstat.finish(end, 250),
+    );
+    match result {
+        Ok(result) => {
+            let _ = (
+                report::details(&result),
+                report::table(std::slice::from_ref(&result), false),
+            );
+            let page = windtunnel::page::finished(scan, result, None);
+            let _ = report::html::page(&[page]);
+            "read".to_owned()
+        }
+        Err(error) => format!("refused: {error}"),
+    }
+}
+
+pub(crate) fn recording(text: &str) -> String {
+    if let Ok(recording) = trace::recording::read(text) {
+        assert!(recording.records.is_sorted_by_key(|record| record.time));
+        if let Ok(workload) = replay::from_records(&recording.records, "damaged.txt") {
+            workload.check().unwrap_or_else(|error| panic!("{error}"));
+            if workload.tasks.len() <= MAX_TASKS {
+                simulate(MachineSpec::smp(4), workload, 1_000_000);
+            }
+        }
+    }
+    trace(text.as_bytes(), "recording")
+}
+
+pub(crate) fn suite(text: &str) -> String {
+    let path = file(text.as_bytes(), "suite.toml");
+    let suite = match windtunnel::suite::Suite::read(&path) {
+        Ok(suite) => suite,
+        Err(error) => return format!("refused: {error}"),
+    };
+    let mut ends = Vec::new();
+    for case in suite.cases.iter().take(4) {
+        ends.push(
+            case.run(&Seeds::get().objects_folder, MODES[0].engine)
+                .err()
+                .unwrap_or_default(),
+        );
+    }
+    format!("run: {}", ends.join("; "))
+}
+
+/// Does what a broken simulator would do.
+fn harm(number: u64) -> String {
+    match number {
+        1 => panic!("harm: a panic"),
+        // SAFETY: it ends the process, which is what the test wants to see.
+        2 => unsafe { libc::abort() },
+        3 => loop {
+            std::hint::spin_loop();
+        },
+        4 => vec![1u8; 1 << 30]
+            .iter()
+            .map(|&byte| u64::from(byte))
+            .sum::<u64>()
+            .to_string(),
+        5 => std::process::exit(3),
+        _ => "no harm".to_owned(),
+    }
+}

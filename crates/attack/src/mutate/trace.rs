@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Trace files: damage behind checksums that are right, which no reader would find otherwise.
+
+use super::{bytes, get, put};
+use crate::random::Random;
+use trace::Hash;
+
+/// "WTRACE\r\n" and the version.
+const BEGIN: usize = 12;
+/// Length and checksum before a header or block.
+const HEAD: usize = 12;
+
+/// Returns where the bodies of the header and of each block lie.
+fn bodies(file: &[u8]) -> Vec<(usize, usize)> {
+    let mut found = Vec::new();
+    let mut at = BEGIN;
+    loop {
+        let len = get(file, at, 4) as usize;
+        let body = at + HEAD;
+        if body + len > file.len() {
+            return found;
+        }
+        found.push((at, body + len));
+        let next = body + len;
+        // The next block begins with its kind; the end is no block.
+        if !matches!(file.get(next), Some(b'B' | b'R')) {
+            return found;
+        }
+        at = next + 1;
+    }
+}
+
+/// Damages a trace file in one to three places.
+pub fn trace(random: &mut Random, mut file: Vec<u8>) -> Vec<u8> {
+    for _ in 0..1 + random.below(3) {
+        let bodies = bodies(&file);
+        if bodies.is_empty() || random.chance(15) {
+            bytes(random, &mut file);
+            continue;
+        }
+        let (at, end) = *random.pick(&bodies);
+        let mut body = file[at + HEAD..end].to_vec();
+        for _ in 0..1 + random.below(3) {
+            bytes(random, &mut body);
+        }
+        let mut block = vec![0; HEAD];
+        put(&mut block, 0, 4, body.len() as u64);
+        put(&mut block, 4, 8, Hash::of_bytes(&body));
+        block.extend(body);
+        file.splice(at..end, block);
+    }
+    file
+}

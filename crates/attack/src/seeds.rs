@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What damage is done to: real objects and files of the repository.
+
+use crate::{compile, corpus};
+use bpf::object::Object;
+use kernel::Machine;
+use machine::MachineSpec;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use trace::{Header, Writer};
+use windtunnel::traced;
+use workload::{Dist, Op, Tasks, Workload};
+
+/// Policies whose objects are damaged, and the tests' objects with maps of all kinds, special fields and callbacks.
+const OBJECTS: [&str; 14] = [
+    "policies/fifo.bpf.c",
+    "policies/vtime.bpf.c",
+    "policies/o1.bpf.c",
+    "policies/pmqs.bpf.c",
+    "policies/steal.bpf.c",
+    "policies/linux26.bpf.c",
+    "crates/kernel/tests/policies/hostile.bpf.c",
+    "crates/kernel/tests/policies/maps.bpf.c",
+    "crates/kernel/tests/policies/kptrs.bpf.c",
+    "crates/kernel/tests/policies/objects.bpf.c",
+    "crates/kernel/tests/policies/timer.bpf.c",
+    "crates/kernel/tests/policies/trace.bpf.c",
+    "crates/kernel/tests/policies/cid.bpf.c",
+    "crates/kernel/tests/policies/userspace.bpf.c",
+];
+
+/// The number of `hostile.bpf.c` in [`OBJECTS`].
+const HOSTILE: usize = 6;
+
+const PROFILE: &str = "absent = 'nothing'\nuptime = '1ms'\nset = { zero = '1', 'words[cpu]' = { value = 'nr_cpus << cpu', when = 'smt' }, \
+    'constants[0]' = '(llc + 3) * 4 - ~cpu' }\nresize = { words = 'nr_cpus * 2' }\nmax_entries = { hash = 'nr_llcs' }\n\
+    map = { 'array[cpu].word' = 'node' }\nnames = { a = 'nr_cpus', b = 'a + 1' }\nops = { flags = 'SCX_OPS_ENQ_LAST', timeout_ms = 5000 }\n\
+    without = ['tick']\nattach = ['p']\n[[run]]\nprogram = 'q'\neach = 'cpu'\nargs = ['cpu', 1, { value = 'i', times = 2 }]\nresult = ['x']\n\
+    memory = { 'x + 8 * word' = 'cpus' }\nafter = true\non = 'cpu'\n[[run.then]]\nprogram = 'r'\nargs = ['x:u64']\n";
+
+const SUITE: &str = "[workloads]\nbusy = '{\"tasks\": {\"t\": {\"instance\": 4, \"run\": 100, \"sleep\": 100}}}'\n\
+    [[case]]\nobject = 'fifo'\nabout = 'it runs'\nmachine = 'core:4 pu:1'\nworkload = 'busy'\nprofile = { set = { 'x' = 1 } }\n\
+    steps = ['load', 'run 2ms', 'remember', 'expect cpu:t >= 0', 'hammer t 1ms 3ms 4', 'offline 3', 'run 1ms', 'online 3', 'unload', \
+    'exit SCX_EXIT_UNREG']\n[[case]]\nobject = 'vtime'\nworkload = 'busy'\n\
+    steps = ['ops flags 2', 'open', 'load', 'run 1ms', 'program init pid:t', 'loaded', 'refused name', 'reopen']\n";
+
+const SPECIFICATIONS: [&str; 12] = [
+    "closed:n=7,compute=10ms/20ms,compute_dist=trace,think=5ms,think_dist=H2,cv2=4,start_cpu=0",
+    "open:arrival=M,interarrival=5ms,service=pareto,work=4ms,number=100,duration=1s",
+    "hackbench:groups=1,fds=3,loops=5,via=pipe,as=thread,bytes=1k",
+    "sleepers:n=10,run=50us,sleep=1.5ms",
+    "yield:n=2",
+    "closed:n=7,placement=4/3/0",
+    "chat:rooms=2,messages=3,users=4,bytes=1k,buffer=8k,work=1us",
+    "mkbench:builds=2,jobs=3,files=5,compute=10ms,reads=2,link=0",
+    "lat_proc:operation=shell,n=10",
+    "lat_ctx:processes=3,size_kb=4,rounds=10",
+    "schbench:message_threads=2,workers=3,work=1ms,sleep=10us",
+    "boost:resource=network,interactive=1ms,compute=5ms,spare=4ms,requests=3,nice=2,cpu=1",
+];
+
+const SYNTHETIC: [&str; 3] = [
+    "pack:2 [numa(memory=1GiB)] l3:2(size=32MiB) l2:2 core:1 pu:2(indexes=2*8:8*1)",
+    "node:2 core:8 pu:2",
+    "machine:2 group:2 die:2 l1:2 l1i:1 pu:2(indexes=0,2,4,6,1,3,5,7)",
+];
+
+/// Everything that is read once for a process.
+pub struct Seeds {
+    /// Objects of the hand-written attacks.
+    pub corpus: Vec<PathBuf>,
+    pub objects: Vec<Vec<u8>>,
+    /// Folder where suites find `fifo.bpf.o` and `vtime.bpf.o`.
+    pub objects_folder: PathBuf,
+    /// The object that policies are generated from and profiles are applied to.
+    pub parsed: Object,
+    pub btf: Vec<Vec<u8>>,
+    pub profiles: Vec<String>,
+    pub workloads: Vec<String>,
+    pub machines: Vec<String>,
+    pub traces: Vec<Vec<u8>>,
+    pub recordings: Vec<String>,
+    pub suites: Vec<String>,
+}
+
+impl Seeds {
+    /// Returns the seeds; compiles and reads them at the first call.
+    ///
+    /// # Panics
+    /// If the repository is not complete, or clang is missing.
+    pub fn get() -> &'static Seeds {
+        static SEEDS: OnceLock<Seeds> = OnceLock::new();
+        SEEDS.get_or_init(|| read().unwrap_or_else(|message| panic!("seeds: {message}")))
+    }
+}
+
+/// Short tasks for machines of all sizes.
+pub fn small_workload() -> Workload {
+    let ops = vec![
+        Op::Run(Dist::Fixed(200_000)),
+        Op::Sleep(Dist::Fixed(100_000)),
+        Op::Run(Dist::Fixed(200_000)),
+    ];
+    let tasks = (0..3).fold(Tasks::default(), |tasks, i| tasks.add(&format!("t{i}"), ops.clone()));
+    tasks.workload
+}
+
+fn read() -> Result<Seeds, String> {
+    let root = crate::root();
+    let attacks = corpus::attacks()?;
+    let sources: Vec<_> = OBJECTS.iter().map(|path| (root.join(path), String::new())).collect();
+    let paths = compile::objects(&sources)?;
+    let objects = paths
+        .iter()
+        .map(|path| std::fs::read(path).map_err(|error| format!("{}: {error}", path.display())));
+    let objects: Vec<Vec<u8>> = objects.collect::<Result<_, _>>()?;
+    let parsed: Result<Vec<Object>, _> = objects.iter().map(|bytes| Object::parse(bytes, "seed.bpf.o")).collect();
+    let parsed = parsed.map_err(|error| error.to_string())?;
+    let mut workloads = texts(&root.join("workloads"), "json")?;
+    workloads.extend(SPECIFICATIONS.map(str::to_owned));
+    let mut machines = texts(&root.join("machines"), "toml")?;
+    machines.extend(texts(&root.join("crates/machine/tests/data"), "xml")?);
+    machines.extend(SYNTHETIC.map(str::to_owned));
+    let mut profiles = texts(&root.join("profiles"), "toml")?;
+    // The small one has every key: it is damaged as often as all others.
+    profiles.extend(std::iter::repeat_n(PROFILE.to_owned(), profiles.len()));
+    Ok(Seeds {
+        corpus: corpus::compile(&attacks)?,
+        objects_folder: folder(&paths)?,
+        btf: parsed.iter().map(|object| object.btf().encode()).collect(),
+        parsed: parsed[HOSTILE].clone(),
+        objects,
+        profiles,
+        workloads,
+        machines,
+        traces: vec![traced_run(3), traced_run(4)],
+        recordings: texts(&root.join("crates/windtunnel/tests/recordings"), "txt")?,
+        suites: vec![SUITE.to_owned()],
+    })
+}
+
+/// Puts the objects that suites name into a folder under their own names.
+fn folder(paths: &[PathBuf]) -> Result<PathBuf, String> {
+    let folder = crate::output().join("suite");
+    for (path, name) in paths.iter().zip(["fifo", "vtime"]) {
+        let text = |error: std::io::Error| format!("{}: {error}", folder.display());
+        std::fs::create_dir_all(&folder).map_err(text)?;
+        let part = folder.join(format!("{name}.{}.part", std::process::id()));
+        std::fs::copy(path, &part).map_err(text)?;
+        std::fs::rename(&part, folder.join(format!("{name}.bpf.o"))).map_err(text)?;
+    }
+    Ok(folder)
+}
+
+/// The texts of a folder's files with this extension, in the order of their names.
+fn texts(folder: &Path, extension: &str) -> Result<Vec<String>, String> {
+    let entries = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|found| found == extension));
+    paths.sort();
+    let read = |path: &PathBuf| std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()));
+    paths.iter().map(read).collect()
+}
+
+/// The trace file of a short run.
+fn traced_run(cpus: u32) -> Vec<u8> {
+    let spec = MachineSpec::smp(cpus);
+    let header = Header {
+        machine: "smp".to_owned(),
+        cpus: traced::places(&spec),
+        workload: "attack".to_owned(),
+        policy: "eevdf".to_owned(),
+        ..Header::default()
+    };
+    let mut file = Vec::new();
+    let mut machine = Machine::new(spec, crate::execute::workload(), 1).unwrap_or_else(|message| panic!("{message}"));
+    machine.details = true;
+    let mut writer = Writer::new(&mut file, &header);
+    machine.run(5_000_000, &mut writer);
+    writer.result("{}");
+    writer.finish().unwrap_or_else(|error| panic!("{error}"));
+    file
+}

@@ -1,0 +1,699 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Hand-written hostile texts: machines, workloads, profiles, suites and recordings.
+
+use crate::kind;
+
+/// A text and what reading and running it must come to: its end contains `expected`.
+pub struct Text {
+    pub name: &'static str,
+    pub kind: TextKind,
+    pub text: String,
+    pub expected: &'static str,
+}
+
+/// What a text is read as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextKind {
+    Machine,
+    Workload,
+    Profile,
+    Suite,
+    Recording,
+}
+
+/// Runs text number `index`; returns how it ended.
+pub fn run(index: u64) -> String {
+    let Some(text) = texts().into_iter().nth(index as usize) else {
+        return "no such text".to_owned();
+    };
+    match text.kind {
+        TextKind::Machine => kind::machine(&text.text),
+        TextKind::Workload => kind::workload(&text.text),
+        TextKind::Profile => kind::profile(&text.text),
+        TextKind::Suite => kind::suite(&text.text),
+        TextKind::Recording => kind::recording(&text.text),
+    }
+}
+
+const DEEP: usize = 100_000;
+
+fn nested(open: &str, inner: &str, close: &str) -> String {
+    format!("{}{inner}{}", open.repeat(DEEP), close.repeat(DEEP))
+}
+
+/// A workload of one kind of task.
+fn tasks(task: &str) -> String {
+    format!("{{\"tasks\": {{{task}}}}}")
+}
+
+fn machine(topology: &str) -> String {
+    format!("description = 'x'\nhz = 250\ntopology = {topology}\n")
+}
+
+/// All texts.
+pub fn texts() -> Vec<Text> {
+    use TextKind::{Machine, Profile, Recording, Suite, Workload};
+    let mut texts = Vec::new();
+    let mut add = |kind, name, text: String, expected| {
+        texts.push(Text {
+            name,
+            kind,
+            text,
+            expected,
+        })
+    };
+
+    add(Machine, "a million CPUs", "core:1000000".to_owned(), "refused");
+    add(
+        Machine,
+        "levels whose product overflows",
+        "pack:65536 die:65536 core:65536 pu:65536".to_owned(),
+        "refused",
+    );
+    add(Machine, "no CPU", "core:0".to_owned(), "refused");
+    add(
+        Machine,
+        "a number that is none",
+        "core:99999999999999999999999".to_owned(),
+        "refused",
+    );
+    add(Machine, "negative", "core:-4".to_owned(), "refused");
+    add(Machine, "deep synthetic", "group:1 ".repeat(DEEP), "refused");
+    add(
+        Machine,
+        "many levels",
+        format!("{} pu:1", "group:2 ".repeat(40)),
+        "refused",
+    );
+    add(
+        Machine,
+        "indexes that repeat",
+        "core:4 pu:1(indexes=0,0,0,0)".to_owned(),
+        "refused",
+    );
+    add(
+        Machine,
+        "indexes without end",
+        format!("core:4 pu:1(indexes={})", "0,".repeat(DEEP)),
+        "refused",
+    );
+    add(
+        Machine,
+        "indexes that are huge",
+        "core:4 pu:1(indexes=4294967295,4294967294,1,2)".to_owned(),
+        "",
+    );
+    add(
+        Machine,
+        "memory that overflows",
+        "node:2(memory=99999999999999TiB) core:2".to_owned(),
+        "",
+    );
+    add(Machine, "no text", String::new(), "refused");
+    add(Machine, "controls", "core:\x1b[31m4".to_owned(), "refused");
+    add(
+        Machine,
+        "deep XML",
+        nested("<object type='Group'>", "", "</object>"),
+        "refused",
+    );
+    add(
+        Machine,
+        "entities that expand",
+        format!(
+            "<!DOCTYPE a [<!ENTITY b0 'x'>{}]>\n<topology>&b9;</topology>",
+            (1..10)
+                .map(|n| format!(
+                    "<!ENTITY b{n} '&b{0};&b{0};&b{0};&b{0};&b{0};&b{0};&b{0};&b{0};&b{0};&b{0};'>",
+                    n - 1
+                ))
+                .collect::<String>()
+        ),
+        "refused",
+    );
+    add(
+        Machine,
+        "an external entity",
+        "<!DOCTYPE a [<!ENTITY b SYSTEM 'file:///etc/passwd'>]>\n<topology><object type='Machine'>&b;</object></topology>".to_owned(),
+        "refused",
+    );
+    add(
+        Machine,
+        "a cpuset that is huge",
+        "<?xml version='1.0'?>\n<topology version='2.0'><object type='Machine' os_index='0' cpuset='0xffffffff'>\
+         <object type='PU' os_index='4294967295' cpuset='0x1'/></object></topology>"
+            .to_owned(),
+        "refused",
+    );
+    add(Machine, "XML that includes itself", machine("'./self.toml'"), "refused");
+    add(
+        Machine,
+        "TOML, deep",
+        format!("a = {}", nested("[", "", "]")),
+        "refused",
+    );
+    add(
+        Machine,
+        "a path out of the folder",
+        machine("'../../../../etc/passwd'"),
+        "refused",
+    );
+    add(Machine, "no ticks", machine("'core:2'").replace("250", "0"), "refused");
+    add(
+        Machine,
+        "too many ticks",
+        machine("'core:2'").replace("250", "4294967295"),
+        "refused",
+    );
+    add(
+        Machine,
+        "negative costs",
+        format!("{}[costs]\ncontext_switch = -1\n", machine("'core:2'")),
+        "refused",
+    );
+    add(
+        Machine,
+        "huge costs",
+        format!(
+            "{}[costs]\ncontext_switch = 18446744073709551615\n",
+            machine("'core:2'")
+        ),
+        "refused",
+    );
+
+    add(
+        Workload,
+        "a thousand million tasks",
+        tasks("\"t\": {\"instance\": 1000000000, \"run\": 1}"),
+        "refused",
+    );
+    add(
+        Workload,
+        "many kinds of many tasks",
+        tasks(&many(1000, |n| {
+            format!("\"t{n}\": {{\"instance\": 65535, \"run\": 1}}")
+        })),
+        "refused",
+    );
+    add(
+        Workload,
+        "negative instances",
+        tasks("\"t\": {\"instance\": -5, \"run\": 1}"),
+        "refused",
+    );
+    add(Workload, "negative time", tasks("\"t\": {\"run\": -5}"), "refused");
+    add(
+        Workload,
+        "huge times",
+        tasks("\"t\": {\"run\": 9223372036854775807, \"sleep\": 9223372036854775807}"),
+        "",
+    );
+    add(
+        Workload,
+        "a huge delay",
+        tasks("\"t\": {\"delay\": 9223372036854775807, \"run\": 1}"),
+        "",
+    );
+    add(
+        Workload,
+        "a huge timer",
+        tasks("\"t\": {\"run\": 1, \"timer\": {\"ref\": \"a\", \"period\": 9223372036854775807}}"),
+        "",
+    );
+    add(
+        Workload,
+        "a timer of nothing",
+        tasks("\"t\": {\"timer\": {\"ref\": \"a\", \"period\": 0}}"),
+        "",
+    );
+    add(Workload, "a loop of nothing", tasks("\"t\": {\"loop\": -1}"), "");
+    add(
+        Workload,
+        "a loop of loops",
+        tasks(&format!(
+            "\"t\": {{\"phases\": {{\"a\": {{\"loop\": 2147483647, {}}}}}}}",
+            many(200, |n| format!("\"run{n}\": 0"))
+        )),
+        "",
+    );
+    add(Workload, "deep objects", nested("{\"tasks\":", "1", "}"), "refused");
+    add(
+        Workload,
+        "deep lists",
+        format!("{{\"tasks\": {}}}", nested("[", "", "]")),
+        "refused",
+    );
+    add(
+        Workload,
+        "a comment without end",
+        "{ /* ".to_owned() + &"*".repeat(DEEP),
+        "refused",
+    );
+    add(
+        Workload,
+        "escapes in names",
+        tasks("\"\\u0000\\u001b[31m\\n\\ud800\": {\"run\": 1}"),
+        "",
+    );
+    add(
+        Workload,
+        "controls in names",
+        tasks("\"a\\u001b[2J\\r\\n\": {\"loop\": 3, \"run\": 10}"),
+        "",
+    );
+    add(
+        Workload,
+        "a long name",
+        tasks(&format!("\"{}\": {{\"run\": 1}}", "x".repeat(DEEP))),
+        "",
+    );
+    add(
+        Workload,
+        "forks that fork",
+        tasks("\"a\": {\"loop\": -1, \"fork\": \"a\", \"run\": 1}"),
+        "",
+    );
+    add(
+        Workload,
+        "forks that fork twice",
+        tasks(
+            "\"a\": {\"loop\": -1, \"fork\": \"b\", \"run\": 1}, \"b\": {\"instance\": 0, \"loop\": -1, \"fork\": \"a\"}",
+        ),
+        "",
+    );
+    add(
+        Workload,
+        "cgroups in a circle",
+        tasks("\"a\": {\"taskgroup\": \"/a/../a/../..\", \"run\": 1}"),
+        "",
+    );
+    add(
+        Workload,
+        "deep cgroups",
+        tasks(&format!(
+            "\"a\": {{\"taskgroup\": \"{}\", \"run\": 1}}",
+            "/a".repeat(5000)
+        )),
+        "",
+    );
+    add(
+        Workload,
+        "CPUs that are not there",
+        tasks("\"a\": {\"cpus\": [4294967295], \"run\": 1}"),
+        "refused",
+    );
+    add(
+        Workload,
+        "a phase on a CPU that is not there",
+        tasks("\"a\": {\"phases\": {\"x\": {\"cpus\": [1], \"run\": 1}, \"y\": {\"cpus\": [64], \"run\": 1}}}"),
+        "wants CPU 64",
+    );
+    add(
+        Workload,
+        "no CPU",
+        tasks("\"a\": {\"cpus\": [], \"run\": 1}"),
+        "refused",
+    );
+    add(
+        Workload,
+        "a range of CPUs",
+        tasks("\"a\": {\"cpus\": \"0-4294967295\", \"run\": 1}"),
+        "refused",
+    );
+    add(
+        Workload,
+        "deadlock",
+        tasks("\"a\": {\"lock\": \"m\", \"wait\": {\"ref\": \"c\", \"mutex\": \"m\"}}"),
+        "",
+    );
+    add(
+        Workload,
+        "unlock without lock",
+        tasks("\"a\": {\"unlock\": \"m\", \"run\": 1}"),
+        "",
+    );
+    add(
+        Workload,
+        "a barrier of one",
+        tasks("\"a\": {\"loop\": 1000, \"barrier\": \"b\"}"),
+        "",
+    );
+    add(
+        Workload,
+        "priorities",
+        tasks("\"a\": {\"priority\": 2147483647, \"run\": 1}"),
+        "refused",
+    );
+    add(
+        Workload,
+        "messages without end",
+        "hackbench:groups=1000000,fds=1000000,loops=1000000".to_owned(),
+        "refused",
+    );
+    add(
+        Workload,
+        "a closed loop without end",
+        "closed:n=4294967295".to_owned(),
+        "refused",
+    );
+    add(
+        Workload,
+        "a mean of nothing",
+        "open:interarrival=0,work=0,number=1000000000".to_owned(),
+        "refused",
+    );
+    add(
+        Workload,
+        "a spread without end",
+        "closed:n=3,compute=10ms,compute_dist=H2,cv2=4294967295".to_owned(),
+        "",
+    );
+    add(
+        Workload,
+        "bytes without end",
+        "chat:rooms=100000,users=100000,messages=100000,bytes=99999999999".to_owned(),
+        "refused",
+    );
+    add(
+        Workload,
+        "a generator of controls",
+        "closed\x1b[31m:n=3".to_owned(),
+        "refused",
+    );
+    add(
+        Workload,
+        "numbers that are none",
+        tasks("\"a\": {\"run\": 1e400}"),
+        "refused",
+    );
+    add(
+        Workload,
+        "keys twice",
+        tasks("\"a\": {\"run\": 1}, \"a\": {\"run\": 1}"),
+        "",
+    );
+
+    add(
+        Profile,
+        "parentheses",
+        format!("set = {{ zero = '{}' }}", nested("(", "1", ")")),
+        "refused",
+    );
+    add(
+        Profile,
+        "minus signs",
+        format!("set = {{ zero = '{}1' }}", "-".repeat(DEEP)),
+        "refused",
+    );
+    add(
+        Profile,
+        "complements",
+        format!("set = {{ zero = '{}1' }}", "~".repeat(DEEP)),
+        "refused",
+    );
+    add(
+        Profile,
+        "choices",
+        format!("set = {{ zero = '{}1' }}", "1 ? 2 : ".repeat(DEEP)),
+        "refused",
+    );
+    add(
+        Profile,
+        "a long sum",
+        format!("set = {{ zero = '1{}' }}", " + 1".repeat(DEEP)),
+        "refused",
+    );
+    add(
+        Profile,
+        "division by nothing",
+        "set = { zero = '1 / 0' }".to_owned(),
+        "refused",
+    );
+    add(
+        Profile,
+        "remainder of nothing",
+        "set = { zero = '1 % 0' }".to_owned(),
+        "refused",
+    );
+    add(
+        Profile,
+        "the smallest number divided",
+        "set = { zero = '(0 - 9223372036854775807 - 1) / (0 - 1)' }".to_owned(),
+        "refused",
+    );
+    add(
+        Profile,
+        "a product that overflows",
+        "set = { zero = '9223372036854775807 * 9223372036854775807' }".to_owned(),
+        "refused",
+    );
+    add(
+        Profile,
+        "shifts",
+        "set = { zero = '1 << 1000', 'words[0]' = '1 >> (0 - 1)' }".to_owned(),
+        "refused",
+    );
+    add(
+        Profile,
+        "a huge number",
+        "set = { zero = '99999999999999999999999999' }".to_owned(),
+        "refused",
+    );
+    add(
+        Profile,
+        "names in a circle",
+        "names = { a = 'b', b = 'a' }\nset = { zero = 'a' }".to_owned(),
+        "refused",
+    );
+    add(
+        Profile,
+        "it includes itself",
+        "include = ['damaged']".to_owned(),
+        "refused",
+    );
+    add(
+        Profile,
+        "it includes a path",
+        "include = ['../../../../etc/passwd']".to_owned(),
+        "refused",
+    );
+    add(
+        Profile,
+        "an array of everything",
+        "resize = { words = '9223372036854775807' }".to_owned(),
+        "refused",
+    );
+    add(
+        Profile,
+        "an array of four billion",
+        "resize = { words = '4294967295' }".to_owned(),
+        "",
+    );
+    add(
+        Profile,
+        "a map of everything",
+        "max_entries = { hash = '18446744073709551615' }".to_owned(),
+        "refused",
+    );
+    add(
+        Profile,
+        "an index beyond",
+        "set = { 'words[4000000000]' = 1, 'words[0 - 1]' = 1 }".to_owned(),
+        "refused",
+    );
+    add(
+        Profile,
+        "a range of everything",
+        "set = { 'words[0..9223372036854775807]' = 1 }".to_owned(),
+        "refused",
+    );
+    add(
+        Profile,
+        "an argument many times",
+        "[[run]]\nprogram = 'p'\nargs = [{ value = 1, times = 4294967295 }]".to_owned(),
+        "",
+    );
+    add(
+        Profile,
+        "programs in programs",
+        format!(
+            "[[run]]\nprogram = 'p'\n{}",
+            "[[run.then]]\nprogram = 'p'\n".repeat(1000)
+        ),
+        "",
+    );
+    add(
+        Profile,
+        "deep TOML",
+        format!("set = {}", nested("{a=", "1", "}")),
+        "refused",
+    );
+    add(Profile, "uptime", "uptime = '99999999999999999s'".to_owned(), "refused");
+    add(
+        Profile,
+        "controls",
+        "set = { \"a\\u001b[31m\" = 1 }".to_owned(),
+        "refused",
+    );
+    add(
+        Profile,
+        "a path with brackets",
+        format!("set = {{ 'words{}' = 1 }}", "[0]".repeat(DEEP)),
+        "refused",
+    );
+    add(
+        Profile,
+        "a path of brackets",
+        format!("set = {{ 'words{}' = 1 }}", "[".repeat(DEEP)),
+        "refused",
+    );
+    add(
+        Profile,
+        "a path of members",
+        format!("set = {{ 'words{}' = 1 }}", ".a".repeat(DEEP)),
+        "refused",
+    );
+
+    add(Suite, "nothing", String::new(), "refused");
+    add(
+        Suite,
+        "a path as object",
+        suite("../../../../etc/passwd", "'load'"),
+        "run",
+    );
+    add(
+        Suite,
+        "a time without end",
+        suite("fifo", "'load', 'run 99999999999999999999s'"),
+        "refused",
+    );
+    add(
+        Suite,
+        "a CPU that is not there",
+        suite("fifo", "'load', 'offline 4294967295', 'online 77'"),
+        "run",
+    );
+    add(
+        Suite,
+        "all CPUs offline",
+        suite(
+            "fifo",
+            "'load', 'offline 0', 'offline 1', 'offline 2', 'offline 3', 'run 1ms'",
+        ),
+        "run",
+    );
+    add(
+        Suite,
+        "load twice",
+        suite("fifo", "'load', 'load', 'unload', 'unload', 'open', 'load', 'run 1ms'"),
+        "run",
+    );
+    add(Suite, "hammers", suite("fifo", "'load', 'hammer t 0ms 1ms 4'"), "");
+    add(
+        Suite,
+        "hammers of no CPU",
+        suite("fifo", "'load', 'hammer t 1ms 1ms 0'"),
+        "",
+    );
+    add(
+        Suite,
+        "hammers of many CPUs",
+        suite("fifo", "'load', 'hammer t 1ms 3ms 4294967295'"),
+        "",
+    );
+    add(
+        Suite,
+        "a program with wild arguments",
+        suite("fifo", "'load', 'program x -1 99999999999999999999 pid:nobody'"),
+        "",
+    );
+    add(
+        Suite,
+        "a global that is not there",
+        suite("fifo", "'set nothing 1', 'expect nothing == 1'"),
+        "run",
+    );
+    add(
+        Suite,
+        "values that overflow",
+        suite(
+            "fifo",
+            "'load', 'expect 9223372036854775807 * 9223372036854775807 * 9223372036854775807 > 1'",
+        ),
+        "",
+    );
+    add(
+        Suite,
+        "wild ops",
+        suite(
+            "fifo",
+            "'ops flags 18446744073709551615', 'ops timeout_ms -1', 'ops name 5', 'load'",
+        ),
+        "run",
+    );
+    add(
+        Suite,
+        "deep TOML",
+        format!("case = {}", nested("[", "", "]")),
+        "refused",
+    );
+
+    add(Recording, "nothing", String::new(), "");
+    add(
+        Recording,
+        "a CPU that is not there",
+        line("[4294967295]", "1.0", "1", "2"),
+        "",
+    );
+    add(Recording, "a million CPUs", line("[1000000]", "1.0", "1", "2"), "");
+    add(
+        Recording,
+        "time runs back",
+        line("[000]", "9.0", "1", "2") + &line("[000]", "1.0", "2", "1"),
+        "",
+    );
+    add(
+        Recording,
+        "the end of time",
+        line("[000]", "18446744073709551615.999999999", "1", "2"),
+        "",
+    );
+    add(
+        Recording,
+        "negative pids",
+        line("[000]", "1.0", "-1", "-2147483648"),
+        "",
+    );
+    add(
+        Recording,
+        "huge pids",
+        line("[000]", "1.0", "4294967295", "4294967296"),
+        "",
+    );
+    add(Recording, "a long line", "x".repeat(10 * DEEP), "");
+    add(
+        Recording,
+        "controls",
+        line("[000]", "1.0", "1", "2").replace("comm=a", "comm=\x1b[31m\x07"),
+        "",
+    );
+    texts
+}
+
+fn many(count: usize, one: impl Fn(usize) -> String) -> String {
+    (0..count).map(one).collect::<Vec<_>>().join(",")
+}
+
+fn suite(object: &str, steps: &str) -> String {
+    format!(
+        "[workloads]\nbusy = '{{\"tasks\": {{\"t\": {{\"instance\": 4, \"run\": 100, \"sleep\": 100}}}}}}'\n\
+         [[case]]\nobject = '{object}'\nworkload = 'busy'\nsteps = [{steps}]\n"
+    )
+}
+
+/// A switch as `perf script` prints it.
+fn line(cpu: &str, time: &str, prev: &str, next: &str) -> String {
+    format!(
+        "swapper 0 {cpu} {time}: sched:sched_switch: prev_comm=a prev_pid={prev} prev_prio=120 prev_state=S ==> next_comm=b next_pid={next} next_prio=120\n"
+    )
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The hand-written attacks end as they must: on both engines, with and without checked mode, in a process of their own.
+
+use attack::campaign::{self, Failure};
+use attack::corpus::{self, Attack};
+use attack::execute::{End, MODES};
+use attack::kind::{self, Kind};
+use attack::texts;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+const ATTACK: &str = env!("CARGO_BIN_EXE_attack");
+/// The goal is 100; there is room to replace some.
+const FEWEST: usize = 200;
+
+/// Runs inputs in as many children as there are CPUs; returns how each ended.
+fn run(kind: Kind, count: u64) -> (BTreeMap<u64, String>, Vec<Failure>) {
+    let threads = std::thread::available_parallelism().map_or(2, usize::from) as u64;
+    // Small pieces, so that no child has all the slow ones.
+    let pieces: Vec<_> = (0..count.div_ceil(16))
+        .map(|n| n * 16..(n * 16 + 16).min(count))
+        .collect();
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let work = || {
+        let (mut ends, mut failures) = (BTreeMap::new(), Vec::new());
+        while let Some(range) = pieces.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+            let mut end = |index, text: &str| drop(ends.insert(index, text.to_owned()));
+            let tally = campaign::run(Path::new(ATTACK), kind, 0, range.clone(), None, &mut end);
+            failures.extend(tally.expect("a child").failures);
+        }
+        (ends, failures)
+    };
+    let (mut ends, mut failures) = (BTreeMap::new(), Vec::new());
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        for worker in workers {
+            let (some, failed) = worker.join().expect("a worker");
+            ends.extend(some);
+            failures.extend(failed);
+        }
+    });
+    (ends, failures)
+}
+
+/// The end that a child reported.
+fn parse(text: &str) -> End {
+    match text.split_once(": ") {
+        Some(("refused", message)) => End::Refused(message.to_owned()),
+        Some(("ejected", message)) => End::Ejected(message.to_owned()),
+        _ => match text.strip_prefix("refused:").or(text.strip_prefix("ejected:")) {
+            Some(_) => panic!("an end without a message: {text}"),
+            None => End::Runs,
+        },
+    }
+}
+
+fn judge(attack: &Attack, index: u64, ends: &BTreeMap<u64, String>, wrong: &mut Vec<String>) {
+    let (_, mode) = kind::corpus_case(index);
+    let name = format!("{} {mode:?}", attack.name);
+    let Some((hash, text)) = ends.get(&index).and_then(|end| end.split_once(' ')) else {
+        return;
+    };
+    if !attack.expected(mode).holds(&parse(text)) {
+        wrong.push(format!("{name}: expected {:?}, found {text}", attack.expected(mode)));
+    }
+    // The engine before this one, in the same mode.
+    let other = index.wrapping_sub(1);
+    if index % 2 == 1
+        && let Some(end) = ends.get(&other)
+        && *end != format!("{hash} {text}")
+    {
+        wrong.push(format!("{name}: the interpreter found {end}, the JIT {hash} {text}"));
+    }
+}
+
+#[test]
+fn hand_written_attacks_do_no_harm() {
+    let attacks = corpus::attacks().expect("the corpus");
+    assert!(attacks.len() >= FEWEST, "{} attacks", attacks.len());
+    corpus::compile(&attacks).expect("they compile");
+    let modes = MODES.len() as u64;
+    let (ends, failures) = run(Kind::Corpus, attacks.len() as u64 * modes);
+    let mut wrong = Vec::new();
+    for failure in failures {
+        let (attack, mode) = kind::corpus_case(failure.index);
+        wrong.push(format!("{} {mode:?}: {}", attacks[attack].name, failure.what));
+    }
+    for (number, attack) in (0..).zip(&attacks) {
+        for index in number * modes..(number + 1) * modes {
+            judge(attack, index, &ends, &mut wrong);
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} of {} runs:\n{}",
+        wrong.len(),
+        ends.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn hand_written_texts_do_no_harm() {
+    let texts = texts::texts();
+    let (ends, failures) = run(Kind::Text, texts.len() as u64);
+    let mut wrong: Vec<String> = failures
+        .iter()
+        .map(|failure| format!("{}: {}", texts[failure.index as usize].name, failure.what))
+        .collect();
+    for (index, end) in &ends {
+        let text = &texts[*index as usize];
+        if !end.contains(text.expected) {
+            wrong.push(format!("{}: expected '{}', found {end}", text.name, text.expected));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

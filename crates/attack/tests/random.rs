@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A fixed number of damaged inputs and hostile policies. `make attack` goes on from here.
+
+use attack::campaign;
+use attack::kind::{Kind, RANDOM};
+use std::path::Path;
+
+/// Inputs of each kind: a few seconds in all.
+fn count(kind: Kind) -> u64 {
+    match kind {
+        Kind::Policy | Kind::Object | Kind::Suite => 100,
+        _ => 300,
+    }
+}
+
+#[test]
+fn damaged_inputs_and_hostile_policies_do_no_harm() {
+    let attack = Path::new(env!("CARGO_BIN_EXE_attack"));
+    let mut wrong = Vec::new();
+    for kind in RANDOM {
+        let mut ends = 0;
+        let tally = campaign::run(attack, kind, 0, 0..count(kind), None, &mut |_, _| ends += 1).expect("a child");
+        assert_eq!(ends + tally.failures.len() as u64, count(kind), "{}", kind.name());
+        for failure in tally.failures {
+            wrong.push(format!("{} {}: {}", kind.name(), failure.index, failure.what));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_same_seed_makes_the_same_inputs() {
+    for kind in RANDOM {
+        assert_eq!(kind.make(7, 11), kind.make(7, 11), "{}", kind.name());
+        let different = (0..20)
+            .filter(|&index| kind.make(7, index) != kind.make(8, index))
+            .count();
+        assert!(
+            different > 10,
+            "{}: {different} of 20 inputs depend on the seed",
+            kind.name()
+        );
+    }
+}
+
+#[test]
+fn damage_leaves_much_that_is_read() {
+    // Inputs that are all refused at once would attack nothing but the first check.
+    let attack = Path::new(env!("CARGO_BIN_EXE_attack"));
+    for kind in RANDOM {
+        let mut accepted = 0;
+        let mut end = |_: u64, text: &str| accepted += u64::from(!text.starts_with("refused"));
+        campaign::run(attack, kind, 1, 0..60, None, &mut end).expect("a child");
+        assert!(accepted >= 6, "{}: {accepted} of 60 inputs are read", kind.name());
+    }
+}

@@ -465,7 +465,7 @@ fn a_program_that_never_lets_time_pass_is_ended() {
 fn a_cpu_that_a_task_asks_for_later_must_be_there() {
     let ops = vec![run_ms(1), Op::SetAffinity(Some(vec![0, 2])), run_ms(1)];
     let tasks = Tasks::default().add("moves", ops);
-    let error = Machine::new(free(2), tasks.workload, 1)
+    let error = kernel::Machine::new(free(2), tasks.workload, 1)
         .err()
         .expect("CPU 2 is not there");
     assert!(error.contains("task 'moves' wants CPU 2"), "{error}");

@@ -413,7 +413,7 @@ pub(crate) fn trace(input: &[u8], name: &str) -> String {
     match result {
         Ok(result) => {
             let _ = (
-                report::details(&result),
+                report::details(&result, false),
                 report::table(std::slice::from_ref(&result), false),
             );
             let page = windtunnel::page::finished(scan, result, None);

@@ -404,24 +404,30 @@ pub(crate) fn trace(input: &[u8], name: &str) -> String {
     let result = traced.summarise(&mut tee, &mut |_| {});
     let end = result.as_ref().map_or(1, |result| result.simulated_ns);
     let _ = exporting.finish(end);
-    let _ = (
-        draw.map(|draw| draw.finish(end)),
-        latency.finish(end),
-        timehist.finish(),
-        schedstat.finish(end, 250),
-    );
+    safe(&draw.map(|draw| draw.finish(end)).unwrap_or_default());
+    safe(&latency.finish(end));
+    safe(&schedstat.finish(end, 250));
+    let _ = timehist.finish();
     match result {
         Ok(result) => {
-            let _ = (
-                report::details(&result, false),
-                report::table(std::slice::from_ref(&result), false),
-            );
+            safe(&report::details(&result, false));
+            safe(&report::table(std::slice::from_ref(&result), false));
             let page = windtunnel::page::finished(scan, result, None);
-            let _ = report::html::page(&[page]);
+            let page = report::html::page(&[page]);
+            assert!(!page.contains(SCRIPT), "a script of the trace is in the page");
             "read".to_owned()
         }
         Err(error) => format!("refused: {error}"),
     }
+}
+
+/// What an attacker would like to see in a page.
+const SCRIPT: &str = "<script>attack";
+
+/// Panics if a text that is printed has a character that a terminal executes.
+fn safe(text: &str) {
+    let bad = text.chars().find(|&c| c.is_control() && c != '\n');
+    assert!(bad.is_none(), "{bad:?} would reach the terminal");
 }
 
 pub(crate) fn recording(text: &str) -> String {

@@ -468,8 +468,15 @@ impl<W: World> Vm<W> {
         let index = cx.region.load::<u32>(addr)? as usize;
         match cx.maps.get(index) {
             Some(map) if map.addr() == addr => Ok(index),
-            _ => Err(Fault::func(format!("{addr:#x} is not a map"))),
+            _ => self.search_map(addr),
         }
+    }
+
+    /// Finds the map by its address alone: the program has overwritten the number there. Compiled code has the number in itself.
+    #[cold]
+    fn search_map(&self, addr: u64) -> Result<usize, Fault> {
+        let found = self.maps().iter().position(|map| map.addr() == addr);
+        found.ok_or_else(|| Fault::func(format!("{addr:#x} is not a map")))
     }
 
     /// The map with this name.

@@ -72,7 +72,7 @@ impl std::fmt::Display for End {
 }
 
 /// Tasks that run, sleep, fork, wait for each other and change their nice value and CPUs.
-const WORKLOAD: &str = r#"{
+pub(crate) const WORKLOAD: &str = r#"{
   "tasks": {
     "busy": {"instance": 3, "loop": -1, "run": 700, "sleep": 300},
     "pinned": {"loop": -1, "cpus": [1], "run": 300, "sleep": 900},

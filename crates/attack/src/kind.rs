@@ -332,7 +332,7 @@ pub(crate) fn workload(text: &str) -> String {
     if workload.tasks.len() > MAX_TASKS {
         return format!("{} tasks", workload.tasks.len());
     }
-    simulate(MachineSpec::smp(4), workload, 2_000_000)
+    simulate(MachineSpec::smp(8), workload, 2_000_000)
 }
 
 /// Runs a workload under the fair class.

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What damage is done to: real objects and files of the repository.
 
+use crate::execute::WORKLOAD;
 use crate::{compile, corpus};
 use bpf::object::Object;
 use kernel::Machine;
 use machine::MachineSpec;
+use report::RunResult;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use trace::{Header, Writer};
-use windtunnel::traced;
+use trace::{Header, Tee, Writer};
+use windtunnel::traced::{self, Traced};
 use workload::{Dist, Op, Tasks, Workload};
 
 /// Policies whose objects are damaged, and the tests' objects with maps of all kinds, special fields and callbacks.
@@ -133,7 +135,7 @@ fn read() -> Result<Seeds, String> {
         profiles,
         workloads,
         machines,
-        traces: vec![traced_run(3), traced_run(4)],
+        traces: traces()?,
         recordings: texts(&root.join("crates/windtunnel/tests/recordings"), "txt")?,
         suites: vec![SUITE.to_owned()],
     })
@@ -162,22 +164,40 @@ fn texts(folder: &Path, extension: &str) -> Result<Vec<String>, String> {
     paths.iter().map(read).collect()
 }
 
-/// The trace file of a short run.
-fn traced_run(cpus: u32) -> Vec<u8> {
+/// A trace file without a result and one with it.
+fn traces() -> Result<Vec<Vec<u8>>, String> {
+    let plain = traced_run(3, None);
+    let path = std::env::temp_dir().join(format!("attack-seed-{}", std::process::id()));
+    std::fs::write(&path, &plain).map_err(|error| format!("{}: {error}", path.display()))?;
+    let traced = Traced::open(&path, None);
+    let result = traced.and_then(|traced| traced.summarise(&mut Tee::new(), &mut |_| {}));
+    let _ = std::fs::remove_file(&path);
+    let result = result.map_err(|error| error.to_string())?;
+    Ok(vec![plain, traced_run(3, Some(&result))])
+}
+
+/// The trace file of a short run whose tasks have hostile names, with what the run says of itself if it is `told`.
+fn traced_run(cpus: u32, told: Option<&RunResult>) -> Vec<u8> {
     let spec = MachineSpec::smp(cpus);
     let header = Header {
         machine: "smp".to_owned(),
         cpus: traced::places(&spec),
-        workload: "attack".to_owned(),
+        workload: "attack\x1b[31m".to_owned(),
         policy: "eevdf".to_owned(),
         ..Header::default()
     };
+    let text = WORKLOAD
+        .replace("\"busy\"", "\"\\u001b[31m\\u000a\\u202e\"")
+        .replace("\"posts\"", "\"<script>attack\"");
+    let workload = workload::rtapp::read(&text, "attack.json").unwrap_or_else(|error| panic!("{error}"));
     let mut file = Vec::new();
-    let mut machine = Machine::new(spec, crate::execute::workload(), 1).unwrap_or_else(|message| panic!("{message}"));
+    let mut machine = Machine::new(spec, workload, 1).unwrap_or_else(|message| panic!("{message}"));
     machine.details = true;
     let mut writer = Writer::new(&mut file, &header);
     machine.run(5_000_000, &mut writer);
-    writer.result("{}");
+    if let Some(result) = told {
+        writer.result(&serde_json::to_string(result).unwrap_or_default());
+    }
     writer.finish().unwrap_or_else(|error| panic!("{error}"));
     file
 }

@@ -130,7 +130,8 @@ mod host {
         )
     }
 
-    /// As [`trampoline`], for a function that takes r1 alone.
+    /// As [`trampoline`], for a function that takes r1 alone. The others are zero: a program that reads them, which no
+    /// verifier lets in, must not see addresses of the host.
     #[unsafe(naked)]
     pub unsafe extern "C" fn short_trampoline(cx: *mut Context, r1: u64, target: Entry, rsp: *mut u64) -> Outcome {
         naked_asm!(
@@ -142,7 +143,12 @@ mod host {
             "push r15",
             "push rbp",
             "mov [rcx], rsp",
-            "call rdx",
+            "mov rax, rdx",
+            "xor edx, edx",
+            "xor ecx, ecx",
+            "xor r8d, r8d",
+            "xor r9d, r9d",
+            "call rax",
             "xor edx, edx",
             "add rsp, 8",
             "pop r15",

@@ -28,6 +28,8 @@ pub(crate) struct Found {
 
 /// Reads hwloc XML; `place` is the file's name in messages.
 pub(crate) fn from_xml(place: &str, text: &str) -> Result<Found, Error> {
+    // A carriage return ends a line of XML, but hwloc's reader stops at one and loses the attributes behind it.
+    let text = &text.replace("\r\n", "\n").replace('\r', "\n");
     xml::check(place, text)?;
     let unfit = || {
         Error::new(place, "hwloc does not accept this as a topology").hint(format!("see what `lstopo -i {place}` says"))
@@ -147,6 +149,11 @@ fn convert(place: &str, hwloc: &Hwloc) -> Result<Found, Error> {
         raw.push(found);
     }
     let topology = number(&raw, hwloc, &mut notes);
+    if let Some(problem) = topology.not_nested() {
+        return Err(
+            Error::new(place, problem).hint("the CPU sets of cores, caches and NUMA nodes lie inside each other")
+        );
+    }
     let model = hwloc
         .objects_with_type(ObjectType::Package)
         .find_map(|p| p.info("CPUModel"))
@@ -277,7 +284,9 @@ fn node_distances(hwloc: &Hwloc, node_ids: &BTreeMap<(u8, u64), u32>) -> Vec<Vec
                 }
             }
         }
-        if out.iter().flatten().all(|&d| d > 0) {
+        // As Linux does with an ACPI SLIT: 10 is the distance to itself, and no other is as near.
+        let valid = |i: usize, j: usize| (out[i][j] == 10) == (i == j) && out[i][j] >= 10;
+        if (0..n).all(|i| (0..n).all(|j| valid(i, j))) {
             return out;
         }
     }

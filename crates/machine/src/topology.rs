@@ -119,6 +119,33 @@ impl Topology {
         }
     }
 
+    /// Returns what does not lie inside each other: a core's CPUs share a cache and a node; a cache lies in a node, or a
+    /// node in a cache. Scheduling domains rely on it.
+    pub(crate) fn not_nested(&self) -> Option<String> {
+        let cpus_of = |cpus: &[u32]| cpus.iter().map(|&cpu| &self.cpus[cpu as usize]).collect::<Vec<_>>();
+        for (core, cpus) in self.cores.iter().enumerate() {
+            let cpus = cpus_of(cpus);
+            if cpus
+                .windows(2)
+                .any(|two| (two[0].llc, two[0].node) != (two[1].llc, two[1].node))
+            {
+                return Some(format!("the threads of core {core} are in different caches or nodes"));
+            }
+        }
+        for (llc, cpus) in self.llcs.iter().enumerate() {
+            let cpus = cpus_of(cpus);
+            let one_node = cpus.windows(2).all(|two| two[0].node == two[1].node);
+            let whole_nodes = || {
+                let nodes = cpus.iter().map(|cpu| &self.nodes[cpu.node as usize]);
+                nodes.flatten().all(|&cpu| self.cpus[cpu as usize].llc as usize == llc)
+            };
+            if !one_node && !whole_nodes() {
+                return Some(format!("last-level cache {llc} has parts of several nodes"));
+            }
+        }
+        None
+    }
+
     pub fn nr_cpus(&self) -> u32 {
         self.cpus.len() as u32
     }

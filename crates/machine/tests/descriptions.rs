@@ -334,3 +334,33 @@ fn machine_files_are_strict() {
         assert!(e.starts_with(expected), "{text}\n{e}\n{expected}");
     }
 }
+
+#[test]
+fn carriage_returns_in_xml_are_ends_of_lines() {
+    // hwloc's own reader loses what is behind one, and crashes on the tree that is left.
+    for file in ["offline.xml", "two-sockets.xml"] {
+        let text = std::fs::read_to_string(data(file)).unwrap();
+        let shape = |text: &str| format!("{:?}", machine::from_xml("m.xml", text).unwrap().spec.topology);
+        for changed in [
+            text.replace('\n', "\r\n"),
+            text.replace(" nodeset=", "\r nodeset="),
+            text.replace(" gp_index=", " \rgp_index="),
+        ] {
+            assert_eq!(shape(&changed), shape(&text), "{file}");
+        }
+    }
+}
+
+#[test]
+fn an_l2_of_everything_is_refused() {
+    let error = file(
+        "everything",
+        "hz = 100\ndescription = \"m\"\ntopology = \"pack:1 l2:1(size=4194304TiB) core:2 pu:1\"\n[task_struct]\napart = \"8 KiB\"\nways = 4\n\
+         line = { ns = { same = 0, core = 1, llc = 1, node = 1, remote = 1 }, source = \"estimate: none\" }\n",
+    )
+    .unwrap_err();
+    assert!(
+        error.contains("sets of task_structs") && error.contains("at most 4096"),
+        "{error}"
+    );
+}

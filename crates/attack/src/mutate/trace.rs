@@ -4,6 +4,7 @@
 use super::{bytes, get, put};
 use crate::random::Random;
 use trace::Hash;
+use trace::encode::Decoder;
 
 /// "WTRACE\r\n" and the version.
 const BEGIN: usize = 12;
@@ -49,5 +50,28 @@ pub fn trace(random: &mut Random, mut file: Vec<u8>) -> Vec<u8> {
         block.extend(body);
         file.splice(at..end, block);
     }
+    if random.chance(80) {
+        end(&mut file);
+    }
     file
+}
+
+/// Makes the end fit the records, so that what comes behind the reader sees all of them.
+fn end(file: &mut Vec<u8>) {
+    let bodies = bodies(file);
+    let mut hash = Hash::default();
+    for &(at, end) in bodies.iter().skip(1) {
+        if file.get(at.wrapping_sub(1)) == Some(&b'B') {
+            let mut decoder = Decoder::new(&file[at + HEAD..end], 0, 0);
+            while let Ok(Some(record)) = decoder.get() {
+                hash.add(&record);
+            }
+        }
+    }
+    let Some(&(_, last)) = bodies.last() else { return };
+    file.truncate(last);
+    let words = [hash.count().to_le_bytes(), hash.value().to_le_bytes()].concat();
+    file.push(b'E');
+    file.extend(&words);
+    file.extend(Hash::of_bytes(&words).to_le_bytes());
 }

@@ -39,6 +39,19 @@ fn struct_ops_programs_get_an_array_of_arguments() {
 }
 
 #[test]
+fn registers_without_a_value_show_nothing_of_the_host() {
+    // The second call comes by the short way in.
+    for engine in ENGINES {
+        let mut world = TestWorld::new();
+        let all = "r0 |= r2\nr0 |= r3\nr0 |= r4\nr0 |= r5\nr0 |= r6\nr0 |= r7\nr0 |= r8\nr0 |= r9\nexit";
+        load(&mut world, all, engine);
+        for _ in 0..3 {
+            assert_eq!(Vm::call_args(&mut world, 0, &[1, 2, 3]).unwrap(), 0, "{engine:?}");
+        }
+    }
+}
+
+#[test]
 fn a_callback_takes_an_array_and_cannot_be_called_otherwise() {
     for engine in ENGINES {
         let mut world = TestWorld::new();

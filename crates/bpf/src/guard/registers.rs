@@ -13,7 +13,7 @@ use crate::insn::{self, alu, atomic, class, jmp};
 use crate::interp::pending;
 use crate::vm::Context;
 
-/// What to look at before an instruction: a bit for each register that may have no value, and these.
+/// Checks to make before an instruction: a bit for each register that may have no value, and the bits below.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Look(pub u16);
 
@@ -34,7 +34,7 @@ impl Look {
     }
 }
 
-/// What is known of a register's value.
+/// Static knowledge about a register's value.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Known {
     /// May have no value.
@@ -158,7 +158,7 @@ fn look(i: &Insn, known: &Registers) -> Look {
     Look(look)
 }
 
-/// What is known of the registers after an instruction.
+/// Static knowledge about the registers after an instruction.
 fn step(i: &Insn, known: &mut Registers, objects: &Objects) {
     let read = reads(i);
     for (n, known) in known.iter_mut().enumerate() {

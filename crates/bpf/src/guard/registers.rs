@@ -257,7 +257,8 @@ pub(crate) fn tests(i: &Insn) -> bool {
 #[inline(always)]
 pub(crate) unsafe fn before(cx: *mut Context, pc: usize, i: &Insn, p: &mut [u64; 11]) -> bool {
     let (dst, src) = (usize::from(i.dst), usize::from(i.src));
-    let both = if i.op & insn::X != 0 { p[src] } else { SCALAR };
+    // As they are before a variable number makes others of them.
+    let (own, other) = (p[dst], if i.op & insn::X != 0 { p[src] } else { SCALAR });
     unsafe {
         let look = super::guard(cx).looks[pc];
         if look != Look::default() {
@@ -266,11 +267,11 @@ pub(crate) unsafe fn before(cx: *mut Context, pc: usize, i: &Insn, p: &mut [u64;
                 return true;
             }
         }
-        if (p[dst] | both) & UNTESTED == 0 {
+        if (own | other) & UNTESTED == 0 {
             return false;
         }
         if moves(i) {
-            for prov in [p[dst], both] {
+            for prov in [own, other] {
                 super::move_untested(cx, pc as u64, prov, 0, 0, 0);
                 if pending(cx) {
                     return true;

@@ -12,8 +12,8 @@
  * ATTACK batch_large ends
  * ATTACK dump_len_huge ends
  * ATTACK hotplug_seq_wrong ends
- * ATTACK init_nonsense ejected ""
- * ATTACK init_fails ejected ""
+ * ATTACK init_nonsense refused "invalid errno"
+ * ATTACK init_fails refused "failed (-22)"
  * ATTACK init_task_refuses_all ejected ""
  * ATTACK init_task_refuses_some ends
  * ATTACK init_task_nonsense ejected ""
@@ -38,7 +38,7 @@
  * ATTACK fault_in_enable ejected ""
  * ATTACK fault_in_disable ends
  * ATTACK fault_in_exit_task ends
- * ATTACK fault_in_init ejected ""
+ * ATTACK fault_in_init refused "store"; checked: refused "bad-pointer"
  * ATTACK fault_in_init_task ejected ""
  * ATTACK fault_in_exit ends
  * ATTACK fault_in_dump ends
@@ -47,7 +47,7 @@
  * ATTACK exit_in_dispatch ejected ""
  * ATTACK exit_in_running ejected ""
  * ATTACK exit_in_stopping ejected ""
- * ATTACK exit_in_init ejected ""
+ * ATTACK exit_in_init refused "it is over"
  * ATTACK exit_in_init_task ejected ""
  * ATTACK exit_in_exit ends
  * ATTACK exit_in_update_idle ejected ""
@@ -64,7 +64,8 @@
 #define FAULT *AT(0x123456789abcULL) = 1
 static char text[1100] = "end of \x1b[31m it\n\r\t\x07 \x9b \xff\xfe";
 static u64 data[12];
-#define LEAVE(code) scx_bpf_exit_bstr(code, text, data, 0)
+static char leaving[] = "it is over";
+#define LEAVE(code) scx_bpf_exit_bstr(code, leaving, data, 0)
 
 #if defined(NAME_EMPTY)
 #define NAME ""

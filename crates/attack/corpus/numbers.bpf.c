@@ -3,7 +3,7 @@
  * Wild numbers given to sched_ext's own functions: DSQ ids, CPU numbers, slices, virtual times, flags.
  *
  * ATTACK dsq_missing ejected "DSQ"
- * ATTACK dsq_invalid ejected ""
+ * ATTACK dsq_invalid ends
  * ATTACK dsq_builtin_wild ejected ""
  * ATTACK dsq_local_on_wild ejected ""
  * ATTACK dsq_ids_random ends

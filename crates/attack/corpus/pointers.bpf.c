@@ -3,7 +3,7 @@
  * Loads, stores and kernel functions through pointers that lead nowhere, or no longer.
  *
  * ATTACK load_null runs; checked: ends
- * ATTACK store_null ejected "NULL"
+ * ATTACK store_null ejected "NULL"; checked: ejected "null-dereference"
  * ATTACK load_wild ends
  * ATTACK store_wild ejected ""
  * ATTACK load_noncanonical ends

@@ -5,8 +5,9 @@ use crate::kind::Kind;
 use std::io::Write;
 use std::ops::Range;
 
-/// Bytes of writable memory that a child may map. A machine reserves 8 GiB of it for cache lines and uses a small part.
-pub const MAX_DATA: u64 = 15 << 30;
+/// Bytes of writable memory that a child may map. A machine reserves 16 GiB of it for cache lines and uses a
+/// small part.
+pub const MAX_DATA: u64 = 20 << 30;
 /// Exit status of a child that used more than [`Limits::resident`](crate::kind::Limits).
 pub const EXIT_MEMORY: i32 = 120;
 

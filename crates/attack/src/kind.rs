@@ -110,8 +110,8 @@ impl Kind {
     pub fn limits(self) -> Limits {
         match self {
             Kind::Harm => Limits {
-                cpu_seconds: 1,
-                resident: 512 << 20,
+                cpu_seconds: 2,
+                resident: 256 << 20,
             },
             _ => Limits {
                 cpu_seconds: 30,
@@ -311,7 +311,7 @@ pub(crate) fn profile(text: &str) -> String {
     }
     match applied {
         Ok(()) => "applied".to_owned(),
-        Err(message) => format!("refused: {message}"),
+        Err(message) => format!("read, refused: {message}"),
     }
 }
 
@@ -404,24 +404,30 @@ pub(crate) fn trace(input: &[u8], name: &str) -> String {
     let result = traced.summarise(&mut tee, &mut |_| {});
     let end = result.as_ref().map_or(1, |result| result.simulated_ns);
     let _ = exporting.finish(end);
-    let _ = (
-        draw.map(|draw| draw.finish(end)),
-        latency.finish(end),
-        timehist.finish(),
-        schedstat.finish(end, 250),
-    );
+    safe(&draw.map(|draw| draw.finish(end)).unwrap_or_default());
+    safe(&latency.finish(end));
+    safe(&schedstat.finish(end, 250));
+    let _ = timehist.finish();
     match result {
         Ok(result) => {
-            let _ = (
-                report::details(&result, false),
-                report::table(std::slice::from_ref(&result), false),
-            );
+            safe(&report::details(&result, false));
+            safe(&report::table(std::slice::from_ref(&result), false));
             let page = windtunnel::page::finished(scan, result, None);
-            let _ = report::html::page(&[page]);
+            let page = report::html::page(&[page]);
+            assert!(!page.contains(SCRIPT), "a script of the trace is in the page");
             "read".to_owned()
         }
         Err(error) => format!("refused: {error}"),
     }
+}
+
+/// What an attacker would like to see in a page.
+const SCRIPT: &str = "<script>attack";
+
+/// Panics if a text that is printed has a character that a terminal executes.
+fn safe(text: &str) {
+    let bad = text.chars().find(|&c| c.is_control() && c != '\n');
+    assert!(bad.is_none(), "{bad:?} would reach the terminal");
 }
 
 pub(crate) fn recording(text: &str) -> String {
@@ -463,11 +469,10 @@ fn harm(number: u64) -> String {
         3 => loop {
             std::hint::spin_loop();
         },
-        4 => vec![1u8; 1 << 30]
-            .iter()
-            .map(|&byte| u64::from(byte))
-            .sum::<u64>()
-            .to_string(),
+        4 => {
+            let filled = std::hint::black_box(vec![1u8; 384 << 20]);
+            format!("{} bytes", filled.len())
+        }
         5 => std::process::exit(3),
         _ => "no harm".to_owned(),
     }

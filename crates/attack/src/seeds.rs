@@ -32,8 +32,8 @@ const OBJECTS: [&str; 14] = [
 /// The number of `hostile.bpf.c` in [`OBJECTS`].
 const HOSTILE: usize = 6;
 
-const PROFILE: &str = "absent = 'nothing'\nuptime = '1ms'\nset = { zero = '1', 'words[cpu]' = { value = 'nr_cpus << cpu', when = 'smt' }, \
-    'constants[0]' = '(llc + 3) * 4 - ~cpu' }\nresize = { words = 'nr_cpus * 2' }\nmax_entries = { hash = 'nr_llcs' }\n\
+const PROFILE: &str = "absent = 'nothing'\nuptime = '1ms'\nset = { 'words[0]' = '1', 'words[cpu]' = { value = 'nr_cpus << cpu', when = 'smt' }, \
+    'constants[cpu]' = '(llc + 3) * 4 - (0 - cpu)' }\nresize = { words = 'nr_cpus * 2' }\nmax_entries = { hash = 'nr_llcs' }\n\
     map = { 'array[cpu].word' = 'node' }\nnames = { a = 'nr_cpus', b = 'a + 1' }\nops = { flags = 'SCX_OPS_ENQ_LAST', timeout_ms = 5000 }\n\
     without = ['tick']\nattach = ['p']\n[[run]]\nprogram = 'q'\neach = 'cpu'\nargs = ['cpu', 1, { value = 'i', times = 2 }]\nresult = ['x']\n\
     memory = { 'x + 8 * word' = 'cpus' }\nafter = true\non = 'cpu'\n[[run.then]]\nprogram = 'r'\nargs = ['x:u64']\n";

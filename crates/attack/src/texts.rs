@@ -158,17 +158,22 @@ pub fn texts() -> Vec<Text> {
         machine("'../../../../etc/passwd'"),
         "refused",
     );
-    add(Machine, "no ticks", machine("'core:2'").replace("250", "0"), "refused");
+    add(
+        Machine,
+        "no ticks",
+        machine("'core:2 pu:1'").replace("250", "0"),
+        "refused",
+    );
     add(
         Machine,
         "too many ticks",
-        machine("'core:2'").replace("250", "4294967295"),
+        machine("'core:2 pu:1'").replace("250", "4294967295"),
         "refused",
     );
     add(
         Machine,
         "negative costs",
-        format!("{}[costs]\ncontext_switch = -1\n", machine("'core:2'")),
+        format!("{}[costs]\ncontext_switch = -1\n", machine("'core:2 pu:1'")),
         "refused",
     );
     add(
@@ -176,7 +181,7 @@ pub fn texts() -> Vec<Text> {
         "huge costs",
         format!(
             "{}[costs]\ncontext_switch = 18446744073709551615\n",
-            machine("'core:2'")
+            machine("'core:2 pu:1'")
         ),
         "refused",
     );
@@ -396,73 +401,73 @@ pub fn texts() -> Vec<Text> {
     add(
         Profile,
         "parentheses",
-        format!("set = {{ zero = '{}' }}", nested("(", "1", ")")),
+        format!("set = {{ 'words[0]' = '{}' }}", nested("(", "1", ")")),
         "refused",
     );
     add(
         Profile,
         "minus signs",
-        format!("set = {{ zero = '{}1' }}", "-".repeat(DEEP)),
+        format!("set = {{ 'words[0]' = '{}1' }}", "-".repeat(DEEP)),
         "refused",
     );
     add(
         Profile,
         "complements",
-        format!("set = {{ zero = '{}1' }}", "~".repeat(DEEP)),
+        format!("set = {{ 'words[0]' = '{}1' }}", "~".repeat(DEEP)),
         "refused",
     );
     add(
         Profile,
         "choices",
-        format!("set = {{ zero = '{}1' }}", "1 ? 2 : ".repeat(DEEP)),
+        format!("set = {{ 'words[0]' = '{}1' }}", "1 ? 2 : ".repeat(DEEP)),
         "refused",
     );
     add(
         Profile,
         "a long sum",
-        format!("set = {{ zero = '1{}' }}", " + 1".repeat(DEEP)),
+        format!("set = {{ 'words[0]' = '1{}' }}", " + 1".repeat(DEEP)),
         "refused",
     );
     add(
         Profile,
         "division by nothing",
-        "set = { zero = '1 / 0' }".to_owned(),
+        "set = { 'words[0]' = '1 / 0' }".to_owned(),
         "refused",
     );
     add(
         Profile,
         "remainder of nothing",
-        "set = { zero = '1 % 0' }".to_owned(),
+        "set = { 'words[0]' = '1 % 0' }".to_owned(),
         "refused",
     );
     add(
         Profile,
         "the smallest number divided",
-        "set = { zero = '(0 - 9223372036854775807 - 1) / (0 - 1)' }".to_owned(),
-        "refused",
+        "set = { 'words[0]' = '(0 - 9223372036854775807 - 1) / (0 - 1)' }".to_owned(),
+        "applied",
     );
     add(
         Profile,
         "a product that overflows",
-        "set = { zero = '9223372036854775807 * 9223372036854775807' }".to_owned(),
-        "refused",
+        "set = { 'words[0]' = '9223372036854775807 * 9223372036854775807' }".to_owned(),
+        "applied",
     );
     add(
         Profile,
         "shifts",
-        "set = { zero = '1 << 1000', 'words[0]' = '1 >> (0 - 1)' }".to_owned(),
-        "refused",
+        "set = { 'words[1]' = '1 << 1000', 'words[0]' = '1 >> (0 - 1)' }".to_owned(),
+        "applied",
     );
     add(
         Profile,
         "a huge number",
-        "set = { zero = '99999999999999999999999999' }".to_owned(),
+        "set = { 'words[0]' = '99999999999999999999999999' }".to_owned(),
         "refused",
     );
     add(
         Profile,
         "names in a circle",
-        "names = { a = 'b', b = 'a' }\nset = { zero = 'a' }".to_owned(),
+        "names = { a = 'b', b = 'a' }\nset = { 'words[0]' = 'a' }".to_owned(),
         "refused",
     );
     add(

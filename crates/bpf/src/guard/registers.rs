@@ -315,8 +315,12 @@ pub(super) fn unset(register: u8) -> Fault {
 }
 
 impl Prov {
-    /// This pointer after a variable number was added: a kernel object's fields are accessed at known places only.
+    /// Returns this pointer after a variable number was added: a kernel object's fields are accessed at known places only.
+    /// A pointer that may be NULL stays one: the addition itself is the error then.
     pub fn varied(self, objects: &Objects) -> Prov {
+        if objects.is_untested(self) {
+            return self;
+        }
         let of_kernel = match self.origin() {
             Origin::Slab { .. } => true,
             Origin::View { slot, generation } => objects

@@ -10,9 +10,11 @@ BEGIN {
 /^soak\|/ {
   sub(/\r$/, "")
   ended = $3 == 0 && $7 == 1 ? "unloaded" : "FAILED: exit status " $3 ", loaded " $7 " times " $8
+  # Simulated seconds on a slow machine: no load of the host changes them.
+  if ($6 > 10) ended = "FAILED: a CPU went offline in " $6 " s"
   printf "%-56s %7.1f s %6d x %7.1f s  %s\n", $2, $4, $5, $6, ended
   policies++
-  failed += !($3 == 0 && $7 == 1)
+  failed += ended != "unloaded"
 }
 END {
   print speed

@@ -20,7 +20,7 @@ pub struct Failure {
     pub what: String,
 }
 
-/// What a range of inputs came to.
+/// Outcome of a range of inputs.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     pub inputs: u64,

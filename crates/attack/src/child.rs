@@ -22,7 +22,7 @@ pub fn run(kind: Kind, seed: u64, range: Range<u64>) {
         let end = kind.run(&input);
         let end = end.replace(char::is_control, " ");
         let mut out = stdout.lock();
-        // Nobody is left to report to if this fails.
+        // If this fails, the parent is gone and there is no reader for a report.
         let _ = writeln!(out, "{index}\t{end}").and_then(|()| out.flush());
         if resident() > limits.resident {
             std::process::exit(EXIT_MEMORY);

@@ -18,7 +18,7 @@ use windtunnel::exports::Exports;
 use windtunnel::traced::Traced;
 use workload::{generator, replay, rtapp, to_rtapp_json};
 
-/// What an input stands for.
+/// The meaning of an input's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A hand-written attack object in one of four modes; its bytes are the number.
@@ -43,7 +43,7 @@ pub enum Kind {
     Harm,
 }
 
-/// What one input may use.
+/// Limits of one input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     pub cpu_seconds: u64,

@@ -35,7 +35,7 @@ pub fn run(input: &[u8]) -> String {
     };
     let table = kfuncs::table(&MachineSpec::smp(SIZE.cpus).costs);
     let change = |image: &mut Image| {
-        // What the bytes leave open is decided by a seed that depends on them.
+        // A seed made from the bytes decides everything that the bytes leave open.
         let seed = input
             .iter()
             .fold(0u64, |seed, &byte| seed.wrapping_mul(131).wrapping_add(byte.into()))

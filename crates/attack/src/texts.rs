@@ -11,7 +11,7 @@ pub struct Text {
     pub expected: &'static str,
 }
 
-/// What a text is read as.
+/// The kind of file that a text is read as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextKind {
     Machine,

@@ -42,7 +42,7 @@ pub(crate) fn too_little(limit: u64, needed: u64) -> Fault {
 mod host {
     use std::cell::Cell;
 
-    /// What a thread is assumed to have left if the host does not say.
+    /// Stack that a thread is assumed to have left if the host does not say.
     const ASSUMED: u64 = 1 << 20;
 
     thread_local! {

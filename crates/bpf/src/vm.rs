@@ -115,6 +115,8 @@ pub struct Context {
     pub(crate) helpers: Vec<Option<Target>>,
     pub(crate) kfuncs: Vec<Option<Target>>,
     pub(crate) maps: Vec<Map>,
+    /// Addresses that stand for maps in code, ascending, each with the map's index. Not in memory: a policy could change it.
+    handles: Vec<(u64, u32)>,
     types: LocalTypes,
     state: RefCell<State>,
     entries: Vec<Entry>,
@@ -209,9 +211,10 @@ impl<W: World> Vm<W> {
             .ok_or_else(|| region.memory().message())?;
         region.lines().make_private(stack, FRAMES * FRAME + SLACK);
         let (arena, arena_user) = maps.iter().find_map(Map::arena_bases).unwrap_or((0, 0));
+        let mut handles = Vec::with_capacity(maps.len());
         for (index, map) in maps.iter().enumerate() {
             let text = |fault: Fault| format!("map {}: {fault}", map.name());
-            region.store(map.addr(), index as u32).map_err(text)?;
+            handles.push((map.addr(), index as u32));
             if matches!(map.def().kind, kind::ARRAY_OF_MAPS | kind::HASH_OF_MAPS) {
                 for &(key, inner) in &map.def().values {
                     let inner = maps
@@ -223,6 +226,7 @@ impl<W: World> Vm<W> {
                 }
             }
         }
+        handles.sort_unstable();
         let mut cx = Box::new(Context {
             left: BUDGET as i64,
             cost: 0,
@@ -254,6 +258,7 @@ impl<W: World> Vm<W> {
             helpers,
             kfuncs,
             maps,
+            handles,
             types,
             state: RefCell::default(),
             #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
@@ -465,18 +470,10 @@ impl<W: World> Vm<W> {
     #[inline]
     pub(crate) fn map_index(&self, addr: u64) -> Result<usize, Fault> {
         let cx = self.cx();
-        let index = cx.region.load::<u32>(addr)? as usize;
-        match cx.maps.get(index) {
-            Some(map) if map.addr() == addr => Ok(index),
-            _ => self.search_map(addr),
+        match cx.handles.binary_search_by_key(&addr, |&(handle, _)| handle) {
+            Ok(place) => Ok(cx.handles[place].1 as usize),
+            Err(_) => Err(Fault::func(format!("{addr:#x} is not a map"))),
         }
-    }
-
-    /// Finds the map by its address alone: the program has overwritten the number there. Compiled code has the number in itself.
-    #[cold]
-    fn search_map(&self, addr: u64) -> Result<usize, Fault> {
-        let found = self.maps().iter().position(|map| map.addr() == addr);
-        found.ok_or_else(|| Fault::func(format!("{addr:#x} is not a map")))
     }
 
     /// The map with this name.

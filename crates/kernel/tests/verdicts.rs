@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// What checked mode says of a program.
+/// Checked mode's verdict on a program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Says {
     Nothing,

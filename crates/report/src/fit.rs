@@ -12,7 +12,7 @@ use unicode_width::UnicodeWidthStr;
 /// Columns that are left at least; with fewer, rows become blocks.
 const COLUMNS_MIN: usize = 3;
 
-/// What a table is shown on.
+/// The surface that a table is drawn on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Surface {
     /// Draw with box characters, else Markdown.
@@ -316,7 +316,7 @@ pub fn list(rows: &[(String, String)], surface: Surface) -> String {
     for (name, (_, about)) in names.iter().zip(rows) {
         let about = escape::line(about);
         let about = match surface.width {
-            // Where a column of ten characters is left it is worth having one.
+            // A column of ten characters or more is worth keeping.
             Some(width) if width >= column + 10 => fold(&about, " ", width - column),
             _ => format!("{about}\n"),
         };

@@ -57,7 +57,7 @@ pub fn styled(text: &str) {
     let _ = out.flush();
 }
 
-/// Writes a line to standard error, escaped. Where that is full or closed there is nobody to be told.
+/// Writes a line to standard error, escaped. A full or closed standard error leaves no place to report that.
 pub fn note(text: fmt::Arguments) {
     let text = text.to_string();
     let _ = writeln!(io::stderr().lock(), "{}", escape::text(&text));
@@ -189,7 +189,7 @@ pub fn finish(command: &str, code: ExitCode) -> ExitCode {
     }
 }
 
-/// What standard output is: how wide, and whether it has colours.
+/// Returns how wide standard output is, and whether it has colours.
 pub fn surface() -> Surface {
     let stdout = io::stdout();
     let terminal = stdout.is_terminal();

@@ -51,7 +51,7 @@ impl Drop for Temporary {
     fn drop(&mut self) {
         if let Some(path) = self.0.take() {
             Temporary::forget(&path);
-            // Removes the file. There is nobody to be told of an error.
+            // Removes the file. An error here cannot be reported.
             drop(path);
         }
     }
@@ -134,7 +134,7 @@ fn open(path: &Path) -> io::Result<To> {
     if is_stdout(path) {
         return Ok(To::Stdout(Stdout));
     }
-    // What a link points to is replaced, not the link.
+    // The target of a link is replaced, not the link.
     let target = match fs::canonicalize(path) {
         Ok(target) => target,
         Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),

@@ -23,7 +23,7 @@ pub fn status(signal: i32) -> u8 {
     128 + signal as u8
 }
 
-/// Asks for an end as if SIGPIPE had come: nobody reads the output any more.
+/// Requests an end as after SIGPIPE: the output has no reader any more.
 pub(crate) fn reader_is_gone() {
     let _ = ASKED.compare_exchange(0, SIGPIPE, Ordering::Relaxed, Ordering::Relaxed);
 }

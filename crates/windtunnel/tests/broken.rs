@@ -249,7 +249,7 @@ fn a_policy_that_loses_tasks_wins_nothing() {
             _ => "on DSQ 0x0, 0 of ",
         };
         assert!(kept.starts_with(expected), "{name}: {kept}");
-        // What the lost tasks have waited so far is part of the latency.
+        // The waits of lost tasks so far are part of the latency.
         let max = results[0]["wakeup_latency_ns"]["max"].as_u64();
         assert!(max >= longest.map(|ns| ns / 2), "{name}: {max:?}");
     }

@@ -207,7 +207,7 @@ fn every_command_survives_a_full_or_closed_output() {
             err.contains("standard output: No space left on device"),
             "{args:?}: {err}"
         );
-        // Nobody reads: it ends as SIGPIPE ends a process, and says nothing.
+        // The reader is gone: the command ends as after SIGPIPE and prints nothing.
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
         let output = command(&args).stdout(writer).output().expect("the command");

@@ -78,7 +78,7 @@ fn columns_that_are_left_out_are_named_and_a_file_has_them_all() {
         "{narrow}"
     );
     assert!(narrow.contains("throughput") && narrow.contains('*'), "{narrow}");
-    // One block a policy.
+    // Each policy has a block of its own.
     let (_, block) = on_terminal(24, &[], &args);
     let block = without_colours(&block);
     assert!(
@@ -119,7 +119,7 @@ fn colours_follow_the_terminal() {
 
 /// A name as JSON: it clears the screen in two ways, rings, forges a line and turns text around.
 const NAME: &str = r"x\u001b[2J\u009b\u0007\ny\u202e";
-/// The same as it is shown.
+/// [`NAME`] as the command prints it.
 const SHOWN: &str = r"x\x1b[2J\u{9b}\x07\ny\u{202e}";
 
 /// A workload with such tasks, and with some that would end a page's script.

@@ -52,7 +52,10 @@ policy() {
   status=$?
   echo 1 >/sys/devices/system/cpu/cpu3/online
   slowest=$(sort -n /tmp/offline | tail -1)
-  [ -n "$soak" ] || echo "${slowest:-0}" | awk '{ exit ($1 > 10) }' || fail "$1: CPU 3 went offline in $slowest s"
+  # A busy host slows this machine: 18 s were seen with a host four times overcommitted, 2 s on a quiet one. A policy that
+  # starves the CPU's kernel threads needs longer, or its watchdog ends it after 30 s. The soak, in exact time, has the
+  # strict bound (soak.awk).
+  [ -n "$soak" ] || echo "${slowest:-0}" | awk '{ exit ($1 > 25) }' || fail "$1: CPU 3 went offline in $slowest s"
   if [ $status != 0 ]; then
     fail "$1: exit status $status"
     head -20 /tmp/out /tmp/err

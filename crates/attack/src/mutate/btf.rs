@@ -4,7 +4,7 @@
 use super::{bytes, get, put};
 use crate::random::Random;
 
-/// Where a type lies in the section, and its kind.
+/// Offset of a type in the section, and its kind.
 struct Type {
     at: usize,
     kind: u64,
@@ -77,7 +77,7 @@ pub fn damage(random: &mut Random, data: &mut Vec<u8>) {
         _ => random.below(types.len() + 2) as u64,
     };
     match random.below(8) {
-        // What it refers to, or its size.
+        // The type that it refers to, or its size.
         0 | 1 => put(data, at + 8, 4, id),
         2 => {
             let size = size(random);

@@ -13,7 +13,7 @@ use crate::insn::{self, alu, atomic, class, jmp};
 use crate::interp::pending;
 use crate::vm::Context;
 
-/// What to look at before an instruction: a bit for each register that may have no value, and these.
+/// Checks to make before an instruction: a bit for each register that may have no value, and the bits below.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Look(pub u16);
 
@@ -34,7 +34,7 @@ impl Look {
     }
 }
 
-/// What is known of a register's value.
+/// Static knowledge about a register's value.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Known {
     /// May have no value.
@@ -158,7 +158,7 @@ fn look(i: &Insn, known: &Registers) -> Look {
     Look(look)
 }
 
-/// What is known of the registers after an instruction.
+/// Static knowledge about the registers after an instruction.
 fn step(i: &Insn, known: &mut Registers, objects: &Objects) {
     let read = reads(i);
     for (n, known) in known.iter_mut().enumerate() {
@@ -257,7 +257,8 @@ pub(crate) fn tests(i: &Insn) -> bool {
 #[inline(always)]
 pub(crate) unsafe fn before(cx: *mut Context, pc: usize, i: &Insn, p: &mut [u64; 11]) -> bool {
     let (dst, src) = (usize::from(i.dst), usize::from(i.src));
-    let both = if i.op & insn::X != 0 { p[src] } else { SCALAR };
+    // As they are before a variable number makes others of them.
+    let (own, other) = (p[dst], if i.op & insn::X != 0 { p[src] } else { SCALAR });
     unsafe {
         let look = super::guard(cx).looks[pc];
         if look != Look::default() {
@@ -266,11 +267,11 @@ pub(crate) unsafe fn before(cx: *mut Context, pc: usize, i: &Insn, p: &mut [u64;
                 return true;
             }
         }
-        if (p[dst] | both) & UNTESTED == 0 {
+        if (own | other) & UNTESTED == 0 {
             return false;
         }
         if moves(i) {
-            for prov in [p[dst], both] {
+            for prov in [own, other] {
                 super::move_untested(cx, pc as u64, prov, 0, 0, 0);
                 if pending(cx) {
                     return true;

@@ -10,7 +10,7 @@ use super::*;
 use crate::map::kind;
 
 impl Guard {
-    /// What a call returned that is not 0.
+    /// The result of a call, other than 0.
     pub(super) fn result(&mut self, cx: &Context, call: &Pending, callee: &Callee, r0: u64) -> Prov {
         let (pc, region) = (call.pc, cx.region());
         let program = self.held.program();
@@ -72,7 +72,7 @@ impl Guard {
                 let prov = self.objects.classify(region, r0);
                 if callee.args.first() == Some(&Arg::PerCpu) {
                     let Some(id) = self.percpu_type(Prov(call.provs[0])) else {
-                        // What is added to the address of a variable of the kernel's leads to no memory of the program's.
+                        // A number added to the address of a kernel variable never leads to memory of the program.
                         return self.objects.of_kernel(region, r0);
                     };
                     let len = cx.types().get(&id).map_or(0, |local| u64::from(local.size));
@@ -90,7 +90,7 @@ impl Guard {
         }
     }
 
-    /// Of which type a pointer to per-CPU objects is.
+    /// Type of the objects that a per-CPU pointer leads to.
     fn percpu_type(&self, prov: Prov) -> Option<u32> {
         match prov.origin() {
             Origin::View { slot, .. } => match self.objects.views[slot].kind {

@@ -148,6 +148,8 @@ impl Translator<'_, '_> {
             self.call_entry(guard::read, &[pc, register, prov]);
             self.end_cold(next);
         }
+        // As they are before a variable number makes others of them.
+        let provs = [i.dst, i.src].map(|register| self.prov_if_used(i, register));
         let (src_varies, dst_varies) = look.varies();
         if src_varies || dst_varies {
             let (dst, src) = (self.prov(i.dst), self.prov(i.src));
@@ -164,7 +166,8 @@ impl Translator<'_, '_> {
         let mut registers = vec![i.dst];
         registers.extend((i.op & insn::X != 0 && i.src != i.dst).then_some(i.src));
         for register in registers {
-            let prov = self.prov(register);
+            let known = provs[usize::from(register != i.dst)];
+            let Some(prov) = known else { continue };
             if self
                 .constant(prov)
                 .is_some_and(|prov| prov as u64 & guard::UNTESTED == 0)
@@ -185,6 +188,12 @@ impl Translator<'_, '_> {
                 self.set_prov(register, tested);
             }
         }
+    }
+
+    /// The provenance of an operand; `None` of a source that the instruction does not have.
+    fn prov_if_used(&mut self, i: &Insn, register: u8) -> Option<Value> {
+        let used = guard::moves(i) || guard::tests(i);
+        (used && (register == i.dst || i.op & insn::X != 0)).then(|| self.prov(register))
     }
 
     /// A pointer to which a number is added that the verifier does not know, if it is one.

@@ -48,7 +48,7 @@ impl Pages {
     /// Gives back what lies behind the first `size` bytes, whole pages.
     fn shrink(&mut self, size: usize) {
         if size < self.size {
-            // SAFETY: a part of our own mapping that nobody uses.
+            // SAFETY: an unused part of our own mapping.
             unsafe { libc::munmap(self.start.add(size).cast(), self.size - size) };
             self.size = size;
         }

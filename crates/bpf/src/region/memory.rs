@@ -9,13 +9,13 @@ use std::cell::Cell;
 
 use crate::func::{Fault, FaultKind};
 
-/// Memory of a run unless somebody says otherwise.
+/// Default limit of a run, bytes.
 pub const DEFAULT_LIMIT: u64 = 2 << 30;
 
-/// What the simulator keeps for one thing that a policy makes: an entry in a hash table or two, at most.
+/// Bytes charged for what the simulator keeps per thing that a policy makes: at most an entry in two hash tables.
 pub const RECORD: u64 = 128;
 
-/// What memory is used for.
+/// Uses of memory, each with its own sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// Pages of arrays, globals and ring buffers.
@@ -23,7 +23,7 @@ pub enum Use {
     /// Allocated objects, elements of hash maps, local storage.
     Objects,
     Arenas,
-    /// What the simulator keeps for elements, objects, nodes of trees and lists.
+    /// The simulator's records of elements, objects, nodes of trees and lists.
     Records,
     Timers,
     /// DSQs and locks.
@@ -113,12 +113,12 @@ impl Memory {
         self.refused.set(true);
     }
 
-    /// Whether the run has asked for more than it may have since the last time somebody asked.
+    /// Returns whether a request was over the limit since the last call of this function.
     pub fn take_refused(&self) -> bool {
         self.refused.take()
     }
 
-    /// Tells what the memory is used for.
+    /// Describes the uses of the memory.
     pub fn message(&self) -> String {
         let (most, name) = NAMES
             .iter()
@@ -148,7 +148,7 @@ impl Memory {
         self.give_back(what, nr as u64 * RECORD);
     }
 
-    /// What a function returns that got no memory: the policy's fault if the run has used up its memory, else `otherwise`.
+    /// Returns the result of a function that got no memory: the policy's fault if the run is at its limit, else `otherwise`.
     #[cold]
     pub fn refused<T>(&self, otherwise: T) -> Result<T, Fault> {
         match self.take_refused() {

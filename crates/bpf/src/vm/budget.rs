@@ -71,7 +71,7 @@ impl<W: World> Vm<W> {
         if cx.left < 0 { Err(cx.over_budget()) } else { Ok(()) }
     }
 
-    /// The same for bytes that are copied, cleared or checked as a whole. A few are free.
+    /// Charges for bytes that are copied, cleared or checked as a whole. A few are free.
     ///
     /// # Errors
     /// As [`Vm::charge`].

@@ -13,7 +13,7 @@ pub const ENGINES: [Engine; 2] = [Engine::Interpreter, Engine::Jit];
 
 pub const BUDGET: u64 = 2_000_000;
 
-/// What came of a call: the result, or the fault's kind, message and place; and the number of executed instructions.
+/// Outcome of a call: the result, or the fault's kind, message and place; and the number of executed instructions.
 pub type Ran = (Result<u64, (FaultKind, String, Option<usize>)>, u64);
 
 pub fn world(text: &str, engine: Engine, checked: bool) -> TestWorld {
@@ -242,7 +242,7 @@ fn a_host_that_gives_no_memory_is_an_error() {
     let function = |n| format!("func f{n}:\n{}exit\n", "r0 = 0\n".repeat(16_000));
     let program: String = (0..4).map(function).collect();
     let code = asm::assemble(&program).expect("a program").code;
-    // What is writable and private is limited, also what mprotect makes so.
+    // The limit counts writable private pages, also those that mprotect makes writable.
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
     let used = status
         .split("VmData:")

@@ -18,8 +18,7 @@ pub(crate) struct LoadedPolicy {
     pub timers: Timers,
 }
 
-/// What is asked of the policy several times in each context switch, in one place: bits that are set only while a policy is
-/// in the machine.
+/// Bits that the hot paths test several times in each context switch. They are set only while a policy is in the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Active {
     /// Callbacks that are called at present, by `Op` (the kernel's `has_op`): none before the policy is enabled or after it is

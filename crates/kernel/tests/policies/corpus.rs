@@ -38,7 +38,7 @@ pub fn cases(source: &str) -> Vec<Case> {
     source.lines().filter_map(case).collect()
 }
 
-/// What is defined for `rules_within`, and how that ends.
+/// Macros of the variants of `rules_within`, and how each variant ends.
 pub const WITHIN: [(&str, &str); 12] = [
     ("KEEPS", ""),
     (

@@ -164,7 +164,7 @@ KEEPS(names_the_map_of_its_timer)
 	return 0;
 }
 
-/* What callbacks return. */
+/* Results of callbacks. */
 
 static __attribute__((noinline)) long returns_7(u64 index, void *ctx)
 {

@@ -21,7 +21,7 @@ char _license[] SEC("license") = "GPL";
 #endif
 
 const volatile u32 nr_cpu_ids = 1;
-/* Read by nobody but the diagnosis of a missing profile. */
+/* Keeps nr_cpu_ids in the object, for the diagnosis of a missing profile. */
 u32 seen_cpus;
 u64 nr_enqueued;
 

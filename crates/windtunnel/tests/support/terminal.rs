@@ -6,7 +6,7 @@ use std::io::Read;
 use std::os::fd::FromRawFd;
 use std::process::{Command, Stdio};
 
-/// Runs the command with standard output on a terminal of so many columns. Returns the exit status and what the terminal was told.
+/// Runs the command with standard output on a terminal of so many columns. Returns the exit status and the text that the terminal received.
 pub fn on_terminal(columns: u16, variables: &[(&str, &str)], args: &[&str]) -> (i32, String) {
     let size = libc::winsize {
         ws_row: 24,
@@ -15,7 +15,7 @@ pub fn on_terminal(columns: u16, variables: &[(&str, &str)], args: &[&str]) -> (
         ws_ypixel: 0,
     };
     let (mut ours, mut theirs) = (0, 0);
-    // SAFETY: openpty fills in two file descriptors, which nobody else has.
+    // SAFETY: openpty fills in two file descriptors, which have no other owner.
     let (mut ours, theirs) = unsafe {
         let name = std::ptr::null_mut();
         let opened = libc::openpty(&raw mut ours, &raw mut theirs, name, std::ptr::null(), &raw const size);
@@ -34,7 +34,7 @@ pub fn on_terminal(columns: u16, variables: &[(&str, &str)], args: &[&str]) -> (
     drop(command);
     let mut told = Vec::new();
     let mut buffer = [0; 4096];
-    // The end is an error: nobody has the other side.
+    // The end is an error: the other side is closed.
     while let Ok(read @ 1..) = ours.read(&mut buffer) {
         told.extend_from_slice(&buffer[..read]);
     }

@@ -26,6 +26,10 @@ pub(crate) fn check(place: &str, text: &str) -> Result<(), Error> {
     let mut objects: u64 = 1;
     for level in levels(text) {
         let (head, attributes) = match level.split_once('(') {
+            // A parenthesis that closes nothing would also hide the levels behind it and their numbers.
+            _ if level.split('(').next().is_some_and(|head| head.contains(')')) => {
+                return error(format!("the parentheses of {level:?} do not match"));
+            }
             Some((head, rest)) => match rest.trim_end_matches(']').strip_suffix(')') {
                 Some(attributes) if !attributes.contains(['(', ')']) => (head, attributes),
                 _ => return error(format!("the parentheses of {level:?} do not match")),
@@ -132,6 +136,7 @@ mod tests {
         assert_eq!(said("core: pu:1"), "\"core:\" has no number of objects");
         assert_eq!(said("pu:2(size=3"), "the parentheses of \"pu:2(size=3\" do not match");
         assert!(said("pu:2((size=3))").ends_with("do not match"));
+        assert!(said("nod)e:2 core:2147483647 pu:56").ends_with("do not match"));
         assert!(said("node:4294967296 core:4294967296").ends_with("CPUs supported"));
         for (list, expected) in [
             ("0,1", "2 indexes for 4 objects"),

@@ -26,7 +26,6 @@ part "policies" scripts/policies.sh
 part "lints" cargo clippy --workspace --all-targets --quiet -- -D warnings
 part "kernel rules" scripts/kernel-rules.sh
 part "tests" cargo test --workspace --quiet --no-fail-fast
-part "attack" scripts/attack.sh "${ATTACK_SECONDS:-30}"
 part "the same bytes in release" cargo test --release --quiet -p windtunnel --test determinism
 
 if [ ${#failed[@]} -gt 0 ]; then

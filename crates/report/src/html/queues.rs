@@ -66,6 +66,8 @@ impl Queues {
     }
 
     pub fn finish(&mut self, end: u64) {
+        // CPUs that were idle all the time have asked for no bin.
+        self.reach(end);
         (0..self.nr_cpus).for_each(|cpu| self.settle(cpu, end));
         self.end = end;
         // What happened at the very end is of the last bin.
@@ -181,6 +183,13 @@ impl Queues {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_idle_trace_of_a_hundred_years_has_no_more_bins() {
+        let mut queues = Queues::new(4);
+        queues.finish(1 << 62);
+        assert!(queues.bins() <= 2048, "{}", queues.bins());
+    }
 
     #[test]
     fn means_by_bin() {

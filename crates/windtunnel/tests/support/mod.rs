@@ -3,6 +3,7 @@
 #![allow(dead_code)] // each test file uses a part
 
 pub mod policy;
+pub mod records;
 pub mod terminal;
 
 use std::collections::BTreeMap;

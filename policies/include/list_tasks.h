@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The life of a task in the run list of Linux 2.4 and 2.5: it is created, enters the list when it wakes up, is
+ * The life of a task in the run list of Linux 2.4 and 2.5: it is created, enters the list when it wakes
  * up, is chosen, leaves the list when it sleeps, and exits.
  *
  * The includer defines how a task is chosen and how its ticks are counted: goodness(), choose() and the

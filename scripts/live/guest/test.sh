@@ -94,7 +94,7 @@ policies() {
   }
   for object in /policies/*.bpf.o; do
     name=$(basename "$object" .bpf.o)
-    grep -q "^$name[ :]" /mechanisms || fail "scripts/live/mechanisms has no line for $name"
+    grep -q "^$name[ :]" /mechanisms || fail "policies/policies.toml has no record of $name"
   done
   grep -v '^[#!]' /mechanisms >/tmp/mechanisms
   while IFS=: read -r spec counters <&3; do

@@ -2,7 +2,8 @@
 //! Random machines and workloads for properties of policies: tasks that compute, sleep, fork and change their nice, class
 //! and affinity, on CPUs that come and go.
 
-use crate::support::policy::{Observed, Run, Tasks, US};
+use super::Tested;
+use crate::support::policy::{Observed, Tasks, US};
 use machine::MachineSpec;
 use proptest::prelude::*;
 use std::fmt;
@@ -21,8 +22,6 @@ pub const SHAPES: [[u32; 4]; 10] = [
     [2, 2, 2, 1],
     [2, 2, 2, 2],
 ];
-/// No policy: the kernel's own scheduler.
-pub const FAIR: &str = "eevdf";
 /// Far more than the work of any case takes on one CPU.
 const HORIZON_MS: u64 = 10_000;
 
@@ -240,9 +239,9 @@ impl Case {
     }
 
     /// Runs under a policy until there is nothing more to do.
-    pub fn run(&self, policy: &str) -> Observed {
+    pub fn run(&self, policy: &Tested) -> Observed {
         let [nodes, llcs, cores, threads] = self.shape;
-        let run = if policy == FAIR { Run::fair() } else { Run::new(policy) };
+        let run = policy.run();
         let run = run.machine(MachineSpec::regular(nodes, llcs, cores, threads));
         let run = run.workload(self.workload()).seed(self.seed).load_at(self.load_us * US);
         let events = self.hotplugs.iter().filter(|event| event.cpu < self.nr_cpus());

@@ -62,6 +62,7 @@ pub fn generated(spec: &str) -> Workload {
 pub struct Run {
     policy: Option<String>,
     settings: Vec<(String, String)>,
+    divisors: Vec<(String, u64)>,
     changes: Vec<(u64, String, String)>,
     hotplugs: Vec<(u64, u32, bool)>,
     load_at: u64,
@@ -85,6 +86,7 @@ impl Run {
         Run {
             policy: None,
             settings: Vec::new(),
+            divisors: Vec::new(),
             changes: Vec::new(),
             hotplugs: Vec::new(),
             load_at: 0,
@@ -97,6 +99,12 @@ impl Run {
 
     pub fn set(mut self, name: &str, value: impl ToString) -> Run {
         self.settings.push((name.into(), value.to_string()));
+        self
+    }
+
+    /// Sets a parameter to a fraction of its default.
+    pub fn divide(mut self, name: &str, divisor: u64) -> Run {
+        self.divisors.push((name.into(), divisor));
         self
     }
 
@@ -162,6 +170,10 @@ impl Run {
             profile
                 .apply(&mut object, kernel::profile::Facts::new(&self.machine))
                 .expect("the profile fits");
+            for (name, divisor) in &self.divisors {
+                let default: u64 = object.get(name).expect("a parameter").parse().expect("a number");
+                object.set(name, &(default / divisor).to_string()).expect("in range");
+            }
             for (name, value) in &self.settings {
                 object
                     .set(name, value)

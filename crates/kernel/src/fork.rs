@@ -9,12 +9,10 @@ use crate::lock::LockId;
 use crate::machine::Machine;
 use crate::task::{IDLE, PRIO_TO_WEIGHT, State, Task, TaskId, WEIGHT_IDLEPRIO};
 use crate::{ext, fair, layout, program, rt, tracepoint};
+use bpf::errno::EAGAIN;
 use bpf::region::{RECORD, Use};
 use trace::MigrateReason;
 use workload::Policy;
-
-/// What fork(2) fails with where there are too many tasks.
-const EAGAIN: i32 = 11;
 
 impl Machine {
     /// Creates the task that `workload.tasks[index]` describes. `parent` is IDLE for a task of the workload's start.

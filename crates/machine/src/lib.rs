@@ -14,7 +14,6 @@ pub mod definition;
 pub mod error;
 mod file;
 mod hwloc;
-pub mod native;
 mod regular;
 pub mod show;
 mod synthetic;

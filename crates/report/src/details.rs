@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! One result in full, for people.
 
+use crate::figures::{FIGURES, RunResult};
 use crate::fit::{Grid, Surface};
-use crate::result::{Percentiles, RunResult};
-use crate::score::Better;
 use crate::units::{count, percent, tenths, time};
 use std::fmt::Write;
 use trace::escape;
@@ -14,7 +13,7 @@ pub fn details(r: &RunResult, surface: impl Into<Surface>) -> String {
     let policy = escape::line(&r.policy);
     let mut out = format!("{policy}\n{}\n", "=".repeat(policy.chars().count()));
     let mut line = |name: &str, text: String| {
-        let _ = writeln!(out, "{name:<20}{}", escape::text(&text));
+        let _ = writeln!(out, "{name:<20}{}", escape::line(&text));
     };
     line("machine", format!("{} ({} CPUs)", r.machine, r.cpus));
     line("workload", format!("{}, seed {}", r.workload, r.seed));
@@ -23,71 +22,8 @@ pub fn details(r: &RunResult, surface: impl Into<Surface>) -> String {
         format!("{} in {} of wall time", time(r.simulated_ns), time(r.wall_ns)),
     );
     line("trace hash", r.trace_hash.clone());
-    if r.throughput.operations > 0 {
-        let per_second = tenths((r.throughput.per_second * 10.0).round() as u64);
-        line(
-            "throughput",
-            format!(
-                "{} {}, {per_second}/s",
-                count(r.throughput.operations),
-                r.throughput.unit
-            ),
-        );
-    }
-    if let Some(score) = r.score
-        && r.score_unit != format!("{}/s", r.throughput.unit)
-    {
-        let better = match r.score_better {
-            Better::Higher => "higher",
-            Better::Lower => "lower",
-        };
-        line("score", format!("{score} {}, {better} is better", r.score_unit));
-    }
-    for (name, p) in [
-        ("response time", &r.response_ns),
-        ("wake-up latency", &r.wakeup_latency_ns),
-    ] {
-        if p.count > 0 {
-            line(name, percentiles(p));
-        }
-    }
-    line(
-        "context switches",
-        format!("{}, {} preemptions", count(r.context_switches), count(r.preemptions)),
-    );
-    let m = r.migrations_by_distance;
-    line(
-        "migrations",
-        format!(
-            "{} (core {}, LLC {}, node {}, remote {})",
-            count(r.migrations),
-            count(m.core),
-            count(m.llc),
-            count(m.node),
-            count(m.remote)
-        ),
-    );
-    line("wake-ups", count(r.wakeups));
-    line("IPIs", count(r.ipis));
-    line("balance moves", count(r.balance_moves));
-    line("CPU busy", format!("{} %", percent(r.busy_percent)));
-    line(
-        "overhead",
-        format!("{} %, {}", percent(r.overhead_percent), time(r.overhead_ns)),
-    );
-    if r.reload_ns > 0 {
-        line(
-            "cache reload",
-            format!("{} %, {}", percent(r.reload_percent), time(r.reload_ns)),
-        );
-    }
-    if r.line_transfers > 0 {
-        let text = format!("{} transfers, {}", count(r.line_transfers), time(r.line_transfer_ns));
-        line("cache lines", text);
-    }
-    line("idle while waiting", time(r.idle_while_waiting_ns));
-    if r.lock_wait_ns > 0 {
-        line("waited for locks", time(r.lock_wait_ns));
+    for (label, text) in FIGURES.iter().filter_map(|figure| figure.line(r)) {
+        line(label, text);
     }
     if let Some(exit) = &r.exit {
         line("exit", format!("{} ({})", exit.reason, exit.kind));
@@ -187,17 +123,6 @@ pub fn details(r: &RunResult, surface: impl Into<Surface>) -> String {
         let _ = writeln!(out, "... and {} more tasks", r.tasks_total - r.tasks.len() as u64);
     }
     out
-}
-
-fn percentiles(p: &Percentiles) -> String {
-    format!(
-        "p50 {}, p99 {}, p99.9 {}, max {}, mean {}",
-        time(p.p50),
-        time(p.p99),
-        time(p.p999),
-        time(p.max),
-        time(p.mean)
-    )
 }
 
 /// A table whose first column is a name and the others are numbers; nothing if it has no rows.

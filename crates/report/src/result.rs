@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The numbers of one run, as `--json` prints them. Field names are the JSON's; they stay. Fields with a default are absent where
-//! nobody measured them (`live run`).
+//! The parts of a run's result, as `--json` prints them. Field names are the JSON's; they stay. The result itself,
+//! [`RunResult`], is the table of [`crate::figures`].
 
+use crate::figures::RunResult;
 use crate::histogram::Histogram;
-use crate::score::Better;
 use crate::units;
 use serde::{Deserialize, Serialize};
 
@@ -203,94 +203,6 @@ pub struct Fairness {
     pub most_percent: f64,
 }
 
-/// The result of one policy on one machine under one workload.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct RunResult {
-    pub policy: String,
-    pub machine: String,
-    pub cpus: u64,
-    pub workload: String,
-    /// The policy's parameters that were set: `slice_ns=2000000`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub settings: Vec<String>,
-    /// The release of Linux whose symbols the policy found, if it was not the usual one.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub kernel: String,
-    pub seed: u64,
-    pub simulated_ns: u64,
-    pub wall_ns: u64,
-    /// The workload's result in its own unit; `None` if the run has none: it ended before the workload, or did nothing.
-    pub score: Option<f64>,
-    /// `messages/s`, `s`, `us/op`, `switches/s`, `ms` (mean response time).
-    pub score_unit: String,
-    pub score_better: Better,
-    pub throughput: Throughput,
-    pub response_ns: Percentiles,
-    /// From waking (or, without one, wakeup) to the switch to the task. A wake-up that still
-    /// waits when the run ends counts with what it has waited.
-    pub wakeup_latency_ns: Percentiles,
-    /// Every sched_switch, those from and to idle included, as the kernel's nr_switches.
-    pub context_switches: u64,
-    /// Switches away from a task that was still runnable.
-    pub preemptions: u64,
-    pub migrations: u64,
-    #[serde(default)]
-    pub migrations_by_distance: Migrations,
-    /// CPU time not idle, of the time of all CPUs that were online.
-    pub busy_percent: f64,
-    /// Time of the kernel and the policy, of the same.
-    #[serde(default)]
-    pub overhead_percent: f64,
-    #[serde(default)]
-    pub overhead_ns: u64,
-    /// Task time that went into reloading caches, of the same; it is busy time.
-    #[serde(default)]
-    pub reload_percent: f64,
-    #[serde(default)]
-    pub reload_ns: u64,
-    /// Cache lines of kernel and policy data that came from another cache or were invalidated there; their time is overhead.
-    #[serde(default)]
-    pub line_transfers: u64,
-    #[serde(default)]
-    pub line_transfer_ns: u64,
-    #[serde(default)]
-    pub idle_while_waiting_ns: u64,
-    pub wakeups: u64,
-    #[serde(default)]
-    pub ipis: u64,
-    #[serde(default)]
-    pub balance_moves: u64,
-    #[serde(default)]
-    pub lock_wait_ns: u64,
-    pub tasks_total: u64,
-    #[serde(default)]
-    pub callbacks: Vec<CallbackResult>,
-    /// Most waited for first.
-    #[serde(default)]
-    pub locks: Vec<LockResult>,
-    pub fairness: Vec<Fairness>,
-    /// Most CPU time first; no more than [`RunResult::TASKS`] of `tasks_total`.
-    pub tasks: Vec<TaskResult>,
-    /// 16 hexadecimal digits; equal when every record was.
-    #[serde(default)]
-    pub trace_hash: String,
-    /// In checked mode: what was looked at. Its price is in `wall_ns`; simulated time is the same.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub checked: Option<CheckedResult>,
-    #[serde(default)]
-    pub status: Status,
-    /// Tasks of the workload that are missing because ops.init_task() refused them.
-    #[serde(default)]
-    pub failed_forks: u64,
-    /// Tasks that the policy seems to have lost; a policy that has any wins no comparison.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lost_tasks: Option<LostTasks>,
-    /// The user ended the run at `simulated_ns`: figures are of that time, and no result of the workload.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub interrupted: bool,
-    pub exit: Option<ExitRecord>,
-}
-
 impl CallbackResult {
     pub fn new(name: &str, count: u64, insns: u64, insns_max: u64) -> CallbackResult {
         let insns_mean = decimals(ratio(u128::from(insns), u128::from(count), 10), 1);
@@ -389,7 +301,18 @@ impl ExitRecord {
     }
 }
 
+impl Migrations {
+    pub(crate) fn total(self) -> u64 {
+        self.core + self.llc + self.node + self.remote
+    }
+}
+
 impl Percentiles {
+    /// Returns one of the times in ns; `None` if there was nothing to time.
+    pub(crate) fn known(&self, time: fn(&Percentiles) -> u64) -> Option<f64> {
+        (self.count > 0).then(|| time(self) as f64)
+    }
+
     pub(crate) fn of<const BITS: u32>(histogram: &Histogram<BITS>) -> Percentiles {
         Percentiles {
             count: histogram.count(),

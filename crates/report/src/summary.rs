@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The sink that counts. Memory: a few histograms, one entry a task, a lock and a callback.
 
+use crate::figures::RunResult;
 use crate::histogram::Histogram;
-use crate::jain;
 use crate::lost::lost_tasks;
-
-use crate::result::{
-    CallbackResult, LockResult, Migrations, Percentiles, Run, RunResult, Status, TaskResult, Throughput, decimals,
-    percent, ratio,
-};
-use crate::score::{Measured, score};
+use crate::result::{CallbackResult, LockResult, Migrations, Run, Status, TaskResult, Throughput, decimals, ratio};
+use crate::score::{Measured, Score, score};
 use crate::task::{Task, Whereabouts};
+use std::cmp::Reverse;
 use trace::{ByNumber, Event, Place, Record, Shared, Sink};
 
 const IDLE: u32 = 0;
@@ -52,26 +49,27 @@ struct Lock {
 }
 
 /// Counts what a run's records say. CPU numbers of records must be those of the machine.
+#[derive(Default)]
 pub struct Summary {
     cpus: Vec<Cpu>,
     tasks: ByNumber<Task>,
     callbacks: Vec<Callback>,
     locks: ByNumber<Lock>,
-    busy_ns: u128,
+    pub(crate) busy_ns: u128,
     offline_ns: u128,
-    overhead_ns: u64,
-    switches: u64,
-    migrations: Migrations,
-    wakeups: u64,
+    pub(crate) overhead_ns: u64,
+    pub(crate) switches: u64,
+    pub(crate) migrations: Migrations,
+    pub(crate) wakeups: u64,
     /// Whom `Waking` told of last, and who has not run since.
     woken: u32,
-    ipis: u64,
-    balance_moves: u64,
+    pub(crate) ipis: u64,
+    pub(crate) balance_moves: u64,
     operations: u64,
     /// When what is measured began.
     measured_from: u64,
-    wakeup: Histogram<7>,
-    response: Histogram<7>,
+    pub(crate) wakeup: Histogram<7>,
+    pub(crate) response: Histogram<7>,
     /// The longest wait for a CPU that has ended.
     longest_wait_ns: u64,
     /// Waits of the batch at hand that are still to be added to the histograms.
@@ -89,24 +87,7 @@ impl Summary {
         };
         Summary {
             cpus: cpus.iter().map(cpu).collect(),
-            tasks: ByNumber::new(),
-            callbacks: Vec::new(),
-            locks: ByNumber::new(),
-            busy_ns: 0,
-            offline_ns: 0,
-            overhead_ns: 0,
-            switches: 0,
-            migrations: Migrations::default(),
-            wakeups: 0,
-            woken: IDLE,
-            ipis: 0,
-            balance_moves: 0,
-            operations: 0,
-            measured_from: 0,
-            wakeup: Histogram::default(),
-            response: Histogram::default(),
-            longest_wait_ns: 0,
-            waited: Vec::new(),
+            ..Summary::default()
         }
     }
 
@@ -260,7 +241,7 @@ impl Summary {
                 self.offline_ns += u128::from(end.saturating_sub(since));
             }
         }
-        let mut tasks = self.tasks.into_sorted();
+        let mut tasks = std::mem::take(&mut self.tasks).into_sorted();
         for (_, task) in &mut tasks {
             if let Some(latency) = task.stop_waiting(end) {
                 task.wakeup.add(latency);
@@ -268,42 +249,7 @@ impl Summary {
             }
             task.at = Whereabouts::Away;
         }
-        let cpu_ns = (u128::from(end) * self.cpus.len() as u128).saturating_sub(self.offline_ns);
-        let Migrations {
-            core,
-            llc,
-            node,
-            remote,
-        } = self.migrations;
-        let fairness = jain::fairness(&tasks, end);
-        let callbacks = match run.callbacks.is_empty() {
-            true => callback_results(&self.callbacks, &run.ops),
-            false => run.callbacks,
-        };
-        let locks = match run.lock_waits.is_empty() {
-            true => lock_results(self.locks.into_sorted(), &run.locks),
-            false => by_wait(run.lock_waits),
-        };
-        let measured_ns = end.saturating_sub(self.measured_from);
-        let throughput = Throughput {
-            unit: run.unit,
-            operations: self.operations,
-            per_second: decimals(
-                ratio(u128::from(self.operations) * 1_000_000_000, u128::from(measured_ns), 10),
-                1,
-            ),
-        };
-        let score = score(
-            run.score,
-            &Measured {
-                ns: measured_ns,
-                throughput: &throughput,
-                switches: self.switches,
-                responses: self.response.count(),
-                response_ns: self.response.mean(),
-                completed: run.completed,
-            },
-        );
+        let figures = RunResult::computed(&Ended::new(&mut self, &tasks, &run));
         RunResult {
             policy: run.policy,
             machine: run.machine,
@@ -314,35 +260,6 @@ impl Summary {
             seed: run.seed,
             simulated_ns: end,
             wall_ns: run.wall_ns,
-            score: score.value,
-            score_unit: score.unit,
-            score_better: score.better,
-            throughput,
-            response_ns: Percentiles::of(&self.response),
-            wakeup_latency_ns: Percentiles::of(&self.wakeup),
-            context_switches: self.switches,
-            preemptions: tasks.iter().map(|(_, task)| task.preemptions).sum(),
-            migrations: core + llc + node + remote,
-            migrations_by_distance: self.migrations,
-            busy_percent: percent(self.busy_ns, cpu_ns),
-            overhead_percent: percent(u128::from(self.overhead_ns), cpu_ns),
-            overhead_ns: self.overhead_ns,
-            reload_percent: percent(u128::from(run.reload_ns), cpu_ns),
-            reload_ns: run.reload_ns,
-            line_transfers: run.line_transfers,
-            line_transfer_ns: run.line_transfer_ns,
-            idle_while_waiting_ns: run.idle_while_waiting_ns,
-            wakeups: self.wakeups,
-            ipis: self.ipis,
-            balance_moves: self.balance_moves,
-            lock_wait_ns: locks.iter().fold(0, |sum, lock| sum.saturating_add(lock.wait_ns)),
-            tasks_total: tasks.len() as u64,
-            callbacks,
-            locks: locks.into_iter().take(RunResult::TASKS).collect(),
-            fairness,
-            tasks: task_results(tasks),
-            trace_hash: format!("{:016x}", run.trace_hash),
-            checked: None,
             status: run.status,
             failed_forks: run.failed_forks,
             // What an ended policy leaves waiting needs no further evidence.
@@ -350,9 +267,97 @@ impl Summary {
                 Status::Ran => lost_tasks(&run.waiting, end, self.longest_wait_ns),
                 Status::Ejected | Status::Refused => None,
             },
-            interrupted: false,
             exit: run.exit,
+            ..figures
         }
+    }
+}
+
+/// A run that has ended, as the figures are computed from it.
+pub(crate) struct Ended<'a> {
+    pub run: &'a Run,
+    pub counts: &'a Summary,
+    /// Every task with its pid, by pid.
+    pub tasks: &'a [(u32, Task)],
+    /// Every lock, most waited for first.
+    pub locks: Vec<LockResult>,
+    pub throughput: Throughput,
+    pub score: Score,
+    /// Time of all CPUs while they were online.
+    pub cpu_ns: u128,
+}
+
+impl<'a> Ended<'a> {
+    fn new(counts: &'a mut Summary, tasks: &'a [(u32, Task)], run: &'a Run) -> Ended<'a> {
+        let mut locks = match run.lock_waits.is_empty() {
+            true => lock_results(std::mem::take(&mut counts.locks).into_sorted(), &run.locks),
+            false => run.lock_waits.clone(),
+        };
+        // Stable: equals stay in the locks' order.
+        locks.sort_by_key(|lock| Reverse((lock.wait_ns, lock.acquisitions)));
+        let end = run.simulated_ns;
+        let measured_ns = end.saturating_sub(counts.measured_from);
+        let per_second = ratio(
+            u128::from(counts.operations) * 1_000_000_000,
+            u128::from(measured_ns),
+            10,
+        );
+        let throughput = Throughput {
+            unit: run.unit.clone(),
+            operations: counts.operations,
+            per_second: decimals(per_second, 1),
+        };
+        let score = score(
+            run.score,
+            &Measured {
+                ns: measured_ns,
+                throughput: &throughput,
+                switches: counts.switches,
+                responses: counts.response.count(),
+                response_ns: counts.response.mean(),
+                completed: run.completed,
+            },
+        );
+        Ended {
+            cpu_ns: (u128::from(end) * counts.cpus.len() as u128).saturating_sub(counts.offline_ns),
+            run,
+            counts,
+            tasks,
+            locks,
+            throughput,
+            score,
+        }
+    }
+
+    /// The totals that the run has counted, or else those of the records.
+    pub fn callbacks(&self) -> Vec<CallbackResult> {
+        match self.run.callbacks.is_empty() {
+            true => callback_results(&self.counts.callbacks, &self.run.ops),
+            false => self.run.callbacks.clone(),
+        }
+    }
+
+    pub fn lock_wait_ns(&self) -> u64 {
+        self.locks.iter().fold(0, |sum, lock| sum.saturating_add(lock.wait_ns))
+    }
+
+    /// The tasks with the most CPU time, longest first.
+    pub fn longest_running(&self) -> Vec<TaskResult> {
+        let mut tasks: Vec<&(u32, Task)> = self.tasks.iter().collect();
+        tasks.sort_by_key(|(_, task)| Reverse(task.cpu_ns));
+        let result = |(pid, task): &(u32, Task)| TaskResult {
+            pid: *pid,
+            comm: task.comm.clone(),
+            prio: task.prio,
+            cpu_ns: task.cpu_ns,
+            wait_ns: task.wait_ns,
+            waits: task.waits,
+            switches: task.switches,
+            preemptions: task.preemptions,
+            migrations: task.migrations,
+            wakeup_latency_p99_ns: task.wakeup.quantile(990_000),
+        };
+        tasks.into_iter().take(RunResult::TASKS).map(result).collect()
     }
 }
 
@@ -380,30 +385,7 @@ fn lock_results(locks: Vec<(u32, Lock)>, names: &[String]) -> Vec<LockResult> {
         wait_max_ns: lock.max,
         ..LockResult::default()
     };
-    by_wait(locks.into_iter().map(result).collect())
-}
-
-fn by_wait(mut results: Vec<LockResult>) -> Vec<LockResult> {
-    // Stable: equals stay in the locks' order.
-    results.sort_by_key(|lock| std::cmp::Reverse((lock.wait_ns, lock.acquisitions)));
-    results
-}
-
-fn task_results(mut tasks: Vec<(u32, Task)>) -> Vec<TaskResult> {
-    tasks.sort_by_key(|(_, task)| std::cmp::Reverse(task.cpu_ns));
-    let result = |(pid, task): (u32, Task)| TaskResult {
-        pid,
-        prio: task.prio,
-        cpu_ns: task.cpu_ns,
-        wait_ns: task.wait_ns,
-        waits: task.waits,
-        switches: task.switches,
-        preemptions: task.preemptions,
-        migrations: task.migrations,
-        wakeup_latency_p99_ns: task.wakeup.quantile(990_000),
-        comm: task.comm,
-    };
-    tasks.into_iter().take(RunResult::TASKS).map(result).collect()
+    locks.into_iter().map(result).collect()
 }
 
 /// More tasks than this are not all in a host's near caches.

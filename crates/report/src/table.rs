@@ -1,143 +1,80 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The comparison of several results: a row per policy.
 
+use crate::figure::Figure;
+use crate::figures::{FIGURES, RunResult};
 use crate::fit::{Grid, Mark, Surface, Text, fold};
-use crate::result::{RunResult, Status};
+use crate::result::Status;
+use crate::score::Better;
 use crate::units;
 use trace::escape;
 
 /// Names longer than this are continued on a further line.
 const NAME_WIDTH: usize = 24;
 
-/// What makes a value the better one.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Better {
-    More,
-    Less,
-    Neither,
-}
-
 pub(crate) struct Column {
     pub head: String,
     /// Which columns a narrow terminal leaves out first: those with the highest rank ([`Grid`]).
-    pub rank: usize,
-    pub better: Better,
-    value: fn(&RunResult) -> Option<u64>,
-    pub text: fn(u64) -> String,
+    rank: usize,
+    /// Which value is the better one, if either is.
+    pub better: Option<Better>,
+    value: fn(&RunResult) -> Option<f64>,
+    pub text: fn(f64) -> String,
 }
 
 /// Something a run was given: what it is called, and its text.
 type Input = (&'static str, fn(&RunResult) -> String);
 
-/// A value of three decimals as an integer.
-fn milli(value: f64) -> u64 {
-    (value * 1000.0).round() as u64
-}
-
 /// The scores; of results in different units, the operations per second.
 fn score_column(results: &[RunResult]) -> Column {
-    fn scaled(result: &RunResult, scale: f64) -> Option<u64> {
-        result.score.map(|score| (score * scale).round() as u64)
-    }
-    let unit = results.first().map_or("operations/s", |r| r.score_unit.as_str());
-    let time = |head: &str, value| Column {
+    let time = |head: &str, text| Column {
         head: head.to_owned(),
         rank: 0,
-        better: Better::Less,
-        value,
-        text: units::time,
+        better: Some(Better::Lower),
+        value: |r| r.score,
+        text,
     };
     let rate = |unit: &str, value| Column {
         head: format!("throughput\n{unit}"),
         rank: 0,
-        better: Better::More,
+        better: Some(Better::Higher),
         value,
-        text: units::tenths,
+        text: |rate| units::tenths((rate * 10.0).round() as u64),
     };
+    let unit = results.first().map_or("operations/s", |r| r.score_unit.as_str());
     if !results.iter().all(|r| r.score_unit == unit) {
         return rate("operations/s", |r| {
-            (r.throughput.operations > 0).then(|| (r.throughput.per_second * 10.0).round() as u64)
+            (r.throughput.operations > 0).then_some(r.throughput.per_second)
         });
     }
     match unit {
-        "s" => time("completion\ntime", |r| scaled(r, 1e9)),
-        "us/op" => time("time per\noperation", |r| scaled(r, 1e3)),
-        "ms" => time("response\nmean", |r| scaled(r, 1e6)),
-        unit => rate(unit, |r| scaled(r, 10.0)),
+        "s" => time("completion\ntime", |s| units::time((s * 1e9).round() as u64)),
+        "us/op" => time("time per\noperation", |us| units::time((us * 1e3).round() as u64)),
+        "ms" => time("response\nmean", |ms| units::time((ms * 1e6).round() as u64)),
+        unit => rate(unit, |r| r.score),
     }
 }
 
 /// Those of the comparison; the first is the score.
 pub(crate) fn columns(results: &[RunResult]) -> Vec<Column> {
-    let milli_percent: fn(u64) -> String = |v| units::percent(crate::result::decimals(v, 3));
-    let column = |head: &str, rank, better, value, text| Column {
-        head: head.to_owned(),
-        rank,
-        better,
-        value,
-        text,
+    let column = |figure: &Figure| {
+        let shown = figure.table?;
+        Some(Column {
+            head: shown.head.to_owned(),
+            rank: shown.rank,
+            better: figure.better,
+            value: figure.value,
+            text: figure.unit.cell(),
+        })
     };
-    vec![
-        score_column(results),
-        column(
-            "wake-up\np50",
-            4,
-            Better::Less,
-            |r| latency(r, r.wakeup_latency_ns.p50),
-            units::time,
-        ),
-        column(
-            "wake-up\np99",
-            1,
-            Better::Less,
-            |r| latency(r, r.wakeup_latency_ns.p99),
-            units::time,
-        ),
-        column(
-            "context\nswitches",
-            5,
-            Better::Neither,
-            |r| Some(r.context_switches),
-            units::count,
-        ),
-        column(
-            "migra-\ntions",
-            7,
-            Better::Neither,
-            |r| Some(r.migrations),
-            units::count,
-        ),
-        column(
-            "CPU\nbusy %",
-            6,
-            Better::Neither,
-            |r| Some(milli(r.busy_percent)),
-            milli_percent,
-        ),
-        column(
-            "overhead\n%",
-            3,
-            Better::Less,
-            |r| Some(milli(r.overhead_percent)),
-            milli_percent,
-        ),
-        column(
-            "idle while\nwaiting",
-            2,
-            Better::Less,
-            |r| Some(r.idle_while_waiting_ns),
-            units::time,
-        ),
-    ]
-}
-
-fn latency(result: &RunResult, ns: u64) -> Option<u64> {
-    (result.wakeup_latency_ns.count > 0).then_some(ns)
+    let mut columns = vec![score_column(results)];
+    columns.extend(FIGURES.iter().filter_map(column));
+    columns
 }
 
 impl Column {
     /// Returns what is compared; `None` if the run has no such value.
-    pub fn value(&self, result: &RunResult) -> Option<u64> {
+    pub fn value(&self, result: &RunResult) -> Option<f64> {
         match result.status {
             Status::Refused => None,
             Status::Ejected if result.simulated_ns == 0 => None,
@@ -146,16 +83,16 @@ impl Column {
     }
 
     /// The best value among the results that can win, if it tells any of them apart.
-    pub fn best(&self, results: &[RunResult]) -> Option<u64> {
+    pub fn best(&self, results: &[RunResult]) -> Option<f64> {
         let winners = results.iter().filter(|r| r.can_win());
-        let values: Vec<u64> = winners.filter_map(|r| self.value(r)).collect();
-        let (least, most) = (values.iter().copied().min()?, values.iter().copied().max()?);
-        match self.better {
-            _ if least == most => None,
-            Better::More => Some(most),
-            Better::Less => Some(least),
-            Better::Neither => None,
-        }
+        let values: Vec<f64> = winners.filter_map(|r| self.value(r)).collect();
+        let least = values.iter().copied().reduce(f64::min)?;
+        let most = values.iter().copied().reduce(f64::max)?;
+        let best = match self.better? {
+            Better::Higher => most,
+            Better::Lower => least,
+        };
+        (least < most).then_some(best)
     }
 
     fn cells(&self, results: &[RunResult]) -> Vec<Text> {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Both sides' figures and the error of the simulation, as text for people and as rows of Markdown.
 
-use report::RunResult;
-use std::collections::BTreeMap;
+use report::{FIGURES, RunResult};
 
 /// A figure of both sides.
 pub struct Row {
@@ -19,61 +18,20 @@ impl Row {
     }
 }
 
-/// What both sides tell. A figure that neither has is left out.
+/// Returns the figures that either side has.
 pub fn rows(simulated: &RunResult, live: &RunResult) -> Vec<Row> {
-    let mut rows = Vec::new();
-    let mut row = |name: String, of: &dyn Fn(&RunResult) -> Option<f64>| {
-        let row = Row {
-            name,
-            simulated: of(simulated),
-            live: of(live),
-        };
-        if row.simulated.is_some() || row.live.is_some() {
-            rows.push(row);
-        }
-    };
-    let seconds = |r: &RunResult| r.simulated_ns.max(1) as f64 / 1e9;
-    row(format!("score, {}", live.score_unit), &|r| r.score);
-    row("time of the run, s".into(), &|r| Some(seconds(r)));
-    row(format!("{}/s", live.throughput.unit), &|r| {
-        Some(r.throughput.per_second)
+    let rows = FIGURES.iter().filter_map(|figure| {
+        let shown = figure.live?;
+        let value = |result| Some((figure.value)(result)? / shown.scale);
+        let name = shown.name.replace("{score unit}", &live.score_unit);
+        Some(Row {
+            name: name.replace("{operations}", &live.throughput.unit),
+            simulated: value(simulated),
+            live: value(live),
+        })
     });
-    row("context switches".into(), &|r| Some(r.context_switches as f64));
-    row("migrations".into(), &|r| Some(r.migrations as f64));
-    row("preemptions".into(), &|r| Some(r.preemptions as f64));
-    let us = |ns: u64| ns as f64 / 1e3;
-    row("wake-up latency p50, us".into(), &|r| {
-        (r.wakeup_latency_ns.count > 0).then(|| us(r.wakeup_latency_ns.p50))
-    });
-    row("wake-up latency p99, us".into(), &|r| {
-        (r.wakeup_latency_ns.count > 0).then(|| us(r.wakeup_latency_ns.p99))
-    });
-    row("response mean, us".into(), &|r| {
-        (r.response_ns.count > 0).then(|| us(r.response_ns.mean))
-    });
-    row("response p99, us".into(), &|r| {
-        (r.response_ns.count > 0).then(|| us(r.response_ns.p99))
-    });
-    row("fairness (Jain)".into(), &fairness);
-    row("busy, %".into(), &|r| Some(r.busy_percent));
-    rows
-}
-
-/// Jain's index of the CPU times of the largest group of tasks that are called alike, numbers aside. `RunResult::fairness` is stricter
-/// than fits here: threads sleep when they begin, and simulated tasks do not.
-fn fairness(r: &RunResult) -> Option<f64> {
-    let mut groups: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    for task in &r.tasks {
-        let name = task.comm.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-');
-        groups.entry(name).or_default().push(task.cpu_ns as f64);
-    }
-    let shares = groups
-        .into_values()
-        .filter(|shares| shares.len() > 1)
-        .max_by_key(Vec::len)?;
-    let sum: f64 = shares.iter().sum();
-    let squares: f64 = shares.iter().map(|share| share * share).sum();
-    (squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
+    rows.filter(|row| row.simulated.is_some() || row.live.is_some())
+        .collect()
 }
 
 fn figure(value: Option<f64>) -> String {
@@ -164,22 +122,6 @@ mod tests {
         assert!(line("migrations").ends_with("0.000 4.000 -100.0 %"), "{text}");
         assert!(line("wake-up latency p50").ends_with("- 2.500 -"), "{text}");
         assert!(!text.contains("response"), "{text}");
-    }
-
-    #[test]
-    fn equals_are_those_that_are_called_alike() {
-        let task = |comm: &str, cpu_ns| report::TaskResult {
-            comm: comm.into(),
-            cpu_ns,
-            ..report::TaskResult::default()
-        };
-        let mut r = RunResult {
-            tasks: vec![task("hog-1", 30), task("main", 7), task("hog-2", 10), task("nap1", 1)],
-            ..RunResult::default()
-        };
-        assert_eq!(fairness(&r), Some(0.8));
-        r.tasks.remove(0);
-        assert_eq!(fairness(&r), None);
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub use attributes::affinity;
 pub use conduct::{Executed, Options, conduct};
 pub use watch::Look;
 
-use report::{Percentiles, RunResult};
+use report::{FIELDS, Known, Percentiles, RunResult};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use windtunnel::console;
@@ -114,33 +114,15 @@ pub fn write_json<T: serde::Serialize>(path: Option<&Path>, value: &T, print: im
     Ok(())
 }
 
-/// Fields of a result that only a trace of every switch and the costs of a simulated machine could fill.
-const UNMEASURED: [&str; 14] = [
-    "migrations_by_distance",
-    "overhead_percent",
-    "overhead_ns",
-    "reload_percent",
-    "reload_ns",
-    "line_transfers",
-    "line_transfer_ns",
-    "idle_while_waiting_ns",
-    "ipis",
-    "balance_moves",
-    "lock_wait_ns",
-    "callbacks",
-    "locks",
-    "trace_hash",
-];
-
-/// The result as JSON without what was not measured: a 0 would be a figure.
+/// Returns the result as JSON without the fields that only the simulator knows: a 0 would be a figure.
 ///
 /// # Errors
 /// If it is no JSON.
 fn measured(result: &RunResult) -> Result<serde_json::Value, Error> {
     let mut json = serde_json::to_value(result).map_err(|error| Error::new(error.to_string()))?;
     if let Some(fields) = json.as_object_mut() {
-        for name in UNMEASURED {
-            fields.shift_remove(name);
+        for field in FIELDS.iter().filter(|field| field.known == Known::Simulated) {
+            fields.shift_remove(field.key);
         }
     }
     for task in json["tasks"].as_array_mut().into_iter().flatten() {
@@ -226,15 +208,20 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_is_absent() {
-        let known = serde_json::to_value(RunResult::default()).expect("JSON");
         let mut result = RunResult {
             tasks: vec![report::TaskResult::default(); 2],
             ..RunResult::default()
         };
         result.tasks[1].wakeup_latency_p99_ns = 7;
         let json = measured(&result).expect("JSON");
-        for name in UNMEASURED {
-            assert!(known.get(name).is_some() && json.get(name).is_none(), "{name}");
+        for name in [
+            "migrations_by_distance",
+            "overhead_ns",
+            "lock_wait_ns",
+            "locks",
+            "trace_hash",
+        ] {
+            assert!(json.get(name).is_none(), "{name}");
         }
         for name in [
             "context_switches",

@@ -18,7 +18,7 @@ mod verdict;
 pub use page::{page, plain};
 pub use scan::Scan;
 
-use crate::result::RunResult;
+use crate::figures::RunResult;
 use serde::Serialize;
 
 /// A run on a page.

@@ -5,7 +5,8 @@ use super::Run;
 use super::data::{Callback, callbacks, class_name, classes};
 use super::moves::{DISTANCES, REASONS};
 use super::verdict::{Kind, Tag, Verdict, heading};
-use crate::table::{Better, columns};
+use crate::score::Better;
+use crate::table::columns;
 use crate::units;
 use maud::{Markup, html};
 
@@ -26,8 +27,8 @@ pub fn micro(text: &str) -> String {
 pub fn summary(runs: &[Run], labels: &[String], verdict: &Verdict) -> Markup {
     let results: Vec<_> = runs.iter().map(|run| run.result.clone()).collect();
     let columns = columns(&results);
-    let best: Vec<Option<u64>> = columns.iter().map(|column| column.best(&results)).collect();
-    let most = |at: usize| results.iter().filter_map(|r| columns[at].value(r)).max().unwrap_or(0);
+    let best: Vec<Option<f64>> = columns.iter().map(|column| column.best(&results)).collect();
+    let most = |at: usize| results.iter().filter_map(|r| columns[at].value(r)).fold(0.0, f64::max);
     let score_better = columns[0].better;
     html! {
         div.scroll tabindex="0" role="region" aria-label="Summary" {
@@ -73,18 +74,18 @@ fn tag_mark(tag: &Tag) -> Markup {
     html! { span.tag.(class) { b aria-hidden="true" { (sign) } " " (micro(&tag.text)) } " " }
 }
 
-fn bar(value: u64, most: u64, index: usize) -> Markup {
-    let width = 100.0 * value as f64 / most.max(1) as f64;
+fn bar(value: f64, most: f64, index: usize) -> Markup {
+    let width = 100.0 * value / most.max(f64::MIN_POSITIVE);
     let colour = index % super::page::COLOURS;
     html! { span.bar style={ "--w:" (format!("{width:.1}%")) ";--c:var(--run-" (colour) ")" } {} }
 }
 
 /// How far a value is off the best one.
-fn off(value: u64, best: Option<u64>, better: Better) -> Option<String> {
-    let best = best.filter(|&best| best != value && best > 0)?;
-    let percent = 100.0 * (value as f64 / best as f64 - 1.0);
-    (better != Better::Neither).then(|| match percent.abs() {
-        p if p >= 1000.0 => format!("{:.0}×", value as f64 / best as f64),
+fn off(value: f64, best: Option<f64>, better: Option<Better>) -> Option<String> {
+    let best = best.filter(|&best| best != value && best > 0.0)?;
+    let percent = 100.0 * (value / best - 1.0);
+    better.map(|_| match percent.abs() {
+        p if p >= 1000.0 => format!("{:.0}×", value / best),
         p if p < 0.05 => "level".to_owned(),
         p if p < 10.0 => format!("{percent:+.1} %").replace('-', "−"),
         _ => format!("{percent:+.0} %").replace('-', "−"),

@@ -6,7 +6,8 @@
 
 use super::Run;
 use super::data::{class_name, classes};
-use crate::result::{RunResult, Status};
+use crate::figures::RunResult;
+use crate::result::Status;
 use crate::score::Better;
 use crate::table::{Column, columns};
 use crate::units;
@@ -116,7 +117,7 @@ fn ranking(results: &[RunResult], score: &Column, labels: &[String]) -> String {
         .iter()
         .enumerate()
         .filter(|(_, r)| r.can_win())
-        .filter_map(|(i, r)| Some((i, score.value(r)? as f64)))
+        .filter_map(|(i, r)| Some((i, score.value(r)?)))
         .collect();
     ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
     if results[0].score_better == Better::Higher {

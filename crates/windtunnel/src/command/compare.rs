@@ -7,28 +7,37 @@ use clap::Args as ClapArgs;
 use report::fit::fold;
 use std::num::NonZero;
 use std::process::ExitCode;
-use windtunnel::compare::{self, Comparison, Condition};
+use windtunnel::compare::{self, Comparison, Condition, metric};
 use windtunnel::console;
 use windtunnel::error::Error;
 use windtunnel::interrupt;
 use windtunnel::{out, outln};
 
-const AFTER: &str = "\
+/// Width of the help text.
+const WIDTH: usize = 100;
+
+fn after_help() -> String {
+    let indent = " ".repeat("  metrics     ".len());
+    let metrics = fold(&metric::names(" "), " ", WIDTH - indent.len());
+    let metrics = metrics.trim_end().replace('\n', &format!("\n{indent}"));
+    format!(
+        "\
 Conditions of --fail-if are METRIC OPERATOR AMOUNT, a change from A to B:
   operators   > >= < <=
   amounts     +5% or -5% (of A), 1.5x (times A), or a difference: +20us of times, +1pp of busy and
               overhead, +1000 of counts and scores
-  metrics     score p50_wakeup p99_wakeup p999_wakeup mean_response p99_response switches migrations
-              busy overhead idle_while_waiting lock_wait
+  metrics     {metrics}
 One holds if the whole 95 % confidence interval is beyond the amount.
 
 Exit status: 0 no condition holds; 1 one holds or cannot be judged, or a policy failed; 2 usage or input.
 
   windtunnel compare old/fifo.bpf.o new/fifo.bpf.o -w hackbench --fail-if 'p99_wakeup > +5%'
-  windtunnel compare pmqs pmqs --set A:poolsize=4 --set B:poolsize=8 -w mkbench";
+  windtunnel compare pmqs pmqs --set A:poolsize=4 --set B:poolsize=8 -w mkbench"
+    )
+}
 
 #[derive(ClapArgs)]
-#[command(after_help = AFTER)]
+#[command(after_help = after_help())]
 pub struct Args {
     /// What is compared with: an object, a policy's name, or `eevdf`
     a: String,
@@ -71,7 +80,7 @@ impl Args {
         let judged: Vec<(Condition, Option<bool>)> = conditions
             .into_iter()
             .map(|condition| {
-                let effect = comparison.effect(condition.metric);
+                let effect = comparison.effect(&condition.metric);
                 let holds = effect.map(|effect| condition.holds(effect));
                 (condition, holds)
             })

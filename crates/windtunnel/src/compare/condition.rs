@@ -10,8 +10,9 @@
 //! beyond the amount, so that noise alone does not make it hold.
 
 use super::effect::{Effect, Interval};
-use super::metric::{Kind, METRICS, Metric};
+use super::metric::{self, Metric};
 use crate::error::Error;
+use report::Unit;
 use std::fmt;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +33,7 @@ enum Amount {
 
 #[derive(Clone, Debug)]
 pub struct Condition {
-    pub metric: &'static Metric,
+    pub metric: Metric,
     operator: Operator,
     amount: Amount,
     text: String,
@@ -76,10 +77,9 @@ impl Condition {
         let at = reader.at;
         let name = reader.take(|c| c.is_ascii_alphanumeric() || c == '_');
         if name.is_empty() {
-            let names: Vec<&str> = METRICS.iter().map(|metric| metric.name).collect();
             return Err(reader
                 .error(at, "expected the name of a metric")
-                .hint(format!("there are {}", names.join(", "))));
+                .hint(format!("there are {}", metric::names(", "))));
         }
         let metric = Metric::find(name)
             .map_err(|hint| reader.error(at, format_args!("there is no metric '{name}'")).hint(hint))?;
@@ -98,7 +98,7 @@ impl Condition {
             }
         };
         reader.blanks();
-        let amount = amount(&mut reader, metric)?;
+        let amount = amount(&mut reader, &metric)?;
         reader.blanks();
         if reader.at < text.len() {
             return Err(reader
@@ -146,7 +146,12 @@ fn amount(reader: &mut Reader, metric: &Metric) -> Result<Amount, Error> {
     reader.blanks();
     let unit_at = reader.at;
     let unit = reader.take(|c| c.is_ascii_alphabetic() || c == '%');
-    let time = |ns: f64| (metric.kind == Kind::Ns).then_some(Amount::Difference(number * ns));
+    let (is_time, is_percent) = match metric.figure.unit {
+        Unit::Duration | Unit::TotalTime => (true, false),
+        Unit::Percent => (false, true),
+        Unit::Count | Unit::Score | Unit::Index => (false, false),
+    };
+    let time = |ns: f64| is_time.then_some(Amount::Difference(number * ns));
     let found = match unit {
         "%" => Some(Amount::Ratio(1.0 + number / 100.0)),
         "x" if sign.is_empty() => Some(Amount::Ratio(number)),
@@ -154,15 +159,15 @@ fn amount(reader: &mut Reader, metric: &Metric) -> Result<Amount, Error> {
         "us" => time(1e3),
         "ms" => time(1e6),
         "s" => time(1e9),
-        "pp" => (metric.kind == Kind::Percent).then_some(Amount::Difference(number)),
-        "" => matches!(metric.kind, Kind::Count | Kind::Score).then_some(Amount::Difference(number)),
+        "pp" => is_percent.then_some(Amount::Difference(number)),
+        "" => (!is_time && !is_percent).then_some(Amount::Difference(number)),
         _ => None,
     };
     found.ok_or_else(|| {
-        let fits = match metric.kind {
-            Kind::Ns => "%, x (without a sign), ns, us, ms or s",
-            Kind::Percent => "%, x (without a sign) or pp, percentage points",
-            Kind::Count | Kind::Score => "%, x (without a sign) or nothing",
+        let fits = match (is_time, is_percent) {
+            (true, _) => "%, x (without a sign), ns, us, ms or s",
+            (_, true) => "%, x (without a sign) or pp, percentage points",
+            (false, false) => "%, x (without a sign) or nothing",
         };
         let written = if unit.is_empty() { "no unit" } else { unit };
         reader.error(

@@ -15,14 +15,14 @@ use crate::error::Error;
 use crate::parallel::{self, Progress};
 use crate::scenario::Scenario;
 use effect::Effect;
-use metric::{METRICS, Metric};
-use report::{Better, RunResult};
+use metric::{Metric, metrics};
+use report::{Better, RunResult, Unit};
 use std::num::NonZero;
 
 /// One metric of both sides.
 #[derive(Clone, Debug)]
 pub struct Compared {
-    pub metric: &'static Metric,
+    pub metric: Metric,
     /// `None` if a run had no such number.
     pub effect: Option<Effect>,
 }
@@ -52,14 +52,14 @@ impl Comparison {
     }
 
     pub fn effect(&self, metric: &Metric) -> Option<&Effect> {
-        let found = self.metrics.iter().find(|known| known.metric.name == metric.name);
+        let found = self.metrics.iter().find(|known| known.metric == *metric);
         found?.effect.as_ref()
     }
 
     fn better(&self, metric: &Metric) -> Option<Better> {
-        match metric.kind {
-            metric::Kind::Score => Some(self.score_better),
-            _ => metric.better,
+        match metric.figure.unit {
+            Unit::Score => Some(self.score_better),
+            _ => metric.figure.better,
         }
     }
 }
@@ -114,9 +114,9 @@ fn compared(names: [String; 2], seeds: &[u64], results: &[RunResult]) -> Compari
         let pair = |pair: &[&RunResult; 2]| Some((metric.value(pair[0])?, metric.value(pair[1])?));
         pairs.iter().map(pair).collect()
     };
-    let metrics = METRICS.iter().map(|metric| Compared {
+    let metrics = metrics().map(|metric| Compared {
         metric,
-        effect: value(metric).and_then(|pairs| Effect::of(&pairs)),
+        effect: value(&metric).and_then(|pairs| Effect::of(&pairs)),
     });
     let of_side = |side: usize| pairs.iter().map(move |pair| pair[side]);
     let failures = [0, 1].map(|side| {
@@ -253,7 +253,7 @@ mod tests {
             ..ExitRecord::default()
         });
         let comparison = told(&[result(1, Some(1.0), 10), failed]);
-        assert!(comparison.effect(&METRICS[0]).is_none() && comparison.failed());
+        assert!(comparison.metrics[0].effect.is_none() && comparison.failed());
         let text = verdict(&comparison);
         assert!(
             text.contains("new failed in 1 of 1 runs (seed 1: failed at 31.0 s: runnable task stall: loop[3]"),

@@ -5,8 +5,8 @@ use super::effect::{Effect, Shown};
 use super::metric::Metric;
 use super::verdict::{change, verdict};
 use super::{Comparison, Condition};
-use report::Better;
 use report::fit::{Grid, Surface, fold};
+use report::{Better, Unit};
 use serde_json::{Value, json};
 use trace::escape;
 
@@ -23,7 +23,7 @@ pub fn table(c: &Comparison, surface: impl Into<Surface>) -> String {
     grid.left("B is", 2);
     for known in &c.metrics {
         if let Some(effect) = &known.effect {
-            grid.row(row(c, known.metric, effect));
+            grid.row(row(c, &known.metric, effect));
         }
     }
     let seeds = match c.seeds.as_slice() {
@@ -44,7 +44,7 @@ pub fn table(c: &Comparison, surface: impl Into<Surface>) -> String {
 }
 
 fn row(c: &Comparison, metric: &Metric, effect: &Effect) -> [String; 6] {
-    let text = |value| metric.kind.text(value, &c.score_unit);
+    let text = |value| metric.text(value, &c.score_unit);
     let interval = match effect.ratio.bounds {
         _ if effect.shown() == Shown::Equal => String::new(),
         Some((low, high)) if low == high => "no spread".to_owned(),
@@ -95,9 +95,9 @@ pub fn json(c: &Comparison, conditions: &[(Condition, Option<bool>)]) -> Value {
         let bounds = effect.ratio.bounds;
         Some(json!({
             "name": known.metric.name,
-            "about": known.metric.about,
-            "unit": unit(c, known.metric),
-            "better": c.better(known.metric),
+            "about": known.metric.figure.about,
+            "unit": unit(c, &known.metric),
+            "better": c.better(&known.metric),
             "a": side(effect.a),
             "b": side(effect.b),
             "difference": effect.difference.value,
@@ -106,7 +106,7 @@ pub fn json(c: &Comparison, conditions: &[(Condition, Option<bool>)]) -> Value {
             "change_percent": percent(effect.ratio.value),
             "change_percent_low": bounds.map(|bounds| percent(bounds.0)),
             "change_percent_high": bounds.map(|bounds| percent(bounds.1)),
-            "shown": shown(c, known.metric, effect),
+            "shown": shown(c, &known.metric, effect),
         }))
     };
     let condition =
@@ -127,10 +127,10 @@ pub fn json(c: &Comparison, conditions: &[(Condition, Option<bool>)]) -> Value {
 }
 
 fn unit<'a>(c: &'a Comparison, metric: &Metric) -> &'a str {
-    match metric.kind {
-        super::metric::Kind::Score => &c.score_unit,
-        super::metric::Kind::Ns => "ns",
-        super::metric::Kind::Count => "",
-        super::metric::Kind::Percent => "%",
+    match metric.figure.unit {
+        Unit::Score => &c.score_unit,
+        Unit::Duration | Unit::TotalTime => "ns",
+        Unit::Count | Unit::Index => "",
+        Unit::Percent => "%",
     }
 }

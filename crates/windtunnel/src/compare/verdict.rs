@@ -3,8 +3,8 @@
 
 use super::Comparison;
 use super::effect::{Effect, Shown};
-use super::metric::{Kind, Metric};
-use report::Better;
+use super::metric::Metric;
+use report::{Better, Unit};
 
 /// Effects below this are in the table; words are for those that matter.
 const WORTH_WORDS: f64 = 0.01;
@@ -37,12 +37,9 @@ pub fn verdict(c: &Comparison) -> String {
         return lines.join("\n") + "\n";
     }
     lines.push(result(c));
-    let told = |known: &&super::Compared| known.metric.kind != Kind::Score && known.metric.better.is_some();
-    for known in c.metrics.iter().filter(told) {
-        if let Some(text) = known
-            .effect
-            .as_ref()
-            .and_then(|effect| side_effect(known.metric, effect))
+    for known in c.metrics.iter().filter(|known| known.metric.figure.better.is_some()) {
+        if let Some(effect) = &known.effect
+            && let Some(text) = side_effect(&known.metric, effect)
         {
             lines.push(format!("- {text}"));
         }
@@ -105,18 +102,17 @@ fn result(c: &Comparison) -> String {
     }
 }
 
-/// Of a metric that is better low: told if it is sure and worth words.
+/// Returns a sentence about a change of `metric`, if the change is sure and large enough.
 fn side_effect(metric: &Metric, effect: &Effect) -> Option<String> {
     let ratio = effect.ratio.value;
     if !matches!(effect.shown(), Shown::More | Shown::Less) || (ratio - 1.0).abs() < WORTH_WORDS {
         return None;
     }
-    let about = metric.about;
+    let about = metric.figure.about;
     if !ratio.is_finite() {
-        return Some(format!("{about}: {}, from none", metric.kind.text(effect.b.mean, "")));
+        return Some(format!("{about}: {}, from none", metric.text(effect.b.mean, "")));
     }
-    let latency = metric.kind == Kind::Ns && !about.starts_with("CPU time") && !about.starts_with("time");
-    let words = match (latency, ratio > 1.0) {
+    let words = match (metric.figure.unit == Unit::Duration, ratio > 1.0) {
         (true, true) => ["longer", "as long"],
         (true, false) => ["shorter", "as long"],
         (false, true) => ["more", "as much"],

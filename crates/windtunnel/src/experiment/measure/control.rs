@@ -40,7 +40,7 @@ pub const KINDS: &[Kind] = &[Kind {
             "jobs are the tasks whose name at creation begins with this; default job",
         ),
     ],
-    make: |arguments| {
+    make: |_, arguments| {
         let control = arguments.needed("control")?;
         let theory_ms = equation::solve(control, arguments)?;
         let servers = arguments.number("servers")?.unwrap_or(1.0) as usize;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The closed list of what can be measured of a run. One file a kind of evidence, one entry in [`KINDS`].
+//! The closed list of what can be measured of a run: figures of the result ([`report::FIGURES`]), and one file for each
+//! other kind of evidence, with its entries in a list `KINDS`.
 
 mod arguments;
 mod control;
@@ -14,13 +15,15 @@ use super::observe::Observed;
 use report::Better;
 
 /// One entry of the list.
+#[derive(Clone, Copy)]
 pub struct Kind {
     pub name: &'static str,
     /// One line, with the unit.
     pub about: &'static str,
     /// Names and meanings of its arguments.
     pub arguments: &'static [(&'static str, &'static str)],
-    make: fn(&Arguments) -> Result<Measure, String>,
+    /// Makes the measure from the name and the arguments.
+    make: fn(&str, &Arguments) -> Result<Measure, String>,
 }
 
 /// A number of one run.
@@ -41,9 +44,9 @@ static GROUPS: &[&[Kind]] = &[
     queue::KINDS,
 ];
 
-/// All there are.
-pub fn kinds() -> impl Iterator<Item = &'static Kind> {
-    GROUPS.iter().copied().flatten()
+/// All kinds: the figures of a result first.
+pub fn kinds() -> impl Iterator<Item = Kind> {
+    result::figures().chain(GROUPS.iter().copied().flatten().copied())
 }
 
 impl Measure {
@@ -58,7 +61,7 @@ impl Measure {
             ));
         };
         arguments.only(kind.arguments)?;
-        (kind.make)(arguments)
+        (kind.make)(name, arguments)
     }
 
     /// Its value.

@@ -22,7 +22,7 @@ pub const KINDS: &[Kind] = &[Kind {
         ("at", "a simulated time; default: at the end"),
         PER,
     ],
-    make: |arguments| {
+    make: |_, arguments| {
         Ok(super::Measure::Policy(Measure {
             name: arguments.needed("name")?.to_owned(),
             at_ns: arguments.time("at")?,

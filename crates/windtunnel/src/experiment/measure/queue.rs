@@ -31,7 +31,7 @@ pub const KINDS: &[Kind] = &[Kind {
         ),
         ("minus", "mean: the difference from the mean of all CPUs"),
     ],
-    make: |arguments| {
+    make: |_, arguments| {
         let cpu = arguments.number("cpu")?.map(|cpu| cpu as usize);
         let minus_mean = match arguments.text("minus") {
             None => false,

@@ -73,7 +73,7 @@ pub const KINDS: &[Kind] = &[
             FROM,
             TO,
         ],
-        make: |arguments| {
+        make: |_, arguments| {
             let stat = stat(arguments.text("stat").unwrap_or("mean"))?;
             make(What::Response(stat), arguments)
         },
@@ -82,7 +82,7 @@ pub const KINDS: &[Kind] = &[
         name: "task_mean_response_ms",
         about: "the tasks' mean response times",
         arguments: &[("stat", "as of response_ms, over the tasks"), TASK, AFTER],
-        make: |arguments| {
+        make: |_, arguments| {
             let stat = stat(arguments.text("stat").unwrap_or("mean"))?;
             make(What::TaskMean(stat), arguments)
         },
@@ -91,13 +91,13 @@ pub const KINDS: &[Kind] = &[
         name: "response_peak_ms",
         about: "the most frequent response time: the mean of the fullest 10 ms",
         arguments: &[TASK, AFTER, FROM, TO],
-        make: |arguments| make(What::Peak, arguments),
+        make: |_, arguments| make(What::Peak, arguments),
     },
     Kind {
         name: "response_share_percent",
         about: "share of response times in from_ms <= t < to_ms",
         arguments: &[FROM, TO, TASK, AFTER],
-        make: |arguments| make(What::Share, arguments),
+        make: |_, arguments| make(What::Share, arguments),
     },
     Kind {
         name: "settled_s",
@@ -107,7 +107,7 @@ pub const KINDS: &[Kind] = &[
             ("percent", "tolerance, default 2"),
             TASK,
         ],
-        make: |arguments| {
+        make: |_, arguments| {
             let near = arguments.needed("near_ms")?.split('/').map(|text| text.trim().parse());
             let near_ms = near.collect::<Result<_, _>>();
             let near_ms = near_ms.map_err(|_| "near_ms: expected numbers as 250/450/550".to_owned())?;
@@ -119,25 +119,25 @@ pub const KINDS: &[Kind] = &[
         name: "between_ms",
         about: "mean time from a response to the begin of the task's next request",
         arguments: &[TASK, AFTER],
-        make: |arguments| make(What::Between, arguments),
+        make: |_, arguments| make(What::Between, arguments),
     },
     Kind {
         name: "responses_per_minute",
         about: "requests answered in a simulated minute",
         arguments: &[TASK, AFTER],
-        make: |arguments| make(What::PerMinute, arguments),
+        make: |_, arguments| make(What::PerMinute, arguments),
     },
     Kind {
         name: "cpu_share_percent",
         about: "CPU time in percent of that of all tasks",
         arguments: &[TASK],
-        make: |arguments| make(What::CpuShare, arguments),
+        make: |_, arguments| make(What::CpuShare, arguments),
     },
     Kind {
         name: "little_percent",
         about: "by how much the mean number of tasks differs from arrival rate times mean response time",
         arguments: &[TASK],
-        make: |arguments| make(What::Little, arguments),
+        make: |_, arguments| make(What::Little, arguments),
     },
 ];
 

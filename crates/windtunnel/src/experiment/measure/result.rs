@@ -1,33 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Measures that the run's result tells by itself.
+//! Measures that are figures of the run's result, and those that are as simple.
 
 use super::{Arguments, Kind};
 use crate::experiment::observe::Observed;
+use report::{FIGURES, Figure, Unit};
 
 /// A count or a time, divided by what `per` says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measure {
-    field: Field,
+    what: What,
     per: Per,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Field {
-    Score,
-    Seconds,
-    Operations,
-    Switches,
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum What {
+    Figure(&'static Figure),
     IdleSwitches,
-    Preemptions,
-    Migrations,
-    Wakeups,
-    Ipis,
-    BalanceMoves,
-    BusyPercent,
-    OverheadPercent,
-    OverheadMs,
-    LockWaitMs,
-    IdleWhileWaitingMs,
     SliceMs,
 }
 
@@ -63,65 +51,58 @@ impl Per {
 
 pub const PER: (&str, &str) = ("per", "cpu, second or cpu_second; default: the total of the run");
 
-macro_rules! kinds {
-    ($($name:literal $field:ident $about:literal [$($argument:expr),*];)*) => {
-        pub const KINDS: &[Kind] = &[$(Kind {
-            name: $name,
-            about: $about,
-            arguments: &[$($argument),*],
-            make: |arguments| make(Field::$field, arguments),
-        }),*];
-    };
+/// The figures of the result that are measures.
+pub fn figures() -> impl Iterator<Item = Kind> {
+    FIGURES.iter().filter_map(|figure| {
+        Some(Kind {
+            name: figure.measure?.name,
+            about: figure.about,
+            arguments: if figure.is_total() { &[PER] } else { &[] },
+            make: |name, arguments| {
+                let mut figures = FIGURES.iter();
+                let figure = figures.find(|figure| figure.measure.is_some_and(|measure| measure.name == name));
+                make(What::Figure(figure.ok_or("there is no such figure")?), arguments)
+            },
+        })
+    })
 }
 
-kinds! {
-    "score" Score "the workload's result in its own unit" [];
-    "time_s" Seconds "simulated time" [];
-    "operations" Operations "operations of the workload" [PER];
-    "switches" Switches "context switches, those from and to idle included" [PER];
-    "idle_switches" IdleSwitches "switches that left the CPU idle" [PER];
-    "preemptions" Preemptions "switches away from a task that was still runnable" [PER];
-    "migrations" Migrations "tasks that changed their CPU" [PER];
-    "wakeups" Wakeups "wake-ups" [PER];
-    "ipis" Ipis "interprocessor interrupts" [PER];
-    "balance_moves" BalanceMoves "tasks that balancers moved" [PER];
-    "busy_percent" BusyPercent "time of CPUs that was not idle" [];
-    "overhead_percent" OverheadPercent "time of CPUs that the kernel and the policy took" [];
-    "overhead_ms" OverheadMs "the same as a time" [PER];
-    "lock_wait_ms" LockWaitMs "time waited for locks" [PER];
-    "idle_while_waiting_ms" IdleWhileWaitingMs "time that CPUs idled while a task that may run there waited" [PER];
-    "slice_ms" SliceMs "mean time that a task stayed on a CPU" [];
-}
+pub const KINDS: &[Kind] = &[
+    Kind {
+        name: "idle_switches",
+        about: "switches that left the CPU idle",
+        arguments: &[PER],
+        make: |_, arguments| make(What::IdleSwitches, arguments),
+    },
+    Kind {
+        name: "slice_ms",
+        about: "mean time that a task stayed on a CPU",
+        arguments: &[],
+        make: |_, arguments| make(What::SliceMs, arguments),
+    },
+];
 
-fn make(field: Field, arguments: &Arguments) -> Result<super::Measure, String> {
+fn make(what: What, arguments: &Arguments) -> Result<super::Measure, String> {
     let per = Per::of(arguments)?;
-    Ok(super::Measure::Result(Measure { field, per }))
+    Ok(super::Measure::Result(Measure { what, per }))
 }
 
 impl Measure {
     pub fn value(&self, seen: &Observed) -> Result<f64, String> {
-        let (r, trail) = (&seen.result, &seen.trail);
-        let ms = |ns: u64| ns as f64 / 1e6;
-        let value = match self.field {
-            Field::Score => r.score.ok_or("the workload did not end or did nothing")?,
-            Field::Seconds => r.simulated_ns as f64 / 1e9,
-            Field::Operations => r.throughput.operations as f64,
-            Field::Switches => r.context_switches as f64,
-            Field::IdleSwitches => trail.switches_to_idle as f64,
-            Field::Preemptions => r.preemptions as f64,
-            Field::Migrations => r.migrations as f64,
-            Field::Wakeups => r.wakeups as f64,
-            Field::Ipis => r.ipis as f64,
-            Field::BalanceMoves => r.balance_moves as f64,
-            Field::BusyPercent => r.busy_percent,
-            Field::OverheadPercent => r.overhead_percent,
-            Field::OverheadMs => ms(r.overhead_ns),
-            Field::LockWaitMs => ms(r.lock_wait_ns),
-            Field::IdleWhileWaitingMs => ms(r.idle_while_waiting_ns),
-            Field::SliceMs if trail.switches_from_task == 0 => return Err("no task left a CPU".into()),
-            Field::SliceMs => {
+        let trail = &seen.trail;
+        let value = match self.what {
+            What::Figure(figure) => {
+                let value = (figure.value)(&seen.result).ok_or_else(|| match figure.unit {
+                    Unit::Score => "the workload did not end or did nothing".to_owned(),
+                    _ => format!("the run has no {}", figure.about),
+                })?;
+                value / figure.measure.map_or(1.0, |measure| measure.scale)
+            }
+            What::IdleSwitches => trail.switches_to_idle as f64,
+            What::SliceMs if trail.switches_from_task == 0 => return Err("no task left a CPU".into()),
+            What::SliceMs => {
                 let on_cpus: u64 = trail.named("").map(|(_, task)| task.cpu_ns).sum();
-                ms(on_cpus) / trail.switches_from_task as f64
+                on_cpus as f64 / 1e6 / trail.switches_from_task as f64
             }
         };
         Ok(self.per.divide(value, seen))

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! kfuncs about DSQs: making them, inserting and moving tasks, looking into them.
+
+use super::{Kfunc, any_task};
+use crate::machine::Machine;
+use crate::policy::layout::enums::{SCX_DSQ_LOCAL, SCX_ENQ_DSQ_PRIQ};
+use crate::policy::layout::scx_bpf_dsq_insert_vtime_args;
+use crate::sched::ext::insert as dsq;
+use crate::sched::ext::ops::kf;
+use crate::sched::task::{IDLE, TaskId};
+use bpf::func::Fault;
+use bpf::rows::*;
+
+pub(super) fn table() -> Vec<Kfunc> {
+    bpf::kfuncs! {
+        "s32 scx_bpf_create_dsq(u64 dsq_id, s32 node)"
+        { releases: V6_12.., contexts: kf::UNLOCKED, rules: PLAIN.sleepable(), native: CALL, run: dsq::create }
+        "void scx_bpf_destroy_dsq(u64 dsq_id)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: dsq::destroy }
+        "s32 scx_bpf_dsq_nr_queued(u64 dsq_id)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: 1, run: dsq::nr_queued }
+        "struct task_struct *scx_bpf_dsq_peek(u64 dsq_id)"
+        { releases: V6_19.., contexts: ANY, rules: PLAIN.ret_null().rcu_protected(), native: CALL,
+          run: scx_bpf_dsq_peek }
+        "void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags)"
+        { releases: V6_13.., contexts: kf::ENQUEUE, rules: PLAIN, native: 12, run: scx_bpf_dsq_insert }
+        "bool scx_bpf_dsq_insert___v2(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags)"
+        { releases: V6_19.., contexts: kf::ENQUEUE, rules: PLAIN, native: 12, run: scx_bpf_dsq_insert }
+        "void scx_bpf_dsq_insert_vtime(struct task_struct *p, u64 dsq_id, u64 slice, u64 vtime, u64 enq_flags)"
+        { releases: V6_13.., contexts: kf::ENQUEUE, rules: PLAIN, native: 12, run: scx_bpf_dsq_insert_vtime }
+        "bool __scx_bpf_dsq_insert_vtime(struct task_struct *p, struct scx_bpf_dsq_insert_vtime_args *args)"
+        { releases: V6_19.., contexts: kf::ENQUEUE, rules: PLAIN, native: CALL, run: __scx_bpf_dsq_insert_vtime }
+        "u32 scx_bpf_dispatch_nr_slots(void)"
+        { releases: V6_12.., contexts: kf::DISPATCH, rules: PLAIN, native: CALL, run: scx_bpf_dispatch_nr_slots }
+        "void scx_bpf_dispatch_cancel(void)"
+        { releases: V6_12.., contexts: kf::DISPATCH, rules: PLAIN, native: CALL, run: dsq::dispatch_cancel }
+        "bool scx_bpf_dsq_move_to_local(u64 dsq_id)"
+        { releases: V6_13.., contexts: kf::DISPATCH, rules: PLAIN, native: 12, run: scx_bpf_dsq_move_to_local }
+        "bool scx_bpf_dsq_move_to_local___v2(u64 dsq_id, u64 enq_flags)"
+        { releases: V7_1.., contexts: kf::DISPATCH, rules: PLAIN, native: 12, run: dsq::move_to_local }
+        "void scx_bpf_dsq_move_set_slice(struct bpf_iter_scx_dsq *it__iter, u64 slice)"
+        { releases: V6_13.., contexts: kf::DISPATCH | kf::UNLOCKED, rules: PLAIN, native: CALL,
+          run: dsq::move_set_slice }
+        "void scx_bpf_dsq_move_set_vtime(struct bpf_iter_scx_dsq *it__iter, u64 vtime)"
+        { releases: V6_13.., contexts: kf::DISPATCH | kf::UNLOCKED, rules: PLAIN, native: CALL,
+          run: dsq::move_set_vtime }
+        "bool scx_bpf_dsq_move(struct bpf_iter_scx_dsq *it__iter, struct task_struct *p, u64 dsq_id, u64 enq_flags)"
+        { releases: V6_13.., contexts: kf::DISPATCH | kf::UNLOCKED, rules: PLAIN, native: 12, run: scx_bpf_dsq_move }
+        "bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it__iter, struct task_struct *p, u64 dsq_id, \
+         u64 enq_flags)"
+        { releases: V6_13.., contexts: kf::DISPATCH | kf::UNLOCKED, rules: PLAIN, native: CALL,
+          run: scx_bpf_dsq_move_vtime }
+        "bool scx_bpf_sub_dispatch(u64 cgroup_id)"
+        { releases: V7_1.., contexts: kf::DISPATCH, rules: PLAIN, native: CALL, run: scx_bpf_sub_dispatch }
+        "u32 scx_bpf_reenqueue_local(void)"
+        { releases: V6_12.., contexts: kf::CPU_RELEASE, rules: PLAIN, native: CALL, run: dsq::reenqueue_local }
+        "void scx_bpf_reenqueue_local___v2(void)"
+        { releases: V6_19.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_reenqueue_local_v2 }
+        "void scx_bpf_dsq_reenq(u64 dsq_id, u64 reenq_flags)"
+        { releases: V7_1.., contexts: ANY, rules: PLAIN, native: CALL, run: dsq::dsq_reenq }
+        "int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, u64 dsq_id, u64 flags)"
+        { releases: V6_12.., contexts: ANY, rules: does(IterNew).rcu_protected(), native: 2, run: dsq::iter_new }
+        "struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *it)"
+        { releases: V6_12.., contexts: ANY, rules: does(IterNext).ret_null(), native: 3, run: bpf_iter_scx_dsq_next }
+        "void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it)"
+        { releases: V6_12.., contexts: ANY, rules: does(IterDestroy), native: 0, run: dsq::iter_destroy }
+        // The names that kfuncs had before Linux 6.13, beside those they have.
+        "void scx_bpf_dispatch(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags)"
+        { releases: V6_12..V6_17, contexts: kf::ENQUEUE, rules: PLAIN, native: 12,
+          run: scx_bpf_dsq_insert, now: "scx_bpf_dsq_insert" }
+        "void scx_bpf_dispatch_vtime(struct task_struct *p, u64 dsq_id, u64 slice, u64 vtime, u64 enq_flags)"
+        { releases: V6_12..V6_17, contexts: kf::ENQUEUE, rules: PLAIN, native: 12,
+          run: scx_bpf_dsq_insert_vtime, now: "scx_bpf_dsq_insert_vtime" }
+        "bool scx_bpf_consume(u64 dsq_id)"
+        { releases: V6_12..V6_17, contexts: kf::DISPATCH, rules: PLAIN, native: 12,
+          run: scx_bpf_dsq_move_to_local, now: "scx_bpf_dsq_move_to_local" }
+        "void scx_bpf_dispatch_from_dsq_set_slice(struct bpf_iter_scx_dsq *it__iter, u64 slice)"
+        { releases: V6_12..V6_17, contexts: kf::DISPATCH | kf::UNLOCKED, rules: PLAIN, native: CALL,
+          run: dsq::move_set_slice, now: "scx_bpf_dsq_move_set_slice" }
+        "void scx_bpf_dispatch_from_dsq_set_vtime(struct bpf_iter_scx_dsq *it__iter, u64 vtime)"
+        { releases: V6_12..V6_17, contexts: kf::DISPATCH | kf::UNLOCKED, rules: PLAIN, native: CALL,
+          run: dsq::move_set_vtime, now: "scx_bpf_dsq_move_set_vtime" }
+        "bool scx_bpf_dispatch_from_dsq(struct bpf_iter_scx_dsq *it__iter, struct task_struct *p, u64 dsq_id, \
+         u64 enq_flags)"
+        { releases: V6_12..V6_17, contexts: kf::DISPATCH | kf::UNLOCKED, rules: PLAIN, native: 12,
+          run: scx_bpf_dsq_move, now: "scx_bpf_dsq_move" }
+        "bool scx_bpf_dispatch_vtime_from_dsq(struct bpf_iter_scx_dsq *it__iter, struct task_struct *p, u64 dsq_id, \
+         u64 enq_flags)"
+        { releases: V6_12..V6_17, contexts: kf::DISPATCH | kf::UNLOCKED, rules: PLAIN, native: CALL,
+          run: scx_bpf_dsq_move_vtime, now: "scx_bpf_dsq_move_vtime" }
+    }
+}
+
+fn addr(m: &Machine, task: Option<TaskId>) -> u64 {
+    task.map_or(0, |task| m.layout.task_addr(task))
+}
+
+fn scx_bpf_dsq_peek(m: &mut Machine, dsq_id: u64) -> u64 {
+    let first = dsq::peek(m, dsq_id);
+    addr(m, first)
+}
+
+/// The task that is to be inserted, if there is one: not NULL. May be IDLE.
+#[inline]
+fn inserted(m: &Machine, p: u64) -> Result<Option<TaskId>, Fault> {
+    match m.task_index(p) {
+        None if p != 0 => any_task(m, p).map(|(p, _)| Some(p)),
+        p => Ok(p),
+    }
+}
+
+fn scx_bpf_dsq_insert(m: &mut Machine, p: u64, dsq_id: u64, slice: u64, enq_flags: u64) -> Result<bool, Fault> {
+    let p = inserted(m, p)?;
+    Ok(dsq::insert(m, p, dsq_id, slice, enq_flags))
+}
+
+fn scx_bpf_dsq_insert_vtime(
+    m: &mut Machine,
+    p: u64,
+    dsq_id: u64,
+    slice: u64,
+    vtime: u64,
+    enq_flags: u64,
+) -> Result<bool, Fault> {
+    let p = inserted(m, p)?;
+    Ok(dsq::insert_vtime(m, p, dsq_id, slice, vtime, enq_flags))
+}
+
+fn __scx_bpf_dsq_insert_vtime(m: &mut Machine, p: u64, args: u64) -> Result<bool, Fault> {
+    let scx_bpf_dsq_insert_vtime_args {
+        dsq_id,
+        slice,
+        vtime,
+        enq_flags,
+    } = m.region.load(args)?;
+    scx_bpf_dsq_insert_vtime(m, p, dsq_id, slice, vtime, enq_flags)
+}
+
+fn scx_bpf_dispatch_nr_slots(m: &mut Machine) -> u32 {
+    dsq::dispatch_nr_slots(m)
+}
+
+fn scx_bpf_dsq_move_to_local(m: &mut Machine, dsq_id: u64) -> bool {
+    dsq::move_to_local(m, dsq_id, 0)
+}
+
+fn scx_bpf_dsq_move(m: &mut Machine, it: u64, p: u64, dsq_id: u64, enq_flags: u64) -> Result<bool, Fault> {
+    let (p, _) = any_task(m, p)?;
+    // No DSQ has an idle task.
+    if p == IDLE {
+        return Ok(false);
+    }
+    let moved = dsq::dsq_move(m, it, p, dsq_id, enq_flags)?;
+    m.ext.nr_moved = m.ext.nr_moved.wrapping_add(u32::from(moved));
+    Ok(moved)
+}
+
+fn scx_bpf_dsq_move_vtime(m: &mut Machine, it: u64, p: u64, dsq_id: u64, enq_flags: u64) -> Result<bool, Fault> {
+    scx_bpf_dsq_move(m, it, p, dsq_id, enq_flags | SCX_ENQ_DSQ_PRIQ)
+}
+
+/// There are no sub-schedulers to dispatch from.
+fn scx_bpf_sub_dispatch(_m: &mut Machine, _cgroup_id: u64) -> bool {
+    false
+}
+
+fn scx_bpf_reenqueue_local_v2(m: &mut Machine) {
+    dsq::dsq_reenq(m, SCX_DSQ_LOCAL, 0);
+}
+
+fn bpf_iter_scx_dsq_next(m: &mut Machine, it: u64) -> Result<u64, Fault> {
+    let next = dsq::iter_next(m, it)?;
+    Ok(addr(m, next))
+}

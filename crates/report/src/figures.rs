@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The table of figures: what a run's result says, in the order of the JSON and of every list.
+//!
+//! A row adds a figure everywhere. For example, this row
+//!
+//! ```text
+//! /// Wake-ups of tasks.
+//! wakeups: u64, Known::Always, |run| run.counts.wakeups => [
+//!     Figure::new("wake-ups", Unit::Count, |r| Some(r.wakeups as f64)).details("wake-ups").measure("wakeups", 1.0),
+//! ];
+//! ```
+//!
+//! - adds the field `wakeups` to [`RunResult`] and to the JSON, with the comment as its documentation,
+//! - says that runs on a real machine know it too (`Known::Simulated`: only the simulator does),
+//! - computes it from what is left when a run has ended ([`Ended`]),
+//! - and shows it in the details and as a measure of experiments. [`Figure`] lists the places.
+//!
+//! A field can have several figures, as percentiles do, or none. Something new to count is a field of
+//! [`crate::Summary`] and an arm of its `add`.
+
+use crate::figure::{Field, Figure, Known, MS, S, US, Unit};
+use crate::jain;
+use crate::result::{
+    self, CallbackResult, CheckedResult, ExitRecord, Fairness, LockResult, LostTasks, Migrations, Percentiles, Status,
+    TaskResult, Throughput,
+};
+use crate::score::Better;
+use crate::summary::Ended;
+use crate::units::{count, percent, tenths, time};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+macro_rules! figures {
+    (
+        before { $($before:tt)* }
+        after { $($after:tt)* }
+        $(
+            $(#[$attribute:meta])*
+            $key:ident: $type:ty, $known:expr, |$run:ident| $value:expr => [$($figure:expr),* $(,)?];
+        )*
+    ) => {
+        /// The result of one policy on one machine under one workload. Field names are the JSON's; they stay.
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct RunResult {
+            $($before)*
+            $( $(#[$attribute])* pub $key: $type, )*
+            $($after)*
+        }
+
+        /// The fields of a [`RunResult`] that are computed from a run.
+        pub static FIELDS: &[Field] = &[$( Field { key: stringify!($key), known: $known } ),*];
+
+        /// Every figure, in the order in which lists show them.
+        pub static FIGURES: &[Figure] = &[$( $( $figure, )* )*];
+
+        impl RunResult {
+            /// Computes the fields of the table; the others keep their defaults.
+            pub(crate) fn computed(ended: &Ended) -> RunResult {
+                RunResult {
+                    $( $key: { let $run = ended; $value }, )*
+                    ..RunResult::default()
+                }
+            }
+        }
+    };
+}
+
+figures! {
+    before {
+        pub policy: String,
+        pub machine: String,
+        pub cpus: u64,
+        pub workload: String,
+        /// The policy's parameters that were set: `slice_ns=2000000`.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub settings: Vec<String>,
+        /// The release of Linux whose symbols the policy found, if it was not the usual one.
+        #[serde(skip_serializing_if = "String::is_empty")]
+        pub kernel: String,
+        pub seed: u64,
+        pub simulated_ns: u64,
+        pub wall_ns: u64,
+    }
+
+    after {
+        /// In checked mode: the number of checks. Their price is in `wall_ns`; simulated time is the same.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub checked: Option<CheckedResult>,
+        pub status: Status,
+        /// Tasks of the workload that are missing because ops.init_task() refused them.
+        pub failed_forks: u64,
+        /// Tasks that the policy seems to have lost; a policy that has any wins no comparison.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub lost_tasks: Option<LostTasks>,
+        /// The user ended the run at `simulated_ns`: figures are of that time, and no result of the workload.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        pub interrupted: bool,
+        pub exit: Option<ExitRecord>,
+    }
+
+    /// The workload's result in its own unit; `None` if the run has none: it ended before the workload, or did nothing.
+    score: Option<f64>, Known::Always, |run| run.score.value => [
+        // The run table heads the score's column by the workload's unit (`table::score_column`).
+        Figure::new("the workload's result in its own unit", Unit::Score, |r| r.score)
+            .details_as("score", score_line).compare("score").measure("score", 1.0).live("score, {score unit}", 1.0),
+        Figure::new("simulated time", Unit::Duration, |r| Some(r.simulated_ns as f64))
+            .measure("time_s", S).live("time of the run, s", S),
+    ];
+
+    /// `messages/s`, `s`, `us/op`, `switches/s`, `ms` (mean response time).
+    score_unit: String, Known::Always, |run| run.score.unit.clone() => [];
+
+    score_better: Better, Known::Always, |run| run.score.better => [];
+
+    throughput: Throughput, Known::Always, |run| run.throughput.clone() => [
+        Figure::new("operations of the workload", Unit::Count, |r| Some(r.throughput.operations as f64))
+            .details_as("throughput", throughput_line).measure("operations", 1.0),
+        Figure::new("operations of the workload a second", Unit::Count, |r| Some(r.throughput.per_second))
+            .live("{operations}/s", 1.0),
+    ];
+
+    /// From waking (or, without one, wakeup) to the switch to the task. A wake-up that still
+    /// waits when the run ends counts with what it has waited.
+    wakeup_latency_ns: Percentiles, Known::Always, |run| Percentiles::of(&run.counts.wakeup) => [
+        Figure::new("median wake-up latency", Unit::Duration, |r| r.wakeup_latency_ns.known(|p| p.p50)).lower()
+            .table("wake-up\np50", 4).compare("p50_wakeup").live("wake-up latency p50, us", US),
+        Figure::new("p99 wake-up latency", Unit::Duration, |r| r.wakeup_latency_ns.known(|p| p.p99)).lower()
+            .table("wake-up\np99", 1).details_as("wake-up latency", |r| percentiles(&r.wakeup_latency_ns))
+            .compare("p99_wakeup").live("wake-up latency p99, us", US),
+        Figure::new("p99.9 wake-up latency", Unit::Duration, |r| r.wakeup_latency_ns.known(|p| p.p999)).lower()
+            .compare("p999_wakeup"),
+    ];
+
+    /// From the beginning of a request to its end.
+    response_ns: Percentiles, Known::Always, |run| Percentiles::of(&run.counts.response) => [
+        Figure::new("mean response time", Unit::Duration, |r| r.response_ns.known(|p| p.mean)).lower()
+            .details_as("response time", |r| percentiles(&r.response_ns))
+            .compare("mean_response").live("response mean, us", US),
+        Figure::new("p99 response time", Unit::Duration, |r| r.response_ns.known(|p| p.p99)).lower()
+            .compare("p99_response").live("response p99, us", US),
+    ];
+
+    /// Every sched_switch, those from and to idle included, as the kernel's nr_switches.
+    context_switches: u64, Known::Always, |run| run.counts.switches => [
+        Figure::new("context switches, those from and to idle included", Unit::Count, |r| {
+                Some(r.context_switches as f64)
+            })
+            .table("context\nswitches", 5)
+            .details_as("context switches", |r| {
+                Some(format!("{}, {} preemptions", count(r.context_switches), count(r.preemptions)))
+            })
+            .compare("switches").measure("switches", 1.0).live("context switches", 1.0),
+    ];
+
+    /// Switches away from a task that was still runnable.
+    preemptions: u64, Known::Always, |run| run.tasks.iter().map(|(_, task)| task.preemptions).sum() => [
+        Figure::new("switches away from a task that was still runnable", Unit::Count, |r| Some(r.preemptions as f64))
+            .measure("preemptions", 1.0).live("preemptions", 1.0),
+    ];
+
+    migrations: u64, Known::Always, |run| run.counts.migrations.total() => [
+        Figure::new("tasks that changed their CPU", Unit::Count, |r| Some(r.migrations as f64))
+            .table("migra-\ntions", 7).details_as("migrations", migrations_line)
+            .compare("migrations").measure("migrations", 1.0).live("migrations", 1.0),
+    ];
+
+    migrations_by_distance: Migrations, Known::Simulated, |run| run.counts.migrations => [];
+
+    wakeups: u64, Known::Always, |run| run.counts.wakeups => [
+        Figure::new("wake-ups", Unit::Count, |r| Some(r.wakeups as f64)).details("wake-ups").measure("wakeups", 1.0),
+    ];
+
+    ipis: u64, Known::Simulated, |run| run.counts.ipis => [
+        Figure::new("interprocessor interrupts", Unit::Count, |r| Some(r.ipis as f64))
+            .details("IPIs").measure("ipis", 1.0),
+    ];
+
+    balance_moves: u64, Known::Simulated, |run| run.counts.balance_moves => [
+        Figure::new("tasks that balancers moved", Unit::Count, |r| Some(r.balance_moves as f64))
+            .details("balance moves").measure("balance_moves", 1.0),
+    ];
+
+    /// CPU time not idle, of the time of all CPUs that were online.
+    busy_percent: f64, Known::Always, |run| result::percent(run.counts.busy_ns, run.cpu_ns) => [
+        Figure::new("CPU time not idle", Unit::Percent, |r| Some(r.busy_percent))
+            .table("CPU\nbusy %", 6).details("CPU busy")
+            .compare("busy").measure("busy_percent", 1.0).live("busy, %", 1.0),
+    ];
+
+    /// Time of the kernel and the policy, of the same.
+    overhead_percent: f64, Known::Simulated, |run| result::percent(run.counts.overhead_ns.into(), run.cpu_ns) => [
+        Figure::new("CPU time of kernel and policy", Unit::Percent, |r| Some(r.overhead_percent)).lower()
+            .table("overhead\n%", 3)
+            .details_as("overhead", |r| Some(format!("{} %, {}", percent(r.overhead_percent), time(r.overhead_ns))))
+            .compare("overhead").measure("overhead_percent", 1.0),
+    ];
+
+    overhead_ns: u64, Known::Simulated, |run| run.counts.overhead_ns => [
+        Figure::new("CPU time of kernel and policy, as a time", Unit::TotalTime, |r| Some(r.overhead_ns as f64)).lower()
+            .measure("overhead_ms", MS),
+    ];
+
+    /// Task time that went into reloading caches, of the same; it is busy time.
+    reload_percent: f64, Known::Simulated, |run| result::percent(run.run.reload_ns.into(), run.cpu_ns) => [
+        Figure::new("task time that went into reloading caches", Unit::Percent, |r| Some(r.reload_percent)).lower()
+            .details_as("cache reload", |r| {
+                (r.reload_ns > 0).then(|| format!("{} %, {}", percent(r.reload_percent), time(r.reload_ns)))
+            }),
+    ];
+
+    reload_ns: u64, Known::Simulated, |run| run.run.reload_ns => [];
+
+    /// Cache lines of kernel and policy data that came from another cache or were invalidated there. Their time is
+    /// overhead.
+    line_transfers: u64, Known::Simulated, |run| run.run.line_transfers => [
+        Figure::new("cache lines that changed their cache", Unit::Count, |r| Some(r.line_transfers as f64)).lower()
+            .details_as("cache lines", |r| {
+                let text = || format!("{} transfers, {}", count(r.line_transfers), time(r.line_transfer_ns));
+                (r.line_transfers > 0).then(text)
+            }),
+    ];
+
+    line_transfer_ns: u64, Known::Simulated, |run| run.run.line_transfer_ns => [];
+
+    /// CPU time that was idle, beyond the checker's bound, while an allowed task waited.
+    idle_while_waiting_ns: u64, Known::Simulated, |run| run.run.idle_while_waiting_ns => [
+        Figure::new("CPU time idle while an allowed task waited", Unit::TotalTime, |r| {
+                Some(r.idle_while_waiting_ns as f64)
+            })
+            .lower().table("idle while\nwaiting", 2).details("idle while waiting")
+            .compare("idle_while_waiting").measure("idle_while_waiting_ms", MS),
+    ];
+
+    lock_wait_ns: u64, Known::Simulated, |run| run.lock_wait_ns() => [
+        Figure::new("time waited for locks", Unit::TotalTime, |r| Some(r.lock_wait_ns as f64)).lower()
+            .details_as("waited for locks", |r| (r.lock_wait_ns > 0).then(|| time(r.lock_wait_ns)))
+            .compare("lock_wait").measure("lock_wait_ms", MS),
+    ];
+
+    tasks_total: u64, Known::Always, |run| run.tasks.len() as u64 => [];
+
+    callbacks: Vec<CallbackResult>, Known::Simulated, |run| run.callbacks() => [];
+
+    /// Most waited for first.
+    locks: Vec<LockResult>, Known::Simulated, |run| run.locks.iter().take(RunResult::TASKS).cloned().collect() => [];
+
+    fairness: Vec<Fairness>, Known::Always, |run| jain::fairness(run.tasks, run.run.simulated_ns) => [];
+
+    /// Most CPU time first; no more than [`RunResult::TASKS`] of `tasks_total`.
+    tasks: Vec<TaskResult>, Known::Always, |run| run.longest_running() => [
+        Figure::new("Jain's index of tasks that are called alike", Unit::Index, fairness_of_namesakes)
+            .live("fairness (Jain)", 1.0),
+    ];
+
+    /// 16 hexadecimal digits; equal when every record was.
+    trace_hash: String, Known::Simulated, |run| format!("{:016x}", run.run.trace_hash) => [];
+}
+
+/// The score, unless it is the throughput, which has a line of its own.
+fn score_line(r: &RunResult) -> Option<String> {
+    let score = r.score.filter(|_| r.score_unit != format!("{}/s", r.throughput.unit))?;
+    let better = match r.score_better {
+        Better::Higher => "higher",
+        Better::Lower => "lower",
+    };
+    Some(format!("{score} {}, {better} is better", r.score_unit))
+}
+
+fn throughput_line(r: &RunResult) -> Option<String> {
+    let (operations, unit) = (r.throughput.operations, &r.throughput.unit);
+    let per_second = tenths((r.throughput.per_second * 10.0).round() as u64);
+    (operations > 0).then(|| format!("{} {unit}, {per_second}/s", count(operations)))
+}
+
+fn percentiles(p: &Percentiles) -> Option<String> {
+    let [p50, p99, p999, max, mean] = [p.p50, p.p99, p.p999, p.max, p.mean].map(time);
+    (p.count > 0).then(|| format!("p50 {p50}, p99 {p99}, p99.9 {p999}, max {max}, mean {mean}"))
+}
+
+fn migrations_line(r: &RunResult) -> Option<String> {
+    let m = r.migrations_by_distance;
+    let [all, core, llc, node, remote] = [r.migrations, m.core, m.llc, m.node, m.remote].map(count);
+    Some(format!("{all} (core {core}, LLC {llc}, node {node}, remote {remote})"))
+}
+
+/// Returns Jain's index of the CPU times of the largest group of tasks with the same name, numbers aside.
+///
+/// `RunResult::fairness` is stricter than fits a real machine: threads sleep when they begin, simulated tasks do not.
+fn fairness_of_namesakes(r: &RunResult) -> Option<f64> {
+    let mut groups: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for task in &r.tasks {
+        let name = task.comm.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-');
+        groups.entry(name).or_default().push(task.cpu_ns as f64);
+    }
+    let shares = groups
+        .into_values()
+        .filter(|shares| shares.len() > 1)
+        .max_by_key(Vec::len)?;
+    let sum: f64 = shares.iter().sum();
+    let squares: f64 = shares.iter().map(|share| share * share).sum();
+    (squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Name = fn(&Figure) -> Option<&str>;
+
+    #[test]
+    fn names_are_unique_in_every_place() {
+        let places: [(&str, Name); 5] = [
+            ("table", |f| f.table.map(|column| column.head)),
+            ("details", |f| f.details.map(|line| line.label)),
+            ("compare", |f| f.compare),
+            ("measure", |f| f.measure.map(|measure| measure.name)),
+            ("live", |f| f.live.map(|live| live.name)),
+        ];
+        for (place, name) in places {
+            let mut names: Vec<&str> = FIGURES.iter().filter_map(name).collect();
+            assert!(!names.is_empty(), "{place} shows nothing");
+            names.sort_unstable();
+            names
+                .windows(2)
+                .for_each(|pair| assert_ne!(pair[0], pair[1], "{place}"));
+        }
+    }
+
+    #[test]
+    fn a_figure_is_shown_somewhere() {
+        for figure in FIGURES {
+            let shown = figure.table.is_some()
+                || figure.details.is_some()
+                || figure.compare.is_some()
+                || figure.measure.is_some()
+                || figure.live.is_some();
+            assert!(shown, "'{}' is shown nowhere", figure.about);
+        }
+    }
+
+    #[test]
+    fn equal_cpu_times_are_fair_among_tasks_with_the_same_name() {
+        let task = |comm: &str, cpu_ns| TaskResult {
+            comm: comm.into(),
+            cpu_ns,
+            ..TaskResult::default()
+        };
+        let mut r = RunResult {
+            tasks: vec![task("hog-1", 30), task("main", 7), task("hog-2", 10), task("nap1", 1)],
+            ..RunResult::default()
+        };
+        assert_eq!(fairness_of_namesakes(&r), Some(0.8));
+        r.tasks.remove(0);
+        assert_eq!(fairness_of_namesakes(&r), None);
+    }
+}

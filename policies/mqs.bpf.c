@@ -1,37 +1,155 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * mqs: the multi-queue scheduler.
+ * mqs: the multi-queue scheduler, which aims at the decisions of dss without its one lock.
  *
- * It aims at the decisions of dss without its one lock. Every CPU has a queue. A CPU that has to choose looks through its
- * own, then at one number of every other: the best goodness without affinity that waits there. If one is higher it
- * tries to take that queue's lock, without ever waiting, and the task; a queue that is locked or has changed is skipped
- * for the next best. A woken task takes the CPU it ran on last if that is idle, else the one idle longest, else it
- * preempts the lowest it beats.
+ * Every CPU has a queue. A CPU that needs a task scans its own queue for the highest goodness. It then reads one number
+ * of every other queue: the highest goodness without affinity of the tasks that wait there. If another queue has a
+ * better task, the CPU tries to take the lock of that queue, without ever waiting for it, and then the task. A queue that is
+ * locked or has changed is skipped for the next best one.
+ *
+ * A woken task takes its last CPU if that is idle, else the CPU that has been idle longest, else it preempts the
+ * running task with the lowest goodness that it beats.
  *
  * Good for: what dss is good for, on more CPUs and with more tasks.
- * Bad for: very many CPUs (each choice looks at all of them); tasks are moved as freely as by dss. Bound tasks starve as with dss.
- * Source: Franke, Nagar, Kravetz, Ravindran: "PMQS: Scalable Linux Scheduling for High End Servers", Annual Linux
- * Showcase 2001.
+ * Bad for: very many CPUs, since each choice looks at all of them; caches, since tasks move as freely as under dss.
+ * Source: Franke, Nagar, Kravetz, Ravindran, "PMQS: Scalable Linux Scheduling for High End Servers" (2001).
  *
- * Against the original: realtime tasks are above sched_ext. Locks are words that nobody waits for, beside those of the
- * DSQs.
+ * Known weakness: tasks that are bound to a CPU starve, as under dss.
+ * Different here: realtime tasks are in a class above sched_ext. Locks of queues are words beside the locks of the DSQs.
  */
-#include "include/scx.h"
-
-enum { poolsize = 1024, max_wait_ms = 0 };
-#define LONGEST_IDLE
-
-#include "include/multi_queue.h"
+#include "include/queue_wakeup.h"
+#define CPU_QUEUES
+#include "include/hotplug.h"
 
 char _license[] SEC("license") = "GPL";
 
+/* All CPUs are one pool, and no task is overdue. */
+static __always_inline s32 pool_begin(s32 cpu)
+{
+	return 0;
+}
+
+static __always_inline s32 pool_end(s32 cpu)
+{
+	return nr_cpus;
+}
+
+static __always_inline bool overdue(u64 since)
+{
+	return false;
+}
+
+/* Lets the best task run. Returns false if the choice must be repeated. */
+static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct mq *q)
+{
+	struct scan s = SCAN_FROM(GOODNESS_IDLE);
+	struct task_ctx *t = NULL;
+	s32 remote;
+
+	if (prev && prev->scx.flags & SCX_TASK_QUEUED) {
+		t = task_ctx(prev);
+		if (t)
+			s.best = prev_goodness(prev, t, cpu);
+	}
+	lock_own(q);
+	scan(cpu, cpu, cpu_ctx(cpu)->mm, &s);
+	q->max_na_goodness = s.pid && s.pid == s.first_pid ? s.second : s.first;
+	unlock(q);
+	remote = take_remote(cpu, s.best);
+	if (remote == TAKEN) {
+		q->max_na_goodness = s.first;
+		return true;
+	}
+	/* Before the CPU goes idle it looks again at queues that were locked. */
+	if (s.best == GOODNESS_IDLE)
+		return remote != LOCKED;
+	/* All quanta are used up. */
+	if (!s.best) {
+		recalculate();
+		return false;
+	}
+	if (s.pid)
+		return take(cpu, s.pid);
+	if (t)
+		keep_running(prev, t);
+	return true;
+}
+
+void SCX_OP(mqs_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	struct task_ctx *t = task_ctx(p);
+	bool yielded;
+	s32 home, cpu;
+
+	if (!t) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, NO_SLICE_END, enq_flags);
+		return;
+	}
+	if (woken_by_gone_cpu(p, NO_SLICE_END, enq_flags))
+		return;
+	yielded = t->yielded;
+	t->yielded = false;
+	home = home_of(p, t);
+	if (yielded) {
+		put_on(p, t, home, enq_flags);
+		return;
+	}
+	cpu = is_idle(home) ? home : find_idle(p, 0, nr_cpus, LONGEST_IDLE);
+	if (cpu >= 0) {
+		put_on(p, t, cpu, enq_flags);
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		return;
+	}
+	preempt_or_wait(p, t, home, enq_flags);
+}
+
+void SCX_OP(mqs_dispatch, s32 cpu, struct task_struct *prev)
+{
+	s32 i;
+
+	bpf_for(i, 0, MAX_TRIES) {
+		if (choose(cpu, prev, mq_of(cpu)))
+			return;
+	}
+}
+
+void SCX_OP(mqs_tick, struct task_struct *p)
+{
+	goodness_tick(p);
+	show_running(p, 1);
+}
+
+void SCX_OP(mqs_running, struct task_struct *p)
+{
+	goodness_running(p);
+	show_running(p, 1);
+}
+
+void SCX_OP(mqs_stopping, struct task_struct *p, bool runnable)
+{
+	show_running(p, 0);
+}
+
+/* Tasks that wait in the queue of a CPU that goes may have run elsewhere. */
+static __always_inline void pass_on_all(s32 cpu)
+{
+	pass_on(cpu);
+}
+
 s32 SCX_OP_SLEEPABLE(mqs_init)
 {
-	return mq_init_queues();
+	return init_queues();
 }
 
 SCX_OPS(mqs_ops,
-	MQ_CALLBACKS,
+	GOODNESS_CALLBACKS,
+	HOTPLUG_CALLBACKS,
+	.select_cpu = (void *)mq_select_cpu,
+	.enqueue = (void *)mqs_enqueue,
+	.dispatch = (void *)mqs_dispatch,
+	.tick = (void *)mqs_tick,
+	.running = (void *)mqs_running,
+	.stopping = (void *)mqs_stopping,
 	.init = (void *)mqs_init,
 	.flags = SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_LAST,
 	.name = "mqs");

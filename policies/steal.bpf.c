@@ -2,23 +2,24 @@
 /*
  * steal: queues ordered by virtual time, and CPUs that go idle steal from overloaded ones.
  *
- * Each CPU has a queue ordered by weighted virtual time. A waking task goes to an idle CPU near the waking one or the one it
- * ran on, as far as a short search finds one (select_idle_sibling.h). A CPU about to idle pulls from the busiest CPU, but
- * not when its idle times are short (idle_balance.h). If that found nothing, it steals: a sparse bitmap for each LLC tells
- * which CPUs have one running and one waiting; from the first, its core's siblings before others, it takes the first task
- * in order of next to run that may run here.
+ * Each CPU has a queue ordered by weighted virtual time. A woken task takes an idle CPU near the waking CPU or near its
+ * last CPU, if a short search finds one (select_idle_sibling.h). A CPU that is about to idle first pulls a task from the
+ * busiest CPU, unless its idle times are too short for that (idle_balance.h).
  *
- * Good for: busy CPUs on larger machines, at a few microseconds a steal.
- * Bad for: caches, when tasks with large working sets are few; nothing is taken across LLCs unless told.
- * Source: Steve Sistare, "Can better task stealing make Linux faster?" and the patch series "steal tasks to improve CPU
- * utilization" (2018). steal = 0 is the CFS of that time; steal_llcs, steal_nodes, idle_balance and idle_cores are what was
- * announced as future work.
- * Different here: real-time tasks are above sched_ext, with the kernel's own push and pull, so that the announced bitmap of
- * CPUs overloaded with them has no place; a slice has a fixed length instead of a share of a period.
+ * If that finds nothing, the CPU steals. A sparse bitmap of each LLC has the CPUs that are overloaded (overloaded.h). The CPU visits
+ * them, those of its own core first, and takes the first task in order of virtual time that may run here.
+ *
+ * Good for: busy CPUs on larger machines; a steal takes a few microseconds.
+ * Bad for: caches, if few tasks with large working sets are stolen; other LLCs, unless steal_llcs is set.
+ * Source: Steve Sistare, "Can better task stealing make Linux faster?" and "steal tasks to improve CPU utilization" (2018).
+ *
+ * steal=0 is the CFS of that time. steal_llcs, steal_nodes, idle_balance and idle_cores were announced as future work.
+ * Different here: realtime tasks are in a class above sched_ext, where the kernel pushes and pulls them, so there is no
+ * bitmap of CPUs overloaded with them. A slice has a fixed length instead of a share of a period.
  */
 #include "include/idle_balance.h"
 #include "include/select_idle_sibling.h"
-#include "include/sparse_bitmap.h"
+#include "include/overloaded.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -30,50 +31,10 @@ u32 steal_llcs PARAM("switch, 0..1: if the own LLC has nothing, steal from other
 u32 steal_nodes PARAM("switch, 0..1: if these have nothing, steal from LLCs of other nodes") = 0;
 u32 idle_cores PARAM("switch, 0..1: wake-ups take idle cores, then CPUs, from bitmaps instead of searching") = 0;
 
-/* Tasks stolen; transitions to overloaded and back. */
-u64 nr_stolen, nr_set, nr_cleared;
-/* CPUs of the largest LLC; LLCs, and the node of each. */
-static u32 llc_size, nr_groups, node_of_group[SPARSE_GROUPS];
+/* Number of CPUs in the largest LLC. */
+static u32 llc_size;
 
-static __always_inline u32 group_of(u32 cpu)
-{
-	return llc_of[cpu & (MAX_CPUS - 1)] & (SPARSE_GROUPS - 1);
-}
-
-/* The bit changes on the transition only. `coming` tasks are about to be queued. */
-static __always_inline void update_overloaded_with(struct cpu *c, u32 cpu, s32 coming)
-{
-	u32 now = c->running + waiting(cpu) + coming > 1;
-	u64 start;
-
-	if (c->overloaded == now || __sync_lock_test_and_set(&c->overloaded, now) == now)
-		return;
-	start = bpf_ktime_get_ns();
-	if (now) {
-		sparse_set(group_of(cpu), cpu);
-		__sync_fetch_and_add(&nr_set, 1);
-	} else {
-		sparse_clear(group_of(cpu), cpu);
-		__sync_fetch_and_add(&nr_cleared, 1);
-	}
-	found_since(start);
-}
-
-static __always_inline void update_overloaded(u32 cpu)
-{
-	struct cpu *c = cpu_of(cpu);
-
-	if (c)
-		update_overloaded_with(c, cpu, 0);
-}
-
-static __always_inline void moved(u32 from, u32 to)
-{
-	update_overloaded(from);
-	update_overloaded(to);
-}
-
-/* Virtual time with what was used of the slice; 100 is the weight of nice 0. */
+/* Returns a task's virtual time, with the part of the slice that it has used. The weight of nice 0 is 100. */
 static __always_inline u64 vtime_of(struct task_struct *p)
 {
 	u64 used = p->scx.slice < slice_ns ? slice_ns - p->scx.slice : 0;
@@ -89,7 +50,7 @@ static __always_inline bool take(u32 from)
 	return true;
 }
 
-/* Steals from the overloaded CPUs of an LLC, from this CPU's position on; of this core only, if asked. */
+/* Steals from an overloaded CPU of an LLC, or of this core only. The search begins behind this CPU. */
 static __always_inline bool steal_in(u32 group, u32 cpu, u32 nr_cpus, bool core)
 {
 	u32 at = cpu + 1, end = nr_cpus, i;
@@ -143,7 +104,7 @@ static __always_inline bool try_steal(u32 cpu, u32 nr_cpus)
 	return stolen;
 }
 
-/* What waits there may have come from elsewhere. */
+/* Tasks that wait in the queue of a CPU that goes may have run elsewhere. */
 static __always_inline void pass_on_all(s32 cpu)
 {
 	pass_on(cpu);
@@ -180,7 +141,7 @@ void SCX_OP(steal_enqueue, struct task_struct *p, u64 enq_flags)
 	if ((enq_flags & SCX_ENQ_WAKEUP) && (s64)(vtime - (c->vtime - slice_ns)) < 0)
 		vtime = c->vtime - slice_ns;
 	scx_bpf_dsq_insert_vtime(p, cpu, slice_ns, vtime, enq_flags);
-	/* What is inserted here is queued when this callback returns. */
+	/* The inserted task is counted as coming: it is in the queue when this callback has returned. */
 	update_overloaded_with(c, cpu, 1);
 	if (!c->running)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
@@ -201,7 +162,7 @@ void SCX_OP(steal_dispatch, s32 cpu, struct task_struct *prev)
 		struct task_struct *first = scx_bpf_dsq_peek(cpu);
 		u64 vtime = vtime_of(prev);
 
-		/* It goes on while it is the furthest behind. */
+		/* The running task goes on while no other is further behind. */
 		if (first && (s64)(first->scx.dsq_vtime - vtime) <= 0 && scx_bpf_dsq_move_to_local(cpu))
 			return;
 		prev->scx.dsq_vtime = vtime;
@@ -244,7 +205,7 @@ void SCX_OP(steal_stopping, struct task_struct *p, bool runnable)
 	if (!c)
 		return;
 	c->running = false;
-	/* One that stays runnable is counted again when it is queued. */
+	/* A task that stays runnable is counted when it is queued. */
 	if (!runnable)
 		update_overloaded_with(c, cpu, 0);
 }
@@ -287,9 +248,7 @@ s32 SCX_OP_SLEEPABLE(steal_init)
 	bpf_for(cpu, 0, nr_cpus) {
 		u32 n = 0;
 
-		node_of_group[group_of(cpu)] = node_of[cpu & (MAX_CPUS - 1)];
-		if (group_of(cpu) >= nr_groups)
-			nr_groups = group_of(cpu) + 1;
+		overloaded_init(cpu);
 		note_idle_core(cpu);
 		bpf_for(other, 0, nr_cpus)
 			n += in_domain(LLC, cpu, other);

@@ -12,10 +12,10 @@ rust_needed=1.95
 packages=(
   clang-19 llvm-19             # policies: BPF C to objects; llvm-19 to look into them
   bpftool                      # tests join objects with it; make compat: dumps types
-  libhwloc-dev libudev-dev hwloc pkg-config # machines: topologies (lstopo writes and shows them)
+  hwloc                        # lstopo, which tests compare machines with
   rt-app                       # its examples are test workloads
   gcc libc6-dev                # the linker that rustc calls
-  libelf-dev zlib1g-dev        # make compat: libbpf, whose linker joins objects
+  libelf-dev zlib1g-dev pkg-config # make compat and the live command: libbpf
   zstd xz-utils python3        # make compat: unpacks kernel sources and images
 )
 # make test: the HTML report is used in a browser.

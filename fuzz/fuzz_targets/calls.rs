@@ -10,7 +10,7 @@ use bpf::object::Object;
 use bpf::vm::Engine;
 use calls::Draw;
 use kernel::Machine;
-use kernel::ext::kfuncs;
+use kernel::kfuncs;
 use kernel::load::{LoadError, attach, open_changed};
 use kernel::profile::Profile;
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Any text as hwloc XML or as a synthetic string: what we let pass to hwloc, which is C and trusts what it reads, it reads
-//! without harm, and what becomes of it is a machine or an error. Start from `lstopo --of xml` and machines/.
+//! Reads any text as hwloc XML or as a synthetic string: the result is a machine or an error. Start from `lstopo --of xml`
+//! and machines/.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -8,9 +8,7 @@
 #ifndef BALANCER_H
 #define BALANCER_H
 
-#include "multi_queue.h"
-
-#define CLOCK_MONOTONIC 1
+#include "queue_wakeup.h"
 
 enum { LBOFF, IP, LBC, LBP };
 enum { BALANCED, SURPLUS, DEFICIT };
@@ -26,6 +24,9 @@ u64 nr_balancings, nr_balanced, nr_balanced_pools, nr_placed;
 /* Of the runs: the sum of the queues' loads, the tasks moved, and those in percent of the former. */
 u64 load_mean_milli, load_max, moved_last, moved_mean_milli, moved_max, moved_percent_mean_milli, moved_percent_max_milli;
 static u64 load_sum, percent_milli_sum;
+
+/* Returns the number of a CPU's pool. */
+static u32 pool_of(s32 cpu);
 
 struct balance_timer {
 	struct bpf_timer timer;

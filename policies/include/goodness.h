@@ -13,7 +13,7 @@
 #define GOODNESS_H
 
 #include "scx.h"
-#include "tick_period.h"
+#include "quantum.h"
 
 #define MAX_CPUS 1024
 #define PROC_CHANGE_PENALTY 15
@@ -21,12 +21,8 @@
 #define MAX_AFFINITY (PROC_CHANGE_PENALTY + 1)
 #define MAX_RT_PRIO 100
 #define GOODNESS_IDLE (-1000)
-/* Quanta end by the counter; this slice only has to be longer than any. */
-#define NO_SLICE_END 1000000000ULL
 /* Past this many recalculations a counter stays as it is. */
 #define MAX_MISSED 8
-
-const volatile u64 tick_ns PARAM("ns, 1000000..100000000: length of a tick of a task's counter") = 10000000;
 
 /* Recalculations of all counters. */
 u64 nr_recalculations;
@@ -75,11 +71,6 @@ static __always_inline struct cpu_ctx *cpu_ctx(s32 cpu)
 static __always_inline bool may_run(const struct task_struct *p, s32 cpu)
 {
 	return p->nr_cpus_allowed >= nr_cpus || bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
-}
-
-static __always_inline s32 nice_of(const struct task_struct *p)
-{
-	return p->static_prio - 120;
 }
 
 /* Of nice -20..19: 11..1 ticks, 6 at nice 0. */
@@ -272,9 +263,7 @@ void SCX_OP(goodness_exit_task, struct task_struct *p, struct scx_exit_task_args
 	if (!parent)
 		return;
 	most = 2 * nice_to_ticks(nice_of(p->real_parent));
-	parent->counter += t->counter;
-	if (parent->counter > most)
-		parent->counter = most;
+	return_ticks(&parent->counter, t->counter, most);
 }
 
 /* The parent's remaining counter is split between parent and child. */
@@ -285,8 +274,7 @@ int BPF_PROG(goodness_fork, struct task_struct *parent, struct task_struct *chil
 
 	if (!from || !to)
 		return 0;
-	to->counter = (from->counter + 1) >> 1;
-	from->counter >>= 1;
+	split_ticks(&from->counter, &to->counter);
 	if (!from->counter) {
 		from->expired = true;
 		scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The runqueue of Linux 2.4: one list of all runnable tasks, running ones too, and one lock.
+ * The runqueue of Linux 2.4 and 2.5: one list of all runnable tasks, running ones included, behind one spinlock.
  *
- * What a choice looks at of a task is in one node on a cache line of its own, as it was in task_struct. The lock is held
- * while the list is looked through, so nodes are in an array of the policy's: nothing may be called under the lock.
+ *     nodes[0]          nodes[7]          nodes[3]
+ *     HEAD <--------->  task A  <-------> task B  <-------> HEAD
+ *
+ * The kernel walked the list and read a few fields of each task_struct, which shared a cache line. Here they share a
+ * node. The nodes are in an array of the policy, because a program that holds a spinlock may not call the kernel.
  */
 #ifndef RUN_LIST_H
 #define RUN_LIST_H
@@ -12,44 +15,45 @@
 
 #define MAX_CPUS 1024
 #define MAX_TASKS (1 << 15)
-/* Place 0 of the nodes is the list's head. */
+/* Slot 0 of the nodes is the head of the list, so 0 also means "no task". */
 #define HEAD 0
-/* In place of the CPU that a task runs on. */
+/* Value of node.cpu for a task that waits. */
 #define WAITS (-1)
 
 struct node {
 	u32 next, prev;
+	/* Linux 2.4: ticks left in the quantum. */
 	s32 counter;
-	/* Of Linux 2.5.2-pre: its bonus for sleep. */
+	/* Linux 2.5.2-pre: bonus for sleep, in units of goodness. */
 	u32 dyn_prio;
 	s32 nice;
 	s32 last_cpu;
-	/* Where it runs or is about to, or WAITS. */
+	/* The CPU that runs the task or is about to, or WAITS. */
 	s32 cpu;
 	s32 pid;
 	u64 mm;
-	/* Charged, but not yet a tick. */
+	/* Time charged that does not yet add up to a tick. */
 	u32 owed_ns;
 	bool queued;
 	bool yielded;
 	bool expired;
-	/* May not run everywhere: see `allowed`. */
+	/* The task may not run on all CPUs: see allowed[]. */
 	bool bound;
-	/* Of Linux 2.5.2-pre: its ticks, and the recalculations that it has seen. They came behind run_list, on the next line. */
+	/* Linux 2.5.2-pre: ticks left, and recalculations seen. In task_struct they came one cache line after the rest. */
 	s32 time_slice __attribute__((aligned(64)));
 	u32 epoch;
 } __attribute__((aligned(64)));
 
-/* What is here of a task was in task_struct: where those compete for caches, so do these. */
+/* The simulator lets nodes compete for caches as the task_structs did whose fields they hold. */
 static struct node nodes[MAX_TASKS] __attribute__((btf_decl_tag("task_struct")));
 static u64 allowed[MAX_TASKS][MAX_CPUS / 64];
-/* Places never used, and a chain of those given back. */
-static u32 nr_places = HEAD + 1, given_back;
+/* Slots below nr_slots have been used; free_slot begins a chain of those that are free again. */
+static u32 nr_slots = HEAD + 1, free_slot;
 
 struct bpf_spin_lock runqueue_lock __hidden __attribute__((aligned(8))) SEC(".data.runqueue_lock");
 
 struct task_ctx {
-	u32 place;
+	u32 slot;
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -58,29 +62,53 @@ struct {
 	__type(value, struct task_ctx);
 } task_ctxs SEC(".maps");
 
-static __always_inline struct node *node_at(u32 place)
+static __always_inline struct node *node_at(u32 slot)
 {
-	return &nodes[place & (MAX_TASKS - 1)];
+	return &nodes[slot & (MAX_TASKS - 1)];
 }
 
-/* A task's place, HEAD if it has none. */
-static __always_inline u32 place_of(struct task_struct *p)
+/* Returns the slot of a task's node, or HEAD if the task has none. */
+static __always_inline u32 task_slot(struct task_struct *p)
 {
 	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, p, NULL, 0);
 
-	return t ? t->place : HEAD;
+	return t ? t->slot : HEAD;
 }
 
-/* The rest is done under the lock. */
-
-static __always_inline void list_insert(u32 place, u32 prev, u32 next)
+/* Returns whether the task may run on the CPU. */
+static __always_inline bool may_run(u32 slot, s32 cpu)
 {
-	struct node *n = node_at(place);
+	return !node_at(slot)->bound ||
+	       allowed[slot & (MAX_TASKS - 1)][((u32)cpu / 64) & (MAX_CPUS / 64 - 1)] & (1ULL << (cpu & 63));
+}
+
+/* Copies the task's affinity into its node. Most tasks may run everywhere, and their mask is not read. */
+static __always_inline void copy_affinity(struct task_struct *p, u32 slot, s32 nr_cpus)
+{
+	struct node *n = node_at(slot);
+	s32 cpu;
+
+	n->bound = p->nr_cpus_allowed < nr_cpus;
+	if (!n->bound)
+		return;
+	bpf_for(cpu, 0, nr_cpus) {
+		u64 *word = &allowed[slot & (MAX_TASKS - 1)][((u32)cpu / 64) & (MAX_CPUS / 64 - 1)];
+		u64 bit = 1ULL << (cpu & 63);
+
+		*word = bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ? *word | bit : *word & ~bit;
+	}
+}
+
+/* The caller of the functions below holds the lock. */
+
+static __always_inline void list_insert(u32 slot, u32 prev, u32 next)
+{
+	struct node *n = node_at(slot);
 
 	n->prev = prev;
 	n->next = next;
-	node_at(prev)->next = place;
-	node_at(next)->prev = place;
+	node_at(prev)->next = slot;
+	node_at(next)->prev = slot;
 }
 
 static __always_inline void list_unlink(struct node *n)
@@ -89,48 +117,42 @@ static __always_inline void list_unlink(struct node *n)
 	node_at(n->next)->prev = n->prev;
 }
 
-static __always_inline void add_to_runqueue(u32 place)
+static __always_inline void add_to_runqueue(u32 slot)
 {
-	node_at(place)->queued = true;
-	list_insert(place, HEAD, node_at(HEAD)->next);
+	node_at(slot)->queued = true;
+	list_insert(slot, HEAD, node_at(HEAD)->next);
 }
 
-static __always_inline void del_from_runqueue(u32 place)
+static __always_inline void del_from_runqueue(u32 slot)
 {
-	struct node *n = node_at(place);
+	struct node *n = node_at(slot);
 
 	n->queued = false;
 	list_unlink(n);
 }
 
-static __always_inline void move_last_runqueue(u32 place)
+static __always_inline void move_last_runqueue(u32 slot)
 {
-	list_unlink(node_at(place));
-	list_insert(place, node_at(HEAD)->prev, HEAD);
+	list_unlink(node_at(slot));
+	list_insert(slot, node_at(HEAD)->prev, HEAD);
 }
 
-static __always_inline bool may_run(u32 place, s32 cpu)
+/* Takes a slot for a new task; returns HEAD if all are in use. */
+static __always_inline u32 alloc_slot(void)
 {
-	return !node_at(place)->bound ||
-	       allowed[place & (MAX_TASKS - 1)][((u32)cpu / 64) & (MAX_CPUS / 64 - 1)] & (1ULL << (cpu & 63));
+	u32 slot = free_slot;
+
+	if (slot)
+		free_slot = node_at(slot)->next;
+	else if (nr_slots < MAX_TASKS)
+		slot = nr_slots++;
+	return slot;
 }
 
-/* A place for a new task, HEAD if there are too many. */
-static __always_inline u32 take_place(void)
+static __always_inline void release_slot(u32 slot)
 {
-	u32 place = given_back;
-
-	if (place)
-		given_back = node_at(place)->next;
-	else if (nr_places < MAX_TASKS)
-		place = nr_places++;
-	return place;
-}
-
-static __always_inline void give_back(u32 place)
-{
-	node_at(place)->next = given_back;
-	given_back = place;
+	node_at(slot)->next = free_slot;
+	free_slot = slot;
 }
 
 #endif

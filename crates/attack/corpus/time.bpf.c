@@ -30,6 +30,7 @@
  * ATTACK timer_rearms_itself ends
  * ATTACK timers_many ends
  * ATTACK timer_in_the_past ends
+ * ATTACK timer_rearms_in_the_past ends
  * ATTACK timer_never ends
  * ATTACK timer_wild ends
  * ATTACK timer_cancels_itself ends
@@ -114,6 +115,9 @@ static __noinline int on_timer(void *map, u32 *key, struct value *value)
 #if defined(TIMER_REARMS_ITSELF)
 	for (int i = 0; i < 100; i++)
 		bpf_timer_start(&value->timer, 0, 0);
+#elif defined(TIMER_REARMS_IN_THE_PAST)
+	/* An absolute time that is over: no time would pass between two calls. */
+	bpf_timer_start(&value->timer, 1, 1);
 #elif defined(TIMER_CANCELS_ITSELF)
 	bpf_timer_cancel(&value->timer);
 	bpf_timer_init(&value->timer, &timers, CLOCK_MONOTONIC);
@@ -199,6 +203,8 @@ static char text[] = "%1000000000d %1000000000d\n";
 #elif defined(TIMER_EVERY_NS)
 #define INIT start_timer(0, 1, 0)
 #elif defined(TIMER_REARMS_ITSELF)
+#define INIT start_timer(0, 1, 0)
+#elif defined(TIMER_REARMS_IN_THE_PAST)
 #define INIT start_timer(0, 1, 0)
 #elif defined(TIMERS_MANY)
 #define INIT for (u32 i = 0; i < 1024; i++) start_timer(OPAQUE(i), i, 0)

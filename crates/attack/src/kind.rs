@@ -90,6 +90,8 @@ const DAMAGED: Size = Size {
     run_ns: 3_000_000,
     budget: 50_000,
 };
+/// Simulated time that a case of a suite may take.
+const SUITE_NS: u64 = 20_000_000;
 /// Machines and workloads larger than this are read and checked; running them is the user's decision.
 const MAX_CPUS: u32 = 128;
 const MAX_TASKS: usize = 2000;
@@ -451,7 +453,7 @@ pub(crate) fn suite(text: &str) -> String {
     let mut ends = Vec::new();
     for case in suite.cases.iter().take(4) {
         ends.push(
-            case.run(&Seeds::get().objects_folder, MODES[0].engine)
+            case.run(&Seeds::get().objects_folder, MODES[0].engine, SUITE_NS)
                 .err()
                 .unwrap_or_default(),
         );

@@ -14,7 +14,7 @@ use crate::seeds::Seeds;
 use bpf::image::Insn;
 use bpf::insn::{self, alu};
 use bpf::link::Image;
-use kernel::ext::kfuncs;
+use kernel::kfuncs;
 use machine::MachineSpec;
 
 const SIZE: Size = Size {

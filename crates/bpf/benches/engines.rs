@@ -12,13 +12,13 @@ use std::process::Command;
 use std::time::Instant;
 
 use bpf::btf::build::Builder;
-use bpf::func::World;
-use bpf::lines::Cache;
+use bpf::cache::Cache;
+use bpf::engine::World;
+use bpf::engine::{Engine, Vm};
 use bpf::link::Image;
 use bpf::link::{Target, link};
+use bpf::memory::Region;
 use bpf::object::Object;
-use bpf::region::Region;
-use bpf::vm::{Engine, Vm};
 
 use world::TestWorld;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What linking an object yields and an engine runs: decoded instructions, functions, map definitions.
 //!
-//! An [`Image`](crate::link::Image) belongs to the [`Region`](crate::region::Region) it was linked into: constants in its instructions are
+//! An [`Image`](crate::link::Image) belongs to the [`Region`](crate::memory::Region) it was linked into: constants in its instructions are
 //! addresses there.
 
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The eBPF instruction set as RFC 9669 and include/uapi/linux/bpf.h number it, and what both engines assume of code.
 
-use crate::image::{CALL, CALL_FUNCTION, CALL_HELPER, CALL_KFUNC, Code, TRAP};
+use crate::image::{CALL, CALL_FUNCTION, CALL_HELPER, CALL_KFUNC, Code, Insn, TRAP};
 
 /// Instruction classes: the low three bits.
 pub const LD: u8 = 0x00;
@@ -120,6 +120,10 @@ pub const CAST: i32 = 1;
 pub const CAST_USER: i64 = 1 << 16;
 /// Iterations `may_goto` allows in one call of a function: BPF_MAX_LOOPS.
 pub const MAX_LOOPS: u32 = 8 << 20;
+/// Bytes of BPF stack a function may use, as in the kernel.
+pub const FRAME: u64 = 512;
+/// BPF stack of one program: calls may nest this many frames deep, counting calls from helpers.
+pub(crate) const FRAMES: u64 = 128;
 /// r10.
 pub const FP: u8 = 10;
 
@@ -191,4 +195,19 @@ pub fn verify(code: &Code) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+/// Is this an atomic operation that exists, in a size in which it exists?
+pub(crate) fn is_atomic(i: &Insn) -> bool {
+    match i.imm {
+        atomic::LOAD_ACQUIRE | atomic::STORE_RELEASE => true,
+        atomic::XCHG | atomic::CMPXCHG => size(i.op) >= 4,
+        op => {
+            size(i.op) >= 4
+                && matches!(
+                    op & !atomic::FETCH,
+                    atomic::ADD | atomic::OR | atomic::AND | atomic::XOR
+                )
+        }
+    }
 }

@@ -1,59 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The simulated Linux machine.
 //!
-//! One [`Machine`] owns the world: clock, event queue, CPUs, tasks, policy, chance. It runs an event at a time in the
-//! order (time, sequence); a handler runs at one instant and what it costs is charged to its CPU (cost.rs). There is no
-//! float, hash order, wall clock, file or thread in here: the same inputs give the same bytes on any host.
+//! One [`Machine`] owns the world: clock, event queue, CPUs, tasks, policy, chance. It handles one event at a time, in the
+//! order (time, sequence). A handler runs at one instant; what it costs is charged to its CPU. There is no float, hash order,
+//! wall clock, file or thread in here: the same inputs give the same bytes on any host.
 //!
-//! Where to find what: `schedule` and `wakeup` are kernel/sched/core.c; `class` lists what the core asks of the classes
-//! `rt`, `ext`, `fair` and `idle`; `program` and `sync` execute what tasks ask for; `check` watches. `layout` and `target` are
-//! what a policy sees of the kernel, `ext::kfuncs`, `bpf_world` and `tracepoint` what it can call and attach to; `load`
-//! brings one in, against the symbols of a `release` of Linux.
+//! | room | what it holds |
+//! |---|---|
+//! | [`machine`] | the machine itself and its event loop |
+//! | `simulation` | time, order and cost: the event queue, charging, locks as timelines, chance |
+//! | `hardware` | sets of CPUs, caches, frequency |
+//! | `sched` | kernel/sched: the core and the classes `rt`, `ext`, `fair` and `idle` |
+//! | `programs` | what tasks do, step by step, and what they wait for |
+//! | `policy` | how an object comes in, what of the kernel it sees and can call |
+//! | `watch` | checks, invariants, decisions; they never steer |
+//!
+//! Other crates use the modules by the names below; the rooms are for those who change this crate.
 #![deny(clippy::float_arithmetic)]
 
-mod bpf_world;
-pub mod cgroup;
-pub mod chance;
-pub mod check;
-mod checked;
-pub mod class;
-mod cost;
-mod cpufreq;
-pub mod cpuset;
-pub mod decision;
-pub mod event;
-pub mod ext;
-pub mod fair;
-mod footprint;
-mod fork;
-mod hotplug;
-mod idle;
-pub mod invariant;
-mod iterator;
-pub mod layout;
-pub mod load;
-pub mod lock;
+mod hardware;
 pub mod machine;
-mod nullable;
-mod params;
+mod policy;
 pub mod profile;
-pub mod program;
-pub mod release;
-pub mod rng;
-pub mod rq;
-pub mod rt;
-mod schedule;
-mod step;
-pub mod sync;
-mod table;
-pub mod target;
-pub mod task;
+mod programs;
+mod sched;
+mod simulation;
 #[cfg(test)]
 mod testbed;
-pub mod tracepoint;
-pub mod user_space;
-pub mod waiting;
-mod wakeup;
+mod watch;
 
+pub use hardware::cpuset;
 pub use machine::{Ended, Machine};
-pub use table::Table;
+pub use policy::{kfuncs, layout, load, release, target, tracepoint, user_space};
+pub use programs::{execute as program, sync};
+pub use sched::{cgroup, class, ext, fair, rq, rt, task};
+pub use simulation::table::Table;
+pub use simulation::{chance, event, lock, rng};
+pub use watch::{check, decision, invariant, waiting};

@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The simulated machine: one value owns clock, event queue, CPUs, tasks, policy and chance.
 
-use crate::cgroup::Cgroups;
-use crate::check::Checks;
-use crate::cpuset::CpuSet;
-use crate::decision::Decisions;
-use crate::event::{Event, EventQueue};
-use crate::footprint::{self, Caches};
-use crate::invariant::Invariants;
-use crate::layout::{Layout, MAX_TASKS};
-use crate::lock::{LockId, LockStat, Locks};
-use crate::release::Release;
-use crate::rng::Rng;
-use crate::rq::Rq;
-use crate::sync::Sync;
-use crate::table::Table;
-use crate::task::{IDLE, Task, TaskId};
-use crate::waiting::WaitingTask;
-use crate::{ext, fair, rt};
+use crate::hardware::cpu::CpuId;
+use crate::hardware::cpuset::CpuSet;
+use crate::hardware::footprint::{self, Caches};
+use crate::policy::layout::{Layout, MAX_TASKS};
+use crate::policy::release::Release;
+use crate::programs::sync::Sync;
+use crate::sched::cgroup::Cgroups;
+use crate::sched::ext;
+use crate::sched::fair;
+use crate::sched::rq::Rq;
+use crate::sched::rt;
+use crate::sched::task::{IDLE, Task, TaskId};
+use crate::simulation::event::{Event, EventQueue};
+use crate::simulation::lock::{LockId, LockStat, Locks};
+use crate::simulation::rng::Rng;
+use crate::simulation::table::Table;
+use crate::watch::check::Checks;
+use crate::watch::decision::Decisions;
+use crate::watch::invariant::Invariants;
+use crate::watch::waiting::WaitingTask;
 use bpf::region::{Region, Use};
 use machine::MachineSpec;
 use std::collections::BTreeMap;
@@ -45,8 +48,8 @@ pub struct Machine {
     /// Simulated time, ns since the run's start.
     pub now: u64,
     pub(crate) events: EventQueue,
-    pub rqs: Table<Rq>,
-    pub tasks: Table<Task>,
+    pub rqs: Table<CpuId, Rq>,
+    pub tasks: Table<TaskId, Task>,
     /// Slots of exited tasks, used again last in first out.
     pub(crate) free_tasks: Vec<TaskId>,
     /// Task slot of each pid ever given; IDLE where it has exited.
@@ -428,11 +431,11 @@ impl Machine {
     }
 
     pub fn task(&self, task: TaskId) -> &Task {
-        &self.tasks[task as usize]
+        &self.tasks[task]
     }
 
     pub fn pid_of(&self, task: TaskId) -> u32 {
-        if task == IDLE { 0 } else { self.tasks[task as usize].pid }
+        if task == IDLE { 0 } else { self.tasks[task].pid }
     }
 
     /// The live task with a pid (find_task_by_pid_ns).
@@ -449,7 +452,10 @@ impl Machine {
         if self.nr_alive == 0 {
             return Ended::AllExited;
         }
-        let alive = self.tasks.iter().filter(|task| task.state != crate::task::State::Dead);
+        let alive = self
+            .tasks
+            .iter()
+            .filter(|task| task.state != crate::sched::task::State::Dead);
         Ended::Deadlock {
             waiting: alive.map(|task| task.pid).collect(),
         }

@@ -2,7 +2,8 @@
 //! Machines and workloads for the tests of the scheduling classes.
 
 use crate::machine::Machine;
-use crate::task::{State, TaskId};
+use crate::sched::task::{State, TaskId};
+use crate::simulation::table::Id;
 use machine::MachineSpec;
 use trace::{Event, Record};
 use workload::{Action, Dist, Disturbance, Op, Policy, Program, TaskSpec, Workload};
@@ -110,12 +111,12 @@ impl Bed {
 
 /// Slot of the workload's nth task, if all start at once and none exits.
 pub fn nth(n: u32) -> TaskId {
-    n
+    TaskId::new(n as usize)
 }
 
 /// CPU time used by the nth task, ns.
 pub fn used(m: &Machine, n: u32) -> u64 {
-    m.tasks[nth(n) as usize].sum_exec_runtime
+    m.tasks[nth(n)].sum_exec_runtime
 }
 
 /// From each wake-up of `pid` to its next start, ns.

@@ -3,7 +3,7 @@
 
 #![allow(clippy::disallowed_methods)] // lists are files
 
-use kernel::ext::kfuncs;
+use kernel::kfuncs;
 use machine::Costs;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn read(path: &str) -> String {
 
 fn names(file: &str) -> BTreeSet<String> {
     let text = match file {
-        "kfuncs.txt" => read("src/release/kfuncs.txt"),
+        "kfuncs.txt" => read("src/policy/release/kfuncs.txt"),
         file => read(&format!("tests/surface/{file}")),
     };
     let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());

@@ -185,7 +185,7 @@ fn a_move_that_is_refused_is_called_off_for_the_whole_set() {
         run.machine.cgroups.refused,
         ["cgroup /a: attaching 'lead' at 5000 us failed (-22)"]
     );
-    assert!((0..3).all(|task| run.machine.task(task).cgroup == 0));
+    assert!(run.machine.tasks.iter().all(|task| task.cgroup == 0));
 }
 
 #[test]

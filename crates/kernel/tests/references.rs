@@ -27,7 +27,7 @@ fn held_at_the_end(defines: &str, cgroup: bool, checked: bool) -> (usize, u64, u
     let layout = &run.machine.layout;
     let held = match cgroup {
         true => layout.cgroup_refs(layout.cgroup_addr(0)) as usize,
-        false => (0..5).filter(|&task| layout.task_held(task)).count(),
+        false => run.machine.tasks.ids().filter(|&task| layout.task_held(task)).count(),
     };
     (held, kept, dropped)
 }
@@ -164,7 +164,7 @@ fn what_is_kept_for_a_task_stays_as_long_as_it_is_held() {
     run.run(18 * MS).assert_alive();
     assert!(run.var("nr_held") > 5, "the other task runs on after it");
     assert_eq!((run.var("held_number"), run.var("held_other")), (77, 1));
-    let slot = run.machine.layout.task_index(run.var("address")).expect("a task");
+    let slot = run.machine.task_index(run.var("address")).expect("a task");
     assert!(run.machine.layout.task_held(slot));
 
     run.run(38 * MS).assert_alive();

@@ -28,7 +28,7 @@ fn end(object: &Object, name: &str, engine: Engine) -> String {
         let program = image.programs.iter().find(|program| program.name == name);
         program.unwrap_or_else(|| panic!("no program {name}"))
     };
-    let task = m.layout.task_addr(0);
+    let task = m.layout.first_task_addr();
     let faults = Vm::call_args(&mut m, program("faults").function, &[task, task, task]);
     assert!(faults.is_err_and(|fault| fault.message.starts_with("null-dereference")));
     make_again(&m);
@@ -49,7 +49,7 @@ fn end(object: &Object, name: &str, engine: Engine) -> String {
     let memory = image.sections.iter().find(|section| section.name == ".data.given");
     let memory = memory.expect("memory to be given").addr;
     m.region.store(memory, task).expect("its memory");
-    let apart = m.layout.task_addr(1) - task;
+    let apart = m.layout.task_stride();
     m.region.store(memory + 8, apart).expect("its memory");
     let beside = m.region.alloc(8).expect("memory");
     m.region.store(beside, task).expect("its memory");

@@ -4,8 +4,8 @@
 use crate::costs::Costs;
 use crate::definition::Definition;
 use crate::error::{Error, nearest};
-use crate::hwloc::{self, Found};
-use crate::{MachineSpec, file, xml};
+use crate::parts::Found;
+use crate::{MachineSpec, file, host, synthetic, xml};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -61,7 +61,7 @@ pub fn define(spec: &str, search: &[&Path]) -> Result<Definition, Error> {
         return Err(Error::new("machine", "an empty description").hint(KINDS));
     }
     if spec == "host" {
-        return host();
+        return this_machine();
     }
     let path = Path::new(spec);
     let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("");
@@ -110,7 +110,7 @@ pub fn from_toml(name: &str, text: &str) -> Result<Definition, Error> {
 /// # Errors
 /// As [`load`].
 pub fn from_xml(name: &str, text: &str) -> Result<Definition, Error> {
-    let found = hwloc::from_xml(name, text)?;
+    let found = xml::parse(name, text)?.number(name)?;
     let description = described(&found, "hwloc topology");
     Ok(from_hwloc(name, description, name, DEFAULT_HZ, found))
 }
@@ -120,7 +120,7 @@ pub fn from_xml(name: &str, text: &str) -> Result<Definition, Error> {
 /// # Errors
 /// As [`load`].
 pub fn from_synthetic(text: &str) -> Result<Definition, Error> {
-    let found = hwloc::from_synthetic("machine", text)?;
+    let found = synthetic::parse("machine", text)?.number("machine")?;
     let description = described(&found, "hwloc synthetic machine");
     let origin = "hwloc synthetic string";
     Ok(from_hwloc(text, description, origin, DEFAULT_HZ, found))
@@ -187,8 +187,8 @@ fn machine_file(path: &Path) -> Result<Definition, Error> {
     file::parse(&name, &path.display().to_string(), &text, path.parent())
 }
 
-fn host() -> Result<Definition, Error> {
-    let mut found = hwloc::from_host()?;
+fn this_machine() -> Result<Definition, Error> {
+    let mut found = host::read(Path::new("/"))?.parts().number("host")?;
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let config = std::fs::read_to_string(format!("/boot/config-{}", release.trim()));
     let hz = config.ok().and_then(|c| {

@@ -46,9 +46,9 @@
 use crate::costs::{ByDistance, CONSTANTS, Costs, Slot, TASK_LINE};
 use crate::definition::Definition;
 use crate::error::{Error, nearest};
-use crate::hwloc::{self, Found};
+use crate::parts::Found;
 use crate::topology::{Cpu, TaskSets, Topology};
-use crate::{MAX_CPUS, MachineSpec, xml};
+use crate::{MAX_CPUS, MachineSpec, synthetic, xml};
 use std::collections::BTreeMap;
 use std::path::Path;
 use toml::Spanned;
@@ -217,7 +217,8 @@ const MAX_SETS: u64 = 4096;
 fn topology_value(source: Source, value: &Value, dir: Option<&Path>) -> Result<Found, Error> {
     let at = value.span().start;
     if let DeValue::String(text) = value.get_ref() {
-        return hwloc::from_synthetic(&source.line(at), text);
+        let place = source.line(at);
+        return synthetic::parse(&place, text)?.number(&place);
     }
     let section = source.section(value, "topology")?;
     section.only(&["xml", "inline"])?;
@@ -226,7 +227,8 @@ fn topology_value(source: Source, value: &Value, dir: Option<&Path>) -> Result<F
             return Err(source.error(at, "both xml and inline"));
         }
         let text = source.string(inline, "inline")?;
-        return hwloc::from_xml(&format!("{} (inline)", source.line(inline.span().start)), text);
+        let place = format!("{} (inline)", source.line(inline.span().start));
+        return xml::parse(&place, text)?.number(&place);
     }
     let file = source.string(section.required("xml")?, "xml")?;
     let Some(dir) = dir else {
@@ -234,7 +236,8 @@ fn topology_value(source: Source, value: &Value, dir: Option<&Path>) -> Result<F
     };
     let path = dir.join(file);
     let text = read(&path, xml::MAX_BYTES).map_err(|e| source.error(at, e.to_string()))?;
-    hwloc::from_xml(&path.display().to_string(), &text)
+    let place = path.display().to_string();
+    xml::parse(&place, &text)?.number(&place)
 }
 
 fn groups_value(source: Source, value: &Value) -> Result<Found, Error> {

@@ -8,19 +8,21 @@
 //! table comes from, which [`show`](show::show) prints; [`list`](catalog::list) lists the named
 //! machines.
 
+mod bitmap;
 pub mod catalog;
 pub mod costs;
 pub mod definition;
 pub mod error;
 mod file;
-mod hwloc;
+mod host;
+mod host_xml;
 pub mod native;
+mod parts;
 mod regular;
 pub mod show;
 mod synthetic;
 pub mod topology;
 mod xml;
-mod xml_tree;
 
 pub use catalog::{define, from_synthetic, from_toml, from_xml, list, load};
 pub use costs::{ByDistance, Costs};
@@ -32,9 +34,9 @@ pub use topology::{Cpu, Distance, TaskSets, Topology};
 /// This machine's topology as hwloc XML, as machine files take it (`topology = { inline = "..." }`).
 ///
 /// # Errors
-/// hwloc cannot find it out.
+/// /sys does not describe it.
 pub fn host_xml() -> Result<String, Error> {
-    hwloc::host_xml()
+    Ok(host::read(std::path::Path::new("/"))?.xml())
 }
 
 /// The most CPUs a machine may have: NR_CPUS of the largest x86 kernel configuration.

@@ -1,66 +1,175 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A look at an hwloc synthetic string before hwloc sees it.
+//! Reads hwloc's synthetic strings: `pack:2 [numa(memory=1GiB)] l3:1(size=24MiB) core:8 pu:2(indexes=2*16:16*1)`.
 //!
-//! hwloc allocates whatever a string asks for, ignores an index list that does not fit, and
-//! stumbles over one that names a CPU twice. What the levels mean stays hwloc's business.
+//! Each level says how many objects of one type every object of the level before contains; the last level is the CPUs.
+//! A string of numbers alone (`2 8 2`) leaves the types to hwloc's rules. `[numa]` attaches a NUMA node to each object of
+//! the level before it. Sizes, default sizes, types, abbreviations and index lists mean what hwloc(7) says, "Synthetic
+//! topologies". An index list that hwloc would ignore because it does not fit is an error here.
 
 use crate::MAX_CPUS;
 use crate::error::Error;
+use crate::parts::{CpuParts, Kind, Parts};
 use std::collections::BTreeSet;
 
 /// Longest string, in bytes: an index list of the largest machine fits.
 const MAX_BYTES: usize = 1 << 16;
+/// Most levels, the machine included.
+const MAX_LEVELS: usize = 127;
 
 pub(crate) const HINT: &str = "a synthetic machine reads like \"pack:2 l3:4 core:8 pu:2\": levels from the \
      outside in, `pu` last (hwloc(7), \"Synthetic topologies\"; try `lstopo -i \"...\"`)";
 
-/// Checks that `text` can be given to hwloc. `place` is used in messages.
-pub(crate) fn check(place: &str, text: &str) -> Result<(), Error> {
-    let error = |message: String| Err(Error::new(place, message).hint(HINT));
+/// One level: equal objects in each object of the level before.
+#[derive(Default)]
+struct Level {
+    /// `None` in a string of numbers alone, until all levels are known.
+    kind: Option<Kind>,
+    /// Number of objects in the whole machine.
+    width: u32,
+    /// Size of a cache; 0 for the default.
+    bytes: u64,
+    /// OS indexes of the objects.
+    indexes: Option<Vec<u32>>,
+    /// NUMA nodes attached to each object.
+    attached: u32,
+}
+
+impl Level {
+    /// Returns the number of CPUs in each object.
+    fn cpus(&self, nr_cpus: u32) -> u32 {
+        nr_cpus / self.width
+    }
+
+    fn bytes(&self) -> u64 {
+        match self.kind {
+            Some(Kind::Cache(1)) if self.bytes == 0 => 32 << 10,
+            Some(Kind::Cache(level)) if self.bytes == 0 => (256 << 10) << (2 * level),
+            _ => self.bytes,
+        }
+    }
+}
+
+/// Reads a synthetic string. `place` is used in messages.
+///
+/// # Errors
+/// Names the level that hwloc would refuse, or an index list that does not fit.
+pub(crate) fn parse(place: &str, text: &str) -> Result<Parts, Error> {
+    let error = |message: String| Error::new(place, message).hint(HINT);
     if text.len() > MAX_BYTES {
-        return error(format!("a synthetic string of more than {MAX_BYTES} bytes"));
+        return Err(error(format!("a synthetic string of more than {MAX_BYTES} bytes")));
     }
-    if text.contains('\0') {
-        return error("a NUL character in a synthetic string".into());
+    let (mut levels, node_indexes) = levels(text).map_err(error)?;
+    let unfit = |message: String| error(format!("{text:?} is not an hwloc synthetic machine: {message}"));
+    name_levels(&mut levels).map_err(unfit)?;
+    let nr_nodes: u64 = levels.iter().map(|l| u64::from(l.attached) * u64::from(l.width)).sum();
+    if nr_nodes > u64::from(MAX_CPUS) {
+        return Err(error(format!(
+            "{text:?} has more than the {MAX_CPUS} NUMA nodes supported"
+        )));
     }
-    let mut objects: u64 = 1;
-    for level in levels(text) {
+    let node_indexes = match node_indexes {
+        Some(list) => {
+            let indexes = indexes(list, nr_nodes as u32);
+            Some(indexes.map_err(|message| error(format!("indexes={list} of the NUMA nodes: {message}")))?)
+        }
+        None => None,
+    };
+    Ok(parts(&levels, node_indexes.as_deref()))
+}
+
+/// Reads the levels, the machine first, and the index list of attached NUMA nodes.
+fn levels(text: &str) -> Result<(Vec<Level>, Option<&str>), String> {
+    let mut levels = vec![Level {
+        kind: Some(Kind::Machine),
+        width: 1,
+        ..Level::default()
+    }];
+    let mut node_indexes = None;
+    for text_of_level in split(text) {
+        let mut width = levels.last().map_or(1, |level| level.width);
+        let attached = text_of_level.strip_prefix('[');
+        let level = match attached {
+            Some(inner) => inner
+                .strip_suffix(']')
+                .ok_or_else(|| format!("{text_of_level:?} has no closing ]"))?,
+            None => text_of_level,
+        };
+        let mismatch = || format!("the parentheses of {text_of_level:?} do not match");
         let (head, attributes) = match level.split_once('(') {
-            // A parenthesis that closes nothing would also hide the levels behind it and their numbers.
-            _ if level.split('(').next().is_some_and(|head| head.contains(')')) => {
-                return error(format!("the parentheses of {level:?} do not match"));
-            }
-            Some((head, rest)) => match rest.trim_end_matches(']').strip_suffix(')') {
+            _ if level.split('(').next().is_some_and(|head| head.contains(')')) => return Err(mismatch()),
+            Some((head, rest)) => match rest.strip_suffix(')') {
                 Some(attributes) if !attributes.contains(['(', ')']) => (head, attributes),
-                _ => return error(format!("the parentheses of {level:?} do not match")),
+                _ => return Err(mismatch()),
             },
             None => (level, ""),
         };
-        // Memory in brackets and attributes alone belong to the level before: no more CPUs.
-        if !head.is_empty() && !head.starts_with('[') {
-            let count = head.rsplit(':').next().unwrap_or(head);
-            match count.parse::<u64>() {
-                Ok(0) => return error(format!("{level:?} asks for no objects")),
-                Ok(n) => objects = objects.saturating_mul(n),
-                Err(_) => return error(format!("{level:?} has no number of objects")),
+        let mut kind = None;
+        if attached.is_some() {
+            kind = kind_of(head);
+            if kind != Some(Kind::Node) {
+                return Err(format!("{text_of_level:?} attaches {head:?}, expected numa"));
+            }
+        } else if !head.is_empty() {
+            let count = match head.rsplit_once(':') {
+                Some((name, count)) => {
+                    kind = Some(kind_of(name).ok_or_else(|| {
+                        format!("{head:?} is not an hwloc synthetic machine: {name:?} is no type of object")
+                    })?);
+                    count
+                }
+                None => head,
+            };
+            match number(count) {
+                Some(0) => return Err(format!("{text_of_level:?} asks for no objects")),
+                Some(count) if count > u64::from(MAX_CPUS / width) => {
+                    return Err(format!("{text:?} has more than the {MAX_CPUS} CPUs supported"));
+                }
+                Some(count) => width *= count as u32,
+                None => return Err(format!("{text_of_level:?} has no number of objects")),
+            }
+        } else if levels.len() > 1 {
+            return Err(format!("{text_of_level:?} has no number of objects"));
+        }
+        let mut new = Level {
+            kind,
+            width,
+            ..Level::default()
+        };
+        let of_level = |message: String| format!("{message} of {head:?}");
+        for attribute in attributes.split_ascii_whitespace() {
+            let is_cache = matches!(kind, Some(Kind::Cache(_) | Kind::InstructionCache));
+            match attribute.split_once('=') {
+                Some(("size", text)) if is_cache => new.bytes = size(text).map_err(of_level)?,
+                // Without a type it may turn out to be a cache: then this is its size.
+                Some(("memory", text)) if !is_cache => new.bytes = size(text).map_err(of_level)?,
+                Some(("indexes", list)) if attached.is_some() => node_indexes = Some(list),
+                Some(("indexes", list)) => {
+                    let indexes = indexes(list, width);
+                    let indexes = indexes.map_err(|message| format!("indexes={list} of {head:?}: {message}"))?;
+                    new.indexes = Some(indexes);
+                }
+                _ => {
+                    let known = if is_cache { "size" } else { "memory" };
+                    return Err(format!("{attribute:?} of {head:?}: expected {known}= or indexes="));
+                }
             }
         }
-        if objects > u64::from(MAX_CPUS) {
-            return error(format!("{text:?} has more than the {MAX_CPUS} CPUs supported"));
-        }
-        for attribute in attributes.split_whitespace() {
-            if let Some(list) = attribute.strip_prefix("indexes=")
-                && let Err(message) = indexes(list, objects)
-            {
-                return error(format!("indexes={list} of {head:?}: {message}"));
+        if attached.is_some() {
+            if let Some(level) = levels.last_mut() {
+                level.attached += 1;
+            }
+        } else if !head.is_empty() {
+            levels.push(new);
+            if levels.len() > MAX_LEVELS {
+                return Err(format!("more than {MAX_LEVELS} levels"));
             }
         }
     }
-    Ok(())
+    Ok((levels, node_indexes))
 }
 
-/// The levels of a string: separated by white space outside of parentheses.
-fn levels(text: &str) -> impl Iterator<Item = &str> {
+/// Splits a string at white space outside of parentheses.
+fn split(text: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0;
     text.split(move |c: char| {
         match c {
@@ -68,50 +177,249 @@ fn levels(text: &str) -> impl Iterator<Item = &str> {
             ')' => depth -= 1,
             _ => {}
         }
-        depth == 0 && c.is_whitespace()
+        depth == 0 && c.is_ascii_whitespace()
     })
     .filter(|level| !level.is_empty())
 }
 
-/// An index for each of `objects`, each its own: a list `0,2,1,3`, or nested loops
-/// `TIMES*STEP:TIMES*STEP`, the first one innermost.
-fn indexes(list: &str, objects: u64) -> Result<(), String> {
-    let number = |text: &str| {
-        text.parse::<u64>()
-            .ok()
-            .filter(|&n| n <= u64::from(MAX_CPUS))
+/// Returns the type of object that hwloc understands by a name or its abbreviation.
+fn kind_of(name: &str) -> Option<Kind> {
+    let name = name.to_ascii_lowercase();
+    // A type may be abbreviated to so many letters.
+    const TYPES: [(&str, usize, Kind); 9] = [
+        ("numanode", 2, Kind::Node),
+        ("node", 2, Kind::Node),
+        ("package", 2, Kind::Package),
+        ("socket", 2, Kind::Package),
+        ("die", 2, Kind::Die),
+        ("core", 2, Kind::Core),
+        ("pu", 2, Kind::Pu),
+        ("tile", 4, Kind::Group),
+        ("module", 6, Kind::Group),
+    ];
+    let matches = |&&(full, least, _): &&(&str, usize, Kind)| name.len() >= least && full.starts_with(&name);
+    if let Some(&(_, _, kind)) = TYPES.iter().find(matches) {
+        return Some(kind);
+    }
+    // A group may have a depth: group2.
+    let group = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    if group.len() >= 2 && "group".starts_with(group) {
+        return Some(Kind::Group);
+    }
+    let rest = name.strip_prefix('l')?;
+    let letters = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+    let level = number(&rest[..rest.len() - letters.len()])?;
+    let (kind, suffix) = match (letters.strip_prefix('i'), level) {
+        (Some(suffix), 1..=3) => (Kind::InstructionCache, suffix),
+        (None, 1..=5) => (
+            Kind::Cache(level as u8),
+            letters.strip_prefix(['d', 'u']).unwrap_or(letters),
+        ),
+        _ => return None,
+    };
+    "cache".starts_with(suffix).then_some(kind)
+}
+
+/// Checks the types of the levels, or chooses them in a string of numbers alone.
+fn name_levels(levels: &mut [Level]) -> Result<(), String> {
+    let Some((last, inner)) = levels[1..].split_last_mut() else {
+        return Err("it has no level".into());
+    };
+    if let Some(kind) = last.kind.filter(|&kind| kind != Kind::Pu) {
+        return Err(format!("its last level is {kind:?}, expected pu"));
+    }
+    last.kind = Some(Kind::Pu);
+    let unnamed = inner.iter().filter(|level| level.kind.is_none()).count();
+    if unnamed > 0 && unnamed < inner.len() {
+        return Err("some levels have a type and others have none".into());
+    }
+    let attached = levels.iter().any(|level| level.attached > 0);
+    if unnamed > 0 {
+        let kinds = usual_kinds(unnamed, !attached);
+        for (level, kind) in levels[1..].iter_mut().zip(kinds) {
+            level.kind = Some(kind);
+        }
+    }
+    for kind in [Kind::Pu, Kind::Package, Kind::Die, Kind::Node, Kind::Core] {
+        match levels.iter().filter(|level| level.kind == Some(kind)).count() {
+            0 | 1 if kind == Kind::Node && attached && levels.iter().any(|level| level.kind == Some(kind)) => {
+                return Err("it has NUMA nodes both as a level and attached".into());
+            }
+            0 | 1 => {}
+            n => return Err(format!("it has {n} levels of {kind:?}, expected one")),
+        }
+    }
+    Ok(())
+}
+
+/// Returns the types of `n` levels between machine and CPUs, outermost first, as hwloc chooses them: a NUMA node (if
+/// `node`), a package, a core, up to four caches, and groups for the rest.
+fn usual_kinds(n: usize, node: bool) -> Vec<Kind> {
+    let node = usize::from(node);
+    let package = usize::from(n > node);
+    let core = usize::from(n > node + package);
+    let caches = (n - node - package - core).min(4);
+    let groups = n - node - package - core - caches;
+    let mut kinds = vec![Kind::Group; groups];
+    kinds.extend([Kind::Package].iter().take(package));
+    kinds.extend([Kind::Node].iter().take(node));
+    kinds.extend(match caches {
+        0 => &[][..],
+        1 => &[Kind::Cache(2)],
+        2 => &[Kind::Cache(2), Kind::Cache(1)],
+        3 => &[Kind::Cache(3), Kind::Cache(2), Kind::Cache(1)],
+        _ => &[Kind::Cache(3), Kind::Cache(2), Kind::Cache(1), Kind::InstructionCache],
+    });
+    kinds.extend([Kind::Core].iter().take(core));
+    kinds
+}
+
+/// Puts each CPU into the objects of all levels.
+fn parts(levels: &[Level], node_indexes: Option<&[u32]>) -> Parts {
+    let nr_cpus = levels.last().map_or(0, |level| level.width);
+    // Caches of one level that contain the same CPUs are one cache, with the size of the innermost.
+    let is_first = |n: usize| {
+        let same = |other: &Level| (other.kind, other.width) == (levels[n].kind, levels[n].width);
+        !levels[n + 1..].iter().any(same)
+    };
+    let distinct: Vec<(u64, &Level)> = (0..levels.len())
+        .rev()
+        .filter(|&n| is_first(n))
+        .map(|n| (n as u64, &levels[n]))
+        .collect();
+    let attached = attached_nodes(levels, nr_cpus, node_indexes);
+    let mut cpus: Vec<CpuParts> = Vec::with_capacity(nr_cpus as usize);
+    for cpu in 0..nr_cpus {
+        let index = |level: &Level, position: u32| match &level.indexes {
+            Some(indexes) => indexes[position as usize],
+            None => position,
+        };
+        let mut parts = CpuParts::new(levels.last().map_or(cpu, |level| index(level, cpu)));
+        parts.node = attached.get(cpu as usize).copied();
+        for (n, level) in &distinct {
+            let position = cpu / level.cpus(nr_cpus);
+            match level.kind {
+                Some(Kind::Node) => parts.node = Some(index(level, position)),
+                Some(kind) => parts.add(kind, n << 32 | u64::from(position), level.bytes()),
+                None => {}
+            }
+        }
+        // Without any NUMA node, there is one for the machine.
+        parts.node.get_or_insert(0);
+        cpus.push(parts);
+    }
+    cpus.sort_by_key(|cpu| cpu.os_index);
+    Parts {
+        cpus,
+        ..Parts::default()
+    }
+}
+
+/// Returns the attached NUMA node of each CPU: that of the smallest object, of equals the lowest. Empty without attached
+/// nodes.
+fn attached_nodes(levels: &[Level], nr_cpus: u32, node_indexes: Option<&[u32]>) -> Vec<u32> {
+    if levels.iter().all(|level| level.attached == 0) {
+        return Vec::new();
+    }
+    // Size of the object and OS index.
+    let mut best = vec![(u32::MAX, 0); nr_cpus as usize];
+    let mut next = 0;
+    // hwloc numbers the nodes of an object when all of its CPUs are numbered, innermost object first.
+    for end in 1..=nr_cpus {
+        for level in levels.iter().rev().filter(|level| end % level.cpus(nr_cpus) == 0) {
+            let size = level.cpus(nr_cpus);
+            for _ in 0..level.attached {
+                let node = node_indexes.map_or(next, |indexes| indexes[next as usize]);
+                next += 1;
+                for best in &mut best[(end - size) as usize..end as usize] {
+                    *best = (*best).min((size, node));
+                }
+            }
+        }
+    }
+    best.into_iter().map(|(_, node)| node).collect()
+}
+
+/// Reads an index for each of `objects`, each its own: a list `0,2,1,3`, or interleaving loops `STEP*TIMES:STEP*TIMES`.
+/// A loop counts from 0 to TIMES - 1, one further every STEP objects; the loops' values are the digits of the index,
+/// lowest first. A last loop over neighbours may be left out.
+fn indexes(list: &str, objects: u32) -> Result<Vec<u32>, String> {
+    let small = |text: &str| {
+        let number = number(text).filter(|&n| n <= u64::from(MAX_CPUS));
+        number
+            .map(|n| n as u32)
             .ok_or_else(|| format!("{text:?} is not a number up to {MAX_CPUS}"))
     };
-    let mut values: Vec<u64> = Vec::new();
+    let misfit = || format!("the loops do not make {objects} indexes");
+    let mut values: Vec<u32>;
     if list.contains('*') {
-        values.push(0);
+        let mut loops = Vec::new();
+        let mut total = 1u32;
         for one in list.split(':') {
-            let (times, step) = one.split_once('*').ok_or(format!("{one:?} is not TIMES*STEP"))?;
-            let (times, step) = (number(times)?, number(step)?);
-            if times == 0 || values.len() as u64 * times > objects {
-                return Err(format!("the loops do not make {objects} indexes"));
+            let (step, times) = one.split_once('*').ok_or(format!("{one:?} is not STEP*TIMES"))?;
+            let (step, times) = (small(step)?, small(times)?);
+            total = total.saturating_mul(times);
+            if step == 0 || times == 0 || total > objects {
+                return Err(misfit());
             }
-            let inner = values.clone();
-            for n in 1..times {
-                values.extend(inner.iter().map(|v| v + n * step));
+            loops.push((step, times));
+        }
+        let least = loops.iter().map(|&(step, _)| step).min().unwrap_or(1);
+        match objects / total {
+            _ if total == objects => {}
+            times if times == least && times * total == objects => loops.push((1, times)),
+            _ => return Err(misfit()),
+        }
+        values = vec![0; objects as usize];
+        let mut digit = 1;
+        for (step, times) in loops {
+            for (n, value) in (0..).zip(&mut values) {
+                *value += n / step % times * digit;
             }
+            digit *= times;
         }
     } else {
-        for one in list.split(',') {
-            values.push(number(one)?);
-        }
+        values = list.split(',').map(small).collect::<Result<_, _>>()?;
     }
-    if values.len() as u64 != objects {
+    if values.len() != objects as usize {
         return Err(format!("{} indexes for {objects} objects", values.len()));
     }
-    let largest = values.iter().max().copied().unwrap_or(0);
-    if largest >= u64::from(MAX_CPUS) {
+    if let Some(largest) = values.iter().max().filter(|&&largest| largest >= MAX_CPUS) {
         return Err(format!("index {largest} is more than the {MAX_CPUS} CPUs supported"));
     }
     if values.iter().collect::<BTreeSet<_>>().len() != values.len() {
         return Err("an index is there twice".into());
     }
-    Ok(())
+    Ok(values)
+}
+
+/// Reads a size in bytes, with a unit of hwloc's: `32KiB`, `8MB`, `33554432`.
+fn size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit: u64 = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" => 1,
+        "kb" => 1000,
+        "kib" => 1 << 10,
+        "mb" => 1_000_000,
+        "mib" => 1 << 20,
+        "gb" => 1_000_000_000,
+        "gib" => 1 << 30,
+        "tb" => 1_000_000_000_000,
+        "tib" => 1 << 40,
+        unit => {
+            return Err(format!(
+                "{text:?} has the unit {unit:?}, expected KiB, MiB, GiB or TiB: size"
+            ));
+        }
+    };
+    let bytes = number(digits).and_then(|n| n.checked_mul(unit));
+    bytes.ok_or_else(|| format!("{text:?} is not a number of bytes below 2^64: size"))
+}
+
+/// Reads a decimal number. A leading zero is refused, because hwloc reads the number as octal.
+fn number(text: &str) -> Option<u64> {
+    let decimal = text.bytes().all(|b| b.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
+    if decimal { text.parse().ok() } else { None }
 }
 
 #[cfg(test)]
@@ -119,32 +427,76 @@ mod tests {
     use super::*;
 
     fn said(text: &str) -> String {
-        check("m", text).map_or_else(|e| e.message, |()| "fine".into())
+        parse("m", text).map_or_else(|e| e.message, |_| "fine".into())
+    }
+
+    /// OS index, core and NUMA node of each CPU.
+    fn cpus(text: &str) -> Vec<(u32, u32, u32)> {
+        let parts = parse("m", text).unwrap();
+        let os: Vec<u32> = parts.cpus.iter().map(|cpu| cpu.os_index).collect();
+        let topology = parts.number("m").unwrap().topology;
+        os.iter()
+            .zip(topology.cpus)
+            .map(|(&os, cpu)| (os, cpu.core, cpu.node))
+            .collect()
     }
 
     #[test]
-    fn strings() {
+    fn types_may_be_abbreviated() {
         for text in [
             "node:2 core:8 pu:2",
+            "NUMANode:2 Core:8 PU:2",
+            "so:2 l3cache:1 L2u:2 l1dcache:1 l1i:1 co:2 pu:2",
+            "gr:2 group3:2 tile:1 die:2 pa:1 pu:2",
             "8",
-            "pack:2 [numa(memory=1GiB)] l3:2(size=32MiB memory=3) core:1 pu:2",
+            "2 2 2 2 2 2 2 2 2",
+            "(memory=1GiB) pack:2 [numa(memory=1GiB)] l3:2(size=32MiB indexes=3,2,1,0) core:1 pu:2",
             "pack:2 [numa(indexes=1,0)] core:2 pu:2(indexes=2*4:4*1)",
         ] {
             assert_eq!(said(text), "fine", "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let unfit = |text: &str, message: &str| {
+            assert_eq!(
+                said(text),
+                format!("{text:?} is not an hwloc synthetic machine: {message}")
+            );
+        };
+        unfit("", "it has no level");
+        unfit("node:2", "its last level is Node, expected pu");
+        unfit("garbage:4", "\"garbage\" is no type of object");
+        unfit("core:2 2 pu:2", "some levels have a type and others have none");
+        unfit("core:2 core:2 pu:1", "it has 2 levels of Core, expected one");
+        unfit("node:2 [numa] pu:1", "it has NUMA nodes both as a level and attached");
         assert_eq!(said("core:0 pu:1"), "\"core:0\" asks for no objects");
         assert_eq!(said("core: pu:1"), "\"core:\" has no number of objects");
+        assert_eq!(said("core:010 pu:1"), "\"core:010\" has no number of objects");
         assert_eq!(said("pu:2(size=3"), "the parentheses of \"pu:2(size=3\" do not match");
         assert!(said("pu:2((size=3))").ends_with("do not match"));
         assert!(said("nod)e:2 core:2147483647 pu:56").ends_with("do not match"));
         assert!(said("node:4294967296 core:4294967296").ends_with("CPUs supported"));
+        assert_eq!(
+            said("core:2 [pack] pu:1"),
+            "\"[pack]\" attaches \"pack\", expected numa"
+        );
+        assert_eq!(
+            said("core:2 pu:1(size=3)"),
+            "\"size=3\" of \"pu:1\": expected memory= or indexes="
+        );
+        assert!(said("l2:2(size=3XB) pu:1").contains("\"3XB\" has the unit \"xb\""));
+        assert!(said("l2:2(size=99999999999TiB) pu:1").contains("is not a number of bytes"));
+        assert!(said(&format!("{}pu:1", "group:1 ".repeat(126))).ends_with("levels"));
+        assert!(said(&format!("core:8192 {}pu:1", "[numa] ".repeat(2))).ends_with("NUMA nodes supported"));
         for (list, expected) in [
             ("0,1", "2 indexes for 4 objects"),
             ("0,1,2,2", "an index is there twice"),
             ("0,1,2,9999", "\"9999\" is not a number up to 8192"),
             ("2*2:2*2", "an index is there twice"),
-            ("2*1:3*2", "the loops do not make 4 indexes"),
-            ("2*1", "2 indexes for 4 objects"),
+            ("2*1:3*2", "an index is there twice"),
+            ("2*1", "the loops do not make 4 indexes"),
             ("core*2", "\"core\" is not a number up to 8192"),
         ] {
             assert_eq!(
@@ -152,5 +504,23 @@ mod tests {
                 format!("indexes={list} of \"pu:2\": {expected}")
             );
         }
+    }
+
+    #[test]
+    fn indexes_are_interleaved() {
+        assert_eq!(indexes("2*4:4*1", 8), Ok(vec![0, 4, 1, 5, 2, 6, 3, 7]));
+        assert_eq!(indexes("4*2:2*2:1*2", 8), Ok(vec![0, 4, 2, 6, 1, 5, 3, 7]));
+        assert_eq!(indexes("0,2,1,3", 4), Ok(vec![0, 2, 1, 3]));
+        let by_cpu = cpus("core:2 pu:2(indexes=2*2)");
+        assert_eq!(by_cpu, [(0, 0, 0), (1, 1, 0), (2, 0, 0), (3, 1, 0)]);
+    }
+
+    #[test]
+    fn a_cpu_belongs_to_its_most_local_node() {
+        let nodes = |text: &str| cpus(text).into_iter().map(|(_, _, node)| node).collect::<Vec<_>>();
+        assert_eq!(nodes("[numa] pack:2 [numa] pu:2"), [0, 0, 1, 1]);
+        assert_eq!(nodes("pack:2 [numa(indexes=1,0)] pu:2"), [1, 1, 0, 0]);
+        assert_eq!(nodes("pack:2 [numa] [numa] pu:2"), [0, 0, 1, 1]);
+        assert_eq!(nodes("node:2(indexes=5,3) pu:1"), [1, 0]);
     }
 }

@@ -1,303 +1,410 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A look at hwloc XML before hwloc sees it.
+//! Reads hwloc's XML format, version 2.
 //!
-//! hwloc's own reader is C, trusts what it reads (sizes of index sets above all) and reports any
-//! trouble as "invalid argument" or by crashing. So the shape is checked here first: well-formed
-//! tags, properly nested, numbers that a machine can have, CPU sets that form a tree. What the
-//! elements mean stays hwloc's business.
+//! Only the object tree, the distances between NUMA nodes, the CPU kinds and the processor's name matter here. The tree is
+//! checked on the way: objects contain each other by type and by CPU set. CPUs whose cpuset is empty are offline and do not
+//! exist here. I/O devices and instruction caches are skipped.
 
 use crate::MAX_CPUS;
+use crate::bitmap::{Bitmap, MAX_INDEX};
 use crate::error::Error;
-use crate::xml_tree::{Object, Problem};
-use std::collections::BTreeSet;
+use crate::parts::{CpuParts, Distances, Kind, Parts, Speed};
+use roxmltree::{Document, Node, ParsingOptions};
+use std::collections::BTreeMap;
 
-/// Largest file that is looked at, in bytes; the XML of a 4096-CPU machine has about 4 MB.
+/// Largest file that is read, in bytes; the XML of a 4096-CPU machine has about 4 MB.
 pub(crate) const MAX_BYTES: u64 = 64 << 20;
-/// The only declaration hwloc writes; its reader stumbles over a document type without a system id.
+/// The only declaration that hwloc writes. Others could define entities.
 const DOCTYPE: &str = "<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">";
-/// hwloc reads objects recursively; real machines stay below 30 with their I/O trees.
+/// Deepest nesting of objects; real machines stay below 30 with their I/O trees.
 const MAX_DEPTH: usize = 100;
+/// What a CPU kind says of the speed of its CPUs.
+const SPEEDS: [&str; 3] = ["LinuxCapacity", "CoreType", "FrequencyMaxMHz"];
+const HINT: &str = "an hwloc XML file is written by `lstopo --of xml FILE`";
 
-/// Checks that `text` can be given to hwloc. `place` is the file's name.
-pub(crate) fn check(place: &str, text: &str) -> Result<(), Error> {
-    let source = Source { place, text };
-    let (gp_indexes, nodes) = (BTreeSet::new(), BTreeSet::new());
-    Scanner {
-        source,
-        pos: 0,
-        gp_indexes,
-        nodes,
-    }
-    .document()
+/// Reads hwloc XML. `place` is the file's name in messages.
+///
+/// # Errors
+/// Names the line that is not XML, or not what hwloc would write there.
+pub(crate) fn parse(place: &str, text: &str) -> Result<Parts, Error> {
+    // The declaration is replaced by as many spaces, so that lines and columns stay.
+    let text = text.replacen(DOCTYPE, &" ".repeat(DOCTYPE.len()), 1);
+    let document = Document::parse_with_options(&text, ParsingOptions::default()).map_err(|error| {
+        let (line, position) = (error.pos().row, format!(" at {}", error.pos()));
+        let message = match error {
+            roxmltree::Error::DtdDetected => format!("a declaration other than {DOCTYPE}"),
+            _ => format!("not XML: {}", error.to_string().replace(&position, "")),
+        };
+        Error::new(format!("{place}:{line}"), message).hint(HINT)
+    })?;
+    let reader = Reader {
+        place,
+        document: &document,
+        path: Vec::new(),
+        cpus: Vec::new(),
+        nodes: BTreeMap::new(),
+        model: None,
+    };
+    reader.topology(document.root_element())
 }
 
-/// One attribute of a start tag.
-struct Attribute<'a> {
-    name: &'a str,
-    value: &'a str,
-    at: usize,
+/// What may contain what: the machine contains parts of a machine, and those contain parts and CPUs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Part(Kind),
+    /// Memory-side caches.
+    Memory,
+    /// I/O devices and what users add: no CPU sets.
+    Other,
 }
 
-/// An element that has not ended.
-struct Open<'a> {
-    name: &'a str,
-    object: Option<Object>,
+fn class(kind: &str) -> Option<Class> {
+    Some(Class::Part(match kind {
+        "Machine" => Kind::Machine,
+        "Group" => Kind::Group,
+        "Package" => Kind::Package,
+        "Die" => Kind::Die,
+        "L1Cache" => Kind::Cache(1),
+        "L2Cache" => Kind::Cache(2),
+        "L3Cache" => Kind::Cache(3),
+        "L4Cache" => Kind::Cache(4),
+        "L5Cache" => Kind::Cache(5),
+        "L1iCache" | "L2iCache" | "L3iCache" => Kind::InstructionCache,
+        "Core" => Kind::Core,
+        "PU" => Kind::Pu,
+        "NUMANode" => Kind::Node,
+        "MemCache" => return Some(Class::Memory),
+        "Misc" | "Bridge" | "PCIDev" | "OSDev" => return Some(Class::Other),
+        _ => return None,
+    }))
 }
 
-#[derive(Clone, Copy)]
-struct Source<'a> {
+/// An object of the file and what its children must fit.
+struct Object {
+    class: Class,
+    cpuset: Bitmap,
+    /// The CPU set with offline CPUs.
+    complete: Bitmap,
+    /// CPUs of the children so far, and the first CPU of the last one.
+    children: Bitmap,
+    last_first: Option<u32>,
+}
+
+/// A NUMA node: the number of its CPUs and the CPUs.
+struct Memory {
+    cpus: usize,
+    cpuset: Bitmap,
+}
+
+struct Reader<'a, 'input> {
     place: &'a str,
-    text: &'a str,
+    document: &'a Document<'input>,
+    /// Kind, key and size of the objects around the current one.
+    path: Vec<(Kind, u64, u64)>,
+    cpus: Vec<CpuParts>,
+    /// NUMA nodes by OS index.
+    nodes: BTreeMap<u32, Option<Memory>>,
+    model: Option<String>,
 }
 
-impl Source<'_> {
+impl<'a, 'input> Reader<'a, 'input> {
     fn error(&self, at: usize, message: impl Into<String>) -> Error {
-        let line = 1 + self.text.as_bytes()[..at].iter().filter(|&&b| b == b'\n').count();
-        Error::new(format!("{}:{line}", self.place), message)
-            .hint("an hwloc XML file is written by `lstopo --of xml FILE`")
-    }
-}
-
-struct Scanner<'a> {
-    source: Source<'a>,
-    pos: usize,
-    /// Identities of the objects and OS indexes of the NUMA nodes so far.
-    gp_indexes: BTreeSet<u64>,
-    nodes: BTreeSet<u32>,
-}
-
-impl<'a> Scanner<'a> {
-    fn rest(&self) -> &'a str {
-        &self.source.text[self.pos..]
+        let line = self.document.text_pos_at(at).row;
+        Error::new(format!("{}:{line}", self.place), message).hint(HINT)
     }
 
-    /// Skips to behind the next `end`.
-    fn skip(&mut self, end: &str, what: &str) -> Result<(), Error> {
-        match self.rest().find(end) {
-            Some(n) => {
-                self.pos += n + end.len();
-                Ok(())
-            }
-            None => Err(self.source.error(self.pos, format!("{what} without an end ({end})"))),
-        }
+    /// An error at an attribute, or at its element if the attribute is missing.
+    fn attribute_error(&self, node: Node, name: &str, message: impl Into<String>) -> Error {
+        let at = node.attribute_node(name).map_or(node.range(), |a| a.range()).start;
+        self.error(at, message)
     }
 
-    fn space(&mut self) {
-        self.pos += self.rest().len() - self.rest().trim_start().len();
-    }
-
-    fn word(&mut self) -> &'a str {
-        let rest = self.rest();
-        let end = rest
-            .find(|c: char| !(c.is_ascii_alphanumeric() || "_-.:".contains(c)))
-            .unwrap_or(rest.len());
-        self.pos += end;
-        &rest[..end]
-    }
-
-    fn document(&mut self) -> Result<(), Error> {
-        if let Some(at) = self.source.text.find('\0') {
-            return Err(self.source.error(at, "a NUL character: not an XML file"));
+    fn topology(mut self, root: Node<'a, 'input>) -> Result<Parts, Error> {
+        let at = root.range().start;
+        if root.tag_name().name() != "topology" {
+            let message = format!(
+                "the top-level element is <{}>, expected <topology>",
+                root.tag_name().name()
+            );
+            return Err(self.error(at, message));
         }
-        let mut open: Vec<Open> = Vec::new();
-        let mut roots = 0;
-        while let Some(lt) = self.rest().find('<') {
-            let text = &self.rest()[..lt];
-            if open.is_empty() && !text.trim().is_empty() {
-                return Err(self.source.error(self.pos, "text outside of the <topology> element"));
-            }
-            self.pos += lt;
-            let start = self.pos;
-            if self.rest().starts_with("<!--") {
-                self.skip("-->", "a comment")?;
-            } else if self.rest().starts_with("<?") {
-                self.skip("?>", "a processing instruction")?;
-            } else if self.rest().starts_with("<!") {
-                self.skip(">", "a declaration")?;
-                if self.source.text[start..self.pos] != *DOCTYPE {
-                    return Err(self.source.error(start, format!("a declaration other than {DOCTYPE}")));
-                }
-            } else if self.rest().starts_with("</") {
-                self.pos += 2;
-                let name = self.word();
-                self.space();
-                if !self.rest().starts_with('>') {
-                    return Err(self.source.error(start, format!("</{name} is not closed with >")));
-                }
-                self.pos += 1;
-                match open.pop() {
-                    Some(opened) if opened.name == name => {}
-                    Some(opened) => {
-                        return Err(self.source.error(start, format!("</{name}> ends <{}>", opened.name)));
-                    }
-                    None => {
-                        return Err(self.source.error(start, format!("</{name}> ends nothing")));
-                    }
-                }
-            } else {
-                self.pos += 1;
-                let (name, attributes, stays_open) = self.element(start)?;
-                if open.is_empty() {
-                    roots += 1;
-                    self.root(start, roots, name, &attributes)?;
-                }
-                let object = match name {
-                    "object" => Some(self.object(start, &attributes, &mut open)?),
-                    "topology" if !open.is_empty() => {
-                        return Err(self.source.error(start, "a <topology> inside of another element"));
-                    }
-                    _ => self.other(start, name, &attributes, &open).map(|()| None)?,
-                };
-                if stays_open {
-                    open.push(Open { name, object });
-                    if open.len() > MAX_DEPTH {
-                        return Err(self.source.error(start, "elements nested too deeply"));
-                    }
-                }
-            }
-        }
-        if let Some(Open { name, .. }) = open.last() {
-            return Err(self
-                .source
-                .error(self.source.text.len(), format!("the file ends inside <{name}>")));
-        }
-        if roots == 0 {
-            return Err(self.source.error(0, "no <topology> element: not an hwloc XML file"));
-        }
-        if self.nodes.is_empty() {
-            return Err(self
-                .source
-                .error(self.source.text.len(), "the file ends without a NUMANode"));
-        }
-        if !self.rest().trim().is_empty() {
-            return Err(self.source.error(self.pos, "text outside of the <topology> element"));
-        }
-        Ok(())
-    }
-
-    fn root(&self, start: usize, roots: u32, name: &str, attributes: &[Attribute]) -> Result<(), Error> {
-        if roots > 1 {
-            return Err(self.source.error(start, "a second top-level element"));
-        }
-        if name != "topology" {
-            return Err(self.source.error(start, format!("the top-level element is <{name}>")));
-        }
-        let version = attributes.iter().find(|a| a.name == "version").map_or("1", |a| a.value);
+        let version = root.attribute("version").unwrap_or("1");
         if !version.starts_with("2.") {
             return Err(self
-                .source
-                .error(start, format!("the format of hwloc {version}, expected that of 2"))
+                .error(at, format!("the format of hwloc {version}, expected that of 2"))
                 .hint("`lstopo -i OLD.xml NEW.xml` of hwloc 2 converts"));
         }
-        Ok(())
+        let mut machine = None;
+        for object in objects(root) {
+            if machine.is_some() {
+                return Err(self.error(object.range().start, "a second root object"));
+            }
+            let read = self.object(object, None, 0)?;
+            machine = Some(read);
+        }
+        let machine = machine.ok_or_else(|| self.error(at, "a <topology> without an object"))?;
+        if self.nodes.is_empty() {
+            return Err(self.error(at, "a <topology> without a NUMANode"));
+        }
+        let speeds = self.speeds(root)?;
+        let distances = self.distances(root)?;
+        for cpu in &mut self.cpus {
+            let nodes = self
+                .nodes
+                .iter()
+                .filter_map(|(&index, memory)| Some((index, memory.as_ref()?)));
+            let local = nodes.filter(|(_, memory)| memory.cpuset.contains(cpu.os_index));
+            // The most local one, the lowest of equals: beside a socket's DRAM there may be high-bandwidth memory, which
+            // Linux gives no CPUs.
+            cpu.node = local
+                .map(|(index, memory)| (memory.cpus, index))
+                .min()
+                .map(|(_, index)| index);
+            let [capacity, core_type, max_mhz] = speeds[cpu.os_index as usize];
+            let number = |text: Option<&str>| text.and_then(|text| text.parse().ok());
+            cpu.speed = Speed {
+                capacity: number(capacity),
+                core_type: core_type.map(str::to_owned),
+                max_mhz: number(max_mhz),
+            };
+        }
+        self.cpus.sort_by_key(|cpu| cpu.os_index);
+        Ok(Parts {
+            offline: machine.complete.len().saturating_sub(self.cpus.len()),
+            cpus: self.cpus,
+            distances,
+            model: self.model,
+        })
     }
 
-    /// Reads a start tag from behind its `<`: name, attributes, whether it stays open.
-    fn element(&mut self, start: usize) -> Result<(&'a str, Vec<Attribute<'a>>, bool), Error> {
-        let name = self.word();
-        if name.is_empty() {
-            return Err(self.source.error(start, "< without an element's name"));
+    /// Reads an `<object>` and all inside it.
+    fn object(&mut self, node: Node<'a, 'input>, parent: Option<&mut Object>, depth: usize) -> Result<Object, Error> {
+        let at = node.range().start;
+        if depth > MAX_DEPTH {
+            return Err(self.error(at, "elements nested too deeply"));
         }
-        let mut attributes: Vec<Attribute> = Vec::new();
-        loop {
-            let before = self.pos;
-            self.space();
-            if self.rest().starts_with("/>") {
-                self.pos += 2;
-                return Ok((name, attributes, false));
+        let kind = node
+            .attribute("type")
+            .ok_or_else(|| self.error(at, "an <object> without a type"))?;
+        let class =
+            class(kind).ok_or_else(|| self.attribute_error(node, "type", format!("{kind:?} is no type of object")))?;
+        let mut object = self.sets(node, class, kind)?;
+        match parent {
+            None if class != Class::Part(Kind::Machine) => {
+                return Err(self.attribute_error(node, "type", "the root object is not a Machine"));
             }
-            if self.rest().starts_with('>') {
-                self.pos += 1;
-                return Ok((name, attributes, true));
+            None if object.cpuset.is_empty() => {
+                return Err(self.attribute_error(node, "cpuset", "a machine without a CPU"));
             }
-            let at = self.pos;
-            let attribute = self.word();
-            if attribute.is_empty() || before == at {
-                return Err(self.source.error(start, format!("the tag <{name} is malformed")));
-            }
-            if !self.rest().starts_with("=\"") {
-                return Err(self
-                    .source
-                    .error(at, format!("{attribute} has no value in double quotes")));
-            }
-            self.pos += 2;
-            let from = self.pos;
-            self.skip("\"", "a value")?;
-            let value = &self.source.text[from..self.pos - 1];
-            if value.contains('<') {
-                return Err(self.source.error(at, format!("the value of {attribute} holds a <")));
-            }
-            if attributes.iter().any(|a| a.name == attribute) {
-                return Err(self.source.error(at, format!("{attribute} is there twice")));
-            }
-            attributes.push(Attribute {
-                name: attribute,
-                value,
-                at,
-            });
-        }
-    }
-
-    /// Checks an `<object>` against the object it is in.
-    fn object(&mut self, start: usize, attributes: &[Attribute], open: &mut [Open]) -> Result<Object, Error> {
-        let get = |name: &str| attributes.iter().find(|a| a.name == name).map(|a| a.value);
-        let at = |name: &str| attributes.iter().find(|a| a.name == name).map_or(start, |a| a.at);
-        let source = self.source;
-        let problem = |p: Problem| source.error(p.attribute.map_or(start, at), p.message);
-        let object = Object::read(get).map_err(problem)?;
-        match get("gp_index").map(str::parse::<u64>) {
-            Some(Ok(index)) if index > 0 && self.gp_indexes.insert(index) => {}
-            _ => {
-                return Err(self.source.error(at("gp_index"), "gp_index is no number of its own"));
+            None => {}
+            Some(parent) => {
+                adopt(parent, &object).map_err(|(name, message)| self.attribute_error(node, name, message))?;
+                // Memory has the CPUs of the part of the machine it is in.
+                if matches!(class, Class::Part(Kind::Node) | Class::Memory) {
+                    object.cpuset = parent.cpuset.clone();
+                }
             }
         }
-        if object.numa.is_some_and(|index| !self.nodes.insert(index)) {
-            return Err(self
-                .source
-                .error(at("os_index"), "a second NUMANode with this os_index"));
-        }
-        match open {
-            [topology] => match topology.object.replace(Object::topology()) {
-                None => object.check_root().map_err(problem)?,
-                Some(_) => return Err(self.source.error(start, "a second root object")),
-            },
-            [
-                _,
-                ..,
-                Open {
-                    object: Some(parent), ..
-                },
-            ] => {
-                parent.adopt(&object).map_err(problem)?;
+        match class {
+            Class::Part(Kind::Pu) => self.cpu(node, &object)?,
+            Class::Part(Kind::Node) => self.node(node, &object)?,
+            Class::Part(Kind::Package) if self.model.is_none() => {
+                let mut infos = node.children().filter(|child| child.has_tag_name("info"));
+                let info = infos.find(|info| info.attribute("name") == Some("CPUModel"));
+                self.model = info.and_then(|info| info.attribute("value")).map(str::to_owned);
             }
-            _ => {
-                return Err(self.source.error(start, "an <object> outside of the object tree"));
-            }
+            _ => {}
         }
+        let length = self.path.len();
+        if let Class::Part(kind) = class {
+            let bytes = self.cache_bytes(node, kind)?;
+            self.path.push((kind, u64::from(node.id().get()), bytes));
+        }
+        for child in objects(node) {
+            self.object(child, Some(&mut object), depth + 1)?;
+        }
+        self.path.truncate(length);
         Ok(object)
     }
 
-    /// Checks the numbers of any other element that hwloc allocates memory by.
-    fn other(&self, start: usize, name: &str, attributes: &[Attribute], open: &[Open]) -> Result<(), Error> {
-        if open.is_empty() {
-            return Ok(());
+    /// Reads an object's CPU sets.
+    fn sets(&self, node: Node, class: Class, kind: &str) -> Result<Object, Error> {
+        let set = |name: &str| match node.attribute(name) {
+            Some(text) => Bitmap::parse(text)
+                .map(Some)
+                .map_err(|message| self.attribute_error(node, name, format!("{name} {message}"))),
+            None => Ok(None),
+        };
+        let (cpuset, complete) = match (class, set("cpuset")?, set("complete_cpuset")?) {
+            (Class::Other, None, None) => Default::default(),
+            (Class::Other, ..) => return Err(self.attribute_error(node, "cpuset", format!("a {kind} with a cpuset"))),
+            (_, Some(cpuset), Some(complete)) => (cpuset, complete),
+            _ => return Err(self.error(node.range().start, "an object without a cpuset and complete_cpuset")),
+        };
+        if !cpuset.is_within(&complete) {
+            return Err(self.attribute_error(node, "cpuset", "cpuset goes beyond complete_cpuset"));
         }
-        for a in attributes {
-            if a.name == "cpuset" {
-                crate::xml_tree::bits(a.value)
-                    .map_err(|message| self.source.error(a.at, format!("cpuset {message}")))?;
-            }
-            if a.name == "nbobjs" && !a.value.parse::<u32>().is_ok_and(|n| n <= MAX_CPUS) {
-                return Err(self
-                    .source
-                    .error(a.at, format!("{} of them: not up to {MAX_CPUS}", a.value)));
-            }
+        Ok(Object {
+            class,
+            cpuset,
+            complete,
+            children: Bitmap::default(),
+            last_first: None,
+        })
+    }
+
+    /// Reads the OS index of a CPU or node.
+    fn os_index(&self, node: Node) -> Result<u32, Error> {
+        let text = node.attribute("os_index").unwrap_or("");
+        let index = text.parse::<u32>().ok().filter(|&n| n < MAX_INDEX);
+        index.ok_or_else(|| {
+            let message = format!("os_index {text} is not a number below {MAX_INDEX}");
+            self.attribute_error(node, "os_index", message)
+        })
+    }
+
+    fn cpu(&mut self, node: Node, object: &Object) -> Result<(), Error> {
+        let index = self.os_index(node)?;
+        if object.complete != Bitmap::single(index) {
+            return Err(self.attribute_error(node, "os_index", "the cpuset of a PU is not its os_index"));
         }
-        if name == "distances2" && !attributes.iter().any(|a| a.name == "nbobjs") {
-            return Err(self.source.error(start, "<distances2> without nbobjs"));
+        if !object.cpuset.is_empty() {
+            let mut parts = CpuParts::new(index);
+            for &(kind, key, bytes) in self.path.iter().rev() {
+                parts.add(kind, key, bytes);
+            }
+            self.cpus.push(parts);
         }
         Ok(())
     }
+
+    fn node(&mut self, node: Node, object: &Object) -> Result<(), Error> {
+        let index = self.os_index(node)?;
+        let nodeset = node
+            .attribute("nodeset")
+            .ok_or_else(|| self.error(node.range().start, "a NUMANode without a nodeset"))?;
+        let nodeset = Bitmap::parse(nodeset)
+            .map_err(|message| self.attribute_error(node, "nodeset", format!("nodeset {message}")))?;
+        if !nodeset.is_within(&Bitmap::single(index)) {
+            return Err(self.attribute_error(node, "os_index", "the nodeset of a NUMANode is not its os_index"));
+        }
+        // A node with an empty nodeset is offline.
+        let memory = (!nodeset.is_empty()).then(|| Memory {
+            cpus: object.cpuset.len(),
+            cpuset: object.cpuset.clone(),
+        });
+        if self.nodes.insert(index, memory).is_some() {
+            return Err(self.attribute_error(node, "os_index", "a second NUMANode with this os_index"));
+        }
+        Ok(())
+    }
+
+    fn cache_bytes(&self, node: Node, kind: Kind) -> Result<u64, Error> {
+        let Kind::Cache(level) = kind else {
+            return Ok(0);
+        };
+        if node.attribute("depth") != Some(level.to_string().as_str()) {
+            let message = format!("the depth of a cache of level {level} is not {level}");
+            return Err(self.attribute_error(node, "depth", message));
+        }
+        match node.attribute("cache_size").map(str::parse) {
+            None => Ok(0),
+            Some(Ok(bytes)) => Ok(bytes),
+            Some(Err(_)) => Err(self.attribute_error(node, "cache_size", "cache_size is not a number of bytes")),
+        }
+    }
+
+    /// Reads what the CPU kinds say of the CPU with each OS index, in the order of [`SPEEDS`]. The first value counts.
+    fn speeds(&self, root: Node<'a, 'input>) -> Result<Vec<[Option<&'a str>; 3]>, Error> {
+        let mut speeds = vec![[None; 3]; MAX_INDEX as usize];
+        for kind in root.children().filter(|child| child.has_tag_name("cpukind")) {
+            let cpuset = Bitmap::parse(kind.attribute("cpuset").unwrap_or(""))
+                .map_err(|message| self.attribute_error(kind, "cpuset", format!("cpuset {message}")))?;
+            for (n, name) in SPEEDS.iter().enumerate() {
+                let mut infos = kind.children().filter(|child| child.has_tag_name("info"));
+                let info = infos.find(|info| info.attribute("name") == Some(name));
+                if let Some(value) = info.and_then(|info| info.attribute("value")) {
+                    for cpu in cpuset.iter() {
+                        speeds[cpu as usize][n].get_or_insert(value);
+                    }
+                }
+            }
+        }
+        Ok(speeds)
+    }
+
+    /// Reads the distances between NUMA nodes.
+    fn distances(&self, root: Node) -> Result<Vec<Distances>, Error> {
+        let mut matrices = Vec::new();
+        for element in root.children().filter(|child| child.has_tag_name("distances2")) {
+            let at = element.range().start;
+            let text = element
+                .attribute("nbobjs")
+                .ok_or_else(|| self.error(at, "<distances2> without nbobjs"))?;
+            let n = text.parse::<usize>().ok().filter(|&n| n <= MAX_CPUS as usize);
+            let n = n.ok_or_else(|| {
+                self.attribute_error(element, "nbobjs", format!("{text} of them: not up to {MAX_CPUS}"))
+            })?;
+            let numbers = |name: &str, count: usize| {
+                let lists = element.children().filter(|child| child.has_tag_name(name));
+                let texts = lists.filter_map(|list| list.text()).flat_map(str::split_whitespace);
+                let values: Result<Vec<u64>, _> = texts.map(str::parse).collect();
+                let values = values.ok().filter(|values| values.len() == count);
+                values.ok_or_else(|| self.error(at, format!("<{name}> of <distances2> are not {count} numbers")))
+            };
+            let (nodes, values) = (numbers("indexes", n)?, numbers("u64values", n * n)?);
+            // "NUMALatency" is the SLIT; bandwidth matrices grow the other way.
+            let latency = element.attribute("name").is_none_or(|name| name == "NUMALatency");
+            let of_nodes = element.attribute("type") == Some("NUMANode") && element.attribute("indexing") == Some("os");
+            if latency && of_nodes {
+                let nodes = nodes
+                    .into_iter()
+                    .map(|node| u32::try_from(node).unwrap_or(u32::MAX))
+                    .collect();
+                matrices.push(Distances { nodes, values });
+            }
+        }
+        Ok(matrices)
+    }
+}
+
+fn objects<'a, 'input>(node: Node<'a, 'input>) -> impl Iterator<Item = Node<'a, 'input>> {
+    node.children().filter(|child| child.has_tag_name("object"))
+}
+
+/// Takes `child` as the next one inside `parent`. An error is an attribute of the child and what is wrong with it.
+fn adopt(parent: &mut Object, child: &Object) -> Result<(), (&'static str, &'static str)> {
+    let (outer, inner) = match (parent.class, child.class) {
+        (_, Class::Other) => return Ok(()),
+        (Class::Other | Class::Memory | Class::Part(Kind::Node), Class::Part(kind)) if kind != Kind::Node => {
+            return Err(("type", "CPUs or memory inside of a device or of memory"));
+        }
+        (Class::Other, _) => return Err(("type", "CPUs or memory inside of a device or of memory")),
+        (_, Class::Memory | Class::Part(Kind::Node)) if !child.complete.is_within(&parent.complete) => {
+            return Err(("complete_cpuset", "memory of CPUs outside of the object around it"));
+        }
+        (Class::Part(outer), Class::Part(inner)) if inner != Kind::Node => (outer, inner),
+        _ => return Ok(()),
+    };
+    if inner == Kind::Machine || outer == Kind::Pu {
+        return Err(("type", "an object inside of a smaller one"));
+    }
+    if !child.cpuset.is_within(&parent.cpuset) {
+        return Err(("cpuset", "cpuset goes beyond that of the object around it"));
+    }
+    if !child.complete.is_within(&parent.complete) {
+        return Err(("complete_cpuset", "complete_cpuset goes beyond that around it"));
+    }
+    if child.complete.intersects(&parent.children) {
+        return Err(("cpuset", "cpuset has CPUs of an object before"));
+    }
+    let first = child.complete.first();
+    if first.is_none() || first < parent.last_first {
+        return Err(("complete_cpuset", "objects are not in the order of their CPUs"));
+    }
+    parent.last_first = first;
+    parent.children.insert_all(&child.complete);
+    Ok(())
 }
 
 #[cfg(test)]
@@ -315,7 +422,7 @@ mod tests {
     }
 
     fn message(text: &str) -> String {
-        let e = check("m.xml", text).unwrap_err();
+        let e = parse("m.xml", text).map(|_| ()).unwrap_err();
         format!("{}: {}", e.place, e.message)
     }
 
@@ -325,7 +432,7 @@ mod tests {
             "<topology version=\"2.0\">\n{}\n{objects}</object></topology>",
             machine()
         );
-        check("m.xml", &text).map_or_else(|e| e.to_string().replace('\n', " "), |()| "fine".into())
+        parse("m.xml", &text).map_or_else(|e| e.to_string().replace('\n', " "), |_| "fine".into())
     }
 
     #[test]
@@ -333,21 +440,26 @@ mod tests {
         let text = format!(
             "<?xml version=\"1.0\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n\
              <topology version=\"2.0\"><!-- x -->{}</object>\
-             <distances2 nbobjs=\"1\"><u64values length=\"3\">1 2 </u64values></distances2>\
+             <distances2 nbobjs=\"1\"><indexes>0</indexes><u64values length=\"3\">1 </u64values></distances2>\
              </topology>\n",
             machine()
         );
-        assert_eq!(check("m.xml", &text), Ok(()));
+        assert_eq!(
+            parse("m.xml", &text)
+                .map(|parts| parts.cpus.len())
+                .map_err(|e| e.to_string()),
+            Ok(0)
+        );
     }
 
     #[test]
     fn malformed() {
-        assert_eq!(message(""), "m.xml:1: no <topology> element: not an hwloc XML file");
+        assert_eq!(message(""), "m.xml:1: not XML: the document does not have a root node");
+        assert_eq!(message("hello"), "m.xml:1: not XML: unknown token");
         assert_eq!(
-            message("hello"),
-            "m.xml:1: no <topology> element: not an hwloc XML file"
+            message("<html/>"),
+            "m.xml:1: the top-level element is <html>, expected <topology>"
         );
-        assert_eq!(message("<html/>"), "m.xml:1: the top-level element is <html>");
         assert_eq!(
             message("<topology/>"),
             "m.xml:1: the format of hwloc 1, expected that of 2"
@@ -355,14 +467,17 @@ mod tests {
         assert!(message("<!DOCTYPE topology>").ends_with("<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">"));
         let top = "<topology version=\"2.0\">\n";
         let with = |rest: &str| message(&format!("{top}{rest}"));
-        assert_eq!(with("<a>\n</b>"), "m.xml:3: </b> ends <a>");
-        assert_eq!(with("<a "), "m.xml:2: the tag <a is malformed");
-        assert_eq!(with("\n"), "m.xml:3: the file ends inside <topology>");
-        assert_eq!(with("<b a=b>"), "m.xml:2: a has no value in double quotes");
-        assert_eq!(with("<b a=\"b>"), "m.xml:2: a value without an end (\")");
-        assert_eq!(with("<b a=\"1\" a=\"1\">"), "m.xml:2: a is there twice");
-        assert!(with(&"<a>".repeat(200)).ends_with("too deeply"));
-        assert_eq!(with("</topology>\n<a/>"), "m.xml:3: a second top-level element");
+        assert_eq!(with("<a>\n</b>"), "m.xml:3: not XML: expected 'a' tag, not 'b'");
+        assert_eq!(with("<b a=b>"), "m.xml:2: not XML: expected a quote not 'b'");
+        assert_eq!(
+            with("<b a=\"1\" a=\"1\">"),
+            "m.xml:2: not XML: attribute 'a' is already defined"
+        );
+        assert_eq!(with("</topology>\n<a/>"), "m.xml:3: not XML: unknown token");
+        assert_eq!(with("</topology>"), "m.xml:1: a <topology> without an object");
+        let deep = "<object type=\"Group\" cpuset=\"0x3\" complete_cpuset=\"0x3\">".repeat(200);
+        let ends = "</object>".repeat(201);
+        assert!(with(&format!("{}{deep}{ends}</topology>", machine())).ends_with("too deeply"));
     }
 
     #[test]
@@ -391,10 +506,6 @@ mod tests {
             (
                 pu(0, "0x1") + &pu(0, "0x1").replace("10", "11"),
                 "m.xml:3: cpuset has CPUs of an object before",
-            ),
-            (
-                pu(0, "0x1") + &pu(0, "0x1"),
-                "m.xml:3: gp_index is no number of its own",
             ),
             ("<object cpuset=\"0x1\"/>".into(), "m.xml:3: an <object> without a type"),
             ("<object type=\"Core\"/>".into(), "m.xml:3: an object without a cpuset"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Damaged descriptions are refused or read, never a panic or an abort: seeded truncations and
+//! Damaged descriptions are refused or read, never a panic: seeded truncations and
 //! mutations of XML, machine files and synthetic strings. MACHINE_FUZZ=N runs N per input.
 
 use machine::load;
@@ -40,7 +40,7 @@ fn damaged(rng: &mut Rng, text: &str) -> String {
                 let to = rng.below(bytes.len());
                 bytes.splice(to..to, copy);
             }
-            // Numbers are what C trusts: change digits in place, make some huge.
+            // Changes digits in place, makes some numbers huge.
             4 => {
                 for b in &mut bytes[at..end] {
                     if b.is_ascii_digit() {
@@ -112,13 +112,6 @@ fn damaged_synthetic_strings() {
     ] {
         for _ in 0..rounds() {
             let text = damaged(&mut rng, text);
-            // hwloc takes seconds for thousands of CPUs in one level: those have a test of their own.
-            if text
-                .split(|c: char| !c.is_ascii_digit())
-                .any(|n| (3..6).contains(&n.len()))
-            {
-                continue;
-            }
             if let Err(e) = load(&text, &[]) {
                 assert!(!e.message.is_empty());
             }

@@ -13,7 +13,7 @@ pub fn details(r: &RunResult, surface: impl Into<Surface>) -> String {
     let policy = escape::line(&r.policy);
     let mut out = format!("{policy}\n{}\n", "=".repeat(policy.chars().count()));
     let mut line = |name: &str, text: String| {
-        let _ = writeln!(out, "{name:<20}{}", escape::text(&text));
+        let _ = writeln!(out, "{name:<20}{}", escape::line(&text));
     };
     line("machine", format!("{} ({} CPUs)", r.machine, r.cpus));
     line("workload", format!("{}, seed {}", r.workload, r.seed));

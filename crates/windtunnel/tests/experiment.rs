@@ -376,12 +376,9 @@ fn a_single_server_near_saturation_is_within_one_percent() {
 /// L = lambda W whatever the policy: the number of jobs from the times of events, response times as the jobs tell them.
 #[test]
 fn littles_law_holds_under_every_policy() {
-    let policies = [
-        "dss", "pls", "mqs", "pmqs", "o1", "linux26", "windows", "steal", "torus", "p9", "rr", "fifo", "vtime",
-        "percpu",
-    ];
+    let policies = support::policies();
     let mut text = HEAD.to_owned() + LITTLE;
-    for policy in policies {
+    for policy in &policies {
         let object = support::object(&format!("policies/{policy}.bpf.c"));
         text.push_str(&format!(
             "[[case]]\nkeys.scheduler = '{policy}'\npolicy = '{}'\n",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! dss: goodness, quanta and their recalculation, wake-up placement as Linux 2.4 had them.
+//! dss and dss25: goodness, quanta and their recalculation, wake-up placement as in Linux 2.4 and 2.5.2-pre.
 mod support;
 
 use support::policy::*;
@@ -271,54 +271,50 @@ fn who_waits_behind_a_realtime_task_moves_on() {
 }
 
 #[test]
-fn in_linux_2_5_2_who_yields_has_used_up_its_ticks() {
-    let recalculations = |linux_2_5_2| {
+fn dss25_a_yield_uses_up_the_ticks() {
+    let recalculations = |policy| {
         let tasks = Tasks::default().add_many(3, "y", &forever(vec![run(MS), Op::Yield]));
-        let run = Run::new("dss").set("linux_2_5_2", linux_2_5_2);
-        let ran = run.tasks(tasks).for_ms(1000);
-        ran.counter("nr_recalculations")
+        Run::new(policy).tasks(tasks).for_ms(1000).counter("nr_recalculations")
     };
-    // A round of yields each, instead of one in 180 ms of ticks.
-    near(recalculations(1), 333, 3);
-    near(recalculations(0), 5, 1);
+    // One recalculation for each round of yields, instead of one in 180 ms of ticks.
+    near(recalculations("dss25"), 333, 3);
+    near(recalculations("dss"), 5, 1);
 }
 
 #[test]
-fn in_linux_2_5_2_a_look_at_a_task_takes_two_lines() {
-    // More tasks than the L2 has room for; what the second second needed.
-    let lines_percent = |linux_2_5_2| {
+fn dss25_examining_a_task_reads_two_cache_lines() {
+    // More tasks than fit into the L2; counts the lines and the examined tasks of the second second.
+    let lines_percent = |policy| {
         let run = |ms| {
-            let run = Run::new("dss").set("linux_2_5_2", linux_2_5_2).on("smp1");
+            let run = Run::new(policy).on("smp1");
             let ran = run.tasks(Tasks::default().add_many(400, "hog", &hog())).for_ms(ms);
             (ran.machine.line_transfers().count, ran.counter("nr_examined"))
         };
         let (first, both) = (run(1000), run(2000));
         (both.0 - first.0) * 100 / (both.1 - first.1)
     };
-    let (one, two) = (lines_percent(0), lines_percent(1));
-    assert!(one > 50, "most looks miss: {one} %");
+    let (one, two) = (lines_percent("dss"), lines_percent("dss25"));
+    assert!(one > 50, "most reads miss the cache: {one} %");
     near(two, 2 * one, one / 4);
 }
 
 #[test]
-fn in_linux_2_5_2_a_quantum_is_four_ticks() {
-    let run = Run::new("dss").set("linux_2_5_2", 1);
-    let ran = run.tasks(Tasks::default().add_many(2, "hog", &hog())).for_ms(1000);
+fn dss25_a_quantum_is_four_ticks() {
+    let ran = Run::new("dss25")
+        .tasks(Tasks::default().add_many(2, "hog", &hog()))
+        .for_ms(1000);
     near(length(&ran.stints()[0]), 40 * MS, MS);
 }
 
 #[test]
-fn in_linux_2_5_2_sleep_outweighs_nice() {
-    // It begins to sleep when the hog's first quantum is over.
-    let waited = |linux_2_5_2| {
+fn dss25_sleep_outweighs_nice() {
+    // The sleeper begins to sleep when the hog's first quantum is over.
+    let waited = |policy| {
         let tasks = Tasks::default()
             .add("sleeper", vec![sleep(3010 * MS), run(MS)])
             .with(|task| task.policy = nice(15))
             .add("hog", hog());
-        let ran = Run::new("dss")
-            .set("linux_2_5_2", linux_2_5_2)
-            .tasks(tasks)
-            .for_ms(4000);
+        let ran = Run::new(policy).tasks(tasks).for_ms(4000);
         let stints = ran.stints();
         let woken = stints
             .iter()
@@ -327,6 +323,6 @@ fn in_linux_2_5_2_sleep_outweighs_nice() {
             .expect("it runs");
         woken.from - 3010 * MS
     };
-    near(waited(1), 40 * MS, MS);
-    near(waited(0), (60 + 50) * MS, MS);
+    near(waited("dss25"), 40 * MS, MS);
+    near(waited("dss"), (60 + 50) * MS, MS);
 }

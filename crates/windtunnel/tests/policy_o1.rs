@@ -343,14 +343,11 @@ fn yielding_scales_with_cpus() {
 
 #[test]
 fn chat_gains_most_where_it_is_batch_work() {
-    // It was compared with the scheduler of Linux 2.5.2-pre.
-    let old_one: fn() -> Run = || Run::new("dss").set("linux_2_5_2", 1);
-    let new_one: fn() -> Run = || Run::new("o1");
     // A single run is off by a tenth either way.
-    let chat_us = |run: fn() -> Run, nice: u32| -> u64 {
+    let chat_us = |policy: &str, nice: u32| -> u64 {
         let workload = generated(&format!("chat:rooms=10,messages=60,nice={nice}"));
         let time = |seed| {
-            run()
+            Run::new(policy)
                 .on("smp8")
                 .workload(workload.clone())
                 .seed(seed)
@@ -361,8 +358,8 @@ fn chat_gains_most_where_it_is_batch_work() {
         };
         (1..=4).map(time).sum()
     };
-    let (old, new) = (chat_us(old_one, 0), chat_us(new_one, 0));
-    let (old_batch, new_batch) = (chat_us(old_one, 19), chat_us(new_one, 19));
+    let (old, new) = (chat_us("dss25", 0), chat_us("o1", 0));
+    let (old_batch, new_batch) = (chat_us("dss25", 19), chat_us("o1", 19));
     assert!(new < old, "{new} {old}");
     assert!(2 * old_batch > 3 * new_batch, "{old_batch} {new_batch}");
     assert!(

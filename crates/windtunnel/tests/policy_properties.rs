@@ -248,7 +248,7 @@ fn nice_counts_for_what_is_promised_whatever_it_was_before() {
 }
 
 /// Those that look for an idle CPU whenever a task comes to wait, and whose CPUs look at all that wait before they idle.
-const CONSERVING: [&str; 7] = ["dss", "fifo", "mqs", "p9", "pls", "rr", "vtime"];
+const CONSERVING: [&str; 8] = ["dss", "dss25", "fifo", "mqs", "p9", "pls", "rr", "vtime"];
 
 #[test]
 fn no_cpu_idles_while_a_task_that_may_run_there_waits_where_that_is_promised() {

@@ -83,6 +83,16 @@ fn a_step_that_fails_says_what_it_found() {
         ),
         ("suite-global", "'load', 'expect nothing == 0'", "nothing"),
         ("suite-program", "'load', 'program absent'", "there is no such program"),
+        (
+            "suite-long",
+            "'load', 'run 59s', 'hammer busy 1s 2s 2'",
+            "step 3 'hammer busy 1s 2s 2': the case would simulate more than 60s; --max-time sets the limit",
+        ),
+        (
+            "suite-product",
+            "'expect 9223372036854775807*9223372036854775807*9223372036854775807 == 0'",
+            "does not fit in 128 bits",
+        ),
     ] {
         let (status, text) = case(name, steps);
         assert_eq!(status, 1, "{name}: {text}");

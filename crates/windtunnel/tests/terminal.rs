@@ -126,7 +126,7 @@ const SHOWN: &str = r"x\x1b[2J\u{9b}\x07\ny\u{202e}";
 fn hostile(folder: &Path) -> PathBuf {
     let task = r#""instance": 3, "run": 400, "sleep": 300"#;
     let tasks = format!(r#""{NAME}": {{ {task} }}, "</script><xss>": {{ {task} }}"#);
-    let path = folder.join("hostile\x1b[2J<xss>.json");
+    let path = folder.join("hostile\x1b[2J\t<xss>.json");
     std::fs::write(
         &path,
         format!(r#"{{ "tasks": {{ {tasks} }}, "global": {{ "duration": 1 }} }}"#),

@@ -5,14 +5,15 @@
 //! log2(n) comparisons, about those of a balanced tree; equal nodes go behind each other. What `bpf_rbtree_root`, `left` and
 //! `right` show is the perfectly balanced tree over that array.
 
-use super::{State, object};
-use crate::func::{ANY, Fault, Func, World};
-use crate::map::errno::*;
-use crate::region::Use;
-use crate::vm::Vm;
-
-/// The nodes of a tree in order.
-pub(crate) type Tree = Vec<u64>;
+use super::object;
+use super::state::State;
+use crate::engine::context::ANY;
+use crate::engine::func::Func;
+use crate::engine::vm::Vm;
+use crate::engine::world::World;
+use crate::errno::*;
+use crate::fault::Fault;
+use crate::memory::Use;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
     vec![

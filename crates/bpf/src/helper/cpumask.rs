@@ -2,9 +2,12 @@
 //! CPU masks: bitmaps of as many bits as the machine has CPU ids, rounded up to 64. A policy's own masks are objects of that
 //! size; their references are counted outside.
 
-use crate::func::{ANY, Fault, Func, World};
-use crate::map::errno::*;
-use crate::region::Use;
+use crate::engine::context::ANY;
+use crate::engine::func::Func;
+use crate::engine::world::World;
+use crate::errno::*;
+use crate::fault::Fault;
+use crate::memory::Use;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
     vec![

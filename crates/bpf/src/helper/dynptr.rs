@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Ring buffers, and dynptrs: to a program's own memory, to a record that is being written, to a sample of a user ring buffer.
 
-use crate::func::{ANY, Fault, Func, World};
-use crate::map::errno::*;
-use crate::vm::Vm;
+use crate::engine::context::ANY;
+use crate::engine::func::Func;
+use crate::engine::vm::Vm;
+use crate::engine::world::World;
+use crate::errno::*;
+use crate::fault::Fault;
 
 /// A `struct bpf_dynptr`: where the memory begins (0: to none), how much of it, from where on. It lies with the program, so what is
 /// read of it is as little trusted as any address: accesses through it are checked.

@@ -2,11 +2,14 @@
 //! Loops: bpf_loop, numeric and bit iterators.
 
 use super::read::nofault;
-use crate::func::{ANY, Fault, Func, World};
+use crate::engine::context::ANY;
+use crate::engine::func::Func;
+use crate::engine::vm::Vm;
+use crate::engine::world::World;
+use crate::errno::*;
+use crate::fault::Fault;
 use crate::insn::MAX_LOOPS;
-use crate::map::errno::*;
-use crate::region::Use;
-use crate::vm::Vm;
+use crate::memory::Use;
 
 /// Most words a bit iterator takes: BITS_ITER_NR_WORDS_MAX.
 const MAX_WORDS: u32 = 511;

@@ -2,8 +2,11 @@
 //! Locks and critical sections. A program's callback runs to its end before anything else does, so a lock found taken was
 //! taken by the same program on the way: a deadlock. The time a lock costs is the world's to charge.
 
-use crate::func::{ANY, Fault, Func, World};
-use crate::map::errno::*;
+use crate::engine::context::ANY;
+use crate::engine::func::Func;
+use crate::engine::world::World;
+use crate::errno::*;
+use crate::fault::Fault;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
     let nothing = |_: &mut W| ();

@@ -2,11 +2,14 @@
 //! Access to maps.
 
 use super::object::drop_fields;
-use crate::func::{ANY, Fault, Func, World};
+use crate::engine::context::ANY;
+use crate::engine::func::Func;
+use crate::engine::vm::Vm;
+use crate::engine::world::World;
+use crate::errno::*;
+use crate::fault::Fault;
 use crate::image::{Field, FieldKind};
-use crate::map::errno::*;
 use crate::map::{BPF_F_LOCK, Map, kind};
-use crate::vm::Vm;
 
 const BPF_LOCAL_STORAGE_GET_F_CREATE: u64 = 1;
 const BPF_F_INDEX_MASK: u64 = 0xffff_ffff;

@@ -2,9 +2,12 @@
 //! Objects that BPF code allocates, and kernel pointers kept in maps.
 
 use super::{collection, cpumask, timer};
-use crate::func::{ANY, Fault, FaultKind, Func, World};
+use crate::engine::context::ANY;
+use crate::engine::func::Func;
+use crate::engine::world::World;
+use crate::fault::{Fault, FaultKind};
 use crate::image::{Field, FieldKind};
-use crate::region::Use;
+use crate::memory::Use;
 
 /// The work of making an object, or of freeing it, in instructions.
 pub(super) const ALLOCATION: u64 = 16;

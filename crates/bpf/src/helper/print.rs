@@ -2,9 +2,12 @@
 //! Formatted output, with the conversions BPF programs may use: what bpf_bprintf_prepare refuses is refused here.
 
 use super::read::string;
-use crate::func::{ANY, Fault, Func, World};
-use crate::map::errno::*;
-use crate::region::Region;
+use crate::engine::context::ANY;
+use crate::engine::func::Func;
+use crate::engine::world::World;
+use crate::errno::*;
+use crate::fault::Fault;
+use crate::memory::Region;
 
 /// Longest format.
 const FORMAT_MAX: u64 = 4096;

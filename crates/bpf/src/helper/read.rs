@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reads that may fail, and strings.
 
-use crate::func::{Fault, Func, World};
-use crate::map::errno::*;
-use crate::region::Region;
+use crate::engine::func::Func;
+use crate::engine::world::World;
+use crate::errno::*;
+use crate::fault::Fault;
+use crate::memory::Region;
 
 /// Characters of a string that are read at a time. Each is charged as an instruction.
 const PART: u64 = 256;

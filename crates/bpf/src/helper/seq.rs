@@ -2,9 +2,11 @@
 //! What iterator programs write (`struct seq_file`): kept until whoever runs the program takes it.
 
 use super::print::sized;
-use crate::func::{Fault, Func, World};
-use crate::map::errno::*;
-use crate::vm::Vm;
+use crate::engine::func::Func;
+use crate::engine::vm::Vm;
+use crate::engine::world::World;
+use crate::errno::*;
+use crate::fault::Fault;
 
 /// Bytes of one run's output, as of a bpf_iter's seq_file (8 pages).
 const SIZE: usize = 8 * 4096;

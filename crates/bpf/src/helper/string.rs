@@ -4,8 +4,11 @@
 //! byte, and no further than they must: what lies behind a difference need not be there.
 
 use super::read::{STRING_MAX, nofault};
-use crate::func::{ANY, Fault, Func, World};
-use crate::map::errno::*;
+use crate::engine::context::ANY;
+use crate::engine::func::Func;
+use crate::engine::world::World;
+use crate::errno::*;
+use crate::fault::Fault;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
     vec![

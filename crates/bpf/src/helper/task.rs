@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Time, the CPU, the running task, random numbers.
 
-use crate::func::{Fault, Func, World};
+use crate::engine::func::Func;
+use crate::engine::world::World;
+use crate::fault::Fault;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
     let now = |w: &mut W| w.now_ns();

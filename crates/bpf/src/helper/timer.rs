@@ -2,23 +2,18 @@
 //! `struct bpf_timer` and `struct bpf_wq`: what to call is kept here, when is the world's business. Work of a wq is a timer that
 //! is due at once: there are no kworkers.
 
-use crate::func::{ANY, Fault, Func, World};
+use super::state::Timer;
+use crate::engine::context::ANY;
+use crate::engine::func::Func;
+use crate::engine::vm::Vm;
+use crate::engine::world::World;
+use crate::errno::*;
+use crate::fault::Fault;
 use crate::image::FieldKind;
-use crate::map::errno::*;
-use crate::region::Use;
-use crate::vm::Vm;
+use crate::memory::Use;
 
 const BPF_F_TIMER_ABS: u64 = 1;
 const BPF_F_TIMER_CPU_PIN: u64 = 2;
-
-/// A timer that was initialised.
-#[derive(Clone, Copy)]
-pub(crate) struct Timer {
-    map: u64,
-    callback: u64,
-    /// It is a wq.
-    work: bool,
-}
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
     vec![

@@ -8,7 +8,7 @@
 
 use super::Work;
 use crate::image::MapDef;
-use crate::region::{ARENA_SIZE, Exhausted, PAGE, Region};
+use crate::memory::{ARENA_SIZE, Exhausted, PAGE, Region};
 
 pub(super) struct Arena {
     base: u64,

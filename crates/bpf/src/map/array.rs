@@ -2,9 +2,9 @@
 //! ARRAY, PERCPU_ARRAY, ARRAY_OF_MAPS: values side by side, one block for each CPU.
 
 use super::BPF_NOEXIST;
-use super::errno::*;
+use crate::errno::*;
 use crate::image::MapDef;
-use crate::region::Region;
+use crate::memory::Region;
 
 pub(super) struct Array {
     base: u64,

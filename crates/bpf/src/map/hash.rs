@@ -4,10 +4,10 @@
 //! Iteration is in the order of slots, which are reused last freed first. The LRU variant drops exactly the entry used
 //! longest ago, where the kernel approximates that per CPU.
 
-use super::errno::*;
 use super::{BPF_EXIST, BPF_NOEXIST, Work, kind};
+use crate::errno::*;
 use crate::image::MapDef;
-use crate::region::{OutOfMemory, RECORD, Region, Use};
+use crate::memory::{OutOfMemory, RECORD, Region, Use};
 
 const NONE: u32 = u32::MAX;
 /// Chains are this short where nobody wants them longer.

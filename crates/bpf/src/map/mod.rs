@@ -11,9 +11,10 @@ mod storage;
 
 use std::cell::{Cell, RefCell};
 
-use crate::func::{Fault, FaultKind};
+use crate::errno::{EINVAL, ENOMEM};
+use crate::fault::{Fault, FaultKind};
 use crate::image::{FieldKind, MapDef};
-use crate::region::Region;
+use crate::memory::Region;
 
 use arena::Arena;
 use array::Array;
@@ -42,27 +43,6 @@ pub mod kind {
     pub const CGRP_STORAGE: u32 = 32;
     pub const ARENA: u32 = 33;
 }
-
-/// Error numbers of the simulated machine, whatever the host's are.
-#[allow(missing_docs)]
-pub mod errno {
-    pub const EPERM: i64 = 1;
-    pub const ENOENT: i64 = 2;
-    pub const E2BIG: i64 = 7;
-    pub const EAGAIN: i64 = 11;
-    pub const ENOMEM: i64 = 12;
-    pub const EACCES: i64 = 13;
-    pub const EFAULT: i64 = 14;
-    pub const EBUSY: i64 = 16;
-    pub const EEXIST: i64 = 17;
-    pub const EINVAL: i64 = 22;
-    pub const ENOSPC: i64 = 28;
-    pub const ERANGE: i64 = 34;
-    pub const EOVERFLOW: i64 = 75;
-    pub const EDEADLK: i64 = 35;
-    pub const EOPNOTSUPP: i64 = 95;
-}
-use errno::*;
 
 /// Update flags: create or update, only create, only update, and lock around the copy.
 pub const BPF_ANY: u64 = 0;

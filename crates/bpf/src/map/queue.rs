@@ -3,11 +3,11 @@
 
 use std::collections::VecDeque;
 
-use super::errno::*;
 use super::{BPF_EXIST, BPF_NOEXIST, kind};
-use crate::func::Fault;
+use crate::errno::*;
+use crate::fault::Fault;
 use crate::image::MapDef;
-use crate::region::{OutOfMemory, Region, Use};
+use crate::memory::{OutOfMemory, Region, Use};
 
 pub(super) struct Queue {
     bytes: VecDeque<u8>,

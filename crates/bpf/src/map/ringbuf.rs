@@ -6,9 +6,9 @@
 
 use std::collections::VecDeque;
 
-use crate::func::Fault;
+use crate::fault::Fault;
 use crate::image::MapDef;
-use crate::region::{Region, Use};
+use crate::memory::{Region, Use};
 
 /// What the kernel keeps before each record.
 const HEADER: u64 = 8;

@@ -2,9 +2,9 @@
 //! TASK_STORAGE and CGRP_STORAGE: a value kept for an object of the kernel, until the program or the object goes.
 //! Found through the object's place in its slab, in constant time.
 
-use super::errno::*;
+use crate::errno::*;
 use crate::image::MapDef;
-use crate::region::{RECORD, Region, Use};
+use crate::memory::{RECORD, Region, Use};
 
 pub(super) struct Storage {
     value_size: u64,

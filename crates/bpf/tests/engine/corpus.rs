@@ -7,8 +7,9 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use bpf::func::{FaultKind, World};
-use bpf::vm::{Engine, Vm};
+use bpf::engine::World;
+use bpf::engine::{Engine, Vm};
+use bpf::fault::FaultKind;
 
 use crate::asm;
 use crate::world::TestWorld;

@@ -2,11 +2,12 @@
 //! Checked mode holds what a program hands to helpers and kfuncs to rules: each program here breaks one, and would go on or do harm
 //! without it.
 
-use bpf::func::{FaultKind, Func};
-use bpf::guard::{Rules, is_known};
+use bpf::engine::Func;
+use bpf::engine::{Engine, Vm};
+use bpf::fault::FaultKind;
 use bpf::image::{CALL, CALL_HELPER, CALL_KFUNC, Code, FUNC_BASE, Function, Insn, LD_IMM64};
 use bpf::insn::{self, alu, jmp};
-use bpf::vm::{Engine, Vm};
+use bpf::sanitizer::{Rules, is_known};
 
 use crate::world::TestWorld;
 

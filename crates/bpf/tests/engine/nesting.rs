@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The world's side: calls in, nested calls, what a fault leaves behind, user space's ends of maps.
 
-use bpf::func::{ANY, FaultKind, Func, World};
+use bpf::engine::{ANY, Func, World};
+use bpf::engine::{Engine, Vm};
+use bpf::fault::FaultKind;
 use bpf::image::{Code, FUNC_BASE, MapDef};
 use bpf::map::kind;
-use bpf::vm::{Engine, Vm};
 
 use crate::asm;
 use crate::world::{NR_CPUS, TestWorld, funcs};

@@ -2,8 +2,9 @@
 //! Helpers whose work a program chooses: an endless loop of calls ends long before it has executed its budget of instructions,
 //! whatever one call does. Both engines end it at the same call.
 
-use bpf::func::{FaultKind, World};
-use bpf::vm::Vm;
+use bpf::engine::Vm;
+use bpf::engine::World;
+use bpf::fault::FaultKind;
 
 use crate::limits::{BUDGET, ENGINES, Ran, world};
 use crate::world::TestWorld;

@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use bpf::func::{ANY, Fault, Func, World};
-use bpf::guard::{Globals, KernelObject, Rules};
+use bpf::engine::{ANY, Func, World};
+use bpf::engine::{Engine, Vm};
+use bpf::fault::Fault;
 use bpf::image::{Code, LocalTypes, MapDef};
 use bpf::map::Map;
-use bpf::region::{Region, Slab};
-use bpf::vm::{Engine, Vm};
+use bpf::memory::{Region, Slab};
+use bpf::sanitizer::{Globals, KernelObject, Rules};
 
 pub const NR_CPUS: u32 = 70;
 /// Context bits of the test: one that programs run in, one that they do not.

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use bpf::image::{CALL, Insn, LD_IMM64, TRAP};
 use bpf::link::{Image, Target, link};
+use bpf::memory::Region;
 use bpf::object::Object;
-use bpf::region::Region;
 
 /// What libbpf's headers give to BPF programs, as far as the tests use it.
 const PRELUDE: &str = r#"

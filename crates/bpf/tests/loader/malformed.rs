@@ -3,8 +3,8 @@
 
 use super::{compile, target};
 use bpf::link::{Target, link};
+use bpf::memory::Region;
 use bpf::object::Object;
-use bpf::region::Region;
 
 /// An object with something of everything.
 const SOURCE: &str = r#"

@@ -4,7 +4,7 @@
 use super::{Linked, load, parse};
 use bpf::image::{Contains, FieldKind, MapDef};
 use bpf::link::Target;
-use bpf::region::{ARENA_SIZE, PAGE, Region};
+use bpf::memory::{ARENA_SIZE, PAGE, Region};
 
 fn linked(source: &str) -> Linked {
     load(&parse(source), &Target::default())

@@ -3,7 +3,7 @@
 
 use super::each::{Group, Instance};
 use super::expression::{Expression, Names};
-use crate::release::Release;
+use crate::policy::release::Release;
 use bpf::btf::Btf;
 use machine::{MachineSpec, Topology};
 

@@ -12,7 +12,7 @@ mod facts;
 pub use each::{Group, Instance, instances};
 pub use facts::Facts;
 
-use crate::release::Release;
+use crate::policy::release::Release;
 use bpf::object::Object;
 use each::Path;
 

@@ -183,7 +183,7 @@ fn meanwhile(words: &[String]) -> Result<Meanwhile, Error> {
 /// Where this machine's CPUs sit, by their numbers, and its ticks a second.
 ///
 /// # Errors
-/// If hwloc cannot tell.
+/// If /sys does not describe this machine.
 pub fn places() -> Result<(Vec<Place>, u32), Error> {
     let host = machine::load("host", &[])?;
     let place = |cpu: &machine::Cpu| Place {

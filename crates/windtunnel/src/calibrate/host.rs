@@ -41,7 +41,7 @@ impl Pairs {
             })
             .collect();
         let Some(&first) = cpus.first() else {
-            return Err(Error::new("this process may use none of the CPUs that hwloc knows"));
+            return Err(Error::new("this process may use none of the online CPUs"));
         };
         let other = |distance| {
             let mut others = cpus.iter().copied();

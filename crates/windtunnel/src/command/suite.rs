@@ -6,6 +6,7 @@ use clap::Args as ClapArgs;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use windtunnel::duration;
 use windtunnel::error::Error;
 use windtunnel::interrupt;
 use windtunnel::outln;
@@ -21,6 +22,9 @@ pub struct Args {
     /// Only cases whose object's name has this in it
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
+    /// Simulated time that each case may take
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration::parse_some)]
+    max_time: u64,
     /// Interpret the objects instead of compiling them
     #[arg(long)]
     interpret: bool,
@@ -47,7 +51,7 @@ impl Args {
                 not_run += 1;
                 continue;
             }
-            let result = case.run(&objects, engine);
+            let result = case.run(&objects, engine, self.max_time);
             *objects_passed.entry(&case.object).or_insert(true) &= result.is_ok();
             match result {
                 Ok(()) => outln!("ok   {}: {}", case.object, case.about),

@@ -3,6 +3,7 @@
 
 use super::definition::Case;
 use super::step::{Relation, Step};
+use crate::duration;
 use bpf::link::Image;
 use bpf::object::Object;
 use bpf::vm::Engine;
@@ -21,11 +22,11 @@ use trace::Tee;
 const HOTPLUG_NS: u64 = 1_000_000;
 
 impl Case {
-    /// Takes the case through its steps with the object in the folder `objects`.
+    /// Takes the case through its steps with the object in the folder `objects`. All steps together may simulate `max_ns`.
     ///
     /// # Errors
     /// The step that failed, and what was found instead.
-    pub fn run(&self, objects: &Path, engine: Engine) -> Result<(), String> {
+    pub fn run(&self, objects: &Path, engine: Engine, max_ns: u64) -> Result<(), String> {
         let path = objects.join(format!("{}.bpf.o", self.object));
         let object = Object::open(&path).map_err(|error| error.to_string())?;
         let folders = crate::search::folders("machines");
@@ -39,6 +40,8 @@ impl Case {
             machine,
             image: None,
             engine,
+            max_ns,
+            left_ns: max_ns,
             since: BTreeMap::new(),
             cpu_since: BTreeMap::new(),
         };
@@ -61,6 +64,9 @@ struct Running<'a> {
     /// Of the object as it was opened or loaded last.
     image: Option<Image>,
     engine: Engine,
+    /// Simulated time that the case may take, and what is left of it, ns.
+    max_ns: u64,
+    left_ns: u64,
     /// Globals and tasks' CPU time as they were when told to remember.
     since: BTreeMap<String, i128>,
     cpu_since: BTreeMap<u32, u64>,
@@ -80,10 +86,7 @@ impl Running<'_> {
             Step::Refused { text } => self.refused(text),
             Step::Load => self.load(),
             Step::Program { name, args } => self.program(name, args),
-            Step::Run { ns } => {
-                self.advance(*ns);
-                Ok(())
-            }
+            Step::Run { ns } => self.advance(*ns),
             Step::Hammer {
                 task,
                 every_ns,
@@ -95,8 +98,7 @@ impl Running<'_> {
                     return Err(format!("there is no CPU {cpu}"));
                 }
                 self.machine.plan_hotplug(self.machine.now, *cpu, *online);
-                self.advance(HOTPLUG_NS);
-                Ok(())
+                self.advance(HOTPLUG_NS)
             }
             Step::Unload => {
                 ext::unload(&mut self.machine);
@@ -198,12 +200,20 @@ impl Running<'_> {
                 let only = CpuSet::from_cpus(self.machine.nr_cpus(), &[cpu]);
                 self.machine.sched_setaffinity(task, only);
             }
-            self.advance(every_ns);
+            self.advance(every_ns)?;
         }
         Ok(())
     }
 
-    fn advance(&mut self, ns: u64) {
+    /// Lets the machine run.
+    ///
+    /// # Errors
+    /// The case would take longer than it may.
+    fn advance(&mut self, ns: u64) -> Result<(), String> {
+        self.left_ns = self.left_ns.checked_sub(ns).ok_or_else(|| {
+            let max = duration::format(self.max_ns);
+            format!("the case would simulate more than {max}; --max-time sets the limit")
+        })?;
         let until = self.machine.now + ns;
         while self.machine.now < until {
             let before = self.machine.now;
@@ -215,6 +225,7 @@ impl Running<'_> {
                 break;
             }
         }
+        Ok(())
     }
 
     /// What to add to a message of a policy that ended.
@@ -295,9 +306,10 @@ impl Running<'_> {
     }
 
     fn value(&self, text: &str) -> Result<i128, String> {
-        let mut product = 1;
+        let mut product: i128 = 1;
         for factor in text.split('*') {
-            product *= self.factor(factor)?;
+            let multiplied = product.checked_mul(self.factor(factor)?);
+            product = multiplied.ok_or_else(|| format!("{text} does not fit in 128 bits"))?;
         }
         Ok(product)
     }

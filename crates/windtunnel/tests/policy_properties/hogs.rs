@@ -87,7 +87,7 @@ impl Hogs {
         let settings: &[(&str, u64)] = match policy {
             "fifo" | "percpu" | "vtime" | "steal" => &[("slice_ns", 5_000_000)],
             "rr" => &[("slice_ns", 100_000_000)],
-            "dss" | "pls" | "mqs" | "pmqs" => &[("tick_ns", 10_000_000)],
+            "dss" | "dss25" | "pls" | "mqs" | "pmqs" => &[("tick_ns", 10_000_000)],
             "o1" => &[
                 ("slice_max_ns", 300_000_000),
                 ("slice_min_ns", 10_000_000),

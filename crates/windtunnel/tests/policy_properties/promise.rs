@@ -16,6 +16,11 @@ fn goodness_ticks(nice: i32) -> u64 {
     ((20 - nice) >> 2) as u64 + 1
 }
 
+/// Ticks in the quantum of a nice value (dss25.bpf.c).
+fn dss25_ticks(nice: i32) -> u64 {
+    (1000 + 175 * (19 - nice) as u64) / 1000
+}
+
 /// As a policy sees it: 100 is nice 0, and it is a whole number.
 fn weight(nice: i32) -> u64 {
     ((kernel_weight(nice) * 100 + 512) / 1024).max(1)
@@ -81,6 +86,10 @@ pub fn longest_wait(policy: &str, ran: &Observed, nices: &[i32], own: usize) -> 
             let tick = parameter("tick_ns");
             2 * sum(&|nice| goodness_ticks(nice) * tick + tick / 2)
         }
+        "dss25" => {
+            let tick = parameter("tick_ns");
+            2 * sum(&|nice| dss25_ticks(nice) * tick + tick / 2)
+        }
         // The same between swaps of the arrays.
         "o1" => 2 * sum(&|nice| o1_slice(ran, nice)),
         // And those that count as interactive go back to the active array for as long as the expired may starve.
@@ -128,6 +137,7 @@ pub fn division(policy: &str, ran: &Observed, nices: &[i32]) -> Division {
             turns(3, &|nice| fair_slice(ran) * kernel_weight(nice) / least)
         }
         "dss" | "pls" | "mqs" | "pmqs" => turns(3, &|nice| parameter("tick_ns") * goodness_ticks(nice)),
+        "dss25" => turns(3, &|nice| parameter("tick_ns") * dss25_ticks(nice)),
         "o1" => {
             // A turn ends at the tick after.
             let least = nices.iter().map(|&nice| o1_slice(ran, nice)).min().expect("a hog");

@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Cache lines of the region: who has a copy, and what getting one costs.
+//!
+//! For every line of 64 bytes there is one word with a bit for each cache that holds it. A load needs the own bit; without it the
+//! line comes from the nearest holder. A store needs the own bit alone; otherwise all other copies are invalidated, which takes
+//! as long as the farthest one. That is MESI without evictions: a line stays where it was used until somebody else writes it.
+//! What nobody has touched yet comes for nothing. Only lines of structures that compete for a few sets ([`super::sets`]) leave
+//! a cache before, and come from memory if no cache has them.
+//!
+//! Caches are those of cores. A machine with more than [`MAX_CACHES`] cores has one bit for several neighbouring ones, as the
+//! directories of large machines do (coarse vectors; Gupta, Weber, Mowry, ICPP 1990).
+//!
+//! An access through a base register is one of the base's line, or of one so many whole lines from it: that of an object's
+//! field, for the objects of the kernel and of maps begin with a line or share it. So accesses to neighbouring fields need one
+//! look, which compiled code would otherwise spend more time on than on the accesses.
+//!
+//! The words lie at a fixed distance from the region, so that compiled code gets from an address to its word by a shift, a mask
+//! and an addition. Lines of BPF stacks and of the zeros that NULL reads are private: they never cost anything.
+
+use std::cell::Cell;
+
+use super::sets::{Competitors, Conflicts, Sets};
+use crate::memory::layout::{REACH, SIZE, in_reach};
+
+/// Bytes of a line. The Pentium III's are 32 bytes, later x86's 64; one size keeps the table simple.
+pub const LINE: u64 = 64;
+/// Bits for caches in a line's word.
+pub const MAX_CACHES: u32 = 63;
+/// The word of a line that is never looked for elsewhere.
+const PRIVATE: u64 = u64::MAX;
+/// Words of the region and of what offsets can reach beyond it.
+const RESERVED: usize = ((SIZE + 2 * REACH) / LINE * 8) as usize;
+
+/// An address in the line that an access counts for.
+#[inline(always)]
+pub(crate) fn line_of(base: u64, offset: i32) -> u64 {
+    base.wrapping_add(whole_lines(offset) as u64)
+}
+
+/// The part of an offset that is whole lines, in bytes.
+#[inline(always)]
+pub(crate) fn whole_lines(offset: i32) -> i64 {
+    i64::from(offset).div_euclid(LINE as i64) * LINE as i64
+}
+
+/// One CPU's view of the machine's caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cache {
+    /// The bit of the CPU's core.
+    pub own: u64,
+    /// Bits of the cores that share its last-level cache, and of those of its node; `own` is among them.
+    pub llc: u64,
+    pub node: u64,
+    /// What a line costs from a core of the same last-level cache, of the same node, and from farther away. ns.
+    pub llc_ns: u32,
+    pub node_ns: u32,
+    pub remote_ns: u32,
+    /// What a copy costs when several cores have it that share no cache with this one: it then comes from memory, and
+    /// invalidating goes through that. 0 where copies come from the nearest cache.
+    pub memory_ns: u32,
+}
+
+/// Have several caches a line? Then nobody has changed it.
+fn several(holders: u64) -> bool {
+    holders & holders.wrapping_sub(1) != 0
+}
+
+impl Cache {
+    /// The only cache there is: nothing ever costs anything.
+    pub(crate) const ALONE: Cache = Cache {
+        own: 1,
+        llc: 1,
+        node: 1,
+        llc_ns: 0,
+        node_ns: 0,
+        remote_ns: 0,
+        memory_ns: 0,
+    };
+
+    fn nearest(&self, holders: u64) -> u64 {
+        if holders & self.llc != 0 {
+            return u64::from(self.llc_ns);
+        }
+        if self.memory_ns > 0 && several(holders) {
+            return u64::from(self.memory_ns);
+        }
+        let near = holders & self.node != 0;
+        u64::from(if near { self.node_ns } else { self.remote_ns })
+    }
+
+    fn farthest(&self, holders: u64) -> u64 {
+        if holders & !self.llc == 0 {
+            return u64::from(self.llc_ns);
+        }
+        let far = holders & !self.node != 0;
+        let ns = if far { self.remote_ns } else { self.node_ns };
+        u64::from(if several(holders) { ns.max(self.memory_ns) } else { ns })
+    }
+}
+
+/// Lines that had to come from elsewhere, or be invalidated there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Transfers {
+    pub count: u64,
+    pub ns: u64,
+}
+
+/// The lines of one region.
+pub struct Lines {
+    start: *mut libc::c_void,
+    /// The address of a line's word is `bias + (address / LINE) * 8`.
+    bias: u64,
+    caches: Box<[Cache]>,
+    conflicts: Option<Conflicts>,
+    transfers: Cell<Transfers>,
+}
+
+impl Lines {
+    /// Words for the region at `base`, which shall lie at `at` if the host lets them.
+    pub(crate) fn new(base: u64, at: u64) -> Result<Lines, String> {
+        let start = unsafe {
+            libc::mmap(
+                at as *mut libc::c_void,
+                RESERVED,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(
+                "cannot reserve 16 GiB of address space for cache lines: is the process limited (ulimit -v)?".into(),
+            );
+        }
+        // Few words of a huge page would be used.
+        unsafe { libc::madvise(start, RESERVED, libc::MADV_NOHUGEPAGE) };
+        Ok(Lines {
+            start,
+            bias: (start as u64).wrapping_sub((base - REACH) / LINE * 8),
+            caches: Box::new([Cache::ALONE]),
+            conflicts: None,
+            transfers: Cell::default(),
+        })
+    }
+
+    /// Says which caches there are, by CPU. Before the first access.
+    pub fn set_caches(&mut self, caches: Vec<Cache>) {
+        assert!(!caches.is_empty(), "at least one CPU");
+        assert!(caches.iter().all(|cache| cache.own & PRIVATE << MAX_CACHES == 0));
+        self.caches = caches.into();
+    }
+
+    /// Says how many of competing lines each cache has room for, by its bit. Before the first access.
+    pub fn set_sets(&mut self, sets: Vec<Sets>) {
+        self.conflicts = Some(Conflicts::new(sets));
+    }
+
+    /// From now on the lines of these structures compete, if caches have sets.
+    pub fn compete(&self, structures: Competitors) {
+        if let Some(conflicts) = &self.conflicts {
+            conflicts.add(structures);
+        }
+    }
+
+    /// Is there one cache alone, so that no line ever comes from elsewhere?
+    pub(crate) fn never_move(&self) -> bool {
+        self.conflicts.is_none() && self.caches.iter().all(|cache| cache.own == self.caches[0].own)
+    }
+
+    pub(crate) fn bias(&self) -> u64 {
+        self.bias
+    }
+
+    /// The caches as a CPU sees them.
+    #[inline]
+    pub(crate) fn cache(&self, cpu: u32) -> &Cache {
+        self.caches.get(cpu as usize).unwrap_or(&self.caches[0])
+    }
+
+    #[inline]
+    fn word(&self, addr: u64) -> &Cell<u64> {
+        debug_assert!(in_reach(self.region_base(), addr), "{addr:#x} is not in the region");
+        // SAFETY: a word of the mapping; only this thread uses it.
+        unsafe { &*(self.bias.wrapping_add(addr / LINE * 8) as *const Cell<u64>) }
+    }
+
+    /// Where the word of an address' line lies, for prefetching.
+    #[inline]
+    pub fn host_address(&self, addr: u64) -> *const u8 {
+        self.bias.wrapping_add(addr / LINE * 8) as *const u8
+    }
+
+    fn region_base(&self) -> u64 {
+        (self.start as u64).wrapping_sub(self.bias) / 8 * LINE + REACH
+    }
+
+    /// `cpu` loads from the line of an address of the region: what it costs, ns.
+    #[inline]
+    pub fn load(&self, cpu: u32, addr: u64) -> u64 {
+        let cache = self.cache(cpu);
+        let word = self.word(addr);
+        if word.get() & cache.own != 0 {
+            return 0;
+        }
+        self.fetch(cache, word)
+    }
+
+    /// `cpu` stores to the line of an address of the region: what it costs, ns.
+    #[inline]
+    pub fn store(&self, cpu: u32, addr: u64) -> u64 {
+        let cache = self.cache(cpu);
+        let word = self.word(addr);
+        if word.get() == cache.own {
+            return 0;
+        }
+        self.claim(cache, word)
+    }
+
+    /// As [`Lines::store`], to the line of an address and the next one.
+    #[inline]
+    pub fn store_two(&self, cpu: u32, addr: u64) -> u64 {
+        let cache = self.cache(cpu);
+        let (first, second) = (self.word(addr), self.word(addr + LINE));
+        if first.get() == cache.own && second.get() == cache.own {
+            return 0;
+        }
+        self.claim(cache, first) + self.claim(cache, second)
+    }
+
+    /// The line of an address has come to `cpu` by other means, which somebody else charges for.
+    pub fn take(&self, cpu: u32, addr: u64) {
+        let word = self.word(addr);
+        if word.get() != PRIVATE {
+            word.set(self.cache(cpu).own);
+        }
+    }
+
+    #[inline(never)]
+    fn fetch(&self, cache: &Cache, word: &Cell<u64>) -> u64 {
+        let holders = word.get();
+        word.set(holders | cache.own);
+        match (self.bring(cache, word), holders) {
+            (None, 0) => 0,
+            (None, _) => self.count(cache.nearest(holders)),
+            (Some(prices), 0) => self.count(u64::from(prices.memory_ns)),
+            (Some(prices), _) => self.count(prices.nearest(holders)),
+        }
+    }
+
+    #[inline(never)]
+    fn claim(&self, cache: &Cache, word: &Cell<u64>) -> u64 {
+        let holders = word.get();
+        if holders == PRIVATE || holders == cache.own {
+            return 0;
+        }
+        word.set(cache.own);
+        match (self.bring(cache, word), holders) {
+            (None, 0) => 0,
+            (None, _) => self.count(cache.farthest(holders)),
+            (Some(prices), 0) => self.count(u64::from(prices.memory_ns)),
+            (Some(prices), _) => self.count(prices.farthest(holders)),
+        }
+    }
+
+    /// A line comes into a cache: one that competes with it may have to go. What such lines cost; `None` for those that compete
+    /// with none.
+    #[inline]
+    fn bring(&self, cache: &Cache, word: &Cell<u64>) -> Option<&Cache> {
+        let conflicts = self.conflicts.as_ref()?;
+        let addr = (std::ptr::from_ref(word) as u64).wrapping_sub(self.bias) / 8 * LINE;
+        let brought = conflicts.bring(cache.own.trailing_zeros(), addr)?;
+        if let Some(evicted) = brought.evicted {
+            let word = self.word(evicted);
+            word.set(word.get() & !cache.own);
+        }
+        Some(brought.prices)
+    }
+
+    fn count(&self, ns: u64) -> u64 {
+        let Transfers { count, ns: total } = self.transfers.get();
+        self.transfers.set(Transfers {
+            count: count + 1,
+            ns: total + ns,
+        });
+        ns
+    }
+
+    /// These bytes never cost anything.
+    pub(crate) fn make_private(&self, addr: u64, len: u64) {
+        for line in (addr / LINE..(addr + len).div_ceil(LINE)).map(|line| line * LINE) {
+            self.word(line).set(PRIVATE);
+        }
+    }
+
+    /// Transfers so far.
+    pub fn transfers(&self) -> Transfers {
+        self.transfers.get()
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        unsafe { libc::munmap(self.start, RESERVED) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Region;
+
+    /// Two nodes of two last-level caches of two cores.
+    fn eight() -> Vec<Cache> {
+        let cache = |cpu: u32| Cache {
+            own: 1 << cpu,
+            llc: 0b11 << (cpu / 2 * 2),
+            node: 0b1111 << (cpu / 4 * 4),
+            llc_ns: 10,
+            node_ns: 100,
+            remote_ns: 1000,
+            memory_ns: 0,
+        };
+        (0..8).map(cache).collect()
+    }
+
+    #[test]
+    fn a_line_costs_once_and_by_the_distance_of_who_has_it() {
+        let mut region = Region::new().unwrap();
+        region.lines_mut().set_caches(eight());
+        let (addr, lines) = (region.alloc(64).unwrap(), region.lines());
+        assert_eq!(lines.store(0, addr), 0, "nobody had it");
+        assert_eq!(lines.store(0, addr + 63), 0, "the same line");
+        assert_eq!(lines.load(4, addr), 1000);
+        assert_eq!(lines.load(4, addr), 0, "a second time it is there");
+        assert_eq!(lines.load(5, addr), 10, "from its neighbour");
+        assert_eq!(lines.load(2, addr), 100, "from CPU 0, the nearest");
+        assert_eq!(lines.load(0, addr), 0, "being read elsewhere takes nothing away");
+        assert_eq!(lines.store(0, addr), 1000, "the farthest copy has to go");
+        assert_eq!((lines.store(0, addr), lines.load(5, addr)), (0, 1000));
+        assert_eq!(lines.transfers(), Transfers { count: 5, ns: 3110 });
+    }
+
+    #[test]
+    fn what_several_have_comes_from_memory_where_caches_do_not_share() {
+        let mut region = Region::new().unwrap();
+        let far = |cache| Cache {
+            memory_ns: 1000,
+            ..cache
+        };
+        region.lines_mut().set_caches(eight().into_iter().map(far).collect());
+        let (addr, lines) = (region.alloc(64).unwrap(), region.lines());
+        lines.store(0, addr);
+        assert_eq!(lines.load(1, addr), 10, "the only copy, changed: from the neighbour");
+        assert_eq!((lines.load(2, addr), lines.store(1, addr)), (1000, 1000));
+        assert_eq!(lines.store(0, addr), 10);
+    }
+
+    #[test]
+    fn a_line_that_had_to_go_comes_back_from_memory_or_from_who_has_it() {
+        let mut region = Region::new().unwrap();
+        let sets = |cache| Sets {
+            count: 1,
+            ways: 2,
+            first: Cache {
+                node_ns: 70,
+                remote_ns: 700,
+                memory_ns: 500,
+                ..cache
+            },
+            next: Cache {
+                node_ns: 7,
+                remote_ns: 77,
+                memory_ns: 55,
+                ..cache
+            },
+        };
+        region.lines_mut().set_caches(eight());
+        region.lines_mut().set_sets(eight().into_iter().map(sets).collect());
+        let (base, lines) = (region.alloc(16 * LINE).unwrap().next_multiple_of(LINE), region.lines());
+        lines.compete(Competitors {
+            base,
+            stride: 2 * LINE,
+            count: 4,
+            lines: 2,
+        });
+        let line = |n: u64| base + 2 * n * LINE;
+        assert_eq!([0, 1, 2].map(|n| lines.load(0, line(n))), [500; 3]);
+        assert_eq!(lines.load(0, line(2)), 0, "there is room for two");
+        assert_eq!(lines.load(0, line(2) + LINE), 55, "on its way with the other one");
+        assert_eq!(lines.load(0, line(0)), 500, "it had to go, and 1 had to now");
+        assert_eq!(lines.load(4, line(1)), 500, "nobody has it");
+        assert_eq!(lines.store(0, line(1)), 700, "CPU 4 has it");
+        assert_eq!(lines.load(2, line(1)), 70, "its price is that of such lines");
+        lines.store(0, line(1));
+        assert_eq!(lines.load(2, line(1)), 70, "the same line again follows no other");
+        assert_eq!(lines.load(2, line(1) + LINE), 55);
+        lines.store(0, line(1));
+        assert_eq!(lines.load(2, line(1)), 70, "a new pair begins");
+        assert_eq!(lines.load(6, line(1)), 500, "several have it, so that memory does");
+        assert_eq!(lines.store(1, line(1)), 700, "the farthest copy has to go");
+        assert_eq!(lines.load(4, line(0) + LINE), 500);
+        assert_eq!(
+            lines.store(4, line(0)),
+            77,
+            "CPU 0 has it, but it is asked for meanwhile"
+        );
+        assert_eq!(lines.load(0, line(5)), 0, "beyond the structures nothing competes");
+        assert_eq!(lines.store(4, line(5)), 1000);
+    }
+
+    #[test]
+    fn private_lines_cost_nothing() {
+        let mut region = Region::new().unwrap();
+        region.lines_mut().set_caches(eight());
+        let (addr, lines) = (region.alloc(256).unwrap(), region.lines());
+        lines.make_private(addr, 128);
+        for cpu in [0, 7, 3] {
+            assert_eq!(lines.load(cpu, addr) + lines.store(cpu, addr + 64), 0);
+        }
+        assert_eq!((lines.store(0, addr + 128), lines.store(7, addr + 128)), (0, 1000));
+    }
+
+    #[test]
+    fn every_address_within_reach_has_a_word() {
+        let region = Region::new().unwrap();
+        for addr in [region.base() - REACH, region.base() + SIZE + REACH - 1] {
+            assert_eq!(region.lines().load(0, addr), 0);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Calls from the world into code: the outermost, and those of helpers that the code has called.
+
+use super::context::{Context, Entry};
+use super::enter;
+use super::raise::take_fault;
+use crate::fault::{Fault, FaultKind};
+
+/// Calls from the world into BPF code that may be on the way at once.
+const MAX_DEPTH: u32 = 32;
+
+/// Charge of a call from a helper into the program: what it takes the host, in instructions.
+const CALL: i64 = 4;
+
+/// Code called from now on runs on this CPU.
+#[inline(always)]
+pub(super) unsafe fn set_cpu(cx: *mut Context, cpu: u32) {
+    unsafe {
+        if (*cx).cpu != cpu {
+            (*cx).cpu = cpu;
+            (*cx).own_cache = (*cx).region.lines().cache(cpu).own;
+        }
+    }
+}
+
+/// Arguments of a call: all five, or r1 alone as struct_ops programs have it.
+pub(super) trait Args: Copy {
+    fn all(self) -> [u64; 5];
+    unsafe fn enter(self, cx: *mut Context, entry: Entry) -> enter::Outcome;
+}
+
+impl Args for &[u64; 5] {
+    fn all(self) -> [u64; 5] {
+        *self
+    }
+
+    #[inline(always)]
+    unsafe fn enter(self, cx: *mut Context, entry: Entry) -> enter::Outcome {
+        unsafe { enter::enter(cx, entry, self) }
+    }
+}
+
+impl Args for u64 {
+    fn all(self) -> [u64; 5] {
+        [self, 0, 0, 0, 0]
+    }
+
+    #[inline(always)]
+    unsafe fn enter(self, cx: *mut Context, entry: Entry) -> enter::Outcome {
+        unsafe { enter::enter_with(cx, entry, self) }
+    }
+}
+
+/// `None`: it faulted; [`take_fault`] tells of it.
+#[inline(always)]
+pub(super) unsafe fn call<A: Args>(cx: *mut Context, world: *mut (), function: usize, args: A) -> Option<u64> {
+    unsafe {
+        (*cx).world = world;
+        (*cx).function = function;
+        let entry = (&(*cx).entries)[function];
+        if (*cx).depth > 0 {
+            return nested_call(cx, entry, &args.all());
+        }
+        (*cx).until += (*cx).limit - (*cx).left;
+        (*cx).left = (*cx).limit;
+        (*cx).depth = 1;
+        let fp = (*cx).fp;
+        let outcome = args.enter(cx, entry);
+        (*cx).depth = 0;
+        (*cx).interpreting = false;
+        if outcome.faulted == 0 {
+            return Some(outcome.r0);
+        }
+        (*cx).fp = fp;
+        caught(cx)
+    }
+}
+
+/// Of a program that has ended by bpf_throw(), what it returns.
+#[cold]
+pub(super) unsafe fn caught(cx: *mut Context) -> Option<u64> {
+    unsafe {
+        match (*cx).fault.as_ref()?.kind {
+            FaultKind::Throw(cookie) => {
+                (*cx).fault = None;
+                Some(cookie)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A call from a helper that this program called.
+#[inline(never)]
+unsafe fn nested_call(cx: *mut Context, entry: Entry, args: &[u64; 5]) -> Option<u64> {
+    unsafe {
+        (*cx).charge(CALL);
+        if (*cx).left < 0 {
+            (*cx).fault = Some((*cx).over_budget());
+            return None;
+        }
+        if (*cx).depth == MAX_DEPTH || (*cx).fp < (*cx).stack_limit {
+            (*cx).fault = Some(Fault::new(FaultKind::Stack, "calls into BPF code nest too deep"));
+            return None;
+        }
+        let saved = ((*cx).rsp, (*cx).fp, (*cx).pc, (*cx).interpreting);
+        (*cx).depth += 1;
+        let outcome = enter::enter(cx, entry, args);
+        (*cx).depth -= 1;
+        let pc = (*cx).pc;
+        ((*cx).rsp, (*cx).fp, (*cx).pc, (*cx).interpreting) = saved;
+        if outcome.faulted == 0 {
+            return Some(outcome.r0);
+        }
+        // The fault is told of where it happened, not where the call was made.
+        let resumed = std::mem::replace(&mut (*cx).pc, pc);
+        let fault = take_fault(cx);
+        (*cx).pc = resumed;
+        (*cx).fault = Some(fault);
+        None
+    }
+}

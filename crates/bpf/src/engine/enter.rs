@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Into BPF code and out of it, also the hard way.
+//!
+//! [`enter`] calls compiled code (or the interpreter) through a trampoline that remembers its stack pointer and saves the
+//! registers that a caller in Rust wants back: compiled code saves none. A fault leaves by going back to that stack pointer:
+//! from a helper's shim ([`leave`]) or from the handler of a hardware fault. Only frames without destructors are ever skipped:
+//! compiled code, the interpreter's loop, and shims that have dropped everything. A helper that calls BPF code has a trampoline
+//! of its own, so a fault inside is an ordinary `Err` to it.
+
+use std::cell::Cell;
+use std::sync::Once;
+
+use super::context::{Context, Entry, Hardware};
+use super::host_stack;
+
+thread_local! {
+    /// The context whose code this thread runs innermost, or ran last; null before the first call.
+    static CURRENT: Cell<*mut Context> = const { Cell::new(std::ptr::null_mut()) };
+}
+
+/// r0 and whether it was left by [`leave`] or by a hardware fault.
+#[repr(C)]
+pub(crate) struct Outcome {
+    pub r0: u64,
+    pub faulted: u64,
+}
+
+/// Runs `target` until it returns or faults. Faults at once if the thread has too little stack (see [`host_stack`]).
+///
+/// # Safety
+/// `target` is compiled code or an entry of this crate, and `cx` its live context.
+#[inline(always)]
+pub(crate) unsafe fn enter(cx: *mut Context, target: Entry, args: &[u64; 5]) -> Outcome {
+    let outer = CURRENT.get();
+    let mut nested = false;
+    if outer != cx {
+        if outer.is_null() {
+            install();
+        }
+        // A context that is not running is only left over here; see `forget`.
+        nested = unsafe { !outer.is_null() && (*outer).is_running() };
+        CURRENT.set(cx);
+        unsafe { (*cx).native_limit = host_stack::limit((*cx).native_stack) };
+    }
+    let outcome = unsafe {
+        if host_stack::pointer() < (*cx).native_limit {
+            (*cx).fault = Some(host_stack::too_little((*cx).native_limit, (*cx).native_stack));
+            Outcome { r0: 0, faulted: 1 }
+        } else {
+            trampoline(cx, args, target, &raw mut (*cx).rsp)
+        }
+    };
+    if nested {
+        CURRENT.set(outer);
+    }
+    outcome
+}
+
+/// As [`enter`], with r1 alone.
+///
+/// # Safety
+/// As [`enter`].
+#[inline(always)]
+pub(crate) unsafe fn enter_with(cx: *mut Context, target: Entry, r1: u64) -> Outcome {
+    unsafe {
+        if CURRENT.get() != cx || host_stack::pointer() < (*cx).native_limit {
+            return enter(cx, target, &[r1, 0, 0, 0, 0]);
+        }
+        short_trampoline(cx, r1, target, &raw mut (*cx).rsp)
+    }
+}
+
+/// The context is going away.
+pub(crate) fn forget(cx: *mut Context) {
+    if CURRENT.get() == cx {
+        CURRENT.set(std::ptr::null_mut());
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod host {
+    use super::*;
+    use std::arch::naked_asm;
+
+    #[unsafe(naked)]
+    pub unsafe extern "C" fn trampoline(
+        cx: *mut Context,
+        args: *const [u64; 5],
+        target: Entry,
+        rsp: *mut u64,
+    ) -> Outcome {
+        naked_asm!(
+            "push rbp",
+            "mov rbp, rsp",
+            "push rbx",
+            "push r12",
+            "push r13",
+            "push r14",
+            "push r15",
+            "sub rsp, 8",
+            "mov [rcx], rsp",
+            "mov rax, rdx",
+            "mov r10, rsi",
+            "mov rsi, [r10]",
+            "mov rdx, [r10 + 8]",
+            "mov rcx, [r10 + 16]",
+            "mov r8, [r10 + 24]",
+            "mov r9, [r10 + 32]",
+            "call rax",
+            "xor edx, edx",
+            "add rsp, 8",
+            "pop r15",
+            "pop r14",
+            "pop r13",
+            "pop r12",
+            "pop rbx",
+            "pop rbp",
+            "ret",
+        )
+    }
+
+    /// As [`trampoline`], for a function that takes r1 alone. The others are zero: a program that reads them, which no
+    /// verifier lets in, must not see addresses of the host.
+    #[unsafe(naked)]
+    pub unsafe extern "C" fn short_trampoline(cx: *mut Context, r1: u64, target: Entry, rsp: *mut u64) -> Outcome {
+        naked_asm!(
+            "push rbp",
+            "push rbx",
+            "push r12",
+            "push r13",
+            "push r14",
+            "push r15",
+            "push rbp",
+            "mov [rcx], rsp",
+            "mov rax, rdx",
+            "xor edx, edx",
+            "xor ecx, ecx",
+            "xor r8d, r8d",
+            "xor r9d, r9d",
+            "call rax",
+            "xor edx, edx",
+            "add rsp, 8",
+            "pop r15",
+            "pop r14",
+            "pop r13",
+            "pop r12",
+            "pop rbx",
+            "pop rbp",
+            "ret",
+        )
+    }
+
+    /// Returns from the innermost trampoline as faulted.
+    #[unsafe(naked)]
+    unsafe extern "C" fn unwind(rsp: u64) -> ! {
+        naked_asm!(
+            "mov rsp, rdi",
+            "cld",
+            "xor eax, eax",
+            "mov edx, 1",
+            "add rsp, 8",
+            "pop r15",
+            "pop r14",
+            "pop r13",
+            "pop r12",
+            "pop rbx",
+            "pop rbp",
+            "ret",
+        )
+    }
+
+    /// Ends the running BPF code: its trampoline returns as faulted.
+    ///
+    /// # Safety
+    /// Called from `cx`'s own code, with nothing to drop in the frames between.
+    pub(crate) unsafe fn leave(cx: *mut Context) -> u64 {
+        unsafe { unwind((*cx).rsp) }
+    }
+
+    static INSTALL: Once = Once::new();
+    static mut PREVIOUS: [std::mem::MaybeUninit<libc::sigaction>; 2] = [std::mem::MaybeUninit::zeroed(); 2];
+
+    /// Once a process the handlers, once a thread a stack for them.
+    #[cold]
+    pub(super) fn install() {
+        INSTALL.call_once(|| unsafe {
+            for (i, signal) in [libc::SIGSEGV, libc::SIGBUS].into_iter().enumerate() {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                action.sa_sigaction = on_fault as *const () as usize;
+                action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
+                libc::sigemptyset(&mut action.sa_mask);
+                let previous = (&raw mut PREVIOUS[i]).cast::<libc::sigaction>();
+                assert!(libc::sigaction(signal, &action, previous) == 0, "sigaction");
+            }
+        });
+        unsafe {
+            let mut stack: libc::stack_t = std::mem::zeroed();
+            libc::sigaltstack(std::ptr::null(), &mut stack);
+            if stack.ss_flags & libc::SS_DISABLE != 0 {
+                // Rust gives its own threads one; a foreign thread's lives as long as the thread may, so it is leaked.
+                let size = 64 << 10;
+                stack.ss_sp = Box::leak(vec![0u8; size].into_boxed_slice()).as_mut_ptr().cast();
+                stack.ss_size = size;
+                stack.ss_flags = 0;
+                libc::sigaltstack(&stack, std::ptr::null_mut());
+            }
+        }
+    }
+
+    /// SIGSEGV and SIGBUS: if BPF code made the access, its trampoline returns as faulted; otherwise it is not ours.
+    unsafe extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, ucontext: *mut libc::c_void) {
+        unsafe {
+            let cx = CURRENT.get();
+            let gregs = &mut (*ucontext.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
+            let (ip, addr) = (gregs[libc::REG_RIP as usize] as u64, (*info).si_addr() as u64);
+            if !cx.is_null() && (*cx).owns(ip, addr) {
+                (*cx).hardware = Hardware { addr, ip };
+                gregs[libc::REG_RDI as usize] = (*cx).rsp as i64;
+                // A call pushes a return address: keep the alignment a callee expects.
+                gregs[libc::REG_RSP as usize] = (*cx).rsp as i64 - 8;
+                gregs[libc::REG_RIP as usize] = unwind as *const () as i64;
+                return;
+            }
+            let previous = &*(&raw const PREVIOUS[usize::from(signal == libc::SIGBUS)]).cast::<libc::sigaction>();
+            match previous.sa_sigaction {
+                libc::SIG_DFL | libc::SIG_IGN => {
+                    // The access repeats when we return, and then kills the process as it should.
+                    libc::signal(signal, libc::SIG_DFL);
+                }
+                handler if previous.sa_flags & libc::SA_SIGINFO != 0 => {
+                    let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) =
+                        std::mem::transmute(handler);
+                    handler(signal, info, ucontext);
+                }
+                handler => {
+                    let handler: extern "C" fn(i32) = std::mem::transmute(handler);
+                    handler(signal);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+mod host {
+    //! Elsewhere there is only the interpreter, which checks each access in software and looks for a fault after each call.
+    use super::*;
+
+    pub unsafe extern "C" fn trampoline(
+        cx: *mut Context,
+        args: *const [u64; 5],
+        target: Entry,
+        _rsp: *mut u64,
+    ) -> Outcome {
+        unsafe {
+            let [r1, r2, r3, r4, r5] = *args;
+            let r0 = target(cx, r1, r2, r3, r4, r5);
+            Outcome {
+                r0,
+                faulted: u64::from((*cx).fault.is_some()),
+            }
+        }
+    }
+
+    pub unsafe extern "C" fn short_trampoline(cx: *mut Context, r1: u64, target: Entry, rsp: *mut u64) -> Outcome {
+        unsafe { trampoline(cx, &[r1, 0, 0, 0, 0], target, rsp) }
+    }
+
+    pub(crate) unsafe fn leave(_cx: *mut Context) -> u64 {
+        0
+    }
+
+    pub(super) fn install() {}
+}
+
+pub(crate) use host::leave;
+use host::{install, short_trampoline, trampoline};

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What BPF code can call: kfuncs and helpers, written as plain Rust functions over the world they act on.
+//!
+//! ```
+//! # use bpf::engine::{ANY, Func, World};
+//! # use bpf::fault::Fault;
+//! fn scx_bpf_task_cpu<W: World>(world: &mut W, task: u64) -> Result<i32, Fault> {
+//!     world.region().load::<i32>(task)
+//! }
+//! fn table<W: World>() -> Vec<Func<W>> {
+//!     vec![Func::kfunc(ANY, "s32 scx_bpf_task_cpu(struct task_struct *p)", scx_bpf_task_cpu::<W>)]
+//! }
+//! ```
+//!
+//! The C prototype is the kernel's: it names the function and becomes its BTF. The Rust function takes the world and up to
+//! five arguments and returns a register value or a [`Result`] of one. Compiled code calls the monomorphised shim directly;
+//! an `Err` ends the running BPF program and surfaces from [`Vm::call`](super::Vm::call), skipping nothing that has a
+//! destructor: the shim drops everything before it unwinds.
+
+use std::fmt;
+
+use super::context::{ANY, Context, Entry};
+use super::raise::raise;
+use super::world::World;
+use crate::fault::Fault;
+
+/// One callable function.
+pub struct Func<W> {
+    /// C name.
+    pub name: &'static str,
+    /// C prototype with parameter names, as the kernel declares it; empty for helpers.
+    pub proto: &'static str,
+    /// Helper number of include/uapi/linux/bpf.h; `None` for kfuncs.
+    pub helper: Option<u32>,
+    /// The contexts it may be called from: one common bit with [`Vm::set_contexts`] is needed.
+    pub contexts: u32,
+    /// Added to [`Vm::cost`] by every call, in units of the world's choice.
+    pub cost: u32,
+    pub(crate) args: u8,
+    pub(crate) entry: Entry,
+    world: std::marker::PhantomData<fn(&mut W)>,
+}
+
+impl<W: World> Func<W> {
+    /// A kfunc. Its name is taken from the prototype.
+    pub fn kfunc<Args, F: Body<W, Args>>(contexts: u32, proto: &'static str, body: F) -> Func<W> {
+        let name = proto.split('(').next().unwrap_or(proto);
+        let start = name.rfind([' ', '*']).map_or(0, |i| i + 1);
+        Func {
+            proto,
+            ..Func::make(&name[start..], None, contexts, body)
+        }
+    }
+
+    /// A numbered helper.
+    pub fn helper<Args, F: Body<W, Args>>(number: u32, name: &'static str, body: F) -> Func<W> {
+        Func::make(name, Some(number), ANY, body)
+    }
+
+    fn make<Args, F: Body<W, Args>>(name: &'static str, helper: Option<u32>, contexts: u32, _: F) -> Func<W> {
+        const {
+            assert!(
+                size_of::<F>() == 0,
+                "a function item, not a pointer or a capturing closure"
+            )
+        };
+        Func {
+            name,
+            proto: "",
+            helper,
+            contexts,
+            cost: 0,
+            args: F::ARGS,
+            entry: shim::<W, Args, F>,
+            world: std::marker::PhantomData,
+        }
+    }
+}
+
+impl<W> fmt::Debug for Func<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Func({})", self.name)
+    }
+}
+
+/// The entry of one function: registers to Rust values and back.
+unsafe extern "C" fn shim<W: World, Args, F: Body<W, Args>>(
+    cx: *mut Context,
+    r1: u64,
+    r2: u64,
+    r3: u64,
+    r4: u64,
+    r5: u64,
+) -> u64 {
+    // SAFETY: a function item has no bytes; `make` asserts it. The world outlives the call that set it.
+    let result = unsafe {
+        let body = std::ptr::NonNull::<F>::dangling().read();
+        body.call(&mut *(*cx).world.cast::<W>(), [r1, r2, r3, r4, r5])
+    };
+    match result {
+        Ok(value) => value,
+        // SAFETY: nothing with a destructor is alive in this frame, and below it are compiled or interpreted frames only.
+        Err(fault) => unsafe { raise(cx, fault) },
+    }
+}
+
+/// A Rust function callable from BPF: implemented for functions of the world and up to five register arguments.
+pub trait Body<W, Args>: Copy + 'static {
+    /// How many arguments it takes.
+    const ARGS: u8;
+    /// Calls it with the five argument registers.
+    fn call(self, world: &mut W, regs: [u64; 5]) -> Result<u64, Fault>;
+}
+
+/// A value in an argument register.
+pub trait FromReg {
+    /// Truncates as the C calling convention does.
+    fn from_reg(reg: u64) -> Self;
+}
+
+/// A result in r0, possibly a fault.
+pub trait IntoReg {
+    /// Extends to 64 bits as the C calling convention does.
+    fn into_reg(self) -> Result<u64, Fault>;
+}
+
+macro_rules! reg {
+    ($($t:ty: $from:expr, $into:expr;)*) => {$(
+        impl FromReg for $t {
+            #[inline(always)]
+            fn from_reg(reg: u64) -> $t { ($from)(reg) }
+        }
+        impl IntoReg for $t {
+            #[inline(always)]
+            fn into_reg(self) -> Result<u64, Fault> { Ok(($into)(self)) }
+        }
+    )*};
+}
+
+reg! {
+    u64: |r| r, |v| v;
+    i64: |r| r as i64, |v| v as u64;
+    u32: |r| r as u32, u64::from;
+    i32: |r| r as i32, |v| i64::from(v) as u64;
+    bool: |r: u64| r as u8 != 0, u64::from;
+}
+
+impl IntoReg for () {
+    #[inline(always)]
+    fn into_reg(self) -> Result<u64, Fault> {
+        Ok(0)
+    }
+}
+
+impl<T: IntoReg> IntoReg for Result<T, Fault> {
+    #[inline(always)]
+    fn into_reg(self) -> Result<u64, Fault> {
+        self?.into_reg()
+    }
+}
+
+macro_rules! body {
+    ($($arg:ident $index:tt),*) => {
+        impl<W, F, R: IntoReg, $($arg: FromReg),*> Body<W, fn($($arg),*) -> R> for F
+        where
+            F: Fn(&mut W, $($arg),*) -> R + Copy + 'static,
+        {
+            const ARGS: u8 = <[usize]>::len(&[$($index),*]) as u8;
+
+            #[inline(always)]
+            fn call(self, world: &mut W, _regs: [u64; 5]) -> Result<u64, Fault> {
+                self(world, $($arg::from_reg(_regs[$index])),*).into_reg()
+            }
+        }
+    };
+}
+
+body!();
+body!(A 0);
+body!(A 0, B 1);
+body!(A 0, B 1, C 2);
+body!(A 0, B 1, C 2, D 3);
+body!(A 0, B 1, C 2, D 3, E 4);

@@ -1,0 +1,547 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The interpreter: the plain reading of the instruction set, against which the JIT is tested.
+//!
+//! Its frames own nothing, so a fault may skip them. Registers that a call clobbers (r1 to r5) and those a function does not
+//! receive are 0, so that both engines agree about programs the kernel would reject.
+
+use super::context::{self, ANY, Context, Entry, pending};
+use super::raise;
+use crate::cache::lines::line_of;
+use crate::image::{CALL, CALL_FUNCTION, Insn, LD_IMM64};
+use crate::insn::{self, FRAME, alu, atomic, class, jmp};
+use crate::memory::{NULL_LIMIT, OWN_SHIFT, SHIFT};
+use crate::sanitizer;
+
+/// Runs function `cx.function`. An [`Entry`] like any other.
+pub(crate) unsafe extern "C" fn run(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
+    unsafe {
+        (*cx).interpreting = true;
+        function::<false>(cx, (*cx).function, [r1, r2, r3, r4, r5])
+    }
+}
+
+/// The same with the sanitizer: provenances come and go in `cx.arg_prov`.
+pub(crate) unsafe extern "C" fn run_sanitized(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
+    unsafe {
+        (*cx).interpreting = true;
+        function::<true>(cx, (*cx).function, [r1, r2, r3, r4, r5])
+    }
+}
+
+unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u64; 5]) -> u64 {
+    unsafe {
+        let code = &raw const (*cx).code;
+        let insns: *const Insn = (*code).insns.as_ptr();
+        let start = (&(*code).functions)[index].start;
+        let fp = (*cx).fp;
+        if (&(*cx).nests)[index] && fp - FRAME < (*cx).stack_limit {
+            return stop(cx, start, raise::stack_overflow);
+        }
+        (*cx).fp = fp - FRAME;
+        let mut r = [0, args[0], args[1], args[2], args[3], args[4], 0, 0, 0, 0, fp];
+        let mut p = [sanitizer::UNSET; 11];
+        if CHECKED {
+            p[1..6].copy_from_slice(&(&(*cx).arg_prov)[1..6]);
+            p[10] = sanitizer::frame() + fp - (*cx).stack_range().0;
+        }
+        let mut pc = start;
+        let mut left = (*cx).left;
+        let mut loops = insn::MAX_LOOPS;
+        loop {
+            let i = *insns.add(pc);
+            let (dst, src) = (usize::from(i.dst), usize::from(i.src));
+            left -= 1;
+            if CHECKED && sanitizer::before(cx, pc, &i, &mut p) {
+                return 0;
+            }
+            match class(i.op) {
+                insn::ALU64 => {
+                    let operand = if i.op & insn::X != 0 { r[src] } else { i.imm as u64 };
+                    if CHECKED {
+                        p[dst] = provenance(&i, p[dst], p[src]);
+                    }
+                    match alu64(cx, &i, r[dst], operand) {
+                        Some(value) => r[dst] = value,
+                        None => return stop_at(cx, pc, left, raise::trap),
+                    }
+                }
+                insn::ALU => {
+                    let operand = if i.op & insn::X != 0 { r[src] } else { i.imm as u64 };
+                    if CHECKED {
+                        p[dst] = sanitizer::SCALAR;
+                    }
+                    match alu32(&i, r[dst], operand) {
+                        Some(value) => r[dst] = value,
+                        None => return stop_at(cx, pc, left, raise::trap),
+                    }
+                }
+                insn::LD if i.op == LD_IMM64 => {
+                    r[dst] = i.imm as u64;
+                    if CHECKED {
+                        p[dst] = constant(cx, r[dst]);
+                    }
+                }
+                insn::LDX => {
+                    if CHECKED {
+                        p[dst] = check_load(cx, pc, r[src], &i, p[src]);
+                        if pending(cx) {
+                            return 0;
+                        }
+                    }
+                    let Some(addr) = access(cx, pc, r[src], i.off, true) else {
+                        return 0;
+                    };
+                    r[dst] = match i.op & !0x18 {
+                        op if op == insn::LDX | insn::MEM => load(addr, i.op),
+                        op if op == insn::LDX | insn::MEMSX && i.op & 0x18 != insn::DW => load_signed(addr, i.op),
+                        _ => return stop_at(cx, pc, left, raise::trap),
+                    };
+                }
+                insn::ST if i.op & !0x18 == insn::ST | insn::MEM => {
+                    if CHECKED {
+                        check_store(cx, pc, r[dst], &i, p[dst], (i.imm as u64, sanitizer::SCALAR));
+                        if pending(cx) {
+                            return 0;
+                        }
+                    }
+                    let Some(addr) = access(cx, pc, r[dst], i.off, false) else {
+                        return 0;
+                    };
+                    store(addr, i.op, i.imm as u64);
+                }
+                insn::STX if i.op & !0x18 == insn::STX | insn::MEM => {
+                    if CHECKED {
+                        check_store(cx, pc, r[dst], &i, p[dst], (r[src], p[src]));
+                        if pending(cx) {
+                            return 0;
+                        }
+                    }
+                    let Some(addr) = access(cx, pc, r[dst], i.off, false) else {
+                        return 0;
+                    };
+                    store(addr, i.op, r[src]);
+                }
+                insn::STX if i.op & !0x18 == insn::STX | insn::ATOMIC => {
+                    if !insn::is_atomic(&i) {
+                        return stop_at(cx, pc, left, raise::trap);
+                    }
+                    if CHECKED {
+                        if i.imm == atomic::LOAD_ACQUIRE {
+                            p[dst] = check_load(cx, pc, r[src], &i, p[src]);
+                        } else {
+                            let of = if i.imm == atomic::STORE_RELEASE {
+                                p[src]
+                            } else {
+                                sanitizer::SCALAR
+                            };
+                            check_store(cx, pc, r[dst], &i, p[dst], (r[src], of));
+                            if i.imm == atomic::CMPXCHG {
+                                p[0] = sanitizer::SCALAR;
+                            } else if i.imm & atomic::FETCH != 0 && i.imm != atomic::STORE_RELEASE {
+                                p[src] = sanitizer::SCALAR;
+                            }
+                        }
+                        if pending(cx) {
+                            return 0;
+                        }
+                    }
+                    if i.imm == atomic::LOAD_ACQUIRE {
+                        let Some(addr) = access(cx, pc, r[src], i.off, true) else {
+                            return 0;
+                        };
+                        r[dst] = load(addr, i.op);
+                    } else {
+                        let Some(addr) = access(cx, pc, r[dst], i.off, false) else {
+                            return 0;
+                        };
+                        let old = load(addr, i.op);
+                        rmw(&i, addr, old, &mut r);
+                    }
+                }
+                _ if i.op == CALL && i.src == CALL_FUNCTION => {
+                    if left < 0 {
+                        return stop_at(cx, pc, left, raise::over_budget);
+                    }
+                    (*cx).left = left;
+                    if CHECKED {
+                        (*cx).arg_prov = std::array::from_fn(|n| p[n]);
+                        sanitizer::call_function(cx, pc as u64, 0, 0, 0, 0);
+                        if pending(cx) {
+                            return 0;
+                        }
+                    }
+                    r[0] = function::<CHECKED>(cx, i.imm as usize, [r[1], r[2], r[3], r[4], r[5]]);
+                    left = (*cx).left;
+                    r[1..6].fill(0);
+                    if pending(cx) {
+                        return 0;
+                    }
+                    if CHECKED {
+                        sanitizer::returned(cx, 0, 0, 0, 0, 0);
+                        p[0] = (*cx).arg_prov[0];
+                        p[1..6].fill(sanitizer::UNSET);
+                    }
+                }
+                _ if i.op == CALL => {
+                    (*cx).pc = pc as u32;
+                    (*cx).left = left;
+                    // What may not be called here faults by itself.
+                    let mut allowed = false;
+                    let entry: Entry = match (*cx).target(&i) {
+                        None => raise::missing,
+                        Some(target) if target.contexts & (*cx).contexts == 0 && target.contexts != ANY => {
+                            raise::not_allowed
+                        }
+                        Some(target) => {
+                            (*cx).cost += u64::from(target.cost);
+                            allowed = true;
+                            target.entry
+                        }
+                    };
+                    (*cx).interpreting = false;
+                    if CHECKED && allowed {
+                        (*cx).arg_prov = std::array::from_fn(|n| p[n]);
+                        sanitizer::before_call(cx, r[1], r[2], r[3], r[4], r[5]);
+                        if pending(cx) {
+                            return 0;
+                        }
+                    }
+                    r[0] = entry(cx, r[1], r[2], r[3], r[4], r[5]);
+                    (*cx).interpreting = true;
+                    left = (*cx).left;
+                    r[1..6].fill(0);
+                    if pending(cx) {
+                        return 0;
+                    }
+                    if CHECKED {
+                        (*cx).pc = pc as u32;
+                        p[0] = sanitizer::after_call(cx, r[0], 0, 0, 0, 0);
+                        p[1..6].fill(sanitizer::UNSET);
+                    }
+                }
+                _ if i.op == insn::EXIT => {
+                    (*cx).left = left;
+                    (*cx).fp = fp;
+                    if CHECKED {
+                        (*cx).arg_prov[0] = p[0];
+                    }
+                    return r[0];
+                }
+                _ if insn::is_jump(i.op) => {
+                    let taken = if i.op == insn::MAY_GOTO {
+                        let over = loops == 0;
+                        loops = loops.saturating_sub(1);
+                        over
+                    } else {
+                        let operand = if i.op & insn::X != 0 { r[src] } else { i.imm as u64 };
+                        jump(i.op, r[dst], operand)
+                    };
+                    if taken {
+                        if i.off < 0 && left < 0 {
+                            return stop_at(cx, pc, left, raise::over_budget);
+                        }
+                        pc = (pc as i64 + i64::from(i.off)) as usize;
+                    }
+                }
+                _ => return stop_at(cx, pc, left, raise::trap),
+            }
+            pc += 1;
+        }
+    }
+}
+
+/// The provenance of a 64-bit result: moving keeps it, so does adding an integer.
+#[inline(always)]
+fn provenance(i: &Insn, dst: u64, src: u64) -> u64 {
+    let register = i.op & insn::X != 0;
+    match i.op & 0xf0 {
+        alu::MOV if register && i.off == 0 => src,
+        alu::ADD if register && dst == sanitizer::SCALAR => src,
+        alu::ADD => dst,
+        alu::SUB if register && src != sanitizer::SCALAR => sanitizer::SCALAR,
+        alu::SUB => dst,
+        _ => sanitizer::SCALAR,
+    }
+}
+
+#[inline(never)]
+unsafe fn constant(cx: *mut Context, value: u64) -> u64 {
+    unsafe {
+        let cx = &*cx;
+        let known = cx
+            .sanitizer
+            .as_ref()
+            .map(|sanitizer| sanitizer.constant(cx.region(), value));
+        known.unwrap_or(sanitizer::SCALAR)
+    }
+}
+
+#[inline(never)]
+unsafe fn check_load(cx: *mut Context, pc: usize, base: u64, i: &Insn, prov: u64) -> u64 {
+    let meta = sanitizer::meta(pc, i);
+    unsafe { sanitizer::load(cx, base, meta, prov, 0, 0) }
+}
+
+#[inline(never)]
+unsafe fn check_store(cx: *mut Context, pc: usize, base: u64, i: &Insn, prov: u64, (value, of): (u64, u64)) {
+    let meta = sanitizer::meta(pc, i);
+    unsafe { sanitizer::store(cx, base, meta, prov, value, of) };
+}
+
+/// Faults at `pc`; the count of instructions is that of the last call.
+#[cold]
+unsafe fn stop(cx: *mut Context, pc: usize, why: Entry) -> u64 {
+    unsafe {
+        (*cx).pc = pc as u32;
+        why(cx, 0, 0, 0, 0, 0)
+    }
+}
+
+/// Faults at `pc`, which is executed and counted.
+#[cold]
+unsafe fn stop_at(cx: *mut Context, pc: usize, left: i64, why: Entry) -> u64 {
+    unsafe {
+        (*cx).left = left;
+        stop(cx, pc, why)
+    }
+}
+
+/// The address of a load or store: inside the region (holes there fault in hardware), or zeros for a load through NULL.
+#[inline(always)]
+unsafe fn access(cx: *mut Context, pc: usize, base: u64, offset: i32, is_load: bool) -> Option<u64> {
+    unsafe {
+        (*cx).pc = pc as u32;
+        let line = line_of(base, offset);
+        let offset = i64::from(offset) as u64;
+        if base >> SHIFT == (*cx).base >> SHIFT {
+            let addr = base.wrapping_add(offset);
+            if !is_load && base >> OWN_SHIFT != (*cx).base >> OWN_SHIFT {
+                raise::foreign_store(cx, base, 0, 0, 0, 0);
+                if pending(cx) {
+                    return None;
+                }
+            }
+            #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+            if (*cx)
+                .region()
+                .check(addr, insn::size((&(*cx).code.insns)[pc].op), !is_load)
+                .is_err()
+            {
+                raise::bad_access(cx, base, offset, 0, 0, 0);
+                return None;
+            }
+            match is_load {
+                true => context::load_line(cx, line, 0, 0, 0, 0),
+                false => context::store_line(cx, line, 0, 0, 0, 0),
+            };
+            return Some(addr.wrapping_add((*cx).delta));
+        }
+        if is_load && base < NULL_LIMIT {
+            return Some((*cx).zeros.wrapping_add(offset).wrapping_add((*cx).delta));
+        }
+        raise::bad_access(cx, base, offset, 0, 0, 0);
+        None
+    }
+}
+
+#[inline(always)]
+unsafe fn load(addr: u64, op: u8) -> u64 {
+    unsafe {
+        match op & 0x18 {
+            insn::W => u64::from((addr as *const u32).read_unaligned()),
+            insn::H => u64::from((addr as *const u16).read_unaligned()),
+            insn::B => u64::from((addr as *const u8).read()),
+            _ => (addr as *const u64).read_unaligned(),
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn load_signed(addr: u64, op: u8) -> u64 {
+    let value = unsafe { load(addr, op) };
+    match op & 0x18 {
+        insn::W => i64::from(value as i32) as u64,
+        insn::H => i64::from(value as i16) as u64,
+        _ => i64::from(value as i8) as u64,
+    }
+}
+
+#[inline(always)]
+unsafe fn store(addr: u64, op: u8, value: u64) {
+    unsafe {
+        match op & 0x18 {
+            insn::W => (addr as *mut u32).write_unaligned(value as u32),
+            insn::H => (addr as *mut u16).write_unaligned(value as u16),
+            insn::B => (addr as *mut u8).write(value as u8),
+            _ => (addr as *mut u64).write_unaligned(value),
+        }
+    }
+}
+
+/// Read-modify-write. The simulated machine runs one CPU at a time, so nothing else can come between.
+unsafe fn rmw(i: &Insn, addr: u64, old: u64, r: &mut [u64; 11]) {
+    let src = usize::from(i.src);
+    let operand = r[src];
+    let truncate = |value: u64| {
+        if insn::size(i.op) == 4 {
+            u64::from(value as u32)
+        } else {
+            value
+        }
+    };
+    let new = match i.imm & !atomic::FETCH {
+        atomic::ADD => old.wrapping_add(operand),
+        atomic::OR => old | operand,
+        atomic::AND => old & operand,
+        atomic::XOR => old ^ operand,
+        _ if i.imm == atomic::CMPXCHG => {
+            let new = if truncate(r[0]) == old { operand } else { old };
+            r[0] = old;
+            unsafe { store(addr, i.op, new) };
+            return;
+        }
+        // XCHG and STORE_RELEASE.
+        _ => operand,
+    };
+    unsafe { store(addr, i.op, new) };
+    if i.imm != atomic::STORE_RELEASE && i.imm & atomic::FETCH != 0 {
+        r[src] = old;
+    }
+}
+
+#[inline(always)]
+fn jump(op: u8, a: u64, b: u64) -> bool {
+    let (a, b, sa, sb) = if class(op) == insn::JMP32 {
+        (
+            u64::from(a as u32),
+            u64::from(b as u32),
+            i64::from(a as i32),
+            i64::from(b as i32),
+        )
+    } else {
+        (a, b, a as i64, b as i64)
+    };
+    match op & 0xf0 {
+        jmp::JA => true,
+        jmp::JEQ => a == b,
+        jmp::JGT => a > b,
+        jmp::JGE => a >= b,
+        jmp::JSET => a & b != 0,
+        jmp::JNE => a != b,
+        jmp::JSGT => sa > sb,
+        jmp::JSGE => sa >= sb,
+        jmp::JLT => a < b,
+        jmp::JLE => a <= b,
+        jmp::JSLT => sa < sb,
+        _ => sa <= sb,
+    }
+}
+
+#[inline(always)]
+unsafe fn alu64(cx: *mut Context, i: &Insn, a: u64, b: u64) -> Option<u64> {
+    let signed = i.off == 1;
+    Some(match i.op & 0xf0 {
+        alu::ADD => a.wrapping_add(b),
+        alu::SUB => a.wrapping_sub(b),
+        alu::MUL => a.wrapping_mul(b),
+        alu::DIV if signed => {
+            if b == 0 {
+                0
+            } else {
+                (a as i64).wrapping_div(b as i64) as u64
+            }
+        }
+        alu::DIV => a.checked_div(b).unwrap_or(0),
+        alu::MOD if signed => {
+            if b == 0 {
+                a
+            } else {
+                (a as i64).wrapping_rem(b as i64) as u64
+            }
+        }
+        alu::MOD => a.checked_rem(b).unwrap_or(a),
+        alu::OR => a | b,
+        alu::AND => a & b,
+        alu::XOR => a ^ b,
+        alu::LSH => a.wrapping_shl(b as u32),
+        alu::RSH => a.wrapping_shr(b as u32),
+        alu::ARSH => (a as i64).wrapping_shr(b as u32) as u64,
+        alu::NEG => a.wrapping_neg(),
+        alu::MOV => match i.off {
+            0 => b,
+            8 if i.op & insn::X != 0 => i64::from(b as i8) as u64,
+            16 if i.op & insn::X != 0 => i64::from(b as i16) as u64,
+            32 if i.op & insn::X != 0 => i64::from(b as i32) as u64,
+            insn::CAST if i.op & insn::X != 0 => {
+                let low = u64::from(b as u32);
+                let base = unsafe {
+                    if i.imm == insn::CAST_USER {
+                        (*cx).arena_user
+                    } else {
+                        (*cx).arena
+                    }
+                };
+                // A user address keeps its high half only; the kernel's addresses are base plus offset, NULL stays NULL.
+                if low == 0 { 0 } else { base & !0xffff_ffff | low }
+            }
+            _ => return None,
+        },
+        alu::END if i.op & insn::X == 0 => match i.imm {
+            16 => u64::from((a as u16).swap_bytes()),
+            32 => u64::from((a as u32).swap_bytes()),
+            64 => a.swap_bytes(),
+            _ => return None,
+        },
+        _ => return None,
+    })
+}
+
+#[inline(always)]
+fn alu32(i: &Insn, a: u64, b: u64) -> Option<u64> {
+    let signed = i.off == 1;
+    let (x, y) = (a as u32, b as u32);
+    Some(u64::from(match i.op & 0xf0 {
+        alu::ADD => x.wrapping_add(y),
+        alu::SUB => x.wrapping_sub(y),
+        alu::MUL => x.wrapping_mul(y),
+        alu::DIV if signed => {
+            if y == 0 {
+                0
+            } else {
+                (x as i32).wrapping_div(y as i32) as u32
+            }
+        }
+        alu::DIV => x.checked_div(y).unwrap_or(0),
+        alu::MOD if signed => {
+            if y == 0 {
+                x
+            } else {
+                (x as i32).wrapping_rem(y as i32) as u32
+            }
+        }
+        alu::MOD => x.checked_rem(y).unwrap_or(x),
+        alu::OR => x | y,
+        alu::AND => x & y,
+        alu::XOR => x ^ y,
+        alu::LSH => x.wrapping_shl(y),
+        alu::RSH => x.wrapping_shr(y),
+        alu::ARSH => (x as i32).wrapping_shr(y) as u32,
+        alu::NEG => x.wrapping_neg(),
+        alu::MOV => match i.off {
+            0 => y,
+            8 if i.op & insn::X != 0 => i32::from(y as i8) as u32,
+            16 if i.op & insn::X != 0 => i32::from(y as i16) as u32,
+            _ => return None,
+        },
+        alu::END => match (i.imm, i.op & insn::X != 0) {
+            (16, false) => u32::from(x as u16),
+            (16, true) => u32::from((x as u16).swap_bytes()),
+            (32, false) => x,
+            (32, true) => x.swap_bytes(),
+            (64, false) => return Some(a),
+            (64, true) => return Some(a.swap_bytes()),
+            _ => return None,
+        },
+        _ => return None,
+    }))
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Calls out of a function: to helpers and kfuncs by address, to functions of the program directly; and the ways into faults.
+
+use std::mem::offset_of;
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{self, InstBuilder, InstructionData, Opcode, TrapCode, Value, types};
+use cranelift_module::Module;
+
+use super::function::Translator;
+use super::signature;
+use crate::engine::context::ANY;
+use crate::engine::context::Context;
+use crate::engine::context::Entry;
+use crate::engine::raise;
+use crate::image::{CALL_FUNCTION, CALL_HELPER, Insn};
+
+/// bpf_map_lookup_elem.
+const MAP_LOOKUP: i64 = 1;
+
+impl Translator<'_, '_> {
+    /// CALL.
+    pub fn call(&mut self, pc: usize, i: &Insn) {
+        self.write_back();
+        let result = if i.src == CALL_FUNCTION {
+            let next = self.builder.create_block();
+            self.within_budget(pc, next);
+            self.enter_block(next);
+            let callee = self.ids[i.imm as usize];
+            let callee = self.module.declare_func_in_func(callee, self.builder.func);
+            self.call_function_checked(pc);
+            let args = self.args(5);
+            let call = self.builder.ins().call(callee, &args);
+            let result = self.builder.inst_results(call)[0];
+            self.returned_checked();
+            result
+        } else {
+            let at = self.builder.ins().iconst(types::I32, pc as i64);
+            self.store_field(at, offset_of!(Context, pc));
+            match self.cx.target(i) {
+                None => self.call_entry(raise::missing, &[]),
+                Some(target) => {
+                    if target.contexts != ANY {
+                        self.permit(pc, target.contexts);
+                    }
+                    if target.cost != 0 {
+                        let cost = self.load_field(types::I64, offset_of!(Context, cost));
+                        let cost = self.builder.ins().iadd_imm_s(cost, i64::from(target.cost));
+                        self.store_field(cost, offset_of!(Context, cost));
+                    }
+                    if self.checked.is_none()
+                        && let Some(value) = self.array_lookup(i)
+                    {
+                        self.set(0, value);
+                        return self.clobber();
+                    }
+                    self.before_call_checked();
+                    let args = self.args(usize::from(target.args));
+                    let result = self.call_entry(target.entry, &args[1..]);
+                    self.after_call_checked(pc, result);
+                    result
+                }
+            }
+        };
+        self.set(0, result);
+        self.clobber();
+        let left = self.load_field(types::I64, offset_of!(Context, left));
+        self.builder.def_var(self.left, left);
+    }
+
+    /// `bpf_map_lookup_elem` of an array known here, with a key in memory of the program's own: no call, as in the kernel
+    /// (array_map_gen_lookup, percpu_array_map_gen_lookup).
+    fn array_lookup(&mut self, i: &Insn) -> Option<Value> {
+        if i.src != CALL_HELPER || i.imm != MAP_LOOKUP {
+            return None;
+        }
+        let (map, key) = (self.get(1), self.get(2));
+        let addr = self.constant(map)? as u64;
+        let (base, stride, max, per_cpu) = self.cx.maps.iter().find(|map| map.addr() == addr)?.blocks()?;
+        if !self.is_inside(key) {
+            return None;
+        }
+        let key = self.host(key);
+        let key = self.builder.ins().load(types::I32, self.heap, key, 0);
+        let exists = self
+            .builder
+            .ins()
+            .icmp_imm_u(IntCC::UnsignedLessThan, key, i64::from(max));
+        let index = self.builder.ins().uextend(types::I64, key);
+        let offset = self.builder.ins().imul_imm_u(index, stride as i64);
+        let base = self.builder.ins().iconst(types::I64, base as i64);
+        let mut value = self.builder.ins().iadd(base, offset);
+        if per_cpu {
+            let cpu = self.load_field(types::I32, offset_of!(Context, cpu));
+            let cpu = self.builder.ins().uextend(types::I64, cpu);
+            let block = self.builder.ins().imul_imm_u(cpu, (stride * u64::from(max)) as i64);
+            value = self.builder.ins().iadd(value, block);
+        }
+        let none = self.builder.ins().iconst(types::I64, 0);
+        Some(self.builder.ins().select(exists, value, none))
+    }
+
+    /// The constant that a value is, if it is one.
+    pub fn constant(&self, value: Value) -> Option<i64> {
+        let dfg = &self.builder.func.dfg;
+        match dfg.insts[dfg.value_def(dfg.resolve_aliases(value)).inst()?] {
+            InstructionData::UnaryImm {
+                opcode: Opcode::Iconst,
+                imm,
+            } => Some(imm.bits()),
+            _ => None,
+        }
+    }
+
+    /// r1 to r5 after a call.
+    fn clobber(&mut self) {
+        let zero = self.builder.ins().iconst(types::I64, 0);
+        for register in 1..=5 {
+            self.set(register, zero);
+        }
+        self.clobber_checked();
+    }
+
+    pub fn args(&mut self, nr: usize) -> Vec<Value> {
+        let mut args = vec![self.context];
+        args.extend((1..=nr as u8).map(|register| self.get(register)));
+        args
+    }
+
+    /// Faults unless the current context has one of these bits.
+    fn permit(&mut self, pc: usize, contexts: u32) {
+        let current = self.load_field(types::I32, offset_of!(Context, contexts));
+        let common = self.builder.ins().band_imm_s(current, i64::from(contexts));
+        let (refuse, next) = (self.cold_block(), self.builder.create_block());
+        self.builder.ins().brif(common, next, &[], refuse, &[]);
+        self.enter_block(refuse);
+        self.fault(pc, raise::not_allowed, &[]);
+        self.enter_block(next);
+    }
+
+    /// Calls a Rust function with the context and these arguments.
+    pub fn call_entry(&mut self, entry: Entry, args: &[Value]) -> Value {
+        let signature = self.builder.import_signature(signature(args.len()));
+        let address = self.builder.ins().iconst(types::I64, entry as usize as i64);
+        let args: Vec<Value> = [self.context].into_iter().chain(args.iter().copied()).collect();
+        let call = self.builder.ins().call_indirect(signature, address, &args);
+        self.builder.inst_results(call)[0]
+    }
+
+    /// Ends the block with a call that does not return.
+    pub fn fault(&mut self, pc: usize, why: Entry, args: &[Value]) {
+        let at = self.builder.ins().iconst(types::I32, pc as i64);
+        self.store_field(at, offset_of!(Context, pc));
+        self.call_entry(why, args);
+        self.builder.ins().trap(TrapCode::unwrap_user(1));
+    }
+
+    /// Goes on in `next` unless the budget is used up, which is a fault. The count of instructions left is up to date.
+    pub fn within_budget(&mut self, pc: usize, next: ir::Block) {
+        let left = self.builder.use_var(self.left);
+        let over = self.builder.ins().icmp_imm_s(IntCC::SignedLessThan, left, 0);
+        let stop = self.cold_block();
+        self.builder.ins().brif(over, stop, &[], next, &[]);
+        self.enter_block(stop);
+        self.write_back();
+        self.fault(pc, raise::over_budget, &[]);
+    }
+
+    /// Writes the count of instructions left to the context.
+    pub fn write_back(&mut self) {
+        let left = self.counted();
+        self.store_field(left, offset_of!(Context, left));
+    }
+
+    pub fn load_field(&mut self, ty: cranelift_codegen::ir::Type, offset: usize) -> Value {
+        self.builder.ins().load(ty, self.fields, self.context, offset as i32)
+    }
+
+    pub fn store_field(&mut self, value: Value, offset: usize) {
+        self.builder
+            .ins()
+            .store(self.fields, value, self.context, offset as i32);
+    }
+}

@@ -1,0 +1,499 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! One BPF function to Cranelift's intermediate code.
+
+use std::mem::offset_of;
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{self, AliasRegionData, InstBuilder, MemFlagsData, SourceLoc, Type, Value, types};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
+use cranelift_jit::JITModule;
+use cranelift_module::{FuncId, Module};
+
+use super::flow::Flow;
+use super::memory::Known;
+use super::sanitizer::Provenances;
+use crate::engine::context::Context;
+use crate::engine::raise;
+use crate::image::{CALL, Insn, LD_IMM64};
+use crate::insn::FRAME;
+use crate::insn::{self, alu, jmp};
+use crate::memory::SHIFT;
+
+/// The translation of one function under way.
+pub(super) struct Translator<'a, 'b> {
+    pub cx: &'a Context,
+    pub ids: &'a [FuncId],
+    pub module: &'a mut JITModule,
+    pub builder: FunctionBuilder<'b>,
+    pub flow: &'a Flow,
+    /// The block being translated.
+    pub block: usize,
+    pub known: Known,
+    pub context: Value,
+    /// Access to memory of the program. May trap, so it is neither dropped nor moved.
+    pub heap: MemFlagsData,
+    /// Access to fields of the context.
+    pub fields: MemFlagsData,
+    /// Access to the words of cache lines, which always are there.
+    pub lines: MemFlagsData,
+    /// r0 to r9.
+    registers: Vec<Variable>,
+    /// r10, if used.
+    fp: Option<Value>,
+    /// Instructions left.
+    pub left: Variable,
+    /// Instructions of the current block not yet subtracted from it.
+    uncounted: i64,
+    /// Iterations left to `may_goto`.
+    loops: Option<Variable>,
+    blocks: Vec<ir::Block>,
+    /// Does it call anything, and so has to tell the next frame where it is? With the sanitizer always.
+    calls: bool,
+    /// With the sanitizer.
+    pub checked: Option<Provenances>,
+}
+
+/// Fills `func` with the code of function `index`.
+pub(super) fn translate(
+    cx: &Context,
+    index: usize,
+    flow: &Flow,
+    ids: &[FuncId],
+    module: &mut JITModule,
+    func: &mut ir::Function,
+    builder_context: &mut FunctionBuilderContext,
+) {
+    let function = &cx.code.functions[index];
+    let insns = &cx.code.insns[function.start..function.end];
+    let mut builder = FunctionBuilder::new(func, builder_context);
+    let entry = builder.create_block();
+    builder.append_block_params_for_function_params(entry);
+    builder.switch_to_block(entry);
+    builder.seal_block(entry);
+    let params = builder.block_params(entry).to_vec();
+    let registers: Vec<Variable> = (0..10).map(|_| builder.declare_var(types::I64)).collect();
+    let zero = builder.ins().iconst(types::I64, 0);
+    for (n, &register) in registers.iter().enumerate() {
+        builder.def_var(register, if (1..=5).contains(&n) { params[n] } else { zero });
+    }
+    let left = builder.declare_var(types::I64);
+    let loops = insns.iter().any(|i| i.op == insn::MAY_GOTO).then(|| {
+        let loops = builder.declare_var(types::I32);
+        let max = builder.ins().iconst(types::I32, i64::from(insn::MAX_LOOPS));
+        builder.def_var(loops, max);
+        loops
+    });
+    let blocks = flow.blocks.iter().map(|_| builder.create_block()).collect();
+    let regions = &mut builder.func.dfg.alias_regions;
+    let [heap, fields, lines] =
+        [(0, "program memory"), (1, "context"), (2, "cache lines")].map(|(user_id, description)| {
+            regions.insert(AliasRegionData {
+                user_id,
+                description: description.into(),
+            })
+        });
+    let heap = MemFlagsData::new().with_alias_region(Some(heap));
+    let fields = MemFlagsData::trusted().with_alias_region(Some(fields));
+    let lines = MemFlagsData::trusted().with_alias_region(Some(lines));
+    let calls = cx.sanitizer.is_some() || insns.iter().any(|i| i.op == CALL);
+    let mut t = Translator {
+        cx,
+        ids,
+        module,
+        builder,
+        flow,
+        block: 0,
+        known: Known::default(),
+        context: params[0],
+        heap,
+        fields,
+        lines,
+        registers,
+        fp: None,
+        left,
+        uncounted: 0,
+        loops,
+        blocks,
+        calls,
+        checked: None,
+    };
+    t.begin_checked();
+    if function.is_callback && t.checked.is_none() {
+        t.mark_arguments(params[1]);
+    }
+    let value = t.load_field(types::I64, offset_of!(Context, left));
+    t.builder.def_var(left, value);
+    t.frame(index, insns.iter().any(|i| i.dst == insn::FP || i.src == insn::FP));
+    let first = t.blocks[0];
+    t.builder.ins().jump(first, &[]);
+
+    // Sealing a block once all its predecessors are there lets registers keep their values' names, and so their checks.
+    let mut missing: Vec<usize> = flow.blocks.iter().map(|block| block.preds.len()).collect();
+    missing[0] += 1;
+    let mut arrived = |t: &mut Translator<'_, '_>, n: usize| {
+        missing[n] -= 1;
+        if missing[n] == 0 {
+            t.builder.seal_block(t.blocks[n]);
+        }
+    };
+    arrived(&mut t, 0);
+    for &n in &flow.order {
+        t.block = n;
+        t.builder.switch_to_block(t.blocks[n]);
+        t.block();
+        for &to in &flow.blocks[n].succs {
+            arrived(&mut t, to);
+        }
+    }
+    t.builder.seal_all_blocks();
+    let frontend_config = t.module.isa().frontend_config();
+    t.builder.finalize(frontend_config);
+}
+
+impl Translator<'_, '_> {
+    pub fn get(&mut self, register: u8) -> Value {
+        match self.registers.get(usize::from(register)) {
+            Some(&variable) => self.builder.use_var(variable),
+            None => self.fp.expect("the frame is set up where r10 is used"),
+        }
+    }
+
+    pub fn set(&mut self, register: u8, value: Value) {
+        self.builder.def_var(self.registers[usize::from(register)], value);
+    }
+
+    pub fn cold_block(&mut self) -> ir::Block {
+        let block = self.builder.create_block();
+        self.builder.set_cold_block(block);
+        block
+    }
+
+    /// Goes on in a block all of whose predecessors are there already.
+    pub fn enter_block(&mut self, block: ir::Block) {
+        self.builder.switch_to_block(block);
+        self.builder.seal_block(block);
+    }
+
+    /// Instructions left after those translated so far.
+    pub fn counted(&mut self) -> Value {
+        let left = self.builder.use_var(self.left);
+        if self.uncounted == 0 {
+            return left;
+        }
+        let left = self.builder.ins().iadd_imm_s(left, -self.uncounted);
+        self.uncounted = 0;
+        self.builder.def_var(self.left, left);
+        left
+    }
+
+    /// Takes the frame pointer from the context and puts there the next frame's.
+    fn frame(&mut self, index: usize, uses_fp: bool) {
+        if !uses_fp && !self.calls {
+            return;
+        }
+        let fp = self.load_field(types::I64, offset_of!(Context, fp));
+        self.fp = Some(fp);
+        self.frame_checked(fp);
+        self.mark_frame(fp);
+        if !self.calls {
+            return;
+        }
+        let next_fp = self.builder.ins().iadd_imm_s(fp, -(FRAME as i64));
+        if self.cx.nests[index] {
+            let limit = self.load_field(types::I64, offset_of!(Context, stack_limit));
+            let over = self.builder.ins().icmp(IntCC::UnsignedLessThan, next_fp, limit);
+            let (overflow, next) = (self.cold_block(), self.builder.create_block());
+            self.builder.ins().brif(over, overflow, &[], next, &[]);
+            self.enter_block(overflow);
+            self.fault(self.cx.code.functions[index].start, raise::stack_overflow, &[]);
+            self.enter_block(next);
+        }
+        self.store_field(next_fp, offset_of!(Context, fp));
+    }
+
+    /// Translates the current block.
+    fn block(&mut self) {
+        let (start, end) = (self.flow.blocks[self.block].start, self.flow.blocks[self.block].end);
+        for pc in start..end {
+            let i = self.cx.code.insns[pc];
+            self.builder.set_srcloc(SourceLoc::new(pc as u32));
+            self.uncounted += 1;
+            self.look(pc, &i);
+            let known = match insn::class(i.op) {
+                insn::ALU64 => self.alu(&i, types::I64),
+                insn::ALU => self.alu(&i, types::I32),
+                insn::LD if i.op == LD_IMM64 => {
+                    let value = self.builder.ins().iconst(types::I64, i.imm);
+                    if i.imm as u64 >> SHIFT == self.cx.base >> SHIFT {
+                        self.mark_constant(value, i.imm as u64);
+                    }
+                    self.set(i.dst, value);
+                    self.constant_checked(&i);
+                    true
+                }
+                insn::LDX => self.load(pc, &i),
+                insn::ST | insn::STX => self.store(pc, &i),
+                _ if i.op == CALL => {
+                    self.call(pc, &i);
+                    true
+                }
+                _ if i.op == insn::EXIT => {
+                    self.exit();
+                    return;
+                }
+                _ if insn::is_jump(i.op) => {
+                    self.jump(pc, &i);
+                    return;
+                }
+                _ => false,
+            };
+            if !known {
+                self.write_back();
+                self.fault(pc, raise::trap, &[]);
+                // What follows is reachable in the flow graph, but not from here.
+                let dead = self.builder.create_block();
+                self.enter_block(dead);
+            }
+        }
+        self.counted();
+        match self.flow.blocks.get(self.block + 1) {
+            Some(_) => {
+                let next = self.blocks[self.block + 1];
+                self.builder.ins().jump(next, &[]);
+            }
+            // The function ends in a trap.
+            None => {
+                self.builder.ins().trap(ir::TrapCode::unwrap_user(1));
+            }
+        }
+    }
+
+    fn exit(&mut self) {
+        self.write_back();
+        self.exit_checked();
+        if let (true, Some(fp)) = (self.calls, self.fp) {
+            self.store_field(fp, offset_of!(Context, fp));
+        }
+        let r0 = self.get(0);
+        self.builder.ins().return_(&[r0]);
+    }
+
+    fn jump(&mut self, pc: usize, i: &Insn) {
+        self.counted();
+        let target = (pc as i64 + 1 + i64::from(i.off)) as usize;
+        let target = self
+            .flow
+            .blocks
+            .binary_search_by_key(&target, |block| block.start)
+            .expect("a leader");
+        let target = self.blocks[target];
+        if i.off >= 0 {
+            return self.branch(i, target);
+        }
+        // Going back: the budget is looked at on the way, and not if the jump is not taken.
+        let back = self.builder.create_block();
+        self.branch(i, back);
+        self.enter_block(back);
+        self.within_budget(pc, target);
+    }
+
+    fn branch(&mut self, i: &Insn, target: ir::Block) {
+        if matches!(i.op, insn::GOTO | insn::GOTOL) {
+            self.builder.ins().jump(target, &[]);
+            return;
+        }
+        let next = self.blocks[self.block + 1];
+        if i.op == insn::MAY_GOTO {
+            let variable = self.loops.expect("declared where may_goto is used");
+            let loops = self.builder.use_var(variable);
+            let fewer = self.builder.ins().iadd_imm_s(loops, -1);
+            // At 0 it stays there: the jump is taken again.
+            let over = self.builder.ins().icmp_imm_s(IntCC::Equal, loops, 0);
+            let fewer = self.builder.ins().select(over, loops, fewer);
+            self.builder.def_var(variable, fewer);
+            self.builder.ins().brif(over, target, &[], next, &[]);
+            return;
+        }
+        let narrow = insn::class(i.op) == insn::JMP32;
+        let a = self.get(i.dst);
+        let a = if narrow {
+            self.builder.ins().ireduce(types::I32, a)
+        } else {
+            a
+        };
+        let b = (i.op & insn::X != 0).then(|| {
+            let b = self.get(i.src);
+            if narrow {
+                self.builder.ins().ireduce(types::I32, b)
+            } else {
+                b
+            }
+        });
+        let imm = if narrow { i64::from(i.imm as i32) } else { i.imm };
+        let condition = match i.op & 0xf0 {
+            jmp::JSET => match b {
+                Some(b) => self.builder.ins().band(a, b),
+                None => self.builder.ins().band_imm_s(a, imm),
+            },
+            op => {
+                let code = match op {
+                    jmp::JEQ => IntCC::Equal,
+                    jmp::JGT => IntCC::UnsignedGreaterThan,
+                    jmp::JGE => IntCC::UnsignedGreaterThanOrEqual,
+                    jmp::JNE => IntCC::NotEqual,
+                    jmp::JSGT => IntCC::SignedGreaterThan,
+                    jmp::JSGE => IntCC::SignedGreaterThanOrEqual,
+                    jmp::JLT => IntCC::UnsignedLessThan,
+                    jmp::JLE => IntCC::UnsignedLessThanOrEqual,
+                    jmp::JSLT => IntCC::SignedLessThan,
+                    _ => IntCC::SignedLessThanOrEqual,
+                };
+                match b {
+                    Some(b) => self.builder.ins().icmp(code, a, b),
+                    None => self.builder.ins().icmp_imm_s(code, a, imm),
+                }
+            }
+        };
+        self.builder.ins().brif(condition, target, &[], next, &[]);
+    }
+
+    /// ALU and ALU64; `false` when there is no such operation.
+    fn alu(&mut self, i: &Insn, ty: Type) -> bool {
+        let op = i.op & 0xf0;
+        let register = i.op & insn::X != 0;
+        let old = self.get(i.dst);
+        if op == alu::END {
+            self.alu_checked(i, ty);
+            return self.swap(i, old);
+        }
+        self.alu_checked(i, ty);
+        let a = if ty == types::I32 {
+            self.builder.ins().ireduce(ty, old)
+        } else {
+            old
+        };
+        let b = if register {
+            let b = self.get(i.src);
+            if ty == types::I32 {
+                self.builder.ins().ireduce(ty, b)
+            } else {
+                b
+            }
+        } else {
+            let imm = if ty == types::I32 {
+                i64::from(i.imm as u32)
+            } else {
+                i.imm
+            };
+            self.builder.ins().iconst(ty, imm)
+        };
+        let value = match op {
+            alu::ADD => self.builder.ins().iadd(a, b),
+            alu::SUB => self.builder.ins().isub(a, b),
+            alu::MUL => self.builder.ins().imul(a, b),
+            alu::DIV | alu::MOD => self.divide(i, ty, a, b),
+            alu::OR => self.builder.ins().bor(a, b),
+            alu::AND => self.builder.ins().band(a, b),
+            alu::XOR => self.builder.ins().bxor(a, b),
+            alu::LSH => self.builder.ins().ishl(a, b),
+            alu::RSH => self.builder.ins().ushr(a, b),
+            alu::ARSH => self.builder.ins().sshr(a, b),
+            alu::NEG => self.builder.ins().ineg(a),
+            alu::MOV => match (i.off, register) {
+                (0, _) => b,
+                (8, true) => self.sign_extend(b, types::I8, ty),
+                (16, true) => self.sign_extend(b, types::I16, ty),
+                (32, true) if ty == types::I64 => self.sign_extend(b, types::I32, ty),
+                (insn::CAST, true) if ty == types::I64 => self.cast(i, b),
+                _ => return false,
+            },
+            _ => return false,
+        };
+        let value = if ty == types::I32 {
+            self.builder.ins().uextend(types::I64, value)
+        } else {
+            value
+        };
+        if op == alu::ADD && ty == types::I64 && !register {
+            self.mark_sum(value, old, i.imm);
+        }
+        self.set(i.dst, value);
+        true
+    }
+
+    fn sign_extend(&mut self, value: Value, from: Type, to: Type) -> Value {
+        let low = self.builder.ins().ireduce(from, value);
+        self.builder.ins().sextend(to, low)
+    }
+
+    /// Division by 0 gives 0, modulo 0 the dividend; the smallest number divided by -1 is itself.
+    fn divide(&mut self, i: &Insn, ty: Type, a: Value, b: Value) -> Value {
+        let modulo = i.op & 0xf0 == alu::MOD;
+        let one = self.builder.ins().iconst(ty, 1);
+        let by_zero = self.builder.ins().icmp_imm_s(IntCC::Equal, b, 0);
+        let divisor = self.builder.ins().select(by_zero, one, b);
+        let (divisor, by_minus_one) = if i.off == 1 {
+            let minus_one = self.builder.ins().icmp_imm_s(IntCC::Equal, b, -1);
+            (self.builder.ins().select(minus_one, one, divisor), Some(minus_one))
+        } else {
+            (divisor, None)
+        };
+        let result = match (modulo, by_minus_one.is_some()) {
+            (false, false) => self.builder.ins().udiv(a, divisor),
+            (false, true) => self.builder.ins().sdiv(a, divisor),
+            (true, false) => self.builder.ins().urem(a, divisor),
+            (true, true) => self.builder.ins().srem(a, divisor),
+        };
+        let result = match by_minus_one {
+            Some(minus_one) if !modulo => {
+                let negated = self.builder.ins().ineg(a);
+                self.builder.ins().select(minus_one, negated, result)
+            }
+            _ => result,
+        };
+        let otherwise = if modulo { a } else { self.builder.ins().iconst(ty, 0) };
+        self.builder.ins().select(by_zero, otherwise, result)
+    }
+
+    /// A pointer into the arena, as the kernel's address or as the program's; NULL stays NULL.
+    fn cast(&mut self, i: &Insn, value: Value) -> Value {
+        let base = if i.imm == insn::CAST_USER {
+            self.cx.arena_user
+        } else {
+            self.cx.arena
+        };
+        let low = self.builder.ins().ireduce(types::I32, value);
+        let low = self.builder.ins().uextend(types::I64, low);
+        let base = self.builder.ins().iconst(types::I64, (base & !0xffff_ffff) as i64);
+        let full = self.builder.ins().bor(base, low);
+        self.builder.ins().select(low, full, low)
+    }
+
+    fn swap(&mut self, i: &Insn, value: Value) -> bool {
+        let to_be = i.op & insn::X != 0;
+        let swaps = match insn::class(i.op) {
+            insn::ALU64 if to_be => return false,
+            insn::ALU64 => true,
+            _ => to_be,
+        };
+        let ty = match i.imm {
+            16 => types::I16,
+            32 => types::I32,
+            64 => types::I64,
+            _ => return false,
+        };
+        let low = if ty == types::I64 {
+            value
+        } else {
+            self.builder.ins().ireduce(ty, value)
+        };
+        let low = if swaps { self.builder.ins().bswap(low) } else { low };
+        let value = if ty == types::I64 {
+            low
+        } else {
+            self.builder.ins().uextend(types::I64, low)
+        };
+        self.set(i.dst, value);
+        true
+    }
+}

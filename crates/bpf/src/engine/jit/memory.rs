@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Loads and stores: the address check, and where it can be left out.
+//!
+//! What is checked is the base register: one shift and one compare tell whether it points into the region, and whatever the
+//! 16-bit offset adds stays within the inaccessible margins. A base below 64 KiB becomes, for loads, the middle of an area
+//! of zeros, and that substitute serves every further access through the same value. So one check a value is enough along
+//! every way that passes it; frame pointers and constants that point into the region need none.
+
+use std::collections::{HashMap, HashSet};
+use std::mem::offset_of;
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{BlockArg, InstBuilder, Type, Value, types};
+
+use super::function::Translator;
+use crate::cache::lines::{LINE, line_of, whole_lines};
+use crate::engine::context::{self, Context};
+use crate::engine::raise;
+use crate::image::Insn;
+use crate::insn::FRAME;
+use crate::insn::{self, atomic};
+use crate::memory::{NULL_LIMIT, OWN_SHIFT, REACH, SHIFT};
+
+/// What is known of the values of one function.
+#[derive(Default)]
+pub(super) struct Known {
+    /// Checked values: in which block, and what to access instead.
+    checked: HashMap<Value, Vec<(usize, Value)>>,
+    /// Values that were checked to point into the program's own memory, which it may store to: in which blocks.
+    own: HashMap<Value, Vec<usize>>,
+    /// Values that lie in the region by construction: how far they may be from something that does.
+    inside: HashMap<Value, i64>,
+    /// Those of them that are addresses of the kernel's memory.
+    kernel: HashSet<Value>,
+    /// Those of them that come from the frame pointer.
+    stack: HashSet<Value>,
+    /// The address of a callback's arguments, which lie on the BPF stack.
+    arguments: Option<Value>,
+    /// Places whose cache line this CPU has: in which block that was made sure of, and whether it may be stored to.
+    touched: HashMap<Place, Vec<(usize, bool)>>,
+}
+
+/// A line of the program's memory: that of a known address, or so far from that of a value.
+#[derive(PartialEq, Eq, Hash)]
+enum Place {
+    Line(u64),
+    At(Value, i64),
+}
+
+fn int(op: u8) -> Type {
+    match insn::size(op) {
+        1 => types::I8,
+        2 => types::I16,
+        4 => types::I32,
+        _ => types::I64,
+    }
+}
+
+impl Translator<'_, '_> {
+    /// `value` is an address of the region.
+    pub fn mark_inside(&mut self, value: Value) {
+        self.known.inside.insert(value, 0);
+    }
+
+    /// `value` is this constant address of the region.
+    pub fn mark_constant(&mut self, value: Value, addr: u64) {
+        self.mark_inside(value);
+        if addr >> OWN_SHIFT != self.cx.base >> OWN_SHIFT {
+            self.known.kernel.insert(value);
+        }
+    }
+
+    /// `fp` is the frame pointer.
+    pub fn mark_frame(&mut self, fp: Value) {
+        self.mark_inside(fp);
+        self.known.stack.insert(fp);
+    }
+
+    /// `array` is where the arguments of a callback are.
+    pub fn mark_arguments(&mut self, array: Value) {
+        self.mark_inside(array);
+        self.known.arguments = Some(array);
+    }
+
+    /// Is `value` an address of the region for certain?
+    pub fn is_inside(&self, value: Value) -> bool {
+        self.known
+            .inside
+            .contains_key(&self.builder.func.dfg.resolve_aliases(value))
+    }
+
+    /// `sum` is `value` plus a constant.
+    pub fn mark_sum(&mut self, sum: Value, value: Value, offset: i64) {
+        let value = self.builder.func.dfg.resolve_aliases(value);
+        if let Some(&far) = self.known.inside.get(&value) {
+            let far = far.saturating_add(offset);
+            // Leaves room for the offset of an access.
+            if far.unsigned_abs() < REACH / 2 {
+                self.known.inside.insert(sum, far);
+                if self.known.kernel.contains(&value) {
+                    self.known.kernel.insert(sum);
+                }
+                if self.known.stack.contains(&value) {
+                    self.known.stack.insert(sum);
+                }
+            }
+        }
+    }
+
+    /// A value to use as the base of a load through `base`.
+    fn readable(&mut self, pc: usize, base: Value, offset: i32) -> Value {
+        let base = self.builder.func.dfg.resolve_aliases(base);
+        if self.known.inside.contains_key(&base) {
+            return base;
+        }
+        let here = self.block;
+        if self.is_own(base) {
+            return base;
+        }
+        if let Some(places) = self.known.checked.get(&base)
+            && let Some(&(_, safe)) = places.iter().find(|(block, _)| self.flow.dominates(*block, here))
+        {
+            return safe;
+        }
+        let outside = self.is_elsewhere(base, SHIFT);
+        let slow = self.cold_block();
+        let next = self.builder.create_block();
+        let safe = self.builder.append_block_param(next, types::I64);
+        self.builder
+            .ins()
+            .brif(outside, slow, &[], next, &[BlockArg::Value(base)]);
+        self.enter_block(slow);
+        let null = self
+            .builder
+            .ins()
+            .icmp_imm_s(IntCC::UnsignedLessThan, base, NULL_LIMIT as i64);
+        // A block of its own, or setting the substitute would stand in the way of those that need none.
+        let (substitute, bad) = (self.cold_block(), self.cold_block());
+        self.builder.ins().brif(null, substitute, &[], bad, &[]);
+        self.enter_block(substitute);
+        let zeros = self.builder.ins().iconst(types::I64, self.cx.zeros as i64);
+        self.builder.ins().jump(next, &[BlockArg::Value(zeros)]);
+        self.enter_block(bad);
+        let offset = self.builder.ins().iconst(types::I64, i64::from(offset));
+        self.fault(pc, raise::bad_access, &[base, offset]);
+        self.enter_block(next);
+        self.known.checked.entry(base).or_default().push((here, safe));
+        safe
+    }
+
+    /// Makes sure that a store through `base` is to the program's own memory, or to a field of a kernel object that programs
+    /// may write. Returns the value to use as the base.
+    fn writable(&mut self, pc: usize, base: Value, i: &Insn) -> Value {
+        let base = self.builder.func.dfg.resolve_aliases(base);
+        let inside = self.known.inside.contains_key(&base) && !self.known.kernel.contains(&base);
+        if inside || self.is_own(base) {
+            return base;
+        }
+        let outside = self.is_elsewhere(base, OWN_SHIFT);
+        let (slow, next) = (self.cold_block(), self.builder.create_block());
+        self.builder.ins().brif(outside, slow, &[], next, &[]);
+        self.enter_block(slow);
+        let plain = i.op & 0xe0 == insn::MEM;
+        if plain && self.cx.region().may_be_field(i.off.into(), insn::size(i.op)) {
+            // Other stores through the pointer are to be checked again.
+            let at = self.builder.ins().iconst(types::I32, pc as i64);
+            self.store_field(at, offset_of!(Context, pc));
+            let offset = self.builder.ins().iconst(types::I64, i64::from(i.off));
+            let size = self.builder.ins().iconst(types::I64, insn::size(i.op) as i64);
+            self.call_entry(raise::field_store, &[base, offset, size]);
+            self.builder.ins().jump(next, &[]);
+        } else {
+            self.fault(pc, raise::foreign_store, &[base]);
+            self.known.own.entry(base).or_default().push(self.block);
+        }
+        self.enter_block(next);
+        base
+    }
+
+    /// Was `base` checked to point into the program's own memory on the way here?
+    fn is_own(&self, base: Value) -> bool {
+        let blocks = self.known.own.get(&base).map_or(&[][..], Vec::as_slice);
+        blocks.iter().any(|&block| self.flow.dominates(block, self.block))
+    }
+
+    /// Where an address of the region is in the host's memory.
+    pub fn host(&mut self, addr: Value) -> Value {
+        match self.cx.delta {
+            0 => addr,
+            delta => {
+                let delta = self.builder.ins().iconst(types::I64, delta as i64);
+                self.builder.ins().iadd(addr, delta)
+            }
+        }
+    }
+
+    /// Whether an address differs from the region's base in the bits from `shift` up.
+    fn is_elsewhere(&mut self, addr: Value, shift: u32) -> Value {
+        let tag = self.builder.ins().ushr_imm_u(addr, i64::from(shift));
+        self.builder
+            .ins()
+            .icmp_imm_s(IntCC::NotEqual, tag, (self.cx.base >> shift) as i64)
+    }
+
+    /// Makes sure that this CPU's cache has the line of an access, or calls for it. Not for the own frame and a callback's
+    /// arguments, and not where the same was done before: while a program runs, nobody takes its lines away.
+    fn touch(&mut self, base: Value, offset: i32, store: bool) {
+        if self.cx.lines().never_move() {
+            return;
+        }
+        let base = self.builder.func.dfg.resolve_aliases(base);
+        let far = self.known.inside.get(&base).copied().unwrap_or(0) + i64::from(offset);
+        if self.known.stack.contains(&base) && (-(FRAME as i64)..0).contains(&far) {
+            return;
+        }
+        if self.known.arguments == Some(base) && whole_lines(offset) == 0 {
+            return;
+        }
+        let constant = self.constant(base).map(|base| line_of(base as u64, offset));
+        let offset = whole_lines(offset);
+        let place = match constant {
+            Some(addr) => Place::Line(addr / LINE),
+            None => Place::At(base, offset),
+        };
+        let (flow, here) = (self.flow, self.block);
+        let places = self.known.touched.entry(place).or_default();
+        if places
+            .iter()
+            .any(|&(block, stored)| (stored || !store) && flow.dominates(block, here))
+        {
+            return;
+        }
+        places.push((here, store));
+        let bias = self.cx.lines().bias();
+        let (addr, word) = match constant {
+            Some(addr) => {
+                let word = bias.wrapping_add(addr / LINE * 8);
+                let addr = self.builder.ins().iconst(types::I64, addr as i64);
+                (addr, self.builder.ins().iconst(types::I64, word as i64))
+            }
+            None => {
+                let addr = match offset {
+                    0 => base,
+                    _ => self.builder.ins().iadd_imm_s(base, offset),
+                };
+                let line = self.builder.ins().ushr_imm_u(addr, i64::from(LINE.trailing_zeros()));
+                let word = self.builder.ins().ishl_imm_u(line, 3);
+                let bias = self.builder.ins().iconst(types::I64, bias as i64);
+                (addr, self.builder.ins().iadd(bias, word))
+            }
+        };
+        let holders = self.builder.ins().load(types::I64, self.lines, word, 0);
+        let own = self.load_field(types::I64, offset_of!(Context, own_cache));
+        let (miss, next) = (self.cold_block(), self.builder.create_block());
+        if store {
+            let alone = self.builder.ins().icmp(IntCC::Equal, holders, own);
+            self.builder.ins().brif(alone, next, &[], miss, &[]);
+        } else {
+            let there = self.builder.ins().band(holders, own);
+            self.builder.ins().brif(there, next, &[], miss, &[]);
+        }
+        self.enter_block(miss);
+        self.call_entry(if store { context::store_line } else { context::load_line }, &[addr]);
+        self.builder.ins().jump(next, &[]);
+        self.enter_block(next);
+    }
+
+    /// LDX.
+    pub fn load(&mut self, pc: usize, i: &Insn) -> bool {
+        let signed = i.op & 0xe0 == insn::MEMSX;
+        if !signed && i.op & 0xe0 != insn::MEM || signed && insn::size(i.op) == 8 {
+            return false;
+        }
+        let base = self.get(i.src);
+        let prov = self.load_checked(pc, i, base);
+        let base = self.readable(pc, base, i.off);
+        self.touch(base, i.off, false);
+        let value = self.load_at(base, i, signed);
+        self.set(i.dst, value);
+        self.loaded_checked(i.dst, value, prov);
+        true
+    }
+
+    /// ST, STX and the atomics.
+    pub fn store(&mut self, pc: usize, i: &Insn) -> bool {
+        let ty = int(i.op);
+        let value = match (insn::class(i.op), i.op & 0xe0) {
+            (insn::ST, insn::MEM) => self.builder.ins().iconst(ty, truncate(i.imm, ty)),
+            (insn::STX, insn::MEM) => {
+                let value = self.get(i.src);
+                self.narrow(value, ty)
+            }
+            (insn::STX, insn::ATOMIC) => return self.atomic(pc, i),
+            _ => return false,
+        };
+        let base = self.get(i.dst);
+        self.store_checked(pc, i, base);
+        let base = self.writable(pc, base, i);
+        self.touch(base, i.off, true);
+        self.store_at(base, i, value);
+        true
+    }
+
+    /// The value an instruction loads, as a 64-bit one.
+    ///
+    /// Elsewhere than in the own frame a load may fault, and has to be a machine instruction of its own, or nobody could tell
+    /// which one faulted. The compiler folds a load only if it neither extends nor has a sequence point behind it.
+    fn load_at(&mut self, base: Value, i: &Insn, signed: bool) -> Value {
+        let address = self.host(base);
+        let (memory, offset, wide) = (self.heap, i.off, types::I64);
+        let ins = self.builder.ins();
+        let value = match (insn::size(i.op), signed) {
+            (1, false) => ins.uload8(wide, memory, address, offset),
+            (1, true) => ins.sload8(wide, memory, address, offset),
+            (2, false) => ins.uload16(wide, memory, address, offset),
+            (2, true) => ins.sload16(wide, memory, address, offset),
+            (4, false) => ins.uload32(memory, address, offset),
+            (4, true) => ins.sload32(memory, address, offset),
+            _ => ins.load(wide, memory, address, offset),
+        };
+        if insn::size(i.op) == 8 && self.in_frame(base, i).is_none() {
+            self.builder.ins().sequence_point();
+        }
+        value
+    }
+
+    /// Stores what an instruction stores.
+    ///
+    /// Elsewhere than in the own frame a store may fault, even one that puts back what was loaded, or that the next one
+    /// overwrites. The compiler leaves out neither across a sequence point, and takes no extending load for what a store puts back.
+    fn store_at(&mut self, base: Value, i: &Insn, value: Value) {
+        let address = self.host(base);
+        self.builder.ins().store(self.heap, value, address, i.off);
+        if self.in_frame(base, i).is_none() {
+            self.builder.ins().sequence_point();
+        }
+    }
+
+    /// How far an access is from the frame pointer, if that is known.
+    pub fn in_frame(&self, base: Value, i: &Insn) -> Option<i64> {
+        let base = self.builder.func.dfg.resolve_aliases(base);
+        let far = self
+            .known
+            .inside
+            .get(&base)
+            .filter(|_| self.known.stack.contains(&base))?;
+        let far = far + i64::from(i.off);
+        (-(FRAME as i64) <= far && far + insn::size(i.op) as i64 <= 0).then_some(far)
+    }
+
+    /// The low bits of a 64-bit value.
+    fn narrow(&mut self, value: Value, ty: Type) -> Value {
+        if ty == types::I64 {
+            value
+        } else {
+            self.builder.ins().ireduce(ty, value)
+        }
+    }
+
+    /// Plain loads and stores will do: the simulated machine runs one CPU at a time.
+    fn atomic(&mut self, pc: usize, i: &Insn) -> bool {
+        if !insn::is_atomic(i) {
+            return false;
+        }
+        let ty = int(i.op);
+        let is_load = i.imm == atomic::LOAD_ACQUIRE;
+        let base = self.get(if is_load { i.src } else { i.dst });
+        self.atomic_checked(pc, i, base, is_load);
+        let base = match is_load {
+            true => self.readable(pc, base, i.off),
+            false => self.writable(pc, base, i),
+        };
+        self.touch(base, i.off, !is_load);
+        if i.imm == atomic::STORE_RELEASE {
+            let value = self.get(i.src);
+            let value = self.narrow(value, ty);
+            self.store_at(base, i, value);
+            return true;
+        }
+        let loaded = self.load_at(base, i, false);
+        if is_load {
+            self.set(i.dst, loaded);
+            return true;
+        }
+        let old = self.narrow(loaded, ty);
+        let operand = self.get(i.src);
+        let operand = self.narrow(operand, ty);
+        let new = match i.imm & !atomic::FETCH {
+            atomic::ADD => self.builder.ins().iadd(old, operand),
+            atomic::OR => self.builder.ins().bor(old, operand),
+            atomic::AND => self.builder.ins().band(old, operand),
+            atomic::XOR => self.builder.ins().bxor(old, operand),
+            _ if i.imm == atomic::CMPXCHG => {
+                let expected = self.get(0);
+                let expected = self.narrow(expected, ty);
+                let equal = self.builder.ins().icmp(IntCC::Equal, old, expected);
+                self.builder.ins().select(equal, operand, old)
+            }
+            _ => operand,
+        };
+        self.store_at(base, i, new);
+        if i.imm == atomic::CMPXCHG {
+            self.set(0, loaded);
+        } else if i.imm & atomic::FETCH != 0 {
+            self.set(i.src, loaded);
+        }
+        true
+    }
+}
+
+/// The immediate as a constant of this type: Cranelift wants no bits beyond.
+fn truncate(imm: i64, ty: Type) -> i64 {
+    match ty {
+        types::I8 => i64::from(imm as u8),
+        types::I16 => i64::from(imm as u16),
+        types::I32 => i64::from(imm as u32),
+        _ => imm,
+    }
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The JIT compiler: each BPF function becomes a machine function, through Cranelift.
+//!
+//! A machine function takes the [`Context`] and r1 to r5 and returns r0, as helpers do. BPF registers are SSA variables; the
+//! count of instructions left is one more, written back at calls and at the end. What is emitted for one instruction is in
+//! `function`, for loads and stores in `memory`, for calls in `call`, with the sanitizer besides in `sanitizer`; the order of blocks in `flow`;
+//! where the code lies in `pages`.
+
+mod call;
+pub(super) mod compiled;
+mod flow;
+mod function;
+mod memory;
+mod pages;
+mod sanitizer;
+
+use cranelift_codegen::ir::{AbiParam, Signature, types};
+use cranelift_codegen::isa::CallConv;
+use cranelift_codegen::settings::{self, Configurable};
+use cranelift_codegen::{CodegenError, CompiledCode};
+use cranelift_frontend::FunctionBuilderContext;
+use cranelift_jit::{JITBuilder, JITModule};
+use cranelift_module::{FuncId, Linkage, Module, ModuleError};
+
+use crate::engine::context::Context;
+use crate::engine::context::Entry;
+use crate::engine::host_stack;
+use crate::image::Function;
+use compiled::Compiled;
+use flow::Flow;
+use pages::Pages;
+
+/// Why there is no machine code.
+pub(crate) enum Error {
+    /// The program is beyond a bound of the compiler; the interpreter runs it.
+    TooLarge(String),
+    /// The host does not allow it.
+    Failed(String),
+}
+
+/// Largest function in instructions, basic blocks and loops, and largest program in instructions and functions, that is compiled.
+/// Time grows faster than linearly with a function's size, most with loops in loops: at these bounds a function takes about a
+/// second, twice that with the sanitizer.
+const MAX_INSNS: usize = 16 << 10;
+const MAX_BLOCKS: usize = 8 << 10;
+const MAX_LOOPS: usize = 128;
+const MAX_PROGRAM: usize = 128 << 10;
+const MAX_FUNCTIONS: usize = 4096;
+
+/// Bytes of machine code that one instruction may become on average. The most that was seen is 160, with the sanitizer.
+const CODE_PER_INSN: usize = 1024;
+
+/// Compiles all functions. Returns the code, and the entry of each function.
+pub(crate) fn compile(cx: &Context) -> Result<(Compiled, Vec<Entry>), Error> {
+    let (insns, functions) = (cx.code.insns.len(), cx.code.functions.len());
+    if insns > MAX_PROGRAM {
+        return Err(Error::too_large("the program", insns, "instructions", MAX_PROGRAM));
+    }
+    if functions > MAX_FUNCTIONS {
+        return Err(Error::too_large("the program", functions, "functions", MAX_FUNCTIONS));
+    }
+    let flows = cx.code.functions.iter().map(|function| flow(cx, function));
+    let flows = flows.collect::<Result<Vec<Flow>, Error>>()?;
+    build(cx, &flows)
+}
+
+/// The basic blocks of a function, unless they are too many to compile.
+fn flow(cx: &Context, function: &Function) -> Result<Flow, Error> {
+    let name = || format!("function {}", function.name);
+    let insns = function.end - function.start;
+    if insns > MAX_INSNS {
+        return Err(Error::too_large(&name(), insns, "instructions", MAX_INSNS));
+    }
+    let flow = Flow::new(&cx.code.insns, function);
+    if flow.blocks.len() > MAX_BLOCKS {
+        return Err(Error::too_large(&name(), flow.blocks.len(), "basic blocks", MAX_BLOCKS));
+    }
+    if flow.loops() > MAX_LOOPS {
+        return Err(Error::too_large(&name(), flow.loops(), "loops", MAX_LOOPS));
+    }
+    Ok(flow)
+}
+
+impl Error {
+    fn too_large(what: &str, has: usize, of: &str, most: usize) -> Error {
+        Error::TooLarge(format!("{what} has {has} {of}, and the JIT compiles at most {most}"))
+    }
+}
+
+impl<E: std::error::Error> From<E> for Error {
+    fn from(error: E) -> Error {
+        Error::Failed(format!("JIT compiler: {error}; the interpreter needs none"))
+    }
+}
+
+fn new_module(cx: &Context) -> Result<JITModule, Error> {
+    let mut flags = settings::builder();
+    flags.set("opt_level", "speed")?;
+    flags.set("is_pic", "false")?;
+    flags.set("unwind_info", "false")?;
+    flags.set("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" })?;
+    let isa = cranelift_native::builder().map_err(|message| Error::Failed(format!("JIT compiler: {message}")))?;
+    let isa = isa.finish(settings::Flags::new(flags))?;
+    let mut builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());
+    builder.memory_provider(Box::new(Pages::reserve(CODE_PER_INSN * (cx.code.insns.len() + 16))?));
+    Ok(JITModule::new(builder))
+}
+
+fn build(cx: &Context, flows: &[Flow]) -> Result<(Compiled, Vec<Entry>), Error> {
+    let mut module = new_module(cx)?;
+    let mut ids: Vec<FuncId> = Vec::new();
+    for index in 0..cx.code.functions.len() {
+        ids.push(module.declare_function(&format!("f{index}"), Linkage::Local, &own_signature(cx))?);
+    }
+    let mut context = module.make_context();
+    let mut builder_context = FunctionBuilderContext::new();
+    let mut offsets: Vec<Vec<(u32, Option<u32>)>> = Vec::new();
+    let mut sizes = Vec::new();
+    let mut frame = 0;
+    for (index, &id) in ids.iter().enumerate() {
+        context.func.signature = own_signature(cx);
+        let func = &mut context.func;
+        function::translate(cx, index, &flows[index], &ids, &mut module, func, &mut builder_context);
+        let name = &cx.code.functions[index].name;
+        if let Err(error) = module.define_function(id, &mut context) {
+            return Err(refused(name, error));
+        }
+        let code = context
+            .compiled_code()
+            .ok_or_else(|| Error::Failed("JIT compiler: no code".into()))?;
+        let own = frame_size(code);
+        if own > host_stack::MAX_FRAME {
+            let (name, most) = (format!("function {name}"), host_stack::MAX_FRAME as usize);
+            return Err(Error::too_large(
+                &name,
+                own as usize,
+                "bytes of values in a machine frame",
+                most,
+            ));
+        }
+        frame = own.max(frame);
+        sizes.push(u64::from(code.code_info().total_size));
+        let places = code.buffer.get_srclocs_sorted().iter();
+        offsets.push(
+            places
+                .map(|p| (p.start, (!p.loc.is_default()).then_some(p.loc.bits())))
+                .collect(),
+        );
+        module.clear_context(&mut context);
+    }
+    module.finalize_definitions()?;
+
+    let starts: Vec<u64> = ids.iter().map(|&id| module.get_finalized_function(id) as u64).collect();
+    let ends = starts.iter().zip(&sizes).map(|(start, size)| start + size);
+    let range = starts.iter().copied().min().unwrap_or(0)..ends.max().unwrap_or(0);
+    let mut places: Vec<(u64, Option<u32>)> = starts
+        .iter()
+        .zip(offsets)
+        .flat_map(|(&start, offsets)| {
+            offsets
+                .into_iter()
+                .map(move |(offset, pc)| (start + u64::from(offset), pc))
+        })
+        .collect();
+    places.sort_unstable();
+    // SAFETY: the code was compiled with this signature, and the trampolines, which alone call entries, keep the registers.
+    let entries = starts
+        .iter()
+        .map(|&start| unsafe { std::mem::transmute::<u64, Entry>(start) })
+        .collect();
+    let compiled = Compiled {
+        range,
+        frame,
+        places,
+        module: Some(module),
+    };
+    Ok((compiled, entries))
+}
+
+/// What the compiler says of a function: a limit of its own is reached, or it does not work on this host.
+fn refused(function: &str, error: ModuleError) -> Error {
+    match error {
+        ModuleError::Compilation(limit @ (CodegenError::ImplLimitExceeded | CodegenError::CodeTooLarge)) => {
+            Error::TooLarge(format!("function {function} is too large for the JIT: {limit}"))
+        }
+        ModuleError::Allocation { err } => {
+            Error::TooLarge(format!("function {function} is too large for the JIT: {err}"))
+        }
+        error => Error::from(error),
+    }
+}
+
+/// Bytes of stack from the caller's stack pointer to the function's own: the return address, the frame pointer and the frame.
+fn frame_size(code: &CompiledCode) -> u64 {
+    let frame = code
+        .buffer
+        .frame_layout()
+        .map_or(u32::MAX, |layout| layout.frame_to_fp_offset);
+    u64::from(frame) + 16
+}
+
+/// Of compiled functions: context and r1 to r5; returns r0. No register survives a call, so that none has to be saved on the
+/// way in: the trampoline saves them all, as a fault has to find them. With the sanitizer they are called from Rust.
+fn own_signature(cx: &Context) -> Signature {
+    let mut signature = signature(5);
+    if cx.sanitizer.is_none() {
+        signature.call_conv = CallConv::Winch;
+    }
+    signature
+}
+
+/// Context and the first `args` of r1 to r5; returns r0.
+fn signature(args: usize) -> Signature {
+    let mut signature = Signature::new(CallConv::SystemV);
+    signature.params.extend((0..=args).map(|_| AbiParam::new(types::I64)));
+    signature.returns.push(AbiParam::new(types::I64));
+    signature
+}

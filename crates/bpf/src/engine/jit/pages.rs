@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Memory for the machine code of one program: a single piece, so that relative calls reach every function and the host needs one
+//! memory map for it.
+
+use std::io;
+
+use cranelift_jit::{BranchProtection, JITMemoryKind, JITMemoryProvider};
+use cranelift_module::{ModuleError, ModuleResult};
+
+use crate::memory::PAGE;
+
+/// Pages that are writable until the code is complete, and executable from then on.
+pub(super) struct Pages {
+    start: *mut u8,
+    /// Bytes of addresses held.
+    size: usize,
+    used: usize,
+}
+
+// SAFETY: the pages belong to this value alone.
+unsafe impl Send for Pages {}
+
+impl Pages {
+    /// Reserves addresses. The host gives memory when it is written.
+    pub fn reserve(bytes: usize) -> io::Result<Pages> {
+        let size = bytes.max(1).next_multiple_of(PAGE as usize);
+        // SAFETY: a new mapping at an address of the host's choice.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                size,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        match start {
+            libc::MAP_FAILED => Err(io::Error::last_os_error()),
+            start => Ok(Pages {
+                start: start.cast(),
+                size,
+                used: 0,
+            }),
+        }
+    }
+
+    /// Gives back what lies behind the first `size` bytes, whole pages.
+    fn shrink(&mut self, size: usize) {
+        if size < self.size {
+            // SAFETY: an unused part of our own mapping.
+            unsafe { libc::munmap(self.start.add(size).cast(), self.size - size) };
+            self.size = size;
+        }
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        self.shrink(0);
+    }
+}
+
+impl JITMemoryProvider for Pages {
+    fn allocate(&mut self, size: usize, align: u64, kind: JITMemoryKind) -> io::Result<*mut u8> {
+        if !matches!(kind, JITMemoryKind::Executable) {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "compiled code has no data"));
+        }
+        let at = self.used.next_multiple_of(align.max(1) as usize);
+        let end = at.checked_add(size).filter(|&end| end <= self.size);
+        self.used = end.ok_or_else(|| io::Error::new(io::ErrorKind::OutOfMemory, "more code than was reserved"))?;
+        // SAFETY: inside the mapping.
+        Ok(unsafe { self.start.add(at) })
+    }
+
+    unsafe fn free_memory(&mut self) {
+        self.shrink(0);
+    }
+
+    fn finalize(&mut self, _: BranchProtection) -> ModuleResult<()> {
+        self.shrink(self.used.max(1).next_multiple_of(PAGE as usize));
+        // SAFETY: our own mapping. Code in it is complete.
+        let done = unsafe { libc::mprotect(self.start.cast(), self.size, libc::PROT_READ | libc::PROT_EXEC) };
+        match done {
+            0 => Ok(()),
+            _ => Err(ModuleError::Allocation {
+                err: io::Error::last_os_error(),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_one_piece_and_no_larger_than_reserved() {
+        let mut pages = Pages::reserve(5000).expect("memory");
+        let first = pages.allocate(100, 16, JITMemoryKind::Executable).expect("room");
+        let second = pages.allocate(7000, 64, JITMemoryKind::Executable).expect("room");
+        assert_eq!(second as usize - first as usize, 128);
+        let refused = pages
+            .allocate(2000, 16, JITMemoryKind::Executable)
+            .expect_err("two pages are full");
+        assert_eq!(refused.kind(), io::ErrorKind::OutOfMemory);
+        assert!(pages.allocate(8, 8, JITMemoryKind::Writable).is_err());
+        // SAFETY: both are ours, 8192 bytes are there.
+        unsafe { second.add(6999).write(0xc3) };
+        pages.finalize(BranchProtection::None).expect("it becomes executable");
+        assert_eq!(unsafe { second.add(6999).read() }, 0xc3);
+    }
+
+    #[test]
+    fn no_room_for_pages_is_an_error() {
+        assert!(Pages::reserve(usize::MAX / 2).is_err());
+    }
+}

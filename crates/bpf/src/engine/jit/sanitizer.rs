@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The sanitizer in compiled code: a provenance beside each register, and calls to `sanitizer` before accesses and around calls. Accesses to the own
+//! frame at a known place need no check; what is spilled there is noted in the shadow of the stack. Without the sanitizer
+//! these functions emit nothing.
+
+use std::mem::offset_of;
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{self, InstBuilder, Type, Value, types};
+use cranelift_frontend::Variable;
+
+use super::function::Translator;
+use crate::engine::context::Context;
+use crate::image::Insn;
+use crate::insn::{self, alu, atomic};
+use crate::sanitizer;
+
+/// Provenances of the registers of one function.
+pub(super) struct Provenances {
+    /// r0 to r9.
+    registers: Vec<Variable>,
+    /// r10's, and where the shadow of its frame ends.
+    frame: Option<(Value, Value)>,
+}
+
+/// What the provenance of a loaded value is.
+pub(super) enum Loaded {
+    Unchecked,
+    Known(Value),
+    /// What was spilled at this distance from the frame pointer.
+    Spilled(i64),
+}
+
+impl Translator<'_, '_> {
+    /// Arguments bring theirs along; other registers hold none.
+    pub fn begin_checked(&mut self) {
+        if self.cx.sanitizer.is_none() {
+            return;
+        }
+        let registers: Vec<Variable> = (0..10).map(|_| self.builder.declare_var(types::I64)).collect();
+        let unset = self.builder.ins().iconst(types::I64, sanitizer::UNSET as i64);
+        for (n, &register) in registers.iter().enumerate() {
+            let prov = match n {
+                1..=5 => self.load_field(types::I64, arg_prov(n)),
+                _ => unset,
+            };
+            self.builder.def_var(register, prov);
+        }
+        self.checked = Some(Provenances { registers, frame: None });
+    }
+
+    /// The frame pointer's provenance: which frame it is of.
+    pub fn frame_checked(&mut self, fp: Value) {
+        let Some(guard) = &self.cx.sanitizer else { return };
+        let (stack, _) = self.cx.stack_range();
+        let prov = sanitizer::frame().wrapping_sub(stack) as i64;
+        let prov = self.builder.ins().iconst(types::I64, prov);
+        let prov = self.builder.ins().iadd(fp, prov);
+        // Two words of shadow for one of stack.
+        let twice = self.builder.ins().ishl_imm_u(fp, 1);
+        let shadow = guard.shadow().wrapping_sub(2 * stack) as i64;
+        let shadow = self.builder.ins().iconst(types::I64, shadow);
+        let shadow = self.builder.ins().iadd(twice, shadow);
+        if let Some(checked) = &mut self.checked {
+            checked.frame = Some((prov, shadow));
+        }
+    }
+
+    fn prov(&mut self, register: u8) -> Value {
+        let checked = self.checked.as_ref().expect("in checked mode");
+        match checked.registers.get(usize::from(register)) {
+            Some(&variable) => self.builder.use_var(variable),
+            None => checked.frame.expect("the frame is set up where r10 is used").0,
+        }
+    }
+
+    fn set_prov(&mut self, register: u8, prov: Value) {
+        let checked = self.checked.as_ref().expect("in checked mode");
+        self.builder.def_var(checked.registers[usize::from(register)], prov);
+    }
+
+    fn set_scalar(&mut self, register: u8) {
+        let scalar = self.builder.ins().iconst(types::I64, sanitizer::SCALAR as i64);
+        self.set_prov(register, scalar);
+    }
+
+    fn is_scalar(&self, prov: Value) -> bool {
+        self.constant(prov) == Some(sanitizer::SCALAR as i64)
+    }
+
+    /// LD_IMM64.
+    pub fn constant_checked(&mut self, i: &Insn) {
+        let Some(guard) = &self.cx.sanitizer else { return };
+        let prov = guard.constant(self.cx.region(), i.imm as u64);
+        let prov = self.builder.ins().iconst(types::I64, prov as i64);
+        self.set_prov(i.dst, prov);
+    }
+
+    /// As the interpreter's `provenance`. Before the registers change.
+    pub fn alu_checked(&mut self, i: &Insn, ty: Type) {
+        if self.checked.is_none() {
+            return;
+        }
+        let register = i.op & insn::X != 0;
+        let prov = match i.op & 0xf0 {
+            alu::MOV if ty == types::I64 && register && i.off == 0 => self.prov(i.src),
+            alu::ADD | alu::SUB if ty == types::I64 && !register => return,
+            alu::ADD if ty == types::I64 => {
+                let (dst, src) = (self.prov(i.dst), self.prov(i.src));
+                if self.is_scalar(src) {
+                    dst
+                } else if self.is_scalar(dst) {
+                    src
+                } else {
+                    let none = self
+                        .builder
+                        .ins()
+                        .icmp_imm_s(IntCC::Equal, dst, sanitizer::SCALAR as i64);
+                    self.builder.ins().select(none, src, dst)
+                }
+            }
+            alu::SUB if ty == types::I64 => {
+                let (dst, src) = (self.prov(i.dst), self.prov(i.src));
+                if self.is_scalar(src) {
+                    dst
+                } else {
+                    let scalar = self.builder.ins().iconst(types::I64, sanitizer::SCALAR as i64);
+                    let none = self
+                        .builder
+                        .ins()
+                        .icmp_imm_s(IntCC::Equal, src, sanitizer::SCALAR as i64);
+                    self.builder.ins().select(none, dst, scalar)
+                }
+            }
+            _ => return self.set_scalar(i.dst),
+        };
+        self.set_prov(i.dst, prov);
+    }
+
+    /// As the interpreter's `look`. Before an instruction.
+    pub fn look(&mut self, pc: usize, i: &Insn) {
+        let Some(guard) = &self.cx.sanitizer else { return };
+        let look = guard.look(pc);
+        let at = |t: &mut Self| t.builder.ins().iconst(types::I64, pc as i64);
+        for register in look.unset() {
+            let prov = self.prov(register);
+            if self.constant(prov).is_some_and(|prov| prov != sanitizer::UNSET as i64) {
+                continue;
+            }
+            let unset = self
+                .builder
+                .ins()
+                .icmp_imm_s(IntCC::Equal, prov, sanitizer::UNSET as i64);
+            let next = self.begin_cold(unset);
+            let pc = at(self);
+            let register = self.builder.ins().iconst(types::I64, i64::from(register));
+            self.call_entry(sanitizer::read, &[pc, register, prov]);
+            self.end_cold(next);
+        }
+        // As they are before a variable number makes others of them.
+        let provs = [i.dst, i.src].map(|register| self.prov_if_used(i, register));
+        let (src_varies, dst_varies) = look.varies();
+        if src_varies || dst_varies {
+            let (dst, src) = (self.prov(i.dst), self.prov(i.src));
+            if src_varies {
+                self.vary(i.dst, dst, src);
+            }
+            if dst_varies && i.src != insn::FP {
+                self.vary(i.src, src, dst);
+            }
+        }
+        if !sanitizer::moves(i) && !sanitizer::tests(i) {
+            return;
+        }
+        let mut registers = vec![i.dst];
+        registers.extend((i.op & insn::X != 0 && i.src != i.dst).then_some(i.src));
+        for register in registers {
+            let known = provs[usize::from(register != i.dst)];
+            let Some(prov) = known else { continue };
+            if self
+                .constant(prov)
+                .is_some_and(|prov| prov as u64 & sanitizer::UNTESTED == 0)
+            {
+                continue;
+            }
+            let untested = self.builder.ins().band_imm_s(prov, sanitizer::UNTESTED as i64);
+            let next = self.begin_cold(untested);
+            if sanitizer::moves(i) {
+                let pc = at(self);
+                self.call_entry(sanitizer::move_untested, &[pc, prov]);
+            } else {
+                self.call_entry(sanitizer::test, &[prov]);
+            }
+            self.end_cold(next);
+            if sanitizer::tests(i) && register != insn::FP {
+                let tested = self.builder.ins().band_imm_s(prov, !sanitizer::UNTESTED as i64);
+                self.set_prov(register, tested);
+            }
+        }
+    }
+
+    /// The provenance of an operand; `None` of a source that the instruction does not have.
+    fn prov_if_used(&mut self, i: &Insn, register: u8) -> Option<Value> {
+        let used = sanitizer::moves(i) || sanitizer::tests(i);
+        (used && (register == i.dst || i.op & insn::X != 0)).then(|| self.prov(register))
+    }
+
+    /// A pointer to which a number is added that the verifier does not know, if it is one.
+    fn vary(&mut self, register: u8, pointer: Value, number: Value) {
+        if self.constant(pointer).is_some() {
+            return;
+        }
+        let scalar = self
+            .builder
+            .ins()
+            .icmp_imm_s(IntCC::Equal, number, sanitizer::SCALAR as i64);
+        let varied = self.call_entry(sanitizer::vary, &[pointer]);
+        let prov = self.builder.ins().select(scalar, varied, pointer);
+        self.set_prov(register, prov);
+    }
+
+    /// Goes on in a cold block if this is not 0; after [`Translator::end_cold`] in the block returned.
+    fn begin_cold(&mut self, condition: Value) -> ir::Block {
+        let (cold, next) = (self.cold_block(), self.builder.create_block());
+        self.builder.ins().brif(condition, cold, &[], next, &[]);
+        self.enter_block(cold);
+        next
+    }
+
+    fn end_cold(&mut self, next: ir::Block) {
+        self.builder.ins().jump(next, &[]);
+        self.enter_block(next);
+    }
+
+    fn meta(&mut self, pc: usize, i: &Insn) -> Value {
+        let meta = sanitizer::meta(pc, i);
+        self.builder.ins().iconst(types::I64, meta as i64)
+    }
+
+    /// Before LDX.
+    pub fn load_checked(&mut self, pc: usize, i: &Insn, base: Value) -> Loaded {
+        if self.checked.is_none() {
+            return Loaded::Unchecked;
+        }
+        // Stack must be aligned; what is not is refused like any other access.
+        if let Some(far) = self.in_frame(base, i)
+            && far % insn::size(i.op) as i64 == 0
+        {
+            return match insn::size(i.op) == 8 && far % 8 == 0 {
+                true => Loaded::Spilled(far),
+                false => Loaded::Known(self.builder.ins().iconst(types::I64, sanitizer::SCALAR as i64)),
+            };
+        }
+        let (meta, prov) = (self.meta(pc, i), self.prov(i.src));
+        Loaded::Known(self.call_entry(sanitizer::load, &[base, meta, prov]))
+    }
+
+    /// After LDX: the provenance of what was loaded.
+    pub fn loaded_checked(&mut self, register: u8, value: Value, loaded: Loaded) {
+        let prov = match loaded {
+            Loaded::Unchecked => return,
+            Loaded::Known(prov) => prov,
+            Loaded::Spilled(far) => {
+                let shadow = self.shadow();
+                let at = (2 * far) as i32;
+                let prov = self.builder.ins().load(types::I64, self.fields, shadow, at);
+                let spilled = self.builder.ins().load(types::I64, self.fields, shadow, at + 8);
+                let same = self.builder.ins().icmp(IntCC::Equal, spilled, value);
+                let scalar = self.builder.ins().iconst(types::I64, sanitizer::SCALAR as i64);
+                self.builder.ins().select(same, prov, scalar)
+            }
+        };
+        self.set_prov(register, prov);
+    }
+
+    fn shadow(&self) -> Value {
+        let frame = self.checked.as_ref().and_then(|checked| checked.frame);
+        frame.expect("the frame is set up where r10 is used").1
+    }
+
+    /// Before ST and STX.
+    pub fn store_checked(&mut self, pc: usize, i: &Insn, base: Value) {
+        if self.checked.is_none() {
+            return;
+        }
+        let (value, of) = match insn::class(i.op) {
+            insn::STX => (self.get(i.src), self.prov(i.src)),
+            _ => {
+                let scalar = self.builder.ins().iconst(types::I64, sanitizer::SCALAR as i64);
+                (self.builder.ins().iconst(types::I64, i.imm), scalar)
+            }
+        };
+        if let Some(far) = self.in_frame(base, i)
+            && far % insn::size(i.op) as i64 == 0
+        {
+            if insn::size(i.op) == 8 && far % 8 == 0 {
+                let shadow = self.shadow();
+                let at = (2 * far) as i32;
+                self.builder.ins().store(self.fields, of, shadow, at);
+                self.builder.ins().store(self.fields, value, shadow, at + 8);
+            }
+            return;
+        }
+        let (meta, prov) = (self.meta(pc, i), self.prov(i.dst));
+        self.call_entry(sanitizer::store, &[base, meta, prov, value, of]);
+    }
+
+    /// Before an atomic operation. What it gives back is a number.
+    pub fn atomic_checked(&mut self, pc: usize, i: &Insn, base: Value, is_load: bool) {
+        if self.checked.is_none() {
+            return;
+        }
+        if is_load {
+            let (meta, prov) = (self.meta(pc, i), self.prov(i.src));
+            let prov = self.call_entry(sanitizer::load, &[base, meta, prov]);
+            return self.set_prov(i.dst, prov);
+        }
+        let (meta, prov, value) = (self.meta(pc, i), self.prov(i.dst), self.get(i.src));
+        let of = match i.imm {
+            atomic::STORE_RELEASE => self.prov(i.src),
+            _ => self.builder.ins().iconst(types::I64, sanitizer::SCALAR as i64),
+        };
+        self.call_entry(sanitizer::store, &[base, meta, prov, value, of]);
+        if i.imm == atomic::CMPXCHG {
+            self.set_scalar(0);
+        } else if i.imm & atomic::FETCH != 0 && i.imm != atomic::STORE_RELEASE {
+            self.set_scalar(i.src);
+        }
+    }
+
+    fn put_provenances(&mut self) {
+        for register in 1..=5u8 {
+            let prov = self.prov(register);
+            self.store_field(prov, arg_prov(register.into()));
+        }
+    }
+
+    pub fn call_function_checked(&mut self, pc: usize) {
+        if self.checked.is_some() {
+            self.put_provenances();
+            let pc = self.builder.ins().iconst(types::I64, pc as i64);
+            self.call_entry(sanitizer::call_function, &[pc]);
+        }
+    }
+
+    pub fn returned_checked(&mut self) {
+        if self.checked.is_some() {
+            self.call_entry(sanitizer::returned, &[]);
+            let prov = self.load_field(types::I64, arg_prov(0));
+            self.set_prov(0, prov);
+        }
+    }
+
+    pub fn before_call_checked(&mut self) {
+        if self.checked.is_some() {
+            self.put_provenances();
+            let args = self.args(5);
+            self.call_entry(sanitizer::before_call, &args[1..]);
+        }
+    }
+
+    pub fn after_call_checked(&mut self, pc: usize, result: Value) {
+        if self.checked.is_some() {
+            let at = self.builder.ins().iconst(types::I32, pc as i64);
+            self.store_field(at, offset_of!(Context, pc));
+            let prov = self.call_entry(sanitizer::after_call, &[result]);
+            self.set_prov(0, prov);
+        }
+    }
+
+    pub fn clobber_checked(&mut self) {
+        if self.checked.is_some() {
+            let unset = self.builder.ins().iconst(types::I64, sanitizer::UNSET as i64);
+            for register in 1..=5 {
+                self.set_prov(register, unset);
+            }
+        }
+    }
+
+    /// r0's provenance goes to the caller.
+    pub fn exit_checked(&mut self) {
+        if self.checked.is_some() {
+            let prov = self.prov(0);
+            self.store_field(prov, arg_prov(0));
+        }
+    }
+}
+
+fn arg_prov(register: usize) -> usize {
+    offset_of!(Context, arg_prov) + 8 * register
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Why and where a program's code cannot go on.
+
+use super::context::{Context, Hardware};
+use super::enter;
+use crate::fault::{Fault, FaultKind};
+use crate::helper::names;
+use crate::image::{CALL_KFUNC, Insn, TRAP};
+use crate::insn;
+use crate::memory::{ARENA_SIZE, NULL_LIMIT, PAGE, REACH};
+use crate::sanitizer::report::add_report;
+
+#[cold]
+pub(super) unsafe fn take_fault(cx: *mut Context) -> Fault {
+    let cx = unsafe { &mut *cx };
+    if let Some(fault) = cx.fault.take() {
+        return fault;
+    }
+    let Hardware { addr, ip } = cx.hardware;
+    let addr = addr.wrapping_sub(cx.delta);
+    let pc = match ip {
+        0 => cx.pc as usize,
+        _ => cx.access_by(ip),
+    };
+    access_fault(cx, pc, addr)
+}
+
+/// The fault of an access at `addr` by instruction `pc`.
+#[cold]
+pub(crate) fn access_fault(cx: &Context, pc: usize, addr: u64) -> Fault {
+    let insn = &cx.code.insns[pc];
+    let what = if insn::class(insn.op) == insn::LDX {
+        "load"
+    } else {
+        "store"
+    };
+    let zeros = addr.wrapping_sub(cx.zeros - REACH) < 2 * REACH;
+    let message = if addr < NULL_LIMIT || zeros {
+        format!("{what} through a NULL pointer")
+    } else if cx.arena != 0 && addr.wrapping_sub(cx.arena) < ARENA_SIZE {
+        format!(
+            "{what} at {addr:#x}: page {} of the arena is not allocated",
+            (addr - cx.arena) / PAGE
+        )
+    } else {
+        format!("{what} at a bad address: {addr:#x}")
+    };
+    Fault::new(FaultKind::Memory, message).at(pc)
+}
+
+impl Context {
+    /// The instruction that machine code at `ip` does the access of.
+    fn access_by(&self, ip: u64) -> usize {
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        if let Some(compiled) = &self.compiled {
+            let pc = compiled.pc(ip);
+            debug_assert!(pc.is_some(), "an access that is not a machine instruction of its own");
+            return pc.unwrap_or(self.pc as usize);
+        }
+        let _ = ip;
+        self.pc as usize
+    }
+
+    /// Name of what a call instruction calls.
+    fn target_name(&self, insn: &Insn) -> String {
+        if insn.src == CALL_KFUNC {
+            format!("kfunc {}", self.code.kfuncs[insn.imm as usize])
+        } else {
+            format!("helper {}", names::name(insn.imm as u32))
+        }
+    }
+}
+
+/// Ends the running code with a fault. Does not return on hosts with a JIT; elsewhere the interpreter looks at `cx.fault`.
+///
+/// # Safety
+/// As [`enter::leave`].
+#[cold]
+pub(crate) unsafe fn raise(cx: *mut Context, fault: Fault) -> u64 {
+    unsafe {
+        let pc = (*cx).pc as usize;
+        (*cx).fault = Some(add_report(&*cx, fault.at(pc)));
+        enter::leave(cx)
+    }
+}
+
+/// What the running instruction calls.
+unsafe fn called(cx: *mut Context) -> String {
+    unsafe { (*cx).target_name(&(&(*cx).code.insns)[(*cx).pc as usize]) }
+}
+
+// What compiled and interpreted code calls when it cannot go on. They have the signature of any function. `cx.pc` is set.
+// Raising returns to nobody here: nothing that has a destructor may be left.
+
+/// A call of something nobody provides.
+pub(crate) unsafe extern "C" fn missing(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    unsafe {
+        let fault = Fault::new(FaultKind::Trap, format!("{} is not modelled", called(cx)));
+        raise(cx, fault)
+    }
+}
+
+/// A call of something the context does not allow.
+pub(crate) unsafe extern "C" fn not_allowed(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    unsafe {
+        let message = format!("{} cannot be called from the current operation", called(cx));
+        raise(cx, Fault::new(FaultKind::NotAllowed, message))
+    }
+}
+
+/// A trap instruction, or one with no meaning.
+pub(crate) unsafe extern "C" fn trap(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    unsafe {
+        let insn = (&(*cx).code.insns)[(*cx).pc as usize];
+        let message = match insn.op {
+            TRAP => (&(*cx).code.traps)[insn.imm as usize].to_string(),
+            op => format!("instruction {op:#04x} is not modelled"),
+        };
+        raise(cx, Fault::new(FaultKind::Trap, message))
+    }
+}
+
+/// The budget is used up.
+pub(crate) unsafe extern "C" fn over_budget(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    unsafe { raise(cx, (*cx).over_budget()) }
+}
+
+/// The next frame does not fit.
+pub(crate) unsafe extern "C" fn stack_overflow(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    unsafe {
+        raise(
+            cx,
+            Fault::new(FaultKind::Stack, "BPF stack overflow: calls nest too deep"),
+        )
+    }
+}
+
+/// A store through `base` (first argument) to what may be a field of a kernel object that programs may write.
+pub(crate) unsafe extern "C" fn field_store(
+    cx: *mut Context,
+    base: u64,
+    offset: u64,
+    size: u64,
+    _: u64,
+    _: u64,
+) -> u64 {
+    unsafe {
+        match (*cx).region().may_store(base.wrapping_add(offset), size) {
+            true => 0,
+            false => foreign_store(cx, base, 0, 0, 0, 0),
+        }
+    }
+}
+
+/// A store through `base` (first argument) that is not to the program's own memory. Returns if it is to a field of a kernel
+/// object that programs may write.
+pub(crate) unsafe extern "C" fn foreign_store(cx: *mut Context, base: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    unsafe {
+        let insn = (&(*cx).code.insns)[(*cx).pc as usize];
+        let (offset, size) = (i64::from(insn.off), insn::size(insn.op));
+        let region = (*cx).region();
+        if !region.contains(base) {
+            return bad_access(cx, base, offset as u64, 0, 0, 0);
+        }
+        let addr = base.wrapping_add(offset as u64);
+        let atomic = insn.op & 0xe0 == insn::ATOMIC;
+        if !atomic && region.may_be_field(offset, size) && region.may_store(addr, size) {
+            return 0;
+        }
+        let fault = region.refusal(addr, size);
+        raise(cx, fault)
+    }
+}
+
+/// A load or store through `base` (first argument) with `offset` (second) that is not in the region.
+pub(crate) unsafe extern "C" fn bad_access(cx: *mut Context, base: u64, offset: u64, _: u64, _: u64, _: u64) -> u64 {
+    unsafe {
+        let fault = access_fault(&*cx, (*cx).pc as usize, base.wrapping_add(offset));
+        raise(cx, fault)
+    }
+}

@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A loaded program: its code, its maps, and the calls into it.
+//!
+//! The world owns the [`Vm`], and BPF code acts on the world, so calls take the world and find the VM in it. Calls nest: a
+//! kfunc may call back into BPF code (a timer callback, a comparison, another struct_ops member). Nothing is allocated on
+//! the way.
+//!
+//! Executed instructions are counted down from the budget of the outermost call. Compiled code keeps the number in a register
+//! and writes it back at calls and at the end; after a fault in the middle the count is that of the last write-back, in
+//! both engines.
+
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::rc::Rc;
+
+use super::budget::BUDGET;
+use super::call::{call, caught, set_cpu};
+use super::context::{Context, Entry, Hardware, Target};
+use super::func::Func;
+use super::raise::take_fault;
+use super::world::World;
+use super::{enter, host_stack, interpreter};
+use crate::fault::{Fault, FaultKind};
+use crate::helper::state::State;
+use crate::image::{CALL_FUNCTION, Code, FUNC_BASE, Insn, LocalTypes};
+use crate::insn::{self, FRAME, FRAMES};
+use crate::map::{Map, kind};
+use crate::memory::{Region, Use};
+use crate::sanitizer::{self, Checked, Rules, Sanitizer};
+
+/// Left free above the first frame: vector loads of a key at the very end of a page are slow when the next page cannot be
+/// read.
+const SLACK: u64 = 64;
+
+/// What executes the instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Engine {
+    /// One instruction at a time; on every host.
+    #[cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), default)]
+    Interpreter,
+    /// Machine code; x86-64 Linux only.
+    #[cfg_attr(all(target_arch = "x86_64", target_os = "linux"), default)]
+    Jit,
+}
+
+/// A loaded program of a world.
+pub struct Vm<W> {
+    pub(super) cx: NonNull<Context>,
+    world: PhantomData<fn(&mut W)>,
+}
+
+impl<W: World> Vm<W> {
+    /// Makes linked code callable. `funcs` is everything it may call: the helpers of this crate
+    /// ([`helper::table`](crate::helper::table)) and the world's. What is missing there faults when it is called.
+    pub fn new(
+        code: Code,
+        maps: Vec<Map>,
+        types: LocalTypes,
+        funcs: &[Func<W>],
+        region: Rc<Region>,
+        engine: Engine,
+    ) -> Result<Vm<W>, String> {
+        Vm::build(code, maps, types, funcs, region, engine, None)
+    }
+
+    /// As [`Vm::new`], with the [sanitizer](crate::sanitizer).
+    pub fn checked(
+        code: Code,
+        maps: Vec<Map>,
+        types: LocalTypes,
+        funcs: &[Func<W>],
+        region: Rc<Region>,
+        engine: Engine,
+        rules: Rules,
+    ) -> Result<Vm<W>, String> {
+        Vm::build(code, maps, types, funcs, region, engine, Some(rules))
+    }
+
+    fn build(
+        code: Code,
+        maps: Vec<Map>,
+        types: LocalTypes,
+        funcs: &[Func<W>],
+        region: Rc<Region>,
+        engine: Engine,
+        rules: Option<Rules>,
+    ) -> Result<Vm<W>, String> {
+        let target = |func: &Func<W>| Target {
+            entry: func.entry,
+            contexts: func.contexts,
+            cost: func.cost,
+            args: func.args,
+            proto: func.proto,
+        };
+        let mut helpers = Vec::new();
+        for func in funcs {
+            if let Some(number) = func.helper {
+                let number = number as usize;
+                helpers.resize(helpers.len().max(number + 1), None);
+                helpers[number] = Some(target(func));
+            }
+        }
+        let kfuncs = code
+            .kfuncs
+            .iter()
+            .map(|name| {
+                funcs
+                    .iter()
+                    .find(|f| f.helper.is_none() && f.name == name.as_str())
+                    .map(target)
+            })
+            .collect();
+        insn::verify(&code)?;
+        let calls = |i: &Insn| i.op == crate::image::CALL && i.src == CALL_FUNCTION;
+        let nests = code
+            .functions
+            .iter()
+            .map(|f| code.insns[f.start..f.end].iter().any(calls))
+            .collect();
+        let stack = region
+            .pages(FRAMES * FRAME + SLACK)
+            .ok_or_else(|| region.memory().message())?;
+        region.lines().make_private(stack, FRAMES * FRAME + SLACK);
+        let (arena, arena_user) = maps.iter().find_map(Map::arena_bases).unwrap_or((0, 0));
+        let mut handles = Vec::with_capacity(maps.len());
+        for (index, map) in maps.iter().enumerate() {
+            let text = |fault: Fault| format!("map {}: {fault}", map.name());
+            handles.push((map.addr(), index as u32));
+            if matches!(map.def().kind, kind::ARRAY_OF_MAPS | kind::HASH_OF_MAPS) {
+                for &(key, inner) in &map.def().values {
+                    let inner = maps
+                        .get(inner)
+                        .ok_or_else(|| format!("map {}: no inner map {inner}", map.name()))?;
+                    // A slot holds the inner map's address, whatever the declared value size.
+                    let value = inner.addr().to_le_bytes();
+                    map.update(&region, &key.to_le_bytes(), &value, 0, 0).map_err(text)?;
+                }
+            }
+        }
+        handles.sort_unstable();
+        let mut cx = Box::new(Context {
+            left: BUDGET as i64,
+            cost: 0,
+            fp: stack + FRAMES * FRAME,
+            stack_limit: stack + FRAME,
+            pc: 0,
+            contexts: 0,
+            own_cache: region.lines().cache(0).own,
+            cpu: 0,
+            world: std::ptr::null_mut(),
+            rsp: 0,
+            fault: None,
+            hardware: Hardware::default(),
+            interpreting: false,
+            depth: 0,
+            native_stack: host_stack::needed(host_stack::INTERPRETER_FRAME),
+            native_limit: u64::MAX,
+            limit: BUDGET as i64,
+            until: BUDGET as i64,
+            function: 0,
+            nests,
+            base: region.base(),
+            delta: region.delta(),
+            zeros: region.zeros(),
+            arena,
+            arena_user,
+            entries: Vec::new(),
+            engine_entries: vec![interpreter::run as Entry; code.functions.len()],
+            code,
+            helpers,
+            kfuncs,
+            maps,
+            handles,
+            types,
+            state: RefCell::default(),
+            #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+            compiled: None,
+            interpreted: None,
+            stack,
+            region,
+            sanitizer: None,
+            arg_prov: [0; 6],
+        });
+        if let Some(rules) = rules {
+            cx.sanitizer = Some(Box::new(Sanitizer::new(&cx, rules)?));
+            cx.engine_entries.fill(interpreter::run_sanitized as Entry);
+        }
+
+        match engine {
+            Engine::Interpreter => {}
+            #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+            Engine::Jit => match super::jit::compile(&cx) {
+                Ok((compiled, entries)) => {
+                    cx.engine_entries = entries;
+                    cx.native_stack = host_stack::needed(compiled.frame);
+                    cx.compiled = Some(compiled);
+                }
+                Err(super::jit::Error::TooLarge(why)) => cx.interpreted = Some(why),
+                Err(super::jit::Error::Failed(message)) => return Err(message),
+            },
+            #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+            Engine::Jit => {
+                return Err("there is a JIT on x86-64 Linux only; use the interpreter".into());
+            }
+        }
+        cx.entries.clone_from(&cx.engine_entries);
+        if cx.sanitizer.is_some() {
+            cx.entries.fill(sanitizer::enter);
+        }
+        Ok(Vm {
+            cx: NonNull::from(Box::leak(cx)),
+            world: PhantomData,
+        })
+    }
+
+    pub(super) fn cx(&self) -> &Context {
+        // SAFETY: lives as long as the VM; fields that running code changes are read once, here and now.
+        unsafe { self.cx.as_ref() }
+    }
+
+    /// Calls function number `function` of the world's program with r1 to r5; returns r0.
+    #[inline]
+    pub fn call(world: &mut W, function: usize, args: [u64; 5]) -> Result<u64, Fault> {
+        assert!(
+            !world.vm().code().functions[function].is_callback,
+            "a callback takes an array of arguments"
+        );
+        let cx = world.vm().cx.as_ptr();
+        // SAFETY: the VM is the world's and alive; it must not be dropped by code it calls (Drop checks that).
+        unsafe { set_cpu(cx, world.cpu()) };
+        unsafe { call(cx, (&raw mut *world).cast(), function, &args).ok_or_else(|| take_fault(cx)) }
+    }
+
+    /// Calls a struct_ops or tracing program: r1 points to an array of the arguments.
+    #[inline]
+    pub fn call_args<const N: usize>(world: &mut W, function: usize, args: &[u64; N]) -> Result<u64, Fault> {
+        let contexts = world.vm().contexts();
+        Vm::call_args_in(world, contexts, function, args).ok_or_else(|| Vm::take_fault(world))
+    }
+
+    /// As [`Vm::call_args`], in a context of its own: see [`Vm::set_contexts`]. `None`: it faulted, see [`Vm::take_fault`].
+    #[inline(always)]
+    pub fn call_args_in<const N: usize>(world: &mut W, contexts: u32, function: usize, args: &[u64; N]) -> Option<u64> {
+        let cx = world.vm().cx.as_ptr();
+        // SAFETY: the VM is alive, and still is after the call (Drop checks that).
+        unsafe {
+            set_cpu(cx, world.cpu());
+            let fp = (*cx).fp;
+            let array = fp - N as u64 * 8;
+            if array < (*cx).stack_limit {
+                (*cx).fault = Some(Fault::new(FaultKind::Stack, "BPF stack overflow"));
+                return None;
+            }
+            // One by one, which volatile makes sure of: a wider load of what was just stored in parts would have to wait.
+            for (i, &arg) in args.iter().enumerate() {
+                (*cx).region.host::<u64>(array).add(i).write_volatile(arg);
+            }
+            (*cx).fp = array & !15;
+            let outer = std::mem::replace(&mut (*cx).contexts, contexts);
+            let result = call(cx, (&raw mut *world).cast(), function, array);
+            (*cx).contexts = outer;
+            (*cx).fp = fp;
+            result.or_else(|| caught(cx))
+        }
+    }
+
+    /// Why the call that has just returned `None` did.
+    #[cold]
+    pub fn take_fault(world: &mut W) -> Fault {
+        // SAFETY: the VM is alive.
+        unsafe { take_fault(world.vm().cx.as_ptr()) }
+    }
+
+    /// Calls a function by its address as BPF code knows it: callbacks of timers, trees, loops.
+    pub fn call_address(world: &mut W, address: u64, args: [u64; 5]) -> Result<u64, Fault> {
+        let function = address.wrapping_sub(FUNC_BASE);
+        let functions = &world.vm().code().functions;
+        if functions
+            .get(function as usize)
+            .is_none_or(|function| function.is_callback)
+        {
+            return Err(Fault::func(format!("callback {address:#x} is not a function")));
+        }
+        Vm::call(world, function as usize, args)
+    }
+
+    /// Puts bytes on the BPF stack for the time of `f`, which gets the world and their address.
+    pub fn with_stack<R>(
+        world: &mut W,
+        bytes: &[u8],
+        f: impl FnOnce(&mut W, u64) -> Result<R, Fault>,
+    ) -> Result<R, Fault> {
+        let cx = world.vm().cx.as_ptr();
+        unsafe {
+            let fp = (*cx).fp;
+            let addr = (fp - bytes.len() as u64) & !15;
+            if addr < (*cx).stack_limit {
+                return Err(Fault::new(FaultKind::Stack, "BPF stack overflow"));
+            }
+            let region = world.region();
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), region.host::<u8>(addr), bytes.len());
+            // Nothing that a program has left is beside it.
+            let end = addr + bytes.len() as u64;
+            std::ptr::write_bytes(region.host::<u8>(end), 0, (fp - end) as usize);
+            (*cx).fp = addr;
+            let result = f(world, addr);
+            (*cx).fp = fp;
+            result
+        }
+    }
+
+    /// Sum of [`Func::cost`] of all calls made so far, and of the cache lines that had to come from elsewhere.
+    #[inline]
+    pub fn cost(&self) -> u64 {
+        self.cx().cost
+    }
+
+    /// A function that `cpu` called loads from the cache line of an address: adds what that costs to [`Vm::cost`].
+    #[inline]
+    pub(crate) fn load_line(&self, cpu: u32, addr: u64) {
+        let ns = self.cx().region.lines().load(cpu, addr);
+        // SAFETY: as in `set_contexts`.
+        unsafe { (*self.cx.as_ptr()).cost += ns };
+    }
+
+    /// The same for a store.
+    #[inline]
+    pub(crate) fn store_line(&self, cpu: u32, addr: u64) {
+        let ns = self.cx().region.lines().store(cpu, addr);
+        // SAFETY: as in `set_contexts`.
+        unsafe { (*self.cx.as_ptr()).cost += ns };
+    }
+
+    /// What the sanitizer has looked at so far; `None` where it is off.
+    pub fn what_was_checked(&self) -> Option<Checked> {
+        self.cx().sanitizer.as_ref().map(|sanitizer| sanitizer.checked)
+    }
+
+    /// Why the interpreter runs a program that was to be compiled; `None` if what was asked for runs it.
+    pub fn why_interpreted(&self) -> Option<&str> {
+        self.cx().interpreted.as_deref()
+    }
+
+    /// Sets what the code may call from now on (bits of [`Func::contexts`]); returns what was set before.
+    #[inline]
+    pub fn set_contexts(&self, contexts: u32) -> u32 {
+        unsafe { std::mem::replace(&mut (*self.cx.as_ptr()).contexts, contexts) }
+    }
+
+    /// What the code may call now.
+    #[inline]
+    pub fn contexts(&self) -> u32 {
+        self.cx().contexts
+    }
+
+    /// The instruction that makes the current call, for messages.
+    pub fn pc(&self) -> usize {
+        self.cx().pc as usize
+    }
+
+    /// Says where the code is, until its next call.
+    pub fn set_pc(&self, pc: usize) {
+        unsafe { (*self.cx.as_ptr()).pc = pc as u32 }
+    }
+
+    /// The linked code.
+    pub fn code(&self) -> &Code {
+        &self.cx().code
+    }
+
+    /// The maps, in the order of the object.
+    pub fn maps(&self) -> &[Map] {
+        &self.cx().maps
+    }
+
+    /// The map a policy's map pointer points to.
+    #[inline]
+    pub fn map(&self, addr: u64) -> Result<&Map, Fault> {
+        Ok(&self.maps()[self.map_index(addr)?])
+    }
+
+    #[inline]
+    pub(crate) fn map_index(&self, addr: u64) -> Result<usize, Fault> {
+        let cx = self.cx();
+        match cx.handles.binary_search_by_key(&addr, |&(handle, _)| handle) {
+            Ok(place) => Ok(cx.handles[place].1 as usize),
+            Err(_) => Err(Fault::func(format!("{addr:#x} is not a map"))),
+        }
+    }
+
+    /// The map with this name.
+    pub fn map_by_name(&self, name: &str) -> Option<&Map> {
+        self.maps().iter().find(|map| map.name() == name)
+    }
+
+    /// The types the program allocates, by local BTF id.
+    pub(crate) fn types(&self) -> &LocalTypes {
+        &self.cx().types
+    }
+
+    /// What helpers remember of the program.
+    pub(crate) fn state(&self) -> &RefCell<State> {
+        &self.cx().state
+    }
+}
+
+impl<W> Drop for Vm<W> {
+    fn drop(&mut self) {
+        enter::forget(self.cx.as_ptr());
+        // SAFETY: made by Box::leak in `new`.
+        let cx = unsafe { Box::from_raw(self.cx.as_ptr()) };
+        assert!(cx.depth == 0, "a program must not be unloaded by code it runs");
+        cx.region.release_pages(cx.stack, FRAMES * FRAME + SLACK);
+        let (state, memory) = (cx.state.borrow(), cx.region.memory());
+        memory.give_back_records(Use::Records, state.records());
+        memory.give_back_records(Use::Timers, state.timers.len());
+        for map in &cx.maps {
+            map.release(&cx.region);
+        }
+    }
+}

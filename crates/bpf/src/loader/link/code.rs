@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Code: functions are found by their symbols, taken in when something reaches them, and their constants filled in
+//! (`constant`).
+
+mod constant;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::DataSection;
+use super::externs::{Externs, MissingSymbol};
+use super::target::Target;
+use crate::btf::Kind;
+use crate::image::{
+    CALL, CALL_FUNCTION, CALL_HELPER, Code, Function, Insn, LD_IMM64, LineInfo, LocalType, LocalTypes, MapDef, TRAP,
+};
+use crate::insn::{self, ALU, ALU64, EXIT, GOTO, GOTOL, LDX, ST, STX, class, is_jump};
+use crate::memory::Region;
+use crate::object::elf::{R_BPF_64_ABS64, Relocation, Symbol, SymbolKind};
+use crate::object::error::Error;
+use crate::object::fields::special_fields;
+use crate::object::program::parse_section;
+use crate::object::{Object, Program, SectionKind};
+
+/// A kfunc's address as a value is this plus its index: never called, only compared with 0.
+const KFUNC_BASE: u64 = 0xffff_ffff_d000_0000;
+/// Bytes of an instruction in the object.
+const SLOT: u64 = 8;
+/// Most functions and instructions an object may have; the kernel takes a million instructions.
+const MAX_INSNS: usize = 1 << 20;
+/// Bytes of stack a function may use.
+const MAX_STACK: u32 = 512;
+
+/// A function in the object.
+struct Source<'a> {
+    section: usize,
+    offset: u64,
+    size: u64,
+    symbol: &'a Symbol,
+}
+
+/// Takes in functions and answers what symbols mean.
+pub(super) struct Linker<'a> {
+    object: &'a Object,
+    target: &'a Target,
+    externs: Externs<'a>,
+    maps: &'a [MapDef],
+    data: &'a [DataSection],
+    /// By section and offset.
+    sources: Vec<Source<'a>>,
+    /// Index in `sources` of each function taken in, and back.
+    taken: Vec<usize>,
+    index: BTreeMap<usize, usize>,
+    /// Texts and their numbers, which are in the order in which they were first needed.
+    kfuncs: BTreeMap<String, usize>,
+    traps: BTreeMap<String, usize>,
+    types: LocalTypes,
+    /// Fields, types and enumerators which the code asks for before it uses them, and the target does not have.
+    asked: BTreeSet<String>,
+    /// What the code uses without an answer: its name and the message.
+    unresolved: Vec<(String, String)>,
+    warnings: BTreeMap<String, usize>,
+}
+
+/// What [`Linker::finish`] gives: parts of an [`Image`](super::Image).
+pub(super) struct Linked {
+    pub(super) code: Code,
+    pub(super) types: LocalTypes,
+    pub(super) warnings: Vec<String>,
+    pub(super) missing: Vec<MissingSymbol>,
+}
+
+impl<'a> Linker<'a> {
+    pub(super) fn new(
+        object: &'a Object,
+        target: &'a Target,
+        region: &'a Region,
+        maps: &'a [MapDef],
+        data: &'a [DataSection],
+    ) -> Result<Linker<'a>, Error> {
+        let mut sources = Vec::new();
+        for symbol in object
+            .elf
+            .symbols
+            .iter()
+            .filter(|symbol| symbol.kind == SymbolKind::Function)
+        {
+            let Some(section) = symbol
+                .section
+                .filter(|&index| object.section_kind(index) == SectionKind::Code)
+            else {
+                continue;
+            };
+            let (offset, size) = (symbol.offset, symbol.size);
+            let bytes = &object.elf.sections[section];
+            let inside = offset
+                .checked_add(size)
+                .is_some_and(|end| end <= bytes.data.len() as u64);
+            if size == 0 || !inside || !offset.is_multiple_of(SLOT) || !size.is_multiple_of(SLOT) {
+                let message = format!(
+                    "function {} has {size} bytes: not whole instructions of the section",
+                    symbol.name
+                );
+                return Err(Error::at(&bytes.name, offset, message));
+            }
+            sources.push(Source {
+                section,
+                offset,
+                size,
+                symbol,
+            });
+        }
+        // Of two names for one function the global one counts.
+        sources.sort_by_key(|source| (source.section, source.offset, source.symbol.local));
+        sources.dedup_by_key(|source| (source.section, source.offset));
+        let externs = Externs::new(object, target, region);
+        Ok(Linker {
+            object,
+            target,
+            externs,
+            maps,
+            data,
+            sources,
+            taken: Vec::new(),
+            index: BTreeMap::new(),
+            kfuncs: BTreeMap::new(),
+            traps: BTreeMap::new(),
+            types: LocalTypes::new(),
+            asked: BTreeSet::new(),
+            unresolved: Vec::new(),
+            warnings: BTreeMap::new(),
+        })
+    }
+
+    /// Something that the user should know, once.
+    pub(super) fn warn(&mut self, message: String) {
+        number(&mut self.warnings, message);
+    }
+
+    /// Takes in the global functions of all program sections.
+    pub(super) fn programs(&mut self) -> Vec<Program> {
+        let mut programs = Vec::new();
+        for source in 0..self.sources.len() {
+            let Source { section, symbol, .. } = self.sources[source];
+            let section = &self.object.elf.sections[section].name;
+            if section == ".text" || symbol.local {
+                continue;
+            }
+            let (kind, target, auto_attach, sleepable) = parse_section(section);
+            let (name, attach_to) = (symbol.name.clone(), target.to_string());
+            let function = self.take(source);
+            programs.push(Program {
+                name,
+                function,
+                kind,
+                attach_to,
+                auto_attach,
+                sleepable,
+            });
+        }
+        programs
+    }
+
+    /// The index of a function in the linked code, which it now is part of.
+    fn take(&mut self, source: usize) -> usize {
+        *self.index.entry(source).or_insert_with(|| {
+            self.taken.push(source);
+            self.taken.len() - 1
+        })
+    }
+
+    fn function_at(&mut self, section: usize, offset: u64) -> Option<usize> {
+        let found = self
+            .sources
+            .binary_search_by_key(&(section, offset), |source| (source.section, source.offset));
+        Some(self.take(found.ok()?))
+    }
+
+    /// The function which a pointer in a data section (of this name) points to.
+    pub(super) fn function_of(&mut self, section: &str, relocation: &Relocation) -> Result<usize, Error> {
+        let symbol = &self.object.elf.symbols[relocation.symbol];
+        let fail = || Error::at(section, relocation.offset, format!("{} is not a function", symbol.name));
+        let offset = symbol.offset.wrapping_add(self.addend(section, relocation));
+        self.function_at(symbol.section.ok_or_else(fail)?, offset)
+            .ok_or_else(fail)
+    }
+
+    /// The map which a pointer in a data section points to.
+    pub(super) fn map_of(&self, section: &str, relocation: &Relocation) -> Result<usize, Error> {
+        let symbol = &self.object.elf.symbols[relocation.symbol];
+        let offset = symbol.offset.wrapping_add(self.addend(section, relocation));
+        let is_map = symbol
+            .section
+            .is_some_and(|index| self.object.section_kind(index) == SectionKind::Maps);
+        let found = self.object.maps.iter().position(|map| is_map && map.offset == offset);
+        found.ok_or_else(|| Error::at(section, relocation.offset, format!("{} is not a map", symbol.name)))
+    }
+
+    fn addend(&self, section: &str, relocation: &Relocation) -> u64 {
+        let data = self
+            .object
+            .elf
+            .section(section)
+            .map_or(&[][..], |section| &section.data);
+        let bytes = data
+            .get(relocation.offset as usize..)
+            .and_then(|rest| rest.first_chunk());
+        bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
+    }
+
+    fn kfunc(&mut self, name: String) -> usize {
+        number(&mut self.kfuncs, name)
+    }
+
+    fn trap(&mut self, message: String) -> Insn {
+        let index = number(&mut self.traps, message);
+        Insn {
+            op: TRAP,
+            dst: 0,
+            src: 0,
+            off: 0,
+            imm: index as i64,
+        }
+    }
+
+    /// Links what was taken in and what that reaches.
+    pub(super) fn finish(mut self) -> Result<Linked, Error> {
+        let mut code = Code::default();
+        let mut next = 0;
+        while let Some(&source) = self.taken.get(next) {
+            let function = self.function(source, &mut code.insns)?;
+            code.functions.push(function);
+            next += 1;
+        }
+        for (name, message) in std::mem::take(&mut self.unresolved) {
+            // What a program asks for it does not use.
+            let starts = name.char_indices().map(|(end, c)| &name[..end + c.len_utf8()]);
+            if !self.asked.contains("") && !starts.into_iter().any(|start| self.asked.contains(start)) {
+                self.warn(message);
+            }
+        }
+        for section in &self.object.elf.sections {
+            let pointers = section
+                .relocations
+                .iter()
+                .any(|relocation| relocation.kind == R_BPF_64_ABS64);
+            if pointers && self.data.iter().any(|data| data.name == section.name) {
+                let message = format!(
+                    "section {}: globals initialised with addresses stay 0, as in a kernel",
+                    section.name
+                );
+                self.warn(message);
+            }
+        }
+        for map in self.maps {
+            self.field_types(map.fields.clone()).map_err(Error::new)?;
+        }
+        for data in self.data {
+            self.field_types(data.fields.clone()).map_err(Error::new)?;
+        }
+        (code.kfuncs, code.traps) = (in_order(self.kfuncs), in_order(self.traps));
+        let mut warnings = self.externs.warnings;
+        warnings.extend(in_order(self.warnings));
+        Ok(Linked {
+            code,
+            types: self.types,
+            warnings,
+            missing: self.externs.missing,
+        })
+    }
+
+    /// Records the types of allocated objects that fields refer to. Fails as the kernel refuses such BTF
+    /// (btf_parse_struct_metas).
+    fn field_types(&mut self, fields: Vec<crate::image::Field>) -> Result<(), String> {
+        use crate::image::FieldKind::{Kptr, ListHead, RbRoot};
+        for field in fields {
+            match field.kind {
+                Kptr { id, .. } => self.local_type(id)?,
+                ListHead(contains) | RbRoot(contains) => self.local_type(contains.id)?,
+                _ => (),
+            }
+        }
+        Ok(())
+    }
+
+    /// Records a type which code may allocate.
+    fn local_type(&mut self, id: u32) -> Result<(), String> {
+        let btf = &self.object.btf;
+        let id = btf.resolve(id);
+        let Kind::Struct(composite) = btf.kind(id) else {
+            return Ok(());
+        };
+        if self.types.contains_key(&id) {
+            return Ok(());
+        }
+        let fields = special_fields(btf, id).map_err(|error| format!("struct {}: {error}", btf.name(id)))?;
+        let ty = LocalType {
+            name: btf.name(id).to_string(),
+            size: composite.size,
+            fields: fields.clone(),
+        };
+        self.types.insert(id, ty);
+        self.field_types(fields)
+    }
+
+    fn function(&mut self, source: usize, insns: &mut Vec<Insn>) -> Result<Function, Error> {
+        let object = self.object;
+        let Source {
+            section,
+            offset,
+            size,
+            symbol,
+        } = self.sources[source];
+        let section = &object.elf.sections[section];
+        let bytes = &section.data[offset as usize..(offset + size) as usize];
+        let (slots, _) = bytes.as_chunks::<8>();
+        let fail = |slot: usize, message: String| Error::at(&section.name, offset + slot as u64 * SLOT, message);
+
+        // Where each slot's instruction will be; the second half of a pair is nowhere.
+        let mut places = vec![None; slots.len()];
+        let (mut slot, mut count) = (0, 0i32);
+        while slot < slots.len() {
+            places[slot] = Some(count);
+            count += 1;
+            slot += if slots[slot][0] == LD_IMM64 { 2 } else { 1 };
+        }
+        let start = insns.len();
+        if start + slots.len() > MAX_INSNS {
+            return Err(fail(0, format!("more than {MAX_INSNS} instructions")));
+        }
+        let empty = Vec::new();
+        let answers = object.ext.relocations.get(&section.name).unwrap_or(&empty);
+        for (slot, place) in places.iter().enumerate().filter(|(_, place)| place.is_some()) {
+            let raw = slots[slot];
+            let mut insn = Insn {
+                op: raw[0],
+                dst: raw[1] & 0xf,
+                src: raw[1] >> 4,
+                off: i32::from(i16::from_le_bytes([raw[2], raw[3]])),
+                imm: i64::from(i32::from_le_bytes([raw[4], raw[5], raw[6], raw[7]])),
+            };
+            let here = offset + slot as u64 * SLOT;
+            if insn.op == LD_IMM64 {
+                let pair = slots.get(slot + 1).filter(|raw| raw[..4] == [0; 4]);
+                let high = pair.ok_or_else(|| fail(slot, "half of a 64-bit constant is missing".to_string()))?;
+                let high = u32::from_le_bytes([high[4], high[5], high[6], high[7]]);
+                insn.imm = (insn.imm as u32 as u64 | u64::from(high) << 32) as i64;
+            }
+            let relocation = section.relocation_at(here);
+            if let Some(relocation) = relocation {
+                insn = self.relocate(insn, relocation, slot, source)?;
+            } else if insn.op == CALL && insn.src == CALL_FUNCTION {
+                let target = (here / SLOT) as i64 + 1 + insn.imm;
+                insn = self
+                    .call(self.sources[source].section, (target * SLOT as i64) as u64, insn)
+                    .ok_or_else(|| fail(slot, format!("call of instruction {target}, where no function starts")))?;
+            } else if insn.op == LD_IMM64 && insn.src != 0 {
+                return Err(fail(
+                    slot,
+                    format!("64-bit constant of kind {} without a relocation", insn.src),
+                ));
+            } else if insn.op == CALL && insn.src != CALL_HELPER {
+                return Err(fail(slot, format!("call of kind {} without a relocation", insn.src)));
+            }
+            if let Ok(found) = answers.binary_search_by_key(&here, |answer| answer.0) {
+                insn = self
+                    .core(insn, &answers[found].1)
+                    .map_err(|message| fail(slot, message))?;
+            }
+            if is_jump(insn.op) {
+                let distance = if insn.op == GOTOL {
+                    insn.imm
+                } else {
+                    i64::from(insn.off)
+                };
+                let target = usize::try_from(slot as i64 + 1 + distance).ok();
+                let target = target.and_then(|target| *places.get(target)?);
+                let target =
+                    target.ok_or_else(|| fail(slot, format!("jump by {distance} out of function {}", symbol.name)))?;
+                insn.off = target - place.unwrap_or(0) - 1;
+                if insn.op == GOTOL {
+                    (insn.op, insn.imm) = (GOTO, 0);
+                }
+            }
+            if insn.op != TRAP && (insn.dst > 10 || insn.src > 10) {
+                return Err(fail(
+                    slot,
+                    format!("register {} does not exist", insn.dst.max(insn.src)),
+                ));
+            }
+            insns.push(insn);
+        }
+        if !matches!(
+            insns.last(),
+            Some(Insn {
+                op: EXIT | GOTO | TRAP,
+                ..
+            })
+        ) {
+            let trap = self.trap(format!("the end of function {} was reached", symbol.name));
+            insns.push(trap);
+        }
+        let end = insns.len();
+        let info = object.ext.functions.get(&section.name).and_then(|functions| {
+            let found = functions.binary_search_by_key(&offset, |function| function.0).ok()?;
+            Some(functions[found].1)
+        });
+        let params = info.and_then(|func| match object.btf.kind(func) {
+            Kind::Func { ty, .. } => match object.btf.kind(*ty) {
+                Kind::FuncProto { params, .. } => Some(params.len()),
+                _ => None,
+            },
+            _ => None,
+        });
+        let lines = object.ext.lines.get(&section.name).map_or(&[][..], Vec::as_slice);
+        let from = lines.partition_point(|line| line.offset < offset);
+        let to = lines.partition_point(|line| line.offset < offset + size);
+        let lines = lines[from..to.max(from)].iter().filter_map(|line| {
+            let place = places[((line.offset - offset) / SLOT) as usize]?;
+            Some(LineInfo {
+                insn: start + place as usize,
+                file: line.file.clone(),
+                line: line.line,
+                column: line.column,
+                text: line.text.clone(),
+            })
+        });
+        Ok(Function {
+            name: symbol.name.clone(),
+            start,
+            end,
+            stack: stack(&insns[start..end]),
+            params,
+            is_global: !symbol.local,
+            is_callback: false,
+            lines: lines.collect(),
+        })
+    }
+}
+
+/// The number of a text: what it has already, or the next.
+fn number(numbers: &mut BTreeMap<String, usize>, text: String) -> usize {
+    let next = numbers.len();
+    *numbers.entry(text).or_insert(next)
+}
+
+/// The texts in the order of their numbers.
+fn in_order(numbers: BTreeMap<String, usize>) -> Vec<String> {
+    let mut texts = vec![String::new(); numbers.len()];
+    for (text, number) in numbers {
+        texts[number] = text;
+    }
+    texts
+}
+
+/// Bytes of stack these instructions use, seen by their accesses through the frame pointer and by the pointers they take
+/// off it.
+fn stack(insns: &[Insn]) -> u32 {
+    const MOV64_X: u8 = 0xbf;
+    const ADD64_K: u8 = 0x07;
+    let mut lowest = 0i64;
+    // Registers that hold the frame pointer.
+    let mut frame = 1u16 << 10;
+    for insn in insns {
+        let is_frame = |register: u8| frame >> register & 1 != 0;
+        match class(insn.op) {
+            LDX if is_frame(insn.src) => lowest = lowest.min(insn.off.into()),
+            ST | STX if is_frame(insn.dst) => lowest = lowest.min(insn.off.into()),
+            _ => (),
+        }
+        match insn.op {
+            MOV64_X if insn.src == 10 => frame |= 1 << insn.dst,
+            ADD64_K if insn.dst != 10 && is_frame(insn.dst) => {
+                lowest = lowest.min(insn.imm);
+                frame &= !(1 << insn.dst);
+            }
+            // Arithmetic with it that we do not follow.
+            op if class(op) == ALU64 && op & insn::X != 0 && op != MOV64_X && is_frame(insn.src) => return MAX_STACK,
+            op if matches!(class(op), ALU | ALU64 | LDX) || op == LD_IMM64 => frame &= !(1 << insn.dst) | 1 << 10,
+            _ => (),
+        }
+    }
+    u32::try_from(-lowest)
+        .unwrap_or(MAX_STACK)
+        .next_multiple_of(8)
+        .min(MAX_STACK)
+}

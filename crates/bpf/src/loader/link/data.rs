@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Memory: handles of maps, sections of globals, and access to the globals while programs run.
+
+use super::code::Linker;
+use super::{DataSection, Image, TaggedArray};
+use crate::btf::{Btf, Kind};
+use crate::image::MapDef;
+use crate::map::{BPF_ANY, Map};
+use crate::memory::{ARENA_SIZE, PAGE, Region};
+use crate::object::error::Error;
+use crate::object::fields::variable_fields;
+use crate::object::value::{self, Place};
+use crate::object::{Object, SectionKind, Variable, param, section_vars};
+
+pub(super) const BPF_MAP_TYPE_PROG_ARRAY: u32 = 3;
+const BPF_MAP_TYPE_PERF_EVENT_ARRAY: u32 = 4;
+const BPF_MAP_TYPE_ARENA: u32 = 33;
+/// What `&map` points to has this many bytes.
+const HANDLE_SIZE: u64 = 64;
+
+fn exhausted(region: &Region, section: &str) -> Error {
+    let message = match region.memory().take_refused() {
+        true => region.memory().message(),
+        false => "no room left in the simulated address space".to_string(),
+    };
+    Error::new(message).in_section(section)
+}
+
+/// The maps with their handles, and the arena with its place.
+pub(super) fn place_maps(object: &Object, region: &Region, nr_cpus: u32) -> Result<Vec<MapDef>, Error> {
+    object
+        .maps
+        .iter()
+        .map(|map| {
+            let mut def = map.def.clone();
+            def.handle = region.alloc(HANDLE_SIZE).ok_or_else(|| exhausted(region, ".maps"))?;
+            if def.kind == BPF_MAP_TYPE_PERF_EVENT_ARRAY && def.max_entries == 0 {
+                def.max_entries = nr_cpus;
+            }
+            if def.kind == BPF_MAP_TYPE_ARENA {
+                def.arena = Some(region.arena().ok_or_else(|| exhausted(region, ".maps"))?);
+            }
+            Ok(def)
+        })
+        .collect()
+}
+
+/// Sections of globals, filled with their first values. Those of the arena lie at the end of its pages.
+pub(super) fn place_sections(object: &Object, region: &Region, maps: &mut [MapDef]) -> Result<Vec<DataSection>, Error> {
+    let mut sections = Vec::new();
+    for (index, section) in object.elf.sections.iter().enumerate() {
+        let kind = object.section_kind(index);
+        let (addr, memory) = match kind {
+            SectionKind::Rodata | SectionKind::Data => {
+                let addr = region
+                    .pages(section.size)
+                    .ok_or_else(|| exhausted(region, &section.name))?;
+                (addr, addr)
+            }
+            SectionKind::Arena if section.size > 0 => place_in_arena(section.size, region, maps)
+                .map_err(|message| Error::new(message).in_section(&section.name))?,
+            _ => continue,
+        };
+        let bytes = region.bytes_mut(memory, section.data.len() as u64);
+        let bytes = bytes.map_err(|fault| Error::new(fault.to_string()).in_section(&section.name))?;
+        bytes.copy_from_slice(&section.data);
+        let (mut fields, mut tagged) = (Vec::new(), Vec::new());
+        for (var, offset, _) in section_vars(&object.elf, &object.btf, &section.name)? {
+            let Kind::Var { ty, .. } = *object.btf.kind(var) else {
+                continue;
+            };
+            tagged.extend(tagged_array(&object.btf, var, ty, addr + offset));
+            let found = variable_fields(&object.btf, var, ty, offset);
+            fields.extend(found.map_err(|message| {
+                Error::at(
+                    &section.name,
+                    offset,
+                    format!("variable {}: {message}", object.btf.name(var)),
+                )
+            })?);
+        }
+        let (name, size, live) = (section.name.clone(), section.size, kind != SectionKind::Rodata);
+        sections.push(DataSection {
+            name,
+            addr,
+            size,
+            live,
+            fields,
+            tagged,
+            index,
+        });
+    }
+    Ok(sections)
+}
+
+fn tagged_array(btf: &Btf, var: u32, ty: u32, addr: u64) -> Option<TaggedArray> {
+    let tag = btf.decl_tags(var).next()?;
+    let Kind::Array { ty: element, len, .. } = *btf.kind(btf.resolve(ty)) else {
+        return None;
+    };
+    Some(TaggedArray {
+        name: btf.name(var).to_owned(),
+        tag: tag.to_owned(),
+        addr,
+        stride: btf.size_of(element)?.into(),
+        count: len.into(),
+    })
+}
+
+/// The address which programs use, and the one where the bytes are.
+fn place_in_arena(size: u64, region: &Region, maps: &mut [MapDef]) -> Result<(u64, u64), String> {
+    let arena = maps.iter_mut().find(|map| map.kind == BPF_MAP_TYPE_ARENA);
+    let arena = arena.ok_or("there are arena globals, but no map of type ARENA")?;
+    let Some(base) = arena.arena else {
+        return Err("the arena has no place".to_string());
+    };
+    let (total, globals) = (u64::from(arena.max_entries) * PAGE, size.next_multiple_of(PAGE));
+    if total > ARENA_SIZE || globals > total {
+        let pages = arena.max_entries;
+        return Err(format!(
+            "{size} bytes of globals do not fit into the {pages} pages of arena {}",
+            arena.name
+        ));
+    }
+    arena.arena_globals = globals;
+    let user = base + (arena.extra & (ARENA_SIZE - 1));
+    let addr = user.wrapping_add(total - globals);
+    let low = addr & (ARENA_SIZE - 1);
+    if !low.is_multiple_of(PAGE) || low + globals > ARENA_SIZE {
+        return Err(format!(
+            "map_extra {:#x} of arena {} is not on a 4 GiB boundary",
+            arena.extra, arena.name
+        ));
+    }
+    let committed = region.commit_arena(base + low, globals);
+    committed.map_err(|exhausted| format!("arena {}: {}", arena.name, exhausted.fault(region)))?;
+    Ok((addr, base + low))
+}
+
+/// Entries that maps of maps and program arrays start with, by map.
+pub(super) fn map_values(object: &Object, linker: &mut Linker) -> Result<Vec<Vec<(u32, usize)>>, Error> {
+    let mut values = vec![Vec::new(); object.maps.len()];
+    let Some(section) = object.elf.section(".maps") else {
+        return Ok(values);
+    };
+    for relocation in &section.relocations {
+        let inside = |&(_, map): &(usize, &crate::object::DeclaredMap)| {
+            map.values_offset
+                .is_some_and(|values| relocation.offset >= map.offset + values && relocation.offset < map.end)
+        };
+        let Some((map, declared)) = object.maps.iter().enumerate().find(inside) else {
+            continue;
+        };
+        let start = declared.offset + declared.values_offset.unwrap_or(0);
+        let index = ((relocation.offset - start) / 8) as u32;
+        let value = match declared.def.kind {
+            BPF_MAP_TYPE_PROG_ARRAY => linker.function_of(&section.name, relocation)?,
+            _ => linker.map_of(&section.name, relocation)?,
+        };
+        values[map].push((index, value));
+    }
+    Ok(values)
+}
+
+/// A global, or an element or member of one, in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VariablePlace {
+    /// Address.
+    pub addr: u64,
+    /// Bytes.
+    pub size: u32,
+    /// Type as in C.
+    pub type_name: String,
+    /// May it change while programs run?
+    pub live: bool,
+    place: Place,
+}
+
+impl Image {
+    /// Gives every entry of a map of maps an inner map of its own, as the object declares them: what a user space does that
+    /// creates them one by one.
+    ///
+    /// # Errors
+    /// If there is no such map of maps, or no room.
+    pub fn create_inner_maps(&mut self, region: &Region, name: &str) -> Result<(), Error> {
+        let fail = |message: &str| Error::new(format!("{name}: {message}")).in_file(&self.file);
+        let outer = self.maps.iter().position(|map| map.name == name);
+        let outer = outer.ok_or_else(|| fail("there is no such map"))?;
+        let Some(inner) = self.maps[outer].inner.clone() else {
+            return Err(fail("it is no map of maps, or its entries are not declared"));
+        };
+        for index in 0..self.maps[outer].max_entries {
+            if self.maps[outer].values.iter().any(|&(taken, _)| taken == index) {
+                continue;
+            }
+            let handle = region.alloc(HANDLE_SIZE).ok_or_else(|| fail("no room left"))?;
+            let number = self.maps.len();
+            self.maps[outer].values.push((index, number));
+            let name = format!("{name}[{index}]");
+            self.maps.push(MapDef {
+                name,
+                handle,
+                ..(*inner).clone()
+            });
+        }
+        Ok(())
+    }
+
+    /// The exported globals.
+    pub fn variables(&self) -> &[Variable] {
+        &self.variables
+    }
+
+    /// Where a global (`name`), an element (`name[3]`) or member (`name.member`) of it lies.
+    pub fn variable(&self, path: &str) -> Result<VariablePlace, Error> {
+        let (variable, end) = param::find(&self.variables, path).map_err(|error| error.in_file(&self.file))?;
+        let place = Place::whole(&self.btf, variable.ty).follow(&self.btf, path[end..].trim_end());
+        let place = place.map_err(|message| Error::new(format!("{path}: {message}")).in_file(&self.file))?;
+        let section = self.sections.iter().find(|section| section.index == variable.index);
+        let section = section.ok_or_else(|| Error::new(format!("{path} has no memory")).in_file(&self.file))?;
+        Ok(VariablePlace {
+            addr: section.addr + variable.offset + place.offset,
+            size: place.size,
+            type_name: self.btf.c_name(place.ty),
+            live: variable.live,
+            place,
+        })
+    }
+
+    /// The value of a global now, as text.
+    pub fn get(&self, region: &Region, path: &str) -> Result<String, Error> {
+        let found = self.variable(path)?;
+        let bytes = region.bytes(found.addr, u64::from(found.size));
+        let bytes = bytes.map_err(|fault| Error::new(format!("{path}: {fault}")).in_file(&self.file))?;
+        Ok(value::format(&self.btf, found.place, bytes))
+    }
+
+    /// Changes a live global, checked as [`Object::set`] does; others cannot be changed any more.
+    pub fn set(&self, region: &Region, path: &str, text: &str) -> Result<(), Error> {
+        let found = self.variable(path)?;
+        let fail = |message: String| Error::new(format!("{path} = {text}: {message}")).in_file(&self.file);
+        if !found.live {
+            return Err(fail("it is constant once the policy is loaded".to_string()));
+        }
+        let bytes = region
+            .bytes_mut(found.addr, u64::from(found.size))
+            .map_err(|fault| fail(fault.to_string()))?;
+        value::set(&self.btf, found.place, bytes, text).map_err(fail)
+    }
+
+    /// Sets an entry of one of its maps, or a member of it (`.member[3]`), as user space does: one that a map does not have yet is
+    /// made, with zeros for the rest. On a per-CPU map it is that of `cpu`.
+    pub fn set_entry(
+        &self,
+        region: &Region,
+        map: &Map,
+        key: &[u8],
+        cpu: u32,
+        path: &str,
+        text: &str,
+    ) -> Result<(), Error> {
+        let def = map.def();
+        let fail = |message: String| Error::new(format!("map {}: {message}", def.name)).in_file(&self.file);
+        if key.len() != def.key_size as usize {
+            return Err(fail(format!("a key has {} bytes, not {}", def.key_size, key.len())));
+        }
+        let ty = def
+            .value_type
+            .ok_or_else(|| fail("the object tells no type of its values".into()))?;
+        let place = Place::whole(&self.btf, ty).follow(&self.btf, path).map_err(fail)?;
+        let lookup = || map.lookup(region, key, cpu).map_err(|fault| fail(fault.to_string()));
+        let mut addr = lookup()?;
+        if addr == 0 {
+            let zeros = vec![0; def.value_size as usize];
+            let made = map.update(region, key, &zeros, BPF_ANY, cpu);
+            match made.map_err(|fault| fail(fault.to_string()))? {
+                0 => addr = lookup()?,
+                error => return Err(fail(format!("an entry cannot be made ({error})"))),
+            }
+        }
+        let bytes = region.bytes_mut(addr + place.offset, u64::from(place.size));
+        let bytes = bytes.map_err(|fault| fail(fault.to_string()))?;
+        value::set(&self.btf, place, bytes, text).map_err(|message| fail(format!("{path} = {text}: {message}")))
+    }
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Symbols that the kernel defines: kfuncs, variables, configuration values.
+//!
+//! Names lose their last `___suffix`; then types are compared, and a mismatch counts as missing. What is missing is 0 when
+//! the object declared it weak, and a trap otherwise.
+
+use std::collections::BTreeMap;
+
+use super::target::Target;
+use crate::btf::{Btf, INT_BOOL, INT_CHAR, INT_SIGNED, Kind, essential_name};
+use crate::core_relo::types_compatible;
+use crate::memory::Region;
+use crate::object::Object;
+use crate::object::elf::Symbol;
+
+/// A symbol of the kernel that an object cannot do without and that the target does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingSymbol {
+    /// The kernel's name, without a `___suffix`.
+    pub name: String,
+    /// Whether the object declares it as a function, or as a variable.
+    pub function: bool,
+}
+
+/// What a reference to an external symbol is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Extern {
+    /// A function of this name in the target.
+    Kfunc(String),
+    /// A variable, or a configuration value placed in memory.
+    Address(u64),
+    /// The target does not have it; what to say when it is used.
+    Missing {
+        /// Declared `__weak`: its address is 0.
+        weak: bool,
+        /// Why.
+        message: String,
+    },
+}
+
+/// Declarations of externs by name, and what they were resolved to.
+pub(super) struct Externs<'a> {
+    btf: &'a Btf,
+    target: &'a Target,
+    region: &'a Region,
+    /// BTF Func or Var, and whether it is in .kconfig.
+    declared: BTreeMap<&'a str, (u32, bool)>,
+    resolved: BTreeMap<&'a str, Extern>,
+    pub(super) warnings: Vec<String>,
+    /// Strong symbols that the target does not have.
+    pub(super) missing: Vec<MissingSymbol>,
+}
+
+impl<'a> Externs<'a> {
+    pub(super) fn new(object: &'a Object, target: &'a Target, region: &'a Region) -> Externs<'a> {
+        let btf = &object.btf;
+        let mut declared = BTreeMap::new();
+        for (section, is_config) in [(".ksyms", false), (".kconfig", true)] {
+            let id = btf.find(section, |kind| matches!(kind, Kind::Datasec { .. }));
+            let Some(Kind::Datasec { vars, .. }) = id.map(|id| btf.kind(id)) else {
+                continue;
+            };
+            declared.extend(vars.iter().map(|var| (btf.name(var.ty), (var.ty, is_config))));
+        }
+        Externs {
+            btf,
+            target,
+            region,
+            declared,
+            resolved: BTreeMap::new(),
+            warnings: Vec::new(),
+            missing: Vec::new(),
+        }
+    }
+
+    pub(super) fn resolve(&mut self, symbol: &'a Symbol) -> Extern {
+        if let Some(known) = self.resolved.get(symbol.name.as_str()) {
+            return known.clone();
+        }
+        let found = self.look_up(symbol);
+        if let Extern::Missing { weak: false, message } = &found {
+            self.warnings.push(message.clone());
+            let function = self.declared.get(symbol.name.as_str());
+            let function = function.is_some_and(|&(id, _)| matches!(self.btf.kind(id), Kind::Func { .. }));
+            self.missing.push(MissingSymbol {
+                name: essential_name(&symbol.name).to_string(),
+                function,
+            });
+        }
+        self.resolved.insert(&symbol.name, found.clone());
+        found
+    }
+
+    fn look_up(&self, symbol: &Symbol) -> Extern {
+        let name = symbol.name.as_str();
+        let missing = |message: String| Extern::Missing {
+            weak: symbol.weak,
+            message,
+        };
+        let Some(&(id, is_config)) = self.declared.get(name) else {
+            return missing(format!("{name} is external, but its type is not in BTF"));
+        };
+        let (btf, target) = (self.btf, self.target);
+        let kernel_name = essential_name(name);
+        match *btf.kind(id) {
+            Kind::Var { ty, .. } if is_config => self.config(symbol, ty).unwrap_or_else(missing),
+            Kind::Func { ty, .. } => {
+                let Some(func) = target.kfunc(kernel_name) else {
+                    return missing(format!("kfunc {kernel_name} {}", target.why_not(kernel_name)));
+                };
+                let Kind::Func { ty: proto, .. } = *target.btf().kind(func) else {
+                    return missing(format!("{kernel_name} is not a function"));
+                };
+                match types_compatible(btf, ty, target.btf(), proto) {
+                    true => Extern::Kfunc(kernel_name.to_string()),
+                    false => missing(format!(
+                        "kfunc {kernel_name} differs: declared as \"{}\", but it is \"{}\"",
+                        btf.c_declaration(ty, name),
+                        target.btf().c_name(func)
+                    )),
+                }
+            }
+            Kind::Var { ty, .. } => match target.variable(kernel_name) {
+                None => missing(format!("kernel variable {kernel_name} is not modelled")),
+                // `extern const void x __ksym` asks for no type.
+                Some((addr, Some(there))) if btf.resolve(ty) == 0 || types_compatible(btf, ty, target.btf(), there) => {
+                    Extern::Address(addr)
+                }
+                Some((addr, None)) => Extern::Address(addr),
+                Some((_, Some(there))) => missing(format!(
+                    "kernel variable {kernel_name} differs: declared as \"{}\", but it is \"{}\"",
+                    btf.c_declaration(ty, name),
+                    target.btf().c_declaration(there, kernel_name)
+                )),
+            },
+            _ => missing(format!("{name} is neither a function nor a variable")),
+        }
+    }
+
+    /// Places a configuration value. A weak one that is not configured is 0.
+    fn config(&self, symbol: &Symbol, ty: u32) -> Result<Extern, String> {
+        let name = &symbol.name;
+        let size = self.btf.size_of(ty).ok_or_else(|| format!("{name} has no size"))?;
+        let mut bytes = vec![0; size as usize];
+        match self.target.config_value(name) {
+            Some(value) => {
+                config_bytes(self.btf, ty, value, &mut bytes).map_err(|m| format!("{name} = {value}: {m}"))?
+            }
+            None if symbol.weak => (),
+            None => return Err(format!("{name} is not configured")),
+        }
+        let addr = self
+            .region
+            .alloc(u64::from(size))
+            .ok_or("no room left in the simulated address space")?;
+        self.region
+            .bytes_mut(addr, u64::from(size))
+            .map_err(|fault| fault.to_string())?
+            .copy_from_slice(&bytes);
+        Ok(Extern::Address(addr))
+    }
+}
+
+/// A .config value as the declared type wants it: a truth value, a `char` with y, m or n, an `enum libbpf_tristate`, a number,
+/// or text.
+fn config_bytes(btf: &Btf, ty: u32, value: &str, bytes: &mut [u8]) -> Result<(), String> {
+    let ty = btf.resolve(ty);
+    let tristate = match value {
+        "n" => Some(0u64),
+        "y" => Some(1),
+        "m" => Some(2),
+        _ => None,
+    };
+    let text = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+    match (btf.kind(ty), tristate, text) {
+        (Kind::Int { encoding, .. }, Some(state), _) if encoding & INT_BOOL != 0 => match state {
+            0 | 1 => bytes[0] = state as u8,
+            _ => return Err("a module is neither true nor false".to_string()),
+        },
+        (Kind::Int { size: 1, encoding, .. }, Some(_), _) if encoding & (INT_CHAR | INT_SIGNED) != 0 => {
+            bytes[0] = value.as_bytes()[0];
+        }
+        (Kind::Enum { .. }, Some(state), _) => {
+            let state = state.to_le_bytes();
+            let size = bytes.len().min(8);
+            bytes[..size].copy_from_slice(&state[..size]);
+        }
+        (Kind::Array { .. }, _, Some(text)) => {
+            // Longer text is cut, as libbpf does.
+            let len = text.len().min(bytes.len().saturating_sub(1));
+            bytes[..len].copy_from_slice(&text.as_bytes()[..len]);
+        }
+        (Kind::Int { .. }, None, None) => {
+            let place = crate::object::value::Place::whole(btf, ty);
+            crate::object::value::set(btf, place, bytes, value)?;
+        }
+        _ => return Err(format!("not a value of type {}", btf.c_name(ty))),
+    }
+    Ok(())
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Memory for BPF programs: whole pages for maps, and objects by size class.
+
+use super::layout::*;
+use super::limit::Use;
+use super::region::Region;
+
+#[derive(Default)]
+pub(super) struct Heap {
+    pub(super) free: [Vec<u64>; CLASSES.len()],
+    /// Size class of each chunk, by (address - base) / CHUNK; 0 = not a chunk, else class + 1.
+    pub(super) class: Vec<u8>,
+    /// Objects larger than the largest class, and what was given back of them.
+    pub(super) large: std::collections::BTreeMap<u64, u64>,
+    pub(super) large_free: std::collections::BTreeMap<u64, Vec<u64>>,
+}
+
+impl Region {
+    /// Accessible, zeroed pages of the BPF area between inaccessible ones; `None` when the area is full, memory is used up
+    /// ([`Region::memory`]) or in too many pieces for the host.
+    pub fn pages(&self, size: u64) -> Option<u64> {
+        self.pages_for(Use::Maps, size)
+    }
+
+    fn pages_for(&self, what: Use, size: u64) -> Option<u64> {
+        let size = size.max(1).checked_next_multiple_of(PAGE)?;
+        let addr = self.bpf_next.get() + PAGE;
+        let next = addr.checked_add(size)?.checked_add(PAGE)?;
+        if next > self.base + BPF_END {
+            // The address space is an upper limit of its own, far above what a run may have by default.
+            self.memory.refuse();
+            return None;
+        }
+        self.bpf_next.set(next);
+        self.commit_for(what, addr, size)?;
+        Some(addr)
+    }
+
+    /// Gives the memory of `pages` back to the host; the addresses are not used again.
+    pub fn release_pages(&self, addr: u64, size: u64) {
+        let size = size.max(1).next_multiple_of(PAGE);
+        self.discard(addr, size);
+        self.memory.give_back(Use::Maps, size);
+    }
+
+    /// Makes pages accessible that count as used for this.
+    fn commit_for(&self, what: Use, addr: u64, size: u64) -> Option<()> {
+        self.memory.charge(what, size).ok()?;
+        let done = self.commit(addr, size);
+        if done.is_err() {
+            self.memory.give_back(what, size);
+        }
+        done.ok()
+    }
+
+    /// A zeroed object of `size` bytes, at least 16-byte aligned; `None` when memory is exhausted.
+    /// Last freed, first reused.
+    pub fn alloc(&self, size: u64) -> Option<u64> {
+        let mut heap = self.heap.borrow_mut();
+        let Some(class) = CLASSES.iter().position(|&class| size <= class) else {
+            let addr = match heap.large_free.get_mut(&size).and_then(Vec::pop) {
+                Some(addr) => {
+                    if self
+                        .commit_for(Use::Objects, addr, size.next_multiple_of(PAGE))
+                        .is_none()
+                    {
+                        heap.large_free.entry(size).or_default().push(addr);
+                        return None;
+                    }
+                    addr
+                }
+                None => self.pages_for(Use::Objects, size)?,
+            };
+            heap.large.insert(addr, size);
+            return Some(addr);
+        };
+        if heap.free[class].is_empty() {
+            self.grow(&mut heap, class)?;
+        }
+        let addr = heap.free[class].pop()?;
+        unsafe { std::ptr::write_bytes(self.host::<u8>(addr), 0, CLASSES[class] as usize) };
+        Some(addr)
+    }
+
+    fn grow(&self, heap: &mut Heap, class: usize) -> Option<()> {
+        let addr = self.bpf_next.get().next_multiple_of(CHUNK);
+        if addr + CHUNK > self.base + BPF_END {
+            self.memory.refuse();
+            return None;
+        }
+        self.commit_for(Use::Objects, addr, CHUNK)?;
+        self.bpf_next.set(addr + CHUNK);
+        let index = ((addr - self.base) / CHUNK) as usize;
+        if heap.class.len() <= index {
+            heap.class.resize(index + 1, 0);
+        }
+        heap.class[index] = class as u8 + 1;
+        let nr = CHUNK / CLASSES[class];
+        heap.free[class].extend((0..nr).rev().map(|i| addr + i * CLASSES[class]));
+        Some(())
+    }
+
+    /// Size of the live or freed object at `addr` as rounded up by `alloc`; `None` when `alloc` never gave it out.
+    pub fn alloc_size(&self, addr: u64) -> Option<u64> {
+        let heap = self.heap.borrow();
+        if let Some(&size) = heap.large.get(&addr) {
+            return Some(size);
+        }
+        let offset = addr.checked_sub(self.base)?;
+        let class = *heap.class.get((offset / CHUNK) as usize)?;
+        let size = CLASSES[(class as usize).checked_sub(1)?];
+        (offset % CHUNK).is_multiple_of(size).then_some(size)
+    }
+
+    /// Frees what `alloc` returned. Panics on anything else: callers check policies' pointers first.
+    pub fn free(&self, addr: u64) {
+        if let Some(freed) = &mut *self.freed.borrow_mut() {
+            freed.push(addr);
+        }
+        let mut heap = self.heap.borrow_mut();
+        if let Some(size) = heap.large.remove(&addr) {
+            self.discard(addr, size.next_multiple_of(PAGE));
+            self.memory.give_back(Use::Objects, size.next_multiple_of(PAGE));
+            heap.large_free.entry(size).or_default().push(addr);
+            return;
+        }
+        let class = heap.class[((addr - self.base) / CHUNK) as usize];
+        assert!(class != 0, "free of {addr:#x}, which was not allocated");
+        heap.free[class as usize - 1].push(addr);
+    }
+
+    /// From now on what is freed is noted, for [`Region::take_freed`].
+    pub(crate) fn note_freed(&self) {
+        *self.freed.borrow_mut() = Some(Vec::new());
+    }
+
+    /// The next object that was freed since the last time, last freed first.
+    pub(crate) fn take_freed(&self) -> Option<u64> {
+        self.freed.borrow_mut().as_mut()?.pop()
+    }
+
+    /// Start and size (as rounded up by `alloc`) of the object that `alloc` gave out, or may give out, around an address.
+    pub(crate) fn alloc_around(&self, addr: u64) -> Option<(u64, u64)> {
+        let heap = self.heap.borrow();
+        let offset = addr.checked_sub(self.base)?;
+        if let Some(class) = heap.class.get((offset / CHUNK) as usize).filter(|&&class| class != 0) {
+            let size = CLASSES[usize::from(*class) - 1];
+            return Some((addr - offset % CHUNK % size, size));
+        }
+        let (&start, &size) = heap.large.range(..=addr).next_back()?;
+        (addr - start < size).then_some((start, size))
+    }
+
+    /// The slab that an address lies in (by order of creation), the object's number, and where that starts.
+    pub(crate) fn object_around(&self, addr: u64) -> Option<(usize, u64, u64)> {
+        let slabs = self.slabs.borrow();
+        let n = slabs.iter().position(|slab| addr.wrapping_sub(slab.base) < slab.size)?;
+        let slab = &slabs[n];
+        let index = (addr - slab.base) / slab.stride;
+        Some((n, index, slab.base + index * slab.stride))
+    }
+
+    /// First address and stride of each slab.
+    pub(crate) fn slabs(&self) -> Vec<(u64, u64)> {
+        self.slabs
+            .borrow()
+            .iter()
+            .map(|slab| (slab.base, slab.stride))
+            .collect()
+    }
+
+    /// Is this an address of the area where BPF programs' memory is?
+    pub(crate) fn in_bpf_area(&self, addr: u64) -> bool {
+        (self.base + BPF..self.base + BPF_END).contains(&addr)
+    }
+
+    /// Is this an address of an arena?
+    pub(crate) fn in_arenas(&self, addr: u64) -> bool {
+        (self.base + ARENAS..self.base + ARENAS + NR_ARENAS * ARENA_SIZE).contains(&addr)
+    }
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! How much of the host's memory one run may have, and what it uses that for.
+//!
+//! Memory counts from when it is made accessible, touched or not: pages of maps, globals, ring buffers and arenas in full, chunks of
+//! 64 KiB for objects. Where the simulator itself keeps something for each thing that a policy makes (an element, an object, a
+//! timer, a queue, a lock, a line of text), that counts with a fixed size. So the same run ends at the same place on any host.
+
+use std::cell::Cell;
+
+use crate::fault::{Fault, FaultKind};
+
+/// Default limit of a run, bytes.
+pub const DEFAULT_LIMIT: u64 = 2 << 30;
+
+/// Bytes charged for what the simulator keeps per thing that a policy makes: at most an entry in two hash tables.
+pub const RECORD: u64 = 128;
+
+/// Uses of memory, each with its own sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// Pages of arrays, globals and ring buffers.
+    Maps,
+    /// Allocated objects, elements of hash maps, local storage.
+    Objects,
+    Arenas,
+    /// The simulator's records of elements, objects, nodes of trees and lists.
+    Records,
+    Timers,
+    /// DSQs and locks.
+    Queues,
+    /// Lines that a policy prints.
+    Texts,
+    Tasks,
+}
+
+const NAMES: [(Use, &str); 8] = [
+    (Use::Maps, "arrays, globals and ring buffers"),
+    (Use::Objects, "allocated objects, hash elements and local storage"),
+    (Use::Arenas, "arenas"),
+    (Use::Records, "the books of elements, objects, trees and lists"),
+    (Use::Timers, "timers"),
+    (Use::Queues, "DSQs and locks"),
+    (Use::Texts, "printed text"),
+    (Use::Tasks, "tasks"),
+];
+
+/// A run has used up its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfMemory;
+
+/// The memory of one run.
+pub struct Memory {
+    limit: Cell<u64>,
+    total: Cell<u64>,
+    used: [Cell<u64>; NAMES.len()],
+    /// More was asked for than there was.
+    refused: Cell<bool>,
+}
+
+impl Default for Memory {
+    fn default() -> Memory {
+        Memory {
+            limit: Cell::new(DEFAULT_LIMIT),
+            total: Cell::new(0),
+            used: Default::default(),
+            refused: Cell::new(false),
+        }
+    }
+}
+
+impl Memory {
+    /// Sets how many bytes the run may have.
+    pub fn set_limit(&self, bytes: u64) {
+        self.limit.set(bytes);
+    }
+
+    pub fn limit(&self) -> u64 {
+        self.limit.get()
+    }
+
+    /// Bytes used.
+    pub fn used(&self) -> u64 {
+        self.total.get()
+    }
+
+    /// Counts bytes as used.
+    ///
+    /// # Errors
+    /// If there are not so many left; then none are counted.
+    #[inline]
+    pub fn charge(&self, what: Use, bytes: u64) -> Result<(), OutOfMemory> {
+        let total = self.total.get().saturating_add(bytes);
+        if total > self.limit.get() {
+            self.refused.set(true);
+            return Err(OutOfMemory);
+        }
+        self.total.set(total);
+        let used = &self.used[what as usize];
+        used.set(used.get() + bytes);
+        Ok(())
+    }
+
+    /// Counts bytes as used no more.
+    #[inline]
+    pub fn give_back(&self, what: Use, bytes: u64) {
+        let used = &self.used[what as usize];
+        debug_assert!(used.get() >= bytes, "{bytes} bytes of {what:?} were never charged");
+        used.set(used.get().saturating_sub(bytes));
+        self.total.set(self.total.get().saturating_sub(bytes));
+    }
+
+    pub(super) fn refuse(&self) {
+        self.refused.set(true);
+    }
+
+    /// Returns whether a request was over the limit since the last call of this function.
+    pub fn take_refused(&self) -> bool {
+        self.refused.take()
+    }
+
+    /// Describes the uses of the memory.
+    pub fn message(&self) -> String {
+        let (most, name) = NAMES
+            .iter()
+            .map(|&(what, name)| (self.used[what as usize].get(), name))
+            .max_by_key(|&(bytes, _)| bytes)
+            .unwrap_or_default();
+        format!(
+            "out of memory: {} of {} are used, most of it by {name} ({}); raise the limit (--memory) or use less",
+            size(self.used()),
+            size(self.limit.get()),
+            size(most)
+        )
+    }
+
+    /// Counts what the simulator keeps for one more thing that a policy makes.
+    ///
+    /// # Errors
+    /// The policy's fault, if there is not so much left.
+    #[inline]
+    pub fn charge_record(&self, what: Use) -> Result<(), Fault> {
+        self.charge(what, RECORD).map_err(|OutOfMemory| self.fault())
+    }
+
+    /// Counts what was kept for `nr` things as used no more.
+    #[inline]
+    pub fn give_back_records(&self, what: Use, nr: usize) {
+        self.give_back(what, nr as u64 * RECORD);
+    }
+
+    /// Returns the result of a function that got no memory: the policy's fault if the run is at its limit, else `otherwise`.
+    #[cold]
+    pub fn refused<T>(&self, otherwise: T) -> Result<T, Fault> {
+        match self.take_refused() {
+            true => Err(self.fault()),
+            false => Ok(otherwise),
+        }
+    }
+
+    /// The policy's fault when it is refused memory.
+    #[cold]
+    pub fn fault(&self) -> Fault {
+        self.refused.set(false);
+        Fault::new(FaultKind::Func, self.message())
+    }
+}
+
+/// Bytes in the largest unit of which there is one.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} bytes"),
+        1024..0x10_0000 => format!("{} KiB", bytes >> 10),
+        0x10_0000..0x4000_0000 => format!("{} MiB", bytes >> 20),
+        _ => format!("{}.{} GiB", bytes >> 30, ((bytes & 0x3fff_ffff) * 10) >> 30),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_charged_is_counted_until_it_is_given_back() {
+        let memory = Memory::default();
+        memory.set_limit(1000);
+        assert_eq!(memory.charge(Use::Maps, 600), Ok(()));
+        assert_eq!(memory.charge(Use::Timers, 401), Err(OutOfMemory));
+        assert!(memory.take_refused() && !memory.take_refused());
+        assert_eq!(memory.charge(Use::Timers, 400), Ok(()));
+        memory.give_back(Use::Maps, 600);
+        assert_eq!((memory.used(), memory.charge(Use::Maps, 600)), (400, Ok(())));
+        assert_eq!(
+            memory.message(),
+            "out of memory: 1000 bytes of 1000 bytes are used, most of it by arrays, globals and ring buffers (600 bytes); \
+             raise the limit (--memory) or use less"
+        );
+        assert_eq!(size((5 << 30) / 2), "2.5 GiB");
+    }
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Objects of the simulated kernel: slabs that programs may read, and the fields that they may store to.
+
+use super::layout::*;
+use super::region::Region;
+use super::slab::{ObjectType, Places, Slab};
+use crate::fault::{Fault, FaultKind};
+
+impl Region {
+    /// Reserves room in the kernel area for at most `max` objects of `stride` bytes, which programs may only read.
+    ///
+    /// # Errors
+    /// If the kernel area is too small for that many.
+    pub fn slab(&self, stride: u64, max: u64) -> Result<Slab, String> {
+        self.slab_of(&ObjectType::OPAQUE, stride, max)
+    }
+
+    /// As [`Region::slab`], for objects of a type that has a name and may have fields that programs store to.
+    pub fn slab_of(&self, ty: &'static ObjectType, stride: u64, max: u64) -> Result<Slab, String> {
+        let base = self.kernel_next.get();
+        let end = stride
+            .checked_next_multiple_of(64)
+            .and_then(|stride| stride.checked_mul(max))
+            .filter(|&bytes| bytes <= KERNEL_END - KERNEL)
+            .map(|bytes| base + bytes.next_multiple_of(PAGE) + PAGE)
+            .filter(|&end| end <= self.base + KERNEL_END);
+        let Some(end) = end else {
+            let name = ty.name;
+            return Err(format!(
+                "{max} objects of {stride} bytes ({name}) do not fit the memory of the simulated kernel: \
+                 choose a smaller machine or fewer cgroups"
+            ));
+        };
+        self.kernel_next.set(end);
+        let places = Places::new(base, self.delta, stride.next_multiple_of(64), max, ty);
+        if !ty.writable.is_empty() {
+            let _ = self.tasks.set(places);
+        }
+        self.slabs.borrow_mut().push(places);
+        Ok(Slab::new(places, max))
+    }
+
+    /// Returns whether a program may store to these bytes of the kernel's: a field of an object that the kernel's verifier
+    /// accepts stores to (`bpf_scx_btf_struct_access` for task_struct).
+    #[inline]
+    pub fn may_store(&self, addr: u64, size: u64) -> bool {
+        match self.tasks.get() {
+            Some(tasks) if addr.wrapping_sub(tasks.base) < tasks.size => tasks.may_store(addr, size),
+            _ => self.may_store_elsewhere(addr, size),
+        }
+    }
+
+    fn may_store_elsewhere(&self, addr: u64, size: u64) -> bool {
+        let slabs = self.slabs.borrow();
+        let slab = slabs.iter().find(|slab| addr.wrapping_sub(slab.base) < slab.size);
+        slab.is_some_and(|slab| slab.may_store(addr, size))
+    }
+
+    /// Returns whether a store of `size` bytes at `offset` from a pointer may be one to a writable field of a kernel object:
+    /// the pointer is to the object, to the struct that begins with the first writable field, or to the field.
+    ///
+    /// Both engines refuse any other store to kernel memory. So compiled code may check a pointer once for several stores.
+    pub(crate) fn may_be_field(&self, offset: i64, size: u64) -> bool {
+        let slabs = self.slabs.borrow();
+        let mut types = slabs.iter().map(|slab| slab.ty.writable);
+        types.any(|fields| {
+            let first = fields.first().map_or(0, |&(first, _)| first);
+            let matches = |&(at, len): &(u64, u64)| {
+                [at, at - first, 0]
+                    .iter()
+                    .any(|&start| within(offset as u64, size, start, len))
+            };
+            fields.iter().any(matches)
+        })
+    }
+
+    /// Why a store to these bytes of the kernel's is refused.
+    #[cold]
+    pub(crate) fn refusal(&self, addr: u64, size: u64) -> Fault {
+        let slabs = self.slabs.borrow();
+        let slab = slabs.iter().find(|slab| addr.wrapping_sub(slab.base) < slab.size);
+        let Some(slab) = slab else {
+            return Fault::new(FaultKind::Memory, format!("store at a bad address: {addr:#x}"));
+        };
+        let offset = (addr - slab.base) % slab.stride;
+        let (name, field) = (slab.ty.name, (slab.ty.field_at)(offset));
+        let names: Vec<String> = slab.ty.writable.iter().map(|&(at, _)| (slab.ty.field_at)(at)).collect();
+        let allowed = match names.split_last() {
+            None => "a policy may only read it".to_string(),
+            Some((last, names)) => format!("a policy may store to {} and {last} alone", names.join(", ")),
+        };
+        Fault::new(
+            FaultKind::Memory,
+            format!("store of {size} bytes to {field} of a {name}, which the kernel does not allow: {allowed}"),
+        )
+    }
+
+    /// Which slab (by order of creation) and which place in it starts at this address?
+    #[inline]
+    pub fn object(&self, addr: u64) -> Option<(usize, usize)> {
+        for (n, slab) in self.slabs.borrow().iter().enumerate() {
+            if addr.wrapping_sub(slab.base) < slab.size {
+                return slab.index(addr).map(|index| (n, index as usize));
+            }
+        }
+        None
+    }
+}

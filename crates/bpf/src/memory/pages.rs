@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Arenas, and pages that become accessible and inaccessible.
+
+use super::exhausted::Exhausted;
+use super::host_maps::OutOfMaps;
+use super::layout::*;
+use super::limit::Use;
+use super::region::Region;
+
+impl Region {
+    /// The first free arena's 4 GiB, nothing accessible in it yet; `None` when all are taken.
+    pub fn arena(&self) -> Option<u64> {
+        let n = u64::from(self.arenas.get().trailing_ones());
+        if n >= NR_ARENAS {
+            return None;
+        }
+        self.arenas.set(self.arenas.get() | 1 << n);
+        Some(self.base + ARENAS + n * ARENA_SIZE)
+    }
+
+    /// Takes an arena back, contents and all.
+    pub fn release_arena(&self, base: u64) {
+        let n = (base - self.base - ARENAS) / ARENA_SIZE;
+        self.arenas.set(self.arenas.get() & !(1 << n));
+        let first = (base - self.base) / PAGE;
+        let words = (first / 64..(first + ARENA_SIZE / PAGE) / 64).map(|word| &self.mapped[word as usize]);
+        let pages: u64 = words.map(|word| u64::from(word.get().count_ones())).sum();
+        self.discard(base, ARENA_SIZE);
+        self.memory.give_back(Use::Arenas, pages * PAGE);
+    }
+
+    /// Makes pages of an arena accessible, zeroed.
+    pub fn commit_arena(&self, addr: u64, size: u64) -> Result<(), Exhausted> {
+        self.memory.charge(Use::Arenas, size)?;
+        self.commit(addr, size)
+            .inspect_err(|_| self.memory.give_back(Use::Arenas, size))?;
+        Ok(())
+    }
+
+    /// Takes pages of an arena back, contents and all.
+    pub fn discard_arena(&self, addr: u64, size: u64) -> Result<(), Exhausted> {
+        self.discard_part(addr, size)?;
+        self.memory.give_back(Use::Arenas, size);
+        Ok(())
+    }
+
+    /// Makes inaccessible pages accessible, zeroed. Fails when memory is in too many pieces for the host.
+    pub(super) fn commit(&self, addr: u64, size: u64) -> Result<(), OutOfMaps> {
+        debug_assert!(addr.is_multiple_of(PAGE) && self.contains(addr));
+        self.maps.split()?;
+        self.protect(addr, size, libc::PROT_READ | libc::PROT_WRITE)
+    }
+
+    /// Makes pages inaccessible among others that stay accessible. Fails as [`Region::commit`].
+    pub(super) fn discard_part(&self, addr: u64, size: u64) -> Result<(), OutOfMaps> {
+        self.maps.split()?;
+        self.discard(addr, size);
+        Ok(())
+    }
+
+    /// Makes pages inaccessible and forgets their contents. Where the host refuses the former, they read as zeros.
+    pub(super) fn discard(&self, addr: u64, size: u64) {
+        let protected = self.protect(addr, size, libc::PROT_NONE);
+        unsafe { libc::madvise(self.host(addr), size as usize, libc::MADV_DONTNEED) };
+        if protected.is_err() {
+            self.mark(addr, size, libc::PROT_NONE);
+        }
+    }
+
+    /// Fails when the host has no memory map, or no memory, left.
+    pub(super) fn protect(&self, addr: u64, size: u64, prot: libc::c_int) -> Result<(), OutOfMaps> {
+        // SAFETY: pages of this region.
+        if unsafe { libc::mprotect(self.host(addr), size as usize, prot) } != 0 {
+            return Err(OutOfMaps);
+        }
+        self.mark(addr, size, prot);
+        Ok(())
+    }
+
+    /// Notes whether pages are accessible.
+    fn mark(&self, addr: u64, size: u64, prot: libc::c_int) {
+        let first = (addr - self.base) / PAGE;
+        let end = first + size.div_ceil(PAGE);
+        let mut page = first;
+        while page < end {
+            let (word, bit) = ((page / 64) as usize, page % 64);
+            let nr = (64 - bit).min(end - page);
+            let bits = (u64::MAX >> (64 - nr)) << bit;
+            let old = self.mapped[word].get();
+            self.mapped[word].set(if prot == libc::PROT_NONE {
+                old & !bits
+            } else {
+                old | bits
+            });
+            page += nr;
+        }
+    }
+}

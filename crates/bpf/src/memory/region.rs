@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! One machine's address space: what is accessible, and access by checked addresses.
+
+use std::cell::{Cell, OnceCell, RefCell};
+
+use super::heap::Heap;
+use super::host::{release, reserve_anywhere, reserve_at, want_huge_pages};
+use super::host_maps::Maps;
+use super::layout::*;
+use super::limit::Memory;
+use super::slab::Places;
+use crate::cache::Lines;
+use crate::fault::{Fault, FaultKind};
+
+/// One machine's address space. Not shared between threads.
+pub struct Region {
+    pub(super) base: u64,
+    /// What to add to an address to get the host's.
+    pub(super) delta: u64,
+    pub(super) memory: Memory,
+    /// One bit a page: is it accessible?
+    pub(super) mapped: Box<[Cell<u64>]>,
+    /// Next free address of the BPF area and of the kernel area.
+    pub(super) bpf_next: Cell<u64>,
+    pub(super) kernel_next: Cell<u64>,
+    /// One bit an arena: taken?
+    pub(super) arenas: Cell<u8>,
+    pub(super) heap: RefCell<Heap>,
+    pub(super) slabs: RefCell<Vec<Places>>,
+    /// The first slab of objects with fields that programs may store to: the tasks.
+    pub(super) tasks: OnceCell<Places>,
+    pub(super) lines: Lines,
+    /// For the sanitizer: what was freed since it last asked.
+    pub(super) freed: RefCell<Option<Vec<u64>>>,
+    pub(super) maps: Maps,
+}
+
+impl Region {
+    /// Reserves a region. Fails when the host has no room for 128 GiB of addresses.
+    pub fn new() -> Result<Region, String> {
+        let base = BASE;
+        let host = reserve_at(base).or_else(reserve_anywhere);
+        let host = host.ok_or("cannot reserve 128 GiB of address space: is the process limited (ulimit -v)?")?;
+        let lines = Lines::new(base, host + LINES).inspect_err(|_| release(host))?;
+        let region = Region {
+            lines,
+            base,
+            delta: host.wrapping_sub(base),
+            memory: Memory::default(),
+            mapped: vec![0; (SIZE / PAGE / 64) as usize]
+                .into_iter()
+                .map(Cell::new)
+                .collect(),
+            bpf_next: Cell::new(base + BPF),
+            kernel_next: Cell::new(base + KERNEL),
+            arenas: Cell::new(0),
+            heap: RefCell::default(),
+            slabs: RefCell::default(),
+            tasks: OnceCell::new(),
+            freed: RefCell::default(),
+            maps: Maps::default(),
+        };
+        want_huge_pages((host + KERNEL) as *const u8, (KERNEL_END - KERNEL) as usize);
+        let zeros = region.protect(base + ZEROS, ZEROS_SIZE, libc::PROT_READ);
+        zeros.map_err(|_| "the host gives no memory: is the process limited (ulimit -v)?")?;
+        region.lines.make_private(base + ZEROS, ZEROS_SIZE);
+        Ok(region)
+    }
+
+    /// First address.
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// What to add to an address of the region to get the host's; wraps.
+    #[inline]
+    pub fn delta(&self) -> u64 {
+        self.delta
+    }
+
+    /// Where an address of the region is in the host's memory.
+    #[inline]
+    pub fn host<T>(&self, addr: u64) -> *mut T {
+        addr.wrapping_add(self.delta) as *mut T
+    }
+
+    /// What the run's memory is used for, and how much there may be.
+    #[inline]
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// The cache lines of this region.
+    #[inline]
+    pub fn lines(&self) -> &Lines {
+        &self.lines
+    }
+
+    pub fn lines_mut(&mut self) -> &mut Lines {
+        &mut self.lines
+    }
+
+    /// What `addr >> SHIFT` is for addresses of this region.
+    pub fn tag(&self) -> u64 {
+        self.base >> SHIFT
+    }
+
+    /// Is the address in this region (accessible or not)?
+    #[inline]
+    pub fn contains(&self, addr: u64) -> bool {
+        addr >> SHIFT == self.base >> SHIFT
+    }
+
+    /// Middle of the read-only zeros: everything within [`REACH`] of it reads 0.
+    pub fn zeros(&self) -> u64 {
+        self.base + ZEROS + REACH
+    }
+
+    /// May a policy read (or write) these bytes? Zero bytes are always fine.
+    #[inline]
+    pub fn check(&self, addr: u64, len: u64, write: bool) -> Result<(), Fault> {
+        let offset = addr.wrapping_sub(self.base);
+        // Only the zeros lie below the BPF area.
+        let writable = offset >= BPF || !write;
+        if offset < SIZE && len <= PAGE - offset % PAGE && self.is_mapped(offset / PAGE) && writable {
+            return Ok(());
+        }
+        self.check_pages(addr, len, write)
+    }
+
+    /// The same for any number of pages, and for none.
+    fn check_pages(&self, addr: u64, len: u64, write: bool) -> Result<(), Fault> {
+        if len == 0 {
+            return Ok(());
+        }
+        let offset = addr.wrapping_sub(self.base);
+        if offset < SIZE && len <= SIZE - offset && (offset >= BPF || !write) {
+            let (first, last) = (offset / PAGE, (offset + len - 1) / PAGE);
+            if (first..=last).all(|page| self.is_mapped(page)) {
+                return Ok(());
+            }
+        }
+        Err(self.bad_access(addr, len, write))
+    }
+
+    #[cold]
+    fn bad_access(&self, addr: u64, len: u64, write: bool) -> Fault {
+        let verb = if write { "store" } else { "load" };
+        let what = if addr < NULL_LIMIT {
+            "a NULL pointer"
+        } else {
+            "a bad address"
+        };
+        Fault::new(
+            FaultKind::Memory,
+            format!("{verb} of {len} bytes through {what}: {addr:#x}"),
+        )
+    }
+
+    fn is_mapped(&self, page: u64) -> bool {
+        self.mapped[(page / 64) as usize].get() >> (page % 64) & 1 != 0
+    }
+
+    /// The bytes at `addr`, checked. They must not outlive the next call into BPF code.
+    #[inline]
+    pub fn bytes(&self, addr: u64, len: u64) -> Result<&[u8], Fault> {
+        self.check(addr, len, false)?;
+        Ok(match len {
+            0 => &[],
+            _ => unsafe { std::slice::from_raw_parts(self.host(addr), len as usize) },
+        })
+    }
+
+    /// May a helper or kfunc write these bytes, whose address a policy gave? As [`Region::check`], but the kernel's own
+    /// structures are not its to hand out: those are written through [`Region::at`] alone.
+    #[inline]
+    pub fn check_given(&self, addr: u64, len: u64) -> Result<(), Fault> {
+        self.check(addr, len, true)?;
+        let offset = addr.wrapping_sub(self.base);
+        if len > 0 && offset < KERNEL_END && offset + len > KERNEL {
+            return Err(self.kernels_own(addr, len));
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn kernels_own(&self, addr: u64, len: u64) -> Fault {
+        Fault::new(
+            FaultKind::Memory,
+            format!("store of {len} bytes through a pointer to the kernel's own: {addr:#x}"),
+        )
+    }
+
+    /// The writable bytes at `addr`, checked as [`Region::check_given`] does. Take no two that overlap at a time.
+    #[allow(clippy::mut_from_ref)]
+    pub fn bytes_mut(&self, addr: u64, len: u64) -> Result<&mut [u8], Fault> {
+        self.check_given(addr, len)?;
+        Ok(match len {
+            0 => &mut [],
+            _ => unsafe { std::slice::from_raw_parts_mut(self.host(addr), len as usize) },
+        })
+    }
+
+    /// Reads a plain value at an address the policy gave.
+    #[inline]
+    pub fn load<T: Copy>(&self, addr: u64) -> Result<T, Fault> {
+        self.check(addr, size_of::<T>() as u64, false)?;
+        Ok(unsafe { self.host::<T>(addr).read_unaligned() })
+    }
+
+    /// Writes a plain value at an address the policy gave; see [`Region::check_given`].
+    #[inline]
+    pub fn store<T: Copy>(&self, addr: u64, value: T) -> Result<(), Fault> {
+        self.check_given(addr, size_of::<T>() as u64)?;
+        unsafe { self.host::<T>(addr).write_unaligned(value) };
+        Ok(())
+    }
+
+    /// Copies bytes that may overlap between addresses the policy gave; see [`Region::check_given`].
+    pub fn copy(&self, to: u64, from: u64, len: u64) -> Result<(), Fault> {
+        self.check(from, len, false)?;
+        self.check_given(to, len)?;
+        // Of nothing the addresses may be any.
+        if len > 0 {
+            // SAFETY: both were checked just now.
+            unsafe { std::ptr::copy(self.host::<u8>(from), self.host::<u8>(to), len as usize) };
+        }
+        Ok(())
+    }
+
+    /// The object at an address that we handed out, for the kernel's own structures: no check but in debug builds.
+    ///
+    /// # Safety
+    /// `addr` holds a `T` of this region, and nobody uses another reference to it meanwhile.
+    #[inline]
+    #[allow(clippy::mut_from_ref)]
+    pub unsafe fn at<T>(&self, addr: u64) -> &mut T {
+        debug_assert!(self.contains(addr), "{addr:#x} is not in the region");
+        unsafe { &mut *self.host(addr) }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        release(self.base.wrapping_add(self.delta));
+    }
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Slabs: where the kernel's objects lie, each kind in its own.
+
+use super::layout::{PAGE, within};
+use super::region::Region;
+
+/// Kind of the objects of a slab.
+#[derive(Debug)]
+pub struct ObjectType {
+    /// C name.
+    pub name: &'static str,
+    /// Offset and size of each field that programs may store to, ascending.
+    pub writable: &'static [(u64, u64)],
+    /// Returns the C name of the field at an offset.
+    pub field_at: fn(u64) -> String,
+}
+
+impl ObjectType {
+    /// An object that programs may only read.
+    pub(super) const OPAQUE: ObjectType = ObjectType {
+        name: "kernel object",
+        writable: &[],
+        field_at: |offset| format!("byte {offset}"),
+    };
+}
+
+/// Where a slab's objects are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Places {
+    pub base: u64,
+    /// Where `base` is in the host's memory.
+    host: u64,
+    pub size: u64,
+    pub stride: u64,
+    /// 2^64 / stride, rounded up: a multiplication instead of a division.
+    inverse: u64,
+    pub ty: &'static ObjectType,
+}
+
+impl Places {
+    pub fn new(base: u64, delta: u64, stride: u64, max: u64, ty: &'static ObjectType) -> Places {
+        Places {
+            base,
+            host: base.wrapping_add(delta),
+            size: stride * max,
+            stride,
+            inverse: u64::MAX / stride + 1,
+            ty,
+        }
+    }
+
+    /// Which object starts at this address?
+    #[inline]
+    pub fn index(&self, addr: u64) -> Option<u64> {
+        let offset = addr.wrapping_sub(self.base);
+        let index = self.divide(offset);
+        (offset < self.size && index * self.stride == offset).then_some(index)
+    }
+
+    /// `offset / stride`. Exact within the slab: its offsets and strides are below 2^35.
+    #[inline]
+    fn divide(&self, offset: u64) -> u64 {
+        ((u128::from(offset) * u128::from(self.inverse)) >> 64) as u64
+    }
+
+    /// Returns whether a program may store to these bytes, which begin in the slab.
+    #[inline]
+    pub fn may_store(&self, addr: u64, size: u64) -> bool {
+        let offset = addr - self.base;
+        let offset = offset - self.divide(offset) * self.stride;
+        let mut fields = self.ty.writable.iter();
+        fields.any(|&(start, len)| within(offset, size, start, len))
+    }
+}
+
+/// Objects of one kind at a fixed stride: `task_struct`s, `cgroup`s. Last freed, first reused.
+#[derive(Debug)]
+pub struct Slab {
+    places: Places,
+    max: u64,
+    /// Objects ever handed out.
+    next: u64,
+    /// End of what is accessible.
+    accessible: u64,
+    free: Vec<u32>,
+}
+
+impl Slab {
+    pub(super) fn new(places: Places, max: u64) -> Slab {
+        Slab {
+            places,
+            max,
+            next: 0,
+            accessible: places.base,
+            free: Vec::new(),
+        }
+    }
+
+    /// A zeroed object; `None` when `max` are in use, or the host has no memory for more.
+    pub fn alloc(&mut self, region: &Region) -> Option<u64> {
+        if let Some(index) = self.free.pop() {
+            let addr = self.addr(u64::from(index));
+            unsafe { std::ptr::write_bytes(region.host::<u8>(addr), 0, self.places.stride as usize) };
+            return Some(addr);
+        }
+        if self.next == self.max {
+            return None;
+        }
+        let addr = self.addr(self.next);
+        if addr + self.places.stride > self.accessible {
+            // Grow in larger and larger steps: a page-wise mprotect would dominate the creation of many tasks.
+            let used = self.accessible - self.places.base;
+            let end = (self.places.base + self.places.stride * self.max).next_multiple_of(PAGE);
+            let want = (addr + self.places.stride + used).next_multiple_of(PAGE).min(end);
+            let (from, size) = (self.accessible, want - self.accessible);
+            region.protect(from, size, libc::PROT_READ | libc::PROT_WRITE).ok()?;
+            self.accessible = want;
+        }
+        self.next += 1;
+        Some(addr)
+    }
+
+    /// Returns an object.
+    pub fn free(&mut self, addr: u64) {
+        let index = self.index(addr).expect("an object of this slab");
+        self.free.push(index as u32);
+    }
+
+    /// Where object `index` is in the host's memory.
+    #[inline]
+    pub fn host<T>(&self, index: u64) -> *mut T {
+        (self.places.host + index * self.places.stride) as *mut T
+    }
+
+    /// Address of object `index`.
+    #[inline]
+    pub fn addr(&self, index: u64) -> u64 {
+        self.places.base + index * self.places.stride
+    }
+
+    /// Which object starts at this address? For checking pointers of policies; freed objects still count.
+    #[inline]
+    pub fn index(&self, addr: u64) -> Option<u64> {
+        self.places.index(addr).filter(|&index| index < self.next)
+    }
+}

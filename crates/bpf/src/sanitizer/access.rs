@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Loads and stores: is this address one of what the pointer was made from, is that alive, and may it be stored to?
+
+use super::objects::{Kind, View};
+use super::prov::{Origin, Prov, SCALAR};
+use super::raise::{raise, sanitizer};
+use super::report::problem;
+use super::state::Sanitizer;
+use crate::engine::context::Context;
+use crate::fault::Fault;
+use crate::image::{Field, FieldKind, Insn};
+use crate::insn::{self, FRAME};
+use crate::memory::{ARENA_SIZE, NULL_LIMIT, PAGE, SHIFT};
+
+/// One access, as it is told.
+#[derive(Clone, Copy)]
+pub(super) struct Access {
+    /// What the pointer's register holds, and what is added to it.
+    pub base: u64,
+    pub off: i64,
+    pub size: u64,
+    pub store: bool,
+    pub pc: usize,
+}
+
+impl Access {
+    #[inline(always)]
+    fn unpack(base: u64, meta: u64, store: bool) -> Access {
+        Access {
+            base,
+            off: i64::from(meta as u16 as i16),
+            size: meta >> 16 & 0x7f,
+            store,
+            pc: (meta >> 32) as usize,
+        }
+    }
+
+    #[inline(always)]
+    fn addr(&self) -> u64 {
+        self.base.wrapping_add(self.off as u64)
+    }
+
+    #[inline(always)]
+    pub(super) fn within(&self, start: u64, len: u64) -> bool {
+        let offset = self.addr().wrapping_sub(start);
+        offset < len && self.size <= len - offset
+    }
+}
+
+/// Instruction, size and offset of an access in one word.
+pub(crate) fn meta(pc: usize, i: &Insn) -> u64 {
+    let is_atomic = insn::class(i.op) == insn::STX && i.op & 0xe0 == insn::ATOMIC;
+    let atomic = if is_atomic { ATOMIC } else { 0 };
+    (pc as u64) << 32 | atomic | insn::size(i.op) << 16 | u64::from(i.off as i16 as u16)
+}
+
+/// In `meta`: an atomic operation.
+const ATOMIC: u64 = 1 << 23;
+
+/// Checks a load through a register with this provenance. The provenance of what is loaded.
+pub(crate) unsafe extern "C" fn load(cx: *mut Context, base: u64, meta: u64, prov: u64, _: u64, _: u64) -> u64 {
+    unsafe {
+        let (cx, sanitizer) = (&mut *cx, sanitizer(cx));
+        let access = Access::unpack(base, meta, false);
+        sanitizer.checked.accesses += 1;
+        if let Err(fault) = sanitizer.check_once(cx, access, Prov(prov), meta & ATOMIC != 0) {
+            cx.pc = access.pc as u32;
+            return raise(cx, fault);
+        }
+        if access.size != 8 || base < NULL_LIMIT {
+            return SCALAR;
+        }
+        let addr = access.addr();
+        let value = cx.region().host::<u64>(addr).read_unaligned();
+        // Of what was spilled it is known even that it is NULL.
+        let on_stack = matches!(Prov(prov).origin(), Origin::Frame { .. });
+        if !on_stack && value >> SHIFT != sanitizer.objects.tag {
+            return SCALAR;
+        }
+        sanitizer.loaded(cx, Prov(prov), addr, value).0
+    }
+}
+
+/// Checks a store of a value through a register with this provenance.
+pub(crate) unsafe extern "C" fn store(cx: *mut Context, base: u64, meta: u64, prov: u64, value: u64, of: u64) -> u64 {
+    unsafe {
+        let (cx, sanitizer) = (&mut *cx, sanitizer(cx));
+        let access = Access::unpack(base, meta, true);
+        sanitizer.checked.accesses += 1;
+        if let Err(fault) = sanitizer.check_once(cx, access, Prov(prov), meta & ATOMIC != 0) {
+            cx.pc = access.pc as u32;
+            return raise(cx, fault);
+        }
+        let offset = access.addr().wrapping_sub(sanitizer.objects.stack);
+        let stack_size = sanitizer.objects.stack_end - sanitizer.objects.stack;
+        if access.size == 8 && offset.is_multiple_of(8) && offset < stack_size {
+            sanitizer.objects.spill(offset, value, of);
+        }
+        0
+    }
+}
+
+impl Sanitizer {
+    /// What an 8-byte word is that was loaded through a pointer and looks like an address of the region.
+    fn loaded(&self, cx: &Context, from: Prov, addr: u64, value: u64) -> Prov {
+        let region = cx.region();
+        // A reference is what the kernel put there; what else a kptr field has, the program may have stored.
+        let kptr = |fields: &[Field], start: u64| {
+            let field = fields.iter().find(|f| start + u64::from(f.offset) == addr);
+            match field.map(|field| &field.kind) {
+                Some(FieldKind::Kptr { owned: true, .. }) => self.kept_pointer(cx, value).untested(),
+                Some(FieldKind::Kptr { .. } | FieldKind::Uptr) => Prov::UNTRUSTED.untested(),
+                _ => Prov::SCALAR,
+            }
+        };
+        match from.origin() {
+            Origin::Frame { .. } => self.objects.filled(addr.wrapping_sub(self.objects.stack), value),
+            Origin::Context { .. } => self.objects.of_arguments(region, value),
+            Origin::Slab { .. } => self.objects.of_kernel(region, value),
+            // Beside what the kernel tells a program lies what programs have written.
+            Origin::Kernel if region.in_bpf_area(addr) => Prov::UNTRUSTED,
+            Origin::Kernel => self.objects.of_kernel(region, value),
+            Origin::Untrusted => Prov::UNTRUSTED,
+            Origin::Value { place, element } => {
+                let place = &self.objects.places[place];
+                kptr(&place.fields, place.start + element * place.stride)
+            }
+            Origin::View { slot, .. } => {
+                let view = &self.objects.views[slot];
+                match view.kind {
+                    Kind::Kernel(_) => self.objects.of_kernel(region, value),
+                    Kind::Value(map) => kptr(&cx.maps[map].def().fields, view.start),
+                    _ => Prov::SCALAR,
+                }
+            }
+            Origin::Scalar | Origin::Null { .. } | Origin::Unset | Origin::Varied => Prov::SCALAR,
+        }
+    }
+
+    /// A pointer loaded from a map, which keeps what it points to until somebody takes it out: RCU keeps it for the reader.
+    fn kept_pointer(&self, cx: &Context, value: u64) -> Prov {
+        if self.held.in_rcu() {
+            self.objects.classify(cx.region(), value)
+        } else {
+            Prov::UNTRUSTED
+        }
+    }
+
+    /// The same for a load or store of the program's own: is it aligned where it has to be?
+    #[inline(always)]
+    fn check_once(&self, cx: &Context, access: Access, prov: Prov, is_atomic: bool) -> Result<(), Fault> {
+        self.check(cx, access, prov)?;
+        if !access.addr().is_multiple_of(access.size)
+            && (is_atomic && prov.origin() != Origin::Scalar || matches!(prov.origin(), Origin::Frame { .. }))
+        {
+            let verb = match (is_atomic, access.store) {
+                (true, _) => "atomic access",
+                (_, true) => "store",
+                _ => "load",
+            };
+            let what = verb_of(verb, access.size);
+            return Err(problem("misaligned", &what, Some(access.addr()), Vec::new()));
+        }
+        Ok(())
+    }
+
+    /// May this access be?
+    #[inline(always)]
+    pub(super) fn check(&self, cx: &Context, access: Access, prov: Prov) -> Result<(), Fault> {
+        let objects = &self.objects;
+        if prov.is_untested() && objects.is_untested(prov) {
+            return Err(self.refuse(cx, access, prov));
+        }
+        let ok = match prov.origin() {
+            Origin::View { slot, generation } => match objects.view(slot, generation) {
+                Some(view) if view.alive && access.within(view.start, view.len) => match view.kind {
+                    Kind::Record | Kind::Input | Kind::Copy(_) => true,
+                    Kind::Percpu(_) => false,
+                    Kind::Value(map) => free_of(&cx.maps[map].def().fields, view.start, &access),
+                    Kind::Object(id) => cx
+                        .types()
+                        .get(&id)
+                        .is_none_or(|ty| free_of_all(&ty.fields, view.start, &access)),
+                    Kind::Kernel(slab) => !access.store || writable(&objects.slabs[slab].writable, view.start, &access),
+                    Kind::Cpumask | Kind::Opaque | Kind::Element => !access.store,
+                },
+                _ => false,
+            },
+            Origin::Value { place, element } => {
+                let place = &objects.places[place];
+                let start = place.start + element * place.stride;
+                access.within(start, place.len)
+                    && (place.writable || !access.store)
+                    && free_of(&place.fields, start, &access)
+            }
+            Origin::Slab { slab, index } => {
+                let slab = &objects.slabs[slab];
+                let start = slab.base + index * slab.stride;
+                // Behind a task_struct are the CPU masks it points to.
+                access.within(start, slab.stride) && (!access.store || writable(&slab.writable, start, &access))
+            }
+            Origin::Frame { top } => {
+                let top = objects.stack + top;
+                access.within(top - FRAME, FRAME) && top > cx.fp
+            }
+            Origin::Context { start, end } => !access.store && access.within(objects.stack + start, end - start),
+            Origin::Kernel | Origin::Untrusted => {
+                !access.store
+                    && (access.base < NULL_LIMIT || cx.region().check(access.addr(), access.size, false).is_ok())
+            }
+            // Arenas are the program's to point into as it likes.
+            Origin::Scalar => {
+                objects.arena != 0
+                    && access.addr().wrapping_sub(objects.arena) < ARENA_SIZE
+                    && cx.region().check(access.addr(), access.size, access.store).is_ok()
+            }
+            Origin::Null { .. } | Origin::Unset | Origin::Varied => false,
+        };
+        match ok {
+            true => Ok(()),
+            false => Err(self.refuse(cx, access, prov)),
+        }
+    }
+
+    /// Why an access may not be.
+    #[cold]
+    fn refuse(&self, cx: &Context, access: Access, prov: Prov) -> Fault {
+        let (verb, size, addr) = (if access.store { "store" } else { "load" }, access.size, access.addr());
+        let objects = &self.objects;
+        let mut notes = Vec::new();
+        let is_null = matches!(prov.origin(), Origin::Null { .. });
+        if objects.is_untested(prov) && !is_null {
+            return self.untested(cx, verb_of(verb, size), Some(addr), prov);
+        }
+        let what = match prov.origin() {
+            Origin::View { slot, generation } => match objects.view(slot, generation) {
+                Some(view) if view.alive => {
+                    notes.push((format!("{} was got", self.view_name(cx, view)), Some(view.born)));
+                    self.refused_inside(cx, &access, (view.start, view.len), view.kind)
+                }
+                view => return self.dead(cx, verb_of(verb, size), Some(addr), view),
+            },
+            Origin::Value { place, element } => {
+                let known = &objects.places[place];
+                let start = known.start + element * known.stride;
+                if !access.within(start, known.len) {
+                    notes.push((self.where_is(start, known.len, addr, &self.name_of(cx, prov)), None));
+                    "out-of-bounds"
+                } else if access.store && !known.writable {
+                    notes.push((format!("{} is read-only", self.name_of(cx, prov)), None));
+                    "read-only"
+                } else {
+                    notes.push((special(&known.fields, start, &access, &self.name_of(cx, prov)), None));
+                    "special-field"
+                }
+            }
+            Origin::Slab { slab, index } => {
+                let known = &objects.slabs[slab];
+                let start = known.base + index * known.stride;
+                notes.push((self.where_is(start, known.size, addr, known.name), None));
+                if access.within(start, known.size) {
+                    notes.push((format!("a program may not store to this part of {}", known.name), None));
+                    "read-only"
+                } else {
+                    "out-of-bounds"
+                }
+            }
+            Origin::Frame { top } => {
+                let r10 = objects.stack + top;
+                let off = addr.wrapping_sub(r10) as i64;
+                if access.within(r10 - FRAME, FRAME) {
+                    notes.push((format!("r10{off:+} of a function that has returned"), None));
+                    "use-after-return"
+                } else {
+                    notes.push((format!("r10{off:+}: a frame is r10-512 to r10-1"), None));
+                    "stack-out-of-bounds"
+                }
+            }
+            Origin::Context { start, end } => {
+                let start_at = objects.stack + start;
+                notes.push((self.where_is(start_at, end - start, addr, "the arguments"), None));
+                if access.store { "read-only" } else { "out-of-bounds" }
+            }
+            Origin::Kernel | Origin::Untrusted => {
+                notes.push(("a pointer read from kernel memory".to_string(), None));
+                if access.store { "read-only" } else { "bad-pointer" }
+            }
+            Origin::Null { pc } => {
+                let why = match objects.is_untested(prov) {
+                    true => "it may be NULL and was not tested: what returned it is",
+                    false => "what returned it is",
+                };
+                notes.push((why.to_string(), Some(pc)));
+                "null-dereference"
+            }
+            Origin::Varied => {
+                let note =
+                    "the offset in a kernel object must be a constant, and is a number from memory or a function";
+                notes.push((note.to_string(), None));
+                "variable-offset"
+            }
+            Origin::Unset => "uninitialised",
+            Origin::Scalar if access.base < NULL_LIMIT => "null-dereference",
+            Origin::Scalar => {
+                let arena = addr.wrapping_sub(objects.arena);
+                if objects.arena != 0 && arena < ARENA_SIZE {
+                    let page = arena / PAGE;
+                    notes.push((format!("page {page} of the arena is not allocated"), None));
+                    "arena-unallocated"
+                } else {
+                    let at = objects.classify(cx.region(), addr);
+                    if at != Prov::SCALAR {
+                        notes.push((format!("the address is one of {}", self.name_of(cx, at)), None));
+                    }
+                    notes.push(("a number, not a pointer that the program was given".to_string(), None));
+                    "bad-pointer"
+                }
+            }
+        };
+        problem(what, &verb_of(verb, size), Some(addr), notes)
+    }
+
+    fn refused_inside(&self, cx: &Context, access: &Access, (start, len): (u64, u64), kind: Kind) -> &'static str {
+        let special = match kind {
+            Kind::Value(map) => !free_of(&cx.maps[map].def().fields, start, access),
+            Kind::Object(id) => cx
+                .types()
+                .get(&id)
+                .is_some_and(|ty| !free_of_all(&ty.fields, start, access)),
+            Kind::Percpu(_) => true,
+            _ => false,
+        };
+        match access.within(start, len) {
+            false => "out-of-bounds",
+            true if special => "special-field",
+            true => "read-only",
+        }
+    }
+
+    /// A pointer that may be NULL is used before it is compared with NULL.
+    #[cold]
+    pub(super) fn untested(&self, cx: &Context, what: String, addr: Option<u64>, prov: Prov) -> Fault {
+        let got = match prov.origin() {
+            Origin::View { slot, generation } => self.objects.view(slot, generation).map(|view| view.born),
+            Origin::Null { pc } => Some(pc),
+            _ => None,
+        };
+        let mut notes = vec![("it may be NULL and was not tested".to_string(), None)];
+        notes.extend(got.map(|pc| (format!("{} was got", self.name_of(cx, prov)), Some(pc))));
+        problem("untested", &what, addr, notes)
+    }
+
+    /// What a pointer points to is not there any more.
+    #[cold]
+    pub(super) fn dead(&self, cx: &Context, what: String, addr: Option<u64>, view: Option<&View>) -> Fault {
+        let Some(view) = view else {
+            return problem(
+                "use-after-free",
+                &what,
+                addr,
+                vec![("it is gone long since".to_string(), None)],
+            );
+        };
+        let name = self.view_name(cx, view);
+        let (verb, at) = view.died.unwrap_or(("freed", None));
+        let kind = match verb {
+            "released" => "use-after-release",
+            "unlocked" => "use-after-unlock",
+            "out of its RCU section" => "rcu",
+            _ => "use-after-free",
+        };
+        let notes = vec![
+            (format!("{name} was got"), Some(view.born)),
+            (format!("and {verb}"), at),
+        ];
+        problem(kind, &what, addr, notes)
+    }
+
+    fn where_is(&self, start: u64, len: u64, addr: u64, name: &str) -> String {
+        let (off, end) = (addr.wrapping_sub(start) as i64, start + len);
+        if addr >= end {
+            format!("{} bytes behind {name}, which has {len}", addr - end)
+        } else if off < 0 {
+            format!("{} bytes before {name}", -off)
+        } else {
+            format!("byte {off} of the {len} of {name}")
+        }
+    }
+
+    /// What a pointer with this provenance points to.
+    pub(super) fn name_of(&self, cx: &Context, prov: Prov) -> String {
+        match prov.origin() {
+            Origin::View { slot, generation } => match self.objects.view(slot, generation) {
+                Some(view) => self.view_name(cx, view),
+                None => "something gone".to_string(),
+            },
+            Origin::Value { place, element } => {
+                let place = &self.objects.places[place];
+                match place.end - place.start > place.stride {
+                    true => format!("{} at index {element}", place.what),
+                    false => place.what.clone(),
+                }
+            }
+            Origin::Slab { slab, .. } => format!("a {}", self.objects.slabs[slab].name),
+            Origin::Frame { .. } => "the stack".to_string(),
+            Origin::Context { .. } => "the arguments".to_string(),
+            Origin::Kernel => "kernel memory".to_string(),
+            Origin::Untrusted => "kernel memory that nothing keeps alive".to_string(),
+            Origin::Scalar => "no object".to_string(),
+            Origin::Null { .. } => "NULL".to_string(),
+            Origin::Unset => "no value".to_string(),
+            Origin::Varied => "a kernel object at a variable offset".to_string(),
+        }
+    }
+
+    pub(super) fn view_name(&self, cx: &Context, view: &View) -> String {
+        let bytes = view.len;
+        match view.kind {
+            Kind::Value(map) => format!("a value of map {} ({bytes} bytes)", cx.maps[map].name()),
+            Kind::Object(id) => format!("a struct {} ({bytes} bytes)", type_name(cx, id)),
+            Kind::Percpu(id) => format!("per-CPU objects of struct {}", type_name(cx, id)),
+            Kind::Copy(id) => format!("a CPU's struct {} ({bytes} bytes)", type_name(cx, id)),
+            Kind::Cpumask => "a bpf_cpumask".to_string(),
+            Kind::Record => format!("a ring buffer's record ({bytes} bytes)"),
+            Kind::Kernel(slab) => format!("a reference to a {}", self.objects.slabs[slab].name),
+            Kind::Input => "the program's context".to_string(),
+            Kind::Opaque => "a reference".to_string(),
+            Kind::Element => format!("an iterator's element ({bytes} bytes)"),
+        }
+    }
+}
+
+fn type_name(cx: &Context, id: u32) -> &str {
+    cx.types().get(&id).map_or("object", |ty| ty.name.as_str())
+}
+
+fn verb_of(verb: &str, size: u64) -> String {
+    format!("{verb} of {size} bytes")
+}
+
+/// May be accessed: no special field is touched, but a kptr may be loaded whole.
+#[inline(always)]
+fn free_of(fields: &[Field], start: u64, access: &Access) -> bool {
+    fields.is_empty() || special_field(fields, start, access).is_none()
+}
+
+/// The same in an object that the program allocated: its kptrs are exchanged and never loaded.
+fn free_of_all(fields: &[Field], start: u64, access: &Access) -> bool {
+    !fields.iter().any(|field| touches(field, start, access))
+}
+
+fn touches(field: &Field, start: u64, access: &Access) -> bool {
+    let offset = access.addr().wrapping_sub(start);
+    let (from, to) = (u64::from(field.offset), u64::from(field.offset + field.size));
+    offset < to && from < offset.wrapping_add(access.size)
+}
+
+fn special_field<'a>(fields: &'a [Field], start: u64, access: &Access) -> Option<&'a Field> {
+    let offset = access.addr().wrapping_sub(start);
+    fields.iter().find(|field| {
+        let whole = offset == u64::from(field.offset) && access.size == 8;
+        let allowed = match field.kind {
+            FieldKind::Kptr { owned, .. } => whole && (!access.store || !owned),
+            FieldKind::Uptr => whole && !access.store,
+            _ => false,
+        };
+        touches(field, start, access) && !allowed
+    })
+}
+
+fn special(fields: &[Field], start: u64, access: &Access, name: &str) -> String {
+    let kind = special_field(fields, start, access).map(|field| &field.kind);
+    let what = match kind {
+        Some(FieldKind::SpinLock) => "bpf_spin_lock",
+        Some(FieldKind::ResSpinLock) => "bpf_res_spin_lock",
+        Some(FieldKind::Timer) => "bpf_timer",
+        Some(FieldKind::Refcount) => "bpf_refcount",
+        Some(FieldKind::ListNode) => "bpf_list_node",
+        Some(FieldKind::RbNode) => "bpf_rb_node",
+        Some(FieldKind::ListHead(_)) => "bpf_list_head",
+        Some(FieldKind::RbRoot(_)) => "bpf_rb_root",
+        Some(FieldKind::Kptr { .. }) => "kptr",
+        _ => "field of the kernel's",
+    };
+    format!("the {what} in {name} is the kernel's: only helpers and kfuncs may touch it")
+}
+
+fn writable(ranges: &[(u64, u64)], start: u64, access: &Access) -> bool {
+    ranges.iter().any(|&(offset, size)| access.within(start + offset, size))
+}

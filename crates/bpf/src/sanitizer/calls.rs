@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Calls: into the program, between its functions, and out to helpers and kfuncs; and what the program holds meanwhile:
+//! references, locks, critical sections, iterators. All of it must be given back by the call of the program that took it.
+
+use super::callee::{Callee, Effect};
+use super::held::{Mark, Open, Pending, Sections};
+use super::objects::{Frame, Kind, Until, View};
+use super::prov::{Origin, Prov, UNSET};
+use super::raise::{raise, sanitizer};
+use super::registers::unset;
+use super::report::problem;
+use super::state::Sanitizer;
+use crate::engine::context::Context;
+use crate::fault::Fault;
+use crate::insn::FRAME;
+use crate::object::ProgramKind;
+
+/// Most functions under way in one call of a program (MAX_CALL_FRAMES), and bytes of stack they may use together
+/// (MAX_BPF_STACK).
+const MAX_FRAMES: usize = 8;
+const MAX_STACK: u32 = 512;
+
+/// The entry of every function of a checked program, for calls by the world and by helpers.
+pub(crate) unsafe extern "C" fn enter(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
+    unsafe {
+        let function = (*cx).function;
+        let mark = match begin(&mut *cx, sanitizer(cx), function, [r1, r2, r3, r4, r5]) {
+            Ok(mark) => mark,
+            Err(fault) => return raise(cx, fault),
+        };
+        let entry = (&(*cx).engine_entries)[function];
+        let r0 = entry(cx, r1, r2, r3, r4, r5);
+        if (*cx).fault.is_some() {
+            return r0;
+        }
+        match end(&mut *cx, sanitizer(cx), mark, r0) {
+            Ok(()) => r0,
+            Err(fault) => raise(cx, fault),
+        }
+    }
+}
+
+/// A function of the program is called from outside. What is known of its arguments is put where it looks for it.
+fn begin(cx: &mut Context, sanitizer: &mut Sanitizer, function: usize, args: [u64; 5]) -> Result<Mark, Fault> {
+    let depth = cx.depth;
+    sanitizer.held.unwind(depth);
+    sanitizer.objects.frames.retain(|frame| frame.depth < depth);
+    if depth == 1 {
+        sanitizer.objects.forget_passing();
+        sanitizer.held.open.clear();
+    }
+    sanitizer.objects.take_freed(cx.region(), None);
+    let by = sanitizer.held.pending.last().filter(|call| call.calls_back).copied();
+    let callback = by.is_some();
+    let kind = sanitizer.kinds[function].filter(|_| !callback);
+    if !callback {
+        let sections = Sections {
+            sleepable: kind.is_some_and(|(_, sleepable)| sleepable),
+            ..Sections::default()
+        };
+        let outer = std::mem::replace(&mut sanitizer.held.sections, sections);
+        sanitizer.held.outer.push((depth, sanitizer.held.program, outer));
+        sanitizer.held.last = sanitizer.held.last.wrapping_add(1);
+        sanitizer.held.program = sanitizer.held.last;
+    }
+    let top = cx.fp;
+    // A timer's callback gets map, key and value.
+    let is_timer = cx.maps.iter().any(|map| map.addr() == args[0]);
+    let nr_args = match (kind, by.and_then(|call| sanitizer.names.of(&cx.code.insns[call.pc]))) {
+        (Some(_), _) => 1,
+        (None, Some(callee)) => callee.callback_args,
+        (None, None) if is_timer => 3,
+        (None, None) => 5,
+    };
+    let mut provs = args.map(|arg| sanitizer.objects.classify(cx.region(), arg).0);
+    provs[nr_args..].fill(UNSET);
+    let callee = by.and_then(|call| sanitizer.names.of(&cx.code.insns[call.pc]));
+    // Of the program's own word its callback knows as much as it does itself.
+    if let Some((to, from)) = callee.and_then(|callee| callee.handed_on)
+        && let Some(by) = by
+    {
+        provs[to] = by.provs[from];
+    }
+    if callee.is_some_and(|callee| callee.name == "bpf_user_ringbuf_drain") {
+        sanitizer.note_sample(cx, args[0]);
+    }
+    match kind {
+        Some((ProgramKind::Syscall, _)) => {
+            let [start, len, ..] = args;
+            provs[0] = sanitizer
+                .objects
+                .passing(View::new(start, len, Kind::Input, cx.pc as usize))
+                .0;
+        }
+        Some(_) => {
+            let outer = sanitizer
+                .objects
+                .frames
+                .last()
+                .map_or(sanitizer.objects.stack_end, |f| f.top - FRAME);
+            if (top..outer).contains(&args[0]) {
+                provs[0] = Prov::context(args[0] - sanitizer.objects.stack, outer - sanitizer.objects.stack).0;
+            }
+        }
+        None => {
+            // Of an element: map, key, value.
+            if let Some(index) = cx.maps.iter().position(|map| map.addr() == args[0])
+                && cx.maps[index].place().is_none()
+                && cx.region().in_bpf_area(args[2])
+            {
+                let len = u64::from(cx.maps[index].def().value_size);
+                provs[2] = sanitizer
+                    .objects
+                    .allocated(args[2], len, Kind::Value(index), cx.pc as usize)
+                    .0;
+            }
+        }
+    }
+    cx.arg_prov[1..6].copy_from_slice(&provs);
+    let caller = by.map(|call| call.pc);
+    sanitizer.push_frame(cx, top, function, caller)?;
+    Ok(Mark {
+        depth,
+        callback,
+        function,
+        returns: match kind {
+            Some(_) => None,
+            None if callback => Some(1),
+            None => is_timer.then_some(0),
+        },
+        must_return: kind.is_some_and(|(kind, _)| kind != ProgramKind::StructOps),
+    })
+}
+
+/// It has returned.
+fn end(cx: &mut Context, sanitizer: &mut Sanitizer, mark: Mark, r0: u64) -> Result<(), Fault> {
+    check_result(cx, &mark, r0)?;
+    if !mark.callback {
+        sanitizer.check_nothing_held(cx, mark.function)?;
+    }
+    sanitizer.objects.frames.retain(|frame| frame.depth < mark.depth);
+    sanitizer.forget_opaque();
+    Ok(())
+}
+
+/// A program's result has a value, a callback's one that the kernel understands.
+fn check_result(cx: &mut Context, mark: &Mark, r0: u64) -> Result<(), Fault> {
+    let function = &cx.code.functions[mark.function];
+    let has_value = cx.arg_prov[0] != UNSET;
+    if (mark.must_return || mark.returns.is_some()) && !has_value {
+        cx.pc = function.start as u32;
+        return Err(unset(0));
+    }
+    if let Some(most) = mark.returns
+        && r0 > most
+    {
+        let what = format!(
+            "{} returns {}, a callback may return {}",
+            function.name,
+            r0 as i64,
+            if most == 0 { "0" } else { "0 or 1" }
+        );
+        cx.pc = function.start as u32;
+        return Err(problem("return-value", &what, None, Vec::new()));
+    }
+    Ok(())
+}
+
+/// A function of the program is about to call another one.
+pub(crate) unsafe extern "C" fn call_function(cx: *mut Context, pc: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    unsafe {
+        let (cx, sanitizer) = (&mut *cx, sanitizer(cx));
+        cx.pc = pc as u32;
+        let function = cx.code.insns[pc as usize].imm as usize;
+        match sanitizer.push_frame(cx, cx.fp, function, Some(pc as usize)) {
+            Ok(()) => 0,
+            Err(fault) => raise(cx, fault),
+        }
+    }
+}
+
+/// It has returned.
+pub(crate) unsafe extern "C" fn returned(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    let sanitizer = unsafe { sanitizer(cx) };
+    sanitizer.objects.frames.pop();
+    sanitizer.forget_opaque();
+    0
+}
+
+/// A helper or kfunc is about to be called with these arguments; their provenances are in the context.
+pub(crate) unsafe extern "C" fn before_call(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
+    unsafe {
+        let (cx, sanitizer) = (&mut *cx, sanitizer(cx));
+        sanitizer.checked.calls += 1;
+        let provs = [1, 2, 3, 4, 5].map(|i| cx.arg_prov[i]);
+        let call = Pending {
+            pc: cx.pc as usize,
+            args: [r1, r2, r3, r4, r5],
+            provs,
+            depth: cx.depth,
+            calls_back: false,
+        };
+        match sanitizer.before(cx, call) {
+            Ok(()) => 0,
+            Err(fault) => raise(cx, fault),
+        }
+    }
+}
+
+/// It has returned this. Its provenance.
+pub(crate) unsafe extern "C" fn after_call(cx: *mut Context, r0: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    unsafe {
+        let (cx, sanitizer) = (&mut *cx, sanitizer(cx));
+        sanitizer.after(cx, r0).0
+    }
+}
+
+impl Sanitizer {
+    fn push_frame(&mut self, cx: &Context, top: u64, function: usize, caller: Option<usize>) -> Result<(), Fault> {
+        let mut depth = (1, cx.code.functions[function].stack.max(1).next_multiple_of(16));
+        if caller.is_some() {
+            for frame in self.objects.frames.iter().rev() {
+                depth.0 += 1;
+                depth.1 += cx.code.functions[frame.function].stack.max(1).next_multiple_of(16);
+                if frame.caller.is_none() {
+                    break;
+                }
+            }
+        }
+        self.objects.frames.push(Frame {
+            top,
+            function,
+            caller,
+            depth: cx.depth,
+        });
+        let (frames, bytes) = depth;
+        if frames > MAX_FRAMES {
+            let what = format!("{frames} functions under way, the kernel allows {MAX_FRAMES}");
+            return Err(problem("stack-overflow", &what, None, Vec::new()));
+        }
+        if bytes > MAX_STACK {
+            let what = format!("{frames} functions under way use {bytes} bytes of stack, the kernel has {MAX_STACK}");
+            return Err(problem("stack-overflow", &what, None, Vec::new()));
+        }
+        Ok(())
+    }
+
+    /// The program returns to the kernel, or throws.
+    fn check_nothing_held(&mut self, cx: &mut Context, function: usize) -> Result<(), Fault> {
+        let name = &cx.code.functions[function].name;
+        let now = &self.held.sections;
+        let left = [
+            (now.locks.last().map(|lock| lock.1), "a lock held", "locked"),
+            (now.rcu.last().copied(), "an RCU section open", "begun"),
+            (now.preempt.last().copied(), "preemption disabled", "disabled"),
+            (now.irq.last().copied(), "interrupts off", "saved"),
+        ];
+        for (at, what, verb) in left {
+            if let Some(at) = at {
+                cx.pc = at as u32;
+                let what = format!("{name} returns with {what}");
+                return Err(problem(
+                    "unbalanced-lock",
+                    &what,
+                    None,
+                    vec![(format!("{verb} in"), Some(at))],
+                ));
+            }
+        }
+        let left = |open: &&Open| open.must_end && open.program == self.held.program;
+        if let Some(open) = self.held.open.iter().find(left) {
+            cx.pc = open.pc as u32;
+            let what = format!("{name} returns without having ended what {} began", open.name());
+            return Err(problem("leak", &what, Some(open.addr), Vec::new()));
+        }
+        if let Some(slot) = self.objects.leaked(self.held.program) {
+            let view = &self.objects.views[slot];
+            cx.pc = view.born as u32;
+            let what = format!("{name} returns and has not released {}", self.view_name(cx, view));
+            return Err(problem(
+                "leak",
+                &what,
+                Some(view.start),
+                vec![("got".to_string(), Some(view.born))],
+            ));
+        }
+        Ok(())
+    }
+
+    fn before(&mut self, cx: &mut Context, mut call: Pending) -> Result<(), Fault> {
+        let insn = cx.code.insns[call.pc];
+        let Some(callee) = self.names.of(&insn) else {
+            self.held.pending.push(call);
+            return Ok(());
+        };
+        if callee.effect == Effect::Throw {
+            let function = self.objects.frames.last().map_or(0, |frame| frame.function);
+            return self.check_nothing_held(cx, function);
+        }
+        let name = &callee.name;
+        for n in 0..callee.looked_at.min(5) {
+            if let Origin::View { slot, generation } = Prov(call.provs[n]).origin() {
+                let view = self.objects.view(slot, generation);
+                if !view.is_some_and(|view| view.alive) {
+                    return Err(self.dead(cx, format!("passed to {name}"), Some(call.args[n]), view));
+                }
+            }
+        }
+        self.check_arguments(cx, &call, callee)?;
+        self.check_place(callee)?;
+        self.check_given(cx, &call, callee)?;
+        match callee.effect {
+            Effect::Release => {
+                self.check_reference(cx, &call, 0, name)?;
+                self.check_whole(cx, &call, 0, name)?;
+            }
+            Effect::GraphAdd => self.check_reference(cx, &call, 1, name)?,
+            Effect::Exchange if call.args[1] != 0 => {
+                self.check_reference(cx, &call, 1, name)?;
+                self.check_whole(cx, &call, 1, name)?;
+                self.check_kptr_type(cx, &call, callee)?;
+            }
+            Effect::Lock => {
+                if let Some(held) = self.held.sections.locks.iter().find(|lock| lock.0 == call.args[0])
+                    && name == "bpf_spin_lock"
+                {
+                    let what = format!("{name} of the lock that is already held");
+                    let note = ("it was locked".to_string(), Some(held.1));
+                    return Err(problem("deadlock", &what, Some(call.args[0]), vec![note]));
+                }
+                if let Some(held) = self.held.sections.locks.last()
+                    && name == "bpf_spin_lock"
+                {
+                    return Err(under_lock(name, held.1));
+                }
+            }
+            Effect::Unlock if self.held.sections.locks.last().map(|lock| lock.0) != Some(call.args[0]) => {
+                let what = format!("{name} of a lock that is not the one locked last");
+                return Err(problem("unbalanced-lock", &what, Some(call.args[0]), Vec::new()));
+            }
+            Effect::TimerInit => self.check_timer_map(cx, &call, callee)?,
+            Effect::RcuUnlock => balanced(&self.held.sections.rcu, name)?,
+            Effect::PreemptEnable => balanced(&self.held.sections.preempt, name)?,
+            _ => {}
+        }
+        call.calls_back = callee.calls_back;
+        self.held.pending.push(call);
+        Ok(())
+    }
+
+    /// May it be called here?
+    fn check_place(&self, callee: &Callee) -> Result<(), Fault> {
+        let (name, now) = (&callee.name, &self.held.sections);
+        if let Some(lock) = now.locks.last()
+            && !callee.locked
+        {
+            return Err(under_lock(name, lock.1));
+        }
+        if callee.sleepable {
+            let why = if !now.sleepable {
+                "a program that may not sleep (its section's name has no .s)"
+            } else if !now.rcu.is_empty() {
+                "an RCU section"
+            } else if !now.preempt.is_empty() {
+                "a section with preemption disabled"
+            } else if !now.irq.is_empty() {
+                "a section with interrupts off"
+            } else {
+                return Ok(());
+            };
+            let what = format!("{name} may sleep and is called in {why}");
+            return Err(problem("sleep", &what, None, Vec::new()));
+        }
+        if callee.rcu && !self.held.in_rcu() {
+            let what = format!("{name} needs bpf_rcu_read_lock() in a program that may sleep");
+            return Err(problem("rcu", &what, None, Vec::new()));
+        }
+        Ok(())
+    }
+
+    /// An argument must be a reference that the program holds.
+    fn check_reference(&self, cx: &Context, call: &Pending, n: usize, name: &str) -> Result<(), Fault> {
+        let (arg, prov) = (call.args[n], Prov(call.provs[n]));
+        if let Origin::View { slot, .. } = prov.origin()
+            && self.objects.views[slot].reference
+        {
+            return Ok(());
+        }
+        if arg == 0 {
+            let notes = match prov.origin() {
+                Origin::Null { pc } => vec![("not tested: what returned it is".to_string(), Some(pc))],
+                _ => Vec::new(),
+            };
+            return Err(problem(
+                "null-dereference",
+                &format!("NULL passed to {name}"),
+                None,
+                notes,
+            ));
+        }
+        let what = format!(
+            "{name} of {}, to which the program holds no reference",
+            self.name_of(cx, prov)
+        );
+        Err(problem("not-a-reference", &what, Some(arg), Vec::new()))
+    }
+
+    /// A reference is given away by the pointer that it was got as, not by one into the middle.
+    fn check_whole(&self, cx: &Context, call: &Pending, n: usize, name: &str) -> Result<(), Fault> {
+        if let Origin::View { slot, .. } = Prov(call.provs[n]).origin()
+            && self.objects.views[slot].start != call.args[n]
+        {
+            let of = self.name_of(cx, Prov(call.provs[n]));
+            let what = format!("{name} of a pointer into {of}, not to its beginning");
+            return Err(problem("bad-pointer", &what, Some(call.args[n]), Vec::new()));
+        }
+        Ok(())
+    }
+
+    fn after(&mut self, cx: &Context, r0: u64) -> Prov {
+        let pc = cx.pc as usize;
+        self.held.unwind(cx.depth + 1);
+        let Some(call) = self.held.pending.pop() else {
+            return Prov::SCALAR;
+        };
+        let Some(callee) = self.names.of(&cx.code.insns[call.pc]).cloned() else {
+            return Prov::SCALAR;
+        };
+        let effect = callee.effect;
+        let slot = |n: usize| match Prov(call.provs[n]).origin() {
+            Origin::View { slot, .. } => Some(slot),
+            _ => None,
+        };
+        match (effect, slot(0), slot(1)) {
+            (Effect::Release, Some(slot), _) => self.objects.kill(slot, "released", Some(call.pc)),
+            (Effect::GraphAdd, _, Some(slot)) => {
+                self.objects.views[slot].reference = false;
+                self.objects.views[slot].until = Until::Unlock;
+            }
+            (Effect::Exchange, _, Some(slot)) => self.objects.views[slot].reference = false,
+            _ => {}
+        }
+        self.objects.take_freed(cx.region(), Some(call.pc));
+        self.note_sections(&call, effect, r0);
+        self.note_opaque(cx, &call, &callee, r0);
+        if !callee.pointer {
+            return if callee.void { Prov::UNSET } else { Prov::SCALAR };
+        }
+        if r0 == 0 {
+            return match effect {
+                Effect::None | Effect::Lock | Effect::IterNew => Prov::SCALAR,
+                _ => Prov::null(pc),
+            };
+        }
+        let prov = self.result(cx, &call, &callee, r0);
+        // An element of an array at a constant index is known to be there.
+        match callee.nullable && !matches!(prov.origin(), Origin::Scalar | Origin::Value { .. }) {
+            true => prov.untested(),
+            false => prov,
+        }
+    }
+
+    fn note_sections(&mut self, call: &Pending, effect: Effect, r0: u64) {
+        let (pc, first) = (call.pc, call.args[0]);
+        let now = &mut self.held.sections;
+        match effect {
+            Effect::Lock if r0 == 0 => now.locks.push((first, pc)),
+            Effect::Unlock => {
+                now.locks.pop();
+                self.objects.expire(Until::Unlock, "unlocked", pc);
+            }
+            Effect::RcuLock => now.rcu.push(pc),
+            Effect::RcuUnlock => {
+                now.rcu.pop();
+                if now.rcu.is_empty() {
+                    self.objects.expire(Until::RcuUnlock, "out of its RCU section", pc);
+                }
+            }
+            Effect::PreemptDisable => now.preempt.push(pc),
+            Effect::PreemptEnable => drop(now.preempt.pop()),
+            Effect::IrqSave => now.irq.push(pc),
+            Effect::IrqRestore => drop(now.irq.pop()),
+            _ => {}
+        }
+    }
+}
+
+fn under_lock(name: &str, locked_at: usize) -> Fault {
+    let what = format!("{name} called while a lock is held");
+    let note = ("it was locked".to_string(), Some(locked_at));
+    problem("call-under-lock", &what, None, vec![note])
+}
+
+fn balanced(begun: &[usize], name: &str) -> Result<(), Fault> {
+    if begun.is_empty() {
+        let what = format!("{name} without what begins the section");
+        return Err(problem("unbalanced-lock", &what, None, Vec::new()));
+    }
+    Ok(())
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What is known about registers before a program runs, by following each function's code: which instructions may read a register
+//! that has no value, and which add an offset that the verifier would call variable. Only those need a look at run time.
+//!
+//! The analysis errs towards silence. A register counts as variable only if its value comes from memory or from a helper on all
+//! paths, and is compared with no constant. A load from the stack or from read-only globals does not count.
+
+use super::objects::Objects;
+use crate::image::{CALL, CALL_FUNCTION, Function, Insn, LD_IMM64};
+use crate::insn::{self, alu, atomic, class, jmp};
+
+/// Checks to make before an instruction: a bit for each register that may have no value, and the bits below.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Look(pub u16);
+
+impl Look {
+    /// The source register of an addition is variable if it is a number.
+    const SRC_VARIES: u16 = 1 << 11;
+    /// The destination register is.
+    const DST_VARIES: u16 = 1 << 12;
+
+    /// Registers that may have no value.
+    pub fn unset(self) -> impl Iterator<Item = u8> {
+        (0..11).filter(move |register| self.0 >> register & 1 != 0)
+    }
+
+    /// Whether the source register, the destination register is variable if it is a number.
+    pub fn varies(self) -> (bool, bool) {
+        (self.0 & Look::SRC_VARIES != 0, self.0 & Look::DST_VARIES != 0)
+    }
+}
+
+/// Static knowledge about a register's value.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Known {
+    /// May have no value.
+    unset: bool,
+    /// A number that the verifier knows no single value of, on all paths.
+    varies: bool,
+    /// May point into the stack or into read-only globals, where the verifier knows the values.
+    known_memory: bool,
+}
+
+type Registers = [Known; 11];
+
+impl Known {
+    const UNSET: Known = Known {
+        unset: true,
+        varies: false,
+        known_memory: false,
+    };
+    const VARIES: Known = Known {
+        unset: false,
+        varies: true,
+        known_memory: false,
+    };
+
+    fn join(self, other: Known) -> Known {
+        Known {
+            unset: self.unset | other.unset,
+            varies: self.varies & other.varies,
+            known_memory: self.known_memory | other.known_memory,
+        }
+    }
+}
+
+/// By instruction: what to look at before it.
+pub(super) fn looks(insns: &[Insn], functions: &[Function], objects: &Objects) -> Vec<Look> {
+    let mut looks = vec![Look::default(); insns.len()];
+    for function in functions {
+        follow(insns, function, objects, &mut looks);
+    }
+    looks
+}
+
+fn follow(insns: &[Insn], function: &Function, objects: &Objects, looks: &mut [Look]) {
+    let start = function.start;
+    let mut before: Vec<Option<Registers>> = vec![None; function.end - start];
+    let mut at_entry = [Known::UNSET; 11];
+    at_entry[10] = Known {
+        known_memory: true,
+        ..Known::default()
+    };
+    let mut todo = vec![(start, at_entry)];
+    while let Some((pc, arriving)) = todo.pop() {
+        if !(start..function.end).contains(&pc) {
+            continue;
+        }
+        let known = &mut before[pc - start];
+        let merged = match *known {
+            None => arriving,
+            Some(known) => std::array::from_fn(|n| known[n].join(arriving[n])),
+        };
+        if *known == Some(merged) {
+            continue;
+        }
+        *known = Some(merged);
+        let i = &insns[pc];
+        let mut after = merged;
+        step(i, &mut after, objects);
+        if insn::is_jump(i.op) {
+            todo.push(((pc as i64 + 1 + i64::from(i.off)) as usize, after));
+        }
+        if !matches!(i.op, insn::EXIT | insn::GOTO | insn::GOTOL) {
+            todo.push((pc + 1, after));
+        }
+    }
+    for (pc, known) in before.iter().enumerate() {
+        if let Some(known) = known {
+            looks[start + pc] = look(&insns[start + pc], known);
+        }
+    }
+}
+
+/// Registers that an instruction reads, a call's arguments apart.
+fn reads(i: &Insn) -> u16 {
+    let (dst, src) = (1 << i.dst, 1 << i.src);
+    let source = if i.op & insn::X != 0 { src } else { 0 };
+    match class(i.op) {
+        insn::ALU64 | insn::ALU => match i.op & 0xf0 {
+            alu::MOV => source,
+            alu::NEG | alu::END => dst,
+            _ => dst | source,
+        },
+        insn::LDX => src,
+        insn::ST => dst,
+        insn::STX if i.op & 0xe0 == insn::ATOMIC => match i.imm {
+            atomic::LOAD_ACQUIRE => src,
+            atomic::CMPXCHG => dst | src | 1,
+            _ => dst | src,
+        },
+        insn::STX => dst | src,
+        _ if insn::is_jump(i.op) && !matches!(i.op, insn::GOTO | insn::GOTOL | insn::MAY_GOTO) => dst | source,
+        _ => 0,
+    }
+}
+
+fn look(i: &Insn, known: &Registers) -> Look {
+    let mut look = 0;
+    for (n, known) in known.iter().enumerate() {
+        if known.unset {
+            look |= reads(i) & 1 << n;
+        }
+    }
+    let op = i.op & 0xf0;
+    if class(i.op) == insn::ALU64 && i.op & insn::X != 0 && matches!(op, alu::ADD | alu::SUB) {
+        if known[usize::from(i.src)].varies {
+            look |= Look::SRC_VARIES;
+        }
+        if known[usize::from(i.dst)].varies && op == alu::ADD {
+            look |= Look::DST_VARIES;
+        }
+    }
+    Look(look)
+}
+
+/// Static knowledge about the registers after an instruction.
+fn step(i: &Insn, known: &mut Registers, objects: &Objects) {
+    let read = reads(i);
+    for (n, known) in known.iter_mut().enumerate() {
+        if read >> n & 1 != 0 {
+            known.unset = false;
+        }
+    }
+    let (dst, src) = (usize::from(i.dst), usize::from(i.src));
+    let register = i.op & insn::X != 0;
+    match class(i.op) {
+        insn::ALU64 | insn::ALU => {
+            let wide = class(i.op) == insn::ALU64;
+            let (to, from) = (known[dst], known[src]);
+            known[dst] = match i.op & 0xf0 {
+                alu::MOV if register => Known {
+                    known_memory: from.known_memory && wide,
+                    ..from
+                },
+                alu::MOV => Known::default(),
+                alu::AND | alu::MUL if !register && i.imm == 0 => Known::default(),
+                alu::ADD | alu::SUB if wide => Known {
+                    unset: false,
+                    varies: to.varies || register && from.varies,
+                    known_memory: to.known_memory || register && from.known_memory,
+                },
+                _ => Known {
+                    unset: false,
+                    varies: to.varies || register && from.varies,
+                    known_memory: false,
+                },
+            };
+        }
+        insn::LD if i.op == LD_IMM64 => {
+            known[dst] = Known {
+                known_memory: objects.is_constant(i.imm as u64),
+                ..Known::default()
+            };
+        }
+        insn::LDX => {
+            known[dst] = Known {
+                varies: !known[src].known_memory,
+                ..Known::default()
+            };
+        }
+        insn::STX if i.op & 0xe0 == insn::ATOMIC => match i.imm {
+            atomic::LOAD_ACQUIRE => known[dst] = Known::VARIES,
+            atomic::STORE_RELEASE => {}
+            atomic::CMPXCHG => known[0] = Known::VARIES,
+            op if op & atomic::FETCH != 0 => known[src] = Known::VARIES,
+            _ => {}
+        },
+        _ if i.op == CALL => {
+            known[0] = Known {
+                unset: true,
+                varies: i.src != CALL_FUNCTION,
+                known_memory: false,
+            };
+            known[1..6].fill(Known::UNSET);
+        }
+        _ if insn::is_jump(i.op) && !matches!(i.op, insn::GOTO | insn::GOTOL | insn::MAY_GOTO) => {
+            // A comparison may leave a single value.
+            let single = matches!(i.op & 0xf0, jmp::JEQ | jmp::JNE) || !register && (0..=1).contains(&i.imm);
+            if single {
+                known[dst].varies = false;
+                if register {
+                    known[src].varies = false;
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Does this instruction add to or subtract from a register of 64 bits?
+#[inline(always)]
+pub(crate) fn moves(i: &Insn) -> bool {
+    class(i.op) == insn::ALU64 && matches!(i.op & 0xf0, alu::ADD | alu::SUB)
+}
+
+/// Does it compare with NULL, or with another pointer?
+#[inline(always)]
+pub(crate) fn tests(i: &Insn) -> bool {
+    class(i.op) == insn::JMP && matches!(i.op & 0xf0, jmp::JEQ | jmp::JNE) && (i.op & insn::X != 0 || i.imm == 0)
+}

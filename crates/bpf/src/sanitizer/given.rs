@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a helper or kfunc is given: may it read, write or use that in the way it does?
+
+use super::access::Access;
+use super::callee::{Callee, Effect};
+use super::held::Pending;
+use super::objects::{Kind, View};
+use super::prov::{Origin, Prov};
+use super::registers::unset;
+use super::report::problem;
+use super::signature::{Arg, Len, Special};
+use super::state::Sanitizer;
+use crate::engine::context::Context;
+use crate::fault::Fault;
+use crate::image::{Field, FieldKind};
+use crate::map::Map;
+
+/// Bytes of a cpumask in a kernel for 8192 CPUs, as distributions build it.
+const MASK: u64 = 1024;
+
+impl Sanitizer {
+    /// All arguments of a call.
+    pub(super) fn check_given(&self, cx: &Context, call: &Pending, callee: &Callee) -> Result<(), Fault> {
+        for (n, &arg) in callee.args.iter().enumerate().take(5) {
+            match arg {
+                Arg::Value | Arg::Ignored => {}
+                Arg::MapMemory(len) => {
+                    self.check_in_map(cx, call, n, callee)?;
+                    self.check_memory(cx, call, n, len, true)?;
+                }
+                Arg::Kernel { tag, or_null } => {
+                    if !(or_null && call.args[n] == 0 || self.is_kernel(call, n, tag)) {
+                        return Err(self.not_a(cx, call.args[n], Prov(call.provs[n]), tag, callee));
+                    }
+                }
+                Arg::Mask if self.is_kernel(call, n, "cpumask") => {}
+                Arg::Mask => self.check_mask(cx, call, n, MASK, false, callee)?,
+                Arg::Read(len) => self.check_memory(cx, call, n, len, false)?,
+                Arg::Write(len) => self.check_memory(cx, call, n, len, true)?,
+                Arg::OwnMask(size) => self.check_mask(cx, call, n, size, true, callee)?,
+                Arg::Field(special) => self.check_field(cx, call, n, special, callee)?,
+                Arg::Make(_, size) => {
+                    self.check_on_stack(cx, call, n, callee)?;
+                    self.check_memory(cx, call, n, Len::Bytes(size), true)?;
+                }
+                Arg::Use(what) => self.check_opaque(cx, call, n, what, callee)?,
+                Arg::PerCpu => self.check_per_cpu(cx, call, n, callee)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Memory that it reads or writes for the program.
+    fn check_memory(&self, cx: &Context, call: &Pending, n: usize, len: Len, write: bool) -> Result<(), Fault> {
+        let (base, prov) = (call.args[n], Prov(call.provs[n]));
+        let map = || cx.maps.iter().find(|map| map.addr() == call.args[0]).map(Map::def);
+        let size = match len {
+            Len::Bytes(size) => size,
+            Len::Key => map().map_or(0, |def| u64::from(def.key_size)),
+            Len::Value => map().map_or(0, |def| u64::from(def.value_size)),
+            Len::Arg(n) => call.args[n - 1],
+        };
+        if size == 0 || base == 0 {
+            return Ok(());
+        }
+        let access = Access {
+            base,
+            off: 0,
+            size,
+            store: write,
+            pc: call.pc,
+        };
+        self.check(cx, access, prov)
+    }
+
+    /// Is it a kernel object of this type that the program may hand on, or the part of this type of one?
+    fn is_kernel(&self, call: &Pending, n: usize, tag: &str) -> bool {
+        let (slab, start) = match Prov(call.provs[n]).origin() {
+            Origin::Slab { slab, index } => {
+                let slab = &self.objects.slabs[slab];
+                (slab, slab.base + index * slab.stride)
+            }
+            Origin::View { slot, generation } => match self.objects.view(slot, generation) {
+                Some(&View {
+                    kind: Kind::Kernel(slab),
+                    start,
+                    ..
+                }) => (&self.objects.slabs[slab], start),
+                _ => return false,
+            },
+            _ => return false,
+        };
+        let offset = call.args[n].wrapping_sub(start);
+        offset == 0 && slab.name == tag || slab.parts.contains(&(offset, tag))
+    }
+
+    /// A bpf_cpumask, to be changed or read. One that is part of the stack, of a map's value or of globals will do: it consists of
+    /// numbers alone (KF_ARG_PTR_TO_MEM in kernel/bpf/verifier.c).
+    fn check_mask(
+        &self,
+        cx: &Context,
+        call: &Pending,
+        n: usize,
+        size: u64,
+        write: bool,
+        callee: &Callee,
+    ) -> Result<(), Fault> {
+        let (arg, prov) = (call.args[n], Prov(call.provs[n]));
+        match prov.origin() {
+            Origin::View { slot, generation } => match self.objects.view(slot, generation) {
+                Some(view) if view.kind == Kind::Cpumask && view.start == arg => return Ok(()),
+                Some(View {
+                    kind: Kind::Value(_), ..
+                }) => return self.check_memory(cx, call, n, Len::Bytes(size), write),
+                _ => {}
+            },
+            Origin::Value { .. } | Origin::Frame { .. } => {
+                return self.check_memory(cx, call, n, Len::Bytes(size), write);
+            }
+            _ => {}
+        }
+        let wanted = if write { "bpf_cpumask" } else { "cpumask" };
+        Err(self.not_a(cx, arg, prov, wanted, callee))
+    }
+
+    /// A lock, timer, list, tree, node or kptr where the program's types have one.
+    fn check_field(
+        &self,
+        cx: &Context,
+        call: &Pending,
+        n: usize,
+        special: Special,
+        callee: &Callee,
+    ) -> Result<(), Fault> {
+        match self.field_at(cx, call, n, special) {
+            Some(_) => Ok(()),
+            None => Err(self.not_a(cx, call.args[n], Prov(call.provs[n]), special.name(), callee)),
+        }
+    }
+
+    /// The special field that an argument points to, if the program's types have such a one there.
+    fn field_at<'a>(&'a self, cx: &'a Context, call: &Pending, n: usize, special: Special) -> Option<&'a Field> {
+        let (arg, prov) = (call.args[n], Prov(call.provs[n]));
+        let (start, fields): (u64, &[Field]) = match prov.origin() {
+            Origin::View { slot, generation } => {
+                let view = self.objects.view(slot, generation)?;
+                match view.kind {
+                    Kind::Value(map) => (view.start, &cx.maps[map].def().fields),
+                    Kind::Object(id) => (view.start, &cx.types().get(&id)?.fields),
+                    _ => return None,
+                }
+            }
+            Origin::Value { place, element } => {
+                let place = &self.objects.places[place];
+                (place.start + element * place.stride, &place.fields)
+            }
+            _ => return None,
+        };
+        let is_there = |field: &&Field| start + u64::from(field.offset) == arg && special.is(&field.kind);
+        fields.iter().find(is_there)
+    }
+
+    /// What goes into a kptr must be of the field's own type (map_kptr_match_type). It is a reference to the whole of it.
+    pub(super) fn check_kptr_type(&self, cx: &Context, call: &Pending, callee: &Callee) -> Result<(), Fault> {
+        let field = self.field_at(cx, call, 0, Special::Kptr).map(|field| &field.kind);
+        let Some(FieldKind::Kptr { to, id, percpu, .. }) = field else {
+            return Ok(());
+        };
+        let (arg, prov) = (call.args[1], Prov(call.provs[1]));
+        let given = match prov.origin() {
+            Origin::View { slot, generation } => self.objects.view(slot, generation).map(|view| view.kind),
+            _ => None,
+        };
+        let fits = match given {
+            Some(Kind::Object(given)) => given == *id && !percpu,
+            Some(Kind::Percpu(given)) => given == *id && *percpu,
+            Some(Kind::Cpumask) => to == "bpf_cpumask" && !percpu,
+            Some(Kind::Kernel(slab)) => to == self.objects.slabs[slab].name && !percpu,
+            _ => false,
+        };
+        if fits {
+            return Ok(());
+        }
+        let wanted = if *percpu { format!("per-CPU {to}") } else { to.clone() };
+        Err(self.not_a(cx, arg, prov, &wanted, callee))
+    }
+
+    /// What the kernel keeps for the program lies in its stack.
+    fn check_on_stack(&self, cx: &Context, call: &Pending, n: usize, callee: &Callee) -> Result<(), Fault> {
+        let (arg, prov) = (call.args[n], Prov(call.provs[n]));
+        match prov.origin() {
+            Origin::Frame { .. } => Ok(()),
+            _ => Err(self.not_a(cx, arg, prov, "place in the stack", callee)),
+        }
+    }
+
+    /// A dynptr is made of a map's value alone (bpf_dynptr_from_mem in kernel/bpf/verifier.c). Globals are one.
+    fn check_in_map(&self, cx: &Context, call: &Pending, n: usize, callee: &Callee) -> Result<(), Fault> {
+        let (arg, prov) = (call.args[n], Prov(call.provs[n]));
+        let ok = match prov.origin() {
+            Origin::Value { .. } => true,
+            Origin::View { slot, generation } => {
+                let view = self.objects.view(slot, generation);
+                view.is_some_and(|view| matches!(view.kind, Kind::Value(_)))
+            }
+            _ => false,
+        };
+        match ok {
+            true => Ok(()),
+            false => Err(self.not_a(cx, arg, prov, "place in a map's value", callee)),
+        }
+    }
+
+    /// The map in r2 must be the one that the timer in r1 lies in.
+    pub(super) fn check_timer_map(&self, cx: &Context, call: &Pending, callee: &Callee) -> Result<(), Fault> {
+        let of = match Prov(call.provs[0]).origin() {
+            Origin::View { slot, generation } => match self.objects.view(slot, generation).map(|view| view.kind) {
+                Some(Kind::Value(map)) => Some(cx.maps[map].addr()),
+                _ => None,
+            },
+            Origin::Value { place, .. } => self.objects.places[place].map,
+            _ => None,
+        };
+        let name = |addr: u64| cx.maps.iter().find(|map| map.addr() == addr).map(Map::name);
+        match of.and_then(name) {
+            Some(own) if of != Some(call.args[1]) => {
+                let other = name(call.args[1]).unwrap_or("that is none");
+                let what = format!("{} of a timer in map {own} names map {other}", callee.name);
+                Err(problem("bad-pointer", &what, Some(call.args[0]), Vec::new()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Each argument has a value, and what must not be NULL was tested.
+    pub(super) fn check_arguments(&self, cx: &Context, call: &Pending, callee: &Callee) -> Result<(), Fault> {
+        for (n, &arg) in callee.args.iter().enumerate().take(callee.looked_at.min(5)) {
+            let prov = Prov(call.provs[n]);
+            if prov == Prov::UNSET && arg != Arg::Ignored {
+                return Err(unset(n as u8 + 1));
+            }
+            let needs_object = match arg {
+                Arg::Kernel { or_null, .. } => !or_null,
+                Arg::Mask | Arg::OwnMask(_) | Arg::Field(_) | Arg::PerCpu => true,
+                _ => match callee.effect {
+                    Effect::Release => n == 0,
+                    Effect::GraphAdd => n == 1,
+                    _ => false,
+                },
+            };
+            if needs_object && call.args[n] != 0 && prov.is_untested() && self.objects.is_untested(prov) {
+                return Err(self.untested(cx, format!("passed to {}", callee.name), Some(call.args[n]), prov));
+            }
+        }
+        Ok(())
+    }
+
+    /// A per-CPU object of the program's, or a variable of the kernel's.
+    fn check_per_cpu(&self, cx: &Context, call: &Pending, n: usize, callee: &Callee) -> Result<(), Fault> {
+        let (arg, prov) = (call.args[n], Prov(call.provs[n]));
+        let ok = match prov.origin() {
+            Origin::View { slot, generation } => self
+                .objects
+                .view(slot, generation)
+                .is_some_and(|view| matches!(view.kind, Kind::Percpu(_)) && view.start == arg),
+            Origin::Kernel | Origin::Slab { .. } | Origin::Untrusted => true,
+            _ => false,
+        };
+        match ok {
+            true => Ok(()),
+            false => Err(self.not_a(cx, arg, prov, "per-CPU object", callee)),
+        }
+    }
+
+    /// An argument is not what the function wants.
+    #[cold]
+    pub(super) fn not_a(&self, cx: &Context, arg: u64, prov: Prov, wanted: &str, callee: &Callee) -> Fault {
+        let (name, of) = (&callee.name, self.name_of(cx, prov));
+        match prov.origin() {
+            Origin::Null { pc } => {
+                let note = ("not tested: what returned it is".to_string(), Some(pc));
+                problem("null-dereference", &format!("NULL passed to {name}"), None, vec![note])
+            }
+            Origin::Scalar if arg == 0 => {
+                problem("null-dereference", &format!("NULL passed to {name}"), None, Vec::new())
+            }
+            _ => {
+                let given = match (prov.origin(), self.objects.bounds(prov)) {
+                    (Origin::Scalar, _) => "a number".to_string(),
+                    (Origin::Frame { .. }, _) | (_, None) => format!("a pointer to {of}"),
+                    (_, Some((start, _))) if start == arg => format!("a pointer to {of}"),
+                    (_, Some((start, _))) => format!("a pointer {} bytes into {of}", arg.wrapping_sub(start) as i64),
+                };
+                let what = format!("{name} wants a {wanted} and gets {given}");
+                problem("bad-pointer", &what, Some(arg), Vec::new())
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Iterators, dynptrs and saved flags: the kernel's data in the program's stack. What a function has put there must be what the next
+//! one finds, and what a dynptr points to must still be there.
+
+use super::callee::{Callee, Effect};
+use super::held::{Open, Pending};
+use super::objects::{Kind, View};
+use super::prov::{Origin, Prov};
+use super::report::problem;
+use super::signature::{Arg, DYNPTR_SIZE, Opaque};
+use super::state::Sanitizer;
+use crate::engine::context::Context;
+use crate::fault::Fault;
+use crate::insn::FRAME;
+
+fn bytes_at(cx: &Context, addr: u64, len: u64) -> Vec<u8> {
+    cx.region().bytes(addr, len).map_or(Vec::new(), <[u8]>::to_vec)
+}
+
+impl Sanitizer {
+    fn opened(&self, addr: u64, what: Opaque) -> Option<&Open> {
+        self.held
+            .open
+            .iter()
+            .rfind(|open| open.addr == addr && open.what == what)
+    }
+
+    /// An argument is one that was made, is as it was left, and what it points to is there.
+    pub(super) fn check_opaque(
+        &self,
+        cx: &Context,
+        call: &Pending,
+        n: usize,
+        what: Opaque,
+        callee: &Callee,
+    ) -> Result<(), Fault> {
+        let (arg, prov, name) = (call.args[n], Prov(call.provs[n]), &callee.name);
+        let Some(open) = self.opened(arg, what) else {
+            return Err(self.not_a(cx, arg, prov, what.name(), callee));
+        };
+        if bytes_at(cx, arg, open.bytes.len() as u64) != open.bytes {
+            let problem_is = format!("{name} of a {} that the program has overwritten", what.name());
+            let note = ("it was made in".to_string(), Some(open.pc));
+            return Err(problem("special-field", &problem_is, Some(arg), vec![note]));
+        }
+        if what.is_irq_flag()
+            && let Some(last) = self.held.open.iter().rfind(|open| open.what.is_irq_flag())
+            && last.addr != arg
+        {
+            let problem_is = format!("{name} of flags that are not those saved last");
+            let note = ("those were saved in".to_string(), Some(last.pc));
+            return Err(problem("unbalanced-lock", &problem_is, Some(arg), vec![note]));
+        }
+        match open.data.origin() {
+            Origin::View { slot, generation } => {
+                let view = self.objects.view(slot, generation);
+                match view.is_some_and(|view| view.alive) {
+                    true => Ok(()),
+                    false => Err(self.dead(cx, format!("{name} of a bpf_dynptr to it"), Some(arg), view)),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A call has made, changed or ended some.
+    pub(super) fn note_opaque(&mut self, cx: &Context, call: &Pending, callee: &Callee, r0: u64) {
+        for (n, &arg) in callee.args.iter().enumerate().take(5) {
+            let addr = call.args[n];
+            match arg {
+                Arg::Make(what, size) => self.note_made(cx, call, (addr, what, size), callee, r0),
+                Arg::Use(what) => {
+                    let Some(at) = self
+                        .held
+                        .open
+                        .iter()
+                        .rposition(|open| open.addr == addr && open.what == what)
+                    else {
+                        continue;
+                    };
+                    let ends = matches!(callee.effect, Effect::IterDestroy | Effect::DynptrSubmit);
+                    if ends || what.is_irq_flag() {
+                        let open = self.held.open.remove(at);
+                        if let Some(slot) = open.element {
+                            self.objects.kill(slot, "destroyed", Some(call.pc));
+                        }
+                        if let Origin::View { slot, .. } = open.data.origin() {
+                            let (start, len) = (self.objects.views[slot].start, self.objects.views[slot].len);
+                            self.objects.end_record(start, len, call.pc);
+                        }
+                    } else {
+                        let open = &mut self.held.open[at];
+                        open.bytes = bytes_at(cx, addr, open.bytes.len() as u64);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn note_made(
+        &mut self,
+        cx: &Context,
+        call: &Pending,
+        (addr, what, size): (u64, Opaque, u64),
+        callee: &Callee,
+        r0: u64,
+    ) {
+        // A lock that was not taken has saved nothing.
+        if what.is_irq_flag() && callee.effect == Effect::Lock && r0 != 0 {
+            return;
+        }
+        let reserves = callee.effect == Effect::DynptrReserve;
+        let data = match (what, callee.args.first()) {
+            (Opaque::Dynptr, _) if r0 != 0 => Prov::SCALAR,
+            (Opaque::Dynptr, _) if reserves => {
+                let start = cx.region().load::<u64>(addr).unwrap_or(0);
+                let record = View::new(start, u64::from(call.args[1] as u32), Kind::Record, call.pc);
+                self.objects.passing(record)
+            }
+            (Opaque::Dynptr, Some(Arg::Use(Opaque::Dynptr))) => {
+                let from = self.opened(call.args[0], Opaque::Dynptr);
+                from.map_or(Prov::SCALAR, |open| open.data)
+            }
+            (Opaque::Dynptr, _) => Prov(call.provs[0]),
+            _ => Prov::SCALAR,
+        };
+        let overlaps = |open: &Open| open.addr < addr + size && addr < open.addr + open.bytes.len() as u64;
+        self.held.open.retain(|open| open.must_end || !overlaps(open));
+        self.held.open.push(Open {
+            addr,
+            what,
+            pc: call.pc,
+            program: self.held.program(),
+            must_end: reserves || matches!(what, Opaque::Iterator(_)),
+            bytes: bytes_at(cx, addr, size),
+            data,
+            element: None,
+        });
+    }
+
+    /// A number that an iterator shows: the program may read it until the iterator ends.
+    pub(super) fn shown(&mut self, call: &Pending, addr: u64) -> Prov {
+        let Some(at) = self.held.open.iter().rposition(|open| open.addr == call.args[0]) else {
+            return Prov::KERNEL;
+        };
+        if let Some(slot) = self.held.open[at].element
+            && self.objects.views[slot].start == addr
+        {
+            return self.objects.prov(slot);
+        }
+        let prov = self.objects.passing(View::new(addr, 4, Kind::Element, call.pc));
+        if let Origin::View { slot, .. } = prov.origin() {
+            self.held.open[at].element = Some(slot);
+        }
+        prov
+    }
+
+    /// bpf_user_ringbuf_drain hands its callback a dynptr to a sample.
+    pub(super) fn note_sample(&mut self, cx: &Context, addr: u64) {
+        let start = cx.region().load::<u64>(addr).unwrap_or(0);
+        let len = cx.region().load::<u32>(addr.wrapping_add(8)).unwrap_or(0);
+        let pc = cx.pc as usize;
+        let sample = View::new(start, len.into(), Kind::Record, pc);
+        let data = self.objects.passing(sample);
+        self.held.open.push(Open {
+            addr,
+            what: Opaque::Dynptr,
+            pc,
+            program: self.held.program(),
+            must_end: false,
+            bytes: bytes_at(cx, addr, DYNPTR_SIZE),
+            data,
+            element: None,
+        });
+    }
+
+    /// Functions have returned: what lay in their frames is gone, but what had to be ended is not forgotten.
+    pub(super) fn forget_opaque(&mut self) {
+        if self.held.open.is_empty() {
+            return;
+        }
+        let lowest = self.objects.frames.last().map_or(u64::MAX, |frame| frame.top - FRAME);
+        self.held.open.retain(|open| open.must_end || open.addr >= lowest);
+    }
+}

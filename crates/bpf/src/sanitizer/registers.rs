@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What is looked at of registers before an instruction runs; see [`flow`](super::flow).
+
+use super::flow::{Look, moves, tests};
+use super::objects::{Kind, Objects};
+use super::prov::{Origin, Prov, SCALAR, UNSET, UNTESTED};
+use super::raise::{raise, sanitizer};
+use super::report::problem;
+use crate::engine::context::{Context, pending};
+use crate::fault::Fault;
+use crate::image::Insn;
+use crate::insn;
+
+/// Looks at the registers that an instruction reads, before it. Did that end the program?
+#[inline(always)]
+pub(crate) unsafe fn before(cx: *mut Context, pc: usize, i: &Insn, p: &mut [u64; 11]) -> bool {
+    let (dst, src) = (usize::from(i.dst), usize::from(i.src));
+    // As they are before a variable number makes others of them.
+    let (own, other) = (p[dst], if i.op & insn::X != 0 { p[src] } else { SCALAR });
+    unsafe {
+        let look = sanitizer(cx).looks[pc];
+        if look != Look::default() {
+            look_at(cx, pc, i, p, look);
+            if pending(cx) {
+                return true;
+            }
+        }
+        if (own | other) & UNTESTED == 0 {
+            return false;
+        }
+        if moves(i) {
+            for prov in [own, other] {
+                move_untested(cx, pc as u64, prov, 0, 0, 0);
+                if pending(cx) {
+                    return true;
+                }
+            }
+        } else if tests(i) {
+            for register in [dst, src] {
+                if p[register] & UNTESTED != 0 && (register == dst || i.op & insn::X != 0) {
+                    test(cx, p[register], 0, 0, 0, 0);
+                    p[register] &= !UNTESTED;
+                }
+            }
+        }
+    }
+    false
+}
+
+#[cold]
+unsafe fn look_at(cx: *mut Context, pc: usize, i: &Insn, p: &mut [u64; 11], look: Look) {
+    let (dst, src) = (usize::from(i.dst), usize::from(i.src));
+    unsafe {
+        for register in look.unset() {
+            read(cx, pc as u64, register.into(), p[usize::from(register)], 0, 0);
+            if pending(cx) {
+                return;
+            }
+        }
+        let (src_varies, dst_varies) = look.varies();
+        if src_varies && p[src] == SCALAR {
+            p[dst] = vary(cx, p[dst], 0, 0, 0, 0);
+        } else if dst_varies && p[dst] == SCALAR {
+            p[src] = vary(cx, p[src], 0, 0, 0, 0);
+        }
+    }
+}
+
+/// A register without a value is read.
+pub(super) fn unset(register: u8) -> Fault {
+    let what = format!("r{register} is read and has no value");
+    problem("uninitialised", &what, None, Vec::new())
+}
+
+impl Prov {
+    /// Returns this pointer after a variable number was added: a kernel object's fields are accessed at known places only.
+    /// A pointer that may be NULL stays one: the addition itself is the error then.
+    pub fn varied(self, objects: &Objects) -> Prov {
+        if objects.is_untested(self) {
+            return self;
+        }
+        let of_kernel = match self.origin() {
+            Origin::Slab { .. } => true,
+            Origin::View { slot, generation } => objects
+                .view(slot, generation)
+                .is_some_and(|view| matches!(view.kind, Kind::Kernel(_))),
+            _ => false,
+        };
+        if of_kernel { Prov::VARIED } else { self }
+    }
+}
+
+/// A register that may have no value is read: pc, register, its provenance.
+pub(crate) unsafe extern "C" fn read(cx: *mut Context, pc: u64, register: u64, prov: u64, _: u64, _: u64) -> u64 {
+    if prov != UNSET {
+        return 0;
+    }
+    unsafe {
+        (*cx).pc = pc as u32;
+        raise(cx, unset(register as u8))
+    }
+}
+
+/// A number is added to a pointer that may be NULL: pc, and its provenance.
+pub(crate) unsafe extern "C" fn move_untested(cx: *mut Context, pc: u64, prov: u64, _: u64, _: u64, _: u64) -> u64 {
+    unsafe {
+        let prov = Prov(prov);
+        if !sanitizer(cx).objects.is_untested(prov) {
+            return 0;
+        }
+        (*cx).pc = pc as u32;
+        let fault = sanitizer(cx).untested(&*cx, "arithmetic on a pointer that may be NULL".to_string(), None, prov);
+        raise(cx, fault)
+    }
+}
+
+/// A pointer that may be NULL is compared.
+pub(crate) unsafe extern "C" fn test(cx: *mut Context, prov: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    unsafe { sanitizer(cx).objects.note_tested(Prov(prov)) };
+    0
+}
+
+/// The provenance of a pointer to which a variable number is added.
+pub(crate) unsafe extern "C" fn vary(cx: *mut Context, prov: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    unsafe { Prov(prov).varied(&sanitizer(cx).objects).0 }
+}

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What functions do with their arguments, above all with pointers. Of kfuncs the prototype tells, by the kernel's own
+//! conventions (Documentation/bpf/kfuncs.rst): types, `const`, and suffixes of names. Helpers have no prototype, so there is a table.
+//! A function that neither describes cannot be called with `--check`.
+
+use super::rules::Rules;
+use crate::image::FieldKind;
+
+/// How much memory an argument points to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Len {
+    Bytes(u64),
+    /// A key of the map in r1.
+    Key,
+    /// A value of the map in r1.
+    Value,
+    /// What another argument says, from 1.
+    Arg(usize),
+}
+
+/// A special field that only functions may touch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Special {
+    SpinLock,
+    ResSpinLock,
+    Timer,
+    Workqueue,
+    List,
+    ListNode,
+    Tree,
+    TreeNode,
+    /// A kptr that owns what it points to.
+    Kptr,
+}
+
+/// What the kernel keeps in a program's stack, where it is not the program's to change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Opaque {
+    /// Its struct.
+    Iterator(&'static str),
+    Dynptr,
+    /// Saved with a lock, or alone.
+    IrqFlag {
+        with_lock: bool,
+    },
+}
+
+impl Opaque {
+    pub fn is_irq_flag(self) -> bool {
+        matches!(self, Opaque::IrqFlag { .. })
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Opaque::Iterator(tag) => tag,
+            Opaque::Dynptr => "bpf_dynptr",
+            Opaque::IrqFlag { with_lock: true } => "flag of bpf_res_spin_lock_irqsave()",
+            Opaque::IrqFlag { with_lock: false } => "flag of bpf_local_irq_save()",
+        }
+    }
+}
+
+impl Special {
+    pub fn name(self) -> &'static str {
+        match self {
+            Special::SpinLock => "bpf_spin_lock",
+            Special::ResSpinLock => "bpf_res_spin_lock",
+            Special::Timer => "bpf_timer",
+            Special::Workqueue => "bpf_wq",
+            Special::List => "bpf_list_head",
+            Special::ListNode => "bpf_list_node",
+            Special::Tree => "bpf_rb_root",
+            Special::TreeNode => "bpf_rb_node",
+            Special::Kptr => "kptr",
+        }
+    }
+
+    pub fn is(self, field: &FieldKind) -> bool {
+        match self {
+            Special::SpinLock => *field == FieldKind::SpinLock,
+            Special::ResSpinLock => *field == FieldKind::ResSpinLock,
+            Special::Timer => *field == FieldKind::Timer,
+            Special::Workqueue => *field == FieldKind::Workqueue,
+            Special::List => matches!(field, FieldKind::ListHead(_)),
+            Special::ListNode => *field == FieldKind::ListNode,
+            Special::Tree => matches!(field, FieldKind::RbRoot(_)),
+            Special::TreeNode => *field == FieldKind::RbNode,
+            Special::Kptr => matches!(field, FieldKind::Kptr { owned: true, .. }),
+        }
+    }
+}
+
+/// What a function does with one argument.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Arg {
+    /// It is no pointer, or one that the function looks up among what it knows: a map, an allocated object, a function. Or
+    /// any address: reading what may not be there (`__ign`).
+    Value,
+    /// The kernel sets it itself, whatever the program passes.
+    Ignored,
+    /// Memory in a map's value.
+    MapMemory(Len),
+    /// A kernel object of this type, or the part of one.
+    Kernel {
+        tag: &'static str,
+        or_null: bool,
+    },
+    /// A mask of CPUs to be read: the kernel's, a bpf_cpumask, or part of the program's own memory.
+    Mask,
+    Read(Len),
+    Write(Len),
+    /// Writes to a bpf_cpumask, so many bytes.
+    OwnMask(u64),
+    /// Uses a special field of a value, object or section, at its very place.
+    Field(Special),
+    /// Makes such a thing of so many bytes.
+    Make(Opaque, u64),
+    /// Uses what was made.
+    Use(Opaque),
+    /// Looks for a per-CPU object's copy of one CPU.
+    PerCpu,
+}
+
+pub(super) const READ_TEXT: Arg = Arg::Read(Len::Bytes(1));
+pub(super) const DYNPTR_SIZE: u64 = 16;
+
+/// What a function does with its arguments, and whether it returns a pointer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Signature {
+    pub args: Vec<Arg>,
+    pub pointer: bool,
+    /// Returns nothing.
+    pub void: bool,
+}
+
+/// Kernel objects which functions look up by address.
+const LOOKED_UP: [&str; 3] = ["task_struct", "cgroup", "cgroup_subsys_state"];
+
+/// Of a kfunc, by its prototype.
+///
+/// # Errors
+/// If a pointer's meaning is not known.
+pub(super) fn of_kfunc(name: &str, proto: &'static str, rules: &Rules) -> Result<Signature, String> {
+    let unknown = |param: &str| format!("kfunc {name}: checked mode does not know what becomes of \"{param}\"");
+    let (head, params) = proto.split_once('(').ok_or_else(|| unknown(proto))?;
+    let params = split(params.strip_suffix(')').ok_or_else(|| unknown(proto))?);
+    let mut args = Vec::new();
+    for (n, param) in params.iter().enumerate() {
+        args.push(of_param(param, params.get(n + 1), n, name, rules).ok_or_else(|| unknown(param))?);
+    }
+    Ok(Signature {
+        args,
+        pointer: head.contains('*'),
+        void: head.starts_with("void ") && !head.contains('*'),
+    })
+}
+
+/// The parameters between the outer parentheses.
+fn split(params: &'static str) -> Vec<&'static str> {
+    let (mut depth, mut start, mut found) = (0, 0, Vec::new());
+    for (at, c) in params.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            ',' if depth == 0 => {
+                found.push(params[start..at].trim());
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    found.push(params[start..].trim());
+    found.retain(|param| !param.is_empty() && *param != "void");
+    found
+}
+
+fn of_param(param: &'static str, next: Option<&&str>, n: usize, name: &str, rules: &Rules) -> Option<Arg> {
+    if param.contains('(') || !param.contains('*') {
+        return Some(Arg::Value);
+    }
+    let (ty, variable) = param.rsplit_once('*')?;
+    let (ty, variable) = (ty.trim(), variable.trim());
+    if ty.contains('*') {
+        return None;
+    }
+    if ["__ign", "__prog"].iter().any(|suffix| variable.ends_with(suffix)) {
+        return Some(Arg::Ignored);
+    }
+    if ["__map", "__alloc", "__refcounted_kptr"]
+        .iter()
+        .any(|suffix| variable.ends_with(suffix))
+    {
+        return Some(Arg::Value);
+    }
+    let is_const = ty.starts_with("const ");
+    let ty = ty.strip_prefix("const ").unwrap_or(ty);
+    let memory = |len| if is_const { Arg::Read(len) } else { Arg::Write(len) };
+    let size_follows = next.is_some_and(|next| {
+        let size = next.rsplit(' ').next().unwrap_or("");
+        (size.ends_with("__sz") || size.ends_with("__szk"))
+            && size.starts_with(variable.split("__").next().unwrap_or("-"))
+            || name.starts_with("bpf_stream_vprintk") && size == "len__sz"
+    });
+    if size_follows {
+        return Some(memory(Len::Arg(n + 2)));
+    }
+    if variable.ends_with("__irq_flag") {
+        let flag = Opaque::IrqFlag {
+            with_lock: name.contains("lock"),
+        };
+        return Some(match name.contains("restore") {
+            true => Arg::Use(flag),
+            false => Arg::Make(flag, 8),
+        });
+    }
+    let Some(tag) = ty.strip_prefix("struct ") else {
+        return match ty {
+            "char" => Some(READ_TEXT),
+            "bool" | "u8" => Some(memory(Len::Bytes(1))),
+            "int" | "s32" | "u32" => Some(memory(Len::Bytes(4))),
+            "s64" | "u64" | "unsigned long" => Some(memory(Len::Bytes(8))),
+            "void" if name == "bpf_cast_to_kern_ctx" => Some(Arg::Value),
+            _ => None,
+        };
+    };
+    let field = match tag {
+        "bpf_res_spin_lock" => Some(Special::ResSpinLock),
+        "bpf_timer" => Some(Special::Timer),
+        "bpf_wq" => Some(Special::Workqueue),
+        "bpf_list_head" => Some(Special::List),
+        "bpf_list_node" => Some(Special::ListNode),
+        "bpf_rb_root" => Some(Special::Tree),
+        "bpf_rb_node" => Some(Special::TreeNode),
+        _ => None,
+    };
+    if let Some(field) = field {
+        return Some(Arg::Field(field));
+    }
+    match tag {
+        "bpf_dynptr" if variable.ends_with("__uninit") => Some(Arg::Make(Opaque::Dynptr, DYNPTR_SIZE)),
+        "bpf_dynptr" => Some(Arg::Use(Opaque::Dynptr)),
+        "bpf_cpumask" if !is_const => Some(Arg::OwnMask(rules.size_of(tag)?)),
+        "cpumask" if is_const => Some(Arg::Mask),
+        tag if LOOKED_UP.contains(&tag) => Some(Arg::Kernel {
+            tag,
+            or_null: variable.ends_with("__nullable"),
+        }),
+        tag if tag.starts_with("bpf_iter_") => Some(match name.ends_with("_new") {
+            true => Arg::Make(Opaque::Iterator(tag), rules.size_of(tag)?),
+            false => Arg::Use(Opaque::Iterator(tag)),
+        }),
+        tag => Some(memory(Len::Bytes(rules.size_of(tag)?))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(proto: &'static str) -> Result<Vec<Arg>, String> {
+        let rules = Rules {
+            structs: vec![("args", 24), ("bpf_iter_x", 40)],
+            ..Rules::default()
+        };
+        let name = proto.split('(').next().unwrap().rsplit([' ', '*']).next().unwrap();
+        of_kfunc(name, proto, &rules).map(|signature| signature.args)
+    }
+
+    #[test]
+    fn prototypes_tell_what_becomes_of_pointers() {
+        for (proto, expected) in [
+            ("void f(void)", vec![]),
+            (
+                "s32 f(struct task_struct *p, struct cgroup *c__nullable, u64 flags)",
+                vec![
+                    Arg::Kernel {
+                        tag: "task_struct",
+                        or_null: false,
+                    },
+                    Arg::Kernel {
+                        tag: "cgroup",
+                        or_null: true,
+                    },
+                    Arg::Value,
+                ],
+            ),
+            ("s32 f(bool *is_idle)", vec![Arg::Write(Len::Bytes(1))]),
+            ("void f(struct args *args)", vec![Arg::Write(Len::Bytes(24))]),
+            (
+                "void f(const s32 *a, u32 a__sz)",
+                vec![Arg::Read(Len::Arg(2)), Arg::Value],
+            ),
+            (
+                "void f(u64 x, struct scx_cid_topo *out__uninit, size_t out__sz)",
+                vec![Arg::Value, Arg::Write(Len::Arg(3)), Arg::Value],
+            ),
+            ("int f(const char *s__ign)", vec![Arg::Ignored]),
+            ("void f(char *fmt)", vec![READ_TEXT]),
+            ("u32 f(const struct cpumask *m)", vec![Arg::Mask]),
+            ("u32 f(struct bpf_cpumask *m)", vec![Arg::OwnMask(1032)]),
+            (
+                "int f_new(struct bpf_iter_x *it)",
+                vec![Arg::Make(Opaque::Iterator("bpf_iter_x"), 40)],
+            ),
+            (
+                "int *f_next(struct bpf_iter_x *it)",
+                vec![Arg::Use(Opaque::Iterator("bpf_iter_x"))],
+            ),
+            (
+                "void f_save(unsigned long *flags__irq_flag)",
+                vec![Arg::Make(Opaque::IrqFlag { with_lock: false }, 8)],
+            ),
+            (
+                "int f(struct bpf_rb_root *root, struct bpf_rb_node *node, bool (less)(struct bpf_rb_node *, u64), u64 off)",
+                vec![
+                    Arg::Field(Special::Tree),
+                    Arg::Field(Special::TreeNode),
+                    Arg::Value,
+                    Arg::Value,
+                ],
+            ),
+        ] {
+            assert_eq!(args(proto), Ok(expected), "{proto}");
+        }
+    }
+
+    #[test]
+    fn a_pointer_of_unknown_meaning_is_refused() {
+        for proto in [
+            "void f(void *p)",
+            "void f(struct unknown *p)",
+            "void f(u64 **p)",
+            "int f_new(struct bpf_iter_y *it)",
+            "void f(struct cpumask *m)",
+        ] {
+            assert!(args(proto).is_err(), "{proto}");
+        }
+    }
+}

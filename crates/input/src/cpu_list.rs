@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! CPU lists as Linux writes them: `0-3,8`.
+
+/// Shows the notation in hints.
+pub const EXAMPLE: &str = "a CPU list reads like 0-3,8";
+
+/// Returns the CPUs of a list in its order.
+///
+/// # Errors
+/// Names the part that is no CPU or range of CPUs below `limit`, or the CPU that occurs twice.
+pub fn parse(text: &str, limit: u32) -> Result<Vec<u32>, String> {
+    let mut cpus = Vec::new();
+    let mut seen = vec![false; limit as usize];
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (Ok(first), Ok(last)) = (first.trim().parse::<u32>(), last.trim().parse::<u32>()) else {
+            return Err(format!("{part:?} is not a range of CPUs"));
+        };
+        if first > last {
+            return Err(format!("CPUs {part} are no ascending range"));
+        }
+        if last >= limit {
+            return Err(format!(
+                "CPUs {part} of a machine with CPUs 0-{}",
+                limit.saturating_sub(1)
+            ));
+        }
+        for cpu in first..=last {
+            if std::mem::replace(&mut seen[cpu as usize], true) {
+                return Err(format!("CPU {cpu} is named twice"));
+            }
+            cpus.push(cpu);
+        }
+    }
+    Ok(cpus)
+}
+
+/// Writes ascending CPUs as a list.
+pub fn format(cpus: &[u32]) -> String {
+    let runs = cpus.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
+        [one] => one.to_string(),
+        run => format!("{}-{}", run[0], run[run.len() - 1]),
+    });
+    runs.collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_read_and_written() {
+        assert_eq!(parse("0-3,8", 16), Ok(vec![0, 1, 2, 3, 8]));
+        assert_eq!(parse(" 4 - 5 , 2", 6), Ok(vec![4, 5, 2]));
+        assert_eq!(format(&[0, 1, 2, 3, 8]), "0-3,8");
+        assert_eq!(format(&[]), "");
+    }
+
+    #[test]
+    fn what_is_no_list_is_named() {
+        let error = |text: &str| parse(text, 8).unwrap_err();
+        assert_eq!(error(""), "\"\" is not a range of CPUs");
+        assert_eq!(error("0,x"), "\"x\" is not a range of CPUs");
+        assert_eq!(error("3-1"), "CPUs 3-1 are no ascending range");
+        assert_eq!(error("0-4294967295"), "CPUs 0-4294967295 of a machine with CPUs 0-7");
+        assert_eq!(error("8"), "CPUs 8 of a machine with CPUs 0-7");
+        assert_eq!(error("0-2,1"), "CPU 1 is named twice");
+    }
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The machine as the world of BPF programs: clocks, locks, timers, chance, the log.
+
+use crate::machine::Machine;
+use crate::policy::kfuncs;
+use crate::sched::ext::ops::{self, Op, kf};
+use crate::sched::ext::{self, dump, exit};
+use crate::sched::task::IDLE;
+use crate::simulation::event::Event;
+use crate::simulation::lock::LockId;
+use bpf::func::{Fault, World};
+use bpf::map::kind;
+use bpf::region::{RECORD, Region, Use};
+use bpf::vm::Vm;
+use std::collections::BTreeMap;
+
+/// BPF_F_TIMER_ABS: the time is absolute.
+const TIMER_ABS: u64 = 1;
+
+/// The policy's timers that were ever started. A timer fires on the CPU that started it, pinned there or not.
+#[derive(Default)]
+pub struct Timers {
+    slots: Vec<Timer>,
+    by_addr: BTreeMap<u64, u32>,
+}
+
+struct Timer {
+    addr: u64,
+    cpu: u32,
+    /// Number of the start that is pending ([`Core::timer_starts`](ext::Core)), or `None`. An event of another number is
+    /// of a timer that was started anew or cancelled, or of a policy that is gone.
+    pending: Option<u32>,
+}
+
+impl World for Machine {
+    fn region(&self) -> &Region {
+        &self.region
+    }
+
+    fn vm(&self) -> &Vm<Machine> {
+        self.ext.vm()
+    }
+
+    /// The instant of the running handler and what was charged to the CPU since, down to the last instruction.
+    fn now_ns(&self) -> u64 {
+        self.local_time(self.this_cpu) + ops::unsettled_ns(self)
+    }
+
+    /// Of the ticks that every CPU would have; one of them keeps the time.
+    fn coarse_ns(&self) -> u64 {
+        let now = World::now_ns(self);
+        now - now % self.tick_ns()
+    }
+
+    fn jiffies(&self) -> u64 {
+        Machine::jiffies(self)
+    }
+
+    fn cpu(&self) -> u32 {
+        self.this_cpu
+    }
+
+    fn nr_cpu_ids(&self) -> u32 {
+        self.nr_cpus()
+    }
+
+    fn nr_node_ids(&self) -> u32 {
+        self.spec.topology.nodes.len() as u32
+    }
+
+    /// Under a runqueue's lock, in ops.select_cpu() the task's pi_lock, and while the state is dumped.
+    fn irqs_disabled(&self) -> bool {
+        let frame = &self.ext.frame;
+        frame.locked_cpu != ops::UNLOCKED || frame.op == Some(Op::SelectCpu) || dump::is_open(self)
+    }
+
+    fn per_cpu_offset(&self, cpu: u32) -> u64 {
+        let own = &self.rqs[cpu as usize];
+        self.rq_struct(cpu).advance(own.clock, own.capacity, own.curr == IDLE);
+        u64::from(cpu) * self.layout.rq_stride()
+    }
+
+    fn current_task(&self) -> u64 {
+        self.curr_addr(self.this_cpu)
+    }
+
+    fn current_pid_tgid(&self) -> u64 {
+        match self.rqs[self.this_cpu as usize].curr {
+            IDLE => 0,
+            curr => {
+                let t = &self.tasks[curr];
+                u64::from(t.tgid) << 32 | u64::from(t.pid)
+            }
+        }
+    }
+
+    fn current_comm(&self) -> [u8; 16] {
+        let curr = self.rqs[self.this_cpu as usize].curr;
+        let task = if curr == IDLE {
+            self.idle_struct(self.this_cpu)
+        } else {
+            self.task_struct(curr)
+        };
+        task.comm.map(|byte| byte as u8)
+    }
+
+    fn prandom_u32(&mut self) -> u32 {
+        self.rng.next_u64() as u32
+    }
+
+    fn log(&mut self, line: String) -> Result<(), Fault> {
+        // What is not yet with the sink counts; see Machine::flush.
+        let memory = self.region.memory();
+        let bytes = line.len() as u64;
+        memory.charge_record(Use::Texts)?;
+        memory.charge(Use::Texts, bytes).map_err(|_| memory.fault())?;
+        self.texts_bytes += bytes + RECORD;
+        self.trace_text(self.this_cpu, trace::Event::Printk { text: line });
+        Ok(())
+    }
+
+    fn release_object(&mut self, object: u64) {
+        // Nobody but the policy can have counted it down before: its own release would have been refused.
+        if let Some(task) = self.task_index(object) {
+            let _ = self.put_task(task);
+        } else {
+            let _ = ext::cgroup::put(self, object);
+        }
+    }
+
+    /// A task can as long as someone holds it (`usage`), a cgroup until it is removed (percpu_ref_is_dying).
+    fn can_own_storage(&self, map_kind: u32, owner: u64) -> Result<bool, Fault> {
+        if map_kind == kind::CGRP_STORAGE {
+            return kfuncs::cgroup::cgroup_at(self, owner).map(|(_, dead)| !dead);
+        }
+        let (task, _) = kfuncs::any_task(self, owner)?;
+        Ok(task == IDLE || !self.task_gone(task))
+    }
+
+    fn spin_lock(&mut self, lock: u64) -> Result<(), Fault> {
+        ops::settle(self);
+        if !self.locks.knows_bpf(lock) {
+            self.region.memory().charge_record(Use::Queues)?;
+        }
+        // The lock's cost has the transfer of its line in it.
+        self.region.lines().take(self.this_cpu, lock);
+        self.lock(LockId::Bpf(lock));
+        Ok(())
+    }
+
+    fn spin_unlock(&mut self, lock: u64) {
+        ops::settle(self);
+        self.unlock(LockId::Bpf(lock));
+    }
+
+    fn timer_start(&mut self, timer: u64, ns: u64, flags: u64) -> Result<(), Fault> {
+        // Each start is an event until its time comes, even if the timer is moved or cancelled before.
+        self.region.memory().charge_record(Use::Timers)?;
+        // A time that has passed is now, and that is when the code that starts the timer runs: a callback that starts its own
+        // timer so takes up its CPU, and time goes on.
+        let now = self.now_ns();
+        let at = if flags & TIMER_ABS != 0 {
+            ns.max(now)
+        } else {
+            now.saturating_add(ns)
+        };
+        let Some(policy) = &mut self.ext.policy else {
+            return Ok(());
+        };
+        let timers = &mut policy.timers;
+        let number = *timers.by_addr.entry(timer).or_insert_with(|| {
+            timers.slots.push(Timer {
+                addr: timer,
+                cpu: 0,
+                pending: None,
+            });
+            timers.slots.len() as u32 - 1
+        });
+        let slot = &mut timers.slots[number as usize];
+        self.ext.timer_starts = self.ext.timer_starts.wrapping_add(1);
+        let generation = self.ext.timer_starts;
+        slot.cpu = self.this_cpu;
+        slot.pending = Some(generation);
+        self.events.push(
+            at,
+            Event::BpfTimer {
+                timer: number,
+                generation,
+            },
+        );
+        Ok(())
+    }
+
+    fn timer_cancel(&mut self, timer: u64) -> bool {
+        let timers = self.ext.policy.as_mut().map(|policy| &mut policy.timers);
+        let Some((timers, &number)) = timers.and_then(|timers| Some((&mut timers.slots, timers.by_addr.get(&timer)?)))
+        else {
+            return false;
+        };
+        timers[number as usize].pending.take().is_some()
+    }
+}
+
+/// A timer expires: runs its callback in interrupt context of its CPU, on another one if that is offline. One that moves tasks
+/// between DSQs is a run of the policy's balancer.
+pub fn timer_fired(m: &mut Machine, timer: u32, generation: u32) {
+    m.region.memory().give_back_records(Use::Timers, 1);
+    let timers = m.ext.policy.as_mut().map(|policy| &mut policy.timers.slots);
+    let Some(slot) = timers.and_then(|slots| slots.get_mut(timer as usize)) else {
+        return;
+    };
+    if slot.pending != Some(generation) {
+        return;
+    }
+    slot.pending = None;
+    let (addr, cpu) = (slot.addr, slot.cpu);
+    let cpu = if m.online_cpus.contains(cpu) {
+        cpu
+    } else {
+        m.online_cpus.first().unwrap_or(0)
+    };
+    m.enter(cpu);
+    m.charge(cpu, u64::from(m.spec.costs.callback_ns));
+    let outer = std::mem::replace(&mut m.ext.frame, ext::ops::Frame::NONE);
+    let before = m.ext.nr_moved;
+    // What a callback may call is what the program that set it may; that is nearly always ops.init().
+    let (result, _) = ops::run(m, kf::UNLOCKED, |m| Vm::run_timer(m, addr));
+    m.ext.frame = outer;
+    let moved = m.ext.nr_moved.wrapping_sub(before);
+    if moved > 0 {
+        m.trace(cpu, trace::Event::Balance { moved });
+    }
+    if let Err(fault) = result {
+        exit::fault(m, "a bpf_timer callback", &fault);
+    }
+}

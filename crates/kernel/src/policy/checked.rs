@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the machine tells checked mode (`bpf::guard`) of itself, and what it makes of what that finds.
+
+use crate::machine::Machine;
+use crate::policy::layout::{
+    Mask, WRITABLE, bpf_iter_scx_dsq, cgroup, cpuset, css_set, rq, scx_bpf_dsq_insert_vtime_args,
+    scx_bpf_select_cpu_and_args, task_struct,
+};
+use bpf::func::Fault;
+use bpf::guard::{KernelObject, Rules};
+use bpf::link::Image;
+use std::mem::offset_of;
+
+/// KF_ACQUIRE of kernel/sched/ext/ and kernel/bpf/helpers.c.
+const ACQUIRE: [&str; 14] = [
+    "bpf_task_acquire",
+    "bpf_task_from_pid",
+    "bpf_task_from_vpid",
+    "bpf_cgroup_acquire",
+    "bpf_cgroup_ancestor",
+    "bpf_cgroup_from_id",
+    "scx_bpf_task_cgroup",
+    "scx_bpf_get_possible_cpumask",
+    "scx_bpf_get_online_cpumask",
+    "scx_bpf_get_idle_cpumask",
+    "scx_bpf_get_idle_cpumask_node",
+    "scx_bpf_get_idle_smtmask",
+    "scx_bpf_get_idle_smtmask_node",
+    "bpf_task_get_cgroup1",
+];
+/// KF_RELEASE.
+const RELEASE: [&str; 4] = [
+    "bpf_task_release",
+    "bpf_cgroup_release",
+    "scx_bpf_put_cpumask",
+    "scx_bpf_put_idle_cpumask",
+];
+/// KF_SLEEPABLE.
+const SLEEPABLE: [&str; 2] = ["scx_bpf_create_dsq", "scx_bpf_cid_override"];
+/// KF_RCU_PROTECTED.
+const RCU: [&str; 7] = [
+    "scx_bpf_dsq_peek",
+    "bpf_iter_scx_dsq_new",
+    "scx_bpf_cpu_curr",
+    "scx_bpf_cid_curr",
+    "scx_bpf_tid_to_task",
+    "bpf_iter_css_new",
+    "bpf_iter_task_new",
+];
+
+/// What kfuncs are handed in a policy's memory: bytes. Iterators are as large as vmlinux.h has them.
+const STRUCTS: [(&str, u64); 5] = [
+    ("bpf_iter_css", 24),
+    ("bpf_iter_task", 24),
+    ("bpf_iter_scx_dsq", size_of::<bpf_iter_scx_dsq>() as u64),
+    (
+        "scx_bpf_dsq_insert_vtime_args",
+        size_of::<scx_bpf_dsq_insert_vtime_args>() as u64,
+    ),
+    (
+        "scx_bpf_select_cpu_and_args",
+        size_of::<scx_bpf_select_cpu_and_args>() as u64,
+    ),
+];
+
+/// The first member of a cgroup and of what controllers keep of one.
+const CSS: &str = "cgroup_subsys_state";
+
+/// The rules for a policy's object.
+pub(crate) fn rules(m: &Machine, image: &Image) -> Rules {
+    Rules {
+        programs: image.programs.clone(),
+        sections: image.sections.iter().map(Into::into).collect(),
+        ..rules_of_machine(m)
+    }
+}
+
+/// What they are for all policies.
+fn rules_of_machine(m: &Machine) -> Rules {
+    let layout = &m.layout;
+    let object = |name, at, size: usize, writable: &[(u64, u64)], parts: &[(usize, &'static str)]| KernelObject {
+        name,
+        at,
+        size: size as u64,
+        writable: writable.to_vec(),
+        parts: parts.iter().map(|&(offset, name)| (offset as u64, name)).collect(),
+    };
+    let in_tasks = [(offset_of!(task_struct, cpus_mask), "cpumask")];
+    let mask = |mask: Mask| object("cpumask", mask.addr(), layout.mask_bytes(), &[], &[]);
+    let mut objects = vec![
+        object(
+            "task_struct",
+            layout.first_task_addr(),
+            size_of::<task_struct>(),
+            &WRITABLE,
+            &in_tasks,
+        ),
+        object(
+            "task_struct",
+            layout.idle_addr(0),
+            size_of::<task_struct>(),
+            &WRITABLE,
+            &in_tasks,
+        ),
+        object("rq", layout.rq_addr(0), size_of::<rq>(), &[], &[]),
+        object("css_set", layout.css_set_addr(0), size_of::<css_set>(), &[], &[]),
+        object("cpuset", layout.cpuset_addr(0), size_of::<cpuset>(), &[], &[(0, CSS)]),
+        mask(layout.possible),
+        mask(layout.cpuset_masks(&m.region, 0)[0]),
+        mask(m.idle.cpumask(None)),
+    ];
+    // Its ancestors follow a cgroup.
+    let ancestors = layout.cgroup_stride() as usize;
+    objects.push(object(
+        "cgroup",
+        layout.cgroup_addr(0),
+        ancestors.max(size_of::<cgroup>()),
+        &[],
+        &[(0, CSS)],
+    ));
+    Rules {
+        objects,
+        acquire: ACQUIRE.to_vec(),
+        release: RELEASE.to_vec(),
+        sleepable: SLEEPABLE.to_vec(),
+        rcu: RCU.to_vec(),
+        structs: STRUCTS.to_vec(),
+        ..Rules::default()
+    }
+}
+
+/// What a fault of checked mode has to tell beside its message: sentences, and the places that called, innermost first.
+pub(crate) fn told(m: &Machine, fault: &Fault) -> (Vec<String>, Vec<String>) {
+    let Some(report) = &fault.report else {
+        return (Vec::new(), Vec::new());
+    };
+    let code = m.ext.vm().code();
+    let mut notes: Vec<String> = report
+        .notes
+        .iter()
+        .map(|(text, pc)| match pc {
+            Some(pc) => format!("{text} in {}", code.describe(*pc)),
+            None => text.clone(),
+        })
+        .collect();
+    if let Some(task) = report.addr.and_then(|addr| task_at(m, addr)) {
+        notes.push(task);
+    }
+    (notes, report.callers.iter().map(|&pc| code.describe(pc)).collect())
+}
+
+/// The task whose task_struct an address lies in.
+fn task_at(m: &Machine, addr: u64) -> Option<String> {
+    let first = m.layout.first_task_addr();
+    let stride = m.layout.task_stride();
+    let index = addr.checked_sub(first)? / stride;
+    let task = m.tasks.get(index as usize)?;
+    let offset = addr - first - index * stride;
+    let (addr, comm, pid) = (format!("{addr:#x}"), &task.comm, task.pid);
+    Some(format!("{addr} is byte {offset} of the task_struct of {comm}[{pid}]"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::kfuncs;
+    use crate::testbed::{Bed, spec};
+
+    #[test]
+    fn every_function_says_what_it_does_with_its_pointers() {
+        let m = Bed::default().machine(spec(1, 1, 1, 1));
+        let rules = rules_of_machine(&m);
+        let unknown: Vec<String> = kfuncs::table(&m.spec.costs)
+            .iter()
+            .filter_map(|func| bpf::guard::is_known(func, &rules).err())
+            .collect();
+        assert!(unknown.is_empty(), "{unknown:#?}");
+    }
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Iterator programs (`SEC("iter/task")`): run when user space reads their link's file, as it does with `cat`.
+//!
+//! The program is called for each task in the order of pids, then once with NULL (bpf_iter_run_prog). What a call writes is kept
+//! if it returns 0; 1 asks for the same object again, which would write the same. Other kinds of iterators are not modelled.
+
+use crate::machine::Machine;
+use crate::sched::ext::ops::{self, kf};
+use crate::sched::task::IDLE;
+use bpf::object::{Program, ProgramKind};
+use bpf::vm::Vm;
+
+/// Stands for the seq_file; programs cannot look into it.
+const SEQ: u64 = 1;
+
+/// What reading an iterator gives.
+///
+/// # Errors
+/// If it is another kind of program or iterator, or the program faults or returns something else than 0 or 1.
+pub fn read(m: &mut Machine, program: &Program) -> Result<String, String> {
+    if program.kind != ProgramKind::Iter || program.attach_to != "task" {
+        return Err(format!("program {} is no iterator of tasks", program.name));
+    }
+    let tasks: Vec<u64> = m
+        .pids
+        .iter()
+        .filter(|&&task| task != IDLE)
+        .map(|&task| m.layout.task_addr(task))
+        .collect();
+    let mut output = Vec::new();
+    for (number, task) in tasks.into_iter().chain([0]).enumerate() {
+        match call(m, program, number as u64, task)? {
+            0 => output.extend(m.ext.vm().take_seq()),
+            1 => drop(m.ext.vm().take_seq()),
+            value => {
+                return Err(format!(
+                    "program {} returned {value}, which is neither 0 nor 1",
+                    program.name
+                ));
+            }
+        }
+    }
+    Ok(String::from_utf8_lossy(&output).into_owned())
+}
+
+/// Calls the program with a struct bpf_iter__task: two pointers, to a struct bpf_iter_meta and to the task.
+fn call(m: &mut Machine, program: &Program, number: u64, task: u64) -> Result<u64, String> {
+    let function = program.function;
+    let bytes = |words: &[u64]| -> Vec<u8> { words.iter().flat_map(|word| word.to_le_bytes()).collect() };
+    let (result, _) = ops::run(m, kf::TRACING, |m| {
+        Vm::with_stack(m, &bytes(&[SEQ, 1, number]), |m, meta| {
+            Vm::with_stack(m, &bytes(&[meta, task]), |m, context| {
+                Vm::call(m, function, [context, 0, 0, 0, 0])
+            })
+        })
+    });
+    result.map_err(|fault| {
+        let place = fault
+            .pc
+            .map_or(program.name.clone(), |pc| m.ext.vm().code().describe(pc));
+        format!("program {}: {} in {place}", program.name, fault.message)
+    })
+}

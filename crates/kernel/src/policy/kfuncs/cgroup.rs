@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! kfuncs about cgroups. One that was removed is there as long as the policy holds a reference to it.
+
+use super::{EINVAL, Kfunc, any_task, kfunc};
+use crate::machine::Machine;
+use crate::sched::ext::{self as ext, insert};
+use crate::sched::task::{IDLE, TaskId};
+use bpf::func::{ANY, Fault, Func};
+
+pub(super) fn table() -> Vec<Kfunc> {
+    vec![
+        kfunc(
+            ANY,
+            "struct cgroup *scx_bpf_task_cgroup(struct task_struct *p)",
+            scx_bpf_task_cgroup,
+        ),
+        kfunc(ANY, "struct cgroup *bpf_cgroup_from_id(u64 cgid)", bpf_cgroup_from_id),
+        kfunc(
+            ANY,
+            "struct cgroup *bpf_cgroup_acquire(struct cgroup *cgrp)",
+            bpf_cgroup_acquire,
+        ),
+        kfunc(ANY, "void bpf_cgroup_release(struct cgroup *cgrp)", bpf_cgroup_release),
+        kfunc(
+            ANY,
+            "struct cgroup *bpf_cgroup_ancestor(struct cgroup *cgrp, int level)",
+            bpf_cgroup_ancestor,
+        ),
+        Func::helper(80, "bpf_get_current_cgroup_id", bpf_get_current_cgroup_id),
+        Func::helper(
+            123,
+            "bpf_get_current_ancestor_cgroup_id",
+            bpf_get_current_ancestor_cgroup_id,
+        ),
+        kfunc(
+            ANY,
+            "long bpf_task_under_cgroup(struct task_struct *task, struct cgroup *ancestor)",
+            bpf_task_under_cgroup,
+        ),
+        kfunc(
+            ANY,
+            "int bpf_iter_css_new(struct bpf_iter_css *it, struct cgroup_subsys_state *start, unsigned int flags)",
+            bpf_iter_css_new,
+        ),
+        kfunc(
+            ANY,
+            "struct cgroup_subsys_state *bpf_iter_css_next(struct bpf_iter_css *it)",
+            bpf_iter_css_next,
+        ),
+        kfunc(
+            ANY,
+            "void bpf_iter_css_destroy(struct bpf_iter_css *it)",
+            bpf_iter_css_destroy,
+        ),
+    ]
+}
+
+/// The cgroup at an address a policy gave: the workload's number of it, and whether it was removed.
+pub(crate) fn cgroup_at(m: &Machine, addr: u64) -> Result<(u32, bool), Fault> {
+    m.layout
+        .cgroup_from_addr(addr)
+        .ok_or_else(|| Fault::func(format!("{addr:#x} is not a struct cgroup")))
+}
+
+/// A reference to a cgroup; 0 if it is gone.
+fn tryget(m: &mut Machine, cgrp: u64) -> u64 {
+    if m.layout.get_cgroup(cgrp) { cgrp } else { 0 }
+}
+
+fn scx_bpf_task_cgroup(m: &mut Machine, p: u64) -> Result<u64, Fault> {
+    let (p, _) = any_task(m, p)?;
+    let cgroup = match insert::arg_task_ok(m, p) {
+        true => m.tasks[p].cgroup,
+        false => 0,
+    };
+    Ok(tryget(m, m.layout.cgroup_addr(cgroup)))
+}
+
+fn bpf_cgroup_from_id(m: &mut Machine, id: u64) -> u64 {
+    let found = m.layout.cgroup_from_id(id);
+    match found.filter(|&cgroup| m.cgroups.get(cgroup).online) {
+        Some(cgroup) => tryget(m, m.layout.cgroup_addr(cgroup)),
+        None => 0,
+    }
+}
+
+fn bpf_cgroup_acquire(m: &mut Machine, cgrp: u64) -> Result<u64, Fault> {
+    cgroup_at(m, cgrp)?;
+    Ok(tryget(m, cgrp))
+}
+
+fn bpf_cgroup_release(m: &mut Machine, cgrp: u64) -> Result<(), Fault> {
+    let (cgroup, _) = cgroup_at(m, cgrp)?;
+    if ext::cgroup::put(m, cgrp) {
+        return Ok(());
+    }
+    let known = m.workload.cgroups.get(cgroup as usize);
+    let path = known.map_or("/", |known| known.path.as_str());
+    Err(Fault::func(format!(
+        "bpf_cgroup_release of cgroup {path}, to which the policy holds no reference: released twice?"
+    )))
+}
+
+fn bpf_cgroup_ancestor(m: &mut Machine, cgrp: u64, level: i32) -> Result<u64, Fault> {
+    cgroup_at(m, cgrp)?;
+    let chain = m.layout.cgroup_chain(cgrp);
+    let found = usize::try_from(level).ok().and_then(|level| chain.get(level));
+    Ok(found.map_or(0, |&above| tryget(m, above)))
+}
+
+/// The number of a task's cgroup; idle tasks are in the root.
+fn cgroup_of(m: &Machine, p: TaskId) -> u32 {
+    if p == IDLE { 0 } else { m.tasks[p].cgroup }
+}
+
+fn id(m: &Machine, cgroup: u32) -> u64 {
+    m.layout.cgroup_id(cgroup)
+}
+
+fn bpf_get_current_cgroup_id(m: &mut Machine) -> u64 {
+    id(m, cgroup_of(m, m.rqs[m.this_cpu as usize].curr))
+}
+
+fn bpf_get_current_ancestor_cgroup_id(m: &mut Machine, level: i32) -> u64 {
+    let own = Some(cgroup_of(m, m.rqs[m.this_cpu as usize].curr));
+    let chain: Vec<u32> = std::iter::successors(own, |&at| m.parent_cgroup(at)).collect();
+    let level = usize::try_from(level).unwrap_or(usize::MAX);
+    chain.iter().rev().nth(level).map_or(0, |&cgroup| id(m, cgroup))
+}
+
+fn bpf_task_under_cgroup(m: &mut Machine, p: u64, ancestor: u64) -> Result<i64, Fault> {
+    let (p, _) = any_task(m, p)?;
+    cgroup_at(m, ancestor)?;
+    let own = m.layout.cgroup_addr(cgroup_of(m, p));
+    Ok(m.layout.cgroup_chain(own).contains(&ancestor).into())
+}
+
+const DESCENDANTS_PRE: u32 = 2;
+const DESCENDANTS_POST: u32 = 3;
+const ANCESTORS_UP: u32 = 4;
+const CHILDREN: u32 = 5;
+
+// The iterator's words: address of the first cgroup, or 0 when it is over; of the one it has come to, 0 before; the order.
+fn bpf_iter_css_new(m: &mut Machine, it: u64, start: u64, flags: u32) -> Result<i32, Fault> {
+    m.region.store(it, [0u64; 3])?;
+    if !(DESCENDANTS_PRE..=CHILDREN).contains(&flags) {
+        return Ok(EINVAL);
+    }
+    // A css is the first member of its cgroup.
+    cgroup_at(m, start)?;
+    m.region.store(it, [start, 0, u64::from(flags)])?;
+    Ok(0)
+}
+
+fn bpf_iter_css_next(m: &mut Machine, it: u64) -> Result<u64, Fault> {
+    let [start, at, flags] = m.region.load::<[u64; 3]>(it)?;
+    if start == 0 {
+        return Ok(0);
+    }
+    cgroup_at(m, start)?;
+    let at = (at != 0).then_some(at);
+    let next = match flags as u32 {
+        ANCESTORS_UP => match at {
+            None => Some(start),
+            Some(at) => above(m, at),
+        },
+        CHILDREN => child(m, start, at),
+        DESCENDANTS_POST => next_descendant_post(m, at, start),
+        _ => next_descendant_pre(m, at, start),
+    };
+    match next {
+        Some(next) => m.region.store(it.wrapping_add(8), next)?,
+        None => m.region.store(it, 0u64)?,
+    }
+    Ok(next.unwrap_or(0))
+}
+
+/// The cgroup above the one at an address.
+fn above(m: &Machine, cgrp: u64) -> Option<u64> {
+    m.layout.cgroup_chain(cgrp).iter().nth_back(1).copied()
+}
+
+fn child(m: &Machine, parent: u64, after: Option<u64>) -> Option<u64> {
+    m.layout
+        .next_child(parent, after, |cgroup| m.cgroups.get(cgroup).online)
+}
+
+/// css_next_descendant_pre
+fn next_descendant_pre(m: &Machine, at: Option<u64>, root: u64) -> Option<u64> {
+    let Some(mut at) = at else {
+        return Some(root);
+    };
+    if let Some(first) = child(m, at, None) {
+        return Some(first);
+    }
+    while at != root {
+        let parent = above(m, at)?;
+        if let Some(next) = child(m, parent, Some(at)) {
+            return Some(next);
+        }
+        at = parent;
+    }
+    None
+}
+
+/// css_next_descendant_post
+fn next_descendant_post(m: &Machine, at: Option<u64>, root: u64) -> Option<u64> {
+    let leftmost = |mut at: u64| {
+        while let Some(first) = child(m, at, None) {
+            at = first;
+        }
+        at
+    };
+    match at {
+        None => Some(leftmost(root)),
+        Some(at) if at == root => None,
+        Some(at) => {
+            let parent = above(m, at)?;
+            Some(child(m, parent, Some(at)).map_or(parent, leftmost))
+        }
+    }
+}
+
+fn bpf_iter_css_destroy(m: &mut Machine, it: u64) -> Result<(), Fault> {
+    m.region.store(it, [0u64; 3])
+}

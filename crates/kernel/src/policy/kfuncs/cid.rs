@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! kfuncs about CPUs by cid.
+
+use super::cpu::{self, nr_cpu_ids, scx_bpf_cpuperf_set};
+use super::{EINVAL, Kfunc, any_task, kfunc};
+use crate::machine::Machine;
+use crate::policy::layout::enums::SCX_CPUPERF_ONE;
+use crate::sched::ext::cid::valid;
+use crate::sched::ext::ops::kf;
+use crate::sched::ext::{exit, kick};
+use bpf::func::{ANY, Fault};
+
+pub(super) fn table() -> Vec<Kfunc> {
+    vec![
+        kfunc(ANY, "u32 scx_bpf_nr_cids(void)", nr_cpu_ids),
+        kfunc(ANY, "u32 scx_bpf_nr_online_cids(void)", scx_bpf_nr_online_cids),
+        kfunc(ANY, "s32 scx_bpf_this_cid(void)", scx_bpf_this_cid),
+        kfunc(
+            ANY,
+            "s32 scx_bpf_task_cid(const struct task_struct *p)",
+            scx_bpf_task_cid,
+        ),
+        kfunc(ANY, "s32 scx_bpf_cid_to_cpu(s32 cid)", scx_bpf_cid_to_cpu),
+        kfunc(ANY, "s32 scx_bpf_cpu_to_cid(s32 cpu)", scx_bpf_cpu_to_cid),
+        kfunc(
+            ANY,
+            "void scx_bpf_cid_topo(s32 cid, struct scx_cid_topo *out__uninit, size_t out__sz)",
+            scx_bpf_cid_topo,
+        ),
+        kfunc(ANY, "struct task_struct *scx_bpf_cid_curr(s32 cid)", scx_bpf_cid_curr),
+        kfunc(ANY, "void scx_bpf_kick_cid(s32 cid, u64 flags)", scx_bpf_kick_cid),
+        kfunc(ANY, "u32 scx_bpf_cidperf_cap(s32 cid)", scx_bpf_cidperf_cap),
+        kfunc(ANY, "u32 scx_bpf_cidperf_cur(s32 cid)", scx_bpf_cidperf_cur),
+        kfunc(ANY, "void scx_bpf_cidperf_set(s32 cid, u32 perf)", scx_bpf_cidperf_set),
+        kfunc(
+            kf::INIT,
+            "void scx_bpf_cid_override(const s32 *cpu_to_cid, u32 cpu_to_cid__sz)",
+            scx_bpf_cid_override,
+        ),
+    ]
+}
+
+fn scx_bpf_nr_online_cids(m: &mut Machine) -> u32 {
+    m.online_cpus.weight()
+}
+
+fn scx_bpf_this_cid(m: &mut Machine) -> i32 {
+    m.ext.cids.of_cpu(m.this_cpu) as i32
+}
+
+fn scx_bpf_task_cid(m: &mut Machine, p: u64) -> Result<i32, Fault> {
+    any_task(m, p).map(|(_, cpu)| m.ext.cids.of_cpu(cpu) as i32)
+}
+
+/// The CPU of a cid from a policy; `None` if it is invalid, which is the policy's error.
+fn to_cpu(m: &mut Machine, cid: i32) -> Option<u32> {
+    valid(m, cid).map(|cid| m.ext.cids.to_cpu(cid))
+}
+
+fn scx_bpf_cid_to_cpu(m: &mut Machine, cid: i32) -> i32 {
+    to_cpu(m, cid).map_or(EINVAL, |cpu| cpu as i32)
+}
+
+fn scx_bpf_cpu_to_cid(m: &mut Machine, cpu: i32) -> i32 {
+    cpu::valid(m, cpu).map_or(EINVAL, |cpu| m.ext.cids.of_cpu(cpu) as i32)
+}
+
+/// Copies as much as the policy's struct holds; what it has more is -1.
+fn scx_bpf_cid_topo(m: &mut Machine, cid: i32, out: u64, out_size: u64) -> Result<(), Fault> {
+    m.ext.vm().charge_bytes(out_size)?;
+    m.region.bytes_mut(out, out_size)?.fill(0xff);
+    let Some(cid) = valid(m, cid) else { return Ok(()) };
+    let bytes: Vec<u8> = m
+        .ext
+        .cids
+        .place(cid)
+        .iter()
+        .flat_map(|word| word.to_le_bytes())
+        .collect();
+    let len = bytes.len().min(out_size as usize);
+    m.region.bytes_mut(out, len as u64)?.copy_from_slice(&bytes[..len]);
+    Ok(())
+}
+
+fn scx_bpf_cid_curr(m: &mut Machine, cid: i32) -> u64 {
+    to_cpu(m, cid).map_or(0, |cpu| m.curr_addr(cpu))
+}
+
+fn scx_bpf_kick_cid(m: &mut Machine, cid: i32, flags: u64) {
+    if let Some(cpu) = to_cpu(m, cid) {
+        kick::kick_cpu(m, cpu, flags);
+    }
+}
+
+fn scx_bpf_cidperf_cap(m: &mut Machine, cid: i32) -> u32 {
+    to_cpu(m, cid).map_or(SCX_CPUPERF_ONE as u32, |cpu| {
+        m.spec.topology.cpus[cpu as usize].capacity
+    })
+}
+
+fn scx_bpf_cidperf_cur(m: &mut Machine, cid: i32) -> u32 {
+    to_cpu(m, cid).map_or(SCX_CPUPERF_ONE as u32, |cpu| m.perf_level(cpu) as u32)
+}
+
+fn scx_bpf_cidperf_set(m: &mut Machine, cid: i32, perf: u32) {
+    if let Some(cpu) = to_cpu(m, cid) {
+        scx_bpf_cpuperf_set(m, cpu as i32, perf);
+    }
+}
+
+fn scx_bpf_cid_override(m: &mut Machine, cpu_to_cid: u64, size: u32) -> Result<(), Fault> {
+    let nr_cpus = m.nr_cpus();
+    if u64::from(size) != u64::from(nr_cpus) * 4 {
+        let message = format!("scx_bpf_cid_override: expected {} bytes, got {size}", nr_cpus * 4);
+        exit::error(m, message);
+        return Ok(());
+    }
+    m.ext.vm().charge(u64::from(nr_cpus) * u64::from(nr_cpus) / 2)?;
+    let mut cid_of = Vec::new();
+    for cpu in 0..nr_cpus {
+        let cid = m.region.load::<i32>(cpu_to_cid + u64::from(cpu) * 4)?;
+        let Some(cid) = valid(m, cid) else { return Ok(()) };
+        if cid_of.contains(&cid) {
+            exit::error(m, format!("cid {cid} assigned to multiple cpus"));
+            return Ok(());
+        }
+        cid_of.push(cid);
+    }
+    m.ext.cids.replace(&cid_of);
+    Ok(())
+}

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! kfuncs about CPUs: selection, idle masks, cpumasks, runqueues, performance, kicks.
+
+use super::{EBUSY, EINVAL, ENOENT, EOPNOTSUPP, Kfunc, NUMA_NO_NODE, kfunc, task};
+use crate::machine::Machine;
+use crate::policy::layout::enums::{SCX_CPUPERF_ONE, SCX_PICK_IDLE_IN_NODE};
+use crate::policy::layout::{Mask, scx_bpf_select_cpu_and_args};
+use crate::sched::ext::ops::{UNLOCKED, kf};
+use crate::sched::ext::{exit, idle, insert, kick};
+use crate::sched::task::{IDLE, TaskId};
+use bpf::func::{ANY, Fault};
+
+pub(super) fn table() -> Vec<Kfunc> {
+    let select = kf::SELECT_CPU | kf::UNLOCKED;
+    vec![
+        kfunc(
+            select,
+            "s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle)",
+            scx_bpf_select_cpu_dfl,
+        ),
+        kfunc(
+            select,
+            "s32 __scx_bpf_select_cpu_and(struct task_struct *p, const struct cpumask *cpus_allowed, \
+             struct scx_bpf_select_cpu_and_args *args)",
+            __scx_bpf_select_cpu_and,
+        ),
+        kfunc(
+            select,
+            "s32 scx_bpf_select_cpu_and(struct task_struct *p, s32 prev_cpu, u64 wake_flags, \
+             const struct cpumask *cpus_allowed, u64 flags)",
+            scx_bpf_select_cpu_and,
+        ),
+        kfunc(ANY, "s32 scx_bpf_cpu_node(s32 cpu)", scx_bpf_cpu_node),
+        kfunc(
+            ANY,
+            "const struct cpumask *scx_bpf_get_idle_cpumask_node(s32 node)",
+            scx_bpf_get_idle_cpumask_node,
+        ),
+        kfunc(
+            ANY,
+            "const struct cpumask *scx_bpf_get_idle_cpumask(void)",
+            scx_bpf_get_idle_cpumask,
+        ),
+        kfunc(
+            ANY,
+            "const struct cpumask *scx_bpf_get_idle_smtmask_node(s32 node)",
+            scx_bpf_get_idle_smtmask_node,
+        ),
+        kfunc(
+            ANY,
+            "const struct cpumask *scx_bpf_get_idle_smtmask(void)",
+            scx_bpf_get_idle_smtmask,
+        ),
+        kfunc(
+            ANY,
+            "void scx_bpf_put_idle_cpumask(const struct cpumask *idle_mask)",
+            put_cpumask,
+        ),
+        kfunc(
+            ANY,
+            "bool scx_bpf_test_and_clear_cpu_idle(s32 cpu)",
+            scx_bpf_test_and_clear_cpu_idle,
+        ),
+        kfunc(
+            ANY,
+            "s32 scx_bpf_pick_idle_cpu_node(const struct cpumask *cpus_allowed, s32 node, u64 flags)",
+            scx_bpf_pick_idle_cpu_node,
+        ),
+        kfunc(
+            ANY,
+            "s32 scx_bpf_pick_idle_cpu(const struct cpumask *cpus_allowed, u64 flags)",
+            scx_bpf_pick_idle_cpu,
+        ),
+        kfunc(
+            ANY,
+            "s32 scx_bpf_pick_any_cpu_node(const struct cpumask *cpus_allowed, s32 node, u64 flags)",
+            scx_bpf_pick_any_cpu_node,
+        ),
+        kfunc(
+            ANY,
+            "s32 scx_bpf_pick_any_cpu(const struct cpumask *cpus_allowed, u64 flags)",
+            scx_bpf_pick_any_cpu,
+        ),
+        kfunc(
+            ANY,
+            "const struct cpumask *scx_bpf_get_possible_cpumask(void)",
+            scx_bpf_get_possible_cpumask,
+        ),
+        kfunc(
+            ANY,
+            "const struct cpumask *scx_bpf_get_online_cpumask(void)",
+            scx_bpf_get_online_cpumask,
+        ),
+        kfunc(
+            ANY,
+            "void scx_bpf_put_cpumask(const struct cpumask *cpumask)",
+            put_cpumask,
+        ),
+        kfunc(ANY, "u32 scx_bpf_nr_node_ids(void)", scx_bpf_nr_node_ids),
+        kfunc(ANY, "u32 scx_bpf_nr_cpu_ids(void)", nr_cpu_ids),
+        kfunc(ANY, "void scx_bpf_kick_cpu(s32 cpu, u64 flags)", scx_bpf_kick_cpu),
+        kfunc(ANY, "u32 scx_bpf_cpuperf_cap(s32 cpu)", scx_bpf_cpuperf_cap),
+        kfunc(ANY, "u32 scx_bpf_cpuperf_cur(s32 cpu)", scx_bpf_cpuperf_cur),
+        kfunc(ANY, "void scx_bpf_cpuperf_set(s32 cpu, u32 perf)", scx_bpf_cpuperf_set),
+        kfunc(ANY, "struct rq *scx_bpf_cpu_rq(s32 cpu)", scx_bpf_cpu_rq),
+        kfunc(ANY, "struct rq *scx_bpf_locked_rq(void)", scx_bpf_locked_rq),
+        kfunc(ANY, "struct task_struct *scx_bpf_cpu_curr(s32 cpu)", scx_bpf_cpu_curr),
+        kfunc(ANY, "u64 scx_bpf_now(void)", scx_bpf_now),
+    ]
+}
+
+/// A CPU number from a policy; `None` if it is invalid, which is the policy's error.
+pub(super) fn valid(m: &mut Machine, cpu: i32) -> Option<u32> {
+    exit::cpu_valid(m, cpu, "").then_some(cpu as u32)
+}
+
+fn builtin_idle_enabled(m: &mut Machine) -> bool {
+    let enabled = m.idle.enabled();
+    if !enabled {
+        exit::error(m, "built-in idle tracking is disabled");
+    }
+    enabled
+}
+
+fn or_errno(cpu: Option<u32>) -> i32 {
+    cpu.map_or(EBUSY, |cpu| cpu as i32)
+}
+
+#[cold]
+fn cross_task(m: &mut Machine, p: TaskId) -> i32 {
+    let t = &m.tasks[p];
+    let message = format!("select_cpu kfunc called cross-task on {}[{}]", t.comm, t.pid);
+    exit::error(m, message);
+    EINVAL
+}
+
+/// select_cpu_from_kfunc
+#[inline(always)]
+fn select_cpu(m: &mut Machine, p: TaskId, prev_cpu: i32, wake_flags: u64, allowed: Option<Mask>, flags: u64) -> i32 {
+    let Some(prev_cpu) = valid(m, prev_cpu) else {
+        return EINVAL;
+    };
+    if !builtin_idle_enabled(m) {
+        return EBUSY;
+    }
+    let frame = &m.ext.frame;
+    if frame.op == Some(crate::sched::ext::ops::Op::SelectCpu) {
+        if !insert::arg_task_ok(m, p) {
+            return EINVAL;
+        }
+    } else if frame.locked_cpu != UNLOCKED && m.tasks[p].cpu != frame.locked_cpu {
+        return cross_task(m, p);
+    }
+    let t = &m.tasks[p];
+    or_errno(if t.nr_cpus_allowed == 1 || t.migration_disabled > 0 {
+        idle::select_restricted(m, p, prev_cpu, allowed, flags)
+    } else {
+        idle::select_cpu_dfl(m, p, prev_cpu, wake_flags, allowed, flags)
+    })
+}
+
+fn scx_bpf_select_cpu_dfl(m: &mut Machine, p: u64, prev_cpu: i32, wake_flags: u64, is_idle: u64) -> Result<i32, Fault> {
+    let p = task(m, p)?;
+    m.region.check_given(is_idle, 1)?;
+    let cpu = select_cpu(m, p, prev_cpu, wake_flags, None, 0);
+    m.region.store(is_idle, u8::from(cpu >= 0))?;
+    Ok(if cpu >= 0 { cpu } else { prev_cpu })
+}
+
+fn __scx_bpf_select_cpu_and(m: &mut Machine, p: u64, cpus_allowed: u64, args: u64) -> Result<i32, Fault> {
+    let scx_bpf_select_cpu_and_args {
+        prev_cpu,
+        wake_flags,
+        flags,
+    } = m.region.load(args)?;
+    scx_bpf_select_cpu_and(m, p, prev_cpu, wake_flags, cpus_allowed, flags)
+}
+
+fn scx_bpf_select_cpu_and(
+    m: &mut Machine,
+    p: u64,
+    prev_cpu: i32,
+    wake_flags: u64,
+    cpus_allowed: u64,
+    flags: u64,
+) -> Result<i32, Fault> {
+    let p = task(m, p)?;
+    let allowed = mask(m, cpus_allowed)?;
+    Ok(select_cpu(m, p, prev_cpu, wake_flags, Some(allowed), flags))
+}
+
+fn mask(m: &Machine, addr: u64) -> Result<Mask, Fault> {
+    Mask::checked(&m.region, addr, m.nr_cpus())
+}
+
+fn scx_bpf_cpu_node(m: &mut Machine, cpu: i32) -> i32 {
+    match valid(m, cpu) {
+        Some(cpu) => m.spec.topology.cpus[cpu as usize].node as i32,
+        None => NUMA_NO_NODE,
+    }
+}
+
+/// validate_node
+fn validate_node(m: &mut Machine, node: i32) -> Result<u32, i32> {
+    if !m.idle.per_node() {
+        exit::error(m, "per-node idle tracking is disabled");
+        return Err(EOPNOTSUPP);
+    }
+    if node == NUMA_NO_NODE {
+        return Err(ENOENT);
+    }
+    if node < 0 || node as usize >= m.spec.topology.nodes.len() {
+        exit::error(m, format!("invalid node {node}"));
+        return Err(EINVAL);
+    }
+    Ok(node as u32)
+}
+
+/// The global masks may be asked for.
+fn global_masks(m: &mut Machine) -> bool {
+    if m.idle.per_node() {
+        exit::error(m, "SCX_OPS_BUILTIN_IDLE_PER_NODE enabled");
+        return false;
+    }
+    builtin_idle_enabled(m)
+}
+
+fn scx_bpf_get_idle_cpumask_node(m: &mut Machine, node: i32) -> u64 {
+    match validate_node(m, node) {
+        Ok(node) => m.idle.cpumask(Some(node)).addr(),
+        Err(_) => m.layout.none.addr(),
+    }
+}
+
+fn scx_bpf_get_idle_cpumask(m: &mut Machine) -> u64 {
+    if global_masks(m) {
+        m.idle.cpumask(None).addr()
+    } else {
+        m.layout.none.addr()
+    }
+}
+
+fn scx_bpf_get_idle_smtmask_node(m: &mut Machine, node: i32) -> u64 {
+    match validate_node(m, node) {
+        Ok(node) => m.idle.smtmask(Some(node)).addr(),
+        Err(_) => m.layout.none.addr(),
+    }
+}
+
+fn scx_bpf_get_idle_smtmask(m: &mut Machine) -> u64 {
+    if global_masks(m) {
+        m.idle.smtmask(None).addr()
+    } else {
+        m.layout.none.addr()
+    }
+}
+
+/// The masks are the kernel's own: nothing to release.
+fn put_cpumask(_m: &mut Machine, _mask: u64) {}
+
+fn scx_bpf_test_and_clear_cpu_idle(m: &mut Machine, cpu: i32) -> bool {
+    if !builtin_idle_enabled(m) {
+        return false;
+    }
+    valid(m, cpu).is_some_and(|cpu| idle::test_and_clear_cpu(m, cpu))
+}
+
+fn scx_bpf_pick_idle_cpu_node(m: &mut Machine, cpus_allowed: u64, node: i32, flags: u64) -> Result<i32, Fault> {
+    let allowed = mask(m, cpus_allowed)?;
+    Ok(match validate_node(m, node) {
+        Ok(node) => or_errno(idle::pick(m, allowed, Some(node), flags)),
+        Err(errno) => errno,
+    })
+}
+
+fn scx_bpf_pick_idle_cpu(m: &mut Machine, cpus_allowed: u64, flags: u64) -> Result<i32, Fault> {
+    let allowed = mask(m, cpus_allowed)?;
+    if m.idle.per_node() {
+        exit::error(m, "per-node idle tracking is enabled");
+        return Ok(EBUSY);
+    }
+    if !builtin_idle_enabled(m) {
+        return Ok(EBUSY);
+    }
+    Ok(or_errno(idle::pick(m, allowed, None, flags)))
+}
+
+fn scx_bpf_pick_any_cpu_node(m: &mut Machine, cpus_allowed: u64, node: i32, flags: u64) -> Result<i32, Fault> {
+    let allowed = mask(m, cpus_allowed)?;
+    let node = match validate_node(m, node) {
+        Ok(node) => node,
+        Err(errno) => return Ok(errno),
+    };
+    if let Some(cpu) = idle::pick(m, allowed, Some(node), flags) {
+        return Ok(cpu as i32);
+    }
+    Ok(or_errno(if flags & SCX_PICK_IDLE_IN_NODE != 0 {
+        idle::any_of_node(m, allowed, node)
+    } else {
+        idle::any_distribute(m, allowed)
+    }))
+}
+
+fn scx_bpf_pick_any_cpu(m: &mut Machine, cpus_allowed: u64, flags: u64) -> Result<i32, Fault> {
+    let allowed = mask(m, cpus_allowed)?;
+    if m.idle.per_node() {
+        exit::error(m, "per-node idle tracking is enabled");
+        return Ok(EBUSY);
+    }
+    let idle = if m.idle.enabled() {
+        idle::pick(m, allowed, None, flags)
+    } else {
+        None
+    };
+    Ok(or_errno(idle.or_else(|| idle::any_distribute(m, allowed))))
+}
+
+fn scx_bpf_get_possible_cpumask(m: &mut Machine) -> u64 {
+    m.layout.possible.addr()
+}
+
+fn scx_bpf_get_online_cpumask(m: &mut Machine) -> u64 {
+    m.layout.online.copy_from(m.online_cpus.words());
+    m.layout.online.addr()
+}
+
+fn scx_bpf_nr_node_ids(m: &mut Machine) -> u32 {
+    m.spec.topology.nodes.len() as u32
+}
+
+pub(super) fn nr_cpu_ids(m: &mut Machine) -> u32 {
+    m.nr_cpus()
+}
+
+fn scx_bpf_kick_cpu(m: &mut Machine, cpu: i32, flags: u64) {
+    if let Some(cpu) = valid(m, cpu) {
+        kick::kick_cpu(m, cpu, flags);
+    }
+}
+
+fn scx_bpf_cpuperf_cap(m: &mut Machine, cpu: i32) -> u32 {
+    valid(m, cpu).map_or(SCX_CPUPERF_ONE as u32, |cpu| {
+        m.spec.topology.cpus[cpu as usize].capacity
+    })
+}
+
+fn scx_bpf_cpuperf_cur(m: &mut Machine, cpu: i32) -> u32 {
+    valid(m, cpu).map_or(SCX_CPUPERF_ONE as u32, |cpu| m.perf_level(cpu) as u32)
+}
+
+pub(super) fn scx_bpf_cpuperf_set(m: &mut Machine, cpu: i32, perf: u32) {
+    if u64::from(perf) > SCX_CPUPERF_ONE {
+        exit::error(m, format!("Invalid cpuperf target {perf} for CPU {cpu}"));
+        return;
+    }
+    let Some(cpu) = valid(m, cpu) else { return };
+    let locked = m.ext.frame.locked_cpu;
+    if locked != UNLOCKED && locked != cpu {
+        exit::error(m, format!("Invalid target CPU {cpu}"));
+        return;
+    }
+    m.set_perf_target(cpu, perf);
+}
+
+fn scx_bpf_cpu_rq(m: &mut Machine, cpu: i32) -> u64 {
+    let Some(cpu) = valid(m, cpu) else { return 0 };
+    let own = &m.rqs[cpu as usize];
+    m.rq_struct(cpu).advance(own.clock, own.capacity, own.curr == IDLE);
+    m.layout.rq_addr(cpu)
+}
+
+fn scx_bpf_locked_rq(m: &mut Machine) -> u64 {
+    match m.ext.frame.locked_cpu {
+        UNLOCKED => {
+            exit::error(m, "accessing rq without holding rq lock");
+            0
+        }
+        cpu => scx_bpf_cpu_rq(m, cpu as i32),
+    }
+}
+
+fn scx_bpf_cpu_curr(m: &mut Machine, cpu: i32) -> u64 {
+    valid(m, cpu).map_or(0, |cpu| m.curr_addr(cpu))
+}
+
+/// The runqueue's clock while its lock is held, otherwise the CPU's.
+fn scx_bpf_now(m: &mut Machine) -> u64 {
+    let cpu = m.this_cpu;
+    if m.ext.frame.locked_cpu == cpu {
+        m.now
+    } else {
+        bpf::func::World::now_ns(m)
+    }
+}

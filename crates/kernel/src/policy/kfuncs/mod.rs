@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The kfuncs that a policy can call, with the kernel's prototypes, permissions and error messages.
+//!
+//! Argument checks of the kernel's verifier are checks at run time here: a pointer that is not what the prototype says is a
+//! fault. All that sched_ext objects are known to call on Linux 7.2 is here or in the bpf crate.
+//!
+//! Memory that a policy points to is accessed through the region's checked functions alone: there is no unsafe code here.
+#![forbid(unsafe_code)]
+
+pub(crate) mod cgroup;
+mod cid;
+mod cpu;
+mod dsq;
+mod report;
+mod task;
+
+use crate::machine::Machine;
+use crate::sched::task::{IDLE, TaskId};
+use bpf::func::{Body, Fault, Func};
+use machine::Costs;
+
+type Kfunc = Func<Machine>;
+
+const ENOENT: i32 = -2;
+const EBUSY: i32 = -16;
+const EINVAL: i32 = -22;
+const EOPNOTSUPP: i32 = -95;
+const NUMA_NO_NODE: i32 = -1;
+
+fn kfunc<Args, F: Body<Machine, Args>>(contexts: u32, proto: &'static str, body: F) -> Kfunc {
+    Func::kfunc(contexts, proto, body)
+}
+
+/// Everything a policy can call, helpers included, without costs.
+fn all() -> Vec<Kfunc> {
+    [
+        bpf::helper::table(),
+        cgroup::table(),
+        cid::table(),
+        cpu::table(),
+        dsq::table(),
+        report::table(),
+        task::table(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Everything a policy can call on a machine with these costs, in ns.
+pub fn table(costs: &Costs) -> Vec<Kfunc> {
+    let mut table = all();
+    for func in &mut table {
+        func.cost = costs.function_ns(dsq::renamed(func.name));
+    }
+    table
+}
+
+/// The task at an address a policy gave, which may not be an idle task. It may be dead while the policy holds it.
+#[inline]
+fn task(m: &Machine, addr: u64) -> Result<TaskId, Fault> {
+    m.task_index(addr).ok_or_else(|| not_a_task(addr))
+}
+
+/// The task at an address a policy gave and its CPU; IDLE for an idle task.
+#[inline]
+pub(crate) fn any_task(m: &Machine, addr: u64) -> Result<(TaskId, u32), Fault> {
+    match m.task_index(addr) {
+        Some(p) => Ok((p, m.tasks[p].cpu)),
+        None => m
+            .layout
+            .idle_from_addr(addr)
+            .map(|cpu| (IDLE, cpu))
+            .ok_or_else(|| not_a_task(addr)),
+    }
+}
+
+#[cold]
+fn not_a_task(addr: u64) -> Fault {
+    Fault::func(match addr {
+        0 => "a NULL task".to_string(),
+        _ => format!("{addr:#x} is not a task that a policy can act on"),
+    })
+}
+
+#[cfg(test)]
+mod tests;

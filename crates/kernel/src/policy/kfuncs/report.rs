@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! kfuncs by which a policy speaks: it exits, errs, adds to the debug dump, and reads what befell it.
+
+use super::{Kfunc, kfunc};
+use crate::machine::Machine;
+use crate::policy::layout::enums::SCX_EXIT_MSG_LEN;
+use crate::sched::ext::dump;
+use crate::sched::ext::exit::{self, Kind};
+use bpf::func::{ANY, Fault};
+use bpf::helper::print;
+
+pub(super) fn table() -> Vec<Kfunc> {
+    vec![
+        kfunc(
+            ANY,
+            "void scx_bpf_exit_bstr(s64 exit_code, char *fmt, unsigned long long *data, u32 data__sz)",
+            scx_bpf_exit_bstr,
+        ),
+        kfunc(
+            ANY,
+            "void scx_bpf_error_bstr(char *fmt, unsigned long long *data, u32 data__sz)",
+            scx_bpf_error_bstr,
+        ),
+        kfunc(
+            ANY,
+            "void scx_bpf_dump_bstr(char *fmt, unsigned long long *data, u32 data__sz)",
+            scx_bpf_dump_bstr,
+        ),
+        kfunc(
+            ANY,
+            "void scx_bpf_events(struct scx_event_stats *events, size_t events__sz)",
+            scx_bpf_events,
+        ),
+    ]
+}
+
+/// Bytes of a text to keep: of a longer one the callers show less.
+const ROOM: usize = SCX_EXIT_MSG_LEN as usize + 3;
+
+/// The text of a format and its arguments (__bstr_format).
+///
+/// # Errors
+/// The errno with which they are refused, which is the policy's error, too.
+fn format(m: &mut Machine, fmt: u64, data: u64, size: u32) -> Result<Result<String, i64>, Fault> {
+    const EFAULT: i64 = 14;
+    const EINVAL: i64 = 22;
+    if !print::args_fit(data, size) {
+        exit::error(m, format!("invalid data={data:016x} and data__sz={size}"));
+        return Ok(Err(EINVAL));
+    }
+    let Ok(args) = print::read_args(&m.region, data, size) else {
+        exit::error(m, format!("failed to read data fields ({})", -EFAULT));
+        return Ok(Err(EFAULT));
+    };
+    let fmt = print::read_format(&m.region, fmt)?;
+    print::charge(m, &fmt, ROOM)?;
+    let text = print::bprintf(&m.region, &fmt, &args, ROOM);
+    if let Err(error) = text {
+        exit::error(m, format!("format preparation failed ({})", -error));
+    }
+    Ok(text.map(|text| String::from_utf8_lossy(&text.bytes).into_owned()))
+}
+
+fn scx_bpf_exit_bstr(m: &mut Machine, code: i64, fmt: u64, data: u64, size: u32) -> Result<(), Fault> {
+    if let Ok(text) = format(m, fmt, data, size)? {
+        exit::exit(m, Kind::UnregBpf, code, text);
+    }
+    Ok(())
+}
+
+fn scx_bpf_error_bstr(m: &mut Machine, fmt: u64, data: u64, size: u32) -> Result<(), Fault> {
+    if let Ok(text) = format(m, fmt, data, size)? {
+        exit::exit(m, Kind::ErrorBpf, 0, text);
+    }
+    Ok(())
+}
+
+fn scx_bpf_dump_bstr(m: &mut Machine, fmt: u64, data: u64, size: u32) -> Result<(), Fault> {
+    if !dump::is_open(m) {
+        exit::error(m, "scx_bpf_dump() must only be called from ops.dump() and friends");
+        return Ok(());
+    }
+    match format(m, fmt, data, size)? {
+        Ok(text) => dump::print(m, &text),
+        Err(error) => {
+            let fmt = print::read_format(&m.region, fmt)?;
+            let fmt = String::from_utf8_lossy(&fmt);
+            let line = format!("[!] (\"{fmt}\", {data:016x}, {size}) failed to format ({})", -error);
+            dump::print_line(m, &line);
+        }
+    }
+    Ok(())
+}
+
+/// Copies as much as the policy's struct holds.
+fn scx_bpf_events(m: &mut Machine, events: u64, size: u64) -> Result<(), Fault> {
+    let bytes: Vec<u8> = m.ext.stats.named().flat_map(|(_, count)| count.to_le_bytes()).collect();
+    let len = bytes.len().min(size as usize);
+    m.region.bytes_mut(events, len as u64)?.copy_from_slice(&bytes[..len]);
+    Ok(())
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! kfuncs about tasks: finding, holding, changing and walking them.
+
+use super::{EINVAL, Kfunc, any_task, kfunc};
+use crate::machine::Machine;
+use crate::policy::layout::enums::SCX_OPS_TID_TO_TASK;
+use crate::sched::ext::{entity::TaskState, exit};
+use crate::sched::task::{IDLE, TaskId};
+use bpf::func::{ANY, Fault, Func};
+
+pub(super) fn table() -> Vec<Kfunc> {
+    vec![
+        kfunc(
+            ANY,
+            "bool scx_bpf_task_set_slice(struct task_struct *p, u64 slice)",
+            scx_bpf_task_set_slice,
+        ),
+        kfunc(
+            ANY,
+            "bool scx_bpf_task_set_dsq_vtime(struct task_struct *p, u64 vtime)",
+            scx_bpf_task_set_dsq_vtime,
+        ),
+        kfunc(
+            ANY,
+            "bool scx_bpf_task_running(const struct task_struct *p)",
+            scx_bpf_task_running,
+        ),
+        kfunc(
+            ANY,
+            "s32 scx_bpf_task_cpu(const struct task_struct *p)",
+            scx_bpf_task_cpu,
+        ),
+        kfunc(
+            ANY,
+            "struct task_struct *scx_bpf_tid_to_task(u64 tid)",
+            scx_bpf_tid_to_task,
+        ),
+        Func::helper(42, "bpf_get_numa_node_id", bpf_get_numa_node_id),
+        Func::helper(120, "bpf_get_ns_current_pid_tgid", bpf_get_ns_current_pid_tgid),
+        kfunc(ANY, "struct task_struct *bpf_task_from_pid(s32 pid)", bpf_task_from_pid),
+        kfunc(
+            ANY,
+            "struct task_struct *bpf_task_from_vpid(s32 vpid)",
+            bpf_task_from_pid,
+        ),
+        kfunc(
+            ANY,
+            "struct task_struct *bpf_task_acquire(struct task_struct *p)",
+            bpf_task_acquire,
+        ),
+        kfunc(ANY, "void bpf_task_release(struct task_struct *p)", bpf_task_release),
+        kfunc(
+            ANY,
+            "int bpf_iter_task_new(struct bpf_iter_task *it, struct task_struct *task__nullable, unsigned int flags)",
+            bpf_iter_task_new,
+        ),
+        kfunc(
+            ANY,
+            "struct task_struct *bpf_iter_task_next(struct bpf_iter_task *it)",
+            bpf_iter_task_next,
+        ),
+        kfunc(
+            ANY,
+            "void bpf_iter_task_destroy(struct bpf_iter_task *it)",
+            bpf_iter_task_destroy,
+        ),
+    ]
+}
+
+/// Does the policy manage the task (scx_task_on_sched)? No idle task.
+fn on_sched(m: &mut Machine, p: TaskId) -> bool {
+    p != IDLE && m.scx_state(p) >= TaskState::Init && m.scx_state(p) != TaskState::Dead
+}
+
+fn scx_bpf_task_set_slice(m: &mut Machine, p: u64, slice: u64) -> Result<bool, Fault> {
+    let (p, _) = any_task(m, p)?;
+    if !on_sched(m, p) {
+        return Ok(false);
+    }
+    m.scx_entity(p).slice = slice;
+    Ok(true)
+}
+
+fn scx_bpf_task_set_dsq_vtime(m: &mut Machine, p: u64, vtime: u64) -> Result<bool, Fault> {
+    let (p, _) = any_task(m, p)?;
+    if !on_sched(m, p) {
+        return Ok(false);
+    }
+    m.scx_entity(p).dsq_vtime = vtime;
+    Ok(true)
+}
+
+fn scx_bpf_task_running(m: &mut Machine, p: u64) -> Result<bool, Fault> {
+    let (p, cpu) = any_task(m, p)?;
+    Ok(m.rqs[cpu as usize].curr == p)
+}
+
+fn scx_bpf_task_cpu(m: &mut Machine, p: u64) -> Result<i32, Fault> {
+    any_task(m, p).map(|(_, cpu)| cpu as i32)
+}
+
+/// A tid never comes again, nor does a pid; both are given in the order of creation, so they are the same.
+fn scx_bpf_tid_to_task(m: &mut Machine, tid: u64) -> u64 {
+    if m.ext.ops().flags & SCX_OPS_TID_TO_TASK == 0 {
+        exit::error(m, "scx_bpf_tid_to_task() called without SCX_OPS_TID_TO_TASK");
+        return 0;
+    }
+    let found = u32::try_from(tid).ok().and_then(|pid| m.find_task(pid));
+    found
+        .filter(|&p| m.scx_entity(p).tid == tid)
+        .map_or(0, |p| m.layout.task_addr(p))
+}
+
+fn bpf_get_numa_node_id(m: &mut Machine) -> u32 {
+    m.spec.topology.cpus[m.this_cpu as usize].node
+}
+
+/// There is one pid namespace, whose device and inode nobody can have asked for.
+fn bpf_get_ns_current_pid_tgid(m: &mut Machine, _dev: u64, _ino: u64, nsdata: u64, size: u32) -> Result<i32, Fault> {
+    m.ext.vm().charge_bytes(size.into())?;
+    m.region.bytes_mut(nsdata, size.into())?.fill(0);
+    Ok(EINVAL)
+}
+
+fn bpf_task_from_pid(m: &mut Machine, pid: i32) -> u64 {
+    match u32::try_from(pid).ok().and_then(|pid| m.find_task(pid)) {
+        Some(p) => {
+            m.layout.get_task(p);
+            m.layout.task_addr(p)
+        }
+        None => 0,
+    }
+}
+
+fn bpf_task_acquire(m: &mut Machine, p: u64) -> Result<u64, Fault> {
+    match any_task(m, p)? {
+        (IDLE, _) => Ok(p),
+        (id, _) if m.task_gone(id) => Ok(0),
+        (id, _) => {
+            m.layout.get_task(id);
+            Ok(p)
+        }
+    }
+}
+
+fn bpf_task_release(m: &mut Machine, p: u64) -> Result<(), Fault> {
+    let (id, _) = any_task(m, p)?;
+    if id != IDLE && !m.put_task(id) {
+        let t = &m.tasks[id];
+        let (comm, pid) = (&t.comm, t.pid);
+        return Err(Fault::func(format!(
+            "bpf_task_release of {comm}[{pid}], to which the policy holds no reference: released twice?"
+        )));
+    }
+    Ok(())
+}
+
+const ITER_ALL_PROCS: u32 = 0;
+const ITER_ALL_THREADS: u32 = 1;
+const ITER_PROC_THREADS: u32 = 2;
+
+// The iterator's words: where it is (`Task::place`) or START, flags + 1 or 0 if it is over, and of PROC_THREADS the task to
+// begin with. Processes come in the order of their creation, each with its threads; before them all the idle task of CPU 0, which is
+// init_task.
+const START: u64 = u64::MAX;
+
+fn bpf_iter_task_new(m: &mut Machine, it: u64, p: u64, flags: u32) -> Result<i32, Fault> {
+    m.region.store(it, [0u64; 3])?;
+    let first = match flags {
+        ITER_ALL_PROCS | ITER_ALL_THREADS => 0,
+        ITER_PROC_THREADS if p != 0 => {
+            any_task(m, p)?;
+            p
+        }
+        _ => return Ok(EINVAL),
+    };
+    m.region.store(it, [START, u64::from(flags) + 1, first])?;
+    Ok(0)
+}
+
+fn bpf_iter_task_next(m: &mut Machine, it: u64) -> Result<u64, Fault> {
+    let [at, flags, first] = m.region.load::<[u64; 3]>(it)?;
+    let Some(flags) = flags.checked_sub(1).map(|flags| flags as u32) else {
+        return Ok(0);
+    };
+    if at == START {
+        let first = if flags == ITER_PROC_THREADS {
+            first
+        } else {
+            m.layout.idle_addr(0)
+        };
+        let at = match any_task(m, first)? {
+            (IDLE, _) => 0,
+            (p, _) => m.tasks[p].place(),
+        };
+        m.region.store(it, at)?;
+        return Ok(first);
+    }
+    let after = at + 1..;
+    let process = at >> 32;
+    let found = match flags {
+        ITER_ALL_PROCS => m.threads.range(after).find(|&(&at, _)| at >> 32 == at & 0xffff_ffff),
+        ITER_ALL_THREADS => m.threads.range(after).next(),
+        _ => m.threads.range(after).next().filter(|&(&at, _)| at >> 32 == process),
+    };
+    match found {
+        Some((&at, &p)) => {
+            m.region.store(it, at)?;
+            Ok(m.layout.task_addr(p))
+        }
+        None => {
+            m.region.store(it.wrapping_add(8), 0u64)?;
+            Ok(0)
+        }
+    }
+}
+
+fn bpf_iter_task_destroy(m: &mut Machine, it: u64) -> Result<(), Fault> {
+    m.region.store(it, [0u64; 3])
+}

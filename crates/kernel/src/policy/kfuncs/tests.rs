@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Every kfunc from every callback and kind of program: allowed where Linux 7.2 allows it (scx_kfunc_context_filter).
+
+use super::all;
+use crate::sched::ext::ops::{OPS, kf};
+use std::collections::BTreeSet;
+
+/// The kernel's sets of kfuncs that not everybody may call, by what an operation must allow for it (`scx_kfunc_ids_*` and
+/// enum scx_kf_allow_flags). Names that only earlier releases have are in the sets that those have them in.
+const SETS: [(&str, &[&str]); 6] = [
+    (
+        "unlocked",
+        &[
+            "scx_bpf_create_dsq",
+            "scx_bpf_dsq_move_set_slice",
+            "scx_bpf_dsq_move_set_vtime",
+            "scx_bpf_dsq_move",
+            "scx_bpf_dsq_move_vtime",
+            "scx_bpf_dispatch_from_dsq_set_slice",
+            "scx_bpf_dispatch_from_dsq_set_vtime",
+            "scx_bpf_dispatch_from_dsq",
+            "scx_bpf_dispatch_vtime_from_dsq",
+            "__scx_bpf_select_cpu_and",
+            "scx_bpf_select_cpu_and",
+            "scx_bpf_select_cpu_dfl",
+        ],
+    ),
+    (
+        "select_cpu",
+        &[
+            "__scx_bpf_select_cpu_and",
+            "scx_bpf_select_cpu_and",
+            "scx_bpf_select_cpu_dfl",
+        ],
+    ),
+    (
+        "enqueue",
+        &[
+            "scx_bpf_dsq_insert",
+            "scx_bpf_dsq_insert___v2",
+            "__scx_bpf_dsq_insert_vtime",
+            "scx_bpf_dsq_insert_vtime",
+            "scx_bpf_dispatch",
+            "scx_bpf_dispatch_vtime",
+        ],
+    ),
+    (
+        "dispatch",
+        &[
+            "scx_bpf_dispatch_nr_slots",
+            "scx_bpf_dispatch_cancel",
+            "scx_bpf_dsq_move_to_local",
+            "scx_bpf_dsq_move_to_local___v2",
+            "scx_bpf_consume",
+            "scx_bpf_dsq_move_set_slice",
+            "scx_bpf_dsq_move_set_vtime",
+            "scx_bpf_dsq_move",
+            "scx_bpf_dsq_move_vtime",
+            "scx_bpf_dispatch_from_dsq_set_slice",
+            "scx_bpf_dispatch_from_dsq_set_vtime",
+            "scx_bpf_dispatch_from_dsq",
+            "scx_bpf_dispatch_vtime_from_dsq",
+            "scx_bpf_sub_dispatch",
+        ],
+    ),
+    ("cpu_release", &["scx_bpf_reenqueue_local"]),
+    ("init", &["scx_bpf_cid_override"]),
+];
+
+/// Which sets an operation allows beside what everybody may call (scx_kf_allow_flags).
+fn allowed(op: &str) -> &'static [&'static str] {
+    match op {
+        "select_cpu" | "enqueue" => &["select_cpu", "enqueue"],
+        "dispatch" => &["enqueue", "dispatch"],
+        "cpu_release" => &["cpu_release"],
+        "init" => &["unlocked", "init"],
+        "init_task" | "dump" | "exit" | "cpu_online" | "cpu_offline" | "sub_attach" | "sub_detach" => &["unlocked"],
+        "cgroup_init" | "cgroup_exit" | "cgroup_prep_move" | "cgroup_cancel_move" => &["unlocked"],
+        "cgroup_set_weight" | "cgroup_set_bandwidth" | "cgroup_set_idle" => &["unlocked"],
+        _ => &[],
+    }
+}
+
+#[test]
+fn every_kfunc_is_allowed_where_the_kernel_allows_it() {
+    let ops = OPS.map(|op| (op.name(), op.contexts(), allowed(op.name())));
+    let programs: [(&str, u32, &[&str]); 2] = [
+        ("a syscall program", kf::SYSCALL, &["unlocked", "select_cpu"]),
+        ("a tracing program", kf::TRACING, &[]),
+    ];
+    let (mut restricted, mut pairs) = (BTreeSet::new(), 0);
+    for func in all() {
+        let sets: Vec<&str> = SETS
+            .iter()
+            .filter(|(_, names)| names.contains(&func.name))
+            .map(|(set, _)| *set)
+            .collect();
+        if !sets.is_empty() {
+            restricted.insert(func.name);
+        }
+        for (caller, contexts, allowed) in ops.iter().chain(&programs) {
+            let expected = sets.is_empty() || sets.iter().any(|set| allowed.contains(set));
+            assert_eq!(func.contexts & contexts != 0, expected, "{} from {caller}", func.name);
+            pairs += 1;
+        }
+    }
+    let named: BTreeSet<&str> = SETS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+    assert_eq!(restricted, named, "what the table names is there");
+    assert!(pairs > 5000, "{pairs} pairs");
+}

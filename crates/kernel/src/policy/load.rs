@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A policy's object comes into a machine: linked, compiled, its user-space half's part done, enabled.
+
+use crate::machine::Machine;
+use crate::policy::checked;
+use crate::policy::kfuncs;
+use crate::policy::nullable;
+use crate::policy::release::Release;
+use crate::policy::target::target;
+use crate::policy::tracepoint;
+use crate::policy::user_space;
+use crate::profile::{Facts, Profile, set_enum_constants};
+use crate::sched::ext::cid::CPU_ONLY;
+use crate::sched::ext::{self, Exit, Op, OpsTable, Policy};
+use bpf::conflicts::Competitors;
+use bpf::lines::LINE;
+use bpf::link::{Image, StructOps, link};
+use bpf::map::Map;
+use bpf::object::Object;
+use bpf::vm::{Engine, Vm};
+
+/// Why no policy is loaded. The machine is as if loading had never been tried, but for what the policy's own programs did.
+#[derive(Debug)]
+#[must_use]
+pub enum LoadError {
+    /// The user's mistake: the object is no scheduler, or the profile does not fit it.
+    Input(String),
+    /// A result: the kernel or libbpf would refuse the policy, or the policy failed while it was enabled.
+    Refused(Box<Exit>),
+}
+
+impl LoadError {
+    /// The kernel or libbpf refuses an object before anything of it has run.
+    fn refused(m: &Machine, image: &Image, message: impl std::fmt::Display) -> LoadError {
+        LoadError::Refused(Exit::refusal(file_stem(&image.file), message.to_string(), m.now))
+    }
+}
+
+impl std::fmt::Display for LoadError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            LoadError::Input(message) => f.write_str(message),
+            LoadError::Refused(exit) => exit.fmt(f),
+        }
+    }
+}
+
+impl From<String> for LoadError {
+    fn from(message: String) -> LoadError {
+        LoadError::Input(message)
+    }
+}
+
+/// `path/to/NAME.bpf.o` is called NAME.
+fn file_stem(file: &str) -> &str {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    name.strip_suffix(".bpf.o").or(name.strip_suffix(".o")).unwrap_or(name)
+}
+
+/// Loads the policy in an object whose globals are set (see [`Profile::apply`]), and does the rest of its profile.
+/// The image tells what the object asks for and does not get ([`Image::warnings`]), and where its globals are.
+///
+/// # Errors
+/// If the object cannot be loaded here, or the policy fails while it is enabled.
+pub fn load(m: &mut Machine, object: &Object, profile: &Profile, engine: Engine) -> Result<Image, LoadError> {
+    let (mut image, policy) = open(m, object, profile, engine)?;
+    if !profile.absent.is_empty() {
+        image.warnings.push(format!("not here: {}", profile.absent));
+    }
+    attach(m, &image, policy, profile)?;
+    Ok(image)
+}
+
+/// Links and compiles an object: its globals are in memory, nothing of it has run.
+///
+/// # Errors
+/// If the object cannot be loaded here.
+pub fn open(m: &Machine, object: &Object, profile: &Profile, engine: Engine) -> Result<(Image, Policy), LoadError> {
+    open_changed(m, object, profile, engine, |_| {})
+}
+
+/// As [`open`], but what was linked is changed before it is compiled: for tests that put code of their own into it.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_changed(
+    m: &Machine,
+    object: &Object,
+    profile: &Profile,
+    engine: Engine,
+    change: impl FnOnce(&mut Image),
+) -> Result<(Image, Policy), LoadError> {
+    let mut image = linked(m, object, profile)?;
+    change(&mut image);
+    let policy = policy(m, &image, profile, engine)?;
+    if let Some(why) = policy.vm.why_interpreted() {
+        let warning = format!("the interpreter runs the policy, many times slower and with the same result: {why}");
+        image.warnings.push(warning);
+    }
+    Ok((image, policy))
+}
+
+/// Does what is left of the profile and enables the policy.
+///
+/// # Errors
+/// If the profile does not fit, or the policy fails while it is enabled.
+pub fn attach(m: &mut Machine, image: &Image, policy: Policy, profile: &Profile) -> Result<(), LoadError> {
+    let cid = policy.cid;
+    let hooks = tracepoint::resolve(&image.programs, profile).0;
+    ext::enable::install(m, policy, hooks).map_err(LoadError::Refused)?;
+    let loaded = bring_up(m, image, profile, cid);
+    if loaded.is_err() {
+        ext::enable::abandon(m);
+    }
+    loaded
+}
+
+/// Takes an installed policy from its profile's first program to its last.
+fn bring_up(m: &mut Machine, image: &Image, profile: &Profile, cid: bool) -> Result<(), LoadError> {
+    user_space::before(m, image, profile, cid)?;
+    compete(m, image)?;
+    ext::enable::enable(m, cid).map_err(LoadError::Refused)?;
+    Ok(user_space::after(m, image, profile)?)
+}
+
+/// A global array with this tag stands for fields of task_struct, an element a task: its lines compete for caches as those do.
+const TASK_STRUCT: &str = "task_struct";
+
+fn compete(m: &Machine, image: &Image) -> Result<(), String> {
+    let tagged = image.sections.iter().flat_map(|section| &section.tagged);
+    for array in tagged.filter(|array| array.tag == TASK_STRUCT) {
+        if array.stride == 0 || !array.stride.is_multiple_of(LINE) || !array.addr.is_multiple_of(LINE) {
+            return Err(format!(
+                "{} has the tag {TASK_STRUCT}, but its elements are not whole lines of {LINE} bytes",
+                array.name
+            ));
+        }
+        m.region.lines().compete(Competitors {
+            base: array.addr,
+            stride: array.stride,
+            count: array.count,
+            lines: array.stride / LINE,
+        });
+    }
+    Ok(())
+}
+
+const OPS: &str = "flags, timeout_ms, exit_dump_len, dispatch_max_batch and hotplug_seq";
+
+/// Links and compiles an object without enabling it. Returns what it asks for and does not get.
+///
+/// # Errors
+/// If the object cannot be loaded.
+pub fn check(m: &Machine, object: &Object, profile: &Profile, engine: Engine) -> Result<Vec<String>, LoadError> {
+    Ok(open(m, object, profile, engine)?.0.warnings)
+}
+
+/// The object's program with its maps, and its callback table: that of this name or the first that attaches by itself.
+fn policy(m: &Machine, image: &Image, profile: &Profile, engine: Engine) -> Result<Policy, LoadError> {
+    let named = profile.struct_ops.as_str();
+    let refused = |message: String| LoadError::refused(m, image, message);
+    let wanted = |ops: &&StructOps| ops.attachable && (named.is_empty() || ops.map_name == named);
+    let schedulers = image.struct_ops.iter().filter(wanted);
+    // Those that attach by themselves first.
+    let Some(table) = schedulers.min_by_key(|ops| !ops.auto_attach) else {
+        return Err(no_scheduler(m, image, named));
+    };
+    check_license(image).map_err(refused)?;
+    refuse_absent(image, table, m.release).map_err(refused)?;
+    let cid = table.type_name == "sched_ext_ops_cid";
+    let mut ops = OpsTable::default();
+    for (member, &function) in &table.programs {
+        let op = if cid {
+            Op::by_cid_name(member)
+        } else {
+            Op::by_name(member)
+        };
+        let op = op.ok_or_else(|| refused(format!("Linux {} has no ops.{member}", m.release)))?;
+        ops.set(op, function);
+    }
+    if cid
+        && let Some(kfunc) = image
+            .code
+            .kfuncs
+            .iter()
+            .find(|kfunc| CPU_ONLY.contains(&kfunc.as_str()))
+    {
+        return Err(refused(format!(
+            "calling kernel function {kfunc} is not allowed: a policy by cid has no use for CPU ids"
+        )));
+    }
+    ops.sub_cgroup_id = table.u64("sub_cgroup_id");
+    ops.flags = table.u64("flags");
+    ops.timeout_ms = table.u64("timeout_ms") as u32;
+    ops.exit_dump_len = table.u64("exit_dump_len") as u32;
+    ops.hotplug_seq = table.u64("hotplug_seq");
+    ops.dispatch_max_batch = table.u64("dispatch_max_batch") as u32;
+    ops.set_name(&table.text("name"));
+    set_members(m, image, profile, cid, &mut ops)?;
+    ext::enable::check_members(&ops, m.release).map_err(refused)?;
+    nullable::check(&image.code, &ops).map_err(refused)?;
+    let maps = image.maps.iter().map(|def| Map::create(def, &m.region, m.nr_cpus()));
+    let maps: Vec<Map> = maps.collect::<Result<_, String>>().map_err(refused)?;
+    let funcs = kfuncs::table(&m.spec.costs);
+    let (code, types, region) = (image.code.clone(), image.types.clone(), m.region.clone());
+    let vm = match m.checked {
+        true => Vm::checked(code, maps, types, &funcs, region, engine, checked::rules(m, image)),
+        false => Vm::new(code, maps, types, &funcs, region, engine),
+    }
+    .map_err(|error| refused(error.to_string()))?;
+    Ok(Policy { vm, ops, cid })
+}
+
+/// Sets the members of struct sched_ext_ops, and leaves out the callbacks, that a profile names.
+fn set_members(m: &Machine, image: &Image, profile: &Profile, cid: bool, ops: &mut OpsTable) -> Result<(), String> {
+    let facts = Facts::new(&m.spec).under(m.release).with_types(&image.btf);
+    let mut names = profile.names(facts)?;
+    // What the object has itself.
+    let own = [
+        ("flags", ops.flags),
+        ("timeout_ms", ops.timeout_ms.into()),
+        ("exit_dump_len", ops.exit_dump_len.into()),
+        ("dispatch_max_batch", ops.dispatch_max_batch.into()),
+        ("hotplug_seq", ops.hotplug_seq),
+    ];
+    names.extend(own.map(|(member, value)| (member.to_owned(), value as i64)));
+    for (member, text) in &profile.ops {
+        let value = facts.with_results(&names).value(text)?;
+        match member.as_str() {
+            "flags" => ops.flags = value as u64,
+            "timeout_ms" => ops.timeout_ms = value as u32,
+            "exit_dump_len" => ops.exit_dump_len = value as u32,
+            "dispatch_max_batch" => ops.dispatch_max_batch = value as u32,
+            "hotplug_seq" => ops.hotplug_seq = value as u64,
+            _ => return Err(format!("a profile cannot set ops.{member} = {text}: only {OPS}")),
+        }
+    }
+    for name in &profile.without {
+        let op = if cid { Op::by_cid_name(name) } else { Op::by_name(name) };
+        let op = op.ok_or_else(|| format!("a profile cannot leave out ops.{name}: Linux 7.2 has no such callback"))?;
+        ops.remove(op);
+    }
+    Ok(())
+}
+
+/// Returns why there is nothing to attach. Programs of other subsystems may not call sched_ext's functions
+/// (scx_kfunc_context_filter), which the kernel finds before anything else.
+fn no_scheduler(m: &Machine, image: &Image, named: &str) -> LoadError {
+    let release = m.release;
+    let absent = |ops: &&StructOps| !release.has_type(&ops.type_name) && (named.is_empty() || ops.map_name == named);
+    if let Some(ops) = image.struct_ops.iter().find(absent) {
+        return LoadError::refused(
+            m,
+            image,
+            format_args!(
+                "struct_ops init_kern {}: struct {} is not found in kernel BTF of Linux {release}",
+                ops.map_name, ops.type_name
+            ),
+        );
+    }
+    let message = match named {
+        "" => "the object has no struct sched_ext_ops: it is no scheduler".to_owned(),
+        named => format!("the object has no struct sched_ext_ops {named}"),
+    };
+    match image.code.kfuncs.iter().find(|kfunc| kfunc.contains("scx_bpf_")) {
+        Some(kfunc) => LoadError::refused(
+            m,
+            image,
+            format_args!("calling kernel function {kfunc} is not allowed: the object has no struct sched_ext_ops"),
+        ),
+        None => LoadError::Input(format!("{}: {message}", image.file)),
+    }
+}
+
+/// Licenses that may use what the kernel exports to GPL code only (license_is_gpl_compatible).
+const GPL_COMPATIBLE: [&str; 6] = [
+    "GPL",
+    "GPL v2",
+    "GPL and additional rights",
+    "Dual BSD/GPL",
+    "Dual MIT/GPL",
+    "Dual MPL/GPL",
+];
+
+/// Checks the license as the verifier does for struct_ops programs (check_struct_ops_btf_id).
+fn check_license(image: &Image) -> Result<(), String> {
+    if GPL_COMPATIBLE.contains(&image.license.as_str()) {
+        return Ok(());
+    }
+    let found = match image.license.as_str() {
+        "" => "the object has no section \"license\"".to_owned(),
+        license => format!("its license is \"{license}\""),
+    };
+    Err(format!(
+        "struct ops programs must have a GPL compatible license (-22): {found}; expected for example \"GPL\""
+    ))
+}
+
+/// Refuses what libbpf refuses: symbols that the object cannot do without, and members that are set (-ESRCH, -ENOTSUP).
+/// Members that schedulers' user space clears where the kernel has none (SCX_OPS_OPEN) have been left out already, with a
+/// warning. A kfunc that Linux has and the simulated kernel has not is a warning, too: calling it ends the policy.
+fn refuse_absent(image: &Image, table: &StructOps, release: Release) -> Result<(), String> {
+    for symbol in image.missing.iter().filter(|symbol| symbol.function) {
+        let name = &symbol.name;
+        match Release::range_of_kfunc(name).filter(|_| !release.has_kfunc(name)) {
+            Some(range) => {
+                return Err(format!(
+                    "extern (func ksym) '{name}': not found in kernel BTF of Linux {release}; it is there {range}"
+                ));
+            }
+            None if !Release::knows_kfunc(name) => {
+                return Err(format!(
+                    "extern (func ksym) '{name}': not found in kernel or module BTFs; declare it __weak if the policy \
+                     can do without it"
+                ));
+            }
+            None => {}
+        }
+    }
+    match table.unknown.iter().find(|member| !CLEARED.contains(&member.as_str())) {
+        Some(member) => Err(format!(
+            "struct_ops init_kern {}: Cannot find member {member} in kernel BTF of Linux {release}",
+            table.map_name
+        )),
+        None => Ok(()),
+    }
+}
+
+const CLEARED: [&str; 5] = [
+    "cgroup_set_bandwidth",
+    "cgroup_set_idle",
+    "sub_attach",
+    "sub_detach",
+    "sub_cgroup_id",
+];
+
+fn linked(m: &Machine, object: &Object, profile: &Profile) -> Result<Image, LoadError> {
+    let mut object = object.clone();
+    set_enum_constants(&mut object, m.release)?;
+    let target = target(&m.spec, &m.layout, m.release);
+    let refused = |error: bpf::object::error::Error| {
+        LoadError::Refused(Exit::refusal(file_stem(&object.file), error.to_string(), m.now))
+    };
+    let mut image = link(&object, &target, &m.region, m.nr_cpus()).map_err(refused)?;
+    tracepoint::check_names(&image.programs, profile).map_err(|message| format!("{}: {message}", image.file))?;
+    for name in &profile.inner_maps {
+        image
+            .create_inner_maps(&m.region, name)
+            .map_err(|error| error.to_string())?;
+    }
+    image.warnings.extend(tracepoint::resolve(&image.programs, profile).1);
+    Ok(image)
+}

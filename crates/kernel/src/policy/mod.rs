@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A policy's side: how an object comes in, and what of the kernel it sees and can call.
+
+pub mod bpf_world;
+pub mod checked;
+pub mod iterator;
+pub mod kfuncs;
+pub mod layout;
+pub mod load;
+pub mod nullable;
+pub mod release;
+pub mod target;
+pub mod tracepoint;
+pub mod user_space;

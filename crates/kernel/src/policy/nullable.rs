@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Arguments of callbacks that may be NULL: `prev` of ops.dispatch(), `to` of ops.yield(). The kernel's verifier lets
+//! nobody use them before a test for NULL, and neither is such an object loaded here.
+//!
+//! A walk over the callback's paths that knows of each register and stack slot whether it holds the argument untested,
+//! tested, or a known constant. It follows both ways of a branch it cannot decide. What it loses sight of (the argument
+//! passed to another function, kept elsewhere than on the stack) it takes for good.
+
+use crate::sched::ext::ops::{Op, OpsTable};
+use bpf::image::{CALL, Code, Insn, LD_IMM64, TRAP};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Callbacks with such an argument, and its place.
+const NULLABLE: [(Op, i32); 2] = [(Op::Dispatch, 1), (Op::Yield, 1)];
+/// Larger callbacks are not looked at to the end: real ones that use the argument do so within a few hundred states.
+const MAX_STATES: usize = 20_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Value {
+    Unknown,
+    /// The array of the callback's arguments.
+    Context,
+    /// The argument, not tested yet.
+    MaybeNull,
+    /// The frame pointer plus so many bytes.
+    Stack(i32),
+    Const(i64),
+}
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct State {
+    pc: usize,
+    regs: [Value; 11],
+    /// Slots that hold something known.
+    slots: BTreeMap<i32, Value>,
+}
+
+/// Why the verifier would refuse one of the callbacks.
+pub(crate) fn check(code: &Code, ops: &OpsTable) -> Result<(), String> {
+    for (op, arg) in NULLABLE {
+        let Some(function) = ops.function(op) else { continue };
+        if let Some((pc, reg)) = used_untested(code, function, arg * 8) {
+            return Err(format!(
+                "ops.{}(): R{reg} invalid mem access 'trusted_ptr_or_null_' in {}",
+                op.name(),
+                code.describe(pc)
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The first instruction found that accesses memory through the untested argument, and its register.
+fn used_untested(code: &Code, function: usize, arg: i32) -> Option<(usize, u8)> {
+    let function = &code.functions[function];
+    let mut regs = [Value::Unknown; 11];
+    regs[1] = Value::Context;
+    regs[10] = Value::Stack(0);
+    let mut todo = vec![State {
+        pc: function.start,
+        regs,
+        slots: BTreeMap::new(),
+    }];
+    let mut seen = BTreeSet::new();
+    while let Some(mut state) = todo.pop() {
+        // Straight on until the path ends or a branch was seen in this state.
+        while state.pc < function.end && seen.len() < MAX_STATES {
+            let insn = code.insns[state.pc];
+            let branch = matches!(insn.op & CLASS, JMP | JMP32) && insn.op != CALL;
+            if branch && !seen.insert(state.clone()) {
+                break;
+            }
+            if let Some(reg) = base(&insn)
+                && state.regs[reg as usize] == Value::MaybeNull
+            {
+                return Some((state.pc, reg));
+            }
+            match step(&mut state, &insn, arg) {
+                Next::On => state.pc += 1,
+                Next::Jump => state.pc = target(state.pc, &insn),
+                Next::Either(other) => {
+                    todo.push(State {
+                        pc: target(state.pc, &insn),
+                        ..*other
+                    });
+                    state.pc += 1;
+                }
+                Next::End => break,
+            }
+        }
+    }
+    None
+}
+
+enum Next {
+    On,
+    Jump,
+    /// Both ways: the state if it jumps.
+    Either(Box<State>),
+    End,
+}
+
+fn target(pc: usize, insn: &Insn) -> usize {
+    (pc as i64 + 1 + i64::from(insn.off)) as usize
+}
+
+const CLASS: u8 = 7;
+const LD: u8 = 0;
+const LDX: u8 = 1;
+const ST: u8 = 2;
+const STX: u8 = 3;
+const ALU: u8 = 4;
+const JMP: u8 = 5;
+const JMP32: u8 = 6;
+const ALU64: u8 = 7;
+const MOV: u8 = 0xb0;
+const ADD: u8 = 0x00;
+const BY_REGISTER: u8 = 8;
+
+/// The register through which an instruction accesses memory.
+fn base(insn: &Insn) -> Option<u8> {
+    match insn.op & CLASS {
+        LDX => Some(insn.src),
+        ST | STX if insn.op != TRAP => Some(insn.dst),
+        _ => None,
+    }
+}
+
+fn step(state: &mut State, insn: &Insn, arg: i32) -> Next {
+    let (dst, src) = (insn.dst as usize, insn.src as usize);
+    match insn.op & CLASS {
+        _ if insn.op == TRAP => return Next::End,
+        LD if insn.op == LD_IMM64 => state.regs[dst] = Value::Const(insn.imm),
+        LDX => {
+            state.regs[dst] = match state.regs[src] {
+                Value::Context if insn.off == arg => Value::MaybeNull,
+                Value::Stack(at) => state.slots.get(&(at + insn.off)).copied().unwrap_or(Value::Unknown),
+                _ => Value::Unknown,
+            };
+        }
+        ST | STX => {
+            if let Value::Stack(at) = state.regs[dst] {
+                let whole = insn.op & CLASS == STX && insn.op & 0xe0 == 0x60;
+                state
+                    .slots
+                    .retain(|&slot, _| slot + 8 <= at + insn.off || at + insn.off + 8 <= slot);
+                if whole && state.regs[src] != Value::Unknown {
+                    state.slots.insert(at + insn.off, state.regs[src]);
+                }
+            }
+        }
+        ALU | ALU64 => state.regs[dst] = alu(state, insn),
+        JMP | JMP32 => return jump(state, insn),
+        _ => {}
+    }
+    Next::On
+}
+
+fn operand(state: &State, insn: &Insn) -> Value {
+    if insn.op & BY_REGISTER != 0 {
+        state.regs[insn.src as usize]
+    } else {
+        Value::Const(insn.imm)
+    }
+}
+
+fn alu(state: &State, insn: &Insn) -> Value {
+    let wide = insn.op & CLASS == ALU64;
+    match (insn.op & 0xf0, state.regs[insn.dst as usize], operand(state, insn)) {
+        // A cast or a sign extension makes something else of it.
+        (MOV, _, value) if insn.off == 0 && wide => value,
+        (MOV, _, Value::Const(value)) if insn.off == 0 => Value::Const(i64::from(value as u32)),
+        (ADD, Value::Stack(at), Value::Const(by)) if wide => Value::Stack(at + by as i32),
+        // An address inside it is as little tested as itself.
+        (ADD, Value::MaybeNull, Value::Const(_)) if wide => Value::MaybeNull,
+        _ => Value::Unknown,
+    }
+}
+
+fn jump(state: &mut State, insn: &Insn) -> Next {
+    match insn.op {
+        CALL => {
+            for reg in &mut state.regs[..6] {
+                *reg = Value::Unknown;
+            }
+            return Next::On;
+        }
+        0x95 => return Next::End,
+        // ja, gotol
+        0x05 | 0x06 => return Next::Jump,
+        _ => {}
+    }
+    let (dst, value) = (insn.dst as usize, operand(state, insn));
+    let equal = insn.op & 0xf0 == 0x10;
+    let unequal = insn.op & 0xf0 == 0x50;
+    match (state.regs[dst], value) {
+        (Value::Const(a), Value::Const(b)) if (equal || unequal) && insn.op & CLASS == JMP => {
+            if (a == b) == equal {
+                Next::Jump
+            } else {
+                Next::On
+            }
+        }
+        (Value::MaybeNull, Value::Const(0)) if equal || unequal => {
+            let (mut null, mut tested) = (state.clone(), state.clone());
+            settle(&mut null, Value::Const(0));
+            settle(&mut tested, Value::Unknown);
+            let (jumps, stays) = if equal { (null, tested) } else { (tested, null) };
+            *state = stays;
+            Next::Either(Box::new(jumps))
+        }
+        _ => Next::Either(Box::new(state.clone())),
+    }
+}
+
+/// The argument has been tested: what holds it is this everywhere.
+fn settle(state: &mut State, value: Value) {
+    for held in state.regs.iter_mut().chain(state.slots.values_mut()) {
+        if *held == Value::MaybeNull {
+            *held = value;
+        }
+    }
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Releases of Linux that an object can be linked against: which kfuncs, callbacks, fields, types and enumerators each has.
+//!
+//! A release decides what there is, not how it behaves: the simulated sched_ext core is that of Linux 7.2 in all of them.
+//! What a release lacks is told to the object as libbpf and the kernel would: weak symbols are 0, CO-RE finds no field, type
+//! or enumerator, and what cannot do without is refused. Helpers need no table: the newest of bpf(2)'s is older than 6.12.
+
+mod symbols;
+
+use crate::policy::layout::enums;
+use symbols::{Kind, SYMBOLS, Symbols};
+
+/// A release, as `major.minor`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Release {
+    major: u8,
+    minor: u8,
+}
+
+/// The kfuncs of Linux 7.2 that schedulers can meet, a name a line.
+const KFUNCS: &str = include_str!("kfuncs.txt");
+
+/// Those with sched_ext, oldest first.
+pub const RELEASES: [Release; 11] = [
+    Release::new(6, 12),
+    Release::new(6, 13),
+    Release::new(6, 14),
+    Release::new(6, 15),
+    Release::new(6, 16),
+    Release::new(6, 17),
+    Release::new(6, 18),
+    Release::new(6, 19),
+    Release::new(7, 0),
+    Release::new(7, 1),
+    Release::MODELLED,
+];
+
+impl Default for Release {
+    fn default() -> Release {
+        Release::MODELLED
+    }
+}
+
+impl std::fmt::Display for Release {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+impl std::fmt::Debug for Release {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::str::FromStr for Release {
+    type Err = String;
+
+    /// `6.12` to `7.2`.
+    ///
+    /// # Errors
+    /// If it is another one; the message names those that there are.
+    fn from_str(text: &str) -> Result<Release, String> {
+        let found = RELEASES.into_iter().find(|release| release.to_string() == text);
+        found.ok_or_else(|| {
+            let known: Vec<String> = RELEASES.iter().map(Release::to_string).collect();
+            format!("there is no Linux {text} here, only {}", known.join(", "))
+        })
+    }
+}
+
+impl Release {
+    /// The one whose behaviour is modelled.
+    pub const MODELLED: Release = Release::new(7, 2);
+    /// Its stable release.
+    const MODELLED_PATCH: u32 = 13;
+
+    const fn new(major: u8, minor: u8) -> Release {
+        Release { major, minor }
+    }
+
+    /// LINUX_KERNEL_VERSION
+    pub fn version_code(self) -> u32 {
+        let patch = if self == Release::MODELLED {
+            Release::MODELLED_PATCH
+        } else {
+            0
+        };
+        u32::from(self.major) << 16 | u32::from(self.minor) << 8 | patch
+    }
+
+    pub fn has_kfunc(self, name: &str) -> bool {
+        self.has(Kind::Kfunc, "", name)
+    }
+
+    /// Whether some Linux has a kfunc of this name, also one that is not modelled.
+    pub(crate) fn knows_kfunc(name: &str) -> bool {
+        find(Kind::Kfunc, "", name).is_some() || KFUNCS.lines().any(|known| known == name)
+    }
+
+    /// A struct or an enum.
+    pub fn has_type(self, name: &str) -> bool {
+        self.has(Kind::Type, "", name)
+    }
+
+    /// A member of a struct that it has.
+    pub fn has_member(self, of: &str, name: &str) -> bool {
+        self.has(Kind::Member, of, name)
+    }
+
+    pub fn has_enumerator(self, of: &str, name: &str) -> bool {
+        self.has(Kind::Enumerator, of, name)
+    }
+
+    fn has(self, kind: Kind, of: &str, name: &str) -> bool {
+        find(kind, of, name).is_none_or(|symbols| symbols.are_in(self))
+    }
+
+    /// What other releases have and this one lacks: types, and members with their struct.
+    pub(crate) fn absent(self) -> impl Iterator<Item = (Option<&'static str>, &'static str)> {
+        let absent = SYMBOLS.iter().filter(move |symbols| !symbols.are_in(self));
+        absent.flat_map(|symbols| {
+            let of = match symbols.kind {
+                Kind::Type => Some(None),
+                Kind::Member => Some(Some(symbols.of)),
+                Kind::Kfunc | Kind::Enumerator => None,
+            };
+            let names = symbols.names.iter();
+            of.into_iter()
+                .flat_map(move |of| names.clone().map(move |&name| (of, name)))
+        })
+    }
+
+    /// In which releases a kfunc is that not all have: `since Linux 6.13`, `in Linux 6.12 to 6.16`.
+    pub(crate) fn range_of_kfunc(name: &str) -> Option<String> {
+        find(Kind::Kfunc, "", name).map(Symbols::range)
+    }
+
+    /// SCX_OPS_ALL_FLAGS
+    pub fn ops_flags(self) -> u64 {
+        let flags = enums::ENUMS.iter().find(|an_enum| an_enum.name == "scx_ops_flags");
+        let flags = flags.map_or(&[][..], |flags| flags.values);
+        let public = |&&(name, value): &&(&str, u64)| {
+            value.is_power_of_two()
+                && value & enums::__SCX_OPS_INTERNAL_MASK == 0
+                && self.has_enumerator("scx_ops_flags", name)
+        };
+        flags.iter().filter(public).fold(0, |all, (_, flag)| all | flag)
+    }
+
+    /// The enumerators of an enum with their values; none if there is no such enum.
+    pub(crate) fn enumerators(self, of: &enums::Enum) -> Vec<(&'static str, u64)> {
+        if !self.has_type(of.name) {
+            return Vec::new();
+        }
+        let here = of.values.iter().filter(|(name, _)| self.has_enumerator(of.name, name));
+        here.map(|&(name, value)| match name {
+            "SCX_OPS_ALL_FLAGS" => (name, self.ops_flags()),
+            _ => (name, value),
+        })
+        .collect()
+    }
+
+    /// The value of an enumerator of sched_ext; `None` if there is none of this name.
+    pub(crate) fn enumerator(self, name: &str) -> Option<u64> {
+        let mut all = enums::ENUMS.iter().flat_map(|of| self.enumerators(of));
+        all.find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+}
+
+fn find(kind: Kind, of: &str, name: &str) -> Option<&'static Symbols> {
+    let here = |symbols: &&Symbols| symbols.kind == kind && symbols.of == of && symbols.names.contains(&name);
+    SYMBOLS.iter().find(here)
+}
+
+impl Symbols {
+    fn are_in(&self, release: Release) -> bool {
+        release >= self.since && self.before.is_none_or(|before| release < before)
+    }
+
+    fn range(&self) -> String {
+        let last = self
+            .before
+            .and_then(|before| RELEASES.iter().rev().find(|release| **release < before));
+        match last {
+            None => format!("since Linux {}", self.since),
+            Some(last) => format!("in Linux {} to {last}", self.since),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

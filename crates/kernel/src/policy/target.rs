@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The kernel that BPF objects are linked against: types, functions, variables and configuration of the simulated Linux on
+//! one machine, as far as its release has them.
+
+use crate::policy::kfuncs;
+use crate::policy::layout::{self, Layout, enums};
+use crate::policy::release::Release;
+use bpf::btf::build::Builder;
+use bpf::kstruct;
+use bpf::link::Target;
+use machine::MachineSpec;
+
+kstruct! {
+    struct atomic {
+        counter: i32,
+    }
+
+    struct class_rcu {
+        lock: *mut (),
+    }
+
+    /// What reading a perf event gives.
+    struct bpf_perf_event_value {
+        counter: u64,
+        enabled: u64,
+        running: u64,
+    }
+
+    struct bpf_iter_meta {
+        seq: *mut (),
+        session_id: u64,
+        seq_num: u64,
+    }
+
+    struct bpf_iter__task {
+        meta: *mut bpf_iter_meta,
+        task: *mut layout::task_struct,
+    }
+
+    struct bpf_iter_css {
+        __opaque: [u64; 3],
+    }
+
+    struct bpf_iter_task {
+        __opaque: [u64; 3],
+    }
+
+    struct bpf_iter_num {
+        __opaque: [u64; 1],
+    }
+
+    struct bpf_iter_bits {
+        __opaque: [u64; 2],
+    }
+
+    struct bpf_dynptr {
+        __opaque: [u64; 2],
+    }
+
+    struct bpf_cpumask {
+        cpumask: layout::cpumask,
+        usage: i32,
+    }
+}
+
+/// What objects can see of the kernel of a machine. Weak references to what the release lacks are NULL.
+///
+/// # Panics
+/// If a prototype in the function table is not C, which is a mistake in this program.
+pub fn target(spec: &MachineSpec, layout: &Layout, release: Release) -> Target {
+    let mut types = Builder::new();
+    add_types(&mut types, release);
+    for func in kfuncs::table(&spec.costs) {
+        if !func.proto.is_empty()
+            && release.has_kfunc(func.name)
+            && let Err(error) = types.declare_func(func.proto)
+        {
+            panic!("{error}");
+        }
+    }
+    for variable in ["struct rq runqueues", "struct cpufreq_policy *cpufreq_cpu_data"] {
+        types.declare_var(variable).expect("a declaration");
+    }
+    for (of, name) in release.absent() {
+        match of {
+            Some(of) => types.remove_member(of, name),
+            None => types.remove_type(name),
+        }
+    }
+    let mut target = Target::new(types);
+    target.ksym("runqueues", layout.rq_addr(0));
+    target.ksym("cpufreq_cpu_data", layout.cpufreq_cpu_data);
+    target.struct_ops("sched_ext_ops");
+    if release.has_type("sched_ext_ops_cid") {
+        target.struct_ops("sched_ext_ops_cid");
+    }
+    for func in kfuncs::table(&spec.costs) {
+        if let Some(range) = Release::range_of_kfunc(func.name).filter(|_| !release.has_kfunc(func.name)) {
+            target.lacks(func.name, &format!("is not in Linux {release}: it is there {range}"));
+        }
+    }
+    for (name, value) in config(spec, release) {
+        target.config(name, &value);
+    }
+    target
+}
+
+fn add_types(types: &mut Builder, release: Release) {
+    let cpumask = types.add::<layout::cpumask>();
+    types.typedef("cpumask_t", cpumask);
+    // A mask is as long as the machine needs where it is part of a task_struct. What asks for the size gets the kernel's.
+    types.resize(cpumask, layout::MASK_BYTES as u32);
+    let cpumask = types.ptr(cpumask);
+    types.typedef("cpumask_var_t", cpumask);
+    for (name, id) in [
+        ("atomic_t", types.add::<atomic>()),
+        ("class_rcu_t", types.add::<class_rcu>()),
+        ("nodemask_t", types.add::<layout::nodemask>()),
+        ("kuid_t", types.add::<layout::kuid>()),
+        ("kgid_t", types.add::<layout::kgid>()),
+    ] {
+        types.typedef(name, id);
+    }
+    for an_enum in enums::ENUMS {
+        let values = release.enumerators(an_enum);
+        if values.is_empty() {
+            continue;
+        }
+        let size = if values.iter().any(|&(_, value)| value > u64::from(u32::MAX)) {
+            8
+        } else {
+            4
+        };
+        let values: Vec<(&str, i64)> = values.iter().map(|&(name, value)| (name, value as i64)).collect();
+        types.enumeration(an_enum.name, size, false, &values);
+    }
+    types.add::<layout::task_struct>();
+    types.add::<layout::rq>();
+    types.add::<layout::cgroup>();
+    types.add::<layout::cpuset>();
+    types.add::<layout::css_set>();
+    types.add::<layout::scx_exit_info>();
+    types.add::<layout::scx_init_task_args>();
+    types.add::<layout::scx_exit_task_args>();
+    types.add::<layout::scx_cgroup_init_args>();
+    types.add::<layout::scx_cpu_acquire_args>();
+    types.add::<layout::scx_cpu_release_args>();
+    types.add::<layout::scx_dump_ctx>();
+    types.add::<layout::scx_event_stats>();
+    types.add::<layout::scx_bpf_dsq_insert_vtime_args>();
+    types.add::<layout::scx_bpf_select_cpu_and_args>();
+    types.add::<layout::bpf_iter_scx_dsq>();
+    types.add::<layout::scx_cid_topo>();
+    types.add::<layout::scx_cmask>();
+    types.add::<layout::sched_ext_ops>();
+    types.add::<layout::sched_ext_ops_cid>();
+    types.add::<layout::scx_sub_attach_args>();
+    types.add::<layout::scx_sub_detach_args>();
+    types.add::<bpf_perf_event_value>();
+    types.add::<bpf_iter__task>();
+    types.add::<bpf_iter_css>();
+    types.add::<bpf_iter_task>();
+    types.add::<bpf_iter_num>();
+    types.add::<bpf_iter_bits>();
+    types.add::<bpf_dynptr>();
+    types.add::<bpf_cpumask>();
+}
+
+/// The kernel's configuration as far as objects ask for it.
+fn config(spec: &MachineSpec, release: Release) -> Vec<(&'static str, String)> {
+    let nr_cpus = spec.topology.nr_cpus();
+    let y = || "y".to_string();
+    vec![
+        ("LINUX_KERNEL_VERSION", release.version_code().to_string()),
+        ("CONFIG_HZ", spec.hz.to_string()),
+        // As large as a distribution's, unless the machine is larger.
+        ("CONFIG_NR_CPUS", nr_cpus.next_multiple_of(64).max(8192).to_string()),
+        ("CONFIG_X86_64", y()),
+        ("CONFIG_SMP", y()),
+        ("CONFIG_NUMA", y()),
+        ("CONFIG_SCHED_CLASS_EXT", y()),
+        ("CONFIG_EXT_GROUP_SCHED", y()),
+        ("CONFIG_NO_HZ_IDLE", y()),
+        ("CONFIG_PREEMPT_RCU", y()),
+        ("CONFIG_PREEMPT_RT", "n".to_string()),
+        ("CONFIG_CC_VERSION_TEXT", "\"gcc 14\"".to_string()),
+        ("CONFIG_LOCALVERSION", "\"\"".to_string()),
+    ]
+}

@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Tracepoints and functions that a policy's other programs can attach to.
+//!
+//! The machine calls a function of this file at each place; without a program there it costs one test. Programs get the
+//! arguments the kernel's tracepoint or function has; of objects that are not modelled (files, sockets, `linux_binprm`) they
+//! get NULL. fexit programs run when the function's work is done, and get its result as last argument. What attaches to
+//! anything else never runs here, which is told at load.
+
+use crate::machine::Machine;
+use crate::policy::layout;
+use crate::profile::Profile;
+use crate::sched::ext::ops::{self, kf};
+use crate::sched::ext::{exit, ops::Frame};
+use crate::sched::task::{IDLE, State, TaskId};
+use bpf::object::{Program, ProgramKind};
+use bpf::vm::Vm;
+
+macro_rules! hooks {
+    ($($hook:ident $name:literal,)*) => {
+        /// A place where programs can attach.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub(crate) enum Hook {
+            $($hook,)*
+        }
+
+        const NAMES: &[&str] = &[$($name),*];
+    };
+}
+
+// Tracepoints, then functions.
+hooks! {
+    SchedSwitch "sched_switch",
+    SchedWaking "sched_waking",
+    SchedWakeup "sched_wakeup",
+    SchedWakeupNew "sched_wakeup_new",
+    SchedMigrateTask "sched_migrate_task",
+    SchedProcessFork "sched_process_fork",
+    SchedProcessExec "sched_process_exec",
+    SchedProcessExit "sched_process_exit",
+    TaskNewtask "task_newtask",
+    TaskRename "task_rename",
+    CgroupAttachTask "cgroup_attach_task",
+    CgroupMkdir "cgroup_mkdir",
+    CgroupRmdir "cgroup_rmdir",
+    WakeUpNewTask "wake_up_new_task",
+    SchedTick "sched_tick",
+    ScxTick "scx_tick",
+    DoExit "do_exit",
+    FutexWake "futex_wake",
+    SockDefReadable "sock_def_readable",
+    WakeUpSyncKey "__wake_up_sync_key",
+    BpfScxReg "bpf_scx_reg",
+    BpfScxRegCid "bpf_scx_reg_cid",
+    CpusetWriteResmask "cpuset_write_resmask",
+}
+
+const FIRST_FUNCTION: usize = Hook::WakeUpNewTask as usize;
+
+/// What is attached where.
+#[derive(Default)]
+pub struct Tracing {
+    /// One bit per hook with programs at its entry, and at its exit.
+    pub(crate) entry: u32,
+    pub(crate) exit: u32,
+    programs: Vec<Attached>,
+}
+
+#[derive(Clone, Copy)]
+struct Attached {
+    hook: u8,
+    at_exit: bool,
+    function: u32,
+}
+
+/// Checks that the object has the programs that a profile attaches or leaves out.
+///
+/// # Errors
+/// The name that the object does not have, and those that it has.
+pub(crate) fn check_names(programs: &[Program], profile: &Profile) -> Result<(), String> {
+    let named = [("attach", &profile.attach), ("detach", &profile.detach)];
+    for (key, name) in named
+        .into_iter()
+        .flat_map(|(key, names)| names.iter().map(move |name| (key, name)))
+    {
+        if !programs.iter().any(|program| program.name == *name) {
+            let tracing = programs.iter().filter(|program| !program.attach_to.is_empty());
+            let known: Vec<&str> = tracing.map(|program| program.name.as_str()).collect();
+            let known = match known.as_slice() {
+                [] => "it has no tracing program".to_owned(),
+                known => format!("its tracing programs are {}", known.join(", ")),
+            };
+            return Err(format!(
+                "the profile does not fit: {key} = \"{name}\", but the object has no such program; {known}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Returns where programs attach (those that attach by themselves and those that the profile names), and a sentence for
+/// each program that never runs.
+pub(crate) fn resolve(programs: &[Program], profile: &Profile) -> (Tracing, Vec<String>) {
+    let (mut tracing, mut warnings) = (Tracing::default(), Vec::new());
+    for program in programs {
+        let wanted = program.auto_attach || profile.attach.contains(&program.name);
+        if !wanted || profile.detach.contains(&program.name) {
+            continue;
+        }
+        let (functions, at_exit) = match program.kind {
+            ProgramKind::TpBtf | ProgramKind::RawTracepoint => (false, false),
+            ProgramKind::Fentry => (true, false),
+            ProgramKind::Fexit => (true, true),
+            ProgramKind::StructOps | ProgramKind::Syscall => continue,
+            _ => {
+                warnings.push(never_runs(program, "programs of this kind are not modelled"));
+                continue;
+            }
+        };
+        let found = NAMES.iter().position(|&name| name == program.attach_to);
+        match found.filter(|&hook| (hook >= FIRST_FUNCTION) == functions) {
+            Some(hook) => {
+                let (hook, function) = (hook as u8, program.function as u32);
+                tracing.programs.push(Attached {
+                    hook,
+                    at_exit,
+                    function,
+                });
+                *(if at_exit { &mut tracing.exit } else { &mut tracing.entry }) |= 1 << hook;
+            }
+            None => warnings.push(never_runs(
+                program,
+                "nothing of this name happens on the simulated machine",
+            )),
+        }
+    }
+    (tracing, warnings)
+}
+
+fn never_runs(program: &Program, why: &str) -> String {
+    format!(
+        "program {} on {:?} '{}' never runs here: {why}",
+        program.name, program.kind, program.attach_to
+    )
+}
+
+/// Runs what is attached. The caller has tested the hook's bit.
+#[cold]
+fn run<const N: usize>(m: &mut Machine, hook: Hook, at_exit: bool, args: &[u64; N]) {
+    let mut next = 0;
+    // A program can end the policy, but the policy stays loaded until the running handler is through.
+    while let Some(&attached) = m.ext.policy.as_ref().and_then(|policy| policy.hooks.programs.get(next)) {
+        next += 1;
+        if attached.hook != hook as u8 || attached.at_exit != at_exit {
+            continue;
+        }
+        m.charge_here(u64::from(m.spec.costs.callback_ns));
+        let outer = std::mem::replace(&mut m.ext.frame, Frame::NONE);
+        let (result, _) = ops::run(m, kf::TRACING, |m| Vm::call_args(m, attached.function as usize, args));
+        m.ext.frame = outer;
+        if let Err(fault) = result {
+            exit::fault(m, NAMES[hook as usize], &fault);
+            break;
+        }
+    }
+}
+
+macro_rules! at {
+    ($m:expr, $hook:ident, $($arg:expr),*) => {
+        if $m.ext.hooked_at_entry(Hook::$hook) {
+            let args = [$($arg),*];
+            run($m, Hook::$hook, false, &args);
+        }
+    };
+}
+
+macro_rules! after {
+    ($m:expr, $hook:ident, $($arg:expr),*) => {
+        if $m.ext.hooked_at_exit(Hook::$hook) {
+            let args = [$($arg),*];
+            run($m, Hook::$hook, true, &args);
+        }
+    };
+}
+
+/// `cpu` switches from `prev` to `next`.
+#[inline]
+pub(crate) fn sched_switch(m: &mut Machine, cpu: u32, prev: TaskId, next: TaskId) {
+    if m.ext.hooked_at_entry(Hook::SchedSwitch) {
+        let state = if prev == IDLE {
+            State::Running
+        } else {
+            m.tasks[prev].state
+        };
+        let preempt = u64::from(prev != IDLE && state == State::Running);
+        let args = [
+            preempt,
+            m.addr_of_task(prev, cpu),
+            m.addr_of_task(next, cpu),
+            u64::from(layout::task_state(state)),
+        ];
+        run(m, Hook::SchedSwitch, false, &args);
+    }
+}
+
+#[inline]
+pub(crate) fn sched_waking(m: &mut Machine, task: TaskId) {
+    at!(m, SchedWaking, m.layout.task_addr(task));
+}
+
+#[inline]
+pub(crate) fn sched_wakeup(m: &mut Machine, task: TaskId, new: bool) {
+    if new {
+        at!(m, SchedWakeupNew, m.layout.task_addr(task));
+        after!(m, WakeUpNewTask, m.layout.task_addr(task), 0);
+    } else {
+        at!(m, SchedWakeup, m.layout.task_addr(task));
+    }
+}
+
+/// `task`, which is on no queue, will be on `cpu`.
+#[inline]
+pub(crate) fn sched_migrate_task(m: &mut Machine, task: TaskId, cpu: u32) {
+    at!(m, SchedMigrateTask, m.layout.task_addr(task), u64::from(cpu));
+}
+
+#[inline]
+pub(crate) fn wake_up_new_task(m: &mut Machine, task: TaskId) {
+    at!(m, TaskNewtask, m.layout.task_addr(task), 0);
+    at!(m, WakeUpNewTask, m.layout.task_addr(task));
+}
+
+#[inline]
+pub(crate) fn sched_process_fork(m: &mut Machine, parent: TaskId, child: TaskId) {
+    at!(
+        m,
+        SchedProcessFork,
+        m.addr_of_task(parent, 0),
+        m.layout.task_addr(child)
+    );
+}
+
+#[inline]
+pub(crate) fn sched_process_exec(m: &mut Machine, task: TaskId) {
+    at!(
+        m,
+        SchedProcessExec,
+        m.layout.task_addr(task),
+        u64::from(m.tasks[task].pid),
+        0
+    );
+}
+
+/// `task` is about to be called `comm`.
+pub(crate) fn task_rename(m: &mut Machine, task: TaskId, comm: &str) {
+    if m.ext.hooked_at_entry(Hook::TaskRename) {
+        let addr = m.layout.task_addr(task);
+        let mut bytes = comm.as_bytes().to_vec();
+        bytes.resize(16, 0);
+        // A fault of the program was dealt with by `run`; there is no other.
+        let _ = Vm::with_stack(m, &bytes, |m, comm| {
+            run(m, Hook::TaskRename, false, &[addr, comm]);
+            Ok(())
+        });
+    }
+}
+
+#[inline]
+pub(crate) fn sched_process_exit(m: &mut Machine, task: TaskId) {
+    at!(m, DoExit, 0);
+    if m.ext.hooked_at_entry(Hook::SchedProcessExit) {
+        let tgid = m.tasks[task].tgid;
+        let threads = m
+            .tasks
+            .iter()
+            .filter(|t| t.tgid == tgid && t.state != State::Dead)
+            .count();
+        let alone = u64::from(threads <= 1);
+        let addr = m.layout.task_addr(task);
+        run(m, Hook::SchedProcessExit, false, &[addr, alone]);
+    }
+}
+
+/// A task was moved to a cgroup.
+pub(crate) fn cgroup_attach_task(m: &mut Machine, task: TaskId, cgroup: u32) {
+    at!(
+        m,
+        CgroupAttachTask,
+        m.layout.cgroup_addr(cgroup),
+        m.layout.cgroup_path_addr(cgroup),
+        m.layout.task_addr(task),
+        0
+    );
+}
+
+/// A cgroup was made.
+pub(crate) fn cgroup_mkdir(m: &mut Machine, cgroup: u32) {
+    at!(
+        m,
+        CgroupMkdir,
+        m.layout.cgroup_addr(cgroup),
+        m.layout.cgroup_path_addr(cgroup)
+    );
+}
+
+/// A cgroup was removed.
+pub(crate) fn cgroup_rmdir(m: &mut Machine, cgroup: u32) {
+    at!(
+        m,
+        CgroupRmdir,
+        m.layout.cgroup_addr(cgroup),
+        m.layout.cgroup_path_addr(cgroup)
+    );
+}
+
+/// A cgroup's CPUs are about to be changed.
+pub(crate) fn cpuset_write_resmask(m: &mut Machine) {
+    at!(m, CpusetWriteResmask, 0, 0, 0, 0);
+}
+
+/// They were: the write gives the number of bytes, which are not here.
+pub(crate) fn cpuset_written(m: &mut Machine) {
+    after!(m, CpusetWriteResmask, 0, 0, 0, 0, 0);
+}
+
+/// The tick on a CPU, before and after the class's part.
+#[inline]
+pub(crate) fn sched_tick(m: &mut Machine, cpu: u32) {
+    at!(m, SchedTick, 0);
+    at!(m, ScxTick, m.layout.rq_addr(cpu));
+    after!(m, ScxTick, m.layout.rq_addr(cpu), 0);
+}
+
+/// futex_wake is about to wake `task`: a mutex, condition, semaphore or barrier.
+#[inline]
+pub(crate) fn futex_wake(m: &mut Machine, _task: TaskId) {
+    at!(m, FutexWake, 0, 0, 1, u64::from(u32::MAX));
+}
+
+/// futex_wake has woken a task.
+#[inline]
+pub(crate) fn futex_woken(m: &mut Machine) {
+    after!(m, FutexWake, 0, 0, 1, u64::from(u32::MAX), 1);
+}
+
+/// sock_def_readable is about to wake `task`, which reads from a socket.
+#[inline]
+pub(crate) fn sock_def_readable(m: &mut Machine, _task: TaskId) {
+    at!(m, SockDefReadable, 0);
+}
+
+/// A pipe's write is about to wake `task`, which reads from it.
+#[inline]
+pub(crate) fn pipe_wake(m: &mut Machine, _task: TaskId) {
+    at!(m, WakeUpSyncKey, 0, 1, 0);
+}
+
+/// A message has woken its reader.
+#[inline]
+pub(crate) fn message_woken(m: &mut Machine, socket: bool) {
+    if socket {
+        after!(m, SockDefReadable, 0, 0);
+    } else {
+        after!(m, WakeUpSyncKey, 0, 1, 0, 0);
+    }
+}
+
+/// The policy is being registered, before ops.init().
+pub(crate) fn bpf_scx_reg(m: &mut Machine, cid: bool) {
+    if cid {
+        at!(m, BpfScxRegCid, 0, 0);
+    } else {
+        at!(m, BpfScxReg, 0, 0);
+    }
+}
+
+/// Runs a program of type `syscall`, as user space does with BPF_PROG_TEST_RUN: it may change `context`.
+/// Returns what the program returned.
+///
+/// # Errors
+/// If no policy is loaded, it has no such program, or the program faults.
+pub fn run_syscall_program(m: &mut Machine, program: &Program, context: &mut [u8]) -> Result<i32, String> {
+    if program.kind != ProgramKind::Syscall {
+        return Err(format!("program {} is not of type syscall", program.name));
+    }
+    let region = m.region.clone();
+    let addr = region
+        .alloc(context.len() as u64)
+        .ok_or("no room for the program's context")?;
+    let result = region
+        .bytes_mut(addr, context.len() as u64)
+        .map(|bytes| bytes.copy_from_slice(context));
+    let result = result.and_then(|()| {
+        let function = program.function;
+        // How long it is, checked mode asks.
+        let args = [addr, context.len() as u64, 0, 0, 0];
+        ops::run(m, kf::SYSCALL, |m| Vm::call(m, function, args)).0
+    });
+    if let Ok(bytes) = region.bytes(addr, context.len() as u64) {
+        context.copy_from_slice(bytes);
+    }
+    region.free(addr);
+    match result {
+        Ok(value) => Ok(value as i32),
+        Err(fault) => {
+            let place = fault
+                .pc
+                .map_or(program.name.clone(), |pc| m.ext.vm().code().describe(pc));
+            Err(format!("program {}: {} in {place}", program.name, fault.message))
+        }
+    }
+}

@@ -1,0 +1,517 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Executing a task's program, step by step.
+//!
+//! A step that others can see happens when all work before it is done, so that what a task does in a row is spread in
+//! time by what it costs. A task that blocks stays at its step; `stage` says what has been done of it.
+
+use crate::hardware::cpuset::CpuSet;
+use crate::machine::Machine;
+use crate::sched::task::{State, TaskId};
+use crate::simulation::chance::draw;
+use crate::simulation::rng::Rng;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use workload::{Dist, Op};
+
+/// Latency and speed of the block device behind [`Op::Io`]: a data-centre NVMe drive's write cache.
+const IO_LATENCY_NS: u64 = 80_000;
+const IO_BYTES_PER_US: u64 = 2_000;
+/// Memory written per us of [`Op::Mem`] at capacity 1024.
+const MEM_BYTES_PER_US: u64 = 10_000;
+/// Steps in a row without time passing after which a program is taken for endless.
+const ENDLESS: u32 = 1_000_000;
+
+/// `Cursor::began` outside of a request.
+const NEVER: u64 = u64::MAX;
+
+/// Where a task is in its program. What is used all the time stands first.
+#[repr(C)]
+pub struct Cursor {
+    /// Work left, ns at capacity 1024 times 1024: slower CPUs take longer for it.
+    work: u64,
+    /// CPU time left that does not depend on the CPU's speed, ns.
+    time: u64,
+    /// What is to be reloaded into the caches before either goes on, ns.
+    reload: u64,
+    /// When it was woken last; created, before that.
+    woken: u64,
+    /// When the request at hand began, or NEVER.
+    began: u64,
+    /// Number of its program.
+    program: u32,
+    pc: u32,
+    stage: u8,
+    counters: Box<[u64]>,
+    created: u64,
+    /// Last expiry of each timer used.
+    timers: Vec<(u32, u64)>,
+    /// Positions in `Dist::Trace` by step.
+    traces: BTreeMap<u32, u64>,
+}
+
+/// What the running task does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Work was set; the CPU is kept.
+    Work,
+    Yield,
+    /// The task sleeps (or, with `State::Dead`, has exited).
+    Block(State),
+}
+
+impl Cursor {
+    /// At the start of program number `program`, whose loops use `counters` counters.
+    pub fn new(program: u32, counters: u32, now: u64) -> Cursor {
+        Cursor {
+            program,
+            pc: 0,
+            stage: 0,
+            counters: vec![0; counters as usize].into(),
+            work: 0,
+            time: 0,
+            reload: 0,
+            created: now,
+            began: NEVER,
+            woken: now,
+            timers: Vec::new(),
+            traces: BTreeMap::new(),
+        }
+    }
+
+    /// `ns` of CPU time were used on a CPU of `capacity`.
+    pub fn consume(&mut self, ns: u64, capacity: u64) {
+        let reload = ns.min(self.reload);
+        self.reload -= reload;
+        let ns = ns - reload;
+        let time = ns.min(self.time);
+        self.time -= time;
+        self.work = self.work.saturating_sub((ns - time) * capacity);
+    }
+
+    /// CPU time left of the work at hand on a CPU of `capacity`, ns.
+    #[inline]
+    pub fn time_left(&self, capacity: u64) -> u64 {
+        // Nearly every CPU: no division.
+        let work = match capacity {
+            1024 => self.work.div_ceil(1024),
+            _ => self.work.div_ceil(capacity),
+        };
+        self.reload + self.time + work
+    }
+
+    pub fn work_done(&self) -> bool {
+        self.work == 0 && self.time == 0 && self.reload == 0
+    }
+
+    /// Adds kernel time on the task's behalf, ns: system calls, fork, exec.
+    pub(crate) fn add_time(&mut self, ns: u64) {
+        self.time += ns;
+    }
+
+    /// Kernel time still to be spent.
+    pub(crate) fn time(&self) -> u64 {
+        self.time
+    }
+
+    /// Caches are to be reloaded for `ns` first; returns what was left to do of the reload before.
+    pub(crate) fn reload(&mut self, ns: u64) -> u64 {
+        std::mem::replace(&mut self.reload, ns)
+    }
+
+    pub(crate) fn reload_left(&self) -> u64 {
+        self.reload
+    }
+
+    /// The task was woken at `now`.
+    pub(crate) fn wake(&mut self, now: u64) {
+        self.woken = now;
+    }
+
+    fn done(&mut self) {
+        self.pc += 1;
+        self.stage = 0;
+    }
+
+    /// A step that is about the task's own computing alone. `None`: `op` is no such step; else whether time is to pass before
+    /// the next one.
+    #[inline]
+    fn compute(&mut self, op: &Op, rng: &mut Rng, syscall: u64) -> Option<bool> {
+        match *op {
+            Op::Run(ref dist) => {
+                self.work += self.sample(dist, rng) * 1024;
+            }
+            Op::Mem { bytes } => {
+                self.work += bytes * 1024 * 1000 / MEM_BYTES_PER_US;
+            }
+            Op::Runtime(ref dist) => {
+                let ns = self.sample(dist, rng);
+                self.time += ns;
+                self.done();
+                return Some(ns > 0 || self.work > 0);
+            }
+            Op::LoopInit { counter } => {
+                self.counters[counter as usize] = 0;
+                self.done();
+                return Some(self.work > 0);
+            }
+            Op::LoopBack { counter, times, target } => {
+                let again = times.is_none_or(|times| {
+                    let count = &mut self.counters[counter as usize];
+                    *count += 1;
+                    *count < times
+                });
+                self.done();
+                if again {
+                    self.pc = target;
+                }
+                return Some(self.work > 0);
+            }
+            _ => return None,
+        }
+        self.done();
+        if self.work == 0 {
+            self.time += syscall;
+        }
+        Some(self.work > 0)
+    }
+
+    #[inline]
+    fn sample(&mut self, dist: &Dist, rng: &mut Rng) -> u64 {
+        match dist {
+            Dist::Fixed(value) => *value,
+            Dist::Trace(_) => draw(dist, rng, self.traces.entry(self.pc).or_insert(0)),
+            _ => draw(dist, rng, &mut 0),
+        }
+    }
+}
+
+/// Steps that only the trace tells of: like those of computing they happen at once.
+fn silent(op: &Op) -> bool {
+    matches!(op, Op::Begin { .. } | Op::BeginWoken | Op::Done { .. } | Op::Phase(_))
+}
+
+/// `task` gets a CPU. What comes next of computing is added to its work right away: it has nothing to wait for.
+pub(crate) fn prepare(m: &mut Machine, task: TaskId) {
+    let syscall = u64::from(m.spec.costs.syscall_ns);
+    let cursor = &mut m.tasks[task].program;
+    if cursor.work > 0 || cursor.time > 0 {
+        return;
+    }
+    let ops = &m.programs[cursor.program as usize];
+    // A program that loops without working is left to `advance`.
+    for _ in 0..8 {
+        let Some(op) = ops.get(cursor.pc as usize) else { return };
+        match cursor.compute(op, &mut m.rng, syscall) {
+            Some(true) => return,
+            Some(false) => {}
+            None if cursor.stage == 1 && matches!(op, Op::Sleep(_)) => {
+                cursor.done();
+                cursor.time += syscall;
+            }
+            None => return,
+        }
+    }
+}
+
+/// Executes the steps of the running task until one takes time.
+pub(crate) fn advance(m: &mut Machine, cpu: u32, task: TaskId) -> Next {
+    let ops = Rc::clone(&m.programs[m.tasks[task].program.program as usize]);
+    let syscall = u64::from(m.spec.costs.syscall_ns);
+    for _ in 0..ENDLESS {
+        let cursor = &mut m.tasks[task].program;
+        let Some(op) = ops.get(cursor.pc as usize) else {
+            return exit(m, task);
+        };
+        match cursor.compute(op, &mut m.rng, syscall) {
+            Some(true) => return Next::Work,
+            Some(false) => continue,
+            None => {}
+        }
+        let rq = &m.rqs[cpu as usize];
+        let busy = rq.debt > 0 || rq.need_resched || !cursor.work_done();
+        if busy && !silent(op) {
+            return Next::Work;
+        }
+        if let Some(next) = execute(m, cpu, task, op, syscall) {
+            return next;
+        }
+        if m.rqs[cpu as usize].curr != task {
+            // exec or an affinity change has moved it away.
+            return Next::Work;
+        }
+        if m.tasks[task].program.work > 0 {
+            return Next::Work;
+        }
+    }
+    let t = &m.tasks[task];
+    let ended = format!(
+        "task '{}' (pid {}) goes round its program without ever using time or blocking: it was ended",
+        t.comm, t.pid
+    );
+    m.ended_tasks.push(ended);
+    // Behind its last step, where a task exits.
+    let cursor = &mut m.tasks[task].program;
+    (cursor.pc, cursor.stage) = (ops.len() as u32, 0);
+    exit(m, task)
+}
+
+/// One step that is not computing. `None`: it is done, or has set work to do.
+fn execute(m: &mut Machine, cpu: u32, task: TaskId, op: &Op, syscall: u64) -> Option<Next> {
+    let stage = m.tasks[task].program.stage;
+    // What a blocked step does when its task runs again; `true` = done.
+    let done = match *op {
+        Op::Run(_) | Op::Runtime(_) | Op::Mem { .. } | Op::LoopInit { .. } | Op::LoopBack { .. } => {
+            unreachable!("a step of computing")
+        }
+        Op::Sleep(ref dist) => {
+            if stage == 0 {
+                let ns = m.tasks[task].program.sample(dist, &mut m.rng);
+                return sleep_until(m, task, m.now + ns, State::Interruptible);
+            }
+            true
+        }
+        Op::Io { bytes } => {
+            if stage == 0 {
+                let ns = IO_LATENCY_NS + bytes * 1000 / IO_BYTES_PER_US;
+                return sleep_until(m, task, m.now + ns, State::Uninterruptible);
+            }
+            true
+        }
+        Op::Timer {
+            timer,
+            period,
+            absolute,
+        } => {
+            if stage == 0
+                && let Some(at) = timer_target(&mut m.tasks[task].program, m.now, timer, period, absolute)
+            {
+                return sleep_until(m, task, at, State::Interruptible);
+            }
+            true
+        }
+        Op::Interval { timer, ref length } => {
+            if stage == 0 {
+                let cursor = &mut m.tasks[task].program;
+                let length = cursor.sample(length, &mut m.rng);
+                if let Some(at) = timer_target(cursor, m.now, timer, length, true) {
+                    return sleep_until(m, task, at, State::Interruptible);
+                }
+            }
+            true
+        }
+        Op::Lock(id) => m.mutex_lock(id, task),
+        Op::Unlock(id) => {
+            m.mutex_unlock(id);
+            true
+        }
+        Op::CondWait { cond, mutex } => cond_wait(m, task, cond, mutex, stage),
+        Op::Sync { cond, mutex } => {
+            if stage == 0 {
+                m.cond_signal(cond, false);
+            }
+            cond_wait(m, task, cond, mutex, stage)
+        }
+        Op::Signal(id) => {
+            m.cond_signal(id, false);
+            true
+        }
+        Op::Broadcast(id) => {
+            m.cond_signal(id, true);
+            true
+        }
+        Op::Barrier(id) => stage == 1 || m.barrier_wait(id, task),
+        Op::SemPost(id) => {
+            m.sem_post(id);
+            true
+        }
+        Op::SemWait(id) => m.sem_wait(id, task),
+        Op::Suspend(id) => stage == 1 || m.suspend(id, task),
+        Op::Resume(id) => {
+            m.resume(id);
+            true
+        }
+        Op::Send { channel, bytes } => {
+            if let Some(until) = m.channel_busy(channel) {
+                return sleep_until(m, task, until, State::Uninterruptible);
+            }
+            m.channel_send(channel, bytes, task)
+        }
+        Op::Recv(id) => m.channel_recv(id, task),
+        Op::Yield => {
+            m.tasks[task].program.add_time(syscall);
+            m.tasks[task].program.done();
+            return Some(Next::Yield);
+        }
+        Op::Fork { task: child, thread } => {
+            let ns = u64::from(m.spec.costs.fork_ns);
+            if stage == 0 && ns > 0 {
+                // Copied first, woken then: the child cannot run meanwhile.
+                let cursor = &mut m.tasks[task].program;
+                cursor.stage = 1;
+                cursor.time += ns;
+                return Some(Next::Work);
+            }
+            m.fork(child, task, thread);
+            true
+        }
+        Op::WaitChildren => m.tasks[task].children == 0,
+        Op::WaitChild { left } => m.tasks[task].children <= left,
+        Op::Exec { ref comm } => {
+            m.tasks[task].program.add_time(u64::from(m.spec.costs.exec_ns));
+            m.tasks[task].program.done();
+            m.exec(task, comm.clone());
+            return None;
+        }
+        Op::Exit => return Some(exit(m, task)),
+        Op::SetAffinity(ref cpus) => {
+            let nr_cpus = m.nr_cpus();
+            let cpus = match cpus {
+                Some(cpus) => CpuSet::from_cpus(nr_cpus, cpus),
+                None => CpuSet::all(nr_cpus),
+            };
+            m.tasks[task].program.done();
+            let cgroup = m.tasks[task].cgroup;
+            if let Some(cpus) = m.ask_for_cpus(task, cgroup, cpus) {
+                m.set_cpus_allowed(task, cpus);
+            }
+            return None;
+        }
+        Op::SetPolicy(policy) => {
+            m.set_policy(task, policy);
+            true
+        }
+        Op::SetCgroup(cgroup) => {
+            // If the policy refuses, the task goes on where it is.
+            if m.cgroups.has_cpusets() {
+                // It may have to go to another CPU.
+                let cursor = &mut m.tasks[task].program;
+                cursor.done();
+                cursor.time += syscall;
+                let _ = m.attach(&[task], cgroup);
+                return None;
+            }
+            if m.tasks[task].cgroup != cgroup {
+                let _ = m.attach(&[task], cgroup);
+            }
+            true
+        }
+        Op::Begin { arrival } => {
+            let local = m.local_time(cpu);
+            let cursor = &mut m.tasks[task].program;
+            cursor.began = if arrival {
+                cursor.created
+            } else {
+                local + cursor.reload + cursor.time
+            };
+            cursor.done();
+            return None;
+        }
+        Op::BeginWoken => {
+            let cursor = &mut m.tasks[task].program;
+            cursor.began = cursor.woken;
+            cursor.done();
+            return None;
+        }
+        Op::Done { count } => {
+            let local = m.local_time(cpu);
+            let t = &mut m.tasks[task];
+            let began = std::mem::replace(&mut t.program.began, NEVER);
+            // Saturates at 0 if none has begun.
+            let response_ns = (local + t.program.reload + t.program.time).saturating_sub(began);
+            let pid = t.pid;
+            t.program.done();
+            m.trace(
+                cpu,
+                trace::Event::Done {
+                    pid,
+                    count,
+                    response_ns,
+                },
+            );
+            return None;
+        }
+        Op::Phase(phase) => {
+            let pid = m.tasks[task].pid;
+            m.tasks[task].program.done();
+            m.trace(cpu, trace::Event::Phase { pid, phase });
+            return None;
+        }
+    };
+    let cursor = &mut m.tasks[task].program;
+    if !done {
+        cursor.stage = cursor.stage.max(1);
+        return Some(Next::Block(State::Interruptible));
+    }
+    cursor.done();
+    if cursor.work == 0 {
+        cursor.time += match op {
+            Op::Send { .. } | Op::Recv(_) => u64::from(m.spec.costs.message_ns),
+            _ => syscall,
+        };
+    }
+    if let Op::Send { channel, .. } = *op {
+        m.channel_hold(channel, task);
+    }
+    None
+}
+
+fn sleep_until(m: &mut Machine, task: TaskId, at: u64, state: State) -> Option<Next> {
+    m.tasks[task].program.stage = 1;
+    m.wake_at(task, at);
+    Some(Next::Block(state))
+}
+
+/// When the timer expires next; `None` if it already has.
+fn timer_target(cursor: &mut Cursor, now: u64, timer: u32, period: u64, absolute: bool) -> Option<u64> {
+    let at = match cursor.timers.iter().position(|&(id, _)| id == timer) {
+        Some(at) => at,
+        None => {
+            cursor.timers.push((timer, now));
+            cursor.timers.len() - 1
+        }
+    };
+    let last = &mut cursor.timers[at].1;
+    let target = *last + period;
+    if target > now {
+        *last = target;
+        return Some(target);
+    }
+    *last = if absolute { target } else { now };
+    None
+}
+
+/// Stages: 0 nothing done, 1 waiting for the signal, 2 signalled and waiting for the mutex.
+fn cond_wait(m: &mut Machine, task: TaskId, cond: u32, mutex: u32, stage: u8) -> bool {
+    if stage == 0 {
+        m.mutex_unlock(mutex);
+        m.cond_wait(cond, task);
+        return false;
+    }
+    m.tasks[task].program.stage = 2;
+    m.mutex_lock(mutex, task)
+}
+
+/// Exiting takes time first.
+fn exit(m: &mut Machine, task: TaskId) -> Next {
+    let cursor = &mut m.tasks[task].program;
+    if cursor.stage == 0 {
+        cursor.stage = 1;
+        cursor.time += u64::from(m.spec.costs.exit_ns);
+        return Next::Work;
+    }
+    m.exit_task(task);
+    Next::Block(State::Dead)
+}
+
+/// A child has exited: its parent may be waiting for that.
+pub(crate) fn child_exited(m: &mut Machine, parent: TaskId) {
+    let cursor = &m.tasks[parent].program;
+    let left = match m.programs[cursor.program as usize].get(cursor.pc as usize) {
+        Some(Op::WaitChildren) => 0,
+        Some(Op::WaitChild { left }) => *left,
+        _ => return,
+    };
+    if cursor.stage == 1 && m.tasks[parent].children <= left {
+        m.try_to_wake_up(parent, 0);
+    }
+}

@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The tasks' programs: what each step does, and what tasks wait for.
+
+pub mod execute;
+pub mod sync;

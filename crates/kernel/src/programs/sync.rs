@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What tasks wait for: mutexes, conditions, barriers, semaphores, pipes and sockets.
+//!
+//! Woken tasks try again, as futexes and pipes do: a lock may be taken by a third task in between. A mutex with priority
+//! inheritance is handed to its highest waiter instead; the owner is not boosted meanwhile.
+
+use crate::machine::Machine;
+use crate::policy::tracepoint;
+use crate::sched::class::flags::WF_SYNC;
+use crate::sched::task::TaskId;
+use std::collections::{BTreeMap, VecDeque};
+use workload::{Channel, Resource};
+
+/// What a segment carries at most: the loopback device's MTU is 16 KiB and the headers (Linux 2.4).
+const SEGMENT_BYTES: u64 = 16_384;
+
+/// A message on its way.
+#[derive(Clone, Copy, Debug)]
+struct Message {
+    bytes: u32,
+    /// Where it was written.
+    cpu: u32,
+    /// Cache lines of its bookkeeping.
+    lines: u64,
+}
+
+#[derive(Default)]
+pub struct Sync {
+    /// Spawn events under way.
+    pub pending_spawns: u32,
+    /// Round robin over the CPUs for tasks without a start CPU.
+    pub next_start: u32,
+    leaders: BTreeMap<u32, u32>,
+    /// Processes made by fork, counted down from the top so that they differ from the workload's.
+    forked: u32,
+    resources: Vec<Shared>,
+}
+
+/// The state of a resource. What it holds depends on its kind; who waits is common to all.
+#[derive(Default)]
+struct Shared {
+    owner: Option<TaskId>,
+    /// Hand the mutex over on unlock.
+    hand_over: bool,
+    /// Semaphore value, barrier arrivals, or 1 for a resume nobody waited for.
+    value: u32,
+    /// Barrier participants.
+    participants: u32,
+    /// Bytes a channel takes and holds, and the messages in it.
+    capacity: u64,
+    used: u64,
+    messages: VecDeque<Message>,
+    /// The last so many messages are written, but not yet in a segment (TCP), and their bytes.
+    held: usize,
+    held_bytes: u64,
+    kind: Channel,
+    /// The CPU that used the channel last.
+    last_cpu: u32,
+    /// Up to when a writer has it for itself (TCP).
+    busy_until: u64,
+    waiters: VecDeque<TaskId>,
+    /// Writers waiting for room.
+    writers: VecDeque<TaskId>,
+}
+
+impl Shared {
+    /// A message joins a TCP connection; the number of segments that go out. One that finds the connection idle is a segment of
+    /// its own. While that is not acknowledged, what follows is held (Nagle's algorithm) until it fills a segment.
+    fn send_segment(&mut self, bytes: u32, idle: bool) -> u64 {
+        if idle {
+            return 1;
+        }
+        self.held += 1;
+        self.held_bytes += u64::from(bytes);
+        let full = self.held_bytes >= SEGMENT_BYTES;
+        if full {
+            (self.held, self.held_bytes) = (0, 0);
+        }
+        u64::from(full)
+    }
+
+    /// A reader that has read all that came acknowledges it, and what was held goes out: segments and acknowledgements.
+    fn acknowledge(&mut self) -> (u64, u64) {
+        if self.messages.len() > self.held {
+            return (0, 0);
+        }
+        let segments = u64::from(self.held > 0);
+        (self.held, self.held_bytes) = (0, 0);
+        (segments, 1)
+    }
+}
+
+impl Sync {
+    pub fn new(resources: &[Resource]) -> Sync {
+        let shared = |resource: &Resource| match resource {
+            Resource::Mutex {
+                priority_inheritance, ..
+            } => Shared {
+                hand_over: *priority_inheritance,
+                ..Shared::default()
+            },
+            Resource::Barrier { participants, .. } => Shared {
+                participants: *participants,
+                ..Shared::default()
+            },
+            Resource::Semaphore { value, .. } => Shared {
+                value: *value,
+                ..Shared::default()
+            },
+            Resource::Channel { capacity, kind, .. } => Shared {
+                capacity: *capacity,
+                kind: *kind,
+                ..Shared::default()
+            },
+            Resource::Cond { .. } | Resource::Suspend { .. } => Shared::default(),
+        };
+        Sync {
+            resources: resources.iter().map(shared).collect(),
+            ..Sync::default()
+        }
+    }
+
+    /// The tgid of a process: the pid of its first task.
+    pub fn process_leader(&mut self, process: u32, pid: u32) -> u32 {
+        *self.leaders.entry(process).or_insert(pid)
+    }
+
+    pub fn new_process(&mut self) -> u32 {
+        self.forked += 1;
+        u32::MAX - self.forked
+    }
+
+    fn at(&mut self, id: u32) -> &mut Shared {
+        &mut self.resources[id as usize]
+    }
+}
+
+/// Each returns whether the running task `task` got what it wanted; if not it has been queued as a waiter and must sleep.
+impl Machine {
+    pub(crate) fn mutex_lock(&mut self, id: u32, task: TaskId) -> bool {
+        let mutex = self.sync.at(id);
+        match mutex.owner {
+            None => {
+                mutex.owner = Some(task);
+                true
+            }
+            // Handed over while it slept.
+            Some(owner) if owner == task => true,
+            Some(_) => {
+                mutex.waiters.push_back(task);
+                false
+            }
+        }
+    }
+
+    pub(crate) fn mutex_unlock(&mut self, id: u32) {
+        let tasks = &self.tasks;
+        let mutex = &mut self.sync.resources[id as usize];
+        mutex.owner = None;
+        if mutex.waiters.is_empty() {
+            return;
+        }
+        let mut first = 0;
+        if mutex.hand_over {
+            let prio = |at: usize| tasks[mutex.waiters[at]].prio();
+            first = (0..mutex.waiters.len()).min_by_key(|&at| (prio(at), at)).unwrap_or(0);
+        }
+        let Some(waiter) = mutex.waiters.remove(first) else {
+            return;
+        };
+        if mutex.hand_over {
+            mutex.owner = Some(waiter);
+        }
+        tracepoint::futex_wake(self, waiter);
+        self.try_to_wake_up(waiter, 0);
+        tracepoint::futex_woken(self);
+    }
+
+    /// Waits on a condition; the caller has released the mutex.
+    pub(crate) fn cond_wait(&mut self, id: u32, task: TaskId) {
+        self.sync.at(id).waiters.push_back(task);
+    }
+
+    /// Wakes one waiter of a condition, or all of them.
+    pub(crate) fn cond_signal(&mut self, id: u32, all: bool) {
+        while let Some(waiter) = self.sync.at(id).waiters.pop_front() {
+            tracepoint::futex_wake(self, waiter);
+            self.try_to_wake_up(waiter, 0);
+            tracepoint::futex_woken(self);
+            if !all {
+                break;
+            }
+        }
+    }
+
+    pub(crate) fn barrier_wait(&mut self, id: u32, task: TaskId) -> bool {
+        let barrier = self.sync.at(id);
+        barrier.value += 1;
+        if barrier.value < barrier.participants {
+            barrier.waiters.push_back(task);
+            return false;
+        }
+        barrier.value = 0;
+        self.cond_signal(id, true);
+        true
+    }
+
+    pub(crate) fn sem_wait(&mut self, id: u32, task: TaskId) -> bool {
+        let semaphore = self.sync.at(id);
+        if semaphore.value > 0 {
+            semaphore.value -= 1;
+            return true;
+        }
+        semaphore.waiters.push_back(task);
+        false
+    }
+
+    pub(crate) fn sem_post(&mut self, id: u32) {
+        self.sync.at(id).value += 1;
+        self.cond_signal(id, false);
+    }
+
+    /// Stops until resumed; a resume that came before lets it pass once.
+    pub(crate) fn suspend(&mut self, id: u32, task: TaskId) -> bool {
+        let gate = self.sync.at(id);
+        if gate.value > 0 {
+            gate.value = 0;
+            return true;
+        }
+        gate.waiters.push_back(task);
+        false
+    }
+
+    pub(crate) fn resume(&mut self, id: u32) {
+        let gate = self.sync.at(id);
+        if gate.waiters.is_empty() {
+            gate.value = 1;
+        }
+        self.cond_signal(id, true);
+    }
+
+    /// What it takes this CPU to get cache lines that another one wrote last, ns of the running task: the channel's own (its
+    /// lock, the ends of its queue), and those of a message: its data, of a pipe the pipe_buffer, of a socket the four of
+    /// an sk_buff, its shared info, and the two slabs that both are freed to. Of TCP's, the messages of a segment share the latter;
+    /// its connection has an end for writers and one for the reader, who meet in segments only.
+    fn channel_lines(&mut self, id: u32, task: TaskId, message: Option<Message>) {
+        let cpu = self.this_cpu;
+        let channel = self.sync.at(id);
+        let tcp = channel.kind == Channel::Tcp;
+        let line = |from| self.spec.costs.cache_line.at(self.spec.topology.distance(from, cpu));
+        let mut ns = 0;
+        if !tcp || message.is_none() {
+            let own = std::mem::replace(&mut channel.last_cpu, cpu);
+            ns += line(own);
+        }
+        if let Some(message) = message {
+            ns += line(message.cpu) * (message.lines + u64::from(message.bytes).div_ceil(64));
+        }
+        self.tasks[task].program.add_time(ns);
+    }
+
+    /// Segments of TCP within the host are work of who makes them go out, softirqs included: a sender, or a reader whose
+    /// acknowledgement lets what was held out.
+    fn tcp_segments(&mut self, task: TaskId, segments: u64, acknowledgements: u64) {
+        let ns = u64::from(self.spec.costs.tcp_segment_ns);
+        // An acknowledgement is half of the work of a segment with data.
+        let ns = segments * ns + acknowledgements * (ns / 2);
+        if ns > 0 {
+            self.tasks[task].program.add_time(ns);
+        }
+    }
+
+    /// When a TCP connection is free again that another task writes to at this CPU's time (lock_sock).
+    pub(crate) fn channel_busy(&mut self, id: u32) -> Option<u64> {
+        let now = self.local_time(self.this_cpu);
+        let until = self.sync.at(id).busy_until;
+        (until > now).then_some(until)
+    }
+
+    /// The running task has a TCP connection for itself until the time is over that sending takes it.
+    pub(crate) fn channel_hold(&mut self, id: u32, task: TaskId) {
+        if self.sync.at(id).kind == Channel::Tcp {
+            let until = self.local_time(self.this_cpu) + self.tasks[task].program.time();
+            self.sync.at(id).busy_until = until;
+        }
+    }
+
+    /// Writes a message. A message larger than the whole buffer passes when the buffer is empty.
+    pub(crate) fn channel_send(&mut self, id: u32, bytes: u32, task: TaskId) -> bool {
+        let cpu = self.this_cpu;
+        let channel = self.sync.at(id);
+        if channel.used > 0 && channel.used + u64::from(bytes) > channel.capacity {
+            channel.writers.push_back(task);
+            return false;
+        }
+        channel.used += u64::from(bytes);
+        let idle = channel.messages.is_empty();
+        let lines = match channel.kind {
+            Channel::Pipe => 1,
+            Channel::Tcp if !idle && channel.held > 0 => 0,
+            Channel::Socket | Channel::Tcp => 7,
+        };
+        channel.messages.push_back(Message { bytes, cpu, lines });
+        let kind = channel.kind;
+        let segments = match kind {
+            Channel::Tcp => channel.send_segment(bytes, idle),
+            Channel::Pipe | Channel::Socket => 0,
+        };
+        let reader = channel.waiters.pop_front();
+        self.channel_lines(id, task, None);
+        self.tcp_segments(task, segments, 0);
+        let socket = kind != Channel::Pipe;
+        if let Some(reader) = reader {
+            if socket {
+                tracepoint::sock_def_readable(self, reader);
+            } else {
+                tracepoint::pipe_wake(self, reader);
+            }
+            self.try_to_wake_up(reader, WF_SYNC);
+            tracepoint::message_woken(self, socket);
+        }
+        true
+    }
+
+    pub(crate) fn channel_recv(&mut self, id: u32, task: TaskId) -> bool {
+        let channel = self.sync.at(id);
+        let Some(message) = channel.messages.pop_front() else {
+            channel.waiters.push_back(task);
+            return false;
+        };
+        channel.used -= u64::from(message.bytes);
+        // A socket tells all its writers, but AF_UNIX's not before three quarters of it are free (unix_write_space), TCP's not
+        // before a third is (sk_stream_write_space).
+        let nr_woken = match channel.kind {
+            Channel::Pipe => 1,
+            Channel::Socket if channel.used * 4 > channel.capacity => 0,
+            Channel::Tcp if channel.used * 3 > channel.capacity * 2 => 0,
+            Channel::Socket | Channel::Tcp => channel.writers.len(),
+        };
+        let (segments, acknowledgements) = match channel.kind {
+            Channel::Tcp => channel.acknowledge(),
+            Channel::Pipe | Channel::Socket => (0, 0),
+        };
+        self.channel_lines(id, task, Some(message));
+        self.tcp_segments(task, segments, acknowledgements);
+        for _ in 0..nr_woken {
+            let Some(writer) = self.sync.at(id).writers.pop_front() else {
+                break;
+            };
+            self.try_to_wake_up(writer, WF_SYNC);
+        }
+        true
+    }
+}

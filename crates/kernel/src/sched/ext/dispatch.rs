@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What runs next: balance_one and the dispatch loop, the local DSQ, and tasks going on and off the CPU.
+
+use super::dsq::{DsqRef, NO_DSQ};
+use super::enqueue::{
+    clear_direct_dispatch, dispatch_dequeue, dispatch_enqueue, do_enqueue_task, enqueue_local, find_dsq_for_dispatch,
+    global_dsq, ops_dequeue, refill_slice, rq_online, unlink_from_dsq,
+};
+use super::entity::OpsState;
+use super::insert::{DirectDispatch, Pending, lock_dsq};
+use super::ops::{self, Frame, Op, UNLOCKED};
+use super::{cid, deferred, exit, idle, kick};
+use crate::machine::Machine;
+use crate::policy::layout::enums::*;
+use crate::policy::layout::scx_cpu_release_args;
+use crate::sched::class::{Class, flags};
+use crate::sched::task::{IDLE, TaskId};
+use crate::simulation::lock::LockId;
+use crate::watch::decision::What;
+use std::mem::{offset_of, size_of};
+use trace::MigrateReason;
+use workload::Policy;
+
+/// What the dispatch path came to (enum scx_dsp_verdict).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// Nothing to run.
+    None,
+    /// The local DSQ has tasks.
+    Local,
+    /// The previous task goes on.
+    Prev,
+}
+
+/// do_pick_task_scx: the task that `cpu` runs next, if it is one of ours.
+#[inline]
+pub(crate) fn pick_task(m: &mut Machine, cpu: u32, prev: TaskId) -> Option<TaskId> {
+    if !m.ext.enabled {
+        return None;
+    }
+    kick::kick_sync(m, cpu);
+    let verdict = balance_one(m, cpu, prev);
+    kick::after_balance(m, cpu);
+    if verdict == Verdict::Prev && m.class_of(prev) == Class::Ext {
+        if m.scx_entity(prev).slice == 0 {
+            refill_slice(m, prev);
+        }
+        return Some(prev);
+    }
+    let task = m.ext.dsqs.first(m.ext.dsqs.local(cpu))?;
+    if m.scx_entity(task).slice == 0 {
+        refill_slice(m, task);
+    }
+    Some(task)
+}
+
+fn balance_one(m: &mut Machine, cpu: u32, prev: TaskId) -> Verdict {
+    m.rqs[cpu as usize].ext.in_balance = true;
+    let verdict = balance(m, cpu, prev);
+    let local = m.ext.dsqs.local(cpu);
+    if verdict != Verdict::None && m.rqs[cpu as usize].ext.nr_immed > 0 && m.ext.dsqs.nr(local) > 1 {
+        deferred::schedule_reenq_local(m, cpu);
+    }
+    m.rqs[cpu as usize].ext.in_balance = false;
+    verdict
+}
+
+fn balance(m: &mut Machine, cpu: u32, prev: TaskId) -> Verdict {
+    if m.rqs[cpu as usize].ext.cpu_released {
+        if m.ext.has_op(Op::CpuAcquire) {
+            ops::call_locked(m, Op::CpuAcquire, cpu, &[u64::from(cpu), 0]);
+        }
+        m.rqs[cpu as usize].ext.cpu_released = false;
+    }
+    let prev_on_ext = prev != IDLE && m.tasks[prev].class == Class::Ext;
+    let prev_queued = prev_on_ext && m.scx_flag(prev, SCX_TASK_QUEUED);
+    if prev_queued && m.scx_entity(prev).slice != 0 && !m.ext.bypassing() {
+        return Verdict::Prev;
+    }
+    let local = m.ext.dsqs.local(cpu);
+    if !m.ext.dsqs.is_empty(local) {
+        return Verdict::Local;
+    }
+    let verdict = dispatch(m, cpu, prev, prev_on_ext);
+    if verdict != Verdict::None {
+        return verdict;
+    }
+    if prev_queued && (m.ext.loaded().ops.flags & SCX_OPS_ENQ_LAST == 0 || m.ext.bypassing()) {
+        m.ext.stats.dispatch_keep_last += 1;
+        return Verdict::Prev;
+    }
+    Verdict::None
+}
+
+/// scx_dispatch_sched: fills the local DSQ from the global one or by asking the policy.
+fn dispatch(m: &mut Machine, cpu: u32, prev: TaskId, prev_on_ext: bool) -> Verdict {
+    let global = global_dsq(m, cpu);
+    if consume_dispatch_q(m, cpu, global, 0) {
+        return Verdict::Local;
+    }
+    if m.ext.bypassing() {
+        let bypass = m.ext.dsqs.bypass(cpu);
+        return if consume_dispatch_q(m, cpu, bypass, 0) {
+            Verdict::Local
+        } else {
+            Verdict::None
+        };
+    }
+    if !m.ext.has_op(Op::Dispatch) || !m.rqs[cpu as usize].ext.online {
+        return Verdict::None;
+    }
+    let local = m.ext.dsqs.local(cpu);
+    let prev_addr = if prev_on_ext { m.tasks[prev].addr } else { 0 };
+    m.ext.dsp.cpu = cpu;
+    let cpu_arg = m.ext.cids.arg(cpu);
+    for round in 1..=SCX_DSP_MAX_LOOPS {
+        m.ext.dsp.nr_tasks = 0;
+        ops::call_locked(m, Op::Dispatch, cpu, &[cpu_arg, prev_addr]);
+        flush_dispatch_buf(m, cpu);
+        // ops.dispatch() can let the previous task go on by giving it a new slice.
+        if prev_on_ext && m.scx_flag(prev, SCX_TASK_QUEUED) && m.scx_entity(prev).slice != 0 {
+            return Verdict::Prev;
+        }
+        if !m.ext.dsqs.is_empty(local) || consume_dispatch_q(m, cpu, global, 0) {
+            return Verdict::Local;
+        }
+        if round == SCX_DSP_MAX_LOOPS {
+            // It dispatches and dispatches, but nothing for here: come back later.
+            kick::kick_cpu(m, cpu, 0);
+        }
+        if m.ext.dsp.nr_tasks == 0 {
+            break;
+        }
+    }
+    Verdict::None
+}
+
+/// Carries out the buffered insertions of ops.dispatch().
+#[inline(always)]
+pub(super) fn flush_dispatch_buf(m: &mut Machine, cpu: u32) {
+    if !m.ext.dsp.buffer.is_empty() {
+        work_off_dispatch_buf(m, cpu);
+    }
+}
+
+fn work_off_dispatch_buf(m: &mut Machine, cpu: u32) {
+    for index in 0..m.ext.dsp.buffer.len() {
+        let pending = m.ext.dsp.buffer[index];
+        finish_dispatch(m, cpu, pending);
+    }
+    m.ext.dsp.nr_tasks += m.ext.dsp.buffer.len() as u32;
+    m.ext.dsp.buffer.clear();
+}
+
+/// Dispatches a task, unless the policy has lost it meanwhile.
+fn finish_dispatch(m: &mut Machine, cpu: u32, pending: Pending) {
+    let Pending {
+        task,
+        queued,
+        qseq,
+        dsq_id,
+        enq_flags,
+    } = pending;
+    let entity = &mut m.tasks[task].ext;
+    if !queued || entity.ops_state != OpsState::Queued || entity.qseq != qseq {
+        return;
+    }
+    let task_cpu = m.tasks[task].cpu;
+    let dsq = find_dsq_for_dispatch(m, cpu, dsq_id, task_cpu, Some(task));
+    m.tasks[task].ext.ops_state = OpsState::None;
+    if m.ext.dsqs.local_cpu(dsq).is_some() {
+        dispatch_to_local_dsq(m, cpu, dsq, task, enq_flags);
+    } else {
+        dispatch_enqueue(m, task_cpu, dsq, task, enq_flags | SCX_ENQ_CLEAR_OPSS);
+    }
+}
+
+/// Puts a task that is on no DSQ on some CPU's local one; `cpu`'s runqueue is locked.
+pub(super) fn dispatch_to_local_dsq(m: &mut Machine, cpu: u32, dsq: DsqRef, task: TaskId, enq_flags: u64) {
+    let src_cpu = m.tasks[task].cpu;
+    let dst_cpu = m.ext.dsqs.local_cpu(dsq).expect("a local DSQ");
+    if cpu == src_cpu && cpu == dst_cpu {
+        dispatch_enqueue(m, cpu, dsq, task, enq_flags | SCX_ENQ_CLEAR_OPSS);
+        return;
+    }
+    switch_rq_lock(m, cpu, src_cpu);
+    let mut locked = src_cpu;
+    let mut fallback = false;
+    if src_cpu == dst_cpu {
+        dispatch_enqueue(m, dst_cpu, dsq, task, enq_flags);
+    } else if can_run_on_remote_rq(m, task, dst_cpu, true) {
+        move_remote_task_to_local_dsq(m, task, enq_flags, src_cpu, dst_cpu);
+        locked = dst_cpu;
+    } else {
+        fallback = true;
+        let global = global_dsq(m, src_cpu);
+        dispatch_enqueue(m, src_cpu, global, task, enq_flags | SCX_ENQ_GDSQ_FALLBACK);
+    }
+    if !fallback && m.curr_class(dst_cpu) > Class::Ext {
+        ops::settle(m);
+        m.resched_curr(dst_cpu);
+    }
+    switch_rq_lock(m, locked, cpu);
+}
+
+fn switch_rq_lock(m: &mut Machine, from: u32, to: u32) {
+    if from != to {
+        ops::settle(m);
+        m.unlock(LockId::Rq(from));
+        m.lock(LockId::Rq(to));
+    }
+}
+
+/// May a task that is on another CPU's runqueue come to `cpu`? With `enforce`, a no is the policy's error.
+pub(super) fn can_run_on_remote_rq(m: &mut Machine, task: TaskId, cpu: u32, enforce: bool) -> bool {
+    let t = &m.tasks[task];
+    if t.migration_disabled > 0 {
+        if enforce {
+            let message = format!(
+                "SCX_DSQ_LOCAL[_ON] cannot move migration disabled {}[{}] from CPU {} to {cpu}",
+                t.comm, t.pid, t.cpu
+            );
+            exit::insertion_error(m, message, Some(task));
+        }
+        return false;
+    }
+    if !t.allows(cpu) {
+        if enforce {
+            let message = format!(
+                "SCX_DSQ_LOCAL[_ON] target CPU {cpu} not allowed for {}[{}]",
+                t.comm, t.pid
+            );
+            exit::insertion_error(m, message, Some(task));
+        }
+        return false;
+    }
+    let online = rq_online(m, cpu);
+    if !online && enforce {
+        m.ext.stats.dispatch_local_dsq_offline += 1;
+    }
+    online
+}
+
+/// Moves the first task of a DSQ that `cpu` may run to its local DSQ. `cpu`'s runqueue is locked.
+#[inline(always)]
+pub(super) fn consume_dispatch_q(m: &mut Machine, cpu: u32, dsq: DsqRef, enq_flags: u64) -> bool {
+    match m.ext.dsqs.first(dsq) {
+        Some(first) => consume_from(m, cpu, dsq, first, enq_flags),
+        None => false,
+    }
+}
+
+/// The same of a DSQ with a first task.
+fn consume_from(m: &mut Machine, cpu: u32, dsq: DsqRef, first: TaskId, enq_flags: u64) -> bool {
+    let lock = lock_dsq(m, dsq);
+    let mut at = Some(first);
+    while let Some(task) = at {
+        // A failing policy's queues are left to bypass mode.
+        if m.ext.exit.is_some() && m.ext.dsqs.id(dsq) != SCX_DSQ_BYPASS {
+            break;
+        }
+        let task_cpu = m.tasks[task].cpu;
+        m.read_line(m.tasks[task].addr);
+        if task_cpu == cpu {
+            unlink_from_dsq(m, task, dsq);
+            m.decided(|m| taken(m, task, dsq, cpu));
+            m.release(lock);
+            enqueue_local(m, cpu, task, enq_flags);
+            return true;
+        }
+        if can_run_on_remote_rq(m, task, cpu, false) {
+            unlink_from_dsq(m, task, dsq);
+            m.decided(|m| taken(m, task, dsq, cpu));
+            if let Some(next) = m.ext.dsqs.first(dsq) {
+                m.prefetch_task(next);
+            }
+            m.release(lock);
+            switch_rq_lock(m, cpu, task_cpu);
+            move_remote_task_to_local_dsq(m, task, enq_flags, task_cpu, cpu);
+            return true;
+        }
+        at = m.ext.dsqs.next(task);
+    }
+    m.release(lock);
+    false
+}
+
+/// The decision that consuming is.
+#[cold]
+fn taken(m: &Machine, task: TaskId, dsq: DsqRef, cpu: u32) -> What {
+    What::Take {
+        pid: m.pid_of(task),
+        dsq: m.ext.dsqs.id(dsq),
+        cpu,
+    }
+}
+
+/// The task is on `src_cpu`'s runqueue, which is locked, and on no DSQ: it moves to `dst_cpu`'s local DSQ, whose runqueue
+/// is locked then. What deactivate_task() and activate_task() come to for a task that waits all the time, in short:
+/// this is the way of nearly every task of a policy with a shared DSQ.
+fn move_remote_task_to_local_dsq(m: &mut Machine, task: TaskId, enq_flags: u64, src_cpu: u32, dst_cpu: u32) {
+    debug_assert!(m.scx_flag(task, SCX_TASK_QUEUED) && !m.tasks[task].on_cpu);
+    m.clr_task_runnable(task, false);
+    m.tasks[task].ext.ops_state = OpsState::None;
+    m.scx_clear_flag(task, SCX_TASK_DEQD_FOR_SLEEP);
+    clear_direct_dispatch(m, task);
+    let rq = &mut m.rqs[src_cpu as usize];
+    rq.nr_running -= 1;
+    rq.ext.nr_running -= 1;
+    m.set_task_cpu(task, dst_cpu, MigrateReason::Balance);
+    switch_rq_lock(m, src_cpu, dst_cpu);
+    let rq = &mut m.rqs[dst_cpu as usize];
+    rq.nr_running += 1;
+    rq.ext.nr_running += 1;
+    m.set_task_runnable(task);
+    enqueue_local(m, dst_cpu, task, enq_flags);
+}
+
+/// Moves a task from one DSQ (not a local one) to another; its runqueue is locked. Returns whose is locked then.
+pub(super) fn move_task_between_dsqs(
+    m: &mut Machine,
+    task: TaskId,
+    mut enq_flags: u64,
+    src: DsqRef,
+    mut dst: DsqRef,
+) -> u32 {
+    debug_assert_ne!(src, NO_DSQ);
+    let src_cpu = m.tasks[task].cpu;
+    let mut dst_cpu = m.ext.dsqs.local_cpu(dst);
+    if let Some(cpu) = dst_cpu
+        && cpu != src_cpu
+        && !can_run_on_remote_rq(m, task, cpu, true)
+    {
+        dst = global_dsq(m, src_cpu);
+        dst_cpu = None;
+        enq_flags |= SCX_ENQ_GDSQ_FALLBACK;
+    }
+    let lock = lock_dsq(m, src);
+    unlink_from_dsq(m, task, src);
+    m.release(lock);
+    match dst_cpu {
+        Some(cpu) if cpu == src_cpu => {
+            enqueue_local(m, cpu, task, enq_flags);
+            cpu
+        }
+        Some(cpu) => {
+            move_remote_task_to_local_dsq(m, task, enq_flags, src_cpu, cpu);
+            cpu
+        }
+        None => {
+            dispatch_enqueue(m, src_cpu, dst, task, enq_flags);
+            src_cpu
+        }
+    }
+}
+
+/// set_next_task_scx: the task goes on the CPU.
+pub(crate) fn set_next_task(m: &mut Machine, cpu: u32, task: TaskId) {
+    if m.scx_flag(task, SCX_TASK_QUEUED) {
+        ops_dequeue(m, task, SCX_DEQ_CORE_SCHED_EXEC);
+        dispatch_dequeue(m, cpu, task);
+        if m.ext.has_op(Op::Running) {
+            let addr = m.tasks[task].addr;
+            ops::call_task(m, Op::Running, task, &[addr]);
+        }
+    }
+    m.clr_task_runnable(task, true);
+}
+
+/// put_prev_task_scx: the task goes off the CPU, for `next` unless that is the same one.
+pub(crate) fn put_prev_task(m: &mut Machine, cpu: u32, task: TaskId, next: TaskId) {
+    kick::kick_sync(m, cpu);
+    if m.scx_flag(task, SCX_TASK_QUEUED) {
+        let addr = m.tasks[task].addr;
+        if m.ext.has_op(Op::Stopping) {
+            ops::call_task(m, Op::Stopping, task, &[addr, 1]);
+        }
+        requeue_prev(m, cpu, task, next);
+    }
+    // switch_class
+    let next_class = m.class_of(next);
+    if next != task && next_class == Class::Rt && m.ext.has_cpu_preempt() {
+        release_cpu(m, cpu, next);
+    }
+}
+
+fn requeue_prev(m: &mut Machine, cpu: u32, task: TaskId, next: TaskId) {
+    m.set_task_runnable(task);
+    if m.scx_entity(task).slice != 0 && !m.ext.bypassing() {
+        if m.scx_flag(task, SCX_TASK_IMMED) {
+            // It was promised not to wait: the policy gets it back.
+            m.scx_set_flag(task, SCX_TASK_REENQ_PREEMPTED);
+            do_enqueue_task(m, cpu, task, SCX_ENQ_REENQ);
+            m.scx_clear_flag(task, SCX_TASK_REENQ_REASON_MASK);
+        } else {
+            enqueue_local(m, cpu, task, SCX_ENQ_HEAD);
+        }
+        return;
+    }
+    if next != task && m.class_of(next) > Class::Ext {
+        do_enqueue_task(m, cpu, task, SCX_ENQ_LAST);
+        if m.ext.dsqs.of(task) == m.ext.dsqs.local(cpu) {
+            m.resched_curr(cpu);
+        }
+    } else {
+        do_enqueue_task(m, cpu, task, 0);
+    }
+}
+
+/// A higher class takes the CPU: tells the policy once.
+pub(super) fn release_cpu(m: &mut Machine, cpu: u32, next: TaskId) {
+    if m.rqs[cpu as usize].ext.cpu_released {
+        return;
+    }
+    if m.ext.has_op(Op::CpuRelease) {
+        let mut args = [0; size_of::<scx_cpu_release_args>()];
+        let (reason, task) = (
+            offset_of!(scx_cpu_release_args, reason),
+            offset_of!(scx_cpu_release_args, task),
+        );
+        let why = match m.tasks[next].policy {
+            Policy::Deadline => SCX_CPU_PREEMPT_DL,
+            _ => SCX_CPU_PREEMPT_RT,
+        };
+        args[reason..reason + 4].copy_from_slice(&(why as u32).to_le_bytes());
+        args[task..task + 8].copy_from_slice(&m.addr_of_task(next, cpu).to_le_bytes());
+        let frame = Frame::locked(cpu);
+        ops::call_with_struct(m, Op::CpuRelease, frame, u64::from(cpu), &args);
+    }
+    m.rqs[cpu as usize].ext.cpu_released = true;
+}
+
+/// select_task_rq_scx: the CPU for a woken or new task.
+pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: u32, wake_flags: u32) -> u32 {
+    if wake_flags & flags::WF_EXEC != 0 {
+        return prev_cpu;
+    }
+    let bypassing = m.ext.bypassing();
+    if m.ext.has_op(Op::SelectCpu) && !bypassing {
+        let addr = m.tasks[task].addr;
+        debug_assert_eq!(m.ext.direct, DirectDispatch::Closed);
+        m.ext.direct = DirectDispatch::For(task);
+        let frame = Frame::about(task, UNLOCKED);
+        let args = [addr, m.ext.cids.arg(prev_cpu), u64::from(wake_flags)];
+        let chosen = ops::call_framed(m, Op::SelectCpu, frame, &args);
+        m.ext.direct = DirectDispatch::Closed;
+        let cpu = chosen.map_or(prev_cpu as i32, |cpu| cid::cpu_ret(m, cpu as i32));
+        m.scx_entity(task).selected_cpu = cpu;
+        if exit::cpu_valid(m, cpu, "from ops.select_cpu()") {
+            return cpu as u32;
+        }
+        exit::blame_callback(m, Op::SelectCpu);
+        return prev_cpu;
+    }
+    let cpu = match idle::select_cpu_dfl(m, task, prev_cpu, u64::from(wake_flags), None, 0) {
+        Some(cpu) => {
+            refill_slice(m, task);
+            m.scx_entity(task).ddsp_dsq_id = SCX_DSQ_LOCAL;
+            cpu
+        }
+        None => prev_cpu,
+    };
+    m.scx_entity(task).selected_cpu = cpu as i32;
+    m.ext.stats.bypass_dispatch += i64::from(bypassing);
+    cpu
+}
+
+/// yield_task_scx
+pub(crate) fn yield_task(m: &mut Machine, cpu: u32) {
+    let task = m.rqs[cpu as usize].curr;
+    if m.ext.has_op(Op::Yield) {
+        let addr = m.tasks[task].addr;
+        ops::call_task(m, Op::Yield, task, &[addr, 0]);
+    } else {
+        m.scx_entity(task).slice = 0;
+    }
+}
+
+/// update_curr_scx: the running task has used `ns`.
+#[inline]
+pub(crate) fn update_curr(m: &mut Machine, cpu: u32, ns: u64) {
+    let scx = m.scx_entity(m.rqs[cpu as usize].curr);
+    if scx.slice != SCX_SLICE_INF {
+        scx.slice = scx.slice.saturating_sub(ns);
+    }
+}
+
+/// task_tick_scx
+pub(crate) fn task_tick(m: &mut Machine, cpu: u32) {
+    let task = m.rqs[cpu as usize].curr;
+    if m.ext.bypassing() {
+        m.scx_entity(task).slice = 0;
+    } else if m.ext.has_op(Op::Tick) {
+        let addr = m.tasks[task].addr;
+        ops::call_task(m, Op::Tick, task, &[addr]);
+    }
+    if m.scx_entity(task).slice == 0 {
+        m.resched_curr(cpu);
+    }
+}

@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Dispatch queues: every runnable task that a policy has dispatched waits on one.
+//!
+//! A DSQ is a list, linked through the tasks' entries of one table. On a DSQ in vtime order the list is kept in that
+//! order by a treap beside it, so the first task is found in O(1), any one removed and a new one inserted in O(log n).
+//! An iterator holds the task it would visit next; what is removed moves it on, and what was queued after it was made
+//! has a later sequence number and is passed over, as in the kernel.
+
+mod cursor;
+mod treap;
+
+#[cfg(test)]
+mod tests;
+
+use crate::policy::layout::enums::{SCX_DSQ_BYPASS, SCX_DSQ_FLAG_BUILTIN, SCX_DSQ_GLOBAL, SCX_DSQ_LOCAL};
+use crate::sched::task::{IDLE, TaskId};
+use crate::simulation::table::{Table, id};
+use cursor::Cursor;
+use std::collections::BTreeMap;
+
+/// No task, no node.
+const NIL: TaskId = IDLE;
+/// The number of a lock that was never taken.
+const NO_LOCK: u32 = u32::MAX;
+/// Ids below this are looked up in a table.
+const SMALL_IDS: usize = 4096;
+
+id! {
+    /// Index of a DSQ in its store.
+    DsqRef
+}
+
+/// The DSQ of a task that is on none.
+pub const NO_DSQ: DsqRef = DsqRef(u32::MAX);
+
+/// A task's place on a DSQ, in one cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Node {
+    dsq: DsqRef,
+    next: TaskId,
+    prev: TaskId,
+    left: TaskId,
+    right: TaskId,
+    parent: TaskId,
+    /// Treap priority: a larger one is nearer to the root.
+    weight: u32,
+    seq: u32,
+    vtime: u64,
+    on_priq: bool,
+}
+
+const UNLINKED: Node = Node {
+    dsq: NO_DSQ,
+    next: NIL,
+    prev: NIL,
+    left: NIL,
+    right: NIL,
+    parent: NIL,
+    weight: 0,
+    seq: 0,
+    vtime: 0,
+    on_priq: false,
+};
+
+#[derive(Clone, Debug)]
+struct Dsq {
+    /// SCX_DSQ_LOCAL, _BYPASS, _GLOBAL or a policy's id.
+    id: u64,
+    head: TaskId,
+    tail: TaskId,
+    root: TaskId,
+    nr: u32,
+    /// Counts insertions.
+    seq: u32,
+    nr_cursors: u32,
+    /// Number of its lock; NO_LOCK before that was first taken.
+    lock: u32,
+    /// Not destroyed.
+    alive: bool,
+}
+
+impl Dsq {
+    fn new(id: u64) -> Dsq {
+        Dsq {
+            id,
+            head: NIL,
+            tail: NIL,
+            root: NIL,
+            nr: 0,
+            seq: 0,
+            nr_cursors: 0,
+            lock: NO_LOCK,
+            alive: true,
+        }
+    }
+}
+
+/// Where a task goes on a DSQ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    Head,
+    Tail,
+    /// By vtime, behind equals.
+    Vtime(u64),
+}
+
+/// All DSQs of a machine.
+pub struct Dsqs {
+    nr_cpus: u32,
+    nr_nodes: u32,
+    /// Local ones by CPU, bypass ones by CPU, global ones by node, then the policy's.
+    dsqs: Table<DsqRef, Dsq>,
+    nodes: Table<TaskId, Node>,
+    small: Vec<DsqRef>,
+    large: BTreeMap<u64, DsqRef>,
+    free: Vec<DsqRef>,
+    cursors: Vec<Cursor>,
+    /// State of the treap's priorities: any fixed sequence will do.
+    weights: u32,
+}
+
+impl Dsqs {
+    pub fn new(nr_cpus: u32, nr_nodes: u32) -> Dsqs {
+        let ids = [
+            (nr_cpus, SCX_DSQ_LOCAL),
+            (nr_cpus, SCX_DSQ_BYPASS),
+            (nr_nodes, SCX_DSQ_GLOBAL),
+        ];
+        let dsqs = ids
+            .iter()
+            .flat_map(|&(n, id)| (0..n).map(move |_| Dsq::new(id)))
+            .collect();
+        Dsqs {
+            nr_cpus,
+            nr_nodes,
+            dsqs,
+            nodes: Table::default(),
+            small: Vec::new(),
+            large: BTreeMap::new(),
+            free: Vec::new(),
+            cursors: Vec::new(),
+            weights: 0x9e37_79b9,
+        }
+    }
+
+    #[inline]
+    pub fn local(&self, cpu: u32) -> DsqRef {
+        DsqRef(cpu)
+    }
+
+    pub fn bypass(&self, cpu: u32) -> DsqRef {
+        DsqRef(self.nr_cpus + cpu)
+    }
+
+    pub fn global(&self, node: u32) -> DsqRef {
+        DsqRef(2 * self.nr_cpus + node)
+    }
+
+    /// The CPU whose local DSQ this is.
+    #[inline]
+    pub fn local_cpu(&self, dsq: DsqRef) -> Option<u32> {
+        (dsq.0 < self.nr_cpus).then_some(dsq.0)
+    }
+
+    /// The policy's DSQ with this id.
+    #[inline]
+    pub fn find(&self, id: u64) -> Option<DsqRef> {
+        if id < SMALL_IDS as u64 {
+            self.small.get(id as usize).copied().filter(|&dsq| dsq != NO_DSQ)
+        } else {
+            self.large.get(&id).copied()
+        }
+    }
+
+    /// Makes a DSQ; `None` if there is one of this id.
+    pub fn create(&mut self, id: u64) -> Option<DsqRef> {
+        debug_assert_eq!(id & SCX_DSQ_FLAG_BUILTIN, 0);
+        if self.find(id).is_some() {
+            return None;
+        }
+        let dsq = match self.free.pop() {
+            Some(dsq) => {
+                self.dsqs[dsq] = Dsq::new(id);
+                dsq
+            }
+            None => self.dsqs.push(Dsq::new(id)),
+        };
+        if id < SMALL_IDS as u64 {
+            let index = id as usize;
+            self.small.resize(self.small.len().max(index + 1), NO_DSQ);
+            self.small[index] = dsq;
+        } else {
+            self.large.insert(id, dsq);
+        }
+        Some(dsq)
+    }
+
+    /// Removes an empty DSQ of the policy.
+    pub fn destroy(&mut self, dsq: DsqRef) {
+        let it = &mut self.dsqs[dsq];
+        debug_assert!(it.nr == 0 && it.id & SCX_DSQ_FLAG_BUILTIN == 0);
+        it.alive = false;
+        let (id, cursors) = (it.id, it.nr_cursors);
+        if id < SMALL_IDS as u64 {
+            self.small[id as usize] = NO_DSQ;
+        } else {
+            self.large.remove(&id);
+        }
+        if cursors == 0 {
+            self.free.push(dsq);
+        }
+    }
+
+    /// Number of DSQs that the policy has made and not destroyed.
+    pub fn nr_of_policy(&self) -> usize {
+        let first = (2 * self.nr_cpus + self.nr_nodes) as usize;
+        self.dsqs.iter().skip(first).filter(|dsq| dsq.alive).count()
+    }
+
+    /// Removes all DSQs of the policy, which must be empty.
+    pub fn destroy_all(&mut self) {
+        let first = (2 * self.nr_cpus + self.nr_nodes) as usize;
+        debug_assert!(self.dsqs.iter().skip(first).all(|dsq| dsq.nr == 0));
+        self.dsqs.truncate(first);
+        self.small.clear();
+        self.large.clear();
+        self.free.clear();
+        self.cursors.clear();
+        for dsq in &mut self.dsqs {
+            dsq.nr_cursors = 0;
+        }
+    }
+
+    /// Every DSQ there is.
+    pub fn all(&self) -> impl Iterator<Item = DsqRef> + '_ {
+        let alive = self.dsqs.numbered().filter(|(_, dsq)| dsq.alive);
+        alive.map(|(dsq, _)| dsq)
+    }
+
+    #[inline]
+    pub fn id(&self, dsq: DsqRef) -> u64 {
+        self.dsqs[dsq].id
+    }
+
+    #[inline]
+    pub fn nr(&self, dsq: DsqRef) -> u32 {
+        self.dsqs[dsq].nr
+    }
+
+    #[inline]
+    pub fn is_empty(&self, dsq: DsqRef) -> bool {
+        self.dsqs[dsq].head == NIL
+    }
+
+    /// Checks that every DSQ is consistent: its list has as many tasks as it counts, and its tree has them in the list's order.
+    ///
+    /// The vtimes themselves prove nothing: time_before64() compares modulo 2^64, so vtimes that are more than 2^63 apart
+    /// have no order, and where the tree puts such a task depends on its shape, in the kernel's rbtree as here.
+    ///
+    /// # Panics
+    /// If a DSQ is inconsistent.
+    pub fn verify(&self) {
+        for (id, dsq) in self.dsqs.numbered() {
+            let mut nr = 0;
+            let mut in_tree = self.treap_first(dsq.root);
+            let mut last = NIL;
+            let mut at = some(dsq.head);
+            while let Some(task) = at {
+                let node = &self.nodes[task];
+                assert_eq!(node.dsq, id, "task {task:?} is on two DSQs");
+                assert_eq!(node.prev, last, "DSQ {:#x} is linked wrongly at task {task:?}", dsq.id);
+                if node.on_priq {
+                    assert_eq!(in_tree, task, "DSQ {:#x}: list and tree differ", dsq.id);
+                    in_tree = self.treap_next(task);
+                }
+                nr += 1;
+                last = task;
+                at = some(node.next);
+            }
+            assert_eq!(
+                in_tree, NIL,
+                "DSQ {:#x}: the tree has a task that the list has not",
+                dsq.id
+            );
+            assert_eq!(nr, dsq.nr, "DSQ {:#x} counts wrong", dsq.id);
+        }
+    }
+
+    /// Its place in the store.
+    #[inline]
+    pub fn slot(&self, dsq: DsqRef) -> u32 {
+        dsq.0
+    }
+
+    /// Tells the locks of DSQs apart: policies' ids, and numbers above them for the built-in ones.
+    pub fn lock_id(&self, dsq: DsqRef) -> u64 {
+        let it = &self.dsqs[dsq];
+        if it.id & SCX_DSQ_FLAG_BUILTIN == 0 {
+            it.id
+        } else {
+            SCX_DSQ_FLAG_BUILTIN | u64::from(dsq.0)
+        }
+    }
+
+    /// What records call it.
+    pub fn traced(&self, dsq: DsqRef) -> u64 {
+        match self.id(dsq) {
+            SCX_DSQ_LOCAL => trace::built_in_dsq(SCX_DSQ_LOCAL, dsq.0),
+            SCX_DSQ_BYPASS => trace::built_in_dsq(SCX_DSQ_BYPASS, dsq.0 - self.nr_cpus),
+            SCX_DSQ_GLOBAL => trace::built_in_dsq(SCX_DSQ_GLOBAL, dsq.0 - 2 * self.nr_cpus),
+            id => id,
+        }
+    }
+
+    /// The number of its lock, if that was ever taken.
+    #[inline]
+    pub(crate) fn lock(&self, dsq: DsqRef) -> Option<u32> {
+        Some(self.dsqs[dsq].lock).filter(|&lock| lock != NO_LOCK)
+    }
+
+    pub(crate) fn set_lock(&mut self, dsq: DsqRef, number: u32) {
+        self.dsqs[dsq].lock = number;
+    }
+
+    #[inline]
+    pub fn first(&self, dsq: DsqRef) -> Option<TaskId> {
+        some(self.dsqs[dsq].head)
+    }
+
+    /// The task behind `task` on its DSQ.
+    pub fn next(&self, task: TaskId) -> Option<TaskId> {
+        some(self.nodes[task].next)
+    }
+
+    /// The task in front of `task` on its DSQ.
+    pub fn prev(&self, task: TaskId) -> Option<TaskId> {
+        some(self.nodes[task].prev)
+    }
+
+    /// The DSQ a task is on, or [`NO_DSQ`].
+    #[inline]
+    pub fn of(&self, task: TaskId) -> DsqRef {
+        self.nodes.get(task.slot() as usize).map_or(NO_DSQ, |node| node.dsq)
+    }
+
+    pub fn on_priq(&self, task: TaskId) -> bool {
+        self.nodes.get(task.slot() as usize).is_some_and(|node| node.on_priq)
+    }
+
+    pub fn seq(&self, task: TaskId) -> u32 {
+        self.nodes[task].seq
+    }
+
+    /// Are there tasks in FIFO order on it?
+    pub fn has_fifo(&self, dsq: DsqRef) -> bool {
+        let it = &self.dsqs[dsq];
+        it.root == NIL && it.head != NIL
+    }
+
+    /// Are there tasks in vtime order on it?
+    pub fn has_priq(&self, dsq: DsqRef) -> bool {
+        self.dsqs[dsq].root != NIL
+    }
+
+    /// Puts a task that is on no DSQ on this one.
+    pub fn insert(&mut self, dsq: DsqRef, task: TaskId, place: Place) {
+        if self.nodes.len() <= task.slot() as usize {
+            self.nodes.resize(task.slot() as usize + 1, UNLINKED);
+        }
+        let it = &mut self.dsqs[dsq];
+        it.nr += 1;
+        it.seq = it.seq.wrapping_add(1);
+        let seq = it.seq;
+        let (head, tail) = (it.head, it.tail);
+        let node = &mut self.nodes[task];
+        debug_assert!(node.dsq == NO_DSQ && !node.on_priq);
+        node.dsq = dsq;
+        node.seq = seq;
+        match place {
+            Place::Head => self.link(dsq, task, NIL, head),
+            Place::Tail => self.link(dsq, task, tail, NIL),
+            Place::Vtime(vtime) => {
+                *node = Node {
+                    dsq,
+                    seq,
+                    vtime,
+                    on_priq: true,
+                    ..UNLINKED
+                };
+                let before = self.treap_insert(dsq, task, vtime);
+                let behind = if before == NIL { head } else { self.nodes[before].next };
+                self.link(dsq, task, before, behind);
+            }
+        }
+    }
+
+    /// Takes a task off its DSQ.
+    pub fn remove(&mut self, task: TaskId) {
+        let Node {
+            dsq,
+            next,
+            prev,
+            on_priq,
+            ..
+        } = self.nodes[task];
+        debug_assert_ne!(dsq, NO_DSQ);
+        if self.dsqs[dsq].nr_cursors > 0 {
+            self.cursors_pass(dsq, task, prev, next);
+        }
+        if on_priq {
+            self.treap_remove(dsq, task);
+        }
+        let it = &mut self.dsqs[dsq];
+        it.nr -= 1;
+        match prev {
+            NIL => it.head = next,
+            _ => self.nodes[prev].next = next,
+        }
+        match next {
+            NIL => it.tail = prev,
+            _ => self.nodes[next].prev = prev,
+        }
+        let node = &mut self.nodes[task];
+        node.dsq = NO_DSQ;
+        node.on_priq = false;
+    }
+
+    #[inline]
+    fn link(&mut self, dsq: DsqRef, task: TaskId, prev: TaskId, next: TaskId) {
+        let it = &mut self.dsqs[dsq];
+        match prev {
+            NIL => it.head = task,
+            _ => self.nodes[prev].next = task,
+        }
+        match next {
+            NIL => it.tail = task,
+            _ => self.nodes[next].prev = task,
+        }
+        let node = &mut self.nodes[task];
+        node.prev = prev;
+        node.next = next;
+    }
+}
+
+fn some(task: TaskId) -> Option<TaskId> {
+    (task != NIL).then_some(task)
+}

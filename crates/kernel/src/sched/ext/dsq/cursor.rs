@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Iterations over DSQs (bpf_iter_scx_dsq). What is removed moves an iteration on; what was queued after it began is no part of
+//! it.
+
+use super::{DsqRef, Dsqs, NIL, some};
+use crate::sched::task::TaskId;
+
+/// An iteration over a DSQ.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cursor {
+    dsq: DsqRef,
+    next: TaskId,
+    reverse: bool,
+    /// The DSQ's sequence number when the iteration began.
+    seq: u32,
+    used: bool,
+    /// `next` is only known from the first step on.
+    started: bool,
+}
+
+impl Dsqs {
+    /// Number of iterations under way.
+    pub fn nr_cursors(&self) -> usize {
+        self.cursors.iter().filter(|cursor| cursor.used).count()
+    }
+
+    /// Starts an iteration; returns its number.
+    pub fn cursor_new(&mut self, dsq: DsqRef, reverse: bool) -> u32 {
+        let it = &mut self.dsqs[dsq];
+        it.nr_cursors += 1;
+        let cursor = Cursor {
+            dsq,
+            next: NIL,
+            reverse,
+            seq: it.seq,
+            used: true,
+            started: false,
+        };
+        match self.cursors.iter().position(|cursor| !cursor.used) {
+            Some(free) => {
+                self.cursors[free] = cursor;
+                free as u32
+            }
+            None => {
+                self.cursors.push(cursor);
+                self.cursors.len() as u32 - 1
+            }
+        }
+    }
+
+    /// The next task of an iteration; after the last one it starts again.
+    pub fn cursor_next(&mut self, cursor: u32) -> Option<TaskId> {
+        let Cursor {
+            dsq,
+            reverse,
+            seq,
+            started,
+            next,
+            ..
+        } = self.cursors[cursor as usize];
+        let it = &self.dsqs[dsq];
+        let mut at = match (started, reverse) {
+            (true, _) => next,
+            (false, false) => it.head,
+            (false, true) => it.tail,
+        };
+        // Queued after the iteration began: not part of it.
+        while at != NIL && (seq.wrapping_sub(self.nodes[at].seq) as i32) < 0 {
+            at = self.after(at, reverse);
+        }
+        let next = if at == NIL { NIL } else { self.after(at, reverse) };
+        let cursor = &mut self.cursors[cursor as usize];
+        cursor.next = next;
+        cursor.started = at != NIL;
+        some(at)
+    }
+
+    fn after(&self, task: TaskId, reverse: bool) -> TaskId {
+        let node = &self.nodes[task];
+        if reverse { node.prev } else { node.next }
+    }
+
+    /// Is the task still on the iteration's DSQ, and was it there when the iteration began?
+    pub fn cursor_has(&self, cursor: u32, task: TaskId) -> bool {
+        let Some(cursor) = self.cursors.get(cursor as usize) else {
+            return false;
+        };
+        let Some(node) = self.nodes.get(task.slot() as usize) else {
+            return false;
+        };
+        cursor.used && node.dsq == cursor.dsq && (cursor.seq.wrapping_sub(node.seq) as i32) >= 0
+    }
+
+    /// The DSQ an iteration goes over.
+    pub fn cursor_dsq(&self, cursor: u32) -> Option<DsqRef> {
+        self.cursors
+            .get(cursor as usize)
+            .filter(|cursor| cursor.used)
+            .map(|cursor| cursor.dsq)
+    }
+
+    pub fn cursor_drop(&mut self, cursor: u32) {
+        let Some(cursor) = self.cursors.get_mut(cursor as usize).filter(|cursor| cursor.used) else {
+            return;
+        };
+        cursor.used = false;
+        let dsq = cursor.dsq;
+        let it = &mut self.dsqs[dsq];
+        it.nr_cursors -= 1;
+        if !it.alive && it.nr_cursors == 0 {
+            self.free.push(dsq);
+        }
+    }
+
+    /// Drops all iterations: the program that made them has been stopped in the middle.
+    pub fn cursors_drop_all(&mut self) {
+        for cursor in 0..self.cursors.len() as u32 {
+            self.cursor_drop(cursor);
+        }
+    }
+
+    /// A task leaves its DSQ: iterations that would visit it next go on with its neighbour.
+    pub(super) fn cursors_pass(&mut self, dsq: DsqRef, task: TaskId, prev: TaskId, next: TaskId) {
+        for cursor in &mut self.cursors {
+            if cursor.used && cursor.dsq == dsq && cursor.next == task {
+                cursor.next = if cursor.reverse { prev } else { next };
+            }
+        }
+    }
+}

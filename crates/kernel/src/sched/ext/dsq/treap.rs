@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The treap that keeps a DSQ in vtime order: a binary tree by vtime whose random priorities keep it shallow. Its nodes are
+//! those of the list; equals are in order of arrival. Insertion and removal need no transitive order: the walk that finds a
+//! task's place ends beside its neighbour in the list, whatever the comparisons say, and rotations keep that order.
+
+use super::{DsqRef, Dsqs, NIL, Node};
+use crate::sched::task::TaskId;
+
+impl Dsqs {
+    /// Inserts into the treap; returns the task that comes before it in order, or NIL.
+    pub(super) fn treap_insert(&mut self, dsq: DsqRef, task: TaskId, vtime: u64) -> TaskId {
+        self.weights ^= self.weights << 13;
+        self.weights ^= self.weights >> 17;
+        self.weights ^= self.weights << 5;
+        self.nodes[task].weight = self.weights;
+        let (mut at, mut parent, mut before, mut left) = (self.spine(dsq, vtime), NIL, NIL, false);
+        while at != NIL {
+            parent = at;
+            let node = &self.nodes[at];
+            // time_before64
+            left = (vtime.wrapping_sub(node.vtime) as i64) < 0;
+            if left {
+                at = node.left;
+            } else {
+                before = at;
+                at = node.right;
+            }
+        }
+        self.nodes[task].parent = parent;
+        if parent == NIL {
+            self.dsqs[dsq].root = task;
+            return NIL;
+        }
+        if left {
+            self.nodes[parent].left = task;
+        } else {
+            self.nodes[parent].right = task;
+        }
+        loop {
+            let parent = self.nodes[task].parent;
+            if parent == NIL || self.nodes[parent].weight >= self.nodes[task].weight {
+                return before;
+            }
+            self.rotate_up(dsq, task);
+        }
+    }
+
+    /// Where to start looking for a place: the lowest node of the way from the last one up to the root that is not behind
+    /// `vtime`. Most newcomers belong near the end.
+    #[inline]
+    fn spine(&self, dsq: DsqRef, vtime: u64) -> TaskId {
+        let it = &self.dsqs[dsq];
+        if it.root == NIL {
+            return NIL;
+        }
+        let mut at = it.tail;
+        while at != it.root && (vtime.wrapping_sub(self.nodes[at].vtime) as i64) < 0 {
+            at = self.nodes[at].parent;
+        }
+        at
+    }
+
+    pub(super) fn treap_remove(&mut self, dsq: DsqRef, task: TaskId) {
+        loop {
+            let Node {
+                left, right, parent, ..
+            } = self.nodes[task];
+            if left != NIL && right != NIL {
+                let heavier = self.nodes[left].weight >= self.nodes[right].weight;
+                self.rotate_up(dsq, if heavier { left } else { right });
+                continue;
+            }
+            let child = if left != NIL { left } else { right };
+            if child != NIL {
+                self.nodes[child].parent = parent;
+            }
+            self.replace_child(dsq, parent, task, child);
+            return;
+        }
+    }
+
+    /// The first task in order of the tree with this root, or NIL.
+    pub(super) fn treap_first(&self, root: TaskId) -> TaskId {
+        let mut at = root;
+        while at != NIL && self.nodes[at].left != NIL {
+            at = self.nodes[at].left;
+        }
+        at
+    }
+
+    /// The task behind this one in the tree's order, or NIL.
+    pub(super) fn treap_next(&self, task: TaskId) -> TaskId {
+        let right = self.nodes[task].right;
+        if right != NIL {
+            return self.treap_first(right);
+        }
+        let mut at = task;
+        loop {
+            let parent = self.nodes[at].parent;
+            if parent == NIL || self.nodes[parent].left == at {
+                return parent;
+            }
+            at = parent;
+        }
+    }
+
+    /// Makes `task` the parent of its parent.
+    fn rotate_up(&mut self, dsq: DsqRef, task: TaskId) {
+        let parent = self.nodes[task].parent;
+        let grand = self.nodes[parent].parent;
+        let moved = if self.nodes[parent].left == task {
+            let moved = self.nodes[task].right;
+            self.nodes[parent].left = moved;
+            self.nodes[task].right = parent;
+            moved
+        } else {
+            let moved = self.nodes[task].left;
+            self.nodes[parent].right = moved;
+            self.nodes[task].left = parent;
+            moved
+        };
+        if moved != NIL {
+            self.nodes[moved].parent = parent;
+        }
+        self.nodes[parent].parent = task;
+        self.nodes[task].parent = grand;
+        self.replace_child(dsq, grand, parent, task);
+    }
+
+    fn replace_child(&mut self, dsq: DsqRef, parent: TaskId, old: TaskId, new: TaskId) {
+        if parent == NIL {
+            self.dsqs[dsq].root = new;
+        } else if self.nodes[parent].left == old {
+            self.nodes[parent].left = new;
+        } else {
+            self.nodes[parent].right = new;
+        }
+    }
+}

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The debug dump of a failing policy: the machine's state in the form of scx_dump_state, with what ops.dump(),
+//! ops.dump_cpu() and ops.dump_task() add to it. There are no kernel stacks to show.
+
+use super::entity::OpsState;
+use super::exit::{self, Exit};
+use super::ops::{self, Frame, Op};
+use crate::hardware::cpuset::CpuSet;
+use crate::machine::Machine;
+use crate::policy::layout::enums::{SCX_EXIT_MSG_LEN, SCX_TASK_STATE_MASK, SCX_TASK_STATE_SHIFT};
+use crate::policy::layout::scx_dump_ctx;
+use crate::sched::class::Class;
+use crate::sched::task::{IDLE, State, TaskId};
+use std::fmt::Write;
+
+/// A dump has at most so many bytes, whatever ops.exit_dump_len asks for.
+const MAX_DUMP: usize = 64 << 20;
+const TRUNCATED: &str = "\n\n~~~~ TRUNCATED ~~~~\n";
+
+/// The dump that is being written (struct scx_dump_data).
+#[derive(Default)]
+pub struct Dump {
+    text: String,
+    /// What the policy has printed of the current line.
+    line: String,
+    prefix: &'static str,
+    /// An ops.dump*() callback is running and has printed nothing yet.
+    first: bool,
+    open: bool,
+    /// Address of the struct scx_dump_ctx.
+    context: u64,
+    /// The text is cut at so many bytes: no more than one line beyond them is kept.
+    max: usize,
+}
+
+impl Dump {
+    fn flush(&mut self) {
+        if self.line.is_empty() {
+            return;
+        }
+        if self.text.len() > self.max {
+            self.line.clear();
+            return;
+        }
+        if std::mem::take(&mut self.first) {
+            self.text.push('\n');
+        }
+        let line = std::mem::take(&mut self.line);
+        for part in line.strip_suffix('\n').unwrap_or(&line).split('\n') {
+            let _ = writeln!(self.text, "{}{part}", self.prefix);
+        }
+    }
+}
+
+/// Is an ops.dump*() callback running?
+pub(crate) fn is_open(m: &Machine) -> bool {
+    m.ext.dump.open
+}
+
+/// What scx_bpf_dump prints. Lines are collected until one ends; no more than an exit message holds.
+pub(crate) fn print(m: &mut Machine, text: &str) {
+    let dump = &mut m.ext.dump;
+    dump.line.push_str(text);
+    let full = dump.line.len() >= SCX_EXIT_MSG_LEN as usize;
+    exit::truncate(&mut dump.line, SCX_EXIT_MSG_LEN as usize - 1);
+    if full || dump.line.ends_with('\n') {
+        dump.flush();
+    }
+}
+
+/// A line of the kernel's own among the policy's.
+pub(crate) fn print_line(m: &mut Machine, line: &str) {
+    let dump = &mut m.ext.dump;
+    if dump.text.len() <= dump.max {
+        let _ = writeln!(dump.text, "{}{line}", dump.prefix);
+    }
+}
+
+/// Writes the dump of a policy that ends with `exit`, at most as long as the policy wants it.
+pub(super) fn state(m: &mut Machine, exit: &Exit) -> String {
+    let region = &m.region;
+    let reason = format!("{}\0", exit.reason);
+    let addresses = region
+        .alloc(size_of::<scx_dump_ctx>() as u64)
+        .zip(region.alloc(reason.len() as u64));
+    let Some((context, reason_addr)) = addresses else {
+        return String::new();
+    };
+    let dctx = scx_dump_ctx {
+        kind: exit.kind as u32,
+        exit_code: exit.code,
+        reason: reason_addr as *mut i8,
+        at_ns: m.now,
+        at_jiffies: m.jiffies(),
+    };
+    let written = region.store(context, dctx).and_then(|()| {
+        region
+            .bytes_mut(reason_addr, reason.len() as u64)
+            .map(|bytes| bytes.copy_from_slice(reason.as_bytes()))
+    });
+    debug_assert!(written.is_ok());
+    let max = m.ext.exit_dump_len().min(MAX_DUMP);
+    m.ext.dump = Dump {
+        context,
+        max,
+        ..Dump::default()
+    };
+    header(m, exit);
+    cpus(m, exit);
+    let out = &mut m.ext.dump.text;
+    out.push_str("\nEvent counters\n--------------\n");
+    for (name, value) in m.ext.stats.named() {
+        let _ = writeln!(out, "{name:>40}: {value:16}");
+    }
+    let mut text = std::mem::take(&mut m.ext.dump).text;
+    m.region.free(context);
+    m.region.free(reason_addr);
+    if text.len() >= max {
+        let mut end = max.saturating_sub(TRUNCATED.len() + 1);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push_str(TRUNCATED);
+    }
+    text
+}
+
+fn header(m: &mut Machine, exit: &Exit) {
+    let curr = m.rqs[m.this_cpu as usize].curr;
+    let who = name(m, curr, m.this_cpu);
+    let out = &mut m.ext.dump.text;
+    let _ = writeln!(out, "{}: root", exit.policy);
+    let kind = exit.kind as u32;
+    let _ = match exit.cpu {
+        ..0 => writeln!(out, "{who} triggered exit kind {kind}:"),
+        cpu => writeln!(out, "{who} triggered exit kind {kind} on CPU {cpu}:"),
+    };
+    let _ = writeln!(out, "  {} ({})\n\nBacktrace:", exit.reason, exit.message);
+    for place in &exit.backtrace {
+        let _ = writeln!(out, "  {place}");
+    }
+    let context = m.ext.dump.context;
+    callback(m, Op::Dump, "", Frame::NONE, &[context]);
+    m.ext.dump.text.push_str("\nCPU states\n----------\n");
+}
+
+fn cpus(m: &mut Machine, exit: &Exit) {
+    let first = u32::try_from(exit.cpu).ok().filter(|&cpu| cpu < m.nr_cpus());
+    let waiting = m.runnable_lists();
+    if let Some(cpu) = first {
+        cpu_state(m, cpu, &waiting[cpu as usize]);
+    }
+    for cpu in 0..m.nr_cpus() {
+        if Some(cpu) != first {
+            cpu_state(m, cpu, &waiting[cpu as usize]);
+        }
+    }
+}
+
+fn cpu_state(m: &mut Machine, cpu: u32, waiting: &[TaskId]) {
+    let curr = m.rqs[cpu as usize].curr;
+    let idle = waiting.is_empty() && curr == IDLE;
+    if idle && !m.ext.has_op(Op::DumpCpu) {
+        return;
+    }
+    let (who, class) = (name(m, curr, cpu), class_name(m.class_of(curr)));
+    let before = m.ext.dump.text.len();
+    let rq = &m.rqs[cpu as usize].ext;
+    let out = &mut m.ext.dump.text;
+    let _ = writeln!(
+        out,
+        "\nCPU {cpu:<4}: nr_run={} flags=0x{:x} cpu_rel={} ksync={}",
+        rq.nr_running,
+        rq.flags(),
+        u32::from(rq.cpu_released),
+        rq.kick_sync
+    );
+    let _ = writeln!(out, "          curr={who} class={class}");
+    let used = out.len();
+    let context = m.ext.dump.context;
+    let frame = Frame::locked(cpu);
+    let cpu_arg = m.ext.cids.arg(cpu);
+    callback(m, Op::DumpCpu, "  ", frame, &[context, cpu_arg, u64::from(idle)]);
+    if idle && m.ext.dump.text.len() == used {
+        m.ext.dump.text.truncate(before);
+        return;
+    }
+    if curr != IDLE && m.tasks[curr].class == Class::Ext {
+        task_state(m, cpu, curr, '*');
+    }
+    for &task in waiting {
+        task_state(m, cpu, task, ' ');
+    }
+}
+
+fn task_state(m: &mut Machine, cpu: u32, task: TaskId, marker: char) {
+    let dsq = m.ext.dsqs.of(task);
+    let dsq_id = if dsq == super::dsq::NO_DSQ {
+        "(n/a)".to_string()
+    } else {
+        format!("0x{:x}", m.ext.dsqs.id(dsq))
+    };
+    let on_priq = u32::from(m.ext.dsqs.on_priq(task));
+    let tick_ms = (m.tick_ns() / 1_000_000).max(1);
+    let jiffies = m.jiffies();
+    let scx = *m.scx_entity(task);
+    let t = &m.tasks[task];
+    let state = match t.state {
+        State::Running => 'R',
+        State::Interruptible => 'S',
+        State::Uninterruptible => 'D',
+        State::Dead => 'X',
+    };
+    let ops_state = match t.ext.ops_state {
+        OpsState::None => 0,
+        OpsState::Queueing => 1,
+        OpsState::Queued => 2,
+    };
+    let qseq = if ops_state == 0 { 0 } else { t.ext.qseq };
+    let waited_ms = jiffies.saturating_sub(scx.runnable_at) * tick_ms;
+    let state_mask = SCX_TASK_STATE_MASK as u32;
+    let text = format!(
+        "\n {marker}{state} {}[{}] *root {:+}ms\n\
+         \x20     scx_state/flags={}/0x{:x} dsq_flags=0x{on_priq:x} ops_state/qseq={ops_state}/{qseq}\n\
+         \x20     sticky/holding_cpu={}/{} dsq_id={dsq_id}\n\
+         \x20     dsq_vtime={} slice={} weight={}\n\
+         \x20     cpus={} no_mig={}\n",
+        t.comm,
+        t.pid,
+        -(waited_ms as i64),
+        (scx.flags & state_mask) >> SCX_TASK_STATE_SHIFT,
+        scx.flags & !state_mask,
+        scx.sticky_cpu,
+        scx.holding_cpu,
+        scx.dsq_vtime,
+        scx.slice,
+        scx.weight,
+        mask(&t.cpus, m.rqs.len() as u32),
+        t.migration_disabled,
+    );
+    let addr = t.addr;
+    m.ext.dump.text.push_str(&text);
+    let context = m.ext.dump.context;
+    let frame = Frame::locked(cpu);
+    callback(m, Op::DumpTask, "    ", frame, &[context, addr]);
+}
+
+/// Lets the policy add to the dump.
+fn callback<const N: usize>(m: &mut Machine, op: Op, prefix: &'static str, frame: Frame, args: &[u64; N]) {
+    if !m.ext.has_op(op) {
+        return;
+    }
+    let dump = &mut m.ext.dump;
+    (dump.prefix, dump.first, dump.open) = (prefix, true, true);
+    ops::call_framed(m, op, frame, args);
+    let dump = &mut m.ext.dump;
+    dump.flush();
+    dump.open = false;
+}
+
+fn name(m: &Machine, task: TaskId, cpu: u32) -> String {
+    if task == IDLE {
+        return format!("swapper/{cpu}[0]");
+    }
+    let t = &m.tasks[task];
+    format!("{}[{}]", t.comm, t.pid)
+}
+
+fn class_name(class: Class) -> &'static str {
+    match class {
+        Class::Rt => "rt_sched_class",
+        Class::Ext => "ext_sched_class",
+        Class::Fair => "fair_sched_class",
+        Class::Idle => "idle_sched_class",
+    }
+}
+
+/// A CPU mask in hexadecimal, 32 bits a group (`%*pb`).
+fn mask(cpus: &CpuSet, nr_cpus: u32) -> String {
+    let groups = nr_cpus.div_ceil(32);
+    let mut text = String::new();
+    for group in (0..groups).rev() {
+        let word = (cpus.words()[(group / 2) as usize] >> (group % 2 * 32)) as u32;
+        let bits = (nr_cpus - group * 32).min(32);
+        let digits = bits.div_ceil(4) as usize;
+        let _ = write!(text, "{word:0digits$x}");
+        if group > 0 {
+            text.push(',');
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_are_printed_as_the_kernel_does() {
+        assert_eq!(mask(&CpuSet::from_cpus(6, &[0, 5]), 6), "21");
+        assert_eq!(mask(&CpuSet::from_cpus(40, &[0, 33, 39]), 40), "82,00000001");
+        assert_eq!(mask(&CpuSet::from_cpus(64, &[63]), 64), "80000000,00000000");
+    }
+
+    #[test]
+    fn what_a_policy_prints_is_indented_line_by_line() {
+        let mut dump = Dump {
+            prefix: "  ",
+            first: true,
+            open: true,
+            max: 1000,
+            ..Dump::default()
+        };
+        dump.line.push_str("one\ntwo\n");
+        dump.flush();
+        dump.line.push_str("rest");
+        dump.flush();
+        assert_eq!(dump.text, "\n  one\n  two\n  rest\n");
+    }
+}

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Loading a policy and getting rid of it (scx_root_enable_workfn, scx_root_disable).
+//!
+//! Loading happens at one instant, before or between events, and its work is not charged to the simulated CPUs: it is
+//! the user's. A policy that ends is bypassed at once; some ticks later, when the kernel's grace periods would be over,
+//! its tasks go back to the fair class and ops.exit() tells it why.
+
+use super::entity::TaskState;
+use super::exit::{self, Exit, Kind};
+use super::insert::DirectDispatch;
+use super::ops::{self, Frame, Op, OpsTable, Policy};
+use super::{bypass, cgroup, cid, dump, idle, kick, lifecycle, watchdog};
+use crate::machine::Machine;
+use crate::policy::layout::enums::*;
+use crate::policy::layout::scx_exit_info;
+use crate::policy::release::Release;
+use crate::policy::tracepoint::Tracing;
+use crate::sched::class::Class;
+use crate::sched::task::{IDLE, TaskId};
+use crate::simulation::event::Event;
+use bpf::map::kind;
+use bpf::region::Use;
+
+/// enum scx_enable_state
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EnableState {
+    Enabling,
+    Enabled,
+    Disabling,
+    #[default]
+    Disabled,
+}
+
+/// What is next in the ending of a policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Ending {
+    #[default]
+    No,
+    /// The dump, and bypass mode.
+    Bypass { at: u64 },
+    /// Tasks leave the class.
+    Disable { at: u64 },
+}
+
+/// Ticks from bypass to disable: two grace periods, each about two ticks.
+const GRACE_TICKS: u64 = 4;
+
+const EINVAL: i32 = 22;
+const EBUSY: i32 = 16;
+const E2BIG: i32 = 7;
+
+/// Puts a policy into the machine: its programs can run, and it can be [enabled](enable).
+///
+/// # Errors
+/// The kernel refuses the policy. It is not in the machine then.
+pub(crate) fn install(m: &mut Machine, policy: Policy, hooks: Tracing) -> Result<(), Box<Exit>> {
+    let Policy { vm, ops, cid } = policy;
+    if m.ext.state != EnableState::Disabled {
+        let loaded = m.ext.ops().name();
+        let message = format!("another scheduler, \"{loaded}\", is loaded ({})", -EBUSY);
+        return Err(Exit::refusal(ops.name(), message, m.now));
+    }
+    let arenas = vm.maps().iter().filter(|map| map.def().kind == kind::ARENA).count();
+    if let Some(message) = cid::check_arenas(arenas).filter(|_| cid) {
+        return Err(Exit::refusal(ops.name(), message, m.now));
+    }
+    m.ext.install(vm, ops, hooks);
+    Ok(())
+}
+
+/// Takes a policy out of the machine that could not be brought up, whatever state it has reached.
+pub(crate) fn abandon(m: &mut Machine) {
+    unload(m);
+    remove_policy(m);
+}
+
+fn remove_policy(m: &mut Machine) {
+    let queues = m.ext.dsqs.nr_of_policy();
+    m.ext.remove_policy();
+    m.region.memory().give_back_records(Use::Queues, queues);
+}
+
+/// Unloads the policy, if one is loaded: SCX_EXIT_UNREG unless it is ending already. Its exit record stays.
+pub fn unload(m: &mut Machine) {
+    if m.ext.state == EnableState::Disabled {
+        return;
+    }
+    exit::exit_on(m, Kind::Unreg, 0, -1, "");
+    as_the_user(m, finish);
+}
+
+/// A system call of the user's, on the first CPU and at no cost. Like the others that CPU reschedules when it is over.
+pub(crate) fn as_the_user<T>(m: &mut Machine, call: impl FnOnce(&mut Machine) -> T) -> T {
+    as_the_user_on(m, m.online_cpus.first().expect("the last CPU stays"), call)
+}
+
+/// The same on a CPU of the user's choice.
+pub(crate) fn as_the_user_on<T>(m: &mut Machine, cpu: u32, call: impl FnOnce(&mut Machine) -> T) -> T {
+    let this_cpu = m.this_cpu;
+    m.enter(cpu);
+    let debts: Vec<(u64, u64)> = m.rqs.iter().map(|rq| (rq.debt, rq.carry_ps)).collect();
+    let result = call(m);
+    m.leave();
+    m.this_cpu = this_cpu;
+    for (rq, (debt, carry_ps)) in m.rqs.iter_mut().zip(debts) {
+        (rq.debt, rq.carry_ps) = (debt, carry_ps);
+    }
+    result
+}
+
+/// Checks the members of struct sched_ext_ops before anything of the policy runs (bpf_scx_init_member).
+///
+/// # Errors
+/// Why the kernel refuses the policy.
+pub(crate) fn check_members(ops: &OpsTable, release: Release) -> Result<(), String> {
+    let unknown = ops.flags & !release.ops_flags();
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+    Err(if ops.sub_cgroup_id != 0 {
+        format!(
+            "ops.sub_cgroup_id {}: sub-schedulers are not modelled",
+            ops.sub_cgroup_id
+        )
+    } else if unknown != 0 {
+        format!(
+            "ops.flags has bits 0x{unknown:x} that Linux {release} does not know ({})",
+            -EINVAL
+        )
+    } else if ops.name().is_empty() {
+        format!("ops.name is empty ({})", -EINVAL)
+    } else if ops.name().len() >= SCX_OPS_NAME_LEN as usize {
+        format!("ops.name is longer than {} bytes ({})", SCX_OPS_NAME_LEN - 1, -EINVAL)
+    } else if !ops.name().chars().all(allowed) {
+        let name = ops.name();
+        format!(
+            "ops.name {name:?} has characters other than letters, digits, '_' and '.' ({})",
+            -EINVAL
+        )
+    } else if u64::from(ops.timeout_ms) * 1_000_000 > watchdog::MAX_TIMEOUT_NS {
+        format!("ops.timeout_ms {} is more than 30000 ({})", ops.timeout_ms, -E2BIG)
+    } else if ops.dispatch_max_batch > i32::MAX as u32 {
+        format!(
+            "ops.dispatch_max_batch {} is too large ({})",
+            ops.dispatch_max_batch, -E2BIG
+        )
+    } else {
+        return Ok(());
+    })
+}
+
+/// Enables the installed policy: every task gets to know it, and those of its classes come under it.
+///
+/// # Errors
+/// The exit record, if the policy could not be enabled. It is gone then.
+pub(crate) fn enable(m: &mut Machine, cid: bool) -> Result<(), Box<Exit>> {
+    as_the_user(m, |m| enable_as_the_user(m, cid))
+}
+
+fn enable_as_the_user(m: &mut Machine, cid: bool) -> Result<(), Box<Exit>> {
+    m.ext.begin();
+    cid::enable(m, cid);
+    if let Err(errno) = steps(m) {
+        exit::error(m, format!("scx_root_enable() failed ({errno})"));
+    }
+    // What happened on the way may have ended it, errors in callbacks included.
+    if m.ext.exit.is_some() {
+        finish(m);
+        return Err(Box::new(m.ext.exit.clone().expect("it was just seen")));
+    }
+    m.ext.enable_seq += 1;
+    let cpu = m.this_cpu;
+    m.trace(cpu, trace::Event::Policy { loaded: true });
+    Ok(())
+}
+
+/// The kernel's steps in its order; an errno stops them.
+fn steps(m: &mut Machine) -> Result<(), i32> {
+    watchdog::start(m);
+    let (flags, has_update_idle) = (m.ext.ops().flags, m.ext.ops().defines(Op::UpdateIdle));
+    idle::enable(m, flags, has_update_idle);
+    if m.ext.ops().defines(Op::Init) {
+        const EFAULT: i32 = 14;
+        let result = ops::call_framed(m, Op::Init, Frame::NONE, &[]).map_or(-EFAULT, |result| result as i32);
+        if result != 0 {
+            let errno = exit::sanitize(m, "init", result);
+            exit::error(m, format!("ops.init() failed ({errno})"));
+            return Err(errno);
+        }
+        m.ext.exit_flags |= SCX_EFLAG_INITIALIZED;
+    }
+    cid::alloc_masks(m)?;
+    m.ext.activate_ops(ops::hotplug_ops());
+    check_hotplug_seq(m)?;
+    validate(m)?;
+    bypass::set(m, true);
+    m.ext.activate_ops(ops::normal_ops());
+    m.ext.init_task_enabled = true;
+    match cgroup::init(m) {
+        0 => {}
+        errno => return Err(errno),
+    }
+    let tasks = all_tasks(m);
+    for &task in &tasks {
+        m.scx_set_state(task, TaskState::InitBegin);
+        let errno = lifecycle::init_task(m, task, false);
+        if errno != 0 {
+            m.scx_set_state(task, TaskState::None);
+            let t = &m.tasks[task];
+            let message = format!("ops.init_task() failed ({errno}) for {}[{}]", t.comm, t.pid);
+            exit::error(m, message);
+            return Err(errno);
+        }
+        m.scx_set_state(task, TaskState::Init);
+        m.scx_set_state(task, TaskState::Ready);
+        m.ext.nr_accepted += 1;
+    }
+    m.ext.switching_all = flags & SCX_OPS_SWITCH_PARTIAL == 0;
+    m.ext.enabled = true;
+    for task in tasks {
+        let class = super::class_for(m, &m.tasks[task]);
+        m.scx_entity(task).slice = m.ext.slice_dfl;
+        set_class(m, task, class);
+    }
+    bypass::set(m, false);
+    if m.ext.exit.is_some() {
+        return Ok(());
+    }
+    m.ext.state = EnableState::Enabled;
+    Ok(())
+}
+
+/// All live tasks, oldest first.
+fn all_tasks(m: &Machine) -> Vec<TaskId> {
+    m.pids.iter().copied().filter(|&task| task != IDLE).collect()
+}
+
+/// Moves a task to another class.
+fn set_class(m: &mut Machine, task: TaskId, class: Class) {
+    let old = m.tasks[task].class;
+    if old == class {
+        return;
+    }
+    let cpu = m.tasks[task].cpu;
+    m.change_queued(task, |m| {
+        m.class_switched_from(old, cpu, task);
+        m.tasks[task].class = class;
+        super::switching_class(m, task, old);
+    });
+    m.class_switched_to(cpu, task);
+}
+
+fn check_hotplug_seq(m: &mut Machine) -> Result<(), i32> {
+    let (expected, actual) = (m.ext.ops().hotplug_seq, m.ext.hotplug_seq);
+    if expected == 0 || expected == actual {
+        return Ok(());
+    }
+    let code = (SCX_ECODE_ACT_RESTART | SCX_ECODE_RSN_HOTPLUG) as i64;
+    let message = format!("expected hotplug seq {expected} did not match actual {actual}");
+    exit::exit(m, Kind::UnregKern, code, message);
+    Err(-EBUSY)
+}
+
+/// validate_ops
+fn validate(m: &mut Machine) -> Result<(), i32> {
+    let ops = &m.ext.ops();
+    let keeps_idle = ops.flags & SCX_OPS_KEEP_BUILTIN_IDLE != 0 || !ops.defines(Op::UpdateIdle);
+    let message = if ops.flags & SCX_OPS_ENQ_LAST != 0 && !ops.defines(Op::Enqueue) {
+        "SCX_OPS_ENQ_LAST requires ops.enqueue() to be implemented"
+    } else if ops.flags & SCX_OPS_BUILTIN_IDLE_PER_NODE != 0 && !keeps_idle {
+        "SCX_OPS_BUILTIN_IDLE_PER_NODE requires CPU idle selection enabled"
+    } else if !m.ext.cids.form() && (ops.defines(Op::SubAttach) || ops.defines(Op::SubDetach)) {
+        "sub_attach/sub_detach requires cid-form struct_ops"
+    } else {
+        return Ok(());
+    };
+    exit::error(m, message);
+    Err(-EINVAL)
+}
+
+/// A reason to end has been noted: the rest follows when the running handler is through.
+pub(super) fn schedule_disable(m: &mut Machine) {
+    let cpu = m.this_cpu;
+    let at = m.local_time(cpu);
+    m.ext.ending = Ending::Bypass { at };
+    m.events.push(at, Event::ExtDeferred { cpu });
+}
+
+/// Goes on with the ending of the policy if it is time.
+pub(super) fn advance_ending(m: &mut Machine) {
+    match m.ext.ending {
+        Ending::Bypass { at } if m.now >= at => {
+            begin_bypass(m);
+            let at = m.now + GRACE_TICKS * m.tick_ns();
+            m.ext.ending = Ending::Disable { at };
+            let cpu = m.this_cpu;
+            m.events.push(at, Event::ExtDeferred { cpu });
+        }
+        Ending::Disable { at } if m.now >= at => disable(m),
+        _ => {}
+    }
+}
+
+/// Ends the policy now.
+fn finish(m: &mut Machine) {
+    if matches!(m.ext.ending, Ending::Bypass { .. }) {
+        begin_bypass(m);
+    }
+    disable(m);
+}
+
+/// Memory for the dump and for what ops.exit() is given: a policy that ends because memory is used up has them, too.
+const EXIT_RESERVE: u64 = 256 << 20;
+
+fn begin_bypass(m: &mut Machine) {
+    let memory = m.region.memory();
+    memory.set_limit(memory.limit() + EXIT_RESERVE);
+    let mut exit = m.ext.exit.take().expect("an ending policy has a reason");
+    if exit.kind.is_error() {
+        exit.dump = dump::state(m, &exit);
+    }
+    m.ext.exit = Some(exit);
+    bypass::set(m, true);
+    m.ext.state = EnableState::Disabling;
+}
+
+/// scx_root_disable, after bypass has begun.
+fn disable(m: &mut Machine) {
+    m.ext.ending = Ending::No;
+    m.ext.switching_all = false;
+    cgroup::exit(m);
+    m.ext.init_task_enabled = false;
+    for task in all_tasks(m) {
+        let class = super::class_for(m, &m.tasks[task]);
+        set_class(m, task, class);
+        lifecycle::disable_and_exit_task(m, task);
+    }
+    kick::end_all_waits(m);
+    m.reset_perf_targets();
+    m.ext.enabled = false;
+    m.ext.deactivate_ops();
+    idle::disable(m);
+    if m.ext.ops().defines(Op::Exit) {
+        call_exit(m);
+    }
+    m.forget_references();
+    remove_policy(m);
+    let memory = m.region.memory();
+    memory.set_limit(memory.limit() - EXIT_RESERVE);
+    m.ext.direct = DirectDispatch::Closed;
+    m.ext.state = EnableState::Disabled;
+    while m.ext.bypass_depth > 0 {
+        bypass::set(m, false);
+    }
+    let cpu = m.this_cpu;
+    m.trace(cpu, trace::Event::Policy { loaded: false });
+}
+
+/// Ends a policy that has a reason to end at this instant, without the grace periods: the run stops here.
+pub(crate) fn end_now(m: &mut Machine) {
+    if m.ext.ending != Ending::No {
+        as_the_user(m, finish);
+    }
+}
+
+/// ops.exit() with the record in memory that the policy can read.
+fn call_exit(m: &mut Machine) {
+    let exit = m.ext.exit.as_ref().expect("a disabled policy has a reason");
+    let region = &m.region;
+    let text = |text: &str| -> Option<u64> {
+        let addr = region.alloc(text.len() as u64 + 1)?;
+        let bytes = region.bytes_mut(addr, text.len() as u64 + 1).ok()?;
+        bytes[..text.len()].copy_from_slice(text.as_bytes());
+        bytes[text.len()] = 0;
+        Some(addr)
+    };
+    let texts = [exit.reason, exit.message.as_str(), exit.dump.as_str()].map(text);
+    let info = region.alloc(size_of::<scx_exit_info>() as u64);
+    if let ([Some(reason), Some(msg), Some(dump)], Some(info)) = (texts, info) {
+        let record = scx_exit_info {
+            kind: exit.kind as u32,
+            exit_cpu: exit.cpu,
+            exit_code: exit.code,
+            flags: exit.flags,
+            reason: reason as *mut i8,
+            msg: msg as *mut i8,
+            dump: dump as *mut i8,
+        };
+        // SAFETY: allocated just now, large enough, and read by nobody yet.
+        unsafe { region.host::<scx_exit_info>(info).write(record) };
+        ops::call(m, Op::Exit, &[info]);
+    }
+    for addr in texts.into_iter().chain([info]).flatten() {
+        m.region.free(addr);
+    }
+}

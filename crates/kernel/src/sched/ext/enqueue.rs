@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Tasks coming to the policy and leaving it: enqueue_task_scx, dequeue_task_scx and what they are made of.
+
+use super::dsq::{DsqRef, NO_DSQ, Place};
+use super::entity::OpsState;
+use super::insert::{DirectDispatch, lock_dsq};
+use super::ops::{self, Op};
+use super::{cid, deferred, exit};
+use crate::machine::Machine;
+use crate::policy::layout::enums::*;
+use crate::policy::layout::{self, PF_EXITING};
+use crate::sched::class::{Class, flags};
+use crate::sched::task::TaskId;
+use crate::watch::decision::Handler;
+
+/// enqueue_task_scx: the task became runnable on `cpu`.
+pub(crate) fn enqueue_task(m: &mut Machine, cpu: u32, task: TaskId, core_flags: u32) {
+    let enq_flags = u64::from(core_flags);
+    m.rqs[cpu as usize].ext.in_wakeup = core_flags & flags::WAKEUP != 0;
+    // A running task is put back where it is after a change of its parameters.
+    let stays = core_flags & flags::RESTORE != 0 && m.rqs[cpu as usize].curr == task;
+    debug_assert!(!m.scx_flag(task, SCX_TASK_QUEUED));
+    m.set_task_runnable(task);
+    m.scx_set_flag(task, SCX_TASK_QUEUED);
+    m.rqs[cpu as usize].ext.nr_running += 1;
+    let migrating = core_flags & (flags::WAKEUP | flags::RESTORE | flags::INITIAL) == 0;
+    if m.ext.has_op(Op::Runnable) && !migrating {
+        let addr = m.tasks[task].addr;
+        ops::call_task(m, Op::Runnable, task, &[addr, enq_flags]);
+    }
+    if stays {
+        let local = m.ext.dsqs.local(cpu);
+        dispatch_enqueue(m, cpu, local, task, enq_flags);
+    } else {
+        do_enqueue_task(m, cpu, task, enq_flags);
+    }
+    m.rqs[cpu as usize].ext.in_wakeup = false;
+    if enq_flags & SCX_ENQ_CPU_SELECTED != 0 && cpu as i32 != m.scx_entity(task).selected_cpu {
+        m.ext.stats.select_cpu_fallback += 1;
+    }
+}
+
+/// Hands a runnable task to the policy, or to a DSQ where the policy is not asked.
+pub(super) fn do_enqueue_task(m: &mut Machine, cpu: u32, task: TaskId, enq_flags: u64) {
+    debug_assert!(m.scx_flag(task, SCX_TASK_QUEUED));
+    m.scx_clear_flag(task, SCX_TASK_IMMED);
+    let local = m.ext.dsqs.local(cpu);
+    if !rq_online(m, cpu) {
+        enqueue_with_default_slice(m, cpu, local, task, enq_flags);
+        return;
+    }
+    if m.ext.bypassing() {
+        m.ext.stats.bypass_dispatch += 1;
+        let bypass = m.ext.dsqs.bypass(cpu);
+        enqueue_with_default_slice(m, cpu, bypass, task, enq_flags);
+        return;
+    }
+    if m.scx_entity(task).ddsp_dsq_id != SCX_DSQ_INVALID {
+        direct_dispatch(m, cpu, task, enq_flags);
+        return;
+    }
+    let ops_flags = m.ext.loaded().ops.flags;
+    let t = &m.tasks[task];
+    if ops_flags & SCX_OPS_ENQ_EXITING == 0 && t.flags & PF_EXITING != 0 {
+        m.ext.stats.enq_skip_exiting += 1;
+        enqueue_with_default_slice(m, cpu, local, task, enq_flags);
+        return;
+    }
+    if ops_flags & SCX_OPS_ENQ_MIGRATION_DISABLED == 0 && t.migration_disabled > 0 {
+        m.ext.stats.enq_skip_migration_disabled += 1;
+        enqueue_with_default_slice(m, cpu, local, task, enq_flags);
+        return;
+    }
+    if !m.ext.has_op(Op::Enqueue) {
+        let global = global_dsq(m, cpu);
+        enqueue_with_default_slice(m, cpu, global, task, enq_flags);
+        return;
+    }
+    let entity = &mut m.tasks[task].ext;
+    entity.qseq = entity.qseq.wrapping_add(1).max(1);
+    debug_assert_eq!(entity.ops_state, OpsState::None);
+    entity.ops_state = OpsState::Queueing;
+    let addr = m.tasks[task].addr;
+    debug_assert_eq!(m.ext.direct, DirectDispatch::Closed);
+    m.ext.direct = DirectDispatch::For(task);
+    m.deciding(Handler::Enqueue, task);
+    ops::call_task(m, Op::Enqueue, task, &[addr, enq_flags]);
+    m.ext.direct = DirectDispatch::Closed;
+    if m.scx_entity(task).ddsp_dsq_id != SCX_DSQ_INVALID {
+        direct_dispatch(m, cpu, task, enq_flags);
+        return;
+    }
+    m.scx_set_flag(task, SCX_TASK_IN_CUSTODY);
+    m.tasks[task].ext.ops_state = OpsState::Queued;
+}
+
+fn enqueue_with_default_slice(m: &mut Machine, cpu: u32, dsq: DsqRef, task: TaskId, enq_flags: u64) {
+    refill_slice(m, task);
+    clear_direct_dispatch(m, task);
+    dispatch_enqueue(m, cpu, dsq, task, enq_flags);
+}
+
+/// refill_task_slice_dfl
+pub(super) fn refill_slice(m: &mut Machine, task: TaskId) {
+    m.scx_entity(task).slice = m.ext.slice_dfl;
+    m.ext.stats.refill_slice_dfl += 1;
+}
+
+pub(super) fn clear_direct_dispatch(m: &mut Machine, task: TaskId) {
+    let scx = m.scx_entity(task);
+    scx.ddsp_dsq_id = SCX_DSQ_INVALID;
+    scx.ddsp_enq_flags = 0;
+}
+
+/// Carries out what ops.select_cpu() or ops.enqueue() decided.
+fn direct_dispatch(m: &mut Machine, cpu: u32, task: TaskId, enq_flags: u64) {
+    let dsq_id = m.scx_entity(task).ddsp_dsq_id;
+    let dsq = find_dsq_for_dispatch(m, cpu, dsq_id, cpu, Some(task));
+    m.scx_entity(task).ddsp_enq_flags |= enq_flags;
+    m.tasks[task].ext.ops_state = OpsState::None;
+    // Another CPU's local DSQ: its runqueue lock cannot be taken here.
+    if m.ext.dsqs.local_cpu(dsq).is_some_and(|local| local != cpu) {
+        m.rqs[cpu as usize].ext.ddsp_deferred.push(task);
+        deferred::schedule_locked(m, cpu);
+        return;
+    }
+    let flags = m.scx_entity(task).ddsp_enq_flags;
+    clear_direct_dispatch(m, task);
+    dispatch_enqueue(m, cpu, dsq, task, flags | SCX_ENQ_CLEAR_OPSS);
+}
+
+/// Returns the DSQ which an id means in a dispatch for `cpu`. If there is none, that is the policy's error, and the global
+/// DSQ of `task_cpu`'s node takes the task. `task` is the task of an insertion that its callback asked for earlier.
+pub(super) fn find_dsq_for_dispatch(
+    m: &mut Machine,
+    cpu: u32,
+    dsq_id: u64,
+    task_cpu: u32,
+    task: Option<TaskId>,
+) -> DsqRef {
+    if dsq_id == SCX_DSQ_LOCAL {
+        return m.ext.dsqs.local(cpu);
+    }
+    if dsq_id & SCX_DSQ_LOCAL_ON == SCX_DSQ_LOCAL_ON {
+        let target = cid::cpu_ret(m, (dsq_id & SCX_DSQ_LOCAL_CPU_MASK) as i32);
+        if !(0..m.nr_cpus() as i32).contains(&target) {
+            exit::insertion_error(
+                m,
+                format!("invalid CPU {target} in SCX_DSQ_LOCAL_ON dispatch verdict"),
+                task,
+            );
+            return global_dsq(m, task_cpu);
+        }
+        return m.ext.dsqs.local(target as u32);
+    }
+    if dsq_id == SCX_DSQ_GLOBAL {
+        return global_dsq(m, task_cpu);
+    }
+    match m.ext.dsqs.find(dsq_id) {
+        Some(dsq) => dsq,
+        None => {
+            exit::no_such_dsq(m, &format!("non-existent DSQ 0x{dsq_id:x}"), task);
+            global_dsq(m, task_cpu)
+        }
+    }
+}
+
+/// The global DSQ of a CPU's node.
+pub(super) fn global_dsq(m: &Machine, cpu: u32) -> DsqRef {
+    m.ext.dsqs.global(m.spec.topology.cpus[cpu as usize].node)
+}
+
+/// Queues a task on a DSQ. `cpu` is the task's.
+pub(super) fn dispatch_enqueue(m: &mut Machine, cpu: u32, dsq: DsqRef, task: TaskId, mut enq_flags: u64) {
+    if let Some(local) = m.ext.dsqs.local_cpu(dsq) {
+        if enq_flags & SCX_ENQ_DSQ_PRIQ != 0 {
+            exit::error(m, "cannot use vtime ordering for built-in DSQs");
+        }
+        enqueue_local(m, local, task, enq_flags);
+        if enq_flags & SCX_ENQ_CLEAR_OPSS != 0 {
+            m.tasks[task].ext.ops_state = OpsState::None;
+        }
+        return;
+    }
+    let lock = lock_dsq(m, dsq);
+    let id = m.ext.dsqs.id(dsq);
+    let builtin = id & SCX_DSQ_FLAG_BUILTIN != 0;
+    if builtin && enq_flags & SCX_ENQ_DSQ_PRIQ != 0 {
+        exit::error(m, "cannot use vtime ordering for built-in DSQs");
+        enq_flags &= !SCX_ENQ_DSQ_PRIQ;
+    }
+    let place = if enq_flags & SCX_ENQ_DSQ_PRIQ != 0 {
+        if m.ext.dsqs.has_fifo(dsq) {
+            exit::error(m, format!("DSQ ID 0x{id:016x} already had FIFO-enqueued tasks"));
+        }
+        Place::Vtime(m.scx_entity(task).dsq_vtime)
+    } else {
+        if m.ext.dsqs.has_priq(dsq) {
+            exit::error(m, format!("DSQ ID 0x{id:016x} already had PRIQ-enqueued tasks"));
+        }
+        if enq_flags & (SCX_ENQ_HEAD | SCX_ENQ_PREEMPT) != 0 {
+            Place::Head
+        } else {
+            Place::Tail
+        }
+    };
+    m.ext.dsqs.insert(dsq, task, place);
+    tell_length(m, dsq);
+    debug_assert!(enq_flags & SCX_ENQ_IMMED == 0 || enq_flags & SCX_ENQ_GDSQ_FALLBACK != 0);
+    let terminal = id == SCX_DSQ_GLOBAL || id == SCX_DSQ_BYPASS;
+    let call_dequeue = terminal && leave_custody(m, task);
+    if !terminal {
+        m.scx_set_flag(task, SCX_TASK_IN_CUSTODY);
+    }
+    m.release(lock);
+    if call_dequeue && m.ext.has_op(Op::Dequeue) {
+        let addr = m.tasks[task].addr;
+        ops::call_framed(m, Op::Dequeue, ops::Frame::about(task, cpu), &[addr, 0]);
+    }
+    if enq_flags & SCX_ENQ_CLEAR_OPSS != 0 {
+        m.tasks[task].ext.ops_state = OpsState::None;
+    }
+}
+
+/// Queues a task on `cpu`'s local DSQ, which is under its runqueue's lock.
+pub(super) fn enqueue_local(m: &mut Machine, cpu: u32, task: TaskId, enq_flags: u64) {
+    let local = m.ext.dsqs.local(cpu);
+    if enq_flags & (SCX_ENQ_HEAD | SCX_ENQ_PREEMPT) != 0 {
+        m.ext.dsqs.insert(local, task, Place::Head);
+    } else {
+        m.ext.dsqs.insert(local, task, Place::Tail);
+    }
+    tell_length(m, local);
+    note_immed(m, cpu, task, enq_flags);
+    local_dsq_post_enq(m, cpu, task, enq_flags);
+}
+
+/// Books SCX_ENQ_IMMED on a local DSQ (dsq_inc_nr): who cannot run at once goes back to the policy.
+#[inline]
+fn note_immed(m: &mut Machine, cpu: u32, task: TaskId, enq_flags: u64) {
+    if enq_flags & SCX_ENQ_IMMED != 0 {
+        m.scx_set_flag(task, SCX_TASK_IMMED);
+    }
+    if m.scx_flag(task, SCX_TASK_IMMED) {
+        m.rqs[cpu as usize].ext.nr_immed += 1;
+        if m.ext.dsqs.nr(m.ext.dsqs.local(cpu)) > 1 || !rq_is_open(m, cpu, enq_flags) {
+            deferred::schedule_reenq_local(m, cpu);
+        }
+    }
+}
+
+/// Can an ext task that is queued on `cpu` now run right away (rq_is_open)?
+pub(super) fn rq_is_open(m: &Machine, cpu: u32, enq_flags: u64) -> bool {
+    match m.curr_class(cpu) {
+        Class::Rt => false,
+        Class::Fair | Class::Idle => true,
+        Class::Ext => m.rqs[cpu as usize].ext.in_balance || enq_flags & SCX_ENQ_PREEMPT != 0,
+    }
+}
+
+/// After a task came to `cpu`'s local DSQ.
+fn local_dsq_post_enq(m: &mut Machine, cpu: u32, task: TaskId, enq_flags: u64) {
+    if leave_custody(m, task) && m.ext.has_op(Op::Dequeue) {
+        let addr = m.tasks[task].addr;
+        ops::call_task(m, Op::Dequeue, task, &[addr, 0]);
+    }
+    if m.rqs[cpu as usize].ext.in_balance {
+        return;
+    }
+    if m.curr_class(cpu) > Class::Ext {
+        ops::settle(m);
+        m.wakeup_preempt(cpu, task, 0);
+    }
+    let curr = m.rqs[cpu as usize].curr;
+    if enq_flags & SCX_ENQ_PREEMPT != 0 && curr != task && m.curr_class(cpu) == Class::Ext {
+        m.scx_entity(curr).slice = 0;
+        ops::settle(m);
+        m.resched_curr(cpu);
+    }
+}
+
+/// The policy is not responsible for the task any more. Was it before?
+fn leave_custody(m: &mut Machine, task: TaskId) -> bool {
+    let leaves = m.scx_flag(task, SCX_TASK_IN_CUSTODY);
+    if leaves {
+        m.scx_clear_flag(task, SCX_TASK_IN_CUSTODY);
+    }
+    leaves
+}
+
+/// scx_rq_online: the CPU is up and not on its way down.
+pub(super) fn rq_online(m: &Machine, cpu: u32) -> bool {
+    m.rqs[cpu as usize].ext.online && m.online_cpus.contains(cpu)
+}
+
+/// A detail record of how many tasks a DSQ has now.
+#[inline]
+fn tell_length(m: &mut Machine, dsq: DsqRef) {
+    if m.details {
+        told_length(m, dsq);
+    }
+}
+
+#[cold]
+fn told_length(m: &mut Machine, dsq: DsqRef) {
+    let (dsq, nr) = (m.ext.dsqs.traced(dsq), m.ext.dsqs.nr(dsq));
+    m.trace(m.this_cpu, trace::Event::DsqLength { dsq, nr });
+}
+
+/// Takes a task off its DSQ's list (task_unlink_from_dsq).
+pub(super) fn unlink_from_dsq(m: &mut Machine, task: TaskId, dsq: DsqRef) {
+    m.ext.dsqs.remove(task);
+    tell_length(m, dsq);
+    if let Some(cpu) = m.ext.dsqs.local_cpu(dsq)
+        && m.scx_flag(task, SCX_TASK_IMMED)
+    {
+        m.rqs[cpu as usize].ext.nr_immed -= 1;
+    }
+}
+
+/// dispatch_dequeue: takes a task off whatever DSQ it is on.
+pub(super) fn dispatch_dequeue(m: &mut Machine, cpu: u32, task: TaskId) {
+    let dsq = m.ext.dsqs.of(task);
+    if dsq == NO_DSQ {
+        // It may wait for its move to another CPU's local DSQ.
+        let deferred = &mut m.rqs[cpu as usize].ext.ddsp_deferred;
+        if !deferred.is_empty() {
+            deferred.retain(|&other| other != task);
+        }
+        return;
+    }
+    if m.ext.dsqs.local_cpu(dsq).is_some() {
+        unlink_from_dsq(m, task, dsq);
+        return;
+    }
+    let lock = lock_dsq(m, dsq);
+    unlink_from_dsq(m, task, dsq);
+    m.release(lock);
+}
+
+/// ops_dequeue: takes a task back from the policy.
+pub(super) fn ops_dequeue(m: &mut Machine, task: TaskId, deq_flags: u64) {
+    m.clr_task_runnable(task, false);
+    m.tasks[task].ext.ops_state = OpsState::None;
+    if leave_custody(m, task) && m.ext.has_op(Op::Dequeue) {
+        let addr = m.tasks[task].addr;
+        ops::call_task(m, Op::Dequeue, task, &[addr, deq_flags]);
+    }
+}
+
+/// dequeue_task_scx: the task leaves `cpu`'s queue; it may be running.
+pub(crate) fn dequeue_task(m: &mut Machine, cpu: u32, task: TaskId, core_flags: u32) {
+    let mut deq_flags = u64::from(core_flags);
+    if deq_flags & SCX_DEQ_SLEEP == 0 {
+        deq_flags |= SCX_DEQ_SCHED_CHANGE;
+    }
+    if !m.scx_flag(task, SCX_TASK_QUEUED) {
+        return;
+    }
+    if deq_flags & SCX_DEQ_SLEEP != 0 {
+        // A task sets its state before it calls schedule(): callbacks see what it sleeps in.
+        layout::mirror_state(m, task);
+    }
+    ops_dequeue(m, task, deq_flags);
+    let addr = m.tasks[task].addr;
+    // It stops being runnable before it stops running.
+    if m.rqs[cpu as usize].curr == task && m.ext.has_op(Op::Stopping) {
+        ops::call_task(m, Op::Stopping, task, &[addr, 0]);
+    }
+    let migrating = core_flags & (flags::SLEEP | flags::SAVE) == 0;
+    if m.ext.has_op(Op::Quiescent) && !migrating {
+        ops::call_task(m, Op::Quiescent, task, &[addr, deq_flags]);
+    }
+    if deq_flags & SCX_DEQ_SLEEP != 0 {
+        m.scx_set_flag(task, SCX_TASK_DEQD_FOR_SLEEP);
+    } else {
+        m.scx_clear_flag(task, SCX_TASK_DEQD_FOR_SLEEP);
+    }
+    m.scx_clear_flag(task, SCX_TASK_QUEUED);
+    m.rqs[cpu as usize].ext.nr_running -= 1;
+    dispatch_dequeue(m, cpu, task);
+    clear_direct_dispatch(m, task);
+}

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! How a policy ends: the first reason wins (scx_vexit), the rest follows from enable.rs.
+
+use super::enable::{self, EnableState};
+use super::ops::Op;
+use crate::machine::Machine;
+use crate::policy::checked;
+use crate::policy::layout::enums::{SCX_DSQ_FLAG_BUILTIN, SCX_ECODE_ACT_RESTART, SCX_EXIT_MSG_LEN};
+use crate::sched::task::TaskId;
+use bpf::func::{Fault, FaultKind};
+use std::fmt;
+
+/// Why a policy ended (enum scx_exit_kind).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u32)]
+pub enum Kind {
+    /// It has not; used for dumps on request.
+    None = 0,
+    /// The user unloaded it.
+    Unreg = 64,
+    /// It asked for it (scx_bpf_exit).
+    UnregBpf = 65,
+    /// The kernel unloaded it: hotplug.
+    UnregKern = 66,
+    Sysrq = 67,
+    /// A runtime error.
+    Error = 1024,
+    /// scx_bpf_error.
+    ErrorBpf = 1025,
+    /// A runnable task was not run for too long.
+    ErrorStall = 1026,
+    /// Found by checked mode. No kernel has it: there the verifier would not have let the policy in.
+    ErrorCheck = 1152,
+}
+
+impl Kind {
+    /// The kernel's words for it (scx_exit_reason).
+    pub fn reason(self) -> &'static str {
+        match self {
+            Kind::None => "<UNKNOWN>",
+            Kind::Unreg => "unregistered from user space",
+            Kind::UnregBpf => "unregistered from BPF",
+            Kind::UnregKern => "unregistered from the main kernel",
+            Kind::Sysrq => "disabled by sysrq-S",
+            Kind::Error => "runtime error",
+            Kind::ErrorBpf => "scx_bpf_error",
+            Kind::ErrorStall => "runnable task stall",
+            Kind::ErrorCheck => "checked mode",
+        }
+    }
+
+    /// Its enumerator's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::None => "SCX_EXIT_NONE",
+            Kind::Unreg => "SCX_EXIT_UNREG",
+            Kind::UnregBpf => "SCX_EXIT_UNREG_BPF",
+            Kind::UnregKern => "SCX_EXIT_UNREG_KERN",
+            Kind::Sysrq => "SCX_EXIT_SYSRQ",
+            Kind::Error => "SCX_EXIT_ERROR",
+            Kind::ErrorBpf => "SCX_EXIT_ERROR_BPF",
+            Kind::ErrorStall => "SCX_EXIT_ERROR_STALL",
+            Kind::ErrorCheck => "SCX_EXIT_ERROR_CHECK",
+        }
+    }
+
+    pub fn is_error(self) -> bool {
+        self >= Kind::Error
+    }
+}
+
+/// The exit record (struct scx_exit_info).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exit {
+    /// Name of the policy.
+    pub policy: String,
+    pub kind: Kind,
+    /// Set by scx_bpf_exit and by hotplug (SCX_ECODE_*), else 0.
+    pub code: i64,
+    /// The CPU on which it happened, or -1.
+    pub cpu: i32,
+    /// SCX_EFLAG_*
+    pub flags: u64,
+    pub reason: &'static str,
+    pub message: String,
+    /// On errors, innermost first: where the BPF program was, and which callback it ran for.
+    pub backtrace: Vec<String>,
+    /// What checked mode tells besides: whose the address is, where it was got and given back.
+    pub notes: Vec<String>,
+    /// On errors, the state of the machine as the kernel's debug dump words it.
+    pub dump: String,
+    /// When, ns.
+    pub at_ns: u64,
+}
+
+impl Exit {
+    /// The record of a policy that was refused before any of its callbacks ran.
+    pub fn refusal(policy: &str, message: String, at_ns: u64) -> Box<Exit> {
+        Box::new(Exit {
+            policy: policy.to_owned(),
+            kind: Kind::None,
+            code: 0,
+            cpu: -1,
+            flags: 0,
+            reason: "refused",
+            message,
+            backtrace: Vec::new(),
+            notes: Vec::new(),
+            dump: String::new(),
+            at_ns,
+        })
+    }
+}
+
+impl fmt::Display for Exit {
+    /// As the kernel logs it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.kind == Kind::None {
+            return write!(f, "{}: {}", self.policy, self.message);
+        }
+        write!(
+            f,
+            "sched_ext: BPF scheduler \"{}\" disabled ({})",
+            self.policy, self.reason
+        )?;
+        if self.kind.is_error() {
+            if !self.message.is_empty() {
+                write!(f, "\nsched_ext: {}: {}", self.policy, self.message)?;
+            }
+            for line in self.backtrace.iter().chain(&self.notes) {
+                write!(f, "\n  {line}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Ends the policy, unless it is ending already. The disabling itself comes when the running handler is through.
+/// Returns whether this was the first reason.
+pub(crate) fn exit(m: &mut Machine, kind: Kind, code: i64, message: impl Into<String>) -> bool {
+    let cpu = m.this_cpu as i32;
+    exit_on(m, kind, code, cpu, message)
+}
+
+/// As [`exit`], with the CPU to blame, or -1.
+pub(crate) fn exit_on(m: &mut Machine, kind: Kind, code: i64, cpu: i32, message: impl Into<String>) -> bool {
+    if m.ext.state == EnableState::Disabled || m.ext.exit.is_some() {
+        return false;
+    }
+    let mut message = message.into();
+    truncate(&mut message, SCX_EXIT_MSG_LEN as usize - 1);
+    let backtrace = if kind.is_error() { backtrace(m) } else { Vec::new() };
+    m.ext.exit = Some(Exit {
+        policy: m.ext.ops().name().to_string(),
+        kind,
+        code,
+        cpu,
+        flags: m.ext.exit_flags,
+        reason: kind.reason(),
+        message,
+        backtrace,
+        notes: Vec::new(),
+        dump: String::new(),
+        at_ns: m.now,
+    });
+    let restarts = kind == Kind::UnregKern && code & SCX_ECODE_ACT_RESTART as i64 != 0;
+    if m.ext.state == EnableState::Enabled && !restarts {
+        m.policy_ended();
+    }
+    enable::schedule_disable(m);
+    true
+}
+
+/// A runtime error of the policy (scx_error).
+#[cold]
+pub(crate) fn error(m: &mut Machine, message: impl Into<String>) {
+    exit(m, Kind::Error, 0, message);
+}
+
+/// A runtime error in an insertion. If it is carried out after its callback has returned, it is blamed on the callback and
+/// the instruction that asked to insert `task`.
+#[cold]
+pub(crate) fn insertion_error(m: &mut Machine, message: String, task: Option<TaskId>) {
+    let by = task.and_then(|task| m.tasks[task].ext.inserted_by);
+    if !exit(m, Kind::Error, 0, message) {
+        return;
+    }
+    let (Some((op, pc)), None) = (by, m.ext.frame.op) else {
+        return;
+    };
+    let place = m.ext.vm().code().describe(pc as usize);
+    if let Some(exit) = &mut m.ext.exit {
+        exit.backtrace = vec![place, format!("ops.{}()", op.name())];
+    }
+}
+
+/// A runtime error: a DSQ that does not exist. Names those that do.
+#[cold]
+pub(crate) fn no_such_dsq(m: &mut Machine, message: &str, task: Option<TaskId>) {
+    const NAMED: usize = 8;
+    let dsqs = &m.ext.dsqs;
+    let own = dsqs
+        .all()
+        .map(|dsq| dsqs.id(dsq))
+        .filter(|id| id & SCX_DSQ_FLAG_BUILTIN == 0);
+    let mut own: Vec<u64> = own.collect();
+    own.sort_unstable();
+    let shown: Vec<String> = own.iter().take(NAMED).map(|id| format!("0x{id:x}")).collect();
+    let note = match own.len() {
+        0 => "the policy has created no DSQ".to_owned(),
+        1 => format!("the policy's only DSQ is {}", shown[0]),
+        n if n > NAMED => format!("the policy's {n} DSQs are {}, ...", shown.join(", ")),
+        n => format!("the policy's {n} DSQs are {}", shown.join(", ")),
+    };
+    let first = m.ext.exit.is_none();
+    insertion_error(m, message.to_owned(), task);
+    if let Some(exit) = m.ext.exit.as_mut().filter(|_| first) {
+        exit.notes.push(note);
+    }
+}
+
+/// Blames an error that was found after a callback returned on the callback.
+#[cold]
+pub(crate) fn blame_callback(m: &mut Machine, op: Op) {
+    let function = m.ext.ops().function(op);
+    let code = m.ext.vm().code();
+    let start = function.and_then(|function| Some(code.functions.get(function)?.start));
+    let place = start.map(|pc| code.describe(pc));
+    if let Some(exit) = m.ext.exit.as_mut().filter(|exit| exit.backtrace.is_empty()) {
+        exit.backtrace = place.into_iter().chain([format!("ops.{}()", op.name())]).collect();
+    }
+}
+
+/// BPF code faulted while `what` ran.
+#[cold]
+pub(crate) fn fault(m: &mut Machine, what: &str, fault: &Fault) {
+    let place = fault.pc.map(|pc| m.ext.vm().code().describe(pc));
+    let message = match &place {
+        Some(place) => format!("{what}: {} in {place}", fault.message),
+        None => format!("{what}: {}", fault.message),
+    };
+    // What is not modelled is no fault of the policy, and a loop is told by its length as ever.
+    let kind = match fault.kind {
+        FaultKind::Trap | FaultKind::Budget => Kind::Error,
+        _ if m.checked => Kind::ErrorCheck,
+        _ => Kind::Error,
+    };
+    let (notes, callers) = checked::told(m, fault);
+    if !exit(m, kind, 0, message.as_str()) {
+        // The policy is ending for another reason; that this went wrong too must not be lost.
+        m.trace_text(m.this_cpu, trace::Event::Printk { text: message });
+    } else if let Some(exit) = &mut m.ext.exit {
+        // The program has been left already: its place is the fault's, not the VM's.
+        exit.backtrace = place.into_iter().chain(callers).chain([what.to_string()]).collect();
+        exit.notes = notes;
+    }
+}
+
+fn backtrace(m: &Machine) -> Vec<String> {
+    match m.ext.frame.op {
+        Some(op) => {
+            let vm = m.ext.vm();
+            vec![vm.code().describe(vm.pc()), format!("ops.{}()", op.name())]
+        }
+        None => Vec::new(),
+    }
+}
+
+/// Checks what a callback returned for an error: 0 is success, negative errnos are the policy's, the rest is nonsense
+/// (ops_sanitize_err).
+pub(super) fn sanitize(m: &mut Machine, op: &str, value: i32) -> i32 {
+    const MAX_ERRNO: i32 = 4095;
+    const EPROTO: i32 = 71;
+    if value == 0 || (-MAX_ERRNO..0).contains(&value) {
+        return value;
+    }
+    error(m, format!("ops.{op}() returned an invalid errno {value}"));
+    -EPROTO
+}
+
+/// Is this a CPU of the machine? If not, that is the policy's error; `place` says where the number came from.
+pub(crate) fn cpu_valid(m: &mut Machine, cpu: i32, place: &str) -> bool {
+    if (0..m.nr_cpus() as i32).contains(&cpu) {
+        return true;
+    }
+    let space = if place.is_empty() { "" } else { " " };
+    error(m, format!("invalid CPU {cpu}{space}{place}"));
+    false
+}
+
+/// Cuts to at most `max` bytes.
+pub(super) fn truncate(text: &mut String, max: usize) {
+    let mut end = text.len().min(max);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(kind: Kind) -> Exit {
+        Exit {
+            policy: "simple".into(),
+            kind,
+            code: 0,
+            cpu: 1,
+            flags: 0,
+            reason: kind.reason(),
+            message: "non-existent DSQ 0x7".into(),
+            backtrace: vec!["simple_enqueue (simple.bpf.c:3: x)".into()],
+            notes: Vec::new(),
+            dump: String::new(),
+            at_ns: 5,
+        }
+    }
+
+    #[test]
+    fn errors_are_logged_with_message_and_place() {
+        assert_eq!(
+            record(Kind::Error).to_string(),
+            "sched_ext: BPF scheduler \"simple\" disabled (runtime error)\n\
+             sched_ext: simple: non-existent DSQ 0x7\n  simple_enqueue (simple.bpf.c:3: x)"
+        );
+    }
+
+    #[test]
+    fn orderly_ends_are_logged_in_a_line() {
+        assert_eq!(
+            record(Kind::Unreg).to_string(),
+            "sched_ext: BPF scheduler \"simple\" disabled (unregistered from user space)"
+        );
+    }
+
+    #[test]
+    fn messages_are_cut_at_a_character() {
+        let mut text = "aé".to_string();
+        truncate(&mut text, 2);
+        assert_eq!(text, "a");
+    }
+}

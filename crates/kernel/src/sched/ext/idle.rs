@@ -1,0 +1,525 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Built-in idle tracking and idle CPU selection (kernel/sched/ext/idle.c).
+//!
+//! The masks lie in the region, so what policies read through scx_bpf_get_idle_cpumask() is what selection works on.
+//! Masks are intersected a word at a time and no temporary mask is made: a domain is passed as up to three masks.
+
+use crate::machine::Machine;
+use crate::policy::layout::Mask;
+use crate::policy::layout::PF_EXITING;
+use crate::policy::layout::enums::{
+    SCX_OPS_BUILTIN_IDLE_PER_NODE, SCX_OPS_KEEP_BUILTIN_IDLE, SCX_PICK_IDLE_CORE, SCX_PICK_IDLE_IN_NODE, SCX_WAKE_SYNC,
+};
+use crate::sched::task::{IDLE, TaskId};
+use bpf::region::Region;
+use machine::Topology;
+
+/// The idle CPUs of a node, or of the machine: all, and those of wholly idle cores.
+#[derive(Clone, Copy)]
+struct Masks {
+    cpu: Mask,
+    smt: Mask,
+}
+
+/// Idle tracking of a machine.
+pub struct Idle {
+    /// Is the built-in tracking on?
+    enabled: bool,
+    per_node: bool,
+    topo_llc: bool,
+    topo_numa: bool,
+    /// Some online core has more than one thread (sched_smt_active).
+    smt_active: bool,
+    /// The global masks first, then a pair for each node.
+    masks: Vec<Masks>,
+    /// Online threads of each core, by core; online CPUs of each LLC and node.
+    cores: Vec<Mask>,
+    llcs: Vec<Mask>,
+    nodes: Vec<Mask>,
+    /// The other nodes of each node, nearest first.
+    near: Vec<Vec<u32>>,
+    /// distribute_cpu_mask_prev of each CPU.
+    distribute: Vec<u32>,
+}
+
+/// CPUs in all of up to three masks.
+#[derive(Clone, Copy)]
+struct Domain {
+    masks: [Mask; 3],
+}
+
+impl Domain {
+    fn of(mask: Mask) -> Domain {
+        Domain { masks: [mask; 3] }
+    }
+
+    fn and(self, mask: Mask) -> Domain {
+        Domain {
+            masks: [self.masks[0], self.masks[1], mask],
+        }
+    }
+
+    #[inline]
+    fn word(self, index: u32) -> u64 {
+        let [a, b, c] = self.masks;
+        a.word(index) & b.word(index) & c.word(index)
+    }
+
+    fn contains(self, cpu: u32) -> bool {
+        self.masks.iter().all(|mask| mask.contains(cpu))
+    }
+
+    fn is_empty(self) -> bool {
+        (0..self.masks[0].words()).all(|index| self.word(index) == 0)
+    }
+
+    /// The first CPU at or after `from` that is in `mask` too, going round.
+    fn next_wrap(self, mask: Mask, from: u32) -> Option<u32> {
+        let words = mask.words();
+        let start = from / 64;
+        if start >= words {
+            return self.next_wrap(mask, 0);
+        }
+        // Idle masks are sparse: their words decide before those of the domain are looked at.
+        let first = match mask.word(start) {
+            0 => 0,
+            word => word & self.word(start),
+        };
+        let above = first & (!0 << (from % 64));
+        if above != 0 {
+            return Some(start * 64 + above.trailing_zeros());
+        }
+        for index in (start + 1..words).chain(0..start) {
+            let word = mask.word(index);
+            if word == 0 {
+                continue;
+            }
+            let word = word & self.word(index);
+            if word != 0 {
+                return Some(index * 64 + word.trailing_zeros());
+            }
+        }
+        // Only what is below `from` in the first word is left.
+        (first != 0).then(|| start * 64 + first.trailing_zeros())
+    }
+}
+
+impl Idle {
+    /// # Errors
+    /// If the masks do not fit the memory of the simulated kernel.
+    pub fn new(region: &Region, topology: &Topology) -> Result<Idle, String> {
+        let nr_cpus = topology.nr_cpus();
+        let groups = topology.cores.len() + topology.llcs.len() + 3 * topology.nodes.len() + 2;
+        let stride = (u64::from(nr_cpus.div_ceil(64)) * 8).max(64);
+        // Policies read the idle masks; some read as much as the longest mask the kernel knows.
+        let mut idle_slab = region.slab(1024, 2 + 2 * topology.nodes.len() as u64)?;
+        let mut slab = region.slab(stride, groups as u64)?;
+        let mut idle_mask = || Mask::at(region, idle_slab.alloc(region).expect("room for idle masks"), nr_cpus);
+        let mut group_mask = || Mask::at(region, slab.alloc(region).expect("room for domain masks"), nr_cpus);
+        let distance = |a: usize, b: usize| topology.node_distances[a][b];
+        let near = (0..topology.nodes.len()).map(|node| {
+            let mut others: Vec<u32> = (0..topology.nodes.len() as u32)
+                .filter(|&other| other as usize != node)
+                .collect();
+            others.sort_by_key(|&other| (distance(node, other as usize), other));
+            others
+        });
+        Ok(Idle {
+            enabled: false,
+            per_node: false,
+            topo_llc: false,
+            topo_numa: false,
+            smt_active: false,
+            masks: (0..=topology.nodes.len())
+                .map(|_| Masks {
+                    cpu: idle_mask(),
+                    smt: idle_mask(),
+                })
+                .collect(),
+            cores: topology.cores.iter().map(|_| group_mask()).collect(),
+            llcs: topology.llcs.iter().map(|_| group_mask()).collect(),
+            nodes: topology.nodes.iter().map(|_| group_mask()).collect(),
+            near: near.collect(),
+            distribute: vec![0; nr_cpus as usize],
+        })
+    }
+
+    pub fn enabled(&self) -> bool {
+        self.enabled
+    }
+
+    pub fn per_node(&self) -> bool {
+        self.per_node
+    }
+
+    /// The masks of a node; `None`: the global ones.
+    fn of(&self, node: Option<u32>) -> Masks {
+        self.masks[node.map_or(0, |node| node as usize + 1)]
+    }
+
+    /// The idle CPUs of a node (`None`: of the machine), as scx_bpf_get_idle_cpumask gives them.
+    pub fn cpumask(&self, node: Option<u32>) -> Mask {
+        self.of(node).cpu
+    }
+
+    /// The CPUs of wholly idle cores, or without SMT the idle CPUs.
+    pub fn smtmask(&self, node: Option<u32>) -> Mask {
+        if self.smt_active {
+            self.of(node).smt
+        } else {
+            self.of(node).cpu
+        }
+    }
+}
+
+/// scx_idle_enable and scx_idle_update_selcpu_topology: a policy with these ops.flags is being enabled.
+pub(crate) fn enable(m: &mut Machine, ops_flags: u64, has_update_idle: bool) {
+    m.idle.enabled = !has_update_idle || ops_flags & SCX_OPS_KEEP_BUILTIN_IDLE != 0;
+    m.idle.per_node = ops_flags & SCX_OPS_BUILTIN_IDLE_PER_NODE != 0;
+    update_topology(m);
+    // All online CPUs count as idle; this converges to the truth as they schedule.
+    let online = m.layout.online;
+    for node in 0..m.idle.masks.len() {
+        let Masks { cpu, smt } = m.idle.masks[node];
+        for word in 0..cpu.words() {
+            let used = if m.idle.per_node { node > 0 } else { node == 0 };
+            let within = if node == 0 {
+                !0
+            } else {
+                m.idle.nodes[node - 1].word(word)
+            };
+            let idle = if used { online.word(word) & within } else { 0 };
+            cpu.set_word(word, idle);
+            smt.set_word(word, idle);
+        }
+    }
+}
+
+/// scx_idle_disable
+pub(crate) fn disable(m: &mut Machine) {
+    m.idle.enabled = false;
+    m.idle.per_node = false;
+}
+
+/// Looks at what is online: at load and after hotplug.
+pub(crate) fn update_topology(m: &mut Machine) {
+    crate::policy::layout::mirror_online(m);
+    let (idle, topology, online) = (&mut m.idle, &m.spec.topology, m.layout.online);
+    for (groups, masks) in [
+        (&topology.cores, &idle.cores),
+        (&topology.llcs, &idle.llcs),
+        (&topology.nodes, &idle.nodes),
+    ] {
+        for (cpus, mask) in groups.iter().zip(masks) {
+            (0..mask.words()).for_each(|word| mask.set_word(word, 0));
+            cpus.iter()
+                .filter(|&&cpu| online.contains(cpu))
+                .for_each(|&cpu| mask.insert(cpu));
+        }
+    }
+    idle.smt_active = idle.cores.iter().any(|core| core.weight() > 1);
+    let Some(first) = online.first() else { return };
+    let nr_online = online.weight();
+    let (llc, numa) = (llc_weight(m, first), numa_weight(m, first));
+    let mismatch = (0..m.nr_cpus()).any(|cpu| online.contains(cpu) && llc_weight(m, cpu) != numa_weight(m, cpu));
+    m.idle.topo_llc = llc > 0 && llc < nr_online;
+    m.idle.topo_numa = !m.idle.per_node && numa > 0 && numa < nr_online && mismatch;
+}
+
+/// Span of sd_llc; there is no such domain if a CPU shares its cache with nobody.
+fn llc_span(m: &Machine, cpu: u32) -> Option<Mask> {
+    let llc = m.idle.llcs[m.spec.topology.cpus[cpu as usize].llc as usize];
+    (llc.weight() > 1).then_some(llc)
+}
+
+fn llc_weight(m: &Machine, cpu: u32) -> u32 {
+    llc_span(m, cpu).map_or(0, Mask::weight)
+}
+
+/// Span of sd_numa's first group: the node, on a machine with several.
+fn numa_span(m: &Machine, cpu: u32) -> Option<Mask> {
+    let populated = m.idle.nodes.iter().filter(|node| !node.is_empty()).count();
+    (populated > 1).then(|| m.idle.nodes[m.spec.topology.cpus[cpu as usize].node as usize])
+}
+
+fn numa_weight(m: &Machine, cpu: u32) -> u32 {
+    numa_span(m, cpu).map_or(0, Mask::weight)
+}
+
+/// scx_cpu_node_if_enabled
+fn node_of(m: &Machine, cpu: u32) -> Option<u32> {
+    m.idle.per_node.then(|| m.spec.topology.cpus[cpu as usize].node)
+}
+
+/// The running CPU looks at a mask: the first of its cache lines at any rate.
+#[inline]
+fn read(m: &mut Machine, mask: Mask) {
+    m.read_line(mask.addr());
+}
+
+/// The running CPU changes a CPU's bit of a mask.
+#[inline]
+fn write(m: &mut Machine, mask: Mask, cpu: u32) {
+    m.write_line(mask.addr() + u64::from(cpu / 64) * 8);
+}
+
+/// update_builtin_idle: a CPU enters or leaves idle. Whether ops.update_idle is called is the core's business.
+pub(crate) fn update(m: &mut Machine, cpu: u32, idle: bool) {
+    if !m.idle.enabled {
+        return;
+    }
+    let Masks { cpu: cpus, smt: smts } = m.idle.of(node_of(m, cpu));
+    write(m, cpus, cpu);
+    if idle {
+        cpus.insert(cpu)
+    } else {
+        cpus.remove(cpu)
+    }
+    if !m.idle.smt_active {
+        return;
+    }
+    let core = m.idle.cores[m.spec.topology.cpus[cpu as usize].core as usize];
+    if idle {
+        if m.spec
+            .topology
+            .siblings(cpu)
+            .iter()
+            .all(|&cpu| !core.contains(cpu) || cpus.contains(cpu))
+        {
+            write(m, smts, cpu);
+            set_core(m, core, cpu, |cpu| smts.insert(cpu));
+        }
+    } else {
+        write(m, smts, cpu);
+        set_core(m, core, cpu, |cpu| smts.remove(cpu));
+    }
+}
+
+fn set_core(m: &Machine, core: Mask, cpu: u32, set: impl Fn(u32)) {
+    m.spec
+        .topology
+        .siblings(cpu)
+        .iter()
+        .copied()
+        .filter(|&cpu| core.contains(cpu))
+        .for_each(set);
+}
+
+/// scx_idle_test_and_clear_cpu: claims an idle CPU.
+pub(crate) fn test_and_clear_cpu(m: &mut Machine, cpu: u32) -> bool {
+    let Masks { cpu: cpus, smt: smts } = m.idle.of(node_of(m, cpu));
+    // The kernel looks before it writes.
+    read(m, cpus);
+    if m.idle.smt_active {
+        read(m, smts);
+        // The core is not wholly idle any more, whether the CPU can be claimed or not.
+        let core = m.idle.cores[m.spec.topology.cpus[cpu as usize].core as usize];
+        set_core(m, core, cpu, |cpu| smts.remove(cpu));
+        smts.remove(cpu);
+    }
+    let was_idle = cpus.contains(cpu);
+    if was_idle {
+        write(m, cpus, cpu);
+        cpus.remove(cpu);
+    }
+    was_idle
+}
+
+/// cpumask_any_and_distribute: CPUs of both take turns, by the CPU that asks.
+fn any_and_distribute(m: &mut Machine, domain: Domain, mask: Mask) -> Option<u32> {
+    let prev = &mut m.idle.distribute[m.this_cpu as usize];
+    let next = domain.next_wrap(mask, *prev + 1);
+    if let Some(cpu) = next {
+        *prev = cpu;
+    }
+    next
+}
+
+/// cpumask_any_distribute
+pub(crate) fn any_distribute(m: &mut Machine, mask: Mask) -> Option<u32> {
+    let possible = m.layout.possible;
+    any_and_distribute(m, Domain::of(mask), possible)
+}
+
+/// cpumask_any_and_distribute of a node's CPUs.
+pub(crate) fn any_of_node(m: &mut Machine, mask: Mask, node: u32) -> Option<u32> {
+    let node = m.layout.nodes[node as usize];
+    any_and_distribute(m, Domain::of(mask), node)
+}
+
+fn pick_in_node(m: &mut Machine, domain: Domain, node: Option<u32>, flags: u64) -> Option<u32> {
+    let Masks { cpu: cpus, smt: smts } = m.idle.of(node);
+    loop {
+        let mut found = None;
+        if m.idle.smt_active {
+            found = any_and_distribute(m, domain, smts);
+            if found.is_none() && flags & SCX_PICK_IDLE_CORE != 0 {
+                return None;
+            }
+        }
+        let cpu = found.or_else(|| any_and_distribute(m, domain, cpus))?;
+        if test_and_clear_cpu(m, cpu) {
+            return Some(cpu);
+        }
+    }
+}
+
+/// scx_pick_idle_cpu: claims an idle CPU of a mask, searching from `node` on.
+pub(crate) fn pick(m: &mut Machine, allowed: Mask, node: Option<u32>, flags: u64) -> Option<u32> {
+    pick_from(m, Domain::of(allowed), node, flags)
+}
+
+fn pick_from(m: &mut Machine, domain: Domain, node: Option<u32>, flags: u64) -> Option<u32> {
+    let found = pick_in_node(m, domain, node, flags);
+    let Some(start) = node.filter(|_| found.is_none() && flags & SCX_PICK_IDLE_IN_NODE == 0) else {
+        return found;
+    };
+    (0..m.idle.near[start as usize].len()).find_map(|i| {
+        let other = m.idle.near[start as usize][i];
+        pick_in_node(m, domain, Some(other), flags)
+    })
+}
+
+/// scx_select_cpu_dfl: claims the best idle CPU for a task, within `cpus_allowed` if given. `None`: there is none.
+#[inline(always)]
+pub(crate) fn select_cpu_dfl(
+    m: &mut Machine,
+    task: TaskId,
+    prev_cpu: u32,
+    wake_flags: u64,
+    cpus_allowed: Option<Mask>,
+    flags: u64,
+) -> Option<u32> {
+    // On a busy machine this is the end; wholly idle cores have idle CPUs.
+    if !m.idle.per_node {
+        let idle = m.idle.masks[0].cpu;
+        read(m, idle);
+        if idle.is_empty() {
+            return None;
+        }
+    }
+    select_idle_cpu(m, task, prev_cpu, wake_flags, cpus_allowed, flags)
+}
+
+/// The same where some CPU may be idle.
+fn select_idle_cpu(
+    m: &mut Machine,
+    task: TaskId,
+    prev_cpu: u32,
+    wake_flags: u64,
+    cpus_allowed: Option<Mask>,
+    flags: u64,
+) -> Option<u32> {
+    let node = node_of(m, prev_cpu);
+    let cpus_ptr = m.cpus_ptr(task);
+    let everywhere = m.tasks[task].nr_cpus_allowed >= m.nr_cpus();
+    let restricted = cpus_allowed.filter(|mask| mask.addr() != cpus_ptr.addr());
+    let allowed = match restricted {
+        None => Domain::of(cpus_ptr),
+        Some(mask) if everywhere => Domain::of(mask),
+        Some(mask) => {
+            let both = Domain {
+                masks: [cpus_ptr, mask, mask],
+            };
+            if both.is_empty() {
+                return None;
+            }
+            both
+        }
+    };
+    let is_prev_allowed = allowed.contains(prev_cpu);
+    // A domain without any allowed CPU is not searched.
+    let within = |span: Option<Mask>| {
+        let span = span?;
+        if restricted.is_none() && everywhere {
+            return Some(Domain::of(span));
+        }
+        let domain = allowed.and(span);
+        (!domain.is_empty()).then_some(domain)
+    };
+    let numa = if m.idle.topo_numa {
+        within(numa_span(m, prev_cpu))
+    } else {
+        None
+    };
+    let llc = if m.idle.topo_llc {
+        within(llc_span(m, prev_cpu))
+    } else {
+        None
+    };
+
+    if wake_flags & SCX_WAKE_SYNC != 0 {
+        let waker = m.this_cpu;
+        let topology = &m.spec.topology;
+        let share_cache =
+            waker == prev_cpu || topology.cpus[waker as usize].llc == topology.cpus[prev_cpu as usize].llc;
+        if is_prev_allowed && share_cache && test_and_clear_cpu(m, prev_cpu) {
+            return Some(prev_cpu);
+        }
+        let waker_node = node_of(m, waker);
+        let curr = m.rqs[waker as usize].curr;
+        let exiting = curr != IDLE && m.tasks[curr].flags & PF_EXITING != 0;
+        if !exiting
+            && m.ext.local_dsq_empty(waker)
+            && (flags & SCX_PICK_IDLE_IN_NODE == 0 || waker_node == node)
+            && !m.idle.of(waker_node).cpu.is_empty()
+            && allowed.contains(waker)
+        {
+            test_and_clear_cpu(m, waker);
+            return Some(waker);
+        }
+    }
+
+    if m.idle.smt_active {
+        if is_prev_allowed && m.idle.of(node).smt.contains(prev_cpu) && test_and_clear_cpu(m, prev_cpu) {
+            return Some(prev_cpu);
+        }
+        for domain in [llc, numa].into_iter().flatten() {
+            if let Some(cpu) = pick_in_node(m, domain, node, SCX_PICK_IDLE_CORE) {
+                return Some(cpu);
+            }
+        }
+        let cpu = pick_from(m, allowed, node, flags | SCX_PICK_IDLE_CORE);
+        if cpu.is_some() || flags & SCX_PICK_IDLE_CORE != 0 {
+            return cpu;
+        }
+    }
+
+    if is_prev_allowed && test_and_clear_cpu(m, prev_cpu) {
+        return Some(prev_cpu);
+    }
+    if m.idle.smt_active {
+        for i in 0..m.spec.topology.siblings(prev_cpu).len() {
+            let cpu = m.spec.topology.siblings(prev_cpu)[i];
+            if cpu != prev_cpu && m.layout.online.contains(cpu) && allowed.contains(cpu) && test_and_clear_cpu(m, cpu) {
+                return Some(cpu);
+            }
+        }
+    }
+    for domain in [llc, numa].into_iter().flatten() {
+        if let Some(cpu) = pick_in_node(m, domain, node, 0) {
+            return Some(cpu);
+        }
+    }
+    pick_from(m, allowed, node, flags)
+}
+
+/// What scx_bpf_select_cpu_and does for a task that may use one CPU only (select_cpu_restricted).
+pub(crate) fn select_restricted(
+    m: &mut Machine,
+    task: TaskId,
+    prev_cpu: u32,
+    allowed: Option<Mask>,
+    flags: u64,
+) -> Option<u32> {
+    let t = &m.tasks[task];
+    let cpus = m.cpus_ptr(task);
+    let cpu = if t.migration_disabled > 0 { t.cpu } else { cpus.first()? };
+    let fits = cpus.contains(cpu)
+        && allowed.is_none_or(|mask| mask.contains(cpu))
+        && (flags & SCX_PICK_IDLE_IN_NODE == 0 || node_of(m, cpu) == node_of(m, prev_cpu));
+    (fits && test_and_clear_cpu(m, cpu)).then_some(cpu)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What is chosen on which machine with which CPUs idle.
+
+use super::*;
+use crate::hardware::cpuset::CpuSet;
+use crate::testbed::{self, nth};
+use workload::{Op, Policy, Program, TaskSpec, Workload};
+
+/// A machine with a sleeping task, idle tracking on, and no CPU idle. nodes, LLCs a node, cores an LLC, threads a core.
+fn machine(shape: [u32; 4], ops_flags: u64) -> Machine {
+    let [nodes, llcs, cores, threads] = shape;
+    let sleeper = TaskSpec {
+        comm: "sleeper".into(),
+        program: 0,
+        policy: Policy::Normal { nice: 0 },
+        cpus: None,
+        start_cpu: None,
+        start_ns: 0,
+        process: 0,
+        cgroup: 0,
+        spawn: true,
+        footprint_bytes: 0,
+    };
+    let program = Program {
+        ops: vec![Op::Sleep(workload::Dist::Fixed(testbed::SECOND))],
+        counters: 0,
+    };
+    let workload = Workload {
+        tasks: vec![sleeper],
+        programs: vec![program],
+        ..Workload::default()
+    };
+    let mut m = Machine::new(testbed::spec(nodes, llcs, cores, threads), workload, 1).unwrap();
+    m.advance(testbed::MS, &mut Vec::new());
+    enable(&mut m, ops_flags, false);
+    for cpu in 0..m.nr_cpus() {
+        update(&mut m, cpu, false);
+    }
+    m
+}
+
+fn cpus(text: &str) -> Vec<u32> {
+    text.split_whitespace().map(|cpu| cpu.parse().unwrap()).collect()
+}
+
+/// `idle` CPUs, a task with affinity `allowed` (empty: all), and what is chosen for it; "-": nothing.
+struct Case {
+    shape: [u32; 4],
+    flags: u64,
+    idle: &'static str,
+    allowed: &'static str,
+    prev: u32,
+    waker: u32,
+    wake_flags: u64,
+    pick_flags: u64,
+    chosen: &'static str,
+}
+
+const CASE: Case = Case {
+    shape: [1, 1, 4, 1],
+    flags: 0,
+    idle: "",
+    allowed: "",
+    prev: 0,
+    waker: 0,
+    wake_flags: 0,
+    pick_flags: 0,
+    chosen: "-",
+};
+
+fn check(case: Case) {
+    let mut m = machine(case.shape, case.flags);
+    for cpu in cpus(case.idle) {
+        update(&mut m, cpu, true);
+    }
+    if !case.allowed.is_empty() {
+        m.tasks[0].cpus = CpuSet::from_cpus(m.nr_cpus(), &cpus(case.allowed));
+        m.tasks[0].nr_cpus_allowed = m.tasks[0].cpus.weight();
+        crate::policy::layout::mirror_cpus(&m, nth(0));
+    }
+    m.this_cpu = case.waker;
+    let chosen = select_cpu_dfl(&mut m, nth(0), case.prev, case.wake_flags, None, case.pick_flags);
+    let text = chosen.map_or("-".to_string(), |cpu| cpu.to_string());
+    assert_eq!(
+        text, case.chosen,
+        "shape {:?}, idle {}, prev {}",
+        case.shape, case.idle, case.prev
+    );
+    if let Some(cpu) = chosen {
+        let node = m.idle.per_node.then(|| m.spec.topology.cpus[cpu as usize].node);
+        assert!(!m.idle.cpumask(node).contains(cpu), "a chosen CPU is claimed");
+    }
+}
+
+#[test]
+fn without_smt_the_previous_cpu_comes_first() {
+    check(Case {
+        idle: "1 2 3",
+        prev: 2,
+        chosen: "2",
+        ..CASE
+    });
+    check(Case {
+        idle: "1 3",
+        prev: 2,
+        chosen: "1",
+        ..CASE
+    });
+    check(Case {
+        idle: "",
+        prev: 2,
+        chosen: "-",
+        ..CASE
+    });
+    check(Case {
+        idle: "1 3",
+        prev: 1,
+        allowed: "0 2 3",
+        chosen: "3",
+        ..CASE
+    });
+    check(Case {
+        idle: "1",
+        prev: 1,
+        allowed: "0 2 3",
+        chosen: "-",
+        ..CASE
+    });
+}
+
+#[test]
+fn with_smt_a_wholly_idle_core_comes_first() {
+    // Cores 0-1, 2-3, 4-5, 6-7.
+    let smt = Case {
+        shape: [1, 1, 4, 2],
+        ..CASE
+    };
+    check(Case {
+        idle: "2 3 4 5",
+        prev: 4,
+        chosen: "4",
+        ..smt
+    });
+    check(Case {
+        idle: "2 4 5",
+        prev: 2,
+        chosen: "4",
+        ..smt
+    });
+    check(Case {
+        idle: "2 4",
+        prev: 2,
+        chosen: "2",
+        ..smt
+    });
+    // The sibling of the previous CPU before another core.
+    check(Case {
+        idle: "3 4",
+        prev: 2,
+        chosen: "3",
+        ..smt
+    });
+    check(Case {
+        idle: "3 4",
+        prev: 2,
+        pick_flags: SCX_PICK_IDLE_CORE,
+        chosen: "-",
+        ..smt
+    });
+    check(Case {
+        idle: "2 4 5",
+        prev: 2,
+        allowed: "2 3",
+        chosen: "2",
+        ..smt
+    });
+}
+
+#[test]
+fn the_last_level_cache_comes_before_the_rest() {
+    // LLC 0: 0-3, LLC 1: 4-7.
+    let llcs = Case {
+        shape: [1, 2, 4, 1],
+        ..CASE
+    };
+    check(Case {
+        idle: "1 6",
+        prev: 5,
+        chosen: "6",
+        ..llcs
+    });
+    check(Case {
+        idle: "1 2",
+        prev: 5,
+        chosen: "1",
+        ..llcs
+    });
+    check(Case {
+        idle: "1 6",
+        prev: 5,
+        allowed: "0 1 2 5",
+        chosen: "1",
+        ..llcs
+    });
+    // With SMT an idle core elsewhere beats half a core here: LLC 0 is 0-3, LLC 1 is 4-7.
+    check(Case {
+        shape: [1, 2, 2, 2],
+        idle: "0 1 7",
+        prev: 5,
+        chosen: "1",
+        ..CASE
+    });
+    check(Case {
+        shape: [1, 2, 2, 2],
+        idle: "0 1 6 7",
+        prev: 5,
+        chosen: "6",
+        ..CASE
+    });
+}
+
+#[test]
+fn the_node_comes_before_the_rest() {
+    // Nodes 0-7 and 8-15, LLCs of 4.
+    let numa = Case {
+        shape: [2, 2, 4, 1],
+        ..CASE
+    };
+    check(Case {
+        idle: "1 12",
+        prev: 9,
+        chosen: "12",
+        ..numa
+    });
+    check(Case {
+        idle: "1 3",
+        prev: 9,
+        chosen: "1",
+        ..numa
+    });
+    let per_node = Case {
+        flags: SCX_OPS_BUILTIN_IDLE_PER_NODE,
+        ..numa
+    };
+    check(Case {
+        idle: "1 12",
+        prev: 9,
+        chosen: "12",
+        ..per_node
+    });
+    check(Case {
+        idle: "1 3",
+        prev: 9,
+        chosen: "1",
+        ..per_node
+    });
+    check(Case {
+        idle: "1 3",
+        prev: 9,
+        pick_flags: SCX_PICK_IDLE_IN_NODE,
+        chosen: "-",
+        ..per_node
+    });
+}
+
+#[test]
+fn a_synchronous_wake_up_stays_near_the_waker() {
+    let sync = Case {
+        shape: [1, 2, 2, 1],
+        wake_flags: SCX_WAKE_SYNC,
+        ..CASE
+    };
+    // The waker shares the cache with an idle previous CPU.
+    check(Case {
+        idle: "0 2 3",
+        prev: 3,
+        waker: 2,
+        chosen: "3",
+        ..sync
+    });
+    // It does not, but something is idle: the waker's own CPU.
+    check(Case {
+        idle: "3",
+        prev: 3,
+        waker: 0,
+        chosen: "0",
+        ..sync
+    });
+    check(Case {
+        idle: "",
+        prev: 3,
+        waker: 0,
+        chosen: "-",
+        ..sync
+    });
+    check(Case {
+        idle: "3",
+        prev: 3,
+        waker: 0,
+        allowed: "1 2 3",
+        chosen: "3",
+        ..sync
+    });
+}
+
+#[test]
+fn a_core_is_idle_only_with_all_its_threads() {
+    let mut m = machine([1, 1, 2, 2], 0);
+    update(&mut m, 2, true);
+    assert!(!m.idle.smtmask(None).contains(2));
+    update(&mut m, 3, true);
+    assert!(m.idle.smtmask(None).contains(2) && m.idle.smtmask(None).contains(3));
+    assert!(test_and_clear_cpu(&mut m, 3));
+    assert!(!m.idle.smtmask(None).contains(2) && m.idle.cpumask(None).contains(2));
+    assert!(!test_and_clear_cpu(&mut m, 3));
+}
+
+#[test]
+fn picks_take_turns_over_a_large_machine() {
+    let mut m = machine([2, 8, 64, 1], 0);
+    for cpu in [63, 64, 700, 1023] {
+        update(&mut m, cpu, true);
+    }
+    let possible = m.layout.possible;
+    let picked: Vec<_> = (0..5).map(|_| pick(&mut m, possible, None, 0)).collect();
+    assert_eq!(picked, [Some(63), Some(64), Some(700), Some(1023), None]);
+    assert_eq!(any_distribute(&mut m, possible), Some(0));
+    assert_eq!(any_distribute(&mut m, possible), Some(1));
+}

@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a policy does to DSQs: inserting tasks, moving them, creating and asking (the kfuncs scx_bpf_dsq_*). The
+//! wrappers around these functions turn addresses into tasks.
+//!
+//! In ops.select_cpu() and ops.enqueue() an insertion is noted on the task and carried out when the callback is through;
+//! in ops.dispatch() it goes to a buffer that is worked off afterwards.
+
+use super::dispatch;
+use super::dsq::{DsqRef, NO_DSQ};
+use super::enqueue::find_dsq_for_dispatch;
+use super::entity::OpsState;
+use super::ops::{self, Op, UNLOCKED};
+use super::{cid, deferred, exit};
+use crate::machine::Machine;
+use crate::policy::layout::enums::*;
+use crate::sched::task::{IDLE, TaskId};
+use crate::simulation::lock::{Held, LockId};
+use crate::watch::decision::What;
+use bpf::func::Fault;
+use bpf::region::Use;
+
+const EINVAL: i32 = 22;
+const EEXIST: i32 = 17;
+const ENOENT: i32 = 2;
+
+/// The task that ops.select_cpu() or ops.enqueue() may dispatch directly (direct_dispatch_task).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DirectDispatch {
+    /// Neither is running: insertions go to the buffer.
+    #[default]
+    Closed,
+    /// This one.
+    For(TaskId),
+    /// It has been dispatched.
+    Done,
+}
+
+/// A buffered insertion (struct scx_dsp_buf_ent).
+#[derive(Clone, Copy, Debug)]
+pub struct Pending {
+    pub task: TaskId,
+    /// Who owned the task when it was inserted, and since when.
+    pub queued: bool,
+    pub qseq: u32,
+    pub dsq_id: u64,
+    pub enq_flags: u64,
+}
+
+/// What ops.dispatch() has done so far (struct scx_dsp_ctx).
+#[derive(Debug, Default)]
+pub struct DispatchContext {
+    /// The CPU it dispatches for.
+    pub cpu: u32,
+    pub buffer: Vec<Pending>,
+    pub nr_tasks: u32,
+}
+
+/// Completes a local DSQ insertion's flags, or refuses them (scx_vet_enq_flags).
+#[inline(always)]
+fn vet(m: &mut Machine, dsq_id: u64, enq_flags: u64) -> Option<u64> {
+    let local = dsq_id == SCX_DSQ_LOCAL || dsq_id & SCX_DSQ_LOCAL_ON == SCX_DSQ_LOCAL_ON;
+    if enq_flags & SCX_ENQ_IMMED != 0 && !local {
+        immed_elsewhere(m, dsq_id);
+        return None;
+    }
+    let always = m.ext.loaded().ops.flags & SCX_OPS_ALWAYS_ENQ_IMMED != 0 && local;
+    Some(if always { enq_flags | SCX_ENQ_IMMED } else { enq_flags })
+}
+
+#[cold]
+fn immed_elsewhere(m: &mut Machine, dsq_id: u64) {
+    exit::error(m, format!("SCX_ENQ_IMMED on a non-local DSQ 0x{dsq_id:x}"));
+}
+
+/// scx_bpf_dsq_insert: `task` shall run for `slice` ns (0: what it has left) from the DSQ of this id.
+/// False: the policy does not own the task, or it was an error.
+pub(crate) fn insert(m: &mut Machine, task: Option<TaskId>, dsq_id: u64, slice: u64, enq_flags: u64) -> bool {
+    let Some((task, enq_flags)) = preamble(m, task, dsq_id, enq_flags) else {
+        return false;
+    };
+    m.decided(|m| inserted(m, task, dsq_id, slice, None, enq_flags));
+    set_slice(m, task, slice);
+    commit(m, task, dsq_id, enq_flags);
+    true
+}
+
+/// scx_bpf_dsq_insert_vtime: as [`insert`], in the order of `vtime`.
+pub(crate) fn insert_vtime(
+    m: &mut Machine,
+    task: Option<TaskId>,
+    dsq_id: u64,
+    slice: u64,
+    vtime: u64,
+    enq_flags: u64,
+) -> bool {
+    let Some((task, enq_flags)) = preamble(m, task, dsq_id, enq_flags) else {
+        return false;
+    };
+    m.decided(|m| inserted(m, task, dsq_id, slice, Some(vtime), enq_flags));
+    set_slice(m, task, slice);
+    m.scx_entity(task).dsq_vtime = vtime;
+    commit(m, task, dsq_id, enq_flags | SCX_ENQ_DSQ_PRIQ);
+    true
+}
+
+/// The decision that an insertion is.
+#[cold]
+fn inserted(m: &Machine, task: TaskId, dsq_id: u64, slice: u64, vtime: Option<u64>, enq_flags: u64) -> What {
+    // ops.dispatch() means the CPU it dispatches for; ops.select_cpu() one that is not known yet.
+    let home = match m.ext.frame.op {
+        Some(Op::Dispatch) => m.ext.dsp.cpu,
+        Some(Op::SelectCpu) => u32::MAX,
+        _ => m.tasks[task].cpu,
+    };
+    What::insert(m.pid_of(task), (dsq_id, home), slice, vtime, enq_flags)
+}
+
+/// The decision that a move is, after slice and vtime have been set.
+#[cold]
+fn moved(m: &Machine, task: TaskId, dsq_id: u64, home: u32, enq_flags: u64) -> What {
+    let vtime = (enq_flags & SCX_ENQ_DSQ_PRIQ != 0).then(|| m.scx_entity(task).dsq_vtime);
+    What::insert(m.pid_of(task), (dsq_id, home), 0, vtime, enq_flags)
+}
+
+fn set_slice(m: &mut Machine, task: TaskId, slice: u64) {
+    let scx = m.scx_entity(task);
+    scx.slice = if slice != 0 { slice } else { scx.slice.max(1) };
+}
+
+#[inline(always)]
+fn preamble(m: &mut Machine, task: Option<TaskId>, dsq_id: u64, enq_flags: u64) -> Option<(TaskId, u64)> {
+    let Some(task) = task else {
+        exit::error(m, "called with NULL task");
+        return None;
+    };
+    if enq_flags & __SCX_ENQ_INTERNAL_MASK != 0 {
+        invalid(m, enq_flags);
+        return None;
+    }
+    if task == IDLE || !m.ext.owns(m.scx_state(task)) {
+        m.ext.stats.insert_not_owned += 1;
+        return None;
+    }
+    Some((task, vet(m, dsq_id, enq_flags)?))
+}
+
+#[cold]
+fn invalid(m: &mut Machine, enq_flags: u64) {
+    exit::error(m, format!("invalid enq_flags 0x{enq_flags:x}"));
+}
+
+#[inline(always)]
+fn commit(m: &mut Machine, task: TaskId, dsq_id: u64, enq_flags: u64) {
+    let pc = m.ext.loaded().vm.pc() as u32;
+    m.tasks[task].ext.inserted_by = m.ext.frame.op.map(|op| (op, pc));
+    match m.ext.direct {
+        DirectDispatch::Closed => {}
+        expected => {
+            mark_direct_dispatch(m, expected, task, dsq_id, enq_flags);
+            return;
+        }
+    }
+    if m.ext.dsp.buffer.len() >= m.ext.dsp_max_batch as usize {
+        exit::error(m, "dispatch buffer overflow");
+        return;
+    }
+    let entity = &m.tasks[task].ext;
+    let queued = entity.ops_state == OpsState::Queued;
+    let pending = Pending {
+        task,
+        queued,
+        qseq: entity.qseq,
+        dsq_id,
+        enq_flags,
+    };
+    m.ext.dsp.buffer.push(pending);
+}
+
+#[inline(always)]
+fn mark_direct_dispatch(m: &mut Machine, expected: DirectDispatch, task: TaskId, dsq_id: u64, enq_flags: u64) {
+    m.ext.direct = DirectDispatch::Done;
+    if expected != DirectDispatch::For(task) {
+        refuse_direct_dispatch(m, expected, task);
+        return;
+    }
+    let scx = m.scx_entity(task);
+    scx.ddsp_dsq_id = dsq_id;
+    scx.ddsp_enq_flags = enq_flags;
+}
+
+#[cold]
+fn refuse_direct_dispatch(m: &mut Machine, expected: DirectDispatch, task: TaskId) {
+    let named = |task: TaskId| {
+        let t = &m.tasks[task];
+        format!("{}[{}]", t.comm, t.pid)
+    };
+    let message = match expected {
+        DirectDispatch::For(other) => {
+            format!(
+                "scheduling for {} but trying to direct-dispatch {}",
+                named(other),
+                named(task)
+            )
+        }
+        _ => format!("{} already direct-dispatched", named(task)),
+    };
+    exit::error(m, message);
+}
+
+/// scx_bpf_dispatch_nr_slots: insertions that still fit the buffer.
+pub(crate) fn dispatch_nr_slots(m: &Machine) -> u32 {
+    m.ext.dsp_max_batch - m.ext.dsp.buffer.len() as u32
+}
+
+/// scx_bpf_dispatch_cancel: takes back the latest buffered insertion.
+pub(crate) fn dispatch_cancel(m: &mut Machine) {
+    if m.ext.dsp.buffer.pop().is_none() {
+        exit::error(m, "dispatch buffer underflow");
+    }
+}
+
+/// scx_bpf_dsq_move_to_local: the first task of a DSQ that may run on the dispatching CPU goes to its local DSQ.
+pub(crate) fn move_to_local(m: &mut Machine, dsq_id: u64, enq_flags: u64) -> bool {
+    let Some(enq_flags) = vet(m, SCX_DSQ_LOCAL, enq_flags) else {
+        return false;
+    };
+    let cpu = m.ext.dsp.cpu;
+    dispatch::flush_dispatch_buf(m, cpu);
+    let Some(dsq) = m.ext.dsqs.find(dsq_id) else {
+        exit::error(m, format!("invalid DSQ ID 0x{dsq_id:016x}"));
+        return false;
+    };
+    let moved = dispatch::consume_dispatch_q(m, cpu, dsq, enq_flags);
+    m.ext.dsp.nr_tasks += u32::from(moved);
+    moved
+}
+
+/// scx_bpf_create_dsq; `node` is a preference without effect. 0 or a negative errno.
+///
+/// # Errors
+/// If the run has used up its memory.
+pub(crate) fn create(m: &mut Machine, dsq_id: u64, node: i32) -> Result<i32, Fault> {
+    let nr_nodes = m.spec.topology.nodes.len() as i32;
+    if node >= nr_nodes || node < -1 || dsq_id & SCX_DSQ_FLAG_BUILTIN != 0 {
+        return Ok(-EINVAL);
+    }
+    if m.ext.dsqs.find(dsq_id).is_some() {
+        return Ok(-EEXIST);
+    }
+    // The queue and, as long as the run lasts, its lock's figures.
+    m.region.memory().charge_record(Use::Queues)?;
+    m.region.memory().charge_record(Use::Queues)?;
+    m.ext.dsqs.create(dsq_id);
+    Ok(0)
+}
+
+/// scx_bpf_destroy_dsq: it must be empty.
+pub(crate) fn destroy(m: &mut Machine, dsq_id: u64) {
+    let Some(dsq) = m.ext.dsqs.find(dsq_id) else { return };
+    let nr = m.ext.dsqs.nr(dsq);
+    if nr > 0 {
+        exit::error(m, format!("attempting to destroy in-use dsq 0x{dsq_id:016x} (nr={nr})"));
+        return;
+    }
+    for rq in &mut m.rqs {
+        rq.ext.reenq_users.retain(|&(user, _)| user != dsq);
+    }
+    m.ext.dsqs.destroy(dsq);
+    m.region.memory().give_back_records(Use::Queues, 1);
+}
+
+/// scx_bpf_dsq_nr_queued, or -ENOENT.
+pub(crate) fn nr_queued(m: &mut Machine, dsq_id: u64) -> i32 {
+    let dsq = if dsq_id == SCX_DSQ_LOCAL {
+        m.ext.dsqs.local(locked_or_this(m))
+    } else if dsq_id & SCX_DSQ_LOCAL_ON == SCX_DSQ_LOCAL_ON {
+        let cpu = cid::cpu_ret(m, (dsq_id & SCX_DSQ_LOCAL_CPU_MASK) as i32);
+        if !exit::cpu_valid(m, cpu, "") {
+            return -ENOENT;
+        }
+        m.ext.dsqs.local(cpu as u32)
+    } else {
+        match m.ext.dsqs.find(dsq_id) {
+            Some(dsq) => dsq,
+            None => return -ENOENT,
+        }
+    };
+    m.ext.dsqs.nr(dsq) as i32
+}
+
+/// scx_bpf_dsq_peek: the first task of one of the policy's DSQs.
+pub(crate) fn peek(m: &mut Machine, dsq_id: u64) -> Option<TaskId> {
+    if dsq_id & SCX_DSQ_FLAG_BUILTIN != 0 {
+        exit::error(m, format!("peek disallowed on builtin DSQ 0x{dsq_id:x}"));
+        return None;
+    }
+    let Some(dsq) = m.ext.dsqs.find(dsq_id) else {
+        exit::no_such_dsq(m, &format!("peek on non-existent DSQ 0x{dsq_id:x}"), None);
+        return None;
+    };
+    m.ext.dsqs.first(dsq)
+}
+
+/// scx_bpf_reenqueue_local of ops.cpu_release(): hands the waiting tasks of this CPU back to the policy; how many.
+pub(crate) fn reenqueue_local(m: &mut Machine) -> u32 {
+    let cpu = m.this_cpu;
+    deferred::reenq_local(m, cpu, SCX_REENQ_ANY)
+}
+
+/// scx_bpf_dsq_reenq: tasks of the DSQ go back to the policy, soon.
+pub(crate) fn dsq_reenq(m: &mut Machine, dsq_id: u64, reenq_flags: u64) {
+    if reenq_flags & !__SCX_REENQ_USER_MASK != 0 {
+        exit::error(m, format!("invalid SCX_REENQ flags 0x{reenq_flags:x}"));
+        return;
+    }
+    let reenq_flags = if reenq_flags & __SCX_REENQ_FILTER_MASK == 0 {
+        SCX_REENQ_ANY
+    } else {
+        reenq_flags
+    };
+    let (cpu, locked) = (locked_or_this(m), m.ext.frame.locked_cpu);
+    let dsq = find_dsq_for_dispatch(m, cpu, dsq_id, m.this_cpu, None);
+    deferred::schedule_dsq_reenq(m, dsq, reenq_flags, locked);
+}
+
+/// The CPU whose runqueue is locked by the running callback, else the running one (scx_locked_rq() ?: this_rq()).
+fn locked_or_this(m: &Machine) -> u32 {
+    match m.ext.frame.locked_cpu {
+        UNLOCKED => m.this_cpu,
+        cpu => cpu,
+    }
+}
+
+/// Is the task one that the running callback is about? If not it is an error (scx_kf_arg_task_ok).
+pub(crate) fn arg_task_ok(m: &mut Machine, task: TaskId) -> bool {
+    let ok = m.ext.frame.task == task && task != IDLE;
+    if !ok {
+        exit::error(m, "called on a task not being operated on");
+    }
+    ok
+}
+
+/// A struct bpf_iter_scx_dsq on the BPF stack: four of its six words.
+struct Iter {
+    addr: u64,
+}
+
+/// Words of it: cursor number plus 1 (0: none), slice, vtime, which of the two are set.
+const CURSOR: u64 = 0;
+const SLICE: u64 = 1;
+const VTIME: u64 = 2;
+const SET: u64 = 3;
+const HAS_SLICE: u64 = 1;
+const HAS_VTIME: u64 = 2;
+/// SCX_DSQ_ITER_REV
+const ITER_REV: u64 = 1 << 16;
+
+impl Iter {
+    fn get(&self, m: &Machine, word: u64) -> Result<u64, Fault> {
+        m.region.load(self.addr + 8 * word)
+    }
+
+    fn set(&self, m: &Machine, word: u64, value: u64) -> Result<(), Fault> {
+        m.region.store(self.addr + 8 * word, value)
+    }
+
+    fn cursor(&self, m: &Machine) -> Result<Option<u32>, Fault> {
+        let cursor = self.get(m, CURSOR)?;
+        Ok(cursor
+            .checked_sub(1)
+            .map(|cursor| cursor as u32)
+            .filter(|&cursor| m.ext.dsqs.cursor_dsq(cursor).is_some()))
+    }
+}
+
+/// Far more iterators than a program's stack has room for.
+const MAX_ITERATORS: usize = 256;
+
+/// bpf_iter_scx_dsq_new: `iter` is the address of the iterator. 0 or a negative errno.
+pub(crate) fn iter_new(m: &mut Machine, iter: u64, dsq_id: u64, flags: u64) -> Result<i32, Fault> {
+    let iter = Iter { addr: iter };
+    iter.set(m, CURSOR, 0)?;
+    iter.set(m, SET, 0)?;
+    if flags & !ITER_REV != 0 {
+        return Ok(-EINVAL);
+    }
+    let Some(dsq) = m.ext.dsqs.find(dsq_id) else {
+        return Ok(-ENOENT);
+    };
+    if m.ext.dsqs.nr_cursors() == MAX_ITERATORS {
+        return Err(Fault::func(format!(
+            "more than {MAX_ITERATORS} bpf_iter_scx_dsq at a time: bpf_iter_scx_dsq_destroy is not called"
+        )));
+    }
+    let cursor = m.ext.dsqs.cursor_new(dsq, flags & ITER_REV != 0);
+    iter.set(m, CURSOR, u64::from(cursor) + 1)?;
+    Ok(0)
+}
+
+/// bpf_iter_scx_dsq_next
+pub(crate) fn iter_next(m: &mut Machine, iter: u64) -> Result<Option<TaskId>, Fault> {
+    let Some(cursor) = (Iter { addr: iter }).cursor(m)? else {
+        return Ok(None);
+    };
+    let lock = m.ext.dsqs.cursor_dsq(cursor).map(|dsq| lock_dsq(m, dsq));
+    let next = m.ext.dsqs.cursor_next(cursor);
+    if let Some(task) = next {
+        m.read_line(m.tasks[task].addr);
+    }
+    if let Some(lock) = lock {
+        m.release(lock);
+    }
+    Ok(next)
+}
+
+/// bpf_iter_scx_dsq_destroy
+pub(crate) fn iter_destroy(m: &mut Machine, iter: u64) -> Result<(), Fault> {
+    let iter = Iter { addr: iter };
+    if let Some(cursor) = iter.cursor(m)? {
+        m.ext.dsqs.cursor_drop(cursor);
+    }
+    iter.set(m, CURSOR, 0)
+}
+
+/// scx_bpf_dsq_move_set_slice: for the next move.
+pub(crate) fn move_set_slice(m: &mut Machine, iter: u64, slice: u64) -> Result<(), Fault> {
+    let iter = Iter { addr: iter };
+    iter.set(m, SLICE, slice)?;
+    iter.set(m, SET, iter.get(m, SET)? | HAS_SLICE)
+}
+
+/// scx_bpf_dsq_move_set_vtime: for the next move.
+pub(crate) fn move_set_vtime(m: &mut Machine, iter: u64, vtime: u64) -> Result<(), Fault> {
+    let iter = Iter { addr: iter };
+    iter.set(m, VTIME, vtime)?;
+    iter.set(m, SET, iter.get(m, SET)? | HAS_VTIME)
+}
+
+/// scx_bpf_dsq_move and, with SCX_ENQ_DSQ_PRIQ in `enq_flags`, scx_bpf_dsq_move_vtime: moves a task that the iteration
+/// has shown to another DSQ. False: it is not there any more.
+pub(crate) fn dsq_move(m: &mut Machine, iter: u64, task: TaskId, dsq_id: u64, enq_flags: u64) -> Result<bool, Fault> {
+    let iter = Iter { addr: iter };
+    let Some(cursor) = iter.cursor(m)? else {
+        return Ok(false);
+    };
+    let Some(enq_flags) = vet(m, dsq_id, enq_flags) else {
+        return Ok(false);
+    };
+    if m.ext.exit.is_some() {
+        return Ok(false);
+    }
+    let (src_cpu, locked) = (m.tasks[task].cpu, m.ext.frame.locked_cpu);
+    if locked != src_cpu {
+        ops::settle(m);
+        if locked != UNLOCKED {
+            m.unlock(LockId::Rq(locked));
+        }
+        m.lock(LockId::Rq(src_cpu));
+    }
+    let mut at = src_cpu;
+    let there = m.ext.dsqs.cursor_has(cursor, task);
+    if there {
+        let set = iter.get(m, SET)?;
+        let here = if locked == UNLOCKED { m.this_cpu } else { locked };
+        let dst = find_dsq_for_dispatch(m, here, dsq_id, src_cpu, None);
+        if set & HAS_VTIME != 0 {
+            m.scx_entity(task).dsq_vtime = iter.get(m, VTIME)?;
+        }
+        if set & HAS_SLICE != 0 {
+            m.scx_entity(task).slice = iter.get(m, SLICE)?;
+        }
+        m.decided(|m| moved(m, task, dsq_id, here, enq_flags));
+        let src = m.ext.dsqs.of(task);
+        at = dispatch::move_task_between_dsqs(m, task, enq_flags, src, dst);
+    }
+    if locked != at {
+        m.unlock(LockId::Rq(at));
+        if locked != UNLOCKED {
+            m.lock(LockId::Rq(locked));
+        }
+    }
+    iter.set(m, SET, 0)?;
+    Ok(there)
+}
+
+/// Takes the lock of a DSQ that has one: local ones are under their runqueue's. To be given back by `Machine::release`.
+pub(super) fn lock_dsq(m: &mut Machine, dsq: DsqRef) -> Held {
+    debug_assert_ne!(dsq, NO_DSQ);
+    ops::settle(m);
+    match m.ext.dsqs.lock(dsq) {
+        Some(number) => m.lock_again(number),
+        None => {
+            let id = m.ext.dsqs.lock_id(dsq);
+            let slot = m.ext.dsqs.slot(dsq);
+            let held = m.lock_held(LockId::Dsq { slot, id });
+            m.ext.dsqs.set_lock(dsq, held.number());
+            held
+        }
+    }
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Kicking CPUs (scx_bpf_kick_cpu), and waiting for a kicked CPU to reschedule (SCX_KICK_WAIT).
+//!
+//! Kicks take effect when the kernel code that made them is through (irq_work). A CPU that waits spins in the kernel
+//! until the last CPU it waits for has rescheduled. A spinning CPU counts as rescheduled itself, so CPUs that wait for each
+//! other come free.
+
+use super::{deferred, exit};
+use crate::machine::Machine;
+use crate::policy::layout::enums::{SCX_KICK_IDLE, SCX_KICK_PREEMPT, SCX_KICK_WAIT};
+use crate::sched::class::Class;
+use crate::sched::task::IDLE;
+use crate::simulation::lock::LockId;
+use crate::watch::decision::What;
+
+/// One CPU's kicks that are to be sent and CPUs that are waited for.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Kicks {
+    /// Work of this CPU is in the machine's list.
+    queued: bool,
+    /// The reschedule has been asked for.
+    sync_pending: bool,
+    /// The reschedule has been: the wait begins when the handler is through.
+    sync_due: bool,
+    /// CPUs that wait for this one.
+    waiters: Vec<u32>,
+    /// Target and SCX_KICK_*, in the order made.
+    pending: Vec<(u32, u64)>,
+    /// To be waited for after the next reschedule: CPU, and its kick_sync then.
+    sync: Vec<(u32, u64)>,
+}
+
+/// scx_kick_cpu: `cpu` is one of the machine.
+pub(crate) fn kick_cpu(m: &mut Machine, cpu: u32, flags: u64) {
+    if m.ext.bypassing() {
+        return;
+    }
+    let this = m.this_cpu;
+    m.decided(|_| What::Kick { target: cpu, flags });
+    if flags & SCX_KICK_IDLE != 0 {
+        if flags & (SCX_KICK_PREEMPT | SCX_KICK_WAIT) != 0 {
+            exit::error(m, "PREEMPT/WAIT cannot be used with SCX_KICK_IDLE");
+        }
+        // Of a CPU whose runqueue the caller holds it cannot be told yet: it may be about to go idle.
+        if m.ext.frame.locked_cpu != cpu && can_skip_idle_kick(m, cpu) {
+            return;
+        }
+    }
+    let pending = &mut m.rqs[this as usize].ext.kicks.pending;
+    match pending.last_mut() {
+        Some((last, merged)) if *last == cpu && (*merged ^ flags) & SCX_KICK_IDLE == 0 => *merged |= flags,
+        _ => pending.push((cpu, flags)),
+    }
+    queue_irq_work(m, this);
+}
+
+/// The CPU is busy and will reschedule before it goes idle.
+fn can_skip_idle_kick(m: &Machine, cpu: u32) -> bool {
+    let rq = &m.rqs[cpu as usize];
+    rq.curr != IDLE && !rq.ext.in_balance
+}
+
+/// `cpu`, which is the running one, has work to do when its handler is through.
+pub(super) fn queue_irq_work(m: &mut Machine, cpu: u32) {
+    if !std::mem::replace(&mut m.rqs[cpu as usize].ext.kicks.queued, true) {
+        m.ext.irq_work.push(cpu);
+    }
+}
+
+/// Does what was queued by [`queue_irq_work`].
+#[cold]
+pub(super) fn run_irq_work(m: &mut Machine) {
+    let here = m.this_cpu;
+    while let Some(cpu) = m.ext.irq_work.pop() {
+        m.this_cpu = cpu;
+        m.rqs[cpu as usize].ext.kicks.queued = false;
+        deferred::arrived(m, cpu);
+        send(m, cpu);
+        if std::mem::take(&mut m.rqs[cpu as usize].ext.kicks.sync_due) {
+            begin_wait(m, cpu);
+        }
+    }
+    m.this_cpu = here;
+}
+
+/// kick_cpus_irq_workfn
+fn send(m: &mut Machine, cpu: u32) {
+    let mut pending = std::mem::take(&mut m.rqs[cpu as usize].ext.kicks.pending);
+    if pending.is_empty() {
+        return;
+    }
+    // In the order of CPUs; a full kick makes one of an idle CPU needless.
+    pending.sort_by_key(|&(target, flags)| (flags & SCX_KICK_IDLE != 0, target));
+    let mut wait = false;
+    for index in 0..pending.len() {
+        let (target, flags) = pending[index];
+        let same = |&(other, other_flags): &(u32, u64)| other == target && other_flags & SCX_KICK_IDLE == 0;
+        if flags & SCX_KICK_IDLE == 0 {
+            // Flags of several kicks of a CPU add up.
+            if index > 0 && same(&pending[index - 1]) {
+                continue;
+            }
+            let flags = pending[index..]
+                .iter()
+                .take_while(|&kick| same(kick))
+                .fold(0, |sum, kick| sum | kick.1);
+            wait |= kick_one(m, cpu, target, flags);
+        } else if !pending[..index].iter().any(|&(other, _)| other == target) {
+            kick_one_if_idle(m, target);
+        }
+    }
+    pending.clear();
+    m.rqs[cpu as usize].ext.kicks.pending = pending;
+    if wait {
+        m.rqs[cpu as usize].ext.kicks.sync_pending = true;
+        m.resched_curr(cpu);
+    }
+}
+
+/// Returns whether `cpu` is to wait for `target`.
+fn kick_one(m: &mut Machine, cpu: u32, target: u32, flags: u64) -> bool {
+    m.lock(LockId::Rq(target));
+    let class = m.curr_class(target);
+    let mut wait = false;
+    if m.online_cpus.contains(target) && class >= Class::Ext {
+        if class == Class::Ext && flags & SCX_KICK_PREEMPT != 0 {
+            m.account(target);
+            m.scx_entity(m.rqs[target as usize].curr).slice = 0;
+        }
+        if class == Class::Ext && flags & SCX_KICK_WAIT != 0 {
+            let kick_sync = m.rqs[target as usize].ext.kick_sync;
+            let sync = &mut m.rqs[cpu as usize].ext.kicks.sync;
+            sync.retain(|&(other, _)| other != target);
+            sync.push((target, kick_sync));
+            wait = true;
+        }
+        m.resched_curr(target);
+    }
+    m.unlock(LockId::Rq(target));
+    wait
+}
+
+fn kick_one_if_idle(m: &mut Machine, target: u32) {
+    m.lock(LockId::Rq(target));
+    if !can_skip_idle_kick(m, target) && m.online_cpus.contains(target) {
+        m.resched_curr(target);
+    }
+    m.unlock(LockId::Rq(target));
+}
+
+/// `cpu` reschedules: those who wait for that go on.
+#[inline(always)]
+pub(super) fn kick_sync(m: &mut Machine, cpu: u32) {
+    let rq = &mut m.rqs[cpu as usize].ext;
+    rq.kick_sync += 1;
+    if !rq.kicks.waiters.is_empty() {
+        release_waiters(m, cpu);
+    }
+    // Torn from its wait: the task it ran is being moved away.
+    if m.rqs[cpu as usize].spinning {
+        end_wait(m, cpu);
+    }
+}
+
+/// After balancing: a wait that was asked for begins once the switch is done.
+#[inline]
+pub(super) fn after_balance(m: &mut Machine, cpu: u32) {
+    let kicks = &mut m.rqs[cpu as usize].ext.kicks;
+    if kicks.sync_pending {
+        kicks.sync_pending = false;
+        kicks.sync_due = true;
+        queue_irq_work(m, cpu);
+    }
+}
+
+/// kick_sync_wait_bal_cb
+fn begin_wait(m: &mut Machine, cpu: u32) {
+    let mut sync = std::mem::take(&mut m.rqs[cpu as usize].ext.kicks.sync);
+    sync.retain(|&(target, then)| {
+        let rq = &m.rqs[target as usize];
+        target != cpu && rq.ext.kick_sync == then && !rq.spinning
+    });
+    for &(target, _) in &sync {
+        m.rqs[target as usize].ext.kicks.waiters.push(cpu);
+    }
+    let wait = !sync.is_empty();
+    m.rqs[cpu as usize].ext.kicks.sync = sync;
+    if !wait {
+        return;
+    }
+    kick_sync(m, cpu);
+    m.account(cpu);
+    let rq = &mut m.rqs[cpu as usize];
+    rq.spinning = true;
+    // What runs there makes no progress.
+    m.events.disarm_step(cpu);
+}
+
+#[cold]
+fn release_waiters(m: &mut Machine, cpu: u32) {
+    for waiter in std::mem::take(&mut m.rqs[cpu as usize].ext.kicks.waiters) {
+        let kicks = &mut m.rqs[waiter as usize].ext.kicks;
+        kicks.sync.retain(|&(target, _)| target != cpu);
+        if m.rqs[waiter as usize].spinning && m.rqs[waiter as usize].ext.kicks.sync.is_empty() {
+            end_wait(m, waiter);
+        }
+    }
+}
+
+#[cold]
+fn end_wait(m: &mut Machine, cpu: u32) {
+    m.account(cpu);
+    let rq = &mut m.rqs[cpu as usize];
+    rq.spinning = false;
+    rq.ext.kicks.sync.clear();
+    let resched = rq.resched_deferred;
+    if rq.curr != IDLE {
+        m.arm_step(cpu);
+    }
+    if resched {
+        m.defer_resched(cpu, 1);
+    }
+}
+
+/// Ends all waits: the policy is going.
+pub(super) fn end_all_waits(m: &mut Machine) {
+    for cpu in 0..m.nr_cpus() {
+        let kicks = &mut m.rqs[cpu as usize].ext.kicks;
+        kicks.pending.clear();
+        kicks.sync.clear();
+        kicks.waiters.clear();
+        if m.rqs[cpu as usize].spinning {
+            end_wait(m, cpu);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A task's life with a policy: ops.init_task() when it is born or the policy loaded, ops.enable() and ops.disable()
+//! when it enters and leaves the class, ops.exit_task() at the end.
+
+use super::enable::EnableState;
+use super::enqueue::clear_direct_dispatch;
+use super::entity::TaskState;
+use super::ops::{self, Frame, Op};
+use super::{cid, exit};
+use crate::machine::Machine;
+use crate::policy::layout::{scx_exit_task_args, scx_init_task_args};
+use crate::sched::class::Class;
+use crate::sched::task::{PRIO_TO_WEIGHT, Task, TaskId, WEIGHT_IDLEPRIO};
+use bpf::vm::Vm;
+use std::mem::{offset_of, size_of};
+use workload::Policy;
+
+/// __scx_init_task: 0 or a negative errno.
+pub(super) fn init_task(m: &mut Machine, task: TaskId, fork: bool) -> i32 {
+    m.scx_entity(task).disallow = false;
+    if m.ext.has_op(Op::InitTask) {
+        let mut args = [0; size_of::<scx_init_task_args>()];
+        args[offset_of!(scx_init_task_args, fork)] = u8::from(fork);
+        let at = offset_of!(scx_init_task_args, cgroup);
+        let cgroup = m.layout.cgroup_addr(m.tasks[task].cgroup);
+        args[at..at + 8].copy_from_slice(&cgroup.to_le_bytes());
+        let addr = m.tasks[task].addr;
+        let Some(result) = ops::call_with_struct(m, Op::InitTask, Frame::NONE, addr, &args) else {
+            return -EFAULT;
+        };
+        if result as i32 != 0 {
+            return exit::sanitize(m, "init_task", result as i32);
+        }
+    }
+    if m.scx_entity(task).disallow {
+        disallow(m, task, fork);
+    }
+    0
+}
+
+const EFAULT: i32 = 14;
+
+/// The policy does not want this task: SCHED_EXT becomes SCHED_NORMAL.
+fn disallow(m: &mut Machine, task: TaskId, fork: bool) {
+    let t = &mut m.tasks[task];
+    let wrong = if fork {
+        "during fork"
+    } else if m.ext.state != EnableState::Enabling {
+        "outside the enable path"
+    } else {
+        if matches!(t.policy, Policy::Ext { .. }) {
+            t.policy = Policy::Normal { nice: t.nice() };
+            m.ext.nr_rejected += 1;
+            crate::policy::layout::mirror_params(m, task);
+        }
+        return;
+    };
+    let message = format!(
+        "ops.init_task() set task->scx.disallow for {}[{}] {wrong}",
+        t.comm, t.pid
+    );
+    exit::error(m, message);
+}
+
+/// Weight of a task as policies see it, 1..=10000, 100 for nice 0 (sched_weight_to_cgroup).
+fn cgroup_weight(task: &Task) -> u32 {
+    let weight = match task.policy {
+        Policy::Idle => WEIGHT_IDLEPRIO,
+        _ => PRIO_TO_WEIGHT[(task.static_prio - 100) as usize],
+    };
+    ((weight * 100 + 512) / 1024).clamp(1, 10000)
+}
+
+/// scx_enable_task: it enters the class.
+pub(super) fn enable_task(m: &mut Machine, task: TaskId) {
+    m.ext.nr_enabled += 1;
+    let weight = cgroup_weight(&m.tasks[task]);
+    m.scx_entity(task).weight = weight;
+    let addr = m.tasks[task].addr;
+    if m.ext.has_op(Op::Enable) {
+        ops::call_task(m, Op::Enable, task, &[addr]);
+    }
+    if m.ext.has_op(Op::SetWeight) {
+        ops::call_task(m, Op::SetWeight, task, &[addr, u64::from(weight)]);
+    }
+    m.scx_set_state(task, TaskState::Enabled);
+}
+
+/// scx_disable_task: it leaves the class.
+fn disable_task(m: &mut Machine, task: TaskId) {
+    clear_direct_dispatch(m, task);
+    if m.ext.has_op(Op::Disable) {
+        let addr = m.tasks[task].addr;
+        ops::call_task(m, Op::Disable, task, &[addr]);
+    }
+    m.scx_set_state(task, TaskState::Ready);
+    let scx = m.scx_entity(task);
+    scx.dsq_vtime = 0;
+    scx.slice = 0;
+}
+
+/// scx_disable_and_exit_task: the policy sees no more of it.
+pub(super) fn disable_and_exit_task(m: &mut Machine, task: TaskId) {
+    let state = m.scx_state(task);
+    if matches!(state, TaskState::Init | TaskState::Ready | TaskState::Enabled) {
+        if state == TaskState::Enabled {
+            disable_task(m, task);
+        }
+        if m.ext.has_op(Op::ExitTask) {
+            let mut args = [0; size_of::<scx_exit_task_args>()];
+            args[offset_of!(scx_exit_task_args, cancelled)] = u8::from(state == TaskState::Init);
+            let t = &m.tasks[task];
+            let frame = Frame::about(task, t.cpu);
+            let addr = t.addr;
+            ops::call_with_struct(m, Op::ExitTask, frame, addr, &args);
+        }
+    }
+    m.scx_set_state(task, TaskState::None);
+}
+
+/// scx_fork and scx_post_fork of a task that is set up but not running yet.
+///
+/// # Errors
+/// The negative errno with which the policy refuses the task: the fork fails.
+pub(super) fn forked(m: &mut Machine, task: TaskId) -> Result<(), i32> {
+    if !m.ext.init_task_enabled {
+        return Ok(());
+    }
+    m.scx_set_state(task, TaskState::InitBegin);
+    let result = init_task(m, task, true);
+    if result != 0 {
+        m.scx_set_state(task, TaskState::None);
+        if m.ext.nr_accepted == 0 {
+            // A running system always has tasks, and the kernel does not enable a policy that refuses them.
+            let t = &m.tasks[task];
+            let message = format!(
+                "ops.init_task() failed ({result}) for {}[{}], the first task",
+                t.comm, t.pid
+            );
+            exit::error(m, message);
+        }
+        return Err(result);
+    }
+    m.ext.nr_accepted += 1;
+    m.scx_set_state(task, TaskState::Init);
+    m.scx_set_state(task, TaskState::Ready);
+    if m.tasks[task].class == Class::Ext {
+        enable_task(m, task);
+    }
+    Ok(())
+}
+
+/// sched_ext_dead: the task has been switched out for the last time.
+pub(super) fn dead(m: &mut Machine, task: TaskId) {
+    if m.scx_state(task) != TaskState::None {
+        disable_and_exit_task(m, task);
+        m.scx_set_state(task, TaskState::Dead);
+    }
+}
+
+/// __put_task_struct and css_release: nobody holds these objects any more, and what programs keep for them goes. That may hold others,
+/// which are then gone, too: they wait for their turn, however many there are.
+pub(super) fn gone(m: &mut Machine, owners: impl IntoIterator<Item = u64>) {
+    if !m.ext.has_policy() {
+        return;
+    }
+    m.ext.gone.extend(owners);
+    if std::mem::replace(&mut m.ext.freeing, true) {
+        return;
+    }
+    while let Some(owner) = m.ext.gone.pop_front() {
+        Vm::free_owner(m, owner);
+    }
+    m.ext.freeing = false;
+}
+
+/// switching_to_scx: the task, which is off the queue, belongs to the class now.
+pub(super) fn switching_to(m: &mut Machine, task: TaskId) {
+    enable_task(m, task);
+    set_cpumask(m, task);
+}
+
+/// Tells the policy where the task may run.
+pub(super) fn set_cpumask(m: &mut Machine, task: TaskId) {
+    if m.ext.has_op(Op::SetCpumask) {
+        let args = [m.tasks[task].addr, cid::mask_arg(m, task)];
+        ops::call_task(m, Op::SetCpumask, task, &args);
+    }
+}
+
+/// switched_from_scx: the task, which is off the queue, is about to leave the class.
+pub(super) fn switched_from(m: &mut Machine, task: TaskId) {
+    if m.scx_state(task) != TaskState::None {
+        disable_task(m, task);
+    }
+}
+
+/// reweight_task_scx: nice or policy changed.
+pub(super) fn reweight(m: &mut Machine, task: TaskId) {
+    if m.tasks[task].class != Class::Ext || m.scx_state(task) != TaskState::Enabled {
+        return;
+    }
+    let weight = cgroup_weight(&m.tasks[task]);
+    if m.scx_entity(task).weight == weight {
+        return;
+    }
+    m.scx_entity(task).weight = weight;
+    if m.ext.has_op(Op::SetWeight) {
+        let addr = m.tasks[task].addr;
+        ops::call_task(m, Op::SetWeight, task, &[addr, u64::from(weight)]);
+    }
+}

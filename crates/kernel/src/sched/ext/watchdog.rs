@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The watchdog: a task that is runnable and has not run for too long is the end of its policy.
+
+use super::enable::EnableState;
+use super::exit::{self, Kind};
+use crate::machine::Machine;
+use crate::simulation::event::Event;
+
+/// The longest that a policy may leave a task waiting, and the default (SCX_WATCHDOG_MAX_TIMEOUT).
+pub const MAX_TIMEOUT_NS: u64 = 30_000_000_000;
+
+/// Starts looking: twice in the policy's timeout.
+pub(super) fn start(m: &mut Machine) {
+    let (now, interval) = (m.now, interval(m));
+    m.ext.watchdog_due = now + interval;
+    m.events.push(now + interval, Event::Watchdog);
+}
+
+fn interval(m: &Machine) -> u64 {
+    (m.ext.watchdog_timeout / 2).max(m.tick_ns())
+}
+
+/// scx_watchdog_workfn
+pub(super) fn run(m: &mut Machine) {
+    // A watchdog of an earlier policy.
+    if m.ext.state == EnableState::Disabled || m.now != m.ext.watchdog_due {
+        return;
+    }
+    let (jiffies, tick_ns) = (m.jiffies(), m.tick_ns());
+    let timeout = m.ext.watchdog_timeout / tick_ns;
+    'cpus: for (cpu, waiting) in (0..).zip(m.runnable_lists()) {
+        if !m.online_cpus.contains(cpu) {
+            continue;
+        }
+        let stalled = waiting
+            .into_iter()
+            .find(|&task| jiffies > m.scx_entity(task).runnable_at + timeout);
+        if let Some(task) = stalled {
+            let waited_ms = (jiffies - m.scx_entity(task).runnable_at) * tick_ns / 1_000_000;
+            let t = &m.tasks[task];
+            let message = format!(
+                "{}[{}] failed to run for {}.{:03}s",
+                t.comm,
+                t.pid,
+                waited_ms / 1000,
+                waited_ms % 1000
+            );
+            let kept = format!("{} waits {}", t.comm, m.where_kept(task));
+            exit::exit_on(m, Kind::ErrorStall, 0, cpu as i32, message);
+            if let Some(exit) = &mut m.ext.exit {
+                exit.notes.push(kept);
+            }
+            break 'cpus;
+        }
+    }
+    start(m);
+}

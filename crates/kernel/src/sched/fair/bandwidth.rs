@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! cpu.max: a group has `quota` ns of CPU time a period, on all CPUs together (CFS bandwidth control).
+//!
+//! Each CPU takes slices of 5 ms from the group's pool while tasks of the group, or of groups in it, run there. When the
+//! pool is empty the CPU's queue is throttled until the period's timer fills the pool. What a queue that becomes empty has
+//! left above 1 ms goes back, and other CPUs may have it 5 ms later.
+//!
+//! As in Linux from 6.18 on a throttled queue itself stays where it is; its tasks go one by one, each when it is picked and
+//! would return to user space. There is no kernel time between, so it leaves as it is picked, after a context switch and
+//! a schedule(), without having run; it never is in the kernel with a lock that others want. It waits off its queue, no
+//! part of its CPU's nr_running, until there is runtime.
+//!
+//! Simpler than in Linux: load goes on decaying while a queue is throttled; a task that is changed or moved while it waits
+//! is queued and leaves again when it is picked; the first period begins when the limit is set.
+
+use super::entity::{CfsRqId, GROUP, NONE};
+use super::{dequeue_throttled_entities, enqueue_task};
+use crate::machine::Machine;
+use crate::sched::class::flags;
+use crate::sched::task::{IDLE, TaskId};
+use crate::simulation::event::Event;
+use crate::simulation::lock::LockId;
+
+/// What a CPU takes at once (sched_cfs_bandwidth_slice), ns.
+const SLICE_NS: u64 = 5_000_000;
+/// An empty queue keeps this much (min_cfs_rq_runtime), ns.
+const KEPT_NS: i64 = 1_000_000;
+/// What came back is given out after this long (cfs_bandwidth_slack_period), ns.
+const SLACK_PERIOD_NS: u64 = 5_000_000;
+/// Unless the period ends sooner than this after it (min_bandwidth_expiration), ns.
+const SLACK_MARGIN_NS: u64 = 2_000_000;
+
+/// A group's limit and pool (struct cfs_bandwidth).
+#[derive(Default)]
+pub(super) struct Bandwidth {
+    /// ns a period; `None`: no limit.
+    quota: Option<u64>,
+    period_ns: u64,
+    /// ns of earlier periods that may be used beyond the quota.
+    burst_ns: u64,
+    /// Pool, ns.
+    runtime: u64,
+    /// The pool was not asked since the period began.
+    idle: bool,
+    /// The timer runs, on `cpu`, and fires at `expires`.
+    active: bool,
+    cpu: u32,
+    expires: u64,
+    slack_pending: bool,
+    /// Of pending events.
+    pub generation: u32,
+    /// Throttled queues in the order in which they became so.
+    throttled: Vec<CfsRqId>,
+}
+
+/// What a queue has of the pool.
+#[derive(Default)]
+pub(super) struct Runtime {
+    /// ns; below 0 what was used beyond it.
+    remaining: i64,
+    throttled: bool,
+    /// Tasks that wait for the queue, or one above, to be unthrottled.
+    limbo: Vec<TaskId>,
+}
+
+impl Bandwidth {
+    /// No limit; events of before are void.
+    pub fn after(generation: u32) -> Bandwidth {
+        Bandwidth {
+            generation: generation.wrapping_add(1),
+            ..Bandwidth::default()
+        }
+    }
+
+    /// __refill_cfs_bandwidth_runtime
+    fn refill(&mut self) {
+        if let Some(quota) = self.quota {
+            self.runtime = (self.runtime + quota).min(quota + self.burst_ns);
+        }
+    }
+}
+
+impl Runtime {
+    pub fn limbo(&self) -> &[TaskId] {
+        &self.limbo
+    }
+}
+
+impl Machine {
+    fn bandwidth(&mut self, id: CfsRqId) -> &mut Bandwidth {
+        let group = self.task_groups.group_of(id);
+        &mut self.task_groups.groups[group as usize].bandwidth
+    }
+
+    fn runtime(&mut self, id: CfsRqId) -> &mut Runtime {
+        &mut self.task_groups.rq_mut(id).runtime
+    }
+
+    /// A group's queue used `ns`: takes more from the pool when there is none left (account_cfs_rq_runtime).
+    pub(super) fn account_cfs_rq_runtime(&mut self, id: CfsRqId, ns: u64) {
+        if self.bandwidth(id).quota.is_none() {
+            return;
+        }
+        let runtime = self.runtime(id);
+        runtime.remaining -= ns as i64;
+        if runtime.remaining > 0 || runtime.throttled {
+            return;
+        }
+        if !self.assign_cfs_rq_runtime(id, SLICE_NS) && self.cfs(id).curr != NONE {
+            self.resched_curr(self.cpu_of_cfs(id));
+        }
+    }
+
+    /// Tops a queue up to `target` ns; true if it has some now.
+    fn assign_cfs_rq_runtime(&mut self, id: CfsRqId, target: u64) -> bool {
+        self.start_cfs_bandwidth(id);
+        let wanted = target as i64 - self.runtime(id).remaining;
+        let pool = self.bandwidth(id);
+        let amount = pool.runtime.min(wanted.max(0) as u64);
+        if amount > 0 {
+            pool.runtime -= amount;
+            pool.idle = false;
+        }
+        let runtime = self.runtime(id);
+        runtime.remaining += amount as i64;
+        runtime.remaining > 0
+    }
+
+    /// Periods are counted while the group runs.
+    fn start_cfs_bandwidth(&mut self, id: CfsRqId) {
+        let (now, cpu, group) = (self.now, self.cpu_of_cfs(id), self.task_groups.group_of(id));
+        let pool = self.bandwidth(id);
+        if pool.active {
+            return;
+        }
+        pool.active = true;
+        pool.cpu = cpu;
+        // Where the periods would be had they been counted on.
+        pool.expires = match pool.expires {
+            0 => now + pool.period_ns,
+            last => last + ((now - last.min(now)) / pool.period_ns + 1) * pool.period_ns,
+        };
+        let (at, generation) = (pool.expires, pool.generation);
+        self.events.push(at, Event::CfsPeriod { group, generation });
+    }
+
+    /// Whether the queue is throttled, which it becomes here when its runtime is used up (check_cfs_rq_runtime).
+    pub(super) fn check_cfs_rq_runtime(&mut self, id: CfsRqId) -> bool {
+        if self.bandwidth(id).quota.is_none() || self.runtime(id).remaining > 0 {
+            return false;
+        }
+        self.runtime(id).throttled || self.throttle_cfs_rq(id)
+    }
+
+    fn throttle_cfs_rq(&mut self, id: CfsRqId) -> bool {
+        // The pool may have been filled since; then 1 ns, and the next slice comes with that.
+        if self.assign_cfs_rq_runtime(id, 1) {
+            return false;
+        }
+        self.runtime(id).throttled = true;
+        self.bandwidth(id).throttled.push(id);
+        true
+    }
+
+    /// A queue or one above it is throttled (throttled_hierarchy).
+    fn throttled_hierarchy(&self, cpu: u32, id: CfsRqId) -> bool {
+        let mut at = id;
+        while at >= GROUP {
+            if self.task_groups.rq(at).runtime.throttled {
+                return true;
+            }
+            at = self.cfs_rq_of(cpu, at);
+        }
+        false
+    }
+
+    /// The task that was picked is about to return to user space in a throttled group: it waits off its queue
+    /// (throttle_cfs_rq_work).
+    pub(super) fn throttle_task(&mut self, cpu: u32, task: TaskId) {
+        let id = self.cfs_rq_of(cpu, task);
+        let on_cpu = self.tasks[task].on_cpu;
+        let costs = &self.spec.costs;
+        let switch = if on_cpu { 0 } else { costs.context_switch_ns };
+        self.charge(cpu, u64::from(costs.schedule_ns) + u64::from(switch));
+        self.util_est_update(task);
+        dequeue_throttled_entities(self, cpu, task);
+        self.tasks[task].fair.throttled = true;
+        self.runtime(id).limbo.push(task);
+        self.rqs[cpu as usize].nr_running -= 1;
+        if !on_cpu {
+            let affinity = self.tasks[task].affinity;
+            self.checks.dequeued(self.now, affinity);
+            self.watch_throttled(task);
+        }
+    }
+
+    /// A waiting task counts as queued again, before it is queued or leaves for good.
+    pub(super) fn leave_limbo(&mut self, cpu: u32, task: TaskId) {
+        let id = self.cfs_rq_of(cpu, task);
+        self.runtime(id).limbo.retain(|&other| other != task);
+        let t = &mut self.tasks[task];
+        t.fair.throttled = false;
+        let affinity = t.affinity;
+        self.rqs[cpu as usize].nr_running += 1;
+        self.checks.queued(self.now, affinity);
+        self.watch_queued(task);
+    }
+
+    /// A throttled queue has runtime: the tasks that waited for it, in this group and those in it, are queued.
+    fn unthrottle_cfs_rq(&mut self, id: CfsRqId) {
+        self.runtime(id).throttled = false;
+        self.bandwidth(id).throttled.retain(|&other| other != id);
+        let (cpu, group) = (self.cpu_of_cfs(id), self.task_groups.group_of(id));
+        self.account(cpu);
+        self.lock(LockId::Rq(cpu));
+        for at in 0..self.task_groups.bottom_up.len() {
+            let below = self.task_groups.bottom_up[at];
+            let queue = self.task_groups.id(below, cpu);
+            if !self.task_groups.is_in(below, group) || self.throttled_hierarchy(cpu, queue) {
+                continue;
+            }
+            for task in self.runtime(queue).limbo.clone() {
+                self.leave_limbo(cpu, task);
+                enqueue_task(self, cpu, task, flags::WAKEUP);
+            }
+        }
+        if self.rqs[cpu as usize].curr == IDLE && self.rqs[cpu as usize].nr_running > 0 {
+            self.resched_curr(cpu);
+        }
+        self.unlock(LockId::Rq(cpu));
+    }
+
+    /// Gives throttled queues what they owe and 1 ns, as long as there is some (distribute_cfs_runtime).
+    fn distribute_cfs_runtime(&mut self, group: u32) {
+        for id in self.task_groups.groups[group as usize].bandwidth.throttled.clone() {
+            let wanted = 1 - self.runtime(id).remaining;
+            let pool = self.bandwidth(id);
+            let amount = (pool.runtime as i64).min(wanted);
+            pool.runtime -= amount as u64;
+            let runtime = self.runtime(id);
+            runtime.remaining += amount;
+            if runtime.remaining > 0 {
+                self.unthrottle_cfs_rq(id);
+            }
+        }
+    }
+
+    /// A queue became empty: what it does not need goes back (return_cfs_rq_runtime).
+    pub(super) fn return_cfs_rq_runtime(&mut self, id: CfsRqId) {
+        if self.bandwidth(id).quota.is_none() {
+            return;
+        }
+        let runtime = self.runtime(id);
+        let slack = runtime.remaining - KEPT_NS;
+        if slack <= 0 {
+            return;
+        }
+        runtime.remaining = KEPT_NS;
+        let (now, group) = (self.now, self.task_groups.group_of(id));
+        let pool = self.bandwidth(id);
+        pool.runtime += slack as u64;
+        let period_ends = pool.active && pool.expires < now + SLACK_PERIOD_NS + SLACK_MARGIN_NS;
+        if pool.runtime > SLICE_NS && !pool.throttled.is_empty() && !period_ends && !pool.slack_pending {
+            pool.slack_pending = true;
+            let generation = pool.generation;
+            self.events
+                .push(now + SLACK_PERIOD_NS, Event::CfsSlack { group, generation });
+        }
+    }
+
+    /// An interrupt of a group's timer on the CPU that started it.
+    fn enter_timer(&mut self, group: u32) {
+        let cpu = self.task_groups.groups[group as usize].bandwidth.cpu;
+        let cpu = if self.online_cpus.contains(cpu) {
+            cpu
+        } else {
+            self.online_cpus.first().expect("the last CPU stays")
+        };
+        self.enter(cpu);
+        self.charge(cpu, u64::from(self.spec.costs.tick_ns));
+    }
+}
+
+/// A period is over (do_sched_cfs_period_timer).
+pub(crate) fn period_timer(m: &mut Machine, group: u32, generation: u32) {
+    let pool = &mut m.task_groups.groups[group as usize].bandwidth;
+    if pool.generation != generation {
+        return;
+    }
+    pool.refill();
+    if pool.throttled.is_empty() {
+        if pool.idle || pool.quota.is_none() {
+            pool.active = false;
+            return;
+        }
+        pool.idle = true;
+    } else {
+        pool.idle = false;
+    }
+    pool.expires += pool.period_ns;
+    let at = pool.expires;
+    m.events.push(at, Event::CfsPeriod { group, generation });
+    m.enter_timer(group);
+    m.distribute_cfs_runtime(group);
+}
+
+/// What came back is given out (do_sched_cfs_slack_timer).
+pub(crate) fn slack_timer(m: &mut Machine, group: u32, generation: u32) {
+    let pool = &mut m.task_groups.groups[group as usize].bandwidth;
+    if pool.generation != generation {
+        return;
+    }
+    pool.slack_pending = false;
+    if pool.runtime > SLICE_NS {
+        m.enter_timer(group);
+        m.distribute_cfs_runtime(group);
+    }
+}
+
+/// cpu.max and cpu.max.burst of a cgroup were set, us; a quota of `u64::MAX` is no limit (tg_set_cfs_bandwidth).
+pub(crate) fn set_bandwidth(m: &mut Machine, cgroup: u32, quota_us: u64, period_us: u64, burst_us: u64) {
+    if cgroup == 0 {
+        return;
+    }
+    for cpu in 0..m.nr_cpus() {
+        m.account(cpu);
+    }
+    let pool = &mut m.task_groups.groups[cgroup as usize].bandwidth;
+    pool.quota = (quota_us != u64::MAX).then(|| quota_us.saturating_mul(1000));
+    pool.period_ns = period_us.saturating_mul(1000);
+    pool.burst_ns = burst_us.saturating_mul(1000);
+    pool.refill();
+    // The timer begins anew.
+    pool.generation = pool.generation.wrapping_add(1);
+    (pool.active, pool.expires, pool.slack_pending) = (false, 0, false);
+    if pool.quota.is_some() {
+        m.task_groups.limited = true;
+        let first = m.task_groups.id(cgroup, m.this_cpu);
+        m.start_cfs_bandwidth(first);
+    }
+    for cpu in 0..m.nr_cpus() {
+        let id = m.task_groups.id(cgroup, cpu);
+        m.runtime(id).remaining = 1;
+        if m.runtime(id).throttled {
+            m.unthrottle_cfs_rq(id);
+        }
+    }
+}
+
+/// A CPU went offline, all tasks have left it: its queues are no longer throttled (unthrottle_offline_cfs_rqs).
+pub(crate) fn offline(m: &mut Machine, cpu: u32) {
+    for at in 0..m.task_groups.bottom_up.len() {
+        let id = m.task_groups.id(m.task_groups.bottom_up[at], cpu);
+        debug_assert!(m.runtime(id).limbo.is_empty());
+        m.runtime(id).throttled = false;
+        m.runtime(id).remaining = 0;
+        m.bandwidth(id).throttled.retain(|&other| other != id);
+    }
+}

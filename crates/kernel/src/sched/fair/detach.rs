@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Moving tasks from one runqueue to another for a balancer (detach_tasks, can_migrate_task, active balancing).
+
+use super::balance::{Env, IdleType, Migrate};
+use super::entity::MIGRATION_COST;
+use super::is_idle_policy;
+use crate::machine::Machine;
+use crate::sched::class::{Class, flags};
+use crate::sched::task::{IDLE, TaskId};
+use crate::simulation::event::Event;
+use crate::simulation::lock::LockId;
+use trace::MigrateReason;
+
+/// What was met on the way (LBF_*).
+#[derive(Default)]
+pub(super) struct Detach {
+    /// Tasks still to be looked at.
+    pub left: u32,
+    pub all_pinned: bool,
+    pub some_pinned: bool,
+    /// Where tasks could go that may not come to dst.
+    pub new_dst_cpu: Option<u32>,
+}
+
+pub(super) fn may_run_on(m: &Machine, task: TaskId, cpu: u32) -> bool {
+    task != IDLE && m.tasks[task].migration_disabled == 0 && m.is_cpu_allowed(task, cpu)
+}
+
+/// Moves up to `env.imbalance` from src to dst; how many tasks it were.
+pub(super) fn move_tasks(m: &mut Machine, env: &mut Env, state: &mut Detach) -> u32 {
+    if m.rqs[env.src_cpu as usize].nr_running <= 1 {
+        state.all_pinned = false;
+        return 0;
+    }
+    m.lock(LockId::Rq(env.src_cpu));
+    let mut detached: Vec<TaskId> = Vec::new();
+    while env.imbalance > 0 && state.left > 0 {
+        if env.idle != IdleType::Busy && m.rqs[env.src_cpu as usize].nr_running <= 1 {
+            break;
+        }
+        let task = m.rqs[env.src_cpu as usize].fair.oldest;
+        if task == IDLE {
+            break;
+        }
+        state.left -= 1;
+        if !can_migrate_task(m, env, state, task) || !within_imbalance(m, env, task) {
+            // Others first next time.
+            let rq = &mut m.rqs[env.src_cpu as usize].fair;
+            rq.unlink(&mut m.tasks, task);
+            rq.push_newest(&mut m.tasks, task);
+            continue;
+        }
+        m.deactivate_task(env.src_cpu, task, flags::NOCLOCK);
+        m.set_task_cpu(task, env.dst_cpu, MigrateReason::Balance);
+        detached.push(task);
+        if env.idle == IdleType::NewlyIdle {
+            // Latency of the newly idle CPU matters more.
+            break;
+        }
+    }
+    m.unlock(LockId::Rq(env.src_cpu));
+    if detached.is_empty() {
+        return 0;
+    }
+    m.lock(LockId::Rq(env.dst_cpu));
+    for &task in detached.iter().rev() {
+        m.activate_task(env.dst_cpu, task, flags::MIGRATED);
+        // A newly idle CPU is about to pick anyway.
+        if env.idle != IdleType::NewlyIdle {
+            m.wakeup_preempt(env.dst_cpu, task, 0);
+        }
+    }
+    m.unlock(LockId::Rq(env.dst_cpu));
+    detached.len() as u32
+}
+
+/// Counts `task` against the imbalance, unless it is too much. Failures make it less strict.
+fn within_imbalance(m: &mut Machine, env: &mut Env, task: TaskId) -> bool {
+    let failed = env.rung(m).nr_balance_failed.min(63);
+    let e = &m.tasks[task].fair;
+    let amount = match env.kind {
+        Migrate::Task => 1,
+        Migrate::Misfit if m.task_fits_cpu(task, env.src_cpu) => return false,
+        Migrate::Misfit => env.imbalance,
+        Migrate::Load => m.task_h_load(task).max(1) as i64,
+        Migrate::Util => e.util() as i64,
+    };
+    if matches!(env.kind, Migrate::Load | Migrate::Util) && amount >> failed > env.imbalance {
+        return false;
+    }
+    env.imbalance -= amount;
+    true
+}
+
+pub(super) fn can_migrate_task(m: &mut Machine, env: &Env, state: &mut Detach, task: TaskId) -> bool {
+    let failed = env.rung(m).nr_balance_failed;
+    let dst_queued = m.cfs(m.cfs_rq_of(env.dst_cpu, task)).nr_queued;
+    if m.tasks[task].fair.delayed {
+        return false;
+    }
+    if failed == 0 && dst_queued > 0 && !m.eligible(m.cfs_rq_of(env.src_cpu, task), task.into()) {
+        return false;
+    }
+    if !may_run_on(m, task, env.dst_cpu) {
+        state.some_pinned = true;
+        if env.idle != IdleType::NewlyIdle && state.new_dst_cpu.is_none() {
+            let rung = &m.domains.levels[env.cpu as usize][env.level];
+            let group = &m.domains.spans[rung.span as usize].groups[rung.local as usize];
+            let others = group
+                .balance_mask
+                .iter()
+                .copied()
+                .filter(|cpu| !env.excluded.contains(cpu));
+            state.new_dst_cpu = others
+                .filter(|&cpu| cpu != env.dst_cpu)
+                .find(|&cpu| may_run_on(m, task, cpu));
+        }
+        return false;
+    }
+    state.all_pinned = false;
+    if m.tasks[task].on_cpu || m.rqs[env.src_cpu as usize].curr == task {
+        return false;
+    }
+    !task_hot(m, env, task) || failed > env.span(m).cache_nice_tries
+}
+
+/// It ran within the last half millisecond, and not on a thread of the same core.
+fn task_hot(m: &Machine, env: &Env, task: TaskId) -> bool {
+    if is_idle_policy(m, task) || env.span(m).smt {
+        return false;
+    }
+    m.now.saturating_sub(m.tasks[task].fair.exec_start) < MIGRATION_COST
+}
+
+/// Sends the stopper to `src` to push a task to `dst`; false if it is on its way already.
+pub(super) fn kick_active_balance(m: &mut Machine, src: u32, dst: u32) -> bool {
+    let rq = &mut m.rqs[src as usize].fair;
+    if rq.push_cpu.is_some() {
+        return false;
+    }
+    rq.push_cpu = Some(dst);
+    let from = m.this_cpu;
+    m.charge_here(u64::from(m.spec.costs.ipi_send_ns));
+    let at = m.local_time(from) + m.spec.costs.ipi_latency.at(m.distance(from, src));
+    m.events.push(at, Event::NohzBalance { cpu: src });
+    true
+}
+
+/// The stopper runs on `cpu`: it pushes the fair task that ran least recently to `dst`, were it the running one.
+pub(super) fn active_balance(m: &mut Machine, cpu: u32, dst: u32) {
+    // To the stopper and back.
+    let switches = 2 * u64::from(m.spec.costs.context_switch_ns);
+    m.charge(cpu, switches);
+    if !m.online_cpus.contains(dst) || m.rqs[cpu as usize].fair.cfs.h_nr_runnable == 0 {
+        return;
+    }
+    let mut task = m.rqs[cpu as usize].fair.oldest;
+    while task != IDLE {
+        let t = &m.tasks[task];
+        if !t.fair.delayed && may_run_on(m, task, dst) && m.class_of(task) == Class::Fair {
+            break;
+        }
+        task = t.fair.newer;
+    }
+    if task == IDLE {
+        return;
+    }
+    if m.tasks[task].on_cpu {
+        m.migrate_running(task, dst, MigrateReason::Balance);
+    } else {
+        m.move_queued_task(task, dst, MigrateReason::Balance);
+    }
+    m.trace(cpu, trace::Event::Balance { moved: 1 });
+    let levels = &mut m.domains.levels[dst as usize];
+    if let Some(level) = levels
+        .iter_mut()
+        .find(|level| m.domains.spans[level.span as usize].set.contains(cpu))
+    {
+        level.nr_balance_failed = 0;
+    }
+}

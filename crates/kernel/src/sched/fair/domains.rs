@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Scheduling domains: who balances with whom (kernel/sched/topology.c).
+//!
+//! Each CPU sees a ladder of spans, from its core over its LLC and its node to NUMA spans of growing distance; rungs
+//! that add no CPU are left out. A span is cut into groups, the spans one rung below, and balancing compares groups.
+//! Spans and groups are shared; each CPU has its own intervals and failure counts on each rung. Hotplug cuts all anew,
+//! from the CPUs that are online: intervals start again, rungs that add nothing any more are gone.
+
+use super::entity::CfsRq;
+use crate::hardware::cpuset::CpuSet;
+use crate::machine::Machine;
+use crate::simulation::rng::Rng;
+use machine::Topology;
+use std::collections::BTreeMap;
+
+/// Above this distance there is no fork, exec or affine wake-up balancing (node_reclaim_distance).
+const NODE_RECLAIM_DISTANCE: u32 = 30;
+
+/// A part of a span that is balanced against the others (struct sched_group).
+pub(super) struct Group {
+    pub cpus: Vec<u32>,
+    pub set: CpuSet,
+    /// CPUs that may pull on behalf of the group; where groups overlap, not all.
+    pub balance_mask: Vec<u32>,
+    pub cores: u32,
+    /// Its CPUs are threads of one core.
+    pub smt: bool,
+    pub prefer_sibling: bool,
+    /// Affinity kept the rung below from balancing (sgc->imbalance).
+    pub imbalance: bool,
+}
+
+/// CPUs that balance with each other (struct sched_domain without what is a CPU's own).
+pub(super) struct Span {
+    pub set: CpuSet,
+    pub weight: u32,
+    pub groups: Vec<Group>,
+    /// SD_SHARE_CPUCAPACITY, SD_SHARE_LLC, SD_NUMA, SD_ASYM_CPUCAPACITY.
+    pub smt: bool,
+    pub share_llc: bool,
+    pub numa: bool,
+    pub asym: bool,
+    /// SD_BALANCE_FORK and SD_BALANCE_EXEC and SD_WAKE_AFFINE.
+    pub near: bool,
+    pub imbalance_pct: u64,
+    pub cache_nice_tries: u32,
+    pub imb_numa_nr: u32,
+}
+
+/// One rung of a CPU's ladder. Intervals are ms, instants jiffies unless in ns.
+pub(super) struct Level {
+    pub span: u32,
+    /// Index of the CPU's own group.
+    pub local: u32,
+    pub balance_interval: u64,
+    pub last_balance: u64,
+    pub nr_balance_failed: u32,
+    pub max_newidle_lb_cost: u64,
+    pub last_decay: u64,
+    pub newidle_call: u32,
+    pub newidle_success: u32,
+    pub newidle_ratio: u32,
+    pub newidle_stamp_ns: u64,
+}
+
+/// What the CPUs of an LLC share (struct sched_domain_shared).
+pub(super) struct Llc {
+    pub set: CpuSet,
+    pub weight: u32,
+    pub has_idle_cores: bool,
+    /// How many CPUs a wake-up looks at (SIS_UTIL).
+    pub nr_idle_scan: u32,
+}
+
+/// Scheduling domains of every CPU, and what the fair class keeps of the whole machine.
+pub struct Domains {
+    pub(super) spans: Vec<Span>,
+    /// By CPU, lowest rung first.
+    pub(super) levels: Vec<Vec<Level>>,
+    pub(super) llcs: Vec<Llc>,
+    pub(super) llc_of: Vec<u32>,
+    pub(super) smt_active: bool,
+    /// CPUs differ in capacity.
+    pub(super) asym: bool,
+    /// Capacities, greatest first, and the CPUs that have them.
+    pub(super) capacities: Vec<(u64, CpuSet)>,
+    /// CPUs whose fair tasks are all SCHED_IDLE ones.
+    pub(super) idle_policy_cpus: CpuSet,
+    pub(super) base_slice: u64,
+    /// Fair entities queued on all CPUs.
+    pub(super) nr_queued: u64,
+    /// Some CPU had more than one task when the topmost rung was last looked at.
+    pub(super) overloaded: bool,
+    /// Jiffy of the next nohz idle balancing; whether a CPU was kicked for it.
+    pub(super) nohz_next_balance: u64,
+    pub(super) nohz_kicked: bool,
+    /// For the die of new-idle balancing: of its own, so that balancing does not change what tasks do.
+    pub(super) rng: Rng,
+}
+
+/// Rungs in order. NUMA ones follow, one a distance.
+const SMT: u32 = 0;
+const MC: u32 = 1;
+const PKG: u32 = 2;
+const NUMA: u32 = 3;
+
+impl Domains {
+    /// Of a machine whose CPUs are all online.
+    pub fn new(topology: &Topology) -> Domains {
+        Domains::of(topology, &CpuSet::all(topology.nr_cpus()))
+    }
+
+    /// Of the CPUs that are online; the others have no rungs and are in no span.
+    fn of(topology: &Topology, online: &CpuSet) -> Domains {
+        let topology = &only(topology, online);
+        let nr_cpus = topology.nr_cpus();
+        let mut distances: Vec<u32> = topology
+            .node_distances
+            .iter()
+            .flatten()
+            .copied()
+            .filter(|&d| d > 10)
+            .collect();
+        distances.sort_unstable();
+        distances.dedup();
+        let mut domains = Domains {
+            spans: Vec::new(),
+            levels: (0..nr_cpus).map(|_| Vec::new()).collect(),
+            llcs: topology.llcs.iter().map(|cpus| Llc::new(nr_cpus, cpus)).collect(),
+            llc_of: topology.cpus.iter().map(|c| c.llc).collect(),
+            smt_active: topology.cores.iter().any(|core| core.len() > 1),
+            asym: false,
+            capacities: capacities(topology, online),
+            idle_policy_cpus: CpuSet::empty(nr_cpus),
+            base_slice: super::eevdf::base_slice(online.weight()),
+            nr_queued: 0,
+            overloaded: false,
+            nohz_next_balance: 0,
+            nohz_kicked: false,
+            rng: Rng::new(0),
+        };
+        domains.asym = domains.capacities.len() > 1;
+        // The span below, by CPU.
+        let mut below: Vec<Option<u32>> = vec![None; nr_cpus as usize];
+        for kind in 0..NUMA + distances.len() as u32 {
+            let distance = kind.checked_sub(NUMA).map(|k| distances[k as usize]);
+            below = domains.add_rung(topology, online, kind, distance, below);
+        }
+        domains.set_numa_imbalance(topology, online);
+        domains
+    }
+
+    fn add_rung(
+        &mut self,
+        topology: &Topology,
+        online: &CpuSet,
+        kind: u32,
+        distance: Option<u32>,
+        below: Vec<Option<u32>>,
+    ) -> Vec<Option<u32>> {
+        let mut made: BTreeMap<u32, u32> = BTreeMap::new();
+        let mut above = below.clone();
+        for cpu in online.iter().map(|cpu| cpu as usize) {
+            let info = &topology.cpus[cpu];
+            let (id, cpus) = match kind {
+                SMT => (info.core, topology.cores[info.core as usize].clone()),
+                MC => (info.llc, topology.llcs[info.llc as usize].clone()),
+                PKG => (info.node, topology.nodes[info.node as usize].clone()),
+                _ => (
+                    info.node,
+                    within(topology, info.node, distance.expect("a NUMA rung has one")),
+                ),
+            };
+            let weight_below = below[cpu].map_or(1, |span| self.spans[span as usize].weight);
+            if cpus.len() as u32 <= weight_below {
+                continue;
+            }
+            let span = *made.entry(id).or_insert_with(|| {
+                let span = self.new_span(topology, kind, distance, cpus, cpu as u32, &below);
+                self.spans.push(span);
+                self.spans.len() as u32 - 1
+            });
+            let groups = &self.spans[span as usize].groups;
+            let own = |g: &Group| match below[cpu] {
+                Some(child) => g.set == self.spans[child as usize].set,
+                None => g.cpus == [cpu as u32],
+            };
+            let local = groups.iter().position(own).expect("a CPU is in a group of its span") as u32;
+            self.levels[cpu].push(Level::new(span, local, self.spans[span as usize].weight));
+            above[cpu] = Some(span);
+        }
+        above
+    }
+
+    fn new_span(
+        &self,
+        topology: &Topology,
+        kind: u32,
+        distance: Option<u32>,
+        cpus: Vec<u32>,
+        start: u32,
+        below: &[Option<u32>],
+    ) -> Span {
+        let nr_cpus = topology.nr_cpus();
+        let set = CpuSet::from_cpus(nr_cpus, &cpus);
+        let first = &topology.cpus[cpus[0] as usize];
+        let asym = cpus
+            .iter()
+            .any(|&cpu| topology.cpus[cpu as usize].capacity != first.capacity);
+        let mut covered = CpuSet::empty(nr_cpus);
+        let mut groups = Vec::new();
+        let turn = cpus.iter().position(|&cpu| cpu >= start).unwrap_or(0);
+        for &cpu in cpus[turn..].iter().chain(&cpus[..turn]) {
+            if covered.contains(cpu) {
+                continue;
+            }
+            let child = below[cpu as usize].map(|span| &self.spans[span as usize]);
+            let group_set = child.map_or_else(|| CpuSet::from_cpus(nr_cpus, &[cpu]), |child| child.set.clone());
+            let members: Vec<u32> = group_set.iter().collect();
+            members.iter().for_each(|&cpu| covered.insert(cpu));
+            let mut cores: Vec<u32> = members.iter().map(|&cpu| topology.cpus[cpu as usize].core).collect();
+            cores.sort_unstable();
+            cores.dedup();
+            groups.push(Group {
+                balance_mask: members
+                    .iter()
+                    .copied()
+                    .filter(|&c| below[c as usize] == below[cpu as usize])
+                    .collect(),
+                cores: cores.len() as u32,
+                smt: child.is_some_and(|child| child.smt),
+                prefer_sibling: child.is_some_and(|child| !child.numa) && !asym,
+                imbalance: false,
+                set: group_set,
+                cpus: members,
+            });
+        }
+        for (index, group) in groups.iter_mut().enumerate() {
+            if group.balance_mask.is_empty() {
+                group.balance_mask = vec![group.cpus[0]];
+            }
+            debug_assert!(index < cpus.len());
+        }
+        Span {
+            weight: cpus.len() as u32,
+            set,
+            groups,
+            smt: kind == SMT,
+            share_llc: kind <= MC,
+            numa: kind >= NUMA,
+            asym,
+            near: distance.is_none_or(|d| d <= NODE_RECLAIM_DISTANCE),
+            imbalance_pct: if kind == SMT { 110 } else { 117 },
+            cache_nice_tries: match kind {
+                SMT => 0,
+                MC | PKG => 1,
+                _ => 2,
+            },
+            imb_numa_nr: 0,
+        }
+    }
+
+    /// How unevenly NUMA spans may be used before tasks are moved: while they need not share an LLC.
+    fn set_numa_imbalance(&mut self, topology: &Topology, online: &CpuSet) {
+        for cpu in online.iter().map(|cpu| cpu as usize) {
+            let info = &topology.cpus[cpu];
+            let node = topology.nodes[info.node as usize].len() as u32;
+            let llcs = node / topology.llcs[info.llc as usize].len() as u32;
+            let imb = if llcs <= 1 { node >> 3 } else { llcs }.max(1);
+            let mut first = None;
+            for level in &self.levels[cpu] {
+                let span = &mut self.spans[level.span as usize];
+                if span.numa {
+                    let first = *first.get_or_insert(span.weight);
+                    span.imb_numa_nr = imb * (span.weight / first).max(1);
+                }
+            }
+        }
+    }
+
+    /// A CPU came or went (partition_sched_domains): all is cut anew; what the fair class counts goes on.
+    pub(crate) fn rebuild(m: &mut Machine) {
+        let old = std::mem::replace(&mut m.domains, Domains::of(&m.spec.topology, &m.online_cpus));
+        let (now, jiffies) = (m.now, m.now / m.tick_ns());
+        for level in m.domains.levels.iter_mut().flatten() {
+            level.last_balance = jiffies;
+            level.last_decay = now;
+            level.newidle_stamp_ns = now;
+        }
+        m.domains.idle_policy_cpus = old.idle_policy_cpus;
+        m.domains.nr_queued = old.nr_queued;
+        m.domains.overloaded = old.overloaded;
+        m.domains.nohz_next_balance = old.nohz_next_balance;
+        m.domains.nohz_kicked = old.nohz_kicked;
+        m.domains.rng = old.rng;
+    }
+
+    pub(super) fn share_cache(&self, a: u32, b: u32) -> bool {
+        self.llc_of[a as usize] == self.llc_of[b as usize]
+    }
+
+    pub(super) fn llc(&mut self, cpu: u32) -> &mut Llc {
+        &mut self.llcs[self.llc_of[cpu as usize] as usize]
+    }
+
+    pub(super) fn span_of(&self, cpu: u32, level: usize) -> &Span {
+        &self.spans[self.levels[cpu as usize][level].span as usize]
+    }
+
+    /// The lowest rung that has CPUs of all capacities (sd_asym_cpucapacity).
+    pub(super) fn asym_span(&self, cpu: u32) -> Option<&Span> {
+        let mut spans = self.levels[cpu as usize]
+            .iter()
+            .map(|level| &self.spans[level.span as usize]);
+        spans.find(|span| self.asym && self.capacities.iter().all(|(_, cpus)| cpus.intersects(&span.set)))
+    }
+
+    pub(super) fn note_idle_policy(&mut self, cpu: u32, cfs: &CfsRq) {
+        let only = cfs.h_nr_idle > 0 && cfs.h_nr_idle == cfs.h_nr_queued;
+        if only != self.idle_policy_cpus.contains(cpu) {
+            self.idle_policy_cpus.set(cpu, only);
+        }
+    }
+}
+
+impl Llc {
+    fn new(nr_cpus: u32, cpus: &[u32]) -> Llc {
+        let weight = cpus.len() as u32;
+        Llc {
+            set: CpuSet::from_cpus(nr_cpus, cpus),
+            weight,
+            has_idle_cores: true,
+            nr_idle_scan: weight,
+        }
+    }
+}
+
+impl Level {
+    fn new(span: u32, local: u32, weight: u32) -> Level {
+        Level {
+            span,
+            local,
+            balance_interval: u64::from(weight),
+            last_balance: 0,
+            nr_balance_failed: 0,
+            max_newidle_lb_cost: 0,
+            last_decay: 0,
+            // A success rate of one half to start with.
+            newidle_call: 512,
+            newidle_success: 256,
+            newidle_ratio: 512,
+            newidle_stamp_ns: 0,
+        }
+    }
+}
+
+/// The topology with only these CPUs in its groups.
+fn only(topology: &Topology, online: &CpuSet) -> Topology {
+    let mut topology = topology.clone();
+    let groups = [&mut topology.cores, &mut topology.llcs, &mut topology.nodes];
+    for cpus in groups.into_iter().flatten() {
+        cpus.retain(|&cpu| online.contains(cpu));
+    }
+    topology
+}
+
+/// CPUs of the nodes up to `distance` away, by number.
+fn within(topology: &Topology, node: u32, distance: u32) -> Vec<u32> {
+    let near = topology.node_distances[node as usize].iter().zip(&topology.nodes);
+    let near = near.filter(|&(&far, _)| far <= distance);
+    let mut cpus: Vec<u32> = near.flat_map(|(_, cpus)| cpus).copied().collect();
+    cpus.sort_unstable();
+    cpus
+}
+
+fn capacities(topology: &Topology, online: &CpuSet) -> Vec<(u64, CpuSet)> {
+    let mut found: BTreeMap<u32, CpuSet> = BTreeMap::new();
+    for cpu in online.iter() {
+        found
+            .entry(topology.cpus[cpu as usize].capacity)
+            .or_insert_with(|| CpuSet::empty(topology.nr_cpus()))
+            .insert(cpu);
+    }
+    found
+        .into_iter()
+        .rev()
+        .map(|(capacity, cpus)| (u64::from(capacity), cpus))
+        .collect()
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Earliest eligible virtual deadline first: virtual time, placement and the pick.
+//!
+//! An entity's lag is what it is owed: its weight times (V - vruntime), V being the weighted mean of all vruntimes. It
+//! may be picked while its lag is not negative, and of those the one with the earliest deadline (vruntime at the start
+//! of its request plus a slice at its weight) runs. An entity leaves with its lag and comes back with it.
+
+use super::entity::{CfsRq, CfsRqId, EntityId, NONE, scale_load_down};
+use super::hierarchy::Entities;
+use crate::machine::Machine;
+use crate::sched::class::flags;
+
+/// sysctl_sched_base_slice before scaling, ns.
+const BASE_SLICE_NS: u64 = 700_000;
+
+/// The slice: 0.7 ms by 1 + log2 of the CPUs, at most 8 counted.
+pub(super) fn base_slice(nr_cpus: u32) -> u64 {
+    BASE_SLICE_NS * u64::from(1 + nr_cpus.clamp(1, 8).ilog2())
+}
+
+impl CfsRq {
+    /// curr's key and weight, if it competes.
+    fn curr_part(&self, entities: &Entities) -> Option<(i64, i64)> {
+        if self.curr == NONE {
+            return None;
+        }
+        let e = &entities[self.curr];
+        e.on_rq.then(|| (e.vruntime - self.zero_vruntime, e.weight() as i64))
+    }
+
+    fn move_zero(&mut self, delta: i64) {
+        self.sum_w_vruntime -= self.sum_weight * delta;
+        self.zero_vruntime += delta;
+    }
+
+    /// V, rounded down; `zero_vruntime` moves there.
+    pub(super) fn avg_vruntime(&mut self, entities: &Entities) -> i64 {
+        let delta = match (self.sum_weight, self.curr_part(entities)) {
+            (0, None) => 0,
+            (0, Some((key, _))) => key,
+            (weight, None) => self.sum_w_vruntime.div_euclid(weight),
+            (weight, Some((key, w))) => (self.sum_w_vruntime + key * w).div_euclid(weight + w),
+        };
+        self.move_zero(delta);
+        self.zero_vruntime
+    }
+
+    /// A test of vruntimes: not above V, exactly (vruntime_eligible).
+    pub(super) fn eligibility(&self, entities: &Entities) -> impl Fn(i64) -> bool + use<> {
+        let (key, w) = self.curr_part(entities).unwrap_or((0, 0));
+        let (sum, load, zero) = (self.sum_w_vruntime + key * w, self.sum_weight + w, self.zero_vruntime);
+        move |vruntime| i128::from(sum) >= i128::from(vruntime - zero) * i128::from(load)
+    }
+
+    pub(super) fn eligible(&self, entities: &Entities, id: EntityId) -> bool {
+        self.eligibility(entities)(entities[id].vruntime)
+    }
+
+    /// __enqueue_entity: into the timeline.
+    pub(super) fn insert(&mut self, entities: &mut Entities, id: EntityId) {
+        let e = &mut entities[id];
+        let weight = e.weight() as i64;
+        self.sum_w_vruntime += (e.vruntime - self.zero_vruntime) * weight;
+        self.sum_weight += weight;
+        e.place = self.timeline.insert(id, e.deadline, e.vruntime);
+    }
+
+    /// __dequeue_entity: out of the timeline.
+    pub(super) fn remove(&mut self, entities: &Entities, id: EntityId) {
+        let e = &entities[id];
+        let weight = e.weight() as i64;
+        self.timeline.remove(e.place);
+        self.sum_w_vruntime -= (e.vruntime - self.zero_vruntime) * weight;
+        self.sum_weight -= weight;
+    }
+}
+
+impl Machine {
+    pub(super) fn avg_vruntime(&mut self, cfs_rq: CfsRqId) -> i64 {
+        let (cfs, entities) = self.queue(cfs_rq);
+        cfs.avg_vruntime(&entities)
+    }
+
+    /// May it be picked from its queue?
+    pub(super) fn eligible(&mut self, cfs_rq: CfsRqId, id: EntityId) -> bool {
+        let (cfs, entities) = self.queue(cfs_rq);
+        cfs.eligible(&entities, id)
+    }
+
+    /// V - vruntime, bounded to what a slice and a tick can cause (entity_lag).
+    pub(super) fn entity_lag(&mut self, cfs_rq: CfsRqId, id: EntityId) -> i64 {
+        let max_ns = self.domains.base_slice + self.tick_ns();
+        let (cfs, entities) = self.queue(cfs_rq);
+        let avg = cfs.avg_vruntime(&entities);
+        let e = &entities[id];
+        let limit = e.delta_fair(max_ns);
+        (avg - e.vruntime).clamp(-limit, limit)
+    }
+
+    /// Notes the lag of a queued entity; true if vruntime does not agree with it (update_entity_lag).
+    pub(super) fn update_entity_lag(&mut self, cfs_rq: CfsRqId, id: EntityId) -> bool {
+        let mut lag = self.entity_lag(cfs_rq, id);
+        let avg = self.cfs(cfs_rq).zero_vruntime;
+        let e = self.se_mut(id);
+        if e.delayed {
+            // A sleeper neither gets deeper into debt nor earns anything (DELAY_ZERO).
+            lag = lag.max(e.vlag).min(0);
+        }
+        e.vlag = lag;
+        avg - lag != e.vruntime
+    }
+
+    /// Gives an entity that joins its vruntime and deadline (place_entity).
+    pub(super) fn place_entity(&mut self, cfs_rq: CfsRqId, id: EntityId, enqueue_flags: u32) {
+        let slice = self.domains.base_slice;
+        let (cfs, mut entities) = self.queue(cfs_rq);
+        let avg = cfs.avg_vruntime(&entities);
+        let curr_weight = cfs.curr_part(&entities).map_or(0, |(_, w)| w);
+        let e = &mut entities[id];
+        let mut lag = 0;
+        if cfs.nr_queued > 0 && e.vlag != 0 {
+            // Joining moves V by the entity's own share, so the lag is inflated to be right afterwards.
+            let load = (cfs.sum_weight + curr_weight).max(1);
+            let weight = e.weight() as i64;
+            lag = (i128::from(e.vlag) * i128::from(load + weight) / i128::from(load)) as i64;
+            if weight > load {
+                cfs.move_zero(-lag);
+            }
+        }
+        e.vruntime = avg - lag;
+        if e.rel_deadline {
+            e.deadline += e.vruntime;
+            e.rel_deadline = false;
+            return;
+        }
+        let mut vslice = e.delta_fair(slice);
+        if enqueue_flags & flags::INITIAL != 0 {
+            // The others are half through their slices on average.
+            vslice /= 2;
+        }
+        e.deadline = e.vruntime + vslice;
+    }
+
+    /// A new request when the last one is used up; true if so.
+    pub(super) fn update_deadline(&mut self, cfs_rq: CfsRqId, id: EntityId) -> bool {
+        let slice = self.domains.base_slice;
+        let e = self.se_mut(id);
+        if e.vruntime < e.deadline {
+            return false;
+        }
+        e.deadline = e.vruntime + e.delta_fair(slice);
+        self.avg_vruntime(cfs_rq);
+        true
+    }
+
+    /// The entity that should run of those on a queue. With `protect`, curr keeps its turn up to its `vprot`.
+    pub(super) fn pick_eevdf(&mut self, cfs_rq: CfsRqId, protect: bool) -> Option<EntityId> {
+        let (cfs, entities) = self.queue(cfs_rq);
+        let curr = (cfs.curr != NONE && entities[cfs.curr].on_rq).then_some(cfs.curr);
+        if cfs.nr_queued == 1 {
+            return curr.or_else(|| cfs.timeline.any());
+        }
+        let eligible = cfs.eligibility(&entities);
+        let curr = curr.filter(|&curr| eligible(entities[curr].vruntime));
+        if let Some(curr) = curr
+            && protect
+            && entities[curr].protected()
+        {
+            return Some(curr);
+        }
+        match (cfs.timeline.first_eligible(eligible), curr) {
+            (None, curr) => curr,
+            (Some((_, deadline)), Some(curr)) if entities[curr].deadline < deadline => Some(curr),
+            (Some((best, _)), _) => Some(best),
+        }
+    }
+
+    /// Changes the load of an entity and keeps its lag and the rest of its request (reweight_entity).
+    pub(super) fn reweight_entity(&mut self, cfs_rq: CfsRqId, id: EntityId, load: u32) {
+        let (old, new) = (self.se(id).load, load);
+        if old == new {
+            return;
+        }
+        let on_rq = self.se(id).on_rq;
+        let is_curr = self.cfs(cfs_rq).curr == id;
+        let mut avg = 0;
+        let mut rel_vprot = false;
+        if on_rq {
+            let lag = self.entity_lag(cfs_rq, id);
+            let (cfs, mut entities) = self.queue(cfs_rq);
+            avg = cfs.zero_vruntime;
+            if !is_curr {
+                cfs.remove(&entities, id);
+            }
+            cfs.load -= u64::from(old);
+            let e = &mut entities[id];
+            e.vlag = lag;
+            e.deadline -= avg;
+            e.rel_deadline = true;
+            rel_vprot = is_curr && e.protected();
+            e.vprot -= if rel_vprot { avg } else { 0 };
+        }
+        self.update_load_avg(cfs_rq, id);
+        let (cfs, mut entities) = self.queue(cfs_rq);
+        let e = &mut entities[id];
+        let attached = !e.avg.detached();
+        if attached {
+            cfs.avg.sub(&e.avg, e.weight());
+        }
+        let scale = |v: i64| (i128::from(v) * i128::from(old) / i128::from(new)) as i64;
+        e.vlag = scale(e.vlag);
+        if e.rel_deadline {
+            e.deadline = scale(e.deadline);
+        }
+        if rel_vprot {
+            e.vprot = scale(e.vprot) + avg;
+        }
+        e.load = load;
+        let weight = scale_load_down(load.into());
+        e.avg.reweight(weight);
+        if attached {
+            cfs.avg.add(&e.avg, weight);
+        }
+        if on_rq {
+            e.deadline += avg;
+            e.rel_deadline = false;
+            e.vruntime = avg - e.vlag;
+            cfs.load += u64::from(load);
+            if !is_curr {
+                cfs.insert(&mut entities, id);
+            }
+        }
+    }
+}

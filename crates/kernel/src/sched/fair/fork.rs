@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Placing a new or exec'ing task: the idlest group of each rung, from the top down (sched_balance_find_dst_cpu).
+
+use super::group::{GroupType, Stats, adjust_numa_imbalance};
+use super::idle_scan::{available_idle_cpu, sched_idle_cpu};
+use crate::machine::Machine;
+use crate::sched::task::TaskId;
+use workload::Policy;
+
+/// A CPU for `task`, starting at rung `level` of this CPU.
+pub(super) fn find_dst_cpu(m: &mut Machine, task: TaskId, level: usize, prev_cpu: u32) -> u32 {
+    let mut cpu = m.this_cpu;
+    let mut new_cpu = cpu;
+    if !m.domains.span_of(cpu, level).set.intersects(&m.tasks[task].cpus) {
+        return prev_cpu;
+    }
+    let mut level = Some(level);
+    while let Some(at) = level {
+        level = at.checked_sub(1);
+        if !m.domains.span_of(cpu, at).near {
+            continue;
+        }
+        let Some(group) = find_dst_group(m, task, cpu, at) else {
+            continue;
+        };
+        new_cpu = find_dst_group_cpu(m, task, cpu, at, group);
+        if new_cpu != cpu {
+            // On with the rungs of the new CPU that are below this one.
+            let weight = m.domains.span_of(cpu, at).weight;
+            cpu = new_cpu;
+            let below = |i: &usize| m.domains.span_of(cpu, *i).weight < weight && m.domains.span_of(cpu, *i).near;
+            level = (0..m.domains.levels[cpu as usize].len()).rfind(below);
+        }
+    }
+    new_cpu
+}
+
+/// Load that a CPU would have without `task` (cpu_load_without and the like are all this).
+fn add_cpu(m: &mut Machine, stats: &mut Stats, cpu: u32, task: TaskId) {
+    let t = &m.tasks[task];
+    let here = t.cpu == cpu && !t.fair.avg.detached();
+    let (load, util, runnable) = if here {
+        (m.task_h_load(task), t.fair.avg.util_avg, t.fair.avg.runnable_avg)
+    } else {
+        (0, 0, 0)
+    };
+    let local = u32::from(here && t.on_rq);
+    stats.load += m.cpu_load(cpu).saturating_sub(load);
+    stats.util += m.cpu_util(cpu).saturating_sub(util);
+    stats.runnable += m.cpu_runnable(cpu).saturating_sub(runnable);
+    let rq = &m.rqs[cpu as usize];
+    stats.nr_fair += rq.fair.cfs.h_nr_runnable.saturating_sub(local);
+    let running = rq.nr_running - local;
+    stats.nr_running += running;
+    let idle = m.idle_cpus.contains(cpu) || rq.curr == task;
+    stats.idle_cpus += u32::from(running == 0 && idle);
+    if stats.misfit_load > 0 && m.task_fits_cpu(task, cpu) {
+        stats.misfit_load = 0;
+    }
+}
+
+fn group_stats(m: &mut Machine, task: TaskId, span: usize, group: usize) -> Stats {
+    let g = &m.domains.spans[span].groups[group];
+    let mut stats = Stats::new(g);
+    // Until a CPU is found that it fits on.
+    stats.misfit_load = u64::from(m.domains.spans[span].asym);
+    let from = m.this_cpu;
+    for i in 0..stats.weight as usize {
+        let cpu = m.domains.spans[span].groups[group].cpus[i];
+        stats.add_capacity(m.capacity_of(cpu));
+        if !m.tasks[task].cpus.contains(cpu) || !m.online_cpus.contains(cpu) {
+            continue;
+        }
+        let line = m.spec.costs.cache_line.at(m.distance(from, cpu));
+        m.charge_here(line);
+        add_cpu(m, &mut stats, cpu, task);
+    }
+    stats.classify(&m.domains.spans[span], &m.domains.spans[span].groups[group]);
+    if matches!(stats.kind, GroupType::FullyBusy | GroupType::Overloaded) {
+        stats.set_avg_load();
+    }
+    stats
+}
+
+/// `a` is idler than `idlest` (update_pick_idlest).
+fn idler(a: &Stats, idlest: &Stats) -> bool {
+    if a.kind != idlest.kind {
+        return a.kind < idlest.kind;
+    }
+    match a.kind {
+        GroupType::Overloaded | GroupType::FullyBusy => a.avg_load < idlest.avg_load,
+        GroupType::MisfitTask => a.max_capacity > idlest.max_capacity,
+        GroupType::HasSpare => {
+            a.idle_cpus > idlest.idle_cpus || (a.idle_cpus == idlest.idle_cpus && a.util < idlest.util)
+        }
+        GroupType::Imbalanced | GroupType::SmtBalance => false,
+    }
+}
+
+/// The group to place `task` in; None to stay in the one of `cpu`.
+fn find_dst_group(m: &mut Machine, task: TaskId, cpu: u32, level: usize) -> Option<usize> {
+    let rung = &m.domains.levels[cpu as usize][level];
+    let (span, own) = (rung.span as usize, rung.local as usize);
+    let nr = m.domains.spans[span].groups.len();
+    let mut idlest: Option<(usize, Stats)> = None;
+    let mut local = None;
+    for i in 0..nr {
+        let group = (own + i) % nr;
+        if !m.domains.spans[span].groups[group].set.intersects(&m.tasks[task].cpus) {
+            continue;
+        }
+        let stats = group_stats(m, task, span, group);
+        if group == own {
+            local = Some(stats);
+        } else if idlest.as_ref().is_none_or(|(_, best)| idler(&stats, best)) {
+            idlest = Some((group, stats));
+        }
+    }
+    let (group, idlest) = idlest?;
+    let Some(local) = local else { return Some(group) };
+    if local.kind != idlest.kind {
+        return (local.kind > idlest.kind).then_some(group);
+    }
+    let span = &m.domains.spans[span];
+    let push = match local.kind {
+        GroupType::Overloaded | GroupType::FullyBusy => {
+            let imbalance = 1024 * (span.imbalance_pct - 100) / 100;
+            !(span.numa && idlest.avg_load + imbalance >= local.avg_load)
+                && idlest.avg_load < local.avg_load + imbalance
+                && 100 * local.avg_load > span.imbalance_pct * idlest.avg_load
+        }
+        GroupType::MisfitTask => local.max_capacity < idlest.max_capacity,
+        GroupType::HasSpare => {
+            let mut far = true;
+            if span.numa {
+                let allowed = &m.tasks[task].cpus;
+                let usable = span.groups[own]
+                    .cpus
+                    .iter()
+                    .filter(|&&cpu| allowed.contains(cpu))
+                    .count() as u32;
+                let imbalance = i64::from(local.idle_cpus).abs_diff(i64::from(idlest.idle_cpus)) as i64;
+                far = adjust_numa_imbalance(imbalance, local.nr_running + 1, span.imb_numa_nr.min(usable)) != 0;
+            }
+            far && local.idle_cpus < idlest.idle_cpus
+        }
+        GroupType::Imbalanced | GroupType::SmtBalance => false,
+    };
+    push.then_some(group)
+}
+
+/// The CPU of the group that became idle last, else the one with the least load.
+fn find_dst_group_cpu(m: &mut Machine, task: TaskId, this_cpu: u32, level: usize, group: usize) -> u32 {
+    let span = m.domains.levels[this_cpu as usize][level].span as usize;
+    let nr = m.domains.spans[span].groups[group].cpus.len();
+    if nr == 1 {
+        return m.domains.spans[span].groups[group].cpus[0];
+    }
+    let normal = m.tasks[task].policy != Policy::Idle;
+    let mut latest: Option<(u64, u32)> = None;
+    let mut least = (u64::MAX, this_cpu);
+    for i in 0..nr {
+        let cpu = m.domains.spans[span].groups[group].cpus[i];
+        if !m.tasks[task].cpus.contains(cpu) || !m.online_cpus.contains(cpu) {
+            continue;
+        }
+        if normal && sched_idle_cpu(m, cpu) {
+            return cpu;
+        }
+        if available_idle_cpu(m, cpu) {
+            let since = m.rqs[cpu as usize].idle_since;
+            if latest.is_none_or(|(best, _)| since > best) {
+                latest = Some((since, cpu));
+            }
+        } else if latest.is_none() {
+            let load = m.cpu_load(cpu);
+            if load < least.0 {
+                least = (load, cpu);
+            }
+        }
+    }
+    latest.map_or(least.1, |(_, cpu)| cpu)
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Looking for an idle CPU near a place (select_idle_sibling and what it calls).
+//!
+//! The kernel looks at one CPU after the other. Here bit sets find the same CPU, and what the kernel would have looked
+//! at on the way is counted and charged.
+
+use super::load::fits_capacity;
+use crate::hardware::cpuset::CpuSet;
+use crate::machine::Machine;
+use crate::sched::task::TaskId;
+use machine::Distance;
+use workload::Policy;
+
+/// A CPU becomes idle: note if its core is idle as a whole now (__update_idle_core).
+pub(super) fn update_idle_core(m: &mut Machine, cpu: u32) {
+    if !m.domains.smt_active || m.domains.llc(cpu).has_idle_cores {
+        return;
+    }
+    let siblings = m.spec.topology.siblings(cpu);
+    if siblings
+        .iter()
+        .all(|&sibling| sibling == cpu || available_idle_cpu(m, sibling))
+    {
+        m.domains.llc(cpu).has_idle_cores = true;
+    }
+}
+
+/// Idle with nothing on its way there (idle_cpu).
+pub(super) fn available_idle_cpu(m: &Machine, cpu: u32) -> bool {
+    m.idle_cpus.contains(cpu) && m.rqs[cpu as usize].nr_running == 0 && m.online_cpus.contains(cpu)
+}
+
+/// Runs SCHED_IDLE tasks only (sched_idle_rq).
+pub(super) fn sched_idle_cpu(m: &Machine, cpu: u32) -> bool {
+    let rq = &m.rqs[cpu as usize];
+    rq.nr_running > 0 && rq.nr_running == rq.fair.cfs.h_nr_idle
+}
+
+/// As good as idle for `task` (choose_idle_cpu).
+pub(super) fn choose_idle_cpu(m: &Machine, cpu: u32, task: TaskId) -> bool {
+    available_idle_cpu(m, cpu) || (m.tasks[task].policy != Policy::Idle && sched_idle_cpu(m, cpu))
+}
+
+pub(super) fn is_core_idle(m: &Machine, cpu: u32) -> bool {
+    m.spec
+        .topology
+        .siblings(cpu)
+        .iter()
+        .all(|&sibling| sibling == cpu || available_idle_cpu(m, sibling))
+}
+
+/// Charges for looking at `nr` CPUs of the LLC.
+fn charge_scan(m: &mut Machine, nr: u32) {
+    let line = m.spec.costs.cache_line.at(Distance::Llc);
+    m.charge_here(u64::from(nr) * line);
+}
+
+/// An idle CPU among those that share a cache with `target`, else `target` (select_idle_sibling).
+pub(super) fn select_idle_sibling(m: &mut Machine, task: TaskId, prev: u32, target: u32) -> u32 {
+    let util = if m.domains.asym {
+        let cpu = m.tasks[task].cpu;
+        m.update_load_avg(m.cfs_rq_of(cpu, task), task.into());
+        Some(m.tasks[task].fair.util())
+    } else {
+        None
+    };
+    let good = |m: &Machine, cpu: u32| choose_idle_cpu(m, cpu, task) && asym_fits_cpu(m, util, cpu);
+    if good(m, target) {
+        return target;
+    }
+    if prev != target && m.domains.share_cache(prev, target) && good(m, prev) {
+        return prev;
+    }
+    let e = &mut m.tasks[task].fair;
+    let recent = std::mem::replace(&mut e.recent_used_cpu, prev);
+    if recent != prev
+        && recent != target
+        && m.domains.share_cache(recent, target)
+        && m.tasks[task].cpus.contains(recent)
+        && good(m, recent)
+    {
+        return recent;
+    }
+    if let Some(util) = util
+        && m.domains.asym_span(target).is_some()
+    {
+        return select_idle_capacity(m, task, util, target).unwrap_or(target);
+    }
+    if m.domains.llc(target).weight == 1 {
+        return target;
+    }
+    let has_idle_core = m.domains.smt_active && m.domains.llc(target).has_idle_cores;
+    if m.domains.smt_active
+        && !has_idle_core
+        && m.domains.share_cache(prev, target)
+        && let Some(cpu) = select_idle_smt(m, task, prev)
+    {
+        return cpu;
+    }
+    select_idle_cpu(m, task, has_idle_core, target).unwrap_or(target)
+}
+
+fn asym_fits_cpu(m: &Machine, util: Option<u64>, cpu: u32) -> bool {
+    util.is_none_or(|util| (!m.domains.smt_active || is_core_idle(m, cpu)) && fits_capacity(util, m.capacity_of(cpu)))
+}
+
+/// Another thread of `prev`'s core.
+fn select_idle_smt(m: &Machine, task: TaskId, prev: u32) -> Option<u32> {
+    let allowed = &m.tasks[task].cpus;
+    let siblings = m.spec.topology.siblings(prev).iter().copied();
+    siblings
+        .filter(|&cpu| cpu != prev && allowed.contains(cpu))
+        .find(|&cpu| choose_idle_cpu(m, cpu, task))
+}
+
+/// Bits of `set` in 64 CPUs.
+fn word(set: &CpuSet, index: usize) -> u64 {
+    set.words()[index]
+}
+
+/// Scans the LLC of `target` from the CPU after it on, going round. With `has_idle_core` it looks for a core that is
+/// idle as a whole and takes the first idle CPU otherwise; else it gives up after `nr_idle_scan` CPUs.
+fn select_idle_cpu(m: &mut Machine, task: TaskId, has_idle_core: bool, target: u32) -> Option<u32> {
+    let llc = &m.domains.llcs[m.domains.llc_of[target as usize] as usize];
+    let limit = llc.nr_idle_scan;
+    if limit == 0 {
+        return None;
+    }
+    let allowed = &m.tasks[task].cpus;
+    let words = llc.set.words().len();
+    let from = (target + 1) % m.nr_cpus();
+    let mut looked = 0;
+    let mut fallback = None;
+    let mut found = None;
+    // The word of `from` is visited twice: its upper part first, its lower part last.
+    'scan: for turn in 0..=words {
+        let index = (from as usize / 64 + turn) % words;
+        let part = match turn {
+            0 => !0 << (from % 64),
+            t if t == words => !(!0 << (from % 64)),
+            _ => !0,
+        };
+        let scanned = word(&llc.set, index) & word(allowed, index) & part;
+        let mut good = scanned & (word(&m.idle_cpus, index) | word(&m.domains.idle_policy_cpus, index));
+        while good != 0 {
+            let bit = good.trailing_zeros();
+            good &= good - 1;
+            let cpu = index as u32 * 64 + bit;
+            let before = (scanned & ((1 << bit) - 1)).count_ones();
+            if !has_idle_core && looked + before >= limit {
+                break 'scan;
+            }
+            if !choose_idle_cpu(m, cpu, task) {
+                continue;
+            }
+            if !has_idle_core || (available_idle_cpu(m, cpu) && is_core_idle(m, cpu)) {
+                found = Some(cpu);
+                looked += before + 1;
+                break 'scan;
+            }
+            fallback = fallback.or(Some(cpu));
+        }
+        looked += scanned.count_ones();
+    }
+    charge_scan(m, if has_idle_core { looked } else { looked.min(limit) });
+    if has_idle_core && found.is_none() {
+        m.domains.llc(target).has_idle_cores = false;
+    }
+    found.or(fallback)
+}
+
+/// On machines whose CPUs differ: the first idle CPU on an idle core that is fast enough, else the best there is.
+fn select_idle_capacity(m: &mut Machine, task: TaskId, util: u64, target: u32) -> Option<u32> {
+    let has_idle_core = m.domains.smt_active && m.domains.llc(target).has_idle_cores;
+    let llc = &m.domains.llcs[m.domains.llc_of[target as usize] as usize];
+    let mut left = llc.nr_idle_scan;
+    if left == 0 {
+        return None;
+    }
+    let span = m.domains.asym_span(target)?;
+    let allowed = &m.tasks[task].cpus;
+    // Lower is better: an idle core that is too slow, a thread that is fast enough, a thread that is too slow.
+    let (mut best, mut best_rank, mut best_capacity) = (None, 0, 0);
+    let mut looked = 0;
+    let mut cpu = span
+        .set
+        .next_and(allowed, target)
+        .or_else(|| span.set.next_and(allowed, 0));
+    let first = cpu;
+    while let Some(at) = cpu {
+        looked += 1;
+        if !has_idle_core {
+            if left == 0 {
+                break;
+            }
+            left -= 1;
+        }
+        if choose_idle_cpu(m, at, task) {
+            let preferred = !has_idle_core || is_core_idle(m, at);
+            let fits = fits_capacity(util, m.capacity_of(at));
+            if fits && preferred {
+                best = Some(at);
+                best_rank = -4;
+                break;
+            }
+            let rank = if preferred {
+                -3
+            } else if fits {
+                -2
+            } else {
+                0
+            };
+            let capacity = m.capacity_of(at);
+            if rank < best_rank || (rank == best_rank && capacity > best_capacity) {
+                (best, best_rank, best_capacity) = (Some(at), rank, capacity);
+            }
+        }
+        cpu = span
+            .set
+            .next_and(allowed, at + 1)
+            .or_else(|| span.set.next_and(allowed, 0));
+        if cpu == first {
+            break;
+        }
+    }
+    charge_scan(m, looked);
+    if has_idle_core && best_rank > -3 {
+        m.domains.llc(target).has_idle_cores = false;
+    }
+    best
+}

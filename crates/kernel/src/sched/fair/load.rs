@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Load and utilisation of entities and queues, kept by the averages of pelt.rs.
+//!
+//! A queue's averages hold the parts of the entities that ran there last, asleep ones included, until they move away.
+//! They are brought up to date when they are read, so the load of an idle CPU decays without anybody visiting it.
+
+use super::entity::{CfsRq, CfsRqId, Entity, EntityId, GROUP, NONE, scale_load_down};
+use super::pelt::State;
+use crate::machine::Machine;
+use crate::sched::task::{IDLE, TaskId};
+
+/// ~1 % of a CPU (UTIL_EST_MARGIN).
+const UTIL_EST_MARGIN: u64 = 1024 / 100;
+
+/// `util` leaves about 20 % of `capacity` free (fits_capacity).
+pub(super) fn fits_capacity(util: u64, capacity: u64) -> bool {
+    util * 1280 < capacity * 1024
+}
+
+/// `a` is more than 5 % greater than `b`.
+pub(super) fn capacity_greater(a: u64, b: u64) -> bool {
+    a * 1024 > b * 1078
+}
+
+impl CfsRq {
+    /// The averages as of `now` on a CPU of this capacity.
+    #[inline]
+    fn update_avg(&mut self, now: u64, capacity: u64) {
+        let state = State {
+            load: scale_load_down(self.load),
+            runnable: u64::from(self.h_nr_runnable),
+            running: if self.curr != NONE { capacity } else { 0 },
+        };
+        self.avg.update(now, state, 1);
+    }
+}
+
+impl Entity {
+    /// The averages as of `now`. `running`: the CPU's capacity if it ran; `runnable`: a group's tasks that could run.
+    #[inline]
+    fn update_avg(&mut self, now: u64, running: u64, runnable: Option<u64>) {
+        if self.avg.detached() {
+            return;
+        }
+        let queued = u64::from(self.on_rq);
+        let state = State {
+            load: queued,
+            runnable: runnable.unwrap_or(u64::from(self.on_rq && !self.delayed)),
+            running: running * queued,
+        };
+        self.avg.update(now, state, self.weight());
+    }
+}
+
+impl Machine {
+    pub(super) fn arch_capacity(&self, cpu: u32) -> u64 {
+        u64::from(self.spec.topology.cpus[cpu as usize].capacity)
+    }
+
+    /// A queue's averages as of now.
+    pub(super) fn update_cfs_avg(&mut self, cfs_rq: CfsRqId) {
+        let now = self.now;
+        let capacity = self.arch_capacity(self.cpu_of_cfs(cfs_rq));
+        self.cfs_mut(cfs_rq).update_avg(now, capacity);
+    }
+
+    /// The averages of an entity of this queue and of the queue as of now (update_load_avg).
+    pub(super) fn update_load_avg(&mut self, cfs_rq: CfsRqId, id: EntityId) {
+        if id >= GROUP || cfs_rq >= GROUP {
+            return self.update_load_avg_in_group(cfs_rq, id);
+        }
+        let now = self.now;
+        let capacity = self.arch_capacity(cfs_rq);
+        let cfs = &mut self.rqs[cfs_rq as usize].fair.cfs;
+        cfs.update_avg(now, capacity);
+        let running = if cfs.curr == id { capacity } else { 0 };
+        self.tasks[TaskId::of_entity(id)].fair.update_avg(now, running, None);
+    }
+
+    /// The same where one of them is a group's.
+    #[inline(never)]
+    fn update_load_avg_in_group(&mut self, cfs_rq: CfsRqId, id: EntityId) {
+        self.update_cfs_avg(cfs_rq);
+        if self.se(id).avg.detached() {
+            return;
+        }
+        let now = self.now;
+        let capacity = self.arch_capacity(self.cpu_of_cfs(cfs_rq));
+        let running = if self.cfs(cfs_rq).curr == id { capacity } else { 0 };
+        let of_group = (id >= GROUP).then(|| u64::from(self.task_groups.rq(id).runnable));
+        self.se_mut(id).update_avg(now, running, of_group);
+        if id >= GROUP {
+            self.propagate_entity_load_avg(cfs_rq, id);
+        }
+        if cfs_rq >= GROUP {
+            self.update_tg_load_avg(cfs_rq);
+        }
+    }
+
+    /// An entity's load becomes part of its queue's (attach_entity_load_avg).
+    pub(super) fn attach_load_avg(&mut self, cfs_rq: CfsRqId, id: EntityId) {
+        self.update_cfs_avg(cfs_rq);
+        let now = self.now;
+        let (cfs, mut entities) = self.queue(cfs_rq);
+        let e = &mut entities[id];
+        let (load, util, runnable) = (e.avg.load_avg, e.avg.util_avg, e.avg.runnable_avg);
+        e.avg.set(load, util, runnable, e.weight(), &cfs.avg);
+        e.avg.attach(now);
+        cfs.avg.add(&e.avg, e.weight());
+        if cfs_rq >= GROUP {
+            let load = e.avg.load_sum();
+            self.add_tg_cfs_propagate(cfs_rq, load);
+        }
+    }
+
+    /// And stops to be, with what is left of it by now.
+    pub(super) fn detach_load_avg(&mut self, cfs_rq: CfsRqId, id: EntityId) {
+        if self.se(id).avg.detached() {
+            return;
+        }
+        self.update_load_avg(cfs_rq, id);
+        let (cfs, mut entities) = self.queue(cfs_rq);
+        let e = &mut entities[id];
+        cfs.avg.sub(&e.avg, e.weight());
+        e.avg.detach();
+        if cfs_rq >= GROUP {
+            let load = e.avg.load_sum();
+            self.add_tg_cfs_propagate(cfs_rq, -load);
+            self.propagate_entity_cfs_rq(cfs_rq);
+        }
+    }
+
+    /// A new task is taken for heavy, and for using half of what is left of its CPU (post_init_entity_util_avg).
+    pub(super) fn init_load_avg(&mut self, cfs_rq: CfsRqId, task: TaskId) {
+        self.update_cfs_avg(cfs_rq);
+        let capacity = self.arch_capacity(self.cpu_of_cfs(cfs_rq));
+        let (cfs, mut entities) = self.queue(cfs_rq);
+        let e = &mut entities[EntityId::from(task)];
+        e.avg.load_avg = e.weight();
+        let cap = capacity.saturating_sub(cfs.avg.util_avg) / 2;
+        if cap > 0 {
+            let share = cfs.avg.util_avg * e.weight() / (cfs.avg.load_avg + 1);
+            e.avg.util_avg = if cfs.avg.util_avg != 0 { share.min(cap) } else { cap };
+        }
+        e.avg.runnable_avg = e.avg.util_avg;
+    }
+
+    /// A task goes to sleep: remember how much it used (util_est_update).
+    pub(super) fn util_est_update(&mut self, task: TaskId) {
+        let e = &mut self.tasks[task].fair;
+        let dequeued = e.avg.util_avg;
+        if e.util_est <= dequeued {
+            e.util_est = dequeued;
+            return;
+        }
+        let diff = e.util_est - dequeued;
+        // Small change, or it did not get all it wanted.
+        if diff >= UTIL_EST_MARGIN && dequeued + UTIL_EST_MARGIN >= e.avg.runnable_avg {
+            e.util_est -= diff / 4;
+        }
+    }
+
+    /// cpu_load.
+    pub(super) fn cpu_load(&mut self, cpu: u32) -> u64 {
+        self.update_cfs_avg(cpu);
+        self.rqs[cpu as usize].fair.cfs.avg.load_avg
+    }
+
+    /// cpu_util_cfs; call cpu_load first to have it as of now.
+    pub(super) fn cpu_util(&self, cpu: u32) -> u64 {
+        self.rqs[cpu as usize]
+            .fair
+            .cfs
+            .avg
+            .util_avg
+            .min(self.arch_capacity(cpu))
+    }
+
+    /// cpu_runnable; as cpu_util.
+    pub(super) fn cpu_runnable(&self, cpu: u32) -> u64 {
+        self.rqs[cpu as usize].fair.cfs.avg.runnable_avg
+    }
+
+    /// Capacity that realtime tasks leave (capacity_of).
+    pub(super) fn capacity_of(&self, cpu: u32) -> u64 {
+        let used = self.rqs[cpu as usize].rt.util_avg(self.now);
+        self.arch_capacity(cpu).saturating_sub(used).max(1)
+    }
+
+    /// task_fits_cpu.
+    pub(super) fn task_fits_cpu(&self, task: TaskId, cpu: u32) -> bool {
+        fits_capacity(self.tasks[task].fair.util(), self.capacity_of(cpu))
+    }
+
+    /// curr of `cpu` needs a faster CPU: note it for the balancer (update_misfit_status).
+    pub(super) fn update_misfit_status(&mut self, cpu: u32, task: TaskId) {
+        if !self.domains.asym {
+            return;
+        }
+        let mut load = 0;
+        if task != IDLE {
+            let t = &self.tasks[task];
+            let fits = t.nr_cpus_allowed == 1
+                || self.arch_capacity(cpu) == self.max_allowed_capacity(task)
+                || self.task_fits_cpu(task, cpu);
+            load = if fits { 0 } else { self.task_h_load(task).max(1) };
+        }
+        self.rqs[cpu as usize].fair.misfit_task_load = load;
+    }
+
+    fn max_allowed_capacity(&self, task: TaskId) -> u64 {
+        let allowed = &self.tasks[task].cpus;
+        let capacities = &self.domains.capacities;
+        let found = capacities.iter().find(|(_, cpus)| cpus.intersects(allowed));
+        found.map_or(1024, |&(capacity, _)| capacity)
+    }
+}

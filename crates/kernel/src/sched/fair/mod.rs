@@ -1,0 +1,468 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The fair class: EEVDF, wake-up placement and load balancing, as Linux 7.2 behaves (kernel/sched/fair.c, topology.c).
+//!
+//! Modelled: virtual time, lag, deadlines and eligibility; RUN_TO_PARITY; delayed dequeue with DELAY_ZERO; the high
+//! resolution tick that ends a slice on time; wake-up preemption; SCHED_BATCH and SCHED_IDLE; load and utilisation
+//! averages; wake_affine, select_idle_sibling with SIS_UTIL, asymmetric capacity; fork and exec placement; scheduling
+//! domains with periodic, new-idle, nohz-idle and active balancing; task groups with cpu.weight, cpu.idle and cpu.max.
+//! Features have their default values.
+//!
+//! Left out: custom slices (all requests are one base slice, so PREEMPT_SHORT never applies), NUMA balancing (preferred
+//! nodes), cache aware scheduling, energy aware scheduling, core scheduling, asymmetric packing, clusters within an LLC,
+//! uclamp, isolated CPUs. The kernel is taken as fully preemptible: a lazy reschedule is one at once. As Linux, NEXT_BUDDY
+//! and LB_MIN are off.
+//!
+//! Looking at another CPU's runqueue in a scan costs a cache line by its distance.
+
+mod balance;
+mod bandwidth;
+mod detach;
+mod domains;
+mod eevdf;
+mod entity;
+mod fork;
+mod group;
+mod hierarchy;
+mod idle_scan;
+mod load;
+mod newidle;
+mod nohz;
+pub(crate) mod pelt;
+mod queue;
+mod shares;
+mod tree;
+mod verify;
+mod wake;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use bandwidth::{offline, period_timer, set_bandwidth, slack_timer};
+pub use domains::Domains;
+pub use entity::{CfsRq, Entity, FairRq};
+pub use hierarchy::TaskGroups;
+pub(crate) use newidle::exit_idle;
+pub(crate) use nohz::{nohz_balance, trigger_load_balance};
+pub(crate) use queue::{dequeue_task, enqueue_task};
+pub(crate) use shares::{set_idle, set_weight};
+pub(crate) use wake::select_task_rq;
+
+use crate::machine::Machine;
+use crate::sched::class::{Class, flags};
+use crate::sched::task::{IDLE, Task, TaskId};
+use crate::simulation::table::Table;
+use entity::{CfsRqId, EntityId, GROUP, NEVER, NICE_0_LOAD, NONE, scale_load};
+use queue::{dequeue_delayed, dequeue_throttled_entities, finish_delayed};
+use workload::Policy;
+
+/// No high resolution tick is shorter (hrtick_start), ns.
+const HRTICK_MIN_NS: u64 = 10_000;
+
+fn is_idle_policy(m: &Machine, task: TaskId) -> bool {
+    m.tasks[task].policy == Policy::Idle
+}
+
+/// As SCHED_IDLE: such a task, or a group with cpu.idle (se_is_idle).
+fn se_is_idle(m: &Machine, id: EntityId) -> bool {
+    if id < GROUP {
+        is_idle_policy(m, TaskId::of_entity(id))
+    } else {
+        m.task_groups.group(id).idle
+    }
+}
+
+/// The task to run next; balances (new-idle) if there is none of this class.
+pub(crate) fn pick_task(m: &mut Machine, cpu: u32, _prev: TaskId) -> Option<TaskId> {
+    loop {
+        if m.rqs[cpu as usize].fair.cfs.nr_queued == 0 {
+            if newidle::balance(m, cpu) {
+                continue;
+            }
+            idle_scan::update_idle_core(m, cpu);
+            return None;
+        }
+        match pick_next_entity(m, cpu, cpu) {
+            Some(task) if task < GROUP => return Some(TaskId::of_entity(task)),
+            Some(group) => {
+                if let Some(task) = pick_in_group(m, cpu, group) {
+                    return Some(task);
+                }
+            }
+            None => {}
+        }
+    }
+}
+
+/// The task to run of a group. `None`: none can, and what is queued is not what it was.
+fn pick_in_group(m: &mut Machine, cpu: u32, group: EntityId) -> Option<TaskId> {
+    let mut at = group;
+    let mut throttled = false;
+    while at >= GROUP {
+        throttled |= m.check_cfs_rq_runtime(at);
+        at = pick_next_entity(m, cpu, at)?;
+    }
+    let task = TaskId::of_entity(at);
+    if throttled {
+        m.throttle_task(cpu, task);
+        return None;
+    }
+    Some(task)
+}
+
+/// What EEVDF picks; a sleeper that paid its debt leaves instead and None is returned.
+fn pick_next_entity(m: &mut Machine, cpu: u32, cfs_rq: CfsRqId) -> Option<EntityId> {
+    let id = m.pick_eevdf(cfs_rq, true).expect("somebody is always eligible");
+    if m.se(id).delayed {
+        dequeue_delayed(m, cpu, cfs_rq, id);
+        return None;
+    }
+    Some(id)
+}
+
+/// Gives up the rest of the request, if it was owed one.
+pub(crate) fn yield_task(m: &mut Machine, cpu: u32) {
+    let curr = m.rqs[cpu as usize].curr;
+    if m.rqs[cpu as usize].nr_running == 1 {
+        return;
+    }
+    let cfs_rq = m.cfs_rq_of(cpu, curr);
+    if m.eligible(cfs_rq, curr.into()) {
+        let e = &mut m.tasks[curr].fair;
+        e.vruntime = e.deadline;
+        m.update_deadline(cfs_rq, curr.into());
+    }
+}
+
+/// Should the woken `task` run before curr? BATCH and IDLE tasks never ask, IDLE ones are preempted at once. Where they are
+/// in different groups, the groups are compared.
+pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: u32, task: TaskId, wake_flags: u32) {
+    let curr = m.rqs[cpu as usize].curr;
+    if curr == task || m.rqs[cpu as usize].need_resched {
+        return;
+    }
+    let (se, pse, cfs_rq) = m.find_matching_se(cpu, curr, task);
+    let (idle, woken_idle) = (se_is_idle(m, se), se_is_idle(m, pse));
+    if idle && !woken_idle {
+        let e = m.se_mut(se);
+        e.vprot = e.vprot.min(e.vruntime);
+        m.resched_curr(cpu);
+        return;
+    }
+    let normal = matches!(m.tasks[task].policy, Policy::Normal { .. } | Policy::Ext { .. });
+    if idle != woken_idle || !normal || wake_flags & flags::WF_FORK != 0 || m.se(pse).delayed {
+        return;
+    }
+    loop {
+        match pick_next_entity(m, cpu, cfs_rq) {
+            Some(next) if next == pse => return m.resched_curr(cpu),
+            Some(_) => break,
+            // A paid up sleeper left; `pse` is still queued.
+            None => {}
+        }
+    }
+    let slice = m.domains.base_slice;
+    let e = m.se_mut(se);
+    e.vprot = e.vprot.min(e.vruntime + e.delta_fair(slice));
+}
+
+/// Groups that `prev` and `next` have in common go on running.
+pub(crate) fn put_prev_task(m: &mut Machine, cpu: u32, prev: TaskId, next: TaskId) {
+    if m.tasks[prev].fair.group == 0 {
+        return put_prev_entity(m, cpu, prev.into());
+    }
+    let common = if next != prev && m.class_of(next) == Class::Fair {
+        m.find_matching_se(cpu, prev, next).2
+    } else {
+        cpu
+    };
+    let mut id = EntityId::from(prev);
+    loop {
+        let cfs_rq = m.cfs_rq_of(cpu, id);
+        put_prev_entity(m, cfs_rq, id);
+        if cfs_rq == common {
+            return;
+        }
+        id = cfs_rq;
+    }
+}
+
+fn put_prev_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
+    if m.se(id).on_rq {
+        m.update_load_avg(cfs_rq, id);
+        let (cfs, mut entities) = m.queue(cfs_rq);
+        cfs.curr = NONE;
+        cfs.insert(&mut entities, id);
+    } else {
+        m.update_cfs_avg(cfs_rq);
+        m.cfs_mut(cfs_rq).curr = NONE;
+    }
+}
+
+pub(crate) fn set_next_task(m: &mut Machine, cpu: u32, next: TaskId) {
+    exit_idle(m, cpu);
+    if m.tasks[next].fair.on_rq {
+        let rq = &mut m.rqs[cpu as usize].fair;
+        rq.unlink(&mut m.tasks, next);
+        rq.push_newest(&mut m.tasks, next);
+    }
+    let mut id = EntityId::from(next);
+    let mut cfs_rq = m.task_cfs_rq(cpu, next);
+    loop {
+        set_next_entity(m, cfs_rq, id);
+        // What a group has in common with the task before still runs.
+        if cfs_rq < GROUP || m.cfs(m.cfs_rq_of(cpu, cfs_rq)).curr == cfs_rq {
+            break;
+        }
+        id = cfs_rq;
+        cfs_rq = m.cfs_rq_of(cpu, id);
+    }
+    if m.task_groups.limited {
+        account_groups(m, cpu, next);
+    }
+    hrtick_start(m, cpu);
+    m.update_misfit_status(cpu, next);
+}
+
+/// The groups that begin to run have some runtime.
+fn account_groups(m: &mut Machine, cpu: u32, task: TaskId) {
+    let mut id = m.cfs_rq_of(cpu, task);
+    while id >= GROUP {
+        m.account_cfs_rq_runtime(id, 0);
+        id = m.cfs_rq_of(cpu, id);
+    }
+}
+
+fn set_next_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
+    let now = m.now;
+    if m.se(id).on_rq {
+        let (cfs, entities) = m.queue(cfs_rq);
+        cfs.remove(&entities, id);
+        m.update_load_avg(cfs_rq, id);
+        let e = m.se_mut(id);
+        e.vprot = e.deadline;
+    }
+    m.se_mut(id).exec_start = now;
+    m.cfs_mut(cfs_rq).curr = id;
+}
+
+pub(crate) fn update_curr(m: &mut Machine, cpu: u32, ns: u64) {
+    let curr = m.rqs[cpu as usize].fair.cfs.curr;
+    if curr == NONE {
+        return;
+    }
+    if curr >= GROUP {
+        return update_curr_in_group(m, cpu, curr, ns);
+    }
+    let now = m.now;
+    let task = TaskId::of_entity(curr);
+    let e = &mut m.tasks[task].fair;
+    e.exec_start = now;
+    e.vruntime += e.delta_fair(ns);
+    let over = e.vruntime >= e.deadline && m.update_deadline(cpu, curr);
+    let several = m.rqs[cpu as usize].fair.cfs.nr_queued > 1;
+    if several && (over || !m.tasks[task].fair.protected()) {
+        m.resched_curr(cpu);
+    }
+}
+
+/// The same where a group runs on the root's queue.
+#[inline(never)]
+fn update_curr_in_group(m: &mut Machine, cpu: u32, group: EntityId, ns: u64) {
+    update_entity(m, cpu, cpu, group, ns);
+    let mut id = group;
+    while id >= GROUP {
+        if m.task_groups.limited {
+            m.account_cfs_rq_runtime(id, ns);
+        }
+        let curr = m.cfs(id).curr;
+        if curr == NONE {
+            return;
+        }
+        update_entity(m, cpu, id, curr, ns);
+        id = curr;
+    }
+}
+
+/// What runs on this queue, a task or a group, has used `ns`.
+fn update_entity(m: &mut Machine, cpu: u32, cfs_rq: CfsRqId, curr: EntityId, ns: u64) {
+    let now = m.now;
+    let e = m.se_mut(curr);
+    e.exec_start = now;
+    e.vruntime += e.delta_fair(ns);
+    let over = m.update_deadline(cfs_rq, curr);
+    if m.cfs(cfs_rq).nr_queued > 1 && (over || !m.se(curr).protected()) {
+        m.resched_curr(cpu);
+    }
+}
+
+pub(crate) fn task_tick(m: &mut Machine, cpu: u32) {
+    let Some(curr) = m.fair_curr(cpu) else { return };
+    let mut at = m.cfs_rq_of(cpu, curr);
+    m.update_load_avg(at, curr.into());
+    while at >= GROUP {
+        m.update_group_entity(cpu, at);
+        at = m.cfs_rq_of(cpu, at);
+    }
+    m.update_misfit_status(cpu, curr);
+}
+
+/// Starts the high resolution tick for the end of curr's request, when others wait (hrtick_start_fair).
+fn hrtick_start(m: &mut Machine, cpu: u32) {
+    let Some(curr) = m
+        .fair_curr(cpu)
+        .filter(|_| m.rqs[cpu as usize].fair.cfs.h_nr_runnable > 1)
+    else {
+        m.rqs[cpu as usize].fair.hrtick_at = NEVER;
+        return;
+    };
+    let e = &m.tasks[curr].fair;
+    let left = (e.deadline - e.vruntime).max(0) as u64 * u64::from(e.load) / u64::from(NICE_0_LOAD);
+    let at = m.local_time(cpu) + left.max(HRTICK_MIN_NS);
+    let rq = &mut m.rqs[cpu as usize].fair;
+    rq.hrtick_at = at;
+    if at < rq.hrtick_event {
+        rq.hrtick_event = at;
+        m.events.push(at, crate::simulation::event::Event::Hrtick { cpu });
+    }
+}
+
+/// Somebody joined: curr's request now ends at its deadline.
+fn hrtick_update(m: &mut Machine, cpu: u32) {
+    if m.rqs[cpu as usize].fair.hrtick_at == NEVER
+        && let Some(curr) = m.fair_curr(cpu)
+        && m.tasks[curr].fair.on_rq
+    {
+        hrtick_start(m, cpu);
+    }
+}
+
+/// The high resolution tick. It may have been set to a later time, or not be needed any more.
+pub(crate) fn hrtick(m: &mut Machine, cpu: u32) {
+    let now = m.now;
+    let rq = &mut m.rqs[cpu as usize].fair;
+    if rq.hrtick_event != now {
+        return;
+    }
+    rq.hrtick_event = NEVER;
+    if rq.cfs.curr == NONE || rq.hrtick_at == NEVER {
+        rq.hrtick_at = NEVER;
+        return;
+    }
+    if rq.hrtick_at > now {
+        rq.hrtick_event = rq.hrtick_at;
+        m.events
+            .push(rq.hrtick_at, crate::simulation::event::Event::Hrtick { cpu });
+        return;
+    }
+    rq.hrtick_at = NEVER;
+    m.enter(cpu);
+    if m.rqs[cpu as usize].need_resched {
+        return;
+    }
+    m.charge(cpu, u64::from(m.spec.costs.tick_ns));
+    // Kernel work held the task up: the rest of its request is still to come.
+    hrtick_start(m, cpu);
+}
+
+pub(crate) fn task_fork(m: &mut Machine, task: TaskId) {
+    let t = &mut m.tasks[task];
+    t.fair.load = scale_load(t.weight);
+    t.fair.recent_used_cpu = t.cpu;
+}
+
+/// The task's weight changed while it was off the queue.
+pub(crate) fn reweight(m: &mut Machine, task: TaskId) {
+    let t = &m.tasks[task];
+    let (cpu, load) = (t.cpu, scale_load(t.weight));
+    m.reweight_entity(m.cfs_rq_of(cpu, task), task.into(), load);
+}
+
+pub(crate) fn switched_from(m: &mut Machine, cpu: u32, task: TaskId) {
+    finish_delayed(m, task);
+    m.detach_load_avg(m.cfs_rq_of(cpu, task), task.into());
+}
+
+pub(crate) fn switched_to(m: &mut Machine, cpu: u32, task: TaskId) {
+    if m.tasks[task].on_cpu {
+        m.resched_curr(cpu);
+    } else if m.tasks[task].on_rq {
+        m.wakeup_preempt(cpu, task, 0);
+    }
+}
+
+pub(crate) fn prio_changed(m: &mut Machine, cpu: u32, task: TaskId) {
+    let t = &m.tasks[task];
+    if m.rqs[cpu as usize].fair.cfs.h_nr_queued <= 1 {
+        return;
+    }
+    if t.on_cpu {
+        m.resched_curr(cpu);
+    } else if t.on_rq {
+        m.wakeup_preempt(cpu, task, 0);
+    }
+}
+
+pub(crate) fn set_cpus_allowed(_m: &mut Machine, _task: TaskId) {}
+
+/// Its load goes with the task, its lag was noted when it was dequeued.
+pub(crate) fn migrate_task_rq(m: &mut Machine, task: TaskId, _new_cpu: u32) {
+    finish_delayed(m, task);
+    let cpu = m.tasks[task].cpu;
+    m.detach_load_avg(m.cfs_rq_of(cpu, task), task.into());
+}
+
+/// The task moves to another cgroup (task_change_group_fair); it is not queued.
+pub(crate) fn change_group(m: &mut Machine, task: TaskId, group: u32) {
+    let cpu = m.tasks[task].cpu;
+    finish_delayed(m, task);
+    m.detach_load_avg(m.cfs_rq_of(cpu, task), task.into());
+    m.tasks[task].fair.group = group;
+    if m.tasks[task].class == Class::Fair {
+        m.attach_load_avg(m.cfs_rq_of(cpu, task), task.into());
+    }
+}
+
+/// A cgroup was made: it is as if it had never been there before.
+pub(crate) fn online_group(m: &mut Machine, cgroup: u32, weight: u32) {
+    m.task_groups.reset(cgroup, weight);
+}
+
+/// A cgroup without tasks was removed (unregister_fair_sched_group).
+pub(crate) fn offline_group(m: &mut Machine, cgroup: u32) {
+    for cpu in 0..m.nr_cpus() {
+        let id = m.task_groups.id(cgroup, cpu);
+        let above = m.cfs_rq_of(cpu, id);
+        if m.se(id).delayed {
+            m.account(cpu);
+            dequeue_delayed(m, cpu, above, id);
+        }
+        m.detach_load_avg(above, id);
+    }
+    m.task_groups.reset(cgroup, 100);
+}
+
+impl FairRq {
+    /// To the recently run end of cfs_tasks.
+    fn push_newest(&mut self, tasks: &mut Table<TaskId, Task>, task: TaskId) {
+        let second = std::mem::replace(&mut self.newest, task);
+        let e = &mut tasks[task].fair;
+        (e.newer, e.older) = (IDLE, second);
+        match second {
+            IDLE => self.oldest = task,
+            second => tasks[second].fair.newer = task,
+        }
+    }
+
+    fn unlink(&mut self, tasks: &mut Table<TaskId, Task>, task: TaskId) {
+        let e = &tasks[task].fair;
+        let (newer, older) = (e.newer, e.older);
+        match newer {
+            IDLE => self.newest = older,
+            newer => tasks[newer].fair.older = older,
+        }
+        match older {
+            IDLE => self.oldest = newer,
+            older => tasks[older].fair.newer = newer,
+        }
+    }
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A CPU about to idle looks for work on each rung, if it pays (sched_balance_newidle).
+//!
+//! It pays while the CPU is expected to idle longer than looking takes, and rungs where it seldom succeeded are tried
+//! seldom, by a die.
+
+use super::balance::{IdleType, balance_rq};
+use super::domains::Level;
+use super::entity::MIGRATION_COST;
+use crate::machine::Machine;
+use crate::simulation::lock::LockId;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// Pulls tasks to `cpu`, which has none of this class; true if there are some now.
+pub(super) fn balance(m: &mut Machine, cpu: u32) -> bool {
+    m.update_misfit_status(cpu, crate::sched::task::IDLE);
+    m.rqs[cpu as usize].fair.idle_stamp = m.now.max(1);
+    // Without other fair tasks there is nothing to pull (as while all tasks are ext).
+    if m.domains.nr_queued == 0 || m.rqs[cpu as usize].nr_running > 0 || !m.online_cpus.contains(cpu) {
+        return false;
+    }
+    let jiffies = m.now / m.tick_ns();
+    let mut next_balance = jiffies + SECOND_NS / m.tick_ns();
+    let avg_idle = m.rqs[cpu as usize].fair.avg_idle;
+    let pulled = match m.domains.levels[cpu as usize].first() {
+        None => return false,
+        Some(level) if !m.domains.overloaded || avg_idle < level.max_newidle_lb_cost => {
+            let next = level.last_balance + level.interval_jiffies(m.tick_ns(), m.nr_cpus(), false);
+            next_balance = next_balance.min(next);
+            0
+        }
+        Some(_) => {
+            m.unlock(LockId::Rq(cpu));
+            m.update_blocked_averages(cpu);
+            let pulled = climb(m, cpu, avg_idle, &mut next_balance);
+            m.lock(LockId::Rq(cpu));
+            pulled
+        }
+    };
+    let rq = &mut m.rqs[cpu as usize].fair;
+    rq.next_balance = rq.next_balance.min(next_balance);
+    let found = pulled > 0 || rq.cfs.nr_queued > 0;
+    if found {
+        rq.idle_stamp = 0;
+    }
+    found
+}
+
+fn climb(m: &mut Machine, cpu: u32, avg_idle: u64, next_balance: &mut u64) -> u32 {
+    let mut total_cost = 0;
+    let mut go_on = true;
+    let mut pulled = 0;
+    for level in 0..m.domains.levels[cpu as usize].len() {
+        let start = m.local_time(cpu);
+        let rung = &m.domains.levels[cpu as usize][level];
+        let interval = rung.interval_jiffies(m.tick_ns(), m.nr_cpus(), false);
+        *next_balance = (*next_balance).min(rung.last_balance + interval);
+        if avg_idle < total_cost + rung.max_newidle_lb_cost {
+            break;
+        }
+        let mut weight = 1;
+        if rung.newidle_ratio < 1024 {
+            weight = 1 + rung.newidle_ratio;
+            if m.domains.rng.below(1024) as u32 > weight {
+                let now = m.now;
+                m.domains.levels[cpu as usize][level].count_newidle(now, 0);
+                continue;
+            }
+            weight = (1024 + weight / 2) / weight;
+        }
+        pulled = balance_rq(m, cpu, level, IdleType::NewlyIdle, &mut go_on);
+        let cost = m.local_time(cpu) - start;
+        total_cost += cost;
+        let now = m.now;
+        let rung = &mut m.domains.levels[cpu as usize][level];
+        rung.update_newidle_cost(now, cost, if pulled > 0 { weight } else { 0 });
+        if pulled > 0 || !go_on {
+            break;
+        }
+    }
+    let rq = &mut m.rqs[cpu as usize].fair;
+    rq.max_idle_balance_cost = rq.max_idle_balance_cost.max(total_cost);
+    pulled
+}
+
+/// The CPU has something to run again: how long was it idle? (update_rq_avg_idle)
+pub(crate) fn exit_idle(m: &mut Machine, cpu: u32) {
+    let now = m.now;
+    let rq = &mut m.rqs[cpu as usize].fair;
+    if rq.idle_stamp == 0 {
+        return;
+    }
+    let idle = now - rq.idle_stamp.min(now);
+    rq.idle_stamp = 0;
+    let diff = (idle as i64 - rq.avg_idle as i64) / 8;
+    rq.avg_idle = rq
+        .avg_idle
+        .saturating_add_signed(diff)
+        .min(2 * rq.max_idle_balance_cost.max(MIGRATION_COST));
+}
+
+impl Level {
+    fn count_newidle(&mut self, now: u64, success: u32) {
+        self.newidle_call += 1;
+        self.newidle_success += success;
+        if self.newidle_call < 1024 {
+            return;
+        }
+        // Seldom calls may fail more often.
+        let rate = ((now - self.newidle_stamp_ns) >> 22).min(1024) as u32;
+        self.newidle_stamp_ns = now;
+        self.newidle_ratio = (rate + self.newidle_success).min(1024);
+        self.newidle_call /= 2;
+        self.newidle_success /= 2;
+    }
+
+    /// Notes what a look at this rung took. It is forgotten by 1 % a second; true if that was due.
+    pub(super) fn update_newidle_cost(&mut self, now: u64, cost: u64, success: u32) -> bool {
+        if cost > 0 {
+            self.count_newidle(now, success);
+        }
+        if cost > self.max_newidle_lb_cost {
+            self.max_newidle_lb_cost = cost;
+            self.last_decay = now;
+        } else if now > self.last_decay + SECOND_NS {
+            self.max_newidle_lb_cost = self.max_newidle_lb_cost * 253 / 256;
+            self.last_decay = now;
+            return true;
+        }
+        false
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Periodic balancing from the tick, and on behalf of CPUs whose tick is stopped (sched_balance_trigger and nohz).
+
+use super::balance::{IdleType, balance_rq};
+use super::detach;
+use super::domains::Level;
+use super::entity::MIGRATION_COST;
+use super::idle_scan::{available_idle_cpu, sched_idle_cpu};
+use crate::machine::Machine;
+use crate::simulation::event::Event;
+
+/// A busy CPU balances this much less often.
+const BUSY_FACTOR: u64 = 16;
+
+impl Level {
+    /// Time between two runs on this rung, jiffies (get_sd_balance_interval).
+    pub(super) fn interval_jiffies(&self, tick_ns: u64, nr_cpus: u32, busy: bool) -> u64 {
+        let ms = self.balance_interval * if busy { BUSY_FACTOR } else { 1 };
+        let max = (1_000_000_000 / tick_ns * u64::from(nr_cpus) / 10).max(1);
+        let jiffies = (ms * 1_000_000).div_ceil(tick_ns);
+        // Not a multiple of the rung below.
+        let jiffies = jiffies.saturating_sub(u64::from(busy));
+        jiffies.clamp(1, max)
+    }
+}
+
+/// Called from the tick: periodic balancing.
+pub(crate) fn trigger_load_balance(m: &mut Machine, cpu: u32) {
+    if m.domains.nr_queued == 0 || m.domains.levels[cpu as usize].is_empty() {
+        return;
+    }
+    let jiffies = m.now / m.tick_ns();
+    if jiffies >= m.rqs[cpu as usize].fair.next_balance {
+        balance_domains(m, cpu, IdleType::Busy);
+    }
+    m.update_blocked_of_idle();
+    if kick_due(m, cpu, jiffies) {
+        kick(m, cpu, jiffies);
+    }
+}
+
+/// Visits the rungs of `cpu` that are due (sched_balance_domains). Runs on `m.this_cpu`.
+fn balance_domains(m: &mut Machine, cpu: u32, idle: IdleType) {
+    let (jiffies, tick_ns, nr_cpus) = (m.now / m.tick_ns(), m.tick_ns(), m.nr_cpus());
+    m.update_blocked_averages(cpu);
+    let mut idle = idle;
+    let mut busy = idle == IdleType::Busy && !sched_idle_cpu(m, cpu);
+    let mut next_balance = jiffies + 60 * 1_000_000_000 / tick_ns;
+    let mut go_on = true;
+    let mut decayed = false;
+    let mut max_cost = 0;
+    for level in 0..m.domains.levels[cpu as usize].len() {
+        let now = m.now;
+        let rung = &mut m.domains.levels[cpu as usize][level];
+        decayed = rung.update_newidle_cost(now, 0, 0);
+        max_cost += rung.max_newidle_lb_cost;
+        if !go_on {
+            if decayed {
+                continue;
+            }
+            break;
+        }
+        let mut interval = rung.interval_jiffies(tick_ns, nr_cpus, busy);
+        if jiffies >= rung.last_balance + interval {
+            if balance_rq(m, cpu, level, idle, &mut go_on) > 0 {
+                let still = m.rqs[cpu as usize].idle() && m.rqs[cpu as usize].nr_running == 0;
+                idle = if still { IdleType::Idle } else { IdleType::Busy };
+                busy = !still && !sched_idle_cpu(m, cpu);
+            }
+            let rung = &mut m.domains.levels[cpu as usize][level];
+            rung.last_balance = jiffies;
+            interval = rung.interval_jiffies(tick_ns, nr_cpus, busy);
+        }
+        next_balance = next_balance.min(m.domains.levels[cpu as usize][level].last_balance + interval);
+    }
+    let rq = &mut m.rqs[cpu as usize].fair;
+    if decayed {
+        rq.max_idle_balance_cost = max_cost.max(MIGRATION_COST);
+    }
+    rq.next_balance = next_balance;
+}
+
+/// Whether it looks as if an idle CPU could help this one (nohz_balancer_kick).
+fn kick_due(m: &mut Machine, cpu: u32, jiffies: u64) -> bool {
+    if m.domains.nohz_kicked || jiffies < m.domains.nohz_next_balance || m.idle_cpus.is_empty() {
+        return false;
+    }
+    let rq = &m.rqs[cpu as usize];
+    if rq.nr_running >= 2 {
+        return true;
+    }
+    let pct = m.domains.span_of(cpu, 0).imbalance_pct;
+    if rq.fair.cfs.h_nr_runnable >= 1 && m.capacity_of(cpu) * pct < m.arch_capacity(cpu) * 100 {
+        return true;
+    }
+    if m.domains.asym_span(cpu).is_some() {
+        return rq.fair.misfit_task_load > 0;
+    }
+    // Another rung may be less busy than this LLC.
+    let llc = &m.domains.llcs[m.domains.llc_of[cpu as usize] as usize];
+    let idle: u32 = llc
+        .set
+        .words()
+        .iter()
+        .zip(m.idle_cpus.words())
+        .map(|(a, b)| (a & b).count_ones())
+        .sum();
+    llc.weight - idle > 1
+}
+
+/// Sends the first idle CPU to balance for all of them.
+fn kick(m: &mut Machine, cpu: u32, jiffies: u64) {
+    m.domains.nohz_next_balance = jiffies + 1;
+    let mut ilb = m.idle_cpus.first();
+    while let Some(at) = ilb
+        && (at == cpu || !available_idle_cpu(m, at))
+    {
+        ilb = m.idle_cpus.next(at + 1);
+    }
+    let Some(ilb) = ilb else { return };
+    m.domains.nohz_kicked = true;
+    m.charge_here(u64::from(m.spec.costs.ipi_send_ns));
+    let at = m.local_time(cpu) + m.spec.costs.ipi_latency.at(m.distance(cpu, ilb));
+    m.rqs[ilb as usize].fair.nohz_kicked = true;
+    m.events.push(at, Event::NohzBalance { cpu: ilb });
+}
+
+/// The IPI to an idle CPU arrived, or the stopper's work.
+pub(crate) fn nohz_balance(m: &mut Machine, cpu: u32) {
+    m.enter(cpu);
+    if let Some(dst) = m.rqs[cpu as usize].fair.push_cpu.take() {
+        detach::active_balance(m, cpu, dst);
+    }
+    if !std::mem::take(&mut m.rqs[cpu as usize].fair.nohz_kicked) {
+        return;
+    }
+    m.domains.nohz_kicked = false;
+    let jiffies = m.now / m.tick_ns();
+    let mut next_balance = jiffies + 60 * 1_000_000_000 / m.tick_ns();
+    if !available_idle_cpu(m, cpu) {
+        return;
+    }
+    // This CPU last, the others before it.
+    let mut at = m.idle_cpus.next_wrap((cpu + 1) % m.nr_cpus());
+    while let Some(idle) = at {
+        if available_idle_cpu(m, idle) {
+            // Work of its own: somebody else goes on.
+            if m.rqs[cpu as usize].nr_running > 0 {
+                return;
+            }
+            if jiffies >= m.rqs[idle as usize].fair.next_balance {
+                balance_domains(m, idle, IdleType::Idle);
+            }
+            next_balance = next_balance.min(m.rqs[idle as usize].fair.next_balance);
+        }
+        if idle == cpu {
+            break;
+        }
+        let next = m.idle_cpus.next(idle + 1);
+        // Round the end once, and not past this CPU.
+        at = match next {
+            Some(next) if idle < cpu && next > cpu => None,
+            Some(next) => Some(next),
+            None if idle > cpu => m.idle_cpus.first().filter(|&first| first <= cpu),
+            None => None,
+        };
+    }
+    m.domains.nohz_next_balance = next_balance;
+}

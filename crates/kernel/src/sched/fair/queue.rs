@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Tasks and groups come onto queues and leave them (enqueue_task_fair, dequeue_entities).
+//!
+//! With a group's first task its entity joins the queue above, and with the last one it leaves, delayed as a task is
+//! while it is in debt.
+
+use super::entity::{CfsRqId, EntityId, GROUP};
+use super::{hrtick_update, is_idle_policy};
+use crate::machine::Machine;
+use crate::sched::class::flags;
+use crate::sched::task::{State, TaskId};
+
+/// What a task counts as in its queues.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    queued: u32,
+    runnable: u32,
+    idle: u32,
+}
+
+pub(crate) fn enqueue_task(m: &mut Machine, cpu: u32, task: TaskId, flags: u32) {
+    let cfs_rq = m.task_cfs_rq(cpu, task);
+    if m.tasks[task].fair.delayed {
+        requeue_delayed(m, cfs_rq, task.into());
+        count_runnable(m, cpu, cfs_rq, true);
+        hrtick_update(m, cpu);
+        return;
+    }
+    if flags & flags::INITIAL != 0 {
+        m.init_load_avg(cfs_rq, task);
+    }
+    if m.tasks[task].fair.avg.detached() {
+        m.attach_load_avg(cfs_rq, task.into());
+    } else {
+        m.update_load_avg(cfs_rq, task.into());
+    }
+    let idle = is_idle_policy(m, task);
+    let e = &mut m.tasks[task].fair;
+    if flags & flags::MIGRATED != 0 {
+        e.exec_start = 0;
+    }
+    e.counted_idle = idle;
+    enqueue_entity(m, cfs_rq, task.into(), flags);
+    let counts = Counts {
+        queued: 1,
+        runnable: 1,
+        idle: idle.into(),
+    };
+    count_in(m, cfs_rq, counts);
+    if cfs_rq >= GROUP {
+        enqueue_groups(m, cpu, cfs_rq, counts);
+    }
+    m.domains.nr_queued += 1;
+    m.domains.overloaded |= m.rqs[cpu as usize].nr_running >= 2;
+    let rq = &mut m.rqs[cpu as usize].fair;
+    rq.push_newest(&mut m.tasks, task);
+    m.domains.note_idle_policy(cpu, &rq.cfs);
+    hrtick_update(m, cpu);
+}
+
+/// Onto its queue, its load being part of that already.
+#[inline]
+fn enqueue_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId, flags: u32) {
+    m.place_entity(cfs_rq, id, flags);
+    let (cfs, mut entities) = m.queue(cfs_rq);
+    let e = &mut entities[id];
+    e.on_rq = true;
+    cfs.nr_queued += 1;
+    cfs.load += u64::from(e.load);
+    if cfs.curr != id {
+        cfs.insert(&mut entities, id);
+    }
+}
+
+fn count_in(m: &mut Machine, cfs_rq: CfsRqId, counts: Counts) {
+    let cfs = m.cfs_mut(cfs_rq);
+    cfs.h_nr_queued += counts.queued;
+    cfs.h_nr_runnable += counts.runnable;
+    cfs.h_nr_idle += counts.idle;
+}
+
+fn count_out(m: &mut Machine, cfs_rq: CfsRqId, counts: Counts) {
+    let cfs = m.cfs_mut(cfs_rq);
+    cfs.h_nr_queued -= counts.queued;
+    cfs.h_nr_runnable -= counts.runnable;
+    cfs.h_nr_idle -= counts.idle;
+}
+
+/// A task that was delayed can run again, or one is delayed, on this queue and all above.
+fn count_runnable(m: &mut Machine, cpu: u32, cfs_rq: CfsRqId, runnable: bool) {
+    let mut at = cfs_rq;
+    loop {
+        let cfs = m.cfs_mut(at);
+        if runnable {
+            cfs.h_nr_runnable += 1;
+        } else {
+            cfs.h_nr_runnable -= 1;
+        }
+        if at < GROUP {
+            return;
+        }
+        at = m.cfs_rq_of(cpu, at);
+    }
+}
+
+/// A task joined a group: so does the group what it is in, if it was not there, and all see one more.
+fn enqueue_groups(m: &mut Machine, cpu: u32, group: EntityId, mut counts: Counts) {
+    let mut id = group;
+    while id >= GROUP {
+        if m.task_groups.group(id).idle {
+            counts.idle = counts.queued;
+        }
+        let above = m.cfs_rq_of(cpu, id);
+        if m.se(id).on_rq {
+            if m.se(id).delayed {
+                requeue_delayed(m, above, id);
+            }
+            m.update_group_entity(cpu, id);
+        } else {
+            if m.se(id).avg.detached() {
+                m.attach_load_avg(above, id);
+            }
+            m.update_group_entity(cpu, id);
+            enqueue_entity(m, above, id, flags::WAKEUP);
+        }
+        count_in(m, above, counts);
+        id = above;
+    }
+}
+
+/// A delayed sleeper is woken: it may run again and owes at most what is left of its debt (requeue_delayed_entity).
+fn requeue_delayed(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
+    if m.update_entity_lag(cfs_rq, id) {
+        let (cfs, mut entities) = m.queue(cfs_rq);
+        let load = u64::from(entities[id].load);
+        let is_curr = cfs.curr == id;
+        cfs.nr_queued -= 1;
+        cfs.load -= load;
+        if !is_curr {
+            cfs.remove(&entities, id);
+        } else {
+            // It must not count in V while it is placed anew.
+            entities[id].on_rq = false;
+        }
+        m.place_entity(cfs_rq, id, 0);
+        let (cfs, mut entities) = m.queue(cfs_rq);
+        entities[id].on_rq = true;
+        if !is_curr {
+            cfs.insert(&mut entities, id);
+        }
+        cfs.nr_queued += 1;
+        cfs.load += load;
+    }
+    m.update_load_avg(cfs_rq, id);
+    m.se_mut(id).delayed = false;
+}
+
+pub(crate) fn dequeue_task(m: &mut Machine, cpu: u32, task: TaskId, flags: u32) {
+    if m.tasks[task].fair.throttled {
+        m.leave_limbo(cpu, task);
+        return;
+    }
+    let sleep = flags & flags::SLEEP != 0;
+    let exits = m.tasks[task].state == State::Dead;
+    let cfs_rq = m.task_cfs_rq(cpu, task);
+    m.update_load_avg(cfs_rq, task.into());
+    if sleep {
+        m.util_est_update(task);
+        if !exits && delay_dequeue(m, cfs_rq, task.into()) {
+            count_runnable(m, cpu, cfs_rq, false);
+            return;
+        }
+    }
+    dequeue_entities(m, cpu, task, sleep, true);
+    if exits {
+        m.detach_load_avg(cfs_rq, task.into());
+    }
+}
+
+/// Whoever is in debt goes on competing until it is paid; true if so (DELAY_DEQUEUE).
+fn delay_dequeue(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) -> bool {
+    if m.eligible(cfs_rq, id) {
+        return false;
+    }
+    m.update_entity_lag(cfs_rq, id);
+    m.se_mut(id).delayed = true;
+    true
+}
+
+/// Takes a task off its queue, and groups that become empty off theirs: those may be delayed if `delay`. A task that was
+/// delayed has been counted out of the runnable ones before.
+fn dequeue_entities(m: &mut Machine, cpu: u32, task: TaskId, sleep: bool, delay: bool) {
+    let cfs_rq = m.task_cfs_rq(cpu, task);
+    let e = &mut m.tasks[task].fair;
+    let counts = Counts {
+        queued: 1,
+        runnable: (!e.delayed).into(),
+        idle: e.counted_idle.into(),
+    };
+    e.counted_idle = false;
+    dequeue_entity(m, cfs_rq, task.into(), sleep);
+    count_out(m, cfs_rq, counts);
+    if cfs_rq >= GROUP {
+        dequeue_groups(m, cpu, cfs_rq, counts, delay);
+    }
+    m.domains.nr_queued -= 1;
+    let rq = &mut m.rqs[cpu as usize].fair;
+    rq.unlink(&mut m.tasks, task);
+    m.domains.note_idle_policy(cpu, &rq.cfs);
+}
+
+fn dequeue_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId, sleep: bool) {
+    m.update_load_avg(cfs_rq, id);
+    m.update_entity_lag(cfs_rq, id);
+    let (cfs, mut entities) = m.queue(cfs_rq);
+    if cfs.curr != id {
+        cfs.remove(&entities, id);
+    }
+    let e = &mut entities[id];
+    if !sleep {
+        e.deadline -= e.vruntime;
+        e.rel_deadline = true;
+    }
+    e.on_rq = false;
+    e.delayed = false;
+    cfs.nr_queued -= 1;
+    cfs.load -= u64::from(e.load);
+    if cfs_rq >= GROUP && m.task_groups.limited && m.cfs(cfs_rq).nr_queued == 0 {
+        m.return_cfs_rq_runtime(cfs_rq);
+    }
+}
+
+/// Something left a group: if that is empty now, it leaves what it is in, too.
+fn dequeue_groups(m: &mut Machine, cpu: u32, group: EntityId, mut counts: Counts, delay: bool) {
+    let mut id = group;
+    let mut leaves = true;
+    while id >= GROUP {
+        if m.task_groups.group(id).idle {
+            counts.idle = counts.queued;
+        }
+        let above = m.cfs_rq_of(cpu, id);
+        leaves &= m.cfs(id).nr_queued == 0;
+        m.update_group_entity(cpu, id);
+        if leaves {
+            leaves = !(delay && delay_dequeue(m, above, id));
+        }
+        if leaves {
+            dequeue_entity(m, above, id, true);
+        }
+        count_out(m, above, counts);
+        id = above;
+    }
+}
+
+/// A delayed entity has paid what it owed.
+pub(super) fn dequeue_delayed(m: &mut Machine, cpu: u32, cfs_rq: CfsRqId, id: EntityId) {
+    if id < GROUP {
+        dequeue_entities(m, cpu, TaskId::of_entity(id), true, true);
+        return;
+    }
+    dequeue_entity(m, cfs_rq, id, true);
+    if cfs_rq >= GROUP {
+        dequeue_groups(m, cpu, cfs_rq, Counts::default(), true);
+    }
+}
+
+/// A sleeper that still competes leaves for good: it changes class or CPU.
+pub(super) fn finish_delayed(m: &mut Machine, task: TaskId) {
+    if m.tasks[task].fair.delayed {
+        let cpu = m.tasks[task].cpu;
+        dequeue_entities(m, cpu, task, true, true);
+    }
+}
+
+/// A task of a throttled group leaves; neither it nor the group competes on.
+pub(super) fn dequeue_throttled_entities(m: &mut Machine, cpu: u32, task: TaskId) {
+    dequeue_entities(m, cpu, task, true, false);
+}

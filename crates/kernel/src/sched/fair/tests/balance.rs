@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Who moves where, and who does not.
+
+use crate::machine::Machine;
+use crate::sched::fair::balance::{Env, IdleType, Migrate, group_stats, should_we_balance};
+use crate::sched::fair::entity::EntityId;
+use crate::sched::fair::group::GroupType;
+use crate::sched::fair::{Domains, detach};
+use crate::sched::task::TaskId;
+use crate::testbed::*;
+use trace::{Event, MigrateReason, Record};
+use workload::{Dist, Op, Policy};
+
+fn moves(records: &[Record]) -> Vec<(u64, u32, u32, u32)> {
+    let moved = records.iter().filter_map(|r| match r.event {
+        Event::Migrate {
+            pid,
+            from,
+            to,
+            reason: MigrateReason::Balance,
+        } => Some((r.time, pid, from, to)),
+        _ => None,
+    });
+    moved.collect()
+}
+
+fn hogs_on(bed: &mut Bed, cpu: u32, nr: u32) {
+    for _ in 0..nr {
+        bed.task(cpu, hog());
+    }
+}
+
+#[test]
+fn hogs_spread_evenly() {
+    for shape in [(1, 1, 2, 1), (1, 2, 1, 1), (2, 1, 1, 1), (1, 1, 1, 2)] {
+        let mut bed = Bed::default();
+        hogs_on(&mut bed, 0, 7);
+        let (m, records) = bed.run(spec(shape.0, shape.1, shape.2, shape.3), 2 * SECOND);
+        let mut nr = queued(&m);
+        nr.sort_unstable();
+        assert_eq!(nr, [3, 4], "{shape:?} {:?}", moves(&records));
+    }
+}
+
+#[test]
+fn idle_cpus_get_work_within_a_few_ticks() {
+    let mut bed = Bed::default();
+    hogs_on(&mut bed, 0, 8);
+    let (m, records) = bed.run(spec(1, 1, 8, 1), 40 * MS);
+    assert_eq!(queued(&m), vec![1; 8], "{:?}", moves(&records));
+}
+
+#[test]
+fn balancing_is_recorded() {
+    let mut bed = Bed::default();
+    hogs_on(&mut bed, 0, 4);
+    let (_, records) = bed.run(spec(1, 1, 4, 1), 100 * MS);
+    let told: u32 = records
+        .iter()
+        .map(|r| {
+            if let Event::Balance { moved } = r.event {
+                moved
+            } else {
+                0
+            }
+        })
+        .sum();
+    assert!(told > 0);
+    assert_eq!(told as usize, moves(&records).len());
+}
+
+#[test]
+fn a_newly_idle_cpu_pulls_at_once() {
+    let mut bed = Bed::default();
+    hogs_on(&mut bed, 0, 3);
+    // Ends just after a tick.
+    bed.pinned(1, vec![Op::Run(Dist::Fixed(20 * MS + 100 * US))]);
+    for cpu in 2..4 {
+        bed.pinned(cpu, hog());
+    }
+    let (_, records) = bed.run(spec(1, 1, 4, 1), 40 * MS);
+    let end = records
+        .iter()
+        .find(|r| matches!(r.event, Event::TaskExit { .. }))
+        .expect("an exit")
+        .time;
+    let first = moves(&records).into_iter().find(|m| m.3 == 1).expect("a move");
+    assert!(first.0 >= end && first.0 - end < 100 * US, "{first:?} after {end}");
+}
+
+#[test]
+fn smt_pairs_are_left_for_idle_cores() {
+    let mut bed = Bed::default();
+    bed.task(0, hog());
+    bed.task(1, hog());
+    let (m, records) = bed.run(spec(1, 1, 2, 2), 500 * MS);
+    let nr = queued(&m);
+    assert_eq!((nr[0] + nr[1], nr[2] + nr[3]), (1, 1), "{:?}", moves(&records));
+}
+
+#[test]
+fn pinned_tasks_stay() {
+    let mut bed = Bed::default();
+    for _ in 0..5 {
+        bed.pinned(0, hog());
+    }
+    let (m, records) = bed.run(spec(1, 1, 2, 1), SECOND);
+    assert_eq!(queued(&m), [5, 0]);
+    assert!(moves(&records).is_empty());
+}
+
+#[test]
+fn affinity_that_crosses_groups_is_worked_around() {
+    // Two tasks in each LLC look even, but CPU 3 has two of them and its neighbours may not help.
+    let mut bed = Bed::default();
+    for cpu in [3, 3, 4, 5] {
+        bed.task(cpu, hog()).cpus = Some(vec![3, 4, 5, 6]);
+    }
+    let (m, records) = bed.run(spec(1, 2, 4, 1), 2 * SECOND);
+    assert_eq!(queued(&m), [0, 0, 0, 1, 1, 1, 1, 0], "{:?}", moves(&records));
+}
+
+#[test]
+fn who_balances_for_a_group_serves_all_its_cpus() {
+    // CPU 2 pulls for its group but may not run the task itself.
+    let mut bed = Bed::default();
+    for _ in 0..2 {
+        bed.task(0, hog()).cpus = Some(vec![0, 3]);
+    }
+    let (m, records) = bed.run(spec(1, 2, 2, 1), SECOND);
+    assert_eq!(queued(&m), [1, 0, 0, 1], "{:?}", moves(&records));
+}
+
+#[test]
+fn one_cpu_of_a_group_balances_for_it() {
+    let mut bed = Bed::default();
+    bed.pinned(0, hog());
+    bed.pinned(4, hog());
+    let (mut m, _) = bed.run(free(spec(1, 2, 3, 2)), 20 * MS);
+    let who = |m: &crate::machine::Machine, cpus: std::ops::Range<u32>, level| {
+        let yes = |&cpu: &u32| should_we_balance(m, &env(cpu, 0, level, IdleType::Idle));
+        cpus.filter(yes).collect::<Vec<_>>()
+    };
+    // In its core the idle thread, among LLCs the first on an idle core, without one the first idle thread.
+    assert_eq!(who(&m, 0..2, 1), [1]);
+    assert_eq!(who(&m, 0..6, 2), [2]);
+    m.idle_cpus.remove(2);
+    assert_eq!(who(&m, 0..6, 2), [1]);
+    // The first one when nobody idles, and whoever becomes idle for itself.
+    (0..6).for_each(|cpu| m.idle_cpus.remove(cpu));
+    assert_eq!(who(&m, 0..6, 2), [0]);
+    assert!(should_we_balance(&m, &env(5, 0, 2, IdleType::NewlyIdle)));
+}
+
+fn env(dst_cpu: u32, src_cpu: u32, level: usize, idle: IdleType) -> Env {
+    Env {
+        dst_cpu,
+        cpu: dst_cpu,
+        level,
+        idle,
+        kind: Migrate::Task,
+        imbalance: 1,
+        src_cpu,
+        excluded: Vec::new(),
+    }
+}
+
+#[test]
+fn a_core_with_busy_threads_is_told_from_a_busy_cpu() {
+    let mut bed = Bed::default();
+    bed.pinned(0, hog());
+    bed.pinned(1, hog());
+    let (mut m, _) = bed.run(spec(1, 1, 2, 2), 100 * MS);
+    let busiest = |m: &mut crate::machine::Machine, idle| {
+        let own = m.domains.levels[2][1].local as usize;
+        group_stats(m, &env(2, 0, 1, idle), 1 - own, false).kind
+    };
+    assert_eq!(busiest(&mut m, IdleType::Idle), GroupType::SmtBalance);
+    assert_ne!(busiest(&mut m, IdleType::Busy), GroupType::SmtBalance);
+}
+
+#[test]
+fn hot_and_indebted_tasks_stay_at_first() {
+    let mut bed = Bed::default();
+    for cpu in [0, 0, 0, 1, 1, 1] {
+        bed.task(cpu, hog());
+    }
+    let (mut m, _) = bed.run(free(spec(1, 1, 2, 1)), 100 * MS);
+    let src = m.rqs[0].curr;
+    let mut waiting = m.tasks.ids().filter(|&t| m.tasks[t].cpu == 0 && t != src);
+    let (a, b) = (waiting.next().unwrap(), waiting.next().unwrap());
+    let mut may = |task: TaskId, failed, age: u64| {
+        m.tasks[task].fair.exec_start = m.now - age;
+        m.domains.levels[1][0].nr_balance_failed = failed;
+        detach::can_migrate_task(&mut m, &env(1, 0, 0, IdleType::Idle), &mut Default::default(), task)
+    };
+    // Hot until balancing has failed more than once.
+    assert!(!may(a, 1, 100 * US) && !may(b, 1, 100 * US));
+    assert!(may(a, 2, 100 * US) && may(b, 2, 100 * US));
+    // One that had more than its share goes only after a failure.
+    assert!(may(a, 1, MS) && may(b, 1, MS));
+    assert!(!may(src, 2, MS), "it runs");
+    let v = m.avg_vruntime(0);
+    for (task, lead) in [(a, 500_000), (b, -500_000)] {
+        let (cfs, mut entities) = m.queue(0);
+        let id = EntityId::from(task);
+        cfs.remove(&entities, id);
+        entities[id].vruntime = v + lead;
+        cfs.insert(&mut entities, id);
+    }
+    let mut may = |task: TaskId, failed| {
+        m.tasks[task].fair.exec_start = 0;
+        m.domains.levels[1][0].nr_balance_failed = failed;
+        detach::can_migrate_task(&mut m, &env(1, 0, 0, IdleType::Idle), &mut Default::default(), task)
+    };
+    assert!(!may(a, 0) && may(a, 1) && may(b, 0));
+}
+
+#[test]
+fn a_heavy_task_gets_a_cpu_of_its_own() {
+    let mut bed = Bed::default();
+    bed.task(0, hog()).policy = Policy::Normal { nice: -5 };
+    for cpu in [0, 1, 1] {
+        bed.task(cpu, hog());
+    }
+    let (m, records) = bed.run(spec(1, 1, 2, 1), 5 * SECOND);
+    assert!(
+        used(&m, 0) > 5 * SECOND * 85 / 100,
+        "{} {:?}",
+        used(&m, 0),
+        moves(&records).len()
+    );
+}
+
+#[test]
+fn a_big_task_is_moved_to_a_fast_cpu() {
+    let mut machine = spec(1, 1, 2, 1);
+    machine.topology.cpus[0].capacity = 400;
+    let mut bed = Bed::default();
+    bed.task(0, hog());
+    let (m, _) = bed.run(machine, SECOND);
+    assert_eq!(queued(&m), [0, 1]);
+}
+
+#[test]
+fn a_pair_stays_on_its_node() {
+    let mut bed = Bed::default();
+    hogs_on(&mut bed, 0, 2);
+    let (m, _) = bed.run(spec(2, 1, 16, 1), SECOND);
+    assert_eq!(queued(&m)[..16].iter().sum::<usize>(), 2);
+}
+
+#[test]
+fn rungs_follow_the_topology() {
+    let d = Domains::new(&spec(2, 2, 4, 2).topology);
+    let ladder = |cpu: usize| -> Vec<(u32, usize)> {
+        d.levels[cpu]
+            .iter()
+            .map(|l| &d.spans[l.span as usize])
+            .map(|s| (s.weight, s.groups.len()))
+            .collect()
+    };
+    assert_eq!(ladder(0), [(2, 2), (8, 4), (16, 2), (32, 2)]);
+    assert_eq!(ladder(31), ladder(0));
+    let spans: Vec<_> = d.levels[0].iter().map(|l| &d.spans[l.span as usize]).collect();
+    assert!(spans[0].smt && spans[1].share_llc && !spans[2].numa && spans[3].numa);
+    assert_eq!(
+        spans.iter().map(|s| s.imbalance_pct).collect::<Vec<_>>(),
+        [110, 117, 117, 117]
+    );
+    // A rung further up balances less often and takes hot tasks later.
+    let slower = |pair: &[crate::sched::fair::domains::Level]| pair[0].balance_interval < pair[1].balance_interval;
+    assert!(d.levels[0].windows(2).all(slower));
+    assert!(spans[1].cache_nice_tries < spans[3].cache_nice_tries);
+    // One CPU sees nobody, two single cores only each other.
+    assert!(Domains::new(&spec(1, 1, 1, 1).topology).levels[0].is_empty());
+    assert_eq!(Domains::new(&spec(1, 1, 2, 1).topology).levels[0].len(), 1);
+}
+
+#[test]
+fn numa_rungs_grow_by_distance() {
+    // A ring of four nodes.
+    let mut machine = spec(4, 1, 2, 1);
+    let ring = |a: i32, b: i32| [10, 20, 30, 20][(a - b).unsigned_abs() as usize];
+    let distances = (0..4).map(|a| (0..4).map(|b| ring(a, b)).collect()).collect();
+    machine.topology = machine::Topology::new(machine.topology.cpus.clone(), distances);
+    let d = Domains::new(&machine.topology);
+    for cpu in 0..8 {
+        let weights: Vec<u32> = d.levels[cpu].iter().map(|l| d.spans[l.span as usize].weight).collect();
+        assert_eq!(weights, [2, 6, 8]);
+        for level in &d.levels[cpu] {
+            let span = &d.spans[level.span as usize];
+            assert!(span.groups[level.local as usize].set.contains(cpu as u32));
+            assert!(span.set.iter().all(|c| span.groups.iter().any(|g| g.set.contains(c))));
+        }
+    }
+    let mut bed = Bed::default();
+    hogs_on(&mut bed, 0, 8);
+    let (m, records) = bed.run(machine, 2 * SECOND);
+    assert_eq!(queued(&m), vec![1; 8], "{:?}", moves(&records));
+}
+
+#[test]
+fn hotplug_cuts_domains_of_what_is_online() {
+    let ladder = |m: &Machine, cpu: usize| -> Vec<u32> {
+        let spans = m.domains.levels[cpu]
+            .iter()
+            .map(|level| &m.domains.spans[level.span as usize]);
+        spans.map(|span| span.weight).collect()
+    };
+    let mut bed = Bed::default();
+    bed.task(0, hog());
+    let mut m = bed.machine(spec(2, 1, 2, 2));
+    let whole = ladder(&m, 0);
+    assert_eq!(whole, [2, 4, 8]);
+    assert_eq!(m.domains.llc(0).weight, 4);
+    for (ms, cpu, online) in [
+        (10, 1, false),
+        (20, 4, false),
+        (20, 5, false),
+        (20, 6, false),
+        (20, 7, false),
+    ] {
+        m.plan_hotplug(ms * MS, cpu, online);
+    }
+    m.advance(15 * MS, &mut Vec::new());
+    // The core of CPU 0 has one thread: no rung for it. The LLC counts three.
+    assert_eq!(
+        (ladder(&m, 0), ladder(&m, 1), ladder(&m, 2)),
+        (vec![3, 7], vec![], vec![2, 3, 7])
+    );
+    assert_eq!(m.domains.llc(0).weight, 3);
+    assert!(m.domains.levels[0].iter().all(|level| level.last_balance > 0));
+    // The other node is gone, and with it the rung above the LLC.
+    m.advance(25 * MS, &mut Vec::new());
+    assert_eq!(ladder(&m, 2), [2, 3]);
+    for cpu in [1, 4, 5, 6, 7] {
+        m.plan_hotplug(30 * MS, cpu, true);
+    }
+    m.advance(35 * MS, &mut Vec::new());
+    assert_eq!(ladder(&m, 0), whole);
+}
+
+#[test]
+fn load_is_even_over_what_is_left_and_over_what_comes_back() {
+    let mut bed = Bed::default();
+    hogs_on(&mut bed, 0, 6);
+    let mut m = bed.machine(spec(2, 1, 4, 1));
+    for cpu in [3, 5, 6, 7] {
+        m.plan_hotplug(SECOND, cpu, false);
+        m.plan_hotplug(2 * SECOND, cpu, true);
+    }
+    let mut records = Vec::new();
+    m.advance(2 * SECOND - MS, &mut records);
+    let left: Vec<usize> = [0, 1, 2, 4].map(|cpu| queued(&m)[cpu]).to_vec();
+    assert!(
+        left.iter().sum::<usize>() == 6 && left.iter().all(|&n| n == 1 || n == 2),
+        "{left:?}"
+    );
+    m.advance(4 * SECOND, &mut records);
+    assert!(queued(&m).iter().all(|&n| n <= 1), "{:?}", queued(&m));
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Shares, latency, slices.
+
+use crate::sched::fair::entity::EntityId;
+use crate::sched::task::PRIO_TO_WEIGHT;
+use crate::testbed::*;
+use workload::{Dist, Op, Policy};
+
+/// Slice of a machine with one CPU.
+const SLICE: u64 = 700 * US;
+
+#[test]
+fn cpu_time_follows_the_weights() {
+    let nices = [0, 0, 5, -5, 10, 19];
+    let mut bed = Bed::default();
+    for nice in nices {
+        bed.pinned(0, hog()).policy = Policy::Normal { nice };
+    }
+    let (m, _) = bed.run(free(spec(1, 1, 1, 1)), 20 * SECOND);
+    let weight = |nice: i32| u64::from(PRIO_TO_WEIGHT[(nice + 20) as usize]);
+    let total: u64 = nices.iter().map(|&nice| weight(nice)).sum();
+    for (n, &nice) in nices.iter().enumerate() {
+        let expected = 20 * SECOND * weight(nice) / total;
+        assert!(
+            used(&m, n as u32).abs_diff(expected) * 50 <= expected,
+            "nice {nice}: {} of {expected}",
+            used(&m, n as u32)
+        );
+    }
+}
+
+#[test]
+fn a_waking_task_waits_for_two_slices_at_most() {
+    let mut bed = Bed::default();
+    for _ in 0..4 {
+        bed.pinned(0, hog());
+    }
+    bed.pinned(0, sleeper(100 * US, 10 * MS));
+    let (_, records) = bed.run(free(spec(1, 1, 1, 1)), 5 * SECOND);
+    let waits = latencies(&records, 5);
+    assert!(waits.len() > 400);
+    assert!(waits.iter().all(|&ns| ns <= 2 * SLICE), "{:?}", waits.iter().max());
+}
+
+#[test]
+fn a_slice_ends_on_time() {
+    // 0.7 ms on one CPU, and by 1 + log2 of the CPUs up to 8.
+    for (cpus, slice) in [(1, SLICE), (2, 2 * SLICE), (8, 4 * SLICE), (16, 4 * SLICE)] {
+        let mut bed = Bed::default();
+        // Nothing but the high resolution tick looks at them in between.
+        bed.pinned(0, vec![Op::Run(Dist::Fixed(10 * SECOND))]);
+        bed.pinned(0, vec![Op::Run(Dist::Fixed(10 * SECOND))]);
+        let (_, records) = bed.run(free(spec(1, 1, cpus, 1)), SECOND);
+        let lengths = stretches(&records, 1);
+        let exact = lengths.iter().filter(|&&ns| ns.abs_diff(slice) <= US).count();
+        assert!(exact * 10 >= lengths.len() * 9, "{cpus} CPUs: {:?}", &lengths[..10]);
+    }
+}
+
+#[test]
+fn short_sleeps_do_not_pay() {
+    // It would run nearly all the time if its debt were forgotten at each sleep.
+    let mut bed = Bed::default();
+    bed.pinned(0, hog());
+    bed.pinned(0, sleeper(600 * US, 10 * US));
+    let (m, _) = bed.run(free(spec(1, 1, 1, 1)), 5 * SECOND);
+    let share = used(&m, 1) * 100 / (5 * SECOND);
+    assert!((45..=52).contains(&share), "{share} %");
+}
+
+#[test]
+fn a_sleeper_in_debt_competes_until_it_is_paid() {
+    let mut bed = Bed::default();
+    bed.pinned(
+        0,
+        vec![Op::Run(Dist::Fixed(300 * US)), Op::Sleep(Dist::Fixed(100 * MS))],
+    );
+    bed.pinned(0, hog());
+    let mut m = bed.machine(free(spec(1, 1, 1, 1)));
+    let mut records = Vec::new();
+    let mut delayed = false;
+    for step in 1..30 {
+        m.run(step * 100 * US, &mut records);
+        let e = &m.tasks[0].fair;
+        if e.delayed {
+            delayed = true;
+            assert_eq!(
+                (
+                    m.rqs[0].fair.cfs.nr_queued,
+                    m.rqs[0].fair.cfs.h_nr_runnable,
+                    m.rqs[0].nr_running
+                ),
+                (2, 1, 1)
+            );
+        }
+    }
+    assert!(delayed, "it left while it owed something");
+    let e = &m.tasks[0].fair;
+    assert!(!e.on_rq && e.vlag <= 0, "what it waits for in debt earns it nothing");
+}
+
+#[test]
+fn the_running_task_keeps_its_turn_while_it_is_owed_time() {
+    let mut bed = Bed::default();
+    for _ in 0..3 {
+        bed.pinned(0, hog());
+    }
+    let (mut m, _) = bed.run(free(spec(1, 1, 1, 1)), 10 * MS + 50 * US);
+    let curr = m.rqs[0].curr;
+    let (curr, other) = (EntityId::from(curr), EntityId::from(nth((curr.slot() + 1) % 3)));
+    let (cfs, mut entities) = m.queue(0);
+    cfs.remove(&entities, other);
+    let v = cfs.zero_vruntime;
+    // Both may be picked, and the other one has the earlier deadline.
+    let e = &mut entities[curr];
+    (e.vruntime, e.deadline, e.vprot) = (v - 1000, v + 900, v + 900);
+    let e = &mut entities[other];
+    (e.vruntime, e.deadline) = (v - 1000, v + 800);
+    cfs.insert(&mut entities, other);
+    assert_eq!(m.pick_eevdf(0, true), Some(curr));
+    assert_eq!(m.pick_eevdf(0, false), Some(other));
+    m.se_mut(curr).vprot = v - 1000;
+    assert_eq!(m.pick_eevdf(0, true), Some(other));
+}
+
+#[test]
+fn idle_policy_never_delays_normal_tasks() {
+    let mut bed = Bed::default();
+    bed.pinned(0, hog()).policy = Policy::Idle;
+    bed.pinned(0, hog()).policy = Policy::Idle;
+    bed.pinned(0, sleeper(500 * US, 3 * MS));
+    let (_, records) = bed.run(free(spec(1, 1, 1, 1)), SECOND);
+    let waits = latencies(&records, 3);
+    assert!(waits.len() > 200 && waits.iter().all(|&ns| ns == 0), "{waits:?}");
+}
+
+#[test]
+fn batch_tasks_do_not_preempt() {
+    let mean = |policy| {
+        let mut bed = Bed::default();
+        bed.pinned(0, hog());
+        bed.pinned(0, sleeper(100 * US, 5 * MS)).policy = policy;
+        let (_, records) = bed.run(free(spec(1, 1, 1, 1)), SECOND);
+        let waits = latencies(&records, 2);
+        waits.iter().sum::<u64>() / waits.len() as u64
+    };
+    // A normal task that waited longer than it ran last time runs at once.
+    assert!(mean(Policy::Normal { nice: 0 }) * 5 < mean(Policy::Batch { nice: 0 }) * 4);
+}
+
+#[test]
+fn yield_gives_up_the_request() {
+    let mut bed = Bed::default();
+    bed.pinned(
+        0,
+        vec![
+            Op::Run(Dist::Fixed(50 * US)),
+            Op::Yield,
+            Op::LoopBack {
+                counter: 0,
+                times: None,
+                target: 0,
+            },
+        ],
+    );
+    bed.pinned(0, hog());
+    let (m, _) = bed.run(free(spec(1, 1, 1, 1)), SECOND);
+    assert!(used(&m, 0) * 5 < used(&m, 1), "{} against {}", used(&m, 0), used(&m, 1));
+}
+
+#[test]
+fn a_new_weight_counts_from_then_on() {
+    let mut bed = Bed::default();
+    let mut ops = vec![
+        Op::Run(Dist::Fixed(500 * MS)),
+        Op::SetPolicy(Policy::Normal { nice: 5 }),
+    ];
+    ops.extend([
+        Op::Run(Dist::Fixed(100 * US)),
+        Op::LoopBack {
+            counter: 0,
+            times: None,
+            target: 2,
+        },
+    ]);
+    bed.pinned(0, ops);
+    bed.pinned(0, hog());
+    let (m, _) = bed.run(free(spec(1, 1, 1, 1)), 11 * SECOND);
+    // Half of the first second, then 335 of 1359.
+    let expected = 500 * MS + 10 * SECOND * 335 / 1359;
+    assert!(
+        used(&m, 0).abs_diff(expected) * 50 <= expected,
+        "{} of {expected}",
+        used(&m, 0)
+    );
+}
+
+#[test]
+fn a_new_task_starts_with_half_a_slice() {
+    let mut bed = Bed::default();
+    bed.pinned(0, hog());
+    bed.pinned(0, hog()).start_ns = 10 * MS;
+    let mut m = bed.machine(free(spec(1, 1, 1, 1)));
+    m.run(10 * MS, &mut Vec::new());
+    let e = &m.tasks[1].fair;
+    assert_eq!(e.deadline - e.vruntime, SLICE as i64 / 2);
+}
+
+/// Three hogs on CPU 0, one on CPU 1, and a task that sleeps after it ran on CPU 0.
+fn crowd() -> crate::machine::Machine {
+    let mut bed = Bed::default();
+    bed.task(
+        0,
+        vec![Op::Run(Dist::Fixed(10 * US)), Op::Sleep(Dist::Fixed(100 * SECOND))],
+    );
+    for cpu in [0, 0, 0, 1] {
+        bed.pinned(cpu, hog()).start_ns = MS;
+    }
+    bed.run(free(spec(1, 1, 2, 1)), 20 * MS + 50 * US).0
+}
+
+#[test]
+fn lag_survives_sleep() {
+    for lag in [300_000, -300_000] {
+        let mut m = crowd();
+        m.enter(0);
+        m.tasks[0].fair.vlag = lag;
+        m.tasks[0].cpus = crate::hardware::cpuset::CpuSet::from_cpus(2, &[0]);
+        m.tasks[0].nr_cpus_allowed = 1;
+        assert!(m.try_to_wake_up(nth(0), 0));
+        assert!(
+            m.entity_lag(0, 0).abs_diff(lag) < 10,
+            "{} instead of {lag}",
+            m.entity_lag(0, 0)
+        );
+    }
+}
+
+#[test]
+fn lag_and_request_move_along() {
+    let mut m = crowd();
+    m.enter(0);
+    assert!(m.try_to_wake_up(nth(0), 0));
+    let from = m.tasks[0].cpu;
+    m.tasks[0].fair.deadline += 12_345;
+    let (cfs, mut entities) = m.queue(from);
+    cfs.remove(&entities, 0);
+    cfs.insert(&mut entities, 0);
+    let lag = m.entity_lag(from, 0);
+    let left = m.tasks[0].fair.deadline - m.tasks[0].fair.vruntime;
+    m.move_queued_task(nth(0), 1 - from, trace::MigrateReason::Balance);
+    let e = &m.tasks[0].fair;
+    assert_eq!(e.deadline - e.vruntime, left);
+    assert!(m.entity_lag(1 - from, 0).abs_diff(lag) < 10);
+}
+
+#[test]
+fn the_dead_leave_no_load() {
+    let mut bed = Bed::default();
+    for _ in 0..10 {
+        bed.pinned(0, vec![Op::Run(Dist::Fixed(10 * MS))]);
+    }
+    bed.pinned(0, vec![Op::Run(Dist::Fixed(MS)), Op::Sleep(Dist::Fixed(100 * SECOND))]);
+    let (mut m, _) = bed.run(free(spec(1, 1, 1, 1)), 102 * MS);
+    assert!(m.cpu_load(0) < 1024, "{}", m.cpu_load(0));
+}

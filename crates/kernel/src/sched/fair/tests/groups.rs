@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Task groups: shares by cpu.weight, on one CPU and several, whatever happens to them meanwhile.
+
+use crate::machine::Machine;
+use crate::sched::task::State;
+use crate::simulation::rng::Rng;
+use crate::testbed::*;
+use machine::MachineSpec;
+use workload::{Action, Dist, Op, Policy};
+
+fn cpus(nr: u32) -> MachineSpec {
+    free(spec(1, 1, nr, 1))
+}
+
+/// CPU time of all tasks in a cgroup, ns.
+fn used_in(m: &Machine, cgroup: u32) -> u64 {
+    let tasks = m.tasks.iter().filter(|t| t.cgroup == cgroup);
+    tasks.map(|t| t.sum_exec_runtime).sum()
+}
+
+/// `nr` hogs in a cgroup, starting on the CPUs in turn.
+fn hogs(bed: &mut Bed, cgroup: u32, nr: u32, nr_cpus: u32) {
+    for n in 0..nr {
+        bed.task(n % nr_cpus, hog()).cgroup = cgroup;
+    }
+}
+
+#[track_caller]
+fn is_near(value: u64, expected: u64, percent: u64) {
+    assert!(
+        value.abs_diff(expected) * 100 <= expected * percent,
+        "{value} is not {expected} to {percent} %"
+    );
+}
+
+/// Time that cgroups of weight 100 and 300 get with these numbers of hogs in them.
+fn shares(nr_cpus: u32, hogs_of: [u32; 2], seconds: u64) -> [u64; 2] {
+    let mut bed = Bed::default();
+    let groups = [bed.cgroup("/a", 100), bed.cgroup("/b", 300)];
+    for (cgroup, nr) in groups.into_iter().zip(hogs_of) {
+        hogs(&mut bed, cgroup, nr, nr_cpus);
+    }
+    let (m, _) = bed.run(cpus(nr_cpus), seconds * SECOND);
+    groups.map(|cgroup| used_in(&m, cgroup))
+}
+
+#[test]
+fn groups_share_a_cpu_by_weight_however_many_are_in_them() {
+    for hogs_of in [[1, 1], [1, 4], [5, 1]] {
+        let [a, b] = shares(1, hogs_of, 8);
+        is_near(a, 2 * SECOND, 2);
+        is_near(b, 6 * SECOND, 2);
+    }
+}
+
+#[test]
+fn groups_share_several_cpus_by_weight() {
+    for (nr_cpus, hogs_of) in [(2, [2, 4]), (4, [12, 4]), (4, [4, 12]), (8, [16, 16])] {
+        let [a, b] = shares(nr_cpus, hogs_of, 8);
+        let all = u64::from(nr_cpus) * 8 * SECOND;
+        is_near(a, all / 4, 8);
+        is_near(b, all * 3 / 4, 3);
+    }
+}
+
+#[test]
+fn a_group_with_fewer_tasks_than_its_share_leaves_the_rest() {
+    // Of four CPUs three are its by weight; it has a task for one.
+    let [a, b] = shares(4, [8, 1], 8);
+    is_near(b, 8 * SECOND, 3);
+    is_near(a, 24 * SECOND, 2);
+}
+
+#[test]
+fn groups_in_groups_divide_what_those_have() {
+    let mut bed = Bed::default();
+    let a = bed.cgroup("/a", 100);
+    let (x, y) = (bed.cgroup("/a/x", 100), bed.cgroup("/a/y", 300));
+    hogs(&mut bed, 0, 1, 1);
+    hogs(&mut bed, a, 1, 1);
+    hogs(&mut bed, x, 3, 1);
+    hogs(&mut bed, y, 1, 1);
+    let (m, _) = bed.run(cpus(1), 10 * SECOND);
+    // The root's task is as a group of 100; in /a its task is as x, and y as three of them.
+    is_near(used_in(&m, 0), 5 * SECOND, 2);
+    is_near(used_in(&m, a), SECOND, 3);
+    is_near(used_in(&m, x), SECOND, 3);
+    is_near(used_in(&m, y), 3 * SECOND, 3);
+}
+
+#[test]
+fn nice_levels_count_within_a_group() {
+    let mut bed = Bed::default();
+    let (a, b) = (bed.cgroup("/a", 100), bed.cgroup("/b", 100));
+    bed.task(0, hog()).cgroup = a;
+    bed.task(0, hog()).cgroup = b;
+    let low = bed.task(0, hog());
+    (low.cgroup, low.policy) = (b, Policy::Normal { nice: 5 });
+    let (m, _) = bed.run(cpus(1), 10 * SECOND);
+    is_near(used(&m, 0), 5 * SECOND, 2);
+    is_near(used(&m, 1), 5 * SECOND * 1024 / (1024 + 335), 3);
+}
+
+#[test]
+fn a_weight_counts_from_when_it_is_set() {
+    for nr_cpus in [1, 4] {
+        let mut bed = Bed::default();
+        let (a, b) = (bed.cgroup("/a", 100), bed.cgroup("/b", 100));
+        hogs(&mut bed, a, 2 * nr_cpus, nr_cpus);
+        hogs(&mut bed, b, 3 * nr_cpus, nr_cpus);
+        bed.disturb(4 * SECOND, Action::Weight { cgroup: b, weight: 900 });
+        let mut m = bed.machine(cpus(nr_cpus));
+        m.advance(4 * SECOND, &mut Vec::new());
+        let before = (used_in(&m, a), used_in(&m, b));
+        let all = u64::from(nr_cpus) * SECOND;
+        is_near(before.0, 2 * all, 4);
+        m.run(14 * SECOND, &mut Vec::new());
+        is_near(used_in(&m, a) - before.0, all, 8);
+        is_near(used_in(&m, b) - before.1, 9 * all, 2);
+    }
+}
+
+#[test]
+fn a_group_with_cpu_idle_has_what_the_others_leave() {
+    let mut bed = Bed::default();
+    let (a, b) = (bed.cgroup("/a", 100), bed.cgroup("/b", 100));
+    hogs(&mut bed, a, 3, 1);
+    bed.task(0, sleeper(MS, MS)).cgroup = b;
+    bed.disturb(0, Action::Idle { cgroup: a, idle: true });
+    bed.disturb(5 * SECOND, Action::Idle { cgroup: a, idle: false });
+    let mut m = bed.machine(cpus(1));
+    let mut records = Vec::new();
+    m.advance(5 * SECOND, &mut records);
+    // It preempts at once, and so never waits.
+    let waits = latencies(&records, 4);
+    assert!(
+        waits.len() > 2000 && waits[10..].iter().all(|&ns| ns < 10 * US),
+        "{waits:?}"
+    );
+    is_near(used_in(&m, b), 2500 * MS, 2);
+    let before = used_in(&m, b);
+    m.run(10 * SECOND, &mut records);
+    assert!(used_in(&m, b) - before < 2400 * MS, "{}", used_in(&m, b) - before);
+}
+
+#[test]
+fn a_woken_task_preempts_another_group_that_had_more() {
+    // Ten hogs in one group are one competitor for the sleeper's.
+    let mut bed = Bed::default();
+    let (a, b) = (bed.cgroup("/a", 100), bed.cgroup("/b", 100));
+    hogs(&mut bed, a, 10, 1);
+    bed.task(0, sleeper(200 * US, 5 * MS)).cgroup = b;
+    let (_, records) = bed.run(cpus(1), 5 * SECOND);
+    let waits = latencies(&records, 11);
+    assert!(waits.len() > 900, "{}", waits.len());
+    // A slice of 0.7 ms, once; among eleven tasks of one level it would wait for several.
+    assert!(waits.iter().all(|&ns| ns <= 750 * US), "{:?}", waits.iter().max());
+}
+
+#[test]
+fn a_task_that_moves_has_its_part_of_the_other_group() {
+    let mut bed = Bed::default();
+    let (a, b) = (bed.cgroup("/a", 100), bed.cgroup("/b", 100));
+    hogs(&mut bed, a, 2, 1);
+    hogs(&mut bed, b, 1, 1);
+    let attach = Action::Attach {
+        cgroup: b,
+        comm: "t0".into(),
+        process: false,
+    };
+    bed.disturb(2 * SECOND, attach);
+    let mut m = bed.machine(cpus(1));
+    m.advance(2 * SECOND - 1, &mut Vec::new());
+    is_near(used(&m, 0), SECOND / 2, 3);
+    let before = [0, 1, 2].map(|n| used(&m, n));
+    m.run(6 * SECOND, &mut Vec::new());
+    let since = [0, 1, 2].map(|n| used(&m, n) - before[n as usize]);
+    is_near(since[0], SECOND, 3);
+    is_near(since[1], 2 * SECOND, 3);
+    is_near(since[2], SECOND, 3);
+}
+
+#[test]
+fn tasks_of_groups_go_where_there_is_room() {
+    // All start on one of four CPUs.
+    let mut bed = Bed::default();
+    let (a, b) = (bed.cgroup("/a", 100), bed.cgroup("/a/b", 100));
+    hogs(&mut bed, a, 4, 1);
+    hogs(&mut bed, b, 4, 1);
+    let (m, _) = bed.run(cpus(4), 2 * SECOND);
+    assert_eq!(queued(&m), [2, 2, 2, 2]);
+    // Load that moved away left nothing: one group's load is that of its eight tasks.
+    let load = m.task_groups.groups[a as usize].load_avg;
+    assert!((3500..6500).contains(&load), "{load}");
+}
+
+#[test]
+fn a_group_that_is_removed_and_made_again_is_new() {
+    let mut bed = Bed::default();
+    let (a, b) = (bed.cgroup("/a", 100), bed.cgroup("/b", 100));
+    bed.task(0, hog()).cgroup = a;
+    bed.task(0, hog()).cgroup = b;
+    let move_to = |cgroup| Action::Attach {
+        cgroup,
+        comm: "t0".into(),
+        process: false,
+    };
+    let max = |quota_us| Action::Max {
+        cgroup: a,
+        quota_us,
+        period_us: 100_000,
+        burst_us: 0,
+    };
+    bed.disturb(0, Action::Weight { cgroup: a, weight: 10 });
+    bed.disturb(0, max(Some(5000)));
+    bed.disturb(SECOND, move_to(0));
+    bed.disturb(SECOND, Action::Remove { cgroup: a });
+    bed.disturb(2 * SECOND, Action::Make { cgroup: a });
+    bed.disturb(2 * SECOND, move_to(a));
+    let mut m = bed.machine(cpus(1));
+    m.advance(2 * SECOND, &mut Vec::new());
+    assert_eq!(m.cgroups.refused, [""; 0]);
+    let before = used(&m, 0);
+    m.run(6 * SECOND, &mut Vec::new());
+    is_near(used(&m, 0) - before, 2 * SECOND, 2);
+}
+
+#[test]
+fn groups_outlive_cpus() {
+    let mut bed = Bed::default();
+    let (a, b) = (bed.cgroup("/a", 100), bed.cgroup("/b", 300));
+    hogs(&mut bed, a, 8, 4);
+    hogs(&mut bed, b, 8, 4);
+    for n in 0..3 {
+        let at = u64::from(n + 1) * SECOND;
+        bed.disturb(at, Action::Hotplug { cpu: n, online: false });
+        bed.disturb(at + SECOND / 2, Action::Hotplug { cpu: n, online: true });
+    }
+    let mut m = bed.machine(cpus(4));
+    m.advance(4 * SECOND, &mut Vec::new());
+    let before = (used_in(&m, a), used_in(&m, b));
+    m.run(10 * SECOND, &mut Vec::new());
+    is_near(used_in(&m, a) - before.0, 6 * SECOND, 8);
+    is_near(used_in(&m, b) - before.1, 18 * SECOND, 3);
+}
+
+#[test]
+#[should_panic(expected = "queue of a group on CPU 0")]
+fn the_checker_counts_what_is_on_groups_queues() {
+    let mut bed = Bed::default();
+    let a = bed.cgroup("/a", 100);
+    hogs(&mut bed, a, 2, 1);
+    let (mut m, _) = bed.run(cpus(1), 10 * MS);
+    m.verify();
+    let id = m.task_groups.id(a, 0);
+    m.cfs_mut(id).h_nr_runnable += 1;
+    m.verify();
+}
+
+/// One thing that a user may do to one of the cgroups, or to a CPU.
+fn action(rng: &mut Rng, nr_groups: u32, nr_tasks: u32, nr_cpus: u32) -> Action {
+    let cgroup = 1 + rng.below(u64::from(nr_groups)) as u32;
+    match rng.below(8) {
+        0 => Action::Weight {
+            cgroup,
+            weight: 1 + rng.below(10_000) as u32,
+        },
+        1 => Action::Idle {
+            cgroup,
+            idle: rng.below(2) == 0,
+        },
+        2 => Action::Max {
+            cgroup,
+            quota_us: (rng.below(3) > 0).then(|| 1000 + rng.below(60_000)),
+            period_us: 10_000 + rng.below(90_000),
+            burst_us: 0,
+        },
+        3 => Action::Hotplug {
+            cpu: rng.below(u64::from(nr_cpus)) as u32,
+            online: rng.below(2) == 0,
+        },
+        4 => Action::Remove { cgroup },
+        5 => Action::Make { cgroup },
+        _ => Action::Attach {
+            cgroup: cgroup - rng.below(2) as u32,
+            comm: format!("t{}", rng.below(u64::from(nr_tasks))),
+            process: false,
+        },
+    }
+}
+
+fn random(seed: u64) {
+    let mut rng = Rng::new(seed);
+    let mut shape = || 1 + rng.below(2) as u32;
+    let machine = spec(shape(), shape(), 1 + shape(), shape());
+    let nr_cpus = machine.topology.nr_cpus();
+    let mut bed = Bed::default();
+    let paths = ["/a", "/a/x", "/a/x/u", "/a/y", "/b", "/c"];
+    for path in paths {
+        bed.cgroup(path, 1 + rng.below(1000) as u32);
+    }
+    let nr = 2 + rng.below(3 * u64::from(nr_cpus)) as u32;
+    for n in 0..nr {
+        let ops = match rng.below(3) {
+            0 => hog(),
+            _ => sleeper(1 + rng.below(2 * MS), rng.below(3) * rng.below(3 * MS)),
+        };
+        let task = bed.task(n % nr_cpus, ops);
+        task.cgroup = rng.below(1 + paths.len() as u64) as u32;
+        task.policy = match rng.below(8) {
+            0 => Policy::Idle,
+            1 => Policy::Batch { nice: 5 },
+            2 => Policy::Normal { nice: -10 },
+            _ => Policy::Normal { nice: 0 },
+        };
+    }
+    // They end by themselves at last, so that whoever is forgotten is found.
+    let mut last = vec![Op::Sleep(Dist::Fixed(900 * MS))];
+    last.push(Op::Run(Dist::Fixed(MS)));
+    bed.task(0, last);
+    let mut removed = Vec::new();
+    for n in 0..60 {
+        let what = action(&mut rng, paths.len() as u32, nr, nr_cpus);
+        // All cgroups are there at first.
+        match what {
+            Action::Remove { cgroup } => removed.push(cgroup),
+            Action::Make { cgroup } if !removed.contains(&cgroup) => continue,
+            _ => {}
+        }
+        bed.disturb(n * 10 * MS + rng.below(10 * MS), what);
+    }
+    // No limits from here on.
+    for cgroup in 1..=paths.len() as u32 {
+        let what = Action::Max {
+            cgroup,
+            quota_us: None,
+            period_us: 100_000,
+            burst_us: 0,
+        };
+        bed.disturb(700 * MS, what);
+    }
+    let mut m = bed.machine(machine);
+    m.advance(750 * MS, &mut Vec::new());
+    m.verify();
+    for t in &m.tasks {
+        assert!(
+            !t.fair.throttled,
+            "seed {seed}: {} waits for a limit that is gone",
+            t.comm
+        );
+        assert_eq!(t.on_rq, t.state == State::Running, "seed {seed}: {}", t.comm);
+    }
+    let ran = m.tasks.iter().map(|t| t.sum_exec_runtime).collect::<Vec<_>>();
+    m.run(6 * SECOND, &mut Vec::new());
+    for (t, before) in m.tasks.iter().zip(ran) {
+        let low = t.policy == Policy::Idle || t.cgroup != 0;
+        assert!(
+            low || t.sum_exec_runtime > before,
+            "seed {seed}: {} never ran again",
+            t.comm
+        );
+    }
+    for rq in &m.rqs {
+        assert!(
+            !rq.idle() || rq.nr_running == 0,
+            "seed {seed}: CPU {} idles over work",
+            rq.cpu
+        );
+    }
+}
+
+#[test]
+fn random_tasks_in_random_groups() {
+    for seed in 0..40 {
+        random(seed);
+    }
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What goes on between the levels of groups: load, delayed groups, and turns.
+
+use super::super::{put_prev_task, set_next_task};
+use crate::hardware::cpuset::CpuSet;
+use crate::machine::Machine;
+use crate::sched::fair::entity::NONE;
+use crate::testbed::*;
+use machine::MachineSpec;
+use workload::{Dist, Op};
+
+fn cpus(nr: u32) -> MachineSpec {
+    free(spec(1, 1, nr, 1))
+}
+
+#[track_caller]
+fn is_near(value: u64, expected: u64, percent: u64) {
+    assert!(
+        value.abs_diff(expected) * 100 <= expected * percent,
+        "{value} is not {expected} to {percent} %"
+    );
+}
+
+/// Two hogs in a group and one in the root, all on CPU 0.
+fn three(spec: MachineSpec) -> (Machine, u32) {
+    let mut bed = Bed::default();
+    let a = bed.cgroup("/a", 100);
+    for cgroup in [a, a, 0] {
+        bed.pinned(0, hog()).cgroup = cgroup;
+    }
+    let mut m = bed.machine(spec);
+    m.advance(2 * SECOND, &mut Vec::new());
+    (m, a)
+}
+
+#[test]
+fn a_task_is_its_part_of_the_load() {
+    let (mut m, _) = three(cpus(1));
+    for (task, load) in [(0, 512), (1, 512), (2, 1024)] {
+        is_near(m.task_h_load(nth(task)), load, 5);
+    }
+    is_near(m.cpu_load(0), 2048, 5);
+}
+
+#[test]
+fn load_goes_with_a_task_at_all_levels() {
+    let (mut m, a) = three(cpus(2));
+    let group = [0, 1].map(|cpu| m.task_groups.id(a, cpu));
+    m.enter(0);
+    for task in [0, 1] {
+        m.sched_setaffinity(nth(task), CpuSet::from_cpus(2, &[1]));
+    }
+    for (cpu, utils) in [(0, 0..700), (1, 250..1024)] {
+        let (entity, root) = (m.se(group[cpu]).avg.util_avg, m.cfs(cpu as u32).avg.util_avg);
+        assert!(utils.contains(&entity), "group on CPU {cpu}: {entity}");
+        assert!(utils.contains(&root), "CPU {cpu}: {root}");
+    }
+    assert!(m.se(group[0]).avg.util_avg < 50, "nobody is left there");
+    assert!(m.se(group[0]).avg.load_avg < 50, "nobody is left there");
+    // Of the shares a third is still counted for the first CPU, which told of its load less than a ms ago.
+    is_near(m.se(group[1]).avg.load_avg, 683, 10);
+}
+
+#[test]
+fn a_cpu_that_idles_leaves_its_shares_to_the_others() {
+    let mut bed = Bed::default();
+    let a = bed.cgroup("/a", 100);
+    bed.pinned(0, hog()).cgroup = a;
+    bed.pinned(
+        1,
+        vec![Op::Run(Dist::Fixed(SECOND)), Op::Sleep(Dist::Fixed(100 * SECOND))],
+    )
+    .cgroup = a;
+    let mut m = bed.machine(cpus(2));
+    let id = m.task_groups.id(a, 0);
+    m.advance(900 * MS, &mut Vec::new());
+    let shares = u64::from(m.task_groups.group(id).shares);
+    is_near(m.se(id).load.into(), shares / 2, 5);
+    m.advance(1400 * MS, &mut Vec::new());
+    is_near(m.se(id).load.into(), shares, 3);
+}
+
+#[test]
+fn a_group_in_debt_competes_until_it_is_paid() {
+    let mut bed = Bed::default();
+    let a = bed.cgroup("/a", 100);
+    bed.pinned(0, sleeper(300 * US, 100 * MS)).cgroup = a;
+    bed.pinned(0, hog());
+    let mut m = bed.machine(cpus(1));
+    let id = m.task_groups.id(a, 0);
+    let mut delayed = 0;
+    for at in 0..10_000 {
+        m.advance(at * 50 * US, &mut Vec::new());
+        if m.se(id).delayed {
+            // Of its tasks none competes, and it has no other that could be run.
+            assert_eq!(
+                (m.cfs(id).nr_queued, m.cfs(0).nr_queued, m.cfs(0).h_nr_queued),
+                (0, 2, 1)
+            );
+            delayed += 1;
+        }
+    }
+    assert!(delayed > 3, "{delayed}");
+    assert!(!m.se(id).on_rq || m.se(id).delayed || m.cfs(id).nr_queued > 0);
+}
+
+#[test]
+fn what_two_tasks_in_a_row_have_in_common_runs_on() {
+    let (mut m, a) = three(cpus(1));
+    let id = m.task_groups.id(a, 0);
+    let mut at = m.now;
+    while m.rqs[0].curr != nth(0) {
+        at += 50 * US;
+        m.advance(at, &mut Vec::new());
+    }
+    m.enter(0);
+    let mark = m.se(id).vprot - 1;
+    m.se_mut(id).vprot = mark;
+    put_prev_task(&mut m, 0, nth(0), nth(1));
+    assert_eq!(m.cfs(0).curr, id);
+    set_next_task(&mut m, 0, nth(1));
+    assert_eq!((m.cfs(0).curr, m.cfs(id).curr), (id, 1));
+    assert_eq!(m.se(id).vprot, mark, "its turn began anew");
+    // To the root's task, and back.
+    put_prev_task(&mut m, 0, nth(1), nth(2));
+    set_next_task(&mut m, 0, nth(2));
+    assert_eq!((m.cfs(0).curr, m.cfs(id).curr), (2, NONE));
+    put_prev_task(&mut m, 0, nth(2), nth(0));
+    set_next_task(&mut m, 0, nth(0));
+    assert_eq!((m.cfs(0).curr, m.cfs(id).curr), (id, 0));
+    assert_ne!(m.se(id).vprot, mark);
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Where woken and new tasks go.
+
+use crate::machine::Machine;
+use crate::sched::class::flags;
+use crate::sched::fair::{idle_scan, select_task_rq};
+use crate::sched::task::TaskId;
+use crate::testbed::*;
+use workload::{Dist, Op, Policy};
+
+/// Slot of the last task of the workload.
+fn last(m: &Machine) -> TaskId {
+    let comm = format!("t{}", m.workload.tasks.len() - 1);
+    m.tasks.ids().find(|&t| m.tasks[t].comm == comm).expect("it lives")
+}
+
+/// Where the last task of the workload, asleep by now, would be woken by `waker_cpu`.
+fn wake(m: &mut Machine, waker_cpu: u32, wake_flags: u32) -> u32 {
+    let task = last(m);
+    assert!(!m.tasks[task].on_rq);
+    let prev = m.tasks[task].cpu;
+    m.enter(waker_cpu);
+    select_task_rq(m, task, prev, flags::WF_TTWU | wake_flags)
+}
+
+fn naps() -> Vec<Op> {
+    vec![Op::Run(Dist::Fixed(10 * US)), Op::Sleep(Dist::Fixed(100 * SECOND))]
+}
+
+#[test]
+fn a_waker_pulls_to_its_cache_when_the_old_one_is_busy() {
+    let mut bed = Bed::default();
+    bed.pinned(0, hog());
+    for cpu in 4..8 {
+        (0..4).for_each(|_| bed.pinned(cpu, hog()).start_ns = MS);
+    }
+    bed.task(4, naps());
+    let (mut m, _) = bed.run(free(spec(1, 2, 4, 1)), 200 * MS);
+    assert_eq!(wake(&mut m, 0, 0), 1);
+}
+
+#[test]
+fn a_task_goes_back_to_an_idle_cpu() {
+    let mut bed = Bed::default();
+    bed.pinned(0, hog());
+    bed.task(5, naps());
+    let (mut m, _) = bed.run(free(spec(1, 2, 4, 1)), 20 * MS);
+    assert_eq!(wake(&mut m, 0, 0), 5);
+}
+
+#[test]
+fn a_sync_waker_that_runs_alone_takes_it() {
+    let mut bed = Bed::default();
+    bed.pinned(0, hog());
+    for cpu in 1..4 {
+        bed.pinned(cpu, hog()).start_ns = MS;
+    }
+    bed.task(2, naps());
+    let (mut m, _) = bed.run(free(spec(1, 1, 4, 1)), 200 * MS);
+    assert_eq!(wake(&mut m, 0, flags::WF_SYNC), 0);
+    assert_eq!(wake(&mut m, 0, 0), 2);
+}
+
+#[test]
+fn an_idle_core_is_better_than_an_idle_thread() {
+    let mut bed = Bed::default();
+    bed.pinned(0, hog()).start_ns = MS;
+    bed.pinned(2, hog());
+    bed.task(0, naps());
+    let (mut m, _) = bed.run(free(spec(1, 1, 4, 2)), 20 * MS);
+    assert_eq!(wake(&mut m, 0, 0), 4, "CPUs 1 and 3 share their cores");
+    // Without an idle core the other thread of the old core will do.
+    let mut bed = Bed::default();
+    for cpu in [0, 2, 4, 6] {
+        bed.pinned(cpu, hog()).start_ns = MS;
+    }
+    bed.task(2, naps());
+    let (mut m, _) = bed.run(free(spec(1, 1, 4, 2)), 20 * MS);
+    m.domains.llc(0).has_idle_cores = false;
+    let task = last(&m);
+    m.enter(6);
+    assert_eq!(idle_scan::select_idle_sibling(&mut m, task, 2, 6), 3);
+}
+
+#[test]
+fn the_idle_scan_is_bounded() {
+    let mut bed = Bed::default();
+    for cpu in 0..6 {
+        bed.pinned(cpu, hog()).start_ns = MS;
+    }
+    bed.task(0, naps());
+    let (mut m, _) = bed.run(free(spec(1, 1, 8, 1)), 20 * MS);
+    m.domains.llc(0).nr_idle_scan = 6;
+    assert_eq!(wake(&mut m, 0, 0), 6);
+    m.domains.llc(0).nr_idle_scan = 5;
+    assert_eq!(wake(&mut m, 0, 0), 0);
+    m.domains.llc(0).nr_idle_scan = 0;
+    assert_eq!(wake(&mut m, 0, 0), 0);
+}
+
+#[test]
+fn a_cpu_with_idle_policy_tasks_counts_as_idle() {
+    let mut bed = Bed::default();
+    for cpu in 0..4 {
+        let policy = if cpu == 2 {
+            Policy::Idle
+        } else {
+            Policy::Normal { nice: 0 }
+        };
+        let task = bed.pinned(cpu, hog());
+        (task.policy, task.start_ns) = (policy, MS);
+    }
+    bed.task(0, naps());
+    let (mut m, _) = bed.run(free(spec(1, 1, 4, 1)), 20 * MS);
+    m.domains.llc(0).nr_idle_scan = 4;
+    assert_eq!(wake(&mut m, 0, 0), 2);
+}
+
+#[test]
+fn who_wakes_many_does_not_gather_them() {
+    let mut bed = Bed::default();
+    bed.pinned(0, hog());
+    for cpu in 2..4 {
+        (0..4).for_each(|_| bed.pinned(cpu, hog()).start_ns = MS);
+    }
+    bed.task(2, naps());
+    let (mut m, _) = bed.run(free(spec(1, 2, 2, 1)), 200 * MS);
+    assert_eq!(wake(&mut m, 0, 0), 1);
+    m.tasks[0].wakee_flips = 100;
+    m.tasks[0].wakee_flip_decay = m.now;
+    let wakee = last(&m);
+    m.tasks[wakee].wakee_flips = 10;
+    assert!((2..4).contains(&wake(&mut m, 0, 0)));
+}
+
+#[test]
+fn a_big_task_wakes_on_a_fast_cpu() {
+    let mut machine = free(spec(1, 1, 4, 1));
+    for cpu in &mut machine.topology.cpus[..2] {
+        cpu.capacity = 400;
+    }
+    let mut bed = Bed::default();
+    bed.task(0, naps());
+    let (mut m, _) = bed.run(machine, 20 * MS);
+    m.tasks[0].fair.util_est = 100;
+    assert_eq!(wake(&mut m, 0, 0), 0);
+    m.tasks[0].fair.util_est = 600;
+    assert!(wake(&mut m, 0, 0) >= 2);
+}
+
+#[test]
+fn forks_spread_over_idle_cpus_and_nodes() {
+    let mut bed = Bed::default();
+    let mut ops: Vec<Op> = (1..8).map(|task| Op::Fork { task, thread: false }).collect();
+    ops.push(Op::Run(Dist::Fixed(SECOND)));
+    bed.task(0, ops);
+    for _ in 1..8 {
+        let child = bed.task(0, hog());
+        (child.start_cpu, child.spawn) = (None, false);
+    }
+    let (m, records) = bed.run(spec(2, 1, 4, 1), 5 * MS);
+    assert_eq!(queued(&m), vec![1; 8]);
+    let moved = |r: &&trace::Record| matches!(r.event, trace::Event::Balance { .. });
+    assert_eq!(records.iter().filter(moved).count(), 0, "the balancer had to help");
+}
+
+#[test]
+fn affinity_binds_the_choice() {
+    let mut bed = Bed::default();
+    bed.pinned(0, hog());
+    bed.task(1, naps()).cpus = Some(vec![1, 3]);
+    bed.pinned(1, hog()).start_ns = MS;
+    let (mut m, _) = bed.run(free(spec(1, 1, 4, 1)), 20 * MS);
+    m.enter(0);
+    assert_eq!(select_task_rq(&mut m, nth(1), 1, flags::WF_TTWU), 3);
+    assert!(!idle_scan::available_idle_cpu(&m, 0));
+}
+
+#[test]
+fn a_core_that_becomes_idle_is_noticed() {
+    let mut bed = Bed::default();
+    for cpu in 0..4 {
+        bed.pinned(cpu, vec![Op::Run(Dist::Fixed(if cpu < 2 { SECOND } else { 10 * MS }))]);
+    }
+    let mut m = bed.machine(free(spec(1, 1, 2, 2)));
+    m.run(5 * MS, &mut Vec::new());
+    m.domains.llc(0).has_idle_cores = false;
+    m.run(8 * MS, &mut Vec::new());
+    assert!(!m.domains.llc(0).has_idle_cores);
+    m.run(12 * MS, &mut Vec::new());
+    assert!(m.domains.llc(0).has_idle_cores);
+}
+
+#[test]
+fn a_busy_cache_is_scanned_less() {
+    for (hogs, scanned) in [(4, 5), (8, 0)] {
+        let mut bed = Bed::default();
+        for cpu in 0..hogs {
+            bed.pinned(cpu, hog());
+        }
+        let (mut m, _) = bed.run(free(spec(1, 1, 8, 1)), SECOND);
+        assert_eq!(m.domains.llc(0).nr_idle_scan, scanned, "{hogs} hogs");
+    }
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The timeline of one queue: entities ordered by virtual deadline, each subtree knowing its least vruntime.
+//!
+//! A treap whose priorities come from a counter's hash, so the shape depends on the order of insertions alone. Nodes lie
+//! in one vector; equal deadlines stay in the order they came.
+
+use super::entity::EntityId;
+
+const NIL: u32 = u32::MAX;
+
+/// Names an entity in its timeline; valid from insertion to removal.
+pub type Place = (i64, u64);
+
+#[derive(Clone, Copy)]
+struct Node {
+    deadline: i64,
+    sequence: u64,
+    vruntime: i64,
+    /// Least vruntime of the subtree, this node included.
+    min_vruntime: i64,
+    priority: u32,
+    entity: EntityId,
+    left: u32,
+    right: u32,
+}
+
+#[derive(Default)]
+pub struct Timeline {
+    nodes: Vec<Node>,
+    free: Vec<u32>,
+    /// One above the root's index; 0 when empty.
+    root: u32,
+    sequence: u64,
+}
+
+impl Timeline {
+    fn root(&self) -> u32 {
+        self.root.wrapping_sub(1)
+    }
+
+    pub fn insert(&mut self, entity: EntityId, deadline: i64, vruntime: i64) -> Place {
+        self.sequence += 1;
+        let sequence = self.sequence;
+        // Fibonacci hashing: well spread, and the same in every run.
+        let priority = (sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
+        let node = Node {
+            deadline,
+            sequence,
+            vruntime,
+            min_vruntime: vruntime,
+            priority,
+            entity,
+            left: NIL,
+            right: NIL,
+        };
+        let at = match self.free.pop() {
+            Some(at) => {
+                self.nodes[at as usize] = node;
+                at
+            }
+            None => {
+                self.nodes.push(node);
+                self.nodes.len() as u32 - 1
+            }
+        };
+        let root = self.insert_below(self.root(), at);
+        self.root = root.wrapping_add(1);
+        (deadline, sequence)
+    }
+
+    fn insert_below(&mut self, top: u32, new: u32) -> u32 {
+        if top == NIL {
+            return new;
+        }
+        let (t, n) = (self.nodes[top as usize], self.nodes[new as usize]);
+        if n.deadline < t.deadline {
+            let left = self.insert_below(t.left, new);
+            self.nodes[top as usize].left = left;
+            if self.nodes[left as usize].priority > t.priority {
+                self.nodes[top as usize].left = self.nodes[left as usize].right;
+                self.update(top);
+                self.nodes[left as usize].right = top;
+                self.update(left);
+                return left;
+            }
+        } else {
+            let right = self.insert_below(t.right, new);
+            self.nodes[top as usize].right = right;
+            if self.nodes[right as usize].priority > t.priority {
+                self.nodes[top as usize].right = self.nodes[right as usize].left;
+                self.update(top);
+                self.nodes[right as usize].left = top;
+                self.update(right);
+                return right;
+            }
+        }
+        self.update(top);
+        top
+    }
+
+    pub fn remove(&mut self, place: Place) {
+        let root = self.remove_below(self.root(), place);
+        self.root = root.wrapping_add(1);
+    }
+
+    fn remove_below(&mut self, top: u32, place: Place) -> u32 {
+        assert!(top != NIL, "no entity at {place:?}");
+        let t = self.nodes[top as usize];
+        let key = (t.deadline, t.sequence);
+        if place == key {
+            self.free.push(top);
+            return self.merge(t.left, t.right);
+        }
+        if place < key {
+            self.nodes[top as usize].left = self.remove_below(t.left, place);
+        } else {
+            self.nodes[top as usize].right = self.remove_below(t.right, place);
+        }
+        self.update(top);
+        top
+    }
+
+    fn merge(&mut self, left: u32, right: u32) -> u32 {
+        if left == NIL {
+            return right;
+        }
+        if right == NIL {
+            return left;
+        }
+        if self.nodes[left as usize].priority > self.nodes[right as usize].priority {
+            self.nodes[left as usize].right = self.merge(self.nodes[left as usize].right, right);
+            self.update(left);
+            left
+        } else {
+            self.nodes[right as usize].left = self.merge(left, self.nodes[right as usize].left);
+            self.update(right);
+            right
+        }
+    }
+
+    fn update(&mut self, at: u32) {
+        let n = self.nodes[at as usize];
+        let mut min = n.vruntime;
+        for child in [n.left, n.right] {
+            if child != NIL {
+                min = min.min(self.nodes[child as usize].min_vruntime);
+            }
+        }
+        self.nodes[at as usize].min_vruntime = min;
+    }
+
+    /// The entity with the earliest deadline, and that deadline, among those whose vruntime is `eligible`.
+    /// `eligible` must hold for every vruntime below one it holds for.
+    pub fn first_eligible(&self, eligible: impl Fn(i64) -> bool) -> Option<(EntityId, i64)> {
+        let mut at = self.root();
+        while at != NIL {
+            let n = &self.nodes[at as usize];
+            // What is eligible on the left has an earlier deadline.
+            if n.left != NIL && eligible(self.nodes[n.left as usize].min_vruntime) {
+                at = n.left;
+            } else if eligible(n.vruntime) {
+                return Some((n.entity, n.deadline));
+            } else {
+                at = n.right;
+            }
+        }
+        None
+    }
+
+    /// Any entity: the only one if there is one.
+    pub fn any(&self) -> Option<EntityId> {
+        self.nodes.get(self.root() as usize).map(|n| n.entity)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulation::rng::Rng;
+
+    #[test]
+    fn finds_what_a_linear_search_finds() {
+        let mut rng = Rng::new(1);
+        let mut tree = Timeline::default();
+        let mut list: Vec<(Place, i64, EntityId)> = Vec::new();
+        for step in 0..20_000u32 {
+            if list.len() < 200 && rng.below(5) < 3 {
+                let (deadline, vruntime) = (rng.below(1000) as i64, rng.below(1000) as i64 - 500);
+                list.push((tree.insert(step, deadline, vruntime), vruntime, step));
+            } else if !list.is_empty() {
+                let (place, ..) = list.swap_remove(rng.below(list.len() as u64) as usize);
+                tree.remove(place);
+            }
+            let bound = rng.below(1100) as i64 - 550;
+            let expected = list
+                .iter()
+                .filter(|e| e.1 <= bound)
+                .min_by_key(|e| e.0)
+                .map(|e| (e.2, e.0.0));
+            assert_eq!(tree.first_eligible(|v| v <= bound), expected);
+        }
+    }
+
+    #[test]
+    fn depth_stays_logarithmic_for_rising_deadlines() {
+        let mut tree = Timeline::default();
+        for i in 0..100_000 {
+            tree.insert(i, i64::from(i), 0);
+        }
+        fn depth(tree: &Timeline, at: u32) -> u32 {
+            if at == NIL {
+                return 0;
+            }
+            let n = tree.nodes[at as usize];
+            1 + depth(tree, n.left).max(depth(tree, n.right))
+        }
+        assert!(depth(&tree, tree.root()) < 60);
+    }
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The books of the fair class: what queues count is what is on them. Watches and never steers.
+
+use super::entity::{CfsRqId, EntityId, GROUP};
+use crate::machine::Machine;
+use crate::sched::task::{IDLE, TaskId};
+
+/// Sums over the entities of a queue.
+#[derive(Debug, Default, PartialEq)]
+struct Sums {
+    nr_queued: u32,
+    load: u64,
+    sum_weight: i64,
+    h_nr_queued: u32,
+    h_nr_runnable: u32,
+    h_nr_idle: u32,
+}
+
+impl Machine {
+    /// # Panics
+    /// If a queue of the fair class does not count what is on it.
+    pub(crate) fn verify_fair(&self) {
+        let nr_groups = self.task_groups.groups.len().max(1);
+        let mut all: Vec<Sums> = (0..self.rqs.len() * nr_groups).map(|_| Sums::default()).collect();
+        for (task, t) in self.tasks.iter().enumerate() {
+            if t.fair.on_rq {
+                assert_eq!(t.fair.group, t.cgroup, "{} is queued in another cgroup", t.comm);
+                let sums = &mut all[t.cpu as usize * nr_groups + t.fair.group as usize];
+                self.add(sums, t.cpu, task as EntityId);
+                sums.h_nr_queued += 1;
+                sums.h_nr_runnable += u32::from(!t.fair.delayed);
+                sums.h_nr_idle += u32::from(t.fair.counted_idle);
+            }
+        }
+        for (cpu, sums) in (0..self.nr_cpus()).zip(all.chunks_mut(nr_groups)) {
+            for &group in &self.task_groups.bottom_up {
+                self.verify_group(cpu, self.task_groups.id(group, cpu), sums);
+            }
+            self.verify_queue(cpu, &sums[0]);
+        }
+    }
+
+    /// An entity of the queue that it says.
+    fn add(&self, sums: &mut Sums, cpu: u32, id: EntityId) {
+        let e = self.se(id);
+        sums.nr_queued += 1;
+        sums.load += u64::from(e.load);
+        if self.cfs(self.cfs_rq_of(cpu, id)).curr != id {
+            sums.sum_weight += e.weight() as i64;
+        }
+    }
+
+    fn verify_group(&self, cpu: u32, id: EntityId, sums: &mut [Sums]) {
+        let number = self.task_groups.group_of(id);
+        let own = std::mem::take(&mut sums[number as usize]);
+        self.verify_queue(id, &own);
+        let e = self.se(id);
+        let (group, rq) = (self.task_groups.group(id), self.task_groups.rq(id));
+        assert!(
+            own.nr_queued == 0 || e.load <= group.shares,
+            "CPU {cpu}: group {number} has more than its shares"
+        );
+        assert_eq!(
+            e.on_rq && !e.delayed,
+            own.nr_queued > 0,
+            "CPU {cpu}: group {number} competes for nobody, or does not for somebody"
+        );
+        assert!(
+            !e.delayed || e.on_rq,
+            "CPU {cpu}: group {number} is delayed off its queue"
+        );
+        for &task in rq.runtime.limbo() {
+            let t = &self.tasks[task];
+            assert!(
+                t.fair.throttled && !t.fair.on_rq && t.on_rq && t.cpu == cpu && t.fair.group == number,
+                "{} waits for runtime that is not its",
+                t.comm
+            );
+        }
+        let above = &mut sums[e.group as usize];
+        if e.on_rq {
+            self.add(above, cpu, id);
+        }
+        above.h_nr_queued += own.h_nr_queued;
+        above.h_nr_runnable += own.h_nr_runnable;
+        above.h_nr_idle += if group.idle { own.h_nr_queued } else { own.h_nr_idle };
+    }
+
+    fn verify_queue(&self, id: CfsRqId, sums: &Sums) {
+        let cfs = self.cfs(id);
+        let counted = Sums {
+            nr_queued: cfs.nr_queued,
+            load: cfs.load,
+            sum_weight: cfs.sum_weight,
+            h_nr_queued: cfs.h_nr_queued,
+            h_nr_runnable: cfs.h_nr_runnable,
+            h_nr_idle: cfs.h_nr_idle,
+        };
+        let name = if id < GROUP { "CPU" } else { "a group on CPU" };
+        assert_eq!(counted, *sums, "queue of {name} {}", self.cpu_of_cfs(id));
+    }
+
+    /// A task waits for its cgroup's runtime, once.
+    pub(crate) fn is_in_limbo(&self, task: TaskId) -> bool {
+        let t = &self.tasks[task];
+        if !t.fair.throttled || t.fair.group == 0 {
+            return false;
+        }
+        let queue = self.task_groups.id(t.fair.group, t.cpu);
+        let limbo = self.task_groups.rq(queue).runtime.limbo();
+        debug_assert_ne!(task, IDLE);
+        limbo.iter().filter(|&&other| other == task).count() == 1
+    }
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Choosing a CPU for a woken task: near its waker or near where it ran (select_task_rq_fair).
+
+use super::entity::Wakes;
+use super::{fork, idle_scan};
+use crate::machine::Machine;
+use crate::sched::class::flags;
+use crate::sched::task::{IDLE, State, TaskId};
+
+/// Flips of a waker lose half after this long, ns.
+const FLIP_DECAY_NS: u64 = 1_000_000_000;
+
+pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: u32, wake_flags: u32) -> u32 {
+    if m.tasks[task].fair.delayed && m.online_cpus.contains(prev_cpu) {
+        // It still is on its runqueue (ttwu_runnable).
+        return prev_cpu;
+    }
+    let cpu = m.this_cpu;
+    let waking = wake_flags & flags::WF_TTWU != 0;
+    let mut want_affine = false;
+    let waker = m.rqs[cpu as usize].curr;
+    let exiting = waker != IDLE && m.tasks[waker].state == State::Dead;
+    let sync = wake_flags & flags::WF_SYNC != 0 && !exiting;
+    if waking {
+        record_wakee(m, waker, task);
+        let allowed = m.tasks[task].cpus.contains(cpu);
+        if wake_flags & flags::WF_CURRENT_CPU != 0 && allowed {
+            return cpu;
+        }
+        want_affine = allowed && !wake_wide(m, waker, task);
+    }
+    let mut new_cpu = prev_cpu;
+    let balance = wake_flags & (flags::WF_FORK | flags::WF_EXEC) != 0;
+    let mut top = None;
+    for level in 0..m.domains.levels[cpu as usize].len() {
+        let span = m.domains.span_of(cpu, level);
+        if want_affine && span.near && span.set.contains(prev_cpu) {
+            if cpu != prev_cpu {
+                let pct = span.imbalance_pct;
+                new_cpu = wake_affine(m, task, waker, prev_cpu, sync, pct);
+            }
+            top = None;
+            break;
+        }
+        if balance && span.near {
+            top = Some(level);
+        } else if !want_affine {
+            break;
+        }
+    }
+    match top {
+        Some(level) => fork::find_dst_cpu(m, task, level, prev_cpu),
+        None if waking => idle_scan::select_idle_sibling(m, task, prev_cpu, new_cpu),
+        None => new_cpu,
+    }
+}
+
+fn wakes(m: &Machine, waker: TaskId) -> Wakes {
+    if waker == IDLE {
+        return m.rqs[m.this_cpu as usize].fair.idle_wakes;
+    }
+    let t = &m.tasks[waker];
+    Wakes {
+        last_wakee: t.last_wakee,
+        flips: t.wakee_flips,
+        decayed_at: t.wakee_flip_decay,
+    }
+}
+
+fn record_wakee(m: &mut Machine, waker: TaskId, wakee: TaskId) {
+    let mut wakes = wakes(m, waker);
+    if m.now > wakes.decayed_at + FLIP_DECAY_NS {
+        wakes.flips >>= 1;
+        wakes.decayed_at = m.now;
+    }
+    if wakes.last_wakee != wakee {
+        wakes.last_wakee = wakee;
+        wakes.flips += 1;
+    }
+    if waker == IDLE {
+        let cpu = m.this_cpu;
+        m.rqs[cpu as usize].fair.idle_wakes = wakes;
+        return;
+    }
+    let t = &mut m.tasks[waker];
+    (t.last_wakee, t.wakee_flips, t.wakee_flip_decay) = (wakes.last_wakee, wakes.flips, wakes.decayed_at);
+}
+
+/// One wakes many, more than share a cache: do not gather them.
+fn wake_wide(m: &mut Machine, waker: TaskId, wakee: TaskId) -> bool {
+    let (a, b) = (wakes(m, waker).flips, m.tasks[wakee].wakee_flips);
+    let (master, slave) = (a.max(b), a.min(b));
+    let cpu = m.this_cpu;
+    let factor = m.domains.llc(cpu).weight;
+    slave >= factor && master >= slave * factor
+}
+
+/// The waker's CPU or the previous one.
+fn wake_affine(m: &mut Machine, task: TaskId, waker: TaskId, prev_cpu: u32, sync: bool, imbalance_pct: u64) -> u32 {
+    let this_cpu = m.this_cpu;
+    let line = m.spec.costs.cache_line.at(m.distance(this_cpu, prev_cpu));
+    m.charge_here(line);
+    let target = wake_affine_idle(m, prev_cpu, sync)
+        .or_else(|| wake_affine_weight(m, task, waker, prev_cpu, sync, imbalance_pct));
+    if target == Some(this_cpu) { this_cpu } else { prev_cpu }
+}
+
+/// Where could it run at once? An idle waker's CPU means an interrupt: that moves a task within a cache only.
+fn wake_affine_idle(m: &Machine, prev_cpu: u32, sync: bool) -> Option<u32> {
+    let this_cpu = m.this_cpu;
+    let prev_idle = idle_scan::available_idle_cpu(m, prev_cpu);
+    if idle_scan::available_idle_cpu(m, this_cpu) && m.domains.share_cache(this_cpu, prev_cpu) {
+        return Some(if prev_idle { prev_cpu } else { this_cpu });
+    }
+    if sync && m.rqs[this_cpu as usize].nr_running == 1 {
+        return Some(this_cpu);
+    }
+    prev_idle.then_some(prev_cpu)
+}
+
+/// Where is less load, by capacity?
+fn wake_affine_weight(
+    m: &mut Machine,
+    task: TaskId,
+    waker: TaskId,
+    prev_cpu: u32,
+    sync: bool,
+    imbalance_pct: u64,
+) -> Option<u32> {
+    let this_cpu = m.this_cpu;
+    let mut this_load = m.cpu_load(this_cpu) as i64;
+    if sync && waker != IDLE {
+        let current = m.task_h_load(waker) as i64;
+        if current > this_load {
+            return Some(this_cpu);
+        }
+        this_load -= current;
+    }
+    let task_load = m.task_h_load(task) as i64;
+    let mut prev_load = m.cpu_load(prev_cpu) as i64 - task_load;
+    let (this_capacity, prev_capacity) = (m.capacity_of(this_cpu) as i64, m.capacity_of(prev_cpu) as i64);
+    this_load = (this_load + task_load) * 100 * prev_capacity;
+    prev_load = prev_load * (100 + (imbalance_pct as i64 - 100) / 2) * this_capacity + i64::from(sync);
+    (this_load < prev_load).then_some(this_cpu)
+}

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Birth and death of tasks: sched_fork, wake_up_new_task, exec placement, do_exit.
+
+use crate::hardware::cpuset::CpuSet;
+use crate::hardware::footprint::Footprint;
+use crate::machine::Machine;
+use crate::policy::layout;
+use crate::policy::tracepoint;
+use crate::programs::execute;
+use crate::sched::class::{Class, flags};
+use crate::sched::ext;
+use crate::sched::fair;
+use crate::sched::rt;
+use crate::sched::task::{IDLE, PRIO_TO_WEIGHT, State, Task, TaskId, WEIGHT_IDLEPRIO};
+use crate::simulation::event::Event;
+use crate::simulation::lock::LockId;
+use bpf::region::{RECORD, Use};
+use trace::MigrateReason;
+use workload::Policy;
+
+/// What fork(2) fails with where there are too many tasks.
+const EAGAIN: i32 = 11;
+
+impl Machine {
+    /// Creates the task that `workload.tasks[index as usize]` describes. `parent` is IDLE for a task of the workload's start.
+    pub(crate) fn spawn(&mut self, index: u32, parent: TaskId, thread: bool) {
+        self.sync.pending_spawns -= 1;
+        let spec = self.workload.tasks[index as usize].clone();
+        let allowed = match &spec.cpus {
+            Some(cpus) => CpuSet::from_cpus(self.nr_cpus(), cpus),
+            None => CpuSet::all(self.nr_cpus()),
+        };
+        let allowed = self.first_cpus(spec.cgroup, allowed);
+        let cpu = match spec.start_cpu {
+            Some(cpu) => cpu,
+            None if parent != IDLE => self.tasks[parent].cpu,
+            None => {
+                let nth = self.sync.next_start % allowed.weight().max(1);
+                self.sync.next_start += 1;
+                allowed.nth(nth).unwrap_or(0)
+            }
+        };
+        let cpu = if self.online_cpus.contains(cpu) {
+            cpu
+        } else {
+            self.online_cpus.first().unwrap_or(0)
+        };
+        // A fork runs on its parent's CPU; the workload's first tasks come from a shell on their own.
+        let from = if parent == IDLE { cpu } else { self.tasks[parent].cpu };
+        if parent == IDLE {
+            self.enter(from);
+        }
+        let forced = spec.start_cpu.is_some();
+        // A fork that fails leaves nothing; its caller goes on without the child.
+        if let Some(task) = self.new_task(index, parent, thread, allowed, cpu) {
+            self.wake_up_new_task(task, forced);
+        }
+    }
+
+    /// fork or clone by the running task; a start delay of the child's counts from now.
+    pub(crate) fn fork(&mut self, index: u32, parent: TaskId, thread: bool) {
+        self.sync.pending_spawns += 1;
+        match self.workload.tasks[index as usize].start_ns {
+            0 => self.spawn(index, parent, thread),
+            delay => self
+                .events
+                .push(self.now + delay, Event::Spawn { index, parent, thread }),
+        }
+    }
+
+    /// copy_process and sched_fork: the task exists but is not runnable yet. `None`: the policy failed the fork.
+    fn new_task(&mut self, index: u32, parent: TaskId, thread: bool, cpus: CpuSet, cpu: u32) -> Option<TaskId> {
+        let spec = self.workload.tasks[index as usize].clone();
+        if self.free_tasks.is_empty() && !self.may_have_another_task() {
+            self.failed_forks.push((spec.comm, -EAGAIN));
+            return None;
+        }
+        let pid = self.pids.len() as u32;
+        let (process, tgid) = if parent == IDLE {
+            (spec.process, self.sync.process_leader(spec.process, pid))
+        } else if thread {
+            (self.tasks[parent].process, self.tasks[parent].tgid)
+        } else {
+            (self.sync.new_process(), pid)
+        };
+        let nr_cpus_allowed = cpus.weight();
+        let affinity = self.checks.group(&cpus);
+        let mut comm = spec.comm.clone();
+        truncate_comm(&mut comm);
+        let mut task = Task {
+            pid,
+            tgid,
+            parent: self.pid_of(parent),
+            comm: comm.clone(),
+            addr: 0,
+            state: State::Running,
+            class: Class::Fair,
+            policy: spec.policy,
+            static_prio: 120,
+            rt_priority: 0,
+            weight: 1024,
+            cpus,
+            nr_cpus_allowed,
+            affinity,
+            cpu,
+            on_rq: false,
+            on_cpu: false,
+            process,
+            cgroup: spec.cgroup,
+            moving_from: None,
+            sum_exec_runtime: 0,
+            waiting_since: self.now,
+            flags: 0,
+            last_wakee: IDLE,
+            wakee_flips: 0,
+            wakee_flip_decay: 0,
+            migration_disabled: 0,
+            wake_generation: 0,
+            children: 0,
+            footprint: Footprint::new(spec.footprint_bytes),
+            program: execute::Cursor::new(
+                spec.program,
+                self.workload.programs[spec.program as usize].counters,
+                self.now,
+            ),
+            rt: rt::Entity::default(),
+            fair: fair::Entity::of_task(spec.cgroup),
+            ext: ext::Entity::default(),
+        };
+        set_policy_fields(&mut task, spec.policy);
+        task.class = ext::class_for(self, &task);
+        let prio = task.prio();
+        let id = match self.free_tasks.pop() {
+            Some(id) => {
+                task.wake_generation = self.tasks[id].wake_generation.wrapping_add(1);
+                self.tasks[id] = task;
+                id
+            }
+            None => self.tasks.push(task),
+        };
+        self.pids.push(id);
+        self.threads.insert(self.tasks[id].place(), id);
+        let asked = spec.cpus.as_ref().map(|cpus| CpuSet::from_cpus(self.nr_cpus(), cpus));
+        self.note_user_cpus(id, asked);
+        self.nr_alive += 1;
+        if parent != IDLE {
+            self.tasks[parent].children += 1;
+        }
+        self.fork_footprint(parent, id);
+        ext::task_created(self, id);
+        self.class_task_fork(id);
+        if let Err(errno) = ext::post_fork(self, id) {
+            self.cancel_fork(id, parent, errno);
+            return None;
+        }
+        let parent_pid = self.pid_of(parent);
+        self.trace_text(
+            self.this_cpu,
+            trace::Event::TaskNew {
+                pid,
+                tgid,
+                parent: parent_pid,
+                prio,
+                comm,
+            },
+        );
+        // In kernel_clone(), after copy_process() and with it sched_post_fork().
+        tracepoint::sched_process_fork(self, parent, id);
+        Some(id)
+    }
+
+    /// Counts another task, unless there are as many as there may be, or the run's memory is used up.
+    fn may_have_another_task(&mut self) -> bool {
+        let bytes = (size_of::<Task>() + size_of::<layout::task_struct>()) as u64 + RECORD;
+        (self.tasks.len() as u64) < layout::MAX_TASKS && self.region.memory().charge(Use::Tasks, bytes).is_ok()
+    }
+
+    /// sched_cancel_fork and the rest of a failed copy_process: the task has never been.
+    fn cancel_fork(&mut self, task: TaskId, parent: TaskId, errno: i32) {
+        if parent != IDLE {
+            self.tasks[parent].children -= 1;
+        }
+        let t = &mut self.tasks[task];
+        t.state = State::Dead;
+        self.failed_forks.push((t.comm.clone(), errno));
+        self.release_task(task);
+    }
+
+    /// Places and queues a new task. `forced`: it starts on its `cpu`, whatever the class would choose.
+    fn wake_up_new_task(&mut self, task: TaskId, forced: bool) {
+        tracepoint::wake_up_new_task(self, task);
+        let prev_cpu = self.tasks[task].cpu;
+        let cpu = if forced {
+            prev_cpu
+        } else {
+            self.select_task_rq(task, prev_cpu, flags::WF_FORK)
+        };
+        self.set_task_cpu(task, cpu, MigrateReason::Fork);
+        self.lock(LockId::Rq(cpu));
+        self.activate_task(cpu, task, flags::INITIAL);
+        let pid = self.tasks[task].pid;
+        self.trace(
+            self.this_cpu,
+            trace::Event::Wakeup {
+                pid,
+                target: cpu,
+                new: true,
+            },
+        );
+        tracepoint::sched_wakeup(self, task, true);
+        self.wakeup_preempt(cpu, task, flags::WF_FORK);
+        ext::task_woken(self, cpu, task);
+        self.unlock(LockId::Rq(cpu));
+    }
+
+    /// exec: the running task may move to a better CPU (sched_exec), then becomes `comm`.
+    pub(crate) fn exec(&mut self, task: TaskId, mut comm: String) {
+        truncate_comm(&mut comm);
+        let cpu = self.tasks[task].cpu;
+        self.exec_footprint(cpu, task);
+        let target = self.select_task_rq(task, cpu, flags::WF_EXEC);
+        tracepoint::task_rename(self, task, &comm);
+        let t = &mut self.tasks[task];
+        t.comm.clone_from(&comm);
+        let pid = t.pid;
+        ext::task_renamed(self, task);
+        self.trace_text(cpu, trace::Event::TaskRename { pid, comm });
+        tracepoint::sched_process_exec(self, task);
+        if target != cpu {
+            self.migrate_running(task, target, MigrateReason::Exec);
+        }
+    }
+
+    /// Moves the running task to another CPU through the stopper: it stops here and is queued there.
+    pub(crate) fn migrate_running(&mut self, task: TaskId, to: u32, reason: MigrateReason) {
+        let cpu = self.tasks[task].cpu;
+        if cpu != self.this_cpu {
+            self.account(cpu);
+        }
+        let queued = self.tasks[task].on_rq;
+        if queued {
+            self.deactivate_task(cpu, task, flags::NOCLOCK);
+        }
+        let here = std::mem::replace(&mut self.this_cpu, cpu);
+        self.stop_curr(cpu);
+        self.this_cpu = here;
+        self.set_task_cpu(task, to, reason);
+        if queued {
+            self.lock(LockId::Rq(to));
+            self.activate_task(to, task, flags::MIGRATED);
+            self.wakeup_preempt(to, task, 0);
+            self.unlock(LockId::Rq(to));
+        }
+    }
+
+    /// The running task leaves the CPU for another one: what is next there takes over.
+    fn stop_curr(&mut self, cpu: u32) {
+        self.schedule(cpu);
+    }
+
+    /// do_exit: the running task ends; schedule() takes it off the CPU and frees it.
+    pub(crate) fn exit_task(&mut self, task: TaskId) {
+        let parent = self.find_task(self.tasks[task].parent);
+        self.tasks[task].flags |= layout::PF_EXITING;
+        layout::mirror_flags(self, task);
+        let pid = self.tasks[task].pid;
+        tracepoint::sched_process_exit(self, task);
+        self.trace(self.this_cpu, trace::Event::TaskExit { pid });
+        if let Some(parent) = parent {
+            self.tasks[parent].children -= 1;
+            execute::child_exited(self, parent);
+        }
+    }
+
+    /// finish_task_switch of a dead task: its slot is free from now on.
+    pub(crate) fn release_task(&mut self, task: TaskId) {
+        ext::task_dead(self, task);
+        let t = &self.tasks[task];
+        self.pids[t.pid as usize] = IDLE;
+        self.threads.remove(&t.place());
+        self.nr_alive -= 1;
+        self.free_if_gone(task);
+    }
+
+    /// The policy gives a reference to a task back. `false`: it has none.
+    #[must_use]
+    pub(crate) fn put_task(&mut self, task: TaskId) -> bool {
+        let had = self.layout.put_task(task);
+        if had {
+            self.free_if_gone(task);
+        }
+        had
+    }
+
+    /// With a dead task's last reference goes what programs keep for it, and its slot becomes free.
+    fn free_if_gone(&mut self, task: TaskId) {
+        if self.task_gone(task) {
+            ext::task_gone(self, task);
+            self.free_tasks.push(task);
+        }
+    }
+
+    /// Is nobody's reference left to the task in a slot (`rcu_users` is 0)? Then no new one can be had.
+    pub(crate) fn task_gone(&self, task: TaskId) -> bool {
+        let t = &self.tasks[task];
+        t.state == State::Dead && self.pids[t.pid as usize] == IDLE && !self.layout.task_held(task)
+    }
+
+    /// The policy is gone, and its references with it.
+    pub(crate) fn forget_references(&mut self) {
+        for task in self.layout.forget_references() {
+            if self.task_gone(task) {
+                self.free_tasks.push(task);
+            }
+        }
+    }
+}
+
+/// In place of an rt_priority, above them all: prio is -1.
+const DEADLINE: u32 = 100;
+
+/// Sets priority, weight and rt_priority from a policy (__setscheduler_params).
+pub(crate) fn set_policy_fields(task: &mut Task, policy: Policy) {
+    task.policy = policy;
+    task.rt_priority = 0;
+    match policy {
+        Policy::Normal { nice } | Policy::Batch { nice } | Policy::Ext { nice } => {
+            task.static_prio = 120 + nice;
+            task.weight = PRIO_TO_WEIGHT[(nice + 20) as usize];
+        }
+        Policy::Idle => {
+            task.static_prio = 120;
+            task.weight = WEIGHT_IDLEPRIO;
+        }
+        Policy::Deadline => task.rt_priority = DEADLINE,
+        Policy::Fifo { rt_priority } | Policy::RoundRobin { rt_priority } => task.rt_priority = rt_priority,
+    }
+}
+
+/// TASK_COMM_LEN is 16 with the terminating zero.
+fn truncate_comm(comm: &mut String) {
+    let mut end = comm.len().min(15);
+    while !comm.is_char_boundary(end) {
+        end -= 1;
+    }
+    comm.truncate(end);
+}

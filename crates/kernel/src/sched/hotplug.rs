@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! CPUs going offline and coming back (sched_cpu_deactivate, sched_cpu_activate).
+
+use crate::machine::Machine;
+use crate::policy::layout;
+use crate::sched::ext;
+use crate::sched::fair;
+use crate::sched::task::IDLE;
+use trace::MigrateReason;
+
+impl Machine {
+    /// Takes `cpu` offline, its tasks moving to CPUs they may use (any, where affinity leaves none), or brings it online.
+    /// The last CPU stays: Linux refuses with EBUSY.
+    pub(crate) fn hotplug(&mut self, cpu: u32, online: bool) {
+        let only = self.online_cpus.weight() == 1;
+        if self.online_cpus.contains(cpu) == online || (!online && only) {
+            return;
+        }
+        if online {
+            self.enter(cpu);
+            self.rqs[cpu as usize].online = true;
+            self.online_cpus.insert(cpu);
+            self.idle_cpus.insert(cpu);
+            self.checks.online(self.now, cpu, true);
+            self.watch_online(cpu, true);
+            self.trace(cpu, trace::Event::Hotplug { online });
+            layout::mirror_online(self);
+            fair::Domains::rebuild(self);
+            ext::cpu_online(self, cpu);
+            return;
+        }
+        self.enter(cpu);
+        self.online_cpus.remove(cpu);
+        self.trace(cpu, trace::Event::Hotplug { online });
+        fair::Domains::rebuild(self);
+        ext::cpu_offline(self, cpu);
+        let curr = self.rqs[cpu as usize].curr;
+        for task in self.tasks.ids() {
+            let t = &self.tasks[task];
+            if !t.on_rq || t.cpu != cpu || task == curr {
+                continue;
+            }
+            let to = self.select_fallback_rq(task, cpu);
+            self.move_queued_task(task, to, MigrateReason::Affinity);
+        }
+        if curr != IDLE {
+            let to = self.select_fallback_rq(curr, cpu);
+            self.migrate_running(curr, to, MigrateReason::Affinity);
+        }
+        assert_eq!(
+            self.rqs[cpu as usize].curr, IDLE,
+            "CPU {cpu} goes offline with a task on it"
+        );
+        fair::offline(self, cpu);
+        // cpu_online_mask lags behind cpu_active_mask: it changes when nothing is left there (cpu_disable_common).
+        layout::mirror_online(self);
+        let rq = &mut self.rqs[cpu as usize];
+        rq.online = false;
+        rq.need_resched = false;
+        // What was charged and not worked off dies with the CPU.
+        rq.debt = 0;
+        self.idle_cpus.remove(cpu);
+        self.checks.online(self.now, cpu, false);
+        self.watch_online(cpu, false);
+        self.this_cpu = self.online_cpus.first().expect("the last CPU stays");
+        self.account(self.this_cpu);
+    }
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! kernel/sched: the core (wake-up, schedule(), fork, changes, hotplug) and the classes in their order.
+
+pub mod cgroup;
+pub mod class;
+pub mod ext;
+pub mod fair;
+pub mod fork;
+pub mod hotplug;
+pub mod idle;
+pub mod rq;
+pub mod rt;
+pub mod schedule;
+pub mod setscheduler;
+pub mod task;
+pub mod wakeup;

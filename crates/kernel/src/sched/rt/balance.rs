@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Pushing and pulling realtime tasks, so that the best ones of the machine run (find_lowest_rq, push_rt_task,
+//! pull_rt_task).
+
+use super::queue::NO_RT;
+use crate::machine::Machine;
+use crate::sched::class::flags;
+use crate::sched::task::{IDLE, TaskId};
+use crate::simulation::lock::LockId;
+use trace::MigrateReason;
+
+/// Realtime priority index: see [`NO_RT`].
+pub(super) fn prio(m: &Machine, task: TaskId) -> u32 {
+    (m.tasks[task].prio() + 1).clamp(0, NO_RT as i32) as u32
+}
+
+/// Priority of what runs: [`NO_RT`] for anything but a realtime task.
+pub(super) fn curr_prio(m: &Machine, cpu: u32) -> u32 {
+    let curr = m.rqs[cpu as usize].curr;
+    if curr != IDLE && m.tasks[curr].rt_priority > 0 {
+        prio(m, curr)
+    } else {
+        NO_RT
+    }
+}
+
+pub(super) fn movable(m: &Machine, task: TaskId) -> bool {
+    m.tasks[task].nr_cpus_allowed > 1 && m.tasks[task].migration_disabled == 0
+}
+
+/// A CPU that runs something of lower priority: where the task is, else the nearest, this CPU before others as near.
+pub(super) fn find_lowest_rq(m: &mut Machine, task: TaskId) -> Option<u32> {
+    if !movable(m, task) {
+        return None;
+    }
+    let t = &m.tasks[task];
+    let lowest = m.root_domain.find(prio(m, task), &t.cpus, &m.online_cpus)?;
+    let good = |cpu: u32| lowest.contains(cpu) && t.cpus.contains(cpu) && m.online_cpus.contains(cpu);
+    if good(t.cpu) {
+        return Some(t.cpu);
+    }
+    let this_cpu = Some(m.this_cpu).filter(|&cpu| good(cpu));
+    let start = m.root_domain.last_choice + 1;
+    // The next one after the last choice, going round.
+    let choose = |among: &[u32]| {
+        let from = among.partition_point(|&cpu| cpu < start);
+        among[from..]
+            .iter()
+            .chain(&among[..from])
+            .copied()
+            .find(|&cpu| good(cpu))
+    };
+    let topology = &m.spec.topology;
+    let near = [
+        topology.siblings(t.cpu),
+        topology.llc_cpus(t.cpu),
+        topology.node_cpus(t.cpu),
+    ];
+    let mut found = None;
+    for span in near {
+        found = this_cpu.filter(|cpu| span.contains(cpu)).or_else(|| choose(span));
+        if found.is_some() {
+            break;
+        }
+    }
+    let anywhere = || {
+        lowest
+            .next_wrap(start % m.nr_cpus())
+            .filter(|&cpu| good(cpu))
+            .or_else(|| lowest.iter().find(|&cpu| good(cpu)))
+    };
+    let found = found.or(this_cpu).or_else(anywhere)?;
+    m.root_domain.last_choice = found;
+    Some(found)
+}
+
+/// Waiting tasks of `cpu` that may run elsewhere, best first.
+fn pushable(m: &Machine, cpu: u32) -> impl Iterator<Item = TaskId> + '_ {
+    let rq = &m.rqs[cpu as usize];
+    rq.rt
+        .iter(&m.tasks)
+        .filter(move |&task| task != rq.curr && !m.tasks[task].on_cpu && movable(m, task))
+}
+
+/// Pushes waiting tasks of `cpu` to CPUs that run something of lower priority.
+pub(super) fn push_tasks(m: &mut Machine, cpu: u32) {
+    while m.root_domain.overloaded.contains(cpu) {
+        let Some(task) = pushable(m, cpu).next() else { return };
+        if prio(m, task) < curr_prio(m, cpu) {
+            m.resched_curr(cpu);
+            return;
+        }
+        let Some(to) = find_lowest_rq(m, task).filter(|&to| to != cpu) else {
+            return;
+        };
+        if m.rqs[to as usize].rt.highest() <= prio(m, task) {
+            return;
+        }
+        m.move_queued_task(task, to, MigrateReason::Balance);
+        m.trace(m.this_cpu, trace::Event::Balance { moved: 1 });
+    }
+}
+
+/// `cpu` is about to run something of lower priority than before: takes the best waiting tasks of other CPUs.
+pub(super) fn pull_tasks(m: &mut Machine, cpu: u32) -> bool {
+    let own = u32::from(m.root_domain.overloaded.contains(cpu));
+    if m.root_domain.nr_overloaded == own {
+        return false;
+    }
+    let mut pulled = 0;
+    let mut next = m.root_domain.overloaded.first();
+    while let Some(src) = next {
+        next = m.root_domain.overloaded.next(src + 1);
+        if src == cpu {
+            continue;
+        }
+        let line = m.spec.costs.cache_line.at(m.distance(m.this_cpu, src));
+        m.charge_here(line);
+        let best = pushable(m, src).find(|&task| m.is_cpu_allowed(task, cpu));
+        let Some(task) = best else { continue };
+        // One better than what runs there is only about to be scheduled.
+        if prio(m, task) >= m.rqs[cpu as usize].rt.highest() || prio(m, task) < curr_prio(m, src) {
+            continue;
+        }
+        m.lock(LockId::Rq(src));
+        m.deactivate_task(src, task, flags::NOCLOCK);
+        m.set_task_cpu(task, cpu, MigrateReason::Balance);
+        m.unlock(LockId::Rq(src));
+        m.activate_task(cpu, task, flags::MIGRATED);
+        pulled += 1;
+    }
+    if pulled > 0 {
+        m.trace(m.this_cpu, trace::Event::Balance { moved: pulled });
+    }
+    pulled > 0
+}

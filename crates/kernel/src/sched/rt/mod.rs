@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The realtime class: SCHED_FIFO and SCHED_RR, per-CPU queues with push and pull (kernel/sched/rt.c, cpupri.c).
+//!
+//! Modelled: 99 priority lists a CPU and above them one for SCHED_DEADLINE, whose tasks keep to their runtime by themselves and run
+//! in the order of coming, the round robin slice of 100 ms, push when a task cannot run where it is queued,
+//! pull when a CPU's priority drops, the servers that keep other classes from starving.
+//!
+//! Left out: task groups and their bandwidth, SCHED_DEADLINE, RT_PUSH_IPI (off by default), migration by the stopper of
+//! a task that may not migrate, capacity-aware placement on machines whose CPUs differ.
+
+mod balance;
+mod cpupri;
+mod queue;
+mod server;
+
+#[cfg(test)]
+mod tests;
+
+pub use cpupri::RootDomain;
+pub use queue::{Entity, RtRq};
+pub(crate) use server::timer as server_timer;
+
+use crate::machine::Machine;
+use crate::sched::class::{Class, flags};
+use crate::sched::fair;
+use crate::sched::fair::pelt::State;
+use crate::sched::task::{IDLE, TaskId};
+use balance::{curr_prio, find_lowest_rq, movable, prio};
+use workload::Policy;
+
+/// sched_rr_timeslice, ms.
+const RR_TIMESLICE_MS: u32 = 100;
+
+fn rr_timeslice(m: &Machine) -> u32 {
+    (RR_TIMESLICE_MS * m.spec.hz / 1000).max(1)
+}
+
+/// The best task; none while others are served. A CPU whose priority drops looks for work elsewhere first.
+pub(crate) fn pick_task(m: &mut Machine, cpu: u32) -> Option<TaskId> {
+    let prev = m.rqs[cpu as usize].curr;
+    if prev != IDLE
+        && m.tasks[prev].class == Class::Rt
+        && !m.tasks[prev].rt.on_list
+        && m.rqs[cpu as usize].rt.highest() > prio(m, prev)
+        && m.online_cpus.contains(cpu)
+    {
+        balance::pull_tasks(m, cpu);
+    }
+    let first = m.rqs[cpu as usize].rt.first()?;
+    if server::serves(m, cpu) {
+        return None;
+    }
+    Some(first)
+}
+
+/// Tells the machine what `cpu` has queued.
+fn update_root_domain(m: &mut Machine, cpu: u32) {
+    let rt = &m.rqs[cpu as usize].rt;
+    m.root_domain.set(cpu, rt.highest());
+    m.root_domain
+        .set_overloaded(cpu, rt.nr_running > 1 && rt.nr_movable > 0);
+}
+
+pub(crate) fn enqueue_task(m: &mut Machine, cpu: u32, task: TaskId, flags: u32) {
+    let (prio, movable) = (prio(m, task), movable(m, task));
+    let rt = &mut m.rqs[cpu as usize].rt;
+    rt.link(&mut m.tasks, task, prio, flags & flags::HEAD != 0);
+    rt.nr_running += 1;
+    rt.nr_movable += u32::from(movable);
+    update_root_domain(m, cpu);
+}
+
+pub(crate) fn dequeue_task(m: &mut Machine, cpu: u32, task: TaskId, _flags: u32) {
+    let movable = movable(m, task);
+    let rt = &mut m.rqs[cpu as usize].rt;
+    rt.unlink(&mut m.tasks, task);
+    rt.nr_running -= 1;
+    rt.nr_movable -= u32::from(movable);
+    update_root_domain(m, cpu);
+}
+
+pub(crate) fn yield_task(m: &mut Machine, cpu: u32) {
+    let curr = m.rqs[cpu as usize].curr;
+    m.rqs[cpu as usize].rt.requeue(&mut m.tasks, curr, false);
+}
+
+/// A better task runs at once; one that cannot is pushed to where it can.
+pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: u32, task: TaskId, _flags: u32) {
+    let curr = m.rqs[cpu as usize].curr;
+    if prio(m, task) < prio(m, curr) {
+        m.resched_curr(cpu);
+        return;
+    }
+    if m.rqs[cpu as usize].need_resched || task == curr {
+        return;
+    }
+    if prio(m, task) == prio(m, curr) && !movable(m, task) && movable(m, curr) && find_lowest_rq(m, curr).is_some() {
+        // curr can run elsewhere, the woken one cannot: make way, curr is pushed after the switch.
+        m.rqs[cpu as usize].rt.requeue(&mut m.tasks, task, true);
+        m.resched_curr(cpu);
+        return;
+    }
+    if movable(m, task) {
+        balance::push_tasks(m, cpu);
+    }
+}
+
+/// Elsewhere if what runs here is realtime and as good, or cannot move; else it stays and the other one is pushed.
+pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: u32, wake_flags: u32) -> u32 {
+    if wake_flags & (flags::WF_TTWU | flags::WF_FORK) == 0 {
+        return prev_cpu;
+    }
+    let curr = m.rqs[prev_cpu as usize].curr;
+    let stays = m.class_of(curr) != Class::Rt || (movable(m, curr) && prio(m, curr) > prio(m, task));
+    if stays {
+        return prev_cpu;
+    }
+    match find_lowest_rq(m, task) {
+        Some(cpu) if prio(m, task) < m.rqs[cpu as usize].rt.highest() => cpu,
+        _ => prev_cpu,
+    }
+}
+
+pub(crate) fn put_prev_task(m: &mut Machine, cpu: u32, prev: TaskId, _next: TaskId) {
+    if m.tasks[prev].rt.on_list {
+        m.rqs[cpu as usize].rt.push_wanted = true;
+    }
+}
+
+pub(crate) fn set_next_task(m: &mut Machine, cpu: u32, _next: TaskId) {
+    fair::exit_idle(m, cpu);
+    let now = m.now;
+    let rt = &mut m.rqs[cpu as usize].rt;
+    rt.avg.update(
+        now,
+        State {
+            load: 0,
+            runnable: 0,
+            running: 0,
+        },
+        1,
+    );
+    rt.push_wanted |= rt.nr_running > 1;
+    server::start(m, cpu);
+}
+
+/// After a switch: waiting tasks go to CPUs that run something of lower priority.
+pub(crate) fn balance_callback(m: &mut Machine, cpu: u32) {
+    if std::mem::take(&mut m.rqs[cpu as usize].rt.push_wanted) {
+        balance::push_tasks(m, cpu);
+    }
+}
+
+pub(crate) fn update_curr(m: &mut Machine, cpu: u32, ns: u64) {
+    let now = m.now;
+    let running = u64::from(m.spec.topology.cpus[cpu as usize].capacity);
+    let rt = &mut m.rqs[cpu as usize].rt;
+    rt.used_ns += ns;
+    rt.avg.update(
+        now,
+        State {
+            load: 1,
+            runnable: 1,
+            running,
+        },
+        1,
+    );
+}
+
+pub(crate) fn task_tick(m: &mut Machine, cpu: u32) {
+    server::start(m, cpu);
+    let curr = m.rqs[cpu as usize].curr;
+    if !matches!(m.tasks[curr].policy, Policy::RoundRobin { .. }) {
+        return;
+    }
+    let slice = rr_timeslice(m);
+    let e = &mut m.tasks[curr].rt;
+    e.time_slice = e.time_slice.saturating_sub(1);
+    if e.time_slice > 0 {
+        return;
+    }
+    e.time_slice = slice;
+    if !m.rqs[cpu as usize].rt.alone(&m.tasks, curr) {
+        m.rqs[cpu as usize].rt.requeue(&mut m.tasks, curr, false);
+        m.resched_curr(cpu);
+    }
+}
+
+pub(crate) fn task_fork(m: &mut Machine, task: TaskId) {
+    m.tasks[task].rt.time_slice = rr_timeslice(m);
+}
+
+pub(crate) fn switched_from(m: &mut Machine, cpu: u32, task: TaskId) {
+    if m.tasks[task].on_rq && m.rqs[cpu as usize].rt.nr_running == 0 && balance::pull_tasks(m, cpu) {
+        m.resched_curr(cpu);
+    }
+}
+
+pub(crate) fn switched_to(m: &mut Machine, cpu: u32, task: TaskId) {
+    m.tasks[task].rt.time_slice = rr_timeslice(m);
+    let t = &m.tasks[task];
+    if t.on_rq && !t.on_cpu {
+        if prio(m, task) < curr_prio(m, cpu) {
+            m.resched_curr(cpu);
+        } else {
+            balance::push_tasks(m, cpu);
+        }
+    }
+}
+
+pub(crate) fn prio_changed(m: &mut Machine, cpu: u32, task: TaskId) {
+    let t = &m.tasks[task];
+    if t.on_cpu {
+        balance::pull_tasks(m, cpu);
+        if prio(m, task) > m.rqs[cpu as usize].rt.highest() {
+            m.resched_curr(cpu);
+        }
+    } else if t.on_rq && prio(m, task) < curr_prio(m, cpu) {
+        m.resched_curr(cpu);
+    }
+}
+
+/// The task is off its queue meanwhile and is counted anew when it comes back.
+pub(crate) fn set_cpus_allowed(_m: &mut Machine, _task: TaskId) {}
+pub(crate) fn migrate_task_rq(_m: &mut Machine, _task: TaskId, _new_cpu: u32) {}

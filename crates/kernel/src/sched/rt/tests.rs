@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Who runs first, where, and for how long.
+
+use crate::testbed::*;
+use trace::{Event, Record};
+use workload::{Dist, Op, Policy};
+
+fn fifo(rt_priority: u32) -> Policy {
+    Policy::Fifo { rt_priority }
+}
+
+/// Pids in the order they were switched to, the idle task left out.
+fn order(records: &[Record]) -> Vec<u32> {
+    let next = records.iter().filter_map(|r| match r.event {
+        Event::Switch { next, .. } if next != 0 => Some(next),
+        _ => None,
+    });
+    next.collect()
+}
+
+fn work(ns: u64) -> Vec<Op> {
+    vec![Op::Run(Dist::Fixed(ns))]
+}
+
+#[test]
+fn the_highest_priority_runs_first() {
+    let mut bed = Bed::default();
+    for rt_priority in [10, 30, 20] {
+        bed.pinned(0, work(5 * MS)).policy = fifo(rt_priority);
+    }
+    bed.pinned(0, work(5 * MS));
+    let (_, records) = bed.run(free(spec(1, 1, 1, 1)), 100 * MS);
+    let exits = records.iter().filter_map(|r| {
+        if let Event::TaskExit { pid } = r.event {
+            Some(pid)
+        } else {
+            None
+        }
+    });
+    assert_eq!(exits.collect::<Vec<_>>(), [2, 3, 1, 4]);
+}
+
+#[test]
+fn fifo_has_no_slice() {
+    let mut bed = Bed::default();
+    bed.pinned(0, work(400 * MS)).policy = fifo(5);
+    bed.pinned(0, work(400 * MS)).policy = fifo(5);
+    let (_, records) = bed.run(free(spec(1, 1, 1, 1)), SECOND);
+    assert_eq!(order(&records), [1, 2]);
+}
+
+#[test]
+fn round_robin_turns_every_100_ms() {
+    let mut bed = Bed::default();
+    for _ in 0..3 {
+        bed.pinned(0, hog()).policy = Policy::RoundRobin { rt_priority: 5 };
+    }
+    let (_, records) = bed.run(free(spec(1, 1, 1, 1)), SECOND);
+    assert_eq!(order(&records)[..6], [1, 2, 3, 1, 2, 3]);
+    assert!(stretches(&records, 2).iter().all(|&ns| ns.abs_diff(100 * MS) <= MS));
+}
+
+#[test]
+fn a_preempted_task_goes_on_before_its_equals() {
+    let mut bed = Bed::default();
+    bed.pinned(0, work(10 * MS)).policy = fifo(5);
+    bed.pinned(0, work(10 * MS)).policy = fifo(5);
+    let better = bed.pinned(0, work(MS));
+    (better.policy, better.start_ns) = (fifo(6), 3 * MS);
+    let (_, records) = bed.run(free(spec(1, 1, 1, 1)), SECOND);
+    assert_eq!(order(&records), [1, 3, 1, 2]);
+}
+
+#[test]
+fn yield_lets_equals_run() {
+    let mut bed = Bed::default();
+    bed.pinned(0, vec![Op::Run(Dist::Fixed(MS)), Op::Yield, Op::Run(Dist::Fixed(MS))])
+        .policy = fifo(5);
+    bed.pinned(0, work(MS)).policy = fifo(5);
+    let (_, records) = bed.run(free(spec(1, 1, 1, 1)), SECOND);
+    assert_eq!(order(&records), [1, 2, 1]);
+}
+
+#[test]
+fn realtime_preempts_fair_at_once() {
+    let mut bed = Bed::default();
+    bed.pinned(0, hog());
+    bed.pinned(0, sleeper(MS, 7 * MS)).policy = fifo(1);
+    let (_, records) = bed.run(free(spec(1, 1, 1, 1)), SECOND);
+    let waits = latencies(&records, 2);
+    assert!(waits.len() > 100 && waits.iter().all(|&ns| ns == 0));
+}
+
+#[test]
+fn a_woken_task_is_pushed_to_a_cpu_of_lower_priority() {
+    let mut bed = Bed::default();
+    bed.pinned(0, hog()).policy = fifo(50);
+    bed.pinned(1, hog()).policy = fifo(40);
+    bed.pinned(2, hog());
+    let woken = bed.task(0, sleeper(MS, 3 * MS));
+    (woken.policy, woken.start_ns) = (fifo(10), MS);
+    let (m, records) = bed.run(spec(1, 1, 3, 1), 500 * MS);
+    assert!(used(&m, 3) > 100 * MS);
+    let ran = |r: &&Record| matches!(r.event, Event::Switch { next: 4, .. });
+    assert!(records.iter().filter(ran).all(|r| r.cpu == 2));
+}
+
+#[test]
+fn who_is_preempted_is_pushed() {
+    let mut bed = Bed::default();
+    bed.task(0, work(20 * MS)).policy = fifo(10);
+    let better = bed.pinned(0, work(20 * MS));
+    (better.policy, better.start_ns) = (fifo(20), 5 * MS);
+    let (_, records) = bed.run(spec(1, 1, 2, 1), 100 * MS);
+    let end = |pid| {
+        records
+            .iter()
+            .find(|r| matches!(r.event, Event::TaskExit { pid: p } if p == pid))
+            .unwrap()
+            .time
+    };
+    assert!(end(1) < 21 * MS, "it went on elsewhere: {}", end(1));
+    assert!(end(2) < 26 * MS);
+}
+
+#[test]
+fn a_cpu_that_drops_its_priority_pulls() {
+    let mut bed = Bed::default();
+    bed.task(0, work(50 * MS)).policy = fifo(30);
+    bed.task(1, work(10 * MS)).policy = fifo(30);
+    let third = bed.task(0, work(10 * MS));
+    (third.policy, third.start_ns) = (fifo(20), MS);
+    let (_, records) = bed.run(spec(1, 1, 2, 1), SECOND);
+    let start = records
+        .iter()
+        .find(|r| matches!(r.event, Event::Switch { next: 3, .. }))
+        .unwrap();
+    assert_eq!(start.cpu, 1);
+    assert!(start.time < 11 * MS, "{}", start.time);
+}
+
+#[test]
+fn pinned_tasks_are_neither_pushed_nor_pulled() {
+    let mut bed = Bed::default();
+    bed.pinned(0, hog()).policy = fifo(30);
+    bed.pinned(0, work(MS)).policy = fifo(20);
+    bed.task(1, sleeper(MS, MS)).policy = fifo(25);
+    let (m, _) = bed.run(spec(1, 1, 2, 1), 500 * MS);
+    assert_eq!(used(&m, 1), 0);
+}
+
+#[test]
+fn others_get_50_ms_of_each_second() {
+    let mut bed = Bed::default();
+    bed.pinned(0, hog()).policy = fifo(99);
+    bed.pinned(0, hog());
+    let (m, _) = bed.run(free(spec(1, 1, 1, 1)), 10 * SECOND);
+    let share = used(&m, 1) / 10;
+    assert!(share.abs_diff(50 * MS) < 6 * MS, "{share}");
+    assert_eq!(used(&m, 0) + used(&m, 1), 10 * SECOND);
+}
+
+#[test]
+fn others_with_enough_time_get_no_extra() {
+    let mut bed = Bed::default();
+    bed.pinned(0, sleeper(80 * MS, 20 * MS)).policy = fifo(99);
+    bed.pinned(0, hog());
+    let (_, records) = bed.run(free(spec(1, 1, 1, 1)), 5 * SECOND);
+    assert!(latencies(&records, 1).iter().all(|&ns| ns == 0));
+    assert!(stretches(&records, 1).iter().all(|&ns| ns == 80 * MS));
+}
+
+#[test]
+fn a_wakee_goes_elsewhere_when_its_equal_runs() {
+    let mut bed = Bed::default();
+    bed.pinned(0, hog()).policy = fifo(50);
+    let wakee = bed.task(0, sleeper(MS, 3 * MS));
+    (wakee.policy, wakee.start_ns) = (fifo(50), MS);
+    let (_, records) = bed.run(free(spec(1, 1, 2, 1)), 100 * MS);
+    // It is sent there when it wakes, not queued here and pushed.
+    let queued_here = |r: &&Record| {
+        matches!(
+            r.event,
+            Event::Wakeup {
+                pid: 2,
+                target: 0,
+                new: false
+            }
+        )
+    };
+    assert_eq!(records.iter().filter(queued_here).count(), 0);
+}
+
+#[test]
+fn a_pinned_equal_makes_the_running_one_move() {
+    let mut bed = Bed::default();
+    bed.task(0, work(20 * MS)).policy = fifo(50);
+    let pinned = bed.pinned(0, work(10 * MS));
+    (pinned.policy, pinned.start_ns) = (fifo(50), 5 * MS);
+    let (_, records) = bed.run(free(spec(1, 1, 2, 1)), 100 * MS);
+    let end = |pid| {
+        records
+            .iter()
+            .find(|r| matches!(r.event, Event::TaskExit { pid: p } if p == pid))
+            .unwrap()
+            .time
+    };
+    assert_eq!((end(1), end(2)), (20 * MS, 15 * MS));
+}
+
+#[test]
+fn who_lowers_its_priority_lets_others_come() {
+    let mut bed = Bed::default();
+    let lower = Op::SetPolicy(Policy::Fifo { rt_priority: 10 });
+    bed.pinned(
+        0,
+        vec![Op::Run(Dist::Fixed(5 * MS)), lower, Op::Run(Dist::Fixed(50 * MS))],
+    )
+    .policy = fifo(50);
+    bed.task(1, work(50 * MS)).policy = fifo(40);
+    let third = bed.task(1, work(10 * MS));
+    (third.policy, third.start_ns) = (fifo(30), MS);
+    let (_, records) = bed.run(free(spec(1, 1, 2, 1)), SECOND);
+    let start = records
+        .iter()
+        .find(|r| matches!(r.event, Event::Switch { next: 3, .. }))
+        .unwrap();
+    assert_eq!((start.cpu, start.time), (0, 5 * MS));
+}
+
+#[test]
+fn fair_tasks_see_less_capacity() {
+    let mut bed = Bed::default();
+    bed.pinned(0, sleeper(8 * MS, 2 * MS)).policy = fifo(50);
+    bed.task(0, hog());
+    let (m, _) = bed.run(spec(1, 1, 2, 1), SECOND);
+    assert!(m.rqs[0].rt.util_avg(m.now) > 600);
+    assert_eq!(m.tasks[1].cpu, 1);
+    assert!(used(&m, 1) > 900 * MS, "{}", used(&m, 1));
+}
+
+#[test]
+fn pushes_go_near() {
+    let mut bed = Bed::default();
+    bed.pinned(4, hog()).policy = fifo(50);
+    let woken = bed.task(4, sleeper(MS, 3 * MS));
+    (woken.policy, woken.start_ns) = (fifo(10), MS);
+    let (_, records) = bed.run(spec(2, 1, 4, 1), 100 * MS);
+    let ran = |r: &&Record| matches!(r.event, Event::Switch { next: 2, .. });
+    assert!(records.iter().filter(ran).all(|r| r.cpu > 4));
+}
+
+#[test]
+fn placement_looks_at_what_runs() {
+    let mut bed = Bed::default();
+    bed.pinned(0, hog()).policy = fifo(50);
+    bed.task(0, sleeper(MS, 300 * MS)).policy = fifo(50);
+    let (mut m, _) = bed.run(free(spec(1, 1, 2, 2)), 100 * MS);
+    let wake = |m: &mut crate::machine::Machine, prev| {
+        super::select_task_rq(m, nth(1), prev, crate::sched::class::flags::WF_TTWU)
+    };
+    // Away from its equal, but not from an idle CPU.
+    assert_ne!(wake(&mut m, 0), 0);
+    assert_eq!(wake(&mut m, 2), 2);
+    // Where it was last before all others as good.
+    for cpu in [3, 2, 1] {
+        m.tasks[1].cpu = cpu;
+        assert_eq!(super::find_lowest_rq(&mut m, nth(1)), Some(cpu));
+    }
+}

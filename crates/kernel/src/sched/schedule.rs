@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! schedule() and what leads to it: rescheduling marks, IPIs, ticks (kernel/sched/core.c).
+
+use crate::machine::Machine;
+use crate::programs::execute;
+use crate::sched::class::{Class, flags};
+use crate::sched::ext;
+use crate::sched::fair;
+use crate::sched::idle;
+use crate::sched::rt;
+use crate::sched::task::{IDLE, State, TaskId};
+use crate::simulation::event::Event;
+use crate::simulation::lock::LockId;
+use crate::watch::decision::{Handler, What};
+use trace::TaskState;
+
+impl Machine {
+    /// Asks `cpu` to run schedule(): at the end of the running handler, or through an IPI.
+    pub(crate) fn resched_curr(&mut self, cpu: u32) {
+        let rq = &mut self.rqs[cpu as usize];
+        if rq.need_resched {
+            return;
+        }
+        rq.need_resched = true;
+        if cpu != self.this_cpu {
+            self.send_ipi(cpu);
+        }
+    }
+
+    /// Handles a reschedule IPI, and all that were deferred until now. While the CPU is busy with kernel work, they are deferred
+    /// to its end.
+    pub(crate) fn resched_ipi(&mut self, cpu: u32) {
+        let mut ipis = self.rqs[cpu as usize].take_deferred_ipis(self.now);
+        loop {
+            self.enter(cpu);
+            let rq = &mut self.rqs[cpu as usize];
+            if rq.spinning {
+                // It looks again when it stops.
+                rq.need_resched = false;
+                rq.resched_deferred = true;
+                return;
+            }
+            if rq.debt > 0 && rq.online {
+                // `leave` must not reschedule at once.
+                rq.need_resched = false;
+                self.defer_resched(cpu, ipis);
+                return;
+            }
+            if rq.resched_deferred {
+                rq.resched_deferred = false;
+                rq.need_resched = true;
+            }
+            ipis -= 1;
+            if ipis == 0 || !rq.need_resched {
+                return;
+            }
+            self.leave();
+        }
+    }
+
+    /// Defers so many reschedule IPIs until `cpu` is through with the kernel work that it was charged for. IPIs that are
+    /// deferred to the same time are one event, however many there are.
+    pub(crate) fn defer_resched(&mut self, cpu: u32, ipis: u32) {
+        let at = self.local_time(cpu);
+        let rq = &mut self.rqs[cpu as usize];
+        rq.resched_deferred = true;
+        match rq.deferred_ipis.iter_mut().find(|(time, _)| *time == at) {
+            Some((_, waiting)) => *waiting += ipis,
+            None => {
+                rq.deferred_ipis.push((at, ipis));
+                self.events.push(at, Event::Resched { cpu });
+            }
+        }
+    }
+
+    /// Picks what runs next on `cpu` and switches to it. The previous task, if it went to sleep, was deactivated before.
+    pub(crate) fn schedule(&mut self, cpu: u32) {
+        debug_assert_eq!(cpu, self.this_cpu);
+        self.account(cpu);
+        self.lock(LockId::Rq(cpu));
+        self.charge(cpu, u64::from(self.spec.costs.schedule_ns));
+        let prev = self.rqs[cpu as usize].curr;
+        self.rqs[cpu as usize].need_resched = false;
+        self.deciding(Handler::Schedule, prev);
+        let next = self.pick_next_task(cpu, prev);
+        if next == prev {
+            self.unlock(LockId::Rq(cpu));
+            if prev != IDLE {
+                self.arm_step(cpu);
+            }
+            return;
+        }
+        self.context_switch(cpu, prev, next);
+        rt::balance_callback(self, cpu);
+        self.unlock(LockId::Rq(cpu));
+        self.arm_tick(cpu);
+        if next == IDLE {
+            self.events.disarm_step(cpu);
+        } else {
+            execute::prepare(self, next);
+            self.arm_step(cpu);
+        }
+        if prev != IDLE && self.tasks[prev].state == State::Dead {
+            self.release_task(prev);
+        }
+    }
+
+    fn pick_next_task(&mut self, cpu: u32, prev: TaskId) -> TaskId {
+        // The idle class always has one.
+        let next = rt::pick_task(self, cpu)
+            .or_else(|| ext::pick_task(self, cpu, prev))
+            .or_else(|| fair::pick_task(self, cpu, prev))
+            .or_else(|| idle::pick_task(self, cpu))
+            .expect("the idle class never declines");
+        if next != prev {
+            self.class_put_prev_task(cpu, prev, next);
+            self.class_set_next_task(cpu, next);
+        }
+        next
+    }
+
+    fn context_switch(&mut self, cpu: u32, prev: TaskId, next: TaskId) {
+        let now = self.now;
+        let rq = &mut self.rqs[cpu as usize];
+        rq.curr = next;
+        rq.nr_switches += 1;
+        let mut cost = u64::from(self.spec.costs.context_switch_ns);
+        let mut prev_state = TaskState::Running;
+        let woken_by_ipi = std::mem::take(&mut rq.leaving_idle);
+        if prev == IDLE {
+            // A local interrupt woke it, so it is only now that waking takes its time.
+            if !woken_by_ipi {
+                cost += u64::from(self.spec.costs.idle_exit_ns);
+            }
+        } else {
+            let task = &mut self.tasks[prev];
+            task.on_cpu = false;
+            task.waiting_since = now;
+            prev_state = match task.state {
+                State::Running => TaskState::Running,
+                State::Interruptible => TaskState::Interruptible,
+                State::Uninterruptible => TaskState::Uninterruptible,
+                State::Dead => TaskState::Dead,
+            };
+        }
+        if next == IDLE {
+            self.rqs[cpu as usize].idle_since = now;
+        } else {
+            let task = &mut self.tasks[next];
+            debug_assert_eq!(task.cpu, cpu, "{} picked on a CPU it is not queued on", task.comm);
+            task.on_cpu = true;
+        }
+        self.charge(cpu, cost);
+        self.switch_footprints(cpu, prev, next);
+        if next != IDLE {
+            self.write_task(next);
+        }
+        let group = |task: TaskId| self.tasks[task].affinity;
+        let prev_waits = (prev != IDLE && self.waits(prev)).then(|| group(prev));
+        let next_group = (next != IDLE).then(|| group(next));
+        self.checks.switched(now, cpu, prev_waits, next_group);
+        self.watch_switch(cpu, prev, next);
+        let (prev_pid, next_pid) = (self.pid_of(prev), self.pid_of(next));
+        self.trace(
+            cpu,
+            trace::Event::Switch {
+                prev: prev_pid,
+                prev_state,
+                next: next_pid,
+            },
+        );
+        if next != IDLE {
+            self.decided(|_| What::Run {
+                pid: next_pid,
+                prev: prev_pid,
+            });
+        }
+        ext::sched_switch(self, cpu, prev, next);
+    }
+
+    /// Arms the step of `cpu` for when curr has done the work at hand.
+    pub(crate) fn arm_step(&mut self, cpu: u32) {
+        let at = self.step_due(cpu).max(self.now);
+        self.events.arm_step(cpu, at);
+    }
+
+    /// When curr will have done the work at hand: the CPU works off its debt first.
+    #[inline]
+    pub(crate) fn step_due(&self, cpu: u32) -> u64 {
+        let rq = &self.rqs[cpu as usize];
+        debug_assert_ne!(rq.curr, IDLE);
+        rq.clock + rq.debt + self.tasks[rq.curr].program.time_left(rq.capacity)
+    }
+
+    /// The running task has finished its work, or was held up by overhead: go on with its program.
+    pub(crate) fn step(&mut self, cpu: u32) {
+        let curr = self.rqs[cpu as usize].curr;
+        if curr == IDLE {
+            return;
+        }
+        if self.rqs[cpu as usize].debt > 0 || !self.tasks[curr].program.work_done() {
+            self.arm_step(cpu);
+            return;
+        }
+        let next = execute::advance(self, cpu, curr);
+        if self.rqs[cpu as usize].curr != curr {
+            // It has moved itself away; schedule() has armed whoever runs now.
+            return;
+        }
+        match next {
+            execute::Next::Work => {
+                if !self.rqs[cpu as usize].need_resched {
+                    self.arm_step(cpu);
+                }
+            }
+            execute::Next::Yield => {
+                self.class_yield_task(cpu);
+                self.rqs[cpu as usize].need_resched = true;
+            }
+            execute::Next::Block(state) => {
+                self.tasks[curr].state = state;
+                self.deactivate_task(cpu, curr, flags::SLEEP);
+                self.rqs[cpu as usize].need_resched = true;
+            }
+        }
+    }
+
+    /// The scheduler tick. It stops while the CPU is idle (NO_HZ_IDLE), and is late where another interrupt is handled meanwhile.
+    pub(crate) fn tick(&mut self, cpu: u32) {
+        let rq = &mut self.rqs[cpu as usize];
+        if self.now < rq.irqs_off_until {
+            let generation = rq.tick_generation;
+            self.events.push(rq.irqs_off_until, Event::Tick { cpu, generation });
+            return;
+        }
+        rq.tick_armed = false;
+        if rq.idle() || !rq.online {
+            return;
+        }
+        self.charge(cpu, u64::from(self.spec.costs.tick_ns));
+        self.lock(LockId::Rq(cpu));
+        self.class_task_tick(cpu);
+        ext::tick(self, cpu);
+        self.unlock(LockId::Rq(cpu));
+        self.tell_overhead(cpu);
+        fair::trigger_load_balance(self, cpu);
+        self.arm_tick(cpu);
+    }
+
+    /// Ticks come at whole multiples of the period, staggered over the CPUs as the kernel's skew_tick does.
+    pub(crate) fn arm_tick(&mut self, cpu: u32) {
+        if self.rqs[cpu as usize].tick_armed || self.rqs[cpu as usize].idle() {
+            return;
+        }
+        let period = self.tick_ns();
+        let skew = period / 2 * u64::from(cpu) / u64::from(self.nr_cpus());
+        let at = (self.now.saturating_sub(skew) / period + 1) * period + skew;
+        let rq = &mut self.rqs[cpu as usize];
+        rq.tick_armed = true;
+        rq.tick_generation = rq.tick_generation.wrapping_add(1);
+        let generation = rq.tick_generation;
+        self.events.push(at, Event::Tick { cpu, generation });
+    }
+
+    /// Whether `cpu` runs a task of a class below `class`, or idles.
+    pub(crate) fn curr_class(&self, cpu: u32) -> Class {
+        self.class_of(self.rqs[cpu as usize].curr)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::machine::Machine;
+    use crate::simulation::event::Event;
+    use crate::testbed::spec;
+    use workload::Workload;
+
+    #[test]
+    fn ipis_that_are_deferred_to_one_time_are_one_event() {
+        let mut m = Machine::new(spec(1, 1, 2, 1), Workload::default(), 1).expect("a machine");
+        m.charge(0, 1000);
+        let end = m.local_time(0);
+        for _ in 0..100 {
+            m.resched_ipi(0);
+        }
+        let mut events = Vec::new();
+        while let Some(next) = m.events.pop(u64::MAX) {
+            events.push(next);
+        }
+        events.retain(|(_, event)| *event == Event::Resched { cpu: 0 });
+        assert_eq!(events, [(end, Event::Resched { cpu: 0 })]);
+        // None is lost, and a later one comes alone.
+        assert_eq!(m.rqs[0].take_deferred_ipis(end), 100);
+        assert_eq!(m.rqs[0].take_deferred_ipis(end + 1), 1);
+    }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Changing a task while it lives: affinity, policy and nice (kernel/sched/syscalls.c).
+
+use crate::hardware::cpuset::CpuSet;
+use crate::machine::Machine;
+use crate::policy::layout;
+use crate::sched::class::flags;
+use crate::sched::ext;
+use crate::sched::fair;
+use crate::sched::fork::set_policy_fields;
+use crate::sched::task::TaskId;
+use trace::MigrateReason;
+use workload::Policy;
+
+impl Machine {
+    /// sched_setaffinity. The task moves at once if it may not stay where it is. CPUs of which none is online are refused
+    /// (EINVAL): the affinity stays as it was.
+    pub(crate) fn set_cpus_allowed(&mut self, task: TaskId, cpus: CpuSet) {
+        if !cpus.intersects(&self.online_cpus) {
+            return;
+        }
+        self.set_cpus_mask(task, cpus);
+        let cpu = self.tasks[task].cpu;
+        if self.is_cpu_allowed(task, cpu) {
+            return;
+        }
+        let to = self.select_fallback_rq(task, cpu);
+        let t = &self.tasks[task];
+        if t.on_cpu {
+            self.migrate_running(task, to, MigrateReason::Affinity);
+        } else if t.on_rq {
+            self.move_queued_task(task, to, MigrateReason::Affinity);
+        } else {
+            self.set_task_cpu(task, to, MigrateReason::Affinity);
+        }
+    }
+
+    /// sched_setaffinity by somebody who is none of the workload's tasks, at no cost.
+    pub fn sched_setaffinity(&mut self, task: TaskId, cpus: CpuSet) {
+        ext::enable::as_the_user(self, |m| m.set_cpus_allowed(task, cpus));
+    }
+
+    /// do_set_cpus_allowed: the mask alone.
+    pub(crate) fn set_cpus_mask(&mut self, task: TaskId, cpus: CpuSet) {
+        self.watch_affinity(task);
+        self.change_queued(task, |m| {
+            let t = &mut m.tasks[task];
+            let waits = t.on_rq && !t.on_cpu;
+            let affinity = m.checks.group(&cpus);
+            if waits {
+                m.checks.dequeued(m.now, t.affinity);
+                m.checks.queued(m.now, affinity);
+            }
+            t.affinity = affinity;
+            t.nr_cpus_allowed = cpus.weight();
+            t.cpus = cpus;
+            layout::mirror_cpus(m, task);
+            m.class_set_cpus_allowed(task);
+        });
+    }
+
+    /// sched_setscheduler and setpriority.
+    pub(crate) fn set_policy(&mut self, task: TaskId, policy: Policy) {
+        if !ext::check_setscheduler(self, task, policy) {
+            return;
+        }
+        let cpu = self.tasks[task].cpu;
+        let old_class = self.tasks[task].class;
+        let old_prio = self.tasks[task].prio();
+        self.change_queued(task, |m| {
+            set_policy_fields(&mut m.tasks[task], policy);
+            let class = ext::class_for(m, &m.tasks[task]);
+            if class != old_class {
+                m.class_switched_from(old_class, cpu, task);
+            }
+            ext::params_changed(m, task);
+            if class != old_class {
+                m.tasks[task].class = class;
+                ext::switching_class(m, task, old_class);
+            }
+            fair::reweight(m, task);
+        });
+        if self.tasks[task].class == old_class {
+            self.class_prio_changed(cpu, task);
+        } else {
+            self.class_switched_to(cpu, task);
+        }
+        let (pid, prio) = (self.tasks[task].pid, self.tasks[task].prio());
+        if prio != old_prio {
+            self.trace(self.this_cpu, trace::Event::Prio { pid, prio });
+        }
+    }
+
+    /// Changes a task while it is off its queue and put aside if running (the sched_change pattern).
+    pub(crate) fn change_queued(&mut self, task: TaskId, change: impl FnOnce(&mut Machine)) {
+        let cpu = self.tasks[task].cpu;
+        if cpu != self.this_cpu {
+            self.account(cpu);
+        }
+        let (queued, running) = (self.tasks[task].on_rq, self.tasks[task].on_cpu);
+        if queued {
+            self.class_dequeue_task(cpu, task, flags::SAVE | flags::MOVE | flags::NOCLOCK);
+        }
+        if running {
+            self.class_put_prev_task(cpu, task, task);
+        }
+        change(self);
+        if queued {
+            self.class_enqueue_task(cpu, task, flags::RESTORE | flags::MOVE | flags::NOCLOCK);
+        }
+        if running {
+            self.class_set_next_task(cpu, task);
+        }
+    }
+}

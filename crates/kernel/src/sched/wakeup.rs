@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Tasks becoming runnable, leaving queues and moving between CPUs (kernel/sched/core.c).
+
+use crate::hardware::cpuset::CpuSet;
+use crate::machine::Machine;
+use crate::policy::tracepoint;
+use crate::sched::class::{Class, flags};
+use crate::sched::ext;
+use crate::sched::ext::Op;
+use crate::sched::task::{State, TaskId};
+use crate::simulation::lock::LockId;
+use crate::watch::decision::{Handler, What};
+use trace::MigrateReason;
+
+impl Machine {
+    /// Wakes a sleeping task from the task that is running (try_to_wake_up). False if it was not asleep.
+    pub(crate) fn try_to_wake_up(&mut self, task: TaskId, wake_flags: u32) -> bool {
+        let waker = self.rqs[self.this_cpu as usize].curr;
+        self.wake(task, self.pid_of(waker), wake_flags)
+    }
+
+    /// The same by `waker`, 0 if by an interrupt.
+    fn wake(&mut self, task: TaskId, waker: u32, wake_flags: u32) -> bool {
+        let t = &self.tasks[task];
+        if !matches!(t.state, State::Interruptible | State::Uninterruptible) {
+            return false;
+        }
+        let (waker_cpu, pid) = (self.this_cpu, t.pid);
+        self.trace(waker_cpu, trace::Event::Waking { pid, waker });
+        tracepoint::sched_waking(self, task);
+        self.charge_here(u64::from(self.spec.costs.wakeup_ns));
+        self.write_task(task);
+        let t = &mut self.tasks[task];
+        t.state = State::Running;
+        t.wake_generation = t.wake_generation.wrapping_add(1);
+        t.program.wake(self.now);
+        let prev_cpu = t.cpu;
+        let cpu = self.select_task_rq(task, prev_cpu, wake_flags | flags::WF_TTWU);
+        let mut enqueue = flags::WAKEUP;
+        if self.asks_class_for_cpu(task) {
+            enqueue |= flags::RQ_SELECTED;
+        }
+        if cpu != prev_cpu {
+            self.set_task_cpu(task, cpu, MigrateReason::Wakeup);
+            enqueue |= flags::MIGRATED;
+        }
+        self.lock(LockId::Rq(cpu));
+        self.activate_task(cpu, task, enqueue);
+        self.wakeup_preempt(cpu, task, wake_flags | flags::WF_TTWU);
+        ext::task_woken(self, cpu, task);
+        self.unlock(LockId::Rq(cpu));
+        self.trace(
+            waker_cpu,
+            trace::Event::Wakeup {
+                pid,
+                target: cpu,
+                new: false,
+            },
+        );
+        tracepoint::sched_wakeup(self, task, false);
+        true
+    }
+
+    /// Asks the class for a CPU and makes sure that the task may run there (select_task_rq).
+    pub(crate) fn select_task_rq(&mut self, task: TaskId, prev_cpu: u32, wake_flags: u32) -> u32 {
+        if !self.asks_class_for_cpu(task) {
+            let cpu = self.tasks[task].cpus.first().unwrap_or(prev_cpu);
+            return self.allowed_cpu(task, cpu, prev_cpu);
+        }
+        self.deciding(Handler::SelectCpu, task);
+        let cpu = self.class_select_task_rq(task, prev_cpu, wake_flags);
+        let cpu = self.allowed_cpu(task, cpu, prev_cpu);
+        let pid = self.tasks[task].pid;
+        if self.decisions.on {
+            self.decided_by(self.selects_cpu(task), |_| What::Cpu { pid, prev_cpu, cpu });
+        }
+        cpu
+    }
+
+    /// `cpu` if the task may run there.
+    fn allowed_cpu(&mut self, task: TaskId, cpu: u32, prev_cpu: u32) -> u32 {
+        if self.is_cpu_allowed(task, cpu) {
+            cpu
+        } else {
+            self.select_fallback_rq(task, prev_cpu)
+        }
+    }
+
+    /// The callback that is asked for its CPU.
+    fn selects_cpu(&self, task: TaskId) -> Option<Op> {
+        let asked = self.class_of(task) == Class::Ext && self.ext.has_op(Op::SelectCpu);
+        asked.then_some(Op::SelectCpu)
+    }
+
+    /// Has the task a choice of CPUs?
+    fn asks_class_for_cpu(&self, task: TaskId) -> bool {
+        let t = &self.tasks[task];
+        t.nr_cpus_allowed > 1 && t.migration_disabled == 0
+    }
+
+    pub(crate) fn is_cpu_allowed(&self, task: TaskId, cpu: u32) -> bool {
+        cpu < self.nr_cpus() && self.tasks[task].allows(cpu) && self.online_cpus.contains(cpu)
+    }
+
+    /// An allowed online CPU near `near`. A task whose affinity leaves none may run anywhere from now on
+    /// (cpuset_cpus_allowed_fallback).
+    #[cold]
+    pub(crate) fn select_fallback_rq(&mut self, task: TaskId, near: u32) -> u32 {
+        let node = self.spec.topology.cpus[near as usize].node;
+        let t = &self.tasks[task];
+        let local = self.spec.topology.nodes[node as usize].iter().copied();
+        let found = local.chain(t.cpus.iter()).find(|&cpu| self.is_cpu_allowed(task, cpu));
+        found.unwrap_or_else(|| {
+            self.set_cpus_mask(task, CpuSet::all(self.nr_cpus()));
+            self.online_cpus.first().expect("at least one CPU is online")
+        })
+    }
+
+    /// Makes a task runnable on `cpu` (its `cpu` field is set already).
+    pub(crate) fn activate_task(&mut self, cpu: u32, task: TaskId, flags: u32) {
+        debug_assert_eq!(self.tasks[task].cpu, cpu);
+        if cpu != self.this_cpu {
+            self.account(cpu);
+        }
+        let now = self.now;
+        let t = &mut self.tasks[task];
+        debug_assert!(!t.on_rq && t.runnable());
+        t.on_rq = true;
+        t.waiting_since = now;
+        self.rqs[cpu as usize].nr_running += 1;
+        self.checks.queued(now, t.affinity);
+        self.watch_queued(task);
+        self.class_enqueue_task(cpu, task, flags);
+    }
+
+    /// Takes a task off `cpu`'s queues; it may be curr.
+    pub(crate) fn deactivate_task(&mut self, cpu: u32, task: TaskId, flags: u32) {
+        if cpu != self.this_cpu {
+            self.account(cpu);
+        }
+        let now = self.now;
+        debug_assert!(self.tasks[task].on_rq);
+        self.class_dequeue_task(cpu, task, flags);
+        self.rqs[cpu as usize].nr_running -= 1;
+        let t = &mut self.tasks[task];
+        t.on_rq = false;
+        if !t.on_cpu {
+            self.checks.dequeued(now, t.affinity);
+        }
+    }
+
+    /// `task` became runnable on `cpu`: should it run instead of curr?
+    pub(crate) fn wakeup_preempt(&mut self, cpu: u32, task: TaskId, flags: u32) {
+        let (curr, new) = (self.curr_class(cpu), self.class_of(task));
+        if new == curr {
+            self.class_wakeup_preempt(cpu, task, flags);
+        } else if new < curr {
+            if curr == Class::Ext {
+                ext::preempted_by_class(self, cpu);
+            }
+            self.resched_curr(cpu);
+        }
+    }
+
+    /// Notes that a task which is not queued moves to `cpu` (set_task_cpu).
+    pub(crate) fn set_task_cpu(&mut self, task: TaskId, cpu: u32, reason: MigrateReason) {
+        let from = self.tasks[task].cpu;
+        if from == cpu {
+            return;
+        }
+        self.class_migrate_task_rq(task, cpu);
+        let t = &mut self.tasks[task];
+        debug_assert!(t.cpus.contains(cpu) || self.online_cpus.weight() < self.rqs.len() as u32);
+        t.cpu = cpu;
+        let pid = t.pid;
+        ext::task_cpu_changed(self, task);
+        self.trace(
+            self.this_cpu,
+            trace::Event::Migrate {
+                pid,
+                from,
+                to: cpu,
+                reason,
+            },
+        );
+    }
+
+    /// Moves a queued task that is not running from its CPU to `to` (move_queued_task, detach/attach_task).
+    pub(crate) fn move_queued_task(&mut self, task: TaskId, to: u32, reason: MigrateReason) {
+        let from = self.tasks[task].cpu;
+        debug_assert!(!self.tasks[task].on_cpu);
+        self.deactivate_task(from, task, flags::NOCLOCK);
+        self.set_task_cpu(task, to, reason);
+        self.lock(LockId::Rq(to));
+        self.activate_task(to, task, flags::MIGRATED);
+        self.wakeup_preempt(to, task, 0);
+        self.unlock(LockId::Rq(to));
+    }
+
+    /// The timer or I/O a task sleeps on has completed, on the CPU it slept on.
+    pub(crate) fn timer_wake(&mut self, task: TaskId, generation: u32) {
+        let t = &self.tasks[task];
+        if t.wake_generation != generation || t.state == State::Dead {
+            return;
+        }
+        let cpu = if self.online_cpus.contains(t.cpu) {
+            t.cpu
+        } else {
+            self.online_cpus.first().unwrap_or(0)
+        };
+        self.enter(cpu);
+        self.wake(task, 0, 0);
+    }
+
+    /// Puts the current program of `task` to sleep until `at`: arms its Wake event.
+    pub(crate) fn wake_at(&mut self, task: TaskId, at: u64) {
+        let t = &mut self.tasks[task];
+        t.wake_generation = t.wake_generation.wrapping_add(1);
+        let generation = t.wake_generation;
+        self.events.push(
+            at.max(self.now),
+            crate::simulation::event::Event::Wake { task, generation },
+        );
+    }
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Time: attributing what has passed, and charging what the kernel and the policy do.
+//!
+//! A handler runs at one instant. What it does costs time, and that time is a debt of its CPU: whatever runs there
+//! next makes no progress until the debt is worked off. `rq.clock` says up to when time has been attributed.
+
+use crate::machine::Machine;
+use crate::policy::layout;
+use crate::sched::task::IDLE;
+use machine::Distance;
+use trace::Event;
+
+impl Machine {
+    /// Attributes the time since the last call on `cpu`: first to the debt, the rest to the running task or to idle.
+    #[inline]
+    pub(crate) fn account(&mut self, cpu: u32) {
+        if self.rqs[cpu as usize].clock != self.now {
+            self.account_since(cpu);
+        }
+    }
+
+    fn account_since(&mut self, cpu: u32) {
+        let now = self.now;
+        let rq = &mut self.rqs[cpu as usize];
+        let elapsed = now - rq.clock;
+        rq.clock = now;
+        if !rq.online {
+            rq.time.offline_ns += elapsed;
+            return;
+        }
+        let worked_off = elapsed.min(rq.debt);
+        rq.debt -= worked_off;
+        let kernel = if rq.spinning { elapsed } else { worked_off };
+        rq.time.overhead_ns += kernel;
+        let rest = elapsed - kernel;
+        if rest == 0 {
+            return;
+        }
+        if rq.curr == IDLE {
+            rq.time.idle_ns += rest;
+            return;
+        }
+        rq.time.tasks_ns += rest;
+        let curr = rq.curr;
+        let capacity = rq.capacity;
+        let task = &mut self.tasks[curr];
+        task.sum_exec_runtime += rest;
+        task.program.consume(rest, capacity);
+        let class = task.class;
+        layout::mirror_runtime(self, curr);
+        self.class_update_curr(class, cpu, rest);
+    }
+
+    /// Tells of the overhead of `cpu` since the last time.
+    pub(crate) fn tell_overhead(&mut self, cpu: u32) {
+        let rq = &mut self.rqs[cpu as usize];
+        let ns = rq.time.overhead_ns - rq.overhead_told;
+        rq.overhead_told = rq.time.overhead_ns;
+        if ns > 0 {
+            self.trace(cpu, Event::Overhead { ns });
+        }
+    }
+
+    /// Adds scheduler overhead to `cpu`, ns.
+    pub(crate) fn charge(&mut self, cpu: u32, ns: u64) {
+        self.rqs[cpu as usize].debt += ns;
+    }
+
+    /// Adds scheduler overhead to the CPU whose code is running.
+    pub(crate) fn charge_here(&mut self, ns: u64) {
+        self.charge(self.this_cpu, ns);
+    }
+
+    /// Charges `insns` executed BPF instructions to `cpu`.
+    pub(crate) fn charge_insns(&mut self, cpu: u32, insns: u64) {
+        let rq = &mut self.rqs[cpu as usize];
+        let ps = rq.carry_ps + insns * u64::from(self.spec.costs.bpf_insn_ps);
+        rq.carry_ps = ps % 1000;
+        rq.debt += ps / 1000;
+    }
+
+    /// The instant at which `cpu` will have worked off what it was charged: its local time inside a handler.
+    pub(crate) fn local_time(&self, cpu: u32) -> u64 {
+        let rq = &self.rqs[cpu as usize];
+        (rq.clock + rq.debt).max(self.now)
+    }
+
+    /// How far a local time is past the instant at which the kernel was entered, as detail records say it.
+    pub(crate) fn after(&self, local: u64) -> u32 {
+        local.saturating_sub(self.now).min(u64::from(u32::MAX)) as u32
+    }
+
+    pub(crate) fn distance(&self, a: u32, b: u32) -> Distance {
+        self.spec.topology.distance(a, b)
+    }
+
+    /// Sends a reschedule IPI: costs the sender, and arrives after the distance's latency and what it takes the target to
+    /// wake from idle.
+    pub(crate) fn send_ipi(&mut self, target: u32) {
+        let from = self.this_cpu;
+        self.charge(from, u64::from(self.spec.costs.ipi_send_ns));
+        let mut latency = self.spec.costs.ipi_latency.at(self.distance(from, target));
+        if self.rqs[target as usize].idle() {
+            latency += u64::from(self.spec.costs.idle_exit_ns);
+            self.rqs[target as usize].leaving_idle = true;
+        }
+        let at = self.local_time(from) + latency;
+        self.trace(from, Event::Ipi { target });
+        self.events
+            .push(at, crate::simulation::event::Event::Resched { cpu: target });
+    }
+}

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The event queue: what happens next, ordered by (time, sequence).
+//!
+//! Nothing is removed from the middle, but for a CPU's step. An event that may become void carries a generation number that
+//! its handler compares with the owner's.
+
+use crate::sched::task::TaskId;
+use crate::simulation::step::Steps;
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+/// Something that is due at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The task running on the CPU has finished the work it was given, or would have without what was charged since.
+    Step { cpu: u32 },
+    /// A reschedule IPI arrives.
+    Resched { cpu: u32 },
+    /// The scheduler tick.
+    Tick { cpu: u32, generation: u32 },
+    /// The high resolution tick: the running fair task's slice ends.
+    Hrtick { cpu: u32 },
+    /// A cgroup's period of CPU time is over.
+    CfsPeriod { group: u32, generation: u32 },
+    /// Time that a CPU did not need is given to the others of a cgroup.
+    CfsSlack { group: u32, generation: u32 },
+    /// A sleeping task's timer or I/O completes on the CPU it slept on.
+    Wake { task: TaskId, generation: u32 },
+    /// A task of the workload is created.
+    Spawn { index: u32, parent: TaskId, thread: bool },
+    /// A BPF timer fires. Indexes the machine's timer table.
+    BpfTimer { timer: u32, generation: u32 },
+    /// The sched_ext watchdog looks for stalled tasks.
+    Watchdog,
+    /// Something that the workload names happens. Indexes its disturbances.
+    Disturb { index: u32 },
+    /// A CPU goes online or offline.
+    Hotplug { cpu: u32, online: bool },
+    /// Nohz idle balancing and other periodic work of the fair class.
+    NohzBalance { cpu: u32 },
+    /// Timer of a CPU's deadline server.
+    DlServer { cpu: u32 },
+    /// Deferred sched_ext work on a CPU (irq_work, deferred local DSQ moves).
+    ExtDeferred { cpu: u32 },
+}
+
+impl Event {
+    fn wakes(&self) -> bool {
+        matches!(
+            self,
+            Event::Wake { .. } | Event::Spawn { .. } | Event::CfsPeriod { .. } | Event::CfsSlack { .. }
+        )
+    }
+}
+
+/// What orders events: the time, then the order they were pushed in.
+type Key = u128;
+
+fn key(time: u64, sequence: u64) -> Key {
+    u128::from(time) << 64 | u128::from(sequence)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Entry {
+    key: Key,
+    event: Event,
+    /// The next one of its bucket, or the next free slot.
+    next: u32,
+}
+
+/// Number of the bucket an event belongs to.
+#[inline]
+fn bucket(key: Key) -> u64 {
+    (key >> 64) as u64 >> SHIFT
+}
+
+impl Ord for Entry {
+    // BinaryHeap keeps the greatest on top; the earliest must be there.
+    #[inline]
+    fn cmp(&self, other: &Entry) -> Ordering {
+        other.key.cmp(&self.key)
+    }
+}
+
+impl PartialOrd for Entry {
+    #[inline]
+    fn partial_cmp(&self, other: &Entry) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+
+    #[inline]
+    fn lt(&self, other: &Entry) -> bool {
+        other.key < self.key
+    }
+}
+
+/// Width of a bucket: 2^9 ns, half a microsecond: few events at a time need to be put in order.
+const SHIFT: u32 = 9;
+/// Buckets: 33 ms ahead in all. Most events are nearer than that, and then cost the same however many there are.
+const BUCKETS: usize = 65536;
+/// The end of a bucket's list.
+const NIL: u32 = u32::MAX;
+
+/// Near events lie unordered in buckets by time; the bucket whose time has come is put in order. Far ones wait in a heap.
+pub struct EventQueue {
+    /// The events that lay in bucket number `base` when its time came, the latest first.
+    current: Vec<Entry>,
+    /// Those of that bucket or of an earlier time that were made since.
+    early: BinaryHeap<Entry>,
+    base: u64,
+    /// First event of each bucket. Bucket number n, for n in base+1 .. base+BUCKETS, is at n % BUCKETS.
+    buckets: Box<[u32]>,
+    occupied: Occupied,
+    /// The buckets' events, and the first slot to be used again.
+    entries: Vec<Entry>,
+    free: u32,
+    /// Events of later buckets.
+    far: BinaryHeap<Entry>,
+    steps: Steps,
+    sequence: u64,
+    /// Pending events that can make a task runnable.
+    wakers: u64,
+}
+
+/// Which buckets hold something: a bit for each, and a bit for each word of those that is not 0.
+struct Occupied {
+    words: [u64; BUCKETS / 64],
+    summary: [u64; BUCKETS / 64 / 64],
+}
+
+impl Occupied {
+    #[inline]
+    fn set(&mut self, at: usize) {
+        self.words[at / 64] |= 1 << (at % 64);
+        self.summary[at / 4096] |= 1 << (at / 64 % 64);
+    }
+
+    #[inline]
+    fn clear(&mut self, at: usize) {
+        let word = &mut self.words[at / 64];
+        *word &= !(1 << (at % 64));
+        if *word == 0 {
+            self.summary[at / 4096] &= !(1 << (at / 64 % 64));
+        }
+    }
+
+    /// The first bucket that holds something at `start` or behind it, round about.
+    #[inline]
+    fn first_from(&self, start: usize) -> Option<usize> {
+        let here = self.words[start / 64] >> (start % 64);
+        if here != 0 {
+            return Some(start + here.trailing_zeros() as usize);
+        }
+        // The words behind it, and at last the lower bits of its own.
+        let after = start / 64 + 1;
+        for step in 0..=self.summary.len() {
+            let at = (after / 64 + step) % self.summary.len();
+            let mut words = self.summary[at];
+            if step == 0 {
+                words &= !0 << (after % 64);
+            }
+            if words != 0 {
+                let word = at * 64 + words.trailing_zeros() as usize;
+                return Some(word * 64 + self.words[word].trailing_zeros() as usize);
+            }
+        }
+        None
+    }
+}
+
+impl EventQueue {
+    /// Nothing is due, on a machine of `nr_cpus` CPUs.
+    pub fn new(nr_cpus: u32) -> EventQueue {
+        EventQueue {
+            current: Vec::new(),
+            early: BinaryHeap::new(),
+            base: 0,
+            buckets: vec![NIL; BUCKETS].into(),
+            occupied: Occupied {
+                words: [0; BUCKETS / 64],
+                summary: [0; BUCKETS / 64 / 64],
+            },
+            entries: Vec::new(),
+            free: NIL,
+            far: BinaryHeap::new(),
+            steps: Steps::new(nr_cpus),
+            sequence: 0,
+            wakers: 0,
+        }
+    }
+
+    #[inline]
+    pub fn push(&mut self, time: u64, event: Event) {
+        self.sequence += 1;
+        self.wakers += u64::from(event.wakes());
+        self.place(key(time, self.sequence), event);
+    }
+
+    #[inline]
+    fn place(&mut self, key: Key, event: Event) {
+        let number = bucket(key);
+        // At base itself or before it, or beyond the last bucket.
+        if number.wrapping_sub(self.base + 1) >= BUCKETS as u64 - 1 {
+            return self.place_apart(key, event);
+        }
+        let at = number as usize % BUCKETS;
+        let next = self.buckets[at];
+        self.occupied.set(at);
+        self.buckets[at] = match self.entries.get_mut(self.free as usize) {
+            Some(slot) => {
+                let free = std::mem::replace(&mut slot.next, next);
+                slot.key = key;
+                slot.event = event;
+                std::mem::replace(&mut self.free, free)
+            }
+            None => {
+                self.entries.push(Entry { key, event, next });
+                self.entries.len() as u32 - 1
+            }
+        };
+    }
+
+    #[inline(never)]
+    fn place_apart(&mut self, key: Key, event: Event) {
+        let entry = Entry { key, event, next: NIL };
+        if bucket(key) <= self.base {
+            self.early.push(entry);
+        } else {
+            self.far.push(entry);
+        }
+    }
+
+    /// Number of the first bucket after `base` that holds something.
+    fn next_bucket(&self) -> Option<u64> {
+        let start = (self.base as usize + 1) % BUCKETS;
+        let found = self.occupied.first_from(start)?;
+        Some(self.base + 1 + (found.wrapping_sub(start) % BUCKETS) as u64)
+    }
+
+    /// Makes the earliest events current.
+    fn refill(&mut self) {
+        let near = self.next_bucket();
+        let far = self.far.peek().map(|entry| bucket(entry.key));
+        let Some(base) = near.into_iter().chain(far).min() else {
+            return;
+        };
+        self.base = base;
+        if near == Some(base) {
+            let at = base as usize % BUCKETS;
+            self.occupied.clear(at);
+            let first = std::mem::replace(&mut self.buckets[at], NIL);
+            let mut slot = first;
+            while let Some(entry) = self.entries.get_mut(slot as usize) {
+                self.current.push(*entry);
+                slot = entry.next;
+                if slot == NIL {
+                    // The list as a whole is free now.
+                    entry.next = std::mem::replace(&mut self.free, first);
+                }
+            }
+            // Entry's order puts what is due first last, as BinaryHeap wants it.
+            self.current.sort_unstable();
+        }
+        while self
+            .far
+            .peek()
+            .is_some_and(|entry| bucket(entry.key) < base + BUCKETS as u64)
+        {
+            let entry = self.far.pop().expect("just seen");
+            self.place(entry.key, entry.event);
+        }
+    }
+
+    /// Takes out the next event if it is due by `until`, with its time. A step stays armed: whoever handles it moves it.
+    #[inline]
+    pub fn pop(&mut self, until: u64) -> Option<(u64, Event)> {
+        if self.current.is_empty() && self.early.is_empty() {
+            self.refill();
+        }
+        let (current, early) = (self.current.last(), self.early.peek());
+        let take_early = match (early, current) {
+            (Some(early), Some(current)) => early.key < current.key,
+            _ => early.is_some(),
+        };
+        let entry = if take_early { early } else { current };
+        if let Some((time, cpu)) = self.steps.first()
+            && entry.is_none_or(|entry| match time.cmp(&((entry.key >> 64) as u64)) {
+                Ordering::Equal => self.steps.sequence(cpu) < entry.key as u64,
+                order => order == Ordering::Less,
+            })
+        {
+            return (time <= until).then_some((time, Event::Step { cpu }));
+        }
+        let &Entry { key, event, .. } = entry?;
+        let time = (key >> 64) as u64;
+        if time > until {
+            return None;
+        }
+        if take_early {
+            self.early.pop();
+        } else {
+            self.current.pop();
+        }
+        self.wakers -= u64::from(event.wakes());
+        Some((time, event))
+    }
+
+    /// What is likely to come after the event that was popped last, and what after that.
+    #[inline]
+    pub fn likely(&self) -> [Option<Event>; 2] {
+        let event = |entry: &Entry| entry.event;
+        match self.current.as_slice() {
+            [.., then, next] => [Some(event(next)), Some(event(then))],
+            [next] => [Some(event(next)), None],
+            [] => [None, None],
+        }
+    }
+
+    /// A CPU whose step is likely to come soon, beside the first one's.
+    #[inline]
+    pub fn likely_step(&self) -> Option<u32> {
+        self.steps.runner_up()
+    }
+
+    /// Arms or moves the step of a CPU.
+    #[inline]
+    pub fn arm_step(&mut self, cpu: u32, time: u64) {
+        self.sequence += 1;
+        self.steps.arm(cpu, time, self.sequence);
+    }
+
+    #[inline]
+    pub fn disarm_step(&mut self, cpu: u32) {
+        self.steps.disarm(cpu);
+    }
+
+    /// Nothing is due, ever.
+    pub fn is_empty(&self) -> bool {
+        self.current.is_empty()
+            && self.early.is_empty()
+            && self.far.is_empty()
+            && self.next_bucket().is_none()
+            && self.steps.first().is_none()
+    }
+
+    /// No pending event can make a sleeping task runnable.
+    #[inline]
+    pub fn nothing_wakes(&self) -> bool {
+        self.wakers == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_times_come_in_the_order_they_were_pushed() {
+        let mut queue = EventQueue::new(4);
+        for cpu in 0..100 {
+            queue.push(7, Event::Resched { cpu });
+        }
+        queue.push(3, Event::Watchdog);
+        assert_eq!(queue.pop(u64::MAX), Some((3, Event::Watchdog)));
+        for cpu in 0..100 {
+            assert_eq!(queue.pop(u64::MAX), Some((7, Event::Resched { cpu })));
+        }
+        assert_eq!(queue.pop(u64::MAX), None);
+    }
+
+    #[test]
+    fn near_and_far_events_come_in_order_of_time_and_sequence() {
+        let mut rng = crate::simulation::rng::Rng::new(1);
+        let mut queue = EventQueue::new(4);
+        let mut expected = std::collections::BTreeMap::new();
+        let mut now = 0;
+        for sequence in 0..200_000u32 {
+            // Mostly near, sometimes within the bucket, sometimes far, sometimes in the past's bucket.
+            let ahead = [0, 300, 50_000, 3_000_000, 500_000_000, 30_000_000_000][rng.below(6) as usize];
+            let time = now + rng.below(ahead + 1);
+            queue.push(time, Event::Resched { cpu: sequence });
+            expected.insert((time, sequence), ());
+            if rng.below(3) > 0 {
+                let ((time, sequence), ()) = expected.pop_first().unwrap();
+                assert!(time == 0 || queue.pop(time - 1).is_none());
+                assert_eq!(queue.pop(time), Some((time, Event::Resched { cpu: sequence })));
+                now = time;
+            }
+        }
+        while let Some(((time, sequence), ())) = expected.pop_first() {
+            assert_eq!(queue.pop(u64::MAX), Some((time, Event::Resched { cpu: sequence })));
+        }
+        assert_eq!(queue.pop(u64::MAX), None);
+        assert!(queue.nothing_wakes() && queue.is_empty());
+    }
+}

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Time, order and cost: the event queue, what work costs, locks as timelines, chance.
+
+pub mod chance;
+pub mod cost;
+pub mod event;
+pub mod lock;
+pub mod rng;
+pub mod step;
+pub mod table;

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A table whose items have numbers of a type of their own: CPUs, tasks, DSQs.
+//!
+//! Only the machine makes such numbers, and only for items that it has. A number that a policy or a workload names is checked
+//! where it comes in ([`Table::id`]). Programs cannot store to the memory from which the simulator reads numbers back
+//! ([`bpf::region::Region::may_store`]). So looking an item up by its number is not checked in release builds: it is what the
+//! simulation does most, and checks cost 5 % to 7 % of the instructions of a run. Builds with debug assertions, all tests among
+//! them, check it. Looking up by a plain `usize` is always checked.
+
+use bpf::region::want_huge_pages;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut, Index, IndexMut};
+
+/// The number of an item in a table.
+pub trait Id: Copy + Eq {
+    fn new(index: usize) -> Self;
+    fn index(self) -> usize;
+}
+
+/// Declares a number of items of a table.
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(u32);
+
+        impl $crate::simulation::table::Id for $name {
+            #[inline(always)]
+            fn new(index: usize) -> $name {
+                $name(index as u32)
+            }
+
+            #[inline(always)]
+            fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    };
+}
+pub(crate) use id;
+
+pub struct Table<I, T> {
+    items: Vec<T>,
+    ids: PhantomData<fn(I) -> I>,
+}
+
+impl<I, T> Table<I, T> {
+    /// With room for `nr` items, which many of will be used.
+    pub fn with_capacity(nr: usize) -> Table<I, T> {
+        let items: Vec<T> = Vec::with_capacity(nr);
+        want_huge_pages(items.as_ptr().cast(), nr * size_of::<T>());
+        items.into()
+    }
+
+    pub fn resize(&mut self, len: usize, item: T)
+    where
+        T: Clone,
+    {
+        self.items.resize(len, item);
+    }
+
+    pub fn truncate(&mut self, len: usize) {
+        self.items.truncate(len);
+    }
+}
+
+impl<I: Id, T> Table<I, T> {
+    /// Adds an item and returns its number.
+    pub fn push(&mut self, item: T) -> I {
+        self.items.push(item);
+        I::new(self.items.len() - 1)
+    }
+
+    /// Returns the number of the item at `index`, if there is one.
+    #[inline]
+    pub fn id(&self, index: usize) -> Option<I> {
+        (index < self.items.len()).then(|| I::new(index))
+    }
+
+    /// Iterates over the numbers of all items.
+    pub fn ids(&self) -> impl DoubleEndedIterator<Item = I> + ExactSizeIterator + use<I, T> {
+        (0..self.items.len()).map(I::new)
+    }
+
+    /// Iterates over all items with their numbers.
+    pub fn numbered(&self) -> impl DoubleEndedIterator<Item = (I, &T)> + ExactSizeIterator {
+        self.items.iter().enumerate().map(|(index, item)| (I::new(index), item))
+    }
+}
+
+impl<I, T> From<Vec<T>> for Table<I, T> {
+    fn from(items: Vec<T>) -> Table<I, T> {
+        Table {
+            items,
+            ids: PhantomData,
+        }
+    }
+}
+
+impl<I, T> Default for Table<I, T> {
+    fn default() -> Table<I, T> {
+        Vec::new().into()
+    }
+}
+
+impl<I, T> FromIterator<T> for Table<I, T> {
+    fn from_iter<S: IntoIterator<Item = T>>(items: S) -> Table<I, T> {
+        Vec::from_iter(items).into()
+    }
+}
+
+impl<I, T> Deref for Table<I, T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        &self.items
+    }
+}
+
+impl<I, T> DerefMut for Table<I, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.items
+    }
+}
+
+impl<I: Id, T> Index<I> for Table<I, T> {
+    type Output = T;
+
+    #[inline(always)]
+    fn index(&self, id: I) -> &T {
+        let index = id.index();
+        debug_assert!(index < self.items.len(), "{index} of {}", self.items.len());
+        // SAFETY: see above.
+        unsafe { self.items.get_unchecked(index) }
+    }
+}
+
+impl<I: Id, T> IndexMut<I> for Table<I, T> {
+    #[inline(always)]
+    fn index_mut(&mut self, id: I) -> &mut T {
+        let index = id.index();
+        debug_assert!(index < self.items.len(), "{index} of {}", self.items.len());
+        // SAFETY: see above.
+        unsafe { self.items.get_unchecked_mut(index) }
+    }
+}
+
+impl<I: Id, T> Index<usize> for Table<I, T> {
+    type Output = T;
+
+    #[inline(always)]
+    fn index(&self, index: usize) -> &T {
+        &self.items[index]
+    }
+}
+
+impl<I: Id, T> IndexMut<usize> for Table<I, T> {
+    #[inline(always)]
+    fn index_mut(&mut self, index: usize) -> &mut T {
+        &mut self.items[index]
+    }
+}
+
+impl<'a, I, T> IntoIterator for &'a Table<I, T> {
+    type Item = &'a T;
+    type IntoIter = std::slice::Iter<'a, T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.items.iter()
+    }
+}
+
+impl<'a, I, T> IntoIterator for &'a mut Table<I, T> {
+    type Item = &'a mut T;
+    type IntoIter = std::slice::IterMut<'a, T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.items.iter_mut()
+    }
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Checkers that watch the machine and never steer it.
+//!
+//! [`Checks`] measures work conservation all the time: `idle_while_waiting_ns` adds up CPU time that was idle while a task
+//! which was allowed there waited. [`Machine::verify`] proves that the books balance: every CPU's time is accounted for to
+//! the nanosecond, and every runnable task is on exactly one queue.
+
+use crate::hardware::cpuset::CpuSet;
+use crate::machine::Machine;
+use crate::sched::class::Class;
+use crate::sched::ext::dsq::NO_DSQ;
+use crate::sched::ext::entity::OpsState;
+use crate::sched::task::{IDLE, State, TaskId};
+
+/// Groups tasks by the CPUs they may use. 0: all; 1 + cpu: just that one; above: other sets, in the order they came up.
+pub type AffinityGroup = u32;
+pub const ALL_CPUS: AffinityGroup = 0;
+
+#[derive(Default)]
+pub struct Checks {
+    nr_cpus: u32,
+    /// Runnable tasks that are not running, by group.
+    waiting: Vec<u64>,
+    /// The sets of the groups above the single CPUs.
+    sets: Vec<CpuSet>,
+    /// Groups among those with a task waiting.
+    sets_waiting: Vec<u32>,
+    /// CPUs that idle while a task bound to them waits.
+    idle_and_bound: u64,
+    idle: Vec<bool>,
+    nr_idle: u64,
+    last: u64,
+    /// The integral over CPUs that idle though an allowed task waits, ns.
+    pub idle_while_waiting_ns: u64,
+}
+
+impl Checks {
+    pub fn new(nr_cpus: u32) -> Checks {
+        Checks {
+            nr_cpus,
+            waiting: (0..=nr_cpus).map(|_| 0).collect(),
+            idle: (0..nr_cpus).map(|_| true).collect(),
+            nr_idle: u64::from(nr_cpus),
+            ..Checks::default()
+        }
+    }
+
+    /// The group of a set of allowed CPUs.
+    pub(crate) fn group(&mut self, cpus: &CpuSet) -> AffinityGroup {
+        match cpus.weight() {
+            n if n == self.nr_cpus => ALL_CPUS,
+            1 => 1 + cpus.first().unwrap_or(0),
+            _ => {
+                let known = self.sets.iter().position(|set| set == cpus);
+                let at = known.unwrap_or_else(|| {
+                    self.sets.push(cpus.clone());
+                    self.waiting.push(0);
+                    self.sets.len() - 1
+                });
+                1 + self.nr_cpus + at as u32
+            }
+        }
+    }
+
+    #[inline]
+    fn advance(&mut self, now: u64) {
+        if self.nr_idle > 0 && now > self.last {
+            self.add_idle(now - self.last);
+        }
+        self.last = now;
+    }
+
+    fn add_idle(&mut self, elapsed: u64) {
+        let mut usable = self.waiting[0] + self.idle_and_bound;
+        for &at in &self.sets_waiting {
+            let idle = self.sets[at as usize]
+                .iter()
+                .filter(|&cpu| self.idle[cpu as usize])
+                .count() as u64;
+            usable += idle.min(self.waiting[(1 + self.nr_cpus + at) as usize]);
+        }
+        self.idle_while_waiting_ns += elapsed * usable.min(self.nr_idle);
+    }
+
+    #[inline]
+    fn wait(&mut self, group: AffinityGroup) {
+        self.waiting[group as usize] += 1;
+        if group != ALL_CPUS {
+            self.wait_bound(group);
+        }
+    }
+
+    /// A task that may not run everywhere waits now.
+    fn wait_bound(&mut self, group: AffinityGroup) {
+        let waiting = &self.waiting[group as usize];
+        if group > self.nr_cpus && *waiting == 1 {
+            self.sets_waiting.push(group - 1 - self.nr_cpus);
+        } else if group > 0 && group <= self.nr_cpus && *waiting == 1 && self.idle[group as usize - 1] {
+            self.idle_and_bound += 1;
+        }
+    }
+
+    #[inline]
+    fn unwait(&mut self, group: AffinityGroup) {
+        self.waiting[group as usize] -= 1;
+        if group != ALL_CPUS {
+            self.unwait_bound(group);
+        }
+    }
+
+    /// A task that may not run everywhere waits no more.
+    fn unwait_bound(&mut self, group: AffinityGroup) {
+        let waiting = &self.waiting[group as usize];
+        if group > self.nr_cpus && *waiting == 0 {
+            let at = group - 1 - self.nr_cpus;
+            self.sets_waiting.retain(|&set| set != at);
+        } else if group > 0 && group <= self.nr_cpus && *waiting == 0 && self.idle[group as usize - 1] {
+            self.idle_and_bound -= 1;
+        }
+    }
+
+    /// A task became runnable and waits.
+    #[inline]
+    pub(crate) fn queued(&mut self, now: u64, group: AffinityGroup) {
+        self.advance(now);
+        self.wait(group);
+    }
+
+    /// A waiting task waits no more, without having run.
+    pub(crate) fn dequeued(&mut self, now: u64, group: AffinityGroup) {
+        self.advance(now);
+        self.unwait(group);
+    }
+
+    /// A context switch: groups of a previous task that stays runnable and of the next task; idle: whether the CPU idled
+    /// before and does now.
+    #[inline]
+    pub(crate) fn switched(
+        &mut self,
+        now: u64,
+        cpu: u32,
+        prev_waits: Option<AffinityGroup>,
+        next: Option<AffinityGroup>,
+    ) {
+        self.advance(now);
+        if let Some(group) = prev_waits {
+            self.wait(group);
+        }
+        if let Some(group) = next {
+            self.unwait(group);
+        }
+        self.set_idle(cpu, next.is_none());
+    }
+
+    #[inline]
+    fn set_idle(&mut self, cpu: u32, idle: bool) {
+        if self.idle[cpu as usize] == idle {
+            return;
+        }
+        self.idle[cpu as usize] = idle;
+        let bound = u64::from(self.waiting[cpu as usize + 1] > 0);
+        if idle {
+            self.nr_idle += 1;
+            self.idle_and_bound += bound;
+        } else {
+            self.nr_idle -= 1;
+            self.idle_and_bound -= bound;
+        }
+    }
+
+    /// An offline CPU does not count as idle.
+    pub(crate) fn online(&mut self, now: u64, cpu: u32, online: bool) {
+        self.advance(now);
+        self.set_idle(cpu, online);
+    }
+
+    pub(crate) fn finish(&mut self, now: u64) {
+        self.advance(now);
+    }
+
+    fn nr_waiting(&self) -> u64 {
+        self.waiting.iter().sum()
+    }
+}
+
+impl Machine {
+    /// Checks that the machine's books balance.
+    ///
+    /// # Panics
+    /// If they do not: that is an error of the simulator, whatever the policy did.
+    pub fn verify(&self) {
+        let mut running = vec![0; self.rqs.len()];
+        let mut waiting = 0;
+        for (id, task) in self.tasks.numbered() {
+            if task.state == State::Dead && !task.on_rq {
+                continue;
+            }
+            if task.on_rq {
+                assert!(task.runnable(), "{} (pid {}) is queued but sleeps", task.comm, task.pid);
+                if !task.on_cpu {
+                    self.verify_queued(id);
+                }
+                if self.waits(id) {
+                    running[task.cpu as usize] += 1;
+                    waiting += u64::from(!task.on_cpu);
+                }
+            }
+            let curr = self.rqs[task.cpu as usize].curr == id;
+            assert_eq!(curr, task.on_cpu, "{} (pid {}): on_cpu is wrong", task.comm, task.pid);
+        }
+        assert_eq!(waiting, self.checks.nr_waiting(), "waiting tasks");
+        for rq in &self.rqs {
+            assert_eq!(rq.nr_running, running[rq.cpu as usize], "nr_running of CPU {}", rq.cpu);
+            assert!(
+                rq.online || rq.curr == IDLE,
+                "CPU {} runs a task but is offline",
+                rq.cpu
+            );
+            assert_eq!(rq.time.total(), rq.clock, "time of CPU {} is not accounted for", rq.cpu);
+        }
+        self.ext.dsqs.verify();
+        self.verify_fair();
+    }
+
+    /// A waiting task is on one queue: its class' list, a DSQ, those that wait for their cgroup's time, or in the hands of
+    /// the policy.
+    fn verify_queued(&self, id: TaskId) {
+        let task = &self.tasks[id];
+        let places = [
+            (Class::Rt, task.rt.on_list),
+            (Class::Fair, task.fair.on_rq),
+            (Class::Fair, self.is_in_limbo(id)),
+            (Class::Ext, self.ext.dsqs.of(id) != NO_DSQ),
+            (Class::Ext, task.ext.ops_state == OpsState::Queued),
+        ];
+        let found: Vec<Class> = places.iter().filter(|place| place.1).map(|place| place.0).collect();
+        assert_eq!(
+            found,
+            [task.class],
+            "{} (pid {}) waits, but not on one queue of its class",
+            task.comm,
+            task.pid
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_that_idles_while_an_allowed_task_waits_is_counted_and_no_other() {
+        let mut checks = Checks::new(4);
+        let bound = checks.group(&CpuSet::from_cpus(4, &[2]));
+        let pair = checks.group(&CpuSet::from_cpus(4, &[0, 1]));
+        // CPU 2 and 3 run; 0 and 1 idle. A task bound to 2 can use neither.
+        checks.queued(0, 0);
+        checks.switched(0, 2, None, Some(0));
+        checks.queued(0, 0);
+        checks.switched(0, 3, None, Some(0));
+        checks.queued(0, bound);
+        checks.finish(100);
+        assert_eq!(checks.idle_while_waiting_ns, 0);
+        // Three tasks that may use 0 and 1: two CPUs are wasted.
+        for _ in 0..3 {
+            checks.queued(100, pair);
+        }
+        checks.finish(110);
+        assert_eq!(checks.idle_while_waiting_ns, 20);
+        // 2 goes idle with its task waiting.
+        checks.switched(110, 2, None, None);
+        checks.finish(111);
+        assert_eq!(checks.idle_while_waiting_ns, 23);
+        for _ in 0..3 {
+            checks.dequeued(111, pair);
+        }
+        checks.dequeued(111, bound);
+        checks.finish(1000);
+        assert_eq!(checks.idle_while_waiting_ns, 23);
+    }
+}

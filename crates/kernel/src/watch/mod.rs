@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Watching: checks, invariants, decisions, tasks left waiting. Nothing in here steers the machine.
+
+pub mod check;
+pub mod decision;
+pub mod invariant;
+pub mod waiting;

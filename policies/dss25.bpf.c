@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * dss25: the default scheduler of Linux 2.5.2-pre, which the O(1) scheduler replaced.
+ *
+ * It is dss with the changes of January 2002. Goodness no longer counts ticks: a task has a dynamic priority instead,
+ * which grows by one for each recalculation that it sleeps through and falls by one when its ticks end. Only runnable tasks get
+ * new ticks, from their nice value alone, while the choosing CPU holds the lock. A yield uses up the task's ticks and
+ * raises its dynamic priority.
+ *
+ * Good for: comparing the O(1) scheduler with its predecessor; interactive tasks beside hogs.
+ * Bad for: tasks that yield, since every round of yields is a recalculation under the lock; many tasks and CPUs, as dss.
+ * Source: Davide Libenzi's changes, in Linux from 2.5.2-pre3 until the O(1) scheduler (Molnar, January 2002).
+ *
+ * Different here: as dss.
+ */
+#include "include/list_tasks.h"
+
+char _license[] SEC("license") = "GPL";
+
+#define MAX_DYN_PRIO 40
+#define MAX_TICKS 20
+
+/* Number of recalculations. */
+static u32 epoch;
+
+/* Returns 7 to 1 ticks for nice -20 to 19, and 4 for nice 0: 80 to 10 ms, in whole ticks of 10 ms. */
+static __always_inline s32 nice_to_ticks(s32 nice)
+{
+	return (1000 + 175 * (u32)(19 - nice)) / 1000;
+}
+
+static __always_inline s32 goodness(struct node *n, s32 cpu, u64 mm)
+{
+	s32 weight;
+
+	if (!n->time_slice)
+		return 0;
+	weight = n->dyn_prio + 1 + 20 - n->nice;
+	if (n->last_cpu == cpu)
+		weight += PROC_CHANGE_PENALTY;
+	if (!n->mm || n->mm == mm)
+		weight++;
+	return weight;
+}
+
+/* Gives a task new ticks. */
+static __always_inline void init_ticks(struct node *n)
+{
+	n->time_slice = nice_to_ticks(n->nice);
+	n->epoch = epoch;
+}
+
+/* Gives new ticks to all runnable tasks. The caller holds the lock. */
+static __always_inline void recalculate(void)
+{
+	u32 slot = node_at(HEAD)->next;
+	s32 i;
+
+	epoch++;
+	bpf_for(i, 0, MAX_TASKS) {
+		if (!slot)
+			break;
+		init_ticks(node_at(slot));
+		slot = node_at(slot)->next;
+	}
+	nr_recalculations++;
+}
+
+/* The second round is for a list whose ticks were all used up in the first one. */
+static __always_inline u32 choose(s32 cpu, u32 prev)
+{
+	u64 mm = cpu_ctx(cpu)->mm;
+	s32 best = GOODNESS_IDLE, round, i;
+	u32 next = HEAD, examined = 0, slot;
+
+	bpf_spin_lock(&runqueue_lock);
+	bpf_for(round, 0, 2) {
+		best = GOODNESS_IDLE;
+		next = prev;
+		if (prev)
+			best = node_at(prev)->yielded ? -1 : goodness(node_at(prev), cpu, mm);
+		slot = node_at(HEAD)->next;
+		bpf_for(i, 0, MAX_TASKS) {
+			struct node *n = node_at(slot);
+
+			if (!slot)
+				break;
+			examined++;
+			if (n->cpu == WAITS && may_run(slot, cpu)) {
+				s32 weight = goodness(n, cpu, mm);
+
+				if (weight > best) {
+					best = weight;
+					next = slot;
+				}
+			}
+			slot = n->next;
+		}
+		if (best)
+			break;
+		recalculate();
+	}
+	nr_examined += examined;
+	if (best && next)
+		node_at(next)->cpu = cpu;
+	bpf_spin_unlock(&runqueue_lock);
+	return best ? next : AGAIN;
+}
+
+/* The caller holds the lock. */
+static __always_inline void credit_sleep(struct node *n)
+{
+	n->dyn_prio += epoch - n->epoch;
+	n->epoch = epoch;
+	if (n->dyn_prio > MAX_DYN_PRIO)
+		n->dyn_prio = MAX_DYN_PRIO;
+}
+
+void SCX_OP(dss25_tick, struct task_struct *p)
+{
+	struct cpu_ctx *c = cpu_ctx(scx_bpf_task_cpu(p));
+	u32 slot = task_slot(p);
+	struct node *n = node_at(slot);
+
+	if (!slot)
+		return;
+	n->owed_ns += tick_period(&c->ticks, scx_bpf_now(), tick_ns);
+	if (n->owed_ns >= tick_ns) {
+		n->owed_ns -= tick_ns;
+		if (n->time_slice && !--n->time_slice && n->dyn_prio)
+			n->dyn_prio--;
+	}
+	if (!n->time_slice)
+		scx_bpf_task_set_slice(p, 0);
+}
+
+bool SCX_OP(dss25_yield, struct task_struct *from, struct task_struct *to)
+{
+	u32 slot = task_slot(from);
+	struct node *n = node_at(slot);
+
+	if (slot) {
+		n->yielded = true;
+		n->time_slice = 0;
+		if (n->dyn_prio < MAX_DYN_PRIO)
+			n->dyn_prio++;
+	}
+	scx_bpf_task_set_slice(from, 0);
+	return false;
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(dss25_fork, struct task_struct *parent, struct task_struct *child)
+{
+	u32 parent_slot = task_slot(parent), child_slot = task_slot(child);
+	struct node *from = node_at(parent_slot);
+
+	if (!parent_slot || !child_slot)
+		return 0;
+	split_ticks(&from->time_slice, &node_at(child_slot)->time_slice);
+	if (!from->time_slice)
+		scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);
+	return 0;
+}
+
+static __always_inline s32 *ticks_left(struct node *n)
+{
+	return &n->time_slice;
+}
+
+static __always_inline s32 most_ticks(struct node *n)
+{
+	return MAX_TICKS;
+}
+
+SCX_OPS(dss25_ops,
+	LIST_CALLBACKS,
+	.tick = (void *)dss25_tick,
+	.yield = (void *)dss25_yield,
+	.flags = SCX_OPS_KEEP_BUILTIN_IDLE,
+	.name = "dss25");

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Overloaded CPUs: those with one task running and another one waiting. A sparse bitmap for each LLC has a bit for each CPU,
+ * which changes on the transition only.
+ */
+#ifndef OVERLOADED_H
+#define OVERLOADED_H
+
+#include "cfs_rq.h"
+#include "sparse_bitmap.h"
+
+/* Tasks stolen from overloaded CPUs; transitions to overloaded, and back. */
+u64 nr_stolen, nr_set, nr_cleared;
+/* LLCs, and the node of each. */
+static u32 nr_groups, node_of_group[SPARSE_GROUPS];
+
+/* Returns the number of a CPU's bitmap. */
+static __always_inline u32 group_of(u32 cpu)
+{
+	return llc_of[cpu & (MAX_CPUS - 1)] & (SPARSE_GROUPS - 1);
+}
+
+/* Updates the bit of a CPU in whose queue `coming` tasks are about to arrive. */
+static __always_inline void update_overloaded_with(struct cpu *c, u32 cpu, s32 coming)
+{
+	u32 now = c->running + waiting(cpu) + coming > 1;
+	u64 start;
+
+	if (c->overloaded == now || __sync_lock_test_and_set(&c->overloaded, now) == now)
+		return;
+	start = bpf_ktime_get_ns();
+	if (now) {
+		sparse_set(group_of(cpu), cpu);
+		__sync_fetch_and_add(&nr_set, 1);
+	} else {
+		sparse_clear(group_of(cpu), cpu);
+		__sync_fetch_and_add(&nr_cleared, 1);
+	}
+	found_since(start);
+}
+
+static __always_inline void update_overloaded(u32 cpu)
+{
+	struct cpu *c = cpu_of(cpu);
+
+	if (c)
+		update_overloaded_with(c, cpu, 0);
+}
+
+static __always_inline void moved(u32 from, u32 to)
+{
+	update_overloaded(from);
+	update_overloaded(to);
+}
+
+/* Notes the LLC of a CPU, when the policy is loaded. */
+static __always_inline void overloaded_init(u32 cpu)
+{
+	node_of_group[group_of(cpu)] = node_of[cpu & (MAX_CPUS - 1)];
+	if (group_of(cpu) >= nr_groups)
+		nr_groups = group_of(cpu) + 1;
+}
+
+#endif

@@ -20,6 +20,7 @@ use crate::simulation::table::Table;
 use crate::watch::check::Checks;
 use crate::watch::decision::Decisions;
 use crate::watch::invariant::Invariants;
+use crate::watch::observe::Transition;
 use crate::watch::waiting::WaitingTask;
 use bpf::region::{Region, Use};
 use machine::MachineSpec;
@@ -277,8 +278,7 @@ impl Machine {
             self.account(cpu);
             self.tell_overhead(cpu);
         }
-        self.checks.finish(self.now);
-        self.watch_end();
+        self.observe(Transition::End);
         self.verify();
         self.waiting_at_end = self.waiting_tasks();
         self.flush(sink);

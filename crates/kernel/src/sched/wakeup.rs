@@ -10,6 +10,7 @@ use crate::sched::ext::Op;
 use crate::sched::task::{State, TaskId};
 use crate::simulation::lock::LockId;
 use crate::watch::decision::{Handler, What};
+use crate::watch::observe::Transition;
 use trace::MigrateReason;
 
 impl Machine {
@@ -128,8 +129,7 @@ impl Machine {
         t.on_rq = true;
         t.waiting_since = now;
         self.rqs[cpu as usize].nr_running += 1;
-        self.checks.queued(now, t.affinity);
-        self.watch_queued(task);
+        self.observe(Transition::Queued { task });
         self.class_enqueue_task(cpu, task, flags);
     }
 
@@ -138,14 +138,13 @@ impl Machine {
         if cpu != self.this_cpu {
             self.account(cpu);
         }
-        let now = self.now;
         debug_assert!(self.tasks[task].on_rq);
         self.class_dequeue_task(cpu, task, flags);
         self.rqs[cpu as usize].nr_running -= 1;
         let t = &mut self.tasks[task];
         t.on_rq = false;
         if !t.on_cpu {
-            self.checks.dequeued(now, t.affinity);
+            self.observe(Transition::Dequeued { task });
         }
     }
 

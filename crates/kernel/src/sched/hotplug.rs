@@ -5,7 +5,7 @@ use crate::machine::Machine;
 use crate::policy::layout;
 use crate::sched::ext;
 use crate::sched::fair;
-use crate::sched::task::IDLE;
+use crate::simulation::id::IDLE;
 use crate::watch::observe::Transition;
 use trace::MigrateReason;
 

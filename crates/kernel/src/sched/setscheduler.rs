@@ -8,7 +8,7 @@ use crate::sched::class::flags;
 use crate::sched::ext;
 use crate::sched::fair;
 use crate::sched::fork::set_policy_fields;
-use crate::sched::task::TaskId;
+use crate::simulation::id::TaskId;
 use crate::watch::observe::Transition;
 use trace::MigrateReason;
 use workload::Policy;

@@ -10,7 +10,8 @@ use crate::machine::Machine;
 use crate::sched::class::Class;
 use crate::sched::ext::dsq::NO_DSQ;
 use crate::sched::ext::entity::OpsState;
-use crate::sched::task::{IDLE, State, TaskId};
+use crate::sched::task::State;
+use crate::simulation::id::{IDLE, TaskId};
 
 /// Groups tasks by the CPUs they may use. 0: all; 1 + cpu: just that one; above: other sets, in the order they came up.
 pub type AffinityGroup = u32;

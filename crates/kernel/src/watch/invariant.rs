@@ -6,7 +6,7 @@
 //! part of it, which is what the bound is for. Tasks of all classes count.
 
 use crate::machine::Machine;
-use crate::sched::task::{IDLE, TaskId};
+use crate::simulation::id::{IDLE, TaskId};
 use std::collections::BTreeMap;
 
 /// A broken invariant. Times in ns since the run's start.
@@ -270,7 +270,7 @@ mod tests {
         task.affinity = m.checks.group(&crate::hardware::cpuset::CpuSet::from_cpus(2, &[1]));
         task.cpus = crate::hardware::cpuset::CpuSet::from_cpus(2, &[1]);
         let cpu = m.tasks[nth(0)].cpu;
-        m.watch_switch(cpu, crate::sched::task::IDLE, nth(0));
+        m.watch_switch(cpu, crate::simulation::id::IDLE, nth(0));
         let watched = m.invariants.expect("watched");
         assert_eq!(watched.affinity.count, 1);
         assert_eq!(watched.affinity.first.map(|first| first.cpu), Some(Some(0)));

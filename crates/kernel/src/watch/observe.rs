@@ -5,7 +5,7 @@
 use super::check::AffinityGroup;
 use super::decision::What;
 use crate::machine::Machine;
-use crate::sched::task::{IDLE, TaskId};
+use crate::simulation::id::{IDLE, TaskId};
 use trace::{Event, TaskState};
 
 /// A change of state.

@@ -16,7 +16,7 @@ mod report;
 mod task;
 
 use crate::machine::Machine;
-use crate::sched::task::{IDLE, TaskId};
+use crate::simulation::id::{IDLE, TaskId};
 use bpf::func::{Fault, Func};
 use machine::Costs;
 

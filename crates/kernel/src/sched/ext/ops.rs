@@ -7,7 +7,7 @@
 
 use super::exit;
 use crate::machine::Machine;
-use crate::sched::task::{IDLE, TaskId};
+use crate::simulation::id::{IDLE, TaskId};
 use bpf::func::Fault;
 use bpf::vm::Vm;
 

@@ -17,8 +17,8 @@ use super::entity::{CfsRqId, GROUP, NONE};
 use super::{dequeue_throttled_entities, enqueue_task};
 use crate::machine::Machine;
 use crate::sched::class::flags;
-use crate::sched::task::{IDLE, TaskId};
 use crate::simulation::event::Event;
+use crate::simulation::id::{IDLE, TaskId};
 use crate::simulation::lock::LockId;
 use crate::watch::observe::Transition;
 

@@ -224,6 +224,7 @@ fn nobody_is_sent_to_a_cpu_that_has_gone() {
         let run = settings
             .iter()
             .fold(policy.run(), |run, &(name, value)| run.set(name, value));
+        let fair = !matches!(policy.promise, Promise::Nothing);
         let policy = policy.name;
         let ran = run
             .machine(costly(4))
@@ -233,7 +234,7 @@ fn nobody_is_sent_to_a_cpu_that_has_gone() {
         for number in 0..7 {
             let used = ran.cpu_ns_between(&name(number), 4000 * MS, 8000 * MS);
             assert!(
-                used >= 400 * MS,
+                !fair || used >= 400 * MS,
                 "{policy}: {} used {used} ns of the last 4 s",
                 name(number)
             );
@@ -269,6 +270,9 @@ fn nobody_waits_longer_than_the_parameters_allow() {
 #[test]
 fn nice_counts_for_what_is_promised_whatever_it_was_before() {
     for_all(3, hogs::hogs(-12), |policy, hogs| {
+        if matches!(policy.promise, Promise::Nothing) {
+            return;
+        }
         let change_ms = if policy.promise.follows_nice_changes() { 2 } else { 0 };
         let ran = hogs.run(policy, change_ms, SHARES_MS);
         hogs.check_division(policy.promise, &ran);

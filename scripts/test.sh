@@ -26,7 +26,9 @@ part "policies" scripts/policies.sh
 part "lints" cargo clippy --workspace --all-targets --quiet -- -D warnings
 part "kernel rules" scripts/kernel-rules.sh
 part "tests" cargo test --workspace --quiet --no-fail-fast
-part "the same bytes in release" cargo test --release --quiet -p windtunnel --test determinism
+part "release build" cargo build --release --quiet -p windtunnel
+WINDTUNNEL=target/release/windtunnel \
+  part "the same bytes in release" cargo test --quiet -p windtunnel --test integration determinism::
 
 if [ ${#failed[@]} -gt 0 ]; then
   printf 'FAILED: %s\n' "${failed[@]}" >&2

@@ -3,7 +3,7 @@
 //! engines end it alike or let it go on, and the machine's books balance. Needs clang-19, which compiles the policy's maps.
 #![no_main]
 
-#[path = "../../crates/kernel/tests/hostile/calls.rs"]
+#[path = "../../crates/kernel/tests/integration/hostile/calls.rs"]
 mod calls;
 
 use bpf::object::Object;

@@ -5,7 +5,7 @@
 //! policies run without checked mode too, where nothing but the region's bounds holds them.
 
 #[allow(dead_code)]
-#[path = "../../kernel/tests/hostile/calls.rs"]
+#[path = "../../kernel/tests/integration/hostile/calls.rs"]
 mod calls;
 
 use crate::execute::{self, MODES, Size};

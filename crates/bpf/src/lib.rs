@@ -26,6 +26,7 @@
 //!
 //! | room | what |
 //! |---|---|
+//! | [`rows`] | how tables of functions are written |
 //! | [`helper`] | the helpers and kfuncs that need no scheduling |
 //! | [`engine`] | running a program: calls, interpreter, JIT |
 //! | [`sanitizer`] | the run-time checks of `--check` |
@@ -45,6 +46,7 @@ pub mod insn;
 pub mod loader;
 pub mod map;
 pub mod memory;
+pub mod rows;
 pub mod sanitizer;
 
 pub use loader::btf::{self, kstruct};

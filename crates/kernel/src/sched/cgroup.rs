@@ -13,17 +13,13 @@ use crate::sched::class::Class;
 use crate::sched::ext;
 use crate::sched::fair;
 use crate::sched::task::{State, TaskId};
+use bpf::errno::{EBUSY, EEXIST, EINVAL, ENOENT};
 use std::collections::BTreeMap;
 use workload::{Action, Workload};
 
 /// No limit (RUNTIME_INF in us), and the period it would be for.
 const NO_QUOTA_US: u64 = u64::MAX;
 const PERIOD_US: u64 = 100_000;
-
-const ENOENT: i32 = 2;
-const EBUSY: i32 = 16;
-const EEXIST: i32 = 17;
-const EINVAL: i32 = 22;
 
 /// A cgroup and its cpu controller's settings.
 #[derive(Clone, Debug)]

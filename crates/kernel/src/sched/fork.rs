@@ -14,12 +14,10 @@ use crate::sched::rt;
 use crate::sched::task::{IDLE, PRIO_TO_WEIGHT, State, Task, TaskId, WEIGHT_IDLEPRIO};
 use crate::simulation::event::Event;
 use crate::simulation::lock::LockId;
+use bpf::errno::EAGAIN;
 use bpf::region::{RECORD, Use};
 use trace::MigrateReason;
 use workload::Policy;
-
-/// What fork(2) fails with where there are too many tasks.
-const EAGAIN: i32 = 11;
 
 impl Machine {
     /// Creates the task that `workload.tasks[index as usize]` describes. `parent` is IDLE for a task of the workload's start.

@@ -16,12 +16,9 @@ use crate::policy::layout::enums::*;
 use crate::sched::task::{IDLE, TaskId};
 use crate::simulation::lock::{Held, LockId};
 use crate::watch::decision::What;
+use bpf::errno::{EEXIST, EINVAL, ENOENT};
 use bpf::func::Fault;
 use bpf::region::Use;
-
-const EINVAL: i32 = 22;
-const EEXIST: i32 = 17;
-const ENOENT: i32 = 2;
 
 /// The task that ops.select_cpu() or ops.enqueue() may dispatch directly (direct_dispatch_task).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Every function that a policy could call is there, or docs/surface.md says why not.
+
+use kernel::kfuncs;
+use machine::Costs;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).expect(path)
+}
+
+fn names(file: &str) -> BTreeSet<String> {
+    let text = match file {
+        "not_modelled.txt" => read("src/policy/release/not_modelled.txt"),
+        file => read(&format!("tests/surface/{file}")),
+    };
+    let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    lines.map(str::to_owned).collect()
+}
+
+/// Names in the first column of the table under this heading.
+fn listed(heading: &str) -> BTreeSet<String> {
+    let text = read("../../docs/surface.md");
+    let (_, rest) = text.split_once(heading).expect("the heading");
+    let section = rest.split("\n## ").next().unwrap_or(rest);
+    let cells = section
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
+    let names = cells.flat_map(|cell| cell.split(['`', ',', ' ']));
+    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+#[test]
+fn what_is_not_there_has_a_reason() {
+    let table = kfuncs::table(&Costs::default());
+    let absent = listed("## Deliberately absent");
+    let there: BTreeSet<String> = table.iter().map(|func| func.name.to_owned()).collect();
+    let (helpers, kfuncs) = (names("helpers.txt"), names("not_modelled.txt"));
+    assert!(
+        helpers.len() >= 80 && kfuncs.len() > 40,
+        "{} {}",
+        helpers.len(),
+        kfuncs.len()
+    );
+    let both: Vec<&String> = kfuncs.intersection(&there).collect();
+    assert!(
+        both.is_empty(),
+        "has a row; remove it from release/not_modelled.txt: {both:?}"
+    );
+    let missing: BTreeSet<&String> = helpers.difference(&there).chain(&kfuncs).collect();
+    let silent: Vec<&&String> = missing.iter().filter(|name| !absent.contains(**name)).collect();
+    assert!(silent.is_empty(), "neither there nor in docs/surface.md: {silent:?}");
+    let stale: Vec<&String> = absent.iter().filter(|name| !missing.contains(name)).collect();
+    assert!(
+        stale.is_empty(),
+        "in docs/surface.md as absent, but there or in no list: {stale:?}"
+    );
+}
+
+#[test]
+fn helpers_and_kfuncs_are_named_once() {
+    let table = kfuncs::table(&Costs::default());
+    let mut names: Vec<&str> = table.iter().map(|func| func.name).collect();
+    names.sort_unstable();
+    let twice: Vec<&[&str]> = names.windows(2).filter(|pair| pair[0] == pair[1]).collect();
+    assert!(twice.is_empty(), "{twice:?}");
+}

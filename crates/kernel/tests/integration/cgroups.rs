@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Cgroups that change while tasks run: what policies are told, and on which CPUs tasks run.
+
+use crate::policies::Run;
+use crate::support::*;
+use kernel::Machine;
+use trace::{Event, Record};
+use workload::{Action, Cgroup, Disturbance, Op, Policy};
+
+/// Cgroups 1 "/a" and 2 "/a/b" (ids 2 and 3), and what happens at each ms.
+fn machine(cpus: u32, tasks: Tasks, what: &[(u64, Action)]) -> Machine {
+    let mut workload = tasks.workload;
+    workload.cgroups = ["/", "/a", "/a/b"]
+        .map(|path| Cgroup {
+            path: path.into(),
+            weight: 100,
+        })
+        .into();
+    let disturbance = |(at, what): &(u64, Action)| Disturbance {
+        at_ns: at * MS,
+        what: what.clone(),
+    };
+    workload.disturbances = what.iter().map(disturbance).collect();
+    workload.check().expect("it is whole");
+    Machine::new(free(cpus), workload, 1).expect("a machine")
+}
+
+/// One process of three threads.
+fn threads() -> Tasks {
+    let hog = || vec![run_ms(500)];
+    let tasks = Tasks::default()
+        .add("lead", hog())
+        .add("work", hog())
+        .add("work", hog());
+    tasks.with_all(|task| task.process = 0)
+}
+
+fn attach(comm: &str, cgroup: u32, process: bool) -> Action {
+    Action::Attach {
+        cgroup,
+        comm: comm.into(),
+        process,
+    }
+}
+
+fn max(quota_us: Option<u64>) -> Action {
+    Action::Max {
+        cgroup: 1,
+        quota_us,
+        period_us: 50_000,
+        burst_us: quota_us.map_or(0, |quota| quota / 2),
+    }
+}
+
+/// The lines that the policy wrote.
+fn told(records: &[Record]) -> Vec<&str> {
+    let lines = records.iter().filter_map(|record| match &record.event {
+        Event::Printk { text } => Some(text.as_str()),
+        _ => None,
+    });
+    lines.collect()
+}
+
+#[test]
+fn a_policy_is_told_of_all_that_happens_to_cgroups() {
+    let what = [
+        (1, Action::Make { cgroup: 1 }),
+        (2, Action::Weight { cgroup: 1, weight: 300 }),
+        (2, Action::Weight { cgroup: 1, weight: 300 }),
+        (3, max(Some(20_000))),
+        (3, max(Some(20_000))),
+        (4, Action::Make { cgroup: 2 }),
+        (5, attach("work", 2, false)),
+        (6, attach("work", 2, false)),
+        (7, Action::Idle { cgroup: 2, idle: true }),
+        (8, max(None)),
+        (9, attach("lead", 0, true)),
+        (10, Action::Remove { cgroup: 2 }),
+        (11, Action::Remove { cgroup: 1 }),
+        (12, Action::Make { cgroup: 1 }),
+    ];
+    let mut run = Run::new(machine(2, threads(), &what), "cgroups", &[]);
+    run.run(20 * MS).assert_alive();
+    assert_eq!(run.machine.cgroups.refused, [""; 0]);
+    assert_eq!(
+        told(&run.records),
+        [
+            "init 1 weight 100 quota 0 of 100000",
+            "init 2 weight 100 quota 0 of 100000",
+            "tp mkdir 2",
+            "set_weight 2 300",
+            "set_bandwidth 2 quota 20000 of 50000 burst 10000",
+            "init 3 weight 100 quota 0 of 100000",
+            "tp mkdir 3",
+            "prep_move 2 from 1 to 3",
+            "prep_move 3 from 1 to 3",
+            "move 2 from 1 to 3",
+            "tp attach 2",
+            "move 3 from 1 to 3",
+            "tp attach 3",
+            "set_idle 3 1",
+            "set_bandwidth 2 quota 0 of 50000 burst 0",
+            "prep_move 2 from 3 to 1",
+            "prep_move 3 from 3 to 1",
+            "move 2 from 3 to 1",
+            "tp attach 2",
+            "move 3 from 3 to 1",
+            "tp attach 3",
+            "tp rmdir 3",
+            "exit 3",
+            "tp rmdir 2",
+            "exit 2",
+            "init 2 weight 100 quota 0 of 100000",
+            "tp mkdir 2",
+        ]
+    );
+    // What a program kept for the cgroup that has gone has gone with it.
+    assert_eq!(run.var("nr_kept"), 0);
+}
+
+#[test]
+fn a_policy_loaded_later_finds_what_is_there() {
+    let what = [
+        (1, Action::Weight { cgroup: 1, weight: 30 }),
+        (2, max(Some(20_000))),
+        (3, Action::Remove { cgroup: 2 }),
+    ];
+    let mut machine = machine(2, threads(), &what);
+    let mut records = Vec::new();
+    machine.advance(5 * MS, &mut records);
+    let mut run = Run::new(machine, "cgroups", &[]);
+    run.run(10 * MS).assert_alive();
+    assert_eq!(
+        told(&run.records),
+        [
+            "init 1 weight 100 quota 0 of 100000",
+            "init 2 weight 30 quota 20000 of 50000"
+        ]
+    );
+}
+
+#[test]
+fn tasks_that_stay_fair_have_the_shares_and_limits_of_their_groups() {
+    let hog = || vec![run_ms(5000)];
+    let tasks = Tasks::default()
+        .add("root", hog())
+        .add("group", hog())
+        .with(|task| task.cgroup = 1)
+        .add("ext", hog())
+        .with(|task| task.policy = Policy::Ext { nice: 0 })
+        .with_all(|task| task.cpus = Some(vec![u32::from(task.policy == Policy::Ext { nice: 0 })]));
+    let what = [
+        (0, Action::Weight { cgroup: 1, weight: 300 }),
+        // 5 of 50 ms, and with the burst 7.5 in the first.
+        (800, max(Some(5000))),
+    ];
+    let mut run = Run::new(machine(2, tasks, &what), "count", &["FLAGS=SCX_OPS_SWITCH_PARTIAL"]);
+    run.run(1600 * MS).assert_alive();
+    let used: Vec<u64> = run.machine.tasks.iter().map(|task| task.sum_exec_runtime).collect();
+    assert!(used[0].abs_diff(920 * MS) < 20 * MS, "{used:?}");
+    assert!(used[1].abs_diff(680 * MS) < 20 * MS, "{used:?}");
+    assert_eq!(used[2], 1600 * MS);
+}
+
+#[test]
+fn a_move_that_is_refused_is_called_off_for_the_whole_set() {
+    let mut run = Run::new(
+        machine(2, threads(), &[(5, attach("lead", 1, true))]),
+        "cgroups",
+        &["REFUSE_MOVE=2"],
+    );
+    run.run(10 * MS).assert_alive();
+    assert_eq!(
+        told(&run.records)[3..],
+        [
+            "prep_move 1 from 1 to 2",
+            "prep_move 2 from 1 to 2",
+            "cancel_move 1 from 1 to 2",
+        ]
+    );
+    assert_eq!(
+        run.machine.cgroups.refused,
+        ["cgroup /a: attaching 'lead' at 5000 us failed (-22)"]
+    );
+    assert!(run.machine.tasks.iter().all(|task| task.cgroup == 0));
+}
+
+#[test]
+fn what_fails_changes_nothing_and_is_said() {
+    let what = [
+        (1, Action::Make { cgroup: 2 }),
+        (2, Action::Make { cgroup: 1 }),
+        (3, Action::Make { cgroup: 1 }),
+        (4, Action::Weight { cgroup: 2, weight: 5 }),
+        (5, attach("lead", 1, false)),
+        (6, Action::Remove { cgroup: 1 }),
+        (7, Action::Idle { cgroup: 1, idle: true }),
+        (8, Action::Weight { cgroup: 1, weight: 5 }),
+    ];
+    let refused = |defines: &[&str]| {
+        let mut run = Run::new(machine(2, threads(), &what), "cgroups", defines);
+        run.run(20 * MS).assert_alive();
+        run.machine.cgroups.refused
+    };
+    assert_eq!(
+        refused(&[]),
+        [
+            "cgroup /a/b: mkdir at 1000 us failed (-2)",
+            "cgroup /a: mkdir at 3000 us failed (-17)",
+            "cgroup /a/b: cpu.weight = 5 at 4000 us failed (-2)",
+            "cgroup /a: rmdir at 6000 us failed (-16)",
+            "cgroup /a: cpu.weight = 5 at 8000 us failed (-22)",
+        ]
+    );
+    // The policy refuses it with ENOMEM, and then it is not there.
+    assert_eq!(
+        refused(&["REFUSE_MKDIR"])[1],
+        "cgroup /a: mkdir at 2000 us failed (-12)"
+    );
+}
+
+/// The CPUs on which a task was switched to between two ms.
+fn cpus_of(records: &[Record], pid: u32, from: u64, to: u64) -> Vec<u32> {
+    let there = records.iter().filter(|r| (from * MS..to * MS).contains(&r.time));
+    let mut cpus: Vec<u32> = there
+        .filter(|r| matches!(r.event, Event::Switch { next, .. } if next == pid))
+        .map(|r| r.cpu)
+        .collect();
+    cpus.sort_unstable();
+    cpus.dedup();
+    cpus
+}
+
+#[test]
+fn tasks_run_on_the_cpus_of_their_cpuset() {
+    let cpus = |cgroup, cpus: Option<Vec<u32>>| Action::Cpus { cgroup, cpus };
+    let what = [
+        (20, cpus(1, Some(vec![2, 3]))),
+        (20, cpus(2, Some(vec![3]))),
+        (40, attach("free", 1, false)),
+        (60, attach("free", 2, false)),
+        (80, cpus(2, Some(vec![0]))),
+        (100, cpus(1, None)),
+        (100, cpus(2, None)),
+    ];
+    let program = || {
+        vec![
+            Op::Run(workload::Dist::Fixed(400 * US)),
+            Op::Sleep(workload::Dist::Fixed(700 * US)),
+            Op::LoopBack {
+                counter: 0,
+                times: None,
+                target: 0,
+            },
+        ]
+    };
+    let tasks = Tasks::default()
+        .add("free", program())
+        .add("pinned", program())
+        .with(|task| (task.cpus, task.cgroup) = (Some(vec![1, 2]), 1))
+        .add("there", program())
+        .with(|task| task.cgroup = 1);
+    for policy in ["", "cgroups"] {
+        let machine = machine(4, tasks.clone(), &what);
+        let records = if policy.is_empty() {
+            let mut machine = machine;
+            let mut records = Vec::new();
+            machine.run(130 * MS, &mut records);
+            records
+        } else {
+            let mut run = Run::new(machine, policy, &[]);
+            run.run(130 * MS).assert_alive();
+            run.records
+        };
+        let on = |pid, from, to| cpus_of(&records, pid, from, to);
+        let within = |pid, from, to, cpus: &[u32]| {
+            let on = on(pid, from, to);
+            assert!(
+                !on.is_empty() && on.iter().all(|cpu| cpus.contains(cpu)),
+                "{policy} {pid} {from}: {on:?}"
+            );
+        };
+        within(1, 1, 40, &[0, 1, 2, 3]);
+        within(1, 41, 60, &[2, 3]);
+        within(1, 61, 80, &[3]);
+        // 0 is not in the cgroup above: then it is all of those.
+        within(1, 81, 100, &[2, 3]);
+        within(2, 1, 20, &[1, 2]);
+        within(2, 21, 100, &[2]);
+        // What it asked for comes back.
+        within(2, 101, 130, &[1, 2]);
+        within(3, 21, 100, &[2, 3]);
+    }
+}
+
+#[test]
+fn a_policy_reads_what_cpusets_allow() {
+    let cpus = |cgroup, cpus: &[u32]| Action::Cpus {
+        cgroup,
+        cpus: Some(cpus.to_vec()),
+    };
+    let what = [
+        (10, cpus(1, &[2, 3])),
+        (20, cpus(2, &[3])),
+        (30, Action::Hotplug { cpu: 3, online: false }),
+        (35, attach("lead", 1, false)),
+        (40, cpus(1, &[1, 3])),
+        (45, attach("lead", 0, false)),
+        (50, Action::Remove { cgroup: 2 }),
+        (50, Action::Remove { cgroup: 1 }),
+        (50, Action::Make { cgroup: 1 }),
+        (60, cpus(1, &[0])),
+    ];
+    for checked in [false, true] {
+        let mut machine = machine(4, threads(), &what);
+        machine.checked = checked;
+        let mut run = Run::new(machine, "cpusets", &[]);
+        run.run(70 * MS).assert_alive();
+        assert_eq!(
+            told(&run.records),
+            [
+                "init 1: f, effective f",
+                "init 2: 0, effective f",
+                "init 3: 0, effective f",
+                "cgroup 2 had 0",
+                "cgroup 1 in 0: f, effective f",
+                "cgroup 2 in 1: c, effective c",
+                "cgroup 3 in 2: 0, effective c",
+                "cgroup 2 had c",
+                "cgroup 1 in 0: f, effective f",
+                "cgroup 2 in 1: c, effective c",
+                "cgroup 3 in 2: 8, effective 8",
+                "CPU 3 goes",
+                "joined 2: c, effective 4",
+                "cgroup 2 had c",
+                "cgroup 1 in 0: f, effective 7",
+                "cgroup 2 in 1: a, effective 2",
+                // Nothing of it is left: what is above it.
+                "cgroup 3 in 2: 8, effective 2",
+                "joined 1: f, effective 7",
+                "init 2: 0, effective 7",
+                "cgroup 1 in 0: f, effective 7",
+                "cgroup 4294967298 in 1: 1, effective 1",
+            ]
+        );
+        // CONFIG_NR_CPUS / 8, in masks behind pointers.
+        assert_eq!(run.var("cpumask_bytes"), 1024);
+        assert_eq!((run.var("pointers"), run.var("arrays")), (1, 0));
+    }
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Pipes, sockets and TCP within the host: who waits for whom, and what messages cost. Kernel work is free here but where it is
+//! what is tested.
+
+use crate::support::*;
+use kernel::Ended;
+use workload::{Channel, Op, Resource};
+
+#[test]
+fn a_full_pipe_blocks_its_writer_and_an_empty_one_its_reader() {
+    let pipe = Resource::Channel {
+        name: "p".into(),
+        capacity: 200,
+        kind: Channel::Pipe,
+    };
+    let send = Op::Send { channel: 0, bytes: 100 };
+    let tasks = Tasks::default()
+        .resources(vec![pipe])
+        .add(
+            "writer",
+            vec![sleep_ms(2), send.clone(), send.clone(), send.clone(), send],
+        )
+        .add(
+            "reader",
+            vec![Op::Recv(0), run_ms(3), Op::Recv(0), run_ms(3), Op::Recv(0), Op::Recv(0)],
+        );
+    let (records, ended) = run(2, tasks);
+    assert_eq!(starts(&records, 2)[..2], [0, 2]);
+    // The third message does not fit until the reader, woken by the first, has run; the fourth waits for the second read.
+    assert_eq!(starts(&records, 1), [0, 2, 2, 5]);
+    assert_eq!(ended, Ended::AllExited);
+}
+
+#[test]
+fn a_socket_wakes_all_its_writers_when_a_quarter_is_left() {
+    let socket = Resource::Channel {
+        name: "s".into(),
+        capacity: 400,
+        kind: Channel::Socket,
+    };
+    let send = || Op::Send { channel: 0, bytes: 100 };
+    let read = || vec![run_ms(1), Op::Recv(0)];
+    let tasks = Tasks::default()
+        .resources(vec![socket])
+        .add("filler", vec![send(), send(), send(), send()])
+        .add("w1", vec![run_ms(1), send()])
+        .add("w2", vec![run_ms(1), send()])
+        .add(
+            "reader",
+            [vec![run_ms(1)], read(), read(), read(), read(), read(), read()].concat(),
+        );
+    let (records, ended) = run(4, tasks);
+    // Reads at 2, 3 and 4 ms; the third leaves one message of four.
+    assert_eq!((starts(&records, 2), starts(&records, 3)), (vec![0, 4], vec![0, 4]));
+    assert_eq!(ended, Ended::AllExited);
+}
+
+#[test]
+fn a_message_from_another_cpu_brings_its_cache_lines() {
+    let ns = |kind, bytes, reader| {
+        let channel = Resource::Channel {
+            name: "c".into(),
+            capacity: 1000,
+            kind,
+        };
+        let mut spec = free(2);
+        spec.costs.cache_line.llc = 1000;
+        let tasks = Tasks::default()
+            .resources(vec![channel])
+            .add("w", vec![Op::Send { channel: 0, bytes }])
+            .with(|task| task.cpus = Some(vec![0]))
+            .add("r", vec![run_ms(1), Op::Recv(0)])
+            .with(|task| task.cpus = Some(vec![reader]));
+        let (_, records, _) = draw(spec, tasks, END, MS);
+        stop_ns(&records, 2) - MS
+    };
+    // The channel's line, and the message's: its data and sk_buff, or its data and pipe_buffer.
+    assert_eq!(ns(Channel::Socket, 100, 1), 10_000);
+    assert_eq!(ns(Channel::Pipe, 100, 1), 4_000);
+    assert_eq!(ns(Channel::Pipe, 10, 1), 3_000);
+    assert_eq!(ns(Channel::Socket, 100, 0), 0);
+}
+
+#[test]
+fn tcp_sends_one_message_at_once_and_holds_the_next_until_it_is_acknowledged() {
+    let ns = |kind, bytes: u32, messages: usize| {
+        let channel = Resource::Channel {
+            name: "c".into(),
+            capacity: 100_000,
+            kind,
+        };
+        let mut spec = free(1);
+        spec.costs.tcp_segment_ns = 10_000;
+        let send = Op::Send { channel: 0, bytes };
+        let tasks = Tasks::default()
+            .resources(vec![channel])
+            .add("w", vec![send; messages])
+            .add("r", vec![Op::Recv(0); messages]);
+        let (_, records, _) = draw(spec, tasks, END, MS);
+        stop_ns(&records, 1).max(stop_ns(&records, 2))
+    };
+    // The first goes alone; all that follow go together when it is acknowledged, and are acknowledged in turn.
+    assert_eq!(
+        [1, 2, 5].map(|messages| ns(Channel::Tcp, 100, messages)),
+        [15_000, 30_000, 30_000]
+    );
+    // What fills a segment does not wait: two of 8 KiB.
+    assert_eq!(
+        [3, 4, 5].map(|messages| ns(Channel::Tcp, 8192, messages)),
+        [25_000, 40_000, 35_000]
+    );
+    assert_eq!([1, 5].map(|messages| ns(Channel::Socket, 100, messages)), [0, 0]);
+}
+
+#[test]
+fn a_tcp_connection_has_a_writers_end_and_a_readers_end() {
+    // Writers on two CPUs, one after the other; a reader on the first reads when both are through.
+    let ns = |kind| {
+        let channel = Resource::Channel {
+            name: "c".into(),
+            capacity: 1000,
+            kind,
+        };
+        let mut spec = free(2);
+        spec.costs.cache_line.llc = 1000;
+        let send = Op::Send { channel: 0, bytes: 64 };
+        let tasks = Tasks::default()
+            .resources(vec![channel])
+            .add("w0", vec![send.clone()])
+            .with(|task| task.cpus = Some(vec![0]))
+            .add("w1", vec![run_ms(1), send])
+            .with(|task| task.cpus = Some(vec![1]))
+            .add("r", vec![run_ms(2), Op::Recv(0)])
+            .with(|task| task.cpus = Some(vec![0]));
+        let (_, records, _) = draw(spec, tasks, END, MS);
+        (stop_ns(&records, 2) - MS, stop_ns(&records, 3) - 2 * MS)
+    };
+    // The second writer takes the line of the writers' end, which the reader does not need. A Unix socket is one for all.
+    assert_eq!((ns(Channel::Tcp), ns(Channel::Socket)), ((1000, 0), (1000, 1000)));
+}
+
+#[test]
+fn who_writes_to_a_tcp_connection_while_another_does_sleeps_until_that_one_is_through() {
+    let stops = |kind| {
+        let channel = Resource::Channel {
+            name: "c".into(),
+            capacity: 1000,
+            kind,
+        };
+        let mut spec = free(2);
+        spec.costs.message_ns = MS as u32;
+        let send = Op::Send { channel: 0, bytes: 100 };
+        let tasks = Tasks::default()
+            .resources(vec![channel])
+            .add("w0", vec![send.clone()])
+            .add("w1", vec![send]);
+        let (_, records, _) = draw(spec, tasks, END, MS);
+        [1, 2].map(|pid| (starts(&records, pid), stop_ns(&records, pid)))
+    };
+    // Both want it at 0: the second one's CPU is free until 1 ms.
+    assert_eq!(stops(Channel::Tcp), [(vec![0], MS), (vec![0, 1], 2 * MS)]);
+    assert_eq!(stops(Channel::Socket), [(vec![0], MS), (vec![0], MS)]);
+}
+
+#[test]
+fn tcp_wakes_all_its_writers_when_a_third_is_free() {
+    let tcp = Resource::Channel {
+        name: "s".into(),
+        capacity: 600,
+        kind: Channel::Tcp,
+    };
+    let send = || Op::Send { channel: 0, bytes: 100 };
+    let read = || vec![run_ms(1), Op::Recv(0)];
+    let tasks = Tasks::default()
+        .resources(vec![tcp])
+        .add("filler", vec![send(), send(), send(), send(), send(), send()])
+        .add("w1", vec![run_ms(1), send()])
+        .add("reader", (0..8).flat_map(|_| read()).chain([Op::Recv(0)]).collect())
+        .with(|task| task.start_ns = MS);
+    let (records, _) = run(3, tasks);
+    // Reads at 2 and 3 ms; the second leaves four of six.
+    assert_eq!(starts(&records, 2), [0, 3]);
+}
+
+#[test]
+fn a_message_larger_than_the_buffer_passes_when_it_is_empty() {
+    let pipe = Resource::Channel {
+        name: "p".into(),
+        capacity: 10,
+        kind: Channel::Socket,
+    };
+    let tasks = Tasks::default()
+        .resources(vec![pipe])
+        .add("w", vec![Op::Send { channel: 0, bytes: 100 }])
+        .add("r", vec![Op::Recv(0)]);
+    assert_eq!(run(2, tasks).1, Ended::AllExited);
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What memory costs: cache lines that CPUs take from each other, and footprints that have to come back into caches.
+
+use crate::policies::Run;
+use crate::support::*;
+use bpf::lines::Transfers;
+use kernel::Machine;
+use kernel::lock::LockId;
+use machine::{ByDistance, MachineSpec, TaskSets};
+use workload::{Dist, Op, Policy, TaskSpec};
+
+const FOOTPRINT: u64 = 512 << 10;
+
+/// Two nodes of one LLC of two cores; only caches cost anything. A private cache has 1 MiB.
+fn caches() -> MachineSpec {
+    let mut spec = MachineSpec::regular(2, 1, 2, 1).free();
+    spec.costs.reload_llc_ps = 100;
+    spec.costs.reload_memory_ps = 1_000;
+    spec.costs.reload_remote_ps = 3_000;
+    spec
+}
+
+fn touching(bytes: u64) -> impl FnOnce(&mut TaskSpec) {
+    move |task| {
+        task.footprint_bytes = bytes;
+        task.cpus = Some(vec![0]);
+    }
+}
+
+/// What reloading cost a task of [`FOOTPRINT`] that slept on CPU 0 and then went on `where_to`, while another one of
+/// `other` bytes ran on CPU 0.
+fn reload(spec: MachineSpec, where_to: u32, other: u64) -> u64 {
+    let sleeper = vec![run_ms(1), sleep_ms(2), Op::SetAffinity(Some(vec![where_to])), run_ms(1)];
+    let tasks = Tasks::default()
+        .add("sleeper", sleeper)
+        .with(touching(FOOTPRINT))
+        .add("other", vec![sleep_ms(2), run_ms(1)])
+        .with(touching(other));
+    let mut machine = Machine::new(spec, tasks.workload, 1).expect("a machine");
+    let mut records = Vec::new();
+    machine.run(20 * MS, &mut records);
+    assert_eq!(machine.nr_alive, 0);
+    machine.reload_ns()
+}
+
+#[test]
+fn who_comes_back_to_a_cache_nobody_used_reloads_nothing() {
+    assert_eq!(reload(caches(), 0, 0), 0);
+    // There is room for both.
+    assert_eq!(reload(caches(), 0, FOOTPRINT), 0);
+}
+
+#[test]
+fn what_others_displaced_comes_from_the_next_cache() {
+    let spec = caches();
+    // A quarter of the footprint had to make room for 640 KiB in 1 MiB.
+    assert_eq!(reload(spec.clone(), 0, 640 << 10), (FOOTPRINT / 4) / 10);
+    assert_eq!(reload(spec, 0, 8 << 20), FOOTPRINT / 10);
+}
+
+#[test]
+fn another_core_reloads_from_the_llc_and_another_node_from_remote_memory() {
+    let spec = caches();
+    // It wakes on CPU 0, where all is there, and goes on elsewhere.
+    assert_eq!(reload(spec.clone(), 1, 0), FOOTPRINT / 10);
+    assert_eq!(reload(spec.clone(), 2, 0), FOOTPRINT * 3);
+    let mut flat = spec;
+    flat.costs.flat_memory = true;
+    assert_eq!(reload(flat, 2, 0), FOOTPRINT * 2, "half of it is local");
+}
+
+#[test]
+fn reloading_is_time_without_progress() {
+    let end = |footprint: u64| {
+        let ops = vec![run_ms(1), Op::SetAffinity(Some(vec![2])), run_ms(1)];
+        let tasks = Tasks::default().add("mover", ops).with(touching(footprint));
+        let mut machine = Machine::new(caches(), tasks.workload, 1).expect("a machine");
+        let mut records = Vec::new();
+        machine.run(20 * MS, &mut records);
+        (machine.now, machine.reload_ns())
+    };
+    let (light, heavy) = (end(0), end(FOOTPRINT));
+    assert_eq!(light.1, 0);
+    assert_eq!(heavy, (light.0 + FOOTPRINT * 3, FOOTPRINT * 3));
+}
+
+/// A reload that is cut off goes on where it was left when the task comes back at once, and is not paid twice.
+#[test]
+fn a_reload_cut_off_is_not_paid_twice() {
+    let mover = vec![run_ms(1), Op::SetAffinity(Some(vec![2])), run_ms(5)];
+    let rt = |task: &mut TaskSpec| {
+        task.cpus = Some(vec![2]);
+        task.policy = Policy::Fifo { rt_priority: 1 };
+    };
+    let tasks = Tasks::default()
+        .add("mover", mover)
+        .with(touching(FOOTPRINT))
+        .add("rt", vec![Op::Sleep(Dist::Fixed(1_500 * US)), run_ms(1)])
+        .with(rt);
+    let mut machine = Machine::new(caches(), tasks.workload, 1).expect("a machine");
+    let mut records = Vec::new();
+    machine.run(20 * MS, &mut records);
+    let off = machine.reload_ns().abs_diff(FOOTPRINT * 3);
+    assert!(off < 10, "{} ns instead of {}", machine.reload_ns(), FOOTPRINT * 3);
+}
+
+/// A balancer that moves a task at exec does so before the new program has touched anything.
+#[test]
+fn who_is_moved_at_exec_has_its_memory_where_it_then_runs() {
+    let moved = |then: Vec<Op>| {
+        let exec = Op::Exec { comm: "cc1".into() };
+        let ops = vec![run_ms(1), exec, Op::SetAffinity(Some(vec![2])), run_ms(1)];
+        let ops = ops.into_iter().chain(then).collect();
+        let tasks = Tasks::default().add("sh", ops).with(touching(FOOTPRINT));
+        let mut machine = Machine::new(caches(), tasks.workload, 1).expect("a machine");
+        let mut records = Vec::new();
+        machine.run(20 * MS, &mut records);
+        assert_eq!(machine.nr_alive, 0);
+        machine.reload_ns()
+    };
+    assert_eq!(moved(vec![]), 0, "nothing is anywhere yet");
+    let back = vec![Op::SetAffinity(Some(vec![0])), run_ms(1)];
+    assert_eq!(moved(back), FOOTPRINT * 3, "from node 1, and nothing was left on CPU 0");
+}
+
+/// CPUs 0 and 1 are on node 0, 2 and 3 on node 1; each has a cache of its own.
+#[test]
+fn what_several_share_is_nearer_to_the_kernels_node() {
+    let mut spec = MachineSpec::regular(2, 2, 1, 1).free();
+    spec.costs.cache_line = ByDistance {
+        node: 100,
+        remote: 1000,
+        ..ByDistance::default()
+    };
+    // Written by CPU 3, read by 2, then by the others.
+    let reads = |spec: &MachineSpec| {
+        let machine = Machine::new(spec.clone(), Default::default(), 1).expect("a machine");
+        let (lines, addr) = (machine.region.lines(), machine.region.alloc(64).expect("memory"));
+        lines.store(3, addr);
+        [2, 0, 1].map(|cpu| lines.load(cpu, addr))
+    };
+    assert_eq!(reads(&spec), [100, 1000, 100]);
+    spec.topology.kernel_node = Some(0);
+    assert_eq!(reads(&spec), [100, 100, 100]);
+    spec.topology.kernel_node = Some(1);
+    assert_eq!(reads(&spec), [100, 1000, 1000]);
+}
+
+fn naps() -> Vec<Op> {
+    vec![
+        Op::Run(Dist::Exponential { mean: 100 * US }),
+        Op::Sleep(Dist::Exponential { mean: 70 * US }),
+        Op::LoopBack {
+            counter: 0,
+            times: None,
+            target: 0,
+        },
+    ]
+}
+
+/// Transfers and overhead on a machine where only cache lines cost anything.
+fn lines(cpus: u32, defines: &[&str]) -> (u64, u64) {
+    let mut spec = free(cpus);
+    spec.costs.cache_line = ByDistance {
+        llc: 50,
+        ..ByDistance::default()
+    };
+    let tasks = (0..3 * cpus).fold(Tasks::default(), |tasks, i| tasks.add(&format!("nap{i}"), naps()));
+    let machine = Machine::new(spec, tasks.workload, 1).expect("a machine");
+    let mut run = Run::new(machine, "lines", defines);
+    run.run(50 * MS).assert_alive();
+    let overhead = run.machine.rqs.iter().map(|rq| rq.time.overhead_ns).sum();
+    (run.machine.line_transfers().count, overhead)
+}
+
+#[test]
+fn one_cpu_alone_transfers_no_line() {
+    assert_eq!(lines(1, &["DENSE"]), (0, 0));
+}
+
+#[test]
+fn a_cache_line_each_is_cheaper_than_one_for_all() {
+    let (dense, sparse) = (lines(8, &["DENSE"]), lines(8, &[]));
+    // Tasks move in any case.
+    assert!(sparse.0 > 1000, "{sparse:?}");
+    assert!(
+        dense.0 * 4 > sparse.0 * 5 && dense.1 * 4 > sparse.1 * 5,
+        "{dense:?} {sparse:?}"
+    );
+}
+
+/// What came to one CPU, whose L2 keeps what begins 8 KiB apart of so many tasks, and how many lines of tasks were looked at. A line
+/// costs 100 ns from another CPU, two of one task `two_ns`.
+fn lines_of_tasks(room: u64, two_ns: u32) -> (Transfers, u64) {
+    let mut spec = free(1);
+    let by_distance = |node| ByDistance {
+        node,
+        ..ByDistance::default()
+    };
+    spec.costs.reload_memory_ps = 5_000;
+    spec.costs.cache_line = by_distance(two_ns);
+    spec.topology.cpus[0].l2_bytes = room * 8192;
+    spec.topology.task_sets = Some(TaskSets {
+        apart: 8192,
+        ways: 4,
+        line: by_distance(100),
+    });
+    let tasks = Tasks::default().add("nap", naps());
+    let machine = Machine::new(spec, tasks.workload, 1).expect("a machine");
+    let mut run = Run::new(machine, "lines", &["TASKS"]);
+    run.run(50 * MS).assert_alive();
+    (run.machine.line_transfers(), run.var("nr_seen"))
+}
+
+#[test]
+fn task_structs_compete_for_sets_of_the_l2() {
+    let ((few, seen), (many, _)) = (lines_of_tasks(8, 200), lines_of_tasks(64, 200));
+    assert_eq!(few.ns, few.count * 160, "32 bytes at 5 ns");
+    assert!(many.count < 32, "each line comes once: {many:?}");
+    // 16 lines a dispatch, of which none is there any more when it is looked at again: 16 x n x (n + 1) / 2 seen.
+    let dispatches = (seen / 8).isqrt();
+    assert!(dispatches > 100 && few.count >= 16 * dispatches, "{few:?}");
+}
+
+#[test]
+fn a_second_line_of_a_task_struct_is_asked_for_while_the_first_is_on_its_way() {
+    // All of them but the second one of the task that sleeps and wakes, which costs 40 % of 160 ns.
+    let (two, _) = lines_of_tasks(64, 140);
+    assert_eq!(two.ns, two.count * 160 - 96);
+}
+
+#[test]
+fn a_policys_lock_is_told_by_its_map_with_what_it_cost() {
+    let tasks = (0..24).fold(Tasks::default(), |tasks, i| tasks.add(&format!("nap{i}"), naps()));
+    let mut spec = costly(8);
+    // A long critical section.
+    spec.costs.bpf_insn_ps = 100_000;
+    let machine = Machine::new(spec, tasks.workload, 1).expect("a machine");
+    let mut run = Run::new(machine, "locks", &[]);
+    run.run(50 * MS).assert_alive();
+    let lock = run.machine.locks().find(|(id, _)| matches!(id, LockId::Bpf(_)));
+    let (id, stat) = lock.expect("the policy's lock");
+    assert_eq!(run.machine.lock_name(id), "bpf_spin_lock counts[2]+0x8");
+    assert_eq!(stat.acquisitions, run.var("nr_queued"));
+    assert!(
+        stat.contended > 0 && stat.wait_ns > 0 && stat.wait_max_ns <= stat.wait_ns,
+        "{stat:?}"
+    );
+    // Some instructions of 100 ns each.
+    assert!(stat.held_ns >= stat.acquisitions * 400, "{stat:?}");
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What takes time from tasks: interrupts, realtime and deadline tasks, and CPUs that a policy makes slow.
+
+use crate::policies::Run;
+use crate::support::*;
+use kernel::Machine;
+use machine::MachineSpec;
+use trace::Record;
+use workload::{Action, Disturbance, Policy, Workload};
+
+/// One task of 10 ms on CPU 0.
+fn worker() -> Tasks {
+    Tasks::default()
+        .add("worker", vec![run_ms(10)])
+        .with(|task| task.cpus = Some(vec![0]))
+}
+
+fn irq(at: u64, cpu: u32, ns: u64, period_ns: u64, count: Option<u64>) -> Disturbance {
+    Disturbance {
+        at_ns: at,
+        what: Action::Irq {
+            cpu,
+            ns,
+            period_ns,
+            count,
+        },
+    }
+}
+
+/// Runs for 100 ms without a policy.
+fn run_fair(spec: MachineSpec, workload: Workload) -> (Machine, Vec<Record>) {
+    let mut machine = Machine::new(spec, workload, 1).expect("a machine");
+    let mut records = Vec::new();
+    machine.run(100 * MS, &mut records);
+    (machine, records)
+}
+
+#[test]
+fn the_tick_waits_for_an_interrupt_to_be_over() {
+    let mut spec = free(1);
+    spec.hz = 100;
+    let mut workload = worker().workload;
+    workload.disturbances = vec![irq(9 * MS, 0, 4 * MS, MS, Some(1))];
+    spec.costs.tick_ns = MS as u32;
+    // Its own time would come at 10 ms: 9 of work, the interrupt, 1 of the tick, and the rest.
+    let (machine, records) = run_fair(spec, workload);
+    assert_eq!(
+        (stop_ns(&records, 1), machine.rqs[0].time.overhead_ns),
+        (15 * MS, 5 * MS)
+    );
+}
+
+#[test]
+fn interrupts_take_time_from_what_runs() {
+    let end = |disturbances: Vec<Disturbance>| {
+        let mut workload = worker().workload;
+        workload.disturbances = disturbances;
+        let (machine, records) = run_fair(free(2), workload.clone());
+        let mut run = Run::new(Machine::new(free(2), workload, 1).expect("a machine"), "perf", &[]);
+        run.run(100 * MS).assert_alive();
+        let end = stop_ns(&records, 1);
+        assert_eq!(stop_ns(&run.records, 1), end, "under a policy");
+        (end, machine.rqs[0].time.overhead_ns)
+    };
+    assert_eq!(end(Vec::new()), (10 * MS, 0));
+    assert_eq!(end(vec![irq(2 * MS, 0, MS, 2 * MS, Some(3))]), (13 * MS, 3 * MS));
+    // For ever: ten of them until it is through.
+    assert_eq!(end(vec![irq(MS / 2, 0, MS, 2 * MS, None)]).0, 20 * MS);
+    assert_eq!(end(vec![irq(2 * MS, 1, MS, 2 * MS, Some(3))]), (10 * MS, 0));
+    // None comes to a CPU that is offline.
+    let offline = Disturbance {
+        at_ns: MS,
+        what: Action::Hotplug { cpu: 1, online: false },
+    };
+    let mut workload = worker().workload;
+    workload.disturbances = vec![offline, irq(2 * MS, 1, MS, 2 * MS, Some(3))];
+    let (machine, records) = run_fair(free(2), workload);
+    assert_eq!((stop_ns(&records, 1), machine.rqs[1].time.overhead_ns), (10 * MS, 0));
+}
+
+fn read(disturbances: &str) -> Workload {
+    let text = format!(
+        r#"{{"tasks": {{"worker": {{"loop": 1, "cpus": [0], "run": 10000}}}}, "disturbances": [{disturbances}]}}"#
+    );
+    workload::rtapp::read(&text, "disturbed.json").expect("a workload")
+}
+
+#[test]
+fn realtime_and_deadline_tasks_take_cpus_from_a_policy() {
+    let noise = |kind: &str| format!(r#"{{"at": 2000, "{kind}": [0], "length": 1000, "period": 4000, "count": 2}}"#);
+    let released = |kind: &str| {
+        let machine = Machine::new(free(2), read(&noise(kind)), 1).expect("a machine");
+        let mut run = Run::new(machine, "perf", &[]);
+        run.run(100 * MS).assert_alive();
+        assert_eq!(stop_ns(&run.records, 1), 12 * MS, "{kind}");
+        // The third time it only exits.
+        assert_eq!(starts(&run.records, 2), [2, 6, 10], "{kind}");
+        let counts = run.image.get(&run.machine.region, "nr_released").expect("an array");
+        counts.replace(' ', "")
+    };
+    assert_eq!(released("fifo"), "{3,0,0}");
+    assert_eq!(released("deadline"), "{0,3,0}");
+}
+
+#[test]
+fn a_deadline_task_comes_before_every_realtime_task() {
+    let mut workload = read(r#"{"at": 2000, "deadline": [0], "length": 1000, "period": 4000, "count": 2}"#);
+    workload.tasks[0].policy = Policy::Fifo { rt_priority: 99 };
+    let (_, records) = run_fair(free(1), workload);
+    assert_eq!((starts(&records, 2), stop_ns(&records, 1)), (vec![2, 6, 10], 12 * MS));
+    // A realtime task of the same priority would have waited.
+    let mut workload = read(r#"{"at": 2000, "fifo": [0], "priority": 99, "length": 1000, "period": 4000, "count": 2}"#);
+    workload.tasks[0].policy = Policy::Fifo { rt_priority: 99 };
+    let (_, records) = run_fair(free(1), workload);
+    assert_eq!((starts(&records, 2)[0], stop_ns(&records, 1)), (10, 10 * MS));
+}
+
+/// When the task of 10 ms ends on CPU 0 of this capacity that goes down to a level of `min`, in us.
+fn end_us(capacity: u32, min: u32, defines: &[&str]) -> u64 {
+    let mut spec = free(2);
+    spec.cpuperf_min = min;
+    let mut cpus = spec.topology.cpus.clone();
+    cpus[0].capacity = capacity;
+    spec.topology = machine::Topology::new(cpus, Vec::new());
+    let mut run = Run::new(
+        Machine::new(spec, worker().workload, 1).expect("a machine"),
+        "perf",
+        defines,
+    );
+    run.run(200 * MS).assert_alive();
+    let (level, cap) = (run.var("level"), run.var("cap"));
+    assert_eq!(cap, u64::from(capacity));
+    assert!((u64::from(min)..=1024).contains(&level), "{level}");
+    stop_ns(&run.records, 1) / US
+}
+
+#[test]
+fn a_cpu_is_as_fast_as_the_policy_wants_it() {
+    assert_eq!(end_us(1024, 256, &[]), 10_000);
+    // A quarter more than the target: 640 of 1024.
+    assert_eq!(end_us(1024, 256, &["TARGET=512"]), 16_000);
+    assert_eq!(end_us(1024, 256, &["TARGET=820"]), 10_000);
+    assert_eq!(end_us(1024, 256, &["TARGET=0"]), 40_000);
+    // Where the frequency is fixed nothing changes.
+    assert_eq!(end_us(1024, 1024, &["TARGET=0"]), 10_000);
+    // A CPU of half the capacity goes down from there.
+    assert_eq!(end_us(512, 256, &[]), 20_000);
+    assert_eq!(end_us(512, 256, &["TARGET=512"]), 32_000);
+    // Five ticks of a ms at a quarter of the speed, the rest at full speed.
+    assert_eq!(end_us(1024, 256, &["TARGET=0", "RAISED=1024"]), 5_000 + 8_750);
+}
+
+#[test]
+fn without_its_policy_a_cpu_is_fast_again() {
+    let mut spec = free(1);
+    spec.cpuperf_min = 256;
+    let mut run = Run::new(
+        Machine::new(spec, worker().workload, 1).expect("a machine"),
+        "perf",
+        &["TARGET=0"],
+    );
+    run.machine.advance(8 * MS, &mut run.records);
+    run.unload();
+    run.run(100 * MS);
+    assert_eq!(stop_ns(&run.records, 1), 16 * MS);
+}
+
+#[test]
+fn targets_that_cannot_be_end_the_policy() {
+    for (define, expect) in [
+        ("WRONG_CPU", "Invalid target CPU 1"),
+        ("TOO_MUCH", "Invalid cpuperf target 1025 for CPU 0"),
+    ] {
+        let mut run = Run::new(
+            Machine::new(free(2), worker().workload, 1).expect("a machine"),
+            "perf",
+            &[define],
+        );
+        run.run(100 * MS);
+        assert!(run.exit().message.contains(expect), "{}", run.exit().message);
+    }
+}

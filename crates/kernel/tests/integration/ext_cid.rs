@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Policies that schedule by cid.
+
+use crate::policies::{Run, compile};
+use crate::support::*;
+use bpf::object::Object;
+use bpf::vm::Engine;
+use kernel::Machine;
+use kernel::load::check;
+use kernel::profile::Profile;
+use workload::{Dist, Op};
+
+fn sleeper() -> Vec<Op> {
+    vec![
+        Op::Run(Dist::Fixed(MS)),
+        Op::Sleep(Dist::Fixed(MS)),
+        Op::LoopBack {
+            counter: 0,
+            times: None,
+            target: 0,
+        },
+    ]
+}
+
+/// Four CPUs, of which 0 and 2 are a core, 1 and 3 the other one.
+fn machine() -> Machine {
+    let mut spec = free(4);
+    for (cpu, info) in spec.topology.cpus.iter_mut().enumerate() {
+        (info.core, info.thread) = (cpu as u32 % 2, cpu as u32 / 2);
+    }
+    spec.topology = machine::Topology::new(spec.topology.cpus.clone(), Vec::new());
+    let tasks = Tasks::default().add("pinned", sleeper()).with(|task| {
+        task.cpus = Some(vec![1, 2]);
+        task.start_cpu = Some(2);
+    });
+    let tasks = tasks.add("free", sleeper()).with(|task| task.start_cpu = Some(3));
+    Machine::new(spec, tasks.workload, 1).expect("a machine")
+}
+
+fn started(defines: &[&str]) -> Run {
+    let mut machine = machine();
+    machine.advance(MS / 2, &mut Vec::new());
+    let mut run = Run::new(machine, "cid", defines);
+    run.run(50 * MS);
+    run.assert_alive();
+    run
+}
+
+#[test]
+fn siblings_have_adjacent_cids() {
+    let run = started(&[]);
+    assert_eq!((run.var("wrong_dispatch"), run.var("wrong_task")), (0, 0));
+    // CPU 2 is cid 1, CPU 1 is cid 2; the mask of one of them and the other.
+    assert_eq!(
+        (run.var("mask_bits"), run.var("mask_cids"), run.var("mask_words")),
+        (0b0110, 4, 2)
+    );
+    let place = |i: u32| run.var(&format!("places[{i}]")) as i32;
+    assert_eq!((0..7).map(place).collect::<Vec<_>>(), [0, 0, 0, 0, 0, 0, -1]);
+    assert!(run.var("dispatched[1]") > 10 && run.var("dispatched[3]") > 10);
+    assert_eq!((run.var("idled[0]"), run.var("cpu_of_0")), (0, 0));
+    assert!(run.var("idled[1]") > 10);
+}
+
+#[test]
+fn init_may_number_the_cpus_itself() {
+    let run = started(&["REVERSE"]);
+    assert_eq!(
+        (run.var("wrong_dispatch"), run.var("wrong_task"), run.var("cpu_of_0")),
+        (0, 0, 3)
+    );
+    // CPUs 1 and 2 are cids 2 and 1; the task of CPU 3 is at cid 0.
+    assert_eq!(run.var("mask_bits"), 0b0110);
+    assert!(run.var("dispatched[0]") > 10 && run.var("dispatched[1]") > 10);
+    assert_eq!(
+        run.var("places[0]") as i32,
+        -1,
+        "an own numbering tells nothing of the topology"
+    );
+}
+
+#[test]
+fn wrong_cids_end_the_policy_in_the_kernels_words() {
+    let message = |defines: &[&str]| match Run::load(&mut machine(), "cid", defines) {
+        Err(exit) => exit.message,
+        Ok(_) => panic!("{defines:?} loads"),
+    };
+    assert_eq!(message(&["TWICE"]), "cid 3 assigned to multiple cpus");
+    assert_eq!(message(&["RANGE"]), "invalid cid 4");
+    assert!(message(&["NO_ARENA"]).starts_with("cid-form scheduler must use a BPF arena map"));
+    let mut run = Run::new(machine(), "cid", &["BAD"]);
+    run.run(20 * MS);
+    assert_eq!(run.exit().message, "invalid cid 99");
+}
+
+#[test]
+fn what_takes_cpu_ids_is_not_for_it() {
+    let object = Object::parse(&std::fs::read(compile("cid", &["CPU_ONLY"])).unwrap(), "cid.bpf.o").unwrap();
+    let error = check(&machine(), &object, &Profile::default(), Engine::default()).expect_err("it is refused");
+    assert!(
+        error
+            .to_string()
+            .contains("calling kernel function scx_bpf_kick_cpu is not allowed"),
+        "{error}"
+    );
+}

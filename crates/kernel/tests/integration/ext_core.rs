@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Policies come, see every callback in its place, and go.
+
+use crate::policies::Run;
+use crate::support::*;
+use kernel::ext::{EnableState, Kind};
+use kernel::{Machine, class::Class};
+use workload::{Dist, Op, Policy};
+
+/// `n` tasks that run and sleep in turn.
+fn loopers(n: u32, run: u64, sleep: u64) -> Tasks {
+    (0..n).fold(Tasks::default(), |tasks, i| {
+        tasks.add(&format!("t{i}"), looper(run, sleep))
+    })
+}
+
+fn looper(run: u64, sleep: u64) -> Vec<Op> {
+    vec![
+        Op::Run(Dist::Fixed(run)),
+        Op::Sleep(Dist::Fixed(sleep)),
+        Op::LoopBack {
+            counter: 0,
+            times: None,
+            target: 0,
+        },
+    ]
+}
+
+fn hog() -> Vec<Op> {
+    vec![
+        Op::Run(Dist::Fixed(MS)),
+        Op::LoopBack {
+            counter: 0,
+            times: None,
+            target: 0,
+        },
+    ]
+}
+
+fn machine(cpus: u32, tasks: Tasks) -> Machine {
+    Machine::new(costly(cpus), tasks.workload, 1).expect("a machine")
+}
+
+fn switches(run: &Run) -> u64 {
+    run.machine.rqs.iter().map(|rq| rq.nr_switches).sum()
+}
+
+#[test]
+fn a_policy_with_nothing_but_a_name_schedules() {
+    let mut run = Run::new(machine(4, loopers(10, 200 * US, 100 * US)), "minimal", &[]);
+    run.run(200 * MS).assert_alive();
+    assert!(switches(&run) > 3500, "{}", switches(&run));
+    let idle: u64 = run.machine.rqs.iter().map(|rq| rq.time.idle_ns).sum();
+    assert!(idle < 200 * MS, "10 tasks of 2/3 load keep 4 CPUs busy: idle {idle}");
+}
+
+#[test]
+fn callbacks_come_in_pairs() {
+    let mut run = Run::new(machine(2, loopers(5, 300 * US, 200 * US)), "count", &[]);
+    run.run(300 * MS).assert_alive();
+    let get = |name: &str| run.var(name);
+    let on_cpu = run.machine.tasks.iter().filter(|task| task.on_cpu).count() as u64;
+    assert_eq!(get("nr_running"), get("nr_stopping") + on_cpu);
+    let queued = run.machine.tasks.iter().filter(|task| task.on_rq).count() as u64;
+    assert_eq!(get("nr_runnable"), get("nr_quiescent") + queued);
+    let idle = run.machine.rqs.iter().filter(|rq| rq.idle()).count() as u64;
+    // Both CPUs idled when the policy was loaded.
+    assert_eq!(get("nr_from_idle"), get("nr_to_idle") + 2 - idle);
+    assert!(get("nr_select_cpu") > 1000 && get("nr_enqueue") >= get("nr_select_cpu") && get("nr_tick") > 100);
+    assert_eq!(
+        (
+            get("nr_init"),
+            get("nr_init_task"),
+            get("nr_enable"),
+            get("nr_set_weight")
+        ),
+        (1, 5, 5, 5)
+    );
+    assert_eq!(get("nr_init_task_fork"), 5);
+    assert_eq!(get("last_weight"), 100);
+    run.unload();
+    let get = |name: &str| run.var(name);
+    assert_eq!(get("nr_running"), get("nr_stopping"));
+    assert_eq!(get("nr_runnable"), get("nr_quiescent"));
+    assert_eq!(
+        (
+            get("nr_disable"),
+            get("nr_exit_task"),
+            get("nr_exit"),
+            get("nr_exit_task_cancelled")
+        ),
+        (5, 5, 1, 0)
+    );
+    assert_eq!((get("nr_cgroup_init"), get("nr_cgroup_exit")), (1, 1));
+    assert_eq!((get("init_order"), get("exit_order")), (1, 2));
+    assert_eq!((get("exit_kind"), get("exit_code")), (Kind::Unreg as u64, 0));
+    assert!(run.machine.tasks.iter().all(|task| task.class == Class::Fair));
+    run.run(400 * MS);
+    assert_eq!(run.machine.ext.state, EnableState::Disabled);
+}
+
+#[test]
+fn tasks_that_are_there_already_come_under_the_policy() {
+    let mut machine = machine(2, loopers(6, 300 * US, 100 * US));
+    machine.advance(50 * MS, &mut Vec::new());
+    assert!(machine.tasks.iter().all(|task| task.class == Class::Fair));
+    let mut run = Run::new(machine, "count", &[]);
+    assert!(run.machine.tasks.iter().all(|task| task.class == Class::Ext));
+    assert_eq!(
+        (
+            run.var("nr_init_task"),
+            run.var("nr_init_task_fork"),
+            run.var("nr_enable")
+        ),
+        (6, 0, 6)
+    );
+    assert_eq!(run.var("nr_set_cpumask"), 6);
+    run.run(100 * MS).assert_alive();
+    assert!(run.var("nr_running") > 100);
+}
+
+#[test]
+fn partial_switch_takes_sched_ext_tasks_only() {
+    let tasks = Tasks::default()
+        .add("ext", hog())
+        .with(|task| task.policy = Policy::Ext { nice: 0 })
+        .add("normal", hog())
+        .add("batch", hog())
+        .with(|task| task.policy = Policy::Batch { nice: 0 });
+    let mut run = Run::new(machine(4, tasks), "count", &["FLAGS=SCX_OPS_SWITCH_PARTIAL"]);
+    run.run(20 * MS).assert_alive();
+    let classes: Vec<Class> = run.machine.tasks.iter().map(|task| task.class).collect();
+    assert_eq!(classes, [Class::Ext, Class::Fair, Class::Fair]);
+    // All are introduced; one is enabled.
+    assert_eq!((run.var("nr_init_task"), run.var("nr_enable")), (3, 1));
+}
+
+#[test]
+fn enable_and_disable_follow_a_tasks_class() {
+    let policy = |policy| vec![Op::SetPolicy(policy), run_ms(1)];
+    let mut ops = vec![run_ms(1)];
+    ops.extend(policy(Policy::Fifo { rt_priority: 5 }));
+    ops.extend(policy(Policy::Normal { nice: 0 }));
+    ops.extend(policy(Policy::Normal { nice: 10 }));
+    let mut run = Run::new(machine(1, Tasks::default().add("t", ops)), "count", &[]);
+    run.run(20 * MS);
+    let get = |name: &str| run.var(name);
+    assert_eq!(
+        (
+            get("nr_init_task"),
+            get("nr_enable"),
+            get("nr_disable"),
+            get("nr_exit_task")
+        ),
+        (1, 2, 2, 1)
+    );
+    // enable() twice, and nice 10.
+    assert_eq!((get("nr_set_weight"), get("last_weight")), (3, 11));
+}
+
+#[test]
+fn dead_tasks_are_taken_leave_of() {
+    let child = |tasks: Tasks| tasks.add("child", vec![run_ms(1)]).with(|task| task.spawn = false);
+    let fork = Op::Fork { task: 1, thread: false };
+    let tasks = child(Tasks::default().add("parent", vec![fork.clone(), fork, Op::WaitChildren, run_ms(500)]));
+    let mut run = Run::new(machine(2, tasks), "count", &[]);
+    run.run(50 * MS).assert_alive();
+    assert_eq!(
+        (
+            run.var("nr_init_task_fork"),
+            run.var("nr_exit_task"),
+            run.var("nr_disable")
+        ),
+        (3, 2, 2)
+    );
+}
+
+#[test]
+fn every_callback_can_end_the_policy() {
+    // select_cpu, enqueue, dispatch, tick, runnable, running, stopping, quiescent, init_task, enable, init, update_idle,
+    // set_weight
+    for at in 1..=13_u64 {
+        let tasks = loopers(3, 1500 * US, 2500 * US);
+        let mut machine = machine(2, tasks);
+        machine.advance(5 * MS, &mut Vec::new());
+        let exit = match Run::load(&mut machine, "count", &[&format!("EXIT_AT={at}")]) {
+            Err(exit) => *exit,
+            Ok(image) => {
+                let mut run = Run {
+                    machine,
+                    image,
+                    records: Vec::new(),
+                };
+                run.run(200 * MS);
+                assert_eq!(run.machine.ext.state, EnableState::Disabled, "callback {at}");
+                assert_eq!((run.var("nr_exit"), run.var("exit_code")), (1, at));
+                assert!(run.machine.tasks.iter().all(|task| task.class == Class::Fair));
+                run.exit().clone()
+            }
+        };
+        assert_eq!((exit.kind, exit.code), (Kind::UnregBpf, at as i64), "callback {at}");
+        assert_eq!(exit.message, format!("ended at {at}"));
+        assert_eq!(exit.reason, "unregistered from BPF");
+    }
+}
+
+#[test]
+fn a_task_alone_goes_on_or_is_enqueued_as_the_last_one() {
+    let alone = |defines: &[&str]| {
+        let mut run = Run::new(machine(1, Tasks::default().add("hog", hog())), "count", defines);
+        run.run(500 * MS).assert_alive();
+        (
+            run.var("nr_enq_last"),
+            run.machine.ext.stats.dispatch_keep_last,
+            run.var("nr_enqueue"),
+        )
+    };
+    let (last, kept, enqueued) = alone(&[]);
+    assert!(
+        last == 0 && (20..=26).contains(&kept) && enqueued == 1,
+        "{last} {kept} {enqueued}"
+    );
+    let (last, kept, enqueued) = alone(&["FLAGS=SCX_OPS_ENQ_LAST"]);
+    assert!(
+        (20..=26).contains(&last) && kept == 0 && enqueued == last + 1,
+        "{last} {kept} {enqueued}"
+    );
+}
+
+#[test]
+fn slices_end_at_a_tick() {
+    let tasks = Tasks::default().add("a", hog()).add("b", hog());
+    let mut run = Run::new(machine(1, tasks), "count", &[]);
+    run.run(1000 * MS).assert_alive();
+    // Two tasks in turns of 20 ms, give or take a tick.
+    assert!((45..=51).contains(&run.var("nr_running")), "{}", run.var("nr_running"));
+    let used: Vec<u64> = run
+        .machine
+        .tasks
+        .iter()
+        .map(|task| task.sum_exec_runtime / MS)
+        .collect();
+    assert!(used[0].abs_diff(used[1]) <= 21, "{used:?}");
+}
+
+#[test]
+fn yield_gives_the_cpu_away() {
+    let yielder = vec![
+        Op::Run(Dist::Fixed(100 * US)),
+        Op::Yield,
+        Op::LoopBack {
+            counter: 0,
+            times: None,
+            target: 0,
+        },
+    ];
+    for policy in ["count", "minimal"] {
+        let tasks = Tasks::default().add("a", yielder.clone()).add("b", yielder.clone());
+        let mut run = Run::new(machine(1, tasks), policy, &[]);
+        run.run(100 * MS).assert_alive();
+        assert!(switches(&run) > 800, "{policy}: {}", switches(&run));
+    }
+}
+
+#[test]
+fn affinity_changes_take_the_task_from_the_policy_and_back() {
+    let ops = vec![
+        run_ms(2),
+        Op::SetAffinity(Some(vec![1])),
+        run_ms(2),
+        Op::SetAffinity(None),
+        run_ms(300),
+    ];
+    let tasks = Tasks::default().add("mover", ops).add("hog", hog()).add("hog", hog());
+    let mut run = Run::new(machine(2, tasks), "count", &[]);
+    run.run(100 * MS).assert_alive();
+    assert_eq!(run.var("nr_set_cpumask"), 2);
+}
+
+#[test]
+fn a_realtime_task_takes_the_cpu_and_gives_it_back() {
+    let rt = vec![
+        Op::Sleep(Dist::Fixed(5 * MS)),
+        run_ms(2),
+        Op::LoopBack {
+            counter: 0,
+            times: Some(4),
+            target: 0,
+        },
+    ];
+    let tasks = Tasks::default()
+        .add("hog", hog())
+        .add("rt", rt)
+        .with(|task| task.policy = Policy::Fifo { rt_priority: 10 });
+    let mut run = Run::new(machine(1, tasks), "count", &[]);
+    run.run(100 * MS).assert_alive();
+    assert!(run.var("nr_release") >= 4, "{}", run.var("nr_release"));
+    assert_eq!(run.var("nr_acquire"), run.var("nr_release"));
+    assert_eq!(run.var("release_reason"), 0);
+}
+
+#[test]
+fn hotplug_is_told_or_ends_the_policy() {
+    let start = |defines: &[&str]| {
+        let mut run = Run::new(machine(4, loopers(8, MS, 300 * US)), "count", defines);
+        run.machine.plan_hotplug(30 * MS, 2, false);
+        run.machine.plan_hotplug(60 * MS, 2, true);
+        run.run(100 * MS);
+        run
+    };
+    let run = start(&["HOTPLUG"]);
+    run.assert_alive();
+    assert_eq!((run.var("nr_cpu_offline"), run.var("nr_cpu_online")), (1, 1));
+    let run = start(&[]);
+    let exit = run.exit();
+    assert_eq!((exit.kind, exit.code), (Kind::UnregKern, 1 << 48 | 1 << 32));
+    assert_eq!(exit.message, "cpu 2 going offline, exiting scheduler");
+    assert_eq!(run.machine.ext.hotplug_seq, 2);
+}
+
+#[test]
+fn cgroup_moves_are_told() {
+    let mut tasks = Tasks::default().add("mover", vec![run_ms(1), Op::SetCgroup(1), run_ms(100)]);
+    let cgroup = |path: &str| workload::Cgroup {
+        path: path.into(),
+        weight: 100,
+    };
+    tasks.workload.cgroups = vec![cgroup("/"), cgroup("/a"), cgroup("/a/b")];
+    let mut run = Run::new(machine(1, tasks), "count", &[]);
+    run.run(10 * MS).assert_alive();
+    assert_eq!(
+        (
+            run.var("nr_cgroup_init"),
+            run.var("nr_cgroup_prep_move"),
+            run.var("nr_cgroup_move")
+        ),
+        (3, 1, 1)
+    );
+    run.unload();
+    assert_eq!(run.var("nr_cgroup_exit"), 3);
+}
+
+#[test]
+fn only_one_policy_at_a_time_but_one_after_the_other() {
+    let mut run = Run::new(machine(2, loopers(4, MS, MS)), "count", &[]);
+    let exit = Run::load(&mut run.machine, "minimal", &[]).expect_err("busy");
+    assert_eq!(exit.message, "another scheduler, \"count\", is loaded (-16)");
+    run.run(20 * MS).assert_alive();
+    for _ in 0..5 {
+        run.unload();
+        run.image = Run::load(&mut run.machine, "minimal", &[]).expect("it is free");
+        let now = run.machine.now;
+        run.run(now + 20 * MS).assert_alive();
+    }
+    assert_eq!(run.machine.ext.enable_seq, 6);
+}
+
+#[test]
+fn the_same_run_twice_is_the_same() {
+    let records = || {
+        let mut run = Run::new(machine(4, loopers(9, 170 * US, 60 * US)), "count", &[]);
+        run.run(100 * MS);
+        run.records
+    };
+    assert!(records() == records());
+}

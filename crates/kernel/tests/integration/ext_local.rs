@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Local DSQs: preempting their CPU, running at once or not at all, coming back to the policy; and bypass mode.
+
+use crate::policies::Run;
+use crate::support::*;
+use kernel::Machine;
+use kernel::ext::{self, EnableState};
+use workload::{Op, Policy};
+
+fn hog() -> Vec<Op> {
+    vec![
+        run_ms(1),
+        Op::LoopBack {
+            counter: 0,
+            times: None,
+            target: 0,
+        },
+    ]
+}
+
+fn waker() -> Vec<Op> {
+    vec![
+        run_ms(1),
+        sleep_ms(9),
+        Op::LoopBack {
+            counter: 0,
+            times: None,
+            target: 0,
+        },
+    ]
+}
+
+fn start(cpus: u32, tasks: Tasks, defines: &[&str]) -> Run {
+    let machine = Machine::new(costly(cpus), tasks.workload, 1).expect("a machine");
+    let mut run = Run::new(machine, "local", defines);
+    run.run(300 * MS);
+    run
+}
+
+/// When `pid` woke and how long it waited then, ns.
+fn waits(run: &Run, pid: u32) -> Vec<u64> {
+    let mut woken = None;
+    let mut waits = Vec::new();
+    for record in &run.records {
+        match record.event {
+            trace::Event::Waking { pid: woke, .. } if woke == pid => woken = Some(record.time),
+            trace::Event::Switch { next, .. } if next == pid => waits.extend(woken.take().map(|at| record.time - at)),
+            _ => {}
+        }
+    }
+    waits
+}
+
+#[test]
+fn preempting_insertion_takes_the_cpu_at_once() {
+    let tasks = || Tasks::default().add("hog", hog()).add("waker", waker());
+    let waiting = start(1, tasks(), &[]);
+    let preempting = start(1, tasks(), &["PREEMPT"]);
+    waiting.assert_alive();
+    preempting.assert_alive();
+    assert!(
+        waits(&waiting, 2).iter().any(|&ns| ns > 5 * MS),
+        "{:?}",
+        waits(&waiting, 2)
+    );
+    let waits = waits(&preempting, 2);
+    assert!(waits.len() > 20 && waits.iter().all(|&ns| ns < 100 * US), "{waits:?}");
+}
+
+#[test]
+fn who_was_to_run_at_once_and_cannot_comes_back() {
+    let tasks = (0..6).fold(Tasks::default(), |tasks, i| tasks.add(&format!("t{i}"), waker()));
+    let run = start(2, tasks.add("hog", hog()).add("hog", hog()), &["IMMED"]);
+    run.assert_alive();
+    let stats = run.machine.ext.stats;
+    assert!(run.var("nr_came_back") > 50 && stats.reenq_immed > 50, "{stats:?}");
+    assert!(
+        run.var("max_waiting") <= 1,
+        "nobody lingers on a local DSQ: {}",
+        run.var("max_waiting")
+    );
+}
+
+#[test]
+fn waiting_tasks_come_back_when_the_cpu_is_taken() {
+    let rt = vec![
+        sleep_ms(5),
+        run_ms(2),
+        Op::LoopBack {
+            counter: 0,
+            times: None,
+            target: 0,
+        },
+    ];
+    let tasks = Tasks::default()
+        .add("a", hog())
+        .add("b", hog())
+        .add("c", hog())
+        .add("rt", rt)
+        .with(|task| task.policy = Policy::Fifo { rt_priority: 1 });
+    let run = start(1, tasks, &["RELEASE"]);
+    run.assert_alive();
+    let (released, reenqueued) = (run.var("nr_released"), run.var("nr_reenqueued"));
+    assert!(released > 30 && reenqueued > 30, "{released} {reenqueued}");
+    assert_eq!(run.var("nr_came_back"), reenqueued);
+}
+
+#[test]
+fn reenqueueing_on_request_follows_the_callback() {
+    let tasks = Tasks::default().add("a", hog()).add("b", hog()).add("c", hog());
+    let run = start(1, tasks, &["REENQ"]);
+    run.assert_alive();
+    assert!(run.var("nr_came_back") >= 2, "{}", run.var("nr_came_back"));
+}
+
+/// From the error to the fair class the tasks run without the policy: short slices in turn.
+#[test]
+fn an_ending_policy_is_bypassed() {
+    let tasks = Tasks::default().add("a", hog()).add("b", hog()).add("c", hog());
+    let mut run = start(1, tasks, &[]);
+    ext::sysrq_reset(&mut run.machine);
+    let now = run.machine.now;
+    run.run(now + MS);
+    assert_eq!(run.machine.ext.state, EnableState::Disabling);
+    assert!(
+        run.machine.ext.stats.bypass_dispatch >= 2,
+        "the waiting tasks were queued again"
+    );
+    run.run(now + 20 * MS);
+    assert_eq!(run.machine.ext.state, EnableState::Disabled);
+    assert_eq!(run.exit().reason, "disabled by sysrq-S");
+    assert!(run.machine.ext.stats.bypass_duration >= 4 * MS as i64);
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A policy from an untrusted source in checked mode: whatever it calls with whatever arguments, the run ends with a named
+//! error or goes on, both engines see the same, and what is not the policy's has not changed.
+mod calls;
+
+use crate::policies;
+use crate::support::*;
+use bpf::object::Object;
+use bpf::vm::Engine;
+use calls::Draw;
+use kernel::Machine;
+use kernel::ext::Kind;
+use kernel::kfuncs;
+use kernel::load::{LoadError, attach, open_changed};
+use kernel::profile::Profile;
+use std::collections::BTreeMap;
+use trace::Record;
+use workload::Op;
+
+/// The fuzz target `calls` goes on from here.
+const SEEDS: u64 = 200;
+
+/// Says which seed it was if something panics.
+struct Seed(u64, Engine);
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("seed {}, {:?}", self.0, self.1);
+        }
+    }
+}
+
+/// How a hostile policy ends, and what happened meanwhile.
+fn run(object: &Object, seed: u64, engine: Engine) -> (String, Vec<Record>) {
+    let _seed = Seed(seed, engine);
+    let tasks = (0..4).fold(Tasks::default(), |tasks, i| {
+        tasks.add(&format!("t{i}"), vec![run_ms(1), sleep_ms(1), run_ms(1)])
+    });
+    let mut m = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
+    m.checked = true;
+    let table = kfuncs::table(&m.spec.costs);
+    let profile = Profile::default();
+    let put = |image: &mut _| calls::put(image, &table, &mut Draw::new(seed, &[]));
+    let (image, policy) = match open_changed(&m, object, &profile, engine, put) {
+        Ok(opened) => opened,
+        // What the verifier is known to refuse.
+        Err(error) => return (error.to_string(), Vec::new()),
+    };
+    let constants = image
+        .sections
+        .iter()
+        .find(|section| section.name == ".rodata")
+        .expect("constants");
+    let constants = (constants.addr, constants.size);
+    let before = m.region.bytes(constants.0, constants.1).expect("constants").to_vec();
+    let mut records = Vec::new();
+    let refused = match attach(&mut m, &image, policy, &profile) {
+        Ok(()) => None,
+        Err(LoadError::Input(message)) => panic!("{message}"),
+        Err(LoadError::Refused(exit)) => Some(exit),
+    };
+    m.run(10 * MS, &mut records);
+    m.verify();
+    assert_eq!(m.region.bytes(constants.0, constants.1).expect("constants"), before);
+    let exit = refused.as_deref().or(m.ext.exit.as_ref());
+    let told = exit.map_or("it goes on".to_string(), |exit| {
+        let by_itself = matches!(exit.kind, Kind::None | Kind::Unreg | Kind::UnregBpf);
+        assert!(by_itself || !exit.message.is_empty(), "{exit}");
+        exit.message.clone()
+    });
+    (told, records)
+}
+
+#[test]
+fn a_hostile_policy_does_no_harm() {
+    let path = policies::compile("hostile", &[]);
+    let bytes = std::fs::read(&path).expect("an object");
+    let object = Object::parse(&bytes, "hostile.bpf.o").expect("a BPF object");
+    let mut ends: BTreeMap<String, u64> = BTreeMap::new();
+    for seed in 0..SEEDS {
+        let (told, records) = run(&object, seed, Engine::Jit);
+        let (told_too, records_too) = run(&object, seed, Engine::Interpreter);
+        assert_eq!(told, told_too, "seed {seed}");
+        assert!(records == records_too, "seed {seed}: {told}");
+        let kind = told.split(": ").nth(1).unwrap_or("").to_string();
+        *ends.entry(kind).or_default() += 1;
+    }
+    // The draws reach what they are for.
+    for check in ["bad-pointer", "not-a-reference", "special-field", "stack-out-of-bounds"] {
+        assert!(ends.contains_key(check), "nothing ended with {check}: {ends:#?}");
+    }
+}
+
+/// The exit of `tamper` with this statement, without checked mode.
+fn tamper(statement: &str, engine: Engine) -> String {
+    let path = policies::compile("tamper", &[&format!("STORE={statement}")]);
+    let bytes = std::fs::read(&path).expect("an object");
+    let object = Object::parse(&bytes, "tamper.bpf.o").expect("a BPF object");
+    let tasks = (0..4).fold(Tasks::default(), |tasks, i| {
+        tasks.add(
+            &format!("t{i}"),
+            vec![run_ms(1), sleep_ms(1), run_ms(1), sleep_ms(1), run_ms(1)],
+        )
+    });
+    let mut m = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
+    kernel::load::load(&mut m, &object, &Profile::default(), engine).expect("it loads");
+    m.run(30 * MS, &mut Vec::<Record>::new());
+    m.verify();
+    m.ext
+        .exit
+        .as_ref()
+        .map_or("it goes on".to_string(), |exit| exit.message.clone())
+}
+
+#[test]
+fn a_store_to_the_kernels_memory_ends_the_policy_and_names_the_field() {
+    let allowed = "a policy may store to scx.slice, scx.dsq_vtime and scx.disallow alone";
+    let reads = "a policy may only read it";
+    for (statement, size, field, object, rule) in [
+        ("p->scx.flags=0xffffffff", 4, "scx.flags", "task_struct", allowed),
+        ("p->scx.weight=0", 4, "scx.weight", "task_struct", allowed),
+        ("p->nr_cpus_allowed=4000", 4, "nr_cpus_allowed", "task_struct", allowed),
+        ("p->pid=-1", 4, "pid", "task_struct", allowed),
+        (
+            "*(u64*)((char*)&p->scx.dsq_vtime+4)=1",
+            8,
+            "scx.dsq_vtime",
+            "task_struct",
+            allowed,
+        ),
+        ("*(u64*)(((char*)p)+4096)=1", 8, "", "task_struct", allowed),
+        (
+            "__sync_fetch_and_add(&p->scx.slice,1)",
+            8,
+            "scx.slice",
+            "task_struct",
+            allowed,
+        ),
+        ("*(u64*)p->cpus_ptr=~0ULL", 8, "cpus_mask.bits", "task_struct", allowed),
+        (
+            "*(u64*)scx_bpf_get_idle_cpumask()=~0ULL",
+            8,
+            "byte 0",
+            "kernel object",
+            reads,
+        ),
+        ("*(u64*)scx_bpf_get_online_cpumask()=0", 8, "bits", "cpumask", reads),
+        ("scx_bpf_cpu_rq(1)->curr=p", 8, "curr", "rq", reads),
+        ("scx_bpf_task_cgroup(p)->level=1<<20", 4, "level", "cgroup", reads),
+    ] {
+        let message = tamper(statement, Engine::Jit);
+        assert_eq!(message, tamper(statement, Engine::Interpreter), "{statement}");
+        let start = format!("ops.running(): store of {size} bytes to {field}");
+        let middle = format!(" of a {object}, which the kernel does not allow: {rule} in tamper_running (");
+        assert!(
+            message.starts_with(&start) && message.contains(&middle),
+            "{statement}: {message}"
+        );
+    }
+}
+
+#[test]
+fn stores_that_the_kernel_allows_are_made() {
+    for engine in [Engine::Jit, Engine::Interpreter] {
+        assert_eq!(tamper("p->scx.slice=cell", engine), "it goes on");
+        assert_eq!(tamper("scx->dsq_vtime=~0ULL", engine), "it goes on");
+        assert_eq!(tamper("scx->slice=1000000", engine), "it goes on");
+        assert_eq!(tamper("p->scx.disallow=false", engine), "it goes on");
+        assert_eq!(tamper("*(volatile u32*)&p->scx.slice=4000000", engine), "it goes on");
+    }
+}
+
+/// How `hog` ends with 8 MiB of memory.
+fn hog(kind: &str, engine: Engine) -> String {
+    let path = policies::compile("hog", &[kind]);
+    let bytes = std::fs::read(&path).expect("an object");
+    let object = Object::parse(&bytes, "hog.bpf.o").expect("a BPF object");
+    let tasks = Tasks::default().add("t", vec![run_ms(1)]);
+    let mut m = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
+    m.set_memory_limit(8 << 20);
+    match kernel::load::load(&mut m, &object, &Profile::default(), engine) {
+        Ok(_) => "it goes on".to_string(),
+        Err(LoadError::Refused(exit)) => {
+            m.run(10 * MS, &mut Vec::<Record>::new());
+            exit.message.clone()
+        }
+        Err(LoadError::Input(message)) => message,
+    }
+}
+
+#[test]
+fn memory_that_is_used_up_ends_the_policy_and_names_the_most_of_it() {
+    for (kind, most) in [
+        ("OBJECTS", "the books of elements, objects, trees and lists"),
+        ("ELEMENTS", "the books of elements, objects, trees and lists"),
+        ("ARENA", "arenas"),
+        ("QUEUE", "allocated objects, hash elements and local storage"),
+        ("DSQS", "DSQs and locks"),
+        ("LOCKS", "DSQs and locks"),
+        ("TIMERS", "timers"),
+        ("STARTS", "timers"),
+        ("LINES", "printed text"),
+        ("MASKS", "the books of elements, objects, trees and lists"),
+        ("LIST", "arrays, globals and ring buffers"),
+        ("RECORDS", "the books of elements, objects, trees and lists"),
+    ] {
+        let message = hog(kind, Engine::Jit);
+        assert_eq!(message, hog(kind, Engine::Interpreter), "{kind}");
+        assert!(message.contains("out of memory: "), "{kind}: {message}");
+        assert!(message.contains(most), "{kind}: {message}");
+        assert!(
+            message.contains("raise the limit (--memory) or use less"),
+            "{kind}: {message}"
+        );
+    }
+}
+
+/// Two machines at a time, which lie at different addresses of this process.
+#[test]
+fn a_policy_sees_the_same_addresses_in_every_machine() {
+    let path = policies::compile(
+        "tamper",
+        &["STORE=p->scx.slice=100000+((u64)p>>6)%3000000+((u64)&nr_running>>4)%1000"],
+    );
+    let bytes = std::fs::read(&path).expect("an object");
+    let object = Object::parse(&bytes, "tamper.bpf.o").expect("a BPF object");
+    let run = |engine| {
+        let tasks = (0..6).fold(Tasks::default(), |tasks, i| {
+            tasks.add(&format!("t{i}"), vec![run_ms(30)])
+        });
+        let mut m = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
+        kernel::load::load(&mut m, &object, &Profile::default(), engine).expect("it loads");
+        let mut records: Vec<Record> = Vec::new();
+        m.run(200 * MS, &mut records);
+        assert!(m.ext.exit.is_none());
+        (records, m)
+    };
+    let (first, machine) = run(Engine::Jit);
+    let others = [run(Engine::Jit), run(Engine::Interpreter)];
+    let mut places = vec![machine.region.delta()];
+    for (records, other) in &others {
+        assert!(*records == first);
+        places.push(other.region.delta());
+    }
+    places.sort_unstable();
+    places.dedup();
+    assert_eq!(places.len(), 3, "they lie apart");
+}
+
+#[test]
+fn tasks_beyond_the_memory_limit_are_not_created() {
+    let fork = Op::Fork { task: 1, thread: false };
+    let again = Op::LoopBack {
+        counter: 0,
+        times: None,
+        target: 0,
+    };
+    let bomb = vec![fork, run_ms(1), again];
+    let tasks = Tasks::default()
+        .add("bomb", bomb)
+        .add("child", vec![sleep_ms(100_000)])
+        .with(|task| task.spawn = false);
+    let mut m = Machine::new(costly(2), tasks.workload, 1).expect("a machine");
+    m.set_memory_limit(m.region.memory().used() + 100_000);
+    m.run(200 * MS, &mut Vec::<Record>::new());
+    assert!((20..150).contains(&m.tasks.len()), "{}", m.tasks.len());
+    assert!(m.failed_forks.len() > 50 && m.failed_forks.iter().all(|fork| *fork == ("child".to_owned(), -11)));
+}
+
+#[test]
+fn a_run_without_an_end_ends() {
+    let mut m = Machine::new(
+        costly(1),
+        Tasks::default().add("t", vec![run_ms(1), sleep_ms(1)]).workload,
+        1,
+    )
+    .expect("a machine");
+    m.run(u64::MAX, &mut Vec::<Record>::new());
+    assert_eq!(m.nr_alive, 0);
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Kinds of maps and of allocated objects, as programs use them.
+
+use crate::policies::Run;
+use crate::support::*;
+use kernel::Machine;
+use kernel::profile::Run as RunProgram;
+use kernel::user_space::run_program;
+use trace::Event;
+use workload::Cgroup;
+
+fn loaded(policy: &str) -> Run {
+    let mut tasks = Tasks::default();
+    tasks.workload.cgroups = ["/", "/a"]
+        .map(|path| Cgroup {
+            path: path.into(),
+            weight: 100,
+        })
+        .into();
+    let tasks = tasks.add("one", vec![run_ms(50)]).add("two", vec![run_ms(50)]);
+    Run::new(
+        Machine::new(free(2), tasks.workload, 1).expect("a machine"),
+        policy,
+        &[],
+    )
+}
+
+fn call(run: &mut Run, program: &str) -> Result<i32, String> {
+    let found = run.image.programs.iter().find(|known| known.name == program);
+    let found = found.unwrap_or_else(|| panic!("no program {program}")).clone();
+    run_program(&mut run.machine, &found, &RunProgram::default())
+}
+
+#[test]
+fn each_kind_of_map_keeps_the_kernels_rules() {
+    for (policy, least) in [("maps", 14), ("objects", 10)] {
+        hold(loaded(policy), policy, least);
+    }
+}
+
+/// All programs of a policy that are tests, at least so many.
+fn hold(mut run: Run, policy: &str, least: usize) {
+    let programs: Vec<String> = run.image.programs.iter().map(|program| program.name.clone()).collect();
+    let tests: Vec<&String> = programs.iter().filter(|name| name.starts_with("test_")).collect();
+    assert!(tests.len() >= least, "{tests:?}");
+    for name in tests {
+        assert_eq!(
+            call(&mut run, name),
+            Ok(0),
+            "{name}: the line of {policy}.bpf.c that does not hold"
+        );
+    }
+    run.run(10 * MS);
+    run.assert_alive();
+    if policy == "objects" {
+        assert_eq!((run.var("worked"), run.var("worked_key")), (1, 1));
+        assert_eq!(run.var("timed"), 0, "updates cancel timers");
+    }
+}
+
+#[test]
+fn what_a_verifier_would_refuse_is_a_fault() {
+    for (program, expect) in [
+        (
+            "change_map_of_maps",
+            "cannot pass map_type 12 into func bpf_map_update_elem#2",
+        ),
+        (
+            "delete_map_of_maps",
+            "cannot pass map_type 13 into func bpf_map_delete_elem#3",
+        ),
+        ("drop_percpu_twice", "is not a per-CPU object"),
+        (
+            "delete_storage_of_nobody",
+            "cannot pass map_type 32 into func bpf_task_storage_delete#157",
+        ),
+        ("create_storage_of_a_map", "is not a struct cgroup"),
+        (
+            "look_up_percpu_elem_of_hash",
+            "cannot pass map_type 1 into func bpf_map_lookup_percpu_elem#195",
+        ),
+    ] {
+        let policy = if program == "drop_percpu_twice" {
+            "objects"
+        } else {
+            "maps"
+        };
+        let error = call(&mut loaded(policy), program).expect_err(program);
+        assert!(error.contains(expect), "{program}: {error}");
+    }
+}
+
+#[test]
+fn samples_are_taken_by_one_at_a_time() {
+    let mut run = loaded("maps");
+    let vm = run.machine.ext.vm();
+    let ring = vm.map_by_name("user_ring").expect("a map").ringbuf().expect("a ring");
+    for sample in [1u64, 2] {
+        assert!(ring.borrow_mut().produce(&run.machine.region, &sample.to_le_bytes()));
+    }
+    assert_eq!(call(&mut run, "drain_within_drain"), Ok(0));
+}
+
+#[test]
+fn an_iterator_program_writes_of_each_task() {
+    let mut run = loaded("maps");
+    run.machine.advance(10 * MS, &mut run.records);
+    assert_eq!(call(&mut run, "list_tasks"), Ok(0));
+    run.run(20 * MS);
+    let lines = run.records.iter().filter_map(|record| match &record.event {
+        Event::Printk { text } => Some(text.as_str()),
+        _ => None,
+    });
+    let lines: Vec<&str> = lines.collect();
+    assert_eq!(lines, ["1 is number 0 of one", "2 is number 1 of two", "the end"]);
+}

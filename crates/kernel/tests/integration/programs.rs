@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What tasks ask for happens, in order and on time. Kernel work is free here, and each task has a CPU, so times are exact.
+
+use crate::support::*;
+use kernel::Ended;
+use trace::{Event, Record, TaskState};
+use workload::{Dist, Op, Policy, Resource};
+
+fn mutex() -> Resource {
+    Resource::Mutex {
+        name: "m".into(),
+        priority_inheritance: false,
+    }
+}
+
+fn done(records: &[Record], pid: u32) -> Vec<(u64, u32, u64)> {
+    let done = |r: &Record| match r.event {
+        Event::Done {
+            pid: p,
+            count,
+            response_ns,
+        } if p == pid => Some((r.time / MS, count, response_ns / MS)),
+        _ => None,
+    };
+    records.iter().filter_map(done).collect()
+}
+
+#[test]
+fn work_and_sleep_take_their_time_and_the_task_exits() {
+    let (records, ended) = run(1, Tasks::default().add("a", vec![run_ms(2), sleep_ms(3), run_ms(1)]));
+    assert_eq!(starts(&records, 1), [0, 5]);
+    assert_eq!(
+        stops(&records, 1),
+        [(2, TaskState::Interruptible), (6, TaskState::Dead)]
+    );
+    assert_eq!(ended, Ended::AllExited);
+}
+
+#[test]
+fn a_slow_cpu_takes_longer_for_work_but_not_for_runtime() {
+    let mut spec = free(1);
+    spec.topology.cpus[0].capacity = 512;
+    let tasks = Tasks::default().add("a", vec![run_ms(2), sleep_ms(1), Op::Runtime(Dist::Fixed(3 * MS))]);
+    let (_, records, _) = draw(spec, tasks, END, MS);
+    assert_eq!(
+        stops(&records, 1),
+        [(4, TaskState::Interruptible), (8, TaskState::Dead)]
+    );
+}
+
+#[test]
+fn io_is_an_uninterruptible_wait() {
+    let (records, _) = run(1, Tasks::default().add("a", vec![Op::Io { bytes: 2_000_000 }]));
+    assert_eq!(stops(&records, 1)[0].1, TaskState::Uninterruptible);
+    assert_eq!(starts(&records, 1), [0, 1]);
+}
+
+#[test]
+fn memory_is_work() {
+    let (records, _) = run(1, Tasks::default().add("a", vec![Op::Mem { bytes: 50_000_000 }]));
+    assert_eq!(stops(&records, 1), [(5, TaskState::Dead)]);
+}
+
+#[test]
+fn a_mutex_lets_one_task_through_at_a_time() {
+    let section = || vec![Op::Lock(0), run_ms(3), Op::Unlock(0), run_ms(1)];
+    let tasks = Tasks::default()
+        .resources(vec![mutex()])
+        .add("a", section())
+        .add("b", section())
+        .add("c", section());
+    let (records, _) = run(3, tasks);
+    assert_eq!(stops(&records, 1).last(), Some(&(4, TaskState::Dead)));
+    assert_eq!(starts(&records, 2), [0, 3]);
+    assert_eq!(stops(&records, 2).last(), Some(&(7, TaskState::Dead)));
+    assert_eq!(starts(&records, 3), [0, 6]);
+}
+
+#[test]
+fn a_mutex_with_priority_inheritance_goes_to_the_highest_waiter() {
+    let pi = Resource::Mutex {
+        name: "m".into(),
+        priority_inheritance: true,
+    };
+    let section = |delay| vec![sleep_ms(delay), Op::Lock(0), run_ms(5), Op::Unlock(0)];
+    let tasks = Tasks::default()
+        .resources(vec![pi])
+        .add("owner", section(1))
+        .add("low", section(2))
+        .add("high", section(3))
+        .with(|task| task.policy = Policy::Fifo { rt_priority: 10 });
+    let (records, _) = run(3, tasks);
+    assert_eq!(starts(&records, 3).last(), Some(&6));
+    assert_eq!(starts(&records, 2).last(), Some(&11));
+}
+
+#[test]
+fn a_condition_releases_the_mutex_and_takes_it_again() {
+    let resources = vec![mutex(), Resource::Cond { name: "c".into() }];
+    let tasks = Tasks::default()
+        .resources(resources)
+        .add(
+            "waits",
+            vec![
+                Op::Lock(0),
+                Op::CondWait { cond: 1, mutex: 0 },
+                run_ms(1),
+                Op::Unlock(0),
+            ],
+        )
+        // Signals at 2 ms while it holds the mutex until 5 ms.
+        .add(
+            "signals",
+            vec![
+                run_ms(1),
+                Op::Lock(0),
+                run_ms(1),
+                Op::Signal(1),
+                run_ms(3),
+                Op::Unlock(0),
+            ],
+        );
+    let (records, ended) = run(2, tasks);
+    // Woken by the signal at 2, it finds the mutex taken and sleeps until 5.
+    assert_eq!(starts(&records, 1), [0, 2, 5]);
+    assert_eq!(stops(&records, 1).last(), Some(&(6, TaskState::Dead)));
+    assert_eq!(ended, Ended::AllExited);
+}
+
+#[test]
+fn a_broadcast_wakes_all_and_a_signal_one() {
+    let resources = || vec![mutex(), Resource::Cond { name: "c".into() }];
+    let waiter = || vec![Op::Lock(0), Op::CondWait { cond: 1, mutex: 0 }, Op::Unlock(0)];
+    let woken = |op: Op| {
+        let tasks = Tasks::default()
+            .resources(resources())
+            .add("a", waiter())
+            .add("b", waiter())
+            .add("c", vec![run_ms(1), op]);
+        let (records, ended) = run(3, tasks);
+        ((1..=2).filter(|&pid| starts(&records, pid).len() > 1).count(), ended)
+    };
+    assert_eq!(woken(Op::Broadcast(1)), (2, Ended::AllExited));
+    assert_eq!(woken(Op::Signal(1)), (1, Ended::Deadlock { waiting: vec![2] }));
+}
+
+#[test]
+fn sync_signals_and_waits_in_one() {
+    let resources = vec![mutex(), Resource::Cond { name: "c".into() }];
+    let side = |first: Vec<Op>| {
+        let turn = [Op::Lock(0), Op::Sync { cond: 1, mutex: 0 }, Op::Unlock(0), run_ms(2)];
+        first
+            .into_iter()
+            .chain(turn.clone())
+            .chain(turn)
+            .chain([Op::Broadcast(1)])
+            .collect()
+    };
+    let tasks = Tasks::default()
+        .resources(resources)
+        .add("a", side(vec![]))
+        .add("b", side(vec![run_ms(1)]));
+    let (records, ended) = run(2, tasks);
+    // b signals a at 1 and waits; a works until 3 and signals b; and so on in turn.
+    assert_eq!(starts(&records, 1), [0, 1, 5]);
+    assert_eq!(starts(&records, 2), [0, 3, 7]);
+    assert_eq!(ended, Ended::AllExited);
+}
+
+#[test]
+fn a_barrier_holds_until_all_have_come() {
+    let tasks = (1..=3).fold(
+        Tasks::default().resources(vec![Resource::Barrier {
+            name: "b".into(),
+            participants: 3,
+        }]),
+        |tasks, n| {
+            tasks.add(
+                "t",
+                vec![run_ms(n), Op::Barrier(0), run_ms(1), Op::Barrier(0), run_ms(1)],
+            )
+        },
+    );
+    let (records, _) = run(3, tasks);
+    for pid in 1..=3 {
+        assert_eq!(stops(&records, pid).last(), Some(&(5, TaskState::Dead)), "task {pid}");
+    }
+}
+
+#[test]
+fn a_semaphore_counts() {
+    let tasks = Tasks::default()
+        .resources(vec![Resource::Semaphore {
+            name: "s".into(),
+            value: 1,
+        }])
+        .add("a", vec![Op::SemWait(0), Op::SemWait(0), Op::SemWait(0)])
+        .add("b", vec![run_ms(2), Op::SemPost(0), run_ms(2), Op::SemPost(0)]);
+    let (records, ended) = run(2, tasks);
+    assert_eq!(starts(&records, 1), [0, 2, 4]);
+    assert_eq!(ended, Ended::AllExited);
+}
+
+#[test]
+fn a_resume_before_the_suspend_is_kept_once() {
+    let tasks = Tasks::default()
+        .resources(vec![Resource::Suspend { name: "s".into() }])
+        .add("a", vec![run_ms(2), Op::Suspend(0), Op::Suspend(0)])
+        .add("b", vec![run_ms(1), Op::Resume(0), run_ms(4), Op::Resume(0)]);
+    let (records, _) = run(2, tasks);
+    assert_eq!(starts(&records, 1), [0, 5]);
+}
+
+#[test]
+fn timers_are_periodic_and_missed_ones_are_made_up_for_only_if_absolute() {
+    let starts_of = |absolute| {
+        let timer = Op::Timer {
+            timer: 0,
+            period: 10 * MS,
+            absolute,
+        };
+        let late = vec![
+            timer.clone(),
+            run_ms(25),
+            timer.clone(),
+            run_ms(1),
+            timer.clone(),
+            run_ms(1),
+            timer,
+            run_ms(1),
+        ];
+        starts(&run(1, Tasks::default().add("a", late)).0, 1)
+    };
+    // First expiry at 10; the second, at 20, has passed at 35. Absolute: 20 and 30 are made up for, then 40.
+    assert_eq!(starts_of(true), [0, 10, 40]);
+    // Relative: the timer starts again from 35.
+    assert_eq!(starts_of(false), [0, 10, 45, 55]);
+}
+
+#[test]
+fn intervals_of_a_timer_do_not_grow_by_what_is_done_in_between() {
+    let next = || Op::Interval {
+        timer: 0,
+        length: Dist::Trace(vec![10 * MS]),
+    };
+    let ops = vec![next(), run_ms(3), next(), run_ms(12), next(), run_ms(1), next()];
+    // Expiries at 10, 20, 30 (missed: the task goes on at 32) and 40.
+    let (records, _) = run(1, Tasks::default().add("a", ops));
+    assert_eq!(starts(&records, 1), [0, 10, 20, 40]);
+    assert_eq!(stops(&records, 1)[2].0, 33);
+}
+
+#[test]
+fn response_times_count_from_the_wakeup_if_asked_to() {
+    // Both wake at 10 ms; the second waits for the first.
+    let ops = || vec![sleep_ms(10), Op::BeginWoken, run_ms(2), Op::Done { count: 1 }];
+    let fifo = |task: &mut workload::TaskSpec| task.policy = Policy::Fifo { rt_priority: 1 };
+    let tasks = Tasks::default().add("a", ops()).with(fifo).add("b", ops()).with(fifo);
+    let (records, _) = run(1, tasks);
+    assert_eq!(done(&records, 1), [(12, 1, 2)]);
+    assert_eq!(done(&records, 2), [(14, 1, 4)]);
+}
+
+#[test]
+fn a_loop_repeats_and_operations_are_counted_with_their_response_times() {
+    let ops = vec![
+        Op::LoopInit { counter: 0 },
+        Op::Begin { arrival: false },
+        run_ms(2),
+        sleep_ms(1),
+        Op::Done { count: 7 },
+        Op::LoopBack {
+            counter: 0,
+            times: Some(3),
+            target: 1,
+        },
+    ];
+    let (records, _) = run(1, Tasks::default().add("a", ops));
+    assert_eq!(done(&records, 1), [(3, 7, 3), (6, 7, 3), (9, 7, 3)]);
+}
+
+#[test]
+fn response_times_count_from_arrival_if_asked_to() {
+    let ops = vec![
+        sleep_ms(4),
+        Op::Begin { arrival: true },
+        run_ms(1),
+        Op::Done { count: 1 },
+    ];
+    let tasks = Tasks::default().add("a", ops).with(|task| task.start_ns = 10 * MS);
+    assert_eq!(done(&run(1, tasks).0, 1), [(15, 1, 5)]);
+}
+
+#[test]
+fn a_child_begins_when_its_parent_has_copied_all() {
+    let mut spec = free(2);
+    spec.costs.fork_ns = 3_000_000;
+    let tasks = Tasks::default()
+        .add(
+            "parent",
+            vec![run_ms(2), Op::Fork { task: 1, thread: false }, run_ms(1)],
+        )
+        .add("child", vec![run_ms(1)])
+        .with(|task| task.spawn = false);
+    let (_, records, _) = draw(spec, tasks, END, MS);
+    assert_eq!((starts(&records, 2), stop_ns(&records, 1) / MS), (vec![5], 6));
+}
+
+#[test]
+fn a_child_finds_its_parent_s_memory_where_the_parent_has_it() {
+    let child_ms = |cpu, bytes| {
+        let mut spec = free(2);
+        spec.costs.reload_llc_ps = 1_000_000;
+        let tasks = Tasks::default()
+            .add("parent", vec![run_ms(1), Op::Fork { task: 1, thread: false }])
+            .with(|task| (task.cpus, task.footprint_bytes) = (Some(vec![0]), bytes))
+            .add("child", vec![run_ms(1)])
+            .with(|task| (task.cpus, task.footprint_bytes, task.spawn) = (Some(vec![cpu]), 4000, false));
+        let (_, records, _) = draw(spec, tasks, END, MS);
+        stop_ns(&records, 2) / MS
+    };
+    // 1000 ns a byte: 4000 bytes are 4 ms.
+    assert_eq!((child_ms(0, 8000), child_ms(1, 8000)), (2, 6));
+    assert_eq!(child_ms(1, 0), 2);
+}
+
+#[test]
+fn a_forked_child_is_waited_for() {
+    let tasks = Tasks::default()
+        .add(
+            "parent",
+            vec![
+                Op::Fork { task: 1, thread: false },
+                Op::Fork { task: 1, thread: true },
+                Op::WaitChildren,
+                run_ms(1),
+            ],
+        )
+        .add(
+            "child",
+            vec![
+                Op::Exec {
+                    comm: "a-long-name-is-cut-short".into(),
+                },
+                run_ms(3),
+            ],
+        )
+        .with(|task| task.spawn = false);
+    let (records, ended) = run(3, tasks);
+    assert_eq!(ended, Ended::AllExited);
+    assert_eq!(stops(&records, 1).last(), Some(&(4, TaskState::Dead)));
+    let news: Vec<(u32, u32, u32)> = records
+        .iter()
+        .filter_map(|r| match r.event {
+            Event::TaskNew { pid, tgid, parent, .. } => Some((pid, tgid, parent)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        news,
+        [(1, 1, 0), (2, 2, 1), (3, 1, 1)],
+        "a process has its own tgid, a thread its parent's"
+    );
+    let renamed = |r: &&Record| matches!(&r.event, Event::TaskRename { comm, .. } if comm == "a-long-name-is-");
+    assert_eq!(records.iter().filter(renamed).count(), 2);
+}
+
+#[test]
+fn any_child_that_exits_ends_a_wait_for_fewer() {
+    let fork = |task| Op::Fork { task, thread: false };
+    let child = |ms| vec![run_ms(ms)];
+    let parent = vec![
+        fork(1),
+        fork(2),
+        fork(3),
+        Op::WaitChild { left: 3 }, // there are no more
+        run_ms(1),
+        Op::WaitChild { left: 1 },
+        run_ms(1),
+        Op::WaitChild { left: 0 },
+        run_ms(1),
+    ];
+    let mut tasks = Tasks::default().add("parent", parent);
+    for ms in [9, 3, 5] {
+        tasks = tasks.add("child", child(ms)).with(|task| task.spawn = false);
+    }
+    let (records, ended) = run(4, tasks);
+    assert_eq!(ended, Ended::AllExited);
+    assert_eq!(
+        stops(&records, 1),
+        [
+            (1, TaskState::Interruptible),
+            (6, TaskState::Interruptible),
+            (10, TaskState::Dead)
+        ]
+    );
+}
+
+#[test]
+fn a_yielding_task_lets_the_other_run() {
+    let tasks = Tasks::default()
+        .add("a", vec![Op::Yield, run_ms(1), Op::Yield, run_ms(1)])
+        .add("b", vec![Op::Yield, run_ms(1), Op::Yield, run_ms(1)]);
+    let mut spec = free(1);
+    spec.costs.syscall_ns = 1000;
+    let (_, records, _) = draw(spec, tasks, END, MS);
+    let preempted = |pid| {
+        stops(&records, pid)
+            .iter()
+            .filter(|stop| stop.1 == TaskState::Running)
+            .count()
+    };
+    assert!(preempted(1) >= 2 && preempted(2) >= 1, "{records:?}");
+}
+
+#[test]
+fn affinity_changed_while_running_moves_the_task() {
+    let tasks = Tasks::default()
+        .add(
+            "a",
+            vec![
+                run_ms(1),
+                Op::SetAffinity(Some(vec![2])),
+                run_ms(1),
+                Op::SetAffinity(None),
+                run_ms(1),
+            ],
+        )
+        .with(|task| task.cpus = Some(vec![0]));
+    let (records, _) = run(3, tasks);
+    let cpus: Vec<u32> = records
+        .iter()
+        .filter(|r| matches!(r.event, Event::Switch { next: 1, .. }))
+        .map(|r| r.cpu)
+        .collect();
+    assert_eq!(cpus, [0, 2]);
+}
+
+#[test]
+fn all_waiting_for_each_other_is_a_deadlock_with_their_pids() {
+    let tasks = Tasks::default()
+        .resources(vec![mutex(), mutex()])
+        .add("a", vec![Op::Lock(0), run_ms(1), Op::Lock(1)])
+        .add("b", vec![Op::Lock(1), run_ms(1), Op::Lock(0)]);
+    assert_eq!(run(2, tasks).1, Ended::Deadlock { waiting: vec![1, 2] });
+}
+
+#[test]
+fn a_program_that_never_lets_time_pass_is_ended() {
+    let round = Op::LoopBack {
+        counter: 0,
+        times: None,
+        target: 0,
+    };
+    let tasks = Tasks::default().add("a", vec![round]).add("b", vec![run_ms(1)]);
+    let mut m = kernel::Machine::new(free(1), tasks.workload, 1).expect("a machine");
+    assert_eq!(m.run(END, &mut Vec::<Record>::new()), Ended::AllExited);
+    let ended = "task 'a' (pid 1) goes round its program without ever using time or blocking: it was ended";
+    assert_eq!(m.ended_tasks, [ended]);
+}
+
+#[test]
+fn a_cpu_that_a_task_asks_for_later_must_be_there() {
+    let ops = vec![run_ms(1), Op::SetAffinity(Some(vec![0, 2])), run_ms(1)];
+    let tasks = Tasks::default().add("moves", ops);
+    let error = kernel::Machine::new(free(2), tasks.workload, 1)
+        .err()
+        .expect("CPU 2 is not there");
+    assert!(error.contains("task 'moves' wants CPU 2"), "{error}");
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a profile does with an object that is in the kernel: maps' entries, programs and the memory they give, before and after.
+
+use crate::policies::{Run, compile};
+use crate::support::*;
+use bpf::object::Object;
+use bpf::vm::Engine;
+use kernel::Machine;
+use kernel::load::{LoadError, load};
+use kernel::profile::{Arg, Facts, Group, Profile, Run as RunProgram, Setting};
+use machine::Topology;
+use workload::{Dist, Op};
+
+/// Two nodes of two CPUs.
+fn machine() -> Machine {
+    let mut spec = free(4);
+    let mut cpus = spec.topology.cpus.clone();
+    for (cpu, info) in cpus.iter_mut().enumerate() {
+        (info.node, info.llc, info.package) = (cpu as u32 / 2, cpu as u32 / 2, cpu as u32 / 2);
+    }
+    spec.topology = Topology::new(cpus, Vec::new());
+    let tasks = Tasks::default().add("busy", vec![Op::Run(Dist::Fixed(20 * MS))]);
+    Machine::new(spec, tasks.workload, 1).expect("a machine")
+}
+
+fn with(profile: &Profile) -> Result<Run, String> {
+    let mut machine = machine();
+    let bytes = std::fs::read(compile("userspace", &[])).expect("an object");
+    let mut object = Object::parse(&bytes, "userspace.bpf.o").expect("a BPF object");
+    profile.apply(&mut object, Facts::new(&machine.spec))?;
+    match load(&mut machine, &object, profile, Engine::default()) {
+        Ok(image) => Ok(Run {
+            machine,
+            image,
+            records: Vec::new(),
+        }),
+        Err(LoadError::Input(message)) => Err(message),
+        Err(LoadError::Refused(exit)) => panic!("{exit}"),
+    }
+}
+
+fn places() -> Vec<Setting> {
+    [
+        ("places[cpu].node", "node"),
+        ("places[cpu].cpus[1]", "first_of_node"),
+        ("distances[node, other_node]", "distance"),
+        ("own[1][cpu].node", "node + 1"),
+    ]
+    .map(|(path, value)| Setting::new(path, value))
+    .into()
+}
+
+fn program(name: &str) -> RunProgram {
+    RunProgram {
+        program: name.into(),
+        ..RunProgram::default()
+    }
+}
+
+#[test]
+fn maps_have_what_the_profile_sets() {
+    let run = with(&Profile {
+        map: places(),
+        run: vec![program("look")],
+        ..Profile::default()
+    })
+    .expect("a policy");
+    let all = |name: &str| -> Vec<u64> { (0..4).map(|cpu| run.var(&format!("{name}[{cpu}]"))).collect() };
+    assert_eq!((all("node_of"), all("first_of")), (vec![0, 0, 1, 1], vec![0, 0, 2, 2]));
+    assert_eq!((all("own_node"), run.var("far")), (vec![1, 1, 2, 2], 20));
+}
+
+#[test]
+fn programs_hand_on_what_they_give_and_run_before_and_after() {
+    let mut run = with(&Profile {
+        names: vec![("third".into(), "sizeof(place) / 4".into())],
+        map: places(),
+        ops: vec![("flags".into(), "flags | SCX_OPS_ENQ_EXITING".into())],
+        without: vec!["tick".into()],
+        run: vec![
+            RunProgram {
+                each: Some(Group::Node),
+                args: vec!["0:u64".into()],
+                result: vec!["mask".into()],
+                memory: vec![Setting::new("mask + 8 * word", "cpus_of_node")],
+                then: vec![RunProgram {
+                    args: vec![
+                        "mask:u64".into(),
+                        "node".into(),
+                        Arg {
+                            value: "i + third".into(),
+                            times: 3,
+                        },
+                    ],
+                    ..program("keep")
+                }],
+                ..program("give")
+            },
+            RunProgram {
+                each: Some(Group::Cpu),
+                when: "rank == nr_cpus - 1".into(),
+                on: "cpu".into(),
+                after: true,
+                args: vec!["cpu:u64".into()],
+                ..program("start")
+            },
+            RunProgram {
+                after: true,
+                ..program("look")
+            },
+            program("look"),
+        ],
+        ..Profile::default()
+    })
+    .expect("a policy");
+    assert_eq!(
+        (run.var("masks[0]"), run.var("masks[1]"), run.var("masks_given")),
+        (0b11, 0b1100, 2)
+    );
+    // The third of the series is 2 more than the third's number, and it was the address that had been given.
+    assert_eq!(
+        (run.var("kept[0]"), run.var("kept[1]"), run.var("kept[2]")),
+        (5001, 5001, 0)
+    );
+    assert_eq!((run.var("started_on"), run.var("started_when")), (3, 2));
+    assert_eq!(run.var("order"), 13);
+    assert_eq!(run.machine.ext.ops().flags, 16 | 4);
+    // ops.tick() is not there any more.
+    run.run(10 * MS);
+    assert_eq!(run.var("order"), 13);
+}
+
+#[test]
+fn what_does_not_fit_the_object_is_named() {
+    let check = |profile: Profile, expect: &str| {
+        let Err(message) = with(&profile) else {
+            panic!("it loads: {expect}");
+        };
+        assert!(message.contains(expect), "{message}");
+    };
+    let map = |path: &str| Profile {
+        map: vec![Setting::new(path, "1")],
+        ..Profile::default()
+    };
+    check(map("nowhere[0]"), "there is no map nowhere");
+    check(map("places"), "expected MAP[KEY]");
+    check(map("places[0].nobody"), "no member \"nobody\"");
+    check(map("own[0].node"), "a per-CPU map: expected MAP[KEY][cpu]");
+    check(map("own[7][0].node"), "an entry cannot be made (-7)");
+    check(map("distances[0, 0, 0]"), "a key has 8 bytes, not 6");
+    let run = |run: RunProgram| Profile {
+        run: vec![run],
+        ..Profile::default()
+    };
+    check(run(program("nothing")), "there is no program nothing");
+    check(
+        run(program("look")),
+        "the profile does not fit: program look returned -2",
+    );
+    let on = RunProgram {
+        on: "nr_cpus".into(),
+        ..program("look")
+    };
+    check(run(on), "there is no CPU 4");
+    let elsewhere = RunProgram {
+        memory: vec![Setting::new("16", "1")],
+        ..RunProgram {
+            args: vec!["0:u64".into()],
+            ..program("give")
+        }
+    };
+    check(run(elsewhere), "16 = 1: ");
+    check(
+        Profile {
+            without: vec!["nap".into()],
+            ..Profile::default()
+        },
+        "cannot leave out ops.nap",
+    );
+}

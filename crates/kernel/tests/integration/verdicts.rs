@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Checked mode against the verifier of a real kernel. `verdicts.tsv` has that kernel's verdict on every program of checked mode's
+//! tests; `PARTS=verifier make live-test` writes it. This test needs no kernel: it compares the programs with the file, and the
+//! table of docs/checked.md with both. `UPDATE_GOLDEN=1 cargo test -p kernel verdicts::` writes the table.
+
+use crate::policies::corpus::{FILES, WITHIN, cases};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// Checked mode's verdict on a program.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Says {
+    Nothing,
+    /// The run ends with a finding of checked mode.
+    Reports,
+    /// The run ends with an error of sched_ext, with and without checked mode.
+    Ends,
+}
+
+struct Program {
+    object: String,
+    name: String,
+    /// The check that reports it, or that its name says.
+    rule: String,
+    says: Says,
+}
+
+/// Programs on which checked mode and the verifier differ, by reason. docs/checked.md has the reasons.
+const DIFFERENCES: [(&str, &[&str]); 10] = [
+    (
+        "The kernel keeps the memory of a deleted element or per-CPU object until an RCU grace period ends, and lets the program \
+         read it. Checked mode reports the access, because the memory may have another owner:",
+        &[
+            "reads_a_deleted_element_through_a_dynptr",
+            "reads_a_deleted_element_through_a_slice",
+            "reads_a_deleted_value_of_an_inner_map",
+            "reads_a_deleted_value_of_another_cpu",
+            "reads_what_is_gone_long_since",
+            "copies_of_what_a_dropped_object_owned",
+            "use_after_delete",
+            "use_after_reuse",
+        ],
+    ),
+    (
+        "The kernel lets a program read a task after bpf_rcu_read_unlock(), and handles the fault if there is \
+         one. Checked mode reports the access, because the task may be another by then:",
+        &["looks_at_a_task_after_its_section", "use_after_rcu"],
+    ),
+    (
+        "The kernel handles the fault of a load through bpf_rdonly_cast() or in an arena, and the load \
+         yields 0. Checked mode reports it:",
+        &["loads_from_a_page_it_freed", "reads_where_nothing_is"],
+    ),
+    (
+        "This kernel accepts a callback that leaks a reference if the reference is still in r0 when the \
+         callback returns. Checked mode reports the leak:",
+        &["leaks_mask", "leaks_object", "leaks_record", "leaks_task"],
+    ),
+    (
+        "The kernel compares the size of a syscall program's context when user space runs the program. \
+         Checked mode reports the access:",
+        &["behind_its_input", "stores_behind_its_input"],
+    ),
+    (
+        "Checked mode does not see that an offset is variable if the program kept it in the stack:",
+        &["reads_the_last_word_of_a_task"],
+    ),
+    (
+        "bpf_per_cpu_ptr() of the kernel takes per-CPU objects that are in a map. Checked mode also lets a \
+         program pass those that it owns:",
+        &["changes_copies_of_an_object"],
+    ),
+    (
+        "The kernel lets a program access an arena through a pointer that was cast. Checked mode also lets \
+         it use the pointer that bpf_arena_alloc_pages() returned:",
+        &["stores_to_its_pages"],
+    ),
+    (
+        "Checked mode asks for no test of an array's element. The kernel does, unless it knows the index:",
+        &["reads_a_known_element_without_a_test"],
+    ),
+    (
+        "In a program that may sleep the kernel takes a pointer from an argument's struct only in an RCU \
+         section. Checked mode takes it everywhere:",
+        &["rules_within.KEEPS"],
+    ),
+];
+
+/// Programs that the kernel cannot be asked about, and why.
+const NOT_ASKED: [(&str, &str); 2] = [
+    ("stores_to_a_uptr", "the kernel allows a uptr in task storage alone"),
+    ("arena_in_pieces", "it reaches a limit of the host and breaks no rule"),
+];
+
+fn folder(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The part of a message that names the check.
+fn rule_of(message: &str) -> Option<&str> {
+    let (rule, _) = message.split_once(": ")?;
+    let is_name = |c: char| c.is_ascii_lowercase() || c == '-';
+    rule.chars().all(is_name).then_some(rule)
+}
+
+fn program(object: String, name: String, expected: &str) -> Program {
+    let (rule, says) = match (expected, rule_of(expected)) {
+        ("", _) => ("", Says::Nothing),
+        (_, Some(rule)) => (rule, Says::Reports),
+        // `use-after-` alone: one of several.
+        (expected, None) if expected.ends_with('-') => (expected, Says::Reports),
+        (_, None) => ("", Says::Ends),
+    };
+    Program {
+        object,
+        name,
+        rule: rule.trim_end_matches('-').to_string(),
+        says,
+    }
+}
+
+/// Every program of the corpus.
+fn programs() -> Vec<Program> {
+    let mut programs = Vec::new();
+    for file in FILES {
+        let source = read(&folder(&format!("tests/policies/{file}.bpf.c")));
+        for case in cases(&source) {
+            programs.push(program(format!("{file}.bpf.o"), case.name, &case.expected));
+        }
+    }
+    for (define, expected) in WITHIN {
+        programs.push(program(
+            format!("rules_within.{define}.bpf.o"),
+            "-".to_string(),
+            expected,
+        ));
+    }
+    let negative = folder("../windtunnel/tests/negative");
+    let entries = std::fs::read_dir(&negative)
+        .expect("the folder of broken policies")
+        .flatten();
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    for file in names.iter().filter(|name| name.ends_with(".bpf.c")) {
+        let source = read(&negative.join(file));
+        let expected = source.lines().find_map(|line| line.strip_prefix(" * with --check: "));
+        let object = format!("{}.o", file.trim_end_matches(".c"));
+        programs.push(program(
+            object,
+            "-".to_string(),
+            expected.expect("its header names the check"),
+        ));
+    }
+    programs
+}
+
+/// The kernel's version, and by object and program: accepted?
+fn verdicts() -> (String, BTreeMap<(String, String), bool>) {
+    let text = read(&folder("tests/verdicts.tsv"));
+    let kernel = text
+        .lines()
+        .next()
+        .and_then(|line| line.strip_prefix("# "))
+        .expect("the kernel's version");
+    let verdict = |line: &str| {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let accepted = match fields[2] {
+            "accepted" => true,
+            "rejected" => false,
+            other => panic!("{line}: {other} is no verdict"),
+        };
+        ((fields[0].to_string(), fields[1].to_string()), accepted)
+    };
+    (kernel.to_string(), text.lines().skip(1).map(verdict).collect())
+}
+
+/// A program's name for people: that of the object if it is a whole policy.
+fn shown(program: &Program) -> &str {
+    match program.name.as_str() {
+        "-" => program.object.trim_end_matches(".bpf.o"),
+        name => name,
+    }
+}
+
+#[test]
+fn every_program_has_a_verdict_and_differences_are_explained() {
+    let (_, mut verdicts) = verdicts();
+    let mut wrong = Vec::new();
+    let mut explained: Vec<&str> = DIFFERENCES
+        .iter()
+        .flat_map(|(_, names)| names.iter().copied())
+        .collect();
+    for program in programs() {
+        let name = shown(&program);
+        let verdict = verdicts.remove(&(program.object.clone(), program.name.clone()));
+        let not_asked = NOT_ASKED.iter().any(|(other, _)| *other == name);
+        let Some(accepted) = verdict else {
+            if !not_asked {
+                wrong.push(format!(
+                    "{name}: has no verdict; PARTS=verifier make live-test asks a kernel"
+                ));
+            }
+            continue;
+        };
+        let differ = match program.says {
+            Says::Nothing => !accepted,
+            Says::Reports => accepted,
+            Says::Ends => false,
+        };
+        let at = explained.iter().position(|other| *other == name);
+        match (differ, at) {
+            (true, None) => wrong.push(format!(
+                "{name}: checked mode and the verifier differ, and no reason is given"
+            )),
+            (false, Some(_)) => wrong.push(format!("{name}: a reason is given for a difference that is none")),
+            _ => {}
+        }
+        explained.retain(|other| *other != name);
+    }
+    wrong.extend(
+        explained
+            .iter()
+            .map(|name| format!("{name}: a difference of a program that does not exist")),
+    );
+    wrong.extend(
+        verdicts
+            .keys()
+            .map(|(object, name)| format!("{object}: {name}: a verdict on a program that does not exist")),
+    );
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_document_has_the_table_of_verdicts() {
+    let path = folder("../../docs/checked.md");
+    let document = read(&path);
+    let (begin, end) = ("<!-- verdicts -->\n", "<!-- end -->");
+    let (before, rest) = document.split_once(begin).expect("the place of the table");
+    let (_, after) = rest.split_once(end).expect("the end of the table");
+    let wanted = format!("{before}{begin}{}{end}{after}", table());
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, &wanted).expect("the document");
+    }
+    let too_long = wanted
+        .lines()
+        .find(|line| line.chars().count() > 100 && line.starts_with("| "));
+    assert_eq!(too_long, None);
+    assert!(
+        document == wanted || std::env::var_os("UPDATE_GOLDEN").is_some(),
+        "docs/checked.md differs: UPDATE_GOLDEN=1 cargo test -p kernel verdicts:: writes the table"
+    );
+}
+
+fn table() -> String {
+    let (kernel, verdicts) = verdicts();
+    let mut text = format!("The kernel is {kernel}.\n\nWhere they differ:\n\n");
+    for (reason, names) in DIFFERENCES {
+        wrap(
+            &mut text,
+            &format!(
+                "- {reason} {}.",
+                names
+                    .iter()
+                    .map(|name| format!("`{name}`"))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            ),
+        );
+    }
+    text += "\nAll programs:\n\n| rule | program | kernel | `--check` |\n|---|---|---|---|\n";
+    let mut rows: Vec<(String, String)> = Vec::new();
+    for program in programs() {
+        let name = shown(&program);
+        let kernel = match verdicts.get(&(program.object.clone(), program.name.clone())) {
+            Some(true) => "accepted",
+            Some(false) => "rejected",
+            None => "not asked",
+        };
+        let says = match program.says {
+            Says::Nothing => "silent",
+            Says::Reports => "reported",
+            Says::Ends => "run ends",
+        };
+        let rule = match (program.rule.as_str(), program.says) {
+            ("", Says::Nothing) => "none",
+            ("", _) => "of sched_ext",
+            (rule, _) => rule,
+        };
+        rows.push((rule.to_string(), format!("| {rule} | {name} | {kernel} | {says} |\n")));
+    }
+    rows.sort_by(|a, b| a.0.cmp(&b.0));
+    for (_, row) in rows {
+        let _ = write!(text, "{row}");
+    }
+    text
+}
+
+/// Adds a list item in lines of at most 100 columns.
+fn wrap(text: &mut String, item: &str) {
+    let mut column = 0;
+    for word in item.split(' ') {
+        if column > 0 && column + 1 + word.len() > 100 {
+            *text += "\n  ";
+            column = 2;
+        } else if column > 0 {
+            text.push(' ');
+            column += 1;
+        }
+        *text += word;
+        column += word.len();
+    }
+    text.push('\n');
+}

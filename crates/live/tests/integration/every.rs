@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Everything that the simulator takes is executed too: each generator as it comes, each file of the repository, and rt-app's own
+//! examples where they are installed; for a moment each.
+
+use crate::alone::run;
+use report::RunResult;
+use std::path::{Path, PathBuf};
+
+/// What a result says that did something, or at least switched to its tasks.
+fn did_something(name: &str, r: &RunResult) {
+    assert!(r.context_switches > 0 && r.tasks_total > 0, "{name}: {r:?}");
+    // It takes a moment to halt them all, on a busy machine longer than they ran.
+    assert!(r.busy_percent <= 400.0, "{name}: {}", r.busy_percent);
+}
+
+#[test]
+fn every_generator_and_every_file_runs() {
+    let names = workload::generators().iter().map(|generator| generator.name.to_owned());
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads");
+    let files = workload::files(&[&folder]);
+    assert!(!files.is_empty());
+    for name in names.chain(files.into_iter().map(|(name, _)| name)) {
+        let workload = workload::load(&name, &[&folder]).expect("a workload");
+        // What would change this machine is refused.
+        if workload.disturbances.is_empty() {
+            did_something(&name, &run(&[&name, "--for", "30ms"]));
+        }
+    }
+}
+
+#[test]
+fn rt_apps_own_examples_run() {
+    let mut folders = vec![PathBuf::from("/usr/share/doc/rt-app/examples")];
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            match path.extension() {
+                _ if path.is_dir() => folders.push(path),
+                Some(ending) if ending == "json" => files.push(path.display().to_string()),
+                _ => {}
+            }
+        }
+    }
+    for file in files {
+        // Parts, to be merged by a script, in the language before 1.0.
+        if !file.contains("/merge/") {
+            did_something(&file, &run(&[&file, "--for", "30ms"]));
+        }
+    }
+}

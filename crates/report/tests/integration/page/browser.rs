@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The page in a real browser without a screen, as Debian has it: `chromium-headless-shell`, or another Chromium, or the one
+//! that the variable CHROMIUM names. Without one these tests say that they looked at nothing.
+//!
+//! probe.js uses the page as somebody does, by keys, pointer and buttons, and leaves what it found on the page, which the
+//! browser then prints.
+
+use super::runs::{Shape, run};
+use super::two;
+use report::html::page;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Put before all else: what goes wrong from the first script on.
+const LISTEN: &str = "<script>window.wrong=[];\
+    addEventListener('error',e=>wrong.push(e.message));\
+    addEventListener('unhandledrejection',e=>wrong.push(String(e.reason)));</script>";
+const PROBE: &str = include_str!("probe.js");
+
+fn chromium() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("CHROMIUM") {
+        return Some(named.into());
+    }
+    let folders: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH")?).collect();
+    let names = [
+        "chromium-headless-shell",
+        "chromium",
+        "chromium-browser",
+        "google-chrome",
+    ];
+    let found = names
+        .iter()
+        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
+    found.into_iter().find(|path| path.is_file())
+}
+
+/// What the probe found on the page, by name: `true`, or what was there instead. `None` without a browser.
+fn probe(html: &str, name: &str, more: &[&str]) -> Option<serde_json::Map<String, serde_json::Value>> {
+    let Some(chromium) = chromium() else {
+        eprintln!("skipped: there is no Chromium (apt-get install chromium-headless-shell)");
+        return None;
+    };
+    let html = html.replacen("<head>", &format!("<head>{LISTEN}"), 1);
+    let html = html.replacen("</body>", &format!("<script>{PROBE}</script></body>"), 1);
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    // What an earlier run has left, the theme chosen among it, is no part of this one.
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let path = folder.join("page.html");
+    std::fs::write(&path, html).expect("a page");
+    let ran = Command::new(chromium)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1280,900"])
+        .args(["--virtual-time-budget=20000", "--enable-logging=stderr", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", folder.join("profile").display()))
+        .args(more)
+        .arg(format!("file://{}", path.display()))
+        .output()
+        .expect("Chromium starts");
+    let log = String::from_utf8_lossy(&ran.stderr);
+    let said: Vec<&str> = log.lines().filter(|line| line.contains("CONSOLE")).collect();
+    assert!(said.is_empty(), "the console says: {said:?}");
+    let dom = String::from_utf8_lossy(&ran.stdout);
+    let found = dom
+        .split_once("<pre id=\"probe\">")
+        .and_then(|(_, rest)| rest.split_once("</pre>"));
+    let found = found
+        .unwrap_or_else(|| panic!("the probe did not come to its end:\n{log}"))
+        .0;
+    let found = found.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+    Some(serde_json::from_str(&found).expect("JSON"))
+}
+
+fn all_true(html: &str, name: &str, more: &[&str]) {
+    let Some(found) = probe(html, name, more) else { return };
+    let other: Vec<_> = found.iter().filter(|(_, value)| **value != true).collect();
+    assert!(found.len() > 3 && other.is_empty(), "{name}: {other:?}");
+}
+
+/// A page with nothing to use opens without an error.
+pub fn opens(html: &str, name: &str) {
+    let Some(found) = probe(html, name, &[]) else { return };
+    assert_eq!(
+        (&found["ready"], &found["errors"]),
+        (&true.into(), &true.into()),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn two_runs_work_in_light() {
+    all_true(&two(), "light", &["--blink-settings=preferredColorScheme=1"]);
+}
+
+#[test]
+fn and_in_the_dark() {
+    all_true(&two(), "dark", &["--blink-settings=preferredColorScheme=0"]);
+}
+
+/// Few CPUs have lines for their deviations; merged segments are drawn from bins.
+#[test]
+fn a_long_run_on_few_cpus_works() {
+    let shape = Shape {
+        nr_cpus: 3,
+        switches: 300_000,
+        ..Shape::default()
+    };
+    all_true(&page(&[run(&shape, 250_000)]), "long", &[]);
+}

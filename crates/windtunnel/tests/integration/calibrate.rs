@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `machine calibrate` writes a machine file that says what was measured, and that machine runs.
+
+use crate::support::windtunnel;
+
+#[test]
+fn the_file_parses_and_the_machine_runs() {
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("calibrated.toml");
+    let name = file.to_str().expect("a name in UTF-8");
+    let ran = windtunnel(&["machine", "calibrate", "-o", name]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    let definition = machine::define(name, &[]).expect("a machine file");
+    let host = machine::load("host", &[]).expect("the host");
+    assert_eq!(definition.spec.topology.cpus, host.topology.cpus);
+    for constant in [
+        "bpf_insn",
+        "context_switch",
+        "message",
+        "cache_line",
+        "lock_handover",
+        "reload_memory",
+    ] {
+        let source = definition.cost_sources.get(constant).map_or("", String::as_str);
+        assert!(source.starts_with("measured"), "{constant}: {source}");
+    }
+    let costs = &definition.spec.costs;
+    assert!(
+        (20..100_000).contains(&costs.context_switch_ns),
+        "{}",
+        costs.context_switch_ns
+    );
+    assert!(costs.reload_memory_ps >= costs.reload_llc_ps);
+    let run = [
+        "run",
+        "eevdf",
+        "--machine",
+        name,
+        "--workload",
+        "hackbench:groups=1,loops=2",
+    ];
+    let ran = windtunnel(&run);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+}

@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The command as a user meets it: output, errors and exit status.
+
+use crate::support::{Ran, object, results, windtunnel};
+
+fn path(source: &str) -> String {
+    object(source).display().to_string()
+}
+
+#[test]
+fn a_comparison_prints_a_table_hashes_and_how_to_repeat_it() {
+    let (fifo, vtime) = (path("policies/fifo.bpf.c"), path("policies/vtime.bpf.c"));
+    let ran = windtunnel(&[
+        "run",
+        "eevdf",
+        &fifo,
+        &vtime,
+        "--workload",
+        "mixed.json",
+        "--for",
+        "100ms",
+    ]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    for word in [
+        "eevdf",
+        "fifo",
+        "vtime",
+        "throughput",
+        "p99",
+        "switches",
+        "migra-",
+        "busy",
+        "overhead",
+    ] {
+        assert!(
+            ran.stdout.to_lowercase().contains(word),
+            "no '{word}' in:\n{}",
+            ran.stdout
+        );
+    }
+    assert_eq!(ran.stdout.matches("trace hash").count(), 3);
+    let repeat = ran
+        .stdout
+        .lines()
+        .find_map(|line| line.strip_prefix("repeat: windtunnel "))
+        .expect("how to repeat it");
+    let again = windtunnel(&repeat.split(' ').collect::<Vec<_>>());
+    let hashes = |out: &str| {
+        out.lines()
+            .filter(|l| l.contains("trace hash"))
+            .map(String::from)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(hashes(&again.stdout), hashes(&ran.stdout));
+}
+
+#[test]
+fn json_has_the_promised_fields() {
+    let fifo = path("policies/fifo.bpf.c");
+    let found = results(&[&fifo, "--workload", "hackbench:groups=1,loops=5", "--machine", "smp4"]);
+    let one = found[0].as_object().expect("an object");
+    for field in [
+        "policy",
+        "machine",
+        "workload",
+        "seed",
+        "simulated_ns",
+        "wall_ns",
+        "context_switches",
+        "migrations",
+        "wakeup_latency_ns",
+        "busy_percent",
+        "overhead_percent",
+        "idle_while_waiting_ns",
+        "trace_hash",
+        "exit",
+    ] {
+        assert!(one.contains_key(field), "no {field}");
+    }
+    for field in ["p50", "p99", "p999", "max"] {
+        assert!(
+            one["wakeup_latency_ns"].get(field).is_some(),
+            "no wakeup_latency_ns.{field}"
+        );
+    }
+    assert!(one["exit"].is_null());
+    assert!(one["context_switches"].as_u64() > Some(100));
+    assert_eq!(one["throughput"]["operations"].as_u64(), Some(20 * 20 * 5));
+}
+
+#[test]
+fn a_policy_that_faults_is_a_result_with_callback_and_source_line() {
+    let wild = path("crates/windtunnel/tests/policies/wild.bpf.c");
+    for engine in ["jit", "interpreter"] {
+        let ran = windtunnel(&[
+            "run",
+            &wild,
+            "--machine",
+            "up",
+            "--workload",
+            "closed:n=2",
+            "--for",
+            "1s",
+            "--engine",
+            engine,
+        ]);
+        assert_eq!(ran.status, 1, "{engine}: {}", ran.stderr);
+        for part in ["enqueue", "wild.bpf.c:9"] {
+            assert!(ran.stderr.contains(part), "{engine}: no '{part}' in: {}", ran.stderr);
+        }
+    }
+}
+
+#[test]
+fn a_policy_that_loses_tasks_is_ended_by_the_watchdog_and_the_tasks_run_on() {
+    let stall = path("crates/windtunnel/tests/policies/stall.bpf.c");
+    let found = results(&[
+        &stall,
+        "--machine",
+        "smp4",
+        "--workload",
+        "closed:n=8,compute=10ms",
+        "--for",
+        "5s",
+    ]);
+    let exit = &found[0]["exit"];
+    assert_eq!(exit["kind"], "SCX_EXIT_ERROR_STALL", "{exit}");
+    assert!(
+        exit["message"]
+            .as_str()
+            .is_some_and(|m| m.contains("failed to run for")),
+        "{exit}"
+    );
+    assert!(
+        found[0]["busy_percent"].as_f64() > Some(25.0),
+        "tasks go on in the fair class after the exit"
+    );
+}
+
+#[test]
+fn an_endless_policy_is_ended_by_the_instruction_budget() {
+    let endless = path("crates/windtunnel/tests/policies/endless.bpf.c");
+    let load = "closed:n=1,compute=1ms,think=1ms";
+    let ran = windtunnel(&["run", &endless, "--machine", "up", "--workload", load, "--for", "1s"]);
+    assert_eq!(ran.status, 1, "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("dispatch") && ran.stderr.contains("endless.bpf.c"),
+        "{}",
+        ran.stderr
+    );
+}
+
+#[test]
+fn what_cannot_work_says_where_and_what_to_do() {
+    let fifo = path("policies/fifo.bpf.c");
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["run", "nosuch"], &["no policy 'nosuch'", "hint"]),
+        (&["run", "policies/fifo.bpf.c"], &["source", "clang-19"]),
+        (&["run", "Cargo.toml"], &["Cargo.toml"]),
+        (&["run", &fifo, "--machine", "smp9"], &["smp9", "smp1"]),
+        (&["run", &fifo, "--workload", "nosuch.json"], &["nosuch.json"]),
+        (&["run", &fifo, "--workload", "hackbnch"], &["hackbench"]),
+        (&["run", &fifo, "--workload", "closed:n=0"], &["n"]),
+        (&["run", &fifo, "--set", "nosuch=1"], &["nosuch", "slice_ns"]),
+        (&["run", &fifo, "--set", "slice_ns=-1"], &["slice_ns", "-1"]),
+        (
+            &["run", &fifo, "--set", "slice_ns=5"],
+            &["slice_ns", "100000..1000000000 ns"],
+        ),
+        (&["run", &fifo, "--set", "slice_ns"], &["NAME=VALUE"]),
+        (&["run", "eevdf", "--set", "slice_ns=1"], &["eevdf"]),
+        (&["run", &fifo, "--for", "1parsec"], &["parsec"]),
+        (
+            &["run", &fifo, "--hotplug", "99:off@1ms", "--machine", "up"],
+            &["CPU 99"],
+        ),
+        (&["run"], &["POLICIES"]),
+        (&["run", "eevfd"], &["no policy 'eevfd'", "did you mean eevdf?"]),
+        (
+            &["experiment", "show", "pmqs/tabel1"],
+            &["did you mean pmqs/table1?", "experiment list"],
+        ),
+        (&["experiment", "run", "pqms"], &["did you mean pmqs?"]),
+        (&["run", &fifo, "--for", "0"], &["'0' is no time at all", "250ms"]),
+        (
+            &["run", &fifo, "--seed", "-1"],
+            &["'-1' is below 0, which '--seed' cannot be"],
+        ),
+        (
+            &["run", &fifo, "--for", "-5ms"],
+            &["'-5ms' is below 0, which '--for' cannot be"],
+        ),
+        (
+            &["run", &fifo, "--for", "10ms", "--draw", "20ms-30ms"],
+            &["--draw 20ms-30ms: the run ends at 10ms", "--for makes the run longer"],
+        ),
+    ];
+    for (args, parts) in cases {
+        let ran = windtunnel(args);
+        assert_eq!(ran.status, 2, "{args:?}: {}{}", ran.stdout, ran.stderr);
+        for part in *parts {
+            assert!(ran.stderr.contains(part), "{args:?}: no '{part}' in: {}", ran.stderr);
+        }
+    }
+}
+
+#[test]
+fn advice_works() {
+    for args in [["run", "eevdf", "--seed", "-1"], ["run", "eevdf", "-x", "-y"]] {
+        let ran = windtunnel(&args);
+        assert_eq!((ran.status, ran.stdout.as_str()), (2, ""));
+        assert!(!ran.stderr.contains("-- -"), "{}", ran.stderr);
+    }
+    let near = windtunnel(&["run", "eevdf", "--sed", "1"]);
+    assert!(
+        near.stderr.contains("a similar argument exists: '--seed'"),
+        "{}",
+        near.stderr
+    );
+    let none = windtunnel(&["run", "nothinglikeit"]);
+    assert!(!none.stderr.contains("make policies"), "{}", none.stderr);
+}
+
+#[test]
+fn a_window_is_drawn_as_far_as_the_run_goes() {
+    let window = |window: &str| {
+        let args = [
+            "run",
+            "eevdf",
+            "-m",
+            "up",
+            "-w",
+            "closed:n=2",
+            "--for",
+            "10ms",
+            "--draw",
+            window,
+        ];
+        let ran = windtunnel(&args);
+        assert_eq!(ran.status, 0, "{}", ran.stderr);
+        ran.stdout
+    };
+    assert_eq!(window("5ms-30ms"), window("5ms-10ms"));
+    // How long this run is turns out when its tasks have exited.
+    let load = "hackbench:groups=1,fds=2,loops=2";
+    let ran = windtunnel(&["run", "eevdf", "-m", "up", "-w", load, "--draw", "20s-30s"]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert!(
+        ran.stdout.contains("nothing to draw from 20s on: the run ended at "),
+        "{}",
+        ran.stdout
+    );
+}
+
+#[test]
+fn lists_and_shows() {
+    for (args, part) in [
+        (&["policy", "list"][..], "eevdf"),
+        (&["policy", "show", &path("policies/percpu.bpf.c")], "scan"),
+        (&["machine", "list"], "numa16"),
+        (&["machine", "show", "x6-2"], "context_switch"),
+        (&["workload", "list"], "hackbench"),
+        (&["workload", "show", "hackbench"], "groups"),
+        (&["workload", "show", "mixed.json"], "tasks"),
+    ] {
+        let ran = windtunnel(args);
+        assert_eq!(ran.status, 0, "{args:?}: {}", ran.stderr);
+        assert!(ran.stdout.contains(part), "{args:?}: no '{part}' in: {}", ran.stdout);
+    }
+}
+
+#[test]
+fn a_policy_is_told_what_the_chosen_release_lacks() {
+    let args = |kernel: &'static str| {
+        let fixed = [
+            "run",
+            "fifo",
+            "--machine",
+            "core:2 pu:1",
+            "--workload",
+            "closed:n=3,compute=1ms",
+        ];
+        let more = ["--for", "20ms", "--json", "-", "--kernel", kernel];
+        fixed.into_iter().chain(more).collect::<Vec<_>>()
+    };
+    // It is written for 7.2.
+    let old = windtunnel(&args("6.18"));
+    assert_eq!(old.status, 1);
+    let err = &old.stderr;
+    assert!(
+        err.contains("scx_bpf_dsq_move_to_local___v2 is not in Linux 6.18: it is there since Linux 7.1"),
+        "{err}"
+    );
+    assert!(old.stdout.contains("\"kernel\": \"6.18\""));
+    let new = windtunnel(&args("7.2"));
+    assert_eq!(new.status, 0, "{}", new.stderr);
+    assert!(!new.stdout.contains("\"kernel\""));
+    let table = windtunnel(&["run", "eevdf", "--for", "1ms", "--kernel", "6.12"]);
+    let table = table.stdout;
+    assert!(
+        table.contains("repeat: windtunnel run eevdf") && table.contains("--kernel 6.12"),
+        "{table}"
+    );
+    let wrong = windtunnel(&args("6.11"));
+    assert_eq!(wrong.status, 2);
+    assert!(wrong.stderr.contains("there is no Linux 6.11 here, only 6.12, 6.13"));
+}
+
+#[test]
+fn a_parameter_changes_the_run() {
+    let fifo = path("policies/fifo.bpf.c");
+    let switches = |set: &str| {
+        let args = [
+            &fifo,
+            "--machine",
+            "up",
+            "--workload",
+            "closed:n=4,compute=1s",
+            "--for",
+            "1s",
+            "--set",
+            set,
+        ];
+        results(&args)[0]["context_switches"].as_u64().expect("a number")
+    };
+    let (short, long) = (switches("slice_ns=1000000"), switches("slice_ns=100000000"));
+    assert!(short > 20 * long, "{short} and {long}");
+}
+
+#[test]
+fn a_trace_is_written_and_hotplug_is_survived() {
+    let fifo = path("policies/percpu.bpf.c");
+    let trace = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("hotplug.wtt");
+    let to = trace.display().to_string();
+    let args = [
+        &fifo,
+        "--machine",
+        "smp4",
+        "--workload",
+        "closed:n=8,compute=5ms,think=1ms",
+        "--for",
+        "400ms",
+    ];
+    let found = results(&[&args[..], &["--trace", &to, "--hotplug", "2:off@100ms"]].concat());
+    let reader = trace::Reader::new(std::fs::File::open(&trace).expect("the trace")).expect("a trace");
+    let records: Vec<trace::Record> = reader.collect::<Result<_, _>>().expect("whole");
+    let mut hash = trace::Hash::default();
+    trace::Sink::take(&mut hash, &records);
+    assert_eq!(found[0]["trace_hash"], hash.to_string());
+    let late = records.iter().filter(|r| r.time > 100_000_000 && r.cpu == 2);
+    let ran = late
+        .filter(|r| matches!(r.event, trace::Event::Switch { next, .. } if next != 0))
+        .count();
+    assert_eq!(ran, 0, "a task ran on an offline CPU");
+    assert_eq!(loads(&records), [(0, true)]);
+    assert!(found[0]["exit"].is_null(), "{}", found[0]["exit"]);
+    // A policy that does not follow hotplug: the kernel ends it, and ten ticks of 10 ms later it is loaded again.
+    let odd = path("crates/windtunnel/tests/policies/odd.bpf.c");
+    let args = [
+        &[odd.as_str()],
+        &args[1..],
+        &["--trace", &to, "--hotplug", "2:off@100ms"],
+    ]
+    .concat();
+    let found = results(&args);
+    let reader = trace::Reader::new(std::fs::File::open(&trace).expect("the trace")).expect("a trace");
+    let records: Vec<trace::Record> = reader.collect::<Result<_, _>>().expect("whole");
+    assert_eq!(loads(&records), [(0, true), (140, false), (200, true)]);
+    assert!(found[0]["exit"].is_null(), "{}", found[0]["exit"]);
+}
+
+/// When a policy came and went, in ms.
+fn loads(records: &[trace::Record]) -> Vec<(u64, bool)> {
+    let loads = records.iter().filter_map(|record| match record.event {
+        trace::Event::Policy { loaded } => Some((record.time / 1_000_000, loaded)),
+        _ => None,
+    });
+    loads.collect()
+}
+
+#[test]
+fn a_profile_sets_up_the_policy_and_says_what_is_missing() {
+    let fifo = path("policies/fifo.bpf.c");
+    let run = |name: &str, text: &str| {
+        let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.toml"));
+        std::fs::write(&file, text).expect("written");
+        let file = file.display().to_string();
+        let load = [
+            "--machine",
+            "smp4",
+            "--workload",
+            "closed:n=8,compute=5ms",
+            "--for",
+            "100ms",
+        ];
+        windtunnel(&[&["run", &fifo, "--profile", &file][..], &load].concat())
+    };
+    let short = run(
+        "short",
+        "absent = 'its adviser'\nuptime = '10ms'\n[set]\nslice_ns = '1_000_000'",
+    );
+    assert_eq!(short.status, 0, "{}", short.stderr);
+    assert!(
+        short.stderr.contains("fifo: warning: not here: its adviser"),
+        "{}",
+        short.stderr
+    );
+    assert!(
+        short.stdout.contains("--profile "),
+        "the command that repeats it: {}",
+        short.stdout
+    );
+    let long = run(
+        "long",
+        "include = ['short']\n[names]\nslice = '100 * 1_000_000'\n[set]\nslice_ns = 'slice'",
+    );
+    let hash = |ran: &Ran| {
+        ran.stdout
+            .lines()
+            .find(|line| line.contains("trace hash"))
+            .map(str::to_owned)
+    };
+    assert!(hash(&short).is_some() && hash(&short) != hash(&long), "{}", long.stdout);
+    for (name, text, expect) in [
+        ("unknown", "[set]\nslice = 1", "no variable is called slice"),
+        ("circle", "include = ['circle']", "profiles include each other"),
+        ("none", "include = ['nobody']", "there is no profile nobody"),
+        ("division", "[set]\nslice_ns = '1 / (nr_cpus - 4)'", "it divides by 0"),
+    ] {
+        let ran = run(name, text);
+        assert_eq!(ran.status, 2, "{name}");
+        assert!(ran.stderr.contains(expect), "{name}: {}", ran.stderr);
+    }
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `windtunnel compare`: verdict, JSON and exit status, as a scheduler's CI uses them.
+
+use crate::support::{object, windtunnel};
+
+fn path(source: &str) -> String {
+    object(source).display().to_string()
+}
+
+const WORKLOAD: [&str; 6] = [
+    "--machine",
+    "smp4",
+    "--workload",
+    "hackbench:groups=1,loops=30",
+    "--runs",
+    "4",
+];
+
+#[test]
+fn a_policy_that_keeps_tasks_waiting_is_told_so_and_fails_the_condition() {
+    let fifo = path("policies/fifo.bpf.c");
+    let slow = ["--set", "B:slice_ns=100000"];
+    let compare = |more: &[&str]| windtunnel(&[&["compare", "eevdf", &fifo], &WORKLOAD[..], more].concat());
+    let ran = compare(&["--fail-if", "switches < -5%", "--fail-if", "switches < -99%"]);
+    assert_eq!(ran.status, 1, "{}", ran.stderr);
+    for part in [
+        "A: eevdf",
+        "B: fifo",
+        "fifo ",
+        "fail if switches < -5%: holds",
+        "fail if switches < -99%: does not hold",
+        "repeat: windtunnel compare eevdf",
+        "--runs 4",
+    ] {
+        assert!(ran.stdout.contains(part), "no '{part}' in:\n{}", ran.stdout);
+    }
+    // The same policy as itself: nothing differs, nothing fails.
+    let ran = windtunnel(&[&["compare", &fifo, &fifo], &WORKLOAD[..], &["--fail-if", "score > 0%"]].concat());
+    assert_eq!(ran.status, 0, "{}{}", ran.stdout, ran.stderr);
+    assert!(
+        ran.stdout
+            .contains("no difference at all between fifo (A) and fifo (B)"),
+        "{}",
+        ran.stdout
+    );
+    // One side's parameter tells the sides apart.
+    let ran = windtunnel(&[&["compare", &fifo, &fifo], &WORKLOAD[..], &slow].concat());
+    assert!(
+        ran.status == 0 && ran.stdout.contains("B: fifo slice_ns=100000"),
+        "{}{}",
+        ran.stdout,
+        ran.stderr
+    );
+}
+
+#[test]
+fn json_is_the_same_whatever_the_threads() {
+    let fifo = path("policies/fifo.bpf.c");
+    let json = |threads| {
+        let more = ["--json", "--threads", threads, "--fail-if", "score < -99%"];
+        let ran = windtunnel(&[&["compare", "eevdf", &fifo], &WORKLOAD[..], &more].concat());
+        assert_eq!(ran.status, 0, "{}", ran.stderr);
+        serde_json::from_str::<serde_json::Value>(&ran.stdout).expect("JSON")
+    };
+    let one = json("1");
+    assert_eq!(one, json("3"));
+    assert_eq!(one["seeds"].as_array().map(Vec::len), Some(4));
+    assert_eq!(one["fail_if"][0]["holds"], false);
+    let names: Vec<&str> = one["metrics"]
+        .as_array()
+        .expect("metrics")
+        .iter()
+        .filter_map(|m| m["name"].as_str())
+        .collect();
+    for name in [
+        "score",
+        "p50_wakeup",
+        "p99_wakeup",
+        "switches",
+        "migrations",
+        "busy",
+        "overhead",
+        "idle_while_waiting",
+    ] {
+        assert!(names.contains(&name), "no {name}");
+    }
+    assert!(one["metrics"][0]["change_percent_low"].as_f64() <= one["metrics"][0]["change_percent"].as_f64());
+}
+
+#[test]
+fn a_policy_that_fails_and_a_condition_that_says_nothing_are_different_statuses() {
+    let wild = path("crates/windtunnel/tests/policies/wild.bpf.c");
+    let ran = windtunnel(&[
+        "compare",
+        "eevdf",
+        &wild,
+        "-m",
+        "up",
+        "-w",
+        "closed:n=2",
+        "--for",
+        "1s",
+        "--runs",
+        "2",
+    ]);
+    assert_eq!(ran.status, 1, "{}", ran.stderr);
+    assert!(
+        ran.stdout
+            .contains("wild failed in 2 of 2 runs (seed 1: failed at 0 ns: runtime error:"),
+        "{}",
+        ran.stdout
+    );
+    let ran = windtunnel(&["compare", "eevdf", "eevdf", "--fail-if", "p99 > 5%"]);
+    assert_eq!(ran.status, 2);
+    assert!(
+        ran.stderr
+            .contains("there is no metric 'p99'\n  p99 > 5%\n  ^ column 1"),
+        "{}",
+        ran.stderr
+    );
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The same inputs give the same bytes: run twice, with either engine, in debug and release builds, and as committed.
+//!
+//! The variable WINDTUNNEL names another build of the command, which must give the same bytes; scripts/test.sh names the
+//! release build. Objects are compiled on the spot, so another compiler than Debian 12's clang-19 may give other hashes.
+
+use crate::support::{object, results, results_of, root};
+use std::fmt::Write;
+use std::path::Path;
+
+const CASES: &[(&str, &str, &str, &str, &str)] = &[
+    ("eevdf", "numa32", "mixed.json", "200ms", "1"),
+    ("fifo", "numa32", "mixed.json", "200ms", "1"),
+    ("vtime", "numa32", "mixed.json", "200ms", "1"),
+    ("percpu", "numa32", "mixed.json", "200ms", "1"),
+    ("percpu", "numa32", "mixed.json", "200ms", "2"),
+    ("vtime", "smp4", "hackbench:groups=1,loops=20", "1s", "1"),
+    ("fifo", "hybrid", "locks.json", "300ms", "1"),
+    ("eevdf", "epyc-2s", "closed:n=600,compute=2ms,think=1ms", "50ms", "1"),
+    ("percpu", "numa16", "fork.json", "500ms", "1"),
+    ("vtime", "up", "rt.json", "300ms", "1"),
+    ("eevdf", "x6-2", "open:number=200", "2s", "7"),
+    ("fifo", "node:2 core:2 pu:2", "pingpong.json", "100ms", "1"),
+];
+
+fn hash(command: &Path, policy: &str, case: &(&str, &str, &str, &str, &str), engine: &str) -> String {
+    let (_, machine, workload, length, seed) = case;
+    let args = [
+        "--machine",
+        machine,
+        "--workload",
+        workload,
+        "--for",
+        length,
+        "--seed",
+        seed,
+        "--engine",
+        engine,
+    ];
+    let found = results_of(command, &[&[policy], &args[..]].concat());
+    assert!(found[0]["exit"].is_null(), "{case:?}: {}", found[0]["exit"]);
+    found[0]["trace_hash"].as_str().expect("a hash").to_owned()
+}
+
+#[test]
+fn hashes_are_those_committed_whatever_executes_the_policy() {
+    let this = Path::new(env!("CARGO_BIN_EXE_windtunnel"));
+    let other = std::env::var_os("WINDTUNNEL").map(|command| root().join(command));
+    let mut text = String::new();
+    for case in CASES {
+        let policy = match case.0 {
+            "eevdf" => "eevdf".to_owned(),
+            name => object(&format!("policies/{name}.bpf.c")).display().to_string(),
+        };
+        let jit = hash(this, &policy, case, "auto");
+        assert_eq!(
+            hash(this, &policy, case, "interpreter"),
+            jit,
+            "{case:?}: interpreter and JIT differ"
+        );
+        assert_eq!(hash(this, &policy, case, "auto"), jit, "{case:?}: two runs differ");
+        if let Some(other) = &other {
+            let build = other.display();
+            assert_eq!(hash(other, &policy, case, "auto"), jit, "{case:?}: {build} differs");
+        }
+        let (name, machine, workload, length, seed) = case;
+        let _ = writeln!(text, "{jit} {name} {machine} {workload} {length} seed {seed}");
+    }
+    let path = root().join("crates/windtunnel/tests/golden/hashes.txt");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, &text).expect("the golden file");
+    }
+    let golden = std::fs::read_to_string(&path).expect("the golden file: UPDATE_GOLDEN=1 makes it");
+    assert_eq!(text, golden, "the hashes differ from {}", path.display());
+}
+
+#[test]
+fn seeds_matter() {
+    let with_seed = |seed| {
+        let args = [
+            "eevdf",
+            "--machine",
+            "smp4",
+            "--workload",
+            "open:number=50",
+            "--for",
+            "1s",
+            "--seed",
+            seed,
+        ];
+        results(&args)[0]["trace_hash"].clone()
+    };
+    assert_ne!(with_seed("1"), with_seed("2"));
+}

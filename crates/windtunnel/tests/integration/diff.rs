@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `windtunnel diff`: runs that differ in one decision, found at its time, CPU and source line.
+
+use crate::support::{object, root, windtunnel};
+use serde_json::Value;
+
+const ODD: &str = "crates/windtunnel/tests/policies/odd.bpf.c";
+const INPUTS: [&str; 6] = ["-m", "smp4", "-w", "closed:n=9,compute=2ms,think=1ms", "--for", "60ms"];
+
+fn path(source: &str) -> String {
+    object(source).display().to_string()
+}
+
+fn diff(a: &str, b: &str, more: &[&str]) -> (i32, Value) {
+    let ran = windtunnel(&[&["diff", a, b, "--json"], &INPUTS[..], more].concat());
+    assert!(ran.status < 2, "{}", ran.stderr);
+    let json = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {}", ran.stdout));
+    (ran.status, json)
+}
+
+/// `odd.bpf.c:27` of the line with this comment.
+fn line(comment: &str) -> String {
+    let text = std::fs::read_to_string(root().join(ODD)).expect("the source");
+    let found = text.lines().position(|line| line.contains(&format!("/* {comment} */")));
+    format!("odd.bpf.c:{}:", found.expect(comment) + 1)
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// From this time on, in ns, one choice is another one.
+const FROM: u64 = 20_000_000;
+
+#[test]
+fn one_odd_decision_is_found_at_its_time_cpu_and_line() {
+    let odd = path(ODD);
+    for engine in ["jit", "interpreter"] {
+        for (kind, of_a, line_a, of_b, line_b) in [
+            (
+                "1",
+                "stays on CPU",
+                Some("odd_select_cpu"),
+                "goes from CPU",
+                Some("another CPU"),
+            ),
+            (
+                "2",
+                "slice 3ms",
+                Some("as always"),
+                "slice 1500us",
+                Some("half a slice"),
+            ),
+            ("3", "slice 3ms", Some("as always"), "at the head", Some("at the head")),
+            ("4", "", None, "kicks CPU 1 preempting", Some("a kick")),
+        ] {
+            // A makes the odd choice as well, but much later: until then both do the same at the same times.
+            let settings = [format!("kind={kind}"), format!("B:from_ns={FROM}")];
+            let mut more = vec!["--engine", engine, "--window", "0s", "--set", "A:from_ns=1000000000000"];
+            more.extend(settings.iter().flat_map(|setting| ["--set", setting]));
+            let (status, found) = diff(&odd, &odd, &more);
+            assert_eq!(status, 1);
+            let first = &found["first"];
+            let [a, b] = ["a", "b"].map(|side| first[side]["decided"].clone());
+            let time = first["time_ns"].as_u64().expect("a time");
+            assert!((FROM..FROM + 2_000_000).contains(&time), "{kind}: {time}");
+            for (told, words, place) in [(&a, of_a, line_a), (&b, of_b, line_b)] {
+                assert!(text(&told["decision"]).contains(words), "{kind}: {told}");
+                let place = match place {
+                    None => continue,
+                    Some("odd_select_cpu") => "odd_select_cpu (odd.bpf.c".to_owned(),
+                    Some(comment) => line(comment),
+                };
+                assert!(
+                    text(&told["place"]).contains(&place),
+                    "{kind}: {told} is not at {place}"
+                );
+            }
+            // The same CPU, the same instant: nothing differed before.
+            if !a.is_null() {
+                assert_eq!((&a["time_ns"], &a["cpu"]), (&b["time_ns"], &b["cpu"]));
+                assert_eq!(first["a"]["tasks"], first["b"]["tasks"]);
+                assert_eq!(first["a"]["queues"], first["b"]["queues"]);
+            }
+            assert_eq!(found["lag_ns"], 0);
+            assert!(found["same"].as_u64() > Some(50));
+        }
+    }
+}
+
+#[test]
+fn what_is_not_asked_for_is_passed_over_and_its_effect_is_found() {
+    let odd = path(ODD);
+    let set = ["--set", "B:kind=3", "--set", "from_ns=20000000", "--window", "4ms"];
+    // Two or three on each CPU, always runnable.
+    let hogs = [
+        "diff",
+        &odd,
+        &odd,
+        "-m",
+        "smp4",
+        "-w",
+        "closed:n=10,compute=50ms",
+        "--for",
+        "60ms",
+    ];
+    let diff = |more: &[&str]| {
+        let ran = windtunnel(&[&hogs[..], &set[..], &["--json"], more].concat());
+        (ran.status, serde_json::from_str::<Value>(&ran.stdout).expect("JSON"))
+    };
+    let (_, all) = diff(&[]);
+    let (status, run) = diff(&["--only", "run"]);
+    assert_eq!(status, 1);
+    // Who was put at the head runs before its time.
+    let (insertion, effect) = (all["first"]["time_ns"].as_u64(), run["first"]["time_ns"].as_u64());
+    assert!(insertion < effect, "{insertion:?} {effect:?}");
+    assert_eq!(all["effect"], run["first"]);
+    assert!(
+        text(&run["first"]["b"]["came"]["decision"]).contains("at the head"),
+        "{run}"
+    );
+    // As text, with drawings of both.
+    let ran = windtunnel(&[&hogs[..], &set[..]].concat());
+    for part in [
+        "ops.enqueue() in odd_enqueue (odd.bpf.c:",
+        "Both saw:",
+        "The first effect on where and when tasks run is at",
+        "candidates: closed:",
+        "one column = ",
+    ] {
+        assert!(ran.stdout.contains(part), "no '{part}' in\n{}", ran.stdout);
+    }
+    assert!(ran.stdout.starts_with("odd and odd kind=3 part at 2"), "{}", ran.stdout);
+}
+
+#[test]
+fn what_costs_more_but_decides_the_same_does_not_part() {
+    // The same choices by an instruction more here and there.
+    let (odd, fifo) = (path(ODD), path("policies/fifo.bpf.c"));
+    let (status, found) = diff(&odd, &odd, &["--set", "B:kind=1", "--set", "B:from_ns=1000000000000"]);
+    assert_eq!((status, &found["first"]), (0, &Value::Null));
+    assert!(
+        found["lag_ns"].as_u64() > Some(0),
+        "looking at the clock takes time: {found}"
+    );
+    let (status, found) = diff(&fifo, &fifo, &["--no-costs"]);
+    assert_eq!((status, found["lag_ns"].as_u64()), (0, Some(0)));
+    let ran = windtunnel(&[&["diff", &fifo, &fifo], &INPUTS[..]].concat());
+    assert!(
+        ran.status == 0 && ran.stdout.contains("decide the same"),
+        "{}",
+        ran.stdout
+    );
+}
+
+#[test]
+fn the_fair_class_is_compared_by_what_it_decides_too() {
+    let (status, found) = diff("eevdf", &path("policies/fifo.bpf.c"), &["--window", "0s"]);
+    assert_eq!(status, 1);
+    assert!(found["first"]["a"]["decided"]["callback"].is_null());
+    let ran = windtunnel(&["diff", "eevdf", "eevdf", "--seed", "1", "--seed", "2"]);
+    assert_eq!(ran.status, 2, "two seeds are two different runs");
+}

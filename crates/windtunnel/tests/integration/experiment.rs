@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Experiments: definitions, what they refuse, comparison with a baseline and with what was published.
+
+use crate::support;
+use crate::support::{Ran, windtunnel};
+use std::path::PathBuf;
+
+/// An experiment's folder, made of its files.
+fn folder(name: &str, files: &[(&str, &str)]) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+        .join("experiments")
+        .join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    for (file, text) in files {
+        std::fs::write(folder.join(file), text).expect("a file");
+    }
+    folder
+}
+
+fn run(folder: &std::path::Path, more: &[&str]) -> Ran {
+    let folder = folder.to_str().expect("a path");
+    windtunnel(&[&["experiment", "run", folder], more].concat())
+}
+
+fn json(folder: &std::path::Path, more: &[&str]) -> serde_json::Value {
+    let ran = run(folder, &[more, &["--json"]].concat());
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    serde_json::from_str(&ran.stdout).expect("JSON")
+}
+
+const HEAD: &str = "title = 't'\nsource = 's'\nquestion = 'q'\n";
+
+/// Two hogs of 2 ms each on one CPU take 4 ms, on two CPUs 2 ms.
+const SPEEDUP: &str = r#"
+columns = ["cpus", "hogs", "time_s", "speedup_percent"]
+[values]
+time_s = "time_s"
+speedup_percent = { measure = "speedup_percent", of = "time_s", better = "lower" }
+[run]
+policy = "eevdf"
+machine = "pu:{cpus}"
+workload = "open:arrival=D,interarrival=1us,service=D,work=2ms,number={hogs}"
+costs = false
+seeds = 2
+[baseline]
+machine = "pu:1"
+[[case]]
+keys = { cpus = [1, 2], hogs = [2, 4] }
+"#;
+
+#[test]
+fn a_matrix_is_run_against_its_baseline() {
+    let published = "cpus,hogs,time_s,speedup_percent\n2,2,0.002,110\n1,2,0.004,-5\n2,8,,7\n";
+    let folder = folder(
+        "speedup",
+        &[
+            ("experiment.toml", &(HEAD.to_owned() + SPEEDUP)),
+            ("published.csv", published),
+        ],
+    );
+    let told = &json(&folder, &[])[0];
+    let rows = told["rows"].as_array().expect("rows");
+    let keys: Vec<String> = rows
+        .iter()
+        .map(|row| format!("{}/{}", row["keys"]["cpus"], row["keys"]["hogs"]))
+        .collect();
+    assert_eq!(keys, ["\"1\"/\"2\"", "\"1\"/\"4\"", "\"2\"/\"2\"", "\"2\"/\"4\""]);
+    let speedup = |row: usize| &rows[row]["values"]["speedup_percent"];
+    let measured = |row: usize| speedup(row)["measured"].as_f64().expect("a number");
+    assert_eq!((measured(0), measured(1)), (0.0, 0.0));
+    assert!((measured(2) - 100.0).abs() < 1.0, "{}", measured(2));
+    assert_eq!(speedup(2)["published"], 110.0);
+    assert!((speedup(2)["difference"].as_f64().expect("a number") + 10.0).abs() < 1.0);
+    // The case on one CPU is the baseline: 2 CPUs, 2 numbers and 2 seeds are 8 runs, not 16.
+    assert_eq!(told["runs"], 8);
+    let agreement = told["agreement"].as_array().expect("columns");
+    let of = |column: &str| agreement.iter().find(|a| a["column"] == column).expect("a column");
+    assert_eq!(
+        (&of("time_s")["unit"], &of("time_s")["signed"]),
+        (&"percent".into(), &0.into())
+    );
+    let speedups = of("speedup_percent");
+    assert_eq!(
+        (&speedups["cells"], &speedups["signed"], &speedups["right_sign"]),
+        (&2.into(), &2.into(), &1.into())
+    );
+    assert!(told["notes"][0].as_str().expect("a note").contains("2, 8"));
+}
+
+#[test]
+fn measured_csv_has_the_columns_of_the_definition_and_the_readme_the_agreement() {
+    let readme = "# t\n<!-- agreement -->\nold\n<!-- end -->\nrest\n";
+    let published = "cpus,hogs,time_s,speedup_percent\n2,2,0.002,100\n";
+    let files = [
+        ("experiment.toml", &*(HEAD.to_owned() + SPEEDUP)),
+        ("published.csv", published),
+        ("README.md", readme),
+    ];
+    let folder = folder("update", &files);
+    assert_eq!(run(&folder, &["--update"]).status, 0);
+    assert_eq!(run(&folder, &["--update", "--seeds", "1"]).status, 2);
+    let measured = std::fs::read_to_string(folder.join("measured.csv")).expect("measured.csv");
+    let lines: Vec<&str> = measured.lines().collect();
+    assert_eq!(lines[0], "cpus,hogs,time_s,speedup_percent");
+    assert!(lines[1].starts_with("1,2,0.004,0"), "{measured}");
+    assert_eq!(lines.len(), 5);
+    let text = std::fs::read_to_string(folder.join("README.md")).expect("README.md");
+    assert!(
+        text.contains("speedup_percent: 1 cells, right sign 1 of 1") && !text.contains("old"),
+        "{text}"
+    );
+    assert!(text.ends_with("<!-- end -->\nrest\n"));
+}
+
+#[test]
+fn results_do_not_depend_on_threads() {
+    let folder = folder("threads", &[("experiment.toml", &(HEAD.to_owned() + SPEEDUP))]);
+    let rows = |threads: &str| json(&folder, &["--threads", threads])[0]["rows"].clone();
+    assert_eq!(rows("1"), rows("4"));
+}
+
+const SERIES: &str = r#"
+columns = ["run", "time_ms", "cpu", "queued", "minus_mean"]
+each_run = "run"
+[run]
+policy = "eevdf"
+machine = "pu:2"
+workload = "closed:n={tasks},compute=1ms,placement=3/1,duration=3ms"
+for = "3ms"
+seeds = 2
+with = { tasks = 4 }
+[[row]]
+keys = { time_ms = { from = 1, to = 2 }, cpu = [0, 1] }
+values.queued = { measure = "queue_length", at = "{time_ms}ms", cpu = "{cpu}" }
+values.minus_mean = { measure = "queue_length", at = "{time_ms}ms", cpu = "{cpu}", minus = "mean" }
+"#;
+
+#[test]
+fn a_row_of_each_run_time_and_cpu() {
+    let folder = folder("series", &[("experiment.toml", &(HEAD.to_owned() + SERIES))]);
+    let told = &json(&folder, &[])[0];
+    let rows = told["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 8);
+    let row = |row: &serde_json::Value| {
+        let value = |name: &str| row["values"][name]["measured"].as_f64().expect("a number");
+        let key = |name: &str| row["keys"][name].as_str().expect("a key").to_owned();
+        (
+            key("run"),
+            key("time_ms"),
+            key("cpu"),
+            value("queued"),
+            value("minus_mean"),
+        )
+    };
+    assert_eq!(row(&rows[0]), ("1".into(), "1".into(), "0".into(), 3.0, 1.0));
+    assert_eq!(row(&rows[1]), ("1".into(), "1".into(), "1".into(), 1.0, -1.0));
+    assert_eq!(row(&rows[6]).0, "2");
+}
+
+#[test]
+fn a_definition_that_cannot_work_is_told_by_its_line() {
+    let good = HEAD.to_owned() + SPEEDUP;
+    let case = good.lines().position(|line| line == "[[case]]").expect("a case") + 1;
+    for (name, from, to, message) in [
+        ("syntax", "seeds = 2", "seeds = ", "experiment.toml:14: "),
+        (
+            "field",
+            "seeds = 2",
+            "seed = 2",
+            "experiment.toml:14: unknown field `seed`, expected one of",
+        ),
+        (
+            "measure",
+            "= \"time_s\"\n",
+            "= \"times\"\n",
+            "experiment.toml:7: time_s: there is no measure 'times'",
+        ),
+        ("argument", "of = \"time_s\"", "off = \"time_s\"", "no argument 'off'"),
+        (
+            "column",
+            "time_s = \"time_s\"",
+            "time = \"time_s\"",
+            "experiment.toml:7: value 'time' is not among the columns",
+        ),
+        ("key", "cpus = [1, 2], ", "", "no key or variable 'cpus'"),
+        (
+            "variable",
+            "hogs = [2, 4]",
+            "hogs = 2, hgs = 3",
+            "'hgs' is neither a column nor used as {hgs}",
+        ),
+        ("brace", "{hogs}", "{hogs", "{ without }"),
+        (
+            "baseline",
+            "[baseline]\nmachine = \"pu:1\"",
+            "",
+            "there is no [baseline]",
+        ),
+        (
+            "policy",
+            "policy = \"eevdf\"",
+            "policy = \"eevdv\"",
+            "there is no policy 'eevdv'",
+        ),
+        ("workload", "work=2ms", "wrok=2ms", "wrok"),
+        (
+            "twice",
+            "hogs = [2, 4]",
+            "hogs = [2, 2]",
+            "a second row has the keys 1, 2",
+        ),
+        (
+            "settings",
+            "costs = false",
+            "set = { x = 1 }",
+            "eevdf is built in and has no parameters",
+        ),
+    ] {
+        let bad = good.replace(from, to);
+        assert_ne!(bad, good, "{name}");
+        let folder = folder(&format!("bad-{name}"), &[("experiment.toml", &bad)]);
+        let ran = run(&folder, &[]);
+        assert_eq!(ran.status, 2, "{name}: {}{}", ran.stdout, ran.stderr);
+        assert!(ran.stderr.contains(message), "{name}: {}", ran.stderr);
+        assert!(ran.stderr.contains("experiment.toml:"), "{name}: {}", ran.stderr);
+    }
+    let folder = folder(
+        "bad-case",
+        &[("experiment.toml", &good.replace("hogs = [2, 4]", "jobs = \"{hogs}\""))],
+    );
+    assert!(run(&folder, &[]).stderr.contains(&format!("experiment.toml:{case}: ")));
+}
+
+#[test]
+fn published_figures_are_checked_before_anything_runs() {
+    for (name, published, message) in [
+        ("columns", "cpus,time_s\n1,2\n", "published.csv:1: columns cpus,time_s"),
+        (
+            "number",
+            "cpus,hogs,time_s,speedup_percent\n1,2,fast,1\n",
+            "published.csv:2: time_s = 'fast'",
+        ),
+        ("ragged", "cpus,hogs,time_s,speedup_percent\n1,2\n", "published.csv"),
+    ] {
+        let files = [
+            ("experiment.toml", &*(HEAD.to_owned() + SPEEDUP)),
+            ("published.csv", published),
+        ];
+        let ran = run(&folder(&format!("published-{name}"), &files), &[]);
+        assert_eq!(ran.status, 2, "{name}");
+        assert!(ran.stderr.contains(message), "{name}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_run_without_a_value_is_told_and_makes_status_1() {
+    let text = SPEEDUP
+        .replace("seeds = 2", "seeds = 2\nfor = \"100us\"")
+        .replace("\"time_s\"\n", "\"score\"\n");
+    let folder = folder("unfinished", &[("experiment.toml", &(HEAD.to_owned() + &text))]);
+    let ran = run(&folder, &[]);
+    assert_eq!(ran.status, 1, "{}", ran.stderr);
+    assert!(
+        ran.stdout
+            .contains("no value: 1, 2: the workload did not end or did nothing"),
+        "{}",
+        ran.stdout
+    );
+}
+
+#[test]
+fn names_and_variables_are_looked_up() {
+    let ran = windtunnel(&["experiment", "run", "nosuch"]);
+    assert_eq!(ran.status, 2);
+    assert!(
+        ran.stderr.contains("there is no experiment 'nosuch'") && ran.stderr.contains("theory"),
+        "{}",
+        ran.stderr
+    );
+    let folder = folder("with", &[("experiment.toml", &(HEAD.to_owned() + SERIES))]);
+    let ran = run(&folder, &["--with", "task=3"]);
+    assert!(
+        ran.stderr.contains("no such variable") && ran.stderr.contains("tasks"),
+        "{}",
+        ran.stderr
+    );
+    let rows = json(&folder, &["--with", "tasks=5"])[0]["rows"].clone();
+    assert_eq!(rows[0]["values"]["queued"]["measured"].as_f64().expect("a number"), 3.0);
+    assert_eq!(rows[1]["values"]["queued"]["measured"].as_f64().expect("a number"), 2.0);
+}
+
+/// Every definition of the repository can be worked out, and its published.csv read.
+#[test]
+fn the_experiments_of_the_repository_are_definitions() {
+    let ran = windtunnel(&["experiment", "list"]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    for line in ran.stdout.lines() {
+        let name = line.split_whitespace().next().expect("a name");
+        let shown = windtunnel(&["experiment", "show", name]);
+        assert_eq!(shown.status, 0, "{}", shown.stderr);
+    }
+}
+
+/// An experiment of the repository whose policy is compiled here, wherever the command finds others.
+fn of_repository(name: &str, policy: &str) -> PathBuf {
+    let path = support::root().join("experiments").join(name).join("experiment.toml");
+    let text = std::fs::read_to_string(path).expect("a definition");
+    let object = support::object(&format!("policies/{policy}.bpf.c"));
+    let found = format!("policy = \"{}\"", object.display());
+    folder(
+        name,
+        &[(
+            "experiment.toml",
+            &text.replace(&format!("policy = \"{policy}\""), &found),
+        )],
+    )
+}
+
+/// Each row's keys and, of one column, expected and measured.
+fn rows(told: &serde_json::Value, column: &str) -> Vec<(String, Option<f64>, f64)> {
+    let rows = told[0]["rows"].as_array().expect("rows");
+    let row = |row: &serde_json::Value| {
+        let cell = &row["values"][column];
+        (
+            row["keys"].to_string(),
+            cell["published"].as_f64(),
+            cell["measured"].as_f64().expect("a number"),
+        )
+    };
+    rows.iter().map(row).collect()
+}
+
+/// With a hundredth of the jobs; the whole, to 1 %, is `experiment run theory`.
+#[test]
+fn theory_holds_for_few_jobs_as_far_as_they_tell() {
+    let told = json(&of_repository("theory", "rr"), &["--with", "jobs=8000", "--seeds", "1"]);
+    let means = rows(&told, "mean_response_ms");
+    assert!(means.iter().filter(|(_, theory, _)| theory.is_some()).count() >= 14);
+    for (keys, theory, measured) in means {
+        let theory = theory.unwrap_or(measured);
+        assert!(
+            (measured / theory - 1.0).abs() < 0.12,
+            "{keys}: {measured} for {theory}"
+        );
+    }
+    for (keys, _, off) in rows(&told, "little_percent") {
+        assert!(off.abs() < 1e-6, "{keys}: {off}");
+    }
+}
+
+/// With theory as the control, few jobs are enough.
+#[test]
+fn a_single_server_near_saturation_is_within_one_percent() {
+    let told = json(
+        &of_repository("smp/single-server", "rr"),
+        &["--with", "jobs=2000", "--seeds", "2"],
+    );
+    let means = rows(&told, "mean_response_ms");
+    for (keys, theory, measured) in &means {
+        let theory = theory.unwrap_or(*measured);
+        assert!(
+            (measured / theory - 1.0).abs() < 0.01,
+            "{keys}: {measured} for {theory}"
+        );
+    }
+    let of = |slice: &str| {
+        let row = means
+            .iter()
+            .find(|(keys, ..)| keys.contains(&format!("\"timeslice_ms\":\"{slice}\"")));
+        row.expect("a row").2
+    };
+    assert!(of("10") > of("5") && of("5") > of("1") && of("1") > of("0.1"));
+}
+
+/// L = lambda W whatever the policy: the number of jobs from the times of events, response times as the jobs tell them.
+#[test]
+fn littles_law_holds_under_every_policy() {
+    let policies = support::policies();
+    let mut text = HEAD.to_owned() + LITTLE;
+    for policy in &policies {
+        let object = support::object(&format!("policies/{policy}.bpf.c"));
+        text.push_str(&format!(
+            "[[case]]\nkeys.scheduler = '{policy}'\npolicy = '{}'\n",
+            object.display()
+        ));
+    }
+    let told = json(&folder("little", &[("experiment.toml", &text)]), &[]);
+    let rows = rows(&told, "little_percent");
+    assert_eq!(rows.len(), 1 + policies.len());
+    for (keys, _, off) in rows {
+        assert!(off.abs() < 1e-6, "{keys}: {off}");
+    }
+}
+
+const LITTLE: &str = r#"
+columns = ["scheduler", "little_percent"]
+[values]
+little_percent = { measure = "little_percent", task = "job" }
+[run]
+machine = "pack:2 core:2 pu:1"
+workload = "open:interarrival=1ms,service=H2,work=3ms,number=2000"
+costs = false
+[[case]]
+keys.scheduler = "eevdf"
+policy = "eevdf"
+"#;
+
+#[test]
+fn what_cannot_work_does_not_keep_others_from_running() {
+    let good = folder("one-good", &[("experiment.toml", &(HEAD.to_owned() + SERIES))]);
+    let bad = folder("one-bad", &[("experiment.toml", "title = 1")]);
+    let late = SPEEDUP.replace("policy = \"eevdf\"", "policy = \"nosuch\"");
+    let late = folder("one-late", &[("experiment.toml", &(HEAD.to_owned() + &late))]);
+    let name = |folder: &PathBuf| folder.to_str().expect("a path").to_owned();
+    let ran = windtunnel(&["experiment", "run", &name(&late), &name(&good)]);
+    assert_eq!(ran.status, 2);
+    assert!(
+        ran.stdout.contains("minus_mean") && ran.stderr.contains("nosuch"),
+        "{}",
+        ran.stdout
+    );
+    // A definition that cannot be read is known before anything runs.
+    let ran = windtunnel(&["experiment", "run", &name(&good), &name(&bad)]);
+    assert_eq!((ran.status, ran.stdout.as_str()), (2, ""));
+}

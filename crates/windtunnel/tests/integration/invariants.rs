@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `windtunnel invariants`: what breaks is found where it does, drawn, and drawn again by the command told.
+
+use crate::support::{object, windtunnel};
+
+/// Four tasks start on CPU 0 of four, and odd leaves them there.
+const CROWD: [&str; 6] = [
+    "-m",
+    "smp4",
+    "-w",
+    "closed:n=4,compute=50ms,start_cpu=0",
+    "--for",
+    "100ms",
+];
+
+fn odd() -> String {
+    object("crates/windtunnel/tests/policies/odd.bpf.c")
+        .display()
+        .to_string()
+}
+
+#[test]
+fn a_crowd_beside_idle_cpus_breaks_both_bounds() {
+    let odd = odd();
+    let ran = windtunnel(&[&["invariants", &odd], &CROWD[..], &["--starvation", "25ms", "--json"]].concat());
+    assert_eq!(ran.status, 1, "{}", ran.stderr);
+    let told: serde_json::Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    let of = |name: &str| {
+        let all = told[0]["invariants"].as_array().expect("invariants");
+        all.iter().find(|one| one["invariant"] == name).expect(name).clone()
+    };
+    // The second task waits from the start until the first tick, after 10 ms, while CPU 1 and others idle; the fourth for three.
+    let idle = of("work conservation");
+    assert_eq!(
+        (idle["first"]["from_ns"].as_u64(), idle["first"]["pid"].as_u64()),
+        (Some(0), Some(2))
+    );
+    let ns = |violation: &serde_json::Value| {
+        let end = |field: &str| violation[field].as_u64().expect(field);
+        end("until_ns") - end("from_ns")
+    };
+    assert!((9_500_000..10_500_000).contains(&ns(&idle["first"])), "{idle}");
+    let starved = of("starvation");
+    assert_eq!(starved["first"]["pid"].as_u64(), Some(4), "{starved}");
+    assert!((29_500_000..30_500_000).contains(&ns(&starved["first"])), "{starved}");
+    assert_eq!(of("affinity")["violations"].as_u64(), Some(0));
+    // The command told draws the same picture.
+    let command = idle["command"].as_str().expect("a command");
+    let words: Vec<&str> = command.split(' ').skip(1).collect();
+    let again = windtunnel(&words);
+    assert_eq!(again.status, 0, "{command}: {}", again.stderr);
+    let drawing = idle["drawing"].as_str().expect("a drawing");
+    for picture in [drawing, &again.stdout] {
+        let rows: Vec<&str> = picture.lines().filter(|line| line.starts_with("  ")).collect();
+        assert!(
+            rows[0].starts_with("  0  AAAA") && rows[0].ends_with("BBBB"),
+            "{picture}"
+        );
+        assert!(
+            rows[1].starts_with("  1  ....") && rows[1].ends_with("...."),
+            "{picture}"
+        );
+    }
+}
+
+#[test]
+fn who_spreads_tasks_keeps_the_bounds() {
+    let ran = windtunnel(&[&["invariants", "eevdf", &odd()], &CROWD[..], &["--idle", "15ms"]].concat());
+    assert_eq!(ran.status, 1, "{}{}", ran.stdout, ran.stderr);
+    let (eevdf, odd) = ran.stdout.split_once("\nodd on machine").expect("both");
+    assert!(
+        !eevdf.contains("BROKEN") && eevdf.matches("holds").count() == 3,
+        "{eevdf}"
+    );
+    assert!(odd.contains("work conservation: from 0.000 ms on, CPU"), "{odd}");
+    for part in [
+        "at 15.000 ms it was the first of 3 in: local DSQ of CPU 0",
+        "idle CPUs: 1-3; busy: 0",
+        "just that: windtunnel run ",
+    ] {
+        assert!(odd.contains(part), "no '{part}' in\n{odd}");
+    }
+    let ran = windtunnel(&[&["invariants", "eevdf"], &CROWD[..], &["--idle", "5 parsec"]].concat());
+    assert_eq!(ran.status, 2);
+}

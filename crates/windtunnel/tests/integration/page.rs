@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The HTML report from the command: of trace files, and of a run itself. How the page works is the report crate's test.
+
+use crate::support::{object, windtunnel};
+use std::path::{Path, PathBuf};
+
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    folder
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// The same policies from their traces and directly: the same page but for what only a trace file knows.
+#[test]
+fn from_traces_and_from_the_run_itself() {
+    let folder = folder("page");
+    let vtime = text(&object("policies/vtime.bpf.c"));
+    let (traces, direct, read) = (
+        folder.join("t.wtt"),
+        folder.join("direct.html"),
+        folder.join("new/read.html"),
+    );
+    let inputs = [
+        "--machine",
+        "numa:2 core:4 pu:1",
+        "--workload",
+        "closed:n=12,compute=2ms",
+        "--for",
+        "100ms",
+    ];
+    let run = |more: &[&str]| {
+        let ran = windtunnel(&[&["run", "eevdf", &vtime], &inputs[..], more].concat());
+        assert_eq!(ran.status, 0, "{}", ran.stderr);
+        ran
+    };
+    let ran = run(&["--html", &text(&direct), "--set", "slice_ns=3000000"]);
+    assert!(
+        ran.stdout.contains(&format!("report: {}", direct.display())),
+        "{}",
+        ran.stdout
+    );
+    run(&["--trace", &text(&traces), "--set", "slice_ns=3000000"]);
+    let [eevdf, vtime] = ["t.eevdf.wtt", "t.vtime.wtt"].map(|name| text(&folder.join(name)));
+    let ran = windtunnel(&["report", &eevdf, &vtime, "-o", &text(&read)]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    let [direct, read] = [&direct, &read].map(|path| std::fs::read_to_string(path).expect("a page"));
+    for page in [&direct, &read] {
+        for expected in [
+            "8 CPUs, 2 LLCs, 2 nodes",
+            "slice_ns=3000000",
+            "rounds/s",
+            "2 tasks share a CPU",
+            "select_cpu",
+        ] {
+            assert!(page.contains(expected), "{expected}");
+        }
+    }
+    assert!(direct == read, "the pages differ");
+}
+
+#[test]
+fn what_cannot_be_read_or_written_is_said() {
+    let folder = folder("page-errors");
+    let missing = text(&folder.join("none.wtt"));
+    let ran = windtunnel(&["report", &missing, "-o", &text(&folder.join("x.html"))]);
+    assert_eq!(ran.status, 2);
+    assert!(ran.stderr.contains("none.wtt"), "{}", ran.stderr);
+    let ran = windtunnel(&["report", &missing, "--timeslice", "3ms"]);
+    assert_eq!(ran.status, 2, "a time slice is for a page alone");
+}

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! dss and dss25: goodness, quanta and their recalculation, wake-up placement as in Linux 2.4 and 2.5.2-pre.
+
+use crate::support::policy::*;
+use workload::{Action, Disturbance, Op, Policy};
+
+fn nice(nice: i32) -> Policy {
+    Policy::Normal { nice }
+}
+
+fn near(measured: u64, expected: u64, within: u64) {
+    assert!(
+        measured.abs_diff(expected) <= within,
+        "{measured} is not within {within} of {expected}"
+    );
+}
+
+fn length(stint: &Stint) -> u64 {
+    stint.to - stint.from
+}
+
+#[test]
+fn a_quantum_is_six_ticks() {
+    for tick in [10, 20] {
+        let run = Run::new("dss").set("tick_ns", tick * MS);
+        let ran = run.tasks(Tasks::default().add_many(2, "hog", &hog())).for_ms(3000);
+        let stints = ran.stints();
+        near(length(&stints[0]), 6 * tick * MS, MS);
+        // Who ends its quantum last has the next one, too: it is where it ran last, and its memory map is there.
+        for stint in &stints[2..stints.len() - 1] {
+            near(length(stint), 2 * 6 * tick * MS, 2 * MS);
+        }
+    }
+}
+
+#[test]
+fn counters_are_recalculated_when_all_are_spent() {
+    for hogs in [1, 2, 5] {
+        let tasks = Tasks::default().add_many(hogs, "hog", &hog());
+        let ran = Run::new("dss").tasks(tasks).for_ms(6000);
+        near(ran.counter("nr_recalculations"), 6000 / (60 * u64::from(hogs)), 1);
+    }
+}
+
+#[test]
+fn a_late_tick_makes_no_others_shorter() {
+    // An interrupt keeps the timer from the CPU until shortly before the next tick.
+    let late = Disturbance {
+        at_ns: 59 * MS,
+        what: Action::Irq {
+            cpu: 0,
+            ns: 9900 * US,
+            period_ns: MS,
+            count: Some(1),
+        },
+    };
+    let mut workload = Tasks::default().add_many(2, "hog", &hog()).workload;
+    workload.disturbances = vec![late];
+    let mut machine = free(1);
+    machine.hz = 100;
+    for policy in ["dss", "pls"] {
+        let run = Run::new(policy).machine(machine.clone()).workload(workload.clone());
+        near(run.for_ms(6000).counter("nr_recalculations"), 6000 / 120, 2);
+    }
+}
+
+#[test]
+fn a_tick_is_charged_to_whose_turn_it_is() {
+    // One that computes for 6 of 10 ms, and never when the timer ticks.
+    let between = forever(vec![
+        Op::Timer {
+            timer: 0,
+            period: 10 * MS,
+            absolute: true,
+        },
+        run(6 * MS),
+    ]);
+    let mut machine = free(1);
+    machine.hz = 100;
+    let tasks = Tasks::default().add("between", between).with(|task| task.start_ns = MS);
+    let ran = Run::new("dss")
+        .machine(machine)
+        .tasks(tasks.add("hog", hog()))
+        .for_ms(6000);
+    near(ran.cpu_ns("between"), 3600 * MS, 60 * MS);
+    // The hog pays for all ticks, six to a recalculation.
+    near(ran.counter("nr_recalculations"), 100, 3);
+}
+
+#[test]
+fn nice_is_a_share_of_ticks() {
+    let tasks = Tasks::default()
+        .add("a", hog())
+        .add("b", hog())
+        .with(|task| task.policy = nice(19))
+        .add("c", hog())
+        .with(|task| task.policy = nice(-20));
+    let ran = Run::new("dss").tasks(tasks).for_ms(18_000);
+    near(ran.cpu_ns("a"), 6000 * MS, 120 * MS);
+    near(ran.cpu_ns("b"), 1000 * MS, 120 * MS);
+    near(ran.cpu_ns("c"), 11_000 * MS, 120 * MS);
+}
+
+#[test]
+fn sleepers_gather_up_to_twice_their_ticks() {
+    let tasks = Tasks::default()
+        .add("sleeper", vec![run(MS), sleep(3000 * MS), run(500 * MS)])
+        .add_many(2, "hog", &hog());
+    let ran = Run::new("dss").tasks(tasks).for_ms(3500);
+    let after = ran
+        .stints()
+        .into_iter()
+        .find(|s| s.comm == "sleeper" && s.from > 2000 * MS);
+    let after = after.expect("it wakes");
+    // It preempts at once, and has 11 ticks.
+    near(after.from, 3001 * MS, MS);
+    near(length(&after), 110 * MS, 6 * MS);
+}
+
+#[test]
+fn on_a_tie_the_earlier_in_the_queue_is_next() {
+    // Woken and new tasks enter at the front, spent ones at the back.
+    let tasks = Tasks::default().add("a", hog()).add("b", hog()).add("c", hog());
+    let ran = Run::new("dss").tasks(tasks).for_ms(1000);
+    let order: String = ran.stints().iter().map(|stint| stint.comm.as_str()).collect();
+    assert!(order.starts_with("acbacbacb"), "{order}");
+}
+
+#[test]
+fn the_same_memory_map_is_preferred() {
+    let tasks = Tasks::default()
+        .add("a", hog())
+        .add("b", hog())
+        .with(|task| task.process = 0)
+        .add("c", hog());
+    let ran = Run::new("dss").tasks(tasks).for_ms(1000);
+    let order: String = ran.stints().iter().map(|stint| stint.comm.as_str()).collect();
+    assert!(order.starts_with("abc"), "{order}");
+}
+
+#[test]
+fn tasks_stay_where_they_ran_last() {
+    let tasks = Tasks::default().add_many(8, "hog", &hog());
+    let ran = Run::new("dss").machine(free(2)).tasks(tasks).for_ms(5000);
+    let settled: Vec<Stint> = ran.stints().into_iter().filter(|s| s.from > 1000 * MS).collect();
+    for pid in 1..=8 {
+        let cpus: std::collections::BTreeSet<u32> = settled.iter().filter(|s| s.pid == pid).map(|s| s.cpu).collect();
+        assert_eq!(cpus.len(), 1, "task {pid} ran on {cpus:?}");
+    }
+}
+
+#[test]
+fn fork_splits_what_is_left_and_exit_gives_it_back() {
+    let fork = Op::Fork { task: 0, thread: false };
+    let child = |ops| Tasks::default().add("child", ops).with(|task| task.spawn = false);
+    let first = |tasks: Tasks, comm: &str| {
+        let ran = Run::new("dss").tasks(tasks).for_ms(1000);
+        ran.stints()
+            .into_iter()
+            .find(|s| s.comm == comm && length(s) > 5 * MS)
+            .expect("it runs")
+    };
+    let parent = first(child(hog()).add("parent", vec![fork.clone(), run(500 * MS)]), "parent");
+    near(length(&parent), 30 * MS, 6 * MS);
+    let both = || child(hog()).add("parent", vec![fork.clone(), run(500 * MS)]);
+    // Its three ticks are the last to be spent, and it goes on with six new ones.
+    near(length(&first(both(), "child")), 90 * MS, 6 * MS);
+    let waits = vec![fork.clone(), Op::WaitChildren, run(500 * MS)];
+    let tasks = child(vec![run(MS)]).add("parent", waits).add("hog", hog());
+    // All of its six ticks, and six new ones as it is the last to spend them.
+    near(length(&first(tasks, "parent")), 120 * MS, 6 * MS);
+}
+
+#[test]
+fn a_woken_task_takes_its_last_cpu_if_that_is_idle() {
+    let tasks = (0..3).fold(Tasks::default(), |tasks, i| {
+        tasks.add(&format!("t{i}"), forever(vec![run(MS), sleep((3 + i) * MS)]))
+    });
+    let ran = Run::new("dss").machine(free(8)).tasks(tasks).for_ms(200);
+    // Nobody else is woken for it.
+    let ipi = |record: &&trace::Record| record.time > 20 * MS && matches!(record.event, trace::Event::Ipi { .. });
+    assert_eq!(ran.records.iter().find(ipi), None);
+    for task in ["t0", "t1", "t2"] {
+        assert_eq!(ran.cpus(task).len(), 1, "{task}");
+    }
+}
+
+#[test]
+fn else_the_cpu_idle_longest() {
+    let pinned = |tasks: Tasks, comm: &str, cpu, ops| tasks.add(comm, ops).with(|task| task.cpus = Some(vec![cpu]));
+    let tasks = Tasks::default()
+        .add("woken", vec![run(MS), sleep(20 * MS), run(MS)])
+        .with(|task| task.start_cpu = Some(0));
+    let tasks = pinned(tasks, "hog", 0, hog()).with(|task| task.start_ns = 2 * MS);
+    let tasks = pinned(tasks, "x", 1, vec![run(10 * MS)]);
+    let tasks = pinned(tasks, "y", 2, vec![run(3 * MS)]);
+    let tasks = pinned(tasks, "z", 3, vec![run(7 * MS)]);
+    let ran = Run::new("dss").machine(free(4)).tasks(tasks).for_ms(30);
+    let cpus: Vec<u32> = ran
+        .stints()
+        .iter()
+        .filter(|s| s.comm == "woken")
+        .map(|s| s.cpu)
+        .collect();
+    assert_eq!(cpus, [0, 2]);
+}
+
+#[test]
+fn else_it_preempts_where_it_is_better_by_most() {
+    let tasks = Tasks::default()
+        .add("woken", vec![run(MS), sleep(500 * MS), run(MS)])
+        .with(|task| task.start_cpu = Some(0))
+        .add("low", hog())
+        .with(|task| (task.policy, task.cpus) = (nice(16), Some(vec![1])))
+        .add("lowest", hog())
+        .with(|task| (task.policy, task.cpus) = (nice(19), Some(vec![2])))
+        .add("normal", hog())
+        .with(|task| task.cpus = Some(vec![0]));
+    let ran = Run::new("dss").machine(free(3)).tasks(tasks).for_ms(600);
+    let stints = ran.stints();
+    let woken: Vec<&Stint> = stints.iter().filter(|s| s.comm == "woken").collect();
+    assert_eq!(woken[1].cpu, 2);
+    near(woken[1].from, 501 * MS, MS);
+    assert!(ran.counter("nr_preempted") >= 1);
+}
+
+#[test]
+fn equals_do_not_preempt() {
+    let tasks = Tasks::default()
+        .add("hog", hog())
+        .add("late", hog())
+        .with(|task| task.start_ns = 5 * MS);
+    let ran = Run::new("dss").tasks(tasks).for_ms(100);
+    near(ran.stints()[0].to, 60 * MS, MS);
+}
+
+#[test]
+fn who_yields_is_last() {
+    let yields = forever(vec![run(100 * US), Op::Yield]);
+    let tasks = Tasks::default().add_many(2, "y", &yields);
+    let ran = Run::new("dss").tasks(tasks).for_ms(20);
+    let stints = ran.stints();
+    near(stints.len() as u64, 200, 4);
+    assert!(stints.windows(2).all(|pair| pair[0].pid != pair[1].pid));
+    // Alone, it goes on.
+    let ran = Run::new("dss").tasks(Tasks::default().add("y", yields)).for_ms(20);
+    assert_eq!(ran.stints().len(), 1);
+}
+
+#[test]
+fn a_choice_looks_at_every_task_in_the_queue() {
+    let examined = |hogs| {
+        let tasks = Tasks::default().add_many(hogs, "hog", &forever(vec![run(MS), Op::Yield]));
+        let ran = Run::new("dss").tasks(tasks).for_ms(1000);
+        ran.counter("nr_examined") / ran.stints().len() as u64
+    };
+    let (few, many) = (examined(10), examined(100));
+    assert!((9..=10).contains(&few) && (98..=101).contains(&many), "{few} {many}");
+}
+
+#[test]
+fn who_waits_behind_a_realtime_task_moves_on() {
+    let tasks = Tasks::default().add("hog", hog()).with(|task| task.start_cpu = Some(0));
+    let tasks = tasks.add("rt", vec![run(50 * MS)]).with(|task| {
+        task.policy = Policy::Fifo { rt_priority: 5 };
+        (task.cpus, task.start_ns) = (Some(vec![0]), 10 * MS);
+    });
+    let ran = Run::new("dss").machine(free(2)).tasks(tasks).for_ms(100);
+    near(ran.cpu_ns("hog"), 100 * MS, MS);
+}
+
+#[test]
+fn dss25_a_yield_uses_up_the_ticks() {
+    let recalculations = |policy| {
+        let tasks = Tasks::default().add_many(3, "y", &forever(vec![run(MS), Op::Yield]));
+        Run::new(policy).tasks(tasks).for_ms(1000).counter("nr_recalculations")
+    };
+    // One recalculation for each round of yields, instead of one in 180 ms of ticks.
+    near(recalculations("dss25"), 333, 3);
+    near(recalculations("dss"), 5, 1);
+}
+
+#[test]
+fn dss25_examining_a_task_reads_two_cache_lines() {
+    // More tasks than fit into the L2; counts the lines and the examined tasks of the second second.
+    let lines_percent = |policy| {
+        let run = |ms| {
+            let run = Run::new(policy).on("smp1");
+            let ran = run.tasks(Tasks::default().add_many(400, "hog", &hog())).for_ms(ms);
+            (ran.machine.line_transfers().count, ran.counter("nr_examined"))
+        };
+        let (first, both) = (run(1000), run(2000));
+        (both.0 - first.0) * 100 / (both.1 - first.1)
+    };
+    let (one, two) = (lines_percent("dss"), lines_percent("dss25"));
+    assert!(one > 50, "most reads miss the cache: {one} %");
+    near(two, 2 * one, one / 4);
+}
+
+#[test]
+fn dss25_a_quantum_is_four_ticks() {
+    let ran = Run::new("dss25")
+        .tasks(Tasks::default().add_many(2, "hog", &hog()))
+        .for_ms(1000);
+    near(length(&ran.stints()[0]), 40 * MS, MS);
+}
+
+#[test]
+fn dss25_sleep_outweighs_nice() {
+    // The sleeper begins to sleep when the hog's first quantum is over.
+    let waited = |policy| {
+        let tasks = Tasks::default()
+            .add("sleeper", vec![sleep(3010 * MS), run(MS)])
+            .with(|task| task.policy = nice(15))
+            .add("hog", hog());
+        let ran = Run::new(policy).tasks(tasks).for_ms(4000);
+        let stints = ran.stints();
+        let woken = stints
+            .iter()
+            .rev()
+            .find(|stint| stint.comm == "sleeper")
+            .expect("it runs");
+        woken.from - 3010 * MS
+    };
+    near(waited("dss25"), 40 * MS, MS);
+    near(waited("dss"), (60 + 50) * MS, MS);
+}

@@ -1,0 +1,571 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! linux26: the heuristics of Linux 2.6.22 on top of the O(1) arrays.
+
+use crate::support::policy::*;
+use kernel::ext::Op as Callback;
+use trace::Event;
+use workload::{Channel, Op, Policy, Resource, TaskSpec};
+
+fn nice(nice: i32) -> impl Fn(&mut TaskSpec) {
+    move |task| task.policy = Policy::Normal { nice }
+}
+
+fn at(cpu: u32) -> impl Fn(&mut TaskSpec) {
+    move |task| task.start_cpu = task.start_cpu.or(Some(cpu))
+}
+
+fn on(cpu: u32) -> impl Fn(&mut TaskSpec) {
+    move |task| task.cpus = Some(vec![cpu])
+}
+
+/// Without credit at the start tasks are hogs from the first moment on.
+fn linux26() -> Run {
+    Run::new("linux26").set("initial_sleep_ns", 0)
+}
+
+fn set(run: Run, settings: &[(&str, u64)]) -> Run {
+    settings.iter().fold(run, |run, (name, value)| run.set(name, value))
+}
+
+#[test]
+fn timeslices_follow_the_static_priority() {
+    for (level, ms) in [(-20, 800), (-1, 420), (0, 100), (1, 95), (19, 5)] {
+        let tasks = Tasks::default().add_many(2, "hog", &hog()).with_all(nice(level));
+        let ran = linux26().tasks(tasks).for_ms(5 * ms);
+        let stint = &ran.stints()[1];
+        assert!(
+            (stint.to - stint.from).abs_diff(ms * MS) <= MS,
+            "nice {level}: {stint:?}"
+        );
+        assert!(ran.counter("nr_swaps") >= 1 && ran.counter("nr_reinserted") == 0);
+    }
+}
+
+#[test]
+fn credit_jumps_at_about_12_percent_of_waiting() {
+    // Alone on the CPU.
+    let bonus = |percent: u64| {
+        let ops = forever(vec![run(20 * MS), sleep(20 * MS * percent / 100)]);
+        let settings = [("max_sleep_ns", 100 * MS), ("initial_sleep_ns", 100 * MS)];
+        let run = set(Run::new("linux26"), &settings).tasks(Tasks::default().add("task", ops));
+        run.for_ms(10_000).counter("last_bonus") as i64
+    };
+    assert_eq!((bonus(9), bonus(14)), (-5, 5));
+}
+
+#[test]
+fn waiting_after_a_wake_up_counts_as_sleep() {
+    // A task that hardly sleeps waits for the rest of a hog's timeslices, nearly 100 ms each: a level of bonus each if an
+    // interrupt woke it, 30 % of that if a task did.
+    let semaphore = |name: &str| Resource::Semaphore {
+        name: name.into(),
+        value: 0,
+    };
+    let bonus = |waits: Vec<Op>| {
+        let tasks = Tasks::default()
+            .resources(vec![semaphore("request"), semaphore("reply")])
+            .add("hog", hog())
+            .add("task", forever([vec![run(MS)], waits].concat()))
+            .with(nice(1))
+            .add(
+                "device",
+                forever(vec![Op::SemWait(0), sleep(1600 * US), Op::SemPost(1)]),
+            )
+            .with(|task| task.policy = Policy::Fifo { rt_priority: 50 });
+        linux26().tasks(tasks).for_ms(210).counter("last_bonus") as i64
+    };
+    assert_eq!(bonus(vec![sleep(1600 * US)]), -4);
+    assert_eq!(bonus(vec![Op::SemPost(0), Op::SemWait(1)]), -5);
+}
+
+#[test]
+fn a_child_starts_with_whole_levels_of_its_parents_bonus() {
+    // A shell's child has 9 levels of 10, its child 8, and so on; it is woken with them if it sleeps for what it runs costs.
+    let bonus = |generations: usize| {
+        let mut tasks = Tasks::default();
+        for child in 1..generations {
+            let fork = Op::Fork {
+                task: child as u32,
+                thread: false,
+            };
+            tasks = tasks
+                .add("parent", vec![fork, sleep(1000 * MS)])
+                .with(|task| task.spawn = child == 1);
+        }
+        let tasks = tasks
+            .add("last", vec![run(US), sleep(US), run(US)])
+            .with(|task| task.spawn = generations == 1);
+        Run::new("linux26").tasks(tasks).for_ms(10).counter("last_bonus") as i64
+    };
+    assert_eq!([1, 2, 3].map(bonus), [4, 3, 2]);
+}
+
+#[test]
+fn credit_is_worth_five_levels_either_way() {
+    // The hog is five levels down. A sleep of more than INTERACTIVE_SLEEP earns no more than it takes to be interactive, but
+    // many short ones fill the credit: nine levels of nice still let the task in at once, ten do not.
+    let late = |level: i32| {
+        let ops = forever(vec![run(MS), sleep(50 * MS)]);
+        let tasks = Tasks::default().add("hog", hog()).add("task", ops).with(nice(level));
+        let ran = linux26().set("starvation_ns", 100_000 * MS).tasks(tasks).for_ms(20_000);
+        let woken = ran.records.iter().filter_map(|record| match record.event {
+            Event::Wakeup { pid: 2, .. } if record.time > 10_000 * MS => Some(record.time),
+            _ => None,
+        });
+        let stints = ran.stints();
+        let waits = woken.filter_map(|at| {
+            let stint = stints.iter().find(|stint| stint.pid == 2 && stint.to > at)?;
+            Some(stint.from.saturating_sub(at))
+        });
+        waits.max().expect("a wake-up")
+    };
+    assert_eq!(late(0), 0);
+    assert_eq!(late(9), 0);
+    assert!(late(10) > 10 * MS, "{}", late(10));
+}
+
+#[test]
+fn a_long_sleep_earns_no_more_than_it_takes_to_be_interactive() {
+    // The hog is at level 25; levels of the task with what INTERACTIVE_SLEEP gives: 24 at nice 8, 25 at nice 9, where full
+    // credit would be 24.
+    let wait = |level: i32| {
+        let tasks = Tasks::default()
+            .add("hog", hog())
+            .with(|task| task.start_ns = 10 * MS)
+            .add("task", vec![run(MS), sleep(2000 * MS), run(MS)])
+            .with(nice(level));
+        linux26().tasks(tasks).for_ms(3000).wakeup_latency("task").0
+    };
+    assert_eq!(wait(8), 0);
+    assert!(wait(9) > MS, "{}", wait(9));
+}
+
+#[test]
+fn expired_tasks_of_better_nice_end_favours() {
+    // The interactive task is of a worse static priority than a hog in the expired array.
+    let run = |level: i32| {
+        let ops = forever(vec![run(20 * MS), sleep(10 * MS)]);
+        let tasks = Tasks::default()
+            .add_many(3, "task", &ops)
+            .with_all(|task| task.start_ns = 3150 * MS)
+            .add_many(2, "hog", &hog())
+            .with_all(|task| {
+                if task.comm.starts_with("hog") {
+                    task.policy = Policy::Normal { nice: level };
+                }
+            });
+        let run = Run::new("linux26").set("max_sleep_ns", 100 * MS).tasks(tasks);
+        run.set("starvation_ns", 100_000 * MS)
+            .for_ms(10_000)
+            .counter("nr_starving")
+    };
+    assert!(run(-1) > 0);
+    assert_eq!(run(0), 0);
+}
+
+#[test]
+fn a_synchronous_wake_up_does_not_preempt_the_waker() {
+    let channel = Resource::Channel {
+        name: "pipe".into(),
+        capacity: 1 << 16,
+        kind: Channel::Pipe,
+    };
+    let tasks = Tasks::default()
+        .resources(vec![channel])
+        // The reader's nice is better: any other wake-up would preempt.
+        .add("reader", forever(vec![Op::Recv(0)]))
+        .with(nice(-5))
+        .add(
+            "writer",
+            forever(vec![
+                Op::Send { channel: 0, bytes: 8 },
+                run(100 * US),
+                Op::Send { channel: 0, bytes: 8 },
+                run(100 * US),
+                sleep(MS),
+            ]),
+        )
+        .with_all(at(0))
+        .add("hog", hog())
+        .with(nice(-20))
+        .with(on(1));
+    let ran = linux26()
+        .machine(free(2))
+        .set("fork_balance", 0)
+        .tasks(tasks)
+        .for_ms(100);
+    assert_eq!(ran.counter("nr_preempted"), 0);
+    assert!(ran.cpu_ns("writer") > 10 * MS);
+}
+
+#[test]
+fn interactive_tasks_stay_active_until_the_expired_ones_starve() {
+    let run = |settings: &[(&str, u64)]| {
+        let ops = forever(vec![run(20 * MS), sleep(10 * MS)]);
+        // The hogs have spent their credit when the others come: one of them waits in the expired array.
+        let tasks = Tasks::default()
+            .add_many(3, "task", &ops)
+            .with_all(|task| task.start_ns = 3150 * MS)
+            .add_many(2, "hog", &hog());
+        let run = Run::new("linux26").set("max_sleep_ns", 100 * MS).tasks(tasks);
+        set(run, settings).for_ms(20_000)
+    };
+    let usual = run(&[]);
+    let (reinserted, starving) = (usual.counter("nr_reinserted"), usual.counter("nr_starving"));
+    assert!(
+        reinserted > 20 && starving > 0,
+        "{reinserted} {starving} {}",
+        usual.cpu_ns("hog")
+    );
+    let never = run(&[("starvation_ns", 100_000 * MS)]);
+    assert_eq!(never.counter("nr_starving"), 0);
+    assert!(never.cpu_ns("task") > usual.cpu_ns("task"));
+    let none = run(&[("interactive_delta", 10)]);
+    assert_eq!(none.counter("nr_reinserted"), 0);
+    assert!(none.cpu_ns("task") < usual.cpu_ns("task"));
+}
+
+#[test]
+fn seven_tasks_on_one_of_two_cpus_spread_to_four_and_three() {
+    let workload = generated("closed:n=7,compute=250ms,start_cpu=0");
+    let ran = Run::new("linux26").machine(free(2)).workload(workload).for_ms(60_000);
+    let last = ran.stints().into_iter().filter(|stint| stint.from > 50_000 * MS);
+    let mut cpus = [std::collections::BTreeSet::new(), std::collections::BTreeSet::new()];
+    for stint in last {
+        cpus[stint.cpu as usize].insert(stint.pid);
+    }
+    let mut loads = cpus.map(|pids| pids.len());
+    loads.sort_unstable();
+    assert_eq!(loads, [3, 4]);
+    // Two whole timeslices and a half one at loads of 3 and 4: 650, 850, and up to L - 1 slices more.
+    let responses = ran.responses("closed");
+    let late = &responses[responses.len() / 2..];
+    let mean = late.iter().sum::<u64>() / late.len() as u64;
+    assert!(mean.abs_diff(865 * MS) < 30 * MS, "{mean}");
+    let peaks = late.iter().filter(|&&rt| {
+        [650, 750, 850, 950, 1050, 1150]
+            .iter()
+            .any(|&ms| rt.abs_diff(ms * MS) < 30 * MS)
+    });
+    assert!(peaks.count() * 10 > late.len() * 8);
+}
+
+#[test]
+fn balancing_intervals_double_while_all_is_even() {
+    let balanced = |settings: &[(&str, u64)]| {
+        let tasks = Tasks::default().add_many(2, "hog", &hog());
+        set(linux26().machine(free(2)).tasks(tasks), settings)
+            .for_ms(10_000)
+            .counter("nr_balanced")
+    };
+    // 64, 128 and then each 256 ms, on two CPUs; or each 64 ms; or each 16.
+    assert!(balanced(&[]).abs_diff(80) <= 6, "{}", balanced(&[]));
+    assert!(balanced(&[("max_interval_ns", MS)]).abs_diff(312) <= 10);
+    assert!(balanced(&[("max_interval_ns", MS), ("busy_factor", 16)]).abs_diff(1250) <= 40);
+}
+
+/// Two busy CPUs with so many hogs each; pulls within two seconds.
+fn busy_pulls(first: u32, second: u32, settings: &[(&str, u64)]) -> u64 {
+    let tasks = Tasks::default()
+        .add_many(first, "hog", &hog())
+        .with_all(at(0))
+        .add_many(second, "hog", &hog())
+        .with_all(at(1));
+    let run = linux26().machine(free(2)).tasks(tasks).set("fork_balance", 0);
+    set(run, settings).for_ms(2000).counter("nr_busy_pulls")
+}
+
+#[test]
+fn less_than_a_quarter_is_no_imbalance() {
+    assert_eq!(busy_pulls(11, 9, &[]), 0);
+    assert_eq!(busy_pulls(11, 9, &[("imbalance_pct", 100)]), 1);
+    assert_eq!(busy_pulls(10, 4, &[]), 3);
+}
+
+#[test]
+fn warm_tasks_stay_until_balancing_has_failed() {
+    let run = |settings: &[(&str, u64)]| {
+        let tasks = Tasks::default()
+            .add_many(4, "warm", &hog())
+            // Timeslices of 5 ms.
+            .with_all(nice(19))
+            .with_all(at(0))
+            .add("hog", hog())
+            .with_all(at(1));
+        set(linux26().machine(free(2)).tasks(tasks), settings).for_ms(3000)
+    };
+    let usual = run(&[("cache_hot_ns", 1000 * MS)]);
+    assert!(usual.counter("nr_failed") >= 2 && usual.counter("nr_busy_pulls") >= 1);
+    assert_eq!(run(&[("cache_hot_ns", 0)]).counter("nr_failed"), 0);
+    let patient = run(&[("cache_hot_ns", 1000 * MS), ("cache_nice_tries", 100)]);
+    assert!(patient.counter("nr_failed") > 5 && patient.counter("nr_busy_pulls") == 0);
+}
+
+/// No CPU balances by itself.
+const NEVER: (&str, u64) = ("min_interval_ns", 100_000 * MS);
+
+#[test]
+fn cpus_about_to_idle_pull() {
+    let moved = |newidle: u64| {
+        let tasks = Tasks::default()
+            .add_many(3, "hog", &hog())
+            .with_all(at(0))
+            .add("short", vec![run(50 * MS + 300 * US)])
+            .with(at(1));
+        let run = linux26().machine(free(2)).set("fork_balance", 0).set("cache_hot_ns", 0);
+        let ran = set(run, &[NEVER, ("newidle", newidle)]).tasks(tasks).for_ms(60);
+        let stints = ran.stints();
+        let taken = stints.iter().find(|stint| stint.cpu == 1 && stint.comm != "short");
+        taken.map(|stint| stint.from)
+    };
+    assert_eq!((moved(1), moved(0)), (Some(50_300 * US), None));
+}
+
+/// When CPU 1 gets its first task, ms.
+fn first_pull(run: Run, until_ms: u64) -> Option<u64> {
+    let run = run.machine(free(2)).set("fork_balance", 0).set("cache_hot_ns", 0);
+    let ran = run.for_ms(until_ms);
+    ran.stints()
+        .iter()
+        .find(|stint| stint.cpu == 1)
+        .map(|stint| stint.from / MS)
+}
+
+#[test]
+fn idle_cpus_balance_at_intervals() {
+    let first = |settings: &[(&str, u64)]| {
+        let late = |task: &mut TaskSpec| (task.start_cpu, task.start_ns) = (Some(0), 10 * MS + 100 * US);
+        let tasks = Tasks::default().add_many(2, "hog", &hog()).with_all(late);
+        first_pull(set(linux26(), settings).tasks(tasks), 100)
+    };
+    assert!(first(&[]).is_some_and(|ms| ms <= 15), "{:?}", first(&[]));
+    assert_eq!(first(&[NEVER]), None);
+}
+
+#[test]
+fn intervals_grow_while_all_that_could_move_is_bound() {
+    // At 900 ms two tasks come that are not. Where others have been bound until then, attempts are up to 512 ms apart.
+    let first = |bound: u32| {
+        let tasks = Tasks::default()
+            .add_many(bound, "bound", &hog())
+            .with_all(on(0))
+            .add_many(2, "free", &hog())
+            .with_all(|task| {
+                let free = task.comm.starts_with("free");
+                task.start_cpu = Some(0);
+                task.start_ns = if free { 900 * MS } else { 10 * MS };
+            });
+        first_pull(linux26().tasks(tasks), 1500).unwrap_or(0)
+    };
+    assert!((900..910).contains(&first(0)), "{}", first(0));
+    assert!((950..1200).contains(&first(3)), "{}", first(3));
+}
+
+#[test]
+fn what_runs_is_fetched_when_all_else_has_failed() {
+    // The running task may move, what waits may not.
+    let tasks = Tasks::default()
+        .add("runs", hog())
+        .with(at(0))
+        .add("waits", hog())
+        .with(on(0))
+        .with_all(nice(-20));
+    let ran = linux26()
+        .machine(free(2))
+        .set("fork_balance", 0)
+        .tasks(tasks)
+        .for_ms(700);
+    assert_eq!(ran.counter("nr_active"), 1);
+    assert!(ran.cpu_ns("runs") > 650 * MS, "{}", ran.cpu_ns("runs"));
+    assert!(ran.cpu_ns("waits") > 600 * MS, "{}", ran.cpu_ns("waits"));
+}
+
+#[test]
+fn interactive_tasks_of_a_level_take_turns_within_a_timeslice() {
+    // With 9 of 10 levels of credit every 5 ms; that doubles with each level lost.
+    let stints = |settings: &[(&str, u64)]| {
+        let tasks = Tasks::default().add_many(2, "task", &hog());
+        let ran = set(Run::new("linux26"), settings).tasks(tasks).for_ms(300);
+        let stint = &ran.stints()[1];
+        (ran.counter("nr_turns"), (stint.to - stint.from) / MS)
+    };
+    let (turns, ms) = stints(&[]);
+    assert!(turns > 10 && ms <= 11, "{turns} {ms}");
+    assert_eq!(stints(&[("initial_sleep_ns", 0)]), (0, 100));
+}
+
+#[test]
+fn the_more_tasks_a_cpu_has_the_longer_they_count_as_interactive() {
+    // A task that comes with nine levels of credit has lost what makes it interactive when it has run for 1.5 s.
+    let turns = |n: u32, ms: u64| {
+        let workload = generated(&format!("closed:n={n},compute=250ms,start_cpu=0"));
+        let run = Run::new("linux26").machine(free(2)).workload(workload);
+        run.for_ms(ms).counter("nr_turns")
+    };
+    // Two at most on a CPU, and four.
+    for (n, s) in [(3, 3), (7, 6)] {
+        let until = |tenths: u64| turns(n, s * 1000 + tenths * 100 - 500);
+        assert!(until(0) < until(4), "{n}");
+        assert_eq!(until(10), until(40), "{n}");
+    }
+}
+
+#[test]
+fn an_idle_moment_of_a_busy_cpu_fetches_nothing() {
+    // Averages over ticks: here is a task nearly always, there are two.
+    let pulls = |task: Vec<Op>| {
+        let tasks = Tasks::default()
+            .add_many(2, "far", &hog())
+            .with_all(at(0))
+            .add("near", task)
+            .with(on(1));
+        let run = linux26().machine(free(2)).set("fork_balance", 0);
+        let ran = set(run, &[NEVER]).tasks(tasks).for_ms(1000);
+        ran.counter("nr_busy_pulls")
+    };
+    assert_eq!(pulls(forever(vec![run(18 * MS), sleep(2 * MS)])), 0);
+    assert_eq!(pulls(forever(vec![run(500 * US), sleep(20 * MS)])), 1);
+}
+
+#[test]
+fn a_group_balances_before_the_machine() {
+    let pulled_from = |group: u32| {
+        let tasks = Tasks::default()
+            .add_many(3, "near", &hog())
+            .with_all(at(0))
+            .add_many(6, "far", &hog())
+            .with_all(at(2))
+            .add("busy", hog())
+            .with_all(at(3))
+            .add("short", vec![run(20 * MS + 300 * US)])
+            .with_all(at(1));
+        let run = linux26().machine(grouped(4, group).free()).set("fork_balance", 0);
+        let ran = run.set("cache_hot_ns", 0).tasks(tasks).for_ms(25);
+        ran.records.iter().find_map(|record| match record.event {
+            Event::Migrate { from, to: 1, .. } => Some(from),
+            _ => None,
+        })
+    };
+    assert_eq!((pulled_from(2), pulled_from(4)), (Some(0), Some(2)));
+}
+
+#[test]
+fn a_fork_goes_to_the_cpu_with_least_to_do() {
+    let run = |fork_balance: u64| {
+        let tasks = Tasks::default()
+            .add(
+                "parent",
+                vec![run(5 * MS), Op::Fork { task: 1, thread: false }, run(5 * MS)],
+            )
+            .with(at(0))
+            .add("child", vec![run(200 * US)])
+            .with(|task| task.spawn = false);
+        let run = set(linux26(), &[NEVER, ("fork_balance", fork_balance), ("newidle", 0)]);
+        run.machine(free(2)).tasks(tasks).for_ms(30).cpus("child")
+    };
+    assert_eq!((run(1), run(0)), ([1].into(), [0].into()));
+}
+
+#[test]
+fn an_exec_moves_to_an_idle_cpu() {
+    let run = |exec_balance: u64| {
+        let exec = Op::Exec { comm: "program".into() };
+        let tasks = Tasks::default()
+            .add("task", vec![run(5 * MS), exec, run(500 * MS)])
+            .add("hog", hog())
+            .with_all(at(0));
+        let run = set(linux26(), &[NEVER, ("newidle", 0), ("fork_balance", 0)]).set("exec_balance", exec_balance);
+        let ran = run.machine(free(2)).tasks(tasks).for_ms(50);
+        (ran.counter("nr_exec_moved"), ran.cpus("task"))
+    };
+    assert_eq!(run(1), (1, [0, 1].into()));
+    assert_eq!(run(0), (0, [0].into()));
+}
+
+#[test]
+fn a_wake_up_goes_to_the_previous_cpu_an_idle_one_or_the_wakers() {
+    let sleeper = forever(vec![run(MS), sleep(MS)]);
+    let tasks = || Tasks::default().add("sleeper", sleeper.clone()).with(at(3));
+    let ran = linux26()
+        .set("fork_balance", 0)
+        .machine(free(4))
+        .tasks(tasks())
+        .for_ms(100);
+    assert_eq!(ran.cpus("sleeper"), [3].into());
+    let hog_there = tasks()
+        .add("hog", hog())
+        .with(on(3))
+        .with(|task| task.start_ns = 1500 * US);
+    let ran = linux26()
+        .set("fork_balance", 0)
+        .machine(free(4))
+        .tasks(hog_there)
+        .for_ms(100);
+    assert_eq!(ran.wakeup_latency("sleeper").0, 0);
+    // No CPU idles: beside the waker, whose CPU has less to do.
+    let affine = |wake_affine: u64| {
+        let semaphore = Resource::Semaphore {
+            name: "s".into(),
+            value: 0,
+        };
+        let tasks = Tasks::default()
+            .resources(vec![semaphore])
+            .add("waker", forever(vec![run(3 * MS), Op::SemPost(0)]))
+            .with(on(0))
+            .add("woken", forever(vec![Op::SemWait(0), run(200 * US)]))
+            .with(at(1))
+            .add_many(2, "hog", &hog())
+            .with_all(|task| {
+                if task.comm.starts_with("hog") {
+                    task.cpus = Some(vec![1]);
+                }
+            });
+        let ran = linux26()
+            .set("wake_affine", wake_affine)
+            .machine(free(2))
+            .tasks(tasks)
+            .for_ms(200);
+        ran.counter("nr_affine")
+    };
+    assert!(affine(1) > 0);
+    assert_eq!(affine(0), 0);
+}
+
+#[test]
+fn who_yields_waits_for_the_arrays_to_swap() {
+    let tasks = Tasks::default()
+        .add("hog", hog())
+        .add("polite", forever(vec![run(MS), Op::Yield]));
+    let ran = linux26().tasks(tasks).for_ms(3000);
+    let polite = ran.cpu_ns("polite");
+    assert!(polite > 20 * MS && polite < 60 * MS, "{polite}");
+}
+
+#[test]
+fn decisions_do_not_depend_on_the_number_of_tasks() {
+    let insns = |n: u32| {
+        let ops = forever(vec![run(50 * US), sleep(1500 * US)]);
+        let mut tasks = Tasks::default();
+        for i in 0..n {
+            let ops = if i % 2 == 0 { ops.clone() } else { hog() };
+            tasks = tasks.add("t", ops).with(nice((i % 39) as i32 - 20));
+        }
+        let ran = Run::new("linux26").tasks(tasks).machine(costly(1)).for_ms(300);
+        [
+            Callback::SelectCpu,
+            Callback::Enqueue,
+            Callback::Dispatch,
+            Callback::Tick,
+        ]
+        .map(|callback| {
+            let called = &ran.machine.ext.called[callback as usize];
+            (called.insns / called.count.max(1), called.insns_max)
+        })
+    };
+    for ((few_mean, few_max), (many_mean, many_max)) in insns(10).into_iter().zip(insns(1000)) {
+        assert!(
+            many_mean <= few_mean * 5 / 4 + 20 && many_max <= few_max * 2 + 20,
+            "mean {few_mean} and {many_mean}, most {few_max} and {many_max}"
+        );
+    }
+}

@@ -1,0 +1,499 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! mqs and pmqs: goodness on queues of the CPUs, pools, placement at wake-up and exec, the balancers.
+
+use crate::support::policy::*;
+use std::collections::BTreeSet;
+use workload::{Op, Policy, Resource};
+
+fn nice(nice: i32) -> Policy {
+    Policy::Normal { nice }
+}
+
+fn near(measured: u64, expected: u64, within: u64) {
+    assert!(
+        measured.abs_diff(expected) <= within,
+        "{measured} is not within {within} of {expected}"
+    );
+}
+
+/// A task that stays on one CPU.
+fn pinned(tasks: Tasks, comm: &str, cpu: u32, ops: Vec<Op>) -> Tasks {
+    tasks.add(comm, ops).with(|task| task.cpus = Some(vec![cpu]))
+}
+
+/// `n` hogs that start on `cpu` a millisecond later than what is pinned.
+fn hogs_on(tasks: Tasks, n: u32, cpu: u32) -> Tasks {
+    (0..n).fold(tasks, |tasks, i| {
+        tasks.add(&format!("hog{i}"), hog()).with(|task| {
+            task.start_cpu = Some(cpu);
+            task.start_ns = MS;
+        })
+    })
+}
+
+/// A hog of nice 19 pinned to each CPU: none is idle, and each is content with any other task.
+fn low_hogs(cpus: u32) -> Tasks {
+    (0..cpus).fold(Tasks::default(), |tasks, cpu| {
+        pinned(tasks, "low", cpu, hog()).with(|task| task.policy = nice(19))
+    })
+}
+
+fn cpus_after(ran: &Observed, comm: &str, from: u64) -> BTreeSet<u32> {
+    let stints = ran.stints();
+    let of = stints.iter().filter(|s| s.comm.starts_with(comm) && s.from >= from);
+    of.map(|stint| stint.cpu).collect()
+}
+
+#[test]
+fn each_queue_is_a_dss_of_its_own() {
+    for policy in ["mqs", "pmqs"] {
+        let tasks = Tasks::default()
+            .add("sleeper", vec![run(MS), sleep(3000 * MS), run(500 * MS)])
+            .add("a", hog())
+            .add("b", hog())
+            .with(|task| task.policy = nice(19));
+        let ran = Run::new(policy).tasks(tasks).for_ms(3500);
+        near(ran.cpu_ns_between("a", 0, 3000 * MS), 3000 * MS * 6 / 7, 120 * MS);
+        // Recalculations reach sleepers: it has 11 ticks.
+        let after = ran
+            .stints()
+            .into_iter()
+            .find(|s| s.comm == "sleeper" && s.from > 2000 * MS);
+        let after = after.expect("it wakes");
+        near(after.from, 3001 * MS, MS);
+        assert!(after.to - after.from >= 104 * MS, "{after:?}");
+    }
+}
+
+#[test]
+fn better_tasks_of_other_queues_are_taken() {
+    let tasks = || hogs_on(low_hogs(2), 4, 0);
+    let ran = Run::new("mqs").machine(free(2)).tasks(tasks()).for_ms(3000);
+    assert!(ran.counter("nr_remote") > 0);
+    // The decisions are those of dss, nearly.
+    let dss = Run::new("dss").machine(free(2)).tasks(tasks()).for_ms(3000);
+    near(ran.cpu_ns("low"), dss.cpu_ns("low"), 100 * MS);
+    near(ran.cpu_ns("hog0"), dss.cpu_ns("hog0"), 150 * MS);
+    let alone = Run::new("pmqs").set("poolsize", 1).machine(free(2));
+    let ran = alone.tasks(tasks()).for_ms(3000);
+    assert_eq!(ran.counter("nr_remote"), 0);
+}
+
+#[test]
+fn a_queue_that_does_not_hold_what_it_promises_is_skipped_for_the_next_best() {
+    // The best waits on CPU 1 and may not leave it.
+    let tasks = pinned(Tasks::default(), "low", 0, hog()).with(|task| task.policy = nice(19));
+    let best = |task: &mut workload::TaskSpec| task.policy = nice(-20);
+    let tasks = pinned(tasks, "best", 1, hog()).with(best);
+    let tasks = pinned(tasks, "best", 1, hog()).with(best);
+    let tasks = hogs_on(pinned(tasks, "first", 2, hog()), 3, 2);
+    let ran = Run::new("mqs").machine(free(3)).tasks(tasks).for_ms(1000);
+    assert!(ran.counter("nr_changed") > 0 && ran.counter("nr_next_best") > 0);
+    assert!(ran.cpus("hog").contains(&0), "{:?}", ran.cpus("hog"));
+    assert_eq!(ran.cpus("best"), BTreeSet::from([1]));
+}
+
+#[test]
+fn a_locked_queue_is_skipped() {
+    let busy = |on: Run| {
+        let tasks = Tasks::default().add_many(40, "t", &forever(vec![run(150 * US), Op::Yield]));
+        let ran = on.tasks(tasks).for_ms(300);
+        assert!(ran.counter("nr_remote") > 0);
+        ran.counter("nr_busy")
+    };
+    // Where scans take no time nobody meets a lock.
+    assert_eq!(busy(Run::new("mqs").machine(free(16))), 0);
+    assert!(busy(Run::new("mqs").on("numa16")) > 0);
+}
+
+#[test]
+fn tasks_leave_a_pool_only_for_an_idle_cpu() {
+    let run = || Run::new("pmqs").set("poolsize", 2).machine(free(4));
+    let ran = run().tasks(hogs_on(low_hogs(4), 6, 0)).for_ms(2000);
+    assert_eq!(ran.cpus("hog"), BTreeSet::from([0, 1]));
+    assert_eq!(ran.counter("nr_idle_outside"), 0);
+    let ran = run().tasks(hogs_on(Tasks::default(), 6, 0)).for_ms(2000);
+    assert_eq!(ran.cpus("hog"), BTreeSet::from([0, 1, 2, 3]));
+    assert_eq!(ran.counter("nr_idle_outside"), 2);
+}
+
+#[test]
+fn poolsize_can_change_while_it_runs() {
+    let run = Run::new("pmqs").set("poolsize", 2).machine(free(4));
+    let run = run.change(1000 * MS, "poolsize", 4).change(3000 * MS, "poolsize", 1);
+    let ran = run.tasks(hogs_on(low_hogs(4), 6, 0)).for_ms(4000);
+    let before: Vec<Stint> = ran.stints().into_iter().filter(|s| s.from < 1000 * MS).collect();
+    assert!(before.iter().all(|s| !s.comm.starts_with("hog") || s.cpu < 2));
+    assert_eq!(cpus_after(&ran, "hog", 1000 * MS), BTreeSet::from([0, 1, 2, 3]));
+    for i in 0..6 {
+        assert_eq!(cpus_after(&ran, &format!("hog{i}"), 3000 * MS).len(), 1);
+    }
+}
+
+#[test]
+fn wake_ups_look_for_idle_cpus_near_first() {
+    let second_cpu = |policy: &str, poolsize: Option<u32>, extra: Option<u32>| {
+        let tasks = Tasks::default()
+            .add("woken", vec![run(MS), sleep(20 * MS), run(MS)])
+            .with(|task| task.start_cpu = Some(0));
+        let tasks = pinned(tasks, "busy", 0, hog()).with(|task| task.start_ns = 2 * MS);
+        let tasks = pinned(tasks, "x", 1, vec![run(10 * MS)]);
+        let tasks = pinned(tasks, "y", 2, vec![run(7 * MS)]);
+        let mut tasks = pinned(tasks, "z", 3, vec![run(3 * MS)]);
+        if let Some(cpu) = extra {
+            tasks = pinned(tasks, "busy", cpu, hog()).with(|task| task.start_ns = 12 * MS);
+        }
+        let mut run = Run::new(policy).machine(free(4));
+        if let Some(size) = poolsize {
+            run = run.set("poolsize", size);
+        }
+        let ran = run.tasks(tasks).for_ms(30);
+        let cpus: Vec<u32> = ran
+            .stints()
+            .iter()
+            .filter(|s| s.comm == "woken")
+            .map(|s| s.cpu)
+            .collect();
+        assert_eq!((cpus.len(), cpus[0]), (2, 0));
+        cpus[1]
+    };
+    // mqs: the one idle longest. pmqs: any of the own pool, then any.
+    assert_eq!(second_cpu("mqs", None, None), 3);
+    assert_eq!(second_cpu("pmqs", Some(4), None), 1);
+    assert_eq!(second_cpu("pmqs", Some(2), None), 1);
+    assert_eq!(second_cpu("pmqs", Some(2), Some(1)), 2);
+}
+
+#[test]
+fn the_last_cpu_is_first_if_it_is_idle() {
+    for policy in ["mqs", "pmqs"] {
+        let tasks = (0..3).fold(Tasks::default(), |tasks, i| {
+            tasks.add(&format!("t{i}"), forever(vec![run(MS), sleep((3 + i) * MS)]))
+        });
+        let ran = Run::new(policy).machine(free(8)).tasks(tasks).for_ms(200);
+        assert!((0..3).all(|i| ran.cpus(&format!("t{i}")).len() == 1));
+        // It was put there, not fetched back.
+        assert_eq!(ran.counter("nr_remote"), 0);
+    }
+}
+
+#[test]
+fn without_an_idle_one_the_lowest_of_the_pool_is_preempted() {
+    let second_cpu = |policy: &str, poolsize: Option<u32>| {
+        let tasks = Tasks::default()
+            .add("woken", vec![run(MS), sleep(500 * MS), run(MS)])
+            .with(|task| task.start_cpu = Some(0));
+        let hogs = [(0, 0), (1, 15), (2, 0), (3, 19)];
+        let tasks = hogs.into_iter().fold(tasks, |tasks, (cpu, value)| {
+            pinned(tasks, "busy", cpu, hog()).with(|task| task.policy = nice(value))
+        });
+        let mut run = Run::new(policy).machine(free(4));
+        if let Some(size) = poolsize {
+            run = run.set("poolsize", size);
+        }
+        let ran = run.tasks(tasks).for_ms(600);
+        assert!(ran.counter("nr_preempted") > 0);
+        let stints = ran.stints();
+        let woken = stints.iter().rfind(|s| s.comm == "woken").expect("it ran");
+        near(woken.from, 501 * MS, MS);
+        woken.cpu
+    };
+    assert_eq!(second_cpu("mqs", None), 3);
+    assert_eq!(second_cpu("pmqs", Some(2)), 1);
+}
+
+#[test]
+fn a_choice_looks_at_the_own_queue_and_a_number_of_each_other() {
+    let examined = |policy| {
+        let tasks = Tasks::default().add_many(80, "t", &forever(vec![run(MS), Op::Yield]));
+        let ran = Run::new(policy).machine(free(8)).tasks(tasks).for_ms(300);
+        ran.counter("nr_examined") / ran.stints().len() as u64
+    };
+    let (dss, mqs) = (examined("dss"), examined("mqs"));
+    assert!(dss >= 70 && mqs <= 30, "dss {dss}, mqs {mqs}");
+}
+
+#[test]
+fn initial_placement_is_at_exec_to_the_shortest_queue() {
+    let placed = |balancer: u32| {
+        let tasks = (0..6).fold(low_hogs(3), |tasks, i| {
+            let exec = Op::Exec {
+                comm: format!("new{i}"),
+            };
+            let ops = vec![run(MS), exec, run(5 * MS)];
+            tasks.add(&format!("old{i}"), ops).with(|task| task.start_cpu = Some(0))
+        });
+        let run = Run::new("pmqs").set("poolsize", 1).set("balancer", balancer);
+        let ran = run.machine(free(3)).tasks(tasks).for_ms(100);
+        let stints = ran.stints();
+        let last = (0..6).map(|i| {
+            let comm = format!("old{i}");
+            stints.iter().rfind(|s| s.comm == comm).map(|s| s.cpu)
+        });
+        let mut on = [0; 3];
+        last.for_each(|cpu| on[cpu.expect("it ran") as usize] += 1);
+        (ran.counter("nr_placed"), on)
+    };
+    assert_eq!(placed(0), (0, [6, 0, 0]));
+    assert_eq!(placed(1), (4, [2, 2, 2]));
+}
+
+/// CPUs in pools of `poolsize`, with as many tasks as `free` and `fixed` (pinned) say; the balancer runs each 20 ms,
+/// before any quantum ends. Returns tasks moved, and moved to other pools.
+fn balanced(settings: &[(&str, u32)], free_tasks: &[u32], fixed: &[u32]) -> (u64, u64) {
+    let mut tasks = Tasks::default();
+    for (cpu, &n) in fixed.iter().enumerate() {
+        tasks = (0..n).fold(tasks, |tasks, _| pinned(tasks, "fixed", cpu as u32, hog()));
+    }
+    for (cpu, &n) in free_tasks.iter().enumerate() {
+        tasks = hogs_on(tasks, n, cpu as u32);
+    }
+    let mut run = Run::new("pmqs")
+        .set("interval_ms", 20)
+        .machine(free(fixed.len() as u32));
+    for (name, value) in settings {
+        run = run.set(name, value);
+    }
+    let ran = run.tasks(tasks).for_ms(50);
+    assert_eq!(ran.counter("nr_balancings"), 2);
+    // The trace tells of the same as runs of a balancer.
+    let told = ran.records.iter().map(|record| match record.event {
+        trace::Event::Balance { moved } => u64::from(moved),
+        _ => 0,
+    });
+    assert_eq!(told.sum::<u64>(), ran.counter("nr_balanced"));
+    (ran.counter("nr_balanced"), ran.counter("nr_balanced_pools"))
+}
+
+#[test]
+fn lbc_evens_out_all_queues_pools_first() {
+    let lbc = ("balancer", 2);
+    // 7 and 1 become 4 and 4, whatever the pools.
+    assert_eq!(balanced(&[lbc, ("poolsize", 1)], &[6, 0], &[1, 1]), (3, 3));
+    assert_eq!(balanced(&[lbc, ("poolsize", 2)], &[6, 0], &[1, 1]), (3, 0));
+    // 6 2 | 6 2 are evened out without crossing; 8 3 | 2 3 by one task inside and three across.
+    assert_eq!(balanced(&[lbc, ("poolsize", 2)], &[5, 0, 5, 0], &[1, 2, 1, 2]), (4, 0));
+    assert_eq!(balanced(&[lbc, ("poolsize", 2)], &[7, 0, 0, 0], &[1, 3, 2, 3]), (4, 3));
+    // Off by one is as even as can be.
+    assert_eq!(balanced(&[lbc, ("poolsize", 1)], &[3, 0], &[1, 3]), (0, 0));
+}
+
+#[test]
+fn lbp_leaves_what_is_within_its_tolerance_and_within_a_pool() {
+    let lbp = |x, poolsize| [("balancer", 3), ("tolerance", x), ("poolsize", poolsize)];
+    // 6 and 4: 20 % off the average.
+    assert_eq!(balanced(&lbp(10, 1), &[5, 0], &[1, 4]), (1, 1));
+    assert_eq!(balanced(&lbp(19, 1), &[5, 0], &[1, 4]), (1, 1));
+    assert_eq!(balanced(&lbp(20, 1), &[5, 0], &[1, 4]), (0, 0));
+    // 9 and 1 become 7 and 3: 40 % off.
+    assert_eq!(balanced(&lbp(45, 1), &[8, 0], &[1, 1]), (2, 2));
+    assert_eq!(balanced(&lbp(10, 2), &[5, 0], &[1, 4]), (0, 0));
+    assert_eq!(balanced(&[("balancer", 2), ("poolsize", 2)], &[5, 0], &[1, 4]), (1, 0));
+}
+
+#[test]
+fn the_load_can_be_goodness_instead_of_length() {
+    let moved = |by_goodness: u32| {
+        let high = |tasks: Tasks| tasks.with_all(|task| task.policy = nice(-20));
+        let mut tasks = high(hogs_on(Tasks::default(), 3, 0));
+        for _ in 0..4 {
+            tasks = pinned(tasks, "fixed", 1, hog()).with(|task| task.policy = nice(19));
+        }
+        tasks = pinned(tasks, "fixed", 0, hog()).with(|task| task.policy = nice(-20));
+        let run = Run::new("pmqs")
+            .set("poolsize", 1)
+            .set("balancer", 2)
+            .set("interval_ms", 20);
+        let run = run.set("use_na_goodness", by_goodness).machine(free(2));
+        run.tasks(tasks).for_ms(30).counter("nr_balanced")
+    };
+    assert_eq!((moved(0), moved(1)), (0, 2));
+}
+
+#[test]
+fn interval_and_tolerance_can_change_while_it_runs() {
+    let mut tasks = Tasks::default();
+    for cpu in [0, 1, 1, 1, 1] {
+        tasks = pinned(tasks, "fixed", cpu, hog());
+    }
+    let run = Run::new("pmqs")
+        .set("poolsize", 1)
+        .set("balancer", 3)
+        .set("tolerance", 45);
+    let run = run
+        .change(1150 * MS, "interval_ms", 100)
+        .change(1900 * MS, "tolerance", 10);
+    let ran = run.machine(free(2)).tasks(hogs_on(tasks, 5, 0)).for_ms(2450);
+    // At 600 and 1200 ms, then every 100.
+    assert_eq!(ran.counter("nr_balancings"), 14);
+    assert_eq!(ran.counter("nr_balanced"), 1);
+    assert!(
+        ran.stints()
+            .iter()
+            .all(|s| s.cpu == 0 || !s.comm.starts_with("hog") || s.from > 1900 * MS)
+    );
+}
+
+#[test]
+fn a_recalculation_shows_in_what_other_queues_promise() {
+    let later = |task: &mut workload::TaskSpec| task.start_ns = MS;
+    let tasks = pinned(Tasks::default(), "first", 0, vec![run(57 * MS)]).with(|task| task.policy = nice(-20));
+    let tasks = tasks.add("spent", hog()).with(|task| task.start_cpu = Some(1));
+    let tasks = pinned(tasks, "other", 1, hog()).with(later);
+    let tasks = pinned(tasks, "low", 0, hog())
+        .with(later)
+        .with(|task| task.policy = nice(19));
+    let ran = Run::new("mqs").machine(free(2)).tasks(tasks).for_ms(120);
+    // When "low" has used its tick, the counters are recalculated, and CPU 0 sees what waits on CPU 1 at once.
+    let taken = ran.stints().into_iter().find(|s| s.comm == "spent" && s.cpu == 0);
+    assert!(taken.as_ref().is_some_and(|s| s.from < 70 * MS), "{taken:?}");
+}
+
+#[test]
+fn pools_with_little_to_do_do_not_starve_the_others() {
+    // The nice hog of CPU 0 spends its tick alone and recalculates all each time, so that no turn on CPU 1 ends.
+    let run = |max_wait_ms: u32| {
+        let tasks = pinned(Tasks::default(), "alone", 0, hog()).with(|task| task.policy = nice(19));
+        let tasks = (0..4).fold(tasks, |tasks, i| pinned(tasks, &format!("hog{i}"), 1, hog()));
+        let run = Run::new("pmqs").set("poolsize", 1).set("max_wait_ms", max_wait_ms);
+        run.machine(free(2)).tasks(tasks).for_ms(10_000)
+    };
+    let least = |ran: &Observed| (0..4).map(|i| ran.cpu_ns(&format!("hog{i}"))).min();
+    let starved = run(0);
+    assert_eq!((least(&starved), starved.counter("nr_overdue")), (Some(0), 0));
+    let ran = run(1000);
+    assert!(ran.counter("nr_overdue") > 0);
+    let (longest, _) = ran.wakeup_latency("hog");
+    assert!(
+        longest < 2500 * MS && least(&ran) > Some(500 * MS),
+        "{longest} {:?}",
+        least(&ran)
+    );
+    // Who comes next has the turn of its nice value.
+    let turns = ran
+        .stints()
+        .into_iter()
+        .filter(|s| s.cpu == 1 && s.from > 2000 * MS && s.to < 10_000 * MS);
+    assert!(turns.map(|s| s.to - s.from).min() >= Some(59 * MS));
+}
+
+#[test]
+fn the_longest_wait_comes_first_among_overdue_tasks() {
+    // Woken tasks come in at the front of CPU 1's queue, and each waits longer than max_wait_ms. The nice hog of CPU 0
+    // recalculates all counters at each tick, so that overdue tasks alone end turns on CPU 1. "kthread" stands for a
+    // kernel thread that is bound to its CPU.
+    let task = |tasks: Tasks, comm: String, ops: Vec<Op>| pinned(tasks, &comm, 1, ops);
+    let tasks = pinned(Tasks::default(), "alone", 0, hog()).with(|task| task.policy = nice(19));
+    let tasks = (0..3).fold(tasks, |tasks, i| task(tasks, format!("hog{i}"), hog()));
+    let busy = forever(vec![run(8 * MS), sleep(MS)]);
+    let tasks = (0..6).fold(tasks, |tasks, i| task(tasks, format!("busy{i}"), busy.clone()));
+    let tasks = task(tasks, "kthread".into(), forever(vec![run(50 * US), sleep(10 * MS)]));
+    let ran = Run::new("pmqs").set("poolsize", 1).set("max_wait_ms", 20);
+    let ran = ran.machine(free(2)).tasks(tasks).for_ms(10_000);
+    assert!(ran.counter("nr_overdue") > 100);
+    // A turn of each of the nine others: 60 ms of a hog, 8 ms of a sleeper, each ended by a tick.
+    let bound = 20 * MS + 3 * 61 * MS + 6 * 9 * MS;
+    for comm in ["hog", "busy", "kthread"] {
+        let (longest, _) = ran.wakeup_latency(comm);
+        assert!(longest < bound, "{comm} waited {longest} ns");
+    }
+    let shares = [("hog", 3, 2000 * MS), ("busy", 6, 200 * MS)];
+    for (comm, tasks, least) in shares {
+        for i in 0..tasks {
+            let share = ran.cpu_ns(&format!("{comm}{i}"));
+            assert!(share > least, "{comm}{i} ran for {share} ns");
+        }
+    }
+}
+
+#[test]
+fn who_has_come_to_a_queue_has_its_affinity() {
+    // Moved before any quantum ends, it is in front of who waits there, and no worse.
+    let mut tasks = Tasks::default();
+    for cpu in [0, 1, 1, 1] {
+        tasks = pinned(tasks, "fixed", cpu, hog());
+    }
+    let lbc = Run::new("pmqs")
+        .set("poolsize", 1)
+        .set("balancer", 2)
+        .set("interval_ms", 20);
+    let ran = lbc.machine(free(2)).tasks(hogs_on(tasks, 4, 0)).for_ms(140);
+    assert_eq!(ran.counter("nr_balanced"), 1);
+    let order: Vec<String> = ran
+        .stints()
+        .into_iter()
+        .filter(|s| s.cpu == 1)
+        .map(|s| s.comm)
+        .collect();
+    assert!(order[1].starts_with("hog"), "{order:?}");
+}
+
+#[test]
+fn who_would_go_idle_looks_again_at_a_locked_queue() {
+    // CPUs 1 to 7 become idle at once; seven tasks wait on CPU 0, whose lock some of them find taken.
+    let tasks = pinned(Tasks::default(), "hog", 0, hog());
+    let tasks = (1..8).fold(tasks, |tasks, cpu| pinned(tasks, "short", cpu, vec![run(20 * MS)]));
+    let ran = Run::new("mqs")
+        .machine(costly(8))
+        .tasks(hogs_on(tasks, 7, 0))
+        .for_ms(25);
+    assert!(ran.counter("nr_busy") > 0);
+    assert_eq!(ran.cpus("hog").len(), 8);
+}
+
+#[test]
+fn a_wake_up_that_finds_the_lowest_locked_preempts_the_next_lowest() {
+    let tasks = [(0, 0), (1, 0), (2, 19), (3, 18)]
+        .into_iter()
+        .fold(Tasks::default(), |tasks, (cpu, value)| {
+            pinned(tasks, "hog", cpu, hog()).with(|task| task.policy = nice(value))
+        });
+    // Two wake on CPUs 0 and 1, at instants so near that one finds the lowest queue locked.
+    let waking_after = |ns: u64| {
+        let mut all = Tasks {
+            workload: tasks.workload.clone(),
+        };
+        for (cpu, ns) in [(0, 2 * US), (1, ns)] {
+            let woken = vec![run(MS), sleep(500 * MS + ns), run(MS)];
+            all = all.add("woken", woken).with(|task| task.start_cpu = Some(cpu));
+        }
+        Run::new("mqs").machine(costly(4)).tasks(all).for_ms(600)
+    };
+    let ran = (0..40)
+        .map(|i| waking_after(i * 100))
+        .find(|ran| ran.counter("nr_busy") > 0);
+    let ran = ran.expect("two looks that meet");
+    let stints = ran.stints().into_iter();
+    let woken = stints.filter(|s| s.comm == "woken" && s.from > 400 * MS);
+    let woken: BTreeSet<u32> = woken.inspect(|s| near(s.from, 501 * MS, MS)).map(|s| s.cpu).collect();
+    assert_eq!(woken, BTreeSet::from([2, 3]));
+}
+
+#[test]
+fn wake_ups_in_short_order_choose_the_same_idle_cpu() {
+    // Until the first has arrived the CPU is idle, as it was for Linux 2.4.
+    let semaphore = |name: &str| Resource::Semaphore {
+        name: name.into(),
+        value: 0,
+    };
+    for policy in ["dss", "mqs", "pmqs"] {
+        let wakes = vec![run(5 * MS), Op::SemPost(0), Op::SemPost(1), run(5 * MS)];
+        let tasks = Tasks::default().resources(vec![semaphore("a"), semaphore("b")]);
+        let tasks = (0..2).fold(tasks, |tasks, i| {
+            tasks
+                .add(&format!("woken{i}"), vec![Op::SemWait(i), run(MS)])
+                .with(|task| task.start_cpu = Some(0))
+        });
+        let tasks = pinned(tasks, "waker", 0, wakes).with(|task| task.start_ns = MS);
+        let mut machine = free(4);
+        machine.costs.ipi_latency.llc = 2_000;
+        let ran = Run::new(policy).machine(machine).tasks(tasks).for_ms(20);
+        let woken: Vec<Stint> = ran
+            .stints()
+            .into_iter()
+            .filter(|s| s.comm.starts_with("woken") && s.from > 2 * MS)
+            .collect();
+        assert_eq!(woken.len(), 2, "{policy}");
+        assert_eq!(woken[0].cpu, woken[1].cpu, "{policy}: {woken:?}");
+    }
+}

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What holds for every policy, over random workloads and machines: no task is lost, affinity is respected whatever
+//! changes, the policy lives, a run repeats; nobody waits longer than the policy's parameters allow, and nice counts for
+//! what the policy promises.
+//!
+//! Cases come from a seed and shrink when they fail. POLICY_CASES=N tries N a policy, POLICY_SEED=N
+//! others, POLICY=NAME one policy.
+
+mod case;
+mod hogs;
+mod promise;
+
+use crate::support::policy::{MS, Observed, Run, Tasks, costly, hog};
+use crate::support::records::{Promise, records};
+use case::{Case, Mask, Step, cases, name};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use std::collections::BTreeMap;
+use trace::{Event, Hash};
+
+/// Time in which hogs' waits are looked at: longer than any bound but those of 2.6.22 and windows.
+const WAITS_MS: u64 = 8000;
+/// Time over which their shares are.
+const SHARES_MS: u64 = 8000;
+
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).map_or(default, |value| value.parse().expect(variable))
+}
+
+/// A policy, or the fair class of the kernel.
+pub struct Tested {
+    name: String,
+    pub promise: Promise,
+    conserving: bool,
+}
+
+impl Tested {
+    /// A run of it on one CPU without costs.
+    pub fn run(&self) -> Run {
+        match self.promise {
+            Promise::FairClass => Run::fair(),
+            _ => Run::new(&self.name),
+        }
+    }
+}
+
+/// All policies that have a record, and the fair class.
+fn policies() -> Vec<Tested> {
+    let records = records().into_iter().map(|(name, record)| Tested {
+        name,
+        promise: record.promise,
+        conserving: record.conserving,
+    });
+    let fair = Tested {
+        name: "eevdf".into(),
+        promise: Promise::FairClass,
+        conserving: false,
+    };
+    let only = std::env::var("POLICY").ok();
+    let wanted = |policy: &Tested| only.as_ref().is_none_or(|only| policy.name == *only);
+    records.chain([fair]).filter(wanted).collect()
+}
+
+/// Tries cases under every policy.
+fn for_all<C: std::fmt::Debug>(default_cases: u64, strategy: impl Strategy<Value = C>, check: impl Fn(&Tested, &C)) {
+    for policy in policies() {
+        if let Err(error) = try_cases(&policy, default_cases, 4000, &strategy, &check) {
+            panic!("{}, {error}", policy.name);
+        }
+    }
+}
+
+/// Tries cases under a policy. After a failure, looks `shrink` times for a smaller case that fails.
+fn try_cases<C: std::fmt::Debug>(
+    policy: &Tested,
+    default_cases: u64,
+    shrink: u32,
+    strategy: &impl Strategy<Value = C>,
+    check: impl Fn(&Tested, &C),
+) -> Result<(), String> {
+    let seed = number("POLICY_SEED", 1);
+    let config = Config {
+        cases: number("POLICY_CASES", default_cases) as u32,
+        failure_persistence: None,
+        max_shrink_iters: shrink,
+        ..Config::default()
+    };
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
+    let result = runner.run(strategy, |case| {
+        check(policy, &case);
+        Ok(())
+    });
+    result.map_err(|error| format!("POLICY_SEED={seed}: {error}"))
+}
+
+/// All that were created have exited, and each has done its work.
+fn none_is_lost(case: &Case, ran: &Observed) {
+    let mut alive = BTreeMap::new();
+    for record in &ran.records {
+        match &record.event {
+            Event::TaskNew { pid, comm, .. } => drop(alive.insert(*pid, comm.as_str())),
+            Event::TaskExit { pid } => drop(alive.remove(pid)),
+            _ => {}
+        }
+    }
+    assert!(alive.is_empty(), "never ended: {alive:?}");
+    for (number, task) in case.tasks.iter().enumerate() {
+        let used = ran.cpu_ns(&name(number));
+        assert!(used >= task.work(), "{} used {used} ns", name(number));
+    }
+}
+
+/// What affinity leaves to a task.
+struct Leash {
+    masks: Vec<Mask>,
+    /// The mask of now.
+    at: usize,
+    /// No CPU of it was online: the kernel has given the task all.
+    broken: bool,
+}
+
+impl Leash {
+    /// Between a change and the record of it the next mask holds already.
+    fn allows(&self, case: &Case, cpu: u32) -> bool {
+        let in_mask = |at: usize| {
+            let mask = self.masks.get(at);
+            mask.is_some_and(|&mask| case.cpus(mask).is_none_or(|cpus| cpus.contains(&cpu)))
+        };
+        self.broken || in_mask(self.at) || in_mask(self.at + 1)
+    }
+}
+
+/// Where a task runs it may run, and the CPU is online.
+fn affinity_is_respected(case: &Case, ran: &Observed) {
+    let mut leashes: BTreeMap<u32, Leash> = BTreeMap::new();
+    let mut online = vec![true; case.nr_cpus() as usize];
+    for record in &ran.records {
+        match &record.event {
+            Event::TaskNew { pid, comm, .. } => {
+                let number = comm.strip_prefix('t').and_then(|number| number.parse::<usize>().ok());
+                if let Some(number) = number {
+                    let masks = case.tasks[number].masks().collect();
+                    let leash = Leash {
+                        masks,
+                        at: 0,
+                        broken: false,
+                    };
+                    leashes.insert(*pid, leash);
+                }
+            }
+            Event::Hotplug { online: now } => online[record.cpu as usize] = *now,
+            Event::Phase { pid, .. } => {
+                let leash = leashes.get_mut(pid).expect("a task of the case");
+                leash.at += 1;
+                leash.broken = false;
+            }
+            _ => {}
+        }
+        for leash in leashes.values_mut() {
+            let cpus = case.cpus(leash.masks[leash.at]);
+            leash.broken |= cpus.is_some_and(|cpus| !cpus.iter().any(|&cpu| online[cpu as usize]));
+        }
+        let (pid, cpu) = match record.event {
+            Event::Switch { next, .. } if next != 0 => (next, record.cpu),
+            Event::Phase { pid, .. } => (pid, record.cpu),
+            _ => continue,
+        };
+        let time = record.time;
+        assert!(
+            online[cpu as usize],
+            "pid {pid} on CPU {cpu}, which is offline, at {time}"
+        );
+        if let Some(leash) = leashes.get(&pid) {
+            let mask = leash.masks[leash.at];
+            assert!(
+                leash.allows(case, cpu),
+                "pid {pid} on CPU {cpu}, of {mask:#b}, at {time}"
+            );
+        }
+    }
+}
+
+fn hash(ran: &Observed) -> u64 {
+    let mut hash = Hash::default();
+    ran.records.iter().for_each(|record| hash.add(record));
+    hash.value()
+}
+
+#[test]
+fn no_task_is_lost_or_misplaced() {
+    for_all(10, cases(0), |policy, case| {
+        let ran = case.run(policy);
+        none_is_lost(case, &ran);
+        affinity_is_respected(case, &ran);
+    });
+}
+
+#[test]
+fn nor_when_cpus_come_and_go() {
+    for_all(10, cases(4), |policy, case| {
+        let ran = case.run(policy);
+        none_is_lost(case, &ran);
+        affinity_is_respected(case, &ran);
+    });
+}
+
+/// A CPU that is offline when the policy is loaded seems to have nothing to do, but is not where anybody may be sent.
+#[test]
+fn nobody_is_sent_to_a_cpu_that_has_gone() {
+    let pools: &[_] = &[("poolsize", 1), ("balancer", 2), ("interval_ms", 50)];
+    let with_pools = policies().into_iter().filter(|policy| policy.name == "pmqs");
+    let with_pools = with_pools.map(|policy| (policy, pools));
+    for (policy, settings) in policies().into_iter().map(|policy| (policy, &[][..])).chain(with_pools) {
+        let mut tasks = Tasks::default();
+        for number in 0..7 {
+            tasks = tasks.add(&name(number), hog());
+        }
+        let run = settings
+            .iter()
+            .fold(policy.run(), |run, &(name, value)| run.set(name, value));
+        let fair = !matches!(policy.promise, Promise::Nothing);
+        let policy = policy.name;
+        let ran = run
+            .machine(costly(4))
+            .tasks(tasks)
+            .hotplug(500 * MS, 3, false)
+            .for_ms(8000);
+        for number in 0..7 {
+            let used = ran.cpu_ns_between(&name(number), 4000 * MS, 8000 * MS);
+            assert!(
+                !fair || used >= 400 * MS,
+                "{policy}: {} used {used} ns of the last 4 s",
+                name(number)
+            );
+        }
+        assert_eq!(
+            ran.machine.ext.stats.dispatch_local_dsq_offline, 0,
+            "{policy}: sent there"
+        );
+    }
+}
+
+#[test]
+fn a_run_repeats() {
+    for_all(2, cases(2), |policy, case| {
+        assert_eq!(hash(&case.run(policy)), hash(&case.run(policy)), "the same run twice");
+    });
+}
+
+#[test]
+fn nobody_waits_longer_than_the_parameters_allow() {
+    for_all(4, hogs::hogs(-20), |policy, hogs| {
+        let ran = hogs.run(policy, 0, WAITS_MS);
+        for hog in 0..hogs.nices.len() {
+            let Some(bound) = promise::longest_wait(policy.promise, &ran, &hogs.nices, hog) else {
+                continue;
+            };
+            let waited = hogs.longest_wait(&ran, hog);
+            assert!(waited <= bound, "hog {hog} waits {waited} ns, and {bound} is the bound");
+        }
+    });
+}
+
+#[test]
+fn nice_counts_for_what_is_promised_whatever_it_was_before() {
+    for_all(3, hogs::hogs(-12), |policy, hogs| {
+        if matches!(policy.promise, Promise::Nothing) {
+            return;
+        }
+        let change_ms = if policy.promise.follows_nice_changes() { 2 } else { 0 };
+        let ran = hogs.run(policy, change_ms, SHARES_MS);
+        hogs.check_division(policy.promise, &ran);
+    });
+}
+
+#[test]
+fn no_cpu_idles_while_a_task_that_may_run_there_waits_where_that_is_promised() {
+    for_all(IDLE_CASES, idle_cases(), |policy, case| {
+        if policy.conserving {
+            no_cpu_idles(policy, case);
+        }
+    });
+}
+
+#[test]
+fn a_policy_that_never_kicks_idle_cpus_is_caught() {
+    let policy = Tested {
+        name: "crates/windtunnel/tests/policies/never_kicks".into(),
+        promise: Promise::Nothing,
+        conserving: true,
+    };
+    let tried = try_cases(&policy, IDLE_CASES, 0, &idle_cases(), no_cpu_idles);
+    let error = tried.expect_err("a task waits while a CPU idles");
+    assert!(error.contains("ns idle while a task waits"), "{error}");
+}
+
+/// Enough to catch a policy that seldom leaves a task beside an idle CPU: a quarter of the cases show one that never kicks.
+const IDLE_CASES: u64 = 24;
+
+fn idle_cases() -> impl Strategy<Value = Case> {
+    prop_oneof![1 => cases(0), 2 => case::sparse_cases()]
+}
+
+fn no_cpu_idles(policy: &Tested, case: &Case) {
+    let mut case = case.clone();
+    case.load_us = 0;
+    // Linux 2.4 looks for no other CPU for a task that yields.
+    let steps = case.tasks.iter_mut().map(|task| &mut task.steps);
+    steps.for_each(|steps| steps.retain(|step| !matches!(step, Step::Yield)));
+    let ran = case.run(policy);
+    // One CPU may learn late of each wake-up and each switch: an IPI and leaving idle take 2 us at most.
+    let late = ran.records.iter().filter(|record| {
+        let event = &record.event;
+        matches!(event, Event::Wakeup { .. } | Event::Switch { .. } | Event::Phase { .. })
+    });
+    let (idle, most) = (ran.machine.checks.idle_while_waiting_ns, 2000 * late.count() as u64);
+    assert!(idle <= most, "{idle} ns idle while a task waits, more than {most}");
+}

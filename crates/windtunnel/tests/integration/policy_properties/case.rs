@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Random machines and workloads for properties of policies: tasks that compute, sleep, fork and change their nice, class
+//! and affinity, on CPUs that come and go.
+
+use super::Tested;
+use crate::support::policy::{Observed, Tasks, US};
+use machine::MachineSpec;
+use proptest::prelude::*;
+use std::fmt;
+use workload::{Dist, Op, Policy, Workload};
+
+/// Nodes, LLCs a node, cores an LLC, threads a core: one CPU, SMT, several LLCs, several nodes, and all of it.
+pub const SHAPES: [[u32; 4]; 10] = [
+    [1, 1, 1, 1],
+    [1, 1, 2, 1],
+    [1, 1, 3, 1],
+    [1, 1, 2, 2],
+    [1, 2, 2, 1],
+    [2, 1, 2, 1],
+    [1, 1, 8, 1],
+    [1, 2, 2, 2],
+    [2, 2, 2, 1],
+    [2, 2, 2, 2],
+];
+/// Far more than the work of any case takes on one CPU.
+const HORIZON_MS: u64 = 10_000;
+
+/// CPUs, one bit each. Those that the machine does not have are left out; none at all means all.
+pub type Mask = u16;
+
+#[derive(Clone, Debug)]
+pub enum Step {
+    RunUs(u64),
+    SleepUs(u64),
+    /// Sleeps uninterruptibly.
+    Io,
+    Yield,
+    Nice(i32),
+    Batch,
+    Idle,
+    /// Computes as a realtime task and is again what it was before.
+    RealtimeUs(u64),
+    Affinity(Mask),
+    /// Forks a task that computes, and waits for it if told so.
+    Fork {
+        us: u64,
+        wait: bool,
+    },
+    Exec,
+}
+
+#[derive(Clone, Debug)]
+pub struct TaskCase {
+    pub nice: i32,
+    pub mask: Mask,
+    pub start_us: u64,
+    pub steps: Vec<Step>,
+}
+
+impl TaskCase {
+    /// CPU time its program asks for, ns.
+    pub fn work(&self) -> u64 {
+        let us = self.steps.iter().map(|step| match step {
+            Step::RunUs(us) | Step::RealtimeUs(us) => *us,
+            _ => 0,
+        });
+        us.sum::<u64>() * US
+    }
+
+    /// The masks it has one after the other.
+    pub fn masks(&self) -> impl Iterator<Item = Mask> {
+        let changes = self.steps.iter().filter_map(|step| match step {
+            Step::Affinity(mask) => Some(*mask),
+            _ => None,
+        });
+        std::iter::once(self.mask).chain(changes)
+    }
+}
+
+/// A CPU goes offline or comes online; numbers beyond the machine's are none of it, and CPU 0 stays.
+#[derive(Clone, Debug)]
+pub struct Hotplug {
+    pub at_us: u64,
+    pub cpu: u32,
+    pub online: bool,
+}
+
+#[derive(Clone)]
+pub struct Case {
+    pub shape: [u32; 4],
+    /// When the policy is loaded: tasks may be there already.
+    pub load_us: u64,
+    pub hotplugs: Vec<Hotplug>,
+    pub tasks: Vec<TaskCase>,
+    pub seed: u64,
+}
+
+/// A task a line, however the case is to be printed.
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}, seed {}, loaded at {} us", self.shape, self.seed, self.load_us)?;
+        for event in &self.hotplugs {
+            write!(
+                f,
+                "\n  CPU {} to online={} at {} us",
+                event.cpu, event.online, event.at_us
+            )?;
+        }
+        for (number, task) in self.tasks.iter().enumerate() {
+            let (mask, at) = (task.mask, task.start_us);
+            write!(
+                f,
+                "\n  {}: nice {}, CPUs {mask:#b}, from {at} us",
+                name(number),
+                task.nice
+            )?;
+            write!(f, ", {}", format_args!("{:?}", task.steps))?;
+        }
+        Ok(())
+    }
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (1..4000_u64).prop_map(Step::RunUs),
+        6 => (1..3000_u64).prop_map(Step::SleepUs),
+        1 => Just(Step::Io),
+        1 => Just(Step::Yield),
+        2 => (-20..20_i32).prop_map(Step::Nice),
+        1 => Just(Step::Batch),
+        1 => Just(Step::Idle),
+        1 => (1..1000_u64).prop_map(Step::RealtimeUs),
+        3 => mask().prop_map(Step::Affinity),
+        1 => ((1..2000_u64), any::<bool>()).prop_map(|(us, wait)| Step::Fork { us, wait }),
+        1 => Just(Step::Exec),
+    ]
+}
+
+/// All CPUs, some, one.
+fn mask() -> impl Strategy<Value = Mask> {
+    prop_oneof![
+        2 => Just(0),
+        2 => any::<Mask>(),
+        1 => (0..16_u32).prop_map(|cpu| 1 << cpu),
+    ]
+}
+
+fn task() -> impl Strategy<Value = TaskCase> {
+    let nice = prop_oneof![Just(0), -20..20_i32];
+    let steps = prop::collection::vec(step(), 1..8);
+    (nice, mask(), 0..3000_u64, steps).prop_map(|(nice, mask, start_us, steps)| TaskCase {
+        nice,
+        mask,
+        start_us,
+        steps,
+    })
+}
+
+/// Cases in which up to `hotplugs` times a CPU comes or goes.
+pub fn cases(hotplugs: usize) -> impl Strategy<Value = Case> {
+    let event = (0..8000_u64, 1..16_u32, any::<bool>());
+    let event = event.prop_map(|(at_us, cpu, online)| Hotplug { at_us, cpu, online });
+    let parts = (
+        prop::sample::select(&SHAPES[..]),
+        prop_oneof![Just(0), 0..2000_u64],
+        prop::collection::vec(event, 0..=hotplugs),
+        prop::collection::vec(task(), 1..20),
+        any::<u64>(),
+    );
+    parts.prop_map(|(shape, load_us, mut hotplugs, tasks, seed)| {
+        hotplugs.sort_by_key(|event| event.at_us);
+        Case {
+            shape,
+            load_us,
+            hotplugs,
+            tasks,
+            seed,
+        }
+    })
+}
+
+/// Cases in which CPUs often idle: few tasks on four CPUs and more, which sleep, change their affinity and preempt others.
+pub fn sparse_cases() -> impl Strategy<Value = Case> {
+    let shapes: Vec<_> = SHAPES
+        .into_iter()
+        .filter(|shape| shape.iter().product::<u32>() >= 4)
+        .collect();
+    let step = || {
+        prop_oneof![
+            4 => (100..2000_u64).prop_map(Step::RunUs),
+            2 => (1..1000_u64).prop_map(Step::SleepUs),
+            2 => (100..1000_u64).prop_map(Step::RealtimeUs),
+            4 => mask().prop_map(Step::Affinity),
+        ]
+    };
+    let task = (mask(), 0..1000_u64, prop::collection::vec(step(), 4..12));
+    let task = task.prop_map(|(mask, start_us, steps)| TaskCase {
+        nice: 0,
+        mask,
+        start_us,
+        steps,
+    });
+    let parts = (
+        prop::sample::select(shapes),
+        prop::collection::vec(task, 2..8),
+        any::<u64>(),
+    );
+    parts.prop_map(|(shape, tasks, seed)| Case {
+        shape,
+        load_us: 0,
+        hotplugs: Vec::new(),
+        tasks,
+        seed,
+    })
+}
+
+impl Case {
+    pub fn nr_cpus(&self) -> u32 {
+        self.shape.iter().product()
+    }
+
+    /// The CPUs of a mask; `None`: all.
+    pub fn cpus(&self, mask: Mask) -> Option<Vec<u32>> {
+        let cpus: Vec<u32> = (0..self.nr_cpus()).filter(|cpu| mask >> cpu & 1 != 0).collect();
+        (!cpus.is_empty()).then_some(cpus)
+    }
+
+    /// Task number n is called `name(n)`. Every change of its affinity is followed by a phase that bears the new mask's number.
+    fn workload(&self) -> Workload {
+        let mut tasks = Tasks::default();
+        for (number, case) in self.tasks.iter().enumerate() {
+            let cpus = self.cpus(case.mask);
+            let mut policy = Policy::Normal { nice: case.nice };
+            let mut ops = Vec::new();
+            for step in &case.steps {
+                match *step {
+                    Step::RunUs(us) => ops.push(Op::Run(Dist::Fixed(us * US))),
+                    Step::SleepUs(us) => ops.push(Op::Sleep(Dist::Fixed(us * US))),
+                    Step::Io => ops.push(Op::Io { bytes: 4096 }),
+                    Step::Yield => ops.push(Op::Yield),
+                    Step::Nice(_) | Step::Batch | Step::Idle => {
+                        policy = match *step {
+                            Step::Nice(nice) => Policy::Normal { nice },
+                            Step::Batch => Policy::Batch { nice: 0 },
+                            _ => Policy::Idle,
+                        };
+                        ops.push(Op::SetPolicy(policy));
+                    }
+                    Step::RealtimeUs(us) => ops.extend([
+                        Op::SetPolicy(Policy::Fifo { rt_priority: 1 }),
+                        Op::Run(Dist::Fixed(us * US)),
+                        Op::SetPolicy(policy),
+                    ]),
+                    Step::Affinity(mask) => {
+                        ops.extend([Op::SetAffinity(self.cpus(mask)), Op::Phase(u32::from(mask))]);
+                    }
+                    Step::Fork { us, wait } => {
+                        let task = tasks.workload.tasks.len() as u32;
+                        tasks = tasks.add("child", vec![Op::Run(Dist::Fixed(us * US))]);
+                        tasks = tasks.with(|task| task.spawn = false);
+                        ops.push(Op::Fork { task, thread: false });
+                        ops.extend(wait.then_some(Op::WaitChildren));
+                    }
+                    Step::Exec => ops.push(Op::Exec { comm: "new".into() }),
+                }
+            }
+            tasks = tasks.add(&name(number), ops).with(|task| {
+                task.policy = Policy::Normal { nice: case.nice };
+                task.cpus = cpus;
+                task.start_ns = case.start_us * US;
+            });
+        }
+        tasks.workload
+    }
+
+    /// Runs under a policy until there is nothing more to do.
+    pub fn run(&self, policy: &Tested) -> Observed {
+        let [nodes, llcs, cores, threads] = self.shape;
+        let run = policy.run();
+        let run = run.machine(MachineSpec::regular(nodes, llcs, cores, threads));
+        let run = run.workload(self.workload()).seed(self.seed).load_at(self.load_us * US);
+        let events = self.hotplugs.iter().filter(|event| event.cpu < self.nr_cpus());
+        let run = events.fold(run, |run, event| run.hotplug(event.at_us * US, event.cpu, event.online));
+        run.for_ms(HORIZON_MS)
+    }
+}
+
+pub fn name(task: usize) -> String {
+    format!("t{task:02}")
+}

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! windows: strict levels, boosts by cause and their decay, the lift of starved threads, placement, and what an idle CPU takes.
+
+use crate::support::policy::*;
+use std::collections::BTreeSet;
+use workload::{Channel, Op, Policy, Resource};
+
+const SECOND: u64 = 1000 * MS;
+
+/// Level 9, one above normal.
+fn above(task: &mut workload::TaskSpec) {
+    task.policy = Policy::Normal { nice: -3 };
+}
+
+fn high_and_low(starved_ns: u64) -> Observed {
+    let tasks = Tasks::default().add("high", hog()).with(above).add("low", hog());
+    let run = Run::new("windows").set("starved_ns", starved_ns);
+    run.tasks(tasks).for_ns(21 * SECOND)
+}
+
+#[test]
+fn a_lower_level_starves_but_for_the_lift() {
+    let ran = high_and_low(4 * SECOND);
+    let low: Vec<u64> = ran
+        .stints()
+        .iter()
+        .filter(|s| s.comm == "low")
+        .map(|s| s.to - s.from)
+        .collect();
+    assert_eq!(low.len() as u64, ran.counter("nr_lifted"));
+    assert!((3..=5).contains(&low.len()), "{low:?}");
+    assert!(low.iter().all(|&ns| ns.abs_diff(62_500 * US) <= MS), "{low:?}");
+    let ran = high_and_low(1000 * SECOND);
+    assert!(ran.cpu_ns("low") < US);
+}
+
+#[test]
+fn a_starving_thread_is_lifted_every_four_seconds() {
+    let tasks = Tasks::default().add("high", hog()).with(above).add("low", hog());
+    let ran = Run::new("windows").tasks(tasks).for_ns(21 * SECOND);
+    let stints = ran.stints();
+    let lifts: Vec<u64> = stints
+        .iter()
+        .filter(|s| s.comm == "low")
+        .map(|s| s.from / SECOND)
+        .collect();
+    assert_eq!(lifts, [3, 7, 11, 15, 19]);
+}
+
+#[test]
+fn a_wait_costs_a_third_of_a_clock_interval() {
+    // 4 ms of work and 5.2 ms a wait: the fourth wait ends a quantum of 31.25 ms, and with it one level of a boost of 2.
+    let decayed = |charge: u64| {
+        let wake = Op::Send { channel: 0, bytes: 100 };
+        let socket = Resource::Channel {
+            name: "socket".into(),
+            capacity: 4096,
+            kind: Channel::Socket,
+        };
+        let tasks = Tasks::default()
+            .resources(vec![socket])
+            .add("boosted", forever(vec![Op::Recv(0), run(4 * MS)]))
+            .add("device", forever(vec![sleep(50 * MS), wake]))
+            .with(|task| task.policy = Policy::Fifo { rt_priority: 50 });
+        let run = Run::new("windows").set("quantum_ns", 31_250_000);
+        let run = run.set("wait_charge_ns", charge).tasks(tasks);
+        run.for_ms(220).counter("nr_decayed")
+    };
+    assert_eq!((decayed(5_208_333), decayed(0)), (1, 0));
+}
+
+#[test]
+fn an_ideal_processor_that_is_not_allowed_is_replaced() {
+    // Both were bound to CPU 0 at first: it is where they go when it idles, wherever they ran last.
+    let ops = |nap_ms: u64| {
+        vec![
+            Op::SetAffinity(Some(vec![1])),
+            run(MS),
+            Op::SetAffinity(Some(vec![0])),
+            Op::SetAffinity(None),
+            sleep(nap_ms * MS),
+            run(MS),
+        ]
+    };
+    let ran = Run::new("windows")
+        .machine(free(2))
+        .tasks(Tasks::default().add("even", ops(5)).add("odd", ops(10)))
+        .for_ms(20);
+    let last = |comm: &str| ran.stints().iter().rfind(|s| s.comm == comm).map(|s| s.cpu);
+    assert_eq!((last("even"), last("odd")), (Some(0), Some(0)));
+}
+
+#[test]
+fn equals_take_turns_of_a_quantum() {
+    let hogs = || Tasks::default().add_many(2, "hog", &hog());
+    let ran = Run::new("windows").set("quantum_ns", 31 * MS).tasks(hogs()).for_ms(500);
+    assert!(ran.stints()[..14].iter().all(|stint| stint.to - stint.from == 31 * MS));
+}
+
+#[test]
+fn who_is_preempted_goes_on_before_its_equals() {
+    let tasks = Tasks::default()
+        .add_many(2, "hog", &hog())
+        .add("high", vec![sleep(10 * MS), run(5 * MS)])
+        .with(above);
+    let ran = Run::new("windows").set("quantum_ns", 30 * MS).tasks(tasks).for_ms(100);
+    let order: Vec<(String, u64)> = ran.stints().into_iter().map(|s| (s.comm, s.to - s.from)).collect();
+    let order: Vec<(&str, u64)> = order.iter().map(|(comm, ns)| (comm.as_str(), ns / MS)).collect();
+    assert_eq!(order[..4], [("hog0", 10), ("high", 5), ("hog0", 20), ("hog1", 30)]);
+}
+
+#[test]
+fn tasks_the_kernel_queues_by_itself_end_before_a_higher_level_is_asked_for() {
+    let tasks = Tasks::default()
+        .add_many(2, "bound", &[run(30 * MS)])
+        .add("high", vec![sleep(10 * MS), run(5 * MS)])
+        .with(above);
+    let ran = Run::new("windows")
+        .machine(costly(1))
+        .load_at(MS)
+        .migration_disabled("bound0")
+        .migration_disabled("bound1")
+        .tasks(tasks)
+        .for_ms(100);
+    // Preempted each time one of them begins, they would take turns and get nowhere.
+    assert!(ran.stints().len() < 20, "{} stints", ran.stints().len());
+    assert!(ran.cpu_ns("high") > 4 * MS);
+}
+
+/// Rounds done in 2 s by a thread of level 8, woken every 50 ms by `wake`, waiting by `wait`, beside a hog of level 9.
+fn boosted(wait: Op, wake: Option<Op>, settings: &[(&str, u32)]) -> (u64, Observed) {
+    boosted_beside(-3, wait, wake, settings)
+}
+
+fn boosted_beside(nice: i32, wait: Op, wake: Option<Op>, settings: &[(&str, u32)]) -> (u64, Observed) {
+    let resources = vec![
+        Resource::Semaphore {
+            name: "s".into(),
+            value: 0,
+        },
+        Resource::Channel {
+            name: "pipe".into(),
+            capacity: 4096,
+            kind: Channel::Pipe,
+        },
+        Resource::Channel {
+            name: "socket".into(),
+            capacity: 4096,
+            kind: Channel::Socket,
+        },
+    ];
+    let mut tasks = Tasks::default()
+        .resources(resources)
+        .add("compute", hog())
+        .with(|task| task.policy = Policy::Normal { nice })
+        .with(|task| task.start_ns = MS)
+        .add("interactive", forever(vec![wait, run(5 * MS)]));
+    if let Some(wake) = wake {
+        tasks = tasks.add("device", forever(vec![sleep(50 * MS), wake])).with(|task| {
+            task.policy = Policy::Fifo { rt_priority: 50 };
+        });
+    }
+    let mut run = Run::new("windows").set("starved_ns", 1000 * SECOND).tasks(tasks);
+    for (name, value) in settings {
+        run = run.set(name, value);
+    }
+    let ran = run.for_ms(3000);
+    let done = ran.cpu_ns_between("interactive", SECOND, 3 * SECOND);
+    (done / (5 * MS), ran)
+}
+
+#[test]
+fn data_from_the_network_boosts_by_two() {
+    let (wait, wake) = (Op::Recv(2), Op::Send { channel: 2, bytes: 100 });
+    let (rounds, ran) = boosted(wait.clone(), Some(wake.clone()), &[]);
+    assert!(rounds >= 38, "{rounds}");
+    assert!(ran.wakeup_latency_after("interactive", SECOND).1 < 10 * MS);
+    assert!(ran.counter("nr_boosted") >= 1);
+    assert!(boosted(wait, Some(wake), &[("boost_network", 0)]).0 < 2);
+}
+
+#[test]
+fn data_in_a_pipe_boosts_by_two() {
+    let (wait, wake) = (Op::Recv(1), Op::Send { channel: 1, bytes: 100 });
+    assert!(boosted(wait.clone(), Some(wake.clone()), &[]).0 >= 38);
+    assert!(boosted(wait, Some(wake), &[("boost_pipe", 0)]).0 < 2);
+}
+
+#[test]
+fn a_semaphore_boosts_by_one_which_makes_equals() {
+    let (rounds, ran) = boosted(Op::SemWait(0), Some(Op::SemPost(0)), &[]);
+    // It takes turns with the compute thread, quantum by quantum.
+    assert!((5..38).contains(&rounds), "{rounds}");
+    assert!(ran.wakeup_latency_after("interactive", SECOND).1 > 10 * MS);
+    assert!(boosted(Op::SemWait(0), Some(Op::SemPost(0)), &[("boost_event", 2)]).0 >= 38);
+    assert!(boosted(Op::SemWait(0), Some(Op::SemPost(0)), &[("boost_event", 0)]).0 < 2);
+}
+
+#[test]
+fn a_disk_boosts() {
+    let io = Op::Io { bytes: 4096 };
+    let rounds = boosted(io.clone(), None, &[("boost_disk", 2)]).0;
+    assert!(rounds > 100, "{rounds}");
+    assert!(boosted(io, None, &[("boost_disk", 0)]).0 < 2);
+}
+
+#[test]
+fn a_sleep_does_not_boost() {
+    let (rounds, ran) = boosted(sleep(20 * MS), None, &[]);
+    assert!(rounds < 2, "{rounds}");
+    assert_eq!(ran.counter("nr_boosted"), 0);
+}
+
+#[test]
+fn a_boost_decays_by_one_a_quantum() {
+    let socket = Resource::Channel {
+        name: "socket".into(),
+        capacity: 4096,
+        kind: Channel::Socket,
+    };
+    let tasks = Tasks::default()
+        .resources(vec![socket])
+        .add("boosted", vec![Op::Recv(0), run(SECOND)])
+        .add("compute", hog())
+        .with(above)
+        .with(|task| task.start_ns = MS)
+        .add("device", vec![sleep(10 * MS), Op::Send { channel: 0, bytes: 100 }])
+        .with(|task| task.policy = Policy::Fifo { rt_priority: 50 });
+    let ran = Run::new("windows").set("quantum_ns", 20 * MS).tasks(tasks).for_ms(1000);
+    // One quantum, less what the wait costs, at 10, one at 9 in turn with the compute thread, none at 8.
+    let used = ran.cpu_ns("boosted");
+    assert!(used.abs_diff(35 * MS) <= 2 * MS, "{used}");
+    assert_eq!(ran.counter("nr_decayed"), 2);
+}
+
+#[test]
+fn boosts_end_at_15() {
+    let (wait, wake) = (Op::Recv(2), Op::Send { channel: 2, bytes: 100 });
+    // Beside a thread of level 15 it waits for its turn.
+    let (_, ran) = boosted_beside(-20, wait, Some(wake), &[("boost_network", 15)]);
+    assert!(ran.wakeup_latency("interactive").0 > 100 * MS);
+}
+
+/// 7 tasks of 250 ms on 2 CPUs, all started on the first one.
+fn seven(think: &str) -> Vec<u64> {
+    let spec = format!("closed:n=7,compute=250ms,think={think},start_cpu=0,duration=30s");
+    let run = Run::new("windows").set("quantum_ns", 31_250_000).machine(free(2));
+    run.workload(generated(&spec)).for_ns(30 * SECOND).responses("closed")
+}
+
+#[test]
+fn nothing_balances_while_no_cpu_goes_idle() {
+    let times = seven("0");
+    let alone = times.iter().filter(|&&ns| ns.abs_diff(250 * MS) <= 5 * MS).count();
+    let six = times.iter().filter(|&&ns| (1350 * MS..1550 * MS).contains(&ns)).count();
+    assert!(alone >= 115 && six >= 100, "{alone} {six} of {}", times.len());
+}
+
+#[test]
+fn thinking_spreads_tasks() {
+    let times = seven("10ms");
+    let mean = times.iter().sum::<u64>() / times.len() as u64 / MS;
+    assert!((700..=900).contains(&mean), "{mean}");
+    // Bound to the first CPU at first, which is the ideal one of all from then on, they change places all the time.
+    let times = seven("10ms,bound=yes");
+    let mean = times.iter().sum::<u64>() / times.len() as u64 / MS;
+    assert!(mean.abs_diff(740) <= 30, "{mean}");
+    let wide = times.iter().filter(|&&ns| !(500 * MS..1000 * MS).contains(&ns)).count();
+    assert!(wide * 2 > times.len(), "{wide} of {}", times.len());
+}
+
+#[test]
+fn a_cpu_that_goes_idle_takes_from_the_busiest() {
+    let mut tasks = Tasks::default();
+    for (cpu, n) in [(0, 2), (1, 4)] {
+        for _ in 0..n {
+            tasks = tasks
+                .add(&format!("on{cpu}"), hog())
+                .with(|task| task.start_cpu = Some(cpu));
+        }
+    }
+    // CPU 2 is busy at first.
+    let tasks = tasks.add("blocker", vec![run(10 * MS)]).with(|task| {
+        task.cpus = Some(vec![2]);
+    });
+    let ran = Run::new("windows").machine(free(3)).tasks(tasks).for_ms(200);
+    let next = ran
+        .stints()
+        .into_iter()
+        .find(|stint| stint.cpu == 2 && stint.comm != "blocker");
+    assert_eq!(next.expect("it took one").comm, "on1");
+    assert!(ran.counter("nr_taken") >= 1);
+}
+
+#[test]
+fn a_readied_thread_goes_to_its_ideal_processor() {
+    let nap = forever(vec![run(MS), sleep(2 * MS)]);
+    let tasks = Tasks::default()
+        .add_many(4, "nap", &nap)
+        .with_all(|task| task.start_cpu = Some(0));
+    let ran = Run::new("windows").machine(free(4)).tasks(tasks).for_ms(200);
+    for stint in ran.stints().iter().filter(|stint| stint.from > 50 * MS) {
+        assert_eq!(stint.comm, format!("nap{}", stint.cpu));
+    }
+}
+
+#[test]
+fn a_readied_thread_goes_to_its_last_processor_if_the_ideal_one_is_busy() {
+    let semaphore = Resource::Semaphore {
+        name: "s".into(),
+        value: 0,
+    };
+    let tasks = Tasks::default()
+        .resources(vec![semaphore])
+        .add("poster", forever(vec![sleep(5 * MS), Op::SemPost(0), run(100 * US)]))
+        .with(|task| task.cpus = Some(vec![2]))
+        .add("waiter", forever(vec![Op::SemWait(0), run(MS)]))
+        .with(|task| task.start_cpu = Some(3))
+        .add("hog", hog())
+        .with(|task| task.cpus = Some(vec![1]));
+    let ran = Run::new("windows").machine(free(4)).tasks(tasks).for_ms(100);
+    assert_eq!(ran.cpus("waiter"), BTreeSet::from([3]));
+}
+
+#[test]
+fn with_no_cpu_idle_a_thread_preempts_at_its_ideal_processor() {
+    let tasks = Tasks::default()
+        .add_many(4, "hog", &hog())
+        .add_many(3, "pad", &[run(US)])
+        .add("nap", forever(vec![run(MS), sleep(5 * MS)]))
+        .with(above);
+    let ran = Run::new("windows").machine(free(4)).tasks(tasks).for_ms(300);
+    assert!(ran.wakeup_latency_after("nap", 20 * MS).0 < 10 * US);
+    assert!(ran.counter("nr_preempted") > 40);
+    let late: BTreeSet<u32> = ran
+        .stints()
+        .into_iter()
+        .filter(|s| s.comm == "nap" && s.from > 20 * MS)
+        .map(|s| s.cpu)
+        .collect();
+    assert_eq!(late, BTreeSet::from([3]));
+}
+
+#[test]
+fn who_yields_goes_to_the_end_of_its_level() {
+    let tasks = Tasks::default()
+        .add("polite", forever(vec![run(MS), Op::Yield]))
+        .add("hog", hog());
+    let ran = Run::new("windows").set("quantum_ns", 10 * MS).tasks(tasks).for_ms(1000);
+    let share = ran.cpu_ns("polite");
+    assert!(share.abs_diff(91 * MS) < 10 * MS, "{share}");
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Recordings replayed: another scheduler changes when tasks run, never how much they do.
+
+use crate::support::policy::{Run, generated};
+use crate::support::{results, root, windtunnel};
+use kernel::{Ended, Machine};
+use machine::MachineSpec;
+use std::collections::BTreeMap;
+use trace::{Event, Record};
+use workload::Workload;
+
+const RECORDING: &str = "crates/windtunnel/tests/recordings/perf.txt";
+
+/// Time on CPUs of each task, by the number of its creation, ns.
+fn work(records: &[Record]) -> Vec<u64> {
+    let mut tasks: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut on: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
+    let mut work = Vec::new();
+    let end = records.last().map_or(0, |record| record.time);
+    for record in records {
+        match record.event {
+            Event::TaskNew { pid, .. } => {
+                tasks.insert(pid, work.len());
+                work.push(0);
+            }
+            Event::Switch { next, .. } => {
+                if let Some((pid, since)) = on.insert(record.cpu, (next, record.time)).filter(|on| on.0 != 0) {
+                    work[tasks[&pid]] += record.time - since;
+                }
+            }
+            _ => {}
+        }
+    }
+    for (pid, since) in on.into_values().filter(|on| on.0 != 0) {
+        work[tasks[&pid]] += end - since;
+    }
+    work
+}
+
+/// Replays on a machine whose kernel takes no time; `None`: under the fair class.
+fn replay(workload: &Workload, policy: Option<&str>, cpus: u32) -> Vec<Record> {
+    let machine = MachineSpec::smp(cpus).free();
+    if let Some(policy) = policy {
+        let run = Run::new(policy).machine(machine).workload(workload.clone());
+        return run.for_ms(60_000).records;
+    }
+    let mut machine = Machine::new(machine, workload.clone(), 1).expect("a machine");
+    let mut records = Vec::new();
+    assert_eq!(machine.run(60_000_000_000, &mut records), Ended::AllExited);
+    records
+}
+
+/// What each task computes, by name; the order of creation may differ.
+fn by_name(records: &[Record]) -> BTreeMap<String, Vec<u64>> {
+    let mut names: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    let comms = records.iter().filter_map(|record| match &record.event {
+        Event::TaskNew { comm, .. } => Some(comm.clone()),
+        _ => None,
+    });
+    for (comm, ns) in comms.zip(work(records)).filter(|&(_, ns)| ns > 0) {
+        names.entry(comm).or_default().push(ns);
+    }
+    names.values_mut().for_each(|work| work.sort_unstable());
+    names
+}
+
+#[test]
+fn the_work_of_each_thread_is_that_of_the_recording_under_any_scheduler() {
+    let text = std::fs::read_to_string(root().join(RECORDING)).expect("the recording");
+    let recorded = by_name(&trace::recording::read(&text).expect("a recording").records);
+    // By hand: the listener ran 100, 100 and 1000 us.
+    assert_eq!(recorded["listener"], [1_200_000]);
+    assert_eq!(recorded["worker 1"], [200_000 + 207_000]);
+    assert_eq!(recorded["worker 2"], [405_000]);
+    assert_eq!(recorded["logger"], [100_000]);
+    let path = root().join(RECORDING).display().to_string();
+    let workload = generated(&path);
+    for policy in [None, Some("fifo"), Some("rr"), Some("o1"), Some("windows")] {
+        for cpus in [1, 2, 5] {
+            assert_eq!(
+                by_name(&replay(&workload, policy, cpus)),
+                recorded,
+                "{policy:?} on {cpus} CPUs"
+            );
+        }
+    }
+}
+
+#[test]
+fn waiting_is_what_changes() {
+    let workload = generated(&root().join(RECORDING).display().to_string());
+    let end = |cpus| replay(&workload, Some("fifo"), cpus).last().expect("records").time;
+    // The recording took 2.11 ms on two CPUs, some of it the kernel's wake-ups; all that was computed is 4.4 ms.
+    let (one, two) = (end(1), end(2));
+    assert!((1_900_000..2_300_000).contains(&two), "{two}");
+    assert!(one > two + 1_000_000, "{one} and {two}");
+}
+
+#[test]
+fn own_traces_are_replayed_with_the_work_they_tell() {
+    for spec in [
+        "closed:n=6,compute=700us,think=400us,duration=30ms",
+        "hackbench:groups=1,loops=3",
+        "mkbench:builds=1,jobs=3,files=6",
+    ] {
+        let mut machine = Machine::new(MachineSpec::smp(3), generated(spec), 7).expect("a machine");
+        let mut first = Vec::new();
+        machine.run(100_000_000, &mut first);
+        let workload = workload::replay::from_records(&first, "own").expect("a workload");
+        let again = replay(&workload, Some("vtime"), 2);
+        assert_eq!(by_name(&again), by_name(&first), "{spec}");
+    }
+}
+
+#[test]
+fn the_command_takes_a_recording() {
+    let found = results(&["eevdf", "--machine", "smp4", "--workload", RECORDING]);
+    assert_eq!(found[0]["score_better"], "lower", "{}", found[0]);
+    assert!(
+        found[0]["score"].as_f64().is_some_and(|seconds| seconds < 0.01),
+        "{}",
+        found[0]
+    );
+    let spec = format!("trace:file={RECORDING}");
+    let shown = windtunnel(&["workload", "show", &spec]);
+    assert!(
+        shown.stdout.contains("5 tasks, ") && shown.stdout.contains("listener"),
+        "{}",
+        shown.stdout
+    );
+    let ran = windtunnel(&["run", "eevdf", "--workload", "Cargo.toml"]);
+    assert_eq!(ran.status, 2);
+    assert!(ran.stderr.contains("Cargo.toml:1:1: no event"), "{}", ran.stderr);
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `windtunnel report`: what is told of traces.
+
+use crate::support::{object, windtunnel};
+use std::path::{Path, PathBuf};
+
+/// A file of this test.
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+/// A trace of a policy on two nodes; what the run itself printed.
+fn traced(policy: &str, name: &str) -> (String, String) {
+    let path = file(name).display().to_string();
+    let policy = match policy {
+        "eevdf" => policy.to_owned(),
+        _ => object(&format!("policies/{policy}.bpf.c")).display().to_string(),
+    };
+    let args = [
+        "run",
+        &policy,
+        "-m",
+        "numa16",
+        "-w",
+        "mixed.json",
+        "--for",
+        "60ms",
+        "--trace",
+        &path,
+    ];
+    let ran = windtunnel(&args);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    (path, ran.stdout)
+}
+
+/// What a report printed.
+fn report(args: &[&str]) -> String {
+    let ran = windtunnel(&[&["report"], args].concat());
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    ran.stdout
+}
+
+#[test]
+fn a_report_prints_the_table_that_the_run_printed() {
+    let (path, printed) = traced("percpu", "table.wtt");
+    let (table, _) = printed.split_once("repeat:").expect("how to repeat it");
+    assert_eq!(report(&[&path]), table);
+}
+
+#[test]
+fn recordings_of_real_machines_are_told_as_well() {
+    let recording = "crates/windtunnel/tests/recordings/perf.txt";
+    let told = report(&[recording]);
+    assert!(told.contains("machine recorded (2 CPUs), workload perf.txt"), "{told}");
+    let told = report(&[recording, "--machine", "smp4"]);
+    assert!(told.contains("machine smp4 (4 CPUs)"), "{told}");
+}
+
+#[test]
+fn what_is_no_trace_is_refused() {
+    let cut = file("cut.wtt");
+    let (path, _) = traced("eevdf", "whole.wtt");
+    let bytes = std::fs::read(path).expect("the trace");
+    std::fs::write(&cut, &bytes[..bytes.len() / 2]).expect("a trace");
+    let cut = cut.display().to_string();
+    for (args, part) in [
+        (["report", "Cargo.toml"].as_slice(), "no event"),
+        (&["report", "nosuch.wtt"], "No such file"),
+        (&["report", &cut], "was the run interrupted?"),
+        (
+            &["report", "-m", "up", "crates/windtunnel/tests/recordings/perf.txt"],
+            "machine 'up' has 1 CPUs",
+        ),
+    ] {
+        let ran = windtunnel(args);
+        assert_eq!(ran.status, 2, "{args:?}: {}{}", ran.stdout, ran.stderr);
+        assert!(ran.stderr.contains(part), "{args:?}: no '{part}' in: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_run_writes_what_a_report_writes_of_its_trace() {
+    let names = ["out.pftrace", "out.txt"];
+    let of_run = names.map(|name| file(&format!("run-{name}")).display().to_string());
+    let of_report = names.map(|name| file(&format!("report-{name}")).display().to_string());
+    let trace = file("exports.wtt").display().to_string();
+    let fifo = object("policies/fifo.bpf.c").display().to_string();
+    let args = [
+        "run",
+        &fifo,
+        "-m",
+        "smp4",
+        "-w",
+        "hackbench:groups=1,loops=3",
+        "--seed",
+        "7",
+    ];
+    let plain = windtunnel(&args);
+    let exports = ["--perfetto", &of_run[0], "--ftrace", &of_run[1]];
+    let ran = windtunnel(&[&args[..], &exports].concat());
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert_eq!(ran.stdout, plain.stdout, "who looks on changes nothing");
+    assert_eq!(
+        windtunnel(&[&args[..], &["--trace", &trace]].concat()).stdout,
+        plain.stdout
+    );
+    report(&[&trace, "--perfetto", &of_report[0], "--ftrace", &of_report[1]]);
+    for (run, report) in of_run.iter().zip(&of_report) {
+        let (run, report) = (
+            std::fs::read(run).expect("a file"),
+            std::fs::read(report).expect("a file"),
+        );
+        assert!(run.len() > 10_000);
+        assert!(run == report, "the run's and the report's differ");
+    }
+    // The text is a recording: the same table comes from it, but for what a trace alone tells.
+    let switches = |table: &str| {
+        let row = table
+            .lines()
+            .find(|line| line.starts_with("| fifo") || line.starts_with("| recorded"));
+        row.and_then(|row| row.split('|').nth(5).map(str::trim).map(str::to_owned))
+    };
+    let told = report(&[&of_run[1]]);
+    assert!(switches(&told).is_some());
+    assert_eq!(switches(&told), switches(&report(&[&trace])));
+    // Names of the detail records' tracks and slices are in the file as text.
+    let perfetto = std::fs::read(&of_run[0]).expect("a file");
+    for name in ["enqueue", "dispatch", "wait: rq", "local "] {
+        let is_there = perfetto.windows(name.len()).any(|part| part == name.as_bytes());
+        assert!(is_there, "no '{name}' in the trace");
+    }
+    let gone = windtunnel(&["report", &trace, "--chrome", "out.json"]);
+    assert_eq!((gone.status, gone.stdout.as_str()), (2, ""));
+    assert!(
+        gone.stderr.contains("--chrome is gone: use --perfetto"),
+        "{}",
+        gone.stderr
+    );
+}
+
+#[test]
+fn tables_of_perf_and_of_the_kernel() {
+    let (path, _) = traced("vtime", "tables.wtt");
+    let latency = report(&[&path, "--latency"]);
+    assert!(
+        latency.contains("  TOTAL:  ") && latency.contains("  Task      "),
+        "{latency}"
+    );
+    let timehist = report(&[&path, "--timehist"]);
+    assert!(timehist.starts_with("           time    cpu  task name"), "{timehist}");
+    let schedstat = report(&[&path, "--schedstat"]);
+    assert_eq!(schedstat.lines().filter(|line| line.starts_with("cpu")).count(), 16);
+    // The three count the same times on CPUs: of timehist those that ended.
+    let total = latency
+        .lines()
+        .find_map(|line| line.strip_prefix("  TOTAL:"))
+        .expect("the total");
+    let total: f64 = total
+        .split_whitespace()
+        .nth(1)
+        .and_then(|ms| ms.parse().ok())
+        .expect("ms");
+    let field = |line: &str, n: usize| line.split(' ').nth(n).and_then(|field| field.parse::<u64>().ok());
+    let ran: u64 = schedstat
+        .lines()
+        .filter(|line| line.starts_with("cpu"))
+        .filter_map(|line| field(line, 7))
+        .sum();
+    assert!((ran as f64 / 1e6 - total).abs() < 0.5, "{ran} ns and {total} ms");
+    let slices: u64 = schedstat
+        .lines()
+        .filter(|line| line.starts_with("cpu"))
+        .filter_map(|line| field(line, 9))
+        .sum();
+    let rows = timehist.lines().count() as u64 - 3;
+    assert!((rows..=rows + 16).contains(&slices), "{slices} slices, {rows} rows");
+    let both = report(&[&path, &path, "--latency"]);
+    assert_eq!(both.matches("vtime on numa16 under mixed").count(), 2, "{both}");
+}
+
+/// What detail records say fits together.
+#[test]
+fn details_are_consistent() {
+    use std::collections::{BTreeMap, BTreeSet};
+    use trace::Event;
+    let (path, _) = traced("steal", "details.wtt");
+    let reader = trace::Reader::new(std::fs::File::open(path).expect("the trace")).expect("a trace");
+    let (mut lengths, mut named, mut busy) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
+    let (mut callbacks, mut waits) = (0, 0);
+    for record in reader.map(|record| record.expect("whole")) {
+        match record.event {
+            Event::DsqLength { dsq, nr } => {
+                let before: u32 = lengths.insert(dsq, nr).unwrap_or(0);
+                assert_eq!(before.abs_diff(nr), 1, "{} of {}", nr, trace::dsq_name(dsq));
+            }
+            Event::LockName { lock, .. } => assert!(named.insert(lock), "lock {lock} is named twice"),
+            Event::LockWait { lock, ns, .. } => {
+                assert!(named.contains(&lock) && ns > 0, "lock {lock}");
+                waits += 1;
+            }
+            // A CPU's callbacks end in the order they are told, and none goes on in its past.
+            Event::Callback { after, ns, insns, .. } => {
+                let end = record.time + u64::from(after) + u64::from(ns);
+                let before = busy.insert(record.cpu, end).unwrap_or(0);
+                assert!(end >= before, "CPU {} ends at {end} after {before}", record.cpu);
+                assert!(ns > 0 && insns > 0);
+                callbacks += 1;
+            }
+            _ => {}
+        }
+    }
+    assert!(
+        callbacks > 500 && waits > 5 && lengths.len() > 16,
+        "{callbacks} {waits} {}",
+        lengths.len()
+    );
+}

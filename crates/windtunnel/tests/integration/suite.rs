@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Suites: what a case does to its policy, and what it says when something does not hold.
+
+use crate::support::{object, windtunnel};
+use std::path::PathBuf;
+
+/// Runs a suite of one case on fifo, stepping so.
+fn case(name: &str, steps: &str) -> (i32, String) {
+    case_of("policies/fifo.bpf.c", name, steps)
+}
+
+fn case_of(source: &str, name: &str, steps: &str) -> (i32, String) {
+    let policy = source.rsplit('/').next().expect("a name").trim_end_matches(".bpf.c");
+    let objects = object(source).parent().expect("a folder").to_owned();
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.toml"));
+    let text = format!(
+        "[workloads]\nbusy = '''{{ \"tasks\" : {{ \"busy\" : {{ \"instance\" : 6, \"run\" : 900, \"sleep\" : 300 }} }} }}'''\n\
+         [[case]]\nobject = '{policy}'\nabout = 'first come'\nworkload = 'busy'\nsteps = [{steps}]\n"
+    );
+    std::fs::write(&file, text).expect("written");
+    let ran = windtunnel(&[
+        "suite",
+        &file.display().to_string(),
+        "--objects",
+        &objects.display().to_string(),
+    ]);
+    (ran.status, ran.stdout + &ran.stderr)
+}
+
+#[test]
+fn steps_are_taken_and_checked() {
+    let (status, text) = case(
+        "suite-passes",
+        "'set slice_ns 2000000', 'expect slice_ns == 2*1000000', 'open', 'load', 'loaded', 'run 20ms', 'remember', 'run 20ms',
+         'expect cpu:busy > 30*1000000', 'expect cpu:nobody == 0', 'hammer busy 1ms 5ms 2', 'offline 3', 'run 50ms', 'loaded',
+         'online 3', 'unload', 'exit SCX_EXIT_UNREG'",
+    );
+    assert_eq!(
+        (status, text.as_str()),
+        (0, "ok   fifo: first come\n1 of 1 objects pass\n")
+    );
+    let (status, text) = case_of(
+        "crates/windtunnel/tests/policies/odd.bpf.c",
+        "suite-ends-by-itself",
+        "'load', 'offline 3', 'run 50ms', 'exit SCX_EXIT_UNREG_KERN code SCX_ECODE_ACT_RESTART|SCX_ECODE_RSN_HOTPLUG',
+         'online 3', 'load', 'unload', 'exit SCX_EXIT_UNREG'",
+    );
+    assert_eq!(
+        (status, text.as_str()),
+        (0, "ok   odd: first come\n1 of 1 objects pass\n")
+    );
+}
+
+#[test]
+fn a_step_that_fails_says_what_it_found() {
+    for (name, steps, expect) in [
+        (
+            "suite-refused",
+            "'refused nothing'",
+            "step 1 'refused nothing': it loads",
+        ),
+        (
+            "suite-value",
+            "'load', 'expect slice_ns > 6000000'",
+            "slice_ns is 5000000, 6000000 is 6000000",
+        ),
+        (
+            "suite-exit",
+            "'load', 'unload', 'exit SCX_EXIT_ERROR'",
+            "it ended otherwise (SCX_EXIT_UNREG",
+        ),
+        (
+            "suite-ended",
+            "'load', 'unload', 'loaded'",
+            "it is Disabled (SCX_EXIT_UNREG",
+        ),
+        (
+            "suite-code",
+            "'load', 'unload', 'exit SCX_EXIT_UNREG code 3'",
+            "the code is 0, not 3",
+        ),
+        ("suite-global", "'load', 'expect nothing == 0'", "nothing"),
+        ("suite-program", "'load', 'program absent'", "there is no such program"),
+        (
+            "suite-long",
+            "'load', 'run 59s', 'hammer busy 1s 2s 2'",
+            "step 3 'hammer busy 1s 2s 2': the case would simulate more than 60s; --max-time sets the limit",
+        ),
+        (
+            "suite-product",
+            "'expect 9223372036854775807*9223372036854775807*9223372036854775807 == 0'",
+            "does not fit in 128 bits",
+        ),
+    ] {
+        let (status, text) = case(name, steps);
+        assert_eq!(status, 1, "{name}: {text}");
+        assert!(
+            text.contains(expect) && text.ends_with("0 of 1 objects pass\n"),
+            "{name}: {text}"
+        );
+    }
+}
+
+#[test]
+fn the_summary_names_what_is_weaker_and_what_is_left_out() {
+    // The end of the last line, which closes the list of steps, is a comment.
+    let (status, text) = case("suite-weaker", "'load', 'unload']\nweaker = 'one CPU'\n#");
+    let expect = "ok   fifo: first come\nweaker fifo: one CPU\n1 of 1 objects pass, weaker than the original: 1\n";
+    assert_eq!((status, text.as_str()), (0, expect));
+    let steps = "'load', 'unload']\n[left_out]\nb = 'there is no b'\n#";
+    let (status, text) = case("suite-left-out", steps);
+    let expect = "ok   fifo: first come\nleft out b: there is no b\n1 of 1 objects pass, tests left out: 1\n";
+    assert_eq!((status, text.as_str()), (0, expect));
+}
+
+#[test]
+fn what_is_no_suite_is_said_with_its_place() {
+    let (status, text) = case("suite-words", "'lod'");
+    assert_eq!(status, 2);
+    assert!(
+        text.contains("suite-words.toml: case 1 (fifo): step 'lod': unknown step"),
+        "{text}"
+    );
+}

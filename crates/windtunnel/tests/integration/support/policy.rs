@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Policies under hand-made workloads: who ran where and when, and what the policy counted.
+
+use bpf::link::Image;
+use bpf::object::Object;
+use bpf::vm::Engine;
+use kernel::Machine;
+use machine::MachineSpec;
+use std::collections::BTreeSet;
+use trace::{Event, Record};
+use workload::{Dist, Op, Workload};
+
+pub const US: u64 = 1_000;
+pub const MS: u64 = 1_000_000;
+
+/// `cpus` single-threaded cores in one LLC, 1000 ticks a second, default costs.
+pub fn costly(cpus: u32) -> MachineSpec {
+    MachineSpec::smp(cpus)
+}
+
+/// `cpus` single-threaded cores, `per_llc` to an LLC (each a package and a node of its own).
+pub fn grouped(cpus: u32, per_llc: u32) -> MachineSpec {
+    MachineSpec::regular(cpus / per_llc, 1, per_llc, 1)
+}
+
+/// The same as `costly`, but the kernel's own work takes no time.
+pub fn free(cpus: u32) -> MachineSpec {
+    costly(cpus).free()
+}
+
+pub use workload::Tasks;
+
+pub fn run(ns: u64) -> Op {
+    Op::Run(Dist::Fixed(ns))
+}
+
+pub fn sleep(ns: u64) -> Op {
+    Op::Sleep(Dist::Fixed(ns))
+}
+
+/// `ops`, over and over.
+pub fn forever(mut ops: Vec<Op>) -> Vec<Op> {
+    ops.push(Op::LoopBack {
+        counter: 0,
+        times: None,
+        target: 0,
+    });
+    ops
+}
+
+/// Computes without end.
+pub fn hog() -> Vec<Op> {
+    forever(vec![run(MS)])
+}
+
+/// A workload by its generator's parameters.
+pub fn generated(spec: &str) -> Workload {
+    workload::load(spec, &[]).expect("a workload")
+}
+
+/// A policy to be run.
+pub struct Run {
+    policy: Option<String>,
+    settings: Vec<(String, String)>,
+    divisors: Vec<(String, u64)>,
+    changes: Vec<(u64, String, String)>,
+    hotplugs: Vec<(u64, u32, bool)>,
+    load_at: u64,
+    migration_disabled: Vec<String>,
+    machine: MachineSpec,
+    workload: Workload,
+    seed: u64,
+}
+
+impl Run {
+    /// A policy on one CPU without costs: `policies/NAME.bpf.c`, or `NAME.bpf.c` if the name is a path.
+    pub fn new(policy: &str) -> Run {
+        Run {
+            policy: Some(policy.into()),
+            ..Run::fair()
+        }
+    }
+
+    /// The kernel's own fair class, likewise.
+    pub fn fair() -> Run {
+        Run {
+            policy: None,
+            settings: Vec::new(),
+            divisors: Vec::new(),
+            changes: Vec::new(),
+            hotplugs: Vec::new(),
+            load_at: 0,
+            migration_disabled: Vec::new(),
+            machine: free(1),
+            workload: Workload::default(),
+            seed: 1,
+        }
+    }
+
+    pub fn set(mut self, name: &str, value: impl ToString) -> Run {
+        self.settings.push((name.into(), value.to_string()));
+        self
+    }
+
+    /// Sets a parameter to a fraction of its default.
+    pub fn divide(mut self, name: &str, divisor: u64) -> Run {
+        self.divisors.push((name.into(), divisor));
+        self
+    }
+
+    /// Changes a live parameter at a time.
+    pub fn change(mut self, at_ns: u64, name: &str, value: impl ToString) -> Run {
+        self.changes.push((at_ns, name.into(), value.to_string()));
+        self
+    }
+
+    /// Takes a CPU offline or online at a time, in order of time.
+    pub fn hotplug(mut self, at_ns: u64, cpu: u32, online: bool) -> Run {
+        self.hotplugs.push((at_ns, cpu, online));
+        self
+    }
+
+    /// Loads the policy at this time and not before the start.
+    pub fn load_at(mut self, at_ns: u64) -> Run {
+        self.load_at = at_ns;
+        self
+    }
+
+    /// A task that is between migrate_disable() and migrate_enable() when the policy is loaded, and stays there: it goes to its
+    /// CPU's local DSQ past ops.enqueue().
+    pub fn migration_disabled(mut self, comm: &str) -> Run {
+        self.migration_disabled.push(comm.into());
+        self
+    }
+
+    pub fn machine(mut self, spec: MachineSpec) -> Run {
+        self.machine = spec;
+        self
+    }
+
+    /// A machine of the catalogue.
+    pub fn on(self, name: &str) -> Run {
+        self.machine(machine::load(name, &[]).expect("a machine"))
+    }
+
+    pub fn tasks(mut self, tasks: Tasks) -> Run {
+        self.workload = tasks.workload;
+        self
+    }
+
+    pub fn workload(mut self, workload: Workload) -> Run {
+        self.workload = workload;
+        self
+    }
+
+    pub fn seed(mut self, seed: u64) -> Run {
+        self.seed = seed;
+        self
+    }
+
+    /// Runs; the policy must live to the end.
+    pub fn for_ns(self, until: u64) -> Observed {
+        // Profiles are looked for from here.
+        std::env::set_current_dir(super::root()).expect("the repository");
+        let policy = self.policy.as_ref().map(|name| {
+            let source = if name.contains('/') {
+                format!("{name}.bpf.c")
+            } else {
+                format!("policies/{name}.bpf.c")
+            };
+            let path = super::object(&source);
+            let bytes = std::fs::read(&path).expect("an object");
+            let mut object = Object::parse(&bytes, name).expect("a BPF object");
+            let profile = windtunnel::profile::find(name).expect("a profile that can be read");
+            profile
+                .apply(&mut object, kernel::profile::Facts::new(&self.machine))
+                .expect("the profile fits");
+            for (name, divisor) in &self.divisors {
+                let default: u64 = object.get(name).expect("a parameter").parse().expect("a number");
+                object.set(name, &(default / divisor).to_string()).expect("in range");
+            }
+            for (name, value) in &self.settings {
+                object
+                    .set(name, value)
+                    .unwrap_or_else(|error| panic!("{name}={value}: {error}"));
+            }
+            (object, profile)
+        });
+        let mut machine = Machine::new(self.machine, self.workload, self.seed).expect("a machine");
+        for &(at, cpu, online) in &self.hotplugs {
+            machine.plan_hotplug(at, cpu, online);
+        }
+        let mut records = Vec::new();
+        if self.load_at > 0 {
+            machine.advance(self.load_at, &mut records);
+        }
+        for task in 0..machine.tasks.len() {
+            if self.migration_disabled.contains(&machine.tasks[task].comm) {
+                machine.tasks[task].migration_disabled = 1;
+            }
+        }
+        let image = policy
+            .as_ref()
+            .map(|(object, profile)| kernel::load::load(&mut machine, object, profile, Engine::default()))
+            .transpose()
+            .unwrap_or_else(|error| panic!("{error}"));
+        for (at, name, value) in &self.changes {
+            machine.advance(*at, &mut records);
+            let image = image.as_ref().expect("the fair class has no parameters");
+            image.set(&machine.region, name, value).expect("a live parameter");
+        }
+        machine.run(until, &mut records);
+        if let Some(exit) = &machine.ext.exit {
+            panic!("{exit}");
+        }
+        Observed {
+            machine,
+            image,
+            records,
+        }
+    }
+
+    pub fn for_ms(self, ms: u64) -> Observed {
+        self.for_ns(ms * MS)
+    }
+}
+
+/// A time a task was on a CPU without a break.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stint {
+    pub pid: u32,
+    pub comm: String,
+    pub cpu: u32,
+    pub from: u64,
+    pub to: u64,
+}
+
+/// What a run left.
+pub struct Observed {
+    pub machine: Machine,
+    /// Of the policy, if there is one.
+    pub image: Option<Image>,
+    pub records: Vec<Record>,
+}
+
+impl Observed {
+    /// A global variable of the policy, as a number.
+    pub fn counter(&self, name: &str) -> u64 {
+        let image = self.image.as_ref().expect("a policy");
+        let text = image.get(&self.machine.region, name).expect("a variable");
+        text.parse::<i128>().unwrap_or_else(|_| panic!("{name} is {text}")) as u64
+    }
+
+    /// Who ran where, by the time each stint began on its CPU.
+    pub fn stints(&self) -> Vec<Stint> {
+        let mut names = std::collections::BTreeMap::new();
+        let mut on = vec![(0_u32, 0_u64); self.machine.nr_cpus() as usize];
+        let mut stints = Vec::new();
+        for record in &self.records {
+            match &record.event {
+                Event::TaskNew { pid, comm, .. } => {
+                    names.insert(*pid, comm.clone());
+                }
+                Event::Switch { next, .. } => {
+                    let before = std::mem::replace(&mut on[record.cpu as usize], (*next, record.time));
+                    stints.push((before, record.cpu, record.time));
+                }
+                _ => {}
+            }
+        }
+        for (cpu, before) in on.into_iter().enumerate() {
+            stints.push((before, cpu as u32, self.machine.now));
+        }
+        stints.retain(|((pid, from), _, to)| *pid != 0 && from < to);
+        stints.sort_by_key(|&((_, from), cpu, _)| (from, cpu));
+        let stint = |((pid, from), cpu, to)| Stint {
+            pid,
+            comm: names.get(&pid).cloned().unwrap_or_default(),
+            cpu,
+            from,
+            to,
+        };
+        stints.into_iter().map(stint).collect()
+    }
+
+    /// Time on CPUs of the tasks whose name begins with `comm`, in a window of time.
+    pub fn cpu_ns_between(&self, comm: &str, from: u64, to: u64) -> u64 {
+        let stints = self.stints();
+        let of = stints.iter().filter(|stint| stint.comm.starts_with(comm));
+        of.map(|stint| stint.to.min(to).saturating_sub(stint.from.max(from)))
+            .sum()
+    }
+
+    pub fn cpu_ns(&self, comm: &str) -> u64 {
+        self.cpu_ns_between(comm, 0, u64::MAX)
+    }
+
+    /// CPUs on which tasks whose name begins with `comm` ran.
+    pub fn cpus(&self, comm: &str) -> BTreeSet<u32> {
+        let stints = self.stints();
+        let of = stints.iter().filter(|stint| stint.comm.starts_with(comm));
+        of.map(|stint| stint.cpu).collect()
+    }
+
+    /// Response times of the requests of tasks whose name begins with `comm`.
+    pub fn responses(&self, comm: &str) -> Vec<u64> {
+        let mut names = std::collections::BTreeMap::new();
+        let mut times = Vec::new();
+        for record in &self.records {
+            match &record.event {
+                Event::TaskNew { pid, comm, .. } => {
+                    names.insert(*pid, comm.clone());
+                }
+                Event::Done { pid, response_ns, .. } if names[pid].starts_with(comm) => times.push(*response_ns),
+                _ => {}
+            }
+        }
+        times
+    }
+
+    /// Longest and mean time from a wake-up to the CPU, ns, of tasks whose name begins with `comm`.
+    pub fn wakeup_latency(&self, comm: &str) -> (u64, u64) {
+        self.wakeup_latency_after(comm, 0)
+    }
+
+    /// The same, of wake-ups from a time on.
+    pub fn wakeup_latency_after(&self, comm: &str, from: u64) -> (u64, u64) {
+        let mut woken = std::collections::BTreeMap::new();
+        let mut names = std::collections::BTreeMap::new();
+        let (mut longest, mut sum, mut n) = (0, 0, 0_u64);
+        for record in &self.records {
+            match &record.event {
+                Event::TaskNew { pid, comm, .. } => {
+                    names.insert(*pid, comm.clone());
+                }
+                Event::Wakeup { pid, .. } if record.time >= from => {
+                    woken.insert(*pid, record.time);
+                }
+                Event::Switch { next, .. } => {
+                    if let Some(at) = woken.remove(next)
+                        && names[next].starts_with(comm)
+                    {
+                        longest = longest.max(record.time - at);
+                        sum += record.time - at;
+                        n += 1;
+                    }
+                }
+                _ => {}
+            }
+        }
+        (longest, sum / n.max(1))
+    }
+}

@@ -12,8 +12,8 @@ use crate::profile::Profile;
 use crate::sched::ext::ops::{self, kf};
 use crate::sched::ext::{exit, ops::Frame};
 use crate::sched::task::{IDLE, State, TaskId};
+use bpf::engine::Vm;
 use bpf::object::{Program, ProgramKind};
-use bpf::vm::Vm;
 
 macro_rules! hooks {
     ($($hook:ident $name:literal,)*) => {

@@ -15,7 +15,7 @@ use crate::sched::task::{IDLE, PRIO_TO_WEIGHT, State, Task, TaskId, WEIGHT_IDLEP
 use crate::simulation::event::Event;
 use crate::simulation::lock::LockId;
 use bpf::errno::EAGAIN;
-use bpf::region::{RECORD, Use};
+use bpf::memory::{RECORD, Use};
 use trace::MigrateReason;
 use workload::Policy;
 

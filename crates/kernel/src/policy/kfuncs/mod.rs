@@ -17,7 +17,8 @@ mod task;
 
 use crate::machine::Machine;
 use crate::sched::task::{IDLE, TaskId};
-use bpf::func::{Fault, Func};
+use bpf::engine::Func;
+use bpf::fault::Fault;
 use machine::Costs;
 
 type Kfunc = Func<Machine>;

@@ -43,7 +43,7 @@ use crate::policy::layout;
 use crate::policy::tracepoint;
 use crate::sched::class::Class;
 use crate::sched::task::{Task, TaskId};
-use bpf::vm::Vm;
+use bpf::engine::Vm;
 use dsq::{DsqRef, Dsqs};
 use enable::Ending;
 use entity::TaskState;

@@ -23,7 +23,7 @@ use crate::watch::decision::Decisions;
 use crate::watch::invariant::Invariants;
 use crate::watch::observe::Transition;
 use crate::watch::waiting::WaitingTask;
-use bpf::region::{Region, Use};
+use bpf::memory::{Region, Use};
 use machine::MachineSpec;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -86,7 +86,7 @@ pub struct Machine {
     pub invariants: Option<Box<Invariants>>,
     /// Noted if somebody wants them.
     pub decisions: Decisions,
-    /// The policy runs in checked mode (`bpf::guard`). Before it is loaded.
+    /// The policy runs in checked mode (`bpf::sanitizer`). Before it is loaded.
     pub checked: bool,
     /// The run ends with its policy, at the instant the policy has a reason to end; otherwise the fair class takes over.
     pub stop_with_policy: bool,

@@ -8,10 +8,10 @@ use crate::sched::ext::{self, dump, exit};
 use crate::simulation::event::Event;
 use crate::simulation::id::IDLE;
 use crate::simulation::lock::LockId;
-use bpf::func::{Fault, World};
+use bpf::engine::{Vm, World};
+use bpf::fault::Fault;
 use bpf::map::kind;
-use bpf::region::{RECORD, Region, Use};
-use bpf::vm::Vm;
+use bpf::memory::{RECORD, Region, Use};
 use std::collections::BTreeMap;
 
 /// BPF_F_TIMER_ABS: the time is absolute.

@@ -7,8 +7,8 @@
 use crate::machine::Machine;
 use crate::sched::ext::ops::{self, kf};
 use crate::simulation::id::IDLE;
+use bpf::engine::Vm;
 use bpf::object::{Program, ProgramKind};
-use bpf::vm::Vm;
 
 /// Stands for the seq_file; programs cannot look into it.
 const SEQ: u64 = 1;

@@ -13,8 +13,8 @@ use crate::sched::ext::ops::{self, kf};
 use crate::sched::ext::{exit, ops::Frame};
 use crate::sched::task::State;
 use crate::simulation::id::{IDLE, TaskId};
+use bpf::engine::Vm;
 use bpf::object::{Program, ProgramKind};
-use bpf::vm::Vm;
 
 macro_rules! hooks {
     ($($hook:ident $name:literal,)*) => {

@@ -16,7 +16,7 @@ use crate::simulation::event::Event;
 use crate::simulation::id::{IDLE, TaskId};
 use crate::simulation::lock::LockId;
 use bpf::errno::EAGAIN;
-use bpf::region::{RECORD, Use};
+use bpf::memory::{RECORD, Use};
 use trace::MigrateReason;
 use workload::Policy;
 

@@ -4,7 +4,7 @@
 use super::question::{Case, Seen};
 use crate::kernel;
 use crate::run::{Options, conduct};
-use bpf::vm::Engine;
+use bpf::engine::Engine;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use trace::{Event, Record, Sink};
@@ -89,7 +89,7 @@ pub fn simulated(case: &Case, cpus: usize, seed: u64, machine: Option<&str>) -> 
         kernel: ::kernel::release::Release::default(),
         after_failure: false,
         hotplug: Vec::new(),
-        memory: bpf::region::DEFAULT_LIMIT,
+        memory: bpf::memory::DEFAULT_LIMIT,
         trace: None,
         draw: None,
     };

@@ -11,7 +11,7 @@ use crate::parallel::{self, Progress};
 use crate::policy::Policy;
 use crate::scenario::{Onlooker, Read, Scenario};
 use crate::search;
-use bpf::vm::Engine;
+use bpf::engine::Engine;
 use machine::MachineSpec;
 use report::Better;
 use std::collections::BTreeMap;
@@ -196,7 +196,7 @@ impl RunSpec {
             kernel: kernel::release::Release::default(),
             after_failure: false,
             hotplug: Vec::new(),
-            memory: bpf::region::DEFAULT_LIMIT,
+            memory: bpf::memory::DEFAULT_LIMIT,
             trace: None,
             draw: None,
         })

@@ -6,7 +6,7 @@ use crate::machine::Machine;
 use crate::sched::ext::{self as ext, insert};
 use crate::simulation::id::{IDLE, TaskId};
 use bpf::errno::EINVAL;
-use bpf::func::Fault;
+use bpf::fault::Fault;
 use bpf::rows::*;
 
 pub(super) fn table() -> Vec<Kfunc> {

@@ -9,7 +9,7 @@ use crate::sched::ext::ops::{UNLOCKED, kf};
 use crate::sched::ext::{exit, idle, insert, kick};
 use crate::simulation::id::{IDLE, TaskId};
 use bpf::errno::{EBUSY, EINVAL, ENOENT, EOPNOTSUPP};
-use bpf::func::Fault;
+use bpf::fault::Fault;
 use bpf::rows::*;
 
 pub(super) fn table() -> Vec<Kfunc> {
@@ -356,6 +356,6 @@ fn scx_bpf_now(m: &mut Machine) -> u64 {
     if m.ext.frame.locked_cpu == cpu {
         m.now
     } else {
-        bpf::func::World::now_ns(m)
+        bpf::engine::World::now_ns(m)
     }
 }

@@ -17,7 +17,8 @@ mod task;
 
 use crate::machine::Machine;
 use crate::simulation::id::{IDLE, TaskId};
-use bpf::func::{Fault, Func};
+use bpf::engine::Func;
+use bpf::fault::Fault;
 use machine::Costs;
 
 type Kfunc = Func<Machine>;

@@ -7,7 +7,7 @@ use crate::policy::layout::enums::SCX_OPS_TID_TO_TASK;
 use crate::sched::ext::{entity::TaskState, exit};
 use crate::simulation::id::{IDLE, TaskId};
 use bpf::errno::EINVAL;
-use bpf::func::Fault;
+use bpf::fault::Fault;
 use bpf::rows::*;
 
 pub(super) fn table() -> Vec<Kfunc> {

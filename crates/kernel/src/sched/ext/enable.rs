@@ -20,7 +20,7 @@ use crate::simulation::event::Event;
 use crate::simulation::id::{IDLE, TaskId};
 use bpf::errno::{E2BIG, EBUSY, EFAULT, EINVAL};
 use bpf::map::kind;
-use bpf::region::Use;
+use bpf::memory::Use;
 
 /// enum scx_enable_state
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

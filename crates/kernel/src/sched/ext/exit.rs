@@ -8,7 +8,7 @@ use crate::policy::checked;
 use crate::policy::layout::enums::{SCX_DSQ_FLAG_BUILTIN, SCX_ECODE_ACT_RESTART, SCX_EXIT_MSG_LEN};
 use crate::simulation::id::TaskId;
 use bpf::errno::EPROTO;
-use bpf::func::{Fault, FaultKind};
+use bpf::fault::{Fault, FaultKind};
 use std::fmt;
 
 /// Why a policy ended (enum scx_exit_kind).

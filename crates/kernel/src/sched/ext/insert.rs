@@ -17,8 +17,8 @@ use crate::simulation::id::{IDLE, TaskId};
 use crate::simulation::lock::{Held, LockId};
 use crate::watch::decision::What;
 use bpf::errno::{EEXIST, EINVAL, ENOENT};
-use bpf::func::Fault;
-use bpf::region::Use;
+use bpf::fault::Fault;
+use bpf::memory::Use;
 
 /// The task that ops.select_cpu() or ops.enqueue() may dispatch directly (direct_dispatch_task).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

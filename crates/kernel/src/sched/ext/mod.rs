@@ -44,7 +44,7 @@ use crate::policy::tracepoint;
 use crate::sched::class::Class;
 use crate::sched::task::Task;
 use crate::simulation::id::TaskId;
-use bpf::vm::Vm;
+use bpf::engine::Vm;
 use dsq::{DsqRef, Dsqs};
 use enable::Ending;
 use entity::TaskState;

@@ -36,7 +36,6 @@ pub mod lock;
 pub mod machine;
 mod nullable;
 mod params;
-pub mod profile;
 pub mod program;
 pub mod release;
 pub mod rng;

@@ -10,10 +10,10 @@ use crate::ext::ops::{self, kf};
 use crate::ext::{exit, ops::Frame};
 use crate::layout;
 use crate::machine::Machine;
-use crate::profile::Profile;
 use crate::task::{IDLE, State, TaskId};
 use bpf::object::{Program, ProgramKind};
 use bpf::vm::Vm;
+use profile::Profile;
 
 macro_rules! hooks {
     ($($hook:ident $name:literal,)*) => {

@@ -7,7 +7,7 @@ use bpf::object::Object;
 use bpf::vm::Engine;
 use kernel::Machine;
 use kernel::load::{LoadError, load};
-use kernel::profile::Profile;
+use profile::Profile;
 use support::*;
 
 /// Loads a variant of the policy: the warnings, and the message with which its init callback ended.

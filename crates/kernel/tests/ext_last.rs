@@ -11,8 +11,8 @@ use bpf::object::Object;
 use bpf::vm::Engine;
 use kernel::Machine;
 use kernel::load::check;
-use kernel::profile::Profile;
 use policies::{Run, compile};
+use profile::Profile;
 use support::*;
 
 #[test]

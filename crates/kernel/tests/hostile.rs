@@ -12,7 +12,7 @@ use calls::Draw;
 use kernel::Machine;
 use kernel::ext::{Kind, kfuncs};
 use kernel::load::{LoadError, attach, open_changed};
-use kernel::profile::Profile;
+use profile::Profile;
 use std::collections::BTreeMap;
 use support::*;
 use trace::Record;

@@ -5,9 +5,9 @@ mod policies;
 mod support;
 
 use kernel::Machine;
-use kernel::profile::Run as RunProgram;
 use kernel::user_space::run_program;
 use policies::Run;
+use profile::Run as RunProgram;
 use support::*;
 use trace::Event;
 use workload::Cgroup;

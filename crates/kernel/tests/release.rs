@@ -10,9 +10,9 @@ use bpf::object::Object;
 use bpf::vm::Engine;
 use kernel::Machine;
 use kernel::load::{LoadError, load};
-use kernel::profile::Profile;
 use kernel::release::{RELEASES, Release};
 use policies::{Run, compile};
+use profile::Profile;
 use std::path::Path;
 use support::*;
 

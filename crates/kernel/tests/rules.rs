@@ -9,9 +9,9 @@ use bpf::object::{Object, ProgramKind};
 use bpf::vm::{Engine, Vm};
 use kernel::Machine;
 use kernel::load::{attach, open};
-use kernel::profile::Profile;
 use kernel::tracepoint::run_syscall_program;
 use policies::corpus::{Case, FILES, WITHIN, cases};
+use profile::Profile;
 use std::path::Path;
 use support::*;
 

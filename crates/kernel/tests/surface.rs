@@ -10,8 +10,8 @@ use bpf::object::Object;
 use bpf::vm::Engine;
 use kernel::Machine;
 use kernel::load::{LoadError, load};
-use kernel::profile::{Group, Profile, Run as RunProgram, Setting};
 use policies::{Run, compile};
+use profile::{Group, Profile, Run as RunProgram, Setting};
 use support::*;
 use workload::{Cgroup, Dist, Op, Policy, Resource};
 
@@ -315,7 +315,10 @@ fn traced(tasks: Tasks, profile: &Profile) -> (Run, Vec<String>) {
     let bytes = std::fs::read(compile("trace", &[])).unwrap();
     let mut object = Object::parse(&bytes, "trace.bpf.o").unwrap();
     profile
-        .apply(&mut object, kernel::profile::Facts::new(&machine.spec))
+        .apply(
+            &mut object,
+            profile::Facts::new(&machine.spec, &kernel::release::Release::MODELLED),
+        )
         .unwrap();
     let image = load(&mut machine, &object, profile, Engine::default()).unwrap_or_else(|error| panic!("{error}"));
     let warnings = image.warnings.clone();

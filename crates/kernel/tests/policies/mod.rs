@@ -10,7 +10,7 @@ use bpf::vm::Engine;
 use kernel::Machine;
 use kernel::ext::{self, Exit};
 use kernel::load::{LoadError, load};
-use kernel::profile::Profile;
+use profile::Profile;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use trace::Record;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What two policies are compared by: a closed list of numbers that every run tells.
 
+use input::suggest;
 use report::{Better, Percentiles, RunResult};
 
 /// What a number counts, which says how it is written and what it can be measured against.
@@ -103,9 +104,7 @@ impl Metric {
             return Ok(metric);
         }
         let names = METRICS.iter().map(|metric| metric.name);
-        let nearest = names.clone().min_by_key(|known| strsim::levenshtein(name, known));
-        let near = nearest.filter(|known| strsim::levenshtein(name, known) <= known.len() / 3);
-        Err(match near {
+        Err(match suggest::nearest(name, names.clone()) {
             Some(near) => format!("did you mean '{near}'?"),
             None => format!("there are {}", names.collect::<Vec<_>>().join(", ")),
         })

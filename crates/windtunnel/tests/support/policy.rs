@@ -158,9 +158,12 @@ impl Run {
             let path = super::object(&format!("policies/{name}.bpf.c"));
             let bytes = std::fs::read(&path).expect("an object");
             let mut object = Object::parse(&bytes, name).expect("a BPF object");
-            let profile = windtunnel::profile::find(name).expect("a profile that can be read");
+            let profile = windtunnel::profiles::find(name).expect("a profile that can be read");
             profile
-                .apply(&mut object, kernel::profile::Facts::new(&self.machine))
+                .apply(
+                    &mut object,
+                    profile::Facts::new(&self.machine, &kernel::release::Release::MODELLED),
+                )
                 .expect("the profile fits");
             for (name, value) in &self.settings {
                 object

@@ -9,7 +9,6 @@ use crate::policy::release::{Release, describe};
 use crate::policy::target::target;
 use crate::policy::tracepoint;
 use crate::policy::user_space;
-use crate::profile::{Facts, Profile, set_enum_constants};
 use crate::sched::ext::cid::CPU_ONLY;
 use crate::sched::ext::{self, Exit, Op, OpsTable, Policy};
 use bpf::cache::{Competitors, LINE};
@@ -17,6 +16,7 @@ use bpf::engine::{Engine, Vm};
 use bpf::link::{Image, StructOps, link};
 use bpf::map::Map;
 use bpf::object::Object;
+use profile::{Facts, Profile};
 
 /// Why no policy is loaded. The machine is as if loading had never been tried, but for what the policy's own programs did.
 #[derive(Debug)]
@@ -212,7 +212,7 @@ fn policy(m: &Machine, image: &Image, profile: &Profile, engine: Engine) -> Resu
 
 /// Sets the members of struct sched_ext_ops, and leaves out the callbacks, that a profile names.
 fn set_members(m: &Machine, image: &Image, profile: &Profile, cid: bool, ops: &mut OpsTable) -> Result<(), String> {
-    let facts = Facts::new(&m.spec).under(m.release).with_types(&image.btf);
+    let facts = Facts::new(&m.spec, &m.release).with_types(&image.btf);
     let mut names = profile.names(facts)?;
     // What the object has itself.
     let own = [
@@ -334,6 +334,25 @@ const CLEARED: [&str; 5] = [
     "sub_detach",
     "sub_cgroup_id",
 ];
+
+/// Sets the `__SCX_*` and `__COMPAT_SCX_*` constants of scx headers to the kernel's values. Those of other kernels stay 0.
+fn set_enum_constants(object: &mut Object, release: Release) -> Result<(), String> {
+    let names: Vec<String> = object
+        .variables()
+        .iter()
+        .map(|variable| variable.name.clone())
+        .collect();
+    for name in names {
+        let stripped = name.strip_prefix("__COMPAT_").or(name.strip_prefix("__"));
+        let enumerator = |name: &str| release.enumerator(name);
+        if let Some(value) = stripped.filter(|name| name.starts_with("SCX_")).and_then(enumerator) {
+            object
+                .set(&name, &value.to_string())
+                .map_err(|error| error.to_string())?;
+        }
+    }
+    Ok(())
+}
 
 fn linked(m: &Machine, object: &Object, profile: &Profile) -> Result<Image, LoadError> {
     let mut object = object.clone();

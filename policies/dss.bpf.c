@@ -2,17 +2,20 @@
 /*
  * dss: the default scheduler of Linux 2.4.
  *
- * All runnable tasks are in one unordered list behind one lock. A CPU that needs a task holds the lock, examines every
- * task of the list and takes the one with the highest goodness: ticks left in its quantum, plus its nice value, plus a
- * bonus if it ran on this CPU last and for the memory map that is loaded. The running task competes, too.
+ * All runnable tasks are in one unordered list behind one lock. A CPU that needs a task holds the lock,
+ * examines every task of the list and takes the one with the highest goodness: ticks left in its quantum,
+ * plus its nice value, plus a bonus if it ran on this CPU last and for the memory map that is loaded. The
+ * running task competes, too.
  *
- * When all tasks that could run have used up their quanta, every task of the system gets new ticks. A sleeping task
- * keeps half of the ticks it had left, so it has a high goodness when it wakes up. A woken task takes its last CPU if
- * that is idle, else the CPU that has been idle longest, else it preempts the task that it beats by most.
+ * When all tasks that could run have used up their quanta, every task of the system gets new ticks. A
+ * sleeping task keeps half of the ticks it had left, so it has a high goodness when it wakes up. A woken task
+ * takes its last CPU if that is idle, else the CPU that has been idle longest, else it preempts the task that
+ * it beats by most.
  *
  * Good for: few tasks on few CPUs; interactive tasks beside hogs.
  * Bad for: many tasks, since a choice examines all of them, and many CPUs, since there is one lock.
- * Source: Franke, Nagar, Kravetz, Ravindran, "PMQS: Scalable Linux Scheduling for High End Servers" (2001), on Linux 2.4.5.
+ * Source: Franke, Nagar, Kravetz, Ravindran, "PMQS: Scalable Linux Scheduling for High End Servers" (2001),
+ * on Linux 2.4.5.
  *
  * Known weakness: tasks that are bound to a busy CPU starve while another CPU has little to do. The other CPU
  * recalculates all counters so often that no quantum on the busy CPU ends.
@@ -42,7 +45,10 @@ static __always_inline s32 goodness(struct node *n, s32 cpu, u64 mm)
 	return weight;
 }
 
-/* Gives new ticks to all tasks of the system, sleeping ones included. The kernel did this without the lock of the list. */
+/*
+ * Gives new ticks to all tasks of the system, sleeping ones included. The kernel did this without the lock of
+ * the list.
+ */
 static __always_inline void recalculate(void)
 {
 	u32 slot;

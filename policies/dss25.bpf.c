@@ -2,13 +2,14 @@
 /*
  * dss25: the default scheduler of Linux 2.5.2-pre, which the O(1) scheduler replaced.
  *
- * It is dss with the changes of January 2002. Goodness no longer counts ticks: a task has a dynamic priority instead,
- * which grows by one for each recalculation that it sleeps through and falls by one when its ticks end. Only runnable tasks get
- * new ticks, from their nice value alone, while the choosing CPU holds the lock. A yield uses up the task's ticks and
- * raises its dynamic priority.
+ * It is dss with the changes of January 2002. Goodness no longer counts ticks: a task has a dynamic priority
+ * instead, which grows by one for each recalculation that it sleeps through and falls by one when its ticks
+ * end. Only runnable tasks get new ticks, from their nice value alone, while the choosing CPU holds the lock.
+ * A yield uses up the task's ticks and raises its dynamic priority.
  *
  * Good for: comparing the O(1) scheduler with its predecessor; interactive tasks beside hogs.
- * Bad for: tasks that yield, since every round of yields is a recalculation under the lock; many tasks and CPUs, as dss.
+ * Bad for: tasks that yield, since every round of yields is a recalculation under the lock; many tasks and
+ * CPUs, as dss.
  * Source: Davide Libenzi's changes, in Linux from 2.5.2-pre3 until the O(1) scheduler (Molnar, January 2002).
  *
  * Different here: as dss.

@@ -2,12 +2,13 @@
 /*
  * fifo: one queue for all CPUs, first come first served.
  *
- * A waking task takes an idle CPU at once if there is one. Otherwise it waits at the end of a queue that all CPUs take
- * from. A task runs for one slice and goes to the end again.
+ * A woken task takes an idle CPU at once if there is one. Otherwise it waits at the end of one queue from
+ * which all CPUs take their tasks. A task runs for one slice and then goes to the end of the queue again.
  *
  * Good for: throughput of equal tasks, as a baseline; no CPU idles while a task waits.
- * Bad for: latency beside CPU-bound tasks, cache affinity, many CPUs (one queue, one lock). Ignores nice.
- * Source: the textbook; the shape is that of a global runqueue as in UNIX before per-CPU queues.
+ * Bad for: latency beside CPU-bound tasks; caches; many CPUs, since there is one queue and one lock. It
+ * ignores nice.
+ * Source: the textbook; UNIX had such a global runqueue before queues of CPUs.
  */
 #include "include/hotplug.h"
 
@@ -34,7 +35,7 @@ void SCX_OP(fifo_enqueue, struct task_struct *p, u64 enq_flags)
 	if (woken_by_gone_cpu(p, slice_ns, enq_flags))
 		return;
 	scx_bpf_dsq_insert(p, QUEUE, slice_ns, enq_flags);
-	/* One that made way, or that was given no choice of CPUs, may run on an idle one. */
+	/* ops.select_cpu() is not called for all tasks that come here: another CPU may be idle. */
 	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	if (cpu >= 0)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);

@@ -2,23 +2,27 @@
 /*
  * linux26: the O(1) scheduler of Linux 2.6.22.
  *
- * The arrays are o1's. Time asleep, up to a second, is a task's credit: it earns up to five levels, a task without any
- * falls by five. Credit is spent by running, the slower the more there is, so that a task which waits for an eighth of
- * its run time keeps all and one which waits less loses all; waiting for the CPU after a sleep counts as sleep, too. A task
- * with enough credit goes back to the active array when its timeslice ends, unless the expired tasks starve, and takes turns
- * with its equals within it. CPUs balance at intervals that double while all is even, first in their group, then over
- * the machine; what has just run is left where it is, unless that has failed too often. Forks and execs go to the CPU with
- * least to do, a wake-up to the previous CPU, the waker's or an idle one.
+ * The arrays are those of o1. Sleep is credit: up to a second of it raises a task by up to five levels, and a
+ * task without any falls by five levels. Running spends credit, the slower the more there is (sleep_avg.h). A
+ * task that sleeps for an eighth of its run time keeps its credit, and one that sleeps less loses it.
  *
- * Good for: interactive tasks beside a few hogs, batch throughput; the cost of a decision is constant.
+ * A task with enough credit counts as interactive. When its timeslice ends it goes back to the active array,
+ * unless the expired tasks starve, and it takes turns with its equals within the timeslice.
+ *
+ * CPUs balance at intervals that double while loads are even, first in their group, then over the machine. A
+ * task that has just run stays where it is, unless balancing has failed too often. A fork or exec goes to the
+ * CPU with the least to do, a wake-up to the previous CPU, the CPU of the waker or an idle one.
+ *
+ * Good for: interactive tasks beside a few hogs; batch throughput; no decision takes longer with more tasks.
  * Bad for: tasks that sleep to gain credit and then compute; fairness; the heuristics jump.
- * Source: kernel/sched.c of Linux 2.6.22 as described by Happe, Groenda, Reussner, "Performance Evaluation of Scheduling
- * Policies in Symmetric Multiprocessing Environments"; own code.
+ * Source: kernel/sched.c of Linux 2.6.22 as described by Happe, Groenda, Reussner (2008, see windows); own
+ * code.
  *
- * Differences: domains are two, groups of CPUs (a profile tells them: those of a node) and the machine. Idle CPUs have no
- * tick: a timer wakes them beside a queue. An exec moves at the next reschedule, to an idle CPU only. An exiting child gives
- * its parent none of its credit. Wake-ups by tasks are told from those by interrupts at futexes, and at pipes and sockets
- * for tasks that may run on more than one CPU; a sleep on a pipe counts in full.
+ * Different here: there are two domains, the machine and groups of CPUs, which a profile sets to the nodes.
+ * Idle CPUs have no tick, so a timer wakes those beside a queue. An exec moves at the next reschedule, to an
+ * idle CPU only. An exiting child gives its parent none of its credit. A wake-up counts as one by a task, not
+ * by an interrupt, if it goes through a futex, and for tasks that may run on several CPUs also through a pipe
+ * or socket. A sleep on a pipe counts in full.
  */
 #include "include/prio_domains.h"
 #include "include/timeslice.h"
@@ -29,10 +33,8 @@ bool newidle PARAM("0..1: CPUs about to idle balance") = true;
 bool fork_balance PARAM("0..1: new tasks go to the CPU with least to do") = true;
 bool exec_balance PARAM("0..1: so do tasks that start a program") = true;
 
-u64 nr_preempted;
-u64 nr_fork_moved;
-u64 nr_exec_moved;
-u64 nr_affine;
+/* Tasks preempted by a wake-up, moved at fork and at exec, and woken on the CPU of the waker. */
+u64 nr_preempted, nr_fork_moved, nr_exec_moved, nr_affine;
 
 s32 SCX_OP(linux26_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
@@ -87,7 +89,7 @@ void SCX_OP(linux26_enqueue, struct task_struct *p, u64 enq_flags)
 		place(p, t, rq, scx_bpf_now());
 		if (enq_flags & SCX_ENQ_WAKEUP)
 			t->head = false;
-		/* A waker that is about to sleep need not be preempted. */
+		/* A waker that is about to sleep is not preempted. */
 		if (t->level < rq->curr_level && rq->curr_level != PRIO_NONE &&
 		    !(t->sync && cpu == (s32)bpf_get_smp_processor_id())) {
 			__sync_fetch_and_add(&nr_preempted, 1);
@@ -134,10 +136,10 @@ void SCX_OP(linux26_dispatch, s32 cpu, struct task_struct *prev)
 	if (t) {
 		charge(t, now);
 		place(prev, t, rq, now);
-		/* Fetched by another CPU. */
+		/* Another CPU fetches the task. */
 		if (rq->push)
 			t->moves = true;
-		/* It gives way to nobody: the local DSQ of an idle CPU is where it goes. */
+		/* With no task to run in its place, the task stays. */
 		if (t->moves && !rq->nr_queued)
 			t->moves = false;
 	}
@@ -215,7 +217,7 @@ void SCX_OP(linux26_stopping, struct task_struct *p, bool runnable)
 	rq->curr_level = PRIO_NONE;
 }
 
-/* To the expired array. */
+/* The task goes to the expired array. */
 bool SCX_OP(linux26_yield, struct task_struct *from, struct task_struct *to)
 {
 	struct task_ctx *t = task_ctx_of(from);
@@ -226,7 +228,7 @@ bool SCX_OP(linux26_yield, struct task_struct *from, struct task_struct *to)
 	return false;
 }
 
-/* The waker is a task: futexes, which say nothing in their wake-up's flags. */
+/* Notes that a task of this CPU wakes others through a futex, which the flags of the wake-up do not show. */
 static __always_inline int task_wakes(bool waking)
 {
 	struct prio_rq *rq = prio_rq_of(bpf_get_smp_processor_id());
@@ -239,7 +241,7 @@ static __always_inline int task_wakes(bool waking)
 SEC("fentry/futex_wake") int linux26_futex_wakes(void *ctx) { return task_wakes(true); }
 SEC("fexit/futex_wake") int linux26_futex_woke(void *ctx) { return task_wakes(false); }
 
-/* A program that starts has nothing in any cache: the best moment to move. */
+/* A program that starts has nothing in any cache, so it is the best moment to move the task. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(linux26_exec, struct task_struct *p)
 {

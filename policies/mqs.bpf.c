@@ -2,20 +2,22 @@
 /*
  * mqs: the multi-queue scheduler, which aims at the decisions of dss without its one lock.
  *
- * Every CPU has a queue. A CPU that needs a task scans its own queue for the highest goodness. It then reads one number
- * of every other queue: the highest goodness without affinity of the tasks that wait there. If another queue has a
- * better task, the CPU tries to take the lock of that queue, without ever waiting for it, and then the task. A queue that is
- * locked or has changed is skipped for the next best one.
+ * Every CPU has a queue. A CPU that needs a task scans its own queue for the highest goodness. It then reads
+ * one number of every other queue: the highest goodness without affinity of the tasks that wait there. If
+ * another queue has a better task, the CPU tries to take the lock of that queue, without ever waiting for it,
+ * and then the task. A queue that is locked or has changed is skipped for the next best one.
  *
- * A woken task takes its last CPU if that is idle, else the CPU that has been idle longest, else it preempts the
- * running task with the lowest goodness that it beats.
+ * A woken task takes its last CPU if that is idle, else the CPU that has been idle longest, else it preempts
+ * the running task with the lowest goodness that it beats.
  *
  * Good for: what dss is good for, on more CPUs and with more tasks.
- * Bad for: very many CPUs, since each choice looks at all of them; caches, since tasks move as freely as under dss.
+ * Bad for: very many CPUs, since each choice looks at all of them; caches, since tasks move as freely as
+ * under dss.
  * Source: Franke, Nagar, Kravetz, Ravindran, "PMQS: Scalable Linux Scheduling for High End Servers" (2001).
  *
  * Known weakness: tasks that are bound to a CPU starve, as under dss.
- * Different here: realtime tasks are in a class above sched_ext. Locks of queues are words beside the locks of the DSQs.
+ * Different here: realtime tasks are in a class above sched_ext. Locks of queues are words beside the locks
+ * of the DSQs.
  */
 #include "include/queue_wakeup.h"
 #define CPU_QUEUES

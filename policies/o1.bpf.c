@@ -2,23 +2,27 @@
 /*
  * o1: the O(1) scheduler of January 2002.
  *
- * Each CPU has two arrays of FIFO lists, active and expired, with one list for each priority level and a bitmap of the
- * lists in use. The CPU runs the first task of the best list of the active array. A task whose timeslice ends gets the
- * next one at once and waits in the expired array. When the active array is empty, the two change places.
+ * Each CPU has two arrays of FIFO lists, active and expired, with one list for each priority level and a
+ * bitmap of the lists in use. The CPU runs the first task of the best list of the active array. A task whose
+ * timeslice ends gets the next one at once and waits in the expired array. When the active array is empty,
+ * the two change places.
  *
- * A task's history records how much of the last seconds it wanted the CPU, running or waiting. A task that wants more
- * than its fair share falls in priority, by at most max_penalty levels. Tasks of nice batch_nice and above are batch
- * work, below all others and with long timeslices. The child of a fork runs first, on the CPU of its parent.
+ * A task's history records how much of the last seconds it wanted the CPU, running or waiting. A task that
+ * wants more than its fair share falls in priority, by at most max_penalty levels. Tasks of nice batch_nice
+ * and above are batch work, below all others and with long timeslices. The child of a fork runs first, on the
+ * CPU of its parent.
  *
- * An idle CPU pulls a task at once from the longest queue. A busy CPU compares queues every busy_interval_ns, and pulls
- * from one that is a quarter longer than its own.
+ * An idle CPU pulls a task at once from the longest queue. A busy CPU compares queues every busy_interval_ns,
+ * and pulls from one that is a quarter longer than its own.
  *
  * Good for: many tasks and CPUs, since no decision takes longer with more of them; fork and exec; batch work.
  * Bad for: fairness within seconds; interactive tasks that compute in bursts; even queues between busy CPUs.
- * Source: Ingo Molnar, "[announce] [patch] ultra-scalable O(1) SMP and UP scheduler", linux-kernel, 4 January 2002.
+ * Source: Ingo Molnar, "[announce] [patch] ultra-scalable O(1) SMP and UP scheduler", linux-kernel, 4 January
+ * 2002.
  *
- * Different here: SCHED_FIFO and SCHED_RR belong to the rt class of the kernel, which stands above sched_ext and pushes
- * tasks between CPUs, instead of a global queue and a broadcast. An idle CPU has no tick, so a timer looks for work.
+ * Different here: SCHED_FIFO and SCHED_RR belong to the rt class of the kernel, which stands above sched_ext
+ * and pushes tasks between CPUs, instead of a global queue and a broadcast. An idle CPU has no tick, so a
+ * timer looks for work.
  */
 #include "include/o1_task.h"
 
@@ -72,7 +76,10 @@ void SCX_OP(o1_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	if (!t->placed) {
-		/* The task slept after it had used up its timeslice and before a tick noticed. A woken task is active. */
+		/*
+		 * The task slept after it had used up its timeslice and before a tick noticed. A woken task
+		 * is active.
+		 */
 		if (enq_flags & SCX_ENQ_WAKEUP && !t->left)
 			t->left = timeslice(p);
 		place(p, t, rq);
@@ -226,7 +233,10 @@ bool SCX_OP(o1_yield, struct task_struct *from, struct task_struct *to)
 	return false;
 }
 
-/* Parent and child share what the parent had left of its timeslice. The child inherits the history of its parent. */
+/*
+ * Parent and child share what the parent had left of its timeslice. The child inherits the history of its
+ * parent.
+ */
 s32 SCX_OP(o1_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	struct task_ctx *t = bpf_task_storage_get(&tasks, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);

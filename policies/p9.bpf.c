@@ -2,16 +2,23 @@
 /*
  * p9: Plan 9's scheduler, one queue of 20 priority levels for all CPUs.
  *
- * Every CPU takes processes from one shared structure under one lock: the first of those that ran there last, nowhere
- * yet, or have not moved for a while; if there is none, the first of all. Levels follow from what a
- * process used lately against its fair share (see plan9.h), so that those which mostly wait come first. A process goes on
- * until its quantum is over and another of its level waits, or, at a tick or after an interrupt, one of a higher level.
+ * All processes wait in one structure with one lock. A CPU takes the first process that ran there last, has
+ * not run yet, or has not moved for a while. If there is none, it takes the first of all. The level of a
+ * process follows from what it used lately of its fair share (plan9.h), so processes that mostly wait come
+ * first.
+ *
+ * A process runs until its quantum is over and another one of its level waits. At a tick or after an
+ * interrupt it also gives way to a process of a higher level.
  *
  * Good for: no CPU idles while a process waits; short waits for interactive processes on a few CPUs.
- * Bad for: many CPUs (one lock), caches (a process runs where there is room), even run times.
- * Source: "Plan 9 multi-queue scheduler: stats and updates" (9atom, 2014), its baseline; levels and decay as in Plan 9.
- * Different here: the share is kept in continuous time, not in ticks; the load is the number of runnable processes now,
- * not its average over a second; ticks are the machine's, not 100 a second.
+ * Bad for: many CPUs, since there is one lock; caches, since a process runs where there is room; even run
+ * times.
+ * Source: "Plan 9 multi-queue scheduler: stats and updates" (9atom, 2014), its baseline; levels and decay as
+ * in Plan 9.
+ *
+ * Different here: the share of a process is kept in continuous time, not in ticks. The load is the number of
+ * runnable processes at the moment, not the average over a second. Ticks are those of the machine, not 100 a
+ * second.
  */
 #include "include/cpu_array.h"
 #include "include/hotplug.h"
@@ -20,14 +27,14 @@
 char _license[] SEC("license") = "GPL";
 
 #define QUEUE 0
-/* Waiting processes looked at for one that ran here. */
+/* Waiting processes that a choice examines for one that ran here. */
 #define MAX_LOOK 256
 
 const volatile u64 move_ns PARAM("ns, 0..100000000000: a process that moved this lately is left to its CPU first; 0: to none") = 100000000;
 
-/* Processes sent away for one of a higher level. */
+/* Processes that were preempted by one of a higher level. */
 u64 nr_preempted;
-/* Runnable processes. */
+/* Number of runnable processes. */
 static u64 nr_runnable;
 
 struct cpu {
@@ -37,7 +44,10 @@ struct cpu {
 
 CPU_VARIABLES(cpu)
 
-/* Idle CPUs watch the queue, so any of them may be the first to see a process: claims one by chance. */
+/*
+ * Returns a random idle CPU, or -1. In Plan 9 idle CPUs watch the queue, and any of them may be the first to
+ * see a process.
+ */
 static __always_inline s32 first_to_see(struct task_struct *p)
 {
 	u32 nr_cpus = scx_bpf_nr_cpu_ids(), start = bpf_get_prandom_u32() % nr_cpus, i;
@@ -73,7 +83,7 @@ void SCX_OP(p9_enqueue, struct task_struct *p, u64 enq_flags)
 	plan9_account(t, false);
 	t->level = plan9_level(p, t, scx_bpf_nr_cpu_ids(), nr_runnable);
 	plan9_insert(p, t, QUEUE, enq_flags);
-	/* An idle CPU that it was woken on looks by itself. One that it has just left has its next process. */
+	/* A process that was woken on an idle CPU is found there by ops.dispatch(). */
 	if ((enq_flags & SCX_ENQ_WAKEUP) && at && !at->running)
 		return;
 	idle = first_to_see(p);
@@ -81,7 +91,7 @@ void SCX_OP(p9_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 		return;
 	}
-	/* The interrupt that readied it ends with a look at the queue. */
+	/* The interrupt that woke the process ends with a look at the queue. */
 	this = cpu_of(this_cpu);
 	if ((enq_flags & SCX_ENQ_WAKEUP) && this && this->running && this->level < t->level &&
 	    bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr)) {
@@ -91,8 +101,8 @@ void SCX_OP(p9_enqueue, struct task_struct *p, u64 enq_flags)
 }
 
 /*
- * Runs the first process of `level` or above that ran here last, nowhere yet, or where it is for a while already. If there is
- * none and nobody goes on here, the first of all.
+ * Runs the first process of `level` or above that ran here last, has not run yet, or has not moved for a
+ * while. If there is no such process and the CPU is about to idle, it runs the first of all.
  */
 static __always_inline bool runproc(s32 cpu, s32 level, bool idle)
 {
@@ -128,7 +138,7 @@ void SCX_OP(p9_dispatch, s32 cpu, struct task_struct *prev)
 		plan9_account(t, true);
 		t->level = plan9_level(prev, t, scx_bpf_nr_cpu_ids(), nr_runnable);
 	}
-	/* It goes on if all that wait are of lower levels. */
+	/* The running process goes on if all waiting ones are of lower levels. */
 	if (runproc(cpu, t ? t->level : 0, !t))
 		return;
 	if (t)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * percpu: a queue a CPU, and idle CPUs take from the longest.
+ * percpu: one queue for each CPU, and idle CPUs take from the longest.
  *
- * A waking task goes to an idle CPU if there is one, else to the queue of the CPU it ran on. A CPU that has nothing in
- * its own queue looks at `scan` others, from its neighbour on, and takes from the longest of them.
+ * A woken task takes an idle CPU if there is one, else it waits in the queue of the CPU it ran on. A CPU
+ * whose own queue is empty looks at the next `scan` CPUs and takes a task from the longest of their queues.
  *
- * Good for: cache affinity, no shared lock while CPUs are busy.
- * Bad for: fairness between CPUs: queues even out only when one runs dry. Ignores nice.
+ * Good for: caches; no lock is shared while CPUs are busy.
+ * Bad for: fairness between CPUs, since queues even out only when one is empty. It ignores nice.
  * Source: the textbook's multi-queue scheduler with work stealing.
  */
 #define CPU_QUEUES
@@ -17,10 +17,10 @@ char _license[] SEC("license") = "GPL";
 const volatile u64 slice_ns PARAM("ns, 100000..1000000000: time a task runs before the next one has its turn") = 5000000;
 u32 scan PARAM("CPUs, 0..1024: queues an idle CPU looks at; 0 never takes from others") = 16;
 
-/* Tasks taken from other CPUs' queues. */
+/* Tasks taken from the queues of other CPUs. */
 u64 nr_stolen;
 
-/* What waits there may have come from elsewhere. */
+/* Tasks that wait in the queue of a CPU that goes may have run elsewhere. */
 static __always_inline void pass_on_all(s32 cpu)
 {
 	pass_on(cpu);

@@ -2,30 +2,35 @@
 /*
  * pls: the default scheduler of Linux 2.4 with its queue sorted into priority levels.
  *
- * dss decides by goodness, of which all but the affinity bonus is the same on every CPU. So waiting tasks are kept in
- * levels by that part. A choice begins at the highest level that is not empty and ends where even the full bonus could
- * not make up for what is best so far. Decisions are those of dss, on a tie by the place in the common queue, too.
+ * dss decides by goodness. All parts of goodness but the affinity bonus are the same on every CPU, so pls
+ * keeps waiting tasks in levels by those parts. A choice begins at the highest level that is not empty. It
+ * ends at a level whose tasks could not beat the best task so far with the full bonus. The decisions are
+ * those of dss: ties are broken by the place in a common queue.
  *
  * Good for: what dss is good for, with more tasks.
- * Bad for: many CPUs (one lock still); a recalculation sorts the whole queue anew. Bound tasks starve as with dss.
- * Source: Franke, Nagar, Kravetz, Ravindran: "PMQS: Scalable Linux Scheduling for High End Servers", Annual Linux
- * Showcase 2001.
+ * Bad for: many CPUs, since there is still one lock in effect; recalculations, which sort the whole queue
+ * again.
+ * Source: Franke, Nagar, Kravetz, Ravindran, "PMQS: Scalable Linux Scheduling for High End Servers" (2001).
  *
- * Against the original: as dss. Each level is a DSQ with a lock of its own.
+ * Known weakness: tasks that are bound to a CPU starve, as under dss.
+ * Different here: as dss. Each level is a DSQ with a lock of its own.
  */
 #include "include/one_queue.h"
 
 char _license[] SEC("license") = "GPL";
 
-/* Goodness without affinity is at most 40 for nice and 21 ticks. */
+/* Goodness without affinity is at most 40 for the nice value plus 21 ticks. */
 #define NR_LEVELS 64
 
-/* Tasks sorted anew by recalculations. */
+/* Tasks that recalculations moved to another level. */
 u64 nr_sorted;
 
-/* Levels that may have tasks. */
+/* One bit for each level that may have tasks. */
 static u64 levels;
-/* Where ops.enqueue() last put a task on each CPU, and 1; 0 when it is known to be there: it arrives when the callback returns. */
+/*
+ * For each CPU the level + 1 into which ops.enqueue() last inserted a task, or 0. The task arrives there when
+ * the callback has returned, which is certain when the CPU makes its next choice.
+ */
 static u8 arriving[MAX_CPUS] CPU_ALIGNED;
 
 static __always_inline u32 level_of(struct task_struct *p, struct task_ctx *t)
@@ -38,7 +43,7 @@ static __always_inline void mark(u32 level)
 	__sync_fetch_and_or(&levels, 1ULL << level);
 }
 
-/* The highest level below `end` that may have tasks, or -1. */
+/* Returns the highest level below `end` that may have tasks, or -1. */
 static __always_inline s32 highest_below(s32 end)
 {
 	u64 below = end >= NR_LEVELS ? levels : levels & ((1ULL << end) - 1);
@@ -76,7 +81,7 @@ static __always_inline void insert_waiting(struct task_struct *p, struct task_ct
 	mark(level);
 }
 
-/* After a recalculation: every task to its new level. Tasks that moved down are met again and stay. */
+/* Moves every task to its level after a recalculation. A task that moved down is met again and stays. */
 static __noinline void sort_anew(void)
 {
 	s32 i, level;
@@ -102,7 +107,7 @@ static __noinline void sort_anew(void)
 	}
 }
 
-/* What is best so far. */
+/* The best task so far. */
 struct choice {
 	s32 goodness;
 	s32 level;
@@ -110,7 +115,7 @@ struct choice {
 	s64 place;
 };
 
-/* Looks through one level. */
+/* Examines the tasks of one level. */
 static __noinline void look_through(s32 level, s32 cpu, u64 mm, struct choice *best)
 {
 	struct task_struct *p;
@@ -136,14 +141,17 @@ static __noinline void look_through(s32 level, s32 cpu, u64 mm, struct choice *b
 		}
 	}
 	if (empty) {
-		/* Who arrives has left a trace until it is there. */
+		/*
+		 * A task that is about to arrive has an entry in arriving[] until it can be seen in the
+		 * level.
+		 */
 		__sync_fetch_and_and(&levels, ~(1ULL << level));
 		if (is_arriving(level) || scx_bpf_dsq_nr_queued(level) > 0)
 			mark(level);
 	}
 }
 
-/* Takes the chosen task to this CPU; false if another one was faster. */
+/* Takes the chosen task to this CPU. Returns false if another CPU has taken it. */
 static __noinline bool take(struct choice *best)
 {
 	struct task_struct *p;
@@ -160,7 +168,8 @@ static __noinline bool take(struct choice *best)
 	return taken;
 }
 
-static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct task_ctx *of_prev, s32 goodness, u64 mm)
+/* The levels in descending order, as far as they can matter. */
+static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct task_ctx *prev_ctx, s32 goodness, u64 mm)
 {
 	struct choice best = { .goodness = goodness, .level = -1 };
 	s32 level = NR_LEVELS, i;
@@ -179,10 +188,13 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct tas
 	}
 	if (best.level >= 0)
 		return take(&best);
-	/* The pointer itself is to be tested: the verifier forgets in the loop what a flag made of it before meant. */
-	asm volatile("" : "+r"(of_prev));
-	if (of_prev)
-		keep_running(prev, of_prev);
+	/*
+	 * Tests the pointer itself. In a loop the verifier does not know that a flag implies that the pointer
+	 * is not NULL.
+	 */
+	asm volatile("" : "+r"(prev_ctx));
+	if (prev_ctx)
+		keep_running(prev, prev_ctx);
 	return true;
 }
 

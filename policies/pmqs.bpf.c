@@ -2,23 +2,24 @@
 /*
  * pmqs: the pooled multi-queue scheduler, and its load balancers.
  *
- * It is mqs within pools of neighbouring CPUs. A CPU that needs a task scans its own queue for the highest goodness, and
- * then reads one number of each other queue of its pool. A woken task takes its last CPU if that is idle, else an idle
- * CPU of the pool, else any idle CPU, else it preempts the running task of the pool with the lowest goodness that it beats.
+ * It is mqs within pools of neighbouring CPUs. A CPU that needs a task scans its own queue for the highest
+ * goodness, and then reads one number of each other queue of its pool. A woken task takes its last CPU if
+ * that is idle, else an idle CPU of the pool, else any idle CPU, else it preempts the running task of the
+ * pool with the lowest goodness that it beats.
  *
  * Tasks leave a pool in two ways: a woken task finds an idle CPU elsewhere, or a balancer moves it. Three
- * balancers can be chosen. IP moves a task at exec to the shortest queue. LBC evens out all queues by a timer. LBP
- * evens out queues of different pools that are not within a tolerance of the average.
+ * balancers can be chosen. IP moves a task at exec to the shortest queue. LBC evens out all queues by a
+ * timer. LBP evens out queues of different pools that are not within a tolerance of the average.
  *
  * Good for: many CPUs, far memory between pools; loads that need no knowledge of the whole machine.
  * Bad for: fairness between pools without a balancer; many short sleeps, where balancing corrects too much.
  * Source: Franke, Nagar, Kravetz, Ravindran, "PMQS: Scalable Linux Scheduling for High End Servers" (2001).
  *
- * Different here: realtime tasks are in a class above sched_ext. Locks of queues are words beside the locks of the DSQs.
- * A task that IP places moves when its CPU next schedules, which is at once. A CPU whose pool has used up its quanta
- * recalculates the counters of all tasks, so a pool with little to do stretches the quanta of the others, in the
- * original without end. Here a task that has waited for max_wait_ms is next when the running task has had a turn of the usual
- * length, the longest wait first.
+ * Different here: realtime tasks are in a class above sched_ext. Locks of queues are words beside the locks
+ * of the DSQs. A task that IP places moves when its CPU next schedules, which is at once. A CPU whose pool
+ * has used up its quanta recalculates the counters of all tasks, so a pool with little to do stretches the
+ * quanta of the others, in the original without end. Here a task that has waited for max_wait_ms is next when
+ * the running task has had a turn of the usual length, the longest wait first.
  */
 #include "include/goodness.h"
 #define CPU_QUEUES

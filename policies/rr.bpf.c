@@ -2,17 +2,20 @@
 /*
  * rr: round robin over one queue for all CPUs.
  *
- * Tasks wait in one queue in order of arrival. A CPU takes the first, runs it for at most one timeslice and puts it at
- * the end. An infinite timeslice (0) is first come, first served; a timeslice that shrinks to nothing is processor
- * sharing, in which n tasks each run at 1/n of the speed. Priorities are ignored. A task that a higher class preempts
- * keeps its place and the rest of its timeslice.
+ * Tasks wait in one queue in the order of arrival. A CPU takes the first task, runs it for one timeslice and
+ * puts it at the end. A timeslice without end (0) makes this first come, first served. A timeslice that
+ * shrinks to nothing makes it processor sharing, in which n tasks each run at 1/n of the speed. A task that a
+ * higher class preempts keeps the rest of its timeslice.
  *
- * Good for: comparing with queueing theory (M/D/1, M/M/1, M/M/c); a baseline that no CPU leaves work to wait.
- * Bad for: latency beside long tasks (FCFS), overhead (short timeslices), many CPUs (one queue, one lock).
- * Source: Happe, Groenda, Reussner, "Performance Evaluation of Scheduling Policies in Symmetric Multiprocessing
- * Environments" (2008), its single-processor part.
- * Different here: sched_ext ends slices at ticks. With `exact` a timer a CPU ends them on time, so that timeslices
- * below a tick work, too.
+ * Good for: comparing with queueing theory (M/D/1, M/M/1, M/M/c); a baseline in which no CPU idles while a
+ * task waits.
+ * Bad for: latency beside long tasks (FCFS); short timeslices, which cost switches; many CPUs (one lock). It
+ * ignores nice.
+ * Source: Happe, Groenda, Reussner, "Performance Evaluation of Scheduling Policies in Symmetric
+ * Multiprocessing Environments" (2008).
+ *
+ * Different here: sched_ext ends slices at ticks. With `exact`, a timer on each CPU ends them on time, so
+ * that timeslices shorter than a tick work, too.
  */
 #include "include/hotplug.h"
 
@@ -28,7 +31,7 @@ u64 nr_expired;
 
 struct slice_end {
 	struct bpf_timer timer;
-	/* A task that may have to go is on the CPU. */
+	/* The timer is to end the turn of the running task. */
 	u32 armed;
 };
 
@@ -66,7 +69,7 @@ static int end_slice(void *map, u32 *cpu, struct slice_end *end)
 	return 0;
 }
 
-/* The queue is one: all that matters is that an idle CPU, if there is one, comes and looks. */
+/* With one queue it matters only that an idle CPU, if there is one, wakes up and looks. */
 s32 SCX_OP(rr_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	bool is_idle = false;
@@ -90,7 +93,7 @@ void SCX_OP(rr_dispatch, s32 cpu, struct task_struct *prev)
 {
 	if (scx_bpf_dsq_move_to_local(QUEUE))
 		return;
-	/* Nobody else waits: another timeslice. */
+	/* No other task waits, so the running one gets another timeslice. */
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
 		prev->scx.slice = slice();
 		start_slice(cpu, slice_ns);
@@ -99,7 +102,7 @@ void SCX_OP(rr_dispatch, s32 cpu, struct task_struct *prev)
 
 void SCX_OP(rr_running, struct task_struct *p)
 {
-	/* After an interruption by a higher class, what is left of it. */
+	/* A task that a higher class had preempted gets the rest of its timeslice. */
 	start_slice(scx_bpf_task_cpu(p), p->scx.slice);
 }
 

@@ -2,20 +2,23 @@
 /*
  * steal: queues ordered by virtual time, and CPUs that go idle steal from overloaded ones.
  *
- * Each CPU has a queue ordered by weighted virtual time. A woken task takes an idle CPU near the waking CPU or near its
- * last CPU, if a short search finds one (select_idle_sibling.h). A CPU that is about to idle first pulls a task from the
- * busiest CPU, unless its idle times are too short for that (idle_balance.h).
+ * Each CPU has a queue ordered by weighted virtual time. A woken task takes an idle CPU near the waking CPU
+ * or near its last CPU, if a short search finds one (select_idle_sibling.h). A CPU that is about to idle
+ * first pulls a task from the busiest CPU, unless its idle times are too short for that (idle_balance.h).
  *
- * If that finds nothing, the CPU steals. A sparse bitmap of each LLC has the CPUs that are overloaded (overloaded.h). The CPU visits
- * them, those of its own core first, and takes the first task in order of virtual time that may run here.
+ * If that finds nothing, the CPU steals. A sparse bitmap of each LLC has the CPUs that are overloaded
+ * (overloaded.h). The CPU visits them, those of its own core first, and takes the first task in order of
+ * virtual time that may run here.
  *
  * Good for: busy CPUs on larger machines; a steal takes a few microseconds.
  * Bad for: caches, if few tasks with large working sets are stolen; other LLCs, unless steal_llcs is set.
- * Source: Steve Sistare, "Can better task stealing make Linux faster?" and "steal tasks to improve CPU utilization" (2018).
+ * Source: Steve Sistare, "Can better task stealing make Linux faster?" and "steal tasks to improve CPU
+ * utilization" (2018).
  *
- * steal=0 is the CFS of that time. steal_llcs, steal_nodes, idle_balance and idle_cores were announced as future work.
- * Different here: realtime tasks are in a class above sched_ext, where the kernel pushes and pulls them, so there is no
- * bitmap of CPUs overloaded with them. A slice has a fixed length instead of a share of a period.
+ * steal=0 is the CFS of that time. steal_llcs, steal_nodes, idle_balance and idle_cores were announced as
+ * future work.
+ * Different here: realtime tasks are in a class above sched_ext, where the kernel pushes and pulls them, so
+ * there is no bitmap of CPUs overloaded with them. A slice has a fixed length instead of a share of a period.
  */
 #include "include/idle_balance.h"
 #include "include/select_idle_sibling.h"

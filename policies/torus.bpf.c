@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * torus: Plan 9's scheduler on a queue a CPU, with pushes to neighbours on a torus.
+ * torus: Plan 9's scheduler on one queue for each CPU, with pushes to neighbours on a torus.
  *
- * Each CPU runs the same algorithm (see plan9.h) on a queue of its own. A new process is placed on the least loaded of its
- * creator's CPU and that CPU's neighbours. Every check_period_ns a CPU that runs one process and has others waiting looks
- * at its neighbours: it pushes one to an idle neighbour at once, else one to a neighbour whose load is lower by `margin`
- * percent. Nobody steals, and nobody looks further than its neighbours, so that no idle CPU is everyone's target.
+ * Each CPU runs the algorithm of plan9.h on its own queue. A new process goes to the least loaded of its
+ * creator's CPU and that CPU's neighbours. Every check_period_ns, a CPU that runs one process and has others
+ * waiting looks at its neighbours. It pushes a process to an idle neighbour at once, or else to a neighbour
+ * whose load is lower by `margin` percent.
+ *
+ * No CPU steals or looks further than its neighbours, so an idle CPU is not the target of all others at once.
  * Processes wired to a CPU never move.
  *
- * Good for: many CPUs (no shared lock), even run times of equal processes.
- * Bad for: work on one spot of a large torus spreads by a neighbour a check; a CPU may idle up to a check's period.
+ * Good for: many CPUs, since no lock is shared; even run times of equal processes.
+ * Bad for: work on one spot of a large torus, which spreads by one neighbour a check; a CPU may idle for up
+ * to a check's period.
  * Source: "Plan 9 multi-queue scheduler: stats and updates" (9atom, 2014).
- * Different here: a wired process is one that may run on one CPU only; an idle CPU's timer stops; load is the average
- * number of runnable processes over load_window_ns, and nothing is pushed to where there are as many now.
+ *
+ * Different here: a wired process is one that may run on one CPU only. The timer of an idle CPU stops. Load
+ * is the average number of runnable processes over load_window_ns, and no process is pushed to a CPU that has
+ * as many at the moment.
  */
 #include "include/cpu_array.h"
 #define CPU_QUEUES
@@ -22,7 +27,7 @@
 
 char _license[] SEC("license") = "GPL";
 
-/* Waiting processes looked at for one that may go. */
+/* Waiting processes that a push examines for one that may move. */
 #define MAX_LOOK 64
 /* The unit of loads. */
 #define LOAD_ONE (1ULL << 20)
@@ -47,7 +52,7 @@ struct cpu {
 
 CPU_MAP(cpu)
 
-/* Runnable processes of a CPU now. */
+/* Returns the number of runnable processes of a CPU. */
 static __always_inline u32 nr_runnable(struct cpu *c, u32 cpu)
 {
 	s32 waiting = scx_bpf_dsq_nr_queued(cpu);
@@ -67,7 +72,10 @@ static __always_inline void update_load(struct cpu *c, u32 cpu)
 		c->load = (c->load * (window - us) + nr_runnable(c, cpu) * LOAD_ONE * us) / window;
 }
 
-/* Pushes the first waiting process that may run there from CPU `from` to queue `to`. */
+/*
+ * Pushes the first waiting process of a queue that may run on `cpu` to the queue `to`. Returns whether there
+ * was one.
+ */
 static __always_inline bool push(u32 from, u32 cpu, u64 to)
 {
 	struct bpf_iter_scx_dsq it;
@@ -82,7 +90,9 @@ static __always_inline bool push(u32 from, u32 cpu, u64 to)
 				break;
 			if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || p->migration_disabled)
 				continue;
-			/* To a queue with its level and its place in time, to an idle CPU itself at once. */
+			/*
+			 * In a queue the process keeps its level and its place. A local DSQ runs it at once.
+			 */
 			if (to == cpu)
 				pushed = scx_bpf_dsq_move_vtime(&it, p, to, 0);
 			else
@@ -131,7 +141,7 @@ static int check(void *map, u32 *key, struct cpu *c)
 	update_load(c, cpu);
 	if (c->running && scx_bpf_dsq_nr_queued(cpu) > 0)
 		balance(c, cpu);
-	/* An idle CPU has nothing to push; it starts again with what runs there next. */
+	/* The timer of an idle CPU starts again with the next process that runs there. */
 	if (c->running || scx_bpf_dsq_nr_queued(cpu) > 0)
 		bpf_timer_start(&c->timer, check_period_ns, BPF_F_TIMER_CPU_PIN);
 	else
@@ -139,7 +149,7 @@ static int check(void *map, u32 *key, struct cpu *c)
 	return 0;
 }
 
-/* What waits there may have come from elsewhere. */
+/* Processes that wait in the queue of a CPU that goes may have run elsewhere. */
 static __always_inline void pass_on_all(s32 cpu)
 {
 	pass_on(cpu);
@@ -198,7 +208,7 @@ void SCX_OP(torus_dispatch, s32 cpu, struct task_struct *prev)
 		plan9_account(t, true);
 		t->level = plan9_level(prev, t, 1, nr_runnable(c, cpu));
 	}
-	/* It goes on if all that wait are of lower levels. */
+	/* The running process goes on if all waiting ones are of lower levels. */
 	if ((!t || plan9_highest(cpu) >= (s32)t->level) && scx_bpf_dsq_move_to_local(cpu))
 		return;
 	if (t)

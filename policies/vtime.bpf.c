@@ -2,13 +2,13 @@
 /*
  * vtime: one queue for all CPUs, ordered by weighted virtual time.
  *
- * Each task's virtual time advances by the time it ran divided by its weight; the one furthest behind runs next. A
- * task that slept keeps at most one slice of credit, so that it comes soon after waking and cannot monopolise a CPU.
- * A waking task takes an idle CPU at once if there is one.
+ * The virtual time of a task advances by the time it ran, divided by its weight. The task that is furthest
+ * behind runs next. A task that slept keeps at most one slice of credit: it runs soon after it wakes up, and
+ * cannot keep others off the CPU for longer. A woken task takes an idle CPU at once if there is one.
  *
  * Good for: fair shares by nice over the whole machine; short waits for tasks that sleep much.
- * Bad for: cache affinity, many CPUs (one queue, one lock); a wake-up never preempts.
- * Source: weighted fair queueing as scx_simple of the kernel's tools/sched_ext shows it; own code.
+ * Bad for: caches; many CPUs, since there is one queue and one lock; a wake-up never preempts.
+ * Source: weighted fair queueing, as in scx_simple of the kernel's tools/sched_ext; own code.
  */
 #include "include/hotplug.h"
 
@@ -27,8 +27,8 @@ static __always_inline bool before(u64 a, u64 b)
 }
 
 /*
- * Virtual time with what was used of the slice; 100 is the weight of nice 0. The slice of a task that came with the policy
- * was the kernel's, and longer.
+ * Returns a task's virtual time, with the part of the slice that it has used. The weight of nice 0 is 100. A
+ * task that runs when the policy is loaded still has a slice of the kernel, which is longer.
  */
 static __always_inline u64 vtime_of(struct task_struct *p)
 {
@@ -57,7 +57,7 @@ void SCX_OP(vtime_enqueue, struct task_struct *p, u64 enq_flags)
 	if (before(vtime, vtime_now - slice_ns))
 		vtime = vtime_now - slice_ns;
 	scx_bpf_dsq_insert_vtime(p, QUEUE, slice_ns, vtime, enq_flags);
-	/* One that made way, or that was given no choice of CPUs, may run on an idle one. */
+	/* ops.select_cpu() is not called for all tasks that come here: another CPU may be idle. */
 	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	if (cpu >= 0)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
@@ -72,7 +72,7 @@ void SCX_OP(vtime_dispatch, s32 cpu, struct task_struct *prev)
 		scx_bpf_dsq_move_to_local(QUEUE);
 		return;
 	}
-	/* It goes on while it is the furthest behind. */
+	/* The running task goes on while no other is further behind. */
 	first = scx_bpf_dsq_peek(QUEUE);
 	vtime = vtime_of(prev);
 	if (first && !before(vtime, first->scx.dsq_vtime) && scx_bpf_dsq_move_to_local(QUEUE))

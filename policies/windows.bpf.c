@@ -2,21 +2,28 @@
 /*
  * windows: the dispatcher of Windows Server 2003 and Vista.
  *
- * Strict priorities 0..31; each CPU has a ready queue a level and a mask of the levels in use. A readied thread goes to its
- * ideal processor if that idles, else to its last, else to the CPU that readies it, else to the first idle one; if none
- * idles it waits at its ideal processor, preempting a lower priority there. A CPU that goes idle takes a ready thread from
- * the busiest; nothing else balances. A completed wait boosts by its cause, up to 15, and each quantum used takes one
- * off. Once a second, threads that were ready for 3 s are lifted to 15 for a short quantum, so that one that starves runs
- * every 4 s.
+ * Priorities are strict, from 0 to 31. Each CPU has a ready queue for each level and a mask of the levels in
+ * use. A thread that becomes ready takes its ideal processor if that is idle, else its last one, else the CPU
+ * that readied it, else the first idle one. If no CPU is idle, it waits at its ideal processor and preempts a
+ * thread of lower priority there.
  *
- * Good for: interactive threads that wait on devices and messages; caches (threads stay where they are).
- * Bad for: fairness: a lower priority starves but for the lift, and CPUs stay uneven while none goes idle.
- * Source: Happe, Groenda, Reussner, "Performance Evaluation of Scheduling Policies in Symmetric Multiprocessing
- * Environments" (2008); boosts by cause are those of the Windows driver kit.
- * Different here: priorities 16..31 are Linux' real-time classes, which are above sched_ext; nice -20..19 are 15..1, nice
- * 0 is 8. Causes are seen on the functions that wake: futexes for semaphores and events, pipes, sockets; disk is an
- * uninterruptible sleep; keyboard, mouse and sound have programs that are attached only where asked for (include/wait_causes.h).
- * Quanta end at Linux' ticks, and are charged by time and not by 15.6 ms intervals.
+ * A CPU that becomes idle takes a ready thread from the busiest CPU; nothing else balances. The end of a wait
+ * boosts a thread by its cause, up to level 15, and each quantum that it uses takes one level off. Once a
+ * second, threads that have been ready for 3 s are lifted to level 15 for a short quantum, so a thread that
+ * starves runs every 4 s.
+ *
+ * Good for: interactive threads that wait for devices and messages; caches, since threads stay where they
+ * are.
+ * Bad for: fairness, since lower priorities starve but for the lift; even CPUs, since only an idle CPU takes
+ * threads.
+ * Source: Happe, Groenda, Reussner, "Performance Evaluation of Scheduling Policies in Symmetric
+ * Multiprocessing Environments" (2008).
+ *
+ * Different here: levels 16 to 31 are the realtime classes of Linux, which are above sched_ext. Nice -20 to
+ * 19 are levels 15 to 1, and nice 0 is 8. Causes of waits are seen on the functions of the kernel that wake
+ * up: futexes stand for semaphores and events. A disk wait is an uninterruptible sleep. Programs for
+ * keyboard, mouse and sound are attached on request (wait_causes.h). The boosts are those of the Windows
+ * driver kit. Quanta are charged by time, and end at ticks of Linux.
  */
 #define CPU_QUEUES
 #include "include/hotplug.h"
@@ -33,6 +40,7 @@ static __always_inline bool is_idle(struct task_struct *p, s32 cpu)
 	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && scx_bpf_test_and_clear_cpu_idle(cpu);
 }
 
+/* Threads that wait at a CPU that goes may have run elsewhere. */
 static __always_inline void pass_on_all(s32 cpu)
 {
 	u32 level;
@@ -79,7 +87,7 @@ void SCX_OP(windows_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	t->ready_since = bpf_ktime_get_ns();
 	level = t->level & (LEVELS - 1);
-	/* Who was preempted goes on with the rest of its quantum, before others of its level. */
+	/* A preempted thread goes on with the rest of its quantum, before others of its level. */
 	if (!(enq_flags & SCX_ENQ_WAKEUP) && !t->ended)
 		enq_flags |= SCX_ENQ_HEAD;
 	ready_insert(c, p, cpu, level, t->left, enq_flags);
@@ -89,7 +97,7 @@ void SCX_OP(windows_enqueue, struct task_struct *p, u64 enq_flags)
 		__sync_fetch_and_add(&nr_preempted, 1);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
-	/* Put here by force: an idle CPU may come and take one. */
+	/* ops.select_cpu() was not called for this thread. An idle CPU may take it. */
 	if ((enq_flags & SCX_ENQ_WAKEUP) && !(enq_flags & SCX_ENQ_CPU_SELECTED)) {
 		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 		if (idle >= 0)
@@ -97,7 +105,7 @@ void SCX_OP(windows_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 }
 
-/* What waits at the busiest CPU may not be allowed here: the others have their turn then. */
+/* Takes a thread from the busiest CPU, or from any other one if its threads may not run here. */
 static __always_inline bool take_from_others(u32 cpu)
 {
 	u32 nr_cpus = scx_bpf_nr_cpu_ids(), i;
@@ -122,7 +130,7 @@ void SCX_OP(windows_dispatch, s32 cpu, struct task_struct *prev)
 	if (t) {
 		bool ended = charge(prev, t);
 
-		/* Its equals have their turn when its quantum is over. */
+		/* At the end of its quantum the thread gives way to others of its level. */
 		c->level = t->level;
 		if (ready_take(cpu, t->level + !ended))
 			return;
@@ -146,8 +154,10 @@ void SCX_OP(windows_running, struct task_struct *p)
 	c->running = true;
 	c->level = t->level;
 	/*
-	 * While a real-time task was here, a thread of a higher level came. As long as the kernel has others here that ops.enqueue()
-	 * never sees (exiting, bound for now), it does not ask: they would take turns, each preempted before it got anywhere.
+	 * A thread of a higher level came while a realtime task ran here: preempt. But if the local DSQ holds
+	 * tasks that never pass ops.enqueue() (exiting ones, or those that may not migrate now), the kernel
+	 * would run them in turn without calling ops.dispatch(), and each would be preempted before it got
+	 * anywhere.
 	 */
 	if (c->ready >> (t->level & 15) >> 1 && !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL))
 		scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_PREEMPT);
@@ -166,7 +176,7 @@ void SCX_OP(windows_stopping, struct task_struct *p, bool runnable)
 		c->running = false;
 }
 
-/* To the end of its level, as at the end of a quantum. */
+/* The thread goes to the end of its level, as at the end of a quantum. */
 bool SCX_OP(windows_yield, struct task_struct *p, struct task_struct *to)
 {
 	struct thread *t = thread_of(p);
@@ -191,7 +201,7 @@ s32 SCX_OP(windows_init_task, struct task_struct *p, struct scx_init_task_args *
 	return 0;
 }
 
-/* An ideal processor that is not allowed is replaced by the first that is; what was is forgotten. */
+/* If the ideal processor is no longer allowed, the first allowed CPU becomes the ideal one. */
 void SCX_OP(windows_set_cpumask, struct task_struct *p, const struct cpumask *cpumask)
 {
 	struct thread *t = thread_of(p);

@@ -94,7 +94,8 @@ for part in "${parts[@]}"; do
 done
 # Of what both guests did, counters that no load moved.
 if [ -z "$only" ] && [[ " ${parts[*]} " = *" policies "* && " ${parts[*]} " = *" numa "* ]]; then
-  scripts/live/counters.awk scripts/live/mechanisms $dir/policies.log $dir/numa.log || failed+=("counters")
+  scripts/live/mechanisms.py >$dir/mechanisms
+  scripts/live/counters.awk $dir/mechanisms $dir/policies.log $dir/numa.log || failed+=("counters")
 fi
 echo "live-test: all in all: $(($(date +%s) - begun)) s"
 if [ ${#failed[@]} -gt 0 ]; then

@@ -2,8 +2,8 @@
 /*
  * The load balancers of PMQS: placement at exec, and moves between queues by a timer.
  *
- * A queue's load is the number of its tasks, the one that runs included, or the sum of their goodness without affinity.
- * Only tasks that wait can move.
+ * The load of a queue is the number of its tasks, the running one included, or the sum of their goodness
+ * without affinity. Only tasks that wait can move.
  */
 #ifndef BALANCER_H
 #define BALANCER_H
@@ -18,10 +18,13 @@ u32 use_na_goodness PARAM("0 or 1, 0..1: a queue's load is its length, or the su
 u32 interval_ms PARAM("ms, 1..60000: time between two runs of LBC and LBP") = 600;
 u32 tolerance PARAM("%, 0..100: a queue within this of the average is balanced to LBP") = 10;
 
-/* Runs of the balancer, tasks it moved in all, and those that changed pools; tasks moved at exec. */
+/* Runs of the balancer; tasks that it moved, and those of them that changed pools; tasks moved at exec. */
 u64 nr_balancings, nr_balanced, nr_balanced_pools, nr_placed;
 
-/* Of the runs: the sum of the queues' loads, the tasks moved, and those in percent of the former. */
+/*
+ * Statistics of the runs: sum of the loads of all queues, tasks moved, and tasks moved in percent of that
+ * load.
+ */
 u64 load_mean_milli, load_max, moved_last, moved_mean_milli, moved_max, moved_percent_mean_milli, moved_percent_max_milli;
 static u64 load_sum, percent_milli_sum;
 
@@ -43,7 +46,7 @@ static __always_inline s64 weight_of(struct task_struct *p, struct task_ctx *t)
 	return use_na_goodness ? na_goodness(p, t) : 1;
 }
 
-/* A queue's load. */
+/* Returns the load of a queue. */
 static __noinline s64 load_of(s32 cpu)
 {
 	struct mq *q = mq_of(cpu);
@@ -63,14 +66,17 @@ static __noinline s64 load_of(s32 cpu)
 }
 
 /*
- * Moves tasks until either queue is balanced, that is within `within` percent of the average of `total` / `nr`, or no move would
- * bring them closer.
+ * Moves tasks between two queues until one of them is balanced or no move would bring their loads closer. A
+ * queue is balanced if its load is within `within` percent of the average, total / nr.
  */
 static __noinline void move_tasks(s32 from, s32 to, s64 total, s64 nr)
 {
 	struct mq *f = mq_of(from), *d = mq_of(to);
 	struct task_struct *p;
-	/* Counted where the verifier does not follow the number: each turn of the loop would be a new state. */
+	/*
+	 * A local count would be a new state for the verifier in each turn of the loop, so a global one is
+	 * compared.
+	 */
 	u64 before = nr_balanced, moved;
 	s64 within = balancer == LBP ? tolerance : 0;
 
@@ -85,7 +91,7 @@ static __noinline void move_tasks(s32 from, s32 to, s64 total, s64 nr)
 		weight = weight_of(p, t);
 		if (weight >= f->load - d->load)
 			continue;
-		/* It comes in at the front, as all that come into a queue. */
+		/* The task enters at the front, as all that enter a queue. */
 		t->place = next_front();
 		scx_bpf_dsq_move_set_vtime(&it, t->place);
 		if (!scx_bpf_dsq_move_vtime(&it, p, to, 0))
@@ -105,7 +111,7 @@ static __noinline void move_tasks(s32 from, s32 to, s64 total, s64 nr)
 		__sync_fetch_and_add(&nr_balanced_pools, moved);
 }
 
-/* From each surplus queue to the deficit ones, of its pool or of others. */
+/* Moves tasks from each surplus queue to the deficit queues of its pool, or of other pools (across). */
 static __noinline void move_all(bool across, s64 total, s64 nr)
 {
 	s32 from, to;
@@ -123,7 +129,7 @@ static __noinline void move_all(bool across, s64 total, s64 nr)
 	}
 }
 
-static __noinline void tell_of_run(u64 load, u64 moved)
+static __noinline void record_run(u64 load, u64 moved)
 {
 	u64 percent_milli = load ? moved * 100000 / load : 0, nr;
 
@@ -167,7 +173,7 @@ static int balance(void *map, int *key, struct balance_timer *b)
 	if (balancer == LBC)
 		move_all(false, total, nr);
 	move_all(true, total, nr);
-	tell_of_run(total, nr_balanced - moved);
+	record_run(total, nr_balanced - moved);
 	bpf_timer_start(&b->timer, (u64)interval_ms * 1000000, 0);
 	return 0;
 }
@@ -186,7 +192,9 @@ static __always_inline s32 balancer_init(void)
 	return bpf_timer_start(&b->timer, (u64)interval_ms * 1000000, 0);
 }
 
-/* Initial placement: at exec the task leaves for the CPU with the shortest queue, if that is not its own. */
+/*
+ * IP, initial placement: at exec the task moves to the CPU with the shortest queue, if that is not its own.
+ */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(initial_placement, struct task_struct *p)
 {

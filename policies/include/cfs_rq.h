@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * CFS' runqueues, as far as placement and balancing look at them: a DSQ a CPU in order of virtual time, how long a CPU's
- * idle times last on average, and the domains a CPU is in: its core, its LLC, its node and the machine.
+ * The runqueues of CFS, as far as placement and balancing look at them.
+ *
+ * Each CPU has a DSQ in the order of virtual time, an average of its idle times, and domains: its core, its
+ * LLC, its node and the machine.
  */
 #ifndef CFS_RQ_H
 #define CFS_RQ_H
@@ -14,18 +16,21 @@ const volatile u32 core_of[MAX_CPUS];
 const volatile u32 llc_of[MAX_CPUS];
 const volatile u32 node_of[MAX_CPUS];
 
-/* The next CPU of the same core, of the same LLC: rings. */
+/* For each CPU the next one of its core and of its LLC, in rings. */
 static u32 next_of_core[MAX_CPUS], next_of_llc[MAX_CPUS];
 static u32 nr_nodes;
 
-/* Time spent looking for idle CPUs and for tasks to steal, and keeping the bitmap of overloaded CPUs, ns. */
+/* Time spent on searches for idle CPUs and tasks to steal, and on the bitmap of overloaded CPUs, ns. */
 u64 find_ns;
 
 struct cpu {
 	u64 vtime;
 	u64 idle_since;
 	u64 avg_idle;
-	/* What a search for the busiest CPU of each domain took at most lately, what one for an idle CPU takes on average. */
+	/*
+	 * The longest recent search for the busiest CPU of each domain, and the average search for an idle
+	 * CPU, ns.
+	 */
 	u64 cost[LEVELS];
 	u64 scan_cost;
 	bool running;
@@ -35,11 +40,11 @@ struct cpu {
 CPU_VARIABLES(cpu)
 
 struct cfs_task {
-	/* The CPU in whose virtual time the task's is told. */
+	/* The CPU to whose virtual time the task's virtual time relates. */
 	s32 cpu;
-	/* Where it ran before its last CPU. */
+	/* The CPU before its last one. */
 	s32 recent_cpu;
-	/* Whom it woke last, changes of that, halved each second, and when. */
+	/* The task that it woke last, changes of that (halved each second), and when they were halved. */
 	s32 last_wakee;
 	u32 flips;
 	u64 decayed;
@@ -67,7 +72,9 @@ static __always_inline s32 cfs_task_init(struct task_struct *p)
 	return 0;
 }
 
-/* Each CPU has its virtual time: a task that comes from another one keeps its lead or lag. */
+/*
+ * Returns the task's virtual time on another CPU. Each CPU has its own, and the task keeps its lead or lag.
+ */
 static __always_inline u64 vtime_on(struct task_struct *p, struct cfs_task *t, s32 cpu)
 {
 	struct cpu *from = cpu_of(t->cpu), *to = cpu_of(cpu);
@@ -87,7 +94,7 @@ static __always_inline void settle_on(struct task_struct *p, s32 cpu)
 	}
 }
 
-/* Tasks queued on a CPU, without the one that runs. */
+/* Returns the number of tasks that wait on a CPU. */
 static __always_inline s32 waiting(u32 cpu)
 {
 	return scx_bpf_dsq_nr_queued(cpu);
@@ -105,7 +112,7 @@ static __always_inline u32 next_in(u32 *ring, u32 cpu)
 	return ring[cpu & (MAX_CPUS - 1)];
 }
 
-/* Are both in one domain of this level? */
+/* Returns whether two CPUs are in one domain of a level. */
 static __always_inline bool in_domain(u32 level, u32 a, u32 b)
 {
 	a &= MAX_CPUS - 1;
@@ -122,13 +129,13 @@ static __always_inline bool in_domain(u32 level, u32 a, u32 b)
 	}
 }
 
-/* The time since `start` went into finding. */
+/* Adds the time since `start` to find_ns. */
 static __always_inline void found_since(u64 start)
 {
 	__sync_fetch_and_add(&find_ns, bpf_ktime_get_ns() - start);
 }
 
-/* Load time. */
+/* Creates the queues and rings, when the policy is loaded. */
 static __always_inline s32 cfs_rq_init(u64 avg_idle)
 {
 	u32 nr_cpus = scx_bpf_nr_cpu_ids(), cpu, i;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a policy keeps for each CPU: a struct x, which x_of(cpu) finds. CPU_VARIABLES(x) are global variables, found without a
- * call; what has a timer must be in a map, CPU_MAP(x). Give the struct CPU_ALIGNED: CPUs then share no cache lines.
+ * An array with one struct for each CPU: a struct x, which x_of(cpu) finds.
+ *
+ * CPU_VARIABLES(x) makes global variables, which are found without a call. A struct with a timer must be in a
+ * map, CPU_MAP(x). A struct that is CPU_ALIGNED shares no cache line with that of another CPU.
  */
 #ifndef CPU_ARRAY_H
 #define CPU_ARRAY_H

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The runqueue of a CPU in mqs and pmqs: a DSQ with the CPU's number, what other CPUs may know of it, and its lock.
+ * The runqueue of a CPU in mqs and pmqs: a DSQ with the CPU's number, what other CPUs may know of it, and its
+ * lock.
  *
- * Others read max_na_goodness without the lock, and take the lock only to take a task. No CPU ever waits for the lock, its owner
- * least of all: the lock of the DSQ keeps the queue consistent, and a task that another CPU took is a move that fails.
+ * Others read max_na_goodness without the lock, and take the lock only to take a task. No CPU ever waits for
+ * the lock, its owner least of all: the lock of the DSQ keeps the queue consistent, and a task that another
+ * CPU took is a move that fails.
  */
 #ifndef CPU_QUEUE_H
 #define CPU_QUEUE_H
@@ -26,7 +28,10 @@ struct mq {
 	/* Number of tasks that run here (0 or 1), and the goodness of that task without affinity. */
 	s32 running;
 	s32 curr_na_goodness;
-	/* pmqs: when the running task got the CPU, and since when the longest waiting task of the last choice waits. */
+	/*
+	 * pmqs: when the running task got the CPU, and since when the longest waiting task of the last choice
+	 * waits.
+	 */
 	u64 turn_since;
 	u64 oldest_since;
 	/* Balancer: load, deviation from the mean before any move in thousandths, and verdict. */
@@ -49,7 +54,7 @@ static __always_inline bool try_lock(struct mq *q)
 	return false;
 }
 
-/* The owner holds the lock beside whoever has it. */
+/* The owner takes its lock at once, even if another CPU holds it. */
 static __always_inline void lock_own(struct mq *q)
 {
 	__sync_fetch_and_add(&q->holders, 1);

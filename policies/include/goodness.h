@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Goodness: what Linux 2.4 chose tasks by, and the time accounting that it rests on.
+ * Goodness, by which Linux 2.4 chose tasks, and the time accounting that it rests on, for policies with
+ * several queues.
  *
- * A task has a counter of ticks left in its quantum. When every task that could run has used up its counter, the counters
- * of all tasks are recalculated, sleepers' too: half of what is left plus the ticks of their nice value. Here that is lazy:
- * a recalculation counts `epoch` up, and a task makes up for those it missed when it is next looked at.
- *
- * As there, a tick is charged to whose turn it is when the timer ticks. Where the timer ticks more often than every tick_ns, such
- * ticks add up to one.
+ * A task has a counter of the ticks that are left of its quantum. When all tasks that could run have used up
+ * their counters, the counters of all tasks are recalculated: half of what is left, plus the ticks of the
+ * nice value. Here a recalculation only increments `epoch`. A task catches up with the recalculations it has
+ * missed when it is next examined.
  */
 #ifndef GOODNESS_H
 #define GOODNESS_H
@@ -17,30 +16,33 @@
 
 #define MAX_CPUS 1024
 #define PROC_CHANGE_PENALTY 15
-/* Best affinity part: PROC_CHANGE_PENALTY and the memory map. */
+/* The largest affinity bonus: PROC_CHANGE_PENALTY, and 1 for the memory map. */
 #define MAX_AFFINITY (PROC_CHANGE_PENALTY + 1)
 #define MAX_RT_PRIO 100
 #define GOODNESS_IDLE (-1000)
-/* Past this many recalculations a counter stays as it is. */
+/* After this many recalculations a counter no longer changes. */
 #define MAX_MISSED 8
 
-/* Recalculations of all counters. */
+/* Number of recalculations. */
 u64 nr_recalculations;
 static u32 epoch;
 
-/* Places in a queue: woken tasks come in at the front, those at the end of their quantum go to the back. */
+/*
+ * First and last place of any queue. Woken tasks enter at the front; a task whose quantum has ended goes to
+ * the back.
+ */
 static s64 front, back;
 
 struct task_ctx {
 	s32 counter;
-	/* Recalculations that `counter` has seen. */
+	/* Value of `epoch` at the last recalculation of the counter. */
 	u32 epoch;
-	/* Charged, but not yet a tick. */
+	/* Time charged that does not yet add up to a tick. */
 	u64 owed_ns;
 	s64 place;
 	u64 waits_since;
 	s32 last_cpu;
-	/* The CPU to move to, +1; 0 is none. */
+	/* The CPU to which the task is about to move + 1, or 0. */
 	s32 move_to;
 	bool yielded;
 	bool expired;
@@ -53,7 +55,7 @@ struct {
 } task_ctxs SEC(".maps");
 
 struct cpu_ctx {
-	/* Memory map of the task that ran last (active_mm). */
+	/* Memory map of the last task that had one (active_mm). */
 	u64 mm;
 	u64 idle_since;
 	struct ticks ticks;
@@ -67,19 +69,19 @@ static __always_inline struct cpu_ctx *cpu_ctx(s32 cpu)
 	return &cpu_ctxs[cpu & (MAX_CPUS - 1)];
 }
 
-/* Few tasks are bound to some CPUs, so the mask is seldom needed. */
+/* Returns whether the task may run on the CPU. Most tasks may run everywhere, and their mask is not read. */
 static __always_inline bool may_run(const struct task_struct *p, s32 cpu)
 {
 	return p->nr_cpus_allowed >= nr_cpus || bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
 }
 
-/* Of nice -20..19: 11..1 ticks, 6 at nice 0. */
+/* Returns 11 to 1 ticks for nice -20 to 19, and 6 for nice 0. */
 static __always_inline s32 nice_to_ticks(s32 nice)
 {
 	return ((20 - nice) >> 2) + 1;
 }
 
-/* The task's state, with the recalculations it has missed. */
+/* Returns the state of a task, after the recalculations that it has missed. */
 static __noinline struct task_ctx *task_ctx(struct task_struct *p)
 {
 	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, p, NULL, 0);
@@ -104,7 +106,7 @@ static __always_inline bool realtime(const struct task_struct *p)
 	return p->prio < MAX_RT_PRIO;
 }
 
-/* The part that is the same on all CPUs. */
+/* Returns goodness without affinity, which is the same on all CPUs. */
 static __always_inline s32 na_goodness(const struct task_struct *p, const struct task_ctx *t)
 {
 	if (realtime(p))
@@ -125,13 +127,16 @@ static __always_inline s32 goodness(const struct task_struct *p, const struct ta
 	return weight;
 }
 
-/* Goodness of a task that may go on running: -1 right after it yielded. */
+/* Returns the goodness of the running task: -1 if it yielded. */
 static __always_inline s32 prev_goodness(const struct task_struct *p, const struct task_ctx *t, s32 cpu)
 {
 	return t->yielded ? -1 : goodness(p, t, cpu, (u64)p->mm);
 }
 
-/* By how much the task is better for the CPU than what runs there; GOODNESS_IDLE if that is none of ours. */
+/*
+ * Returns by how much the task beats the running task of a CPU, or GOODNESS_IDLE if that is unknown to the
+ * policy.
+ */
 static __always_inline s32 preemption_goodness(struct task_struct *p, struct task_ctx *t, s32 cpu)
 {
 	struct task_struct *curr = scx_bpf_cpu_curr(cpu);
@@ -164,7 +169,7 @@ static __always_inline void goodness_tick(struct task_struct *p)
 	}
 }
 
-/* In ops.running. */
+/* For ops.running(). */
 static __always_inline void goodness_running(struct task_struct *p)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
@@ -185,7 +190,7 @@ static __always_inline s64 next_front(void)
 	return __sync_fetch_and_add(&front, -1) - 1;
 }
 
-/* In ops.enqueue: where in the queue it waits. A preempted task keeps its place. */
+/* Returns the place of a task in its queue. A preempted task keeps the place it had. */
 static __always_inline u64 place_in_queue(struct task_ctx *t)
 {
 	if (t->expired) {
@@ -195,7 +200,7 @@ static __always_inline u64 place_in_queue(struct task_ctx *t)
 	return t->place;
 }
 
-/* In ops.dispatch: `prev` goes on running. */
+/* For ops.dispatch(): lets the running task go on. */
 static __always_inline void keep_running(struct task_struct *prev, struct task_ctx *t)
 {
 	barrier_var(t);
@@ -206,7 +211,7 @@ static __always_inline void keep_running(struct task_struct *prev, struct task_c
 	scx_bpf_task_set_slice(prev, NO_SLICE_END);
 }
 
-/* Woken and new tasks come in at the front. */
+/* Woken and new tasks enter at the front. */
 void SCX_OP(goodness_runnable, struct task_struct *p, u64 enq_flags)
 {
 	struct task_ctx *t = task_ctx(p);
@@ -233,7 +238,7 @@ void SCX_OP(goodness_update_idle, s32 cpu, bool idle)
 		c->idle_since = scx_bpf_now();
 }
 
-/* A realtime task takes the CPU: what waits there is for all. */
+/* A realtime task takes the CPU: tasks that wait in its local DSQ are queued again. */
 void SCX_OP(goodness_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
 	scx_bpf_reenqueue_local___v2___compat();
@@ -251,7 +256,9 @@ s32 SCX_OP(goodness_init_task, struct task_struct *p, struct scx_init_task_args 
 	return 0;
 }
 
-/* The parent gets back what its child has left, up to what a sleeper can gather. */
+/*
+ * The parent gets the ticks that its child has left. A task may have twice its ticks, as after a long sleep.
+ */
 void SCX_OP(goodness_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
 	struct task_ctx *t = task_ctx(p), *parent;
@@ -266,7 +273,7 @@ void SCX_OP(goodness_exit_task, struct task_struct *p, struct scx_exit_task_args
 	return_ticks(&parent->counter, t->counter, most);
 }
 
-/* The parent's remaining counter is split between parent and child. */
+/* Parent and child share the ticks of the parent. */
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(goodness_fork, struct task_struct *parent, struct task_struct *child)
 {
@@ -282,7 +289,7 @@ int BPF_PROG(goodness_fork, struct task_struct *parent, struct task_struct *chil
 	return 0;
 }
 
-/* What is the same in every scheduler by goodness. */
+/* Callbacks that are the same in pls, mqs and pmqs. */
 #define GOODNESS_CALLBACKS                                                                         \
 	.runnable = (void *)goodness_runnable,                                                     \
 	.yield = (void *)goodness_yield,                                                           \

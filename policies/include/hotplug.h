@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * ops.cpu_online() and ops.cpu_offline(). A policy in which each CPU has queues defines CPU_QUEUES and pass_on_all(cpu), which calls
- * pass_on() for each of them.
+ * ops.cpu_online() and ops.cpu_offline().
+ *
+ * A policy in which each CPU has queues defines CPU_QUEUES before the include, and pass_on_all(cpu), which
+ * calls pass_on() for each queue of a CPU.
  */
 #ifndef HOTPLUG_H
 #define HOTPLUG_H

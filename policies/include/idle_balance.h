@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How CFS of 2018 (Linux 4.20) balances: a CPU about to idle pulls a task from the busiest CPU of larger and larger domains,
- * but not at all if its idle times are shorter than it costs to migrate a task, and only in domains whose search fits into
- * them; a timer evens queues out.
+ * Balancing of CFS in 2018 (Linux 4.20).
  *
- * CFS' groups are CPUs here, its load is the number of tasks, and a task that ran just now is pulled like any other.
+ * A CPU that is about to idle pulls a task from the busiest CPU of larger and larger domains. It does not if
+ * its idle times are shorter than a migration costs, and it leaves out domains whose search takes longer than
+ * that. A timer evens out the queues.
+ *
+ * Here the groups of CFS are CPUs, its load is the number of tasks, and a task that ran just now is pulled
+ * like any other.
  */
 #ifndef IDLE_BALANCE_H
 #define IDLE_BALANCE_H
@@ -17,14 +20,20 @@ const volatile u64 balance_ns PARAM("ns, 100000..10000000000: period of balancin
 u64 migration_cost_ns PARAM("ns, 0..1000000000: a CPU with shorter idle times does not balance when it goes idle") = 500000;
 u32 idle_balance PARAM("level, 0..2: 0 none, 1 not within cores and LLCs, 2 all") = 2;
 
-/* Tasks pulled by CPUs about to idle, moved by the timer; searches that were too dear for the idle time. */
+/*
+ * Tasks pulled by CPUs about to idle; tasks moved by the timer; searches that would have been longer than the
+ * idle time.
+ */
 u64 nr_pulled, nr_balanced, nr_declined;
 
-/* Moves the first task of a CPU's queue that may run here; the policy notes that it left. */
+/*
+ * The includer defines these. take() moves the first task of a queue that may run here. moved()
+ * is called after a move between two queues.
+ */
 static __always_inline bool take(u32 from);
 static __always_inline void moved(u32 from, u32 to);
 
-/* ops.update_idle() */
+/* For ops.update_idle(): averages idle times. */
 static __always_inline void note_idle_time(struct cpu *c, bool idle)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -38,7 +47,10 @@ static __always_inline void note_idle_time(struct cpu *c, bool idle)
 		c->avg_idle = 2 * migration_cost_ns;
 }
 
-/* Loops here end by break, not return: for a return clang combines flags in a way that the verifier refuses. */
+/*
+ * Pulls a task for a CPU that is about to idle. The loop ends by break, since for a return clang combines
+ * flags in a way that the verifier refuses.
+ */
 static __always_inline bool pull(struct cpu *c, u32 cpu, u32 nr_cpus)
 {
 	bool pulled = false;
@@ -88,7 +100,7 @@ struct {
 	__type(value, struct balance_timer);
 } balance_timers SEC(".maps");
 
-/* The busiest CPU gives its next task to the least busy, if two or more apart. */
+/* Moves the next task of the busiest CPU to the least busy one, if that has fewer by two or more. */
 static int balance(void *map, u32 *key, struct balance_timer *timer)
 {
 	s32 most = -1, least = 1 << 30, busiest = 0, idlest = 0;
@@ -128,7 +140,7 @@ static int balance(void *map, u32 *key, struct balance_timer *timer)
 	return 0;
 }
 
-/* Load time. */
+/* Starts the timer, when the policy is loaded. */
 static __always_inline s32 balance_start(void)
 {
 	u32 key = 0;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The way of a task through the run list of Linux 2.4 and 2.5: it is created, enters the list when it wakes up, is chosen,
- * leaves the list when it sleeps, and exits.
+ * The life of a task in the run list of Linux 2.4 and 2.5: it is created, enters the list when it wakes
+ * up, is chosen, leaves the list when it sleeps, and exits.
  *
- * The includer defines how a task is chosen and how its ticks are counted: goodness(), choose() and the functions below.
+ * The includer defines how a task is chosen and how its ticks are counted: goodness(), choose() and the
+ * functions below.
  */
 #ifndef LIST_TASKS_H
 #define LIST_TASKS_H
@@ -16,7 +17,7 @@
 #define GOODNESS_IDLE (-1000)
 /* Choices that one ops.dispatch() makes at most. */
 #define MAX_TRIES 8
-/* What choose() returns if the choice must be repeated. */
+/* Result of choose() if the choice must be repeated. */
 #define AGAIN MAX_TASKS
 
 /* Recalculations of counters; tasks that choices examined; wake-ups that preempted a task. */
@@ -33,8 +34,8 @@ static void init_ticks(struct node *n);
 /* Called for a task that wakes up, before it enters the list. */
 static void credit_sleep(struct node *n);
 /*
- * Returns the slot of the best task for a CPU, HEAD if there is none, or AGAIN. `prev` is the task that runs there and could
- * go on, or HEAD.
+ * Returns the slot of the best task for a CPU, HEAD if there is none, or AGAIN. `prev` is the task that runs
+ * there and could go on, or HEAD.
  */
 static u32 choose(s32 cpu, u32 prev);
 
@@ -45,8 +46,9 @@ s32 SCX_OP(list_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 }
 
 /*
- * Woken and new tasks enter at the front of the list, and a task whose quantum has ended moves to the back. A task that was
- * preempted keeps its place, and so does one that yielded, for which no other CPU is looked for.
+ * Woken and new tasks enter at the front of the list, and a task whose quantum has ended moves to the back. A
+ * task that was preempted keeps its place, and so does one that yielded, for which no other CPU is looked
+ * for.
  */
 void SCX_OP(list_enqueue, struct task_struct *p, u64 enq_flags)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How much of the last periods a task wanted the CPU, running or waiting for it: a ring with an entry a period.
+ * A history of how much of the last periods a task wanted the CPU: a ring with one entry for each period.
  *
- * Waiting counts, since who waits wants; only sleep is free. The newest period has only begun, so the window is the full
- * periods before it and what there is of it.
+ * A task wants the CPU while it runs and while it waits for it; only sleep does not count. The newest period
+ * has only begun, so the window is what has passed of it plus the full periods before.
  */
 #ifndef LOAD_HISTORY_H
 #define LOAD_HISTORY_H
@@ -17,15 +17,15 @@ const volatile u64 ring_period_ns PARAM("ns, 1000000..10000000000: length of a p
 
 struct load_history {
 	u64 ring[RING_MAX];
-	/* Sum of the ring; number of the newest period. */
+	/* Sum of the ring, and number of the newest period. */
 	u64 used;
 	u64 period;
-	/* Up to when the ring is kept, and whether the task wants the CPU since then. */
+	/* Time of the last update, and whether the task has wanted the CPU since then. */
 	u64 known;
 	bool wants;
 };
 
-/* Ends the periods before the present one. */
+/* Ends the periods before the current one. */
 __noinline int load_end_periods(struct load_history *h, u64 now)
 {
 	u64 period = now / ring_period_ns;
@@ -33,7 +33,7 @@ __noinline int load_end_periods(struct load_history *h, u64 now)
 
 	if (!h)
 		return 0;
-	/* What is older than the ring is forgotten. */
+	/* Periods that are older than the ring do not count. */
 	if (h->period + ring_entries < period) {
 		h->period = period - ring_entries;
 		h->known = h->period * ring_period_ns;
@@ -59,7 +59,7 @@ __noinline int load_end_periods(struct load_history *h, u64 now)
 	return 0;
 }
 
-/* Brings the ring up to now. */
+/* Updates the ring to now. */
 static __always_inline void load_update(struct load_history *h, u64 now)
 {
 	u32 at;
@@ -74,7 +74,7 @@ static __always_inline void load_update(struct load_history *h, u64 now)
 	h->known = now;
 }
 
-/* The part of the remembered time in which the task wanted the CPU, in thousandths. */
+/* Returns in how much of the window the task wanted the CPU, in thousandths. */
 static __always_inline u64 load_permille(struct load_history *h, u64 now)
 {
 	u64 window = (ring_entries - 1) * ring_period_ns + now % ring_period_ns;

@@ -2,8 +2,9 @@
 /*
  * A task of o1: its timeslice, its level, and the array and list that it enters next.
  *
- * The level of a task is nice + 20, plus a penalty if it used more of the CPU lately than its fair share. The fair share
- * is that of the tasks of the CPU and one more, which may wake up. Batch work is 24 levels further down.
+ * The level of a task is nice + 20, plus a penalty if it used more of the CPU lately than its fair share. The
+ * fair share is that of the tasks of the CPU and one more, which may wake up. Batch work is 24 levels further
+ * down.
  */
 #ifndef O1_TASK_H
 #define O1_TASK_H
@@ -25,12 +26,14 @@ u64 nr_expired, nr_penalised;
 
 struct task_ctx {
 	struct prio_node node;
-	/* What is left of the timeslice. */
+	/* Rest of the timeslice, ns. */
 	u64 left;
 	/* Time up to which the running task has been charged. */
 	u64 run_at;
 	struct load_history load;
-	/* Where the task is queued next. ops.dispatch() decides this for the task that it replaces (placed). */
+	/*
+	 * Where the task is queued next. ops.dispatch() decides this for the task that it replaces (placed).
+	 */
 	u32 array;
 	u32 level;
 	bool placed;
@@ -117,7 +120,10 @@ static __always_inline u32 level_of(struct task_struct *p, struct task_ctx *t, s
 	return level < PRIO_LEVELS ? level : PRIO_LEVELS - 1;
 }
 
-/* Decides where a task that stays runnable is queued. With its timeslice used up, it enters the expired array with a new one. */
+/*
+ * Decides where a task that stays runnable is queued. With its timeslice used up, it enters the expired array
+ * with a new one.
+ */
 static __always_inline void place(struct task_struct *p, struct task_ctx *t, struct prio_rq *rq)
 {
 	u32 active = rq->active & 1;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What schedulers have in common that choose by goodness from one queue of all CPUs: everything but how the queue is kept and
- * looked through. The includer defines insert_waiting() and choose().
+ * A scheduler by goodness with one queue for all CPUs: everything but how the queue is kept and searched.
+ *
+ * The includer defines insert_waiting() and choose().
  */
 #ifndef ONE_QUEUE_H
 #define ONE_QUEUE_H
@@ -9,10 +10,13 @@
 #include "goodness.h"
 #include "hotplug.h"
 
-/* Another CPU may take the task that was chosen: choose again, this many times, recalculations included. */
+/*
+ * Choices that one ops.dispatch() makes at most: another CPU may take the chosen task, and recalculations
+ * repeat the choice.
+ */
 #define MAX_TRIES 8
 
-/* Tasks looked at by choices. */
+/* Tasks that choices examined. */
 u64 nr_examined;
 
 static __always_inline void recalculate(void)
@@ -25,15 +29,19 @@ static __always_inline void recalculate(void)
 static void insert_waiting(struct task_struct *p, struct task_ctx *t, u64 enq_flags);
 
 /*
- * Lets the best task run: one that waits, or `prev`, whose state is `of_prev`, if it may go on (else that is NULL). True when
- * that is settled. `best` is the goodness of `prev`, `mm` the CPU's last memory map.
+ * Lets the best task run: one that waits, or `prev`. Returns false if the choice must be repeated. `prev_ctx`
+ * is the state of `prev`, or NULL if it cannot go on. `best` is the goodness of `prev`, and `mm` the last
+ * memory map of the CPU.
  */
-static bool choose(s32 cpu, struct task_struct *prev, struct task_ctx *of_prev, s32 best, u64 mm);
+static bool choose(s32 cpu, struct task_struct *prev, struct task_ctx *prev_ctx, s32 best, u64 mm);
 
-/* Wake-ups that preempted. */
+/* Wake-ups that preempted a task. */
 u64 nr_preempted;
 
-/* The CPU it ran on last if that is idle, else the one idle longest, else where it is better by most, and more than 1. */
+/*
+ * Sends a woken task to its last CPU if that is idle, else to the one that has been idle longest, else to the
+ * one whose task it beats by most and by more than 1.
+ */
 static __always_inline void reschedule_idle(struct task_struct *p, struct task_ctx *t)
 {
 	s32 cpu = t->last_cpu, oldest = -1, target = -1, most = 1;
@@ -76,7 +84,7 @@ static __always_inline void reschedule_idle(struct task_struct *p, struct task_c
 	}
 }
 
-/* The task waits where it ran; enqueue() finds it a CPU. */
+/* The task stays with the CPU it ran on. ops.enqueue() looks for a CPU. */
 s32 SCX_OP(queue_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	return prev_cpu;
@@ -105,11 +113,11 @@ void SCX_OP(queue_dispatch, s32 cpu, struct task_struct *prev)
 	s32 i;
 
 	bpf_for(i, 0, MAX_TRIES) {
-		struct task_ctx *of_prev = NULL;
+		struct task_ctx *prev_ctx = NULL;
 
 		if (prev && prev->scx.flags & SCX_TASK_QUEUED)
-			of_prev = task_ctx(prev);
-		if (choose(cpu, prev, of_prev, of_prev ? prev_goodness(prev, of_prev, cpu) : GOODNESS_IDLE,
+			prev_ctx = task_ctx(prev);
+		if (choose(cpu, prev, prev_ctx, prev_ctx ? prev_goodness(prev, prev_ctx, cpu) : GOODNESS_IDLE,
 			   cpu_ctx(cpu)->mm))
 			return;
 	}

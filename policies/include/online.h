@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * CPUs that are online. The kernel ends a policy without ops.cpu_online() and ops.cpu_offline() when a CPU comes or goes, to be
- * loaded again; one that has them goes on, and has to see to two things.
+ * CPUs that are online.
  *
- * What waits in a queue of a CPU that goes, and belongs to it, that CPU takes to the end, and the kernel passes it on to others
- * (balance_push()). What was put there from elsewhere it may not take: that the policy passes on (pass_on.h).
+ * The kernel ends a policy without ops.cpu_online() and ops.cpu_offline() when a CPU comes or goes. A policy
+ * that has them goes on, and has to know three facts:
  *
- * The CPU's last act is to wake who waits for its end. A kick is an interrupt to itself first, which it no longer gets then: it would
- * be due for ever, and the kernel would wait for it when the policy is unloaded. Such a task goes to its CPU without one.
- *
- * The kernel's mask of idle CPUs may hold one that is offline, since it went idle last of all: who only reads the mask looks here,
- * too. Who claims an idle CPU (scx_bpf_pick_idle_cpu() and the like) finds it there once, and wakes nobody that once.
+ * - A CPU that goes offline first runs what waits in its queues, and the kernel moves those tasks to other
+ *   CPUs (balance_push()). It may not take tasks that ran elsewhere last. The policy passes those on
+ *   (pass_on.h).
+ * - The last act of the CPU is to wake the task that waits for its end. scx_bpf_kick_cpu() sends an interrupt
+ *   to the CPU itself first, which the CPU no longer gets. The kick would stay pending, and the kernel would
+ *   wait for it when it unloads the policy. So such a task goes to its CPU without a kick.
+ * - The mask of idle CPUs may contain a CPU that is offline, because it went idle last of all. A policy that
+ *   only reads the mask must check is_online(), too. A policy that claims idle CPUs (scx_bpf_pick_idle_cpu())
+ *   finds the offline CPU once, and then wakes no CPU that one time.
  */
 #ifndef ONLINE_H
 #define ONLINE_H
 
 #include "cpu_array.h"
 
-/* Read at each wake-up, so on lines that nothing else changes. */
+/* Each wake-up reads this, so it has cache lines of its own. */
 static struct {
-	/* Some CPU is, or was. */
+	/* A CPU is offline, or was. */
 	bool any;
 	bool cpus[MAX_CPUS];
 } offline CPU_ALIGNED;
@@ -36,7 +39,7 @@ static __always_inline void set_online(u32 cpu, bool now)
 		offline.any = true;
 }
 
-/* Load time. */
+/* Reads which CPUs are online, when the policy is loaded. */
 static __always_inline void online_init(void)
 {
 	const struct cpumask *mask = scx_bpf_get_online_cpumask();
@@ -47,7 +50,7 @@ static __always_inline void online_init(void)
 	scx_bpf_put_cpumask(mask);
 }
 
-/* Is the CPU that this runs on beyond kicks? */
+/* Returns whether the CPU that runs this no longer gets interrupts. */
 static __always_inline bool is_gone(u32 this_cpu)
 {
 	const struct cpumask *mask = scx_bpf_get_online_cpumask();
@@ -57,7 +60,10 @@ static __always_inline bool is_gone(u32 this_cpu)
 	return gone;
 }
 
-/* ops.enqueue(): true when a CPU that is all but gone has woken the task, which is settled then. */
+/*
+ * For ops.enqueue(): inserts a task that was woken by a CPU beyond interrupts, and returns true. Otherwise
+ * returns false.
+ */
 static __always_inline bool woken_by_gone_cpu(struct task_struct *p, u64 slice, u64 enq_flags)
 {
 	u32 this_cpu = bpf_get_smp_processor_id();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Overloaded CPUs: those with one task running and another one waiting. A sparse bitmap for each LLC has a bit for each CPU,
- * which changes on the transition only.
+ * Overloaded CPUs: those with one task running and another one waiting. A sparse bitmap for each LLC has a
+ * bit for each CPU, which changes on the transition only.
  */
 #ifndef OVERLOADED_H
 #define OVERLOADED_H

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * For policies that move waiting tasks from queue to queue of CPUs. A CPU about to go offline may fetch nobody that ran
- * elsewhere last, and what has been moved to its queue would wait until it is gone; but it is not gone before all RCU readers
- * are done, and the waiting task may be the one that RCU needs.
+ * Waiting tasks that the CPU of their queue cannot take.
+ *
+ * A policy may have moved a task to the queue of a CPU that then goes offline. The CPU takes no task that ran
+ * elsewhere last, so the task would wait until the CPU is gone. But the CPU is not gone before all RCU
+ * readers are done, and the waiting task may be the one that RCU needs.
  */
 #ifndef PASS_ON_H
 #define PASS_ON_H
 
 #include "scx.h"
 
-/* Tasks that the CPU they were queued at could not take. */
+/* Tasks that were passed on. */
 u64 nr_passed_on;
 
 /*
- * Sends what waits in a DSQ to where every CPU looks first: in ops.dispatch() what scx_bpf_dsq_move_to_local() has left, in
- * ops.cpu_offline() all.
+ * Moves the tasks of a DSQ to the global DSQ, where every CPU looks first. ops.dispatch() does so with tasks
+ * that scx_bpf_dsq_move_to_local() has left, and ops.cpu_offline() with all.
  */
 static __noinline int pass_on(u64 dsq)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Plan 9's priorities: 20 levels, higher first, in turn within a level.
+ * Plan 9's priorities: 20 levels, higher first, and turns within a level.
  *
- * A process has a base level (10, moved by nice) and a decaying share of a CPU it used lately (over `gain_ns`). Its level
- * is its fair share divided by what it used, at most its base: who uses half of the fair share is at 2, who uses a
- * tenth at 10. A queue is a DSQ ordered by level, then by arrival: one structure and one lock.
+ * A process has a base level (10, changed by nice) and a decaying average of its use of a CPU (over
+ * `gain_ns`). Its level is its fair share divided by that use, and at most its base level: a process that
+ * uses half of its fair share is at 2, and one that uses a tenth is at 10. A queue is a DSQ ordered by level
+ * and then by arrival, with one lock.
  */
 #ifndef PLAN9_H
 #define PLAN9_H
@@ -22,11 +23,11 @@ const volatile u64 quantum_ns PARAM("ns, 1000000..10000000000: turn of a process
 const volatile u64 gain_ns PARAM("ns, 1000000..1000000000000: how long CPU time counts against a process") = 30000000000;
 
 struct plan9_task {
-	/* Share of a CPU used lately, in PLAN9_ONE. */
+	/* Share of a CPU that was used lately, in PLAN9_ONE. */
 	u64 usage;
 	u64 updated;
 	u32 level;
-	/* Where it ran last, -1: nowhere yet; when it came there. */
+	/* The CPU it ran on last, or -1, and when it moved there. */
 	s32 cpu;
 	u64 moved;
 };
@@ -56,7 +57,7 @@ static __always_inline s32 plan9_init_task(struct task_struct *p)
 	return 0;
 }
 
-/* Brings the share up to now; since the last time the process ran, or did not. */
+/* Updates the use of the CPU to now. `ran` says whether the process has run since the last update. */
 static __always_inline void plan9_account(struct plan9_task *t, bool ran)
 {
 	u64 now = bpf_ktime_get_ns(), whole = gain_ns / 1000, us;
@@ -71,7 +72,7 @@ static __always_inline void plan9_account(struct plan9_task *t, bool ran)
 		t->usage = t->usage * (whole - us) / whole;
 }
 
-/* The level of a process where `nr_cpus` CPUs serve `nr_runnable` processes, this one included. */
+/* Returns the level of a process if `nr_cpus` CPUs serve `nr_runnable` processes, this one included. */
 static __always_inline u32 plan9_level(struct task_struct *p, struct plan9_task *t, u64 nr_cpus, u64 nr_runnable)
 {
 	/* Nice -20 is 100; two of nice are a level. */
@@ -97,7 +98,7 @@ static __always_inline void plan9_insert(struct task_struct *p, struct plan9_tas
 	scx_bpf_dsq_insert_vtime(p, queue, quantum_ns, key, enq_flags);
 }
 
-/* The highest level that waits in a queue, -1 if none does. */
+/* Returns the highest level of the processes that wait in a queue, or -1. */
 static __always_inline s32 plan9_highest(u64 queue)
 {
 	struct task_struct *first = scx_bpf_dsq_peek(queue);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Two priority arrays a CPU, active and expired: a FIFO DSQ a level, and a bitmap of the levels that may have tasks.
- * Finding the best level is one bit search, swapping the arrays is turning an index: neither depends on the tasks.
+ * Two priority arrays for each CPU, active and expired. An array has one FIFO DSQ for each level, and a
+ * bitmap of the levels that may have tasks. To find the best level is one bit search, and to swap the arrays
+ * changes an index, so neither takes longer with more tasks.
  *
- * Who puts a task on a level sets the bit; only the owner of the array, looking for its best level, clears bits whose
- * level it finds empty. It looks again after clearing, so a task put there in between is not lost. Levels that others
- * have emptied cost the owner one look each, once.
+ * A CPU that puts a task on a level sets the level's bit. Only the owner of the array clears bits: when it
+ * looks for its best level and finds a level empty, it clears the bit and looks again, so a task that arrived
+ * in between is not lost. A level that other CPUs have emptied costs the owner one look, once.
  */
 #ifndef PRIO_ARRAY_H
 #define PRIO_ARRAY_H
@@ -16,34 +17,34 @@
 
 /* Levels of an array, 0 the best: bits of one word. */
 #define PRIO_LEVELS 64
-/* No level: nothing runs there, or nothing is queued. */
+/* No level: no task of the policy runs there, or no task is queued. */
 #define PRIO_NONE 64
 
-/* One CPU's arrays. */
+/* The arrays of one CPU. */
 struct prio_rq {
 	u64 bitmap[2];
-	/* Which of the two is active; the other one is expired. */
+	/* Index of the active array. */
 	u32 active;
-	/* Tasks in both, and in the expired one. */
+	/* Number of tasks in both arrays. */
 	u32 nr_queued;
-	/* Level of the task that runs, PRIO_NONE if none of ours does. */
+	/* Level of the running task, or PRIO_NONE. */
 	u32 curr_level;
-	/* When the expired array got its first task since the swap; 0 if it is empty. */
+	/* When the expired array got its first task since the last swap, or 0. */
 	u64 expired_since;
-	/* Least static_prio of those that have expired since then. */
+	/* Lowest static_prio among the tasks that have expired since then. */
 	u32 best_expired;
 	u64 next_balance;
-	/* To be done by the next ops.dispatch(): pull from a longer queue; let a child run before its parent. */
+	/* Requests to the next ops.dispatch(): pull from a longer queue; run a child before its parent. */
 	bool pull;
 	bool child;
-	/* A pull takes tasks with warm caches, too; it has seen tasks that may go there. */
+	/* The current pull may take tasks with warm caches; it has met a task that may run on its CPU. */
 	bool warm;
 	bool allowed;
-	/* Another CPU fetches the task that runs here. */
+	/* Another CPU fetches the running task. */
 	bool push;
-	/* A task of this CPU, not an interrupt, is waking others. */
+	/* A task of this CPU, and not an interrupt, is waking others. */
 	bool waking;
-	/* Average of its load over some ticks, in the policy's unit. */
+	/* Average of the load over some ticks, in a unit of the policy. */
 	u32 load_avg;
 } CPU_ALIGNED;
 
@@ -52,11 +53,14 @@ struct prio_rq {
 #endif
 PRIO_RQS(prio_rq)
 
-/* Where a task is queued; part of a policy's task storage. */
+/* The queue of a task. This is part of the policy's task storage. */
 struct prio_node {
-	/* Whose nr_queued has the task: the CPU's number and 1; 0: nobody's. Changes hands atomically, as others may take the task. */
+	/*
+	 * Number + 1 of the CPU whose nr_queued counts the task, or 0. It changes atomically, since other
+	 * CPUs take tasks.
+	 */
 	u32 counted;
-	/* When it ran last: how warm its caches may be. Kept by policies that ask. */
+	/* When the task ran last. Policies that care for warm caches keep it. */
 	u64 ran_at;
 };
 
@@ -68,7 +72,10 @@ static __always_inline u64 prio_dsq(s32 cpu, u32 array, u32 level)
 	return (u64)cpu << 7 | (array & 1) << 6 | (level & 63);
 }
 
-/* Number of the lowest bit set; bits is not 0. BPF has no instruction for it: a de Bruijn sequence and a table. */
+/*
+ * Returns the number of the lowest bit that is set; `bits` is not 0. BPF has no instruction for this, so it
+ * takes a de Bruijn sequence and a table.
+ */
 static __always_inline u32 first_bit(u64 bits)
 {
 	static const u8 number[64] = {
@@ -80,7 +87,7 @@ static __always_inline u32 first_bit(u64 bits)
 	return number[(bits & -bits) * 0x022fdd63cc95386dULL >> 58];
 }
 
-/* Puts the task of ops.enqueue() on a level, in front of it or behind. */
+/* For ops.enqueue(): puts the task on a level, at its end or, with SCX_ENQ_HEAD, at its front. */
 static __always_inline void prio_insert(struct prio_rq *rq, struct task_struct *p, struct prio_node *node, s32 cpu,
 					u32 array, u32 level, u64 slice, u64 enq_flags)
 {
@@ -90,7 +97,7 @@ static __always_inline void prio_insert(struct prio_rq *rq, struct task_struct *
 	scx_bpf_dsq_insert(p, prio_dsq(cpu, array, level), slice, enq_flags);
 }
 
-/* The task has left its level: ops.dequeue(), which comes whatever takes a task away. */
+/* For ops.dequeue(), which is called whenever a task leaves its level. */
 static __always_inline void prio_removed(struct prio_node *node)
 {
 	u32 counted = __sync_lock_test_and_set(&node->counted, 0);
@@ -100,7 +107,10 @@ static __always_inline void prio_removed(struct prio_node *node)
 		__sync_fetch_and_sub(&rq->nr_queued, 1);
 }
 
-/* ops.dispatch(): the task has been moved from a CPU's arrays to another's, where somebody may have taken it at once. */
+/*
+ * For ops.dispatch(): a task has moved to the arrays of another CPU, where a third CPU may have taken it
+ * already.
+ */
 static __always_inline void prio_moved(struct prio_rq *from_rq, s32 from, struct prio_rq *to_rq, s32 to, struct prio_node *node)
 {
 	__sync_fetch_and_add(&to_rq->nr_queued, 1);
@@ -110,7 +120,7 @@ static __always_inline void prio_moved(struct prio_rq *from_rq, s32 from, struct
 		__sync_fetch_and_sub(&to_rq->nr_queued, 1);
 }
 
-/* As prio_best(), after a look at a level that turned out to be empty. */
+/* The part of prio_best() after the first look has met an empty level. */
 __noinline u32 prio_best_of_others(s32 cpu, u32 array)
 {
 	struct prio_rq *rq = prio_rq_of(cpu);
@@ -137,7 +147,10 @@ __noinline u32 prio_best_of_others(s32 cpu, u32 array)
 	return found;
 }
 
-/* Best level of an own array that has tasks, PRIO_NONE if it is empty. Mostly one look. */
+/*
+ * Returns the best level of the CPU's own array, or PRIO_NONE if the array is empty. One look is mostly
+ * enough.
+ */
 static __always_inline u32 prio_best(struct prio_rq *rq, s32 cpu, u32 array)
 {
 	u64 bits = rq->bitmap[array & 1];
@@ -159,7 +172,7 @@ static __always_inline void prio_swap(struct prio_rq *rq)
 	__sync_fetch_and_add(&nr_swaps, 1);
 }
 
-/* What prio_pick() returns, or PRIO_AGAIN after a swap or a task that another CPU took. */
+/* prio_try() returns what prio_pick() does, or PRIO_AGAIN after a swap, or if another CPU took the task. */
 #define PRIO_AGAIN 2
 
 static __always_inline s32 prio_try(struct prio_rq *rq, s32 cpu, bool prev, u32 prev_array, u32 prev_level, bool prev_first)
@@ -185,9 +198,9 @@ static __always_inline s32 prio_try(struct prio_rq *rq, s32 cpu, bool prev, u32 
 }
 
 /*
- * Takes the next task of a CPU's arrays to the local DSQ. `prev`, if there is one, still wants to run: it stands before
- * all others of its level if it is in the active array. Returns 1 if a task was taken, 0 if there is none, and -1 if prev
- * is the next one.
+ * Moves the next task of a CPU's arrays to the local DSQ. `prev` says whether the task that ran until now
+ * competes, from which array and level, and whether it is the first of its level. Returns 1 if a task was
+ * moved, 0 if there is none, and -1 if the task that ran is the next one.
  */
 static __always_inline s32 prio_pick(struct prio_rq *rq, s32 cpu, bool prev, u32 prev_array, u32 prev_level,
 				     bool prev_first)
@@ -205,13 +218,16 @@ static __always_inline s32 prio_pick(struct prio_rq *rq, s32 cpu, bool prev, u32
 	return ret == PRIO_AGAIN ? 0 : ret;
 }
 
-/* ops.init_task(): is the running task the one that forks? A thread has its process' parent. */
+/*
+ * For ops.init_task(): returns whether the current task forks p. The parent of a thread is that of its
+ * process.
+ */
 static __always_inline bool is_child_of(struct task_struct *p, struct task_struct *current)
 {
 	return p->tgid == current->tgid || (p->real_parent && p->real_parent->pid == current->pid);
 }
 
-/* All levels, as bits may lag behind. */
+/* Passes on the tasks of all levels, since bits may lag behind. */
 static __always_inline void pass_on_all(s32 cpu)
 {
 	u32 queue;
@@ -220,7 +236,7 @@ static __always_inline void pass_on_all(s32 cpu)
 		pass_on((u64)cpu << 7 | queue);
 }
 
-/* The queues of all CPUs; load time. */
+/* Creates the queues of all CPUs, when the policy is loaded. */
 static __always_inline s32 prio_init(void)
 {
 	s32 nr_cpus = scx_bpf_nr_cpu_ids(), cpu, queue, ret;

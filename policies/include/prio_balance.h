@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The plain balancer of priority arrays: every CPU is as near as any other. A policy that knows caches or nodes brings
- * its own find_busiest().
+ * The plain balancer of priority arrays: every CPU is as near as any other.
  *
- * A CPU takes from the expired array first, whose tasks have waited longest for their caches, and from the best level.
+ * A CPU takes tasks of the expired array first, because they have not run for longest, and from the best
+ * level.
  */
 #ifndef PRIO_BALANCE_H
 #define PRIO_BALANCE_H
 
 #include "prio_array.h"
 
-/* Tasks taken by CPUs about to idle, and by busy ones that saw an imbalance. */
+/* Tasks pulled by CPUs that are about to idle, and by busy ones that saw an imbalance. */
 u64 nr_idle_pulls;
 u64 nr_busy_pulls;
 
-/* Tasks of a level that a pull looks at. */
+/* Tasks of a level that a pull examines. */
 #define PULL_LOOK 32
 
-/* The other CPU with most waiting tasks, of those with more than `above`; -1 if there is none. */
+/* Returns the other CPU with the most waiting tasks, if it has more than `above`, or -1. */
 static __always_inline s32 find_busiest(s32 cpu, u32 above)
 {
 	u32 nr_cpus = scx_bpf_nr_cpu_ids(), i;
@@ -35,7 +35,7 @@ static __always_inline s32 find_busiest(s32 cpu, u32 above)
 	return busiest;
 }
 
-/* A CPU with nothing to do runs a task of another one at once; levels without a task that may come here are passed. */
+/* Moves a task of another CPU to this CPU's local DSQ. Returns whether there was one that may run here. */
 static __always_inline bool pull_to_local(s32 from)
 {
 	struct prio_rq *rq = prio_rq_of(from);
@@ -63,7 +63,7 @@ static __always_inline bool pull_to_local(s32 from)
 	return false;
 }
 
-/* Without a task for here in the busiest queue, others have their turn. */
+/* Pulls a task from the busiest CPU, or from any other one if its tasks may not run here. */
 static __always_inline bool pull_idle(s32 cpu)
 {
 	u32 nr_cpus = scx_bpf_nr_cpu_ids(), i;
@@ -83,13 +83,17 @@ static __always_inline bool pull_idle(s32 cpu)
 	return false;
 }
 
-/* The policy's node of a task; NULL for a task it does not know. And whether the policy lets it go to `to` now. */
+/*
+ * The includer defines the node of a task (NULL for an unknown one), and whether the task may go to a CPU
+ * now.
+ */
 static __always_inline struct prio_node *prio_node_of(struct task_struct *p);
 static __always_inline bool may_pull(struct prio_rq *to, struct prio_node *node);
 
 /*
- * Moves up to `budget` tasks that may run on `cpu` from a level of another CPU's array to the same level's expired array.
- * A global function: the verifier looks at it once, not at every count of tasks that the levels before may have given.
+ * Moves up to `budget` tasks from a level of another CPU's array to the same level of this CPU's expired
+ * array. Returns their number. This is a global function, so that the verifier checks it once, and not for
+ * every number of tasks pulled before.
  */
 __noinline u32 pull_level(s32 cpu, s32 from, u32 array, u32 level, u32 budget)
 {
@@ -119,7 +123,10 @@ __noinline u32 pull_level(s32 cpu, s32 from, u32 array, u32 level, u32 budget)
 	return pulled;
 }
 
-/* Moves up to `budget` tasks of another CPU to this one's expired array: ops.dispatch(). */
+/*
+ * For ops.dispatch(): moves up to `budget` tasks of another CPU to this CPU's expired array. Returns their
+ * number.
+ */
 static __always_inline u32 pull_to_array(s32 cpu, s32 from, u32 budget)
 {
 	struct prio_rq *to = prio_rq_of(cpu), *rq = prio_rq_of(from);
@@ -145,7 +152,7 @@ static __always_inline u32 pull_to_array(s32 cpu, s32 from, u32 budget)
 	return pulled;
 }
 
-/* A tick of the policy's time. */
+/* Length of a tick, unless the includer has another one. */
 #ifndef TICK_NS
 #define TICK_NS 1000000
 #endif
@@ -163,7 +170,7 @@ struct {
 	__type(value, struct timer_value);
 } idle_timer SEC(".maps");
 
-/* Idle CPUs have no tick of their own: those beside a queue come and look. */
+/* Wakes as many idle CPUs as tasks wait. Idle CPUs have no tick in which they would look for work. */
 static int look_for_work(void *map, u32 *key, struct timer_value *value)
 {
 	s32 nr_cpus = scx_bpf_nr_cpu_ids(), cpu;
@@ -189,7 +196,7 @@ static int look_for_work(void *map, u32 *key, struct timer_value *value)
 	return 0;
 }
 
-/* Load time. */
+/* Starts the timer, when the policy is loaded. */
 static __always_inline s32 look_for_work_start(void)
 {
 	struct timer_value *value;

@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Balancing of priority arrays over two domains, as Linux 2.6.22 does it: the CPUs of a group, and the machine. Each CPU
- * balances at intervals that double while all is even, longer ones while it is busy. Load is 128 a task; a busy CPU
- * judges others by less than an average over the last ticks if they have less to do now, and itself by more. Tasks that ran
- * lately stay where they are unless balancing has failed because of that; when it fails more often, the task that runs
- * on the busiest CPU comes over.
+ * Balancing of priority arrays over two domains, as in Linux 2.6.22: the CPUs of a group, and the machine.
  *
- * Left out: the machine's balancing compares CPUs, not groups, and load is the number of tasks, not their weight.
+ * Each CPU balances at intervals that double while loads are even, and that are longer while it is busy. A
+ * task adds 128 to the load. A busy CPU takes the smaller of the load now and its average for other CPUs, and
+ * the larger one for itself. A task that ran lately stays where it is, unless balancing has failed because of
+ * such tasks. If it fails more often, the running task of the busiest CPU is fetched.
+ *
+ * Left out: balancing over the machine compares CPUs, not groups, and load is the number of tasks, not their
+ * weight.
  */
 #ifndef PRIO_DOMAINS_H
 #define PRIO_DOMAINS_H
 
-/* Of variables the verifier would not come to an end with load_balance(). */
+/* With variables instead of a map, the verifier would not finish load_balance(). */
 #define PRIO_RQS CPU_MAP
 #include "prio_balance.h"
 
 #ifndef MS
 #define MS 1000000ULL
 #endif
-/* Load of a task. */
+/* Load of one task. */
 #define LOAD_SCALE 128
-/* Intervals do not double beyond this while all tasks of the busiest CPU are bound to it. */
+/* Longest interval while all tasks of the busiest CPU are bound to it. */
 #define MAX_PINNED_INTERVAL (512 * MS)
 
 const volatile u32 group_of[MAX_CPUS] PARAM("group, 0..1023: of each CPU; those of one group balance among themselves first");
@@ -32,18 +34,22 @@ u64 cache_hot_ns PARAM("ns, 0..1000000000: a task that ran so lately stays where
 u32 cache_nice_tries PARAM("times, 0..100: failed balancings until that is ignored; 1 more over the machine") = 1;
 bool wake_affine PARAM("0..1: a wake-up may go to the waker's CPU") = true;
 
-/* Balancings that found all even; that found a queue to pull from but only warm or bound tasks in it; running tasks fetched. */
+/*
+ * Balancings that found loads even; those that found only warm or bound tasks to pull; running tasks that
+ * were fetched.
+ */
 u64 nr_balanced, nr_failed, nr_active;
-/* More than one group: the machine is a domain of its own. */
+/* There are several groups, so the machine is a domain of its own. */
 static bool grouped;
 
-/* Balancing of one CPU: in its group, and over the machine. */
+/* State of a CPU's balancing in one domain. */
 struct domain {
 	u64 last;
 	u64 interval;
 	u32 failed;
 	bool due;
 };
+/* The group of a CPU, and the machine. */
 struct domains {
 	struct domain level[2];
 };
@@ -81,7 +87,10 @@ static __always_inline bool same_group(u32 cpu, u32 other)
 	return group_of[cpu & (MAX_CPUS - 1)] == group_of[other & (MAX_CPUS - 1)];
 }
 
-/* A wake-up goes beside the waker if there is less to do than here, even with it. */
+/*
+ * Returns whether a woken task goes to the CPU of the waker: it does if that CPU has less to do, the task
+ * included.
+ */
 static __always_inline bool is_affine(struct task_struct *p, s32 this_cpu, s32 prev_cpu, bool sync)
 {
 	u32 load = load_of(prev_cpu), this_load = load_of(this_cpu);
@@ -94,7 +103,7 @@ static __always_inline bool is_affine(struct task_struct *p, s32 this_cpu, s32 p
 	       100 * (this_load + 1) <= (100 + (imbalance_pct - 100) / 2) * load;
 }
 
-/* The allowed CPU with least to do, of equals the nearest after `cpu`. */
+/* Returns the allowed CPU with the least to do; of equals the next one after `cpu`. */
 static __always_inline s32 find_idlest(struct task_struct *p, s32 cpu)
 {
 	u32 nr_cpus = scx_bpf_nr_cpu_ids(), least = ~0U, i;
@@ -113,9 +122,10 @@ static __always_inline s32 find_idlest(struct task_struct *p, s32 cpu)
 }
 
 /*
- * Load to be moved from a CPU with `most` to one with `own`, where `average` is the domain's; 0: they are even. Where what
- * is missing is less than a task, a task moves if the difference is two, or if more CPU power is used then: a CPU uses all of
- * its own with one task, and load of less than a task uses so much less.
+ * Load to be moved from a CPU with `most` to one with `own`, where `average` is the domain's; 0: they are
+ * even. Where what is missing is less than a task, a task moves if the difference is two, or if more CPU
+ * power is used then: a CPU uses all of its own with one task, and load of less than a task uses so much
+ * less.
  */
 static __always_inline u32 imbalance_of(u32 most, u32 own, u32 average)
 {
@@ -132,7 +142,7 @@ static __always_inline u32 imbalance_of(u32 most, u32 own, u32 average)
 	return most - own >= 2 * LOAD_SCALE || own < surplus ? LOAD_SCALE : 0;
 }
 
-/* Fetches the task that runs on the busiest CPU, if it may come here. */
+/* Fetches the running task of the busiest CPU, if it may run here. */
 static __always_inline bool active_balance(s32 cpu, s32 busiest)
 {
 	struct task_struct *curr = scx_bpf_cpu_curr(busiest);
@@ -146,7 +156,10 @@ static __always_inline bool active_balance(s32 cpu, s32 busiest)
 	return true;
 }
 
-/* ops.dispatch(): pulls what makes this CPU and the busiest of its domain even. */
+/*
+ * For ops.dispatch(): pulls as many tasks as make this CPU and the busiest one of its domain even. Returns
+ * their number.
+ */
 __noinline int load_balance(s32 cpu, u32 level, u32 why)
 {
 	u32 nr_cpus = scx_bpf_nr_cpu_ids(), total = 0, n = 0, most = 0, own, move, i;
@@ -219,7 +232,7 @@ back_off:
 	return 0;
 }
 
-/* Is a balancing of the domain due, on a CPU that is busy or idles? */
+/* Returns whether balancing of the domain is due, on a busy or an idle CPU. */
 static __always_inline bool domain_due(struct domain *domain, u32 level, bool busy, u64 now)
 {
 	u64 factor = !busy ? 1 : level ? (busy_factor + 1) / 2 : busy_factor;
@@ -231,7 +244,7 @@ static __always_inline bool domain_due(struct domain *domain, u32 level, bool bu
 	return (s64)(now - domain->last - domain->interval * factor) >= 0;
 }
 
-/* ops.tick(): follows the load and marks what a busy CPU has to balance now. */
+/* For ops.tick(): updates the load average and marks domains that are due. Returns whether there are any. */
 static __always_inline bool domains_tick(struct domains *own, struct prio_rq *rq, u64 now)
 {
 	bool due = false;
@@ -251,7 +264,7 @@ static __always_inline bool domains_tick(struct domains *own, struct prio_rq *rq
 	return due;
 }
 
-/* Load time. */
+/* Finds out whether there are several groups, when the policy is loaded. */
 static __always_inline void domains_init(void)
 {
 	u32 cpu;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Quanta that are counted in ticks, as in Linux 2.4: a running task loses the CPU when its counter of ticks is 0.
+ * Quanta that are counted in ticks, as in Linux 2.4: a running task loses the CPU when its counter of ticks
+ * is 0.
  *
- * The kernel charged a whole tick to the task that ran when the timer interrupted. If the timer of the machine ticks
- * more often than every tick_ns, such shorter ticks add up.
+ * The kernel charged a whole tick to the task that ran when the timer interrupted. If the timer of the
+ * machine ticks more often than every tick_ns, such shorter ticks add up.
  */
 #ifndef QUANTUM_H
 #define QUANTUM_H

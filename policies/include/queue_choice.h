@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The choice of a task in mqs and pmqs: a scan of the CPU's own queue, then a look at one number of each other queue.
+ * The choice of a task in mqs and pmqs: a scan of the CPU's own queue, then a look at one number of each
+ * other queue.
  *
  * The includer defines which other queues a CPU looks at (its pool), and which tasks have waited too long.
- * Large functions are global: the verifier checks a global function once, and not for every state in which it is called.
+ * Large functions are global: the verifier checks a global function once, and not for every state in which it
+ * is called.
  */
 #ifndef QUEUE_CHOICE_H
 #define QUEUE_CHOICE_H
@@ -38,14 +40,15 @@ struct scan {
 	s32 first, second, first_pid;
 	/* When the task that has waited longest began to wait. */
 	u64 oldest_since;
-	/* The same for the best task if it is overdue, or ~0. */
+	/* When the best task began to wait if it is overdue, or ~0. */
 	u64 overdue_since;
 };
 #define SCAN_FROM(goodness)                                                                        \
 	{ .best = (goodness), .first = GOODNESS_IDLE, .second = GOODNESS_IDLE, .oldest_since = ~0ULL, .overdue_since = ~0ULL }
 
 /*
- * Looks through a queue for a task that `cpu` prefers to s->best. Affinity counts in the CPU's own queue only.
+ * Looks through a queue for a task that `cpu` prefers to s->best. Affinity counts in the CPU's own queue
+ * only.
  */
 __noinline int scan(s32 queue, s32 cpu, u64 mm, struct scan *s)
 {
@@ -72,8 +75,8 @@ __noinline int scan(s32 queue, s32 cpu, u64 mm, struct scan *s)
 		if (queue == cpu && t->waits_since < s->oldest_since)
 			s->oldest_since = t->waits_since;
 		/*
-		 * Among overdue tasks the longest wait comes first. In the order of the queue, tasks that wake up often would
-		 * overtake the others again and again, because they enter at the front.
+		 * Among overdue tasks the longest wait comes first. In the order of the queue, tasks that
+		 * wake up often would overtake the others again and again, because they enter at the front.
 		 */
 		if (queue == cpu && overdue(t->waits_since)) {
 			if (t->waits_since < s->overdue_since && may_run(p, cpu)) {
@@ -132,8 +135,9 @@ __noinline int recalculate(void)
 enum { NOTHING_BETTER, TAKEN, LOCKED };
 
 /*
- * Takes a task of another queue of the pool whose goodness without affinity beats `best`, the best task of the own queue.
- * Queues are tried in the order of what they promise. Returns LOCKED if none was taken and one of them was locked.
+ * Takes a task of another queue of the pool whose goodness without affinity beats `best`, the best task of
+ * the own queue. Queues are tried in the order of what they promise. Returns LOCKED if none was taken and one
+ * of them was locked.
  */
 __noinline s32 take_remote(s32 cpu, s32 best)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * The CPU of a task that wakes up in mqs and pmqs: an idle CPU, or the CPU whose running task it beats.
- */
+/* The CPU of a task that wakes up in mqs and pmqs: an idle CPU, or the CPU whose running task it beats. */
 #ifndef QUEUE_WAKEUP_H
 #define QUEUE_WAKEUP_H
 
@@ -48,8 +46,9 @@ static __always_inline s32 find_idle(struct task_struct *p, s32 begin, s32 end, 
 }
 
 /*
- * Returns the CPU of the pool of `home` whose running task has the lowest goodness without affinity and is beaten by the woken
- * one. If that queue is locked or has changed, the next lowest is tried. Returns -1 if no task is beaten.
+ * Returns the CPU of the pool of `home` whose running task has the lowest goodness without affinity and is
+ * beaten by the woken one. If that queue is locked or has changed, the next lowest is tried. Returns -1 if no
+ * task is beaten.
  */
 static __always_inline s32 lowest_beaten(struct task_struct *p, struct task_ctx *t, s32 home)
 {
@@ -84,7 +83,10 @@ static __always_inline s32 lowest_beaten(struct task_struct *p, struct task_ctx 
 	return -1;
 }
 
-/* Returns the CPU in whose queue a task belongs: its last one, or another one if it may not run there or that is offline. */
+/*
+ * Returns the CPU in whose queue a task belongs: its last one, or another one if it may not run there or that
+ * is offline.
+ */
 static __always_inline s32 home_of(struct task_struct *p, struct task_ctx *t)
 {
 	s32 home = t->last_cpu;

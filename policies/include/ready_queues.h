@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Ready queues of strict levels: on each CPU a FIFO a level, 31 the highest, and a mask of the levels that may hold threads.
- * Who puts a thread on a level sets its bit; who finds a level empty clears it, and looks once more.
+ * Ready queues of strict levels: each CPU has one FIFO for each level, 31 the highest, and a mask of the
+ * levels that may hold threads. A CPU that puts a thread on a level sets the bit. A CPU that finds its own
+ * level empty clears the bit, and looks once more.
  *
- * What looks through levels or CPUs is a global function of plain numbers: the verifier judges it once, whatever is known
- * where it is called.
+ * Functions that search levels or CPUs are global and take plain numbers, so that the verifier checks each of
+ * them once.
  */
 #ifndef READY_QUEUES_H
 #define READY_QUEUES_H
@@ -17,16 +18,16 @@
 struct cpu {
 	/* Levels whose queue may hold threads. */
 	u32 ready;
-	/* A thread runs, at this level. */
+	/* Whether a thread runs, and its level. */
 	bool running;
 	u32 level;
-	/* Levels by which what is being woken here is boosted. */
+	/* Boost of the threads that this CPU is waking. */
 	u32 boost;
 } CPU_ALIGNED;
 
 CPU_VARIABLES(cpu)
 
-/* The highest level of a mask that is not 0. */
+/* Returns the highest level of a mask that is not 0. */
 __noinline u32 highest(u32 ready)
 {
 	u32 level = 0;
@@ -50,14 +51,17 @@ __noinline u32 highest(u32 ready)
 	return level + (ready >> 1 & 1);
 }
 
-/* ops.enqueue(): the thread waits at a level of a CPU. */
+/* For ops.enqueue(): puts the thread on a level of a CPU. */
 static __always_inline void ready_insert(struct cpu *c, struct task_struct *p, u32 cpu, u32 level, u64 slice, u64 enq_flags)
 {
 	scx_bpf_dsq_insert(p, QUEUE(cpu, level), slice, enq_flags);
 	__sync_fetch_and_or(&c->ready, 1U << level);
 }
 
-/* ops.dispatch(): takes the first thread of the highest level, `least` or above, that waits at `from` and may run here. */
+/*
+ * For ops.dispatch(): takes a thread that waits at `from` and may run here: the first of the highest level
+ * from `least` up.
+ */
 __noinline int ready_take(u32 from, u32 least)
 {
 	struct cpu *c = cpu_of(from);
@@ -83,7 +87,10 @@ __noinline int ready_take(u32 from, u32 least)
 		ready &= ~bit;
 		if (scx_bpf_dsq_nr_queued(QUEUE(from, level)) > 0)
 			continue;
-		/* Empty, or a thread is on its way, which arrives when ops.enqueue() returns: only under the queue's own lock is it known. */
+		/*
+		 * A thread may be about to arrive, when ops.enqueue() returns there. Only the owner of the
+		 * queue can tell.
+		 */
 		if (from != bpf_get_smp_processor_id())
 			continue;
 		__sync_fetch_and_and(&c->ready, ~bit);
@@ -93,7 +100,7 @@ __noinline int ready_take(u32 from, u32 least)
 	return taken;
 }
 
-/* Threads that wait at a CPU. */
+/* Returns the number of threads that wait at a CPU. */
 __noinline u32 ready_count(u32 cpu)
 {
 	struct cpu *c = cpu_of(cpu);
@@ -117,7 +124,10 @@ __noinline u32 ready_count(u32 cpu)
 	return count;
 }
 
-/* The CPU where most threads wait, of equals the nearest after this one; -1: none wait anywhere else. */
+/*
+ * Returns the other CPU where most threads wait, of equals the next one after this; or -1 if no thread waits
+ * elsewhere.
+ */
 __noinline s32 ready_busiest(u32 cpu)
 {
 	u32 nr_cpus = scx_bpf_nr_cpu_ids(), most = 0, i;
@@ -135,7 +145,7 @@ __noinline s32 ready_busiest(u32 cpu)
 	return busiest;
 }
 
-/* Load time. */
+/* Creates the queues, when the policy is loaded. */
 static __always_inline s32 ready_init(void)
 {
 	u32 nr_cpus = scx_bpf_nr_cpu_ids(), i;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Where a task that wakes up runs, as reschedule_idle() of Linux 2.4 and 2.5 decided it, and the state of the CPUs
- * that this takes: what each runs, and since when it is idle.
+ * Where a task that wakes up runs, as reschedule_idle() of Linux 2.4 and 2.5 decided it, and the state of the
+ * CPUs that this takes: what each runs, and since when it is idle.
  *
  * The includer defines goodness().
  */
@@ -34,9 +34,9 @@ static __always_inline struct cpu_ctx *cpu_ctx(s32 cpu)
 static s32 goodness(struct node *n, s32 cpu, u64 mm);
 
 /*
- * Returns the CPU that a waiting task should take, in this order: its last one if that is idle, the one that has been idle
- * longest, the one whose running task it beats by most and by more than 1. Returns -1 if there is no such CPU.
- * The caller holds the lock of the list.
+ * Returns the CPU that a waiting task should take, in this order: its last one if that is idle, the one that
+ * has been idle longest, the one whose running task it beats by most and by more than 1. Returns -1 if there
+ * is no such CPU. The caller holds the lock of the list.
  */
 static __always_inline s32 reschedule_idle(u32 slot, bool *preempts)
 {

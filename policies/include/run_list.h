@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The runqueue of Linux 2.4 and 2.5: one list of all runnable tasks, running ones included, behind one spinlock.
+ * The runqueue of Linux 2.4 and 2.5: one list of all runnable tasks, running ones included, behind one
+ * spinlock.
  *
  *     nodes[0]          nodes[7]          nodes[3]
  *     HEAD <--------->  task A  <-------> task B  <-------> HEAD
  *
- * The kernel walked the list and read a few fields of each task_struct, which shared a cache line. Here they share a
- * node. The nodes are in an array of the policy, because a program that holds a spinlock may not call the kernel.
+ * The kernel walked the list and read a few fields of each task_struct, which shared a cache line. Here they
+ * share a node. The nodes are in an array of the policy, because a program that holds a spinlock may not call
+ * the kernel.
  */
 #ifndef RUN_LIST_H
 #define RUN_LIST_H
@@ -39,7 +41,10 @@ struct node {
 	bool expired;
 	/* The task may not run on all CPUs: see allowed[]. */
 	bool bound;
-	/* Linux 2.5.2-pre: ticks left, and recalculations seen. In task_struct they came one cache line after the rest. */
+	/*
+	 * Linux 2.5.2-pre: ticks left, and recalculations seen. In task_struct they came one cache line after
+	 * the rest.
+	 */
 	s32 time_slice __attribute__((aligned(64)));
 	u32 epoch;
 } __attribute__((aligned(64)));

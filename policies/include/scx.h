@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a sched_ext policy needs of the kernel, declared by hand: the types it reads (found in the running kernel by
- * CO-RE, so only the fields named here matter), the kfuncs it calls, and the macros to define callbacks.
- * Prototypes are those of Linux 7.2. Policies compile with nothing but clang: clang-19 -g -O2 -mcpu=v3 -target bpf.
+ * The interface between a sched_ext policy and the kernel, declared by hand: types, kfuncs, helpers, and
+ * macros that define callbacks.
+ *
+ * CO-RE finds the fields of types in the running kernel, so only the fields that are named here matter.
+ * Prototypes are those of Linux 7.2. Policies compile with nothing but clang: clang-19 -g -O2 -mcpu=v3
+ * -target bpf.
  */
 #ifndef SCX_H
 #define SCX_H
@@ -28,7 +31,10 @@ typedef _Bool bool;
 #define __ksym __attribute__((section(".ksyms")))
 #define __kconfig __attribute__((section(".kconfig")))
 #define __hidden __attribute__((visibility("hidden")))
-/* Makes the compiler look at a value again, so that the verifier sees the check it needs. */
+/*
+ * Makes the compiler forget what it knows of a value, so that the check which the verifier needs stays in the
+ * code.
+ */
 #define barrier_var(var) asm volatile("" : "+r"(var))
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
@@ -38,7 +44,7 @@ typedef _Bool bool;
 #define __type(name, val) typeof(val) *name
 #define __array(name, val) typeof(val) *name[]
 
-/* A parameter's unit, range and meaning, shown by `windtunnel policy show`. */
+/* Unit, range and meaning of a parameter, which `windtunnel policy show` prints. */
 #define PARAM(text) __attribute__((btf_decl_tag("param: " text)))
 
 enum {
@@ -163,7 +169,7 @@ struct scx_dump_ctx {
 	u64 at_jiffies;
 };
 
-/* Members are found by name; those left out stay NULL. */
+/* CO-RE finds members by name. Those left out stay NULL. */
 struct sched_ext_ops {
 	s32 (*select_cpu)(struct task_struct *p, s32 prev_cpu, u64 wake_flags);
 	void (*enqueue)(struct task_struct *p, u64 enq_flags);
@@ -208,7 +214,7 @@ struct sched_ext_ops {
 
 #pragma clang attribute pop
 
-/* Values that are part of the interface; the rest of the kernel's enums differ between versions and need CO-RE. */
+/* Values that are part of the interface. Other enums of the kernel differ between versions and need CO-RE. */
 #define SCX_DSQ_INVALID (1ULL << 63)
 #define SCX_DSQ_GLOBAL ((1ULL << 63) | 1)
 #define SCX_DSQ_LOCAL ((1ULL << 63) | 2)
@@ -295,7 +301,9 @@ struct scx_bpf_dsq_insert_vtime_args {
 } __attribute__((preserve_access_index));
 bool __scx_bpf_dsq_insert_vtime(struct task_struct *p, struct scx_bpf_dsq_insert_vtime_args *args) __ksym __weak;
 
-/* Macros, so that line information names the policy's line: that of an inline function does not tell who called it. */
+/*
+ * These are macros, because the line information of an inline function does not name the line that called it.
+ */
 #define scx_bpf_dsq_insert(p, dsq_id, slice, enq_flags) scx_bpf_dsq_insert___v2___compat(p, dsq_id, slice, enq_flags)
 #define scx_bpf_dsq_move_to_local(dsq_id) scx_bpf_dsq_move_to_local___v2___compat(dsq_id, 0)
 #define scx_bpf_dsq_insert_vtime(p, id, ns, when, flags)                                               \
@@ -329,8 +337,8 @@ static long (*const bpf_timer_start)(struct bpf_timer *timer, u64 nsecs, u64 fla
 static long (*const bpf_timer_cancel)(struct bpf_timer *timer) = (void *)172;
 
 /*
- * A callback gets its arguments as an array of 64-bit values. SCX_OP(name, args...) defines a function with ordinary
- * arguments and the entry that unpacks them.
+ * The kernel passes the arguments of a callback as an array of 64-bit values. SCX_OP(name, args...) defines a
+ * function with ordinary arguments, and the entry point that unpacks the array.
  */
 #define ___NARGS_(_0, _1, _2, _3, _4, _5, n, ...) n
 #define ___NARGS(...) ___NARGS_(_, ##__VA_ARGS__, 5, 4, 3, 2, 1, 0)
@@ -359,7 +367,7 @@ static long (*const bpf_timer_cancel)(struct bpf_timer *timer) = (void *)172;
 #define SCX_OP_SLEEPABLE(name, args...) SEC("struct_ops.s/" #name) BPF_PROG(name, ##args)
 #define SCX_OPS(ops_name, ...) SEC(".struct_ops.link") struct sched_ext_ops ops_name = { __VA_ARGS__ }
 
-/* Ends the policy with an error, worded as printf would. */
+/* Ends the policy with an error; the arguments are those of printf(). */
 #define scx_bpf_error(fmt, args...)                                                                \
 	({                                                                                         \
 		static char ___fmt[] = fmt;                                                        \
@@ -367,7 +375,7 @@ static long (*const bpf_timer_cancel)(struct bpf_timer *timer) = (void *)172;
 		scx_bpf_error_bstr(___fmt, ___data, ___NARGS(args) * 8);                           \
 	})
 
-/* for (i = start; i < end; i++), in a form that the verifier need not unroll. */
+/* for (i = start; i < end; i++), in a form that the verifier does not unroll. */
 #define bpf_for(i, start, end)                                                                     \
 	for (struct bpf_iter_num ___it __attribute__((aligned(8), cleanup(bpf_iter_num_destroy))), \
 	     *___p __attribute__((unused)) = (bpf_iter_num_new(&___it, (start), (end)),            \
@@ -377,7 +385,10 @@ static long (*const bpf_timer_cancel)(struct bpf_timer *timer) = (void *)172;
 		     (___t && ((i) = *___t, (i) >= (start) && (i) < (end)));                       \
 	     });)
 
-/* Walks a DSQ's tasks; the iterator `it` lasts for the block that follows, so that a task can be moved through it. */
+/*
+ * Visits the tasks of a DSQ. The iterator `it` lasts for the block that follows, which may move tasks through
+ * it.
+ */
 #define bpf_for_each_dsq(it, p, dsq_id)                                                            \
 	for (struct bpf_iter_scx_dsq it __attribute__((aligned(8), cleanup(bpf_iter_scx_dsq_destroy))), \
 	     *___q __attribute__((unused)) = (bpf_iter_scx_dsq_new(&it, (dsq_id), 0),                \

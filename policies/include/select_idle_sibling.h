@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Where CFS of 2018 (Linux 4.20) lets a woken task run.
+ * The CPU of a woken task in CFS of 2018 (Linux 4.20).
  *
- * The waking CPU or the one the task ran on, unless waker and wakee have too many partners for that; near it an idle CPU:
- * that one, the task's last one, the one before, a CPU of an idle core if there may be one, and then only as many others of
- * the LLC as the average idle time allows. What is in no such place is queued where the search began.
+ * The search begins at the waking CPU or at the one the task ran on, the latter if waker and wakee have too
+ * many partners. Near it an idle CPU is searched for: that CPU itself, the task's last one, the one before, a
+ * CPU of an idle core if there may be one, and then as many other CPUs of the LLC as the average idle time
+ * allows. If none is idle, the task is queued where the search began.
  *
- * Load is the number of tasks that are runnable.
+ * Load is the number of runnable tasks.
  */
 #ifndef SELECT_IDLE_SIBLING_H
 #define SELECT_IDLE_SIBLING_H
@@ -16,7 +17,7 @@
 #define SECOND 1000000000ULL
 #define MAX_LLCS 64
 
-/* An LLC that may have a core whose CPUs are all idle. */
+/* For each LLC, whether it may have a core whose CPUs are all idle. */
 static u32 has_idle_cores[MAX_LLCS];
 
 static __always_inline u32 *idle_cores_of(u32 cpu)
@@ -33,7 +34,7 @@ static __always_inline bool all_idle(u32 cpu)
 	return idle;
 }
 
-/* ops.update_idle(): the last CPU of a core went idle. */
+/* For ops.update_idle(): notes that the last CPU of a core went idle. */
 static __always_inline void note_idle_core(u32 cpu)
 {
 	u32 *cores = idle_cores_of(cpu);
@@ -56,7 +57,7 @@ static __always_inline void record_wakee(struct cfs_task *waker, struct task_str
 	}
 }
 
-/* Do they have so many partners that these would crowd an LLC of `factor` CPUs? */
+/* Returns whether waker and wakee have so many partners that these would crowd an LLC of `factor` CPUs. */
 static __always_inline bool wake_wide(struct cfs_task *waker, struct cfs_task *w, u32 factor)
 {
 	u32 more = waker->flips, less = w->flips;
@@ -68,7 +69,7 @@ static __always_inline bool wake_wide(struct cfs_task *waker, struct cfs_task *w
 	return less >= factor && more >= less * factor;
 }
 
-/* The waking CPU, if it is idle or about to be, or has less to do. */
+/* Returns the waking CPU if it is idle or about to be, or has less to do; else the previous CPU. */
 static __always_inline s32 wake_affine(s32 this_cpu, s32 prev_cpu, bool sync)
 {
 	s32 here = nr_running(this_cpu);
@@ -105,7 +106,7 @@ static __always_inline s32 claim_idle_core(struct task_struct *p, s32 target, u3
 	return found;
 }
 
-/* Of the LLC's CPUs as many as may be looked at in the time that this CPU is idle on average, in expectation. */
+/* Looks at as many CPUs of the LLC as fit into the average idle time of this CPU. */
 static __always_inline s32 claim_idle_cpu(struct task_struct *p, struct cpu *this, s32 target, u32 nr_cpus, u32 size)
 {
 	u64 start = bpf_ktime_get_ns(), span = size * (this->avg_idle / 512), looks = 4;
@@ -171,7 +172,7 @@ static __always_inline s32 select_idle_sibling(struct task_struct *p, struct cfs
 	return cpu >= 0 ? cpu : target;
 }
 
-/* The CPU with least to do, for a new task. */
+/* Returns the CPU with the least to do, for a new task. */
 static __always_inline s32 find_idlest_cpu(struct task_struct *p, s32 prev_cpu, u32 nr_cpus)
 {
 	s32 idlest = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0), least = 1 << 30;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Sleep as credit, as Linux 2.6.22 keeps it: up to a second of it is worth five levels up, none of it five down. Running
- * spends it, the slower the more there is, so that a task which waits for an eighth of its run time keeps all and one which
- * waits less loses all. A task also earns while it waits for the CPU after a wake-up: all of that time if an interrupt woke it,
- * 30 % if a task did.
+ * Sleep as credit, as in Linux 2.6.22.
+ *
+ * Up to a second of sleep is worth five levels up, and none of it five levels down. Running spends credit,
+ * the slower the more there is: a task that sleeps for an eighth of its run time keeps all of it, and one
+ * that sleeps less loses all. The wait for the CPU after a wake-up is credited, too: in full if an interrupt
+ * woke the task, by 30 % if another task did.
  */
 #ifndef SLEEP_AVG_H
 #define SLEEP_AVG_H
@@ -16,9 +18,9 @@
 #define MAX_BONUS 10
 #define SCHED_BATCH 3
 #define TASK_UNINTERRUPTIBLE 2
-/* Percent of a wait that count as sleep, of one that a task ended. */
+/* Percent of the wait for the CPU that is credited if a task woke the sleeper. */
 #define ON_RUNQUEUE_WEIGHT 30
-/* Least time between turns of interactive tasks of a level, for each CPU of the machine. */
+/* Shortest turn among interactive tasks of a level, for each CPU of the machine. */
 #define MIN_TIMESLICE (5 * MS)
 
 const volatile u64 max_sleep_ns PARAM("ns, 1000000..100000000000: most sleep that is credited") = 1000 * MS;
@@ -30,14 +32,17 @@ struct sleep_avg {
 	u64 credit;
 	u64 run_at;
 	u64 slept_at;
-	/* Since when it waits for the CPU after a wake-up, 0 if that is over, and percent of the wait that count. */
+	/*
+	 * When the task was woken, or 0 after it has run, and percent of its wait for the CPU that is
+	 * credited.
+	 */
 	u64 woken_at;
 	u32 wait_pct;
-	/* It sleeps on a disk. */
+	/* The task sleeps on a disk. */
 	bool disk;
 };
 
-/* 0 for a hog to 10 for a task that has slept for all of the last second. */
+/* Returns 0 for a hog, up to 10 for a task with full credit. */
 static __always_inline u32 bonus_of(struct sleep_avg *s)
 {
 	u64 bonus = s->credit * MAX_BONUS / max_sleep_ns;
@@ -52,7 +57,10 @@ static __always_inline u32 level_of(struct task_struct *p, struct sleep_avg *s)
 	return level < 0 ? 0 : level > 39 ? 39 : level;
 }
 
-/* Levels a task must have gained to count as interactive: hardly possible at nice 19, certain at nice -20. */
+/*
+ * Returns the levels that a task must gain to count as interactive. Nice 19 can hardly gain them, nice -20
+ * always has them.
+ */
 static __always_inline s32 interactive_gain(struct task_struct *p)
 {
 	return (s32)((u32)(p->static_prio - 100) / 4) - MAX_BONUS / 2 + interactive_delta;
@@ -63,7 +71,7 @@ static __always_inline bool is_interactive(struct task_struct *p, u32 level)
 	return (s32)level <= p->static_prio - 100 - interactive_gain(p);
 }
 
-/* Time after which interactive tasks of one level take turns: the more credit, the shorter. */
+/* Returns the length of a turn among interactive tasks of a level: the more credit, the shorter. */
 static __always_inline u64 granularity(struct sleep_avg *s)
 {
 	u32 lost = MAX_BONUS - bonus_of(s);
@@ -71,7 +79,7 @@ static __always_inline u64 granularity(struct sleep_avg *s)
 	return (MIN_TIMESLICE << (lost ? lost - 1 : 0)) * scx_bpf_nr_cpu_ids();
 }
 
-/* The task has run: returns for how long, in ns, since the last time this was asked. */
+/* Spends the credit of a running task. Returns how long it ran since the last call, in ns. */
 static __always_inline u64 spend(struct sleep_avg *s, u64 now)
 {
 	u64 ran = now - s->run_at, cost;
@@ -85,7 +93,7 @@ static __always_inline u64 spend(struct sleep_avg *s, u64 now)
 	return ran;
 }
 
-/* Credits sleep. One long sleep makes a task interactive, no more, and a disk does not make it more than that. */
+/* Credits sleep. One long sleep makes a task just interactive, and sleep on a disk never more than that. */
 static __always_inline void credit(struct task_struct *p, struct sleep_avg *s, u64 slept)
 {
 	s32 levels = MAX_BONUS / 2 + interactive_gain(p) + 1;
@@ -105,7 +113,7 @@ static __always_inline void credit(struct task_struct *p, struct sleep_avg *s, u
 		s->credit = max_sleep_ns;
 }
 
-/* It is woken, by a task or by an interrupt. */
+/* Credits the sleep of a task that wakes up. */
 static __always_inline void credit_sleep(struct task_struct *p, struct sleep_avg *s, u64 now, bool by_task)
 {
 	s->wait_pct = s->disk ? 0 : by_task ? ON_RUNQUEUE_WEIGHT : 100;
@@ -114,7 +122,7 @@ static __always_inline void credit_sleep(struct task_struct *p, struct sleep_avg
 	s->woken_at = now;
 }
 
-/* It has the CPU for the first time since. */
+/* Credits the wait for the CPU of a woken task that runs for the first time. */
 static __always_inline void credit_wait(struct task_struct *p, struct sleep_avg *s, u64 now)
 {
 	u64 waited = now - s->woken_at;
@@ -124,7 +132,9 @@ static __always_inline void credit_wait(struct task_struct *p, struct sleep_avg 
 	s->woken_at = 0;
 }
 
-/* The credit of a child of somebody with so much: whole levels, so that it is less from generation to generation. */
+/*
+ * Returns the credit of a child by that of its parent: whole levels, so that it shrinks with each generation.
+ */
 static __always_inline u64 child_credit(u64 parent)
 {
 	u64 bonus = parent * MAX_BONUS / max_sleep_ns;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A sparse bitmap: each 64-byte cache line carries only 8 significant bits, so that many CPUs which set, clear and visit
- * bits do not fight over lines. Here one bitmap a group of CPUs, with a bit for each CPU of the machine.
+ * A sparse bitmap: each cache line of 64 bytes has only 8 bits in use, so that many CPUs which set, clear and
+ * visit bits do not compete for lines. There is one bitmap for each group of CPUs, with a bit for each CPU of
+ * the machine.
  */
 #ifndef SPARSE_BITMAP_H
 #define SPARSE_BITMAP_H
@@ -48,7 +49,10 @@ static __always_inline void sparse_clear(u32 group, u32 cpu)
 		__sync_fetch_and_and(&line->bits, ~(1ULL << cpu % SPARSE_BITS));
 }
 
-/* The next CPU of the group whose bit is set among `from`..`to`-1, or -1. A line without bits is one look. */
+/*
+ * Returns the next CPU from `from` to before `to` whose bit is set, or -1. A line without bits takes one
+ * look.
+ */
 static __always_inline s32 sparse_next(u32 group, u32 from, u32 to)
 {
 	s32 found = -1;

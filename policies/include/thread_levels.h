@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Levels of threads: a base by nice value, boosts for waits that are over, their decay by one a quantum, and the balance set
- * manager, which once in a while lifts threads that have been ready for long.
+ * Levels of threads: a base level by nice value, boosts at the end of waits, and their decay by one level
+ * each quantum. The balance set manager now and then lifts threads that have been ready for long.
  */
 #ifndef THREAD_LEVELS_H
 #define THREAD_LEVELS_H
@@ -9,31 +9,33 @@
 #include "wait_causes.h"
 
 #define NORMAL 8
-/* The highest level that boosts reach, and that of threads that were lifted. */
+/* The highest level that a boost can reach, and the level of lifted threads. */
 #define TOP 15
 #define TASK_UNINTERRUPTIBLE 2
-/* Threads of a queue that the balance set manager looks at in one go, and those it lifts in all. */
+/* Threads that the balance set manager examines in one queue, and threads that it lifts in one run. */
 #define MAX_SCAN 16
 #define MAX_LIFTED 10
 
 const volatile u64 quantum_ns PARAM("ns, 1000000..10000000000: quantum; Server 187.5 ms, client 31.25 ms") = 187500000;
 const volatile u64 lift_period_ns PARAM("ns, 1000000..100000000000: time between looks for starved threads") = 1000000000;
 const volatile u64 wait_charge_ns PARAM("ns, 0..1000000000: a wait costs so much of the quantum; a third of a clock interval") = 5208333;
-/* 300 clock intervals of 10 ms: with a look a second, a thread that starves is lifted every 4 s. */
+/* 300 clock intervals of 10 ms. With a run every second, a thread that starves is lifted every 4 s. */
 u64 starved_ns PARAM("ns, 1000000..1000000000000: time ready after which a thread is lifted") = 3000000000;
 u64 lift_quantum_ns PARAM("ns, 1000000..10000000000: quantum of a lifted thread") = 62500000;
 
-/* Wake-ups that were boosted, levels lost at the end of a quantum, threads lifted. */
+/* Wake-ups that were boosted; levels lost at the end of a quantum; threads that were lifted. */
 u64 nr_boosted, nr_decayed, nr_lifted;
 
 struct thread {
 	u64 ready_since;
 	u64 running_since;
-	/* What is left of the quantum, ns. */
+	/* Rest of the quantum, ns. */
 	s64 left;
 	u32 level;
 	u32 ideal;
-	/* It sleeps on a disk; it was lifted; its quantum ended and nothing of the next one was used. */
+	/*
+	 * The thread sleeps on a disk; it was lifted; its quantum has ended and the next one has not begun.
+	 */
 	bool disk;
 	bool lifted;
 	bool ended;
@@ -58,7 +60,10 @@ static __always_inline u32 base_level(struct task_struct *p)
 	return nice <= 20 ? NORMAL + (20 - nice) * 7 / 20 : NORMAL - (nice - 20) * 7 / 19;
 }
 
-/* Charges a quantum; at its end a level is lost, and a lifted thread falls back. */
+/*
+ * Charges the thread's quantum, and returns whether it has ended. At the end of a quantum a boosted thread
+ * loses a level, and a lifted one falls back to its base level.
+ */
 static __always_inline bool charge_ns(struct task_struct *p, struct thread *t, u64 ns)
 {
 	u32 base = base_level(p);
@@ -76,7 +81,7 @@ static __always_inline bool charge_ns(struct task_struct *p, struct thread *t, u
 	return true;
 }
 
-/* The time since the last charge. */
+/* Charges the time since the last charge. */
 static __always_inline bool charge(struct task_struct *p, struct thread *t)
 {
 	u64 now = bpf_ktime_get_ns(), ran = now - t->running_since;
@@ -118,8 +123,8 @@ struct {
 } managers SEC(".maps");
 
 /*
- * Lifts threads of one queue that starve. A global function that counts in memory: for the verifier each turn of the loop is
- * like the one before, and it is judged by itself, not knowing that it is a timer's.
+ * Lifts the threads of one queue that starve. As a global function the verifier checks it alone. It counts in
+ * memory, so that each turn of the loop is the same state.
  */
 __noinline int lift(u32 cpu, u32 level)
 {
@@ -155,7 +160,7 @@ __noinline int lift(u32 cpu, u32 level)
 	return 0;
 }
 
-/* The balance set manager. */
+/* The balance set manager: runs by a timer. */
 static int manage(void *map, u32 *key, struct manager *manager)
 {
 	u64 before = nr_lifted;
@@ -176,7 +181,7 @@ static int manage(void *map, u32 *key, struct manager *manager)
 	return 0;
 }
 
-/* Load time. */
+/* Starts the timer, when the policy is loaded. */
 static __always_inline s32 balance_set_start(void)
 {
 	struct manager *manager;

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The length of a timer tick, for policies that count ticks. ops.tick() comes at each tick while one of our tasks runs, so an idle
- * CPU has had none for longer; and where a tick was late (a virtual CPU that had to wait), the next one, in time, seems to come soon
- * after. So it is the shortest time that TICK_WINDOW ticks in a row took on any CPU; until one has had so many, the shortest between two.
+ * The length of a timer tick, for policies that count ticks.
+ *
+ * ops.tick() is called only while a task of the policy runs, so an idle CPU has had no call for longer than a
+ * tick. On a virtual CPU a tick may be late, and the next one then seems to follow early. So the period is
+ * the shortest time that TICK_WINDOW ticks in a row took on any CPU, divided by their number. Until a CPU has
+ * had so many, it is the shortest time between two calls.
  */
 #ifndef TICK_PERIOD_H
 #define TICK_PERIOD_H
@@ -11,19 +14,19 @@
 
 #define TICK_WINDOW 16
 
-/* Of a CPU. */
+/* Ticks of one CPU. */
 struct ticks {
 	u64 last;
-	/* When the window began, and ticks since. */
+	/* When the window began, and the number of ticks since. */
 	u64 begun;
 	u32 nr;
 };
 
 static u64 period_ns;
-/* It is from a whole window. */
+/* period_ns is that of a whole window. */
 static bool period_known;
 
-/* ops.tick(): the period as far as it is known, `longest` at most. */
+/* For ops.tick(): returns the period as far as it is known, and at most `longest`. */
 static __always_inline u64 tick_period(struct ticks *ticks, u64 now, u64 longest)
 {
 	u64 since = now - ticks->last;

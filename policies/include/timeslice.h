@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Timeslices of Linux 2.6.22 by static priority, and where a task goes when one ends: behind all others in the expired array,
- * or, if it counts as interactive, back into the active one, unless the expired tasks starve. Interactive tasks of a level
- * take turns within their timeslices.
+ * Timeslices of Linux 2.6.22, and where a task goes when one ends.
+ *
+ * The length follows from the nice value. At the end of its timeslice a task goes to the expired array. A
+ * task that counts as interactive goes back to the active one, unless the expired tasks starve. Interactive
+ * tasks of a level also take turns within their timeslices.
  */
 #ifndef TIMESLICE_H
 #define TIMESLICE_H
@@ -13,18 +15,21 @@
 const volatile u64 starvation_ns PARAM("ns, 0..100000000000: wait of expired tasks, for each task of the CPU, that ends favours") = 1000 * MS;
 
 u64 nr_expired;
-/* Timeslices that ended and did not leave the active array; those that did since the expired starve. */
+/*
+ * Interactive tasks that went back to the active array, and those that did not because the expired tasks
+ * starve.
+ */
 u64 nr_reinserted;
 u64 nr_starving;
-/* Turns that interactive tasks of a level gave each other within a timeslice. */
+/* Turns that ended within a timeslice. */
 u64 nr_turns;
-/* Of the task whose level was set last, -5..5. */
+/* Bonus of the task whose level was set last, -5 to 5. */
 s32 last_bonus;
 
 struct task_ctx {
 	struct prio_node node;
 	struct sleep_avg sleep;
-	/* What is left of the timeslice, and was when the task's turn began, ns. */
+	/* Rest of the timeslice, now and when the current turn began, ns. */
 	u64 left;
 	u64 turn;
 	u32 array;
@@ -90,7 +95,7 @@ static __always_inline bool starving(struct task_struct *p, struct prio_rq *rq, 
 	       (u32)p->static_prio > rq->best_expired;
 }
 
-/* ops.dispatch(), ops.enqueue(): where a task that stays runnable goes. */
+/* For ops.dispatch() and ops.enqueue(): decides where a task that stays runnable is queued. */
 static __always_inline void place(struct task_struct *p, struct task_ctx *t, struct prio_rq *rq, u64 now)
 {
 	u32 active = rq->active & 1;
@@ -124,7 +129,10 @@ static __always_inline void place(struct task_struct *p, struct task_ctx *t, str
 	t->placed = true;
 }
 
-/* ops.tick(): a task that has had its turn goes behind its equals, with what is left of the timeslice. */
+/*
+ * For ops.tick(): returns whether the task's turn is over. It goes behind its equals, with the rest of its
+ * timeslice.
+ */
 static __always_inline bool turn_over(struct task_struct *p, struct task_ctx *t)
 {
 	u64 turn = granularity(&t->sleep);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Who is beside whom: CPUs on a 2-d torus, row by row in the order of their numbers, or each with the nearest by number. */
+/*
+ * Neighbours of CPUs: on a 2-d torus, row by row in the order of their numbers, or those with the nearest
+ * numbers.
+ */
 #ifndef TORUS_NEIGHBOURS_H
 #define TORUS_NEIGHBOURS_H
 
@@ -31,7 +34,7 @@ static __always_inline void add_neighbour(struct neighbours *n, u32 cpu, u32 oth
 		n->cpu[n->nr++ & (MAX_NEIGHBOURS - 1)] = other;
 }
 
-/* Rows of the torus of `nr_cpus` CPUs, 0 if it cannot have those asked for. */
+/* Returns the rows of the torus of `nr_cpus` CPUs, or 0 if torus_rows does not divide their number. */
 static __always_inline u32 rows_of_torus(u32 nr_cpus)
 {
 	u32 rows = 1, i;

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What completes a wait, and the boost that comes with it: programs on the kernel's functions that wake for a cause. A wake-up
- * happens between the entry and the exit of such a function on its CPU; a sleep on a disk is told by the sleeper's state.
+ * Causes that end a wait, and their boosts.
  *
- * Input devices and sound: input_event() and snd_pcm_period_elapsed() are attached to where a profile or a loader names
- * the programs input_wakes, input_woke, sound_wakes and sound_woke. They are not by themselves: sound is a module that need
- * not be there, and the simulated machine has neither.
+ * Programs are attached to the functions of the kernel that wake threads for a cause. A wake-up belongs to
+ * the cause if it happens between entry and exit of such a function on the same CPU. A sleep on a disk shows
+ * in the state of the thread.
+ *
+ * Input devices and sound: a profile or a loader attaches input_wakes, input_woke, sound_wakes and sound_woke
+ * to input_event() and snd_pcm_period_elapsed(). By default they are not attached, since sound is a module
+ * that may be missing, and the simulated machine has neither.
  */
 #ifndef WAIT_CAUSES_H
 #define WAIT_CAUSES_H
@@ -19,8 +22,10 @@ u32 boost_network PARAM("levels, 0..15: boost when a socket has data") = 2;
 u32 boost_input PARAM("levels, 0..15: boost when a key or the mouse is used") = 6;
 u32 boost_sound PARAM("levels, 0..15: boost when a sound device wants more") = 8;
 
-/* Wake-ups of this CPU, until told otherwise, complete waits that boost by so much. Of causes within each other, as a pipe's
- * function within a socket's, the first counts. */
+/*
+ * Sets the boost of the wake-ups that follow on this CPU; 0 ends it. If one cause is within another, as the
+ * function of a pipe within that of a socket, the outer one counts.
+ */
 static __always_inline int cause(u32 boost)
 {
 	struct cpu *c = cpu_of(bpf_get_smp_processor_id());

@@ -9,7 +9,8 @@ trap 'rm -rf "$root"' EXIT
 chmod 755 "$root"
 mkdir -p "$root"/{bin,dev,etc,proc,sys,tmp,run,policies,objects}
 cp scripts/live/guest/init "$root/init"
-cp scripts/live/guest/{test,load,speed,fidelity}.sh scripts/live/mechanisms "$root/"
+cp scripts/live/guest/{test,load,speed,fidelity}.sh "$root/"
+scripts/live/mechanisms.py >"$root/mechanisms"
 cp /bin/busybox "$root/bin/"
 for applet in $(/bin/busybox --list); do [ "$applet" = busybox ] || ln -sf busybox "$root/bin/$applet"; done
 for binary in target/release/windtunnel target/release/windtunnel-live "$(PATH=$PATH:/usr/sbin command -v bpftool)"; do
@@ -22,6 +23,9 @@ for binary in target/release/windtunnel target/release/windtunnel-live "$(PATH=$
 done
 cp target/policies/*.bpf.o "$root/policies/"
 cp -r profiles workloads "$root/"
+# The experiment that the guest executes.
+mkdir -p "$root/experiments/smp"
+cp -r experiments/smp/heavy "$root/experiments/smp/"
 for source in scripts/live/objects/*.bpf.c; do
   clang-19 -g -O2 -mcpu=v3 -Ipolicies/include -target bpf -c "$source" -o "$root/objects/$(basename "$source" .c).o"
 done

@@ -378,7 +378,6 @@ pub(crate) fn trace(input: &[u8], name: &str) -> String {
     let named = |name: &str| Some(path.with_file_name(name));
     let exports = Exports {
         perfetto: named("damaged.perfetto"),
-        chrome: named("damaged.chrome"),
         ftrace: named("damaged.ftrace"),
     };
     let mut exporting = exports.start(&traced.header).unwrap_or_else(|error| panic!("{error}"));

@@ -2,18 +2,32 @@
 //! Error numbers of Linux (include/uapi/asm-generic/errno*.h), whatever the host's are. Kernel functions return them negated.
 #![allow(missing_docs)]
 
-pub const EPERM: i64 = 1;
-pub const ENOENT: i64 = 2;
-pub const E2BIG: i64 = 7;
-pub const EAGAIN: i64 = 11;
-pub const ENOMEM: i64 = 12;
-pub const EACCES: i64 = 13;
-pub const EFAULT: i64 = 14;
-pub const EBUSY: i64 = 16;
-pub const EEXIST: i64 = 17;
-pub const EINVAL: i64 = 22;
-pub const ENOSPC: i64 = 28;
-pub const ERANGE: i64 = 34;
-pub const EOVERFLOW: i64 = 75;
-pub const EDEADLK: i64 = 35;
-pub const EOPNOTSUPP: i64 = 95;
+macro_rules! errno {
+    ($($name:ident = $number:literal)*) => {
+        $(pub const $name: i32 = $number;)*
+
+        /// For functions that return a `long`.
+        pub mod long {
+            $(pub const $name: i64 = $number;)*
+        }
+    };
+}
+
+errno! {
+    EPERM = 1
+    ENOENT = 2
+    E2BIG = 7
+    EAGAIN = 11
+    ENOMEM = 12
+    EACCES = 13
+    EFAULT = 14
+    EBUSY = 16
+    EEXIST = 17
+    EINVAL = 22
+    ENOSPC = 28
+    ERANGE = 34
+    EDEADLK = 35
+    EPROTO = 71
+    EOVERFLOW = 75
+    EOPNOTSUPP = 95
+}

@@ -26,6 +26,7 @@
 //!
 //! | room | what |
 //! |---|---|
+//! | [`rows`] | how tables of functions are written |
 //! | [`helper`] | the helpers and kfuncs that need no scheduling |
 //! | [`engine`] | running a program: calls, interpreter, JIT |
 //! | [`sanitizer`] | the run-time checks of `--check` |
@@ -45,18 +46,8 @@ pub mod insn;
 pub mod loader;
 pub mod map;
 pub mod memory;
+pub mod rows;
 pub mod sanitizer;
 
 pub use loader::btf::{self, kstruct};
 pub use loader::{core_relo, link, object};
-
-/// Earlier paths, until their users have moved.
-pub mod func {
-    pub use crate::engine::{ANY, Body, Entry, Func, World};
-    pub use crate::fault::*;
-}
-pub use cache as lines;
-pub use cache as conflicts;
-pub use engine as vm;
-pub use memory as region;
-pub use sanitizer as guard;

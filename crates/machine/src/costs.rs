@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The cost table: what the operations of a kernel take on one machine.
 
-use crate::native;
 use crate::topology::Distance;
 use std::collections::BTreeMap;
 
@@ -97,17 +96,20 @@ pub struct Costs {
     pub reload_remote_ps: u32,
     /// The kernel does not place memory: a task's is on any node, wherever it runs.
     pub flat_memory: bool,
-    /// Policies stand for schedulers in C: see [`crate::native`].
+    /// Policies stand for schedulers in C. On a machine older than BPF a policy says what the kernel of that time decided, not
+    /// what deciding would have cost as BPF: a callback is a function of the kernel, and what a policy calls is what C code has
+    /// in its place. A task's storage is a field of its task_struct, the clock is jiffies, a DSQ is a list. Locks, cache lines
+    /// and IPIs cost what they cost everywhere.
     pub native: bool,
 }
 
 impl Costs {
-    /// A call of a helper or kfunc, ns.
-    pub fn function_ns(&self, name: &str) -> u32 {
+    /// Time of a call of a helper or kfunc, ns. A scheduler in C executes `native` instructions in its place, if it calls nothing.
+    pub fn function_ns(&self, name: &str, native: Option<u32>) -> u32 {
         if let Some(&ns) = self.kfuncs.get(name) {
             return ns;
         }
-        match native::instructions(name) {
+        match native {
             Some(instructions) if self.native => instructions * self.bpf_insn_ps / 1000,
             _ => self.kfunc_ns,
         }
@@ -301,3 +303,27 @@ pub const CONSTANTS: [Constant; 22] = [
         default_source: "estimate: per byte; remote latency is about 1.6 times the local one on two sockets",
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_costs_what_stands_in_its_place() {
+        let mut costs = Costs {
+            bpf_insn_ps: 1500,
+            kfunc_ns: 40,
+            ..Costs::default()
+        };
+        costs.kfuncs.insert("scx_bpf_now".into(), 9);
+        assert_eq!(costs.function_ns("scx_bpf_dsq_insert", Some(12)), 40);
+        costs.native = true;
+        assert_eq!(costs.function_ns("scx_bpf_dsq_insert", Some(12)), 18);
+        assert_eq!(
+            costs.function_ns("scx_bpf_now", Some(2)),
+            9,
+            "the machine's own entry comes first"
+        );
+        assert_eq!(costs.function_ns("scx_bpf_kick_cpu", None), 40);
+    }
+}

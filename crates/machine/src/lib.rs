@@ -16,7 +16,6 @@ pub mod error;
 mod file;
 mod host;
 mod host_xml;
-pub mod native;
 mod parts;
 mod regular;
 pub mod show;

@@ -4,14 +4,13 @@
 use crate::destination::Destination;
 use crate::error::Error;
 use std::path::PathBuf;
-use trace::export::{Chrome, Ftrace, Perfetto};
+use trace::export::{Ftrace, Perfetto};
 use trace::{Header, Record, Sink};
 
 /// What is to be written, and where.
 #[derive(Clone, Debug, Default)]
 pub struct Exports {
     pub perfetto: Option<PathBuf>,
-    pub chrome: Option<PathBuf>,
     pub ftrace: Option<PathBuf>,
 }
 
@@ -19,7 +18,6 @@ pub struct Exports {
 pub struct Exporting {
     paths: Exports,
     perfetto: Option<Perfetto<Destination>>,
-    chrome: Option<Chrome<Destination>>,
     ftrace: Option<Ftrace<Destination>>,
 }
 
@@ -29,11 +27,11 @@ fn open(path: &Option<PathBuf>) -> Result<Option<Destination>, Error> {
 
 impl Exports {
     pub fn is_empty(&self) -> bool {
-        self.perfetto.is_none() && self.chrome.is_none() && self.ftrace.is_none()
+        self.perfetto.is_none() && self.ftrace.is_none()
     }
 
     pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
-        [&self.perfetto, &self.chrome, &self.ftrace].into_iter().flatten()
+        [&self.perfetto, &self.ftrace].into_iter().flatten()
     }
 
     /// Begins the files. They appear when they are complete ([`Exporting::finish`]).
@@ -44,7 +42,6 @@ impl Exports {
         Ok(Exporting {
             paths: self.clone(),
             perfetto: open(&self.perfetto)?.map(|file| Perfetto::new(file, header)),
-            chrome: open(&self.chrome)?.map(|file| Chrome::new(file, header)),
             ftrace: open(&self.ftrace)?.map(|file| Ftrace::new(file, header.cpus.len())),
         })
     }
@@ -56,7 +53,6 @@ impl Exporting {
     pub fn finish(self, end: u64) -> Vec<Error> {
         let written = [
             (self.paths.perfetto, self.perfetto.map(|export| export.finish(end))),
-            (self.paths.chrome, self.chrome.map(|export| export.finish(end))),
             (self.paths.ftrace, self.ftrace.map(Ftrace::finish)),
         ];
         let mut errors = Vec::new();
@@ -74,9 +70,6 @@ impl Sink for Exporting {
     fn take(&mut self, records: &[Record]) {
         if let Some(perfetto) = &mut self.perfetto {
             perfetto.take(records);
-        }
-        if let Some(chrome) = &mut self.chrome {
-            chrome.take(records);
         }
         if let Some(ftrace) = &mut self.ftrace {
             ftrace.take(records);

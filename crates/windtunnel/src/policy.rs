@@ -117,3 +117,45 @@ pub fn header(name: &str) -> Option<String> {
         .map(|line| line.trim_start_matches([' ', '*']));
     Some(lines.collect::<Vec<_>>().join("\n").trim_end().to_owned())
 }
+
+/// What a policy's header says it is, in one line: `dss: the default scheduler of Linux 2.4.` without the name and the full stop.
+pub fn idea(header: &str) -> Option<String> {
+    let paragraph = header.split("\n\n").next()?.replace('\n', " ");
+    let (_, idea) = paragraph.split_once(": ")?;
+    Some(idea.trim_end_matches('.').to_owned())
+}
+
+/// What a policy's header says after `Good for:` and other titles, in one line.
+pub fn remark(header: &str, title: &str) -> Option<String> {
+    let mut lines = header.lines();
+    let first = lines.find_map(|line| line.strip_prefix(title)?.strip_prefix(':'))?;
+    let more = lines.take_while(|line| !line.is_empty() && !begins_remark(line));
+    let words = std::iter::once(first).chain(more).flat_map(str::split_whitespace);
+    let remark = words.collect::<Vec<_>>().join(" ");
+    (!remark.is_empty()).then_some(remark)
+}
+
+/// Whether a line begins with a title, a colon and a space: one to three words, the first one with a capital letter.
+fn begins_remark(line: &str) -> bool {
+    line.split_once(": ").is_some_and(|(title, _)| {
+        title.starts_with(|first: char| first.is_ascii_uppercase())
+            && title.split(' ').count() <= 3
+            && title.chars().all(|c| c.is_ascii_alphabetic() || c == ' ')
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = "a: the idea, in\ntwo lines.\n\nProse: of all kinds.\n\nGood for: short tasks;\nlong ones.\n\
+        Bad for: the rest.\nDifferent here: nothing.";
+
+    #[test]
+    fn a_header_has_an_idea_and_remarks() {
+        assert_eq!(idea(HEADER).as_deref(), Some("the idea, in two lines"));
+        assert_eq!(remark(HEADER, "Good for").as_deref(), Some("short tasks; long ones."));
+        assert_eq!(remark(HEADER, "Bad for").as_deref(), Some("the rest."));
+        assert_eq!(remark(HEADER, "Source"), None);
+    }
+}

@@ -94,7 +94,7 @@ policies() {
   }
   for object in /policies/*.bpf.o; do
     name=$(basename "$object" .bpf.o)
-    grep -q "^$name[ :]" /mechanisms || fail "scripts/live/mechanisms has no line for $name"
+    grep -q "^$name[ :]" /mechanisms || fail "policies/policies.toml has no record of $name"
   done
   grep -v '^[#!]' /mechanisms >/tmp/mechanisms
   while IFS=: read -r spec counters <&3; do
@@ -181,7 +181,7 @@ workloads() {
     expect 0 "wake-up latency" live run hackbench:groups=1,fds=5,loops=20
     expect 0 "10 in all" live run lat_proc:operation=exec,n=10
     ! grep -q 'refused' /tmp/said || { fail "exec under $name:"; cat /tmp/said; }
-    windtunnel live study heavy --for 8s 2>&1 | grep -E 'scheduler|load_|balanced|mean|share'
+    windtunnel live study smp/heavy --with seconds=8 --with settled_s=6 --with warmup_s=1 2>&1 | grep -E 'scheduler|load_|balanced|mean'
     [ -z "$loader" ] || { kill $loader; wait $loader || fail "$name: exit status $?"; }
   done
   echo "workloads: done"

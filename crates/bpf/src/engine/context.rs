@@ -14,6 +14,8 @@ use crate::insn::{FRAME, FRAMES};
 use crate::map::Map;
 use crate::memory::Region;
 use crate::memory::layout::in_reach;
+use crate::sanitizer::callee::CallRules;
+use crate::sanitizer::signature::Declared;
 use crate::sanitizer::state::Sanitizer;
 
 /// Callable from every context.
@@ -39,8 +41,10 @@ pub(crate) struct Target {
     pub cost: u32,
     /// Arguments it looks at.
     pub args: u8,
-    /// C prototype of a kfunc.
-    pub proto: &'static str,
+    pub name: &'static str,
+    /// For the sanitizer: what becomes of its arguments, and what its callers are held to.
+    pub signature: Declared,
+    pub rules: CallRules,
 }
 
 /// The state compiled code works on. Its first fields are addressed by compiled code.
@@ -151,13 +155,13 @@ impl Context {
     }
 
     /// What a call instruction calls; `None` when nobody provides it.
-    pub(crate) fn target(&self, insn: &Insn) -> Option<Target> {
+    pub(crate) fn target(&self, insn: &Insn) -> Option<&Target> {
         let table = if insn.src == CALL_KFUNC {
             &self.kfuncs
         } else {
             &self.helpers
         };
-        *table.get(insn.imm as usize)?
+        table.get(insn.imm as usize)?.as_ref()
     }
 
     /// The fault of a program that has used up its budget.

@@ -1,16 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What BPF code can call: kfuncs and helpers, written as plain Rust functions over the world they act on.
-//!
-//! ```
-//! # use bpf::engine::{ANY, Func, World};
-//! # use bpf::fault::Fault;
-//! fn scx_bpf_task_cpu<W: World>(world: &mut W, task: u64) -> Result<i32, Fault> {
-//!     world.region().load::<i32>(task)
-//! }
-//! fn table<W: World>() -> Vec<Func<W>> {
-//!     vec![Func::kfunc(ANY, "s32 scx_bpf_task_cpu(struct task_struct *p)", scx_bpf_task_cpu::<W>)]
-//! }
-//! ```
+//! Functions that BPF code can call: kfuncs and helpers, written as plain Rust functions over the world they act on. Tables of
+//! them are written with [`rows`](crate::rows).
 //!
 //! The C prototype is the kernel's: it names the function and becomes its BTF. The Rust function takes the world and up to
 //! five arguments and returns a register value or a [`Result`] of one. Compiled code calls the monomorphised shim directly;
@@ -19,10 +9,38 @@
 
 use std::fmt;
 
-use super::context::{ANY, Context, Entry};
+use super::context::{ANY, Context, Target};
 use super::raise::raise;
+use super::releases::Releases;
 use super::world::World;
 use crate::fault::Fault;
+use crate::rows::V6_12;
+use crate::sanitizer::callee::CallRules;
+use crate::sanitizer::rules::Rules;
+use crate::sanitizer::signature::{Arg, Declared, Returns};
+
+/// The columns of a kfunc.
+pub struct Row {
+    /// C prototype with parameter names, as the kernel declares it.
+    pub proto: &'static str,
+    pub releases: Releases,
+    pub contexts: u32,
+    pub rules: CallRules,
+    pub native: Option<u32>,
+    /// Its present name if it was renamed, else empty.
+    pub now: &'static str,
+}
+
+/// The columns of a helper.
+pub struct HelperRow {
+    /// Number of include/uapi/linux/bpf.h.
+    pub number: u32,
+    pub name: &'static str,
+    pub args: &'static [Arg],
+    pub returns: Returns,
+    pub rules: CallRules,
+    pub native: Option<u32>,
+}
 
 /// One callable function.
 pub struct Func<W> {
@@ -32,32 +50,52 @@ pub struct Func<W> {
     pub proto: &'static str,
     /// Helper number of include/uapi/linux/bpf.h; `None` for kfuncs.
     pub helper: Option<u32>,
+    /// The releases of Linux that have it.
+    pub releases: Releases,
     /// The contexts it may be called from: one common bit with [`Vm::set_contexts`] is needed.
     pub contexts: u32,
+    /// Instructions of a scheduler in C in place of a call; `None` if that is a call, too.
+    pub native: Option<u32>,
+    /// The name under which machines list its cost: the present one if it was renamed.
+    pub priced_as: &'static str,
     /// Added to [`Vm::cost`] by every call, in units of the world's choice.
     pub cost: u32,
-    pub(crate) args: u8,
-    pub(crate) entry: Entry,
+    target: Target,
     world: std::marker::PhantomData<fn(&mut W)>,
 }
 
 impl<W: World> Func<W> {
     /// A kfunc. Its name is taken from the prototype.
-    pub fn kfunc<Args, F: Body<W, Args>>(contexts: u32, proto: &'static str, body: F) -> Func<W> {
-        let name = proto.split('(').next().unwrap_or(proto);
-        let start = name.rfind([' ', '*']).map_or(0, |i| i + 1);
+    pub fn kfunc<Args, F: Body<W, Args>>(row: Row, body: F) -> Func<W> {
+        let head = row.proto.split('(').next().unwrap_or(row.proto);
+        let name = &head[head.rfind([' ', '*']).map_or(0, |i| i + 1)..];
+        let signature = Declared::Prototype(row.proto);
         Func {
-            proto,
-            ..Func::make(&name[start..], None, contexts, body)
+            proto: row.proto,
+            releases: row.releases,
+            contexts: row.contexts,
+            native: row.native,
+            priced_as: if row.now.is_empty() { name } else { row.now },
+            ..Func::make(name, None, signature, row.rules, body)
         }
     }
 
     /// A numbered helper.
-    pub fn helper<Args, F: Body<W, Args>>(number: u32, name: &'static str, body: F) -> Func<W> {
-        Func::make(name, Some(number), ANY, body)
+    pub fn helper<Args, F: Body<W, Args>>(row: HelperRow, body: F) -> Func<W> {
+        let signature = Declared::Arguments(row.args, row.returns);
+        Func {
+            native: row.native,
+            ..Func::make(row.name, Some(row.number), signature, row.rules, body)
+        }
     }
 
-    fn make<Args, F: Body<W, Args>>(name: &'static str, helper: Option<u32>, contexts: u32, _: F) -> Func<W> {
+    fn make<Args, F: Body<W, Args>>(
+        name: &'static str,
+        helper: Option<u32>,
+        signature: Declared,
+        rules: CallRules,
+        _: F,
+    ) -> Func<W> {
         const {
             assert!(
                 size_of::<F>() == 0,
@@ -68,11 +106,47 @@ impl<W: World> Func<W> {
             name,
             proto: "",
             helper,
-            contexts,
+            releases: (V6_12..).into(),
+            contexts: ANY,
+            native: None,
+            priced_as: name,
             cost: 0,
-            args: F::ARGS,
-            entry: shim::<W, Args, F>,
+            target: Target {
+                entry: shim::<W, Args, F>,
+                contexts: ANY,
+                cost: 0,
+                args: F::ARGS,
+                name,
+                signature,
+                rules,
+            },
             world: std::marker::PhantomData,
+        }
+    }
+
+    /// What a call instruction finds.
+    pub(super) fn target(&self) -> Target {
+        Target {
+            contexts: self.contexts,
+            cost: self.cost,
+            ..self.target
+        }
+    }
+
+    /// Checks that the row says what becomes of each pointer the function is given. A program that calls a function of
+    /// which this is not known is not loaded with the sanitizer.
+    ///
+    /// # Errors
+    /// The function, and the argument.
+    pub fn check_signature(&self, kernel: &Rules) -> Result<(), String> {
+        let nr = self.target.signature.resolve(self.name, kernel)?.args.len();
+        // Trailing ones that an implementation does not look at need not be among its own.
+        match nr >= usize::from(self.target.args) {
+            true => Ok(()),
+            false => Err(format!(
+                "{} takes {} arguments, but its row describes {nr}",
+                self.name, self.target.args
+            )),
         }
     }
 }

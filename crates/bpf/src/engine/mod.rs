@@ -15,11 +15,12 @@ mod interpreter;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod jit;
 pub(crate) mod raise;
+pub(crate) mod releases;
 pub(crate) mod vm;
 pub(crate) mod world;
 
 pub use budget::BUDGET;
 pub use context::{ANY, Entry};
-pub use func::{Body, FromReg, Func, IntoReg};
+pub use func::{Body, FromReg, Func, HelperRow, IntoReg, Row};
 pub use vm::{Engine, Vm};
 pub use world::World;

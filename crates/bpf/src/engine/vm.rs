@@ -16,7 +16,7 @@ use std::rc::Rc;
 
 use super::budget::BUDGET;
 use super::call::{call, caught, set_cpu};
-use super::context::{Context, Entry, Hardware, Target};
+use super::context::{Context, Entry, Hardware};
 use super::func::Func;
 use super::raise::take_fault;
 use super::world::World;
@@ -86,19 +86,12 @@ impl<W: World> Vm<W> {
         engine: Engine,
         rules: Option<Rules>,
     ) -> Result<Vm<W>, String> {
-        let target = |func: &Func<W>| Target {
-            entry: func.entry,
-            contexts: func.contexts,
-            cost: func.cost,
-            args: func.args,
-            proto: func.proto,
-        };
         let mut helpers = Vec::new();
         for func in funcs {
             if let Some(number) = func.helper {
                 let number = number as usize;
                 helpers.resize(helpers.len().max(number + 1), None);
-                helpers[number] = Some(target(func));
+                helpers[number] = Some(func.target());
             }
         }
         let kfuncs = code
@@ -108,7 +101,7 @@ impl<W: World> Vm<W> {
                 funcs
                     .iter()
                     .find(|f| f.helper.is_none() && f.name == name.as_str())
-                    .map(target)
+                    .map(Func::target)
             })
             .collect();
         insn::verify(&code)?;

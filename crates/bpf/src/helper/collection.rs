@@ -7,122 +7,78 @@
 
 use super::object;
 use super::state::State;
-use crate::engine::context::ANY;
 use crate::engine::func::Func;
 use crate::engine::vm::Vm;
 use crate::engine::world::World;
-use crate::errno::*;
+use crate::errno::long::*;
 use crate::fault::Fault;
 use crate::memory::Use;
+use crate::rows::*;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
-    vec![
-        Func::kfunc(
-            ANY,
-            "int bpf_rbtree_add_impl(struct bpf_rb_root *root, struct bpf_rb_node *node, \
-             bool (less)(struct bpf_rb_node *, const struct bpf_rb_node *), void *meta__ign, u64 off)",
-            rbtree_add,
-        ),
-        Func::kfunc(
-            ANY,
-            "int bpf_rbtree_add(struct bpf_rb_root *root, struct bpf_rb_node *node, \
-             bool (less)(struct bpf_rb_node *, const struct bpf_rb_node *))",
-            rbtree_add,
-        ),
-        Func::kfunc(
-            ANY,
-            "struct bpf_rb_node *bpf_rbtree_first(struct bpf_rb_root *root)",
-            rbtree_first,
-        ),
-        Func::kfunc(
-            ANY,
-            "struct bpf_rb_node *bpf_rbtree_remove(struct bpf_rb_root *root, struct bpf_rb_node *node)",
-            rbtree_remove,
-        ),
-        Func::kfunc(
-            ANY,
-            "struct bpf_rb_node *bpf_rbtree_root(struct bpf_rb_root *root)",
-            rbtree_root,
-        ),
-        Func::kfunc(
-            ANY,
-            "struct bpf_rb_node *bpf_rbtree_left(struct bpf_rb_root *root, struct bpf_rb_node *node)",
-            |w: &mut W, root: u64, node: u64| rbtree_child(w, root, node, false),
-        ),
-        Func::kfunc(
-            ANY,
-            "struct bpf_rb_node *bpf_rbtree_right(struct bpf_rb_root *root, struct bpf_rb_node *node)",
-            |w: &mut W, root: u64, node: u64| rbtree_child(w, root, node, true),
-        ),
-        Func::kfunc(
-            ANY,
-            "int bpf_list_push_front_impl(struct bpf_list_head *head, struct bpf_list_node *node, \
-             void *meta__ign, u64 off)",
-            |w: &mut W, head: u64, node: u64| list_push(w, head, node, true),
-        ),
-        Func::kfunc(
-            ANY,
-            "int bpf_list_push_back_impl(struct bpf_list_head *head, struct bpf_list_node *node, \
-             void *meta__ign, u64 off)",
-            |w: &mut W, head: u64, node: u64| list_push(w, head, node, false),
-        ),
-        Func::kfunc(
-            ANY,
-            "int bpf_list_push_front(struct bpf_list_head *head, struct bpf_list_node *node)",
-            |w: &mut W, head: u64, node: u64| list_push(w, head, node, true),
-        ),
-        Func::kfunc(
-            ANY,
-            "int bpf_list_push_back(struct bpf_list_head *head, struct bpf_list_node *node)",
-            |w: &mut W, head: u64, node: u64| list_push(w, head, node, false),
-        ),
-        Func::kfunc(
-            ANY,
-            "int bpf_list_add(struct bpf_list_head *head, struct bpf_list_node *new, \
-             struct bpf_list_node *prev__nonown_allowed)",
-            list_add,
-        ),
-        Func::kfunc(
-            ANY,
-            "struct bpf_list_node *bpf_list_del(struct bpf_list_head *head, struct bpf_list_node *node__nonown_allowed)",
-            list_del,
-        ),
-        Func::kfunc(
-            ANY,
-            "bool bpf_list_empty(struct bpf_list_head *head)",
-            |w: &mut W, h: u64| list_end(w, h, true) == 0,
-        ),
-        Func::kfunc(
-            ANY,
-            "bool bpf_list_is_first(struct bpf_list_head *head, struct bpf_list_node *node__nonown_allowed)",
-            |w: &mut W, h: u64, node: u64| node != 0 && list_end(w, h, true) == node,
-        ),
-        Func::kfunc(
-            ANY,
-            "bool bpf_list_is_last(struct bpf_list_head *head, struct bpf_list_node *node__nonown_allowed)",
-            |w: &mut W, h: u64, node: u64| node != 0 && list_end(w, h, false) == node,
-        ),
-        Func::kfunc(
-            ANY,
-            "struct bpf_list_node *bpf_list_pop_front(struct bpf_list_head *head)",
-            |w: &mut W, h: u64| list_pop(w, h, true),
-        ),
-        Func::kfunc(
-            ANY,
-            "struct bpf_list_node *bpf_list_pop_back(struct bpf_list_head *head)",
-            |w: &mut W, h: u64| list_pop(w, h, false),
-        ),
-        Func::kfunc(
-            ANY,
-            "struct bpf_list_node *bpf_list_front(struct bpf_list_head *head)",
-            |w: &mut W, h: u64| list_end(w, h, true),
-        ),
-        Func::kfunc(
-            ANY,
-            "struct bpf_list_node *bpf_list_back(struct bpf_list_head *head)",
-            |w: &mut W, h: u64| list_end(w, h, false),
-        ),
-    ]
+    crate::kfuncs! {
+        "int bpf_rbtree_add_impl(struct bpf_rb_root *root, struct bpf_rb_node *node, \
+         bool (less)(struct bpf_rb_node *, const struct bpf_rb_node *), void *meta__ign, u64 off)"
+        { releases: V6_12.., contexts: ANY, rules: does(GraphAdd).under_lock().calls_back(2), native: CALL,
+          run: rbtree_add }
+        "int bpf_rbtree_add(struct bpf_rb_root *root, struct bpf_rb_node *node, bool (less)(struct bpf_rb_node *, \
+         const struct bpf_rb_node *))"
+        { releases: V7_1.., contexts: ANY, rules: does(GraphAdd).under_lock().calls_back(2), native: CALL,
+          run: rbtree_add }
+        "struct bpf_rb_node *bpf_rbtree_first(struct bpf_rb_root *root)"
+        { releases: V6_12.., contexts: ANY, rules: does(GraphPeek).ret_null().under_lock(), native: CALL,
+          run: rbtree_first }
+        "struct bpf_rb_node *bpf_rbtree_remove(struct bpf_rb_root *root, struct bpf_rb_node *node)"
+        { releases: V6_12.., contexts: ANY, rules: does(GraphTake).ret_null().under_lock(), native: CALL,
+          run: rbtree_remove }
+        "struct bpf_rb_node *bpf_rbtree_root(struct bpf_rb_root *root)"
+        { releases: V6_16.., contexts: ANY, rules: does(GraphPeek).ret_null().under_lock(), native: CALL,
+          run: rbtree_root }
+        "struct bpf_rb_node *bpf_rbtree_left(struct bpf_rb_root *root, struct bpf_rb_node *node)"
+        { releases: V6_16.., contexts: ANY, rules: does(GraphPeek).ret_null().under_lock(), native: CALL,
+          run: |w: &mut W, root: u64, node: u64| rbtree_child(w, root, node, false) }
+        "struct bpf_rb_node *bpf_rbtree_right(struct bpf_rb_root *root, struct bpf_rb_node *node)"
+        { releases: V6_16.., contexts: ANY, rules: does(GraphPeek).ret_null().under_lock(), native: CALL,
+          run: |w: &mut W, root: u64, node: u64| rbtree_child(w, root, node, true) }
+        "int bpf_list_push_front_impl(struct bpf_list_head *head, struct bpf_list_node *node, void *meta__ign, u64 off)"
+        { releases: V6_12.., contexts: ANY, rules: does(GraphAdd).under_lock(), native: CALL,
+          run: |w: &mut W, head: u64, node: u64| list_push(w, head, node, true) }
+        "int bpf_list_push_back_impl(struct bpf_list_head *head, struct bpf_list_node *node, void *meta__ign, u64 off)"
+        { releases: V6_12.., contexts: ANY, rules: does(GraphAdd).under_lock(), native: CALL,
+          run: |w: &mut W, head: u64, node: u64| list_push(w, head, node, false) }
+        "int bpf_list_push_front(struct bpf_list_head *head, struct bpf_list_node *node)"
+        { releases: V7_1.., contexts: ANY, rules: does(GraphAdd).under_lock(), native: CALL,
+          run: |w: &mut W, head: u64, node: u64| list_push(w, head, node, true) }
+        "int bpf_list_push_back(struct bpf_list_head *head, struct bpf_list_node *node)"
+        { releases: V7_1.., contexts: ANY, rules: does(GraphAdd).under_lock(), native: CALL,
+          run: |w: &mut W, head: u64, node: u64| list_push(w, head, node, false) }
+        "int bpf_list_add(struct bpf_list_head *head, struct bpf_list_node *new, \
+         struct bpf_list_node *prev__nonown_allowed)"
+        { releases: V7_2.., contexts: ANY, rules: does(GraphAdd).under_lock(), native: CALL, run: list_add }
+        "struct bpf_list_node *bpf_list_del(struct bpf_list_head *head, struct bpf_list_node *node__nonown_allowed)"
+        { releases: V7_2.., contexts: ANY, rules: does(GraphTake).under_lock(), native: CALL, run: list_del }
+        "bool bpf_list_empty(struct bpf_list_head *head)"
+        { releases: V7_2.., contexts: ANY, rules: PLAIN.under_lock(), native: CALL,
+          run: |w: &mut W, h: u64| list_end(w, h, true) == 0 }
+        "bool bpf_list_is_first(struct bpf_list_head *head, struct bpf_list_node *node__nonown_allowed)"
+        { releases: V7_2.., contexts: ANY, rules: PLAIN.under_lock(), native: CALL,
+          run: |w: &mut W, h: u64, node: u64| node != 0 && list_end(w, h, true) == node }
+        "bool bpf_list_is_last(struct bpf_list_head *head, struct bpf_list_node *node__nonown_allowed)"
+        { releases: V7_2.., contexts: ANY, rules: PLAIN.under_lock(), native: CALL,
+          run: |w: &mut W, h: u64, node: u64| node != 0 && list_end(w, h, false) == node }
+        "struct bpf_list_node *bpf_list_pop_front(struct bpf_list_head *head)"
+        { releases: V6_12.., contexts: ANY, rules: does(GraphTake).ret_null().under_lock(), native: CALL,
+          run: |w: &mut W, h: u64| list_pop(w, h, true) }
+        "struct bpf_list_node *bpf_list_pop_back(struct bpf_list_head *head)"
+        { releases: V6_12.., contexts: ANY, rules: does(GraphTake).ret_null().under_lock(), native: CALL,
+          run: |w: &mut W, h: u64| list_pop(w, h, false) }
+        "struct bpf_list_node *bpf_list_front(struct bpf_list_head *head)"
+        { releases: V6_16.., contexts: ANY, rules: does(GraphPeek).ret_null().under_lock(), native: CALL,
+          run: |w: &mut W, h: u64| list_end(w, h, true) }
+        "struct bpf_list_node *bpf_list_back(struct bpf_list_head *head)"
+        { releases: V6_16.., contexts: ANY, rules: does(GraphPeek).ret_null().under_lock(), native: CALL,
+          run: |w: &mut W, h: u64| list_end(w, h, false) }
+    }
 }
 
 /// Enters a node into a root's books; `false` when it is already in one.

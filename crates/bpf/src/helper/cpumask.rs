@@ -2,134 +2,89 @@
 //! CPU masks: bitmaps of as many bits as the machine has CPU ids, rounded up to 64. A policy's own masks are objects of that
 //! size; their references are counted outside.
 
-use crate::engine::context::ANY;
 use crate::engine::func::Func;
 use crate::engine::world::World;
-use crate::errno::*;
+use crate::errno::long::*;
 use crate::fault::Fault;
 use crate::memory::Use;
+use crate::rows::*;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
-    vec![
-        Func::kfunc(ANY, "struct bpf_cpumask *bpf_cpumask_create(void)", create),
-        Func::kfunc(
-            ANY,
-            "struct bpf_cpumask *bpf_cpumask_acquire(struct bpf_cpumask *cpumask)",
-            acquire,
-        ),
-        Func::kfunc(ANY, "void bpf_cpumask_release(struct bpf_cpumask *cpumask)", release),
-        Func::kfunc(
-            ANY,
-            "u32 bpf_cpumask_first(const struct cpumask *cpumask)",
-            |w: &mut W, mask: u64| find(w, 0, |w, i| word(w, mask, i)),
-        ),
-        Func::kfunc(
-            ANY,
-            "u32 bpf_cpumask_first_zero(const struct cpumask *cpumask)",
-            |w: &mut W, mask: u64| find(w, 0, |w, i| Ok(!word(w, mask, i)?)),
-        ),
-        Func::kfunc(
-            ANY,
-            "u32 bpf_cpumask_first_and(const struct cpumask *src1, const struct cpumask *src2)",
-            |w: &mut W, a: u64, b: u64| find(w, 0, |w, i| Ok(word(w, a, i)? & word(w, b, i)?)),
-        ),
-        Func::kfunc(
-            ANY,
-            "void bpf_cpumask_set_cpu(u32 cpu, struct bpf_cpumask *cpumask)",
-            |w: &mut W, c: u32, m: u64| change(w, c, m, |old, bit| old | bit).map(|_| ()),
-        ),
-        Func::kfunc(
-            ANY,
-            "void bpf_cpumask_clear_cpu(u32 cpu, struct bpf_cpumask *cpumask)",
-            |w: &mut W, c: u32, m: u64| change(w, c, m, |old, bit| old & !bit).map(|_| ()),
-        ),
-        Func::kfunc(
-            ANY,
-            "bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *cpumask)",
-            |w: &mut W, c: u32, m: u64| test(w, c, m),
-        ),
-        Func::kfunc(
-            ANY,
-            "bool bpf_cpumask_test_and_set_cpu(u32 cpu, struct bpf_cpumask *cpumask)",
-            |w: &mut W, c: u32, m: u64| change(w, c, m, |old, bit| old | bit),
-        ),
-        Func::kfunc(
-            ANY,
-            "bool bpf_cpumask_test_and_clear_cpu(u32 cpu, struct bpf_cpumask *cpumask)",
-            |w: &mut W, c: u32, m: u64| change(w, c, m, |old, bit| old & !bit),
-        ),
-        Func::kfunc(
-            ANY,
-            "void bpf_cpumask_setall(struct bpf_cpumask *cpumask)",
-            |w: &mut W, mask: u64| fill(w, mask, |_, _| Ok(u64::MAX)).map(|_| ()),
-        ),
-        Func::kfunc(
-            ANY,
-            "void bpf_cpumask_clear(struct bpf_cpumask *cpumask)",
-            |w: &mut W, mask: u64| fill(w, mask, |_, _| Ok(0)).map(|_| ()),
-        ),
-        Func::kfunc(
-            ANY,
-            "bool bpf_cpumask_and(struct bpf_cpumask *dst, const struct cpumask *src1, const struct cpumask *src2)",
-            |w: &mut W, to: u64, a: u64, b: u64| fill(w, to, |w, i| Ok(word(w, a, i)? & word(w, b, i)?)),
-        ),
-        Func::kfunc(
-            ANY,
-            "void bpf_cpumask_or(struct bpf_cpumask *dst, const struct cpumask *src1, const struct cpumask *src2)",
-            |w: &mut W, to: u64, a: u64, b: u64| fill(w, to, |w, i| Ok(word(w, a, i)? | word(w, b, i)?)).map(|_| ()),
-        ),
-        Func::kfunc(
-            ANY,
-            "void bpf_cpumask_xor(struct bpf_cpumask *dst, const struct cpumask *src1, const struct cpumask *src2)",
-            |w: &mut W, to: u64, a: u64, b: u64| fill(w, to, |w, i| Ok(word(w, a, i)? ^ word(w, b, i)?)).map(|_| ()),
-        ),
-        Func::kfunc(
-            ANY,
-            "void bpf_cpumask_copy(struct bpf_cpumask *dst, const struct cpumask *src)",
-            |w: &mut W, to: u64, from: u64| fill(w, to, |w, i| word(w, from, i)).map(|_| ()),
-        ),
-        Func::kfunc(
-            ANY,
-            "bool bpf_cpumask_equal(const struct cpumask *src1, const struct cpumask *src2)",
-            |w: &mut W, a: u64, b: u64| all(w, |w, i| Ok(word(w, a, i)? == word(w, b, i)?)),
-        ),
-        Func::kfunc(
-            ANY,
-            "bool bpf_cpumask_intersects(const struct cpumask *src1, const struct cpumask *src2)",
-            |w: &mut W, a: u64, b: u64| all(w, |w, i| Ok(word(w, a, i)? & word(w, b, i)? == 0)).map(|apart| !apart),
-        ),
-        Func::kfunc(
-            ANY,
-            "bool bpf_cpumask_subset(const struct cpumask *src1, const struct cpumask *src2)",
-            |w: &mut W, a: u64, b: u64| all(w, |w, i| Ok(word(w, a, i)? & !word(w, b, i)? == 0)),
-        ),
-        Func::kfunc(
-            ANY,
-            "bool bpf_cpumask_empty(const struct cpumask *cpumask)",
-            |w: &mut W, mask: u64| all(w, |w, i| Ok(word(w, mask, i)? == 0)),
-        ),
-        Func::kfunc(
-            ANY,
-            "bool bpf_cpumask_full(const struct cpumask *cpumask)",
-            |w: &mut W, mask: u64| all(w, |w, i| Ok(word(w, mask, i)? == valid(w, i))),
-        ),
-        Func::kfunc(
-            ANY,
-            "u32 bpf_cpumask_any_distribute(const struct cpumask *cpumask)",
-            |w: &mut W, mask: u64| distribute(w, mask, mask),
-        ),
-        Func::kfunc(
-            ANY,
-            "u32 bpf_cpumask_any_and_distribute(const struct cpumask *src1, const struct cpumask *src2)",
-            distribute,
-        ),
-        Func::kfunc(ANY, "u32 bpf_cpumask_weight(const struct cpumask *cpumask)", weight),
-        Func::kfunc(
-            ANY,
-            "int bpf_cpumask_populate(struct bpf_cpumask *cpumask, void *src, size_t src__sz)",
-            populate,
-        ),
-    ]
+    crate::kfuncs! {
+        "struct bpf_cpumask *bpf_cpumask_create(void)"
+        { releases: V6_12.., contexts: ANY, rules: does(CpumaskCreate).ret_null(), native: CALL, run: create }
+        "struct bpf_cpumask *bpf_cpumask_acquire(struct bpf_cpumask *cpumask)"
+        { releases: V6_12.., contexts: ANY, rules: does(Acquire), native: CALL, run: acquire }
+        "void bpf_cpumask_release(struct bpf_cpumask *cpumask)"
+        { releases: V6_12.., contexts: ANY, rules: does(Release), native: CALL, run: release }
+        "u32 bpf_cpumask_first(const struct cpumask *cpumask)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: 6,
+          run: |w: &mut W, mask: u64| find(w, 0, |w, i| word(w, mask, i)) }
+        "u32 bpf_cpumask_first_zero(const struct cpumask *cpumask)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL,
+          run: |w: &mut W, mask: u64| find(w, 0, |w, i| Ok(!word(w, mask, i)?)) }
+        "u32 bpf_cpumask_first_and(const struct cpumask *src1, const struct cpumask *src2)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL,
+          run: |w: &mut W, a: u64, b: u64| find(w, 0, |w, i| Ok(word(w, a, i)? & word(w, b, i)?)) }
+        "void bpf_cpumask_set_cpu(u32 cpu, struct bpf_cpumask *cpumask)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL,
+          run: |w: &mut W, c: u32, m: u64| change(w, c, m, |old, bit| old | bit).map(|_| ()) }
+        "void bpf_cpumask_clear_cpu(u32 cpu, struct bpf_cpumask *cpumask)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL,
+          run: |w: &mut W, c: u32, m: u64| change(w, c, m, |old, bit| old & !bit).map(|_| ()) }
+        "bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *cpumask)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: 2, run: |w: &mut W, c: u32, m: u64| test(w, c, m) }
+        "bool bpf_cpumask_test_and_set_cpu(u32 cpu, struct bpf_cpumask *cpumask)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL,
+          run: |w: &mut W, c: u32, m: u64| change(w, c, m, |old, bit| old | bit) }
+        "bool bpf_cpumask_test_and_clear_cpu(u32 cpu, struct bpf_cpumask *cpumask)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL,
+          run: |w: &mut W, c: u32, m: u64| change(w, c, m, |old, bit| old & !bit) }
+        "void bpf_cpumask_setall(struct bpf_cpumask *cpumask)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL,
+          run: |w: &mut W, mask: u64| fill(w, mask, |_, _| Ok(u64::MAX)).map(|_| ()) }
+        "void bpf_cpumask_clear(struct bpf_cpumask *cpumask)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL,
+          run: |w: &mut W, mask: u64| fill(w, mask, |_, _| Ok(0)).map(|_| ()) }
+        "bool bpf_cpumask_and(struct bpf_cpumask *dst, const struct cpumask *src1, const struct cpumask *src2)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: 4,
+          run: |w: &mut W, to: u64, a: u64, b: u64| fill(w, to, |w, i| Ok(word(w, a, i)? & word(w, b, i)?)) }
+        "void bpf_cpumask_or(struct bpf_cpumask *dst, const struct cpumask *src1, const struct cpumask *src2)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL,
+          run: |w: &mut W, to: u64, a: u64, b: u64|
+              fill(w, to, |w, i| Ok(word(w, a, i)? | word(w, b, i)?)).map(|_| ()) }
+        "void bpf_cpumask_xor(struct bpf_cpumask *dst, const struct cpumask *src1, const struct cpumask *src2)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL,
+          run: |w: &mut W, to: u64, a: u64, b: u64|
+              fill(w, to, |w, i| Ok(word(w, a, i)? ^ word(w, b, i)?)).map(|_| ()) }
+        "void bpf_cpumask_copy(struct bpf_cpumask *dst, const struct cpumask *src)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL,
+          run: |w: &mut W, to: u64, from: u64| fill(w, to, |w, i| word(w, from, i)).map(|_| ()) }
+        "bool bpf_cpumask_equal(const struct cpumask *src1, const struct cpumask *src2)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL,
+          run: |w: &mut W, a: u64, b: u64| all(w, |w, i| Ok(word(w, a, i)? == word(w, b, i)?)) }
+        "bool bpf_cpumask_intersects(const struct cpumask *src1, const struct cpumask *src2)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL,
+          run: |w: &mut W, a: u64, b: u64| all(w, |w, i| Ok(word(w, a, i)? & word(w, b, i)? == 0)).map(|apart| !apart) }
+        "bool bpf_cpumask_subset(const struct cpumask *src1, const struct cpumask *src2)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL,
+          run: |w: &mut W, a: u64, b: u64| all(w, |w, i| Ok(word(w, a, i)? & !word(w, b, i)? == 0)) }
+        "bool bpf_cpumask_empty(const struct cpumask *cpumask)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL,
+          run: |w: &mut W, mask: u64| all(w, |w, i| Ok(word(w, mask, i)? == 0)) }
+        "bool bpf_cpumask_full(const struct cpumask *cpumask)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL,
+          run: |w: &mut W, mask: u64| all(w, |w, i| Ok(word(w, mask, i)? == valid(w, i))) }
+        "u32 bpf_cpumask_any_distribute(const struct cpumask *cpumask)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL,
+          run: |w: &mut W, mask: u64| distribute(w, mask, mask) }
+        "u32 bpf_cpumask_any_and_distribute(const struct cpumask *src1, const struct cpumask *src2)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: distribute }
+        "u32 bpf_cpumask_weight(const struct cpumask *cpumask)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: weight }
+        "int bpf_cpumask_populate(struct bpf_cpumask *cpumask, void *src, size_t src__sz)"
+        { releases: V6_15.., contexts: ANY, rules: PLAIN, native: CALL, run: populate }
+    }
 }
 
 /// Words of the masks of larger machines are charged.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Ring buffers, and dynptrs: to a program's own memory, to a record that is being written, to a sample of a user ring buffer.
 
-use crate::engine::context::ANY;
 use crate::engine::func::Func;
 use crate::engine::vm::Vm;
 use crate::engine::world::World;
-use crate::errno::*;
+use crate::errno::long::*;
 use crate::fault::Fault;
+use crate::rows::*;
 
 /// A `struct bpf_dynptr`: where the memory begins (0: to none), how much of it, from where on. It lies with the program, so what is
 /// read of it is as little trusted as any address: accesses through it are checked.
@@ -31,76 +31,66 @@ const WAKEUP_FLAGS: u64 = 3;
 const MAX_SAMPLES: u64 = 128 * 1024;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
-    vec![
-        Func::helper(130, "bpf_ringbuf_output", output),
-        Func::helper(131, "bpf_ringbuf_reserve", reserve),
-        Func::helper(132, "bpf_ringbuf_submit", |w: &mut W, addr: u64, _flags: u64| {
-            commit(w, addr, false)
-        }),
-        Func::helper(133, "bpf_ringbuf_discard", |w: &mut W, addr: u64, _flags: u64| {
-            commit(w, addr, true)
-        }),
-        Func::helper(134, "bpf_ringbuf_query", query),
-        Func::helper(197, "bpf_dynptr_from_mem", from_mem),
-        Func::helper(198, "bpf_ringbuf_reserve_dynptr", reserve_dynptr),
-        Func::helper(
-            199,
-            "bpf_ringbuf_submit_dynptr",
-            |w: &mut W, dynptr: u64, _flags: u64| commit_dynptr(w, dynptr, false),
-        ),
-        Func::helper(
-            200,
-            "bpf_ringbuf_discard_dynptr",
-            |w: &mut W, dynptr: u64, _flags: u64| commit_dynptr(w, dynptr, true),
-        ),
-        Func::helper(201, "bpf_dynptr_read", read),
-        Func::helper(202, "bpf_dynptr_write", write),
-        Func::helper(203, "bpf_dynptr_data", data),
-        Func::helper(209, "bpf_user_ringbuf_drain", user_ringbuf_drain),
-        Func::kfunc(
-            ANY,
-            "void *bpf_dynptr_slice(const struct bpf_dynptr *p, u64 offset, void *buffer__nullable, u64 buffer__szk)",
-            |w: &mut W, p: u64, offset: u64, _buffer: u64, len: u64| data(w, p, offset, len),
-        ),
-        Func::kfunc(
-            ANY,
-            "void *bpf_dynptr_slice_rdwr(const struct bpf_dynptr *p, u64 offset, void *buffer__nullable, u64 buffer__szk)",
-            |w: &mut W, p: u64, offset: u64, _buffer: u64, len: u64| data(w, p, offset, len),
-        ),
-        Func::kfunc(
-            ANY,
-            "int bpf_dynptr_adjust(struct bpf_dynptr *p, u64 start, u64 end)",
-            adjust,
-        ),
-        Func::kfunc(
-            ANY,
-            "bool bpf_dynptr_is_null(const struct bpf_dynptr *p)",
-            |w: &mut W, p: u64| Ok::<bool, Fault>(w.region().load::<Dynptr>(p)?.data == 0),
-        ),
+    let mut table = crate::helpers! {
+        130 "bpf_ringbuf_output"
+        { args: [V, read(3), V, V], returns: Number, rules: PLAIN, native: CALL, run: output }
+        131 "bpf_ringbuf_reserve"
+        { args: [V, V, V], returns: PointerOrNull, rules: does(Reserve), native: CALL, run: reserve }
+        132 "bpf_ringbuf_submit"
+        { args: [V, V], returns: Nothing, rules: does(Release), native: CALL,
+          run: |w: &mut W, addr: u64, _flags: u64| commit(w, addr, false) }
+        133 "bpf_ringbuf_discard"
+        { args: [V, V], returns: Nothing, rules: does(Release), native: CALL,
+          run: |w: &mut W, addr: u64, _flags: u64| commit(w, addr, true) }
+        134 "bpf_ringbuf_query"
+        { args: [V, V], returns: Number, rules: PLAIN, native: CALL, run: query }
+        197 "bpf_dynptr_from_mem"
+        { args: [MapMemory(Len::Arg(2)), V, V, MAKE_DYNPTR], returns: Number, rules: PLAIN, native: CALL,
+          run: from_mem }
+        198 "bpf_ringbuf_reserve_dynptr"
+        { args: [V, V, V, MAKE_DYNPTR], returns: Number, rules: does(DynptrReserve), native: CALL, run: reserve_dynptr }
+        199 "bpf_ringbuf_submit_dynptr"
+        { args: [DYNPTR, V], returns: Nothing, rules: does(DynptrSubmit), native: CALL,
+          run: |w: &mut W, dynptr: u64, _flags: u64| commit_dynptr(w, dynptr, false) }
+        200 "bpf_ringbuf_discard_dynptr"
+        { args: [DYNPTR, V], returns: Nothing, rules: does(DynptrSubmit), native: CALL,
+          run: |w: &mut W, dynptr: u64, _flags: u64| commit_dynptr(w, dynptr, true) }
+        201 "bpf_dynptr_read"
+        { args: [write(2), V, DYNPTR, V, V], returns: Number, rules: PLAIN, native: CALL, run: dynptr_read }
+        202 "bpf_dynptr_write"
+        { args: [DYNPTR, V, read(4), V, V], returns: Number, rules: PLAIN, native: CALL, run: dynptr_write }
+        203 "bpf_dynptr_data"
+        { args: [DYNPTR, V, V], returns: PointerOrNull, rules: does(Slice(3)), native: CALL, run: data }
+        209 "bpf_user_ringbuf_drain"
+        { args: [V, V, V, V], returns: Number, rules: PLAIN.calls_back_with(2, 1, 2), native: CALL,
+          run: user_ringbuf_drain }
+    };
+    table.extend(crate::kfuncs! {
+        "void *bpf_dynptr_slice(const struct bpf_dynptr *p, u64 offset, void *buffer__nullable, u64 buffer__szk)"
+        { releases: V6_12.., contexts: ANY, rules: does(Slice(4)).ret_null(), native: CALL,
+          run: |w: &mut W, p: u64, offset: u64, _buffer: u64, len: u64| data(w, p, offset, len) }
+        "void *bpf_dynptr_slice_rdwr(const struct bpf_dynptr *p, u64 offset, void *buffer__nullable, u64 buffer__szk)"
+        { releases: V6_12.., contexts: ANY, rules: does(Slice(4)).ret_null(), native: CALL,
+          run: |w: &mut W, p: u64, offset: u64, _buffer: u64, len: u64| data(w, p, offset, len) }
+        "int bpf_dynptr_adjust(struct bpf_dynptr *p, u64 start, u64 end)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: adjust }
+        "bool bpf_dynptr_is_null(const struct bpf_dynptr *p)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL,
+          run: |w: &mut W, p: u64| Ok::<bool, Fault>(w.region().load::<Dynptr>(p)?.data == 0) }
         // None of those there are here is.
-        Func::kfunc(
-            ANY,
-            "bool bpf_dynptr_is_rdonly(const struct bpf_dynptr *p)",
-            |_: &mut W, _: u64| false,
-        ),
-        Func::kfunc(ANY, "u64 bpf_dynptr_size(const struct bpf_dynptr *p)", size),
-        Func::kfunc(
-            ANY,
-            "int bpf_dynptr_clone(const struct bpf_dynptr *p, struct bpf_dynptr *clone__uninit)",
-            clone,
-        ),
-        Func::kfunc(
-            ANY,
-            "int bpf_dynptr_copy(const struct bpf_dynptr *dst_ptr, u64 dst_off, const struct bpf_dynptr *src_ptr, \
-             u64 src_off, u64 size)",
-            copy,
-        ),
-        Func::kfunc(
-            ANY,
-            "int bpf_dynptr_memset(const struct bpf_dynptr *p, u64 offset, u64 size, u8 val)",
-            memset,
-        ),
-    ]
+        "bool bpf_dynptr_is_rdonly(const struct bpf_dynptr *p)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: |_: &mut W, _: u64| false }
+        "u64 bpf_dynptr_size(const struct bpf_dynptr *p)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: size }
+        "int bpf_dynptr_clone(const struct bpf_dynptr *p, struct bpf_dynptr *clone__uninit)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: clone }
+        "int bpf_dynptr_copy(const struct bpf_dynptr *dst_ptr, u64 dst_off, const struct bpf_dynptr *src_ptr, \
+         u64 src_off, u64 size)"
+        { releases: V6_15.., contexts: ANY, rules: PLAIN, native: CALL, run: copy }
+        "int bpf_dynptr_memset(const struct bpf_dynptr *p, u64 offset, u64 size, u8 val)"
+        { releases: V6_17.., contexts: ANY, rules: PLAIN, native: CALL, run: memset }
+    });
+    table
 }
 
 fn reserve<W: World>(w: &mut W, map: u64, size: u64, flags: u64) -> Result<u64, Fault> {
@@ -232,7 +222,7 @@ fn commit_dynptr<W: World>(w: &mut W, dynptr: u64, discard: bool) -> Result<i64,
     Ok(0)
 }
 
-fn read<W: World>(w: &mut W, to: u64, len: u64, dynptr: u64, offset: u64, flags: u64) -> Result<i64, Fault> {
+fn dynptr_read<W: World>(w: &mut W, to: u64, len: u64, dynptr: u64, offset: u64, flags: u64) -> Result<i64, Fault> {
     let dynptr = w.region().load::<Dynptr>(dynptr)?;
     if dynptr.data == 0 || flags != 0 {
         return Ok(-EINVAL);
@@ -244,7 +234,7 @@ fn read<W: World>(w: &mut W, to: u64, len: u64, dynptr: u64, offset: u64, flags:
     }
 }
 
-fn write<W: World>(w: &mut W, dynptr: u64, offset: u64, from: u64, len: u64, flags: u64) -> Result<i64, Fault> {
+fn dynptr_write<W: World>(w: &mut W, dynptr: u64, offset: u64, from: u64, len: u64, flags: u64) -> Result<i64, Fault> {
     let dynptr = w.region().load::<Dynptr>(dynptr)?;
     w.vm().charge_bytes(len)?;
     match place(dynptr, offset, len) {

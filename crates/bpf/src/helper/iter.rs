@@ -2,40 +2,38 @@
 //! Loops: bpf_loop, numeric and bit iterators.
 
 use super::read::nofault;
-use crate::engine::context::ANY;
 use crate::engine::func::Func;
 use crate::engine::vm::Vm;
 use crate::engine::world::World;
-use crate::errno::*;
+use crate::errno::long::*;
 use crate::fault::Fault;
 use crate::insn::MAX_LOOPS;
 use crate::memory::Use;
+use crate::rows::*;
 
 /// Most words a bit iterator takes: BITS_ITER_NR_WORDS_MAX.
 const MAX_WORDS: u32 = 511;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
-    vec![
-        Func::helper(181, "bpf_loop", bpf_loop),
-        Func::kfunc(
-            ANY,
-            "int bpf_iter_num_new(struct bpf_iter_num *it, int start, int end)",
-            num_new,
-        ),
-        Func::kfunc(ANY, "int *bpf_iter_num_next(struct bpf_iter_num *it)", num_next),
-        Func::kfunc(ANY, "void bpf_iter_num_destroy(struct bpf_iter_num *it)", num_destroy),
-        Func::kfunc(
-            ANY,
-            "int bpf_iter_bits_new(struct bpf_iter_bits *it, const u64 *unsafe_ptr__ign, u32 nr_words)",
-            bits_new,
-        ),
-        Func::kfunc(ANY, "int *bpf_iter_bits_next(struct bpf_iter_bits *it)", bits_next),
-        Func::kfunc(
-            ANY,
-            "void bpf_iter_bits_destroy(struct bpf_iter_bits *it)",
-            bits_destroy,
-        ),
-    ]
+    let mut table = crate::helpers! {
+        181 "bpf_loop"
+        { args: [V, V, V, V], returns: Number, rules: PLAIN.calls_back_with(2, 1, 2), native: CALL, run: bpf_loop }
+    };
+    table.extend(crate::kfuncs! {
+        "int bpf_iter_num_new(struct bpf_iter_num *it, int start, int end)"
+        { releases: V6_12.., contexts: ANY, rules: does(IterNew).under_lock(), native: 1, run: num_new }
+        "int *bpf_iter_num_next(struct bpf_iter_num *it)"
+        { releases: V6_12.., contexts: ANY, rules: does(IterNext).ret_null().under_lock(), native: 2, run: num_next }
+        "void bpf_iter_num_destroy(struct bpf_iter_num *it)"
+        { releases: V6_12.., contexts: ANY, rules: does(IterDestroy).under_lock(), native: 0, run: num_destroy }
+        "int bpf_iter_bits_new(struct bpf_iter_bits *it, const u64 *unsafe_ptr__ign, u32 nr_words)"
+        { releases: V6_12.., contexts: ANY, rules: does(IterNew), native: CALL, run: bits_new }
+        "int *bpf_iter_bits_next(struct bpf_iter_bits *it)"
+        { releases: V6_12.., contexts: ANY, rules: does(IterNext).ret_null(), native: CALL, run: bits_next }
+        "void bpf_iter_bits_destroy(struct bpf_iter_bits *it)"
+        { releases: V6_12.., contexts: ANY, rules: does(IterDestroy), native: CALL, run: bits_destroy }
+    });
+    table
 }
 
 /// Calls `callback(i, ctx)` for i below `nr` until it returns 1; the number of calls.

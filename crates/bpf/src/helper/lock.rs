@@ -2,52 +2,45 @@
 //! Locks and critical sections. A program's callback runs to its end before anything else does, so a lock found taken was
 //! taken by the same program on the way: a deadlock. The time a lock costs is the world's to charge.
 
-use crate::engine::context::ANY;
 use crate::engine::func::Func;
 use crate::engine::world::World;
-use crate::errno::*;
+use crate::errno::long::*;
 use crate::fault::Fault;
+use crate::rows::*;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
     let nothing = |_: &mut W| ();
-    vec![
-        Func::helper(93, "bpf_spin_lock", spin_lock),
-        Func::helper(94, "bpf_spin_unlock", spin_unlock),
-        Func::kfunc(
-            ANY,
-            "int bpf_res_spin_lock(struct bpf_res_spin_lock *lock)",
-            res_spin_lock,
-        ),
-        Func::kfunc(
-            ANY,
-            "void bpf_res_spin_unlock(struct bpf_res_spin_lock *lock)",
-            spin_unlock,
-        ),
-        Func::kfunc(
-            ANY,
-            "int bpf_res_spin_lock_irqsave(struct bpf_res_spin_lock *lock, unsigned long *flags__irq_flag)",
-            |w: &mut W, lock: u64, _flags: u64| res_spin_lock(w, lock),
-        ),
-        Func::kfunc(
-            ANY,
-            "void bpf_res_spin_unlock_irqrestore(struct bpf_res_spin_lock *lock, unsigned long *flags__irq_flag)",
-            |w: &mut W, lock: u64, _flags: u64| spin_unlock(w, lock),
-        ),
-        Func::kfunc(ANY, "void bpf_rcu_read_lock(void)", nothing),
-        Func::kfunc(ANY, "void bpf_rcu_read_unlock(void)", nothing),
-        Func::kfunc(ANY, "void bpf_preempt_disable(void)", nothing),
-        Func::kfunc(ANY, "void bpf_preempt_enable(void)", nothing),
-        Func::kfunc(
-            ANY,
-            "void bpf_local_irq_save(unsigned long *flags__irq_flag)",
-            |_: &mut W, _: u64| (),
-        ),
-        Func::kfunc(
-            ANY,
-            "void bpf_local_irq_restore(unsigned long *flags__irq_flag)",
-            |_: &mut W, _: u64| (),
-        ),
-    ]
+    let mut table = crate::helpers! {
+        93 "bpf_spin_lock"
+        { args: [SPIN_LOCK], returns: Nothing, rules: does(Lock).under_lock(), native: 1, run: spin_lock }
+        94 "bpf_spin_unlock"
+        { args: [SPIN_LOCK], returns: Nothing, rules: does(Unlock).under_lock(), native: 1, run: spin_unlock }
+    };
+    table.extend(crate::kfuncs! {
+        "int bpf_res_spin_lock(struct bpf_res_spin_lock *lock)"
+        { releases: V6_15.., contexts: ANY, rules: does(Lock).under_lock(), native: CALL, run: res_spin_lock }
+        "void bpf_res_spin_unlock(struct bpf_res_spin_lock *lock)"
+        { releases: V6_15.., contexts: ANY, rules: does(Unlock).under_lock(), native: CALL, run: spin_unlock }
+        "int bpf_res_spin_lock_irqsave(struct bpf_res_spin_lock *lock, unsigned long *flags__irq_flag)"
+        { releases: V6_15.., contexts: ANY, rules: does(Lock).under_lock(), native: CALL,
+          run: |w: &mut W, lock: u64, _flags: u64| res_spin_lock(w, lock) }
+        "void bpf_res_spin_unlock_irqrestore(struct bpf_res_spin_lock *lock, unsigned long *flags__irq_flag)"
+        { releases: V6_15.., contexts: ANY, rules: does(Unlock).under_lock(), native: CALL,
+          run: |w: &mut W, lock: u64, _flags: u64| spin_unlock(w, lock) }
+        "void bpf_rcu_read_lock(void)"
+        { releases: V6_12.., contexts: ANY, rules: does(RcuLock), native: 0, run: nothing }
+        "void bpf_rcu_read_unlock(void)"
+        { releases: V6_12.., contexts: ANY, rules: does(RcuUnlock), native: 0, run: nothing }
+        "void bpf_preempt_disable(void)"
+        { releases: V6_12.., contexts: ANY, rules: does(PreemptDisable), native: CALL, run: nothing }
+        "void bpf_preempt_enable(void)"
+        { releases: V6_12.., contexts: ANY, rules: does(PreemptEnable), native: CALL, run: nothing }
+        "void bpf_local_irq_save(unsigned long *flags__irq_flag)"
+        { releases: V6_14.., contexts: ANY, rules: does(IrqSave), native: CALL, run: |_: &mut W, _: u64| () }
+        "void bpf_local_irq_restore(unsigned long *flags__irq_flag)"
+        { releases: V6_14.., contexts: ANY, rules: does(IrqRestore), native: CALL, run: |_: &mut W, _: u64| () }
+    });
+    table
 }
 
 fn spin_lock<W: World>(w: &mut W, lock: u64) -> Result<(), Fault> {

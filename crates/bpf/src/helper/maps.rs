@@ -2,14 +2,14 @@
 //! Access to maps.
 
 use super::object::drop_fields;
-use crate::engine::context::ANY;
 use crate::engine::func::Func;
 use crate::engine::vm::Vm;
 use crate::engine::world::World;
-use crate::errno::*;
+use crate::errno::long::*;
 use crate::fault::Fault;
 use crate::image::{Field, FieldKind};
 use crate::map::{BPF_F_LOCK, Map, kind};
+use crate::rows::*;
 
 const BPF_LOCAL_STORAGE_GET_F_CREATE: u64 = 1;
 const BPF_F_INDEX_MASK: u64 = 0xffff_ffff;
@@ -20,53 +20,58 @@ const PERF_EVENT_VALUE_SIZE: u32 = 24;
 const NO_NODE: i32 = -1;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
-    vec![
-        Func::helper(1, "bpf_map_lookup_elem", lookup),
-        Func::helper(2, "bpf_map_update_elem", update),
-        Func::helper(3, "bpf_map_delete_elem", delete),
-        Func::helper(22, "bpf_perf_event_read", perf_event),
-        Func::helper(25, "bpf_perf_event_output", perf_event_output),
-        Func::helper(55, "bpf_perf_event_read_value", perf_event_read_value),
-        Func::helper(87, "bpf_map_push_elem", push),
-        Func::helper(88, "bpf_map_pop_elem", |w: &mut W, map: u64, value: u64| {
-            pop(w, map, value, false)
-        }),
-        Func::helper(89, "bpf_map_peek_elem", |w: &mut W, map: u64, value: u64| {
-            pop(w, map, value, true)
-        }),
-        Func::helper(153, "bpf_per_cpu_ptr", per_cpu_ptr),
-        Func::helper(154, "bpf_this_cpu_ptr", |w: &mut W, ptr: u64| {
-            per_cpu_ptr(w, ptr, w.cpu())
-        }),
-        Func::helper(
-            156,
-            "bpf_task_storage_get",
-            |w: &mut W, map: u64, task: u64, value: u64, flags: u64| storage_get(w, TASK_GET, map, task, value, flags),
-        ),
-        Func::helper(157, "bpf_task_storage_delete", |w: &mut W, map: u64, task: u64| {
-            storage_delete(w, TASK_DELETE, map, task)
-        }),
-        Func::helper(164, "bpf_for_each_map_elem", for_each),
-        Func::helper(195, "bpf_map_lookup_percpu_elem", lookup_percpu_elem),
-        Func::helper(
-            210,
-            "bpf_cgrp_storage_get",
-            |w: &mut W, map: u64, cgrp: u64, value: u64, flags: u64| storage_get(w, CGRP_GET, map, cgrp, value, flags),
-        ),
-        Func::helper(211, "bpf_cgrp_storage_delete", |w: &mut W, map: u64, cgrp: u64| {
-            storage_delete(w, CGRP_DELETE, map, cgrp)
-        }),
-        Func::kfunc(
-            ANY,
-            "void *bpf_arena_alloc_pages(void *p__map, void *addr__ign, u32 page_cnt, int node_id, u64 flags)",
-            arena_alloc_pages,
-        ),
-        Func::kfunc(
-            ANY,
-            "void bpf_arena_free_pages(void *p__map, void *ptr__ign, u32 page_cnt)",
-            arena_free_pages,
-        ),
-    ]
+    let mut table = crate::helpers! {
+        1 "bpf_map_lookup_elem"
+        { args: [V, KEY], returns: PointerOrNull, rules: does(Lookup), native: 3, run: lookup }
+        2 "bpf_map_update_elem"
+        { args: [V, KEY, VALUE, V], returns: Number, rules: PLAIN, native: CALL, run: update }
+        3 "bpf_map_delete_elem"
+        { args: [V, KEY], returns: Number, rules: PLAIN, native: CALL, run: delete }
+        22 "bpf_perf_event_read"
+        { args: [V, V], returns: Number, rules: PLAIN, native: CALL, run: perf_event }
+        25 "bpf_perf_event_output"
+        { args: [V, V, V, read(5), V], returns: Number, rules: PLAIN, native: CALL, run: perf_event_output }
+        55 "bpf_perf_event_read_value"
+        { args: [V, V, write(4), V], returns: Number, rules: PLAIN, native: CALL, run: perf_event_read_value }
+        87 "bpf_map_push_elem"
+        { args: [V, VALUE, V], returns: Number, rules: PLAIN, native: CALL, run: push }
+        88 "bpf_map_pop_elem"
+        { args: [V, TO_VALUE], returns: Number, rules: PLAIN, native: CALL,
+          run: |w: &mut W, map: u64, value: u64| pop(w, map, value, false) }
+        89 "bpf_map_peek_elem"
+        { args: [V, TO_VALUE], returns: Number, rules: PLAIN, native: CALL,
+          run: |w: &mut W, map: u64, value: u64| pop(w, map, value, true) }
+        153 "bpf_per_cpu_ptr"
+        { args: [PerCpu, V], returns: PointerOrNull, rules: PLAIN, native: CALL, run: per_cpu_ptr }
+        154 "bpf_this_cpu_ptr"
+        { args: [PerCpu], returns: Pointer, rules: PLAIN, native: CALL,
+          run: |w: &mut W, ptr: u64| per_cpu_ptr(w, ptr, w.cpu()) }
+        156 "bpf_task_storage_get"
+        { args: [V, object_or_null("task_struct"), VALUE, V], returns: PointerOrNull, rules: does(Lookup), native: 1,
+          run: |w: &mut W, map: u64, task: u64, value: u64, flags: u64|
+              storage_get(w, TASK_GET, map, task, value, flags) }
+        157 "bpf_task_storage_delete"
+        { args: [V, object_or_null("task_struct")], returns: Number, rules: PLAIN, native: CALL,
+          run: |w: &mut W, map: u64, task: u64| storage_delete(w, TASK_DELETE, map, task) }
+        164 "bpf_for_each_map_elem"
+        { args: [V, V, V, V], returns: Number, rules: PLAIN.calls_back_with(4, 3, 2), native: CALL, run: for_each }
+        195 "bpf_map_lookup_percpu_elem"
+        { args: [V, KEY, V], returns: PointerOrNull, rules: does(Lookup), native: CALL, run: lookup_percpu_elem }
+        210 "bpf_cgrp_storage_get"
+        { args: [V, object_or_null("cgroup"), VALUE, V], returns: PointerOrNull, rules: does(Lookup), native: CALL,
+          run: |w: &mut W, map: u64, cgrp: u64, value: u64, flags: u64|
+              storage_get(w, CGRP_GET, map, cgrp, value, flags) }
+        211 "bpf_cgrp_storage_delete"
+        { args: [V, object_or_null("cgroup")], returns: Number, rules: PLAIN, native: CALL,
+          run: |w: &mut W, map: u64, cgrp: u64| storage_delete(w, CGRP_DELETE, map, cgrp) }
+    };
+    table.extend(crate::kfuncs! {
+        "void *bpf_arena_alloc_pages(void *p__map, void *addr__ign, u32 page_cnt, int node_id, u64 flags)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN.under_lock(), native: CALL, run: arena_alloc_pages }
+        "void bpf_arena_free_pages(void *p__map, void *ptr__ign, u32 page_cnt)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN.under_lock(), native: CALL, run: arena_free_pages }
+    });
+    table
 }
 
 fn lookup<W: World>(w: &mut W, map: u64, key: u64) -> Result<u64, Fault> {

@@ -2,54 +2,51 @@
 //! Objects that BPF code allocates, and kernel pointers kept in maps.
 
 use super::{collection, cpumask, timer};
-use crate::engine::context::ANY;
 use crate::engine::func::Func;
 use crate::engine::world::World;
 use crate::fault::{Fault, FaultKind};
 use crate::image::{Field, FieldKind};
 use crate::memory::Use;
+use crate::rows::*;
 
 /// The work of making an object, or of freeing it, in instructions.
 pub(super) const ALLOCATION: u64 = 16;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
     let same = |_: &mut W, object: u64| object;
-    vec![
-        Func::helper(194, "bpf_kptr_xchg", kptr_xchg),
-        Func::kfunc(
-            ANY,
-            "void *bpf_obj_new_impl(u64 local_type_id__k, void *meta__ign)",
-            obj_new,
-        ),
-        Func::kfunc(ANY, "void *bpf_obj_new(u64 local_type_id__k)", obj_new),
-        Func::kfunc(ANY, "void bpf_obj_drop_impl(void *p__alloc, void *meta__ign)", obj_drop),
-        Func::kfunc(ANY, "void bpf_obj_drop(void *p__alloc)", obj_drop),
-        Func::kfunc(
-            ANY,
-            "void *bpf_refcount_acquire_impl(void *p__refcounted_kptr, void *meta__ign)",
-            refcount_acquire,
-        ),
-        Func::kfunc(
-            ANY,
-            "void *bpf_refcount_acquire(void *p__refcounted_kptr)",
-            refcount_acquire,
-        ),
-        Func::kfunc(
-            ANY,
-            "void *bpf_percpu_obj_new_impl(u64 local_type_id__k, void *meta__ign)",
-            percpu_obj_new,
-        ),
-        Func::kfunc(ANY, "void *bpf_percpu_obj_new(u64 local_type_id__k)", percpu_obj_new),
-        Func::kfunc(
-            ANY,
-            "void bpf_percpu_obj_drop_impl(void *p__alloc, void *meta__ign)",
-            percpu_obj_drop,
-        ),
-        Func::kfunc(ANY, "void bpf_percpu_obj_drop(void *p__alloc)", percpu_obj_drop),
-        Func::kfunc(ANY, "void *bpf_cast_to_kern_ctx(void *obj)", same),
-        Func::kfunc(ANY, "void *bpf_rdonly_cast(const void *obj__ign, u32 btf_id__k)", same),
-        Func::kfunc(ANY, "void bpf_throw(u64 cookie)", throw),
-    ]
+    let mut table = crate::helpers! {
+        194 "bpf_kptr_xchg"
+        { args: [KPTR, V], returns: PointerOrNull, rules: does(Exchange).under_lock(), native: CALL, run: kptr_xchg }
+    };
+    table.extend(crate::kfuncs! {
+        "void *bpf_obj_new_impl(u64 local_type_id__k, void *meta__ign)"
+        { releases: V6_12.., contexts: ANY, rules: does(ObjNew).ret_null(), native: CALL, run: obj_new }
+        "void *bpf_obj_new(u64 local_type_id__k)"
+        { releases: V7_1.., contexts: ANY, rules: does(ObjNew).ret_null(), native: CALL, run: obj_new }
+        "void bpf_obj_drop_impl(void *p__alloc, void *meta__ign)"
+        { releases: V6_12.., contexts: ANY, rules: does(Release), native: CALL, run: obj_drop }
+        "void bpf_obj_drop(void *p__alloc)"
+        { releases: V7_1.., contexts: ANY, rules: does(Release), native: CALL, run: obj_drop }
+        "void *bpf_refcount_acquire_impl(void *p__refcounted_kptr, void *meta__ign)"
+        { releases: V6_12.., contexts: ANY, rules: does(GraphTake).under_lock(), native: CALL, run: refcount_acquire }
+        "void *bpf_refcount_acquire(void *p__refcounted_kptr)"
+        { releases: V7_1.., contexts: ANY, rules: does(GraphTake).under_lock(), native: CALL, run: refcount_acquire }
+        "void *bpf_percpu_obj_new_impl(u64 local_type_id__k, void *meta__ign)"
+        { releases: V6_12.., contexts: ANY, rules: does(PercpuNew).ret_null(), native: CALL, run: percpu_obj_new }
+        "void *bpf_percpu_obj_new(u64 local_type_id__k)"
+        { releases: V7_1.., contexts: ANY, rules: does(PercpuNew).ret_null(), native: CALL, run: percpu_obj_new }
+        "void bpf_percpu_obj_drop_impl(void *p__alloc, void *meta__ign)"
+        { releases: V6_12.., contexts: ANY, rules: does(Release), native: CALL, run: percpu_obj_drop }
+        "void bpf_percpu_obj_drop(void *p__alloc)"
+        { releases: V7_1.., contexts: ANY, rules: does(Release), native: CALL, run: percpu_obj_drop }
+        "void *bpf_cast_to_kern_ctx(void *obj)"
+        { releases: V6_12.., contexts: ANY, rules: does(Cast), native: CALL, run: same }
+        "void *bpf_rdonly_cast(const void *obj__ign, u32 btf_id__k)"
+        { releases: V6_12.., contexts: ANY, rules: does(Cast), native: CALL, run: same }
+        "void bpf_throw(u64 cookie)"
+        { releases: V6_12.., contexts: ANY, rules: does(Throw), native: CALL, run: throw }
+    });
+    table
 }
 
 fn kptr_xchg<W: World>(w: &mut W, place: u64, new: u64) -> Result<u64, Fault> {

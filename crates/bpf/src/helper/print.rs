@@ -2,12 +2,12 @@
 //! Formatted output, with the conversions BPF programs may use: what bpf_bprintf_prepare refuses is refused here.
 
 use super::read::string;
-use crate::engine::context::ANY;
 use crate::engine::func::Func;
 use crate::engine::world::World;
-use crate::errno::*;
+use crate::errno::long::*;
 use crate::fault::Fault;
 use crate::memory::Region;
+use crate::rows::*;
 
 /// Longest format.
 const FORMAT_MAX: u64 = 4096;
@@ -19,22 +19,22 @@ const MAX_BIN_ARGS: usize = 512;
 const MAX_LINE: usize = 1024;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
-    vec![
-        Func::helper(6, "bpf_trace_printk", trace_printk),
-        Func::helper(165, "bpf_snprintf", snprintf),
-        Func::helper(177, "bpf_trace_vprintk", trace_vprintk),
-        Func::kfunc(
-            ANY,
-            "int bpf_stream_vprintk(int stream_id, const char *fmt__str, const void *args, u32 len__sz)",
-            stream_vprintk,
-        ),
-        Func::kfunc(
-            ANY,
-            "int bpf_stream_vprintk_impl(int stream_id, const char *fmt__str, const void *args, u32 len__sz, \
-             void *aux__prog)",
-            stream_vprintk,
-        ),
-    ]
+    let mut table = crate::helpers! {
+        6 "bpf_trace_printk"
+        { args: [read(2), V, V, V, V], returns: Number, rules: PLAIN.looks_at(2), native: CALL, run: trace_printk }
+        165 "bpf_snprintf"
+        { args: [write(2), V, TEXT, read(5), V], returns: Number, rules: PLAIN, native: CALL, run: snprintf }
+        177 "bpf_trace_vprintk"
+        { args: [read(2), V, read(4), V], returns: Number, rules: PLAIN, native: CALL, run: trace_vprintk }
+    };
+    table.extend(crate::kfuncs! {
+        "int bpf_stream_vprintk(int stream_id, const char *fmt__str, const void *args, u32 len__sz)"
+        { releases: V7_0.., contexts: ANY, rules: PLAIN.under_lock(), native: CALL, run: stream_vprintk }
+        "int bpf_stream_vprintk_impl(int stream_id, const char *fmt__str, const void *args, u32 len__sz, \
+         void *aux__prog)"
+        { releases: V6_18..V7_0, contexts: ANY, rules: PLAIN.under_lock(), native: CALL, run: stream_vprintk }
+    });
+    table
 }
 
 /// Can a format have so many bytes of arguments at this address?

@@ -3,9 +3,10 @@
 
 use crate::engine::func::Func;
 use crate::engine::world::World;
-use crate::errno::*;
+use crate::errno::long::*;
 use crate::fault::Fault;
 use crate::memory::Region;
+use crate::rows::*;
 
 /// Characters of a string that are read at a time. Each is charged as an instruction.
 const PART: u64 = 256;
@@ -13,47 +14,36 @@ const PART: u64 = 256;
 pub(super) const STRING_MAX: u64 = 64 << 10;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
-    vec![
-        Func::helper(4, "bpf_probe_read", |w: &mut W, to: u64, size: u32, from: u64| {
-            let of = Of::any(w.region(), from);
-            probe_read(w, to, size, from, of)
-        }),
-        Func::helper(45, "bpf_probe_read_str", |w: &mut W, to: u64, size: u32, from: u64| {
-            let of = Of::any(w.region(), from);
-            probe_read_str(w, to, size, from, of)
-        }),
-        Func::helper(
-            105,
-            "bpf_strtol",
-            |w: &mut W, buf: u64, len: u64, flags: u64, res: u64| strto(w, buf, len, flags, res, true),
-        ),
-        Func::helper(
-            106,
-            "bpf_strtoul",
-            |w: &mut W, buf: u64, len: u64, flags: u64, res: u64| strto(w, buf, len, flags, res, false),
-        ),
-        Func::helper(
-            112,
-            "bpf_probe_read_user",
-            |w: &mut W, to: u64, size: u32, from: u64| probe_read(w, to, size, from, Of::User),
-        ),
-        Func::helper(
-            113,
-            "bpf_probe_read_kernel",
-            |w: &mut W, to: u64, size: u32, from: u64| probe_read(w, to, size, from, Of::Kernel),
-        ),
-        Func::helper(
-            114,
-            "bpf_probe_read_user_str",
-            |w: &mut W, to: u64, size: u32, from: u64| probe_read_str(w, to, size, from, Of::User),
-        ),
-        Func::helper(
-            115,
-            "bpf_probe_read_kernel_str",
-            |w: &mut W, to: u64, size: u32, from: u64| probe_read_str(w, to, size, from, Of::Kernel),
-        ),
-        Func::helper(182, "bpf_strncmp", strncmp),
-    ]
+    crate::helpers! {
+        4 "bpf_probe_read"
+        { args: [write(2), V, V], returns: Number, rules: PLAIN, native: CALL,
+          run: |w: &mut W, to: u64, size: u32, from: u64|
+              probe_read(w, to, size, from, Of::any(w.region(), from)) }
+        45 "bpf_probe_read_str"
+        { args: [write(2), V, V], returns: Number, rules: PLAIN, native: CALL,
+          run: |w: &mut W, to: u64, size: u32, from: u64|
+              probe_read_str(w, to, size, from, Of::any(w.region(), from)) }
+        105 "bpf_strtol"
+        { args: [read(2), V, V, bytes(8)], returns: Number, rules: PLAIN, native: CALL,
+          run: |w: &mut W, buf: u64, len: u64, flags: u64, res: u64| strto(w, buf, len, flags, res, true) }
+        106 "bpf_strtoul"
+        { args: [read(2), V, V, bytes(8)], returns: Number, rules: PLAIN, native: CALL,
+          run: |w: &mut W, buf: u64, len: u64, flags: u64, res: u64| strto(w, buf, len, flags, res, false) }
+        112 "bpf_probe_read_user"
+        { args: [write(2), V, V], returns: Number, rules: PLAIN, native: CALL,
+          run: |w: &mut W, to: u64, size: u32, from: u64| probe_read(w, to, size, from, Of::User) }
+        113 "bpf_probe_read_kernel"
+        { args: [write(2), V, V], returns: Number, rules: PLAIN, native: CALL,
+          run: |w: &mut W, to: u64, size: u32, from: u64| probe_read(w, to, size, from, Of::Kernel) }
+        114 "bpf_probe_read_user_str"
+        { args: [write(2), V, V], returns: Number, rules: PLAIN, native: CALL,
+          run: |w: &mut W, to: u64, size: u32, from: u64| probe_read_str(w, to, size, from, Of::User) }
+        115 "bpf_probe_read_kernel_str"
+        { args: [write(2), V, V], returns: Number, rules: PLAIN, native: CALL,
+          run: |w: &mut W, to: u64, size: u32, from: u64| probe_read_str(w, to, size, from, Of::Kernel) }
+        182 "bpf_strncmp"
+        { args: [read(2), V, TEXT], returns: Number, rules: PLAIN, native: CALL, run: strncmp }
+    }
 }
 
 /// As [`string`], of any length: work that is charged.

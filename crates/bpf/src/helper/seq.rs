@@ -5,17 +5,20 @@ use super::print::sized;
 use crate::engine::func::Func;
 use crate::engine::vm::Vm;
 use crate::engine::world::World;
-use crate::errno::*;
+use crate::errno::long::*;
 use crate::fault::Fault;
+use crate::rows::*;
 
 /// Bytes of one run's output, as of a bpf_iter's seq_file (8 pages).
 const SIZE: usize = 8 * 4096;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
-    vec![
-        Func::helper(126, "bpf_seq_printf", seq_printf),
-        Func::helper(127, "bpf_seq_write", seq_write),
-    ]
+    crate::helpers! {
+        126 "bpf_seq_printf"
+        { args: [V, read(3), V, read(5), V], returns: Number, rules: PLAIN, native: CALL, run: seq_printf }
+        127 "bpf_seq_write"
+        { args: [V, read(3), V], returns: Number, rules: PLAIN, native: CALL, run: seq_write }
+    }
 }
 
 fn append<W: World>(w: &W, seq: u64, data: &[u8]) -> Result<i64, Fault> {

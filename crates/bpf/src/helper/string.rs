@@ -4,88 +4,60 @@
 //! byte, and no further than they must: what lies behind a difference need not be there.
 
 use super::read::{STRING_MAX, nofault};
-use crate::engine::context::ANY;
 use crate::engine::func::Func;
 use crate::engine::world::World;
-use crate::errno::*;
+use crate::errno::long::*;
 use crate::fault::Fault;
+use crate::rows::*;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
-    vec![
-        Func::kfunc(ANY, "int bpf_strlen(const char *s__ign)", |w: &mut W, s: u64| {
-            either(strnlen(w, s, STRING_MAX))
-        }),
-        Func::kfunc(
-            ANY,
-            "int bpf_strnlen(const char *s__ign, size_t count)",
-            |w: &mut W, s: u64, count: u64| either(strnlen(w, s, count)),
-        ),
-        Func::kfunc(
-            ANY,
-            "int bpf_strcmp(const char *s1__ign, const char *s2__ign)",
-            |w: &mut W, a: u64, b: u64| either(compare(w, a, b, STRING_MAX, false)),
-        ),
-        Func::kfunc(
-            ANY,
-            "int bpf_strcasecmp(const char *s1__ign, const char *s2__ign)",
-            |w: &mut W, a: u64, b: u64| either(compare(w, a, b, STRING_MAX, true)),
-        ),
-        Func::kfunc(
-            ANY,
-            "int bpf_strncasecmp(const char *s1__ign, const char *s2__ign, size_t len)",
-            |w: &mut W, a: u64, b: u64, len: u64| either(compare(w, a, b, len, true)),
-        ),
-        Func::kfunc(
-            ANY,
-            "int bpf_strchr(const char *s__ign, char c)",
-            |w: &mut W, s: u64, c: u32| either(strnchr(w, s, STRING_MAX, c)),
-        ),
-        Func::kfunc(
-            ANY,
-            "int bpf_strnchr(const char *s__ign, size_t count, char c)",
-            |w: &mut W, s: u64, count: u64, c: u32| either(strnchr(w, s, count, c)),
-        ),
-        Func::kfunc(
-            ANY,
-            "int bpf_strchrnul(const char *s__ign, char c)",
-            |w: &mut W, s: u64, c: u32| either(strchrnul(w, s, c)),
-        ),
-        Func::kfunc(
-            ANY,
-            "int bpf_strrchr(const char *s__ign, int c)",
-            |w: &mut W, s: u64, c: u32| either(strrchr(w, s, c)),
-        ),
-        Func::kfunc(
-            ANY,
-            "int bpf_strspn(const char *s__ign, const char *accept__ign)",
-            |w: &mut W, s: u64, set: u64| either(span(w, s, set, true)),
-        ),
-        Func::kfunc(
-            ANY,
-            "int bpf_strcspn(const char *s__ign, const char *reject__ign)",
-            |w: &mut W, s: u64, set: u64| either(span(w, s, set, false)),
-        ),
-        Func::kfunc(
-            ANY,
-            "int bpf_strstr(const char *s1__ign, const char *s2__ign)",
-            |w: &mut W, a: u64, b: u64| either(find(w, a, b, STRING_MAX, false)),
-        ),
-        Func::kfunc(
-            ANY,
-            "int bpf_strcasestr(const char *s1__ign, const char *s2__ign)",
-            |w: &mut W, a: u64, b: u64| either(find(w, a, b, STRING_MAX, true)),
-        ),
-        Func::kfunc(
-            ANY,
-            "int bpf_strnstr(const char *s1__ign, const char *s2__ign, size_t len)",
-            |w: &mut W, a: u64, b: u64, len: u64| either(find(w, a, b, len, false)),
-        ),
-        Func::kfunc(
-            ANY,
-            "int bpf_strncasestr(const char *s1__ign, const char *s2__ign, size_t len)",
-            |w: &mut W, a: u64, b: u64, len: u64| either(find(w, a, b, len, true)),
-        ),
-    ]
+    crate::kfuncs! {
+        "int bpf_strlen(const char *s__ign)"
+        { releases: V6_17.., contexts: ANY, rules: PLAIN, native: CALL,
+          run: |w: &mut W, s: u64| either(strnlen(w, s, STRING_MAX)) }
+        "int bpf_strnlen(const char *s__ign, size_t count)"
+        { releases: V6_17.., contexts: ANY, rules: PLAIN, native: CALL,
+          run: |w: &mut W, s: u64, count: u64| either(strnlen(w, s, count)) }
+        "int bpf_strcmp(const char *s1__ign, const char *s2__ign)"
+        { releases: V6_17.., contexts: ANY, rules: PLAIN, native: CALL,
+          run: |w: &mut W, a: u64, b: u64| either(compare(w, a, b, STRING_MAX, false)) }
+        "int bpf_strcasecmp(const char *s1__ign, const char *s2__ign)"
+        { releases: V6_18.., contexts: ANY, rules: PLAIN, native: CALL,
+          run: |w: &mut W, a: u64, b: u64| either(compare(w, a, b, STRING_MAX, true)) }
+        "int bpf_strncasecmp(const char *s1__ign, const char *s2__ign, size_t len)"
+        { releases: V7_0.., contexts: ANY, rules: PLAIN, native: CALL,
+          run: |w: &mut W, a: u64, b: u64, len: u64| either(compare(w, a, b, len, true)) }
+        "int bpf_strchr(const char *s__ign, char c)"
+        { releases: V6_17.., contexts: ANY, rules: PLAIN, native: CALL,
+          run: |w: &mut W, s: u64, c: u32| either(strnchr(w, s, STRING_MAX, c)) }
+        "int bpf_strnchr(const char *s__ign, size_t count, char c)"
+        { releases: V6_17.., contexts: ANY, rules: PLAIN, native: CALL,
+          run: |w: &mut W, s: u64, count: u64, c: u32| either(strnchr(w, s, count, c)) }
+        "int bpf_strchrnul(const char *s__ign, char c)"
+        { releases: V6_17.., contexts: ANY, rules: PLAIN, native: CALL,
+          run: |w: &mut W, s: u64, c: u32| either(strchrnul(w, s, c)) }
+        "int bpf_strrchr(const char *s__ign, int c)"
+        { releases: V6_17.., contexts: ANY, rules: PLAIN, native: CALL,
+          run: |w: &mut W, s: u64, c: u32| either(strrchr(w, s, c)) }
+        "int bpf_strspn(const char *s__ign, const char *accept__ign)"
+        { releases: V6_17.., contexts: ANY, rules: PLAIN, native: CALL,
+          run: |w: &mut W, s: u64, set: u64| either(span(w, s, set, true)) }
+        "int bpf_strcspn(const char *s__ign, const char *reject__ign)"
+        { releases: V6_17.., contexts: ANY, rules: PLAIN, native: CALL,
+          run: |w: &mut W, s: u64, set: u64| either(span(w, s, set, false)) }
+        "int bpf_strstr(const char *s1__ign, const char *s2__ign)"
+        { releases: V6_17.., contexts: ANY, rules: PLAIN, native: CALL,
+          run: |w: &mut W, a: u64, b: u64| either(find(w, a, b, STRING_MAX, false)) }
+        "int bpf_strcasestr(const char *s1__ign, const char *s2__ign)"
+        { releases: V6_19.., contexts: ANY, rules: PLAIN, native: CALL,
+          run: |w: &mut W, a: u64, b: u64| either(find(w, a, b, STRING_MAX, true)) }
+        "int bpf_strnstr(const char *s1__ign, const char *s2__ign, size_t len)"
+        { releases: V6_17.., contexts: ANY, rules: PLAIN, native: CALL,
+          run: |w: &mut W, a: u64, b: u64, len: u64| either(find(w, a, b, len, false)) }
+        "int bpf_strncasestr(const char *s1__ign, const char *s2__ign, size_t len)"
+        { releases: V6_19.., contexts: ANY, rules: PLAIN, native: CALL,
+          run: |w: &mut W, a: u64, b: u64, len: u64| either(find(w, a, b, len, true)) }
+    }
 }
 
 /// Why there is no index.

@@ -3,44 +3,44 @@
 //! is due at once: there are no kworkers.
 
 use super::state::Timer;
-use crate::engine::context::ANY;
 use crate::engine::func::Func;
 use crate::engine::vm::Vm;
 use crate::engine::world::World;
-use crate::errno::*;
+use crate::errno::long::*;
 use crate::fault::Fault;
 use crate::image::FieldKind;
 use crate::memory::Use;
+use crate::rows::*;
 
 const BPF_F_TIMER_ABS: u64 = 1;
 const BPF_F_TIMER_CPU_PIN: u64 = 2;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
-    vec![
-        Func::helper(169, "bpf_timer_init", init),
-        Func::helper(170, "bpf_timer_set_callback", set_callback),
-        Func::helper(171, "bpf_timer_start", start),
-        Func::helper(172, "bpf_timer_cancel", cancel),
-        Func::kfunc(ANY, "int bpf_timer_cancel_async(struct bpf_timer *timer)", cancel_async),
-        Func::kfunc(
-            ANY,
-            "int bpf_wq_init(struct bpf_wq *wq, void *p__map, unsigned int flags)",
-            wq_init,
-        ),
-        Func::kfunc(
-            ANY,
-            "int bpf_wq_set_callback(struct bpf_wq *wq, int (callback_fn)(void *map, int *key, void *value), \
-             unsigned int flags)",
-            wq_set_callback,
-        ),
-        Func::kfunc(
-            ANY,
-            "int bpf_wq_set_callback_impl(struct bpf_wq *wq, int (callback_fn)(void *map, int *key, void *value), \
-             unsigned int flags, void *aux__prog)",
-            wq_set_callback,
-        ),
-        Func::kfunc(ANY, "int bpf_wq_start(struct bpf_wq *wq, unsigned int flags)", wq_start),
-    ]
+    let mut table = crate::helpers! {
+        169 "bpf_timer_init"
+        { args: [TIMER, V, V], returns: Number, rules: does(TimerInit), native: CALL, run: init }
+        170 "bpf_timer_set_callback"
+        { args: [TIMER, V], returns: Number, rules: PLAIN, native: CALL, run: set_callback }
+        171 "bpf_timer_start"
+        { args: [TIMER, V, V], returns: Number, rules: PLAIN, native: CALL, run: start }
+        172 "bpf_timer_cancel"
+        { args: [TIMER], returns: Number, rules: PLAIN, native: CALL, run: cancel }
+    };
+    table.extend(crate::kfuncs! {
+        "int bpf_timer_cancel_async(struct bpf_timer *timer)"
+        { releases: V7_0.., contexts: ANY, rules: PLAIN, native: CALL, run: cancel_async }
+        "int bpf_wq_init(struct bpf_wq *wq, void *p__map, unsigned int flags)"
+        { releases: V6_12.., contexts: ANY, rules: does(TimerInit), native: CALL, run: wq_init }
+        "int bpf_wq_set_callback(struct bpf_wq *wq, int (callback_fn)(void *map, int *key, void *value), \
+         unsigned int flags)"
+        { releases: V7_0.., contexts: ANY, rules: PLAIN, native: CALL, run: wq_set_callback }
+        "int bpf_wq_set_callback_impl(struct bpf_wq *wq, int (callback_fn)(void *map, int *key, void *value), \
+         unsigned int flags, void *aux__prog)"
+        { releases: V6_12..V7_0, contexts: ANY, rules: PLAIN, native: CALL, run: wq_set_callback }
+        "int bpf_wq_start(struct bpf_wq *wq, unsigned int flags)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: wq_start }
+    });
+    table
 }
 
 fn init<W: World>(w: &mut W, timer: u64, map: u64, flags: u64) -> Result<i64, Fault> {

@@ -2,7 +2,7 @@
 //! ARRAY, PERCPU_ARRAY, ARRAY_OF_MAPS: values side by side, one block for each CPU.
 
 use super::BPF_NOEXIST;
-use crate::errno::*;
+use crate::errno::long::*;
 use crate::image::MapDef;
 use crate::memory::Region;
 

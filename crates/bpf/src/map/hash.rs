@@ -5,7 +5,7 @@
 //! longest ago, where the kernel approximates that per CPU.
 
 use super::{BPF_EXIST, BPF_NOEXIST, Work, kind};
-use crate::errno::*;
+use crate::errno::long::*;
 use crate::image::MapDef;
 use crate::memory::{OutOfMemory, RECORD, Region, Use};
 

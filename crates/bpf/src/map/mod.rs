@@ -11,7 +11,7 @@ mod storage;
 
 use std::cell::{Cell, RefCell};
 
-use crate::errno::{EINVAL, ENOMEM};
+use crate::errno::long::{EINVAL, ENOMEM};
 use crate::fault::{Fault, FaultKind};
 use crate::image::{FieldKind, MapDef};
 use crate::memory::Region;

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use super::{BPF_EXIST, BPF_NOEXIST, kind};
-use crate::errno::*;
+use crate::errno::long::*;
 use crate::fault::Fault;
 use crate::image::MapDef;
 use crate::memory::{OutOfMemory, Region, Use};

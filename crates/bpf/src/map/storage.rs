@@ -2,7 +2,7 @@
 //! TASK_STORAGE and CGRP_STORAGE: a value kept for an object of the kernel, until the program or the object goes.
 //! Found through the object's place in its slab, in constant time.
 
-use crate::errno::*;
+use crate::errno::long::*;
 use crate::image::MapDef;
 use crate::memory::{RECORD, Region, Use};
 

@@ -196,7 +196,7 @@ impl Sanitizer {
             Origin::Slab { slab, index } => {
                 let slab = &objects.slabs[slab];
                 let start = slab.base + index * slab.stride;
-                // Behind a task_struct are the CPU masks it points to.
+                // An object may be followed by memory that it points to.
                 access.within(start, slab.stride) && (!access.store || writable(&slab.writable, start, &access))
             }
             Origin::Frame { top } => {

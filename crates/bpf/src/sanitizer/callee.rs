@@ -7,8 +7,9 @@ use std::rc::Rc;
 
 /// What a call does to what the program holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Effect {
-    None,
+pub enum Effect {
+    /// None on what the program holds.
+    Plain,
     /// Returns an element's value of the map in r1, or NULL.
     Lookup,
     ObjNew,
@@ -55,16 +56,101 @@ pub(super) enum Effect {
     Throw,
 }
 
+/// What the sanitizer holds the callers of a function to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CallRules {
+    pub(super) effect: Effect,
+    pub(super) ret_null: bool,
+    pub(super) sleepable: bool,
+    pub(super) rcu_protected: bool,
+    pub(super) under_lock: bool,
+    pub(super) callback: Option<Callback>,
+    pub(super) looks_at: Option<u8>,
+}
+
+/// The function of the program that a call calls back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Callback {
+    /// How many arguments it gets.
+    pub args: usize,
+    /// It gets the program's own word: as which of its arguments, and from which argument of the call.
+    pub handed_on: Option<(usize, usize)>,
+}
+
+impl CallRules {
+    pub(crate) const fn new(effect: Effect) -> CallRules {
+        CallRules {
+            effect,
+            ret_null: false,
+            sleepable: false,
+            rcu_protected: false,
+            under_lock: false,
+            callback: None,
+            looks_at: None,
+        }
+    }
+
+    /// The pointer it returns may be NULL and has to be tested (KF_RET_NULL).
+    pub const fn ret_null(self) -> CallRules {
+        CallRules { ret_null: true, ..self }
+    }
+
+    /// It may sleep (KF_SLEEPABLE).
+    pub const fn sleepable(self) -> CallRules {
+        CallRules {
+            sleepable: true,
+            ..self
+        }
+    }
+
+    /// It needs an RCU section (KF_RCU_PROTECTED).
+    pub const fn rcu_protected(self) -> CallRules {
+        CallRules {
+            rcu_protected: true,
+            ..self
+        }
+    }
+
+    /// It may be called with a lock held (kfunc_spin_allowed in kernel/bpf/verifier.c).
+    pub const fn under_lock(self) -> CallRules {
+        CallRules {
+            under_lock: true,
+            ..self
+        }
+    }
+
+    /// It calls a function of the program, with so many arguments.
+    pub const fn calls_back(self, args: usize) -> CallRules {
+        let handed_on = None;
+        CallRules {
+            callback: Some(Callback { args, handed_on }),
+            ..self
+        }
+    }
+
+    /// It calls a function of the program with so many arguments, of which number `to` (from 0) is its own argument `from`.
+    pub const fn calls_back_with(self, args: usize, to: usize, from: usize) -> CallRules {
+        let handed_on = Some((to, from));
+        CallRules {
+            callback: Some(Callback { args, handed_on }),
+            ..self
+        }
+    }
+
+    /// It always looks at so many arguments; whether at more depends on those.
+    pub const fn looks_at(self, args: u8) -> CallRules {
+        CallRules {
+            looks_at: Some(args),
+            ..self
+        }
+    }
+}
+
+/// A function that the program can call.
 #[derive(Clone, Debug)]
 pub(super) struct Callee {
-    pub name: String,
-    pub effect: Effect,
-    pub sleepable: bool,
-    pub rcu: bool,
-    /// May be called with a lock held.
-    pub locked: bool,
-    /// Calls back into the program.
-    pub calls_back: bool,
+    pub name: &'static str,
+    pub rules: CallRules,
     pub args: Vec<Arg>,
     /// The first so many are looked at.
     pub looked_at: usize,
@@ -74,10 +160,6 @@ pub(super) struct Callee {
     pub nullable: bool,
     /// Returns nothing.
     pub void: bool,
-    /// Arguments of the callback that it calls.
-    pub callback_args: usize,
-    /// Of a callback that it makes and that gets the program's own word: that is which argument of the callback, and of the call.
-    pub handed_on: Option<(usize, usize)>,
 }
 
 pub(super) struct Names {

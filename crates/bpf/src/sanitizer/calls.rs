@@ -66,17 +66,18 @@ fn begin(cx: &mut Context, sanitizer: &mut Sanitizer, function: usize, args: [u6
     let top = cx.fp;
     // A timer's callback gets map, key and value.
     let is_timer = cx.maps.iter().any(|map| map.addr() == args[0]);
-    let nr_args = match (kind, by.and_then(|call| sanitizer.names.of(&cx.code.insns[call.pc]))) {
+    let callee = by.and_then(|call| sanitizer.names.of(&cx.code.insns[call.pc])).cloned();
+    let called_back = callee.as_ref().and_then(|callee| callee.rules.callback);
+    let nr_args = match (kind, called_back) {
         (Some(_), _) => 1,
-        (None, Some(callee)) => callee.callback_args,
+        (None, Some(callback)) => callback.args,
         (None, None) if is_timer => 3,
         (None, None) => 5,
     };
     let mut provs = args.map(|arg| sanitizer.objects.classify(cx.region(), arg).0);
     provs[nr_args..].fill(UNSET);
-    let callee = by.and_then(|call| sanitizer.names.of(&cx.code.insns[call.pc]));
     // Of the program's own word its callback knows as much as it does itself.
-    if let Some((to, from)) = callee.and_then(|callee| callee.handed_on)
+    if let Some((to, from)) = called_back.and_then(|callback| callback.handed_on)
         && let Some(by) = by
     {
         provs[to] = by.provs[from];
@@ -293,11 +294,11 @@ impl Sanitizer {
             self.held.pending.push(call);
             return Ok(());
         };
-        if callee.effect == Effect::Throw {
+        if callee.rules.effect == Effect::Throw {
             let function = self.objects.frames.last().map_or(0, |frame| frame.function);
             return self.check_nothing_held(cx, function);
         }
-        let name = &callee.name;
+        let name = callee.name;
         for n in 0..callee.looked_at.min(5) {
             if let Origin::View { slot, generation } = Prov(call.provs[n]).origin() {
                 let view = self.objects.view(slot, generation);
@@ -309,7 +310,7 @@ impl Sanitizer {
         self.check_arguments(cx, &call, callee)?;
         self.check_place(callee)?;
         self.check_given(cx, &call, callee)?;
-        match callee.effect {
+        match callee.rules.effect {
             Effect::Release => {
                 self.check_reference(cx, &call, 0, name)?;
                 self.check_whole(cx, &call, 0, name)?;
@@ -343,20 +344,20 @@ impl Sanitizer {
             Effect::PreemptEnable => balanced(&self.held.sections.preempt, name)?,
             _ => {}
         }
-        call.calls_back = callee.calls_back;
+        call.calls_back = callee.rules.callback.is_some();
         self.held.pending.push(call);
         Ok(())
     }
 
     /// May it be called here?
     fn check_place(&self, callee: &Callee) -> Result<(), Fault> {
-        let (name, now) = (&callee.name, &self.held.sections);
+        let (name, now) = (callee.name, &self.held.sections);
         if let Some(lock) = now.locks.last()
-            && !callee.locked
+            && !callee.rules.under_lock
         {
             return Err(under_lock(name, lock.1));
         }
-        if callee.sleepable {
+        if callee.rules.sleepable {
             let why = if !now.sleepable {
                 "a program that may not sleep (its section's name has no .s)"
             } else if !now.rcu.is_empty() {
@@ -371,7 +372,7 @@ impl Sanitizer {
             let what = format!("{name} may sleep and is called in {why}");
             return Err(problem("sleep", &what, None, Vec::new()));
         }
-        if callee.rcu && !self.held.in_rcu() {
+        if callee.rules.rcu_protected && !self.held.in_rcu() {
             let what = format!("{name} needs bpf_rcu_read_lock() in a program that may sleep");
             return Err(problem("rcu", &what, None, Vec::new()));
         }
@@ -426,7 +427,7 @@ impl Sanitizer {
         let Some(callee) = self.names.of(&cx.code.insns[call.pc]).cloned() else {
             return Prov::SCALAR;
         };
-        let effect = callee.effect;
+        let effect = callee.rules.effect;
         let slot = |n: usize| match Prov(call.provs[n]).origin() {
             Origin::View { slot, .. } => Some(slot),
             _ => None,
@@ -448,7 +449,7 @@ impl Sanitizer {
         }
         if r0 == 0 {
             return match effect {
-                Effect::None | Effect::Lock | Effect::IterNew => Prov::SCALAR,
+                Effect::Plain | Effect::Lock | Effect::IterNew => Prov::SCALAR,
                 _ => Prov::null(pc),
             };
         }

@@ -242,7 +242,7 @@ impl Sanitizer {
             let needs_object = match arg {
                 Arg::Kernel { or_null, .. } => !or_null,
                 Arg::Mask | Arg::OwnMask(_) | Arg::Field(_) | Arg::PerCpu => true,
-                _ => match callee.effect {
+                _ => match callee.rules.effect {
                     Effect::Release => n == 0,
                     Effect::GraphAdd => n == 1,
                     _ => false,
@@ -275,7 +275,7 @@ impl Sanitizer {
     /// An argument is not what the function wants.
     #[cold]
     pub(super) fn not_a(&self, cx: &Context, arg: u64, prov: Prov, wanted: &str, callee: &Callee) -> Fault {
-        let (name, of) = (&callee.name, self.name_of(cx, prov));
+        let (name, of) = (callee.name, self.name_of(cx, prov));
         match prov.origin() {
             Origin::Null { pc } => {
                 let note = ("not tested: what returned it is".to_string(), Some(pc));

@@ -16,7 +16,7 @@
 //! (iterators and dynptrs in the program's stack), `registers`.
 
 mod access;
-mod callee;
+pub(crate) mod callee;
 mod calls;
 pub(crate) mod flow;
 mod given;
@@ -29,19 +29,20 @@ mod raise;
 mod registers;
 pub(crate) mod report;
 mod results;
-mod rules;
-mod signature;
+pub(crate) mod rules;
+pub(crate) mod signature;
 pub(crate) mod state;
 
 use crate::engine::context::Context;
 
 pub(crate) use access::{load, meta, store};
+pub use callee::{CallRules, Effect};
 pub(crate) use calls::{after_call, before_call, call_function, enter, returned};
 pub(crate) use flow::{moves, tests};
-pub use names::is_known;
 pub(crate) use prov::{SCALAR, UNSET, UNTESTED, frame};
 pub(crate) use registers::{before, move_untested, read, test, vary};
 pub use rules::{Checked, Globals, KernelObject, Rules};
+pub use signature::{Arg, Len, Opaque, Returns, Special};
 pub(crate) use state::Sanitizer;
 
 impl Sanitizer {

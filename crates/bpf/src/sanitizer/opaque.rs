@@ -7,7 +7,7 @@ use super::held::{Open, Pending};
 use super::objects::{Kind, View};
 use super::prov::{Origin, Prov};
 use super::report::problem;
-use super::signature::{Arg, DYNPTR_SIZE, Opaque};
+use super::signature::{Arg, Opaque};
 use super::state::Sanitizer;
 use crate::engine::context::Context;
 use crate::fault::Fault;
@@ -34,7 +34,7 @@ impl Sanitizer {
         what: Opaque,
         callee: &Callee,
     ) -> Result<(), Fault> {
-        let (arg, prov, name) = (call.args[n], Prov(call.provs[n]), &callee.name);
+        let (arg, prov, name) = (call.args[n], Prov(call.provs[n]), callee.name);
         let Some(open) = self.opened(arg, what) else {
             return Err(self.not_a(cx, arg, prov, what.name(), callee));
         };
@@ -78,7 +78,7 @@ impl Sanitizer {
                     else {
                         continue;
                     };
-                    let ends = matches!(callee.effect, Effect::IterDestroy | Effect::DynptrSubmit);
+                    let ends = matches!(callee.rules.effect, Effect::IterDestroy | Effect::DynptrSubmit);
                     if ends || what.is_irq_flag() {
                         let open = self.held.open.remove(at);
                         if let Some(slot) = open.element {
@@ -107,10 +107,10 @@ impl Sanitizer {
         r0: u64,
     ) {
         // A lock that was not taken has saved nothing.
-        if what.is_irq_flag() && callee.effect == Effect::Lock && r0 != 0 {
+        if what.is_irq_flag() && callee.rules.effect == Effect::Lock && r0 != 0 {
             return;
         }
-        let reserves = callee.effect == Effect::DynptrReserve;
+        let reserves = callee.rules.effect == Effect::DynptrReserve;
         let data = match (what, callee.args.first()) {
             (Opaque::Dynptr, _) if r0 != 0 => Prov::SCALAR,
             (Opaque::Dynptr, _) if reserves => {
@@ -169,7 +169,7 @@ impl Sanitizer {
             pc,
             program: self.held.program(),
             must_end: false,
-            bytes: bytes_at(cx, addr, DYNPTR_SIZE),
+            bytes: bytes_at(cx, addr, Opaque::DYNPTR_SIZE),
             data,
             element: None,
         });

@@ -20,7 +20,7 @@ impl Sanitizer {
             program,
             ..view
         };
-        match callee.effect {
+        match callee.rules.effect {
             Effect::Lookup => {
                 let index = cx.maps.iter().position(|map| map.addr() == call.args[0]);
                 match index.filter(|&index| cx.maps[index].place().is_none()) {
@@ -79,7 +79,7 @@ impl Sanitizer {
                     let len = cx.types().get(&id).map_or(0, |local| u64::from(local.size));
                     return self.objects.passing(View::new(r0, len, Kind::Copy(id), pc));
                 }
-                if callee.rcu && self.held.may_sleep() && matches!(prov.origin(), Origin::Slab { .. }) {
+                if callee.rules.rcu_protected && self.held.may_sleep() && matches!(prov.origin(), Origin::Slab { .. }) {
                     let view = self.view_of(cx, r0, pc);
                     return self.objects.passing(View {
                         until: Until::RcuUnlock,

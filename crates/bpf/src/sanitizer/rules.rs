@@ -14,11 +14,6 @@ pub struct Rules {
     pub programs: Vec<Program>,
     /// Sections of globals.
     pub sections: Vec<Globals>,
-    /// kfuncs of the world that return a reference, take one back, may sleep, need an RCU section.
-    pub acquire: Vec<&'static str>,
-    pub release: Vec<&'static str>,
-    pub sleepable: Vec<&'static str>,
-    pub rcu: Vec<&'static str>,
     /// Bytes of the structs that kfuncs of the world are handed in the program's memory, iterators among them.
     pub structs: Vec<(&'static str, u64)>,
 }
@@ -30,6 +25,12 @@ impl Rules {
     pub(super) fn size_of(&self, tag: &str) -> Option<u64> {
         let mut known = self.structs.iter().chain(&STRUCTS);
         known.find(|(name, _)| *name == tag).map(|&(_, size)| size)
+    }
+
+    /// Returns whether this is the type of a kernel object, or of a part that functions take as an object of its own.
+    pub(super) fn is_object(&self, tag: &str) -> bool {
+        let is = |object: &KernelObject| object.name == tag || object.parts.iter().any(|&(_, part)| part == tag);
+        self.objects.iter().any(is)
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What functions do with their arguments, above all with pointers. Of kfuncs the prototype tells, by the kernel's own
-//! conventions (Documentation/bpf/kfuncs.rst): types, `const`, and suffixes of names. Helpers have no prototype, so there is a table.
+//! conventions (Documentation/bpf/kfuncs.rst): types, `const`, and suffixes of names. A helper's row lists its arguments.
 //! A function that neither describes cannot be called with `--check`.
 
 use super::rules::Rules;
@@ -8,7 +8,7 @@ use crate::image::FieldKind;
 
 /// How much memory an argument points to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Len {
+pub enum Len {
     Bytes(u64),
     /// A key of the map in r1.
     Key,
@@ -20,7 +20,7 @@ pub(super) enum Len {
 
 /// A special field that only functions may touch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Special {
+pub enum Special {
     SpinLock,
     ResSpinLock,
     Timer,
@@ -35,7 +35,7 @@ pub(super) enum Special {
 
 /// What the kernel keeps in a program's stack, where it is not the program's to change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Opaque {
+pub enum Opaque {
     /// Its struct.
     Iterator(&'static str),
     Dynptr,
@@ -46,6 +46,9 @@ pub(super) enum Opaque {
 }
 
 impl Opaque {
+    /// Bytes of a struct bpf_dynptr.
+    pub const DYNPTR_SIZE: u64 = 16;
+
     pub fn is_irq_flag(self) -> bool {
         matches!(self, Opaque::IrqFlag { .. })
     }
@@ -92,7 +95,7 @@ impl Special {
 
 /// What a function does with one argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Arg {
+pub enum Arg {
     /// It is no pointer, or one that the function looks up among what it knows: a map, an allocated object, a function. Or
     /// any address: reading what may not be there (`__ign`).
     Value,
@@ -121,26 +124,60 @@ pub(super) enum Arg {
     PerCpu,
 }
 
-pub(super) const READ_TEXT: Arg = Arg::Read(Len::Bytes(1));
-pub(super) const DYNPTR_SIZE: u64 = 16;
+/// What a helper returns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Returns {
+    /// RET_VOID
+    Nothing,
+    /// RET_INTEGER
+    Number,
+    /// RET_PTR_TO_*
+    Pointer,
+    /// RET_PTR_TO_*_OR_NULL
+    PointerOrNull,
+}
+
+/// How a function declares what it does with its arguments.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Declared {
+    /// A kfunc, by its C prototype.
+    Prototype(&'static str),
+    /// A helper.
+    Arguments(&'static [Arg], Returns),
+}
+
+impl Declared {
+    /// # Errors
+    /// If a pointer's meaning is not known.
+    pub fn resolve(self, name: &str, kernel: &Rules) -> Result<Signature, String> {
+        match self {
+            Declared::Prototype(proto) => of_kfunc(name, proto, kernel),
+            Declared::Arguments(args, returns) => Ok(Signature {
+                args: args.to_vec(),
+                pointer: matches!(returns, Returns::Pointer | Returns::PointerOrNull),
+                nullable: returns == Returns::PointerOrNull,
+                void: returns == Returns::Nothing,
+            }),
+        }
+    }
+}
 
 /// What a function does with its arguments, and whether it returns a pointer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Signature {
+pub(crate) struct Signature {
     pub args: Vec<Arg>,
     pub pointer: bool,
+    /// The pointer may be NULL, of a helper; a kfunc's rules tell.
+    pub nullable: bool,
     /// Returns nothing.
     pub void: bool,
 }
-
-/// Kernel objects which functions look up by address.
-const LOOKED_UP: [&str; 3] = ["task_struct", "cgroup", "cgroup_subsys_state"];
 
 /// Of a kfunc, by its prototype.
 ///
 /// # Errors
 /// If a pointer's meaning is not known.
-pub(super) fn of_kfunc(name: &str, proto: &'static str, rules: &Rules) -> Result<Signature, String> {
+fn of_kfunc(name: &str, proto: &'static str, rules: &Rules) -> Result<Signature, String> {
     let unknown = |param: &str| format!("kfunc {name}: checked mode does not know what becomes of \"{param}\"");
     let (head, params) = proto.split_once('(').ok_or_else(|| unknown(proto))?;
     let params = split(params.strip_suffix(')').ok_or_else(|| unknown(proto))?);
@@ -151,6 +188,7 @@ pub(super) fn of_kfunc(name: &str, proto: &'static str, rules: &Rules) -> Result
     Ok(Signature {
         args,
         pointer: head.contains('*'),
+        nullable: false,
         void: head.starts_with("void ") && !head.contains('*'),
     })
 }
@@ -215,7 +253,7 @@ fn of_param(param: &'static str, next: Option<&&str>, n: usize, name: &str, rule
     }
     let Some(tag) = ty.strip_prefix("struct ") else {
         return match ty {
-            "char" => Some(READ_TEXT),
+            "char" => Some(Arg::Read(Len::Bytes(1))),
             "bool" | "u8" => Some(memory(Len::Bytes(1))),
             "int" | "s32" | "u32" => Some(memory(Len::Bytes(4))),
             "s64" | "u64" | "unsigned long" => Some(memory(Len::Bytes(8))),
@@ -237,11 +275,12 @@ fn of_param(param: &'static str, next: Option<&&str>, n: usize, name: &str, rule
         return Some(Arg::Field(field));
     }
     match tag {
-        "bpf_dynptr" if variable.ends_with("__uninit") => Some(Arg::Make(Opaque::Dynptr, DYNPTR_SIZE)),
+        "bpf_dynptr" if variable.ends_with("__uninit") => Some(Arg::Make(Opaque::Dynptr, Opaque::DYNPTR_SIZE)),
         "bpf_dynptr" => Some(Arg::Use(Opaque::Dynptr)),
         "bpf_cpumask" if !is_const => Some(Arg::OwnMask(rules.size_of(tag)?)),
         "cpumask" if is_const => Some(Arg::Mask),
-        tag if LOOKED_UP.contains(&tag) => Some(Arg::Kernel {
+        "cpumask" => None,
+        tag if rules.is_object(tag) => Some(Arg::Kernel {
             tag,
             or_null: variable.ends_with("__nullable"),
         }),
@@ -255,11 +294,26 @@ fn of_param(param: &'static str, next: Option<&&str>, n: usize, name: &str, rule
 
 #[cfg(test)]
 mod tests {
+    use super::super::rules::KernelObject;
     use super::*;
+
+    fn object(name: &'static str, part: &'static str) -> KernelObject {
+        KernelObject {
+            name,
+            at: 0,
+            size: 64,
+            writable: Vec::new(),
+            parts: vec![(0, part)],
+        }
+    }
 
     fn args(proto: &'static str) -> Result<Vec<Arg>, String> {
         let rules = Rules {
             structs: vec![("args", 24), ("bpf_iter_x", 40)],
+            objects: vec![
+                object("task_struct", "cpumask"),
+                object("cgroup", "cgroup_subsys_state"),
+            ],
             ..Rules::default()
         };
         let name = proto.split('(').next().unwrap().rsplit([' ', '*']).next().unwrap();
@@ -295,7 +349,7 @@ mod tests {
                 vec![Arg::Value, Arg::Write(Len::Arg(3)), Arg::Value],
             ),
             ("int f(const char *s__ign)", vec![Arg::Ignored]),
-            ("void f(char *fmt)", vec![READ_TEXT]),
+            ("void f(char *fmt)", vec![Arg::Read(Len::Bytes(1))]),
             ("u32 f(const struct cpumask *m)", vec![Arg::Mask]),
             ("u32 f(struct bpf_cpumask *m)", vec![Arg::OwnMask(1032)]),
             (

@@ -7,8 +7,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use bpf::engine::World;
-use bpf::engine::{Engine, Vm};
+use bpf::engine::{Engine, Vm, World};
 use bpf::fault::FaultKind;
 
 use crate::asm;

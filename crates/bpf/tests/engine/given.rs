@@ -2,14 +2,13 @@
 //! Checked mode holds what a program hands to helpers and kfuncs to rules: each program here breaks one, and would go on or do harm
 //! without it.
 
-use bpf::engine::Func;
-use bpf::engine::{Engine, Vm};
+use bpf::engine::{ANY, Engine, Vm};
 use bpf::fault::FaultKind;
 use bpf::image::{CALL, CALL_HELPER, CALL_KFUNC, Code, FUNC_BASE, Function, Insn, LD_IMM64};
 use bpf::insn::{self, alu, jmp};
-use bpf::sanitizer::{Rules, is_known};
+use bpf::sanitizer::Rules;
 
-use crate::world::TestWorld;
+use crate::world::{TestWorld, kfunc};
 
 const KFUNCS: [&str; 8] = [
     "bpf_iter_num_new",
@@ -336,12 +335,12 @@ fn what_is_right_goes_on() {
 #[test]
 fn a_function_of_unknown_meaning_is_refused() {
     let rules = Rules::default();
-    let known = |number, name| is_known(&Func::helper(number, name, |_: &mut TestWorld| 0u64), &rules);
-    assert_eq!(known(5, "bpf_ktime_get_ns"), Ok(()));
-    let unknown = "checked mode does not know what helper 9999 does with its arguments";
-    assert_eq!(known(9999, "bpf_new"), Err(unknown.to_string()));
-    assert!(known(5, "bpf_new").is_err(), "another function of that number");
-    let two = Func::helper(5, "bpf_ktime_get_ns", |_: &mut TestWorld, _: u64| 0u64);
-    let said = "bpf_ktime_get_ns: 0 arguments are known of 1";
-    assert_eq!(is_known(&two, &rules), Err(said.to_string()));
+    let one = kfunc(ANY, "int f(s32 a)", |_: &mut TestWorld, _: i32| 0u64);
+    assert_eq!(one.check_signature(&rules), Ok(()));
+    let unknown = kfunc(ANY, "int f(struct unknown *p)", |_: &mut TestWorld, _: u64| 0u64);
+    let said = "kfunc f: checked mode does not know what becomes of \"struct unknown *p\"";
+    assert_eq!(unknown.check_signature(&rules), Err(said.to_string()));
+    let two = kfunc(ANY, "int f(s32 a)", |_: &mut TestWorld, _: i32, _: i32| 0u64);
+    let said = "f takes 2 arguments, but its row describes 1";
+    assert_eq!(two.check_signature(&rules), Err(said.to_string()));
 }

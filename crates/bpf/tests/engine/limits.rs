@@ -3,8 +3,7 @@
 
 use std::fmt::Write;
 
-use bpf::engine::World;
-use bpf::engine::{Engine, Vm};
+use bpf::engine::{Engine, Vm, World};
 use bpf::fault::FaultKind;
 
 use crate::asm;

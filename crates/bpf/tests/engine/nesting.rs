@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The world's side: calls in, nested calls, what a fault leaves behind, user space's ends of maps.
 
-use bpf::engine::{ANY, Func, World};
-use bpf::engine::{Engine, Vm};
+use bpf::engine::{ANY, Engine, Vm, World};
 use bpf::fault::FaultKind;
 use bpf::image::{Code, FUNC_BASE, MapDef};
 use bpf::map::kind;
 
 use crate::asm;
-use crate::world::{NR_CPUS, TestWorld, funcs};
+use crate::world::{NR_CPUS, TestWorld, funcs, kfunc};
 
 const ENGINES: [Engine; 2] = [Engine::Interpreter, Engine::Jit];
 
@@ -339,7 +338,7 @@ fn ill_formed_code_is_refused() {
 
 #[test]
 fn prototypes_name_their_functions() {
-    let func: Func<TestWorld> = Func::kfunc(
+    let func = kfunc(
         ANY,
         "struct task_struct *bpf_task_from_pid(s32 pid)",
         |_: &mut TestWorld| 0u64,

@@ -2,8 +2,7 @@
 //! Random programs: the JIT must agree with the interpreter on r0, memory and the count of instructions, or on the fault.
 //! The generator is shared with the fuzz target, which feeds it bytes where this test feeds it a seed.
 
-use bpf::engine::World;
-use bpf::engine::{Engine, Vm};
+use bpf::engine::{Engine, Vm, World};
 use bpf::image::{CALL, CALL_FUNCTION, CALL_HELPER, CALL_KFUNC, Code, Function, Insn, LD_IMM64};
 use bpf::insn::{self, alu, atomic};
 

@@ -2,8 +2,7 @@
 //! Helpers whose work a program chooses: an endless loop of calls ends long before it has executed its budget of instructions,
 //! whatever one call does. Both engines end it at the same call.
 
-use bpf::engine::Vm;
-use bpf::engine::World;
+use bpf::engine::{Vm, World};
 use bpf::fault::FaultKind;
 
 use crate::limits::{BUDGET, ENGINES, Ran, world};

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use bpf::engine::{ANY, Func, World};
-use bpf::engine::{Engine, Vm};
+use bpf::engine::{ANY, Body, Engine, Func, Row, Vm, World};
 use bpf::fault::Fault;
 use bpf::image::{Code, LocalTypes, MapDef};
 use bpf::map::Map;
 use bpf::memory::{Region, Slab};
+use bpf::rows::{CALL, PLAIN, V6_12};
 use bpf::sanitizer::{Globals, KernelObject, Rules};
 
 pub const NR_CPUS: u32 = 70;
@@ -103,21 +103,34 @@ impl TestWorld {
     }
 }
 
+/// A kfunc that matters to a test alone.
+pub fn kfunc<Args, F: Body<TestWorld, Args>>(contexts: u32, proto: &'static str, run: F) -> Func<TestWorld> {
+    let row = Row {
+        proto,
+        releases: (V6_12..).into(),
+        contexts,
+        rules: PLAIN,
+        native: CALL,
+        now: "",
+    };
+    Func::kfunc(row, run)
+}
+
 pub fn funcs() -> Vec<Func<TestWorld>> {
     let mut funcs = bpf::helper::table();
     funcs.extend([
-        Func::kfunc(ANY, "u64 test_mix(u64 a, u64 b, u64 c, u64 d, u64 e)", mix),
-        Func::kfunc(ANY, "void test_fail(void)", |_: &mut TestWorld| -> Result<(), Fault> {
+        kfunc(ANY, "u64 test_mix(u64 a, u64 b, u64 c, u64 d, u64 e)", mix),
+        kfunc(ANY, "void test_fail(void)", |_: &mut TestWorld| -> Result<(), Fault> {
             Err(Fault::func("test_fail fails"))
         }),
-        Func::kfunc(ANY, "u64 test_executed(void)", |w: &mut TestWorld| w.vm().executed()),
-        Func::kfunc(
+        kfunc(ANY, "u64 test_executed(void)", |w: &mut TestWorld| w.vm().executed()),
+        kfunc(
             ANY,
             "u64 test_call(u64 callback, u64 arg)",
             |w: &mut TestWorld, callback: u64, arg: u64| Vm::call_address(w, callback, [arg, 0, 0, 0, 0]),
         ),
         // Like test_call, but a fault inside becomes -1.
-        Func::kfunc(
+        kfunc(
             ANY,
             "u64 test_try(u64 callback, u64 arg)",
             |w: &mut TestWorld, callback: u64, arg: u64| {
@@ -126,19 +139,19 @@ pub fn funcs() -> Vec<Func<TestWorld>> {
             },
         ),
         // Not the program's access: a mistake of the simulator's own.
-        Func::kfunc(
+        kfunc(
             ANY,
             "void test_crash(u64 addr)",
             |_: &mut TestWorld, addr: u64| unsafe { (addr as *const u64).read_volatile() },
         ),
         // Where the thread's stack is.
-        Func::kfunc(ANY, "u64 test_stack(void)", |_: &mut TestWorld| {
+        kfunc(ANY, "u64 test_stack(void)", |_: &mut TestWorld| {
             let here = 0u8;
             std::hint::black_box(&raw const here) as u64
         }),
-        Func::kfunc(HERE, "u64 test_here(void)", |_: &mut TestWorld| 7u64),
-        Func::kfunc(ELSEWHERE, "u64 test_elsewhere(void)", |_: &mut TestWorld| 8u64),
-        Func::kfunc(ANY, "s32 test_s32(s32 a)", |_: &mut TestWorld, a: i32| a),
+        kfunc(HERE, "u64 test_here(void)", |_: &mut TestWorld| 7u64),
+        kfunc(ELSEWHERE, "u64 test_elsewhere(void)", |_: &mut TestWorld| 8u64),
+        kfunc(ANY, "s32 test_s32(s32 a)", |_: &mut TestWorld, a: i32| a),
     ]);
     funcs
 }

@@ -1,52 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the machine tells checked mode (`bpf::guard`) of itself, and what it makes of what that finds.
+//! What the machine tells the sanitizer (`bpf::sanitizer`) of itself, and what it makes of what that finds.
 
 use crate::machine::Machine;
 use crate::policy::layout::{
     Mask, WRITABLE, bpf_iter_scx_dsq, cgroup, cpuset, css_set, rq, scx_bpf_dsq_insert_vtime_args,
     scx_bpf_select_cpu_and_args, task_struct,
 };
-use bpf::func::Fault;
-use bpf::guard::{KernelObject, Rules};
+use bpf::fault::Fault;
 use bpf::link::Image;
+use bpf::sanitizer::{KernelObject, Rules};
 use std::mem::offset_of;
-
-/// KF_ACQUIRE of kernel/sched/ext/ and kernel/bpf/helpers.c.
-const ACQUIRE: [&str; 14] = [
-    "bpf_task_acquire",
-    "bpf_task_from_pid",
-    "bpf_task_from_vpid",
-    "bpf_cgroup_acquire",
-    "bpf_cgroup_ancestor",
-    "bpf_cgroup_from_id",
-    "scx_bpf_task_cgroup",
-    "scx_bpf_get_possible_cpumask",
-    "scx_bpf_get_online_cpumask",
-    "scx_bpf_get_idle_cpumask",
-    "scx_bpf_get_idle_cpumask_node",
-    "scx_bpf_get_idle_smtmask",
-    "scx_bpf_get_idle_smtmask_node",
-    "bpf_task_get_cgroup1",
-];
-/// KF_RELEASE.
-const RELEASE: [&str; 4] = [
-    "bpf_task_release",
-    "bpf_cgroup_release",
-    "scx_bpf_put_cpumask",
-    "scx_bpf_put_idle_cpumask",
-];
-/// KF_SLEEPABLE.
-const SLEEPABLE: [&str; 2] = ["scx_bpf_create_dsq", "scx_bpf_cid_override"];
-/// KF_RCU_PROTECTED.
-const RCU: [&str; 7] = [
-    "scx_bpf_dsq_peek",
-    "bpf_iter_scx_dsq_new",
-    "scx_bpf_cpu_curr",
-    "scx_bpf_cid_curr",
-    "scx_bpf_tid_to_task",
-    "bpf_iter_css_new",
-    "bpf_iter_task_new",
-];
 
 /// What kfuncs are handed in a policy's memory: bytes. Iterators are as large as vmlinux.h has them.
 const STRUCTS: [(&str, u64); 5] = [
@@ -120,16 +83,12 @@ fn rules_of_machine(m: &Machine) -> Rules {
     ));
     Rules {
         objects,
-        acquire: ACQUIRE.to_vec(),
-        release: RELEASE.to_vec(),
-        sleepable: SLEEPABLE.to_vec(),
-        rcu: RCU.to_vec(),
         structs: STRUCTS.to_vec(),
         ..Rules::default()
     }
 }
 
-/// What a fault of checked mode has to tell beside its message: sentences, and the places that called, innermost first.
+/// What a fault of the sanitizer has to tell beside its message: sentences, and the places that called, innermost first.
 pub(crate) fn told(m: &Machine, fault: &Fault) -> (Vec<String>, Vec<String>) {
     let Some(report) = &fault.report else {
         return (Vec::new(), Vec::new());
@@ -172,7 +131,7 @@ mod tests {
         let rules = rules_of_machine(&m);
         let unknown: Vec<String> = kfuncs::table(&m.spec.costs)
             .iter()
-            .filter_map(|func| bpf::guard::is_known(func, &rules).err())
+            .filter_map(|func| func.check_signature(&rules).err())
             .collect();
         assert!(unknown.is_empty(), "{unknown:#?}");
     }

@@ -5,19 +5,18 @@ use crate::machine::Machine;
 use crate::policy::checked;
 use crate::policy::kfuncs;
 use crate::policy::nullable;
-use crate::policy::release::Release;
+use crate::policy::release::{Release, describe};
 use crate::policy::target::target;
 use crate::policy::tracepoint;
 use crate::policy::user_space;
 use crate::profile::{Facts, Profile, set_enum_constants};
 use crate::sched::ext::cid::CPU_ONLY;
 use crate::sched::ext::{self, Exit, Op, OpsTable, Policy};
-use bpf::conflicts::Competitors;
-use bpf::lines::LINE;
+use bpf::cache::{Competitors, LINE};
+use bpf::engine::{Engine, Vm};
 use bpf::link::{Image, StructOps, link};
 use bpf::map::Map;
 use bpf::object::Object;
-use bpf::vm::{Engine, Vm};
 
 /// Why no policy is loaded. The machine is as if loading had never been tried, but for what the policy's own programs did.
 #[derive(Debug)]
@@ -300,21 +299,23 @@ fn check_license(image: &Image) -> Result<(), String> {
 /// Members that schedulers' user space clears where the kernel has none (SCX_OPS_OPEN) have been left out already, with a
 /// warning. A kfunc that Linux has and the simulated kernel has not is a warning, too: calling it ends the policy.
 fn refuse_absent(image: &Image, table: &StructOps, release: Release) -> Result<(), String> {
+    let kfuncs = kfuncs::all();
     for symbol in image.missing.iter().filter(|symbol| symbol.function) {
         let name = &symbol.name;
-        match Release::range_of_kfunc(name).filter(|_| !release.has_kfunc(name)) {
-            Some(range) => {
+        match kfuncs.iter().find(|kfunc| kfunc.name == name.as_str()) {
+            Some(kfunc) if !release.is_among(kfunc.releases) => {
+                let range = describe(kfunc.releases);
                 return Err(format!(
                     "extern (func ksym) '{name}': not found in kernel BTF of Linux {release}; it is there {range}"
                 ));
             }
-            None if !Release::knows_kfunc(name) => {
+            None if !Release::has_more_kfuncs(name) => {
                 return Err(format!(
                     "extern (func ksym) '{name}': not found in kernel or module BTFs; declare it __weak if the policy \
                      can do without it"
                 ));
             }
-            None => {}
+            _ => {}
         }
     }
     match table.unknown.iter().find(|member| !CLEARED.contains(&member.as_str())) {

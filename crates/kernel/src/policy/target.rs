@@ -4,7 +4,7 @@
 
 use crate::policy::kfuncs;
 use crate::policy::layout::{self, Layout, enums};
-use crate::policy::release::Release;
+use crate::policy::release::{Release, describe};
 use bpf::btf::build::Builder;
 use bpf::kstruct;
 use bpf::link::Target;
@@ -72,7 +72,7 @@ pub fn target(spec: &MachineSpec, layout: &Layout, release: Release) -> Target {
     add_types(&mut types, release);
     for func in kfuncs::table(&spec.costs) {
         if !func.proto.is_empty()
-            && release.has_kfunc(func.name)
+            && release.is_among(func.releases)
             && let Err(error) = types.declare_func(func.proto)
         {
             panic!("{error}");
@@ -95,7 +95,8 @@ pub fn target(spec: &MachineSpec, layout: &Layout, release: Release) -> Target {
         target.struct_ops("sched_ext_ops_cid");
     }
     for func in kfuncs::table(&spec.costs) {
-        if let Some(range) = Release::range_of_kfunc(func.name).filter(|_| !release.has_kfunc(func.name)) {
+        if !release.is_among(func.releases) {
+            let range = describe(func.releases);
             target.lacks(func.name, &format!("is not in Linux {release}: it is there {range}"));
         }
     }

@@ -12,18 +12,15 @@ use crate::policy::tracepoint;
 use crate::sched::class::Class;
 use crate::sched::ext;
 use crate::sched::fair;
-use crate::sched::task::{State, TaskId};
+use crate::sched::task::State;
+use crate::simulation::id::TaskId;
+use bpf::errno::{EBUSY, EEXIST, EINVAL, ENOENT};
 use std::collections::BTreeMap;
 use workload::{Action, Workload};
 
 /// No limit (RUNTIME_INF in us), and the period it would be for.
 const NO_QUOTA_US: u64 = u64::MAX;
 const PERIOD_US: u64 = 100_000;
-
-const ENOENT: i32 = 2;
-const EBUSY: i32 = 16;
-const EEXIST: i32 = 17;
-const EINVAL: i32 = 22;
 
 /// A cgroup and its cpu controller's settings.
 #[derive(Clone, Debug)]
@@ -228,7 +225,7 @@ impl Machine {
             self.pids
                 .iter()
                 .copied()
-                .filter(|&task| task != crate::sched::task::IDLE)
+                .filter(|&task| task != crate::simulation::id::IDLE)
         };
         let named: Vec<TaskId> = live().filter(|&task| self.tasks[task].comm == comm).collect();
         if !process {
@@ -277,7 +274,7 @@ impl Machine {
             .pids
             .iter()
             .copied()
-            .filter(|&task| task != crate::sched::task::IDLE)
+            .filter(|&task| task != crate::simulation::id::IDLE)
             .collect();
         for task in tasks {
             let mut at = Some(self.tasks[task].cgroup);

@@ -11,15 +11,14 @@ use crate::sched::class::{Class, flags};
 use crate::sched::ext;
 use crate::sched::fair;
 use crate::sched::rt;
-use crate::sched::task::{IDLE, PRIO_TO_WEIGHT, State, Task, TaskId, WEIGHT_IDLEPRIO};
+use crate::sched::task::{PRIO_TO_WEIGHT, State, Task, WEIGHT_IDLEPRIO};
 use crate::simulation::event::Event;
+use crate::simulation::id::{IDLE, TaskId};
 use crate::simulation::lock::LockId;
-use bpf::region::{RECORD, Use};
+use bpf::errno::EAGAIN;
+use bpf::memory::{RECORD, Use};
 use trace::MigrateReason;
 use workload::Policy;
-
-/// What fork(2) fails with where there are too many tasks.
-const EAGAIN: i32 = 11;
 
 impl Machine {
     /// Creates the task that `workload.tasks[index as usize]` describes. `parent` is IDLE for a task of the workload's start.

@@ -2,7 +2,7 @@
 //! What other tools are told: golden texts of a small run, and what comes back of it.
 
 use trace::event::MigrateReason;
-use trace::export::{Chrome, Ftrace};
+use trace::export::Ftrace;
 use trace::{Event, Header, Place, Record, Sink, TaskState, built_in_dsq, recording};
 
 /// Two CPUs of an LLC: b is forked, woken by a and by an interrupt, moved; a policy's callbacks and a lock.
@@ -134,18 +134,6 @@ fn ftrace_text_is_a_recording() {
     assert_eq!(again.records, recording.records);
 }
 
-#[test]
-fn chrome_json() {
-    let mut text = Vec::new();
-    let mut export = Chrome::new(&mut text, &header());
-    export.take(&records());
-    export.finish(2_000_002_000).expect("memory takes it");
-    let text = String::from_utf8(text).expect("text");
-    let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    assert!(json["traceEvents"].as_array().is_some_and(|events| events.len() > 30));
-    golden::check!("chrome.json", &text);
-}
-
 /// An error of the disk is told at the end, and nothing is written after it.
 #[test]
 fn errors_are_kept() {
@@ -165,9 +153,6 @@ fn errors_are_kept() {
     }
     let many: Vec<Record> = (0..300).flat_map(|_| records()).collect();
     let error = std::io::ErrorKind::StorageFull;
-    let mut chrome = Chrome::new(Full(2), &header());
-    chrome.take(&many);
-    assert_eq!(chrome.finish(0).unwrap_err().kind(), error);
     let mut ftrace = Ftrace::new(Full(2), 2);
     ftrace.take(&many);
     assert_eq!(ftrace.finish().unwrap_err().kind(), error);

@@ -2,6 +2,7 @@
 //! The arguments that name files for other tools.
 
 use clap::Args as ClapArgs;
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use windtunnel::destination;
 use windtunnel::exports::Exports;
@@ -11,18 +12,24 @@ pub struct ExportArgs {
     /// Write a trace for ui.perfetto.dev and its trace_processor to FILE
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
-    /// Write a trace in the Trace Event Format (JSON; chrome://tracing and others) to FILE
-    #[arg(long, value_name = "FILE")]
-    chrome: Option<PathBuf>,
     /// Write the scheduler's events as ftrace prints them to FILE
     #[arg(long, value_name = "FILE")]
     ftrace: Option<PathBuf>,
+    /// Only explains what replaces it
+    #[arg(long = "chrome", value_name = "FILE", hide = true, value_parser = chrome_is_gone)]
+    _chrome: Option<Infallible>,
+}
+
+fn chrome_is_gone(_file: &str) -> Result<Infallible, &'static str> {
+    Err(
+        "--chrome is gone: use --perfetto, which ui.perfetto.dev opens (\"Open with legacy UI\" shows it as chrome://tracing does)",
+    )
 }
 
 impl ExportArgs {
     /// Whether one of the files is standard output.
     pub fn has_stdout(&self) -> bool {
-        let paths = [&self.perfetto, &self.chrome, &self.ftrace].into_iter().flatten();
+        let paths = [&self.perfetto, &self.ftrace].into_iter().flatten();
         paths.map(PathBuf::as_path).any(destination::is_stdout)
     }
 
@@ -31,7 +38,6 @@ impl ExportArgs {
         let of = |path: &Option<PathBuf>| path.as_ref().map(|path| path_of(path, name, several));
         Exports {
             perfetto: of(&self.perfetto),
-            chrome: of(&self.chrome),
             ftrace: of(&self.ftrace),
         }
     }

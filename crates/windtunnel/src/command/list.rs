@@ -55,12 +55,7 @@ impl Policy {
             Policy::List => {
                 let mut rows = vec![(EEVDF.to_owned(), "built in: the kernel's fair class".to_owned())];
                 rows.extend(policy::list().into_iter().map(|(name, path)| {
-                    let header = policy::header(&name).unwrap_or_default();
-                    let idea = header
-                        .lines()
-                        .next()
-                        .and_then(|line| line.split_once(": "))
-                        .map(|(_, idea)| idea.to_owned());
+                    let idea = policy::header(&name).and_then(|header| policy::idea(&header));
                     (name, idea.unwrap_or_else(|| path.display().to_string()))
                 }));
                 console::styled(&report::fit::list(&rows, console::surface()));

@@ -75,15 +75,7 @@ fn a_path_that_cannot_be_written_fails_before_the_run() {
     let below = folder.join("file/below");
     std::fs::write(folder.join("file"), "kept").expect("written");
     let below = below.display().to_string();
-    for option in [
-        "--json",
-        "--trace",
-        "--html",
-        "--details",
-        "--perfetto",
-        "--chrome",
-        "--ftrace",
-    ] {
+    for option in ["--json", "--trace", "--html", "--details", "--perfetto", "--ftrace"] {
         // It would take hours.
         let ran = windtunnel(&[&["run", &fifo, option, &below][..], &ENDLESS].concat());
         assert_eq!(ran.status, 2, "{option}");
@@ -135,7 +127,7 @@ fn a_full_output_loses_no_result() {
         "--json",
         &json,
     ];
-    for option in ["--trace", "--html", "--details", "--perfetto", "--chrome", "--ftrace"] {
+    for option in ["--trace", "--html", "--details", "--perfetto", "--ftrace"] {
         let ran = windtunnel(&[&args[..], &[option, "/dev/full"]].concat());
         assert_eq!(ran.status, 2, "{option}: {}", ran.stderr);
         assert!(

@@ -19,6 +19,7 @@ mod policy_p9;
 mod policy_pls;
 mod policy_pmqs;
 mod policy_properties;
+mod policy_records;
 mod policy_rr;
 mod policy_steal;
 mod policy_torus;

@@ -10,9 +10,9 @@ mod case;
 mod hogs;
 mod promise;
 
-use crate::support;
 use crate::support::policy::{MS, Observed, Run, Tasks, costly, hog};
-use case::{Case, FAIR, Mask, Step, cases, name};
+use crate::support::records::{Promise, records};
+use case::{Case, Mask, Step, cases, name};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::collections::BTreeMap;
@@ -27,37 +27,72 @@ fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |value| value.parse().expect(variable))
 }
 
-/// The kernel's fair class is one of them.
-fn policies() -> Vec<String> {
-    let mut policies = support::policies();
-    policies.push(FAIR.into());
-    if let Ok(only) = std::env::var("POLICY") {
-        policies.retain(|policy| *policy == only);
+/// A policy, or the fair class of the kernel.
+pub struct Tested {
+    name: String,
+    pub promise: Promise,
+    conserving: bool,
+}
+
+impl Tested {
+    /// A run of it on one CPU without costs.
+    pub fn run(&self) -> Run {
+        match self.promise {
+            Promise::FairClass => Run::fair(),
+            _ => Run::new(&self.name),
+        }
     }
-    policies
+}
+
+/// All policies that have a record, and the fair class.
+fn policies() -> Vec<Tested> {
+    let records = records().into_iter().map(|(name, record)| Tested {
+        name,
+        promise: record.promise,
+        conserving: record.conserving,
+    });
+    let fair = Tested {
+        name: "eevdf".into(),
+        promise: Promise::FairClass,
+        conserving: false,
+    };
+    let only = std::env::var("POLICY").ok();
+    let wanted = |policy: &Tested| only.as_ref().is_none_or(|only| policy.name == *only);
+    records.chain([fair]).filter(wanted).collect()
 }
 
 /// Tries cases under every policy.
-fn for_all<C: std::fmt::Debug>(default_cases: u64, strategy: impl Strategy<Value = C>, check: impl Fn(&str, &C)) {
-    let seed = number("POLICY_SEED", 1);
+fn for_all<C: std::fmt::Debug>(default_cases: u64, strategy: impl Strategy<Value = C>, check: impl Fn(&Tested, &C)) {
     for policy in policies() {
-        let config = Config {
-            cases: number("POLICY_CASES", default_cases) as u32,
-            failure_persistence: None,
-            max_shrink_iters: 4000,
-            ..Config::default()
-        };
-        let mut bytes = [0; 32];
-        bytes[..8].copy_from_slice(&seed.to_le_bytes());
-        let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
-        let result = runner.run(&strategy, |case| {
-            check(&policy, &case);
-            Ok(())
-        });
-        if let Err(error) = result {
-            panic!("{policy}, POLICY_SEED={seed}: {error}");
+        if let Err(error) = try_cases(&policy, default_cases, 4000, &strategy, &check) {
+            panic!("{}, {error}", policy.name);
         }
     }
+}
+
+/// Tries cases under a policy. After a failure, looks `shrink` times for a smaller case that fails.
+fn try_cases<C: std::fmt::Debug>(
+    policy: &Tested,
+    default_cases: u64,
+    shrink: u32,
+    strategy: &impl Strategy<Value = C>,
+    check: impl Fn(&Tested, &C),
+) -> Result<(), String> {
+    let seed = number("POLICY_SEED", 1);
+    let config = Config {
+        cases: number("POLICY_CASES", default_cases) as u32,
+        failure_persistence: None,
+        max_shrink_iters: shrink,
+        ..Config::default()
+    };
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
+    let result = runner.run(strategy, |case| {
+        check(policy, &case);
+        Ok(())
+    });
+    result.map_err(|error| format!("POLICY_SEED={seed}: {error}"))
 }
 
 /// All that were created have exited, and each has done its work.
@@ -174,21 +209,19 @@ fn nor_when_cpus_come_and_go() {
 /// A CPU that is offline when the policy is loaded seems to have nothing to do, but is not where anybody may be sent.
 #[test]
 fn nobody_is_sent_to_a_cpu_that_has_gone() {
-    let pools = "pmqs poolsize=1 balancer=2 interval_ms=50".to_owned();
-    for policy in policies().into_iter().chain([pools]) {
+    let pools: &[_] = &[("poolsize", 1), ("balancer", 2), ("interval_ms", 50)];
+    let with_pools = policies().into_iter().filter(|policy| policy.name == "pmqs");
+    let with_pools = with_pools.map(|policy| (policy, pools));
+    for (policy, settings) in policies().into_iter().map(|policy| (policy, &[][..])).chain(with_pools) {
         let mut tasks = Tasks::default();
         for number in 0..7 {
             tasks = tasks.add(&name(number), hog());
         }
-        let mut words = policy.split(' ');
-        let mut run = match words.next() {
-            Some(FAIR) | None => Run::fair(),
-            Some(policy) => Run::new(policy),
-        };
-        for setting in words {
-            let (name, value) = setting.split_once('=').expect("a setting");
-            run = run.set(name, value);
-        }
+        let run = settings
+            .iter()
+            .fold(policy.run(), |run, &(name, value)| run.set(name, value));
+        let fair = !matches!(policy.promise, Promise::Nothing);
+        let policy = policy.name;
         let ran = run
             .machine(costly(4))
             .tasks(tasks)
@@ -197,7 +230,7 @@ fn nobody_is_sent_to_a_cpu_that_has_gone() {
         for number in 0..7 {
             let used = ran.cpu_ns_between(&name(number), 4000 * MS, 8000 * MS);
             assert!(
-                used >= 400 * MS,
+                !fair || used >= 400 * MS,
                 "{policy}: {} used {used} ns of the last 4 s",
                 name(number)
             );
@@ -221,7 +254,7 @@ fn nobody_waits_longer_than_the_parameters_allow() {
     for_all(4, hogs::hogs(-20), |policy, hogs| {
         let ran = hogs.run(policy, 0, WAITS_MS);
         for hog in 0..hogs.nices.len() {
-            let Some(bound) = promise::longest_wait(policy, &ran, &hogs.nices, hog) else {
+            let Some(bound) = promise::longest_wait(policy.promise, &ran, &hogs.nices, hog) else {
                 continue;
             };
             let waited = hogs.longest_wait(&ran, hog);
@@ -233,38 +266,55 @@ fn nobody_waits_longer_than_the_parameters_allow() {
 #[test]
 fn nice_counts_for_what_is_promised_whatever_it_was_before() {
     for_all(3, hogs::hogs(-12), |policy, hogs| {
-        // Strict levels let the worse ones come to their change late or never, and half a minute's use counts.
-        let change_ms = if ["windows", "p9", "torus"].contains(&policy) {
-            0
-        } else {
-            2
-        };
+        if matches!(policy.promise, Promise::Nothing) {
+            return;
+        }
+        let change_ms = if policy.promise.follows_nice_changes() { 2 } else { 0 };
         let ran = hogs.run(policy, change_ms, SHARES_MS);
-        hogs.check_division(policy, &ran);
+        hogs.check_division(policy.promise, &ran);
     });
 }
 
-/// Those that look for an idle CPU whenever a task comes to wait, and whose CPUs look at all that wait before they idle.
-const CONSERVING: [&str; 8] = ["dss", "dss25", "fifo", "mqs", "p9", "pls", "rr", "vtime"];
-
 #[test]
 fn no_cpu_idles_while_a_task_that_may_run_there_waits_where_that_is_promised() {
-    for_all(8, cases(0), |policy, case| {
-        if !CONSERVING.contains(&policy) {
-            return;
+    for_all(IDLE_CASES, idle_cases(), |policy, case| {
+        if policy.conserving {
+            no_cpu_idles(policy, case);
         }
-        let mut case = case.clone();
-        case.load_us = 0;
-        // Linux 2.4 looks for no other CPU for a task that yields.
-        let steps = case.tasks.iter_mut().map(|task| &mut task.steps);
-        steps.for_each(|steps| steps.retain(|step| !matches!(step, Step::Yield)));
-        let ran = case.run(policy);
-        // Of each wake-up and each switch one CPU may learn late: an IPI and leaving idle take 2 us at most.
-        let late = ran.records.iter().filter(|record| {
-            let event = &record.event;
-            matches!(event, Event::Wakeup { .. } | Event::Switch { .. } | Event::Phase { .. })
-        });
-        let (idle, most) = (ran.machine.checks.idle_while_waiting_ns, 2000 * late.count() as u64);
-        assert!(idle <= most, "{idle} ns idle while a task waits, more than {most}");
     });
+}
+
+#[test]
+fn a_policy_that_never_kicks_idle_cpus_is_caught() {
+    let policy = Tested {
+        name: "crates/windtunnel/tests/policies/never_kicks".into(),
+        promise: Promise::Nothing,
+        conserving: true,
+    };
+    let tried = try_cases(&policy, IDLE_CASES, 0, &idle_cases(), no_cpu_idles);
+    let error = tried.expect_err("a task waits while a CPU idles");
+    assert!(error.contains("ns idle while a task waits"), "{error}");
+}
+
+/// Enough to catch a policy that seldom leaves a task beside an idle CPU: a quarter of the cases show one that never kicks.
+const IDLE_CASES: u64 = 24;
+
+fn idle_cases() -> impl Strategy<Value = Case> {
+    prop_oneof![1 => cases(0), 2 => case::sparse_cases()]
+}
+
+fn no_cpu_idles(policy: &Tested, case: &Case) {
+    let mut case = case.clone();
+    case.load_us = 0;
+    // Linux 2.4 looks for no other CPU for a task that yields.
+    let steps = case.tasks.iter_mut().map(|task| &mut task.steps);
+    steps.for_each(|steps| steps.retain(|step| !matches!(step, Step::Yield)));
+    let ran = case.run(policy);
+    // One CPU may learn late of each wake-up and each switch: an IPI and leaving idle take 2 us at most.
+    let late = ran.records.iter().filter(|record| {
+        let event = &record.event;
+        matches!(event, Event::Wakeup { .. } | Event::Switch { .. } | Event::Phase { .. })
+    });
+    let (idle, most) = (ran.machine.checks.idle_while_waiting_ns, 2000 * late.count() as u64);
+    assert!(idle <= most, "{idle} ns idle while a task waits, more than {most}");
 }

@@ -1,58 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! kfuncs about cgroups. One that was removed is there as long as the policy holds a reference to it.
 
-use super::{EINVAL, Kfunc, any_task, kfunc};
+use super::{Kfunc, any_task};
 use crate::machine::Machine;
 use crate::sched::ext::{self as ext, insert};
-use crate::sched::task::{IDLE, TaskId};
-use bpf::func::{ANY, Fault, Func};
+use crate::simulation::id::{IDLE, TaskId};
+use bpf::errno::EINVAL;
+use bpf::fault::Fault;
+use bpf::rows::*;
 
 pub(super) fn table() -> Vec<Kfunc> {
-    vec![
-        kfunc(
-            ANY,
-            "struct cgroup *scx_bpf_task_cgroup(struct task_struct *p)",
-            scx_bpf_task_cgroup,
-        ),
-        kfunc(ANY, "struct cgroup *bpf_cgroup_from_id(u64 cgid)", bpf_cgroup_from_id),
-        kfunc(
-            ANY,
-            "struct cgroup *bpf_cgroup_acquire(struct cgroup *cgrp)",
-            bpf_cgroup_acquire,
-        ),
-        kfunc(ANY, "void bpf_cgroup_release(struct cgroup *cgrp)", bpf_cgroup_release),
-        kfunc(
-            ANY,
-            "struct cgroup *bpf_cgroup_ancestor(struct cgroup *cgrp, int level)",
-            bpf_cgroup_ancestor,
-        ),
-        Func::helper(80, "bpf_get_current_cgroup_id", bpf_get_current_cgroup_id),
-        Func::helper(
-            123,
-            "bpf_get_current_ancestor_cgroup_id",
-            bpf_get_current_ancestor_cgroup_id,
-        ),
-        kfunc(
-            ANY,
-            "long bpf_task_under_cgroup(struct task_struct *task, struct cgroup *ancestor)",
-            bpf_task_under_cgroup,
-        ),
-        kfunc(
-            ANY,
-            "int bpf_iter_css_new(struct bpf_iter_css *it, struct cgroup_subsys_state *start, unsigned int flags)",
-            bpf_iter_css_new,
-        ),
-        kfunc(
-            ANY,
-            "struct cgroup_subsys_state *bpf_iter_css_next(struct bpf_iter_css *it)",
-            bpf_iter_css_next,
-        ),
-        kfunc(
-            ANY,
-            "void bpf_iter_css_destroy(struct bpf_iter_css *it)",
-            bpf_iter_css_destroy,
-        ),
-    ]
+    let mut table = bpf::helpers! {
+        80 "bpf_get_current_cgroup_id"
+        { args: [], returns: Number, rules: PLAIN, native: CALL, run: bpf_get_current_cgroup_id }
+        123 "bpf_get_current_ancestor_cgroup_id"
+        { args: [V], returns: Number, rules: PLAIN, native: CALL, run: bpf_get_current_ancestor_cgroup_id }
+    };
+    table.extend(bpf::kfuncs! {
+        "struct cgroup *scx_bpf_task_cgroup(struct task_struct *p)"
+        { releases: V6_12.., contexts: ANY, rules: does(Acquire), native: CALL, run: scx_bpf_task_cgroup }
+        "struct cgroup *bpf_cgroup_from_id(u64 cgid)"
+        { releases: V6_12.., contexts: ANY, rules: does(Acquire).ret_null(), native: CALL, run: bpf_cgroup_from_id }
+        "struct cgroup *bpf_cgroup_acquire(struct cgroup *cgrp)"
+        { releases: V6_12.., contexts: ANY, rules: does(Acquire).ret_null(), native: CALL, run: bpf_cgroup_acquire }
+        "void bpf_cgroup_release(struct cgroup *cgrp)"
+        { releases: V6_12.., contexts: ANY, rules: does(Release), native: CALL, run: bpf_cgroup_release }
+        "struct cgroup *bpf_cgroup_ancestor(struct cgroup *cgrp, int level)"
+        { releases: V6_12.., contexts: ANY, rules: does(Acquire).ret_null(), native: CALL, run: bpf_cgroup_ancestor }
+        "long bpf_task_under_cgroup(struct task_struct *task, struct cgroup *ancestor)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: bpf_task_under_cgroup }
+        "int bpf_iter_css_new(struct bpf_iter_css *it, struct cgroup_subsys_state *start, unsigned int flags)"
+        { releases: V6_12.., contexts: ANY, rules: does(IterNew).rcu_protected(), native: CALL, run: bpf_iter_css_new }
+        "struct cgroup_subsys_state *bpf_iter_css_next(struct bpf_iter_css *it)"
+        { releases: V6_12.., contexts: ANY, rules: does(IterNext).ret_null(), native: CALL, run: bpf_iter_css_next }
+        "void bpf_iter_css_destroy(struct bpf_iter_css *it)"
+        { releases: V6_12.., contexts: ANY, rules: does(IterDestroy), native: CALL, run: bpf_iter_css_destroy }
+    });
+    table
 }
 
 /// The cgroup at an address a policy gave: the workload's number of it, and whether it was removed.
@@ -144,7 +128,7 @@ const CHILDREN: u32 = 5;
 fn bpf_iter_css_new(m: &mut Machine, it: u64, start: u64, flags: u32) -> Result<i32, Fault> {
     m.region.store(it, [0u64; 3])?;
     if !(DESCENDANTS_PRE..=CHILDREN).contains(&flags) {
-        return Ok(EINVAL);
+        return Ok(-EINVAL);
     }
     // A css is the first member of its cgroup.
     cgroup_at(m, start)?;

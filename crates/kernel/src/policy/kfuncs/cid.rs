@@ -2,42 +2,45 @@
 //! kfuncs about CPUs by cid.
 
 use super::cpu::{self, nr_cpu_ids, scx_bpf_cpuperf_set};
-use super::{EINVAL, Kfunc, any_task, kfunc};
+use super::{Kfunc, any_task};
 use crate::machine::Machine;
 use crate::policy::layout::enums::SCX_CPUPERF_ONE;
 use crate::sched::ext::cid::valid;
 use crate::sched::ext::ops::kf;
 use crate::sched::ext::{exit, kick};
-use bpf::func::{ANY, Fault};
+use bpf::errno::EINVAL;
+use bpf::fault::Fault;
+use bpf::rows::*;
 
 pub(super) fn table() -> Vec<Kfunc> {
-    vec![
-        kfunc(ANY, "u32 scx_bpf_nr_cids(void)", nr_cpu_ids),
-        kfunc(ANY, "u32 scx_bpf_nr_online_cids(void)", scx_bpf_nr_online_cids),
-        kfunc(ANY, "s32 scx_bpf_this_cid(void)", scx_bpf_this_cid),
-        kfunc(
-            ANY,
-            "s32 scx_bpf_task_cid(const struct task_struct *p)",
-            scx_bpf_task_cid,
-        ),
-        kfunc(ANY, "s32 scx_bpf_cid_to_cpu(s32 cid)", scx_bpf_cid_to_cpu),
-        kfunc(ANY, "s32 scx_bpf_cpu_to_cid(s32 cpu)", scx_bpf_cpu_to_cid),
-        kfunc(
-            ANY,
-            "void scx_bpf_cid_topo(s32 cid, struct scx_cid_topo *out__uninit, size_t out__sz)",
-            scx_bpf_cid_topo,
-        ),
-        kfunc(ANY, "struct task_struct *scx_bpf_cid_curr(s32 cid)", scx_bpf_cid_curr),
-        kfunc(ANY, "void scx_bpf_kick_cid(s32 cid, u64 flags)", scx_bpf_kick_cid),
-        kfunc(ANY, "u32 scx_bpf_cidperf_cap(s32 cid)", scx_bpf_cidperf_cap),
-        kfunc(ANY, "u32 scx_bpf_cidperf_cur(s32 cid)", scx_bpf_cidperf_cur),
-        kfunc(ANY, "void scx_bpf_cidperf_set(s32 cid, u32 perf)", scx_bpf_cidperf_set),
-        kfunc(
-            kf::INIT,
-            "void scx_bpf_cid_override(const s32 *cpu_to_cid, u32 cpu_to_cid__sz)",
-            scx_bpf_cid_override,
-        ),
-    ]
+    bpf::kfuncs! {
+        "u32 scx_bpf_nr_cids(void)"
+        { releases: V7_2.., contexts: ANY, rules: PLAIN, native: CALL, run: nr_cpu_ids }
+        "u32 scx_bpf_nr_online_cids(void)"
+        { releases: V7_2.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_nr_online_cids }
+        "s32 scx_bpf_this_cid(void)"
+        { releases: V7_2.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_this_cid }
+        "s32 scx_bpf_task_cid(const struct task_struct *p)"
+        { releases: V7_2.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_task_cid }
+        "s32 scx_bpf_cid_to_cpu(s32 cid)"
+        { releases: V7_2.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_cid_to_cpu }
+        "s32 scx_bpf_cpu_to_cid(s32 cpu)"
+        { releases: V7_2.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_cpu_to_cid }
+        "void scx_bpf_cid_topo(s32 cid, struct scx_cid_topo *out__uninit, size_t out__sz)"
+        { releases: V7_2.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_cid_topo }
+        "struct task_struct *scx_bpf_cid_curr(s32 cid)"
+        { releases: V7_2.., contexts: ANY, rules: PLAIN.rcu_protected(), native: CALL, run: scx_bpf_cid_curr }
+        "void scx_bpf_kick_cid(s32 cid, u64 flags)"
+        { releases: V7_2.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_kick_cid }
+        "u32 scx_bpf_cidperf_cap(s32 cid)"
+        { releases: V7_2.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_cidperf_cap }
+        "u32 scx_bpf_cidperf_cur(s32 cid)"
+        { releases: V7_2.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_cidperf_cur }
+        "void scx_bpf_cidperf_set(s32 cid, u32 perf)"
+        { releases: V7_2.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_cidperf_set }
+        "void scx_bpf_cid_override(const s32 *cpu_to_cid, u32 cpu_to_cid__sz)"
+        { releases: V7_2.., contexts: kf::INIT, rules: PLAIN.sleepable(), native: CALL, run: scx_bpf_cid_override }
+    }
 }
 
 fn scx_bpf_nr_online_cids(m: &mut Machine) -> u32 {
@@ -58,11 +61,11 @@ fn to_cpu(m: &mut Machine, cid: i32) -> Option<u32> {
 }
 
 fn scx_bpf_cid_to_cpu(m: &mut Machine, cid: i32) -> i32 {
-    to_cpu(m, cid).map_or(EINVAL, |cpu| cpu as i32)
+    to_cpu(m, cid).map_or(-EINVAL, |cpu| cpu as i32)
 }
 
 fn scx_bpf_cpu_to_cid(m: &mut Machine, cpu: i32) -> i32 {
-    cpu::valid(m, cpu).map_or(EINVAL, |cpu| m.ext.cids.of_cpu(cpu) as i32)
+    cpu::valid(m, cpu).map_or(-EINVAL, |cpu| m.ext.cids.of_cpu(cpu) as i32)
 }
 
 /// Copies as much as the policy's struct holds; what it has more is -1.

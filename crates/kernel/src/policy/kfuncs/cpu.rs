@@ -1,112 +1,79 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! kfuncs about CPUs: selection, idle masks, cpumasks, runqueues, performance, kicks.
 
-use super::{EBUSY, EINVAL, ENOENT, EOPNOTSUPP, Kfunc, NUMA_NO_NODE, kfunc, task};
+use super::{Kfunc, NUMA_NO_NODE, task};
 use crate::machine::Machine;
 use crate::policy::layout::enums::{SCX_CPUPERF_ONE, SCX_PICK_IDLE_IN_NODE};
 use crate::policy::layout::{Mask, scx_bpf_select_cpu_and_args};
 use crate::sched::ext::ops::{UNLOCKED, kf};
 use crate::sched::ext::{exit, idle, insert, kick};
-use crate::sched::task::{IDLE, TaskId};
-use bpf::func::{ANY, Fault};
+use crate::simulation::id::{IDLE, TaskId};
+use bpf::errno::{EBUSY, EINVAL, ENOENT, EOPNOTSUPP};
+use bpf::fault::Fault;
+use bpf::rows::*;
 
 pub(super) fn table() -> Vec<Kfunc> {
-    let select = kf::SELECT_CPU | kf::UNLOCKED;
-    vec![
-        kfunc(
-            select,
-            "s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle)",
-            scx_bpf_select_cpu_dfl,
-        ),
-        kfunc(
-            select,
-            "s32 __scx_bpf_select_cpu_and(struct task_struct *p, const struct cpumask *cpus_allowed, \
-             struct scx_bpf_select_cpu_and_args *args)",
-            __scx_bpf_select_cpu_and,
-        ),
-        kfunc(
-            select,
-            "s32 scx_bpf_select_cpu_and(struct task_struct *p, s32 prev_cpu, u64 wake_flags, \
-             const struct cpumask *cpus_allowed, u64 flags)",
-            scx_bpf_select_cpu_and,
-        ),
-        kfunc(ANY, "s32 scx_bpf_cpu_node(s32 cpu)", scx_bpf_cpu_node),
-        kfunc(
-            ANY,
-            "const struct cpumask *scx_bpf_get_idle_cpumask_node(s32 node)",
-            scx_bpf_get_idle_cpumask_node,
-        ),
-        kfunc(
-            ANY,
-            "const struct cpumask *scx_bpf_get_idle_cpumask(void)",
-            scx_bpf_get_idle_cpumask,
-        ),
-        kfunc(
-            ANY,
-            "const struct cpumask *scx_bpf_get_idle_smtmask_node(s32 node)",
-            scx_bpf_get_idle_smtmask_node,
-        ),
-        kfunc(
-            ANY,
-            "const struct cpumask *scx_bpf_get_idle_smtmask(void)",
-            scx_bpf_get_idle_smtmask,
-        ),
-        kfunc(
-            ANY,
-            "void scx_bpf_put_idle_cpumask(const struct cpumask *idle_mask)",
-            put_cpumask,
-        ),
-        kfunc(
-            ANY,
-            "bool scx_bpf_test_and_clear_cpu_idle(s32 cpu)",
-            scx_bpf_test_and_clear_cpu_idle,
-        ),
-        kfunc(
-            ANY,
-            "s32 scx_bpf_pick_idle_cpu_node(const struct cpumask *cpus_allowed, s32 node, u64 flags)",
-            scx_bpf_pick_idle_cpu_node,
-        ),
-        kfunc(
-            ANY,
-            "s32 scx_bpf_pick_idle_cpu(const struct cpumask *cpus_allowed, u64 flags)",
-            scx_bpf_pick_idle_cpu,
-        ),
-        kfunc(
-            ANY,
-            "s32 scx_bpf_pick_any_cpu_node(const struct cpumask *cpus_allowed, s32 node, u64 flags)",
-            scx_bpf_pick_any_cpu_node,
-        ),
-        kfunc(
-            ANY,
-            "s32 scx_bpf_pick_any_cpu(const struct cpumask *cpus_allowed, u64 flags)",
-            scx_bpf_pick_any_cpu,
-        ),
-        kfunc(
-            ANY,
-            "const struct cpumask *scx_bpf_get_possible_cpumask(void)",
-            scx_bpf_get_possible_cpumask,
-        ),
-        kfunc(
-            ANY,
-            "const struct cpumask *scx_bpf_get_online_cpumask(void)",
-            scx_bpf_get_online_cpumask,
-        ),
-        kfunc(
-            ANY,
-            "void scx_bpf_put_cpumask(const struct cpumask *cpumask)",
-            put_cpumask,
-        ),
-        kfunc(ANY, "u32 scx_bpf_nr_node_ids(void)", scx_bpf_nr_node_ids),
-        kfunc(ANY, "u32 scx_bpf_nr_cpu_ids(void)", nr_cpu_ids),
-        kfunc(ANY, "void scx_bpf_kick_cpu(s32 cpu, u64 flags)", scx_bpf_kick_cpu),
-        kfunc(ANY, "u32 scx_bpf_cpuperf_cap(s32 cpu)", scx_bpf_cpuperf_cap),
-        kfunc(ANY, "u32 scx_bpf_cpuperf_cur(s32 cpu)", scx_bpf_cpuperf_cur),
-        kfunc(ANY, "void scx_bpf_cpuperf_set(s32 cpu, u32 perf)", scx_bpf_cpuperf_set),
-        kfunc(ANY, "struct rq *scx_bpf_cpu_rq(s32 cpu)", scx_bpf_cpu_rq),
-        kfunc(ANY, "struct rq *scx_bpf_locked_rq(void)", scx_bpf_locked_rq),
-        kfunc(ANY, "struct task_struct *scx_bpf_cpu_curr(s32 cpu)", scx_bpf_cpu_curr),
-        kfunc(ANY, "u64 scx_bpf_now(void)", scx_bpf_now),
-    ]
+    bpf::kfuncs! {
+        "s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle)"
+        { releases: V6_12.., contexts: kf::SELECT_CPU | kf::UNLOCKED, rules: PLAIN, native: CALL,
+          run: scx_bpf_select_cpu_dfl }
+        "s32 __scx_bpf_select_cpu_and(struct task_struct *p, const struct cpumask *cpus_allowed, \
+         struct scx_bpf_select_cpu_and_args *args)"
+        { releases: V6_19.., contexts: kf::SELECT_CPU | kf::UNLOCKED, rules: PLAIN, native: CALL,
+          run: __scx_bpf_select_cpu_and }
+        "s32 scx_bpf_select_cpu_and(struct task_struct *p, s32 prev_cpu, u64 wake_flags, \
+         const struct cpumask *cpus_allowed, u64 flags)"
+        { releases: V6_16.., contexts: kf::SELECT_CPU | kf::UNLOCKED, rules: PLAIN, native: CALL,
+          run: scx_bpf_select_cpu_and }
+        "s32 scx_bpf_cpu_node(s32 cpu)"
+        { releases: V6_15.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_cpu_node }
+        "const struct cpumask *scx_bpf_get_idle_cpumask_node(s32 node)"
+        { releases: V6_15.., contexts: ANY, rules: does(Acquire), native: CALL, run: scx_bpf_get_idle_cpumask_node }
+        "const struct cpumask *scx_bpf_get_idle_cpumask(void)"
+        { releases: V6_12.., contexts: ANY, rules: does(Acquire), native: 1, run: scx_bpf_get_idle_cpumask }
+        "const struct cpumask *scx_bpf_get_idle_smtmask_node(s32 node)"
+        { releases: V6_15.., contexts: ANY, rules: does(Acquire), native: CALL, run: scx_bpf_get_idle_smtmask_node }
+        "const struct cpumask *scx_bpf_get_idle_smtmask(void)"
+        { releases: V6_12.., contexts: ANY, rules: does(Acquire), native: CALL, run: scx_bpf_get_idle_smtmask }
+        "void scx_bpf_put_idle_cpumask(const struct cpumask *idle_mask)"
+        { releases: V6_12.., contexts: ANY, rules: does(Release), native: 0, run: put_cpumask }
+        "bool scx_bpf_test_and_clear_cpu_idle(s32 cpu)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: 4, run: scx_bpf_test_and_clear_cpu_idle }
+        "s32 scx_bpf_pick_idle_cpu_node(const struct cpumask *cpus_allowed, s32 node, u64 flags)"
+        { releases: V6_15.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_pick_idle_cpu_node }
+        "s32 scx_bpf_pick_idle_cpu(const struct cpumask *cpus_allowed, u64 flags)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_pick_idle_cpu }
+        "s32 scx_bpf_pick_any_cpu_node(const struct cpumask *cpus_allowed, s32 node, u64 flags)"
+        { releases: V6_15.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_pick_any_cpu_node }
+        "s32 scx_bpf_pick_any_cpu(const struct cpumask *cpus_allowed, u64 flags)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_pick_any_cpu }
+        "const struct cpumask *scx_bpf_get_possible_cpumask(void)"
+        { releases: V6_12.., contexts: ANY, rules: does(Acquire), native: CALL, run: scx_bpf_get_possible_cpumask }
+        "const struct cpumask *scx_bpf_get_online_cpumask(void)"
+        { releases: V6_12.., contexts: ANY, rules: does(Acquire), native: CALL, run: scx_bpf_get_online_cpumask }
+        "void scx_bpf_put_cpumask(const struct cpumask *cpumask)"
+        { releases: V6_12.., contexts: ANY, rules: does(Release), native: CALL, run: put_cpumask }
+        "u32 scx_bpf_nr_node_ids(void)"
+        { releases: V6_15.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_nr_node_ids }
+        "u32 scx_bpf_nr_cpu_ids(void)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: 1, run: nr_cpu_ids }
+        "void scx_bpf_kick_cpu(s32 cpu, u64 flags)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_kick_cpu }
+        "u32 scx_bpf_cpuperf_cap(s32 cpu)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_cpuperf_cap }
+        "u32 scx_bpf_cpuperf_cur(s32 cpu)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_cpuperf_cur }
+        "void scx_bpf_cpuperf_set(s32 cpu, u32 perf)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_cpuperf_set }
+        "struct rq *scx_bpf_cpu_rq(s32 cpu)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_cpu_rq }
+        "struct rq *scx_bpf_locked_rq(void)"
+        { releases: V6_18.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_locked_rq }
+        "struct task_struct *scx_bpf_cpu_curr(s32 cpu)"
+        { releases: V6_18.., contexts: ANY, rules: PLAIN.ret_null().rcu_protected(), native: 2, run: scx_bpf_cpu_curr }
+        "u64 scx_bpf_now(void)"
+        { releases: V6_14.., contexts: ANY, rules: PLAIN, native: 2, run: scx_bpf_now }
+    }
 }
 
 /// A CPU number from a policy; `None` if it is invalid, which is the policy's error.
@@ -123,7 +90,7 @@ fn builtin_idle_enabled(m: &mut Machine) -> bool {
 }
 
 fn or_errno(cpu: Option<u32>) -> i32 {
-    cpu.map_or(EBUSY, |cpu| cpu as i32)
+    cpu.map_or(-EBUSY, |cpu| cpu as i32)
 }
 
 #[cold]
@@ -131,22 +98,22 @@ fn cross_task(m: &mut Machine, p: TaskId) -> i32 {
     let t = &m.tasks[p];
     let message = format!("select_cpu kfunc called cross-task on {}[{}]", t.comm, t.pid);
     exit::error(m, message);
-    EINVAL
+    -EINVAL
 }
 
 /// select_cpu_from_kfunc
 #[inline(always)]
 fn select_cpu(m: &mut Machine, p: TaskId, prev_cpu: i32, wake_flags: u64, allowed: Option<Mask>, flags: u64) -> i32 {
     let Some(prev_cpu) = valid(m, prev_cpu) else {
-        return EINVAL;
+        return -EINVAL;
     };
     if !builtin_idle_enabled(m) {
-        return EBUSY;
+        return -EBUSY;
     }
     let frame = &m.ext.frame;
     if frame.op == Some(crate::sched::ext::ops::Op::SelectCpu) {
         if !insert::arg_task_ok(m, p) {
-            return EINVAL;
+            return -EINVAL;
         }
     } else if frame.locked_cpu != UNLOCKED && m.tasks[p].cpu != frame.locked_cpu {
         return cross_task(m, p);
@@ -204,14 +171,14 @@ fn scx_bpf_cpu_node(m: &mut Machine, cpu: i32) -> i32 {
 fn validate_node(m: &mut Machine, node: i32) -> Result<u32, i32> {
     if !m.idle.per_node() {
         exit::error(m, "per-node idle tracking is disabled");
-        return Err(EOPNOTSUPP);
+        return Err(-EOPNOTSUPP);
     }
     if node == NUMA_NO_NODE {
-        return Err(ENOENT);
+        return Err(-ENOENT);
     }
     if node < 0 || node as usize >= m.spec.topology.nodes.len() {
         exit::error(m, format!("invalid node {node}"));
-        return Err(EINVAL);
+        return Err(-EINVAL);
     }
     Ok(node as u32)
 }
@@ -277,10 +244,10 @@ fn scx_bpf_pick_idle_cpu(m: &mut Machine, cpus_allowed: u64, flags: u64) -> Resu
     let allowed = mask(m, cpus_allowed)?;
     if m.idle.per_node() {
         exit::error(m, "per-node idle tracking is enabled");
-        return Ok(EBUSY);
+        return Ok(-EBUSY);
     }
     if !builtin_idle_enabled(m) {
-        return Ok(EBUSY);
+        return Ok(-EBUSY);
     }
     Ok(or_errno(idle::pick(m, allowed, None, flags)))
 }
@@ -305,7 +272,7 @@ fn scx_bpf_pick_any_cpu(m: &mut Machine, cpus_allowed: u64, flags: u64) -> Resul
     let allowed = mask(m, cpus_allowed)?;
     if m.idle.per_node() {
         exit::error(m, "per-node idle tracking is enabled");
-        return Ok(EBUSY);
+        return Ok(-EBUSY);
     }
     let idle = if m.idle.enabled() {
         idle::pick(m, allowed, None, flags)
@@ -389,6 +356,6 @@ fn scx_bpf_now(m: &mut Machine) -> u64 {
     if m.ext.frame.locked_cpu == cpu {
         m.now
     } else {
-        bpf::func::World::now_ns(m)
+        bpf::engine::World::now_ns(m)
     }
 }

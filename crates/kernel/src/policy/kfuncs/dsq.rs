@@ -1,187 +1,94 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! kfuncs about DSQs: making them, inserting and moving tasks, looking into them.
 
-use super::{Kfunc, any_task, kfunc};
+use super::{Kfunc, any_task};
 use crate::machine::Machine;
 use crate::policy::layout::enums::{SCX_DSQ_LOCAL, SCX_ENQ_DSQ_PRIQ};
 use crate::policy::layout::scx_bpf_dsq_insert_vtime_args;
 use crate::sched::ext::insert as dsq;
 use crate::sched::ext::ops::kf;
-use crate::sched::task::{IDLE, TaskId};
-use bpf::func::{ANY, Fault};
+use crate::simulation::id::{IDLE, TaskId};
+use bpf::fault::Fault;
+use bpf::rows::*;
 
 pub(super) fn table() -> Vec<Kfunc> {
-    let mut table = present_table();
-    table.extend(old_table());
-    table
-}
-
-fn present_table() -> Vec<Kfunc> {
-    let dispatch = kf::DISPATCH;
-    let moves = kf::DISPATCH | kf::UNLOCKED;
-    vec![
-        kfunc(
-            kf::UNLOCKED,
-            "s32 scx_bpf_create_dsq(u64 dsq_id, s32 node)",
-            dsq::create,
-        ),
-        kfunc(ANY, "void scx_bpf_destroy_dsq(u64 dsq_id)", dsq::destroy),
-        kfunc(ANY, "s32 scx_bpf_dsq_nr_queued(u64 dsq_id)", dsq::nr_queued),
-        kfunc(
-            ANY,
-            "struct task_struct *scx_bpf_dsq_peek(u64 dsq_id)",
-            scx_bpf_dsq_peek,
-        ),
-        kfunc(
-            kf::ENQUEUE,
-            "void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags)",
-            scx_bpf_dsq_insert,
-        ),
-        kfunc(
-            kf::ENQUEUE,
-            "bool scx_bpf_dsq_insert___v2(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags)",
-            scx_bpf_dsq_insert,
-        ),
-        kfunc(
-            kf::ENQUEUE,
-            "void scx_bpf_dsq_insert_vtime(struct task_struct *p, u64 dsq_id, u64 slice, u64 vtime, u64 enq_flags)",
-            scx_bpf_dsq_insert_vtime,
-        ),
-        kfunc(
-            kf::ENQUEUE,
-            "bool __scx_bpf_dsq_insert_vtime(struct task_struct *p, struct scx_bpf_dsq_insert_vtime_args *args)",
-            __scx_bpf_dsq_insert_vtime,
-        ),
-        kfunc(
-            dispatch,
-            "u32 scx_bpf_dispatch_nr_slots(void)",
-            scx_bpf_dispatch_nr_slots,
-        ),
-        kfunc(dispatch, "void scx_bpf_dispatch_cancel(void)", dsq::dispatch_cancel),
-        kfunc(
-            dispatch,
-            "bool scx_bpf_dsq_move_to_local(u64 dsq_id)",
-            scx_bpf_dsq_move_to_local,
-        ),
-        kfunc(
-            dispatch,
-            "bool scx_bpf_dsq_move_to_local___v2(u64 dsq_id, u64 enq_flags)",
-            dsq::move_to_local,
-        ),
-        kfunc(
-            moves,
-            "void scx_bpf_dsq_move_set_slice(struct bpf_iter_scx_dsq *it__iter, u64 slice)",
-            dsq::move_set_slice,
-        ),
-        kfunc(
-            moves,
-            "void scx_bpf_dsq_move_set_vtime(struct bpf_iter_scx_dsq *it__iter, u64 vtime)",
-            dsq::move_set_vtime,
-        ),
-        kfunc(
-            moves,
-            "bool scx_bpf_dsq_move(struct bpf_iter_scx_dsq *it__iter, struct task_struct *p, u64 dsq_id, u64 enq_flags)",
-            scx_bpf_dsq_move,
-        ),
-        kfunc(
-            moves,
-            "bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it__iter, struct task_struct *p, u64 dsq_id, \
-             u64 enq_flags)",
-            scx_bpf_dsq_move_vtime,
-        ),
-        kfunc(
-            dispatch,
-            "bool scx_bpf_sub_dispatch(u64 cgroup_id)",
-            scx_bpf_sub_dispatch,
-        ),
-        kfunc(
-            kf::CPU_RELEASE,
-            "u32 scx_bpf_reenqueue_local(void)",
-            dsq::reenqueue_local,
-        ),
-        kfunc(
-            ANY,
-            "void scx_bpf_reenqueue_local___v2(void)",
-            scx_bpf_reenqueue_local_v2,
-        ),
-        kfunc(
-            ANY,
-            "void scx_bpf_dsq_reenq(u64 dsq_id, u64 reenq_flags)",
-            dsq::dsq_reenq,
-        ),
-        kfunc(
-            ANY,
-            "int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, u64 dsq_id, u64 flags)",
-            dsq::iter_new,
-        ),
-        kfunc(
-            ANY,
-            "struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *it)",
-            bpf_iter_scx_dsq_next,
-        ),
-        kfunc(
-            ANY,
-            "void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it)",
-            dsq::iter_destroy,
-        ),
-    ]
-}
-
-/// The names that kfuncs had before Linux 6.13, beside those they have.
-const RENAMED: [(&str, &str); 7] = [
-    ("scx_bpf_consume", "scx_bpf_dsq_move_to_local"),
-    ("scx_bpf_dispatch", "scx_bpf_dsq_insert"),
-    ("scx_bpf_dispatch_vtime", "scx_bpf_dsq_insert_vtime"),
-    ("scx_bpf_dispatch_from_dsq", "scx_bpf_dsq_move"),
-    ("scx_bpf_dispatch_from_dsq_set_slice", "scx_bpf_dsq_move_set_slice"),
-    ("scx_bpf_dispatch_from_dsq_set_vtime", "scx_bpf_dsq_move_set_vtime"),
-    ("scx_bpf_dispatch_vtime_from_dsq", "scx_bpf_dsq_move_vtime"),
-];
-
-/// The present name of a kfunc.
-pub(super) fn renamed(name: &'static str) -> &'static str {
-    let renamed = RENAMED.iter().find(|(old, _)| *old == name);
-    renamed.map_or(name, |&(_, present)| present)
-}
-
-/// What older releases have: see [`Release`](crate::policy::release::Release).
-fn old_table() -> Vec<Kfunc> {
-    let (dispatch, moves) = (kf::DISPATCH, kf::DISPATCH | kf::UNLOCKED);
-    vec![
-        kfunc(
-            kf::ENQUEUE,
-            "void scx_bpf_dispatch(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags)",
-            scx_bpf_dsq_insert,
-        ),
-        kfunc(
-            kf::ENQUEUE,
-            "void scx_bpf_dispatch_vtime(struct task_struct *p, u64 dsq_id, u64 slice, u64 vtime, u64 enq_flags)",
-            scx_bpf_dsq_insert_vtime,
-        ),
-        kfunc(dispatch, "bool scx_bpf_consume(u64 dsq_id)", scx_bpf_dsq_move_to_local),
-        kfunc(
-            moves,
-            "void scx_bpf_dispatch_from_dsq_set_slice(struct bpf_iter_scx_dsq *it__iter, u64 slice)",
-            dsq::move_set_slice,
-        ),
-        kfunc(
-            moves,
-            "void scx_bpf_dispatch_from_dsq_set_vtime(struct bpf_iter_scx_dsq *it__iter, u64 vtime)",
-            dsq::move_set_vtime,
-        ),
-        kfunc(
-            moves,
-            "bool scx_bpf_dispatch_from_dsq(struct bpf_iter_scx_dsq *it__iter, struct task_struct *p, u64 dsq_id, \
-             u64 enq_flags)",
-            scx_bpf_dsq_move,
-        ),
-        kfunc(
-            moves,
-            "bool scx_bpf_dispatch_vtime_from_dsq(struct bpf_iter_scx_dsq *it__iter, struct task_struct *p, u64 dsq_id, \
-             u64 enq_flags)",
-            scx_bpf_dsq_move_vtime,
-        ),
-    ]
+    bpf::kfuncs! {
+        "s32 scx_bpf_create_dsq(u64 dsq_id, s32 node)"
+        { releases: V6_12.., contexts: kf::UNLOCKED, rules: PLAIN.sleepable(), native: CALL, run: dsq::create }
+        "void scx_bpf_destroy_dsq(u64 dsq_id)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: dsq::destroy }
+        "s32 scx_bpf_dsq_nr_queued(u64 dsq_id)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: 1, run: dsq::nr_queued }
+        "struct task_struct *scx_bpf_dsq_peek(u64 dsq_id)"
+        { releases: V6_19.., contexts: ANY, rules: PLAIN.ret_null().rcu_protected(), native: CALL,
+          run: scx_bpf_dsq_peek }
+        "void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags)"
+        { releases: V6_13.., contexts: kf::ENQUEUE, rules: PLAIN, native: 12, run: scx_bpf_dsq_insert }
+        "bool scx_bpf_dsq_insert___v2(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags)"
+        { releases: V6_19.., contexts: kf::ENQUEUE, rules: PLAIN, native: 12, run: scx_bpf_dsq_insert }
+        "void scx_bpf_dsq_insert_vtime(struct task_struct *p, u64 dsq_id, u64 slice, u64 vtime, u64 enq_flags)"
+        { releases: V6_13.., contexts: kf::ENQUEUE, rules: PLAIN, native: 12, run: scx_bpf_dsq_insert_vtime }
+        "bool __scx_bpf_dsq_insert_vtime(struct task_struct *p, struct scx_bpf_dsq_insert_vtime_args *args)"
+        { releases: V6_19.., contexts: kf::ENQUEUE, rules: PLAIN, native: CALL, run: __scx_bpf_dsq_insert_vtime }
+        "u32 scx_bpf_dispatch_nr_slots(void)"
+        { releases: V6_12.., contexts: kf::DISPATCH, rules: PLAIN, native: CALL, run: scx_bpf_dispatch_nr_slots }
+        "void scx_bpf_dispatch_cancel(void)"
+        { releases: V6_12.., contexts: kf::DISPATCH, rules: PLAIN, native: CALL, run: dsq::dispatch_cancel }
+        "bool scx_bpf_dsq_move_to_local(u64 dsq_id)"
+        { releases: V6_13.., contexts: kf::DISPATCH, rules: PLAIN, native: 12, run: scx_bpf_dsq_move_to_local }
+        "bool scx_bpf_dsq_move_to_local___v2(u64 dsq_id, u64 enq_flags)"
+        { releases: V7_1.., contexts: kf::DISPATCH, rules: PLAIN, native: 12, run: dsq::move_to_local }
+        "void scx_bpf_dsq_move_set_slice(struct bpf_iter_scx_dsq *it__iter, u64 slice)"
+        { releases: V6_13.., contexts: kf::DISPATCH | kf::UNLOCKED, rules: PLAIN, native: CALL,
+          run: dsq::move_set_slice }
+        "void scx_bpf_dsq_move_set_vtime(struct bpf_iter_scx_dsq *it__iter, u64 vtime)"
+        { releases: V6_13.., contexts: kf::DISPATCH | kf::UNLOCKED, rules: PLAIN, native: CALL,
+          run: dsq::move_set_vtime }
+        "bool scx_bpf_dsq_move(struct bpf_iter_scx_dsq *it__iter, struct task_struct *p, u64 dsq_id, u64 enq_flags)"
+        { releases: V6_13.., contexts: kf::DISPATCH | kf::UNLOCKED, rules: PLAIN, native: 12, run: scx_bpf_dsq_move }
+        "bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it__iter, struct task_struct *p, u64 dsq_id, \
+         u64 enq_flags)"
+        { releases: V6_13.., contexts: kf::DISPATCH | kf::UNLOCKED, rules: PLAIN, native: CALL,
+          run: scx_bpf_dsq_move_vtime }
+        "bool scx_bpf_sub_dispatch(u64 cgroup_id)"
+        { releases: V7_1.., contexts: kf::DISPATCH, rules: PLAIN, native: CALL, run: scx_bpf_sub_dispatch }
+        "u32 scx_bpf_reenqueue_local(void)"
+        { releases: V6_12.., contexts: kf::CPU_RELEASE, rules: PLAIN, native: CALL, run: dsq::reenqueue_local }
+        "void scx_bpf_reenqueue_local___v2(void)"
+        { releases: V6_19.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_reenqueue_local_v2 }
+        "void scx_bpf_dsq_reenq(u64 dsq_id, u64 reenq_flags)"
+        { releases: V7_1.., contexts: ANY, rules: PLAIN, native: CALL, run: dsq::dsq_reenq }
+        "int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, u64 dsq_id, u64 flags)"
+        { releases: V6_12.., contexts: ANY, rules: does(IterNew).rcu_protected(), native: 2, run: dsq::iter_new }
+        "struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *it)"
+        { releases: V6_12.., contexts: ANY, rules: does(IterNext).ret_null(), native: 3, run: bpf_iter_scx_dsq_next }
+        "void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it)"
+        { releases: V6_12.., contexts: ANY, rules: does(IterDestroy), native: 0, run: dsq::iter_destroy }
+        // The names that kfuncs had before Linux 6.13, beside those they have.
+        "void scx_bpf_dispatch(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags)"
+        { releases: V6_12..V6_17, contexts: kf::ENQUEUE, rules: PLAIN, native: 12,
+          run: scx_bpf_dsq_insert, now: "scx_bpf_dsq_insert" }
+        "void scx_bpf_dispatch_vtime(struct task_struct *p, u64 dsq_id, u64 slice, u64 vtime, u64 enq_flags)"
+        { releases: V6_12..V6_17, contexts: kf::ENQUEUE, rules: PLAIN, native: 12,
+          run: scx_bpf_dsq_insert_vtime, now: "scx_bpf_dsq_insert_vtime" }
+        "bool scx_bpf_consume(u64 dsq_id)"
+        { releases: V6_12..V6_17, contexts: kf::DISPATCH, rules: PLAIN, native: 12,
+          run: scx_bpf_dsq_move_to_local, now: "scx_bpf_dsq_move_to_local" }
+        "void scx_bpf_dispatch_from_dsq_set_slice(struct bpf_iter_scx_dsq *it__iter, u64 slice)"
+        { releases: V6_12..V6_17, contexts: kf::DISPATCH | kf::UNLOCKED, rules: PLAIN, native: CALL,
+          run: dsq::move_set_slice, now: "scx_bpf_dsq_move_set_slice" }
+        "void scx_bpf_dispatch_from_dsq_set_vtime(struct bpf_iter_scx_dsq *it__iter, u64 vtime)"
+        { releases: V6_12..V6_17, contexts: kf::DISPATCH | kf::UNLOCKED, rules: PLAIN, native: CALL,
+          run: dsq::move_set_vtime, now: "scx_bpf_dsq_move_set_vtime" }
+        "bool scx_bpf_dispatch_from_dsq(struct bpf_iter_scx_dsq *it__iter, struct task_struct *p, u64 dsq_id, \
+         u64 enq_flags)"
+        { releases: V6_12..V6_17, contexts: kf::DISPATCH | kf::UNLOCKED, rules: PLAIN, native: 12,
+          run: scx_bpf_dsq_move, now: "scx_bpf_dsq_move" }
+        "bool scx_bpf_dispatch_vtime_from_dsq(struct bpf_iter_scx_dsq *it__iter, struct task_struct *p, u64 dsq_id, \
+         u64 enq_flags)"
+        { releases: V6_12..V6_17, contexts: kf::DISPATCH | kf::UNLOCKED, rules: PLAIN, native: CALL,
+          run: scx_bpf_dsq_move_vtime, now: "scx_bpf_dsq_move_vtime" }
+    }
 }
 
 fn addr(m: &Machine, task: Option<TaskId>) -> u64 {

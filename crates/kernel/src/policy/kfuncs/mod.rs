@@ -2,7 +2,8 @@
 //! The kfuncs that a policy can call, with the kernel's prototypes, permissions and error messages.
 //!
 //! Argument checks of the kernel's verifier are checks at run time here: a pointer that is not what the prototype says is a
-//! fault. All that sched_ext objects are known to call on Linux 7.2 is here or in the bpf crate.
+//! fault. All that sched_ext objects are known to call on Linux 7.2 is here or in the bpf crate. A kfunc is one row of a table;
+//! [`bpf::rows`] describes the columns.
 //!
 //! Memory that a policy points to is accessed through the region's checked functions alone: there is no unsafe code here.
 #![forbid(unsafe_code)]
@@ -15,24 +16,17 @@ mod report;
 mod task;
 
 use crate::machine::Machine;
-use crate::sched::task::{IDLE, TaskId};
-use bpf::func::{Body, Fault, Func};
+use crate::simulation::id::{IDLE, TaskId};
+use bpf::engine::Func;
+use bpf::fault::Fault;
 use machine::Costs;
 
 type Kfunc = Func<Machine>;
 
-const ENOENT: i32 = -2;
-const EBUSY: i32 = -16;
-const EINVAL: i32 = -22;
-const EOPNOTSUPP: i32 = -95;
 const NUMA_NO_NODE: i32 = -1;
 
-fn kfunc<Args, F: Body<Machine, Args>>(contexts: u32, proto: &'static str, body: F) -> Kfunc {
-    Func::kfunc(contexts, proto, body)
-}
-
 /// Everything a policy can call, helpers included, without costs.
-fn all() -> Vec<Kfunc> {
+pub(crate) fn all() -> Vec<Kfunc> {
     [
         bpf::helper::table(),
         cgroup::table(),
@@ -51,7 +45,7 @@ fn all() -> Vec<Kfunc> {
 pub fn table(costs: &Costs) -> Vec<Kfunc> {
     let mut table = all();
     for func in &mut table {
-        func.cost = costs.function_ns(dsq::renamed(func.name));
+        func.cost = costs.function_ns(func.priced_as, func.native);
     }
     table
 }

@@ -1,37 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! kfuncs by which a policy speaks: it exits, errs, adds to the debug dump, and reads what befell it.
 
-use super::{Kfunc, kfunc};
+use super::Kfunc;
 use crate::machine::Machine;
 use crate::policy::layout::enums::SCX_EXIT_MSG_LEN;
 use crate::sched::ext::dump;
 use crate::sched::ext::exit::{self, Kind};
-use bpf::func::{ANY, Fault};
+use bpf::errno::long::{EFAULT, EINVAL};
+use bpf::fault::Fault;
 use bpf::helper::print;
+use bpf::rows::*;
 
 pub(super) fn table() -> Vec<Kfunc> {
-    vec![
-        kfunc(
-            ANY,
-            "void scx_bpf_exit_bstr(s64 exit_code, char *fmt, unsigned long long *data, u32 data__sz)",
-            scx_bpf_exit_bstr,
-        ),
-        kfunc(
-            ANY,
-            "void scx_bpf_error_bstr(char *fmt, unsigned long long *data, u32 data__sz)",
-            scx_bpf_error_bstr,
-        ),
-        kfunc(
-            ANY,
-            "void scx_bpf_dump_bstr(char *fmt, unsigned long long *data, u32 data__sz)",
-            scx_bpf_dump_bstr,
-        ),
-        kfunc(
-            ANY,
-            "void scx_bpf_events(struct scx_event_stats *events, size_t events__sz)",
-            scx_bpf_events,
-        ),
-    ]
+    bpf::kfuncs! {
+        "void scx_bpf_exit_bstr(s64 exit_code, char *fmt, unsigned long long *data, u32 data__sz)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_exit_bstr }
+        "void scx_bpf_error_bstr(char *fmt, unsigned long long *data, u32 data__sz)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_error_bstr }
+        "void scx_bpf_dump_bstr(char *fmt, unsigned long long *data, u32 data__sz)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_dump_bstr }
+        "void scx_bpf_events(struct scx_event_stats *events, size_t events__sz)"
+        { releases: V6_15.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_events }
+    }
 }
 
 /// Bytes of a text to keep: of a longer one the callers show less.
@@ -42,8 +32,6 @@ const ROOM: usize = SCX_EXIT_MSG_LEN as usize + 3;
 /// # Errors
 /// The errno with which they are refused, which is the policy's error, too.
 fn format(m: &mut Machine, fmt: u64, data: u64, size: u32) -> Result<Result<String, i64>, Fault> {
-    const EFAULT: i64 = 14;
-    const EINVAL: i64 = 22;
     if !print::args_fit(data, size) {
         exit::error(m, format!("invalid data={data:016x} and data__sz={size}"));
         return Ok(Err(EINVAL));

@@ -1,70 +1,50 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! kfuncs about tasks: finding, holding, changing and walking them.
 
-use super::{EINVAL, Kfunc, any_task, kfunc};
+use super::{Kfunc, any_task};
 use crate::machine::Machine;
 use crate::policy::layout::enums::SCX_OPS_TID_TO_TASK;
 use crate::sched::ext::{entity::TaskState, exit};
-use crate::sched::task::{IDLE, TaskId};
-use bpf::func::{ANY, Fault, Func};
+use crate::simulation::id::{IDLE, TaskId};
+use bpf::errno::EINVAL;
+use bpf::fault::Fault;
+use bpf::rows::*;
 
 pub(super) fn table() -> Vec<Kfunc> {
-    vec![
-        kfunc(
-            ANY,
-            "bool scx_bpf_task_set_slice(struct task_struct *p, u64 slice)",
-            scx_bpf_task_set_slice,
-        ),
-        kfunc(
-            ANY,
-            "bool scx_bpf_task_set_dsq_vtime(struct task_struct *p, u64 vtime)",
-            scx_bpf_task_set_dsq_vtime,
-        ),
-        kfunc(
-            ANY,
-            "bool scx_bpf_task_running(const struct task_struct *p)",
-            scx_bpf_task_running,
-        ),
-        kfunc(
-            ANY,
-            "s32 scx_bpf_task_cpu(const struct task_struct *p)",
-            scx_bpf_task_cpu,
-        ),
-        kfunc(
-            ANY,
-            "struct task_struct *scx_bpf_tid_to_task(u64 tid)",
-            scx_bpf_tid_to_task,
-        ),
-        Func::helper(42, "bpf_get_numa_node_id", bpf_get_numa_node_id),
-        Func::helper(120, "bpf_get_ns_current_pid_tgid", bpf_get_ns_current_pid_tgid),
-        kfunc(ANY, "struct task_struct *bpf_task_from_pid(s32 pid)", bpf_task_from_pid),
-        kfunc(
-            ANY,
-            "struct task_struct *bpf_task_from_vpid(s32 vpid)",
-            bpf_task_from_pid,
-        ),
-        kfunc(
-            ANY,
-            "struct task_struct *bpf_task_acquire(struct task_struct *p)",
-            bpf_task_acquire,
-        ),
-        kfunc(ANY, "void bpf_task_release(struct task_struct *p)", bpf_task_release),
-        kfunc(
-            ANY,
-            "int bpf_iter_task_new(struct bpf_iter_task *it, struct task_struct *task__nullable, unsigned int flags)",
-            bpf_iter_task_new,
-        ),
-        kfunc(
-            ANY,
-            "struct task_struct *bpf_iter_task_next(struct bpf_iter_task *it)",
-            bpf_iter_task_next,
-        ),
-        kfunc(
-            ANY,
-            "void bpf_iter_task_destroy(struct bpf_iter_task *it)",
-            bpf_iter_task_destroy,
-        ),
-    ]
+    let mut table = bpf::helpers! {
+        42 "bpf_get_numa_node_id"
+        { args: [], returns: Number, rules: PLAIN, native: CALL, run: bpf_get_numa_node_id }
+        120 "bpf_get_ns_current_pid_tgid"
+        { args: [V, V, write(4), V], returns: Number, rules: PLAIN, native: CALL, run: bpf_get_ns_current_pid_tgid }
+    };
+    table.extend(bpf::kfuncs! {
+        "bool scx_bpf_task_set_slice(struct task_struct *p, u64 slice)"
+        { releases: V6_19.., contexts: ANY, rules: PLAIN, native: 1, run: scx_bpf_task_set_slice }
+        "bool scx_bpf_task_set_dsq_vtime(struct task_struct *p, u64 vtime)"
+        { releases: V6_19.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_task_set_dsq_vtime }
+        "bool scx_bpf_task_running(const struct task_struct *p)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_task_running }
+        "s32 scx_bpf_task_cpu(const struct task_struct *p)"
+        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: 1, run: scx_bpf_task_cpu }
+        "struct task_struct *scx_bpf_tid_to_task(u64 tid)"
+        { releases: V7_2.., contexts: ANY, rules: PLAIN.ret_null().rcu_protected(), native: CALL,
+          run: scx_bpf_tid_to_task }
+        "struct task_struct *bpf_task_from_pid(s32 pid)"
+        { releases: V6_12.., contexts: ANY, rules: does(Acquire).ret_null(), native: CALL, run: bpf_task_from_pid }
+        "struct task_struct *bpf_task_from_vpid(s32 vpid)"
+        { releases: V6_14.., contexts: ANY, rules: does(Acquire).ret_null(), native: CALL, run: bpf_task_from_pid }
+        "struct task_struct *bpf_task_acquire(struct task_struct *p)"
+        { releases: V6_12.., contexts: ANY, rules: does(Acquire).ret_null(), native: 2, run: bpf_task_acquire }
+        "void bpf_task_release(struct task_struct *p)"
+        { releases: V6_12.., contexts: ANY, rules: does(Release), native: 2, run: bpf_task_release }
+        "int bpf_iter_task_new(struct bpf_iter_task *it, struct task_struct *task__nullable, unsigned int flags)"
+        { releases: V6_12.., contexts: ANY, rules: does(IterNew).rcu_protected(), native: CALL, run: bpf_iter_task_new }
+        "struct task_struct *bpf_iter_task_next(struct bpf_iter_task *it)"
+        { releases: V6_12.., contexts: ANY, rules: does(IterNext).ret_null(), native: CALL, run: bpf_iter_task_next }
+        "void bpf_iter_task_destroy(struct bpf_iter_task *it)"
+        { releases: V6_12.., contexts: ANY, rules: does(IterDestroy), native: CALL, run: bpf_iter_task_destroy }
+    });
+    table
 }
 
 /// Does the policy manage the task (scx_task_on_sched)? No idle task.
@@ -119,7 +99,7 @@ fn bpf_get_numa_node_id(m: &mut Machine) -> u32 {
 fn bpf_get_ns_current_pid_tgid(m: &mut Machine, _dev: u64, _ino: u64, nsdata: u64, size: u32) -> Result<i32, Fault> {
     m.ext.vm().charge_bytes(size.into())?;
     m.region.bytes_mut(nsdata, size.into())?.fill(0);
-    Ok(EINVAL)
+    Ok(-EINVAL)
 }
 
 fn bpf_task_from_pid(m: &mut Machine, pid: i32) -> u64 {
@@ -172,7 +152,7 @@ fn bpf_iter_task_new(m: &mut Machine, it: u64, p: u64, flags: u32) -> Result<i32
             any_task(m, p)?;
             p
         }
-        _ => return Ok(EINVAL),
+        _ => return Ok(-EINVAL),
     };
     m.region.store(it, [START, u64::from(flags) + 1, first])?;
     Ok(0)

@@ -8,30 +8,28 @@
 mod symbols;
 
 use crate::policy::layout::enums;
+use bpf::rows::*;
 use symbols::{Kind, SYMBOLS, Symbols};
 
 /// A release, as `major.minor`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Release {
-    major: u8,
-    minor: u8,
-}
+pub struct Release(Version);
 
-/// The kfuncs of Linux 7.2 that schedulers can meet, a name a line.
-const KFUNCS: &str = include_str!("kfuncs.txt");
+/// The kfuncs of Linux 7.2 that schedulers can meet and that are not modelled, a name a line.
+const NOT_MODELLED: &str = include_str!("not_modelled.txt");
 
 /// Those with sched_ext, oldest first.
 pub const RELEASES: [Release; 11] = [
-    Release::new(6, 12),
-    Release::new(6, 13),
-    Release::new(6, 14),
-    Release::new(6, 15),
-    Release::new(6, 16),
-    Release::new(6, 17),
-    Release::new(6, 18),
-    Release::new(6, 19),
-    Release::new(7, 0),
-    Release::new(7, 1),
+    Release(V6_12),
+    Release(V6_13),
+    Release(V6_14),
+    Release(V6_15),
+    Release(V6_16),
+    Release(V6_17),
+    Release(V6_18),
+    Release(V6_19),
+    Release(V7_0),
+    Release(V7_1),
     Release::MODELLED,
 ];
 
@@ -43,7 +41,7 @@ impl Default for Release {
 
 impl std::fmt::Display for Release {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}.{}", self.major, self.minor)
+        write!(f, "{}.{}", self.0.0, self.0.1)
     }
 }
 
@@ -71,13 +69,9 @@ impl std::str::FromStr for Release {
 
 impl Release {
     /// The one whose behaviour is modelled.
-    pub const MODELLED: Release = Release::new(7, 2);
+    pub const MODELLED: Release = Release(V7_2);
     /// Its stable release.
     const MODELLED_PATCH: u32 = 13;
-
-    const fn new(major: u8, minor: u8) -> Release {
-        Release { major, minor }
-    }
 
     /// LINUX_KERNEL_VERSION
     pub fn version_code(self) -> u32 {
@@ -86,16 +80,18 @@ impl Release {
         } else {
             0
         };
-        u32::from(self.major) << 16 | u32::from(self.minor) << 8 | patch
+        let Version(major, minor) = self.0;
+        u32::from(major) << 16 | u32::from(minor) << 8 | patch
     }
 
-    pub fn has_kfunc(self, name: &str) -> bool {
-        self.has(Kind::Kfunc, "", name)
+    /// Returns whether the release is one of these.
+    pub(crate) fn is_among(self, releases: Releases) -> bool {
+        releases.contains(self.0)
     }
 
-    /// Whether some Linux has a kfunc of this name, also one that is not modelled.
-    pub(crate) fn knows_kfunc(name: &str) -> bool {
-        find(Kind::Kfunc, "", name).is_some() || KFUNCS.lines().any(|known| known == name)
+    /// Returns whether Linux 7.2 has a kfunc of this name that is not modelled.
+    pub(crate) fn has_more_kfuncs(name: &str) -> bool {
+        NOT_MODELLED.lines().any(|known| known == name)
     }
 
     /// A struct or an enum.
@@ -113,27 +109,22 @@ impl Release {
     }
 
     fn has(self, kind: Kind, of: &str, name: &str) -> bool {
-        find(kind, of, name).is_none_or(|symbols| symbols.are_in(self))
+        find(kind, of, name).is_none_or(|symbols| self.is_among(symbols.releases))
     }
 
     /// What other releases have and this one lacks: types, and members with their struct.
     pub(crate) fn absent(self) -> impl Iterator<Item = (Option<&'static str>, &'static str)> {
-        let absent = SYMBOLS.iter().filter(move |symbols| !symbols.are_in(self));
+        let absent = SYMBOLS.iter().filter(move |symbols| !self.is_among(symbols.releases));
         absent.flat_map(|symbols| {
             let of = match symbols.kind {
                 Kind::Type => Some(None),
                 Kind::Member => Some(Some(symbols.of)),
-                Kind::Kfunc | Kind::Enumerator => None,
+                Kind::Enumerator => None,
             };
             let names = symbols.names.iter();
             of.into_iter()
                 .flat_map(move |of| names.clone().map(move |&name| (of, name)))
         })
-    }
-
-    /// In which releases a kfunc is that not all have: `since Linux 6.13`, `in Linux 6.12 to 6.16`.
-    pub(crate) fn range_of_kfunc(name: &str) -> Option<String> {
-        find(Kind::Kfunc, "", name).map(Symbols::range)
     }
 
     /// SCX_OPS_ALL_FLAGS
@@ -173,19 +164,15 @@ fn find(kind: Kind, of: &str, name: &str) -> Option<&'static Symbols> {
     SYMBOLS.iter().find(here)
 }
 
-impl Symbols {
-    fn are_in(&self, release: Release) -> bool {
-        release >= self.since && self.before.is_none_or(|before| release < before)
-    }
-
-    fn range(&self) -> String {
-        let last = self
-            .before
-            .and_then(|before| RELEASES.iter().rev().find(|release| **release < before));
-        match last {
-            None => format!("since Linux {}", self.since),
-            Some(last) => format!("in Linux {} to {last}", self.since),
-        }
+/// Describes releases that are not all: `since Linux 6.13`, `in Linux 6.12 to 6.16`.
+pub(crate) fn describe(releases: Releases) -> String {
+    let since = Release(releases.since);
+    let last = releases
+        .before
+        .and_then(|before| RELEASES.iter().rev().find(|release| release.0 < before));
+    match last {
+        None => format!("since Linux {since}"),
+        Some(last) => format!("in Linux {since} to {last}"),
     }
 }
 

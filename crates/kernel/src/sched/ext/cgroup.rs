@@ -5,10 +5,9 @@ use super::ops::{self, Frame, Op};
 use super::{exit, lifecycle};
 use crate::machine::Machine;
 use crate::policy::layout::scx_cgroup_init_args;
-use crate::sched::task::TaskId;
+use crate::simulation::id::TaskId;
+use bpf::errno::EFAULT;
 use std::mem::{offset_of, size_of};
-
-const EFAULT: i32 = 14;
 
 /// scx_cgroup_init: introduces all cgroups, parents first. 0 or an errno.
 pub(super) fn init(m: &mut Machine) -> i32 {

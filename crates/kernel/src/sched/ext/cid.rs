@@ -9,7 +9,8 @@ use super::exit;
 use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
 use crate::policy::layout::scx_cmask;
-use crate::sched::task::TaskId;
+use crate::simulation::id::TaskId;
+use bpf::errno::{EINVAL, ENOMEM};
 use bpf::map::kind;
 use machine::Topology;
 
@@ -134,7 +135,6 @@ pub(crate) fn alloc_masks(m: &mut Machine) -> Result<(), i32> {
     if !m.ext.cids.form {
         return Ok(());
     }
-    const ENOMEM: i32 = 12;
     let nr_cpus = m.nr_cpus();
     let words = words(nr_cpus);
     let size = size_of::<scx_cmask>() as u64 + u64::from(words) * 8;
@@ -167,7 +167,6 @@ fn words(nr_cids: u32) -> u32 {
 
 /// A policy's arena if it schedules by cid: it must have one and no more.
 pub(crate) fn check_arenas(arenas: usize) -> Option<String> {
-    const EINVAL: i32 = 22;
     match arenas {
         1 => None,
         0 => Some(format!("cid-form scheduler must use a BPF arena map ({})", -EINVAL)),
@@ -181,7 +180,6 @@ pub(crate) fn cpu_ret(m: &mut Machine, cpu: i32) -> i32 {
     if !m.ext.cids.form || cpu < 0 {
         return cpu;
     }
-    const EINVAL: i32 = 22;
     valid(m, cpu).map_or(-EINVAL, |cid| m.ext.cids.to_cpu(cid) as i32)
 }
 

@@ -16,10 +16,11 @@ use crate::policy::layout::scx_exit_info;
 use crate::policy::release::Release;
 use crate::policy::tracepoint::Tracing;
 use crate::sched::class::Class;
-use crate::sched::task::{IDLE, TaskId};
 use crate::simulation::event::Event;
+use crate::simulation::id::{IDLE, TaskId};
+use bpf::errno::{E2BIG, EBUSY, EFAULT, EINVAL};
 use bpf::map::kind;
-use bpf::region::Use;
+use bpf::memory::Use;
 
 /// enum scx_enable_state
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,10 +45,6 @@ pub(super) enum Ending {
 
 /// Ticks from bypass to disable: two grace periods, each about two ticks.
 const GRACE_TICKS: u64 = 4;
-
-const EINVAL: i32 = 22;
-const EBUSY: i32 = 16;
-const E2BIG: i32 = 7;
 
 /// Puts a policy into the machine: its programs can run, and it can be [enabled](enable).
 ///
@@ -178,7 +175,6 @@ fn steps(m: &mut Machine) -> Result<(), i32> {
     let (flags, has_update_idle) = (m.ext.ops().flags, m.ext.ops().defines(Op::UpdateIdle));
     idle::enable(m, flags, has_update_idle);
     if m.ext.ops().defines(Op::Init) {
-        const EFAULT: i32 = 14;
         let result = ops::call_framed(m, Op::Init, Frame::NONE, &[]).map_or(-EFAULT, |result| result as i32);
         if result != 0 {
             let errno = exit::sanitize(m, "init", result);

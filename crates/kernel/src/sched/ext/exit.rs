@@ -6,8 +6,9 @@ use super::ops::Op;
 use crate::machine::Machine;
 use crate::policy::checked;
 use crate::policy::layout::enums::{SCX_DSQ_FLAG_BUILTIN, SCX_ECODE_ACT_RESTART, SCX_EXIT_MSG_LEN};
-use crate::sched::task::TaskId;
-use bpf::func::{Fault, FaultKind};
+use crate::simulation::id::TaskId;
+use bpf::errno::EPROTO;
+use bpf::fault::{Fault, FaultKind};
 use std::fmt;
 
 /// Why a policy ended (enum scx_exit_kind).
@@ -270,7 +271,6 @@ fn backtrace(m: &Machine) -> Vec<String> {
 /// (ops_sanitize_err).
 pub(super) fn sanitize(m: &mut Machine, op: &str, value: i32) -> i32 {
     const MAX_ERRNO: i32 = 4095;
-    const EPROTO: i32 = 71;
     if value == 0 || (-MAX_ERRNO..0).contains(&value) {
         return value;
     }

@@ -10,8 +10,10 @@ use super::{cid, exit};
 use crate::machine::Machine;
 use crate::policy::layout::{scx_exit_task_args, scx_init_task_args};
 use crate::sched::class::Class;
-use crate::sched::task::{PRIO_TO_WEIGHT, Task, TaskId, WEIGHT_IDLEPRIO};
-use bpf::vm::Vm;
+use crate::sched::task::{PRIO_TO_WEIGHT, Task, WEIGHT_IDLEPRIO};
+use crate::simulation::id::TaskId;
+use bpf::engine::Vm;
+use bpf::errno::EFAULT;
 use std::mem::{offset_of, size_of};
 use workload::Policy;
 
@@ -37,8 +39,6 @@ pub(super) fn init_task(m: &mut Machine, task: TaskId, fork: bool) -> i32 {
     }
     0
 }
-
-const EFAULT: i32 = 14;
 
 /// The policy does not want this task: SCHED_EXT becomes SCHED_NORMAL.
 fn disallow(m: &mut Machine, task: TaskId, fork: bool) {

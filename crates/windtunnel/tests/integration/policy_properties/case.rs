@@ -2,7 +2,8 @@
 //! Random machines and workloads for properties of policies: tasks that compute, sleep, fork and change their nice, class
 //! and affinity, on CPUs that come and go.
 
-use crate::support::policy::{Observed, Run, Tasks, US};
+use super::Tested;
+use crate::support::policy::{Observed, Tasks, US};
 use machine::MachineSpec;
 use proptest::prelude::*;
 use std::fmt;
@@ -21,8 +22,6 @@ pub const SHAPES: [[u32; 4]; 10] = [
     [2, 2, 2, 1],
     [2, 2, 2, 2],
 ];
-/// No policy: the kernel's own scheduler.
-pub const FAIR: &str = "eevdf";
 /// Far more than the work of any case takes on one CPU.
 const HORIZON_MS: u64 = 10_000;
 
@@ -180,6 +179,41 @@ pub fn cases(hotplugs: usize) -> impl Strategy<Value = Case> {
     })
 }
 
+/// Cases in which CPUs often idle: few tasks on four CPUs and more, which sleep, change their affinity and preempt others.
+pub fn sparse_cases() -> impl Strategy<Value = Case> {
+    let shapes: Vec<_> = SHAPES
+        .into_iter()
+        .filter(|shape| shape.iter().product::<u32>() >= 4)
+        .collect();
+    let step = || {
+        prop_oneof![
+            4 => (100..2000_u64).prop_map(Step::RunUs),
+            2 => (1..1000_u64).prop_map(Step::SleepUs),
+            2 => (100..1000_u64).prop_map(Step::RealtimeUs),
+            4 => mask().prop_map(Step::Affinity),
+        ]
+    };
+    let task = (mask(), 0..1000_u64, prop::collection::vec(step(), 4..12));
+    let task = task.prop_map(|(mask, start_us, steps)| TaskCase {
+        nice: 0,
+        mask,
+        start_us,
+        steps,
+    });
+    let parts = (
+        prop::sample::select(shapes),
+        prop::collection::vec(task, 2..8),
+        any::<u64>(),
+    );
+    parts.prop_map(|(shape, tasks, seed)| Case {
+        shape,
+        load_us: 0,
+        hotplugs: Vec::new(),
+        tasks,
+        seed,
+    })
+}
+
 impl Case {
     pub fn nr_cpus(&self) -> u32 {
         self.shape.iter().product()
@@ -240,9 +274,9 @@ impl Case {
     }
 
     /// Runs under a policy until there is nothing more to do.
-    pub fn run(&self, policy: &str) -> Observed {
+    pub fn run(&self, policy: &Tested) -> Observed {
         let [nodes, llcs, cores, threads] = self.shape;
-        let run = if policy == FAIR { Run::fair() } else { Run::new(policy) };
+        let run = policy.run();
         let run = run.machine(MachineSpec::regular(nodes, llcs, cores, threads));
         let run = run.workload(self.workload()).seed(self.seed).load_at(self.load_us * US);
         let events = self.hotplugs.iter().filter(|event| event.cpu < self.nr_cpus());

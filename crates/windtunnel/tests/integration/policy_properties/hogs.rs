@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Hogs bound to one CPU of a machine: their waits and their shares.
 
-use super::case::{FAIR, SHAPES};
+use super::Tested;
+use super::case::SHAPES;
 use super::promise::{Division, division};
-use crate::support::policy::{MS, Observed, Run, Stint, Tasks, hog};
+use crate::support::policy::{MS, Observed, Stint, Tasks, hog};
+use crate::support::records::Promise;
 use machine::MachineSpec;
 use proptest::prelude::*;
 use trace::Event;
@@ -53,7 +55,7 @@ fn name(hog: usize) -> String {
 
 impl Hogs {
     /// Runs them. If `change_ms` is not 0, each computes that long before it has its nice value.
-    pub fn run(&self, policy: &str, change_ms: u64, ms: u64) -> Observed {
+    pub fn run(&self, policy: &Tested, change_ms: u64, ms: u64) -> Observed {
         let [nodes, llcs, cores, threads] = self.shape;
         let mut tasks = Tasks::default();
         for (number, &nice) in self.nices.iter().enumerate() {
@@ -82,26 +84,14 @@ impl Hogs {
             });
         }
         let machine = MachineSpec::regular(nodes, llcs, cores, threads);
-        let run = if policy == FAIR { Run::fair() } else { Run::new(policy) };
-        let run = run.machine(machine).tasks(tasks);
-        let settings: &[(&str, u64)] = match policy {
-            "fifo" | "percpu" | "vtime" | "steal" => &[("slice_ns", 5_000_000)],
-            "rr" => &[("slice_ns", 100_000_000)],
-            "dss" | "dss25" | "pls" | "mqs" | "pmqs" => &[("tick_ns", 10_000_000)],
-            "o1" => &[
-                ("slice_max_ns", 300_000_000),
-                ("slice_min_ns", 10_000_000),
-                ("batch_slice_ns", 400_000_000),
-            ],
-            // Without it hogs count as interactive until they have spent what a shell has given them.
-            "linux26" => &[("initial_sleep_ns", 0)],
-            "windows" => &[("quantum_ns", 187_500_000)],
-            "p9" | "torus" => &[("quantum_ns", 100_000_000)],
-            _ => &[],
-        };
-        let run = settings
-            .iter()
-            .fold(run, |run, &(name, ns)| run.set(name, ns / self.shorter));
+        let mut run = policy.run().machine(machine).tasks(tasks);
+        for name in policy.promise.turn_parameters() {
+            run = run.divide(name, self.shorter);
+        }
+        // Otherwise hogs count as interactive until they have spent the credit of the shell that started them.
+        if matches!(policy.promise, Promise::Timeslices26) {
+            run = run.set("initial_sleep_ns", 0);
+        }
         run.for_ms(ms)
     }
 
@@ -119,7 +109,7 @@ impl Hogs {
     }
 
     /// From when all have their nice values, the CPU is divided as the policy promises.
-    pub fn check_division(&self, policy: &str, ran: &Observed) {
+    pub fn check_division(&self, promise: Promise, ran: &Observed) {
         let changes = ran
             .records
             .iter()
@@ -130,16 +120,17 @@ impl Hogs {
             "not all have come to change their nice"
         );
         // What was left of turns under the former nice values is used up, too, and virtual times have met.
-        let former = match division(policy, ran, &self.before) {
-            Division::Shares { turns, .. } => turns.iter().sum::<u64>() + SETTLED,
-            Division::Ordered { .. } | Division::Strict { .. } => 0,
+        let former = match division(promise, ran, &self.before) {
+            Some(Division::Shares { turns, .. }) => turns.iter().sum::<u64>() + SETTLED,
+            _ => 0,
         };
         let (from, to) = (changes.into_iter().max().unwrap_or(0) + former, ran.machine.now);
         let got: Vec<u64> = (0..self.nices.len())
             .map(|hog| ran.cpu_ns_between(&name(hog), from, to))
             .collect();
-        match division(policy, ran, &self.nices) {
-            Division::Shares { turns, percent } => {
+        match division(promise, ran, &self.nices) {
+            None => {}
+            Some(Division::Shares { turns, percent }) => {
                 let (whole, sum) = (to - from, turns.iter().sum::<u64>());
                 for (&got, turn) in got.iter().zip(turns) {
                     // A turn more or less at either end.
@@ -151,7 +142,7 @@ impl Hogs {
                     );
                 }
             }
-            Division::Ordered { turn } => {
+            Some(Division::Ordered { turn }) => {
                 for (a, &better) in self.nices.iter().enumerate() {
                     for (b, &worse) in self.nices.iter().enumerate() {
                         let ordered = better >= worse || got[a] + 2 * turn >= got[b];
@@ -159,7 +150,7 @@ impl Hogs {
                     }
                 }
             }
-            Division::Strict { level, turn, lift } => {
+            Some(Division::Strict { level, turn, lift }) => {
                 let best = *level.iter().max().expect("a hog");
                 let first: Vec<u64> = (0..got.len())
                     .filter(|&hog| level[hog] == best)

@@ -1,10 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What each policy promises hogs that share a CPU: how long one waits at most, and who gets how much of it. Both follow
-//! from the policy's parameters, which are read from the policy that ran.
+//! What a policy promises hogs that share a CPU: how long each of them waits at most, and how the CPU is divided. Both
+//! follow from the policy's parameters, which are read from the policy that ran.
 
-use super::case::FAIR;
 use crate::support::policy::{MS, Observed, US};
+use crate::support::records::Promise;
 use kernel::task::PRIO_TO_WEIGHT;
+
+impl Promise {
+    /// Parameters on which the length of a turn depends. The tests shorten turns by dividing the defaults.
+    pub fn turn_parameters(self) -> &'static [&'static str] {
+        match self {
+            Promise::EqualTurns | Promise::WeightedTurns => &["slice_ns"],
+            Promise::Ticks24 | Promise::Ticks25 => &["tick_ns"],
+            Promise::TimeslicesO1 => &["slice_max_ns", "slice_min_ns", "batch_slice_ns"],
+            Promise::LevelsByUse | Promise::StrictLevels => &["quantum_ns"],
+            Promise::Timeslices26 | Promise::FairClass | Promise::Nothing => &[],
+        }
+    }
+
+    /// Whether a task that changes its nice value soon has the share of its new value. With levels, a task may wait long before
+    /// it comes to its change, or its use of the CPU counts for half a minute.
+    pub fn follows_nice_changes(self) -> bool {
+        !matches!(self, Promise::LevelsByUse | Promise::StrictLevels)
+    }
+}
 
 /// Slices end at the machine's ticks, so a turn may last one longer.
 pub const TICK: u64 = MS;
@@ -51,7 +70,7 @@ fn linux26_slice(nice: i32) -> u64 {
 
 /// The longest that hog number `own` of these nice values may wait between two turns, or before the first, ns. `None`: the
 /// policy bounds nothing for these values.
-pub fn longest_wait(policy: &str, ran: &Observed, nices: &[i32], own: usize) -> Option<u64> {
+pub fn longest_wait(promise: Promise, ran: &Observed, nices: &[i32], own: usize) -> Option<u64> {
     let parameter = |name| ran.counter(name);
     let others = || {
         nices
@@ -62,48 +81,47 @@ pub fn longest_wait(policy: &str, ran: &Observed, nices: &[i32], own: usize) -> 
     };
     let sum = |turn: &dyn Fn(i32) -> u64| others().map(|nice| turn(nice) + TICK + TURN).sum::<u64>();
     let equal = nices.iter().all(|&nice| nice == nices[own]);
-    let bound = match policy {
+    let bound = match promise {
         // One turn of each of the others, in order of arrival.
-        "fifo" | "percpu" => sum(&|_| parameter("slice_ns")),
-        "rr" => sum(&|_| parameter("slice_ns")),
+        Promise::EqualTurns => sum(&|_| parameter("slice_ns")),
         // Its slice has moved it s/w ahead. Who is at most that far behind has as many turns as its weight is greater, and
         // one that it may have begun.
-        "vtime" | "steal" => {
+        Promise::WeightedTurns => {
             let turn = parameter("slice_ns") + TICK + TURN;
             let turns = others().map(|nice| weight(nice).div_ceil(weight(nices[own])) + 1);
             turns.sum::<u64>() * turn
         }
         // What it has run beyond its share it waits for until it is eligible, a slice of its virtual time; its deadline is
         // another one later, and one slice may stand before it.
-        FAIR => {
+        Promise::FairClass => {
             let whole: u64 = nices.iter().map(|&nice| kernel_weight(nice)).sum();
             let slice = fair_slice(ran);
             2 * slice * whole / kernel_weight(nices[own]) + sum(&|_| 0) + slice
         }
         // It runs first in one period between recalculations and last in the next: both times the others' whole quanta.
         // Counters are rounded to ticks; what is owed beyond half a tick is carried over.
-        "dss" | "pls" | "mqs" | "pmqs" => {
+        Promise::Ticks24 => {
             let tick = parameter("tick_ns");
             2 * sum(&|nice| goodness_ticks(nice) * tick + tick / 2)
         }
-        "dss25" => {
+        Promise::Ticks25 => {
             let tick = parameter("tick_ns");
             2 * sum(&|nice| dss25_ticks(nice) * tick + tick / 2)
         }
         // The same between swaps of the arrays.
-        "o1" => 2 * sum(&|nice| o1_slice(ran, nice)),
+        Promise::TimeslicesO1 => 2 * sum(&|nice| o1_slice(ran, nice)),
         // And those that count as interactive go back to the active array for as long as the expired may starve.
-        "linux26" => parameter("starvation_ns") * nices.len() as u64 + 2 * sum(&linux26_slice),
+        Promise::Timeslices26 => parameter("starvation_ns") * nices.len() as u64 + 2 * sum(&linux26_slice),
         // Higher levels go first until the balance set manager lifts it: it has been ready for that long, the next look
         // comes, and those who are at the top already have their quanta first.
-        "windows" => {
+        Promise::StrictLevels => {
             let lifted = parameter("quantum_ns").max(parameter("lift_quantum_ns"));
             parameter("starved_ns") + parameter("lift_period_ns") + sum(&|_| lifted)
         }
         // Equals differ by a level only while what they have used stands on both sides of a level's limit, and a quantum
         // takes one across it: nobody is passed more than twice. Of others, levels follow use of the last half minute.
-        "p9" | "torus" if equal => 2 * sum(&|_| parameter("quantum_ns")),
-        _ => return None,
+        Promise::LevelsByUse if equal => 2 * sum(&|_| parameter("quantum_ns")),
+        Promise::LevelsByUse | Promise::Nothing => return None,
     };
     Some(bound)
 }
@@ -118,36 +136,37 @@ pub enum Division {
     Strict { level: Vec<u32>, turn: u64, lift: u64 },
 }
 
-pub fn division(policy: &str, ran: &Observed, nices: &[i32]) -> Division {
+/// How hogs of these nice values divide a CPU. `None`: the policy promises nothing.
+pub fn division(promise: Promise, ran: &Observed, nices: &[i32]) -> Option<Division> {
     let parameter = |name| ran.counter(name);
     let turns = |percent: u64, turn: &dyn Fn(i32) -> u64| Division::Shares {
         turns: nices.iter().map(|&nice| turn(nice)).collect(),
         percent,
     };
-    match policy {
-        "fifo" | "percpu" | "rr" => turns(3, &|_| parameter("slice_ns")),
-        "vtime" | "steal" => {
+    let division = match promise {
+        Promise::EqualTurns => turns(3, &|_| parameter("slice_ns")),
+        Promise::WeightedTurns => {
             let least = nices.iter().map(|&nice| weight(nice)).min().expect("a hog");
             // What a turn is longer than the slice, up to a tick, is not charged: those gain that have shorter runs.
             let percent = 3 + 100 * TICK / parameter("slice_ns");
             turns(percent, &|nice| parameter("slice_ns") * weight(nice) / least)
         }
-        FAIR => {
+        Promise::FairClass => {
             let least = nices.iter().map(|&nice| kernel_weight(nice)).min().expect("a hog");
             turns(3, &|nice| fair_slice(ran) * kernel_weight(nice) / least)
         }
-        "dss" | "pls" | "mqs" | "pmqs" => turns(3, &|nice| parameter("tick_ns") * goodness_ticks(nice)),
-        "dss25" => turns(3, &|nice| parameter("tick_ns") * dss25_ticks(nice)),
-        "o1" => {
+        Promise::Ticks24 => turns(3, &|nice| parameter("tick_ns") * goodness_ticks(nice)),
+        Promise::Ticks25 => turns(3, &|nice| parameter("tick_ns") * dss25_ticks(nice)),
+        Promise::TimeslicesO1 => {
             // A turn ends at the tick after.
             let least = nices.iter().map(|&nice| o1_slice(ran, nice)).min().expect("a hog");
             turns(3 + 100 * TICK / least, &|nice| o1_slice(ran, nice))
         }
-        "linux26" => turns(3, &linux26_slice),
-        "p9" | "torus" => Division::Ordered {
+        Promise::Timeslices26 => turns(3, &linux26_slice),
+        Promise::LevelsByUse => Division::Ordered {
             turn: parameter("quantum_ns"),
         },
-        "windows" => {
+        Promise::StrictLevels => {
             // Lifted once when it has been ready for so long, and again at that distance.
             let lifts = ran.machine.now / parameter("starved_ns");
             Division::Strict {
@@ -156,8 +175,9 @@ pub fn division(policy: &str, ran: &Observed, nices: &[i32]) -> Division {
                 lift: lifts * (parameter("lift_quantum_ns") + TICK),
             }
         }
-        _ => panic!("what does {policy} promise?"),
-    }
+        Promise::Nothing => return None,
+    };
+    Some(division)
 }
 
 /// Nice -20..0 are levels 15..8, 0..19 are 8..1 (thread_levels.h).

@@ -2,6 +2,7 @@
 //! Building policies and running the command.
 
 pub mod policy;
+pub mod records;
 pub mod terminal;
 
 use std::collections::BTreeMap;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Policies under hand-made workloads: who ran where and when, and what the policy counted.
 
+use bpf::engine::Engine;
 use bpf::link::Image;
 use bpf::object::Object;
-use bpf::vm::Engine;
 use kernel::Machine;
 use machine::MachineSpec;
 use std::collections::BTreeSet;
@@ -62,6 +62,7 @@ pub fn generated(spec: &str) -> Workload {
 pub struct Run {
     policy: Option<String>,
     settings: Vec<(String, String)>,
+    divisors: Vec<(String, u64)>,
     changes: Vec<(u64, String, String)>,
     hotplugs: Vec<(u64, u32, bool)>,
     load_at: u64,
@@ -72,7 +73,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// `policies/NAME.bpf.c` on one CPU without costs.
+    /// A policy on one CPU without costs: `policies/NAME.bpf.c`, or `NAME.bpf.c` if the name is a path.
     pub fn new(policy: &str) -> Run {
         Run {
             policy: Some(policy.into()),
@@ -85,6 +86,7 @@ impl Run {
         Run {
             policy: None,
             settings: Vec::new(),
+            divisors: Vec::new(),
             changes: Vec::new(),
             hotplugs: Vec::new(),
             load_at: 0,
@@ -97,6 +99,12 @@ impl Run {
 
     pub fn set(mut self, name: &str, value: impl ToString) -> Run {
         self.settings.push((name.into(), value.to_string()));
+        self
+    }
+
+    /// Sets a parameter to a fraction of its default.
+    pub fn divide(mut self, name: &str, divisor: u64) -> Run {
+        self.divisors.push((name.into(), divisor));
         self
     }
 
@@ -155,13 +163,22 @@ impl Run {
         // Profiles are looked for from here.
         std::env::set_current_dir(super::root()).expect("the repository");
         let policy = self.policy.as_ref().map(|name| {
-            let path = super::object(&format!("policies/{name}.bpf.c"));
+            let source = if name.contains('/') {
+                format!("{name}.bpf.c")
+            } else {
+                format!("policies/{name}.bpf.c")
+            };
+            let path = super::object(&source);
             let bytes = std::fs::read(&path).expect("an object");
             let mut object = Object::parse(&bytes, name).expect("a BPF object");
             let profile = windtunnel::profile::find(name).expect("a profile that can be read");
             profile
                 .apply(&mut object, kernel::profile::Facts::new(&self.machine))
                 .expect("the profile fits");
+            for (name, divisor) in &self.divisors {
+                let default: u64 = object.get(name).expect("a parameter").parse().expect("a number");
+                object.set(name, &(default / divisor).to_string()).expect("in range");
+            }
             for (name, value) in &self.settings {
                 object
                     .set(name, value)

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Every policy is complete: its header says what it is good and bad for, policies/policies.toml says how it is tested, and
+//! policies/README.md has it in its table. The tables are written by `UPDATE_GOLDEN=1 cargo test -p windtunnel policy_records`.
+
+use crate::support::records::{FILE, Record, records};
+use crate::support::{self, policy::free};
+use bpf::engine::Engine;
+use bpf::object::Object;
+use kernel::Machine;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::path::Path;
+use windtunnel::{policy, profile};
+use workload::Workload;
+
+const README: &str = "policies/README.md";
+const UPDATE: &str = "UPDATE_GOLDEN=1 cargo test -p windtunnel policy_records";
+
+#[test]
+fn policy_records_are_complete() {
+    std::env::set_current_dir(support::root()).expect("the repository");
+    let mut missing = Vec::new();
+    let (names, records) = (support::policies(), records());
+    for name in records.keys().filter(|name| !names.contains(name)) {
+        missing.push(format!(
+            "{FILE}: [{name}] is a record, but there is no policies/{name}.bpf.c"
+        ));
+    }
+    for name in &names {
+        let object = read(name);
+        missing.extend(header_lacks(name));
+        missing.extend(ops_lack(name, &object));
+        missing.extend(match records.get(name) {
+            Some(record) => record_lacks(name, record, &object),
+            None => vec![no_record(name, &object)],
+        });
+    }
+    for (title, table) in [("policies", policy_table(&names)), ("headers", header_table(&names))] {
+        missing.extend(readme_lacks(title, &table));
+    }
+    assert!(missing.is_empty(), "\n\n{}\n", missing.join("\n\n"));
+}
+
+fn read(name: &str) -> Object {
+    let bytes = std::fs::read(support::object(&source(name))).expect("an object");
+    Object::parse(&bytes, name).expect("a BPF object")
+}
+
+fn source(name: &str) -> String {
+    format!("policies/{name}.bpf.c")
+}
+
+/// Counters of a policy: globals that begin with nr_.
+fn counters(object: &Object) -> Vec<&str> {
+    let names = object.variables().iter().filter(|variable| variable.live);
+    let names = names.map(|variable| variable.name.as_str());
+    names
+        .filter(|name| name.starts_with("nr_") && *name != "nr_cpus")
+        .collect()
+}
+
+fn header_lacks(name: &str) -> Vec<String> {
+    let header = policy::header(name).unwrap_or_default();
+    let mut missing = Vec::new();
+    if !header.starts_with(&format!("{name}: ")) || policy::idea(&header).is_none() {
+        missing.push(format!(
+            "{}: the header comment must begin with \" * {name}: \" and the idea in a sentence",
+            source(name)
+        ));
+    }
+    for title in ["Good for", "Bad for", "Source"] {
+        if policy::remark(&header, title).is_none() {
+            missing.push(format!(
+                "{}: the header comment needs a line \" * {title}: ...\"",
+                source(name)
+            ));
+        }
+    }
+    missing
+}
+
+/// Without hotplug callbacks the kernel ends a policy when a CPU comes or goes.
+fn ops_lack(name: &str, object: &Object) -> Option<String> {
+    let machine = Machine::new(free(1), Workload::default(), 1).expect("a machine");
+    let mut object = object.clone();
+    let profile = profile::find(name).expect("a profile that can be read");
+    let applied = profile.apply(&mut object, kernel::profile::Facts::new(&machine.spec));
+    applied.expect("the profile fits");
+    let (image, _) = kernel::load::open(&machine, &object, &profile, Engine::default()).expect("it links");
+    let defined = |callback: &str| image.struct_ops.iter().any(|ops| ops.programs.contains_key(callback));
+    (!defined("cpu_online") || !defined("cpu_offline")).then(|| {
+        format!(
+            "{}: the kernel ends a policy without ops.cpu_online() and ops.cpu_offline() when a CPU comes or goes:\n    \
+             add #include \"include/hotplug.h\", and HOTPLUG_CALLBACKS to SCX_OPS()",
+            source(name)
+        )
+    })
+}
+
+fn no_record(name: &str, object: &Object) -> String {
+    format!(
+        "{FILE}: there is no record of {}. Add\n    [{name}]\n    promise = \"nothing\"\n    live = [{{ moves = \"{}\" }}]\nand \
+         see the head of the file for better promises",
+        source(name),
+        counters(object).join(" ")
+    )
+}
+
+/// Names that a record uses and its policy does not have.
+fn record_lacks(name: &str, record: &Record, object: &Object) -> Vec<String> {
+    let known: BTreeSet<&str> = object
+        .variables()
+        .iter()
+        .map(|variable| variable.name.as_str())
+        .collect();
+    let settings = record.live.iter().flat_map(|live| live.set.split_whitespace());
+    let settings = settings.map(|setting| setting.split('=').next().unwrap_or(setting));
+    let moved = record.live.iter().flat_map(|live| live.moves.split_whitespace());
+    let used = settings.chain(moved).chain(record.still.split_whitespace());
+    let unknown = used.filter(|used| !known.contains(used));
+    unknown
+        .map(|unknown| format!("{FILE}: [{name}] names {unknown}, which {} does not have", source(name)))
+        .collect()
+}
+
+fn policy_table(names: &[String]) -> String {
+    let mut table = "| policy | idea | good for | bad for | source |\n|---|---|---|---|---|\n".to_owned();
+    for name in names {
+        let header = policy::header(name).unwrap_or_default();
+        let idea = policy::idea(&header).unwrap_or_default();
+        let remarks = ["Good for", "Bad for", "Source"].map(|title| {
+            let remark = policy::remark(&header, title).unwrap_or_default();
+            remark.trim_end_matches('.').to_owned()
+        });
+        let _ = writeln!(table, "| `{name}` | {idea} | {} |", remarks.join(" | "));
+    }
+    table
+}
+
+/// The headers of policies/include: the first sentence of each, and the policies that include it.
+fn header_table(names: &[String]) -> String {
+    let mut users: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for entry in std::fs::read_dir("policies/include").expect("headers").flatten() {
+        users.insert(entry.file_name().into_string().expect("a name"), Vec::new());
+    }
+    for name in names {
+        let mut included = BTreeSet::new();
+        include(Path::new(&source(name)), &mut included);
+        for header in included {
+            users.get_mut(&header).expect("a header").push(name);
+        }
+    }
+    let mut table = "| header | what | used by |\n|---|---|---|\n".to_owned();
+    for (header, users) in users {
+        let text = std::fs::read_to_string(Path::new("policies/include").join(&header)).expect("a header");
+        let comment = text.split("/*\n").nth(1).unwrap_or_default();
+        let comment = comment.lines().map(|line| line.trim_start_matches([' ', '*']));
+        let comment = comment.take_while(|line| !line.is_empty() && *line != "/");
+        let comment = comment.collect::<Vec<_>>().join(" ");
+        let what = comment.split(". ").next().unwrap_or_default().trim_end_matches('.');
+        let users = if users.len() == names.len() {
+            "all".to_owned()
+        } else {
+            users.join(", ")
+        };
+        let _ = writeln!(table, "| `{header}` | {what} | {users} |");
+    }
+    table
+}
+
+/// Adds the headers that a file includes, and those that they include.
+fn include(file: &Path, included: &mut BTreeSet<String>) {
+    let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    for line in text.lines() {
+        let quoted = line.strip_prefix("#include \"").and_then(|rest| rest.strip_suffix('"'));
+        let Some(header) = quoted.and_then(|path| path.rsplit('/').next()) else {
+            continue;
+        };
+        if included.insert(header.to_owned()) {
+            include(&Path::new("policies/include").join(header), included);
+        }
+    }
+}
+
+/// The README has the table between its marks. With UPDATE_GOLDEN it is written there.
+fn readme_lacks(title: &str, table: &str) -> Option<String> {
+    let text = std::fs::read_to_string(README).expect(README);
+    let mark = format!("<!-- {title} -->\n");
+    let start = text.find(&mark).expect("the mark of a table") + mark.len();
+    let end = start + text[start..].find("<!-- end -->").expect("the end of a table");
+    if text[start..end] == *table {
+        return None;
+    }
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(README, format!("{}{table}{}", &text[..start], &text[end..])).expect(README);
+        return None;
+    }
+    let committed: BTreeSet<&str> = text[start..end].lines().collect();
+    let made: BTreeSet<&str> = table.lines().collect();
+    let mut lines = String::new();
+    committed
+        .difference(&made)
+        .for_each(|line| lines += &format!("    -{line}\n"));
+    made.difference(&committed)
+        .for_each(|line| lines += &format!("    +{line}\n"));
+    Some(format!(
+        "{README}: its table of {title} differs:\n{lines}{UPDATE} writes it"
+    ))
+}

@@ -1,0 +1,15 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+# mechanisms.py: prints what `make live-test` loads, from policies/policies.toml, in lines that a shell reads:
+#   POLICY [SETTING...]: COUNTER...   a load, and the counters that it must move
+#   !POLICY: COUNTER...               counters that no load moves
+import tomllib
+
+with open("policies/policies.toml", "rb") as file:
+    records = tomllib.load(file)
+for name, record in records.items():
+    if "still" in record:
+        print(f"!{name}: {record['still']}")
+for name, record in records.items():
+    for load in record["live"]:
+        print(f"{name} {load.get('set', '')}".strip() + f": {load['moves']}".rstrip())

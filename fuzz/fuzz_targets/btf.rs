@@ -9,7 +9,9 @@ use bpf::core_relo::{Relocation, describe, resolve};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    let Some((&[low, high], rest)) = bytes.split_first_chunk() else { return };
+    let Some((&[low, high], rest)) = bytes.split_first_chunk() else {
+        return;
+    };
     let split = usize::from(u16::from_le_bytes([low, high])).min(rest.len());
     let (local, target) = rest.split_at(split);
     let Ok(local) = Btf::parse(local) else { return };

@@ -6,8 +6,8 @@
 #[path = "../../crates/kernel/tests/integration/hostile/calls.rs"]
 mod calls;
 
+use bpf::engine::Engine;
 use bpf::object::Object;
-use bpf::vm::Engine;
 use calls::Draw;
 use kernel::Machine;
 use kernel::kfuncs;

@@ -25,7 +25,10 @@ static TYPES: LazyLock<Btf> = LazyLock::new(|| {
     assert!(done.is_ok_and(|done| done.success()), "clang-19 compiles {source:?}");
     let bytes = std::fs::read(&out).expect("an object");
     let _ = std::fs::remove_file(&out);
-    let mut types = Object::parse(&bytes, "types.bpf.o").expect("a BPF object").btf().clone();
+    let mut types = Object::parse(&bytes, "types.bpf.o")
+        .expect("a BPF object")
+        .btf()
+        .clone();
     types.index();
     types
 });
@@ -62,7 +65,9 @@ fuzz_target!(|bytes: &[u8]| {
         // Types that are there, and some that are not.
         let ty = u32::from(ty) % (TYPES.len() + 4);
         let path = path(&mut rest);
-        let Ok(relocation) = Relocation::new(ty, &path, (kind % 16).into()) else { continue };
+        let Ok(relocation) = Relocation::new(ty, &path, (kind % 16).into()) else {
+            continue;
+        };
         let answer = resolve(&TYPES, &TYPES, &relocation).ok();
         assert!(answer == resolve(&TYPES, &TYPES, &relocation).ok());
         let _ = describe(&TYPES, &relocation);

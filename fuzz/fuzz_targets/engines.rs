@@ -21,7 +21,11 @@ fuzz_target!(|bytes: &[u8]| {
     let code = random::generate(&mut random::Source::new(0, bytes));
     WORLD.with_borrow_mut(|world| {
         // Addresses are never reused, and each program leaves pieces of memory behind: begin anew now and then.
-        if world.region.pages(1).is_none_or(|addr| addr - world.region.base() > 64 << 20) {
+        if world
+            .region
+            .pages(1)
+            .is_none_or(|addr| addr - world.region.base() > 64 << 20)
+        {
             *world = world::TestWorld::new();
         }
         if let Err(difference) = random::check(world, &code) {

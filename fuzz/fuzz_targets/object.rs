@@ -4,13 +4,19 @@
 #![no_main]
 
 use bpf::link::{Target, link};
+use bpf::memory::Region;
 use bpf::object::Object;
-use bpf::region::Region;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    let Ok(mut object) = Object::parse(bytes, "fuzz.o") else { return };
-    let names: Vec<String> = object.variables().iter().map(|variable| variable.name.clone()).collect();
+    let Ok(mut object) = Object::parse(bytes, "fuzz.o") else {
+        return;
+    };
+    let names: Vec<String> = object
+        .variables()
+        .iter()
+        .map(|variable| variable.name.clone())
+        .collect();
     for name in &names {
         let value = object.get(name).unwrap_or_default();
         let _ = object.set(name, &value);
@@ -18,7 +24,9 @@ fuzz_target!(|bytes: &[u8]| {
     // The object's own types as the kernel's: every relocation has an answer unless the damage took it.
     let target = Target::from_btf(object.btf().clone());
     let region = Region::new().expect("64 GiB of addresses");
-    let Ok(image) = link(&object, &target, &region, 4) else { return };
+    let Ok(image) = link(&object, &target, &region, 4) else {
+        return;
+    };
     for name in &names {
         let _ = image.get(&region, name);
     }

@@ -14,9 +14,7 @@ fn decode(bytes: &[u8]) -> Vec<Record> {
 fuzz_target!(|bytes: &[u8]| {
     let records = decode(bytes);
     let (mut encoder, mut again) = (Encoder::new(), Vec::new());
-    records
-        .iter()
-        .for_each(|record| encoder.put(record, &mut again));
+    records.iter().for_each(|record| encoder.put(record, &mut again));
     assert_eq!(decode(&again), records);
 
     // As a file, and as header and block behind valid checksums, which no fuzzer guesses.

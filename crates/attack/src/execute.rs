@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Running one policy object on a small machine.
 
+use bpf::engine::Engine;
 use bpf::link::Image;
 use bpf::object::Object;
-use bpf::vm::Engine;
 use kernel::Machine;
 use kernel::ext::{self, Exit, Kind};
 use kernel::load::{LoadError, attach, open_changed};

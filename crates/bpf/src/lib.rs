@@ -51,14 +51,3 @@ pub mod sanitizer;
 
 pub use loader::btf::{self, kstruct};
 pub use loader::{core_relo, link, object};
-
-/// Earlier paths, until their users have moved.
-pub mod func {
-    pub use crate::engine::{ANY, Body, Entry, Func, World};
-    pub use crate::fault::*;
-}
-pub use cache as lines;
-pub use cache as conflicts;
-pub use engine as vm;
-pub use memory as region;
-pub use sanitizer as guard;

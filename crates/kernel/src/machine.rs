@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The simulated machine: one value owns clock, event queue, CPUs, tasks, policy and chance.
 
-use crate::hardware::cpu::CpuId;
 use crate::hardware::cpuset::CpuSet;
 use crate::hardware::footprint::{self, Caches};
 use crate::policy::layout::{Layout, MAX_TASKS};
@@ -12,16 +11,19 @@ use crate::sched::ext;
 use crate::sched::fair;
 use crate::sched::rq::Rq;
 use crate::sched::rt;
-use crate::sched::task::{IDLE, Task, TaskId};
+use crate::sched::task::Task;
 use crate::simulation::event::{Event, EventQueue};
+use crate::simulation::id::CpuId;
+use crate::simulation::id::{IDLE, TaskId};
 use crate::simulation::lock::{LockId, LockStat, Locks};
 use crate::simulation::rng::Rng;
 use crate::simulation::table::Table;
 use crate::watch::check::Checks;
 use crate::watch::decision::Decisions;
 use crate::watch::invariant::Invariants;
+use crate::watch::observe::Transition;
 use crate::watch::waiting::WaitingTask;
-use bpf::region::{Region, Use};
+use bpf::memory::{Region, Use};
 use machine::MachineSpec;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -84,7 +86,7 @@ pub struct Machine {
     pub invariants: Option<Box<Invariants>>,
     /// Noted if somebody wants them.
     pub decisions: Decisions,
-    /// The policy runs in checked mode (`bpf::guard`). Before it is loaded.
+    /// The policy runs in checked mode (`bpf::sanitizer`). Before it is loaded.
     pub checked: bool,
     /// The run ends with its policy, at the instant the policy has a reason to end; otherwise the fair class takes over.
     pub stop_with_policy: bool,
@@ -277,8 +279,7 @@ impl Machine {
             self.account(cpu);
             self.tell_overhead(cpu);
         }
-        self.checks.finish(self.now);
-        self.watch_end();
+        self.observe(Transition::End);
         self.verify();
         self.waiting_at_end = self.waiting_tasks();
         self.flush(sink);

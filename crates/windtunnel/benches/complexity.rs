@@ -46,7 +46,7 @@ fn row(policy: &Policy, cpus: u32, machine: &str, tasks: u32) -> String {
         profile: None,
         policy: policy.clone(),
         settings: Vec::new(),
-        engine: bpf::vm::Engine::default(),
+        engine: bpf::engine::Engine::default(),
         checked: false,
         machine: machine::load(machine, &[]).expect("a machine"),
         workload: workload::load(&format!("sleepers:n={tasks},run=2ms,sleep=100us"), &[]).expect("a workload"),
@@ -55,7 +55,7 @@ fn row(policy: &Policy, cpus: u32, machine: &str, tasks: u32) -> String {
         kernel: kernel::release::Release::default(),
         after_failure: false,
         hotplug: Vec::new(),
-        memory: bpf::region::DEFAULT_LIMIT,
+        memory: bpf::memory::DEFAULT_LIMIT,
         trace: None,
         draw: None,
     };

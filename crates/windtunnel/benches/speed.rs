@@ -66,7 +66,7 @@ fn scenario(policy: &Policy, machine: &str, workload: &str, for_ns: u64) -> Scen
         profile: None,
         policy: policy.clone(),
         settings: Vec::new(),
-        engine: bpf::vm::Engine::default(),
+        engine: bpf::engine::Engine::default(),
         checked: false,
         machine: machine::load(machine, &[]).expect("a machine"),
         workload: workload::load(workload, &[]).expect("a workload"),
@@ -75,7 +75,7 @@ fn scenario(policy: &Policy, machine: &str, workload: &str, for_ns: u64) -> Scen
         kernel: kernel::release::Release::default(),
         after_failure: false,
         hotplug: Vec::new(),
-        memory: bpf::region::DEFAULT_LIMIT,
+        memory: bpf::memory::DEFAULT_LIMIT,
         trace: None,
         draw: None,
     }

@@ -31,7 +31,7 @@ pub struct Scenario {
     pub profile: Option<PathBuf>,
     /// `--set NAME=VALUE`, in order.
     pub settings: Vec<(String, String)>,
-    pub engine: bpf::vm::Engine,
+    pub engine: bpf::engine::Engine,
     /// Run the policy in checked mode: a sanitizer for BPF, which changes nothing but the time it takes.
     pub checked: bool,
     pub machine: MachineSpec,

@@ -12,9 +12,8 @@
 //! Left out: that a task loses lines while it runs, and memory that tasks share.
 
 use crate::machine::Machine;
-use crate::sched::task::{IDLE, TaskId};
-use bpf::conflicts::Sets;
-use bpf::lines;
+use crate::simulation::id::{IDLE, TaskId};
+use bpf::cache::{self, Sets};
 use machine::{Costs, MachineSpec, Topology};
 
 const NOWHERE: u32 = u32::MAX;
@@ -161,10 +160,10 @@ fn memory_ps(topology: &Topology, costs: &Costs) -> Vec<Vec<u64>> {
 }
 
 /// The machine's caches as the lines of kernel and policy data know them, by CPU.
-pub(crate) fn line_caches(spec: &MachineSpec) -> Vec<lines::Cache> {
+pub(crate) fn line_caches(spec: &MachineSpec) -> Vec<cache::Cache> {
     let topology = &spec.topology;
     let nr_cores = topology.cores.len() as u64;
-    let shares = nr_cores.min(u64::from(lines::MAX_CACHES));
+    let shares = nr_cores.min(u64::from(cache::MAX_CACHES));
     let bit = |cpu: u32| 1u64 << (u64::from(topology.cpus[cpu as usize].core) * shares / nr_cores);
     let bits = |cpus: &[u32]| cpus.iter().map(|&cpu| bit(cpu)).fold(0, |all, bit| all | bit);
     let (llcs, nodes): (Vec<u64>, Vec<u64>) = (
@@ -174,7 +173,7 @@ pub(crate) fn line_caches(spec: &MachineSpec) -> Vec<lines::Cache> {
     let price = spec.costs.cache_line;
     let cache = |cpu: u32| {
         let info = &topology.cpus[cpu as usize];
-        lines::Cache {
+        cache::Cache {
             own: bit(cpu),
             llc: llcs[info.llc as usize],
             node: nodes[info.node as usize] | llcs[info.llc as usize],
@@ -212,14 +211,14 @@ pub(crate) fn line_sets(spec: &MachineSpec) -> Option<Vec<Sets>> {
         Sets {
             count: tasks.count(cpu.l2_bytes),
             ways: tasks.ways,
-            first: lines::Cache {
+            first: cache::Cache {
                 llc_ns: line.llc,
                 node_ns: line.node,
                 remote_ns: line.remote,
                 memory_ns: memory_ns as u32,
                 ..caches[core[0] as usize]
             },
-            next: lines::Cache {
+            next: cache::Cache {
                 llc_ns: lines_of_two.llc.saturating_sub(line.llc),
                 node_ns: lines_of_two.node.saturating_sub(line.node),
                 remote_ns: lines_of_two.remote.saturating_sub(line.remote),
@@ -230,7 +229,7 @@ pub(crate) fn line_sets(spec: &MachineSpec) -> Option<Vec<Sets>> {
     };
     let sets: Vec<Sets> = topology.cores.iter().map(sets).collect();
     // With a bit for several cores they would have the room of one.
-    (sets.len() <= lines::MAX_CACHES as usize).then_some(sets)
+    (sets.len() <= cache::MAX_CACHES as usize).then_some(sets)
 }
 
 impl Machine {
@@ -346,7 +345,7 @@ impl Machine {
     }
 
     /// Cache lines of kernel and policy data that had to come from elsewhere.
-    pub fn line_transfers(&self) -> lines::Transfers {
+    pub fn line_transfers(&self) -> cache::Transfers {
         self.region.lines().transfers()
     }
 

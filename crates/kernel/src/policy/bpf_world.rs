@@ -5,13 +5,13 @@ use crate::machine::Machine;
 use crate::policy::kfuncs;
 use crate::sched::ext::ops::{self, Op, kf};
 use crate::sched::ext::{self, dump, exit};
-use crate::sched::task::IDLE;
 use crate::simulation::event::Event;
+use crate::simulation::id::IDLE;
 use crate::simulation::lock::LockId;
-use bpf::func::{Fault, World};
+use bpf::engine::{Vm, World};
+use bpf::fault::Fault;
 use bpf::map::kind;
-use bpf::region::{RECORD, Region, Use};
-use bpf::vm::Vm;
+use bpf::memory::{RECORD, Region, Use};
 use std::collections::BTreeMap;
 
 /// BPF_F_TIMER_ABS: the time is absolute.

@@ -6,7 +6,7 @@ use crate::policy::layout::{
     Mask, WRITABLE, bpf_iter_scx_dsq, cgroup, cpuset, css_set, rq, scx_bpf_dsq_insert_vtime_args,
     scx_bpf_select_cpu_and_args, task_struct,
 };
-use bpf::func::Fault;
+use bpf::fault::Fault;
 use bpf::link::Image;
 use bpf::sanitizer::{KernelObject, Rules};
 use std::mem::offset_of;

@@ -6,9 +6,9 @@
 
 use crate::machine::Machine;
 use crate::sched::ext::ops::{self, kf};
-use crate::sched::task::IDLE;
+use crate::simulation::id::IDLE;
+use bpf::engine::Vm;
 use bpf::object::{Program, ProgramKind};
-use bpf::vm::Vm;
 
 /// Stands for the seq_file; programs cannot look into it.
 const SEQ: u64 = 1;

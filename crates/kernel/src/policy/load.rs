@@ -12,12 +12,11 @@ use crate::policy::user_space;
 use crate::profile::{Facts, Profile, set_enum_constants};
 use crate::sched::ext::cid::CPU_ONLY;
 use crate::sched::ext::{self, Exit, Op, OpsTable, Policy};
-use bpf::conflicts::Competitors;
-use bpf::lines::LINE;
+use bpf::cache::{Competitors, LINE};
+use bpf::engine::{Engine, Vm};
 use bpf::link::{Image, StructOps, link};
 use bpf::map::Map;
 use bpf::object::Object;
-use bpf::vm::{Engine, Vm};
 
 /// Why no policy is loaded. The machine is as if loading had never been tried, but for what the policy's own programs did.
 #[derive(Debug)]

@@ -11,11 +11,12 @@ use crate::sched::class::{Class, flags};
 use crate::sched::ext;
 use crate::sched::fair;
 use crate::sched::rt;
-use crate::sched::task::{IDLE, PRIO_TO_WEIGHT, State, Task, TaskId, WEIGHT_IDLEPRIO};
+use crate::sched::task::{PRIO_TO_WEIGHT, State, Task, WEIGHT_IDLEPRIO};
 use crate::simulation::event::Event;
+use crate::simulation::id::{IDLE, TaskId};
 use crate::simulation::lock::LockId;
 use bpf::errno::EAGAIN;
-use bpf::region::{RECORD, Use};
+use bpf::memory::{RECORD, Use};
 use trace::MigrateReason;
 use workload::Policy;
 

@@ -3,11 +3,11 @@
 //!
 //! Only the machine makes such numbers, and only for items that it has. A number that a policy or a workload names is checked
 //! where it comes in ([`Table::id`]). Programs cannot store to the memory from which the simulator reads numbers back
-//! ([`bpf::region::Region::may_store`]). So looking an item up by its number is not checked in release builds: it is what the
+//! ([`bpf::memory::Region::may_store`]). So looking an item up by its number is not checked in release builds: it is what the
 //! simulation does most, and checks cost 5 % to 7 % of the instructions of a run. Builds with debug assertions, all tests among
 //! them, check it. Looking up by a plain `usize` is always checked.
 
-use bpf::region::want_huge_pages;
+use bpf::memory::want_huge_pages;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Index, IndexMut};
 

@@ -3,8 +3,8 @@
 
 use crate::policies;
 use crate::support::*;
+use bpf::engine::Engine;
 use bpf::object::Object;
-use bpf::vm::Engine;
 use kernel::Machine;
 use kernel::load::{LoadError, load};
 use kernel::profile::Profile;

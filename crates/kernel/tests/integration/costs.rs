@@ -3,7 +3,7 @@
 
 use crate::policies::Run;
 use crate::support::*;
-use bpf::lines::Transfers;
+use bpf::cache::Transfers;
 use kernel::Machine;
 use kernel::lock::LockId;
 use machine::{ByDistance, MachineSpec, TaskSets};

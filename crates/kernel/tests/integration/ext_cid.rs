@@ -3,8 +3,8 @@
 
 use crate::policies::{Run, compile};
 use crate::support::*;
+use bpf::engine::Engine;
 use bpf::object::Object;
-use bpf::vm::Engine;
 use kernel::Machine;
 use kernel::load::check;
 use kernel::profile::Profile;

@@ -5,8 +5,8 @@ mod calls;
 
 use crate::policies;
 use crate::support::*;
+use bpf::engine::Engine;
 use bpf::object::Object;
-use bpf::vm::Engine;
 use calls::Draw;
 use kernel::Machine;
 use kernel::ext::Kind;

@@ -5,9 +5,9 @@
 use crate::policies;
 use crate::policies::corpus::{Case, FILES, WITHIN, cases};
 use crate::support::*;
-use bpf::func::FaultKind;
+use bpf::engine::{Engine, Vm};
+use bpf::fault::FaultKind;
 use bpf::object::{Object, ProgramKind};
-use bpf::vm::{Engine, Vm};
 use kernel::Machine;
 use kernel::load::{attach, open};
 use kernel::profile::Profile;

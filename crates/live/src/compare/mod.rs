@@ -8,7 +8,7 @@ use crate::journal::Journal;
 use crate::kernel;
 use crate::load::setting;
 use crate::policy::{Failure, Source};
-use bpf::vm::Engine;
+use bpf::engine::Engine;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use windtunnel::duration;
@@ -91,7 +91,7 @@ impl Args {
             kernel: ::kernel::release::Release::default(),
             after_failure: false,
             hotplug: Vec::new(),
-            memory: bpf::region::DEFAULT_LIMIT,
+            memory: bpf::memory::DEFAULT_LIMIT,
             trace: None,
             draw: None,
         };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What is run, but for the policies: the arguments that all commands which run something share.
 
-use bpf::region::DEFAULT_LIMIT;
-use bpf::vm::Engine;
+use bpf::engine::Engine;
+use bpf::memory::DEFAULT_LIMIT;
 use clap::{Args as ClapArgs, ValueEnum};
 use kernel::release::Release;
 use std::path::{Path, PathBuf};

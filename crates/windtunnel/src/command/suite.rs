@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `windtunnel suite`: tests of policies as data.
 
-use bpf::vm::Engine;
+use bpf::engine::Engine;
 use clap::Args as ClapArgs;
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -4,9 +4,9 @@
 use super::definition::Case;
 use super::step::{Relation, Step};
 use crate::duration;
+use bpf::engine::Engine;
 use bpf::link::Image;
 use bpf::object::Object;
-use bpf::vm::Engine;
 use kernel::Machine;
 use kernel::cpuset::CpuSet;
 use kernel::ext::{self, EnableState, Kind, Policy};

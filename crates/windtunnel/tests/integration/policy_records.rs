@@ -4,8 +4,8 @@
 
 use crate::support::records::{FILE, Record, records};
 use crate::support::{self, policy::free};
+use bpf::engine::Engine;
 use bpf::object::Object;
-use bpf::vm::Engine;
 use kernel::Machine;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

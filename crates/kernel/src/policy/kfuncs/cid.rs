@@ -9,7 +9,7 @@ use crate::sched::ext::cid::valid;
 use crate::sched::ext::ops::kf;
 use crate::sched::ext::{exit, kick};
 use bpf::errno::EINVAL;
-use bpf::func::Fault;
+use bpf::fault::Fault;
 use bpf::rows::*;
 
 pub(super) fn table() -> Vec<Kfunc> {

@@ -7,9 +7,9 @@ use crate::policy::layout::enums::{SCX_CPUPERF_ONE, SCX_PICK_IDLE_IN_NODE};
 use crate::policy::layout::{Mask, scx_bpf_select_cpu_and_args};
 use crate::sched::ext::ops::{UNLOCKED, kf};
 use crate::sched::ext::{exit, idle, insert, kick};
-use crate::sched::task::{IDLE, TaskId};
+use crate::simulation::id::{IDLE, TaskId};
 use bpf::errno::{EBUSY, EINVAL, ENOENT, EOPNOTSUPP};
-use bpf::func::Fault;
+use bpf::fault::Fault;
 use bpf::rows::*;
 
 pub(super) fn table() -> Vec<Kfunc> {
@@ -356,6 +356,6 @@ fn scx_bpf_now(m: &mut Machine) -> u64 {
     if m.ext.frame.locked_cpu == cpu {
         m.now
     } else {
-        bpf::func::World::now_ns(m)
+        bpf::engine::World::now_ns(m)
     }
 }

@@ -7,8 +7,8 @@ use crate::policy::layout::enums::{SCX_DSQ_LOCAL, SCX_ENQ_DSQ_PRIQ};
 use crate::policy::layout::scx_bpf_dsq_insert_vtime_args;
 use crate::sched::ext::insert as dsq;
 use crate::sched::ext::ops::kf;
-use crate::sched::task::{IDLE, TaskId};
-use bpf::func::Fault;
+use crate::simulation::id::{IDLE, TaskId};
+use bpf::fault::Fault;
 use bpf::rows::*;
 
 pub(super) fn table() -> Vec<Kfunc> {

@@ -16,8 +16,9 @@ mod report;
 mod task;
 
 use crate::machine::Machine;
-use crate::sched::task::{IDLE, TaskId};
-use bpf::func::{Fault, Func};
+use crate::simulation::id::{IDLE, TaskId};
+use bpf::engine::Func;
+use bpf::fault::Fault;
 use machine::Costs;
 
 type Kfunc = Func<Machine>;

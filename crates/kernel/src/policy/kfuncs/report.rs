@@ -7,7 +7,7 @@ use crate::policy::layout::enums::SCX_EXIT_MSG_LEN;
 use crate::sched::ext::dump;
 use crate::sched::ext::exit::{self, Kind};
 use bpf::errno::long::{EFAULT, EINVAL};
-use bpf::func::Fault;
+use bpf::fault::Fault;
 use bpf::helper::print;
 use bpf::rows::*;
 

@@ -10,7 +10,7 @@ use super::enums::{CGROUP_SUBSYS_COUNT, cpuset_cgrp_id};
 use super::{Layout, MASK_BYTES, Mask, alloc, cpumask, object};
 use crate::machine::Machine;
 use bpf::kstruct;
-use bpf::region::{Region, Slab};
+use bpf::memory::{Region, Slab};
 use std::collections::BTreeSet;
 use workload::{Action, Workload};
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! CPU masks in the region: the bits that policies see are the bits that the simulated kernel works on.
 
-use bpf::func::Fault;
-use bpf::region::Region;
+use bpf::fault::Fault;
+use bpf::memory::Region;
 
 /// A `struct cpumask` of the region, one bit a CPU, as many words as the machine needs. Its words are read and
 /// written one at a time, so masks may overlap and policies may change them between two calls.

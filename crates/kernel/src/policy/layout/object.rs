@@ -5,7 +5,7 @@ use super::{cgroup, cpumask, cpuset, css_set, rq, sched_ext_entity, task_struct}
 use bpf::btf::build::Builder;
 use bpf::btf::{Btf, Kind};
 use bpf::kstruct::KernelType;
-use bpf::region::ObjectType;
+use bpf::memory::ObjectType;
 use std::mem::offset_of;
 
 const SCX: usize = offset_of!(task_struct, scx);

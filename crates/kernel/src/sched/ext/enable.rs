@@ -16,11 +16,11 @@ use crate::policy::layout::scx_exit_info;
 use crate::policy::release::Release;
 use crate::policy::tracepoint::Tracing;
 use crate::sched::class::Class;
-use crate::sched::task::{IDLE, TaskId};
 use crate::simulation::event::Event;
+use crate::simulation::id::{IDLE, TaskId};
 use bpf::errno::{E2BIG, EBUSY, EFAULT, EINVAL};
 use bpf::map::kind;
-use bpf::region::Use;
+use bpf::memory::Use;
 
 /// enum scx_enable_state
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -13,12 +13,12 @@ use super::ops::{self, Op, UNLOCKED};
 use super::{cid, deferred, exit};
 use crate::machine::Machine;
 use crate::policy::layout::enums::*;
-use crate::sched::task::{IDLE, TaskId};
+use crate::simulation::id::{IDLE, TaskId};
 use crate::simulation::lock::{Held, LockId};
 use crate::watch::decision::What;
 use bpf::errno::{EEXIST, EINVAL, ENOENT};
-use bpf::func::Fault;
-use bpf::region::Use;
+use bpf::fault::Fault;
+use bpf::memory::Use;
 
 /// The task that ops.select_cpu() or ops.enqueue() may dispatch directly (direct_dispatch_task).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

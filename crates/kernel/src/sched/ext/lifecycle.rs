@@ -10,9 +10,10 @@ use super::{cid, exit};
 use crate::machine::Machine;
 use crate::policy::layout::{scx_exit_task_args, scx_init_task_args};
 use crate::sched::class::Class;
-use crate::sched::task::{PRIO_TO_WEIGHT, Task, TaskId, WEIGHT_IDLEPRIO};
+use crate::sched::task::{PRIO_TO_WEIGHT, Task, WEIGHT_IDLEPRIO};
+use crate::simulation::id::TaskId;
+use bpf::engine::Vm;
 use bpf::errno::EFAULT;
-use bpf::vm::Vm;
 use std::mem::{offset_of, size_of};
 use workload::Policy;
 

@@ -6,7 +6,7 @@ use super::ops::{NO_OPS, Op, OpsTable};
 use crate::machine::Machine;
 use crate::policy::bpf_world::Timers;
 use crate::policy::tracepoint::{Hook, Tracing};
-use bpf::vm::Vm;
+use bpf::engine::Vm;
 
 /// Everything that comes and goes with a policy. [`Core::policy`] holds the only one, so a policy that was refused or has
 /// ended cannot leave a callback, a tracing program or a timer behind.

@@ -7,9 +7,9 @@
 
 use super::exit;
 use crate::machine::Machine;
-use crate::sched::task::{IDLE, TaskId};
-use bpf::func::Fault;
-use bpf::vm::Vm;
+use crate::simulation::id::{IDLE, TaskId};
+use bpf::engine::Vm;
+use bpf::fault::Fault;
 
 macro_rules! ops {
     ($($op:ident $name:literal $contexts:expr,)*) => {

@@ -2,7 +2,7 @@
 //! A hostile policy: its callbacks call what there is with arguments drawn at random. Most are nearly right, so that what comes
 //! behind the first check is reached, too. Shared by the test and the fuzz target, which feeds bytes where the test has a seed.
 
-use bpf::func::Func;
+use bpf::engine::Func;
 use bpf::image::{CALL, CALL_HELPER, CALL_KFUNC, FUNC_BASE, Insn, LD_IMM64};
 use bpf::insn::{self, alu, jmp};
 use bpf::link::Image;

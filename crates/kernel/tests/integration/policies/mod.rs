@@ -3,9 +3,9 @@
 
 pub mod corpus;
 
+use bpf::engine::Engine;
 use bpf::link::Image;
 use bpf::object::Object;
-use bpf::vm::Engine;
 use kernel::Machine;
 use kernel::ext::{self, Exit};
 use kernel::load::{LoadError, load};

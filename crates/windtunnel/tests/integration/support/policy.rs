@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Policies under hand-made workloads: who ran where and when, and what the policy counted.
 
+use bpf::engine::Engine;
 use bpf::link::Image;
 use bpf::object::Object;
-use bpf::vm::Engine;
 use kernel::Machine;
 use machine::MachineSpec;
 use std::collections::BTreeSet;

@@ -91,7 +91,7 @@ fn ops_lack(name: &str, object: &Object) -> Option<String> {
     (!defined("cpu_online") || !defined("cpu_offline")).then(|| {
         format!(
             "{}: the kernel ends a policy without ops.cpu_online() and ops.cpu_offline() when a CPU comes or goes:\n    \
-             add #include \"include/hotplug.h\", and HOTPLUG_CALLBACKS to SCX_OPS()",
+             add #include \"include/hotplug.h\" (pass_on.h if CPUs have queues), and HOTPLUG_CALLBACKS to SCX_OPS()",
             source(name)
         )
     })

@@ -228,7 +228,7 @@ bool SCX_OP(linux26_yield, struct task_struct *from, struct task_struct *to)
 	return false;
 }
 
-/* Notes that a task of this CPU is waking others through a futex. The flags of such wake-ups do not tell. */
+/* Notes that a task of this CPU wakes others through a futex, which the flags of the wake-up do not show. */
 static __always_inline int task_wakes(bool waking)
 {
 	struct prio_rq *rq = prio_rq_of(bpf_get_smp_processor_id());

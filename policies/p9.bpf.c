@@ -101,8 +101,8 @@ void SCX_OP(p9_enqueue, struct task_struct *p, u64 enq_flags)
 }
 
 /*
- * Runs the first process of `level` or above that ran here last, nowhere yet, or where it is for a while
- * already. If there is none and nobody goes on here, the first of all.
+ * Runs the first process of `level` or above that ran here last, has not run yet, or has not moved for a
+ * while. If there is no such process and the CPU is about to idle, it runs the first of all.
  */
 static __always_inline bool runproc(s32 cpu, s32 level, bool idle)
 {

@@ -54,7 +54,7 @@ static __always_inline bool try_lock(struct mq *q)
 	return false;
 }
 
-/* The owner holds the lock beside whoever has it. */
+/* The owner takes its lock at once, even if another CPU holds it. */
 static __always_inline void lock_own(struct mq *q)
 {
 	__sync_fetch_and_add(&q->holders, 1);

@@ -27,8 +27,8 @@ u32 idle_balance PARAM("level, 0..2: 0 none, 1 not within cores and LLCs, 2 all"
 u64 nr_pulled, nr_balanced, nr_declined;
 
 /*
- * The includer defines these. take() moves the first task of a queue that may run here; moved() is told of
- * other moves.
+ * The includer defines these. take() moves the first task of a queue that may run here. moved()
+ * is called after a move between two queues.
  */
 static __always_inline bool take(u32 from);
 static __always_inline void moved(u32 from, u32 to);

@@ -17,7 +17,7 @@
 #define GOODNESS_IDLE (-1000)
 /* Choices that one ops.dispatch() makes at most. */
 #define MAX_TRIES 8
-/* What choose() returns if the choice must be repeated. */
+/* Result of choose() if the choice must be repeated. */
 #define AGAIN MAX_TASKS
 
 /* Recalculations of counters; tasks that choices examined; wake-ups that preempted a task. */

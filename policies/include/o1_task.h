@@ -26,7 +26,7 @@ u64 nr_expired, nr_penalised;
 
 struct task_ctx {
 	struct prio_node node;
-	/* What is left of the timeslice. */
+	/* Rest of the timeslice, ns. */
 	u64 left;
 	/* Time up to which the running task has been charged. */
 	u64 run_at;

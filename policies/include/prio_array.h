@@ -17,7 +17,7 @@
 
 /* Levels of an array, 0 the best: bits of one word. */
 #define PRIO_LEVELS 64
-/* In place of a level: no task of the policy runs there, or none is queued. */
+/* No level: no task of the policy runs there, or no task is queued. */
 #define PRIO_NONE 64
 
 /* The arrays of one CPU. */
@@ -53,7 +53,7 @@ struct prio_rq {
 #endif
 PRIO_RQS(prio_rq)
 
-/* Where a task is queued. Part of the policy's task storage. */
+/* The queue of a task. This is part of the policy's task storage. */
 struct prio_node {
 	/*
 	 * Number + 1 of the CPU whose nr_queued counts the task, or 0. It changes atomically, since other

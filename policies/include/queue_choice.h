@@ -40,7 +40,7 @@ struct scan {
 	s32 first, second, first_pid;
 	/* When the task that has waited longest began to wait. */
 	u64 oldest_since;
-	/* The same for the best task if it is overdue, or ~0. */
+	/* When the best task began to wait if it is overdue, or ~0. */
 	u64 overdue_since;
 };
 #define SCAN_FROM(goodness)                                                                        \

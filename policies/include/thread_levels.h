@@ -29,7 +29,7 @@ u64 nr_boosted, nr_decayed, nr_lifted;
 struct thread {
 	u64 ready_since;
 	u64 running_since;
-	/* What is left of the quantum, ns. */
+	/* Rest of the quantum, ns. */
 	s64 left;
 	u32 level;
 	u32 ideal;

@@ -29,7 +29,7 @@ s32 last_bonus;
 struct task_ctx {
 	struct prio_node node;
 	struct sleep_avg sleep;
-	/* What is left of the timeslice, now and when the current turn began, ns. */
+	/* Rest of the timeslice, now and when the current turn began, ns. */
 	u64 left;
 	u64 turn;
 	u32 array;

@@ -23,6 +23,9 @@ for binary in target/release/windtunnel target/release/windtunnel-live "$(PATH=$
 done
 cp target/policies/*.bpf.o "$root/policies/"
 cp -r profiles workloads "$root/"
+# The experiment that the guest executes.
+mkdir -p "$root/experiments/smp"
+cp -r experiments/smp/heavy "$root/experiments/smp/"
 for source in scripts/live/objects/*.bpf.c; do
   clang-19 -g -O2 -mcpu=v3 -Ipolicies/include -target bpf -c "$source" -o "$root/objects/$(basename "$source" .c).o"
 done

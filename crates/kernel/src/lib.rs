@@ -35,5 +35,5 @@ pub use policy::{kfuncs, layout, load, release, target, tracepoint, user_space};
 pub use programs::{execute as program, sync};
 pub use sched::{cgroup, class, ext, fair, rq, rt, task};
 pub use simulation::table::Table;
-pub use simulation::{chance, event, lock, rng};
+pub use simulation::{chance, event, id, lock, rng};
 pub use watch::{check, decision, invariant, waiting};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The simulated machine: one value owns clock, event queue, CPUs, tasks, policy and chance.
 
-use crate::hardware::cpu::CpuId;
 use crate::hardware::cpuset::CpuSet;
 use crate::hardware::footprint::{self, Caches};
 use crate::policy::layout::{Layout, MAX_TASKS};
@@ -12,14 +11,17 @@ use crate::sched::ext;
 use crate::sched::fair;
 use crate::sched::rq::Rq;
 use crate::sched::rt;
-use crate::sched::task::{IDLE, Task, TaskId};
+use crate::sched::task::Task;
 use crate::simulation::event::{Event, EventQueue};
+use crate::simulation::id::CpuId;
+use crate::simulation::id::{IDLE, TaskId};
 use crate::simulation::lock::{LockId, LockStat, Locks};
 use crate::simulation::rng::Rng;
 use crate::simulation::table::Table;
 use crate::watch::check::Checks;
 use crate::watch::decision::Decisions;
 use crate::watch::invariant::Invariants;
+use crate::watch::observe::Transition;
 use crate::watch::waiting::WaitingTask;
 use bpf::memory::{Region, Use};
 use machine::MachineSpec;
@@ -277,8 +279,7 @@ impl Machine {
             self.account(cpu);
             self.tell_overhead(cpu);
         }
-        self.checks.finish(self.now);
-        self.watch_end();
+        self.observe(Transition::End);
         self.verify();
         self.waiting_at_end = self.waiting_tasks();
         self.flush(sink);

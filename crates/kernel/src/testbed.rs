@@ -2,7 +2,8 @@
 //! Machines and workloads for the tests of the scheduling classes.
 
 use crate::machine::Machine;
-use crate::sched::task::{State, TaskId};
+use crate::sched::task::State;
+use crate::simulation::id::TaskId;
 use crate::simulation::table::Id;
 use machine::MachineSpec;
 use trace::{Event, Record};

@@ -55,7 +55,7 @@ enum Action {
     Run(run::Args),
     /// Record what this machine's scheduler does, as a trace file
     Record(record::Args),
-    /// Put the SMP study's questions to this machine: loads, response times, shares, what was published beside them
+    /// Execute experiments on this machine, with what was published beside the figures
     Study(study::Args),
     /// Simulate and execute the same workload under the same policy, and set the results side by side
     Compare(compare::Args),

@@ -128,7 +128,7 @@ fn shown(scenario: &Scenario, violation: &Violation, bound_ns: u64) -> Result<Sh
     let reached = (violation.from + bound_ns).min(violation.until);
     running.advance(reached, &mut Tee::new())?;
     let task = running.machine.find_task(violation.pid);
-    let mut seen = running.machine.snapshot(task.unwrap_or(kernel::task::IDLE));
+    let mut seen = running.machine.snapshot(task.unwrap_or(kernel::id::IDLE));
     // The machine's clock stands at its last event.
     seen.time = reached;
     running.advance(to, &mut Tee::new())?;

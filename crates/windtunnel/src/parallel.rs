@@ -54,31 +54,36 @@ fn each<Job: Sync, Done: Send>(
     let (finished, all) = (AtomicU64::new(0), 1000 * jobs.len() as u64);
     let done: Mutex<Vec<Option<Result<Done, Error>>>> = Mutex::new(jobs.iter().map(|_| None).collect());
     progress(0, all);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while !stop() {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(job) = jobs.get(index) else { break };
-                    let mut told = 0;
-                    let mut tell = |share: u64| {
-                        let before = finished.fetch_add(share - told, Ordering::Relaxed);
-                        progress(before + share - told, all);
-                        told = share;
-                    };
-                    let result = run(job, &mut tell);
-                    tell(1000);
-                    if result.is_err() {
-                        // Nobody takes another one.
-                        next.store(jobs.len(), Ordering::Relaxed);
-                    }
-                    if let Ok(mut done) = done.lock() {
-                        done[index] = Some(result);
-                    }
-                }
-            });
+    let work = || {
+        while !stop() {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = jobs.get(index) else { break };
+            let mut told = 0;
+            let mut tell = |share: u64| {
+                let before = finished.fetch_add(share - told, Ordering::Relaxed);
+                progress(before + share - told, all);
+                told = share;
+            };
+            let result = run(job, &mut tell);
+            tell(1000);
+            if result.is_err() {
+                // Nobody takes another one.
+                next.store(jobs.len(), Ordering::Relaxed);
+            }
+            if let Ok(mut done) = done.lock() {
+                done[index] = Some(result);
+            }
         }
-    });
+    };
+    match threads {
+        // On the caller's thread: a job may fork.
+        1 => work(),
+        _ => std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(work);
+            }
+        }),
+    }
     done.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::running::Running;
 use kernel::Machine;
 use kernel::decision::{Queue, Snapshot};
-use kernel::task::IDLE;
+use kernel::id::IDLE;
 use std::collections::BTreeMap;
 use trace::{Event, Record, Sink, escape};
 

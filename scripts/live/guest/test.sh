@@ -181,7 +181,7 @@ workloads() {
     expect 0 "wake-up latency" live run hackbench:groups=1,fds=5,loops=20
     expect 0 "10 in all" live run lat_proc:operation=exec,n=10
     ! grep -q 'refused' /tmp/said || { fail "exec under $name:"; cat /tmp/said; }
-    windtunnel live study heavy --for 8s 2>&1 | grep -E 'scheduler|load_|balanced|mean|share'
+    windtunnel live study smp/heavy --with seconds=8 --with settled_s=6 --with warmup_s=1 2>&1 | grep -E 'scheduler|load_|balanced|mean'
     [ -z "$loader" ] || { kill $loader; wait $loader || fail "$name: exit status $?"; }
   done
   echo "workloads: done"

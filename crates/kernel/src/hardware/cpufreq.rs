@@ -9,7 +9,7 @@
 
 use crate::machine::Machine;
 use crate::policy::layout::enums::SCX_CPUPERF_ONE;
-use crate::sched::task::IDLE;
+use crate::simulation::id::IDLE;
 
 const ONE: u64 = SCX_CPUPERF_ONE;
 

@@ -12,7 +12,7 @@
 //! Left out: that a task loses lines while it runs, and memory that tasks share.
 
 use crate::machine::Machine;
-use crate::sched::task::{IDLE, TaskId};
+use crate::simulation::id::{IDLE, TaskId};
 use bpf::cache::{self, Sets};
 use machine::{Costs, MachineSpec, Topology};
 

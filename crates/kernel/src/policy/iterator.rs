@@ -6,7 +6,7 @@
 
 use crate::machine::Machine;
 use crate::sched::ext::ops::{self, kf};
-use crate::sched::task::IDLE;
+use crate::simulation::id::IDLE;
 use bpf::engine::Vm;
 use bpf::object::{Program, ProgramKind};
 

@@ -11,7 +11,8 @@ use crate::policy::layout;
 use crate::profile::Profile;
 use crate::sched::ext::ops::{self, kf};
 use crate::sched::ext::{exit, ops::Frame};
-use crate::sched::task::{IDLE, State, TaskId};
+use crate::sched::task::State;
+use crate::simulation::id::{IDLE, TaskId};
 use bpf::engine::Vm;
 use bpf::object::{Program, ProgramKind};
 

@@ -6,8 +6,9 @@
 
 use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
-use crate::sched::task::{State, TaskId};
+use crate::sched::task::State;
 use crate::simulation::chance::draw;
+use crate::simulation::id::TaskId;
 use crate::simulation::rng::Rng;
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -7,7 +7,7 @@
 use crate::machine::Machine;
 use crate::policy::tracepoint;
 use crate::sched::class::flags::WF_SYNC;
-use crate::sched::task::TaskId;
+use crate::simulation::id::TaskId;
 use std::collections::{BTreeMap, VecDeque};
 use workload::{Channel, Resource};
 

@@ -12,7 +12,8 @@ use crate::policy::tracepoint;
 use crate::sched::class::Class;
 use crate::sched::ext;
 use crate::sched::fair;
-use crate::sched::task::{State, TaskId};
+use crate::sched::task::State;
+use crate::simulation::id::TaskId;
 use bpf::errno::{EBUSY, EEXIST, EINVAL, ENOENT};
 use std::collections::BTreeMap;
 use workload::{Action, Workload};
@@ -224,7 +225,7 @@ impl Machine {
             self.pids
                 .iter()
                 .copied()
-                .filter(|&task| task != crate::sched::task::IDLE)
+                .filter(|&task| task != crate::simulation::id::IDLE)
         };
         let named: Vec<TaskId> = live().filter(|&task| self.tasks[task].comm == comm).collect();
         if !process {
@@ -273,7 +274,7 @@ impl Machine {
             .pids
             .iter()
             .copied()
-            .filter(|&task| task != crate::sched::task::IDLE)
+            .filter(|&task| task != crate::simulation::id::IDLE)
             .collect();
         for task in tasks {
             let mut at = Some(self.tasks[task].cgroup);

@@ -5,7 +5,8 @@ use crate::machine::Machine;
 use crate::policy::layout;
 use crate::sched::ext;
 use crate::sched::fair;
-use crate::sched::task::IDLE;
+use crate::simulation::id::IDLE;
+use crate::watch::observe::Transition;
 use trace::MigrateReason;
 
 impl Machine {
@@ -21,9 +22,7 @@ impl Machine {
             self.rqs[cpu as usize].online = true;
             self.online_cpus.insert(cpu);
             self.idle_cpus.insert(cpu);
-            self.checks.online(self.now, cpu, true);
-            self.watch_online(cpu, true);
-            self.trace(cpu, trace::Event::Hotplug { online });
+            self.observe(Transition::Online { cpu });
             layout::mirror_online(self);
             fair::Domains::rebuild(self);
             ext::cpu_online(self, cpu);
@@ -31,7 +30,7 @@ impl Machine {
         }
         self.enter(cpu);
         self.online_cpus.remove(cpu);
-        self.trace(cpu, trace::Event::Hotplug { online });
+        self.observe(Transition::GoesOffline { cpu });
         fair::Domains::rebuild(self);
         ext::cpu_offline(self, cpu);
         let curr = self.rqs[cpu as usize].curr;
@@ -60,8 +59,7 @@ impl Machine {
         // What was charged and not worked off dies with the CPU.
         rq.debt = 0;
         self.idle_cpus.remove(cpu);
-        self.checks.online(self.now, cpu, false);
-        self.watch_online(cpu, false);
+        self.observe(Transition::Offline { cpu });
         self.this_cpu = self.online_cpus.first().expect("the last CPU stays");
         self.account(self.this_cpu);
     }

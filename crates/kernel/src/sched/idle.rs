@@ -3,11 +3,11 @@
 
 use crate::machine::Machine;
 use crate::sched::ext;
-use crate::sched::task::TaskId;
+use crate::simulation::id::TaskId;
 
 pub(crate) fn pick_task(m: &mut Machine, cpu: u32) -> Option<TaskId> {
     ext::stay_idle(m, cpu);
-    Some(crate::sched::task::IDLE)
+    Some(crate::simulation::id::IDLE)
 }
 
 pub(crate) fn set_next_task(m: &mut Machine, cpu: u32, _next: TaskId) {

@@ -10,6 +10,7 @@ pub mod hotplug;
 pub mod idle;
 pub mod rq;
 pub mod rt;
+pub mod sched_class;
 pub mod schedule;
 pub mod setscheduler;
 pub mod task;

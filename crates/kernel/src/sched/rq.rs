@@ -4,7 +4,7 @@
 use crate::sched::ext;
 use crate::sched::fair;
 use crate::sched::rt;
-use crate::sched::task::{IDLE, TaskId};
+use crate::simulation::id::{IDLE, TaskId};
 
 /// What every event touches stands first, so that it takes few cache lines.
 #[repr(C, align(64))]

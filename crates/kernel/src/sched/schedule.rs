@@ -8,10 +8,12 @@ use crate::sched::ext;
 use crate::sched::fair;
 use crate::sched::idle;
 use crate::sched::rt;
-use crate::sched::task::{IDLE, State, TaskId};
+use crate::sched::task::State;
 use crate::simulation::event::Event;
+use crate::simulation::id::{IDLE, TaskId};
 use crate::simulation::lock::LockId;
-use crate::watch::decision::{Handler, What};
+use crate::watch::decision::Handler;
+use crate::watch::observe::Transition;
 use trace::TaskState;
 
 impl Machine {
@@ -155,26 +157,12 @@ impl Machine {
         if next != IDLE {
             self.write_task(next);
         }
-        let group = |task: TaskId| self.tasks[task].affinity;
-        let prev_waits = (prev != IDLE && self.waits(prev)).then(|| group(prev));
-        let next_group = (next != IDLE).then(|| group(next));
-        self.checks.switched(now, cpu, prev_waits, next_group);
-        self.watch_switch(cpu, prev, next);
-        let (prev_pid, next_pid) = (self.pid_of(prev), self.pid_of(next));
-        self.trace(
+        self.observe(Transition::Switched {
             cpu,
-            trace::Event::Switch {
-                prev: prev_pid,
-                prev_state,
-                next: next_pid,
-            },
-        );
-        if next != IDLE {
-            self.decided(|_| What::Run {
-                pid: next_pid,
-                prev: prev_pid,
-            });
-        }
+            prev,
+            prev_state,
+            next,
+        });
         ext::sched_switch(self, cpu, prev, next);
     }
 

@@ -8,7 +8,8 @@ use crate::sched::class::flags;
 use crate::sched::ext;
 use crate::sched::fair;
 use crate::sched::fork::set_policy_fields;
-use crate::sched::task::TaskId;
+use crate::simulation::id::TaskId;
+use crate::watch::observe::Transition;
 use trace::MigrateReason;
 use workload::Policy;
 
@@ -42,16 +43,11 @@ impl Machine {
 
     /// do_set_cpus_allowed: the mask alone.
     pub(crate) fn set_cpus_mask(&mut self, task: TaskId, cpus: CpuSet) {
-        self.watch_affinity(task);
         self.change_queued(task, |m| {
+            let group = m.checks.group(&cpus);
+            m.observe(Transition::AffinityChanges { task, group });
             let t = &mut m.tasks[task];
-            let waits = t.on_rq && !t.on_cpu;
-            let affinity = m.checks.group(&cpus);
-            if waits {
-                m.checks.dequeued(m.now, t.affinity);
-                m.checks.queued(m.now, affinity);
-            }
-            t.affinity = affinity;
+            t.affinity = group;
             t.nr_cpus_allowed = cpus.weight();
             t.cpus = cpus;
             layout::mirror_cpus(m, task);

@@ -12,25 +12,9 @@ use crate::sched::ext;
 use crate::sched::fair;
 use crate::sched::rt;
 use crate::simulation::event::Event;
-use crate::simulation::table::id;
+use crate::simulation::id::{IDLE, TaskId};
 use crate::watch::check::{ALL_CPUS, AffinityGroup};
 use workload::Policy;
-
-id! {
-    /// A task's slot. Slots are used again after exit; pids are not.
-    TaskId
-}
-
-/// The task that runs on a CPU which has nothing else to run. It is in no table.
-pub const IDLE: TaskId = TaskId(u32::MAX);
-
-impl TaskId {
-    /// Number of the slot, for what is kept by slot elsewhere.
-    #[inline(always)]
-    pub fn slot(self) -> u32 {
-        self.0
-    }
-}
 
 /// `__state` of task_struct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

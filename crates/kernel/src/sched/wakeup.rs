@@ -7,9 +7,11 @@ use crate::policy::tracepoint;
 use crate::sched::class::{Class, flags};
 use crate::sched::ext;
 use crate::sched::ext::Op;
-use crate::sched::task::{State, TaskId};
+use crate::sched::task::State;
+use crate::simulation::id::TaskId;
 use crate::simulation::lock::LockId;
 use crate::watch::decision::{Handler, What};
+use crate::watch::observe::Transition;
 use trace::MigrateReason;
 
 impl Machine {
@@ -128,8 +130,7 @@ impl Machine {
         t.on_rq = true;
         t.waiting_since = now;
         self.rqs[cpu as usize].nr_running += 1;
-        self.checks.queued(now, t.affinity);
-        self.watch_queued(task);
+        self.observe(Transition::Queued { task });
         self.class_enqueue_task(cpu, task, flags);
     }
 
@@ -138,14 +139,13 @@ impl Machine {
         if cpu != self.this_cpu {
             self.account(cpu);
         }
-        let now = self.now;
         debug_assert!(self.tasks[task].on_rq);
         self.class_dequeue_task(cpu, task, flags);
         self.rqs[cpu as usize].nr_running -= 1;
         let t = &mut self.tasks[task];
         t.on_rq = false;
         if !t.on_cpu {
-            self.checks.dequeued(now, t.affinity);
+            self.observe(Transition::Dequeued { task });
         }
     }
 

@@ -6,7 +6,7 @@
 
 use crate::machine::Machine;
 use crate::policy::layout;
-use crate::sched::task::IDLE;
+use crate::simulation::id::IDLE;
 use machine::Distance;
 use trace::Event;
 

@@ -4,7 +4,7 @@
 //! Nothing is removed from the middle, but for a CPU's step. An event that may become void carries a generation number that
 //! its handler compares with the owner's.
 
-use crate::sched::task::TaskId;
+use crate::simulation::id::TaskId;
 use crate::simulation::step::Steps;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;

@@ -4,6 +4,7 @@
 pub mod chance;
 pub mod cost;
 pub mod event;
+pub mod id;
 pub mod lock;
 pub mod rng;
 pub mod step;

@@ -9,9 +9,11 @@ const CPU_BITS: u32 = 16;
 const LAST: u64 = (1 << (64 - CPU_BITS)) - 2;
 
 pub struct Steps {
-    /// A complete tree of fours: the root is 0, the children of n are 4n + 1 to 4n + 4, the leaves are the CPUs.
-    keys: Vec<Key>,
-    first_leaf: usize,
+    /// A complete tree of fours. A node holds the least keys of its four children: nodes below it, or CPUs. The children of
+    /// node n are 4n + 1 to 4n + 4; the CPUs come behind the last node.
+    nodes: Vec<[Key; 4]>,
+    /// The least key of all.
+    first: Key,
     /// By CPU: where its step stands among the events of its time.
     sequences: Vec<u64>,
 }
@@ -19,15 +21,15 @@ pub struct Steps {
 impl Steps {
     pub fn new(nr_cpus: u32) -> Steps {
         assert!(nr_cpus <= 1 << CPU_BITS, "{nr_cpus} CPUs");
-        let (mut first_leaf, mut leaves) = (1, 4);
+        let (mut nr_nodes, mut leaves) = (1, 4);
         while leaves < nr_cpus as usize {
-            first_leaf += leaves;
+            nr_nodes += leaves;
             leaves *= 4;
         }
         Steps {
-            keys: (0..first_leaf + leaves).map(|_| NEVER).collect(),
-            first_leaf,
-            sequences: (0..nr_cpus).map(|_| 0).collect(),
+            nodes: vec![[NEVER; 4]; nr_nodes],
+            first: NEVER,
+            sequences: vec![0; nr_cpus as usize],
         }
     }
 
@@ -50,36 +52,39 @@ impl Steps {
     }
 
     #[inline]
-    fn set(&mut self, cpu: u32, key: Key) {
-        let mut at = self.first_leaf + cpu as usize;
-        self.keys[at] = key;
-        while at > 0 {
-            at = (at - 1) / 4;
-            let four = |n: usize| self.keys[4 * at + 1 + n];
-            let winner = four(0).min(four(1)).min(four(2).min(four(3)));
-            if self.keys[at] == winner {
+    fn set(&mut self, cpu: u32, mut key: Key) {
+        // Children have places: those of node n are 4n to 4n + 3, and node n itself is at n - 1.
+        let mut at = self.nodes.len() - 1 + cpu as usize;
+        loop {
+            let parent = at / 4;
+            let keys = &mut self.nodes[parent];
+            keys[at % 4] = key;
+            let least = keys[0].min(keys[1]).min(keys[2].min(keys[3]));
+            if parent == 0 {
+                self.first = least;
                 return;
             }
-            self.keys[at] = winner;
+            at = parent - 1;
+            if self.nodes[at / 4][at % 4] == least {
+                return;
+            }
+            key = least;
         }
     }
 
     /// When the first step is due, and whose it is.
     #[inline]
     pub fn first(&self) -> Option<(u64, u32)> {
-        let key = self.keys[0];
+        let key = self.first;
         (key != NEVER).then_some((key >> CPU_BITS, key as u32 & ((1 << CPU_BITS) - 1)))
     }
 
     /// Whose step lost against the first one's at last: often the second.
     #[inline]
     pub fn runner_up(&self) -> Option<u32> {
-        let first = self.keys[0];
-        let key = (1..5).fold(NEVER, |least, n| match self.keys[n] {
-            key if key == first => least,
-            key => least.min(key),
-        });
-        (key != NEVER).then_some(key as u32 & ((1 << CPU_BITS) - 1))
+        let root = self.nodes[0];
+        let rest = root.into_iter().filter(|&key| key != self.first).min().unwrap_or(NEVER);
+        (rest != NEVER).then_some(rest as u32 & ((1 << CPU_BITS) - 1))
     }
 }
 

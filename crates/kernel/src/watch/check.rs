@@ -10,7 +10,8 @@ use crate::machine::Machine;
 use crate::sched::class::Class;
 use crate::sched::ext::dsq::NO_DSQ;
 use crate::sched::ext::entity::OpsState;
-use crate::sched::task::{IDLE, State, TaskId};
+use crate::sched::task::State;
+use crate::simulation::id::{IDLE, TaskId};
 
 /// Groups tasks by the CPUs they may use. 0: all; 1 + cpu: just that one; above: other sets, in the order they came up.
 pub type AffinityGroup = u32;
@@ -121,13 +122,13 @@ impl Checks {
 
     /// A task became runnable and waits.
     #[inline]
-    pub(crate) fn queued(&mut self, now: u64, group: AffinityGroup) {
+    pub(super) fn queued(&mut self, now: u64, group: AffinityGroup) {
         self.advance(now);
         self.wait(group);
     }
 
     /// A waiting task waits no more, without having run.
-    pub(crate) fn dequeued(&mut self, now: u64, group: AffinityGroup) {
+    pub(super) fn dequeued(&mut self, now: u64, group: AffinityGroup) {
         self.advance(now);
         self.unwait(group);
     }
@@ -135,7 +136,7 @@ impl Checks {
     /// A context switch: groups of a previous task that stays runnable and of the next task; idle: whether the CPU idled
     /// before and does now.
     #[inline]
-    pub(crate) fn switched(
+    pub(super) fn switched(
         &mut self,
         now: u64,
         cpu: u32,
@@ -169,12 +170,12 @@ impl Checks {
     }
 
     /// An offline CPU does not count as idle.
-    pub(crate) fn online(&mut self, now: u64, cpu: u32, online: bool) {
+    pub(super) fn online(&mut self, now: u64, cpu: u32, online: bool) {
         self.advance(now);
         self.set_idle(cpu, online);
     }
 
-    pub(crate) fn finish(&mut self, now: u64) {
+    pub(super) fn finish(&mut self, now: u64) {
         self.advance(now);
     }
 

@@ -17,7 +17,7 @@ use crate::policy::layout::enums::{
     SCX_DSQ_LOCAL, SCX_DSQ_LOCAL_CPU_MASK, SCX_DSQ_LOCAL_ON, SCX_ENQ_HEAD, SCX_ENQ_IMMED, SCX_ENQ_PREEMPT,
 };
 use crate::sched::ext::ops::Op;
-use crate::sched::task::{IDLE, TaskId};
+use crate::simulation::id::{IDLE, TaskId};
 
 /// Tasks are named by pid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 //! part of it, which is what the bound is for. Tasks of all classes count.
 
 use crate::machine::Machine;
-use crate::sched::task::{IDLE, TaskId};
+use crate::simulation::id::{IDLE, TaskId};
 use std::collections::BTreeMap;
 
 /// A broken invariant. Times in ns since the run's start.
@@ -150,7 +150,7 @@ impl Machine {
 
     /// A task became runnable and waits, or goes on waiting on another queue.
     #[inline]
-    pub(crate) fn watch_queued(&mut self, task: TaskId) {
+    pub(super) fn watch_queued(&mut self, task: TaskId) {
         if self.invariants.is_some() {
             self.watching(|watch, m| {
                 let now = m.now;
@@ -164,13 +164,13 @@ impl Machine {
     }
 
     /// A waiting task's cgroup has used up its time.
-    pub(crate) fn watch_throttled(&mut self, task: TaskId) {
+    pub(super) fn watch_throttled(&mut self, task: TaskId) {
         self.watching(|watch, m| watch.waits_no_more(m, task));
     }
 
     /// `cpu` switches from `prev`, which may go on waiting, to `next`.
     #[inline]
-    pub(crate) fn watch_switch(&mut self, cpu: u32, prev: TaskId, next: TaskId) {
+    pub(super) fn watch_switch(&mut self, cpu: u32, prev: TaskId, next: TaskId) {
         if self.invariants.is_some() {
             if prev != IDLE && self.waits(prev) {
                 self.watch_queued(prev);
@@ -188,7 +188,7 @@ impl Machine {
     }
 
     /// The CPUs that a task may use are about to change.
-    pub(crate) fn watch_affinity(&mut self, task: TaskId) {
+    pub(super) fn watch_affinity(&mut self, task: TaskId) {
         self.watching(|watch, m| {
             watch.idled_anywhere(m, task);
             if let Some(waiting) = watch.waiting.get_mut(&task) {
@@ -198,12 +198,12 @@ impl Machine {
     }
 
     /// A CPU came online, idle, or goes offline.
-    pub(crate) fn watch_online(&mut self, cpu: u32, online: bool) {
+    pub(super) fn watch_online(&mut self, cpu: u32, online: bool) {
         self.watching(|watch, m| watch.set_idle(m, cpu, online));
     }
 
     /// The run is over: so is everything that lasts.
-    pub(crate) fn watch_end(&mut self) {
+    pub(super) fn watch_end(&mut self) {
         self.watching(|watch, m| {
             let tasks: Vec<TaskId> = watch.waiting.keys().copied().collect();
             for task in tasks {
@@ -270,7 +270,7 @@ mod tests {
         task.affinity = m.checks.group(&crate::hardware::cpuset::CpuSet::from_cpus(2, &[1]));
         task.cpus = crate::hardware::cpuset::CpuSet::from_cpus(2, &[1]);
         let cpu = m.tasks[nth(0)].cpu;
-        m.watch_switch(cpu, crate::sched::task::IDLE, nth(0));
+        m.watch_switch(cpu, crate::simulation::id::IDLE, nth(0));
         let watched = m.invariants.expect("watched");
         assert_eq!(watched.affinity.count, 1);
         assert_eq!(watched.affinity.first.map(|first| first.cpu), Some(Some(0)));

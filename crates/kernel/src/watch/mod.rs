@@ -4,4 +4,5 @@
 pub mod check;
 pub mod decision;
 pub mod invariant;
+pub mod observe;
 pub mod waiting;

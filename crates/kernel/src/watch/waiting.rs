@@ -6,7 +6,7 @@ use crate::policy::layout::enums::{SCX_DSQ_BYPASS, SCX_DSQ_GLOBAL, SCX_DSQ_LOCAL
 use crate::sched::class::Class;
 use crate::sched::ext::dsq::NO_DSQ;
 use crate::sched::ext::entity::OpsState;
-use crate::sched::task::TaskId;
+use crate::simulation::id::TaskId;
 
 /// A runnable task without a CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]

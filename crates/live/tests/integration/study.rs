@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The SMP study on whatever machine runs the tests, shortened until its figures mean nothing: what is measured is there, and what is
-//! known of it stands beside it.
+//! Experiments executed on the machine that runs the tests, shortened until their figures mean nothing: what is measured is
+//! there, and what was published or simulated stands beside it.
 
 use crate::alone::{alone, command, told};
 use serde_json::Value;
 
-fn study(args: &[&str]) -> Value {
+/// Returns the experiments' results.
+fn study(args: &[&str]) -> Vec<Value> {
     let _alone = alone();
     let output = command(&["study"]).args(args).args(["--json", "-"]).output();
     let output = output.expect("windtunnel-live runs");
@@ -14,10 +15,12 @@ fn study(args: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-fn figure<'a>(answer: &'a Value, name: &str) -> &'a Value {
-    let figures = answer["figures"].as_array().expect("figures");
-    let found = figures.iter().find(|figure| figure["figure"] == name);
-    found.unwrap_or_else(|| panic!("no {name} in {answer}"))
+/// Returns the cell `column` of the row with these keys.
+fn cell<'a>(result: &'a Value, keys: &[(&str, &str)], column: &str) -> &'a Value {
+    let mut rows = result["rows"].as_array().expect("rows").iter();
+    let row = rows.find(|row| keys.iter().all(|(key, value)| row["keys"][key] == *value));
+    let row = row.unwrap_or_else(|| panic!("no row {keys:?} in {result}"));
+    &row["values"][column]
 }
 
 #[test]
@@ -25,41 +28,65 @@ fn seven_tasks_are_seen_on_two_cpus() {
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
         return;
     }
-    let study = study(&["heavy", "--for", "1500ms", "--simulate"]);
-    let heavy = &study["answers"][0];
-    assert_eq!(heavy["question"], "heavy");
-    let load = |cpu: u32| &figure(heavy, &format!("load_cpu{cpu}"))["measured"];
-    let loads = [load(0), load(1)].map(|load| load.as_f64().expect("a load"));
+    let short = ["--with=seconds=2", "--with=settled_s=1.5", "--with=warmup_s=0"];
+    let results = study(&[&["smp/heavy", "--simulate"][..], &short].concat());
+    let [live, simulated] = results.as_slice() else {
+        panic!("a result of each side: {results:?}");
+    };
+    let value = |result, os, metric| cell(result, &[("os", os), ("metric", metric)], "value");
+    let loads = ["load_cpu0", "load_cpu1"].map(|metric| value(live, "linux", metric)["measured"].as_f64());
     // All compute all the time.
-    assert_eq!(loads[0] + loads[1], 7.0, "{loads:?}");
-    let first = figure(heavy, "load_cpu0");
-    assert_eq!(first["references"]["linux published"], 4.0, "{first}");
-    assert_eq!(first["references"]["windows published"], 6.0, "{first}");
-    assert_eq!(first["simulated"], 4.0, "{first}");
-    assert_eq!(figure(heavy, "mean_response_ms")["theory"], 875.0);
+    assert_eq!(loads[0].zip(loads[1]).map(|(a, b)| a + b), Some(7.0), "{loads:?}");
+    assert_eq!(value(live, "linux", "load_cpu0")["published"], 4.0);
+    assert_eq!(value(live, "windows", "load_cpu0")["published"], 6.0);
+    let mut sum = 0.0;
+    for (metric, load) in ["load_cpu0", "load_cpu1"].into_iter().zip(loads) {
+        let simulated = value(simulated, "linux", metric);
+        assert_eq!(
+            simulated["published"].as_f64(),
+            load,
+            "{metric}: the reference is the machine"
+        );
+        sum += simulated["measured"].as_f64().expect("a load");
+    }
+    assert_eq!(sum, 7.0);
+    let mean = &value(simulated, "linux", "mean_response_ms")["measured"];
+    assert!(mean.as_f64().is_some_and(|mean| mean > 250.0), "{mean}");
+    let notes = [live, simulated].map(|result| result["notes"].to_string());
+    assert!(
+        notes[0].contains("this machine") && notes[1].contains("policy eevdf"),
+        "{notes:?}"
+    );
 }
 
 #[test]
 fn priorities_and_arrivals_need_one_cpu() {
-    let study = study(&["priorities", "open", "--for", "150ms", "--cpus", "0"]);
-    let [priorities, open] = study["answers"].as_array().expect("answers").as_slice() else {
-        panic!("two answers: {study}");
-    };
-    assert_eq!(priorities["workloads"].as_array().expect("workloads").len(), 7);
-    assert_eq!(figure(priorities, "19 low")["references"]["linux simulated"], 5.7);
-    assert_eq!(figure(open, "jobs")["measured"], 7.0);
-    let of = |name: &str| figure(open, name)["measured"].as_f64().expect("a number");
-    // Who comes after others have begun waits in either discipline.
-    assert!(of("fcfs_of_these_ms") > 0.0 && of("ps_of_these_ms") > 0.0);
-    assert!(of("mean_response_ms") > 0.0);
+    let short = ["--with", "minutes=0.003", "--cpus", "0"];
+    let priorities = &study(&[&["smp/priorities"][..], &short].concat())[0];
+    // The nice values of both systems, 0 for both: each is a run.
+    assert_eq!(priorities["runs"], 9);
+    let low = cell(
+        priorities,
+        &[("os", "windows"), ("priority_difference", "1"), ("task", "low")],
+        "requests_per_minute",
+    );
+    assert_eq!(low["published"], 1.8);
+    assert!(low["measured"].is_number(), "{low}");
+    let server = &study(&["smp/single-server", "--with", "jobs=7", "--cpus", "0"])[0];
+    // Every discipline is compared with the scheduler that this machine has.
+    assert_eq!(server["runs"], 1);
+    for policy in ["FCFS", "PS"] {
+        let mean = cell(server, &[("policy", policy)], "mean_response_ms");
+        assert!(mean["published"].is_number() && mean["measured"].is_number(), "{mean}");
+    }
 }
 
 #[test]
 fn too_few_cpus_are_a_reason() {
-    let (status, text) = told(&["study", "heavy", "--cpus", "0"]);
+    let (status, text) = told(&["study", "smp/heavy", "--cpus", "0"]);
     assert_eq!(status, 2);
-    assert!(text.contains("'heavy' needs 2 CPUs, there are 1"), "{text}");
-    let (status, text) = told(&["study", "heavi"]);
+    assert!(text.contains("'smp/heavy' needs 2 CPUs, there are 1"), "{text}");
+    let (status, text) = told(&["study", "smp/heavi"]);
     assert_eq!(status, 2);
-    assert!(text.contains("heavy"), "{text}");
+    assert!(text.contains("smp/heavy"), "{text}");
 }

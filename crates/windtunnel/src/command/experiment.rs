@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `windtunnel experiment`: list, show, run.
 
+use super::live;
 use super::progress::bar;
 use clap::{Args as ClapArgs, Subcommand};
+use std::ffi::OsString;
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -52,6 +54,9 @@ pub struct Args {
     /// Change a variable of the definition (`experiment show`)
     #[arg(long, value_name = "NAME=VALUE")]
     with: Vec<String>,
+    /// Execute the runs on this machine instead of simulating them (`windtunnel live study`)
+    #[arg(long, conflicts_with_all = ["all", "update", "report", "threads"])]
+    live: bool,
 }
 
 impl Action {
@@ -92,6 +97,9 @@ fn list() -> Result<(), Error> {
 
 impl Args {
     fn run(self) -> Result<ExitCode, Error> {
+        if self.live {
+            return live::exec(self.study());
+        }
         let with = self.with.iter().map(|pair| {
             let pair = pair.split_once('=');
             let pair = pair.ok_or_else(|| Error::new("--with: expected NAME=VALUE"))?;
@@ -182,6 +190,16 @@ impl Args {
         Ok(ExitCode::from(u8::from(failed)))
     }
 
+    /// Returns the arguments of `windtunnel-live` that run the same experiments on this machine.
+    fn study(&self) -> Vec<OsString> {
+        let mut words = vec!["study".to_owned()];
+        words.extend(self.names.iter().cloned());
+        words.extend(self.with.iter().map(|pair| format!("--with={pair}")));
+        words.extend(self.seeds.map(|seeds| format!("--seeds={seeds}")));
+        words.extend(self.json.then(|| "--json=-".to_owned()));
+        words.into_iter().map(OsString::from).collect()
+    }
+
     fn experiments(&self) -> Result<Vec<Experiment>, Error> {
         let known = experiment::list();
         let mut wanted: Vec<String> = Vec::new();
@@ -201,5 +219,38 @@ impl Args {
             }
         }
         wanted.iter().map(|name| Experiment::find(name)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn live_passes_names_variables_and_seeds_on() {
+        let words = [
+            "x",
+            "smp/heavy",
+            "--live",
+            "--with",
+            "seconds=9",
+            "--seeds",
+            "2",
+            "--json",
+        ];
+        let args = Command::try_parse_from(words).expect("arguments").args;
+        assert!(args.live);
+        assert_eq!(
+            args.study(),
+            ["study", "smp/heavy", "--with=seconds=9", "--seeds=2", "--json=-"]
+        );
+        assert!(Command::try_parse_from(["x", "smp/heavy", "--live", "--update"]).is_err());
     }
 }

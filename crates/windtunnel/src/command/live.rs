@@ -18,10 +18,17 @@ pub struct Args {
 
 impl Args {
     pub fn run(self) -> Result<ExitCode, Error> {
-        let this = std::env::current_exe().map_err(|error| Error::new(format!("{COMMAND}: {error}")))?;
-        let error = Command::new(this.with_file_name(COMMAND)).args(self.rest).exec();
-        Err(Error::new(format!("{COMMAND} does not start: {error}")).hint(
-            "it lies beside windtunnel once built: cargo build --release -p live (needs libelf-dev and zlib1g-dev)",
-        ))
+        exec(self.rest)
     }
+}
+
+/// Replaces this process by `windtunnel-live` with these arguments.
+///
+/// # Errors
+/// If that command is not there.
+pub fn exec(arguments: Vec<OsString>) -> Result<ExitCode, Error> {
+    let this = std::env::current_exe().map_err(|error| Error::new(format!("{COMMAND}: {error}")))?;
+    let error = Command::new(this.with_file_name(COMMAND)).args(arguments).exec();
+    Err(Error::new(format!("{COMMAND} does not start: {error}"))
+        .hint("it lies beside windtunnel once built: cargo build --release -p live (needs libelf-dev and zlib1g-dev)"))
 }

@@ -19,7 +19,7 @@ use crate::running::Running;
 use crate::scenario::Scenario;
 use kernel::Machine;
 use kernel::decision::{Decision, Snapshot, What};
-use kernel::task::IDLE;
+use kernel::id::IDLE;
 use std::collections::BTreeMap;
 use streams::{Kind, Parting, Streams};
 use trace::{DrawOptions, Tee};

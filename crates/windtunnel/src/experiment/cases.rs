@@ -51,6 +51,27 @@ pub struct Plan {
     pub cases: Vec<Case>,
 }
 
+impl Plan {
+    /// Returns the plan with every run under `policy`, without settings, on `machine` as it is by default.
+    #[must_use]
+    pub fn under(mut self, policy: &str, machine: &str) -> Plan {
+        for case in &mut self.cases {
+            for run in std::iter::once(&mut case.run).chain(&mut case.baseline) {
+                *run = RunSpec {
+                    policy: policy.to_owned(),
+                    settings: Vec::new(),
+                    machine: machine.to_owned(),
+                    workload: std::mem::take(&mut run.workload),
+                    for_ns: run.for_ns,
+                    costs: true,
+                    hz: None,
+                };
+            }
+        }
+        self
+    }
+}
+
 /// Names that `{name}` may stand for, with their values.
 type Scope = BTreeMap<String, String>;
 

@@ -146,6 +146,33 @@ impl Plan {
 }
 
 impl Comparison {
+    /// Takes what `other` measured as the reference, instead of what was published.
+    #[must_use]
+    pub fn beside(mut self, other: &Comparison, reference: &'static str) -> Comparison {
+        let cells = self.rows.iter_mut().flat_map(|row| row.cells.iter_mut());
+        let others = other.rows.iter().flat_map(|row| row.cells.iter());
+        for (cell, other) in cells.zip(others) {
+            let (Some(cell), Some(other)) = (cell, other) else {
+                continue;
+            };
+            cell.published = other.measured.as_ref().ok().map(|estimate| estimate.mean);
+            let measured = cell.measured.as_ref().ok().map(|estimate| estimate.mean);
+            cell.difference = cell.published.zip(measured).and_then(|(a, b)| difference(a, b, false));
+        }
+        self.agreement = self
+            .values
+            .iter()
+            .enumerate()
+            .filter_map(|(index, column)| {
+                let cells = self.rows.iter().filter_map(|row| row.cells[index].as_ref());
+                let pairs = cells.filter_map(|cell| Some((cell.published?, cell.measured.as_ref().ok()?.mean)));
+                agreement(column, false, &pairs.collect::<Vec<_>>())
+            })
+            .collect();
+        self.reference = reference;
+        self
+    }
+
     /// A signal came before all runs were complete.
     pub fn interrupted(&self) -> bool {
         self.runs < self.planned

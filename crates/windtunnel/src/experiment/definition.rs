@@ -37,6 +37,8 @@ pub struct Definition {
     pub values: BTreeMap<String, Spanned<Value>>,
     /// What holds for all cases.
     pub run: Spanned<Run>,
+    /// What differs where the runs are executed on a real machine (`windtunnel live study`).
+    pub live: Option<Live>,
     /// What `relative_percent` and `speedup_percent` compare a case with; the rest is as in the case.
     pub baseline: Option<Spanned<Run>>,
     #[serde(default, rename = "case")]
@@ -77,6 +79,15 @@ pub struct Run {
     /// What theory says, by value column.
     #[serde(default)]
     pub expected: BTreeMap<String, Spanned<Value>>,
+}
+
+/// Runs on a real machine take real time.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Live {
+    /// Other values of variables of `[run] with`.
+    #[serde(default)]
+    pub with: Named,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -105,15 +105,39 @@ impl Experiment {
         cases::plan(&self.source, &self.definition, with)
     }
 
+    /// Works out the runs for a real machine: with the variables of `[live]`, of which `with` changes some.
+    ///
+    /// # Errors
+    /// As [`Experiment::plan`].
+    pub fn live_plan(&self, with: &[(String, String)]) -> Result<cases::Plan, Error> {
+        let live = self.definition.live.iter().flat_map(|live| &live.with);
+        let pair = |(name, value)| Some((String::clone(name), definition::text(value)?));
+        let own: Vec<(String, String)> = live.filter_map(pair).chain(with.iter().cloned()).collect();
+        self.plan(&own)
+    }
+
     /// Runs it and compares.
     ///
     /// # Errors
     /// What cannot work of the definition or published.csv. A policy that fails leaves cells without values.
     pub fn run(&self, options: &Options, progress: &crate::parallel::Progress) -> Result<Comparison, Error> {
-        let plan = self.plan(&options.with)?;
-        // What is wrong with published.csv is told before the runs, not after.
-        self.published(&plan)?;
-        let measured = plan.run(self, options, progress)?;
-        compare::compare(self, &plan, measured)
+        self.run_plan(&self.plan(&options.with)?, options, progress, &run::simulate)
+    }
+
+    /// Runs a plan of it by `execute` and compares.
+    ///
+    /// # Errors
+    /// As [`Experiment::run`], and what `execute` cannot do.
+    pub fn run_plan(
+        &self,
+        plan: &cases::Plan,
+        options: &Options,
+        progress: &crate::parallel::Progress,
+        execute: &run::Execute,
+    ) -> Result<Comparison, Error> {
+        // An error in published.csv is reported before the runs, not after.
+        self.published(plan)?;
+        let measured = plan.run(self, options, progress, execute)?;
+        compare::compare(self, plan, measured)
     }
 }

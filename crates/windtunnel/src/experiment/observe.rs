@@ -94,6 +94,16 @@ impl Trail {
         }
     }
 
+    /// Adds what a machine without a trace of every switch knows: lengths of its queues by time, CPU times by pid.
+    pub fn counted(&mut self, lengths: BTreeMap<u64, Vec<u32>>, cpu_ns: &BTreeMap<u32, u64>) {
+        self.lengths = lengths;
+        for (&pid, &ns) in cpu_ns {
+            if let Some(task) = self.task(pid) {
+                task.cpu_ns = ns;
+            }
+        }
+    }
+
     /// Tasks whose name at creation begins with `prefix`.
     pub fn named<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (u32, &'a Seen)> {
         let tasks = self.tasks.iter().enumerate();

@@ -62,6 +62,21 @@ struct Job<'a> {
     at: usize,
 }
 
+/// What the measures of a run need to see of it.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// Globals of the policy, by the time of the look (`None`: at the end).
+    pub globals: Vec<(Option<u64>, String)>,
+    /// Times at which the queues are looked at, ns.
+    pub looks: Vec<u64>,
+}
+
+/// Executes a run under a seed and reports the share that is done, in 0..=1000. Returns `None` if a signal ended the run.
+///
+/// [`simulate`] does it in the simulator; `windtunnel live study` does it on the machine itself.
+pub type Execute<'a> =
+    dyn Fn(&RunSpec, u64, &Wanted, &mut dyn FnMut(u64)) -> Result<Option<Observed>, Error> + Sync + 'a;
+
 /// The values of a job, in the order of its measures.
 struct Done {
     values: Vec<Result<f64, String>>,
@@ -73,7 +88,13 @@ impl Plan {
     ///
     /// # Errors
     /// What the definition gives cannot work. A policy that fails leaves cells without a value.
-    pub fn run(&self, experiment: &Experiment, options: &Options, progress: &Progress) -> Result<Measured, Error> {
+    pub fn run(
+        &self,
+        experiment: &Experiment,
+        options: &Options,
+        progress: &Progress,
+        execute: &Execute,
+    ) -> Result<Measured, Error> {
         let started = Instant::now();
         let mut jobs = Vec::new();
         for case in &self.cases {
@@ -86,7 +107,7 @@ impl Plan {
                 }
             }
         }
-        let run = |job: &Job, tell: &mut dyn FnMut(u64)| job.run(experiment, tell);
+        let run = |job: &Job, tell: &mut dyn FnMut(u64)| job.run(experiment, execute, tell);
         let done = parallel::run_until_interrupted(&jobs, options.threads, progress, run)?;
         let runs = done.iter().flatten().count();
         let results = Results { jobs: &jobs, done };
@@ -132,42 +153,25 @@ fn want<'a>(jobs: &mut Vec<Job<'a>>, spec: &'a RunSpec, seed: u64, measure: &'a 
 }
 
 impl Job<'_> {
-    fn run(&self, experiment: &Experiment, progress: &mut dyn FnMut(u64)) -> Result<Option<Done>, Error> {
-        let located = |error: Error| {
+    fn run(
+        &self,
+        experiment: &Experiment,
+        execute: &Execute,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Option<Done>, Error> {
+        let globals = self.measures.iter().filter_map(|measure| measure.global());
+        let wanted = Wanted {
+            globals: globals.map(|(at_ns, global)| (at_ns, global.to_owned())).collect(),
+            looks: self.measures.iter().filter_map(|measure| measure.look()).collect(),
+        };
+        let seen = execute(self.spec, self.seed, &wanted, progress).map_err(|error| {
             let place = experiment.source.error(self.at, &error.message);
             match error.hint {
                 Some(hint) => place.hint(hint),
                 None => place,
             }
-        };
-        let scenario = self.spec.scenario(self.seed).map_err(located)?;
-        let mut reads: Vec<Read> = Vec::new();
-        for (at_ns, global) in self.measures.iter().filter_map(|measure| measure.global()) {
-            reads.push(Read {
-                at_ns,
-                global: global.to_owned(),
-                value: None,
-            });
-        }
-        let looks = self.measures.iter().filter_map(|measure| measure.look()).collect();
-        let mut trail = Trail::new(scenario.machine.topology.nr_cpus(), looks);
-        let mut onlooker = Onlooker {
-            sink: &mut trail,
-            reads,
-            details: false,
-        };
-        let outcome = scenario.watched(&mut onlooker, progress).map_err(located)?;
-        if outcome.result.interrupted {
-            return Ok(None);
-        }
-        let reads = std::mem::take(&mut onlooker.reads);
-        trail.finish(outcome.result.simulated_ns);
-        let number = |read: Read| Some(((read.at_ns, read.global), read.value?.parse().ok()?));
-        let seen = Observed {
-            result: outcome.result,
-            trail,
-            globals: reads.into_iter().filter_map(number).collect(),
-        };
+        })?;
+        let Some(seen) = seen else { return Ok(None) };
         let value = |measure: &&Measure| match seen.result.failure() {
             Some(failure) => Err(format!("{} {failure}", seen.result.policy)),
             None => measure.value(&seen),
@@ -177,6 +181,42 @@ impl Job<'_> {
             better: seen.result.score_better,
         }))
     }
+}
+
+/// Executes a run in the simulator.
+///
+/// # Errors
+/// If there is no such policy, machine, workload or global.
+pub fn simulate(
+    spec: &RunSpec,
+    seed: u64,
+    wanted: &Wanted,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Option<Observed>, Error> {
+    let scenario = spec.scenario(seed)?;
+    let mut trail = Trail::new(scenario.machine.topology.nr_cpus(), wanted.looks.clone());
+    let read = |(at_ns, global): &(Option<u64>, String)| Read {
+        at_ns: *at_ns,
+        global: global.clone(),
+        value: None,
+    };
+    let mut onlooker = Onlooker {
+        sink: &mut trail,
+        reads: wanted.globals.iter().map(read).collect(),
+        details: false,
+    };
+    let outcome = scenario.watched(&mut onlooker, progress)?;
+    if outcome.result.interrupted {
+        return Ok(None);
+    }
+    let reads = std::mem::take(&mut onlooker.reads);
+    trail.finish(outcome.result.simulated_ns);
+    let number = |read: Read| Some(((read.at_ns, read.global), read.value?.parse().ok()?));
+    Ok(Some(Observed {
+        result: outcome.result,
+        trail,
+        globals: reads.into_iter().filter_map(number).collect(),
+    }))
 }
 
 impl RunSpec {
@@ -202,7 +242,9 @@ impl RunSpec {
         })
     }
 
-    fn machine(&self) -> Result<MachineSpec, Error> {
+    /// # Errors
+    /// If there is no such machine.
+    pub fn machine(&self) -> Result<MachineSpec, Error> {
         let folders = search::folders("machines");
         let folders: Vec<&Path> = folders.iter().map(std::path::PathBuf::as_path).collect();
         let mut machine = machine::load(&self.machine, &folders)?;
@@ -213,7 +255,9 @@ impl RunSpec {
         Ok(machine)
     }
 
-    fn workload(&self) -> Result<Workload, Error> {
+    /// # Errors
+    /// If there is no such workload.
+    pub fn workload(&self) -> Result<Workload, Error> {
         let folders = search::folders("workloads");
         let folders: Vec<&Path> = folders.iter().map(std::path::PathBuf::as_path).collect();
         Ok(workload::load(&self.workload, &folders)?)

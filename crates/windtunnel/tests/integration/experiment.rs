@@ -4,6 +4,7 @@
 use crate::support;
 use crate::support::{Ran, windtunnel};
 use std::path::PathBuf;
+use windtunnel::experiment::Experiment;
 
 /// An experiment's folder, made of its files.
 fn folder(name: &str, files: &[(&str, &str)]) -> PathBuf {
@@ -300,6 +301,35 @@ fn the_experiments_of_the_repository_are_definitions() {
         let shown = windtunnel(&["experiment", "show", name]);
         assert_eq!(shown.status, 0, "{}", shown.stderr);
     }
+}
+
+#[test]
+fn a_live_plan_has_the_variables_of_its_table_and_no_policy_of_the_definition() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/smp/heavy");
+    let experiment = Experiment::find(folder).unwrap_or_else(|error| panic!("{error}"));
+    let plan = |with: &[(String, String)]| {
+        experiment
+            .live_plan(with)
+            .map(|plan| plan.under("here", "this machine"))
+    };
+    let minute = plan(&[]).unwrap_or_else(|error| panic!("{error}"));
+    for case in &minute.cases {
+        assert_eq!(
+            (case.run.policy.as_str(), case.run.for_ns),
+            ("here", Some(60_000_000_000))
+        );
+        assert_eq!((&case.run.settings, case.run.hz), (&Vec::new(), None));
+    }
+    let same = minute
+        .cases
+        .iter()
+        .filter(|case| case.run == minute.cases[0].run)
+        .count();
+    assert_eq!(same, 2, "Linux and Windows are one run");
+    let short = plan(&[("seconds".into(), "9".into())]).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(short.cases[0].run.for_ns, Some(9_000_000_000));
+    let error = plan(&[("second".into(), "9".into())]).expect_err("no such variable");
+    assert!(error.to_string().contains("no such variable"), "{error}");
 }
 
 /// An experiment of the repository whose policy is compiled here, wherever the command finds others.

@@ -4,7 +4,7 @@
 use super::{Kfunc, any_task};
 use crate::machine::Machine;
 use crate::sched::ext::{self as ext, insert};
-use crate::sched::task::{IDLE, TaskId};
+use crate::simulation::id::{IDLE, TaskId};
 use bpf::errno::EINVAL;
 use bpf::fault::Fault;
 use bpf::rows::*;

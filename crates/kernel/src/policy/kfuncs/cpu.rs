@@ -8,7 +8,7 @@ use crate::policy::layout::enums::{SCX_CPUPERF_ONE, SCX_PICK_IDLE_IN_NODE};
 use crate::policy::layout::{Mask, scx_bpf_select_cpu_and_args};
 use crate::sched::ext::ops::UNLOCKED;
 use crate::sched::ext::{exit, idle, insert, kick};
-use crate::sched::task::{IDLE, TaskId};
+use crate::simulation::id::{IDLE, TaskId};
 use bpf::errno::{EBUSY, EINVAL, ENOENT, EOPNOTSUPP};
 use bpf::fault::Fault;
 use bpf::rows::*;

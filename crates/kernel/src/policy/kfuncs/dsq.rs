@@ -7,7 +7,7 @@ use crate::policy::callbacks::kf;
 use crate::policy::layout::enums::{SCX_DSQ_LOCAL, SCX_ENQ_DSQ_PRIQ};
 use crate::policy::layout::scx_bpf_dsq_insert_vtime_args;
 use crate::sched::ext::insert as dsq;
-use crate::sched::task::{IDLE, TaskId};
+use crate::simulation::id::{IDLE, TaskId};
 use bpf::fault::Fault;
 use bpf::rows::*;
 

@@ -17,7 +17,7 @@ mod task;
 
 use crate::machine::Machine;
 use crate::policy::callbacks::kf;
-use crate::sched::task::{IDLE, TaskId};
+use crate::simulation::id::{IDLE, TaskId};
 use bpf::engine::Func;
 use bpf::fault::Fault;
 use bpf::rows::ANY;

@@ -6,7 +6,7 @@ use crate::machine::Machine;
 use crate::policy::callbacks::kf;
 use crate::policy::layout::enums::SCX_OPS_TID_TO_TASK;
 use crate::sched::ext::{entity::TaskState, exit};
-use crate::sched::task::{IDLE, TaskId};
+use crate::simulation::id::{IDLE, TaskId};
 use bpf::errno::EINVAL;
 use bpf::fault::Fault;
 use bpf::rows::*;

@@ -27,7 +27,8 @@ pub use scx::*;
 pub use task::*;
 
 use crate::machine::Machine;
-use crate::sched::task::{IDLE, State, TaskId};
+use crate::sched::task::State;
+use crate::simulation::id::{IDLE, TaskId};
 use crate::simulation::table::Id;
 use bpf::cache::Competitors;
 use bpf::memory::{REACH, Region, Slab};

@@ -5,7 +5,7 @@ use super::ops::{self, Frame, Op};
 use super::{exit, lifecycle};
 use crate::machine::Machine;
 use crate::policy::layout::scx_cgroup_init_args;
-use crate::sched::task::TaskId;
+use crate::simulation::id::TaskId;
 use bpf::errno::EFAULT;
 use std::mem::{offset_of, size_of};
 

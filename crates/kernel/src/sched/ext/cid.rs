@@ -9,7 +9,7 @@ use super::exit;
 use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
 use crate::policy::layout::scx_cmask;
-use crate::sched::task::TaskId;
+use crate::simulation::id::TaskId;
 use bpf::errno::{EINVAL, ENOMEM};
 use bpf::map::kind;
 use machine::Topology;

@@ -11,8 +11,8 @@ use super::insert::lock_dsq;
 use super::{exit, kick, ops};
 use crate::machine::Machine;
 use crate::policy::layout::enums::*;
-use crate::sched::task::TaskId;
 use crate::simulation::event::Event;
+use crate::simulation::id::TaskId;
 use crate::simulation::lock::LockId;
 
 /// Schedules run_deferred() for `cpu`, whose runqueue is locked (schedule_deferred_locked).

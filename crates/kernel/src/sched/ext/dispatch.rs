@@ -14,7 +14,7 @@ use crate::machine::Machine;
 use crate::policy::layout::enums::*;
 use crate::policy::layout::scx_cpu_release_args;
 use crate::sched::class::{Class, flags};
-use crate::sched::task::{IDLE, TaskId};
+use crate::simulation::id::{IDLE, TaskId};
 use crate::simulation::lock::LockId;
 use crate::watch::decision::What;
 use std::mem::{offset_of, size_of};

@@ -13,7 +13,7 @@ mod treap;
 mod tests;
 
 use crate::policy::layout::enums::{SCX_DSQ_BYPASS, SCX_DSQ_FLAG_BUILTIN, SCX_DSQ_GLOBAL, SCX_DSQ_LOCAL};
-use crate::sched::task::{IDLE, TaskId};
+use crate::simulation::id::{IDLE, TaskId};
 use crate::simulation::table::{Table, id};
 use cursor::Cursor;
 use std::collections::BTreeMap;

@@ -10,7 +10,8 @@ use crate::machine::Machine;
 use crate::policy::layout::enums::{SCX_EXIT_MSG_LEN, SCX_TASK_STATE_MASK, SCX_TASK_STATE_SHIFT};
 use crate::policy::layout::scx_dump_ctx;
 use crate::sched::class::Class;
-use crate::sched::task::{IDLE, State, TaskId};
+use crate::sched::task::State;
+use crate::simulation::id::{IDLE, TaskId};
 use std::fmt::Write;
 
 /// A dump has at most so many bytes, whatever ops.exit_dump_len asks for.

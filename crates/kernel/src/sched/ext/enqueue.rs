@@ -10,7 +10,7 @@ use crate::machine::Machine;
 use crate::policy::layout::enums::*;
 use crate::policy::layout::{self, PF_EXITING};
 use crate::sched::class::{Class, flags};
-use crate::sched::task::TaskId;
+use crate::simulation::id::TaskId;
 use crate::watch::decision::Handler;
 
 /// enqueue_task_scx: the task became runnable on `cpu`.

@@ -5,7 +5,7 @@
 use super::ops::Op;
 use crate::machine::Machine;
 use crate::policy::layout::enums::*;
-use crate::sched::task::TaskId;
+use crate::simulation::id::TaskId;
 
 /// Who owns a runnable task (sched_ext_entity.ops_state). In between states do not exist here: nothing runs meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use super::ops::Op;
 use crate::machine::Machine;
 use crate::policy::checked;
 use crate::policy::layout::enums::{SCX_DSQ_FLAG_BUILTIN, SCX_ECODE_ACT_RESTART, SCX_EXIT_MSG_LEN};
-use crate::sched::task::TaskId;
+use crate::simulation::id::TaskId;
 use bpf::errno::EPROTO;
 use bpf::fault::{Fault, FaultKind};
 use std::fmt;

@@ -10,7 +10,7 @@ use crate::policy::layout::PF_EXITING;
 use crate::policy::layout::enums::{
     SCX_OPS_BUILTIN_IDLE_PER_NODE, SCX_OPS_KEEP_BUILTIN_IDLE, SCX_PICK_IDLE_CORE, SCX_PICK_IDLE_IN_NODE, SCX_WAKE_SYNC,
 };
-use crate::sched::task::{IDLE, TaskId};
+use crate::simulation::id::{IDLE, TaskId};
 use bpf::memory::Region;
 use machine::Topology;
 

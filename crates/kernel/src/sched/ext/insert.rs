@@ -13,7 +13,7 @@ use super::ops::{self, Op, UNLOCKED};
 use super::{cid, deferred, exit};
 use crate::machine::Machine;
 use crate::policy::layout::enums::*;
-use crate::sched::task::{IDLE, TaskId};
+use crate::simulation::id::{IDLE, TaskId};
 use crate::simulation::lock::{Held, LockId};
 use crate::watch::decision::What;
 use bpf::errno::{EEXIST, EINVAL, ENOENT};

@@ -9,7 +9,7 @@ use super::{deferred, exit};
 use crate::machine::Machine;
 use crate::policy::layout::enums::{SCX_KICK_IDLE, SCX_KICK_PREEMPT, SCX_KICK_WAIT};
 use crate::sched::class::Class;
-use crate::sched::task::IDLE;
+use crate::simulation::id::IDLE;
 use crate::simulation::lock::LockId;
 use crate::watch::decision::What;
 

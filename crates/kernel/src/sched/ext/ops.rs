@@ -9,7 +9,7 @@ use super::exit;
 use crate::machine::Machine;
 use crate::policy::callbacks::OPS;
 pub use crate::policy::callbacks::{NAMES, NR_OPS, Op, kf};
-use crate::sched::task::{IDLE, TaskId};
+use crate::simulation::id::{IDLE, TaskId};
 use bpf::engine::Vm;
 use bpf::fault::Fault;
 

@@ -17,9 +17,10 @@ use super::entity::{CfsRqId, GROUP, NONE};
 use super::{dequeue_throttled_entities, enqueue_task};
 use crate::machine::Machine;
 use crate::sched::class::flags;
-use crate::sched::task::{IDLE, TaskId};
 use crate::simulation::event::Event;
+use crate::simulation::id::{IDLE, TaskId};
 use crate::simulation::lock::LockId;
+use crate::watch::observe::Transition;
 
 /// What a CPU takes at once (sched_cfs_bandwidth_slice), ns.
 const SLICE_NS: u64 = 5_000_000;
@@ -188,9 +189,7 @@ impl Machine {
         self.runtime(id).limbo.push(task);
         self.rqs[cpu as usize].nr_running -= 1;
         if !on_cpu {
-            let affinity = self.tasks[task].affinity;
-            self.checks.dequeued(self.now, affinity);
-            self.watch_throttled(task);
+            self.observe(Transition::Throttled { task });
         }
     }
 
@@ -198,12 +197,9 @@ impl Machine {
     pub(super) fn leave_limbo(&mut self, cpu: u32, task: TaskId) {
         let id = self.cfs_rq_of(cpu, task);
         self.runtime(id).limbo.retain(|&other| other != task);
-        let t = &mut self.tasks[task];
-        t.fair.throttled = false;
-        let affinity = t.affinity;
+        self.tasks[task].fair.throttled = false;
         self.rqs[cpu as usize].nr_running += 1;
-        self.checks.queued(self.now, affinity);
-        self.watch_queued(task);
+        self.observe(Transition::Queued { task });
     }
 
     /// A throttled queue has runtime: the tasks that waited for it, in this group and those in it, are queued.

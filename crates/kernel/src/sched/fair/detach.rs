@@ -6,8 +6,8 @@ use super::entity::MIGRATION_COST;
 use super::is_idle_policy;
 use crate::machine::Machine;
 use crate::sched::class::{Class, flags};
-use crate::sched::task::{IDLE, TaskId};
 use crate::simulation::event::Event;
+use crate::simulation::id::{IDLE, TaskId};
 use crate::simulation::lock::LockId;
 use trace::MigrateReason;
 

@@ -3,7 +3,7 @@
 
 use super::pelt::Avg;
 use super::tree::{Place, Timeline};
-use crate::sched::task::{IDLE, TaskId};
+use crate::simulation::id::{IDLE, TaskId};
 
 /// Load of a nice 0 task: its weight of 1024, with SCHED_FIXEDPOINT_SHIFT bits for what groups have of theirs on a CPU.
 pub const NICE_0_LOAD: u32 = 1024 << LOAD_SHIFT;

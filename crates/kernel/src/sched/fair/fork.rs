@@ -4,7 +4,7 @@
 use super::group::{GroupType, Stats, adjust_numa_imbalance};
 use super::idle_scan::{available_idle_cpu, sched_idle_cpu};
 use crate::machine::Machine;
-use crate::sched::task::TaskId;
+use crate::simulation::id::TaskId;
 use workload::Policy;
 
 /// A CPU for `task`, starting at rung `level` of this CPU.

@@ -7,10 +7,11 @@
 
 use super::bandwidth::{Bandwidth, Runtime};
 use super::entity::{CfsRq, CfsRqId, Entity, EntityId, GROUP, NONE, scale_load};
-use crate::hardware::cpu::CpuId;
 use crate::machine::Machine;
 use crate::sched::rq::Rq;
-use crate::sched::task::{Task, TaskId};
+use crate::sched::task::Task;
+use crate::simulation::id::CpuId;
+use crate::simulation::id::TaskId;
 use crate::simulation::table::{Id, Table};
 use std::ops::{Index, IndexMut};
 

@@ -7,7 +7,7 @@
 use super::load::fits_capacity;
 use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
-use crate::sched::task::TaskId;
+use crate::simulation::id::TaskId;
 use machine::Distance;
 use workload::Policy;
 

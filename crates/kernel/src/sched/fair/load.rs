@@ -7,7 +7,7 @@
 use super::entity::{CfsRq, CfsRqId, Entity, EntityId, GROUP, NONE, scale_load_down};
 use super::pelt::State;
 use crate::machine::Machine;
-use crate::sched::task::{IDLE, TaskId};
+use crate::simulation::id::{IDLE, TaskId};
 
 /// ~1 % of a CPU (UTIL_EST_MARGIN).
 const UTIL_EST_MARGIN: u64 = 1024 / 100;

@@ -8,7 +8,8 @@ use super::entity::{CfsRqId, EntityId, GROUP};
 use super::{hrtick_update, is_idle_policy};
 use crate::machine::Machine;
 use crate::sched::class::flags;
-use crate::sched::task::{State, TaskId};
+use crate::sched::task::State;
+use crate::simulation::id::TaskId;
 
 /// What a task counts as in its queues.
 #[derive(Clone, Copy, Default)]

@@ -11,7 +11,8 @@
 use super::entity::{CfsRqId, EntityId, GROUP, scale_load, scale_load_down};
 use super::hierarchy::shares;
 use crate::machine::Machine;
-use crate::sched::task::{TaskId, WEIGHT_IDLEPRIO};
+use crate::sched::task::WEIGHT_IDLEPRIO;
+use crate::simulation::id::TaskId;
 
 /// Least load of a group's entity, scaled.
 const MIN_SHARES: u64 = 2;

@@ -3,7 +3,7 @@
 
 use super::entity::{CfsRqId, EntityId, GROUP};
 use crate::machine::Machine;
-use crate::sched::task::{IDLE, TaskId};
+use crate::simulation::id::{IDLE, TaskId};
 
 /// Sums over the entities of a queue.
 #[derive(Debug, Default, PartialEq)]

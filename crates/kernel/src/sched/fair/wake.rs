@@ -5,7 +5,8 @@ use super::entity::Wakes;
 use super::{fork, idle_scan};
 use crate::machine::Machine;
 use crate::sched::class::flags;
-use crate::sched::task::{IDLE, State, TaskId};
+use crate::sched::task::State;
+use crate::simulation::id::{IDLE, TaskId};
 
 /// Flips of a waker lose half after this long, ns.
 const FLIP_DECAY_NS: u64 = 1_000_000_000;

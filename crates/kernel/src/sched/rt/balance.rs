@@ -5,7 +5,7 @@
 use super::queue::NO_RT;
 use crate::machine::Machine;
 use crate::sched::class::flags;
-use crate::sched::task::{IDLE, TaskId};
+use crate::simulation::id::{IDLE, TaskId};
 use crate::simulation::lock::LockId;
 use trace::MigrateReason;
 

@@ -24,7 +24,7 @@ use crate::machine::Machine;
 use crate::sched::class::{Class, flags};
 use crate::sched::fair;
 use crate::sched::fair::pelt::State;
-use crate::sched::task::{IDLE, TaskId};
+use crate::simulation::id::{IDLE, TaskId};
 use balance::{curr_prio, find_lowest_rq, movable, prio};
 use workload::Policy;
 

@@ -3,7 +3,8 @@
 
 use super::server::Server;
 use crate::sched::fair::pelt::{Avg, State};
-use crate::sched::task::{IDLE, Task, TaskId};
+use crate::sched::task::Task;
+use crate::simulation::id::{IDLE, TaskId};
 use crate::simulation::table::Table;
 
 /// Priorities 0..=99: 0 is SCHED_DEADLINE's, 1 that of rt_priority 99, and so on; 100 is what a CPU without such tasks has.

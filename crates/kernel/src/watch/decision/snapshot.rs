@@ -6,7 +6,7 @@ use crate::machine::Machine;
 use crate::policy::layout::enums::{SCX_DSQ_BYPASS, SCX_DSQ_GLOBAL};
 use crate::sched::class::Class;
 use crate::sched::ext::entity::OpsState;
-use crate::sched::task::{IDLE, TaskId};
+use crate::simulation::id::{IDLE, TaskId};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -179,6 +179,41 @@ pub fn cases(hotplugs: usize) -> impl Strategy<Value = Case> {
     })
 }
 
+/// Cases in which CPUs often idle: few tasks on four CPUs and more, which sleep, change their affinity and preempt others.
+pub fn sparse_cases() -> impl Strategy<Value = Case> {
+    let shapes: Vec<_> = SHAPES
+        .into_iter()
+        .filter(|shape| shape.iter().product::<u32>() >= 4)
+        .collect();
+    let step = || {
+        prop_oneof![
+            4 => (100..2000_u64).prop_map(Step::RunUs),
+            2 => (1..1000_u64).prop_map(Step::SleepUs),
+            2 => (100..1000_u64).prop_map(Step::RealtimeUs),
+            4 => mask().prop_map(Step::Affinity),
+        ]
+    };
+    let task = (mask(), 0..1000_u64, prop::collection::vec(step(), 4..12));
+    let task = task.prop_map(|(mask, start_us, steps)| TaskCase {
+        nice: 0,
+        mask,
+        start_us,
+        steps,
+    });
+    let parts = (
+        prop::sample::select(shapes),
+        prop::collection::vec(task, 2..8),
+        any::<u64>(),
+    );
+    parts.prop_map(|(shape, tasks, seed)| Case {
+        shape,
+        load_us: 0,
+        hotplugs: Vec::new(),
+        tasks,
+        seed,
+    })
+}
+
 impl Case {
     pub fn nr_cpus(&self) -> u32 {
         self.shape.iter().product()

@@ -73,7 +73,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// `policies/NAME.bpf.c` on one CPU without costs.
+    /// A policy on one CPU without costs: `policies/NAME.bpf.c`, or `NAME.bpf.c` if the name is a path.
     pub fn new(policy: &str) -> Run {
         Run {
             policy: Some(policy.into()),
@@ -163,7 +163,12 @@ impl Run {
         // Profiles are looked for from here.
         std::env::set_current_dir(super::root()).expect("the repository");
         let policy = self.policy.as_ref().map(|name| {
-            let path = super::object(&format!("policies/{name}.bpf.c"));
+            let source = if name.contains('/') {
+                format!("{name}.bpf.c")
+            } else {
+                format!("policies/{name}.bpf.c")
+            };
+            let path = super::object(&source);
             let bytes = std::fs::read(&path).expect("an object");
             let mut object = Object::parse(&bytes, name).expect("a BPF object");
             let profile = windtunnel::profile::find(name).expect("a profile that can be read");

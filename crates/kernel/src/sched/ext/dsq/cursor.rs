@@ -3,7 +3,7 @@
 //! it.
 
 use super::{DsqRef, Dsqs, NIL, some};
-use crate::sched::task::TaskId;
+use crate::simulation::id::TaskId;
 
 /// An iteration over a DSQ.
 #[derive(Clone, Copy, Debug)]

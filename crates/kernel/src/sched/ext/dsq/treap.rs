@@ -4,7 +4,7 @@
 //! task's place ends beside its neighbour in the list, whatever the comparisons say, and rotations keep that order.
 
 use super::{DsqRef, Dsqs, NIL, Node};
-use crate::sched::task::TaskId;
+use crate::simulation::id::TaskId;
 
 impl Dsqs {
     /// Inserts into the treap; returns the task that comes before it in order, or NIL.

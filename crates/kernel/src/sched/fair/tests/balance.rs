@@ -6,7 +6,7 @@ use crate::sched::fair::balance::{Env, IdleType, Migrate, group_stats, should_we
 use crate::sched::fair::entity::EntityId;
 use crate::sched::fair::group::GroupType;
 use crate::sched::fair::{Domains, detach};
-use crate::sched::task::TaskId;
+use crate::simulation::id::TaskId;
 use crate::testbed::*;
 use trace::{Event, MigrateReason, Record};
 use workload::{Dist, Op, Policy};

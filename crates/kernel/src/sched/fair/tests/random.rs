@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Random tasks on random machines: nobody is lost, starved or run where it may not.
 
-use crate::sched::task::{IDLE, State};
+use crate::sched::task::State;
+use crate::simulation::id::IDLE;
 use crate::simulation::rng::Rng;
 use crate::testbed::*;
 use trace::Event;

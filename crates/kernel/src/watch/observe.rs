@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The one point at which the machine says that a task or a CPU has changed its state. Checks, invariants, decisions and the
+//! record of a switch all hang on it, so that a place in `sched` cannot tell one of them and forget another.
+
+use super::check::AffinityGroup;
+use super::decision::What;
+use crate::machine::Machine;
+use crate::simulation::id::{IDLE, TaskId};
+use trace::{Event, TaskState};
+
+/// A change of state.
+pub(crate) enum Transition {
+    /// A task became runnable and waits.
+    Queued { task: TaskId },
+    /// A waiting task left its queue without having run.
+    Dequeued { task: TaskId },
+    /// A waiting task left its queue because its cgroup has used up its time.
+    Throttled { task: TaskId },
+    /// A CPU switched from a task, which is in this state now, to another one.
+    Switched {
+        cpu: u32,
+        prev: TaskId,
+        prev_state: TaskState,
+        next: TaskId,
+    },
+    /// The CPUs that a task may use are about to become those of this group.
+    AffinityChanges { task: TaskId, group: AffinityGroup },
+    /// A CPU came online, idle.
+    Online { cpu: u32 },
+    /// A CPU begins to go offline: its tasks have to leave.
+    GoesOffline { cpu: u32 },
+    /// A CPU is offline; nothing is left on it.
+    Offline { cpu: u32 },
+    /// The run is over.
+    End,
+}
+
+impl Machine {
+    /// Tells everything that watches.
+    #[inline]
+    pub(crate) fn observe(&mut self, transition: Transition) {
+        let now = self.now;
+        match transition {
+            Transition::Queued { task } => {
+                self.checks.queued(now, self.tasks[task].affinity);
+                self.watch_queued(task);
+            }
+            Transition::Dequeued { task } => self.checks.dequeued(now, self.tasks[task].affinity),
+            Transition::Throttled { task } => {
+                self.checks.dequeued(now, self.tasks[task].affinity);
+                self.watch_throttled(task);
+            }
+            Transition::Switched {
+                cpu,
+                prev,
+                prev_state,
+                next,
+            } => self.observe_switch(cpu, prev, prev_state, next),
+            Transition::AffinityChanges { task, group } => {
+                self.watch_affinity(task);
+                let t = &self.tasks[task];
+                if t.on_rq && !t.on_cpu {
+                    self.checks.dequeued(now, t.affinity);
+                    self.checks.queued(now, group);
+                }
+            }
+            Transition::Online { cpu } => {
+                self.checks.online(now, cpu, true);
+                self.watch_online(cpu, true);
+                self.trace(cpu, Event::Hotplug { online: true });
+            }
+            Transition::GoesOffline { cpu } => self.trace(cpu, Event::Hotplug { online: false }),
+            Transition::Offline { cpu } => {
+                self.checks.online(now, cpu, false);
+                self.watch_online(cpu, false);
+            }
+            Transition::End => {
+                self.checks.finish(now);
+                self.watch_end();
+            }
+        }
+    }
+
+    #[inline]
+    fn observe_switch(&mut self, cpu: u32, prev: TaskId, prev_state: TaskState, next: TaskId) {
+        let group = |task: TaskId| self.tasks[task].affinity;
+        let prev_waits = (prev != IDLE && self.waits(prev)).then(|| group(prev));
+        let next_group = (next != IDLE).then(|| group(next));
+        self.checks.switched(self.now, cpu, prev_waits, next_group);
+        self.watch_switch(cpu, prev, next);
+        let (prev, next_pid) = (self.pid_of(prev), self.pid_of(next));
+        self.trace(
+            cpu,
+            Event::Switch {
+                prev,
+                prev_state,
+                next: next_pid,
+            },
+        );
+        if next != IDLE {
+            self.decided(|_| What::Run { pid: next_pid, prev });
+        }
+    }
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `live study`: experiments whose runs are executed on this machine, under the scheduler that it has.
+//!
+//! The definition of an experiment, its measures and its table are those of `windtunnel experiment`. Its policies and its
+//! machine are replaced by this machine, so cases that differ only in them are one run. What a measure reads off a
+//! simulated run's records comes from the tasks' own log here, and from looking at the tasks every 10 ms.
+
+use crate::run::{self, CpuList, Executed, Look, Options, conduct, cpu_list, write_json};
+use crate::{kernel, stop};
+use std::collections::BTreeMap;
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use trace::{Event, Record, Sink};
+use windtunnel::console;
+use windtunnel::error::Error;
+use windtunnel::experiment::cases::{Plan, RunSpec};
+use windtunnel::experiment::observe::{Observed, Trail};
+use windtunnel::experiment::run::{Wanted, simulate};
+use windtunnel::experiment::{self, Comparison, Experiment};
+use windtunnel::{errln, outln};
+
+/// Time after which a run ends whose definition does not say when.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Experiments (`windtunnel experiment list`) [default: all whose definition has a table [live]]
+    names: Vec<String>,
+    /// Change a variable of the definition, for example seconds=10 (`windtunnel experiment show`)
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    with: Vec<(String, String)>,
+    /// Seeds 1 to N in every case
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    seeds: u64,
+    /// CPUs that stand for the experiment's machine [default: the first ones, as many as its machine has]
+    #[arg(long, value_name = "LIST", value_parser = cpu_list)]
+    cpus: Option<CpuList>,
+    /// Simulate the same runs too, under the same policy, on as many CPUs
+    #[arg(long)]
+    simulate: bool,
+    /// The simulated machine: as of `windtunnel run` [default: CPUs of a core each]
+    #[arg(long, short, requires = "simulate")]
+    machine: Option<String>,
+    /// Write the results as JSON to FILE (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+fn variable(text: &str) -> Result<(String, String), &'static str> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+impl Args {
+    pub fn run(self) -> Result<ExitCode, Error> {
+        let to_stdout = self.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
+        let mut comparisons = Vec::new();
+        for experiment in self.experiments()? {
+            let plan = experiment.live_plan(&self.with)?;
+            let cpus = match self.cpus(&experiment, &plan) {
+                Ok(cpus) => cpus,
+                Err(error) if self.names.is_empty() => {
+                    errln!("windtunnel live: {error}: left out");
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            for comparison in self.study(&experiment, &plan, &cpus)? {
+                if !to_stdout {
+                    console::styled(&experiment::table(&comparison, console::surface()));
+                    outln!();
+                }
+                comparisons.push(comparison);
+            }
+            if stop::asked() {
+                break;
+            }
+        }
+        let json: Vec<serde_json::Value> = comparisons.iter().map(experiment::json).collect();
+        write_json(self.json.as_deref(), &json, || {})?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn experiments(&self) -> Result<Vec<Experiment>, Error> {
+        if !self.names.is_empty() {
+            return self.names.iter().map(|name| Experiment::find(name)).collect();
+        }
+        let all = experiment::list().into_iter().map(|(name, _)| Experiment::find(&name));
+        let all: Vec<Experiment> = all.collect::<Result<_, _>>()?;
+        Ok(all
+            .into_iter()
+            .filter(|known| known.definition.live.is_some())
+            .collect())
+    }
+
+    /// Returns the CPUs of this machine that stand for those of the experiment's.
+    fn cpus(&self, experiment: &Experiment, plan: &Plan) -> Result<Vec<u32>, Error> {
+        let there = run::affinity();
+        let chosen = self.cpus.as_ref().map_or(there.as_slice(), |list| list.0.as_slice());
+        let mut needed = 1;
+        for case in &plan.cases {
+            needed = needed.max(case.run.machine()?.topology.nr_cpus() as usize);
+        }
+        match chosen.get(..needed) {
+            Some(cpus) => Ok(cpus.to_vec()),
+            None => {
+                let (name, there) = (&experiment.name, chosen.len());
+                Err(Error::new(format!("'{name}' needs {needed} CPUs, there are {there}"))
+                    .hint("name others with --cpus, or an experiment of one CPU, as smp/priorities"))
+            }
+        }
+    }
+
+    /// Runs an experiment here, and in the simulator if that is asked for.
+    fn study(&self, experiment: &Experiment, plan: &Plan, cpus: &[u32]) -> Result<Vec<Comparison>, Error> {
+        let options = experiment::Options {
+            seeds: Some(self.seeds),
+            // One run at a time: the machine is what is measured.
+            threads: Some(NonZero::<usize>::MIN),
+            with: Vec::new(),
+        };
+        let execute =
+            |spec: &RunSpec, seed: u64, wanted: &Wanted, _: &mut dyn FnMut(u64)| observe(spec, seed, wanted, cpus);
+        let here = plan.clone().under(&kernel::scheduler(), "this machine");
+        let mut live = experiment.run_plan(&here, &options, &|_, _| {}, &execute)?;
+        let numbers: Vec<String> = cpus.iter().map(u32::to_string).collect();
+        live.notes = vec![format!(
+            "measured on this machine: kernel {}, scheduler {}, CPUs {}",
+            kernel::release(),
+            kernel::scheduler(),
+            numbers.join(",")
+        )];
+        if !self.simulate || live.interrupted() {
+            return Ok(vec![live]);
+        }
+        let policy = match kernel::ops() {
+            ops if ops.is_empty() => "eevdf".to_owned(),
+            ops => ops,
+        };
+        let machine = self.machine.clone().unwrap_or(format!("core:{} pu:1", cpus.len()));
+        let plan = plan.clone().under(&policy, &machine);
+        let mut simulated = experiment
+            .run_plan(&plan, &options, &|_, _| {}, &simulate)?
+            .beside(&live, "live");
+        simulated.title += ", simulated";
+        simulated.notes = vec![format!("measured in the simulator: policy {policy}, machine {machine}")];
+        Ok(vec![live, simulated])
+    }
+}
+
+/// Executes a run on this machine.
+fn observe(spec: &RunSpec, seed: u64, wanted: &Wanted, cpus: &[u32]) -> Result<Option<Observed>, Error> {
+    if stop::asked() {
+        return Ok(None);
+    }
+    let workload = spec.workload()?;
+    let options = Options {
+        for_ns: spec.for_ns.or(workload.duration_ns).or(Some(LONGEST_NS)),
+        seed,
+        cpus: cpus.to_vec(),
+        watch: !wanted.looks.is_empty(),
+    };
+    let Executed {
+        result,
+        mut log,
+        cpu_ns,
+        looks,
+        notes,
+        ..
+    } = conduct(workload, &options, None)?;
+    if stop::asked() {
+        return Ok(None);
+    }
+    notes.iter().for_each(|note| errln!("windtunnel live: {note}"));
+    let end_ns = result.simulated_ns;
+    let numbers = number(&mut log);
+    let cpu_ns = cpu_ns.iter().filter_map(|(pid, ns)| Some((*numbers.get(pid)?, *ns)));
+    let mut trail = Trail::new(cpus.len() as u32, Vec::new());
+    trail.take(&log);
+    trail.finish(end_ns);
+    let lengths = wanted.looks.iter().filter(|at| **at <= end_ns);
+    let lengths = lengths.filter_map(|&at| Some((at, usual_lengths(&looks, at)?)));
+    trail.counted(lengths.collect(), &cpu_ns.collect());
+    Ok(Some(Observed {
+        result,
+        trail,
+        globals: BTreeMap::new(),
+    }))
+}
+
+/// Returns the most frequent lengths of the queues in the last tenth of the time up to `at`: on a real machine others' tasks
+/// disturb a single look.
+fn usual_lengths(looks: &[Look], at: u64) -> Option<Vec<u32>> {
+    let mut seen: BTreeMap<&[u32], usize> = BTreeMap::new();
+    let mut before = looks.iter().filter(|(time, _)| *time <= at);
+    for (_, lengths) in before.clone().filter(|(time, _)| *time >= at - at / 10) {
+        *seen.entry(lengths).or_default() += 1;
+    }
+    let usual = seen
+        .into_iter()
+        .max_by_key(|(_, count)| *count)
+        .map(|(lengths, _)| lengths.to_vec());
+    usual.or_else(|| before.next_back().map(|(_, lengths)| lengths.clone()))
+}
+
+/// Gives the tasks small pids, in the order of the records: a trail has an entry for every pid up to the largest. Returns them
+/// by the real ones.
+fn number(records: &mut [Record]) -> BTreeMap<u32, u32> {
+    let mut numbers = BTreeMap::new();
+    for record in records {
+        if let Event::TaskNew { pid, .. } | Event::Done { pid, .. } | Event::TaskExit { pid } = &mut record.event {
+            let next = numbers.len() as u32 + 1;
+            *pid = *numbers.entry(*pid).or_insert(next);
+        }
+    }
+    numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_disturbed_look_does_not_count() {
+        let mut looks: Vec<Look> = (1..=100).map(|look| (look * 10 * MS, vec![4, 3])).collect();
+        looks[99].1 = vec![1, 6];
+        looks[1].1 = vec![7, 0];
+        assert_eq!(usual_lengths(&looks, 1000 * MS), Some(vec![4, 3]));
+        // Few looks are early ones.
+        assert_eq!(usual_lengths(&looks, 20 * MS), Some(vec![7, 0]));
+        assert_eq!(usual_lengths(&looks, 29 * MS), Some(vec![7, 0]));
+        assert_eq!(usual_lengths(&looks, 9 * MS), None);
+    }
+
+    #[test]
+    fn pids_are_numbered_as_they_come() {
+        let record = |pid| Record {
+            time: 0,
+            cpu: 0,
+            event: Event::TaskExit { pid },
+        };
+        let mut records = [record(4_000_000), record(77), record(4_000_000)];
+        let numbers = number(&mut records);
+        assert_eq!(records, [record(1), record(2), record(1)]);
+        assert_eq!(numbers, BTreeMap::from([(4_000_000, 1), (77, 2)]));
+    }
+}

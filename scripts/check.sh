@@ -17,7 +17,7 @@ echo "== load"
 $windtunnel check "target/policies/$policy.bpf.o"
 echo "== a run in checked mode"
 $windtunnel run "$policy" --check --machine numa16 --workload mixed.json --for 200ms
-# What holds for all policies is tried on this one. Its own tests are those of the files that name it.
+# The properties of all policies are tested on this policy. Its own tests are those of the files that name it.
 tests=crates/windtunnel/tests/integration
 own=$(cd $tests && grep -l "\"$policy\"" policy_*.rs | sed 's/\.rs$/::/')
 echo "== tests: policy_properties $own"

@@ -13,9 +13,6 @@ use std::path::Path;
 use windtunnel::{policy, profiles};
 use workload::Workload;
 
-const README: &str = "policies/README.md";
-const UPDATE: &str = "UPDATE_GOLDEN=1 cargo test -p windtunnel policy_records";
-
 #[test]
 fn policy_records_are_complete() {
     std::env::set_current_dir(support::root()).expect("the repository");
@@ -35,10 +32,9 @@ fn policy_records_are_complete() {
             None => vec![no_record(name, &object)],
         });
     }
-    for (title, table) in [("policies", policy_table(&names)), ("headers", header_table(&names))] {
-        missing.extend(readme_lacks(title, &table));
-    }
     assert!(missing.is_empty(), "\n\n{}\n", missing.join("\n\n"));
+    golden::check_section!("../../policies/README.md", "policies", &policy_table(&names));
+    golden::check_section!("../../policies/README.md", "headers", &header_table(&names));
 }
 
 fn read(name: &str) -> Object {
@@ -180,30 +176,4 @@ fn include(file: &Path, included: &mut BTreeSet<String>) {
             include(&Path::new("policies/include").join(header), included);
         }
     }
-}
-
-/// The README has the table between its marks. With UPDATE_GOLDEN it is written there.
-fn readme_lacks(title: &str, table: &str) -> Option<String> {
-    let text = std::fs::read_to_string(README).expect(README);
-    let mark = format!("<!-- {title} -->\n");
-    let start = text.find(&mark).expect("the mark of a table") + mark.len();
-    let end = start + text[start..].find("<!-- end -->").expect("the end of a table");
-    if text[start..end] == *table {
-        return None;
-    }
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(README, format!("{}{table}{}", &text[..start], &text[end..])).expect(README);
-        return None;
-    }
-    let committed: BTreeSet<&str> = text[start..end].lines().collect();
-    let made: BTreeSet<&str> = table.lines().collect();
-    let mut lines = String::new();
-    committed
-        .difference(&made)
-        .for_each(|line| lines += &format!("    -{line}\n"));
-    made.difference(&committed)
-        .for_each(|line| lines += &format!("    +{line}\n"));
-    Some(format!(
-        "{README}: its table of {title} differs:\n{lines}{UPDATE} writes it"
-    ))
 }

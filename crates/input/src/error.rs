@@ -17,7 +17,7 @@ pub struct Position {
 pub struct Error {
     /// The file, or the name of what the user wrote; empty if the message says it.
     pub place: String,
-    /// Where in the file.
+    /// Position in the file.
     pub position: Option<Position>,
     pub message: String,
     pub hint: Option<String>,

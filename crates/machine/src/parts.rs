@@ -79,7 +79,7 @@ impl CpuParts {
     }
 }
 
-/// What is known of the speed of a CPU.
+/// The speed of a CPU, as far as the source describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Speed {
     /// Relative capacity, as ARM kernels export it.

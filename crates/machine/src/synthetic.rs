@@ -19,7 +19,7 @@ const MAX_LEVELS: usize = 127;
 pub(crate) const HINT: &str = "a synthetic machine reads like \"pack:2 l3:4 core:8 pu:2\": levels from the \
      outside in, `pu` last (hwloc(7), \"Synthetic topologies\"; try `lstopo -i \"...\"`)";
 
-/// One level: equal objects in each object of the level before.
+/// A level: the same number of objects in each object of the level before.
 #[derive(Default)]
 struct Level {
     /// `None` in a string of numbers alone, until all levels are known.

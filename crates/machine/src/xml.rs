@@ -18,7 +18,7 @@ pub(crate) const MAX_BYTES: u64 = 64 << 20;
 const DOCTYPE: &str = "<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">";
 /// Deepest nesting of objects; real machines stay below 30 with their I/O trees.
 const MAX_DEPTH: usize = 100;
-/// What a CPU kind says of the speed of its CPUs.
+/// Information of a CPU kind about the speed of its CPUs.
 const SPEEDS: [&str; 3] = ["LinuxCapacity", "CoreType", "FrequencyMaxMHz"];
 const HINT: &str = "an hwloc XML file is written by `lstopo --of xml FILE`";
 
@@ -48,7 +48,7 @@ pub(crate) fn parse(place: &str, text: &str) -> Result<Parts, Error> {
     reader.topology(document.root_element())
 }
 
-/// What may contain what: the machine contains parts of a machine, and those contain parts and CPUs.
+/// Class of an object, which decides what may contain it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Part(Kind),
@@ -426,7 +426,7 @@ mod tests {
         format!("{}: {}", e.place, e.message)
     }
 
-    /// What is said of objects within a machine of CPUs 0 and 1, on the file's third line.
+    /// Returns the error for objects within a machine of CPUs 0 and 1, on the file's third line.
     fn inside(objects: &str) -> String {
         let text = format!(
             "<topology version=\"2.0\">\n{}\n{objects}</object></topology>",

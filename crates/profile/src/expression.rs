@@ -61,7 +61,7 @@ const MAX_DEPTH: u32 = 32;
 /// An expression has at most this many numbers and names: evaluating it recurses over its operators.
 const MAX_FACTORS: u32 = 256;
 
-/// What names stand for.
+/// The values of names.
 pub(crate) trait Names {
     fn name(&self, name: &str) -> Result<i64, String>;
     fn size_of(&self, ty: &str) -> Result<i64, String>;
@@ -127,7 +127,7 @@ impl Operator {
             AtLeast => i64::from(a >= b),
             Less => i64::from(a < b),
             Greater => i64::from(a > b),
-            // What is shifted out is gone, as in a machine word of any length.
+            // Bits that are shifted out are lost, as in a machine word.
             Left => u32::try_from(b).ok().and_then(|by| a.checked_shl(by)).unwrap_or(0),
             Right => u32::try_from(b).ok().and_then(|by| a.checked_shr(by)).unwrap_or(0),
             Plus => a.wrapping_add(b),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What names in profiles stand for: facts of the machine and its CPUs, and the kernel's enumerators.
+//! The values of names in profiles: facts of the machine and its CPUs, and the kernel's enumerators.
 
 use crate::expression::{Expression, Names};
 use crate::group::{Group, Instance};
@@ -27,12 +27,12 @@ const MASKS: &[&str] = &["cpus", "cpus_of_core", "cpus_of_llc", "cpus_of_node"];
 /// Facts of a pair.
 const OF_PAIR: &[&str] = &["near", "near_llc", "near_node", "distance"];
 
-/// Is the name a fact of a CPU, the first of a pair?
+/// Returns whether a name is a fact of a CPU, the first of a pair.
 pub(crate) fn is_of_cpu(name: &str) -> bool {
     OF_CPU.contains(&name) || OF_GROUP.contains(&name)
 }
 
-/// Is the name a fact of the second CPU of a pair, or of both?
+/// Returns whether a name is a fact of the second CPU of a pair, or of both.
 pub(crate) fn is_of_other(name: &str) -> bool {
     OF_PAIR.contains(&name) || name.strip_prefix("other_").is_some_and(is_of_cpu)
 }
@@ -67,7 +67,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// The same with the types of a policy's object.
+    /// Adds the types of a policy's object.
     pub fn with_types(self, types: &'a Btf) -> Facts<'a> {
         Facts {
             types: Some(types),
@@ -79,17 +79,17 @@ impl<'a> Facts<'a> {
         self.results
     }
 
-    /// The same with what programs have given names.
+    /// Adds the results of programs by their names.
     pub fn with_results(self, results: &'a [(String, i64)]) -> Facts<'a> {
         Facts { results, ..self }
     }
 
-    /// The same at this CPU, pair, or word of a mask.
+    /// Moves to this CPU, pair of CPUs or word of a mask.
     pub fn at(self, at: Instance) -> Facts<'a> {
         Facts { at, ..self }
     }
 
-    /// The value of an expression.
+    /// Returns the value of an expression.
     ///
     /// # Errors
     /// If it is no expression, or names something unknown.
@@ -98,7 +98,7 @@ impl<'a> Facts<'a> {
         value.value(self).map_err(|error| format!("{text}: {error}"))
     }
 
-    /// Is a condition met? An empty one always is.
+    /// Returns whether a condition holds. An empty condition always holds.
     ///
     /// # Errors
     /// As [`Facts::value`].
@@ -264,7 +264,7 @@ fn of_pair(topology: &Topology, cpu: u32, other: u32, name: &str) -> i64 {
     let (cpu, other) = (group.first(topology, cpu), group.first(topology, other));
     let number = |cpu| firsts.partition_point(|&first| first < cpu);
     let here = number(cpu);
-    // Of what is equally far, the next one by number in either direction, round the machine.
+    // Among groups at the same distance, the nearest by number comes first, in either direction round the machine.
     let nearness = |to: u32| {
         let ahead = (number(to) + firsts.len() - here) % firsts.len();
         let behind = firsts.len() - ahead;

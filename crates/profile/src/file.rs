@@ -89,7 +89,7 @@ struct Repeated {
 }
 
 impl Written {
-    /// Does what the included profiles do, and then what this one does.
+    /// Returns the included profiles followed by this one.
     ///
     /// # Errors
     /// If a profile cannot be included, or a value is none.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a policy's user-space half would do between opening and attaching it, as data.
+//! Profiles: the work of a policy's user-space half between opening and attaching it, as data.
 //!
 //! Values are [expressions](expression) over facts of the machine and the kernel's enumerators. What is set is a path with
 //! indices, and its indices say for what it is done: `cpu_capacity[cpu]` for each CPU, `dom_cpumasks[llc][word]` for each word of
@@ -20,10 +20,10 @@ use path::Path;
 /// Size limit in bytes of a syscall program's argument (bpf_prog_test_run_syscall).
 const MAX_CONTEXT: usize = u16::MAX as usize;
 
-/// What to do with one policy.
+/// The work for one policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
-    /// What of the user-space half does not run here, in a sentence; empty: nothing that matters.
+    /// The part of the user-space half that does not run here, in a sentence. Empty if nothing that matters is missing.
     pub absent: String,
     /// How long the machine has been up when the policy is loaded, ns.
     pub uptime_ns: u64,
@@ -102,10 +102,10 @@ impl From<&str> for Arg {
 }
 
 impl Profile {
-    /// What the profile's own names stand for.
+    /// Returns the values of the profile's own names.
     ///
     /// # Errors
-    /// If one is no value.
+    /// If a name has no value.
     pub fn names(&self, facts: Facts) -> Result<Vec<(String, i64)>, String> {
         let mut known = Vec::new();
         for (name, text) in &self.names {
@@ -208,7 +208,7 @@ impl Run {
         Ok(bytes)
     }
 
-    /// What the arguments are now, by the names that the profile gives them; of an array its first.
+    /// Returns the arguments' present values by the names that the profile gives them. An array gives its first element.
     pub fn results(&self, context: &[u8]) -> Vec<(String, i64)> {
         let mut end: usize = 0;
         let mut results = Vec::new();

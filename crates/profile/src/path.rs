@@ -11,7 +11,7 @@ const MAX_PATHS: usize = 1 << 22;
 
 /// A variable or map with indices which are worked out: `name[cpu].member[0..3]`.
 pub(crate) struct Path<'p> {
-    /// What stands before each index, and after the last one.
+    /// The text before each index, and after the last index.
     between: Vec<&'p str>,
     indices: Vec<Index>,
 }
@@ -41,8 +41,8 @@ impl<'p> Path<'p> {
         Ok(Path { between, indices })
     }
 
-    /// What it is set for, by the facts that its indices name: `[cpu]` is each CPU, `[llc]` each LLC, `[llc].x[other_llc]` each
-    /// pair. What is done for a CPU already, `at`, stays with that.
+    /// Returns the instances for which the path is set, by the facts in its indices: `[cpu]` is each CPU, `[llc]` each LLC, `[llc].x[other_llc]` each
+    /// pair. If `at` already has a CPU, only that CPU is used.
     ///
     /// # Errors
     /// If there are more than [`MAX_PATHS`].
@@ -104,7 +104,7 @@ impl<'p> Path<'p> {
         Ok(all)
     }
 
-    /// The paths at one instance with numbers for indices: one, or those of its ranges.
+    /// Returns the paths at one instance with numbers for indices: one path, or one for each element of its ranges.
     pub(crate) fn at(&self, facts: &Facts) -> Result<Vec<String>, String> {
         let mut paths = vec![self.between[0].to_owned()];
         for (index, after) in self.indices.iter().zip(&self.between[1..]) {

@@ -3,13 +3,13 @@
 
 pub mod bpf_world;
 pub mod callbacks;
-pub mod checked;
 pub mod iterator;
 pub mod kfuncs;
 pub mod layout;
 pub mod load;
 pub mod nullable;
 pub mod release;
+pub mod sanitizer;
 pub mod target;
 pub mod tracepoint;
 pub mod user_space;

@@ -4,8 +4,8 @@
 use super::enable::{self, EnableState};
 use super::ops::Op;
 use crate::machine::Machine;
-use crate::policy::checked;
 use crate::policy::layout::enums::{SCX_DSQ_FLAG_BUILTIN, SCX_ECODE_ACT_RESTART, SCX_EXIT_MSG_LEN};
+use crate::policy::sanitizer;
 use crate::simulation::id::TaskId;
 use bpf::errno::EPROTO;
 use bpf::fault::{Fault, FaultKind};
@@ -246,7 +246,7 @@ pub(crate) fn fault(m: &mut Machine, what: &str, fault: &Fault) {
         _ if m.checked => Kind::ErrorCheck,
         _ => Kind::Error,
     };
-    let (notes, callers) = checked::told(m, fault);
+    let (notes, callers) = sanitizer::describe(m, fault);
     if !exit(m, kind, 0, message.as_str()) {
         // The policy is ending for another reason; that this went wrong too must not be lost.
         m.trace_text(m.this_cpu, trace::Event::Printk { text: message });

@@ -36,4 +36,4 @@ pub use programs::{execute as program, sync};
 pub use sched::{cgroup, class, ext, fair, rq, rt, task};
 pub use simulation::table::Table;
 pub use simulation::{chance, event, id, rng, timeline as lock};
-pub use watch::{check, decision, invariant, waiting};
+pub use watch::{check, decision, violation as invariant, waiting};

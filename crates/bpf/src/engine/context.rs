@@ -24,7 +24,7 @@ pub const ANY: u32 = u32::MAX;
 /// The machine code entry of a function: context, then r1 to r5.
 pub type Entry = unsafe extern "C" fn(*mut Context, u64, u64, u64, u64, u64) -> u64;
 
-/// Where a hardware fault happened, for [`Context`].
+/// The place of a hardware fault.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Hardware {
     /// Address of the bad access.
@@ -33,7 +33,7 @@ pub(crate) struct Hardware {
     pub ip: u64,
 }
 
-/// What a call instruction calls.
+/// The function that a call instruction calls.
 #[derive(Clone, Copy)]
 pub(crate) struct Target {
     pub entry: Entry,
@@ -52,7 +52,7 @@ pub(crate) struct Target {
 pub struct Context {
     /// Instructions left of the budget.
     pub(crate) left: i64,
-    /// Sum of [`Func::cost`] of the calls made, and of cache lines.
+    /// Sum of [`Func::cost`](super::Func::cost) of the calls made, and of cache lines.
     pub(crate) cost: u64,
     /// Frame pointer (r10) of the next frame to be made.
     pub(crate) fp: u64,
@@ -60,7 +60,7 @@ pub struct Context {
     pub(crate) stack_limit: u64,
     /// Instruction that makes the current call.
     pub(crate) pc: u32,
-    /// What the current context allows; see [`Func::contexts`].
+    /// Bits of the current context; see [`Func::contexts`](super::Func::contexts).
     pub(crate) contexts: u32,
 
     /// The bit of the running CPU's cache, and the CPU.
@@ -78,9 +78,9 @@ pub struct Context {
     pub(crate) native_stack: u64,
     pub(crate) native_limit: u64,
     pub(super) limit: i64,
-    /// What would have been executed in all if the running outermost call used up its budget.
+    /// Instructions executed in all once the running outermost call has used up its budget.
     pub(super) until: i64,
-    /// What the interpreter is to run.
+    /// The function that the interpreter is about to run.
     pub(crate) function: usize,
     /// By function: does it call other functions of the program?
     pub(crate) nests: Vec<bool>,
@@ -88,7 +88,7 @@ pub struct Context {
     /// [`Region::delta`]
     pub(crate) delta: u64,
     pub(crate) zeros: u64,
-    /// Where addresses of arena pointers live, and what programs see of them.
+    /// Bases of arena pointers: in the region, and as programs see them.
     pub(crate) arena: u64,
     pub(crate) arena_user: u64,
     pub(crate) code: Code,
@@ -154,7 +154,7 @@ impl Context {
         self.interpreting
     }
 
-    /// What a call instruction calls; `None` when nobody provides it.
+    /// Returns the function that a call instruction calls; `None` if there is none.
     pub(crate) fn target(&self, insn: &Insn) -> Option<&Target> {
         let table = if insn.src == CALL_KFUNC {
             &self.kfuncs

@@ -52,13 +52,13 @@ pub struct Func<W> {
     pub helper: Option<u32>,
     /// The releases of Linux that have it.
     pub releases: Releases,
-    /// The contexts it may be called from: one common bit with [`Vm::set_contexts`] is needed.
+    /// The contexts it may be called from: one common bit with [`Vm::set_contexts`](super::Vm::set_contexts) is needed.
     pub contexts: u32,
     /// Instructions of a scheduler in C in place of a call; `None` if that is a call, too.
     pub native: Option<u32>,
     /// The name under which machines list its cost: the present one if it was renamed.
     pub priced_as: &'static str,
-    /// Added to [`Vm::cost`] by every call, in units of the world's choice.
+    /// Added to [`Vm::cost`](super::Vm::cost) by every call, in units of the world's choice.
     pub cost: u32,
     target: Target,
     world: std::marker::PhantomData<fn(&mut W)>,

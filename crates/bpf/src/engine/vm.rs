@@ -64,7 +64,7 @@ impl<W: World> Vm<W> {
         Vm::build(code, maps, types, funcs, region, engine, None)
     }
 
-    /// As [`Vm::new`], with the [sanitizer](crate::sanitizer).
+    /// As [`Vm::new`], with the [sanitizer].
     pub fn checked(
         code: Code,
         maps: Vec<Map>,

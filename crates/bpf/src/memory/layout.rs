@@ -30,7 +30,7 @@ pub(crate) const KERNEL_END: u64 = 96 << 30;
 /// An arena is this large and aligned to it, so that a cast is `base | low 32 bits`.
 pub const ARENA_SIZE: u64 = 4 << 30;
 pub(crate) const NR_ARENAS: u64 = 7;
-/// Where the words of cache lines lie, beyond the region.
+/// Offset of the cache lines' words, beyond the region.
 pub(crate) const LINES: u64 = SIZE + (1 << 30);
 
 /// Small objects come from chunks of this size, each of one size class.

@@ -34,18 +34,18 @@ impl Region {
         self.kernel_next.set(end);
         let places = Places::new(base, self.delta, stride.next_multiple_of(64), max, ty);
         if !ty.writable.is_empty() {
-            let _ = self.tasks.set(places);
+            let _ = self.writable.set(places);
         }
         self.slabs.borrow_mut().push(places);
         Ok(Slab::new(places, max))
     }
 
     /// Returns whether a program may store to these bytes of the kernel's: a field of an object that the kernel's verifier
-    /// accepts stores to (`bpf_scx_btf_struct_access` for task_struct).
+    /// accepts stores to (`btf_struct_access` of struct bpf_verifier_ops).
     #[inline]
     pub fn may_store(&self, addr: u64, size: u64) -> bool {
-        match self.tasks.get() {
-            Some(tasks) if addr.wrapping_sub(tasks.base) < tasks.size => tasks.may_store(addr, size),
+        match self.writable.get() {
+            Some(slab) if addr.wrapping_sub(slab.base) < slab.size => slab.may_store(addr, size),
             _ => self.may_store_elsewhere(addr, size),
         }
     }

@@ -27,8 +27,8 @@ pub struct Region {
     pub(super) arenas: Cell<u8>,
     pub(super) heap: RefCell<Heap>,
     pub(super) slabs: RefCell<Vec<Places>>,
-    /// The first slab of objects with fields that programs may store to: the tasks.
-    pub(super) tasks: OnceCell<Places>,
+    /// The first slab of objects with fields that programs may store to.
+    pub(super) writable: OnceCell<Places>,
     pub(super) lines: Lines,
     /// For the sanitizer: what was freed since it last asked.
     pub(super) freed: RefCell<Option<Vec<u64>>>,
@@ -56,7 +56,7 @@ impl Region {
             arenas: Cell::new(0),
             heap: RefCell::default(),
             slabs: RefCell::default(),
-            tasks: OnceCell::new(),
+            writable: OnceCell::new(),
             freed: RefCell::default(),
             maps: Maps::default(),
         };

@@ -73,7 +73,7 @@ impl Places {
     }
 }
 
-/// Objects of one kind at a fixed stride: `task_struct`s, `cgroup`s. Last freed, first reused.
+/// Objects of one kind at a fixed stride. Last freed, first reused.
 #[derive(Debug)]
 pub struct Slab {
     places: Places,

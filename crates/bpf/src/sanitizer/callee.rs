@@ -5,7 +5,7 @@ use super::signature::Arg;
 use crate::image::{CALL_KFUNC, Insn};
 use std::rc::Rc;
 
-/// What a call does to what the program holds.
+/// Effect of a call on the objects, locks and sections that the program holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// None on what the program holds.
@@ -56,7 +56,7 @@ pub enum Effect {
     Throw,
 }
 
-/// What the sanitizer holds the callers of a function to.
+/// The rules that the sanitizer holds callers of a function to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CallRules {
     pub(super) effect: Effect,
@@ -168,7 +168,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// What a call instruction calls; `None` if nobody provides it, which the call itself will tell.
+    /// Returns the function that a call instruction calls; `None` if there is none, in which case the call itself faults.
     pub fn of(&self, insn: &Insn) -> Option<&Rc<Callee>> {
         match insn.src {
             CALL_KFUNC => self.kfuncs.get(insn.imm as usize)?.as_ref(),

@@ -4,18 +4,18 @@
 use super::prov::Prov;
 use super::signature::Opaque;
 
-/// What the running call of a program holds.
+/// Objects that the running call of a program has to give back.
 #[derive(Default)]
 pub(super) struct Held {
     /// Number of this call of a program, and of the last one.
     pub program: u32,
     pub last: u32,
     pub sections: Sections,
-    /// Those of the programs that this one's caller interrupted.
+    /// Depth, number and sections of each interrupted program.
     pub outer: Vec<(u32, u32, Sections)>,
     /// Calls to helpers and kfuncs under way.
     pub pending: Vec<Pending>,
-    /// What the kernel keeps in the stack.
+    /// Iterators, dynptrs and flags in the program's stack.
     pub open: Vec<Open>,
 }
 
@@ -82,21 +82,21 @@ impl Held {
 pub(super) struct Open {
     pub addr: u64,
     pub what: Opaque,
-    /// Where it was made, and by which call of the program.
+    /// The instruction that made it, and the call of the program.
     pub pc: usize,
     pub program: u32,
     /// The program has to end it.
     pub must_end: bool,
-    /// What the kernel has left there.
+    /// Its bytes as the kernel left them.
     pub bytes: Vec<u8>,
-    /// What a dynptr points to.
+    /// Provenance of a dynptr's data.
     pub data: Prov,
     /// The view of what an iterator shows.
     pub element: Option<usize>,
 }
 
 impl Open {
-    /// What has to be ended.
+    /// Returns the name of the function whose work has to be ended.
     pub fn name(&self) -> &'static str {
         match self.what {
             Opaque::Dynptr => "bpf_ringbuf_reserve_dynptr()",

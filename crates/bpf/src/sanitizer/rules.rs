@@ -5,7 +5,7 @@ use crate::image::Field;
 use crate::link::DataSection;
 use crate::object::Program;
 
-/// What the world tells of itself to a checked program.
+/// Facts about the kernel that the world tells the sanitizer.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     /// Kinds of kernel objects.
@@ -18,7 +18,7 @@ pub struct Rules {
     pub structs: Vec<(&'static str, u64)>,
 }
 
-/// Those of this crate's kfuncs; a mask is that of a kernel for 8192 CPUs.
+/// Structs that kfuncs of this crate are handed. A mask is that of a kernel for 8192 CPUs.
 const STRUCTS: [(&str, u64); 3] = [("bpf_iter_num", 8), ("bpf_iter_bits", 16), ("bpf_cpumask", 1032)];
 
 impl Rules {
@@ -68,9 +68,9 @@ pub struct KernelObject {
     pub at: u64,
     /// Bytes of one.
     pub size: u64,
-    /// What a program may store to: offset and size.
+    /// Fields that a program may store to: offset and size.
     pub writable: Vec<(u64, u64)>,
-    /// What in it functions take as an object of its own: offset and `struct` name.
+    /// Parts that functions take as objects of their own: offset and `struct` name.
     pub parts: Vec<(u64, &'static str)>,
 }
 

@@ -10,7 +10,7 @@
 
 use bpf::rows::*;
 
-/// What a program may call, by where it is called from: bits of `Func::contexts` (enum scx_kf_allow_flags).
+/// Contexts of calls: bits of `Func::contexts` (enum scx_kf_allow_flags).
 pub mod kf {
     pub const UNLOCKED: u32 = 1;
     pub const INIT: u32 = 1 << 1;
@@ -82,7 +82,7 @@ struct Row {
     or_null: Option<i32>,
 }
 
-/// The name of a member of which this is the Rust name.
+/// Returns the C name of a member.
 const fn c_name(name: &'static str) -> &'static str {
     match name.as_bytes() {
         [b'r', b'#', ..] => name.split_at(2).1,
@@ -123,7 +123,7 @@ impl Op {
         ROWS[self as usize].by_cpu
     }
 
-    /// What it may call (scx_kf_allow_flags).
+    /// Returns the contexts of the kfuncs that it may call (scx_kf_allow_flags).
     #[inline(always)]
     pub(crate) fn contexts(self) -> u32 {
         ROWS[self as usize].contexts

@@ -2,10 +2,10 @@
 //! A policy's object comes into a machine: linked, compiled, its user-space half's part done, enabled.
 
 use crate::machine::Machine;
-use crate::policy::checked;
 use crate::policy::kfuncs;
 use crate::policy::nullable;
 use crate::policy::release::{Release, describe};
+use crate::policy::sanitizer;
 use crate::policy::target::target;
 use crate::policy::user_space;
 use crate::sched::ext::{self, Exit, Op, OpsTable, Policy};
@@ -196,7 +196,7 @@ fn policy(m: &Machine, image: &Image, profile: &Profile, engine: Engine) -> Resu
     let funcs = kfuncs::table(&m.spec.costs);
     let (code, types, region) = (image.code.clone(), image.types.clone(), m.region.clone());
     let vm = match m.checked {
-        true => Vm::checked(code, maps, types, &funcs, region, engine, checked::rules(m, image)),
+        true => Vm::checked(code, maps, types, &funcs, region, engine, sanitizer::rules(m, image)),
         false => Vm::new(code, maps, types, &funcs, region, engine),
     }
     .map_err(|error| refused(error.to_string()))?;

@@ -3,7 +3,6 @@
 
 pub mod bpf_world;
 pub mod callbacks;
-pub mod checked;
 pub mod hook;
 pub mod iterator;
 pub mod kfuncs;
@@ -11,6 +10,7 @@ pub mod layout;
 pub mod load;
 pub mod nullable;
 pub mod release;
+pub mod sanitizer;
 pub mod target;
 pub mod timers;
 pub mod tracepoint;

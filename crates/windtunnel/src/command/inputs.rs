@@ -6,6 +6,7 @@ use bpf::memory::DEFAULT_LIMIT;
 use clap::{Args as ClapArgs, ValueEnum};
 use kernel::release::Release;
 use std::path::{Path, PathBuf};
+use trace::escape;
 use windtunnel::duration;
 use windtunnel::error::Error;
 use windtunnel::load;
@@ -194,13 +195,20 @@ fn paths(folders: &[PathBuf]) -> Vec<&Path> {
     folders.iter().map(PathBuf::as_path).collect()
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell. Characters that a terminal executes become bash's and zsh's `$'...'`.
 pub fn quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()
-    } else {
+    } else if escape::line(word) == word {
         format!("'{}'", word.replace('\'', r"'\''"))
+    } else {
+        let byte = |byte: u8| match byte {
+            b'\'' | b'\\' => format!("\\{}", char::from(byte)),
+            b' '..=b'~' => char::from(byte).to_string(),
+            _ => format!("\\x{byte:02x}"),
+        };
+        format!("$'{}'", word.bytes().map(byte).collect::<String>())
     }
 }
 

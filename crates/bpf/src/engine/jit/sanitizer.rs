@@ -51,14 +51,14 @@ impl Translator<'_, '_> {
 
     /// The frame pointer's provenance: which frame it is of.
     pub fn frame_checked(&mut self, fp: Value) {
-        let Some(guard) = &self.cx.sanitizer else { return };
+        let Some(state) = &self.cx.sanitizer else { return };
         let (stack, _) = self.cx.stack_range();
         let prov = sanitizer::frame().wrapping_sub(stack) as i64;
         let prov = self.builder.ins().iconst(types::I64, prov);
         let prov = self.builder.ins().iadd(fp, prov);
         // Two words of shadow for one of stack.
         let twice = self.builder.ins().ishl_imm_u(fp, 1);
-        let shadow = guard.shadow().wrapping_sub(2 * stack) as i64;
+        let shadow = state.shadow().wrapping_sub(2 * stack) as i64;
         let shadow = self.builder.ins().iconst(types::I64, shadow);
         let shadow = self.builder.ins().iadd(twice, shadow);
         if let Some(checked) = &mut self.checked {
@@ -90,8 +90,8 @@ impl Translator<'_, '_> {
 
     /// LD_IMM64.
     pub fn constant_checked(&mut self, i: &Insn) {
-        let Some(guard) = &self.cx.sanitizer else { return };
-        let prov = guard.constant(self.cx.region(), i.imm as u64);
+        let Some(state) = &self.cx.sanitizer else { return };
+        let prov = state.constant(self.cx.region(), i.imm as u64);
         let prov = self.builder.ins().iconst(types::I64, prov as i64);
         self.set_prov(i.dst, prov);
     }
@@ -139,8 +139,8 @@ impl Translator<'_, '_> {
 
     /// As the interpreter's `look`. Before an instruction.
     pub fn look(&mut self, pc: usize, i: &Insn) {
-        let Some(guard) = &self.cx.sanitizer else { return };
-        let look = guard.look(pc);
+        let Some(state) = &self.cx.sanitizer else { return };
+        let look = state.look(pc);
         let at = |t: &mut Self| t.builder.ins().iconst(types::I64, pc as i64);
         for register in look.unset() {
             let prov = self.prov(register);

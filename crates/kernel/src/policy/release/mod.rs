@@ -19,7 +19,7 @@ pub struct Release(Version);
 /// The kfuncs of Linux 7.2 that schedulers can meet and that are not modelled, a name a line.
 const NOT_MODELLED: &str = include_str!("not_modelled.txt");
 
-/// Those with sched_ext, oldest first.
+/// The releases with sched_ext, oldest first.
 pub const RELEASES: [Release; 11] = [
     Release(V6_12),
     Release(V6_13),
@@ -114,7 +114,7 @@ impl Release {
         find(kind, of, name).is_none_or(|symbols| self.is_among(symbols.releases))
     }
 
-    /// What other releases have and this one lacks: types, and members with their struct.
+    /// Returns the types and members that other releases have and this one lacks; of a member also its struct.
     pub(crate) fn absent(self) -> impl Iterator<Item = (Option<&'static str>, &'static str)> {
         let absent = SYMBOLS.iter().filter(move |symbols| !self.is_among(symbols.releases));
         let symbols = absent.flat_map(|symbols| {

@@ -5,8 +5,8 @@ use super::core::Ending;
 use super::exit_info::*;
 use crate::machine::Machine;
 use crate::policy::callbacks::Op;
-use crate::policy::checked;
 use crate::policy::layout::enums::{SCX_DSQ_FLAG_BUILTIN, SCX_ECODE_ACT_RESTART, SCX_EXIT_MSG_LEN};
+use crate::policy::sanitizer;
 use crate::sched::ext::core::EnableState;
 use crate::simulation::event::Event;
 use crate::simulation::id::TaskId;
@@ -123,7 +123,7 @@ pub(crate) fn fault(m: &mut Machine, what: &str, fault: &Fault) {
         _ if m.checked => Kind::ErrorCheck,
         _ => Kind::Error,
     };
-    let (notes, callers) = checked::told(m, fault);
+    let (notes, callers) = sanitizer::describe(m, fault);
     if !exit(m, kind, 0, message.as_str()) {
         // The policy is ending for another reason; that this went wrong too must not be lost.
         m.trace_text(m.this_cpu, trace::Event::Printk { text: message });

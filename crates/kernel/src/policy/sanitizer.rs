@@ -88,8 +88,8 @@ fn rules_of_machine(m: &Machine) -> Rules {
     }
 }
 
-/// What a fault of the sanitizer has to tell beside its message: sentences, and the places that called, innermost first.
-pub(crate) fn told(m: &Machine, fault: &Fault) -> (Vec<String>, Vec<String>) {
+/// Describes a fault of the sanitizer: sentences besides its message, and the places that called, innermost first.
+pub(crate) fn describe(m: &Machine, fault: &Fault) -> (Vec<String>, Vec<String>) {
     let Some(report) = &fault.report else {
         return (Vec::new(), Vec::new());
     };

@@ -21,7 +21,6 @@
 mod hardware;
 pub mod machine;
 mod policy;
-pub mod profile;
 mod programs;
 mod sched;
 mod simulation;

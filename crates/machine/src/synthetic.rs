@@ -7,8 +7,8 @@
 //! topologies". An index list that hwloc would ignore because it does not fit is an error here.
 
 use crate::MAX_CPUS;
-use crate::error::Error;
 use crate::parts::{CpuParts, Kind, Parts};
+use input::Error;
 use std::collections::BTreeSet;
 
 /// Longest string, in bytes: an index list of the largest machine fits.
@@ -54,7 +54,7 @@ impl Level {
 /// # Errors
 /// Names the level that hwloc would refuse, or an index list that does not fit.
 pub(crate) fn parse(place: &str, text: &str) -> Result<Parts, Error> {
-    let error = |message: String| Error::new(place, message).hint(HINT);
+    let error = |message: String| Error::at(place, message).hint(HINT);
     if text.len() > MAX_BYTES {
         return Err(error(format!("a synthetic string of more than {MAX_BYTES} bytes")));
     }

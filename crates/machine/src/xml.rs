@@ -7,8 +7,8 @@
 
 use crate::MAX_CPUS;
 use crate::bitmap::{Bitmap, MAX_INDEX};
-use crate::error::Error;
 use crate::parts::{CpuParts, Distances, Kind, Parts, Speed};
+use input::Error;
 use roxmltree::{Document, Node, ParsingOptions};
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ pub(crate) fn parse(place: &str, text: &str) -> Result<Parts, Error> {
             roxmltree::Error::DtdDetected => format!("a declaration other than {DOCTYPE}"),
             _ => format!("not XML: {}", error.to_string().replace(&position, "")),
         };
-        Error::new(format!("{place}:{line}"), message).hint(HINT)
+        Error::at(format!("{place}:{line}"), message).hint(HINT)
     })?;
     let reader = Reader {
         place,
@@ -110,7 +110,7 @@ struct Reader<'a, 'input> {
 impl<'a, 'input> Reader<'a, 'input> {
     fn error(&self, at: usize, message: impl Into<String>) -> Error {
         let line = self.document.text_pos_at(at).row;
-        Error::new(format!("{}:{line}", self.place), message).hint(HINT)
+        Error::at(format!("{}:{line}", self.place), message).hint(HINT)
     }
 
     /// An error at an attribute, or at its element if the attribute is missing.

@@ -9,14 +9,14 @@ use crate::policy::release::{Release, describe};
 use crate::policy::target::target;
 use crate::policy::tracepoint;
 use crate::policy::user_space;
-use crate::profile::{Facts, Profile, set_enum_constants};
-use crate::sched::ext::cid::CPU_ONLY;
 use crate::sched::ext::{self, Exit, Op, OpsTable, Policy};
 use bpf::cache::{Competitors, LINE};
 use bpf::engine::{Engine, Vm};
 use bpf::link::{Image, StructOps, link};
 use bpf::map::Map;
 use bpf::object::Object;
+use bpf::rows::V6_12;
+use profile::{Facts, Profile};
 
 /// Why no policy is loaded. The machine is as if loading had never been tried, but for what the policy's own programs did.
 #[derive(Debug)]
@@ -177,13 +177,7 @@ fn policy(m: &Machine, image: &Image, profile: &Profile, engine: Engine) -> Resu
         let op = op.ok_or_else(|| refused(format!("Linux {} has no ops.{member}", m.release)))?;
         ops.set(op, function);
     }
-    if cid
-        && let Some(kfunc) = image
-            .code
-            .kfuncs
-            .iter()
-            .find(|kfunc| CPU_ONLY.contains(&kfunc.as_str()))
-    {
+    if cid && let Some(kfunc) = kfuncs::by_cpu(&image.code.kfuncs) {
         return Err(refused(format!(
             "calling kernel function {kfunc} is not allowed: a policy by cid has no use for CPU ids"
         )));
@@ -212,7 +206,7 @@ fn policy(m: &Machine, image: &Image, profile: &Profile, engine: Engine) -> Resu
 
 /// Sets the members of struct sched_ext_ops, and leaves out the callbacks, that a profile names.
 fn set_members(m: &Machine, image: &Image, profile: &Profile, cid: bool, ops: &mut OpsTable) -> Result<(), String> {
-    let facts = Facts::new(&m.spec).under(m.release).with_types(&image.btf);
+    let facts = Facts::new(&m.spec, &m.release).with_types(&image.btf);
     let mut names = profile.names(facts)?;
     // What the object has itself.
     let own = [
@@ -318,7 +312,7 @@ fn refuse_absent(image: &Image, table: &StructOps, release: Release) -> Result<(
             _ => {}
         }
     }
-    match table.unknown.iter().find(|member| !CLEARED.contains(&member.as_str())) {
+    match table.unknown.iter().find(|member| !is_cleared(member)) {
         Some(member) => Err(format!(
             "struct_ops init_kern {}: Cannot find member {member} in kernel BTF of Linux {release}",
             table.map_name
@@ -327,13 +321,29 @@ fn refuse_absent(image: &Image, table: &StructOps, release: Release) -> Result<(
     }
 }
 
-const CLEARED: [&str; 5] = [
-    "cgroup_set_bandwidth",
-    "cgroup_set_idle",
-    "sub_attach",
-    "sub_detach",
-    "sub_cgroup_id",
-];
+/// Returns whether schedulers' user space clears this member where the kernel has none: those that the first release lacks.
+fn is_cleared(member: &str) -> bool {
+    member == "sub_cgroup_id" || Op::by_name(member).is_some_and(|op| op.since() > V6_12)
+}
+
+/// Sets the `__SCX_*` and `__COMPAT_SCX_*` constants of scx headers to the kernel's values. Those of other kernels stay 0.
+fn set_enum_constants(object: &mut Object, release: Release) -> Result<(), String> {
+    let names: Vec<String> = object
+        .variables()
+        .iter()
+        .map(|variable| variable.name.clone())
+        .collect();
+    for name in names {
+        let stripped = name.strip_prefix("__COMPAT_").or(name.strip_prefix("__"));
+        let enumerator = |name: &str| release.enumerator(name);
+        if let Some(value) = stripped.filter(|name| name.starts_with("SCX_")).and_then(enumerator) {
+            object
+                .set(&name, &value.to_string())
+                .map_err(|error| error.to_string())?;
+        }
+    }
+    Ok(())
+}
 
 fn linked(m: &Machine, object: &Object, profile: &Profile) -> Result<Image, LoadError> {
     let mut object = object.clone();

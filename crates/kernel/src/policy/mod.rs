@@ -2,6 +2,7 @@
 //! A policy's side: how an object comes in, and what of the kernel it sees and can call.
 
 pub mod bpf_world;
+pub mod callbacks;
 pub mod checked;
 pub mod iterator;
 pub mod kfuncs;

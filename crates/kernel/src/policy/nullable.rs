@@ -6,12 +6,11 @@
 //! tested, or a known constant. It follows both ways of a branch it cannot decide. What it loses sight of (the argument
 //! passed to another function, kept elsewhere than on the stack) it takes for good.
 
-use crate::sched::ext::ops::{Op, OpsTable};
+use crate::policy::callbacks::OPS;
+use crate::sched::ext::ops::OpsTable;
 use bpf::image::{CALL, Code, Insn, LD_IMM64, TRAP};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Callbacks with such an argument, and its place.
-const NULLABLE: [(Op, i32); 2] = [(Op::Dispatch, 1), (Op::Yield, 1)];
 /// Larger callbacks are not looked at to the end: real ones that use the argument do so within a few hundred states.
 const MAX_STATES: usize = 20_000;
 
@@ -37,8 +36,10 @@ struct State {
 
 /// Why the verifier would refuse one of the callbacks.
 pub(crate) fn check(code: &Code, ops: &OpsTable) -> Result<(), String> {
-    for (op, arg) in NULLABLE {
-        let Some(function) = ops.function(op) else { continue };
+    for op in OPS {
+        let (Some(function), Some(arg)) = (ops.function(op), op.or_null()) else {
+            continue;
+        };
         if let Some((pc, reg)) = used_untested(code, function, arg * 8) {
             return Err(format!(
                 "ops.{}(): R{reg} invalid mem access 'trusted_ptr_or_null_' in {}",

@@ -8,13 +8,13 @@
 
 use crate::machine::Machine;
 use crate::policy::layout;
-use crate::profile::Profile;
 use crate::sched::ext::ops::{self, kf};
 use crate::sched::ext::{exit, ops::Frame};
 use crate::sched::task::State;
 use crate::simulation::id::{IDLE, TaskId};
 use bpf::engine::Vm;
 use bpf::object::{Program, ProgramKind};
+use profile::Profile;
 
 macro_rules! hooks {
     ($($hook:ident $name:literal,)*) => {

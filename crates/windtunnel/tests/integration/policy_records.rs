@@ -10,7 +10,7 @@ use kernel::Machine;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
-use windtunnel::{policy, profile};
+use windtunnel::{policy, profiles};
 use workload::Workload;
 
 const README: &str = "policies/README.md";
@@ -83,15 +83,15 @@ fn header_lacks(name: &str) -> Vec<String> {
 fn ops_lack(name: &str, object: &Object) -> Option<String> {
     let machine = Machine::new(free(1), Workload::default(), 1).expect("a machine");
     let mut object = object.clone();
-    let profile = profile::find(name).expect("a profile that can be read");
-    let applied = profile.apply(&mut object, kernel::profile::Facts::new(&machine.spec));
+    let profile = profiles::find(name).expect("a profile that can be read");
+    let applied = profile.apply(&mut object, profile::Facts::new(&machine.spec, &machine.release));
     applied.expect("the profile fits");
     let (image, _) = kernel::load::open(&machine, &object, &profile, Engine::default()).expect("it links");
     let defined = |callback: &str| image.struct_ops.iter().any(|ops| ops.programs.contains_key(callback));
     (!defined("cpu_online") || !defined("cpu_offline")).then(|| {
         format!(
             "{}: the kernel ends a policy without ops.cpu_online() and ops.cpu_offline() when a CPU comes or goes:\n    \
-             add #include \"include/hotplug.h\", and HOTPLUG_CALLBACKS to SCX_OPS()",
+             add #include \"include/hotplug.h\" (pass_on.h if CPUs have queues), and HOTPLUG_CALLBACKS to SCX_OPS()",
             source(name)
         )
     })

@@ -3,9 +3,10 @@
 
 use super::{Kfunc, NUMA_NO_NODE, task};
 use crate::machine::Machine;
+use crate::policy::callbacks::kf;
 use crate::policy::layout::enums::{SCX_CPUPERF_ONE, SCX_PICK_IDLE_IN_NODE};
 use crate::policy::layout::{Mask, scx_bpf_select_cpu_and_args};
-use crate::sched::ext::ops::{UNLOCKED, kf};
+use crate::sched::ext::ops::UNLOCKED;
 use crate::sched::ext::{exit, idle, insert, kick};
 use crate::simulation::id::{IDLE, TaskId};
 use bpf::errno::{EBUSY, EINVAL, ENOENT, EOPNOTSUPP};
@@ -15,62 +16,62 @@ use bpf::rows::*;
 pub(super) fn table() -> Vec<Kfunc> {
     bpf::kfuncs! {
         "s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle)"
-        { releases: V6_12.., contexts: kf::SELECT_CPU | kf::UNLOCKED, rules: PLAIN, native: CALL,
+        { releases: V6_12.., contexts: kf::SELECT_CPU | kf::UNLOCKED | kf::BY_CPU, rules: PLAIN, native: CALL,
           run: scx_bpf_select_cpu_dfl }
         "s32 __scx_bpf_select_cpu_and(struct task_struct *p, const struct cpumask *cpus_allowed, \
          struct scx_bpf_select_cpu_and_args *args)"
-        { releases: V6_19.., contexts: kf::SELECT_CPU | kf::UNLOCKED, rules: PLAIN, native: CALL,
+        { releases: V6_19.., contexts: kf::SELECT_CPU | kf::UNLOCKED | kf::BY_CPU, rules: PLAIN, native: CALL,
           run: __scx_bpf_select_cpu_and }
         "s32 scx_bpf_select_cpu_and(struct task_struct *p, s32 prev_cpu, u64 wake_flags, \
          const struct cpumask *cpus_allowed, u64 flags)"
-        { releases: V6_16.., contexts: kf::SELECT_CPU | kf::UNLOCKED, rules: PLAIN, native: CALL,
+        { releases: V6_16.., contexts: kf::SELECT_CPU | kf::UNLOCKED | kf::BY_CPU, rules: PLAIN, native: CALL,
           run: scx_bpf_select_cpu_and }
         "s32 scx_bpf_cpu_node(s32 cpu)"
-        { releases: V6_15.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_cpu_node }
+        { releases: V6_15.., contexts: kf::BY_CPU, rules: PLAIN, native: CALL, run: scx_bpf_cpu_node }
         "const struct cpumask *scx_bpf_get_idle_cpumask_node(s32 node)"
-        { releases: V6_15.., contexts: ANY, rules: does(Acquire), native: CALL, run: scx_bpf_get_idle_cpumask_node }
+        { releases: V6_15.., contexts: kf::BY_CPU, rules: does(Acquire), native: CALL, run: scx_bpf_get_idle_cpumask_node }
         "const struct cpumask *scx_bpf_get_idle_cpumask(void)"
-        { releases: V6_12.., contexts: ANY, rules: does(Acquire), native: 1, run: scx_bpf_get_idle_cpumask }
+        { releases: V6_12.., contexts: kf::BY_CPU, rules: does(Acquire), native: 1, run: scx_bpf_get_idle_cpumask }
         "const struct cpumask *scx_bpf_get_idle_smtmask_node(s32 node)"
-        { releases: V6_15.., contexts: ANY, rules: does(Acquire), native: CALL, run: scx_bpf_get_idle_smtmask_node }
+        { releases: V6_15.., contexts: kf::BY_CPU, rules: does(Acquire), native: CALL, run: scx_bpf_get_idle_smtmask_node }
         "const struct cpumask *scx_bpf_get_idle_smtmask(void)"
-        { releases: V6_12.., contexts: ANY, rules: does(Acquire), native: CALL, run: scx_bpf_get_idle_smtmask }
+        { releases: V6_12.., contexts: kf::BY_CPU, rules: does(Acquire), native: CALL, run: scx_bpf_get_idle_smtmask }
         "void scx_bpf_put_idle_cpumask(const struct cpumask *idle_mask)"
-        { releases: V6_12.., contexts: ANY, rules: does(Release), native: 0, run: put_cpumask }
+        { releases: V6_12.., contexts: kf::BY_CPU, rules: does(Release), native: 0, run: put_cpumask }
         "bool scx_bpf_test_and_clear_cpu_idle(s32 cpu)"
-        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: 4, run: scx_bpf_test_and_clear_cpu_idle }
+        { releases: V6_12.., contexts: kf::BY_CPU, rules: PLAIN, native: 4, run: scx_bpf_test_and_clear_cpu_idle }
         "s32 scx_bpf_pick_idle_cpu_node(const struct cpumask *cpus_allowed, s32 node, u64 flags)"
-        { releases: V6_15.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_pick_idle_cpu_node }
+        { releases: V6_15.., contexts: kf::BY_CPU, rules: PLAIN, native: CALL, run: scx_bpf_pick_idle_cpu_node }
         "s32 scx_bpf_pick_idle_cpu(const struct cpumask *cpus_allowed, u64 flags)"
-        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_pick_idle_cpu }
+        { releases: V6_12.., contexts: kf::BY_CPU, rules: PLAIN, native: CALL, run: scx_bpf_pick_idle_cpu }
         "s32 scx_bpf_pick_any_cpu_node(const struct cpumask *cpus_allowed, s32 node, u64 flags)"
-        { releases: V6_15.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_pick_any_cpu_node }
+        { releases: V6_15.., contexts: kf::BY_CPU, rules: PLAIN, native: CALL, run: scx_bpf_pick_any_cpu_node }
         "s32 scx_bpf_pick_any_cpu(const struct cpumask *cpus_allowed, u64 flags)"
-        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_pick_any_cpu }
+        { releases: V6_12.., contexts: kf::BY_CPU, rules: PLAIN, native: CALL, run: scx_bpf_pick_any_cpu }
         "const struct cpumask *scx_bpf_get_possible_cpumask(void)"
-        { releases: V6_12.., contexts: ANY, rules: does(Acquire), native: CALL, run: scx_bpf_get_possible_cpumask }
+        { releases: V6_12.., contexts: kf::BY_CPU, rules: does(Acquire), native: CALL, run: scx_bpf_get_possible_cpumask }
         "const struct cpumask *scx_bpf_get_online_cpumask(void)"
-        { releases: V6_12.., contexts: ANY, rules: does(Acquire), native: CALL, run: scx_bpf_get_online_cpumask }
+        { releases: V6_12.., contexts: kf::BY_CPU, rules: does(Acquire), native: CALL, run: scx_bpf_get_online_cpumask }
         "void scx_bpf_put_cpumask(const struct cpumask *cpumask)"
-        { releases: V6_12.., contexts: ANY, rules: does(Release), native: CALL, run: put_cpumask }
+        { releases: V6_12.., contexts: kf::BY_CPU, rules: does(Release), native: CALL, run: put_cpumask }
         "u32 scx_bpf_nr_node_ids(void)"
         { releases: V6_15.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_nr_node_ids }
         "u32 scx_bpf_nr_cpu_ids(void)"
         { releases: V6_12.., contexts: ANY, rules: PLAIN, native: 1, run: nr_cpu_ids }
         "void scx_bpf_kick_cpu(s32 cpu, u64 flags)"
-        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_kick_cpu }
+        { releases: V6_12.., contexts: kf::BY_CPU, rules: PLAIN, native: CALL, run: scx_bpf_kick_cpu }
         "u32 scx_bpf_cpuperf_cap(s32 cpu)"
-        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_cpuperf_cap }
+        { releases: V6_12.., contexts: kf::BY_CPU, rules: PLAIN, native: CALL, run: scx_bpf_cpuperf_cap }
         "u32 scx_bpf_cpuperf_cur(s32 cpu)"
-        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_cpuperf_cur }
+        { releases: V6_12.., contexts: kf::BY_CPU, rules: PLAIN, native: CALL, run: scx_bpf_cpuperf_cur }
         "void scx_bpf_cpuperf_set(s32 cpu, u32 perf)"
-        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_cpuperf_set }
+        { releases: V6_12.., contexts: kf::BY_CPU, rules: PLAIN, native: CALL, run: scx_bpf_cpuperf_set }
         "struct rq *scx_bpf_cpu_rq(s32 cpu)"
-        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_cpu_rq }
+        { releases: V6_12.., contexts: kf::BY_CPU, rules: PLAIN, native: CALL, run: scx_bpf_cpu_rq }
         "struct rq *scx_bpf_locked_rq(void)"
         { releases: V6_18.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_locked_rq }
         "struct task_struct *scx_bpf_cpu_curr(s32 cpu)"
-        { releases: V6_18.., contexts: ANY, rules: PLAIN.ret_null().rcu_protected(), native: 2, run: scx_bpf_cpu_curr }
+        { releases: V6_18.., contexts: kf::BY_CPU, rules: PLAIN.ret_null().rcu_protected(), native: 2, run: scx_bpf_cpu_curr }
         "u64 scx_bpf_now(void)"
         { releases: V6_14.., contexts: ANY, rules: PLAIN, native: 2, run: scx_bpf_now }
     }

@@ -3,10 +3,10 @@
 
 use super::{Kfunc, any_task};
 use crate::machine::Machine;
+use crate::policy::callbacks::kf;
 use crate::policy::layout::enums::{SCX_DSQ_LOCAL, SCX_ENQ_DSQ_PRIQ};
 use crate::policy::layout::scx_bpf_dsq_insert_vtime_args;
 use crate::sched::ext::insert as dsq;
-use crate::sched::ext::ops::kf;
 use crate::simulation::id::{IDLE, TaskId};
 use bpf::fault::Fault;
 use bpf::rows::*;

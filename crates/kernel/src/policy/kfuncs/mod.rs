@@ -16,9 +16,11 @@ mod report;
 mod task;
 
 use crate::machine::Machine;
+use crate::policy::callbacks::kf;
 use crate::simulation::id::{IDLE, TaskId};
 use bpf::engine::Func;
 use bpf::fault::Fault;
+use bpf::rows::ANY;
 use machine::Costs;
 
 type Kfunc = Func<Machine>;
@@ -45,9 +47,21 @@ pub(crate) fn all() -> Vec<Kfunc> {
 pub fn table(costs: &Costs) -> Vec<Kfunc> {
     let mut table = all();
     for func in &mut table {
+        if func.contexts == kf::BY_CPU {
+            func.contexts = ANY;
+        }
         func.cost = costs.function_ns(func.priced_as, func.native);
     }
     table
+}
+
+/// Returns the first of these that a policy by cid cannot call: it takes or gives CPU ids or masks of them.
+pub(crate) fn by_cpu(called: &[String]) -> Option<&String> {
+    let all = all();
+    let is_by_cpu = |func: &&Kfunc| func.contexts != ANY && func.contexts & kf::BY_CPU != 0;
+    called
+        .iter()
+        .find(|name| all.iter().filter(is_by_cpu).any(|func| func.name == name.as_str()))
 }
 
 /// The task at an address a policy gave, which may not be an idle task. It may be dead while the policy holds it.

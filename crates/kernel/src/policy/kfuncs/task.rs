@@ -3,6 +3,7 @@
 
 use super::{Kfunc, any_task};
 use crate::machine::Machine;
+use crate::policy::callbacks::kf;
 use crate::policy::layout::enums::SCX_OPS_TID_TO_TASK;
 use crate::sched::ext::{entity::TaskState, exit};
 use crate::simulation::id::{IDLE, TaskId};
@@ -25,7 +26,7 @@ pub(super) fn table() -> Vec<Kfunc> {
         "bool scx_bpf_task_running(const struct task_struct *p)"
         { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: scx_bpf_task_running }
         "s32 scx_bpf_task_cpu(const struct task_struct *p)"
-        { releases: V6_12.., contexts: ANY, rules: PLAIN, native: 1, run: scx_bpf_task_cpu }
+        { releases: V6_12.., contexts: kf::BY_CPU, rules: PLAIN, native: 1, run: scx_bpf_task_cpu }
         "struct task_struct *scx_bpf_tid_to_task(u64 tid)"
         { releases: V7_2.., contexts: ANY, rules: PLAIN.ret_null().rcu_protected(), native: CALL,
           run: scx_bpf_tid_to_task }

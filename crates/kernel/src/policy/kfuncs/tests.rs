@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Every kfunc from every callback and kind of program: allowed where Linux 7.2 allows it (scx_kfunc_context_filter).
 
-use super::all;
-use crate::sched::ext::ops::{OPS, kf};
+use super::table;
+use crate::policy::callbacks::{OPS, kf};
+use machine::Costs;
 use std::collections::BTreeSet;
 
 /// The kernel's sets of kfuncs that not everybody may call, by what an operation must allow for it (`scx_kfunc_ids_*` and
@@ -89,7 +90,7 @@ fn every_kfunc_is_allowed_where_the_kernel_allows_it() {
         ("a tracing program", kf::TRACING, &[]),
     ];
     let (mut restricted, mut pairs) = (BTreeSet::new(), 0);
-    for func in all() {
+    for func in table(&Costs::default()) {
         let sets: Vec<&str> = SETS
             .iter()
             .filter(|(_, names)| names.contains(&func.name))

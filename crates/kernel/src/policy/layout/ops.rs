@@ -1,105 +1,47 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The callback tables that policies implement. Their members are matched by name; only the BTF of these is used.
 
+use crate::policy::callbacks::callbacks;
 use bpf::kstruct;
 use bpf::kstruct::Callback;
 
+macro_rules! tables {
+    ($($op:ident {
+        by_cpu: $by_cpu:ident $(, by_cid: $by_cid:ident)?, since: $since:expr, contexts: $contexts:expr
+        $(, or_null: $or_null:literal)?
+    })*) => {
+        kstruct! {
+            pub struct sched_ext_ops {
+                $(pub $by_cpu: Callback,)*
+                pub dispatch_max_batch: u32,
+                pub flags: u64,
+                pub timeout_ms: u32,
+                pub exit_dump_len: u32,
+                pub hotplug_seq: u64,
+                pub sub_cgroup_id: u64,
+                pub name: [i8; 128],
+                pub priv_: *mut () as "priv",
+            }
+
+            /// The form whose CPUs are cids.
+            pub struct sched_ext_ops_cid {
+                $($(pub $by_cid: Callback,)?)*
+                pub dispatch_max_batch: u32,
+                pub flags: u64,
+                pub timeout_ms: u32,
+                pub exit_dump_len: u32,
+                pub hotplug_seq: u64,
+                pub sub_cgroup_id: u64,
+                pub name: [i8; 128],
+                pub priv_: *mut () as "priv",
+            }
+        }
+    };
+}
+
+callbacks!(tables);
+
 kstruct! {
-    pub struct sched_ext_ops {
-        pub select_cpu: Callback,
-        pub enqueue: Callback,
-        pub dequeue: Callback,
-        pub dispatch: Callback,
-        pub tick: Callback,
-        pub runnable: Callback,
-        pub running: Callback,
-        pub stopping: Callback,
-        pub quiescent: Callback,
-        pub yield_: Callback as "yield",
-        pub core_sched_before: Callback,
-        pub set_weight: Callback,
-        pub set_cpumask: Callback,
-        pub update_idle: Callback,
-        pub init_task: Callback,
-        pub exit_task: Callback,
-        pub enable: Callback,
-        pub disable: Callback,
-        pub dump: Callback,
-        pub dump_cpu: Callback,
-        pub dump_task: Callback,
-        pub cgroup_init: Callback,
-        pub cgroup_exit: Callback,
-        pub cgroup_prep_move: Callback,
-        pub cgroup_move: Callback,
-        pub cgroup_cancel_move: Callback,
-        pub cgroup_set_weight: Callback,
-        pub cgroup_set_bandwidth: Callback,
-        pub cgroup_set_idle: Callback,
-        pub sub_attach: Callback,
-        pub sub_detach: Callback,
-        pub cpu_online: Callback,
-        pub cpu_offline: Callback,
-        pub init: Callback,
-        pub exit: Callback,
-        pub dispatch_max_batch: u32,
-        pub flags: u64,
-        pub timeout_ms: u32,
-        pub exit_dump_len: u32,
-        pub hotplug_seq: u64,
-        pub sub_cgroup_id: u64,
-        pub name: [i8; 128],
-        pub priv_: *mut () as "priv",
-        pub cpu_acquire: Callback,
-        pub cpu_release: Callback,
-    }
-
-    /// The form whose CPUs are cids.
-    pub struct sched_ext_ops_cid {
-        pub select_cid: Callback,
-        pub enqueue: Callback,
-        pub dequeue: Callback,
-        pub dispatch: Callback,
-        pub tick: Callback,
-        pub runnable: Callback,
-        pub running: Callback,
-        pub stopping: Callback,
-        pub quiescent: Callback,
-        pub yield_: Callback as "yield",
-        pub core_sched_before: Callback,
-        pub set_weight: Callback,
-        pub set_cmask: Callback,
-        pub update_idle: Callback,
-        pub init_task: Callback,
-        pub exit_task: Callback,
-        pub enable: Callback,
-        pub disable: Callback,
-        pub dump: Callback,
-        pub dump_cid: Callback,
-        pub dump_task: Callback,
-        pub cgroup_init: Callback,
-        pub cgroup_exit: Callback,
-        pub cgroup_prep_move: Callback,
-        pub cgroup_move: Callback,
-        pub cgroup_cancel_move: Callback,
-        pub cgroup_set_weight: Callback,
-        pub cgroup_set_bandwidth: Callback,
-        pub cgroup_set_idle: Callback,
-        pub sub_attach: Callback,
-        pub sub_detach: Callback,
-        pub cid_online: Callback,
-        pub cid_offline: Callback,
-        pub init: Callback,
-        pub exit: Callback,
-        pub dispatch_max_batch: u32,
-        pub flags: u64,
-        pub timeout_ms: u32,
-        pub exit_dump_len: u32,
-        pub hotplug_seq: u64,
-        pub sub_cgroup_id: u64,
-        pub name: [i8; 128],
-        pub priv_: *mut () as "priv",
-    }
-
     pub struct scx_sub_attach_args {
         pub ops: *mut sched_ext_ops,
         pub cgroup_path: *mut i8,

@@ -7,6 +7,7 @@
 
 mod symbols;
 
+use crate::policy::callbacks::{OPS, Op};
 use crate::policy::layout::enums;
 use bpf::rows::*;
 use symbols::{Kind, SYMBOLS, Symbols};
@@ -101,7 +102,8 @@ impl Release {
 
     /// A member of a struct that it has.
     pub fn has_member(self, of: &str, name: &str) -> bool {
-        self.has(Kind::Member, of, name)
+        let callback = if of == "sched_ext_ops" { Op::by_name(name) } else { None };
+        self.has(Kind::Member, of, name) && callback.is_none_or(|op| op.since() <= self.0)
     }
 
     pub fn has_enumerator(self, of: &str, name: &str) -> bool {
@@ -115,7 +117,7 @@ impl Release {
     /// What other releases have and this one lacks: types, and members with their struct.
     pub(crate) fn absent(self) -> impl Iterator<Item = (Option<&'static str>, &'static str)> {
         let absent = SYMBOLS.iter().filter(move |symbols| !self.is_among(symbols.releases));
-        absent.flat_map(|symbols| {
+        let symbols = absent.flat_map(|symbols| {
             let of = match symbols.kind {
                 Kind::Type => Some(None),
                 Kind::Member => Some(Some(symbols.of)),
@@ -124,7 +126,9 @@ impl Release {
             let names = symbols.names.iter();
             of.into_iter()
                 .flat_map(move |of| names.clone().map(move |&name| (of, name)))
-        })
+        });
+        let later = OPS.into_iter().filter(move |op| op.since() > self.0);
+        symbols.chain(later.map(|op| (Some("sched_ext_ops"), op.name())))
     }
 
     /// SCX_OPS_ALL_FLAGS
@@ -156,6 +160,15 @@ impl Release {
     pub(crate) fn enumerator(self, name: &str) -> Option<u64> {
         let mut all = enums::ENUMS.iter().flat_map(|of| self.enumerators(of));
         all.find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+}
+
+/// A profile's expressions know the enumerators of all releases: user space compiles with 0 for those that a kernel lacks.
+impl profile::Enumerators for Release {
+    fn enumerator(&self, name: &str) -> Option<i64> {
+        let modelled = Release::MODELLED.enumerator(name);
+        let value = (*self).enumerator(name).or(modelled.map(|_| 0));
+        value.map(|value| value as i64)
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Types, members and enumerators that not every release has. What is not here is in all of them, as far as it is modelled.
-//! Kfuncs say their releases in their rows.
+//! Kfuncs and callbacks say their releases in their rows.
 //!
 //! Sources: the remarks of tools/sched_ext/include/scx/compat{.bpf.h,.h} of Linux 7.2 where there is one, else the history of
 //! kernel/sched/ext* and kernel/bpf. Four removals are dated to a release at the latest: the kfuncs' names with `dispatch`
@@ -68,9 +68,7 @@ pub(super) const SYMBOLS: &[Symbols] = &[
     types(V7_1, &["scx_reenq_flags", "scx_sub_attach_args", "scx_sub_detach_args"]),
     types(V7_2, &["scx_cid_topo", "scx_cmask", "sched_ext_ops_cid"]),
     fields("sched_ext_ops", V6_16, &["priv"]),
-    fields("sched_ext_ops", V6_17, &["cgroup_set_bandwidth"]),
-    fields("sched_ext_ops", V6_19, &["cgroup_set_idle"]),
-    fields("sched_ext_ops", V7_1, &["sub_attach", "sub_detach", "sub_cgroup_id"]),
+    fields("sched_ext_ops", V7_1, &["sub_cgroup_id"]),
     fields(
         "scx_cgroup_init_args",
         V6_17,

@@ -46,6 +46,11 @@ fn types_have_what_the_table_says() {
             let expected = kfunc.helper.is_none() && release.is_among(kfunc.releases);
             assert_eq!(there, expected, "{} in {release}", kfunc.name);
         }
+        let callbacks = members("sched_ext_ops");
+        for op in OPS {
+            let there = callbacks.iter().any(|known| known == op.name());
+            assert_eq!(there, op.since() <= release.0, "ops.{} in {release}", op.name());
+        }
         for symbols in SYMBOLS {
             for &name in symbols.names {
                 let there = match symbols.kind {

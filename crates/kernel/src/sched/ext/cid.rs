@@ -213,34 +213,6 @@ pub(crate) fn mask_arg(m: &mut Machine, task: TaskId) -> u64 {
     seen
 }
 
-/// kfuncs that a policy by cid cannot call: they take or give CPU ids or masks of them.
-pub(crate) const CPU_ONLY: [&str; 24] = [
-    "scx_bpf_kick_cpu",
-    "scx_bpf_task_cpu",
-    "scx_bpf_cpu_rq",
-    "scx_bpf_cpu_curr",
-    "scx_bpf_cpu_node",
-    "scx_bpf_cpuperf_cap",
-    "scx_bpf_cpuperf_cur",
-    "scx_bpf_cpuperf_set",
-    "scx_bpf_get_possible_cpumask",
-    "scx_bpf_get_online_cpumask",
-    "scx_bpf_put_cpumask",
-    "scx_bpf_select_cpu_dfl",
-    "__scx_bpf_select_cpu_and",
-    "scx_bpf_select_cpu_and",
-    "scx_bpf_get_idle_cpumask",
-    "scx_bpf_get_idle_cpumask_node",
-    "scx_bpf_get_idle_smtmask",
-    "scx_bpf_get_idle_smtmask_node",
-    "scx_bpf_put_idle_cpumask",
-    "scx_bpf_test_and_clear_cpu_idle",
-    "scx_bpf_pick_idle_cpu",
-    "scx_bpf_pick_idle_cpu_node",
-    "scx_bpf_pick_any_cpu",
-    "scx_bpf_pick_any_cpu_node",
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;

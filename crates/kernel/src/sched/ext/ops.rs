@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The callbacks of a policy (struct sched_ext_ops) and calling them.
+//! Calling the callbacks of a policy, which are the rows of [`callbacks`](crate::policy::callbacks).
 //!
 //! A call sets what the program may call meanwhile and which task it is about, runs it, and charges the CPU whose code is
 //! running for the callback itself, the instructions executed and the functions called. A fault of the program is the
@@ -7,121 +7,11 @@
 
 use super::exit;
 use crate::machine::Machine;
+use crate::policy::callbacks::OPS;
+pub use crate::policy::callbacks::{NAMES, NR_OPS, Op, kf};
 use crate::simulation::id::{IDLE, TaskId};
 use bpf::engine::Vm;
 use bpf::fault::Fault;
-
-macro_rules! ops {
-    ($($op:ident $name:literal $contexts:expr,)*) => {
-        /// A callback, in the order of Linux 7.2's struct sched_ext_ops.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        #[repr(u8)]
-        pub enum Op {
-            $(#[doc = concat!("`ops.", $name, "`")] $op,)*
-        }
-
-        /// Member names by `Op as usize`; also the run's callback name table of trace::Event::Callback.
-        pub const NAMES: [&str; NR_OPS] = [$($name),*];
-        const CONTEXTS: [u32; NR_OPS] = [$($contexts),*];
-        pub(crate) const OPS: [Op; NR_OPS] = [$(Op::$op),*];
-        pub const NR_OPS: usize = [$($name),*].len();
-    };
-}
-
-/// What a program may call, by where it is called from: bits of `Func::contexts` (enum scx_kf_allow_flags).
-pub mod kf {
-    pub const UNLOCKED: u32 = 1;
-    pub const INIT: u32 = 1 << 1;
-    pub const CPU_RELEASE: u32 = 1 << 2;
-    pub const DISPATCH: u32 = 1 << 3;
-    pub const ENQUEUE: u32 = 1 << 4;
-    pub const SELECT_CPU: u32 = 1 << 5;
-    /// Callbacks that may call nothing but what everybody may.
-    pub const REST: u32 = 1 << 6;
-    /// Programs of type syscall.
-    pub const SYSCALL: u32 = UNLOCKED | SELECT_CPU;
-    /// Tracing programs and timer callbacks.
-    pub const TRACING: u32 = REST;
-}
-
-ops! {
-    SelectCpu "select_cpu" kf::SELECT_CPU | kf::ENQUEUE,
-    Enqueue "enqueue" kf::SELECT_CPU | kf::ENQUEUE,
-    Dequeue "dequeue" kf::REST,
-    Dispatch "dispatch" kf::ENQUEUE | kf::DISPATCH,
-    Tick "tick" kf::REST,
-    Runnable "runnable" kf::REST,
-    Running "running" kf::REST,
-    Stopping "stopping" kf::REST,
-    Quiescent "quiescent" kf::REST,
-    Yield "yield" kf::REST,
-    CoreSchedBefore "core_sched_before" kf::REST,
-    SetWeight "set_weight" kf::REST,
-    SetCpumask "set_cpumask" kf::REST,
-    UpdateIdle "update_idle" kf::REST,
-    CpuAcquire "cpu_acquire" kf::REST,
-    CpuRelease "cpu_release" kf::CPU_RELEASE,
-    InitTask "init_task" kf::UNLOCKED,
-    ExitTask "exit_task" kf::REST,
-    Enable "enable" kf::REST,
-    Disable "disable" kf::REST,
-    Dump "dump" kf::UNLOCKED,
-    DumpCpu "dump_cpu" kf::REST,
-    DumpTask "dump_task" kf::REST,
-    CgroupInit "cgroup_init" kf::UNLOCKED,
-    CgroupExit "cgroup_exit" kf::UNLOCKED,
-    CgroupPrepMove "cgroup_prep_move" kf::UNLOCKED,
-    CgroupMove "cgroup_move" kf::REST,
-    CgroupCancelMove "cgroup_cancel_move" kf::UNLOCKED,
-    CgroupSetWeight "cgroup_set_weight" kf::UNLOCKED,
-    CgroupSetBandwidth "cgroup_set_bandwidth" kf::UNLOCKED,
-    CgroupSetIdle "cgroup_set_idle" kf::UNLOCKED,
-    SubAttach "sub_attach" kf::UNLOCKED,
-    SubDetach "sub_detach" kf::UNLOCKED,
-    CpuOnline "cpu_online" kf::UNLOCKED,
-    CpuOffline "cpu_offline" kf::UNLOCKED,
-    Init "init" kf::UNLOCKED | kf::INIT,
-    Exit "exit" kf::UNLOCKED,
-}
-
-impl Op {
-    pub fn name(self) -> &'static str {
-        NAMES[self as usize]
-    }
-
-    /// What it may call (scx_kf_allow_flags).
-    #[inline(always)]
-    pub(crate) fn contexts(self) -> u32 {
-        CONTEXTS[self as usize]
-    }
-
-    /// The callback of a struct_ops member.
-    pub fn by_name(name: &str) -> Option<Op> {
-        NAMES.iter().position(|&known| known == name).map(|index| OPS[index])
-    }
-
-    /// The callback of a member of struct sched_ext_ops_cid: some have names of their own, two are not there.
-    pub fn by_cid_name(name: &str) -> Option<Op> {
-        Some(match name {
-            "select_cid" => Op::SelectCpu,
-            "set_cmask" => Op::SetCpumask,
-            "cid_online" => Op::CpuOnline,
-            "cid_offline" => Op::CpuOffline,
-            "dump_cid" => Op::DumpCpu,
-            _ => {
-                let own = [
-                    Op::SelectCpu,
-                    Op::SetCpumask,
-                    Op::CpuOnline,
-                    Op::CpuOffline,
-                    Op::DumpCpu,
-                ];
-                let absent = [Op::CpuAcquire, Op::CpuRelease];
-                return Op::by_name(name).filter(|op| !own.contains(op) && !absent.contains(op));
-            }
-        })
-    }
-}
 
 /// No function.
 const ABSENT: u32 = u32::MAX;

@@ -5,16 +5,17 @@
 //! indices, and its indices say for what it is done: `cpu_capacity[cpu]` for each CPU, `dom_cpumasks[llc][word]` for each word of
 //! each LLC's mask, `steal_order[cpu * 128 + near]` for each pair. profiles/README.md has the names.
 
-mod each;
 mod expression;
 mod facts;
+pub mod file;
+mod group;
+mod path;
 
-pub use each::{Group, Instance, instances};
-pub use facts::Facts;
+pub use facts::{Enumerators, Facts};
+pub use group::{Group, Instance, instances};
 
-use crate::policy::release::Release;
 use bpf::object::Object;
-use each::Path;
+use path::Path;
 
 /// Size limit in bytes of a syscall program's argument (bpf_prog_test_run_syscall).
 const MAX_CONTEXT: usize = u16::MAX as usize;
@@ -100,25 +101,6 @@ impl From<&str> for Arg {
     }
 }
 
-/// Gives the `__SCX_*` and `__COMPAT_SCX_*` constants of scx headers the kernel's values; those of other kernels stay 0.
-pub fn set_enum_constants(object: &mut Object, release: Release) -> Result<(), String> {
-    let names: Vec<String> = object
-        .variables()
-        .iter()
-        .map(|variable| variable.name.clone())
-        .collect();
-    for name in names {
-        let stripped = name.strip_prefix("__COMPAT_").or(name.strip_prefix("__"));
-        let enumerator = |name: &str| release.enumerator(name);
-        if let Some(value) = stripped.filter(|name| name.starts_with("SCX_")).and_then(enumerator) {
-            object
-                .set(&name, &value.to_string())
-                .map_err(|error| error.to_string())?;
-        }
-    }
-    Ok(())
-}
-
 impl Profile {
     /// What the profile's own names stand for.
     ///
@@ -164,7 +146,7 @@ impl Profile {
 }
 
 /// Sets a value of either sign: unsigned values wrap into i64 on the way, and which it is the variable's type says.
-pub(crate) fn fitting(value: i64, mut set: impl FnMut(&str) -> Result<(), String>) -> Result<(), String> {
+pub fn fitting(value: i64, mut set: impl FnMut(&str) -> Result<(), String>) -> Result<(), String> {
     set(&value.to_string()).or_else(|error| match i32::try_from(value) {
         _ if value >= 0 => Err(error),
         Ok(short) => set(&(value as u64).to_string()).or_else(|_| set(&(short as u32).to_string())),

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The callbacks of a policy (struct sched_ext_ops), one row each.
+//!
+//! | column | what |
+//! |---|---|
+//! | `by_cpu`, `by_cid` | the member's name in struct sched_ext_ops and in struct sched_ext_ops_cid, which lacks two |
+//! | `since` | the first release of Linux that has it |
+//! | `contexts` | which kfuncs it may call besides those that everybody may ([`kf`]) |
+//! | `or_null` | which of its arguments may be NULL, from 0 |
+
+use bpf::rows::*;
+
+/// What a program may call, by where it is called from: bits of `Func::contexts` (enum scx_kf_allow_flags).
+pub mod kf {
+    pub const UNLOCKED: u32 = 1;
+    pub const INIT: u32 = 1 << 1;
+    pub const CPU_RELEASE: u32 = 1 << 2;
+    pub const DISPATCH: u32 = 1 << 3;
+    pub const ENQUEUE: u32 = 1 << 4;
+    pub const SELECT_CPU: u32 = 1 << 5;
+    /// In a kfunc's row: not for policies whose callbacks are a struct sched_ext_ops_cid. Such policies are refused at load.
+    pub const BY_CPU: u32 = 1 << 7;
+    /// Callbacks that may call nothing but what everybody may.
+    pub const REST: u32 = 1 << 6;
+    /// Programs of type syscall.
+    pub const SYSCALL: u32 = UNLOCKED | SELECT_CPU;
+    /// Tracing programs and timer callbacks.
+    pub const TRACING: u32 = REST;
+}
+
+/// Hands the rows, in the order of Linux 7.2's struct sched_ext_ops, to a macro.
+macro_rules! callbacks {
+    ($then:ident) => {
+        $then! {
+            SelectCpu { by_cpu: select_cpu, by_cid: select_cid, since: V6_12, contexts: kf::SELECT_CPU | kf::ENQUEUE }
+            Enqueue { by_cpu: enqueue, by_cid: enqueue, since: V6_12, contexts: kf::SELECT_CPU | kf::ENQUEUE }
+            Dequeue { by_cpu: dequeue, by_cid: dequeue, since: V6_12, contexts: kf::REST }
+            Dispatch { by_cpu: dispatch, by_cid: dispatch, since: V6_12, contexts: kf::ENQUEUE | kf::DISPATCH, or_null: 1 }
+            Tick { by_cpu: tick, by_cid: tick, since: V6_12, contexts: kf::REST }
+            Runnable { by_cpu: runnable, by_cid: runnable, since: V6_12, contexts: kf::REST }
+            Running { by_cpu: running, by_cid: running, since: V6_12, contexts: kf::REST }
+            Stopping { by_cpu: stopping, by_cid: stopping, since: V6_12, contexts: kf::REST }
+            Quiescent { by_cpu: quiescent, by_cid: quiescent, since: V6_12, contexts: kf::REST }
+            Yield { by_cpu: r#yield, by_cid: r#yield, since: V6_12, contexts: kf::REST, or_null: 1 }
+            CoreSchedBefore { by_cpu: core_sched_before, by_cid: core_sched_before, since: V6_12, contexts: kf::REST }
+            SetWeight { by_cpu: set_weight, by_cid: set_weight, since: V6_12, contexts: kf::REST }
+            SetCpumask { by_cpu: set_cpumask, by_cid: set_cmask, since: V6_12, contexts: kf::REST }
+            UpdateIdle { by_cpu: update_idle, by_cid: update_idle, since: V6_12, contexts: kf::REST }
+            CpuAcquire { by_cpu: cpu_acquire, since: V6_12, contexts: kf::REST }
+            CpuRelease { by_cpu: cpu_release, since: V6_12, contexts: kf::CPU_RELEASE }
+            InitTask { by_cpu: init_task, by_cid: init_task, since: V6_12, contexts: kf::UNLOCKED }
+            ExitTask { by_cpu: exit_task, by_cid: exit_task, since: V6_12, contexts: kf::REST }
+            Enable { by_cpu: enable, by_cid: enable, since: V6_12, contexts: kf::REST }
+            Disable { by_cpu: disable, by_cid: disable, since: V6_12, contexts: kf::REST }
+            Dump { by_cpu: dump, by_cid: dump, since: V6_12, contexts: kf::UNLOCKED }
+            DumpCpu { by_cpu: dump_cpu, by_cid: dump_cid, since: V6_12, contexts: kf::REST }
+            DumpTask { by_cpu: dump_task, by_cid: dump_task, since: V6_12, contexts: kf::REST }
+            CgroupInit { by_cpu: cgroup_init, by_cid: cgroup_init, since: V6_12, contexts: kf::UNLOCKED }
+            CgroupExit { by_cpu: cgroup_exit, by_cid: cgroup_exit, since: V6_12, contexts: kf::UNLOCKED }
+            CgroupPrepMove { by_cpu: cgroup_prep_move, by_cid: cgroup_prep_move, since: V6_12, contexts: kf::UNLOCKED }
+            CgroupMove { by_cpu: cgroup_move, by_cid: cgroup_move, since: V6_12, contexts: kf::REST }
+            CgroupCancelMove { by_cpu: cgroup_cancel_move, by_cid: cgroup_cancel_move, since: V6_12, contexts: kf::UNLOCKED }
+            CgroupSetWeight { by_cpu: cgroup_set_weight, by_cid: cgroup_set_weight, since: V6_12, contexts: kf::UNLOCKED }
+            CgroupSetBandwidth { by_cpu: cgroup_set_bandwidth, by_cid: cgroup_set_bandwidth, since: V6_17, contexts: kf::UNLOCKED }
+            CgroupSetIdle { by_cpu: cgroup_set_idle, by_cid: cgroup_set_idle, since: V6_19, contexts: kf::UNLOCKED }
+            SubAttach { by_cpu: sub_attach, by_cid: sub_attach, since: V7_1, contexts: kf::UNLOCKED }
+            SubDetach { by_cpu: sub_detach, by_cid: sub_detach, since: V7_1, contexts: kf::UNLOCKED }
+            CpuOnline { by_cpu: cpu_online, by_cid: cid_online, since: V6_12, contexts: kf::UNLOCKED }
+            CpuOffline { by_cpu: cpu_offline, by_cid: cid_offline, since: V6_12, contexts: kf::UNLOCKED }
+            Init { by_cpu: init, by_cid: init, since: V6_12, contexts: kf::UNLOCKED | kf::INIT }
+            Exit { by_cpu: exit, by_cid: exit, since: V6_12, contexts: kf::UNLOCKED }
+        }
+    };
+}
+pub(crate) use callbacks;
+
+struct Row {
+    by_cpu: &'static str,
+    by_cid: Option<&'static str>,
+    since: Version,
+    contexts: u32,
+    or_null: Option<i32>,
+}
+
+/// The name of a member of which this is the Rust name.
+const fn c_name(name: &'static str) -> &'static str {
+    match name.as_bytes() {
+        [b'r', b'#', ..] => name.split_at(2).1,
+        _ => name,
+    }
+}
+
+macro_rules! rows {
+    ($($op:ident {
+        by_cpu: $by_cpu:ident $(, by_cid: $by_cid:ident)?, since: $since:expr, contexts: $contexts:expr
+        $(, or_null: $or_null:literal)?
+    })*) => {
+        /// A callback, in the order of Linux 7.2's struct sched_ext_ops.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum Op {
+            $(#[doc = concat!("`ops.", stringify!($by_cpu), "`")] $op,)*
+        }
+
+        pub const NR_OPS: usize = [$(stringify!($op)),*].len();
+        /// Member names by `Op as usize`; also the run's callback name table of trace::Event::Callback.
+        pub const NAMES: [&str; NR_OPS] = [$(c_name(stringify!($by_cpu))),*];
+        pub(crate) const OPS: [Op; NR_OPS] = [$(Op::$op),*];
+        static ROWS: [Row; NR_OPS] = [$(Row {
+            by_cpu: c_name(stringify!($by_cpu)),
+            by_cid: [$(Some(c_name(stringify!($by_cid))),)? None][0],
+            since: $since,
+            contexts: $contexts,
+            or_null: [$(Some($or_null),)? None][0],
+        }),*];
+    };
+}
+
+callbacks!(rows);
+
+impl Op {
+    pub fn name(self) -> &'static str {
+        ROWS[self as usize].by_cpu
+    }
+
+    /// What it may call (scx_kf_allow_flags).
+    #[inline(always)]
+    pub(crate) fn contexts(self) -> u32 {
+        ROWS[self as usize].contexts
+    }
+
+    /// The callback of a struct_ops member.
+    pub fn by_name(name: &str) -> Option<Op> {
+        OPS.into_iter().find(|op| op.name() == name)
+    }
+
+    /// The callback of a member of struct sched_ext_ops_cid.
+    pub fn by_cid_name(name: &str) -> Option<Op> {
+        OPS.into_iter().find(|op| ROWS[*op as usize].by_cid == Some(name))
+    }
+
+    /// The first release of Linux that has it.
+    pub(crate) fn since(self) -> Version {
+        ROWS[self as usize].since
+    }
+
+    /// The place of an argument that may be NULL.
+    pub(crate) fn or_null(self) -> Option<i32> {
+        ROWS[self as usize].or_null
+    }
+}

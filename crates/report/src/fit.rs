@@ -22,6 +22,16 @@ pub struct Surface {
     pub colour: bool,
 }
 
+impl Surface {
+    /// Returns a text of one line, broken behind `separator` wherever it is wider than the surface. Ends with a newline.
+    pub fn line(&self, text: &str, separator: &str) -> String {
+        match self.width {
+            Some(width) => fold(text, separator, width),
+            None => format!("{text}\n"),
+        }
+    }
+}
+
 /// A terminal of any width, or a file.
 impl From<bool> for Surface {
     fn from(terminal: bool) -> Surface {
@@ -290,7 +300,7 @@ fn cut(text: &str, width: usize) -> String {
 }
 
 /// Joins the parts of a line, which end with `separator`, into lines of at most `width` where the parts allow it. Ends with a newline.
-pub fn fold(text: &str, separator: &str, width: usize) -> String {
+fn fold(text: &str, separator: &str, width: usize) -> String {
     let mut out = String::new();
     let mut used = 0;
     for part in text.split_inclusive(separator) {

@@ -3,7 +3,7 @@
 
 use crate::figure::Figure;
 use crate::figures::{FIGURES, RunResult};
-use crate::fit::{Grid, Mark, Surface, Text, fold};
+use crate::fit::{Grid, Mark, Surface, Text};
 use crate::result::Status;
 use crate::score::Better;
 use crate::units;
@@ -150,10 +150,9 @@ pub fn table(results: &[RunResult], surface: impl Into<Surface>) -> String {
         let values = cells.iter().map(|c| c[row].clone());
         grid.row(std::iter::once(Text::new(&name, mark)).chain(values));
     }
-    let mut out = match surface.width {
-        _ if results.is_empty() => String::new(),
-        Some(width) => fold(&shared.join(", "), ", ", width),
-        None => shared.join(", ") + "\n",
+    let mut out = match results {
+        [] => String::new(),
+        _ => surface.line(&shared.join(", "), ", "),
     };
     out += &grid.render(surface);
     for (result, exit) in results.iter().filter_map(|r| Some((r, r.exit.as_ref()?))) {

@@ -8,7 +8,7 @@ use crate::interrupt;
 use crate::scenario::{PIECE_MAX_NS, Scenario};
 use kernel::decision::Snapshot;
 use kernel::invariant::{Tally, Violation};
-use report::fit::{Grid, Mark, Surface, Text, fold};
+use report::fit::{Grid, Mark, Surface, Text};
 use report::{RunResult, Status};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -189,11 +189,7 @@ pub fn text(report: &Report, surface: impl Into<Surface>, command: &dyn Fn(u64, 
         "{} on machine {}, workload {}, seed {}",
         names[0], names[1], names[2], r.seed
     );
-    let mut out = match surface.width {
-        Some(width) => fold(&head, " ", width),
-        None => head + "\n",
-    };
-    out += &grid.render(surface);
+    let out = surface.line(&head, " ") + &grid.render(surface);
     let mut rest = String::new();
     for checked in &report.checked {
         if let (Some(first), Some(shown)) = (&checked.tally.first, &checked.shown) {

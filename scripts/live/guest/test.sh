@@ -126,7 +126,7 @@ tuning() {
   kill -INT $loader
   wait $loader || fail "steal: exit status $?"
   grep -q 'steal: unloaded after' /tmp/out || fail "steal: does not say that it was unloaded"
-  expect 0 'simulated  *live  *error' live compare fifo hackbench:groups=1,fds=5,loops=20
+  expect 0 'simulated[ |]*live[ |]*error' live compare fifo hackbench:groups=1,fds=5,loops=20
   expect 0 'sched_ext: disabled' live status
   echo "tuning: done"
 }

@@ -11,6 +11,7 @@ use crate::policy::{Failure, Source};
 use bpf::engine::Engine;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use windtunnel::console;
 use windtunnel::duration;
 use windtunnel::error::Error;
 use windtunnel::policy::Policy;
@@ -102,7 +103,7 @@ impl Args {
         let rows = table::rows(&simulated, &live);
         match self.markdown {
             true => out!("{}", table::markdown(&simulated, &live, &rows)),
-            false => out!("{}", table::text(&simulated, &live, &rows)),
+            false => console::styled(&table::text(&simulated, &live, &rows, console::surface())),
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Both sides' figures and the error of the simulation, as text for people and as rows of Markdown.
 
+use report::fit::{Grid, Surface};
 use report::{FIGURES, RunResult};
+use trace::escape;
 
 /// A figure of both sides.
 pub struct Row {
@@ -48,16 +50,18 @@ fn error(row: &Row) -> String {
         .map_or_else(|| "-".to_owned(), |error| format!("{error:+.1} %"))
 }
 
-pub fn text(simulated: &RunResult, live: &RunResult, rows: &[Row]) -> String {
-    let mut text = format!(
-        "{} under {}\n{:24} {:>14} {:>14} {:>9}\n",
-        live.workload, simulated.policy, "", "simulated", "live", "error"
-    );
+pub fn text(simulated: &RunResult, live: &RunResult, rows: &[Row], surface: impl Into<Surface>) -> String {
+    let surface = surface.into();
+    let mut grid = Grid::new();
+    grid.left("", 0);
+    grid.right("simulated", 0);
+    grid.right("live", 0);
+    grid.right("error", 1);
     for row in rows {
-        let (simulated, live) = (figure(row.simulated), figure(row.live));
-        text += &format!("{:24} {simulated:>14} {live:>14} {:>9}\n", row.name, error(row));
+        grid.row([row.name.clone(), figure(row.simulated), figure(row.live), error(row)]);
     }
-    text
+    let names = [&live.workload, &simulated.policy].map(|name| escape::line(name));
+    surface.line(&format!("{} under {}", names[0], names[1]), " ") + &grid.render(surface)
 }
 
 pub fn markdown(simulated: &RunResult, live: &RunResult, rows: &[Row]) -> String {
@@ -109,19 +113,27 @@ mod tests {
     #[test]
     fn errors_are_the_simulations_of_the_live_figures() {
         let (simulated, live) = both();
-        let text = text(&simulated, &live, &rows(&simulated, &live));
+        let text = text(&simulated, &live, &rows(&simulated, &live), false);
         let line = |name: &str| {
-            let line = text.lines().find(|line| line.starts_with(name));
-            line.unwrap_or_else(|| panic!("no {name} in {text}"))
-                .split_whitespace()
-                .collect::<Vec<_>>()
-                .join(" ")
+            let row = format!("| {name}");
+            let line = text.lines().find(|line| line.starts_with(&row));
+            let line = line.unwrap_or_else(|| panic!("no {name} in {text}"));
+            let words = line.split(['|', ' ']).filter(|word| !word.is_empty());
+            words.collect::<Vec<_>>().join(" ")
         };
         assert!(line("context switches").ends_with("150 100 +50.0 %"), "{text}");
         assert!(line("rounds/s").ends_with("110 100 +10.0 %"), "{text}");
         assert!(line("migrations").ends_with("0.000 4.000 -100.0 %"), "{text}");
         assert!(line("wake-up latency p50").ends_with("- 2.500 -"), "{text}");
         assert!(!text.contains("response"), "{text}");
+        // Where a terminal is narrow, the error is left out first.
+        let narrow = Surface {
+            terminal: true,
+            width: Some(52),
+            colour: false,
+        };
+        let text = self::text(&simulated, &live, &rows(&simulated, &live), narrow);
+        assert!(text.ends_with("not shown at this width: error\n"), "{text}");
     }
 
     #[test]

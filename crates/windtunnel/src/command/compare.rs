@@ -4,7 +4,7 @@
 use super::inputs::{Inputs, SIDES, find};
 use super::progress::bar;
 use clap::Args as ClapArgs;
-use report::fit::fold;
+use report::Surface;
 use std::num::NonZero;
 use std::process::ExitCode;
 use windtunnel::compare::{self, Comparison, Condition, metric};
@@ -18,7 +18,11 @@ const WIDTH: usize = 100;
 
 fn after_help() -> String {
     let indent = " ".repeat("  metrics     ".len());
-    let metrics = fold(&metric::names(" "), " ", WIDTH - indent.len());
+    let help = Surface {
+        width: Some(WIDTH - indent.len()),
+        ..Surface::default()
+    };
+    let metrics = help.line(&metric::names(" "), " ");
     let metrics = metrics.trim_end().replace('\n', &format!("\n{indent}"));
     format!(
         "\
@@ -107,10 +111,7 @@ impl Args {
             outln!("interrupted: {pairs} of {planned} pairs of runs are complete, and what follows is of these");
         }
         let verdict = compare::verdict(comparison);
-        match surface.width {
-            Some(width) => verdict.lines().for_each(|line| out!("{}", fold(line, " ", width))),
-            None => out!("{verdict}"),
-        }
+        verdict.lines().for_each(|line| out!("{}", surface.line(line, " ")));
         for (condition, holds) in judged {
             let told = match holds {
                 Some(true) => "holds",

@@ -5,7 +5,7 @@ use super::effect::{Effect, Shown};
 use super::metric::Metric;
 use super::verdict::{change, verdict};
 use super::{Comparison, Condition};
-use report::fit::{Grid, Surface, fold};
+use report::fit::{Grid, Surface};
 use report::{Better, Unit};
 use serde_json::{Value, json};
 use trace::escape;
@@ -36,11 +36,7 @@ pub fn table(c: &Comparison, surface: impl Into<Surface>) -> String {
     };
     let names = [&c.machine, &c.workload].map(|name| escape::line(name).into_owned());
     let inputs = format!("machine {}, workload {}, {seeds}", names[0], names[1]);
-    let inputs = match surface.width {
-        Some(width) => fold(&inputs, " ", width),
-        None => inputs + "\n",
-    };
-    inputs + &grid.render(surface)
+    surface.line(&inputs, " ") + &grid.render(surface)
 }
 
 fn row(c: &Comparison, metric: &Metric, effect: &Effect) -> [String; 6] {

@@ -1,15 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# make run    set up, build, run the main job
-# make test   set up, check formatting and lints, run every test
-# make fast   the command built along a profile of its own runs: a third faster, at target/fast/release/windtunnel
-# make bench  speed, in a table (of that build)
-# make compat other people's schedulers: fetch, compile, load, run (COMPAT_OBJECTS="a.bpf.o b.bpf.o" for more of them)
-# make perfetto   exports, asked about by Perfetto's own trace processor (needs Node)
-# make compat-long  the same for longer than every watchdog, on four machines under five workloads; writes docs/compat.md (hours)
-# make live-test  the policies in a real kernel, booted in QEMU (PARTS="policies numa speed", fidelity, verifier)
-# make soak   the policies in a real kernel on a slow machine, each for minutes (POLICIES="pmqs o1", SECONDS_EACH=120)
-# make attack     damaged inputs and hostile policies for hours (ATTACK_SECONDS=3600 ATTACK_SEED=N ATTACK_KINDS="object policy")
-# make fuzz   the fuzz targets, FUZZ_SECONDS each (needs cargo-fuzz and a nightly compiler)
+# `make help` prints the targets and the line above each.
 
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 FUZZ_SECONDS ?= 60
@@ -17,46 +7,67 @@ ATTACK_SECONDS ?= 3600
 ATTACK_SEED ?= $(shell date +%Y%m%d)
 ATTACK_KINDS ?=
 
-.PHONY: run build fast test bench compat compat-long perfetto live-test soak attack fuzz setup
+.PHONY: help run build check test fast bench compat compat-long perfetto live-test soak attack fuzz setup
 
+## Set up, build, and compare schedulers on a simulated machine
 run: build
 	@scripts/demo.sh
 
+## Print the targets
+help:
+	@awk '/^## / { text = substr($$0, 4) } /^[a-z-]+:/ && text { sub(/:.*/, ""); printf "make %-12s %s\n", $$0, text; text = "" }' Makefile
+
+## Build the command and compile the policies
 build: setup
 	@cargo build --release --quiet -p windtunnel
 	@scripts/policies.sh
 
+## Try one policy in seconds: compile, load, checked mode, its tests (POLICY=steal)
+check:
+	@scripts/check.sh "$(POLICY)"
+
+## Check formatting and lints, run every test
 test:
 	@scripts/setup.sh test
 	@scripts/test.sh
 
+## Build the command with profile-guided optimisation, a third faster: target/fast/release/windtunnel
 fast: setup
 	@scripts/fast.sh
 
+## Measure speed, in a table
 bench: build
 	@cargo bench --quiet -p bpf -p report -p windtunnel --bench engines --bench per_record --bench complexity
 	@scripts/fast.sh bench
 
+## Fetch, compile, load and run other people's schedulers (COMPAT_OBJECTS="a.bpf.o b.bpf.o" adds some)
 compat: build
 	@scripts/compat.sh
 
+## The same, for longer than every watchdog; writes docs/compat.md (hours)
 compat-long: build
 	@scripts/compat.sh long
 
+## Ask Perfetto's own trace processor about our exports (needs Node)
 perfetto: build
 	@scripts/perfetto.sh
 
+## Load the policies into a real kernel, booted in QEMU (PARTS="policies numa speed fidelity verifier")
 live-test:
 	@scripts/live-test.sh $(PARTS)
 
-attack: setup
-	@scripts/attack.sh $(ATTACK_SECONDS) $(ATTACK_SEED) $(ATTACK_KINDS)
-
+## Load each policy for minutes on a slow emulated machine (POLICIES="pmqs o1" SECONDS_EACH=120)
 soak:
 	@scripts/live-test.sh soak
 
+## Damaged inputs and hostile policies, for hours (ATTACK_SECONDS=3600 ATTACK_SEED=N ATTACK_KINDS="object policy")
+attack: setup
+	@scripts/attack.sh $(ATTACK_SECONDS) $(ATTACK_SEED) $(ATTACK_KINDS)
+
+## Run the fuzz targets for FUZZ_SECONDS each (needs cargo-fuzz and a nightly compiler)
 fuzz: setup
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
 
+## Install what is missing
 setup:
 	@scripts/setup.sh

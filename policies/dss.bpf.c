@@ -3,9 +3,9 @@
  * dss: the default scheduler of Linux 2.4.
  *
  * All runnable tasks are in one unordered list behind one lock. A CPU that needs a task holds the lock,
- * examines every task of the list and takes the one with the highest goodness: ticks left in its quantum,
- * plus its nice value, plus a bonus if it ran on this CPU last and for the memory map that is loaded. The
- * running task competes, too.
+ * examines every task of the list and takes the one with the highest goodness: ticks left in its quantum, plus
+ * 20 less its nice value, plus 15 if it ran on this CPU last, plus 1 if its memory map is loaded. The running
+ * task competes, too.
  *
  * When all tasks that could run have used up their quanta, every task of the system gets new ticks. A
  * sleeping task keeps half of the ticks it had left, so it has a high goodness when it wakes up. A woken task

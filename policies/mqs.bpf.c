@@ -20,8 +20,7 @@
  * of the DSQs.
  */
 #include "include/queue_wakeup.h"
-#define CPU_QUEUES
-#include "include/hotplug.h"
+#include "include/pass_on.h"
 
 char _license[] SEC("license") = "GPL";
 

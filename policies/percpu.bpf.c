@@ -9,8 +9,7 @@
  * Bad for: fairness between CPUs, since queues even out only when one is empty. It ignores nice.
  * Source: the textbook's multi-queue scheduler with work stealing.
  */
-#define CPU_QUEUES
-#include "include/hotplug.h"
+#include "include/pass_on.h"
 
 char _license[] SEC("license") = "GPL";
 

@@ -22,8 +22,7 @@
  * the running task has had a turn of the usual length, the longest wait first.
  */
 #include "include/goodness.h"
-#define CPU_QUEUES
-#include "include/hotplug.h"
+#include "include/pass_on.h"
 
 u32 poolsize PARAM("CPUs, 1..1024: neighbouring CPUs in a pool") = 4;
 u32 max_wait_ms PARAM("ms, 0..3600000: a task that waits longer comes before all others of its queue; 0 none") = 3000;

@@ -20,8 +20,7 @@
  * as many at the moment.
  */
 #include "include/cpu_array.h"
-#define CPU_QUEUES
-#include "include/hotplug.h"
+#include "include/pass_on.h"
 #include "include/plan9.h"
 #include "include/torus_neighbours.h"
 

@@ -25,8 +25,7 @@
  * keyboard, mouse and sound are attached on request (wait_causes.h). The boosts are those of the Windows
  * driver kit. Quanta are charged by time, and end at ticks of Linux.
  */
-#define CPU_QUEUES
-#include "include/hotplug.h"
+#include "include/pass_on.h"
 #include "include/thread_levels.h"
 
 char _license[] SEC("license") = "GPL";

@@ -3,13 +3,14 @@
 # live-test.sh [PART...]: boots a real sched_ext kernel in QEMU, without KVM, and tries everything in it. Nothing touches the kernel of
 # this machine. Parts, all of them if none is named:
 #   policies   4 CPUs: every policy under the mixed load, the command's words, profiles, workloads, refusals, recordings
-#   numa       4 CPUs on 2 nodes: every policy again; one of them, another each day, for minutes
+#   numa       4 CPUs on 2 nodes: every policy again
 #   speed      messages and a ping-pong under schedulers, in exact time
 # and, only when named:
 #   fidelity   simulated and live side by side, in exact time; writes docs/fidelity.md
 #   soak       every policy under a long mixed load on a slow machine, with a table at the end (`make soak`)
 #   verifier   asks the verifier about every program of checked mode's tests; writes crates/kernel/tests/verdicts.tsv
-# DOCS=1 has `speed` write docs/live-speed.md. POLICIES="steal rr" narrows, SECONDS_EACH=60 is the length of each load, LONG=steal:300 says which is loaded for long.
+# DOCS=1 has `speed` write docs/live-speed.md. POLICIES="steal rr" narrows, SECONDS_EACH=60 is the length of each load, LONG=steal:300 has `numa`
+# load one policy for long; `soak` does so with every policy. A load of 6 s lasts until CPU 3 has been offline once.
 set -u
 cd "$(dirname "$0")/.."
 dir=target/live
@@ -45,9 +46,6 @@ parts=("$@")
 [ $# -gt 0 ] || parts=(policies numa speed)
 only=${POLICIES:-}
 only=${only// /,}
-names=(policies/*.bpf.c)
-names=("${names[@]##*/}")
-today=${names[$((10#$(date +%j) % ${#names[@]}))]%.bpf.c}
 
 [ "$(uname -m)" = x86_64 ] || skip "the guest is x86-64; this machine is $(uname -m)"
 command -v apt-get >/dev/null || skip "the kernel and QEMU come through apt; there is none here"
@@ -68,10 +66,10 @@ step "initramfs" scripts/live/initramfs.sh $initramfs || exit 1
 for part in "${parts[@]}"; do
   case $part in
     policies)
-      WORDS="parts=recording,tuning,prepared,workloads,refusals,policies only=$only seconds=${SECONDS_EACH:-12}" \
+      WORDS="parts=recording,tuning,prepared,workloads,refusals,policies only=$only seconds=${SECONDS_EACH:-6}" \
         part policies scripts/live/boot.sh $dir $initramfs policies ;;
     numa)
-      NODES=2 WORDS="parts=policies plain=1 only=$only seconds=${SECONDS_EACH:-8} long=${LONG:-$today:150}" \
+      NODES=2 WORDS="parts=policies plain=1 only=$only seconds=${SECONDS_EACH:-6} long=${LONG:-}" \
         part numa scripts/live/boot.sh $dir $initramfs numa ;;
     speed)
       CLOCK=exact WORDS="parts=speed only=$only" part speed scripts/live/boot.sh $dir $initramfs speed

@@ -1,18 +1,22 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# policies.sh: compiles policies/*.bpf.c into target/policies/, those that changed.
+# policies.sh [NAME...]: compiles policies/NAME.bpf.c into target/policies/, all policies if none is named. An object is
+# kept while the contents that clang read for it stay the same.
 set -eu
 cd "$(dirname "$0")/.."
 out=target/policies
 mkdir -p "$out"
-for source in policies/*.bpf.c; do
-  name=$(basename "$source" .bpf.c)
-  object=$out/$name.bpf.o
-  newest=$(find "$source" policies/include -type f -newer "$object" 2>/dev/null | head -1) || newest=$source
-  if [ ! -f "$object" ] || [ -n "$newest" ]; then
-    # A half-written object must not look like a finished one.
-    clang-19 -g -O2 -mcpu=v3 -Wall -target bpf -c "$source" -o "$object.new"
-    mv "$object.new" "$object"
-    echo "compiled $object"
-  fi
+names=("$@")
+[ $# -gt 0 ] || { names=(policies/*.bpf.c); names=("${names[@]##*/}"); names=("${names[@]%.bpf.c}"); }
+flags=(-g -O2 -mcpu=v3 -Wall -target bpf)
+headers=$(cat policies/include/*.h | sha256sum)
+for name in "${names[@]}"; do
+  source=policies/$name.bpf.c object=$out/$name.bpf.o
+  contents=$(echo "${flags[*]} $headers" | cat - "$source" | sha256sum)
+  [ -f "$object" ] && [ "$contents" = "$(cat "$object.of" 2>/dev/null)" ] && continue
+  # A half-written object must not look like a finished one.
+  clang-19 "${flags[@]}" -c "$source" -o "$object.new"
+  mv "$object.new" "$object"
+  echo "$contents" >"$object.of"
+  echo "compiled $object"
 done

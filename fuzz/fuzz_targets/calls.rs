@@ -12,7 +12,7 @@ use calls::Draw;
 use kernel::Machine;
 use kernel::kfuncs;
 use kernel::load::{LoadError, attach, open_changed};
-use kernel::profile::Profile;
+use profile::Profile;
 use libfuzzer_sys::fuzz_target;
 use machine::MachineSpec;
 use std::path::Path;

@@ -13,8 +13,7 @@
 #define IDLE_BALANCE_H
 
 #include "cfs_rq.h"
-#define CPU_QUEUES
-#include "hotplug.h"
+#include "pass_on.h"
 
 const volatile u64 balance_ns PARAM("ns, 100000..10000000000: period of balancing; one task a period") = 16000000;
 u64 migration_cost_ns PARAM("ns, 0..1000000000: a CPU with shorter idle times does not balance when it goes idle") = 500000;

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Waiting tasks that the CPU of their queue cannot take.
+ * ops.cpu_online() and ops.cpu_offline(), for a policy in which CPUs have queues, and pass_on() for tasks that
+ * wait in such a queue and that its CPU cannot take.
  *
  * A policy may have moved a task to the queue of a CPU that then goes offline. The CPU takes no task that ran
  * elsewhere last, so the task would wait until the CPU is gone. But the CPU is not gone before all RCU
  * readers are done, and the waiting task may be the one that RCU needs.
+ *
+ * The includer defines pass_on_all().
  */
 #ifndef PASS_ON_H
 #define PASS_ON_H
 
-#include "scx.h"
+#include "online.h"
 
 /* Tasks that were passed on. */
 u64 nr_passed_on;
@@ -33,5 +36,21 @@ static __noinline int pass_on(u64 dsq)
 	}
 	return 0;
 }
+
+/* Calls pass_on() for each queue of a CPU that goes offline. */
+static void pass_on_all(s32 cpu);
+
+void SCX_OP(hotplug_cpu_online, s32 cpu)
+{
+	set_online(cpu, true);
+}
+
+void SCX_OP(hotplug_cpu_offline, s32 cpu)
+{
+	set_online(cpu, false);
+	pass_on_all(cpu);
+}
+
+#define HOTPLUG_CALLBACKS .cpu_online = (void *)hotplug_cpu_online, .cpu_offline = (void *)hotplug_cpu_offline
 
 #endif

@@ -12,8 +12,7 @@
 #define PRIO_ARRAY_H
 
 #include "cpu_array.h"
-#define CPU_QUEUES
-#include "hotplug.h"
+#include "pass_on.h"
 
 /* Levels of an array, 0 the best: bits of one word. */
 #define PRIO_LEVELS 64

@@ -13,7 +13,7 @@
 set -u
 dir=$1 initramfs=$2 name=$3
 cpus=${CPUS:-4} nodes=${NODES:-1} memory=${MEMORY:-2048}
-words="quiet panic=-1 rcupdate.rcu_expedited=1 cryptomgr.notests tsc=reliable nowatchdog mitigations=off"
+words="quiet panic=-1 rcupdate.rcu_expedited=1 cryptomgr.notests tsc=reliable nowatchdog mitigations=off no_timer_check"
 exact() { how=(-accel "tcg,thread=single" -icount "shift=$1,sleep=off" -rtc "base=2026-01-01,clock=vm"); }
 case ${CLOCK:-real} in
   real) how=(-accel "tcg,thread=multi"); words="$words maxcpus=1" ;;

@@ -7,8 +7,8 @@ use bpf::object::Object;
 use kernel::Machine;
 use kernel::ext::{self, Exit, Kind};
 use kernel::load::{LoadError, attach, open_changed};
-use kernel::profile::Profile;
 use machine::MachineSpec;
+use profile::Profile;
 use trace::{Hash, Record, Sink};
 use workload::Workload;
 

@@ -9,8 +9,8 @@ use bpf::btf::Btf;
 use bpf::core_relo::{Relocation, describe, resolve};
 use bpf::object::Object;
 use kernel::Machine;
-use kernel::profile::Facts;
 use machine::MachineSpec;
+use profile::Facts;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use trace::{Draw, DrawOptions, Record, Tee};
@@ -289,15 +289,15 @@ fn file(bytes: &[u8], name: &str) -> PathBuf {
 
 pub(crate) fn profile(text: &str) -> String {
     let path = file(text.as_bytes(), "damaged.toml");
-    let profile = match windtunnel::profile::read(&path) {
+    let profile = match windtunnel::profiles::read(&path) {
         Ok(profile) => profile,
         Err(error) => return format!("refused: {error}"),
     };
     let spec = MachineSpec::smp(4);
     let mut object = Seeds::get().parsed.clone();
-    let applied = profile.apply(&mut object, Facts::new(&spec));
+    let applied = profile.apply(&mut object, Facts::new(&spec, &kernel::release::Release::MODELLED));
     // Expressions are evaluated whatever variables the object has.
-    let facts = Facts::new(&spec).with_types(object.btf());
+    let facts = Facts::new(&spec, &kernel::release::Release::MODELLED).with_types(object.btf());
     let names = profile.names(facts).unwrap_or_default();
     let settings = profile.set.iter().chain(&profile.map);
     let settings = settings.chain(profile.run.iter().flat_map(|run| &run.memory));

@@ -21,8 +21,8 @@
 mod hardware;
 pub mod machine;
 mod policy;
-pub mod profile;
 mod programs;
+mod run;
 mod sched;
 mod simulation;
 #[cfg(test)]
@@ -35,5 +35,5 @@ pub use policy::{kfuncs, layout, load, release, target, tracepoint, user_space};
 pub use programs::{execute as program, sync};
 pub use sched::{cgroup, class, ext, fair, rq, rt, task};
 pub use simulation::table::Table;
-pub use simulation::{chance, event, id, lock, rng};
+pub use simulation::{chance, event, id, rng, timeline as lock};
 pub use watch::{check, decision, invariant, waiting};

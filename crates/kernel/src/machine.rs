@@ -1,41 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The simulated machine: one value owns clock, event queue, CPUs, tasks, policy and chance.
 
+use crate::hardware::caches::{self, Caches};
 use crate::hardware::cpuset::CpuSet;
-use crate::hardware::footprint::{self, Caches};
 use crate::policy::layout::{Layout, MAX_TASKS};
 use crate::policy::release::Release;
-use crate::programs::sync::Sync;
+use crate::programs::resource::Sync;
 use crate::sched::cgroup::Cgroups;
-use crate::sched::ext;
-use crate::sched::fair;
+use crate::sched::fair::domains::Domains;
+use crate::sched::fair::task_group::TaskGroups;
 use crate::sched::rq::Rq;
-use crate::sched::rt;
+use crate::sched::rt::cpupri::RootDomain;
 use crate::sched::task::Task;
 use crate::simulation::event::{Event, EventQueue};
 use crate::simulation::id::CpuId;
 use crate::simulation::id::{IDLE, TaskId};
-use crate::simulation::lock::{LockId, LockStat, Locks};
 use crate::simulation::rng::Rng;
 use crate::simulation::table::Table;
+use crate::simulation::timeline::{LockId, LockStat, Locks};
 use crate::watch::check::Checks;
 use crate::watch::decision::Decisions;
-use crate::watch::invariant::Invariants;
-use crate::watch::observe::Transition;
+use crate::watch::violation::Invariants;
 use crate::watch::waiting::WaitingTask;
-use bpf::memory::{Region, Use};
+use bpf::memory::Region;
 use machine::MachineSpec;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use trace::{Record, Sink};
-use workload::{Action, Op, Workload};
+use trace::Record;
+use workload::{Op, Workload};
 
 /// Records are handed to the sink when this many are waiting: few enough that they are still in the host's first cache.
-const BATCH: usize = 128;
-/// A run ends here at the latest, after 73 years: times and sums of times do not overflow, as no length of a workload is longer.
-const MAX_TIME: u64 = 2 * workload::MAX_NS;
-/// Builds with debug assertions check the books every so many events.
-const VERIFY_EVERY: u64 = 256;
+pub(crate) const BATCH: usize = 128;
 
 pub struct Machine {
     pub spec: MachineSpec,
@@ -46,7 +41,7 @@ pub struct Machine {
     pub(crate) programs: Vec<Rc<[Op]>>,
     pub seed: u64,
     /// Nanoseconds of a tick.
-    tick_ns: u64,
+    pub(crate) tick_ns: u64,
     /// Simulated time, ns since the run's start.
     pub now: u64,
     pub(crate) events: EventQueue,
@@ -72,14 +67,14 @@ pub struct Machine {
     pub region: Rc<Region>,
     /// Where in the region things are.
     pub layout: Layout,
-    pub(crate) idle: ext::idle::Idle,
+    pub(crate) idle: crate::sched::ext::idle_masks::Idle,
     pub(crate) locks: Locks,
     pub(crate) sync: Sync,
     pub(crate) caches: Caches,
-    pub(crate) domains: fair::Domains,
-    pub(crate) task_groups: fair::TaskGroups,
-    pub(crate) root_domain: rt::RootDomain,
-    pub ext: ext::Core,
+    pub(crate) domains: Domains,
+    pub(crate) task_groups: TaskGroups,
+    pub(crate) root_domain: RootDomain,
+    pub ext: crate::sched::ext::core::Core,
     pub cgroups: Cgroups,
     pub checks: Checks,
     /// What shall never happen, if somebody wants it watched.
@@ -91,17 +86,17 @@ pub struct Machine {
     /// The run ends with its policy, at the instant the policy has a reason to end; otherwise the fair class takes over.
     pub stop_with_policy: bool,
     /// The policy has ended and [`Machine::stop_with_policy`] is set.
-    stopped: bool,
+    pub(crate) stopped: bool,
     /// Tasks that waited for a CPU when the run ended.
     pub waiting_at_end: Vec<WaitingTask>,
     /// Make detail records, too (`trace::Event::is_detail`).
     pub details: bool,
-    records: Vec<Record>,
+    pub(crate) records: Vec<Record>,
     /// Some of `records` own a text.
-    texts: bool,
+    pub(crate) texts: bool,
     /// Bytes that the texts of `records` count as used memory.
     pub(crate) texts_bytes: u64,
-    nr_events: u64,
+    pub(crate) nr_events: u64,
 }
 
 /// Why a run ended.
@@ -127,8 +122,8 @@ impl Machine {
         check_cpus(&spec, &workload)?;
         check_tasks(&workload)?;
         let mut region = Region::new().map_err(|error| error.to_string())?;
-        region.lines_mut().set_caches(footprint::line_caches(&spec));
-        if let Some(sets) = footprint::line_sets(&spec) {
+        region.lines_mut().set_caches(caches::line_caches(&spec));
+        if let Some(sets) = caches::line_sets(&spec) {
             region.lines_mut().set_sets(sets);
         }
         let region = Rc::new(region);
@@ -143,15 +138,15 @@ impl Machine {
             locks: Locks::new(nr_cpus),
             sync: Sync::new(&workload.resources),
             caches: Caches::new(&spec, workload.tasks.iter().any(|task| task.footprint_bytes > 0)),
-            domains: fair::Domains::new(&spec.topology),
+            domains: Domains::new(&spec.topology),
             task_groups: task_groups(&layout, &workload, nr_cpus),
-            root_domain: rt::RootDomain::new(nr_cpus),
+            root_domain: RootDomain::new(nr_cpus),
             online_cpus: CpuSet::all(nr_cpus),
             idle_cpus: CpuSet::all(nr_cpus),
             rng: Rng::new(seed),
-            ext: ext::Core::new(&spec.topology),
+            ext: crate::sched::ext::core::Core::new(&spec.topology),
             cgroups: Cgroups::new(&workload),
-            idle: ext::idle::Idle::new(&region, &spec.topology)?,
+            idle: crate::sched::ext::idle_masks::Idle::new(&region, &spec.topology)?,
             checks: Checks::new(nr_cpus),
             invariants: None,
             decisions: Decisions::default(),
@@ -222,148 +217,6 @@ impl Machine {
         self.rqs.len() as u32
     }
 
-    /// Runs until `until` (ns) and ends the run, handing what happens to `sink`.
-    pub fn run(&mut self, until: u64, sink: &mut dyn Sink) -> Ended {
-        let ended = self.advance(until, sink).unwrap_or(Ended::Time);
-        self.finish(&ended, until, sink);
-        ended
-    }
-
-    /// Runs up to and with `until` (ns). `None`: there is more to come, and where the run was cut leaves no mark.
-    pub fn advance(&mut self, until: u64, sink: &mut dyn Sink) -> Option<Ended> {
-        let until = until.min(MAX_TIME);
-        loop {
-            let Some((time, event)) = self.events.pop(until) else {
-                return self.events.is_empty().then(|| self.nothing_left());
-            };
-            assert!(time >= self.now, "time ran backwards: {time} after {}", self.now);
-            self.now = time;
-            if let Event::Step { cpu } = event {
-                let due = self.step_due(cpu);
-                if due > time {
-                    // Charged since it was armed.
-                    self.events.arm_step(cpu, due);
-                    continue;
-                }
-            }
-            self.prefetch(&event);
-            self.handle(event);
-            if cfg!(debug_assertions) {
-                self.nr_events += 1;
-                if self.nr_events.is_multiple_of(VERIFY_EVERY) {
-                    self.verify();
-                }
-            }
-            if self.records.len() >= BATCH {
-                self.flush(sink);
-            }
-            if self.stopped {
-                return Some(Ended::Policy);
-            }
-            if self.nr_alive == 0 && self.sync.pending_spawns == 0 {
-                return Some(Ended::AllExited);
-            }
-            if self.events.nothing_wakes() && self.all_asleep() {
-                return Some(self.nothing_left());
-            }
-        }
-    }
-
-    /// Ends a run at `until`, or now if it ended by itself: all time is accounted for, the books are checked, the last
-    /// records handed over.
-    pub fn finish(&mut self, ended: &Ended, until: u64, sink: &mut dyn Sink) {
-        if *ended == Ended::Time {
-            self.now = until.min(MAX_TIME);
-        }
-        for cpu in 0..self.nr_cpus() {
-            self.account(cpu);
-            self.tell_overhead(cpu);
-        }
-        self.observe(Transition::End);
-        self.verify();
-        self.waiting_at_end = self.waiting_tasks();
-        self.flush(sink);
-        if self.stopped {
-            // The policy's dump and ops.exit(), which are not part of the run.
-            ext::enable::end_now(self);
-            self.records.clear();
-        }
-    }
-
-    /// The loaded policy has a reason to end.
-    pub(crate) fn policy_ended(&mut self) {
-        self.stopped = self.stop_with_policy;
-    }
-
-    fn flush(&mut self, sink: &mut dyn Sink) {
-        sink.take(&self.records);
-        if std::mem::take(&mut self.texts) {
-            self.records.clear();
-            let bytes = std::mem::take(&mut self.texts_bytes);
-            self.region.memory().give_back(Use::Texts, bytes);
-        } else {
-            // SAFETY: none of them owns anything: to look at each for that is two instructions of a hundred.
-            unsafe { self.records.set_len(0) };
-        }
-    }
-
-    fn handle(&mut self, event: Event) {
-        match event {
-            Event::Step { cpu } => {
-                self.enter(cpu);
-                self.step(cpu);
-            }
-            Event::Resched { cpu } => self.resched_ipi(cpu),
-            Event::Tick { cpu, generation } => {
-                if self.rqs[cpu as usize].tick_generation == generation {
-                    self.enter(cpu);
-                    self.tick(cpu);
-                }
-            }
-            Event::Wake { task, generation } => self.timer_wake(task, generation),
-            Event::Spawn { index, parent, thread } => self.spawn(index, parent, thread),
-            Event::BpfTimer { timer, generation } => ext::timer_fired(self, timer, generation),
-            Event::Watchdog => ext::watchdog(self),
-            Event::Hotplug { cpu, online } => self.hotplug(cpu, online),
-            Event::Disturb { index } => return self.disturb(index),
-            Event::Hrtick { cpu } => fair::hrtick(self, cpu),
-            Event::CfsPeriod { group, generation } => fair::period_timer(self, group, generation),
-            Event::CfsSlack { group, generation } => fair::slack_timer(self, group, generation),
-            Event::DlServer { cpu } => rt::server_timer(self, cpu),
-            Event::NohzBalance { cpu } => fair::nohz_balance(self, cpu),
-            Event::ExtDeferred { cpu } => ext::deferred(self, cpu),
-        }
-        self.leave();
-    }
-
-    /// Kernel code starts to run on `cpu`.
-    pub(crate) fn enter(&mut self, cpu: u32) {
-        self.this_cpu = cpu;
-        self.account(cpu);
-    }
-
-    /// Returning from the kernel on `this_cpu`: reschedule if asked for.
-    pub(crate) fn leave(&mut self) {
-        ext::irq_work(self);
-        let cpu = self.this_cpu;
-        if !self.rqs[cpu as usize].need_resched || !self.rqs[cpu as usize].online {
-            return;
-        }
-        if !self.rqs[cpu as usize].spinning {
-            self.schedule(cpu);
-            ext::irq_work(self);
-        }
-        // Asked for while it was scheduling, or spinning: schedule() runs again when the CPU is through with this.
-        let rq = &mut self.rqs[cpu as usize];
-        if rq.need_resched {
-            rq.need_resched = false;
-            rq.resched_deferred = true;
-            if !rq.spinning {
-                self.defer_resched(cpu, 1);
-            }
-        }
-    }
-
     /// As [`Machine::trace`], of an event with a text.
     pub(crate) fn trace_text(&mut self, cpu: u32, event: trace::Event) {
         self.trace(cpu, event);
@@ -391,41 +244,6 @@ impl Machine {
         self.locks.stats()
     }
 
-    /// What the workload names happens.
-    fn disturb(&mut self, index: u32) {
-        let disturbance = &self.workload.disturbances[index as usize];
-        match disturbance.what.clone() {
-            Action::Irq {
-                cpu,
-                ns,
-                period_ns,
-                count,
-            } => {
-                let done = (self.now - disturbance.at_ns) / period_ns.max(1) + 1;
-                if count.is_none_or(|count| done < count) {
-                    self.events.push(self.now + period_ns, Event::Disturb { index });
-                }
-                self.interrupt(cpu, ns);
-            }
-            Action::Hotplug { cpu, online } => {
-                self.hotplug(cpu, online);
-                self.leave();
-            }
-            what => self.change_cgroup(&what),
-        }
-    }
-
-    /// An interrupt of `ns` on a CPU: overhead of it, and what runs there goes on later. None comes to a CPU that is offline.
-    fn interrupt(&mut self, cpu: u32, ns: u64) {
-        if self.rqs[cpu as usize].online {
-            let rq = &mut self.rqs[cpu as usize];
-            rq.irqs_off_until = rq.irqs_off_until.max(self.now) + ns;
-            self.enter(cpu);
-            self.charge(cpu, ns);
-            self.leave();
-        }
-    }
-
     /// `cpu` goes offline or comes online at `at`.
     pub fn plan_hotplug(&mut self, at: u64, cpu: u32, online: bool) {
         self.events.push(at, Event::Hotplug { cpu, online });
@@ -443,24 +261,6 @@ impl Machine {
     pub fn find_task(&self, pid: u32) -> Option<TaskId> {
         self.pids.get(pid as usize).copied().filter(|&task| task != IDLE)
     }
-
-    /// No CPU runs or has a task queued: only an event can get things going.
-    fn all_asleep(&self) -> bool {
-        self.rqs.iter().all(|rq| rq.nr_running == 0)
-    }
-
-    fn nothing_left(&self) -> Ended {
-        if self.nr_alive == 0 {
-            return Ended::AllExited;
-        }
-        let alive = self
-            .tasks
-            .iter()
-            .filter(|task| task.state != crate::sched::task::State::Dead);
-        Ended::Deadlock {
-            waiting: alive.map(|task| task.pid).collect(),
-        }
-    }
 }
 
 /// Does not unwind, by the C calling convention.
@@ -470,13 +270,13 @@ extern "C" fn more_room(records: &mut Vec<Record>) {
 }
 
 /// The fair class' groups: the workload's cgroups.
-fn task_groups(layout: &Layout, workload: &Workload, nr_cpus: u32) -> fair::TaskGroups {
+fn task_groups(layout: &Layout, workload: &Workload, nr_cpus: u32) -> TaskGroups {
     let cgroup = |(number, known): (usize, &workload::Cgroup)| {
         let above = layout.parent_of_cgroup(number as u32);
         (above, known.weight)
     };
     let cgroups: Vec<_> = workload.cgroups.iter().enumerate().map(cgroup).collect();
-    fair::TaskGroups::new(nr_cpus, &cgroups)
+    TaskGroups::new(nr_cpus, &cgroups)
 }
 
 fn check_tasks(workload: &Workload) -> Result<(), String> {

@@ -5,11 +5,11 @@
 use crate::globals::Globals;
 use crate::journal::{self, End, Journal};
 use crate::{kernel, verifier};
-use ::kernel::profile::{Facts, Profile, Run, instances};
 use bpf::btf::{Btf, Kind};
 use bpf::object::Object;
 use libbpf_rs::{Link, MapCore, MapHandle, MapType, ObjectBuilder, OpenObject, ProgramInput, ProgramType, libbpf_sys};
 use machine::MachineSpec;
+use profile::{Facts, Profile, Run, instances};
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use windtunnel::error::Error;
@@ -60,7 +60,12 @@ impl Source {
     /// If the object or a setting cannot work.
     pub fn new(name: String, path: PathBuf, settings: &[(String, String)]) -> Result<Source, Error> {
         let machine = machine::load("host", &[])?;
-        let (mut object, profile) = load::prepared(&name, &path, settings, Facts::new(&machine))?;
+        let (mut object, profile) = load::prepared(
+            &name,
+            &path,
+            settings,
+            Facts::new(&machine, &::kernel::release::Release::MODELLED),
+        )?;
         set_enum_constants(&mut object)?;
         Ok(Source {
             name,
@@ -169,7 +174,7 @@ impl Source {
     /// Sizes of maps, and constants of the callback table. Tells which flags this kernel does not know.
     fn set_ops(&self, open: &mut OpenObject) -> Result<Option<String>, Error> {
         let wrong = |message: String| Error::new(format!("profile of {}: {message}", self.name));
-        let types = Facts::new(&self.machine).with_types(self.object.btf());
+        let types = Facts::new(&self.machine, &::kernel::release::Release::MODELLED).with_types(self.object.btf());
         let given = self.profile.names(types).map_err(wrong)?;
         let facts = types.with_results(&given);
         for (name, text) in &self.profile.max_entries {
@@ -220,7 +225,7 @@ impl Source {
             );
             return Err(error.hint("load the policy with its own user-space half"));
         }
-        let types = Facts::new(&self.machine).with_types(self.object.btf());
+        let types = Facts::new(&self.machine, &::kernel::release::Release::MODELLED).with_types(self.object.btf());
         let names = self.profile.names(types).map_err(wrong)?;
         for run in &self.profile.run {
             let program = object

@@ -1,26 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Ctrl-C, SIGTERM and SIGHUP end a command in order: what was loaded is unloaded.
+//! Ctrl-C, SIGTERM and SIGHUP end a command in order: it unloads the policy first.
 
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 
-static ASKED: AtomicBool = AtomicBool::new(false);
+static ASKED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-extern "C" fn ask(_signal: libc::c_int) {
-    ASKED.store(true, Ordering::Relaxed);
-}
-
-/// From now on the signals are remembered instead of ending the process.
+/// Notes the signals from now on instead of ending the process.
+///
+/// This is a flag without the thread of `windtunnel::interrupt`, because this process forks the tasks of a workload.
 pub fn remember() {
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        let handler = ask as extern "C" fn(libc::c_int);
-        // SAFETY: the handler does nothing but store to an atomic.
-        unsafe {
-            libc::signal(signal, handler as libc::sighandler_t);
-        }
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // Without a handler the signal ends the process, and with it the policy.
+        let _ = flag::register(signal, Arc::clone(&ASKED));
     }
 }
 
-/// Whether one of them came.
+/// Returns whether a signal came.
 pub fn asked() -> bool {
     ASKED.load(Ordering::Relaxed)
 }

@@ -3,9 +3,9 @@
 
 use crate::costs::Costs;
 use crate::definition::Definition;
-use crate::error::{Error, nearest};
 use crate::parts::Found;
 use crate::{MachineSpec, file, host, synthetic, xml};
+use input::{Error, Source, suggest};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -58,7 +58,7 @@ pub fn load(spec: &str, search: &[&Path]) -> Result<MachineSpec, Error> {
 pub fn define(spec: &str, search: &[&Path]) -> Result<Definition, Error> {
     let spec = spec.trim();
     if spec.is_empty() {
-        return Err(Error::new("machine", "an empty description").hint(KINDS));
+        return Err(Error::at("machine", "an empty description").hint(KINDS));
     }
     if spec == "host" {
         return this_machine();
@@ -69,8 +69,8 @@ pub fn define(spec: &str, search: &[&Path]) -> Result<Definition, Error> {
         return machine_file(path);
     }
     if extension == "xml" || path.is_file() {
-        let text = file::read(path, xml::MAX_BYTES).map_err(|e| e.hint(KINDS))?;
-        return from_xml(spec, &text);
+        let source = Source::read(path, xml::MAX_BYTES).map_err(|e| e.hint(KINDS))?;
+        return from_xml(spec, &source.text);
     }
     if is_name(spec) {
         for dir in search {
@@ -81,7 +81,7 @@ pub fn define(spec: &str, search: &[&Path]) -> Result<Definition, Error> {
         }
         if let Some((name, text)) = BUILT_IN.iter().find(|(name, _)| *name == spec) {
             let place = format!("machines/{name}.toml");
-            let mut definition = file::parse(name, &place, text, None)?;
+            let mut definition = file::parse(name, &Source::new(place, *text), None)?;
             definition.origin = "built in".into();
             return Ok(definition);
         }
@@ -89,9 +89,9 @@ pub fn define(spec: &str, search: &[&Path]) -> Result<Definition, Error> {
     if spec.starts_with(|c: char| c.is_ascii_digit()) || spec.contains([':', ' ', '(', '[']) {
         return from_synthetic(spec);
     }
-    let error = Error::new("machine", format!("there is no machine {spec:?}"));
+    let error = Error::at("machine", format!("there is no machine {spec:?}"));
     let names = names(search);
-    Err(match nearest(spec, names.iter().map(String::as_str)) {
+    Err(match suggest::nearest(spec, names.iter().map(String::as_str)) {
         Some(near) => error.hint(format!("did you mean {near}? {KINDS}")),
         None => error.hint(format!("known names: {}; {KINDS}", names.join(", "))),
     })
@@ -102,7 +102,7 @@ pub fn define(spec: &str, search: &[&Path]) -> Result<Definition, Error> {
 /// # Errors
 /// As [`load`].
 pub fn from_toml(name: &str, text: &str) -> Result<Definition, Error> {
-    file::parse(name, name, text, None)
+    file::parse(name, &Source::new(name, text), None)
 }
 
 /// A machine from the text of an hwloc XML file.
@@ -180,11 +180,11 @@ fn begins_as_xml(path: &Path) -> bool {
 }
 
 fn machine_file(path: &Path) -> Result<Definition, Error> {
-    let text = file::read(path, file::MAX_BYTES).map_err(|e| e.hint(KINDS))?;
+    let source = Source::read(path, file::MAX_BYTES).map_err(|e| e.hint(KINDS))?;
     let name = path
         .file_stem()
         .map_or_else(String::new, |s| s.to_string_lossy().into_owned());
-    file::parse(&name, &path.display().to_string(), &text, path.parent())
+    file::parse(&name, &source, path.parent())
 }
 
 fn this_machine() -> Result<Definition, Error> {

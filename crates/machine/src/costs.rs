@@ -2,10 +2,12 @@
 //! The cost table: what the operations of a kernel take on one machine.
 
 use crate::topology::Distance;
+use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// A cost that depends on how far apart two CPUs are, in ns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ByDistance {
     pub same: u32,
     pub core: u32,
@@ -33,17 +35,6 @@ impl ByDistance {
     /// The values in the order of [`ByDistance::NAMES`].
     pub fn values(&self) -> [u32; 5] {
         [self.same, self.core, self.llc, self.node, self.remote]
-    }
-
-    /// From values in the order of [`ByDistance::NAMES`].
-    pub fn from_values([same, core, llc, node, remote]: [u32; 5]) -> ByDistance {
-        ByDistance {
-            same,
-            core,
-            llc,
-            node,
-            remote,
-        }
     }
 }
 

@@ -2,8 +2,8 @@
 //! Reads the machine this process runs on from /sys and /proc.
 
 use crate::bitmap::{Bitmap, MAX_INDEX};
-use crate::error::Error;
 use crate::parts::{CpuParts, Distances, Kind, Parts, Speed};
+use input::Error;
 use input::cpu_list;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ pub(crate) fn read(root: &Path) -> Result<Host, Error> {
     let sys = Folder(root.join("sys/devices/system"));
     let Some(online) = sys.cpus("cpu/online").filter(|online| !online.is_empty()) else {
         let place = sys.0.join("cpu/online").display().to_string();
-        return Err(Error::new(place, "cannot read which CPUs are online").hint("`host` needs Linux's /sys"));
+        return Err(Error::at(place, "cannot read which CPUs are online").hint("`host` needs Linux's /sys"));
     };
     let present = sys.cpus("cpu/present").unwrap_or_default();
     let mut cpus: Vec<HostCpu> = online.iter().map(|cpu| host_cpu(&sys, cpu, &online)).collect();

@@ -19,7 +19,7 @@ impl Host {
             parts.extend(cpu.parts.iter().cloned());
             parts.push(part(Kind::Pu, Bitmap::single(cpu.os_index)));
         }
-        // A NUMA node is a child of the part that has its CPUs, of a group if there is none.
+        // A NUMA node is a child of the part with the same CPUs. If no part has them, a group is added.
         let mut nodes: BTreeMap<Bitmap, Vec<u32>> = BTreeMap::new();
         for (&node, (cpus, _)) in self.nodes.iter().filter(|(_, (cpus, _))| !cpus.is_empty()) {
             if parts.iter().all(|part| part.cpus != *cpus) {

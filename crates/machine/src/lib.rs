@@ -12,7 +12,6 @@ mod bitmap;
 pub mod catalog;
 pub mod costs;
 pub mod definition;
-pub mod error;
 mod file;
 mod host;
 mod host_xml;
@@ -26,7 +25,7 @@ mod xml;
 pub use catalog::{define, from_synthetic, from_toml, from_xml, list, load};
 pub use costs::{ByDistance, Costs};
 pub use definition::Definition;
-pub use error::Error;
+pub use input::Error;
 pub use show::{list_rows, show};
 pub use topology::{Cpu, Distance, TaskSets, Topology};
 

@@ -6,9 +6,9 @@
 //! left out.
 
 use crate::MAX_CPUS;
-use crate::error::Error;
 use crate::synthetic;
 use crate::topology::{Cpu, Topology};
+use input::Error;
 use std::collections::BTreeMap;
 
 /// A topology and what was left out of it or assumed, a sentence each.
@@ -79,7 +79,7 @@ impl CpuParts {
     }
 }
 
-/// What is known of the speed of a CPU.
+/// The speed of a CPU, as far as the source describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Speed {
     /// Relative capacity, as ARM kernels export it.
@@ -116,11 +116,11 @@ impl Parts {
     pub(crate) fn number(self, place: &str) -> Result<Found, Error> {
         let nr_cpus = self.cpus.len();
         if nr_cpus == 0 {
-            return Err(Error::new(place, "this topology has no CPU").hint(synthetic::HINT));
+            return Err(Error::at(place, "this topology has no CPU").hint(synthetic::HINT));
         }
         if nr_cpus > MAX_CPUS as usize {
             let message = format!("{nr_cpus} CPUs are more than the {MAX_CPUS} supported");
-            return Err(Error::new(place, message));
+            return Err(Error::at(place, message));
         }
         let mut notes = Vec::new();
         if self.offline > 0 {
@@ -130,7 +130,7 @@ impl Parts {
         let topology = topology(&self.cpus, &capacities, &self.distances, &mut notes);
         if let Some(problem) = topology.not_nested() {
             return Err(
-                Error::new(place, problem).hint("the CPU sets of cores, caches and NUMA nodes lie inside each other")
+                Error::at(place, problem).hint("the CPU sets of cores, caches and NUMA nodes lie inside each other")
             );
         }
         let model = self.model.map(|m| m.split_whitespace().collect::<Vec<_>>().join(" "));

@@ -5,6 +5,7 @@ use crate::catalog::Listed;
 use crate::costs::{ByDistance, CONSTANTS, Slot, TASK_LINE};
 use crate::definition::Definition;
 use crate::topology::Topology;
+use input::cpu_list;
 use std::fmt::Write;
 
 /// The text of `machine show`.
@@ -115,7 +116,9 @@ fn cores(out: &mut String, t: &Topology, cpus: &[u32]) {
 /// The hardware threads of a run of cores: first threads, then second ones.
 fn threads_of(t: &Topology, run: &[usize]) -> String {
     let of_rank = |rank: usize| -> Vec<u32> { run.iter().map(|&c| t.cores[c][rank]).collect() };
-    let ranks: Vec<String> = (0..t.cores[run[0]].len()).map(|rank| ranges(&of_rank(rank))).collect();
+    let ranks: Vec<String> = (0..t.cores[run[0]].len())
+        .map(|rank| cpu_list::format(&of_rank(rank)))
+        .collect();
     let cpus = if run.len() * ranks.len() == 1 { "CPU" } else { "CPUs" };
     format!("{cpus} {}", ranks.join(" + "))
 }
@@ -221,18 +224,11 @@ fn distances(values: ByDistance) -> String {
 }
 
 fn named(cpus: &[u32]) -> String {
-    format!("{} {}", if cpus.len() == 1 { "CPU" } else { "CPUs" }, ranges(cpus))
-}
-
-/// `0-3,8` of ascending ids.
-fn ranges(ids: &[u32]) -> String {
-    ids.chunk_by(|a, b| a + 1 == *b)
-        .map(|run| match run {
-            [one] => one.to_string(),
-            run => format!("{}-{}", run[0], run[run.len() - 1]),
-        })
-        .collect::<Vec<_>>()
-        .join(",")
+    format!(
+        "{} {}",
+        if cpus.len() == 1 { "CPU" } else { "CPUs" },
+        cpu_list::format(cpus)
+    )
 }
 
 fn counted(n: usize, what: &str) -> String {

@@ -7,8 +7,8 @@
 //! topologies". An index list that hwloc would ignore because it does not fit is an error here.
 
 use crate::MAX_CPUS;
-use crate::error::Error;
 use crate::parts::{CpuParts, Kind, Parts};
+use input::Error;
 use std::collections::BTreeSet;
 
 /// Longest string, in bytes: an index list of the largest machine fits.
@@ -19,7 +19,7 @@ const MAX_LEVELS: usize = 127;
 pub(crate) const HINT: &str = "a synthetic machine reads like \"pack:2 l3:4 core:8 pu:2\": levels from the \
      outside in, `pu` last (hwloc(7), \"Synthetic topologies\"; try `lstopo -i \"...\"`)";
 
-/// One level: equal objects in each object of the level before.
+/// A level: the same number of objects in each object of the level before.
 #[derive(Default)]
 struct Level {
     /// `None` in a string of numbers alone, until all levels are known.
@@ -54,7 +54,7 @@ impl Level {
 /// # Errors
 /// Names the level that hwloc would refuse, or an index list that does not fit.
 pub(crate) fn parse(place: &str, text: &str) -> Result<Parts, Error> {
-    let error = |message: String| Error::new(place, message).hint(HINT);
+    let error = |message: String| Error::at(place, message).hint(HINT);
     if text.len() > MAX_BYTES {
         return Err(error(format!("a synthetic string of more than {MAX_BYTES} bytes")));
     }

@@ -7,8 +7,8 @@
 
 use crate::MAX_CPUS;
 use crate::bitmap::{Bitmap, MAX_INDEX};
-use crate::error::Error;
 use crate::parts::{CpuParts, Distances, Kind, Parts, Speed};
+use input::Error;
 use roxmltree::{Document, Node, ParsingOptions};
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(crate) const MAX_BYTES: u64 = 64 << 20;
 const DOCTYPE: &str = "<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">";
 /// Deepest nesting of objects; real machines stay below 30 with their I/O trees.
 const MAX_DEPTH: usize = 100;
-/// What a CPU kind says of the speed of its CPUs.
+/// Information of a CPU kind about the speed of its CPUs.
 const SPEEDS: [&str; 3] = ["LinuxCapacity", "CoreType", "FrequencyMaxMHz"];
 const HINT: &str = "an hwloc XML file is written by `lstopo --of xml FILE`";
 
@@ -35,7 +35,7 @@ pub(crate) fn parse(place: &str, text: &str) -> Result<Parts, Error> {
             roxmltree::Error::DtdDetected => format!("a declaration other than {DOCTYPE}"),
             _ => format!("not XML: {}", error.to_string().replace(&position, "")),
         };
-        Error::new(format!("{place}:{line}"), message).hint(HINT)
+        Error::at(format!("{place}:{line}"), message).hint(HINT)
     })?;
     let reader = Reader {
         place,
@@ -48,7 +48,7 @@ pub(crate) fn parse(place: &str, text: &str) -> Result<Parts, Error> {
     reader.topology(document.root_element())
 }
 
-/// What may contain what: the machine contains parts of a machine, and those contain parts and CPUs.
+/// Class of an object, which decides what may contain it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Part(Kind),
@@ -110,7 +110,7 @@ struct Reader<'a, 'input> {
 impl<'a, 'input> Reader<'a, 'input> {
     fn error(&self, at: usize, message: impl Into<String>) -> Error {
         let line = self.document.text_pos_at(at).row;
-        Error::new(format!("{}:{line}", self.place), message).hint(HINT)
+        Error::at(format!("{}:{line}", self.place), message).hint(HINT)
     }
 
     /// An error at an attribute, or at its element if the attribute is missing.
@@ -426,7 +426,7 @@ mod tests {
         format!("{}: {}", e.place, e.message)
     }
 
-    /// What is said of objects within a machine of CPUs 0 and 1, on the file's third line.
+    /// Returns the error for objects within a machine of CPUs 0 and 1, on the file's third line.
     fn inside(objects: &str) -> String {
         let text = format!(
             "<topology version=\"2.0\">\n{}\n{objects}</object></topology>",

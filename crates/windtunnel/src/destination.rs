@@ -182,7 +182,7 @@ fn open(path: &Path) -> io::Result<To> {
 
 /// An error of a path, without the name of the temporary file that `tempfile` adds, which says nothing to a user.
 fn at(path: &Path, error: &io::Error) -> Error {
-    let mut place = Error::at(path, error);
+    let mut place = Error::io(path, error);
     if error.raw_os_error().is_none()
         && let Some(end) = place.message.rfind(" at path \"")
     {

@@ -58,7 +58,7 @@ impl Exporting {
         let mut errors = Vec::new();
         for (path, written) in written {
             if let (Some(path), Some(written)) = (path, written) {
-                let written = written.map_err(|error| Error::at(&path, &error));
+                let written = written.map_err(|error| Error::io(&path, &error));
                 errors.extend(written.and_then(Destination::commit).err());
             }
         }

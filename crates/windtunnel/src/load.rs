@@ -4,15 +4,15 @@
 use crate::error::Error;
 use crate::parameter::Parameter;
 use crate::policy::{self, Policy};
-use crate::profile;
+use crate::profiles;
 use bpf::engine::Engine;
 use bpf::link::Image;
 use bpf::object::{Object, Variable};
 use kernel::Machine;
 use kernel::ext::Exit;
 use kernel::load::LoadError;
-use kernel::profile::{Facts, Profile};
 use kernel::release::Release;
+use profile::{Facts, Profile};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -73,7 +73,7 @@ pub fn prepared(
     settings: &[(String, String)],
     facts: Facts,
 ) -> Result<(Object, Profile), Error> {
-    prepared_by(profile::find(name)?, name, path, settings, facts)
+    prepared_by(profiles::find(name)?, name, path, settings, facts)
 }
 
 /// The same with this profile.
@@ -163,9 +163,9 @@ pub fn check(policy: &Policy, release: Release) -> Result<Vec<String>, Error> {
     let mut machine = Machine::new(spec, workload::Workload::default(), 1).map_err(Error::new)?;
     machine.release = release;
     let mut object = read(path)?;
-    let profile = profile::find(name)?;
+    let profile = profiles::find(name)?;
     profile
-        .apply(&mut object, Facts::new(&machine.spec).under(release))
+        .apply(&mut object, Facts::new(&machine.spec, &release))
         .map_err(|message| Error::new(format!("profile of {name}: {message}")))?;
     kernel::load::check(&machine, &object, &profile, Engine::default()).map_err(|error| Error::new(error.to_string()))
 }

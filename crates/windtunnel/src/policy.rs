@@ -3,6 +3,7 @@
 
 use crate::error::Error;
 use crate::search;
+use input::suggest;
 use std::path::{Path, PathBuf};
 
 /// The name that selects the built-in fair class without a policy.
@@ -50,7 +51,7 @@ impl Policy {
             }
         }
         let names: Vec<String> = list().into_iter().map(|(name, _)| name).collect();
-        let near = search::nearest(spec, names.iter().map(String::as_str).chain([EEVDF]));
+        let near = suggest::nearest(spec, names.iter().map(String::as_str).chain([EEVDF]));
         let hint = match near {
             Some(near) => format!("did you mean {near}? `windtunnel policy list` shows all that are built"),
             None if names.is_empty() => {

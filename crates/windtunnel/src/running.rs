@@ -4,16 +4,16 @@
 use crate::error::Error;
 use crate::load::{self, Loaded};
 use crate::policy::Policy;
-use crate::profile;
+use crate::profiles;
 use crate::scenario::{Outcome, Scenario, Sinks, callback_names};
 use bpf::link::Image;
 use bpf::object::Object;
 use kernel::ext::ops::NAMES;
 use kernel::ext::{EnableState, Exit, Kind};
 use kernel::layout::enums::{SCX_ECODE_ACT_RESTART, SCX_OPS_SWITCH_PARTIAL};
-use kernel::profile::{Facts, Profile};
 use kernel::release::Release;
 use kernel::{Ended, Machine};
+use profile::{Facts, Profile};
 use report::{CallbackResult, CheckedResult, ExitRecord, LockResult, Run, RunResult, Status};
 use std::path::Path;
 use std::time::Instant;
@@ -108,15 +108,15 @@ impl Scenario {
     /// The policy's object, its profile applied and its settings made.
     fn prepared(&self, name: &str, path: &Path) -> Result<(Object, Profile), Error> {
         let profile = match &self.profile {
-            Some(file) => profile::read(file)?,
-            None => profile::find(name)?,
+            Some(file) => profiles::read(file)?,
+            None => profiles::find(name)?,
         };
         load::prepared_by(
             profile,
             name,
             path,
             &self.settings,
-            Facts::new(&self.machine).under(self.kernel),
+            Facts::new(&self.machine, &self.kernel),
         )
     }
 }

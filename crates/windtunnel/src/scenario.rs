@@ -211,7 +211,7 @@ impl Sinks {
             };
             writer.result(&serde_json::to_string(&timeless).map_err(|error| Error::new(error.to_string()))?);
             let written = writer.finish_into().and_then(|(_, file)| Ok(file.into_inner()?));
-            let written = written.map_err(|error| Error::at(&path, &error));
+            let written = written.map_err(|error| Error::io(&path, &error));
             unwritten = written.and_then(Destination::commit).err();
         }
         Ok(Outcome {

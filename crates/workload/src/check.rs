@@ -3,8 +3,8 @@
 //! passes, locks that are not held, waits that nobody ends.
 
 use crate::disturbance::{Action, Disturbance};
-use crate::error::Error;
 use crate::program::{Dist, Op, Policy, Program, Resource, ResourceId, Workload};
+use input::Error;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is wrong, and in which step of which program if it is in one.
@@ -43,7 +43,7 @@ impl Workload {
                     format!("{}: task '{comm}', step {op}", self.name)
                 }
             };
-            Error::new(place, finding.message).hint(finding.hint)
+            Error::at(place, finding.message).hint(finding.hint)
         })
     }
 

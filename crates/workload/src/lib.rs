@@ -8,7 +8,6 @@
 pub mod builder;
 mod check;
 pub mod disturbance;
-pub mod error;
 pub mod generator;
 mod load;
 pub mod program;
@@ -19,8 +18,8 @@ mod tasks;
 pub use builder::Builder;
 pub use check::MAX_NS;
 pub use disturbance::{Action, Disturbance};
-pub use error::{Error, Position};
 pub use generator::{Generator, Parameter, Unit, generators};
+pub use input::{Error, Position};
 pub use load::{files, load};
 pub use program::{Cgroup, Channel, Dist, MEASURED, Op, Policy, Program, Resource, Score, TaskSpec, Workload};
 pub use rtapp::to_rtapp_json;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From what a user writes to a workload.
 
-use crate::error::{Error, Position, suggest};
 use crate::generator::{generate, generators};
 use crate::program::Workload;
 use crate::{replay, rtapp};
+use input::{Error, Position, suggest};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -46,13 +46,13 @@ pub fn load(spec: &str, search: &[&Path]) -> Result<Workload, Error> {
     if ends_in_json {
         let base = spec.rsplit('/').next().unwrap_or(spec);
         let base = base.strip_suffix(".json").unwrap_or(base);
-        return Err(Error::new(spec, "no such file").hint(suggest(base, &names)));
+        return Err(Error::at(spec, "no such file").hint(suggest::hint(base, &names)));
     }
     let generator = spec.split(':').next().unwrap_or(spec);
     if !generators().iter().any(|g| g.name == generator) {
         let mut known = names;
         known.extend(generators().iter().map(|g| g.name));
-        return Err(Error::new(spec, "no file and no generator of this name").hint(suggest(generator, &known)));
+        return Err(Error::at(spec, "no file and no generator of this name").hint(suggest::hint(generator, &known)));
     }
     generate(spec)
 }
@@ -94,7 +94,7 @@ fn read_recording(path: &Path) -> Result<Workload, Error> {
     let records = if bytes.starts_with(b"WTRACE") {
         let reader = trace::Reader::new(bytes.as_slice());
         let records = reader.and_then(|reader| reader.collect::<Result<Vec<_>, _>>());
-        records.map_err(|error| Error::new(&name, error.to_string()))?
+        records.map_err(|error| Error::at(&name, error.to_string()))?
     } else {
         let text = std::str::from_utf8(&bytes).map_err(|_| not_text(&name))?;
         let recording = trace::recording::read(text).map_err(|error| {
@@ -102,7 +102,7 @@ fn read_recording(path: &Path) -> Result<Workload, Error> {
                 line: error.line,
                 column: 1,
             };
-            Error::new(&name, error.message).at(at).hint(error.hint)
+            Error::at(&name, error.message).position(at).hint(error.hint)
         })?;
         missing = recording.missing;
         recording.records
@@ -116,7 +116,7 @@ fn read_recording(path: &Path) -> Result<Workload, Error> {
 }
 
 fn not_text(name: &str) -> Error {
-    Error::new(name, "cannot be read: it is no text").hint("it must be text in UTF-8")
+    Error::at(name, "cannot be read: it is no text").hint("it must be text in UTF-8")
 }
 
 fn read_bytes(path: &Path, most: u64, expected: &str) -> Result<Vec<u8>, Error> {
@@ -129,7 +129,7 @@ fn read_bytes(path: &Path, most: u64, expected: &str) -> Result<Vec<u8>, Error> 
             io::ErrorKind::PermissionDenied => "you may not read it",
             _ => expected,
         };
-        Error::new(path.display().to_string(), format!("cannot be read: {error}")).hint(hint)
+        Error::at(path.display().to_string(), format!("cannot be read: {error}")).hint(hint)
     })
 }
 

@@ -14,9 +14,9 @@
 //! calls, fork, exit) comes on top. Where a recording does not tell interrupts, the task that one
 //! interrupted counts as the waker.
 
-use crate::error::Error;
 use crate::generator::{empty, task};
 use crate::program::{Dist, Op, Policy, Program, Resource, Score, TaskSpec, Workload};
+use input::Error;
 use std::collections::BTreeMap;
 use trace::{Event, Record, TaskState};
 
@@ -101,7 +101,7 @@ pub fn from_records(records: &[Record], name: &str) -> Result<Workload, Error> {
         workload.tasks.push(task.spec);
     }
     if !workload.tasks.iter().any(|task| task.spawn) {
-        return Err(Error::new(name, "no task runs in this recording"));
+        return Err(Error::at(name, "no task runs in this recording"));
     }
     workload.check()?;
     Ok(workload)

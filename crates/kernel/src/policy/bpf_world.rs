@@ -1,36 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The machine as the world of BPF programs: clocks, locks, timers, chance, the log.
 
+use super::timers::*;
 use crate::machine::Machine;
+use crate::policy::callbacks::Op;
+use crate::policy::callbacks::kf;
 use crate::policy::kfuncs;
-use crate::sched::ext::ops::{self, Op, kf};
+use crate::sched::ext::ops::{self};
 use crate::sched::ext::{self, dump, exit};
 use crate::simulation::event::Event;
 use crate::simulation::id::IDLE;
-use crate::simulation::lock::LockId;
+use crate::simulation::timeline::LockId;
 use bpf::engine::{Vm, World};
 use bpf::fault::Fault;
 use bpf::map::kind;
 use bpf::memory::{RECORD, Region, Use};
-use std::collections::BTreeMap;
 
 /// BPF_F_TIMER_ABS: the time is absolute.
 const TIMER_ABS: u64 = 1;
-
-/// The policy's timers that were ever started. A timer fires on the CPU that started it, pinned there or not.
-#[derive(Default)]
-pub struct Timers {
-    slots: Vec<Timer>,
-    by_addr: BTreeMap<u64, u32>,
-}
-
-struct Timer {
-    addr: u64,
-    cpu: u32,
-    /// Number of the start that is pending ([`Core::timer_starts`](ext::Core)), or `None`. An event of another number is
-    /// of a timer that was started anew or cancelled, or of a policy that is gone.
-    pending: Option<u32>,
-}
 
 impl World for Machine {
     fn region(&self) -> &Region {
@@ -71,7 +58,9 @@ impl World for Machine {
     /// Under a runqueue's lock, in ops.select_cpu() the task's pi_lock, and while the state is dumped.
     fn irqs_disabled(&self) -> bool {
         let frame = &self.ext.frame;
-        frame.locked_cpu != ops::UNLOCKED || frame.op == Some(Op::SelectCpu) || dump::is_open(self)
+        frame.locked_cpu != crate::sched::ext::ops_table::UNLOCKED
+            || frame.op == Some(Op::SelectCpu)
+            || dump::is_open(self)
     }
 
     fn per_cpu_offset(&self, cpu: u32) -> u64 {
@@ -221,7 +210,7 @@ pub fn timer_fired(m: &mut Machine, timer: u32, generation: u32) {
     };
     m.enter(cpu);
     m.charge(cpu, u64::from(m.spec.costs.callback_ns));
-    let outer = std::mem::replace(&mut m.ext.frame, ext::ops::Frame::NONE);
+    let outer = std::mem::replace(&mut m.ext.frame, crate::sched::ext::ops_table::Frame::NONE);
     let before = m.ext.nr_moved;
     // What a callback may call is what the program that set it may; that is nearly always ops.init().
     let (result, _) = ops::run(m, kf::UNLOCKED, |m| Vm::run_timer(m, addr));

@@ -5,7 +5,8 @@
 //! if it returns 0; 1 asks for the same object again, which would write the same. Other kinds of iterators are not modelled.
 
 use crate::machine::Machine;
-use crate::sched::ext::ops::{self, kf};
+use crate::policy::callbacks::kf;
+use crate::sched::ext::ops::{self};
 use crate::simulation::id::IDLE;
 use bpf::engine::Vm;
 use bpf::object::{Program, ProgramKind};

@@ -7,9 +7,7 @@ use crate::policy::nullable;
 use crate::policy::release::{Release, describe};
 use crate::policy::sanitizer;
 use crate::policy::target::target;
-use crate::policy::tracepoint;
 use crate::policy::user_space;
-use crate::profile::{Facts, Profile, set_enum_constants};
 use crate::sched::ext::{self, Exit, Op, OpsTable, Policy};
 use bpf::cache::{Competitors, LINE};
 use bpf::engine::{Engine, Vm};
@@ -17,6 +15,7 @@ use bpf::link::{Image, StructOps, link};
 use bpf::map::Map;
 use bpf::object::Object;
 use bpf::rows::V6_12;
+use profile::{Facts, Profile};
 
 /// Why no policy is loaded. The machine is as if loading had never been tried, but for what the policy's own programs did.
 #[derive(Debug)]
@@ -105,7 +104,7 @@ pub fn open_changed(
 /// If the profile does not fit, or the policy fails while it is enabled.
 pub fn attach(m: &mut Machine, image: &Image, policy: Policy, profile: &Profile) -> Result<(), LoadError> {
     let cid = policy.cid;
-    let hooks = tracepoint::resolve(&image.programs, profile).0;
+    let hooks = crate::policy::hook::resolve(&image.programs, profile).0;
     ext::enable::install(m, policy, hooks).map_err(LoadError::Refused)?;
     let loaded = bring_up(m, image, profile, cid);
     if loaded.is_err() {
@@ -206,7 +205,7 @@ fn policy(m: &Machine, image: &Image, profile: &Profile, engine: Engine) -> Resu
 
 /// Sets the members of struct sched_ext_ops, and leaves out the callbacks, that a profile names.
 fn set_members(m: &Machine, image: &Image, profile: &Profile, cid: bool, ops: &mut OpsTable) -> Result<(), String> {
-    let facts = Facts::new(&m.spec).under(m.release).with_types(&image.btf);
+    let facts = Facts::new(&m.spec, &m.release).with_types(&image.btf);
     let mut names = profile.names(facts)?;
     // What the object has itself.
     let own = [
@@ -326,6 +325,25 @@ fn is_cleared(member: &str) -> bool {
     member == "sub_cgroup_id" || Op::by_name(member).is_some_and(|op| op.since() > V6_12)
 }
 
+/// Sets the `__SCX_*` and `__COMPAT_SCX_*` constants of scx headers to the kernel's values. Those of other kernels stay 0.
+fn set_enum_constants(object: &mut Object, release: Release) -> Result<(), String> {
+    let names: Vec<String> = object
+        .variables()
+        .iter()
+        .map(|variable| variable.name.clone())
+        .collect();
+    for name in names {
+        let stripped = name.strip_prefix("__COMPAT_").or(name.strip_prefix("__"));
+        let enumerator = |name: &str| release.enumerator(name);
+        if let Some(value) = stripped.filter(|name| name.starts_with("SCX_")).and_then(enumerator) {
+            object
+                .set(&name, &value.to_string())
+                .map_err(|error| error.to_string())?;
+        }
+    }
+    Ok(())
+}
+
 fn linked(m: &Machine, object: &Object, profile: &Profile) -> Result<Image, LoadError> {
     let mut object = object.clone();
     set_enum_constants(&mut object, m.release)?;
@@ -334,12 +352,15 @@ fn linked(m: &Machine, object: &Object, profile: &Profile) -> Result<Image, Load
         LoadError::Refused(Exit::refusal(file_stem(&object.file), error.to_string(), m.now))
     };
     let mut image = link(&object, &target, &m.region, m.nr_cpus()).map_err(refused)?;
-    tracepoint::check_names(&image.programs, profile).map_err(|message| format!("{}: {message}", image.file))?;
+    crate::policy::hook::check_names(&image.programs, profile)
+        .map_err(|message| format!("{}: {message}", image.file))?;
     for name in &profile.inner_maps {
         image
             .create_inner_maps(&m.region, name)
             .map_err(|error| error.to_string())?;
     }
-    image.warnings.extend(tracepoint::resolve(&image.programs, profile).1);
+    image
+        .warnings
+        .extend(crate::policy::hook::resolve(&image.programs, profile).1);
     Ok(image)
 }

@@ -3,6 +3,7 @@
 
 pub mod bpf_world;
 pub mod callbacks;
+pub mod hook;
 pub mod iterator;
 pub mod kfuncs;
 pub mod layout;
@@ -11,5 +12,6 @@ pub mod nullable;
 pub mod release;
 pub mod sanitizer;
 pub mod target;
+pub mod timers;
 pub mod tracepoint;
 pub mod user_space;

@@ -7,7 +7,7 @@
 //! passed to another function, kept elsewhere than on the stack) it takes for good.
 
 use crate::policy::callbacks::OPS;
-use crate::sched::ext::ops::OpsTable;
+use crate::sched::ext::ops_table::OpsTable;
 use bpf::image::{CALL, Code, Insn, LD_IMM64, TRAP};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -5,12 +5,12 @@
 use crate::machine::Machine;
 use crate::policy::iterator;
 use crate::policy::tracepoint;
-use crate::profile::{Facts, Profile, Run, fitting, instances};
 use crate::sched::ext::enable::{as_the_user, as_the_user_on};
 use bpf::link::Image;
 use bpf::map::kind;
 use bpf::object::{Program, ProgramKind};
 use machine::MachineSpec;
+use profile::{Facts, Profile, Run, fitting, instances};
 
 /// Before the policy, by cid or not, is enabled.
 ///
@@ -48,7 +48,7 @@ pub(crate) fn after(m: &mut Machine, image: &Image, profile: &Profile) -> Result
 /// If an argument is no value, or the program faults.
 pub fn run_program(m: &mut Machine, program: &Program, run: &Run) -> Result<i32, String> {
     let spec = m.spec.clone();
-    let mut context = run.context(Facts::new(&spec).under(m.release))?;
+    let mut context = run.context(Facts::new(&spec, &m.release))?;
     if !m.ext.has_policy() {
         return Err("no policy is loaded".into());
     }
@@ -63,7 +63,7 @@ pub fn run_program(m: &mut Machine, program: &Program, run: &Run) -> Result<i32,
 }
 
 fn set_entries(m: &Machine, image: &Image, profile: &Profile) -> Result<(), String> {
-    let facts = Facts::new(&m.spec).under(m.release).with_types(&image.btf);
+    let facts = Facts::new(&m.spec, &m.release).with_types(&image.btf);
     let names = profile.names(facts)?;
     let facts = facts.with_results(&names);
     for setting in &profile.map {
@@ -112,7 +112,8 @@ fn set_entry(m: &Machine, image: &Image, path: &str, value: i64) -> Result<(), S
 
 fn run_programs(m: &mut Machine, image: &Image, profile: &Profile, after: bool) -> Result<(), String> {
     let spec = m.spec.clone();
-    let facts = Facts::new(&spec).under(m.release).with_types(&image.btf);
+    let release = m.release;
+    let facts = Facts::new(&spec, &release).with_types(&image.btf);
     let names = profile.names(facts)?;
     for run in profile.run.iter().filter(|run| run.after == after) {
         for at in instances(&spec.topology, run.each) {
@@ -153,7 +154,7 @@ fn run_one(
     let facts = facts.with_results(&known);
     for setting in &run.memory {
         // An address as the only index of a path without a name, so that words are worked out alike.
-        let at = crate::profile::Setting {
+        let at = profile::Setting {
             path: format!("[{}]", setting.path),
             ..setting.clone()
         };

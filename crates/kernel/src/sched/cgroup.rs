@@ -6,21 +6,14 @@
 //! cpuset.cpus is what tasks may run on. Not there: other controllers, partitions, freezing, kill.
 
 use crate::hardware::cpuset::CpuSet;
-use crate::machine::Machine;
-use crate::policy::layout;
-use crate::policy::tracepoint;
-use crate::sched::class::Class;
-use crate::sched::ext;
-use crate::sched::fair;
-use crate::sched::task::State;
 use crate::simulation::id::TaskId;
-use bpf::errno::{EBUSY, EEXIST, EINVAL, ENOENT};
 use std::collections::BTreeMap;
 use workload::{Action, Workload};
 
 /// No limit (RUNTIME_INF in us), and the period it would be for.
-const NO_QUOTA_US: u64 = u64::MAX;
-const PERIOD_US: u64 = 100_000;
+pub(super) const NO_QUOTA_US: u64 = u64::MAX;
+
+pub(super) const PERIOD_US: u64 = 100_000;
 
 /// A cgroup and its cpu controller's settings.
 #[derive(Clone, Debug)]
@@ -37,11 +30,11 @@ pub struct Cgroup {
     /// cpu.max.burst
     pub burst_us: u64,
     /// cpuset.cpus
-    cpus: Option<CpuSet>,
+    pub(super) cpus: Option<CpuSet>,
 }
 
 impl Cgroup {
-    fn new(weight: u32, online: bool) -> Cgroup {
+    pub(super) fn new(weight: u32, online: bool) -> Cgroup {
         Cgroup {
             online,
             weight,
@@ -57,10 +50,10 @@ impl Cgroup {
 /// All cgroups of a workload, by their number.
 #[derive(Debug, Default)]
 pub struct Cgroups {
-    list: Vec<Cgroup>,
-    cpusets: bool,
+    pub(super) list: Vec<Cgroup>,
+    pub(super) cpusets: bool,
     /// `p->user_cpus_ptr`, of those that asked for CPUs. Only where there are cpusets.
-    user_cpus: BTreeMap<TaskId, CpuSet>,
+    pub(super) user_cpus: BTreeMap<TaskId, CpuSet>,
     /// What a user wanted and did not get, a sentence each.
     pub refused: Vec<String>,
 }
@@ -95,266 +88,8 @@ impl Cgroups {
     }
 }
 
-impl Machine {
-    /// What a user does to a cgroup. What fails is noted, as a shell would print it.
-    pub(crate) fn change_cgroup(&mut self, what: &Action) {
-        let result = ext::enable::as_the_user(self, |m| m.try_change(what));
-        let (Err(errno), Some(cgroup)) = (result, what.cgroup()) else {
-            return;
-        };
-        let path = &self.workload.cgroups[cgroup as usize].path;
-        let wanted = match what {
-            Action::Make { .. } => "mkdir".to_string(),
-            Action::Remove { .. } => "rmdir".to_string(),
-            Action::Weight { weight, .. } => format!("cpu.weight = {weight}"),
-            Action::Idle { idle, .. } => format!("cpu.idle = {}", u8::from(*idle)),
-            Action::Max { .. } => "cpu.max".to_string(),
-            Action::Cpus { .. } => "cpuset.cpus".to_string(),
-            Action::Attach { comm, .. } => format!("attaching '{comm}'"),
-            Action::Hotplug { .. } | Action::Irq { .. } => return,
-        };
-        let at_us = self.now / 1000;
-        self.cgroups
-            .refused
-            .push(format!("cgroup {path}: {wanted} at {at_us} us failed ({})", -errno));
-    }
-
-    fn try_change(&mut self, what: &Action) -> Result<(), i32> {
-        let Some(cgroup) = what.cgroup() else { return Ok(()) };
-        let online = self.cgroups.get(cgroup).online;
-        match *what {
-            Action::Make { .. } if online => return Err(EEXIST),
-            Action::Make { .. } => return self.cgroup_mkdir(cgroup),
-            _ if !online => return Err(ENOENT),
-            _ => {}
-        }
-        match what {
-            Action::Remove { .. } => self.cgroup_rmdir(cgroup),
-            &Action::Weight { weight, .. } => {
-                // sched_group_set_shares
-                if self.cgroups.get(cgroup).idle {
-                    return Err(EINVAL);
-                }
-                ext::cgroup::set_weight(self, cgroup, weight);
-                self.cgroups.list[cgroup as usize].weight = weight;
-                fair::set_weight(self, cgroup, weight);
-                Ok(())
-            }
-            &Action::Idle { idle, .. } => {
-                ext::cgroup::set_idle(self, cgroup, idle);
-                self.cgroups.list[cgroup as usize].idle = idle;
-                fair::set_idle(self, cgroup, idle);
-                Ok(())
-            }
-            &Action::Max {
-                quota_us,
-                period_us,
-                burst_us,
-                ..
-            } => {
-                let quota_us = quota_us.unwrap_or(NO_QUOTA_US);
-                ext::cgroup::set_bandwidth(self, cgroup, period_us, quota_us, burst_us);
-                let known = &mut self.cgroups.list[cgroup as usize];
-                (known.quota_us, known.period_us, known.burst_us) = (quota_us, period_us, burst_us);
-                fair::set_bandwidth(self, cgroup, quota_us, period_us, burst_us);
-                Ok(())
-            }
-            Action::Cpus { cpus, .. } => {
-                self.set_cpuset(cgroup, cpus.as_deref());
-                Ok(())
-            }
-            Action::Attach { comm, process, .. } => {
-                let set = self.tasks_named(comm, *process);
-                self.attach(&set, cgroup)
-            }
-            Action::Make { .. } | Action::Hotplug { .. } | Action::Irq { .. } => Ok(()),
-        }
-    }
-
-    /// The cgroup above; `None` above the root.
-    pub(crate) fn parent_cgroup(&self, cgroup: u32) -> Option<u32> {
-        self.layout.parent_of_cgroup(cgroup)
-    }
-
-    fn children_of(&self, cgroup: u32) -> impl Iterator<Item = u32> + '_ {
-        let all = 0..self.cgroups.list.len() as u32;
-        all.filter(move |&other| self.parent_cgroup(other) == Some(cgroup) && self.cgroups.get(other).online)
-    }
-
-    /// cgroup_mkdir and cpu_cgroup_css_online: a policy may refuse it.
-    fn cgroup_mkdir(&mut self, cgroup: u32) -> Result<(), i32> {
-        if self
-            .parent_cgroup(cgroup)
-            .is_some_and(|above| !self.cgroups.get(above).online)
-        {
-            return Err(ENOENT);
-        }
-        let known = &mut self.cgroups.list[cgroup as usize];
-        *known = Cgroup::new(100, true);
-        self.layout.make_cgroup(&self.region, cgroup);
-        layout::mirror_cpusets(self);
-        fair::online_group(self, cgroup, 100);
-        if let Err(errno) = ext::cgroup::online(self, cgroup) {
-            self.cgroups.list[cgroup as usize].online = false;
-            self.layout.kill_cgroup(&self.region, cgroup);
-            ext::cgroup::release(self, cgroup);
-            return Err(errno);
-        }
-        tracepoint::cgroup_mkdir(self, cgroup);
-        Ok(())
-    }
-
-    /// cgroup_rmdir: the policy is told when the cgroup's last reference of the core is gone, here at once.
-    fn cgroup_rmdir(&mut self, cgroup: u32) -> Result<(), i32> {
-        let alive = |t: &crate::sched::task::Task| t.cgroup == cgroup && t.state != State::Dead;
-        if self.tasks.iter().any(alive) || self.children_of(cgroup).next().is_some() {
-            return Err(EBUSY);
-        }
-        self.cgroups.list[cgroup as usize].online = false;
-        fair::offline_group(self, cgroup);
-        tracepoint::cgroup_rmdir(self, cgroup);
-        self.layout.kill_cgroup(&self.region, cgroup);
-        ext::cgroup::offline(self, cgroup);
-        ext::cgroup::release(self, cgroup);
-        Ok(())
-    }
-
-    /// Live tasks of this name in the order of pids, with all threads of their processes if `process`.
-    fn tasks_named(&self, comm: &str, process: bool) -> Vec<TaskId> {
-        let live = || {
-            self.pids
-                .iter()
-                .copied()
-                .filter(|&task| task != crate::simulation::id::IDLE)
-        };
-        let named: Vec<TaskId> = live().filter(|&task| self.tasks[task].comm == comm).collect();
-        if !process {
-            return named;
-        }
-        let tgids: Vec<u32> = named.iter().map(|&task| self.tasks[task].tgid).collect();
-        live().filter(|&task| tgids.contains(&self.tasks[task].tgid)).collect()
-    }
-
-    /// cgroup_migrate: all of the set move, or none.
-    pub(crate) fn attach(&mut self, set: &[TaskId], to: u32) -> Result<(), i32> {
-        if !self.cgroups.get(to).online {
-            return Err(ENOENT);
-        }
-        ext::cgroup::can_attach(self, set, to)?;
-        for &task in set {
-            if self.tasks[task].cgroup == to {
-                continue;
-            }
-            // sched_move_task
-            self.change_queued(task, |m| {
-                m.tasks[task].cgroup = to;
-                layout::mirror_cgroup(m, task);
-                fair::change_group(m, task, to);
-                ext::cgroup::moved(m, task, to);
-            });
-            if self.tasks[task].on_cpu && self.class_of(task) == Class::Fair {
-                // The group it is in now may be throttled, or have less.
-                self.resched_curr(self.tasks[task].cpu);
-            }
-            if self.cgroups.cpusets {
-                self.update_cpus(task);
-            }
-            tracepoint::cgroup_attach_task(self, task, to);
-        }
-        Ok(())
-    }
-
-    fn set_cpuset(&mut self, cgroup: u32, cpus: Option<&[u32]>) {
-        tracepoint::cpuset_write_resmask(self);
-        let nr_cpus = self.nr_cpus();
-        self.cgroups.list[cgroup as usize].cpus = cpus.map(|cpus| CpuSet::from_cpus(nr_cpus, cpus));
-        layout::mirror_cpusets(self);
-        // update_tasks_cpumask, of the cgroups below, too.
-        let tasks: Vec<TaskId> = self
-            .pids
-            .iter()
-            .copied()
-            .filter(|&task| task != crate::simulation::id::IDLE)
-            .collect();
-        for task in tasks {
-            let mut at = Some(self.tasks[task].cgroup);
-            while let Some(above) = at.filter(|&above| above != cgroup) {
-                at = self.parent_cgroup(above);
-            }
-            if at.is_some() {
-                self.update_cpus(task);
-            }
-        }
-        tracepoint::cpuset_written(self);
-    }
-
-    /// cpuset.cpus; the root's are all.
-    pub(crate) fn cpus_of_cpuset(&self, cgroup: u32) -> Option<CpuSet> {
-        match &self.cgroups.get(cgroup).cpus {
-            Some(cpus) => Some(cpus.clone()),
-            None if cgroup == 0 => Some(CpuSet::all(self.nr_cpus())),
-            None => None,
-        }
-    }
-
-    /// cpuset.cpus.effective, of these CPUs: one that leaves nothing of those above has these.
-    pub(crate) fn effective_cpus(&self, cgroup: u32, of: &CpuSet) -> CpuSet {
-        let above = match self.parent_cgroup(cgroup) {
-            Some(above) => self.effective_cpus(above, of),
-            None => of.clone(),
-        };
-        match &self.cgroups.get(cgroup).cpus {
-            Some(cpus) => both(cpus, &above).unwrap_or(above),
-            None => above,
-        }
-    }
-
-    /// What a task may run on that asks for these CPUs (set_cpus_allowed_ptr with user_cpus_ptr).
-    fn allowed(&self, task: TaskId, cgroup: u32) -> CpuSet {
-        let effective = self.effective_cpus(cgroup, &CpuSet::all(self.nr_cpus()));
-        let user = self.cgroups.user_cpus.get(&task);
-        user.and_then(|user| both(user, &effective)).unwrap_or(effective)
-    }
-
-    fn update_cpus(&mut self, task: TaskId) {
-        let cpus = self.allowed(task, self.tasks[task].cgroup);
-        if cpus != self.tasks[task].cpus {
-            self.set_cpus_allowed(task, cpus);
-        }
-    }
-
-    /// sched_setaffinity of a task in a cgroup: what is left of the CPUs it asks for. `None` if nothing is (EINVAL).
-    pub(crate) fn ask_for_cpus(&mut self, task: TaskId, cgroup: u32, cpus: CpuSet) -> Option<CpuSet> {
-        if !self.cgroups.cpusets {
-            return Some(cpus);
-        }
-        let left = both(&cpus, &self.effective_cpus(cgroup, &CpuSet::all(self.nr_cpus())));
-        if left.is_some() {
-            self.cgroups.user_cpus.insert(task, cpus);
-        }
-        left
-    }
-
-    /// A task is created in a cgroup, asking for CPUs or for none.
-    pub(crate) fn first_cpus(&self, cgroup: u32, cpus: CpuSet) -> CpuSet {
-        if !self.cgroups.cpusets {
-            return cpus;
-        }
-        let effective = self.effective_cpus(cgroup, &CpuSet::all(self.nr_cpus()));
-        both(&cpus, &effective).unwrap_or(effective)
-    }
-
-    /// Notes what a new task asked for, in whose slot there was another one.
-    pub(crate) fn note_user_cpus(&mut self, task: TaskId, asked: Option<CpuSet>) {
-        if self.cgroups.cpusets {
-            self.cgroups.user_cpus.remove(&task);
-            self.cgroups.user_cpus.extend(asked.map(|cpus| (task, cpus)));
-        }
-    }
-}
-
 /// What two sets share; `None` if nothing.
-fn both(a: &CpuSet, b: &CpuSet) -> Option<CpuSet> {
+pub(super) fn both(a: &CpuSet, b: &CpuSet) -> Option<CpuSet> {
     let mut shared = a.clone();
     (0..64 * a.words().len() as u32)
         .filter(|&cpu| a.contains(cpu) && !b.contains(cpu))

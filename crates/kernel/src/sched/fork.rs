@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Birth and death of tasks: sched_fork, wake_up_new_task, exec placement, do_exit.
 
+use crate::hardware::caches::Footprint;
 use crate::hardware::cpuset::CpuSet;
-use crate::hardware::footprint::Footprint;
 use crate::machine::Machine;
 use crate::policy::layout;
 use crate::policy::tracepoint;
@@ -14,7 +14,7 @@ use crate::sched::rt;
 use crate::sched::task::{PRIO_TO_WEIGHT, State, Task, WEIGHT_IDLEPRIO};
 use crate::simulation::event::Event;
 use crate::simulation::id::{IDLE, TaskId};
-use crate::simulation::lock::LockId;
+use crate::simulation::timeline::LockId;
 use bpf::errno::EAGAIN;
 use bpf::memory::{RECORD, Use};
 use trace::MigrateReason;
@@ -117,7 +117,7 @@ impl Machine {
             wake_generation: 0,
             children: 0,
             footprint: Footprint::new(spec.footprint_bytes),
-            program: execute::Cursor::new(
+            program: crate::programs::cursor::Cursor::new(
                 spec.program,
                 self.workload.programs[spec.program as usize].counters,
                 self.now,
@@ -261,7 +261,7 @@ impl Machine {
     pub(crate) fn exit_task(&mut self, task: TaskId) {
         let parent = self.find_task(self.tasks[task].parent);
         self.tasks[task].flags |= layout::PF_EXITING;
-        layout::mirror_flags(self, task);
+        crate::policy::layout::mirror::mirror_flags(self, task);
         let pid = self.tasks[task].pid;
         tracepoint::sched_process_exit(self, task);
         self.trace(self.this_cpu, trace::Event::TaskExit { pid });

@@ -2,7 +2,6 @@
 //! CPUs going offline and coming back (sched_cpu_deactivate, sched_cpu_activate).
 
 use crate::machine::Machine;
-use crate::policy::layout;
 use crate::sched::ext;
 use crate::sched::fair;
 use crate::simulation::id::IDLE;
@@ -23,15 +22,15 @@ impl Machine {
             self.online_cpus.insert(cpu);
             self.idle_cpus.insert(cpu);
             self.observe(Transition::Online { cpu });
-            layout::mirror_online(self);
-            fair::Domains::rebuild(self);
+            crate::policy::layout::mirror::mirror_online(self);
+            fair::rebuild_domains(self);
             ext::cpu_online(self, cpu);
             return;
         }
         self.enter(cpu);
         self.online_cpus.remove(cpu);
         self.observe(Transition::GoesOffline { cpu });
-        fair::Domains::rebuild(self);
+        fair::rebuild_domains(self);
         ext::cpu_offline(self, cpu);
         let curr = self.rqs[cpu as usize].curr;
         for task in self.tasks.ids() {
@@ -52,7 +51,7 @@ impl Machine {
         );
         fair::offline(self, cpu);
         // cpu_online_mask lags behind cpu_active_mask: it changes when nothing is left there (cpu_disable_common).
-        layout::mirror_online(self);
+        crate::policy::layout::mirror::mirror_online(self);
         let rq = &mut self.rqs[cpu as usize];
         rq.online = false;
         rq.need_resched = false;

@@ -2,12 +2,14 @@
 //! kernel/sched: the core (wake-up, schedule(), fork, changes, hotplug) and the classes in their order.
 
 pub mod cgroup;
+pub mod cgroup_change;
 pub mod class;
 pub mod ext;
 pub mod fair;
 pub mod fork;
 pub mod hotplug;
 pub mod idle;
+pub mod prefetch;
 pub mod rq;
 pub mod rt;
 pub mod sched_class;

@@ -2,6 +2,7 @@
 //! schedule() and what leads to it: rescheduling marks, IPIs, ticks (kernel/sched/core.c).
 
 use crate::machine::Machine;
+use crate::programs::cursor::Next;
 use crate::programs::execute;
 use crate::sched::class::{Class, flags};
 use crate::sched::ext;
@@ -11,7 +12,7 @@ use crate::sched::rt;
 use crate::sched::task::State;
 use crate::simulation::event::Event;
 use crate::simulation::id::{IDLE, TaskId};
-use crate::simulation::lock::LockId;
+use crate::simulation::timeline::LockId;
 use crate::watch::decision::Handler;
 use crate::watch::observe::Transition;
 use trace::TaskState;
@@ -196,16 +197,16 @@ impl Machine {
             return;
         }
         match next {
-            execute::Next::Work => {
+            Next::Work => {
                 if !self.rqs[cpu as usize].need_resched {
                     self.arm_step(cpu);
                 }
             }
-            execute::Next::Yield => {
+            Next::Yield => {
                 self.class_yield_task(cpu);
                 self.rqs[cpu as usize].need_resched = true;
             }
-            execute::Next::Block(state) => {
+            Next::Block(state) => {
                 self.tasks[curr].state = state;
                 self.deactivate_task(cpu, curr, flags::SLEEP);
                 self.rqs[cpu as usize].need_resched = true;

@@ -3,7 +3,6 @@
 
 use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
-use crate::policy::layout;
 use crate::sched::class::flags;
 use crate::sched::ext;
 use crate::sched::fair;
@@ -50,7 +49,7 @@ impl Machine {
             t.affinity = group;
             t.nr_cpus_allowed = cpus.weight();
             t.cpus = cpus;
-            layout::mirror_cpus(m, task);
+            crate::policy::layout::mirror::mirror_cpus(m, task);
             m.class_set_cpus_allowed(task);
         });
     }

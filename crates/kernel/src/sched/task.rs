@@ -3,16 +3,11 @@
 //! machine's region (`policy::layout`); a field lives in one of the two places only, but for identity and affinity,
 //! which never change behind the kernel's back and are mirrored when set.
 
+use crate::hardware::caches::Footprint;
 use crate::hardware::cpuset::CpuSet;
-use crate::hardware::footprint::Footprint;
-use crate::machine::Machine;
-use crate::programs::execute;
+use crate::programs::cursor::Cursor;
 use crate::sched::class::Class;
-use crate::sched::ext;
-use crate::sched::fair;
-use crate::sched::rt;
-use crate::simulation::event::Event;
-use crate::simulation::id::{IDLE, TaskId};
+use crate::simulation::id::TaskId;
 use crate::watch::check::{ALL_CPUS, AffinityGroup};
 use workload::Policy;
 
@@ -53,10 +48,10 @@ pub struct Task {
     pub on_rq: bool,
     /// It is `curr` of `cpu`.
     pub on_cpu: bool,
-    pub ext: ext::Entity,
-    pub program: execute::Cursor,
-    pub fair: fair::Entity,
-    pub rt: rt::Entity,
+    pub ext: crate::sched::ext::entity::Entity,
+    pub program: Cursor,
+    pub fair: crate::sched::fair::entity::Entity,
+    pub rt: crate::sched::rt::queue::Entity,
     pub policy: Policy,
     /// 100 + 20 + nice.
     pub static_prio: i32,
@@ -110,67 +105,6 @@ impl Task {
     pub fn runnable(&self) -> bool {
         self.state == State::Running
     }
-}
-
-impl Machine {
-    /// Asks the host's caches for what the events to come are likely to touch: with many tasks, waiting for that is a good part
-    /// of an event's cost. No effect on the simulation.
-    #[inline]
-    pub(crate) fn prefetch(&self, event: &Event) {
-        if let Event::Step { .. } = event {
-            if let Some(cpu) = self.events.likely_step() {
-                self.prefetch_rq(cpu);
-                let curr = self.rqs[cpu as usize].curr;
-                if curr != IDLE {
-                    self.prefetch_task(curr);
-                }
-            }
-            return;
-        }
-        let [next, then] = self.events.likely();
-        if let Some(Event::Wake { task, .. }) = then {
-            self.prefetch_task(task);
-        }
-        // Asked for as the one before it came.
-        if let Some(Event::Wake { task, .. }) = next {
-            self.prefetch_rq(self.tasks[task].cpu);
-        }
-    }
-
-    #[inline]
-    fn prefetch_rq(&self, cpu: u32) {
-        let rq = (&raw const self.rqs[cpu as usize]).cast::<u8>();
-        for line in [0, 64, 128, 192] {
-            prefetch(rq.wrapping_add(line));
-        }
-    }
-
-    /// The same of what a wake-up of `task` and a switch to it touch.
-    #[inline]
-    pub(crate) fn prefetch_task(&self, task: TaskId) {
-        let task_struct = self.layout.task_host(task).cast::<u8>();
-        let addr = self.layout.task_addr(task);
-        let task = (&raw const self.tasks[task]).cast::<u8>();
-        for line in [0, 64] {
-            prefetch(task.wrapping_add(line));
-        }
-        for line in [0, 64, 128, 192] {
-            prefetch(task_struct.wrapping_add(line));
-        }
-        prefetch(self.region.lines().host_address(addr));
-    }
-}
-
-#[inline]
-fn prefetch(address: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch is a hint, whatever the address.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
 }
 
 /// CPU share weights of nice -20..=19, each step about 25 % (sched_prio_to_weight, kernel/sched/core.c).

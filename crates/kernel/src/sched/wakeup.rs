@@ -9,7 +9,7 @@ use crate::sched::ext;
 use crate::sched::ext::Op;
 use crate::sched::task::State;
 use crate::simulation::id::TaskId;
-use crate::simulation::lock::LockId;
+use crate::simulation::timeline::LockId;
 use crate::watch::decision::{Handler, What};
 use crate::watch::observe::Transition;
 use trace::MigrateReason;

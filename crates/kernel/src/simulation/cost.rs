@@ -5,7 +5,6 @@
 //! next makes no progress until the debt is worked off. `rq.clock` says up to when time has been attributed.
 
 use crate::machine::Machine;
-use crate::policy::layout;
 use crate::simulation::id::IDLE;
 use machine::Distance;
 use trace::Event;
@@ -47,7 +46,7 @@ impl Machine {
         task.sum_exec_runtime += rest;
         task.program.consume(rest, capacity);
         let class = task.class;
-        layout::mirror_runtime(self, curr);
+        crate::policy::layout::mirror::mirror_runtime(self, curr);
         self.class_update_curr(class, cpu, rest);
     }
 

@@ -9,3 +9,4 @@ pub mod lock;
 pub mod rng;
 pub mod step;
 pub mod table;
+pub mod timeline;

@@ -6,31 +6,26 @@
 //! the nanosecond, and every runnable task is on exactly one queue.
 
 use crate::hardware::cpuset::CpuSet;
-use crate::machine::Machine;
-use crate::sched::class::Class;
-use crate::sched::ext::dsq::NO_DSQ;
-use crate::sched::ext::entity::OpsState;
-use crate::sched::task::State;
-use crate::simulation::id::{IDLE, TaskId};
 
 /// Groups tasks by the CPUs they may use. 0: all; 1 + cpu: just that one; above: other sets, in the order they came up.
 pub type AffinityGroup = u32;
+
 pub const ALL_CPUS: AffinityGroup = 0;
 
 #[derive(Default)]
 pub struct Checks {
-    nr_cpus: u32,
+    pub(super) nr_cpus: u32,
     /// Runnable tasks that are not running, by group.
-    waiting: Vec<u64>,
+    pub(super) waiting: Vec<u64>,
     /// The sets of the groups above the single CPUs.
-    sets: Vec<CpuSet>,
+    pub(super) sets: Vec<CpuSet>,
     /// Groups among those with a task waiting.
-    sets_waiting: Vec<u32>,
+    pub(super) sets_waiting: Vec<u32>,
     /// CPUs that idle while a task bound to them waits.
-    idle_and_bound: u64,
-    idle: Vec<bool>,
-    nr_idle: u64,
-    last: u64,
+    pub(super) idle_and_bound: u64,
+    pub(super) idle: Vec<bool>,
+    pub(super) nr_idle: u64,
+    pub(super) last: u64,
     /// The integral over CPUs that idle though an allowed task waits, ns.
     pub idle_while_waiting_ns: u64,
 }
@@ -64,14 +59,14 @@ impl Checks {
     }
 
     #[inline]
-    fn advance(&mut self, now: u64) {
+    pub(super) fn advance(&mut self, now: u64) {
         if self.nr_idle > 0 && now > self.last {
             self.add_idle(now - self.last);
         }
         self.last = now;
     }
 
-    fn add_idle(&mut self, elapsed: u64) {
+    pub(super) fn add_idle(&mut self, elapsed: u64) {
         let mut usable = self.waiting[0] + self.idle_and_bound;
         for &at in &self.sets_waiting {
             let idle = self.sets[at as usize]
@@ -84,7 +79,7 @@ impl Checks {
     }
 
     #[inline]
-    fn wait(&mut self, group: AffinityGroup) {
+    pub(super) fn wait(&mut self, group: AffinityGroup) {
         self.waiting[group as usize] += 1;
         if group != ALL_CPUS {
             self.wait_bound(group);
@@ -92,7 +87,7 @@ impl Checks {
     }
 
     /// A task that may not run everywhere waits now.
-    fn wait_bound(&mut self, group: AffinityGroup) {
+    pub(super) fn wait_bound(&mut self, group: AffinityGroup) {
         let waiting = &self.waiting[group as usize];
         if group > self.nr_cpus && *waiting == 1 {
             self.sets_waiting.push(group - 1 - self.nr_cpus);
@@ -102,7 +97,7 @@ impl Checks {
     }
 
     #[inline]
-    fn unwait(&mut self, group: AffinityGroup) {
+    pub(super) fn unwait(&mut self, group: AffinityGroup) {
         self.waiting[group as usize] -= 1;
         if group != ALL_CPUS {
             self.unwait_bound(group);
@@ -110,7 +105,7 @@ impl Checks {
     }
 
     /// A task that may not run everywhere waits no more.
-    fn unwait_bound(&mut self, group: AffinityGroup) {
+    pub(super) fn unwait_bound(&mut self, group: AffinityGroup) {
         let waiting = &self.waiting[group as usize];
         if group > self.nr_cpus && *waiting == 0 {
             let at = group - 1 - self.nr_cpus;
@@ -154,7 +149,7 @@ impl Checks {
     }
 
     #[inline]
-    fn set_idle(&mut self, cpu: u32, idle: bool) {
+    pub(super) fn set_idle(&mut self, cpu: u32, idle: bool) {
         if self.idle[cpu as usize] == idle {
             return;
         }
@@ -179,69 +174,8 @@ impl Checks {
         self.advance(now);
     }
 
-    fn nr_waiting(&self) -> u64 {
+    pub(super) fn nr_waiting(&self) -> u64 {
         self.waiting.iter().sum()
-    }
-}
-
-impl Machine {
-    /// Checks that the machine's books balance.
-    ///
-    /// # Panics
-    /// If they do not: that is an error of the simulator, whatever the policy did.
-    pub fn verify(&self) {
-        let mut running = vec![0; self.rqs.len()];
-        let mut waiting = 0;
-        for (id, task) in self.tasks.numbered() {
-            if task.state == State::Dead && !task.on_rq {
-                continue;
-            }
-            if task.on_rq {
-                assert!(task.runnable(), "{} (pid {}) is queued but sleeps", task.comm, task.pid);
-                if !task.on_cpu {
-                    self.verify_queued(id);
-                }
-                if self.waits(id) {
-                    running[task.cpu as usize] += 1;
-                    waiting += u64::from(!task.on_cpu);
-                }
-            }
-            let curr = self.rqs[task.cpu as usize].curr == id;
-            assert_eq!(curr, task.on_cpu, "{} (pid {}): on_cpu is wrong", task.comm, task.pid);
-        }
-        assert_eq!(waiting, self.checks.nr_waiting(), "waiting tasks");
-        for rq in &self.rqs {
-            assert_eq!(rq.nr_running, running[rq.cpu as usize], "nr_running of CPU {}", rq.cpu);
-            assert!(
-                rq.online || rq.curr == IDLE,
-                "CPU {} runs a task but is offline",
-                rq.cpu
-            );
-            assert_eq!(rq.time.total(), rq.clock, "time of CPU {} is not accounted for", rq.cpu);
-        }
-        self.ext.dsqs.verify();
-        self.verify_fair();
-    }
-
-    /// A waiting task is on one queue: its class' list, a DSQ, those that wait for their cgroup's time, or in the hands of
-    /// the policy.
-    fn verify_queued(&self, id: TaskId) {
-        let task = &self.tasks[id];
-        let places = [
-            (Class::Rt, task.rt.on_list),
-            (Class::Fair, task.fair.on_rq),
-            (Class::Fair, self.is_in_limbo(id)),
-            (Class::Ext, self.ext.dsqs.of(id) != NO_DSQ),
-            (Class::Ext, task.ext.ops_state == OpsState::Queued),
-        ];
-        let found: Vec<Class> = places.iter().filter(|place| place.1).map(|place| place.0).collect();
-        assert_eq!(
-            found,
-            [task.class],
-            "{} (pid {}) waits, but not on one queue of its class",
-            task.comm,
-            task.pid
-        );
     }
 }
 

@@ -7,7 +7,7 @@ use bpf::engine::Engine;
 use bpf::object::Object;
 use kernel::Machine;
 use kernel::load::{LoadError, load};
-use kernel::profile::Profile;
+use profile::Profile;
 
 /// Loads a variant of the policy: the warnings, and the message with which its init callback ended.
 fn attack(variant: &str, engine: Engine, checked: bool) -> (Vec<String>, String) {

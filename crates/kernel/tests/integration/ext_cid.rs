@@ -7,7 +7,7 @@ use bpf::engine::Engine;
 use bpf::object::Object;
 use kernel::Machine;
 use kernel::load::check;
-use kernel::profile::Profile;
+use profile::Profile;
 use workload::{Dist, Op};
 
 fn sleeper() -> Vec<Op> {

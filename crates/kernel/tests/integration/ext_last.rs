@@ -8,7 +8,7 @@ use bpf::engine::Engine;
 use bpf::object::Object;
 use kernel::Machine;
 use kernel::load::check;
-use kernel::profile::Profile;
+use profile::Profile;
 
 #[test]
 fn a_cpu_kicked_from_under_its_own_lock_does_not_stay_idle() {

@@ -12,7 +12,7 @@ use kernel::Machine;
 use kernel::ext::Kind;
 use kernel::kfuncs;
 use kernel::load::{LoadError, attach, open_changed};
-use kernel::profile::Profile;
+use profile::Profile;
 use std::collections::BTreeMap;
 use trace::Record;
 use workload::Op;

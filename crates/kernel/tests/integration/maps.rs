@@ -4,8 +4,8 @@
 use crate::policies::Run;
 use crate::support::*;
 use kernel::Machine;
-use kernel::profile::Run as RunProgram;
 use kernel::user_space::run_program;
+use profile::Run as RunProgram;
 use trace::Event;
 use workload::Cgroup;
 

@@ -7,8 +7,8 @@ use bpf::engine::Engine;
 use bpf::object::Object;
 use kernel::Machine;
 use kernel::load::{LoadError, load};
-use kernel::profile::Profile;
 use kernel::release::{RELEASES, Release};
+use profile::Profile;
 use std::path::Path;
 
 fn machine(release: &str) -> Machine {

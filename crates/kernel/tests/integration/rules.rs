@@ -10,8 +10,8 @@ use bpf::fault::FaultKind;
 use bpf::object::{Object, ProgramKind};
 use kernel::Machine;
 use kernel::load::{attach, open};
-use kernel::profile::Profile;
 use kernel::tracepoint::run_syscall_program;
+use profile::Profile;
 use std::path::Path;
 
 /// How a program ends with a task and memory of its own as arguments, or with 20 bytes of user space's: its fault's message.

@@ -7,7 +7,7 @@ use bpf::engine::Engine;
 use bpf::object::Object;
 use kernel::Machine;
 use kernel::load::{LoadError, load};
-use kernel::profile::{Group, Profile, Run as RunProgram, Setting};
+use profile::{Group, Profile, Run as RunProgram, Setting};
 use workload::{Cgroup, Dist, Op, Policy, Resource};
 
 fn sleeper(run: u64, sleep: u64) -> Vec<Op> {
@@ -310,7 +310,10 @@ fn traced(tasks: Tasks, profile: &Profile) -> (Run, Vec<String>) {
     let bytes = std::fs::read(compile("trace", &[])).unwrap();
     let mut object = Object::parse(&bytes, "trace.bpf.o").unwrap();
     profile
-        .apply(&mut object, kernel::profile::Facts::new(&machine.spec))
+        .apply(
+            &mut object,
+            profile::Facts::new(&machine.spec, &kernel::release::Release::MODELLED),
+        )
         .unwrap();
     let image = load(&mut machine, &object, profile, Engine::default()).unwrap_or_else(|error| panic!("{error}"));
     let warnings = image.warnings.clone();

@@ -7,8 +7,8 @@ use bpf::engine::Engine;
 use bpf::object::Object;
 use kernel::Machine;
 use kernel::load::{LoadError, load};
-use kernel::profile::{Arg, Facts, Group, Profile, Run as RunProgram, Setting};
 use machine::Topology;
+use profile::{Arg, Facts, Group, Profile, Run as RunProgram, Setting};
 use workload::{Dist, Op};
 
 /// Two nodes of two CPUs.
@@ -27,7 +27,10 @@ fn with(profile: &Profile) -> Result<Run, String> {
     let mut machine = machine();
     let bytes = std::fs::read(compile("userspace", &[])).expect("an object");
     let mut object = Object::parse(&bytes, "userspace.bpf.o").expect("a BPF object");
-    profile.apply(&mut object, Facts::new(&machine.spec))?;
+    profile.apply(
+        &mut object,
+        Facts::new(&machine.spec, &kernel::release::Release::MODELLED),
+    )?;
     match load(&mut machine, &object, profile, Engine::default()) {
         Ok(image) => Ok(Run {
             machine,

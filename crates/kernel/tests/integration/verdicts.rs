@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Checked mode against the verifier of a real kernel. `verdicts.tsv` has that kernel's verdict on every program of checked mode's
 //! tests; `PARTS=verifier make live-test` writes it. This test needs no kernel: it compares the programs with the file, and the
-//! table of docs/checked.md with both. `UPDATE_GOLDEN=1 cargo test -p kernel verdicts::` writes the table.
+//! table of docs/checked.md with both.
 
 use crate::policies::corpus::{FILES, WITHIN, cases};
 use std::collections::BTreeMap;
@@ -239,23 +239,12 @@ fn every_program_has_a_verdict_and_differences_are_explained() {
 
 #[test]
 fn the_document_has_the_table_of_verdicts() {
-    let path = folder("../../docs/checked.md");
-    let document = read(&path);
-    let (begin, end) = ("<!-- verdicts -->\n", "<!-- end -->");
-    let (before, rest) = document.split_once(begin).expect("the place of the table");
-    let (_, after) = rest.split_once(end).expect("the end of the table");
-    let wanted = format!("{before}{begin}{}{end}{after}", table());
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(&path, &wanted).expect("the document");
-    }
-    let too_long = wanted
+    let table = table();
+    let too_long = table
         .lines()
         .find(|line| line.chars().count() > 100 && line.starts_with("| "));
     assert_eq!(too_long, None);
-    assert!(
-        document == wanted || std::env::var_os("UPDATE_GOLDEN").is_some(),
-        "docs/checked.md differs: UPDATE_GOLDEN=1 cargo test -p kernel verdicts:: writes the table"
-    );
+    golden::check_section!("../../docs/checked.md", "verdicts", &table);
 }
 
 fn table() -> String {

@@ -114,7 +114,7 @@ impl Args {
         let mut writer = Writer::new(file, &header);
         writer.take(&records);
         let written = writer.finish_into().and_then(|(_, file)| Ok(file.into_inner()?));
-        written.map_err(|error| Error::at(&self.output, &error))?.commit()?;
+        written.map_err(|error| Error::io(&self.output, &error))?.commit()?;
         let output = self.output.display();
         outln!(
             "{output}: {} records, {} switches of {tasks} tasks on {} CPUs in {seconds:.3} s under {}",
@@ -173,7 +173,7 @@ fn meanwhile(words: &[String]) -> Result<Meanwhile, Error> {
         match workload::load(word, &folders) {
             Ok(workload) => return Ok(Meanwhile::Workload(Box::new(workload))),
             // What has parameters is meant to be one.
-            Err(error) if word.contains([':', '{']) => return Err(error.into()),
+            Err(error) if word.contains([':', '{']) => return Err(error),
             Err(_) => {}
         }
     }

@@ -19,6 +19,7 @@ pub use attributes::affinity;
 pub use conduct::{Executed, Options, conduct};
 pub use watch::Look;
 
+use input::cpu_list;
 use report::{FIELDS, Known, Percentiles, RunResult};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -56,27 +57,9 @@ pub struct CpuList(pub Vec<u32>);
 /// # Errors
 /// What is no list.
 pub fn cpu_list(text: &str) -> Result<CpuList, String> {
-    let mut cpus = Vec::new();
-    for part in text.split(',') {
-        let number = |text: &str| {
-            text.trim()
-                .parse::<u32>()
-                .ok()
-                .filter(|&cpu| cpu < libc::CPU_SETSIZE as u32)
-                .ok_or_else(|| format!("'{text}' is no CPU: expected a list like 0,2 or 4-7"))
-        };
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        for cpu in number(first)?..=number(last)? {
-            if cpus.contains(&cpu) {
-                return Err(format!("CPU {cpu} is named twice"));
-            }
-            cpus.push(cpu);
-        }
-    }
-    if cpus.is_empty() {
-        return Err(format!("'{text}' has no CPU in it: expected a list like 0,2 or 4-7"));
-    }
-    Ok(CpuList(cpus))
+    let list = cpu_list::parse(text, libc::CPU_SETSIZE as u32);
+    list.map(CpuList)
+        .map_err(|message| format!("{message}: expected a list like 0,2 or 4-7"))
 }
 
 impl Args {

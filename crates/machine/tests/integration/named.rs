@@ -1,21 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The named machines as `machine list` and `machine show` print them, against golden files.
-//! Refresh with UPDATE_GOLDEN=1.
 
 use machine::costs::CONSTANTS;
 use machine::{Distance, define, list, load, show};
 use std::path::PathBuf;
-
-fn golden(name: &str, text: &str) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden")
-        .join(name);
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(&path, text).unwrap();
-    }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(expected == text, "{name} differs (UPDATE_GOLDEN=1 accepts):\n{text}");
-}
 
 #[test]
 fn listed() {
@@ -23,14 +11,14 @@ fn listed() {
     assert_eq!(errors, []);
     let rows = machine::show::list_rows(&machines).into_iter();
     let lines = rows.map(|(shape, description)| format!("{shape}  {description}\n"));
-    golden("list.txt", &lines.collect::<String>());
+    golden::check!("list.txt", &lines.collect::<String>());
 }
 
 #[test]
 fn shown() {
     for machine in list(&[]).0 {
         let definition = define(&machine.name, &[]).unwrap();
-        golden(&format!("{}.txt", machine.name), &show(&definition));
+        golden::check!(&format!("{}.txt", machine.name), &show(&definition));
     }
 }
 
@@ -38,7 +26,7 @@ fn shown() {
 fn the_page_of_costs_says_what_the_files_say() {
     let names: Vec<String> = list(&[]).0.into_iter().map(|m| m.name).collect();
     let all: Vec<machine::Definition> = names.iter().map(|name| define(name, &[]).unwrap()).collect();
-    golden("../../../../docs/costs.md", &machine::show::costs_page(&all));
+    golden::check!("../../../../docs/costs.md", &machine::show::costs_page(&all));
 }
 
 #[test]

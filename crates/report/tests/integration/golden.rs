@@ -1,23 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tables, details and JSON against committed text; `UPDATE_GOLDEN=1` rewrites it.
+//! Tables, details and JSON against committed text.
 
 use report::{Better, ExitRecord, LostTasks, Run, RunResult, Status, Summary, details, table};
-use std::path::Path;
 use trace::event::MigrateReason;
 use trace::{Event, Hash, Place, Record, Sink, TaskState};
-
-#[track_caller]
-fn check(name: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
-    if std::env::var_os("UPDATE_GOLDEN").is_some_and(|v| v == "1") {
-        std::fs::write(&path, text).unwrap();
-    }
-    let golden = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        golden == text,
-        "{name} differs; UPDATE_GOLDEN=1 accepts this:\n{text}\ninstead of:\n{golden}"
-    );
-}
 
 /// 40 tasks in turn on 4 CPUs, each woken `latency` ns before it runs; two hogs on CPU 3.
 fn run(policy: &str, latency: u64) -> RunResult {
@@ -251,8 +237,8 @@ fn comparison() {
         refused,
         loses,
     ];
-    check("table.txt", &table(&results, false));
-    check("table-terminal.txt", &table(&results, true));
+    golden::check!("table.txt", &table(&results, false));
+    golden::check!("table-terminal.txt", &table(&results, true));
 }
 
 /// What differs between results other than the policy is told in the row.
@@ -263,7 +249,7 @@ fn different_inputs() {
         machine: "numa16".into(),
         ..run("eevdf", 900)
     };
-    check("table-inputs.txt", &table(&[run("eevdf", 1_100), other], false));
+    golden::check!("table-inputs.txt", &table(&[run("eevdf", 1_100), other], false));
 }
 
 /// Times and rates in the workload's unit; of different workloads, operations per second.
@@ -289,7 +275,7 @@ fn scores() {
         text += &table(&results, false);
     }
     let different = [result("eevdf", 1.25, "s", 1_100), run("eevdf", 1_100)];
-    check("table-scores.txt", &(text + &table(&different, false)));
+    golden::check!("table-scores.txt", &(text + &table(&different, false)));
     let details = details(&result("eevdf", 1.25, "s", 1_100), false);
     assert!(
         details.contains("score               1.25 s, lower is better"),
@@ -303,13 +289,13 @@ fn nothing_to_compare() {
         policy: "p".into(),
         ..Run::default()
     });
-    check("table-empty.txt", &(table(&[empty], false) + &table(&[], false)));
+    golden::check!("table-empty.txt", &(table(&[empty], false) + &table(&[], false)));
 }
 
 #[test]
 fn in_full() {
-    check("details.txt", &details(&run("scx_simple", 800), false));
-    check("details-failed.txt", &details(&failed(), false));
+    golden::check!("details.txt", &details(&run("scx_simple", 800), false));
+    golden::check!("details-failed.txt", &details(&failed(), false));
 }
 
 #[test]
@@ -322,7 +308,7 @@ fn json() {
         run("eevdf", 1_100),
     ];
     let text = serde_json::to_string_pretty(&results).unwrap() + "\n";
-    check("results.json", &text);
+    golden::check!("results.json", &text);
     assert_eq!(serde_json::from_str::<Vec<RunResult>>(&text).unwrap(), results);
     // What scripts rely on.
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();

@@ -2,7 +2,6 @@
 //! Tables as perf and the kernel print them: golden texts of a small run whose numbers can be followed by hand.
 
 use report::{Latency, Schedstat, Timehist};
-use std::path::Path;
 use trace::event::MigrateReason;
 use trace::{Event, Place, Record, Sink, TaskState};
 
@@ -68,20 +67,11 @@ fn records() -> Vec<Record> {
 
 const END: u64 = 5_000_000;
 
-fn golden(name: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(&path, text).expect("the golden file");
-    }
-    let want = std::fs::read_to_string(&path).expect("the golden file");
-    assert_eq!(text, want, "UPDATE_GOLDEN=1 refreshes {name}");
-}
-
 #[test]
 fn latency() {
     let mut latency = Latency::new(4);
     latency.take(&records());
-    golden("latency.txt", &latency.finish(END));
+    golden::check!("latency.txt", &latency.finish(END));
 }
 
 #[test]
@@ -90,7 +80,7 @@ fn timehist() {
     let mut timehist = Timehist::new(&mut text, 4);
     timehist.take(&records());
     timehist.finish().expect("memory takes it");
-    golden("timehist.txt", &String::from_utf8(text).expect("text"));
+    golden::check!("timehist.txt", &String::from_utf8(text).expect("text"));
 }
 
 #[test]
@@ -102,7 +92,7 @@ fn schedstat() {
     };
     let mut schedstat = Schedstat::new(&[0, 1, 2, 3].map(place));
     schedstat.take(&records());
-    golden("schedstat.txt", &schedstat.finish(END, 1000));
+    golden::check!("schedstat.txt", &schedstat.finish(END, 1000));
     // SMT siblings, and a machine of several words of CPUs.
     let many: Vec<Place> = (0..72)
         .map(|cpu| Place {

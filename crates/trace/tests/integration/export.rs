@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What other tools are told: golden texts of a small run, and what comes back of it.
 
-use std::path::Path;
 use trace::event::MigrateReason;
 use trace::export::Ftrace;
 use trace::{Event, Header, Place, Record, Sink, TaskState, built_in_dsq, recording};
@@ -99,15 +98,6 @@ fn header() -> Header {
     }
 }
 
-fn golden(name: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(&path, text).expect("the golden file");
-    }
-    let want = std::fs::read_to_string(&path).expect("the golden file");
-    assert_eq!(text, want, "UPDATE_GOLDEN=1 refreshes {name}");
-}
-
 fn ftrace(records: &[Record]) -> String {
     let mut text = Vec::new();
     let mut export = Ftrace::new(&mut text, 2);
@@ -118,7 +108,7 @@ fn ftrace(records: &[Record]) -> String {
 
 #[test]
 fn ftrace_text() {
-    golden("ftrace.txt", &ftrace(&records()));
+    golden::check!("ftrace.txt", &ftrace(&records()));
 }
 
 /// What the text tells comes back, and again the same records come from that.

@@ -1,22 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Drawings and encodings against committed text; `UPDATE_GOLDEN=1` rewrites it.
+//! Drawings and encodings against committed text.
 
 use std::fmt::Write;
-use std::path::Path;
 use trace::{Draw, DrawOptions, Event, Header, Place, Reader, Record, Sink, TaskState, Writer};
-
-#[track_caller]
-fn check(name: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
-    if std::env::var_os("UPDATE_GOLDEN").is_some_and(|v| v == "1") {
-        std::fs::write(&path, text).unwrap();
-    }
-    let golden = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        golden == text,
-        "{name} differs; UPDATE_GOLDEN=1 accepts this:\n{text}\ninstead of:\n{golden}"
-    );
-}
 
 fn task(pid: u32, comm: &str) -> Record {
     Record {
@@ -81,7 +67,7 @@ fn letters() {
         width: 80,
         list: true,
     };
-    check("draw-letters.txt", &draw(options, 2, 36_000, &records));
+    golden::check!("draw-letters.txt", &draw(options, 2, 36_000, &records));
 }
 
 /// The window begins and ends within runs; lines continue in bands.
@@ -99,7 +85,7 @@ fn window_in_bands() {
         list: true,
         ..DrawOptions::columns(100_000, 200_000, 100)
     };
-    check("draw-bands.txt", &draw(options, 1, 1_000_000, &records));
+    golden::check!("draw-bands.txt", &draw(options, 1, 1_000_000, &records));
 }
 
 /// 32 CPUs and 300 tasks in turn.
@@ -129,7 +115,7 @@ fn many_tasks() {
             on[cpu as usize] = next;
         }
     }
-    check(
+    golden::check!(
         "draw-many.txt",
         &draw(DrawOptions::columns(0, 12_000_000, 24), 32, 12_000_000, &records),
     );
@@ -165,5 +151,5 @@ fn file_bytes() {
     for record in Reader::new(bytes.as_slice()).unwrap() {
         let _ = writeln!(text, "{:?}", record.unwrap());
     }
-    check("file.txt", &text);
+    golden::check!("file.txt", &text);
 }

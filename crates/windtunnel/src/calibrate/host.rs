@@ -2,6 +2,7 @@
 //! The host's CPUs: which may be used, how far apart they are, and pinning to them.
 
 use crate::error::Error;
+use input::cpu_list;
 use machine::{Distance, Topology};
 use std::time::Instant;
 
@@ -84,11 +85,8 @@ fn allowed() -> Result<Vec<usize>, Error> {
 /// The host's online CPUs, ascending; all of the first 1024 where it does not say.
 fn online() -> Vec<usize> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_else(|_| "0-1023".into());
-    let ranges = text.trim().split(',').filter_map(|range| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        Some(first.parse::<usize>().ok()?..=last.parse().ok()?)
-    });
-    ranges.flatten().collect()
+    let cpus = cpu_list::parse(text.trim(), machine::MAX_CPUS).unwrap_or_default();
+    cpus.into_iter().map(|cpu| cpu as usize).collect()
 }
 
 /// Pins the calling thread.

@@ -76,7 +76,7 @@ impl Machine {
                 let rows = machine::list_rows(&listed);
                 console::styled(&report::fit::list(&rows, console::surface()));
                 if let Some(error) = errors.into_iter().next() {
-                    return Err(error.into());
+                    return Err(error);
                 }
             }
             Machine::Calibrate { output } => {

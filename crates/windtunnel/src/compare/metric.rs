@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The numbers that two policies are compared by: the figures of a result that have a name in comparisons.
 
+use input::suggest;
 use report::{FIGURES, Figure, RunResult, Unit};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,10 +38,8 @@ impl Metric {
         if let Some(metric) = metrics().find(|metric| metric.name == name) {
             return Ok(metric);
         }
-        let nearest = metrics().min_by_key(|known| strsim::levenshtein(name, known.name));
-        let near = nearest.filter(|known| strsim::levenshtein(name, known.name) <= known.name.len() / 3);
-        Err(match near {
-            Some(near) => format!("did you mean '{}'?", near.name),
+        Err(match suggest::nearest(name, metrics().map(|metric| metric.name)) {
+            Some(near) => format!("did you mean '{near}'?"),
             None => format!("there are {}", names(", ")),
         })
     }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a definition means: its cases, each with the runs it needs and the rows it makes.
 
-use super::definition::{Definition, Named, Row, Run, Source, text};
+use super::definition::{Definition, Named, Row, Run, text};
 use super::equation;
 use super::measure::{Arguments, Quantity};
 use crate::duration;
 use crate::error::Error;
+use input::Source;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -116,7 +117,7 @@ pub fn plan(source: &Source, definition: &Definition, with: &[(String, String)])
             return Err(
                 Error::new(format!("--with {name}={value}: no such variable")).hint(format!(
                     "{} has {}",
-                    source.path.display(),
+                    source.place,
                     if known.is_empty() {
                         "none".into()
                     } else {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `experiment.toml` as it is written. What it means is `cases`'; experiments/README.md explains it to users.
 
-use crate::error::Error;
+use input::{Error, Source};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use toml::{Spanned, Value};
 
 /// Names with their values, in the order of their names.
@@ -106,40 +105,16 @@ pub struct Row {
     pub expected: BTreeMap<String, Spanned<Value>>,
 }
 
-/// The text of a definition, to tell where in it something is.
-#[derive(Clone, Debug)]
-pub struct Source {
-    pub path: PathBuf,
-    text: String,
-}
+/// Largest definition that is read, in bytes.
+pub const MAX_BYTES: u64 = 8 << 20;
 
-impl Source {
+impl Definition {
     /// # Errors
-    /// If it cannot be read.
-    pub fn read(path: &Path) -> Result<Source, Error> {
-        let text = std::fs::read_to_string(path).map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
-        Ok(Source {
-            path: path.to_owned(),
-            text,
+    /// Where the text is not a definition.
+    pub fn parse(source: &Source) -> Result<Definition, Error> {
+        source.toml().map_err(|error: Error| match error.hint {
+            None => error.hint("experiments/README.md lists the keys of an experiment"),
+            Some(_) => error,
         })
-    }
-
-    /// # Errors
-    /// Where it is not a definition.
-    pub fn parse(&self) -> Result<Definition, Error> {
-        toml::from_str(&self.text).map_err(|error| {
-            let at = error.span().map_or(0, |span| span.start);
-            // The parser's message lists what it knows after a comma or a line end.
-            let message = error.message().replace('\n', ", ");
-            self.error(at, message)
-                .hint("experiments/README.md tells what a definition is made of")
-        })
-    }
-
-    /// An error at a place of the definition.
-    pub fn error(&self, at: usize, message: impl AsRef<str>) -> Error {
-        let before = self.text.get(..at).unwrap_or_default();
-        let line = before.matches('\n').count() + 1;
-        Error::new(format!("{}:{line}: {}", self.path.display(), message.as_ref()))
     }
 }

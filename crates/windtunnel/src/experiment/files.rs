@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! published.csv, measured.csv, and the agreement in a README.
 
+use super::Experiment;
 use super::cases::Plan;
 use super::compare::{Comparison, Published};
 use super::present;
-use super::{Experiment, definition};
 use crate::destination;
 use crate::error::Error;
 use std::collections::BTreeMap;
@@ -88,7 +88,7 @@ impl Experiment {
             };
             writer.write_record(plan.columns.iter().map(cell)).map_err(broken)?;
         }
-        let bytes = writer.into_inner().map_err(|error| Error::at(&path, error.error()))?;
+        let bytes = writer.into_inner().map_err(|error| Error::io(&path, error.error()))?;
         destination::write(&path, &bytes)?;
         let readme = self.folder.join("README.md");
         let mut written = vec![path.clone()];
@@ -105,6 +105,6 @@ impl Experiment {
     }
 }
 
-fn definition_place(source: &definition::Source) -> String {
-    source.path.display().to_string()
+fn definition_place(source: &input::Source) -> String {
+    source.place.clone()
 }

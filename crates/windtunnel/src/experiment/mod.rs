@@ -25,7 +25,8 @@ pub use run::Options;
 
 use crate::error::Error;
 use crate::search;
-use definition::{Definition, Source};
+use definition::{Definition, MAX_BYTES};
+use input::{Source, suggest};
 use std::path::{Path, PathBuf};
 
 /// A definition with its place.
@@ -80,7 +81,7 @@ impl Experiment {
         }
         let names: Vec<&str> = known.iter().map(|(name, _)| name.as_str()).collect();
         let groups = names.iter().filter_map(|name| Some(name.split_once('/')?.0));
-        let hint = match search::nearest(name, names.iter().copied().chain(groups)) {
+        let hint = match suggest::nearest(name, names.iter().copied().chain(groups)) {
             Some(near) => format!("did you mean {near}? `windtunnel experiment list` shows all"),
             None => format!("one of {}, or a folder with an {FILE}", names.join(", ")),
         };
@@ -88,11 +89,11 @@ impl Experiment {
     }
 
     fn read(name: &str, folder: &Path) -> Result<Experiment, Error> {
-        let source = Source::read(&folder.join(FILE))?;
+        let source = Source::read(&folder.join(FILE), MAX_BYTES)?;
         Ok(Experiment {
             name: name.to_owned(),
             folder: folder.to_owned(),
-            definition: source.parse()?,
+            definition: Definition::parse(&source)?,
             source,
         })
     }

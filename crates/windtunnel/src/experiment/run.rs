@@ -260,7 +260,7 @@ impl RunSpec {
     pub fn workload(&self) -> Result<Workload, Error> {
         let folders = search::folders("workloads");
         let folders: Vec<&Path> = folders.iter().map(std::path::PathBuf::as_path).collect();
-        Ok(workload::load(&self.workload, &folders)?)
+        workload::load(&self.workload, &folders)
     }
 
     /// The command that does the same run.

@@ -19,14 +19,17 @@
 //! ```
 
 use super::step::Step;
-use crate::error::Error;
-use crate::profile;
-use kernel::profile::Profile;
+use crate::profiles;
+use input::{Error, Source, suggest};
+use profile::{Profile, file};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
-use toml::{Table, Value};
+use toml::Spanned;
 use workload::Workload;
 
+/// Largest suite that is read, in bytes.
+const MAX_BYTES: u64 = 8 << 20;
 /// Four cores that share a cache.
 const MACHINE: &str = "pack:1 l3:1 core:4 pu:1";
 
@@ -53,107 +56,96 @@ pub struct Case {
     pub(super) steps: Vec<(String, Step)>,
 }
 
+/// A suite's file as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    #[serde(default)]
+    workloads: BTreeMap<String, Spanned<String>>,
+    #[serde(default)]
+    left_out: BTreeMap<String, String>,
+    case: Vec<WrittenCase>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenCase {
+    object: Spanned<String>,
+    #[serde(default)]
+    about: String,
+    weaker: Option<String>,
+    machine: Option<String>,
+    workload: Option<Spanned<String>>,
+    profile: Option<file::Written>,
+    steps: Spanned<Vec<Spanned<String>>>,
+}
+
 impl Suite {
     /// # Errors
     /// If the file cannot be read or is no suite; the place in it.
     pub fn read(path: &Path) -> Result<Suite, Error> {
-        let place = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| Error::new(format!("{place}: {error}")))?;
-        Suite::parse(&text, &place).map_err(|message| Error::new(format!("{place}: {message}")))
+        Suite::parse(&Source::read(path, MAX_BYTES)?)
     }
 
-    fn parse(text: &str, place: &str) -> Result<Suite, String> {
-        let table: Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
+    fn parse(source: &Source) -> Result<Suite, Error> {
+        let written: Written = source.toml()?;
         let mut workloads = BTreeMap::new();
-        for (name, json) in section(&table, "workloads")? {
-            let json = string(name, json)?;
-            let workload = workload::rtapp::read(json, &format!("{place}, workload {name}"));
-            workloads.insert(name.as_str(), workload.map_err(|error| error.to_string())?);
+        for (name, json) in &written.workloads {
+            let workload = workload::rtapp::read(json.get_ref(), &format!("workload {name}"));
+            let workload = workload.map_err(|error| source.error(json.span().start, error.to_string()))?;
+            workloads.insert(name.as_str(), workload);
         }
-        let mut left_out = Vec::new();
-        for (test, why) in section(&table, "left_out")? {
-            left_out.push((test.clone(), string(test, why)?.to_owned()));
-        }
-        let known = ["workloads", "left_out", "case"];
-        if let Some(key) = table.keys().find(|key| !known.contains(&key.as_str())) {
-            return Err(format!(
-                "unknown key '{key}': expected [workloads], [left_out] or [[case]]"
-            ));
-        }
-        let cases = table
-            .get("case")
-            .and_then(Value::as_array)
-            .ok_or("there is no [[case]]")?;
-        let cases = cases.iter().enumerate().map(|(index, value)| {
-            let table = value.as_table().ok_or("case: expected [[case]] tables")?;
-            case(table, &workloads).map_err(|message| {
-                let object = table.get("object").and_then(Value::as_str).unwrap_or("without object");
-                format!("case {} ({object}): {message}", index + 1)
-            })
-        });
+        let cases = written.case.into_iter().map(|case| case.case(source, &workloads));
         Ok(Suite {
             cases: cases.collect::<Result<_, _>>()?,
-            left_out,
+            left_out: written.left_out.into_iter().collect(),
         })
     }
 }
 
-fn case(table: &Table, workloads: &BTreeMap<&str, Workload>) -> Result<Case, String> {
-    let mut case = Case {
-        object: String::new(),
-        about: String::new(),
-        weaker: None,
-        machine: MACHINE.to_owned(),
-        workload: Workload::default(),
-        profile: Profile::default(),
-        steps: Vec::new(),
-    };
-    for (key, value) in table {
-        match key.as_str() {
-            "object" => case.object = string(key, value)?.to_owned(),
-            "about" => case.about = string(key, value)?.to_owned(),
-            "weaker" => case.weaker = Some(string(key, value)?.to_owned()),
-            "machine" => case.machine = string(key, value)?.to_owned(),
-            "workload" => {
-                let name = string(key, value)?;
-                let known = workloads.get(name);
-                case.workload = known.ok_or_else(|| format!("there is no workload '{name}'"))?.clone();
+impl WrittenCase {
+    fn case(self, source: &Source, workloads: &BTreeMap<&str, Workload>) -> Result<Case, Error> {
+        let workload = match self.workload {
+            Some(name) => {
+                let known = workloads.get(name.get_ref().as_str()).cloned();
+                known.ok_or_else(|| {
+                    let names: Vec<&str> = workloads.keys().copied().collect();
+                    let message = format!("there is no workload '{}'", name.get_ref());
+                    source
+                        .error(name.span().start, message)
+                        .hint(suggest::hint(name.get_ref(), &names))
+                })?
             }
-            "profile" => {
-                let table = value.as_table().ok_or("profile: expected a table")?;
-                case.profile = profile::from_table(table, &mut profile::by_name)
-                    .map_err(|message| format!("profile: {message}"))?;
-            }
-            "steps" => {
-                for step in value.as_array().ok_or("steps: expected a list of texts")? {
-                    let text = string(key, step)?;
-                    let step = Step::parse(text).map_err(|message| format!("step '{text}': {message}"))?;
-                    case.steps.push((text.to_owned(), step));
-                }
-            }
-            _ => {
-                return Err(format!(
-                    "unknown key '{key}': expected object, about, weaker, machine, workload, profile or steps"
-                ));
-            }
+            None => Workload::default(),
+        };
+        let profile = match self.profile {
+            Some(written) => written.profile(source, &mut profiles::by_name)?,
+            None => Profile::default(),
+        };
+        if self.object.get_ref().is_empty() || self.steps.get_ref().is_empty() {
+            return Err(source.error(self.object.span().start, "a case needs an object and steps"));
         }
+        let step = |text: Spanned<String>| {
+            let step = Step::parse(text.get_ref());
+            let wrong =
+                |message: String| source.error(text.span().start, format!("step '{}': {message}", text.get_ref()));
+            Ok((text.get_ref().clone(), step.map_err(wrong)?))
+        };
+        Ok(Case {
+            object: self.object.into_inner(),
+            about: self.about,
+            weaker: self.weaker,
+            machine: self.machine.unwrap_or_else(|| MACHINE.to_owned()),
+            workload,
+            profile,
+            steps: self
+                .steps
+                .into_inner()
+                .into_iter()
+                .map(step)
+                .collect::<Result<_, Error>>()?,
+        })
     }
-    if case.object.is_empty() || case.steps.is_empty() {
-        return Err("it needs an object and steps".into());
-    }
-    Ok(case)
-}
-
-fn section<'a>(table: &'a Table, name: &str) -> Result<impl Iterator<Item = (&'a String, &'a Value)>, String> {
-    let section = match table.get(name) {
-        Some(value) => Some(value.as_table().ok_or_else(|| format!("[{name}]: expected a table"))?),
-        None => None,
-    };
-    Ok(section.into_iter().flatten())
-}
-
-fn string<'a>(key: &str, value: &'a Value) -> Result<&'a str, String> {
-    value.as_str().ok_or_else(|| format!("{key}: expected a text"))
 }
 
 #[cfg(test)]
@@ -164,25 +156,36 @@ mod tests {
     fn a_suite_is_read_and_what_is_wrong_has_its_place() {
         let good = "[workloads]\nbusy = '{\"tasks\": {\"t\": {\"run\": 100, \"sleep\": 100}}}'\n\
                     [[case]]\nobject = 'a'\nworkload = 'busy'\nsteps = ['load', 'run 1s']\n";
-        let suite = Suite::parse(good, "x").expect("a suite");
+        let read = |text: &str| Suite::parse(&Source::new("x.toml", text));
+        let suite = read(good).expect("a suite");
         assert_eq!(suite.cases[0].workload.tasks.len(), 1);
         assert_eq!(suite.cases[0].steps.len(), 2);
         let notes = "[left_out]\nb = 'no debugfs'\n[[case]]\nweaker = 'shorter'\n";
-        let suite = Suite::parse(&good.replace("[[case]]\n", notes), "x").expect("a suite");
+        let suite = read(&good.replace("[[case]]\n", notes)).expect("a suite");
         assert_eq!(suite.left_out, [("b".to_owned(), "no debugfs".to_owned())]);
         assert_eq!(suite.cases[0].weaker.as_deref(), Some("shorter"));
-        let message = |from: &str, to: &str| Suite::parse(&good.replace(from, to), "x").unwrap_err();
-        assert_eq!(
-            message("'load'", "'laod'")
-                .lines()
-                .next()
-                .unwrap_or_default()
-                .split(": unknown")
-                .next(),
-            Some("case 1 (a): step 'laod'")
-        );
-        assert!(message("'busy'\n", "'lazy'\n").contains("there is no workload 'lazy'"));
-        assert!(message("object", "objekt").contains("unknown key 'objekt'"));
-        assert!(message("\"tasks\"", "\"task\"").contains("workload busy"));
+        for (from, to, expected) in [
+            ("'load'", "'laod'", "x.toml:6:10: step 'laod': unknown"),
+            (
+                "'busy'\n",
+                "'bussy'\n",
+                "x.toml:5:12: there is no workload 'bussy'\n  hint: did you mean 'busy'?",
+            ),
+            (
+                "object",
+                "objekt",
+                "x.toml:4:1: unknown key 'objekt'\n  hint: did you mean 'object'?",
+            ),
+            ("\"tasks\"", "\"task\"", "x.toml:2:8: workload busy:1:2: unknown key"),
+            ("'a'", "''", "x.toml:4:10: a case needs an object and steps"),
+            (
+                "workload = ",
+                "profile = { sett = 1 } #",
+                "x.toml:5:13: unknown key 'sett'",
+            ),
+        ] {
+            let error = read(&good.replace(from, to)).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
     }
 }

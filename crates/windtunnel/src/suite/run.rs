@@ -11,9 +11,9 @@ use kernel::Machine;
 use kernel::cpuset::CpuSet;
 use kernel::ext::{self, EnableState, Kind, Policy};
 use kernel::load::{self, LoadError};
-use kernel::profile::{Facts, Profile, Run};
 use kernel::task::State;
 use kernel::user_space;
+use profile::{Facts, Profile, Run};
 use std::collections::BTreeMap;
 use std::path::Path;
 use trace::Tee;
@@ -119,11 +119,16 @@ impl Running<'_> {
         self.image = None;
         self.profile = self.case.profile.clone();
         self.since.clear();
-        self.profile.apply(&mut self.object, Facts::new(&self.machine.spec))
+        self.profile.apply(
+            &mut self.object,
+            Facts::new(&self.machine.spec, &kernel::release::Release::MODELLED),
+        )
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let value = Facts::new(&self.machine.spec).value(value)?.to_string();
+        let value = Facts::new(&self.machine.spec, &kernel::release::Release::MODELLED)
+            .value(value)?
+            .to_string();
         let result = match &self.image {
             Some(image) => image.set(&self.machine.region, name, &value),
             None => self.object.set(name, &value),
@@ -322,7 +327,7 @@ impl Running<'_> {
             let used = |(pid, ns): (u32, u64)| i128::from(ns - self.cpu_since.get(&pid).copied().unwrap_or(0));
             return Ok(self.tasks(comm).map(used).sum());
         }
-        match Facts::new(&self.machine.spec).value(text) {
+        match Facts::new(&self.machine.spec, &kernel::release::Release::MODELLED).value(text) {
             Ok(value) => Ok(value.into()),
             Err(_) => self.global(text),
         }

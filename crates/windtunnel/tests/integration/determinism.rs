@@ -8,20 +8,25 @@ use crate::support::{object, results, results_of, root};
 use std::fmt::Write;
 use std::path::Path;
 
+/// Policy, machine, workload, length, seed.
 const CASES: &[(&str, &str, &str, &str, &str)] = &[
+    ("percpu", "numa32", "mixed.json", "200ms", "2"),
+    ("fifo", "hybrid", "locks.json", "300ms", "1"),
+    ("eevdf", "x6-2", "open:number=200", "2s", "7"),
+    ("percpu", "numa32", "mixed.json", "200ms", "1"),
     ("eevdf", "numa32", "mixed.json", "200ms", "1"),
     ("fifo", "numa32", "mixed.json", "200ms", "1"),
     ("vtime", "numa32", "mixed.json", "200ms", "1"),
-    ("percpu", "numa32", "mixed.json", "200ms", "1"),
-    ("percpu", "numa32", "mixed.json", "200ms", "2"),
     ("vtime", "smp4", "hackbench:groups=1,loops=20", "1s", "1"),
-    ("fifo", "hybrid", "locks.json", "300ms", "1"),
     ("eevdf", "epyc-2s", "closed:n=600,compute=2ms,think=1ms", "50ms", "1"),
     ("percpu", "numa16", "fork.json", "500ms", "1"),
     ("vtime", "up", "rt.json", "300ms", "1"),
-    ("eevdf", "x6-2", "open:number=200", "2s", "7"),
     ("fifo", "node:2 core:2 pu:2", "pingpong.json", "100ms", "1"),
 ];
+
+/// The hashes of the first three cases are committed: several nodes, cores of two kinds and locks, and the fair class.
+/// Where a task runs is tested by the drawings of schedules.rs, whose differences can be read.
+const COMMITTED: usize = 3;
 
 fn hash(command: &Path, policy: &str, case: &(&str, &str, &str, &str, &str), engine: &str) -> String {
     let (_, machine, workload, length, seed) = case;
@@ -47,7 +52,7 @@ fn hashes_are_those_committed_whatever_executes_the_policy() {
     let this = Path::new(env!("CARGO_BIN_EXE_windtunnel"));
     let other = std::env::var_os("WINDTUNNEL").map(|command| root().join(command));
     let mut text = String::new();
-    for case in CASES {
+    for (number, case) in CASES.iter().enumerate() {
         let policy = match case.0 {
             "eevdf" => "eevdf".to_owned(),
             name => object(&format!("policies/{name}.bpf.c")).display().to_string(),
@@ -63,15 +68,12 @@ fn hashes_are_those_committed_whatever_executes_the_policy() {
             let build = other.display();
             assert_eq!(hash(other, &policy, case, "auto"), jit, "{case:?}: {build} differs");
         }
-        let (name, machine, workload, length, seed) = case;
-        let _ = writeln!(text, "{jit} {name} {machine} {workload} {length} seed {seed}");
+        if number < COMMITTED {
+            let (name, machine, workload, length, seed) = case;
+            let _ = writeln!(text, "{jit} {name} {machine} {workload} {length} seed {seed}");
+        }
     }
-    let path = root().join("crates/windtunnel/tests/golden/hashes.txt");
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(&path, &text).expect("the golden file");
-    }
-    let golden = std::fs::read_to_string(&path).expect("the golden file: UPDATE_GOLDEN=1 makes it");
-    assert_eq!(text, golden, "the hashes differ from {}", path.display());
+    golden::check!("hashes.txt", &text);
 }
 
 #[test]

@@ -164,25 +164,25 @@ fn a_definition_that_cannot_work_is_told_by_its_line() {
     let good = HEAD.to_owned() + SPEEDUP;
     let case = good.lines().position(|line| line == "[[case]]").expect("a case") + 1;
     for (name, from, to, message) in [
-        ("syntax", "seeds = 2", "seeds = ", "experiment.toml:14: "),
+        ("syntax", "seeds = 2", "seeds = ", "experiment.toml:14:9: not TOML: "),
         (
             "field",
             "seeds = 2",
             "seed = 2",
-            "experiment.toml:14: unknown field `seed`, expected one of",
+            "experiment.toml:14:1: unknown key 'seed'\n  hint: did you mean 'seeds'?",
         ),
         (
             "measure",
             "= \"time_s\"\n",
             "= \"times\"\n",
-            "experiment.toml:7: time_s: there is no measure 'times'",
+            "experiment.toml:7:10: time_s: there is no measure 'times'",
         ),
         ("argument", "of = \"time_s\"", "off = \"time_s\"", "no argument 'off'"),
         (
             "column",
             "time_s = \"time_s\"",
             "time = \"time_s\"",
-            "experiment.toml:7: value 'time' is not among the columns",
+            "experiment.toml:7:8: value 'time' is not among the columns",
         ),
         ("key", "cpus = [1, 2], ", "", "no key or variable 'cpus'"),
         (
@@ -230,7 +230,11 @@ fn a_definition_that_cannot_work_is_told_by_its_line() {
         "bad-case",
         &[("experiment.toml", &good.replace("hogs = [2, 4]", "jobs = \"{hogs}\""))],
     );
-    assert!(run(&folder, &[]).stderr.contains(&format!("experiment.toml:{case}: ")));
+    assert!(
+        run(&folder, &[])
+            .stderr
+            .contains(&format!("experiment.toml:{case}:1: "))
+    );
 }
 
 #[test]

@@ -10,11 +10,8 @@ use kernel::Machine;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
-use windtunnel::{policy, profile};
+use windtunnel::{policy, profiles};
 use workload::Workload;
-
-const README: &str = "policies/README.md";
-const UPDATE: &str = "UPDATE_GOLDEN=1 cargo test -p windtunnel policy_records";
 
 #[test]
 fn policy_records_are_complete() {
@@ -35,10 +32,9 @@ fn policy_records_are_complete() {
             None => vec![no_record(name, &object)],
         });
     }
-    for (title, table) in [("policies", policy_table(&names)), ("headers", header_table(&names))] {
-        missing.extend(readme_lacks(title, &table));
-    }
     assert!(missing.is_empty(), "\n\n{}\n", missing.join("\n\n"));
+    golden::check_section!("../../policies/README.md", "policies", &policy_table(&names));
+    golden::check_section!("../../policies/README.md", "headers", &header_table(&names));
 }
 
 fn read(name: &str) -> Object {
@@ -83,15 +79,15 @@ fn header_lacks(name: &str) -> Vec<String> {
 fn ops_lack(name: &str, object: &Object) -> Option<String> {
     let machine = Machine::new(free(1), Workload::default(), 1).expect("a machine");
     let mut object = object.clone();
-    let profile = profile::find(name).expect("a profile that can be read");
-    let applied = profile.apply(&mut object, kernel::profile::Facts::new(&machine.spec));
+    let profile = profiles::find(name).expect("a profile that can be read");
+    let applied = profile.apply(&mut object, profile::Facts::new(&machine.spec, &machine.release));
     applied.expect("the profile fits");
     let (image, _) = kernel::load::open(&machine, &object, &profile, Engine::default()).expect("it links");
     let defined = |callback: &str| image.struct_ops.iter().any(|ops| ops.programs.contains_key(callback));
     (!defined("cpu_online") || !defined("cpu_offline")).then(|| {
         format!(
             "{}: the kernel ends a policy without ops.cpu_online() and ops.cpu_offline() when a CPU comes or goes:\n    \
-             add #include \"include/hotplug.h\", and HOTPLUG_CALLBACKS to SCX_OPS()",
+             add #include \"include/hotplug.h\" (pass_on.h if CPUs have queues), and HOTPLUG_CALLBACKS to SCX_OPS()",
             source(name)
         )
     })
@@ -180,30 +176,4 @@ fn include(file: &Path, included: &mut BTreeSet<String>) {
             include(&Path::new("policies/include").join(header), included);
         }
     }
-}
-
-/// The README has the table between its marks. With UPDATE_GOLDEN it is written there.
-fn readme_lacks(title: &str, table: &str) -> Option<String> {
-    let text = std::fs::read_to_string(README).expect(README);
-    let mark = format!("<!-- {title} -->\n");
-    let start = text.find(&mark).expect("the mark of a table") + mark.len();
-    let end = start + text[start..].find("<!-- end -->").expect("the end of a table");
-    if text[start..end] == *table {
-        return None;
-    }
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(README, format!("{}{table}{}", &text[..start], &text[end..])).expect(README);
-        return None;
-    }
-    let committed: BTreeSet<&str> = text[start..end].lines().collect();
-    let made: BTreeSet<&str> = table.lines().collect();
-    let mut lines = String::new();
-    committed
-        .difference(&made)
-        .for_each(|line| lines += &format!("    -{line}\n"));
-    made.difference(&committed)
-        .for_each(|line| lines += &format!("    +{line}\n"));
-    Some(format!(
-        "{README}: its table of {title} differs:\n{lines}{UPDATE} writes it"
-    ))
 }

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Golden schedules: who runs where, drawn as text. A change that moves a task shows as a diff of a picture.
-//!
-//! `UPDATE_GOLDEN=1 cargo test -p windtunnel schedules::` draws them anew.
 
-use crate::support::{object, root, windtunnel};
+use crate::support::{object, windtunnel};
 
 const CASES: &[(&str, &str, &str, &str, &str)] = &[
     // Three hogs take turns on two CPUs, a slice each.
@@ -40,7 +38,6 @@ const CASES: &[(&str, &str, &str, &str, &str)] = &[
 
 #[test]
 fn schedules_are_those_drawn() {
-    let mut wrong = Vec::new();
     for (name, policy, machine, workload, window) in CASES {
         let policy = match *policy {
             "eevdf" => "eevdf".to_owned(),
@@ -67,14 +64,6 @@ fn schedules_are_those_drawn() {
             .take_while(|line| !line.starts_with("machine "))
             .map(|line| format!("{line}\n"))
             .collect();
-        let path = root().join(format!("crates/windtunnel/tests/golden/{name}.txt"));
-        if std::env::var_os("UPDATE_GOLDEN").is_some() {
-            std::fs::write(&path, &drawing).expect("the golden file");
-        }
-        let golden = std::fs::read_to_string(&path).unwrap_or_default();
-        if drawing != golden {
-            wrong.push(format!("{name}: expected\n{golden}\ngot\n{drawing}"));
-        }
+        golden::check!(format!("{name}.txt"), &drawing);
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

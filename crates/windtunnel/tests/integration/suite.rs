@@ -118,7 +118,7 @@ fn what_is_no_suite_is_said_with_its_place() {
     let (status, text) = case("suite-words", "'lod'");
     assert_eq!(status, 2);
     assert!(
-        text.contains("suite-words.toml: case 1 (fifo): step 'lod': unknown step"),
+        text.contains("suite-words.toml:7:10: step 'lod': unknown step"),
         "{text}"
     );
 }

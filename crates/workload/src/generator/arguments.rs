@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Parameters of generators: their table, and the values given for them.
 
-use crate::error::{Error, suggest};
+use input::{Error, suggest};
 
 /// What a parameter's values are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,19 +54,19 @@ impl<'a> Arguments<'a> {
         };
         for part in text.split(',').filter(|part| !part.is_empty()) {
             let Some((key, value)) = part.split_once('=') else {
-                return Err(Error::new(spec, format!("'{part}' has no value"))
+                return Err(Error::at(spec, format!("'{part}' has no value"))
                     .hint(format!("write {part}=..., parameters are separated by commas")));
             };
             let Some(index) = parameters.iter().position(|p| p.name == key) else {
                 let names: Vec<&str> = parameters.iter().map(|p| p.name).collect();
-                return Err(Error::new(spec, format!("no parameter '{key}'")).hint(suggest(key, &names)));
+                return Err(Error::at(spec, format!("no parameter '{key}'")).hint(suggest::hint(key, &names)));
             };
             if arguments.given[index].is_some() {
-                return Err(Error::new(spec, format!("'{key}' a second time")).hint("give each parameter once"));
+                return Err(Error::at(spec, format!("'{key}' a second time")).hint("give each parameter once"));
             }
             parameters[index]
                 .values(value)
-                .map_err(|(message, hint)| Error::new(spec, format!("{key}={value}: {message}")).hint(hint))?;
+                .map_err(|(message, hint)| Error::at(spec, format!("{key}={value}: {message}")).hint(hint))?;
             arguments.given[index] = Some(value);
         }
         Ok(arguments)
@@ -114,7 +114,7 @@ impl<'a> Arguments<'a> {
     }
 
     pub(crate) fn error(&self, message: impl Into<String>) -> Error {
-        Error::new(self.spec, message)
+        Error::at(self.spec, message)
     }
 }
 
@@ -125,7 +125,7 @@ impl Parameter {
         match self.unit {
             Unit::Choice(words) => match words.iter().position(|word| *word == text) {
                 Some(index) => Ok(vec![index as u64]),
-                None => Err(("no such choice".into(), suggest(text, words))),
+                None => Err(("no such choice".into(), suggest::hint(text, words))),
             },
             Unit::Times | Unit::Counts => text.split('/').map(|text| self.value(text, &expected)).collect(),
             _ => Ok(vec![self.value(text, &expected)?]),

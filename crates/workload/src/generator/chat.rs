@@ -11,8 +11,8 @@
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, channel, empty, task};
 use crate::builder::Builder;
-use crate::error::Error;
 use crate::program::{Dist, MEASURED, Op, Policy, Program, Resource, Workload};
+use input::Error;
 
 pub const GENERATOR: Generator = Generator {
     name: "chat",

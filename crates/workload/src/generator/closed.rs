@@ -6,8 +6,8 @@
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, distribution, empty, task};
 use crate::builder::Builder;
-use crate::error::Error;
 use crate::program::{Dist, Op, Policy, Workload};
+use input::Error;
 
 pub const GENERATOR: Generator = Generator {
     name: "closed",

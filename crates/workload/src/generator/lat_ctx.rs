@@ -7,8 +7,8 @@
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, channel, empty, task};
 use crate::builder::Builder;
-use crate::error::Error;
 use crate::program::{Op, Score, Workload};
+use input::Error;
 
 pub const GENERATOR: Generator = Generator {
     name: "lat_ctx",

@@ -21,8 +21,8 @@ mod yielders;
 
 pub use arguments::{Arguments, Parameter, Unit};
 
-use crate::error::{Error, suggest};
 use crate::program::{Cgroup, Policy, TaskSpec, Workload};
+use input::{Error, suggest};
 
 /// Something that makes workloads.
 pub struct Generator {
@@ -61,7 +61,7 @@ pub fn generate(spec: &str) -> Result<Workload, Error> {
     let (name, arguments) = spec.split_once(':').unwrap_or((spec, ""));
     let Some(generator) = GENERATORS.iter().find(|g| g.name == name) else {
         let names: Vec<&str> = GENERATORS.iter().map(|g| g.name).collect();
-        return Err(Error::new(spec, format!("no generator '{name}'")).hint(suggest(name, &names)));
+        return Err(Error::at(spec, format!("no generator '{name}'")).hint(suggest::hint(name, &names)));
     };
     let arguments = Arguments::parse(spec, generator.parameters, arguments)?;
     let mut workload = (generator.build)(&arguments)?;

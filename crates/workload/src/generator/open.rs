@@ -8,8 +8,8 @@
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, distribution, empty, task};
 use crate::builder::Builder;
-use crate::error::Error;
 use crate::program::{Op, Policy, Score, Workload};
+use input::Error;
 
 pub const GENERATOR: Generator = Generator {
     name: "open",

@@ -7,8 +7,8 @@
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, empty, task};
 use crate::builder::Builder;
-use crate::error::Error;
 use crate::program::{Dist, Op, Resource, Workload};
+use input::Error;
 
 pub const GENERATOR: Generator = Generator {
     name: "schbench",

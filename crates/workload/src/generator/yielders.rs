@@ -4,8 +4,8 @@
 use super::arguments::{Arguments, Parameter, Unit};
 use super::{Generator, empty, task};
 use crate::builder::Builder;
-use crate::error::Error;
 use crate::program::{Op, Score, Workload};
+use input::Error;
 
 /// The name that the literature has for it.
 pub const LOOP_YIELD: Generator = Generator {

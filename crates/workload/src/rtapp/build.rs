@@ -11,8 +11,8 @@ use super::sched::{Name, Sched};
 use super::task::{Phase, Task};
 use crate::builder::{Builder, Loop};
 use crate::check;
-use crate::error::{Error, Position};
 use crate::program::{Cgroup, Dist, Op, Policy, Program, TaskSpec, Workload};
+use input::{Error, Position};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub fn build(
@@ -55,12 +55,12 @@ pub fn build(
         disturbances::read(file, section, &mut workload)?;
     }
     check::check(&workload).map_err(|finding| {
-        let error = Error::new(file.name, finding.message).hint(finding.hint);
+        let error = Error::at(file.name, finding.message).hint(finding.hint);
         match finding.op {
             None => error,
             // A step past the end stands for the end of the task.
             Some((program, op)) => match places.get(program) {
-                Some(places) => error.at(*places.get(op).unwrap_or(&tasks[program].at)),
+                Some(places) => error.position(*places.get(op).unwrap_or(&tasks[program].at)),
                 // A disturbance's.
                 None => error,
             },

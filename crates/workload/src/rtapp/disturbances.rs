@@ -5,8 +5,8 @@ use super::file::{Fields, File, INT_MAX};
 use super::json::{Member, Value};
 use crate::builder::Builder;
 use crate::disturbance::{Action, Disturbance};
-use crate::error::{Error, Position};
 use crate::program::{Cgroup, Dist, Op, Policy, TaskSpec, Workload};
+use input::{Error, Position};
 
 /// Keys that need a "taskgroup", in the order in which those of one object are done.
 const OF_CGROUPS: [&str; 8] = [
@@ -52,7 +52,7 @@ const PERIOD_US: std::ops::RangeInclusive<i64> = 1_000..=1_000_000;
 pub fn refuse(workload: &Workload) -> Result<(), Error> {
     let deadline = workload.tasks.iter().any(|task| task.policy == Policy::Deadline);
     if deadline || !workload.disturbances.is_empty() {
-        return Err(Error::new(&workload.name, "rt-app disturbs nobody").hint("leave the disturbances out"));
+        return Err(Error::at(&workload.name, "rt-app disturbs nobody").hint("leave the disturbances out"));
     }
     Ok(())
 }

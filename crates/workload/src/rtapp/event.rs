@@ -8,8 +8,8 @@
 use super::file::{File, INT_MAX};
 use super::json::{Member, Value};
 use super::resources::{Kind, Resources};
-use crate::error::{Error, Position, suggest};
 use crate::program::{Dist, Op};
+use input::{Error, Position, suggest};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -97,7 +97,7 @@ pub fn timer<'n>(file: File, member: &'n Member) -> Result<Timer<'n>, Error> {
             other => {
                 return Err(file
                     .error(mode.node.at, format!("no timer mode \"{other}\""))
-                    .hint(suggest(other, &["relative", "absolute"])));
+                    .hint(suggest::hint(other, &["relative", "absolute"])));
             }
         },
     };
@@ -192,7 +192,7 @@ pub fn ops(cx: &mut Context, event: Event, member: &Member) -> Result<Vec<Op>, E
             let Some(task) = cx.tasks.iter().position(|task| *task == name) else {
                 return Err(file
                     .error(member.node.at, format!("fork of unknown task \"{name}\""))
-                    .hint(suggest(name, cx.tasks)));
+                    .hint(suggest::hint(name, cx.tasks)));
             };
             let task = task as u32;
             // rt-app creates threads.

@@ -2,7 +2,7 @@
 //! Typed access to the values of an rt-app file, with errors that name the place.
 
 use super::json::{Member, Node, Value};
-use crate::error::{Error, Position, suggest};
+use input::{Error, Position, suggest};
 use std::ops::RangeInclusive;
 
 /// The largest number rt-app takes: it keeps an int.
@@ -16,7 +16,7 @@ pub struct File<'a> {
 
 impl File<'_> {
     pub fn error(&self, at: Position, message: impl Into<String>) -> Error {
-        Error::new(self.name, message).at(at)
+        Error::at(self.name, message).position(at)
     }
 
     fn mismatch(&self, of: &Member, expected: &str) -> Error {
@@ -95,7 +95,7 @@ impl File<'_> {
             if !known.contains(&member.key.as_str()) {
                 return Err(self
                     .error(member.at, format!("unknown key \"{}\" in \"{}\"", member.key, of.key))
-                    .hint(suggest(&member.key, known)));
+                    .hint(suggest::hint(&member.key, known)));
             }
             self.once(&mut fields.members, member)?;
         }

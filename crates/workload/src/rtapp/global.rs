@@ -4,7 +4,7 @@
 use super::file::{File, INT_MAX};
 use super::json::{Member, Value};
 use super::sched::{self, Name};
-use crate::error::Error;
+use input::Error;
 
 /// rt-app's buffer for mem and iorun where none is given.
 const MEM_BUFFER_SIZE: u64 = 4 << 20;

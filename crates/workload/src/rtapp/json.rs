@@ -6,7 +6,7 @@
 //! leading zeros, a key more than once (order and all values are kept), and a key without a value.
 //! Not accepted although json-c does: text after the end, line breaks in strings, NaN and infinities.
 
-use crate::error::{Error, Position};
+use input::{Error, Position};
 
 /// json-c's own limit.
 const MAX_DEPTH: usize = 32;
@@ -82,7 +82,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn error(&self, message: impl Into<String>) -> Error {
-        Error::new(self.file, message).at(self.at)
+        Error::at(self.file, message).position(self.at)
     }
 
     fn peek(&self) -> Option<char> {

@@ -28,9 +28,9 @@ mod write;
 
 pub use write::to_rtapp_json;
 
-use crate::error::Error;
 use crate::program::Workload;
 use file::File;
+use input::Error;
 
 /// Reads the text of an rt-app file. `file` names it in errors, and its stem the workload.
 ///

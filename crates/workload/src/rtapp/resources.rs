@@ -3,8 +3,8 @@
 
 use super::file::{File, INT_MAX};
 use super::json::Member;
-use crate::error::{Error, Position, suggest};
 use crate::program::{Channel, Resource, ResourceId};
+use input::{Error, Position, suggest};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,7 +81,7 @@ impl Resources {
         let channels = self.by_name.keys().filter(|(kind, _)| *kind == Kind::Channel);
         let names: Vec<&str> = channels.map(|(_, name)| name.as_str()).collect();
         let declare = format!("declare it: \"resources\": {{ \"{name}\": {{ \"type\": \"pipe\" }} }}");
-        let hint = match crate::error::nearest(name, names) {
+        let hint = match input::suggest::nearest(name, names) {
             Some(near) => format!("did you mean \"{near}\"? Else {declare}"),
             None => declare,
         };
@@ -143,7 +143,7 @@ impl Resources {
                 other => {
                     return Err(file
                         .error(kind.node.at, format!("no resource type \"{other}\""))
-                        .hint(suggest(other, TYPES)));
+                        .hint(suggest::hint(other, TYPES)));
                 }
             }
         }

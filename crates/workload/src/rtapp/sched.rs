@@ -4,8 +4,8 @@
 use super::file::File;
 use super::json::Member;
 use crate::check;
-use crate::error::{Error, suggest};
 use crate::program::Policy;
+use input::{Error, suggest};
 
 /// A policy without its priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +111,7 @@ pub fn name(file: File, member: &Member) -> Result<Name, Error> {
         return Err(error.hint("there is no deadline class here; SCHED_FIFO comes nearest"));
     }
     let known: Vec<&str> = NAMES.iter().map(|(known, _)| *known).collect();
-    Err(error.hint(suggest(text, &known)))
+    Err(error.hint(suggest::hint(text, &known)))
 }
 
 /// Reads one of [`KEYS`].

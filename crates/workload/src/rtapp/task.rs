@@ -5,7 +5,7 @@ use super::event::{self, Event};
 use super::file::{File, INT_MAX};
 use super::json::Member;
 use super::sched::{self, Sched};
-use crate::error::{Error, Position, suggest};
+use input::{Error, Position, suggest};
 
 /// More tasks than any machine here is asked to hold.
 const MAX_TASKS: i64 = 200_000;
@@ -203,7 +203,7 @@ fn setting_or_event<'n>(
             known.extend(event::names());
             return Err(file
                 .error(member.at, format!("unknown key \"{key}\" in \"{}\"", of.key))
-                .hint(suggest(key, &known)));
+                .hint(suggest::hint(key, &known)));
         }
     }
     Ok(None)

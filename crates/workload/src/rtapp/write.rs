@@ -6,8 +6,8 @@
 
 use super::{disturbances, global::Global, sched};
 use crate::check;
-use crate::error::Error;
 use crate::program::{Channel, Dist, Op, Policy, Program, Resource, ResourceId, TaskSpec, Workload};
+use input::Error;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
@@ -16,7 +16,7 @@ use std::fmt::Write;
 /// # Errors
 /// What rt-app has no words for, with the task it is in.
 pub fn to_rtapp_json(workload: &Workload) -> Result<String, Error> {
-    check::check(workload).map_err(|f| Error::new(&workload.name, f.message).hint(f.hint))?;
+    check::check(workload).map_err(|f| Error::at(&workload.name, f.message).hint(f.hint))?;
     disturbances::refuse(workload)?;
     let groups = groups(workload)?;
     let implicit_done = groups.iter().all(|group| {
@@ -75,7 +75,7 @@ fn groups(workload: &Workload) -> Result<Vec<Group<'_>>, Error> {
     for index in workload.created() {
         let spec = &workload.tasks[index as usize];
         let unfit = |what: &str| {
-            Err(Error::new(&workload.name, format!("task '{}': {what}", spec.comm)).hint("rt-app has no words for it"))
+            Err(Error::at(&workload.name, format!("task '{}': {what}", spec.comm)).hint("rt-app has no words for it"))
         };
         if spec.process != workload.tasks[0].process {
             return unfit("a process of its own");
@@ -113,7 +113,7 @@ fn groups(workload: &Workload) -> Result<Vec<Group<'_>>, Error> {
     // Forks refer to tasks by name, so that those must differ; and names are nothing else than the tasks' own.
     for group in groups.iter().filter(|group| group.template.is_some()) {
         if groups.iter().filter(|other| other.name == group.name).count() > 1 {
-            return Err(Error::new(
+            return Err(Error::at(
                 &workload.name,
                 format!("task '{}': forked by a name that several have", group.name),
             )
@@ -217,7 +217,7 @@ struct Text<'w> {
 
 impl Text<'_> {
     fn unfit(&self, group: &Group, what: &str) -> Error {
-        Error::new(&self.workload.name, format!("task '{}': {what}", group.name)).hint("rt-app has no words for it")
+        Error::at(&self.workload.name, format!("task '{}': {what}", group.name)).hint("rt-app has no words for it")
     }
 
     fn line(&mut self, depth: usize, key: &str, value: &str) {
@@ -512,14 +512,14 @@ fn resources(workload: &Workload) -> Result<String, Error> {
                 if users != u64::from(*participants) {
                     let message = format!("barrier '{name}' of {participants}, used by {users} tasks");
                     return Err(
-                        Error::new(&workload.name, message).hint("rt-app counts the uses of a barrier in the file")
+                        Error::at(&workload.name, message).hint("rt-app counts the uses of a barrier in the file")
                     );
                 }
                 continue;
             }
             Resource::Suspend { name } => {
                 let message = format!("'{name}': a resume that is remembered");
-                return Err(Error::new(&workload.name, message)
+                return Err(Error::at(&workload.name, message)
                     .hint("rt-app forgets a resume nobody waits for; use a semaphore"));
             }
         };
@@ -551,9 +551,7 @@ fn global(workload: &Workload, buffer: u64) -> Result<String, Error> {
             (ns / 1_000_000_000) as i64
         }
         Some(ns) => {
-            return Err(
-                Error::new(&workload.name, format!("a duration of {ns} ns")).hint("rt-app counts whole seconds")
-            );
+            return Err(Error::at(&workload.name, format!("a duration of {ns} ns")).hint("rt-app counts whole seconds"));
         }
     };
     let _ = write!(text, "\t\t\"duration\" : {seconds}");
@@ -566,7 +564,7 @@ fn global(workload: &Workload, buffer: u64) -> Result<String, Error> {
     let first = inherit.next().unwrap_or(false);
     if inherit.any(|other| other != first) {
         return Err(
-            Error::new(&workload.name, "some mutexes inherit priorities and some do not")
+            Error::at(&workload.name, "some mutexes inherit priorities and some do not")
                 .hint("rt-app has one setting for all"),
         );
     }

@@ -78,30 +78,13 @@ pub(crate) fn find<'v>(variables: &'v [Variable], path: &str) -> Result<(&'v Var
         Some(variable) => Ok((variable, end)),
         None => {
             let error = Error::new(format!("no variable is called {name}"));
-            let nearest = variables.iter().map(|v| (distance(name, &v.name), &v.name)).min();
-            Err(match nearest {
-                Some((distance, nearest)) if distance <= name.len() / 2 => {
-                    error.hint(format!("did you mean {nearest}?"))
-                }
-                _ => error,
+            let names = variables.iter().map(|variable| variable.name.as_str());
+            Err(match input::suggest::nearest(name, names) {
+                Some(nearest) => error.hint(format!("did you mean {nearest}?")),
+                None => error,
             })
         }
     }
-}
-
-/// Edits that turn one word into the other.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, &y) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 impl Object {

@@ -8,16 +8,16 @@
 
 use super::enums::{CGROUP_SUBSYS_COUNT, cpuset_cgrp_id};
 use super::{Layout, MASK_BYTES, Mask, alloc, cpumask, object};
-use crate::machine::Machine;
 use bpf::kstruct;
 use bpf::memory::{Region, Slab};
 use std::collections::BTreeSet;
 use workload::{Action, Workload};
 
 /// cgroup_id of the root.
-const ROOT_CGROUP_ID: u64 = 1;
+pub(super) const ROOT_CGROUP_ID: u64 = 1;
+
 /// `percpu_count_ptr` of a cgroup that was removed: __PERCPU_REF_ATOMIC and __PERCPU_REF_DEAD.
-const DEAD: u64 = 3;
+pub(super) const DEAD: u64 = 3;
 
 kstruct! {
     pub struct kernfs_node {
@@ -69,36 +69,36 @@ kstruct! {
 /// The objects of cgroups. What decides how they are used lies here, outside the region.
 pub(super) struct CgroupObjects {
     /// Those of the workload's cgroups in their order, then those of cgroups made while the one before was held.
-    slab: Slab,
-    css_sets: Slab,
+    pub(super) slab: Slab,
+    pub(super) css_sets: Slab,
     /// By object: its cpuset, and that one's two masks.
-    cpusets: Slab,
-    cpuset_masks: Slab,
+    pub(super) cpusets: Slab,
+    pub(super) cpuset_masks: Slab,
     /// Paths of the cgroups and their last parts, zero-terminated.
-    paths: Vec<u64>,
-    names: Vec<u64>,
+    pub(super) paths: Vec<u64>,
+    pub(super) names: Vec<u64>,
     /// By number of the workload's cgroup: the number of the cgroup above it.
-    parents: Vec<Option<u32>>,
+    pub(super) parents: Vec<Option<u32>>,
     /// By number of the workload's cgroup: its object now.
-    current: Vec<u32>,
+    pub(super) current: Vec<u32>,
     /// In the order of the slab.
-    objects: Vec<Object>,
+    pub(super) objects: Vec<Object>,
     /// Each object that is or was a cgroup, after the object of the cgroup above it.
-    below: BTreeSet<[u32; 2]>,
+    pub(super) below: BTreeSet<[u32; 2]>,
 }
 
-struct Object {
+pub(super) struct Object {
     /// Number of the workload's cgroup.
-    cgroup: u32,
+    pub(super) cgroup: u32,
     /// Its kernfs_node, and that one's id.
-    kn: u64,
-    id: u64,
+    pub(super) kn: u64,
+    pub(super) id: u64,
     /// References that the policy holds, and the core's while it removes the cgroup.
-    refs: u32,
+    pub(super) refs: u32,
     /// It was removed.
-    dead: bool,
+    pub(super) dead: bool,
     /// Objects from the root down to itself.
-    chain: Vec<u32>,
+    pub(super) chain: Vec<u32>,
 }
 
 impl CgroupObjects {
@@ -145,7 +145,7 @@ impl CgroupObjects {
     }
 
     /// Room for another one.
-    fn add(&mut self, region: &Region) {
+    pub(super) fn add(&mut self, region: &Region) {
         alloc(&mut self.slab, region);
         alloc(&mut self.cpusets, region);
         for _ in 0..2 {
@@ -162,7 +162,7 @@ impl CgroupObjects {
     }
 
     /// Fills in the object that a cgroup has now.
-    fn fill(&mut self, region: &Region, cgroup: u32, id: u64) {
+    pub(super) fn fill(&mut self, region: &Region, cgroup: u32, id: u64) {
         let object = self.current[cgroup as usize];
         let above = std::iter::successors(Some(cgroup), |&at| self.parents[at as usize]);
         let mut chain: Vec<u32> = above.map(|cgroup| self.current[cgroup as usize]).collect();
@@ -226,7 +226,7 @@ impl CgroupObjects {
     }
 
     /// Do references keep an object, or one below it?
-    fn held(&self, object: u32) -> bool {
+    pub(super) fn held(&self, object: u32) -> bool {
         let mut objects = self.objects.iter();
         objects.any(|other| other.refs > 0 && other.chain.contains(&object))
     }
@@ -275,7 +275,7 @@ impl Layout {
         Some((object.cgroup, object.dead))
     }
 
-    fn cgroup_object(&self, addr: u64) -> Option<u32> {
+    pub(super) fn cgroup_object(&self, addr: u64) -> Option<u32> {
         self.cgroups.slab.index(addr).map(|index| index as u32)
     }
 
@@ -401,20 +401,8 @@ impl Layout {
     }
 }
 
-/// The cpuset of some cgroup, or what is online, has changed.
-pub(crate) fn mirror_cpusets(m: &Machine) {
-    for cgroup in (0..m.layout.nr_cgroups()).filter(|&cgroup| m.cgroups.get(cgroup).online) {
-        let [allowed, effective] = m.layout.cpuset_masks(&m.region, cgroup);
-        match m.cpus_of_cpuset(cgroup) {
-            Some(cpus) => allowed.copy_from(cpus.words()),
-            None => (0..allowed.words()).for_each(|index| allowed.set_word(index, 0)),
-        }
-        effective.copy_from(m.effective_cpus(cgroup, &m.online_cpus).words());
-    }
-}
-
 /// Text in the region, zero-terminated.
-fn copy_text(region: &Region, text: &str) -> u64 {
+pub(super) fn copy_text(region: &Region, text: &str) -> u64 {
     let addr = region.alloc(text.len() as u64 + 1).expect("room for a name");
     // SAFETY: allocated just now.
     unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), region.host::<u8>(addr), text.len()) };
@@ -422,12 +410,12 @@ fn copy_text(region: &Region, text: &str) -> u64 {
 }
 
 /// Depth of a cgroup's path, 0 for the root.
-fn level(path: &str) -> usize {
+pub(super) fn level(path: &str) -> usize {
     path.split('/').filter(|part| !part.is_empty()).count()
 }
 
 /// The named cgroup that is the nearest above `path`; the first one (the root) if no other is.
-fn nearest_above(paths: &[&str], path: &str) -> u32 {
+pub(super) fn nearest_above(paths: &[&str], path: &str) -> u32 {
     let mut above = path.trim_end_matches('/');
     while let Some((upper, _)) = above.rsplit_once('/') {
         above = upper;
@@ -440,6 +428,6 @@ fn nearest_above(paths: &[&str], path: &str) -> u32 {
 }
 
 /// What is above the last of a chain.
-fn above_of(chain: &[u32]) -> Option<u32> {
+pub(super) fn above_of(chain: &[u32]) -> Option<u32> {
     chain.iter().nth_back(1).copied()
 }

@@ -2,8 +2,9 @@
 //! Addresses, cgroup trees, references.
 
 use super::*;
+use crate::machine::Machine;
 use crate::testbed::{self, nth};
-use workload::{Cgroup, Dist, Op, Program, TaskSpec, Workload};
+use workload::{Cgroup, Dist, Op, Policy, Program, TaskSpec, Workload};
 
 fn machine(cgroups: &[&str], programs: Vec<Vec<Op>>) -> Machine {
     let task = |program| TaskSpec {

@@ -163,6 +163,15 @@ impl Release {
     }
 }
 
+/// A profile's expressions know the enumerators of all releases: user space compiles with 0 for those that a kernel lacks.
+impl profile::Enumerators for Release {
+    fn enumerator(&self, name: &str) -> Option<i64> {
+        let modelled = Release::MODELLED.enumerator(name);
+        let value = (*self).enumerator(name).or(modelled.map(|_| 0));
+        value.map(|value| value as i64)
+    }
+}
+
 fn find(kind: Kind, of: &str, name: &str) -> Option<&'static Symbols> {
     let here = |symbols: &&Symbols| symbols.kind == kind && symbols.of == of && symbols.names.contains(&name);
     SYMBOLS.iter().find(here)

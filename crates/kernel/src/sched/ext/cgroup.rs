@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Cgroups and the policy (scx_cgroup_init, scx_tg_online, scx_cgroup_can_attach, scx_group_set_*).
 
-use super::ops::{self, Frame, Op};
+use super::ops::{self};
 use super::{exit, lifecycle};
 use crate::machine::Machine;
+use crate::policy::callbacks::Op;
 use crate::policy::layout::scx_cgroup_init_args;
+use crate::sched::ext::ops_table::Frame;
 use crate::simulation::id::TaskId;
 use bpf::errno::EFAULT;
 use std::mem::{offset_of, size_of};

@@ -13,7 +13,7 @@ use crate::machine::Machine;
 use crate::policy::layout::enums::*;
 use crate::simulation::event::Event;
 use crate::simulation::id::TaskId;
-use crate::simulation::lock::LockId;
+use crate::simulation::timeline::LockId;
 
 /// Schedules run_deferred() for `cpu`, whose runqueue is locked (schedule_deferred_locked).
 pub(super) fn schedule_locked(m: &mut Machine, cpu: u32) {

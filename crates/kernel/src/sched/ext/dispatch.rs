@@ -7,15 +7,20 @@ use super::enqueue::{
     global_dsq, ops_dequeue, refill_slice, rq_online, unlink_from_dsq,
 };
 use super::entity::OpsState;
-use super::insert::{DirectDispatch, Pending, lock_dsq};
-use super::ops::{self, Frame, Op, UNLOCKED};
+use super::insert::lock_dsq;
+use super::ops::{self};
 use super::{cid, deferred, exit, idle, kick};
 use crate::machine::Machine;
+use crate::policy::callbacks::Op;
 use crate::policy::layout::enums::*;
 use crate::policy::layout::scx_cpu_release_args;
 use crate::sched::class::{Class, flags};
+use crate::sched::ext::core::DirectDispatch;
+use crate::sched::ext::core::Pending;
+use crate::sched::ext::ops_table::Frame;
+use crate::sched::ext::ops_table::UNLOCKED;
 use crate::simulation::id::{IDLE, TaskId};
-use crate::simulation::lock::LockId;
+use crate::simulation::timeline::LockId;
 use crate::watch::decision::What;
 use std::mem::{offset_of, size_of};
 use trace::MigrateReason;

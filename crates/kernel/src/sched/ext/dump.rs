@@ -2,56 +2,19 @@
 //! The debug dump of a failing policy: the machine's state in the form of scx_dump_state, with what ops.dump(),
 //! ops.dump_cpu() and ops.dump_task() add to it. There are no kernel stacks to show.
 
+use super::dump_text::*;
 use super::entity::OpsState;
-use super::exit::{self, Exit};
-use super::ops::{self, Frame, Op};
-use crate::hardware::cpuset::CpuSet;
+use super::ops::{self};
 use crate::machine::Machine;
+use crate::policy::callbacks::Op;
 use crate::policy::layout::enums::{SCX_EXIT_MSG_LEN, SCX_TASK_STATE_MASK, SCX_TASK_STATE_SHIFT};
 use crate::policy::layout::scx_dump_ctx;
 use crate::sched::class::Class;
+use crate::sched::ext::exit_info::Exit;
+use crate::sched::ext::ops_table::Frame;
 use crate::sched::task::State;
 use crate::simulation::id::{IDLE, TaskId};
 use std::fmt::Write;
-
-/// A dump has at most so many bytes, whatever ops.exit_dump_len asks for.
-const MAX_DUMP: usize = 64 << 20;
-const TRUNCATED: &str = "\n\n~~~~ TRUNCATED ~~~~\n";
-
-/// The dump that is being written (struct scx_dump_data).
-#[derive(Default)]
-pub struct Dump {
-    text: String,
-    /// What the policy has printed of the current line.
-    line: String,
-    prefix: &'static str,
-    /// An ops.dump*() callback is running and has printed nothing yet.
-    first: bool,
-    open: bool,
-    /// Address of the struct scx_dump_ctx.
-    context: u64,
-    /// The text is cut at so many bytes: no more than one line beyond them is kept.
-    max: usize,
-}
-
-impl Dump {
-    fn flush(&mut self) {
-        if self.line.is_empty() {
-            return;
-        }
-        if self.text.len() > self.max {
-            self.line.clear();
-            return;
-        }
-        if std::mem::take(&mut self.first) {
-            self.text.push('\n');
-        }
-        let line = std::mem::take(&mut self.line);
-        for part in line.strip_suffix('\n').unwrap_or(&line).split('\n') {
-            let _ = writeln!(self.text, "{}{part}", self.prefix);
-        }
-    }
-}
 
 /// Is an ops.dump*() callback running?
 pub(crate) fn is_open(m: &Machine) -> bool {
@@ -63,7 +26,7 @@ pub(crate) fn print(m: &mut Machine, text: &str) {
     let dump = &mut m.ext.dump;
     dump.line.push_str(text);
     let full = dump.line.len() >= SCX_EXIT_MSG_LEN as usize;
-    exit::truncate(&mut dump.line, SCX_EXIT_MSG_LEN as usize - 1);
+    crate::sched::ext::exit_info::truncate(&mut dump.line, SCX_EXIT_MSG_LEN as usize - 1);
     if full || dump.line.ends_with('\n') {
         dump.flush();
     }
@@ -268,34 +231,10 @@ fn name(m: &Machine, task: TaskId, cpu: u32) -> String {
     format!("{}[{}]", t.comm, t.pid)
 }
 
-fn class_name(class: Class) -> &'static str {
-    match class {
-        Class::Rt => "rt_sched_class",
-        Class::Ext => "ext_sched_class",
-        Class::Fair => "fair_sched_class",
-        Class::Idle => "idle_sched_class",
-    }
-}
-
-/// A CPU mask in hexadecimal, 32 bits a group (`%*pb`).
-fn mask(cpus: &CpuSet, nr_cpus: u32) -> String {
-    let groups = nr_cpus.div_ceil(32);
-    let mut text = String::new();
-    for group in (0..groups).rev() {
-        let word = (cpus.words()[(group / 2) as usize] >> (group % 2 * 32)) as u32;
-        let bits = (nr_cpus - group * 32).min(32);
-        let digits = bits.div_ceil(4) as usize;
-        let _ = write!(text, "{word:0digits$x}");
-        if group > 0 {
-            text.push(',');
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hardware::cpuset::CpuSet;
 
     #[test]
     fn masks_are_printed_as_the_kernel_does() {

@@ -5,43 +5,29 @@
 //! the user's. A policy that ends is bypassed at once; some ticks later, when the kernel's grace periods would be over,
 //! its tasks go back to the fair class and ops.exit() tells it why.
 
+use super::core::{EnableState, Ending};
 use super::entity::TaskState;
-use super::exit::{self, Exit, Kind};
-use super::insert::DirectDispatch;
-use super::ops::{self, Frame, Op, OpsTable, Policy};
+use super::exit::{self};
+use super::ops::{self};
 use super::{bypass, cgroup, cid, dump, idle, kick, lifecycle, watchdog};
 use crate::machine::Machine;
+use crate::policy::callbacks::Op;
+use crate::policy::hook::Tracing;
 use crate::policy::layout::enums::*;
 use crate::policy::layout::scx_exit_info;
 use crate::policy::release::Release;
-use crate::policy::tracepoint::Tracing;
 use crate::sched::class::Class;
+use crate::sched::ext::core::DirectDispatch;
+use crate::sched::ext::exit_info::Exit;
+use crate::sched::ext::exit_info::Kind;
+use crate::sched::ext::ops_table::Frame;
+use crate::sched::ext::ops_table::OpsTable;
+use crate::sched::ext::ops_table::Policy;
 use crate::simulation::event::Event;
 use crate::simulation::id::{IDLE, TaskId};
 use bpf::errno::{E2BIG, EBUSY, EFAULT, EINVAL};
 use bpf::map::kind;
 use bpf::memory::Use;
-
-/// enum scx_enable_state
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum EnableState {
-    Enabling,
-    Enabled,
-    Disabling,
-    #[default]
-    Disabled,
-}
-
-/// What is next in the ending of a policy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Ending {
-    #[default]
-    No,
-    /// The dump, and bypass mode.
-    Bypass { at: u64 },
-    /// Tasks leave the class.
-    Disable { at: u64 },
-}
 
 /// Ticks from bypass to disable: two grace periods, each about two ticks.
 const GRACE_TICKS: u64 = 4;
@@ -58,7 +44,7 @@ pub(crate) fn install(m: &mut Machine, policy: Policy, hooks: Tracing) -> Result
         return Err(Exit::refusal(ops.name(), message, m.now));
     }
     let arenas = vm.maps().iter().filter(|map| map.def().kind == kind::ARENA).count();
-    if let Some(message) = cid::check_arenas(arenas).filter(|_| cid) {
+    if let Some(message) = crate::sched::ext::cids::check_arenas(arenas).filter(|_| cid) {
         return Err(Exit::refusal(ops.name(), message, m.now));
     }
     m.ext.install(vm, ops, hooks);
@@ -132,7 +118,7 @@ pub(crate) fn check_members(ops: &OpsTable, release: Release) -> Result<(), Stri
             "ops.name {name:?} has characters other than letters, digits, '_' and '.' ({})",
             -EINVAL
         )
-    } else if u64::from(ops.timeout_ms) * 1_000_000 > watchdog::MAX_TIMEOUT_NS {
+    } else if u64::from(ops.timeout_ms) * 1_000_000 > crate::sched::ext::core::MAX_TIMEOUT_NS {
         format!("ops.timeout_ms {} is more than 30000 ({})", ops.timeout_ms, -E2BIG)
     } else if ops.dispatch_max_batch > i32::MAX as u32 {
         format!(
@@ -184,11 +170,11 @@ fn steps(m: &mut Machine) -> Result<(), i32> {
         m.ext.exit_flags |= SCX_EFLAG_INITIALIZED;
     }
     cid::alloc_masks(m)?;
-    m.ext.activate_ops(ops::hotplug_ops());
+    m.ext.activate_ops(crate::sched::ext::ops_table::hotplug_ops());
     check_hotplug_seq(m)?;
     validate(m)?;
     bypass::set(m, true);
-    m.ext.activate_ops(ops::normal_ops());
+    m.ext.activate_ops(crate::sched::ext::ops_table::normal_ops());
     m.ext.init_task_enabled = true;
     match cgroup::init(m) {
         0 => {}
@@ -270,14 +256,6 @@ fn validate(m: &mut Machine) -> Result<(), i32> {
     };
     exit::error(m, message);
     Err(-EINVAL)
-}
-
-/// A reason to end has been noted: the rest follows when the running handler is through.
-pub(super) fn schedule_disable(m: &mut Machine) {
-    let cpu = m.this_cpu;
-    let at = m.local_time(cpu);
-    m.ext.ending = Ending::Bypass { at };
-    m.events.push(at, Event::ExtDeferred { cpu });
 }
 
 /// Goes on with the ending of the policy if it is time.

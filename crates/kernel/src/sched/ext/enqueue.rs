@@ -3,13 +3,15 @@
 
 use super::dsq::{DsqRef, NO_DSQ, Place};
 use super::entity::OpsState;
-use super::insert::{DirectDispatch, lock_dsq};
-use super::ops::{self, Op};
+use super::insert::lock_dsq;
+use super::ops::{self};
 use super::{cid, deferred, exit};
 use crate::machine::Machine;
+use crate::policy::callbacks::Op;
+use crate::policy::layout::PF_EXITING;
 use crate::policy::layout::enums::*;
-use crate::policy::layout::{self, PF_EXITING};
 use crate::sched::class::{Class, flags};
+use crate::sched::ext::core::DirectDispatch;
 use crate::simulation::id::TaskId;
 use crate::watch::decision::Handler;
 
@@ -215,7 +217,12 @@ pub(super) fn dispatch_enqueue(m: &mut Machine, cpu: u32, dsq: DsqRef, task: Tas
     m.release(lock);
     if call_dequeue && m.ext.has_op(Op::Dequeue) {
         let addr = m.tasks[task].addr;
-        ops::call_framed(m, Op::Dequeue, ops::Frame::about(task, cpu), &[addr, 0]);
+        ops::call_framed(
+            m,
+            Op::Dequeue,
+            crate::sched::ext::ops_table::Frame::about(task, cpu),
+            &[addr, 0],
+        );
     }
     if enq_flags & SCX_ENQ_CLEAR_OPSS != 0 {
         m.tasks[task].ext.ops_state = OpsState::None;
@@ -359,7 +366,7 @@ pub(crate) fn dequeue_task(m: &mut Machine, cpu: u32, task: TaskId, core_flags: 
     }
     if deq_flags & SCX_DEQ_SLEEP != 0 {
         // A task sets its state before it calls schedule(): callbacks see what it sleeps in.
-        layout::mirror_state(m, task);
+        crate::policy::layout::mirror::mirror_state(m, task);
     }
     ops_dequeue(m, task, deq_flags);
     let addr = m.tasks[task].addr;

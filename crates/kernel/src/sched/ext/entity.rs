@@ -2,10 +2,8 @@
 //! What sched_ext keeps of a task: `task_struct.scx` in the region, which the policy sees and may write in part, and
 //! what is nobody's business beside it.
 
-use super::ops::Op;
-use crate::machine::Machine;
+use crate::policy::callbacks::Op;
 use crate::policy::layout::enums::*;
-use crate::simulation::id::TaskId;
 
 /// Who owns a runnable task (sched_ext_entity.ops_state). In between states do not exist here: nothing runs meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,101 +40,4 @@ pub struct Entity {
     /// Its place among the CPU's tasks that wait to run (the kernel's scx_rq.runnable_list): a later one has a higher number;
     /// 0 if it does not wait.
     pub(super) runnable: u64,
-}
-
-impl Machine {
-    /// Are any of these SCX_TASK_* flags set?
-    #[inline]
-    pub(crate) fn scx_flag(&self, task: TaskId, flags: u64) -> bool {
-        self.scx_entity(task).flags & flags as u32 != 0
-    }
-
-    #[inline]
-    pub(crate) fn scx_set_flag(&self, task: TaskId, flags: u64) {
-        self.scx_entity(task).flags |= flags as u32;
-    }
-
-    #[inline]
-    pub(crate) fn scx_clear_flag(&self, task: TaskId, flags: u64) {
-        self.scx_entity(task).flags &= !(flags as u32);
-    }
-
-    pub(crate) fn scx_state(&self, task: TaskId) -> TaskState {
-        match u64::from(self.scx_entity(task).flags) & SCX_TASK_STATE_MASK {
-            SCX_TASK_INIT_BEGIN => TaskState::InitBegin,
-            SCX_TASK_INIT => TaskState::Init,
-            SCX_TASK_READY => TaskState::Ready,
-            SCX_TASK_ENABLED => TaskState::Enabled,
-            SCX_TASK_DEAD => TaskState::Dead,
-            _ => TaskState::None,
-        }
-    }
-
-    pub(super) fn scx_set_state(&self, task: TaskId, state: TaskState) {
-        let before = self.scx_state(task);
-        debug_assert!(
-            match state {
-                TaskState::None => before != TaskState::Dead,
-                TaskState::InitBegin => before == TaskState::None,
-                TaskState::Init => before == TaskState::InitBegin,
-                TaskState::Ready => matches!(before, TaskState::Init | TaskState::Enabled),
-                TaskState::Enabled => before == TaskState::Ready,
-                TaskState::Dead => matches!(before, TaskState::None | TaskState::InitBegin),
-            },
-            "sched_ext task state {before:?} -> {state:?}"
-        );
-        if state == TaskState::Init {
-            self.scx_set_flag(task, SCX_TASK_RESET_RUNNABLE_AT);
-        }
-        let scx = self.scx_entity(task);
-        scx.flags = scx.flags & !(SCX_TASK_STATE_MASK as u32) | state as u32;
-    }
-
-    /// What the layout does not know of a new task's entity (init_scx_entity).
-    pub(super) fn scx_init_entity(&mut self, task: TaskId) {
-        let runnable_at = self.jiffies();
-        let scx = self.scx_entity(task);
-        scx.ddsp_dsq_id = SCX_DSQ_INVALID;
-        scx.runnable_at = runnable_at;
-    }
-
-    /// Ticks since the run's start.
-    pub(crate) fn jiffies(&self) -> u64 {
-        self.now / self.tick_ns()
-    }
-
-    /// The task begins to wait behind those that wait already.
-    #[inline]
-    pub(super) fn set_task_runnable(&mut self, task: TaskId) {
-        let scx = self.scx_entity(task);
-        if u64::from(scx.flags) & SCX_TASK_RESET_RUNNABLE_AT != 0 {
-            scx.runnable_at = self.jiffies();
-            scx.flags &= !(SCX_TASK_RESET_RUNNABLE_AT as u32);
-        }
-        self.ext.nr_runnable_ever += 1;
-        let entity = &mut self.tasks[task].ext;
-        debug_assert_eq!(entity.runnable, 0);
-        entity.runnable = self.ext.nr_runnable_ever;
-    }
-
-    /// The task waits no more: it runs (`reset`), or is off the queue.
-    #[inline]
-    pub(super) fn clr_task_runnable(&mut self, task: TaskId, reset: bool) {
-        if reset {
-            self.scx_set_flag(task, SCX_TASK_RESET_RUNNABLE_AT);
-        }
-        self.tasks[task].ext.runnable = 0;
-    }
-
-    /// Each CPU's tasks that wait to run, in the order they began to. Looks at all tasks: for what happens seldom.
-    pub(super) fn runnable_lists(&self) -> Vec<Vec<TaskId>> {
-        let mut lists = vec![Vec::new(); self.rqs.len()];
-        for (task, t) in self.tasks.numbered().filter(|(_, t)| t.ext.runnable != 0) {
-            lists[t.cpu as usize].push(task);
-        }
-        for list in &mut lists {
-            list.sort_unstable_by_key(|&task| self.tasks[task].ext.runnable);
-        }
-        lists
-    }
 }

@@ -5,52 +5,23 @@
 //! In ops.select_cpu() and ops.enqueue() an insertion is noted on the task and carried out when the callback is through;
 //! in ops.dispatch() it goes to a buffer that is worked off afterwards.
 
+use super::core::{DirectDispatch, Pending};
 use super::dispatch;
 use super::dsq::{DsqRef, NO_DSQ};
 use super::enqueue::find_dsq_for_dispatch;
 use super::entity::OpsState;
-use super::ops::{self, Op, UNLOCKED};
+use super::ops::{self};
 use super::{cid, deferred, exit};
 use crate::machine::Machine;
+use crate::policy::callbacks::Op;
 use crate::policy::layout::enums::*;
+use crate::sched::ext::ops_table::UNLOCKED;
 use crate::simulation::id::{IDLE, TaskId};
-use crate::simulation::lock::{Held, LockId};
+use crate::simulation::timeline::{Held, LockId};
 use crate::watch::decision::What;
 use bpf::errno::{EEXIST, EINVAL, ENOENT};
 use bpf::fault::Fault;
 use bpf::memory::Use;
-
-/// The task that ops.select_cpu() or ops.enqueue() may dispatch directly (direct_dispatch_task).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DirectDispatch {
-    /// Neither is running: insertions go to the buffer.
-    #[default]
-    Closed,
-    /// This one.
-    For(TaskId),
-    /// It has been dispatched.
-    Done,
-}
-
-/// A buffered insertion (struct scx_dsp_buf_ent).
-#[derive(Clone, Copy, Debug)]
-pub struct Pending {
-    pub task: TaskId,
-    /// Who owned the task when it was inserted, and since when.
-    pub queued: bool,
-    pub qseq: u32,
-    pub dsq_id: u64,
-    pub enq_flags: u64,
-}
-
-/// What ops.dispatch() has done so far (struct scx_dsp_ctx).
-#[derive(Debug, Default)]
-pub struct DispatchContext {
-    /// The CPU it dispatches for.
-    pub cpu: u32,
-    pub buffer: Vec<Pending>,
-    pub nr_tasks: u32,
-}
 
 /// Completes a local DSQ insertion's flags, or refuses them (scx_vet_enq_flags).
 #[inline(always)]

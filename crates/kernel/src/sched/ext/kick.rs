@@ -10,26 +10,8 @@ use crate::machine::Machine;
 use crate::policy::layout::enums::{SCX_KICK_IDLE, SCX_KICK_PREEMPT, SCX_KICK_WAIT};
 use crate::sched::class::Class;
 use crate::simulation::id::IDLE;
-use crate::simulation::lock::LockId;
+use crate::simulation::timeline::LockId;
 use crate::watch::decision::What;
-
-/// One CPU's kicks that are to be sent and CPUs that are waited for.
-#[derive(Debug, Default)]
-#[repr(C)]
-pub struct Kicks {
-    /// Work of this CPU is in the machine's list.
-    queued: bool,
-    /// The reschedule has been asked for.
-    sync_pending: bool,
-    /// The reschedule has been: the wait begins when the handler is through.
-    sync_due: bool,
-    /// CPUs that wait for this one.
-    waiters: Vec<u32>,
-    /// Target and SCX_KICK_*, in the order made.
-    pending: Vec<(u32, u64)>,
-    /// To be waited for after the next reschedule: CPU, and its kick_sync then.
-    sync: Vec<(u32, u64)>,
-}
 
 /// scx_kick_cpu: `cpu` is one of the machine.
 pub(crate) fn kick_cpu(m: &mut Machine, cpu: u32, flags: u64) {

@@ -2,14 +2,16 @@
 //! A task's life with a policy: ops.init_task() when it is born or the policy loaded, ops.enable() and ops.disable()
 //! when it enters and leaves the class, ops.exit_task() at the end.
 
-use super::enable::EnableState;
 use super::enqueue::clear_direct_dispatch;
 use super::entity::TaskState;
-use super::ops::{self, Frame, Op};
+use super::ops::{self};
 use super::{cid, exit};
 use crate::machine::Machine;
+use crate::policy::callbacks::Op;
 use crate::policy::layout::{scx_exit_task_args, scx_init_task_args};
 use crate::sched::class::Class;
+use crate::sched::ext::core::EnableState;
+use crate::sched::ext::ops_table::Frame;
 use crate::sched::task::{PRIO_TO_WEIGHT, Task, WEIGHT_IDLEPRIO};
 use crate::simulation::id::TaskId;
 use bpf::engine::Vm;
@@ -51,7 +53,7 @@ fn disallow(m: &mut Machine, task: TaskId, fork: bool) {
         if matches!(t.policy, Policy::Ext { .. }) {
             t.policy = Policy::Normal { nice: t.nice() };
             m.ext.nr_rejected += 1;
-            crate::policy::layout::mirror_params(m, task);
+            crate::policy::layout::mirror::mirror_params(m, task);
         }
         return;
     };

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The policy that is in the machine, from the moment its programs can run until it is gone.
 
-use super::Core;
-use super::ops::{NO_OPS, Op, OpsTable};
 use crate::machine::Machine;
-use crate::policy::bpf_world::Timers;
-use crate::policy::tracepoint::{Hook, Tracing};
+use crate::policy::callbacks::Op;
+use crate::policy::hook::Hook;
+use crate::policy::hook::Tracing;
+use crate::policy::timers::Timers;
+use crate::sched::ext::core::Core;
+use crate::sched::ext::ops_table::NO_OPS;
+use crate::sched::ext::ops_table::OpsTable;
 use bpf::engine::Vm;
 
 /// Everything that comes and goes with a policy. [`Core::policy`] holds the only one, so a policy that was refused or has

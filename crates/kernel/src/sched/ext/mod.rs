@@ -10,260 +10,52 @@
 mod bypass;
 pub(crate) mod cgroup;
 pub(crate) mod cid;
+pub mod cids;
+pub mod core;
 mod deferred;
 mod dispatch;
 pub mod dsq;
 pub mod dump;
+pub mod dump_text;
 pub mod enable;
 mod enqueue;
 pub mod entity;
 pub mod events;
 pub mod exit;
+pub mod exit_info;
 pub mod idle;
+pub mod idle_masks;
 pub mod insert;
 pub mod kick;
 mod lifecycle;
 mod loaded;
 pub mod ops;
+pub mod ops_table;
+pub mod task_state;
 pub mod watchdog;
 
 pub use crate::policy::bpf_world::timer_fired;
+pub use crate::policy::callbacks::Op;
+pub use crate::sched::ext::core::EnableState;
+pub use crate::sched::ext::exit_info::Exit;
+pub use crate::sched::ext::exit_info::Kind;
+pub use crate::sched::ext::ops_table::OpsTable;
+pub use crate::sched::ext::ops_table::Policy;
 pub(crate) use dispatch::{
     pick_task, put_prev_task, select_task_rq, set_next_task, task_tick, update_curr, yield_task,
 };
-pub use enable::{EnableState, unload};
+pub use enable::unload;
 pub(crate) use enqueue::{dequeue_task, enqueue_task};
 pub use entity::Entity;
-pub use exit::{Exit, Kind};
-pub use ops::{Op, OpsTable, Policy};
 
-use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
 use crate::policy::layout;
 use crate::policy::tracepoint;
 use crate::sched::class::Class;
 use crate::sched::task::Task;
 use crate::simulation::id::TaskId;
-use bpf::engine::Vm;
-use dsq::{DsqRef, Dsqs};
-use enable::Ending;
-use entity::TaskState;
-use insert::{DirectDispatch, DispatchContext};
 use layout::enums::*;
-use loaded::{Active, LoadedPolicy};
-use machine::Topology;
-use ops::Frame;
-use std::collections::VecDeque;
 use workload::Policy as TaskPolicy;
-
-/// sched_ext's part of a runqueue (struct scx_rq). The local DSQ is in [`Dsqs`].
-#[derive(Debug)]
-#[repr(C)]
-pub struct ScxRq {
-    pub nr_running: u32,
-    /// The policy thinks that the CPU is up (SCX_RQ_ONLINE).
-    online: bool,
-    in_balance: bool,
-    in_wakeup: bool,
-    /// A higher class has the CPU and the policy was told.
-    cpu_released: bool,
-    /// Tasks on the local DSQ that were to run at once.
-    nr_immed: u32,
-    /// run_deferred() has been scheduled.
-    deferred: bool,
-    /// Counts reschedulings; SCX_KICK_WAIT watches it.
-    kick_sync: u64,
-    /// Re-enqueueing of the local DSQ: flags, 0 if not due.
-    reenq_local: u64,
-    kicks: kick::Kicks,
-    /// Direct dispatches to other CPUs' local DSQs.
-    ddsp_deferred: Vec<TaskId>,
-    /// Re-enqueueing of policies' DSQs.
-    reenq_users: Vec<(DsqRef, u64)>,
-}
-
-impl Default for ScxRq {
-    fn default() -> ScxRq {
-        ScxRq {
-            nr_running: 0,
-            online: true,
-            in_balance: false,
-            in_wakeup: false,
-            cpu_released: false,
-            kick_sync: 0,
-            kicks: kick::Kicks::default(),
-            nr_immed: 0,
-            deferred: false,
-            ddsp_deferred: Vec::new(),
-            reenq_local: 0,
-            reenq_users: Vec::new(),
-        }
-    }
-}
-
-impl ScxRq {
-    /// SCX_RQ_* as dumps show them.
-    fn flags(&self) -> u32 {
-        u32::from(self.online) | u32::from(self.in_wakeup) << 16 | u32::from(self.in_balance) << 17
-    }
-}
-
-/// The sched_ext core of a machine: the loaded policy and what is kept for it.
-pub struct Core {
-    pub state: EnableState,
-    /// There are tasks of the class (scx_enabled).
-    enabled: bool,
-    /// All normal tasks belong to the class, not only SCHED_EXT ones.
-    switching_all: bool,
-    /// New tasks are introduced to the policy.
-    init_task_enabled: bool,
-    /// Cgroups and moves between them are told to the policy.
-    cgroup_enabled: bool,
-    /// Cgroups that the policy has been told of, in that order.
-    cgroups_known: Vec<u32>,
-    /// The loaded policy; also while it is being enabled or disabled.
-    pub(crate) policy: Option<LoadedPolicy>,
-    /// What the hot paths ask of the policy; all zero without one.
-    active: Active,
-    /// Starts of BPF timers so far; each has its number, also beyond the end of a policy.
-    pub(crate) timer_starts: u32,
-    /// Code and maps of the policy that ended last.
-    last_vm: Option<Vm<Machine>>,
-    /// Why the policy ended or is ending; of the last policy if none is loaded.
-    pub exit: Option<Exit>,
-    exit_flags: u64,
-    ending: Ending,
-    pub stats: events::Stats,
-    /// By `Op as usize`, since the machine was made.
-    pub called: [ops::Called; ops::NR_OPS],
-    pub dsqs: Dsqs,
-    pub(crate) cids: cid::Cids,
-    /// Tasks that the policy has moved from DSQ to DSQ while it walked one.
-    pub nr_moved: u32,
-    /// How often a task began to wait.
-    nr_runnable_ever: u64,
-    /// The callback that is running.
-    pub frame: Frame,
-    /// Executed instructions and costs of functions that have been charged.
-    settled_insns: u64,
-    settled_cost: u64,
-    direct: DirectDispatch,
-    dsp: DispatchContext,
-    dsp_max_batch: u32,
-    bypass_depth: u32,
-    bypass_since: u64,
-    slice_dfl: u64,
-    dump: dump::Dump,
-    /// CPUs with work to do when the running handler is through.
-    irq_work: Vec<u32>,
-    watchdog_timeout: u64,
-    watchdog_due: u64,
-    /// Hotplug events so far (/sys/kernel/sched_ext/hotplug_seq).
-    pub hotplug_seq: u64,
-    /// Policies enabled so far.
-    pub enable_seq: u64,
-    /// Tasks that ops.init_task() of the loaded policy has accepted so far, and those that have come under the policy.
-    pub nr_accepted: u64,
-    pub nr_enabled: u64,
-    /// Tasks whose SCHED_EXT the policy refused.
-    pub nr_rejected: u64,
-    /// Tasks and cgroups that nobody holds any more, whose storage is to be freed; and whether that is under way.
-    gone: VecDeque<u64>,
-    freeing: bool,
-}
-
-impl Core {
-    pub fn new(topology: &Topology) -> Core {
-        Core {
-            state: EnableState::Disabled,
-            enabled: false,
-            switching_all: false,
-            init_task_enabled: false,
-            cgroup_enabled: false,
-            cgroups_known: Vec::new(),
-            policy: None,
-            active: Active::default(),
-            timer_starts: 0,
-            last_vm: None,
-            exit: None,
-            exit_flags: 0,
-            ending: Ending::No,
-            stats: events::Stats::default(),
-            called: [ops::Called::default(); ops::NR_OPS],
-            dsqs: Dsqs::new(topology.nr_cpus(), topology.nodes.len() as u32),
-            cids: cid::Cids::new(topology, &CpuSet::all(topology.nr_cpus())),
-            nr_moved: 0,
-            nr_runnable_ever: 0,
-            frame: Frame::NONE,
-            settled_insns: 0,
-            settled_cost: 0,
-            direct: DirectDispatch::Closed,
-            dsp: DispatchContext::default(),
-            dsp_max_batch: SCX_DSP_DFL_MAX_BATCH as u32,
-            bypass_depth: 0,
-            bypass_since: 0,
-            slice_dfl: SCX_SLICE_DFL,
-            dump: dump::Dump::default(),
-            irq_work: Vec::new(),
-            watchdog_timeout: watchdog::MAX_TIMEOUT_NS,
-            watchdog_due: 0,
-            hotplug_seq: 0,
-            enable_seq: 0,
-            nr_accepted: 0,
-            nr_enabled: 0,
-            nr_rejected: 0,
-            gone: VecDeque::new(),
-            freeing: false,
-        }
-    }
-
-    /// Sets the machine up for the installed policy, which is to be enabled.
-    fn begin(&mut self) {
-        self.state = EnableState::Enabling;
-        self.exit = None;
-        self.exit_flags = 0;
-        self.stats = events::Stats::default();
-        self.nr_accepted = 0;
-        self.nr_enabled = 0;
-        self.nr_rejected = 0;
-        self.dsp_max_batch = match self.ops().dispatch_max_batch {
-            0 => SCX_DSP_DFL_MAX_BATCH as u32,
-            batch => batch,
-        };
-        self.watchdog_timeout = match self.ops().timeout_ms {
-            0 => watchdog::MAX_TIMEOUT_NS,
-            ms => u64::from(ms) * 1_000_000,
-        };
-    }
-
-    /// Is a CPU's local DSQ empty? Asked by idle CPU selection.
-    pub fn local_dsq_empty(&self, cpu: u32) -> bool {
-        self.dsqs.is_empty(self.dsqs.local(cpu))
-    }
-
-    /// Decisions are made without the policy (scx_bypassing).
-    #[inline]
-    fn bypassing(&self) -> bool {
-        self.bypass_depth > 0
-    }
-
-    /// Does the policy know a task in this state (scx_task_on_sched)?
-    fn owns(&self, state: TaskState) -> bool {
-        matches!(state, TaskState::Init | TaskState::Ready | TaskState::Enabled)
-    }
-
-    /// SCX_OPS_HAS_CPU_PREEMPT
-    fn has_cpu_preempt(&self) -> bool {
-        self.has_op(Op::CpuAcquire) || self.has_op(Op::CpuRelease)
-    }
-
-    fn exit_dump_len(&self) -> usize {
-        match self.ops().exit_dump_len {
-            0 => SCX_EXIT_DUMP_DFL_LEN as usize,
-            len => len as usize,
-        }
-    }
-}
 
 /// The class a task belongs to by its policy and by what is loaded (task_should_scx).
 pub(crate) fn class_for(m: &Machine, task: &Task) -> Class {
@@ -272,13 +64,6 @@ pub(crate) fn class_for(m: &Machine, task: &Task) -> Class {
         TaskPolicy::Ext { .. } if m.ext.takes_tasks() => Class::Ext,
         _ if m.ext.switching_all && m.ext.takes_tasks() => Class::Ext,
         _ => Class::Fair,
-    }
-}
-
-impl Core {
-    fn takes_tasks(&self) -> bool {
-        // While a policy ends, what is there stays until all tasks leave at once.
-        self.enabled && (self.state != EnableState::Disabling || self.ending != Ending::No)
     }
 }
 
@@ -309,7 +94,7 @@ pub(crate) fn stay_idle(m: &mut Machine, cpu: u32) {
 
 /// After every context switch.
 pub(crate) fn sched_switch(m: &mut Machine, cpu: u32, prev: TaskId, next: TaskId) {
-    layout::mirror_switch(m, cpu, prev, next);
+    crate::policy::layout::mirror::mirror_switch(m, cpu, prev, next);
     tracepoint::sched_switch(m, cpu, prev, next);
 }
 
@@ -324,7 +109,7 @@ pub(crate) fn irq_work(m: &mut Machine) {
 /// A task was woken and put on `cpu`'s queue, which is locked (task_woken_scx).
 #[inline]
 pub(crate) fn task_woken(m: &mut Machine, cpu: u32, task: TaskId) {
-    layout::mirror_state(m, task);
+    crate::policy::layout::mirror::mirror_state(m, task);
     if deferred::pending(m, cpu) {
         deferred::run_deferred(m, cpu);
     }
@@ -348,7 +133,7 @@ pub(crate) fn deferred(m: &mut Machine, cpu: u32) {
 
 /// A task slot was filled: its task_struct is laid out.
 pub(crate) fn task_created(m: &mut Machine, task: TaskId) {
-    layout::mirror_task(m, task);
+    crate::policy::layout::mirror::mirror_task(m, task);
     m.scx_init_entity(task);
 }
 
@@ -358,13 +143,13 @@ pub(crate) fn post_fork(m: &mut Machine, task: TaskId) -> Result<(), i32> {
 }
 
 pub(crate) fn task_renamed(m: &mut Machine, task: TaskId) {
-    layout::mirror_exec(m, task);
+    crate::policy::layout::mirror::mirror_exec(m, task);
 }
 
 /// sched_ext_dead: disable and exit_task.
 pub(crate) fn task_dead(m: &mut Machine, task: TaskId) {
     lifecycle::dead(m, task);
-    layout::mirror_reparent(m, task);
+    crate::policy::layout::mirror::mirror_reparent(m, task);
 }
 
 /// __put_task_struct: nobody holds the task any more.
@@ -374,7 +159,7 @@ pub(crate) fn task_gone(m: &mut Machine, task: TaskId) {
 }
 
 pub(crate) fn task_cpu_changed(m: &mut Machine, task: TaskId) {
-    layout::mirror_cpu(m, task);
+    crate::policy::layout::mirror::mirror_cpu(m, task);
     tracepoint::sched_migrate_task(m, task, m.tasks[task].cpu);
 }
 
@@ -388,7 +173,7 @@ pub(crate) fn switching_class(m: &mut Machine, task: TaskId, from: Class) {
 
 /// Nice, policy or weight changed: task_struct's copies and ops.set_weight.
 pub(crate) fn params_changed(m: &mut Machine, task: TaskId) {
-    layout::mirror_params(m, task);
+    crate::policy::layout::mirror::mirror_params(m, task);
     lifecycle::reweight(m, task);
 }
 

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The watchdog: a task that is runnable and has not run for too long is the end of its policy.
 
-use super::enable::EnableState;
-use super::exit::{self, Kind};
+use super::exit::{self};
 use crate::machine::Machine;
+use crate::sched::ext::core::EnableState;
+use crate::sched::ext::exit_info::Kind;
 use crate::simulation::event::Event;
-
-/// The longest that a policy may leave a task waiting, and the default (SCX_WATCHDOG_MAX_TIMEOUT).
-pub const MAX_TIMEOUT_NS: u64 = 30_000_000_000;
 
 /// Starts looking: twice in the policy's timeout.
 pub(super) fn start(m: &mut Machine) {

@@ -14,78 +14,14 @@
 //! is queued and leaves again when it is picked; the first period begins when the limit is set.
 
 use super::entity::{CfsRqId, GROUP, NONE};
+use super::quota::*;
 use super::{dequeue_throttled_entities, enqueue_task};
 use crate::machine::Machine;
 use crate::sched::class::flags;
 use crate::simulation::event::Event;
 use crate::simulation::id::{IDLE, TaskId};
-use crate::simulation::lock::LockId;
+use crate::simulation::timeline::LockId;
 use crate::watch::observe::Transition;
-
-/// What a CPU takes at once (sched_cfs_bandwidth_slice), ns.
-const SLICE_NS: u64 = 5_000_000;
-/// An empty queue keeps this much (min_cfs_rq_runtime), ns.
-const KEPT_NS: i64 = 1_000_000;
-/// What came back is given out after this long (cfs_bandwidth_slack_period), ns.
-const SLACK_PERIOD_NS: u64 = 5_000_000;
-/// Unless the period ends sooner than this after it (min_bandwidth_expiration), ns.
-const SLACK_MARGIN_NS: u64 = 2_000_000;
-
-/// A group's limit and pool (struct cfs_bandwidth).
-#[derive(Default)]
-pub(super) struct Bandwidth {
-    /// ns a period; `None`: no limit.
-    quota: Option<u64>,
-    period_ns: u64,
-    /// ns of earlier periods that may be used beyond the quota.
-    burst_ns: u64,
-    /// Pool, ns.
-    runtime: u64,
-    /// The pool was not asked since the period began.
-    idle: bool,
-    /// The timer runs, on `cpu`, and fires at `expires`.
-    active: bool,
-    cpu: u32,
-    expires: u64,
-    slack_pending: bool,
-    /// Of pending events.
-    pub generation: u32,
-    /// Throttled queues in the order in which they became so.
-    throttled: Vec<CfsRqId>,
-}
-
-/// What a queue has of the pool.
-#[derive(Default)]
-pub(super) struct Runtime {
-    /// ns; below 0 what was used beyond it.
-    remaining: i64,
-    throttled: bool,
-    /// Tasks that wait for the queue, or one above, to be unthrottled.
-    limbo: Vec<TaskId>,
-}
-
-impl Bandwidth {
-    /// No limit; events of before are void.
-    pub fn after(generation: u32) -> Bandwidth {
-        Bandwidth {
-            generation: generation.wrapping_add(1),
-            ..Bandwidth::default()
-        }
-    }
-
-    /// __refill_cfs_bandwidth_runtime
-    fn refill(&mut self) {
-        if let Some(quota) = self.quota {
-            self.runtime = (self.runtime + quota).min(quota + self.burst_ns);
-        }
-    }
-}
-
-impl Runtime {
-    pub fn limbo(&self) -> &[TaskId] {
-        &self.limbo
-    }
-}
 
 impl Machine {
     fn bandwidth(&mut self, id: CfsRqId) -> &mut Bandwidth {

@@ -8,7 +8,7 @@ use crate::machine::Machine;
 use crate::sched::class::{Class, flags};
 use crate::simulation::event::Event;
 use crate::simulation::id::{IDLE, TaskId};
-use crate::simulation::lock::LockId;
+use crate::simulation::timeline::LockId;
 use trace::MigrateReason;
 
 /// What was met on the way (LBF_*).

@@ -8,7 +8,6 @@
 
 use super::entity::CfsRq;
 use crate::hardware::cpuset::CpuSet;
-use crate::machine::Machine;
 use crate::simulation::rng::Rng;
 use machine::Topology;
 use std::collections::BTreeMap;
@@ -111,7 +110,7 @@ impl Domains {
     }
 
     /// Of the CPUs that are online; the others have no rungs and are in no span.
-    fn of(topology: &Topology, online: &CpuSet) -> Domains {
+    pub(super) fn of(topology: &Topology, online: &CpuSet) -> Domains {
         let topology = &only(topology, online);
         let nr_cpus = topology.nr_cpus();
         let mut distances: Vec<u32> = topology
@@ -276,23 +275,6 @@ impl Domains {
                 }
             }
         }
-    }
-
-    /// A CPU came or went (partition_sched_domains): all is cut anew; what the fair class counts goes on.
-    pub(crate) fn rebuild(m: &mut Machine) {
-        let old = std::mem::replace(&mut m.domains, Domains::of(&m.spec.topology, &m.online_cpus));
-        let (now, jiffies) = (m.now, m.now / m.tick_ns());
-        for level in m.domains.levels.iter_mut().flatten() {
-            level.last_balance = jiffies;
-            level.last_decay = now;
-            level.newidle_stamp_ns = now;
-        }
-        m.domains.idle_policy_cpus = old.idle_policy_cpus;
-        m.domains.nr_queued = old.nr_queued;
-        m.domains.overloaded = old.overloaded;
-        m.domains.nohz_next_balance = old.nohz_next_balance;
-        m.domains.nohz_kicked = old.nohz_kicked;
-        m.domains.rng = old.rng;
     }
 
     pub(super) fn share_cache(&self, a: u32, b: u32) -> bool {

@@ -6,9 +6,9 @@
 //! of its request plus a slice at its weight) runs. An entity leaves with its lag and comes back with it.
 
 use super::entity::{CfsRq, CfsRqId, EntityId, NONE, scale_load_down};
-use super::hierarchy::Entities;
 use crate::machine::Machine;
 use crate::sched::class::flags;
+use crate::sched::fair::task_group::Entities;
 
 /// sysctl_sched_base_slice before scaling, ns.
 const BASE_SLICE_NS: u64 = 700_000;

@@ -17,9 +17,9 @@
 mod balance;
 mod bandwidth;
 mod detach;
-mod domains;
+pub(crate) mod domains;
 mod eevdf;
-mod entity;
+pub(crate) mod entity;
 mod fork;
 mod group;
 mod hierarchy;
@@ -28,8 +28,10 @@ mod load;
 mod newidle;
 mod nohz;
 pub(crate) mod pelt;
-mod queue;
+pub(crate) mod queue;
+pub mod quota;
 mod shares;
+pub mod task_group;
 mod tree;
 mod verify;
 mod wake;
@@ -37,10 +39,10 @@ mod wake;
 #[cfg(test)]
 mod tests;
 
+pub use crate::sched::fair::task_group::TaskGroups;
 pub(crate) use bandwidth::{offline, period_timer, set_bandwidth, slack_timer};
 pub use domains::Domains;
 pub use entity::{CfsRq, Entity, FairRq};
-pub use hierarchy::TaskGroups;
 pub(crate) use newidle::exit_idle;
 pub(crate) use nohz::{nohz_balance, trigger_load_balance};
 pub(crate) use queue::{dequeue_task, enqueue_task};
@@ -440,6 +442,23 @@ pub(crate) fn offline_group(m: &mut Machine, cgroup: u32) {
         m.detach_load_avg(above, id);
     }
     m.task_groups.reset(cgroup, 100);
+}
+
+/// A CPU came or went (partition_sched_domains): all is cut anew; what the fair class counts goes on.
+pub(crate) fn rebuild_domains(m: &mut Machine) {
+    let old = std::mem::replace(&mut m.domains, Domains::of(&m.spec.topology, &m.online_cpus));
+    let (now, jiffies) = (m.now, m.now / m.tick_ns());
+    for level in m.domains.levels.iter_mut().flatten() {
+        level.last_balance = jiffies;
+        level.last_decay = now;
+        level.newidle_stamp_ns = now;
+    }
+    m.domains.idle_policy_cpus = old.idle_policy_cpus;
+    m.domains.nr_queued = old.nr_queued;
+    m.domains.overloaded = old.overloaded;
+    m.domains.nohz_next_balance = old.nohz_next_balance;
+    m.domains.nohz_kicked = old.nohz_kicked;
+    m.domains.rng = old.rng;
 }
 
 impl FairRq {

@@ -8,7 +8,7 @@ use super::balance::{IdleType, balance_rq};
 use super::domains::Level;
 use super::entity::MIGRATION_COST;
 use crate::machine::Machine;
-use crate::simulation::lock::LockId;
+use crate::simulation::timeline::LockId;
 
 const SECOND_NS: u64 = 1_000_000_000;
 

@@ -9,8 +9,8 @@
 //! in its CPU's load (task_h_load) is not kept for a jiffy.
 
 use super::entity::{CfsRqId, EntityId, GROUP, scale_load, scale_load_down};
-use super::hierarchy::shares;
 use crate::machine::Machine;
+use crate::sched::fair::task_group::shares;
 use crate::sched::task::WEIGHT_IDLEPRIO;
 use crate::simulation::id::TaskId;
 

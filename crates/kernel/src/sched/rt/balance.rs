@@ -6,7 +6,7 @@ use super::queue::NO_RT;
 use crate::machine::Machine;
 use crate::sched::class::flags;
 use crate::simulation::id::{IDLE, TaskId};
-use crate::simulation::lock::LockId;
+use crate::simulation::timeline::LockId;
 use trace::MigrateReason;
 
 /// Realtime priority index: see [`NO_RT`].

@@ -9,8 +9,9 @@
 //! a task that may not migrate, capacity-aware placement on machines whose CPUs differ.
 
 mod balance;
-mod cpupri;
-mod queue;
+pub(crate) mod cpupri;
+pub mod dl_server;
+pub(crate) mod queue;
 mod server;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A CPU's realtime tasks: a list a priority and a bit for each list that is not empty (struct rt_prio_array).
 
-use super::server::Server;
 use crate::sched::fair::pelt::{Avg, State};
+use crate::sched::rt::dl_server::Server;
 use crate::sched::task::Task;
 use crate::simulation::id::{IDLE, TaskId};
 use crate::simulation::table::Table;

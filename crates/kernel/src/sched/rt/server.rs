@@ -6,32 +6,9 @@
 //! later, unless the others had their 50 ms meanwhile, it lets them run before realtime tasks for what they lack, then
 //! rests until the second is over and does so again while they still wait.
 
+use super::dl_server::*;
 use crate::machine::Machine;
 use crate::simulation::event::Event;
-
-const PERIOD_NS: u64 = 1_000_000_000;
-const RUNTIME_NS: u64 = 50_000_000;
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
-    #[default]
-    Off,
-    /// Until zero laxity. The others had used `served_ns` when the period began.
-    Waiting {
-        served_ns: u64,
-    },
-    /// Others run first until they have used `until_ns`; the next period starts at `replenish_at`.
-    Running {
-        until_ns: u64,
-        replenish_at: u64,
-    },
-    Resting,
-}
-
-#[derive(Default)]
-pub struct Server {
-    state: State,
-}
 
 /// CPU time that others than realtime tasks have used on `cpu`.
 fn served(m: &Machine, cpu: u32) -> u64 {

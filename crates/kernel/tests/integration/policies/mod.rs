@@ -9,7 +9,7 @@ use bpf::object::Object;
 use kernel::Machine;
 use kernel::ext::{self, Exit};
 use kernel::load::{LoadError, load};
-use kernel::profile::Profile;
+use profile::Profile;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use trace::Record;

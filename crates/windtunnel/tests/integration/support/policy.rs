@@ -171,9 +171,12 @@ impl Run {
             let path = super::object(&source);
             let bytes = std::fs::read(&path).expect("an object");
             let mut object = Object::parse(&bytes, name).expect("a BPF object");
-            let profile = windtunnel::profile::find(name).expect("a profile that can be read");
+            let profile = windtunnel::profiles::find(name).expect("a profile that can be read");
             profile
-                .apply(&mut object, kernel::profile::Facts::new(&self.machine))
+                .apply(
+                    &mut object,
+                    profile::Facts::new(&self.machine, &kernel::release::Release::MODELLED),
+                )
                 .expect("the profile fits");
             for (name, divisor) in &self.divisors {
                 let default: u64 = object.get(name).expect("a parameter").parse().expect("a number");

@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a policy's user-space half would do between opening and attaching it, as data.
+//! Profiles: the work of a policy's user-space half between opening and attaching it, as data.
 //!
 //! Values are [expressions](expression) over facts of the machine and the kernel's enumerators. What is set is a path with
 //! indices, and its indices say for what it is done: `cpu_capacity[cpu]` for each CPU, `dom_cpumasks[llc][word]` for each word of
 //! each LLC's mask, `steal_order[cpu * 128 + near]` for each pair. profiles/README.md has the names.
 
-mod each;
 mod expression;
 mod facts;
+pub mod file;
+mod group;
+mod path;
 
-pub use each::{Group, Instance, instances};
-pub use facts::Facts;
+pub use facts::{Enumerators, Facts};
+pub use group::{Group, Instance, instances};
 
-use crate::policy::release::Release;
 use bpf::object::Object;
-use each::Path;
+use path::Path;
 
 /// Size limit in bytes of a syscall program's argument (bpf_prog_test_run_syscall).
 const MAX_CONTEXT: usize = u16::MAX as usize;
 
-/// What to do with one policy.
+/// The work for one policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
-    /// What of the user-space half does not run here, in a sentence; empty: nothing that matters.
+    /// The part of the user-space half that does not run here, in a sentence. Empty if nothing that matters is missing.
     pub absent: String,
     /// How long the machine has been up when the policy is loaded, ns.
     pub uptime_ns: u64,
@@ -100,30 +101,11 @@ impl From<&str> for Arg {
     }
 }
 
-/// Gives the `__SCX_*` and `__COMPAT_SCX_*` constants of scx headers the kernel's values; those of other kernels stay 0.
-pub fn set_enum_constants(object: &mut Object, release: Release) -> Result<(), String> {
-    let names: Vec<String> = object
-        .variables()
-        .iter()
-        .map(|variable| variable.name.clone())
-        .collect();
-    for name in names {
-        let stripped = name.strip_prefix("__COMPAT_").or(name.strip_prefix("__"));
-        let enumerator = |name: &str| release.enumerator(name);
-        if let Some(value) = stripped.filter(|name| name.starts_with("SCX_")).and_then(enumerator) {
-            object
-                .set(&name, &value.to_string())
-                .map_err(|error| error.to_string())?;
-        }
-    }
-    Ok(())
-}
-
 impl Profile {
-    /// What the profile's own names stand for.
+    /// Returns the values of the profile's own names.
     ///
     /// # Errors
-    /// If one is no value.
+    /// If a name has no value.
     pub fn names(&self, facts: Facts) -> Result<Vec<(String, i64)>, String> {
         let mut known = Vec::new();
         for (name, text) in &self.names {
@@ -164,7 +146,7 @@ impl Profile {
 }
 
 /// Sets a value of either sign: unsigned values wrap into i64 on the way, and which it is the variable's type says.
-pub(crate) fn fitting(value: i64, mut set: impl FnMut(&str) -> Result<(), String>) -> Result<(), String> {
+pub fn fitting(value: i64, mut set: impl FnMut(&str) -> Result<(), String>) -> Result<(), String> {
     set(&value.to_string()).or_else(|error| match i32::try_from(value) {
         _ if value >= 0 => Err(error),
         Ok(short) => set(&(value as u64).to_string()).or_else(|_| set(&(short as u32).to_string())),
@@ -226,7 +208,7 @@ impl Run {
         Ok(bytes)
     }
 
-    /// What the arguments are now, by the names that the profile gives them; of an array its first.
+    /// Returns the arguments' present values by the names that the profile gives them. An array gives its first element.
     pub fn results(&self, context: &[u8]) -> Vec<(String, i64)> {
         let mut end: usize = 0;
         let mut results = Vec::new();

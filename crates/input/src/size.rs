@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Sizes of memory as users write them: `512M`, `2G`.
+//! Sizes of memory: `512M`, `2 GiB`.
 
 const UNITS: [(&str, u32); 4] = [("K", 10), ("M", 20), ("G", 30), ("T", 40)];
 
-/// Reads a size in bytes: a number, perhaps followed by K, M, G or T (powers of 1024; `KiB` and `KB` mean the same as `K`).
+/// Returns a size in bytes: a number, perhaps followed by K, M, G or T (powers of 1024; `KiB` and `KB` mean the same as `K`).
 ///
 /// # Errors
 /// If the text is no size, or one of 0 bytes or more than a host can have.

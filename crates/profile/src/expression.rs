@@ -7,7 +7,7 @@
 
 /// A value to be worked out when the facts are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Expression {
+pub(crate) enum Expression {
     Number(i64),
     Name(String),
     SizeOf(String),
@@ -17,7 +17,7 @@ pub(super) enum Expression {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operator {
+pub(crate) enum Operator {
     Or,
     And,
     Equal,
@@ -61,8 +61,8 @@ const MAX_DEPTH: u32 = 32;
 /// An expression has at most this many numbers and names: evaluating it recurses over its operators.
 const MAX_FACTORS: u32 = 256;
 
-/// What names stand for.
-pub(super) trait Names {
+/// The values of names.
+pub(crate) trait Names {
     fn name(&self, name: &str) -> Result<i64, String>;
     fn size_of(&self, ty: &str) -> Result<i64, String>;
 }
@@ -70,7 +70,7 @@ pub(super) trait Names {
 impl Expression {
     /// # Errors
     /// If it is no expression, and why.
-    pub(super) fn parse(text: &str) -> Result<Expression, String> {
+    pub(crate) fn parse(text: &str) -> Result<Expression, String> {
         let mut reader = Reader {
             rest: text.trim_start(),
             depth: 0,
@@ -88,7 +88,7 @@ impl Expression {
 
     /// # Errors
     /// If it names something unknown, or divides by 0.
-    pub(super) fn value(&self, names: &impl Names) -> Result<i64, String> {
+    pub(crate) fn value(&self, names: &impl Names) -> Result<i64, String> {
         Ok(match self {
             Expression::Number(number) => *number,
             Expression::Name(name) => names.name(name)?,
@@ -103,7 +103,7 @@ impl Expression {
     }
 
     /// Calls `each` with every name in it.
-    pub(super) fn names<'e>(&'e self, each: &mut dyn FnMut(&'e str)) {
+    pub(crate) fn names<'e>(&'e self, each: &mut dyn FnMut(&'e str)) {
         match self {
             Expression::Number(_) | Expression::SizeOf(_) => {}
             Expression::Name(name) => each(name),
@@ -127,7 +127,7 @@ impl Operator {
             AtLeast => i64::from(a >= b),
             Less => i64::from(a < b),
             Greater => i64::from(a > b),
-            // What is shifted out is gone, as in a machine word of any length.
+            // Bits that are shifted out are lost, as in a machine word.
             Left => u32::try_from(b).ok().and_then(|by| a.checked_shl(by)).unwrap_or(0),
             Right => u32::try_from(b).ok().and_then(|by| a.checked_shr(by)).unwrap_or(0),
             Plus => a.wrapping_add(b),

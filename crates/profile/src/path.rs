@@ -1,78 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! For what a part of a profile is done: once, for each CPU, core, LLC, node or package, for pairs of them, for the words of a mask.
+//! Paths of variables and map entries, whose indices say for which CPUs, pairs and words of masks something is set.
 
-use super::expression::Expression;
-use super::facts::{Facts, is_of_cpu, is_of_other};
-use machine::{MachineSpec, Topology};
-
-/// CPUs that something is done for once. Finer ones first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Group {
-    Cpu,
-    Core,
-    Llc,
-    Node,
-    Package,
-}
-
-impl Group {
-    pub fn by_name(name: &str) -> Option<Group> {
-        Some(match name {
-            "cpu" => Group::Cpu,
-            "core" => Group::Core,
-            "llc" => Group::Llc,
-            "node" => Group::Node,
-            "package" => Group::Package,
-            _ => return None,
-        })
-    }
-
-    /// The first CPU of a CPU's group.
-    pub(super) fn first(self, topology: &Topology, cpu: u32) -> u32 {
-        match self {
-            Group::Cpu => cpu,
-            Group::Core => topology.siblings(cpu)[0],
-            Group::Llc => topology.llc_cpus(cpu)[0],
-            Group::Node => topology.node_cpus(cpu)[0],
-            Group::Package => topology.package_cpus(cpu)[0],
-        }
-    }
-
-    /// The first CPU of each group, ascending.
-    pub(super) fn all(self, topology: &Topology) -> Vec<u32> {
-        let all = 0..topology.nr_cpus();
-        all.filter(|&cpu| self.first(topology, cpu) == cpu).collect()
-    }
-}
-
-/// One of those that something is done for. A group is its first CPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Instance {
-    pub cpu: Option<u32>,
-    /// The second one of a pair.
-    pub other: Option<u32>,
-    /// The word of a mask of CPUs.
-    pub word: Option<u32>,
-}
-
-/// Each CPU, core, ...; `None`: once.
-pub fn instances(topology: &Topology, group: Option<Group>) -> Vec<Instance> {
-    let Some(group) = group else {
-        return vec![Instance::default()];
-    };
-    let at = |cpu| Instance {
-        cpu: Some(cpu),
-        ..Instance::default()
-    };
-    group.all(topology).into_iter().map(at).collect()
-}
+use crate::expression::Expression;
+use crate::facts::{Facts, is_of_cpu, is_of_other};
+use crate::group::{Group, Instance, instances};
+use machine::MachineSpec;
 
 /// Most elements that one setting sets for one CPU, and most CPUs, pairs and words that it is for.
 const MAX_PATHS: usize = 1 << 22;
 
 /// A variable or map with indices which are worked out: `name[cpu].member[0..3]`.
-pub(super) struct Path<'p> {
-    /// What stands before each index, and after the last one.
+pub(crate) struct Path<'p> {
+    /// The text before each index, and after the last index.
     between: Vec<&'p str>,
     indices: Vec<Index>,
 }
@@ -86,7 +25,7 @@ enum Index {
 impl<'p> Path<'p> {
     /// # Errors
     /// If a bracket or a value is missing.
-    pub(super) fn parse(text: &'p str) -> Result<Path<'p>, String> {
+    pub(crate) fn parse(text: &'p str) -> Result<Path<'p>, String> {
         let (mut between, mut indices) = (Vec::new(), Vec::new());
         let mut rest = text;
         while let Some((before, after)) = rest.split_once('[') {
@@ -102,12 +41,12 @@ impl<'p> Path<'p> {
         Ok(Path { between, indices })
     }
 
-    /// What it is set for, by the facts that its indices name: `[cpu]` is each CPU, `[llc]` each LLC, `[llc].x[other_llc]` each
-    /// pair. What is done for a CPU already, `at`, stays with that.
+    /// Returns the instances for which the path is set, by the facts in its indices: `[cpu]` is each CPU, `[llc]` each LLC, `[llc].x[other_llc]` each
+    /// pair. If `at` already has a CPU, only that CPU is used.
     ///
     /// # Errors
     /// If there are more than [`MAX_PATHS`].
-    pub(super) fn instances(&self, spec: &MachineSpec, at: Instance) -> Result<Vec<Instance>, String> {
+    pub(crate) fn instances(&self, spec: &MachineSpec, at: Instance) -> Result<Vec<Instance>, String> {
         let topology = &spec.topology;
         let (mut own, mut other, mut words) = (None, None, false);
         let mut name = |name: &str| {
@@ -165,8 +104,8 @@ impl<'p> Path<'p> {
         Ok(all)
     }
 
-    /// The paths at one instance with numbers for indices: one, or those of its ranges.
-    pub(super) fn at(&self, facts: &Facts) -> Result<Vec<String>, String> {
+    /// Returns the paths at one instance with numbers for indices: one path, or one for each element of its ranges.
+    pub(crate) fn at(&self, facts: &Facts) -> Result<Vec<String>, String> {
         let mut paths = vec![self.between[0].to_owned()];
         for (index, after) in self.indices.iter().zip(&self.between[1..]) {
             let range: Vec<String> = match index {

@@ -5,6 +5,20 @@ use super::*;
 use machine::MachineSpec;
 use machine::{Costs, Cpu, Topology};
 
+/// A kernel with two enumerators, which lacks a third.
+struct Kernel;
+
+impl Enumerators for Kernel {
+    fn enumerator(&self, name: &str) -> Option<i64> {
+        match name {
+            "SCX_OPS_ENQ_LAST" => Some(2),
+            "SCX_SLICE_DFL" => Some(20_000_000),
+            "SCX_OPS_BUILTIN_IDLE_PER_NODE" => Some(0),
+            _ => None,
+        }
+    }
+}
+
 fn spec(cpus: Vec<Cpu>) -> MachineSpec {
     MachineSpec {
         name: "test".into(),
@@ -48,7 +62,7 @@ fn numa() -> MachineSpec {
 fn all(spec: &MachineSpec, path: &str, value: &str) -> Vec<String> {
     let mut found = Vec::new();
     Setting::new(path, value)
-        .each(Facts::new(spec), &mut |path, value| {
+        .each(Facts::new(spec, &Kernel), &mut |path, value| {
             found.push(format!("{path}={value}"));
             Ok(())
         })
@@ -59,7 +73,7 @@ fn all(spec: &MachineSpec, path: &str, value: &str) -> Vec<String> {
 #[test]
 fn expressions_know_facts_and_enumerators() {
     let spec = hybrid();
-    let facts = Facts::new(&spec);
+    let facts = Facts::new(&spec, &Kernel);
     let check = |text: &str, value: i64| assert_eq!(facts.value(text), Ok(value), "{text}");
     check("nr_cpus", 5);
     check("smt", 1);
@@ -142,7 +156,9 @@ fn conditions_leave_out() {
         when: "other_llc != llc & other_node == node".into(),
         ..Setting::new("a[llc]", "other_llc")
     };
-    let error = setting.each(Facts::new(&spec), &mut |_, _| Ok(())).unwrap_err();
+    let error = setting
+        .each(Facts::new(&spec, &Kernel), &mut |_, _| Ok(()))
+        .unwrap_err();
     assert!(error.contains("'other_llc' is a fact of a pair"), "{error}");
     let setting = Setting {
         path: "a[llc][other_llc]".into(),
@@ -153,7 +169,7 @@ fn conditions_leave_out() {
         found.push(path.to_owned());
         Ok(())
     };
-    setting.each(Facts::new(&spec), &mut keep).expect("values");
+    setting.each(Facts::new(&spec, &Kernel), &mut keep).expect("values");
     assert_eq!(found, ["a[0][1]", "a[1][0]", "a[2][3]", "a[3][2]"]);
 }
 
@@ -172,7 +188,7 @@ fn arguments_are_laid_out_as_c_does() {
         result: vec!["a".into(), "b".into(), "c".into()],
         ..Run::default()
     };
-    let bytes = run.context(Facts::new(&spec)).unwrap();
+    let bytes = run.context(Facts::new(&spec, &Kernel)).unwrap();
     assert_eq!(
         bytes,
         [
@@ -181,7 +197,7 @@ fn arguments_are_laid_out_as_c_does() {
     );
     let results = run.results(&bytes);
     assert_eq!(results, [("a".into(), 7), ("b".into(), 250), ("c".into(), -1)]);
-    let facts = Facts::new(&spec).with_results(&results);
+    let facts = Facts::new(&spec, &Kernel).with_results(&results);
     assert_eq!(facts.value("b + c"), Ok(249));
 }
 
@@ -196,8 +212,8 @@ fn arguments_that_are_larger_than_a_program_gets_are_refused() {
         }],
         ..Run::default()
     };
-    assert_eq!(run(16383).context(Facts::new(&spec)).unwrap().len(), 65532);
-    let error = run(u32::MAX).context(Facts::new(&spec)).unwrap_err();
+    assert_eq!(run(16383).context(Facts::new(&spec, &Kernel)).unwrap().len(), 65532);
+    let error = run(u32::MAX).context(Facts::new(&spec, &Kernel)).unwrap_err();
     assert!(
         error.starts_with("setup: the arguments take more than 65535 bytes"),
         "{error}"
@@ -209,7 +225,7 @@ fn a_range_of_everything_is_refused() {
     let spec = numa();
     for path in ["a[0..9223372036854775807]", "a[0..4000][0..4000]"] {
         let error = Setting::new(path, "1")
-            .each(Facts::new(&spec), &mut |_, _| Ok(()))
+            .each(Facts::new(&spec, &Kernel), &mut |_, _| Ok(()))
             .unwrap_err();
         assert!(error.contains("4194304 at most"), "{path}: {error}");
     }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What names in profiles stand for: facts of the machine and its CPUs, and the kernel's enumerators.
+//! The values of names in profiles: facts of the machine and its CPUs, and the kernel's enumerators.
 
-use super::each::{Group, Instance};
-use super::expression::{Expression, Names};
-use crate::policy::release::Release;
+use crate::expression::{Expression, Names};
+use crate::group::{Group, Instance};
 use bpf::btf::Btf;
 use machine::{MachineSpec, Topology};
 
@@ -28,23 +27,28 @@ const MASKS: &[&str] = &["cpus", "cpus_of_core", "cpus_of_llc", "cpus_of_node"];
 /// Facts of a pair.
 const OF_PAIR: &[&str] = &["near", "near_llc", "near_node", "distance"];
 
-/// Is the name a fact of a CPU, the first of a pair?
-pub(super) fn is_of_cpu(name: &str) -> bool {
+/// Returns whether a name is a fact of a CPU, the first of a pair.
+pub(crate) fn is_of_cpu(name: &str) -> bool {
     OF_CPU.contains(&name) || OF_GROUP.contains(&name)
 }
 
-/// Is the name a fact of the second CPU of a pair, or of both?
-pub(super) fn is_of_other(name: &str) -> bool {
+/// Returns whether a name is a fact of the second CPU of a pair, or of both.
+pub(crate) fn is_of_other(name: &str) -> bool {
     OF_PAIR.contains(&name) || name.strip_prefix("other_").is_some_and(is_of_cpu)
+}
+
+/// The enumerators of the kernel that a policy is linked against.
+pub trait Enumerators {
+    /// Returns an enumerator's value in profiles: 0 if this kernel lacks it and another one has it, `None` if no kernel does.
+    fn enumerator(&self, name: &str) -> Option<i64>;
 }
 
 /// The facts that expressions can name.
 #[derive(Clone, Copy)]
 pub struct Facts<'a> {
-    pub(super) spec: &'a MachineSpec,
-    pub(super) at: Instance,
-    /// Whose enumerators there are.
-    release: Release,
+    pub(crate) spec: &'a MachineSpec,
+    pub(crate) at: Instance,
+    enumerators: &'a dyn Enumerators,
     /// The policy's types, for `sizeof`.
     types: Option<&'a Btf>,
     /// Names that programs have given values, the latest last.
@@ -52,23 +56,18 @@ pub struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    /// Of a machine that runs the release of Linux that is modelled.
-    pub fn new(spec: &'a MachineSpec) -> Facts<'a> {
+    /// Returns the facts of a machine under a kernel with these enumerators.
+    pub fn new(spec: &'a MachineSpec, enumerators: &'a dyn Enumerators) -> Facts<'a> {
         Facts {
             spec,
             at: Instance::default(),
-            release: Release::default(),
+            enumerators,
             types: None,
             results: &[],
         }
     }
 
-    /// The same under another release: an enumerator that it lacks is 0, as user space takes it.
-    pub fn under(self, release: Release) -> Facts<'a> {
-        Facts { release, ..self }
-    }
-
-    /// The same with the types of a policy's object.
+    /// Adds the types of a policy's object.
     pub fn with_types(self, types: &'a Btf) -> Facts<'a> {
         Facts {
             types: Some(types),
@@ -76,21 +75,21 @@ impl<'a> Facts<'a> {
         }
     }
 
-    pub(super) fn results(&self) -> &'a [(String, i64)] {
+    pub(crate) fn results(&self) -> &'a [(String, i64)] {
         self.results
     }
 
-    /// The same with what programs have given names.
+    /// Adds the results of programs by their names.
     pub fn with_results(self, results: &'a [(String, i64)]) -> Facts<'a> {
         Facts { results, ..self }
     }
 
-    /// The same at this CPU, pair, or word of a mask.
+    /// Moves to this CPU, pair of CPUs or word of a mask.
     pub fn at(self, at: Instance) -> Facts<'a> {
         Facts { at, ..self }
     }
 
-    /// The value of an expression.
+    /// Returns the value of an expression.
     ///
     /// # Errors
     /// If it is no expression, or names something unknown.
@@ -99,7 +98,7 @@ impl<'a> Facts<'a> {
         value.value(self).map_err(|error| format!("{text}: {error}"))
     }
 
-    /// Is a condition met? An empty one always is.
+    /// Returns whether a condition holds. An empty condition always holds.
     ///
     /// # Errors
     /// As [`Facts::value`].
@@ -165,13 +164,11 @@ impl Names for Facts<'_> {
         }
         match name {
             "word" => self.at.word.map(i64::from).ok_or_else(|| missing("a mask", "[word]")),
-            _ => {
-                let modelled = Release::MODELLED.enumerator(name);
-                let value = self.release.enumerator(name).or(modelled.map(|_| 0));
-                value.map(|value| value as i64).ok_or_else(|| {
-                    format!("'{name}' is neither a fact of the machine (nr_cpus, smt, cpu, ...) nor an enumerator of sched_ext")
-                })
-            }
+            _ => self.enumerators.enumerator(name).ok_or_else(|| {
+                format!(
+                    "'{name}' is neither a fact of the machine (nr_cpus, smt, cpu, ...) nor an enumerator of sched_ext"
+                )
+            }),
         }
     }
 
@@ -267,7 +264,7 @@ fn of_pair(topology: &Topology, cpu: u32, other: u32, name: &str) -> i64 {
     let (cpu, other) = (group.first(topology, cpu), group.first(topology, other));
     let number = |cpu| firsts.partition_point(|&first| first < cpu);
     let here = number(cpu);
-    // Of what is equally far, the next one by number in either direction, round the machine.
+    // Among groups at the same distance, the nearest by number comes first, in either direction round the machine.
     let nearness = |to: u32| {
         let ahead = (number(to) + firsts.len() - here) % firsts.len();
         let behind = firsts.len() - ahead;

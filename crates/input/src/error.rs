@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A user's mistake: the place, what is wrong there, and what to do about it.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+/// A place in a text, both counted from 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Position {
+    pub line: u32,
+    pub column: u32,
+}
+
+/// A message for a user, never a fault of the simulator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    /// The file, or the name of what the user wrote; empty if the message says it.
+    pub place: String,
+    /// Position in the file.
+    pub position: Option<Position>,
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+impl Error {
+    /// Creates an error whose message says where it is.
+    pub fn new(message: impl Into<String>) -> Error {
+        Error::at("", message)
+    }
+
+    /// Creates an error at a place.
+    pub fn at(place: impl Into<String>, message: impl Into<String>) -> Error {
+        Error {
+            place: place.into(),
+            position: None,
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    /// Creates the error of a file that could not be read or written.
+    pub fn io(path: &Path, error: &io::Error) -> Error {
+        let place = Error::at(path.display().to_string(), error.to_string());
+        match error.kind() {
+            io::ErrorKind::StorageFull => place.hint("make room on the disk, or write to another one"),
+            _ => place,
+        }
+    }
+
+    /// Adds where in the file the error is.
+    #[must_use]
+    pub fn position(mut self, position: Position) -> Error {
+        self.position = Some(position);
+        self
+    }
+
+    /// Adds a next step for the user.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Error {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.place)?;
+        if let Some(Position { line, column }) = self.position {
+            write!(f, ":{line}:{column}")?;
+        }
+        let separator = if self.place.is_empty() { "" } else { ": " };
+        write!(f, "{separator}{}", self.message)?;
+        match &self.hint {
+            Some(hint) => write!(f, "\n  hint: {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_shows_place_position_and_hint() {
+        let position = Position { line: 12, column: 5 };
+        let error = Error::at("workloads/x.json", "no such event 'rnu'").position(position);
+        assert_eq!(
+            error.hint("did you mean 'run'?").to_string(),
+            "workloads/x.json:12:5: no such event 'rnu'\n  hint: did you mean 'run'?"
+        );
+        assert_eq!(Error::new("no policy 'x'").to_string(), "no policy 'x'");
+    }
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Suggestions for misspelt names.
+
+/// Longest name that is compared, in bytes: longer ones are no misspellings, and comparing them costs time.
+const MAX_BYTES: usize = 64;
+
+/// Returns the candidate most like `name`, if it is near enough to be meant.
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if name.len() > MAX_BYTES {
+        return None;
+    }
+    candidates
+        .into_iter()
+        .map(|candidate| (strsim::osa_distance(name, candidate), candidate))
+        .filter(|&(distance, candidate)| distance <= 1 + name.len().min(candidate.len()) / 3)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// Returns a hint: "did you mean 'x'?", or the list of candidates.
+pub fn hint(name: &str, candidates: &[&str]) -> String {
+    match nearest(name, candidates.iter().copied()) {
+        Some(near) => format!("did you mean '{near}'?"),
+        None => format!("known are {}", candidates.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_is_meant_if_it_is_near() {
+        let known = ["fifo", "o1", "pmqs", "pmqs/table1", "vtime"];
+        assert_eq!(nearest("ffio", known), Some("fifo"));
+        assert_eq!(nearest("vtimes", known), Some("vtime"));
+        assert_eq!(nearest("pmsq/table1", known), Some("pmqs/table1"));
+        assert_eq!(nearest("something", known), None);
+        let machines = ["smp4", "smp8", "numa16", "numa32"];
+        assert_eq!(nearest("nuna16", machines), Some("numa16"));
+        assert_eq!(nearest("smp", machines), Some("smp4"));
+        assert_eq!(nearest("epyc", machines), None);
+        assert_eq!(nearest(&"x".repeat(65), ["x"]), None);
+    }
+
+    #[test]
+    fn a_hint_names_the_nearest_or_all() {
+        assert_eq!(hint("instances", &["instance", "delay"]), "did you mean 'instance'?");
+        assert_eq!(hint("xyz", &["delay", "loop"]), "known are delay, loop");
+    }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The hooks that a tracing program can attach to, and what is attached.
+
+use bpf::object::{Program, ProgramKind};
+use profile::Profile;
+
+macro_rules! hooks {
+    ($($hook:ident $name:literal,)*) => {
+        /// A place where programs can attach.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub(crate) enum Hook {
+            $($hook,)*
+        }
+
+        pub(crate) const NAMES: &[&str] = &[$($name),*];
+    };
+}
+
+// Tracepoints, then functions.
+hooks! {
+    SchedSwitch "sched_switch",
+    SchedWaking "sched_waking",
+    SchedWakeup "sched_wakeup",
+    SchedWakeupNew "sched_wakeup_new",
+    SchedMigrateTask "sched_migrate_task",
+    SchedProcessFork "sched_process_fork",
+    SchedProcessExec "sched_process_exec",
+    SchedProcessExit "sched_process_exit",
+    TaskNewtask "task_newtask",
+    TaskRename "task_rename",
+    CgroupAttachTask "cgroup_attach_task",
+    CgroupMkdir "cgroup_mkdir",
+    CgroupRmdir "cgroup_rmdir",
+    WakeUpNewTask "wake_up_new_task",
+    SchedTick "sched_tick",
+    ScxTick "scx_tick",
+    DoExit "do_exit",
+    FutexWake "futex_wake",
+    SockDefReadable "sock_def_readable",
+    WakeUpSyncKey "__wake_up_sync_key",
+    BpfScxReg "bpf_scx_reg",
+    BpfScxRegCid "bpf_scx_reg_cid",
+    CpusetWriteResmask "cpuset_write_resmask",
+}
+
+pub(crate) const FIRST_FUNCTION: usize = Hook::WakeUpNewTask as usize;
+
+/// What is attached where.
+#[derive(Default)]
+pub struct Tracing {
+    /// One bit per hook with programs at its entry, and at its exit.
+    pub(crate) entry: u32,
+    pub(crate) exit: u32,
+    pub(crate) programs: Vec<Attached>,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Attached {
+    pub(crate) hook: u8,
+    pub(crate) at_exit: bool,
+    pub(crate) function: u32,
+}
+
+/// Checks that the object has the programs that a profile attaches or leaves out.
+///
+/// # Errors
+/// The name that the object does not have, and those that it has.
+pub(crate) fn check_names(programs: &[Program], profile: &Profile) -> Result<(), String> {
+    let named = [("attach", &profile.attach), ("detach", &profile.detach)];
+    for (key, name) in named
+        .into_iter()
+        .flat_map(|(key, names)| names.iter().map(move |name| (key, name)))
+    {
+        if !programs.iter().any(|program| program.name == *name) {
+            let tracing = programs.iter().filter(|program| !program.attach_to.is_empty());
+            let known: Vec<&str> = tracing.map(|program| program.name.as_str()).collect();
+            let known = match known.as_slice() {
+                [] => "it has no tracing program".to_owned(),
+                known => format!("its tracing programs are {}", known.join(", ")),
+            };
+            return Err(format!(
+                "the profile does not fit: {key} = \"{name}\", but the object has no such program; {known}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Returns where programs attach (those that attach by themselves and those that the profile names), and a sentence for
+/// each program that never runs.
+pub(crate) fn resolve(programs: &[Program], profile: &Profile) -> (Tracing, Vec<String>) {
+    let (mut tracing, mut warnings) = (Tracing::default(), Vec::new());
+    for program in programs {
+        let wanted = program.auto_attach || profile.attach.contains(&program.name);
+        if !wanted || profile.detach.contains(&program.name) {
+            continue;
+        }
+        let (functions, at_exit) = match program.kind {
+            ProgramKind::TpBtf | ProgramKind::RawTracepoint => (false, false),
+            ProgramKind::Fentry => (true, false),
+            ProgramKind::Fexit => (true, true),
+            ProgramKind::StructOps | ProgramKind::Syscall => continue,
+            _ => {
+                warnings.push(never_runs(program, "programs of this kind are not modelled"));
+                continue;
+            }
+        };
+        let found = NAMES.iter().position(|&name| name == program.attach_to);
+        match found.filter(|&hook| (hook >= FIRST_FUNCTION) == functions) {
+            Some(hook) => {
+                let (hook, function) = (hook as u8, program.function as u32);
+                tracing.programs.push(Attached {
+                    hook,
+                    at_exit,
+                    function,
+                });
+                *(if at_exit { &mut tracing.exit } else { &mut tracing.entry }) |= 1 << hook;
+            }
+            None => warnings.push(never_runs(
+                program,
+                "nothing of this name happens on the simulated machine",
+            )),
+        }
+    }
+    (tracing, warnings)
+}
+
+pub(crate) fn never_runs(program: &Program, why: &str) -> String {
+    format!(
+        "program {} on {:?} '{}' never runs here: {why}",
+        program.name, program.kind, program.attach_to
+    )
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! CPUs by topological number (cid): the table between CPU numbers and cids.
+
+use crate::hardware::cpuset::CpuSet;
+use bpf::errno::EINVAL;
+use machine::Topology;
+
+/// Of each cid: first cid and index of its core, LLC and node, in the order of struct scx_cid_topo. -1 where there is none.
+pub(crate) type Place = [i32; 6];
+
+#[derive(Debug)]
+pub(crate) struct Cids {
+    pub(crate) to_cpu: Vec<u32>,
+    pub(crate) of_cpu: Vec<u32>,
+    pub(crate) places: Vec<Place>,
+    /// The policy schedules by cid.
+    pub(crate) form: bool,
+    /// By CPU: the mask for ops.set_cmask(), where the policy sees it and where it is.
+    pub(crate) scratch: Vec<(u64, u64)>,
+}
+
+impl Cids {
+    /// scx_cid_init: CPUs in the order of nodes, in them of LLCs, in them of cores, each by its first CPU.
+    pub fn new(topology: &Topology, online: &CpuSet) -> Cids {
+        let nr_cpus = topology.nr_cpus();
+        let mut cids = Cids {
+            to_cpu: Vec::with_capacity(nr_cpus as usize),
+            of_cpu: vec![0; nr_cpus as usize],
+            places: Vec::with_capacity(nr_cpus as usize),
+            form: false,
+            scratch: Vec::new(),
+        };
+        let mut walk: Vec<u32> = online.iter().collect();
+        let first = |cpus: &[u32], key: fn(&machine::Cpu) -> u32| {
+            let mut firsts: Vec<(u32, u32)> = Vec::new();
+            for &cpu in cpus {
+                let id = key(&topology.cpus[cpu as usize]);
+                if !firsts.iter().any(|&(known, _)| known == id) {
+                    firsts.push((id, cpu));
+                }
+            }
+            firsts
+        };
+        walk.sort_unstable();
+        let (mut llc_idx, mut core_idx) = (0, 0);
+        for (node_idx, (node, _)) in first(&walk, |cpu| cpu.node).into_iter().enumerate() {
+            let of_node: Vec<u32> = walk
+                .iter()
+                .copied()
+                .filter(|&cpu| topology.cpus[cpu as usize].node == node)
+                .collect();
+            let node_cid = cids.to_cpu.len() as i32;
+            for (llc, _) in first(&of_node, |cpu| cpu.llc) {
+                let of_llc: Vec<u32> = of_node
+                    .iter()
+                    .copied()
+                    .filter(|&cpu| topology.cpus[cpu as usize].llc == llc)
+                    .collect();
+                let llc_cid = cids.to_cpu.len() as i32;
+                for (core, _) in first(&of_llc, |cpu| cpu.core) {
+                    let core_cid = cids.to_cpu.len() as i32;
+                    for &cpu in of_llc.iter().filter(|&&cpu| topology.cpus[cpu as usize].core == core) {
+                        cids.push(cpu, [core_cid, core_idx, llc_cid, llc_idx, node_cid, node_idx as i32]);
+                    }
+                    core_idx += 1;
+                }
+                llc_idx += 1;
+            }
+        }
+        for cpu in (0..nr_cpus).filter(|&cpu| !online.contains(cpu)) {
+            cids.push(cpu, [-1; 6]);
+        }
+        cids
+    }
+
+    pub(crate) fn push(&mut self, cpu: u32, place: Place) {
+        self.of_cpu[cpu as usize] = self.to_cpu.len() as u32;
+        self.to_cpu.push(cpu);
+        self.places.push(place);
+    }
+
+    pub fn to_cpu(&self, cid: u32) -> u32 {
+        self.to_cpu[cid as usize]
+    }
+
+    pub fn of_cpu(&self, cpu: u32) -> u32 {
+        self.of_cpu[cpu as usize]
+    }
+
+    pub fn place(&self, cid: u32) -> Place {
+        self.places[cid as usize]
+    }
+
+    /// scx_bpf_cid_override: each CPU's cid, which must be a permutation. The topology is not known of it.
+    pub fn replace(&mut self, cid_of: &[u32]) {
+        self.of_cpu.copy_from_slice(cid_of);
+        for (cpu, &cid) in cid_of.iter().enumerate() {
+            self.to_cpu[cid as usize] = cpu as u32;
+        }
+        self.places.fill([-1; 6]);
+    }
+
+    /// The policy schedules by cid.
+    pub fn form(&self) -> bool {
+        self.form
+    }
+
+    /// A CPU as the policy's callbacks are told of it (scx_cpu_arg).
+    #[inline]
+    pub fn arg(&self, cpu: u32) -> u64 {
+        u64::from(if self.form { self.of_cpu(cpu) } else { cpu })
+    }
+}
+
+/// SCX_CMASK_NR_WORDS: with room for any alignment of the first cid.
+pub(crate) fn words(nr_cids: u32) -> u32 {
+    nr_cids.div_ceil(64) + 1
+}
+
+/// A policy's arena if it schedules by cid: it must have one and no more.
+pub(crate) fn check_arenas(arenas: usize) -> Option<String> {
+    match arenas {
+        1 => None,
+        0 => Some(format!("cid-form scheduler must use a BPF arena map ({})", -EINVAL)),
+        _ => Some(format!("cid-form scheduler uses multiple arena maps ({})", -EINVAL)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use machine::MachineSpec;
+
+    #[test]
+    fn cids_number_cores_and_caches_together() {
+        // Two nodes of two LLCs of two cores of two threads; whatever the CPU numbers are, siblings are neighbours.
+        let mut spec = MachineSpec::regular(2, 2, 2, 2);
+        let cpus = &mut spec.topology.cpus;
+        // Hardware threads numbered as firmware does: second threads last.
+        for (number, cpu) in cpus.iter_mut().enumerate() {
+            let core = number as u32 % 8;
+            (cpu.core, cpu.thread, cpu.llc, cpu.node) = (core, number as u32 / 8, core / 2, core / 4);
+        }
+        let topology = Topology::new(cpus.clone(), Vec::new());
+        let cids = Cids::new(&topology, &CpuSet::all(16));
+        assert_eq!(cids.to_cpu, [0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15]);
+        assert_eq!((cids.of_cpu(9), cids.of_cpu(12)), (3, 9));
+        assert_eq!(cids.place(3), [2, 1, 0, 0, 0, 0]);
+        assert_eq!(cids.place(14), [14, 7, 12, 3, 8, 1]);
+        let mut online = CpuSet::all(16);
+        online.remove(0);
+        let cids = Cids::new(&topology, &online);
+        assert_eq!((cids.to_cpu(0), cids.to_cpu(15)), (1, 0));
+        assert_eq!(cids.place(15), [-1; 6]);
+    }
+
+    #[test]
+    fn a_replaced_mapping_knows_no_topology() {
+        let spec = MachineSpec::regular(1, 1, 4, 1);
+        let mut cids = Cids::new(&spec.topology, &CpuSet::all(4));
+        cids.replace(&[3, 2, 1, 0]);
+        assert_eq!((cids.to_cpu(0), cids.of_cpu(0)), (3, 3));
+        assert_eq!(cids.place(1), [-1; 6]);
+        assert_eq!(cids.arg(0), 0, "others than cid policies are told of CPUs");
+        cids.form = true;
+        assert_eq!(cids.arg(0), 3);
+    }
+}

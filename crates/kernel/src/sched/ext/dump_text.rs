@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The text of a dump while it is written (struct scx_dump_data).
+
+use crate::hardware::cpuset::CpuSet;
+use crate::sched::class::Class;
+use std::fmt::Write;
+
+/// A dump has at most so many bytes, whatever ops.exit_dump_len asks for.
+pub(crate) const MAX_DUMP: usize = 64 << 20;
+
+pub(crate) const TRUNCATED: &str = "\n\n~~~~ TRUNCATED ~~~~\n";
+
+/// The dump that is being written (struct scx_dump_data).
+#[derive(Default)]
+pub struct Dump {
+    pub(crate) text: String,
+    /// What the policy has printed of the current line.
+    pub(crate) line: String,
+    pub(crate) prefix: &'static str,
+    /// An ops.dump*() callback is running and has printed nothing yet.
+    pub(crate) first: bool,
+    pub(crate) open: bool,
+    /// Address of the struct scx_dump_ctx.
+    pub(crate) context: u64,
+    /// The text is cut at so many bytes: no more than one line beyond them is kept.
+    pub(crate) max: usize,
+}
+
+impl Dump {
+    pub(crate) fn flush(&mut self) {
+        if self.line.is_empty() {
+            return;
+        }
+        if self.text.len() > self.max {
+            self.line.clear();
+            return;
+        }
+        if std::mem::take(&mut self.first) {
+            self.text.push('\n');
+        }
+        let line = std::mem::take(&mut self.line);
+        for part in line.strip_suffix('\n').unwrap_or(&line).split('\n') {
+            let _ = writeln!(self.text, "{}{part}", self.prefix);
+        }
+    }
+}
+
+pub(crate) fn class_name(class: Class) -> &'static str {
+    match class {
+        Class::Rt => "rt_sched_class",
+        Class::Ext => "ext_sched_class",
+        Class::Fair => "fair_sched_class",
+        Class::Idle => "idle_sched_class",
+    }
+}
+
+/// A CPU mask in hexadecimal, 32 bits a group (`%*pb`).
+pub(crate) fn mask(cpus: &CpuSet, nr_cpus: u32) -> String {
+    let groups = nr_cpus.div_ceil(32);
+    let mut text = String::new();
+    for group in (0..groups).rev() {
+        let word = (cpus.words()[(group / 2) as usize] >> (group % 2 * 32)) as u32;
+        let bits = (nr_cpus - group * 32).min(32);
+        let digits = bits.div_ceil(4) as usize;
+        let _ = write!(text, "{word:0digits$x}");
+        if group > 0 {
+            text.push(',');
+        }
+    }
+    text
+}

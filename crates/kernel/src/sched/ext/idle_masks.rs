@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The masks of idle CPUs, by node, and where they lie in the region.
+
+use crate::policy::layout::Mask;
+use bpf::memory::Region;
+use machine::Topology;
+
+/// The idle CPUs of a node, or of the machine: all, and those of wholly idle cores.
+#[derive(Clone, Copy)]
+pub(crate) struct Masks {
+    pub(crate) cpu: Mask,
+    pub(crate) smt: Mask,
+}
+
+/// Idle tracking of a machine.
+pub struct Idle {
+    /// Is the built-in tracking on?
+    pub(crate) enabled: bool,
+    pub(crate) per_node: bool,
+    pub(crate) topo_llc: bool,
+    pub(crate) topo_numa: bool,
+    /// Some online core has more than one thread (sched_smt_active).
+    pub(crate) smt_active: bool,
+    /// The global masks first, then a pair for each node.
+    pub(crate) masks: Vec<Masks>,
+    /// Online threads of each core, by core; online CPUs of each LLC and node.
+    pub(crate) cores: Vec<Mask>,
+    pub(crate) llcs: Vec<Mask>,
+    pub(crate) nodes: Vec<Mask>,
+    /// The other nodes of each node, nearest first.
+    pub(crate) near: Vec<Vec<u32>>,
+    /// distribute_cpu_mask_prev of each CPU.
+    pub(crate) distribute: Vec<u32>,
+}
+
+/// CPUs in all of up to three masks.
+#[derive(Clone, Copy)]
+pub(crate) struct Domain {
+    pub(crate) masks: [Mask; 3],
+}
+
+impl Domain {
+    pub(crate) fn of(mask: Mask) -> Domain {
+        Domain { masks: [mask; 3] }
+    }
+
+    pub(crate) fn and(self, mask: Mask) -> Domain {
+        Domain {
+            masks: [self.masks[0], self.masks[1], mask],
+        }
+    }
+
+    #[inline]
+    pub(crate) fn word(self, index: u32) -> u64 {
+        let [a, b, c] = self.masks;
+        a.word(index) & b.word(index) & c.word(index)
+    }
+
+    pub(crate) fn contains(self, cpu: u32) -> bool {
+        self.masks.iter().all(|mask| mask.contains(cpu))
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        (0..self.masks[0].words()).all(|index| self.word(index) == 0)
+    }
+
+    /// The first CPU at or after `from` that is in `mask` too, going round.
+    pub(crate) fn next_wrap(self, mask: Mask, from: u32) -> Option<u32> {
+        let words = mask.words();
+        let start = from / 64;
+        if start >= words {
+            return self.next_wrap(mask, 0);
+        }
+        // Idle masks are sparse: their words decide before those of the domain are looked at.
+        let first = match mask.word(start) {
+            0 => 0,
+            word => word & self.word(start),
+        };
+        let above = first & (!0 << (from % 64));
+        if above != 0 {
+            return Some(start * 64 + above.trailing_zeros());
+        }
+        for index in (start + 1..words).chain(0..start) {
+            let word = mask.word(index);
+            if word == 0 {
+                continue;
+            }
+            let word = word & self.word(index);
+            if word != 0 {
+                return Some(index * 64 + word.trailing_zeros());
+            }
+        }
+        // Only what is below `from` in the first word is left.
+        (first != 0).then(|| start * 64 + first.trailing_zeros())
+    }
+}
+
+impl Idle {
+    /// # Errors
+    /// If the masks do not fit the memory of the simulated kernel.
+    pub fn new(region: &Region, topology: &Topology) -> Result<Idle, String> {
+        let nr_cpus = topology.nr_cpus();
+        let groups = topology.cores.len() + topology.llcs.len() + 3 * topology.nodes.len() + 2;
+        let stride = (u64::from(nr_cpus.div_ceil(64)) * 8).max(64);
+        // Policies read the idle masks; some read as much as the longest mask the kernel knows.
+        let mut idle_slab = region.slab(1024, 2 + 2 * topology.nodes.len() as u64)?;
+        let mut slab = region.slab(stride, groups as u64)?;
+        let mut idle_mask = || Mask::at(region, idle_slab.alloc(region).expect("room for idle masks"), nr_cpus);
+        let mut group_mask = || Mask::at(region, slab.alloc(region).expect("room for domain masks"), nr_cpus);
+        let distance = |a: usize, b: usize| topology.node_distances[a][b];
+        let near = (0..topology.nodes.len()).map(|node| {
+            let mut others: Vec<u32> = (0..topology.nodes.len() as u32)
+                .filter(|&other| other as usize != node)
+                .collect();
+            others.sort_by_key(|&other| (distance(node, other as usize), other));
+            others
+        });
+        Ok(Idle {
+            enabled: false,
+            per_node: false,
+            topo_llc: false,
+            topo_numa: false,
+            smt_active: false,
+            masks: (0..=topology.nodes.len())
+                .map(|_| Masks {
+                    cpu: idle_mask(),
+                    smt: idle_mask(),
+                })
+                .collect(),
+            cores: topology.cores.iter().map(|_| group_mask()).collect(),
+            llcs: topology.llcs.iter().map(|_| group_mask()).collect(),
+            nodes: topology.nodes.iter().map(|_| group_mask()).collect(),
+            near: near.collect(),
+            distribute: vec![0; nr_cpus as usize],
+        })
+    }
+
+    pub fn enabled(&self) -> bool {
+        self.enabled
+    }
+
+    pub fn per_node(&self) -> bool {
+        self.per_node
+    }
+
+    /// The masks of a node; `None`: the global ones.
+    pub(crate) fn of(&self, node: Option<u32>) -> Masks {
+        self.masks[node.map_or(0, |node| node as usize + 1)]
+    }
+
+    /// The idle CPUs of a node (`None`: of the machine), as scx_bpf_get_idle_cpumask gives them.
+    pub fn cpumask(&self, node: Option<u32>) -> Mask {
+        self.of(node).cpu
+    }
+
+    /// The CPUs of wholly idle cores, or without SMT the idle CPUs.
+    pub fn smtmask(&self, node: Option<u32>) -> Mask {
+        if self.smt_active {
+            self.of(node).smt
+        } else {
+            self.of(node).cpu
+        }
+    }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Taking a snapshot of the machine.
+
+use super::snapshot::*;
+use crate::machine::Machine;
+use crate::policy::layout::enums::{SCX_DSQ_BYPASS, SCX_DSQ_GLOBAL};
+use crate::sched::class::Class;
+use crate::sched::ext::entity::OpsState;
+use crate::simulation::id::{IDLE, TaskId};
+
+impl Machine {
+    /// The state of now; `about` is told of even if it sleeps.
+    pub fn snapshot(&self, about: TaskId) -> Snapshot {
+        let cpus = (0..self.nr_cpus()).map(|cpu| self.cpu_state(cpu)).collect();
+        let tasks = self.tasks.numbered();
+        let told = tasks.filter(|(id, task)| task.on_rq || (*id == about && about != IDLE));
+        Snapshot {
+            time: self.now,
+            cpus,
+            queues: self.queues(),
+            tasks: told.map(|(id, task)| (task.pid, self.task_state(id))).collect(),
+        }
+    }
+
+    fn cpu_state(&self, cpu: u32) -> CpuState {
+        let rq = &self.rqs[cpu as usize];
+        let node = self.idle.per_node().then(|| self.spec.topology.cpus[cpu as usize].node);
+        let idle = if self.ext.has_policy() && self.idle.enabled() {
+            self.idle.cpumask(node).contains(cpu)
+        } else {
+            rq.curr == IDLE
+        };
+        CpuState {
+            curr: self.pid_of(rq.curr),
+            online: rq.online,
+            idle,
+            nr_running: rq.nr_running,
+        }
+    }
+
+    fn task_state(&self, id: TaskId) -> TaskState {
+        let task = &self.tasks[id];
+        let fair = task.class == Class::Fair;
+        let scx = self.scx_entity(id);
+        let (slice, vtime) = if fair {
+            let left = task.fair.deadline - task.fair.vruntime;
+            (left.max(0) as u64, task.fair.vruntime)
+        } else {
+            (scx.slice, scx.dsq_vtime as i64)
+        };
+        TaskState {
+            comm: task.comm.clone(),
+            cpu: task.cpu,
+            weight: task.weight,
+            slice,
+            vtime,
+            waiting_since: (task.on_rq && !task.on_cpu).then_some(task.waiting_since),
+            cpus: (task.nr_cpus_allowed < self.nr_cpus()).then(|| task.cpus.clone()),
+        }
+    }
+
+    /// The queues of all classes that have waiting tasks.
+    fn queues(&self) -> Vec<Queue> {
+        let mut queues = Vec::new();
+        let waiting = |class: Class, cpu: u32| {
+            let tasks = self
+                .tasks
+                .iter()
+                .filter(move |task| task.class == class && task.cpu == cpu);
+            tasks.filter(|task| task.on_rq && !task.on_cpu && !task.fair.throttled)
+        };
+        for cpu in 0..self.nr_cpus() {
+            let mut rt: Vec<_> = waiting(Class::Rt, cpu).collect();
+            rt.sort_by_key(|task| (task.prio(), task.waiting_since));
+            let mut fair: Vec<_> = waiting(Class::Fair, cpu).collect();
+            fair.sort_by_key(|task| (task.fair.deadline, task.pid));
+            for (name, tasks) in [("realtime", rt), ("fair", fair)] {
+                queues.push(Queue {
+                    name: format!("{name} queue of CPU {cpu}"),
+                    cpu: Some(cpu),
+                    tasks: tasks.iter().map(|task| task.pid).collect(),
+                });
+            }
+        }
+        let dsqs = &self.ext.dsqs;
+        for dsq in dsqs.all() {
+            let mut tasks = Vec::new();
+            let mut at = dsqs.first(dsq);
+            while let Some(task) = at {
+                tasks.push(self.pid_of(task));
+                at = dsqs.next(task);
+            }
+            let local = dsqs.local_cpu(dsq);
+            let name = match (local, dsqs.id(dsq)) {
+                (Some(cpu), _) => format!("local DSQ of CPU {cpu}"),
+                (None, SCX_DSQ_GLOBAL) => "global DSQ".to_owned(),
+                (None, SCX_DSQ_BYPASS) => "bypass DSQ".to_owned(),
+                (None, id) => format!("DSQ {id:#x}"),
+            };
+            queues.push(Queue {
+                name,
+                cpu: local,
+                tasks,
+            });
+        }
+        let kept = self.tasks.iter().filter(|task| {
+            let queued = task.class == Class::Ext && task.on_rq && !task.on_cpu;
+            queued && task.ext.ops_state == OpsState::Queued
+        });
+        queues.push(Queue {
+            name: "kept by the policy in its own queues".to_owned(),
+            cpu: None,
+            tasks: kept.map(|task| task.pid).collect(),
+        });
+        queues.retain(|queue| !queue.tasks.is_empty());
+        queues
+    }
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Verifies that the machine's books balance.
+
+use crate::machine::Machine;
+use crate::sched::class::Class;
+use crate::sched::ext::dsq::NO_DSQ;
+use crate::sched::ext::entity::OpsState;
+use crate::sched::task::State;
+use crate::simulation::id::{IDLE, TaskId};
+
+impl Machine {
+    /// Checks that the machine's books balance.
+    ///
+    /// # Panics
+    /// If they do not: that is an error of the simulator, whatever the policy did.
+    pub fn verify(&self) {
+        let mut running = vec![0; self.rqs.len()];
+        let mut waiting = 0;
+        for (id, task) in self.tasks.numbered() {
+            if task.state == State::Dead && !task.on_rq {
+                continue;
+            }
+            if task.on_rq {
+                assert!(task.runnable(), "{} (pid {}) is queued but sleeps", task.comm, task.pid);
+                if !task.on_cpu {
+                    self.verify_queued(id);
+                }
+                if self.waits(id) {
+                    running[task.cpu as usize] += 1;
+                    waiting += u64::from(!task.on_cpu);
+                }
+            }
+            let curr = self.rqs[task.cpu as usize].curr == id;
+            assert_eq!(curr, task.on_cpu, "{} (pid {}): on_cpu is wrong", task.comm, task.pid);
+        }
+        assert_eq!(waiting, self.checks.nr_waiting(), "waiting tasks");
+        for rq in &self.rqs {
+            assert_eq!(rq.nr_running, running[rq.cpu as usize], "nr_running of CPU {}", rq.cpu);
+            assert!(
+                rq.online || rq.curr == IDLE,
+                "CPU {} runs a task but is offline",
+                rq.cpu
+            );
+            assert_eq!(rq.time.total(), rq.clock, "time of CPU {} is not accounted for", rq.cpu);
+        }
+        self.ext.dsqs.verify();
+        self.verify_fair();
+    }
+
+    /// A waiting task is on one queue: its class' list, a DSQ, those that wait for their cgroup's time, or in the hands of
+    /// the policy.
+    fn verify_queued(&self, id: TaskId) {
+        let task = &self.tasks[id];
+        let places = [
+            (Class::Rt, task.rt.on_list),
+            (Class::Fair, task.fair.on_rq),
+            (Class::Fair, self.is_in_limbo(id)),
+            (Class::Ext, self.ext.dsqs.of(id) != NO_DSQ),
+            (Class::Ext, task.ext.ops_state == OpsState::Queued),
+        ];
+        let found: Vec<Class> = places.iter().filter(|place| place.1).map(|place| place.0).collect();
+        assert_eq!(
+            found,
+            [task.class],
+            "{} (pid {}) waits, but not on one queue of its class",
+            task.comm,
+            task.pid
+        );
+    }
+}

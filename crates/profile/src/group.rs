@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Groups of CPUs that a part of a profile is done for: each CPU, core, LLC, node or package.
+
+use machine::Topology;
+use serde::Deserialize;
+
+/// A kind of group of CPUs, the finest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Group {
+    Cpu,
+    Core,
+    Llc,
+    Node,
+    Package,
+}
+
+impl Group {
+    pub fn by_name(name: &str) -> Option<Group> {
+        Some(match name {
+            "cpu" => Group::Cpu,
+            "core" => Group::Core,
+            "llc" => Group::Llc,
+            "node" => Group::Node,
+            "package" => Group::Package,
+            _ => return None,
+        })
+    }
+
+    /// Returns the first CPU of a CPU's group.
+    pub(crate) fn first(self, topology: &Topology, cpu: u32) -> u32 {
+        match self {
+            Group::Cpu => cpu,
+            Group::Core => topology.siblings(cpu)[0],
+            Group::Llc => topology.llc_cpus(cpu)[0],
+            Group::Node => topology.node_cpus(cpu)[0],
+            Group::Package => topology.package_cpus(cpu)[0],
+        }
+    }
+
+    /// Returns the first CPU of each group, ascending.
+    pub(crate) fn all(self, topology: &Topology) -> Vec<u32> {
+        let all = 0..topology.nr_cpus();
+        all.filter(|&cpu| self.first(topology, cpu) == cpu).collect()
+    }
+}
+
+/// A CPU, pair of CPUs or word of a mask that something is done for. A group is its first CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Instance {
+    pub cpu: Option<u32>,
+    /// The second CPU of a pair.
+    pub other: Option<u32>,
+    /// The word of a mask of CPUs.
+    pub word: Option<u32>,
+}
+
+/// Returns the instances of a group, one a CPU, core and so on; without a group a single one.
+pub fn instances(topology: &Topology, group: Option<Group>) -> Vec<Instance> {
+    let Some(group) = group else {
+        return vec![Instance::default()];
+    };
+    let at = |cpu| Instance {
+        cpu: Some(cpu),
+        ..Instance::default()
+    };
+    group.all(topology).into_iter().map(at).collect()
+}

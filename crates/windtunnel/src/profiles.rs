@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Finds and reads the files of profiles: `profiles/NAME.toml`.
+
+use crate::error::Error;
+use crate::search;
+use input::Source;
+use profile::{Profile, file};
+use std::path::{Path, PathBuf};
+
+/// Profiles may include each other this deep.
+const MAX_DEPTH: usize = 8;
+
+/// Returns the profile of a policy by its name, an empty one if there is none.
+///
+/// # Errors
+/// If its file is not a profile.
+pub fn find(name: &str) -> Result<Profile, Error> {
+    match path(name) {
+        Some(path) => read(&path),
+        None => Ok(Profile::default()),
+    }
+}
+
+/// Returns the profile with this name, which another one includes.
+///
+/// # Errors
+/// If there is none.
+pub(crate) fn by_name(name: &str) -> Result<Profile, Error> {
+    read(&path(name).ok_or_else(|| Error::new(format!("there is no profile {name}")))?)
+}
+
+fn path(name: &str) -> Option<PathBuf> {
+    let folders = search::folders("profiles").into_iter();
+    let mut paths = folders.map(|folder| folder.join(format!("{name}.toml")));
+    paths.find(|path| path.is_file())
+}
+
+/// Reads the profile in a file.
+///
+/// # Errors
+/// If there is none.
+pub fn read(path: &Path) -> Result<Profile, Error> {
+    read_deep(path, 0)
+}
+
+fn read_deep(path: &Path, depth: usize) -> Result<Profile, Error> {
+    let source = Source::read(path, file::MAX_BYTES)?;
+    // Included profiles are beside this one, or where profiles are.
+    file::parse(&source, &mut |name| {
+        if depth == MAX_DEPTH {
+            return Err(Error::new(format!("{name}: profiles include each other")));
+        }
+        let beside = path.with_file_name(format!("{name}.toml"));
+        let found = Some(beside).filter(|path| path.is_file()).or_else(|| self::path(name));
+        let found = found.ok_or_else(|| Error::new(format!("there is no profile {name}")))?;
+        read_deep(&found, depth + 1)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_profiles_of_the_repository_are_profiles() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../profiles");
+        let files = std::fs::read_dir(folder)
+            .expect("profiles")
+            .flatten()
+            .map(|entry| entry.path());
+        let profiles: Vec<_> = files
+            .filter(|path| path.extension().is_some_and(|e| e == "toml"))
+            .collect();
+        assert!(!profiles.is_empty());
+        for path in profiles {
+            read(&path).unwrap_or_else(|error| panic!("{error}"));
+        }
+    }
+}

@@ -1,0 +1,25 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# check.sh POLICY: compiles one policy, runs it in checked mode, and runs the tests of this policy alone. Seconds, once the
+# tests are built.
+set -eu
+cd "$(dirname "$0")/.."
+policy=${1:-}
+source=policies/$policy.bpf.c
+if [ -z "$policy" ] || [ ! -f "$source" ]; then
+  echo "check: there is no policy '$policy'; POLICY is one of: $(cd policies && echo *.bpf.c | sed 's/\.bpf\.c//g')" >&2
+  exit 2
+fi
+scripts/policies.sh "$policy"
+cargo build --quiet -p windtunnel
+windtunnel=target/debug/windtunnel
+echo "== load"
+$windtunnel check "target/policies/$policy.bpf.o"
+echo "== a run in checked mode"
+$windtunnel run "$policy" --check --machine numa16 --workload mixed.json --for 200ms
+# The properties of all policies are tested on this policy. Its own tests are those of the files that name it.
+tests=crates/windtunnel/tests/integration
+own=$(cd $tests && grep -l "\"$policy\"" policy_*.rs | sed 's/\.rs$/::/')
+echo "== tests: policy_properties $own"
+# shellcheck disable=SC2086 # names by spaces
+POLICY=$policy cargo test --quiet -p windtunnel --test integration -- policy_properties:: policy_records:: $own

@@ -300,7 +300,11 @@ mod tests {
         write(Path::new("/dev/null"), b"gone").expect("written");
         assert!(is_special(Path::new("/dev/null")) && is_special(Path::new("-")));
         let error = write(Path::new("/dev/full"), b"too much").expect_err("no room");
-        assert_eq!(error.message, "/dev/full: No space left on device (os error 28)");
+        let text = error.to_string();
+        assert!(
+            text.starts_with("/dev/full: No space left on device (os error 28)\n"),
+            "{text}"
+        );
         assert_eq!(
             names(Path::new("/dev"))
                 .iter()
@@ -324,6 +328,9 @@ mod tests {
         assert!(error.message.ends_with("two outputs go to this file"), "{error}");
         check([Path::new("/dev/null"), Path::new("/dev/null")]).expect("a device takes everything");
         let error = check([Path::new("/proc/out.json")]).expect_err("no files can be made there");
-        assert_eq!(error.message, "/proc/out.json: No such file or directory (os error 2)");
+        assert_eq!(
+            error.to_string(),
+            "/proc/out.json: No such file or directory (os error 2)"
+        );
     }
 }

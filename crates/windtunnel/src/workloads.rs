@@ -6,6 +6,7 @@ use crate::error::Error;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
+use trace::escape;
 use workload::{Generator, Unit, Workload, generators};
 
 /// Files of the folders and generators, with where they are or what they are.
@@ -78,7 +79,7 @@ fn contents(workload: &Workload) -> String {
         .map_or_else(|| "until all tasks have exited".into(), duration::format);
     let mut text = format!(
         "{}: {} tasks, {} resources, {length}, counts {}\n\n",
-        workload.name,
+        escape::line(&workload.name),
         workload.tasks.iter().filter(|task| task.spawn).count(),
         workload.resources.len(),
         workload.unit
@@ -91,7 +92,7 @@ fn contents(workload: &Workload) -> String {
             .trim_end_matches(|c: char| c.is_ascii_digit())
             .trim_end_matches('-');
         *kinds
-            .entry((name.to_owned(), format!("{:?}", task.policy)))
+            .entry((escape::line(name).into_owned(), format!("{:?}", task.policy)))
             .or_default() += 1;
     }
     for ((name, policy), count) in kinds {

@@ -5,6 +5,7 @@ use super::Comparison;
 use super::effect::{Effect, Shown};
 use super::metric::Metric;
 use report::{Better, Unit};
+use trace::escape;
 
 /// Effects below this are in the table; words are for those that matter.
 const WORTH_WORDS: f64 = 0.01;
@@ -34,7 +35,7 @@ pub fn verdict(c: &Comparison) -> String {
             "no verdict on {}: a policy did not schedule all of its runs",
             c.workload
         ));
-        return lines.join("\n") + "\n";
+        return joined(&lines);
     }
     lines.push(result(c));
     for known in c.metrics.iter().filter(|known| known.metric.figure.better.is_some()) {
@@ -47,7 +48,12 @@ pub fn verdict(c: &Comparison) -> String {
     if alike(c) {
         lines.push("every pair is the same: the seeds change nothing in these runs".to_owned());
     }
-    lines.join("\n") + "\n"
+    joined(&lines)
+}
+
+/// Joins lines, whose names may be hostile.
+fn joined(lines: &[String]) -> String {
+    lines.iter().map(|line| escape::line(line) + "\n").collect()
 }
 
 /// Nothing was left to chance: more than one pair, and no number of them varies.

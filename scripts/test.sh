@@ -26,6 +26,8 @@ part "policies" scripts/policies.sh
 part "lints" cargo clippy --workspace --all-targets --quiet -- -D warnings
 part "kernel rules" scripts/kernel-rules.sh
 part "tests" cargo test --workspace --quiet --no-fail-fast
+# The same inputs each time; `make attack` draws others for hours.
+part "drawn attacks" target/debug/attack count 1000 1
 part "release build" cargo build --release --quiet -p windtunnel
 WINDTUNNEL=target/release/windtunnel \
   part "the same bytes in release" cargo test --quiet -p windtunnel --test integration determinism::

@@ -91,7 +91,7 @@ pub struct Draw {
 }
 
 impl Draw {
-    /// A drawing of a machine with `cpus` CPUs.
+    /// Returns a drawing of the first `cpus` CPUs of a machine. What happens on others is not drawn.
     ///
     /// # Errors
     /// An empty window, or too many columns.
@@ -246,7 +246,9 @@ impl Draw {
     }
 
     fn set(&mut self, time: u64, cpu: u32, pid: u32) {
-        let row = &mut self.rows[cpu as usize];
+        let Some(row) = self.rows.get_mut(cpu as usize) else {
+            return;
+        };
         row.advance(time.min(self.options.to), &self.options);
         row.pid = pid;
     }

@@ -36,6 +36,14 @@ fn draw(options: DrawOptions, cpus: usize, end: u64, records: &[Record]) -> Stri
     draw.finish(end)
 }
 
+#[test]
+fn cpus_beyond_the_drawing_are_left_out() {
+    let options = || DrawOptions::columns(0, 10_000, 10);
+    let known = [switch(0, 0, 0, 3)];
+    let more = [switch(0, 0, 0, 3), switch(0, 300, 0, 4)];
+    assert_eq!(draw(options(), 1, 10_000, &more), draw(options(), 1, 10_000, &known));
+}
+
 /// Two CPUs, three tasks: majority cells, a sleeper shorter than a step, hotplug, the list.
 #[test]
 fn letters() {

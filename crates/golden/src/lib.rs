@@ -5,6 +5,7 @@
 //! and the message shows the lines that differ and the command that accepts them. That command sets `UPDATE_GOLDEN=1`,
 //! with which the text is written instead of compared.
 
+use similar::TextDiff;
 use std::path::Path;
 
 /// Lines shown before and after each difference.
@@ -87,80 +88,13 @@ fn disagreement(path: &Path, text: &str) -> Option<String> {
 
 /// Returns the lines that differ, `-` before those of `old` and `+` before those of `new`, with some lines around them.
 pub fn difference(old: &str, new: &str) -> String {
-    let (old, new) = (lines(old), lines(new));
-    let lines = edits(&old, &new);
-    let near = |at: usize| {
-        let around = at.saturating_sub(CONTEXT)..(at + CONTEXT + 1).min(lines.len());
-        lines[around].iter().any(|(sign, _)| *sign != ' ')
-    };
-    let (mut text, mut shown, mut gap) = (String::new(), 0, false);
-    for (at, (sign, line)) in lines.iter().enumerate() {
-        if !near(at) || shown == MOST_SHOWN {
-            gap = true;
-            continue;
-        }
-        if gap {
-            text += "  ...\n";
-        }
-        (shown, gap) = (shown + 1, false);
-        text += &format!("{sign} {line}\n");
+    let diff = TextDiff::from_lines(old, new);
+    let text = diff.unified_diff().context_radius(CONTEXT).to_string();
+    let mut lines: Vec<&str> = text.lines().take(MOST_SHOWN + 1).collect();
+    if lines.len() > MOST_SHOWN {
+        lines[MOST_SHOWN] = "... and more";
     }
-    if shown == MOST_SHOWN {
-        text += "  ... and more\n";
-    }
-    text
-}
-
-/// The lines of a text. A last line without a newline is marked, because it differs from one with a newline.
-fn lines(text: &str) -> Vec<String> {
-    let line = |line: &str| match line.strip_suffix('\n') {
-        Some(line) => line.to_owned(),
-        None => format!("{line} (no newline)"),
-    };
-    text.split_inclusive('\n').map(line).collect()
-}
-
-/// Returns all lines of both texts in order, each with its sign, by a longest common subsequence.
-fn edits<'a>(old: &'a [String], new: &'a [String]) -> Vec<(char, &'a str)> {
-    let same = old.iter().zip(new).take_while(|(a, b)| a == b).count();
-    let (head, old) = old.split_at(same);
-    let new = &new[same..];
-    let same = old
-        .iter()
-        .rev()
-        .zip(new.iter().rev())
-        .take_while(|(a, b)| a == b)
-        .count();
-    let (old, tail) = old.split_at(old.len() - same);
-    let new = &new[..new.len() - same];
-
-    // longest[i][j] is the length of the longest common subsequence of old[i..] and new[j..].
-    let mut longest = vec![vec![0_u32; new.len() + 1]; old.len() + 1];
-    for i in (0..old.len()).rev() {
-        for j in (0..new.len()).rev() {
-            longest[i][j] = if old[i] == new[j] {
-                longest[i + 1][j + 1] + 1
-            } else {
-                longest[i + 1][j].max(longest[i][j + 1])
-            };
-        }
-    }
-    let mut edits: Vec<(char, &str)> = head.iter().map(|line| (' ', line.as_str())).collect();
-    let (mut i, mut j) = (0, 0);
-    while i < old.len() || j < new.len() {
-        if i < old.len() && j < new.len() && old[i] == new[j] {
-            edits.push((' ', &old[i]));
-            (i, j) = (i + 1, j + 1);
-        } else if j == new.len() || i < old.len() && longest[i + 1][j] >= longest[i][j + 1] {
-            edits.push(('-', &old[i]));
-            i += 1;
-        } else {
-            edits.push(('+', &new[j]));
-            j += 1;
-        }
-    }
-    edits.extend(tail.iter().map(|line| (' ', line.as_str())));
-    edits
+    lines.join("\n") + "\n"
 }
 
 #[cfg(test)]
@@ -171,9 +105,14 @@ mod tests {
     fn only_the_lines_that_differ_are_shown_with_lines_around_them() {
         let old = "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n";
         let new = old.replace("3\n", "three\n").replace("10\n", "9.5\n10\n");
-        let shown = "  1\n  2\n- 3\n+ three\n  4\n  5\n  ...\n  8\n  9\n+ 9.5\n  10\n  11\n";
-        assert_eq!(difference(old, &new), shown);
-        assert_eq!(difference("a", "a\n"), "- a (no newline)\n+ a\n");
+        let shown = difference(old, &new);
+        for line in ["-3", "+three", "+9.5", " 2", " 11"] {
+            assert!(shown.lines().any(|shown| shown == line), "{line}: {shown}");
+        }
+        assert!(!shown.lines().any(|line| line == " 6"), "{shown}");
+        assert!(difference("a", "a\n").contains("No newline at end of file"));
+        let long = difference("", &"x\n".repeat(1000));
+        assert_eq!(long.lines().count(), MOST_SHOWN + 1);
     }
 
     #[test]
@@ -184,7 +123,7 @@ mod tests {
         let message = disagreement(&path, &text.replace("golden", "silver")).expect("a disagreement");
         assert!(message.contains("golden/Cargo.toml differs"), "{message}");
         assert!(
-            message.contains("- name = \"golden\"\n+ name = \"silver\"\n"),
+            message.contains("-name = \"golden\"\n+name = \"silver\"\n"),
             "{message}"
         );
     }

@@ -7,13 +7,14 @@ use crate::policy::layout::{Layout, MAX_TASKS};
 use crate::policy::release::Release;
 use crate::programs::resource::Sync;
 use crate::sched::cgroup::Cgroups;
+use crate::sched::ext::core::Core;
+use crate::sched::ext::idle_masks::Idle;
 use crate::sched::fair::domains::Domains;
 use crate::sched::fair::task_group::TaskGroups;
 use crate::sched::rq::Rq;
 use crate::sched::rt::cpupri::RootDomain;
 use crate::sched::task::Task;
 use crate::simulation::event::{Event, EventQueue};
-use crate::simulation::id::CpuId;
 use crate::simulation::id::{IDLE, TaskId};
 use crate::simulation::rng::Rng;
 use crate::simulation::table::Table;
@@ -45,7 +46,7 @@ pub struct Machine {
     /// Simulated time, ns since the run's start.
     pub now: u64,
     pub(crate) events: EventQueue,
-    pub rqs: Table<CpuId, Rq>,
+    pub rqs: Vec<Rq>,
     pub tasks: Table<TaskId, Task>,
     /// Slots of exited tasks, used again last in first out.
     pub(crate) free_tasks: Vec<TaskId>,
@@ -67,14 +68,14 @@ pub struct Machine {
     pub region: Rc<Region>,
     /// Where in the region things are.
     pub layout: Layout,
-    pub(crate) idle: crate::sched::ext::idle_masks::Idle,
+    pub(crate) idle: Idle,
     pub(crate) locks: Locks,
     pub(crate) sync: Sync,
     pub(crate) caches: Caches,
     pub(crate) domains: Domains,
     pub(crate) task_groups: TaskGroups,
     pub(crate) root_domain: RootDomain,
-    pub ext: crate::sched::ext::core::Core,
+    pub ext: Core,
     pub cgroups: Cgroups,
     pub checks: Checks,
     /// What shall never happen, if somebody wants it watched.

@@ -2,9 +2,7 @@
 //! The event loop: takes events in their order and hands each to the code that handles it.
 
 use crate::machine::*;
-use crate::sched::ext;
-use crate::sched::fair;
-use crate::sched::rt;
+use crate::sched::{ext, fair, rt};
 use crate::simulation::event::Event;
 use crate::watch::observe::Transition;
 use bpf::memory::Use;

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::interrupt;
 use crate::scenario::{PIECE_MAX_NS, Scenario};
 use kernel::decision::Snapshot;
-use kernel::invariant::{Tally, Violation};
+use kernel::violation::{Tally, Violation};
 use report::fit::{Grid, Mark, Surface, Text};
 use report::{RunResult, Status};
 use serde_json::{Value, json};

@@ -3,10 +3,10 @@
 
 use super::timers::*;
 use crate::machine::Machine;
-use crate::policy::callbacks::Op;
-use crate::policy::callbacks::kf;
+use crate::policy::callbacks::{Op, kf};
 use crate::policy::kfuncs;
 use crate::sched::ext::ops::{self};
+use crate::sched::ext::ops_table::UNLOCKED;
 use crate::sched::ext::{self, dump, exit};
 use crate::simulation::event::Event;
 use crate::simulation::id::IDLE;
@@ -58,9 +58,7 @@ impl World for Machine {
     /// Under a runqueue's lock, in ops.select_cpu() the task's pi_lock, and while the state is dumped.
     fn irqs_disabled(&self) -> bool {
         let frame = &self.ext.frame;
-        frame.locked_cpu != crate::sched::ext::ops_table::UNLOCKED
-            || frame.op == Some(Op::SelectCpu)
-            || dump::is_open(self)
+        frame.locked_cpu != UNLOCKED || frame.op == Some(Op::SelectCpu) || dump::is_open(self)
     }
 
     fn per_cpu_offset(&self, cpu: u32) -> u64 {

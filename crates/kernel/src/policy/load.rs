@@ -2,12 +2,9 @@
 //! A policy's object comes into a machine: linked, compiled, its user-space half's part done, enabled.
 
 use crate::machine::Machine;
-use crate::policy::kfuncs;
-use crate::policy::nullable;
 use crate::policy::release::{Release, describe};
-use crate::policy::sanitizer;
 use crate::policy::target::target;
-use crate::policy::user_space;
+use crate::policy::{hook, kfuncs, nullable, sanitizer, user_space};
 use crate::sched::ext::{self, Exit, Op, OpsTable, Policy};
 use bpf::cache::{Competitors, LINE};
 use bpf::engine::{Engine, Vm};
@@ -104,7 +101,7 @@ pub fn open_changed(
 /// If the profile does not fit, or the policy fails while it is enabled.
 pub fn attach(m: &mut Machine, image: &Image, policy: Policy, profile: &Profile) -> Result<(), LoadError> {
     let cid = policy.cid;
-    let hooks = crate::policy::hook::resolve(&image.programs, profile).0;
+    let hooks = hook::resolve(&image.programs, profile).0;
     ext::enable::install(m, policy, hooks).map_err(LoadError::Refused)?;
     let loaded = bring_up(m, image, profile, cid);
     if loaded.is_err() {
@@ -352,15 +349,12 @@ fn linked(m: &Machine, object: &Object, profile: &Profile) -> Result<Image, Load
         LoadError::Refused(Exit::refusal(file_stem(&object.file), error.to_string(), m.now))
     };
     let mut image = link(&object, &target, &m.region, m.nr_cpus()).map_err(refused)?;
-    crate::policy::hook::check_names(&image.programs, profile)
-        .map_err(|message| format!("{}: {message}", image.file))?;
+    hook::check_names(&image.programs, profile).map_err(|message| format!("{}: {message}", image.file))?;
     for name in &profile.inner_maps {
         image
             .create_inner_maps(&m.region, name)
             .map_err(|error| error.to_string())?;
     }
-    image
-        .warnings
-        .extend(crate::policy::hook::resolve(&image.programs, profile).1);
+    image.warnings.extend(hook::resolve(&image.programs, profile).1);
     Ok(image)
 }

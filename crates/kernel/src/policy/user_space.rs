@@ -3,8 +3,7 @@
 //! it costs the machine time.
 
 use crate::machine::Machine;
-use crate::policy::iterator;
-use crate::policy::tracepoint;
+use crate::policy::{iterator, tracepoint};
 use crate::sched::ext::enable::{as_the_user, as_the_user_on};
 use bpf::link::Image;
 use bpf::map::kind;

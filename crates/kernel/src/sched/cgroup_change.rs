@@ -4,12 +4,12 @@
 use super::cgroup::*;
 use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
+use crate::policy::layout::mirror;
 use crate::policy::tracepoint;
 use crate::sched::class::Class;
-use crate::sched::ext;
-use crate::sched::fair;
-use crate::sched::task::State;
-use crate::simulation::id::TaskId;
+use crate::sched::task::{State, Task};
+use crate::sched::{ext, fair};
+use crate::simulation::id::{IDLE, TaskId};
 use bpf::errno::{EBUSY, EEXIST, EINVAL, ENOENT};
 use workload::Action;
 
@@ -110,7 +110,7 @@ impl Machine {
         let known = &mut self.cgroups.list[cgroup as usize];
         *known = Cgroup::new(100, true);
         self.layout.make_cgroup(&self.region, cgroup);
-        crate::policy::layout::mirror::mirror_cpusets(self);
+        mirror::mirror_cpusets(self);
         fair::online_group(self, cgroup, 100);
         if let Err(errno) = ext::cgroup::online(self, cgroup) {
             self.cgroups.list[cgroup as usize].online = false;
@@ -124,7 +124,7 @@ impl Machine {
 
     /// cgroup_rmdir: the policy is told when the cgroup's last reference of the core is gone, here at once.
     fn cgroup_rmdir(&mut self, cgroup: u32) -> Result<(), i32> {
-        let alive = |t: &crate::sched::task::Task| t.cgroup == cgroup && t.state != State::Dead;
+        let alive = |t: &Task| t.cgroup == cgroup && t.state != State::Dead;
         if self.tasks.iter().any(alive) || self.children_of(cgroup).next().is_some() {
             return Err(EBUSY);
         }
@@ -139,12 +139,7 @@ impl Machine {
 
     /// Live tasks of this name in the order of pids, with all threads of their processes if `process`.
     fn tasks_named(&self, comm: &str, process: bool) -> Vec<TaskId> {
-        let live = || {
-            self.pids
-                .iter()
-                .copied()
-                .filter(|&task| task != crate::simulation::id::IDLE)
-        };
+        let live = || self.pids.iter().copied().filter(|&task| task != IDLE);
         let named: Vec<TaskId> = live().filter(|&task| self.tasks[task].comm == comm).collect();
         if !process {
             return named;
@@ -166,7 +161,7 @@ impl Machine {
             // sched_move_task
             self.change_queued(task, |m| {
                 m.tasks[task].cgroup = to;
-                crate::policy::layout::mirror::mirror_cgroup(m, task);
+                mirror::mirror_cgroup(m, task);
                 fair::change_group(m, task, to);
                 ext::cgroup::moved(m, task, to);
             });
@@ -186,14 +181,9 @@ impl Machine {
         tracepoint::cpuset_write_resmask(self);
         let nr_cpus = self.nr_cpus();
         self.cgroups.list[cgroup as usize].cpus = cpus.map(|cpus| CpuSet::from_cpus(nr_cpus, cpus));
-        crate::policy::layout::mirror::mirror_cpusets(self);
+        mirror::mirror_cpusets(self);
         // update_tasks_cpumask, of the cgroups below, too.
-        let tasks: Vec<TaskId> = self
-            .pids
-            .iter()
-            .copied()
-            .filter(|&task| task != crate::simulation::id::IDLE)
-            .collect();
+        let tasks: Vec<TaskId> = self.pids.iter().copied().filter(|&task| task != IDLE).collect();
         for task in tasks {
             let mut at = Some(self.tasks[task].cgroup);
             while let Some(above) = at.filter(|&above| above != cgroup) {

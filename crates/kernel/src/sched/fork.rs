@@ -4,14 +4,12 @@
 use crate::hardware::caches::Footprint;
 use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
-use crate::policy::layout;
-use crate::policy::tracepoint;
+use crate::policy::layout::mirror;
+use crate::policy::{layout, tracepoint};
 use crate::programs::execute;
 use crate::sched::class::{Class, flags};
-use crate::sched::ext;
-use crate::sched::fair;
-use crate::sched::rt;
 use crate::sched::task::{PRIO_TO_WEIGHT, State, Task, WEIGHT_IDLEPRIO};
+use crate::sched::{ext, fair, rt};
 use crate::simulation::event::Event;
 use crate::simulation::id::{IDLE, TaskId};
 use crate::simulation::timeline::LockId;
@@ -261,7 +259,7 @@ impl Machine {
     pub(crate) fn exit_task(&mut self, task: TaskId) {
         let parent = self.find_task(self.tasks[task].parent);
         self.tasks[task].flags |= layout::PF_EXITING;
-        crate::policy::layout::mirror::mirror_flags(self, task);
+        mirror::mirror_flags(self, task);
         let pid = self.tasks[task].pid;
         tracepoint::sched_process_exit(self, task);
         self.trace(self.this_cpu, trace::Event::TaskExit { pid });

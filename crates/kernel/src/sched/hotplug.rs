@@ -2,8 +2,8 @@
 //! CPUs going offline and coming back (sched_cpu_deactivate, sched_cpu_activate).
 
 use crate::machine::Machine;
-use crate::sched::ext;
-use crate::sched::fair;
+use crate::policy::layout::mirror;
+use crate::sched::{ext, fair};
 use crate::simulation::id::IDLE;
 use crate::watch::observe::Transition;
 use trace::MigrateReason;
@@ -22,7 +22,7 @@ impl Machine {
             self.online_cpus.insert(cpu);
             self.idle_cpus.insert(cpu);
             self.observe(Transition::Online { cpu });
-            crate::policy::layout::mirror::mirror_online(self);
+            mirror::mirror_online(self);
             fair::rebuild_domains(self);
             ext::cpu_online(self, cpu);
             return;
@@ -51,7 +51,7 @@ impl Machine {
         );
         fair::offline(self, cpu);
         // cpu_online_mask lags behind cpu_active_mask: it changes when nothing is left there (cpu_disable_common).
-        crate::policy::layout::mirror::mirror_online(self);
+        mirror::mirror_online(self);
         let rq = &mut self.rqs[cpu as usize];
         rq.online = false;
         rq.need_resched = false;

@@ -3,11 +3,11 @@
 
 use crate::machine::Machine;
 use crate::sched::ext;
-use crate::simulation::id::TaskId;
+use crate::simulation::id::{IDLE, TaskId};
 
 pub(crate) fn pick_task(m: &mut Machine, cpu: u32) -> Option<TaskId> {
     ext::stay_idle(m, cpu);
-    Some(crate::simulation::id::IDLE)
+    Some(IDLE)
 }
 
 pub(crate) fn set_next_task(m: &mut Machine, cpu: u32, _next: TaskId) {

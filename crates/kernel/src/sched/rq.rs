@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! One CPU's runqueue: what runs, what waits, and where its time goes.
 
+use crate::sched::ext::core::ScxRq;
+use crate::sched::fair::entity::FairRq;
+use crate::sched::rt::queue::RtRq;
 use crate::simulation::id::{IDLE, TaskId};
 
 /// What every event touches stands first, so that it takes few cache lines.
@@ -40,9 +43,9 @@ pub struct Rq {
     pub overhead_told: u64,
     /// Deferred reschedule IPIs: when they come again, ns, and how many.
     pub deferred_ipis: Vec<(u64, u32)>,
-    pub ext: crate::sched::ext::core::ScxRq,
-    pub rt: crate::sched::rt::queue::RtRq,
-    pub fair: crate::sched::fair::entity::FairRq,
+    pub ext: ScxRq,
+    pub rt: RtRq,
+    pub fair: FairRq,
 }
 
 /// Where a CPU's time went; the parts sum up to the simulated time.

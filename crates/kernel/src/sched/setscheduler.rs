@@ -3,10 +3,10 @@
 
 use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
+use crate::policy::layout::mirror;
 use crate::sched::class::flags;
-use crate::sched::ext;
-use crate::sched::fair;
 use crate::sched::fork::set_policy_fields;
+use crate::sched::{ext, fair};
 use crate::simulation::id::TaskId;
 use crate::watch::observe::Transition;
 use trace::MigrateReason;
@@ -49,7 +49,7 @@ impl Machine {
             t.affinity = group;
             t.nr_cpus_allowed = cpus.weight();
             t.cpus = cpus;
-            crate::policy::layout::mirror::mirror_cpus(m, task);
+            mirror::mirror_cpus(m, task);
             m.class_set_cpus_allowed(task);
         });
     }

@@ -3,6 +3,7 @@
 //! machine's region (`policy::layout`); a field lives in one of the two places only, but for identity and affinity,
 //! which never change behind the kernel's back and are mirrored when set.
 
+use super::{ext, fair, rt};
 use crate::hardware::caches::Footprint;
 use crate::hardware::cpuset::CpuSet;
 use crate::programs::cursor::Cursor;
@@ -48,10 +49,10 @@ pub struct Task {
     pub on_rq: bool,
     /// It is `curr` of `cpu`.
     pub on_cpu: bool,
-    pub ext: crate::sched::ext::entity::Entity,
+    pub ext: ext::entity::Entity,
     pub program: Cursor,
-    pub fair: crate::sched::fair::entity::Entity,
-    pub rt: crate::sched::rt::queue::Entity,
+    pub fair: fair::entity::Entity,
+    pub rt: rt::queue::Entity,
     pub policy: Policy,
     /// 100 + 20 + nice.
     pub static_prio: i32,

@@ -5,6 +5,7 @@
 //! next makes no progress until the debt is worked off. `rq.clock` says up to when time has been attributed.
 
 use crate::machine::Machine;
+use crate::policy::layout::mirror;
 use crate::simulation::id::IDLE;
 use machine::Distance;
 use trace::Event;
@@ -46,7 +47,7 @@ impl Machine {
         task.sum_exec_runtime += rest;
         task.program.consume(rest, capacity);
         let class = task.class;
-        crate::policy::layout::mirror::mirror_runtime(self, curr);
+        mirror::mirror_runtime(self, curr);
         self.class_update_curr(class, cpu, rest);
     }
 

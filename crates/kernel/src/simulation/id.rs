@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The numbers of CPUs and tasks.
+//! The numbers of tasks.
 
 use super::table::id;
 
@@ -17,9 +17,4 @@ impl TaskId {
     pub fn slot(self) -> u32 {
         self.0
     }
-}
-
-id! {
-    /// A CPU of the machine.
-    CpuId
 }

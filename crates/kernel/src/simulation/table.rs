@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A table whose items have numbers of a type of their own: CPUs, tasks, DSQs.
+//! A table whose items have numbers of a type of their own: tasks, DSQs.
 //!
 //! Only the machine makes such numbers, and only for items that it has. A number that a policy or a workload names is checked
 //! where it comes in ([`Table::id`]). Programs cannot store to the memory from which the simulator reads numbers back

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Noting decisions.
+//! Notes decisions as they are made ([`decision`](super::decision)).
 
 use super::decision::*;
 use crate::machine::Machine;

@@ -5,7 +5,7 @@ use crate::policies::Run;
 use crate::support::*;
 use bpf::cache::Transfers;
 use kernel::Machine;
-use kernel::lock::LockId;
+use kernel::timeline::LockId;
 use machine::{ByDistance, MachineSpec, TaskSets};
 use workload::{Dist, Op, Policy, TaskSpec};
 

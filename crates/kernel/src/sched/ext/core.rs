@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What sched_ext keeps: of the machine, of a CPU, and of what a policy has asked for.
+//! The state of sched_ext: the machine's, each CPU's, and what a policy has asked for and not yet got.
 
 use super::dsq::{DsqRef, Dsqs};
 use super::exit_info::Exit;
 use super::{entity, events, loaded};
 use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
-use crate::policy::callbacks::Op;
+use crate::policy::callbacks::{NR_OPS, Op};
 use crate::policy::layout;
-use crate::sched::ext::ops_table::Frame;
+use crate::sched::ext::cids::Cids;
+use crate::sched::ext::dump_text::Dump;
+use crate::sched::ext::ops_table::{Called, Frame};
 use crate::simulation::id::TaskId;
 use bpf::engine::Vm;
 use entity::TaskState;
@@ -99,9 +101,9 @@ pub struct Core {
     pub(crate) ending: Ending,
     pub stats: events::Stats,
     /// By `Op as usize`, since the machine was made.
-    pub called: [crate::sched::ext::ops_table::Called; crate::policy::callbacks::NR_OPS],
+    pub called: [Called; NR_OPS],
     pub dsqs: Dsqs,
-    pub(crate) cids: crate::sched::ext::cids::Cids,
+    pub(crate) cids: Cids,
     /// Tasks that the policy has moved from DSQ to DSQ while it walked one.
     pub nr_moved: u32,
     /// How often a task began to wait.
@@ -117,7 +119,7 @@ pub struct Core {
     pub(crate) bypass_depth: u32,
     pub(crate) bypass_since: u64,
     pub(crate) slice_dfl: u64,
-    pub(crate) dump: crate::sched::ext::dump_text::Dump,
+    pub(crate) dump: Dump,
     /// CPUs with work to do when the running handler is through.
     pub(crate) irq_work: Vec<u32>,
     pub(crate) watchdog_timeout: u64,
@@ -153,7 +155,7 @@ impl Core {
             exit_flags: 0,
             ending: Ending::No,
             stats: events::Stats::default(),
-            called: [crate::sched::ext::ops_table::Called::default(); crate::policy::callbacks::NR_OPS],
+            called: [crate::sched::ext::ops_table::Called::default(); NR_OPS],
             dsqs: Dsqs::new(topology.nr_cpus(), topology.nodes.len() as u32),
             cids: crate::sched::ext::cids::Cids::new(topology, &CpuSet::all(topology.nr_cpus())),
             nr_moved: 0,

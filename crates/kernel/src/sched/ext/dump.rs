@@ -10,6 +10,7 @@ use crate::policy::callbacks::Op;
 use crate::policy::layout::enums::{SCX_EXIT_MSG_LEN, SCX_TASK_STATE_MASK, SCX_TASK_STATE_SHIFT};
 use crate::policy::layout::scx_dump_ctx;
 use crate::sched::class::Class;
+use crate::sched::ext::exit_info;
 use crate::sched::ext::exit_info::Exit;
 use crate::sched::ext::ops_table::Frame;
 use crate::sched::task::State;
@@ -26,7 +27,7 @@ pub(crate) fn print(m: &mut Machine, text: &str) {
     let dump = &mut m.ext.dump;
     dump.line.push_str(text);
     let full = dump.line.len() >= SCX_EXIT_MSG_LEN as usize;
-    crate::sched::ext::exit_info::truncate(&mut dump.line, SCX_EXIT_MSG_LEN as usize - 1);
+    exit_info::truncate(&mut dump.line, SCX_EXIT_MSG_LEN as usize - 1);
     if full || dump.line.ends_with('\n') {
         dump.flush();
     }

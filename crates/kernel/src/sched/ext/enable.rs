@@ -17,12 +17,10 @@ use crate::policy::layout::enums::*;
 use crate::policy::layout::scx_exit_info;
 use crate::policy::release::Release;
 use crate::sched::class::Class;
-use crate::sched::ext::core::DirectDispatch;
-use crate::sched::ext::exit_info::Exit;
-use crate::sched::ext::exit_info::Kind;
-use crate::sched::ext::ops_table::Frame;
-use crate::sched::ext::ops_table::OpsTable;
-use crate::sched::ext::ops_table::Policy;
+use crate::sched::ext::core::{DirectDispatch, MAX_TIMEOUT_NS};
+use crate::sched::ext::exit_info::{Exit, Kind};
+use crate::sched::ext::ops_table::{Frame, OpsTable, Policy};
+use crate::sched::ext::{cids, ops_table};
 use crate::simulation::event::Event;
 use crate::simulation::id::{IDLE, TaskId};
 use bpf::errno::{E2BIG, EBUSY, EFAULT, EINVAL};
@@ -44,7 +42,7 @@ pub(crate) fn install(m: &mut Machine, policy: Policy, hooks: Tracing) -> Result
         return Err(Exit::refusal(ops.name(), message, m.now));
     }
     let arenas = vm.maps().iter().filter(|map| map.def().kind == kind::ARENA).count();
-    if let Some(message) = crate::sched::ext::cids::check_arenas(arenas).filter(|_| cid) {
+    if let Some(message) = cids::check_arenas(arenas).filter(|_| cid) {
         return Err(Exit::refusal(ops.name(), message, m.now));
     }
     m.ext.install(vm, ops, hooks);
@@ -118,7 +116,7 @@ pub(crate) fn check_members(ops: &OpsTable, release: Release) -> Result<(), Stri
             "ops.name {name:?} has characters other than letters, digits, '_' and '.' ({})",
             -EINVAL
         )
-    } else if u64::from(ops.timeout_ms) * 1_000_000 > crate::sched::ext::core::MAX_TIMEOUT_NS {
+    } else if u64::from(ops.timeout_ms) * 1_000_000 > MAX_TIMEOUT_NS {
         format!("ops.timeout_ms {} is more than 30000 ({})", ops.timeout_ms, -E2BIG)
     } else if ops.dispatch_max_batch > i32::MAX as u32 {
         format!(
@@ -170,11 +168,11 @@ fn steps(m: &mut Machine) -> Result<(), i32> {
         m.ext.exit_flags |= SCX_EFLAG_INITIALIZED;
     }
     cid::alloc_masks(m)?;
-    m.ext.activate_ops(crate::sched::ext::ops_table::hotplug_ops());
+    m.ext.activate_ops(ops_table::hotplug_ops());
     check_hotplug_seq(m)?;
     validate(m)?;
     bypass::set(m, true);
-    m.ext.activate_ops(crate::sched::ext::ops_table::normal_ops());
+    m.ext.activate_ops(ops_table::normal_ops());
     m.ext.init_task_enabled = true;
     match cgroup::init(m) {
         0 => {}

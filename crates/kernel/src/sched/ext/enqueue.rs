@@ -8,8 +8,8 @@ use super::ops::{self};
 use super::{cid, deferred, exit};
 use crate::machine::Machine;
 use crate::policy::callbacks::Op;
-use crate::policy::layout::PF_EXITING;
 use crate::policy::layout::enums::*;
+use crate::policy::layout::{PF_EXITING, mirror};
 use crate::sched::class::{Class, flags};
 use crate::sched::ext::core::DirectDispatch;
 use crate::simulation::id::TaskId;
@@ -366,7 +366,7 @@ pub(crate) fn dequeue_task(m: &mut Machine, cpu: u32, task: TaskId, core_flags: 
     }
     if deq_flags & SCX_DEQ_SLEEP != 0 {
         // A task sets its state before it calls schedule(): callbacks see what it sleeps in.
-        crate::policy::layout::mirror::mirror_state(m, task);
+        mirror::mirror_state(m, task);
     }
     ops_dequeue(m, task, deq_flags);
     let addr = m.tasks[task].addr;

@@ -6,11 +6,10 @@
 
 use super::idle_masks::*;
 use crate::machine::Machine;
-use crate::policy::layout::Mask;
-use crate::policy::layout::PF_EXITING;
 use crate::policy::layout::enums::{
     SCX_OPS_BUILTIN_IDLE_PER_NODE, SCX_OPS_KEEP_BUILTIN_IDLE, SCX_PICK_IDLE_CORE, SCX_PICK_IDLE_IN_NODE, SCX_WAKE_SYNC,
 };
+use crate::policy::layout::{Mask, PF_EXITING, mirror};
 use crate::simulation::id::{IDLE, TaskId};
 
 /// scx_idle_enable and scx_idle_update_selcpu_topology: a policy with these ops.flags is being enabled.
@@ -44,7 +43,7 @@ pub(crate) fn disable(m: &mut Machine) {
 
 /// Looks at what is online: at load and after hotplug.
 pub(crate) fn update_topology(m: &mut Machine) {
-    crate::policy::layout::mirror::mirror_online(m);
+    mirror::mirror_online(m);
     let (idle, topology, online) = (&mut m.idle, &m.spec.topology, m.layout.online);
     for (groups, masks) in [
         (&topology.cores, &idle.cores),

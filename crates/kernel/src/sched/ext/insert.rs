@@ -6,12 +6,11 @@
 //! in ops.dispatch() it goes to a buffer that is worked off afterwards.
 
 use super::core::{DirectDispatch, Pending};
-use super::dispatch;
 use super::dsq::{DsqRef, NO_DSQ};
 use super::enqueue::find_dsq_for_dispatch;
 use super::entity::OpsState;
 use super::ops::{self};
-use super::{cid, deferred, exit};
+use super::{cid, deferred, dispatch, exit};
 use crate::machine::Machine;
 use crate::policy::callbacks::Op;
 use crate::policy::layout::enums::*;

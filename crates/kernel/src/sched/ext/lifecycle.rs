@@ -8,7 +8,7 @@ use super::ops::{self};
 use super::{cid, exit};
 use crate::machine::Machine;
 use crate::policy::callbacks::Op;
-use crate::policy::layout::{scx_exit_task_args, scx_init_task_args};
+use crate::policy::layout::{mirror, scx_exit_task_args, scx_init_task_args};
 use crate::sched::class::Class;
 use crate::sched::ext::core::EnableState;
 use crate::sched::ext::ops_table::Frame;
@@ -53,7 +53,7 @@ fn disallow(m: &mut Machine, task: TaskId, fork: bool) {
         if matches!(t.policy, Policy::Ext { .. }) {
             t.policy = Policy::Normal { nice: t.nice() };
             m.ext.nr_rejected += 1;
-            crate::policy::layout::mirror::mirror_params(m, task);
+            mirror::mirror_params(m, task);
         }
         return;
     };

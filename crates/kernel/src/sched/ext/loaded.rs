@@ -3,12 +3,10 @@
 
 use crate::machine::Machine;
 use crate::policy::callbacks::Op;
-use crate::policy::hook::Hook;
-use crate::policy::hook::Tracing;
+use crate::policy::hook::{Hook, Tracing};
 use crate::policy::timers::Timers;
 use crate::sched::ext::core::Core;
-use crate::sched::ext::ops_table::NO_OPS;
-use crate::sched::ext::ops_table::OpsTable;
+use crate::sched::ext::ops_table::{NO_OPS, OpsTable};
 use bpf::engine::Vm;
 
 /// Everything that comes and goes with a policy. [`Core::policy`] holds the only one, so a policy that was refused or has

@@ -49,8 +49,8 @@ pub(crate) use enqueue::{dequeue_task, enqueue_task};
 pub use entity::Entity;
 
 use crate::machine::Machine;
-use crate::policy::layout;
-use crate::policy::tracepoint;
+use crate::policy::layout::mirror;
+use crate::policy::{layout, tracepoint};
 use crate::sched::class::Class;
 use crate::sched::task::Task;
 use crate::simulation::id::TaskId;
@@ -94,7 +94,7 @@ pub(crate) fn stay_idle(m: &mut Machine, cpu: u32) {
 
 /// After every context switch.
 pub(crate) fn sched_switch(m: &mut Machine, cpu: u32, prev: TaskId, next: TaskId) {
-    crate::policy::layout::mirror::mirror_switch(m, cpu, prev, next);
+    mirror::mirror_switch(m, cpu, prev, next);
     tracepoint::sched_switch(m, cpu, prev, next);
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn irq_work(m: &mut Machine) {
 /// A task was woken and put on `cpu`'s queue, which is locked (task_woken_scx).
 #[inline]
 pub(crate) fn task_woken(m: &mut Machine, cpu: u32, task: TaskId) {
-    crate::policy::layout::mirror::mirror_state(m, task);
+    mirror::mirror_state(m, task);
     if deferred::pending(m, cpu) {
         deferred::run_deferred(m, cpu);
     }
@@ -133,7 +133,7 @@ pub(crate) fn deferred(m: &mut Machine, cpu: u32) {
 
 /// A task slot was filled: its task_struct is laid out.
 pub(crate) fn task_created(m: &mut Machine, task: TaskId) {
-    crate::policy::layout::mirror::mirror_task(m, task);
+    mirror::mirror_task(m, task);
     m.scx_init_entity(task);
 }
 
@@ -143,13 +143,13 @@ pub(crate) fn post_fork(m: &mut Machine, task: TaskId) -> Result<(), i32> {
 }
 
 pub(crate) fn task_renamed(m: &mut Machine, task: TaskId) {
-    crate::policy::layout::mirror::mirror_exec(m, task);
+    mirror::mirror_exec(m, task);
 }
 
 /// sched_ext_dead: disable and exit_task.
 pub(crate) fn task_dead(m: &mut Machine, task: TaskId) {
     lifecycle::dead(m, task);
-    crate::policy::layout::mirror::mirror_reparent(m, task);
+    mirror::mirror_reparent(m, task);
 }
 
 /// __put_task_struct: nobody holds the task any more.
@@ -159,7 +159,7 @@ pub(crate) fn task_gone(m: &mut Machine, task: TaskId) {
 }
 
 pub(crate) fn task_cpu_changed(m: &mut Machine, task: TaskId) {
-    crate::policy::layout::mirror::mirror_cpu(m, task);
+    mirror::mirror_cpu(m, task);
     tracepoint::sched_migrate_task(m, task, m.tasks[task].cpu);
 }
 
@@ -173,7 +173,7 @@ pub(crate) fn switching_class(m: &mut Machine, task: TaskId, from: Class) {
 
 /// Nice, policy or weight changed: task_struct's copies and ops.set_weight.
 pub(crate) fn params_changed(m: &mut Machine, task: TaskId) {
-    crate::policy::layout::mirror::mirror_params(m, task);
+    mirror::mirror_params(m, task);
     lifecycle::reweight(m, task);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The callbacks that a policy has (struct sched_ext_ops), and what a call may do (struct scx_call_op_ret, kf_mask).
+//! The callbacks that a policy has (struct sched_ext_ops), and what a call may do meanwhile (kf_mask).
 
 use crate::machine::Machine;
 use crate::policy::callbacks::OPS;

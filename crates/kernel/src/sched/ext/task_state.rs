@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Changes of what sched_ext keeps of a task.
+//! Changes a task's sched_ext state ([`entity`](super::entity)).
 
 use super::entity::*;
 use crate::machine::Machine;

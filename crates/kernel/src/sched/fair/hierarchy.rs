@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The machine's way through the hierarchy of task groups ([`task_group`](super::task_group)).
+//! Finds queues and entities in the hierarchy of task groups ([`task_group`](super::task_group)).
 
 use super::entity::{CfsRq, CfsRqId, Entity, EntityId, GROUP, NONE};
 use super::task_group::*;

@@ -8,13 +8,14 @@ use super::balance::{IdleType, balance_rq};
 use super::domains::Level;
 use super::entity::MIGRATION_COST;
 use crate::machine::Machine;
+use crate::simulation::id::IDLE;
 use crate::simulation::timeline::LockId;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// Pulls tasks to `cpu`, which has none of this class; true if there are some now.
 pub(super) fn balance(m: &mut Machine, cpu: u32) -> bool {
-    m.update_misfit_status(cpu, crate::simulation::id::IDLE);
+    m.update_misfit_status(cpu, IDLE);
     m.rqs[cpu as usize].fair.idle_stamp = m.now.max(1);
     // Without other fair tasks there is nothing to pull (as while all tasks are ext).
     if m.domains.nr_queued == 0 || m.rqs[cpu as usize].nr_running > 0 || !m.online_cpus.contains(cpu) {

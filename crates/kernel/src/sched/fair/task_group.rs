@@ -6,11 +6,9 @@
 //! group on a CPU and its queue have the same number, from [`GROUP`] on.
 
 use super::entity::{CfsRq, CfsRqId, Entity, EntityId, GROUP, scale_load};
-use crate::sched::fair::quota::Bandwidth;
-use crate::sched::fair::quota::Runtime;
+use crate::sched::fair::quota::{Bandwidth, Runtime};
 use crate::sched::rq::Rq;
 use crate::sched::task::Task;
-use crate::simulation::id::CpuId;
 use crate::simulation::id::TaskId;
 use crate::simulation::table::{Id, Table};
 use std::ops::{Index, IndexMut};
@@ -222,7 +220,7 @@ impl IndexMut<EntityId> for Entities<'_> {
 /// A queue and all entities.
 #[inline]
 pub(super) fn queue<'a>(
-    rqs: &'a mut Table<CpuId, Rq>,
+    rqs: &'a mut [Rq],
     tasks: &'a mut Table<TaskId, Task>,
     groups: &'a mut TaskGroups,
     id: CfsRqId,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Who runs first, where, and for how long.
 
+use crate::sched::class::flags::WF_TTWU;
 use crate::testbed::*;
 use trace::{Event, Record};
 use workload::{Dist, Op, Policy};
@@ -256,9 +257,7 @@ fn placement_looks_at_what_runs() {
     bed.pinned(0, hog()).policy = fifo(50);
     bed.task(0, sleeper(MS, 300 * MS)).policy = fifo(50);
     let (mut m, _) = bed.run(free(spec(1, 1, 2, 2)), 100 * MS);
-    let wake = |m: &mut crate::machine::Machine, prev| {
-        super::select_task_rq(m, nth(1), prev, crate::sched::class::flags::WF_TTWU)
-    };
+    let wake = |m: &mut crate::machine::Machine, prev| super::select_task_rq(m, nth(1), prev, WF_TTWU);
     // Away from its equal, but not from an idle CPU.
     assert_ne!(wake(&mut m, 0), 0);
     assert_eq!(wake(&mut m, 2), 2);

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::hardware::cpuset::CpuSet;
+use crate::policy::layout::mirror;
 use crate::testbed::{self, nth};
 use workload::{Op, Policy, Program, TaskSpec, Workload};
 
@@ -76,7 +77,7 @@ fn check(case: Case) {
     if !case.allowed.is_empty() {
         m.tasks[0].cpus = CpuSet::from_cpus(m.nr_cpus(), &cpus(case.allowed));
         m.tasks[0].nr_cpus_allowed = m.tasks[0].cpus.weight();
-        crate::policy::layout::mirror::mirror_cpus(&m, nth(0));
+        mirror::mirror_cpus(&m, nth(0));
     }
     m.this_cpu = case.waker;
     let chosen = select_cpu_dfl(&mut m, nth(0), case.prev, case.wake_flags, None, case.pick_flags);

@@ -3,6 +3,7 @@
 
 use crate::machine::Machine;
 use crate::sched::fair::balance::{Env, IdleType, Migrate, group_stats, should_we_balance};
+use crate::sched::fair::domains::Level;
 use crate::sched::fair::entity::EntityId;
 use crate::sched::fair::group::GroupType;
 use crate::sched::fair::{Domains, detach};
@@ -269,7 +270,7 @@ fn rungs_follow_the_topology() {
         [110, 117, 117, 117]
     );
     // A rung further up balances less often and takes hot tasks later.
-    let slower = |pair: &[crate::sched::fair::domains::Level]| pair[0].balance_interval < pair[1].balance_interval;
+    let slower = |pair: &[Level]| pair[0].balance_interval < pair[1].balance_interval;
     assert!(d.levels[0].windows(2).all(slower));
     assert!(spans[1].cache_nice_tries < spans[3].cache_nice_tries);
     // One CPU sees nobody, two single cores only each other.

@@ -15,7 +15,7 @@ use crate::sched::rq::Rq;
 use crate::sched::rt::cpupri::RootDomain;
 use crate::sched::task::Task;
 use crate::simulation::event::{Event, EventQueue};
-use crate::simulation::id::{IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::rng::Rng;
 use crate::simulation::table::Table;
 use crate::simulation::timeline::{LockId, LockStat, Locks};
@@ -46,7 +46,7 @@ pub struct Machine {
     /// Simulated time, ns since the run's start.
     pub now: u64,
     pub(crate) events: EventQueue,
-    pub rqs: Vec<Rq>,
+    pub rqs: Table<CpuId, Rq>,
     pub tasks: Table<TaskId, Task>,
     /// Slots of exited tasks, used again last in first out.
     pub(crate) free_tasks: Vec<TaskId>,
@@ -60,7 +60,7 @@ pub struct Machine {
     /// Tasks that the machine had to end, a sentence each.
     pub ended_tasks: Vec<String>,
     /// The CPU whose code is running (smp_processor_id).
-    pub this_cpu: u32,
+    pub this_cpu: CpuId,
     pub online_cpus: CpuSet,
     pub idle_cpus: CpuSet,
     pub rng: Rng,
@@ -132,7 +132,8 @@ impl Machine {
         let layout = Layout::new(&region, &spec, &workload)?;
         region.lines().compete(layout.hot_lines());
         let mut machine = Machine {
-            rqs: (0..nr_cpus)
+            rqs: CpuSet::all(nr_cpus)
+                .iter()
                 .zip(&spec.topology.cpus)
                 .map(|(cpu, known)| Rq::new(cpu, known.capacity.into()))
                 .collect(),
@@ -170,7 +171,7 @@ impl Machine {
             nr_alive: 0,
             failed_forks: Vec::new(),
             ended_tasks: Vec::new(),
-            this_cpu: 0,
+            this_cpu: CpuId::BOOT,
             layout,
             region,
             checked: false,
@@ -214,19 +215,41 @@ impl Machine {
         self.tick_ns
     }
 
+    /// Iterates over the CPUs of the machine, online or not.
+    pub fn cpus(&self) -> impl DoubleEndedIterator<Item = CpuId> + ExactSizeIterator + use<> {
+        self.rqs.ids()
+    }
+
+    /// Returns the CPU with a number that comes from outside, if the machine has it.
+    #[inline]
+    pub fn cpu_id(&self, nr: impl TryInto<usize>) -> Option<CpuId> {
+        self.rqs.id(nr.try_into().ok()?)
+    }
+
+    /// Returns a CPU that the workload names; [`Machine::new`] has refused workloads that name others.
+    pub(crate) fn named_cpu(&self, nr: u32) -> CpuId {
+        self.cpu_id(nr).expect("the workload names CPUs of the machine")
+    }
+
+    /// Iterates over the hardware threads of a CPU's core, itself among them.
+    pub(crate) fn siblings(&self, cpu: CpuId) -> impl Iterator<Item = CpuId> + '_ {
+        let siblings = self.spec.topology.siblings(cpu.nr());
+        siblings.iter().filter_map(|&sibling| self.cpu_id(sibling))
+    }
+
     pub fn nr_cpus(&self) -> u32 {
         self.rqs.len() as u32
     }
 
     /// As [`Machine::trace`], of an event with a text.
-    pub(crate) fn trace_text(&mut self, cpu: u32, event: trace::Event) {
+    pub(crate) fn trace_text(&mut self, cpu: CpuId, event: trace::Event) {
         self.trace(cpu, event);
         self.texts = true;
     }
 
     /// Records an event that has no text.
     #[inline(always)]
-    pub(crate) fn trace(&mut self, cpu: u32, event: trace::Event) {
+    pub(crate) fn trace(&mut self, cpu: CpuId, event: trace::Event) {
         let nr = self.records.len();
         if nr == self.records.capacity() {
             more_room(&mut self.records);
@@ -235,7 +258,11 @@ impl Machine {
         // SAFETY: there is room. Vec::push would do, but as growing could unwind, the record would be made elsewhere and be
         // copied, in parts wider than those it was just stored in, for which a host has to wait.
         unsafe {
-            self.records.as_mut_ptr().add(nr).write(Record { time, cpu, event });
+            self.records.as_mut_ptr().add(nr).write(Record {
+                time,
+                cpu: cpu.nr(),
+                event,
+            });
             self.records.set_len(nr + 1);
         }
     }
@@ -247,6 +274,7 @@ impl Machine {
 
     /// `cpu` goes offline or comes online at `at`.
     pub fn plan_hotplug(&mut self, at: u64, cpu: u32, online: bool) {
+        let cpu = self.named_cpu(cpu);
         self.events.push(at, Event::Hotplug { cpu, online });
     }
 

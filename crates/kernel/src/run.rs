@@ -4,6 +4,7 @@
 use crate::machine::*;
 use crate::sched::{ext, fair, rt};
 use crate::simulation::event::Event;
+use crate::simulation::id::CpuId;
 use crate::watch::observe::Transition;
 use bpf::memory::Use;
 use trace::Sink;
@@ -68,7 +69,7 @@ impl Machine {
         if *ended == Ended::Time {
             self.now = until.min(MAX_TIME);
         }
-        for cpu in 0..self.nr_cpus() {
+        for cpu in self.cpus() {
             self.account(cpu);
             self.tell_overhead(cpu);
         }
@@ -108,7 +109,7 @@ impl Machine {
             }
             Event::Resched { cpu } => self.resched_ipi(cpu),
             Event::Tick { cpu, generation } => {
-                if self.rqs[cpu as usize].tick_generation == generation {
+                if self.rqs[cpu].tick_generation == generation {
                     self.enter(cpu);
                     self.tick(cpu);
                 }
@@ -130,7 +131,7 @@ impl Machine {
     }
 
     /// Kernel code starts to run on `cpu`.
-    pub(crate) fn enter(&mut self, cpu: u32) {
+    pub(crate) fn enter(&mut self, cpu: CpuId) {
         self.this_cpu = cpu;
         self.account(cpu);
     }
@@ -139,15 +140,15 @@ impl Machine {
     pub(crate) fn leave(&mut self) {
         ext::irq_work(self);
         let cpu = self.this_cpu;
-        if !self.rqs[cpu as usize].need_resched || !self.rqs[cpu as usize].online {
+        if !self.rqs[cpu].need_resched || !self.rqs[cpu].online {
             return;
         }
-        if !self.rqs[cpu as usize].spinning {
+        if !self.rqs[cpu].spinning {
             self.schedule(cpu);
             ext::irq_work(self);
         }
         // Asked for while it was scheduling, or spinning: schedule() runs again when the CPU is through with this.
-        let rq = &mut self.rqs[cpu as usize];
+        let rq = &mut self.rqs[cpu];
         if rq.need_resched {
             rq.need_resched = false;
             rq.resched_deferred = true;
@@ -171,10 +172,10 @@ impl Machine {
                 if count.is_none_or(|count| done < count) {
                     self.events.push(self.now + period_ns, Event::Disturb { index });
                 }
-                self.interrupt(cpu, ns);
+                self.interrupt(self.named_cpu(cpu), ns);
             }
             Action::Hotplug { cpu, online } => {
-                self.hotplug(cpu, online);
+                self.hotplug(self.named_cpu(cpu), online);
                 self.leave();
             }
             what => self.change_cgroup(&what),
@@ -182,9 +183,9 @@ impl Machine {
     }
 
     /// An interrupt of `ns` on a CPU: overhead of it, and what runs there goes on later. None comes to a CPU that is offline.
-    fn interrupt(&mut self, cpu: u32, ns: u64) {
-        if self.rqs[cpu as usize].online {
-            let rq = &mut self.rqs[cpu as usize];
+    fn interrupt(&mut self, cpu: CpuId, ns: u64) {
+        if self.rqs[cpu].online {
+            let rq = &mut self.rqs[cpu];
             rq.irqs_off_until = rq.irqs_off_until.max(self.now) + ns;
             self.enter(cpu);
             self.charge(cpu, ns);

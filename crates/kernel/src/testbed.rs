@@ -3,7 +3,7 @@
 
 use crate::machine::Machine;
 use crate::sched::task::State;
-use crate::simulation::id::TaskId;
+use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::table::Id;
 use machine::MachineSpec;
 use trace::{Event, Record};
@@ -12,6 +12,11 @@ use workload::{Action, Dist, Disturbance, Op, Policy, Program, TaskSpec, Workloa
 pub const US: u64 = 1_000;
 pub const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1_000_000_000;
+
+/// Returns the CPU with a number.
+pub fn cpu_id(nr: u32) -> CpuId {
+    CpuId::new(nr as usize)
+}
 
 /// nodes, LLCs a node, cores an LLC, threads a core.
 pub fn spec(nodes: u32, llcs: u32, cores: u32, threads: u32) -> MachineSpec {
@@ -159,5 +164,5 @@ pub fn queued(m: &Machine) -> Vec<usize> {
             .filter(|t| t.state == State::Running && t.on_rq && t.cpu == cpu)
             .count()
     };
-    (0..m.nr_cpus()).map(on).collect()
+    m.cpus().map(on).collect()
 }

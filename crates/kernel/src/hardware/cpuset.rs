@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A set of CPUs, one bit each, sized for its machine.
+//! A set of CPUs of a machine, one bit per CPU.
+
+use crate::simulation::id::CpuId;
+use crate::simulation::table::Id;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuSet {
@@ -28,7 +31,8 @@ impl CpuSet {
     pub fn from_cpus(nr_cpus: u32, cpus: &[u32]) -> CpuSet {
         let mut set = CpuSet::empty(nr_cpus);
         for &cpu in cpus {
-            set.insert(cpu);
+            assert!(cpu < nr_cpus, "CPU {cpu} of {nr_cpus}");
+            set.insert(CpuId::new(cpu as usize));
         }
         set
     }
@@ -37,20 +41,25 @@ impl CpuSet {
         &self.words
     }
 
-    pub fn contains(&self, cpu: u32) -> bool {
-        self.words[(cpu / 64) as usize] >> (cpu % 64) & 1 != 0
+    pub fn contains(&self, cpu: CpuId) -> bool {
+        self.words[cpu.index() / 64] >> (cpu.index() % 64) & 1 != 0
     }
 
-    pub fn insert(&mut self, cpu: u32) {
-        assert!(cpu < self.nr_cpus, "CPU {cpu} of {}", self.nr_cpus);
-        self.words[(cpu / 64) as usize] |= 1 << (cpu % 64);
+    /// Returns whether the CPU with this number is in the set.
+    pub fn contains_nr(&self, nr: u32) -> bool {
+        nr < self.nr_cpus && self.contains(CpuId::new(nr as usize))
     }
 
-    pub fn remove(&mut self, cpu: u32) {
-        self.words[(cpu / 64) as usize] &= !(1 << (cpu % 64));
+    pub fn insert(&mut self, cpu: CpuId) {
+        assert!(cpu.nr() < self.nr_cpus, "CPU {cpu} of {}", self.nr_cpus);
+        self.words[cpu.index() / 64] |= 1 << (cpu.index() % 64);
     }
 
-    pub fn set(&mut self, cpu: u32, present: bool) {
+    pub fn remove(&mut self, cpu: CpuId) {
+        self.words[cpu.index() / 64] &= !(1 << (cpu.index() % 64));
+    }
+
+    pub fn set(&mut self, cpu: CpuId, present: bool) {
         if present { self.insert(cpu) } else { self.remove(cpu) }
     }
 
@@ -58,17 +67,23 @@ impl CpuSet {
         self.words.iter().all(|&w| w == 0)
     }
 
+    /// Returns the lowest CPU of `word`, which is the word at `index` of a set or a part of it. Sets have no bits beyond the
+    /// CPUs of their machine, so the CPU exists.
+    pub(crate) fn member(index: usize, word: u64) -> CpuId {
+        CpuId::new(index * 64 + word.trailing_zeros() as usize)
+    }
+
     /// Number of CPUs in the set (cpumask_weight).
     pub fn weight(&self) -> u32 {
         self.words.iter().map(|w| w.count_ones()).sum()
     }
 
-    pub fn first(&self) -> Option<u32> {
+    pub fn first(&self) -> Option<CpuId> {
         self.next(0)
     }
 
     /// CPU number `n` of the set, from 0.
-    pub fn nth(&self, mut n: u32) -> Option<u32> {
+    pub fn nth(&self, mut n: u32) -> Option<CpuId> {
         for (i, &word) in self.words.iter().enumerate() {
             let mut word = word;
             if n >= word.count_ones() {
@@ -78,13 +93,13 @@ impl CpuSet {
             for _ in 0..n {
                 word &= word - 1;
             }
-            return Some(i as u32 * 64 + word.trailing_zeros());
+            return Some(CpuSet::member(i, word));
         }
         None
     }
 
     /// The first CPU at or after `from`.
-    pub fn next(&self, from: u32) -> Option<u32> {
+    pub fn next(&self, from: u32) -> Option<CpuId> {
         if from >= self.nr_cpus {
             return None;
         }
@@ -92,7 +107,7 @@ impl CpuSet {
         let mut word = self.words[i] & (!0 << (from % 64));
         loop {
             if word != 0 {
-                return Some(i as u32 * 64 + word.trailing_zeros());
+                return Some(CpuSet::member(i, word));
             }
             i += 1;
             word = *self.words.get(i)?;
@@ -100,12 +115,12 @@ impl CpuSet {
     }
 
     /// The first CPU at or after `from`, going round (for_each_cpu_wrap).
-    pub fn next_wrap(&self, from: u32) -> Option<u32> {
+    pub fn next_wrap(&self, from: u32) -> Option<CpuId> {
         self.next(from).or_else(|| self.first())
     }
 
     /// The first CPU in both sets at or after `from`.
-    pub fn next_and(&self, other: &CpuSet, from: u32) -> Option<u32> {
+    pub fn next_and(&self, other: &CpuSet, from: u32) -> Option<CpuId> {
         if from >= self.nr_cpus {
             return None;
         }
@@ -113,7 +128,7 @@ impl CpuSet {
         let mut word = self.words[i] & other.words[i] & (!0 << (from % 64));
         loop {
             if word != 0 {
-                return Some(i as u32 * 64 + word.trailing_zeros());
+                return Some(CpuSet::member(i, word));
             }
             i += 1;
             word = self.words.get(i)? & other.words[i];
@@ -124,11 +139,11 @@ impl CpuSet {
         self.words.iter().zip(&other.words).any(|(a, b)| a & b != 0)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
         let mut next = self.first();
         std::iter::from_fn(move || {
             let cpu = next?;
-            next = self.next(cpu + 1);
+            next = self.next(cpu.nr() + 1);
             Some(cpu)
         })
     }
@@ -151,7 +166,7 @@ mod tests {
     #[test]
     fn the_nth_is_that_of_the_iteration() {
         let set = CpuSet::from_cpus(200, &[0, 3, 63, 64, 130, 199]);
-        let cpus: Vec<u32> = (0..).map_while(|n| set.nth(n)).collect();
+        let cpus: Vec<CpuId> = (0..).map_while(|n| set.nth(n)).collect();
         assert!(set.iter().eq(cpus));
     }
 }

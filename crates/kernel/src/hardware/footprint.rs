@@ -3,13 +3,13 @@
 
 use super::caches::*;
 use crate::machine::Machine;
-use crate::simulation::id::{IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::cache::{self};
 
 impl Machine {
     /// `prev` has left `cpu` and `next` begins to run there: what is missing in the caches is to be reloaded first.
     #[inline]
-    pub(crate) fn switch_footprints(&mut self, cpu: u32, prev: TaskId, next: TaskId) {
+    pub(crate) fn switch_footprints(&mut self, cpu: CpuId, prev: TaskId, next: TaskId) {
         if !self.caches.active {
             return;
         }
@@ -21,13 +21,13 @@ impl Machine {
         }
     }
 
-    fn enter_caches(&mut self, cpu: u32, task: TaskId) {
+    fn enter_caches(&mut self, cpu: CpuId, task: TaskId) {
         let t = &mut self.tasks[task];
         let f = &mut t.footprint;
         if f.bytes == 0 {
             return;
         }
-        let place = &self.spec.topology.cpus[cpu as usize];
+        let place = &self.spec.topology.cpus[cpu.index()];
         let private = &mut self.caches.private[place.core as usize];
         let llc = &mut self.caches.llcs[place.llc as usize];
         f.into_private = f.bytes.min(private.size) - private.remains(place.core, &f.private).min(f.bytes);
@@ -52,7 +52,7 @@ impl Machine {
         }
         let from = &self.tasks[parent];
         let (home, cpu, bytes) = (from.footprint.home, from.cpu, from.footprint.bytes);
-        let place = &self.spec.topology.cpus[cpu as usize];
+        let place = &self.spec.topology.cpus[cpu.index()];
         let home = if home == NOWHERE { place.node } else { home };
         let left = |cache: &Cache, number: u32, bytes: u64| Left {
             cache: number,
@@ -69,7 +69,7 @@ impl Machine {
     }
 
     /// The running task becomes another program: nothing of that is in memory yet.
-    pub(crate) fn exec_footprint(&mut self, cpu: u32, task: TaskId) {
+    pub(crate) fn exec_footprint(&mut self, cpu: CpuId, task: TaskId) {
         if self.caches.active {
             self.leave_caches(cpu, task);
             let f = &mut self.tasks[task].footprint;
@@ -78,13 +78,13 @@ impl Machine {
         }
     }
 
-    fn leave_caches(&mut self, cpu: u32, task: TaskId) {
+    fn leave_caches(&mut self, cpu: CpuId, task: TaskId) {
         let t = &mut self.tasks[task];
         let f = &mut t.footprint;
         if f.bytes == 0 {
             return;
         }
-        let place = &self.spec.topology.cpus[cpu as usize];
+        let place = &self.spec.topology.cpus[cpu.index()];
         let private = &mut self.caches.private[place.core as usize];
         let llc = &mut self.caches.llcs[place.llc as usize];
         if f.home == NOWHERE && f.came == self.now {
@@ -126,7 +126,7 @@ impl Machine {
     /// The running CPU reads the cache line of an address: charges what that costs.
     #[inline]
     pub(crate) fn read_line(&mut self, addr: u64) {
-        let ns = self.region.lines().load(self.this_cpu, addr);
+        let ns = self.region.lines().load(self.this_cpu.nr(), addr);
         if ns > 0 {
             self.charge_here(ns);
         }
@@ -135,7 +135,7 @@ impl Machine {
     /// The running CPU writes to the cache line of an address.
     #[inline]
     pub(crate) fn write_line(&mut self, addr: u64) {
-        let ns = self.region.lines().store(self.this_cpu, addr);
+        let ns = self.region.lines().store(self.this_cpu.nr(), addr);
         if ns > 0 {
             self.charge_here(ns);
         }
@@ -145,7 +145,7 @@ impl Machine {
     #[inline]
     pub(crate) fn write_task(&mut self, task: TaskId) {
         let addr = self.tasks[task].addr;
-        let ns = self.region.lines().store_two(self.this_cpu, addr);
+        let ns = self.region.lines().store_two(self.this_cpu.nr(), addr);
         if ns > 0 {
             self.charge_here(ns);
         }

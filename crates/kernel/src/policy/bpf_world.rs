@@ -6,10 +6,9 @@ use crate::machine::Machine;
 use crate::policy::callbacks::{Op, kf};
 use crate::policy::kfuncs;
 use crate::sched::ext::ops::{self};
-use crate::sched::ext::ops_table::UNLOCKED;
 use crate::sched::ext::{self, dump, exit};
 use crate::simulation::event::Event;
-use crate::simulation::id::IDLE;
+use crate::simulation::id::{CpuId, IDLE};
 use crate::simulation::timeline::LockId;
 use bpf::engine::{Vm, World};
 use bpf::fault::Fault;
@@ -44,7 +43,7 @@ impl World for Machine {
     }
 
     fn cpu(&self) -> u32 {
-        self.this_cpu
+        self.this_cpu.nr()
     }
 
     fn nr_cpu_ids(&self) -> u32 {
@@ -58,12 +57,14 @@ impl World for Machine {
     /// Under a runqueue's lock, in ops.select_cpu() the task's pi_lock, and while the state is dumped.
     fn irqs_disabled(&self) -> bool {
         let frame = &self.ext.frame;
-        frame.locked_cpu != UNLOCKED || frame.op == Some(Op::SelectCpu) || dump::is_open(self)
+        frame.locked_cpu.is_some() || frame.op == Some(Op::SelectCpu) || dump::is_open(self)
     }
 
     fn per_cpu_offset(&self, cpu: u32) -> u64 {
-        let own = &self.rqs[cpu as usize];
-        self.rq_struct(cpu).advance(own.clock, own.capacity, own.curr == IDLE);
+        if let Some(cpu) = self.cpu_id(cpu) {
+            let own = &self.rqs[cpu];
+            self.rq_struct(cpu).advance(own.clock, own.capacity, own.curr == IDLE);
+        }
         u64::from(cpu) * self.layout.rq_stride()
     }
 
@@ -72,7 +73,7 @@ impl World for Machine {
     }
 
     fn current_pid_tgid(&self) -> u64 {
-        match self.rqs[self.this_cpu as usize].curr {
+        match self.rqs[self.this_cpu].curr {
             IDLE => 0,
             curr => {
                 let t = &self.tasks[curr];
@@ -82,7 +83,7 @@ impl World for Machine {
     }
 
     fn current_comm(&self) -> [u8; 16] {
-        let curr = self.rqs[self.this_cpu as usize].curr;
+        let curr = self.rqs[self.this_cpu].curr;
         let task = if curr == IDLE {
             self.idle_struct(self.this_cpu)
         } else {
@@ -130,7 +131,7 @@ impl World for Machine {
             self.region.memory().charge_record(Use::Queues)?;
         }
         // The lock's cost has the transfer of its line in it.
-        self.region.lines().take(self.this_cpu, lock);
+        self.region.lines().take(self.this_cpu.nr(), lock);
         self.lock(LockId::Bpf(lock));
         Ok(())
     }
@@ -158,7 +159,7 @@ impl World for Machine {
         let number = *timers.by_addr.entry(timer).or_insert_with(|| {
             timers.slots.push(Timer {
                 addr: timer,
-                cpu: 0,
+                cpu: CpuId::BOOT,
                 pending: None,
             });
             timers.slots.len() as u32 - 1
@@ -204,7 +205,7 @@ pub fn timer_fired(m: &mut Machine, timer: u32, generation: u32) {
     let cpu = if m.online_cpus.contains(cpu) {
         cpu
     } else {
-        m.online_cpus.first().unwrap_or(0)
+        m.online_cpus.first().unwrap_or(CpuId::BOOT)
     };
     m.enter(cpu);
     m.charge(cpu, u64::from(m.spec.costs.callback_ns));

@@ -6,6 +6,7 @@ use crate::policy::layout::{
     Mask, WRITABLE, bpf_iter_scx_dsq, cgroup, cpuset, css_set, rq, scx_bpf_dsq_insert_vtime_args,
     scx_bpf_select_cpu_and_args, task_struct,
 };
+use crate::simulation::id::CpuId;
 use bpf::fault::Fault;
 use bpf::link::Image;
 use bpf::sanitizer::{KernelObject, Rules};
@@ -60,12 +61,12 @@ fn rules_of_machine(m: &Machine) -> Rules {
         ),
         object(
             "task_struct",
-            layout.idle_addr(0),
+            layout.idle_addr(CpuId::BOOT),
             size_of::<task_struct>(),
             &WRITABLE,
             &in_tasks,
         ),
-        object("rq", layout.rq_addr(0), size_of::<rq>(), &[], &[]),
+        object("rq", layout.rq_addr(CpuId::BOOT), size_of::<rq>(), &[], &[]),
         object("css_set", layout.css_set_addr(0), size_of::<css_set>(), &[], &[]),
         object("cpuset", layout.cpuset_addr(0), size_of::<cpuset>(), &[], &[(0, CSS)]),
         mask(layout.possible),

@@ -5,6 +5,7 @@
 use crate::policy::kfuncs;
 use crate::policy::layout::{self, Layout, enums};
 use crate::policy::release::{Release, describe};
+use crate::simulation::id::CpuId;
 use bpf::btf::build::Builder;
 use bpf::kstruct;
 use bpf::link::Target;
@@ -88,7 +89,7 @@ pub fn target(spec: &MachineSpec, layout: &Layout, release: Release) -> Target {
         }
     }
     let mut target = Target::new(types);
-    target.ksym("runqueues", layout.rq_addr(0));
+    target.ksym("runqueues", layout.rq_addr(CpuId::BOOT));
     target.ksym("cpufreq_cpu_data", layout.cpufreq_cpu_data);
     target.struct_ops("sched_ext_ops");
     if release.has_type("sched_ext_ops_cid") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The BPF timers of a policy.
 
+use crate::simulation::id::CpuId;
 use std::collections::BTreeMap;
 
 /// The policy's timers that were ever started. A timer fires on the CPU that started it, pinned there or not.
@@ -12,7 +13,7 @@ pub struct Timers {
 
 pub(crate) struct Timer {
     pub(crate) addr: u64,
-    pub(crate) cpu: u32,
+    pub(crate) cpu: CpuId,
     /// Number of the start that is pending ([`Core::timer_starts`](crate::sched::ext::core::Core)), or `None`. An event of another number is
     /// of a timer that was started anew or cancelled, or of a policy that is gone.
     pub(crate) pending: Option<u32>,

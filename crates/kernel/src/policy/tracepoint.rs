@@ -14,7 +14,7 @@ use crate::sched::ext::exit;
 use crate::sched::ext::ops::{self};
 use crate::sched::ext::ops_table::Frame;
 use crate::sched::task::State;
-use crate::simulation::id::{IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::engine::Vm;
 use bpf::object::{Program, ProgramKind};
 
@@ -59,7 +59,7 @@ fn run<const N: usize>(m: &mut Machine, hook: Hook, at_exit: bool, args: &[u64; 
 
 /// `cpu` switches from `prev` to `next`.
 #[inline]
-pub(crate) fn sched_switch(m: &mut Machine, cpu: u32, prev: TaskId, next: TaskId) {
+pub(crate) fn sched_switch(m: &mut Machine, cpu: CpuId, prev: TaskId, next: TaskId) {
     if m.ext.hooked_at_entry(Hook::SchedSwitch) {
         let state = if prev == IDLE {
             State::Running
@@ -94,7 +94,7 @@ pub(crate) fn sched_wakeup(m: &mut Machine, task: TaskId, new: bool) {
 
 /// `task`, which is on no queue, will be on `cpu`.
 #[inline]
-pub(crate) fn sched_migrate_task(m: &mut Machine, task: TaskId, cpu: u32) {
+pub(crate) fn sched_migrate_task(m: &mut Machine, task: TaskId, cpu: CpuId) {
     at!(m, SchedMigrateTask, m.layout.task_addr(task), u64::from(cpu));
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn sched_process_fork(m: &mut Machine, parent: TaskId, child: TaskId)
     at!(
         m,
         SchedProcessFork,
-        m.addr_of_task(parent, 0),
+        m.addr_of_task(parent, CpuId::BOOT),
         m.layout.task_addr(child)
     );
 }
@@ -199,7 +199,7 @@ pub(crate) fn cpuset_written(m: &mut Machine) {
 
 /// The tick on a CPU, before and after the class's part.
 #[inline]
-pub(crate) fn sched_tick(m: &mut Machine, cpu: u32) {
+pub(crate) fn sched_tick(m: &mut Machine, cpu: CpuId) {
     at!(m, SchedTick, 0);
     at!(m, ScxTick, m.layout.rq_addr(cpu));
     after!(m, ScxTick, m.layout.rq_addr(cpu), 0);

@@ -5,6 +5,7 @@
 use crate::machine::Machine;
 use crate::policy::{iterator, tracepoint};
 use crate::sched::ext::enable::{as_the_user, as_the_user_on};
+use crate::simulation::id::CpuId;
 use bpf::link::Image;
 use bpf::map::kind;
 use bpf::object::{Program, ProgramKind};
@@ -141,7 +142,7 @@ fn run_one(
     let value = match run.on.as_str() {
         "" => tracepoint::run_syscall_program(m, program, &mut context)?,
         on => {
-            let cpu = cpu(&m.spec, facts.value(on)?)?;
+            let cpu = cpu(m, facts.value(on)?)?;
             as_the_user_on(m, cpu, |m| tracepoint::run_syscall_program(m, program, &mut context))?
         }
     };
@@ -174,8 +175,8 @@ fn returned(run: &Run, value: i32) -> String {
     format!("program {} returned {value} for {args:?}", run.program)
 }
 
-fn cpu(spec: &MachineSpec, number: i64) -> Result<u32, String> {
-    let cpu = u32::try_from(number).ok().filter(|&cpu| cpu < spec.topology.nr_cpus());
+fn cpu(m: &Machine, number: i64) -> Result<CpuId, String> {
+    let cpu = m.cpu_id(number);
     cpu.ok_or_else(|| format!("there is no CPU {number}"))
 }
 

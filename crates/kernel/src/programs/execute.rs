@@ -8,7 +8,7 @@ use super::cursor::*;
 use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
 use crate::sched::task::State;
-use crate::simulation::id::TaskId;
+use crate::simulation::id::{CpuId, TaskId};
 use std::rc::Rc;
 use workload::Op;
 
@@ -36,7 +36,7 @@ pub(crate) fn prepare(m: &mut Machine, task: TaskId) {
 }
 
 /// Executes the steps of the running task until one takes time.
-pub(crate) fn advance(m: &mut Machine, cpu: u32, task: TaskId) -> Next {
+pub(crate) fn advance(m: &mut Machine, cpu: CpuId, task: TaskId) -> Next {
     let ops = Rc::clone(&m.programs[m.tasks[task].program.program as usize]);
     let syscall = u64::from(m.spec.costs.syscall_ns);
     for _ in 0..ENDLESS {
@@ -49,7 +49,7 @@ pub(crate) fn advance(m: &mut Machine, cpu: u32, task: TaskId) -> Next {
             Some(false) => continue,
             None => {}
         }
-        let rq = &m.rqs[cpu as usize];
+        let rq = &m.rqs[cpu];
         let busy = rq.debt > 0 || rq.need_resched || !cursor.work_done();
         if busy && !silent(op) {
             return Next::Work;
@@ -57,7 +57,7 @@ pub(crate) fn advance(m: &mut Machine, cpu: u32, task: TaskId) -> Next {
         if let Some(next) = execute(m, cpu, task, op, syscall) {
             return next;
         }
-        if m.rqs[cpu as usize].curr != task {
+        if m.rqs[cpu].curr != task {
             // exec or an affinity change has moved it away.
             return Next::Work;
         }
@@ -78,7 +78,7 @@ pub(crate) fn advance(m: &mut Machine, cpu: u32, task: TaskId) -> Next {
 }
 
 /// One step that is not computing. `None`: it is done, or has set work to do.
-fn execute(m: &mut Machine, cpu: u32, task: TaskId, op: &Op, syscall: u64) -> Option<Next> {
+fn execute(m: &mut Machine, cpu: CpuId, task: TaskId, op: &Op, syscall: u64) -> Option<Next> {
     let stage = m.tasks[task].program.stage;
     // What a blocked step does when its task runs again; `true` = done.
     let done = match *op {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The state of what tasks wait for: mutexes, conditions, barriers, semaphores, pipes and sockets.
 
-use crate::simulation::id::TaskId;
+use crate::simulation::id::{CpuId, TaskId};
 use std::collections::{BTreeMap, VecDeque};
 use workload::{Channel, Resource};
 
@@ -13,7 +13,7 @@ pub(super) const SEGMENT_BYTES: u64 = 16_384;
 pub(super) struct Message {
     pub(super) bytes: u32,
     /// Where it was written.
-    pub(super) cpu: u32,
+    pub(super) cpu: CpuId,
     /// Cache lines of its bookkeeping.
     pub(super) lines: u64,
 }
@@ -49,7 +49,7 @@ pub(super) struct Shared {
     pub(super) held_bytes: u64,
     pub(super) kind: Channel,
     /// The CPU that used the channel last.
-    pub(super) last_cpu: u32,
+    pub(super) last_cpu: CpuId,
     /// Up to when a writer has it for itself (TCP).
     pub(super) busy_until: u64,
     pub(super) waiters: VecDeque<TaskId>,

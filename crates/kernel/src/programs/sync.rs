@@ -8,7 +8,7 @@ use super::resource::*;
 use crate::machine::Machine;
 use crate::policy::tracepoint;
 use crate::sched::class::flags::WF_SYNC;
-use crate::simulation::id::TaskId;
+use crate::simulation::id::{CpuId, TaskId};
 use workload::Channel;
 
 /// Each returns whether the running task `task` got what it wanted; if not it has been queued as a waiter and must sleep.
@@ -123,7 +123,12 @@ impl Machine {
         let cpu = self.this_cpu;
         let channel = self.sync.at(id);
         let tcp = channel.kind == Channel::Tcp;
-        let line = |from| self.spec.costs.cache_line.at(self.spec.topology.distance(from, cpu));
+        let line = |from: CpuId| {
+            self.spec
+                .costs
+                .cache_line
+                .at(self.spec.topology.distance(from.nr(), cpu.nr()))
+        };
         let mut ns = 0;
         if !tcp || message.is_none() {
             let own = std::mem::replace(&mut channel.last_cpu, cpu);

@@ -91,8 +91,8 @@ impl Cgroups {
 /// What two sets share; `None` if nothing.
 pub(super) fn both(a: &CpuSet, b: &CpuSet) -> Option<CpuSet> {
     let mut shared = a.clone();
-    (0..64 * a.words().len() as u32)
-        .filter(|&cpu| a.contains(cpu) && !b.contains(cpu))
+    a.iter()
+        .filter(|&cpu| !b.contains(cpu))
         .for_each(|cpu| shared.remove(cpu));
     (!shared.is_empty()).then_some(shared)
 }

@@ -11,7 +11,7 @@ use crate::sched::class::{Class, flags};
 use crate::sched::task::{PRIO_TO_WEIGHT, State, Task, WEIGHT_IDLEPRIO};
 use crate::sched::{ext, fair, rt};
 use crate::simulation::event::Event;
-use crate::simulation::id::{IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
 use bpf::errno::EAGAIN;
 use bpf::memory::{RECORD, Use};
@@ -29,18 +29,18 @@ impl Machine {
         };
         let allowed = self.first_cpus(spec.cgroup, allowed);
         let cpu = match spec.start_cpu {
-            Some(cpu) => cpu,
+            Some(cpu) => self.named_cpu(cpu),
             None if parent != IDLE => self.tasks[parent].cpu,
             None => {
                 let nth = self.sync.next_start % allowed.weight().max(1);
                 self.sync.next_start += 1;
-                allowed.nth(nth).unwrap_or(0)
+                allowed.nth(nth).unwrap_or(CpuId::BOOT)
             }
         };
         let cpu = if self.online_cpus.contains(cpu) {
             cpu
         } else {
-            self.online_cpus.first().unwrap_or(0)
+            self.online_cpus.first().unwrap_or(CpuId::BOOT)
         };
         // A fork runs on its parent's CPU; the workload's first tasks come from a shell on their own.
         let from = if parent == IDLE { cpu } else { self.tasks[parent].cpu };
@@ -66,7 +66,7 @@ impl Machine {
     }
 
     /// copy_process and sched_fork: the task exists but is not runnable yet. `None`: the policy failed the fork.
-    fn new_task(&mut self, index: u32, parent: TaskId, thread: bool, cpus: CpuSet, cpu: u32) -> Option<TaskId> {
+    fn new_task(&mut self, index: u32, parent: TaskId, thread: bool, cpus: CpuSet, cpu: CpuId) -> Option<TaskId> {
         let spec = self.workload.tasks[index as usize].clone();
         if self.free_tasks.is_empty() && !self.may_have_another_task() {
             self.failed_forks.push((spec.comm, -EAGAIN));
@@ -200,7 +200,7 @@ impl Machine {
             self.this_cpu,
             trace::Event::Wakeup {
                 pid,
-                target: cpu,
+                target: cpu.nr(),
                 new: true,
             },
         );
@@ -229,7 +229,7 @@ impl Machine {
     }
 
     /// Moves the running task to another CPU through the stopper: it stops here and is queued there.
-    pub(crate) fn migrate_running(&mut self, task: TaskId, to: u32, reason: MigrateReason) {
+    pub(crate) fn migrate_running(&mut self, task: TaskId, to: CpuId, reason: MigrateReason) {
         let cpu = self.tasks[task].cpu;
         if cpu != self.this_cpu {
             self.account(cpu);
@@ -251,7 +251,7 @@ impl Machine {
     }
 
     /// The running task leaves the CPU for another one: what is next there takes over.
-    fn stop_curr(&mut self, cpu: u32) {
+    fn stop_curr(&mut self, cpu: CpuId) {
         self.schedule(cpu);
     }
 

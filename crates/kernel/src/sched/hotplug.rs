@@ -4,21 +4,21 @@
 use crate::machine::Machine;
 use crate::policy::layout::mirror;
 use crate::sched::{ext, fair};
-use crate::simulation::id::IDLE;
+use crate::simulation::id::{CpuId, IDLE};
 use crate::watch::observe::Transition;
 use trace::MigrateReason;
 
 impl Machine {
     /// Takes `cpu` offline, its tasks moving to CPUs they may use (any, where affinity leaves none), or brings it online.
     /// The last CPU stays: Linux refuses with EBUSY.
-    pub(crate) fn hotplug(&mut self, cpu: u32, online: bool) {
+    pub(crate) fn hotplug(&mut self, cpu: CpuId, online: bool) {
         let only = self.online_cpus.weight() == 1;
         if self.online_cpus.contains(cpu) == online || (!online && only) {
             return;
         }
         if online {
             self.enter(cpu);
-            self.rqs[cpu as usize].online = true;
+            self.rqs[cpu].online = true;
             self.online_cpus.insert(cpu);
             self.idle_cpus.insert(cpu);
             self.observe(Transition::Online { cpu });
@@ -32,7 +32,7 @@ impl Machine {
         self.observe(Transition::GoesOffline { cpu });
         fair::rebuild_domains(self);
         ext::cpu_offline(self, cpu);
-        let curr = self.rqs[cpu as usize].curr;
+        let curr = self.rqs[cpu].curr;
         for task in self.tasks.ids() {
             let t = &self.tasks[task];
             if !t.on_rq || t.cpu != cpu || task == curr {
@@ -45,14 +45,11 @@ impl Machine {
             let to = self.select_fallback_rq(curr, cpu);
             self.migrate_running(curr, to, MigrateReason::Affinity);
         }
-        assert_eq!(
-            self.rqs[cpu as usize].curr, IDLE,
-            "CPU {cpu} goes offline with a task on it"
-        );
+        assert_eq!(self.rqs[cpu].curr, IDLE, "CPU {cpu} goes offline with a task on it");
         fair::offline(self, cpu);
         // cpu_online_mask lags behind cpu_active_mask: it changes when nothing is left there (cpu_disable_common).
         mirror::mirror_online(self);
-        let rq = &mut self.rqs[cpu as usize];
+        let rq = &mut self.rqs[cpu];
         rq.online = false;
         rq.need_resched = false;
         // What was charged and not worked off dies with the CPU.

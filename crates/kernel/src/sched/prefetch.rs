@@ -3,7 +3,7 @@
 
 use crate::machine::Machine;
 use crate::simulation::event::Event;
-use crate::simulation::id::{IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 
 impl Machine {
     /// Asks the host's caches for what the events to come are likely to touch: with many tasks, waiting for that is a good part
@@ -13,7 +13,7 @@ impl Machine {
         if let Event::Step { .. } = event {
             if let Some(cpu) = self.events.likely_step() {
                 self.prefetch_rq(cpu);
-                let curr = self.rqs[cpu as usize].curr;
+                let curr = self.rqs[cpu].curr;
                 if curr != IDLE {
                     self.prefetch_task(curr);
                 }
@@ -31,8 +31,8 @@ impl Machine {
     }
 
     #[inline]
-    fn prefetch_rq(&self, cpu: u32) {
-        let rq = (&raw const self.rqs[cpu as usize]).cast::<u8>();
+    fn prefetch_rq(&self, cpu: CpuId) {
+        let rq = (&raw const self.rqs[cpu]).cast::<u8>();
         for line in [0, 64, 128, 192] {
             prefetch(rq.wrapping_add(line));
         }

@@ -4,7 +4,7 @@
 use crate::sched::ext::core::ScxRq;
 use crate::sched::fair::entity::FairRq;
 use crate::sched::rt::queue::RtRq;
-use crate::simulation::id::{IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 
 /// What every event touches stands first, so that it takes few cache lines.
 #[repr(C, align(64))]
@@ -22,7 +22,7 @@ pub struct Rq {
     pub tick_generation: u32,
     /// Queued tasks of all classes, the running one included.
     pub nr_running: u32,
-    pub cpu: u32,
+    pub cpu: CpuId,
     pub online: bool,
     /// schedule() must run here soon; set together with an IPI when asked for from another CPU.
     pub need_resched: bool,
@@ -72,7 +72,7 @@ impl Rq {
         deferred.map_or(1, |place| self.deferred_ipis.swap_remove(place).1)
     }
 
-    pub fn new(cpu: u32, capacity: u64) -> Rq {
+    pub fn new(cpu: CpuId, capacity: u64) -> Rq {
         Rq {
             capacity,
             cpu,

@@ -4,7 +4,7 @@
 use super::class::Class;
 use super::{ext, fair, idle, rt};
 use crate::machine::Machine;
-use crate::simulation::id::{IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 
 macro_rules! by_class {
     ($class:expr, $name:ident ( $($arg:expr),* )) => {
@@ -34,47 +34,47 @@ impl Machine {
     }
 
     /// Queues a runnable task on `cpu` (its `cpu` field is set).
-    pub(crate) fn class_enqueue_task(&mut self, cpu: u32, task: TaskId, flags: u32) {
+    pub(crate) fn class_enqueue_task(&mut self, cpu: CpuId, task: TaskId, flags: u32) {
         by_class!(self.class_of(task), enqueue_task(self, cpu, task, flags))
     }
 
     /// Takes a task off its class' queue; it may be the running one.
-    pub(crate) fn class_dequeue_task(&mut self, cpu: u32, task: TaskId, flags: u32) {
+    pub(crate) fn class_dequeue_task(&mut self, cpu: CpuId, task: TaskId, flags: u32) {
         by_class!(self.class_of(task), dequeue_task(self, cpu, task, flags))
     }
 
-    pub(crate) fn class_yield_task(&mut self, cpu: u32) {
-        by_class!(self.class_of(self.rqs[cpu as usize].curr), yield_task(self, cpu))
+    pub(crate) fn class_yield_task(&mut self, cpu: CpuId) {
+        by_class!(self.class_of(self.rqs[cpu].curr), yield_task(self, cpu))
     }
 
     /// `task` of the same class as `curr` became runnable on `cpu`: reschedule if it should run first.
-    pub(crate) fn class_wakeup_preempt(&mut self, cpu: u32, task: TaskId, flags: u32) {
+    pub(crate) fn class_wakeup_preempt(&mut self, cpu: CpuId, task: TaskId, flags: u32) {
         by_class!(self.class_of(task), wakeup_preempt(self, cpu, task, flags))
     }
 
     /// Chooses the CPU for a woken, forked or exec'ing task.
-    pub(crate) fn class_select_task_rq(&mut self, task: TaskId, prev_cpu: u32, wake_flags: u32) -> u32 {
+    pub(crate) fn class_select_task_rq(&mut self, task: TaskId, prev_cpu: CpuId, wake_flags: u32) -> CpuId {
         by_class!(self.class_of(task), select_task_rq(self, task, prev_cpu, wake_flags))
     }
 
     /// `prev` stops being curr in favour of `next`; if still runnable it goes back to the queue.
-    pub(crate) fn class_put_prev_task(&mut self, cpu: u32, prev: TaskId, next: TaskId) {
+    pub(crate) fn class_put_prev_task(&mut self, cpu: CpuId, prev: TaskId, next: TaskId) {
         by_class!(self.class_of(prev), put_prev_task(self, cpu, prev, next))
     }
 
     /// `next` becomes curr: it leaves the queue proper, its accounting starts.
-    pub(crate) fn class_set_next_task(&mut self, cpu: u32, next: TaskId) {
+    pub(crate) fn class_set_next_task(&mut self, cpu: CpuId, next: TaskId) {
         by_class!(self.class_of(next), set_next_task(self, cpu, next))
     }
 
     /// `curr`, which is of this class, has used `ns` of CPU time since the last call (called by `Machine::account`).
     #[inline]
-    pub(crate) fn class_update_curr(&mut self, class: Class, cpu: u32, ns: u64) {
+    pub(crate) fn class_update_curr(&mut self, class: Class, cpu: CpuId, ns: u64) {
         by_class!(class, update_curr(self, cpu, ns))
     }
 
-    pub(crate) fn class_task_tick(&mut self, cpu: u32) {
-        by_class!(self.class_of(self.rqs[cpu as usize].curr), task_tick(self, cpu))
+    pub(crate) fn class_task_tick(&mut self, cpu: CpuId) {
+        by_class!(self.class_of(self.rqs[cpu].curr), task_tick(self, cpu))
     }
 
     /// A new task is being set up (sched_fork), not yet visible.
@@ -83,17 +83,17 @@ impl Machine {
     }
 
     /// The task has left this class (it is not queued).
-    pub(crate) fn class_switched_from(&mut self, class: Class, cpu: u32, task: TaskId) {
+    pub(crate) fn class_switched_from(&mut self, class: Class, cpu: CpuId, task: TaskId) {
         by_class!(class, switched_from(self, cpu, task))
     }
 
     /// The task has entered its class; it is queued or running if `on_rq`.
-    pub(crate) fn class_switched_to(&mut self, cpu: u32, task: TaskId) {
+    pub(crate) fn class_switched_to(&mut self, cpu: CpuId, task: TaskId) {
         by_class!(self.class_of(task), switched_to(self, cpu, task))
     }
 
     /// Nice or rt_priority changed within the class; the task was dequeued meanwhile.
-    pub(crate) fn class_prio_changed(&mut self, cpu: u32, task: TaskId) {
+    pub(crate) fn class_prio_changed(&mut self, cpu: CpuId, task: TaskId) {
         by_class!(self.class_of(task), prio_changed(self, cpu, task))
     }
 
@@ -103,7 +103,7 @@ impl Machine {
     }
 
     /// The task is about to be moved to `new_cpu` (set_task_cpu); it is not queued.
-    pub(crate) fn class_migrate_task_rq(&mut self, task: TaskId, new_cpu: u32) {
+    pub(crate) fn class_migrate_task_rq(&mut self, task: TaskId, new_cpu: CpuId) {
         by_class!(self.class_of(task), migrate_task_rq(self, task, new_cpu))
     }
 }

@@ -8,7 +8,7 @@ use crate::sched::class::{Class, flags};
 use crate::sched::task::State;
 use crate::sched::{ext, fair, idle, rt};
 use crate::simulation::event::Event;
-use crate::simulation::id::{IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
 use crate::watch::decision::Handler;
 use crate::watch::observe::Transition;
@@ -16,8 +16,8 @@ use trace::TaskState;
 
 impl Machine {
     /// Asks `cpu` to run schedule(): at the end of the running handler, or through an IPI.
-    pub(crate) fn resched_curr(&mut self, cpu: u32) {
-        let rq = &mut self.rqs[cpu as usize];
+    pub(crate) fn resched_curr(&mut self, cpu: CpuId) {
+        let rq = &mut self.rqs[cpu];
         if rq.need_resched {
             return;
         }
@@ -29,11 +29,11 @@ impl Machine {
 
     /// Handles a reschedule IPI, and all that were deferred until now. While the CPU is busy with kernel work, they are deferred
     /// to its end.
-    pub(crate) fn resched_ipi(&mut self, cpu: u32) {
-        let mut ipis = self.rqs[cpu as usize].take_deferred_ipis(self.now);
+    pub(crate) fn resched_ipi(&mut self, cpu: CpuId) {
+        let mut ipis = self.rqs[cpu].take_deferred_ipis(self.now);
         loop {
             self.enter(cpu);
-            let rq = &mut self.rqs[cpu as usize];
+            let rq = &mut self.rqs[cpu];
             if rq.spinning {
                 // It looks again when it stops.
                 rq.need_resched = false;
@@ -60,9 +60,9 @@ impl Machine {
 
     /// Defers so many reschedule IPIs until `cpu` is through with the kernel work that it was charged for. IPIs that are
     /// deferred to the same time are one event, however many there are.
-    pub(crate) fn defer_resched(&mut self, cpu: u32, ipis: u32) {
+    pub(crate) fn defer_resched(&mut self, cpu: CpuId, ipis: u32) {
         let at = self.local_time(cpu);
-        let rq = &mut self.rqs[cpu as usize];
+        let rq = &mut self.rqs[cpu];
         rq.resched_deferred = true;
         match rq.deferred_ipis.iter_mut().find(|(time, _)| *time == at) {
             Some((_, waiting)) => *waiting += ipis,
@@ -74,13 +74,13 @@ impl Machine {
     }
 
     /// Picks what runs next on `cpu` and switches to it. The previous task, if it went to sleep, was deactivated before.
-    pub(crate) fn schedule(&mut self, cpu: u32) {
+    pub(crate) fn schedule(&mut self, cpu: CpuId) {
         debug_assert_eq!(cpu, self.this_cpu);
         self.account(cpu);
         self.lock(LockId::Rq(cpu));
         self.charge(cpu, u64::from(self.spec.costs.schedule_ns));
-        let prev = self.rqs[cpu as usize].curr;
-        self.rqs[cpu as usize].need_resched = false;
+        let prev = self.rqs[cpu].curr;
+        self.rqs[cpu].need_resched = false;
         self.deciding(Handler::Schedule, prev);
         let next = self.pick_next_task(cpu, prev);
         if next == prev {
@@ -105,7 +105,7 @@ impl Machine {
         }
     }
 
-    fn pick_next_task(&mut self, cpu: u32, prev: TaskId) -> TaskId {
+    fn pick_next_task(&mut self, cpu: CpuId, prev: TaskId) -> TaskId {
         // The idle class always has one.
         let next = rt::pick_task(self, cpu)
             .or_else(|| ext::pick_task(self, cpu, prev))
@@ -119,9 +119,9 @@ impl Machine {
         next
     }
 
-    fn context_switch(&mut self, cpu: u32, prev: TaskId, next: TaskId) {
+    fn context_switch(&mut self, cpu: CpuId, prev: TaskId, next: TaskId) {
         let now = self.now;
-        let rq = &mut self.rqs[cpu as usize];
+        let rq = &mut self.rqs[cpu];
         rq.curr = next;
         rq.nr_switches += 1;
         let mut cost = u64::from(self.spec.costs.context_switch_ns);
@@ -144,7 +144,7 @@ impl Machine {
             };
         }
         if next == IDLE {
-            self.rqs[cpu as usize].idle_since = now;
+            self.rqs[cpu].idle_since = now;
         } else {
             let task = &mut self.tasks[next];
             debug_assert_eq!(task.cpu, cpu, "{} picked on a CPU it is not queued on", task.comm);
@@ -165,55 +165,55 @@ impl Machine {
     }
 
     /// Arms the step of `cpu` for when curr has done the work at hand.
-    pub(crate) fn arm_step(&mut self, cpu: u32) {
+    pub(crate) fn arm_step(&mut self, cpu: CpuId) {
         let at = self.step_due(cpu).max(self.now);
         self.events.arm_step(cpu, at);
     }
 
     /// When curr will have done the work at hand: the CPU works off its debt first.
     #[inline]
-    pub(crate) fn step_due(&self, cpu: u32) -> u64 {
-        let rq = &self.rqs[cpu as usize];
+    pub(crate) fn step_due(&self, cpu: CpuId) -> u64 {
+        let rq = &self.rqs[cpu];
         debug_assert_ne!(rq.curr, IDLE);
         rq.clock + rq.debt + self.tasks[rq.curr].program.time_left(rq.capacity)
     }
 
     /// The running task has finished its work, or was held up by overhead: go on with its program.
-    pub(crate) fn step(&mut self, cpu: u32) {
-        let curr = self.rqs[cpu as usize].curr;
+    pub(crate) fn step(&mut self, cpu: CpuId) {
+        let curr = self.rqs[cpu].curr;
         if curr == IDLE {
             return;
         }
-        if self.rqs[cpu as usize].debt > 0 || !self.tasks[curr].program.work_done() {
+        if self.rqs[cpu].debt > 0 || !self.tasks[curr].program.work_done() {
             self.arm_step(cpu);
             return;
         }
         let next = execute::advance(self, cpu, curr);
-        if self.rqs[cpu as usize].curr != curr {
+        if self.rqs[cpu].curr != curr {
             // It has moved itself away; schedule() has armed whoever runs now.
             return;
         }
         match next {
             Next::Work => {
-                if !self.rqs[cpu as usize].need_resched {
+                if !self.rqs[cpu].need_resched {
                     self.arm_step(cpu);
                 }
             }
             Next::Yield => {
                 self.class_yield_task(cpu);
-                self.rqs[cpu as usize].need_resched = true;
+                self.rqs[cpu].need_resched = true;
             }
             Next::Block(state) => {
                 self.tasks[curr].state = state;
                 self.deactivate_task(cpu, curr, flags::SLEEP);
-                self.rqs[cpu as usize].need_resched = true;
+                self.rqs[cpu].need_resched = true;
             }
         }
     }
 
     /// The scheduler tick. It stops while the CPU is idle (NO_HZ_IDLE), and is late where another interrupt is handled meanwhile.
-    pub(crate) fn tick(&mut self, cpu: u32) {
-        let rq = &mut self.rqs[cpu as usize];
+    pub(crate) fn tick(&mut self, cpu: CpuId) {
+        let rq = &mut self.rqs[cpu];
         if self.now < rq.irqs_off_until {
             let generation = rq.tick_generation;
             self.events.push(rq.irqs_off_until, Event::Tick { cpu, generation });
@@ -234,14 +234,14 @@ impl Machine {
     }
 
     /// Ticks come at whole multiples of the period, staggered over the CPUs as the kernel's skew_tick does.
-    pub(crate) fn arm_tick(&mut self, cpu: u32) {
-        if self.rqs[cpu as usize].tick_armed || self.rqs[cpu as usize].idle() {
+    pub(crate) fn arm_tick(&mut self, cpu: CpuId) {
+        if self.rqs[cpu].tick_armed || self.rqs[cpu].idle() {
             return;
         }
         let period = self.tick_ns();
         let skew = period / 2 * u64::from(cpu) / u64::from(self.nr_cpus());
         let at = (self.now.saturating_sub(skew) / period + 1) * period + skew;
-        let rq = &mut self.rqs[cpu as usize];
+        let rq = &mut self.rqs[cpu];
         rq.tick_armed = true;
         rq.tick_generation = rq.tick_generation.wrapping_add(1);
         let generation = rq.tick_generation;
@@ -249,8 +249,8 @@ impl Machine {
     }
 
     /// Whether `cpu` runs a task of a class below `class`, or idles.
-    pub(crate) fn curr_class(&self, cpu: u32) -> Class {
-        self.class_of(self.rqs[cpu as usize].curr)
+    pub(crate) fn curr_class(&self, cpu: CpuId) -> Class {
+        self.class_of(self.rqs[cpu].curr)
     }
 }
 
@@ -258,23 +258,23 @@ impl Machine {
 mod tests {
     use crate::machine::Machine;
     use crate::simulation::event::Event;
-    use crate::testbed::spec;
+    use crate::testbed::{cpu_id, spec};
     use workload::Workload;
 
     #[test]
     fn ipis_that_are_deferred_to_one_time_are_one_event() {
         let mut m = Machine::new(spec(1, 1, 2, 1), Workload::default(), 1).expect("a machine");
-        m.charge(0, 1000);
-        let end = m.local_time(0);
+        m.charge(cpu_id(0), 1000);
+        let end = m.local_time(cpu_id(0));
         for _ in 0..100 {
-            m.resched_ipi(0);
+            m.resched_ipi(cpu_id(0));
         }
         let mut events = Vec::new();
         while let Some(next) = m.events.pop(u64::MAX) {
             events.push(next);
         }
-        events.retain(|(_, event)| *event == Event::Resched { cpu: 0 });
-        assert_eq!(events, [(end, Event::Resched { cpu: 0 })]);
+        events.retain(|(_, event)| *event == Event::Resched { cpu: cpu_id(0) });
+        assert_eq!(events, [(end, Event::Resched { cpu: cpu_id(0) })]);
         // None is lost, and a later one comes alone.
         assert_eq!(m.rqs[0].take_deferred_ipis(end), 100);
         assert_eq!(m.rqs[0].take_deferred_ipis(end + 1), 1);

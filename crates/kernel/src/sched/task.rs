@@ -8,7 +8,7 @@ use crate::hardware::caches::Footprint;
 use crate::hardware::cpuset::CpuSet;
 use crate::programs::cursor::Cursor;
 use crate::sched::class::Class;
-use crate::simulation::id::TaskId;
+use crate::simulation::id::{CpuId, TaskId};
 use crate::watch::check::{ALL_CPUS, AffinityGroup};
 use workload::Policy;
 
@@ -33,7 +33,7 @@ pub struct Task {
     pub waiting_since: u64,
     pub pid: u32,
     /// The CPU it runs on or ran on last.
-    pub cpu: u32,
+    pub cpu: CpuId,
     /// `cpus` as the checker knows it.
     pub affinity: AffinityGroup,
     pub nr_cpus_allowed: u32,
@@ -99,7 +99,7 @@ impl Task {
 
     /// May it run on `cpu`, which is one of the machine? Most may run on all, and then there is no need to look at the set.
     #[inline]
-    pub fn allows(&self, cpu: u32) -> bool {
+    pub fn allows(&self, cpu: CpuId) -> bool {
         self.affinity == ALL_CPUS || self.cpus.contains(cpu)
     }
 

@@ -8,7 +8,7 @@ use crate::sched::class::{Class, flags};
 use crate::sched::ext;
 use crate::sched::ext::Op;
 use crate::sched::task::State;
-use crate::simulation::id::TaskId;
+use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::timeline::LockId;
 use crate::watch::decision::{Handler, What};
 use crate::watch::observe::Transition;
@@ -17,7 +17,7 @@ use trace::MigrateReason;
 impl Machine {
     /// Wakes a sleeping task from the task that is running (try_to_wake_up). False if it was not asleep.
     pub(crate) fn try_to_wake_up(&mut self, task: TaskId, wake_flags: u32) -> bool {
-        let waker = self.rqs[self.this_cpu as usize].curr;
+        let waker = self.rqs[self.this_cpu].curr;
         self.wake(task, self.pid_of(waker), wake_flags)
     }
 
@@ -55,7 +55,7 @@ impl Machine {
             waker_cpu,
             trace::Event::Wakeup {
                 pid,
-                target: cpu,
+                target: cpu.nr(),
                 new: false,
             },
         );
@@ -64,7 +64,7 @@ impl Machine {
     }
 
     /// Asks the class for a CPU and makes sure that the task may run there (select_task_rq).
-    pub(crate) fn select_task_rq(&mut self, task: TaskId, prev_cpu: u32, wake_flags: u32) -> u32 {
+    pub(crate) fn select_task_rq(&mut self, task: TaskId, prev_cpu: CpuId, wake_flags: u32) -> CpuId {
         if !self.asks_class_for_cpu(task) {
             let cpu = self.tasks[task].cpus.first().unwrap_or(prev_cpu);
             return self.allowed_cpu(task, cpu, prev_cpu);
@@ -74,13 +74,17 @@ impl Machine {
         let cpu = self.allowed_cpu(task, cpu, prev_cpu);
         let pid = self.tasks[task].pid;
         if self.decisions.on {
-            self.decided_by(self.selects_cpu(task), |_| What::Cpu { pid, prev_cpu, cpu });
+            self.decided_by(self.selects_cpu(task), |_| What::Cpu {
+                pid,
+                prev_cpu: prev_cpu.nr(),
+                cpu: cpu.nr(),
+            });
         }
         cpu
     }
 
     /// `cpu` if the task may run there.
-    fn allowed_cpu(&mut self, task: TaskId, cpu: u32, prev_cpu: u32) -> u32 {
+    fn allowed_cpu(&mut self, task: TaskId, cpu: CpuId, prev_cpu: CpuId) -> CpuId {
         if self.is_cpu_allowed(task, cpu) {
             cpu
         } else {
@@ -100,17 +104,18 @@ impl Machine {
         t.nr_cpus_allowed > 1 && t.migration_disabled == 0
     }
 
-    pub(crate) fn is_cpu_allowed(&self, task: TaskId, cpu: u32) -> bool {
-        cpu < self.nr_cpus() && self.tasks[task].allows(cpu) && self.online_cpus.contains(cpu)
+    pub(crate) fn is_cpu_allowed(&self, task: TaskId, cpu: CpuId) -> bool {
+        self.tasks[task].allows(cpu) && self.online_cpus.contains(cpu)
     }
 
     /// An allowed online CPU near `near`. A task whose affinity leaves none may run anywhere from now on
     /// (cpuset_cpus_allowed_fallback).
     #[cold]
-    pub(crate) fn select_fallback_rq(&mut self, task: TaskId, near: u32) -> u32 {
-        let node = self.spec.topology.cpus[near as usize].node;
+    pub(crate) fn select_fallback_rq(&mut self, task: TaskId, near: CpuId) -> CpuId {
+        let node = self.spec.topology.cpus[near.index()].node;
         let t = &self.tasks[task];
-        let local = self.spec.topology.nodes[node as usize].iter().copied();
+        let local = self.spec.topology.nodes[node as usize].iter();
+        let local = local.filter_map(|&cpu| self.cpu_id(cpu));
         let found = local.chain(t.cpus.iter()).find(|&cpu| self.is_cpu_allowed(task, cpu));
         found.unwrap_or_else(|| {
             self.set_cpus_mask(task, CpuSet::all(self.nr_cpus()));
@@ -119,7 +124,7 @@ impl Machine {
     }
 
     /// Makes a task runnable on `cpu` (its `cpu` field is set already).
-    pub(crate) fn activate_task(&mut self, cpu: u32, task: TaskId, flags: u32) {
+    pub(crate) fn activate_task(&mut self, cpu: CpuId, task: TaskId, flags: u32) {
         debug_assert_eq!(self.tasks[task].cpu, cpu);
         if cpu != self.this_cpu {
             self.account(cpu);
@@ -129,19 +134,19 @@ impl Machine {
         debug_assert!(!t.on_rq && t.runnable());
         t.on_rq = true;
         t.waiting_since = now;
-        self.rqs[cpu as usize].nr_running += 1;
+        self.rqs[cpu].nr_running += 1;
         self.observe(Transition::Queued { task });
         self.class_enqueue_task(cpu, task, flags);
     }
 
     /// Takes a task off `cpu`'s queues; it may be curr.
-    pub(crate) fn deactivate_task(&mut self, cpu: u32, task: TaskId, flags: u32) {
+    pub(crate) fn deactivate_task(&mut self, cpu: CpuId, task: TaskId, flags: u32) {
         if cpu != self.this_cpu {
             self.account(cpu);
         }
         debug_assert!(self.tasks[task].on_rq);
         self.class_dequeue_task(cpu, task, flags);
-        self.rqs[cpu as usize].nr_running -= 1;
+        self.rqs[cpu].nr_running -= 1;
         let t = &mut self.tasks[task];
         t.on_rq = false;
         if !t.on_cpu {
@@ -150,7 +155,7 @@ impl Machine {
     }
 
     /// `task` became runnable on `cpu`: should it run instead of curr?
-    pub(crate) fn wakeup_preempt(&mut self, cpu: u32, task: TaskId, flags: u32) {
+    pub(crate) fn wakeup_preempt(&mut self, cpu: CpuId, task: TaskId, flags: u32) {
         let (curr, new) = (self.curr_class(cpu), self.class_of(task));
         if new == curr {
             self.class_wakeup_preempt(cpu, task, flags);
@@ -163,7 +168,7 @@ impl Machine {
     }
 
     /// Notes that a task which is not queued moves to `cpu` (set_task_cpu).
-    pub(crate) fn set_task_cpu(&mut self, task: TaskId, cpu: u32, reason: MigrateReason) {
+    pub(crate) fn set_task_cpu(&mut self, task: TaskId, cpu: CpuId, reason: MigrateReason) {
         let from = self.tasks[task].cpu;
         if from == cpu {
             return;
@@ -178,15 +183,15 @@ impl Machine {
             self.this_cpu,
             trace::Event::Migrate {
                 pid,
-                from,
-                to: cpu,
+                from: from.nr(),
+                to: cpu.nr(),
                 reason,
             },
         );
     }
 
     /// Moves a queued task that is not running from its CPU to `to` (move_queued_task, detach/attach_task).
-    pub(crate) fn move_queued_task(&mut self, task: TaskId, to: u32, reason: MigrateReason) {
+    pub(crate) fn move_queued_task(&mut self, task: TaskId, to: CpuId, reason: MigrateReason) {
         let from = self.tasks[task].cpu;
         debug_assert!(!self.tasks[task].on_cpu);
         self.deactivate_task(from, task, flags::NOCLOCK);
@@ -206,7 +211,7 @@ impl Machine {
         let cpu = if self.online_cpus.contains(t.cpu) {
             t.cpu
         } else {
-            self.online_cpus.first().unwrap_or(0)
+            self.online_cpus.first().unwrap_or(CpuId::BOOT)
         };
         self.enter(cpu);
         self.wake(task, 0, 0);

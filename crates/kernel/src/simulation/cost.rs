@@ -6,22 +6,22 @@
 
 use crate::machine::Machine;
 use crate::policy::layout::mirror;
-use crate::simulation::id::IDLE;
+use crate::simulation::id::{CpuId, IDLE};
 use machine::Distance;
 use trace::Event;
 
 impl Machine {
     /// Attributes the time since the last call on `cpu`: first to the debt, the rest to the running task or to idle.
     #[inline]
-    pub(crate) fn account(&mut self, cpu: u32) {
-        if self.rqs[cpu as usize].clock != self.now {
+    pub(crate) fn account(&mut self, cpu: CpuId) {
+        if self.rqs[cpu].clock != self.now {
             self.account_since(cpu);
         }
     }
 
-    fn account_since(&mut self, cpu: u32) {
+    fn account_since(&mut self, cpu: CpuId) {
         let now = self.now;
-        let rq = &mut self.rqs[cpu as usize];
+        let rq = &mut self.rqs[cpu];
         let elapsed = now - rq.clock;
         rq.clock = now;
         if !rq.online {
@@ -52,8 +52,8 @@ impl Machine {
     }
 
     /// Tells of the overhead of `cpu` since the last time.
-    pub(crate) fn tell_overhead(&mut self, cpu: u32) {
-        let rq = &mut self.rqs[cpu as usize];
+    pub(crate) fn tell_overhead(&mut self, cpu: CpuId) {
+        let rq = &mut self.rqs[cpu];
         let ns = rq.time.overhead_ns - rq.overhead_told;
         rq.overhead_told = rq.time.overhead_ns;
         if ns > 0 {
@@ -62,8 +62,8 @@ impl Machine {
     }
 
     /// Adds scheduler overhead to `cpu`, ns.
-    pub(crate) fn charge(&mut self, cpu: u32, ns: u64) {
-        self.rqs[cpu as usize].debt += ns;
+    pub(crate) fn charge(&mut self, cpu: CpuId, ns: u64) {
+        self.rqs[cpu].debt += ns;
     }
 
     /// Adds scheduler overhead to the CPU whose code is running.
@@ -72,16 +72,16 @@ impl Machine {
     }
 
     /// Charges `insns` executed BPF instructions to `cpu`.
-    pub(crate) fn charge_insns(&mut self, cpu: u32, insns: u64) {
-        let rq = &mut self.rqs[cpu as usize];
+    pub(crate) fn charge_insns(&mut self, cpu: CpuId, insns: u64) {
+        let rq = &mut self.rqs[cpu];
         let ps = rq.carry_ps + insns * u64::from(self.spec.costs.bpf_insn_ps);
         rq.carry_ps = ps % 1000;
         rq.debt += ps / 1000;
     }
 
     /// The instant at which `cpu` will have worked off what it was charged: its local time inside a handler.
-    pub(crate) fn local_time(&self, cpu: u32) -> u64 {
-        let rq = &self.rqs[cpu as usize];
+    pub(crate) fn local_time(&self, cpu: CpuId) -> u64 {
+        let rq = &self.rqs[cpu];
         (rq.clock + rq.debt).max(self.now)
     }
 
@@ -90,22 +90,22 @@ impl Machine {
         local.saturating_sub(self.now).min(u64::from(u32::MAX)) as u32
     }
 
-    pub(crate) fn distance(&self, a: u32, b: u32) -> Distance {
-        self.spec.topology.distance(a, b)
+    pub(crate) fn distance(&self, a: CpuId, b: CpuId) -> Distance {
+        self.spec.topology.distance(a.nr(), b.nr())
     }
 
     /// Sends a reschedule IPI: costs the sender, and arrives after the distance's latency and what it takes the target to
     /// wake from idle.
-    pub(crate) fn send_ipi(&mut self, target: u32) {
+    pub(crate) fn send_ipi(&mut self, target: CpuId) {
         let from = self.this_cpu;
         self.charge(from, u64::from(self.spec.costs.ipi_send_ns));
         let mut latency = self.spec.costs.ipi_latency.at(self.distance(from, target));
-        if self.rqs[target as usize].idle() {
+        if self.rqs[target].idle() {
             latency += u64::from(self.spec.costs.idle_exit_ns);
-            self.rqs[target as usize].leaving_idle = true;
+            self.rqs[target].leaving_idle = true;
         }
         let at = self.local_time(from) + latency;
-        self.trace(from, Event::Ipi { target });
+        self.trace(from, Event::Ipi { target: target.nr() });
         self.events
             .push(at, crate::simulation::event::Event::Resched { cpu: target });
     }

@@ -4,7 +4,7 @@
 //! Nothing is removed from the middle, but for a CPU's step. An event that may become void carries a generation number that
 //! its handler compares with the owner's.
 
-use crate::simulation::id::TaskId;
+use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::step::Steps;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -13,13 +13,13 @@ use std::collections::BinaryHeap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The task running on the CPU has finished the work it was given, or would have without what was charged since.
-    Step { cpu: u32 },
+    Step { cpu: CpuId },
     /// A reschedule IPI arrives.
-    Resched { cpu: u32 },
+    Resched { cpu: CpuId },
     /// The scheduler tick.
-    Tick { cpu: u32, generation: u32 },
+    Tick { cpu: CpuId, generation: u32 },
     /// The high resolution tick: the running fair task's slice ends.
-    Hrtick { cpu: u32 },
+    Hrtick { cpu: CpuId },
     /// A cgroup's period of CPU time is over.
     CfsPeriod { group: u32, generation: u32 },
     /// Time that a CPU did not need is given to the others of a cgroup.
@@ -35,13 +35,13 @@ pub enum Event {
     /// Something that the workload names happens. Indexes its disturbances.
     Disturb { index: u32 },
     /// A CPU goes online or offline.
-    Hotplug { cpu: u32, online: bool },
+    Hotplug { cpu: CpuId, online: bool },
     /// Nohz idle balancing and other periodic work of the fair class.
-    NohzBalance { cpu: u32 },
+    NohzBalance { cpu: CpuId },
     /// Timer of a CPU's deadline server.
-    DlServer { cpu: u32 },
+    DlServer { cpu: CpuId },
     /// Deferred sched_ext work on a CPU (irq_work, deferred local DSQ moves).
-    ExtDeferred { cpu: u32 },
+    ExtDeferred { cpu: CpuId },
 }
 
 impl Event {
@@ -318,19 +318,19 @@ impl EventQueue {
 
     /// A CPU whose step is likely to come soon, beside the first one's.
     #[inline]
-    pub fn likely_step(&self) -> Option<u32> {
+    pub fn likely_step(&self) -> Option<CpuId> {
         self.steps.runner_up()
     }
 
     /// Arms or moves the step of a CPU.
     #[inline]
-    pub fn arm_step(&mut self, cpu: u32, time: u64) {
+    pub fn arm_step(&mut self, cpu: CpuId, time: u64) {
         self.sequence += 1;
         self.steps.arm(cpu, time, self.sequence);
     }
 
     #[inline]
-    pub fn disarm_step(&mut self, cpu: u32) {
+    pub fn disarm_step(&mut self, cpu: CpuId) {
         self.steps.disarm(cpu);
     }
 
@@ -353,17 +353,18 @@ impl EventQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testbed::cpu_id;
 
     #[test]
     fn equal_times_come_in_the_order_they_were_pushed() {
         let mut queue = EventQueue::new(4);
         for cpu in 0..100 {
-            queue.push(7, Event::Resched { cpu });
+            queue.push(7, Event::Resched { cpu: cpu_id(cpu) });
         }
         queue.push(3, Event::Watchdog);
         assert_eq!(queue.pop(u64::MAX), Some((3, Event::Watchdog)));
         for cpu in 0..100 {
-            assert_eq!(queue.pop(u64::MAX), Some((7, Event::Resched { cpu })));
+            assert_eq!(queue.pop(u64::MAX), Some((7, Event::Resched { cpu: cpu_id(cpu) })));
         }
         assert_eq!(queue.pop(u64::MAX), None);
     }
@@ -378,17 +379,20 @@ mod tests {
             // Mostly near, sometimes within the bucket, sometimes far, sometimes in the past's bucket.
             let ahead = [0, 300, 50_000, 3_000_000, 500_000_000, 30_000_000_000][rng.below(6) as usize];
             let time = now + rng.below(ahead + 1);
-            queue.push(time, Event::Resched { cpu: sequence });
+            queue.push(time, Event::Resched { cpu: cpu_id(sequence) });
             expected.insert((time, sequence), ());
             if rng.below(3) > 0 {
                 let ((time, sequence), ()) = expected.pop_first().unwrap();
                 assert!(time == 0 || queue.pop(time - 1).is_none());
-                assert_eq!(queue.pop(time), Some((time, Event::Resched { cpu: sequence })));
+                assert_eq!(queue.pop(time), Some((time, Event::Resched { cpu: cpu_id(sequence) })));
                 now = time;
             }
         }
         while let Some(((time, sequence), ())) = expected.pop_first() {
-            assert_eq!(queue.pop(u64::MAX), Some((time, Event::Resched { cpu: sequence })));
+            assert_eq!(
+                queue.pop(u64::MAX),
+                Some((time, Event::Resched { cpu: cpu_id(sequence) }))
+            );
         }
         assert_eq!(queue.pop(u64::MAX), None);
         assert!(queue.nothing_wakes() && queue.is_empty());

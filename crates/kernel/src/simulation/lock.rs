@@ -3,6 +3,7 @@
 
 use super::timeline::*;
 use crate::machine::Machine;
+use crate::simulation::id::CpuId;
 use trace::Event;
 
 impl Machine {
@@ -38,7 +39,7 @@ impl Machine {
         let cost = if lock.last_cpu == cpu {
             u64::from(costs.same)
         } else {
-            costs.at(self.spec.topology.distance(lock.last_cpu, cpu))
+            costs.at(self.spec.topology.distance(lock.last_cpu.nr(), cpu.nr()))
         };
         lock.before = lock.free_at;
         lock.busy_from = local;
@@ -50,7 +51,7 @@ impl Machine {
     fn lock_contended(&mut self, number: usize, local: u64) {
         let cpu = self.this_cpu;
         let lock = &mut self.locks.all[number];
-        let distance = self.spec.topology.distance(lock.last_cpu, cpu);
+        let distance = self.spec.topology.distance(lock.last_cpu.nr(), cpu.nr());
         let early = local < lock.busy_from;
         let wait = (if early { lock.before } else { lock.free_at }).saturating_sub(local);
         if wait == 0 {
@@ -131,6 +132,7 @@ impl Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testbed::cpu_id;
     use machine::{ByDistance, MachineSpec};
     use workload::Workload;
 
@@ -147,9 +149,9 @@ mod tests {
     const LOCK: LockId = LockId::Bpf(0x40);
 
     /// A CPU that has `debt` to work off takes the lock for `hold` ns; what it waited.
-    fn hold(m: &mut Machine, cpu: u32, debt: u64, hold: u64) -> u64 {
+    fn hold(m: &mut Machine, cpu: CpuId, debt: u64, hold: u64) -> u64 {
         m.this_cpu = cpu;
-        m.rqs[cpu as usize].debt = debt;
+        m.rqs[cpu].debt = debt;
         m.lock(LOCK);
         let waited = m.local_time(cpu) - debt;
         m.charge(cpu, hold);
@@ -164,11 +166,11 @@ mod tests {
     #[test]
     fn waiters_are_served_in_the_order_they_come() {
         let mut m = machine();
-        assert_eq!(hold(&mut m, 0, 0, 100), 0);
+        assert_eq!(hold(&mut m, cpu_id(0), 0, 100), 0);
         // 0 has it until 100, then 1, with a hand-over, until 160, then 2.
-        assert_eq!(hold(&mut m, 1, 40, 50), 60 + 10);
-        assert_eq!(hold(&mut m, 2, 50, 50), 110 + 10);
-        assert_eq!(hold(&mut m, 3, 1000, 50), 0, "it is free by then");
+        assert_eq!(hold(&mut m, cpu_id(1), 40, 50), 60 + 10);
+        assert_eq!(hold(&mut m, cpu_id(2), 50, 50), 110 + 10);
+        assert_eq!(hold(&mut m, cpu_id(3), 1000, 50), 0, "it is free by then");
         let expected = LockStat {
             acquisitions: 4,
             contended: 2,
@@ -182,14 +184,14 @@ mod tests {
     #[test]
     fn who_comes_before_a_break_does_not_wait_for_those_behind_it() {
         let mut m = machine();
-        hold(&mut m, 0, 0, 100);
+        hold(&mut m, cpu_id(0), 0, 100);
         // By its clock it takes the lock at 500, though its handler runs first.
-        assert_eq!(hold(&mut m, 1, 500, 100), 0);
-        assert_eq!(hold(&mut m, 2, 200, 50), 0, "free from 100 to 500");
-        assert_eq!(hold(&mut m, 3, 220, 20), 30 + 10, "but not from 200 to 250");
+        assert_eq!(hold(&mut m, cpu_id(1), 500, 100), 0);
+        assert_eq!(hold(&mut m, cpu_id(2), 200, 50), 0, "free from 100 to 500");
+        assert_eq!(hold(&mut m, cpu_id(3), 220, 20), 30 + 10, "but not from 200 to 250");
         assert_eq!(stat(&m).contended, 1);
         // 2 is not through when 1 begins: who waits for 1 waits longer.
-        assert_eq!(hold(&mut m, 2, 480, 50), 0);
-        assert_eq!(hold(&mut m, 0, 550, 10), 50 + 30 + 10);
+        assert_eq!(hold(&mut m, cpu_id(2), 480, 50), 0);
+        assert_eq!(hold(&mut m, cpu_id(0), 550, 10), 50 + 30 + 10);
     }
 }

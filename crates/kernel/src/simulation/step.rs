@@ -2,6 +2,9 @@
 //! When each CPU's running task is through with the work at hand: the most frequent event, and one that is moved whenever
 //! something is charged to the CPU. So it has a place of its own a CPU, in a tournament whose winner is due first.
 
+use super::id::CpuId;
+use super::table::{Id, Table};
+
 /// The time in ns, and below it the CPU: of steps at one time the lowest CPU's comes first.
 type Key = u64;
 const NEVER: Key = Key::MAX;
@@ -15,7 +18,7 @@ pub struct Steps {
     /// The least key of all.
     first: Key,
     /// By CPU: where its step stands among the events of its time.
-    sequences: Vec<u64>,
+    sequences: Table<CpuId, u64>,
 }
 
 impl Steps {
@@ -29,32 +32,32 @@ impl Steps {
         Steps {
             nodes: vec![[NEVER; 4]; nr_nodes],
             first: NEVER,
-            sequences: vec![0; nr_cpus as usize],
+            sequences: vec![0; nr_cpus as usize].into(),
         }
     }
 
     /// Arms or moves the step of `cpu` to `time`; one beyond three days comes then.
     #[inline]
-    pub fn arm(&mut self, cpu: u32, time: u64, sequence: u64) {
+    pub fn arm(&mut self, cpu: CpuId, time: u64, sequence: u64) {
         let time = time.min(LAST);
-        self.sequences[cpu as usize] = sequence;
+        self.sequences[cpu] = sequence;
         self.set(cpu, time << CPU_BITS | u64::from(cpu));
     }
 
     /// The sequence number that a CPU's step was armed with.
-    pub fn sequence(&self, cpu: u32) -> u64 {
-        self.sequences[cpu as usize]
+    pub fn sequence(&self, cpu: CpuId) -> u64 {
+        self.sequences[cpu]
     }
 
     #[inline]
-    pub fn disarm(&mut self, cpu: u32) {
+    pub fn disarm(&mut self, cpu: CpuId) {
         self.set(cpu, NEVER);
     }
 
     #[inline]
-    fn set(&mut self, cpu: u32, mut key: Key) {
+    fn set(&mut self, cpu: CpuId, mut key: Key) {
         // Children have places: those of node n are 4n to 4n + 3, and node n itself is at n - 1.
-        let mut at = self.nodes.len() - 1 + cpu as usize;
+        let mut at = self.nodes.len() - 1 + cpu.index();
         loop {
             let parent = at / 4;
             let keys = &mut self.nodes[parent];
@@ -74,18 +77,23 @@ impl Steps {
 
     /// When the first step is due, and whose it is.
     #[inline]
-    pub fn first(&self) -> Option<(u64, u32)> {
+    pub fn first(&self) -> Option<(u64, CpuId)> {
         let key = self.first;
-        (key != NEVER).then_some((key >> CPU_BITS, key as u32 & ((1 << CPU_BITS) - 1)))
+        (key != NEVER).then(|| (key >> CPU_BITS, cpu_of_key(key)))
     }
 
     /// Whose step lost against the first one's at last: often the second.
     #[inline]
-    pub fn runner_up(&self) -> Option<u32> {
+    pub fn runner_up(&self) -> Option<CpuId> {
         let root = self.nodes[0];
         let rest = root.into_iter().filter(|&key| key != self.first).min().unwrap_or(NEVER);
-        (rest != NEVER).then_some(rest as u32 & ((1 << CPU_BITS) - 1))
+        (rest != NEVER).then(|| cpu_of_key(rest))
     }
+}
+
+/// Returns the CPU whose step has a key. Keys are made from CPUs of the machine ([`Steps::arm`]).
+fn cpu_of_key(key: Key) -> CpuId {
+    CpuId::new(key as usize & ((1 << CPU_BITS) - 1))
 }
 
 #[cfg(test)]
@@ -99,7 +107,7 @@ mod tests {
             let mut steps = Steps::new(nr_cpus);
             let mut model = std::collections::BTreeMap::new();
             for _ in 1..5000 {
-                let cpu = rng.below(nr_cpus.into()) as u32;
+                let cpu = CpuId::new(rng.below(nr_cpus.into()) as usize);
                 if rng.below(4) == 0 {
                     steps.disarm(cpu);
                     model.remove(&cpu);

@@ -39,6 +39,7 @@ macro_rules! id {
 }
 pub(crate) use id;
 
+#[derive(Debug)]
 pub struct Table<I, T> {
     items: Vec<T>,
     ids: PhantomData<fn(I) -> I>,

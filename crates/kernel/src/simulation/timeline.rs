@@ -9,12 +9,14 @@
 //! the break is over does not wait for those behind it. If he is not through by then, they, and who waits for them, are late by
 //! as much.
 
+use crate::simulation::id::CpuId;
+use crate::simulation::table::Id;
 use std::collections::BTreeMap;
 
 /// Names a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LockId {
-    Rq(u32),
+    Rq(CpuId),
     /// A DSQ's, by its place in the table of DSQs and its id.
     Dsq {
         slot: u32,
@@ -38,7 +40,7 @@ pub struct LockStat {
 pub(super) struct Timeline {
     pub(super) id: LockId,
     pub(super) free_at: u64,
-    pub(super) last_cpu: u32,
+    pub(super) last_cpu: CpuId,
     pub(super) taken_at: u64,
     /// Since when it is taken without a break, and until when it was taken before.
     pub(super) busy_from: u64,
@@ -74,7 +76,12 @@ impl Held {
 
 impl Locks {
     pub fn new(nr_cpus: u32) -> Locks {
-        let all = (0..nr_cpus).map(|cpu| Timeline::new(LockId::Rq(cpu), cpu)).collect();
+        let all = (0..nr_cpus)
+            .map(|cpu| {
+                let cpu = CpuId::new(cpu as usize);
+                Timeline::new(LockId::Rq(cpu), cpu)
+            })
+            .collect();
         Locks {
             all,
             ..Locks::default()
@@ -83,9 +90,9 @@ impl Locks {
 
     /// The lock's number. One not seen before is made, last held by `cpu`.
     #[inline(always)]
-    pub(super) fn number(&mut self, id: LockId, cpu: u32) -> usize {
+    pub(super) fn number(&mut self, id: LockId, cpu: CpuId) -> usize {
         match id {
-            LockId::Rq(cpu) => return cpu as usize,
+            LockId::Rq(cpu) => return cpu.index(),
             LockId::Dsq { slot, .. } => {
                 if let Some(&number) = self.dsqs.get(slot as usize)
                     && number != NONE
@@ -104,7 +111,7 @@ impl Locks {
     }
 
     #[cold]
-    pub(super) fn make(&mut self, id: LockId, cpu: u32) -> usize {
+    pub(super) fn make(&mut self, id: LockId, cpu: CpuId) -> usize {
         let number = self.all.len();
         self.all.push(Timeline::new(id, cpu));
         match id {
@@ -133,7 +140,7 @@ impl Locks {
 }
 
 impl Timeline {
-    pub(super) fn new(id: LockId, cpu: u32) -> Timeline {
+    pub(super) fn new(id: LockId, cpu: CpuId) -> Timeline {
         Timeline {
             id,
             free_at: 0,
@@ -155,7 +162,7 @@ impl Timeline {
     }
 
     #[inline]
-    pub(super) fn take(&mut self, cpu: u32, at: u64) {
+    pub(super) fn take(&mut self, cpu: CpuId, at: u64) {
         self.last_cpu = cpu;
         self.taken_at = at;
         // Until it is released it counts as taken for an instant only; `release` sets the real end.

@@ -6,6 +6,7 @@
 //! the nanosecond, and every runnable task is on exactly one queue.
 
 use crate::hardware::cpuset::CpuSet;
+use crate::simulation::id::CpuId;
 
 /// Groups tasks by the CPUs they may use. 0: all; 1 + cpu: just that one; above: other sets, in the order they came up.
 pub type AffinityGroup = u32;
@@ -45,7 +46,7 @@ impl Checks {
     pub(crate) fn group(&mut self, cpus: &CpuSet) -> AffinityGroup {
         match cpus.weight() {
             n if n == self.nr_cpus => ALL_CPUS,
-            1 => 1 + cpus.first().unwrap_or(0),
+            1 => 1 + cpus.first().map_or(0, CpuId::nr),
             _ => {
                 let known = self.sets.iter().position(|set| set == cpus);
                 let at = known.unwrap_or_else(|| {
@@ -71,7 +72,7 @@ impl Checks {
         for &at in &self.sets_waiting {
             let idle = self.sets[at as usize]
                 .iter()
-                .filter(|&cpu| self.idle[cpu as usize])
+                .filter(|&cpu| self.idle[cpu.index()])
                 .count() as u64;
             usable += idle.min(self.waiting[(1 + self.nr_cpus + at) as usize]);
         }
@@ -134,7 +135,7 @@ impl Checks {
     pub(super) fn switched(
         &mut self,
         now: u64,
-        cpu: u32,
+        cpu: CpuId,
         prev_waits: Option<AffinityGroup>,
         next: Option<AffinityGroup>,
     ) {
@@ -149,12 +150,12 @@ impl Checks {
     }
 
     #[inline]
-    pub(super) fn set_idle(&mut self, cpu: u32, idle: bool) {
-        if self.idle[cpu as usize] == idle {
+    pub(super) fn set_idle(&mut self, cpu: CpuId, idle: bool) {
+        if self.idle[cpu.index()] == idle {
             return;
         }
-        self.idle[cpu as usize] = idle;
-        let bound = u64::from(self.waiting[cpu as usize + 1] > 0);
+        self.idle[cpu.index()] = idle;
+        let bound = u64::from(self.waiting[cpu.index() + 1] > 0);
         if idle {
             self.nr_idle += 1;
             self.idle_and_bound += bound;
@@ -165,7 +166,7 @@ impl Checks {
     }
 
     /// An offline CPU does not count as idle.
-    pub(super) fn online(&mut self, now: u64, cpu: u32, online: bool) {
+    pub(super) fn online(&mut self, now: u64, cpu: CpuId, online: bool) {
         self.advance(now);
         self.set_idle(cpu, online);
     }
@@ -182,6 +183,7 @@ impl Checks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testbed::cpu_id;
 
     #[test]
     fn a_cpu_that_idles_while_an_allowed_task_waits_is_counted_and_no_other() {
@@ -190,9 +192,9 @@ mod tests {
         let pair = checks.group(&CpuSet::from_cpus(4, &[0, 1]));
         // CPU 2 and 3 run; 0 and 1 idle. A task bound to 2 can use neither.
         checks.queued(0, 0);
-        checks.switched(0, 2, None, Some(0));
+        checks.switched(0, cpu_id(2), None, Some(0));
         checks.queued(0, 0);
-        checks.switched(0, 3, None, Some(0));
+        checks.switched(0, cpu_id(3), None, Some(0));
         checks.queued(0, bound);
         checks.finish(100);
         assert_eq!(checks.idle_while_waiting_ns, 0);
@@ -203,7 +205,7 @@ mod tests {
         checks.finish(110);
         assert_eq!(checks.idle_while_waiting_ns, 20);
         // 2 goes idle with its task waiting.
-        checks.switched(110, 2, None, None);
+        checks.switched(110, cpu_id(2), None, None);
         checks.finish(111);
         assert_eq!(checks.idle_while_waiting_ns, 23);
         for _ in 0..3 {

@@ -57,7 +57,7 @@ impl Machine {
         self.decisions.noted.push(Decision {
             number,
             time: self.now,
-            cpu: self.this_cpu,
+            cpu: self.this_cpu.nr(),
             what,
             by,
         });

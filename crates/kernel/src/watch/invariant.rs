@@ -7,7 +7,7 @@
 
 use super::violation::*;
 use crate::machine::Machine;
-use crate::simulation::id::{IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 
 impl Invariants {
     /// For a machine that has not run yet.
@@ -21,8 +21,8 @@ impl Invariants {
     }
 
     /// The episode of a task and an idle CPU is over.
-    fn idled(&mut self, m: &Machine, task: TaskId, cpu: u32) {
-        let (Some(idle), Some(waiting)) = (self.idle_since[cpu as usize], self.waiting.get(&task)) else {
+    fn idled(&mut self, m: &Machine, task: TaskId, cpu: CpuId) {
+        let (Some(idle), Some(waiting)) = (self.idle_since[cpu.index()], self.waiting.get(&task)) else {
             return;
         };
         let from = idle.max(waiting.allowed_since);
@@ -33,7 +33,7 @@ impl Invariants {
 
     /// A task's episodes with all idle CPUs are over.
     fn idled_anywhere(&mut self, m: &Machine, task: TaskId) {
-        for cpu in 0..m.nr_cpus() {
+        for cpu in m.cpus() {
             self.idled(m, task, cpu);
         }
     }
@@ -48,30 +48,30 @@ impl Invariants {
         }
     }
 
-    fn set_idle(&mut self, m: &Machine, cpu: u32, idle: bool) {
-        if idle == self.idle_since[cpu as usize].is_some() {
+    fn set_idle(&mut self, m: &Machine, cpu: CpuId, idle: bool) {
+        if idle == self.idle_since[cpu.index()].is_some() {
             return;
         }
         if idle {
-            self.idle_since[cpu as usize] = Some(m.now);
+            self.idle_since[cpu.index()] = Some(m.now);
             return;
         }
         let tasks: Vec<TaskId> = self.waiting.keys().copied().collect();
         for task in tasks {
             self.idled(m, task, cpu);
         }
-        self.idle_since[cpu as usize] = None;
+        self.idle_since[cpu.index()] = None;
     }
 }
 
-fn violation(m: &Machine, task: TaskId, from: u64, cpu: Option<u32>) -> Violation {
+fn violation(m: &Machine, task: TaskId, from: u64, cpu: Option<CpuId>) -> Violation {
     let t = &m.tasks[task];
     Violation {
         from,
         until: m.now,
         pid: t.pid,
         comm: t.comm.clone(),
-        cpu,
+        cpu: cpu.map(CpuId::nr),
     }
 }
 
@@ -112,7 +112,7 @@ impl Machine {
 
     /// `cpu` switches from `prev`, which may go on waiting, to `next`.
     #[inline]
-    pub(super) fn watch_switch(&mut self, cpu: u32, prev: TaskId, next: TaskId) {
+    pub(super) fn watch_switch(&mut self, cpu: CpuId, prev: TaskId, next: TaskId) {
         if self.invariants.is_some() {
             if prev != IDLE && self.waits(prev) {
                 self.watch_queued(prev);
@@ -140,7 +140,7 @@ impl Machine {
     }
 
     /// A CPU came online, idle, or goes offline.
-    pub(super) fn watch_online(&mut self, cpu: u32, online: bool) {
+    pub(super) fn watch_online(&mut self, cpu: CpuId, online: bool) {
         self.watching(|watch, m| watch.set_idle(m, cpu, online));
     }
 
@@ -171,7 +171,7 @@ mod tests {
             m.watch(MS, SECOND);
             m.advance(10 * MS, &mut Vec::new());
             if lift {
-                m.tasks[nth(1)].cpus.insert(1);
+                m.tasks[nth(1)].cpus.insert(cpu_id(1));
             }
             m.run(100 * MS, &mut Vec::new());
             *m.invariants.expect("watched")

@@ -5,7 +5,7 @@
 use super::check::AffinityGroup;
 use super::decision::What;
 use crate::machine::Machine;
-use crate::simulation::id::{IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 use trace::{Event, TaskState};
 
 /// A change of state.
@@ -18,7 +18,7 @@ pub(crate) enum Transition {
     Throttled { task: TaskId },
     /// A CPU switched from a task, which is in this state now, to another one.
     Switched {
-        cpu: u32,
+        cpu: CpuId,
         prev: TaskId,
         prev_state: TaskState,
         next: TaskId,
@@ -26,11 +26,11 @@ pub(crate) enum Transition {
     /// The CPUs that a task may use are about to become those of this group.
     AffinityChanges { task: TaskId, group: AffinityGroup },
     /// A CPU came online, idle.
-    Online { cpu: u32 },
+    Online { cpu: CpuId },
     /// A CPU begins to go offline: its tasks have to leave.
-    GoesOffline { cpu: u32 },
+    GoesOffline { cpu: CpuId },
     /// A CPU is offline; nothing is left on it.
-    Offline { cpu: u32 },
+    Offline { cpu: CpuId },
     /// The run is over.
     End,
 }
@@ -82,7 +82,7 @@ impl Machine {
     }
 
     #[inline]
-    fn observe_switch(&mut self, cpu: u32, prev: TaskId, prev_state: TaskState, next: TaskId) {
+    fn observe_switch(&mut self, cpu: CpuId, prev: TaskId, prev_state: TaskState, next: TaskId) {
         let group = |task: TaskId| self.tasks[task].affinity;
         let prev_waits = (prev != IDLE && self.waits(prev)).then(|| group(prev));
         let next_group = (next != IDLE).then(|| group(next));

@@ -26,16 +26,16 @@ impl Machine {
                     self.verify_queued(id);
                 }
                 if self.waits(id) {
-                    running[task.cpu as usize] += 1;
+                    running[task.cpu.index()] += 1;
                     waiting += u64::from(!task.on_cpu);
                 }
             }
-            let curr = self.rqs[task.cpu as usize].curr == id;
+            let curr = self.rqs[task.cpu].curr == id;
             assert_eq!(curr, task.on_cpu, "{} (pid {}): on_cpu is wrong", task.comm, task.pid);
         }
         assert_eq!(waiting, self.checks.nr_waiting(), "waiting tasks");
         for rq in &self.rqs {
-            assert_eq!(rq.nr_running, running[rq.cpu as usize], "nr_running of CPU {}", rq.cpu);
+            assert_eq!(rq.nr_running, running[rq.cpu.index()], "nr_running of CPU {}", rq.cpu);
             assert!(
                 rq.online || rq.curr == IDLE,
                 "CPU {} runs a task but is offline",

@@ -502,7 +502,13 @@ fn kfuncs_tell_of_cgroups_tasks_and_cpus() {
     ] {
         assert_eq!(run.var(name), value, "{name}");
     }
-    assert_eq!(run.machine.rq_struct(1).scx.cpuperf_target, 512);
+    assert_eq!(
+        run.machine
+            .rq_struct(run.machine.cpu_id(1).expect("CPU 1"))
+            .scx
+            .cpuperf_target,
+        512
+    );
     // The first task has exited, but its task_struct is held: nobody else gets it.
     run.run(25 * MS);
     run.assert_alive();

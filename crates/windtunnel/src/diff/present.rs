@@ -5,6 +5,7 @@ use super::{Diff, Divergence, Side, Told};
 use crate::duration;
 use kernel::decision::{Decision, Snapshot, Target, What};
 use kernel::ext::Op;
+use kernel::id::CpuId;
 use kernel::layout::enums::{
     SCX_DSQ_BYPASS, SCX_DSQ_GLOBAL, SCX_ENQ_HEAD, SCX_ENQ_IMMED, SCX_ENQ_PREEMPT, SCX_KICK_IDLE, SCX_KICK_PREEMPT,
     SCX_KICK_WAIT,
@@ -262,7 +263,7 @@ fn candidates(side: &Side) -> Option<String> {
     let of_cpu = |cpu: u32| {
         let may = |pid: &&u32| {
             let allowed = seen.tasks.get(pid).and_then(|task| task.cpus.as_ref());
-            allowed.is_none_or(|cpus| cpus.contains(cpu))
+            allowed.is_none_or(|cpus| cpus.contains_nr(cpu))
         };
         let queued = seen.queues.iter().filter(|queue| queue.cpu.is_none_or(|of| of == cpu));
         let waiting: Vec<u32> = queued.flat_map(|queue| &queue.tasks).filter(may).copied().collect();
@@ -272,7 +273,7 @@ fn candidates(side: &Side) -> Option<String> {
         What::Cpu { pid, .. } | What::Insert { pid, .. } => {
             let allowed = seen.tasks.get(&pid).and_then(|task| task.cpus.as_ref());
             let cpus = seen.cpus.iter().zip(0..);
-            let may = cpus.filter(|(cpu, number)| cpu.online && allowed.is_none_or(|cpus| cpus.contains(*number)));
+            let may = cpus.filter(|(cpu, number)| cpu.online && allowed.is_none_or(|cpus| cpus.contains_nr(*number)));
             let (mut all, mut idle) = (Vec::new(), Vec::new());
             for (cpu, number) in may {
                 all.push(number);
@@ -428,7 +429,10 @@ fn tasks(side: &Side, surface: Surface, out: &mut String) {
             None if seen.cpus.get(it.cpu as usize).is_some_and(|cpu| cpu.curr == pid) => "runs".to_owned(),
             None => String::new(),
         };
-        let cpus = it.cpus.as_ref().map(|cpus| ranges(&cpus.iter().collect::<Vec<u32>>()));
+        let cpus = it
+            .cpus
+            .as_ref()
+            .map(|cpus| ranges(&cpus.iter().map(CpuId::nr).collect::<Vec<u32>>()));
         let slice = if it.slice == u64::MAX {
             "without end".to_owned()
         } else {
@@ -495,7 +499,7 @@ fn side_json(side: &Side) -> Value {
             "slice_ns": task.slice,
             "vtime": task.vtime,
             "waiting_since_ns": task.waiting_since,
-            "cpus": task.cpus.as_ref().map(|cpus| cpus.iter().collect::<Vec<u32>>()),
+            "cpus": task.cpus.as_ref().map(|cpus| cpus.iter().map(CpuId::nr).collect::<Vec<u32>>()),
         })
     };
     json!({

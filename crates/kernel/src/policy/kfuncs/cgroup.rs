@@ -102,11 +102,11 @@ fn id(m: &Machine, cgroup: u32) -> u64 {
 }
 
 fn bpf_get_current_cgroup_id(m: &mut Machine) -> u64 {
-    id(m, cgroup_of(m, m.rqs[m.this_cpu as usize].curr))
+    id(m, cgroup_of(m, m.rqs[m.this_cpu].curr))
 }
 
 fn bpf_get_current_ancestor_cgroup_id(m: &mut Machine, level: i32) -> u64 {
-    let own = Some(cgroup_of(m, m.rqs[m.this_cpu as usize].curr));
+    let own = Some(cgroup_of(m, m.rqs[m.this_cpu].curr));
     let chain: Vec<u32> = std::iter::successors(own, |&at| m.parent_cgroup(at)).collect();
     let level = usize::try_from(level).unwrap_or(usize::MAX);
     chain.iter().rev().nth(level).map_or(0, |&cgroup| id(m, cgroup))

@@ -8,6 +8,7 @@ use crate::policy::callbacks::kf;
 use crate::policy::layout::enums::SCX_CPUPERF_ONE;
 use crate::sched::ext::cid::valid;
 use crate::sched::ext::{exit, kick};
+use crate::simulation::id::CpuId;
 use bpf::errno::EINVAL;
 use bpf::fault::Fault;
 use bpf::rows::*;
@@ -56,12 +57,12 @@ fn scx_bpf_task_cid(m: &mut Machine, p: u64) -> Result<i32, Fault> {
 }
 
 /// The CPU of a cid from a policy; `None` if it is invalid, which is the policy's error.
-fn to_cpu(m: &mut Machine, cid: i32) -> Option<u32> {
+fn to_cpu(m: &mut Machine, cid: i32) -> Option<CpuId> {
     valid(m, cid).map(|cid| m.ext.cids.to_cpu(cid))
 }
 
 fn scx_bpf_cid_to_cpu(m: &mut Machine, cid: i32) -> i32 {
-    to_cpu(m, cid).map_or(-EINVAL, |cpu| cpu as i32)
+    to_cpu(m, cid).map_or(-EINVAL, |cpu| cpu.nr() as i32)
 }
 
 fn scx_bpf_cpu_to_cid(m: &mut Machine, cpu: i32) -> i32 {
@@ -96,9 +97,7 @@ fn scx_bpf_kick_cid(m: &mut Machine, cid: i32, flags: u64) {
 }
 
 fn scx_bpf_cidperf_cap(m: &mut Machine, cid: i32) -> u32 {
-    to_cpu(m, cid).map_or(SCX_CPUPERF_ONE as u32, |cpu| {
-        m.spec.topology.cpus[cpu as usize].capacity
-    })
+    to_cpu(m, cid).map_or(SCX_CPUPERF_ONE as u32, |cpu| m.spec.topology.cpus[cpu.index()].capacity)
 }
 
 fn scx_bpf_cidperf_cur(m: &mut Machine, cid: i32) -> u32 {
@@ -107,7 +106,7 @@ fn scx_bpf_cidperf_cur(m: &mut Machine, cid: i32) -> u32 {
 
 fn scx_bpf_cidperf_set(m: &mut Machine, cid: i32, perf: u32) {
     if let Some(cpu) = to_cpu(m, cid) {
-        scx_bpf_cpuperf_set(m, cpu as i32, perf);
+        scx_bpf_cpuperf_set(m, cpu.nr() as i32, perf);
     }
 }
 

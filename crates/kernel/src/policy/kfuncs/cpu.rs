@@ -6,9 +6,8 @@ use crate::machine::Machine;
 use crate::policy::callbacks::kf;
 use crate::policy::layout::enums::{SCX_CPUPERF_ONE, SCX_PICK_IDLE_IN_NODE};
 use crate::policy::layout::{Mask, scx_bpf_select_cpu_and_args};
-use crate::sched::ext::ops_table::UNLOCKED;
 use crate::sched::ext::{exit, idle, insert, kick};
-use crate::simulation::id::{IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::errno::{EBUSY, EINVAL, ENOENT, EOPNOTSUPP};
 use bpf::fault::Fault;
 use bpf::rows::*;
@@ -77,9 +76,9 @@ pub(super) fn table() -> Vec<Kfunc> {
     }
 }
 
-/// A CPU number from a policy; `None` if it is invalid, which is the policy's error.
-pub(super) fn valid(m: &mut Machine, cpu: i32) -> Option<u32> {
-    exit::cpu_valid(m, cpu, "").then_some(cpu as u32)
+/// Returns the CPU with a number from a policy, or `None` after a policy error if the machine has no such CPU.
+pub(super) fn valid(m: &mut Machine, cpu: i32) -> Option<CpuId> {
+    exit::cpu_valid(m, cpu, "")
 }
 
 fn builtin_idle_enabled(m: &mut Machine) -> bool {
@@ -90,8 +89,8 @@ fn builtin_idle_enabled(m: &mut Machine) -> bool {
     enabled
 }
 
-fn or_errno(cpu: Option<u32>) -> i32 {
-    cpu.map_or(-EBUSY, |cpu| cpu as i32)
+fn or_errno(cpu: Option<CpuId>) -> i32 {
+    cpu.map_or(-EBUSY, |cpu| cpu.nr() as i32)
 }
 
 #[cold]
@@ -116,7 +115,7 @@ fn select_cpu(m: &mut Machine, p: TaskId, prev_cpu: i32, wake_flags: u64, allowe
         if !insert::arg_task_ok(m, p) {
             return -EINVAL;
         }
-    } else if frame.locked_cpu != UNLOCKED && m.tasks[p].cpu != frame.locked_cpu {
+    } else if frame.locked_cpu.is_some_and(|cpu| m.tasks[p].cpu != cpu) {
         return cross_task(m, p);
     }
     let t = &m.tasks[p];
@@ -163,7 +162,7 @@ fn mask(m: &Machine, addr: u64) -> Result<Mask, Fault> {
 
 fn scx_bpf_cpu_node(m: &mut Machine, cpu: i32) -> i32 {
     match valid(m, cpu) {
-        Some(cpu) => m.spec.topology.cpus[cpu as usize].node as i32,
+        Some(cpu) => m.spec.topology.cpus[cpu.index()].node as i32,
         None => NUMA_NO_NODE,
     }
 }
@@ -260,7 +259,7 @@ fn scx_bpf_pick_any_cpu_node(m: &mut Machine, cpus_allowed: u64, node: i32, flag
         Err(errno) => return Ok(errno),
     };
     if let Some(cpu) = idle::pick(m, allowed, Some(node), flags) {
-        return Ok(cpu as i32);
+        return Ok(cpu.nr() as i32);
     }
     Ok(or_errno(if flags & SCX_PICK_IDLE_IN_NODE != 0 {
         idle::any_of_node(m, allowed, node)
@@ -307,9 +306,7 @@ fn scx_bpf_kick_cpu(m: &mut Machine, cpu: i32, flags: u64) {
 }
 
 fn scx_bpf_cpuperf_cap(m: &mut Machine, cpu: i32) -> u32 {
-    valid(m, cpu).map_or(SCX_CPUPERF_ONE as u32, |cpu| {
-        m.spec.topology.cpus[cpu as usize].capacity
-    })
+    valid(m, cpu).map_or(SCX_CPUPERF_ONE as u32, |cpu| m.spec.topology.cpus[cpu.index()].capacity)
 }
 
 fn scx_bpf_cpuperf_cur(m: &mut Machine, cpu: i32) -> u32 {
@@ -323,7 +320,7 @@ pub(super) fn scx_bpf_cpuperf_set(m: &mut Machine, cpu: i32, perf: u32) {
     }
     let Some(cpu) = valid(m, cpu) else { return };
     let locked = m.ext.frame.locked_cpu;
-    if locked != UNLOCKED && locked != cpu {
+    if locked.is_some_and(|locked| locked != cpu) {
         exit::error(m, format!("Invalid target CPU {cpu}"));
         return;
     }
@@ -332,18 +329,18 @@ pub(super) fn scx_bpf_cpuperf_set(m: &mut Machine, cpu: i32, perf: u32) {
 
 fn scx_bpf_cpu_rq(m: &mut Machine, cpu: i32) -> u64 {
     let Some(cpu) = valid(m, cpu) else { return 0 };
-    let own = &m.rqs[cpu as usize];
+    let own = &m.rqs[cpu];
     m.rq_struct(cpu).advance(own.clock, own.capacity, own.curr == IDLE);
     m.layout.rq_addr(cpu)
 }
 
 fn scx_bpf_locked_rq(m: &mut Machine) -> u64 {
     match m.ext.frame.locked_cpu {
-        UNLOCKED => {
+        None => {
             exit::error(m, "accessing rq without holding rq lock");
             0
         }
-        cpu => scx_bpf_cpu_rq(m, cpu as i32),
+        Some(cpu) => scx_bpf_cpu_rq(m, cpu.nr() as i32),
     }
 }
 
@@ -354,7 +351,7 @@ fn scx_bpf_cpu_curr(m: &mut Machine, cpu: i32) -> u64 {
 /// The runqueue's clock while its lock is held, otherwise the CPU's.
 fn scx_bpf_now(m: &mut Machine) -> u64 {
     let cpu = m.this_cpu;
-    if m.ext.frame.locked_cpu == cpu {
+    if m.ext.frame.locked_cpu == Some(cpu) {
         m.now
     } else {
         bpf::engine::World::now_ns(m)

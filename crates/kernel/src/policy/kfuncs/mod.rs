@@ -17,7 +17,7 @@ mod task;
 
 use crate::machine::Machine;
 use crate::policy::callbacks::kf;
-use crate::simulation::id::{IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::engine::Func;
 use bpf::fault::Fault;
 use bpf::rows::ANY;
@@ -72,7 +72,7 @@ fn task(m: &Machine, addr: u64) -> Result<TaskId, Fault> {
 
 /// The task at an address a policy gave and its CPU; IDLE for an idle task.
 #[inline]
-pub(crate) fn any_task(m: &Machine, addr: u64) -> Result<(TaskId, u32), Fault> {
+pub(crate) fn any_task(m: &Machine, addr: u64) -> Result<(TaskId, CpuId), Fault> {
     match m.task_index(addr) {
         Some(p) => Ok((p, m.tasks[p].cpu)),
         None => m

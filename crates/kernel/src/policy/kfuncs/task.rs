@@ -6,7 +6,7 @@ use crate::machine::Machine;
 use crate::policy::callbacks::kf;
 use crate::policy::layout::enums::SCX_OPS_TID_TO_TASK;
 use crate::sched::ext::{entity::TaskState, exit};
-use crate::simulation::id::{IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::errno::EINVAL;
 use bpf::fault::Fault;
 use bpf::rows::*;
@@ -73,11 +73,11 @@ fn scx_bpf_task_set_dsq_vtime(m: &mut Machine, p: u64, vtime: u64) -> Result<boo
 
 fn scx_bpf_task_running(m: &mut Machine, p: u64) -> Result<bool, Fault> {
     let (p, cpu) = any_task(m, p)?;
-    Ok(m.rqs[cpu as usize].curr == p)
+    Ok(m.rqs[cpu].curr == p)
 }
 
 fn scx_bpf_task_cpu(m: &mut Machine, p: u64) -> Result<i32, Fault> {
-    any_task(m, p).map(|(_, cpu)| cpu as i32)
+    any_task(m, p).map(|(_, cpu)| cpu.nr() as i32)
 }
 
 /// A tid never comes again, nor does a pid; both are given in the order of creation, so they are the same.
@@ -93,7 +93,7 @@ fn scx_bpf_tid_to_task(m: &mut Machine, tid: u64) -> u64 {
 }
 
 fn bpf_get_numa_node_id(m: &mut Machine) -> u32 {
-    m.spec.topology.cpus[m.this_cpu as usize].node
+    m.spec.topology.cpus[m.this_cpu.index()].node
 }
 
 /// There is one pid namespace, whose device and inode nobody can have asked for.
@@ -168,7 +168,7 @@ fn bpf_iter_task_next(m: &mut Machine, it: u64) -> Result<u64, Fault> {
         let first = if flags == ITER_PROC_THREADS {
             first
         } else {
-            m.layout.idle_addr(0)
+            m.layout.idle_addr(CpuId::BOOT)
         };
         let at = match any_task(m, first)? {
             (IDLE, _) => 0,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! CPU masks in the region: the bits that policies see are the bits that the simulated kernel works on.
 
+use crate::simulation::id::CpuId;
+use crate::simulation::table::Id;
 use bpf::fault::Fault;
 use bpf::memory::Region;
 
@@ -11,7 +13,7 @@ pub struct Mask {
     addr: u64,
     /// Where it is in the host's memory.
     host: u64,
-    words: u32,
+    nr_cpus: u32,
 }
 
 impl Mask {
@@ -20,14 +22,14 @@ impl Mask {
         Mask {
             addr,
             host: region.host::<u64>(addr) as u64,
-            words: nr_cpus.div_ceil(64),
+            nr_cpus,
         }
     }
 
     /// The mask at an address that a policy gave.
     pub(crate) fn checked(region: &Region, addr: u64, nr_cpus: u32) -> Result<Mask, Fault> {
         let mask = Mask::at(region, addr, nr_cpus);
-        region.check(addr, u64::from(mask.words) * 8, false)?;
+        region.check(addr, u64::from(mask.words()) * 8, false)?;
         Ok(mask)
     }
 
@@ -37,37 +39,37 @@ impl Mask {
 
     /// Number of 64-bit words.
     pub fn words(self) -> u32 {
-        self.words
+        self.nr_cpus.div_ceil(64)
     }
 
     #[inline]
     pub fn word(self, index: u32) -> u64 {
-        debug_assert!(index < self.words);
+        debug_assert!(index < self.words());
         // SAFETY: `at` and `checked` promise that this many words are accessible.
         unsafe { (self.host as *const u64).add(index as usize).read_unaligned() }
     }
 
     #[inline]
     pub fn set_word(self, index: u32, value: u64) {
-        debug_assert!(index < self.words);
+        debug_assert!(index < self.words());
         // SAFETY: as above; only masks of the layout are written.
         unsafe { (self.host as *mut u64).add(index as usize).write_unaligned(value) }
     }
 
-    /// Is the CPU in the mask? False for CPUs the machine does not have.
+    /// Returns whether the CPU is in the mask.
     #[inline]
-    pub fn contains(self, cpu: u32) -> bool {
-        cpu / 64 < self.words && self.word(cpu / 64) >> (cpu % 64) & 1 != 0
+    pub fn contains(self, cpu: CpuId) -> bool {
+        self.word(cpu.nr() / 64) >> (cpu.nr() % 64) & 1 != 0
     }
 
     #[inline]
-    pub fn insert(self, cpu: u32) {
-        self.set_word(cpu / 64, self.word(cpu / 64) | 1 << (cpu % 64));
+    pub fn insert(self, cpu: CpuId) {
+        self.set_word(cpu.nr() / 64, self.word(cpu.nr() / 64) | 1 << (cpu.nr() % 64));
     }
 
     #[inline]
-    pub fn remove(self, cpu: u32) {
-        self.set_word(cpu / 64, self.word(cpu / 64) & !(1 << (cpu % 64)));
+    pub fn remove(self, cpu: CpuId) {
+        self.set_word(cpu.nr() / 64, self.word(cpu.nr() / 64) & !(1 << (cpu.nr() % 64)));
     }
 
     pub fn copy_from(self, words: &[u64]) {
@@ -77,31 +79,33 @@ impl Mask {
     }
 
     pub fn is_empty(self) -> bool {
-        (0..self.words).all(|index| self.word(index) == 0)
+        (0..self.words()).all(|index| self.word(index) == 0)
     }
 
     /// cpumask_weight
     pub fn weight(self) -> u32 {
-        (0..self.words).map(|index| self.word(index).count_ones()).sum()
+        (0..self.words()).map(|index| self.word(index).count_ones()).sum()
     }
 
-    pub fn first(self) -> Option<u32> {
+    pub fn first(self) -> Option<CpuId> {
         self.next_and(self, 0)
     }
 
     /// The first CPU at or after `from` that is in both masks.
-    pub fn next_and(self, other: Mask, from: u32) -> Option<u32> {
+    pub fn next_and(self, other: Mask, from: u32) -> Option<CpuId> {
         let mut index = from / 64;
-        if index >= self.words {
+        if index >= self.words() {
             return None;
         }
         let mut word = self.word(index) & other.word(index) & (!0 << (from % 64));
         loop {
             if word != 0 {
-                return Some(index * 64 + word.trailing_zeros());
+                let cpu = index * 64 + word.trailing_zeros();
+                // A policy's mask may have bits beyond the CPUs of the machine.
+                return (cpu < self.nr_cpus).then(|| CpuId::new(cpu as usize));
             }
             index += 1;
-            if index == self.words {
+            if index == self.words() {
                 return None;
             }
             word = self.word(index) & other.word(index);
@@ -109,7 +113,7 @@ impl Mask {
     }
 
     /// The first CPU at or after `from` that is in both masks, going round.
-    pub fn next_and_wrap(self, other: Mask, from: u32) -> Option<u32> {
+    pub fn next_and_wrap(self, other: Mask, from: u32) -> Option<CpuId> {
         self.next_and(other, from)
             .or_else(|| if from == 0 { None } else { self.next_and(other, 0) })
     }
@@ -118,24 +122,25 @@ impl Mask {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testbed::cpu_id;
 
     #[test]
     fn next_goes_round_and_stays_within_both() {
         let region = Region::new().unwrap();
         let new = |cpus: &[u32]| {
             let mask = Mask::at(&region, region.alloc(24).unwrap(), 192);
-            cpus.iter().for_each(|&cpu| mask.insert(cpu));
+            cpus.iter().for_each(|&cpu| mask.insert(cpu_id(cpu)));
             mask
         };
         let (a, b) = (new(&[1, 63, 64, 130]), new(&[1, 2, 64, 130, 191]));
-        assert_eq!(a.next_and(b, 0), Some(1));
-        assert_eq!(a.next_and(b, 2), Some(64));
+        assert_eq!(a.next_and(b, 0), Some(cpu_id(1)));
+        assert_eq!(a.next_and(b, 2), Some(cpu_id(64)));
         assert_eq!(a.next_and(b, 131), None);
-        assert_eq!(a.next_and_wrap(b, 131), Some(1));
+        assert_eq!(a.next_and_wrap(b, 131), Some(cpu_id(1)));
         assert_eq!(new(&[]).next_and_wrap(b, 5), None);
-        assert_eq!((a.weight(), a.first(), a.is_empty()), (4, Some(1), false));
-        assert!(!a.contains(5000));
-        a.remove(63);
+        assert_eq!((a.weight(), a.first(), a.is_empty()), (4, Some(cpu_id(1)), false));
+        assert!(!a.contains(cpu_id(5000)));
+        a.remove(cpu_id(63));
         assert_eq!(a.weight(), 3);
         assert!(Mask::checked(&region, 8, 64).is_err());
     }

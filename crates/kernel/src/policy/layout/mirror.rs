@@ -4,7 +4,7 @@
 use super::*;
 use crate::machine::Machine;
 use crate::sched::task::State;
-use crate::simulation::id::{IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 use workload::Policy;
 
 impl Machine {
@@ -26,7 +26,7 @@ impl Machine {
 
     /// The idle task of a CPU.
     #[allow(clippy::mut_from_ref)]
-    pub fn idle_struct(&self, cpu: u32) -> &mut task_struct {
+    pub fn idle_struct(&self, cpu: CpuId) -> &mut task_struct {
         // SAFETY: laid out at boot.
         unsafe { &mut *self.layout.idle.host(cpu.into()) }
     }
@@ -34,20 +34,20 @@ impl Machine {
     /// What a policy sees of a runqueue.
     #[inline]
     #[allow(clippy::mut_from_ref)]
-    pub fn rq_struct(&self, cpu: u32) -> &mut rq {
+    pub fn rq_struct(&self, cpu: CpuId) -> &mut rq {
         // SAFETY: laid out at boot.
         unsafe { &mut *self.layout.rqs.host(cpu.into()) }
     }
 
     /// Address of the task that runs on a CPU, its idle task included.
     #[inline]
-    pub fn curr_addr(&self, cpu: u32) -> u64 {
-        self.addr_of_task(self.rqs[cpu as usize].curr, cpu)
+    pub fn curr_addr(&self, cpu: CpuId) -> u64 {
+        self.addr_of_task(self.rqs[cpu].curr, cpu)
     }
 
     /// Address of a task's task_struct; of IDLE, that of `cpu`.
     #[inline]
-    pub fn addr_of_task(&self, task: TaskId, cpu: u32) -> u64 {
+    pub fn addr_of_task(&self, task: TaskId, cpu: CpuId) -> u64 {
         if task == IDLE {
             self.layout.idle_addr(cpu)
         } else {
@@ -90,7 +90,7 @@ pub(crate) fn mirror_task(m: &mut Machine, task: TaskId) {
     }
     m.tasks[task].addr = addr;
     let t = &m.tasks[task];
-    let swapper = m.layout.idle_addr(0);
+    let swapper = m.layout.idle_addr(CpuId::BOOT);
     let parent = m
         .find_task(t.parent)
         .map_or(swapper, |parent| m.layout.task_addr(parent));
@@ -172,8 +172,8 @@ pub(crate) fn mirror_cpu(m: &Machine, task: TaskId) {
     let cpu = m.tasks[task].cpu;
     let s = m.task_struct(task);
     s.recent_used_cpu = s.thread_info.cpu as i32;
-    s.thread_info.cpu = cpu;
-    s.wake_cpu = cpu as i32;
+    s.thread_info.cpu = cpu.nr();
+    s.wake_cpu = cpu.nr() as i32;
 }
 
 /// The task is in another cgroup now.
@@ -211,10 +211,10 @@ pub(crate) fn mirror_state(m: &Machine, task: TaskId) {
 
 /// The CPU has switched from `prev` to `next`.
 #[inline]
-pub(crate) fn mirror_switch(m: &Machine, cpu: u32, prev: TaskId, next: TaskId) {
+pub(crate) fn mirror_switch(m: &Machine, cpu: CpuId, prev: TaskId, next: TaskId) {
     let rq = m.rq_struct(cpu);
     rq.curr = m.addr_of_task(next, cpu) as *mut task_struct;
-    rq.advance(m.now, m.rqs[cpu as usize].capacity, prev == IDLE);
+    rq.advance(m.now, m.rqs[cpu].capacity, prev == IDLE);
     if prev != IDLE {
         let s = m.task_struct(prev);
         s.on_cpu = 0;
@@ -244,7 +244,7 @@ pub(crate) fn mirror_switch(m: &Machine, cpu: u32, prev: TaskId, next: TaskId) {
 /// CPUs went online or offline.
 pub(crate) fn mirror_online(m: &Machine) {
     m.layout.online.copy_from(m.online_cpus.words());
-    for cpu in 0..m.nr_cpus() {
+    for cpu in m.cpus() {
         m.rq_struct(cpu).online = i32::from(m.online_cpus.contains(cpu));
     }
     mirror_cpusets(m);
@@ -252,7 +252,7 @@ pub(crate) fn mirror_online(m: &Machine) {
 
 /// A task has gone: its children belong to the init task now.
 pub(crate) fn mirror_reparent(m: &Machine, dead: TaskId) {
-    let (dead_addr, swapper) = (m.layout.task_addr(dead), m.layout.idle_addr(0));
+    let (dead_addr, swapper) = (m.layout.task_addr(dead), m.layout.idle_addr(CpuId::BOOT));
     for (child, t) in m.tasks.numbered().filter(|(_, t)| t.parent == m.tasks[dead].pid) {
         if t.state != State::Dead {
             let s = m.task_struct(child);

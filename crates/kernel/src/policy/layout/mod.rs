@@ -9,8 +9,9 @@
 //! What the core changes it writes through (`mirror_*`); what the region alone holds (`scx.slice`, `scx.dsq_vtime`, the
 //! idle masks) the kernel reads from there. It can: programs store to the fields in [`WRITABLE`] alone.
 
+use crate::hardware::cpuset::CpuSet;
 use crate::sched::task::State;
-use crate::simulation::id::TaskId;
+use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::table::Id;
 use bpf::cache::Competitors;
 use bpf::memory::{REACH, Region, Slab};
@@ -79,9 +80,9 @@ impl Layout {
         let nr_cpus = spec.topology.nr_cpus();
         let task_bytes = size_of::<task_struct>() as u64 + u64::from(nr_cpus.div_ceil(64)) * 8;
         let mut masks = region.slab_of(&object::MASK, MASK_BYTES, 3 + spec.topology.nodes.len() as u64)?;
-        let mut mask = |cpus: &mut dyn Iterator<Item = u32>| {
+        let mut mask = |cpus: &CpuSet| {
             let mask = Mask::at(region, alloc(&mut masks, region), nr_cpus);
-            cpus.for_each(|cpu| mask.insert(cpu));
+            mask.copy_from(cpus.words());
             mask
         };
         let mut layout = Layout {
@@ -94,14 +95,14 @@ impl Layout {
             cred: alloc(&mut region.slab(64, 1)?, region),
             cpufreq_cpu_data: region.zeros() - REACH,
             refs: Vec::new(),
-            possible: mask(&mut (0..nr_cpus)),
-            online: mask(&mut (0..nr_cpus)),
-            none: mask(&mut std::iter::empty()),
+            possible: mask(&CpuSet::all(nr_cpus)),
+            online: mask(&CpuSet::all(nr_cpus)),
+            none: mask(&CpuSet::empty(nr_cpus)),
             nodes: spec
                 .topology
                 .nodes
                 .iter()
-                .map(|cpus| mask(&mut cpus.iter().copied()))
+                .map(|cpus| mask(&CpuSet::from_cpus(nr_cpus, cpus)))
                 .collect(),
         };
         for slab in [&mut layout.idle, &mut layout.rqs] {
@@ -110,13 +111,13 @@ impl Layout {
             }
         }
         layout.cgroups.lay_out(region, workload);
-        for cpu in 0..nr_cpus {
+        for cpu in CpuSet::all(nr_cpus).iter() {
             layout.lay_out_cpu(region, cpu);
         }
         Ok(layout)
     }
 
-    fn lay_out_cpu(&self, region: &Region, cpu: u32) {
+    fn lay_out_cpu(&self, region: &Region, cpu: CpuId) {
         let idle_addr = self.idle.addr(cpu.into());
         // SAFETY: both were allocated just now, and each is borrowed once.
         let (idle, rq) = unsafe {
@@ -126,7 +127,7 @@ impl Layout {
             )
         };
         let swapper = self.idle.addr(0) as *mut task_struct;
-        idle.thread_info.cpu = cpu;
+        idle.thread_info.cpu = cpu.nr();
         idle.flags = PF_IDLE | PF_KTHREAD;
         idle.on_cpu = 1;
         idle.on_rq = 1;
@@ -142,13 +143,13 @@ impl Layout {
         idle.cgroups = self.css_set_addr(0) as *mut css_set;
         idle.real_cred = self.cred as *mut cred;
         idle.cred = self.cred as *mut cred;
-        idle.recent_used_cpu = cpu as i32;
-        idle.wake_cpu = cpu as i32;
+        idle.recent_used_cpu = cpu.nr() as i32;
+        idle.wake_cpu = cpu.nr() as i32;
         set_comm(&mut idle.comm, &format!("swapper/{cpu}"));
         idle.cpus_ptr = cpus_mask(idle_addr) as *mut cpumask;
         rq.curr = idle_addr as *mut task_struct;
         rq.idle = idle_addr as *mut task_struct;
-        rq.cpu = cpu as i32;
+        rq.cpu = cpu.nr() as i32;
         rq.online = 1;
         rq.scx.cpuperf_target = enums::SCX_CPUPERF_ONE as u32;
         Mask::at(region, cpus_mask(idle_addr), self.nr_cpus).insert(cpu);
@@ -215,11 +216,11 @@ impl Layout {
     }
 
     /// The idle task of a CPU.
-    pub fn idle_addr(&self, cpu: u32) -> u64 {
+    pub fn idle_addr(&self, cpu: CpuId) -> u64 {
         self.idle.addr(cpu.into())
     }
 
-    pub fn rq_addr(&self, cpu: u32) -> u64 {
+    pub fn rq_addr(&self, cpu: CpuId) -> u64 {
         self.rqs.addr(cpu.into())
     }
 
@@ -234,8 +235,9 @@ impl Layout {
     }
 
     /// The CPU whose idle task is at this address.
-    pub fn idle_from_addr(&self, addr: u64) -> Option<u32> {
-        self.idle.index(addr).map(|cpu| cpu as u32)
+    pub fn idle_from_addr(&self, addr: u64) -> Option<CpuId> {
+        // There is one idle task for each CPU.
+        self.idle.index(addr).map(|cpu| CpuId::new(cpu as usize))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::machine::Machine;
-use crate::testbed::{self, nth};
+use crate::testbed::{self, cpu_id, nth};
 use workload::{Cgroup, Dist, Op, Policy, Program, TaskSpec, Workload};
 
 fn machine(cgroups: &[&str], programs: Vec<Vec<Op>>) -> Machine {
@@ -54,11 +54,11 @@ fn addresses_and_tasks_are_each_others_inverse() {
     let addr = m.layout.task_addr(nth(0));
     assert_eq!(m.task_from_addr(addr), Some(nth(0)));
     assert_eq!(m.tasks[0].addr, addr);
-    for wrong in [0, addr + 8, m.layout.idle_addr(0), m.layout.task_addr(nth(1))] {
+    for wrong in [0, addr + 8, m.layout.idle_addr(cpu_id(0)), m.layout.task_addr(nth(1))] {
         assert_eq!(m.task_from_addr(wrong), None, "{wrong:#x}");
     }
-    assert_eq!(m.layout.idle_from_addr(m.layout.idle_addr(1)), Some(1));
-    assert_eq!(m.curr_addr(1), m.layout.idle_addr(1));
+    assert_eq!(m.layout.idle_from_addr(m.layout.idle_addr(cpu_id(1))), Some(cpu_id(1)));
+    assert_eq!(m.curr_addr(cpu_id(1)), m.layout.idle_addr(cpu_id(1)));
     assert_eq!(m.task_struct(nth(0)).comm.map(|byte| byte as u8), *b"a-name-that-is-\0");
 }
 
@@ -113,7 +113,7 @@ fn children_of_the_dead_belong_to_the_init_task() {
     );
     m.advance(5 * testbed::MS, &mut Vec::new());
     assert_eq!(m.find_task(1), None);
-    assert_eq!(m.task_struct(child).real_parent as u64, m.layout.idle_addr(0));
+    assert_eq!(m.task_struct(child).real_parent as u64, m.layout.idle_addr(cpu_id(0)));
 }
 
 #[test]

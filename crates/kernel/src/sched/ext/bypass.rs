@@ -31,7 +31,7 @@ pub(super) fn set(m: &mut Machine, on: bool) {
     }
     // Waiting tasks are queued again, to where they belong from now on. Last first, so that those queued last now do not
     // overtake.
-    for (cpu, waiting) in (0..).zip(m.runnable_lists()) {
+    for (cpu, waiting) in m.cpus().zip(m.runnable_lists()) {
         for task in waiting.into_iter().rev() {
             m.change_queued(task, |_| {});
         }

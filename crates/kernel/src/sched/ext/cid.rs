@@ -58,7 +58,7 @@ pub(crate) fn cpu_ret(m: &mut Machine, cpu: i32) -> i32 {
     if !m.ext.cids.form || cpu < 0 {
         return cpu;
     }
-    valid(m, cpu).map_or(-EINVAL, |cid| m.ext.cids.to_cpu(cid) as i32)
+    valid(m, cpu).map_or(-EINVAL, |cid| m.ext.cids.to_cpu(cid).nr() as i32)
 }
 
 /// A cid from a policy; `None` if it is invalid, which is the policy's error.
@@ -75,7 +75,7 @@ pub(crate) fn mask_arg(m: &mut Machine, task: TaskId) -> u64 {
     if !m.ext.cids.form {
         return m.cpus_ptr(task).addr();
     }
-    let (seen, lies) = m.ext.cids.scratch[m.this_cpu as usize];
+    let (seen, lies) = m.ext.cids.scratch[m.this_cpu.index()];
     let mut bits = vec![0u64; m.nr_cpus().div_ceil(64) as usize];
     for cpu in m.tasks[task].cpus.iter() {
         let cid = m.ext.cids.of_cpu(cpu);

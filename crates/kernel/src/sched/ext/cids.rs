@@ -2,6 +2,8 @@
 //! CPUs by topological number (cid): the table between CPU numbers and cids.
 
 use crate::hardware::cpuset::CpuSet;
+use crate::simulation::id::CpuId;
+use crate::simulation::table::Table;
 use bpf::errno::EINVAL;
 use machine::Topology;
 
@@ -10,8 +12,8 @@ pub(crate) type Place = [i32; 6];
 
 #[derive(Debug)]
 pub(crate) struct Cids {
-    pub(crate) to_cpu: Vec<u32>,
-    pub(crate) of_cpu: Vec<u32>,
+    pub(crate) to_cpu: Vec<CpuId>,
+    pub(crate) of_cpu: Table<CpuId, u32>,
     pub(crate) places: Vec<Place>,
     /// The policy schedules by cid.
     pub(crate) form: bool,
@@ -25,16 +27,16 @@ impl Cids {
         let nr_cpus = topology.nr_cpus();
         let mut cids = Cids {
             to_cpu: Vec::with_capacity(nr_cpus as usize),
-            of_cpu: vec![0; nr_cpus as usize],
+            of_cpu: vec![0; nr_cpus as usize].into(),
             places: Vec::with_capacity(nr_cpus as usize),
             form: false,
             scratch: Vec::new(),
         };
-        let mut walk: Vec<u32> = online.iter().collect();
-        let first = |cpus: &[u32], key: fn(&machine::Cpu) -> u32| {
-            let mut firsts: Vec<(u32, u32)> = Vec::new();
+        let mut walk: Vec<CpuId> = online.iter().collect();
+        let first = |cpus: &[CpuId], key: fn(&machine::Cpu) -> u32| {
+            let mut firsts: Vec<(u32, CpuId)> = Vec::new();
             for &cpu in cpus {
-                let id = key(&topology.cpus[cpu as usize]);
+                let id = key(&topology.cpus[cpu.index()]);
                 if !firsts.iter().any(|&(known, _)| known == id) {
                     firsts.push((id, cpu));
                 }
@@ -44,22 +46,22 @@ impl Cids {
         walk.sort_unstable();
         let (mut llc_idx, mut core_idx) = (0, 0);
         for (node_idx, (node, _)) in first(&walk, |cpu| cpu.node).into_iter().enumerate() {
-            let of_node: Vec<u32> = walk
+            let of_node: Vec<CpuId> = walk
                 .iter()
                 .copied()
-                .filter(|&cpu| topology.cpus[cpu as usize].node == node)
+                .filter(|&cpu| topology.cpus[cpu.index()].node == node)
                 .collect();
             let node_cid = cids.to_cpu.len() as i32;
             for (llc, _) in first(&of_node, |cpu| cpu.llc) {
-                let of_llc: Vec<u32> = of_node
+                let of_llc: Vec<CpuId> = of_node
                     .iter()
                     .copied()
-                    .filter(|&cpu| topology.cpus[cpu as usize].llc == llc)
+                    .filter(|&cpu| topology.cpus[cpu.index()].llc == llc)
                     .collect();
                 let llc_cid = cids.to_cpu.len() as i32;
                 for (core, _) in first(&of_llc, |cpu| cpu.core) {
                     let core_cid = cids.to_cpu.len() as i32;
-                    for &cpu in of_llc.iter().filter(|&&cpu| topology.cpus[cpu as usize].core == core) {
+                    for &cpu in of_llc.iter().filter(|&&cpu| topology.cpus[cpu.index()].core == core) {
                         cids.push(cpu, [core_cid, core_idx, llc_cid, llc_idx, node_cid, node_idx as i32]);
                     }
                     core_idx += 1;
@@ -67,24 +69,24 @@ impl Cids {
                 llc_idx += 1;
             }
         }
-        for cpu in (0..nr_cpus).filter(|&cpu| !online.contains(cpu)) {
+        for cpu in CpuSet::all(nr_cpus).iter().filter(|&cpu| !online.contains(cpu)) {
             cids.push(cpu, [-1; 6]);
         }
         cids
     }
 
-    pub(crate) fn push(&mut self, cpu: u32, place: Place) {
-        self.of_cpu[cpu as usize] = self.to_cpu.len() as u32;
+    pub(crate) fn push(&mut self, cpu: CpuId, place: Place) {
+        self.of_cpu[cpu] = self.to_cpu.len() as u32;
         self.to_cpu.push(cpu);
         self.places.push(place);
     }
 
-    pub fn to_cpu(&self, cid: u32) -> u32 {
+    pub fn to_cpu(&self, cid: u32) -> CpuId {
         self.to_cpu[cid as usize]
     }
 
-    pub fn of_cpu(&self, cpu: u32) -> u32 {
-        self.of_cpu[cpu as usize]
+    pub fn of_cpu(&self, cpu: CpuId) -> u32 {
+        self.of_cpu[cpu]
     }
 
     pub fn place(&self, cid: u32) -> Place {
@@ -94,8 +96,8 @@ impl Cids {
     /// scx_bpf_cid_override: each CPU's cid, which must be a permutation. The topology is not known of it.
     pub fn replace(&mut self, cid_of: &[u32]) {
         self.of_cpu.copy_from_slice(cid_of);
-        for (cpu, &cid) in cid_of.iter().enumerate() {
-            self.to_cpu[cid as usize] = cpu as u32;
+        for (cpu, &cid) in self.of_cpu.numbered() {
+            self.to_cpu[cid as usize] = cpu;
         }
         self.places.fill([-1; 6]);
     }
@@ -107,8 +109,8 @@ impl Cids {
 
     /// A CPU as the policy's callbacks are told of it (scx_cpu_arg).
     #[inline]
-    pub fn arg(&self, cpu: u32) -> u64 {
-        u64::from(if self.form { self.of_cpu(cpu) } else { cpu })
+    pub fn arg(&self, cpu: CpuId) -> u64 {
+        u64::from(if self.form { self.of_cpu(cpu) } else { cpu.nr() })
     }
 }
 
@@ -129,6 +131,7 @@ pub(crate) fn check_arenas(arenas: usize) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testbed::cpu_id;
     use machine::MachineSpec;
 
     #[test]
@@ -144,13 +147,13 @@ mod tests {
         let topology = Topology::new(cpus.clone(), Vec::new());
         let cids = Cids::new(&topology, &CpuSet::all(16));
         assert_eq!(cids.to_cpu, [0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15]);
-        assert_eq!((cids.of_cpu(9), cids.of_cpu(12)), (3, 9));
+        assert_eq!((cids.of_cpu(cpu_id(9)), cids.of_cpu(cpu_id(12))), (3, 9));
         assert_eq!(cids.place(3), [2, 1, 0, 0, 0, 0]);
         assert_eq!(cids.place(14), [14, 7, 12, 3, 8, 1]);
         let mut online = CpuSet::all(16);
-        online.remove(0);
+        online.remove(cpu_id(0));
         let cids = Cids::new(&topology, &online);
-        assert_eq!((cids.to_cpu(0), cids.to_cpu(15)), (1, 0));
+        assert_eq!((cids.to_cpu(0), cids.to_cpu(15)), (cpu_id(1), cpu_id(0)));
         assert_eq!(cids.place(15), [-1; 6]);
     }
 
@@ -159,10 +162,10 @@ mod tests {
         let spec = MachineSpec::regular(1, 1, 4, 1);
         let mut cids = Cids::new(&spec.topology, &CpuSet::all(4));
         cids.replace(&[3, 2, 1, 0]);
-        assert_eq!((cids.to_cpu(0), cids.of_cpu(0)), (3, 3));
+        assert_eq!((cids.to_cpu(0), cids.of_cpu(cpu_id(0))), (cpu_id(3), 3));
         assert_eq!(cids.place(1), [-1; 6]);
-        assert_eq!(cids.arg(0), 0, "others than cid policies are told of CPUs");
+        assert_eq!(cids.arg(cpu_id(0)), 0, "others than cid policies are told of CPUs");
         cids.form = true;
-        assert_eq!(cids.arg(0), 3);
+        assert_eq!(cids.arg(cpu_id(0)), 3);
     }
 }

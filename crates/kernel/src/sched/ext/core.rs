@@ -11,7 +11,7 @@ use crate::policy::layout;
 use crate::sched::ext::cids::Cids;
 use crate::sched::ext::dump_text::Dump;
 use crate::sched::ext::ops_table::{Called, Frame};
-use crate::simulation::id::TaskId;
+use crate::simulation::id::{CpuId, TaskId};
 use bpf::engine::Vm;
 use entity::TaskState;
 use layout::enums::*;
@@ -121,7 +121,7 @@ pub struct Core {
     pub(crate) slice_dfl: u64,
     pub(crate) dump: Dump,
     /// CPUs with work to do when the running handler is through.
-    pub(crate) irq_work: Vec<u32>,
+    pub(crate) irq_work: Vec<CpuId>,
     pub(crate) watchdog_timeout: u64,
     pub(crate) watchdog_due: u64,
     /// Hotplug events so far (/sys/kernel/sched_ext/hotplug_seq).
@@ -203,7 +203,7 @@ impl Core {
     }
 
     /// Is a CPU's local DSQ empty? Asked by idle CPU selection.
-    pub fn local_dsq_empty(&self, cpu: u32) -> bool {
+    pub fn local_dsq_empty(&self, cpu: CpuId) -> bool {
         self.dsqs.is_empty(self.dsqs.local(cpu))
     }
 
@@ -265,7 +265,7 @@ pub struct Pending {
 #[derive(Debug, Default)]
 pub struct DispatchContext {
     /// The CPU it dispatches for.
-    pub cpu: u32,
+    pub cpu: CpuId,
     pub buffer: Vec<Pending>,
     pub nr_tasks: u32,
 }
@@ -281,11 +281,11 @@ pub struct Kicks {
     /// The reschedule has been: the wait begins when the handler is through.
     pub(crate) sync_due: bool,
     /// CPUs that wait for this one.
-    pub(crate) waiters: Vec<u32>,
+    pub(crate) waiters: Vec<CpuId>,
     /// Target and SCX_KICK_*, in the order made.
-    pub(crate) pending: Vec<(u32, u64)>,
+    pub(crate) pending: Vec<(CpuId, u64)>,
     /// To be waited for after the next reschedule: CPU, and its kick_sync then.
-    pub(crate) sync: Vec<(u32, u64)>,
+    pub(crate) sync: Vec<(CpuId, u64)>,
 }
 
 /// enum scx_enable_state

@@ -12,20 +12,20 @@ use super::{exit, kick, ops};
 use crate::machine::Machine;
 use crate::policy::layout::enums::*;
 use crate::simulation::event::Event;
-use crate::simulation::id::TaskId;
+use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::timeline::LockId;
 
 /// Schedules run_deferred() for `cpu`, whose runqueue is locked (schedule_deferred_locked).
-pub(super) fn schedule_locked(m: &mut Machine, cpu: u32) {
+pub(super) fn schedule_locked(m: &mut Machine, cpu: CpuId) {
     // In a wake-up, task_woken() comes right after.
-    if !m.rqs[cpu as usize].ext.in_wakeup {
+    if !m.rqs[cpu].ext.in_wakeup {
         schedule(m, cpu);
     }
 }
 
 /// Schedules run_deferred() on `cpu` (schedule_deferred).
-fn schedule(m: &mut Machine, cpu: u32) {
-    if std::mem::replace(&mut m.rqs[cpu as usize].ext.deferred, true) {
+fn schedule(m: &mut Machine, cpu: CpuId) {
+    if std::mem::replace(&mut m.rqs[cpu].ext.deferred, true) {
         return;
     }
     if cpu == m.this_cpu {
@@ -37,13 +37,13 @@ fn schedule(m: &mut Machine, cpu: u32) {
     m.charge(from, u64::from(m.spec.costs.ipi_send_ns));
     let latency = m.spec.costs.ipi_latency.at(m.distance(from, cpu));
     let at = m.local_time(from) + latency;
-    m.trace(from, trace::Event::Ipi { target: cpu });
+    m.trace(from, trace::Event::Ipi { target: cpu.nr() });
     m.events.push(at, Event::ExtDeferred { cpu });
 }
 
 /// The IPI for deferred work arrives.
-pub(super) fn arrived(m: &mut Machine, cpu: u32) {
-    if m.rqs[cpu as usize].ext.deferred {
+pub(super) fn arrived(m: &mut Machine, cpu: CpuId) {
+    if m.rqs[cpu].ext.deferred {
         m.lock(LockId::Rq(cpu));
         run_deferred(m, cpu);
         m.unlock(LockId::Rq(cpu));
@@ -51,53 +51,53 @@ pub(super) fn arrived(m: &mut Machine, cpu: u32) {
 }
 
 /// Does what was deferred on a CPU; its runqueue is locked.
-pub(super) fn run_deferred(m: &mut Machine, cpu: u32) {
-    m.rqs[cpu as usize].ext.deferred = false;
-    while !m.rqs[cpu as usize].ext.ddsp_deferred.is_empty() {
-        let task = m.rqs[cpu as usize].ext.ddsp_deferred.remove(0);
+pub(super) fn run_deferred(m: &mut Machine, cpu: CpuId) {
+    m.rqs[cpu].ext.deferred = false;
+    while !m.rqs[cpu].ext.ddsp_deferred.is_empty() {
+        let task = m.rqs[cpu].ext.ddsp_deferred.remove(0);
         let scx = m.scx_entity(task);
         let (dsq_id, enq_flags) = (scx.ddsp_dsq_id, scx.ddsp_enq_flags);
         clear_direct_dispatch(m, task);
         let dsq = find_dsq_for_dispatch(m, cpu, dsq_id, cpu, Some(task));
         dispatch_to_local_dsq(m, cpu, dsq, task, enq_flags);
     }
-    if m.rqs[cpu as usize].ext.reenq_local != 0 {
+    if m.rqs[cpu].ext.reenq_local != 0 {
         reenq_locals(m, cpu);
     }
-    while let Some((dsq, flags)) = m.rqs[cpu as usize].ext.reenq_users.pop() {
+    while let Some((dsq, flags)) = m.rqs[cpu].ext.reenq_users.pop() {
         reenq_user(m, cpu, dsq, flags);
     }
 }
 
 /// Is there deferred work that a wake-up on `cpu` must do?
 #[inline]
-pub(super) fn pending(m: &Machine, cpu: u32) -> bool {
-    let rq = &m.rqs[cpu as usize].ext;
+pub(super) fn pending(m: &Machine, cpu: CpuId) -> bool {
+    let rq = &m.rqs[cpu].ext;
     !rq.ddsp_deferred.is_empty() || rq.reenq_local != 0 || !rq.reenq_users.is_empty()
 }
 
 /// Marks a local DSQ for re-enqueueing of what was promised to run at once and did not.
-pub(super) fn schedule_reenq_local(m: &mut Machine, cpu: u32) {
+pub(super) fn schedule_reenq_local(m: &mut Machine, cpu: CpuId) {
     let local = m.ext.dsqs.local(cpu);
-    schedule_dsq_reenq(m, local, 0, cpu);
+    schedule_dsq_reenq(m, local, 0, Some(cpu));
 }
 
 /// In `flags` of a local DSQ: re-enqueueing is due at all. No bit of SCX_REENQ_*.
 const DUE: u64 = 1 << 63;
 
-pub(super) fn schedule_dsq_reenq(m: &mut Machine, dsq: DsqRef, flags: u64, locked_cpu: u32) {
+pub(super) fn schedule_dsq_reenq(m: &mut Machine, dsq: DsqRef, flags: u64, locked_cpu: Option<CpuId>) {
     if m.ext.bypassing() {
         return;
     }
     let id = m.ext.dsqs.id(dsq);
     let cpu = match m.ext.dsqs.local_cpu(dsq) {
         Some(cpu) => {
-            m.rqs[cpu as usize].ext.reenq_local |= flags | DUE;
+            m.rqs[cpu].ext.reenq_local |= flags | DUE;
             cpu
         }
         None if id & SCX_DSQ_FLAG_BUILTIN == 0 => {
             let cpu = m.this_cpu;
-            let users = &mut m.rqs[cpu as usize].ext.reenq_users;
+            let users = &mut m.rqs[cpu].ext.reenq_users;
             match users.iter_mut().find(|(user, _)| *user == dsq) {
                 Some((_, pending)) => *pending |= flags,
                 None => users.insert(0, (dsq, flags)),
@@ -109,16 +109,16 @@ pub(super) fn schedule_dsq_reenq(m: &mut Machine, dsq: DsqRef, flags: u64, locke
             return;
         }
     };
-    if cpu == locked_cpu {
+    if Some(cpu) == locked_cpu {
         schedule_locked(m, cpu);
     } else {
         schedule(m, cpu);
     }
 }
 
-fn reenq_locals(m: &mut Machine, cpu: u32) {
+fn reenq_locals(m: &mut Machine, cpu: CpuId) {
     for repeats in 0_u32.. {
-        let flags = std::mem::take(&mut m.rqs[cpu as usize].ext.reenq_local);
+        let flags = std::mem::take(&mut m.rqs[cpu].ext.reenq_local);
         if flags == 0 {
             return;
         }
@@ -134,7 +134,7 @@ fn reenq_locals(m: &mut Machine, cpu: u32) {
 }
 
 /// Gives tasks of a local DSQ back to the policy: all, or those that were to run at once and cannot. How many.
-pub(super) fn reenq_local(m: &mut Machine, cpu: u32, flags: u64) -> u32 {
+pub(super) fn reenq_local(m: &mut Machine, cpu: CpuId, flags: u64) -> u32 {
     let open = rq_is_open(m, cpu, 0);
     let local = m.ext.dsqs.local(cpu);
     let mut tasks: Vec<(TaskId, u64)> = Vec::new();
@@ -160,14 +160,14 @@ pub(super) fn reenq_local(m: &mut Machine, cpu: u32, flags: u64) -> u32 {
     tasks.len() as u32
 }
 
-fn reenqueue(m: &mut Machine, cpu: u32, task: TaskId, reason: u64) {
+fn reenqueue(m: &mut Machine, cpu: CpuId, task: TaskId, reason: u64) {
     m.scx_set_flag(task, reason);
     do_enqueue_task(m, cpu, task, SCX_ENQ_REENQ);
     m.scx_clear_flag(task, SCX_TASK_REENQ_REASON_MASK);
 }
 
 /// Gives the tasks of one of the policy's DSQs back to it; `cpu`'s runqueue is locked.
-fn reenq_user(m: &mut Machine, cpu: u32, dsq: DsqRef, flags: u64) {
+fn reenq_user(m: &mut Machine, cpu: CpuId, dsq: DsqRef, flags: u64) {
     if flags & SCX_REENQ_ANY == 0 {
         return;
     }

@@ -16,8 +16,8 @@ use crate::policy::layout::enums::*;
 use crate::policy::layout::scx_cpu_release_args;
 use crate::sched::class::{Class, flags};
 use crate::sched::ext::core::{DirectDispatch, Pending};
-use crate::sched::ext::ops_table::{Frame, UNLOCKED};
-use crate::simulation::id::{IDLE, TaskId};
+use crate::sched::ext::ops_table::Frame;
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
 use crate::watch::decision::What;
 use std::mem::{offset_of, size_of};
@@ -37,7 +37,7 @@ enum Verdict {
 
 /// do_pick_task_scx: the task that `cpu` runs next, if it is one of ours.
 #[inline]
-pub(crate) fn pick_task(m: &mut Machine, cpu: u32, prev: TaskId) -> Option<TaskId> {
+pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId, prev: TaskId) -> Option<TaskId> {
     if !m.ext.enabled {
         return None;
     }
@@ -57,23 +57,23 @@ pub(crate) fn pick_task(m: &mut Machine, cpu: u32, prev: TaskId) -> Option<TaskI
     Some(task)
 }
 
-fn balance_one(m: &mut Machine, cpu: u32, prev: TaskId) -> Verdict {
-    m.rqs[cpu as usize].ext.in_balance = true;
+fn balance_one(m: &mut Machine, cpu: CpuId, prev: TaskId) -> Verdict {
+    m.rqs[cpu].ext.in_balance = true;
     let verdict = balance(m, cpu, prev);
     let local = m.ext.dsqs.local(cpu);
-    if verdict != Verdict::None && m.rqs[cpu as usize].ext.nr_immed > 0 && m.ext.dsqs.nr(local) > 1 {
+    if verdict != Verdict::None && m.rqs[cpu].ext.nr_immed > 0 && m.ext.dsqs.nr(local) > 1 {
         deferred::schedule_reenq_local(m, cpu);
     }
-    m.rqs[cpu as usize].ext.in_balance = false;
+    m.rqs[cpu].ext.in_balance = false;
     verdict
 }
 
-fn balance(m: &mut Machine, cpu: u32, prev: TaskId) -> Verdict {
-    if m.rqs[cpu as usize].ext.cpu_released {
+fn balance(m: &mut Machine, cpu: CpuId, prev: TaskId) -> Verdict {
+    if m.rqs[cpu].ext.cpu_released {
         if m.ext.has_op(Op::CpuAcquire) {
             ops::call_locked(m, Op::CpuAcquire, cpu, &[u64::from(cpu), 0]);
         }
-        m.rqs[cpu as usize].ext.cpu_released = false;
+        m.rqs[cpu].ext.cpu_released = false;
     }
     let prev_on_ext = prev != IDLE && m.tasks[prev].class == Class::Ext;
     let prev_queued = prev_on_ext && m.scx_flag(prev, SCX_TASK_QUEUED);
@@ -96,7 +96,7 @@ fn balance(m: &mut Machine, cpu: u32, prev: TaskId) -> Verdict {
 }
 
 /// scx_dispatch_sched: fills the local DSQ from the global one or by asking the policy.
-fn dispatch(m: &mut Machine, cpu: u32, prev: TaskId, prev_on_ext: bool) -> Verdict {
+fn dispatch(m: &mut Machine, cpu: CpuId, prev: TaskId, prev_on_ext: bool) -> Verdict {
     let global = global_dsq(m, cpu);
     if consume_dispatch_q(m, cpu, global, 0) {
         return Verdict::Local;
@@ -109,7 +109,7 @@ fn dispatch(m: &mut Machine, cpu: u32, prev: TaskId, prev_on_ext: bool) -> Verdi
             Verdict::None
         };
     }
-    if !m.ext.has_op(Op::Dispatch) || !m.rqs[cpu as usize].ext.online {
+    if !m.ext.has_op(Op::Dispatch) || !m.rqs[cpu].ext.online {
         return Verdict::None;
     }
     let local = m.ext.dsqs.local(cpu);
@@ -140,13 +140,13 @@ fn dispatch(m: &mut Machine, cpu: u32, prev: TaskId, prev_on_ext: bool) -> Verdi
 
 /// Carries out the buffered insertions of ops.dispatch().
 #[inline(always)]
-pub(super) fn flush_dispatch_buf(m: &mut Machine, cpu: u32) {
+pub(super) fn flush_dispatch_buf(m: &mut Machine, cpu: CpuId) {
     if !m.ext.dsp.buffer.is_empty() {
         work_off_dispatch_buf(m, cpu);
     }
 }
 
-fn work_off_dispatch_buf(m: &mut Machine, cpu: u32) {
+fn work_off_dispatch_buf(m: &mut Machine, cpu: CpuId) {
     for index in 0..m.ext.dsp.buffer.len() {
         let pending = m.ext.dsp.buffer[index];
         finish_dispatch(m, cpu, pending);
@@ -156,7 +156,7 @@ fn work_off_dispatch_buf(m: &mut Machine, cpu: u32) {
 }
 
 /// Dispatches a task, unless the policy has lost it meanwhile.
-fn finish_dispatch(m: &mut Machine, cpu: u32, pending: Pending) {
+fn finish_dispatch(m: &mut Machine, cpu: CpuId, pending: Pending) {
     let Pending {
         task,
         queued,
@@ -179,7 +179,7 @@ fn finish_dispatch(m: &mut Machine, cpu: u32, pending: Pending) {
 }
 
 /// Puts a task that is on no DSQ on some CPU's local one; `cpu`'s runqueue is locked.
-pub(super) fn dispatch_to_local_dsq(m: &mut Machine, cpu: u32, dsq: DsqRef, task: TaskId, enq_flags: u64) {
+pub(super) fn dispatch_to_local_dsq(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: TaskId, enq_flags: u64) {
     let src_cpu = m.tasks[task].cpu;
     let dst_cpu = m.ext.dsqs.local_cpu(dsq).expect("a local DSQ");
     if cpu == src_cpu && cpu == dst_cpu {
@@ -206,7 +206,7 @@ pub(super) fn dispatch_to_local_dsq(m: &mut Machine, cpu: u32, dsq: DsqRef, task
     switch_rq_lock(m, locked, cpu);
 }
 
-fn switch_rq_lock(m: &mut Machine, from: u32, to: u32) {
+fn switch_rq_lock(m: &mut Machine, from: CpuId, to: CpuId) {
     if from != to {
         ops::settle(m);
         m.unlock(LockId::Rq(from));
@@ -215,7 +215,7 @@ fn switch_rq_lock(m: &mut Machine, from: u32, to: u32) {
 }
 
 /// May a task that is on another CPU's runqueue come to `cpu`? With `enforce`, a no is the policy's error.
-pub(super) fn can_run_on_remote_rq(m: &mut Machine, task: TaskId, cpu: u32, enforce: bool) -> bool {
+pub(super) fn can_run_on_remote_rq(m: &mut Machine, task: TaskId, cpu: CpuId, enforce: bool) -> bool {
     let t = &m.tasks[task];
     if t.migration_disabled > 0 {
         if enforce {
@@ -246,7 +246,7 @@ pub(super) fn can_run_on_remote_rq(m: &mut Machine, task: TaskId, cpu: u32, enfo
 
 /// Moves the first task of a DSQ that `cpu` may run to its local DSQ. `cpu`'s runqueue is locked.
 #[inline(always)]
-pub(super) fn consume_dispatch_q(m: &mut Machine, cpu: u32, dsq: DsqRef, enq_flags: u64) -> bool {
+pub(super) fn consume_dispatch_q(m: &mut Machine, cpu: CpuId, dsq: DsqRef, enq_flags: u64) -> bool {
     match m.ext.dsqs.first(dsq) {
         Some(first) => consume_from(m, cpu, dsq, first, enq_flags),
         None => false,
@@ -254,7 +254,7 @@ pub(super) fn consume_dispatch_q(m: &mut Machine, cpu: u32, dsq: DsqRef, enq_fla
 }
 
 /// The same of a DSQ with a first task.
-fn consume_from(m: &mut Machine, cpu: u32, dsq: DsqRef, first: TaskId, enq_flags: u64) -> bool {
+fn consume_from(m: &mut Machine, cpu: CpuId, dsq: DsqRef, first: TaskId, enq_flags: u64) -> bool {
     let lock = lock_dsq(m, dsq);
     let mut at = Some(first);
     while let Some(task) = at {
@@ -290,29 +290,29 @@ fn consume_from(m: &mut Machine, cpu: u32, dsq: DsqRef, first: TaskId, enq_flags
 
 /// The decision that consuming is.
 #[cold]
-fn taken(m: &Machine, task: TaskId, dsq: DsqRef, cpu: u32) -> What {
+fn taken(m: &Machine, task: TaskId, dsq: DsqRef, cpu: CpuId) -> What {
     What::Take {
         pid: m.pid_of(task),
         dsq: m.ext.dsqs.id(dsq),
-        cpu,
+        cpu: cpu.nr(),
     }
 }
 
 /// The task is on `src_cpu`'s runqueue, which is locked, and on no DSQ: it moves to `dst_cpu`'s local DSQ, whose runqueue
 /// is locked then. What deactivate_task() and activate_task() come to for a task that waits all the time, in short:
 /// this is the way of nearly every task of a policy with a shared DSQ.
-fn move_remote_task_to_local_dsq(m: &mut Machine, task: TaskId, enq_flags: u64, src_cpu: u32, dst_cpu: u32) {
+fn move_remote_task_to_local_dsq(m: &mut Machine, task: TaskId, enq_flags: u64, src_cpu: CpuId, dst_cpu: CpuId) {
     debug_assert!(m.scx_flag(task, SCX_TASK_QUEUED) && !m.tasks[task].on_cpu);
     m.clr_task_runnable(task, false);
     m.tasks[task].ext.ops_state = OpsState::None;
     m.scx_clear_flag(task, SCX_TASK_DEQD_FOR_SLEEP);
     clear_direct_dispatch(m, task);
-    let rq = &mut m.rqs[src_cpu as usize];
+    let rq = &mut m.rqs[src_cpu];
     rq.nr_running -= 1;
     rq.ext.nr_running -= 1;
     m.set_task_cpu(task, dst_cpu, MigrateReason::Balance);
     switch_rq_lock(m, src_cpu, dst_cpu);
-    let rq = &mut m.rqs[dst_cpu as usize];
+    let rq = &mut m.rqs[dst_cpu];
     rq.nr_running += 1;
     rq.ext.nr_running += 1;
     m.set_task_runnable(task);
@@ -326,7 +326,7 @@ pub(super) fn move_task_between_dsqs(
     mut enq_flags: u64,
     src: DsqRef,
     mut dst: DsqRef,
-) -> u32 {
+) -> CpuId {
     debug_assert_ne!(src, NO_DSQ);
     let src_cpu = m.tasks[task].cpu;
     let mut dst_cpu = m.ext.dsqs.local_cpu(dst);
@@ -358,7 +358,7 @@ pub(super) fn move_task_between_dsqs(
 }
 
 /// set_next_task_scx: the task goes on the CPU.
-pub(crate) fn set_next_task(m: &mut Machine, cpu: u32, task: TaskId) {
+pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, task: TaskId) {
     if m.scx_flag(task, SCX_TASK_QUEUED) {
         ops_dequeue(m, task, SCX_DEQ_CORE_SCHED_EXEC);
         dispatch_dequeue(m, cpu, task);
@@ -371,7 +371,7 @@ pub(crate) fn set_next_task(m: &mut Machine, cpu: u32, task: TaskId) {
 }
 
 /// put_prev_task_scx: the task goes off the CPU, for `next` unless that is the same one.
-pub(crate) fn put_prev_task(m: &mut Machine, cpu: u32, task: TaskId, next: TaskId) {
+pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, task: TaskId, next: TaskId) {
     kick::kick_sync(m, cpu);
     if m.scx_flag(task, SCX_TASK_QUEUED) {
         let addr = m.tasks[task].addr;
@@ -387,7 +387,7 @@ pub(crate) fn put_prev_task(m: &mut Machine, cpu: u32, task: TaskId, next: TaskI
     }
 }
 
-fn requeue_prev(m: &mut Machine, cpu: u32, task: TaskId, next: TaskId) {
+fn requeue_prev(m: &mut Machine, cpu: CpuId, task: TaskId, next: TaskId) {
     m.set_task_runnable(task);
     if m.scx_entity(task).slice != 0 && !m.ext.bypassing() {
         if m.scx_flag(task, SCX_TASK_IMMED) {
@@ -411,8 +411,8 @@ fn requeue_prev(m: &mut Machine, cpu: u32, task: TaskId, next: TaskId) {
 }
 
 /// A higher class takes the CPU: tells the policy once.
-pub(super) fn release_cpu(m: &mut Machine, cpu: u32, next: TaskId) {
-    if m.rqs[cpu as usize].ext.cpu_released {
+pub(super) fn release_cpu(m: &mut Machine, cpu: CpuId, next: TaskId) {
+    if m.rqs[cpu].ext.cpu_released {
         return;
     }
     if m.ext.has_op(Op::CpuRelease) {
@@ -430,11 +430,11 @@ pub(super) fn release_cpu(m: &mut Machine, cpu: u32, next: TaskId) {
         let frame = Frame::locked(cpu);
         ops::call_with_struct(m, Op::CpuRelease, frame, u64::from(cpu), &args);
     }
-    m.rqs[cpu as usize].ext.cpu_released = true;
+    m.rqs[cpu].ext.cpu_released = true;
 }
 
 /// select_task_rq_scx: the CPU for a woken or new task.
-pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: u32, wake_flags: u32) -> u32 {
+pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wake_flags: u32) -> CpuId {
     if wake_flags & flags::WF_EXEC != 0 {
         return prev_cpu;
     }
@@ -443,14 +443,14 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: u32, wake_
         let addr = m.tasks[task].addr;
         debug_assert_eq!(m.ext.direct, DirectDispatch::Closed);
         m.ext.direct = DirectDispatch::For(task);
-        let frame = Frame::about(task, UNLOCKED);
+        let frame = Frame::about(task, None);
         let args = [addr, m.ext.cids.arg(prev_cpu), u64::from(wake_flags)];
         let chosen = ops::call_framed(m, Op::SelectCpu, frame, &args);
         m.ext.direct = DirectDispatch::Closed;
-        let cpu = chosen.map_or(prev_cpu as i32, |cpu| cid::cpu_ret(m, cpu as i32));
+        let cpu = chosen.map_or(prev_cpu.nr() as i32, |cpu| cid::cpu_ret(m, cpu as i32));
         m.scx_entity(task).selected_cpu = cpu;
-        if exit::cpu_valid(m, cpu, "from ops.select_cpu()") {
-            return cpu as u32;
+        if let Some(cpu) = exit::cpu_valid(m, cpu, "from ops.select_cpu()") {
+            return cpu;
         }
         exit::blame_callback(m, Op::SelectCpu);
         return prev_cpu;
@@ -463,14 +463,14 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: u32, wake_
         }
         None => prev_cpu,
     };
-    m.scx_entity(task).selected_cpu = cpu as i32;
+    m.scx_entity(task).selected_cpu = cpu.nr() as i32;
     m.ext.stats.bypass_dispatch += i64::from(bypassing);
     cpu
 }
 
 /// yield_task_scx
-pub(crate) fn yield_task(m: &mut Machine, cpu: u32) {
-    let task = m.rqs[cpu as usize].curr;
+pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
+    let task = m.rqs[cpu].curr;
     if m.ext.has_op(Op::Yield) {
         let addr = m.tasks[task].addr;
         ops::call_task(m, Op::Yield, task, &[addr, 0]);
@@ -481,16 +481,16 @@ pub(crate) fn yield_task(m: &mut Machine, cpu: u32) {
 
 /// update_curr_scx: the running task has used `ns`.
 #[inline]
-pub(crate) fn update_curr(m: &mut Machine, cpu: u32, ns: u64) {
-    let scx = m.scx_entity(m.rqs[cpu as usize].curr);
+pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
+    let scx = m.scx_entity(m.rqs[cpu].curr);
     if scx.slice != SCX_SLICE_INF {
         scx.slice = scx.slice.saturating_sub(ns);
     }
 }
 
 /// task_tick_scx
-pub(crate) fn task_tick(m: &mut Machine, cpu: u32) {
-    let task = m.rqs[cpu as usize].curr;
+pub(crate) fn task_tick(m: &mut Machine, cpu: CpuId) {
+    let task = m.rqs[cpu].curr;
     if m.ext.bypassing() {
         m.scx_entity(task).slice = 0;
     } else if m.ext.has_op(Op::Tick) {

@@ -13,8 +13,8 @@ mod treap;
 mod tests;
 
 use crate::policy::layout::enums::{SCX_DSQ_BYPASS, SCX_DSQ_FLAG_BUILTIN, SCX_DSQ_GLOBAL, SCX_DSQ_LOCAL};
-use crate::simulation::id::{IDLE, TaskId};
-use crate::simulation::table::{Table, id};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
+use crate::simulation::table::{Id, Table, id};
 use cursor::Cursor;
 use std::collections::BTreeMap;
 
@@ -145,12 +145,12 @@ impl Dsqs {
     }
 
     #[inline]
-    pub fn local(&self, cpu: u32) -> DsqRef {
-        DsqRef(cpu)
+    pub fn local(&self, cpu: CpuId) -> DsqRef {
+        DsqRef(cpu.nr())
     }
 
-    pub fn bypass(&self, cpu: u32) -> DsqRef {
-        DsqRef(self.nr_cpus + cpu)
+    pub fn bypass(&self, cpu: CpuId) -> DsqRef {
+        DsqRef(self.nr_cpus + cpu.nr())
     }
 
     pub fn global(&self, node: u32) -> DsqRef {
@@ -159,8 +159,8 @@ impl Dsqs {
 
     /// The CPU whose local DSQ this is.
     #[inline]
-    pub fn local_cpu(&self, dsq: DsqRef) -> Option<u32> {
-        (dsq.0 < self.nr_cpus).then_some(dsq.0)
+    pub fn local_cpu(&self, dsq: DsqRef) -> Option<CpuId> {
+        (dsq.0 < self.nr_cpus).then(|| CpuId::new(dsq.0 as usize))
     }
 
     /// The policy's DSQ with this id.

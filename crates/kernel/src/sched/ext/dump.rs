@@ -14,7 +14,7 @@ use crate::sched::ext::exit_info;
 use crate::sched::ext::exit_info::Exit;
 use crate::sched::ext::ops_table::Frame;
 use crate::sched::task::State;
-use crate::simulation::id::{IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 use std::fmt::Write;
 
 /// Is an ops.dump*() callback running?
@@ -92,7 +92,7 @@ pub(super) fn state(m: &mut Machine, exit: &Exit) -> String {
 }
 
 fn header(m: &mut Machine, exit: &Exit) {
-    let curr = m.rqs[m.this_cpu as usize].curr;
+    let curr = m.rqs[m.this_cpu].curr;
     let who = name(m, curr, m.this_cpu);
     let out = &mut m.ext.dump.text;
     let _ = writeln!(out, "{}: root", exit.policy);
@@ -111,27 +111,27 @@ fn header(m: &mut Machine, exit: &Exit) {
 }
 
 fn cpus(m: &mut Machine, exit: &Exit) {
-    let first = u32::try_from(exit.cpu).ok().filter(|&cpu| cpu < m.nr_cpus());
+    let first = m.cpu_id(exit.cpu);
     let waiting = m.runnable_lists();
     if let Some(cpu) = first {
-        cpu_state(m, cpu, &waiting[cpu as usize]);
+        cpu_state(m, cpu, &waiting[cpu.index()]);
     }
-    for cpu in 0..m.nr_cpus() {
+    for cpu in m.cpus() {
         if Some(cpu) != first {
-            cpu_state(m, cpu, &waiting[cpu as usize]);
+            cpu_state(m, cpu, &waiting[cpu.index()]);
         }
     }
 }
 
-fn cpu_state(m: &mut Machine, cpu: u32, waiting: &[TaskId]) {
-    let curr = m.rqs[cpu as usize].curr;
+fn cpu_state(m: &mut Machine, cpu: CpuId, waiting: &[TaskId]) {
+    let curr = m.rqs[cpu].curr;
     let idle = waiting.is_empty() && curr == IDLE;
     if idle && !m.ext.has_op(Op::DumpCpu) {
         return;
     }
     let (who, class) = (name(m, curr, cpu), class_name(m.class_of(curr)));
     let before = m.ext.dump.text.len();
-    let rq = &m.rqs[cpu as usize].ext;
+    let rq = &m.rqs[cpu].ext;
     let out = &mut m.ext.dump.text;
     let _ = writeln!(
         out,
@@ -159,7 +159,7 @@ fn cpu_state(m: &mut Machine, cpu: u32, waiting: &[TaskId]) {
     }
 }
 
-fn task_state(m: &mut Machine, cpu: u32, task: TaskId, marker: char) {
+fn task_state(m: &mut Machine, cpu: CpuId, task: TaskId, marker: char) {
     let dsq = m.ext.dsqs.of(task);
     let dsq_id = if dsq == super::dsq::NO_DSQ {
         "(n/a)".to_string()
@@ -224,7 +224,7 @@ fn callback<const N: usize>(m: &mut Machine, op: Op, prefix: &'static str, frame
     dump.open = false;
 }
 
-fn name(m: &Machine, task: TaskId, cpu: u32) -> String {
+fn name(m: &Machine, task: TaskId, cpu: CpuId) -> String {
     if task == IDLE {
         return format!("swapper/{cpu}[0]");
     }

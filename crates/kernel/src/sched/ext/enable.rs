@@ -22,7 +22,7 @@ use crate::sched::ext::exit_info::{Exit, Kind};
 use crate::sched::ext::ops_table::{Frame, OpsTable, Policy};
 use crate::sched::ext::{cids, ops_table};
 use crate::simulation::event::Event;
-use crate::simulation::id::{IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::errno::{E2BIG, EBUSY, EFAULT, EINVAL};
 use bpf::map::kind;
 use bpf::memory::Use;
@@ -76,7 +76,7 @@ pub(crate) fn as_the_user<T>(m: &mut Machine, call: impl FnOnce(&mut Machine) ->
 }
 
 /// The same on a CPU of the user's choice.
-pub(crate) fn as_the_user_on<T>(m: &mut Machine, cpu: u32, call: impl FnOnce(&mut Machine) -> T) -> T {
+pub(crate) fn as_the_user_on<T>(m: &mut Machine, cpu: CpuId, call: impl FnOnce(&mut Machine) -> T) -> T {
     let this_cpu = m.this_cpu;
     m.enter(cpu);
     let debts: Vec<(u64, u64)> = m.rqs.iter().map(|rq| (rq.debt, rq.carry_ps)).collect();

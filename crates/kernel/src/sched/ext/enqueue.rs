@@ -12,19 +12,19 @@ use crate::policy::layout::enums::*;
 use crate::policy::layout::{PF_EXITING, mirror};
 use crate::sched::class::{Class, flags};
 use crate::sched::ext::core::DirectDispatch;
-use crate::simulation::id::TaskId;
+use crate::simulation::id::{CpuId, TaskId};
 use crate::watch::decision::Handler;
 
 /// enqueue_task_scx: the task became runnable on `cpu`.
-pub(crate) fn enqueue_task(m: &mut Machine, cpu: u32, task: TaskId, core_flags: u32) {
+pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, core_flags: u32) {
     let enq_flags = u64::from(core_flags);
-    m.rqs[cpu as usize].ext.in_wakeup = core_flags & flags::WAKEUP != 0;
+    m.rqs[cpu].ext.in_wakeup = core_flags & flags::WAKEUP != 0;
     // A running task is put back where it is after a change of its parameters.
-    let stays = core_flags & flags::RESTORE != 0 && m.rqs[cpu as usize].curr == task;
+    let stays = core_flags & flags::RESTORE != 0 && m.rqs[cpu].curr == task;
     debug_assert!(!m.scx_flag(task, SCX_TASK_QUEUED));
     m.set_task_runnable(task);
     m.scx_set_flag(task, SCX_TASK_QUEUED);
-    m.rqs[cpu as usize].ext.nr_running += 1;
+    m.rqs[cpu].ext.nr_running += 1;
     let migrating = core_flags & (flags::WAKEUP | flags::RESTORE | flags::INITIAL) == 0;
     if m.ext.has_op(Op::Runnable) && !migrating {
         let addr = m.tasks[task].addr;
@@ -36,14 +36,14 @@ pub(crate) fn enqueue_task(m: &mut Machine, cpu: u32, task: TaskId, core_flags: 
     } else {
         do_enqueue_task(m, cpu, task, enq_flags);
     }
-    m.rqs[cpu as usize].ext.in_wakeup = false;
-    if enq_flags & SCX_ENQ_CPU_SELECTED != 0 && cpu as i32 != m.scx_entity(task).selected_cpu {
+    m.rqs[cpu].ext.in_wakeup = false;
+    if enq_flags & SCX_ENQ_CPU_SELECTED != 0 && cpu.nr() as i32 != m.scx_entity(task).selected_cpu {
         m.ext.stats.select_cpu_fallback += 1;
     }
 }
 
 /// Hands a runnable task to the policy, or to a DSQ where the policy is not asked.
-pub(super) fn do_enqueue_task(m: &mut Machine, cpu: u32, task: TaskId, enq_flags: u64) {
+pub(super) fn do_enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
     debug_assert!(m.scx_flag(task, SCX_TASK_QUEUED));
     m.scx_clear_flag(task, SCX_TASK_IMMED);
     let local = m.ext.dsqs.local(cpu);
@@ -96,7 +96,7 @@ pub(super) fn do_enqueue_task(m: &mut Machine, cpu: u32, task: TaskId, enq_flags
     m.tasks[task].ext.ops_state = OpsState::Queued;
 }
 
-fn enqueue_with_default_slice(m: &mut Machine, cpu: u32, dsq: DsqRef, task: TaskId, enq_flags: u64) {
+fn enqueue_with_default_slice(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: TaskId, enq_flags: u64) {
     refill_slice(m, task);
     clear_direct_dispatch(m, task);
     dispatch_enqueue(m, cpu, dsq, task, enq_flags);
@@ -115,14 +115,14 @@ pub(super) fn clear_direct_dispatch(m: &mut Machine, task: TaskId) {
 }
 
 /// Carries out what ops.select_cpu() or ops.enqueue() decided.
-fn direct_dispatch(m: &mut Machine, cpu: u32, task: TaskId, enq_flags: u64) {
+fn direct_dispatch(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
     let dsq_id = m.scx_entity(task).ddsp_dsq_id;
     let dsq = find_dsq_for_dispatch(m, cpu, dsq_id, cpu, Some(task));
     m.scx_entity(task).ddsp_enq_flags |= enq_flags;
     m.tasks[task].ext.ops_state = OpsState::None;
     // Another CPU's local DSQ: its runqueue lock cannot be taken here.
     if m.ext.dsqs.local_cpu(dsq).is_some_and(|local| local != cpu) {
-        m.rqs[cpu as usize].ext.ddsp_deferred.push(task);
+        m.rqs[cpu].ext.ddsp_deferred.push(task);
         deferred::schedule_locked(m, cpu);
         return;
     }
@@ -135,9 +135,9 @@ fn direct_dispatch(m: &mut Machine, cpu: u32, task: TaskId, enq_flags: u64) {
 /// DSQ of `task_cpu`'s node takes the task. `task` is the task of an insertion that its callback asked for earlier.
 pub(super) fn find_dsq_for_dispatch(
     m: &mut Machine,
-    cpu: u32,
+    cpu: CpuId,
     dsq_id: u64,
-    task_cpu: u32,
+    task_cpu: CpuId,
     task: Option<TaskId>,
 ) -> DsqRef {
     if dsq_id == SCX_DSQ_LOCAL {
@@ -145,15 +145,15 @@ pub(super) fn find_dsq_for_dispatch(
     }
     if dsq_id & SCX_DSQ_LOCAL_ON == SCX_DSQ_LOCAL_ON {
         let target = cid::cpu_ret(m, (dsq_id & SCX_DSQ_LOCAL_CPU_MASK) as i32);
-        if !(0..m.nr_cpus() as i32).contains(&target) {
+        let Some(cpu) = m.cpu_id(target) else {
             exit::insertion_error(
                 m,
                 format!("invalid CPU {target} in SCX_DSQ_LOCAL_ON dispatch verdict"),
                 task,
             );
             return global_dsq(m, task_cpu);
-        }
-        return m.ext.dsqs.local(target as u32);
+        };
+        return m.ext.dsqs.local(cpu);
     }
     if dsq_id == SCX_DSQ_GLOBAL {
         return global_dsq(m, task_cpu);
@@ -168,12 +168,12 @@ pub(super) fn find_dsq_for_dispatch(
 }
 
 /// The global DSQ of a CPU's node.
-pub(super) fn global_dsq(m: &Machine, cpu: u32) -> DsqRef {
-    m.ext.dsqs.global(m.spec.topology.cpus[cpu as usize].node)
+pub(super) fn global_dsq(m: &Machine, cpu: CpuId) -> DsqRef {
+    m.ext.dsqs.global(m.spec.topology.cpus[cpu.index()].node)
 }
 
 /// Queues a task on a DSQ. `cpu` is the task's.
-pub(super) fn dispatch_enqueue(m: &mut Machine, cpu: u32, dsq: DsqRef, task: TaskId, mut enq_flags: u64) {
+pub(super) fn dispatch_enqueue(m: &mut Machine, cpu: CpuId, dsq: DsqRef, task: TaskId, mut enq_flags: u64) {
     if let Some(local) = m.ext.dsqs.local_cpu(dsq) {
         if enq_flags & SCX_ENQ_DSQ_PRIQ != 0 {
             exit::error(m, "cannot use vtime ordering for built-in DSQs");
@@ -220,7 +220,7 @@ pub(super) fn dispatch_enqueue(m: &mut Machine, cpu: u32, dsq: DsqRef, task: Tas
         ops::call_framed(
             m,
             Op::Dequeue,
-            crate::sched::ext::ops_table::Frame::about(task, cpu),
+            crate::sched::ext::ops_table::Frame::about(task, Some(cpu)),
             &[addr, 0],
         );
     }
@@ -230,7 +230,7 @@ pub(super) fn dispatch_enqueue(m: &mut Machine, cpu: u32, dsq: DsqRef, task: Tas
 }
 
 /// Queues a task on `cpu`'s local DSQ, which is under its runqueue's lock.
-pub(super) fn enqueue_local(m: &mut Machine, cpu: u32, task: TaskId, enq_flags: u64) {
+pub(super) fn enqueue_local(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
     let local = m.ext.dsqs.local(cpu);
     if enq_flags & (SCX_ENQ_HEAD | SCX_ENQ_PREEMPT) != 0 {
         m.ext.dsqs.insert(local, task, Place::Head);
@@ -244,12 +244,12 @@ pub(super) fn enqueue_local(m: &mut Machine, cpu: u32, task: TaskId, enq_flags: 
 
 /// Books SCX_ENQ_IMMED on a local DSQ (dsq_inc_nr): who cannot run at once goes back to the policy.
 #[inline]
-fn note_immed(m: &mut Machine, cpu: u32, task: TaskId, enq_flags: u64) {
+fn note_immed(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
     if enq_flags & SCX_ENQ_IMMED != 0 {
         m.scx_set_flag(task, SCX_TASK_IMMED);
     }
     if m.scx_flag(task, SCX_TASK_IMMED) {
-        m.rqs[cpu as usize].ext.nr_immed += 1;
+        m.rqs[cpu].ext.nr_immed += 1;
         if m.ext.dsqs.nr(m.ext.dsqs.local(cpu)) > 1 || !rq_is_open(m, cpu, enq_flags) {
             deferred::schedule_reenq_local(m, cpu);
         }
@@ -257,28 +257,28 @@ fn note_immed(m: &mut Machine, cpu: u32, task: TaskId, enq_flags: u64) {
 }
 
 /// Can an ext task that is queued on `cpu` now run right away (rq_is_open)?
-pub(super) fn rq_is_open(m: &Machine, cpu: u32, enq_flags: u64) -> bool {
+pub(super) fn rq_is_open(m: &Machine, cpu: CpuId, enq_flags: u64) -> bool {
     match m.curr_class(cpu) {
         Class::Rt => false,
         Class::Fair | Class::Idle => true,
-        Class::Ext => m.rqs[cpu as usize].ext.in_balance || enq_flags & SCX_ENQ_PREEMPT != 0,
+        Class::Ext => m.rqs[cpu].ext.in_balance || enq_flags & SCX_ENQ_PREEMPT != 0,
     }
 }
 
 /// After a task came to `cpu`'s local DSQ.
-fn local_dsq_post_enq(m: &mut Machine, cpu: u32, task: TaskId, enq_flags: u64) {
+fn local_dsq_post_enq(m: &mut Machine, cpu: CpuId, task: TaskId, enq_flags: u64) {
     if leave_custody(m, task) && m.ext.has_op(Op::Dequeue) {
         let addr = m.tasks[task].addr;
         ops::call_task(m, Op::Dequeue, task, &[addr, 0]);
     }
-    if m.rqs[cpu as usize].ext.in_balance {
+    if m.rqs[cpu].ext.in_balance {
         return;
     }
     if m.curr_class(cpu) > Class::Ext {
         ops::settle(m);
         m.wakeup_preempt(cpu, task, 0);
     }
-    let curr = m.rqs[cpu as usize].curr;
+    let curr = m.rqs[cpu].curr;
     if enq_flags & SCX_ENQ_PREEMPT != 0 && curr != task && m.curr_class(cpu) == Class::Ext {
         m.scx_entity(curr).slice = 0;
         ops::settle(m);
@@ -296,8 +296,8 @@ fn leave_custody(m: &mut Machine, task: TaskId) -> bool {
 }
 
 /// scx_rq_online: the CPU is up and not on its way down.
-pub(super) fn rq_online(m: &Machine, cpu: u32) -> bool {
-    m.rqs[cpu as usize].ext.online && m.online_cpus.contains(cpu)
+pub(super) fn rq_online(m: &Machine, cpu: CpuId) -> bool {
+    m.rqs[cpu].ext.online && m.online_cpus.contains(cpu)
 }
 
 /// A detail record of how many tasks a DSQ has now.
@@ -321,16 +321,16 @@ pub(super) fn unlink_from_dsq(m: &mut Machine, task: TaskId, dsq: DsqRef) {
     if let Some(cpu) = m.ext.dsqs.local_cpu(dsq)
         && m.scx_flag(task, SCX_TASK_IMMED)
     {
-        m.rqs[cpu as usize].ext.nr_immed -= 1;
+        m.rqs[cpu].ext.nr_immed -= 1;
     }
 }
 
 /// dispatch_dequeue: takes a task off whatever DSQ it is on.
-pub(super) fn dispatch_dequeue(m: &mut Machine, cpu: u32, task: TaskId) {
+pub(super) fn dispatch_dequeue(m: &mut Machine, cpu: CpuId, task: TaskId) {
     let dsq = m.ext.dsqs.of(task);
     if dsq == NO_DSQ {
         // It may wait for its move to another CPU's local DSQ.
-        let deferred = &mut m.rqs[cpu as usize].ext.ddsp_deferred;
+        let deferred = &mut m.rqs[cpu].ext.ddsp_deferred;
         if !deferred.is_empty() {
             deferred.retain(|&other| other != task);
         }
@@ -356,7 +356,7 @@ pub(super) fn ops_dequeue(m: &mut Machine, task: TaskId, deq_flags: u64) {
 }
 
 /// dequeue_task_scx: the task leaves `cpu`'s queue; it may be running.
-pub(crate) fn dequeue_task(m: &mut Machine, cpu: u32, task: TaskId, core_flags: u32) {
+pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, core_flags: u32) {
     let mut deq_flags = u64::from(core_flags);
     if deq_flags & SCX_DEQ_SLEEP == 0 {
         deq_flags |= SCX_DEQ_SCHED_CHANGE;
@@ -371,7 +371,7 @@ pub(crate) fn dequeue_task(m: &mut Machine, cpu: u32, task: TaskId, core_flags: 
     ops_dequeue(m, task, deq_flags);
     let addr = m.tasks[task].addr;
     // It stops being runnable before it stops running.
-    if m.rqs[cpu as usize].curr == task && m.ext.has_op(Op::Stopping) {
+    if m.rqs[cpu].curr == task && m.ext.has_op(Op::Stopping) {
         ops::call_task(m, Op::Stopping, task, &[addr, 0]);
     }
     let migrating = core_flags & (flags::SLEEP | flags::SAVE) == 0;
@@ -384,7 +384,7 @@ pub(crate) fn dequeue_task(m: &mut Machine, cpu: u32, task: TaskId, core_flags: 
         m.scx_clear_flag(task, SCX_TASK_DEQD_FOR_SLEEP);
     }
     m.scx_clear_flag(task, SCX_TASK_QUEUED);
-    m.rqs[cpu as usize].ext.nr_running -= 1;
+    m.rqs[cpu].ext.nr_running -= 1;
     dispatch_dequeue(m, cpu, task);
     clear_direct_dispatch(m, task);
 }

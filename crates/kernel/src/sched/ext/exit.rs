@@ -9,14 +9,14 @@ use crate::policy::layout::enums::{SCX_DSQ_FLAG_BUILTIN, SCX_ECODE_ACT_RESTART, 
 use crate::policy::sanitizer;
 use crate::sched::ext::core::EnableState;
 use crate::simulation::event::Event;
-use crate::simulation::id::TaskId;
+use crate::simulation::id::{CpuId, TaskId};
 use bpf::errno::EPROTO;
 use bpf::fault::{Fault, FaultKind};
 
 /// Ends the policy, unless it is ending already. The disabling itself comes when the running handler is through.
 /// Returns whether this was the first reason.
 pub(crate) fn exit(m: &mut Machine, kind: Kind, code: i64, message: impl Into<String>) -> bool {
-    let cpu = m.this_cpu as i32;
+    let cpu = m.this_cpu.nr() as i32;
     exit_on(m, kind, code, cpu, message)
 }
 
@@ -155,14 +155,16 @@ pub(super) fn sanitize(m: &mut Machine, op: &str, value: i32) -> i32 {
     -EPROTO
 }
 
-/// Is this a CPU of the machine? If not, that is the policy's error; `place` says where the number came from.
-pub(crate) fn cpu_valid(m: &mut Machine, cpu: i32, place: &str) -> bool {
-    if (0..m.nr_cpus() as i32).contains(&cpu) {
-        return true;
+/// Returns the CPU with a number that a policy used. A number that the machine does not have is a policy error; `place` says
+/// where it came from (ops_cpu_valid).
+pub(crate) fn cpu_valid(m: &mut Machine, cpu: i32, place: &str) -> Option<CpuId> {
+    let valid = m.cpu_id(cpu);
+    if valid.is_some() {
+        return valid;
     }
     let space = if place.is_empty() { "" } else { " " };
     error(m, format!("invalid CPU {cpu}{space}{place}"));
-    false
+    None
 }
 
 /// A reason to end has been noted: the rest follows when the running handler is through.

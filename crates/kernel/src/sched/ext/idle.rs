@@ -10,7 +10,7 @@ use crate::policy::layout::enums::{
     SCX_OPS_BUILTIN_IDLE_PER_NODE, SCX_OPS_KEEP_BUILTIN_IDLE, SCX_PICK_IDLE_CORE, SCX_PICK_IDLE_IN_NODE, SCX_WAKE_SYNC,
 };
 use crate::policy::layout::{Mask, PF_EXITING, mirror};
-use crate::simulation::id::{IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 
 /// scx_idle_enable and scx_idle_update_selcpu_topology: a policy with these ops.flags is being enabled.
 pub(crate) fn enable(m: &mut Machine, ops_flags: u64, has_update_idle: bool) {
@@ -53,42 +53,45 @@ pub(crate) fn update_topology(m: &mut Machine) {
         for (cpus, mask) in groups.iter().zip(masks) {
             (0..mask.words()).for_each(|word| mask.set_word(word, 0));
             cpus.iter()
-                .filter(|&&cpu| online.contains(cpu))
-                .for_each(|&cpu| mask.insert(cpu));
+                .filter_map(|&cpu| m.rqs.id(cpu as usize))
+                .filter(|&cpu| online.contains(cpu))
+                .for_each(|cpu| mask.insert(cpu));
         }
     }
     idle.smt_active = idle.cores.iter().any(|core| core.weight() > 1);
     let Some(first) = online.first() else { return };
     let nr_online = online.weight();
     let (llc, numa) = (llc_weight(m, first), numa_weight(m, first));
-    let mismatch = (0..m.nr_cpus()).any(|cpu| online.contains(cpu) && llc_weight(m, cpu) != numa_weight(m, cpu));
+    let mismatch = m
+        .cpus()
+        .any(|cpu| online.contains(cpu) && llc_weight(m, cpu) != numa_weight(m, cpu));
     m.idle.topo_llc = llc > 0 && llc < nr_online;
     m.idle.topo_numa = !m.idle.per_node && numa > 0 && numa < nr_online && mismatch;
 }
 
 /// Span of sd_llc; there is no such domain if a CPU shares its cache with nobody.
-fn llc_span(m: &Machine, cpu: u32) -> Option<Mask> {
-    let llc = m.idle.llcs[m.spec.topology.cpus[cpu as usize].llc as usize];
+fn llc_span(m: &Machine, cpu: CpuId) -> Option<Mask> {
+    let llc = m.idle.llcs[m.spec.topology.cpus[cpu.index()].llc as usize];
     (llc.weight() > 1).then_some(llc)
 }
 
-fn llc_weight(m: &Machine, cpu: u32) -> u32 {
+fn llc_weight(m: &Machine, cpu: CpuId) -> u32 {
     llc_span(m, cpu).map_or(0, Mask::weight)
 }
 
 /// Span of sd_numa's first group: the node, on a machine with several.
-fn numa_span(m: &Machine, cpu: u32) -> Option<Mask> {
+fn numa_span(m: &Machine, cpu: CpuId) -> Option<Mask> {
     let populated = m.idle.nodes.iter().filter(|node| !node.is_empty()).count();
-    (populated > 1).then(|| m.idle.nodes[m.spec.topology.cpus[cpu as usize].node as usize])
+    (populated > 1).then(|| m.idle.nodes[m.spec.topology.cpus[cpu.index()].node as usize])
 }
 
-fn numa_weight(m: &Machine, cpu: u32) -> u32 {
+fn numa_weight(m: &Machine, cpu: CpuId) -> u32 {
     numa_span(m, cpu).map_or(0, Mask::weight)
 }
 
 /// scx_cpu_node_if_enabled
-fn node_of(m: &Machine, cpu: u32) -> Option<u32> {
-    m.idle.per_node.then(|| m.spec.topology.cpus[cpu as usize].node)
+fn node_of(m: &Machine, cpu: CpuId) -> Option<u32> {
+    m.idle.per_node.then(|| m.spec.topology.cpus[cpu.index()].node)
 }
 
 /// The running CPU looks at a mask: the first of its cache lines at any rate.
@@ -99,12 +102,12 @@ fn read(m: &mut Machine, mask: Mask) {
 
 /// The running CPU changes a CPU's bit of a mask.
 #[inline]
-fn write(m: &mut Machine, mask: Mask, cpu: u32) {
-    m.write_line(mask.addr() + u64::from(cpu / 64) * 8);
+fn write(m: &mut Machine, mask: Mask, cpu: CpuId) {
+    m.write_line(mask.addr() + u64::from(cpu.nr() / 64) * 8);
 }
 
 /// update_builtin_idle: a CPU enters or leaves idle. Whether ops.update_idle is called is the core's business.
-pub(crate) fn update(m: &mut Machine, cpu: u32, idle: bool) {
+pub(crate) fn update(m: &mut Machine, cpu: CpuId, idle: bool) {
     if !m.idle.enabled {
         return;
     }
@@ -118,14 +121,9 @@ pub(crate) fn update(m: &mut Machine, cpu: u32, idle: bool) {
     if !m.idle.smt_active {
         return;
     }
-    let core = m.idle.cores[m.spec.topology.cpus[cpu as usize].core as usize];
+    let core = m.idle.cores[m.spec.topology.cpus[cpu.index()].core as usize];
     if idle {
-        if m.spec
-            .topology
-            .siblings(cpu)
-            .iter()
-            .all(|&cpu| !core.contains(cpu) || cpus.contains(cpu))
-        {
+        if m.siblings(cpu).all(|cpu| !core.contains(cpu) || cpus.contains(cpu)) {
             write(m, smts, cpu);
             set_core(m, core, cpu, |cpu| smts.insert(cpu));
         }
@@ -135,25 +133,19 @@ pub(crate) fn update(m: &mut Machine, cpu: u32, idle: bool) {
     }
 }
 
-fn set_core(m: &Machine, core: Mask, cpu: u32, set: impl Fn(u32)) {
-    m.spec
-        .topology
-        .siblings(cpu)
-        .iter()
-        .copied()
-        .filter(|&cpu| core.contains(cpu))
-        .for_each(set);
+fn set_core(m: &Machine, core: Mask, cpu: CpuId, set: impl Fn(CpuId)) {
+    m.siblings(cpu).filter(|&cpu| core.contains(cpu)).for_each(set);
 }
 
 /// scx_idle_test_and_clear_cpu: claims an idle CPU.
-pub(crate) fn test_and_clear_cpu(m: &mut Machine, cpu: u32) -> bool {
+pub(crate) fn test_and_clear_cpu(m: &mut Machine, cpu: CpuId) -> bool {
     let Masks { cpu: cpus, smt: smts } = m.idle.of(node_of(m, cpu));
     // The kernel looks before it writes.
     read(m, cpus);
     if m.idle.smt_active {
         read(m, smts);
         // The core is not wholly idle any more, whether the CPU can be claimed or not.
-        let core = m.idle.cores[m.spec.topology.cpus[cpu as usize].core as usize];
+        let core = m.idle.cores[m.spec.topology.cpus[cpu.index()].core as usize];
         set_core(m, core, cpu, |cpu| smts.remove(cpu));
         smts.remove(cpu);
     }
@@ -166,28 +158,28 @@ pub(crate) fn test_and_clear_cpu(m: &mut Machine, cpu: u32) -> bool {
 }
 
 /// cpumask_any_and_distribute: CPUs of both take turns, by the CPU that asks.
-fn any_and_distribute(m: &mut Machine, domain: Domain, mask: Mask) -> Option<u32> {
-    let prev = &mut m.idle.distribute[m.this_cpu as usize];
+fn any_and_distribute(m: &mut Machine, domain: Domain, mask: Mask) -> Option<CpuId> {
+    let prev = &mut m.idle.distribute[m.this_cpu.index()];
     let next = domain.next_wrap(mask, *prev + 1);
     if let Some(cpu) = next {
-        *prev = cpu;
+        *prev = cpu.nr();
     }
     next
 }
 
 /// cpumask_any_distribute
-pub(crate) fn any_distribute(m: &mut Machine, mask: Mask) -> Option<u32> {
+pub(crate) fn any_distribute(m: &mut Machine, mask: Mask) -> Option<CpuId> {
     let possible = m.layout.possible;
     any_and_distribute(m, Domain::of(mask), possible)
 }
 
 /// cpumask_any_and_distribute of a node's CPUs.
-pub(crate) fn any_of_node(m: &mut Machine, mask: Mask, node: u32) -> Option<u32> {
+pub(crate) fn any_of_node(m: &mut Machine, mask: Mask, node: u32) -> Option<CpuId> {
     let node = m.layout.nodes[node as usize];
     any_and_distribute(m, Domain::of(mask), node)
 }
 
-fn pick_in_node(m: &mut Machine, domain: Domain, node: Option<u32>, flags: u64) -> Option<u32> {
+fn pick_in_node(m: &mut Machine, domain: Domain, node: Option<u32>, flags: u64) -> Option<CpuId> {
     let Masks { cpu: cpus, smt: smts } = m.idle.of(node);
     loop {
         let mut found = None;
@@ -205,11 +197,11 @@ fn pick_in_node(m: &mut Machine, domain: Domain, node: Option<u32>, flags: u64) 
 }
 
 /// scx_pick_idle_cpu: claims an idle CPU of a mask, searching from `node` on.
-pub(crate) fn pick(m: &mut Machine, allowed: Mask, node: Option<u32>, flags: u64) -> Option<u32> {
+pub(crate) fn pick(m: &mut Machine, allowed: Mask, node: Option<u32>, flags: u64) -> Option<CpuId> {
     pick_from(m, Domain::of(allowed), node, flags)
 }
 
-fn pick_from(m: &mut Machine, domain: Domain, node: Option<u32>, flags: u64) -> Option<u32> {
+fn pick_from(m: &mut Machine, domain: Domain, node: Option<u32>, flags: u64) -> Option<CpuId> {
     let found = pick_in_node(m, domain, node, flags);
     let Some(start) = node.filter(|_| found.is_none() && flags & SCX_PICK_IDLE_IN_NODE == 0) else {
         return found;
@@ -225,11 +217,11 @@ fn pick_from(m: &mut Machine, domain: Domain, node: Option<u32>, flags: u64) -> 
 pub(crate) fn select_cpu_dfl(
     m: &mut Machine,
     task: TaskId,
-    prev_cpu: u32,
+    prev_cpu: CpuId,
     wake_flags: u64,
     cpus_allowed: Option<Mask>,
     flags: u64,
-) -> Option<u32> {
+) -> Option<CpuId> {
     // On a busy machine this is the end; wholly idle cores have idle CPUs.
     if !m.idle.per_node {
         let idle = m.idle.masks[0].cpu;
@@ -245,11 +237,11 @@ pub(crate) fn select_cpu_dfl(
 fn select_idle_cpu(
     m: &mut Machine,
     task: TaskId,
-    prev_cpu: u32,
+    prev_cpu: CpuId,
     wake_flags: u64,
     cpus_allowed: Option<Mask>,
     flags: u64,
-) -> Option<u32> {
+) -> Option<CpuId> {
     let node = node_of(m, prev_cpu);
     let cpus_ptr = m.cpus_ptr(task);
     let everywhere = m.tasks[task].nr_cpus_allowed >= m.nr_cpus();
@@ -291,13 +283,12 @@ fn select_idle_cpu(
     if wake_flags & SCX_WAKE_SYNC != 0 {
         let waker = m.this_cpu;
         let topology = &m.spec.topology;
-        let share_cache =
-            waker == prev_cpu || topology.cpus[waker as usize].llc == topology.cpus[prev_cpu as usize].llc;
+        let share_cache = waker == prev_cpu || topology.cpus[waker.index()].llc == topology.cpus[prev_cpu.index()].llc;
         if is_prev_allowed && share_cache && test_and_clear_cpu(m, prev_cpu) {
             return Some(prev_cpu);
         }
         let waker_node = node_of(m, waker);
-        let curr = m.rqs[waker as usize].curr;
+        let curr = m.rqs[waker].curr;
         let exiting = curr != IDLE && m.tasks[curr].flags & PF_EXITING != 0;
         if !exiting
             && m.ext.local_dsq_empty(waker)
@@ -329,8 +320,10 @@ fn select_idle_cpu(
         return Some(prev_cpu);
     }
     if m.idle.smt_active {
-        for i in 0..m.spec.topology.siblings(prev_cpu).len() {
-            let cpu = m.spec.topology.siblings(prev_cpu)[i];
+        for i in 0..m.spec.topology.siblings(prev_cpu.nr()).len() {
+            let Some(cpu) = m.cpu_id(m.spec.topology.siblings(prev_cpu.nr())[i]) else {
+                continue;
+            };
             if cpu != prev_cpu && m.layout.online.contains(cpu) && allowed.contains(cpu) && test_and_clear_cpu(m, cpu) {
                 return Some(cpu);
             }
@@ -348,10 +341,10 @@ fn select_idle_cpu(
 pub(crate) fn select_restricted(
     m: &mut Machine,
     task: TaskId,
-    prev_cpu: u32,
+    prev_cpu: CpuId,
     allowed: Option<Mask>,
     flags: u64,
-) -> Option<u32> {
+) -> Option<CpuId> {
     let t = &m.tasks[task];
     let cpus = m.cpus_ptr(task);
     let cpu = if t.migration_disabled > 0 { t.cpu } else { cpus.first()? };

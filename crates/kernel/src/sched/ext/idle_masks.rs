@@ -2,6 +2,8 @@
 //! The masks of idle CPUs, by node, and where they lie in the region.
 
 use crate::policy::layout::Mask;
+use crate::simulation::id::CpuId;
+use crate::simulation::table::Id;
 use bpf::memory::Region;
 use machine::Topology;
 
@@ -56,7 +58,7 @@ impl Domain {
         a.word(index) & b.word(index) & c.word(index)
     }
 
-    pub(crate) fn contains(self, cpu: u32) -> bool {
+    pub(crate) fn contains(self, cpu: CpuId) -> bool {
         self.masks.iter().all(|mask| mask.contains(cpu))
     }
 
@@ -65,7 +67,7 @@ impl Domain {
     }
 
     /// The first CPU at or after `from` that is in `mask` too, going round.
-    pub(crate) fn next_wrap(self, mask: Mask, from: u32) -> Option<u32> {
+    pub(crate) fn next_wrap(self, mask: Mask, from: u32) -> Option<CpuId> {
         let words = mask.words();
         let start = from / 64;
         if start >= words {
@@ -78,7 +80,7 @@ impl Domain {
         };
         let above = first & (!0 << (from % 64));
         if above != 0 {
-            return Some(start * 64 + above.trailing_zeros());
+            return Some(member(start, above));
         }
         for index in (start + 1..words).chain(0..start) {
             let word = mask.word(index);
@@ -87,12 +89,17 @@ impl Domain {
             }
             let word = word & self.word(index);
             if word != 0 {
-                return Some(index * 64 + word.trailing_zeros());
+                return Some(member(index, word));
             }
         }
         // Only what is below `from` in the first word is left.
-        (first != 0).then(|| start * 64 + first.trailing_zeros())
+        (first != 0).then(|| member(start, first))
     }
+}
+
+/// Returns the lowest CPU in a word of an idle mask. The simulated kernel alone writes these masks, so it exists.
+fn member(index: u32, word: u64) -> CpuId {
+    CpuId::new((index * 64 + word.trailing_zeros()) as usize)
 }
 
 impl Idle {

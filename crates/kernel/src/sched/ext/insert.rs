@@ -14,8 +14,7 @@ use super::{cid, deferred, dispatch, exit};
 use crate::machine::Machine;
 use crate::policy::callbacks::Op;
 use crate::policy::layout::enums::*;
-use crate::sched::ext::ops_table::UNLOCKED;
-use crate::simulation::id::{IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::{Held, LockId};
 use crate::watch::decision::What;
 use bpf::errno::{EEXIST, EINVAL, ENOENT};
@@ -75,9 +74,9 @@ pub(crate) fn insert_vtime(
 fn inserted(m: &Machine, task: TaskId, dsq_id: u64, slice: u64, vtime: Option<u64>, enq_flags: u64) -> What {
     // ops.dispatch() means the CPU it dispatches for; ops.select_cpu() one that is not known yet.
     let home = match m.ext.frame.op {
-        Some(Op::Dispatch) => m.ext.dsp.cpu,
+        Some(Op::Dispatch) => m.ext.dsp.cpu.nr(),
         Some(Op::SelectCpu) => u32::MAX,
-        _ => m.tasks[task].cpu,
+        _ => m.tasks[task].cpu.nr(),
     };
     What::insert(m.pid_of(task), (dsq_id, home), slice, vtime, enq_flags)
 }
@@ -242,10 +241,10 @@ pub(crate) fn nr_queued(m: &mut Machine, dsq_id: u64) -> i32 {
         m.ext.dsqs.local(locked_or_this(m))
     } else if dsq_id & SCX_DSQ_LOCAL_ON == SCX_DSQ_LOCAL_ON {
         let cpu = cid::cpu_ret(m, (dsq_id & SCX_DSQ_LOCAL_CPU_MASK) as i32);
-        if !exit::cpu_valid(m, cpu, "") {
+        let Some(cpu) = exit::cpu_valid(m, cpu, "") else {
             return -ENOENT;
-        }
-        m.ext.dsqs.local(cpu as u32)
+        };
+        m.ext.dsqs.local(cpu)
     } else {
         match m.ext.dsqs.find(dsq_id) {
             Some(dsq) => dsq,
@@ -291,11 +290,8 @@ pub(crate) fn dsq_reenq(m: &mut Machine, dsq_id: u64, reenq_flags: u64) {
 }
 
 /// The CPU whose runqueue is locked by the running callback, else the running one (scx_locked_rq() ?: this_rq()).
-fn locked_or_this(m: &Machine) -> u32 {
-    match m.ext.frame.locked_cpu {
-        UNLOCKED => m.this_cpu,
-        cpu => cpu,
-    }
+fn locked_or_this(m: &Machine) -> CpuId {
+    m.ext.frame.locked_cpu.unwrap_or(m.this_cpu)
 }
 
 /// Is the task one that the running callback is about? If not it is an error (scx_kf_arg_task_ok).
@@ -417,10 +413,10 @@ pub(crate) fn dsq_move(m: &mut Machine, iter: u64, task: TaskId, dsq_id: u64, en
         return Ok(false);
     }
     let (src_cpu, locked) = (m.tasks[task].cpu, m.ext.frame.locked_cpu);
-    if locked != src_cpu {
+    if locked != Some(src_cpu) {
         ops::settle(m);
-        if locked != UNLOCKED {
-            m.unlock(LockId::Rq(locked));
+        if let Some(cpu) = locked {
+            m.unlock(LockId::Rq(cpu));
         }
         m.lock(LockId::Rq(src_cpu));
     }
@@ -428,7 +424,7 @@ pub(crate) fn dsq_move(m: &mut Machine, iter: u64, task: TaskId, dsq_id: u64, en
     let there = m.ext.dsqs.cursor_has(cursor, task);
     if there {
         let set = iter.get(m, SET)?;
-        let here = if locked == UNLOCKED { m.this_cpu } else { locked };
+        let here = locked.unwrap_or(m.this_cpu);
         let dst = find_dsq_for_dispatch(m, here, dsq_id, src_cpu, None);
         if set & HAS_VTIME != 0 {
             m.scx_entity(task).dsq_vtime = iter.get(m, VTIME)?;
@@ -436,14 +432,14 @@ pub(crate) fn dsq_move(m: &mut Machine, iter: u64, task: TaskId, dsq_id: u64, en
         if set & HAS_SLICE != 0 {
             m.scx_entity(task).slice = iter.get(m, SLICE)?;
         }
-        m.decided(|m| moved(m, task, dsq_id, here, enq_flags));
+        m.decided(|m| moved(m, task, dsq_id, here.nr(), enq_flags));
         let src = m.ext.dsqs.of(task);
         at = dispatch::move_task_between_dsqs(m, task, enq_flags, src, dst);
     }
-    if locked != at {
+    if locked != Some(at) {
         m.unlock(LockId::Rq(at));
-        if locked != UNLOCKED {
-            m.lock(LockId::Rq(locked));
+        if let Some(cpu) = locked {
+            m.lock(LockId::Rq(cpu));
         }
     }
     iter.set(m, SET, 0)?;

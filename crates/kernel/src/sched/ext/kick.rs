@@ -9,27 +9,30 @@ use super::{deferred, exit};
 use crate::machine::Machine;
 use crate::policy::layout::enums::{SCX_KICK_IDLE, SCX_KICK_PREEMPT, SCX_KICK_WAIT};
 use crate::sched::class::Class;
-use crate::simulation::id::IDLE;
+use crate::simulation::id::{CpuId, IDLE};
 use crate::simulation::timeline::LockId;
 use crate::watch::decision::What;
 
 /// scx_kick_cpu: `cpu` is one of the machine.
-pub(crate) fn kick_cpu(m: &mut Machine, cpu: u32, flags: u64) {
+pub(crate) fn kick_cpu(m: &mut Machine, cpu: CpuId, flags: u64) {
     if m.ext.bypassing() {
         return;
     }
     let this = m.this_cpu;
-    m.decided(|_| What::Kick { target: cpu, flags });
+    m.decided(|_| What::Kick {
+        target: cpu.nr(),
+        flags,
+    });
     if flags & SCX_KICK_IDLE != 0 {
         if flags & (SCX_KICK_PREEMPT | SCX_KICK_WAIT) != 0 {
             exit::error(m, "PREEMPT/WAIT cannot be used with SCX_KICK_IDLE");
         }
         // Of a CPU whose runqueue the caller holds it cannot be told yet: it may be about to go idle.
-        if m.ext.frame.locked_cpu != cpu && can_skip_idle_kick(m, cpu) {
+        if m.ext.frame.locked_cpu != Some(cpu) && can_skip_idle_kick(m, cpu) {
             return;
         }
     }
-    let pending = &mut m.rqs[this as usize].ext.kicks.pending;
+    let pending = &mut m.rqs[this].ext.kicks.pending;
     match pending.last_mut() {
         Some((last, merged)) if *last == cpu && (*merged ^ flags) & SCX_KICK_IDLE == 0 => *merged |= flags,
         _ => pending.push((cpu, flags)),
@@ -38,14 +41,14 @@ pub(crate) fn kick_cpu(m: &mut Machine, cpu: u32, flags: u64) {
 }
 
 /// The CPU is busy and will reschedule before it goes idle.
-fn can_skip_idle_kick(m: &Machine, cpu: u32) -> bool {
-    let rq = &m.rqs[cpu as usize];
+fn can_skip_idle_kick(m: &Machine, cpu: CpuId) -> bool {
+    let rq = &m.rqs[cpu];
     rq.curr != IDLE && !rq.ext.in_balance
 }
 
 /// `cpu`, which is the running one, has work to do when its handler is through.
-pub(super) fn queue_irq_work(m: &mut Machine, cpu: u32) {
-    if !std::mem::replace(&mut m.rqs[cpu as usize].ext.kicks.queued, true) {
+pub(super) fn queue_irq_work(m: &mut Machine, cpu: CpuId) {
+    if !std::mem::replace(&mut m.rqs[cpu].ext.kicks.queued, true) {
         m.ext.irq_work.push(cpu);
     }
 }
@@ -56,10 +59,10 @@ pub(super) fn run_irq_work(m: &mut Machine) {
     let here = m.this_cpu;
     while let Some(cpu) = m.ext.irq_work.pop() {
         m.this_cpu = cpu;
-        m.rqs[cpu as usize].ext.kicks.queued = false;
+        m.rqs[cpu].ext.kicks.queued = false;
         deferred::arrived(m, cpu);
         send(m, cpu);
-        if std::mem::take(&mut m.rqs[cpu as usize].ext.kicks.sync_due) {
+        if std::mem::take(&mut m.rqs[cpu].ext.kicks.sync_due) {
             begin_wait(m, cpu);
         }
     }
@@ -67,8 +70,8 @@ pub(super) fn run_irq_work(m: &mut Machine) {
 }
 
 /// kick_cpus_irq_workfn
-fn send(m: &mut Machine, cpu: u32) {
-    let mut pending = std::mem::take(&mut m.rqs[cpu as usize].ext.kicks.pending);
+fn send(m: &mut Machine, cpu: CpuId) {
+    let mut pending = std::mem::take(&mut m.rqs[cpu].ext.kicks.pending);
     if pending.is_empty() {
         return;
     }
@@ -77,7 +80,7 @@ fn send(m: &mut Machine, cpu: u32) {
     let mut wait = false;
     for index in 0..pending.len() {
         let (target, flags) = pending[index];
-        let same = |&(other, other_flags): &(u32, u64)| other == target && other_flags & SCX_KICK_IDLE == 0;
+        let same = |&(other, other_flags): &(CpuId, u64)| other == target && other_flags & SCX_KICK_IDLE == 0;
         if flags & SCX_KICK_IDLE == 0 {
             // Flags of several kicks of a CPU add up.
             if index > 0 && same(&pending[index - 1]) {
@@ -93,26 +96,26 @@ fn send(m: &mut Machine, cpu: u32) {
         }
     }
     pending.clear();
-    m.rqs[cpu as usize].ext.kicks.pending = pending;
+    m.rqs[cpu].ext.kicks.pending = pending;
     if wait {
-        m.rqs[cpu as usize].ext.kicks.sync_pending = true;
+        m.rqs[cpu].ext.kicks.sync_pending = true;
         m.resched_curr(cpu);
     }
 }
 
 /// Returns whether `cpu` is to wait for `target`.
-fn kick_one(m: &mut Machine, cpu: u32, target: u32, flags: u64) -> bool {
+fn kick_one(m: &mut Machine, cpu: CpuId, target: CpuId, flags: u64) -> bool {
     m.lock(LockId::Rq(target));
     let class = m.curr_class(target);
     let mut wait = false;
     if m.online_cpus.contains(target) && class >= Class::Ext {
         if class == Class::Ext && flags & SCX_KICK_PREEMPT != 0 {
             m.account(target);
-            m.scx_entity(m.rqs[target as usize].curr).slice = 0;
+            m.scx_entity(m.rqs[target].curr).slice = 0;
         }
         if class == Class::Ext && flags & SCX_KICK_WAIT != 0 {
-            let kick_sync = m.rqs[target as usize].ext.kick_sync;
-            let sync = &mut m.rqs[cpu as usize].ext.kicks.sync;
+            let kick_sync = m.rqs[target].ext.kick_sync;
+            let sync = &mut m.rqs[cpu].ext.kicks.sync;
             sync.retain(|&(other, _)| other != target);
             sync.push((target, kick_sync));
             wait = true;
@@ -123,7 +126,7 @@ fn kick_one(m: &mut Machine, cpu: u32, target: u32, flags: u64) -> bool {
     wait
 }
 
-fn kick_one_if_idle(m: &mut Machine, target: u32) {
+fn kick_one_if_idle(m: &mut Machine, target: CpuId) {
     m.lock(LockId::Rq(target));
     if !can_skip_idle_kick(m, target) && m.online_cpus.contains(target) {
         m.resched_curr(target);
@@ -133,22 +136,22 @@ fn kick_one_if_idle(m: &mut Machine, target: u32) {
 
 /// `cpu` reschedules: those who wait for that go on.
 #[inline(always)]
-pub(super) fn kick_sync(m: &mut Machine, cpu: u32) {
-    let rq = &mut m.rqs[cpu as usize].ext;
+pub(super) fn kick_sync(m: &mut Machine, cpu: CpuId) {
+    let rq = &mut m.rqs[cpu].ext;
     rq.kick_sync += 1;
     if !rq.kicks.waiters.is_empty() {
         release_waiters(m, cpu);
     }
     // Torn from its wait: the task it ran is being moved away.
-    if m.rqs[cpu as usize].spinning {
+    if m.rqs[cpu].spinning {
         end_wait(m, cpu);
     }
 }
 
 /// After balancing: a wait that was asked for begins once the switch is done.
 #[inline]
-pub(super) fn after_balance(m: &mut Machine, cpu: u32) {
-    let kicks = &mut m.rqs[cpu as usize].ext.kicks;
+pub(super) fn after_balance(m: &mut Machine, cpu: CpuId) {
+    let kicks = &mut m.rqs[cpu].ext.kicks;
     if kicks.sync_pending {
         kicks.sync_pending = false;
         kicks.sync_due = true;
@@ -157,43 +160,43 @@ pub(super) fn after_balance(m: &mut Machine, cpu: u32) {
 }
 
 /// kick_sync_wait_bal_cb
-fn begin_wait(m: &mut Machine, cpu: u32) {
-    let mut sync = std::mem::take(&mut m.rqs[cpu as usize].ext.kicks.sync);
+fn begin_wait(m: &mut Machine, cpu: CpuId) {
+    let mut sync = std::mem::take(&mut m.rqs[cpu].ext.kicks.sync);
     sync.retain(|&(target, then)| {
-        let rq = &m.rqs[target as usize];
+        let rq = &m.rqs[target];
         target != cpu && rq.ext.kick_sync == then && !rq.spinning
     });
     for &(target, _) in &sync {
-        m.rqs[target as usize].ext.kicks.waiters.push(cpu);
+        m.rqs[target].ext.kicks.waiters.push(cpu);
     }
     let wait = !sync.is_empty();
-    m.rqs[cpu as usize].ext.kicks.sync = sync;
+    m.rqs[cpu].ext.kicks.sync = sync;
     if !wait {
         return;
     }
     kick_sync(m, cpu);
     m.account(cpu);
-    let rq = &mut m.rqs[cpu as usize];
+    let rq = &mut m.rqs[cpu];
     rq.spinning = true;
     // What runs there makes no progress.
     m.events.disarm_step(cpu);
 }
 
 #[cold]
-fn release_waiters(m: &mut Machine, cpu: u32) {
-    for waiter in std::mem::take(&mut m.rqs[cpu as usize].ext.kicks.waiters) {
-        let kicks = &mut m.rqs[waiter as usize].ext.kicks;
+fn release_waiters(m: &mut Machine, cpu: CpuId) {
+    for waiter in std::mem::take(&mut m.rqs[cpu].ext.kicks.waiters) {
+        let kicks = &mut m.rqs[waiter].ext.kicks;
         kicks.sync.retain(|&(target, _)| target != cpu);
-        if m.rqs[waiter as usize].spinning && m.rqs[waiter as usize].ext.kicks.sync.is_empty() {
+        if m.rqs[waiter].spinning && m.rqs[waiter].ext.kicks.sync.is_empty() {
             end_wait(m, waiter);
         }
     }
 }
 
 #[cold]
-fn end_wait(m: &mut Machine, cpu: u32) {
+fn end_wait(m: &mut Machine, cpu: CpuId) {
     m.account(cpu);
-    let rq = &mut m.rqs[cpu as usize];
+    let rq = &mut m.rqs[cpu];
     rq.spinning = false;
     rq.ext.kicks.sync.clear();
     let resched = rq.resched_deferred;
@@ -207,12 +210,12 @@ fn end_wait(m: &mut Machine, cpu: u32) {
 
 /// Ends all waits: the policy is going.
 pub(super) fn end_all_waits(m: &mut Machine) {
-    for cpu in 0..m.nr_cpus() {
-        let kicks = &mut m.rqs[cpu as usize].ext.kicks;
+    for cpu in m.cpus() {
+        let kicks = &mut m.rqs[cpu].ext.kicks;
         kicks.pending.clear();
         kicks.sync.clear();
         kicks.waiters.clear();
-        if m.rqs[cpu as usize].spinning {
+        if m.rqs[cpu].spinning {
             end_wait(m, cpu);
         }
     }

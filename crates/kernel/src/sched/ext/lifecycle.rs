@@ -112,7 +112,7 @@ pub(super) fn disable_and_exit_task(m: &mut Machine, task: TaskId) {
             let mut args = [0; size_of::<scx_exit_task_args>()];
             args[offset_of!(scx_exit_task_args, cancelled)] = u8::from(state == TaskState::Init);
             let t = &m.tasks[task];
-            let frame = Frame::about(task, t.cpu);
+            let frame = Frame::about(task, Some(t.cpu));
             let addr = t.addr;
             ops::call_with_struct(m, Op::ExitTask, frame, addr, &args);
         }

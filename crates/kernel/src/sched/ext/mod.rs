@@ -53,7 +53,7 @@ use crate::policy::layout::mirror;
 use crate::policy::{layout, tracepoint};
 use crate::sched::class::Class;
 use crate::sched::task::Task;
-use crate::simulation::id::TaskId;
+use crate::simulation::id::{CpuId, TaskId};
 use layout::enums::*;
 use workload::Policy as TaskPolicy;
 
@@ -74,7 +74,7 @@ pub(crate) fn check_setscheduler(m: &Machine, task: TaskId, policy: TaskPolicy) 
 }
 
 /// A CPU enters or leaves idle.
-pub(crate) fn update_idle(m: &mut Machine, cpu: u32, idle: bool) {
+pub(crate) fn update_idle(m: &mut Machine, cpu: CpuId, idle: bool) {
     if !m.ext.enabled {
         return;
     }
@@ -86,14 +86,14 @@ pub(crate) fn update_idle(m: &mut Machine, cpu: u32, idle: bool) {
 }
 
 /// A CPU that idles was made to look for work and found none: it can be claimed again.
-pub(crate) fn stay_idle(m: &mut Machine, cpu: u32) {
-    if m.ext.enabled && m.rqs[cpu as usize].idle() {
+pub(crate) fn stay_idle(m: &mut Machine, cpu: CpuId) {
+    if m.ext.enabled && m.rqs[cpu].idle() {
         idle::update(m, cpu, true);
     }
 }
 
 /// After every context switch.
-pub(crate) fn sched_switch(m: &mut Machine, cpu: u32, prev: TaskId, next: TaskId) {
+pub(crate) fn sched_switch(m: &mut Machine, cpu: CpuId, prev: TaskId, next: TaskId) {
     mirror::mirror_switch(m, cpu, prev, next);
     tracepoint::sched_switch(m, cpu, prev, next);
 }
@@ -108,7 +108,7 @@ pub(crate) fn irq_work(m: &mut Machine) {
 
 /// A task was woken and put on `cpu`'s queue, which is locked (task_woken_scx).
 #[inline]
-pub(crate) fn task_woken(m: &mut Machine, cpu: u32, task: TaskId) {
+pub(crate) fn task_woken(m: &mut Machine, cpu: CpuId, task: TaskId) {
     mirror::mirror_state(m, task);
     if deferred::pending(m, cpu) {
         deferred::run_deferred(m, cpu);
@@ -116,7 +116,7 @@ pub(crate) fn task_woken(m: &mut Machine, cpu: u32, task: TaskId) {
 }
 
 /// Every tick, whatever runs.
-pub(crate) fn tick(m: &mut Machine, cpu: u32) {
+pub(crate) fn tick(m: &mut Machine, cpu: CpuId) {
     tracepoint::sched_tick(m, cpu);
 }
 
@@ -125,7 +125,7 @@ pub(crate) fn watchdog(m: &mut Machine) {
 }
 
 /// The event of work put off to another moment.
-pub(crate) fn deferred(m: &mut Machine, cpu: u32) {
+pub(crate) fn deferred(m: &mut Machine, cpu: CpuId) {
     m.enter(cpu);
     deferred::arrived(m, cpu);
     enable::advance_ending(m);
@@ -178,19 +178,19 @@ pub(crate) fn params_changed(m: &mut Machine, task: TaskId) {
 }
 
 /// A CPU came up; tasks can be queued there.
-pub(crate) fn cpu_online(m: &mut Machine, cpu: u32) {
-    m.rqs[cpu as usize].ext.online = true;
+pub(crate) fn cpu_online(m: &mut Machine, cpu: CpuId) {
+    m.rqs[cpu].ext.online = true;
     hotplug(m, cpu, true);
 }
 
 /// A CPU is going down; its tasks are still there.
-pub(crate) fn cpu_offline(m: &mut Machine, cpu: u32) {
+pub(crate) fn cpu_offline(m: &mut Machine, cpu: CpuId) {
     hotplug(m, cpu, false);
-    m.rqs[cpu as usize].ext.online = false;
+    m.rqs[cpu].ext.online = false;
 }
 
 /// handle_hotplug
-fn hotplug(m: &mut Machine, cpu: u32, online: bool) {
+fn hotplug(m: &mut Machine, cpu: CpuId, online: bool) {
     m.ext.hotplug_seq += 1;
     if m.ext.state == EnableState::Disabled {
         return;
@@ -222,11 +222,11 @@ pub fn sysrq_reset(m: &mut Machine) {
 
 /// An ext task of a CPU became runnable beside another one: it waits its turn (wakeup_preempt_scx). One of a higher class
 /// makes tasks go back that were to run at once.
-pub(crate) fn wakeup_preempt(_m: &mut Machine, _cpu: u32, _task: TaskId, _flags: u32) {}
+pub(crate) fn wakeup_preempt(_m: &mut Machine, _cpu: CpuId, _task: TaskId, _flags: u32) {}
 
 /// A task of a higher class preempts `cpu`'s curr.
-pub(crate) fn preempted_by_class(m: &mut Machine, cpu: u32) {
-    if m.rqs[cpu as usize].ext.nr_immed > 0 {
+pub(crate) fn preempted_by_class(m: &mut Machine, cpu: CpuId) {
+    if m.rqs[cpu].ext.nr_immed > 0 {
         deferred::schedule_reenq_local(m, cpu);
     }
 }
@@ -234,21 +234,21 @@ pub(crate) fn preempted_by_class(m: &mut Machine, cpu: u32) {
 /// What a forked task inherits is set when it is introduced to the policy.
 pub(crate) fn task_fork(_m: &mut Machine, _task: TaskId) {}
 
-pub(crate) fn switched_from(m: &mut Machine, _cpu: u32, task: TaskId) {
+pub(crate) fn switched_from(m: &mut Machine, _cpu: CpuId, task: TaskId) {
     lifecycle::switched_from(m, task);
 }
 
 /// Everything has happened in `switching_class`; a running task of the class below makes way.
-pub(crate) fn switched_to(m: &mut Machine, cpu: u32, task: TaskId) {
-    if m.tasks[task].on_rq && m.rqs[cpu as usize].curr != task && m.curr_class(cpu) > Class::Ext {
+pub(crate) fn switched_to(m: &mut Machine, cpu: CpuId, task: TaskId) {
+    if m.tasks[task].on_rq && m.rqs[cpu].curr != task && m.curr_class(cpu) > Class::Ext {
         m.resched_curr(cpu);
     }
 }
 
-pub(crate) fn prio_changed(_m: &mut Machine, _cpu: u32, _task: TaskId) {}
+pub(crate) fn prio_changed(_m: &mut Machine, _cpu: CpuId, _task: TaskId) {}
 
 pub(crate) fn set_cpus_allowed(m: &mut Machine, task: TaskId) {
     lifecycle::set_cpumask(m, task);
 }
 
-pub(crate) fn migrate_task_rq(_m: &mut Machine, _task: TaskId, _new_cpu: u32) {}
+pub(crate) fn migrate_task_rq(_m: &mut Machine, _task: TaskId, _new_cpu: CpuId) {}

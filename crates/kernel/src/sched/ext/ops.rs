@@ -9,7 +9,7 @@ use super::exit;
 use super::ops_table::*;
 use crate::machine::Machine;
 pub use crate::policy::callbacks::{NAMES, NR_OPS, Op, kf};
-use crate::simulation::id::{IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::engine::Vm;
 use bpf::fault::Fault;
 
@@ -20,7 +20,7 @@ pub(crate) fn call<const N: usize>(m: &mut Machine, op: Op, args: &[u64; N]) -> 
 
 /// Calls a callback with `cpu`'s runqueue locked (SCX_CALL_OP).
 #[inline]
-pub(crate) fn call_locked<const N: usize>(m: &mut Machine, op: Op, cpu: u32, args: &[u64; N]) -> u64 {
+pub(crate) fn call_locked<const N: usize>(m: &mut Machine, op: Op, cpu: CpuId, args: &[u64; N]) -> u64 {
     call_framed(m, op, Frame::locked(cpu), args).unwrap_or(0)
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn call_locked<const N: usize>(m: &mut Machine, op: Op, cpu: u32, arg
 #[inline]
 pub(crate) fn call_task<const N: usize>(m: &mut Machine, op: Op, task: TaskId, args: &[u64; N]) -> u64 {
     let cpu = m.tasks[task].cpu;
-    call_framed(m, op, Frame::about(task, cpu), args).unwrap_or(0)
+    call_framed(m, op, Frame::about(task, Some(cpu)), args).unwrap_or(0)
 }
 
 /// Calls a callback with two arguments: `first`, and a pointer to a struct of these bytes.
@@ -53,14 +53,20 @@ pub(crate) fn call_framed<const N: usize>(m: &mut Machine, op: Op, frame: Frame,
     // The count of nested instructions means nothing outside.
     let running = &mut m.ext.frame;
     running.op = None;
-    running.locked_cpu = UNLOCKED;
+    running.locked_cpu = None;
     running.task = IDLE;
     result
 }
 
 /// A callback while another one is on the way.
 #[inline(never)]
-fn call_nested<const N: usize>(m: &mut Machine, op: Op, locked_cpu: u32, task: TaskId, args: [u64; N]) -> Option<u64> {
+fn call_nested<const N: usize>(
+    m: &mut Machine,
+    op: Op,
+    locked_cpu: Option<CpuId>,
+    task: TaskId,
+    args: [u64; N],
+) -> Option<u64> {
     // The outer one's share.
     settle(m);
     let outer = m.ext.frame;

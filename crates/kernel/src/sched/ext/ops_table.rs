@@ -4,14 +4,13 @@
 use crate::machine::Machine;
 use crate::policy::callbacks::OPS;
 pub use crate::policy::callbacks::{NAMES, NR_OPS, Op, kf};
-use crate::simulation::id::{IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 use bpf::engine::Vm;
 
 /// No function.
 pub(crate) const ABSENT: u32 = u32::MAX;
 
 /// No CPU's runqueue is locked by the callback's caller.
-pub const UNLOCKED: u32 = u32::MAX;
 
 /// A policy's struct sched_ext_ops.
 #[derive(Clone, Debug)]
@@ -117,8 +116,8 @@ impl Called {
 pub struct Frame {
     /// What is being called; `None` outside of callbacks.
     pub op: Option<Op>,
-    /// CPU whose runqueue the caller holds locked, or [`UNLOCKED`] (scx_locked_rq).
-    pub locked_cpu: u32,
+    /// CPU whose runqueue the caller holds locked, if any (scx_locked_rq).
+    pub locked_cpu: Option<CpuId>,
     /// The task the call is about (current->scx.kf_tasks), or IDLE.
     pub task: TaskId,
     /// Instructions executed by calls inside this one.
@@ -129,21 +128,21 @@ impl Frame {
     /// No runqueue locked, about no task.
     pub const NONE: Frame = Frame {
         op: None,
-        locked_cpu: UNLOCKED,
+        locked_cpu: None,
         task: IDLE,
         nested: 0,
     };
 
     /// With a CPU's runqueue locked.
-    pub fn locked(cpu: u32) -> Frame {
+    pub fn locked(cpu: CpuId) -> Frame {
         Frame {
-            locked_cpu: cpu,
+            locked_cpu: Some(cpu),
             ..Frame::NONE
         }
     }
 
-    /// About a task on `cpu`, whose runqueue is locked unless it is [`UNLOCKED`].
-    pub fn about(task: TaskId, cpu: u32) -> Frame {
+    /// About a task on `cpu`, whose runqueue the caller holds locked; `None` if it holds none.
+    pub fn about(task: TaskId, cpu: Option<CpuId>) -> Frame {
         Frame {
             locked_cpu: cpu,
             task,

@@ -26,7 +26,7 @@ pub(super) fn run(m: &mut Machine) {
     }
     let (jiffies, tick_ns) = (m.jiffies(), m.tick_ns());
     let timeout = m.ext.watchdog_timeout / tick_ns;
-    'cpus: for (cpu, waiting) in (0..).zip(m.runnable_lists()) {
+    'cpus: for (cpu, waiting) in m.cpus().zip(m.runnable_lists()) {
         if !m.online_cpus.contains(cpu) {
             continue;
         }
@@ -44,7 +44,7 @@ pub(super) fn run(m: &mut Machine) {
                 waited_ms % 1000
             );
             let kept = format!("{} waits {}", t.comm, m.where_kept(task));
-            exit::exit_on(m, Kind::ErrorStall, 0, cpu as i32, message);
+            exit::exit_on(m, Kind::ErrorStall, 0, cpu.nr() as i32, message);
             if let Some(exit) = &mut m.ext.exit {
                 exit.notes.push(kept);
             }

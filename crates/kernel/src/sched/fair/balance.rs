@@ -7,6 +7,7 @@ use super::group::{GroupType, Stats, adjust_numa_imbalance};
 use super::idle_scan::{available_idle_cpu, is_core_idle};
 use super::load::capacity_greater;
 use crate::machine::Machine;
+use crate::simulation::id::CpuId;
 
 /// Pinned tasks back the interval off up to this, ms.
 const MAX_PINNED_INTERVAL_MS: u64 = 512;
@@ -32,16 +33,16 @@ pub(super) enum Migrate {
 
 /// One balancing run (struct lb_env).
 pub(super) struct Env {
-    pub dst_cpu: u32,
+    pub dst_cpu: CpuId,
     /// The CPU whose ladder it is, and the rung.
-    pub cpu: u32,
+    pub cpu: CpuId,
     pub level: usize,
     pub idle: IdleType,
     pub kind: Migrate,
     pub imbalance: i64,
-    pub src_cpu: u32,
+    pub src_cpu: CpuId,
     /// CPUs that turned out to have pinned tasks only.
-    pub excluded: Vec<u32>,
+    pub excluded: Vec<CpuId>,
 }
 
 impl Env {
@@ -50,10 +51,10 @@ impl Env {
     }
 
     pub fn rung<'a>(&self, m: &'a mut Machine) -> &'a mut Level {
-        &mut m.domains.levels[self.cpu as usize][self.level]
+        &mut m.domains.levels[self.cpu.index()][self.level]
     }
 
-    fn usable(&self, m: &Machine, cpu: u32) -> bool {
+    fn usable(&self, m: &Machine, cpu: CpuId) -> bool {
         m.online_cpus.contains(cpu) && (self.excluded.is_empty() || !self.excluded.contains(&cpu))
     }
 
@@ -63,7 +64,7 @@ impl Env {
 
     /// The CPU's own group in the rung above, where trouble with affinity is noted.
     fn parent_group<'a>(&self, m: &'a mut Machine) -> Option<&'a mut Group> {
-        let above = m.domains.levels[self.cpu as usize].get(self.level + 1)?;
+        let above = m.domains.levels[self.cpu.index()].get(self.level + 1)?;
         Some(&mut m.domains.spans[above.span as usize].groups[above.local as usize])
     }
 }
@@ -78,7 +79,7 @@ struct SpanStats {
 
 /// Pulls tasks to `cpu` on its rung `level`; how many were moved. `go_on` becomes false if another CPU of the group
 /// is to do it.
-pub(super) fn balance_rq(m: &mut Machine, cpu: u32, level: usize, idle: IdleType, go_on: &mut bool) -> u32 {
+pub(super) fn balance_rq(m: &mut Machine, cpu: CpuId, level: usize, idle: IdleType, go_on: &mut bool) -> u32 {
     let mut env = Env {
         dst_cpu: cpu,
         cpu,
@@ -107,8 +108,8 @@ pub(super) fn balance_rq(m: &mut Machine, cpu: u32, level: usize, idle: IdleType
         };
         env.src_cpu = src;
         state.all_pinned = true;
-        if m.rqs[src as usize].nr_running > 1 {
-            let nr = m.rqs[src as usize].fair.cfs.h_nr_queued;
+        if m.rqs[src].nr_running > 1 {
+            let nr = m.rqs[src].fair.cfs.h_nr_queued;
             state.left = nr.min(NR_MIGRATE);
             moved += detach::move_tasks(m, &mut env, &mut state);
             while let Some(other) = state.new_dst_cpu.take() {
@@ -151,7 +152,7 @@ pub(super) fn balance_rq(m: &mut Machine, cpu: u32, level: usize, idle: IdleType
 }
 
 fn local_group<'a>(m: &'a Machine, env: &Env) -> &'a Group {
-    let rung = &m.domains.levels[env.cpu as usize][env.level];
+    let rung = &m.domains.levels[env.cpu.index()][env.level];
     &m.domains.spans[rung.span as usize].groups[rung.local as usize]
 }
 
@@ -165,7 +166,7 @@ fn finish(m: &mut Machine, env: &Env, moved: u32, state: &Detach) {
             env.rung(m).nr_balance_failed += 1;
         }
         if need_active_balance(m, env) {
-            let curr = m.rqs[env.src_cpu as usize].curr;
+            let curr = m.rqs[env.src_cpu].curr;
             if !detach::may_run_on(m, curr, env.cpu) {
                 widen_interval(m, env, state.all_pinned);
                 return;
@@ -211,7 +212,7 @@ pub(super) fn should_we_balance(m: &Machine, env: &Env) -> bool {
         return false;
     }
     if env.idle == IdleType::NewlyIdle {
-        return m.rqs[env.dst_cpu as usize].nr_running == 0;
+        return m.rqs[env.dst_cpu].nr_running == 0;
     }
     let span = env.span(m);
     let group = local_group(m, env);
@@ -231,8 +232,8 @@ pub(super) fn should_we_balance(m: &Machine, env: &Env) -> bool {
 }
 
 pub(super) fn group_stats(m: &mut Machine, env: &Env, index: usize, local: bool) -> Stats {
-    let rung = &m.domains.levels[env.cpu as usize][env.level];
-    let top = env.level + 1 == m.domains.levels[env.cpu as usize].len();
+    let rung = &m.domains.levels[env.cpu.index()][env.level];
+    let top = env.level + 1 == m.domains.levels[env.cpu.index()].len();
     let span = rung.span as usize;
     let mut stats = Stats::new(&m.domains.spans[span].groups[index]);
     let asym = m.domains.spans[span].asym;
@@ -251,7 +252,7 @@ pub(super) fn group_stats(m: &mut Machine, env: &Env, index: usize, local: bool)
         stats.load += load;
         stats.util += m.cpu_util(cpu);
         stats.runnable += m.cpu_runnable(cpu);
-        let rq = &m.rqs[cpu as usize];
+        let rq = &m.rqs[cpu];
         stats.nr_fair += rq.fair.cfs.h_nr_runnable;
         stats.nr_running += rq.nr_running;
         if rq.nr_running == 0 && m.idle_cpus.contains(cpu) {
@@ -283,10 +284,10 @@ pub(super) fn group_stats(m: &mut Machine, env: &Env, index: usize, local: bool)
 }
 
 fn span_stats(m: &mut Machine, env: &Env) -> SpanStats {
-    let rung = &m.domains.levels[env.cpu as usize][env.level];
+    let rung = &m.domains.levels[env.cpu.index()][env.level];
     let (span, own) = (rung.span as usize, rung.local as usize);
     let nr = m.domains.spans[span].groups.len();
-    if env.level + 1 == m.domains.levels[env.cpu as usize].len() {
+    if env.level + 1 == m.domains.levels[env.cpu.index()].len() {
         m.domains.overloaded = false;
     }
     let local = group_stats(m, env, own, true);
@@ -468,15 +469,15 @@ fn amount(
 }
 
 /// The busiest CPU of a group (sched_balance_find_src_rq).
-fn find_src_rq(m: &mut Machine, env: &Env, group: usize) -> Option<u32> {
-    let span = m.domains.levels[env.cpu as usize][env.level].span as usize;
+fn find_src_rq(m: &mut Machine, env: &Env, group: usize) -> Option<CpuId> {
+    let span = m.domains.levels[env.cpu.index()][env.level].span as usize;
     let (asym, pct) = (m.domains.spans[span].asym, m.domains.spans[span].imbalance_pct);
     let dst_capacity = m.capacity_of(env.dst_cpu);
     let mut busiest = None;
     let (mut most, mut most_capacity) = (0, 1);
     for i in 0..m.domains.spans[span].groups[group].cpus.len() {
         let cpu = m.domains.spans[span].groups[group].cpus[i];
-        let nr = m.rqs[cpu as usize].fair.cfs.h_nr_runnable;
+        let nr = m.rqs[cpu].fair.cfs.h_nr_runnable;
         if nr == 0 || !env.usable(m, cpu) {
             continue;
         }
@@ -496,7 +497,7 @@ fn find_src_rq(m: &mut Machine, env: &Env, group: usize) -> Option<u32> {
             Migrate::Util if nr <= 1 => continue,
             Migrate::Util => m.cpu_util(cpu).max(m.cpu_runnable(cpu)),
             Migrate::Task => u64::from(nr),
-            Migrate::Misfit => m.rqs[cpu as usize].fair.misfit_task_load,
+            Migrate::Misfit => m.rqs[cpu].fair.misfit_task_load,
         };
         let capacity = if env.kind == Migrate::Load { capacity } else { 1 };
         if value * most_capacity > most * capacity {
@@ -509,13 +510,13 @@ fn find_src_rq(m: &mut Machine, env: &Env, group: usize) -> Option<u32> {
 /// Only stopping curr of the source helps (need_active_balance).
 fn need_active_balance(m: &Machine, env: &Env) -> bool {
     let span = env.span(m);
-    let failed = m.domains.levels[env.cpu as usize][env.level].nr_balance_failed;
+    let failed = m.domains.levels[env.cpu.index()][env.level].nr_balance_failed;
     if env.kind == Migrate::Misfit || (env.kind == Migrate::Task && failed > span.cache_nice_tries + 2) {
         return true;
     }
     let (src, dst) = (m.capacity_of(env.src_cpu), m.capacity_of(env.dst_cpu));
     env.idle()
-        && m.rqs[env.src_cpu as usize].fair.cfs.h_nr_runnable == 1
+        && m.rqs[env.src_cpu].fair.cfs.h_nr_runnable == 1
         && src * span.imbalance_pct < m.arch_capacity(env.src_cpu) * 100
         && src * span.imbalance_pct < dst * 100
 }

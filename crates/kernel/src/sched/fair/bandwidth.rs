@@ -19,7 +19,7 @@ use super::{dequeue_throttled_entities, enqueue_task};
 use crate::machine::Machine;
 use crate::sched::class::flags;
 use crate::simulation::event::Event;
-use crate::simulation::id::{IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
 use crate::watch::observe::Transition;
 
@@ -100,7 +100,7 @@ impl Machine {
     }
 
     /// A queue or one above it is throttled (throttled_hierarchy).
-    fn throttled_hierarchy(&self, cpu: u32, id: CfsRqId) -> bool {
+    fn throttled_hierarchy(&self, cpu: CpuId, id: CfsRqId) -> bool {
         let mut at = id;
         while at >= GROUP {
             if self.task_groups.rq(at).runtime.throttled {
@@ -113,7 +113,7 @@ impl Machine {
 
     /// The task that was picked is about to return to user space in a throttled group: it waits off its queue
     /// (throttle_cfs_rq_work).
-    pub(super) fn throttle_task(&mut self, cpu: u32, task: TaskId) {
+    pub(super) fn throttle_task(&mut self, cpu: CpuId, task: TaskId) {
         let id = self.cfs_rq_of(cpu, task);
         let on_cpu = self.tasks[task].on_cpu;
         let costs = &self.spec.costs;
@@ -123,18 +123,18 @@ impl Machine {
         dequeue_throttled_entities(self, cpu, task);
         self.tasks[task].fair.throttled = true;
         self.runtime(id).limbo.push(task);
-        self.rqs[cpu as usize].nr_running -= 1;
+        self.rqs[cpu].nr_running -= 1;
         if !on_cpu {
             self.observe(Transition::Throttled { task });
         }
     }
 
     /// A waiting task counts as queued again, before it is queued or leaves for good.
-    pub(super) fn leave_limbo(&mut self, cpu: u32, task: TaskId) {
+    pub(super) fn leave_limbo(&mut self, cpu: CpuId, task: TaskId) {
         let id = self.cfs_rq_of(cpu, task);
         self.runtime(id).limbo.retain(|&other| other != task);
         self.tasks[task].fair.throttled = false;
-        self.rqs[cpu as usize].nr_running += 1;
+        self.rqs[cpu].nr_running += 1;
         self.observe(Transition::Queued { task });
     }
 
@@ -156,7 +156,7 @@ impl Machine {
                 enqueue_task(self, cpu, task, flags::WAKEUP);
             }
         }
-        if self.rqs[cpu as usize].curr == IDLE && self.rqs[cpu as usize].nr_running > 0 {
+        if self.rqs[cpu].curr == IDLE && self.rqs[cpu].nr_running > 0 {
             self.resched_curr(cpu);
         }
         self.unlock(LockId::Rq(cpu));
@@ -254,7 +254,7 @@ pub(crate) fn set_bandwidth(m: &mut Machine, cgroup: u32, quota_us: u64, period_
     if cgroup == 0 {
         return;
     }
-    for cpu in 0..m.nr_cpus() {
+    for cpu in m.cpus() {
         m.account(cpu);
     }
     let pool = &mut m.task_groups.groups[cgroup as usize].bandwidth;
@@ -270,7 +270,7 @@ pub(crate) fn set_bandwidth(m: &mut Machine, cgroup: u32, quota_us: u64, period_
         let first = m.task_groups.id(cgroup, m.this_cpu);
         m.start_cfs_bandwidth(first);
     }
-    for cpu in 0..m.nr_cpus() {
+    for cpu in m.cpus() {
         let id = m.task_groups.id(cgroup, cpu);
         m.runtime(id).remaining = 1;
         if m.runtime(id).throttled {
@@ -280,7 +280,7 @@ pub(crate) fn set_bandwidth(m: &mut Machine, cgroup: u32, quota_us: u64, period_
 }
 
 /// A CPU went offline, all tasks have left it: its queues are no longer throttled (unthrottle_offline_cfs_rqs).
-pub(crate) fn offline(m: &mut Machine, cpu: u32) {
+pub(crate) fn offline(m: &mut Machine, cpu: CpuId) {
     for at in 0..m.task_groups.bottom_up.len() {
         let id = m.task_groups.id(m.task_groups.bottom_up[at], cpu);
         debug_assert!(m.runtime(id).limbo.is_empty());

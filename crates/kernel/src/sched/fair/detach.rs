@@ -7,7 +7,7 @@ use super::is_idle_policy;
 use crate::machine::Machine;
 use crate::sched::class::{Class, flags};
 use crate::simulation::event::Event;
-use crate::simulation::id::{IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
 use trace::MigrateReason;
 
@@ -19,33 +19,33 @@ pub(super) struct Detach {
     pub all_pinned: bool,
     pub some_pinned: bool,
     /// Where tasks could go that may not come to dst.
-    pub new_dst_cpu: Option<u32>,
+    pub new_dst_cpu: Option<CpuId>,
 }
 
-pub(super) fn may_run_on(m: &Machine, task: TaskId, cpu: u32) -> bool {
+pub(super) fn may_run_on(m: &Machine, task: TaskId, cpu: CpuId) -> bool {
     task != IDLE && m.tasks[task].migration_disabled == 0 && m.is_cpu_allowed(task, cpu)
 }
 
 /// Moves up to `env.imbalance` from src to dst; how many tasks it were.
 pub(super) fn move_tasks(m: &mut Machine, env: &mut Env, state: &mut Detach) -> u32 {
-    if m.rqs[env.src_cpu as usize].nr_running <= 1 {
+    if m.rqs[env.src_cpu].nr_running <= 1 {
         state.all_pinned = false;
         return 0;
     }
     m.lock(LockId::Rq(env.src_cpu));
     let mut detached: Vec<TaskId> = Vec::new();
     while env.imbalance > 0 && state.left > 0 {
-        if env.idle != IdleType::Busy && m.rqs[env.src_cpu as usize].nr_running <= 1 {
+        if env.idle != IdleType::Busy && m.rqs[env.src_cpu].nr_running <= 1 {
             break;
         }
-        let task = m.rqs[env.src_cpu as usize].fair.oldest;
+        let task = m.rqs[env.src_cpu].fair.oldest;
         if task == IDLE {
             break;
         }
         state.left -= 1;
         if !can_migrate_task(m, env, state, task) || !within_imbalance(m, env, task) {
             // Others first next time.
-            let rq = &mut m.rqs[env.src_cpu as usize].fair;
+            let rq = &mut m.rqs[env.src_cpu].fair;
             rq.unlink(&mut m.tasks, task);
             rq.push_newest(&mut m.tasks, task);
             continue;
@@ -104,7 +104,7 @@ pub(super) fn can_migrate_task(m: &mut Machine, env: &Env, state: &mut Detach, t
     if !may_run_on(m, task, env.dst_cpu) {
         state.some_pinned = true;
         if env.idle != IdleType::NewlyIdle && state.new_dst_cpu.is_none() {
-            let rung = &m.domains.levels[env.cpu as usize][env.level];
+            let rung = &m.domains.levels[env.cpu.index()][env.level];
             let group = &m.domains.spans[rung.span as usize].groups[rung.local as usize];
             let others = group
                 .balance_mask
@@ -118,7 +118,7 @@ pub(super) fn can_migrate_task(m: &mut Machine, env: &Env, state: &mut Detach, t
         return false;
     }
     state.all_pinned = false;
-    if m.tasks[task].on_cpu || m.rqs[env.src_cpu as usize].curr == task {
+    if m.tasks[task].on_cpu || m.rqs[env.src_cpu].curr == task {
         return false;
     }
     !task_hot(m, env, task) || failed > env.span(m).cache_nice_tries
@@ -133,8 +133,8 @@ fn task_hot(m: &Machine, env: &Env, task: TaskId) -> bool {
 }
 
 /// Sends the stopper to `src` to push a task to `dst`; false if it is on its way already.
-pub(super) fn kick_active_balance(m: &mut Machine, src: u32, dst: u32) -> bool {
-    let rq = &mut m.rqs[src as usize].fair;
+pub(super) fn kick_active_balance(m: &mut Machine, src: CpuId, dst: CpuId) -> bool {
+    let rq = &mut m.rqs[src].fair;
     if rq.push_cpu.is_some() {
         return false;
     }
@@ -147,14 +147,14 @@ pub(super) fn kick_active_balance(m: &mut Machine, src: u32, dst: u32) -> bool {
 }
 
 /// The stopper runs on `cpu`: it pushes the fair task that ran least recently to `dst`, were it the running one.
-pub(super) fn active_balance(m: &mut Machine, cpu: u32, dst: u32) {
+pub(super) fn active_balance(m: &mut Machine, cpu: CpuId, dst: CpuId) {
     // To the stopper and back.
     let switches = 2 * u64::from(m.spec.costs.context_switch_ns);
     m.charge(cpu, switches);
-    if !m.online_cpus.contains(dst) || m.rqs[cpu as usize].fair.cfs.h_nr_runnable == 0 {
+    if !m.online_cpus.contains(dst) || m.rqs[cpu].fair.cfs.h_nr_runnable == 0 {
         return;
     }
-    let mut task = m.rqs[cpu as usize].fair.oldest;
+    let mut task = m.rqs[cpu].fair.oldest;
     while task != IDLE {
         let t = &m.tasks[task];
         if !t.fair.delayed && may_run_on(m, task, dst) && m.class_of(task) == Class::Fair {
@@ -171,7 +171,7 @@ pub(super) fn active_balance(m: &mut Machine, cpu: u32, dst: u32) {
         m.move_queued_task(task, dst, MigrateReason::Balance);
     }
     m.trace(cpu, trace::Event::Balance { moved: 1 });
-    let levels = &mut m.domains.levels[dst as usize];
+    let levels = &mut m.domains.levels[dst.index()];
     if let Some(level) = levels
         .iter_mut()
         .find(|level| m.domains.spans[level.span as usize].set.contains(cpu))

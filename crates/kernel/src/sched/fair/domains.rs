@@ -8,19 +8,21 @@
 
 use super::entity::CfsRq;
 use crate::hardware::cpuset::CpuSet;
+use crate::simulation::id::CpuId;
 use crate::simulation::rng::Rng;
+use crate::simulation::table::Table;
 use machine::Topology;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Above this distance there is no fork, exec or affine wake-up balancing (node_reclaim_distance).
 const NODE_RECLAIM_DISTANCE: u32 = 30;
 
 /// A part of a span that is balanced against the others (struct sched_group).
 pub(super) struct Group {
-    pub cpus: Vec<u32>,
+    pub cpus: Vec<CpuId>,
     pub set: CpuSet,
     /// CPUs that may pull on behalf of the group; where groups overlap, not all.
-    pub balance_mask: Vec<u32>,
+    pub balance_mask: Vec<CpuId>,
     pub cores: u32,
     /// Its CPUs are threads of one core.
     pub smt: bool,
@@ -75,9 +77,9 @@ pub(super) struct Llc {
 pub struct Domains {
     pub(super) spans: Vec<Span>,
     /// By CPU, lowest rung first.
-    pub(super) levels: Vec<Vec<Level>>,
+    pub(super) levels: Table<CpuId, Vec<Level>>,
     pub(super) llcs: Vec<Llc>,
-    pub(super) llc_of: Vec<u32>,
+    pub(super) llc_of: Table<CpuId, u32>,
     pub(super) smt_active: bool,
     /// CPUs differ in capacity.
     pub(super) asym: bool,
@@ -140,7 +142,7 @@ impl Domains {
         };
         domains.asym = domains.capacities.len() > 1;
         // The span below, by CPU.
-        let mut below: Vec<Option<u32>> = vec![None; nr_cpus as usize];
+        let mut below: Table<CpuId, Option<u32>> = vec![None; nr_cpus as usize].into();
         for kind in 0..NUMA + distances.len() as u32 {
             let distance = kind.checked_sub(NUMA).map(|k| distances[k as usize]);
             below = domains.add_rung(topology, online, kind, distance, below);
@@ -155,12 +157,12 @@ impl Domains {
         online: &CpuSet,
         kind: u32,
         distance: Option<u32>,
-        below: Vec<Option<u32>>,
-    ) -> Vec<Option<u32>> {
+        below: Table<CpuId, Option<u32>>,
+    ) -> Table<CpuId, Option<u32>> {
         let mut made: BTreeMap<u32, u32> = BTreeMap::new();
-        let mut above = below.clone();
-        for cpu in online.iter().map(|cpu| cpu as usize) {
-            let info = &topology.cpus[cpu];
+        let mut above: Table<CpuId, Option<u32>> = below.to_vec().into();
+        for cpu in online.iter() {
+            let info = &topology.cpus[cpu.index()];
             let (id, cpus) = match kind {
                 SMT => (info.core, topology.cores[info.core as usize].clone()),
                 MC => (info.llc, topology.llcs[info.llc as usize].clone()),
@@ -175,14 +177,14 @@ impl Domains {
                 continue;
             }
             let span = *made.entry(id).or_insert_with(|| {
-                let span = self.new_span(topology, kind, distance, cpus, cpu as u32, &below);
+                let span = self.new_span(topology, kind, distance, cpus, cpu, &below);
                 self.spans.push(span);
                 self.spans.len() as u32 - 1
             });
             let groups = &self.spans[span as usize].groups;
             let own = |g: &Group| match below[cpu] {
                 Some(child) => g.set == self.spans[child as usize].set,
-                None => g.cpus == [cpu as u32],
+                None => g.cpus == [cpu],
             };
             let local = groups.iter().position(own).expect("a CPU is in a group of its span") as u32;
             self.levels[cpu].push(Level::new(span, local, self.spans[span as usize].weight));
@@ -197,8 +199,8 @@ impl Domains {
         kind: u32,
         distance: Option<u32>,
         cpus: Vec<u32>,
-        start: u32,
-        below: &[Option<u32>],
+        start: CpuId,
+        below: &Table<CpuId, Option<u32>>,
     ) -> Span {
         let nr_cpus = topology.nr_cpus();
         let set = CpuSet::from_cpus(nr_cpus, &cpus);
@@ -208,24 +210,22 @@ impl Domains {
             .any(|&cpu| topology.cpus[cpu as usize].capacity != first.capacity);
         let mut covered = CpuSet::empty(nr_cpus);
         let mut groups = Vec::new();
-        let turn = cpus.iter().position(|&cpu| cpu >= start).unwrap_or(0);
-        for &cpu in cpus[turn..].iter().chain(&cpus[..turn]) {
+        let turn = cpus.iter().position(|&cpu| cpu >= start.nr()).unwrap_or(0);
+        let members_of_span: Vec<CpuId> = set.iter().collect();
+        let turned = members_of_span[turn..].iter().chain(&members_of_span[..turn]);
+        for &cpu in turned {
             if covered.contains(cpu) {
                 continue;
             }
-            let child = below[cpu as usize].map(|span| &self.spans[span as usize]);
-            let group_set = child.map_or_else(|| CpuSet::from_cpus(nr_cpus, &[cpu]), |child| child.set.clone());
-            let members: Vec<u32> = group_set.iter().collect();
+            let child = below[cpu].map(|span| &self.spans[span as usize]);
+            let group_set = child.map_or_else(|| CpuSet::from_cpus(nr_cpus, &[cpu.nr()]), |child| child.set.clone());
+            let members: Vec<CpuId> = group_set.iter().collect();
             members.iter().for_each(|&cpu| covered.insert(cpu));
-            let mut cores: Vec<u32> = members.iter().map(|&cpu| topology.cpus[cpu as usize].core).collect();
+            let mut cores: Vec<u32> = members.iter().map(|&cpu| topology.cpus[cpu.index()].core).collect();
             cores.sort_unstable();
             cores.dedup();
             groups.push(Group {
-                balance_mask: members
-                    .iter()
-                    .copied()
-                    .filter(|&c| below[c as usize] == below[cpu as usize])
-                    .collect(),
+                balance_mask: members.iter().copied().filter(|&c| below[c] == below[cpu]).collect(),
                 cores: cores.len() as u32,
                 smt: child.is_some_and(|child| child.smt),
                 prefer_sibling: child.is_some_and(|child| !child.numa) && !asym,
@@ -261,8 +261,8 @@ impl Domains {
 
     /// How unevenly NUMA spans may be used before tasks are moved: while they need not share an LLC.
     fn set_numa_imbalance(&mut self, topology: &Topology, online: &CpuSet) {
-        for cpu in online.iter().map(|cpu| cpu as usize) {
-            let info = &topology.cpus[cpu];
+        for cpu in online.iter() {
+            let info = &topology.cpus[cpu.index()];
             let node = topology.nodes[info.node as usize].len() as u32;
             let llcs = node / topology.llcs[info.llc as usize].len() as u32;
             let imb = if llcs <= 1 { node >> 3 } else { llcs }.max(1);
@@ -277,27 +277,25 @@ impl Domains {
         }
     }
 
-    pub(super) fn share_cache(&self, a: u32, b: u32) -> bool {
-        self.llc_of[a as usize] == self.llc_of[b as usize]
+    pub(super) fn share_cache(&self, a: CpuId, b: CpuId) -> bool {
+        self.llc_of[a] == self.llc_of[b]
     }
 
-    pub(super) fn llc(&mut self, cpu: u32) -> &mut Llc {
-        &mut self.llcs[self.llc_of[cpu as usize] as usize]
+    pub(super) fn llc(&mut self, cpu: CpuId) -> &mut Llc {
+        &mut self.llcs[self.llc_of[cpu] as usize]
     }
 
-    pub(super) fn span_of(&self, cpu: u32, level: usize) -> &Span {
-        &self.spans[self.levels[cpu as usize][level].span as usize]
+    pub(super) fn span_of(&self, cpu: CpuId, level: usize) -> &Span {
+        &self.spans[self.levels[cpu][level].span as usize]
     }
 
     /// The lowest rung that has CPUs of all capacities (sd_asym_cpucapacity).
-    pub(super) fn asym_span(&self, cpu: u32) -> Option<&Span> {
-        let mut spans = self.levels[cpu as usize]
-            .iter()
-            .map(|level| &self.spans[level.span as usize]);
+    pub(super) fn asym_span(&self, cpu: CpuId) -> Option<&Span> {
+        let mut spans = self.levels[cpu].iter().map(|level| &self.spans[level.span as usize]);
         spans.find(|span| self.asym && self.capacities.iter().all(|(_, cpus)| cpus.intersects(&span.set)))
     }
 
-    pub(super) fn note_idle_policy(&mut self, cpu: u32, cfs: &CfsRq) {
+    pub(super) fn note_idle_policy(&mut self, cpu: CpuId, cfs: &CfsRq) {
         let only = cfs.h_nr_idle > 0 && cfs.h_nr_idle == cfs.h_nr_queued;
         if only != self.idle_policy_cpus.contains(cpu) {
             self.idle_policy_cpus.set(cpu, only);
@@ -340,8 +338,9 @@ impl Level {
 fn only(topology: &Topology, online: &CpuSet) -> Topology {
     let mut topology = topology.clone();
     let groups = [&mut topology.cores, &mut topology.llcs, &mut topology.nodes];
+    let online: BTreeSet<u32> = online.iter().map(CpuId::nr).collect();
     for cpus in groups.into_iter().flatten() {
-        cpus.retain(|&cpu| online.contains(cpu));
+        cpus.retain(|cpu| online.contains(cpu));
     }
     topology
 }
@@ -359,7 +358,7 @@ fn capacities(topology: &Topology, online: &CpuSet) -> Vec<(u64, CpuSet)> {
     let mut found: BTreeMap<u32, CpuSet> = BTreeMap::new();
     for cpu in online.iter() {
         found
-            .entry(topology.cpus[cpu as usize].capacity)
+            .entry(topology.cpus[cpu.index()].capacity)
             .or_insert_with(|| CpuSet::empty(topology.nr_cpus()))
             .insert(cpu);
     }

@@ -3,7 +3,7 @@
 
 use super::pelt::Avg;
 use super::tree::{Place, Timeline};
-use crate::simulation::id::{IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 
 /// Load of a nice 0 task: its weight of 1024, with SCHED_FIXEDPOINT_SHIFT bits for what groups have of theirs on a CPU.
 pub const NICE_0_LOAD: u32 = 1024 << LOAD_SHIFT;
@@ -55,7 +55,7 @@ pub struct Entity {
     /// When it last used CPU time; 0 after a migration.
     pub exec_start: u64,
     /// The CPU before its last one, a candidate at wake-up.
-    pub recent_used_cpu: u32,
+    pub recent_used_cpu: CpuId,
     pub avg: Avg,
     /// Utilisation when it last went to sleep, smoothed.
     pub util_est: u64,
@@ -80,7 +80,7 @@ impl Default for Entity {
             load: NICE_0_LOAD,
             group: 0,
             exec_start: 0,
-            recent_used_cpu: 0,
+            recent_used_cpu: CpuId::BOOT,
             avg: Avg::default(),
             util_est: 0,
             place: (0, 0),
@@ -185,7 +185,7 @@ pub struct FairRq {
     /// Load of curr if it needs a faster CPU, else 0.
     pub(super) misfit_task_load: u64,
     /// The stopper is on its way to push a task to this CPU (active_balance, push_cpu).
-    pub(super) push_cpu: Option<u32>,
+    pub(super) push_cpu: Option<CpuId>,
     /// An IPI is on its way that asks for nohz idle balancing.
     pub(super) nohz_kicked: bool,
     /// What the idle task, in interrupts, woke last.

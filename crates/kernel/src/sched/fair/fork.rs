@@ -4,11 +4,11 @@
 use super::group::{GroupType, Stats, adjust_numa_imbalance};
 use super::idle_scan::{available_idle_cpu, sched_idle_cpu};
 use crate::machine::Machine;
-use crate::simulation::id::TaskId;
+use crate::simulation::id::{CpuId, TaskId};
 use workload::Policy;
 
 /// A CPU for `task`, starting at rung `level` of this CPU.
-pub(super) fn find_dst_cpu(m: &mut Machine, task: TaskId, level: usize, prev_cpu: u32) -> u32 {
+pub(super) fn find_dst_cpu(m: &mut Machine, task: TaskId, level: usize, prev_cpu: CpuId) -> CpuId {
     let mut cpu = m.this_cpu;
     let mut new_cpu = cpu;
     if !m.domains.span_of(cpu, level).set.intersects(&m.tasks[task].cpus) {
@@ -29,14 +29,14 @@ pub(super) fn find_dst_cpu(m: &mut Machine, task: TaskId, level: usize, prev_cpu
             let weight = m.domains.span_of(cpu, at).weight;
             cpu = new_cpu;
             let below = |i: &usize| m.domains.span_of(cpu, *i).weight < weight && m.domains.span_of(cpu, *i).near;
-            level = (0..m.domains.levels[cpu as usize].len()).rfind(below);
+            level = (0..m.domains.levels[cpu.index()].len()).rfind(below);
         }
     }
     new_cpu
 }
 
 /// Load that a CPU would have without `task` (cpu_load_without and the like are all this).
-fn add_cpu(m: &mut Machine, stats: &mut Stats, cpu: u32, task: TaskId) {
+fn add_cpu(m: &mut Machine, stats: &mut Stats, cpu: CpuId, task: TaskId) {
     let t = &m.tasks[task];
     let here = t.cpu == cpu && !t.fair.avg.detached();
     let (load, util, runnable) = if here {
@@ -48,7 +48,7 @@ fn add_cpu(m: &mut Machine, stats: &mut Stats, cpu: u32, task: TaskId) {
     stats.load += m.cpu_load(cpu).saturating_sub(load);
     stats.util += m.cpu_util(cpu).saturating_sub(util);
     stats.runnable += m.cpu_runnable(cpu).saturating_sub(runnable);
-    let rq = &m.rqs[cpu as usize];
+    let rq = &m.rqs[cpu];
     stats.nr_fair += rq.fair.cfs.h_nr_runnable.saturating_sub(local);
     let running = rq.nr_running - local;
     stats.nr_running += running;
@@ -98,8 +98,8 @@ fn idler(a: &Stats, idlest: &Stats) -> bool {
 }
 
 /// The group to place `task` in; None to stay in the one of `cpu`.
-fn find_dst_group(m: &mut Machine, task: TaskId, cpu: u32, level: usize) -> Option<usize> {
-    let rung = &m.domains.levels[cpu as usize][level];
+fn find_dst_group(m: &mut Machine, task: TaskId, cpu: CpuId, level: usize) -> Option<usize> {
+    let rung = &m.domains.levels[cpu.index()][level];
     let (span, own) = (rung.span as usize, rung.local as usize);
     let nr = m.domains.spans[span].groups.len();
     let mut idlest: Option<(usize, Stats)> = None;
@@ -150,14 +150,14 @@ fn find_dst_group(m: &mut Machine, task: TaskId, cpu: u32, level: usize) -> Opti
 }
 
 /// The CPU of the group that became idle last, else the one with the least load.
-fn find_dst_group_cpu(m: &mut Machine, task: TaskId, this_cpu: u32, level: usize, group: usize) -> u32 {
-    let span = m.domains.levels[this_cpu as usize][level].span as usize;
+fn find_dst_group_cpu(m: &mut Machine, task: TaskId, this_cpu: CpuId, level: usize, group: usize) -> CpuId {
+    let span = m.domains.levels[this_cpu.index()][level].span as usize;
     let nr = m.domains.spans[span].groups[group].cpus.len();
     if nr == 1 {
         return m.domains.spans[span].groups[group].cpus[0];
     }
     let normal = m.tasks[task].policy != Policy::Idle;
-    let mut latest: Option<(u64, u32)> = None;
+    let mut latest: Option<(u64, CpuId)> = None;
     let mut least = (u64::MAX, this_cpu);
     for i in 0..nr {
         let cpu = m.domains.spans[span].groups[group].cpus[i];
@@ -168,7 +168,7 @@ fn find_dst_group_cpu(m: &mut Machine, task: TaskId, this_cpu: u32, level: usize
             return cpu;
         }
         if available_idle_cpu(m, cpu) {
-            let since = m.rqs[cpu as usize].idle_since;
+            let since = m.rqs[cpu].idle_since;
             if latest.is_none_or(|(best, _)| since > best) {
                 latest = Some((since, cpu));
             }

@@ -4,7 +4,7 @@
 use super::entity::{CfsRq, CfsRqId, Entity, EntityId, GROUP, NONE};
 use super::task_group::*;
 use crate::machine::Machine;
-use crate::simulation::id::TaskId;
+use crate::simulation::id::{CpuId, TaskId};
 
 impl Machine {
     #[inline]
@@ -15,7 +15,7 @@ impl Machine {
     #[inline]
     pub(super) fn cfs(&self, id: CfsRqId) -> &CfsRq {
         if id < GROUP {
-            &self.rqs[id as usize].fair.cfs
+            &self.rqs[CpuId::of_root_queue(id)].fair.cfs
         } else {
             &self.task_groups.rq(id).cfs
         }
@@ -24,7 +24,7 @@ impl Machine {
     #[inline]
     pub(super) fn cfs_mut(&mut self, id: CfsRqId) -> &mut CfsRq {
         if id < GROUP {
-            &mut self.rqs[id as usize].fair.cfs
+            &mut self.rqs[CpuId::of_root_queue(id)].fair.cfs
         } else {
             &mut self.task_groups.rq_mut(id).cfs
         }
@@ -52,36 +52,36 @@ impl Machine {
 
     /// The queue of `cpu` that an entity of that CPU competes on; if it is no root's, also the entity above it.
     #[inline]
-    pub(super) fn cfs_rq_of(&self, cpu: u32, id: impl Into<EntityId>) -> CfsRqId {
+    pub(super) fn cfs_rq_of(&self, cpu: CpuId, id: impl Into<EntityId>) -> CfsRqId {
         match self.se(id).group {
-            0 => cpu,
+            0 => cpu.nr(),
             group => self.task_groups.id(group, cpu),
         }
     }
 
     /// The same of a task.
     #[inline]
-    pub(super) fn task_cfs_rq(&self, cpu: u32, task: TaskId) -> CfsRqId {
+    pub(super) fn task_cfs_rq(&self, cpu: CpuId, task: TaskId) -> CfsRqId {
         match self.tasks[task].fair.group {
-            0 => cpu,
+            0 => cpu.nr(),
             group => self.task_groups.id(group, cpu),
         }
     }
 
     /// The CPU of a queue.
     #[inline]
-    pub(super) fn cpu_of_cfs(&self, id: CfsRqId) -> u32 {
+    pub(super) fn cpu_of_cfs(&self, id: CfsRqId) -> CpuId {
         if id < GROUP {
-            id
+            CpuId::of_root_queue(id)
         } else {
-            (id & !GROUP) % self.task_groups.nr_cpus
+            CpuId::of_root_queue((id & !GROUP) % self.task_groups.nr_cpus)
         }
     }
 
     /// The fair task that runs on `cpu`.
     #[inline]
-    pub(super) fn fair_curr(&self, cpu: u32) -> Option<TaskId> {
-        let mut curr = self.rqs[cpu as usize].fair.cfs.curr;
+    pub(super) fn fair_curr(&self, cpu: CpuId) -> Option<TaskId> {
+        let mut curr = self.rqs[cpu].fair.cfs.curr;
         while curr >= GROUP {
             if curr == NONE {
                 return None;
@@ -93,15 +93,15 @@ impl Machine {
 
     /// What stands for two tasks of `cpu` where they compete with each other, and the queue (find_matching_se).
     #[inline]
-    pub(super) fn find_matching_se(&self, cpu: u32, a: TaskId, b: TaskId) -> (EntityId, EntityId, CfsRqId) {
+    pub(super) fn find_matching_se(&self, cpu: CpuId, a: TaskId, b: TaskId) -> (EntityId, EntityId, CfsRqId) {
         if self.tasks[a].fair.group == 0 && self.tasks[b].fair.group == 0 {
-            return (a.into(), b.into(), cpu);
+            return (a.into(), b.into(), cpu.nr());
         }
         self.find_matching_groups(cpu, a, b)
     }
 
     #[inline(never)]
-    fn find_matching_groups(&self, cpu: u32, a: TaskId, b: TaskId) -> (EntityId, EntityId, CfsRqId) {
+    fn find_matching_groups(&self, cpu: CpuId, a: TaskId, b: TaskId) -> (EntityId, EntityId, CfsRqId) {
         let depth = |id: EntityId| self.task_groups.depth(self.se(id).group);
         let (mut a, mut b) = (EntityId::from(a), EntityId::from(b));
         while depth(a) > depth(b) {

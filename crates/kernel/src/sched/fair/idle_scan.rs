@@ -7,46 +7,41 @@
 use super::load::fits_capacity;
 use crate::hardware::cpuset::CpuSet;
 use crate::machine::Machine;
-use crate::simulation::id::TaskId;
+use crate::simulation::id::{CpuId, TaskId};
 use machine::Distance;
 use workload::Policy;
 
 /// A CPU becomes idle: note if its core is idle as a whole now (__update_idle_core).
-pub(super) fn update_idle_core(m: &mut Machine, cpu: u32) {
+pub(super) fn update_idle_core(m: &mut Machine, cpu: CpuId) {
     if !m.domains.smt_active || m.domains.llc(cpu).has_idle_cores {
         return;
     }
-    let siblings = m.spec.topology.siblings(cpu);
-    if siblings
-        .iter()
-        .all(|&sibling| sibling == cpu || available_idle_cpu(m, sibling))
+    if m.siblings(cpu)
+        .all(|sibling| sibling == cpu || available_idle_cpu(m, sibling))
     {
         m.domains.llc(cpu).has_idle_cores = true;
     }
 }
 
 /// Idle with nothing on its way there (idle_cpu).
-pub(super) fn available_idle_cpu(m: &Machine, cpu: u32) -> bool {
-    m.idle_cpus.contains(cpu) && m.rqs[cpu as usize].nr_running == 0 && m.online_cpus.contains(cpu)
+pub(super) fn available_idle_cpu(m: &Machine, cpu: CpuId) -> bool {
+    m.idle_cpus.contains(cpu) && m.rqs[cpu].nr_running == 0 && m.online_cpus.contains(cpu)
 }
 
 /// Runs SCHED_IDLE tasks only (sched_idle_rq).
-pub(super) fn sched_idle_cpu(m: &Machine, cpu: u32) -> bool {
-    let rq = &m.rqs[cpu as usize];
+pub(super) fn sched_idle_cpu(m: &Machine, cpu: CpuId) -> bool {
+    let rq = &m.rqs[cpu];
     rq.nr_running > 0 && rq.nr_running == rq.fair.cfs.h_nr_idle
 }
 
 /// As good as idle for `task` (choose_idle_cpu).
-pub(super) fn choose_idle_cpu(m: &Machine, cpu: u32, task: TaskId) -> bool {
+pub(super) fn choose_idle_cpu(m: &Machine, cpu: CpuId, task: TaskId) -> bool {
     available_idle_cpu(m, cpu) || (m.tasks[task].policy != Policy::Idle && sched_idle_cpu(m, cpu))
 }
 
-pub(super) fn is_core_idle(m: &Machine, cpu: u32) -> bool {
-    m.spec
-        .topology
-        .siblings(cpu)
-        .iter()
-        .all(|&sibling| sibling == cpu || available_idle_cpu(m, sibling))
+pub(super) fn is_core_idle(m: &Machine, cpu: CpuId) -> bool {
+    m.siblings(cpu)
+        .all(|sibling| sibling == cpu || available_idle_cpu(m, sibling))
 }
 
 /// Charges for looking at `nr` CPUs of the LLC.
@@ -56,7 +51,7 @@ fn charge_scan(m: &mut Machine, nr: u32) {
 }
 
 /// An idle CPU among those that share a cache with `target`, else `target` (select_idle_sibling).
-pub(super) fn select_idle_sibling(m: &mut Machine, task: TaskId, prev: u32, target: u32) -> u32 {
+pub(super) fn select_idle_sibling(m: &mut Machine, task: TaskId, prev: CpuId, target: CpuId) -> CpuId {
     let util = if m.domains.asym {
         let cpu = m.tasks[task].cpu;
         m.update_load_avg(m.cfs_rq_of(cpu, task), task.into());
@@ -64,7 +59,7 @@ pub(super) fn select_idle_sibling(m: &mut Machine, task: TaskId, prev: u32, targ
     } else {
         None
     };
-    let good = |m: &Machine, cpu: u32| choose_idle_cpu(m, cpu, task) && asym_fits_cpu(m, util, cpu);
+    let good = |m: &Machine, cpu: CpuId| choose_idle_cpu(m, cpu, task) && asym_fits_cpu(m, util, cpu);
     if good(m, target) {
         return target;
     }
@@ -100,15 +95,14 @@ pub(super) fn select_idle_sibling(m: &mut Machine, task: TaskId, prev: u32, targ
     select_idle_cpu(m, task, has_idle_core, target).unwrap_or(target)
 }
 
-fn asym_fits_cpu(m: &Machine, util: Option<u64>, cpu: u32) -> bool {
+fn asym_fits_cpu(m: &Machine, util: Option<u64>, cpu: CpuId) -> bool {
     util.is_none_or(|util| (!m.domains.smt_active || is_core_idle(m, cpu)) && fits_capacity(util, m.capacity_of(cpu)))
 }
 
 /// Another thread of `prev`'s core.
-fn select_idle_smt(m: &Machine, task: TaskId, prev: u32) -> Option<u32> {
+fn select_idle_smt(m: &Machine, task: TaskId, prev: CpuId) -> Option<CpuId> {
     let allowed = &m.tasks[task].cpus;
-    let siblings = m.spec.topology.siblings(prev).iter().copied();
-    siblings
+    m.siblings(prev)
         .filter(|&cpu| cpu != prev && allowed.contains(cpu))
         .find(|&cpu| choose_idle_cpu(m, cpu, task))
 }
@@ -120,15 +114,15 @@ fn word(set: &CpuSet, index: usize) -> u64 {
 
 /// Scans the LLC of `target` from the CPU after it on, going round. With `has_idle_core` it looks for a core that is
 /// idle as a whole and takes the first idle CPU otherwise; else it gives up after `nr_idle_scan` CPUs.
-fn select_idle_cpu(m: &mut Machine, task: TaskId, has_idle_core: bool, target: u32) -> Option<u32> {
-    let llc = &m.domains.llcs[m.domains.llc_of[target as usize] as usize];
+fn select_idle_cpu(m: &mut Machine, task: TaskId, has_idle_core: bool, target: CpuId) -> Option<CpuId> {
+    let llc = &m.domains.llcs[m.domains.llc_of[target.index()] as usize];
     let limit = llc.nr_idle_scan;
     if limit == 0 {
         return None;
     }
     let allowed = &m.tasks[task].cpus;
     let words = llc.set.words().len();
-    let from = (target + 1) % m.nr_cpus();
+    let from = (target.nr() + 1) % m.nr_cpus();
     let mut looked = 0;
     let mut fallback = None;
     let mut found = None;
@@ -145,7 +139,7 @@ fn select_idle_cpu(m: &mut Machine, task: TaskId, has_idle_core: bool, target: u
         while good != 0 {
             let bit = good.trailing_zeros();
             good &= good - 1;
-            let cpu = index as u32 * 64 + bit;
+            let cpu = CpuSet::member(index, 1 << bit);
             let before = (scanned & ((1 << bit) - 1)).count_ones();
             if !has_idle_core && looked + before >= limit {
                 break 'scan;
@@ -170,9 +164,9 @@ fn select_idle_cpu(m: &mut Machine, task: TaskId, has_idle_core: bool, target: u
 }
 
 /// On machines whose CPUs differ: the first idle CPU on an idle core that is fast enough, else the best there is.
-fn select_idle_capacity(m: &mut Machine, task: TaskId, util: u64, target: u32) -> Option<u32> {
+fn select_idle_capacity(m: &mut Machine, task: TaskId, util: u64, target: CpuId) -> Option<CpuId> {
     let has_idle_core = m.domains.smt_active && m.domains.llc(target).has_idle_cores;
-    let llc = &m.domains.llcs[m.domains.llc_of[target as usize] as usize];
+    let llc = &m.domains.llcs[m.domains.llc_of[target.index()] as usize];
     let mut left = llc.nr_idle_scan;
     if left == 0 {
         return None;
@@ -184,7 +178,7 @@ fn select_idle_capacity(m: &mut Machine, task: TaskId, util: u64, target: u32) -
     let mut looked = 0;
     let mut cpu = span
         .set
-        .next_and(allowed, target)
+        .next_and(allowed, target.nr())
         .or_else(|| span.set.next_and(allowed, 0));
     let first = cpu;
     while let Some(at) = cpu {
@@ -217,7 +211,7 @@ fn select_idle_capacity(m: &mut Machine, task: TaskId, util: u64, target: u32) -
         }
         cpu = span
             .set
-            .next_and(allowed, at + 1)
+            .next_and(allowed, at.nr() + 1)
             .or_else(|| span.set.next_and(allowed, 0));
         if cpu == first {
             break;

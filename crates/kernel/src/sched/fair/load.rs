@@ -7,7 +7,7 @@
 use super::entity::{CfsRq, CfsRqId, Entity, EntityId, GROUP, NONE, scale_load_down};
 use super::pelt::State;
 use crate::machine::Machine;
-use crate::simulation::id::{IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 
 /// ~1 % of a CPU (UTIL_EST_MARGIN).
 const UTIL_EST_MARGIN: u64 = 1024 / 100;
@@ -53,8 +53,8 @@ impl Entity {
 }
 
 impl Machine {
-    pub(super) fn arch_capacity(&self, cpu: u32) -> u64 {
-        u64::from(self.spec.topology.cpus[cpu as usize].capacity)
+    pub(super) fn arch_capacity(&self, cpu: CpuId) -> u64 {
+        u64::from(self.spec.topology.cpus[cpu.index()].capacity)
     }
 
     /// A queue's averages as of now.
@@ -70,8 +70,9 @@ impl Machine {
             return self.update_load_avg_in_group(cfs_rq, id);
         }
         let now = self.now;
-        let capacity = self.arch_capacity(cfs_rq);
-        let cfs = &mut self.rqs[cfs_rq as usize].fair.cfs;
+        let cpu = CpuId::of_root_queue(cfs_rq);
+        let capacity = self.arch_capacity(cpu);
+        let cfs = &mut self.rqs[cpu].fair.cfs;
         cfs.update_avg(now, capacity);
         let running = if cfs.curr == id { capacity } else { 0 };
         self.tasks[TaskId::of_entity(id)].fair.update_avg(now, running, None);
@@ -161,39 +162,34 @@ impl Machine {
     }
 
     /// cpu_load.
-    pub(super) fn cpu_load(&mut self, cpu: u32) -> u64 {
-        self.update_cfs_avg(cpu);
-        self.rqs[cpu as usize].fair.cfs.avg.load_avg
+    pub(super) fn cpu_load(&mut self, cpu: CpuId) -> u64 {
+        self.update_cfs_avg(cpu.nr());
+        self.rqs[cpu].fair.cfs.avg.load_avg
     }
 
     /// cpu_util_cfs; call cpu_load first to have it as of now.
-    pub(super) fn cpu_util(&self, cpu: u32) -> u64 {
-        self.rqs[cpu as usize]
-            .fair
-            .cfs
-            .avg
-            .util_avg
-            .min(self.arch_capacity(cpu))
+    pub(super) fn cpu_util(&self, cpu: CpuId) -> u64 {
+        self.rqs[cpu].fair.cfs.avg.util_avg.min(self.arch_capacity(cpu))
     }
 
     /// cpu_runnable; as cpu_util.
-    pub(super) fn cpu_runnable(&self, cpu: u32) -> u64 {
-        self.rqs[cpu as usize].fair.cfs.avg.runnable_avg
+    pub(super) fn cpu_runnable(&self, cpu: CpuId) -> u64 {
+        self.rqs[cpu].fair.cfs.avg.runnable_avg
     }
 
     /// Capacity that realtime tasks leave (capacity_of).
-    pub(super) fn capacity_of(&self, cpu: u32) -> u64 {
-        let used = self.rqs[cpu as usize].rt.util_avg(self.now);
+    pub(super) fn capacity_of(&self, cpu: CpuId) -> u64 {
+        let used = self.rqs[cpu].rt.util_avg(self.now);
         self.arch_capacity(cpu).saturating_sub(used).max(1)
     }
 
     /// task_fits_cpu.
-    pub(super) fn task_fits_cpu(&self, task: TaskId, cpu: u32) -> bool {
+    pub(super) fn task_fits_cpu(&self, task: TaskId, cpu: CpuId) -> bool {
         fits_capacity(self.tasks[task].fair.util(), self.capacity_of(cpu))
     }
 
     /// curr of `cpu` needs a faster CPU: note it for the balancer (update_misfit_status).
-    pub(super) fn update_misfit_status(&mut self, cpu: u32, task: TaskId) {
+    pub(super) fn update_misfit_status(&mut self, cpu: CpuId, task: TaskId) {
         if !self.domains.asym {
             return;
         }
@@ -205,7 +201,7 @@ impl Machine {
                 || self.task_fits_cpu(task, cpu);
             load = if fits { 0 } else { self.task_h_load(task).max(1) };
         }
-        self.rqs[cpu as usize].fair.misfit_task_load = load;
+        self.rqs[cpu].fair.misfit_task_load = load;
     }
 
     fn max_allowed_capacity(&self, task: TaskId) -> u64 {

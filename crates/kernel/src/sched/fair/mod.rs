@@ -52,7 +52,7 @@ pub(crate) use wake::select_task_rq;
 use crate::machine::Machine;
 use crate::sched::class::{Class, flags};
 use crate::sched::task::Task;
-use crate::simulation::id::{IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::table::Table;
 use entity::{CfsRqId, EntityId, GROUP, NEVER, NICE_0_LOAD, NONE, scale_load};
 use queue::{dequeue_delayed, dequeue_throttled_entities, finish_delayed};
@@ -75,16 +75,16 @@ fn se_is_idle(m: &Machine, id: EntityId) -> bool {
 }
 
 /// The task to run next; balances (new-idle) if there is none of this class.
-pub(crate) fn pick_task(m: &mut Machine, cpu: u32, _prev: TaskId) -> Option<TaskId> {
+pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId, _prev: TaskId) -> Option<TaskId> {
     loop {
-        if m.rqs[cpu as usize].fair.cfs.nr_queued == 0 {
+        if m.rqs[cpu].fair.cfs.nr_queued == 0 {
             if newidle::balance(m, cpu) {
                 continue;
             }
             idle_scan::update_idle_core(m, cpu);
             return None;
         }
-        match pick_next_entity(m, cpu, cpu) {
+        match pick_next_entity(m, cpu, cpu.nr()) {
             Some(task) if task < GROUP => return Some(TaskId::of_entity(task)),
             Some(group) => {
                 if let Some(task) = pick_in_group(m, cpu, group) {
@@ -97,7 +97,7 @@ pub(crate) fn pick_task(m: &mut Machine, cpu: u32, _prev: TaskId) -> Option<Task
 }
 
 /// The task to run of a group. `None`: none can, and what is queued is not what it was.
-fn pick_in_group(m: &mut Machine, cpu: u32, group: EntityId) -> Option<TaskId> {
+fn pick_in_group(m: &mut Machine, cpu: CpuId, group: EntityId) -> Option<TaskId> {
     let mut at = group;
     let mut throttled = false;
     while at >= GROUP {
@@ -113,7 +113,7 @@ fn pick_in_group(m: &mut Machine, cpu: u32, group: EntityId) -> Option<TaskId> {
 }
 
 /// What EEVDF picks; a sleeper that paid its debt leaves instead and None is returned.
-fn pick_next_entity(m: &mut Machine, cpu: u32, cfs_rq: CfsRqId) -> Option<EntityId> {
+fn pick_next_entity(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId) -> Option<EntityId> {
     let id = m.pick_eevdf(cfs_rq, true).expect("somebody is always eligible");
     if m.se(id).delayed {
         dequeue_delayed(m, cpu, cfs_rq, id);
@@ -123,9 +123,9 @@ fn pick_next_entity(m: &mut Machine, cpu: u32, cfs_rq: CfsRqId) -> Option<Entity
 }
 
 /// Gives up the rest of the request, if it was owed one.
-pub(crate) fn yield_task(m: &mut Machine, cpu: u32) {
-    let curr = m.rqs[cpu as usize].curr;
-    if m.rqs[cpu as usize].nr_running == 1 {
+pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
+    let curr = m.rqs[cpu].curr;
+    if m.rqs[cpu].nr_running == 1 {
         return;
     }
     let cfs_rq = m.cfs_rq_of(cpu, curr);
@@ -138,9 +138,9 @@ pub(crate) fn yield_task(m: &mut Machine, cpu: u32) {
 
 /// Should the woken `task` run before curr? BATCH and IDLE tasks never ask, IDLE ones are preempted at once. Where they are
 /// in different groups, the groups are compared.
-pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: u32, task: TaskId, wake_flags: u32) {
-    let curr = m.rqs[cpu as usize].curr;
-    if curr == task || m.rqs[cpu as usize].need_resched {
+pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, wake_flags: u32) {
+    let curr = m.rqs[cpu].curr;
+    if curr == task || m.rqs[cpu].need_resched {
         return;
     }
     let (se, pse, cfs_rq) = m.find_matching_se(cpu, curr, task);
@@ -169,14 +169,14 @@ pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: u32, task: TaskId, wake_flags
 }
 
 /// Groups that `prev` and `next` have in common go on running.
-pub(crate) fn put_prev_task(m: &mut Machine, cpu: u32, prev: TaskId, next: TaskId) {
+pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, prev: TaskId, next: TaskId) {
     if m.tasks[prev].fair.group == 0 {
-        return put_prev_entity(m, cpu, prev.into());
+        return put_prev_entity(m, cpu.nr(), prev.into());
     }
     let common = if next != prev && m.class_of(next) == Class::Fair {
         m.find_matching_se(cpu, prev, next).2
     } else {
-        cpu
+        cpu.nr()
     };
     let mut id = EntityId::from(prev);
     loop {
@@ -201,10 +201,10 @@ fn put_prev_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
     }
 }
 
-pub(crate) fn set_next_task(m: &mut Machine, cpu: u32, next: TaskId) {
+pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, next: TaskId) {
     exit_idle(m, cpu);
     if m.tasks[next].fair.on_rq {
-        let rq = &mut m.rqs[cpu as usize].fair;
+        let rq = &mut m.rqs[cpu].fair;
         rq.unlink(&mut m.tasks, next);
         rq.push_newest(&mut m.tasks, next);
     }
@@ -227,7 +227,7 @@ pub(crate) fn set_next_task(m: &mut Machine, cpu: u32, next: TaskId) {
 }
 
 /// The groups that begin to run have some runtime.
-fn account_groups(m: &mut Machine, cpu: u32, task: TaskId) {
+fn account_groups(m: &mut Machine, cpu: CpuId, task: TaskId) {
     let mut id = m.cfs_rq_of(cpu, task);
     while id >= GROUP {
         m.account_cfs_rq_runtime(id, 0);
@@ -248,8 +248,8 @@ fn set_next_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
     m.cfs_mut(cfs_rq).curr = id;
 }
 
-pub(crate) fn update_curr(m: &mut Machine, cpu: u32, ns: u64) {
-    let curr = m.rqs[cpu as usize].fair.cfs.curr;
+pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
+    let curr = m.rqs[cpu].fair.cfs.curr;
     if curr == NONE {
         return;
     }
@@ -261,8 +261,8 @@ pub(crate) fn update_curr(m: &mut Machine, cpu: u32, ns: u64) {
     let e = &mut m.tasks[task].fair;
     e.exec_start = now;
     e.vruntime += e.delta_fair(ns);
-    let over = e.vruntime >= e.deadline && m.update_deadline(cpu, curr);
-    let several = m.rqs[cpu as usize].fair.cfs.nr_queued > 1;
+    let over = e.vruntime >= e.deadline && m.update_deadline(cpu.nr(), curr);
+    let several = m.rqs[cpu].fair.cfs.nr_queued > 1;
     if several && (over || !m.tasks[task].fair.protected()) {
         m.resched_curr(cpu);
     }
@@ -270,8 +270,8 @@ pub(crate) fn update_curr(m: &mut Machine, cpu: u32, ns: u64) {
 
 /// The same where a group runs on the root's queue.
 #[inline(never)]
-fn update_curr_in_group(m: &mut Machine, cpu: u32, group: EntityId, ns: u64) {
-    update_entity(m, cpu, cpu, group, ns);
+fn update_curr_in_group(m: &mut Machine, cpu: CpuId, group: EntityId, ns: u64) {
+    update_entity(m, cpu, cpu.nr(), group, ns);
     let mut id = group;
     while id >= GROUP {
         if m.task_groups.limited {
@@ -287,7 +287,7 @@ fn update_curr_in_group(m: &mut Machine, cpu: u32, group: EntityId, ns: u64) {
 }
 
 /// What runs on this queue, a task or a group, has used `ns`.
-fn update_entity(m: &mut Machine, cpu: u32, cfs_rq: CfsRqId, curr: EntityId, ns: u64) {
+fn update_entity(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId, curr: EntityId, ns: u64) {
     let now = m.now;
     let e = m.se_mut(curr);
     e.exec_start = now;
@@ -298,7 +298,7 @@ fn update_entity(m: &mut Machine, cpu: u32, cfs_rq: CfsRqId, curr: EntityId, ns:
     }
 }
 
-pub(crate) fn task_tick(m: &mut Machine, cpu: u32) {
+pub(crate) fn task_tick(m: &mut Machine, cpu: CpuId) {
     let Some(curr) = m.fair_curr(cpu) else { return };
     let mut at = m.cfs_rq_of(cpu, curr);
     m.update_load_avg(at, curr.into());
@@ -310,18 +310,15 @@ pub(crate) fn task_tick(m: &mut Machine, cpu: u32) {
 }
 
 /// Starts the high resolution tick for the end of curr's request, when others wait (hrtick_start_fair).
-fn hrtick_start(m: &mut Machine, cpu: u32) {
-    let Some(curr) = m
-        .fair_curr(cpu)
-        .filter(|_| m.rqs[cpu as usize].fair.cfs.h_nr_runnable > 1)
-    else {
-        m.rqs[cpu as usize].fair.hrtick_at = NEVER;
+fn hrtick_start(m: &mut Machine, cpu: CpuId) {
+    let Some(curr) = m.fair_curr(cpu).filter(|_| m.rqs[cpu].fair.cfs.h_nr_runnable > 1) else {
+        m.rqs[cpu].fair.hrtick_at = NEVER;
         return;
     };
     let e = &m.tasks[curr].fair;
     let left = (e.deadline - e.vruntime).max(0) as u64 * u64::from(e.load) / u64::from(NICE_0_LOAD);
     let at = m.local_time(cpu) + left.max(HRTICK_MIN_NS);
-    let rq = &mut m.rqs[cpu as usize].fair;
+    let rq = &mut m.rqs[cpu].fair;
     rq.hrtick_at = at;
     if at < rq.hrtick_event {
         rq.hrtick_event = at;
@@ -330,8 +327,8 @@ fn hrtick_start(m: &mut Machine, cpu: u32) {
 }
 
 /// Somebody joined: curr's request now ends at its deadline.
-fn hrtick_update(m: &mut Machine, cpu: u32) {
-    if m.rqs[cpu as usize].fair.hrtick_at == NEVER
+fn hrtick_update(m: &mut Machine, cpu: CpuId) {
+    if m.rqs[cpu].fair.hrtick_at == NEVER
         && let Some(curr) = m.fair_curr(cpu)
         && m.tasks[curr].fair.on_rq
     {
@@ -340,9 +337,9 @@ fn hrtick_update(m: &mut Machine, cpu: u32) {
 }
 
 /// The high resolution tick. It may have been set to a later time, or not be needed any more.
-pub(crate) fn hrtick(m: &mut Machine, cpu: u32) {
+pub(crate) fn hrtick(m: &mut Machine, cpu: CpuId) {
     let now = m.now;
-    let rq = &mut m.rqs[cpu as usize].fair;
+    let rq = &mut m.rqs[cpu].fair;
     if rq.hrtick_event != now {
         return;
     }
@@ -359,7 +356,7 @@ pub(crate) fn hrtick(m: &mut Machine, cpu: u32) {
     }
     rq.hrtick_at = NEVER;
     m.enter(cpu);
-    if m.rqs[cpu as usize].need_resched {
+    if m.rqs[cpu].need_resched {
         return;
     }
     m.charge(cpu, u64::from(m.spec.costs.tick_ns));
@@ -380,12 +377,12 @@ pub(crate) fn reweight(m: &mut Machine, task: TaskId) {
     m.reweight_entity(m.cfs_rq_of(cpu, task), task.into(), load);
 }
 
-pub(crate) fn switched_from(m: &mut Machine, cpu: u32, task: TaskId) {
+pub(crate) fn switched_from(m: &mut Machine, cpu: CpuId, task: TaskId) {
     finish_delayed(m, task);
     m.detach_load_avg(m.cfs_rq_of(cpu, task), task.into());
 }
 
-pub(crate) fn switched_to(m: &mut Machine, cpu: u32, task: TaskId) {
+pub(crate) fn switched_to(m: &mut Machine, cpu: CpuId, task: TaskId) {
     if m.tasks[task].on_cpu {
         m.resched_curr(cpu);
     } else if m.tasks[task].on_rq {
@@ -393,9 +390,9 @@ pub(crate) fn switched_to(m: &mut Machine, cpu: u32, task: TaskId) {
     }
 }
 
-pub(crate) fn prio_changed(m: &mut Machine, cpu: u32, task: TaskId) {
+pub(crate) fn prio_changed(m: &mut Machine, cpu: CpuId, task: TaskId) {
     let t = &m.tasks[task];
-    if m.rqs[cpu as usize].fair.cfs.h_nr_queued <= 1 {
+    if m.rqs[cpu].fair.cfs.h_nr_queued <= 1 {
         return;
     }
     if t.on_cpu {
@@ -408,7 +405,7 @@ pub(crate) fn prio_changed(m: &mut Machine, cpu: u32, task: TaskId) {
 pub(crate) fn set_cpus_allowed(_m: &mut Machine, _task: TaskId) {}
 
 /// Its load goes with the task, its lag was noted when it was dequeued.
-pub(crate) fn migrate_task_rq(m: &mut Machine, task: TaskId, _new_cpu: u32) {
+pub(crate) fn migrate_task_rq(m: &mut Machine, task: TaskId, _new_cpu: CpuId) {
     finish_delayed(m, task);
     let cpu = m.tasks[task].cpu;
     m.detach_load_avg(m.cfs_rq_of(cpu, task), task.into());
@@ -432,7 +429,7 @@ pub(crate) fn online_group(m: &mut Machine, cgroup: u32, weight: u32) {
 
 /// A cgroup without tasks was removed (unregister_fair_sched_group).
 pub(crate) fn offline_group(m: &mut Machine, cgroup: u32) {
-    for cpu in 0..m.nr_cpus() {
+    for cpu in m.cpus() {
         let id = m.task_groups.id(cgroup, cpu);
         let above = m.cfs_rq_of(cpu, id);
         if m.se(id).delayed {

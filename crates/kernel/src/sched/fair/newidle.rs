@@ -8,23 +8,23 @@ use super::balance::{IdleType, balance_rq};
 use super::domains::Level;
 use super::entity::MIGRATION_COST;
 use crate::machine::Machine;
-use crate::simulation::id::IDLE;
+use crate::simulation::id::{CpuId, IDLE};
 use crate::simulation::timeline::LockId;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// Pulls tasks to `cpu`, which has none of this class; true if there are some now.
-pub(super) fn balance(m: &mut Machine, cpu: u32) -> bool {
+pub(super) fn balance(m: &mut Machine, cpu: CpuId) -> bool {
     m.update_misfit_status(cpu, IDLE);
-    m.rqs[cpu as usize].fair.idle_stamp = m.now.max(1);
+    m.rqs[cpu].fair.idle_stamp = m.now.max(1);
     // Without other fair tasks there is nothing to pull (as while all tasks are ext).
-    if m.domains.nr_queued == 0 || m.rqs[cpu as usize].nr_running > 0 || !m.online_cpus.contains(cpu) {
+    if m.domains.nr_queued == 0 || m.rqs[cpu].nr_running > 0 || !m.online_cpus.contains(cpu) {
         return false;
     }
     let jiffies = m.now / m.tick_ns();
     let mut next_balance = jiffies + SECOND_NS / m.tick_ns();
-    let avg_idle = m.rqs[cpu as usize].fair.avg_idle;
-    let pulled = match m.domains.levels[cpu as usize].first() {
+    let avg_idle = m.rqs[cpu].fair.avg_idle;
+    let pulled = match m.domains.levels[cpu.index()].first() {
         None => return false,
         Some(level) if !m.domains.overloaded || avg_idle < level.max_newidle_lb_cost => {
             let next = level.last_balance + level.interval_jiffies(m.tick_ns(), m.nr_cpus(), false);
@@ -39,7 +39,7 @@ pub(super) fn balance(m: &mut Machine, cpu: u32) -> bool {
             pulled
         }
     };
-    let rq = &mut m.rqs[cpu as usize].fair;
+    let rq = &mut m.rqs[cpu].fair;
     rq.next_balance = rq.next_balance.min(next_balance);
     let found = pulled > 0 || rq.cfs.nr_queued > 0;
     if found {
@@ -48,13 +48,13 @@ pub(super) fn balance(m: &mut Machine, cpu: u32) -> bool {
     found
 }
 
-fn climb(m: &mut Machine, cpu: u32, avg_idle: u64, next_balance: &mut u64) -> u32 {
+fn climb(m: &mut Machine, cpu: CpuId, avg_idle: u64, next_balance: &mut u64) -> u32 {
     let mut total_cost = 0;
     let mut go_on = true;
     let mut pulled = 0;
-    for level in 0..m.domains.levels[cpu as usize].len() {
+    for level in 0..m.domains.levels[cpu.index()].len() {
         let start = m.local_time(cpu);
-        let rung = &m.domains.levels[cpu as usize][level];
+        let rung = &m.domains.levels[cpu.index()][level];
         let interval = rung.interval_jiffies(m.tick_ns(), m.nr_cpus(), false);
         *next_balance = (*next_balance).min(rung.last_balance + interval);
         if avg_idle < total_cost + rung.max_newidle_lb_cost {
@@ -65,7 +65,7 @@ fn climb(m: &mut Machine, cpu: u32, avg_idle: u64, next_balance: &mut u64) -> u3
             weight = 1 + rung.newidle_ratio;
             if m.domains.rng.below(1024) as u32 > weight {
                 let now = m.now;
-                m.domains.levels[cpu as usize][level].count_newidle(now, 0);
+                m.domains.levels[cpu.index()][level].count_newidle(now, 0);
                 continue;
             }
             weight = (1024 + weight / 2) / weight;
@@ -74,21 +74,21 @@ fn climb(m: &mut Machine, cpu: u32, avg_idle: u64, next_balance: &mut u64) -> u3
         let cost = m.local_time(cpu) - start;
         total_cost += cost;
         let now = m.now;
-        let rung = &mut m.domains.levels[cpu as usize][level];
+        let rung = &mut m.domains.levels[cpu.index()][level];
         rung.update_newidle_cost(now, cost, if pulled > 0 { weight } else { 0 });
         if pulled > 0 || !go_on {
             break;
         }
     }
-    let rq = &mut m.rqs[cpu as usize].fair;
+    let rq = &mut m.rqs[cpu].fair;
     rq.max_idle_balance_cost = rq.max_idle_balance_cost.max(total_cost);
     pulled
 }
 
 /// The CPU has something to run again: how long was it idle? (update_rq_avg_idle)
-pub(crate) fn exit_idle(m: &mut Machine, cpu: u32) {
+pub(crate) fn exit_idle(m: &mut Machine, cpu: CpuId) {
     let now = m.now;
-    let rq = &mut m.rqs[cpu as usize].fair;
+    let rq = &mut m.rqs[cpu].fair;
     if rq.idle_stamp == 0 {
         return;
     }

@@ -8,6 +8,7 @@ use super::entity::MIGRATION_COST;
 use super::idle_scan::{available_idle_cpu, sched_idle_cpu};
 use crate::machine::Machine;
 use crate::simulation::event::Event;
+use crate::simulation::id::CpuId;
 
 /// A busy CPU balances this much less often.
 const BUSY_FACTOR: u64 = 16;
@@ -25,12 +26,12 @@ impl Level {
 }
 
 /// Called from the tick: periodic balancing.
-pub(crate) fn trigger_load_balance(m: &mut Machine, cpu: u32) {
-    if m.domains.nr_queued == 0 || m.domains.levels[cpu as usize].is_empty() {
+pub(crate) fn trigger_load_balance(m: &mut Machine, cpu: CpuId) {
+    if m.domains.nr_queued == 0 || m.domains.levels[cpu.index()].is_empty() {
         return;
     }
     let jiffies = m.now / m.tick_ns();
-    if jiffies >= m.rqs[cpu as usize].fair.next_balance {
+    if jiffies >= m.rqs[cpu].fair.next_balance {
         balance_domains(m, cpu, IdleType::Busy);
     }
     m.update_blocked_of_idle();
@@ -40,7 +41,7 @@ pub(crate) fn trigger_load_balance(m: &mut Machine, cpu: u32) {
 }
 
 /// Visits the rungs of `cpu` that are due (sched_balance_domains). Runs on `m.this_cpu`.
-fn balance_domains(m: &mut Machine, cpu: u32, idle: IdleType) {
+fn balance_domains(m: &mut Machine, cpu: CpuId, idle: IdleType) {
     let (jiffies, tick_ns, nr_cpus) = (m.now / m.tick_ns(), m.tick_ns(), m.nr_cpus());
     m.update_blocked_averages(cpu);
     let mut idle = idle;
@@ -49,9 +50,9 @@ fn balance_domains(m: &mut Machine, cpu: u32, idle: IdleType) {
     let mut go_on = true;
     let mut decayed = false;
     let mut max_cost = 0;
-    for level in 0..m.domains.levels[cpu as usize].len() {
+    for level in 0..m.domains.levels[cpu.index()].len() {
         let now = m.now;
-        let rung = &mut m.domains.levels[cpu as usize][level];
+        let rung = &mut m.domains.levels[cpu.index()][level];
         decayed = rung.update_newidle_cost(now, 0, 0);
         max_cost += rung.max_newidle_lb_cost;
         if !go_on {
@@ -63,17 +64,17 @@ fn balance_domains(m: &mut Machine, cpu: u32, idle: IdleType) {
         let mut interval = rung.interval_jiffies(tick_ns, nr_cpus, busy);
         if jiffies >= rung.last_balance + interval {
             if balance_rq(m, cpu, level, idle, &mut go_on) > 0 {
-                let still = m.rqs[cpu as usize].idle() && m.rqs[cpu as usize].nr_running == 0;
+                let still = m.rqs[cpu].idle() && m.rqs[cpu].nr_running == 0;
                 idle = if still { IdleType::Idle } else { IdleType::Busy };
                 busy = !still && !sched_idle_cpu(m, cpu);
             }
-            let rung = &mut m.domains.levels[cpu as usize][level];
+            let rung = &mut m.domains.levels[cpu.index()][level];
             rung.last_balance = jiffies;
             interval = rung.interval_jiffies(tick_ns, nr_cpus, busy);
         }
-        next_balance = next_balance.min(m.domains.levels[cpu as usize][level].last_balance + interval);
+        next_balance = next_balance.min(m.domains.levels[cpu.index()][level].last_balance + interval);
     }
-    let rq = &mut m.rqs[cpu as usize].fair;
+    let rq = &mut m.rqs[cpu].fair;
     if decayed {
         rq.max_idle_balance_cost = max_cost.max(MIGRATION_COST);
     }
@@ -81,11 +82,11 @@ fn balance_domains(m: &mut Machine, cpu: u32, idle: IdleType) {
 }
 
 /// Whether it looks as if an idle CPU could help this one (nohz_balancer_kick).
-fn kick_due(m: &mut Machine, cpu: u32, jiffies: u64) -> bool {
+fn kick_due(m: &mut Machine, cpu: CpuId, jiffies: u64) -> bool {
     if m.domains.nohz_kicked || jiffies < m.domains.nohz_next_balance || m.idle_cpus.is_empty() {
         return false;
     }
-    let rq = &m.rqs[cpu as usize];
+    let rq = &m.rqs[cpu];
     if rq.nr_running >= 2 {
         return true;
     }
@@ -97,7 +98,7 @@ fn kick_due(m: &mut Machine, cpu: u32, jiffies: u64) -> bool {
         return rq.fair.misfit_task_load > 0;
     }
     // Another rung may be less busy than this LLC.
-    let llc = &m.domains.llcs[m.domains.llc_of[cpu as usize] as usize];
+    let llc = &m.domains.llcs[m.domains.llc_of[cpu.index()] as usize];
     let idle: u32 = llc
         .set
         .words()
@@ -109,29 +110,29 @@ fn kick_due(m: &mut Machine, cpu: u32, jiffies: u64) -> bool {
 }
 
 /// Sends the first idle CPU to balance for all of them.
-fn kick(m: &mut Machine, cpu: u32, jiffies: u64) {
+fn kick(m: &mut Machine, cpu: CpuId, jiffies: u64) {
     m.domains.nohz_next_balance = jiffies + 1;
     let mut ilb = m.idle_cpus.first();
     while let Some(at) = ilb
         && (at == cpu || !available_idle_cpu(m, at))
     {
-        ilb = m.idle_cpus.next(at + 1);
+        ilb = m.idle_cpus.next(at.nr() + 1);
     }
     let Some(ilb) = ilb else { return };
     m.domains.nohz_kicked = true;
     m.charge_here(u64::from(m.spec.costs.ipi_send_ns));
     let at = m.local_time(cpu) + m.spec.costs.ipi_latency.at(m.distance(cpu, ilb));
-    m.rqs[ilb as usize].fair.nohz_kicked = true;
+    m.rqs[ilb].fair.nohz_kicked = true;
     m.events.push(at, Event::NohzBalance { cpu: ilb });
 }
 
 /// The IPI to an idle CPU arrived, or the stopper's work.
-pub(crate) fn nohz_balance(m: &mut Machine, cpu: u32) {
+pub(crate) fn nohz_balance(m: &mut Machine, cpu: CpuId) {
     m.enter(cpu);
-    if let Some(dst) = m.rqs[cpu as usize].fair.push_cpu.take() {
+    if let Some(dst) = m.rqs[cpu].fair.push_cpu.take() {
         detach::active_balance(m, cpu, dst);
     }
-    if !std::mem::take(&mut m.rqs[cpu as usize].fair.nohz_kicked) {
+    if !std::mem::take(&mut m.rqs[cpu].fair.nohz_kicked) {
         return;
     }
     m.domains.nohz_kicked = false;
@@ -141,22 +142,22 @@ pub(crate) fn nohz_balance(m: &mut Machine, cpu: u32) {
         return;
     }
     // This CPU last, the others before it.
-    let mut at = m.idle_cpus.next_wrap((cpu + 1) % m.nr_cpus());
+    let mut at = m.idle_cpus.next_wrap((cpu.nr() + 1) % m.nr_cpus());
     while let Some(idle) = at {
         if available_idle_cpu(m, idle) {
             // Work of its own: somebody else goes on.
-            if m.rqs[cpu as usize].nr_running > 0 {
+            if m.rqs[cpu].nr_running > 0 {
                 return;
             }
-            if jiffies >= m.rqs[idle as usize].fair.next_balance {
+            if jiffies >= m.rqs[idle].fair.next_balance {
                 balance_domains(m, idle, IdleType::Idle);
             }
-            next_balance = next_balance.min(m.rqs[idle as usize].fair.next_balance);
+            next_balance = next_balance.min(m.rqs[idle].fair.next_balance);
         }
         if idle == cpu {
             break;
         }
-        let next = m.idle_cpus.next(idle + 1);
+        let next = m.idle_cpus.next(idle.nr() + 1);
         // Round the end once, and not past this CPU.
         at = match next {
             Some(next) if idle < cpu && next > cpu => None,

@@ -9,7 +9,7 @@ use super::{hrtick_update, is_idle_policy};
 use crate::machine::Machine;
 use crate::sched::class::flags;
 use crate::sched::task::State;
-use crate::simulation::id::TaskId;
+use crate::simulation::id::{CpuId, TaskId};
 
 /// What a task counts as in its queues.
 #[derive(Clone, Copy, Default)]
@@ -19,7 +19,7 @@ struct Counts {
     idle: u32,
 }
 
-pub(crate) fn enqueue_task(m: &mut Machine, cpu: u32, task: TaskId, flags: u32) {
+pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32) {
     let cfs_rq = m.task_cfs_rq(cpu, task);
     if m.tasks[task].fair.delayed {
         requeue_delayed(m, cfs_rq, task.into());
@@ -52,8 +52,8 @@ pub(crate) fn enqueue_task(m: &mut Machine, cpu: u32, task: TaskId, flags: u32) 
         enqueue_groups(m, cpu, cfs_rq, counts);
     }
     m.domains.nr_queued += 1;
-    m.domains.overloaded |= m.rqs[cpu as usize].nr_running >= 2;
-    let rq = &mut m.rqs[cpu as usize].fair;
+    m.domains.overloaded |= m.rqs[cpu].nr_running >= 2;
+    let rq = &mut m.rqs[cpu].fair;
     rq.push_newest(&mut m.tasks, task);
     m.domains.note_idle_policy(cpu, &rq.cfs);
     hrtick_update(m, cpu);
@@ -88,7 +88,7 @@ fn count_out(m: &mut Machine, cfs_rq: CfsRqId, counts: Counts) {
 }
 
 /// A task that was delayed can run again, or one is delayed, on this queue and all above.
-fn count_runnable(m: &mut Machine, cpu: u32, cfs_rq: CfsRqId, runnable: bool) {
+fn count_runnable(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId, runnable: bool) {
     let mut at = cfs_rq;
     loop {
         let cfs = m.cfs_mut(at);
@@ -105,7 +105,7 @@ fn count_runnable(m: &mut Machine, cpu: u32, cfs_rq: CfsRqId, runnable: bool) {
 }
 
 /// A task joined a group: so does the group what it is in, if it was not there, and all see one more.
-fn enqueue_groups(m: &mut Machine, cpu: u32, group: EntityId, mut counts: Counts) {
+fn enqueue_groups(m: &mut Machine, cpu: CpuId, group: EntityId, mut counts: Counts) {
     let mut id = group;
     while id >= GROUP {
         if m.task_groups.group(id).idle {
@@ -156,7 +156,7 @@ fn requeue_delayed(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) {
     m.se_mut(id).delayed = false;
 }
 
-pub(crate) fn dequeue_task(m: &mut Machine, cpu: u32, task: TaskId, flags: u32) {
+pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32) {
     if m.tasks[task].fair.throttled {
         m.leave_limbo(cpu, task);
         return;
@@ -190,7 +190,7 @@ fn delay_dequeue(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId) -> bool {
 
 /// Takes a task off its queue, and groups that become empty off theirs: those may be delayed if `delay`. A task that was
 /// delayed has been counted out of the runnable ones before.
-fn dequeue_entities(m: &mut Machine, cpu: u32, task: TaskId, sleep: bool, delay: bool) {
+fn dequeue_entities(m: &mut Machine, cpu: CpuId, task: TaskId, sleep: bool, delay: bool) {
     let cfs_rq = m.task_cfs_rq(cpu, task);
     let e = &mut m.tasks[task].fair;
     let counts = Counts {
@@ -205,7 +205,7 @@ fn dequeue_entities(m: &mut Machine, cpu: u32, task: TaskId, sleep: bool, delay:
         dequeue_groups(m, cpu, cfs_rq, counts, delay);
     }
     m.domains.nr_queued -= 1;
-    let rq = &mut m.rqs[cpu as usize].fair;
+    let rq = &mut m.rqs[cpu].fair;
     rq.unlink(&mut m.tasks, task);
     m.domains.note_idle_policy(cpu, &rq.cfs);
 }
@@ -232,7 +232,7 @@ fn dequeue_entity(m: &mut Machine, cfs_rq: CfsRqId, id: EntityId, sleep: bool) {
 }
 
 /// Something left a group: if that is empty now, it leaves what it is in, too.
-fn dequeue_groups(m: &mut Machine, cpu: u32, group: EntityId, mut counts: Counts, delay: bool) {
+fn dequeue_groups(m: &mut Machine, cpu: CpuId, group: EntityId, mut counts: Counts, delay: bool) {
     let mut id = group;
     let mut leaves = true;
     while id >= GROUP {
@@ -254,7 +254,7 @@ fn dequeue_groups(m: &mut Machine, cpu: u32, group: EntityId, mut counts: Counts
 }
 
 /// A delayed entity has paid what it owed.
-pub(super) fn dequeue_delayed(m: &mut Machine, cpu: u32, cfs_rq: CfsRqId, id: EntityId) {
+pub(super) fn dequeue_delayed(m: &mut Machine, cpu: CpuId, cfs_rq: CfsRqId, id: EntityId) {
     if id < GROUP {
         dequeue_entities(m, cpu, TaskId::of_entity(id), true, true);
         return;
@@ -274,6 +274,6 @@ pub(super) fn finish_delayed(m: &mut Machine, task: TaskId) {
 }
 
 /// A task of a throttled group leaves; neither it nor the group competes on.
-pub(super) fn dequeue_throttled_entities(m: &mut Machine, cpu: u32, task: TaskId) {
+pub(super) fn dequeue_throttled_entities(m: &mut Machine, cpu: CpuId, task: TaskId) {
     dequeue_entities(m, cpu, task, true, false);
 }

@@ -2,7 +2,7 @@
 //! The state of cpu.max: of a group, and of its queue on a CPU.
 
 use super::entity::CfsRqId;
-use crate::simulation::id::TaskId;
+use crate::simulation::id::{CpuId, TaskId};
 
 /// What a CPU takes at once (sched_cfs_bandwidth_slice), ns.
 pub(super) const SLICE_NS: u64 = 5_000_000;
@@ -30,7 +30,7 @@ pub(super) struct Bandwidth {
     pub(super) idle: bool,
     /// The timer runs, on `cpu`, and fires at `expires`.
     pub(super) active: bool,
-    pub(super) cpu: u32,
+    pub(super) cpu: CpuId,
     pub(super) expires: u64,
     pub(super) slack_pending: bool,
     /// Of pending events.

@@ -12,7 +12,7 @@ use super::entity::{CfsRqId, EntityId, GROUP, scale_load, scale_load_down};
 use crate::machine::Machine;
 use crate::sched::fair::task_group::shares;
 use crate::sched::task::WEIGHT_IDLEPRIO;
-use crate::simulation::id::TaskId;
+use crate::simulation::id::{CpuId, TaskId};
 
 /// Least load of a group's entity, scaled.
 const MIN_SHARES: u64 = 2;
@@ -34,7 +34,7 @@ impl Machine {
     }
 
     /// The entity of a group with something queued has its present share (update_cfs_group).
-    pub(super) fn update_cfs_group(&mut self, cpu: u32, id: EntityId) {
+    pub(super) fn update_cfs_group(&mut self, cpu: CpuId, id: EntityId) {
         if self.task_groups.rq(id).cfs.load == 0 {
             return;
         }
@@ -46,7 +46,7 @@ impl Machine {
     }
 
     /// A group's entity and what follows from its queue, as of now.
-    pub(super) fn update_group_entity(&mut self, cpu: u32, id: EntityId) {
+    pub(super) fn update_group_entity(&mut self, cpu: CpuId, id: EntityId) {
         let above = self.cfs_rq_of(cpu, id);
         self.update_load_avg(above, id);
         let rq = self.task_groups.rq_mut(id);
@@ -102,7 +102,7 @@ impl Machine {
     }
 
     /// Brings the load of the groups on a CPU up to date where nothing runs (sched_balance_update_blocked_averages).
-    pub(super) fn update_blocked_averages(&mut self, cpu: u32) {
+    pub(super) fn update_blocked_averages(&mut self, cpu: CpuId) {
         for at in 0..self.task_groups.bottom_up.len() {
             let id = self.task_groups.id(self.task_groups.bottom_up[at], cpu);
             let rq = self.task_groups.rq(id);
@@ -124,12 +124,12 @@ impl Machine {
         let mut idle = self.idle_cpus.first();
         while let Some(cpu) = idle {
             self.update_blocked_averages(cpu);
-            idle = self.idle_cpus.next(cpu + 1);
+            idle = self.idle_cpus.next(cpu.nr() + 1);
         }
     }
 
     /// The load that a queue is of its CPU's (update_cfs_rq_h_load).
-    fn h_load(&self, cpu: u32, cfs_rq: CfsRqId) -> u64 {
+    fn h_load(&self, cpu: CpuId, cfs_rq: CfsRqId) -> u64 {
         if cfs_rq < GROUP {
             return self.cfs(cfs_rq).avg.load_avg;
         }
@@ -151,7 +151,7 @@ impl Machine {
     /// sched_group_set_shares, with shares scaled as an entity's load.
     fn set_shares(&mut self, group: u32, shares: u32) {
         self.task_groups.groups[group as usize].shares = shares;
-        for cpu in 0..self.nr_cpus() {
+        for cpu in self.cpus() {
             self.account(cpu);
             let mut se = self.task_groups.id(group, cpu);
             while se >= GROUP {
@@ -175,7 +175,7 @@ pub(crate) fn set_idle(m: &mut Machine, cgroup: u32, idle: bool) {
         return;
     }
     m.task_groups.groups[cgroup as usize].idle = idle;
-    for cpu in 0..m.nr_cpus() {
+    for cpu in m.cpus() {
         let mut se = m.task_groups.id(cgroup, cpu);
         let own = m.cfs(se);
         let others = own.h_nr_queued - own.h_nr_idle;
@@ -192,7 +192,7 @@ pub(crate) fn set_idle(m: &mut Machine, cgroup: u32, idle: bool) {
             }
             se = above;
         }
-        m.domains.note_idle_policy(cpu, &m.rqs[cpu as usize].fair.cfs);
+        m.domains.note_idle_policy(cpu, &m.rqs[cpu].fair.cfs);
     }
     let shares = if idle { scale_load(WEIGHT_IDLEPRIO) } else { shares(100) };
     m.set_shares(cgroup, shares);

@@ -9,7 +9,7 @@ use super::entity::{CfsRq, CfsRqId, Entity, EntityId, GROUP, scale_load};
 use crate::sched::fair::quota::{Bandwidth, Runtime};
 use crate::sched::rq::Rq;
 use crate::sched::task::Task;
-use crate::simulation::id::TaskId;
+use crate::simulation::id::{CpuId, TaskId};
 use crate::simulation::table::{Id, Table};
 use std::ops::{Index, IndexMut};
 
@@ -107,9 +107,9 @@ impl TaskGroups {
 
     /// Number of a cgroup's queue and entity on a CPU.
     #[inline]
-    pub(super) fn id(&self, group: u32, cpu: u32) -> CfsRqId {
-        debug_assert!(group > 0 && cpu < self.nr_cpus);
-        GROUP | (group * self.nr_cpus + cpu)
+    pub(super) fn id(&self, group: u32, cpu: CpuId) -> CfsRqId {
+        debug_assert!(group > 0 && cpu.nr() < self.nr_cpus);
+        GROUP | (group * self.nr_cpus + cpu.nr())
     }
 
     /// The cgroup that a number is of.
@@ -186,6 +186,14 @@ impl TaskId {
     }
 }
 
+impl CpuId {
+    /// Returns the CPU of a root queue, whose number is below [`GROUP`].
+    #[inline]
+    pub(super) fn of_root_queue(id: CfsRqId) -> CpuId {
+        CpuId::new(id as usize)
+    }
+}
+
 impl From<TaskId> for EntityId {
     #[inline]
     fn from(task: TaskId) -> EntityId {
@@ -220,14 +228,14 @@ impl IndexMut<EntityId> for Entities<'_> {
 /// A queue and all entities.
 #[inline]
 pub(super) fn queue<'a>(
-    rqs: &'a mut [Rq],
+    rqs: &'a mut Table<CpuId, Rq>,
     tasks: &'a mut Table<TaskId, Task>,
     groups: &'a mut TaskGroups,
     id: CfsRqId,
 ) -> (&'a mut CfsRq, Entities<'a>) {
     let TaskGroups { entities, queues, .. } = groups;
     let cfs = if id < GROUP {
-        &mut rqs[id as usize].fair.cfs
+        &mut rqs[CpuId::of_root_queue(id)].fair.cfs
     } else {
         &mut queues[(id & !GROUP) as usize].cfs
     };

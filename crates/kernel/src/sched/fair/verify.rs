@@ -3,7 +3,7 @@
 
 use super::entity::{CfsRqId, EntityId, GROUP};
 use crate::machine::Machine;
-use crate::simulation::id::{IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 
 /// Sums over the entities of a queue.
 #[derive(Debug, Default, PartialEq)]
@@ -25,23 +25,23 @@ impl Machine {
         for (task, t) in self.tasks.iter().enumerate() {
             if t.fair.on_rq {
                 assert_eq!(t.fair.group, t.cgroup, "{} is queued in another cgroup", t.comm);
-                let sums = &mut all[t.cpu as usize * nr_groups + t.fair.group as usize];
+                let sums = &mut all[t.cpu.index() * nr_groups + t.fair.group as usize];
                 self.add(sums, t.cpu, task as EntityId);
                 sums.h_nr_queued += 1;
                 sums.h_nr_runnable += u32::from(!t.fair.delayed);
                 sums.h_nr_idle += u32::from(t.fair.counted_idle);
             }
         }
-        for (cpu, sums) in (0..self.nr_cpus()).zip(all.chunks_mut(nr_groups)) {
+        for (cpu, sums) in self.cpus().zip(all.chunks_mut(nr_groups)) {
             for &group in &self.task_groups.bottom_up {
                 self.verify_group(cpu, self.task_groups.id(group, cpu), sums);
             }
-            self.verify_queue(cpu, &sums[0]);
+            self.verify_queue(cpu.nr(), &sums[0]);
         }
     }
 
     /// An entity of the queue that it says.
-    fn add(&self, sums: &mut Sums, cpu: u32, id: EntityId) {
+    fn add(&self, sums: &mut Sums, cpu: CpuId, id: EntityId) {
         let e = self.se(id);
         sums.nr_queued += 1;
         sums.load += u64::from(e.load);
@@ -50,7 +50,7 @@ impl Machine {
         }
     }
 
-    fn verify_group(&self, cpu: u32, id: EntityId, sums: &mut [Sums]) {
+    fn verify_group(&self, cpu: CpuId, id: EntityId, sums: &mut [Sums]) {
         let number = self.task_groups.group_of(id);
         let own = std::mem::take(&mut sums[number as usize]);
         self.verify_queue(id, &own);

@@ -6,12 +6,12 @@ use super::{fork, idle_scan};
 use crate::machine::Machine;
 use crate::sched::class::flags;
 use crate::sched::task::State;
-use crate::simulation::id::{IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 
 /// Flips of a waker lose half after this long, ns.
 const FLIP_DECAY_NS: u64 = 1_000_000_000;
 
-pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: u32, wake_flags: u32) -> u32 {
+pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wake_flags: u32) -> CpuId {
     if m.tasks[task].fair.delayed && m.online_cpus.contains(prev_cpu) {
         // It still is on its runqueue (ttwu_runnable).
         return prev_cpu;
@@ -19,7 +19,7 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: u32, wake_
     let cpu = m.this_cpu;
     let waking = wake_flags & flags::WF_TTWU != 0;
     let mut want_affine = false;
-    let waker = m.rqs[cpu as usize].curr;
+    let waker = m.rqs[cpu].curr;
     let exiting = waker != IDLE && m.tasks[waker].state == State::Dead;
     let sync = wake_flags & flags::WF_SYNC != 0 && !exiting;
     if waking {
@@ -33,7 +33,7 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: u32, wake_
     let mut new_cpu = prev_cpu;
     let balance = wake_flags & (flags::WF_FORK | flags::WF_EXEC) != 0;
     let mut top = None;
-    for level in 0..m.domains.levels[cpu as usize].len() {
+    for level in 0..m.domains.levels[cpu.index()].len() {
         let span = m.domains.span_of(cpu, level);
         if want_affine && span.near && span.set.contains(prev_cpu) {
             if cpu != prev_cpu {
@@ -58,7 +58,7 @@ pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: u32, wake_
 
 fn wakes(m: &Machine, waker: TaskId) -> Wakes {
     if waker == IDLE {
-        return m.rqs[m.this_cpu as usize].fair.idle_wakes;
+        return m.rqs[m.this_cpu].fair.idle_wakes;
     }
     let t = &m.tasks[waker];
     Wakes {
@@ -80,7 +80,7 @@ fn record_wakee(m: &mut Machine, waker: TaskId, wakee: TaskId) {
     }
     if waker == IDLE {
         let cpu = m.this_cpu;
-        m.rqs[cpu as usize].fair.idle_wakes = wakes;
+        m.rqs[cpu].fair.idle_wakes = wakes;
         return;
     }
     let t = &mut m.tasks[waker];
@@ -97,7 +97,7 @@ fn wake_wide(m: &mut Machine, waker: TaskId, wakee: TaskId) -> bool {
 }
 
 /// The waker's CPU or the previous one.
-fn wake_affine(m: &mut Machine, task: TaskId, waker: TaskId, prev_cpu: u32, sync: bool, imbalance_pct: u64) -> u32 {
+fn wake_affine(m: &mut Machine, task: TaskId, waker: TaskId, prev_cpu: CpuId, sync: bool, imbalance_pct: u64) -> CpuId {
     let this_cpu = m.this_cpu;
     let line = m.spec.costs.cache_line.at(m.distance(this_cpu, prev_cpu));
     m.charge_here(line);
@@ -107,13 +107,13 @@ fn wake_affine(m: &mut Machine, task: TaskId, waker: TaskId, prev_cpu: u32, sync
 }
 
 /// Where could it run at once? An idle waker's CPU means an interrupt: that moves a task within a cache only.
-fn wake_affine_idle(m: &Machine, prev_cpu: u32, sync: bool) -> Option<u32> {
+fn wake_affine_idle(m: &Machine, prev_cpu: CpuId, sync: bool) -> Option<CpuId> {
     let this_cpu = m.this_cpu;
     let prev_idle = idle_scan::available_idle_cpu(m, prev_cpu);
     if idle_scan::available_idle_cpu(m, this_cpu) && m.domains.share_cache(this_cpu, prev_cpu) {
         return Some(if prev_idle { prev_cpu } else { this_cpu });
     }
-    if sync && m.rqs[this_cpu as usize].nr_running == 1 {
+    if sync && m.rqs[this_cpu].nr_running == 1 {
         return Some(this_cpu);
     }
     prev_idle.then_some(prev_cpu)
@@ -124,10 +124,10 @@ fn wake_affine_weight(
     m: &mut Machine,
     task: TaskId,
     waker: TaskId,
-    prev_cpu: u32,
+    prev_cpu: CpuId,
     sync: bool,
     imbalance_pct: u64,
-) -> Option<u32> {
+) -> Option<CpuId> {
     let this_cpu = m.this_cpu;
     let mut this_load = m.cpu_load(this_cpu) as i64;
     if sync && waker != IDLE {

@@ -5,7 +5,7 @@
 use super::queue::NO_RT;
 use crate::machine::Machine;
 use crate::sched::class::flags;
-use crate::simulation::id::{IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::timeline::LockId;
 use trace::MigrateReason;
 
@@ -15,8 +15,8 @@ pub(super) fn prio(m: &Machine, task: TaskId) -> u32 {
 }
 
 /// Priority of what runs: [`NO_RT`] for anything but a realtime task.
-pub(super) fn curr_prio(m: &Machine, cpu: u32) -> u32 {
-    let curr = m.rqs[cpu as usize].curr;
+pub(super) fn curr_prio(m: &Machine, cpu: CpuId) -> u32 {
+    let curr = m.rqs[cpu].curr;
     if curr != IDLE && m.tasks[curr].rt_priority > 0 {
         prio(m, curr)
     } else {
@@ -29,13 +29,13 @@ pub(super) fn movable(m: &Machine, task: TaskId) -> bool {
 }
 
 /// A CPU that runs something of lower priority: where the task is, else the nearest, this CPU before others as near.
-pub(super) fn find_lowest_rq(m: &mut Machine, task: TaskId) -> Option<u32> {
+pub(super) fn find_lowest_rq(m: &mut Machine, task: TaskId) -> Option<CpuId> {
     if !movable(m, task) {
         return None;
     }
     let t = &m.tasks[task];
     let lowest = m.root_domain.find(prio(m, task), &t.cpus, &m.online_cpus)?;
-    let good = |cpu: u32| lowest.contains(cpu) && t.cpus.contains(cpu) && m.online_cpus.contains(cpu);
+    let good = |cpu: CpuId| lowest.contains(cpu) && t.cpus.contains(cpu) && m.online_cpus.contains(cpu);
     if good(t.cpu) {
         return Some(t.cpu);
     }
@@ -47,18 +47,18 @@ pub(super) fn find_lowest_rq(m: &mut Machine, task: TaskId) -> Option<u32> {
         among[from..]
             .iter()
             .chain(&among[..from])
-            .copied()
+            .filter_map(|&cpu| m.cpu_id(cpu))
             .find(|&cpu| good(cpu))
     };
     let topology = &m.spec.topology;
     let near = [
-        topology.siblings(t.cpu),
-        topology.llc_cpus(t.cpu),
-        topology.node_cpus(t.cpu),
+        topology.siblings(t.cpu.nr()),
+        topology.llc_cpus(t.cpu.nr()),
+        topology.node_cpus(t.cpu.nr()),
     ];
     let mut found = None;
     for span in near {
-        found = this_cpu.filter(|cpu| span.contains(cpu)).or_else(|| choose(span));
+        found = this_cpu.filter(|cpu| span.contains(&cpu.nr())).or_else(|| choose(span));
         if found.is_some() {
             break;
         }
@@ -70,20 +70,20 @@ pub(super) fn find_lowest_rq(m: &mut Machine, task: TaskId) -> Option<u32> {
             .or_else(|| lowest.iter().find(|&cpu| good(cpu)))
     };
     let found = found.or(this_cpu).or_else(anywhere)?;
-    m.root_domain.last_choice = found;
+    m.root_domain.last_choice = found.nr();
     Some(found)
 }
 
 /// Waiting tasks of `cpu` that may run elsewhere, best first.
-fn pushable(m: &Machine, cpu: u32) -> impl Iterator<Item = TaskId> + '_ {
-    let rq = &m.rqs[cpu as usize];
+fn pushable(m: &Machine, cpu: CpuId) -> impl Iterator<Item = TaskId> + '_ {
+    let rq = &m.rqs[cpu];
     rq.rt
         .iter(&m.tasks)
         .filter(move |&task| task != rq.curr && !m.tasks[task].on_cpu && movable(m, task))
 }
 
 /// Pushes waiting tasks of `cpu` to CPUs that run something of lower priority.
-pub(super) fn push_tasks(m: &mut Machine, cpu: u32) {
+pub(super) fn push_tasks(m: &mut Machine, cpu: CpuId) {
     while m.root_domain.overloaded.contains(cpu) {
         let Some(task) = pushable(m, cpu).next() else { return };
         if prio(m, task) < curr_prio(m, cpu) {
@@ -93,7 +93,7 @@ pub(super) fn push_tasks(m: &mut Machine, cpu: u32) {
         let Some(to) = find_lowest_rq(m, task).filter(|&to| to != cpu) else {
             return;
         };
-        if m.rqs[to as usize].rt.highest() <= prio(m, task) {
+        if m.rqs[to].rt.highest() <= prio(m, task) {
             return;
         }
         m.move_queued_task(task, to, MigrateReason::Balance);
@@ -102,7 +102,7 @@ pub(super) fn push_tasks(m: &mut Machine, cpu: u32) {
 }
 
 /// `cpu` is about to run something of lower priority than before: takes the best waiting tasks of other CPUs.
-pub(super) fn pull_tasks(m: &mut Machine, cpu: u32) -> bool {
+pub(super) fn pull_tasks(m: &mut Machine, cpu: CpuId) -> bool {
     let own = u32::from(m.root_domain.overloaded.contains(cpu));
     if m.root_domain.nr_overloaded == own {
         return false;
@@ -110,7 +110,7 @@ pub(super) fn pull_tasks(m: &mut Machine, cpu: u32) -> bool {
     let mut pulled = 0;
     let mut next = m.root_domain.overloaded.first();
     while let Some(src) = next {
-        next = m.root_domain.overloaded.next(src + 1);
+        next = m.root_domain.overloaded.next(src.nr() + 1);
         if src == cpu {
             continue;
         }
@@ -119,7 +119,7 @@ pub(super) fn pull_tasks(m: &mut Machine, cpu: u32) -> bool {
         let best = pushable(m, src).find(|&task| m.is_cpu_allowed(task, cpu));
         let Some(task) = best else { continue };
         // One better than what runs there is only about to be scheduled.
-        if prio(m, task) >= m.rqs[cpu as usize].rt.highest() || prio(m, task) < curr_prio(m, src) {
+        if prio(m, task) >= m.rqs[cpu].rt.highest() || prio(m, task) < curr_prio(m, src) {
             continue;
         }
         m.lock(LockId::Rq(src));

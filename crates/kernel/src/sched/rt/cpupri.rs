@@ -3,11 +3,13 @@
 
 use super::queue::NO_RT;
 use crate::hardware::cpuset::CpuSet;
+use crate::simulation::id::CpuId;
+use crate::simulation::table::Table;
 
 pub struct RootDomain {
     /// CPUs by their best realtime priority; the last entry are those without.
     levels: Vec<(u32, CpuSet)>,
-    of_cpu: Vec<u32>,
+    priorities: Table<CpuId, u32>,
     /// rto_mask: CPUs with more than one realtime task, one of which may move.
     pub overloaded: CpuSet,
     pub nr_overloaded: u32,
@@ -21,15 +23,15 @@ impl RootDomain {
         levels[NO_RT as usize] = (nr_cpus, CpuSet::all(nr_cpus));
         RootDomain {
             levels,
-            of_cpu: vec![NO_RT; nr_cpus as usize],
+            priorities: vec![NO_RT; nr_cpus as usize].into(),
             overloaded: CpuSet::empty(nr_cpus),
             nr_overloaded: 0,
             last_choice: 0,
         }
     }
 
-    pub(super) fn set(&mut self, cpu: u32, prio: u32) {
-        let old = std::mem::replace(&mut self.of_cpu[cpu as usize], prio);
+    pub(super) fn set(&mut self, cpu: CpuId, prio: u32) {
+        let old = std::mem::replace(&mut self.priorities[cpu], prio);
         if old == prio {
             return;
         }
@@ -41,7 +43,7 @@ impl RootDomain {
         cpus.insert(cpu);
     }
 
-    pub(super) fn set_overloaded(&mut self, cpu: u32, overloaded: bool) {
+    pub(super) fn set_overloaded(&mut self, cpu: CpuId, overloaded: bool) {
         if self.overloaded.contains(cpu) != overloaded {
             self.overloaded.set(cpu, overloaded);
             self.nr_overloaded = self.nr_overloaded - u32::from(!overloaded) + u32::from(overloaded);

@@ -25,7 +25,7 @@ use crate::machine::Machine;
 use crate::sched::class::{Class, flags};
 use crate::sched::fair;
 use crate::sched::fair::pelt::State;
-use crate::simulation::id::{IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 use balance::{curr_prio, find_lowest_rq, movable, prio};
 use workload::Policy;
 
@@ -37,17 +37,17 @@ fn rr_timeslice(m: &Machine) -> u32 {
 }
 
 /// The best task; none while others are served. A CPU whose priority drops looks for work elsewhere first.
-pub(crate) fn pick_task(m: &mut Machine, cpu: u32) -> Option<TaskId> {
-    let prev = m.rqs[cpu as usize].curr;
+pub(crate) fn pick_task(m: &mut Machine, cpu: CpuId) -> Option<TaskId> {
+    let prev = m.rqs[cpu].curr;
     if prev != IDLE
         && m.tasks[prev].class == Class::Rt
         && !m.tasks[prev].rt.on_list
-        && m.rqs[cpu as usize].rt.highest() > prio(m, prev)
+        && m.rqs[cpu].rt.highest() > prio(m, prev)
         && m.online_cpus.contains(cpu)
     {
         balance::pull_tasks(m, cpu);
     }
-    let first = m.rqs[cpu as usize].rt.first()?;
+    let first = m.rqs[cpu].rt.first()?;
     if server::serves(m, cpu) {
         return None;
     }
@@ -55,49 +55,49 @@ pub(crate) fn pick_task(m: &mut Machine, cpu: u32) -> Option<TaskId> {
 }
 
 /// Tells the machine what `cpu` has queued.
-fn update_root_domain(m: &mut Machine, cpu: u32) {
-    let rt = &m.rqs[cpu as usize].rt;
+fn update_root_domain(m: &mut Machine, cpu: CpuId) {
+    let rt = &m.rqs[cpu].rt;
     m.root_domain.set(cpu, rt.highest());
     m.root_domain
         .set_overloaded(cpu, rt.nr_running > 1 && rt.nr_movable > 0);
 }
 
-pub(crate) fn enqueue_task(m: &mut Machine, cpu: u32, task: TaskId, flags: u32) {
+pub(crate) fn enqueue_task(m: &mut Machine, cpu: CpuId, task: TaskId, flags: u32) {
     let (prio, movable) = (prio(m, task), movable(m, task));
-    let rt = &mut m.rqs[cpu as usize].rt;
+    let rt = &mut m.rqs[cpu].rt;
     rt.link(&mut m.tasks, task, prio, flags & flags::HEAD != 0);
     rt.nr_running += 1;
     rt.nr_movable += u32::from(movable);
     update_root_domain(m, cpu);
 }
 
-pub(crate) fn dequeue_task(m: &mut Machine, cpu: u32, task: TaskId, _flags: u32) {
+pub(crate) fn dequeue_task(m: &mut Machine, cpu: CpuId, task: TaskId, _flags: u32) {
     let movable = movable(m, task);
-    let rt = &mut m.rqs[cpu as usize].rt;
+    let rt = &mut m.rqs[cpu].rt;
     rt.unlink(&mut m.tasks, task);
     rt.nr_running -= 1;
     rt.nr_movable -= u32::from(movable);
     update_root_domain(m, cpu);
 }
 
-pub(crate) fn yield_task(m: &mut Machine, cpu: u32) {
-    let curr = m.rqs[cpu as usize].curr;
-    m.rqs[cpu as usize].rt.requeue(&mut m.tasks, curr, false);
+pub(crate) fn yield_task(m: &mut Machine, cpu: CpuId) {
+    let curr = m.rqs[cpu].curr;
+    m.rqs[cpu].rt.requeue(&mut m.tasks, curr, false);
 }
 
 /// A better task runs at once; one that cannot is pushed to where it can.
-pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: u32, task: TaskId, _flags: u32) {
-    let curr = m.rqs[cpu as usize].curr;
+pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: CpuId, task: TaskId, _flags: u32) {
+    let curr = m.rqs[cpu].curr;
     if prio(m, task) < prio(m, curr) {
         m.resched_curr(cpu);
         return;
     }
-    if m.rqs[cpu as usize].need_resched || task == curr {
+    if m.rqs[cpu].need_resched || task == curr {
         return;
     }
     if prio(m, task) == prio(m, curr) && !movable(m, task) && movable(m, curr) && find_lowest_rq(m, curr).is_some() {
         // curr can run elsewhere, the woken one cannot: make way, curr is pushed after the switch.
-        m.rqs[cpu as usize].rt.requeue(&mut m.tasks, task, true);
+        m.rqs[cpu].rt.requeue(&mut m.tasks, task, true);
         m.resched_curr(cpu);
         return;
     }
@@ -107,31 +107,31 @@ pub(crate) fn wakeup_preempt(m: &mut Machine, cpu: u32, task: TaskId, _flags: u3
 }
 
 /// Elsewhere if what runs here is realtime and as good, or cannot move; else it stays and the other one is pushed.
-pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: u32, wake_flags: u32) -> u32 {
+pub(crate) fn select_task_rq(m: &mut Machine, task: TaskId, prev_cpu: CpuId, wake_flags: u32) -> CpuId {
     if wake_flags & (flags::WF_TTWU | flags::WF_FORK) == 0 {
         return prev_cpu;
     }
-    let curr = m.rqs[prev_cpu as usize].curr;
+    let curr = m.rqs[prev_cpu].curr;
     let stays = m.class_of(curr) != Class::Rt || (movable(m, curr) && prio(m, curr) > prio(m, task));
     if stays {
         return prev_cpu;
     }
     match find_lowest_rq(m, task) {
-        Some(cpu) if prio(m, task) < m.rqs[cpu as usize].rt.highest() => cpu,
+        Some(cpu) if prio(m, task) < m.rqs[cpu].rt.highest() => cpu,
         _ => prev_cpu,
     }
 }
 
-pub(crate) fn put_prev_task(m: &mut Machine, cpu: u32, prev: TaskId, _next: TaskId) {
+pub(crate) fn put_prev_task(m: &mut Machine, cpu: CpuId, prev: TaskId, _next: TaskId) {
     if m.tasks[prev].rt.on_list {
-        m.rqs[cpu as usize].rt.push_wanted = true;
+        m.rqs[cpu].rt.push_wanted = true;
     }
 }
 
-pub(crate) fn set_next_task(m: &mut Machine, cpu: u32, _next: TaskId) {
+pub(crate) fn set_next_task(m: &mut Machine, cpu: CpuId, _next: TaskId) {
     fair::exit_idle(m, cpu);
     let now = m.now;
-    let rt = &mut m.rqs[cpu as usize].rt;
+    let rt = &mut m.rqs[cpu].rt;
     rt.avg.update(
         now,
         State {
@@ -146,16 +146,16 @@ pub(crate) fn set_next_task(m: &mut Machine, cpu: u32, _next: TaskId) {
 }
 
 /// After a switch: waiting tasks go to CPUs that run something of lower priority.
-pub(crate) fn balance_callback(m: &mut Machine, cpu: u32) {
-    if std::mem::take(&mut m.rqs[cpu as usize].rt.push_wanted) {
+pub(crate) fn balance_callback(m: &mut Machine, cpu: CpuId) {
+    if std::mem::take(&mut m.rqs[cpu].rt.push_wanted) {
         balance::push_tasks(m, cpu);
     }
 }
 
-pub(crate) fn update_curr(m: &mut Machine, cpu: u32, ns: u64) {
+pub(crate) fn update_curr(m: &mut Machine, cpu: CpuId, ns: u64) {
     let now = m.now;
-    let running = u64::from(m.spec.topology.cpus[cpu as usize].capacity);
-    let rt = &mut m.rqs[cpu as usize].rt;
+    let running = u64::from(m.spec.topology.cpus[cpu.index()].capacity);
+    let rt = &mut m.rqs[cpu].rt;
     rt.used_ns += ns;
     rt.avg.update(
         now,
@@ -168,9 +168,9 @@ pub(crate) fn update_curr(m: &mut Machine, cpu: u32, ns: u64) {
     );
 }
 
-pub(crate) fn task_tick(m: &mut Machine, cpu: u32) {
+pub(crate) fn task_tick(m: &mut Machine, cpu: CpuId) {
     server::start(m, cpu);
-    let curr = m.rqs[cpu as usize].curr;
+    let curr = m.rqs[cpu].curr;
     if !matches!(m.tasks[curr].policy, Policy::RoundRobin { .. }) {
         return;
     }
@@ -181,8 +181,8 @@ pub(crate) fn task_tick(m: &mut Machine, cpu: u32) {
         return;
     }
     e.time_slice = slice;
-    if !m.rqs[cpu as usize].rt.alone(&m.tasks, curr) {
-        m.rqs[cpu as usize].rt.requeue(&mut m.tasks, curr, false);
+    if !m.rqs[cpu].rt.alone(&m.tasks, curr) {
+        m.rqs[cpu].rt.requeue(&mut m.tasks, curr, false);
         m.resched_curr(cpu);
     }
 }
@@ -191,13 +191,13 @@ pub(crate) fn task_fork(m: &mut Machine, task: TaskId) {
     m.tasks[task].rt.time_slice = rr_timeslice(m);
 }
 
-pub(crate) fn switched_from(m: &mut Machine, cpu: u32, task: TaskId) {
-    if m.tasks[task].on_rq && m.rqs[cpu as usize].rt.nr_running == 0 && balance::pull_tasks(m, cpu) {
+pub(crate) fn switched_from(m: &mut Machine, cpu: CpuId, task: TaskId) {
+    if m.tasks[task].on_rq && m.rqs[cpu].rt.nr_running == 0 && balance::pull_tasks(m, cpu) {
         m.resched_curr(cpu);
     }
 }
 
-pub(crate) fn switched_to(m: &mut Machine, cpu: u32, task: TaskId) {
+pub(crate) fn switched_to(m: &mut Machine, cpu: CpuId, task: TaskId) {
     m.tasks[task].rt.time_slice = rr_timeslice(m);
     let t = &m.tasks[task];
     if t.on_rq && !t.on_cpu {
@@ -209,11 +209,11 @@ pub(crate) fn switched_to(m: &mut Machine, cpu: u32, task: TaskId) {
     }
 }
 
-pub(crate) fn prio_changed(m: &mut Machine, cpu: u32, task: TaskId) {
+pub(crate) fn prio_changed(m: &mut Machine, cpu: CpuId, task: TaskId) {
     let t = &m.tasks[task];
     if t.on_cpu {
         balance::pull_tasks(m, cpu);
-        if prio(m, task) > m.rqs[cpu as usize].rt.highest() {
+        if prio(m, task) > m.rqs[cpu].rt.highest() {
             m.resched_curr(cpu);
         }
     } else if t.on_rq && prio(m, task) < curr_prio(m, cpu) {
@@ -223,4 +223,4 @@ pub(crate) fn prio_changed(m: &mut Machine, cpu: u32, task: TaskId) {
 
 /// The task is off its queue meanwhile and is counted anew when it comes back.
 pub(crate) fn set_cpus_allowed(_m: &mut Machine, _task: TaskId) {}
-pub(crate) fn migrate_task_rq(_m: &mut Machine, _task: TaskId, _new_cpu: u32) {}
+pub(crate) fn migrate_task_rq(_m: &mut Machine, _task: TaskId, _new_cpu: CpuId) {}

@@ -9,54 +9,55 @@
 use super::dl_server::*;
 use crate::machine::Machine;
 use crate::simulation::event::Event;
+use crate::simulation::id::CpuId;
 
 /// CPU time that others than realtime tasks have used on `cpu`.
-fn served(m: &Machine, cpu: u32) -> u64 {
-    let rq = &m.rqs[cpu as usize];
+fn served(m: &Machine, cpu: CpuId) -> u64 {
+    let rq = &m.rqs[cpu];
     rq.time.tasks_ns - rq.rt.used_ns
 }
 
-fn others_wait(m: &Machine, cpu: u32) -> bool {
-    let rq = &m.rqs[cpu as usize];
+fn others_wait(m: &Machine, cpu: CpuId) -> bool {
+    let rq = &m.rqs[cpu];
     rq.nr_running > rq.rt.nr_running
 }
 
 /// Whether the others go first now.
-pub(super) fn serves(m: &Machine, cpu: u32) -> bool {
-    matches!(m.rqs[cpu as usize].rt.server.state, State::Running { until_ns, .. } if served(m, cpu) < until_ns)
+pub(super) fn serves(m: &Machine, cpu: CpuId) -> bool {
+    matches!(m.rqs[cpu].rt.server.state, State::Running { until_ns, .. } if served(m, cpu) < until_ns)
         && others_wait(m, cpu)
 }
 
 /// A realtime task runs or queues up on `cpu`, or others queue behind it.
-pub(super) fn start(m: &mut Machine, cpu: u32) {
-    if m.rqs[cpu as usize].rt.server.state == State::Off && others_wait(m, cpu) {
+pub(super) fn start(m: &mut Machine, cpu: CpuId) {
+    if m.rqs[cpu].rt.server.state == State::Off && others_wait(m, cpu) {
         wait(m, cpu);
     }
 }
 
-fn wait(m: &mut Machine, cpu: u32) {
+fn wait(m: &mut Machine, cpu: CpuId) {
     let served_ns = served(m, cpu);
-    m.rqs[cpu as usize].rt.server.state = State::Waiting { served_ns };
+    m.rqs[cpu].rt.server.state = State::Waiting { served_ns };
     m.events.push(m.now + PERIOD_NS - RUNTIME_NS, Event::DlServer { cpu });
 }
 
-fn run(m: &mut Machine, cpu: u32, budget: u64, replenish_at: u64) {
+fn run(m: &mut Machine, cpu: CpuId, budget: u64, replenish_at: u64) {
     let until_ns = served(m, cpu) + budget;
-    m.rqs[cpu as usize].rt.server.state = State::Running { until_ns, replenish_at };
+    m.rqs[cpu].rt.server.state = State::Running { until_ns, replenish_at };
     let at = m.local_time(cpu) + budget;
     m.events.push(at, Event::DlServer { cpu });
     m.resched_curr(cpu);
 }
 
 /// The server's timer. There is one at any time unless it is off.
-pub(crate) fn timer(m: &mut Machine, cpu: u32) {
+pub(crate) fn timer(m: &mut Machine, cpu: CpuId) {
     m.enter(cpu);
     let now = m.now;
-    if !others_wait(m, cpu) || m.rqs[cpu as usize].rt.nr_running == 0 {
-        m.rqs[cpu as usize].rt.server.state = State::Off;
+    if !others_wait(m, cpu) || m.rqs[cpu].rt.nr_running == 0 {
+        m.rqs[cpu].rt.server.state = State::Off;
         return;
     }
-    match m.rqs[cpu as usize].rt.server.state {
+    match m.rqs[cpu].rt.server.state {
         State::Off => {}
         State::Waiting { served_ns } => {
             let had = served(m, cpu) - served_ns;
@@ -73,7 +74,7 @@ pub(crate) fn timer(m: &mut Machine, cpu: u32) {
                 m.events.push(at, Event::DlServer { cpu });
                 return;
             }
-            m.rqs[cpu as usize].rt.server.state = State::Resting;
+            m.rqs[cpu].rt.server.state = State::Resting;
             m.events.push(
                 (replenish_at + PERIOD_NS - RUNTIME_NS).max(now),
                 Event::DlServer { cpu },

@@ -259,11 +259,11 @@ fn placement_looks_at_what_runs() {
     let (mut m, _) = bed.run(free(spec(1, 1, 2, 2)), 100 * MS);
     let wake = |m: &mut crate::machine::Machine, prev| super::select_task_rq(m, nth(1), prev, WF_TTWU);
     // Away from its equal, but not from an idle CPU.
-    assert_ne!(wake(&mut m, 0), 0);
-    assert_eq!(wake(&mut m, 2), 2);
+    assert_ne!(wake(&mut m, cpu_id(0)), 0);
+    assert_eq!(wake(&mut m, cpu_id(2)), 2);
     // Where it was last before all others as good.
     for cpu in [3, 2, 1] {
-        m.tasks[1].cpu = cpu;
-        assert_eq!(super::find_lowest_rq(&mut m, nth(1)), Some(cpu));
+        m.tasks[1].cpu = cpu_id(cpu);
+        assert_eq!(super::find_lowest_rq(&mut m, nth(1)), Some(cpu_id(cpu)));
     }
 }

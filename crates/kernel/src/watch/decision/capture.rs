@@ -6,12 +6,12 @@ use crate::machine::Machine;
 use crate::policy::layout::enums::{SCX_DSQ_BYPASS, SCX_DSQ_GLOBAL};
 use crate::sched::class::Class;
 use crate::sched::ext::entity::OpsState;
-use crate::simulation::id::{IDLE, TaskId};
+use crate::simulation::id::{CpuId, IDLE, TaskId};
 
 impl Machine {
     /// The state of now; `about` is told of even if it sleeps.
     pub fn snapshot(&self, about: TaskId) -> Snapshot {
-        let cpus = (0..self.nr_cpus()).map(|cpu| self.cpu_state(cpu)).collect();
+        let cpus = self.cpus().map(|cpu| self.cpu_state(cpu)).collect();
         let tasks = self.tasks.numbered();
         let told = tasks.filter(|(id, task)| task.on_rq || (*id == about && about != IDLE));
         Snapshot {
@@ -22,9 +22,9 @@ impl Machine {
         }
     }
 
-    fn cpu_state(&self, cpu: u32) -> CpuState {
-        let rq = &self.rqs[cpu as usize];
-        let node = self.idle.per_node().then(|| self.spec.topology.cpus[cpu as usize].node);
+    fn cpu_state(&self, cpu: CpuId) -> CpuState {
+        let rq = &self.rqs[cpu];
+        let node = self.idle.per_node().then(|| self.spec.topology.cpus[cpu.index()].node);
         let idle = if self.ext.has_policy() && self.idle.enabled() {
             self.idle.cpumask(node).contains(cpu)
         } else {
@@ -50,7 +50,7 @@ impl Machine {
         };
         TaskState {
             comm: task.comm.clone(),
-            cpu: task.cpu,
+            cpu: task.cpu.nr(),
             weight: task.weight,
             slice,
             vtime,
@@ -62,14 +62,14 @@ impl Machine {
     /// The queues of all classes that have waiting tasks.
     fn queues(&self) -> Vec<Queue> {
         let mut queues = Vec::new();
-        let waiting = |class: Class, cpu: u32| {
+        let waiting = |class: Class, cpu: CpuId| {
             let tasks = self
                 .tasks
                 .iter()
                 .filter(move |task| task.class == class && task.cpu == cpu);
             tasks.filter(|task| task.on_rq && !task.on_cpu && !task.fair.throttled)
         };
-        for cpu in 0..self.nr_cpus() {
+        for cpu in self.cpus() {
             let mut rt: Vec<_> = waiting(Class::Rt, cpu).collect();
             rt.sort_by_key(|task| (task.prio(), task.waiting_since));
             let mut fair: Vec<_> = waiting(Class::Fair, cpu).collect();
@@ -77,7 +77,7 @@ impl Machine {
             for (name, tasks) in [("realtime", rt), ("fair", fair)] {
                 queues.push(Queue {
                     name: format!("{name} queue of CPU {cpu}"),
-                    cpu: Some(cpu),
+                    cpu: Some(cpu.nr()),
                     tasks: tasks.iter().map(|task| task.pid).collect(),
                 });
             }
@@ -99,7 +99,7 @@ impl Machine {
             };
             queues.push(Queue {
                 name,
-                cpu: local,
+                cpu: local.map(CpuId::nr),
                 tasks,
             });
         }

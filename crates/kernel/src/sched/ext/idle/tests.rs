@@ -4,7 +4,7 @@
 use super::*;
 use crate::hardware::cpuset::CpuSet;
 use crate::policy::layout::mirror;
-use crate::testbed::{self, nth};
+use crate::testbed::{self, cpu_id, nth};
 use workload::{Op, Policy, Program, TaskSpec, Workload};
 
 /// A machine with a sleeping task, idle tracking on, and no CPU idle. nodes, LLCs a node, cores an LLC, threads a core.
@@ -34,7 +34,7 @@ fn machine(shape: [u32; 4], ops_flags: u64) -> Machine {
     let mut m = Machine::new(testbed::spec(nodes, llcs, cores, threads), workload, 1).unwrap();
     m.advance(testbed::MS, &mut Vec::new());
     enable(&mut m, ops_flags, false);
-    for cpu in 0..m.nr_cpus() {
+    for cpu in m.cpus() {
         update(&mut m, cpu, false);
     }
     m
@@ -72,15 +72,22 @@ const CASE: Case = Case {
 fn check(case: Case) {
     let mut m = machine(case.shape, case.flags);
     for cpu in cpus(case.idle) {
-        update(&mut m, cpu, true);
+        update(&mut m, cpu_id(cpu), true);
     }
     if !case.allowed.is_empty() {
         m.tasks[0].cpus = CpuSet::from_cpus(m.nr_cpus(), &cpus(case.allowed));
         m.tasks[0].nr_cpus_allowed = m.tasks[0].cpus.weight();
         mirror::mirror_cpus(&m, nth(0));
     }
-    m.this_cpu = case.waker;
-    let chosen = select_cpu_dfl(&mut m, nth(0), case.prev, case.wake_flags, None, case.pick_flags);
+    m.this_cpu = cpu_id(case.waker);
+    let chosen = select_cpu_dfl(
+        &mut m,
+        nth(0),
+        cpu_id(case.prev),
+        case.wake_flags,
+        None,
+        case.pick_flags,
+    );
     let text = chosen.map_or("-".to_string(), |cpu| cpu.to_string());
     assert_eq!(
         text, case.chosen,
@@ -88,7 +95,7 @@ fn check(case: Case) {
         case.shape, case.idle, case.prev
     );
     if let Some(cpu) = chosen {
-        let node = m.idle.per_node.then(|| m.spec.topology.cpus[cpu as usize].node);
+        let node = m.idle.per_node.then(|| m.spec.topology.cpus[cpu.index()].node);
         assert!(!m.idle.cpumask(node).contains(cpu), "a chosen CPU is claimed");
     }
 }
@@ -307,24 +314,27 @@ fn a_synchronous_wake_up_stays_near_the_waker() {
 #[test]
 fn a_core_is_idle_only_with_all_its_threads() {
     let mut m = machine([1, 1, 2, 2], 0);
-    update(&mut m, 2, true);
-    assert!(!m.idle.smtmask(None).contains(2));
-    update(&mut m, 3, true);
-    assert!(m.idle.smtmask(None).contains(2) && m.idle.smtmask(None).contains(3));
-    assert!(test_and_clear_cpu(&mut m, 3));
-    assert!(!m.idle.smtmask(None).contains(2) && m.idle.cpumask(None).contains(2));
-    assert!(!test_and_clear_cpu(&mut m, 3));
+    update(&mut m, cpu_id(2), true);
+    assert!(!m.idle.smtmask(None).contains(cpu_id(2)));
+    update(&mut m, cpu_id(3), true);
+    assert!(m.idle.smtmask(None).contains(cpu_id(2)) && m.idle.smtmask(None).contains(cpu_id(3)));
+    assert!(test_and_clear_cpu(&mut m, cpu_id(3)));
+    assert!(!m.idle.smtmask(None).contains(cpu_id(2)) && m.idle.cpumask(None).contains(cpu_id(2)));
+    assert!(!test_and_clear_cpu(&mut m, cpu_id(3)));
 }
 
 #[test]
 fn picks_take_turns_over_a_large_machine() {
     let mut m = machine([2, 8, 64, 1], 0);
     for cpu in [63, 64, 700, 1023] {
-        update(&mut m, cpu, true);
+        update(&mut m, cpu_id(cpu), true);
     }
     let possible = m.layout.possible;
     let picked: Vec<_> = (0..5).map(|_| pick(&mut m, possible, None, 0)).collect();
-    assert_eq!(picked, [Some(63), Some(64), Some(700), Some(1023), None]);
-    assert_eq!(any_distribute(&mut m, possible), Some(0));
-    assert_eq!(any_distribute(&mut m, possible), Some(1));
+    assert_eq!(
+        picked,
+        [Some(63), Some(64), Some(700), Some(1023), None].map(|nr| nr.map(cpu_id))
+    );
+    assert_eq!(any_distribute(&mut m, possible), Some(cpu_id(0)));
+    assert_eq!(any_distribute(&mut m, possible), Some(cpu_id(1)));
 }

@@ -7,7 +7,7 @@ use crate::sched::fair::domains::Level;
 use crate::sched::fair::entity::EntityId;
 use crate::sched::fair::group::GroupType;
 use crate::sched::fair::{Domains, detach};
-use crate::simulation::id::TaskId;
+use crate::simulation::id::{CpuId, TaskId};
 use crate::testbed::*;
 use trace::{Event, MigrateReason, Record};
 use workload::{Dist, Op, Policy};
@@ -145,15 +145,16 @@ fn one_cpu_of_a_group_balances_for_it() {
     // In its core the idle thread, among LLCs the first on an idle core, without one the first idle thread.
     assert_eq!(who(&m, 0..2, 1), [1]);
     assert_eq!(who(&m, 0..6, 2), [2]);
-    m.idle_cpus.remove(2);
+    m.idle_cpus.remove(cpu_id(2));
     assert_eq!(who(&m, 0..6, 2), [1]);
     // The first one when nobody idles, and whoever becomes idle for itself.
-    (0..6).for_each(|cpu| m.idle_cpus.remove(cpu));
+    (0..6).for_each(|cpu| m.idle_cpus.remove(cpu_id(cpu)));
     assert_eq!(who(&m, 0..6, 2), [0]);
     assert!(should_we_balance(&m, &env(5, 0, 2, IdleType::NewlyIdle)));
 }
 
 fn env(dst_cpu: u32, src_cpu: u32, level: usize, idle: IdleType) -> Env {
+    let (dst_cpu, src_cpu) = (cpu_id(dst_cpu), cpu_id(src_cpu));
     Env {
         dst_cpu,
         cpu: dst_cpu,
@@ -291,7 +292,7 @@ fn numa_rungs_grow_by_distance() {
         assert_eq!(weights, [2, 6, 8]);
         for level in &d.levels[cpu] {
             let span = &d.spans[level.span as usize];
-            assert!(span.groups[level.local as usize].set.contains(cpu as u32));
+            assert!(span.groups[level.local as usize].set.contains(cpu_id(cpu as u32)));
             assert!(span.set.iter().all(|c| span.groups.iter().any(|g| g.set.contains(c))));
         }
     }
@@ -314,7 +315,7 @@ fn hotplug_cuts_domains_of_what_is_online() {
     let mut m = bed.machine(spec(2, 1, 2, 2));
     let whole = ladder(&m, 0);
     assert_eq!(whole, [2, 4, 8]);
-    assert_eq!(m.domains.llc(0).weight, 4);
+    assert_eq!(m.domains.llc(cpu_id(0)).weight, 4);
     for (ms, cpu, online) in [
         (10, 1, false),
         (20, 4, false),
@@ -330,7 +331,7 @@ fn hotplug_cuts_domains_of_what_is_online() {
         (ladder(&m, 0), ladder(&m, 1), ladder(&m, 2)),
         (vec![3, 7], vec![], vec![2, 3, 7])
     );
-    assert_eq!(m.domains.llc(0).weight, 3);
+    assert_eq!(m.domains.llc(cpu_id(0)).weight, 3);
     assert!(m.domains.levels[0].iter().all(|level| level.last_balance > 0));
     // The other node is gone, and with it the rung above the LLC.
     m.advance(25 * MS, &mut Vec::new());

@@ -223,7 +223,7 @@ fn crowd() -> crate::machine::Machine {
 fn lag_survives_sleep() {
     for lag in [300_000, -300_000] {
         let mut m = crowd();
-        m.enter(0);
+        m.enter(cpu_id(0));
         m.tasks[0].fair.vlag = lag;
         m.tasks[0].cpus = crate::hardware::cpuset::CpuSet::from_cpus(2, &[0]);
         m.tasks[0].nr_cpus_allowed = 1;
@@ -239,19 +239,20 @@ fn lag_survives_sleep() {
 #[test]
 fn lag_and_request_move_along() {
     let mut m = crowd();
-    m.enter(0);
+    m.enter(cpu_id(0));
     assert!(m.try_to_wake_up(nth(0), 0));
     let from = m.tasks[0].cpu;
     m.tasks[0].fair.deadline += 12_345;
-    let (cfs, mut entities) = m.queue(from);
+    let (cfs, mut entities) = m.queue(from.nr());
     cfs.remove(&entities, 0);
     cfs.insert(&mut entities, 0);
-    let lag = m.entity_lag(from, 0);
+    let lag = m.entity_lag(from.nr(), 0);
     let left = m.tasks[0].fair.deadline - m.tasks[0].fair.vruntime;
-    m.move_queued_task(nth(0), 1 - from, trace::MigrateReason::Balance);
+    let to = cpu_id(1 - from.nr());
+    m.move_queued_task(nth(0), to, trace::MigrateReason::Balance);
     let e = &m.tasks[0].fair;
     assert_eq!(e.deadline - e.vruntime, left);
-    assert!(m.entity_lag(1 - from, 0).abs_diff(lag) < 10);
+    assert!(m.entity_lag(to.nr(), 0).abs_diff(lag) < 10);
 }
 
 #[test]
@@ -262,5 +263,5 @@ fn the_dead_leave_no_load() {
     }
     bed.pinned(0, vec![Op::Run(Dist::Fixed(MS)), Op::Sleep(Dist::Fixed(100 * SECOND))]);
     let (mut m, _) = bed.run(free(spec(1, 1, 1, 1)), 102 * MS);
-    assert!(m.cpu_load(0) < 1024, "{}", m.cpu_load(0));
+    assert!(m.cpu_load(cpu_id(0)) < 1024, "{}", m.cpu_load(cpu_id(0)));
 }

@@ -252,7 +252,7 @@ fn the_checker_counts_what_is_on_groups_queues() {
     hogs(&mut bed, a, 2, 1);
     let (mut m, _) = bed.run(cpus(1), 10 * MS);
     m.verify();
-    let id = m.task_groups.id(a, 0);
+    let id = m.task_groups.id(a, cpu_id(0));
     m.cfs_mut(id).h_nr_runnable += 1;
     m.verify();
 }

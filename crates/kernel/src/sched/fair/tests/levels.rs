@@ -39,14 +39,14 @@ fn a_task_is_its_part_of_the_load() {
     for (task, load) in [(0, 512), (1, 512), (2, 1024)] {
         is_near(m.task_h_load(nth(task)), load, 5);
     }
-    is_near(m.cpu_load(0), 2048, 5);
+    is_near(m.cpu_load(cpu_id(0)), 2048, 5);
 }
 
 #[test]
 fn load_goes_with_a_task_at_all_levels() {
     let (mut m, a) = three(cpus(2));
-    let group = [0, 1].map(|cpu| m.task_groups.id(a, cpu));
-    m.enter(0);
+    let group = [0, 1].map(|cpu| m.task_groups.id(a, cpu_id(cpu)));
+    m.enter(cpu_id(0));
     for task in [0, 1] {
         m.sched_setaffinity(nth(task), CpuSet::from_cpus(2, &[1]));
     }
@@ -72,7 +72,7 @@ fn a_cpu_that_idles_leaves_its_shares_to_the_others() {
     )
     .cgroup = a;
     let mut m = bed.machine(cpus(2));
-    let id = m.task_groups.id(a, 0);
+    let id = m.task_groups.id(a, cpu_id(0));
     m.advance(900 * MS, &mut Vec::new());
     let shares = u64::from(m.task_groups.group(id).shares);
     is_near(m.se(id).load.into(), shares / 2, 5);
@@ -87,7 +87,7 @@ fn a_group_in_debt_competes_until_it_is_paid() {
     bed.pinned(0, sleeper(300 * US, 100 * MS)).cgroup = a;
     bed.pinned(0, hog());
     let mut m = bed.machine(cpus(1));
-    let id = m.task_groups.id(a, 0);
+    let id = m.task_groups.id(a, cpu_id(0));
     let mut delayed = 0;
     for at in 0..10_000 {
         m.advance(at * 50 * US, &mut Vec::new());
@@ -107,26 +107,26 @@ fn a_group_in_debt_competes_until_it_is_paid() {
 #[test]
 fn what_two_tasks_in_a_row_have_in_common_runs_on() {
     let (mut m, a) = three(cpus(1));
-    let id = m.task_groups.id(a, 0);
+    let id = m.task_groups.id(a, cpu_id(0));
     let mut at = m.now;
     while m.rqs[0].curr != nth(0) {
         at += 50 * US;
         m.advance(at, &mut Vec::new());
     }
-    m.enter(0);
+    m.enter(cpu_id(0));
     let mark = m.se(id).vprot - 1;
     m.se_mut(id).vprot = mark;
-    put_prev_task(&mut m, 0, nth(0), nth(1));
+    put_prev_task(&mut m, cpu_id(0), nth(0), nth(1));
     assert_eq!(m.cfs(0).curr, id);
-    set_next_task(&mut m, 0, nth(1));
+    set_next_task(&mut m, cpu_id(0), nth(1));
     assert_eq!((m.cfs(0).curr, m.cfs(id).curr), (id, 1));
     assert_eq!(m.se(id).vprot, mark, "its turn began anew");
     // To the root's task, and back.
-    put_prev_task(&mut m, 0, nth(1), nth(2));
-    set_next_task(&mut m, 0, nth(2));
+    put_prev_task(&mut m, cpu_id(0), nth(1), nth(2));
+    set_next_task(&mut m, cpu_id(0), nth(2));
     assert_eq!((m.cfs(0).curr, m.cfs(id).curr), (2, NONE));
-    put_prev_task(&mut m, 0, nth(2), nth(0));
-    set_next_task(&mut m, 0, nth(0));
+    put_prev_task(&mut m, cpu_id(0), nth(2), nth(0));
+    set_next_task(&mut m, cpu_id(0), nth(0));
     assert_eq!((m.cfs(0).curr, m.cfs(id).curr), (id, 0));
     assert_ne!(m.se(id).vprot, mark);
 }

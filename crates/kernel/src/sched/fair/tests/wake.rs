@@ -4,7 +4,7 @@
 use crate::machine::Machine;
 use crate::sched::class::flags;
 use crate::sched::fair::{idle_scan, select_task_rq};
-use crate::simulation::id::TaskId;
+use crate::simulation::id::{CpuId, TaskId};
 use crate::testbed::*;
 use workload::{Dist, Op, Policy};
 
@@ -19,8 +19,8 @@ fn wake(m: &mut Machine, waker_cpu: u32, wake_flags: u32) -> u32 {
     let task = last(m);
     assert!(!m.tasks[task].on_rq);
     let prev = m.tasks[task].cpu;
-    m.enter(waker_cpu);
-    select_task_rq(m, task, prev, flags::WF_TTWU | wake_flags)
+    m.enter(cpu_id(waker_cpu));
+    select_task_rq(m, task, prev, flags::WF_TTWU | wake_flags).nr()
 }
 
 fn naps() -> Vec<Op> {
@@ -76,10 +76,13 @@ fn an_idle_core_is_better_than_an_idle_thread() {
     }
     bed.task(2, naps());
     let (mut m, _) = bed.run(free(spec(1, 1, 4, 2)), 20 * MS);
-    m.domains.llc(0).has_idle_cores = false;
+    m.domains.llc(cpu_id(0)).has_idle_cores = false;
     let task = last(&m);
-    m.enter(6);
-    assert_eq!(idle_scan::select_idle_sibling(&mut m, task, 2, 6), 3);
+    m.enter(cpu_id(6));
+    assert_eq!(
+        idle_scan::select_idle_sibling(&mut m, task, cpu_id(2), cpu_id(6)),
+        cpu_id(3)
+    );
 }
 
 #[test]
@@ -90,11 +93,11 @@ fn the_idle_scan_is_bounded() {
     }
     bed.task(0, naps());
     let (mut m, _) = bed.run(free(spec(1, 1, 8, 1)), 20 * MS);
-    m.domains.llc(0).nr_idle_scan = 6;
+    m.domains.llc(cpu_id(0)).nr_idle_scan = 6;
     assert_eq!(wake(&mut m, 0, 0), 6);
-    m.domains.llc(0).nr_idle_scan = 5;
+    m.domains.llc(cpu_id(0)).nr_idle_scan = 5;
     assert_eq!(wake(&mut m, 0, 0), 0);
-    m.domains.llc(0).nr_idle_scan = 0;
+    m.domains.llc(cpu_id(0)).nr_idle_scan = 0;
     assert_eq!(wake(&mut m, 0, 0), 0);
 }
 
@@ -112,7 +115,7 @@ fn a_cpu_with_idle_policy_tasks_counts_as_idle() {
     }
     bed.task(0, naps());
     let (mut m, _) = bed.run(free(spec(1, 1, 4, 1)), 20 * MS);
-    m.domains.llc(0).nr_idle_scan = 4;
+    m.domains.llc(cpu_id(0)).nr_idle_scan = 4;
     assert_eq!(wake(&mut m, 0, 0), 2);
 }
 
@@ -171,9 +174,9 @@ fn affinity_binds_the_choice() {
     bed.task(1, naps()).cpus = Some(vec![1, 3]);
     bed.pinned(1, hog()).start_ns = MS;
     let (mut m, _) = bed.run(free(spec(1, 1, 4, 1)), 20 * MS);
-    m.enter(0);
-    assert_eq!(select_task_rq(&mut m, nth(1), 1, flags::WF_TTWU), 3);
-    assert!(!idle_scan::available_idle_cpu(&m, 0));
+    m.enter(cpu_id(0));
+    assert_eq!(select_task_rq(&mut m, nth(1), cpu_id(1), flags::WF_TTWU), 3);
+    assert!(!idle_scan::available_idle_cpu(&m, cpu_id(0)));
 }
 
 #[test]
@@ -184,11 +187,11 @@ fn a_core_that_becomes_idle_is_noticed() {
     }
     let mut m = bed.machine(free(spec(1, 1, 2, 2)));
     m.run(5 * MS, &mut Vec::new());
-    m.domains.llc(0).has_idle_cores = false;
+    m.domains.llc(cpu_id(0)).has_idle_cores = false;
     m.run(8 * MS, &mut Vec::new());
-    assert!(!m.domains.llc(0).has_idle_cores);
+    assert!(!m.domains.llc(cpu_id(0)).has_idle_cores);
     m.run(12 * MS, &mut Vec::new());
-    assert!(m.domains.llc(0).has_idle_cores);
+    assert!(m.domains.llc(cpu_id(0)).has_idle_cores);
 }
 
 #[test]
@@ -199,6 +202,6 @@ fn a_busy_cache_is_scanned_less() {
             bed.pinned(cpu, hog());
         }
         let (mut m, _) = bed.run(free(spec(1, 1, 8, 1)), SECOND);
-        assert_eq!(m.domains.llc(0).nr_idle_scan, scanned, "{hogs} hogs");
+        assert_eq!(m.domains.llc(cpu_id(0)).nr_idle_scan, scanned, "{hogs} hogs");
     }
 }

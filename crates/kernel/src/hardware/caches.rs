@@ -11,7 +11,6 @@
 //! of the work itself.
 //! Left out: that a task loses lines while it runs, and memory that tasks share.
 
-use crate::simulation::id::CpuId;
 use bpf::cache::{self, Sets};
 use machine::{Costs, MachineSpec, Topology};
 

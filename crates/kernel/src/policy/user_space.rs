@@ -9,7 +9,6 @@ use crate::simulation::id::CpuId;
 use bpf::link::Image;
 use bpf::map::kind;
 use bpf::object::{Program, ProgramKind};
-use machine::MachineSpec;
 use profile::{Facts, Profile, Run, fitting, instances};
 
 /// Before the policy, by cid or not, is enabled.

@@ -3,7 +3,6 @@
 
 use super::timeline::*;
 use crate::machine::Machine;
-use crate::simulation::id::CpuId;
 use trace::Event;
 
 impl Machine {
@@ -132,6 +131,7 @@ impl Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simulation::id::CpuId;
     use crate::testbed::cpu_id;
     use machine::{ByDistance, MachineSpec};
     use workload::Workload;

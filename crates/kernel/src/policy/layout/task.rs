@@ -4,7 +4,6 @@
 //! The first 128 bytes hold what callbacks touch each time; the rest is identity and what few policies read. Fields of the
 //! kernel that are not here are not modelled.
 
-use crate::simulation::id::CpuId;
 use bpf::kstruct;
 
 /// PF_* of include/linux/sched.h.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where two runs part as text for people and as JSON.
+//! The first difference between two runs as text and as JSON.
 
-use super::{Diff, Divergence, Side, Told};
+use super::{Diff, Divergence, LocatedDecision, Side};
 use crate::duration;
 use kernel::decision::{Decision, Snapshot, Target, What};
 use kernel::ext::Op;
@@ -15,17 +15,19 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use trace::escape;
 
-/// More tasks, queues and CPUs than that are counted, not listed.
+/// Maximum numbers of tasks, tasks in a queue, queues and CPUs that are listed. The rest is
+/// counted.
 const TASKS: usize = 12;
 const IN_QUEUE: usize = 8;
 const QUEUES: usize = 16;
 const CPUS: usize = 16;
 
-/// `12.345678 ms`: to the nanosecond.
+/// Formats a time with nanoseconds: `12.345678 ms`.
 fn instant(ns: u64) -> String {
     format!("{}.{:06} ms", ns / 1_000_000, ns % 1_000_000)
 }
 
+/// Returns the result of a comparison as text for a surface.
 pub fn text(diff: &Diff, surface: impl Into<Surface>) -> String {
     let surface = surface.into();
     let [a, b] = &diff.names;
@@ -42,10 +44,10 @@ pub fn text(diff: &Diff, surface: impl Into<Surface>) -> String {
     if diff.failed() && diff.first.is_none() {
         let up_to = diff.ended[0].min(diff.ended[1]);
         let _ = match up_to {
-            0 => writeln!(out, "nothing to compare"),
+            0 => writeln!(out, "there are no decisions to compare"),
             ns => writeln!(
                 out,
-                "up to {} both decide the same: {} decisions, {lag}",
+                "no difference up to {}: {} equal decisions, {lag}",
                 instant(ns),
                 diff.same
             ),
@@ -56,7 +58,7 @@ pub fn text(diff: &Diff, surface: impl Into<Surface>) -> String {
         let until = if diff.interrupted { " (interrupted there)" } else { "" };
         let _ = writeln!(
             out,
-            "{a} and {b} decide the same: {} decisions up to {}{until}, {lag}",
+            "{a} and {b} make the same decisions: {} up to {}{until}, {lag}",
             diff.same,
             instant(diff.ended[0].max(diff.ended[1]))
         );
@@ -64,7 +66,7 @@ pub fn text(diff: &Diff, surface: impl Into<Surface>) -> String {
     };
     let _ = writeln!(
         out,
-        "{a} and {b} part at {}. Before, {} decisions are the same, {lag}.\n",
+        "{a} and {b} differ from {} on. The {} decisions before are the same, {lag}.\n",
         instant(first.time),
         diff.same
     );
@@ -72,7 +74,7 @@ pub fn text(diff: &Diff, surface: impl Into<Surface>) -> String {
     if let Some(effect) = &diff.effect {
         let _ = writeln!(
             out,
-            "\nThe first effect on where and when tasks run is at {}, {} later:\n",
+            "\nThe first effect on where or when tasks run is at {}, {} later:\n",
             instant(effect.time),
             instant(effect.time.saturating_sub(first.time))
         );
@@ -83,20 +85,20 @@ pub fn text(diff: &Diff, surface: impl Into<Surface>) -> String {
 
 fn divergence(diff: &Diff, it: &Divergence, surface: Surface, out: &mut String) {
     for (letter, (name, side)) in ["A", "B"].iter().zip(diff.names.iter().zip(&it.sides)) {
-        match &side.told {
-            Some(told) => {
+        match &side.decision {
+            Some(located) => {
                 let _ = writeln!(
                     out,
                     "{letter} {name}, {}: {}",
-                    instant(told.decision.time),
-                    decided(told, &side.seen)
+                    instant(located.decision.time),
+                    decided(located, &side.seen)
                 );
-                let _ = writeln!(out, "    by {}", by(told));
+                let _ = writeln!(out, "    by {}", by(located));
             }
             None => {
                 let _ = writeln!(
                     out,
-                    "{letter} {name}: decides nothing of the kind up to {}",
+                    "{letter} {name}: makes no such decision up to {}",
                     instant(it.time)
                 );
             }
@@ -116,24 +118,24 @@ fn divergence(diff: &Diff, it: &Divergence, surface: Surface, out: &mut String) 
     }
     let [a, b] = &it.sides;
     if alike(&a.seen, &b.seen) {
-        out.push_str("\nBoth saw:\n");
+        out.push_str("\nState that both policies saw:\n");
         state(a, surface, out);
     } else {
         for (name, side) in diff.names.iter().zip(&it.sides) {
-            let _ = writeln!(out, "\n{name} saw at {}:", instant(side.seen.time));
+            let _ = writeln!(out, "\nState that {name} saw at {}:", instant(side.seen.time));
             state(side, surface, out);
         }
     }
     for (name, side) in diff.names.iter().zip(&it.sides) {
         if !side.before.is_empty() {
-            let _ = writeln!(out, "\n{name} before, about the same CPU or task:");
+            let _ = writeln!(out, "\nEarlier decisions of {name} about the same CPU or task:");
         }
-        for told in &side.before {
+        for located in &side.before {
             let _ = writeln!(
                 out,
                 "  {:>16}  {}",
-                instant(told.decision.time),
-                decided(told, &side.seen)
+                instant(located.decision.time),
+                decided(located, &side.seen)
             );
         }
     }
@@ -144,7 +146,7 @@ fn divergence(diff: &Diff, it: &Divergence, surface: Surface, out: &mut String) 
     }
 }
 
-/// Are they the same but for the time, and for what follows from time?
+/// Returns whether two states are equal, apart from the time and waiting times.
 fn alike(a: &Snapshot, b: &Snapshot) -> bool {
     let timeless = |seen: &Snapshot| {
         let mut seen = seen.clone();
@@ -173,12 +175,12 @@ fn dsq(id: u64) -> String {
     }
 }
 
-/// What was decided, in words.
-fn decided(told: &Told, seen: &Snapshot) -> String {
-    let Decision { cpu, what, .. } = told.decision;
+/// Describes a decision in words.
+fn decided(located: &LocatedDecision, seen: &Snapshot) -> String {
+    let Decision { cpu, what, .. } = located.decision;
     match what {
         What::Cpu { pid, prev_cpu, cpu } if prev_cpu == cpu => format!("{} stays on CPU {cpu}", task(pid, seen)),
-        What::Cpu { pid, prev_cpu, cpu } => format!("{} goes from CPU {prev_cpu} to CPU {cpu}", task(pid, seen)),
+        What::Cpu { pid, prev_cpu, cpu } => format!("{} moves from CPU {prev_cpu} to CPU {cpu}", task(pid, seen)),
         What::Insert {
             pid,
             dsq: target,
@@ -202,7 +204,7 @@ fn decided(told: &Told, seen: &Snapshot) -> String {
             for (flag, word) in [
                 (SCX_ENQ_HEAD, "at the head"),
                 (SCX_ENQ_PREEMPT, "preempting"),
-                (SCX_ENQ_IMMED, "at once"),
+                (SCX_ENQ_IMMED, "immediate"),
             ] {
                 if flags & flag != 0 {
                     let _ = write!(text, ", {word}");
@@ -232,33 +234,33 @@ fn decided(told: &Told, seen: &Snapshot) -> String {
 
 fn slice_text(slice: u64) -> String {
     match slice {
-        0 => "as it was".to_owned(),
-        u64::MAX => "without end".to_owned(),
+        0 => "unchanged".to_owned(),
+        u64::MAX => "infinite".to_owned(),
         ns => duration::format(ns),
     }
 }
 
-/// Who decided, and where in the source.
-fn by(told: &Told) -> String {
-    let Some((op, _)) = told.decision.by else {
-        return match told.decision.what {
-            What::Run { .. } => "the kernel: the first of what was there for the CPU".to_owned(),
+/// Names the callback that decided and its source line.
+fn by(located: &LocatedDecision) -> String {
+    let Some((op, _)) = located.decision.by else {
+        return match located.decision.what {
+            What::Run { .. } => "the kernel, which took the first task available to the CPU".to_owned(),
             _ => "the kernel".to_owned(),
         };
     };
-    let place = told
+    let place = located
         .place
         .as_deref()
         .unwrap_or("an instruction without line information");
-    match (told.decision.what, op) {
-        (What::Cpu { .. }, Op::SelectCpu) => format!("what ops.select_cpu() returned after {place}"),
+    match (located.decision.what, op) {
+        (What::Cpu { .. }, Op::SelectCpu) => format!("the return value of ops.select_cpu() after {place}"),
         _ => format!("ops.{}() in {place}", op.name()),
     }
 }
 
-/// What could have been chosen instead.
+/// Lists the alternatives that the decision had.
 fn candidates(side: &Side) -> Option<String> {
-    let (seen, decision) = (&side.seen, side.told.as_ref()?.decision);
+    let (seen, decision) = (&side.seen, side.decision.as_ref()?.decision);
     let of_cpu = |cpu: u32| {
         let may = |pid: &&u32| {
             let allowed = seen.tasks.get(pid).and_then(|task| task.cpus.as_ref());
@@ -280,13 +282,13 @@ fn candidates(side: &Side) -> Option<String> {
                     idle.push(number);
                 }
             }
-            Some(format!("CPUs {}, of them idle: {}", ranges(&all), ranges(&idle)))
+            Some(format!("CPUs {}; idle: {}", ranges(&all), ranges(&idle)))
         }
         What::Run { prev, .. } => {
             let text = of_cpu(decision.cpu);
             let stays = seen.tasks.contains_key(&prev) && !text.contains(&task(prev, seen));
             Some(if stays {
-                format!("{text}; or {} goes on", task(prev, seen))
+                format!("{text}; or {} keeps running", task(prev, seen))
             } else {
                 text
             })
@@ -307,7 +309,7 @@ fn listed(pids: &[u32], most: usize, name: impl Fn(u32) -> String) -> String {
     names.join(", ")
 }
 
-/// `0-3, 7`.
+/// Formats sorted numbers as ranges: `0-3, 7`.
 pub(crate) fn ranges(numbers: &[u32]) -> String {
     let mut parts: Vec<(u32, u32)> = Vec::new();
     for &number in numbers {
@@ -343,7 +345,7 @@ fn state(side: &Side, surface: Surface, out: &mut String) {
     let _ = write!(out, "  idle CPUs: {}", numbers(&|cpu| cpu.idle));
     let claimed = numbers(&|cpu| !cpu.idle && cpu.online && cpu.curr == 0);
     if claimed != "none" {
-        let _ = write!(out, "; claimed, or about to run something: {claimed}");
+        let _ = write!(out, "; claimed or about to run a task: {claimed}");
     }
     let running: Vec<(u32, u32)> = seen
         .cpus
@@ -378,19 +380,16 @@ fn state(side: &Side, surface: Surface, out: &mut String) {
         );
     }
     if seen.queues.len() > QUEUES {
-        let _ = writeln!(
-            out,
-            "  and {} more queues that are not empty",
-            seen.queues.len() - QUEUES
-        );
+        let _ = writeln!(out, "  and {} more non-empty queues", seen.queues.len() - QUEUES);
     }
     tasks(side, surface, out);
 }
 
-/// What the decision is about first, then who waits, the longest first.
+/// Appends a table of tasks: first those that the decision is about, then waiting tasks, longest
+/// wait first.
 fn tasks(side: &Side, surface: Surface, out: &mut String) {
     let seen = &side.seen;
-    let about: Vec<u32> = match side.told.as_ref().map(|told| told.decision.what) {
+    let about: Vec<u32> = match side.decision.as_ref().map(|located| located.decision.what) {
         Some(What::Run { pid, prev }) => vec![pid, prev],
         Some(What::Cpu { pid, .. } | What::Insert { pid, .. } | What::Take { pid, .. }) => vec![pid],
         Some(What::Kick { .. }) | None => Vec::new(),
@@ -401,10 +400,10 @@ fn tasks(side: &Side, surface: Surface, out: &mut String) {
         .map(|(&pid, task)| (task.waiting_since.unwrap_or(u64::MAX), pid))
         .collect();
     others.sort_unstable();
-    let mut told = BTreeSet::new();
+    let mut listed_pids = BTreeSet::new();
     let pids = about.into_iter().chain(others.iter().map(|&(_, pid)| pid));
     let order: Vec<u32> = pids
-        .filter(|&pid| seen.tasks.contains_key(&pid) && told.insert(pid))
+        .filter(|&pid| seen.tasks.contains_key(&pid) && listed_pids.insert(pid))
         .collect();
     if order.is_empty() {
         return;
@@ -416,8 +415,8 @@ fn tasks(side: &Side, surface: Surface, out: &mut String) {
         ("weight", 5),
         ("slice", 4),
         ("vtime", 2),
-        ("waits for", 3),
-        ("may use", 6),
+        ("waited", 3),
+        ("allowed CPUs", 6),
     ] {
         grid.right(head, rank);
     }
@@ -430,7 +429,7 @@ fn tasks(side: &Side, surface: Surface, out: &mut String) {
         };
         let cpus = it.cpus.as_ref().map(|cpus| ranges(&cpus.iter().collect::<Vec<u32>>()));
         let slice = if it.slice == u64::MAX {
-            "without end".to_owned()
+            "infinite".to_owned()
         } else {
             instant(it.slice)
         };
@@ -444,7 +443,7 @@ fn tasks(side: &Side, surface: Surface, out: &mut String) {
             cpus.unwrap_or_else(|| "all".to_owned()),
         ]);
     }
-    // The table is indented.
+    // The table is indented by two columns.
     let width = surface.width.map(|width| width.saturating_sub(2));
     for line in grid.render(Surface { width, ..surface }).lines() {
         let _ = writeln!(out, "  {line}");
@@ -454,7 +453,7 @@ fn tasks(side: &Side, surface: Surface, out: &mut String) {
     }
 }
 
-/// The same as data; times in ns.
+/// Returns the difference as JSON, with times in ns.
 pub fn json(diff: &Diff) -> Value {
     json!({
         "a": diff.names[0],
@@ -473,13 +472,13 @@ fn divergence_json(it: &Divergence) -> Value {
 }
 
 fn side_json(side: &Side) -> Value {
-    let told = |told: &Told| {
+    let decision_json = |located: &LocatedDecision| {
         json!({
-            "time_ns": told.decision.time,
-            "cpu": told.decision.cpu,
-            "decision": decided(told, &side.seen),
-            "callback": told.decision.by.map(|(op, _)| op.name()),
-            "place": told.place,
+            "time_ns": located.decision.time,
+            "cpu": located.decision.cpu,
+            "decision": decided(located, &side.seen),
+            "callback": located.decision.by.map(|(op, _)| op.name()),
+            "place": located.place,
         })
     };
     let seen = &side.seen;
@@ -499,10 +498,10 @@ fn side_json(side: &Side) -> Value {
         })
     };
     json!({
-        "decided": side.told.as_ref().map(told),
-        "came": side.came.as_ref().map(told),
+        "decided": side.decision.as_ref().map(decision_json),
+        "came": side.came.as_ref().map(decision_json),
         "candidates": candidates(side),
-        "before": side.before.iter().map(told).collect::<Vec<_>>(),
+        "before": side.before.iter().map(decision_json).collect::<Vec<_>>(),
         "cpus": seen.cpus.iter().map(cpu).collect::<Vec<_>>(),
         "queues": seen.queues.iter().map(queue).collect::<Vec<_>>(),
         "tasks": seen.tasks.iter().map(task).collect::<Vec<_>>(),

@@ -359,12 +359,13 @@ fn failed_forks(forks: &[(String, i32)]) -> Option<String> {
     let number = forks.len();
     if *errno == -EAGAIN {
         return Some(format!(
-            "{number} tasks were not created, the first was '{comm}': the memory limit is reached (--memory); the workload \
-             continued without them"
+            "{number} tasks were not created, the first was '{comm}': the memory limit is reached (--memory); the \
+             workload continued without them"
         ));
     }
     Some(format!(
-        "{number} forks failed, the first for '{comm}': ops.init_task() returned {errno}; the workload continued without them"
+        "{number} forks failed, the first for '{comm}': ops.init_task() returned {errno}; the workload continued \
+         without them"
     ))
 }
 

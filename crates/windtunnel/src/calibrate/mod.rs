@@ -18,7 +18,7 @@ use host::Pairs;
 use machine::{ByDistance, Costs, Definition, Topology};
 use std::fmt::Write;
 
-/// One entry of the file's cost table.
+/// An entry of the file's cost table.
 struct Constant {
     name: &'static str,
     value: String,

@@ -176,7 +176,8 @@ pub(super) fn measure_switches(pairs: &Pairs) -> Result<Vec<Constant>, Error> {
     let same = times[0].expect("the first CPU is its own partner at distance 0");
     let switch = (same - 2.0 * message).max(0.0);
     let (wakeup, schedule, context_switch) = shares();
-    let part = "measured: a byte passed between two processes on one CPU, minus the cost of the pipe, divided as in the default table";
+    let part = "measured: a byte passed between two processes on one CPU, minus the cost of the pipe, divided as in \
+                the default table";
 
     let send = f64::from(Costs::default().ipi_send_ns);
     let beyond = times.map(|time| time.map(|time| (time - 2.0 * message - switch - send).max(0.0)));

@@ -22,7 +22,8 @@ pub struct ExportArgs {
 
 fn reject_chrome(_file: &str) -> Result<Infallible, &'static str> {
     Err(
-        "--chrome was removed: use --perfetto and open the file in ui.perfetto.dev (\"Open with legacy UI\" looks like chrome://tracing)",
+        "--chrome was removed: use --perfetto and open the file in ui.perfetto.dev \
+         (\"Open with legacy UI\" looks like chrome://tracing)",
     )
 }
 

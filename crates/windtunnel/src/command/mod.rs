@@ -103,9 +103,7 @@ pub fn report_panics() {
         default_hook(panic);
         let args = std::env::args_os().skip(1);
         let args: Vec<String> = args.map(|arg| inputs::quote(&arg.to_string_lossy())).collect();
-        errln!(
-            "windtunnel: this is a bug of the simulator, not of the policy. Please report it with the command that repeats it:"
-        );
+        errln!("windtunnel: this is a bug of the simulator, not of the policy. To repeat it:");
         errln!("  windtunnel {}", args.join(" "));
     }));
 }

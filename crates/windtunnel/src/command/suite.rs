@@ -67,7 +67,7 @@ impl Args {
             .filter_map(|case| Some((&case.object, case.weaker.as_deref()?)))
             .collect();
         for (object, why) in &weaker {
-            outln!("weaker than the original: {object}: {why}");
+            outln!("weaker: {object}: {why}");
         }
         for (test, why) in &suite.left_out {
             outln!("left out: {test}: {why}");

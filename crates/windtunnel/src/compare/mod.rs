@@ -22,7 +22,7 @@ use metric::{Metric, metrics};
 use report::{Better, RunResult, Unit};
 use std::num::NonZero;
 
-/// One metric with its effect.
+/// A metric with the effect of B against A.
 #[derive(Clone, Debug)]
 pub struct Compared {
     pub metric: Metric,

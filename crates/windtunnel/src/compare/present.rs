@@ -5,6 +5,7 @@ use super::effect::{Conclusion, Effect};
 use super::metric::Metric;
 use super::verdict::{change, verdict};
 use super::{Comparison, Condition};
+use crate::experiment::statistics::Estimate;
 use report::fit::{Grid, Surface};
 use report::{Better, Unit};
 use serde_json::{Value, json};
@@ -84,7 +85,7 @@ fn conclusion_word(c: &Comparison, metric: &Metric, effect: &Effect) -> Option<&
 
 /// Returns the comparison as JSON, and whether each condition holds. Infinite ratios are null.
 pub fn json(c: &Comparison, conditions: &[(Condition, Option<bool>)]) -> Value {
-    let side = |estimate: crate::experiment::statistics::Estimate| json!({ "mean": estimate.mean, "half_width": estimate.half_width });
+    let side = |estimate: Estimate| json!({ "mean": estimate.mean, "half_width": estimate.half_width });
     let percent = |ratio: f64| (ratio - 1.0) * 100.0;
     let metric = |known: &super::Compared| {
         let effect = known.effect.as_ref()?;

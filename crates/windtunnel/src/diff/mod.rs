@@ -51,7 +51,7 @@ pub struct LocatedDecision {
     pub place: Option<String>,
 }
 
-/// One side of a difference.
+/// Decision and state of run A or B at a difference.
 #[derive(Clone, Debug)]
 pub struct Side {
     /// The decision, or `None` if this side made no matching decision.

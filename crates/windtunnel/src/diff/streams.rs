@@ -81,7 +81,7 @@ pub struct Streams {
     kinds: Vec<Kind>,
     /// Decisions without a counterpart yet. In each stream, at most one side has any.
     pending: [BTreeMap<Stream, VecDeque<Decision>>; 2],
-    /// Streams with a difference.
+    /// Streams in which a difference was found. Later decisions in them are ignored.
     mismatched: BTreeSet<Stream>,
     first: Option<Mismatch>,
     /// Largest difference between the times of equal decisions, in ns.
@@ -277,9 +277,15 @@ mod tests {
     fn a_decision_without_a_counterpart_is_a_difference() {
         let mut streams = Streams::new(&Kind::ALL);
         streams.take(1, &run(0, 1000, 3, 9));
-        assert_eq!(streams.first_certain([5000, 2000]), None, "a counterpart may still follow");
+        assert_eq!(
+            streams.first_certain([5000, 2000]),
+            None,
+            "a counterpart may still follow"
+        );
         streams.take(0, &run(0, 90_000_000, 0, 1));
-        let mismatch = streams.first_certain([90_000_000, 95_000_000]).expect("no counterpart follows");
+        let mismatch = streams
+            .first_certain([90_000_000, 95_000_000])
+            .expect("no counterpart follows");
         assert_eq!((mismatch.time, mismatch.sides[0]), (1000, None));
         // The counterpart of a decision shortly before the end may come after the end.
         let mut streams = Streams::new(&Kind::ALL);

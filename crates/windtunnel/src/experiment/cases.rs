@@ -87,7 +87,7 @@ struct Planner<'a> {
     definition: &'a Definition,
     with: Named,
     measured: Vec<String>,
-    /// Names that some text has used.
+    /// Keys and variables that occur as `{name}` in some text.
     used: RefCell<BTreeSet<String>>,
 }
 

@@ -49,7 +49,7 @@ pub struct Row {
     pub cells: Vec<Option<Compared>>,
 }
 
-/// A cell of the table.
+/// A cell of the table: measured and published value.
 #[derive(Clone, Debug)]
 pub struct Compared {
     pub published: Option<f64>,
@@ -220,7 +220,7 @@ fn same(a: &[String], b: &[String]) -> bool {
     a.iter().zip(b).all(equal)
 }
 
-/// Returns the agreement of pairs (published, measured), or `None` if there are none.
+/// Returns the agreement of pairs (published, measured), or `None` without pairs.
 pub fn agreement(column: &str, relative: bool, pairs: &[(f64, f64)]) -> Option<Agreement> {
     if pairs.is_empty() {
         return None;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::{Spanned, Value};
 
-/// Values by name.
+/// Keys or variables of the definition, by name.
 pub type Named = BTreeMap<String, Value>;
 
 /// Returns a value as text, or `None` for lists and tables.
@@ -47,7 +47,7 @@ pub struct Definition {
     pub baseline: Option<Spanned<Run>>,
     #[serde(default, rename = "case")]
     pub cases: Vec<Spanned<Run>>,
-    /// Rows of each case. If there are none, a case has one row.
+    /// Rows of each case. Without this table, a case has one row.
     #[serde(default, rename = "row")]
     pub rows: Vec<Spanned<Row>>,
 }

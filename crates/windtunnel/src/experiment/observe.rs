@@ -27,7 +27,7 @@ pub struct Response {
     pub ns: u64,
 }
 
-/// Data of a task.
+/// Data that is collected about one task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Index into [`Trail::names`].

@@ -31,10 +31,10 @@ pub struct Options {
     pub with: Vec<(String, String)>,
 }
 
-/// A value, or the reason why there is none.
+/// A value, or the reason for a missing value.
 pub type Cell = Result<Estimate, String>;
 
-/// One measured row of the table.
+/// A measured row of the table.
 #[derive(Clone, Debug)]
 pub struct MeasuredRow {
     pub keys: BTreeMap<String, String>,
@@ -54,7 +54,7 @@ pub struct Measured {
     pub wall: Duration,
 }
 
-/// One run, with the quantities to measure in it.
+/// A run with a seed, and the quantities to measure in it.
 struct Job<'a> {
     spec: &'a RunSpec,
     seed: u64,
@@ -140,7 +140,7 @@ impl Plan {
     }
 }
 
-/// Adds a measure to the job of a run. Adds the job if there is none yet.
+/// Adds a measure to the job of a run. Creates the job for its first measure.
 fn add_measure<'a>(jobs: &mut Vec<Job<'a>>, spec: &'a RunSpec, seed: u64, measure: &'a Measure, at: usize) {
     let known = jobs.iter_mut().find(|job| job.seed == seed && job.spec == spec);
     match known {

@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(spearman(&curve), Some(1.0));
         let falling: Vec<(f64, f64)> = curve.iter().map(|&(x, y)| (x, -y)).collect();
         assert_eq!(spearman(&falling), Some(-1.0));
-        // One exchanged pair of four: 1 - 6 * 2 / (4 * 15) = 0.8.
+        // The order differs in one pair of four: 1 - 6 * 2 / (4 * 15) = 0.8.
         let swapped = spearman(&[(1.0, 1.0), (2.0, 3.0), (3.0, 2.0), (4.0, 4.0)]).expect("pairs");
         assert!((swapped - 0.8).abs() < 1e-12);
         // Equal values share their mean rank.

@@ -11,11 +11,11 @@
 //! [[case]]
 //! object = "exit"                   # NAME.bpf.o in the directory of objects
 //! about = "a policy can end itself in every callback"
-//! weaker = "the original runs for a minute"  # what the original test checks and this case does not
+//! weaker = "the original runs for a minute"  # checks that it omits
 //! machine = "core:4 pu:1"           # as in `run --machine`
 //! workload = "busy"
 //! profile = { set = { exit_point = 2 } }  # as in profiles/
-//! steps = ["load", "run 1s", "exit SCX_EXIT_UNREG_BPF code 2", "expect uei.kind == SCX_EXIT_UNREG_BPF"]
+//! steps = ["load", "run 1s", "exit SCX_EXIT_UNREG_BPF code 2", "expect nr_calls > 0"]
 //! ```
 
 use super::step::Step;
@@ -42,14 +42,14 @@ pub struct Suite {
     pub left_out: Vec<(String, String)>,
 }
 
-/// One test.
+/// A test case.
 #[derive(Debug)]
 pub struct Case {
     /// Name of the object: `NAME.bpf.o`.
     pub object: String,
     /// Description of what the case tests.
     pub about: String,
-    /// What the original test checks and this case does not.
+    /// Checks of the original test that this case does not make.
     pub weaker: Option<String>,
     pub(super) machine: String,
     pub(super) workload: Workload,

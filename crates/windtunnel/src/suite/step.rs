@@ -8,10 +8,10 @@
 //! | `ops MEMBER VALUE` | sets a constant of the callback table for later loads |
 //! | `open` | links and compiles the object without loading it |
 //! | `refused TEXT` | requires that loading fails with a message that contains TEXT |
-//! | `load` | loads the policy; globals keep their values of an earlier load; the policy may end itself |
+//! | `load` | loads the policy, which may end itself; globals keep earlier values |
 //! | `program NAME ARG...` | runs a program of type syscall; `pid:NAME` is a task's pid |
 //! | `run TIME` | runs the machine |
-//! | `hammer TASK EVERY TIME CPUS` | for TIME, changes the affinity of a task named TASK every EVERY |
+//! | `hammer TASK EVERY TIME CPUS` | for TIME, changes a task's affinity every EVERY |
 //! | `offline CPU`, `online CPU` | takes a CPU offline or online at once |
 //! | `unload` | unloads the policy |
 //! | `loaded` | requires that the policy is enabled |
@@ -19,8 +19,8 @@
 //! | `remember` | stores the values from which `+NAME` and `cpu:TASK` count |
 //! | `expect A OP B` | compares two values with one of `== != < <= > >=` |
 //!
-//! `hammer` takes the tasks in turn and binds each to a single CPU, which cycles through the first
-//! CPUS.
+//! `hammer` takes the tasks named TASK in turn and binds each to a single CPU, which cycles through
+//! the first CPUS.
 //!
 //! A value is a product of numbers, facts and enumerators as in profiles, globals (`NAME`),
 //! increases of globals (`+NAME`), and CPU times in ns of the tasks TASK or TASK-0, TASK-1, ...
@@ -159,8 +159,9 @@ impl Step {
             },
             _ => {
                 return Err(
-                    "unknown step or wrong arguments: expected reopen, set NAME VALUE, ops MEMBER VALUE, open, refused TEXT, load, \
-                     program NAME ARG..., run TIME, hammer TASK EVERY TIME CPUS, offline CPU, online CPU, unload, loaded, exit KIND [code N] [message TEXT], \
+                    "unknown step or wrong arguments: expected reopen, set NAME VALUE, ops MEMBER VALUE, open, refused TEXT, \
+                     load, program NAME ARG..., run TIME, hammer TASK EVERY TIME CPUS, offline CPU, online CPU, \
+                     unload, loaded, exit KIND [code N] [message TEXT], \
                      remember or expect A OP B"
                         .into(),
                 );

@@ -27,7 +27,7 @@ enum Ink {
 #[derive(Clone, Debug, Default)]
 pub struct Line(Vec<(Ink, String)>);
 
-/// State of the display besides the simulation's.
+/// Title, speed and state of the display itself.
 pub struct Status<'a> {
     pub title: &'a str,
     /// Simulated seconds per second.

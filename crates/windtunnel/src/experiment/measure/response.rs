@@ -40,7 +40,8 @@ enum Quantity {
     CpuShare,
     /// Responses per minute.
     PerMinute,
-    /// Deviation from Little's law: L against lambda W, in percent.
+    /// Deviation of the mean number of tasks from arrival rate times mean response time (Little's
+    /// law), in percent.
     Little,
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Measures that are figures of the run's result, and other simple ones.
+//! Measures that are figures of the run's result, the number of switches to idle, and the mean time
+//! slice.
 
 use super::{Arguments, Kind};
 use crate::experiment::observe::Observed;

@@ -42,8 +42,8 @@ pub fn enable(machine: &mut Machine, object: &Object, profile: &Profile, engine:
     }
 }
 
-/// Returns a warning if an object without a profile has a CPU count that differs from the
-/// machine's. The policy's user-space part would set such a global.
+/// Returns a warning if an object without a profile contains another number of CPUs than the
+/// machine has. The policy's user-space part would set such a global.
 fn missing_profile(object: &Object, profile: &Profile, nr_cpus: u32) -> Option<String> {
     const NAMES: [&str; 6] = [
         "nr_cpus",
@@ -70,20 +70,20 @@ fn missing_profile(object: &Object, profile: &Profile, nr_cpus: u32) -> Option<S
 ///
 /// # Errors
 /// The object cannot be read, or the profile or a setting does not fit.
-pub fn prepared(
+pub fn prepare(
     name: &str,
     path: &Path,
     settings: &[(String, String)],
     facts: Facts,
 ) -> Result<(Object, Profile), Error> {
-    prepared_by(profiles::find(name)?, name, path, settings, facts)
+    prepare_with_profile(profiles::find(name)?, name, path, settings, facts)
 }
 
 /// Opens an object and applies a profile and the `--set` settings.
 ///
 /// # Errors
 /// As [`prepare`].
-pub fn prepared_by(
+pub fn prepare_with_profile(
     profile: Profile,
     name: &str,
     path: &Path,

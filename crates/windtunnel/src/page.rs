@@ -21,7 +21,7 @@ pub fn scan(header: &Header, runs: usize) -> Scan {
 
 /// Returns a finished run for the page. With `timeslice_ns`, the page shows the response times that
 /// theory predicts for round robin with this time slice.
-pub fn finished(mut scan: Scan, result: RunResult, timeslice_ns: Option<u64>) -> html::Run {
+pub fn finish_run(mut scan: Scan, result: RunResult, timeslice_ns: Option<u64>) -> html::Run {
     scan.finish(result.simulated_ns);
     let predicted = predict::responses(&result.workload, result.cpus, timeslice_ns);
     html::Run {

@@ -81,7 +81,7 @@ impl Scenario {
                 }
             }
             Policy::Object { name, path } => {
-                let (object, profile) = self.prepared(name, path)?;
+                let (object, profile) = self.open_object(name, path)?;
                 if profile.uptime_ns > 0 {
                     at = profile.uptime_ns;
                     ended = machine.advance(at, &mut sinks);
@@ -112,12 +112,12 @@ impl Scenario {
     }
 
     /// Opens the policy's object and applies its profile and settings.
-    fn prepared(&self, name: &str, path: &Path) -> Result<(Object, Profile), Error> {
+    fn open_object(&self, name: &str, path: &Path) -> Result<(Object, Profile), Error> {
         let profile = match &self.profile {
             Some(file) => profiles::read(file)?,
             None => profiles::find(name)?,
         };
-        load::prepared_by(
+        load::prepare_with_profile(
             profile,
             name,
             path,
@@ -210,7 +210,7 @@ impl Running<'_> {
                 && Some(self.at) == reload
                 && wants_restart(&self.machine)
             {
-                let (object, profile) = self.scenario.prepared(name, path)?;
+                let (object, profile) = self.scenario.open_object(name, path)?;
                 match load::enable(&mut self.machine, &object, &profile, self.scenario.engine)? {
                     Loaded::Enabled(image) => self.image = Some(*image),
                     // The results up to now remain valid. The run ends with the exit record of the

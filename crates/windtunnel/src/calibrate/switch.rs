@@ -103,8 +103,8 @@ fn pass(here: Cpu, there: Cpu) -> Result<f64, Error> {
     match child {
         -1 => return Err(failed("fork")),
         0 => {
-            // SAFETY: the child closes its copy of the writing end, without which its reads never
-            // end. It drops nothing of the parent's.
+            // SAFETY: the child closes its copy of the pipe's writing end, because its reads would
+            // never end otherwise. It drops nothing of the parent's.
             unsafe {
                 libc::close(to.write);
                 let pinned = pin(there).is_ok();

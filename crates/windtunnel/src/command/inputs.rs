@@ -85,7 +85,8 @@ impl EngineArg {
 }
 
 impl Inputs {
-    /// Returns one scenario for each policy. `sides` are further names of the policies in `--set`.
+    /// Returns one scenario for each policy. `--set` finds the policies by their names and by
+    /// `sides`.
     pub fn scenarios(&self, policies: &[Policy], sides: &[&str]) -> Result<Vec<Scenario>, Error> {
         let machine = machine::load(&self.machine, &paths(&search::folders("machines")))?;
         let workload = workload::load(&self.workload, &paths(&search::folders("workloads")))?;

@@ -60,7 +60,7 @@ impl Plan {
     /// Returns the plan with `policy` without settings in every run, on the unmodified machine
     /// `machine`.
     #[must_use]
-    pub fn under(mut self, policy: &str, machine: &str) -> Plan {
+    pub fn with_policy(mut self, policy: &str, machine: &str) -> Plan {
         for case in &mut self.cases {
             for run in std::iter::once(&mut case.run).chain(&mut case.baseline) {
                 *run = RunSpec {
@@ -340,8 +340,8 @@ impl Planner<'_> {
         Ok(true)
     }
 
-    /// Returns the scopes for all combinations of the keys' values, in the order of the columns.
-    /// Each is combined with each table of `each`, whose names vary together.
+    /// Returns the scopes for all combinations of the keys' values, in the order of the columns. If
+    /// `each` has tables, every combination is repeated with the values of each table.
     fn expand(&self, at: usize, outer: &Scope, keys: &Named, each: &[Named]) -> Result<Vec<Scope>, Error> {
         let columns = self.definition.columns.get_ref();
         let column_index = |name: &str| {

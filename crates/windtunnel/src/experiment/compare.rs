@@ -156,7 +156,7 @@ impl Plan {
 impl Comparison {
     /// Returns the comparison with the measured values of `other` in place of the published ones.
     #[must_use]
-    pub fn beside(mut self, other: &Comparison, reference: &'static str) -> Comparison {
+    pub fn with_reference(mut self, other: &Comparison, reference: &'static str) -> Comparison {
         let cells = self.rows.iter_mut().flat_map(|row| row.cells.iter_mut());
         let others = other.rows.iter().flat_map(|row| row.cells.iter());
         for (cell, other) in cells.zip(others) {

@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn equations_give_known_values() {
-        // All with a load of 0.8 and a service time of 8 ms.
+        // All cases have a load of 0.8 and a service time of 8 ms.
         for (name, interarrival, more, expected) in [
             ("mg1_fcfs", "10ms", ("cv2", "1"), 40.0),
             ("mg1_fcfs", "10ms", ("cv2", "0"), 24.0),

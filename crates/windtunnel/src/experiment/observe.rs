@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use trace::{Event, Record, Sink, TaskState};
 
 /// Queue lengths are recorded for this number of remaining tasks and fewer.
-pub const MOST_LEFT: usize = 100;
+pub const MAX_LEFT: usize = 100;
 
-/// A finished run.
+/// A finished run, with all data that measures need.
 #[derive(Debug, Default)]
 pub struct Observed {
     pub result: RunResult,
@@ -29,7 +29,7 @@ pub struct Response {
 
 /// Data that is collected about one task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct ObservedTask {
     /// Index into [`Trail::names`].
     name: u32,
     pub born_ns: u64,
@@ -38,7 +38,7 @@ pub struct Seen {
     cpu: u32,
     runnable: bool,
     /// Whether the task has completed a request or exited.
-    left: bool,
+    finished: bool,
 }
 
 /// Data that is collected from a run's records.
@@ -47,15 +47,15 @@ pub struct Trail {
     /// End of the run.
     pub end_ns: u64,
     pub responses: Vec<Response>,
-    tasks: Vec<Option<Seen>>,
+    tasks: Vec<Option<ObservedTask>>,
     /// Names of tasks at creation.
     names: Vec<String>,
     /// Pid of the task on each CPU, and the time of the switch to it in ns.
-    on: Vec<(u32, u64)>,
+    running: Vec<(u32, u64)>,
     /// Number of tasks that run or wait on each CPU.
     queued: Vec<u32>,
     /// Times at which to record queue lengths, in descending order.
-    looks: Vec<u64>,
+    sample_times: Vec<u64>,
     /// Queue lengths of the CPUs by time.
     lengths: BTreeMap<u64, Vec<u32>>,
     /// Queue lengths by the number of tasks left, just before the next task exited.
@@ -73,17 +73,17 @@ pub struct Trail {
 }
 
 impl Trail {
-    /// Creates the collector for a machine. `looks` are the times at which to record queue lengths,
+    /// Creates the collector for a machine. `sample_times` are the times at which to record queue lengths,
     /// in ns.
-    pub fn new(nr_cpus: u32, mut looks: Vec<u64>) -> Trail {
-        looks.sort_unstable();
-        looks.dedup();
+    pub fn new(nr_cpus: u32, mut sample_times: Vec<u64>) -> Trail {
+        sample_times.sort_unstable();
+        sample_times.dedup();
         // Times are removed from the end.
-        looks.reverse();
+        sample_times.reverse();
         Trail {
-            on: vec![(0, 0); nr_cpus as usize],
+            running: vec![(0, 0); nr_cpus as usize],
             queued: vec![0; nr_cpus as usize],
-            looks,
+            sample_times,
             ..Trail::default()
         }
     }
@@ -92,7 +92,7 @@ impl Trail {
     pub fn finish(&mut self, end_ns: u64) {
         self.record_lengths(end_ns + 1);
         self.end_ns = end_ns;
-        for (pid, since) in std::mem::take(&mut self.on) {
+        for (pid, since) in std::mem::take(&mut self.running) {
             if let Some(task) = self.task(pid) {
                 task.cpu_ns += end_ns - since;
             }
@@ -104,7 +104,7 @@ impl Trail {
 
     /// Adds data of a real machine, which has no record of every switch: queue lengths by time, and
     /// CPU times by pid.
-    pub fn counted(&mut self, lengths: BTreeMap<u64, Vec<u32>>, cpu_ns: &BTreeMap<u32, u64>) {
+    pub fn add_counters(&mut self, lengths: BTreeMap<u64, Vec<u32>>, cpu_ns: &BTreeMap<u32, u64>) {
         self.lengths = lengths;
         for (&pid, &ns) in cpu_ns {
             if let Some(task) = self.task(pid) {
@@ -114,7 +114,7 @@ impl Trail {
     }
 
     /// Returns the tasks whose name at creation begins with `prefix`, with their pids.
-    pub fn named<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (u32, &'a Seen)> {
+    pub fn named<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (u32, &'a ObservedTask)> {
         let tasks = self.tasks.iter().enumerate();
         tasks
             .filter_map(|(pid, task)| Some((pid as u32, task.as_ref()?)))
@@ -138,7 +138,7 @@ impl Trail {
         self.lengths.get(&at_ns).map(Vec::as_slice)
     }
 
-    /// Returns the queue lengths of the CPUs when `tasks` tasks were left, at most [`MOST_LEFT`].
+    /// Returns the queue lengths of the CPUs when `tasks` tasks were left, at most [`MAX_LEFT`].
     pub fn lengths_left(&self, tasks: usize) -> Option<&[u32]> {
         self.left.get(&tasks).map(Vec::as_slice)
     }
@@ -153,12 +153,12 @@ impl Trail {
         })
     }
 
-    fn task(&mut self, pid: u32) -> Option<&mut Seen> {
+    fn task(&mut self, pid: u32) -> Option<&mut ObservedTask> {
         self.tasks.get_mut(pid as usize)?.as_mut()
     }
 
     fn record_lengths(&mut self, now: u64) {
-        while let Some(at) = self.looks.pop_if(|at| *at < now) {
+        while let Some(at) = self.sample_times.pop_if(|at| *at < now) {
             self.lengths.insert(at, self.queued.clone());
         }
     }
@@ -188,10 +188,10 @@ impl Trail {
         if pid >= self.tasks.len() {
             self.tasks.resize(pid + 1, None);
         }
-        self.tasks[pid] = Some(Seen {
+        self.tasks[pid] = Some(ObservedTask {
             name: name as u32,
             born_ns: now,
-            ..Seen::default()
+            ..ObservedTask::default()
         });
         self.created[name] += 1;
         self.alive += 1;
@@ -201,10 +201,10 @@ impl Trail {
 
     /// Counts a task as finished, unless it already is.
     fn leave(&mut self, pid: u32, now: u64) {
-        let Some(task) = self.task(pid).filter(|task| !task.left) else {
+        let Some(task) = self.task(pid).filter(|task| !task.finished) else {
             return;
         };
-        task.left = true;
+        task.finished = true;
         let name = task.name as usize;
         settle(&mut self.census[name], now);
         self.census[name].0 -= 1;
@@ -212,7 +212,7 @@ impl Trail {
 
     fn switch(&mut self, record: &Record, prev: u32, prev_state: TaskState, next: u32) {
         let (now, cpu) = (record.time, record.cpu);
-        let (_, since) = std::mem::replace(&mut self.on[cpu as usize], (next, now));
+        let (_, since) = std::mem::replace(&mut self.running[cpu as usize], (next, now));
         if let Some(task) = self.task(prev) {
             task.cpu_ns += now - since;
             self.switches_from_task += 1;
@@ -234,13 +234,13 @@ fn settle((tasks, integral, since): &mut (u64, u128, u64), now: u64) {
 impl Sink for Trail {
     fn take(&mut self, records: &[Record]) {
         for record in records {
-            if self.looks.last().is_some_and(|at| *at < record.time) {
+            if self.sample_times.last().is_some_and(|at| *at < record.time) {
                 self.record_lengths(record.time);
             }
             match record.event {
                 Event::TaskNew { pid, ref comm, .. } => self.create(pid, comm, record.time),
                 Event::TaskExit { pid } => {
-                    if self.alive <= MOST_LEFT {
+                    if self.alive <= MAX_LEFT {
                         self.left.insert(self.alive, self.queued.clone());
                     }
                     self.alive -= 1;

@@ -68,7 +68,7 @@ pub struct Wanted {
     /// Globals of the policy to read, with the time of reading (`None`: at the end).
     pub globals: Vec<(Option<u64>, String)>,
     /// Times at which to record queue lengths, in ns.
-    pub looks: Vec<u64>,
+    pub sample_times: Vec<u64>,
 }
 
 /// Function that executes a run with a seed. It calls its last argument with the completed share, 0
@@ -165,7 +165,11 @@ impl Job<'_> {
         let globals = self.measures.iter().filter_map(|measure| measure.global());
         let wanted = Wanted {
             globals: globals.map(|(at_ns, global)| (at_ns, global.to_owned())).collect(),
-            looks: self.measures.iter().filter_map(|measure| measure.look()).collect(),
+            sample_times: self
+                .measures
+                .iter()
+                .filter_map(|measure| measure.sample_time())
+                .collect(),
         };
         let seen = execute(self.spec, self.seed, &wanted, progress).map_err(|error| {
             let place = experiment.source.error(self.at, &error.message);
@@ -197,7 +201,7 @@ pub fn simulate(
     progress: &mut dyn FnMut(u64),
 ) -> Result<Option<Observed>, Error> {
     let scenario = spec.scenario(seed)?;
-    let mut trail = Trail::new(scenario.machine.topology.nr_cpus(), wanted.looks.clone());
+    let mut trail = Trail::new(scenario.machine.topology.nr_cpus(), wanted.sample_times.clone());
     let read = |(at_ns, global): &(Option<u64>, String)| Read {
         at_ns: *at_ns,
         global: global.clone(),

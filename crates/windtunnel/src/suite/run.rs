@@ -238,7 +238,8 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Returns the exit record for a message, if the policy has ended.
+    /// Returns the policy's exit record in parentheses, for use at the end of an error message.
+    /// Returns an empty text if no policy has ended.
     fn exit_text(&self) -> String {
         match &self.machine.ext.exit {
             Some(exit) => format!(

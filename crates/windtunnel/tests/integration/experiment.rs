@@ -318,7 +318,7 @@ fn a_live_plan_has_the_variables_of_its_table_and_no_policy_of_the_definition() 
     let plan = |with: &[(String, String)]| {
         experiment
             .live_plan(with)
-            .map(|plan| plan.under("here", "this machine"))
+            .map(|plan| plan.with_policy("here", "this machine"))
     };
     let minute = plan(&[]).unwrap_or_else(|error| panic!("{error}"));
     for case in &minute.cases {

@@ -92,9 +92,9 @@ impl Measure {
     }
 
     /// Returns the time at which the measure reads the lengths of queues, in ns.
-    pub fn look(&self) -> Option<u64> {
+    pub fn sample_time(&self) -> Option<u64> {
         match self {
-            Measure::Queue(measure) => measure.look(),
+            Measure::Queue(measure) => measure.sample_time(),
             _ => None,
         }
     }

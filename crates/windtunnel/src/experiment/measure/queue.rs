@@ -2,7 +2,7 @@
 //! Measures of queue lengths: the running and waiting tasks of a CPU.
 
 use super::Kind;
-use crate::experiment::observe::{MOST_LEFT, Observed};
+use crate::experiment::observe::{MAX_LEFT, Observed};
 
 /// A queue length at a time.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,8 +41,8 @@ pub const KINDS: &[Kind] = &[Kind {
         };
         let when = match (arguments.time("at")?, arguments.number("left")?) {
             (Some(at), None) => When::At(at),
-            (None, Some(left)) if (1.0..=MOST_LEFT as f64).contains(&left) => When::Left(left as usize),
-            (None, Some(left)) => return Err(format!("left = {left}: expected 1 to {MOST_LEFT}")),
+            (None, Some(left)) if (1.0..=MAX_LEFT as f64).contains(&left) => When::Left(left as usize),
+            (None, Some(left)) => return Err(format!("left = {left}: expected 1 to {MAX_LEFT}")),
             _ => return Err("expected one of the arguments 'at' and 'left'".into()),
         };
         Ok(super::Measure::Queue(Measure { cpu, when, minus_mean }))
@@ -50,7 +50,7 @@ pub const KINDS: &[Kind] = &[Kind {
 }];
 
 impl Measure {
-    pub fn look(&self) -> Option<u64> {
+    pub fn sample_time(&self) -> Option<u64> {
         match self.when {
             When::At(at) => Some(at),
             When::Left(_) => None,

@@ -12,7 +12,7 @@ pub struct Measure {
     quantity: Quantity,
     /// Prefix of the names of the tasks to measure.
     task: String,
-    /// Responses that ended earlier do not count, in ns.
+    /// Time before which responses do not count, in ns.
     after_ns: u64,
     /// Responses shorter than this do not count.
     from_ms: f64,

@@ -48,7 +48,7 @@ pub fn text(text: fmt::Arguments) {
     styled(&escape::text(&text.to_string()));
 }
 
-/// Writes JSON and a newline to standard output. Control characters are escaped as `\u001b`.
+/// Writes JSON and a newline to standard output. Control characters are escaped as in `\u001b`.
 pub fn json(text: &str) {
     styled(&escape::json(text));
     styled("\n");

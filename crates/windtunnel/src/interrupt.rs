@@ -55,7 +55,7 @@ pub fn listen() {
             unsafe { libc::_exit(i32::from(status(signal))) };
         }
     });
-    // If no thread can be created, signals are recorded but never reported.
+    // If no thread can be created, signals have no effect.
     drop(spawned);
 }
 

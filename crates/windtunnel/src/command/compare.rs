@@ -33,8 +33,8 @@ A condition of --fail-if is METRIC OPERATOR AMOUNT. It describes a change from A
   metrics     {metrics}
 A condition holds if the whole 95 % confidence interval of the change is beyond the amount.
 
-Exit status: 0 if no condition holds; 1 if a condition holds or cannot be evaluated, or a policy failed;
-2 if the usage or an input is wrong.
+Exit status: 0 if no condition holds, 1 if a condition holds or cannot be evaluated or a policy
+failed, 2 if the usage or an input is wrong.
 
   windtunnel compare old/fifo.bpf.o new/fifo.bpf.o -w hackbench --fail-if 'p99_wakeup > +5%'
   windtunnel compare pmqs pmqs --set A:poolsize=4 --set B:poolsize=8 -w mkbench"

@@ -14,15 +14,16 @@ use windtunnel::interrupt;
 use windtunnel::out;
 
 const AFTER: &str = "\
-Compares two policies, two versions of an object, or one policy with two sets of parameters (--set A:NAME=VALUE).
-Both runs have the same workload and the same seed.
+Compares two policies, two versions of an object, or one policy with two sets of parameters
+(--set A:NAME=VALUE). Both runs have the same workload and the same seed.
 
-Decisions are compared, not times: the sequence of decisions about each task, and the sequence of tasks that each
-CPU runs. A run that makes the same decisions later does not differ. A workload's random numbers are drawn in the
-order of events, which costs of the kernel and the policy can change. --no-costs prevents this.
+Decisions are compared, not times: the sequence of decisions about each task, and the sequence of
+tasks that each CPU runs. A run that makes the same decisions later does not differ. The order of
+events determines a workload's random numbers, and costs of the kernel and the policy can change
+this order. --no-costs prevents that.
 
-Exit status: 0 if the decisions are the same, 1 if they differ or a policy failed, 2 if the usage or an input is
-wrong.
+Exit status: 0 if the decisions are the same, 1 if they differ or a policy failed, 2 if the usage
+or an input is wrong.
 
   windtunnel diff fifo vtime -w closed:n=9,compute=3ms,think=2ms -m smp4
   windtunnel diff fifo fifo --set B:slice_ns=5000000 --only run
@@ -31,9 +32,9 @@ wrong.
 #[derive(ClapArgs)]
 #[command(after_help = AFTER)]
 pub struct Args {
-    /// An object, a policy's name, or `eevdf`
+    /// Object file, name of a built policy (`policy list`), or `eevdf`
     a: String,
-    /// The object, policy or `eevdf` to compare with
+    /// Object, policy or `eevdf` to compare with A
     b: String,
     #[command(flatten)]
     inputs: Inputs,
@@ -41,7 +42,7 @@ pub struct Args {
     #[arg(long, value_enum, value_delimiter = ',', value_name = "KINDS")]
     only: Vec<KindArg>,
     /// Simulated time to draw around the first difference; 0s draws nothing
-    #[arg(long, value_parser = duration::parse, default_value = "10ms")]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "10ms")]
     window: u64,
     /// Let the kernel, the policies and caches cost no time, so that only decisions can differ
     #[arg(long)]

@@ -133,7 +133,7 @@ impl Args {
             bar.finish_and_clear();
             let comparison = match comparison {
                 Ok(comparison) => comparison,
-                // A failed experiment does not stop the others.
+                // An error in one experiment does not stop the others.
                 Err(error) => {
                     errors.push(error);
                     continue;

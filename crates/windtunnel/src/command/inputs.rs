@@ -30,7 +30,7 @@ pub struct Inputs {
     workload: String,
     /// Simulated time, for example 500ms [default: the workload's own length, or until its tasks
     /// exit]
-    #[arg(long = "for", value_parser = duration::parse_some)]
+    #[arg(long = "for", value_name = "TIME", value_parser = duration::parse_some)]
     pub for_ns: Option<u64>,
     /// Seed of the random generator
     #[arg(long, default_value_t = 1)]

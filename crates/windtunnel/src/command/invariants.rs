@@ -13,10 +13,11 @@ use windtunnel::invariants::{self, Bounds};
 use windtunnel::{errln, outln};
 
 const AFTER: &str = "\
-Prints for each invariant whether it holds. For the first violation of each, draws the schedule around it and
-prints the command that repeats the drawing.
+Prints for each invariant whether it holds. For the first violation of each, draws the schedule
+around it and prints the command that repeats the drawing.
 
-Exit status: 0 if all invariants hold, 1 if one is violated or a policy failed, 2 if the usage or an input is wrong.
+Exit status: 0 if all invariants hold, 1 if one is violated or a policy failed, 2 if the usage or an
+input is wrong.
 
   windtunnel invariants pmqs fifo -m numa16 -w chat --for 1s --idle 2ms";
 
@@ -29,10 +30,10 @@ pub struct Args {
     #[command(flatten)]
     inputs: Inputs,
     /// Longest time that a CPU may idle while a task that may run there waits
-    #[arg(long, value_parser = duration::parse, default_value = "1ms")]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "1ms")]
     idle: u64,
     /// Longest time that a task may wait for a CPU
-    #[arg(long, value_parser = duration::parse, default_value = "500ms")]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "500ms")]
     starvation: u64,
     /// Print the result as JSON, one object for each policy
     #[arg(long)]

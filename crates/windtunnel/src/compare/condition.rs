@@ -102,10 +102,14 @@ impl Condition {
             "<" => Operator::Below,
             "<=" => Operator::AtMost,
             other => {
-                let hint = "for example 'p99_wakeup > +5%'";
+                let found = if other.is_empty() {
+                    String::new()
+                } else {
+                    format!(", not '{other}'")
+                };
                 return Err(reader
-                    .error(at, format_args!("expected >, >=, < or <=, not '{other}'"))
-                    .hint(hint));
+                    .error(at, format_args!("expected >, >=, < or <={found}"))
+                    .hint("for example 'p99_wakeup > +5%'"));
             }
         };
         reader.skip_blanks();

@@ -213,7 +213,7 @@ mod tests {
             text.starts_with("new is 12 % faster than old on hackbench (95 % CI 11.9 to 12.0 %)"),
             "{text}"
         );
-        assert!(text.contains("- p99 wake-up latency is 3.0 times as long"), "{text}");
+        assert!(text.contains("- p99 wake-up latency: 3.0 times as long"), "{text}");
         assert!(!comparison.failed());
         let json = json(&comparison, &[]);
         let score = &json["metrics"][0];

@@ -126,7 +126,7 @@ fn describe_change(metric: &Metric, effect: &Effect) -> Option<String> {
         (false, false) => ["less", "as much"],
     };
     Some(format!(
-        "{about} is {}{}",
+        "{about}: {}{}",
         amount(ratio, words[0], words[1]),
         interval(effect)
     ))

@@ -6,7 +6,7 @@
 //! For each violated invariant, the run is repeated and the time around its first violation is
 //! drawn.
 
-use crate::diff::ranges;
+use crate::diff::format_ranges;
 use crate::duration;
 use crate::error::Error;
 use crate::interrupt;
@@ -150,7 +150,7 @@ fn illustrate(scenario: &Scenario, violation: &Violation, bound_ns: u64) -> Resu
 }
 
 /// Formats a time with microseconds: `12.345 ms`.
-fn time(ns: u64) -> String {
+fn format_time(ns: u64) -> String {
     format!("{}.{:03} ms", ns / 1_000_000, ns / 1000 % 1000)
 }
 
@@ -159,7 +159,7 @@ fn verdict(violations: u64, result: &RunResult) -> String {
     match (violations, result.status, &result.exit) {
         (1.., ..) => "BROKEN".to_owned(),
         (0, Status::Ran, _) => "holds".to_owned(),
-        (0, Status::Ejected, Some(exit)) => format!("holds up to {}", time(exit.at_ns)),
+        (0, Status::Ejected, Some(exit)) => format!("holds up to {}", format_time(exit.at_ns)),
         (0, ..) => "not known".to_owned(),
     }
 }
@@ -188,8 +188,8 @@ pub fn text(report: &Report, surface: impl Into<Surface>, command: &dyn Fn(u64, 
             checked.bound_ns.map(duration::format).unwrap_or_default().into(),
             verdict,
             tally.count.to_string().into(),
-            Text::from(at(tally.first.as_ref(), |first| time(first.from))),
-            at(tally.worst.as_ref(), |worst| time(worst.until - worst.from)).into(),
+            Text::from(at(tally.first.as_ref(), |first| format_time(first.from))),
+            at(tally.worst.as_ref(), |worst| format_time(worst.until - worst.from)).into(),
         ]);
     }
     let r = &report.result;
@@ -202,11 +202,11 @@ pub fn text(report: &Report, surface: impl Into<Surface>, command: &dyn Fn(u64, 
     let mut rest = String::new();
     for checked in &report.checked {
         if let (Some(first), Some(illustration)) = (&checked.tally.first, &checked.illustration) {
-            let _ = writeln!(rest, "\n{}: {}", checked.name, sentence(checked, first));
+            let _ = writeln!(rest, "\n{}: {}", checked.name, describe_violation(checked, first));
             let _ = writeln!(
                 rest,
                 "{}\n\n{}",
-                situation(first, &illustration.seen),
+                describe_situation(first, &illustration.seen),
                 illustration.drawing.trim_end()
             );
             let _ = writeln!(
@@ -220,34 +220,37 @@ pub fn text(report: &Report, surface: impl Into<Surface>, command: &dyn Fn(u64, 
         let _ = writeln!(
             rest,
             "interrupted at {}: the verdicts cover the run up to then",
-            time(r.simulated_ns)
+            format_time(r.simulated_ns)
         );
     }
     out + &escape::text(&rest)
 }
 
-fn sentence(checked: &CheckedInvariant, v: &Violation) -> String {
-    let (task, length) = (format!("{}:{}", escape::line(&v.comm), v.pid), time(v.until - v.from));
+fn describe_violation(checked: &CheckedInvariant, v: &Violation) -> String {
+    let (task, length) = (
+        format!("{}:{}", escape::line(&v.comm), v.pid),
+        format_time(v.until - v.from),
+    );
     match (v.cpu, checked.bound_ns) {
         (Some(cpu), Some(_)) => format!(
             "from {} on, CPU {cpu} idled for {length} while {task}, which may run there, waited",
-            time(v.from)
+            format_time(v.from)
         ),
-        (None, _) => format!("from {} on, {task} waited for {length}", time(v.from)),
+        (None, _) => format!("from {} on, {task} waited for {length}", format_time(v.from)),
         (Some(cpu), None) => format!(
             "at {}, {task} ran on CPU {cpu}, which its affinity excludes",
-            time(v.from)
+            format_time(v.from)
         ),
     }
 }
 
 /// Describes the queue in which the task waited, and which CPUs were idle and busy.
-fn situation(v: &Violation, seen: &Snapshot) -> String {
+fn describe_situation(v: &Violation, seen: &Snapshot) -> String {
     let queue = seen
         .queues
         .iter()
         .find_map(|queue| Some((queue, queue.tasks.iter().position(|&pid| pid == v.pid)?)));
-    let place = match queue {
+    let position = match queue {
         Some((queue, 0)) => format!("the task was the first of {} in: {}", queue.tasks.len(), queue.name),
         Some((queue, ahead)) => format!(
             "the task was number {} of {} in: {}",
@@ -263,11 +266,11 @@ fn situation(v: &Violation, seen: &Snapshot) -> String {
             .iter()
             .zip(0..)
             .filter(|(cpu, _)| cpu.online && (cpu.curr == 0) == idle);
-        ranges(&cpus.map(|(_, number)| number).collect::<Vec<u32>>())
+        format_ranges(&cpus.map(|(_, number)| number).collect::<Vec<u32>>())
     };
     format!(
-        "at {}, {place}; idle CPUs: {}; busy CPUs: {}",
-        time(seen.time),
+        "at {}, {position}; idle CPUs: {}; busy CPUs: {}",
+        format_time(seen.time),
         numbers(true),
         numbers(false)
     )

@@ -99,8 +99,8 @@ mod tests {
     fn results_are_in_job_order_and_the_first_error_is_returned() {
         let jobs: Vec<u64> = (0..50).collect();
         let reported = AtomicU64::new(0);
-        let progress = |done: u64, of: u64| {
-            assert!(done <= of);
+        let progress = |done: u64, total: u64| {
+            assert!(done <= total);
             reported.fetch_max(done, Ordering::Relaxed);
         };
         let double = |job: &u64, report: &mut dyn FnMut(u64)| {

@@ -39,7 +39,7 @@ impl Policy {
                 );
             }
             return Ok(Policy::Object {
-                name: name_of(path),
+                name: name_from_path(path),
                 path: path.into(),
             });
         }
@@ -76,7 +76,7 @@ impl Policy {
     }
 }
 
-fn name_of(path: &Path) -> String {
+fn name_from_path(path: &Path) -> String {
     let file = path
         .file_name()
         .map(|name| name.to_string_lossy().into_owned())
@@ -98,7 +98,7 @@ pub fn list() -> Vec<(String, PathBuf)> {
             .into_iter()
             .filter(|path| path.to_string_lossy().ends_with(SUFFIX))
         {
-            let name = name_of(&path);
+            let name = name_from_path(&path);
             if !found.iter().any(|(known, _)| *known == name) {
                 found.push((name, path));
             }

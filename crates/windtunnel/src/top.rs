@@ -120,22 +120,22 @@ impl Top {
         let before = &self.before;
         let elapsed = after.at.saturating_sub(before.at);
         let share = |now: u64, then: u64| 100.0 * now.saturating_sub(then) as f64 / elapsed.max(1) as f64;
-        let of = |counts: &[u64], index: usize| counts.get(index).copied().unwrap_or(0);
+        let counter = |counts: &[u64], index: usize| counts.get(index).copied().unwrap_or(0);
         let rate = |count: u64| count as f64 * 1e9 / elapsed.max(1) as f64;
         let seen = m.snapshot(IDLE);
         let mut cpus = Vec::new();
         for (index, state) in seen.cpus.iter().enumerate() {
             cpus.push(Cpu {
                 online: state.online,
-                busy_percent: share(after.busy[index], of(&before.busy, index)).min(100.0),
-                overhead_percent: share(after.overhead[index], of(&before.overhead, index)).min(100.0),
+                busy_percent: share(after.busy[index], counter(&before.busy, index)).min(100.0),
+                overhead_percent: share(after.overhead[index], counter(&before.overhead, index)).min(100.0),
                 runs: (state.curr != 0).then(|| name(&seen, state.curr)),
                 waiting: state.nr_running - u32::from(state.curr != 0).min(state.nr_running),
             });
         }
-        let mean = |of: fn(&Cpu) -> f64| {
+        let mean = |percent: fn(&Cpu) -> f64| {
             let online = cpus.iter().filter(|cpu| cpu.online);
-            online.clone().map(of).sum::<f64>() / online.count().max(1) as f64
+            online.clone().map(percent).sum::<f64>() / online.count().max(1) as f64
         };
         let (busy_percent, overhead_percent) = (mean(|cpu| cpu.busy_percent), mean(|cpu| cpu.overhead_percent));
         let mut tasks: Vec<Task> = Vec::new();

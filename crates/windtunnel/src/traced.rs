@@ -45,12 +45,12 @@ pub struct End {
 
 /// Returns the positions of a machine's CPUs in the form of a trace header.
 pub fn places(machine: &MachineSpec) -> Vec<Place> {
-    let place = |cpu: &machine::Cpu| Place {
+    let position = |cpu: &machine::Cpu| Place {
         core: cpu.core,
         llc: cpu.llc,
         node: cpu.node,
     };
-    machine.topology.cpus.iter().map(place).collect()
+    machine.topology.cpus.iter().map(position).collect()
 }
 
 impl Traced {
@@ -96,8 +96,8 @@ impl Traced {
             }
             Some(machine) => (machine.name.clone(), places(machine)),
             None => {
-                let place = |core| Place { core, llc: 0, node: 0 };
-                ("recorded".to_owned(), (0..nr_cpus as u32).map(place).collect())
+                let position = |core| Place { core, llc: 0, node: 0 };
+                ("recorded".to_owned(), (0..nr_cpus as u32).map(position).collect())
             }
         };
         let workload = path.file_name().unwrap_or(path.as_os_str());

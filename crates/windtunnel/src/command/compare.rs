@@ -76,8 +76,8 @@ impl Args {
         let seeds: Vec<u64> = (0..self.runs).map(|run| self.inputs.seed.wrapping_add(run)).collect();
         interrupt::listen();
         let bar = bar("compare");
-        let comparison = compare::run(&sides, &seeds, self.threads, &|done, of| {
-            bar.set_length(of);
+        let comparison = compare::run(&sides, &seeds, self.threads, &|done, total| {
+            bar.set_length(total);
             bar.set_position(done);
         });
         bar.finish_and_clear();

@@ -126,8 +126,8 @@ impl Args {
                 continue;
             }
             let bar = bar(&experiment.name);
-            let comparison = experiment.run(&options, &|done, of| {
-                bar.set_length(of);
+            let comparison = experiment.run(&options, &|done, total| {
+                bar.set_length(total);
                 bar.set_position(done);
             });
             bar.finish_and_clear();

@@ -8,7 +8,7 @@
 mod present;
 pub mod streams;
 
-pub(crate) use present::ranges;
+pub(crate) use present::format_ranges;
 pub use present::{json, text};
 
 use crate::compare::names;
@@ -48,7 +48,7 @@ pub struct Options {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocatedDecision {
     pub decision: Decision,
-    pub place: Option<String>,
+    pub source_line: Option<String>,
 }
 
 /// Decision and state of run A or B at a difference.
@@ -246,7 +246,7 @@ fn side(
     };
     let located = |decision: Decision, machine: &Machine| LocatedDecision {
         decision,
-        place: machine.place(&decision),
+        source_line: machine.place(&decision),
     };
     let came = match own.map(|own| own.what) {
         Some(What::Run { pid, .. }) => came.remove(&pid),

@@ -23,7 +23,7 @@ const QUEUES: usize = 16;
 const CPUS: usize = 16;
 
 /// Formats a time with nanoseconds: `12.345678 ms`.
-fn instant(ns: u64) -> String {
+fn format_time(ns: u64) -> String {
     format!("{}.{:06} ms", ns / 1_000_000, ns % 1_000_000)
 }
 
@@ -34,7 +34,7 @@ pub fn text(diff: &Diff, surface: impl Into<Surface>) -> String {
     let mut out = String::new();
     let lag = match diff.lag {
         0 => "at the same times".to_owned(),
-        lag => format!("at times that differ by at most {}", instant(lag)),
+        lag => format!("at times that differ by at most {}", format_time(lag)),
     };
     for (name, failure) in diff.names.iter().zip(&diff.failures) {
         if let Some(failure) = failure {
@@ -48,7 +48,7 @@ pub fn text(diff: &Diff, surface: impl Into<Surface>) -> String {
             ns => writeln!(
                 out,
                 "no difference up to {}: {} equal decisions, {lag}",
-                instant(ns),
+                format_time(ns),
                 diff.same
             ),
         };
@@ -60,46 +60,46 @@ pub fn text(diff: &Diff, surface: impl Into<Surface>) -> String {
             out,
             "{a} and {b} make the same decisions: {} up to {}{until}, {lag}",
             diff.same,
-            instant(diff.ended[0].max(diff.ended[1]))
+            format_time(diff.ended[0].max(diff.ended[1]))
         );
         return out;
     };
     let _ = writeln!(
         out,
         "{a} and {b} differ from {} on. The {} decisions before are the same, {lag}.\n",
-        instant(first.time),
+        format_time(first.time),
         diff.same
     );
-    divergence(diff, first, surface, &mut out);
+    append_divergence(diff, first, surface, &mut out);
     if let Some(effect) = &diff.effect {
         let _ = writeln!(
             out,
             "\nThe first effect on where or when tasks run is at {}, {} later:\n",
-            instant(effect.time),
-            instant(effect.time.saturating_sub(first.time))
+            format_time(effect.time),
+            format_time(effect.time.saturating_sub(first.time))
         );
-        divergence(diff, effect, surface, &mut out);
+        append_divergence(diff, effect, surface, &mut out);
     }
     out
 }
 
-fn divergence(diff: &Diff, it: &Divergence, surface: Surface, out: &mut String) {
+fn append_divergence(diff: &Diff, it: &Divergence, surface: Surface, out: &mut String) {
     for (letter, (name, side)) in ["A", "B"].iter().zip(diff.names.iter().zip(&it.sides)) {
         match &side.decision {
             Some(located) => {
                 let _ = writeln!(
                     out,
                     "{letter} {name}, {}: {}",
-                    instant(located.decision.time),
-                    decided(located, &side.seen)
+                    format_time(located.decision.time),
+                    describe_decision(located, &side.seen)
                 );
-                let _ = writeln!(out, "    by {}", by(located));
+                let _ = writeln!(out, "    by {}", describe_origin(located));
             }
             None => {
                 let _ = writeln!(
                     out,
                     "{letter} {name}: makes no such decision up to {}",
-                    instant(it.time)
+                    format_time(it.time)
                 );
             }
         }
@@ -107,23 +107,23 @@ fn divergence(diff: &Diff, it: &Divergence, surface: Surface, out: &mut String) 
             let _ = writeln!(
                 out,
                 "    before, {}: {}",
-                instant(came.decision.time),
-                decided(came, &side.seen)
+                format_time(came.decision.time),
+                describe_decision(came, &side.seen)
             );
-            let _ = writeln!(out, "    by {}", by(came));
+            let _ = writeln!(out, "    by {}", describe_origin(came));
         }
-        if let Some(candidates) = candidates(side) {
+        if let Some(candidates) = list_candidates(side) {
             let _ = writeln!(out, "    candidates: {candidates}");
         }
     }
     let [a, b] = &it.sides;
-    if alike(&a.seen, &b.seen) {
+    if are_equal(&a.seen, &b.seen) {
         out.push_str("\nState that both policies saw:\n");
-        state(a, surface, out);
+        append_state(a, surface, out);
     } else {
         for (name, side) in diff.names.iter().zip(&it.sides) {
-            let _ = writeln!(out, "\nState that {name} saw at {}:", instant(side.seen.time));
-            state(side, surface, out);
+            let _ = writeln!(out, "\nState that {name} saw at {}:", format_time(side.seen.time));
+            append_state(side, surface, out);
         }
     }
     for (name, side) in diff.names.iter().zip(&it.sides) {
@@ -134,8 +134,8 @@ fn divergence(diff: &Diff, it: &Divergence, surface: Surface, out: &mut String) 
             let _ = writeln!(
                 out,
                 "  {:>16}  {}",
-                instant(located.decision.time),
-                decided(located, &side.seen)
+                format_time(located.decision.time),
+                describe_decision(located, &side.seen)
             );
         }
     }
@@ -147,7 +147,7 @@ fn divergence(diff: &Diff, it: &Divergence, surface: Surface, out: &mut String) 
 }
 
 /// Returns whether two states are equal, apart from the time and waiting times.
-fn alike(a: &Snapshot, b: &Snapshot) -> bool {
+fn are_equal(a: &Snapshot, b: &Snapshot) -> bool {
     let timeless = |seen: &Snapshot| {
         let mut seen = seen.clone();
         seen.time = 0;
@@ -159,7 +159,7 @@ fn alike(a: &Snapshot, b: &Snapshot) -> bool {
     timeless(a) == timeless(b)
 }
 
-fn task(pid: u32, seen: &Snapshot) -> String {
+fn task_name(pid: u32, seen: &Snapshot) -> String {
     match seen.tasks.get(&pid) {
         _ if pid == 0 => "idle".to_owned(),
         Some(task) => format!("{}:{pid}", escape::line(&task.comm)),
@@ -167,7 +167,7 @@ fn task(pid: u32, seen: &Snapshot) -> String {
     }
 }
 
-fn dsq(id: u64) -> String {
+fn dsq_name(id: u64) -> String {
     match id {
         SCX_DSQ_GLOBAL => "the global DSQ".to_owned(),
         SCX_DSQ_BYPASS => "the bypass DSQ".to_owned(),
@@ -176,11 +176,11 @@ fn dsq(id: u64) -> String {
 }
 
 /// Describes a decision in words.
-fn decided(located: &LocatedDecision, seen: &Snapshot) -> String {
+fn describe_decision(located: &LocatedDecision, seen: &Snapshot) -> String {
     let Decision { cpu, what, .. } = located.decision;
     match what {
-        What::Cpu { pid, prev_cpu, cpu } if prev_cpu == cpu => format!("{} stays on CPU {cpu}", task(pid, seen)),
-        What::Cpu { pid, prev_cpu, cpu } => format!("{} moves from CPU {prev_cpu} to CPU {cpu}", task(pid, seen)),
+        What::Cpu { pid, prev_cpu, cpu } if prev_cpu == cpu => format!("{} stays on CPU {cpu}", task_name(pid, seen)),
+        What::Cpu { pid, prev_cpu, cpu } => format!("{} moves from CPU {prev_cpu} to CPU {cpu}", task_name(pid, seen)),
         What::Insert {
             pid,
             dsq: target,
@@ -191,12 +191,12 @@ fn decided(located: &LocatedDecision, seen: &Snapshot) -> String {
             let target = match target {
                 Target::Local => "the local DSQ of its CPU".to_owned(),
                 Target::LocalOn(cpu) => format!("the local DSQ of CPU {cpu}"),
-                Target::Dsq(id) => dsq(id),
+                Target::Dsq(id) => dsq_name(id),
             };
             let mut text = format!(
                 "{} is inserted into {target}, slice {}",
-                task(pid, seen),
-                slice_text(slice)
+                task_name(pid, seen),
+                format_slice(slice)
             );
             if let Some(vtime) = vtime {
                 let _ = write!(text, ", vtime {}", vtime as i64);
@@ -212,8 +212,12 @@ fn decided(located: &LocatedDecision, seen: &Snapshot) -> String {
             }
             text
         }
-        What::Take { pid, dsq: id, cpu } => format!("CPU {cpu} takes {} from {}", task(pid, seen), dsq(id)),
-        What::Run { pid, prev } => format!("CPU {cpu} runs {} after {}", task(pid, seen), task(prev, seen)),
+        What::Take { pid, dsq: id, cpu } => format!("CPU {cpu} takes {} from {}", task_name(pid, seen), dsq_name(id)),
+        What::Run { pid, prev } => format!(
+            "CPU {cpu} runs {} after {}",
+            task_name(pid, seen),
+            task_name(prev, seen)
+        ),
         What::Kick { target, flags } => {
             let named = [
                 (SCX_KICK_IDLE, "if idle"),
@@ -232,7 +236,7 @@ fn decided(located: &LocatedDecision, seen: &Snapshot) -> String {
     }
 }
 
-fn slice_text(slice: u64) -> String {
+fn format_slice(slice: u64) -> String {
     match slice {
         0 => "unchanged".to_owned(),
         u64::MAX => "infinite".to_owned(),
@@ -241,34 +245,37 @@ fn slice_text(slice: u64) -> String {
 }
 
 /// Names the callback that decided and its source line.
-fn by(located: &LocatedDecision) -> String {
+fn describe_origin(located: &LocatedDecision) -> String {
     let Some((op, _)) = located.decision.by else {
         return match located.decision.what {
             What::Run { .. } => "the kernel, which took the first task available to the CPU".to_owned(),
             _ => "the kernel".to_owned(),
         };
     };
-    let place = located
-        .place
+    let source_line = located
+        .source_line
         .as_deref()
         .unwrap_or("an instruction without line information");
     match (located.decision.what, op) {
-        (What::Cpu { .. }, Op::SelectCpu) => format!("the return value of ops.select_cpu() after {place}"),
-        _ => format!("ops.{}() in {place}", op.name()),
+        (What::Cpu { .. }, Op::SelectCpu) => format!("the return value of ops.select_cpu() after {source_line}"),
+        _ => format!("ops.{}() in {source_line}", op.name()),
     }
 }
 
 /// Lists the alternatives that the decision had.
-fn candidates(side: &Side) -> Option<String> {
+fn list_candidates(side: &Side) -> Option<String> {
     let (seen, decision) = (&side.seen, side.decision.as_ref()?.decision);
-    let of_cpu = |cpu: u32| {
+    let waiting_on = |cpu: u32| {
         let may = |pid: &&u32| {
             let allowed = seen.tasks.get(pid).and_then(|task| task.cpus.as_ref());
             allowed.is_none_or(|cpus| cpus.contains(cpu))
         };
-        let queued = seen.queues.iter().filter(|queue| queue.cpu.is_none_or(|of| of == cpu));
+        let queued = seen
+            .queues
+            .iter()
+            .filter(|queue| queue.cpu.is_none_or(|owner| owner == cpu));
         let waiting: Vec<u32> = queued.flat_map(|queue| &queue.tasks).filter(may).copied().collect();
-        listed(&waiting, IN_QUEUE, |pid| task(pid, seen))
+        list_names(&waiting, IN_QUEUE, |pid| task_name(pid, seen))
     };
     match decision.what {
         What::Cpu { pid, .. } | What::Insert { pid, .. } => {
@@ -282,23 +289,23 @@ fn candidates(side: &Side) -> Option<String> {
                     idle.push(number);
                 }
             }
-            Some(format!("CPUs {}; idle: {}", ranges(&all), ranges(&idle)))
+            Some(format!("CPUs {}; idle: {}", format_ranges(&all), format_ranges(&idle)))
         }
         What::Run { prev, .. } => {
-            let text = of_cpu(decision.cpu);
-            let stays = seen.tasks.contains_key(&prev) && !text.contains(&task(prev, seen));
+            let text = waiting_on(decision.cpu);
+            let stays = seen.tasks.contains_key(&prev) && !text.contains(&task_name(prev, seen));
             Some(if stays {
-                format!("{text}; or {} keeps running", task(prev, seen))
+                format!("{text}; or {} keeps running", task_name(prev, seen))
             } else {
                 text
             })
         }
-        What::Take { cpu, .. } => Some(of_cpu(cpu)),
+        What::Take { cpu, .. } => Some(waiting_on(cpu)),
         What::Kick { .. } => None,
     }
 }
 
-fn listed(pids: &[u32], most: usize, name: impl Fn(u32) -> String) -> String {
+fn list_names(pids: &[u32], most: usize, name: impl Fn(u32) -> String) -> String {
     if pids.is_empty() {
         return "none".to_owned();
     }
@@ -309,8 +316,8 @@ fn listed(pids: &[u32], most: usize, name: impl Fn(u32) -> String) -> String {
     names.join(", ")
 }
 
-/// Formats sorted numbers as ranges: `0-3, 7`.
-pub(crate) fn ranges(numbers: &[u32]) -> String {
+/// Formats sorted numbers as format_ranges: `0-3, 7`.
+pub(crate) fn format_ranges(numbers: &[u32]) -> String {
     let mut parts: Vec<(u32, u32)> = Vec::new();
     for &number in numbers {
         match parts.last_mut() {
@@ -331,7 +338,7 @@ pub(crate) fn ranges(numbers: &[u32]) -> String {
     }
 }
 
-fn state(side: &Side, surface: Surface, out: &mut String) {
+fn append_state(side: &Side, surface: Surface, out: &mut String) {
     let seen = &side.seen;
     let numbers = |of: &dyn Fn(&kernel::decision::CpuState) -> bool| {
         let cpus = seen
@@ -340,7 +347,7 @@ fn state(side: &Side, surface: Surface, out: &mut String) {
             .zip(0..)
             .filter(|(cpu, _)| of(cpu))
             .map(|(_, number)| number);
-        ranges(&cpus.collect::<Vec<u32>>())
+        format_ranges(&cpus.collect::<Vec<u32>>())
     };
     let _ = write!(out, "  idle CPUs: {}", numbers(&|cpu| cpu.idle));
     let claimed = numbers(&|cpu| !cpu.idle && cpu.online && cpu.curr == 0);
@@ -357,7 +364,7 @@ fn state(side: &Side, surface: Surface, out: &mut String) {
     let mut names: Vec<String> = running
         .iter()
         .take(CPUS)
-        .map(|&(n, pid)| format!("CPU {n} {}", task(pid, seen)))
+        .map(|&(n, pid)| format!("CPU {n} {}", task_name(pid, seen)))
         .collect();
     if running.len() > CPUS {
         names.push(format!("and {} more", running.len() - CPUS));
@@ -376,18 +383,18 @@ fn state(side: &Side, surface: Surface, out: &mut String) {
             out,
             "  {}: {}",
             queue.name,
-            listed(&queue.tasks, IN_QUEUE, |pid| task(pid, seen))
+            list_names(&queue.tasks, IN_QUEUE, |pid| task_name(pid, seen))
         );
     }
     if seen.queues.len() > QUEUES {
         let _ = writeln!(out, "  and {} more non-empty queues", seen.queues.len() - QUEUES);
     }
-    tasks(side, surface, out);
+    append_tasks(side, surface, out);
 }
 
 /// Appends a table of tasks: first those that the decision is about, then waiting tasks, longest
 /// wait first.
-fn tasks(side: &Side, surface: Surface, out: &mut String) {
+fn append_tasks(side: &Side, surface: Surface, out: &mut String) {
     let seen = &side.seen;
     let about: Vec<u32> = match side.decision.as_ref().map(|located| located.decision.what) {
         Some(What::Run { pid, prev }) => vec![pid, prev],
@@ -423,18 +430,21 @@ fn tasks(side: &Side, surface: Surface, out: &mut String) {
     for &pid in order.iter().take(TASKS) {
         let it = &seen.tasks[&pid];
         let waits = match it.waiting_since {
-            Some(since) => instant(seen.time.saturating_sub(since)),
+            Some(since) => format_time(seen.time.saturating_sub(since)),
             None if seen.cpus.get(it.cpu as usize).is_some_and(|cpu| cpu.curr == pid) => "runs".to_owned(),
             None => String::new(),
         };
-        let cpus = it.cpus.as_ref().map(|cpus| ranges(&cpus.iter().collect::<Vec<u32>>()));
+        let cpus = it
+            .cpus
+            .as_ref()
+            .map(|cpus| format_ranges(&cpus.iter().collect::<Vec<u32>>()));
         let slice = if it.slice == u64::MAX {
             "infinite".to_owned()
         } else {
-            instant(it.slice)
+            format_time(it.slice)
         };
         grid.row([
-            task(pid, seen),
+            task_name(pid, seen),
             it.cpu.to_string(),
             it.weight.to_string(),
             slice,
@@ -476,9 +486,9 @@ fn side_json(side: &Side) -> Value {
         json!({
             "time_ns": located.decision.time,
             "cpu": located.decision.cpu,
-            "decision": decided(located, &side.seen),
+            "decision": describe_decision(located, &side.seen),
             "callback": located.decision.by.map(|(op, _)| op.name()),
-            "place": located.place,
+            "place": located.source_line,
         })
     };
     let seen = &side.seen;
@@ -500,7 +510,7 @@ fn side_json(side: &Side) -> Value {
     json!({
         "decided": side.decision.as_ref().map(decision_json),
         "came": side.came.as_ref().map(decision_json),
-        "candidates": candidates(side),
+        "candidates": list_candidates(side),
         "before": side.before.iter().map(decision_json).collect::<Vec<_>>(),
         "cpus": seen.cpus.iter().map(cpu).collect::<Vec<_>>(),
         "queues": seen.queues.iter().map(queue).collect::<Vec<_>>(),

@@ -122,8 +122,8 @@ impl Streams {
         if same(&other.what, &decision.what) {
             let lag = other.time.abs_diff(decision.time);
             self.lag = self.lag.max(lag);
-            let of_a = if side == 0 { decision } else { &other };
-            self.recent.insert((other.time.min(decision.time), of_a.number), lag);
+            let a = if side == 0 { decision } else { &other };
+            self.recent.insert((other.time.min(decision.time), a.number), lag);
             return;
         }
         let mut sides = [Some(other), Some(*decision)];
@@ -175,7 +175,7 @@ impl Streams {
     /// Returns the number of equal decisions before a difference, or of all equal decisions, and
     /// the largest difference between their times in ns.
     pub fn equal_before(&self, mismatch: Option<&Mismatch>) -> (u64, u64) {
-        let end = mismatch.map(|mismatch| (mismatch.time, mismatch.sides[0].map_or(0, |of_a| of_a.number)));
+        let end = mismatch.map(|mismatch| (mismatch.time, mismatch.sides[0].map_or(0, |a| a.number)));
         let recent = self.recent.range(..end.unwrap_or((u64::MAX, u64::MAX)));
         recent.fold(self.settled, |(count, most), (_, &lag)| (count + 1, most.max(lag)))
     }

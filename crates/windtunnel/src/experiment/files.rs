@@ -24,13 +24,13 @@ impl Experiment {
         if !path.is_file() {
             return Ok(Vec::new());
         }
-        let place = path.display();
-        let broken = |error: csv::Error| Error::new(format!("{place}: {error}"));
+        let file = path.display();
+        let broken = |error: csv::Error| Error::new(format!("{file}: {error}"));
         let mut reader = csv::Reader::from_path(&path).map_err(broken)?;
         let columns: Vec<String> = reader.headers().map_err(broken)?.iter().map(str::to_owned).collect();
         if columns != plan.columns {
             return Err(
-                Error::new(format!("{place}:1: the columns are {}", columns.join(","))).hint(format!(
+                Error::new(format!("{file}:1: the columns are {}", columns.join(","))).hint(format!(
                     "expected the columns of {}: {}",
                     definition_place(&self.source),
                     plan.columns.join(",")
@@ -51,7 +51,7 @@ impl Experiment {
                 } else if !text.is_empty() {
                     let value = text.parse().map_err(|_| {
                         let line = index + 2;
-                        Error::new(format!("{place}:{line}: {column} = '{text}': expected a number"))
+                        Error::new(format!("{file}:{line}: {column} = '{text}': expected a number"))
                     })?;
                     row.values.insert(column.clone(), value);
                 }

@@ -172,10 +172,10 @@ impl Job<'_> {
                 .collect(),
         };
         let seen = execute(self.spec, self.seed, &wanted, progress).map_err(|error| {
-            let place = experiment.source.error(self.at, &error.message);
+            let located = experiment.source.error(self.at, &error.message);
             match error.hint {
-                Some(hint) => place.hint(hint),
-                None => place,
+                Some(hint) => located.hint(hint),
+                None => located,
             }
         })?;
         let Some(seen) = seen else { return Ok(None) };

@@ -184,7 +184,7 @@ impl Measure {
             Quantity::Response(stat) => some(stat.compute(responses().into_iter().filter(counts).collect())),
             Quantity::TaskMean(stat) => {
                 let tasks = self.by_task(seen).into_values();
-                let means = tasks.filter_map(|of| mean(&of.iter().map(Response::ms).collect::<Vec<_>>()));
+                let means = tasks.filter_map(|responses| mean(&responses.iter().map(Response::ms).collect::<Vec<_>>()));
                 some(stat.compute(means.collect()))
             }
             Quantity::Peak => some(peak(responses().into_iter().filter(counts))),
@@ -202,7 +202,10 @@ impl Measure {
             Quantity::Between => {
                 let tasks = self.by_task(seen);
                 let gap = |pair: &[Response]| (pair[1].end_ns - pair[1].ns - pair[0].end_ns) as f64 / 1e6;
-                let gaps: Vec<f64> = tasks.values().flat_map(|of| of.windows(2).map(gap)).collect();
+                let gaps: Vec<f64> = tasks
+                    .values()
+                    .flat_map(|responses| responses.windows(2).map(gap))
+                    .collect();
                 some(mean(&gaps))
             }
             Quantity::PerMinute => {
@@ -232,9 +235,9 @@ impl Measure {
             seen.trail.named(&self.task).map(|(pid, _)| (pid, vec![])).collect();
         for response in &seen.trail.responses {
             if response.end_ns >= self.after_ns
-                && let Some(of) = tasks.get_mut(&response.pid)
+                && let Some(responses) = tasks.get_mut(&response.pid)
             {
-                of.push(*response);
+                responses.push(*response);
             }
         }
         tasks

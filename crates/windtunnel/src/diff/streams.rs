@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Finds the first difference between two sequences of decisions whose times differ.
+//! Finds the first difference between the decisions of two runs. The runs may make the same
+//! decisions at different times.
 //!
 //! Decisions are divided into streams: decisions about one task, tasks that one CPU runs, and kicks
-//! of one CPU. Within a stream the order of decisions has a meaning. Between streams it depends on
-//! nanoseconds and is ignored.
+//! of one CPU. Within a stream the order of decisions is compared. The order of decisions in
+//! different streams depends on nanoseconds and is ignored.
 //!
 //! ```text
 //! run 0, CPU 3:   A    B    C
@@ -22,6 +23,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 const PATIENCE_NS: u64 = 20_000_000;
 const LAGS: u64 = 4;
 
+/// Key of a stream: a task's pid, or a CPU with the tasks that it runs or its kicks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stream {
     Task(u32),

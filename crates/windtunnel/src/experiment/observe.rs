@@ -21,9 +21,9 @@ pub struct Observed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Response {
     pub pid: u32,
-    /// Time of the response.
+    /// Simulated time at which the request was completed.
     pub end_ns: u64,
-    /// Response time.
+    /// Time from the request to the response.
     pub ns: u64,
 }
 
@@ -73,8 +73,8 @@ pub struct Trail {
 }
 
 impl Trail {
-    /// Creates the collector for a machine. `sample_times` are the times at which to record queue lengths,
-    /// in ns.
+    /// Creates the collector for a machine. `sample_times` are the times at which to record queue
+    /// lengths, in ns.
     pub fn new(nr_cpus: u32, mut sample_times: Vec<u64>) -> Trail {
         sample_times.sort_unstable();
         sample_times.dedup();

@@ -69,7 +69,7 @@ fn what_is_no_trace_is_refused() {
         (&["report", &cut], "was the run interrupted?"),
         (
             &["report", "-m", "up", "crates/windtunnel/tests/recordings/perf.txt"],
-            "machine 'up' has 1 CPUs",
+            "machine 'up' has only 1 CPUs",
         ),
     ] {
         let ran = windtunnel(args);

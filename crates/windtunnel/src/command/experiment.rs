@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn live_passes_names_variables_and_seeds_on() {
+    fn live_runs_receive_names_variables_and_seeds() {
         let words = [
             "x",
             "smp/heavy",

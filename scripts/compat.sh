@@ -21,7 +21,7 @@ scripts/compat/objects.sh "$dir" || failed+=("compiling")
 objects=("$dir"/objects/{kernel,scx}/*.bpf.o ${COMPAT_OBJECTS:-})
 echo "== loading ${#objects[@]} objects"
 "$windtunnel" check "${objects[@]}" >"$dir/check.log" 2>&1 || failed+=("loading (all of it: $dir/check.log)")
-grep -v ': loads, 0 warnings$' "$dir/check.log"
+grep -v ': loads with 0 warnings$' "$dir/check.log"
 
 echo "== the kernel's selftests"
 "$windtunnel" suite scripts/compat/selftests.toml --objects "$dir/objects/selftests" >"$dir/selftests.log" ||

@@ -80,8 +80,8 @@ def selftests(folder):
     text = f"## The kernel's selftests\n\n{lines[-1]}.\n"
     for kind, meaning in (("weaker", "weaker than the kernel's test"), ("left out", "left out")):
         for line in lines:
-            if line.startswith(f"{kind} "):
-                name, why = line.removeprefix(f"{kind} ").split(": ", 1)
+            if line.startswith(f"{kind}: "):
+                name, why = line.removeprefix(f"{kind}: ").split(": ", 1)
                 text += "\n" + filled(f"- {name} is {meaning}: {why}.").replace("\n", "\n  ")
     return text + "\n"
 

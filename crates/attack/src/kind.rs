@@ -413,7 +413,7 @@ pub(crate) fn trace(input: &[u8], name: &str) -> String {
         Ok(result) => {
             safe(&report::details(&result, false));
             safe(&report::table(std::slice::from_ref(&result), false));
-            let page = windtunnel::page::finished(scan, result, None);
+            let page = windtunnel::page::finish_run(scan, result, None);
             let page = report::html::page(&[page]);
             assert!(!page.contains(SCRIPT), "a script of the trace is in the page");
             "read".to_owned()

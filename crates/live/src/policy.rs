@@ -60,7 +60,7 @@ impl Source {
     /// If the object or a setting cannot work.
     pub fn new(name: String, path: PathBuf, settings: &[(String, String)]) -> Result<Source, Error> {
         let machine = machine::load("host", &[])?;
-        let (mut object, profile) = load::prepared(
+        let (mut object, profile) = load::prepare(
             &name,
             &path,
             settings,

@@ -122,7 +122,7 @@ impl Args {
         };
         let execute =
             |spec: &RunSpec, seed: u64, wanted: &Wanted, _: &mut dyn FnMut(u64)| observe(spec, seed, wanted, cpus);
-        let here = plan.clone().under(&kernel::scheduler(), "this machine");
+        let here = plan.clone().with_policy(&kernel::scheduler(), "this machine");
         let mut live = experiment.run_plan(&here, &options, &|_, _| {}, &execute)?;
         let numbers: Vec<String> = cpus.iter().map(u32::to_string).collect();
         live.notes = vec![format!(
@@ -139,10 +139,10 @@ impl Args {
             ops => ops,
         };
         let machine = self.machine.clone().unwrap_or(format!("core:{} pu:1", cpus.len()));
-        let plan = plan.clone().under(&policy, &machine);
+        let plan = plan.clone().with_policy(&policy, &machine);
         let mut simulated = experiment
             .run_plan(&plan, &options, &|_, _| {}, &simulate)?
-            .beside(&live, "live");
+            .with_reference(&live, "live");
         simulated.title += ", simulated";
         simulated.notes = vec![format!("measured in the simulator: policy {policy}, machine {machine}")];
         Ok(vec![live, simulated])
@@ -159,7 +159,7 @@ fn observe(spec: &RunSpec, seed: u64, wanted: &Wanted, cpus: &[u32]) -> Result<O
         for_ns: spec.for_ns.or(workload.duration_ns).or(Some(LONGEST_NS)),
         seed,
         cpus: cpus.to_vec(),
-        watch: !wanted.looks.is_empty(),
+        watch: !wanted.sample_times.is_empty(),
     };
     let Executed {
         result,
@@ -179,9 +179,9 @@ fn observe(spec: &RunSpec, seed: u64, wanted: &Wanted, cpus: &[u32]) -> Result<O
     let mut trail = Trail::new(cpus.len() as u32, Vec::new());
     trail.take(&log);
     trail.finish(end_ns);
-    let lengths = wanted.looks.iter().filter(|at| **at <= end_ns);
+    let lengths = wanted.sample_times.iter().filter(|at| **at <= end_ns);
     let lengths = lengths.filter_map(|&at| Some((at, usual_lengths(&looks, at)?)));
-    trail.counted(lengths.collect(), &cpu_ns.collect());
+    trail.add_counters(lengths.collect(), &cpu_ns.collect());
     Ok(Some(Observed {
         result,
         trail,

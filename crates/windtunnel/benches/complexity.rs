@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a decision costs: BPF instructions a callback against tasks and CPUs, for every policy built. A table per policy,
-//! and the same numbers as `target/complexity.csv`.
+//! Benchmark of the cost of decisions: BPF instructions per callback, by number of tasks and CPUs.
 //!
-//! `make bench` runs it.
+//! Prints a table for every built policy and writes the numbers to `target/complexity.csv`. `make
+//! bench` runs it.
 
 use std::path::Path;
 use windtunnel::policy::{self, Policy};
@@ -15,7 +15,7 @@ const SIMULATED_NS: u64 = 20_000_000;
 
 fn main() {
     let mut csv = String::from("policy,cpus,tasks,callback,count,insns_mean,insns_max,exit\n");
-    println!("BPF instructions a call, mean; each task runs 2 ms and sleeps 100 us, over and over\n");
+    println!("mean BPF instructions per call; each task repeatedly runs 2 ms and sleeps 100 us\n");
     for (name, path) in policy::list() {
         println!(
             "{name:10} {:>5} {:>5} {:>11} {:>11} {:>11} {:>11}",
@@ -39,7 +39,7 @@ fn main() {
     }
 }
 
-/// Runs and prints one row; the same as lines of CSV.
+/// Runs a policy, prints one row of the table and returns the lines of CSV.
 fn row(policy: &Policy, cpus: u32, machine: &str, tasks: u32) -> String {
     let name = policy.name();
     let scenario = Scenario {
@@ -62,7 +62,7 @@ fn row(policy: &Policy, cpus: u32, machine: &str, tasks: u32) -> String {
     let result = match scenario.run(&mut |_| {}) {
         Ok(outcome) => outcome.result,
         Err(error) => {
-            println!("{:10} {cpus:>5} {tasks:>5} does not run: {error}", "");
+            println!("{:10} {cpus:>5} {tasks:>5} cannot be run: {error}", "");
             return format!("{name},{cpus},{tasks},,0,,,does not run\n");
         }
     };

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The speed promises, measured: context switches per wall second, cost by size of the machine, memory of a long run
-//! with a streamed trace. Prints a table with the machine and the date; medians of several runs.
+//! Benchmark of the simulator's speed: context switches per second of wall time, cost by size of
+//! the machine, and memory of a long run with a trace file.
 //!
-//! `make bench` runs it. scx_simple's own object is used where `make compat` has built it, else our `vtime`, which has the
-//! same shape (one DSQ ordered by vtime).
+//! Prints a table with the host's CPU and the date. Each figure is the median of several runs.
+//! `make bench` runs it. The policy is scx_simple if `make compat` has built it, else `vtime`,
+//! which has the same structure (one DSQ ordered by vtime).
 
 use std::process::Command;
 use windtunnel::policy::Policy;
@@ -23,7 +24,7 @@ fn main() {
         cpu_model(),
         policy.name()
     );
-    // First, while the process' peak memory is this run's own.
+    // This run is first, because the peak memory of the process covers everything before it.
     let memory = streamed(&policy);
     println!("median of {RUNS} runs, one core, no trace file\n");
     println!("{:44} {:>14} {:>12} {:>10}", "", "switches/s", "ns/switch", "switches");
@@ -34,10 +35,10 @@ fn main() {
         measure(&scenario(&policy, node, busy, 1_000_000_000)),
     );
     print_row(
-        "eevdf, the same",
+        "eevdf, same workload",
         measure(&scenario(&Policy::Eevdf, node, busy, 1_000_000_000)),
     );
-    // The cost of one more switch, so that making 100 000 tasks does not count.
+    // Measures the cost of additional switches, without the creation of 100 000 tasks.
     let small = measure_later(
         &policy,
         "core:4 pu:2",
@@ -85,7 +86,7 @@ fn print_row(name: &str, (switches, ns): (u64, u64)) {
     println!("{name:44} {:>14} {ns:>12} {switches:>10}", 1_000_000_000 / ns.max(1));
 }
 
-/// Context switches of a run, and the median wall ns per switch.
+/// Returns the context switches of a run and the median wall time per switch in ns.
 fn measure(scenario: &Scenario) -> (u64, u64) {
     median(|| {
         let result = run(scenario).result;
@@ -93,7 +94,7 @@ fn measure(scenario: &Scenario) -> (u64, u64) {
     })
 }
 
-/// The same of the time from `ns` to twice that: the difference of two runs.
+/// Returns the same figures for the time from `ns` to `2 * ns`, as the difference of two runs.
 fn measure_later(policy: &Policy, machine: &str, workload: &str, ns: u64) -> (u64, u64) {
     let (short, long) = (
         scenario(policy, machine, workload, ns),
@@ -108,7 +109,7 @@ fn measure_later(policy: &Policy, machine: &str, workload: &str, ns: u64) -> (u6
     })
 }
 
-/// Of several measurements of (switches, wall ns): the median of the ns per switch.
+/// Repeats a measurement of (switches, wall ns). Returns the switches and the median ns per switch.
 fn median(one: impl Fn() -> (u64, u64)) -> (u64, u64) {
     let mut runs: Vec<(u64, u64)> = (0..RUNS)
         .map(|_| one())
@@ -128,7 +129,8 @@ fn run(scenario: &Scenario) -> Outcome {
     outcome
 }
 
-/// 60 simulated seconds with a trace to a file: what it came to, and the process' peak memory.
+/// Simulates 60 seconds with a trace file. Returns a text with its size and the process' peak
+/// memory.
 fn streamed(policy: &Policy) -> String {
     let path = std::env::temp_dir().join(format!("windtunnel-bench-{}.wtt", std::process::id()));
     let mut long = scenario(
@@ -140,7 +142,7 @@ fn streamed(policy: &Policy) -> String {
     long.trace = Some(path.clone());
     let outcome = run(&long);
     let bytes = std::fs::metadata(&path).map_or(0, |file| file.len());
-    // The file is a temporary one of this benchmark's own; nothing is lost if it is gone already.
+    // The temporary file may already be gone, so an error is ignored.
     let _ = std::fs::remove_file(&path);
     format!(
         "60 simulated seconds with a streamed trace: {} switches, {} MB trace, peak memory {} MB (at most 100)",
@@ -150,7 +152,7 @@ fn streamed(policy: &Policy) -> String {
     )
 }
 
-/// VmHWM of this process.
+/// Returns the peak memory of this process (VmHWM), in KiB.
 fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status

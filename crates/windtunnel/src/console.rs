@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Standard output and standard error of the commands: no panic when they are full or closed, nothing that harms a terminal.
+//! Standard output and standard error of the commands.
 //!
-//! Text goes through [`out!`](crate::out), [`outln!`](crate::outln) and [`errln!`](crate::errln), which escape control characters
-//! ([`trace::escape`]). Tables that may have colours go through [`styled`]; they have escaped the names in them. The first error of
-//! standard output is kept and becomes the exit status of [`finish`]. When nobody reads any more (`| head`), what is still running
-//! ends as after Ctrl-C, files are written, and the process ends as SIGPIPE would have ended it.
+//! Every command prints through this module, which guarantees three things:
+//! - A full or closed output causes no panic. The first error of standard output is kept, and
+//!   [`finish`] turns it into the exit status.
+//! - Names in the output cannot send control sequences to the terminal. The macros
+//!   [`out!`](crate::out), [`outln!`](crate::outln) and [`errln!`](crate::errln) escape control
+//!   characters ([`trace::escape`]). Tables with colours go through [`styled`], after their names
+//!   are escaped.
+//! - When the reader of a pipe exits (`| head`), the runs end as after Ctrl-C, files are written,
+//!   and the process ends with SIGPIPE.
 
 use crate::interrupt;
 use clap::error::{ContextKind, ContextValue};
@@ -16,23 +21,23 @@ use std::sync::{Mutex, PoisonError};
 use terminal_size::terminal_size_of;
 use trace::escape;
 
-/// First error of standard output. Nothing is written after it.
+/// First error of standard output. Nothing is written after an error.
 static FAILED: Mutex<Option<io::Error>> = Mutex::new(None);
 
-/// Prints to standard output; control characters but newlines and tabs are escaped.
+/// Prints to standard output. Control characters other than newline and tab are escaped.
 #[macro_export]
 macro_rules! out {
     ($($arg:tt)*) => { $crate::console::text(format_args!($($arg)*)) };
 }
 
-/// Prints a line to standard output; control characters but newlines and tabs are escaped.
+/// Prints a line to standard output. Control characters other than newline and tab are escaped.
 #[macro_export]
 macro_rules! outln {
     () => { $crate::console::text(format_args!("\n")) };
     ($($arg:tt)*) => { $crate::console::text(format_args!("{}\n", format_args!($($arg)*))) };
 }
 
-/// Prints a line to standard error; control characters but newlines and tabs are escaped.
+/// Prints a line to standard error. Control characters other than newline and tab are escaped.
 #[macro_export]
 macro_rules! errln {
     ($($arg:tt)*) => { $crate::console::note(format_args!($($arg)*)) };
@@ -43,34 +48,37 @@ pub fn text(text: fmt::Arguments) {
     styled(&escape::text(&text.to_string()));
 }
 
-/// Writes JSON and a newline to standard output, with the control characters that JSON allows escaped as JSON escapes them.
+/// Writes JSON and a newline to standard output. Control characters are escaped as in `\u001b`.
 pub fn json(text: &str) {
     styled(&escape::json(text));
     styled("\n");
 }
 
-/// Writes text whose names are escaped already and that may have colours.
+/// Writes text that may have colours. The caller has escaped the names in it.
 pub fn styled(text: &str) {
     let mut out = Stdout;
-    // An error is kept for the end.
+    // `Stdout` keeps the error for `finish`.
     let _ = out.write_all(text.as_bytes());
     let _ = out.flush();
 }
 
-/// Writes a line to standard error, escaped. A full or closed standard error leaves no place to report that.
+/// Writes an escaped line to standard error. Errors are ignored: there is nowhere to report them.
 pub fn note(text: fmt::Arguments) {
     let text = text.to_string();
     let _ = writeln!(io::stderr().lock(), "{}", escape::text(&text));
 }
 
-/// Says on a terminal that a signal was noted: what runs may take a moment to end.
+/// Acknowledges a signal on a terminal, because the runs may take a moment to end.
 pub(crate) fn note_interrupt() {
     if io::stderr().is_terminal() {
-        note(format_args!("\nwindtunnel: ending the run; again to end at once"));
+        note(format_args!(
+            "\nwindtunnel: ending the run; repeat the signal to end at once"
+        ));
     }
 }
 
-/// Standard output as a [`Write`] that never fails: the first error is kept, and what comes after it is dropped.
+/// Standard output as a [`Write`] that never fails. It keeps the first error and discards all
+/// output after it.
 pub struct Stdout;
 
 impl Write for Stdout {
@@ -93,21 +101,21 @@ fn keep_error(write: impl FnOnce() -> io::Result<()>) {
             .as_ref()
             .is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
         {
-            interrupt::reader_is_gone();
+            interrupt::note_broken_pipe();
         }
     }
 }
 
-/// Reads the command line. What is wrong with it, or the help that it asks for, is printed: `Err` is the exit status.
+/// Parses the command line. Prints usage errors and requested help.
 ///
 /// # Errors
-/// The exit status if there is nothing to run.
+/// The exit status, if there is no command to run.
 pub fn arguments<Command: clap::Parser>() -> Result<Command, ExitCode> {
     let args: Vec<String> = std::env::args_os()
         .map(|arg| arg.to_string_lossy().into_owned())
         .collect();
     Command::try_parse().map_err(|mut error| {
-        correct(&mut error, &args);
+        correct_advice(&mut error, &args);
         let colour = |terminal| has_colour(terminal, &variable);
         let rendered = error.render();
         let text = |colour| {
@@ -128,8 +136,9 @@ pub fn arguments<Command: clap::Parser>() -> Result<Command, ExitCode> {
     })
 }
 
-/// Takes advice out of an error that does not help: `--seed -1` does not work as `--seed -- -1` either.
-fn correct(error: &mut clap::Error, args: &[String]) {
+/// Corrects clap's advice for negative numbers: `--seed -- -1`, which clap suggests for `--seed
+/// -1`, does not work either.
+fn correct_advice(error: &mut clap::Error, args: &[String]) {
     let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidArg) else {
         return;
     };
@@ -142,7 +151,7 @@ fn correct(error: &mut clap::Error, args: &[String]) {
             .iter()
             .filter(|advice| !advice.to_string().contains("as a value, use"));
         let useful: Vec<_> = useful.cloned().collect();
-        // An empty list would be printed as an empty line.
+        // clap would print an empty list as an empty line.
         match useful.is_empty() {
             true => error.remove(ContextKind::Suggested),
             false => error.insert(ContextKind::Suggested, ContextValue::StyledStrs(useful)),
@@ -152,14 +161,14 @@ fn correct(error: &mut clap::Error, args: &[String]) {
         arg.strip_prefix('-')
             .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit() || c == '.'))
     };
-    let Some(place) = args
+    let Some(index) = args
         .iter()
         .position(|arg| is_number(arg) && arg.starts_with(unknown.as_str()))
     else {
         return;
     };
-    if let Some(option) = args[..place].last().filter(|before| before.starts_with('-')) {
-        let advice = format!("'{}' is below 0, which '{option}' cannot be", args[place]);
+    if let Some(option) = args[..index].last().filter(|before| before.starts_with('-')) {
+        let advice = format!("'{option}' does not accept the negative number '{}'", args[index]);
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![advice.into()]));
     }
 }
@@ -168,14 +177,14 @@ fn variable(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
-/// Ends a command with the exit status `code`, or with 2 if standard output could not take everything.
+/// Returns the exit status of a command: `code`, or 2 if writing to standard output failed.
 pub fn finish(command: &str, code: ExitCode) -> ExitCode {
     styled("");
     let failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner).take();
     match failed {
         None => code,
         Some(error) if error.kind() == ErrorKind::BrokenPipe => {
-            // SAFETY: SIG_DFL is a valid disposition, and raising a signal harms no memory.
+            // SAFETY: SIG_DFL is a valid disposition, and raising a signal accesses no memory.
             unsafe {
                 libc::signal(libc::SIGPIPE, libc::SIG_DFL);
                 libc::raise(libc::SIGPIPE);
@@ -189,7 +198,7 @@ pub fn finish(command: &str, code: ExitCode) -> ExitCode {
     }
 }
 
-/// Returns how wide standard output is, and whether it has colours.
+/// Returns the width of standard output and whether it shows colours.
 pub fn surface() -> Surface {
     let stdout = io::stdout();
     let terminal = stdout.is_terminal();
@@ -203,7 +212,8 @@ pub fn surface() -> Surface {
     }
 }
 
-/// Whether to print colours: NO_COLOR, then CLICOLOR_FORCE, CLICOLOR and TERM (no-color.org, bixense.com/clicolors).
+/// Returns whether to print colours, from NO_COLOR, CLICOLOR_FORCE, CLICOLOR and TERM in this order
+/// (no-color.org, bixense.com/clicolors).
 fn has_colour(terminal: bool, variable: &dyn Fn(&str) -> Option<String>) -> bool {
     let set = |name| variable(name).is_some_and(|value| !value.is_empty());
     let zero = |name| variable(name).as_deref() == Some("0");
@@ -221,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_are_for_terminals_that_have_them() {
+    fn colours_depend_on_the_terminal_and_the_environment() {
         let colour = |terminal, variables: &[(&str, &str)]| {
             has_colour(terminal, &|name| {
                 let known = variables.iter().find(|(known, _)| *known == name);

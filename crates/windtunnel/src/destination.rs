@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where a result goes: a file appears when it is complete, and what was there before stays until then.
+//! Output files that appear only when they are complete.
 //!
-//! The bytes go to a temporary file of the same folder, which is renamed at the end. A full disk, an error or an interruption so
-//! leaves the file that was there, or none. Devices, pipes and `-` (standard output) are written directly. [`check`] says before a
-//! long run whether a path can be written at all.
+//! Output goes to a temporary file in the directory of the target, which is renamed at the end. A
+//! full disk, an error or an interruption leaves the previous file unchanged. Devices, pipes and
+//! `-` (standard output) are written directly. [`check`] reports before a long run whether all
+//! paths can be written.
 
 use crate::console::Stdout;
 use crate::error::Error;
@@ -16,10 +17,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use tempfile::{NamedTempFile, TempPath};
 
-/// Temporary files that there are now, for a process that ends at once.
+/// Temporary files that exist now, for removal when a second signal ends the process at once.
 static TEMPORARIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// A file that is being written. Dropped without [`Destination::commit`], it leaves no mark.
+/// A file that is being written. Without [`Destination::commit`], dropping it removes all traces.
 pub struct Destination {
     path: PathBuf,
     to: To,
@@ -27,13 +28,14 @@ pub struct Destination {
 
 enum To {
     Stdout(Stdout),
-    /// A device or pipe, or a file in a folder that takes no other.
+    /// A device, a pipe, or an existing file in a directory where no file can be created.
     Direct(File),
-    /// Renamed to the given path in the end: that of the file itself where `path` is a link.
+    /// A temporary file, and the path to rename it to. If `path` is a symbolic link, that is its
+    /// target.
     Renamed(File, Temporary, PathBuf),
 }
 
-/// A temporary file, known to [`remove_temporaries`].
+/// A temporary file that [`remove_temporaries`] knows about.
 struct Temporary(Option<TempPath>);
 
 impl Temporary {
@@ -51,7 +53,7 @@ impl Drop for Temporary {
     fn drop(&mut self) {
         if let Some(path) = self.0.take() {
             Temporary::forget(&path);
-            // Removes the file. An error here cannot be reported.
+            // Dropping a `TempPath` removes the file. An error cannot be reported here.
             drop(path);
         }
     }
@@ -61,40 +63,41 @@ fn lock() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
     TEMPORARIES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes the temporary files of this process, which ends now.
+/// Removes the temporary files of this process, which is about to exit.
 pub(crate) fn remove_temporaries() {
     for path in lock().iter() {
         let _ = fs::remove_file(path);
     }
 }
 
-/// Whether a path names standard output.
+/// Returns whether a path names standard output.
 pub fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Whether a path names a device, a pipe or standard output: something that several results may go to.
+/// Returns whether a path names a device, a pipe or standard output, which can take several
+/// results.
 pub fn is_special(path: &Path) -> bool {
     is_stdout(path) || fs::metadata(path).is_ok_and(|known| !known.is_file() && !known.is_dir())
 }
 
 impl Destination {
-    /// Begins a file. Folders on the way to it are created.
+    /// Starts a file. Missing parent directories are created.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// The file cannot be written.
     pub fn open(path: &Path) -> Result<Destination, Error> {
-        let to = open(path).map_err(|error| at(path, &error))?;
+        let to = open(path).map_err(|error| path_error(path, &error))?;
         Ok(Destination {
             path: path.to_owned(),
             to,
         })
     }
 
-    /// Lets the file appear: everything was written.
+    /// Completes the file: renames it to its final path.
     ///
     /// # Errors
-    /// If the last of it cannot be written.
+    /// The rest of the file cannot be written, or it cannot be renamed.
     pub fn commit(self) -> Result<(), Error> {
         let Destination { path, to } = self;
         let done = match to {
@@ -102,7 +105,7 @@ impl Destination {
             To::Direct(mut file) => file.flush(),
             To::Renamed(mut file, temporary, target) => file.flush().and_then(|()| rename(temporary, &target)),
         };
-        done.map_err(|error| at(&path, &error))
+        done.map_err(|error| path_error(&path, &error))
     }
 }
 
@@ -134,13 +137,13 @@ fn open(path: &Path) -> io::Result<To> {
     if is_stdout(path) {
         return Ok(To::Stdout(Stdout));
     }
-    // The target of a link is replaced, not the link.
+    // The target of a symbolic link is replaced, not the link.
     let target = match fs::canonicalize(path) {
         Ok(target) => target,
         Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
         Err(error) => return Err(error),
     };
-    // A file that may not be written is not replaced either, though its folder would allow it.
+    // A read-only file is not replaced, even if its directory would allow that.
     let known = match OpenOptions::new().write(true).open(&target) {
         Ok(file) if !file.metadata()?.is_file() => return Ok(To::Direct(file)),
         Ok(file) => Some(file),
@@ -152,7 +155,7 @@ fn open(path: &Path) -> io::Result<To> {
         _ => Path::new("."),
     };
     fs::create_dir_all(folder)?;
-    // The mode of the file that is replaced; else the usual one, of which the umask takes away its part.
+    // The file keeps its mode. A new file gets mode 0666, which the umask restricts.
     let mode = match &known {
         Some(file) => file.metadata()?.permissions(),
         None => Permissions::from_mode(0o666),
@@ -170,7 +173,7 @@ fn open(path: &Path) -> io::Result<To> {
             }
             NamedTempFile::into_parts(made)
         }
-        // The file can be written, but its folder takes no other one.
+        // The file can be written, but no temporary file can be created in its directory.
         (Err(_), Some(file)) => {
             file.set_len(0)?;
             return Ok(To::Direct(file));
@@ -180,33 +183,35 @@ fn open(path: &Path) -> io::Result<To> {
     Ok(To::Renamed(file, Temporary::new(path), target))
 }
 
-/// An error of a path, without the name of the temporary file that `tempfile` adds, which says nothing to a user.
-fn at(path: &Path, error: &io::Error) -> Error {
-    let mut place = Error::io(path, error);
+/// Returns an error for `path`. Removes the name of the temporary file, which `tempfile` adds to
+/// the message and which means nothing to a user.
+fn path_error(path: &Path, error: &io::Error) -> Error {
+    let mut message = Error::io(path, error);
     if error.raw_os_error().is_none()
-        && let Some(end) = place.message.rfind(" at path \"")
+        && let Some(end) = message.message.rfind(" at path \"")
     {
-        place.message.truncate(end);
+        message.message.truncate(end);
     }
-    place
+    message
 }
 
-/// Fails if one of these files could not be written, or two of them are the same. Nothing is written.
+/// Checks that these files can be written and are all different. Nothing is written.
 ///
 /// # Errors
-/// The first that could not.
+/// The first file that cannot be written, or that is named twice.
 pub fn check<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<(), Error> {
     let mut known: Vec<PathBuf> = Vec::new();
     for path in paths {
         if is_special(path) {
-            // A pipe is opened once only: its reader takes the end of a first opening for the end of the data.
-            may_write(path).map_err(|error| at(path, &error))?;
+            // A pipe is not opened for the check: its reader would take the close for the end of
+            // the data.
+            may_write(path).map_err(|error| path_error(path, &error))?;
             continue;
         }
-        match open(path).map_err(|error| at(path, &error))? {
+        match open(path).map_err(|error| path_error(path, &error))? {
             To::Renamed(_, _, target) if known.contains(&target) => {
-                return Err(Error::new(format!("{}: two outputs go to this file", path.display()))
-                    .hint("give each its own name"));
+                return Err(Error::new(format!("{}: two outputs have this path", path.display()))
+                    .hint("give each output a different path"));
             }
             To::Renamed(_, _, target) => known.push(target),
             To::Direct(_) | To::Stdout(_) => {}
@@ -215,13 +220,13 @@ pub fn check<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<(), Error>
     Ok(())
 }
 
-/// Asks for the permission to write a device or pipe without opening it.
+/// Checks the permission to write a device or pipe without opening it.
 fn may_write(path: &Path) -> io::Result<()> {
     if is_stdout(path) {
         return Ok(());
     }
     let name = CString::new(path.as_os_str().as_bytes())?;
-    // SAFETY: access reads the string, which ends with 0.
+    // SAFETY: access only reads the string, which ends with 0.
     match unsafe { libc::access(name.as_ptr(), libc::W_OK) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -231,10 +236,10 @@ fn may_write(path: &Path) -> io::Result<()> {
 /// Writes a whole file.
 ///
 /// # Errors
-/// If it cannot be written.
+/// The file cannot be written.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let mut destination = Destination::open(path)?;
-    destination.write_all(bytes).map_err(|error| at(path, &error))?;
+    destination.write_all(bytes).map_err(|error| path_error(path, &error))?;
     destination.commit()
 }
 
@@ -256,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_appears_when_it_is_complete() {
+    fn a_file_appears_only_when_it_is_complete() {
         let folder = folder();
         let path = folder.path().join("new/out.json");
         let mut begun = Destination::open(&path).expect("begun");
@@ -268,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_there_stays_until_then() {
+    fn the_previous_file_stays_until_the_new_one_is_complete() {
         let folder = folder();
         let path = folder.path().join("out");
         fs::write(&path, "old").expect("written");
@@ -285,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn links_stay_links() {
+    fn a_symbolic_link_is_kept_and_its_target_replaced() {
         let folder = folder();
         let (file, link) = (folder.path().join("file"), folder.path().join("link"));
         fs::write(&file, "old").expect("written");
@@ -296,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_are_written_directly_and_say_what_is_wrong() {
+    fn devices_are_written_directly_and_report_errors() {
         write(Path::new("/dev/null"), b"gone").expect("written");
         assert!(is_special(Path::new("/dev/null")) && is_special(Path::new("-")));
         let error = write(Path::new("/dev/full"), b"too much").expect_err("no room");
@@ -315,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_told_before() {
+    fn paths_that_cannot_be_written_are_reported_before_the_run() {
         let folder = folder();
         let path = folder.path();
         let (file, below) = (path.join("file"), path.join("file/below"));
@@ -325,7 +330,7 @@ mod tests {
         let error = check([path]).expect_err("a folder");
         assert!(error.message.ends_with("Is a directory (os error 21)"), "{error}");
         let error = check([file.as_path(), file.as_path()]).expect_err("twice");
-        assert!(error.message.ends_with("two outputs go to this file"), "{error}");
+        assert!(error.message.ends_with("two outputs have this path"), "{error}");
         check([Path::new("/dev/null"), Path::new("/dev/null")]).expect("a device takes everything");
         let error = check([Path::new("/proc/out.json")]).expect_err("no files can be made there");
         assert_eq!(

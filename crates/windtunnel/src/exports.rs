@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Files for other tools, written while records pass.
+//! Trace files for other tools, written while a run produces records.
 
 use crate::destination::Destination;
 use crate::error::Error;
@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use trace::export::{Ftrace, Perfetto};
 use trace::{Header, Record, Sink};
 
-/// What is to be written, and where.
+/// Paths of the requested files.
 #[derive(Clone, Debug, Default)]
 pub struct Exports {
     pub perfetto: Option<PathBuf>,
     pub ftrace: Option<PathBuf>,
 }
 
-/// The exports of one run.
+/// The files of one run while they are written.
 pub struct Exporting {
     paths: Exports,
     perfetto: Option<Perfetto<Destination>>,
@@ -34,10 +34,10 @@ impl Exports {
         [&self.perfetto, &self.ftrace].into_iter().flatten()
     }
 
-    /// Begins the files. They appear when they are complete ([`Exporting::finish`]).
+    /// Opens the files. They appear at their paths when they are complete ([`Exporting::finish`]).
     ///
     /// # Errors
-    /// One that cannot be created.
+    /// A file cannot be created.
     pub fn start(&self, header: &Header) -> Result<Exporting, Error> {
         Ok(Exporting {
             paths: self.clone(),
@@ -48,7 +48,8 @@ impl Exports {
 }
 
 impl Exporting {
-    /// Ends the files of a run that ended at `end` (ns). Returns what is wrong with those that could not be written.
+    /// Completes the files of a run that ended at `end` (ns). Returns the errors of files that
+    /// could not be written.
     #[must_use]
     pub fn finish(self, end: u64) -> Vec<Error> {
         let written = [

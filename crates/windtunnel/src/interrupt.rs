@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Ctrl-C, SIGTERM and SIGHUP: the first one ends the running simulation in order, the second one ends the process.
+//! Handling of Ctrl-C, SIGTERM and SIGHUP: the first signal ends the running simulation cleanly, a
+//! second one ends the process at once.
 //!
-//! A command that keeps what it has calls [`listen`] once and looks at [`signal`] between pieces of work. In the library nothing
-//! listens, so nothing is ever interrupted. Simulations do not see signals: a run that nobody interrupts is not changed.
+//! A command that can end early calls [`listen`] once and checks [`signal`] between pieces of work.
+//! Nothing listens unless a command does, so library code is never interrupted. The simulation
+//! itself does not see signals, so they cannot change its results.
 
 use crate::console;
 use crate::destination;
@@ -10,36 +12,38 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// Number of the signal that asked for an end, 0 if none did.
-static ASKED: AtomicI32 = AtomicI32::new(0);
+/// Number of the first signal received, 0 if none was.
+static RECEIVED: AtomicI32 = AtomicI32::new(0);
 
-/// Returns the signal that asked for an end, if one did.
+/// Returns the first signal received, if any.
 pub fn signal() -> Option<i32> {
-    Some(ASKED.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
+    Some(RECEIVED.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
 }
 
-/// Exit status of a process that a signal ended, as shells report it: 130 after Ctrl-C, 143 after SIGTERM.
+/// Returns the exit status that shells report for a process ended by this signal: 130 for SIGINT,
+/// 143 for SIGTERM.
 pub fn status(signal: i32) -> u8 {
     128 + signal as u8
 }
 
-/// Requests an end as after SIGPIPE: the output has no reader any more.
-pub(crate) fn reader_is_gone() {
-    let _ = ASKED.compare_exchange(0, SIGPIPE, Ordering::Relaxed, Ordering::Relaxed);
+/// Records a SIGPIPE, because the reader of standard output has closed it.
+pub(crate) fn note_broken_pipe() {
+    let _ = RECEIVED.compare_exchange(0, SIGPIPE, Ordering::Relaxed, Ordering::Relaxed);
 }
 
-/// From now on a signal is noted instead of ending the process; a second one removes temporary files and ends it at once. A signal
-/// that is ignored (nohup, a background job of a shell script) stays ignored.
+/// Starts to record signals instead of ending the process. A second signal removes temporary files
+/// and ends the process at once. A signal that is ignored (nohup, a background job of a shell
+/// script) stays ignored.
 pub fn listen() {
     let signals: Vec<i32> = [SIGINT, SIGTERM, SIGHUP]
         .into_iter()
         .filter(|&s| !is_ignored(s))
         .collect();
-    // Without a handler signals end the process, as they do without this call.
+    // If no handler can be installed, signals end the process by default.
     let Ok(mut signals) = Signals::new(signals) else { return };
     let spawned = std::thread::Builder::new().name("signals".into()).spawn(move || {
         for signal in signals.forever() {
-            if ASKED
+            if RECEIVED
                 .compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok()
             {
@@ -47,16 +51,17 @@ pub fn listen() {
                 continue;
             }
             destination::remove_temporaries();
-            // SAFETY: ends the process without running anything of it.
+            // SAFETY: _exit runs no destructors or exit handlers.
             unsafe { libc::_exit(i32::from(status(signal))) };
         }
     });
-    // A thread that cannot be had leaves signals noted and nothing else.
+    // If no thread can be created, signals have no effect.
     drop(spawned);
 }
 
 fn is_ignored(signal: i32) -> bool {
-    // SAFETY: sigaction with no new action only fills in the old one, for which all zeros is a valid value.
+    // SAFETY: without a new action, sigaction only writes the old one, for which all zeros is
+    // valid.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0 && action.sa_sigaction == libc::SIG_IGN
@@ -68,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statuses_are_those_of_shells() {
+    fn exit_statuses_are_those_that_shells_report() {
         assert_eq!([SIGINT, SIGTERM, SIGHUP].map(status), [130, 143, 129]);
     }
 }

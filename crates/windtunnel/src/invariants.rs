@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Runs watched for what shall never happen, and the first time that it did, drawn.
+//! Checks invariants of a run and draws the first violation of each.
+//!
+//! The invariants are work conservation (no CPU idles while a task that may run there waits), no
+//! starvation, and CPU affinity. The kernel crate's `invariant` counts violations during the run.
+//! For each violated invariant, the run is repeated and the time around its first violation is
+//! drawn.
 
-use crate::diff::ranges;
+use crate::diff::format_ranges;
 use crate::duration;
 use crate::error::Error;
 use crate::interrupt;
@@ -14,53 +19,56 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use trace::{DrawOptions, Tee, escape};
 
-/// A drawing has about so many columns, fewer than elsewhere: with many tasks a column is wide.
+/// Approximate number of columns of a drawing. Columns are wide if there are many tasks.
 const COLUMNS: u64 = 60;
-/// What a drawing shows at least before and behind.
+/// Least time that a drawing shows before and after the violation, in ns.
 const MARGIN_NS: u64 = 100_000;
 
+/// Limits from which on a wait violates an invariant.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// A CPU may idle so long while an allowed task waits.
+    /// Longest time that a CPU may idle while a task that may run there waits, in ns.
     pub idle_ns: u64,
-    /// A task may wait so long.
+    /// Longest time that a task may wait for a CPU, in ns.
     pub starvation_ns: u64,
 }
 
-/// One invariant in one run.
+/// Result of one invariant in one run.
 #[derive(Clone, Debug)]
-pub struct Checked {
+pub struct CheckedInvariant {
     pub name: &'static str,
     pub about: &'static str,
     pub bound_ns: Option<u64>,
     pub tally: Tally,
-    pub shown: Option<Shown>,
+    pub illustration: Option<Illustration>,
 }
 
-/// The first violation as it was.
+/// The first violation of an invariant, drawn in a second run.
 #[derive(Clone, Debug)]
-pub struct Shown {
-    /// The window that is drawn, ns.
+pub struct Illustration {
+    /// Window of the drawing, in ns.
     pub from: u64,
     pub to: u64,
     pub drawing: String,
-    /// The machine when the bound was reached.
+    /// State of the machine when the bound was reached.
     pub seen: Snapshot,
 }
 
+/// Result of a run and of all invariants in it.
 #[derive(Clone, Debug)]
 pub struct Report {
     pub result: RunResult,
-    pub checked: Vec<Checked>,
+    pub checked: Vec<CheckedInvariant>,
 }
 
 impl Report {
-    pub fn broken(&self) -> bool {
+    pub fn has_violation(&self) -> bool {
         self.checked.iter().any(|checked| checked.tally.count > 0)
     }
 }
 
-/// Runs it under watch, and again to draw what broke. `progress` is told the share done, in 0..=1000.
+/// Runs a scenario, checks the invariants, and draws the first violation of each in a further run.
+/// `progress` is called with the completed share, 0 to 1000.
 ///
 /// # Errors
 /// As [`Scenario::run`].
@@ -79,12 +87,12 @@ pub fn check(scenario: &Scenario, bounds: Bounds, progress: &mut dyn FnMut(u64))
     running.end(&mut Tee::new());
     let watched = running.machine.invariants.take().unwrap_or_default();
     let result = running.outcome()?.result;
-    let checked = |name, about, bound_ns, tally| Checked {
+    let checked = |name, about, bound_ns, tally| CheckedInvariant {
         name,
         about,
         bound_ns,
         tally,
-        shown: None,
+        illustration: None,
     };
     let mut checked = vec![
         checked(
@@ -95,31 +103,31 @@ pub fn check(scenario: &Scenario, bounds: Bounds, progress: &mut dyn FnMut(u64))
         ),
         checked(
             "starvation",
-            "no task waits to run",
+            "no task waits too long for a CPU",
             Some(bounds.starvation_ns),
             watched.starvation,
         ),
         checked(
             "affinity",
-            "no task runs on a CPU it may not use",
+            "no task runs on a CPU that its affinity excludes",
             None,
             watched.affinity,
         ),
     ];
     for one in &mut checked {
-        // To draw it takes a second run.
+        // The drawing needs a second run.
         if let Some(first) = one.tally.first.as_ref().filter(|_| !result.interrupted) {
-            one.shown = Some(shown(scenario, first, one.bound_ns.unwrap_or(0))?);
+            one.illustration = Some(illustrate(scenario, first, one.bound_ns.unwrap_or(0))?);
         }
     }
     Ok(Report { result, checked })
 }
 
-/// The run again, up to a bit behind the violation.
-fn shown(scenario: &Scenario, violation: &Violation, bound_ns: u64) -> Result<Shown, Error> {
+/// Repeats the run until shortly after the violation, and draws the time around it.
+fn illustrate(scenario: &Scenario, violation: &Violation, bound_ns: u64) -> Result<Illustration, Error> {
     let margin = ((violation.until - violation.from) / 2).max(MARGIN_NS);
     let (from, to) = (violation.from.saturating_sub(margin), violation.until + margin);
-    // Whole columns, for a window that can be typed.
+    // Rounds the window to whole columns, so that its bounds are short enough to type.
     let step = DrawOptions::columns(from, to, COLUMNS).step;
     let (from, to) = (from / step * step, to.div_ceil(step) * step);
     let mut scenario = scenario.clone();
@@ -129,11 +137,11 @@ fn shown(scenario: &Scenario, violation: &Violation, bound_ns: u64) -> Result<Sh
     running.advance(reached, &mut Tee::new())?;
     let task = running.machine.find_task(violation.pid);
     let mut seen = running.machine.snapshot(task.unwrap_or(kernel::id::IDLE));
-    // The machine's clock stands at its last event.
+    // The machine's clock shows its last event, which may be earlier.
     seen.time = reached;
     running.advance(to, &mut Tee::new())?;
     running.end(&mut Tee::new());
-    Ok(Shown {
+    Ok(Illustration {
         from,
         to,
         drawing: running.outcome()?.drawing.unwrap_or_default(),
@@ -141,22 +149,23 @@ fn shown(scenario: &Scenario, violation: &Violation, bound_ns: u64) -> Result<Sh
     })
 }
 
-/// `12.345 ms`: to the microsecond.
-fn time(ns: u64) -> String {
+/// Formats a time with microseconds: `12.345 ms`.
+fn format_time(ns: u64) -> String {
     format!("{}.{:03} ms", ns / 1_000_000, ns / 1000 % 1000)
 }
 
-/// Whether an invariant holds. Of a run that ended with its policy nothing is known beyond the end.
+/// Returns whether an invariant holds, in words. If the policy failed, nothing is known after that.
 fn verdict(violations: u64, result: &RunResult) -> String {
     match (violations, result.status, &result.exit) {
         (1.., ..) => "BROKEN".to_owned(),
         (0, Status::Ran, _) => "holds".to_owned(),
-        (0, Status::Ejected, Some(exit)) => format!("holds up to {}", time(exit.at_ns)),
+        (0, Status::Ejected, Some(exit)) => format!("holds up to {}", format_time(exit.at_ns)),
         (0, ..) => "not known".to_owned(),
     }
 }
 
-/// A table, and for each broken invariant what was seen first. `command` makes the command that draws a window of the run.
+/// Returns a table of the invariants, and details of the first violation of each. `command` returns
+/// the command line that draws a window of the run.
 pub fn text(report: &Report, surface: impl Into<Surface>, command: &dyn Fn(u64, u64) -> String) -> String {
     let surface = surface.into();
     let mut grid = Grid::new();
@@ -179,8 +188,8 @@ pub fn text(report: &Report, surface: impl Into<Surface>, command: &dyn Fn(u64, 
             checked.bound_ns.map(duration::format).unwrap_or_default().into(),
             verdict,
             tally.count.to_string().into(),
-            Text::from(at(tally.first.as_ref(), |first| time(first.from))),
-            at(tally.worst.as_ref(), |worst| time(worst.until - worst.from)).into(),
+            Text::from(at(tally.first.as_ref(), |first| format_time(first.from))),
+            at(tally.worst.as_ref(), |worst| format_time(worst.until - worst.from)).into(),
         ]);
     }
     let r = &report.result;
@@ -192,54 +201,64 @@ pub fn text(report: &Report, surface: impl Into<Surface>, command: &dyn Fn(u64, 
     let out = surface.line(&head, " ") + &grid.render(surface);
     let mut rest = String::new();
     for checked in &report.checked {
-        if let (Some(first), Some(shown)) = (&checked.tally.first, &checked.shown) {
-            let _ = writeln!(rest, "\n{}: {}", checked.name, sentence(checked, first));
+        if let (Some(first), Some(illustration)) = (&checked.tally.first, &checked.illustration) {
+            let _ = writeln!(rest, "\n{}: {}", checked.name, describe_violation(checked, first));
             let _ = writeln!(
                 rest,
                 "{}\n\n{}",
-                situation(first, &shown.seen),
-                shown.drawing.trim_end()
+                describe_situation(first, &illustration.seen),
+                illustration.drawing.trim_end()
             );
-            let _ = writeln!(rest, "\njust that: {}", command(shown.from, shown.to));
+            let _ = writeln!(
+                rest,
+                "\nto repeat this drawing: {}",
+                command(illustration.from, illustration.to)
+            );
         }
     }
     if r.interrupted {
         let _ = writeln!(
             rest,
-            "interrupted at {}: what holds does so up to then",
-            time(r.simulated_ns)
+            "interrupted at {}: the verdicts cover the run up to then",
+            format_time(r.simulated_ns)
         );
     }
     out + &escape::text(&rest)
 }
 
-fn sentence(checked: &Checked, v: &Violation) -> String {
-    let (task, length) = (format!("{}:{}", escape::line(&v.comm), v.pid), time(v.until - v.from));
+fn describe_violation(checked: &CheckedInvariant, v: &Violation) -> String {
+    let (task, length) = (
+        format!("{}:{}", escape::line(&v.comm), v.pid),
+        format_time(v.until - v.from),
+    );
     match (v.cpu, checked.bound_ns) {
         (Some(cpu), Some(_)) => format!(
-            "from {} on, CPU {cpu} idled for {length} while {task} waited, which may run there",
-            time(v.from)
+            "from {} on, CPU {cpu} idled for {length} while {task}, which may run there, waited",
+            format_time(v.from)
         ),
-        (None, _) => format!("from {} on, {task} waited for {length}", time(v.from)),
-        (Some(cpu), None) => format!("at {}, {task} ran on CPU {cpu}, which it may not use", time(v.from)),
+        (None, _) => format!("from {} on, {task} waited for {length}", format_time(v.from)),
+        (Some(cpu), None) => format!(
+            "at {}, {task} ran on CPU {cpu}, which its affinity excludes",
+            format_time(v.from)
+        ),
     }
 }
 
-/// Where the task waited, and what the CPUs did.
-fn situation(v: &Violation, seen: &Snapshot) -> String {
+/// Describes the queue in which the task waited, and which CPUs were idle and busy.
+fn describe_situation(v: &Violation, seen: &Snapshot) -> String {
     let queue = seen
         .queues
         .iter()
         .find_map(|queue| Some((queue, queue.tasks.iter().position(|&pid| pid == v.pid)?)));
-    let place = match queue {
-        Some((queue, 0)) => format!("it was the first of {} in: {}", queue.tasks.len(), queue.name),
+    let position = match queue {
+        Some((queue, 0)) => format!("the task was the first of {} in: {}", queue.tasks.len(), queue.name),
         Some((queue, ahead)) => format!(
-            "it was number {} of {} in: {}",
+            "the task was number {} of {} in: {}",
             ahead + 1,
             queue.tasks.len(),
             queue.name
         ),
-        None => "it was on no queue".to_owned(),
+        None => "the task was in no queue".to_owned(),
     };
     let numbers = |idle: bool| {
         let cpus = seen
@@ -247,21 +266,21 @@ fn situation(v: &Violation, seen: &Snapshot) -> String {
             .iter()
             .zip(0..)
             .filter(|(cpu, _)| cpu.online && (cpu.curr == 0) == idle);
-        ranges(&cpus.map(|(_, number)| number).collect::<Vec<u32>>())
+        format_ranges(&cpus.map(|(_, number)| number).collect::<Vec<u32>>())
     };
     format!(
-        "at {} {place}; idle CPUs: {}; busy: {}",
-        time(seen.time),
+        "at {}, {position}; idle CPUs: {}; busy CPUs: {}",
+        format_time(seen.time),
         numbers(true),
         numbers(false)
     )
 }
 
-/// The same as data; times in ns.
+/// Returns the report as JSON, with times in ns.
 pub fn json(report: &Report, command: &dyn Fn(u64, u64) -> String) -> Value {
     let violation =
         |v: &Violation| json!({ "from_ns": v.from, "until_ns": v.until, "pid": v.pid, "comm": v.comm, "cpu": v.cpu });
-    let one = |checked: &Checked| {
+    let one = |checked: &CheckedInvariant| {
         json!({
             "invariant": checked.name,
             "about": checked.about,
@@ -270,8 +289,8 @@ pub fn json(report: &Report, command: &dyn Fn(u64, u64) -> String) -> Value {
             "violations": checked.tally.count,
             "first": checked.tally.first.as_ref().map(violation),
             "longest": checked.tally.worst.as_ref().map(violation),
-            "drawing": checked.shown.as_ref().map(|shown| &shown.drawing),
-            "command": checked.shown.as_ref().map(|shown| command(shown.from, shown.to)),
+            "drawing": checked.illustration.as_ref().map(|illustration| &illustration.drawing),
+            "command": checked.illustration.as_ref().map(|illustration| command(illustration.from, illustration.to)),
         })
     };
     json!({

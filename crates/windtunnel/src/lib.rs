@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A wind tunnel for Linux CPU schedulers: the library behind the command.
+//! The library behind the `windtunnel` command, a simulator for Linux CPU schedulers.
 //!
-//! A [`Scenario`](scenario::Scenario) is a policy, a machine, a workload and a seed; running it gives a
-//! [`RunResult`](report::RunResult). The library never prints, but for [`console`], which is what the commands print with; errors say where and what to do ([`error::Error`]).
+//! A [`Scenario`](scenario::Scenario) is a policy, a machine, a workload and a seed. Running it
+//! returns an [`Outcome`](scenario::Outcome) with the run's [`RunResult`](report::RunResult). Only
+//! the commands print, through [`console`]. An error names the input, the place and a next step
+//! ([`error::Error`]).
 
 pub mod calibrate;
 pub mod compare;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Loading a policy into a machine, and showing what is in an object.
+//! Loads policies into a simulated machine and describes objects.
 
 use crate::error::Error;
 use crate::parameter::Parameter;
@@ -16,19 +16,19 @@ use profile::{Facts, Profile};
 use std::fmt::Write;
 use std::path::Path;
 
-/// What came of loading an object that can be loaded.
+/// Result of loading an object that the loader accepts.
 #[must_use]
 pub enum Loaded {
     /// The policy is enabled.
     Enabled(Box<Image>),
-    /// A result: the kernel refuses the policy, or the policy failed while it was enabled.
+    /// The kernel refused the policy, or the policy failed while it was being enabled.
     Refused(Box<Exit>),
 }
 
-/// Loads a prepared object.
+/// Loads an object and enables its policy.
 ///
 /// # Errors
-/// The user's mistake: the object is no scheduler, or its profile does not fit.
+/// User errors: the object is not a scheduler, or its profile does not fit.
 pub fn enable(machine: &mut Machine, object: &Object, profile: &Profile, engine: Engine) -> Result<Loaded, Error> {
     match kernel::load::load(machine, object, profile, engine) {
         Ok(mut image) => {
@@ -42,7 +42,8 @@ pub fn enable(machine: &mut Machine, object: &Object, profile: &Profile, engine:
     }
 }
 
-/// Finds a global that a user-space half would set to the machine's number of CPUs, in an object without a profile.
+/// Returns a warning if an object without a profile contains another number of CPUs than the
+/// machine has. The policy's user-space part would set such a global.
 fn missing_profile(object: &Object, profile: &Profile, nr_cpus: u32) -> Option<String> {
     const NAMES: [&str; 6] = [
         "nr_cpus",
@@ -55,32 +56,34 @@ fn missing_profile(object: &Object, profile: &Profile, nr_cpus: u32) -> Option<S
     if *profile != Profile::default() {
         return None;
     }
-    let constants = shown(object).filter(|variable| !variable.live && NAMES.contains(&variable.name.as_str()));
+    let constants =
+        settable_globals(object).filter(|variable| !variable.live && NAMES.contains(&variable.name.as_str()));
     let values = constants.filter_map(|variable| Some((&variable.name, object.get(&variable.name).ok()?)));
     let mut wrong = values.filter(|(_, value)| value.parse() != Ok(nr_cpus));
     wrong.next().map(|(name, value)| {
-        format!("{name} = {value} on a machine of {nr_cpus} CPUs; a profile would set it (profiles/README.md)")
+        format!("{name} = {value}, but the machine has {nr_cpus} CPUs; a profile can set it (profiles/README.md)")
     })
 }
 
-/// An object with its profile applied and its settings made, and what else the profile asks for.
+/// Opens an object, applies the profile of its name and the `--set` settings. Returns the object
+/// and the profile.
 ///
 /// # Errors
-/// If the object, its profile or a setting cannot work.
-pub fn prepared(
+/// The object cannot be read, or the profile or a setting does not fit.
+pub fn prepare(
     name: &str,
     path: &Path,
     settings: &[(String, String)],
     facts: Facts,
 ) -> Result<(Object, Profile), Error> {
-    prepared_by(profiles::find(name)?, name, path, settings, facts)
+    prepare_with_profile(profiles::find(name)?, name, path, settings, facts)
 }
 
-/// The same with this profile.
+/// Opens an object and applies a profile and the `--set` settings.
 ///
 /// # Errors
-/// As [`prepared`].
-pub fn prepared_by(
+/// As [`prepare`].
+pub fn prepare_with_profile(
     profile: Profile,
     name: &str,
     path: &Path,
@@ -89,11 +92,14 @@ pub fn prepared_by(
 ) -> Result<(Object, Profile), Error> {
     let mut object = read(path)?;
     profile.apply(&mut object, facts).map_err(|message| {
-        Error::new(format!("profile of {name}: {message}")).hint("the profile does not fit this version of the policy")
+        Error::new(format!("profile of {name}: {message}")).hint("the profile may be for another version of the policy")
     })?;
     for (parameter, value) in settings {
         object.set(parameter, value).map_err(|error| {
-            let known: Vec<&str> = shown(&object).map(|variable| variable.name.as_str()).take(12).collect();
+            let known: Vec<&str> = settable_globals(&object)
+                .map(|variable| variable.name.as_str())
+                .take(12)
+                .collect();
             Error::new(format!("--set {parameter}={value}: {error}")).hint(format!(
                 "`windtunnel policy show {}` describes its parameters: {}",
                 path.display(),
@@ -105,10 +111,11 @@ pub fn prepared_by(
     Ok((object, profile))
 }
 
-/// A value outside of the range that its parameter's declaration tag states is refused. The object has the values.
+/// Checks the values of settings, which the object contains, against the ranges that the policy
+/// declares for its parameters.
 ///
 /// # Errors
-/// What is out of range, and the range.
+/// The parameter that is out of range, and its range.
 pub fn check_ranges(object: &Object, settings: &[(String, String)]) -> Result<(), Error> {
     for (path, _) in settings {
         let name = path.split(['[', '.']).next().unwrap_or(path).trim();
@@ -126,18 +133,18 @@ pub fn check_ranges(object: &Object, settings: &[(String, String)]) -> Result<()
     Ok(())
 }
 
-/// The globals a user may set: the loader fills those that begin with two underscores.
-fn shown(object: &Object) -> impl Iterator<Item = &Variable> {
+/// Returns the globals that a user may set. The loader fills those that begin with two underscores.
+fn settable_globals(object: &Object) -> impl Iterator<Item = &Variable> {
     object
         .variables()
         .iter()
         .filter(|variable| !variable.name.starts_with("__"))
 }
 
-/// Whether a policy has the global that a setting's name begins with.
+/// Returns whether a policy has the global variable that a setting's name begins with.
 ///
 /// # Errors
-/// If it is not an object.
+/// The object cannot be read.
 pub fn has_parameter(policy: &Policy, name: &str) -> Result<bool, Error> {
     let Policy::Object { path, .. } = policy else {
         return Ok(false);
@@ -150,11 +157,11 @@ fn read(path: &Path) -> Result<Object, Error> {
     Object::open(path).map_err(|error| Error::new(error.to_string()))
 }
 
-/// Links an object against the simulated kernel of a plain machine and a release of Linux, and compiles it, without enabling
-/// it. Returns what is not modelled.
+/// Links an object against the simulated kernel of a Linux release and compiles it, without
+/// enabling it. Returns warnings about what is not modelled.
 ///
 /// # Errors
-/// If it cannot be loaded.
+/// The object cannot be loaded.
 pub fn check(policy: &Policy, release: Release) -> Result<Vec<String>, Error> {
     let Policy::Object { name, path } = policy else {
         return Ok(Vec::new());
@@ -170,20 +177,20 @@ pub fn check(policy: &Policy, release: Release) -> Result<Vec<String>, Error> {
     kernel::load::check(&machine, &object, &profile, Engine::default()).map_err(|error| Error::new(error.to_string()))
 }
 
-/// What `policy show` prints: purpose, callbacks, parameters, maps, what is not modelled.
+/// Returns the text of `policy show`: purpose, parameters, maps, and what is not modelled.
 ///
 /// # Errors
-/// If it is not an object.
+/// The object cannot be read or loaded.
 pub fn show(policy: &Policy) -> Result<String, Error> {
     let Policy::Object { name, path } = policy else {
         return Ok("eevdf: built in, the kernel's fair class. It has no parameters.\n".into());
     };
     let object = read(path)?;
     let mut text = policy::header(name).map_or_else(|| format!("{name}: {}\n", path.display()), |header| header + "\n");
-    let parameters = |live: bool| shown(&object).filter(move |variable| variable.live == live);
+    let parameters = |live: bool| settable_globals(&object).filter(move |variable| variable.live == live);
     for (live, title) in [
         (false, "Parameters at load time (--set)"),
-        (true, "Globals that can change while it runs"),
+        (true, "Globals that can change while the policy runs"),
     ] {
         if parameters(live).next().is_some() {
             let _ = write!(text, "\n{title}:\n");
@@ -208,7 +215,7 @@ pub fn show(policy: &Policy) -> Result<String, Error> {
     }
     let warnings = check(policy, Release::default())?;
     if !warnings.is_empty() {
-        text.push_str("\nNot modelled, or never run here:\n");
+        text.push_str("\nNot modelled, or never run by the simulator:\n");
         for warning in warnings {
             let _ = writeln!(text, "  {warning}");
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The `windtunnel` command: arguments in, text out. What it does is in the library.
+//! The `windtunnel` command: parses the arguments, runs a subcommand and returns its exit status.
 
 mod command;
 
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use windtunnel::{console, errln, interrupt};
 
 fn main() -> ExitCode {
-    command::name_bugs();
+    command::report_panics();
     let done = match console::arguments::<command::Command>() {
         Ok(command) => command.run().unwrap_or_else(|error| {
             errln!("windtunnel: {error}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The HTML report of runs, from traces or while they run: what the page's parts are given.
+//! Collects and writes the HTML page of one or more runs.
 
 use crate::destination;
 use crate::error::Error;
@@ -9,17 +9,19 @@ use report::html::{self, Scan};
 use std::path::Path;
 use trace::Header;
 
-/// Segments of all timelines of a page together: 5 MB or so. A run has this many at least, however many there are.
+/// Maximum number of timeline segments on a page, about 5 MB. Runs share it equally, but each may
+/// have at least SEGMENTS_LEAST.
 const SEGMENTS: usize = 1 << 20;
 const SEGMENTS_LEAST: usize = 1 << 16;
 
-/// What takes the records of one of so many runs.
+/// Returns the collector for the records of one of `runs` runs on a page.
 pub fn scan(header: &Header, runs: usize) -> Scan {
     Scan::new(header, (SEGMENTS / runs.max(1)).max(SEGMENTS_LEAST))
 }
 
-/// A run that is over. `timeslice` is that of round robin, if theory is to know one.
-pub fn finished(mut scan: Scan, result: RunResult, timeslice_ns: Option<u64>) -> html::Run {
+/// Returns a finished run for the page. With `timeslice_ns`, the page shows the response times that
+/// theory predicts for round robin with this time slice.
+pub fn finish_run(mut scan: Scan, result: RunResult, timeslice_ns: Option<u64>) -> html::Run {
     scan.finish(result.simulated_ns);
     let predicted = predict::responses(&result.workload, result.cpus, timeslice_ns);
     html::Run {
@@ -32,7 +34,7 @@ pub fn finished(mut scan: Scan, result: RunResult, timeslice_ns: Option<u64>) ->
 /// Writes the page of these runs.
 ///
 /// # Errors
-/// A file that cannot be written.
+/// The file cannot be written.
 pub fn write(path: &Path, runs: &[html::Run]) -> Result<(), Error> {
     destination::write(path, html::page(runs).as_bytes())
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Many runs at once: threads that each take the next job. What a job gives does not depend on who took it when.
+//! Executes many jobs on several threads. The results do not depend on how jobs are assigned to
+//! threads.
 
 use crate::error::Error;
 use crate::interrupt;
@@ -7,26 +8,28 @@ use std::num::NonZero;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Told how much of how much is done.
+/// Called with the completed work and the total work. Each job counts 1000.
 pub type Progress<'a> = dyn Fn(u64, u64) + Sync + 'a;
 
-/// Does every job, on `threads` threads or as many as there are CPUs, and returns what they gave in their order. A job tells
-/// the share of it that is done, in 0..=1000.
+/// Executes every job and returns the results in the order of the jobs. `None` threads: one for
+/// each CPU of the host. `run` calls its second argument with the completed share of the job, 0 to
+/// 1000.
 ///
 /// # Errors
-/// The first of the jobs' errors, in their order. No job is begun after one has failed.
+/// The first error in the order of the jobs. No job starts after one has failed.
 pub fn run<Job: Sync, Done: Send>(
     jobs: &[Job],
     threads: Option<NonZero<usize>>,
     progress: &Progress,
     run: impl Fn(&Job, &mut dyn FnMut(u64)) -> Result<Done, Error> + Sync,
 ) -> Result<Vec<Done>, Error> {
-    // Jobs after one that failed may not have run.
-    let done = each(jobs, threads, progress, run, &|| false);
+    // Jobs after a failed one may not have run.
+    let done = run_jobs(jobs, threads, progress, run, &|| false);
     done.into_iter().flatten().collect()
 }
 
-/// As [`run`], but a signal ([`interrupt`]) ends it early: `None` stands for a job that was not begun, or that says so itself.
+/// As [`run`], but a signal ends it early ([`interrupt`]). The result of a job is `None` if it was
+/// not started or if `run` returned `None`.
 ///
 /// # Errors
 /// As [`run`].
@@ -36,20 +39,21 @@ pub fn run_until_interrupted<Job: Sync, Done: Send>(
     progress: &Progress,
     run: impl Fn(&Job, &mut dyn FnMut(u64)) -> Result<Option<Done>, Error> + Sync,
 ) -> Result<Vec<Option<Done>>, Error> {
-    let done = each(jobs, threads, progress, run, &|| interrupt::signal().is_some());
+    let done = run_jobs(jobs, threads, progress, run, &|| interrupt::signal().is_some());
     done.into_iter().map(|done| done.unwrap_or(Ok(None))).collect()
 }
 
-/// What each job gave; `None` of one that was not begun because one failed or `stop` said so.
-fn each<Job: Sync, Done: Send>(
+/// Returns the result of each job. `None` means that the job was not started, because another job
+/// failed or `stop` returned true.
+fn run_jobs<Job: Sync, Done: Send>(
     jobs: &[Job],
     threads: Option<NonZero<usize>>,
     progress: &Progress,
     run: impl Fn(&Job, &mut dyn FnMut(u64)) -> Result<Done, Error> + Sync,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Vec<Option<Result<Done, Error>>> {
-    let at_hand = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
-    let threads = threads.unwrap_or(at_hand).get().min(jobs.len().max(1));
+    let available = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
+    let threads = threads.unwrap_or(available).get().min(jobs.len().max(1));
     let next = AtomicUsize::new(0);
     let (finished, all) = (AtomicU64::new(0), 1000 * jobs.len() as u64);
     let done: Mutex<Vec<Option<Result<Done, Error>>>> = Mutex::new(jobs.iter().map(|_| None).collect());
@@ -58,16 +62,16 @@ fn each<Job: Sync, Done: Send>(
         while !stop() {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(job) = jobs.get(index) else { break };
-            let mut told = 0;
-            let mut tell = |share: u64| {
-                let before = finished.fetch_add(share - told, Ordering::Relaxed);
-                progress(before + share - told, all);
-                told = share;
+            let mut reported = 0;
+            let mut report = |share: u64| {
+                let before = finished.fetch_add(share - reported, Ordering::Relaxed);
+                progress(before + share - reported, all);
+                reported = share;
             };
-            let result = run(job, &mut tell);
-            tell(1000);
+            let result = run(job, &mut report);
+            report(1000);
             if result.is_err() {
-                // Nobody takes another one.
+                // No thread takes another job.
                 next.store(jobs.len(), Ordering::Relaxed);
             }
             if let Ok(mut done) = done.lock() {
@@ -76,7 +80,7 @@ fn each<Job: Sync, Done: Send>(
         }
     };
     match threads {
-        // On the caller's thread: a job may fork.
+        // Jobs of `windtunnel live` fork, so a single thread must be the caller's.
         1 => work(),
         _ => std::thread::scope(|scope| {
             for _ in 0..threads {
@@ -92,20 +96,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_come_in_the_order_of_the_jobs_and_the_first_error_wins() {
+    fn results_are_in_job_order_and_the_first_error_is_returned() {
         let jobs: Vec<u64> = (0..50).collect();
-        let told = AtomicU64::new(0);
-        let progress = |done: u64, of: u64| {
-            assert!(done <= of);
-            told.fetch_max(done, Ordering::Relaxed);
+        let reported = AtomicU64::new(0);
+        let progress = |done: u64, total: u64| {
+            assert!(done <= total);
+            reported.fetch_max(done, Ordering::Relaxed);
         };
-        let double = |job: &u64, tell: &mut dyn FnMut(u64)| {
-            tell(300);
+        let double = |job: &u64, report: &mut dyn FnMut(u64)| {
+            report(300);
             Ok(2 * job)
         };
         let done = run(&jobs, NonZero::new(4), &progress, double).expect("no errors");
         assert_eq!(done, jobs.iter().map(|job| 2 * job).collect::<Vec<_>>());
-        assert_eq!(told.into_inner(), 50_000);
+        assert_eq!(reported.into_inner(), 50_000);
         let failing = |job: &u64, _: &mut dyn FnMut(u64)| match job {
             0..7 => Ok(()),
             job => Err(Error::new(format!("job {job}"))),

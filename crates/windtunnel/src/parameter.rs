@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a policy says of its parameters: a declaration tag `param: UNIT, LOW..HIGH: MEANING` on a global.
+//! Parses how a policy documents its parameters: a declaration tag `param: UNIT, LOW..HIGH:
+//! MEANING` on a global variable.
 
-/// The words of a tag.
+/// The parts of a declaration tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
     pub unit: String,
@@ -11,7 +12,7 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    /// Reads a declaration tag; `None` if it is not a parameter's.
+    /// Parses a declaration tag. Returns `None` if it does not begin with `param: `.
     pub fn parse(tag: &str) -> Option<Parameter> {
         let text = tag.strip_prefix("param: ")?;
         let (head, meaning) = text.split_once(": ").unwrap_or(("", text));
@@ -34,8 +35,10 @@ impl Parameter {
         })
     }
 
+    /// Checks that `value` is in the parameter's range.
+    ///
     /// # Errors
-    /// If `value` is outside of the range: what the range is.
+    /// A message with the range.
     pub fn check(&self, value: i128) -> Result<(), String> {
         match self.range {
             Some((low, high)) if !(low..=high).contains(&value) => Err(format!(
@@ -57,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_are_taken_apart() {
+    fn a_tag_has_a_unit_a_range_and_a_meaning() {
         let parameter = Parameter::parse("param: ns, 100..5000: time a task runs: its slice").expect("a parameter");
         assert_eq!((parameter.unit.as_str(), parameter.range), ("ns", Some((100, 5000))));
         assert_eq!(parameter.meaning, "time a task runs: its slice");
@@ -68,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_without_a_range_allow_everything() {
+    fn a_tag_without_a_range_allows_every_value() {
         let parameter = Parameter::parse("param: note: whatever").expect("a parameter");
         assert_eq!((parameter.range, parameter.meaning.as_str()), (None, "note: whatever"));
         assert_eq!(parameter.check(i128::MAX), Ok(()));

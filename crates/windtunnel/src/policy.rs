@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Finding policies: an object's path, the name of one in a `policies` folder, or `eevdf`.
+//! Finds policies by the path of an object, a name in a `policies` directory, or `eevdf`.
 
 use crate::error::Error;
 use crate::search;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 pub const EEVDF: &str = "eevdf";
 const SUFFIX: &str = ".bpf.o";
 
-/// What makes the decisions.
+/// The scheduler of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// No sched_ext policy: all normal tasks are in the fair class.
@@ -20,8 +20,10 @@ pub enum Policy {
 }
 
 impl Policy {
+    /// Finds the policy that `spec` names: a path, the name of a built policy, or `eevdf`.
+    ///
     /// # Errors
-    /// If there is no such file or policy.
+    /// There is no such file or policy.
     pub fn find(spec: &str) -> Result<Policy, Error> {
         if spec == EEVDF {
             return Ok(Policy::Eevdf);
@@ -30,20 +32,20 @@ impl Policy {
         if path.is_file() {
             if spec.ends_with(".c") {
                 return Err(
-                    Error::new(format!("{spec}: this is source, not an object")).hint(format!(
+                    Error::new(format!("{spec}: this is a source file, not an object")).hint(format!(
                         "compile it: clang-19 -g -O2 -mcpu=v3 -target bpf -c {spec} -o {}",
                         spec.replace(".bpf.c", SUFFIX)
                     )),
                 );
             }
             return Ok(Policy::Object {
-                name: name_of(path),
+                name: name_from_path(path),
                 path: path.into(),
             });
         }
         if spec.contains('/') || spec.ends_with(".o") {
             return Err(Error::new(format!("{spec}: no such file"))
-                .hint("`windtunnel policy list` shows what is there by name"));
+                .hint("`windtunnel policy list` shows the policies that are known by name"));
         }
         for (name, path) in list() {
             if name == spec {
@@ -55,7 +57,7 @@ impl Policy {
         let hint = match near {
             Some(near) => format!("did you mean {near}? `windtunnel policy list` shows all that are built"),
             None if names.is_empty() => {
-                "give the path of a .bpf.o file or `eevdf`; no policy is built yet: scripts/policies.sh builds them"
+                "give the path of a .bpf.o file or `eevdf`; no policy is built yet, scripts/policies.sh builds them"
                     .into()
             }
             None => format!(
@@ -74,7 +76,7 @@ impl Policy {
     }
 }
 
-fn name_of(path: &Path) -> String {
+fn name_from_path(path: &Path) -> String {
     let file = path
         .file_name()
         .map(|name| name.to_string_lossy().into_owned())
@@ -82,7 +84,8 @@ fn name_of(path: &Path) -> String {
     file.trim_end_matches(SUFFIX).trim_end_matches(".o").to_owned()
 }
 
-/// The objects in the `policies` folders by name; the first folder that has a name wins.
+/// Returns the names and paths of the objects in the `policies` directories. If several directories
+/// have an object of one name, the first counts.
 pub fn list() -> Vec<(String, PathBuf)> {
     let mut found: Vec<(String, PathBuf)> = Vec::new();
     for folder in search::folders("policies") {
@@ -95,7 +98,7 @@ pub fn list() -> Vec<(String, PathBuf)> {
             .into_iter()
             .filter(|path| path.to_string_lossy().ends_with(SUFFIX))
         {
-            let name = name_of(&path);
+            let name = name_from_path(&path);
             if !found.iter().any(|(known, _)| *known == name) {
                 found.push((name, path));
             }
@@ -105,7 +108,7 @@ pub fn list() -> Vec<(String, PathBuf)> {
     found
 }
 
-/// The header comment of a policy's source (`NAME.bpf.c` in a `policies` folder): what it does, is good and bad for.
+/// Returns the header comment of a policy's source, `NAME.bpf.c` in a `policies` directory.
 pub fn header(name: &str) -> Option<String> {
     let source = search::folders("policies")
         .into_iter()
@@ -119,14 +122,15 @@ pub fn header(name: &str) -> Option<String> {
     Some(lines.collect::<Vec<_>>().join("\n").trim_end().to_owned())
 }
 
-/// What a policy's header says it is, in one line: `dss: the default scheduler of Linux 2.4.` without the name and the full stop.
+/// Returns the first paragraph of a policy's header in one line, without name and full stop. The
+/// header `dss: the default scheduler of Linux 2.4.` gives `the default scheduler of Linux 2.4`.
 pub fn idea(header: &str) -> Option<String> {
     let paragraph = header.split("\n\n").next()?.replace('\n', " ");
     let (_, idea) = paragraph.split_once(": ")?;
     Some(idea.trim_end_matches('.').to_owned())
 }
 
-/// What a policy's header says after `Good for:` and other titles, in one line.
+/// Returns the text after a title such as `Good for:` in a policy's header, in one line.
 pub fn remark(header: &str, title: &str) -> Option<String> {
     let mut lines = header.lines();
     let first = lines.find_map(|line| line.strip_prefix(title)?.strip_prefix(':'))?;
@@ -136,7 +140,8 @@ pub fn remark(header: &str, title: &str) -> Option<String> {
     (!remark.is_empty()).then_some(remark)
 }
 
-/// Whether a line begins with a title, a colon and a space: one to three words, the first one with a capital letter.
+/// Returns whether a line begins with a title and a colon. A title has one to three words and
+/// begins with a capital letter.
 fn begins_remark(line: &str) -> bool {
     line.split_once(": ").is_some_and(|(title, _)| {
         title.starts_with(|first: char| first.is_ascii_uppercase())

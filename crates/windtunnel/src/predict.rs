@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Response times that theory expects of a generator's workload, for a histogram to be read against.
+//! Predicts response times of a generator's workload from theory, for comparison with a histogram.
 //!
-//! Closed systems as in Happe, Groenda, Reussner (2008): n tasks on m CPUs spread to floor(n/m) or ceil(n/m) = L a CPU.
-//! Sharing in small slices, a round of t_c takes L t_c; with round robin in slices of TS it takes from
-//! floor(t_c/TS) L TS + t_c mod TS to (L-1) TS more; with a pause t_w between rounds its mean is t_c n/m - t_w.
-//! Open systems: [`equation`](crate::experiment::equation).
+//! Closed systems follow Happe, Groenda, Reussner (2008). n tasks on m CPUs spread to floor(n/m) or
+//! ceil(n/m) tasks per CPU. L is the number of tasks on a CPU, t_c the computing time of a request
+//! and t_w the pause before the next one. A response takes
+//! - L t_c, if the tasks share the CPU in small time slices,
+//! - floor(t_c/TS) L TS + t_c mod TS, up to (L-1) TS more, with round robin and time slice TS,
+//! - t_c n/m - t_w on average, with pauses.
+//!
+//! Open systems are solved by [`equation`](crate::experiment::equation).
 
 use crate::duration;
 use crate::experiment::equation;
@@ -12,7 +16,8 @@ use crate::experiment::measure::Arguments;
 use report::html::Predicted;
 use std::collections::BTreeMap;
 
-/// Of a workload as `--workload` spells it, on so many equal CPUs; nothing where no equation is known.
+/// Returns the predicted response times of a workload, given as in `--workload`, on `nr_cpus` equal
+/// CPUs. Returns nothing if no equation is known for it.
 pub fn responses(workload: &str, nr_cpus: u64, timeslice_ns: Option<u64>) -> Vec<Predicted> {
     let (name, arguments) = workload.split_once(':').unwrap_or((workload, ""));
     let given: BTreeMap<&str, &str> = arguments.split(',').filter_map(|pair| pair.split_once('=')).collect();
@@ -27,7 +32,7 @@ pub fn responses(workload: &str, nr_cpus: u64, timeslice_ns: Option<u64>) -> Vec
     predicted
 }
 
-/// A time that is one value, not several.
+/// Returns the time argument `name`, if it is a single value.
 fn time(given: &BTreeMap<&str, &str>, name: &str, default: &str) -> Option<u64> {
     duration::parse(given.get(name).copied().unwrap_or(default)).ok()
 }
@@ -50,7 +55,7 @@ fn closed(given: &BTreeMap<&str, &str>, nr_cpus: u64, timeslice_ns: Option<u64>)
         let ns = (u128::from(compute) * u128::from(n) / u128::from(nr_cpus)) as u64;
         return Some(vec![Predicted {
             ns: ns.saturating_sub(think),
-            label: format!("mean of {n} tasks on {nr_cpus} CPUs, with pauses"),
+            label: format!("mean of {n} tasks on {nr_cpus} CPUs with pauses"),
         }]);
     }
     let loads = [n / nr_cpus, n.div_ceil(nr_cpus)];
@@ -68,9 +73,12 @@ fn closed(given: &BTreeMap<&str, &str>, nr_cpus: u64, timeslice_ns: Option<u64>)
             .iter()
             .flat_map(|load| {
                 let least = compute / slice * load * slice + compute % slice;
-                [(least, "least"), (least + (load - 1) * slice, "most")].map(|(ns, which)| Predicted {
+                [(least, "minimum"), (least + (load - 1) * slice, "maximum")].map(|(ns, which)| Predicted {
                     ns,
-                    label: format!("{which} in turns of {} with {load} on a CPU", duration::format(slice)),
+                    label: format!(
+                        "{which} with a time slice of {} and {load} tasks per CPU",
+                        duration::format(slice)
+                    ),
                 })
             })
             .collect(),
@@ -88,10 +96,10 @@ fn open(given: &BTreeMap<&str, &str>, nr_cpus: u64) -> Option<Vec<Predicted>> {
     let equations: &[(&str, &str, &str)] = match (kind("service"), nr_cpus) {
         ("M", 1) => &[("mg1_ps", "1", "mean of M/M/1")],
         ("D", 1) => &[
-            ("mg1_fcfs", "0", "mean of M/D/1 in order of arrival"),
-            ("mg1_ps", "0", "mean of M/D/1 shared"),
+            ("mg1_fcfs", "0", "mean of M/D/1, first come first served"),
+            ("mg1_ps", "0", "mean of M/D/1, processor sharing"),
         ],
-        ("M", _) => &[("mmc_fcfs", "1", "mean of M/M/c in order of arrival")],
+        ("M", _) => &[("mmc_fcfs", "1", "mean of M/M/c, first come first served")],
         _ => return None,
     };
     let solved = equations.iter().map(|(name, cv2, label)| {
@@ -120,9 +128,9 @@ mod tests {
     }
 
     #[test]
-    fn closed_systems() {
+    fn closed_systems_follow_the_published_study() {
         let heavy = "closed:n=7,compute=250ms,start_cpu=0";
-        // The study's figures.
+        // Figures of the study.
         assert_eq!(ms(heavy, 2, Some(100_000_000)), [650.0, 850.0, 1150.0]);
         assert_eq!(ms(heavy, 2, None), [750.0, 1000.0]);
         assert_eq!(ms("closed:n=7,compute=250ms,think=10ms", 2, None), [865.0]);
@@ -131,11 +139,11 @@ mod tests {
     }
 
     #[test]
-    fn open_systems() {
+    fn open_systems_follow_queueing_theory() {
         assert_eq!(ms("open:interarrival=10ms,work=8ms,number=5", 1, None), [40.0]);
         assert_eq!(ms("open:interarrival=10ms,work=8ms,service=D", 1, None), [24.0, 40.0]);
         assert_eq!(ms("open:interarrival=5ms,work=8ms", 2, None), [22.222222]);
-        // An overload has no steady state; others no equation.
+        // The first is overloaded, which has no steady state. For the second there is no equation.
         assert_eq!(ms("open:interarrival=5ms,work=8ms", 1, None), [0.0; 0]);
         assert_eq!(ms("hackbench:groups=4", 4, None), [0.0; 0]);
     }

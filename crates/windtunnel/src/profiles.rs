@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Finds and reads the files of profiles: `profiles/NAME.toml`.
+//! Finds and reads profile files, `profiles/NAME.toml`.
 
 use crate::error::Error;
 use crate::search;
@@ -7,13 +7,13 @@ use input::Source;
 use profile::{Profile, file};
 use std::path::{Path, PathBuf};
 
-/// Profiles may include each other this deep.
+/// Maximum depth of profiles that include each other.
 const MAX_DEPTH: usize = 8;
 
-/// Returns the profile of a policy by its name, an empty one if there is none.
+/// Returns the profile of the policy `name`, or an empty profile if it has none.
 ///
 /// # Errors
-/// If its file is not a profile.
+/// The file is not a valid profile.
 pub fn find(name: &str) -> Result<Profile, Error> {
     match path(name) {
         Some(path) => read(&path),
@@ -21,10 +21,10 @@ pub fn find(name: &str) -> Result<Profile, Error> {
     }
 }
 
-/// Returns the profile with this name, which another one includes.
+/// Returns the profile `name`, which another profile includes.
 ///
 /// # Errors
-/// If there is none.
+/// There is no such profile, or it is not valid.
 pub(crate) fn by_name(name: &str) -> Result<Profile, Error> {
     read(&path(name).ok_or_else(|| Error::new(format!("there is no profile {name}")))?)
 }
@@ -35,20 +35,22 @@ fn path(name: &str) -> Option<PathBuf> {
     paths.find(|path| path.is_file())
 }
 
-/// Reads the profile in a file.
+/// Reads a profile from a file.
 ///
 /// # Errors
-/// If there is none.
+/// The file cannot be read or is not a valid profile.
 pub fn read(path: &Path) -> Result<Profile, Error> {
     read_deep(path, 0)
 }
 
 fn read_deep(path: &Path, depth: usize) -> Result<Profile, Error> {
     let source = Source::read(path, file::MAX_BYTES)?;
-    // Included profiles are beside this one, or where profiles are.
+    // An included profile is in the directory of the including one, or in a `profiles` directory.
     file::parse(&source, &mut |name| {
         if depth == MAX_DEPTH {
-            return Err(Error::new(format!("{name}: profiles include each other")));
+            return Err(Error::new(format!(
+                "{name}: profiles include each other more than {MAX_DEPTH} levels deep"
+            )));
         }
         let beside = path.with_file_name(format!("{name}.toml"));
         let found = Some(beside).filter(|path| path.is_file()).or_else(|| self::path(name));
@@ -62,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_profiles_of_the_repository_are_profiles() {
+    fn every_profile_of_the_repository_is_valid() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../profiles");
         let files = std::fs::read_dir(folder)
             .expect("profiles")

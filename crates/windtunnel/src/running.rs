@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A scenario on the way: advanced piece by piece by whoever wants to look at the machine in between.
+//! A run in progress, which the caller advances piece by piece and can inspect in between.
 
 use crate::error::Error;
 use crate::load::{self, Loaded};
@@ -20,29 +20,35 @@ use std::time::Instant;
 use trace::{Sink, Tee};
 use workload::Action;
 
-/// A workload that ends when its tasks have exited may take this long.
+/// Longest simulated time of a workload that ends when its tasks have exited, in ns.
 const LONGEST_NS: u64 = 3_600_000_000_000;
-/// A policy that hotplug has ended is gone four ticks later; after so many its user-space half has loaded it again.
+/// Ticks after a hotplug event until a policy that it ended is reloaded. The policy is disabled
+/// after four ticks. The rest is the time its user-space part needs.
 const RELOAD_TICKS: u64 = 10;
 
+/// A machine with its policy, workload and sinks.
 pub struct Running<'a> {
     scenario: &'a Scenario,
     pub machine: Machine,
     image: Option<Image>,
-    /// The policy is not in the machine: it was refused.
+    /// Why the policy was not loaded, if it was refused.
     refused: Option<Box<Exit>>,
     warnings: Vec<String>,
     sinks: Sinks,
     started: Instant,
+    /// Simulated time that has been run, in ns.
     at: u64,
+    /// End of the run at the latest, in ns.
     until: u64,
+    /// Number of times that the policy was reloaded after hotplug.
     reloads: u32,
     ended: Option<Ended>,
     interrupted: bool,
 }
 
 impl Scenario {
-    /// The machine with its policy loaded, at time 0 or after the uptime that the policy's profile wants.
+    /// Loads the policy into a new machine. The run starts at time 0, or after the uptime that the
+    /// policy's profile asks for.
     ///
     /// # Errors
     /// As [`Scenario::run`].
@@ -54,7 +60,7 @@ impl Scenario {
         for &(at, cpu, online) in &self.hotplug {
             if cpu >= machine.nr_cpus() {
                 return Err(Error::new(format!(
-                    "--hotplug: there is no CPU {cpu} on machine '{}'",
+                    "--hotplug: machine '{}' has no CPU {cpu}",
                     self.machine.name
                 )));
             }
@@ -70,12 +76,12 @@ impl Scenario {
             Policy::Eevdf => {
                 if let Some((name, _)) = self.settings.first() {
                     return Err(Error::new(format!(
-                        "--set {name}: eevdf is built in and has no parameters"
+                        "--set {name}: eevdf is the built-in fair class and has no parameters"
                     )));
                 }
             }
             Policy::Object { name, path } => {
-                let (object, profile) = self.prepared(name, path)?;
+                let (object, profile) = self.open_object(name, path)?;
                 if profile.uptime_ns > 0 {
                     at = profile.uptime_ns;
                     ended = machine.advance(at, &mut sinks);
@@ -87,7 +93,7 @@ impl Scenario {
             }
         }
         machine.details = self.trace.is_some();
-        // Without a limit the run ends with the last task.
+        // Without a time limit, the run ends when the last task exits.
         let limit = self.for_ns.or(self.workload.duration_ns);
         Ok(Running {
             scenario: self,
@@ -105,13 +111,13 @@ impl Scenario {
         })
     }
 
-    /// The policy's object, its profile applied and its settings made.
-    fn prepared(&self, name: &str, path: &Path) -> Result<(Object, Profile), Error> {
+    /// Opens the policy's object and applies its profile and settings.
+    fn open_object(&self, name: &str, path: &Path) -> Result<(Object, Profile), Error> {
         let profile = match &self.profile {
             Some(file) => profiles::read(file)?,
             None => profiles::find(name)?,
         };
-        load::prepared_by(
+        load::prepare_with_profile(
             profile,
             name,
             path,
@@ -122,12 +128,13 @@ impl Scenario {
 }
 
 impl Running<'_> {
-    /// Simulated time that is over, ns.
+    /// Returns the simulated time that has been run, in ns.
     pub fn at(&self) -> u64 {
         self.at
     }
 
-    /// Up to when it is known what happens, ns: to the end of time if the run has ended by itself.
+    /// Returns the time up to which all events are known, in ns. After a run has ended by itself,
+    /// that is the end of time: no further event will come.
     pub fn clock(&self) -> u64 {
         match self.ended {
             None | Some(Ended::Policy) => self.at,
@@ -135,27 +142,28 @@ impl Running<'_> {
         }
     }
 
-    /// Whether there is no more run because the policy was refused or has ended.
+    /// Returns whether the run is over because the policy was refused or has failed.
     pub fn failed(&self) -> bool {
         self.refused.is_some() || self.ended == Some(Ended::Policy)
     }
 
-    /// When the run ends at the latest, ns.
+    /// Returns the latest end of the run, in ns.
     pub fn until(&self) -> u64 {
         self.until
     }
 
-    /// Nothing more will happen.
+    /// Returns whether the run is over.
     pub fn ended(&self) -> bool {
         self.refused.is_some() || self.ended.is_some() || self.at >= self.until
     }
 
-    /// Why the policy is not in the machine, if it was refused: there is no run then.
+    /// Returns why the policy was refused, if it was. In this case nothing is run.
     pub fn refused(&self) -> Option<&Exit> {
         self.refused.as_deref()
     }
 
-    /// Returns how the policy failed, if it did, in words: `ended at 1.20 s: runtime error: non-existent DSQ 0x7`.
+    /// Returns how the policy failed, if it did: `ended at 1.20 s: runtime error: non-existent DSQ
+    /// 0x7`.
     pub fn failure(&self) -> Option<String> {
         let result = RunResult {
             status: self.status(),
@@ -165,20 +173,21 @@ impl Running<'_> {
         result.failure()
     }
 
-    /// Why the policy has ended, or was refused.
+    /// Returns the exit record of a policy that has ended or was refused.
     pub fn exit(&self) -> Option<&Exit> {
         self.refused().or(self.machine.ext.exit.as_ref())
     }
 
-    /// The policy as it was loaded last.
+    /// Returns the policy's image of the latest load.
     pub fn image(&self) -> Option<&Image> {
         self.image.as_ref()
     }
 
-    /// Runs up to and with `to` (ns), or to the end if that comes first, handing what happens to `sink` besides.
+    /// Runs all events up to and including time `to` (ns), or until the run ends. The records go to
+    /// `sink` as well as to the scenario's own sinks.
     ///
     /// # Errors
-    /// A policy that was loaded cannot be loaded again.
+    /// A policy that hotplug ended cannot be reloaded.
     pub fn advance(&mut self, to: u64, sink: &mut dyn Sink) -> Result<(), Error> {
         let to = to.min(self.until);
         while !self.ended() && self.at < to {
@@ -201,10 +210,11 @@ impl Running<'_> {
                 && Some(self.at) == reload
                 && wants_restart(&self.machine)
             {
-                let (object, profile) = self.scenario.prepared(name, path)?;
+                let (object, profile) = self.scenario.open_object(name, path)?;
                 match load::enable(&mut self.machine, &object, &profile, self.scenario.engine)? {
                     Loaded::Enabled(image) => self.image = Some(*image),
-                    // The run ends with the record of the attempt, which is no reason to deny what was before.
+                    // The results up to now remain valid. The run ends with the exit record of the
+                    // reload.
                     Loaded::Refused(exit) => {
                         self.machine.ext.exit = Some(*exit);
                         if !self.scenario.after_failure {
@@ -218,13 +228,14 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Notes that the user ends the run where it is. There will be no trace file: half a run is none.
+    /// Ends the run early for the user. The trace file is discarded, because it would be
+    /// incomplete.
     pub fn interrupt(&mut self) {
         self.interrupted = true;
         self.sinks.discard_trace();
     }
 
-    /// Ends the run where it is: the books are closed and the last records handed over.
+    /// Ends the run at the current time: completes the statistics and emits the last records.
     pub fn end(&mut self, sink: &mut dyn Sink) {
         if self.refused.is_some() {
             return;
@@ -242,7 +253,7 @@ impl Running<'_> {
         }
     }
 
-    /// What to say of a policy that was loaded and never had a task.
+    /// Returns a warning if the policy was loaded but never scheduled a task.
     fn without_tasks(&self) -> Option<String> {
         let core = &self.machine.ext;
         if self.image.is_none() || core.nr_enabled > 0 || self.machine.tasks.is_empty() {
@@ -250,17 +261,17 @@ impl Running<'_> {
         }
         let why = match core.ops().flags & SCX_OPS_SWITCH_PARTIAL {
             0 => "",
-            _ => ": it switches partially (SCX_OPS_SWITCH_PARTIAL), and no task of the workload has policy SCHED_EXT",
+            _ => ": it sets SCX_OPS_SWITCH_PARTIAL, but no task of the workload has the policy SCHED_EXT",
         };
         Some(format!(
-            "the policy never had a task{why}; the fair class scheduled the run"
+            "the policy scheduled no task{why}; the fair class scheduled all of them"
         ))
     }
 
-    /// What the run, which was ended, leaves.
+    /// Returns the outcome of a run after [`Running::end`].
     ///
     /// # Errors
-    /// The trace cannot be written.
+    /// The trace file cannot be written.
     pub fn outcome(mut self) -> Result<Outcome, Error> {
         let (machine, scenario) = (&self.machine, self.scenario);
         let completed = self.ended == Some(Ended::AllExited);
@@ -308,7 +319,7 @@ impl Running<'_> {
         self.warnings.extend(machine.cgroups.refused.iter().cloned());
         if self.reloads > 0 {
             self.warnings.push(format!(
-                "hotplug ended the policy, which does not follow it; it was loaded again ({} times)",
+                "CPU hotplug ended the policy, which does not handle it; the policy was reloaded {} times",
                 self.reloads
             ));
         }
@@ -332,28 +343,29 @@ fn waiting(task: &kernel::waiting::WaitingTask) -> report::Waiting {
     }
 }
 
-/// Is the policy gone, and did the kernel ask for it to be loaded again?
+/// Returns whether the policy has ended with the kernel's request to reload it.
 fn wants_restart(machine: &Machine) -> bool {
     let restart = SCX_ECODE_ACT_RESTART as i64;
     let exit = machine.ext.exit.as_ref();
     machine.ext.state == EnableState::Disabled && exit.is_some_and(|exit| exit.code & restart != 0)
 }
 
-/// What a fork fails with when there is no room for another task.
+/// Error number of a fork that fails because the memory limit is reached.
 const EAGAIN: i32 = 11;
 
-/// What to say of tasks that the policy did not let come into being.
+/// Returns a warning about tasks that could not be created.
 fn failed_forks(forks: &[(String, i32)]) -> Option<String> {
     let (comm, errno) = forks.first()?;
     let number = forks.len();
     if *errno == -EAGAIN {
         return Some(format!(
-            "{number} tasks were not created: there is no memory for more (--memory); '{comm}' was the first, and the workload went \
-             on without them"
+            "{number} tasks were not created, the first was '{comm}': the memory limit is reached (--memory); the \
+             workload continued without them"
         ));
     }
     Some(format!(
-        "{number} forks failed: ops.init_task() returned {errno} for '{comm}', the first; the workload went on without them"
+        "{number} forks failed, the first for '{comm}': ops.init_task() returned {errno}; the workload continued \
+         without them"
     ))
 }
 
@@ -382,7 +394,7 @@ fn lock_waits(machine: &Machine) -> Vec<LockResult> {
 }
 
 fn exit_record(exit: &kernel::ext::Exit) -> ExitRecord {
-    // The backtrace starts with the place in the source and ends with the callback.
+    // The backtrace begins with the source line and ends with the callback.
     let callback = exit.backtrace.last().filter(|_| exit.backtrace.len() > 1).cloned();
     ExitRecord {
         at_ns: exit.at_ns,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One run: a policy on a machine under a workload, from a seed to a result.
+//! A scenario is everything that one run depends on: policy, machine, workload, seed and options.
 
 use crate::destination::Destination;
 use crate::error::Error;
@@ -17,75 +17,83 @@ use std::path::PathBuf;
 use trace::{Draw, DrawOptions, Hash, Header, Record, Sink, Tee, Writer};
 use workload::Workload;
 
-/// Simulated time of a workload that says nothing of its length.
+/// End of the window of `--draw` without FROM-TO, if the length of the run is unknown. In ns.
 pub const DEFAULT_NS: u64 = 1_000_000_000;
-/// A run is cut into this many pieces for progress reports; cuts leave no mark in it.
+/// A run is simulated in this many pieces, to report its progress. The pieces do not affect the
+/// result.
 const PIECES: u64 = 200;
-/// No piece is longer, so that a run ends soon after Ctrl-C.
+/// Longest piece, so that a run ends soon after Ctrl-C, in ns.
 pub(crate) const PIECE_MAX_NS: u64 = 5_000_000;
 
+/// Everything that one run depends on.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     pub policy: Policy,
-    /// The file of its profile; `None`: found by the policy's name.
+    /// The policy's profile. `None` means profiles/NAME.toml of the policy's name.
     pub profile: Option<PathBuf>,
-    /// `--set NAME=VALUE`, in order.
+    /// Names and values of `--set`, in order.
     pub settings: Vec<(String, String)>,
     pub engine: bpf::engine::Engine,
-    /// Run the policy in checked mode: a sanitizer for BPF, which changes nothing but the time it takes.
+    /// Whether to run the policy in the sanitizer, which checks every access and changes no result.
     pub checked: bool,
     pub machine: MachineSpec,
     pub workload: Workload,
     pub seed: u64,
-    /// Simulated time; `None`: what the workload asks for.
+    /// Simulated time in ns. `None` means the workload's own length.
     pub for_ns: Option<u64>,
-    /// Whose functions, callbacks and fields the policy finds.
+    /// Linux release that the policy is loaded for. It decides which functions, callbacks and
+    /// fields exist.
     pub kernel: Release,
-    /// After the policy has ended, the fair class schedules the rest of the run; otherwise the run ends with the policy.
+    /// Whether the fair class schedules the rest of the run after the policy has failed. Otherwise
+    /// the run ends with the policy.
     pub after_failure: bool,
-    /// CPUs that go offline or come online: (time, cpu, online).
+    /// CPU hotplug events: (time in ns, CPU, whether it comes online).
     pub hotplug: Vec<(u64, u32, bool)>,
-    /// Bytes of the host's memory that the run may use.
+    /// Limit of the host memory that the run may use, in bytes.
     pub memory: u64,
+    /// Trace file to write.
     pub trace: Option<PathBuf>,
+    /// Window of the schedule to draw as text.
     pub draw: Option<DrawOptions>,
 }
 
-/// What a run leaves.
+/// Result of a run, with its warnings and its drawing.
 #[derive(Debug)]
 pub struct Outcome {
     pub result: RunResult,
-    /// The schedule as text, if asked for.
+    /// The drawing of the schedule, if it was requested.
     pub drawing: Option<String>,
-    /// What the loader and the machine want known: fields and functions that are not modelled, programs that never run.
+    /// Warnings of the loader and the machine, for example about functions that are not modelled.
     pub warnings: Vec<String>,
-    /// Every task waits for another one: their pids.
+    /// Pids of the remaining tasks, if the run ended because all of them wait for each other.
     pub deadlock: Vec<u32>,
-    /// Why there is no trace file though one was asked for. The result does not suffer from it.
+    /// Error of writing the trace file. The result is valid nevertheless.
     pub unwritten: Option<Error>,
 }
 
-/// Who looks on while a scenario runs, and leaves no mark in it.
-pub struct Onlooker<'a> {
-    /// Takes every record.
+/// Observer of a run. It does not change the result.
+pub struct Observer<'a> {
+    /// Receives every record.
     pub sink: &'a mut dyn Sink,
+    /// Variables to read, with their values after the run.
     pub reads: Vec<Read>,
-    /// Details are wanted, too ([`trace::Event::is_detail`]); a trace file makes them in any case.
+    /// Whether to emit detail records ([`trace::Event::is_detail`]). A trace file always contains
+    /// them.
     pub details: bool,
 }
 
-/// A look at a global variable of the policy.
+/// A request to read a global variable of the policy.
 #[derive(Clone, Debug)]
 pub struct Read {
-    /// `None`: when the run is over.
+    /// Simulated time of the reading. `None` means the end of the run.
     pub at_ns: Option<u64>,
-    /// As `--set` spells it: `nr_stolen`, `queue[3].len`.
+    /// Name of the variable as in `--set`, for example `nr_stolen` or `queue[3].len`.
     pub global: String,
-    /// What it was; `None` if the run was over before, or there is no policy.
+    /// Value that was read. `None` if the run ended earlier or has no policy.
     pub value: Option<String>,
 }
 
-impl Onlooker<'_> {
+impl Observer<'_> {
     fn next(&self, after: u64) -> Option<u64> {
         self.reads
             .iter()
@@ -94,7 +102,7 @@ impl Onlooker<'_> {
             .min()
     }
 
-    fn look(&mut self, at_ns: Option<u64>, machine: &Machine, image: &Image) -> Result<(), Error> {
+    fn read_globals(&mut self, at_ns: Option<u64>, machine: &Machine, image: &Image) -> Result<(), Error> {
         for read in self.reads.iter_mut().filter(|read| read.at_ns == at_ns) {
             let value = image.get(&machine.region, &read.global);
             read.value = Some(value.map_err(|error| Error::new(format!("global {}: {error}", read.global)))?);
@@ -104,27 +112,30 @@ impl Onlooker<'_> {
 }
 
 impl Scenario {
-    /// Runs it. `progress` is told the share done, in 0..=1000, as the simulation goes on.
+    /// Runs the scenario. `progress` is called with the completed share, 0 to 1000.
+    ///
+    /// A policy that fails is a result (`RunResult::exit`), not an error. A signal ends the run
+    /// early ([`interrupt`], `RunResult::interrupted`).
     ///
     /// # Errors
-    /// What the user gave cannot work: settings, an object that is none, a trace file that cannot be begun. A policy that
-    /// fails is a result (`RunResult::exit`). A signal ends the run early ([`interrupt`]; `RunResult::interrupted`).
+    /// User errors: a setting that does not fit, a file that is not an object, a trace file that
+    /// cannot be created.
     pub fn run(&self, progress: &mut dyn FnMut(u64)) -> Result<Outcome, Error> {
-        let onlooker = &mut Onlooker {
+        let observer = &mut Observer {
             sink: &mut Tee::new(),
             reads: Vec::new(),
             details: false,
         };
-        self.watched(onlooker, progress)
+        self.run_observed(observer, progress)
     }
 
-    /// Runs it while somebody looks on.
+    /// Runs the scenario with an observer.
     ///
     /// # Errors
-    /// As [`Scenario::run`], or a global that the policy does not have.
-    pub fn watched(&self, onlooker: &mut Onlooker, progress: &mut dyn FnMut(u64)) -> Result<Outcome, Error> {
+    /// As [`Scenario::run`], or the policy does not have a global that the observer reads.
+    pub fn run_observed(&self, observer: &mut Observer, progress: &mut dyn FnMut(u64)) -> Result<Outcome, Error> {
         let mut running = self.start()?;
-        running.machine.details |= onlooker.details;
+        running.machine.details |= observer.details;
         let piece = (running.until() / PIECES).clamp(1, PIECE_MAX_NS);
         while !running.ended() {
             if interrupt::signal().is_some() {
@@ -132,22 +143,22 @@ impl Scenario {
                 break;
             }
             let at = running.at();
-            let next = onlooker.next(at).filter(|&next| next < running.until());
+            let next = observer.next(at).filter(|&next| next < running.until());
             let to = (at + piece).min(next.unwrap_or(u64::MAX));
-            running.advance(to, onlooker.sink)?;
+            running.advance(to, observer.sink)?;
             if let Some(image) = running.image().filter(|_| next == Some(to)) {
-                onlooker.look(next, &running.machine, image)?;
+                observer.read_globals(next, &running.machine, image)?;
             }
             progress(running.at().saturating_mul(1000) / running.until());
         }
-        running.end(onlooker.sink);
+        running.end(observer.sink);
         if let Some(image) = running.image() {
-            onlooker.look(None, &running.machine, image)?;
+            observer.read_globals(None, &running.machine, image)?;
         }
         running.outcome()
     }
 
-    /// The header of this run's trace.
+    /// Returns the header of this run's trace.
     pub fn header(&self) -> Header {
         Header {
             machine: self.machine.name.clone(),
@@ -162,7 +173,7 @@ impl Scenario {
     }
 }
 
-/// What takes in a run's records.
+/// The consumers of a run's records: hash, summary, trace file and drawing.
 pub(crate) struct Sinks {
     pub(crate) hash: Hash,
     summary: Summary,
@@ -194,7 +205,7 @@ impl Sinks {
         })
     }
 
-    /// Leaves the trace file as it was before the run.
+    /// Discards the new trace file, so that an earlier file of that name stays.
     pub(crate) fn discard_trace(&mut self) {
         self.writer = None;
     }
@@ -204,7 +215,7 @@ impl Sinks {
         let result = self.summary.result(run);
         let mut unwritten = None;
         if let Some((path, mut writer)) = self.writer {
-            // The same run leaves the same bytes.
+            // The wall time is left out so that the same run writes the same bytes.
             let timeless = RunResult {
                 wall_ns: 0,
                 ..result.clone()

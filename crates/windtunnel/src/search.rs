@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where named things are looked for: below the working directory, then beside the command.
+//! Search path of policies, machines, workloads, profiles and experiments: the working directory,
+//! then the directory of the executable.
 
 use std::path::PathBuf;
 
-/// Folders that may hold `name` (policies, machines, workloads, profiles), nearest first.
+/// Returns the existing directories that may contain `name`, for example `machines`, nearest first.
 pub fn folders(name: &str) -> Vec<PathBuf> {
     let mut found = vec![PathBuf::from(name), PathBuf::from("target").join(name)];
     if let Ok(exe) = std::env::current_exe() {
-        // target/release/windtunnel: the repository's folder is two levels up, built policies one.
+        // The executable is target/release/windtunnel. The repository is two levels above its
+        // directory, the built policies are one level above.
         for up in exe.ancestors().skip(2).take(2) {
             found.push(up.join(name));
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A simulation while it runs: what CPUs, queues and tasks did since the last look.
+//! State and rates of a running simulation, for `windtunnel top`.
 
 use crate::error::Error;
 use crate::running::Running;
@@ -9,22 +9,23 @@ use kernel::id::IDLE;
 use std::collections::BTreeMap;
 use trace::{Event, Record, Sink, escape};
 
-/// What one look shows. Rates are a second of simulated time.
+/// State at one update of the display. Rates are per second of simulated time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct View {
-    /// Simulated time, and when the run ends at the latest; ns.
+    /// Simulated time, in ns.
     pub at: u64,
+    /// Latest end of the run, in ns.
     pub until: u64,
     pub ended: bool,
-    /// Simulated time since the last look, ns.
+    /// Simulated time since the previous update, in ns.
     pub elapsed: u64,
     pub cpus: Vec<Cpu>,
-    /// Those that are not empty, the longest first.
+    /// Names and lengths of queues that are not empty, longest first.
     pub queues: Vec<(String, usize)>,
-    /// Busiest first.
+    /// Tasks, busiest first.
     pub tasks: Vec<Task>,
     pub nr_tasks: usize,
-    /// Waiting to run.
+    /// Number of tasks that wait for a CPU.
     pub waiting: usize,
     pub busy_percent: f64,
     pub overhead_percent: f64,
@@ -38,11 +39,11 @@ pub struct View {
 pub struct Cpu {
     pub online: bool,
     pub busy_percent: f64,
-    /// Of kernel and policy, part of what is busy.
+    /// Overhead of the kernel and the policy, which is a part of the busy time.
     pub overhead_percent: f64,
-    /// What runs; `None`: it idles.
+    /// Name of the running task. `None` means idle.
     pub runs: Option<String>,
-    /// Tasks waiting that belong to it.
+    /// Number of tasks that wait on this CPU.
     pub waiting: u32,
 }
 
@@ -51,19 +52,19 @@ pub struct Task {
     pub name: String,
     pub cpu: u32,
     pub cpu_percent: f64,
-    /// How long it waits by now, ns; `None`: it runs or sleeps.
+    /// Time that the task has waited for a CPU, in ns. `None` if it runs or sleeps.
     pub waits: Option<u64>,
 }
 
-/// Counts up to the last look.
+/// Numbers of events since the previous update.
 #[derive(Default)]
-struct Counts {
+struct EventCounts {
     wakeups: u64,
     migrations: u64,
     operations: u64,
 }
 
-impl Sink for Counts {
+impl Sink for EventCounts {
     fn take(&mut self, records: &[Record]) {
         for record in records {
             match record.event {
@@ -76,9 +77,9 @@ impl Sink for Counts {
     }
 }
 
-/// What was at the last look.
+/// Cumulative counters at one update.
 #[derive(Default)]
-struct Before {
+struct Counters {
     at: u64,
     busy: Vec<u64>,
     overhead: Vec<u64>,
@@ -86,54 +87,55 @@ struct Before {
     tasks: BTreeMap<u32, u64>,
 }
 
+/// Advances a run and computes rates since the previous update.
 #[derive(Default)]
 pub struct Top {
-    counts: Counts,
-    before: Before,
+    counts: EventCounts,
+    before: Counters,
 }
 
 impl Top {
-    /// Lets the run go on up to `to` (ns) and looks.
+    /// Runs up to `to` (ns) and returns the state then.
     ///
     /// # Errors
     /// As [`Running::advance`].
     pub fn advance(&mut self, running: &mut Running, to: u64) -> Result<View, Error> {
-        self.counts = Counts::default();
+        self.counts = EventCounts::default();
         running.advance(to, &mut self.counts)?;
         let m = &running.machine;
-        // A run that ended by itself did so at its last event.
+        // A run that ended by itself ended at its last event.
         let now = if running.clock() == u64::MAX {
             m.now
         } else {
             running.at()
         };
-        let after = Before::of(m, now);
+        let after = Counters::read(m, now);
         let mut view = self.compared(m, &after);
         (view.until, view.ended) = (running.until(), running.ended());
         self.before = after;
         Ok(view)
     }
 
-    fn compared(&self, m: &Machine, after: &Before) -> View {
+    fn compared(&self, m: &Machine, after: &Counters) -> View {
         let before = &self.before;
         let elapsed = after.at.saturating_sub(before.at);
         let share = |now: u64, then: u64| 100.0 * now.saturating_sub(then) as f64 / elapsed.max(1) as f64;
-        let of = |counts: &[u64], index: usize| counts.get(index).copied().unwrap_or(0);
+        let counter = |counts: &[u64], index: usize| counts.get(index).copied().unwrap_or(0);
         let rate = |count: u64| count as f64 * 1e9 / elapsed.max(1) as f64;
         let seen = m.snapshot(IDLE);
         let mut cpus = Vec::new();
         for (index, state) in seen.cpus.iter().enumerate() {
             cpus.push(Cpu {
                 online: state.online,
-                busy_percent: share(after.busy[index], of(&before.busy, index)).min(100.0),
-                overhead_percent: share(after.overhead[index], of(&before.overhead, index)).min(100.0),
+                busy_percent: share(after.busy[index], counter(&before.busy, index)).min(100.0),
+                overhead_percent: share(after.overhead[index], counter(&before.overhead, index)).min(100.0),
                 runs: (state.curr != 0).then(|| name(&seen, state.curr)),
                 waiting: state.nr_running - u32::from(state.curr != 0).min(state.nr_running),
             });
         }
-        let mean = |of: fn(&Cpu) -> f64| {
+        let mean = |percent: fn(&Cpu) -> f64| {
             let online = cpus.iter().filter(|cpu| cpu.online);
-            online.clone().map(of).sum::<f64>() / online.count().max(1) as f64
+            online.clone().map(percent).sum::<f64>() / online.count().max(1) as f64
         };
         let (busy_percent, overhead_percent) = (mean(|cpu| cpu.busy_percent), mean(|cpu| cpu.overhead_percent));
         let mut tasks: Vec<Task> = Vec::new();
@@ -175,9 +177,9 @@ impl Top {
     }
 }
 
-impl Before {
-    fn of(m: &Machine, now: u64) -> Before {
-        // What runs has had the time since its CPU's clock as well.
+impl Counters {
+    fn read(m: &Machine, now: u64) -> Counters {
+        // A running task has also used the time since the last update of its runqueue's clock.
         let since = |cpu: usize| {
             let rq = &m.rqs[cpu];
             if rq.curr == IDLE {
@@ -195,7 +197,7 @@ impl Before {
             let running = if task.on_cpu { since(task.cpu.index()) } else { 0 };
             (task.pid, task.sum_exec_runtime + running)
         });
-        Before {
+        Counters {
             at: now,
             busy: busy.collect(),
             overhead: cpus.map(|cpu| m.rqs[cpu].time.overhead_ns).collect(),
@@ -210,12 +212,12 @@ fn name(seen: &Snapshot, pid: u32) -> String {
     format!("{comm}:{pid}")
 }
 
-/// A line of [`View::line`]s' heading.
+/// Heading for the rows of [`View::line`].
 pub const HEADING: &str =
     "     time ms    tasks  waiting   busy %  overhead %  switches/s  wake-ups/s  migrations/s  busiest";
 
 impl View {
-    /// For where there is no terminal.
+    /// Returns the state as one row of text, for output that is not a terminal.
     pub fn line(&self) -> String {
         let busiest = self
             .tasks

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Something that happened and was written down: a trace file of a run, or a recording of a real machine.
+//! Reads what was recorded: a trace file of a simulated run, or a recording of a real machine.
 
 use crate::error::Error;
 use crate::interrupt;
@@ -10,12 +10,12 @@ use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use trace::{Event, Hash, Header, Place, Reader, Record, Sink, Tee, recording};
 
-/// Records are handed on so many at a time.
+/// Number of records that are passed on at a time.
 const BATCH: usize = 4096;
-/// The text of a recording may be this long: it is read as a whole.
+/// Largest recording in bytes. Its text is read as a whole.
 const MAX_RECORDING_BYTES: u64 = 4 << 30;
 
-/// A trace that can be gone through, as often as wanted.
+/// An open trace or recording, which can be replayed any number of times.
 pub struct Traced {
     pub path: PathBuf,
     pub header: Header,
@@ -23,41 +23,43 @@ pub struct Traced {
 }
 
 pub enum Kind {
-    /// A trace file: streamed.
+    /// A trace file. Its records are read on each replay.
     File { bytes: u64 },
-    /// A recording: its records.
+    /// A recording, with all its records in memory and the number of context switches that it
+    /// lacks.
     Recording { records: Vec<Record>, missing: u32 },
 }
 
-/// How far a trace reaches.
+/// Result of a replay.
 #[derive(Clone, Debug, Default)]
 pub struct End {
     /// Time of the last record, ns.
     pub time: u64,
-    /// [`Hash::value`]
+    /// Hash of all records ([`Hash::value`]).
     pub hash: u64,
-    /// What the run said of itself, if it did.
+    /// Result of the run, if the trace file contains it.
     pub result: Option<RunResult>,
-    /// A signal came before the end ([`interrupt`]).
+    /// Whether a signal ended the replay early ([`interrupt`]).
     pub interrupted: bool,
 }
 
-/// The CPUs of a machine, as a trace tells of them.
+/// Returns the positions of a machine's CPUs in the form of a trace header.
 pub fn places(machine: &MachineSpec) -> Vec<Place> {
-    let place = |cpu: &machine::Cpu| Place {
+    let position = |cpu: &machine::Cpu| Place {
         core: cpu.core,
         llc: cpu.llc,
         node: cpu.node,
     };
-    machine.topology.cpus.iter().map(place).collect()
+    machine.topology.cpus.iter().map(position).collect()
 }
 
 impl Traced {
-    /// Opens a trace file, or reads a recording. `machine` says where the CPUs of a recording sit; without it each is a core
-    /// of one LLC.
+    /// Opens a trace file, or reads a recording. `machine` gives the topology of a recording.
+    /// Without it, every CPU is a core of one LLC.
     ///
     /// # Errors
-    /// A file that cannot be read or is neither; a recording with more CPUs than the machine.
+    /// The file cannot be read, it is neither a trace nor a recording, or it has more CPUs than the
+    /// machine.
     pub fn open(path: &Path, machine: Option<&MachineSpec>) -> Result<Traced, Error> {
         let at = |error: &dyn std::fmt::Display| Error::new(format!("{}: {error}", path.display()));
         let mut file = File::open(path).map_err(|error| at(&error))?;
@@ -75,11 +77,11 @@ impl Traced {
             });
         }
         if bytes > MAX_RECORDING_BYTES {
-            return Err(at(&format!("{bytes} bytes are too many for a recording")));
+            return Err(at(&format!("a recording of {bytes} bytes is too large")));
         }
         let text = std::fs::read_to_string(path).map_err(|error| {
             at(&error)
-                .hint("expected: a file written by `run --trace`, or the text of `perf script` or `trace-cmd report`")
+                .hint("expected a file written by `run --trace`, or the text of `perf script` or `trace-cmd report`")
         })?;
         let recording::Recording { records, missing, .. } = recording::read(&text).map_err(|error| at(&error))?;
         let nr_cpus = records.iter().map(highest_cpu).max().map_or(0, |cpu| cpu as usize + 1);
@@ -87,15 +89,15 @@ impl Traced {
             Some(machine) if machine.topology.cpus.len() < nr_cpus => {
                 let has = machine.topology.cpus.len();
                 return Err(at(&format!(
-                    "CPU {} is in it, machine '{}' has {has} CPUs",
+                    "the recording has CPU {}, but machine '{}' has only {has} CPUs",
                     nr_cpus - 1,
                     machine.name
                 )));
             }
             Some(machine) => (machine.name.clone(), places(machine)),
             None => {
-                let place = |core| Place { core, llc: 0, node: 0 };
-                ("recorded".to_owned(), (0..nr_cpus as u32).map(place).collect())
+                let position = |core| Place { core, llc: 0, node: 0 };
+                ("recorded".to_owned(), (0..nr_cpus as u32).map(position).collect())
             }
         };
         let workload = path.file_name().unwrap_or(path.as_os_str());
@@ -114,10 +116,10 @@ impl Traced {
         })
     }
 
-    /// Hands all records to `sink`. `progress` is told the share done, in 0..=1000.
+    /// Passes all records to `sink`. `progress` is called with the completed share, 0 to 1000.
     ///
     /// # Errors
-    /// A trace file that is damaged or ends too early: what came before it was handed over.
+    /// The trace file is damaged or incomplete. The records before the error have been passed on.
     pub fn replay(&self, sink: &mut dyn Sink, progress: &mut dyn FnMut(u64)) -> Result<End, Error> {
         let mut end = End::default();
         let mut hash = Hash::default();
@@ -159,15 +161,16 @@ impl Traced {
                     progress(reader.offset().saturating_mul(1000) / (*bytes).max(1));
                 }
                 let result = reader.result().map(serde_json::from_str).transpose();
-                end.result = result.map_err(|error| at(&format!("the result in it: {error}")))?;
+                end.result = result.map_err(|error| at(&format!("result record: {error}")))?;
             }
         }
         end.hash = hash.value();
         Ok(end)
     }
 
-    /// As [`Traced::replay`], and what the run's table says of it. What a trace does not tell is that of the run if it
-    /// left its result, else it is left open: the unit of operations, how a policy failed, time idle while tasks waited.
+    /// Replays the trace and returns its result. A trace file of a complete run contains the
+    /// result. In other cases it is computed from the records, which leaves some figures empty: the
+    /// unit of operations, how the policy failed, and the time idle while tasks waited.
     ///
     /// # Errors
     /// As [`Traced::replay`].

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What `workload list` and `workload show` tell.
+//! The texts of `workload list` and `workload show`.
 
 use crate::duration;
 use crate::error::Error;
@@ -9,7 +9,7 @@ use std::path::Path;
 use trace::escape;
 use workload::{Generator, Unit, Workload, generators};
 
-/// Files of the folders and generators, with where they are or what they are.
+/// Returns the names of workload files and generators, each with its path or description.
 pub fn list(folders: &[&Path]) -> Vec<(String, String)> {
     let files = workload::files(folders);
     let mut rows: Vec<(String, String)> = files
@@ -23,15 +23,15 @@ pub fn list(folders: &[&Path]) -> Vec<(String, String)> {
     );
     rows.push((
         "trace:file=FILE".to_owned(),
-        "what perf, trace-cmd or 'run --trace' recorded, replayed".to_owned(),
+        "replays a recording of perf, trace-cmd or 'run --trace'".to_owned(),
     ));
     rows
 }
 
-/// A generator's parameters, or what is in a workload.
+/// Describes the parameters of a generator or the tasks of a workload.
 ///
 /// # Errors
-/// If there is no such workload.
+/// There is no such workload.
 pub fn show(spec: &str, folders: &[&Path]) -> Result<String, Error> {
     if let Some(generator) = generators().iter().find(|generator| generator.name == spec) {
         return Ok(parameters(generator));
@@ -78,7 +78,7 @@ fn contents(workload: &Workload) -> String {
         .duration_ns
         .map_or_else(|| "until all tasks have exited".into(), duration::format);
     let mut text = format!(
-        "{}: {} tasks, {} resources, {length}, counts {}\n\n",
+        "{}: {} tasks, {} resources, {length}, unit of work: {}\n\n",
         escape::line(&workload.name),
         workload.tasks.iter().filter(|task| task.spawn).count(),
         workload.resources.len(),
@@ -86,7 +86,7 @@ fn contents(workload: &Workload) -> String {
     );
     let mut kinds: BTreeMap<(String, String), usize> = BTreeMap::new();
     for task in &workload.tasks {
-        // Instances of one task are numbered: name-0, name-1.
+        // Instances of one task have numbered names: name-0, name-1.
         let name = task
             .comm
             .trim_end_matches(|c: char| c.is_ascii_digit())

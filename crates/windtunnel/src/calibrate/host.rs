@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The host's CPUs: which may be used, how far apart they are, and pinning to them.
+//! The host's CPUs: which ones this process may use, the distances between them, and pinning.
 
 use crate::error::Error;
 use input::cpu_list;
 use machine::{Distance, Topology};
 use std::time::Instant;
 
-/// A CPU: its number on the simulated machine, which leaves out offline ones, and the host's.
+/// A CPU of the host.
 #[derive(Clone, Copy, Debug)]
 pub struct Cpu {
+    /// Number in the machine file, which leaves out offline CPUs.
     pub number: u32,
+    /// Number on the host.
     os: usize,
 }
 
-/// A CPU to measure on, and for each distance another one that far away.
+/// The CPU that measures, and one partner CPU at each distance from it.
 pub struct Pairs {
     pub first: Cpu,
-    /// By `Distance`; `None`: there is none that may be used.
+    /// Partners, indexed by `Distance`. `None` if no usable CPU is that far away.
     pub others: [Option<Cpu>; 5],
 }
 
@@ -42,7 +44,7 @@ impl Pairs {
             })
             .collect();
         let Some(&first) = cpus.first() else {
-            return Err(Error::new("this process may use none of the online CPUs"));
+            return Err(Error::new("the CPU affinity of this process contains no online CPU"));
         };
         let other = |distance| {
             let mut others = cpus.iter().copied();
@@ -54,7 +56,7 @@ impl Pairs {
         })
     }
 
-    /// What `measure` says of each distance that occurs.
+    /// Calls `measure` with the first CPU and each partner. Returns the results by distance.
     pub fn map(&self, mut measure: impl FnMut(Cpu, Cpu) -> Result<f64, Error>) -> Result<[Option<f64>; 5], Error> {
         let mut values = [None; 5];
         for (value, other) in values.iter_mut().zip(self.others) {
@@ -66,9 +68,9 @@ impl Pairs {
     }
 }
 
-/// The CPUs that this process may use.
+/// Returns the CPUs that this process may use.
 fn allowed() -> Result<Vec<usize>, Error> {
-    // SAFETY: an all-zero set is a set; the call fills it.
+    // SAFETY: all zeros is a valid, empty set, and the call writes no more than its size.
     let set = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) != 0 {
@@ -76,22 +78,23 @@ fn allowed() -> Result<Vec<usize>, Error> {
         }
         set
     };
-    // SAFETY: the numbers are within the set.
+    // SAFETY: the CPU numbers are below CPU_SETSIZE.
     Ok((0..libc::CPU_SETSIZE as usize)
         .filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) })
         .collect())
 }
 
-/// The host's online CPUs, ascending; all of the first 1024 where it does not say.
+/// Returns the host's online CPUs in ascending order, or CPUs 0 to 1023 if sysfs does not list
+/// them.
 fn online() -> Vec<usize> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_else(|_| "0-1023".into());
     let cpus = cpu_list::parse(text.trim(), machine::MAX_CPUS).unwrap_or_default();
     cpus.into_iter().map(|cpu| cpu as usize).collect()
 }
 
-/// Pins the calling thread.
+/// Pins the calling thread to a CPU.
 pub fn pin(cpu: Cpu) -> Result<(), Error> {
-    // SAFETY: an all-zero set is a set, and CPU numbers come from one.
+    // SAFETY: all zeros is a valid, empty set, and the CPU number comes from such a set.
     let ok = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(cpu.os, &mut set);
@@ -100,12 +103,13 @@ pub fn pin(cpu: Cpu) -> Result<(), Error> {
     if ok { Ok(()) } else { Err(failed("sched_setaffinity")) }
 }
 
-/// The error of a system call that has just failed.
+/// Returns an error for a system call that has just failed, from errno.
 pub fn failed(call: &str) -> Error {
     Error::new(format!("{call}: {}", std::io::Error::last_os_error()))
 }
 
-/// ns that `batch` takes per operation: the least of `batches` runs. It returns how many operations it did.
+/// Runs `batch` several times and returns the least time per operation, in ns. `batch` returns the
+/// number of operations that it did.
 pub fn least(batches: u32, mut batch: impl FnMut() -> u64) -> f64 {
     let once = |_| {
         let started = Instant::now();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What cache lines, locks and reloading caches take.
+//! Measures the costs of cache line transfers, lock hand-overs and cache reloads.
 
 use super::host::{Cpu, Pairs, least, pin};
 use super::{Constant, by_distance, cache_sizes, ps};
@@ -11,17 +11,18 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 const BATCHES: u32 = 20;
 const ROUNDS: u64 = 2_000;
 const LINE: usize = 64;
-/// Looks after which the other CPU is not waited for any more: it could not be used after all.
+/// Number of polls after which a CPU stops waiting for its partner, which may not be running.
 const PATIENCE: u32 = 10_000_000;
-/// Other memory that is read to empty caches is at most this much.
+/// Largest amount of memory that is read to empty the caches, in bytes.
 const SWEEP_MAX: usize = 256 << 20;
 
-/// On cache lines of its own, and on none of what the prefetcher takes along.
+/// A counter on cache lines of its own, at a distance from others that defeats the adjacent-line
+/// prefetcher.
 #[repr(align(256))]
 #[derive(Default)]
 struct Alone(AtomicU64);
 
-/// A lock that serves in the order of arrival.
+/// A ticket lock, which serves waiters in the order of arrival.
 #[derive(Default)]
 struct Ticket {
     next: Alone,
@@ -29,7 +30,7 @@ struct Ticket {
 }
 
 impl Ticket {
-    /// Returns the ticket.
+    /// Acquires the lock and returns the ticket.
     fn lock(&self) -> u64 {
         let ticket = self.next.0.fetch_add(1, Relaxed);
         while self.serving.0.load(Acquire) != ticket {
@@ -38,7 +39,7 @@ impl Ticket {
         ticket
     }
 
-    /// Waits until somebody waits for the lock, which the caller holds by this ticket.
+    /// Spins until another CPU waits for the lock. The caller holds the lock with this ticket.
     fn wait_for_waiter(&self, ticket: u64) {
         let mut patience = PATIENCE;
         while self.next.0.load(Relaxed) == ticket + 1 && patience > 0 {
@@ -52,9 +53,10 @@ impl Ticket {
     }
 }
 
-/// Runs `body(0)` and `body(1)` on two CPUs at a time, again and again; ns per operation of both together.
-fn together(here: Cpu, there: Cpu, operations: u64, body: impl Fn(u64) + Sync) -> Result<f64, Error> {
-    // Batches begun on either side.
+/// Runs `body(0)` and `body(1)` on two CPUs at the same time, in several batches. Returns the least
+/// time per operation, in ns. `operations` counts the operations of both sides in one batch.
+fn run_together(here: Cpu, there: Cpu, operations: u64, body: impl Fn(u64) + Sync) -> Result<f64, Error> {
+    // Number of the batch that each side has started.
     let begun = [Alone::default(), Alone::default()];
     let meet = |side: usize, batch: u64| {
         begun[side].0.store(batch, Release);
@@ -75,11 +77,11 @@ fn together(here: Cpu, there: Cpu, operations: u64, body: impl Fn(u64) + Sync) -
         });
         let pinned = pin(here);
         let mut batch = 0;
-        let both_here = std::cell::Cell::new(f64::INFINITY);
+        let best = std::cell::Cell::new(f64::INFINITY);
         for _ in 0..BATCHES {
             batch += 1;
             meet(0, batch);
-            both_here.set(both_here.get().min(least(1, || {
+            best.set(best.get().min(least(1, || {
                 if pinned.is_ok() {
                     body(0);
                 }
@@ -88,14 +90,15 @@ fn together(here: Cpu, there: Cpu, operations: u64, body: impl Fn(u64) + Sync) -
         }
         other.join().expect("a measuring thread does not panic")?;
         pinned?;
-        Ok(both_here.get())
+        Ok(best.get())
     })
 }
 
-/// A line's way from one CPU to the other, ns: a number that both count up in turn.
-fn line(here: Cpu, there: Cpu) -> Result<f64, Error> {
+/// Returns the time to transfer a cache line between two CPUs, in ns. Both CPUs increment one
+/// counter in turn.
+fn transfer(here: Cpu, there: Cpu) -> Result<f64, Error> {
     let number = Alone::default();
-    together(here, there, 2 * ROUNDS, |side| {
+    run_together(here, there, 2 * ROUNDS, |side| {
         for _ in 0..ROUNDS {
             let mut patience = PATIENCE;
             while number.0.load(Acquire) % 2 != side && patience > 0 {
@@ -107,10 +110,11 @@ fn line(here: Cpu, there: Cpu) -> Result<f64, Error> {
     })
 }
 
-/// A lock's hand-over to a waiter on another CPU, ns: without the line's way that getting in line takes.
+/// Returns the time to hand a lock over to a waiter on another CPU, in ns. The transfer of the
+/// cache line with which the waiter takes its ticket is subtracted.
 fn hand_over(here: Cpu, there: Cpu) -> Result<f64, Error> {
     let lock = Ticket::default();
-    let round = together(here, there, 2 * ROUNDS, |_| {
+    let round = run_together(here, there, 2 * ROUNDS, |_| {
         for round in 1..=ROUNDS {
             let ticket = lock.lock();
             if round < ROUNDS {
@@ -119,11 +123,11 @@ fn hand_over(here: Cpu, there: Cpu) -> Result<f64, Error> {
             lock.unlock();
         }
     })?;
-    let line = line(here, there)?;
-    Ok((round - line).max(line))
+    let transfer = transfer(here, there)?;
+    Ok((round - transfer).max(transfer))
 }
 
-pub(super) fn lines(pairs: &Pairs) -> Result<Vec<Constant>, Error> {
+pub(super) fn measure_transfers(pairs: &Pairs) -> Result<Vec<Constant>, Error> {
     pin(pairs.first)?;
     let lock = Ticket::default();
     let alone = least(BATCHES, || {
@@ -133,21 +137,21 @@ pub(super) fn lines(pairs: &Pairs) -> Result<Vec<Constant>, Error> {
         });
         ROUNDS
     });
-    let apart = |measure: fn(Cpu, Cpu) -> Result<f64, Error>, same: f64| {
+    let measure_pairs = |measure: fn(Cpu, Cpu) -> Result<f64, Error>, same: f64| {
         let mut first = true;
         pairs.map(|here, there| match std::mem::take(&mut first) {
             true => Ok(same),
             false => measure(here, there),
         })
     };
-    let line = apart(line, 0.0)?;
-    let hand_over = apart(hand_over, 0.0)?;
-    let acquire = line.map(|line| line.map(|line| alone + line));
+    let transfer = measure_pairs(transfer, 0.0)?;
+    let hand_over = measure_pairs(hand_over, 0.0)?;
+    let acquire = transfer.map(|time| time.map(|time| alone + time));
     Ok(vec![
         by_distance(
             "cache_line",
-            line,
-            "measured: a line that two CPUs write to in turn, one way",
+            transfer,
+            "measured: one transfer of a cache line that two CPUs write in turn",
         ),
         by_distance(
             "lock_handover",
@@ -157,20 +161,20 @@ pub(super) fn lines(pairs: &Pairs) -> Result<Vec<Constant>, Error> {
         by_distance(
             "lock_acquire",
             acquire,
-            "measured: a ticket lock taken and released, and a cache line's way",
+            "measured: a ticket lock acquired and released, plus one cache line transfer",
         ),
     ])
 }
 
-/// Memory that is read a line at a time, chunks of four lines in scattered order: what a task's working set looks like to a
-/// prefetcher.
+/// Memory that is read one cache line at a time, in scattered chunks of four cache lines. To a
+/// prefetcher this looks like a task's working set.
 struct Memory {
     words: Vec<u64>,
     chunks: Vec<u32>,
 }
 
 impl Memory {
-    /// Touched first by the calling thread.
+    /// Allocates the memory. The calling thread touches it first, which places it on its NUMA node.
     fn new(bytes: usize) -> Memory {
         let nr = (bytes / (4 * LINE)).max(1);
         let mut chunks: Vec<u32> = (0..nr as u32).collect();
@@ -203,7 +207,7 @@ impl Memory {
     }
 }
 
-/// ns a byte of reading `memory` after `other` was read.
+/// Returns the time per byte of reading `memory` just after `other`, in ns.
 fn read_after(memory: &Memory, other: &Memory) -> f64 {
     (0..5)
         .map(|_| {
@@ -217,7 +221,7 @@ fn read_after(memory: &Memory, other: &Memory) -> f64 {
         .fold(f64::INFINITY, f64::min)
 }
 
-pub(super) fn reloads(pairs: &Pairs, topology: &Topology) -> Result<Vec<Constant>, Error> {
+pub(super) fn measure_reloads(pairs: &Pairs, topology: &Topology) -> Result<Vec<Constant>, Error> {
     pin(pairs.first)?;
     let (private, llc) = cache_sizes(topology, pairs.first.number);
     let memory = Memory::new((private / 2) as usize);
@@ -240,27 +244,32 @@ pub(super) fn reloads(pairs: &Pairs, topology: &Topology) -> Result<Vec<Constant
             Some(beyond(read_after(&far, &sweep)) * 20.0 / f64::from(distance.max(10)))
         }
     };
-    let source =
-        |what: &str| format!("measured: per byte; half a private cache in scattered chunks of four lines, {what}");
+    let source = |when: &str| {
+        format!("measured: per byte; reading half a private cache in scattered chunks of four cache lines, {when}")
+    };
     let mut constants = vec![
         ps(
             "reload_llc",
             from_llc,
-            source("after as much was read as displaces it there"),
+            source("after reading enough other memory to evict it to the last-level cache"),
         ),
         ps(
             "reload_memory",
             from_memory,
-            source("after twice the last-level cache was read"),
+            source("after reading twice the size of the last-level cache"),
         ),
     ];
     constants.push(match remote {
         Some(remote) => ps(
             "reload_remote",
             remote.max(from_memory),
-            source("of another node, for a distance of 20"),
+            source("in the memory of another node, scaled to a distance of 20"),
         ),
-        None => ps("reload_remote", from_memory, "as reload_memory: one node"),
+        None => ps(
+            "reload_remote",
+            from_memory,
+            "same as reload_memory: this machine has one node",
+        ),
     });
     Ok(constants)
 }

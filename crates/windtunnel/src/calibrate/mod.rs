@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Measuring the host: a machine file with the constants of the machine this runs on.
+//! Measures the host and writes a machine file with its cost constants.
 //!
-//! Everything is measured from user space, without privileges, by threads and processes that are pinned to CPUs: the least of
-//! several short batches, since whatever else runs can only make things slower. What cannot be told apart that way (what of a
-//! context switch is schedule(), what of an idle CPU's wake-up is the interrupt) is divided as in the default table and says
-//! so; what cannot be measured is left out and stands at its default.
+//! Everything is measured from user space, without privileges, by threads and processes that are
+//! pinned to CPUs. Other load on the host can only slow a measurement down, so each result is the
+//! least of several short batches.
+//!
+//! Some costs cannot be measured separately, for example schedule() and the rest of a context
+//! switch. These are divided in the proportions of the default table, and their source text says
+//! so. A cost that cannot be measured at all is left out of the file and keeps its default.
 
 mod host;
 mod memory;
@@ -15,30 +18,31 @@ use host::Pairs;
 use machine::{ByDistance, Costs, Definition, Topology};
 use std::fmt::Write;
 
-/// One line of the file's cost table.
+/// An entry of the file's cost table.
 struct Constant {
     name: &'static str,
     value: String,
     source: String,
 }
 
-/// Measures this host; the text of its machine file. `tell` is told what is being measured.
+/// Measures this host and returns the text of its machine file. `report` is called with the subject
+/// of each measurement before it starts.
 ///
 /// # Errors
 /// The host's topology cannot be read, or this process may use none of its CPUs.
-pub fn calibrate(tell: &mut dyn FnMut(&str)) -> Result<String, Error> {
+pub fn calibrate(report: &mut dyn FnMut(&str)) -> Result<String, Error> {
     let definition = machine::define("host", &[])?;
     let xml = machine::host_xml()?;
     let pairs = Pairs::find(&definition.spec.topology)?;
     let mut constants = Vec::new();
-    tell("instructions and system calls");
-    constants.extend(switch::instructions(&pairs)?);
-    tell("context switches, wake-ups, fork and exec");
-    constants.extend(switch::switches(&pairs)?);
-    tell("cache lines and locks");
-    constants.extend(memory::lines(&pairs)?);
-    tell("reloading caches");
-    constants.extend(memory::reloads(&pairs, &definition.spec.topology)?);
+    report("instructions and system calls");
+    constants.extend(switch::measure_instructions(&pairs)?);
+    report("context switches, wake-ups, fork and exec");
+    constants.extend(switch::measure_switches(&pairs)?);
+    report("cache lines and locks");
+    constants.extend(memory::measure_transfers(&pairs)?);
+    report("cache reloads");
+    constants.extend(memory::measure_reloads(&pairs, &definition.spec.topology)?);
     Ok(text(&definition, &xml, &constants))
 }
 
@@ -55,18 +59,18 @@ fn text(definition: &Definition, xml: &str, constants: &[Constant]) -> String {
     for Constant { name, value, source } in constants {
         let _ = writeln!(out, "{name} = {{ {value}, source = {} }}", quoted(source));
     }
-    // Last, since it is long.
+    // The topology is long, so it comes last.
     let _ = write!(out, "\n[topology]\ninline = '''\n{xml}'''\n");
     out
 }
 
-/// A TOML string of one line.
+/// Returns `text` as a one-line TOML string.
 fn quoted(text: &str) -> String {
     let plain: String = text.chars().filter(|c| !c.is_control()).collect();
     format!("\"{}\"", plain.replace('\\', r"\\").replace('"', "\\\""))
 }
 
-/// A constant in ns, at least 1.
+/// Returns a constant in ns, at least 1.
 fn ns(name: &'static str, ns: f64, source: impl Into<String>) -> Constant {
     Constant {
         name,
@@ -75,7 +79,7 @@ fn ns(name: &'static str, ns: f64, source: impl Into<String>) -> Constant {
     }
 }
 
-/// A constant in ps, at least 1.
+/// Returns a constant in ps, at least 1. The argument is in ns.
 fn ps(name: &'static str, ns: f64, source: impl Into<String>) -> Constant {
     Constant {
         name,
@@ -88,7 +92,8 @@ fn whole(value: f64) -> u64 {
     value.round().clamp(1.0, f64::from(u32::MAX)) as u64
 }
 
-/// Values by distance, nearest first: those that do not occur are as the nearer ones.
+/// Returns a constant with one value for each distance, nearest first. A distance that does not
+/// occur on this machine gets the value of the next nearer one.
 fn by_distance(name: &'static str, measured: [Option<f64>; 5], source: &str) -> Constant {
     let first = measured.iter().flatten().next().copied().unwrap_or(0.0);
     let mut last = first;
@@ -104,7 +109,11 @@ fn by_distance(name: &'static str, measured: [Option<f64>; 5], source: &str) -> 
     }
     let mut source = source.to_owned();
     if !absent.is_empty() {
-        let _ = write!(source, "; {} not on this machine", absent.join(", "));
+        let _ = write!(
+            source,
+            "; this machine has no pair of CPUs at distance {}",
+            absent.join(", ")
+        );
     }
     Constant {
         name,
@@ -113,7 +122,8 @@ fn by_distance(name: &'static str, measured: [Option<f64>; 5], source: &str) -> 
     }
 }
 
-/// How the default table divides a switch: wake-up, schedule() and the switch itself.
+/// Returns the shares of wake-up, schedule() and the switch itself in a context switch, according
+/// to the default table.
 fn shares() -> (f64, f64, f64) {
     let Costs {
         wakeup_ns,
@@ -129,7 +139,8 @@ fn shares() -> (f64, f64, f64) {
     )
 }
 
-/// Bytes of the private cache of a CPU and of its last-level cache, where the host tells of them.
+/// Returns the sizes of a CPU's private cache and of its last-level cache, in bytes. Sizes that the
+/// host does not report are estimated.
 fn cache_sizes(topology: &Topology, cpu: u32) -> (u64, u64) {
     let cpu = &topology.cpus[cpu as usize];
     let or = |bytes: u64, otherwise: u64| if bytes > 0 { bytes } else { otherwise };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What computing, system calls, switches and wake-ups take.
+//! Measures the costs of instructions, system calls, context switches, wake-ups, fork and exec.
 
 use super::host::{self, Cpu, Pairs, failed, least, pin};
 use super::{Constant, by_distance, ns, ps, shares};
@@ -9,10 +9,10 @@ use std::hint::black_box;
 
 const BATCHES: u32 = 20;
 
-/// A loop as policies have them: entries looked through, compared, counted. Instructions of BPF it takes a round.
+/// BPF instructions per round of the measured loop, which looks through entries like a policy's.
 const ROUND: u64 = 8;
 
-pub(super) fn instructions(pairs: &Pairs) -> Result<Vec<Constant>, Error> {
+pub(super) fn measure_instructions(pairs: &Pairs) -> Result<Vec<Constant>, Error> {
     pin(pairs.first)?;
     let entries: Vec<u64> = (0..4096_u64)
         .map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20)
@@ -21,7 +21,7 @@ pub(super) fn instructions(pairs: &Pairs) -> Result<Vec<Constant>, Error> {
     let insn = least(BATCHES, || {
         let mut best = 0;
         for i in 0..100_000_usize {
-            // The next place depends on what was found, so that rounds do not overlap at will.
+            // The next index depends on the entry found, so that the CPU cannot overlap the rounds.
             let entry = black_box(entries[(i + best as usize) & 4095]);
             if entry & 3 != 0 {
                 best = (best ^ entry).wrapping_add(1);
@@ -33,7 +33,7 @@ pub(super) fn instructions(pairs: &Pairs) -> Result<Vec<Constant>, Error> {
         100_000 * ROUND
     });
     black_box(sink);
-    // SAFETY: no arguments, no effect.
+    // SAFETY: getppid has no arguments and changes nothing.
     let syscall = least(BATCHES, || {
         (0..10_000).for_each(|_| unsafe {
             libc::syscall(libc::SYS_getppid);
@@ -44,13 +44,13 @@ pub(super) fn instructions(pairs: &Pairs) -> Result<Vec<Constant>, Error> {
         ps(
             "bpf_insn",
             insn,
-            "measured: a loop over entries, 8 instructions of BPF a round",
+            "measured: a loop over entries, counted as 8 BPF instructions per round",
         ),
         ns("syscall", syscall, "measured: getppid"),
     ])
 }
 
-/// A pipe's two ends, closed when it goes.
+/// The file descriptors of a pipe, closed on drop.
 struct Pipe {
     read: i32,
     write: i32,
@@ -59,7 +59,7 @@ struct Pipe {
 impl Pipe {
     fn new() -> Result<Pipe, Error> {
         let mut ends = [0; 2];
-        // SAFETY: room for two descriptors.
+        // SAFETY: `ends` has room for two descriptors.
         if unsafe { libc::pipe(ends.as_mut_ptr()) } != 0 {
             return Err(failed("pipe"));
         }
@@ -69,22 +69,23 @@ impl Pipe {
         })
     }
 
-    /// Writes a byte, or reads one; false at the end.
+    /// Writes one byte. Returns false if that fails.
     fn put(&self) -> bool {
-        // SAFETY: one byte of ours.
+        // SAFETY: the buffer has one byte.
         unsafe { libc::write(self.write, [0_u8].as_ptr().cast(), 1) == 1 }
     }
 
+    /// Reads one byte. Returns false at the end of the data.
     fn take(&self) -> bool {
         let mut byte = [0_u8];
-        // SAFETY: room for one byte.
+        // SAFETY: `byte` has room for one byte.
         unsafe { libc::read(self.read, byte.as_mut_ptr().cast(), 1) == 1 }
     }
 }
 
 impl Drop for Pipe {
     fn drop(&mut self) {
-        // SAFETY: our descriptors, used no more.
+        // SAFETY: this object owns the descriptors, and nothing uses them afterwards.
         unsafe {
             libc::close(self.read);
             libc::close(self.write);
@@ -92,16 +93,18 @@ impl Drop for Pipe {
     }
 }
 
-/// One way of a byte that two processes, on these CPUs, pass to and fro through pipes, ns.
+/// Returns the time to pass one byte through a pipe from one process to the other, in ns. The two
+/// processes run on these CPUs and pass the byte to and fro.
 fn pass(here: Cpu, there: Cpu) -> Result<f64, Error> {
     let (to, from) = (Pipe::new()?, Pipe::new()?);
     pin(here)?;
-    // SAFETY: the child makes system calls only, and ends by _exit.
+    // SAFETY: the child makes only system calls and ends with _exit.
     let child = unsafe { libc::fork() };
     match child {
         -1 => return Err(failed("fork")),
         0 => {
-            // SAFETY: closes the end that would keep its own reads waiting for ever; nothing of ours is dropped.
+            // SAFETY: the child closes its copy of the pipe's writing end, because its reads would
+            // never end otherwise. It drops nothing of the parent's.
             unsafe {
                 libc::close(to.write);
                 let pinned = pin(there).is_ok();
@@ -117,32 +120,33 @@ fn pass(here: Cpu, there: Cpu) -> Result<f64, Error> {
         (0..rounds).for_each(|_| alive &= to.put() && from.take());
         2 * rounds
     });
-    // Closing the pipe ends the child.
+    // The child exits when the pipe is closed.
     drop((to, from));
     reap(child);
     match alive {
         true => Ok(round),
-        false => Err(Error::new("the process at the other end of a pipe has died")),
+        false => Err(Error::new("the process at the other end of the pipe exited")),
     }
 }
 
 fn reap(child: i32) {
-    // SAFETY: a child of ours; its status is not asked for.
+    // SAFETY: `child` is a child of this process, and a null status pointer is allowed.
     unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
 }
 
-/// A child that does `body` and exits: until fork has returned, and until it is reaped, ns.
+/// Forks a child that runs `body` and exits. Returns the time until fork returns and the time until
+/// the child is reaped, in ns.
 fn child(body: impl Fn()) -> Result<(f64, f64), Error> {
     let mut forked = f64::INFINITY;
     let mut failure = None;
     let all = least(BATCHES * 2, || {
         let mut pid = 0;
         let fork = least(1, || {
-            // SAFETY: the child makes system calls only.
+            // SAFETY: the child makes only system calls.
             pid = unsafe { libc::fork() };
             if pid == 0 {
                 body();
-                // SAFETY: ends the child without running anything of ours.
+                // SAFETY: _exit ends the child without running its destructors.
                 unsafe { libc::_exit(0) };
             }
             1
@@ -158,7 +162,7 @@ fn child(body: impl Fn()) -> Result<(f64, f64), Error> {
     failure.map_or(Ok((forked, all)), Err)
 }
 
-pub(super) fn switches(pairs: &Pairs) -> Result<Vec<Constant>, Error> {
+pub(super) fn measure_switches(pairs: &Pairs) -> Result<Vec<Constant>, Error> {
     host::pin(pairs.first)?;
     let pipe = Pipe::new()?;
     let message = least(BATCHES, || {
@@ -168,24 +172,25 @@ pub(super) fn switches(pairs: &Pairs) -> Result<Vec<Constant>, Error> {
         });
         4_000
     });
-    let ways = pairs.map(pass)?;
-    let same = ways[0].expect("a CPU is as far from itself as itself");
+    let times = pairs.map(pass)?;
+    let same = times[0].expect("the first CPU is its own partner at distance 0");
     let switch = (same - 2.0 * message).max(0.0);
     let (wakeup, schedule, context_switch) = shares();
-    let part = "measured: a byte passed between two processes on one CPU, without the pipe's part, divided as in the default table";
+    let part = "measured: a byte passed between two processes on one CPU, minus the cost of the pipe, divided as in \
+                the default table";
 
     let send = f64::from(Costs::default().ipi_send_ns);
-    let beyond = ways.map(|way| way.map(|way| (way - 2.0 * message - switch - send).max(0.0)));
+    let beyond = times.map(|time| time.map(|time| (time - 2.0 * message - switch - send).max(0.0)));
     let nearest = beyond[1..].iter().flatten().copied().fold(f64::INFINITY, f64::min);
     let idle_exit = nearest / 2.0;
-    let mut latency = beyond.map(|way| way.map(|way| (way - idle_exit).max(0.0)));
+    let mut latency = beyond.map(|time| time.map(|time| (time - idle_exit).max(0.0)));
     latency[0] = Some(0.0);
 
     let (fork, whole) = child(|| ())?;
     let program = c"/bin/true";
     let (_, with_exec) = child(|| {
         let arguments = [program.as_ptr(), std::ptr::null()];
-        // SAFETY: a terminated list of terminated strings.
+        // SAFETY: the list and its strings are terminated.
         unsafe { libc::execv(program.as_ptr(), arguments.as_ptr()) };
     })?;
     let mut constants = vec![
@@ -195,21 +200,20 @@ pub(super) fn switches(pairs: &Pairs) -> Result<Vec<Constant>, Error> {
         ns(
             "message",
             message,
-            "measured: a byte written to a pipe and read, half of it",
+            "measured: half the time of writing a byte to a pipe and reading it",
         ),
         ns("fork", fork, "measured: fork of this process"),
-        ns("exit", whole - fork, "measured: fork, exit and wait, without fork"),
+        ns("exit", whole - fork, "measured: fork, exit and wait, minus fork"),
         ns(
             "exec",
             with_exec - whole,
-            "measured: with /bin/true, without fork and exit",
+            "measured: fork, exec of /bin/true, exit and wait, minus the same without exec",
         ),
     ];
     if nearest.is_finite() {
-        let source =
-            "measured: a byte passed between CPUs that idle meanwhile, beyond the same on one CPU; half of the nearest";
+        let source = "measured: half of the extra time of passing a byte between idle CPUs, for the nearest pair";
         constants.push(ns("idle_exit", idle_exit, source));
-        let source = "measured: the rest of that";
+        let source = "measured: the extra time of passing a byte between idle CPUs, minus idle_exit";
         constants.push(by_distance("ipi_latency", latency, source));
     }
     Ok(constants)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `windtunnel check`: does an object load, and what of it would not work here?
+//! `windtunnel check` links and compiles objects and lists what they use that is not modelled.
 
 use clap::Args as ClapArgs;
 use kernel::release::Release;
@@ -11,13 +11,13 @@ use windtunnel::policy::Policy;
 
 #[derive(ClapArgs)]
 pub struct Args {
-    /// Objects or names of policies
+    /// Object files or names of built policies (`policy list`)
     #[arg(required = true)]
     objects: Vec<String>,
-    /// The release of Linux whose functions, callbacks and fields there are: 6.12 to 7.2
+    /// Linux release to load the objects for, 6.12 to 7.2
     #[arg(long, value_name = "RELEASE", default_value_t)]
     kernel: Release,
-    /// Name every field and function that is not modelled
+    /// List every field and function that is not modelled
     #[arg(long, short)]
     verbose: bool,
 }
@@ -28,7 +28,7 @@ impl Args {
         for object in &self.objects {
             match Policy::find(object).and_then(|policy| load::check(&policy, self.kernel)) {
                 Ok(warnings) => {
-                    outln!("{object}: loads, {} warnings", warnings.len());
+                    outln!("{object}: loads with {} warnings", warnings.len());
                     if self.verbose {
                         warnings.iter().for_each(|warning| outln!("  {warning}"));
                     }
@@ -39,7 +39,7 @@ impl Args {
                 }
             }
         }
-        outln!("{} objects, {failed} refused", self.objects.len());
+        outln!("{} objects checked, {failed} refused", self.objects.len());
         Ok(ExitCode::from(if failed > 0 { 2 } else { 0 }))
     }
 }

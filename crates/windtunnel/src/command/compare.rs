@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `windtunnel compare`: two policies over seeds, with a verdict.
+//! `windtunnel compare` runs two policies under many seeds and prints a verdict on the difference.
 
 use super::inputs::{Inputs, SIDES, find};
 use super::progress::bar;
@@ -26,14 +26,15 @@ fn after_help() -> String {
     let metrics = metrics.trim_end().replace('\n', &format!("\n{indent}"));
     format!(
         "\
-Conditions of --fail-if are METRIC OPERATOR AMOUNT, a change from A to B:
+A condition of --fail-if is METRIC OPERATOR AMOUNT. It describes a change from A to B:
   operators   > >= < <=
-  amounts     +5% or -5% (of A), 1.5x (times A), or a difference: +20us of times, +1pp of busy and
-              overhead, +1000 of counts and scores
+  amounts     +5% or -5% (of A), 1.5x (times A), or a difference: +20us for times, +1pp (percentage
+              point) for busy and overhead, +1000 for counts and scores
   metrics     {metrics}
-One holds if the whole 95 % confidence interval is beyond the amount.
+A condition holds if the whole 95 % confidence interval of the change is beyond the amount.
 
-Exit status: 0 no condition holds; 1 one holds or cannot be judged, or a policy failed; 2 usage or input.
+Exit status: 0 if no condition holds, 1 if a condition holds or cannot be evaluated or a policy
+failed, 2 if the usage or an input is wrong.
 
   windtunnel compare old/fifo.bpf.o new/fifo.bpf.o -w hackbench --fail-if 'p99_wakeup > +5%'
   windtunnel compare pmqs pmqs --set A:poolsize=4 --set B:poolsize=8 -w mkbench"
@@ -43,22 +44,22 @@ Exit status: 0 no condition holds; 1 one holds or cannot be judged, or a policy 
 #[derive(ClapArgs)]
 #[command(after_help = after_help())]
 pub struct Args {
-    /// What is compared with: an object, a policy's name, or `eevdf`
+    /// Baseline: an object file, the name of a built policy (`policy list`), or `eevdf`
     a: String,
-    /// What is compared
+    /// Policy to compare with the baseline
     b: String,
     #[command(flatten)]
     inputs: Inputs,
-    /// Pairs of runs: each of a seed of its own, from --seed on
+    /// Number of pairs of runs; the first pair has the seed --seed, each further pair the next seed
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     runs: u64,
-    /// Runs at once [default: as many as there are CPUs]
+    /// Number of runs at the same time [default: number of CPUs]
     #[arg(long, value_name = "N")]
     threads: Option<NonZero<usize>>,
-    /// Exit with status 1 if this holds, for example 'p99_wakeup > +5%'; can be repeated
+    /// Exit with status 1 if this condition holds, for example 'p99_wakeup > +5%'; can be repeated
     #[arg(long, value_name = "CONDITION")]
     fail_if: Vec<String>,
-    /// The comparison as JSON on standard output
+    /// Print the comparison as JSON
     #[arg(long)]
     json: bool,
 }
@@ -70,13 +71,13 @@ impl Args {
         let specs = [self.a.clone(), self.b.clone()];
         let scenarios = self.inputs.scenarios(&find(&specs)?, &SIDES)?;
         let Ok(sides) = <[_; 2]>::try_from(scenarios) else {
-            unreachable!("a scenario for each policy");
+            unreachable!("one scenario for each policy");
         };
         let seeds: Vec<u64> = (0..self.runs).map(|run| self.inputs.seed.wrapping_add(run)).collect();
         interrupt::listen();
         let bar = bar("compare");
-        let comparison = compare::run(&sides, &seeds, self.threads, &|done, of| {
-            bar.set_length(of);
+        let comparison = compare::run(&sides, &seeds, self.threads, &|done, total| {
+            bar.set_length(total);
             bar.set_position(done);
         });
         bar.finish_and_clear();
@@ -108,17 +109,17 @@ impl Args {
         }
         if comparison.seeds.len() < comparison.planned {
             let (pairs, planned) = (comparison.seeds.len(), comparison.planned);
-            outln!("interrupted: {pairs} of {planned} pairs of runs are complete, and what follows is of these");
+            outln!("interrupted: {pairs} of {planned} pairs of runs are complete; only these are compared");
         }
         let verdict = compare::verdict(comparison);
         verdict.lines().for_each(|line| out!("{}", surface.line(line, " ")));
         for (condition, holds) in judged {
-            let told = match holds {
+            let verdict = match holds {
                 Some(true) => "holds",
                 Some(false) => "does not hold",
-                None => "cannot be judged: a run has no such number",
+                None => "cannot be evaluated: a run has no such number",
             };
-            outln!("fail if {condition}: {told}");
+            outln!("fail if {condition}: {verdict}");
         }
         let specs = [self.a.clone(), self.b.clone()];
         outln!(

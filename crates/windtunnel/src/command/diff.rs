@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `windtunnel diff`: the first decision at which two runs part.
+//! `windtunnel diff` finds the first scheduling decision at which two runs differ.
 
 use super::inputs::{Inputs, SIDES, find};
 use super::progress::with_progress;
@@ -14,14 +14,16 @@ use windtunnel::interrupt;
 use windtunnel::out;
 
 const AFTER: &str = "\
-Two policies, two versions of an object, or one with two sets of parameters (--set A:NAME=VALUE). Both get the same
-workload from the same seed: runs of different ones part without anybody having decided differently.
+Compares two policies, two versions of an object, or one policy with two sets of parameters
+(--set A:NAME=VALUE). Both runs have the same workload and the same seed.
 
-What is compared is decisions, not times: decisions about a task in their order, and what each CPU runs in its
-order. A run that takes longer for the same decisions does not part. Chance that a workload draws is drawn in the
-order of events, which costs can change: --no-costs takes them away.
+Decisions are compared, not times: the sequence of decisions about each task, and the sequence of
+tasks that each CPU runs. A run that makes the same decisions later does not differ. The order of
+events determines a workload's random numbers, and costs of the kernel and the policy can change
+this order. --no-costs prevents that.
 
-Exit status: 0 the same decisions, 1 they part or a policy failed, 2 usage or input.
+Exit status: 0 if the decisions are the same, 1 if they differ or a policy failed, 2 if the usage
+or an input is wrong.
 
   windtunnel diff fifo vtime -w closed:n=9,compute=3ms,think=2ms -m smp4
   windtunnel diff fifo fifo --set B:slice_ns=5000000 --only run
@@ -30,37 +32,37 @@ Exit status: 0 the same decisions, 1 they part or a policy failed, 2 usage or in
 #[derive(ClapArgs)]
 #[command(after_help = AFTER)]
 pub struct Args {
-    /// An object, a policy's name, or `eevdf`
+    /// Object file, name of a built policy (`policy list`), or `eevdf`
     a: String,
-    /// The other one
+    /// Object, policy or `eevdf` to compare with A
     b: String,
     #[command(flatten)]
     inputs: Inputs,
-    /// What counts as a decision [default: all; cpu and run if one side is eevdf]
+    /// Kinds of decisions to compare [default: all; cpu and run if one side is eevdf]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "KINDS")]
     only: Vec<KindArg>,
-    /// Draw the schedules around the parting, so much simulated time; 0s: do not
-    #[arg(long, value_parser = duration::parse, default_value = "10ms")]
+    /// Simulated time to draw around the first difference; 0s draws nothing
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "10ms")]
     window: u64,
-    /// Kernel, policies and caches cost nothing: only what is decided can differ
+    /// Let the kernel, the policies and caches cost no time, so that only decisions can differ
     #[arg(long)]
     no_costs: bool,
-    /// Everything as JSON on standard output
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum KindArg {
-    /// The CPU of a woken or new task
+    /// CPU that is selected for a woken or new task
     Cpu,
-    /// DSQ, slice and place of an insertion
+    /// DSQ, slice and position of an inserted task
     Insert,
-    /// Which CPU takes a task from which DSQ
+    /// CPU that takes a task from a DSQ
     Take,
-    /// What a CPU runs next
+    /// Task that a CPU runs next
     Run,
-    /// Kicks
+    /// CPU that is kicked
     Kick,
 }
 
@@ -86,7 +88,7 @@ impl Args {
             }
         }
         let Ok(sides) = <[_; 2]>::try_from(scenarios) else {
-            unreachable!("a scenario for each policy");
+            unreachable!("one scenario for each policy");
         };
         let kinds = match self.only.as_slice() {
             [] => Kind::ALL.to_vec(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `windtunnel experiment`: list, show, run.
+//! `windtunnel experiment` lists, describes and runs experiments.
 
 use super::live;
 use super::progress::bar;
@@ -15,46 +15,47 @@ use windtunnel::{console, destination, errln, interrupt, out, outln};
 
 #[derive(Subcommand)]
 pub enum Action {
-    /// Names and titles
+    /// List names and titles
     List,
-    /// What an experiment asks, and every run of it as a command
+    /// Describe an experiment and print the command of each of its runs
     Show {
-        /// A name (`experiment list`) or a folder with an experiment.toml
+        /// A name (`experiment list`) or a directory with an experiment.toml
         name: String,
     },
-    /// What can be measured of a run
+    /// List what an experiment can measure in a run
     Measures,
-    /// Run experiments and set them beside what was published
+    /// Run experiments and compare the results with the published ones
     Run(Args),
 }
 
 #[derive(ClapArgs)]
 pub struct Args {
-    /// Names (`experiment list`), groups of them (pmqs), or folders with an experiment.toml
+    /// Names (`experiment list`), groups of names such as pmqs, or directories with an
+    /// experiment.toml
     #[arg(required_unless_present = "all")]
     names: Vec<String>,
-    /// Run every experiment; ends in one summary table
+    /// Run every experiment and print a summary table
     #[arg(long, conflicts_with = "names")]
     all: bool,
-    /// Results as JSON on standard output
+    /// Print the results as JSON
     #[arg(long)]
     json: bool,
-    /// Write the tables to FILE as Markdown, or as a page if it ends in .html
+    /// Write the tables to FILE as Markdown, or as an HTML page if its name ends in .html
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Write measured.csv, and the agreement into the README, of each experiment as it is defined
+    /// Write measured.csv and the comparison in the README of each experiment
     #[arg(long, conflicts_with_all = ["seeds", "with"])]
     update: bool,
-    /// Seeds 1 to N in every case, instead of what the definition says
+    /// Run every case with the seeds 1 to N instead of the seeds of the definition
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seeds: Option<u64>,
-    /// Runs at once [default: as many as there are CPUs]
+    /// Number of runs at the same time [default: number of CPUs]
     #[arg(long, value_name = "N")]
     threads: Option<NonZero<usize>>,
-    /// Change a variable of the definition (`experiment show`)
+    /// Set a variable of the definition (`experiment show`)
     #[arg(long, value_name = "NAME=VALUE")]
     with: Vec<String>,
-    /// Execute the runs on this machine instead of simulating them (`windtunnel live study`)
+    /// Run on the kernel of this host instead of simulating (`windtunnel live study`)
     #[arg(long, conflicts_with_all = ["all", "update", "report", "threads"])]
     live: bool,
 }
@@ -101,9 +102,9 @@ impl Args {
             return live::exec(self.study());
         }
         let with = self.with.iter().map(|pair| {
-            let pair = pair.split_once('=');
-            let pair = pair.ok_or_else(|| Error::new("--with: expected NAME=VALUE"))?;
-            Ok((pair.0.to_owned(), pair.1.to_owned()))
+            let parts = pair.split_once('=');
+            let parts = parts.ok_or_else(|| Error::new(format!("--with {pair}: expected NAME=VALUE")))?;
+            Ok((parts.0.to_owned(), parts.1.to_owned()))
         });
         let options = Options {
             seeds: self.seeds,
@@ -125,14 +126,14 @@ impl Args {
                 continue;
             }
             let bar = bar(&experiment.name);
-            let comparison = experiment.run(&options, &|done, of| {
-                bar.set_length(of);
+            let comparison = experiment.run(&options, &|done, total| {
+                bar.set_length(total);
                 bar.set_position(done);
             });
             bar.finish_and_clear();
             let comparison = match comparison {
                 Ok(comparison) => comparison,
-                // One that cannot work does not keep the others from running.
+                // An error in one experiment does not stop the others.
                 Err(error) => {
                     errors.push(error);
                     continue;
@@ -143,7 +144,7 @@ impl Args {
                 outln!();
             }
             if comparison.interrupted() {
-                // What is half done is no result: it goes into no file.
+                // An interrupted experiment is written to no file.
                 let (runs, planned) = (comparison.runs, comparison.planned);
                 let note = format!("{}: interrupted after {runs} of {planned} runs", experiment.name);
                 if self.json {
@@ -163,8 +164,8 @@ impl Args {
             comparisons.push(comparison);
         }
         if self.json {
-            let told: Vec<serde_json::Value> = comparisons.iter().map(experiment::json).collect();
-            let text = serde_json::to_string_pretty(&told).map_err(|error| Error::new(error.to_string()))?;
+            let values: Vec<serde_json::Value> = comparisons.iter().map(experiment::json).collect();
+            let text = serde_json::to_string_pretty(&values).map_err(|error| Error::new(error.to_string()))?;
             console::json(&text);
         } else if comparisons.len() > 1 {
             console::styled(&experiment::summary(&comparisons, surface));
@@ -190,7 +191,7 @@ impl Args {
         Ok(ExitCode::from(u8::from(failed)))
     }
 
-    /// Returns the arguments of `windtunnel-live` that run the same experiments on this machine.
+    /// Returns the arguments with which `windtunnel-live` runs the same experiments on this host.
     fn study(&self) -> Vec<OsString> {
         let mut words = vec!["study".to_owned()];
         words.extend(self.names.iter().cloned());
@@ -208,12 +209,12 @@ impl Args {
         }
         for name in &self.names {
             let group = format!("{}/", name.trim_end_matches('/'));
-            let of_group: Vec<&String> = known
+            let members: Vec<&String> = known
                 .iter()
                 .map(|(known, _)| known)
                 .filter(|known| known.starts_with(&group))
                 .collect();
-            match of_group.as_slice() {
+            match members.as_slice() {
                 [] => wanted.push(name.clone()),
                 names => wanted.extend(names.iter().map(|name| (*name).clone())),
             }
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn live_passes_names_variables_and_seeds_on() {
+    fn live_runs_receive_names_variables_and_seeds() {
         let words = [
             "x",
             "smp/heavy",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The arguments that name files for other tools.
+//! Command-line arguments that write traces for other tools.
 
 use clap::Args as ClapArgs;
 use std::convert::Infallible;
@@ -15,36 +15,37 @@ pub struct ExportArgs {
     /// Write the scheduler's events as ftrace prints them to FILE
     #[arg(long, value_name = "FILE")]
     ftrace: Option<PathBuf>,
-    /// Only explains what replaces it
-    #[arg(long = "chrome", value_name = "FILE", hide = true, value_parser = chrome_is_gone)]
+    /// Removed option. Its error message names the replacement
+    #[arg(long = "chrome", value_name = "FILE", hide = true, value_parser = reject_chrome)]
     _chrome: Option<Infallible>,
 }
 
-fn chrome_is_gone(_file: &str) -> Result<Infallible, &'static str> {
+fn reject_chrome(_file: &str) -> Result<Infallible, &'static str> {
     Err(
-        "--chrome is gone: use --perfetto, which ui.perfetto.dev opens (\"Open with legacy UI\" shows it as chrome://tracing does)",
+        "--chrome was removed: use --perfetto and open the file in ui.perfetto.dev \
+         (\"Open with legacy UI\" looks like chrome://tracing)",
     )
 }
 
 impl ExportArgs {
-    /// Whether one of the files is standard output.
+    /// Returns whether one of the files is standard output.
     pub fn has_stdout(&self) -> bool {
         let paths = [&self.perfetto, &self.ftrace].into_iter().flatten();
         paths.map(PathBuf::as_path).any(destination::is_stdout)
     }
 
-    /// The files of one of `several` runs.
-    pub fn of(&self, name: &str, several: usize) -> Exports {
-        let of = |path: &Option<PathBuf>| path.as_ref().map(|path| path_of(path, name, several));
+    /// Returns the files that the run `name` writes, if the command runs `runs` scenarios.
+    pub fn for_run(&self, name: &str, runs: usize) -> Exports {
+        let output = |path: &Option<PathBuf>| path.as_ref().map(|path| run_path(path, name, runs));
         Exports {
-            perfetto: of(&self.perfetto),
-            ftrace: of(&self.ftrace),
+            perfetto: output(&self.perfetto),
+            ftrace: output(&self.ftrace),
         }
     }
 }
 
-/// Names by which files of several runs differ: of equal ones the second becomes `fifo-2`.
-pub fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+/// Makes names unique for use in file names: the second `fifo` becomes `fifo-2`.
+pub fn distinct_names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for name in names {
         let numbered = (2..).map(|number| format!("{name}-{number}"));
@@ -56,9 +57,10 @@ pub fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     found
 }
 
-/// `out.wtt` becomes `out.fifo.wtt` where several runs write one each. A device or a pipe takes them all.
-pub fn path_of(path: &Path, name: &str, several: usize) -> PathBuf {
-    if several == 1 || destination::is_special(path) {
+/// Returns the output file of the run `name`: `out.wtt` becomes `out.fifo.wtt` if there are several
+/// runs. All runs share a device or a pipe.
+pub fn run_path(path: &Path, name: &str, runs: usize) -> PathBuf {
+    if runs == 1 || destination::is_special(path) {
         return path.to_owned();
     }
     let extension = path
@@ -73,13 +75,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_run_has_a_file_of_its_own() {
-        let names = distinct(["fifo", "vtime", "fifo", "fifo-2", "fifo"].into_iter());
+    fn every_run_writes_a_file_of_its_own() {
+        let names = distinct_names(["fifo", "vtime", "fifo", "fifo-2", "fifo"].into_iter());
         assert_eq!(names, ["fifo", "vtime", "fifo-2", "fifo-2-2", "fifo-3"]);
-        assert_eq!(path_of(Path::new("a/out.wtt"), "fifo", 2), Path::new("a/out.fifo.wtt"));
-        assert_eq!(path_of(Path::new("a/out.wtt"), "fifo", 1), Path::new("a/out.wtt"));
+        assert_eq!(run_path(Path::new("a/out.wtt"), "fifo", 2), Path::new("a/out.fifo.wtt"));
+        assert_eq!(run_path(Path::new("a/out.wtt"), "fifo", 1), Path::new("a/out.wtt"));
         for special in ["/dev/null", "-"] {
-            assert_eq!(path_of(Path::new(special), "fifo", 2), Path::new(special));
+            assert_eq!(run_path(Path::new(special), "fifo", 2), Path::new(special));
         }
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is run, but for the policies: the arguments that all commands which run something share.
+//! Arguments that all commands which run policies share: machine, workload, seed, parameters.
 
 use bpf::engine::Engine;
 use bpf::memory::DEFAULT_LIMIT;
@@ -15,53 +15,62 @@ use windtunnel::scenario::Scenario;
 use windtunnel::search;
 use windtunnel::size;
 
-/// The sides of a comparison, as `--set` names them.
+/// Names of the two sides of a comparison, as in `--set A:NAME=VALUE`.
 pub const SIDES: [&str; 2] = ["A", "B"];
 
 #[derive(ClapArgs)]
 pub struct Inputs {
-    /// A name (`machine list`), an hwloc XML file, an hwloc synthetic string, or `host`
+    /// Simulated machine: a name (`machine list`), an hwloc XML file, an hwloc synthetic string, or
+    /// `host`
     #[arg(long, short, default_value = "numa32")]
     machine: String,
-    /// An rt-app JSON file, a generator (`workload list`), for example closed:n=7,compute=250ms, or a recording's file
+    /// Workload: an rt-app JSON file, a generator such as closed:n=7,compute=250ms (`workload
+    /// list`), or the file of a recording
     #[arg(long, short, default_value = "mixed.json")]
     workload: String,
-    /// Simulated time, for example 500ms [default: what the workload asks for, or until its tasks have exited]
-    #[arg(long = "for", value_parser = duration::parse_some)]
+    /// Simulated time, for example 500ms [default: the workload's own length, or until its tasks
+    /// exit]
+    #[arg(long = "for", value_name = "TIME", value_parser = duration::parse_some)]
     pub for_ns: Option<u64>,
-    /// Where chance starts from
+    /// Seed of the random generator
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// A policy's parameter: NAME=VALUE, or POLICY:NAME=VALUE for one of several (`policy show`); where two are compared, A:NAME=VALUE and
-    /// B:NAME=VALUE name the sides
+    /// Set a parameter (`policy show`): NAME=VALUE sets it in every policy that has it,
+    /// POLICY:NAME=VALUE in one. `compare` and `diff` also accept A:NAME=VALUE and B:NAME=VALUE
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
-    /// What the policy's user-space half sets up (profiles/README.md) [default: profiles/NAME.toml, by the policy's name]
+    /// Profile with the settings that the policy's user-space part would make (profiles/README.md)
+    /// [default: profiles/NAME.toml of the policy's name, if it exists]
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
-    /// Take a CPU offline or bring it back: CPU:off@TIME or CPU:on@TIME
+    /// Take a CPU offline or bring it back online: CPU:off@TIME or CPU:on@TIME
     #[arg(long, value_name = "CPU:off@TIME")]
     hotplug: Vec<String>,
-    /// The release of Linux whose functions, callbacks and fields objects find: 6.12 to 7.2; it behaves like 7.2 in any case
+    /// Linux release that objects are loaded for, 6.12 to 7.2: decides which functions, callbacks
+    /// and fields they find. Scheduling always behaves as in 7.2
     #[arg(long, value_name = "RELEASE", default_value_t)]
     kernel: Release,
-    /// After a policy has ended, go on under the fair class; figures are then those of both
+    /// When a policy fails, let the fair class schedule the rest of the run; results cover the
+    /// whole run
     #[arg(long)]
     after_failure: bool,
-    /// Limit of the memory that one run uses on this host, for example 512M; a policy that needs more ends with an error
+    /// Memory that one run may use on this host, for example 512M; a policy that needs more ends
+    /// with an error
     #[arg(long, value_name = "SIZE", default_value = "2G", value_parser = size::parse)]
     memory: u64,
-    /// What executes the policy; both give the same bytes
+    /// How the policy's code is executed; the results are the same
     #[arg(long, value_enum, default_value_t)]
     engine: EngineArg,
 }
 
 #[derive(Clone, Copy, Default, ValueEnum)]
 enum EngineArg {
-    /// Machine code where there is a compiler for this host, else interpreted
+    /// JIT compiler if it supports this host, else the interpreter
     #[default]
     Auto,
+    /// Compile to machine code
     Jit,
+    /// Interpret
     Interpreter,
 }
 
@@ -76,7 +85,8 @@ impl EngineArg {
 }
 
 impl Inputs {
-    /// A run of each policy; `sides` are names of the policies by their place.
+    /// Returns one scenario for each policy. `--set` finds the policies by their names and by
+    /// `sides`.
     pub fn scenarios(&self, policies: &[Policy], sides: &[&str]) -> Result<Vec<Scenario>, Error> {
         let machine = machine::load(&self.machine, &paths(&search::folders("machines")))?;
         let workload = workload::load(&self.workload, &paths(&search::folders("workloads")))?;
@@ -106,7 +116,7 @@ impl Inputs {
         Ok(policies.iter().zip(settings).map(scenario).collect())
     }
 
-    /// The command that runs the same, with defaults spelled out.
+    /// Returns the command line that repeats these runs, with the main defaults written out.
     pub fn command(&self, command: &str, policies: &[String]) -> String {
         let mut words = vec![format!("windtunnel {command}")];
         words.extend(policies.iter().map(|policy| quote(policy)));
@@ -138,7 +148,8 @@ impl Inputs {
         words.join(" ")
     }
 
-    /// The command that runs one policy the same, up to the end of a window, and draws that.
+    /// Returns the command line that runs one policy up to `to` and draws the window from `from`
+    /// (ns).
     pub fn window_command(&self, policy: &str, settings: &[(String, String)], from: u64, to: u64) -> String {
         let inputs = Inputs {
             machine: self.machine.clone(),
@@ -153,7 +164,7 @@ impl Inputs {
         format!("{} --draw {window}", inputs.command("run", &[policy.to_owned()]))
     }
 
-    /// The settings of each policy. A name without a policy goes to all that have such a parameter.
+    /// Assigns every `--set` to policies. A name without a policy applies to all that have it.
     fn settings(&self, policies: &[Policy], sides: &[&str]) -> Result<Vec<Vec<(String, String)>>, Error> {
         let mut settings = vec![Vec::new(); policies.len()];
         for setting in &self.set {
@@ -168,7 +179,8 @@ impl Inputs {
             for (index, known) in policies.iter().enumerate() {
                 let chosen = match policy {
                     Some(policy) => known.name() == policy || sides.get(index) == Some(&policy),
-                    // One policy is told what it lacks; of several, those that have it take it.
+                    // With one policy, the error about an unknown parameter comes later and lists
+                    // the known ones.
                     None => policies.len() == 1 || load::has_parameter(known, name)?,
                 };
                 if chosen {
@@ -177,16 +189,19 @@ impl Inputs {
                 }
             }
             if !found {
-                return Err(Error::new(format!(
-                    "--set {setting}: none of the policies of this run takes it"
-                )));
+                let missing = match policy {
+                    Some(policy) => format!("no policy of this run is named '{policy}'"),
+                    None => format!("no policy of this run has a parameter '{name}'"),
+                };
+                return Err(Error::new(format!("--set {setting}: {missing}"))
+                    .hint("`windtunnel policy show POLICY` lists a policy's parameters"));
             }
         }
         Ok(settings)
     }
 }
 
-/// The policies of these names.
+/// Finds a policy for each object file or name.
 pub fn find(specs: &[String]) -> Result<Vec<Policy>, Error> {
     specs.iter().map(|spec| Policy::find(spec)).collect()
 }
@@ -195,7 +210,8 @@ fn paths(folders: &[PathBuf]) -> Vec<&Path> {
     folders.iter().map(PathBuf::as_path).collect()
 }
 
-/// Quotes a word for a shell. Characters that a terminal executes become bash's and zsh's `$'...'`.
+/// Quotes a word for a shell. Control characters are written as `$'\x1b'`, which bash and zsh
+/// decode.
 pub fn quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -213,21 +229,21 @@ pub fn quote(word: &str) -> String {
 }
 
 fn parse_hotplug(spec: &str) -> Result<(u64, u32, bool), Error> {
-    let bad = || {
+    let malformed = || {
         Error::new(format!(
             "--hotplug {spec}: expected CPU:off@TIME or CPU:on@TIME, for example 3:off@500ms"
         ))
     };
-    let (cpu, rest) = spec.split_once(':').ok_or_else(bad)?;
-    let (state, at) = rest.split_once('@').ok_or_else(bad)?;
+    let (cpu, rest) = spec.split_once(':').ok_or_else(malformed)?;
+    let (state, at) = rest.split_once('@').ok_or_else(malformed)?;
     let online = match state {
         "on" => true,
         "off" => false,
-        _ => return Err(bad()),
+        _ => return Err(malformed()),
     };
     Ok((
-        duration::parse(at).map_err(|_| bad())?,
-        cpu.parse().map_err(|_| bad())?,
+        duration::parse(at).map_err(|_| malformed())?,
+        cpu.parse().map_err(|_| malformed())?,
         online,
     ))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `windtunnel invariants`: work conservation, starvation, affinity.
+//! `windtunnel invariants` checks work conservation, starvation and CPU affinity during a run.
 
 use super::inputs::{Inputs, find};
 use super::progress::with_progress;
@@ -13,28 +13,29 @@ use windtunnel::invariants::{self, Bounds};
 use windtunnel::{errln, outln};
 
 const AFTER: &str = "\
-Tells of each invariant whether it holds, and draws the time around its first violation, with the command that draws
-just that again.
+Prints for each invariant whether it holds. For the first violation of each, draws the schedule
+around it and prints the command that repeats the drawing.
 
-Exit status: 0 all hold, 1 one is broken or a policy failed, 2 usage or input.
+Exit status: 0 if all invariants hold, 1 if one is violated or a policy failed, 2 if the usage or an
+input is wrong.
 
   windtunnel invariants pmqs fifo -m numa16 -w chat --for 1s --idle 2ms";
 
 #[derive(ClapArgs)]
 #[command(after_help = AFTER)]
 pub struct Args {
-    /// Objects, names of built policies, or `eevdf`
+    /// Object files, names of built policies (`policy list`), or `eevdf`
     #[arg(required = true)]
     policies: Vec<String>,
     #[command(flatten)]
     inputs: Inputs,
-    /// A CPU may idle so long while a task that may run there waits
-    #[arg(long, value_parser = duration::parse, default_value = "1ms")]
+    /// Longest time that a CPU may idle while a task that may run there waits
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "1ms")]
     idle: u64,
-    /// A task may wait so long to run
-    #[arg(long, value_parser = duration::parse, default_value = "500ms")]
+    /// Longest time that a task may wait for a CPU
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "500ms")]
     starvation: u64,
-    /// Everything as JSON on standard output, one object a policy
+    /// Print the result as JSON, one object for each policy
     #[arg(long)]
     json: bool,
 }
@@ -45,25 +46,25 @@ impl Args {
             idle_ns: self.idle,
             starvation_ns: self.starvation,
         };
-        let (mut bad, mut told) = (false, Vec::new());
+        let (mut failed, mut reports) = (false, Vec::new());
         let scenarios = self.inputs.scenarios(&find(&self.policies)?, &[])?;
         interrupt::listen();
         for (index, scenario) in scenarios.iter().enumerate() {
             if interrupt::signal().is_some() {
-                errln!("{}: not run: interrupted", self.policies[index]);
+                errln!("{}: not run (interrupted)", self.policies[index]);
                 continue;
             }
             let name = scenario.policy.name();
             let report = with_progress(name, |progress| invariants::check(scenario, bounds, progress))?;
-            bad |= report.broken() || report.result.failed();
+            failed |= report.has_violation() || report.result.failed();
             let command = |from, to| {
                 self.inputs
                     .window_command(&self.policies[index], &scenario.settings, from, to)
             };
             if self.json {
-                // What is half done is no result.
+                // An interrupted run has no result.
                 if !report.result.interrupted {
-                    told.push(invariants::json(&report, &command));
+                    reports.push(invariants::json(&report, &command));
                 }
                 continue;
             }
@@ -74,9 +75,9 @@ impl Args {
             }
         }
         if self.json {
-            let text = serde_json::to_string_pretty(&told).map_err(|error| Error::new(error.to_string()))?;
+            let text = serde_json::to_string_pretty(&reports).map_err(|error| Error::new(error.to_string()))?;
             console::json(&text);
         }
-        Ok(ExitCode::from(u8::from(bad)))
+        Ok(ExitCode::from(u8::from(failed)))
     }
 }

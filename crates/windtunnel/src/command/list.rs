@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `policy`, `machine` and `workload`, each with `list` and `show`.
+//! The `list` and `show` commands of policies, machines and workloads, and `machine calibrate`.
 
 use clap::Subcommand;
 use std::path::{Path, PathBuf};
@@ -12,27 +12,27 @@ use windtunnel::{errln, out};
 
 #[derive(Subcommand)]
 pub enum Policy {
-    /// Names and files
+    /// List names and what the policies do
     List,
-    /// What a policy is for, its parameters, and what of it is not modelled
+    /// Describe a policy: purpose, parameters, and what it uses that is not modelled
     Show {
-        /// An object or a name
+        /// An object file or a name
         policy: String,
     },
 }
 
 #[derive(Subcommand)]
 pub enum Machine {
-    /// Names and shapes
+    /// List names and shapes
     List,
-    /// Topology and cost table with its sources
+    /// Print the topology, and the cost table with its sources
     Show {
-        /// Anything that `run --machine` takes
+        /// Any machine that `run --machine` accepts
         machine: String,
     },
-    /// Measure the machine this runs on and write a machine file
+    /// Measure this host and write a machine file for it
     Calibrate {
-        /// The file; without it the text is printed
+        /// Machine file to write [default: standard output]
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
@@ -40,11 +40,11 @@ pub enum Machine {
 
 #[derive(Subcommand)]
 pub enum Workload {
-    /// Files and generators
+    /// List files and generators
     List,
-    /// A generator's parameters, or the tasks of a workload
+    /// Describe a generator's parameters or the tasks of a workload
     Show {
-        /// Anything that `run --workload` takes
+        /// Any workload that `run --workload` accepts
         workload: String,
     },
 }
@@ -81,7 +81,7 @@ impl Machine {
             }
             Machine::Calibrate { output } => {
                 destination::check(output.as_deref())?;
-                let text = calibrate(&mut |what| errln!("measuring {what}"))?;
+                let text = calibrate(&mut |subject| errln!("measuring {subject}"))?;
                 match output {
                     None => out!("{text}"),
                     Some(path) => destination::write(&path, text.as_bytes())?,

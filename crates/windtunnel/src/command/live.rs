@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `windtunnel live`: a command of its own beside this one, so that the simulator needs no libbpf.
+//! `windtunnel live` starts the separate command `windtunnel-live`.
+//!
+//! A separate command keeps libbpf out of the simulator.
 
 use clap::Args as ClapArgs;
 use std::ffi::OsString;
@@ -11,7 +13,7 @@ const COMMAND: &str = "windtunnel-live";
 
 #[derive(ClapArgs)]
 pub struct Args {
-    /// What `windtunnel live --help` tells of
+    /// Arguments of windtunnel-live (`windtunnel live --help`)
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<OsString>,
 }
@@ -22,13 +24,13 @@ impl Args {
     }
 }
 
-/// Replaces this process by `windtunnel-live` with these arguments.
+/// Replaces this process with `windtunnel-live`, called with these arguments.
 ///
 /// # Errors
-/// If that command is not there.
+/// The command cannot be executed, for example because it is not built.
 pub fn exec(arguments: Vec<OsString>) -> Result<ExitCode, Error> {
     let this = std::env::current_exe().map_err(|error| Error::new(format!("{COMMAND}: {error}")))?;
     let error = Command::new(this.with_file_name(COMMAND)).args(arguments).exec();
-    Err(Error::new(format!("{COMMAND} does not start: {error}"))
-        .hint("it lies beside windtunnel once built: cargo build --release -p live (needs libelf-dev and zlib1g-dev)"))
+    Err(Error::new(format!("{COMMAND} cannot be started: {error}"))
+        .hint("build it into windtunnel's directory: cargo build --release -p live (needs libelf-dev and zlib1g-dev)"))
 }

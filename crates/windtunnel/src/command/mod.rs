@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The subcommands and their arguments.
+//! The subcommands of `windtunnel`.
 //!
-//! Exit status: 0 done, 1 a policy failed or what was asked to hold does not, 2 usage, input or output, 130 and 143 ended by
-//! Ctrl-C and SIGTERM.
+//! Exit status of the command:
+//!
+//! | status | meaning |
+//! |---|---|
+//! | 0 | success |
+//! | 1 | a policy failed, or a checked condition does not hold |
+//! | 2 | usage, input or output error |
+//! | 130, 143 | ended by Ctrl-C or SIGTERM |
 
 mod check;
 mod compare;
@@ -24,7 +30,7 @@ use std::process::ExitCode;
 use windtunnel::errln;
 use windtunnel::error::Error;
 
-/// A wind tunnel for Linux CPU schedulers: runs sched_ext objects on simulated machines.
+/// A wind tunnel for Linux CPU schedulers: runs sched_ext BPF objects on simulated machines
 #[derive(Parser)]
 #[command(version, about, max_term_width = 100)]
 pub struct Command {
@@ -34,35 +40,37 @@ pub struct Command {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Run one or more policies on a machine under a workload and compare them
+    /// Run one or more policies on a simulated machine and print their results side by side
     Run(Box<run::Args>),
-    /// What trace files and recordings tell
+    /// Analyse trace files of runs and recordings of real machines
     Report(report::Args),
-    /// Two policies over many seeds: effects with confidence intervals, a verdict, and an exit status for CI
+    /// Compare two policies over many seeds: confidence intervals, a verdict, and an exit status
+    /// for CI
     Compare(Box<compare::Args>),
-    /// The first decision at which two runs part, and what each of them saw
+    /// Find the first decision at which two runs differ, and show what each policy saw
     Diff(Box<diff::Args>),
-    /// Does a CPU idle while a task waits, does a task starve? The first time drawn
+    /// Check that no CPU idles while a task waits and that no task starves; draw the first
+    /// violation
     Invariants(Box<invariants::Args>),
     /// Watch a simulation while it runs: CPUs, queues, rates, busiest tasks
     Top(Box<top::Args>),
-    /// Load objects and say what of them is not modelled
+    /// Check that objects load, and list what they use that is not modelled
     Check(check::Args),
-    /// Tests of policies as data: objects, what is done to them, what must hold
+    /// Run a file of tests: the objects to load, the actions on them, and what must hold
     Suite(suite::Args),
-    /// The policies that are built here
+    /// List the built policies, or describe one
     #[command(subcommand)]
     Policy(list::Policy),
-    /// The machines known by name
+    /// List the known machines, describe one, or measure this host
     #[command(subcommand)]
     Machine(list::Machine),
-    /// The workloads: files and generators
+    /// List the workload files and generators, or describe a workload
     #[command(subcommand)]
     Workload(list::Workload),
-    /// Published tables, run again and compared
+    /// Repeat published experiments and compare the results with the published ones
     #[command(subcommand)]
     Experiment(experiment::Action),
-    /// The same policy, the same workload, on the running kernel (`windtunnel live --help`)
+    /// Run a policy and a workload on the kernel of this host (`windtunnel live --help`)
     #[command(disable_help_flag = true)]
     Live(live::Args),
 }
@@ -87,14 +95,15 @@ impl Command {
     }
 }
 
-/// A panic is an error of the simulator: say so, and how to repeat it.
-pub fn name_bugs() {
-    let standard = std::panic::take_hook();
+/// Adds to every panic's message that it is a bug of the simulator, and the command that repeats
+/// it.
+pub fn report_panics() {
+    let default_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        standard(panic);
+        default_hook(panic);
         let args = std::env::args_os().skip(1);
         let args: Vec<String> = args.map(|arg| inputs::quote(&arg.to_string_lossy())).collect();
-        errln!("windtunnel: this is a bug of the simulator, not of the policy. The command that repeats it:");
+        errln!("windtunnel: this is a bug of the simulator, not of the policy. To repeat it:");
         errln!("  windtunnel {}", args.join(" "));
     }));
 }

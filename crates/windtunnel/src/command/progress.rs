@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Bars for what takes longer than a moment, on a terminal alone.
+//! Progress bars on standard error, shown only if it is a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::Instant;
 
-/// Shows a bar on a terminal if the work takes longer than a moment. The work tells the share done, in 0..=1000.
+/// Shows a progress bar if `work` takes longer than half a second. `work` calls its argument with
+/// the completed share, 0 to 1000.
 pub fn with_progress<T>(name: &str, work: impl FnOnce(&mut dyn FnMut(u64)) -> T) -> T {
     if !std::io::stderr().is_terminal() {
         return work(&mut |_| {});
@@ -29,7 +30,7 @@ pub fn with_progress<T>(name: &str, work: impl FnOnce(&mut dyn FnMut(u64)) -> T)
     result
 }
 
-/// A bar for what many runs do together, hidden where standard error is no terminal.
+/// Returns a progress bar for many runs, hidden if standard error is not a terminal.
 pub fn bar(name: &str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();

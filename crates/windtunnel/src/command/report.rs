@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `windtunnel report`: what trace files and recordings tell.
+//! `windtunnel report` prints and exports what a trace file or a recording contains.
 
-use super::exports::{ExportArgs, distinct};
+use super::exports::{ExportArgs, distinct_names};
 use super::progress::with_progress;
 use clap::Args as ClapArgs;
 use machine::MachineSpec;
@@ -17,27 +17,31 @@ use windtunnel::{console, destination, duration, errln, interrupt, out, outln, p
 
 #[derive(ClapArgs)]
 pub struct Args {
-    /// Trace files (`run --trace`), or recordings of real machines: the text of `perf script` or `trace-cmd report`
+    /// Trace files (`run --trace`), or recordings of real machines as printed by `perf script` or
+    /// `trace-cmd report`
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// The machine that recordings are of, so that distances between its CPUs are known (`machine list`)
+    /// Machine on which the recordings were made (`machine list`); needed for distances between
+    /// CPUs
     #[arg(long, short)]
     machine: Option<String>,
     #[command(flatten)]
     exports: ExportArgs,
-    /// Print how long tasks waited for a CPU, as `perf sched latency` does
+    /// Print the wake-up latencies of tasks, as `perf sched latency` does
     #[arg(long)]
     latency: bool,
-    /// Print a row each time that a task left a CPU, as `perf sched timehist` does
+    /// Print a row for each time a task left a CPU, as `perf sched timehist` does
     #[arg(long)]
     timehist: bool,
-    /// Print what /proc/schedstat would have counted
+    /// Print the counters of /proc/schedstat
     #[arg(long)]
     schedstat: bool,
-    /// Write one HTML page of all traces to FILE: timelines, runqueues, migrations, latencies, fairness, costs
+    /// Write one HTML page of all traces to FILE: timelines, runqueues, migrations, latencies,
+    /// fairness, costs
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The time slice of round robin, for the response times that theory expects of a closed workload
+    /// Time slice of a round-robin policy; the page then shows the response times that theory
+    /// predicts for a closed workload
     #[arg(long, value_name = "TIME", value_parser = duration::parse, requires = "output")]
     timeslice: Option<u64>,
 }
@@ -53,15 +57,18 @@ impl Args {
             .iter()
             .map(|path| path.file_stem().unwrap_or_default().to_string_lossy());
         let stems: Vec<_> = stems.collect();
-        let names = distinct(stems.iter().map(AsRef::as_ref));
-        let exports: Vec<Exports> = names.iter().map(|name| self.exports.of(name, names.len())).collect();
+        let names = distinct_names(stems.iter().map(AsRef::as_ref));
+        let exports: Vec<Exports> = names
+            .iter()
+            .map(|name| self.exports.for_run(name, names.len()))
+            .collect();
         let paths = exports.iter().flat_map(Exports::paths).chain(&self.output);
         destination::check(paths.map(PathBuf::as_path))?;
         interrupt::listen();
-        let mut done = Done::default();
+        let mut done = Collected::default();
         for ((path, name), exports) in self.traces.iter().zip(&names).zip(&exports) {
             if interrupt::signal().is_some() {
-                errln!("{}: not read: interrupted", path.display());
+                errln!("{}: not read (interrupted)", path.display());
                 continue;
             }
             if let Err(error) = self.report_one(path, name, exports, machine.as_ref(), &mut done) {
@@ -82,20 +89,23 @@ impl Args {
         Ok(ExitCode::from(if done.errors.is_empty() { 0 } else { 2 }))
     }
 
-    /// Goes through one trace. Of one that a signal cut short there are no files and no tables.
+    /// Reads one trace, and writes its files and tables unless a signal interrupts it.
     fn report_one(
         &self,
         path: &Path,
         name: &str,
         exports: &Exports,
         machine: Option<&MachineSpec>,
-        done: &mut Done,
+        done: &mut Collected,
     ) -> Result<(), Error> {
         let traced = Traced::open(path, machine)?;
         if let Kind::Recording { missing, .. } = traced.kind
             && missing > 0
         {
-            errln!("{}: warning: {missing} switches are missing in it", path.display());
+            errln!(
+                "{}: warning: {missing} context switches are missing from the recording",
+                path.display()
+            );
         }
         let mut exporting = exports.start(&traced.header)?;
         let mut tables = Tables::new(self, &traced.header);
@@ -110,12 +120,12 @@ impl Args {
         let result = with_progress(name, |progress| traced.summarise(&mut sinks, progress))?;
         if result.interrupted {
             let reached = duration::format(result.simulated_ns);
-            errln!("{}: interrupted: read up to {reached}", path.display());
+            errln!("{}: interrupted after {reached} of the trace", path.display());
         } else {
             done.errors.extend(exporting.finish(result.simulated_ns));
             tables.finish(result.simulated_ns)?;
             done.pages
-                .extend(scan.map(|scan| page::finished(scan, result.clone(), self.timeslice)));
+                .extend(scan.map(|scan| page::finish_run(scan, result.clone(), self.timeslice)));
         }
         done.results.push(result);
         Ok(())
@@ -126,17 +136,17 @@ impl Args {
     }
 }
 
-/// What came of the traces up to now.
+/// Results of the traces that were read so far.
 #[derive(Default)]
-struct Done {
+struct Collected {
     results: Vec<RunResult>,
-    /// Runs for the page.
+    /// Runs for the HTML page.
     pages: Vec<report::html::Run>,
-    /// What could not be read or written.
+    /// Errors of reading and writing.
     errors: Vec<Error>,
 }
 
-/// The tables that are asked for, of one trace.
+/// The requested tables of one trace.
 struct Tables {
     header: Header,
     latency: Option<Latency>,
@@ -160,7 +170,7 @@ impl Tables {
         }
     }
 
-    /// Prints what is not printed yet of a trace that ended at `end`.
+    /// Prints the rest of the tables of a trace that ended at `end` (ns).
     fn finish(self, end: u64) -> Result<(), Error> {
         if let Some(timehist) = self.timehist {
             timehist

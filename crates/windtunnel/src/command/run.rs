@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `windtunnel run`.
+//! `windtunnel run` runs policies on a simulated machine, prints their results and writes files.
 
-use super::exports::{ExportArgs, distinct, path_of};
+use super::exports::{ExportArgs, distinct_names, run_path};
 use super::inputs::{Inputs, find};
 use super::progress::with_progress;
 use clap::Args as ClapArgs;
@@ -12,38 +12,42 @@ use trace::{DrawOptions, Tee};
 use windtunnel::error::Error;
 use windtunnel::exports::Exports;
 use windtunnel::policy::Policy;
-use windtunnel::scenario::{DEFAULT_NS, Onlooker, Outcome, Scenario};
+use windtunnel::scenario::{DEFAULT_NS, Observer, Outcome, Scenario};
 use windtunnel::{console, destination, duration, errln, interrupt, outln, page};
 
 #[derive(ClapArgs)]
 pub struct Args {
-    /// sched_ext objects (FILE.bpf.o), names of built policies, or `eevdf` for the built-in fair class
+    /// sched_ext object files (FILE.bpf.o), names of built policies (`policy list`), or `eevdf` for
+    /// the built-in fair class
     #[arg(required = true)]
     policies: Vec<String>,
     #[command(flatten)]
     inputs: Inputs,
-    /// Checked mode: hold every memory access and call of the policies to the rules of the kernel's verifier, and end the run at the first
-    /// that breaks one, with its source line. The schedule is the same; it takes longer
+    /// Run the policies in the sanitizer: check every memory access and call against the rules of
+    /// the kernel's verifier, and end the run with the source line of the first violation. The
+    /// schedule is the same, but the run takes longer
     #[arg(long)]
     check: bool,
-    /// Print the kernel's debug dump of a policy that fails, and write it to the JSON
+    /// Print the kernel's debug dump of a policy that fails, and include it in the JSON
     #[arg(long)]
     dump: bool,
-    /// Write results as JSON, one object a policy, to FILE (- for standard output)
+    /// Write the results as JSON to FILE (- for standard output), one object for each policy
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write everything that happened to FILE (FILE.POLICY with several policies)
+    /// Write a trace of all events to FILE; with several policies, one file each (FILE.POLICY)
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     #[command(flatten)]
     exports: ExportArgs,
-    /// Write callbacks, locks, fairness and the busiest tasks of each policy to FILE (- for standard output)
+    /// Write the callbacks, locks, fairness and busiest tasks of each policy to FILE (- for
+    /// standard output)
     #[arg(long, value_name = "FILE")]
     details: Option<PathBuf>,
-    /// Write one HTML page of all policies to FILE: timelines, runqueues, migrations, latencies, fairness, costs
+    /// Write one HTML page of all policies to FILE: timelines, runqueues, migrations, latencies,
+    /// fairness, costs
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Draw the schedule per CPU; with FROM-TO only that window, for example 10ms-20ms
+    /// Draw the schedule of each CPU, or only the window FROM-TO, for example 10ms-20ms
     #[arg(long, value_name = "FROM-TO", num_args = 0..=1, default_missing_value = "")]
     draw: Option<String>,
 }
@@ -51,21 +55,21 @@ pub struct Args {
 impl Args {
     pub fn run(self) -> Result<ExitCode, Error> {
         let policies = find(&self.policies)?;
-        let names = distinct(policies.iter().map(Policy::name));
+        let names = distinct_names(policies.iter().map(Policy::name));
         let mut scenarios = self.inputs.scenarios(&policies, &[])?;
         let mut exports = Vec::new();
         for (scenario, name) in scenarios.iter_mut().zip(&names) {
             scenario.checked = self.check;
-            scenario.trace = self.trace.as_ref().map(|path| path_of(path, name, policies.len()));
+            scenario.trace = self.trace.as_ref().map(|path| run_path(path, name, policies.len()));
             scenario.draw = self.draw_options(scenario.for_ns.or(scenario.workload.duration_ns))?;
-            exports.push(self.exports.of(name, policies.len()));
+            exports.push(self.exports.for_run(name, policies.len()));
         }
-        let of_all = [&self.json, &self.details, &self.html].into_iter().flatten();
-        let of_each = scenarios.iter().filter_map(|scenario| scenario.trace.as_ref());
-        let paths = of_all.chain(of_each).chain(exports.iter().flat_map(Exports::paths));
+        let shared = [&self.json, &self.details, &self.html].into_iter().flatten();
+        let traces = scenarios.iter().filter_map(|scenario| scenario.trace.as_ref());
+        let paths = shared.chain(traces).chain(exports.iter().flat_map(Exports::paths));
         destination::check(paths.map(PathBuf::as_path))?;
         interrupt::listen();
-        let mut done = Done::default();
+        let mut done = Collected::default();
         for (scenario, exports) in scenarios.iter().zip(&exports) {
             if interrupt::signal().is_some() {
                 break;
@@ -85,26 +89,26 @@ impl Args {
         }))
     }
 
-    /// Runs one of several scenarios. Files of an interrupted run do not appear.
-    fn run_one(&self, scenario: &Scenario, exports: &Exports, several: usize, done: &mut Done) -> Result<(), Error> {
+    /// Runs one scenario and writes its files. An interrupted run writes none.
+    fn run_one(&self, scenario: &Scenario, exports: &Exports, runs: usize, done: &mut Collected) -> Result<(), Error> {
         let name = scenario.policy.name();
         let mut exporting = exports.start(&scenario.header())?;
-        let mut scan = self.html.as_ref().map(|_| page::scan(&scenario.header(), several));
+        let mut scan = self.html.as_ref().map(|_| page::scan(&scenario.header(), runs));
         let mut sinks = Tee::new().with(&mut exporting);
         if let Some(scan) = &mut scan {
             sinks = sinks.with(scan);
         }
-        let mut onlooker = Onlooker {
+        let mut observer = Observer {
             sink: &mut sinks,
             reads: Vec::new(),
             details: !exports.is_empty() || self.html.is_some(),
         };
-        let mut outcome = with_progress(name, |progress| scenario.watched(&mut onlooker, progress))?;
+        let mut outcome = with_progress(name, |progress| scenario.run_observed(&mut observer, progress))?;
         let result = &outcome.result;
         if !result.interrupted {
             done.errors.extend(exporting.finish(result.simulated_ns));
             done.pages
-                .extend(scan.map(|scan| page::finished(scan, result.clone(), None)));
+                .extend(scan.map(|scan| page::finish_run(scan, result.clone(), None)));
         }
         if let Some(window) = scenario
             .draw
@@ -112,7 +116,9 @@ impl Args {
             .filter(|window| window.from >= result.simulated_ns)
         {
             let (from, end) = (duration::format(window.from), duration::format(result.simulated_ns));
-            outcome.drawing = Some(format!("nothing to draw from {from} on: the run ended at {end}\n"));
+            outcome.drawing = Some(format!(
+                "nothing to draw: the window starts at {from}, but the run ended at {end}\n"
+            ));
         }
         done.errors.extend(outcome.unwritten.take());
         print_notes(name, &outcome, self.dump);
@@ -120,7 +126,7 @@ impl Args {
         Ok(())
     }
 
-    /// The window to draw of a run that ends at `end` (ns) at the latest.
+    /// Parses `--draw` for a run that ends at `end` (ns) at the latest.
     fn draw_options(&self, end: Option<u64>) -> Result<Option<DrawOptions>, Error> {
         const COLUMNS: u64 = 100;
         let Some(window) = &self.draw else { return Ok(None) };
@@ -138,14 +144,16 @@ impl Args {
             }
         };
         if from >= to {
-            return Err(Error::new(format!("--draw {window}: the window is empty")));
+            return Err(Error::new(format!(
+                "--draw {window}: the window is empty: FROM must be before TO"
+            )));
         }
         if let Some(end) = end.filter(|&end| from >= end) {
             let end = duration::format(end);
-            return Err(
-                Error::new(format!("--draw {window}: the run ends at {end}, before the window"))
-                    .hint("--for makes the run longer"),
-            );
+            return Err(Error::new(format!(
+                "--draw {window}: the window starts after the end of the run at {end}"
+            ))
+            .hint("extend the run with --for"));
         }
         let mut options = DrawOptions::columns(from, to.min(end.unwrap_or(to)), COLUMNS);
         if let Some(width) = console::surface().width {
@@ -154,8 +162,8 @@ impl Args {
         Ok(Some(options))
     }
 
-    /// Prints and writes what is done. What cannot be written is added to its errors.
-    fn print(&self, done: &mut Done, left_out: &[String]) {
+    /// Prints and writes the results. Errors of writing are added to `done.errors`.
+    fn print(&self, done: &mut Collected, left_out: &[String]) {
         let outcomes = &done.outcomes;
         let mut results: Vec<RunResult> = outcomes.iter().map(|outcome| outcome.result.clone()).collect();
         if !self.dump {
@@ -175,7 +183,7 @@ impl Args {
             for (result, policy) in results.iter().zip(&self.policies) {
                 if result.lost_tasks.is_some() {
                     let command = self.inputs.command("invariants", std::slice::from_ref(policy));
-                    outln!("{}: the first wait that is too long, drawn: {command}", result.policy);
+                    outln!("{}: to draw the first wait that is too long: {command}", result.policy);
                 }
             }
             for result in complete.iter().filter(|result| result.status != Status::Refused) {
@@ -183,7 +191,10 @@ impl Args {
             }
             for (result, checked) in complete.iter().filter_map(|result| Some((result, result.checked?))) {
                 let (accesses, calls) = (checked.accesses, checked.calls);
-                outln!("{}: checked {accesses} accesses, {calls} calls", result.policy);
+                outln!(
+                    "{}: checked {accesses} memory accesses and {calls} calls",
+                    result.policy
+                );
             }
         }
         if interrupt::signal().is_some() {
@@ -228,24 +239,24 @@ impl Args {
         }
     }
 
-    /// Whether a file that programs read goes to standard output, so that nothing else may.
+    /// Returns whether a machine-readable file goes to standard output, so that nothing else may.
     fn has_stdout(&self) -> bool {
         let paths = [&self.json, &self.trace, &self.html].into_iter().flatten();
         paths.map(PathBuf::as_path).any(destination::is_stdout) || self.exports.has_stdout()
     }
 }
 
-/// What came of the policies up to now.
+/// Results of the policies that were run so far.
 #[derive(Default)]
-struct Done {
+struct Collected {
     outcomes: Vec<Outcome>,
-    /// Runs for the page.
+    /// Runs for the HTML page.
     pages: Vec<report::html::Run>,
-    /// What could not be run or written.
+    /// Errors of running and writing.
     errors: Vec<Error>,
 }
 
-/// Says where a signal ended the runs.
+/// Reports which runs a signal interrupted and which were not started.
 fn note_interruption(results: &[RunResult], left_out: &[String], quiet: bool) {
     let mut parts = Vec::new();
     for result in results.iter().filter(|result| result.interrupted) {
@@ -273,7 +284,7 @@ fn print_notes(policy: &str, outcome: &Outcome, dump: bool) {
     if !outcome.deadlock.is_empty() {
         let shown: Vec<String> = outcome.deadlock.iter().take(8).map(u32::to_string).collect();
         errln!(
-            "{policy}: the run ended early: all {} tasks left wait for each other (pids {}{})",
+            "{policy}: the run ended early in a deadlock: all {} remaining tasks wait for each other (pids {}{})",
             outcome.deadlock.len(),
             shown.join(", "),
             if outcome.deadlock.len() > 8 { ", ..." } else { "" }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `windtunnel suite`: tests of policies as data.
+//! `windtunnel suite` runs a file of test cases on policies and counts which objects pass.
 
 use bpf::engine::Engine;
 use clap::Args as ClapArgs;
@@ -14,18 +14,18 @@ use windtunnel::suite::Suite;
 
 #[derive(ClapArgs)]
 pub struct Args {
-    /// The suite (docs/suites.md)
+    /// Suite file (docs/suites.md)
     suite: PathBuf,
-    /// Folder of the objects; without it that of the suite
-    #[arg(long, value_name = "FOLDER")]
+    /// Directory of the objects [default: the suite's directory]
+    #[arg(long, value_name = "DIR")]
     objects: Option<PathBuf>,
-    /// Only cases whose object's name has this in it
+    /// Run only cases whose object's name contains TEXT
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Simulated time that each case may take
+    /// Simulated time limit of each case
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration::parse_some)]
     max_time: u64,
-    /// Interpret the objects instead of compiling them
+    /// Use the interpreter instead of the JIT compiler
     #[arg(long)]
     interpret: bool,
 }
@@ -33,8 +33,8 @@ pub struct Args {
 impl Args {
     pub fn run(self) -> Result<ExitCode, Error> {
         let suite = Suite::read(&self.suite)?;
-        let folder = self.suite.parent().unwrap_or(&self.suite).to_owned();
-        let objects = self.objects.unwrap_or(folder);
+        let directory = self.suite.parent().unwrap_or(&self.suite).to_owned();
+        let objects = self.objects.unwrap_or(directory);
         let engine = if self.interpret {
             Engine::Interpreter
         } else {
@@ -67,10 +67,10 @@ impl Args {
             .filter_map(|case| Some((&case.object, case.weaker.as_deref()?)))
             .collect();
         for (object, why) in &weaker {
-            outln!("weaker {object}: {why}");
+            outln!("weaker: {object}: {why}");
         }
         for (test, why) in &suite.left_out {
-            outln!("left out {test}: {why}");
+            outln!("left out: {test}: {why}");
         }
         let mut summary = format!("{passed} of {number} objects pass");
         if !weaker.is_empty() {

@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What `--fail-if` takes: `METRIC OPERATOR AMOUNT`, a change from A to B.
+//! Conditions of `--fail-if`: `METRIC OPERATOR AMOUNT`, a change from A to B.
 //!
 //! ```text
 //! condition = metric ( ">" | ">=" | "<" | "<=" ) amount
 //! amount    = ["+" | "-"] number ( "%" | "ns" | "us" | "ms" | "s" | "pp" | "" )  |  number "x"
 //! ```
-//! `%`: the change in per cent of A. `x`: how many times A's. A time, `pp` (percentage points) or a plain number: the difference,
-//! for metrics that are times, percentages, and counts or scores. It holds if the whole 95 % confidence interval of the change is
-//! beyond the amount, so that noise alone does not make it hold.
+//!
+//! | amount | meaning |
+//! |---|---|
+//! | `+5%` | relative change in per cent of A |
+//! | `1.5x` | ratio B / A |
+//! | `+20us` | difference of a metric that is a time |
+//! | `+1pp` | difference of a percentage, in percentage points |
+//! | `+1000` | difference of a count or score |
+//!
+//! A condition holds if the whole 95 % confidence interval of the change is beyond the amount.
+//! Noise alone does not make it hold.
 
 use super::effect::{Effect, Interval};
 use super::metric::{self, Metric};
@@ -31,6 +39,7 @@ enum Amount {
     Difference(f64),
 }
 
+/// A parsed condition.
 #[derive(Clone, Debug)]
 pub struct Condition {
     pub metric: Metric,
@@ -39,14 +48,14 @@ pub struct Condition {
     text: String,
 }
 
-/// A place in the text, which errors name.
+/// Parser position in the text, which error messages show.
 struct Reader<'a> {
     text: &'a str,
     at: usize,
 }
 
 impl<'a> Reader<'a> {
-    fn blanks(&mut self) {
+    fn skip_blanks(&mut self) {
         self.take(|c| c.is_whitespace());
     }
 
@@ -69,21 +78,23 @@ impl<'a> Reader<'a> {
 }
 
 impl Condition {
+    /// Parses a condition.
+    ///
     /// # Errors
-    /// The place that cannot be understood, and what could stand there.
+    /// The position of the error in the text, and what is expected there.
     pub fn parse(text: &str) -> Result<Condition, Error> {
         let mut reader = Reader { text, at: 0 };
-        reader.blanks();
+        reader.skip_blanks();
         let at = reader.at;
         let name = reader.take(|c| c.is_ascii_alphanumeric() || c == '_');
         if name.is_empty() {
             return Err(reader
                 .error(at, "expected the name of a metric")
-                .hint(format!("there are {}", metric::names(", "))));
+                .hint(format!("the metrics are {}", metric::names(", "))));
         }
         let metric = Metric::find(name)
             .map_err(|hint| reader.error(at, format_args!("there is no metric '{name}'")).hint(hint))?;
-        reader.blanks();
+        reader.skip_blanks();
         let at = reader.at;
         let operator = match reader.take(|c| "<>=!".contains(c)) {
             ">" => Operator::Above,
@@ -91,19 +102,23 @@ impl Condition {
             "<" => Operator::Below,
             "<=" => Operator::AtMost,
             other => {
-                let hint = "for example 'p99_wakeup > +5%'";
+                let found = if other.is_empty() {
+                    String::new()
+                } else {
+                    format!(", not '{other}'")
+                };
                 return Err(reader
-                    .error(at, format_args!("expected >, >=, < or <=, not '{other}'"))
-                    .hint(hint));
+                    .error(at, format_args!("expected >, >=, < or <={found}"))
+                    .hint("for example 'p99_wakeup > +5%'"));
             }
         };
-        reader.blanks();
-        let amount = amount(&mut reader, &metric)?;
-        reader.blanks();
+        reader.skip_blanks();
+        let amount = parse_amount(&mut reader, &metric)?;
+        reader.skip_blanks();
         if reader.at < text.len() {
             return Err(reader
-                .error(reader.at, "nothing more was expected here")
-                .hint("give --fail-if once for each condition"));
+                .error(reader.at, "unexpected text after the condition")
+                .hint("repeat --fail-if for each condition"));
         }
         Ok(Condition {
             metric,
@@ -113,7 +128,8 @@ impl Condition {
         })
     }
 
-    /// Does it hold for sure? One pair is taken by its value.
+    /// Returns whether the condition holds for the whole confidence interval, or for the value if
+    /// there is only one pair.
     pub fn holds(&self, effect: &Effect) -> bool {
         let beyond = |interval: &Interval, amount: f64| {
             let (low, high) = interval.ends();
@@ -131,7 +147,7 @@ impl Condition {
     }
 }
 
-fn amount(reader: &mut Reader, metric: &Metric) -> Result<Amount, Error> {
+fn parse_amount(reader: &mut Reader, metric: &Metric) -> Result<Amount, Error> {
     let at = reader.at;
     let sign = reader.take(|c| c == '+' || c == '-');
     let digits = reader.take(|c| c.is_ascii_digit() || c == '.');
@@ -143,7 +159,7 @@ fn amount(reader: &mut Reader, metric: &Metric) -> Result<Amount, Error> {
         }
     };
     let number = if sign == "-" { -number } else { number };
-    reader.blanks();
+    reader.skip_blanks();
     let unit_at = reader.at;
     let unit = reader.take(|c| c.is_ascii_alphabetic() || c == '%');
     let (is_time, is_percent) = match metric.figure.unit {
@@ -166,13 +182,17 @@ fn amount(reader: &mut Reader, metric: &Metric) -> Result<Amount, Error> {
     found.ok_or_else(|| {
         let fits = match (is_time, is_percent) {
             (true, _) => "%, x (without a sign), ns, us, ms or s",
-            (_, true) => "%, x (without a sign) or pp, percentage points",
-            (false, false) => "%, x (without a sign) or nothing",
+            (_, true) => "%, x (without a sign) or pp (percentage points)",
+            (false, false) => "%, x (without a sign) or no unit",
         };
-        let written = if unit.is_empty() { "no unit" } else { unit };
+        let written = if unit.is_empty() {
+            "a number without a unit"
+        } else {
+            unit
+        };
         reader.error(
             unit_at,
-            format_args!("{written} does not go with {}: expected {fits}", metric.name),
+            format_args!("{written} does not fit the metric {}: expected {fits}", metric.name),
         )
     })
 }
@@ -189,7 +209,7 @@ mod tests {
 
     fn holds(condition: &str, pairs: &[(f64, f64)]) -> bool {
         let condition = Condition::parse(condition).unwrap_or_else(|error| panic!("{error}"));
-        condition.holds(&Effect::of(pairs).expect("pairs"))
+        condition.holds(&Effect::from_pairs(pairs).expect("pairs"))
     }
 
     #[test]
@@ -207,20 +227,20 @@ mod tests {
         ] {
             assert_eq!(holds(condition, &steady), expected, "{condition}");
         }
-        // The same mean, but it may be chance.
+        // The mean is similar, but the interval includes smaller changes.
         assert!(!holds(
             "p99_wakeup > +5%",
             &[(100.0, 80.0), (100.0, 150.0), (100.0, 105.0)]
         ));
-        // A single pair is its value.
+        // A single pair has no interval, so its value is compared.
         assert!(holds("overhead > +1pp", &[(1.0, 2.5)]) && !holds("overhead > +2pp", &[(1.0, 2.5)]));
         assert!(holds("score < -10%", &[(10.0, 8.0)]) && holds("switches > +1000", &[(0.0, 1001.0)]));
-        // Out of nothing.
+        // From 0, the ratio is infinite.
         assert!(holds("idle_while_waiting > +500%", &[(0.0, 1.0), (0.0, 1.1)]));
     }
 
     #[test]
-    fn errors_name_the_place() {
+    fn errors_show_the_position() {
         for (condition, column, part) in [
             ("p99_wakup > 5%", 1, "did you mean 'p99_wakeup'"),
             ("> 5%", 1, "expected the name of a metric"),
@@ -228,10 +248,14 @@ mod tests {
             ("score 5%", 7, "expected >, >=, < or <="),
             ("score > ", 9, "expected an amount"),
             ("score > five", 9, "expected an amount"),
-            ("score > 5us", 10, "us does not go with score"),
-            ("overhead > 5", 13, "no unit does not go with overhead"),
-            ("p99_wakeup > +2x", 16, "x does not go with p99_wakeup"),
-            ("score > 5% and more", 12, "nothing more was expected"),
+            ("score > 5us", 10, "us does not fit the metric score"),
+            (
+                "overhead > 5",
+                13,
+                "a number without a unit does not fit the metric overhead",
+            ),
+            ("p99_wakeup > +2x", 16, "x does not fit the metric p99_wakeup"),
+            ("score > 5% and more", 12, "unexpected text after"),
         ] {
             let error = Condition::parse(condition).expect_err(condition).to_string();
             assert!(error.contains(part), "{condition}: {error}");

@@ -1,48 +1,53 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How a number of B differs from A's over runs that were made in pairs, each pair from the same seed.
+//! How a metric of B differs from that of A, over pairs of runs with the same seed.
 //!
-//! Pairs take out what the seeds do to both. Ratios of numbers above 0 are averaged as logarithms: twice and half as much
-//! weigh the same. Where a 0 is among them there is no logarithm, and differences are set beside A's mean.
+//! Pairing removes what a seed does to both sides. Ratios of positive values are averaged as
+//! logarithms, so that doubling and halving have the same weight. If a value is 0, there is no
+//! logarithm, and the mean difference is divided by the mean of A instead.
 
 use crate::experiment::statistics::{Estimate, estimate, mean};
 
-/// A value, and between what it lies with 95 % confidence; `None` of a single pair.
+/// A value with its 95 % confidence interval, or `None` if there is only one pair.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     pub value: f64,
     pub bounds: Option<(f64, f64)>,
 }
 
+/// Effect of B against A on one metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Effect {
     pub a: Estimate,
     pub b: Estimate,
-    /// B - A, in the number's unit.
+    /// B - A, in the unit of the metric.
     pub difference: Interval,
-    /// B / A; infinite if A's are all 0 and B's are not.
+    /// B / A. Infinite if all values of A are 0 and those of B are not.
     pub ratio: Interval,
 }
 
-/// What the interval says.
+/// Conclusion from the confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
-    /// B's is more, for sure.
+pub enum Conclusion {
+    /// B is larger than A.
     More,
+    /// B is smaller than A.
     Less,
-    /// All pairs are equal.
+    /// A and B are equal in every pair.
     Equal,
-    /// The interval has both in it.
-    Nothing,
-    /// A single pair shows nothing for sure.
+    /// The interval includes an increase and a decrease.
+    Unclear,
+    /// A single pair has no confidence interval.
     OnePair,
 }
 
 impl Interval {
-    fn of(values: &[f64]) -> Option<Interval> {
-        let told = estimate(values)?;
-        let bounds = told.half_width.map(|half| (told.mean - half, told.mean + half));
+    fn from_values(values: &[f64]) -> Option<Interval> {
+        let estimate = estimate(values)?;
+        let bounds = estimate
+            .half_width
+            .map(|half| (estimate.mean - half, estimate.mean + half));
         Some(Interval {
-            value: told.mean,
+            value: estimate.mean,
             bounds,
         })
     }
@@ -54,21 +59,21 @@ impl Interval {
         }
     }
 
-    /// Every value of the interval; without one, the value itself.
+    /// Returns the bounds of the interval, or the value twice if there is no interval.
     pub fn ends(&self) -> (f64, f64) {
         self.bounds.unwrap_or((self.value, self.value))
     }
 }
 
 impl Effect {
-    /// Of (A, B) pairs; `None` without any.
-    pub fn of(pairs: &[(f64, f64)]) -> Option<Effect> {
+    /// Returns the effect over pairs (A, B), or `None` if there are no pairs.
+    pub fn from_pairs(pairs: &[(f64, f64)]) -> Option<Effect> {
         let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
         let differences: Vec<f64> = pairs.iter().map(|(a, b)| b - a).collect();
-        let difference = Interval::of(&differences)?;
+        let difference = Interval::from_values(&differences)?;
         let ratio = if pairs.iter().all(|&(a, b)| a > 0.0 && b > 0.0) {
             let logarithms: Vec<f64> = pairs.iter().map(|(a, b)| (b / a).ln()).collect();
-            Interval::of(&logarithms)?.map(f64::exp)
+            Interval::from_values(&logarithms)?.map(f64::exp)
         } else if pairs.iter().all(|(a, b)| a == b) {
             difference.map(|_| 1.0)
         } else {
@@ -89,14 +94,14 @@ impl Effect {
         })
     }
 
-    pub fn shown(&self) -> Shown {
+    pub fn conclusion(&self) -> Conclusion {
         match self.difference.bounds {
-            _ if self.difference.value == 0.0 && self.difference.ends() == (0.0, 0.0) => Shown::Equal,
-            None => Shown::OnePair,
-            // A ratio's interval is the better judge of numbers that vary by factors.
-            Some(_) if self.ratio.ends().0 > 1.0 => Shown::More,
-            Some(_) if self.ratio.ends().1 < 1.0 => Shown::Less,
-            Some(_) => Shown::Nothing,
+            _ if self.difference.value == 0.0 && self.difference.ends() == (0.0, 0.0) => Conclusion::Equal,
+            None => Conclusion::OnePair,
+            // Metrics that vary by factors are judged better by their ratio.
+            Some(_) if self.ratio.ends().0 > 1.0 => Conclusion::More,
+            Some(_) if self.ratio.ends().1 < 1.0 => Conclusion::Less,
+            Some(_) => Conclusion::Unclear,
         }
     }
 }
@@ -110,35 +115,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pairs_show_what_their_seeds_hide() {
-        // Seeds vary by 10, the policies by 1 %: sides overlap, pairs do not.
+    fn pairing_reveals_effects_smaller_than_the_noise() {
+        // The seeds vary by a factor of 10 and the policies by 1 %. The sides overlap, but no pair
+        // does.
         let pairs = [(100.0, 101.1), (200.0, 202.0), (1000.0, 1009.0), (500.0, 505.0)];
-        let effect = Effect::of(&pairs).expect("pairs");
-        assert_eq!(effect.shown(), Shown::More);
+        let effect = Effect::from_pairs(&pairs).expect("pairs");
+        assert_eq!(effect.conclusion(), Conclusion::More);
         let (low, high) = effect.ratio.ends();
         assert!(low > 1.008 && high < 1.012 && (effect.ratio.value - 1.01).abs() < 1e-3);
-        // The sides by themselves tell nothing: their intervals are wider than their distance.
+        // Without pairing there is no conclusion: the intervals are wider than the difference.
         assert!(effect.a.half_width.expect("four") > 50.0 * effect.difference.value);
     }
 
     #[test]
-    fn ratios_are_symmetrical() {
-        let effect = Effect::of(&[(1.0, 2.0), (2.0, 1.0)]).expect("pairs");
+    fn doubling_and_halving_cancel() {
+        let effect = Effect::from_pairs(&[(1.0, 2.0), (2.0, 1.0)]).expect("pairs");
         assert!((effect.ratio.value - 1.0).abs() < 1e-12);
-        assert_eq!(effect.shown(), Shown::Nothing);
+        assert_eq!(effect.conclusion(), Conclusion::Unclear);
     }
 
     #[test]
-    fn nothing_is_something_to_measure_against_by_difference_alone() {
-        let equal = Effect::of(&[(0.0, 0.0), (0.0, 0.0)]).expect("pairs");
-        assert_eq!((equal.shown(), equal.ratio.value), (Shown::Equal, 1.0));
-        let from_nothing = Effect::of(&[(0.0, 5.0), (0.0, 6.0), (0.0, 5.5)]).expect("pairs");
+    fn changes_from_zero_are_judged_by_their_difference() {
+        let equal = Effect::from_pairs(&[(0.0, 0.0), (0.0, 0.0)]).expect("pairs");
+        assert_eq!((equal.conclusion(), equal.ratio.value), (Conclusion::Equal, 1.0));
+        let from_zero = Effect::from_pairs(&[(0.0, 5.0), (0.0, 6.0), (0.0, 5.5)]).expect("pairs");
         assert_eq!(
-            (from_nothing.shown(), from_nothing.ratio.value),
-            (Shown::More, f64::INFINITY)
+            (from_zero.conclusion(), from_zero.ratio.value),
+            (Conclusion::More, f64::INFINITY)
         );
-        let one = Effect::of(&[(2.0, 3.0)]).expect("a pair");
-        assert_eq!((one.shown(), one.ratio.bounds), (Shown::OnePair, None));
-        assert_eq!(Effect::of(&[]), None);
+        let one = Effect::from_pairs(&[(2.0, 3.0)]).expect("a pair");
+        assert_eq!((one.conclusion(), one.ratio.bounds), (Conclusion::OnePair, None));
+        assert_eq!(Effect::from_pairs(&[]), None);
     }
 }

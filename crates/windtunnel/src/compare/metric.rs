@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The numbers that two policies are compared by: the figures of a result that have a name in comparisons.
+//! Metrics by which policies are compared: the figures of a result that have a name for `compare`.
 
 use input::suggest;
 use report::{FIGURES, Figure, RunResult, Unit};
 
+/// A figure of a result with its name in comparisons.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Metric {
     pub name: &'static str,
     pub figure: &'static Figure,
 }
 
-/// All metrics; the first is the score.
+/// Returns all metrics. The first one is the score.
 pub fn metrics() -> impl Iterator<Item = Metric> + Clone {
     FIGURES.iter().filter_map(|figure| {
         let name = figure.compare?;
@@ -24,7 +25,7 @@ pub fn names(separator: &str) -> String {
 }
 
 impl Metric {
-    /// Returns the number of a run; `None` if it has none. A run without its policy has no numbers to compare.
+    /// Returns the value of a run. `None` if the run has none or its policy failed.
     pub fn value(&self, result: &RunResult) -> Option<f64> {
         match result.failed() {
             true => None,
@@ -32,19 +33,21 @@ impl Metric {
         }
     }
 
+    /// Finds a metric by name.
+    ///
     /// # Errors
-    /// A hint: what was meant, or what there is.
+    /// A hint: the metric with the most similar name, or the names of all metrics.
     pub fn find(name: &str) -> Result<Metric, String> {
         if let Some(metric) = metrics().find(|metric| metric.name == name) {
             return Ok(metric);
         }
         Err(match suggest::nearest(name, metrics().map(|metric| metric.name)) {
             Some(near) => format!("did you mean '{near}'?"),
-            None => format!("there are {}", names(", ")),
+            None => format!("the metrics are {}", names(", ")),
         })
     }
 
-    /// Returns a value as people read it. `score_unit` is the unit of scores.
+    /// Formats a value with its unit. `score_unit` is the unit of scores.
     pub fn text(&self, value: f64, score_unit: &str) -> String {
         match self.figure.unit {
             Unit::Duration | Unit::TotalTime => time(value),
@@ -71,7 +74,7 @@ fn time(ns: f64) -> String {
     format!("{} {unit}", digits(ns / scale))
 }
 
-/// `980`, `12.3k`, `4.05M`.
+/// Formats a number with three digits and a suffix: `980`, `12.3k`, `4.05M`.
 fn three_digits(value: f64) -> String {
     let (scale, unit) = match value.abs() {
         below if below < 1e4 => (1.0, ""),
@@ -116,15 +119,15 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_is_answered_with_what_was_meant() {
+    fn a_misspelt_metric_gets_a_suggestion() {
         assert_eq!(
-            Metric::find("p99_wakup").expect_err("a slip"),
+            Metric::find("p99_wakup").expect_err("a misspelt name"),
             "did you mean 'p99_wakeup'?"
         );
         assert!(
             Metric::find("frobnicate")
                 .expect_err("nonsense")
-                .starts_with("there are score, p50_wakeup")
+                .starts_with("the metrics are score, p50_wakeup")
         );
     }
 }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Two policies compared over seeds: each seed a pair of runs, each metric an effect with its confidence interval.
+//! Compares two policies over many seeds.
+//!
+//! For each seed, both policies run the same workload. This gives one pair of values for each
+//! metric. The pairs of all seeds give the effect of B against A with a confidence interval.
 
 pub mod condition;
 pub mod effect;
@@ -19,30 +22,31 @@ use metric::{Metric, metrics};
 use report::{Better, RunResult, Unit};
 use std::num::NonZero;
 
-/// One metric of both sides.
+/// A metric with the effect of B against A.
 #[derive(Clone, Debug)]
 pub struct Compared {
     pub metric: Metric,
-    /// `None` if a run had no such number.
+    /// `None` if a run has no value for this metric.
     pub effect: Option<Effect>,
 }
 
+/// Result of a comparison.
 #[derive(Clone, Debug)]
 pub struct Comparison {
-    /// What the sides are called.
+    /// Names of A and B.
     pub names: [String; 2],
     pub machine: String,
     pub workload: String,
-    /// Of the pairs of runs that are complete.
+    /// Seeds of the complete pairs of runs.
     pub seeds: Vec<u64>,
-    /// Pairs of runs that were asked for: more than there are seeds if a signal ended the comparison.
+    /// Requested pairs of runs. There are fewer seeds if a signal ended the comparison.
     pub planned: usize,
     pub score_unit: String,
     pub score_better: Better,
     pub metrics: Vec<Compared>,
-    /// For each side: runs whose policy failed, and how the first did.
+    /// Failures of A's and B's policy, one text for each failed run.
     pub failures: [Vec<String>; 2],
-    /// For each side: runs whose policy seems to have lost tasks.
+    /// Runs in which A's and B's policy seems to have lost tasks, one text for each run.
     pub lost: [Vec<String>; 2],
 }
 
@@ -64,10 +68,10 @@ impl Comparison {
     }
 }
 
-/// Runs both sides under every seed.
+/// Runs both sides with every seed.
 ///
 /// # Errors
-/// What the user gave cannot work, or a signal came before a pair was complete. A policy that fails is told in
+/// User errors, or a signal before the first pair was complete. Failures of a policy are in
 /// [`Comparison::failures`].
 pub fn run(
     sides: &[Scenario; 2],
@@ -75,14 +79,14 @@ pub fn run(
     threads: Option<NonZero<usize>>,
     progress: &Progress,
 ) -> Result<Comparison, Error> {
-    // Both sides of a seed one after the other: they take about the same time.
+    // The two runs of a pair are adjacent because they take about the same time.
     let jobs: Vec<(u64, &Scenario)> = seeds
         .iter()
         .flat_map(|&seed| sides.iter().map(move |side| (seed, side)))
         .collect();
-    let run = |&(seed, side): &(u64, &Scenario), tell: &mut dyn FnMut(u64)| {
+    let run = |&(seed, side): &(u64, &Scenario), report: &mut dyn FnMut(u64)| {
         let scenario = Scenario { seed, ..side.clone() };
-        Ok(Some(scenario.run(tell)?.result).filter(|result| !result.interrupted))
+        Ok(Some(scenario.run(report)?.result).filter(|result| !result.interrupted))
     };
     let results = parallel::run_until_interrupted(&jobs, threads, progress, run)?;
     let (done, results) = complete_pairs(seeds, &results);
@@ -95,7 +99,7 @@ pub fn run(
     })
 }
 
-/// The seeds of which both sides' runs are complete, and these runs.
+/// Returns the seeds for which both runs are complete, and the results of these runs.
 fn complete_pairs(seeds: &[u64], results: &[Option<RunResult>]) -> (Vec<u64>, Vec<RunResult>) {
     let (mut done, mut complete) = (Vec::new(), Vec::new());
     for (seed, pair) in seeds.iter().zip(results.chunks_exact(2)) {
@@ -107,7 +111,7 @@ fn complete_pairs(seeds: &[u64], results: &[Option<RunResult>]) -> (Vec<u64>, Ve
     (done, complete)
 }
 
-/// What pairs of results, A's and B's of each seed, come to.
+/// Computes the comparison. `results` contains the results of A and B for each seed in turn.
 fn compared(names: [String; 2], seeds: &[u64], results: &[RunResult]) -> Comparison {
     let pairs: Vec<[&RunResult; 2]> = results.chunks_exact(2).map(|pair| [&pair[0], &pair[1]]).collect();
     let value = |metric: &Metric| -> Option<Vec<(f64, f64)>> {
@@ -116,16 +120,16 @@ fn compared(names: [String; 2], seeds: &[u64], results: &[RunResult]) -> Compari
     };
     let metrics = metrics().map(|metric| Compared {
         metric,
-        effect: value(&metric).and_then(|pairs| Effect::of(&pairs)),
+        effect: value(&metric).and_then(|pairs| Effect::from_pairs(&pairs)),
     });
-    let of_side = |side: usize| pairs.iter().map(move |pair| pair[side]);
+    let side_results = |side: usize| pairs.iter().map(move |pair| pair[side]);
     let failures = [0, 1].map(|side| {
-        let failed = of_side(side).filter_map(|result| Some((result.seed, result.failure()?)));
+        let failed = side_results(side).filter_map(|result| Some((result.seed, result.failure()?)));
         let described = |(seed, failure): (u64, String)| format!("seed {seed}: {failure}");
         failed.map(described).collect()
     });
     let lost = [0, 1].map(|side| {
-        let lost = of_side(side).filter_map(|result| Some((result, result.lost_tasks.as_ref()?)));
+        let lost = side_results(side).filter_map(|result| Some((result, result.lost_tasks.as_ref()?)));
         lost.map(|(result, lost)| format!("seed {}: {}", result.seed, lost.sentence()))
             .collect()
     });
@@ -144,7 +148,8 @@ fn compared(names: [String; 2], seeds: &[u64], results: &[RunResult]) -> Compari
     }
 }
 
-/// What tells the sides apart: the policies' names; else their settings, else the objects' paths, else the letters.
+/// Returns names that distinguish the sides: the policies' names if they differ, else their
+/// settings, else the paths of the objects, else the letters A and B.
 pub fn names(sides: &[Scenario; 2]) -> [String; 2] {
     let settings = |side: &Scenario| {
         let other = if std::ptr::eq(side, &raw const sides[0]) {
@@ -162,8 +167,8 @@ pub fn names(sides: &[Scenario; 2]) -> [String; 2] {
         crate::policy::Policy::Object { path, .. } => path.display().to_string(),
         crate::policy::Policy::Eevdf => side.policy.name().to_owned(),
     };
-    let ways: [&dyn Fn(&Scenario) -> String; 3] = [&|side| side.policy.name().to_owned(), &settings, &path];
-    let found = ways.iter().map(|way| [way(&sides[0]), way(&sides[1])]);
+    let namings: [&dyn Fn(&Scenario) -> String; 3] = [&|side| side.policy.name().to_owned(), &settings, &path];
+    let found = namings.iter().map(|name| [name(&sides[0]), name(&sides[1])]);
     let mut different = found.filter(|[a, b]| a != b);
     different.next().unwrap_or_else(|| {
         let name = sides[0].policy.name();
@@ -189,26 +194,26 @@ mod tests {
         result
     }
 
-    fn told(results: &[RunResult]) -> Comparison {
+    fn compare(results: &[RunResult]) -> Comparison {
         let seeds: Vec<u64> = (1..=results.len() as u64 / 2).collect();
         compared(["old".into(), "new".into()], &seeds, results)
     }
 
     #[test]
-    fn the_verdict_says_what_is_sure_and_what_is_not() {
+    fn the_verdict_reports_significant_effects() {
         let mut results = Vec::new();
         for seed in 1..=6 {
             let noise = seed as f64;
             results.push(result(seed, Some(1000.0 + 10.0 * noise), 1000 + seed * 7));
             results.push(result(seed, Some(1120.0 + 11.0 * noise), 3000 + seed * 25));
         }
-        let comparison = told(&results);
+        let comparison = compare(&results);
         let text = verdict(&comparison);
         assert!(
             text.starts_with("new is 12 % faster than old on hackbench (95 % CI 11.9 to 12.0 %)"),
             "{text}"
         );
-        assert!(text.contains("- p99 wake-up latency is 3.0 times as long"), "{text}");
+        assert!(text.contains("- p99 wake-up latency: 3.0 times as long"), "{text}");
         assert!(!comparison.failed());
         let json = json(&comparison, &[]);
         let score = &json["metrics"][0];
@@ -220,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn only_pairs_whose_runs_are_both_complete_count() {
+    fn only_complete_pairs_of_runs_count() {
         let run = |seed| Some(result(seed, Some(1.0), 10));
         let (seeds, results) = complete_pairs(&[4, 5, 6], &[run(4), run(4), run(5), None, run(6), run(6)]);
         assert_eq!((seeds, results.len()), (vec![4, 6], 4));
@@ -228,13 +233,13 @@ mod tests {
     }
 
     #[test]
-    fn chance_is_told_as_such() {
+    fn noise_is_no_difference() {
         let scores = [(1000.0, 1010.0), (1000.0, 985.0), (1010.0, 1020.0), (990.0, 985.0)];
         let pairs = scores
             .iter()
             .zip(1..)
             .flat_map(|(&(a, b), seed)| [result(seed, Some(a), 1000), result(seed, Some(b), 1000)]);
-        let text = verdict(&told(&pairs.collect::<Vec<_>>()));
+        let text = verdict(&compare(&pairs.collect::<Vec<_>>()));
         assert!(
             text.starts_with("4 pairs of runs show no difference between old and new on hackbench"),
             "{text}"
@@ -242,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_does_not_have_is_no_effect_and_failures_are_told() {
+    fn a_missing_value_is_no_effect_and_failures_are_reported() {
         let mut failed = result(1, None, 10);
         failed.status = report::Status::Ejected;
         failed.exit = Some(ExitRecord {
@@ -252,7 +257,7 @@ mod tests {
             message: "loop[3] failed to run for 30.001s".into(),
             ..ExitRecord::default()
         });
-        let comparison = told(&[result(1, Some(1.0), 10), failed]);
+        let comparison = compare(&[result(1, Some(1.0), 10), failed]);
         assert!(comparison.metrics[0].effect.is_none() && comparison.failed());
         let text = verdict(&comparison);
         assert!(

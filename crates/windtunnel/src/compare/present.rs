@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A comparison as a table for people and as JSON.
+//! A comparison as a table and as JSON.
 
-use super::effect::{Effect, Shown};
+use super::effect::{Conclusion, Effect};
 use super::metric::Metric;
 use super::verdict::{change, verdict};
 use super::{Comparison, Condition};
+use crate::experiment::statistics::Estimate;
 use report::fit::{Grid, Surface};
 use report::{Better, Unit};
 use serde_json::{Value, json};
 use trace::escape;
 
-/// The metrics that the runs have, a line each. Markdown unless it is for a terminal.
+/// Returns a table with one row for each metric that the runs have. It is Markdown unless it is for
+/// a terminal.
 pub fn table(c: &Comparison, surface: impl Into<Surface>) -> String {
     let surface = surface.into();
     let [a, b] = &c.names;
@@ -42,7 +44,7 @@ pub fn table(c: &Comparison, surface: impl Into<Surface>) -> String {
 fn row(c: &Comparison, metric: &Metric, effect: &Effect) -> [String; 6] {
     let text = |value| metric.text(value, &c.score_unit);
     let interval = match effect.ratio.bounds {
-        _ if effect.shown() == Shown::Equal => String::new(),
+        _ if effect.conclusion() == Conclusion::Equal => String::new(),
         Some((low, high)) if low == high => "no spread".to_owned(),
         Some((low, high)) if low.is_finite() && high.is_finite() => format!("{} to {}", change(low), change(high)),
         Some(_) => {
@@ -51,8 +53,8 @@ fn row(c: &Comparison, metric: &Metric, effect: &Effect) -> [String; 6] {
         }
         None => "one pair".to_owned(),
     };
-    let change = match effect.shown() {
-        Shown::Equal => "none".to_owned(),
+    let change = match effect.conclusion() {
+        Conclusion::Equal => "none".to_owned(),
         _ => change(effect.ratio.value),
     };
     [
@@ -61,17 +63,17 @@ fn row(c: &Comparison, metric: &Metric, effect: &Effect) -> [String; 6] {
         text(effect.b.mean),
         change,
         interval,
-        shown(c, metric, effect).unwrap_or("").to_owned(),
+        conclusion_word(c, metric, effect).unwrap_or("").to_owned(),
     ]
 }
 
-/// In a word; `None` where nothing is sure.
-fn shown(c: &Comparison, metric: &Metric, effect: &Effect) -> Option<&'static str> {
-    let more = match effect.shown() {
-        Shown::More => true,
-        Shown::Less => false,
-        Shown::Equal => return Some("equal"),
-        Shown::Nothing | Shown::OnePair => return None,
+/// Returns the conclusion in one word. `None` if there is no clear difference.
+fn conclusion_word(c: &Comparison, metric: &Metric, effect: &Effect) -> Option<&'static str> {
+    let more = match effect.conclusion() {
+        Conclusion::More => true,
+        Conclusion::Less => false,
+        Conclusion::Equal => return Some("equal"),
+        Conclusion::Unclear | Conclusion::OnePair => return None,
     };
     Some(match (c.better(metric), more) {
         (Some(Better::Higher), true) | (Some(Better::Lower), false) => "better",
@@ -81,10 +83,9 @@ fn shown(c: &Comparison, metric: &Metric, effect: &Effect) -> Option<&'static st
     })
 }
 
-/// Everything, and which of the conditions hold. A ratio that has no finite value is null.
+/// Returns the comparison as JSON, and whether each condition holds. Infinite ratios are null.
 pub fn json(c: &Comparison, conditions: &[(Condition, Option<bool>)]) -> Value {
-    let side =
-        |told: crate::experiment::statistics::Estimate| json!({ "mean": told.mean, "half_width": told.half_width });
+    let side = |estimate: Estimate| json!({ "mean": estimate.mean, "half_width": estimate.half_width });
     let percent = |ratio: f64| (ratio - 1.0) * 100.0;
     let metric = |known: &super::Compared| {
         let effect = known.effect.as_ref()?;
@@ -102,7 +103,7 @@ pub fn json(c: &Comparison, conditions: &[(Condition, Option<bool>)]) -> Value {
             "change_percent": percent(effect.ratio.value),
             "change_percent_low": bounds.map(|bounds| percent(bounds.0)),
             "change_percent_high": bounds.map(|bounds| percent(bounds.1)),
-            "shown": shown(c, &known.metric, effect),
+            "shown": conclusion_word(c, &known.metric, effect),
         }))
     };
     let condition =

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A comparison in plain words.
+//! The verdict of a comparison in a few sentences.
 
 use super::Comparison;
-use super::effect::{Effect, Shown};
+use super::effect::{Conclusion, Effect};
 use super::metric::Metric;
 use report::{Better, Unit};
 use trace::escape;
 
-/// Effects below this are in the table; words are for those that matter.
+/// Smaller relative effects are only in the table, not in the verdict.
 const WORTH_WORDS: f64 = 0.01;
-/// Digits of a larger ratio mean nothing.
+/// Larger ratios are printed as "over 10000x", because their digits mean nothing.
 const LARGE: f64 = 10_000.0;
-/// From a ratio of this effects are told as a factor.
+/// Ratio from which on effects are printed as a factor instead of a percentage.
 const FACTOR: f64 = 2.0;
 
-/// A few lines: the workload's result, what else became better or worse, failures.
+/// Returns the verdict: failures, the change of the score, and other metrics that became better or
+/// worse.
 pub fn verdict(c: &Comparison) -> String {
     let mut lines = Vec::new();
     for side in [0, 1] {
@@ -32,50 +33,50 @@ pub fn verdict(c: &Comparison) -> String {
     }
     if c.failed() {
         lines.push(format!(
-            "no verdict on {}: a policy did not schedule all of its runs",
+            "no verdict on {}: a policy failed before the end of a run",
             c.workload
         ));
         return joined(&lines);
     }
-    lines.push(result(c));
+    lines.push(describe_score(c));
     for known in c.metrics.iter().filter(|known| known.metric.figure.better.is_some()) {
         if let Some(effect) = &known.effect
-            && let Some(text) = side_effect(&known.metric, effect)
+            && let Some(text) = describe_change(&known.metric, effect)
         {
             lines.push(format!("- {text}"));
         }
     }
-    if alike(c) {
-        lines.push("every pair is the same: the seeds change nothing in these runs".to_owned());
+    if seeds_have_no_effect(c) {
+        lines.push("all pairs are the same: the seed has no effect on these runs".to_owned());
     }
     joined(&lines)
 }
 
-/// Joins lines, whose names may be hostile.
+/// Joins lines and escapes the names in them.
 fn joined(lines: &[String]) -> String {
     lines.iter().map(|line| escape::line(line) + "\n").collect()
 }
 
-/// Nothing was left to chance: more than one pair, and no number of them varies.
-fn alike(c: &Comparison) -> bool {
+/// Returns whether the seeds have no effect: there are several pairs, and no metric varies.
+fn seeds_have_no_effect(c: &Comparison) -> bool {
     let fixed = |effect: &Effect| effect.a.half_width == Some(0.0) && effect.b.half_width == Some(0.0);
     c.seeds.len() > 1 && c.metrics.iter().filter_map(|known| known.effect.as_ref()).all(fixed)
 }
 
-/// Of the score.
-fn result(c: &Comparison) -> String {
+/// Returns the sentence about the score.
+fn describe_score(c: &Comparison) -> String {
     let [a, b] = &c.names;
     let on = format!("on {}", c.workload);
     let Some(effect) = c.metrics.first().and_then(|known| known.effect.as_ref()) else {
-        return format!("no verdict {on}: a run has no result (it ended before the workload, or nothing was done)");
+        return format!("no verdict {on}: a run has no score (the workload did not finish, or did no work)");
     };
     let pairs = match c.seeds.len() {
         1 => "1 pair of runs shows".to_owned(),
         n => format!("{n} pairs of runs show"),
     };
-    match effect.shown() {
-        Shown::Equal => format!("{pairs} no difference at all between {a} and {b} {on}"),
-        Shown::Nothing => {
+    match effect.conclusion() {
+        Conclusion::Equal => format!("{pairs} no difference at all between {a} and {b} {on}"),
+        Conclusion::Unclear => {
             let (low, high) = effect.ratio.ends();
             format!(
                 "{pairs} no difference between {a} and {b} {on} (95 % CI {} to {})",
@@ -83,8 +84,8 @@ fn result(c: &Comparison) -> String {
                 change(high)
             )
         }
-        shown => {
-            // As a rate: less time is more speed only where it is told as such.
+        conclusion => {
+            // A score that is a time is reported as more or less time, not as speed.
             let words = match (c.score_better, effect.ratio.value > 1.0) {
                 (Better::Higher, true) => ["faster", "as fast as"],
                 (Better::Higher, false) => ["slower", "as fast as"],
@@ -98,7 +99,7 @@ fn result(c: &Comparison) -> String {
             };
             let than = |word: &str| format!("{word} than {a}");
             let amount = amount(effect.ratio.value, &than(words[0]), &format!("{} {a}", words[1]));
-            let sure = if shown == Shown::OnePair {
+            let sure = if conclusion == Conclusion::OnePair {
                 " in the one pair of runs".to_owned()
             } else {
                 interval(effect)
@@ -108,15 +109,15 @@ fn result(c: &Comparison) -> String {
     }
 }
 
-/// Returns a sentence about a change of `metric`, if the change is sure and large enough.
-fn side_effect(metric: &Metric, effect: &Effect) -> Option<String> {
+/// Returns a sentence about the change of `metric`, if the change is significant and large enough.
+fn describe_change(metric: &Metric, effect: &Effect) -> Option<String> {
     let ratio = effect.ratio.value;
-    if !matches!(effect.shown(), Shown::More | Shown::Less) || (ratio - 1.0).abs() < WORTH_WORDS {
+    if !matches!(effect.conclusion(), Conclusion::More | Conclusion::Less) || (ratio - 1.0).abs() < WORTH_WORDS {
         return None;
     }
     let about = metric.figure.about;
     if !ratio.is_finite() {
-        return Some(format!("{about}: {}, from none", metric.text(effect.b.mean, "")));
+        return Some(format!("{about}: {}, up from 0", metric.text(effect.b.mean, "")));
     }
     let words = match (metric.figure.unit == Unit::Duration, ratio > 1.0) {
         (true, true) => ["longer", "as long"],
@@ -125,13 +126,13 @@ fn side_effect(metric: &Metric, effect: &Effect) -> Option<String> {
         (false, false) => ["less", "as much"],
     };
     Some(format!(
-        "{about} is {}{}",
+        "{about}: {}{}",
         amount(ratio, words[0], words[1]),
         interval(effect)
     ))
 }
 
-/// `12 % faster`, or `3.0 times as fast`.
+/// Formats a ratio in words: `12 % faster` or `3.0 times as fast`.
 fn amount(ratio: f64, comparative: &str, equal: &str) -> String {
     if ratio >= FACTOR {
         let times = if ratio < 0.1 {
@@ -155,7 +156,7 @@ fn interval(effect: &Effect) -> String {
     if low == high {
         return String::new();
     }
-    // In the direction that was told.
+    // The interval has the same direction as the percentage before it.
     let (low, high) = if ratio > 1.0 {
         (low - 1.0, high - 1.0)
     } else {
@@ -164,7 +165,7 @@ fn interval(effect: &Effect) -> String {
     format!(" (95 % CI {:.1} to {:.1} %)", low * 100.0, high * 100.0)
 }
 
-/// With a sign.
+/// Formats a ratio as a change with a sign.
 pub(super) fn change(ratio: f64) -> String {
     let percent = (ratio - 1.0) * 100.0;
     if !ratio.is_finite() {

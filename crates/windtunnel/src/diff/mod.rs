@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The first decision at which two runs part, and what each of them saw.
+//! Finds the first scheduling decision at which two runs differ, and what each policy saw.
 //!
-//! Both runs go on side by side and only what they decide is compared ([`streams`]). Runs are deterministic, so nothing needs to be
-//! kept: where they part is run again, up to just there, with the machine's state noted.
+//! Both runs advance side by side, and only their decisions are compared ([`streams`]). Nothing is
+//! recorded, because runs are deterministic: for the report, both runs are repeated up to the
+//! difference and the state of the machine is captured there.
 
 mod present;
 pub mod streams;
 
-pub(crate) use present::ranges;
+pub(crate) use present::format_ranges;
 pub use present::{json, text};
 
 use crate::compare::names;
@@ -21,82 +22,88 @@ use kernel::Machine;
 use kernel::decision::{Decision, Snapshot, What};
 use kernel::id::IDLE;
 use std::collections::BTreeMap;
-use streams::{Kind, Parting, Streams};
+use streams::{Kind, Mismatch, Streams};
 use trace::{DrawOptions, Tee};
 
-/// Each side goes on by so much simulated time in turn, at first.
+/// Simulated time by which each side advances in turn, at first, in ns.
 const PIECE_NS: u64 = 1_000_000;
-/// Pieces become longer or shorter for about so many decisions in each.
+/// Approximate number of decisions in a piece. The length of the pieces is adapted to it.
 const DECISIONS: usize = 20_000;
-/// So many of a side's decisions before the parting, of the same CPU or task, are told.
+/// Number of earlier decisions about the same CPU or task that are reported.
 const BEFORE: usize = 6;
-/// A drawing has so many columns.
+/// Number of columns of a drawing.
 const COLUMNS: u64 = 80;
 
+/// Options of a comparison of decisions.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What counts as a decision; of runs of which one has no policy, only what both make counts.
+    /// Kinds of decisions to compare. If one side has no policy, only kinds that every scheduler
+    /// makes count.
     pub kinds: Vec<Kind>,
-    /// Simulated time around the parting that is drawn, ns; 0: nothing.
+    /// Simulated time around the difference that is drawn, in ns. 0 draws nothing.
     pub window_ns: u64,
 }
 
-/// A decision with its place in the source.
+/// A decision with its source line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct LocatedDecision {
     pub decision: Decision,
-    pub place: Option<String>,
+    pub source_line: Option<String>,
 }
 
-/// One side of a parting.
+/// Decision and state of run A or B at a difference.
 #[derive(Clone, Debug)]
 pub struct Side {
-    /// `None`: it decided nothing where the other did.
-    pub told: Option<Told>,
-    /// How the task that it runs came to the CPU: the insertion or taking before.
-    pub came: Option<Told>,
-    /// What could be seen when the handler began that decided.
+    /// The decision, or `None` if this side made no matching decision.
+    pub decision: Option<LocatedDecision>,
+    /// If the decision is to run a task: the insertion or move that brought the task to the CPU.
+    pub came: Option<LocatedDecision>,
+    /// State of the machine when the callback that decided began.
     pub seen: Snapshot,
-    /// The latest decisions before, of the same CPU or task.
-    pub before: Vec<Told>,
+    /// Latest earlier decisions about the same CPU or task.
+    pub before: Vec<LocatedDecision>,
     pub drawing: Option<String>,
 }
 
+/// A difference between the runs, with both sides.
 #[derive(Clone, Debug)]
 pub struct Divergence {
     pub time: u64,
     pub sides: [Side; 2],
 }
 
+/// Result of a comparison of decisions.
 #[derive(Clone, Debug)]
 pub struct Diff {
     pub names: [String; 2],
-    /// Decisions that both made before they parted, or in all.
+    /// Number of equal decisions before the first difference.
     pub same: u64,
-    /// The most by which the times of these differed, ns.
+    /// Largest difference between the times of equal decisions, in ns.
     pub lag: u64,
-    /// When the sides ended if they did not part, ns.
+    /// End of each run, in ns.
     pub ended: [u64; 2],
-    /// How the policy of each side failed, if it did: its fate and the kernel's reason. What follows was not compared.
+    /// How each side's policy failed, if it did. Decisions after a failure are not compared.
     pub failures: [Option<String>; 2],
-    /// A signal ended the runs before they parted or were over.
+    /// Whether a signal ended the comparison before a difference was found.
     pub interrupted: bool,
     pub first: Option<Divergence>,
-    /// The first with an effect by itself, that is, a task on another CPU or another task on a CPU, if that is a later one.
+    /// The first difference that moves a task to another CPU or runs another task, if it is later
+    /// than `first`.
     pub effect: Option<Divergence>,
 }
 
 impl Diff {
-    /// Whether a policy was refused or ended before its run.
+    /// Returns whether a policy was refused or failed.
     pub fn failed(&self) -> bool {
         self.failures.iter().any(Option::is_some)
     }
 }
 
-/// Runs both until they part for sure. `progress` is told the share done, in 0..=1000.
+/// Runs both sides until a difference is certain. `progress` is called with the completed share, 0
+/// to 1000.
 ///
 /// # Errors
-/// What the user gave cannot work.
+/// User errors in a scenario.
 pub fn run(sides: &[Scenario; 2], options: &Options, progress: &mut dyn FnMut(u64)) -> Result<Diff, Error> {
     let mut kinds = options.kinds.clone();
     if sides.iter().any(|side| side.policy == Policy::Eevdf) {
@@ -135,13 +142,13 @@ pub fn run(sides: &[Scenario; 2], options: &Options, progress: &mut dyn FnMut(u6
             }
         }
         let clocks = [running[0].clock(), running[1].clock()];
-        first = first.or_else(|| all.parting(clocks));
-        effect = effective.parting(clocks);
+        first = first.or_else(|| all.first_certain(clocks));
+        effect = effective.first_certain(clocks);
         piece = if most > DECISIONS { piece / 2 } else { piece * 2 }.max(1);
         let until = running[0].until().max(running[1].until());
         progress(at.min(until) / (until / 1000).max(1));
     }
-    // Where a policy failed, its run ends: that the other one goes on is no decision.
+    // A failed policy ends its run. Decisions of the other run after that are no difference.
     let failed = running.iter().filter(|side| side.failed());
     let clocks = match failed.map(Running::clock).min() {
         Some(at) => [at, at],
@@ -150,11 +157,11 @@ pub fn run(sides: &[Scenario; 2], options: &Options, progress: &mut dyn FnMut(u6
     let ended = [running[0].machine.now, running[1].machine.now];
     let failures = [running[0].failure(), running[1].failure()];
     drop(running);
-    // A side that was stopped may have made the other's last decision a moment later.
-    let first = first.or_else(|| all.last(clocks).filter(|_| !interrupted));
-    let (same, lag) = all.before(first.as_ref());
+    // The counterpart of a side's last decision may come after the end of the other side.
+    let first = first.or_else(|| all.first_at_end(clocks).filter(|_| !interrupted));
+    let (same, lag) = all.equal_before(first.as_ref());
     let effect = effect
-        .or_else(|| effective.last(clocks).filter(|_| !interrupted))
+        .or_else(|| effective.first_at_end(clocks).filter(|_| !interrupted))
         .filter(|effect| Some(*effect) != first);
     Ok(Diff {
         names: names(sides),
@@ -163,27 +170,27 @@ pub fn run(sides: &[Scenario; 2], options: &Options, progress: &mut dyn FnMut(u6
         ended,
         failures,
         interrupted,
-        first: first.map(|parting| shown(sides, &parting, options)).transpose()?,
-        effect: effect.map(|parting| shown(sides, &parting, options)).transpose()?,
+        first: first.map(|mismatch| inspect(sides, &mismatch, options)).transpose()?,
+        effect: effect.map(|mismatch| inspect(sides, &mismatch, options)).transpose()?,
     })
 }
 
-/// Runs both again, up to where they part.
-fn shown(sides: &[Scenario; 2], parting: &Parting, options: &Options) -> Result<Divergence, Error> {
+/// Repeats both runs up to the difference and captures their states.
+fn inspect(sides: &[Scenario; 2], mismatch: &Mismatch, options: &Options) -> Result<Divergence, Error> {
     let [a, b] = sides;
     let jobs = [
-        (a, parting.sides[0], parting.sides[1]),
-        (b, parting.sides[1], parting.sides[0]),
+        (a, mismatch.sides[0], mismatch.sides[1]),
+        (b, mismatch.sides[1], mismatch.sides[0]),
     ];
     let look = |(scenario, own, other): &(&Scenario, Option<Decision>, Option<Decision>), _: &mut dyn FnMut(u64)| {
-        side(scenario, *own, *other, parting.time, options)
+        side(scenario, *own, *other, mismatch.time, options)
     };
     let mut seen = parallel::run(&jobs, None, &|_, _| {}, look)?.into_iter();
     let (Some(a), Some(b)) = (seen.next(), seen.next()) else {
         unreachable!("two jobs");
     };
     Ok(Divergence {
-        time: parting.time,
+        time: mismatch.time,
         sides: [a, b],
     })
 }
@@ -204,11 +211,11 @@ fn side(
     let mut running = scenario.start()?;
     running.machine.decisions.on = true;
     running.machine.decisions.wanted = own.map(|own| own.number);
-    // Of each task how it came where it is, and the latest decisions of the same CPU or task.
+    // Latest insertion or move of each task, and the latest decisions about the same CPU or task.
     let mut came: BTreeMap<u32, Decision> = BTreeMap::new();
     let mut before: Vec<Decision> = Vec::new();
     let about = own.or(other);
-    // What happens at time 0 happens in the first step, too.
+    // Events at time 0 are part of the first step.
     let (mut at, end) = (0, time.max(1));
     while at < end && !running.ended() {
         at = (at + PIECE_NS).min(end);
@@ -220,7 +227,7 @@ fn side(
             if let What::Insert { pid, .. } | What::Take { pid, .. } = decision.what {
                 came.insert(pid, decision);
             }
-            if about.is_some_and(|about| related(&about, &decision)) {
+            if about.is_some_and(|about| are_related(&about, &decision)) {
                 before.push(decision);
                 let surplus = before.len().saturating_sub(BEFORE);
                 before.drain(..surplus);
@@ -237,19 +244,19 @@ fn side(
             machine.snapshot(task.unwrap_or(IDLE))
         }
     };
-    let told = |decision: Decision, machine: &Machine| Told {
+    let located = |decision: Decision, machine: &Machine| LocatedDecision {
         decision,
-        place: machine.place(&decision),
+        source_line: machine.place(&decision),
     };
     let came = match own.map(|own| own.what) {
         Some(What::Run { pid, .. }) => came.remove(&pid),
         _ => None,
     };
     let mut side = Side {
-        told: own.map(|own| told(own, machine)),
-        came: came.map(|came| told(came, machine)),
+        decision: own.map(|own| located(own, machine)),
+        came: came.map(|came| located(came, machine)),
         seen,
-        before: before.into_iter().map(|decision| told(decision, machine)).collect(),
+        before: before.into_iter().map(|decision| located(decision, machine)).collect(),
         drawing: None,
     };
     if options.window_ns > 0 {
@@ -261,7 +268,7 @@ fn side(
     Ok(side)
 }
 
-/// The task that a decision is about.
+/// Returns the task that a decision is about.
 fn subject(what: &What) -> Option<u32> {
     match *what {
         What::Cpu { pid, .. } | What::Insert { pid, .. } | What::Take { pid, .. } | What::Run { pid, .. } => Some(pid),
@@ -269,6 +276,6 @@ fn subject(what: &What) -> Option<u32> {
     }
 }
 
-fn related(a: &Decision, b: &Decision) -> bool {
+fn are_related(a: &Decision, b: &Decision) -> bool {
     a.cpu == b.cpu || subject(&a.what).is_some_and(|pid| subject(&b.what) == Some(pid))
 }

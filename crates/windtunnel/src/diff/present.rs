@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where two runs part as text for people and as JSON.
+//! The first difference between two runs as text and as JSON.
 
-use super::{Diff, Divergence, Side, Told};
+use super::{Diff, Divergence, LocatedDecision, Side};
 use crate::duration;
 use kernel::decision::{Decision, Snapshot, Target, What};
 use kernel::ext::Op;
@@ -16,24 +16,26 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use trace::escape;
 
-/// More tasks, queues and CPUs than that are counted, not listed.
+/// Maximum numbers of tasks, tasks in a queue, queues and CPUs that are listed. The rest is
+/// counted.
 const TASKS: usize = 12;
 const IN_QUEUE: usize = 8;
 const QUEUES: usize = 16;
 const CPUS: usize = 16;
 
-/// `12.345678 ms`: to the nanosecond.
-fn instant(ns: u64) -> String {
+/// Formats a time with nanoseconds: `12.345678 ms`.
+fn format_time(ns: u64) -> String {
     format!("{}.{:06} ms", ns / 1_000_000, ns % 1_000_000)
 }
 
+/// Returns the result of a comparison as text for a surface.
 pub fn text(diff: &Diff, surface: impl Into<Surface>) -> String {
     let surface = surface.into();
     let [a, b] = &diff.names;
     let mut out = String::new();
     let lag = match diff.lag {
         0 => "at the same times".to_owned(),
-        lag => format!("at times that differ by at most {}", instant(lag)),
+        lag => format!("at times that differ by at most {}", format_time(lag)),
     };
     for (name, failure) in diff.names.iter().zip(&diff.failures) {
         if let Some(failure) = failure {
@@ -43,11 +45,11 @@ pub fn text(diff: &Diff, surface: impl Into<Surface>) -> String {
     if diff.failed() && diff.first.is_none() {
         let up_to = diff.ended[0].min(diff.ended[1]);
         let _ = match up_to {
-            0 => writeln!(out, "nothing to compare"),
+            0 => writeln!(out, "there are no decisions to compare"),
             ns => writeln!(
                 out,
-                "up to {} both decide the same: {} decisions, {lag}",
-                instant(ns),
+                "no difference up to {}: {} equal decisions, {lag}",
+                format_time(ns),
                 diff.same
             ),
         };
@@ -57,48 +59,48 @@ pub fn text(diff: &Diff, surface: impl Into<Surface>) -> String {
         let until = if diff.interrupted { " (interrupted there)" } else { "" };
         let _ = writeln!(
             out,
-            "{a} and {b} decide the same: {} decisions up to {}{until}, {lag}",
+            "{a} and {b} make the same decisions: {} up to {}{until}, {lag}",
             diff.same,
-            instant(diff.ended[0].max(diff.ended[1]))
+            format_time(diff.ended[0].max(diff.ended[1]))
         );
         return out;
     };
     let _ = writeln!(
         out,
-        "{a} and {b} part at {}. Before, {} decisions are the same, {lag}.\n",
-        instant(first.time),
+        "{a} and {b} differ from {} on. The {} decisions before are the same, {lag}.\n",
+        format_time(first.time),
         diff.same
     );
-    divergence(diff, first, surface, &mut out);
+    append_divergence(diff, first, surface, &mut out);
     if let Some(effect) = &diff.effect {
         let _ = writeln!(
             out,
-            "\nThe first effect on where and when tasks run is at {}, {} later:\n",
-            instant(effect.time),
-            instant(effect.time.saturating_sub(first.time))
+            "\nThe first effect on where or when tasks run is at {}, {} later:\n",
+            format_time(effect.time),
+            format_time(effect.time.saturating_sub(first.time))
         );
-        divergence(diff, effect, surface, &mut out);
+        append_divergence(diff, effect, surface, &mut out);
     }
     out
 }
 
-fn divergence(diff: &Diff, it: &Divergence, surface: Surface, out: &mut String) {
+fn append_divergence(diff: &Diff, it: &Divergence, surface: Surface, out: &mut String) {
     for (letter, (name, side)) in ["A", "B"].iter().zip(diff.names.iter().zip(&it.sides)) {
-        match &side.told {
-            Some(told) => {
+        match &side.decision {
+            Some(located) => {
                 let _ = writeln!(
                     out,
                     "{letter} {name}, {}: {}",
-                    instant(told.decision.time),
-                    decided(told, &side.seen)
+                    format_time(located.decision.time),
+                    describe_decision(located, &side.seen)
                 );
-                let _ = writeln!(out, "    by {}", by(told));
+                let _ = writeln!(out, "    by {}", describe_origin(located));
             }
             None => {
                 let _ = writeln!(
                     out,
-                    "{letter} {name}: decides nothing of the kind up to {}",
-                    instant(it.time)
+                    "{letter} {name}: makes no such decision up to {}",
+                    format_time(it.time)
                 );
             }
         }
@@ -106,35 +108,35 @@ fn divergence(diff: &Diff, it: &Divergence, surface: Surface, out: &mut String) 
             let _ = writeln!(
                 out,
                 "    before, {}: {}",
-                instant(came.decision.time),
-                decided(came, &side.seen)
+                format_time(came.decision.time),
+                describe_decision(came, &side.seen)
             );
-            let _ = writeln!(out, "    by {}", by(came));
+            let _ = writeln!(out, "    by {}", describe_origin(came));
         }
-        if let Some(candidates) = candidates(side) {
+        if let Some(candidates) = list_candidates(side) {
             let _ = writeln!(out, "    candidates: {candidates}");
         }
     }
     let [a, b] = &it.sides;
-    if alike(&a.seen, &b.seen) {
-        out.push_str("\nBoth saw:\n");
-        state(a, surface, out);
+    if are_equal(&a.seen, &b.seen) {
+        out.push_str("\nState that both policies saw:\n");
+        append_state(a, surface, out);
     } else {
         for (name, side) in diff.names.iter().zip(&it.sides) {
-            let _ = writeln!(out, "\n{name} saw at {}:", instant(side.seen.time));
-            state(side, surface, out);
+            let _ = writeln!(out, "\nState that {name} saw at {}:", format_time(side.seen.time));
+            append_state(side, surface, out);
         }
     }
     for (name, side) in diff.names.iter().zip(&it.sides) {
         if !side.before.is_empty() {
-            let _ = writeln!(out, "\n{name} before, about the same CPU or task:");
+            let _ = writeln!(out, "\nEarlier decisions of {name} about the same CPU or task:");
         }
-        for told in &side.before {
+        for located in &side.before {
             let _ = writeln!(
                 out,
                 "  {:>16}  {}",
-                instant(told.decision.time),
-                decided(told, &side.seen)
+                format_time(located.decision.time),
+                describe_decision(located, &side.seen)
             );
         }
     }
@@ -145,8 +147,8 @@ fn divergence(diff: &Diff, it: &Divergence, surface: Surface, out: &mut String) 
     }
 }
 
-/// Are they the same but for the time, and for what follows from time?
-fn alike(a: &Snapshot, b: &Snapshot) -> bool {
+/// Returns whether two states are equal, apart from the time and waiting times.
+fn are_equal(a: &Snapshot, b: &Snapshot) -> bool {
     let timeless = |seen: &Snapshot| {
         let mut seen = seen.clone();
         seen.time = 0;
@@ -158,7 +160,7 @@ fn alike(a: &Snapshot, b: &Snapshot) -> bool {
     timeless(a) == timeless(b)
 }
 
-fn task(pid: u32, seen: &Snapshot) -> String {
+fn task_name(pid: u32, seen: &Snapshot) -> String {
     match seen.tasks.get(&pid) {
         _ if pid == 0 => "idle".to_owned(),
         Some(task) => format!("{}:{pid}", escape::line(&task.comm)),
@@ -166,7 +168,7 @@ fn task(pid: u32, seen: &Snapshot) -> String {
     }
 }
 
-fn dsq(id: u64) -> String {
+fn dsq_name(id: u64) -> String {
     match id {
         SCX_DSQ_GLOBAL => "the global DSQ".to_owned(),
         SCX_DSQ_BYPASS => "the bypass DSQ".to_owned(),
@@ -174,12 +176,12 @@ fn dsq(id: u64) -> String {
     }
 }
 
-/// What was decided, in words.
-fn decided(told: &Told, seen: &Snapshot) -> String {
-    let Decision { cpu, what, .. } = told.decision;
+/// Describes a decision in words.
+fn describe_decision(located: &LocatedDecision, seen: &Snapshot) -> String {
+    let Decision { cpu, what, .. } = located.decision;
     match what {
-        What::Cpu { pid, prev_cpu, cpu } if prev_cpu == cpu => format!("{} stays on CPU {cpu}", task(pid, seen)),
-        What::Cpu { pid, prev_cpu, cpu } => format!("{} goes from CPU {prev_cpu} to CPU {cpu}", task(pid, seen)),
+        What::Cpu { pid, prev_cpu, cpu } if prev_cpu == cpu => format!("{} stays on CPU {cpu}", task_name(pid, seen)),
+        What::Cpu { pid, prev_cpu, cpu } => format!("{} moves from CPU {prev_cpu} to CPU {cpu}", task_name(pid, seen)),
         What::Insert {
             pid,
             dsq: target,
@@ -190,12 +192,12 @@ fn decided(told: &Told, seen: &Snapshot) -> String {
             let target = match target {
                 Target::Local => "the local DSQ of its CPU".to_owned(),
                 Target::LocalOn(cpu) => format!("the local DSQ of CPU {cpu}"),
-                Target::Dsq(id) => dsq(id),
+                Target::Dsq(id) => dsq_name(id),
             };
             let mut text = format!(
                 "{} is inserted into {target}, slice {}",
-                task(pid, seen),
-                slice_text(slice)
+                task_name(pid, seen),
+                format_slice(slice)
             );
             if let Some(vtime) = vtime {
                 let _ = write!(text, ", vtime {}", vtime as i64);
@@ -203,7 +205,7 @@ fn decided(told: &Told, seen: &Snapshot) -> String {
             for (flag, word) in [
                 (SCX_ENQ_HEAD, "at the head"),
                 (SCX_ENQ_PREEMPT, "preempting"),
-                (SCX_ENQ_IMMED, "at once"),
+                (SCX_ENQ_IMMED, "immediate"),
             ] {
                 if flags & flag != 0 {
                     let _ = write!(text, ", {word}");
@@ -211,8 +213,12 @@ fn decided(told: &Told, seen: &Snapshot) -> String {
             }
             text
         }
-        What::Take { pid, dsq: id, cpu } => format!("CPU {cpu} takes {} from {}", task(pid, seen), dsq(id)),
-        What::Run { pid, prev } => format!("CPU {cpu} runs {} after {}", task(pid, seen), task(prev, seen)),
+        What::Take { pid, dsq: id, cpu } => format!("CPU {cpu} takes {} from {}", task_name(pid, seen), dsq_name(id)),
+        What::Run { pid, prev } => format!(
+            "CPU {cpu} runs {} after {}",
+            task_name(pid, seen),
+            task_name(prev, seen)
+        ),
         What::Kick { target, flags } => {
             let named = [
                 (SCX_KICK_IDLE, "if idle"),
@@ -231,43 +237,46 @@ fn decided(told: &Told, seen: &Snapshot) -> String {
     }
 }
 
-fn slice_text(slice: u64) -> String {
+fn format_slice(slice: u64) -> String {
     match slice {
-        0 => "as it was".to_owned(),
-        u64::MAX => "without end".to_owned(),
+        0 => "unchanged".to_owned(),
+        u64::MAX => "infinite".to_owned(),
         ns => duration::format(ns),
     }
 }
 
-/// Who decided, and where in the source.
-fn by(told: &Told) -> String {
-    let Some((op, _)) = told.decision.by else {
-        return match told.decision.what {
-            What::Run { .. } => "the kernel: the first of what was there for the CPU".to_owned(),
+/// Names the callback that decided and its source line.
+fn describe_origin(located: &LocatedDecision) -> String {
+    let Some((op, _)) = located.decision.by else {
+        return match located.decision.what {
+            What::Run { .. } => "the kernel, which took the first task available to the CPU".to_owned(),
             _ => "the kernel".to_owned(),
         };
     };
-    let place = told
-        .place
+    let source_line = located
+        .source_line
         .as_deref()
         .unwrap_or("an instruction without line information");
-    match (told.decision.what, op) {
-        (What::Cpu { .. }, Op::SelectCpu) => format!("what ops.select_cpu() returned after {place}"),
-        _ => format!("ops.{}() in {place}", op.name()),
+    match (located.decision.what, op) {
+        (What::Cpu { .. }, Op::SelectCpu) => format!("the return value of ops.select_cpu() after {source_line}"),
+        _ => format!("ops.{}() in {source_line}", op.name()),
     }
 }
 
-/// What could have been chosen instead.
-fn candidates(side: &Side) -> Option<String> {
-    let (seen, decision) = (&side.seen, side.told.as_ref()?.decision);
-    let of_cpu = |cpu: u32| {
+/// Lists the alternatives that the decision had.
+fn list_candidates(side: &Side) -> Option<String> {
+    let (seen, decision) = (&side.seen, side.decision.as_ref()?.decision);
+    let waiting_on = |cpu: u32| {
         let may = |pid: &&u32| {
             let allowed = seen.tasks.get(pid).and_then(|task| task.cpus.as_ref());
             allowed.is_none_or(|cpus| cpus.contains_nr(cpu))
         };
-        let queued = seen.queues.iter().filter(|queue| queue.cpu.is_none_or(|of| of == cpu));
+        let queued = seen
+            .queues
+            .iter()
+            .filter(|queue| queue.cpu.is_none_or(|owner| owner == cpu));
         let waiting: Vec<u32> = queued.flat_map(|queue| &queue.tasks).filter(may).copied().collect();
-        listed(&waiting, IN_QUEUE, |pid| task(pid, seen))
+        list_names(&waiting, IN_QUEUE, |pid| task_name(pid, seen))
     };
     match decision.what {
         What::Cpu { pid, .. } | What::Insert { pid, .. } => {
@@ -281,23 +290,23 @@ fn candidates(side: &Side) -> Option<String> {
                     idle.push(number);
                 }
             }
-            Some(format!("CPUs {}, of them idle: {}", ranges(&all), ranges(&idle)))
+            Some(format!("CPUs {}; idle: {}", format_ranges(&all), format_ranges(&idle)))
         }
         What::Run { prev, .. } => {
-            let text = of_cpu(decision.cpu);
-            let stays = seen.tasks.contains_key(&prev) && !text.contains(&task(prev, seen));
+            let text = waiting_on(decision.cpu);
+            let stays = seen.tasks.contains_key(&prev) && !text.contains(&task_name(prev, seen));
             Some(if stays {
-                format!("{text}; or {} goes on", task(prev, seen))
+                format!("{text}; or {} keeps running", task_name(prev, seen))
             } else {
                 text
             })
         }
-        What::Take { cpu, .. } => Some(of_cpu(cpu)),
+        What::Take { cpu, .. } => Some(waiting_on(cpu)),
         What::Kick { .. } => None,
     }
 }
 
-fn listed(pids: &[u32], most: usize, name: impl Fn(u32) -> String) -> String {
+fn list_names(pids: &[u32], most: usize, name: impl Fn(u32) -> String) -> String {
     if pids.is_empty() {
         return "none".to_owned();
     }
@@ -308,8 +317,8 @@ fn listed(pids: &[u32], most: usize, name: impl Fn(u32) -> String) -> String {
     names.join(", ")
 }
 
-/// `0-3, 7`.
-pub(crate) fn ranges(numbers: &[u32]) -> String {
+/// Formats sorted numbers as format_ranges: `0-3, 7`.
+pub(crate) fn format_ranges(numbers: &[u32]) -> String {
     let mut parts: Vec<(u32, u32)> = Vec::new();
     for &number in numbers {
         match parts.last_mut() {
@@ -330,7 +339,7 @@ pub(crate) fn ranges(numbers: &[u32]) -> String {
     }
 }
 
-fn state(side: &Side, surface: Surface, out: &mut String) {
+fn append_state(side: &Side, surface: Surface, out: &mut String) {
     let seen = &side.seen;
     let numbers = |of: &dyn Fn(&kernel::decision::CpuState) -> bool| {
         let cpus = seen
@@ -339,12 +348,12 @@ fn state(side: &Side, surface: Surface, out: &mut String) {
             .zip(0..)
             .filter(|(cpu, _)| of(cpu))
             .map(|(_, number)| number);
-        ranges(&cpus.collect::<Vec<u32>>())
+        format_ranges(&cpus.collect::<Vec<u32>>())
     };
     let _ = write!(out, "  idle CPUs: {}", numbers(&|cpu| cpu.idle));
     let claimed = numbers(&|cpu| !cpu.idle && cpu.online && cpu.curr == 0);
     if claimed != "none" {
-        let _ = write!(out, "; claimed, or about to run something: {claimed}");
+        let _ = write!(out, "; claimed or about to run a task: {claimed}");
     }
     let running: Vec<(u32, u32)> = seen
         .cpus
@@ -356,7 +365,7 @@ fn state(side: &Side, surface: Surface, out: &mut String) {
     let mut names: Vec<String> = running
         .iter()
         .take(CPUS)
-        .map(|&(n, pid)| format!("CPU {n} {}", task(pid, seen)))
+        .map(|&(n, pid)| format!("CPU {n} {}", task_name(pid, seen)))
         .collect();
     if running.len() > CPUS {
         names.push(format!("and {} more", running.len() - CPUS));
@@ -375,23 +384,20 @@ fn state(side: &Side, surface: Surface, out: &mut String) {
             out,
             "  {}: {}",
             queue.name,
-            listed(&queue.tasks, IN_QUEUE, |pid| task(pid, seen))
+            list_names(&queue.tasks, IN_QUEUE, |pid| task_name(pid, seen))
         );
     }
     if seen.queues.len() > QUEUES {
-        let _ = writeln!(
-            out,
-            "  and {} more queues that are not empty",
-            seen.queues.len() - QUEUES
-        );
+        let _ = writeln!(out, "  and {} more non-empty queues", seen.queues.len() - QUEUES);
     }
-    tasks(side, surface, out);
+    append_tasks(side, surface, out);
 }
 
-/// What the decision is about first, then who waits, the longest first.
-fn tasks(side: &Side, surface: Surface, out: &mut String) {
+/// Appends a table of tasks: first those that the decision is about, then waiting tasks, longest
+/// wait first.
+fn append_tasks(side: &Side, surface: Surface, out: &mut String) {
     let seen = &side.seen;
-    let about: Vec<u32> = match side.told.as_ref().map(|told| told.decision.what) {
+    let about: Vec<u32> = match side.decision.as_ref().map(|located| located.decision.what) {
         Some(What::Run { pid, prev }) => vec![pid, prev],
         Some(What::Cpu { pid, .. } | What::Insert { pid, .. } | What::Take { pid, .. }) => vec![pid],
         Some(What::Kick { .. }) | None => Vec::new(),
@@ -402,10 +408,10 @@ fn tasks(side: &Side, surface: Surface, out: &mut String) {
         .map(|(&pid, task)| (task.waiting_since.unwrap_or(u64::MAX), pid))
         .collect();
     others.sort_unstable();
-    let mut told = BTreeSet::new();
+    let mut listed_pids = BTreeSet::new();
     let pids = about.into_iter().chain(others.iter().map(|&(_, pid)| pid));
     let order: Vec<u32> = pids
-        .filter(|&pid| seen.tasks.contains_key(&pid) && told.insert(pid))
+        .filter(|&pid| seen.tasks.contains_key(&pid) && listed_pids.insert(pid))
         .collect();
     if order.is_empty() {
         return;
@@ -417,29 +423,29 @@ fn tasks(side: &Side, surface: Surface, out: &mut String) {
         ("weight", 5),
         ("slice", 4),
         ("vtime", 2),
-        ("waits for", 3),
-        ("may use", 6),
+        ("waited", 3),
+        ("allowed CPUs", 6),
     ] {
         grid.right(head, rank);
     }
     for &pid in order.iter().take(TASKS) {
         let it = &seen.tasks[&pid];
         let waits = match it.waiting_since {
-            Some(since) => instant(seen.time.saturating_sub(since)),
+            Some(since) => format_time(seen.time.saturating_sub(since)),
             None if seen.cpus.get(it.cpu as usize).is_some_and(|cpu| cpu.curr == pid) => "runs".to_owned(),
             None => String::new(),
         };
         let cpus = it
             .cpus
             .as_ref()
-            .map(|cpus| ranges(&cpus.iter().map(CpuId::nr).collect::<Vec<u32>>()));
+            .map(|cpus| format_ranges(&cpus.iter().map(CpuId::nr).collect::<Vec<u32>>()));
         let slice = if it.slice == u64::MAX {
-            "without end".to_owned()
+            "infinite".to_owned()
         } else {
-            instant(it.slice)
+            format_time(it.slice)
         };
         grid.row([
-            task(pid, seen),
+            task_name(pid, seen),
             it.cpu.to_string(),
             it.weight.to_string(),
             slice,
@@ -448,7 +454,7 @@ fn tasks(side: &Side, surface: Surface, out: &mut String) {
             cpus.unwrap_or_else(|| "all".to_owned()),
         ]);
     }
-    // The table is indented.
+    // The table is indented by two columns.
     let width = surface.width.map(|width| width.saturating_sub(2));
     for line in grid.render(Surface { width, ..surface }).lines() {
         let _ = writeln!(out, "  {line}");
@@ -458,7 +464,7 @@ fn tasks(side: &Side, surface: Surface, out: &mut String) {
     }
 }
 
-/// The same as data; times in ns.
+/// Returns the difference as JSON, with times in ns.
 pub fn json(diff: &Diff) -> Value {
     json!({
         "a": diff.names[0],
@@ -477,13 +483,13 @@ fn divergence_json(it: &Divergence) -> Value {
 }
 
 fn side_json(side: &Side) -> Value {
-    let told = |told: &Told| {
+    let decision_json = |located: &LocatedDecision| {
         json!({
-            "time_ns": told.decision.time,
-            "cpu": told.decision.cpu,
-            "decision": decided(told, &side.seen),
-            "callback": told.decision.by.map(|(op, _)| op.name()),
-            "place": told.place,
+            "time_ns": located.decision.time,
+            "cpu": located.decision.cpu,
+            "decision": describe_decision(located, &side.seen),
+            "callback": located.decision.by.map(|(op, _)| op.name()),
+            "place": located.source_line,
         })
     };
     let seen = &side.seen;
@@ -503,10 +509,10 @@ fn side_json(side: &Side) -> Value {
         })
     };
     json!({
-        "decided": side.told.as_ref().map(told),
-        "came": side.came.as_ref().map(told),
-        "candidates": candidates(side),
-        "before": side.before.iter().map(told).collect::<Vec<_>>(),
+        "decided": side.decision.as_ref().map(decision_json),
+        "came": side.came.as_ref().map(decision_json),
+        "candidates": list_candidates(side),
+        "before": side.before.iter().map(decision_json).collect::<Vec<_>>(),
         "cpus": seen.cpus.iter().map(cpu).collect::<Vec<_>>(),
         "queues": seen.queues.iter().map(queue).collect::<Vec<_>>(),
         "tasks": seen.tasks.iter().map(task).collect::<Vec<_>>(),

@@ -1,17 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where two sequences of decisions part, though what they cost differs and so the times do.
+//! Finds the first difference between the decisions of two runs. The runs may make the same
+//! decisions at different times.
 //!
-//! What is decided about a task is one stream, what a CPU runs another, and its kicks a third: within a stream order means
-//! something, between streams it hangs on nanoseconds. Two runs part at the earliest decision which is not the other run's next one
-//! in its stream. A decision that the other run has not made though its clock is well past it counts as well.
+//! Decisions are divided into streams: decisions about one task, tasks that one CPU runs, and kicks
+//! of one CPU. Within a stream the order of decisions is compared. The order of decisions in
+//! different streams depends on nanoseconds and is ignored.
+//!
+//! ```text
+//! run 0, CPU 3:   A    B    C
+//! run 1, CPU 3:    A     B      D      differs at the third decision
+//! ```
+//!
+//! Two runs differ at the earliest decision that is not the next one in the same stream of the
+//! other run. A decision also differs if the other run has not made it although its clock is far
+//! past it.
 
 use kernel::decision::{Decision, What};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// How much later than its counterpart a decision may come beyond [`LAGS`] times what was seen so far.
+/// Delay in ns after which a decision without a counterpart counts as missing. [`LAGS`] times the
+/// largest delay seen so far is added.
 const PATIENCE_NS: u64 = 20_000_000;
 const LAGS: u64 = 4;
 
+/// Key of a stream: a task's pid, or a CPU with the tasks that it runs or its kicks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stream {
     Task(u32),
@@ -22,23 +34,23 @@ enum Stream {
 /// Kinds of decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// The CPU of a woken or new task.
+    /// CPU that is selected for a woken or new task.
     Cpu,
-    /// DSQ, slice and place of an insertion.
+    /// DSQ, slice and position of an inserted task.
     Insert,
-    /// Which CPU takes a task from which DSQ.
+    /// CPU that takes a task from a DSQ.
     Take,
-    /// What a CPU runs next.
+    /// Task that a CPU runs next.
     Run,
     Kick,
 }
 
 impl Kind {
     pub const ALL: [Kind; 5] = [Kind::Cpu, Kind::Insert, Kind::Take, Kind::Run, Kind::Kick];
-    /// Those that every class makes, and that have an effect by themselves.
+    /// Kinds that every scheduling class makes and that affect where and when tasks run.
     pub const EFFECTS: [Kind; 2] = [Kind::Cpu, Kind::Run];
 
-    pub fn of(what: &What) -> Kind {
+    pub fn from_decision(what: &What) -> Kind {
         match what {
             What::Cpu { .. } => Kind::Cpu,
             What::Insert { .. } => Kind::Insert,
@@ -49,35 +61,37 @@ impl Kind {
     }
 }
 
-/// The first difference. One of the sides may not have made a decision.
+/// A decision that differs between the runs. `None` if one side did not make it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parting {
-    /// Of the earlier one, ns.
+pub struct Mismatch {
+    /// Time of the earlier of the two decisions, in ns.
     pub time: u64,
     pub sides: [Option<Decision>; 2],
 }
 
-impl Parting {
-    /// Of what parts at the same time, that is first which was decided first.
+impl Mismatch {
+    /// Sort key. Among differences at the same time, the one that was decided first comes first.
     fn order(&self) -> (u64, Option<u64>, Option<u64>) {
         let numbers = self.sides.iter().flatten().map(|decision| decision.number);
         (self.time, numbers.clone().min(), numbers.max())
     }
 }
 
+/// Matches the decisions of two runs, stream by stream.
 #[derive(Debug, Default)]
 pub struct Streams {
     kinds: Vec<Kind>,
-    /// Decisions whose counterpart has not come. At most one side of a stream has some.
+    /// Decisions without a counterpart yet. In each stream, at most one side has any.
     pending: [BTreeMap<Stream, VecDeque<Decision>>; 2],
-    /// Streams that have parted.
-    parted: BTreeSet<Stream>,
-    first: Option<Parting>,
-    /// The most by which the times of decisions that both made differed, ns.
+    /// Streams in which a difference was found. Later decisions in them are ignored.
+    mismatched: BTreeSet<Stream>,
+    first: Option<Mismatch>,
+    /// Largest difference between the times of equal decisions, in ns.
     lag: u64,
-    /// That of each pair which may turn out to lie behind the first difference, by the earlier time and A's number.
+    /// Time differences of equal decisions that may prove to be after the first difference. The
+    /// keys are the earlier time and the number of A's decision.
     recent: BTreeMap<(u64, u64), u64>,
-    /// How many there were before, and the most of these.
+    /// Number of equal decisions that left `recent`, and their largest time difference.
     settled: (u64, u64),
 }
 
@@ -89,9 +103,9 @@ impl Streams {
         }
     }
 
-    /// Takes a decision of side 0 or 1. Those of a side come in their order.
+    /// Adds a decision of side 0 or 1. The decisions of a side are added in their order.
     pub fn take(&mut self, side: usize, decision: &Decision) {
-        if !self.kinds.contains(&Kind::of(&decision.what)) {
+        if !self.kinds.contains(&Kind::from_decision(&decision.what)) {
             return;
         }
         let stream = match decision.what {
@@ -99,7 +113,7 @@ impl Streams {
             What::Run { .. } => Stream::Runs(decision.cpu),
             What::Kick { .. } => Stream::Kicks(decision.cpu),
         };
-        if self.parted.contains(&stream) {
+        if self.mismatched.contains(&stream) {
             return;
         }
         let waiting = self.pending[1 - side].get_mut(&stream);
@@ -110,31 +124,32 @@ impl Streams {
         if same(&other.what, &decision.what) {
             let lag = other.time.abs_diff(decision.time);
             self.lag = self.lag.max(lag);
-            let of_a = if side == 0 { decision } else { &other };
-            self.recent.insert((other.time.min(decision.time), of_a.number), lag);
+            let a = if side == 0 { decision } else { &other };
+            self.recent.insert((other.time.min(decision.time), a.number), lag);
             return;
         }
         let mut sides = [Some(other), Some(*decision)];
         if side == 0 {
             sides.reverse();
         }
-        self.part(stream, other.time.min(decision.time), sides);
+        self.add_mismatch(stream, other.time.min(decision.time), sides);
     }
 
-    fn part(&mut self, stream: Stream, time: u64, sides: [Option<Decision>; 2]) {
-        self.parted.insert(stream);
+    fn add_mismatch(&mut self, stream: Stream, time: u64, sides: [Option<Decision>; 2]) {
+        self.mismatched.insert(stream);
         for pending in &mut self.pending {
             pending.remove(&stream);
         }
-        let parting = Parting { time, sides };
-        if self.first.is_none_or(|first| parting.order() < first.order()) {
-            self.first = Some(parting);
+        let mismatch = Mismatch { time, sides };
+        if self.first.is_none_or(|first| mismatch.order() < first.order()) {
+            self.first = Some(mismatch);
         }
     }
 
-    /// The first parting, once it is sure: no earlier one can come up with the sides' clocks where they are. A side that has ended by
-    /// itself has come to the end of time.
-    pub fn parting(&mut self, clocks: [u64; 2]) -> Option<Parting> {
+    /// Returns the first difference if it is certain, that is, if no earlier one can follow.
+    /// `clocks` are the times that the sides have reached, or the end of time for a side that has
+    /// ended by itself.
+    pub fn first_certain(&mut self, clocks: [u64; 2]) -> Option<Mismatch> {
         let patience = PATIENCE_NS.saturating_add(LAGS.saturating_mul(self.lag));
         for side in [0, 1] {
             let late = |decision: &Decision| decision.time.saturating_add(patience) <= clocks[1 - side];
@@ -147,7 +162,7 @@ impl Streams {
                 if side == 1 {
                     sides.reverse();
                 }
-                self.part(stream, decision.time, sides);
+                self.add_mismatch(stream, decision.time, sides);
             }
         }
         let sure = clocks[0].min(clocks[1]).saturating_sub(patience);
@@ -159,21 +174,23 @@ impl Streams {
         self.first.filter(|first| first.time <= sure)
     }
 
-    /// How many decisions both made before they parted, or in all, and the most by which their times differed, ns.
-    pub fn before(&self, parting: Option<&Parting>) -> (u64, u64) {
-        let end = parting.map(|parting| (parting.time, parting.sides[0].map_or(0, |of_a| of_a.number)));
+    /// Returns the number of equal decisions before a difference, or of all equal decisions, and
+    /// the largest difference between their times in ns.
+    pub fn equal_before(&self, mismatch: Option<&Mismatch>) -> (u64, u64) {
+        let end = mismatch.map(|mismatch| (mismatch.time, mismatch.sides[0].map_or(0, |a| a.number)));
         let recent = self.recent.range(..end.unwrap_or((u64::MAX, u64::MAX)));
         recent.fold(self.settled, |(count, most), (_, &lag)| (count + 1, most.max(lag)))
     }
 
-    /// The first parting when both have ended at these times.
-    pub fn last(&mut self, clocks: [u64; 2]) -> Option<Parting> {
-        let _ = self.parting(clocks);
+    /// Returns the first difference after both sides have ended at these times.
+    pub fn first_at_end(&mut self, clocks: [u64; 2]) -> Option<Mismatch> {
+        let _ = self.first_certain(clocks);
         self.first
     }
 }
 
-/// Is it the same decision? vtimes and what was run before follow from times.
+/// Returns whether two decisions are equal. The vtime and the previous task are ignored, because
+/// they depend on times.
 fn same(a: &What, b: &What) -> bool {
     match (*a, *b) {
         (What::Cpu { cpu: a, .. }, What::Cpu { cpu: b, .. }) => a == b,
@@ -227,59 +244,65 @@ mod tests {
     const LATER: [u64; 2] = [u64::MAX; 2];
 
     #[test]
-    fn costs_shift_and_swap_nothing() {
+    fn later_and_reordered_decisions_are_equal() {
         let mut streams = Streams::new(&Kind::ALL);
         for turn in 0..100 {
             streams.take(0, &run(2 * turn, 1000 * turn, 0, turn as u32));
             streams.take(0, &run(2 * turn + 1, 1000 * turn + 1, 1, turn as u32));
         }
-        // B takes longer all the time, and its CPUs come in the other order.
+        // B is slower, and its CPUs decide in the other order.
         for turn in 0..100 {
             streams.take(1, &run(2 * turn, 1010 * turn, 1, turn as u32));
             streams.take(1, &run(2 * turn + 1, 1010 * turn + 5, 0, turn as u32));
         }
-        assert_eq!(streams.last(LATER), None);
-        assert_eq!(streams.before(None), (200, 995));
+        assert_eq!(streams.first_at_end(LATER), None);
+        assert_eq!(streams.equal_before(None), (200, 995));
     }
 
     #[test]
-    fn the_earliest_difference_counts_whenever_it_is_seen() {
+    fn the_earliest_difference_counts_in_any_order_of_adding() {
         let mut streams = Streams::new(&Kind::ALL);
         for decision in [run(0, 10, 0, 1), run(1, 50, 0, 2), run(2, 60, 1, 7)] {
             streams.take(0, &decision);
         }
-        // CPU 1 differs at 60, which is seen first; CPU 0 at 50.
+        // CPU 1 differs at 60 and is added first. CPU 0 differs at 50.
         for decision in [run(0, 11, 0, 1), run(1, 61, 1, 8), run(2, 70, 0, 3)] {
             streams.take(1, &decision);
         }
-        let first = streams.last(LATER).expect("a parting");
+        let first = streams.first_at_end(LATER).expect("a mismatch");
         assert_eq!(first.time, 50);
         assert_eq!(first.sides.map(|side| side.expect("both").number), [1, 2]);
-        assert_eq!(streams.before(Some(&first)), (1, 1));
+        assert_eq!(streams.equal_before(Some(&first)), (1, 1));
     }
 
     #[test]
-    fn what_the_other_does_not_do_is_a_difference() {
+    fn a_decision_without_a_counterpart_is_a_difference() {
         let mut streams = Streams::new(&Kind::ALL);
         streams.take(1, &run(0, 1000, 3, 9));
-        assert_eq!(streams.parting([5000, 2000]), None, "it may still come");
+        assert_eq!(
+            streams.first_certain([5000, 2000]),
+            None,
+            "a counterpart may still follow"
+        );
         streams.take(0, &run(0, 90_000_000, 0, 1));
-        let parting = streams.parting([90_000_000, 95_000_000]).expect("it does not");
-        assert_eq!((parting.time, parting.sides[0]), (1000, None));
-        // What is decided shortly before a run's end may have its counterpart behind it.
+        let mismatch = streams
+            .first_certain([90_000_000, 95_000_000])
+            .expect("no counterpart follows");
+        assert_eq!((mismatch.time, mismatch.sides[0]), (1000, None));
+        // The counterpart of a decision shortly before the end may come after the end.
         let mut streams = Streams::new(&Kind::ALL);
         streams.take(0, &run(0, 99_999_000, 0, 1));
-        assert_eq!(streams.last([100_000_000; 2]), None);
+        assert_eq!(streams.first_at_end([100_000_000; 2]), None);
     }
 
     #[test]
-    fn kinds_that_are_not_asked_for_do_not_count() {
+    fn kinds_that_are_not_requested_do_not_count() {
         let mut streams = Streams::new(&Kind::EFFECTS);
         let kick = Decision {
             what: What::Kick { target: 1, flags: 0 },
             ..run(0, 5, 0, 0)
         };
         streams.take(0, &kick);
-        assert_eq!(streams.last(LATER), None);
+        assert_eq!(streams.first_at_end(LATER), None);
     }
 }

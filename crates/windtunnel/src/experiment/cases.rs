@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a definition means: its cases, each with the runs it needs and the rows it makes.
+//! Expands an experiment's definition into cases. Each case has runs and table rows.
+//!
+//! For example, `keys = { rooms = [10, 20], policy = ["dss", "o1"] }` makes four cases. In the
+//! texts of each case, `{rooms}` and `{policy}` stand for its values.
 
 use super::definition::{Definition, Named, Row, Run, text};
 use super::equation;
@@ -12,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use toml::{Spanned, Value};
 
-/// Everything a run depends on but its seed.
+/// Everything that a run depends on, except for its seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunSpec {
     pub policy: String,
@@ -24,17 +27,18 @@ pub struct RunSpec {
     pub hz: Option<u32>,
 }
 
+/// A run, the run it is compared with, and the rows that show them.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub run: RunSpec,
     pub baseline: Option<RunSpec>,
     pub seeds: u64,
     pub rows: Vec<CaseRow>,
-    /// Where it stands in the definition.
+    /// Byte offset in the definition, for error messages.
     pub at: usize,
 }
 
-/// A row of the table; with `each_run` one row a seed.
+/// A row of the table. With `each_run`, there is one row for each seed.
 #[derive(Clone, Debug)]
 pub struct CaseRow {
     pub keys: BTreeMap<String, String>,
@@ -42,20 +46,21 @@ pub struct CaseRow {
     pub expected: BTreeMap<String, f64>,
 }
 
-/// An experiment that can be run.
+/// An expanded experiment, ready to be run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub columns: Vec<String>,
-    /// The columns that are measured.
+    /// Columns with measured values.
     pub measured: Vec<String>,
     pub each_run: Option<String>,
     pub cases: Vec<Case>,
 }
 
 impl Plan {
-    /// Returns the plan with every run under `policy`, without settings, on `machine` as it is by default.
+    /// Returns the plan with `policy` without settings in every run, on the unmodified machine
+    /// `machine`.
     #[must_use]
-    pub fn under(mut self, policy: &str, machine: &str) -> Plan {
+    pub fn with_policy(mut self, policy: &str, machine: &str) -> Plan {
         for case in &mut self.cases {
             for run in std::iter::once(&mut case.run).chain(&mut case.baseline) {
                 *run = RunSpec {
@@ -73,31 +78,32 @@ impl Plan {
     }
 }
 
-/// Names that `{name}` may stand for, with their values.
+/// Values that `{name}` stands for, by name.
 type Scope = BTreeMap<String, String>;
 
+/// State of expanding a definition.
 struct Planner<'a> {
     source: &'a Source,
     definition: &'a Definition,
     with: Named,
     measured: Vec<String>,
-    /// Variables that some text used.
+    /// Keys and variables that occur as `{name}` in some text.
     used: RefCell<BTreeSet<String>>,
 }
 
-/// Works a definition out. `with` changes variables of the `run` table.
+/// Expands a definition. `with` changes values of variables of the `[run]` table.
 ///
 /// # Errors
-/// What is wrong with it, and where.
+/// An error in the definition, with its position.
 pub fn plan(source: &Source, definition: &Definition, with: &[(String, String)]) -> Result<Plan, Error> {
     let at = definition.columns.span().start;
     let columns = definition.columns.get_ref();
     let values = || {
-        let of_rows = definition.rows.iter().flat_map(|row| row.get_ref().values.iter());
-        definition.values.iter().chain(of_rows)
+        let row_values = definition.rows.iter().flat_map(|row| row.get_ref().values.iter());
+        definition.values.iter().chain(row_values)
     };
     if let Some((name, value)) = values().find(|(name, _)| !columns.contains(name)) {
-        let message = format!("value '{name}' is not among the columns");
+        let message = format!("value '{name}' is not a column");
         return Err(source.error(value.span().start, message).hint(columns.join(", ")));
     }
     let measured: Vec<String> = columns
@@ -107,8 +113,8 @@ pub fn plan(source: &Source, definition: &Definition, with: &[(String, String)])
         .collect();
     if measured.is_empty() {
         return Err(source
-            .error(at, "no column has a value")
-            .hint("[values] column = \"score\""));
+            .error(at, "no column has a measured value")
+            .hint("for example: [values] column = \"score\""));
     }
     let mut variables = definition.run.get_ref().with.clone();
     for (name, value) in with {
@@ -116,7 +122,7 @@ pub fn plan(source: &Source, definition: &Definition, with: &[(String, String)])
             let known: Vec<&str> = variables.keys().map(String::as_str).collect();
             return Err(
                 Error::new(format!("--with {name}={value}: no such variable")).hint(format!(
-                    "{} has {}",
+                    "{} has the variables {}",
                     source.place,
                     if known.is_empty() {
                         "none".into()
@@ -160,7 +166,8 @@ impl Planner<'_> {
                 true => run.clone(),
                 false => merge(run, case),
             };
-            // Without cases the run table is the case; its variables are in `self.with`, as the user changed them.
+            // Without cases, the run table is the only case. Its variables are in `self.with`, with
+            // the user's changes.
             let own = if self.definition.cases.is_empty() {
                 &Named::new()
             } else {
@@ -176,7 +183,7 @@ impl Planner<'_> {
                 cases.push(self.case(at, &merged, &scope)?);
             }
         }
-        self.all_used()?;
+        self.check_used()?;
         Ok(cases)
     }
 
@@ -188,11 +195,12 @@ impl Planner<'_> {
                 let at = baseline.span().start;
                 let own = baseline.get_ref();
                 if !own.keys.is_empty() || !own.each.is_empty() || !own.expected.is_empty() || own.seeds.is_some() {
-                    return Err(self
-                        .source
-                        .error(at, "a baseline has the keys, seeds and rows of its case"));
+                    return Err(self.source.error(
+                        at,
+                        "[baseline] must not have keys, each, expected or seeds: it uses those of its case",
+                    ));
                 }
-                // The settings of the case's policy are not the baseline's.
+                // The baseline has a different policy, so the case's settings do not apply to it.
                 let mut base = table.clone();
                 base.set = self.definition.run.get_ref().set.clone();
                 Some(self.run(at, &merge(&base, own), scope)?)
@@ -200,28 +208,28 @@ impl Planner<'_> {
         };
         let seeds = table.seeds.unwrap_or(1);
         if seeds == 0 {
-            return Err(self.source.error(at, "seeds = 0: at least one"));
+            return Err(self.source.error(at, "seeds = 0: expected at least 1"));
         }
         let one = [Spanned::new(at..at, Row::default())];
         let rows = match self.definition.rows.as_slice() {
             [] => &one[..],
             rows => rows,
         };
-        let mut made = Vec::new();
+        let mut case_rows = Vec::new();
         for row in rows {
             let (at, row) = (row.span().start, row.get_ref());
             if !self.applies(at, &row.when, scope)? {
                 continue;
             }
             for scope in self.expand(at, scope, &row.keys, &row.each)? {
-                made.push(self.row(&table.expected, row, &scope)?);
+                case_rows.push(self.row(&table.expected, row, &scope)?);
             }
         }
-        if made.is_empty() {
+        if case_rows.is_empty() {
             return Err(self.source.error(at, "no [[row]] applies to this case"));
         }
         let relative = |row: &CaseRow| row.values.values().any(|quantity| quantity.against.is_some());
-        if baseline.is_none() && made.iter().any(relative) {
+        if baseline.is_none() && case_rows.iter().any(relative) {
             return Err(self
                 .source
                 .error(at, "a value is relative to a baseline, but there is no [baseline]"));
@@ -230,7 +238,7 @@ impl Planner<'_> {
             run,
             baseline,
             seeds,
-            rows: made,
+            rows: case_rows,
             at,
         })
     }
@@ -247,7 +255,7 @@ impl Planner<'_> {
         let mut theory = BTreeMap::new();
         for (column, value) in expected.iter().chain(&row.expected) {
             if !self.measured.contains(column) {
-                return Err(self.at(&value.span(), &format!("expected: '{column}' is no measured column")));
+                return Err(self.at(&value.span(), &format!("expected: '{column}' is not a measured column")));
             }
             let (name, arguments) = self.call(value, "equation", scope)?;
             let solved = equation::solve(&name, &arguments);
@@ -267,19 +275,23 @@ impl Planner<'_> {
         })
     }
 
-    /// `"name"` or `{ measure = "name", argument = ... }`.
-    fn call(&self, value: &Spanned<Value>, what: &str, scope: &Scope) -> Result<(String, Arguments), Error> {
+    /// Parses `"name"` or `{ measure = "name", argument = ... }`. `kind` is the key of the name.
+    fn call(&self, value: &Spanned<Value>, kind: &str, scope: &Scope) -> Result<(String, Arguments), Error> {
         let at = value.span().start;
         let (name, arguments) = match value.get_ref() {
             Value::String(name) => (name.clone(), Vec::new()),
             Value::Table(table) => {
-                let name = table.get(what).and_then(Value::as_str);
-                let name = name.ok_or_else(|| self.source.error(at, format!("expected {{ {what} = \"name\" }}")))?;
-                let others = table.iter().filter(|(key, _)| *key != what);
+                let name = table.get(kind).and_then(Value::as_str);
+                let name = name.ok_or_else(|| self.source.error(at, format!("expected {{ {kind} = \"name\" }}")))?;
+                let others = table.iter().filter(|(key, _)| *key != kind);
                 let pairs = others.map(|(key, value)| Ok((key.clone(), self.fill(at, &self.text(at, value)?, scope)?)));
                 (name.to_owned(), pairs.collect::<Result<Vec<_>, Error>>()?)
             }
-            _ => return Err(self.source.error(at, format!("expected a {what}'s name or a table"))),
+            _ => {
+                return Err(self
+                    .source
+                    .error(at, format!("expected the name of the {kind} or a table")));
+            }
         };
         Ok((name, Arguments::new(&arguments)))
     }
@@ -289,8 +301,8 @@ impl Planner<'_> {
             Some(value) => self.fill(at, value, scope),
             None => Err(self
                 .source
-                .error(at, format!("no {name}"))
-                .hint(format!("give {name} here or in [run]"))),
+                .error(at, format!("{name} is missing"))
+                .hint(format!("set {name} here or in [run]"))),
         };
         let settings = table.set.iter().map(|(name, value)| {
             let value = self.fill(at, &self.text(at, value)?, scope)?;
@@ -317,7 +329,7 @@ impl Planner<'_> {
     fn applies(&self, at: usize, when: &Named, scope: &Scope) -> Result<bool, Error> {
         for (name, value) in when {
             let Some(own) = scope.get(name) else {
-                return Err(self.source.error(at, format!("when: there is no key '{name}'")));
+                return Err(self.source.error(at, format!("when: no key has the name '{name}'")));
             };
             self.used.borrow_mut().insert(name.clone());
             let wanted = self.alternatives(at, value)?;
@@ -328,22 +340,29 @@ impl Planner<'_> {
         Ok(true)
     }
 
-    /// The scopes of a product: keys in the order of the columns, then what goes together.
+    /// Returns the scopes for all combinations of the keys' values, in the order of the columns. If
+    /// `each` has tables, every combination is repeated with the values of each table.
     fn expand(&self, at: usize, outer: &Scope, keys: &Named, each: &[Named]) -> Result<Vec<Scope>, Error> {
         let columns = self.definition.columns.get_ref();
-        let place = |name: &str| {
+        let column_index = |name: &str| {
             columns
                 .iter()
                 .position(|column| column == name)
                 .unwrap_or(columns.len())
         };
         let mut order: Vec<(&String, &Value)> = keys.iter().collect();
-        order.sort_by_key(|(name, _)| place(name));
+        order.sort_by_key(|(name, _)| column_index(name));
         let mut scopes = vec![outer.clone()];
         for (name, value) in order {
             let values = self.alternatives(at, value)?;
             let with = |scope: &Scope| -> Vec<Scope> {
-                let one = |value: &String| scope.iter().map(own).chain([(name.clone(), value.clone())]).collect();
+                let one = |value: &String| {
+                    scope
+                        .iter()
+                        .map(cloned)
+                        .chain([(name.clone(), value.clone())])
+                        .collect()
+                };
                 values.iter().map(one).collect()
             };
             scopes = scopes.iter().flat_map(with).collect();
@@ -370,7 +389,8 @@ impl Planner<'_> {
             .collect()
     }
 
-    /// A value, the values of a list, or the numbers of `{ from, to, step }`.
+    /// Returns the values of a list, the numbers of a range `{ from, to, step }`, or a single
+    /// value.
     fn alternatives(&self, at: usize, value: &Value) -> Result<Vec<String>, Error> {
         match value {
             Value::Array(values) => values.iter().map(|value| self.text(at, value)).collect(),
@@ -392,23 +412,26 @@ impl Planner<'_> {
     }
 
     fn text(&self, at: usize, value: &Value) -> Result<String, Error> {
-        text(value).ok_or_else(|| self.source.error(at, format!("{value:?}: expected a text or a number")))
+        text(value).ok_or_else(|| {
+            self.source
+                .error(at, format!("{value:?}: expected a string or a number"))
+        })
     }
 
-    /// Puts values in for `{name}`.
+    /// Replaces each `{name}` in a text with its value.
     fn fill(&self, at: usize, template: &str, scope: &Scope) -> Result<String, Error> {
         let mut text = String::new();
         let mut rest = template;
         while let Some((before, after)) = rest.split_once('{') {
             let Some((name, after)) = after.split_once('}') else {
-                return Err(self.source.error(at, format!("'{template}': {{ without }}")));
+                return Err(self.source.error(at, format!("'{template}': '{{' without '}}'")));
             };
             let Some(value) = scope.get(name) else {
                 let known: Vec<&str> = scope.keys().map(String::as_str).collect();
                 let error = self
                     .source
-                    .error(at, format!("'{template}': no key or variable '{name}'"));
-                return Err(error.hint(format!("there are {}", known.join(", "))));
+                    .error(at, format!("'{template}': no key or variable has the name '{name}'"));
+                return Err(error.hint(format!("the names are {}", known.join(", "))));
             };
             self.used.borrow_mut().insert(name.to_owned());
             text.push_str(before);
@@ -418,7 +441,8 @@ impl Planner<'_> {
         Ok(text + rest)
     }
 
-    /// Every key column has a value in every row.
+    /// Checks that every row has a value in every key column, and that no two rows have the same
+    /// keys.
     fn check_keys(&self, cases: &[Case]) -> Result<(), Error> {
         let each_run = self.definition.each_run.as_ref();
         for case in cases {
@@ -426,11 +450,11 @@ impl Planner<'_> {
                 for column in self.definition.columns.get_ref() {
                     let is_run = each_run.is_some_and(|name| name.get_ref() == column);
                     if !is_run && !self.measured.contains(column) && !row.keys.contains_key(column) {
-                        let message = format!("column '{column}' has neither a key nor a value here");
+                        let message = format!("column '{column}' has neither a key nor a measured value in this case");
                         return Err(self
                             .source
                             .error(case.at, message)
-                            .hint("keys = { column = \"value\" }"));
+                            .hint("for example: keys = { column = \"value\" }"));
                     }
                 }
             }
@@ -439,8 +463,8 @@ impl Planner<'_> {
         for case in cases {
             if let Some(row) = case.rows.iter().find(|row| !known.insert(&row.keys)) {
                 let keys: Vec<&str> = row.keys.values().map(String::as_str).collect();
-                let error = format!("a second row has the keys {}", keys.join(", "));
-                return Err(self.source.error(case.at, error).hint("keys tell rows apart"));
+                let error = format!("two rows have the same keys: {}", keys.join(", "));
+                return Err(self.source.error(case.at, error).hint("the keys must identify a row"));
             }
         }
         match each_run {
@@ -452,8 +476,8 @@ impl Planner<'_> {
         }
     }
 
-    /// A variable that no text uses is a mistake.
-    fn all_used(&self) -> Result<(), Error> {
+    /// Checks that every variable is a column or used in a text. An unused variable is a mistake.
+    fn check_used(&self) -> Result<(), Error> {
         let columns = self.definition.columns.get_ref();
         let used = self.used.borrow();
         let tables = [&self.definition.run].into_iter().chain(&self.definition.cases);
@@ -481,7 +505,7 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// An error whose message may carry a hint.
+    /// Returns an error at a position. The message may include a hint.
     fn at(&self, span: &Range<usize>, message: &str) -> Error {
         let (message, hint) = message.split_once("\n  hint: ").unwrap_or((message, ""));
         let error = self.source.error(span.start, message);
@@ -489,11 +513,11 @@ impl Planner<'_> {
     }
 }
 
-fn own((name, value): (&String, &String)) -> (String, String) {
+fn cloned((name, value): (&String, &String)) -> (String, String) {
     (name.clone(), value.clone())
 }
 
-/// `over` where it says something, else `under`.
+/// Returns `over`, with the values of `under` for everything that `over` does not set.
 fn merge(under: &Run, over: &Run) -> Run {
     let named = |under: &Named, over: &Named| -> Named {
         let pairs = under.iter().chain(over);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Measured beside published: rows of both, and how well they agree.
+//! Compares measured with published values and computes how well they agree.
 
 use super::Experiment;
 use super::cases::Plan;
@@ -10,10 +10,10 @@ use crate::error::Error;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A published effect smaller than this, in points, has no sign worth having.
+/// Smallest published effect whose sign is compared, in percentage points.
 pub const SIGN_FROM_POINTS: f64 = 3.0;
 
-/// An experiment that was run.
+/// Measured and published values of an experiment.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     pub name: String,
@@ -21,59 +21,67 @@ pub struct Comparison {
     pub question: String,
     pub source: String,
     pub scale: Option<String>,
-    /// What it is compared with: what was published, or without that theory.
+    /// Heading of the values that are compared with: `published`, or `theory` if nothing was
+    /// published.
     pub reference: &'static str,
-    /// The columns that identify a row.
+    /// Columns that identify a row.
     pub keys: Vec<String>,
-    /// The columns that were measured.
+    /// Columns that were measured.
     pub values: Vec<String>,
     pub rows: Vec<Row>,
     pub agreement: Vec<Agreement>,
+    /// Number of complete runs.
     pub runs: usize,
-    /// Runs that there are: more than complete ones if a signal came.
+    /// Number of planned runs. It is larger than `runs` if a signal interrupted the experiment.
     pub planned: usize,
     pub wall: Duration,
-    /// What the user should know: published rows that nothing measures.
+    /// Notes for the user, for example published rows that are not measured.
     pub notes: Vec<String>,
 }
 
+/// A row of the table.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// In the order of [`Comparison::keys`].
+    /// Values of the key columns, in the order of [`Comparison::keys`].
     pub keys: Vec<String>,
-    /// In the order of [`Comparison::values`]; `None`: the row has no such value.
+    /// Values of the measured columns, in the order of [`Comparison::values`]. `None` if the row
+    /// has no such value.
     pub cells: Vec<Option<Compared>>,
 }
 
+/// A cell of the table: measured and published value.
 #[derive(Clone, Debug)]
 pub struct Compared {
     pub published: Option<f64>,
     pub measured: Cell,
-    /// In points of a relative column, else in percent of what was published.
+    /// Difference between measured and published value: in percentage points in a relative column,
+    /// else in percent of the published value.
     pub difference: Option<f64>,
 }
 
-/// How well a column agrees.
+/// Agreement of one column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Agreement {
     pub column: String,
-    /// Values are differences already: they are compared in points, not in percent.
+    /// Whether the values are relative changes. They are compared in percentage points, not in
+    /// percent.
     pub relative: bool,
-    /// Cells with a published and a measured value.
+    /// Number of cells with a published and a measured value.
     pub cells: usize,
-    /// Of these, those with a sign (relative columns), and those measured with the same.
+    /// Number of cells in a relative column whose published value is large enough to have a sign.
     pub signed: usize,
+    /// Number of these cells in which the measured value has the same sign.
     pub right_sign: usize,
     pub spearman: Option<f64>,
-    /// In points or percent.
+    /// Median of the absolute differences, in points or percent.
     pub median_error: Option<f64>,
     pub largest_error: Option<f64>,
 }
 
-/// Sets what was measured beside what was published.
+/// Combines measured with published values.
 ///
 /// # Errors
-/// If published.csv cannot be read or has other columns.
+/// published.csv cannot be read, or it has other columns than the definition.
 pub fn compare(experiment: &Experiment, plan: &Plan, measured: Measured) -> Result<Comparison, Error> {
     let published = experiment.published(plan)?;
     let keys: Vec<String> = plan
@@ -82,13 +90,13 @@ pub fn compare(experiment: &Experiment, plan: &Plan, measured: Measured) -> Resu
         .filter(|c| !plan.measured.contains(c))
         .cloned()
         .collect();
-    let mut taken = vec![false; published.len()];
+    let mut matched = vec![false; published.len()];
     let mut rows = Vec::new();
     for row in &measured.rows {
         let own: Vec<String> = keys.iter().map(|key| row.keys[key].clone()).collect();
         let known = published.iter().position(|known| same(&known.keys, &own));
         if let Some(index) = known {
-            taken[index] = true;
+            matched[index] = true;
         }
         let cell = |column: &String| {
             let measured = row.cells.get(column)?.clone();
@@ -108,7 +116,7 @@ pub fn compare(experiment: &Experiment, plan: &Plan, measured: Measured) -> Resu
             keys: own,
         });
     }
-    let missing = published.iter().zip(&taken).filter(|(_, taken)| !**taken);
+    let missing = published.iter().zip(&matched).filter(|(_, matched)| !**matched);
     let notes = missing.map(|(row, _)| format!("published, but not measured: {}", row.keys.join(", ")));
     let by_theory = published.is_empty() && measured.rows.iter().any(|row| !row.expected.is_empty());
     let agreement = plan.measured.iter().enumerate().filter_map(|(index, column)| {
@@ -136,7 +144,7 @@ pub fn compare(experiment: &Experiment, plan: &Plan, measured: Measured) -> Resu
 }
 
 impl Plan {
-    /// Whether a column shows differences.
+    /// Returns whether a column shows relative changes.
     pub fn is_relative(&self, column: &str) -> bool {
         let rows = self.cases.iter().flat_map(|case| &case.rows);
         let quantities = rows.filter_map(|row| row.values.get(column));
@@ -146,9 +154,9 @@ impl Plan {
 }
 
 impl Comparison {
-    /// Takes what `other` measured as the reference, instead of what was published.
+    /// Returns the comparison with the measured values of `other` in place of the published ones.
     #[must_use]
-    pub fn beside(mut self, other: &Comparison, reference: &'static str) -> Comparison {
+    pub fn with_reference(mut self, other: &Comparison, reference: &'static str) -> Comparison {
         let cells = self.rows.iter_mut().flat_map(|row| row.cells.iter_mut());
         let others = other.rows.iter().flat_map(|row| row.cells.iter());
         for (cell, other) in cells.zip(others) {
@@ -173,18 +181,19 @@ impl Comparison {
         self
     }
 
-    /// A signal came before all runs were complete.
+    /// Returns whether a signal ended the experiment before all runs were complete.
     pub fn interrupted(&self) -> bool {
         self.runs < self.planned
     }
 
-    /// Cells without a value.
+    /// Returns the number of cells without a value.
     pub fn failed(&self) -> usize {
         let cells = self.rows.iter().flat_map(|row| row.cells.iter().flatten());
         cells.filter(|cell| cell.measured.is_err()).count()
     }
 
-    /// The largest half width of a confidence interval of what was compared, in percent of the value.
+    /// Returns the largest half width of a confidence interval, in percent of the value. Only cells
+    /// with a published value count.
     pub fn widest_percent(&self) -> Option<f64> {
         let cells = self.rows.iter().flat_map(|row| row.cells.iter().flatten());
         let compared = cells.filter(|cell| cell.published.is_some());
@@ -194,7 +203,8 @@ impl Comparison {
     }
 }
 
-/// `None`: something was measured where nothing was published, and no percentage tells how much more that is.
+/// Returns the difference. `None` if 0 was published and the measured value is not 0, because no
+/// percentage describes that.
 fn difference(published: f64, measured: f64, relative: bool) -> Option<f64> {
     match relative {
         true => Some(measured - published),
@@ -203,14 +213,14 @@ fn difference(published: f64, measured: f64, relative: bool) -> Option<f64> {
     }
 }
 
-/// Keys are equal as texts or as numbers: 4 and 4.0.
+/// Returns whether keys are equal as texts or as numbers, for example 4 and 4.0.
 fn same(a: &[String], b: &[String]) -> bool {
     let number = |text: &str| text.parse::<f64>().ok();
     let equal = |(a, b): (&String, &String)| a == b || number(a).is_some_and(|a| number(b) == Some(a));
     a.iter().zip(b).all(equal)
 }
 
-/// Agreement of pairs (published, measured); `None` without any.
+/// Returns the agreement of pairs (published, measured), or `None` without pairs.
 pub fn agreement(column: &str, relative: bool, pairs: &[(f64, f64)]) -> Option<Agreement> {
     if pairs.is_empty() {
         return None;
@@ -244,33 +254,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signs_count_from_three_points() {
+    fn signs_of_small_effects_do_not_count() {
         let pairs = [(10.0, 5.0), (-10.0, -1.0), (-20.0, 4.0), (2.0, -1.0), (3.0, 0.5)];
-        let told = agreement("gain", true, &pairs).expect("pairs");
-        assert_eq!((told.cells, told.signed, told.right_sign), (5, 4, 3));
+        let found = agreement("gain", true, &pairs).expect("pairs");
+        assert_eq!((found.cells, found.signed, found.right_sign), (5, 4, 3));
         // Errors: 5, 9, 24, 3, 2.5.
-        assert_eq!((told.median_error, told.largest_error), (Some(5.0), Some(24.0)));
+        assert_eq!((found.median_error, found.largest_error), (Some(5.0), Some(24.0)));
         // Ranks 5 2 1 3 4 against 5 1.5 4 1.5 3.
         let d: [f64; 5] = [0.0, 0.5, 3.0, 1.5, 1.0];
         let rough = 1.0 - 6.0 * d.iter().map(|d| d * d).sum::<f64>() / 120.0;
-        assert!((told.spearman.expect("five") - rough).abs() < 0.02);
+        assert!((found.spearman.expect("five") - rough).abs() < 0.02);
     }
 
     #[test]
     fn absolute_columns_are_compared_in_percent_and_have_no_sign() {
-        let told = agreement("time_s", false, &[(10.0, 11.0), (20.0, 19.0), (40.0, 40.0)]).expect("pairs");
+        let found = agreement("time_s", false, &[(10.0, 11.0), (20.0, 19.0), (40.0, 40.0)]).expect("pairs");
         assert_eq!(
-            (told.signed, told.median_error, told.spearman),
+            (found.signed, found.median_error, found.spearman),
             (0, Some(5.0), Some(1.0))
         );
         assert_eq!(agreement("time_s", false, &[]), None);
-        // Nothing was published: what was measured is off by nothing, or by no percentage.
+        // A published value of 0.
         assert_eq!(difference(0.0, 0.0, false), Some(0.0));
         assert_eq!(difference(0.0, 2.0, false), None);
     }
 
     #[test]
-    fn keys_are_equal_as_numbers() {
+    fn keys_are_compared_as_numbers() {
         let keys = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect::<Vec<_>>();
         assert!(same(&keys(&["DSS", "", "4"]), &keys(&["DSS", "", "4.0"])));
         assert!(!same(&keys(&["DSS", "", "4"]), &keys(&["DSS", "0", "4"])));

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `experiment.toml` as it is written. What it means is `cases`'; experiments/README.md explains it to users.
+//! The format of `experiment.toml`, as it is written. [`cases`](super::cases) expands it.
+//! experiments/README.md documents it for users.
 
 use input::{Error, Source};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::{Spanned, Value};
 
-/// Names with their values, in the order of their names.
+/// Keys or variables of the definition, by name.
 pub type Named = BTreeMap<String, Value>;
 
-/// A key's value as text; `None` for lists and tables.
+/// Returns a value as text, or `None` for lists and tables.
 pub fn text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -20,75 +21,80 @@ pub fn text(value: &Value) -> Option<String> {
     }
 }
 
+/// The whole file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
     pub title: String,
     pub source: String,
     pub question: String,
-    /// What is smaller than in the source, and why the effect does not depend on it.
+    /// Differences in scale from the source, and why they do not change the effect.
     pub scale: Option<String>,
-    /// The columns of measured.csv. Those in `values` or a row's `values` are measured, the others identify a row.
+    /// Columns of measured.csv. Columns in `values` or a row's `values` are measured. The others
+    /// identify a row.
     pub columns: Spanned<Vec<String>>,
-    /// A key column whose values are the runs of a case, one row each, instead of seeds that are averaged over.
+    /// A column with the seed. Each run of a case then has its own row, instead of an average over
+    /// the seeds.
     pub each_run: Option<Spanned<String>>,
     #[serde(default)]
     pub values: BTreeMap<String, Spanned<Value>>,
-    /// What holds for all cases.
+    /// Settings of all cases.
     pub run: Spanned<Run>,
-    /// What differs where the runs are executed on a real machine (`windtunnel live study`).
+    /// Changes for runs on a real machine (`windtunnel live study`).
     pub live: Option<Live>,
-    /// What `relative_percent` and `speedup_percent` compare a case with; the rest is as in the case.
+    /// Settings of the run that `relative_percent` and `speedup_percent` compare a case with. The
+    /// other settings are those of the case.
     pub baseline: Option<Spanned<Run>>,
     #[serde(default, rename = "case")]
     pub cases: Vec<Spanned<Run>>,
-    /// Rows of each case; none: one.
+    /// Rows of each case. Without this table, a case has one row.
     #[serde(default, rename = "row")]
     pub rows: Vec<Spanned<Row>>,
 }
 
-/// A run or many, by key: `{name}` in a text stands for the value of a key or variable.
+/// Settings of one or more runs. In a text, `{name}` stands for the value of a key or variable.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
     pub policy: Option<String>,
     pub machine: Option<String>,
     pub workload: Option<String>,
-    /// `--set`.
+    /// Parameters of the policy (`--set`).
     #[serde(default)]
     pub set: Named,
-    /// Simulated time: `--for`.
+    /// Simulated time (`--for`).
     #[serde(rename = "for")]
     pub for_time: Option<String>,
-    /// Seeds 1 to this.
+    /// Number of seeds. The seeds are 1 to this number.
     pub seeds: Option<u64>,
-    /// false: nothing that the kernel does takes time.
+    /// Whether the kernel's work takes time. Default: true.
     pub costs: Option<bool>,
-    /// Ticks per second instead of the machine's.
+    /// Ticks per second, instead of the machine's.
     pub hz: Option<u32>,
-    /// Variables that a user may change (`--with`).
+    /// Variables, which a user may change with `--with`.
     #[serde(default)]
     pub with: Named,
-    /// Keys and variables; a list makes a case of each of its values.
+    /// Keys and variables. A list makes one case for each value.
     #[serde(default)]
     pub keys: Named,
-    /// Keys and variables that go together; each makes a case.
+    /// Tables of keys and variables that vary together. Each table makes one case.
     #[serde(default)]
     pub each: Vec<Named>,
-    /// What theory says, by value column.
+    /// Values from theory by measured column.
     #[serde(default)]
     pub expected: BTreeMap<String, Spanned<Value>>,
 }
 
-/// Runs on a real machine take real time.
+/// Changes for runs on a real machine, where simulated seconds are real ones.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Live {
-    /// Other values of variables of `[run] with`.
+    /// Values of variables that replace those of `[run]`.
     #[serde(default)]
     pub with: Named,
 }
 
+/// A table row of each case.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
@@ -96,7 +102,7 @@ pub struct Row {
     pub keys: Named,
     #[serde(default)]
     pub each: Vec<Named>,
-    /// Only for cases with these keys.
+    /// Restricts the row to cases with these keys.
     #[serde(default)]
     pub when: Named,
     #[serde(default)]
@@ -109,8 +115,10 @@ pub struct Row {
 pub const MAX_BYTES: u64 = 8 << 20;
 
 impl Definition {
+    /// Parses a definition.
+    ///
     /// # Errors
-    /// Where the text is not a definition.
+    /// The position at which the text is not a valid definition.
     pub fn parse(source: &Source) -> Result<Definition, Error> {
         source.toml().map_err(|error: Error| match error.hint {
             None => error.hint("experiments/README.md lists the keys of an experiment"),

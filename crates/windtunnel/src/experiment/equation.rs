@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Queueing theory: mean response times of open systems with Poisson arrivals, in ms.
+//! Equations of queueing theory for the mean response times of open systems with Poisson arrivals,
+//! in ms.
 //!
-//! Source: Kleinrock, "Queueing Systems" 1 (1975) and 2 (1976): Pollaczek and Khinchine's mean value, Erlang's C, and the
-//! insensitivity of processor sharing to the service time's distribution.
+//! Source: Kleinrock, "Queueing Systems", volumes 1 (1975) and 2 (1976): the Pollaczek-Khinchine
+//! formula, the Erlang C formula, and the fact that processor sharing depends only on the mean of
+//! the service time.
 
 use super::measure::Arguments;
 
 /// Solves the equation `name`.
 ///
 /// # Errors
-/// An unknown name, an argument that lacks, or a system without a steady state.
+/// The name is unknown, an argument is missing, or the system has no steady state.
 pub fn solve(name: &str, arguments: &Arguments) -> Result<f64, String> {
     if name == "constant" {
         let value = arguments.number("value")?;
-        return value.ok_or_else(|| "constant needs the argument 'value'".into());
+        return value.ok_or_else(|| "constant: the argument 'value' is missing".into());
     }
     let ms = |name: &str| -> Result<f64, String> {
         let ns = arguments
             .time(name)?
-            .ok_or_else(|| format!("it needs the argument '{name}'"))?;
+            .ok_or_else(|| format!("the argument '{name}' is missing"))?;
         Ok(ns as f64 / 1e6)
     };
     let number = |name: &str, default: f64| arguments.number(name).map(|value| value.unwrap_or(default));
@@ -29,7 +31,7 @@ pub fn solve(name: &str, arguments: &Arguments) -> Result<f64, String> {
         _ => {
             return Err(format!(
                 "there is no equation '{name}'\n  hint: mg1_fcfs (cv2: squared coefficient of variation of the service \
-                 time), mg1_ps, mmc_fcfs (servers), each with interarrival and service; constant (value)"
+                 time), mg1_ps, mmc_fcfs (servers), all with interarrival and service; or constant (value)"
             ));
         }
     };
@@ -37,20 +39,21 @@ pub fn solve(name: &str, arguments: &Arguments) -> Result<f64, String> {
     let (servers, cv2) = (number("servers", 1.0)?, number("cv2", 1.0)?);
     if service >= interarrival * servers {
         return Err(format!(
-            "{name}: a load of {} has no steady state",
+            "{name}: a system with load {} has no steady state",
             service / interarrival / servers
         ));
     }
     Ok(equation(interarrival, service, servers, cv2))
 }
 
-/// S + rho S (1 + c^2) / (2 (1 - rho))
+/// Returns S + rho S (1 + c^2) / (2 (1 - rho)).
 fn mg1_fcfs(interarrival: f64, service: f64, _: f64, cv2: f64) -> f64 {
     let load = service / interarrival;
     service + load * service * (1.0 + cv2) / (2.0 * (1.0 - load))
 }
 
-/// S + C(c, a) S / (c - a), a = S / interarrival, with Erlang's C from his B.
+/// Returns S + C(c, a) S / (c - a), where a = S / interarrival. Erlang's C is computed from
+/// Erlang's B.
 fn mmc_fcfs(interarrival: f64, service: f64, servers: f64, _: f64) -> f64 {
     let offered = service / interarrival;
     let blocked = (1..=servers as u32).fold(1.0, |b, n| offered * b / (f64::from(n) + offered * b));
@@ -63,8 +66,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_values() {
-        // At a load of 0.8 with a service time of 8 ms.
+    fn equations_give_known_values() {
+        // All cases have a load of 0.8 and a service time of 8 ms.
         for (name, interarrival, more, expected) in [
             ("mg1_fcfs", "10ms", ("cv2", "1"), 40.0),
             ("mg1_fcfs", "10ms", ("cv2", "0"), 24.0),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! published.csv, measured.csv, and the agreement in a README.
+//! Reads published.csv, and writes measured.csv and the agreement in an experiment's README.
 
 use super::Experiment;
 use super::cases::Plan;
@@ -14,23 +14,24 @@ const BEGIN: &str = "<!-- agreement -->";
 const END: &str = "<!-- end -->";
 
 impl Experiment {
-    /// The rows of published.csv; none if there is no such file.
+    /// Returns the rows of published.csv, or none if there is no such file.
     ///
     /// # Errors
-    /// If it is no CSV, has other columns, or a value that is no number.
+    /// The file is not valid CSV, has other columns than the definition, or has a value that is not
+    /// a number.
     pub fn published(&self, plan: &Plan) -> Result<Vec<Published>, Error> {
         let path = self.folder.join("published.csv");
         if !path.is_file() {
             return Ok(Vec::new());
         }
-        let place = path.display();
-        let broken = |error: csv::Error| Error::new(format!("{place}: {error}"));
+        let file = path.display();
+        let broken = |error: csv::Error| Error::new(format!("{file}: {error}"));
         let mut reader = csv::Reader::from_path(&path).map_err(broken)?;
         let columns: Vec<String> = reader.headers().map_err(broken)?.iter().map(str::to_owned).collect();
         if columns != plan.columns {
             return Err(
-                Error::new(format!("{place}:1: columns {}", columns.join(","))).hint(format!(
-                    "{} has {}",
+                Error::new(format!("{file}:1: the columns are {}", columns.join(","))).hint(format!(
+                    "expected the columns of {}: {}",
                     definition_place(&self.source),
                     plan.columns.join(",")
                 )),
@@ -50,7 +51,7 @@ impl Experiment {
                 } else if !text.is_empty() {
                     let value = text.parse().map_err(|_| {
                         let line = index + 2;
-                        Error::new(format!("{place}:{line}: {column} = '{text}': expected a number"))
+                        Error::new(format!("{file}:{line}: {column} = '{text}': expected a number"))
                     })?;
                     row.values.insert(column.clone(), value);
                 }
@@ -60,15 +61,16 @@ impl Experiment {
         Ok(rows)
     }
 
-    /// The file that [`Experiment::update`] writes.
+    /// Returns the path of measured.csv.
     pub fn measured(&self) -> PathBuf {
         self.folder.join("measured.csv")
     }
 
-    /// Writes measured.csv, and the agreement into the README where it has a place for it. Returns the files written.
+    /// Writes measured.csv, and the agreement into the README if it has markers for it. Returns the
+    /// paths of the files written.
     ///
     /// # Errors
-    /// If a file cannot be written.
+    /// A file cannot be written.
     pub fn update(&self, plan: &Plan, comparison: &Comparison) -> Result<Vec<PathBuf>, Error> {
         let path = self.measured();
         let broken = |error: csv::Error| Error::new(format!("{}: {error}", path.display()));

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Experiments: a published table as data, run and set beside what was published.
+//! Repeats published experiments and compares the results with the published figures.
 //!
-//! A folder `experiments/[GROUP/]NAME/` has `experiment.toml` ([`definition`]), which [`cases`] works out; `published.csv` where
-//! figures are known; `measured.csv`, which a run with `--update` writes; and a README. Runs are scenarios like any other;
-//! what is read off them is a closed list ([`measure`]).
+//! The directory `experiments/[GROUP/]NAME/` contains
+//! - `experiment.toml`, the definition ([`definition`]), which [`cases`] expands into runs and
+//!   table rows,
+//! - `published.csv`, if there are published figures,
+//! - `measured.csv`, which `experiment run --update` writes,
+//! - `README.md`.
+//!
+//! The runs are ordinary scenarios. [`measure`] lists the quantities that can be measured in them.
 
 pub mod cases;
 pub mod compare;
@@ -29,10 +34,10 @@ use definition::{Definition, MAX_BYTES};
 use input::{Source, suggest};
 use std::path::{Path, PathBuf};
 
-/// A definition with its place.
+/// A definition with its name and directory.
 #[derive(Debug)]
 pub struct Experiment {
-    /// `group/name` or `name`.
+    /// Name as in `experiment list`: `group/name` or `name`.
     pub name: String,
     pub folder: PathBuf,
     pub source: Source,
@@ -41,7 +46,7 @@ pub struct Experiment {
 
 const FILE: &str = "experiment.toml";
 
-/// Names and folders of all experiments, sorted by name.
+/// Returns the names and directories of all experiments, sorted by name.
 pub fn list() -> Vec<(String, PathBuf)> {
     let mut found: Vec<(String, PathBuf)> = Vec::new();
     for folder in search::folders("experiments") {
@@ -65,10 +70,10 @@ fn subfolders(folder: &Path) -> Vec<PathBuf> {
 }
 
 impl Experiment {
-    /// By name, or the folder of one.
+    /// Finds an experiment by name or directory.
     ///
     /// # Errors
-    /// If there is none, or its definition cannot be read.
+    /// There is no such experiment, or its definition cannot be read.
     pub fn find(name: &str) -> Result<Experiment, Error> {
         let known = list();
         if let Some((name, folder)) = known.iter().find(|(known, _)| known == name) {
@@ -83,7 +88,7 @@ impl Experiment {
         let groups = names.iter().filter_map(|name| Some(name.split_once('/')?.0));
         let hint = match suggest::nearest(name, names.iter().copied().chain(groups)) {
             Some(near) => format!("did you mean {near}? `windtunnel experiment list` shows all"),
-            None => format!("one of {}, or a folder with an {FILE}", names.join(", ")),
+            None => format!("use one of {}, or a directory with an {FILE}", names.join(", ")),
         };
         Err(Error::new(format!("there is no experiment '{name}'")).hint(hint))
     }
@@ -98,15 +103,16 @@ impl Experiment {
         })
     }
 
-    /// Works the definition out, with some variables changed.
+    /// Expands the definition into runs and rows. `with` changes values of variables.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// An error in the definition, with its position.
     pub fn plan(&self, with: &[(String, String)]) -> Result<cases::Plan, Error> {
         cases::plan(&self.source, &self.definition, with)
     }
 
-    /// Works out the runs for a real machine: with the variables of `[live]`, of which `with` changes some.
+    /// Expands the definition for a real machine. Variables have the values of `[live]`, unless
+    /// `with` changes them.
     ///
     /// # Errors
     /// As [`Experiment::plan`].
@@ -117,18 +123,19 @@ impl Experiment {
         self.plan(&own)
     }
 
-    /// Runs it and compares.
+    /// Runs the experiment in the simulator and compares the results with the published ones.
     ///
     /// # Errors
-    /// What cannot work of the definition or published.csv. A policy that fails leaves cells without values.
+    /// Errors in the definition or in published.csv. A policy that fails leaves cells without
+    /// values.
     pub fn run(&self, options: &Options, progress: &crate::parallel::Progress) -> Result<Comparison, Error> {
         self.run_plan(&self.plan(&options.with)?, options, progress, &run::simulate)
     }
 
-    /// Runs a plan of it by `execute` and compares.
+    /// Runs a plan with `execute` and compares the results with the published ones.
     ///
     /// # Errors
-    /// As [`Experiment::run`], and what `execute` cannot do.
+    /// As [`Experiment::run`], and the errors of `execute`.
     pub fn run_plan(
         &self,
         plan: &cases::Plan,

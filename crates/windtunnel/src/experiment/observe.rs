@@ -1,101 +1,110 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What measures look at: a run's result, and what the records tell beyond it.
+//! Collects what measures need from a run: its result, and data from its records.
 
 use report::RunResult;
 use std::collections::BTreeMap;
 use trace::{Event, Record, Sink, TaskState};
 
-/// Queues are kept for so many tasks that are left, and fewer.
-pub const MOST_LEFT: usize = 100;
+/// Queue lengths are recorded for this number of remaining tasks and fewer.
+pub const MAX_LEFT: usize = 100;
 
-/// A finished run.
+/// A finished run, with all data that measures need.
 #[derive(Debug, Default)]
 pub struct Observed {
     pub result: RunResult,
     pub trail: Trail,
-    /// Globals of the policy by time of the look (`None`: at the end) and name.
+    /// Values of the policy's globals by time of the reading (`None`: at the end) and name.
     pub globals: BTreeMap<(Option<u64>, String), f64>,
 }
 
-/// A request that was answered.
+/// A completed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Response {
     pub pid: u32,
+    /// Simulated time at which the request was completed.
     pub end_ns: u64,
+    /// Time from the request to the response.
     pub ns: u64,
 }
 
-/// A task, by its pid.
+/// Data that is collected about one task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct ObservedTask {
     /// Index into [`Trail::names`].
     name: u32,
     pub born_ns: u64,
     pub cpu_ns: u64,
-    /// The CPU whose queue it is on or was last.
+    /// CPU of the queue on which the task is or was last.
     cpu: u32,
     runnable: bool,
-    /// It has answered a request or exited.
-    left: bool,
+    /// Whether the task has completed a request or exited.
+    finished: bool,
 }
 
-/// What is kept of a run's records.
+/// Data that is collected from a run's records.
 #[derive(Debug, Default)]
 pub struct Trail {
+    /// End of the run.
     pub end_ns: u64,
     pub responses: Vec<Response>,
-    tasks: Vec<Option<Seen>>,
-    /// Names that tasks were created with.
+    tasks: Vec<Option<ObservedTask>>,
+    /// Names of tasks at creation.
     names: Vec<String>,
-    /// Who has each CPU, and since when.
-    on: Vec<(u32, u64)>,
-    /// Tasks that run or wait on each CPU.
+    /// Pid of the task on each CPU, and the time of the switch to it in ns.
+    running: Vec<(u32, u64)>,
+    /// Number of tasks that run or wait on each CPU.
     queued: Vec<u32>,
-    /// When to look at the queues, in ascending order, and what was seen.
-    looks: Vec<u64>,
+    /// Times at which to record queue lengths, in descending order.
+    sample_times: Vec<u64>,
+    /// Queue lengths of the CPUs by time.
     lengths: BTreeMap<u64, Vec<u32>>,
-    /// Queues when so many tasks were left, just before the next one exited.
+    /// Queue lengths by the number of tasks left, just before the next task exited.
     left: BTreeMap<usize, Vec<u32>>,
     alive: usize,
-    /// Switches from a task, and switches to idle.
+    /// Number of switches from a task.
     pub switches_from_task: u64,
+    /// Number of switches to idle.
     pub switches_to_idle: u64,
-    /// Tasks that have neither answered a request nor exited, per name, the time integral of their number, when it was last brought up to date.
+    /// For each name: the number of tasks that have neither completed a request nor exited, the
+    /// time integral of this number in task ns, and the time up to which it is computed.
     census: Vec<(u64, u128, u64)>,
+    /// Number of tasks created with each name.
     created: Vec<u64>,
 }
 
 impl Trail {
-    /// Of a machine with so many CPUs, looking at its queues at these times.
-    pub fn new(nr_cpus: u32, mut looks: Vec<u64>) -> Trail {
-        looks.sort_unstable();
-        looks.dedup();
-        // The next one is taken from the end.
-        looks.reverse();
+    /// Creates the collector for a machine. `sample_times` are the times at which to record queue
+    /// lengths, in ns.
+    pub fn new(nr_cpus: u32, mut sample_times: Vec<u64>) -> Trail {
+        sample_times.sort_unstable();
+        sample_times.dedup();
+        // Times are removed from the end.
+        sample_times.reverse();
         Trail {
-            on: vec![(0, 0); nr_cpus as usize],
+            running: vec![(0, 0); nr_cpus as usize],
             queued: vec![0; nr_cpus as usize],
-            looks,
+            sample_times,
             ..Trail::default()
         }
     }
 
-    /// The run is over: what still runs has run until now.
+    /// Ends the collection. Running tasks have run until `end_ns`.
     pub fn finish(&mut self, end_ns: u64) {
-        self.look(end_ns + 1);
+        self.record_lengths(end_ns + 1);
         self.end_ns = end_ns;
-        for (pid, since) in std::mem::take(&mut self.on) {
+        for (pid, since) in std::mem::take(&mut self.running) {
             if let Some(task) = self.task(pid) {
                 task.cpu_ns += end_ns - since;
             }
         }
-        for of in &mut self.census {
-            settle(of, end_ns);
+        for entry in &mut self.census {
+            settle(entry, end_ns);
         }
     }
 
-    /// Adds what a machine without a trace of every switch knows: lengths of its queues by time, CPU times by pid.
-    pub fn counted(&mut self, lengths: BTreeMap<u64, Vec<u32>>, cpu_ns: &BTreeMap<u32, u64>) {
+    /// Adds data of a real machine, which has no record of every switch: queue lengths by time, and
+    /// CPU times by pid.
+    pub fn add_counters(&mut self, lengths: BTreeMap<u64, Vec<u32>>, cpu_ns: &BTreeMap<u32, u64>) {
         self.lengths = lengths;
         for (&pid, &ns) in cpu_ns {
             if let Some(task) = self.task(pid) {
@@ -104,50 +113,52 @@ impl Trail {
         }
     }
 
-    /// Tasks whose name at creation begins with `prefix`.
-    pub fn named<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (u32, &'a Seen)> {
+    /// Returns the tasks whose name at creation begins with `prefix`, with their pids.
+    pub fn named<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (u32, &'a ObservedTask)> {
         let tasks = self.tasks.iter().enumerate();
         tasks
             .filter_map(|(pid, task)| Some((pid as u32, task.as_ref()?)))
             .filter(move |(_, task)| self.names[task.name as usize].starts_with(prefix))
     }
 
-    /// Response times of tasks whose name begins with `prefix`, in ms, that ended at `after_ns` or later.
+    /// Returns the response times of tasks whose name begins with `prefix`, in ms. Responses that
+    /// ended before `after_ns` are left out.
     pub fn responses_ms(&self, prefix: &str, after_ns: u64) -> Vec<f64> {
         let wanted: Vec<bool> = self.names.iter().map(|name| name.starts_with(prefix)).collect();
-        let of = self.responses.iter().filter(|response| response.end_ns >= after_ns);
-        let of = of.filter(|response| {
+        let responses = self.responses.iter().filter(|response| response.end_ns >= after_ns);
+        let responses = responses.filter(|response| {
             let task = self.tasks.get(response.pid as usize).and_then(Option::as_ref);
             task.is_some_and(|task| wanted[task.name as usize])
         });
-        of.map(|response| response.ns as f64 / 1e6).collect()
+        responses.map(|response| response.ns as f64 / 1e6).collect()
     }
 
-    /// Tasks that ran or waited on each CPU at a time that was asked for.
+    /// Returns the queue lengths of the CPUs at one of the requested times.
     pub fn lengths(&self, at_ns: u64) -> Option<&[u32]> {
         self.lengths.get(&at_ns).map(Vec::as_slice)
     }
 
-    /// Tasks that ran or waited on each CPU when so many were left, no more than [`MOST_LEFT`].
+    /// Returns the queue lengths of the CPUs when `tasks` tasks were left, at most [`MAX_LEFT`].
     pub fn lengths_left(&self, tasks: usize) -> Option<&[u32]> {
         self.left.get(&tasks).map(Vec::as_slice)
     }
 
-    /// Of tasks with this prefix: how many were created, and the time integral of their number, in task seconds.
+    /// Returns the number of tasks that were created with a name with this prefix, and the time
+    /// integral of the number of unfinished ones, in task seconds.
     pub fn census(&self, prefix: &str) -> (u64, f64) {
-        let of = self.names.iter().zip(self.created.iter().zip(&self.census));
-        let of = of.filter(|(name, _)| name.starts_with(prefix));
-        of.fold((0, 0.0), |(n, sum), (_, (created, (_, integral, _)))| {
+        let entries = self.names.iter().zip(self.created.iter().zip(&self.census));
+        let entries = entries.filter(|(name, _)| name.starts_with(prefix));
+        entries.fold((0, 0.0), |(n, sum), (_, (created, (_, integral, _)))| {
             (n + created, sum + *integral as f64 / 1e9)
         })
     }
 
-    fn task(&mut self, pid: u32) -> Option<&mut Seen> {
+    fn task(&mut self, pid: u32) -> Option<&mut ObservedTask> {
         self.tasks.get_mut(pid as usize)?.as_mut()
     }
 
-    fn look(&mut self, now: u64) {
-        while let Some(at) = self.looks.pop_if(|at| *at < now) {
+    fn record_lengths(&mut self, now: u64) {
+        while let Some(at) = self.sample_times.pop_if(|at| *at < now) {
             self.lengths.insert(at, self.queued.clone());
         }
     }
@@ -177,10 +188,10 @@ impl Trail {
         if pid >= self.tasks.len() {
             self.tasks.resize(pid + 1, None);
         }
-        self.tasks[pid] = Some(Seen {
+        self.tasks[pid] = Some(ObservedTask {
             name: name as u32,
             born_ns: now,
-            ..Seen::default()
+            ..ObservedTask::default()
         });
         self.created[name] += 1;
         self.alive += 1;
@@ -188,12 +199,12 @@ impl Trail {
         self.census[name].0 += 1;
     }
 
-    /// A task is done, if it was not before.
+    /// Counts a task as finished, unless it already is.
     fn leave(&mut self, pid: u32, now: u64) {
-        let Some(task) = self.task(pid).filter(|task| !task.left) else {
+        let Some(task) = self.task(pid).filter(|task| !task.finished) else {
             return;
         };
-        task.left = true;
+        task.finished = true;
         let name = task.name as usize;
         settle(&mut self.census[name], now);
         self.census[name].0 -= 1;
@@ -201,7 +212,7 @@ impl Trail {
 
     fn switch(&mut self, record: &Record, prev: u32, prev_state: TaskState, next: u32) {
         let (now, cpu) = (record.time, record.cpu);
-        let (_, since) = std::mem::replace(&mut self.on[cpu as usize], (next, now));
+        let (_, since) = std::mem::replace(&mut self.running[cpu as usize], (next, now));
         if let Some(task) = self.task(prev) {
             task.cpu_ns += now - since;
             self.switches_from_task += 1;
@@ -214,7 +225,7 @@ impl Trail {
     }
 }
 
-/// Brings the time integral of a number of tasks up to date.
+/// Updates the time integral of a number of tasks.
 fn settle((tasks, integral, since): &mut (u64, u128, u64), now: u64) {
     *integral += u128::from(*tasks) * u128::from(now - *since);
     *since = now;
@@ -223,13 +234,13 @@ fn settle((tasks, integral, since): &mut (u64, u128, u64), now: u64) {
 impl Sink for Trail {
     fn take(&mut self, records: &[Record]) {
         for record in records {
-            if self.looks.last().is_some_and(|at| *at < record.time) {
-                self.look(record.time);
+            if self.sample_times.last().is_some_and(|at| *at < record.time) {
+                self.record_lengths(record.time);
             }
             match record.event {
                 Event::TaskNew { pid, ref comm, .. } => self.create(pid, comm, record.time),
                 Event::TaskExit { pid } => {
-                    if self.alive <= MOST_LEFT {
+                    if self.alive <= MAX_LEFT {
                         self.left.insert(self.alive, self.queued.clone());
                     }
                     self.alive -= 1;

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Experiments as an HTML page: each column's published and measured values on one axis, row by row.
+//! The HTML page of experiments: published and measured values of each column on one axis, row by
+//! row.
 
 use super::compare::{Compared, Comparison, Row};
 use super::present::{agreement, number};
 use maud::{Markup, html};
 use report::html::plain;
 
-/// Longer tables are folded.
+/// Number of rows from which on a table is collapsed.
 const FOLDED_FROM: usize = 48;
 
-/// The page of these experiments.
+/// Returns the page of these experiments.
 pub fn page(comparisons: &[Comparison]) -> String {
     let runs: usize = comparisons.iter().map(|c| c.runs).sum();
     let title = match comparisons {
@@ -17,10 +18,10 @@ pub fn page(comparisons: &[Comparison]) -> String {
         _ => format!("{} experiments", comparisons.len()),
     };
     let seconds: f64 = comparisons.iter().map(|c| c.wall.as_secs_f64()).sum();
-    let facts = format!("{runs} runs in {seconds:.0} s of wall time");
+    let subtitle = format!("{runs} runs, {seconds:.0} s of wall time");
     plain(
         &title,
-        &facts,
+        &subtitle,
         &html! { @for c in comparisons { (verdict(c)) (values(c)) } },
     )
 }
@@ -57,7 +58,7 @@ fn table(c: &Comparison, column: &str, rows: &[(&Row, &Compared)]) -> Markup {
     let compared = rows.iter().any(|(_, cell)| cell.published.is_some());
     let width = |cell: &Compared| cell.measured.as_ref().ok().and_then(|estimate| estimate.half_width);
     let intervals = rows.iter().any(|(_, cell)| width(cell).is_some());
-    let axis = Axis::of(rows.iter().map(|(_, cell)| *cell));
+    let axis = Axis::spanning(rows.iter().map(|(_, cell)| *cell));
     html! {
         @if compared {
             p.keys {
@@ -86,14 +87,15 @@ fn table(c: &Comparison, column: &str, rows: &[(&Row, &Compared)]) -> Markup {
     }
 }
 
-/// From the least to the greatest value of a column, with 0 if that is near.
+/// Range of an axis: from the least to the greatest value of a column. It includes 0 if that is
+/// near.
 struct Axis {
     low: f64,
     high: f64,
 }
 
 impl Axis {
-    fn of<'a>(cells: impl Iterator<Item = &'a Compared>) -> Axis {
+    fn spanning<'a>(cells: impl Iterator<Item = &'a Compared>) -> Axis {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         for cell in cells {
             let measured = cell.measured.as_ref().ok();
@@ -153,13 +155,13 @@ mod tests {
     }
 
     #[test]
-    fn axes_hold_all_values_and_intervals() {
+    fn an_axis_includes_all_values_and_intervals() {
         let ends = |cells: &[Compared]| {
-            let axis = Axis::of(cells.iter());
+            let axis = Axis::spanning(cells.iter());
             (axis.low, axis.high)
         };
         assert_eq!(ends(&[cell(Some(-3.0), 5.0, Some(2.0))]), (-3.0, 7.0));
-        // From 0 unless that is far.
+        // The axis starts at 0 unless that is far away.
         assert_eq!(ends(&[cell(Some(2.0), 5.0, None)]), (0.0, 5.0));
         assert_eq!(ends(&[cell(Some(90.0), 100.0, None)]), (90.0, 100.0));
         assert_eq!(ends(&[cell(None, 4.0, None)]), (4.0, 5.0));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Experiments as text for people and as JSON.
+//! The results of experiments as tables and as JSON.
 
 use super::Experiment;
 use super::cases::Plan;
@@ -10,10 +10,11 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use trace::escape;
 
-/// A table with more columns has a line for each value instead.
+/// Maximum number of columns. A wider table has one row for each value instead.
 const MOST_COLUMNS: usize = 14;
 
-/// Published, measured and difference side by side, then the agreement. Markdown unless it is for a terminal.
+/// Returns the table of an experiment with published, measured and difference side by side, and its
+/// agreement. It is Markdown unless it is for a terminal.
 pub fn table(comparison: &Comparison, surface: impl Into<Surface>) -> String {
     let (c, surface) = (comparison, surface.into());
     let mut head = format!("{}: {}\n{}\n", c.name, c.title, c.question);
@@ -26,7 +27,7 @@ pub fn table(comparison: &Comparison, surface: impl Into<Surface>) -> String {
             .iter()
             .map(|compared| if *compared { 3 } else { 1 })
             .sum::<usize>();
-    // Where a line for each row is too wide, each value has one.
+    // If one line for each row is too wide, each value has its own line.
     let wide = Some(grid(wide(c, &compared), surface)).filter(|grid| columns <= MOST_COLUMNS && grid.fits(surface));
     let grid = wide.unwrap_or_else(|| grid(long(c), surface));
     let mut rest = String::new();
@@ -53,10 +54,10 @@ pub fn table(comparison: &Comparison, surface: impl Into<Surface>) -> String {
     )
 }
 
-/// Head, rows and how many columns are keys.
+/// Headings, rows, and the number of key columns.
 type Layout = (Vec<String>, Vec<Vec<String>>, usize);
 
-/// A line for each row.
+/// Lays out one line for each row.
 fn wide(c: &Comparison, compared: &[bool]) -> Layout {
     let mut head = c.keys.clone();
     for (column, compared) in c.values.iter().zip(compared) {
@@ -82,7 +83,7 @@ fn wide(c: &Comparison, compared: &[bool]) -> Layout {
     (head, c.rows.iter().map(row).collect(), c.keys.len())
 }
 
-/// A line for each value of each row.
+/// Lays out one line for each value of each row.
 fn long(c: &Comparison) -> Layout {
     let mut head = c.keys.clone();
     head.extend(["quantity", c.reference, "measured", "off by"].map(String::from));
@@ -101,7 +102,7 @@ fn long(c: &Comparison) -> Layout {
     (head, c.rows.iter().flat_map(lines).collect(), c.keys.len() + 1)
 }
 
-/// Published, measured and difference of a cell.
+/// Formats published value, measured value and difference of a cell.
 fn texts(cell: &Compared) -> [String; 3] {
     let measured = match &cell.measured {
         Err(_) => "-".into(),
@@ -118,7 +119,7 @@ fn texts(cell: &Compared) -> [String; 3] {
     ]
 }
 
-/// A line for each column that was published.
+/// Returns one line with the agreement for each column that has published values.
 pub fn agreement(c: &Comparison) -> String {
     let line = |a: &Agreement| {
         let unit = if a.relative { " points" } else { " %" };
@@ -144,7 +145,7 @@ pub fn agreement(c: &Comparison) -> String {
     }
 }
 
-/// One line an experiment, of all its columns together.
+/// Returns a table with one row for each experiment, which summarizes all of its columns.
 pub fn summary(comparisons: &[Comparison], surface: impl Into<Surface>) -> String {
     let surface = surface.into();
     let head = [
@@ -165,14 +166,14 @@ pub fn summary(comparisons: &[Comparison], surface: impl Into<Surface>) -> Strin
         let signed = sum(|a| a.signed);
         let sign = (signed > 0).then(|| format!("{} of {signed}", sum(|a| a.right_sign)));
         let rhos: Vec<f64> = c.agreement.iter().filter_map(|a| a.spearman).collect();
-        let of = |value: fn(&Agreement) -> Option<f64>, pick: fn(&[f64]) -> Option<f64>, relative: bool| {
-            let of = c.agreement.iter().filter(|a| a.relative == relative);
-            pick(&of.filter_map(value).collect::<Vec<_>>())
+        let combined = |value: fn(&Agreement) -> Option<f64>, pick: fn(&[f64]) -> Option<f64>, relative: bool| {
+            let agreements = c.agreement.iter().filter(|a| a.relative == relative);
+            pick(&agreements.filter_map(value).collect::<Vec<_>>())
         };
         let most = |values: &[f64]| values.iter().copied().max_by(f64::total_cmp);
         let errors = |value: fn(&Agreement) -> Option<f64>, pick: fn(&[f64]) -> Option<f64>| {
-            let points = of(value, pick, true).map(|error| format!("{error:.1} points"));
-            let percent = of(value, pick, false).map(|error| format!("{error:.1} %"));
+            let points = combined(value, pick, true).map(|error| format!("{error:.1} points"));
+            let percent = combined(value, pick, false).map(|error| format!("{error:.1} %"));
             points.into_iter().chain(percent).collect::<Vec<_>>().join(", ")
         };
         rows.push(vec![
@@ -193,7 +194,7 @@ pub fn summary(comparisons: &[Comparison], surface: impl Into<Surface>) -> Strin
     grid((head.map(String::from).to_vec(), rows, 1), surface).render(surface)
 }
 
-/// What `experiment show` prints.
+/// Returns the text of `experiment show`.
 pub fn show(experiment: &Experiment, plan: &Plan) -> String {
     let definition = &experiment.definition;
     let mut text = format!("{}: {}\n\n{}\n", experiment.name, definition.title, definition.question);
@@ -214,13 +215,13 @@ pub fn show(experiment: &Experiment, plan: &Plan) -> String {
         let _ = writeln!(text, "{}, {} seeds", keys.join(" "), case.seeds);
         let _ = writeln!(text, "  {}", case.run.command(1));
         if let Some(baseline) = &case.baseline {
-            let _ = writeln!(text, "  against {}", baseline.command(1));
+            let _ = writeln!(text, "  compared with {}", baseline.command(1));
         }
     }
     text
 }
 
-/// Everything, for programs.
+/// Returns a comparison as JSON.
 pub fn json(c: &Comparison) -> Value {
     let row = |row: &Row| {
         let keys: serde_json::Map<String, Value> =
@@ -228,14 +229,14 @@ pub fn json(c: &Comparison) -> Value {
         let cells = c.values.iter().zip(&row.cells).filter_map(|(column, cell)| {
             let cell = cell.as_ref()?;
             let estimate = cell.measured.as_ref().ok();
-            let told = json!({
+            let value = json!({
                 "published": cell.published,
                 "measured": estimate.map(|estimate| estimate.mean),
                 "half_width_95": estimate.and_then(|estimate| estimate.half_width),
                 "difference": cell.difference,
                 "failure": cell.measured.as_ref().err(),
             });
-            Some((column.clone(), told))
+            Some((column.clone(), value))
         });
         json!({ "keys": keys, "values": cells.collect::<serde_json::Map<_, _>>() })
     };
@@ -264,7 +265,7 @@ pub fn json(c: &Comparison) -> Value {
     })
 }
 
-/// Five digits or so, without an exponent.
+/// Formats a number with about five digits and without an exponent.
 pub fn number(value: f64) -> String {
     let places = match value.abs() {
         v if v >= 1000.0 => 0,
@@ -289,9 +290,9 @@ fn is_relative(c: &Comparison, column: &str) -> bool {
     c.agreement.iter().any(|a| a.column == column && a.relative)
 }
 
-/// A table whose last columns are left out first.
+/// Builds a table. The last columns are left out first if the terminal is narrow.
 fn grid((head, rows, left): Layout, surface: Surface) -> Grid {
-    // Markdown has no line breaks in cells.
+    // Markdown allows no line breaks in cells.
     let text = |text: &String| match surface.terminal {
         true => text.clone(),
         false => text.replace('\n', " "),

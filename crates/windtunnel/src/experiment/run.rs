@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Running an experiment: every different run once, on all threads, and what the rows make of them.
+//! Runs an experiment: executes each distinct run once, on several threads, and computes the rows.
 
 use super::Experiment;
 use super::cases::{Case, CaseRow, Plan, RunSpec};
@@ -9,7 +9,7 @@ use super::statistics::{Estimate, deviation, estimate};
 use crate::error::Error;
 use crate::parallel::{self, Progress};
 use crate::policy::Policy;
-use crate::scenario::{Onlooker, Read, Scenario};
+use crate::scenario::{Observer, Read, Scenario};
 use crate::search;
 use bpf::engine::Engine;
 use machine::MachineSpec;
@@ -20,41 +20,41 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use workload::Workload;
 
-/// How to run.
+/// Options of running an experiment.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Instead of the definition's.
+    /// Number of seeds, instead of the definition's.
     pub seeds: Option<u64>,
-    /// At once; `None`: as many as there are CPUs.
+    /// Number of runs at the same time. `None` means the number of CPUs.
     pub threads: Option<NonZero<usize>>,
-    /// Changed variables.
+    /// Names and values of changed variables.
     pub with: Vec<(String, String)>,
 }
 
-/// A value, or why there is none.
+/// A value, or the reason for a missing value.
 pub type Cell = Result<Estimate, String>;
 
-/// One row of the table.
+/// A measured row of the table.
 #[derive(Clone, Debug)]
 pub struct MeasuredRow {
     pub keys: BTreeMap<String, String>,
     pub cells: BTreeMap<String, Cell>,
-    /// From theory.
+    /// Values from theory.
     pub expected: BTreeMap<String, f64>,
 }
 
-/// What running gave.
+/// Result of running all cases.
 #[derive(Clone, Debug)]
 pub struct Measured {
     pub rows: Vec<MeasuredRow>,
-    /// Different runs that are complete.
+    /// Number of distinct runs that are complete.
     pub runs: usize,
-    /// Different runs there are: more than complete ones if a signal came.
+    /// Number of distinct runs that were planned. It is larger than `runs` after an interruption.
     pub planned: usize,
     pub wall: Duration,
 }
 
-/// One run, with what is wanted of it.
+/// A run with a seed, and the quantities to measure in it.
 struct Job<'a> {
     spec: &'a RunSpec,
     seed: u64,
@@ -62,32 +62,35 @@ struct Job<'a> {
     at: usize,
 }
 
-/// What the measures of a run need to see of it.
+/// Data that the measures of a run need beyond its result.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// Globals of the policy, by the time of the look (`None`: at the end).
+    /// Globals of the policy to read, with the time of reading (`None`: at the end).
     pub globals: Vec<(Option<u64>, String)>,
-    /// Times at which the queues are looked at, ns.
-    pub looks: Vec<u64>,
+    /// Times at which to record queue lengths, in ns.
+    pub sample_times: Vec<u64>,
 }
 
-/// Executes a run under a seed and reports the share that is done, in 0..=1000. Returns `None` if a signal ended the run.
+/// Function that executes a run with a seed. It calls its last argument with the completed share, 0
+/// to
+/// 1000. It returns `None` if a signal ended the run.
 ///
-/// [`simulate`] does it in the simulator; `windtunnel live study` does it on the machine itself.
+/// [`simulate`] executes runs in the simulator, `windtunnel live study` on the host's kernel.
 pub type Execute<'a> =
     dyn Fn(&RunSpec, u64, &Wanted, &mut dyn FnMut(u64)) -> Result<Option<Observed>, Error> + Sync + 'a;
 
-/// The values of a job, in the order of its measures.
-struct Done {
+/// Values of a job, in the order of its measures.
+struct JobValues {
     values: Vec<Result<f64, String>>,
     better: Better,
 }
 
 impl Plan {
-    /// Runs everything. `progress` is told how much of how much is done, a run being a thousand.
+    /// Executes all runs. `progress` is called with the completed and the total work, 1000 for each
+    /// run.
     ///
     /// # Errors
-    /// What the definition gives cannot work. A policy that fails leaves cells without a value.
+    /// Errors in the definition's inputs. A policy that fails leaves cells without values.
     pub fn run(
         &self,
         experiment: &Experiment,
@@ -100,14 +103,14 @@ impl Plan {
         for case in &self.cases {
             for seed in 1..=options.seeds.unwrap_or(case.seeds) {
                 for quantity in case.rows.iter().flat_map(|row| row.values.values()) {
-                    want(&mut jobs, &case.run, seed, &quantity.measure, case.at);
+                    add_measure(&mut jobs, &case.run, seed, &quantity.measure, case.at);
                     if let Some(baseline) = case.baseline.as_ref().filter(|_| quantity.against.is_some()) {
-                        want(&mut jobs, baseline, seed, &quantity.measure, case.at);
+                        add_measure(&mut jobs, baseline, seed, &quantity.measure, case.at);
                     }
                 }
             }
         }
-        let run = |job: &Job, tell: &mut dyn FnMut(u64)| job.run(experiment, execute, tell);
+        let run = |job: &Job, report: &mut dyn FnMut(u64)| job.run(experiment, execute, report);
         let done = parallel::run_until_interrupted(&jobs, options.threads, progress, run)?;
         let runs = done.iter().flatten().count();
         let results = Results { jobs: &jobs, done };
@@ -137,8 +140,8 @@ impl Plan {
     }
 }
 
-/// Adds a measure to the job of this run, and the job if it is the first.
-fn want<'a>(jobs: &mut Vec<Job<'a>>, spec: &'a RunSpec, seed: u64, measure: &'a Measure, at: usize) {
+/// Adds a measure to the job of a run. Creates the job for its first measure.
+fn add_measure<'a>(jobs: &mut Vec<Job<'a>>, spec: &'a RunSpec, seed: u64, measure: &'a Measure, at: usize) {
     let known = jobs.iter_mut().find(|job| job.seed == seed && job.spec == spec);
     match known {
         Some(job) if job.measures.contains(&measure) => {}
@@ -158,17 +161,21 @@ impl Job<'_> {
         experiment: &Experiment,
         execute: &Execute,
         progress: &mut dyn FnMut(u64),
-    ) -> Result<Option<Done>, Error> {
+    ) -> Result<Option<JobValues>, Error> {
         let globals = self.measures.iter().filter_map(|measure| measure.global());
         let wanted = Wanted {
             globals: globals.map(|(at_ns, global)| (at_ns, global.to_owned())).collect(),
-            looks: self.measures.iter().filter_map(|measure| measure.look()).collect(),
+            sample_times: self
+                .measures
+                .iter()
+                .filter_map(|measure| measure.sample_time())
+                .collect(),
         };
         let seen = execute(self.spec, self.seed, &wanted, progress).map_err(|error| {
-            let place = experiment.source.error(self.at, &error.message);
+            let located = experiment.source.error(self.at, &error.message);
             match error.hint {
-                Some(hint) => place.hint(hint),
-                None => place,
+                Some(hint) => located.hint(hint),
+                None => located,
             }
         })?;
         let Some(seen) = seen else { return Ok(None) };
@@ -176,7 +183,7 @@ impl Job<'_> {
             Some(failure) => Err(format!("{} {failure}", seen.result.policy)),
             None => measure.value(&seen),
         };
-        Ok(Some(Done {
+        Ok(Some(JobValues {
             values: self.measures.iter().map(value).collect(),
             better: seen.result.score_better,
         }))
@@ -186,7 +193,7 @@ impl Job<'_> {
 /// Executes a run in the simulator.
 ///
 /// # Errors
-/// If there is no such policy, machine, workload or global.
+/// There is no such policy, machine, workload or global.
 pub fn simulate(
     spec: &RunSpec,
     seed: u64,
@@ -194,22 +201,22 @@ pub fn simulate(
     progress: &mut dyn FnMut(u64),
 ) -> Result<Option<Observed>, Error> {
     let scenario = spec.scenario(seed)?;
-    let mut trail = Trail::new(scenario.machine.topology.nr_cpus(), wanted.looks.clone());
+    let mut trail = Trail::new(scenario.machine.topology.nr_cpus(), wanted.sample_times.clone());
     let read = |(at_ns, global): &(Option<u64>, String)| Read {
         at_ns: *at_ns,
         global: global.clone(),
         value: None,
     };
-    let mut onlooker = Onlooker {
+    let mut observer = Observer {
         sink: &mut trail,
         reads: wanted.globals.iter().map(read).collect(),
         details: false,
     };
-    let outcome = scenario.watched(&mut onlooker, progress)?;
+    let outcome = scenario.run_observed(&mut observer, progress)?;
     if outcome.result.interrupted {
         return Ok(None);
     }
-    let reads = std::mem::take(&mut onlooker.reads);
+    let reads = std::mem::take(&mut observer.reads);
     trail.finish(outcome.result.simulated_ns);
     let number = |read: Read| Some(((read.at_ns, read.global), read.value?.parse().ok()?));
     Ok(Some(Observed {
@@ -220,8 +227,10 @@ pub fn simulate(
 }
 
 impl RunSpec {
+    /// Returns the scenario of the run.
+    ///
     /// # Errors
-    /// If there is no such policy, machine or workload.
+    /// There is no such policy, machine or workload.
     pub fn scenario(&self, seed: u64) -> Result<Scenario, Error> {
         Ok(Scenario {
             profile: None,
@@ -242,8 +251,10 @@ impl RunSpec {
         })
     }
 
+    /// Returns the machine of the run, with its changed costs and tick rate.
+    ///
     /// # Errors
-    /// If there is no such machine.
+    /// There is no such machine.
     pub fn machine(&self) -> Result<MachineSpec, Error> {
         let folders = search::folders("machines");
         let folders: Vec<&Path> = folders.iter().map(std::path::PathBuf::as_path).collect();
@@ -255,15 +266,17 @@ impl RunSpec {
         Ok(machine)
     }
 
+    /// Returns the workload of the run.
+    ///
     /// # Errors
-    /// If there is no such workload.
+    /// There is no such workload.
     pub fn workload(&self) -> Result<Workload, Error> {
         let folders = search::folders("workloads");
         let folders: Vec<&Path> = folders.iter().map(std::path::PathBuf::as_path).collect();
         workload::load(&self.workload, &folders)
     }
 
-    /// The command that does the same run.
+    /// Returns the command line that executes this run.
     pub fn command(&self, seed: u64) -> String {
         let mut words = vec![format!("windtunnel run {}", self.policy)];
         words.push(format!("--machine {} --workload '{}'", self.machine, self.workload));
@@ -276,27 +289,31 @@ impl RunSpec {
         words.push(format!("--seed {seed}"));
         if !self.costs || self.hz.is_some() {
             let costs = if self.costs { "" } else { " without costs" };
-            let ticks = self.hz.map(|hz| format!(" at {hz} ticks a second")).unwrap_or_default();
+            let ticks = self
+                .hz
+                .map(|hz| format!(" at {hz} ticks per second"))
+                .unwrap_or_default();
             words.push(format!("# but{costs}{ticks}"));
         }
         words.join(" ")
     }
 }
 
+/// Results of all jobs.
 struct Results<'a> {
     jobs: &'a [Job<'a>],
-    /// `None`: a signal came before the run was complete.
-    done: Vec<Option<Done>>,
+    /// `None` if a signal came before the run was complete.
+    done: Vec<Option<JobValues>>,
 }
 
-/// Why a value is missing where a signal came before its run.
+/// Reason for a missing value after an interruption.
 const INTERRUPTED: &str = "interrupted";
 
 impl Results<'_> {
     fn row(&self, case: &Case, row: &CaseRow, seeds: &[u64]) -> MeasuredRow {
         let cell = |(column, quantity): (&String, &Quantity)| {
             let cell = self.cell(case, quantity, seeds);
-            // That it is missing is said once, of the experiment.
+            // An interruption is reported once for the whole experiment, not in each cell.
             let is_known = cell.as_ref().err().is_none_or(|reason| reason != INTERRUPTED);
             is_known.then(|| (column.clone(), cell))
         };
@@ -318,25 +335,26 @@ impl Results<'_> {
         };
         let values = seeds.iter().map(value).collect::<Result<Vec<f64>, String>>()?;
         let exactly = |value: Option<f64>| value.map(|mean| Estimate { mean, half_width: None });
-        let told = match quantity.across {
+        let combined = match quantity.across {
             Across::Mean => estimate(&values),
             Across::Deviation => exactly(deviation(&values)),
             Across::Least => exactly(values.iter().copied().min_by(f64::total_cmp)),
             Across::Most => exactly(values.iter().copied().max_by(f64::total_cmp)),
-            Across::HalfWidth => exactly(estimate(&values).and_then(|told| told.half_width)),
+            Across::HalfWidth => exactly(estimate(&values).and_then(|estimate| estimate.half_width)),
             Across::Count => exactly(Some(values.len() as f64)),
         };
-        told.filter(|told| told.mean.is_finite())
-            .ok_or_else(|| "too few seeds, or a division by nothing".into())
+        combined
+            .filter(|estimate| estimate.mean.is_finite())
+            .ok_or_else(|| "too few seeds, or a division by 0".into())
     }
 
     fn value(&self, spec: &RunSpec, seed: u64, measure: &Measure) -> Result<(f64, Better), String> {
-        let mut of = self.jobs.iter().zip(&self.done);
-        let found = of.find(|(job, _)| job.seed == seed && job.spec == spec);
-        let (job, done) = found.ok_or("it was not run")?;
+        let mut pairs = self.jobs.iter().zip(&self.done);
+        let found = pairs.find(|(job, _)| job.seed == seed && job.spec == spec);
+        let (job, done) = found.ok_or("the run is missing")?;
         let done = done.as_ref().ok_or(INTERRUPTED)?;
-        let place = job.measures.iter().position(|wanted| *wanted == measure);
-        let value = done.values[place.ok_or("it was not measured")?].clone()?;
+        let index = job.measures.iter().position(|wanted| *wanted == measure);
+        let value = done.values[index.ok_or("the measure is missing")?].clone()?;
         Ok((value, done.better))
     }
 }

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The statistics that comparing needs.
+//! Statistics for comparisons: means, confidence intervals, medians and rank correlation.
 
-/// A mean and the half width of its 95 % confidence interval; `None` with fewer than two values.
+/// A mean with the half width of its 95 % confidence interval, or `None` if there are fewer than
+/// two values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     pub mean: f64,
     pub half_width: Option<f64>,
 }
 
-/// The mean of independent values and Student's interval for it. `None` without values.
+/// Returns the mean of independent values with Student's confidence interval. `None` without
+/// values.
 pub fn estimate(values: &[f64]) -> Option<Estimate> {
     let half_width = deviation(values).map(|s| student(values.len() - 1) * s / (values.len() as f64).sqrt());
     Some(Estimate {
@@ -21,7 +23,7 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The standard deviation of the population that `values` are a sample of. `None` with fewer than two.
+/// Returns the sample standard deviation. `None` with fewer than two values.
 pub fn deviation(values: &[f64]) -> Option<f64> {
     let mean = mean(values)?;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
@@ -39,8 +41,8 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// Spearman's rank correlation: Pearson's of the ranks, equal values sharing their mean rank. `None` if there are fewer
-/// than three pairs or one side is all equal.
+/// Returns Spearman's rank correlation. Equal values share their mean rank. `None` if there are
+/// fewer than three pairs or all values of one side are equal.
 pub fn spearman(pairs: &[(f64, f64)]) -> Option<f64> {
     if pairs.len() < 3 {
         return None;
@@ -62,14 +64,15 @@ fn ranks(values: &[f64]) -> Vec<f64> {
     values.iter().map(rank).collect()
 }
 
-/// The 97.5 % quantile of Student's t distribution.
+/// Returns the 97.5 % quantile of Student's t distribution.
 pub fn student(degrees_of_freedom: usize) -> f64 {
     const TABLE: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
         2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
     ];
     let df = degrees_of_freedom.max(1);
-    // Beyond the table, the first terms of the expansion around the normal quantile: right to three decimals.
+    // Beyond the table: first terms of the expansion around the normal quantile, exact to three
+    // decimals.
     let (z, n): (f64, f64) = (1.959_964, df as f64);
     let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / (96.0 * n * n);
     let beyond = z + (z.powi(3) + z) / (4.0 * n) + second;
@@ -81,33 +84,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interval_is_students() {
-        let told = estimate(&[1.0, 2.0, 3.0, 4.0]).expect("values");
-        assert_eq!(told.mean, 2.5);
+    fn intervals_follow_students_distribution() {
+        let four = estimate(&[1.0, 2.0, 3.0, 4.0]).expect("values");
+        assert_eq!(four.mean, 2.5);
         // s = 1.29099, t(3) = 3.182.
-        assert!((told.half_width.expect("four values") - 3.182 * 1.290_994 / 2.0).abs() < 1e-5);
+        assert!((four.half_width.expect("four values") - 3.182 * 1.290_994 / 2.0).abs() < 1e-5);
         assert_eq!(estimate(&[7.0]).expect("a value").half_width, None);
         assert_eq!(estimate(&[]), None);
         assert!((student(60) - 2.000).abs() < 1e-3 && (student(31) - 2.0395).abs() < 1e-3);
     }
 
     #[test]
-    fn medians() {
+    fn the_median_is_the_middle_value() {
         assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
         assert_eq!(median(&[]), None);
     }
 
     #[test]
-    fn rank_correlation_sees_order_alone() {
+    fn rank_correlation_depends_only_on_order() {
         let curve = [(1.0, 1.0), (2.0, 10.0), (3.0, 100.0), (4.0, 1000.0)];
         assert_eq!(spearman(&curve), Some(1.0));
         let falling: Vec<(f64, f64)> = curve.iter().map(|&(x, y)| (x, -y)).collect();
         assert_eq!(spearman(&falling), Some(-1.0));
-        // One exchanged pair of four: 1 - 6 * 2 / (4 * 15) = 0.8.
+        // The order differs in one pair of four: 1 - 6 * 2 / (4 * 15) = 0.8.
         let swapped = spearman(&[(1.0, 1.0), (2.0, 3.0), (3.0, 2.0), (4.0, 4.0)]).expect("pairs");
         assert!((swapped - 0.8).abs() < 1e-12);
-        // Ties share a rank.
+        // Equal values share their mean rank.
         let tied = spearman(&[(1.0, 1.0), (1.0, 2.0), (2.0, 3.0)]).expect("pairs");
         assert!((tied - 0.866_025).abs() < 1e-5);
         assert_eq!(spearman(&[(1.0, 1.0), (2.0, 1.0), (3.0, 1.0)]), None);

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A suite's file.
+//! The file format of a suite.
 //!
 //! ```toml
 //! [workloads]                       # rt-app files by name
 //! busy = '{ "tasks": { "t": { "instance": 8, "run": 200, "sleep": 300 } } }'
 //!
-//! [left_out]                        # tests that the suite does not have, and why
+//! [left_out]                        # tests that the suite does not contain, with the reason
 //! total_bw = "debugfs is not modelled"
 //!
 //! [[case]]
-//! object = "exit"                   # NAME.bpf.o in the folder of objects
-//! about = "a policy can end itself anywhere"
-//! weaker = "the original runs for a minute"  # what the original test asks for and the case does not
-//! machine = "core:4 pu:1"           # as `run --machine`; this is the default
+//! object = "exit"                   # NAME.bpf.o in the directory of objects
+//! about = "a policy can end itself in every callback"
+//! weaker = "the original runs for a minute"  # checks that it omits
+//! machine = "core:4 pu:1"           # as in `run --machine`
 //! workload = "busy"
 //! profile = { set = { exit_point = 2 } }  # as in profiles/
-//! steps = ["load", "run 1s", "exit SCX_EXIT_UNREG_BPF code 2", "expect uei.kind == SCX_EXIT_UNREG_BPF"]
+//! steps = ["load", "run 1s", "exit SCX_EXIT_UNREG_BPF code 2", "expect nr_calls > 0"]
 //! ```
 
 use super::step::Step;
@@ -30,25 +30,26 @@ use workload::Workload;
 
 /// Largest suite that is read, in bytes.
 const MAX_BYTES: u64 = 8 << 20;
-/// Four cores that share a cache.
+/// Default machine: four cores that share a cache.
 const MACHINE: &str = "pack:1 l3:1 core:4 pu:1";
 
-/// Cases in the order of the file.
+/// A parsed suite.
 #[derive(Debug)]
 pub struct Suite {
+    /// Cases in the order of the file.
     pub cases: Vec<Case>,
-    /// Tests that the suite does not have, each with the reason.
+    /// Tests that the suite does not contain, with the reason.
     pub left_out: Vec<(String, String)>,
 }
 
-/// One test.
+/// A test case.
 #[derive(Debug)]
 pub struct Case {
     /// Name of the object: `NAME.bpf.o`.
     pub object: String,
-    /// What it shows, in a sentence.
+    /// Description of what the case tests.
     pub about: String,
-    /// What the test that the case stands for asks for and the case does not.
+    /// Checks of the original test that this case does not make.
     pub weaker: Option<String>,
     pub(super) machine: String,
     pub(super) workload: Workload,
@@ -59,17 +60,17 @@ pub struct Case {
 /// A suite's file as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct SuiteFile {
     #[serde(default)]
     workloads: BTreeMap<String, Spanned<String>>,
     #[serde(default)]
     left_out: BTreeMap<String, String>,
-    case: Vec<WrittenCase>,
+    case: Vec<CaseTable>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WrittenCase {
+struct CaseTable {
     object: Spanned<String>,
     #[serde(default)]
     about: String,
@@ -81,21 +82,23 @@ struct WrittenCase {
 }
 
 impl Suite {
+    /// Reads a suite.
+    ///
     /// # Errors
-    /// If the file cannot be read or is no suite; the place in it.
+    /// The file cannot be read, or the position at which it is not a valid suite.
     pub fn read(path: &Path) -> Result<Suite, Error> {
         Suite::parse(&Source::read(path, MAX_BYTES)?)
     }
 
     fn parse(source: &Source) -> Result<Suite, Error> {
-        let written: Written = source.toml()?;
+        let written: SuiteFile = source.toml()?;
         let mut workloads = BTreeMap::new();
         for (name, json) in &written.workloads {
             let workload = workload::rtapp::read(json.get_ref(), &format!("workload {name}"));
             let workload = workload.map_err(|error| source.error(json.span().start, error.to_string()))?;
             workloads.insert(name.as_str(), workload);
         }
-        let cases = written.case.into_iter().map(|case| case.case(source, &workloads));
+        let cases = written.case.into_iter().map(|case| case.parse(source, &workloads));
         Ok(Suite {
             cases: cases.collect::<Result<_, _>>()?,
             left_out: written.left_out.into_iter().collect(),
@@ -103,8 +106,8 @@ impl Suite {
     }
 }
 
-impl WrittenCase {
-    fn case(self, source: &Source, workloads: &BTreeMap<&str, Workload>) -> Result<Case, Error> {
+impl CaseTable {
+    fn parse(self, source: &Source, workloads: &BTreeMap<&str, Workload>) -> Result<Case, Error> {
         let workload = match self.workload {
             Some(name) => {
                 let known = workloads.get(name.get_ref().as_str()).cloned();
@@ -127,9 +130,9 @@ impl WrittenCase {
         }
         let step = |text: Spanned<String>| {
             let step = Step::parse(text.get_ref());
-            let wrong =
+            let step_error =
                 |message: String| source.error(text.span().start, format!("step '{}': {message}", text.get_ref()));
-            Ok((text.get_ref().clone(), step.map_err(wrong)?))
+            Ok((text.get_ref().clone(), step.map_err(step_error)?))
         };
         Ok(Case {
             object: self.object.into_inner(),
@@ -153,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_suite_is_read_and_what_is_wrong_has_its_place() {
+    fn errors_in_a_suite_have_a_position() {
         let good = "[workloads]\nbusy = '{\"tasks\": {\"t\": {\"run\": 100, \"sleep\": 100}}}'\n\
                     [[case]]\nobject = 'a'\nworkload = 'busy'\nsteps = ['load', 'run 1s']\n";
         let read = |text: &str| Suite::parse(&Source::new("x.toml", text));

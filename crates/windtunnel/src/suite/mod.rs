@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Suites: tests of policies as data. A case is an object, a machine, a workload and steps: what a test's user-space half
-//! does, and what must hold then.
+//! Suites: files with test cases for policies, run by `windtunnel suite`.
 //!
-//! `definition` is the file as written, `step` the closed list of steps, `run` takes a case through them.
+//! A case is an object, a machine, a workload and steps. The steps do what the user-space part of a
+//! test does, for example load the policy and wait, and state what must hold.
+//!
+//! `definition` is the file format, `step` the list of steps, and `run` executes a case.
 
 mod definition;
 mod run;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A case on its machine.
+//! Executes a case of a suite, step by step.
 
 use super::definition::Case;
 use super::step::{Relation, Step};
@@ -18,14 +18,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use trace::Tee;
 
-/// How a policy can end takes this long after its reason.
+/// Simulated time after a hotplug event in which a policy can end, in ns.
 const HOTPLUG_NS: u64 = 1_000_000;
 
 impl Case {
-    /// Takes the case through its steps with the object in the folder `objects`. All steps together may simulate `max_ns`.
+    /// Executes the steps of the case with its object from the directory `objects`. All steps
+    /// together may simulate `max_ns`.
     ///
     /// # Errors
-    /// The step that failed, and what was found instead.
+    /// The step that failed, with the actual value or state.
     pub fn run(&self, objects: &Path, engine: Engine, max_ns: u64) -> Result<(), String> {
         let path = objects.join(format!("{}.bpf.o", self.object));
         let object = Object::open(&path).map_err(|error| error.to_string())?;
@@ -55,20 +56,23 @@ impl Case {
     }
 }
 
+/// State of a case between two steps.
 struct Running<'a> {
     case: &'a Case,
-    /// With what was set.
+    /// Object with the settings of `set`.
     object: Object,
     profile: Profile,
     machine: Machine,
-    /// Of the object as it was opened or loaded last.
+    /// Image of the latest open or load.
     image: Option<Image>,
     engine: Engine,
-    /// Simulated time that the case may take, and what is left of it, ns.
+    /// Limit of the simulated time of the case, in ns.
     max_ns: u64,
+    /// Simulated time that is left, in ns.
     left_ns: u64,
-    /// Globals and tasks' CPU time as they were when told to remember.
+    /// Values of globals at the latest `remember`.
     since: BTreeMap<String, i128>,
+    /// CPU time of tasks at the latest `remember`, in ns.
     cpu_since: BTreeMap<u32, u64>,
 }
 
@@ -95,7 +99,7 @@ impl Running<'_> {
             } => self.hammer(task, *every_ns, *ns, (*cpus).clamp(1, self.machine.nr_cpus())),
             Step::Hotplug { cpu, online } => {
                 if *cpu >= self.machine.nr_cpus() {
-                    return Err(format!("there is no CPU {cpu}"));
+                    return Err(format!("the machine has no CPU {cpu}"));
                 }
                 self.machine.plan_hotplug(self.machine.now, *cpu, *online);
                 self.advance(HOTPLUG_NS)
@@ -106,7 +110,7 @@ impl Running<'_> {
             }
             Step::Loaded => match self.machine.ext.state {
                 EnableState::Enabled => Ok(()),
-                state => Err(format!("it is {state:?}{}", self.told())),
+                state => Err(format!("the policy is {state:?}{}", self.exit_text())),
             },
             Step::Exit { kind, code, message } => self.exit(kind, code.as_deref(), message.as_deref()),
             Step::Remember => self.remember(),
@@ -139,9 +143,9 @@ impl Running<'_> {
     fn open(&mut self) -> Result<Policy, LoadError> {
         let left = self.image.take().map(|image| live_bytes(&self.machine, &image));
         let (image, policy) = load::open(&self.machine, &self.object, &self.profile, self.engine)?;
-        for (addr, bytes) in image_places(&image).into_iter().zip(left.into_iter().flatten()) {
-            let place = self.machine.region.bytes_mut(addr, bytes.len() as u64);
-            place.map_err(|fault| fault.to_string())?.copy_from_slice(&bytes);
+        for (addr, bytes) in live_addresses(&image).into_iter().zip(left.into_iter().flatten()) {
+            let section = self.machine.region.bytes_mut(addr, bytes.len() as u64);
+            section.map_err(|fault| fault.to_string())?.copy_from_slice(&bytes);
         }
         self.image = Some(image);
         Ok(policy)
@@ -151,25 +155,26 @@ impl Running<'_> {
         let refused = match self.open() {
             Err(error) => refusal(error)?,
             Ok(policy) => {
-                let image = self.image.clone().expect("it was opened");
+                let image = self.image.clone().expect("open() sets the image");
                 match load::attach(&mut self.machine, &image, policy, &self.profile) {
                     Err(error) => refusal(error)?,
-                    Ok(()) => return Err("it loads".into()),
+                    Ok(()) => return Err("the object loads".into()),
                 }
             }
         };
         if refused.contains(text) {
             return Ok(());
         }
-        Err(format!("it is refused with '{refused}'"))
+        Err(format!("the object is refused with the message '{refused}'"))
     }
 
     fn load(&mut self) -> Result<(), String> {
         let policy = self.open().map_err(|error| error.to_string())?;
-        let image = self.image.as_ref().expect("it was opened");
+        let image = self.image.as_ref().expect("open() sets the image");
         match load::attach(&mut self.machine, image, policy, &self.profile) {
             Ok(()) => Ok(()),
-            // Ended by itself while it was enabled, which the kernel's user learns later.
+            // The policy ended itself while it was enabled. The kernel reports that only after a
+            // successful load.
             Err(LoadError::Refused(_)) if self.machine.ext.exit.is_some() => Ok(()),
             Err(error) => Err(error.to_string()),
         }
@@ -210,21 +215,21 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Lets the machine run.
+    /// Runs the machine for `ns`.
     ///
     /// # Errors
-    /// The case would take longer than it may.
+    /// The time limit of the case would be exceeded.
     fn advance(&mut self, ns: u64) -> Result<(), String> {
         self.left_ns = self.left_ns.checked_sub(ns).ok_or_else(|| {
             let max = duration::format(self.max_ns);
-            format!("the case would simulate more than {max}; --max-time sets the limit")
+            format!("the case exceeds {max} of simulated time; --max-time changes the limit")
         })?;
         let until = self.machine.now + ns;
         while self.machine.now < until {
             let before = self.machine.now;
             let ended = self.machine.advance(until, &mut Tee::new());
             if ended.is_none() {
-                // Nothing happens until then.
+                // No event is left before `until`.
                 self.machine.now = until;
             } else if self.machine.now == before {
                 break;
@@ -233,8 +238,9 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// What to add to a message of a policy that ended.
-    fn told(&self) -> String {
+    /// Returns the policy's exit record in parentheses, for use at the end of an error message.
+    /// Returns an empty text if no policy has ended.
+    fn exit_text(&self) -> String {
         match &self.machine.ext.exit {
             Some(exit) => format!(
                 " ({}: {} {})",
@@ -248,20 +254,20 @@ impl Running<'_> {
 
     fn exit(&self, kind: &str, code: Option<&str>, message: Option<&str>) -> Result<(), String> {
         if self.machine.ext.state != EnableState::Disabled {
-            return Err(format!("it is {:?}", self.machine.ext.state));
+            return Err(format!("the policy is {:?}", self.machine.ext.state));
         }
         let exit = self.machine.ext.exit.as_ref().ok_or("no policy has ended")?;
         if exit.kind.name() != kind {
-            return Err(format!("it ended otherwise{}", self.told()));
+            return Err(format!("the policy ended in another way{}", self.exit_text()));
         }
         if let Some(code) = code {
             let expected = self.value(code)?;
             if expected != i128::from(exit.code) {
-                return Err(format!("the code is {}, not {expected}", exit.code));
+                return Err(format!("the exit code is {}, not {expected}", exit.code));
             }
         }
         match message {
-            Some(message) if message != exit.message => Err(format!("the message is '{}'", exit.message)),
+            Some(message) if message != exit.message => Err(format!("the exit message is '{}'", exit.message)),
             _ => Ok(()),
         }
     }
@@ -295,11 +301,12 @@ impl Running<'_> {
             "false" => Ok(0),
             text => text
                 .parse()
-                .map_err(|_| format!("{path} is {text}, which is no number")),
+                .map_err(|_| format!("{path} is {text}, which is not a number")),
         }
     }
 
-    /// Live tasks called `comm`, or that and a number.
+    /// Returns pid and CPU time of the live tasks with the name `comm`, or `comm-0`, `comm-1` and
+    /// so on.
     fn tasks<'a>(&'a self, comm: &'a str) -> impl Iterator<Item = (u32, u64)> + 'a {
         let called = move |name: &str| {
             let rest = name.strip_prefix(comm);
@@ -338,29 +345,32 @@ impl Running<'_> {
         if relation.holds(a, b) {
             return Ok(());
         }
-        Err(format!("{left} is {a}, {right} is {b}{}", self.told()))
+        Err(format!("{left} is {a}, {right} is {b}{}", self.exit_text()))
     }
 }
 
-/// Why an object was not let in before anything of it ran.
+/// Returns why an object was refused before any of it ran.
 ///
 /// # Errors
-/// The policy failed later, while it was enabled.
+/// The policy failed later, while it was being enabled.
 fn refusal(error: LoadError) -> Result<String, String> {
     match error {
         LoadError::Input(message) => Ok(message),
         LoadError::Refused(exit) if exit.kind == Kind::None => Ok(exit.message),
-        LoadError::Refused(exit) => Err(format!("it was refused while it was enabled: {exit}")),
+        LoadError::Refused(exit) => Err(format!(
+            "the policy was loaded and failed while it was being enabled: {exit}"
+        )),
     }
 }
 
-/// Sections of globals that may change, in order.
-fn image_places(image: &Image) -> Vec<u64> {
+/// Returns the addresses of the sections with writable globals, in order.
+fn live_addresses(image: &Image) -> Vec<u64> {
     let live = image.sections.iter().filter(|section| section.live);
     live.map(|section| section.addr).collect()
 }
 
-/// Their bytes, without what the kernel keeps in them: locks, timers, pointers.
+/// Returns the bytes of the sections with writable globals. Fields that belong to the kernel
+/// (locks, timers, kptrs) are 0.
 fn live_bytes(machine: &Machine, image: &Image) -> Vec<Vec<u8>> {
     let live = image.sections.iter().filter(|section| section.live);
     live.map(|section| {

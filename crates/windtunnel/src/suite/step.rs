@@ -1,29 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The steps of a case, a line of words each.
+//! The steps of a case. Each step is one string.
 //!
-//! | step | what it does, or what must hold |
+//! | step | action or condition |
 //! |---|---|
-//! | `reopen` | starts anew with the object as it is in its file; a case begins so |
-//! | `set NAME VALUE` | sets a global: before it is loaded any, while it is loaded those that may change |
-//! | `ops MEMBER VALUE` | sets a constant of the callback table for the loads that follow |
+//! | `reopen` | starts again with the unchanged object; every case starts like this |
+//! | `set NAME VALUE` | sets a global: any global before the load, only a writable one afterwards |
+//! | `ops MEMBER VALUE` | sets a constant of the callback table for later loads |
 //! | `open` | links and compiles the object without loading it |
-//! | `refused TEXT` | it does not load: the message has TEXT |
-//! | `load` | loads it; globals keep what an earlier load left in them. It may end while it is enabled |
+//! | `refused TEXT` | requires that loading fails with a message that contains TEXT |
+//! | `load` | loads the policy, which may end itself; globals keep earlier values |
 //! | `program NAME ARG...` | runs a program of type syscall; `pid:NAME` is a task's pid |
-//! | `run TIME` | lets the machine run |
-//! | `hammer TASK EVERY TIME CPUS` | for TIME, binds EVERY so long the next of the tasks called TASK to one CPU, to each of the first CPUS in turn |
-//! | `offline CPU`, `online CPU` | CPU hotplug, at once |
+//! | `run TIME` | runs the machine |
+//! | `hammer TASK EVERY TIME CPUS` | for TIME, changes a task's affinity every EVERY |
+//! | `offline CPU`, `online CPU` | takes a CPU offline or online at once |
 //! | `unload` | unloads the policy |
-//! | `loaded` | the policy is enabled |
-//! | `exit KIND [code N] [message TEXT]` | it ended so |
-//! | `remember` | what `+NAME` and `cpu:TASK` count from |
-//! | `expect A OP B` | compares two values, OP one of `== != < <= > >=` |
+//! | `loaded` | requires that the policy is enabled |
+//! | `exit KIND [code N] [message TEXT]` | requires that the policy has ended like this |
+//! | `remember` | stores the values from which `+NAME` and `cpu:TASK` count |
+//! | `expect A OP B` | compares two values with one of `== != < <= > >=` |
 //!
-//! A value is a product of numbers, facts and enumerators as in profiles, globals (`NAME`), their increase (`+NAME`), and ns of CPU
-//! time used by the tasks called TASK or TASK-0, TASK-1, ... (`cpu:TASK`).
+//! `hammer` takes the tasks named TASK in turn and binds each to a single CPU, which cycles through
+//! the first CPUS.
+//!
+//! A value is a product of numbers, facts and enumerators as in profiles, globals (`NAME`),
+//! increases of globals (`+NAME`), and CPU times in ns of the tasks TASK or TASK-0, TASK-1, ...
+//! (`cpu:TASK`).
 
 use crate::duration;
 
+/// A parsed step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Reopen,
@@ -136,10 +141,10 @@ impl Step {
                 task: (*task).into(),
                 every_ns: duration::parse(every)?.max(1),
                 ns: duration::parse(time)?,
-                cpus: cpus.parse().map_err(|_| format!("'{cpus}' is no number of CPUs"))?,
+                cpus: cpus.parse().map_err(|_| format!("'{cpus}' is not a number of CPUs"))?,
             },
             ("offline" | "online", [cpu]) => Step::Hotplug {
-                cpu: cpu.parse().map_err(|_| format!("'{cpu}' is no CPU"))?,
+                cpu: cpu.parse().map_err(|_| format!("'{cpu}' is not a CPU number"))?,
                 online: verb == "online",
             },
             ("unload", []) => Step::Unload,
@@ -148,13 +153,15 @@ impl Step {
             ("remember", []) => Step::Remember,
             ("expect", [left, relation, right]) => Step::Expect {
                 left: (*left).into(),
-                relation: Relation::parse(relation).ok_or_else(|| format!("'{relation}' compares nothing"))?,
+                relation: Relation::parse(relation)
+                    .ok_or_else(|| format!("'{relation}' is not a comparison: expected ==, !=, <, <=, > or >="))?,
                 right: (*right).into(),
             },
             _ => {
                 return Err(
-                    "unknown step, or not its words: expected reopen, set NAME VALUE, ops MEMBER VALUE, open, refused TEXT, load, \
-                     program NAME ARG..., run TIME, hammer TASK EVERY TIME CPUS, offline CPU, online CPU, unload, loaded, exit KIND [code N] [message TEXT], \
+                    "unknown step or wrong arguments: expected reopen, set NAME VALUE, ops MEMBER VALUE, open, refused TEXT, \
+                     load, program NAME ARG..., run TIME, hammer TASK EVERY TIME CPUS, offline CPU, online CPU, \
+                     unload, loaded, exit KIND [code N] [message TEXT], \
                      remember or expect A OP B"
                         .into(),
                 );
@@ -190,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_are_words() {
+    fn steps_are_parsed_from_words() {
         assert_eq!(Step::parse("run 250ms"), Ok(Step::Run { ns: 250_000_000 }));
         assert_eq!(
             Step::parse("exit SCX_EXIT_UNREG_BPF code 3 message gone for good"),
@@ -201,7 +208,7 @@ mod tests {
             })
         );
         assert_eq!(Step::parse("offline 1"), Ok(Step::Hotplug { cpu: 1, online: false }));
-        assert!(Step::parse("expect a = b").unwrap_err().contains("compares nothing"));
+        assert!(Step::parse("expect a = b").unwrap_err().contains("is not a comparison"));
         assert!(Step::parse("run fast").unwrap_err().contains("length of time"));
         assert!(Step::parse("load it").is_err());
         assert!(Step::parse("exit SCX_EXIT_ERROR cod 3").is_err());

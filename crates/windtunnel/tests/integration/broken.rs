@@ -157,7 +157,7 @@ fn no_command_has_figures_of_a_refused_policy() {
     let ran = windtunnel(&[&["diff", "fifo", object.as_str()], LOAD.as_slice()].concat());
     assert_eq!(ran.status, 1);
     assert!(
-        ran.stdout.contains(reason) && ran.stdout.contains("nothing to compare"),
+        ran.stdout.contains(reason) && ran.stdout.contains("no decisions to compare"),
         "{}",
         ran.stdout
     );
@@ -298,14 +298,16 @@ fn a_policy_without_tasks_and_one_without_a_profile_are_warned_of() {
     let partial = run(&broken("partial", &["FLAGS=SCX_OPS_SWITCH_PARTIAL"]), &[]);
     assert_eq!(partial.status, 0);
     assert!(
-        partial.stderr.contains("never had a task: it switches partially"),
+        partial
+            .stderr
+            .contains("scheduled no task: it sets SCX_OPS_SWITCH_PARTIAL"),
         "{}",
         partial.stderr
     );
     assert!(
         partial
             .stderr
-            .contains("nr_cpu_ids = 1 on a machine of 4 CPUs; a profile would set it"),
+            .contains("nr_cpu_ids = 1, but the machine has 4 CPUs; a profile can set it"),
         "{}",
         partial.stderr
     );

@@ -184,15 +184,18 @@ fn what_cannot_work_says_where_and_what_to_do() {
         (&["run", &fifo, "--for", "0"], &["'0' is no time at all", "250ms"]),
         (
             &["run", &fifo, "--seed", "-1"],
-            &["'-1' is below 0, which '--seed' cannot be"],
+            &["'--seed' does not accept the negative number '-1'"],
         ),
         (
             &["run", &fifo, "--for", "-5ms"],
-            &["'-5ms' is below 0, which '--for' cannot be"],
+            &["'--for' does not accept the negative number '-5ms'"],
         ),
         (
             &["run", &fifo, "--for", "10ms", "--draw", "20ms-30ms"],
-            &["--draw 20ms-30ms: the run ends at 10ms", "--for makes the run longer"],
+            &[
+                "--draw 20ms-30ms: the window starts after the end of the run at 10ms",
+                "extend the run with --for",
+            ],
         ),
     ];
     for (args, parts) in cases {
@@ -246,7 +249,8 @@ fn a_window_is_drawn_as_far_as_the_run_goes() {
     let ran = windtunnel(&["run", "eevdf", "-m", "up", "-w", load, "--draw", "20s-30s"]);
     assert_eq!(ran.status, 0, "{}", ran.stderr);
     assert!(
-        ran.stdout.contains("nothing to draw from 20s on: the run ended at "),
+        ran.stdout
+            .contains("nothing to draw: the window starts at 20s, but the run ended at "),
         "{}",
         ran.stdout
     );

@@ -177,21 +177,26 @@ fn a_definition_that_cannot_work_is_told_by_its_line() {
             "= \"times\"\n",
             "experiment.toml:7:10: time_s: there is no measure 'times'",
         ),
-        ("argument", "of = \"time_s\"", "off = \"time_s\"", "no argument 'off'"),
+        (
+            "argument",
+            "of = \"time_s\"",
+            "off = \"time_s\"",
+            "unknown argument 'off'",
+        ),
         (
             "column",
             "time_s = \"time_s\"",
             "time = \"time_s\"",
-            "experiment.toml:7:8: value 'time' is not among the columns",
+            "experiment.toml:7:8: value 'time' is not a column",
         ),
-        ("key", "cpus = [1, 2], ", "", "no key or variable 'cpus'"),
+        ("key", "cpus = [1, 2], ", "", "no key or variable has the name 'cpus'"),
         (
             "variable",
             "hogs = [2, 4]",
             "hogs = 2, hgs = 3",
             "'hgs' is neither a column nor used as {hgs}",
         ),
-        ("brace", "{hogs}", "{hogs", "{ without }"),
+        ("brace", "{hogs}", "{hogs", "'{' without '}'"),
         (
             "baseline",
             "[baseline]\nmachine = \"pu:1\"",
@@ -209,13 +214,13 @@ fn a_definition_that_cannot_work_is_told_by_its_line() {
             "twice",
             "hogs = [2, 4]",
             "hogs = [2, 2]",
-            "a second row has the keys 1, 2",
+            "two rows have the same keys: 1, 2",
         ),
         (
             "settings",
             "costs = false",
             "set = { x = 1 }",
-            "eevdf is built in and has no parameters",
+            "eevdf is the built-in fair class and has no parameters",
         ),
     ] {
         let bad = good.replace(from, to);
@@ -240,7 +245,11 @@ fn a_definition_that_cannot_work_is_told_by_its_line() {
 #[test]
 fn published_figures_are_checked_before_anything_runs() {
     for (name, published, message) in [
-        ("columns", "cpus,time_s\n1,2\n", "published.csv:1: columns cpus,time_s"),
+        (
+            "columns",
+            "cpus,time_s\n1,2\n",
+            "published.csv:1: the columns are cpus,time_s",
+        ),
         (
             "number",
             "cpus,hogs,time_s,speedup_percent\n1,2,fast,1\n",
@@ -268,7 +277,7 @@ fn a_run_without_a_value_is_told_and_makes_status_1() {
     assert_eq!(ran.status, 1, "{}", ran.stderr);
     assert!(
         ran.stdout
-            .contains("no value: 1, 2: the workload did not end or did nothing"),
+            .contains("no value: 1, 2: the workload did not finish or did no work"),
         "{}",
         ran.stdout
     );
@@ -314,7 +323,7 @@ fn a_live_plan_has_the_variables_of_its_table_and_no_policy_of_the_definition() 
     let plan = |with: &[(String, String)]| {
         experiment
             .live_plan(with)
-            .map(|plan| plan.under("here", "this machine"))
+            .map(|plan| plan.with_policy("here", "this machine"))
     };
     let minute = plan(&[]).unwrap_or_else(|error| panic!("{error}"));
     for case in &minute.cases {

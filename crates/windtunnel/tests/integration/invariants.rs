@@ -74,9 +74,9 @@ fn who_spreads_tasks_keeps_the_bounds() {
     );
     assert!(odd.contains("work conservation: from 0.000 ms on, CPU"), "{odd}");
     for part in [
-        "at 15.000 ms it was the first of 3 in: local DSQ of CPU 0",
-        "idle CPUs: 1-3; busy: 0",
-        "just that: windtunnel run ",
+        "at 15.000 ms, the task was the first of 3 in: local DSQ of CPU 0",
+        "idle CPUs: 1-3; busy CPUs: 0",
+        "to repeat this drawing: windtunnel run ",
     ] {
         assert!(odd.contains(part), "no '{part}' in\n{odd}");
     }

@@ -103,7 +103,7 @@ fn a_path_that_cannot_be_written_fails_before_the_run() {
     let same = folder.join("same").display().to_string();
     let ran = windtunnel(&[&["run", &fifo, "--json", &same, "--html", &same][..], &ENDLESS].concat());
     assert_eq!(
-        (ran.status, ran.stderr.contains("two outputs go to this file")),
+        (ran.status, ran.stderr.contains("two outputs have this path")),
         (2, true),
         "{}",
         ran.stderr
@@ -381,10 +381,10 @@ fn other_commands_say_how_far_they_came() {
         out.contains("work conservation") && out.contains("interrupted at "),
         "{out}"
     );
-    assert!(err.contains("eevdf: not run: interrupted"), "{err}");
+    assert!(err.contains("eevdf: not run (interrupted)"), "{err}");
     let (out, _) = told(&[&["diff", &fifo, &fifo][..], &ENDLESS].concat());
     assert!(
-        out.contains("decide the same:") && out.contains("(interrupted there)"),
+        out.contains("make the same decisions:") && out.contains("(interrupted there)"),
         "{out}"
     );
     let (out, err) = told(&[&["top", &fifo][..], &ENDLESS].concat());

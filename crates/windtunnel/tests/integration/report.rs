@@ -69,7 +69,7 @@ fn what_is_no_trace_is_refused() {
         (&["report", &cut], "was the run interrupted?"),
         (
             &["report", "-m", "up", "crates/windtunnel/tests/recordings/perf.txt"],
-            "machine 'up' has 1 CPUs",
+            "machine 'up' has only 1 CPUs",
         ),
     ] {
         let ran = windtunnel(args);
@@ -132,7 +132,7 @@ fn a_run_writes_what_a_report_writes_of_its_trace() {
     let gone = windtunnel(&["report", &trace, "--chrome", "out.json"]);
     assert_eq!((gone.status, gone.stdout.as_str()), (2, ""));
     assert!(
-        gone.stderr.contains("--chrome is gone: use --perfetto"),
+        gone.stderr.contains("--chrome was removed: use --perfetto"),
         "{}",
         gone.stderr
     );

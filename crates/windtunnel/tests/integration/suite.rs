@@ -57,7 +57,7 @@ fn a_step_that_fails_says_what_it_found() {
         (
             "suite-refused",
             "'refused nothing'",
-            "step 1 'refused nothing': it loads",
+            "step 1 'refused nothing': the object loads",
         ),
         (
             "suite-value",
@@ -67,24 +67,24 @@ fn a_step_that_fails_says_what_it_found() {
         (
             "suite-exit",
             "'load', 'unload', 'exit SCX_EXIT_ERROR'",
-            "it ended otherwise (SCX_EXIT_UNREG",
+            "the policy ended in another way (SCX_EXIT_UNREG",
         ),
         (
             "suite-ended",
             "'load', 'unload', 'loaded'",
-            "it is Disabled (SCX_EXIT_UNREG",
+            "the policy is Disabled (SCX_EXIT_UNREG",
         ),
         (
             "suite-code",
             "'load', 'unload', 'exit SCX_EXIT_UNREG code 3'",
-            "the code is 0, not 3",
+            "the exit code is 0, not 3",
         ),
         ("suite-global", "'load', 'expect nothing == 0'", "nothing"),
         ("suite-program", "'load', 'program absent'", "there is no such program"),
         (
             "suite-long",
             "'load', 'run 59s', 'hammer busy 1s 2s 2'",
-            "step 3 'hammer busy 1s 2s 2': the case would simulate more than 60s; --max-time sets the limit",
+            "step 3 'hammer busy 1s 2s 2': the case exceeds 60s of simulated time; --max-time changes the limit",
         ),
         (
             "suite-product",
@@ -105,11 +105,11 @@ fn a_step_that_fails_says_what_it_found() {
 fn the_summary_names_what_is_weaker_and_what_is_left_out() {
     // The end of the last line, which closes the list of steps, is a comment.
     let (status, text) = case("suite-weaker", "'load', 'unload']\nweaker = 'one CPU'\n#");
-    let expect = "ok   fifo: first come\nweaker fifo: one CPU\n1 of 1 objects pass, weaker than the original: 1\n";
+    let expect = "ok   fifo: first come\nweaker: fifo: one CPU\n1 of 1 objects pass, weaker than the original: 1\n";
     assert_eq!((status, text.as_str()), (0, expect));
     let steps = "'load', 'unload']\n[left_out]\nb = 'there is no b'\n#";
     let (status, text) = case("suite-left-out", steps);
-    let expect = "ok   fifo: first come\nleft out b: there is no b\n1 of 1 objects pass, tests left out: 1\n";
+    let expect = "ok   fifo: first come\nleft out: b: there is no b\n1 of 1 objects pass, tests left out: 1\n";
     assert_eq!((status, text.as_str()), (0, expect));
 }
 

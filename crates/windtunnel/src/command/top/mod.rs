@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `windtunnel top`: a simulation watched while it runs.
+//! `windtunnel top` shows the state of a simulation while it runs, like top(1).
 
 mod screen;
 
@@ -20,19 +20,19 @@ use windtunnel::scenario::Scenario;
 use windtunnel::top::{HEADING, Top};
 use windtunnel::{errln, outln};
 
-/// Looks a second.
-const LOOK: Duration = Duration::from_millis(100);
+/// Time between two updates of the screen.
+const UPDATE: Duration = Duration::from_millis(100);
 
 #[derive(ClapArgs)]
 pub struct Args {
-    /// An object, the name of a built policy, or `eevdf`
+    /// An object file, the name of a built policy (`policy list`), or `eevdf`
     policy: String,
     #[command(flatten)]
     inputs: Inputs,
-    /// Simulated seconds a second, on a terminal; + and - change it
+    /// Simulated seconds per second on a terminal; the keys + and - change it
     #[arg(long, default_value_t = 1.0)]
     speed: f64,
-    /// Where the output is no terminal: a line for so much simulated time
+    /// If the output is not a terminal, print one row for each such interval of simulated time
     #[arg(long, value_parser = duration::parse, default_value = "100ms", value_name = "TIME")]
     every: u64,
 }
@@ -40,14 +40,14 @@ pub struct Args {
 impl Args {
     pub fn run(self) -> Result<ExitCode, Error> {
         if !(self.speed > 0.0 && self.speed.is_finite()) {
-            return Err(Error::new("--speed: expected a number above 0, for example 0.1"));
+            return Err(Error::new("--speed: expected a number above 0, for example 0.5"));
         }
         if self.every == 0 {
-            return Err(Error::new("--every: expected some time, for example 100ms"));
+            return Err(Error::new("--every: expected a time above 0, for example 100ms"));
         }
         let scenarios = self.inputs.scenarios(&find(std::slice::from_ref(&self.policy))?, &[])?;
         let Some(scenario) = scenarios.first() else {
-            unreachable!("a scenario for the policy");
+            unreachable!("one scenario for the policy");
         };
         interrupt::listen();
         let mut running = scenario.start()?;
@@ -89,14 +89,14 @@ impl Args {
             scenario.workload.name,
             scenario.seed
         );
-        let screen = Screen::enter().map_err(|error| Error::new(format!("the terminal: {error}")))?;
+        let screen = Screen::enter().map_err(|error| Error::new(format!("terminal: {error}")))?;
         let watched = watch(&title, self.speed, running);
         drop(screen);
         watched
     }
 }
 
-/// The terminal while it is ours. It is the user's again whatever happens.
+/// Alternate screen and raw mode of the terminal. Dropping it restores the terminal.
 struct Screen;
 
 impl Screen {
@@ -110,35 +110,35 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // Nothing can be done about a terminal that is gone.
+        // An error of the terminal cannot be handled here.
         let _ = execute!(io::stdout(), cursor::Show, LeaveAlternateScreen);
         let _ = terminal::disable_raw_mode();
     }
 }
 
-/// Looks until the user has seen enough. A run that is over stays to be looked at.
+/// Updates the screen until the user quits. A finished run stays on the screen.
 fn watch(title: &str, speed: f64, running: &mut Running) -> Result<(), Error> {
-    let failed = |error: io::Error| Error::new(format!("the terminal: {error}"));
+    let failed = |error: io::Error| Error::new(format!("terminal: {error}"));
     let (mut top, mut speed, mut paused) = (Top::default(), speed, false);
     let mut view = top.advance(running, 1)?;
     while interrupt::signal().is_none() {
         let started = Instant::now();
         if !paused && !running.ended() {
-            let step = (LOOK.as_nanos() as f64 * speed) as u64;
+            let step = (UPDATE.as_nanos() as f64 * speed) as u64;
             view = top.advance(running, running.at().saturating_add(step.max(1)))?;
         }
         let status = Status {
             title,
             speed,
             paused,
-            behind: started.elapsed() > LOOK,
+            behind: started.elapsed() > UPDATE,
         };
         let (width, height) = terminal::size().map_err(failed)?;
         let (width, height) = (usize::from(width), usize::from(height));
         let lines = screen::lines(&view, &status, width, height);
         screen::put(&mut io::stdout().lock(), &lines, width).map_err(failed)?;
         loop {
-            let left = LOOK.saturating_sub(started.elapsed());
+            let left = UPDATE.saturating_sub(started.elapsed());
             if !event::poll(left).map_err(failed)? {
                 break;
             }

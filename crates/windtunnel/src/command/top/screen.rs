@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One look at a running simulation as lines of a terminal.
+//! Renders the state of a running simulation as the rows of a terminal.
 
 use crossterm::style::{Attribute, Color, Print, SetAttribute, SetForegroundColor};
 use crossterm::terminal::{Clear, ClearType};
@@ -8,10 +8,11 @@ use std::io::{self, Write};
 use trace::escape;
 use windtunnel::top::{Cpu, View};
 
-/// Characters of a bar, and of the whole of a CPU.
+/// Width of a CPU's bar in characters.
 const BAR: usize = 20;
+/// Width of all that is shown of a CPU, in characters.
 const CELL: usize = 52;
-/// Rows that queues and tasks have at least.
+/// Least number of rows for queues and tasks.
 const LOWER: usize = 6;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,26 +23,26 @@ enum Ink {
     Overhead,
 }
 
-/// Pieces of text, left to right.
+/// A row of the screen: pieces of text from left to right.
 #[derive(Clone, Debug, Default)]
 pub struct Line(Vec<(Ink, String)>);
 
-/// What else the screen says.
+/// Title, speed and state of the display itself.
 pub struct Status<'a> {
     pub title: &'a str,
-    /// Simulated seconds a second.
+    /// Simulated seconds per second.
     pub speed: f64,
     pub paused: bool,
-    /// The simulation does not keep up.
+    /// Whether the simulation is slower than `speed`.
     pub behind: bool,
 }
 
 impl Line {
-    fn of(ink: Ink, text: impl Into<String>) -> Line {
+    fn new(ink: Ink, text: impl Into<String>) -> Line {
         Line(vec![(ink, text.into())])
     }
 
-    /// Another piece, from this column on.
+    /// Appends a piece of text that starts at `column`.
     fn at(&mut self, column: usize, ink: Ink, text: impl Into<String>) {
         let blanks = column.saturating_sub(self.width());
         self.0.push((Ink::Plain, " ".repeat(blanks)));
@@ -53,40 +54,40 @@ impl Line {
     }
 }
 
-/// The screen, no larger than it.
+/// Returns the rows of the whole screen, which has the size `width` x `height`.
 pub fn lines(view: &View, status: &Status, width: usize, height: usize) -> Vec<Line> {
     let done = (view.at as f64 / view.until.max(1) as f64).clamp(0.0, 1.0);
     let time = format!("{:.1} of {:.1} ms ", view.at as f64 / 1e6, view.until as f64 / 1e6);
     let room = width.saturating_sub(time.len());
-    let mut time = Line::of(Ink::Plain, time);
+    let mut time = Line::new(Ink::Plain, time);
     time.0.push((Ink::Busy, "=".repeat((done * room as f64) as usize)));
     let mut lines = vec![
-        Line::of(Ink::Bold, status.title),
+        Line::new(Ink::Bold, status.title),
         time,
-        Line::of(
+        Line::new(
             Ink::Plain,
             format!(
                 "{} tasks, {} waiting   busy {:.1} %, overhead {:.2} %",
                 view.nr_tasks, view.waiting, view.busy_percent, view.overhead_percent
             ),
         ),
-        Line::of(
+        Line::new(
             Ink::Plain,
             format!(
                 "switches {:.0}/s   wake-ups {:.0}/s   migrations {:.0}/s   operations {:.0}/s",
                 view.switches, view.wakeups, view.migrations, view.operations
             ),
         ),
-        Line::of(Ink::Bold, " CPU busy (#: overhead)        %  waiting  runs"),
+        Line::new(Ink::Bold, " CPU busy (#: overhead)        %  waiting  runs"),
     ];
     let used = lines.len() + 2;
     cpus(view, width, height.saturating_sub(used + LOWER), &mut lines);
     let half = (2 * width / 5).max(30);
-    let mut head = Line::of(Ink::Bold, "  tasks  queue");
+    let mut head = Line::new(Ink::Bold, "  tasks  queue");
     head.at(
         half,
         Ink::Bold,
-        format!("{:<20} {:>4} {:>6} {:>10}", "task", "CPU", "CPU %", "waits ms"),
+        format!("{:<20} {:>4} {:>6} {:>10}", "task", "CPU", "CPU %", "waited ms"),
     );
     lines.push(head);
     for row in 0..height.saturating_sub(lines.len() + 1) {
@@ -96,7 +97,7 @@ pub fn lines(view: &View, status: &Status, width: usize, height: usize) -> Vec<L
                 .chars()
                 .take(half.saturating_sub(1))
                 .collect();
-            line = Line::of(Ink::Plain, text);
+            line = Line::new(Ink::Plain, text);
         }
         if let Some(task) = view.tasks.get(row) {
             let waits = task
@@ -112,21 +113,21 @@ pub fn lines(view: &View, status: &Status, width: usize, height: usize) -> Vec<L
         lines.push(line);
     }
     let state = match (view.ended, status.paused, status.behind) {
-        (true, ..) => "the run is over",
+        (true, ..) => "finished",
         (_, true, _) => "paused",
-        (.., true) => "as fast as it can",
+        (.., true) => "at full speed",
         _ => "",
     };
     lines.truncate(height.saturating_sub(1));
     let keys = format!(
-        "q quit   space pause   + - speed ({} simulated s a second)   {state}",
+        "q quit   space pause   + - speed ({} simulated s per s)   {state}",
         status.speed
     );
-    lines.push(Line::of(Ink::Bold, keys));
+    lines.push(Line::new(Ink::Bold, keys));
     lines
 }
 
-/// Column by column; those for which there is no room are counted.
+/// Appends the CPUs column by column, and the number of CPUs for which there is no room.
 fn cpus(view: &View, width: usize, most: usize, lines: &mut Vec<Line>) {
     let columns = (width / CELL).max(1);
     let rows = view.cpus.len().div_ceil(columns).min(most.max(1));
@@ -142,7 +143,7 @@ fn cpus(view: &View, width: usize, most: usize, lines: &mut Vec<Line>) {
     }
     let hidden = view.cpus.len().saturating_sub(rows * columns);
     if hidden > 0 {
-        lines.push(Line::of(Ink::Plain, format!("     and {hidden} more CPUs")));
+        lines.push(Line::new(Ink::Plain, format!("     and {hidden} more CPUs")));
     }
 }
 
@@ -163,10 +164,10 @@ fn bar(column: usize, index: usize, cpu: &Cpu, line: &mut Line) {
     line.at(column + 5 + BAR + 1, Ink::Plain, rest);
 }
 
-/// Puts lines on a terminal of this width.
+/// Prints rows on a terminal of this width.
 ///
 /// # Errors
-/// The terminal's.
+/// Errors of writing to the terminal.
 pub fn put(out: &mut impl Write, lines: &[Line], width: usize) -> io::Result<()> {
     for (row, line) in lines.iter().enumerate() {
         queue!(out, cursor::MoveTo(0, row as u16))?;
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_shows_cpus_queues_and_tasks() {
+    fn the_screen_shows_cpus_queues_and_tasks() {
         let text = screen(110, 24, 4).join("\n");
         for part in [
             "fifo on smp4",
@@ -237,7 +238,7 @@ mod tests {
             "   3 ##||||||||            50 %    3  loop:7",
             "     12  DSQ 0x0",
             "loop:7                  2   33.3      1.500",
-            "0.5 simulated s a second",
+            "0.5 simulated s per s",
             "paused",
         ] {
             assert!(text.contains(part), "no '{part}' in\n{text}");
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn any_size_will_do() {
+    fn every_screen_size_is_filled_and_not_exceeded() {
         for (width, height) in [(1, 1), (20, 5), (60, 12), (300, 80)] {
             let lines = screen(width, height, 512);
             assert!(lines.len() <= height, "{width}x{height}: {}", lines.len());
@@ -259,9 +260,9 @@ mod tests {
     }
 
     #[test]
-    fn nothing_goes_beyond_the_edge() {
+    fn long_rows_are_cut_at_the_edge() {
         let mut out = Vec::new();
-        put(&mut out, &[Line::of(Ink::Busy, "0123456789")], 4).expect("a Vec takes all");
+        put(&mut out, &[Line::new(Ink::Busy, "0123456789")], 4).expect("a Vec takes all");
         let text = String::from_utf8(out).expect("text");
         assert!(text.contains("0123") && !text.contains("01234"), "{text:?}");
     }

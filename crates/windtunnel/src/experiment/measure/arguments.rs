@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Arguments of a measure: names with texts.
+//! Named arguments of a measure or an equation.
 
 use crate::duration;
 use std::collections::BTreeMap;
 
+/// Texts of arguments by name.
 #[derive(Clone, Debug, Default)]
 pub struct Arguments(BTreeMap<String, String>);
 
@@ -17,17 +18,14 @@ impl Arguments {
         self.0.remove(name)
     }
 
-    /// An error if there are others than these.
-    pub(super) fn only(&self, known: &[(&str, &str)]) -> Result<(), String> {
+    /// Checks that there are no arguments but the `known` ones.
+    pub(super) fn check_names(&self, known: &[(&str, &str)]) -> Result<(), String> {
         let unknown = self.0.keys().find(|name| !known.iter().any(|(known, _)| known == name));
         let Some(unknown) = unknown else { return Ok(()) };
-        let known: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-        let known = match known.as_slice() {
-            [] => "none".into(),
-            names => names.join(", "),
-        };
+        let names: Vec<&str> = known.iter().map(|(name, _)| *name).chain(["scale", "across"]).collect();
         Err(format!(
-            "it takes no argument '{unknown}'\n  hint: its arguments: {known}, scale and across"
+            "unknown argument '{unknown}'\n  hint: the arguments are {}",
+            names.join(", ")
         ))
     }
 
@@ -35,8 +33,9 @@ impl Arguments {
         self.0.get(name).map(String::as_str)
     }
 
-    pub fn needed(&self, name: &str) -> Result<&str, String> {
-        self.text(name).ok_or_else(|| format!("it needs the argument '{name}'"))
+    pub fn required(&self, name: &str) -> Result<&str, String> {
+        self.text(name)
+            .ok_or_else(|| format!("the argument '{name}' is missing"))
     }
 
     pub fn number(&self, name: &str) -> Result<Option<f64>, String> {
@@ -44,7 +43,7 @@ impl Arguments {
         self.text(name).map(|text| text.parse().map_err(bad)).transpose()
     }
 
-    /// A length of time in ns.
+    /// Returns a duration argument in ns.
     pub fn time(&self, name: &str) -> Result<Option<u64>, String> {
         let bad = |error: String| format!("{name}: {error}");
         self.text(name)

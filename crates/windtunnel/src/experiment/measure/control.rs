@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Mean response times with theory as a control variate.
 //!
-//! Near saturation a mean over even millions of jobs is off by percents, and all of that is the luck of the arrivals. So the
-//! exact response times for the arrivals and service times that this run had are worked out beside it, and the estimate is the
-//! run's mean, less theirs, plus what theory says theirs is in the long run. What is left is what the simulated machine does
-//! differently; that arrivals and services are as they should be is for other rows, without a control, to show.
+//! Near saturation, even the mean over millions of jobs is off by several percent, because of the
+//! random arrivals. The control variate removes this noise. The exact response times for the
+//! arrivals and service times of this run are computed by recursion:
+//!
+//! ```text
+//! estimate = simulated mean - exact mean for these arrivals + theoretical mean in the long run
+//! ```
+//!
+//! The estimate differs from theory only by what the simulated machine does differently. It cannot
+//! show whether arrivals and service times have the right distribution. Rows without a control
+//! variate show that.
 
 use super::Kind;
 use crate::experiment::equation;
@@ -12,10 +19,11 @@ use crate::experiment::observe::Observed;
 use crate::experiment::recursion::{Job, fcfs, sharing};
 use crate::experiment::statistics::mean;
 
+/// A mean response time with its control variate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measure {
     discipline: Discipline,
-    /// The long run's mean, ms.
+    /// Theoretical mean in the long run, in ms.
     theory_ms: f64,
     task: String,
 }
@@ -28,20 +36,17 @@ enum Discipline {
 
 pub const KINDS: &[Kind] = &[Kind {
     name: "controlled_response_ms",
-    about: "mean response time of an open system, with what theory says of these very arrivals as a control variate",
+    about: "mean response time of an open system, with the exact response times of its arrivals as a control variate",
     arguments: &[
-        ("control", "the equation: mg1_fcfs, mg1_ps or mmc_fcfs"),
-        ("interarrival", "mean"),
-        ("service", "mean"),
+        ("control", "equation: mg1_fcfs, mg1_ps or mmc_fcfs"),
+        ("interarrival", "mean time between arrivals"),
+        ("service", "mean service time"),
         ("cv2", "squared coefficient of variation of the service time"),
-        ("servers", "of mmc_fcfs"),
-        (
-            "task",
-            "jobs are the tasks whose name at creation begins with this; default job",
-        ),
+        ("servers", "number of servers of mmc_fcfs"),
+        ("task", "prefix of the jobs' task names at creation; default: job"),
     ],
     make: |_, arguments| {
-        let control = arguments.needed("control")?;
+        let control = arguments.required("control")?;
         let theory_ms = equation::solve(control, arguments)?;
         let servers = arguments.number("servers")?.unwrap_or(1.0) as usize;
         let discipline = match control {
@@ -67,13 +72,17 @@ impl Measure {
         jobs.sort_unstable();
         let responses = trail.responses_ms(&self.task, 0);
         if responses.len() != jobs.len() {
-            return Err(format!("{} of {} jobs were done", responses.len(), jobs.len()));
+            return Err(format!(
+                "only {} of {} jobs were completed",
+                responses.len(),
+                jobs.len()
+            ));
         }
         let sum_ns = match self.discipline {
             Discipline::Fcfs { servers } => fcfs(&jobs, servers),
             Discipline::Sharing => sharing(&jobs),
         };
-        let simulated = mean(&responses).ok_or("no job was done")?;
+        let simulated = mean(&responses).ok_or("no job was completed")?;
         Ok(simulated - sum_ns / 1e6 / jobs.len() as f64 + self.theory_ms)
     }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The closed list of what can be measured of a run: figures of the result ([`report::FIGURES`]), and one file for each
-//! other kind of evidence, with its entries in a list `KINDS`.
+//! The quantities that an experiment can measure in a run.
+//!
+//! The list consists of the figures of a result ([`report::FIGURES`]) and of the `KINDS` of each
+//! file in this directory.
 
 mod arguments;
 mod control;
@@ -14,19 +16,19 @@ pub use arguments::Arguments;
 use super::observe::Observed;
 use report::Better;
 
-/// One entry of the list.
+/// A kind of measure.
 #[derive(Clone, Copy)]
 pub struct Kind {
     pub name: &'static str,
-    /// One line, with the unit.
+    /// Description in one line, with the unit.
     pub about: &'static str,
-    /// Names and meanings of its arguments.
+    /// Names and meanings of the arguments.
     pub arguments: &'static [(&'static str, &'static str)],
-    /// Makes the measure from the name and the arguments.
+    /// Creates the measure from its name and arguments.
     make: fn(&str, &Arguments) -> Result<Measure, String>,
 }
 
-/// A number of one run.
+/// A quantity to measure in a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Measure {
     Result(result::Measure),
@@ -44,14 +46,16 @@ static GROUPS: &[&[Kind]] = &[
     queue::KINDS,
 ];
 
-/// All kinds: the figures of a result first.
+/// Returns all kinds, beginning with the figures of a result.
 pub fn kinds() -> impl Iterator<Item = Kind> {
     result::figures().chain(GROUPS.iter().copied().flatten().copied())
 }
 
 impl Measure {
+    /// Creates a measure.
+    ///
     /// # Errors
-    /// What is wrong with the name or an argument.
+    /// The name or an argument is not valid.
     pub fn make(name: &str, arguments: &Arguments) -> Result<Measure, String> {
         let Some(kind) = kinds().find(|kind| kind.name == name) else {
             let names: Vec<&str> = kinds().map(|kind| kind.name).collect();
@@ -60,14 +64,14 @@ impl Measure {
                 names.join(", ")
             ));
         };
-        arguments.only(kind.arguments)?;
+        arguments.check_names(kind.arguments)?;
         (kind.make)(name, arguments)
     }
 
-    /// Its value.
+    /// Returns the value in a run.
     ///
     /// # Errors
-    /// Why the run has none.
+    /// The reason why the run has no such value.
     pub fn value(&self, seen: &Observed) -> Result<f64, String> {
         match self {
             Measure::Result(measure) => measure.value(seen),
@@ -78,7 +82,8 @@ impl Measure {
         }
     }
 
-    /// The global of the policy that it reads, and when (`None`: at the end).
+    /// Returns the global variable that the measure reads, with the time of reading (`None`: at the
+    /// end).
     pub fn global(&self) -> Option<(Option<u64>, &str)> {
         match self {
             Measure::Policy(measure) => Some((measure.at_ns, &measure.name)),
@@ -86,21 +91,22 @@ impl Measure {
         }
     }
 
-    /// When it looks at the queues.
-    pub fn look(&self) -> Option<u64> {
+    /// Returns the time at which the measure reads the lengths of queues, in ns.
+    pub fn sample_time(&self) -> Option<u64> {
         match self {
-            Measure::Queue(measure) => measure.look(),
+            Measure::Queue(measure) => measure.sample_time(),
             _ => None,
         }
     }
 }
 
-/// How a case's value is compared with the baseline's.
+/// How a value is compared with the baseline's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Against {
-    /// Change in percent of the baseline's value, + is better: a rate x/b - 1, a time 1 - t/b.
+    /// Change in percent of the baseline's value, positive if better. A rate gives x/b - 1, a time
+    /// 1 - t/b.
     Relative,
-    /// How much faster in percent: a rate x/b - 1, a time b/t - 1.
+    /// Speedup in percent. A rate gives x/b - 1, a time b/t - 1.
     Speedup,
 }
 
@@ -115,34 +121,36 @@ impl Against {
     }
 }
 
-/// What becomes of the values of several seeds.
+/// How the values of several seeds are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Across {
     Mean,
     Deviation,
     Least,
     Most,
-    /// How many there are.
+    /// Number of values.
     Count,
-    /// Half the width of the mean's 95 % confidence interval.
+    /// Half width of the mean's 95 % confidence interval.
     HalfWidth,
 }
 
-/// What a cell shows.
+/// Quantity that a cell of the table shows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quantity {
     pub measure: Measure,
     pub against: Option<Against>,
-    /// Which is better, unless the workload's score says so.
+    /// Which direction is better. `None` if the score of the workload defines it.
     pub better: Option<Better>,
-    /// A factor, where the run is smaller than the source's or the unit another one.
+    /// Factor for a run that is smaller than the source's, or for another unit.
     pub scale: f64,
     pub across: Across,
 }
 
 impl Quantity {
+    /// Creates a quantity from the name and arguments in a definition.
+    ///
     /// # Errors
-    /// What is wrong with the name or an argument.
+    /// The name or an argument is not valid.
     pub fn make(name: &str, mut arguments: Arguments) -> Result<Quantity, String> {
         let across = match arguments.take("across").as_deref() {
             None | Some("mean") => Across::Mean,
@@ -177,15 +185,15 @@ impl Quantity {
                 across,
             });
         }
-        let of = arguments.take("of").unwrap_or_else(|| "score".into());
+        let quantity = arguments.take("of").unwrap_or_else(|| "score".into());
         let better = match arguments.take("better").as_deref() {
-            None if of == "score" => None,
+            None if quantity == "score" => None,
             Some("higher") => Some(Better::Higher),
             Some("lower") => Some(Better::Lower),
-            _ => return Err(format!("{name} of {of} needs better = \"higher\" or \"lower\"")),
+            _ => return Err(format!("{name} of {quantity} needs better = \"higher\" or \"lower\"")),
         };
         Ok(Quantity {
-            measure: Measure::make(&of, &arguments)?,
+            measure: Measure::make(&quantity, &arguments)?,
             against,
             better,
             scale,
@@ -199,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gains_are_positive_where_it_is_better() {
+    fn an_improvement_is_a_positive_change() {
         let compare = |against: Against, value, better| against.compare(value, 8.0, better).round();
         assert_eq!(compare(Against::Relative, 10.0, Better::Higher), 25.0);
         assert_eq!(compare(Against::Relative, 6.0, Better::Lower), 25.0);
@@ -216,7 +224,7 @@ mod tests {
         assert!(quantity("relative_percent", &[("of", "wakeups"), ("better", "lower")]).is_ok());
         for (name, arguments, message) in [
             ("scores", &[][..], "no measure 'scores'"),
-            ("score", &[("tsk", "x")][..], "it takes no argument 'tsk'"),
+            ("score", &[("tsk", "x")][..], "unknown argument 'tsk'"),
             ("relative_percent", &[("of", "wakeups")][..], "needs better"),
             ("response_ms", &[("stat", "q")][..], "stat"),
             ("response_ms", &[("after", "ten")][..], "after"),

@@ -5,11 +5,12 @@ use super::Kind;
 use super::result::{PER, Per};
 use crate::experiment::observe::Observed;
 
+/// A global variable at a time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measure {
-    /// As `--set` spells it.
+    /// Name of the variable as in `--set`.
     pub name: String,
-    /// `None`: at the end.
+    /// Simulated time of the reading. `None` means the end of the run.
     pub at_ns: Option<u64>,
     per: Per,
 }
@@ -18,15 +19,15 @@ pub const KINDS: &[Kind] = &[Kind {
     name: "counter",
     about: "a global variable of the policy",
     arguments: &[
-        ("name", "as `policy show` tells it; elements as queue[3].len"),
-        ("at", "a simulated time; default: at the end"),
+        ("name", "name as in `policy show`, with elements as in queue[3].len"),
+        ("at", "simulated time of the reading; default: the end of the run"),
         PER,
     ],
     make: |_, arguments| {
         Ok(super::Measure::Policy(Measure {
-            name: arguments.needed("name")?.to_owned(),
+            name: arguments.required("name")?.to_owned(),
             at_ns: arguments.time("at")?,
-            per: Per::of(arguments)?,
+            per: Per::parse(arguments)?,
         }))
     },
 }];
@@ -34,7 +35,12 @@ pub const KINDS: &[Kind] = &[Kind {
 impl Measure {
     pub fn value(&self, seen: &Observed) -> Result<f64, String> {
         let value = seen.globals.get(&(self.at_ns, self.name.clone()));
-        let value = value.ok_or_else(|| format!("the policy's {} could not be read as a number then", self.name))?;
+        let value = value.ok_or_else(|| {
+            format!(
+                "the policy's global {} could not be read as a number at that time",
+                self.name
+            )
+        })?;
         Ok(self.per.divide(*value, seen))
     }
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Measures of the CPUs' queues: tasks that run or wait, by the CPU they belong to.
+//! Measures of queue lengths: the running and waiting tasks of a CPU.
 
 use super::Kind;
-use crate::experiment::observe::{MOST_LEFT, Observed};
+use crate::experiment::observe::{MAX_LEFT, Observed};
 
+/// A queue length at a time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measure {
-    /// `None`: all CPUs together.
+    /// CPU, or `None` for the sum over all CPUs.
     cpu: Option<usize>,
     when: When,
     minus_mean: bool,
@@ -15,41 +16,41 @@ pub struct Measure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
     At(u64),
-    /// Just before the next task exits.
+    /// When this number of tasks is left, just before the next one exits.
     Left(usize),
 }
 
 pub const KINDS: &[Kind] = &[Kind {
     name: "queue_length",
-    about: "tasks that run or wait on a CPU at a time",
+    about: "number of tasks that run or wait on a CPU at one time",
     arguments: &[
-        ("cpu", "a CPU; default: all together"),
-        ("at", "the simulated time"),
+        ("cpu", "CPU; default: the sum over all CPUs"),
+        ("at", "simulated time"),
         (
             "left",
-            "instead of that: when so many tasks are left, 1 to 100, before the next one exits",
+            "instead of at: when this number of tasks is left (1 to 100), just before the next one exits",
         ),
-        ("minus", "mean: the difference from the mean of all CPUs"),
+        ("minus", "mean: subtract the mean over all CPUs"),
     ],
     make: |_, arguments| {
         let cpu = arguments.number("cpu")?.map(|cpu| cpu as usize);
         let minus_mean = match arguments.text("minus") {
             None => false,
             Some("mean") if cpu.is_some() => true,
-            Some(other) => return Err(format!("minus = '{other}': expected mean, with a CPU")),
+            Some(other) => return Err(format!("minus = '{other}': expected mean, together with a cpu")),
         };
         let when = match (arguments.time("at")?, arguments.number("left")?) {
             (Some(at), None) => When::At(at),
-            (None, Some(left)) if (1.0..=MOST_LEFT as f64).contains(&left) => When::Left(left as usize),
-            (None, Some(left)) => return Err(format!("left = {left}: expected 1 to {MOST_LEFT}")),
-            _ => return Err("it needs the argument 'at' or 'left'".into()),
+            (None, Some(left)) if (1.0..=MAX_LEFT as f64).contains(&left) => When::Left(left as usize),
+            (None, Some(left)) => return Err(format!("left = {left}: expected 1 to {MAX_LEFT}")),
+            _ => return Err("expected one of the arguments 'at' and 'left'".into()),
         };
         Ok(super::Measure::Queue(Measure { cpu, when, minus_mean }))
     },
 }];
 
 impl Measure {
-    pub fn look(&self) -> Option<u64> {
+    pub fn sample_time(&self) -> Option<u64> {
         match self.when {
             When::At(at) => Some(at),
             When::Left(_) => None,
@@ -58,10 +59,10 @@ impl Measure {
 
     pub fn value(&self, seen: &Observed) -> Result<f64, String> {
         let lengths = match self.when {
-            When::At(at) => seen.trail.lengths(at).ok_or("the run was over by then")?,
+            When::At(at) => seen.trail.lengths(at).ok_or("the run ended before that time")?,
             When::Left(tasks) => {
                 let lengths = seen.trail.lengths_left(tasks);
-                lengths.ok_or_else(|| format!("it never was that {tasks} tasks were left"))?
+                lengths.ok_or_else(|| format!("there was no time at which {tasks} tasks were left"))?
             }
         };
         let all = f64::from(lengths.iter().sum::<u32>());
@@ -83,7 +84,7 @@ mod tests {
     use trace::{Event, Record, Sink, TaskState};
 
     #[test]
-    fn lengths_by_the_tasks_that_are_left() {
+    fn queue_lengths_are_known_by_the_number_of_tasks_left() {
         let mut trail = Trail::new(2, Vec::new());
         let mut take = |time, cpu, event| trail.take(&[Record { time, cpu, event }]);
         for pid in [1, 2, 3] {

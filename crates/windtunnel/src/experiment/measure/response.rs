@@ -1,44 +1,47 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Measures of response times and of what single tasks got.
+//! Measures of response times and of the CPU time of tasks.
 
 use super::{Arguments, Kind};
 use crate::experiment::observe::{Observed, Response};
 use crate::experiment::statistics::{deviation, mean};
 use std::collections::BTreeMap;
 
+/// A quantity of the responses of some tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measure {
-    what: What,
-    /// Tasks whose name begins with this.
+    quantity: Quantity,
+    /// Prefix of the names of the tasks to measure.
     task: String,
-    /// Responses that ended earlier do not count.
+    /// Time before which responses do not count, in ns.
     after_ns: u64,
-    /// Responses below or from there on do not count.
+    /// Responses shorter than this do not count.
     from_ms: f64,
+    /// Responses of this length or longer do not count.
     to_ms: f64,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum What {
+enum Quantity {
     Response(Stat),
-    /// The same of the means of tasks.
+    /// Statistic over the tasks' mean response times.
     TaskMean(Stat),
-    /// The most frequent one, ms.
+    /// Most frequent response time, in ms.
     Peak,
-    /// Responses from `from_ms` to below `to_ms`, in percent of all.
+    /// Share of responses from `from_ms` to below `to_ms`, in percent.
     Share,
-    /// When the last response ended that was not within `percent` of any of `near_ms`, s.
+    /// End of the last response that was not within `percent` of any of `near_ms`, in s.
     Settled {
         near_ms: Vec<f64>,
         percent: f64,
     },
-    /// From a response to the begin of the task's next request, ms.
+    /// Mean time from a response to the task's next request, in ms.
     Between,
-    /// CPU time in percent of that of all tasks.
+    /// CPU time in percent of the CPU time of all tasks.
     CpuShare,
     /// Responses per minute.
     PerMinute,
-    /// L against lambda W, in percent.
+    /// Deviation of the mean number of tasks from arrival rate times mean response time (Little's
+    /// law), in percent.
     Little,
 }
 
@@ -52,11 +55,11 @@ enum Stat {
     Percentile(f64),
 }
 
-const TASK: (&str, &str) = ("task", "only tasks whose name at creation begins with this");
-const AFTER: (&str, &str) = ("after", "only responses that ended at this time or later");
-const FROM: (&str, &str) = ("from_ms", "least response time that counts, default 0");
-const TO: (&str, &str) = ("to_ms", "response time from which on none counts, default: no limit");
-/// Width of what counts as one response time where peaks are looked for, ms.
+const TASK: (&str, &str) = ("task", "prefix of the names of tasks at creation");
+const AFTER: (&str, &str) = ("after", "count only responses that ended at this time or later");
+const FROM: (&str, &str) = ("from_ms", "count only response times of at least this; default: 0");
+const TO: (&str, &str) = ("to_ms", "count only response times below this; default: no limit");
+/// Width of a bin of the histogram in which the most frequent response time is found, in ms.
 const BIN_MS: f64 = 10.0;
 
 pub const KINDS: &[Kind] = &[
@@ -75,75 +78,78 @@ pub const KINDS: &[Kind] = &[
         ],
         make: |_, arguments| {
             let stat = stat(arguments.text("stat").unwrap_or("mean"))?;
-            make(What::Response(stat), arguments)
+            make(Quantity::Response(stat), arguments)
         },
     },
     Kind {
         name: "task_mean_response_ms",
-        about: "the tasks' mean response times",
-        arguments: &[("stat", "as of response_ms, over the tasks"), TASK, AFTER],
+        about: "statistic over the mean response times of tasks",
+        arguments: &[("stat", "as in response_ms"), TASK, AFTER],
         make: |_, arguments| {
             let stat = stat(arguments.text("stat").unwrap_or("mean"))?;
-            make(What::TaskMean(stat), arguments)
+            make(Quantity::TaskMean(stat), arguments)
         },
     },
     Kind {
         name: "response_peak_ms",
-        about: "the most frequent response time: the mean of the fullest 10 ms",
+        about: "most frequent response time: the mean in the fullest bin of 10 ms",
         arguments: &[TASK, AFTER, FROM, TO],
-        make: |_, arguments| make(What::Peak, arguments),
+        make: |_, arguments| make(Quantity::Peak, arguments),
     },
     Kind {
         name: "response_share_percent",
-        about: "share of response times in from_ms <= t < to_ms",
+        about: "share of response times t with from_ms <= t < to_ms",
         arguments: &[FROM, TO, TASK, AFTER],
-        make: |_, arguments| make(What::Share, arguments),
+        make: |_, arguments| make(Quantity::Share, arguments),
     },
     Kind {
         name: "settled_s",
-        about: "when the last response ended that is not one of those expected",
+        about: "end of the last response whose time is not an expected one",
         arguments: &[
-            ("near_ms", "those expected, as 250/450/550"),
-            ("percent", "tolerance, default 2"),
+            ("near_ms", "expected response times, for example 250/450/550"),
+            ("percent", "tolerance; default: 2"),
             TASK,
         ],
         make: |_, arguments| {
-            let near = arguments.needed("near_ms")?.split('/').map(|text| text.trim().parse());
+            let near = arguments
+                .required("near_ms")?
+                .split('/')
+                .map(|text| text.trim().parse());
             let near_ms = near.collect::<Result<_, _>>();
-            let near_ms = near_ms.map_err(|_| "near_ms: expected numbers as 250/450/550".to_owned())?;
+            let near_ms = near_ms.map_err(|_| "near_ms: expected numbers, for example 250/450/550".to_owned())?;
             let percent = arguments.number("percent")?.unwrap_or(2.0);
-            make(What::Settled { near_ms, percent }, arguments)
+            make(Quantity::Settled { near_ms, percent }, arguments)
         },
     },
     Kind {
         name: "between_ms",
-        about: "mean time from a response to the begin of the task's next request",
+        about: "mean time from a response to the task's next request",
         arguments: &[TASK, AFTER],
-        make: |_, arguments| make(What::Between, arguments),
+        make: |_, arguments| make(Quantity::Between, arguments),
     },
     Kind {
         name: "responses_per_minute",
-        about: "requests answered in a simulated minute",
+        about: "responses per simulated minute",
         arguments: &[TASK, AFTER],
-        make: |_, arguments| make(What::PerMinute, arguments),
+        make: |_, arguments| make(Quantity::PerMinute, arguments),
     },
     Kind {
         name: "cpu_share_percent",
-        about: "CPU time in percent of that of all tasks",
+        about: "CPU time in percent of the CPU time of all tasks",
         arguments: &[TASK],
-        make: |_, arguments| make(What::CpuShare, arguments),
+        make: |_, arguments| make(Quantity::CpuShare, arguments),
     },
     Kind {
         name: "little_percent",
-        about: "by how much the mean number of tasks differs from arrival rate times mean response time",
+        about: "deviation of the mean number of tasks from arrival rate times mean response time (Little's law)",
         arguments: &[TASK],
-        make: |_, arguments| make(What::Little, arguments),
+        make: |_, arguments| make(Quantity::Little, arguments),
     },
 ];
 
-fn make(what: What, arguments: &Arguments) -> Result<super::Measure, String> {
+fn make(quantity: Quantity, arguments: &Arguments) -> Result<super::Measure, String> {
     Ok(super::Measure::Response(Measure {
-        what,
+        quantity,
         task: arguments.text("task").unwrap_or_default().to_owned(),
         after_ns: arguments.time("after")?.unwrap_or(0),
         from_ms: arguments.number("from_ms")?.unwrap_or(0.0),
@@ -162,7 +168,7 @@ fn stat(text: &str) -> Result<Stat, String> {
             let percentile = text.strip_prefix('p').and_then(|text| text.parse().ok());
             let percentile = percentile.filter(|p| (0.0..=100.0).contains(p));
             Stat::Percentile(percentile.ok_or_else(|| {
-                format!("stat = '{text}': expected mean, min, max, deviation, cv_percent or a percentile as p99")
+                format!("stat = '{text}': expected mean, min, max, deviation, cv_percent or a percentile such as p99")
             })?)
         }
     })
@@ -173,44 +179,47 @@ impl Measure {
         let trail = &seen.trail;
         let responses = || trail.responses_ms(&self.task, self.after_ns);
         let counts = |ms: &f64| *ms >= self.from_ms && *ms < self.to_ms;
-        let some = |value: Option<f64>| value.ok_or_else(|| "too few requests were answered".to_owned());
-        match self.what {
-            What::Response(stat) => some(stat.of(responses().into_iter().filter(counts).collect())),
-            What::TaskMean(stat) => {
+        let some = |value: Option<f64>| value.ok_or_else(|| "there are too few responses".to_owned());
+        match self.quantity {
+            Quantity::Response(stat) => some(stat.compute(responses().into_iter().filter(counts).collect())),
+            Quantity::TaskMean(stat) => {
                 let tasks = self.by_task(seen).into_values();
-                let means = tasks.filter_map(|of| mean(&of.iter().map(Response::ms).collect::<Vec<_>>()));
-                some(stat.of(means.collect()))
+                let means = tasks.filter_map(|responses| mean(&responses.iter().map(Response::ms).collect::<Vec<_>>()));
+                some(stat.compute(means.collect()))
             }
-            What::Peak => some(peak(responses().into_iter().filter(counts))),
-            What::Share => {
+            Quantity::Peak => some(peak(responses().into_iter().filter(counts))),
+            Quantity::Share => {
                 let all = responses();
                 let inside = all.iter().copied().filter(counts).count();
                 some((!all.is_empty()).then(|| 100.0 * inside as f64 / all.len() as f64))
             }
-            What::Settled { ref near_ms, percent } => {
+            Quantity::Settled { ref near_ms, percent } => {
                 let all = self.by_task(seen).into_values().flatten();
                 let expected = |ms: f64| near_ms.iter().any(|near| (ms - near).abs() * 100.0 <= near * percent);
                 let others = all.filter(|response| !expected(response.ms()));
                 Ok(others.map(|response| response.end_ns).max().unwrap_or(0) as f64 / 1e9)
             }
-            What::Between => {
+            Quantity::Between => {
                 let tasks = self.by_task(seen);
                 let gap = |pair: &[Response]| (pair[1].end_ns - pair[1].ns - pair[0].end_ns) as f64 / 1e6;
-                let gaps: Vec<f64> = tasks.values().flat_map(|of| of.windows(2).map(gap)).collect();
+                let gaps: Vec<f64> = tasks
+                    .values()
+                    .flat_map(|responses| responses.windows(2).map(gap))
+                    .collect();
                 some(mean(&gaps))
             }
-            What::PerMinute => {
+            Quantity::PerMinute => {
                 let ns = trail.end_ns.saturating_sub(self.after_ns);
                 some((ns > 0).then(|| responses().len() as f64 * 60e9 / ns as f64))
             }
-            What::CpuShare => {
+            Quantity::CpuShare => {
                 let all: u64 = trail.named("").map(|(_, task)| task.cpu_ns).sum();
                 let own: u64 = trail.named(&self.task).map(|(_, task)| task.cpu_ns).sum();
                 (all > 0)
                     .then(|| 100.0 * own as f64 / all as f64)
                     .ok_or_else(|| "no task ran".to_owned())
             }
-            What::Little => {
+            Quantity::Little => {
                 let (created, integral) = trail.census(&self.task);
                 let seconds = some(mean(&responses()))? / 1e3;
                 Ok(100.0 * (integral / (created as f64 * seconds) - 1.0))
@@ -220,15 +229,15 @@ impl Measure {
 }
 
 impl Measure {
-    /// Responses that count by time, by pid.
+    /// Returns the responses after `after_ns` by pid.
     fn by_task(&self, seen: &Observed) -> BTreeMap<u32, Vec<Response>> {
         let mut tasks: BTreeMap<u32, Vec<Response>> =
             seen.trail.named(&self.task).map(|(pid, _)| (pid, vec![])).collect();
         for response in &seen.trail.responses {
             if response.end_ns >= self.after_ns
-                && let Some(of) = tasks.get_mut(&response.pid)
+                && let Some(responses) = tasks.get_mut(&response.pid)
             {
-                of.push(*response);
+                responses.push(*response);
             }
         }
         tasks
@@ -241,7 +250,7 @@ impl Response {
     }
 }
 
-/// The mean of the fullest bin, of equals the first.
+/// Returns the mean of the fullest bin. Among equally full bins, the first counts.
 fn peak(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut bins: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for value in values {
@@ -252,7 +261,7 @@ fn peak(values: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 impl Stat {
-    fn of(self, mut values: Vec<f64>) -> Option<f64> {
+    fn compute(self, mut values: Vec<f64>) -> Option<f64> {
         match self {
             Stat::Mean => mean(&values),
             Stat::Least => values.into_iter().min_by(f64::total_cmp),
@@ -277,7 +286,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Two tasks, and when each of their requests ended and how long it took, ms.
+    /// Two tasks. Each request has an end and a response time in ms.
     fn seen() -> Observed {
         let mut trail = Trail::new(1, Vec::new());
         for pid in [1, 2] {
@@ -318,19 +327,19 @@ mod tests {
     }
 
     #[test]
-    fn of_response_times() {
+    fn response_times_are_measured() {
         assert_eq!(value("response_ms", &[("from_ms", "104"), ("to_ms", "160")]), 107.0);
-        // 103 and 104 are in one bin, 100 too.
+        // 100, 103 and 104 are in one bin.
         assert!((value("response_peak_ms", &[]) - 307.0 / 3.0).abs() < 1e-9);
         assert_eq!(value("response_share_percent", &[("to_ms", "104")]), 40.0);
         assert_eq!(value("task_mean_response_ms", &[("stat", "max")]), 370.0 / 3.0);
-        // Task 1 begins 10 and 20 ms after a response, task 2 6 ms.
+        // Requests of task 1 start 10 and 20 ms after a response, those of task 2 after 6 ms.
         assert_eq!(value("between_ms", &[]), 12.0);
         assert_eq!(value("between_ms", &[("task", "task2")]), 6.0);
     }
 
     #[test]
-    fn of_when_they_settle() {
+    fn the_settling_time_is_the_end_of_the_last_unexpected_response() {
         assert_eq!(value("settled_s", &[("near_ms", "102/160")]), 0.22);
         assert_eq!(value("settled_s", &[("near_ms", "102/160"), ("percent", "10")]), 0.0);
         assert!(Measure::make("settled_s", &Arguments::new(&[("near_ms", "x")])).is_err());

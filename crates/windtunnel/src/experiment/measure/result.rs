@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Measures that are figures of the run's result, and those that are as simple.
+//! Measures that are figures of the run's result, the number of switches to idle, and the mean time
+//! slice.
 
 use super::{Arguments, Kind};
 use crate::experiment::observe::Observed;
 use report::{FIGURES, Figure, Unit};
 
-/// A count or a time, divided by what `per` says.
+/// A figure, divided by the number of CPUs or seconds if `per` says so.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measure {
-    what: What,
+    source: Source,
     per: Per,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum What {
+enum Source {
     Figure(&'static Figure),
     IdleSwitches,
     SliceMs,
 }
 
-/// What a total is divided by.
+/// Divisor of a total.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Per {
     cpu: bool,
@@ -27,7 +28,7 @@ pub struct Per {
 }
 
 impl Per {
-    pub fn of(arguments: &Arguments) -> Result<Per, String> {
+    pub fn parse(arguments: &Arguments) -> Result<Per, String> {
         let (cpu, second) = match arguments.text("per") {
             None => (false, false),
             Some("cpu") => (true, false),
@@ -51,7 +52,7 @@ impl Per {
 
 pub const PER: (&str, &str) = ("per", "cpu, second or cpu_second; default: the total of the run");
 
-/// The figures of the result that are measures.
+/// Returns the figures of the result that can be measured.
 pub fn figures() -> impl Iterator<Item = Kind> {
     FIGURES.iter().filter_map(|figure| {
         Some(Kind {
@@ -61,7 +62,7 @@ pub fn figures() -> impl Iterator<Item = Kind> {
             make: |name, arguments| {
                 let mut figures = FIGURES.iter();
                 let figure = figures.find(|figure| figure.measure.is_some_and(|measure| measure.name == name));
-                make(What::Figure(figure.ok_or("there is no such figure")?), arguments)
+                make(Source::Figure(figure.ok_or("there is no such figure")?), arguments)
             },
         })
     })
@@ -70,37 +71,37 @@ pub fn figures() -> impl Iterator<Item = Kind> {
 pub const KINDS: &[Kind] = &[
     Kind {
         name: "idle_switches",
-        about: "switches that left the CPU idle",
+        about: "context switches to idle",
         arguments: &[PER],
-        make: |_, arguments| make(What::IdleSwitches, arguments),
+        make: |_, arguments| make(Source::IdleSwitches, arguments),
     },
     Kind {
         name: "slice_ms",
-        about: "mean time that a task stayed on a CPU",
+        about: "mean time that a task runs before it leaves the CPU, ms",
         arguments: &[],
-        make: |_, arguments| make(What::SliceMs, arguments),
+        make: |_, arguments| make(Source::SliceMs, arguments),
     },
 ];
 
-fn make(what: What, arguments: &Arguments) -> Result<super::Measure, String> {
-    let per = Per::of(arguments)?;
-    Ok(super::Measure::Result(Measure { what, per }))
+fn make(source: Source, arguments: &Arguments) -> Result<super::Measure, String> {
+    let per = Per::parse(arguments)?;
+    Ok(super::Measure::Result(Measure { source, per }))
 }
 
 impl Measure {
     pub fn value(&self, seen: &Observed) -> Result<f64, String> {
         let trail = &seen.trail;
-        let value = match self.what {
-            What::Figure(figure) => {
+        let value = match self.source {
+            Source::Figure(figure) => {
                 let value = (figure.value)(&seen.result).ok_or_else(|| match figure.unit {
-                    Unit::Score => "the workload did not end or did nothing".to_owned(),
-                    _ => format!("the run has no {}", figure.about),
+                    Unit::Score => "the workload did not finish or did no work".to_owned(),
+                    _ => format!("the run has no value for: {}", figure.about),
                 })?;
                 value / figure.measure.map_or(1.0, |measure| measure.scale)
             }
-            What::IdleSwitches => trail.switches_to_idle as f64,
-            What::SliceMs if trail.switches_from_task == 0 => return Err("no task left a CPU".into()),
-            What::SliceMs => {
+            Source::IdleSwitches => trail.switches_to_idle as f64,
+            Source::SliceMs if trail.switches_from_task == 0 => return Err("no task left a CPU".into()),
+            Source::SliceMs => {
                 let on_cpus: u64 = trail.named("").map(|(_, task)| task.cpu_ns).sum();
                 on_cpus as f64 / 1e6 / trail.switches_from_task as f64
             }

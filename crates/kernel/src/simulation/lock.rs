@@ -1,61 +1,63 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Taking and releasing locks, which are timelines ([`timeline`](super::timeline)).
+//! Acquires and releases the simulated spinlocks of [`timeline`](super::timeline) and charges their costs.
 
+use super::table::Id;
 use super::timeline::*;
 use crate::machine::Machine;
 use trace::Event;
 
 impl Machine {
-    /// Takes a lock on the CPU whose code is running; charges the acquisition and any wait.
+    /// Acquires a lock for the CPU whose code is running. Charges the acquisition and the wait, if any.
     #[inline]
     pub(crate) fn lock(&mut self, id: LockId) {
         let _ = self.lock_held(id);
     }
 
-    /// As [`Machine::lock`]; what it returns makes the release need no look-up.
+    /// Acquires a lock as [`Machine::lock`] does. [`Machine::release`] releases it without a look-up by id.
     #[inline]
-    pub(crate) fn lock_held(&mut self, id: LockId) -> Held {
-        let number = self.locks.number(id, self.this_cpu);
-        self.lock_again(number as u32)
+    pub(crate) fn lock_held(&mut self, id: LockId) -> HeldLock {
+        let index = self.locks.find(id, self.this_cpu);
+        self.reacquire(index)
     }
 
-    /// Takes a lock by the number it had when it was held before.
+    /// Acquires a lock whose index is known from an earlier acquisition. Skips the look-up by id.
     #[inline]
-    pub(crate) fn lock_again(&mut self, number: u32) -> Held {
-        self.lock_number(number as usize);
-        Held(number as usize)
+    pub(crate) fn reacquire(&mut self, index: LockIndex) -> HeldLock {
+        self.acquire(index);
+        HeldLock(index)
     }
 
-    fn lock_number(&mut self, number: usize) {
+    fn acquire(&mut self, index: LockIndex) {
         let cpu = self.this_cpu;
         let local = self.local_time(cpu);
-        let lock = &mut self.locks.all[number];
+        let lock = &mut self.locks.all[index];
         lock.stat.acquisitions += 1;
         if lock.free_at > local {
-            return self.lock_contended(number, local);
+            return self.acquire_contended(index, local);
         }
         let costs = &self.spec.costs.lock_acquire;
-        let cost = if lock.last_cpu == cpu {
+        let cost = if lock.last_holder == cpu {
             u64::from(costs.same)
         } else {
-            costs.at(self.spec.topology.distance(lock.last_cpu.nr(), cpu.nr()))
+            costs.at(self.spec.topology.distance(lock.last_holder.nr(), cpu.nr()))
         };
-        lock.before = lock.free_at;
+        lock.previous_free_at = lock.free_at;
         lock.busy_from = local;
-        lock.take(cpu, local + cost);
+        lock.acquire(cpu, local + cost);
         self.charge(cpu, cost);
     }
 
     #[cold]
-    fn lock_contended(&mut self, number: usize, local: u64) {
+    fn acquire_contended(&mut self, index: LockIndex, local: u64) {
         let cpu = self.this_cpu;
-        let lock = &mut self.locks.all[number];
-        let distance = self.spec.topology.distance(lock.last_cpu.nr(), cpu.nr());
-        let early = local < lock.busy_from;
-        let wait = (if early { lock.before } else { lock.free_at }).saturating_sub(local);
+        let lock = &mut self.locks.all[index];
+        let distance = self.spec.topology.distance(lock.last_holder.nr(), cpu.nr());
+        let in_gap = local < lock.busy_from;
+        let free_at = if in_gap { lock.previous_free_at } else { lock.free_at };
+        let wait = free_at.saturating_sub(local);
         if wait == 0 {
             let cost = self.spec.costs.lock_acquire.at(distance);
-            lock.early_at = local + cost;
+            lock.gap_acquired_at = local + cost;
             self.charge(cpu, cost);
             return;
         }
@@ -63,21 +65,21 @@ impl Machine {
         lock.stat.wait_ns += wait;
         lock.stat.wait_max_ns = lock.stat.wait_max_ns.max(wait);
         let cost = wait + self.spec.costs.lock_handover.at(distance);
-        if early {
-            lock.early_at = local + cost;
+        if in_gap {
+            lock.gap_acquired_at = local + cost;
         } else {
-            lock.take(cpu, local + cost);
+            lock.acquire(cpu, local + cost);
         }
         self.charge(cpu, cost);
         if self.details {
-            self.tell_wait(number, local, wait);
+            self.record_wait(index, local, wait);
         }
     }
 
-    fn tell_wait(&mut self, number: usize, local: u64, ns: u64) {
-        let (cpu, lock) = (self.this_cpu, number as u32);
-        if self.locks.all[number].stat.contended == 1 {
-            let name = self.lock_name(self.locks.all[number].id);
+    fn record_wait(&mut self, index: LockIndex, local: u64, ns: u64) {
+        let (cpu, lock) = (self.this_cpu, index.index() as u32);
+        if self.locks.all[index].stat.contended == 1 {
+            let name = self.lock_name(self.locks.all[index].id);
             self.trace_text(cpu, Event::LockName { lock, name });
         }
         let after = self.after(local);
@@ -87,29 +89,29 @@ impl Machine {
     /// Releases a lock at the local time of the CPU whose code is running.
     #[inline]
     pub(crate) fn unlock(&mut self, id: LockId) {
-        let number = self.locks.number(id, self.this_cpu);
-        self.release(Held(number));
+        let index = self.locks.find(id, self.this_cpu);
+        self.release(HeldLock(index));
     }
 
-    /// Releases a lock as [`Machine::unlock`] does.
-    pub(crate) fn release(&mut self, Held(number): Held) {
+    /// Releases a lock as [`Machine::unlock`] does, without a look-up by id.
+    pub(crate) fn release(&mut self, HeldLock(index): HeldLock) {
         let local = self.local_time(self.this_cpu);
-        let lock = &mut self.locks.all[number];
-        if lock.early_at != NEVER {
-            return lock.release_early(local);
+        let lock = &mut self.locks.all[index];
+        if lock.gap_acquired_at != NEVER {
+            return lock.release_in_gap(local);
         }
         lock.free_at = local;
-        lock.stat.held_ns += local.saturating_sub(lock.taken_at);
+        lock.stat.held_ns += local.saturating_sub(lock.acquired_at);
     }
 }
 
 impl Machine {
-    /// A lock's name for people: a policy's by the map it lies in.
+    /// Returns the name of a lock for reports. The name of a bpf_spin_lock has the map that contains it and the offset.
     pub fn lock_name(&self, id: LockId) -> String {
         match id {
             LockId::Bpf(address) => {
                 let maps = self.ext.last_vm().map_or(&[][..], |vm| vm.maps());
-                let places = maps.iter().filter_map(|map| {
+                let names = maps.iter().filter_map(|map| {
                     let (base, stride, max) = map.values()?;
                     let offset = address
                         .checked_sub(base)
@@ -121,7 +123,7 @@ impl Machine {
                     };
                     Some(format!("bpf_spin_lock {}{index}+{:#x}", map.name(), offset % stride))
                 });
-                places.last().unwrap_or_else(|| id.to_string())
+                names.last().unwrap_or_else(|| id.to_string())
             }
             _ => id.to_string(),
         }
@@ -136,7 +138,7 @@ mod tests {
     use machine::{ByDistance, MachineSpec};
     use workload::Workload;
 
-    /// Four CPUs; hand-overs take 10 ns, nothing else anything.
+    /// Returns a machine of four CPUs on which handing over a lock costs 10 ns and everything else is free.
     fn machine() -> Machine {
         let mut spec = MachineSpec::smp(4).free();
         spec.costs.lock_handover = ByDistance {
@@ -148,7 +150,7 @@ mod tests {
 
     const LOCK: LockId = LockId::Bpf(0x40);
 
-    /// A CPU that has `debt` to work off takes the lock for `hold` ns; what it waited.
+    /// Makes a CPU whose local time is `debt` ns ahead hold the lock for `hold` ns. Returns how long it waited.
     fn hold(m: &mut Machine, cpu: CpuId, debt: u64, hold: u64) -> u64 {
         m.this_cpu = cpu;
         m.rqs[cpu].debt = debt;
@@ -160,17 +162,17 @@ mod tests {
     }
 
     fn stat(m: &Machine) -> LockStat {
-        m.locks().find(|(id, _)| *id == LOCK).expect("it was taken").1
+        m.locks().find(|(id, _)| *id == LOCK).expect("the lock was acquired").1
     }
 
     #[test]
-    fn waiters_are_served_in_the_order_they_come() {
+    fn waiters_acquire_in_the_order_of_arrival() {
         let mut m = machine();
         assert_eq!(hold(&mut m, cpu_id(0), 0, 100), 0);
-        // 0 has it until 100, then 1, with a hand-over, until 160, then 2.
+        // CPU 0 holds the lock until 100, CPU 1 until 160 including the hand-over, then CPU 2.
         assert_eq!(hold(&mut m, cpu_id(1), 40, 50), 60 + 10);
         assert_eq!(hold(&mut m, cpu_id(2), 50, 50), 110 + 10);
-        assert_eq!(hold(&mut m, cpu_id(3), 1000, 50), 0, "it is free by then");
+        assert_eq!(hold(&mut m, cpu_id(3), 1000, 50), 0, "the lock is free at 1000");
         let expected = LockStat {
             acquisitions: 4,
             contended: 2,
@@ -182,15 +184,19 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_before_a_break_does_not_wait_for_those_behind_it() {
+    fn a_cpu_that_arrives_in_the_gap_does_not_wait_for_later_holders() {
         let mut m = machine();
         hold(&mut m, cpu_id(0), 0, 100);
-        // By its clock it takes the lock at 500, though its handler runs first.
+        // CPU 1 acquires the lock at 500 of its local time, although its step runs before those of CPUs 2 and 3.
         assert_eq!(hold(&mut m, cpu_id(1), 500, 100), 0);
-        assert_eq!(hold(&mut m, cpu_id(2), 200, 50), 0, "free from 100 to 500");
-        assert_eq!(hold(&mut m, cpu_id(3), 220, 20), 30 + 10, "but not from 200 to 250");
+        assert_eq!(hold(&mut m, cpu_id(2), 200, 50), 0, "the lock is free from 100 to 500");
+        assert_eq!(
+            hold(&mut m, cpu_id(3), 220, 20),
+            30 + 10,
+            "CPU 2 holds it from 200 to 250"
+        );
         assert_eq!(stat(&m).contended, 1);
-        // 2 is not through when 1 begins: who waits for 1 waits longer.
+        // CPU 2 still holds the lock when CPU 1 begins, so a CPU that waits for CPU 1 waits longer.
         assert_eq!(hold(&mut m, cpu_id(2), 480, 50), 0);
         assert_eq!(hold(&mut m, cpu_id(0), 550, 10), 50 + 30 + 10);
     }

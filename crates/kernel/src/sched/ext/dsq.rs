@@ -15,13 +15,12 @@ mod tests;
 use crate::policy::layout::enums::{SCX_DSQ_BYPASS, SCX_DSQ_FLAG_BUILTIN, SCX_DSQ_GLOBAL, SCX_DSQ_LOCAL};
 use crate::simulation::id::{CpuId, IDLE, TaskId};
 use crate::simulation::table::{Id, Table, id};
+use crate::simulation::timeline::LockIndex;
 use cursor::Cursor;
 use std::collections::BTreeMap;
 
 /// No task, no node.
 const NIL: TaskId = IDLE;
-/// The number of a lock that was never taken.
-const NO_LOCK: u32 = u32::MAX;
 /// Ids below this are looked up in a table.
 const SMALL_IDS: usize = 4096;
 
@@ -74,8 +73,8 @@ struct Dsq {
     /// Counts insertions.
     seq: u32,
     nr_cursors: u32,
-    /// Number of its lock; NO_LOCK before that was first taken.
-    lock: u32,
+    /// Its lock, once that was acquired for the first time.
+    lock: Option<LockIndex>,
     /// Not destroyed.
     alive: bool,
 }
@@ -90,7 +89,7 @@ impl Dsq {
             nr: 0,
             seq: 0,
             nr_cursors: 0,
-            lock: NO_LOCK,
+            lock: None,
             alive: true,
         }
     }
@@ -313,14 +312,14 @@ impl Dsqs {
         }
     }
 
-    /// The number of its lock, if that was ever taken.
+    /// Returns the lock of a DSQ if it was acquired before.
     #[inline]
-    pub(crate) fn lock(&self, dsq: DsqRef) -> Option<u32> {
-        Some(self.dsqs[dsq].lock).filter(|&lock| lock != NO_LOCK)
+    pub(crate) fn lock(&self, dsq: DsqRef) -> Option<LockIndex> {
+        self.dsqs[dsq].lock
     }
 
-    pub(crate) fn set_lock(&mut self, dsq: DsqRef, number: u32) {
-        self.dsqs[dsq].lock = number;
+    pub(crate) fn set_lock(&mut self, dsq: DsqRef, lock: LockIndex) {
+        self.dsqs[dsq].lock = Some(lock);
     }
 
     #[inline]

@@ -15,7 +15,7 @@ use crate::machine::Machine;
 use crate::policy::callbacks::Op;
 use crate::policy::layout::enums::*;
 use crate::simulation::id::{CpuId, IDLE, TaskId};
-use crate::simulation::timeline::{Held, LockId};
+use crate::simulation::timeline::{HeldLock, LockId};
 use crate::watch::decision::What;
 use bpf::errno::{EEXIST, EINVAL, ENOENT};
 use bpf::fault::Fault;
@@ -446,17 +446,17 @@ pub(crate) fn dsq_move(m: &mut Machine, iter: u64, task: TaskId, dsq_id: u64, en
     Ok(there)
 }
 
-/// Takes the lock of a DSQ that has one: local ones are under their runqueue's. To be given back by `Machine::release`.
-pub(super) fn lock_dsq(m: &mut Machine, dsq: DsqRef) -> Held {
+/// Acquires the lock of a DSQ that is not local; the runqueue's lock protects a local one. `Machine::release` releases it.
+pub(super) fn lock_dsq(m: &mut Machine, dsq: DsqRef) -> HeldLock {
     debug_assert_ne!(dsq, NO_DSQ);
     ops::settle(m);
     match m.ext.dsqs.lock(dsq) {
-        Some(number) => m.lock_again(number),
+        Some(index) => m.reacquire(index),
         None => {
             let id = m.ext.dsqs.lock_id(dsq);
             let slot = m.ext.dsqs.slot(dsq);
             let held = m.lock_held(LockId::Dsq { slot, id });
-            m.ext.dsqs.set_lock(dsq, held.number());
+            m.ext.dsqs.set_lock(dsq, held.index());
             held
         }
     }

@@ -7,7 +7,7 @@ use crate::sched::fair::domains::Level;
 use crate::sched::fair::entity::EntityId;
 use crate::sched::fair::group::GroupType;
 use crate::sched::fair::{Domains, detach};
-use crate::simulation::id::{CpuId, TaskId};
+use crate::simulation::id::TaskId;
 use crate::testbed::*;
 use trace::{Event, MigrateReason, Record};
 use workload::{Dist, Op, Policy};

@@ -4,7 +4,7 @@
 use crate::machine::Machine;
 use crate::sched::class::flags;
 use crate::sched::fair::{idle_scan, select_task_rq};
-use crate::simulation::id::{CpuId, TaskId};
+use crate::simulation::id::TaskId;
 use crate::testbed::*;
 use workload::{Dist, Op, Policy};
 

@@ -7,9 +7,10 @@
  * five (sleep_avg.h). A task with enough credit counts as interactive. When its timeslice ends it
  * goes back to the active array, unless the expired tasks starve (timeslice.h).
  *
- * Data structures: two priority arrays for each CPU, active and expired, with one DSQ for each
- * level (prio_array.h).
- * Fork and exec: the task goes to the CPU with the fewest tasks.
+ * Data structures: two priority arrays for each CPU, active and expired, with one dispatch queue
+ * (DSQ) for each level (prio_array.h).
+ * Fork: the child goes to the CPU with the fewest tasks.
+ * Exec: the task moves to an idle CPU if its own CPU has other tasks.
  * Wake-up: the task goes to its previous CPU, to the CPU of its waker if that has less to do, or to
  * an idle CPU.
  * Enqueue: the task is added to its level of the active or expired array. It preempts a running
@@ -132,7 +133,7 @@ void SCX_OP(linux26_enqueue, struct task_struct *p, u64 enq_flags)
 		    (enq_flags & ~SCX_ENQ_HEAD) | (t->head ? SCX_ENQ_HEAD : 0));
 }
 
-/* Removes a task from the count of its CPU. */
+/* Updates its CPU's number of waiting tasks when a task leaves the arrays. */
 void SCX_OP(linux26_dequeue, struct task_struct *p, u64 deq_flags)
 {
 	struct task_ctx *t = task_ctx_of(p);

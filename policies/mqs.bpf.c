@@ -5,8 +5,8 @@
  * Every CPU has a queue of its own and chooses tasks by goodness, as dss does. To make nearly the
  * same decisions, it also compares its best task with the best tasks of all other queues.
  *
- * Data structures: one DSQ for each CPU. Each queue publishes one number, the highest goodness
- * without affinity of its waiting tasks (cpu_queue.h).
+ * Data structures: one dispatch queue (DSQ) for each CPU. Each queue publishes one number, the
+ * highest goodness without affinity of its waiting tasks (cpu_queue.h).
  * Wake-up: the task takes its last CPU if that is idle, else the CPU that has been idle longest. If
  * no CPU is idle, it preempts the running task with the lowest goodness that it exceeds
  * (queue_wakeup.h).

@@ -13,7 +13,8 @@
  * above its fair share (load_history.h). Tasks of nice batch_nice and above are batch work, with
  * levels below all others and long timeslices.
  *
- * Data structures: the two arrays of each CPU, with one DSQ for each level (prio_array.h).
+ * Data structures: the two arrays of each CPU, with one dispatch queue (DSQ) for each level
+ * (prio_array.h).
  * Fork: the child runs first, on the CPU of its parent. Parent and child share the rest of the
  * parent's timeslice.
  * Wake-up: the task takes its previous CPU if that is idle, else another idle CPU.
@@ -120,7 +121,7 @@ void SCX_OP(o1_enqueue, struct task_struct *p, u64 enq_flags)
 		    (enq_flags & ~SCX_ENQ_HEAD) | (t->head ? SCX_ENQ_HEAD : 0));
 }
 
-/* Removes a task from the count of its CPU. */
+/* Updates its CPU's number of waiting tasks when a task leaves the arrays. */
 void SCX_OP(o1_dequeue, struct task_struct *p, u64 deq_flags)
 {
 	struct task_ctx *t = task_ctx_of(p);

@@ -5,7 +5,8 @@
  * Processes that mostly wait have a high level and run first. The level follows from the CPU time
  * that a process used recently, compared with its fair share (plan9.h).
  *
- * Data structures: one DSQ that all CPUs share, ordered by level and then by arrival.
+ * Data structures: one dispatch queue (DSQ) that all CPUs share, ordered by level and then by
+ * arrival.
  * Wake-up: a random idle CPU is woken. In Plan 9, idle CPUs watch the queue, and any of them may
  * see the process first.
  * Enqueue: the process gets a new level and is inserted behind the processes of that level. If no

@@ -2,7 +2,8 @@
 /*
  * percpu: one queue for each CPU, and a CPU with an empty queue takes from the longest.
  *
- * Data structures: one DSQ for each CPU, which has the number of the CPU as its ID.
+ * Data structures: one dispatch queue (DSQ) for each CPU, which has the number of the CPU as its
+ * ID.
  * Wake-up: the kernel's default search looks for an idle CPU. If it finds one, the task is inserted
  * into the local DSQ of that CPU. Otherwise the task stays with its previous CPU.
  * Enqueue: the task goes to the end of its CPU's queue.
@@ -21,7 +22,7 @@
 char _license[] SEC("license") = "GPL";
 
 const volatile u64 slice_ns PARAM("ns, 100000..1000000000: time slice of a task") = 5000000;
-u32 scan PARAM("CPUs, 0..1024: queues that a CPU without work examines; 0: it never takes from other CPUs") = 16;
+u32 scan PARAM("CPUs, 0..1024: number of other queues that a CPU without work examines; 0: it never takes from other CPUs") = 16;
 
 /* Number of tasks that CPUs took from the queues of other CPUs. */
 u64 nr_stolen;

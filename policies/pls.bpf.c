@@ -6,8 +6,8 @@
  * goodness, at most 16, differs between CPUs. The rest, the goodness without affinity, is the same
  * everywhere and can be sorted.
  *
- * Data structures: one DSQ for each of 64 levels. The level of a waiting task is its goodness
- * without affinity. A bitmap records which levels may have tasks.
+ * Data structures: one dispatch queue (DSQ) for each of 64 levels. The level of a waiting task is
+ * its goodness without affinity. A bitmap records which levels may have tasks.
  * Wake-up: as in dss.
  * Enqueue: the task is inserted into its level. Within a level, the key orders tasks as in the list
  * of dss.

@@ -7,7 +7,7 @@
  * first served (FCFS). The shorter the slice, the closer the policy comes to processor sharing, in
  * which each of n tasks runs at 1/n of the CPU's speed.
  *
- * Data structures: one DSQ that all CPUs share, and one timer for each CPU.
+ * Data structures: one dispatch queue (DSQ) that all CPUs share, and one timer for each CPU.
  * Wake-up: the kernel's default search looks for an idle CPU, which then takes its task from the
  * queue.
  * Enqueue: the task goes to the end of the queue, and one idle CPU is woken.

@@ -6,9 +6,9 @@
  * weight (100 for nice 0). The task with the lowest virtual time runs next. A CPU is overloaded if
  * it runs one task and another one waits.
  *
- * Data structures: one DSQ for each CPU, in the order of virtual time, and each CPU's own virtual
- * time (cfs_rq.h). One sparse bitmap of overloaded CPUs for each last-level cache (LLC)
- * (overloaded.h).
+ * Data structures: one dispatch queue (DSQ) for each CPU, in the order of virtual time, and each
+ * CPU's own virtual time (cfs_rq.h). One sparse bitmap of overloaded CPUs for each last-level cache
+ * (LLC) (overloaded.h).
  * Wake-up: a bounded search for an idle CPU near the waking CPU or near the task's last CPU
  * (select_idle_sibling.h). A new task goes to an idle CPU or, if there is none, to the CPU with the
  * fewest tasks.

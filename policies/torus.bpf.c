@@ -6,8 +6,8 @@
  * neighbours. The CPUs form a two-dimensional torus, in which each has four neighbours
  * (torus_neighbours.h).
  *
- * Data structures: one DSQ for each CPU, ordered by level and then by arrival. One timer and one
- * load average for each CPU.
+ * Data structures: one dispatch queue (DSQ) for each CPU, ordered by level and then by arrival. One
+ * timer and one load average for each CPU.
  * Fork: a new process goes to the CPU with the fewest runnable processes among its creator's CPU
  * and that CPU's neighbours.
  * Wake-up: a process stays with its previous CPU.

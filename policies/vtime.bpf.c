@@ -8,7 +8,7 @@
  * time of a task that slept is raised to at most one slice behind the global virtual time. The task
  * therefore runs soon after it wakes up, but cannot keep others off the CPU for longer than that.
  *
- * Data structures: one DSQ that all CPUs share, in the order of virtual time.
+ * Data structures: one dispatch queue (DSQ) that all CPUs share, in the order of virtual time.
  * Wake-up: the kernel's default search looks for an idle CPU. If it finds one, the task is inserted
  * into the local DSQ of that CPU.
  * Enqueue: every other task is inserted into the queue by its virtual time, and one idle CPU is

@@ -7,8 +7,8 @@
  * level off again. The boost depends on the cause of the wait, for example 1 for an event and 2 for
  * a network packet.
  *
- * Data structures: for each CPU one FIFO DSQ for each level, and a mask of the levels in use
- * (ready_queues.h).
+ * Data structures: for each CPU one FIFO dispatch queue (DSQ) for each level, and a mask of the
+ * levels in use (ready_queues.h).
  * Wake-up: the thread takes its ideal processor if that is idle, else its previous CPU, else the
  * waking CPU, else the first idle CPU. If no CPU is idle, it waits at its ideal processor.
  * Enqueue: the thread goes to the end of its level, or to the front if it was preempted. It

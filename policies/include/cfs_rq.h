@@ -3,8 +3,8 @@
  * The runqueues of CFS in Linux 4.20, reduced to the parts that wake-up placement and balancing
  * read.
  *
- * Each CPU has a DSQ in the order of virtual time, an average of its idle periods, and four nested
- * domains: its core, its last-level cache (LLC), its NUMA node and the machine.
+ * Each CPU has a dispatch queue (DSQ) in the order of virtual time, an average of its idle periods,
+ * and four nested domains: its core, its last-level cache (LLC), its NUMA node and the machine.
  */
 #ifndef CFS_RQ_H
 #define CFS_RQ_H
@@ -49,7 +49,7 @@ CPU_VARIABLES(cpu)
 
 /* State of one task. */
 struct cfs_task {
-	/* CPU whose virtual time the task's virtual time relates to, or -1. */
+	/* CPU to whose virtual time the task's virtual time is relative, or -1. */
 	s32 cpu;
 	/* A CPU that the task used recently, or -1. A wake-up search tries it as well. */
 	s32 recent_cpu;

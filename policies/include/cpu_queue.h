@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The runqueue of a CPU in mqs and pmqs: a DSQ with the CPU's number as its ID, a lock, and the
- * values that other CPUs may read.
+ * The runqueue of a CPU in mqs and pmqs: a dispatch queue (DSQ) with the CPU's number as its ID, a
+ * lock, and the values that other CPUs may read.
  *
  * Other CPUs read max_na_goodness without the lock, and try to take the lock only to take a task.
  * No CPU ever waits for the lock. Even the owner continues while another CPU holds it, because the

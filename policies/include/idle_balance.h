@@ -2,11 +2,11 @@
 /*
  * Load balancing of CFS in Linux 4.20.
  *
- * A CPU about to idle pulls a task from the busiest CPU of its core, then of its LLC, its node and
- * the machine. It does not search at all if its average idle period is shorter than a migration
- * costs (migration_cost_ns), and it stops at a domain whose search would take longer than the idle
- * period. Independently, a timer moves one task from the busiest to the least busy CPU every
- * balance_ns.
+ * A CPU about to idle pulls a task from the busiest CPU of its core, then of its last-level cache
+ * (LLC), its node and the machine. It does not search at all if its average idle period is shorter
+ * than a migration costs (migration_cost_ns), and it stops at a domain whose search would take
+ * longer than the idle period. Independently, a timer moves one task from the busiest to the least
+ * busy CPU every balance_ns.
  *
  * Simplified: CFS compares groups of CPUs, this code compares CPUs. The load is the number of
  * tasks. A task that ran just now may be pulled, although its cache is warm.
@@ -47,8 +47,8 @@ static __always_inline void note_idle_time(struct cpu *c, bool idle)
 }
 
 /*
- * Pulls a task for a CPU about to idle. Returns whether it found one. The loop ends with a break:
- * for a return, clang would combine the flags in a way that the verifier rejects.
+ * Pulls a task for a CPU about to idle. Returns whether it found one. The loop ends with `break`,
+ * because with `return` clang combines the flags in a way that the verifier rejects.
  */
 static __always_inline bool pull(struct cpu *c, u32 cpu, u32 nr_cpus)
 {

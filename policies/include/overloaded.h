@@ -2,8 +2,8 @@
 /*
  * Bitmaps of overloaded CPUs: those that run one task while another one waits.
  *
- * Each LLC has a sparse bitmap with one bit for each CPU. A bit is written only when the CPU
- * becomes overloaded or stops being so.
+ * Each last-level cache (LLC) has a sparse bitmap with one bit for each CPU. A bit is written only
+ * when the CPU becomes overloaded or stops being so.
  */
 #ifndef OVERLOADED_H
 #define OVERLOADED_H

@@ -6,7 +6,7 @@
  * A task that ran on another CPU last may wait in the queue of a CPU that goes offline. That CPU
  * cannot take the task any more. The task would have to wait until the CPU is offline, but the CPU
  * goes offline only after all RCU readers are done, and RCU may need the waiting task for that. The
- * policy therefore moves such tasks to the global DSQ.
+ * policy therefore moves such tasks to the global dispatch queue (DSQ).
  *
  * A policy that includes this header defines pass_on_all().
  */

@@ -12,7 +12,8 @@
  * so a process that uses a half of its fair share has level 2, and one that uses a tenth has level
  * 10.
  *
- * A queue is a DSQ whose key orders processes by level and then by arrival. It has one lock.
+ * A queue is a dispatch queue (DSQ) whose key orders processes by level and then by arrival. It has
+ * one lock.
  */
 #ifndef PLAN9_H
 #define PLAN9_H

@@ -2,9 +2,9 @@
 /*
  * Two priority arrays for each CPU, active and expired, as in the O(1) schedulers of Linux.
  *
- * An array has one FIFO DSQ for each level, and a bitmap of the levels that may have tasks. A bit
- * search finds the best level, and changing one index swaps the arrays. Neither takes longer with
- * more tasks.
+ * An array has one FIFO dispatch queue (DSQ) for each level, and a bitmap of the levels that may
+ * have tasks. A bit search finds the best level, and changing one index swaps the arrays. Neither
+ * takes longer with more tasks.
  *
  * A CPU that adds a task to a level sets the level's bit. Only the owner of the array clears bits:
  * when it finds the best level empty, it clears the bit and then checks the level again, so a task
@@ -109,8 +109,8 @@ static __always_inline void prio_insert(struct prio_rq *rq, struct task_struct *
 }
 
 /*
- * Removes a task from the count of its CPU. Called from ops.dequeue(), which the kernel calls
- * whenever a task leaves its level.
+ * Updates nr_queued of its CPU when a task leaves its level. Called from ops.dequeue(), which the
+ * kernel calls whenever that happens.
  */
 static __always_inline void prio_removed(struct prio_node *node)
 {
@@ -122,9 +122,8 @@ static __always_inline void prio_removed(struct prio_node *node)
 }
 
 /*
- * Moves a task from the count of one CPU to that of another, after the task has moved to the
- * other's arrays. Called from ops.dispatch(). A third CPU may have taken the task already, which
- * then is counted nowhere.
+ * Updates nr_queued of both CPUs after a task has moved to the arrays of another CPU. Called from
+ * ops.dispatch(). If a third CPU has taken the task already, neither counts it.
  */
 static __always_inline void prio_moved(struct prio_rq *from_rq, s32 from, struct prio_rq *to_rq, s32 to, struct prio_node *node)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Ready queues with strict levels: for each CPU one FIFO DSQ for each of 32 levels, and a mask of
- * the levels that may hold threads.
+ * Ready queues with strict levels: for each CPU one FIFO dispatch queue (DSQ) for each of 32
+ * levels, and a mask of the levels that may hold threads.
  *
  * A CPU that adds a thread to a level sets the level's bit. Only the owner of the queues clears
  * bits: it clears the bit of a level that it finds empty, and then checks the level again, so a

@@ -48,8 +48,8 @@ bool fork_balance PARAM("0..1: whether new tasks go to the CPU with the fewest t
 bool exec_balance PARAM("0..1: whether tasks move to an idle CPU at exec") = true;
 
 /*
- * Tasks preempted by a wake-up, tasks moved at fork and at exec, and tasks woken on the CPU of
- * their waker.
+ * Counters, in this order: tasks preempted by a wake-up, tasks moved at fork, tasks moved at exec,
+ * and tasks woken on the CPU of their waker.
  */
 u64 nr_preempted, nr_fork_moved, nr_exec_moved, nr_affine;
 

@@ -47,7 +47,7 @@ u64 busy_interval_ns PARAM("ns, 1000000..100000000000: interval at which busy CP
 u32 imbalance_pct PARAM("percent, 100..1000: length of another queue, relative to the own one, from which tasks are pulled") = 125;
 u32 pull_max PARAM("tasks, 0..32: most tasks that one pull of a busy CPU moves; 0: it never pulls") = 8;
 
-/* Tasks preempted by a wake-up, and children that ran first. */
+/* Counters, in this order: tasks preempted by a wake-up, and children that ran first. */
 u64 nr_preempted, nr_child_first;
 
 /* Looks for an idle CPU and, if its queue is empty, lets the woken task run there at once. */

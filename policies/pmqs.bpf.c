@@ -38,7 +38,10 @@
 u32 poolsize PARAM("CPUs, 1..1024: number of neighbouring CPUs in a pool") = 4;
 u32 max_wait_ms PARAM("ms, 0..3600000: a task that waits longer runs before all others of its queue; 0: no limit") = 3000;
 
-/* Wake-ups on idle CPUs outside of the pool, and overdue tasks that were chosen. */
+/*
+ * Counters, in this order: wake-ups on idle CPUs outside of the pool, and overdue tasks that were
+ * chosen.
+ */
 u64 nr_idle_outside, nr_overdue;
 
 #include "include/balancer.h"

@@ -51,8 +51,8 @@ u32 margin PARAM("percent, 1..100: how much lower a neighbour's load must be for
 u64 load_window_ns PARAM("ns, 1000000..100000000000: time over which loads are averaged") = 1000000000;
 
 /*
- * Pushes to idle neighbours, pushes to neighbours with a lower load, and new processes that started
- * on a neighbour of their creator's CPU.
+ * Counters, in this order: pushes to idle neighbours, pushes to neighbours with a lower load, and
+ * new processes that started on a neighbour of their creator's CPU.
  */
 u64 nr_pushed_idle, nr_pushed_load, nr_forks_moved;
 

@@ -40,7 +40,10 @@
 
 char _license[] SEC("license") = "GPL";
 
-/* Threads that idle CPUs took from other CPUs, and running threads that were preempted. */
+/*
+ * Counters, in this order: threads that idle CPUs took from other CPUs, and running threads that
+ * were preempted.
+ */
 u64 nr_taken, nr_preempted;
 /* Number of threads created so far. New threads get ideal processors in turn. */
 static u32 next_ideal;

@@ -27,8 +27,8 @@ u32 interval_ms PARAM("ms, 1..60000: time between two runs of LBC or LBP") = 600
 u32 tolerance PARAM("%, 0..100: LBP: a queue within this distance of the average is balanced") = 10;
 
 /*
- * Runs of the balancer, tasks that it moved, how many of these changed pools, and tasks moved at
- * exec.
+ * Counters, in this order: runs of the balancer, tasks that it moved, how many of these changed
+ * pools, and tasks moved at exec.
  */
 u64 nr_balancings, nr_balanced, nr_balanced_pools, nr_placed;
 

@@ -16,7 +16,10 @@
 /* curr_na_goodness of a CPU that runs no task of the policy. No task exceeds it. */
 #define UNBEATABLE 0x7fff
 
-/* Queues that were skipped because they were locked, and wake-ups that preempted a task. */
+/*
+ * Counters, in this order: queues that were skipped because they were locked, and wake-ups that
+ * preempted a task.
+ */
 u64 nr_busy, nr_preempted;
 
 /* Runqueue of one CPU, besides its DSQ. */

@@ -22,8 +22,8 @@ u64 migration_cost_ns PARAM("ns, 0..1000000000: a CPU whose average idle period 
 u32 idle_balance PARAM("level, 0..2: domains in which a CPU about to idle searches: 0 none, 1 nodes and machine, 2 all") = 2;
 
 /*
- * Tasks pulled by CPUs about to idle, tasks moved by the timer, and searches that were skipped
- * because they would have taken longer than the idle period.
+ * Counters, in this order: tasks pulled by CPUs about to idle, tasks moved by the timer, and
+ * searches that were skipped because idle periods are too short.
  */
 u64 nr_pulled, nr_balanced, nr_declined;
 

@@ -22,7 +22,7 @@ const volatile u64 batch_slice_ns PARAM("ns, 1000000..10000000000: timeslice of 
 const volatile s32 batch_nice PARAM("nice, -20..20: tasks of this nice value and above are batch work; 20: none is") = 19;
 u32 max_penalty PARAM("levels, 0..23: largest penalty, for a task that always wants the CPU") = 21;
 
-/* Timeslices that ended, and levels that were computed with a penalty. */
+/* Counters, in this order: timeslices that ended, and levels that were computed with a penalty. */
 u64 nr_expired, nr_penalised;
 
 /* State of one task. */

@@ -11,7 +11,7 @@
 #include "cfs_rq.h"
 #include "sparse_bitmap.h"
 
-/* Tasks stolen from overloaded CPUs, bits set, and bits cleared. */
+/* Counters, in this order: tasks stolen from overloaded CPUs, bits set, and bits cleared. */
 u64 nr_stolen, nr_set, nr_cleared;
 /* Number of LLCs, and the NUMA node of each. */
 static u32 nr_groups, node_of_group[SPARSE_GROUPS];

@@ -38,8 +38,8 @@ u32 cache_nice_tries PARAM("times, 0..100: failed balancings after which tasks w
 bool wake_affine PARAM("0..1: whether a woken task may go to the CPU of its waker") = true;
 
 /*
- * Balancings that found even loads, balancings that found only warm or bound tasks, and running
- * tasks that were requested.
+ * Counters, in this order: balancings that found even loads, balancings that found only warm or
+ * bound tasks, and running tasks that were requested.
  */
 u64 nr_balanced, nr_failed, nr_active;
 /* Whether there are several groups, so the machine is a domain of its own. */

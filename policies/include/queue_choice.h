@@ -20,8 +20,8 @@
 #define GOODNESS_OVERDUE 900
 
 /*
- * Tasks taken from other queues, and how many of them were taken after a better queue had been
- * skipped.
+ * Counters, in this order: tasks taken from other queues, and how many of them were taken after a
+ * better queue had been skipped.
  */
 u64 nr_remote, nr_next_best;
 /*

@@ -29,7 +29,10 @@ const volatile u64 wait_charge_ns PARAM("ns, 0..1000000000: part of the quantum 
 u64 starved_ns PARAM("ns, 1000000..1000000000000: time that a thread is ready before it is lifted") = 3000000000;
 u64 lift_quantum_ns PARAM("ns, 1000000..10000000000: quantum of a lifted thread") = 62500000;
 
-/* Wake-ups with a boost, levels lost at the end of quanta, and lifted threads. */
+/*
+ * Counters, in this order: wake-ups with a boost, levels lost at the end of quanta, and lifted
+ * threads.
+ */
 u64 nr_boosted, nr_decayed, nr_lifted;
 
 /* State of one thread. */

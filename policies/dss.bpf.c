@@ -14,11 +14,12 @@
  * If the highest goodness is 0, every task of the system gets new ticks (a recalculation). A
  * sleeping task keeps half of the ticks it had left, so it has a high goodness when it wakes up.
  *
- * Data structures: one unordered doubly linked list of all runnable tasks (run_list.h).
+ * Data structures: one unordered doubly linked list of all runnable tasks. A task is identified by
+ * its slot, the index of its list node (run_list.h).
  * Wake-up: the task takes its last CPU if that is idle, else the CPU that has been idle longest. If
  * no CPU is idle, it preempts the task that it exceeds in goodness by most (reschedule_idle.h).
- * Enqueue: a woken or new task enters the list at the front. A task whose quantum has ended moves
- * to the back.
+ * Enqueue: a woken or new task enters the list at the front. At the end of its quantum, a task
+ * moves to the back.
  * Dispatch: the CPU searches the whole list, as described above. The running task competes, too.
  * Tick: the running task's counter is decremented. At 0 the task loses the CPU.
  * Fork and exit: a child gets half of its parent's ticks. When it exits, the parent gets back what
@@ -45,7 +46,7 @@ static __always_inline s32 nice_to_ticks(s32 nice)
 	return ((20 - nice) >> 2) + 1;
 }
 
-/* Returns the goodness of a task on a CPU whose last memory map was `mm`. */
+/* Returns the goodness of a task on a CPU that last loaded the memory map `mm`. */
 static __always_inline s32 goodness(struct node *n, s32 cpu, u64 mm)
 {
 	s32 weight;

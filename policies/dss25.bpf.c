@@ -10,7 +10,8 @@
  *   value alone. The choosing CPU holds the lock of the list meanwhile.
  * - A yield uses up the task's ticks and raises its dynamic priority by one.
  *
- * Data structures, locks, wake-up and enqueue are those of dss.
+ * Data structures, locks, wake-up and enqueue are those of dss. A task is identified by its slot,
+ * the index of its list node (run_list.h).
  * Dispatch: the CPU searches the whole list. If all runnable tasks have used up their ticks, it
  * recalculates and searches once more.
  * Tick: the running task loses one tick. With the last one it also loses a level of dynamic
@@ -46,7 +47,7 @@ static __always_inline s32 nice_to_ticks(s32 nice)
 	return (1000 + 175 * (u32)(19 - nice)) / 1000;
 }
 
-/* Returns the goodness of a task on a CPU whose last memory map was `mm`. */
+/* Returns the goodness of a task on a CPU that last loaded the memory map `mm`. */
 static __always_inline s32 goodness(struct node *n, s32 cpu, u64 mm)
 {
 	s32 weight;

@@ -88,7 +88,8 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct mq 
 }
 
 /*
- * Puts a task into the queue of an idle CPU, of a CPU whose task it preempts, or of its last CPU.
+ * Puts a task into the queue of an idle CPU, of a CPU where it preempts the running task, or of its
+ * last CPU.
  */
 void SCX_OP(mqs_enqueue, struct task_struct *p, u64 enq_flags)
 {

@@ -4,8 +4,8 @@
  *
  * Every decision takes the same time, however many tasks there are. Each CPU has two priority
  * arrays, active and expired. An array has one FIFO list for each priority level and a bitmap of
- * the levels in use. The CPU runs the first task of the best level of the active array. A task
- * whose timeslice ends gets a new timeslice at once and waits in the expired array. When the active
+ * the levels in use. The CPU runs the first task of the best level of the active array. At the end
+ * of its timeslice, a task gets a new one at once and waits in the expired array. When the active
  * array is empty, the two arrays are swapped.
  *
  * The level of a task is its nice value plus a penalty of up to max_penalty levels. The penalty

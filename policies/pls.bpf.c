@@ -11,7 +11,7 @@
  * Wake-up: as in dss.
  * Enqueue: the task is inserted into its level. Within a level, the key orders tasks as in the list
  * of dss.
- * Dispatch: the CPU examines levels from the highest down. It stops at a level whose tasks could
+ * Dispatch: the CPU examines levels from the highest down. It stops at a level if its tasks could
  * not beat the best task so far even with the full affinity bonus. Between equals the key decides.
  * Tick: the running task's counter is decremented. At 0 the task loses the CPU.
  * Recalculation: every task is moved to its new level.

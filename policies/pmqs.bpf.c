@@ -26,11 +26,11 @@
  * (2001).
  *
  * Different here: realtime tasks are in a class above sched_ext. A task that IP moves goes when its
- * CPU next schedules, which is at once. The max_wait_ms limit is an addition: a CPU whose pool has
- * used up its quanta recalculates the counters of all tasks, so a pool with little to do prolongs
- * the quanta of the others, in the original without limit. With max_wait_ms, a task that has waited
- * that long is overdue. It runs next when the running task has had a turn of the usual length. The
- * task that waits longest is first.
+ * CPU next schedules, which is at once. The max_wait_ms limit is an addition: if a pool has used up
+ * its quanta, a CPU of the pool recalculates the counters of all tasks, so a pool with little to do
+ * prolongs the quanta of the others, in the original without limit. With max_wait_ms, a task that
+ * has waited that long is overdue. It runs next when the running task has had a turn of the usual
+ * length. The task that waits longest is first.
  */
 #include "include/goodness.h"
 #include "include/pass_on.h"
@@ -121,8 +121,8 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct mq 
 }
 
 /*
- * Puts a task into the queue that IP chose, of an idle CPU, of a CPU whose task it preempts, or of
- * its last CPU.
+ * Puts a task into the queue that IP chose, or of an idle CPU, of a CPU where it preempts the
+ * running task, or of its last CPU.
  */
 void SCX_OP(pmqs_enqueue, struct task_struct *p, u64 enq_flags)
 {

@@ -30,9 +30,9 @@
  * for each check. A CPU may idle for up to check_period_ns while processes wait elsewhere.
  * Source: "Plan 9 multi-queue scheduler: stats and updates" (9atom, 2014).
  *
- * Different here: a wired process is one whose affinity allows one CPU only. The timer of an idle
- * CPU stops. The load is the average number of runnable processes over load_window_ns, and no
- * process is pushed to a CPU that currently has at least as many.
+ * Different here: a wired process is one with an affinity to a single CPU. The timer of an idle CPU
+ * stops. The load is the average number of runnable processes over load_window_ns, and no process
+ * is pushed to a CPU that currently has at least as many.
  */
 #include "include/cpu_array.h"
 #include "include/pass_on.h"

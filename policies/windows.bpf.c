@@ -239,7 +239,7 @@ void SCX_OP(windows_set_cpumask, struct task_struct *p, const struct cpumask *cp
 		t->ideal = bpf_cpumask_first(cpumask);
 }
 
-/* Moves a thread whose nice value changes to its new base level. */
+/* Moves a thread to its new base level after a change of its nice value. */
 void SCX_OP(windows_set_weight, struct task_struct *p, u32 weight)
 {
 	struct thread *t = thread_of(p);

@@ -49,7 +49,7 @@ CPU_VARIABLES(cpu)
 
 /* State of one task. */
 struct cfs_task {
-	/* CPU to whose virtual time the task's virtual time is relative, or -1. */
+	/* The virtual time of the task is relative to that of this CPU; -1 if not set yet. */
 	s32 cpu;
 	/* A CPU that the task used recently, or -1. A wake-up search tries it as well. */
 	s32 recent_cpu;

@@ -29,7 +29,8 @@ struct mq {
 	/* Highest goodness without affinity among the waiting tasks. */
 	s32 max_na_goodness;
 	/*
-	 * Time of the last release. A CPU whose clock is behind this time treats the lock as held.
+	 * Time of the last release. If the clock of a CPU is behind this time, the CPU treats the
+	 * lock as held.
 	 */
 	u64 free_at;
 	/* Number of tasks that run here: 0 or 1. */

@@ -33,8 +33,8 @@ u64 nr_recalculations;
 static u32 epoch;
 
 /*
- * Keys of the first and last position of all queues. A woken task gets a key before `front`, and a
- * task whose quantum has ended gets one after `back`.
+ * Keys of the first and last position of all queues. A woken task gets a key before `front`, and at
+ * the end of its quantum a task gets one after `back`.
  */
 static s64 front, back;
 
@@ -50,7 +50,7 @@ struct task_ctx {
 	s64 place;
 	/* Time at which the task was put into a queue. */
 	u64 waits_since;
-	/* CPU on which the task ran last, or in whose queue it was put. */
+	/* CPU on which the task ran last, or the CPU of the queue into which it was put. */
 	s32 last_cpu;
 	/* 1 + the CPU to which the task is about to move, or 0. */
 	s32 move_to;
@@ -135,7 +135,7 @@ static __always_inline s32 na_goodness(const struct task_struct *p, const struct
 	return t->counter ? t->counter + 20 - nice_of(p) : 0;
 }
 
-/* Returns the goodness of a task on a CPU whose last memory map was `mm`. */
+/* Returns the goodness of a task on a CPU that last loaded the memory map `mm`. */
 static __always_inline s32 goodness(const struct task_struct *p, const struct task_ctx *t, s32 cpu, u64 mm)
 {
 	s32 weight = na_goodness(p, t);

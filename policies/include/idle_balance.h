@@ -4,9 +4,9 @@
  *
  * A CPU about to idle pulls a task from the busiest CPU of its core, then of its last-level cache
  * (LLC), its node and the machine. It does not search at all if its average idle period is shorter
- * than a migration costs (migration_cost_ns), and it stops at a domain whose search would take
- * longer than the idle period. Independently, a timer moves one task from the busiest to the least
- * busy CPU every balance_ns.
+ * than a migration costs (migration_cost_ns), and it stops at a domain if the search there would
+ * take longer than the idle period. Independently, a timer moves one task from the busiest to the
+ * least busy CPU every balance_ns.
  *
  * Simplified: CFS compares groups of CPUs, this code compares CPUs. The load is the number of
  * tasks. A task that ran just now may be pulled, although its cache is warm.

@@ -4,7 +4,8 @@
  * list when it wakes up, is chosen, leaves the list when it sleeps, and exits.
  *
  * The policy defines how a task is chosen and how its ticks are counted: goodness(), choose() and
- * the functions that are declared below.
+ * the functions that are declared below. A task is identified by its slot, the index of its list
+ * node (run_list.h).
  */
 #ifndef LIST_TASKS_H
 #define LIST_TASKS_H
@@ -49,8 +50,8 @@ s32 SCX_OP(list_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 }
 
 /*
- * Adds a woken or new task at the front of the list, and moves a task whose quantum has ended to
- * the back. A task that was preempted or that yielded keeps its place. Then wakes or preempts the
+ * Adds a woken or new task at the front of the list, and moves a task to the back at the end of its
+ * quantum. A task that was preempted or that yielded keeps its place. Then wakes or preempts the
  * CPU that should take the task. After a yield it looks for no other CPU.
  */
 void SCX_OP(list_enqueue, struct task_struct *p, u64 enq_flags)

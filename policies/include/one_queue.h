@@ -41,8 +41,8 @@ u64 nr_preempted;
 
 /*
  * Wakes or preempts a CPU for a woken task, as in reschedule_idle() of Linux 2.4. In this order:
- * its last CPU if that is idle, the CPU that has been idle longest, the CPU whose running task it
- * exceeds in goodness by most and by more than 1.
+ * its last CPU if that is idle, the CPU that has been idle longest, the CPU with the running task
+ * that it exceeds in goodness by most and by more than 1.
  */
 static __always_inline void reschedule_idle(struct task_struct *p, struct task_ctx *t)
 {

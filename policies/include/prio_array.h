@@ -63,8 +63,8 @@ PRIO_RQS(prio_rq)
 /* The part of a task's state that the arrays need. */
 struct prio_node {
 	/*
-	 * 1 + the CPU whose nr_queued counts the task, or 0. Changed atomically, because other CPUs
-	 * take tasks.
+	 * 1 + the CPU that counts the task in nr_queued, or 0. Changed atomically, because other
+	 * CPUs take tasks.
 	 */
 	u32 counted;
 	/* Time at which the task ran last, for policies that consider warm caches. */

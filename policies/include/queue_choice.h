@@ -146,9 +146,9 @@ __noinline int recalculate(void)
 enum { NOTHING_BETTER, TAKEN, LOCKED };
 
 /*
- * Takes a task from another queue of the pool whose published goodness exceeds `best`, the goodness
- * of the best task so far. Queues are tried from the highest published goodness down. Returns
- * TAKEN, or LOCKED if it took none and one of the queues was locked, or NOTHING_BETTER.
+ * Takes a task from another queue of the pool, if its published goodness exceeds `best`, the
+ * goodness of the best task so far. Queues are tried from the highest published goodness down.
+ * Returns TAKEN, or LOCKED if it took none and one of the queues was locked, or NOTHING_BETTER.
  */
 __noinline s32 take_remote(s32 cpu, s32 best)
 {

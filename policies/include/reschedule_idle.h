@@ -4,7 +4,7 @@
  *
  * The choice needs to know which task each CPU runs and since when it is idle. This header
  * therefore also contains the callbacks that keep this state up to date. The policy defines
- * goodness().
+ * goodness(). A task is identified by its slot, the index of its list node (run_list.h).
  */
 #ifndef RESCHEDULE_IDLE_H
 #define RESCHEDULE_IDLE_H
@@ -36,12 +36,15 @@ static __always_inline struct cpu_ctx *cpu_ctx(s32 cpu)
 	return &cpu_ctxs[cpu & (MAX_CPUS - 1)];
 }
 
-/* Returns how much a task deserves a CPU whose last memory map was `mm`. Defined by the policy. */
+/*
+ * Returns how much a task deserves a CPU that last loaded the memory map `mm`. Defined by the
+ * policy.
+ */
 static s32 goodness(struct node *n, s32 cpu, u64 mm);
 
 /*
- * Returns the CPU that a waiting task should take, or -1 if there is none. In this order: its last
- * CPU if that is idle, the CPU that has been idle longest, the CPU whose running task it exceeds in
+ * Returns the CPU that a waiting task should take, or -1. In this order: its last CPU if that is
+ * idle, the CPU that has been idle longest, the CPU with the running task that it exceeds in
  * goodness by most and by more than 1. Sets `preempts` in the last case. The caller holds the lock
  * of the list.
  */

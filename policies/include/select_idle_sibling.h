@@ -22,7 +22,7 @@
 /* Highest number of LLCs; a power of two, because indices are masked. */
 #define MAX_LLCS 64
 
-/* 1 for each LLC that may have a core whose CPUs are all idle. */
+/* 1 for each LLC that may have an idle core. All CPUs of such a core are idle. */
 static u32 has_idle_cores[MAX_LLCS];
 
 /* Returns the has_idle_cores entry for a CPU's LLC. */

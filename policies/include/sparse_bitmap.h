@@ -60,7 +60,7 @@ static __always_inline void sparse_clear(u32 group, u32 cpu)
 }
 
 /*
- * Returns the first CPU in the range from `from` to `to` - 1 whose bit is set, or -1. A cache line
+ * Returns the first CPU with a set bit in the range from `from` to `to` - 1, or -1. A cache line
  * without set bits is skipped with one read.
  */
 static __always_inline s32 sparse_next(u32 group, u32 from, u32 to)

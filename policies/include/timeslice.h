@@ -22,7 +22,7 @@ u64 nr_reinserted;
 u64 nr_starving;
 /* Number of turns that ended within a timeslice. */
 u64 nr_turns;
-/* Bonus of the task whose level was computed last, -5 to 5. */
+/* Bonus from the last computation of a level, -5 to 5. */
 s32 last_bonus;
 
 /* State of one task. */

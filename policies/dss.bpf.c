@@ -27,8 +27,7 @@
  * Locks: one spinlock, runqueue_lock, which a CPU holds while it searches the list.
  *
  * Good for: few tasks on few CPUs, and interactive tasks next to CPU-bound ones.
- * Bad for: many tasks, because every choice examines all of them, and many CPUs, because there is
- * one lock.
+ * Bad for: many tasks and many CPUs. Every choice examines all tasks, and there is one lock.
  * Source: Franke, Nagar, Kravetz, Ravindran, "PMQS: Scalable Linux Scheduling for High End Servers"
  * (2001), on Linux 2.4.5.
  *

@@ -14,8 +14,8 @@
  *
  * Good for: throughput of equal tasks. No CPU idles while a task waits, so the policy is a baseline
  * for others.
- * Bad for: wake-up latency next to CPU-bound tasks, warm caches, and many CPUs, because all of them
- * share one queue and one lock. It ignores nice.
+ * Bad for: many CPUs, warm caches, and wake-up latency next to CPU-bound tasks. All CPUs share one
+ * queue and one lock. It ignores nice.
  * Source: the textbook. UNIX had such a global runqueue before it had one runqueue for each CPU.
  */
 #include "include/hotplug.h"

@@ -26,8 +26,8 @@
  *
  * Good for: interactive tasks next to a few CPU-bound ones, and batch throughput. No decision takes
  * longer with more tasks.
- * Bad for: machines on which tasks sleep to gain credit and then compute, and fairness, because
- * small changes of a load can change the outcome of the heuristics abruptly.
+ * Bad for: fairness, and machines on which tasks sleep to gain credit and then compute. Small
+ * changes of a load can change the outcome of the heuristics abruptly.
  * Source: kernel/sched.c of Linux 2.6.22 as described by Happe, Groenda, Reussner (2008, see
  * windows). The code is our own.
  *

@@ -19,8 +19,8 @@
  * Locks: one lock for each queue. A CPU never waits for one.
  *
  * Good for: what dss is good for, on more CPUs and with more tasks.
- * Bad for: very many CPUs, because each choice reads a number of every CPU, and warm caches,
- * because tasks move between CPUs as freely as under dss.
+ * Bad for: very many CPUs and warm caches. Each choice reads a number of every CPU, and tasks move
+ * between CPUs as freely as under dss.
  * Source: Franke, Nagar, Kravetz, Ravindran, "PMQS: Scalable Linux Scheduling for High End Servers"
  * (2001).
  *

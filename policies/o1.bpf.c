@@ -27,8 +27,8 @@
  * longer than its own (imbalance_pct).
  * Locks: the lock of each DSQ. Bitmaps and counts are changed by atomic instructions.
  *
- * Good for: many tasks and CPUs, because no decision takes longer with more of them, fork and exec,
- * and batch work.
+ * Good for: many tasks and CPUs, fork and exec, and batch work. No decision takes longer with more
+ * tasks.
  * Bad for: fairness within seconds, interactive tasks that compute in bursts, and even queues
  * between busy CPUs.
  * Source: Ingo Molnar, "[announce] [patch] ultra-scalable O(1) SMP and UP scheduler", linux-kernel,

@@ -18,8 +18,8 @@
  * Locks: the lock of the DSQ.
  *
  * Good for: short waits of interactive processes on a few CPUs. No CPU idles while a process waits.
- * Bad for: many CPUs, because there is one lock, warm caches, because a process runs on any free
- * CPU, and even run times.
+ * Bad for: many CPUs, warm caches, and even run times. There is one lock, and a process runs on any
+ * free CPU.
  * Source: "Plan 9 multi-queue scheduler: stats and updates" (9atom, 2014), its baseline. Levels and
  * decay are those of Plan 9.
  *

@@ -20,8 +20,8 @@
  *
  * Good for: comparison with queueing theory (M/D/1, M/M/1, M/M/c). No CPU idles while a task waits,
  * so the policy is a baseline for others.
- * Bad for: wake-up latency next to long tasks with infinite slices, throughput with short slices,
- * which cost context switches, and many CPUs, because there is one lock. It ignores nice.
+ * Bad for: wake-up latency next to long tasks (with infinite slices), throughput (with short
+ * slices, which cost context switches), and many CPUs, which share one lock. It ignores nice.
  * Source: Happe, Groenda, Reussner, "Performance Evaluation of Scheduling Policies in Symmetric
  * Multiprocessing Environments" (2008).
  *
@@ -115,7 +115,7 @@ void SCX_OP(rr_dispatch, s32 cpu, struct task_struct *prev)
 {
 	if (scx_bpf_dsq_move_to_local(QUEUE))
 		return;
-	/* No other task waits, so the running one gets another timeslice. */
+	/* No other task waits, so the running one gets another slice. */
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
 		prev->scx.slice = slice();
 		start_slice(cpu, slice_ns);
@@ -125,7 +125,7 @@ void SCX_OP(rr_dispatch, s32 cpu, struct task_struct *prev)
 /* Starts the timer for the slice of the task that starts to run. */
 void SCX_OP(rr_running, struct task_struct *p)
 {
-	/* A task that a higher class had preempted gets the rest of its timeslice. */
+	/* A task that a higher class had preempted gets the rest of its slice. */
 	start_slice(scx_bpf_task_cpu(p), p->scx.slice);
 }
 

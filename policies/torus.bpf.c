@@ -25,9 +25,9 @@
  * No CPU steals, and none looks further than its neighbours. An idle CPU is therefore never the
  * target of all others at once. A process that is bound to one CPU (wired, in Plan 9) never moves.
  *
- * Good for: many CPUs, because no lock is shared by all, and even run times of equal processes.
- * Bad for: a load that starts in one corner of a large torus, because it spreads by one neighbour
- * for each check. A CPU may idle for up to check_period_ns while processes wait elsewhere.
+ * Good for: many CPUs, and even run times of equal processes. No lock is shared by all CPUs.
+ * Bad for: a load that starts in one corner of a large torus, because each check spreads it by one
+ * neighbour only. A CPU may idle for up to check_period_ns while processes wait elsewhere.
  * Source: "Plan 9 multi-queue scheduler: stats and updates" (9atom, 2014).
  *
  * Different here: a wired process is one with an affinity to a single CPU. The timer of an idle CPU

@@ -18,8 +18,8 @@
  * Locks: the lock of the DSQ.
  *
  * Good for: fair shares by nice over the whole machine, and short waits for tasks that sleep much.
- * Bad for: warm caches, many CPUs, because there is one queue and one lock, and urgent wake-ups,
- * because none preempts.
+ * Bad for: many CPUs, warm caches, and urgent wake-ups. All CPUs share one queue and one lock, and
+ * a woken task never preempts another.
  * Source: weighted fair queueing, as in scx_simple of the kernel's tools/sched_ext. The code is our
  * own.
  */

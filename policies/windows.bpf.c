@@ -21,10 +21,10 @@
  * short quantum. With the defaults, a thread that starves runs every 4 s.
  * Locks: the lock of each DSQ. The masks are changed by atomic instructions.
  *
- * Good for: interactive threads that wait for devices and messages, and warm caches, because
- * threads stay on their CPU.
- * Bad for: fairness, because lower levels starve except for the lift, and an even load, because
- * only an idle CPU takes threads.
+ * Good for: interactive threads that wait for devices and messages, and warm caches. Threads stay
+ * on their CPU.
+ * Bad for: fairness and an even load. Lower levels starve except for the lift, and only an idle CPU
+ * takes threads.
  * Source: Happe, Groenda, Reussner, "Performance Evaluation of Scheduling Policies in Symmetric
  * Multiprocessing Environments" (2008).
  *

@@ -18,8 +18,8 @@
  * of the average (balancer.h).
  * Locks: those of mqs.
  *
- * Good for: many CPUs, machines on which memory of another pool is far away, and loads that need no
- * balance over the whole machine.
+ * Good for: many CPUs, machines on which memory of another pool is far away, and loads that can be
+ * scheduled without knowledge of the whole machine.
  * Bad for: fairness between pools without a balancer, and tasks that sleep often and briefly, for
  * which the balancers move too much.
  * Source: Franke, Nagar, Kravetz, Ravindran, "PMQS: Scalable Linux Scheduling for High End Servers"

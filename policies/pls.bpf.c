@@ -18,8 +18,8 @@
  * Locks: the lock of each DSQ. The bitmap is changed by atomic instructions.
  *
  * Good for: what dss is good for, with more tasks.
- * Bad for: many CPUs, which all search the same levels. A recalculation sorts the whole queue
- * again.
+ * Bad for: many CPUs, because the locks of the levels are contended as much as one lock. A
+ * recalculation sorts the whole queue again.
  * Source: Franke, Nagar, Kravetz, Ravindran, "PMQS: Scalable Linux Scheduling for High End Servers"
  * (2001).
  *

@@ -2,11 +2,12 @@
 /*
  * mqs: the multi-queue scheduler, which aims at the decisions of dss without its one lock.
  *
- * Every CPU has a queue of its own and chooses tasks by goodness, as dss does. To make nearly the
- * same decisions, it also compares its best task with the best tasks of all other queues.
+ * Every CPU has a queue of its own and chooses tasks by goodness, as dss does (dss.bpf.c explains
+ * goodness). To make nearly the same decisions, it also compares its best task with the best tasks
+ * of all other queues.
  *
  * Data structures: one dispatch queue (DSQ) for each CPU. Each queue publishes one number, the
- * highest goodness without affinity of its waiting tasks (cpu_queue.h).
+ * highest goodness without affinity bonus of its waiting tasks (cpu_queue.h).
  * Wake-up: the task takes its last CPU if that is idle, else the CPU that has been idle longest. If
  * no CPU is idle, it preempts the running task with the lowest goodness that it exceeds
  * (queue_wakeup.h).

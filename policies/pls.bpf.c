@@ -2,9 +2,9 @@
 /*
  * pls: the default scheduler of Linux 2.4 with its queue sorted into priority levels.
  *
- * The policy makes the decisions of dss, but examines fewer tasks. Only the affinity bonus of
- * goodness, at most 16, differs between CPUs. The rest, the goodness without affinity, is the same
- * everywhere and can be sorted.
+ * The policy makes the decisions of dss, but examines fewer tasks (dss.bpf.c explains goodness).
+ * Only the affinity bonus of goodness, at most 16, differs between CPUs. The rest, the goodness
+ * without affinity, is the same everywhere and can be sorted.
  *
  * Data structures: one dispatch queue (DSQ) for each of 64 levels. The level of a waiting task is
  * its goodness without affinity. A bitmap records which levels may have tasks.

@@ -2,14 +2,14 @@
 /*
  * pmqs: the pooled multi-queue scheduler, and its load balancers.
  *
- * This is mqs within pools of neighbouring CPUs, which are small enough for a CPU to compare all
- * queues of its pool. Between pools, tasks move in two ways only: a woken task finds an idle CPU
- * elsewhere, or a load balancer moves it.
+ * This is mqs (mqs.bpf.c) within pools of neighbouring CPUs, which are small enough for a CPU to
+ * compare all queues of its pool. Between pools, tasks move in two ways only: a woken task finds an
+ * idle CPU elsewhere, or a load balancer moves it.
  *
  * Data structures: those of mqs.
  * Wake-up: the task takes its last CPU if that is idle, else an idle CPU of the pool, else any idle
- * CPU. If no CPU is idle, it preempts the running task of the pool with the lowest goodness that it
- * exceeds.
+ * CPU. If no CPU is idle, it preempts the running task of the pool with the lowest goodness
+ * (dss.bpf.c) that it exceeds.
  * Dispatch: the CPU searches its own queue and then reads the published goodness of the other
  * queues of its pool.
  * Tick: as in mqs. A long turn also ends if another task of the queue is overdue.

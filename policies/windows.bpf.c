@@ -2,10 +2,11 @@
 /*
  * windows: the dispatcher of Windows Server 2003 and Windows Vista.
  *
- * Priorities are strict levels, 31 the highest. A thread has a base level by its nice value. The
- * end of a wait boosts it to a higher level, up to 15, and each quantum that it uses takes one
- * level off again. The boost depends on the cause of the wait, for example 1 for an event and 2 for
- * a network packet.
+ * Priorities are strict: a thread runs only if no thread of a higher level is ready. Level 31 is
+ * the highest. Each thread has an ideal processor, a CPU that is assigned to it when it is created.
+ * A thread has a base level by its nice value. The end of a wait boosts it to a higher level, up to
+ * 15, and each quantum that it uses takes one level off again. The boost depends on the cause of
+ * the wait, for example 1 for an event and 2 for a network packet.
  *
  * Data structures: for each CPU one FIFO dispatch queue (DSQ) for each level, and a mask of the
  * levels in use (ready_queues.h).

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Goodness, the value by which Linux 2.4 chose tasks, and the tick counters that it is computed
- * from, for policies with several queues.
+ * from, for policies with several queues. The head comment of dss.bpf.c explains how goodness is
+ * computed.
  *
  * A task has a counter of the ticks left of its quantum. When all tasks that could run have used up
  * their counters, the counters of all tasks are recalculated: half of what is left, plus the ticks

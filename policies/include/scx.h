@@ -24,6 +24,7 @@ typedef _Bool bool;
 #define false 0
 #define NULL ((void *)0)
 
+/* Attributes that the BPF loader and the compiler understand. */
 #define SEC(name) __attribute__((section(name), used))
 #define __always_inline inline __attribute__((always_inline))
 #define __noinline __attribute__((noinline))
@@ -36,7 +37,7 @@ typedef _Bool bool;
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-/* Members of a map definition, in the notation that BTF describes. */
+/* Members of a map definition, as in libbpf's BTF-defined maps. */
 #define __uint(name, val) int(*name)[val]
 #define __type(name, val) typeof(val) *name
 #define __array(name, val) typeof(val) *name[]
@@ -215,8 +216,8 @@ struct sched_ext_ops {
 #pragma clang attribute pop
 
 /*
- * Constants of the stable interface. The values of other kernel enums differ between versions and
- * need CO-RE.
+ * Constants that are part of the interface. The values of other kernel enums differ between
+ * versions and need CO-RE.
  */
 #define SCX_DSQ_INVALID (1ULL << 63)
 #define SCX_DSQ_GLOBAL ((1ULL << 63) | 1)
@@ -382,7 +383,9 @@ static long (*const bpf_timer_cancel)(struct bpf_timer *timer) = (void *)172;
 		scx_bpf_error_bstr(___fmt, ___data, ___NARGS(args) * 8);                           \
 	})
 
-/* for (i = start; i < end; i++), as an iterator, which the verifier does not unroll. */
+/*
+ * Works like for (i = start; i < end; i++), but as an iterator, which the verifier does not unroll.
+ */
 #define bpf_for(i, start, end)                                                                     \
 	for (struct bpf_iter_num ___it __attribute__((aligned(8), cleanup(bpf_iter_num_destroy))), \
 	     *___p __attribute__((unused)) = (bpf_iter_num_new(&___it, (start), (end)),            \

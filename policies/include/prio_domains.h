@@ -87,7 +87,7 @@ static __always_inline u32 nr_running(struct prio_rq *rq)
 	return rq->nr_queued + (rq->curr_level != PRIO_NONE);
 }
 
-/* Returns the number of runnable tasks of a CPU by its number. */
+/* Returns the number of runnable tasks of the CPU with a given number. */
 static __always_inline u32 load_of(s32 cpu)
 {
 	struct prio_rq *rq = prio_rq_of(cpu);

@@ -42,7 +42,7 @@ struct sleep_avg {
 	u64 slept_at;
 	/* Time at which the task was woken, or 0 after it has run. */
 	u64 woken_at;
-	/* Percentage of its wait for the CPU that is credited. */
+	/* Percentage of the task's wait for the CPU that is credited. */
 	u32 wait_pct;
 	/* Whether the task sleeps, or last slept, in a disk wait. */
 	bool disk;

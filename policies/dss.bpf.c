@@ -2,35 +2,50 @@
 /*
  * dss: the default scheduler of Linux 2.4.
  *
- * All runnable tasks are in one unordered list behind one lock. A CPU that needs a task holds the lock,
- * examines every task of the list and takes the one with the highest goodness: ticks left in its quantum, plus
- * 20 less its nice value, plus 15 if it ran on this CPU last, plus 1 if its memory map is loaded. The running
- * task competes, too.
+ * Every task has a counter, the number of ticks left of its quantum. A CPU that needs a task
+ * computes the goodness of every runnable task and runs the task with the highest. Goodness is the
+ * sum of
  *
- * When all tasks that could run have used up their quanta, every task of the system gets new ticks. A
- * sleeping task keeps half of the ticks it had left, so it has a high goodness when it wakes up. A woken task
- * takes its last CPU if that is idle, else the CPU that has been idle longest, else it preempts the task that
- * it beats by most.
+ * - the ticks left in the counter (if there are none, goodness is 0),
+ * - 20 less the nice value,
+ * - 15 if the task ran on this CPU last, because its data may be in the cache,
+ * - 1 if the task's memory map is loaded on this CPU, or if the task is a kernel thread.
  *
- * Good for: few tasks on few CPUs; interactive tasks beside hogs.
- * Bad for: many tasks, since a choice examines all of them, and many CPUs, since there is one lock.
- * Source: Franke, Nagar, Kravetz, Ravindran, "PMQS: Scalable Linux Scheduling for High End Servers" (2001),
- * on Linux 2.4.5.
+ * If the highest goodness is 0, every task of the system gets new ticks (a recalculation). A
+ * sleeping task keeps half of the ticks it had left, so it has a high goodness when it wakes up.
  *
- * Known weakness: tasks that are bound to a busy CPU starve while another CPU has little to do. The other CPU
- * recalculates all counters so often that no quantum on the busy CPU ends.
+ * Data structures: one unordered doubly linked list of all runnable tasks. A task is identified by
+ * its slot, the index of its list node (run_list.h).
+ * Wake-up: the task takes its last CPU if that is idle, else the CPU that has been idle longest. If
+ * no CPU is idle, it preempts the task that it exceeds in goodness by most (reschedule_idle.h).
+ * Enqueue: a woken or new task enters the list at the front. At the end of its quantum, a task
+ * moves to the back.
+ * Dispatch: the CPU searches the whole list, as described above. The running task competes, too.
+ * Tick: the running task's counter is decremented. At 0 the task loses the CPU.
+ * Fork and exit: a child gets half of its parent's ticks. When it exits, the parent gets back what
+ * is left.
+ * Locks: one spinlock, runqueue_lock, which a CPU holds while it searches the list.
+ *
+ * Good for: few tasks on few CPUs, and interactive tasks next to CPU-bound ones.
+ * Bad for: many tasks and many CPUs. Every choice examines all tasks, and there is one lock.
+ * Source: Franke, Nagar, Kravetz, Ravindran, "PMQS: Scalable Linux Scheduling for High End Servers"
+ * (2001), on Linux 2.4.5.
+ *
+ * Known weakness: tasks that are bound to a busy CPU starve while another CPU has little to do. The
+ * other CPU recalculates all counters so often that no quantum on the busy CPU ends.
  * Different here: realtime tasks are in a class above sched_ext and not in the list.
  */
 #include "include/list_tasks.h"
 
 char _license[] SEC("license") = "GPL";
 
-/* Returns 11 to 1 ticks for nice -20 to 19, and 6 for nice 0. */
+/* Returns the length of a quantum: 11 to 1 ticks for nice -20 to 19, and 6 for nice 0. */
 static __always_inline s32 nice_to_ticks(s32 nice)
 {
 	return ((20 - nice) >> 2) + 1;
 }
 
+/* Returns the goodness of a task on a CPU that last loaded the memory map `mm`. */
 static __always_inline s32 goodness(struct node *n, s32 cpu, u64 mm)
 {
 	s32 weight;
@@ -46,8 +61,8 @@ static __always_inline s32 goodness(struct node *n, s32 cpu, u64 mm)
 }
 
 /*
- * Gives new ticks to all tasks of the system, sleeping ones included. The kernel did this without the lock of
- * the list.
+ * Gives new ticks to all tasks of the system, including sleeping ones. As in the kernel, the CPU
+ * does not hold the lock of the list meanwhile.
  */
 static __always_inline void recalculate(void)
 {
@@ -61,6 +76,10 @@ static __always_inline void recalculate(void)
 	nr_recalculations++;
 }
 
+/*
+ * Returns the slot of the best task for a CPU, HEAD if no task can run, or AGAIN after a
+ * recalculation. `prev` is the slot of the running task if it can continue, else HEAD.
+ */
 static __always_inline u32 choose(s32 cpu, u32 prev)
 {
 	u64 mm = cpu_ctx(cpu)->mm;
@@ -93,11 +112,12 @@ static __always_inline u32 choose(s32 cpu, u32 prev)
 	bpf_spin_unlock(&runqueue_lock);
 	if (best)
 		return next;
-	/* All quanta are used up. */
+	/* All runnable tasks have used up their quanta. */
 	recalculate();
 	return AGAIN;
 }
 
+/* Charges a tick to the running task, and ends its turn when the counter reaches 0. */
 void SCX_OP(dss_tick, struct task_struct *p)
 {
 	struct cpu_ctx *c = cpu_ctx(scx_bpf_task_cpu(p));
@@ -118,7 +138,7 @@ void SCX_OP(dss_tick, struct task_struct *p)
 	}
 }
 
-/* The next choice passes over a task that yielded, unless no other task can run. */
+/* Makes the next choice skip the task, unless no other task can run. */
 bool SCX_OP(dss_yield, struct task_struct *from, struct task_struct *to)
 {
 	u32 slot = task_slot(from);
@@ -129,6 +149,7 @@ bool SCX_OP(dss_yield, struct task_struct *from, struct task_struct *to)
 	return false;
 }
 
+/* Shares the ticks of a parent with its new child. */
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(dss_fork, struct task_struct *parent, struct task_struct *child)
 {
@@ -145,23 +166,27 @@ int BPF_PROG(dss_fork, struct task_struct *parent, struct task_struct *child)
 	return 0;
 }
 
+/* Gives a new task its first quantum. */
 static __always_inline void init_ticks(struct node *n)
 {
 	n->counter = nice_to_ticks(n->nice);
 }
 
+/* Returns the address of a task's counter. */
 static __always_inline s32 *ticks_left(struct node *n)
 {
 	return &n->counter;
 }
 
-/* A task that sleeps for long gathers up to twice its ticks. */
+/*
+ * Returns the most ticks that a task can have: a long sleeper accumulates up to twice its quantum.
+ */
 static __always_inline s32 most_ticks(struct node *n)
 {
 	return 2 * nice_to_ticks(n->nice);
 }
 
-/* Sleep is rewarded by recalculations alone. */
+/* Does nothing, because recalculations alone reward sleep in Linux 2.4. */
 static __always_inline void credit_sleep(struct node *n)
 {
 }

@@ -2,34 +2,52 @@
 /*
  * dss25: the default scheduler of Linux 2.5.2-pre, which the O(1) scheduler replaced.
  *
- * It is dss with the changes of January 2002. Goodness no longer counts ticks: a task has a dynamic priority
- * instead, which grows by one for each recalculation that it sleeps through and falls by one when its ticks
- * end. Only runnable tasks get new ticks, from their nice value alone, while the choosing CPU holds the lock.
- * A yield uses up the task's ticks and raises its dynamic priority.
+ * This is dss with the changes of January 2002:
  *
- * Good for: comparing the O(1) scheduler with its predecessor; interactive tasks beside hogs.
- * Bad for: tasks that yield, since every round of yields is a recalculation under the lock; many tasks and
- * CPUs, as dss.
- * Source: Davide Libenzi's changes, in Linux from 2.5.2-pre3 until the O(1) scheduler (Molnar, January 2002).
+ * - Goodness no longer counts ticks. A task has a dynamic priority instead, which grows by one for
+ *   each recalculation that it sleeps through, up to 40, and falls by one when its ticks end.
+ * - A recalculation gives new ticks to runnable tasks only. The number of ticks depends on the nice
+ *   value alone. The choosing CPU holds the lock of the list meanwhile.
+ * - A yield uses up the task's ticks and raises its dynamic priority by one.
  *
- * Different here: as dss.
+ * Data structures, locks, wake-up and enqueue are those of dss. A task is identified by its slot,
+ * the index of its list node (run_list.h).
+ * Dispatch: the CPU searches the whole list. If all runnable tasks have used up their ticks, it
+ * recalculates and searches once more.
+ * Tick: the running task loses one tick. With the last one it also loses a level of dynamic
+ * priority, and its turn ends.
+ *
+ * Good for: comparisons of the O(1) scheduler with its predecessor, and interactive tasks next to
+ * CPU-bound ones.
+ * Bad for: tasks that yield, because every round of yields causes a recalculation under the lock.
+ * Like dss, it is bad for many tasks and CPUs.
+ * Source: Davide Libenzi's changes, in Linux from 2.5.2-pre3 until the O(1) scheduler (Molnar,
+ * January 2002).
+ *
+ * Different here: as in dss.
  */
 #include "include/list_tasks.h"
 
 char _license[] SEC("license") = "GPL";
 
+/* Highest dynamic priority. */
 #define MAX_DYN_PRIO 40
+/* Most ticks that a task can have. */
 #define MAX_TICKS 20
 
 /* Number of recalculations. */
 static u32 epoch;
 
-/* Returns 7 to 1 ticks for nice -20 to 19, and 4 for nice 0: 80 to 10 ms, in whole ticks of 10 ms. */
+/*
+ * Returns the length of a quantum in ticks of 10 ms: 7 to 1 ticks for nice -20 to 19, and 4 for
+ * nice 0.
+ */
 static __always_inline s32 nice_to_ticks(s32 nice)
 {
 	return (1000 + 175 * (u32)(19 - nice)) / 1000;
 }
 
+/* Returns the goodness of a task on a CPU that last loaded the memory map `mm`. */
 static __always_inline s32 goodness(struct node *n, s32 cpu, u64 mm)
 {
 	s32 weight;
@@ -67,7 +85,11 @@ static __always_inline void recalculate(void)
 	nr_recalculations++;
 }
 
-/* The second round is for a list whose ticks were all used up in the first one. */
+/*
+ * Returns the slot of the best task for a CPU, HEAD if no task can run, or AGAIN. If all ticks of
+ * the listed tasks are used up, the first round ends with a recalculation and a second one follows.
+ * `prev` is the slot of the running task if it can continue, else HEAD.
+ */
 static __always_inline u32 choose(s32 cpu, u32 prev)
 {
 	u64 mm = cpu_ctx(cpu)->mm;
@@ -108,7 +130,10 @@ static __always_inline u32 choose(s32 cpu, u32 prev)
 	return best ? next : AGAIN;
 }
 
-/* The caller holds the lock. */
+/*
+ * Raises the dynamic priority of a task that wakes up by the recalculations that it slept through.
+ * The caller holds the lock.
+ */
 static __always_inline void credit_sleep(struct node *n)
 {
 	n->dyn_prio += epoch - n->epoch;
@@ -117,6 +142,7 @@ static __always_inline void credit_sleep(struct node *n)
 		n->dyn_prio = MAX_DYN_PRIO;
 }
 
+/* Charges a tick to the running task, and ends its turn when none is left. */
 void SCX_OP(dss25_tick, struct task_struct *p)
 {
 	struct cpu_ctx *c = cpu_ctx(scx_bpf_task_cpu(p));
@@ -135,6 +161,7 @@ void SCX_OP(dss25_tick, struct task_struct *p)
 		scx_bpf_task_set_slice(p, 0);
 }
 
+/* Uses up the ticks of the task and raises its dynamic priority by one. */
 bool SCX_OP(dss25_yield, struct task_struct *from, struct task_struct *to)
 {
 	u32 slot = task_slot(from);
@@ -150,6 +177,7 @@ bool SCX_OP(dss25_yield, struct task_struct *from, struct task_struct *to)
 	return false;
 }
 
+/* Shares the ticks of a parent with its new child. */
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(dss25_fork, struct task_struct *parent, struct task_struct *child)
 {
@@ -164,11 +192,13 @@ int BPF_PROG(dss25_fork, struct task_struct *parent, struct task_struct *child)
 	return 0;
 }
 
+/* Returns the address of a task's counter of ticks. */
 static __always_inline s32 *ticks_left(struct node *n)
 {
 	return &n->time_slice;
 }
 
+/* Returns the most ticks that a task can have. */
 static __always_inline s32 most_ticks(struct node *n)
 {
 	return MAX_TICKS;

@@ -2,22 +2,32 @@
 /*
  * fifo: one queue for all CPUs, first come first served.
  *
- * A woken task takes an idle CPU at once if there is one. Otherwise it waits at the end of one queue from
- * which all CPUs take their tasks. A task runs for one slice and then goes to the end of the queue again.
+ * Data structures: one dispatch queue (DSQ) that all CPUs share.
+ * Wake-up: the kernel's default search looks for an idle CPU. If it finds one, the task is inserted
+ * into the local DSQ of that CPU and skips the shared queue.
+ * Enqueue: every other task goes to the end of the shared queue, and one idle CPU is woken to fetch
+ * it.
+ * Dispatch: a CPU that needs a task takes the first task of the shared queue that may run there.
+ * Tick: there is no callback. The kernel ends the slice of a task after slice_ns, and the task is
+ * enqueued again.
+ * Locks: the lock of the shared DSQ, which the kernel holds during insertions and removals.
  *
- * Good for: throughput of equal tasks, as a baseline; no CPU idles while a task waits.
- * Bad for: latency beside CPU-bound tasks; caches; many CPUs, since there is one queue and one lock. It
- * ignores nice.
- * Source: the textbook; UNIX had such a global runqueue before queues of CPUs.
+ * Good for: throughput of equal tasks. No CPU idles while a task waits, so the policy is a baseline
+ * for others.
+ * Bad for: many CPUs, warm caches, and wake-up latency next to CPU-bound tasks. All CPUs share one
+ * queue and one lock. It ignores nice.
+ * Source: the textbook. UNIX had such a global runqueue before it had one runqueue for each CPU.
  */
 #include "include/hotplug.h"
 
 char _license[] SEC("license") = "GPL";
 
+/* ID of the shared DSQ. */
 #define QUEUE 0
 
-const volatile u64 slice_ns PARAM("ns, 100000..1000000000: time a task runs before the next one has its turn") = 5000000;
+const volatile u64 slice_ns PARAM("ns, 100000..1000000000: time slice of a task") = 5000000;
 
+/* Looks for an idle CPU and, if there is one, lets the woken task run there at once. */
 s32 SCX_OP(fifo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	bool is_idle = false;
@@ -28,6 +38,7 @@ s32 SCX_OP(fifo_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 	return cpu;
 }
 
+/* Appends a task to the shared queue and wakes an idle CPU. */
 void SCX_OP(fifo_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	s32 cpu;
@@ -35,17 +46,22 @@ void SCX_OP(fifo_enqueue, struct task_struct *p, u64 enq_flags)
 	if (woken_by_gone_cpu(p, slice_ns, enq_flags))
 		return;
 	scx_bpf_dsq_insert(p, QUEUE, slice_ns, enq_flags);
-	/* ops.select_cpu() is not called for all tasks that come here: another CPU may be idle. */
+	/*
+	 * The kernel skips ops.select_cpu() for some tasks, so an idle CPU may not know of this one
+	 * yet.
+	 */
 	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	if (cpu >= 0)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
+/* Moves the first task of the shared queue to the CPU. */
 void SCX_OP(fifo_dispatch, s32 cpu, struct task_struct *prev)
 {
 	scx_bpf_dsq_move_to_local(QUEUE);
 }
 
+/* Creates the shared queue. */
 s32 SCX_OP_SLEEPABLE(fifo_init)
 {
 	return scx_bpf_create_dsq(QUEUE, -1);

@@ -2,40 +2,61 @@
 /*
  * linux26: the O(1) scheduler of Linux 2.6.22.
  *
- * The arrays are those of o1. Sleep is credit: up to a second of it raises a task by up to five levels, and a
- * task without any falls by five levels. Running spends credit, the slower the more there is (sleep_avg.h). A
- * task that sleeps for an eighth of its run time keeps its credit, and one that sleeps less loses it.
+ * The priority arrays are those of o1. The levels differ: sleep is credit, and running spends it. A
+ * task with full credit, one second of sleep, gains five levels, and a task without credit loses
+ * five (sleep_avg.h). A task with enough credit counts as interactive. When its timeslice ends it
+ * goes back to the active array, unless the expired tasks starve (timeslice.h).
  *
- * A task with enough credit counts as interactive. When its timeslice ends it goes back to the active array,
- * unless the expired tasks starve, and it takes turns with its equals within the timeslice.
+ * Data structures: two priority arrays for each CPU, active and expired, with one dispatch queue
+ * (DSQ) for each level (prio_array.h).
+ * Fork: the child goes to the CPU with the fewest tasks.
+ * Exec: the task moves to an idle CPU if its own CPU has other tasks.
+ * Wake-up: the task goes to its previous CPU, to the CPU of its waker if that has less to do, or to
+ * an idle CPU.
+ * Enqueue: the task is added to its level of the active or expired array. It preempts a running
+ * task of a worse level, unless that is a waker about to sleep.
+ * Dispatch: the CPU takes the first task of the best level of the active array. If that array is
+ * empty, it swaps the arrays. Before that it pulls tasks from other CPUs if a domain is to be
+ * balanced.
+ * Tick: the running task is charged. At the end of its timeslice it loses the CPU. Interactive
+ * tasks of the same level also take turns.
+ * Balancing: CPUs balance at intervals, first within their group, then over the machine
+ * (prio_domains.h).
+ * Locks: the lock of each DSQ. Bitmaps and counts are changed by atomic instructions.
  *
- * CPUs balance at intervals that double while loads are even, first in their group, then over the machine. A
- * task that has just run stays where it is, unless balancing has failed too often. A fork or exec goes to the
- * CPU with the least to do, a wake-up to the previous CPU, the CPU of the waker or an idle one.
+ * Good for: interactive tasks next to a few CPU-bound ones, and batch throughput. No decision takes
+ * longer with more tasks.
+ * Bad for: fairness, and machines on which tasks sleep to gain credit and then compute. Small
+ * changes of a load can change the outcome of the heuristics abruptly.
+ * Source: kernel/sched.c of Linux 2.6.22 as described by Happe, Groenda, Reussner (2008, see
+ * windows). The code is our own.
  *
- * Good for: interactive tasks beside a few hogs; batch throughput; no decision takes longer with more tasks.
- * Bad for: tasks that sleep to gain credit and then compute; fairness; the heuristics jump.
- * Source: kernel/sched.c of Linux 2.6.22 as described by Happe, Groenda, Reussner (2008, see windows); own
- * code.
- *
- * Different here: there are two domains, the machine and groups of CPUs, which a profile sets to the nodes.
- * Idle CPUs have no tick, so a timer wakes those beside a queue. An exec moves at the next reschedule, to an
- * idle CPU only. An exiting child gives its parent none of its credit. A wake-up counts as one by a task, not
- * by an interrupt, if it goes through a futex, and for tasks that may run on several CPUs also through a pipe
- * or socket. A sleep on a pipe counts in full.
+ * Different here: there are two domains, the machine and groups of CPUs. A profile makes each NUMA
+ * node a group. Idle CPUs have no tick, so a timer wakes them while tasks wait. A task moves after
+ * exec at its next reschedule, and to an idle CPU only. An exiting child gives its parent no
+ * credit. A wake-up counts as one by a task instead of an interrupt if it goes through a futex. For
+ * tasks that may run on several CPUs, wake-ups through a pipe or socket count as such, too. A sleep
+ * on a pipe is credited in full.
  */
 #include "include/prio_domains.h"
 #include "include/timeslice.h"
 
 char _license[] SEC("license") = "GPL";
 
-bool newidle PARAM("0..1: CPUs about to idle balance") = true;
-bool fork_balance PARAM("0..1: new tasks go to the CPU with least to do") = true;
-bool exec_balance PARAM("0..1: so do tasks that start a program") = true;
+bool newidle PARAM("0..1: whether CPUs about to idle balance") = true;
+bool fork_balance PARAM("0..1: whether new tasks go to the CPU with the fewest tasks") = true;
+bool exec_balance PARAM("0..1: whether tasks move to an idle CPU at exec") = true;
 
-/* Tasks preempted by a wake-up, moved at fork and at exec, and woken on the CPU of the waker. */
+/*
+ * Counters, in this order: tasks preempted by a wake-up, tasks moved at fork, tasks moved at exec,
+ * and tasks woken on the CPU of their waker.
+ */
 u64 nr_preempted, nr_fork_moved, nr_exec_moved, nr_affine;
 
+/*
+ * Selects the CPU of a new or woken task. If that is idle with an empty queue, the woken task runs
+ * at once.
+ */
 s32 SCX_OP(linux26_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	s32 this_cpu = bpf_get_smp_processor_id(), cpu = prev_cpu, idle;
@@ -71,6 +92,7 @@ s32 SCX_OP(linux26_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_fla
 	return idle;
 }
 
+/* Adds a task to an array of its CPU, and preempts the running task if the new one is better. */
 void SCX_OP(linux26_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	s32 cpu = scx_bpf_task_cpu(p), idle;
@@ -111,6 +133,7 @@ void SCX_OP(linux26_enqueue, struct task_struct *p, u64 enq_flags)
 		    (enq_flags & ~SCX_ENQ_HEAD) | (t->head ? SCX_ENQ_HEAD : 0));
 }
 
+/* Updates its CPU's number of waiting tasks when a task leaves the arrays. */
 void SCX_OP(linux26_dequeue, struct task_struct *p, u64 deq_flags)
 {
 	struct task_ctx *t = task_ctx_of(p);
@@ -119,6 +142,7 @@ void SCX_OP(linux26_dequeue, struct task_struct *p, u64 deq_flags)
 		prio_removed(&t->node);
 }
 
+/* Balances if necessary, and chooses the next task. */
 void SCX_OP(linux26_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct prio_rq *rq = prio_rq_of(cpu);
@@ -136,10 +160,10 @@ void SCX_OP(linux26_dispatch, s32 cpu, struct task_struct *prev)
 	if (t) {
 		charge(t, now);
 		place(prev, t, rq, now);
-		/* Another CPU fetches the task. */
+		/* Another CPU has requested the running task. */
 		if (rq->push)
 			t->moves = true;
-		/* With no task to run in its place, the task stays. */
+		/* The task stays if no other task could run in its place. */
 		if (t->moves && !rq->nr_queued)
 			t->moves = false;
 	}
@@ -169,6 +193,10 @@ void SCX_OP(linux26_dispatch, s32 cpu, struct task_struct *prev)
 	}
 }
 
+/*
+ * Charges the running task, and ends its turn if its timeslice has ended, a turn has ended, or a
+ * domain should be balanced.
+ */
 void SCX_OP(linux26_tick, struct task_struct *p)
 {
 	struct task_ctx *t = task_ctx_of(p);
@@ -187,6 +215,7 @@ void SCX_OP(linux26_tick, struct task_struct *p)
 		p->scx.slice = 0;
 }
 
+/* Starts to charge the task, and credits its wait for the CPU. */
 void SCX_OP(linux26_running, struct task_struct *p)
 {
 	struct task_ctx *t = task_ctx_of(p);
@@ -202,6 +231,7 @@ void SCX_OP(linux26_running, struct task_struct *p)
 	rq->curr_level = t->level;
 }
 
+/* Charges the task, and records whether it falls asleep. */
 void SCX_OP(linux26_stopping, struct task_struct *p, bool runnable)
 {
 	struct task_ctx *t = task_ctx_of(p);
@@ -217,7 +247,7 @@ void SCX_OP(linux26_stopping, struct task_struct *p, bool runnable)
 	rq->curr_level = PRIO_NONE;
 }
 
-/* The task goes to the expired array. */
+/* Moves the task to the expired array. */
 bool SCX_OP(linux26_yield, struct task_struct *from, struct task_struct *to)
 {
 	struct task_ctx *t = task_ctx_of(from);
@@ -228,7 +258,10 @@ bool SCX_OP(linux26_yield, struct task_struct *from, struct task_struct *to)
 	return false;
 }
 
-/* Notes that a task of this CPU wakes others through a futex, which the flags of the wake-up do not show. */
+/*
+ * Records whether a task of this CPU is waking others through a futex. The flags of a wake-up do
+ * not show that.
+ */
 static __always_inline int task_wakes(bool waking)
 {
 	struct prio_rq *rq = prio_rq_of(bpf_get_smp_processor_id());
@@ -241,7 +274,10 @@ static __always_inline int task_wakes(bool waking)
 SEC("fentry/futex_wake") int linux26_futex_wakes(void *ctx) { return task_wakes(true); }
 SEC("fexit/futex_wake") int linux26_futex_woke(void *ctx) { return task_wakes(false); }
 
-/* A program that starts has nothing in any cache, so it is the best moment to move the task. */
+/*
+ * Requests a move at exec. A program that starts has nothing in the caches, so this is the best
+ * moment to move it.
+ */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(linux26_exec, struct task_struct *p)
 {
@@ -255,6 +291,10 @@ int BPF_PROG(linux26_exec, struct task_struct *p)
 	return 0;
 }
 
+/*
+ * Creates the state of a new task. Parent and child share the rest of the parent's timeslice, and
+ * the child gets a part of its credit.
+ */
 s32 SCX_OP(linux26_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	struct task_ctx *t = bpf_task_storage_get(&tasks, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -276,6 +316,7 @@ s32 SCX_OP(linux26_init_task, struct task_struct *p, struct scx_init_task_args *
 	return 0;
 }
 
+/* Creates the queues and domains, and starts the timer that looks for work. */
 s32 SCX_OP_SLEEPABLE(linux26_init)
 {
 	s32 ret = prio_init();

@@ -2,45 +2,57 @@
 /*
  * mqs: the multi-queue scheduler, which aims at the decisions of dss without its one lock.
  *
- * Every CPU has a queue. A CPU that needs a task scans its own queue for the highest goodness. It then reads
- * one number of every other queue: the highest goodness without affinity of the tasks that wait there. If
- * another queue has a better task, the CPU tries to take the lock of that queue, without ever waiting for it,
- * and then the task. A queue that is locked or has changed is skipped for the next best one.
+ * Every CPU has a queue of its own and chooses tasks by goodness, as dss does (dss.bpf.c explains
+ * goodness). To make nearly the same decisions, it also compares its best task with the best tasks
+ * of all other queues.
  *
- * A woken task takes its last CPU if that is idle, else the CPU that has been idle longest, else it preempts
- * the running task with the lowest goodness that it beats.
+ * Data structures: one dispatch queue (DSQ) for each CPU. Each queue publishes one number, the
+ * highest goodness without affinity bonus of its waiting tasks (cpu_queue.h).
+ * Wake-up: the task takes its last CPU if that is idle, else the CPU that has been idle longest. If
+ * no CPU is idle, it preempts the running task with the lowest goodness that it exceeds
+ * (queue_wakeup.h).
+ * Enqueue: the task is put into the queue of that CPU, or of its last CPU if it must wait.
+ * Dispatch: the CPU searches its own queue and then reads the published number of every other
+ * queue. If another queue has a better task, the CPU tries to take the lock of that queue and then
+ * the task. It skips a queue that is locked or has changed, and tries the next best
+ * (queue_choice.h).
+ * Tick: the running task's counter is decremented. At 0 the task loses the CPU.
+ * Locks: one lock for each queue. A CPU never waits for one.
  *
  * Good for: what dss is good for, on more CPUs and with more tasks.
- * Bad for: very many CPUs, since each choice looks at all of them; caches, since tasks move as freely as
- * under dss.
- * Source: Franke, Nagar, Kravetz, Ravindran, "PMQS: Scalable Linux Scheduling for High End Servers" (2001).
+ * Bad for: very many CPUs and warm caches. Each choice reads a number of every CPU, and tasks move
+ * between CPUs as freely as under dss.
+ * Source: Franke, Nagar, Kravetz, Ravindran, "PMQS: Scalable Linux Scheduling for High End Servers"
+ * (2001).
  *
- * Known weakness: tasks that are bound to a CPU starve, as under dss.
- * Different here: realtime tasks are in a class above sched_ext. Locks of queues are words beside the locks
- * of the DSQs.
+ * Known weakness: tasks that are bound to a CPU starve, as in dss.
+ * Different here: realtime tasks are in a class above sched_ext. The lock of a queue is a variable
+ * of the policy, in addition to the lock of the DSQ.
  */
 #include "include/queue_wakeup.h"
 #include "include/pass_on.h"
 
 char _license[] SEC("license") = "GPL";
 
-/* All CPUs are one pool, and no task is overdue. */
+/* Returns the first CPU of the pool. All CPUs are in one pool. */
 static __always_inline s32 pool_begin(s32 cpu)
 {
 	return 0;
 }
 
+/* Returns the CPU after the last one of the pool. */
 static __always_inline s32 pool_end(s32 cpu)
 {
 	return nr_cpus;
 }
 
+/* No task is ever overdue. */
 static __always_inline bool overdue(u64 since)
 {
 	return false;
 }
 
-/* Lets the best task run. Returns false if the choice must be repeated. */
+/* Runs the best task. Returns false if the choice must be repeated. */
 static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct mq *q)
 {
 	struct scan s = SCAN_FROM(GOODNESS_IDLE);
@@ -61,10 +73,10 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct mq 
 		q->max_na_goodness = s.first;
 		return true;
 	}
-	/* Before the CPU goes idle it looks again at queues that were locked. */
+	/* Before the CPU becomes idle, it tries the queues again that were locked. */
 	if (s.best == GOODNESS_IDLE)
 		return remote != LOCKED;
-	/* All quanta are used up. */
+	/* All runnable tasks have used up their quanta. */
 	if (!s.best) {
 		recalculate();
 		return false;
@@ -76,6 +88,10 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct mq 
 	return true;
 }
 
+/*
+ * Puts a task into the queue of an idle CPU, of a CPU where it preempts the running task, or of its
+ * last CPU.
+ */
 void SCX_OP(mqs_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task_ctx *t = task_ctx(p);
@@ -104,6 +120,7 @@ void SCX_OP(mqs_enqueue, struct task_struct *p, u64 enq_flags)
 	preempt_or_wait(p, t, home, enq_flags);
 }
 
+/* Chooses a task for the CPU. */
 void SCX_OP(mqs_dispatch, s32 cpu, struct task_struct *prev)
 {
 	s32 i;
@@ -114,29 +131,33 @@ void SCX_OP(mqs_dispatch, s32 cpu, struct task_struct *prev)
 	}
 }
 
+/* Charges a tick to the running task and publishes its goodness. */
 void SCX_OP(mqs_tick, struct task_struct *p)
 {
 	goodness_tick(p);
 	show_running(p, 1);
 }
 
+/* Records that a task starts to run and publishes its goodness. */
 void SCX_OP(mqs_running, struct task_struct *p)
 {
 	goodness_running(p);
 	show_running(p, 1);
 }
 
+/* Publishes that the CPU runs no task. */
 void SCX_OP(mqs_stopping, struct task_struct *p, bool runnable)
 {
 	show_running(p, 0);
 }
 
-/* Tasks that wait in the queue of a CPU that goes may have run elsewhere. */
+/* Moves all tasks out of the queue of a CPU that goes offline. See pass_on.h. */
 static __always_inline void pass_on_all(s32 cpu)
 {
 	pass_on(cpu);
 }
 
+/* Creates the queues. */
 s32 SCX_OP_SLEEPABLE(mqs_init)
 {
 	return init_queues();

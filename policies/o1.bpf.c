@@ -2,40 +2,55 @@
 /*
  * o1: the O(1) scheduler of January 2002.
  *
- * Each CPU has two arrays of FIFO lists, active and expired, with one list for each priority level and a
- * bitmap of the lists in use. The CPU runs the first task of the best list of the active array. A task whose
- * timeslice ends gets the next one at once and waits in the expired array. When the active array is empty,
- * the two change places.
+ * Every decision takes the same time, however many tasks there are. Each CPU has two priority
+ * arrays, active and expired. An array has one FIFO list for each priority level and a bitmap of
+ * the levels in use. The CPU runs the first task of the best level of the active array. At the end
+ * of its timeslice, a task gets a new one at once and waits in the expired array. When the active
+ * array is empty, the two arrays are swapped.
  *
- * A task's history records how much of the last seconds it wanted the CPU, running or waiting. A task that
- * wants more than its fair share falls in priority, by at most max_penalty levels. Tasks of nice batch_nice
- * and above are batch work, below all others and with long timeslices. The child of a fork runs first, on the
- * CPU of its parent.
+ * The level of a task is its nice value plus a penalty of up to max_penalty levels. The penalty
+ * grows with the share of the last seconds in which the task wanted the CPU, running or waiting,
+ * above its fair share (load_history.h). Tasks of nice batch_nice and above are batch work, with
+ * levels below all others and long timeslices.
  *
- * An idle CPU pulls a task at once from the longest queue. A busy CPU compares queues every busy_interval_ns,
- * and pulls from one that is a quarter longer than its own.
+ * Data structures: the two arrays of each CPU, with one dispatch queue (DSQ) for each level
+ * (prio_array.h).
+ * Fork: the child runs first, on the CPU of its parent. Parent and child share the rest of the
+ * parent's timeslice.
+ * Wake-up: the task takes its previous CPU if that is idle, else another idle CPU.
+ * Enqueue: the task gets a new level and is added to that level of the active array. It preempts a
+ * running task of a worse level.
+ * Dispatch: the CPU takes the best task as described above. A CPU without tasks pulls one from the
+ * longest queue.
+ * Tick: the running task is charged. At the end of its timeslice it loses the CPU. Every
+ * busy_interval_ns, a busy CPU compares queue lengths and pulls tasks from one that is a quarter
+ * longer than its own (imbalance_pct).
+ * Locks: the lock of each DSQ. Bitmaps and counts are changed by atomic instructions.
  *
- * Good for: many tasks and CPUs, since no decision takes longer with more of them; fork and exec; batch work.
- * Bad for: fairness within seconds; interactive tasks that compute in bursts; even queues between busy CPUs.
- * Source: Ingo Molnar, "[announce] [patch] ultra-scalable O(1) SMP and UP scheduler", linux-kernel, 4 January
- * 2002.
+ * Good for: many tasks and CPUs, fork and exec, and batch work. No decision takes longer with more
+ * tasks.
+ * Bad for: fairness within seconds, interactive tasks that compute in bursts, and even queues
+ * between busy CPUs.
+ * Source: Ingo Molnar, "[announce] [patch] ultra-scalable O(1) SMP and UP scheduler", linux-kernel,
+ * 4 January 2002.
  *
- * Different here: SCHED_FIFO and SCHED_RR belong to the rt class of the kernel, which stands above sched_ext
- * and pushes tasks between CPUs, instead of a global queue and a broadcast. An idle CPU has no tick, so a
- * timer looks for work.
+ * Different here: SCHED_FIFO and SCHED_RR tasks belong to the kernel's rt class, which is above
+ * sched_ext and pushes tasks between CPUs. The original had a global queue and a broadcast for
+ * them. An idle CPU has no tick, so a timer looks for work for idle CPUs.
  */
 #include "include/o1_task.h"
 
 char _license[] SEC("license") = "GPL";
 
-const volatile bool child_first PARAM("0..1: a child runs before its parent, on the parent's CPU; 0: placed as a wake-up") = true;
-u64 busy_interval_ns PARAM("ns, 1000000..100000000000: busy CPUs compare queues") = 250000000;
-u32 imbalance_pct PARAM("percent, 100..1000: a queue this long, compared with the own, is pulled from") = 125;
-u32 pull_max PARAM("tasks, 0..32: most that one pull of a busy CPU moves; 0: never") = 8;
+const volatile bool child_first PARAM("0..1: whether a child runs before its parent, on the parent's CPU; 0: it is placed like a woken task") = true;
+u64 busy_interval_ns PARAM("ns, 1000000..100000000000: interval at which busy CPUs compare queue lengths") = 250000000;
+u32 imbalance_pct PARAM("percent, 100..1000: length of another queue, relative to the own one, from which tasks are pulled") = 125;
+u32 pull_max PARAM("tasks, 0..32: most tasks that one pull of a busy CPU moves; 0: it never pulls") = 8;
 
-/* Tasks preempted by a wake-up, and children that ran first. */
+/* Counters, in this order: tasks preempted by a wake-up, and children that ran first. */
 u64 nr_preempted, nr_child_first;
 
+/* Looks for an idle CPU and, if its queue is empty, lets the woken task run there at once. */
 s32 SCX_OP(o1_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	struct task_ctx *t = task_ctx_of(p);
@@ -44,7 +59,7 @@ s32 SCX_OP(o1_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 
 	if (!t)
 		return prev_cpu;
-	/* ops.enqueue() puts the child in front of its parent. */
+	/* ops.enqueue() puts the child in front of its parent, on the same CPU. */
 	if (t->forked && child_first)
 		return prev_cpu;
 	if (!scx_bpf_test_and_clear_cpu_idle(prev_cpu) || !bpf_cpumask_test_cpu(prev_cpu, p->cpus_ptr))
@@ -62,6 +77,7 @@ s32 SCX_OP(o1_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 	return cpu;
 }
 
+/* Adds a task to an array of its CPU, and preempts the running task if the new one is better. */
 void SCX_OP(o1_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
@@ -77,8 +93,8 @@ void SCX_OP(o1_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	if (!t->placed) {
 		/*
-		 * The task slept after it had used up its timeslice and before a tick noticed. A woken task
-		 * is active.
+		 * The task fell asleep after it had used up its timeslice, but before a tick
+		 * noticed. A woken task is active, so it needs a new timeslice.
 		 */
 		if (enq_flags & SCX_ENQ_WAKEUP && !t->left)
 			t->left = timeslice(p);
@@ -105,6 +121,7 @@ void SCX_OP(o1_enqueue, struct task_struct *p, u64 enq_flags)
 		    (enq_flags & ~SCX_ENQ_HEAD) | (t->head ? SCX_ENQ_HEAD : 0));
 }
 
+/* Updates its CPU's number of waiting tasks when a task leaves the arrays. */
 void SCX_OP(o1_dequeue, struct task_struct *p, u64 deq_flags)
 {
 	struct task_ctx *t = task_ctx_of(p);
@@ -113,6 +130,7 @@ void SCX_OP(o1_dequeue, struct task_struct *p, u64 deq_flags)
 		prio_removed(&t->node);
 }
 
+/* Chooses the next task, after pulling tasks if ops.tick() requested it. */
 void SCX_OP(o1_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct prio_rq *rq = prio_rq_of(cpu);
@@ -150,6 +168,9 @@ void SCX_OP(o1_dispatch, s32 cpu, struct task_struct *prev)
 	}
 }
 
+/*
+ * Charges the running task and updates its level. Requests a pull if another queue is much longer.
+ */
 void SCX_OP(o1_tick, struct task_struct *p)
 {
 	s32 cpu = scx_bpf_task_cpu(p), busiest;
@@ -179,6 +200,7 @@ void SCX_OP(o1_tick, struct task_struct *p)
 	}
 }
 
+/* Records that the task wants the CPU from now on. */
 void SCX_OP(o1_runnable, struct task_struct *p, u64 enq_flags)
 {
 	struct task_ctx *t = task_ctx_of(p);
@@ -189,6 +211,7 @@ void SCX_OP(o1_runnable, struct task_struct *p, u64 enq_flags)
 	t->load.wants = true;
 }
 
+/* Records that the task no longer wants the CPU. */
 void SCX_OP(o1_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	struct task_ctx *t = task_ctx_of(p);
@@ -199,6 +222,7 @@ void SCX_OP(o1_quiescent, struct task_struct *p, u64 deq_flags)
 	t->load.wants = false;
 }
 
+/* Records the level that the CPU runs, and starts to charge the task. */
 void SCX_OP(o1_running, struct task_struct *p)
 {
 	struct task_ctx *t = task_ctx_of(p);
@@ -210,6 +234,7 @@ void SCX_OP(o1_running, struct task_struct *p)
 	rq->curr_level = t->level;
 }
 
+/* Charges a task that stops running. */
 void SCX_OP(o1_stopping, struct task_struct *p, bool runnable)
 {
 	struct task_ctx *t = task_ctx_of(p);
@@ -217,12 +242,13 @@ void SCX_OP(o1_stopping, struct task_struct *p, bool runnable)
 
 	if (!t || !rq)
 		return;
-	/* A placed task was charged by ops.dispatch(). */
+	/* ops.dispatch() has already charged a task that it placed. */
 	if (!t->placed)
 		charge(t, scx_bpf_now());
 	rq->curr_level = PRIO_NONE;
 }
 
+/* Moves the task to the end of its level. */
 bool SCX_OP(o1_yield, struct task_struct *from, struct task_struct *to)
 {
 	struct task_ctx *t = task_ctx_of(from);
@@ -234,8 +260,8 @@ bool SCX_OP(o1_yield, struct task_struct *from, struct task_struct *to)
 }
 
 /*
- * Parent and child share what the parent had left of its timeslice. The child inherits the history of its
- * parent.
+ * Creates the state of a new task. Parent and child share the rest of the parent's timeslice, and
+ * the child inherits its load history.
  */
 s32 SCX_OP(o1_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
@@ -261,6 +287,7 @@ s32 SCX_OP(o1_init_task, struct task_struct *p, struct scx_init_task_args *args)
 	return 0;
 }
 
+/* Creates the queues and starts the timer that looks for work. */
 s32 SCX_OP_SLEEPABLE(o1_init)
 {
 	s32 ret = prio_init();

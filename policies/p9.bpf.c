@@ -2,23 +2,30 @@
 /*
  * p9: Plan 9's scheduler, one queue of 20 priority levels for all CPUs.
  *
- * All processes wait in one structure with one lock. A CPU takes the first process that ran there last, has
- * not run yet, or has not moved for a while. If there is none, it takes the first of all. The level of a
- * process follows from what it used lately of its fair share (plan9.h), so processes that mostly wait come
- * first.
+ * Processes that mostly wait have a high level and run first. The level follows from the CPU time
+ * that a process used recently, compared with its fair share (plan9.h).
  *
- * A process runs until its quantum is over and another one of its level waits. At a tick or after an
- * interrupt it also gives way to a process of a higher level.
+ * Data structures: one dispatch queue (DSQ) that all CPUs share, ordered by level and then by
+ * arrival.
+ * Wake-up: a random idle CPU is woken. In Plan 9, idle CPUs watch the queue, and any of them may
+ * see the process first.
+ * Enqueue: the process gets a new level and is inserted behind the processes of that level. If no
+ * CPU is idle and the waking CPU runs a process of a lower level, that process is preempted.
+ * Dispatch: the CPU searches the queue for the first process that ran there last, has never run, or
+ * has not changed CPUs for move_ns. If there is none, it takes the first process of all. A running
+ * process continues if all such waiting processes have lower levels.
+ * Tick: a process of a lower level than the first waiting one is preempted.
+ * Locks: the lock of the DSQ.
  *
- * Good for: no CPU idles while a process waits; short waits for interactive processes on a few CPUs.
- * Bad for: many CPUs, since there is one lock; caches, since a process runs where there is room; even run
- * times.
- * Source: "Plan 9 multi-queue scheduler: stats and updates" (9atom, 2014), its baseline; levels and decay as
- * in Plan 9.
+ * Good for: short waits of interactive processes on a few CPUs. No CPU idles while a process waits.
+ * Bad for: many CPUs, warm caches, and even run times. There is one lock, and a process runs on any
+ * free CPU.
+ * Source: "Plan 9 multi-queue scheduler: stats and updates" (9atom, 2014), its baseline. Levels and
+ * decay are those of Plan 9.
  *
- * Different here: the share of a process is kept in continuous time, not in ticks. The load is the number of
- * runnable processes at the moment, not the average over a second. Ticks are those of the machine, not 100 a
- * second.
+ * Different here: the usage of a process is tracked in continuous time instead of ticks. The load
+ * is the current number of runnable processes instead of its average over a second. Ticks are those
+ * of the machine instead of 100 per second.
  */
 #include "include/cpu_array.h"
 #include "include/hotplug.h"
@@ -26,27 +33,31 @@
 
 char _license[] SEC("license") = "GPL";
 
+/* ID of the shared DSQ. */
 #define QUEUE 0
-/* Waiting processes that a choice examines for one that ran here. */
+/* Number of waiting processes that one dispatch examines. */
 #define MAX_LOOK 256
 
-const volatile u64 move_ns PARAM("ns, 0..100000000000: a process that moved this lately is left to its CPU first; 0: to none") = 100000000;
+const volatile u64 move_ns PARAM("ns, 0..100000000000: after a move to another CPU, only that CPU prefers the process for this long; 0: all CPUs may take it") = 100000000;
 
-/* Processes that were preempted by one of a higher level. */
+/* Number of processes that were preempted by one of a higher level. */
 u64 nr_preempted;
 /* Number of runnable processes. */
 static u64 nr_runnable;
 
+/* The process that a CPU runs. */
 struct cpu {
+	/* Whether the CPU runs a process of this policy. */
 	bool running;
+	/* Level of that process. */
 	u32 level;
 } CPU_ALIGNED;
 
 CPU_VARIABLES(cpu)
 
 /*
- * Returns a random idle CPU, or -1. In Plan 9 idle CPUs watch the queue, and any of them may be the first to
- * see a process.
+ * Claims a random idle CPU on which the process may run. Returns it, or -1 if all such CPUs are
+ * busy.
  */
 static __always_inline s32 first_to_see(struct task_struct *p)
 {
@@ -64,6 +75,7 @@ static __always_inline s32 first_to_see(struct task_struct *p)
 	return found;
 }
 
+/* Claims an idle CPU for the woken process, or keeps the previous CPU. */
 s32 SCX_OP(p9_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	s32 cpu = first_to_see(p);
@@ -71,6 +83,10 @@ s32 SCX_OP(p9_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 	return cpu >= 0 ? cpu : prev_cpu;
 }
 
+/*
+ * Inserts a process into the queue. Wakes an idle CPU for it, or preempts the process of the waking
+ * CPU if that has a lower level.
+ */
 void SCX_OP(p9_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct plan9_task *t = plan9_task(p);
@@ -83,7 +99,7 @@ void SCX_OP(p9_enqueue, struct task_struct *p, u64 enq_flags)
 	plan9_account(t, false);
 	t->level = plan9_level(p, t, scx_bpf_nr_cpu_ids(), nr_runnable);
 	plan9_insert(p, t, QUEUE, enq_flags);
-	/* A process that was woken on an idle CPU is found there by ops.dispatch(). */
+	/* ops.select_cpu() chose an idle CPU, which is about to call ops.dispatch(). */
 	if ((enq_flags & SCX_ENQ_WAKEUP) && at && !at->running)
 		return;
 	idle = first_to_see(p);
@@ -91,7 +107,7 @@ void SCX_OP(p9_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 		return;
 	}
-	/* The interrupt that woke the process ends with a look at the queue. */
+	/* In Plan 9 the interrupt that woke the process ends with a look at the queue. */
 	this = cpu_of(this_cpu);
 	if ((enq_flags & SCX_ENQ_WAKEUP) && this && this->running && this->level < t->level &&
 	    bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr)) {
@@ -101,8 +117,10 @@ void SCX_OP(p9_enqueue, struct task_struct *p, u64 enq_flags)
 }
 
 /*
- * Runs the first process of `level` or above that ran here last, has not run yet, or has not moved for a
- * while. If there is no such process and the CPU is about to idle, it runs the first of all.
+ * Moves the first waiting process that is of `level` or higher and that this CPU prefers to the
+ * CPU. The CPU prefers a process that ran there last, has never run, or has not changed CPUs for
+ * move_ns. If there is none and the CPU is about to idle, it takes the first process of all.
+ * Returns whether it took one.
  */
 static __always_inline bool runproc(s32 cpu, s32 level, bool idle)
 {
@@ -130,6 +148,7 @@ static __always_inline bool runproc(s32 cpu, s32 level, bool idle)
 	return found || (idle && scx_bpf_dsq_move_to_local(QUEUE));
 }
 
+/* Runs the next waiting process, or lets the running one continue with a new quantum. */
 void SCX_OP(p9_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct plan9_task *t = prev && (prev->scx.flags & SCX_TASK_QUEUED) ? plan9_task(prev) : NULL;
@@ -138,13 +157,14 @@ void SCX_OP(p9_dispatch, s32 cpu, struct task_struct *prev)
 		plan9_account(t, true);
 		t->level = plan9_level(prev, t, scx_bpf_nr_cpu_ids(), nr_runnable);
 	}
-	/* The running process goes on if all waiting ones are of lower levels. */
+	/* The running process continues if all waiting ones have lower levels. */
 	if (runproc(cpu, t ? t->level : 0, !t))
 		return;
 	if (t)
 		prev->scx.slice = quantum_ns;
 }
 
+/* Preempts the running process if one of a higher level waits. */
 void SCX_OP(p9_tick, struct task_struct *p)
 {
 	struct plan9_task *t = plan9_task(p);
@@ -155,11 +175,13 @@ void SCX_OP(p9_tick, struct task_struct *p)
 	}
 }
 
+/* Counts a process that becomes runnable. */
 void SCX_OP(p9_runnable, struct task_struct *p, u64 enq_flags)
 {
 	__sync_fetch_and_add(&nr_runnable, 1);
 }
 
+/* Records which process the CPU runs and, if the process changed CPUs, when. */
 void SCX_OP(p9_running, struct task_struct *p)
 {
 	struct plan9_task *t = plan9_task(p);
@@ -176,6 +198,7 @@ void SCX_OP(p9_running, struct task_struct *p)
 	c->level = t->level;
 }
 
+/* Charges the CPU time of the process and records that the CPU runs none. */
 void SCX_OP(p9_stopping, struct task_struct *p, bool runnable)
 {
 	struct plan9_task *t = plan9_task(p);
@@ -188,16 +211,19 @@ void SCX_OP(p9_stopping, struct task_struct *p, bool runnable)
 		c->running = false;
 }
 
+/* Counts a process that is no longer runnable. */
 void SCX_OP(p9_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	__sync_fetch_and_add(&nr_runnable, -1);
 }
 
+/* Creates the state of a new process. */
 s32 SCX_OP(p9_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	return plan9_init_task(p);
 }
 
+/* Creates the shared queue. */
 s32 SCX_OP_SLEEPABLE(p9_init)
 {
 	return scx_bpf_create_dsq(QUEUE, -1);

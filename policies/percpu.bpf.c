@@ -1,30 +1,39 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * percpu: one queue for each CPU, and idle CPUs take from the longest.
+ * percpu: one queue for each CPU, and a CPU with an empty queue takes from the longest.
  *
- * A woken task takes an idle CPU if there is one, else it waits in the queue of the CPU it ran on. A CPU
- * whose own queue is empty looks at the next `scan` CPUs and takes a task from the longest of their queues.
+ * Data structures: one dispatch queue (DSQ) for each CPU, which has the number of the CPU as its
+ * ID.
+ * Wake-up: the kernel's default search looks for an idle CPU. If it finds one, the task is inserted
+ * into the local DSQ of that CPU. Otherwise the task stays with its previous CPU.
+ * Enqueue: the task goes to the end of its CPU's queue.
+ * Dispatch: a CPU takes the first task of its own queue. If that is empty, the CPU reads the
+ * lengths of the queues of the next `scan` CPUs and takes a task from the longest.
+ * Tick: there is no callback. The kernel ends the slice of a task after slice_ns.
+ * Locks: the lock of each DSQ. CPUs share one only while one of them takes a task from another.
  *
- * Good for: caches; no lock is shared while CPUs are busy.
- * Bad for: fairness between CPUs, since queues even out only when one is empty. It ignores nice.
+ * Good for: warm caches. No lock is shared while all CPUs are busy.
+ * Bad for: fairness between CPUs, because queue lengths even out only when a queue is empty. It
+ * ignores nice.
  * Source: the textbook's multi-queue scheduler with work stealing.
  */
 #include "include/pass_on.h"
 
 char _license[] SEC("license") = "GPL";
 
-const volatile u64 slice_ns PARAM("ns, 100000..1000000000: time a task runs before the next one has its turn") = 5000000;
-u32 scan PARAM("CPUs, 0..1024: queues an idle CPU looks at; 0 never takes from others") = 16;
+const volatile u64 slice_ns PARAM("ns, 100000..1000000000: time slice of a task") = 5000000;
+u32 scan PARAM("CPUs, 0..1024: number of other queues that a CPU without work examines; 0: it never takes from other CPUs") = 16;
 
-/* Tasks taken from the queues of other CPUs. */
+/* Number of tasks that CPUs took from the queues of other CPUs. */
 u64 nr_stolen;
 
-/* Tasks that wait in the queue of a CPU that goes may have run elsewhere. */
+/* Moves all tasks out of the queue of a CPU that goes offline. See pass_on.h. */
 static __always_inline void pass_on_all(s32 cpu)
 {
 	pass_on(cpu);
 }
 
+/* Looks for an idle CPU and, if there is one, lets the woken task run there at once. */
 s32 SCX_OP(percpu_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	bool is_idle = false;
@@ -35,11 +44,13 @@ s32 SCX_OP(percpu_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flag
 	return is_idle ? cpu : prev_cpu;
 }
 
+/* Appends the task to the queue of its CPU. */
 void SCX_OP(percpu_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	scx_bpf_dsq_insert(p, scx_bpf_task_cpu(p), slice_ns, enq_flags);
 }
 
+/* Takes a task from the CPU's own queue or, if that is empty, from the longest other queue. */
 void SCX_OP(percpu_dispatch, s32 cpu, struct task_struct *prev)
 {
 	u32 nr_cpus = scx_bpf_nr_cpu_ids();
@@ -62,6 +73,7 @@ void SCX_OP(percpu_dispatch, s32 cpu, struct task_struct *prev)
 		__sync_fetch_and_add(&nr_stolen, 1);
 }
 
+/* Creates one queue for each CPU. */
 s32 SCX_OP_SLEEPABLE(percpu_init)
 {
 	s32 cpu, ret;

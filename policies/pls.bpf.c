@@ -2,42 +2,56 @@
 /*
  * pls: the default scheduler of Linux 2.4 with its queue sorted into priority levels.
  *
- * dss decides by goodness. All parts of goodness but the affinity bonus are the same on every CPU, so pls
- * keeps waiting tasks in levels by those parts. A choice begins at the highest level that is not empty. It
- * ends at a level whose tasks could not beat the best task so far with the full bonus. The decisions are
- * those of dss: ties are broken by the place in a common queue.
+ * The policy makes the decisions of dss, but examines fewer tasks (dss.bpf.c explains goodness).
+ * Only the affinity bonus of goodness, at most 16, differs between CPUs. The rest, the goodness
+ * without affinity, is the same everywhere and can be sorted.
+ *
+ * Data structures: one dispatch queue (DSQ) for each of 64 levels. The level of a waiting task is
+ * its goodness without affinity. A bitmap records which levels may have tasks.
+ * Wake-up: as in dss.
+ * Enqueue: the task is inserted into its level. Within a level, the key orders tasks as in the list
+ * of dss.
+ * Dispatch: the CPU examines levels from the highest down. It stops at a level if its tasks could
+ * not beat the best task so far even with the full affinity bonus. Between equals the key decides.
+ * Tick: the running task's counter is decremented. At 0 the task loses the CPU.
+ * Recalculation: every task is moved to its new level.
+ * Locks: the lock of each DSQ. The bitmap is changed by atomic instructions.
  *
  * Good for: what dss is good for, with more tasks.
- * Bad for: many CPUs, since there is still one lock in effect; recalculations, which sort the whole queue
- * again.
- * Source: Franke, Nagar, Kravetz, Ravindran, "PMQS: Scalable Linux Scheduling for High End Servers" (2001).
+ * Bad for: many CPUs, because the locks of the levels are contended as much as one lock. A
+ * recalculation sorts the whole queue again.
+ * Source: Franke, Nagar, Kravetz, Ravindran, "PMQS: Scalable Linux Scheduling for High End Servers"
+ * (2001).
  *
- * Known weakness: tasks that are bound to a CPU starve, as under dss.
- * Different here: as dss. Each level is a DSQ with a lock of its own.
+ * Known weakness: tasks that are bound to a CPU starve, as in dss.
+ * Different here: as in dss. Each level is a DSQ with a lock of its own, instead of one lock for
+ * all levels.
  */
 #include "include/one_queue.h"
 
 char _license[] SEC("license") = "GPL";
 
-/* Goodness without affinity is at most 40 for the nice value plus 21 ticks. */
+/* Number of levels. Goodness without affinity is at most 40 for the nice value plus 21 ticks. */
 #define NR_LEVELS 64
 
-/* Tasks that recalculations moved to another level. */
+/* Number of tasks that recalculations moved to another level. */
 u64 nr_sorted;
 
-/* One bit for each level that may have tasks. */
+/* Bitmap of the levels that may have tasks. */
 static u64 levels;
 /*
- * For each CPU the level + 1 into which ops.enqueue() last inserted a task, or 0. The task arrives there when
- * the callback has returned, which is certain when the CPU makes its next choice.
+ * For each CPU, 1 + the level into which it last inserted a task, or 0. The task arrives there
+ * after ops.enqueue() returns, and certainly before the CPU makes its next choice.
  */
 static u8 arriving[MAX_CPUS] CPU_ALIGNED;
 
+/* Returns the level of a task. */
 static __always_inline u32 level_of(struct task_struct *p, struct task_ctx *t)
 {
 	return na_goodness(p, t) & (NR_LEVELS - 1);
 }
 
+/* Sets the bit of a level. */
 static __always_inline void mark(u32 level)
 {
 	__sync_fetch_and_or(&levels, 1ULL << level);
@@ -62,6 +76,7 @@ static __always_inline s32 highest_below(s32 end)
 	return level;
 }
 
+/* Returns whether a CPU has inserted a task into the level that may not have arrived yet. */
 static __noinline bool is_arriving(s32 level)
 {
 	s32 cpu;
@@ -72,6 +87,7 @@ static __noinline bool is_arriving(s32 level)
 	return false;
 }
 
+/* Inserts a task into its level. */
 static __always_inline void insert_waiting(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
 {
 	u32 level = level_of(p, t);
@@ -81,7 +97,10 @@ static __always_inline void insert_waiting(struct task_struct *p, struct task_ct
 	mark(level);
 }
 
-/* Moves every task to its level after a recalculation. A task that moved down is met again and stays. */
+/*
+ * Moves every task to its new level after a recalculation. A task that moves to a lower level is
+ * visited again there and stays.
+ */
 static __noinline void sort_anew(void)
 {
 	s32 i, level;
@@ -107,15 +126,17 @@ static __noinline void sort_anew(void)
 	}
 }
 
-/* The best task so far. */
+/* The best task of a search so far. */
 struct choice {
 	s32 goodness;
+	/* Level of the task, or -1 if it is the running task. */
 	s32 level;
 	s32 pid;
+	/* Key of the task in its level. */
 	s64 place;
 };
 
-/* Examines the tasks of one level. */
+/* Examines the tasks of one level, and clears the level's bit if the level is empty. */
 static __noinline void look_through(s32 level, s32 cpu, u64 mm, struct choice *best)
 {
 	struct task_struct *p;
@@ -142,8 +163,8 @@ static __noinline void look_through(s32 level, s32 cpu, u64 mm, struct choice *b
 	}
 	if (empty) {
 		/*
-		 * A task that is about to arrive has an entry in arriving[] until it can be seen in the
-		 * level.
+		 * A task may be about to arrive. Its CPU then has an entry in arriving[], until the
+		 * task is visible in the level.
 		 */
 		__sync_fetch_and_and(&levels, ~(1ULL << level));
 		if (is_arriving(level) || scx_bpf_dsq_nr_queued(level) > 0)
@@ -151,7 +172,7 @@ static __noinline void look_through(s32 level, s32 cpu, u64 mm, struct choice *b
 	}
 }
 
-/* Takes the chosen task to this CPU. Returns false if another CPU has taken it. */
+/* Moves the chosen task to this CPU. Returns false if another CPU has taken it. */
 static __noinline bool take(struct choice *best)
 {
 	struct task_struct *p;
@@ -168,7 +189,10 @@ static __noinline bool take(struct choice *best)
 	return taken;
 }
 
-/* The levels in descending order, as far as they can matter. */
+/*
+ * Examines the levels in descending order until no lower level can matter, and runs the best task.
+ * Returns false if the choice must be repeated.
+ */
 static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct task_ctx *prev_ctx, s32 goodness, u64 mm)
 {
 	struct choice best = { .goodness = goodness, .level = -1 };
@@ -189,8 +213,8 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct tas
 	if (best.level >= 0)
 		return take(&best);
 	/*
-	 * Tests the pointer itself. In a loop the verifier does not know that a flag implies that the pointer
-	 * is not NULL.
+	 * Makes the compiler test the pointer itself. In a loop the verifier does not know that
+	 * another flag implies a pointer that is not NULL.
 	 */
 	asm volatile("" : "+r"(prev_ctx));
 	if (prev_ctx)
@@ -198,6 +222,7 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct tas
 	return true;
 }
 
+/* Creates a queue for each level. */
 s32 SCX_OP_SLEEPABLE(pls_init)
 {
 	s32 level, ret;

@@ -2,38 +2,53 @@
 /*
  * pmqs: the pooled multi-queue scheduler, and its load balancers.
  *
- * It is mqs within pools of neighbouring CPUs. A CPU that needs a task scans its own queue for the highest
- * goodness, and then reads one number of each other queue of its pool. A woken task takes its last CPU if
- * that is idle, else an idle CPU of the pool, else any idle CPU, else it preempts the running task of the
- * pool with the lowest goodness that it beats.
+ * This is mqs (mqs.bpf.c) within pools of neighbouring CPUs, which are small enough for a CPU to
+ * compare all queues of its pool. Between pools, tasks move in two ways only: a woken task finds an
+ * idle CPU elsewhere, or a load balancer moves it.
  *
- * Tasks leave a pool in two ways: a woken task finds an idle CPU elsewhere, or a balancer moves it. Three
- * balancers can be chosen. IP moves a task at exec to the shortest queue. LBC evens out all queues by a
- * timer. LBP evens out queues of different pools that are not within a tolerance of the average.
+ * Data structures: those of mqs.
+ * Wake-up: the task takes its last CPU if that is idle, else an idle CPU of the pool, else any idle
+ * CPU. If no CPU is idle, it preempts the running task of the pool with the lowest goodness
+ * (dss.bpf.c) that it exceeds.
+ * Dispatch: the CPU searches its own queue and then reads the published goodness of the other
+ * queues of its pool.
+ * Tick: as in mqs. A long turn also ends if another task of the queue is overdue.
+ * Balancers: IP moves a task at exec to the shortest queue. LBC, run by a timer, evens out all
+ * queues. LBP, run by a timer, evens out queues of different pools that are not within a tolerance
+ * of the average (balancer.h).
+ * Locks: those of mqs.
  *
- * Good for: many CPUs, far memory between pools; loads that need no knowledge of the whole machine.
- * Bad for: fairness between pools without a balancer; many short sleeps, where balancing corrects too much.
- * Source: Franke, Nagar, Kravetz, Ravindran, "PMQS: Scalable Linux Scheduling for High End Servers" (2001).
+ * Good for: many CPUs, machines on which memory of another pool is far away, and loads that can be
+ * scheduled without knowledge of the whole machine.
+ * Bad for: fairness between pools without a balancer, and tasks that sleep often and briefly, for
+ * which the balancers move too much.
+ * Source: Franke, Nagar, Kravetz, Ravindran, "PMQS: Scalable Linux Scheduling for High End Servers"
+ * (2001).
  *
- * Different here: realtime tasks are in a class above sched_ext. Locks of queues are words beside the locks
- * of the DSQs. A task that IP places moves when its CPU next schedules, which is at once. A CPU whose pool
- * has used up its quanta recalculates the counters of all tasks, so a pool with little to do stretches the
- * quanta of the others, in the original without end. Here a task that has waited for max_wait_ms is next when
- * the running task has had a turn of the usual length, the longest wait first.
+ * Different here: realtime tasks are in a class above sched_ext. A task that IP moves goes when its
+ * CPU next schedules, which is at once. The max_wait_ms limit is an addition: if a pool has used up
+ * its quanta, a CPU of the pool recalculates the counters of all tasks, so a pool with little to do
+ * prolongs the quanta of the others, in the original without limit. With max_wait_ms, a task that
+ * has waited that long is overdue. It runs next when the running task has had a turn of the usual
+ * length. The task that waits longest is first.
  */
 #include "include/goodness.h"
 #include "include/pass_on.h"
 
-u32 poolsize PARAM("CPUs, 1..1024: neighbouring CPUs in a pool") = 4;
-u32 max_wait_ms PARAM("ms, 0..3600000: a task that waits longer comes before all others of its queue; 0 none") = 3000;
+u32 poolsize PARAM("CPUs, 1..1024: number of neighbouring CPUs in a pool") = 4;
+u32 max_wait_ms PARAM("ms, 0..3600000: a task that waits longer runs before all others of its queue; 0: no limit") = 3000;
 
-/* Wake-ups on idle CPUs outside of the pool, and tasks that had waited too long when they were taken. */
+/*
+ * Counters, in this order: wake-ups on idle CPUs outside of the pool, and overdue tasks that were
+ * chosen.
+ */
 u64 nr_idle_outside, nr_overdue;
 
 #include "include/balancer.h"
 
 char _license[] SEC("license") = "GPL";
 
+/* Returns the number of a CPU's pool. */
 static __always_inline u32 pool_of(s32 cpu)
 {
 	u32 size = poolsize;
@@ -41,11 +56,13 @@ static __always_inline u32 pool_of(s32 cpu)
 	return (u32)cpu / (size ? size : 1);
 }
 
+/* Returns the first CPU of a CPU's pool. */
 static __always_inline s32 pool_begin(s32 cpu)
 {
 	return pool_of(cpu) * (poolsize ? poolsize : 1);
 }
 
+/* Returns the CPU after the last one of a CPU's pool. */
 static __always_inline s32 pool_end(s32 cpu)
 {
 	u32 end = pool_begin(cpu) + (poolsize ? poolsize : 1);
@@ -53,12 +70,13 @@ static __always_inline s32 pool_end(s32 cpu)
 	return end < (u32)nr_cpus ? end : nr_cpus;
 }
 
+/* Returns whether a task that waits since a given time is overdue. */
 static __always_inline bool overdue(u64 since)
 {
 	return max_wait_ms && scx_bpf_now() > since + (u64)max_wait_ms * 1000000;
 }
 
-/* Lets the best task run. Returns false if the choice must be repeated. */
+/* Runs the best task. Returns false if the choice must be repeated. */
 static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct mq *q, u64 mm)
 {
 	struct scan s = SCAN_FROM(GOODNESS_IDLE);
@@ -84,11 +102,11 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct mq 
 		q->max_na_goodness = s.first;
 		return true;
 	}
-	/* Before the CPU goes idle it looks again at queues that were locked. */
+	/* Before the CPU becomes idle, it tries the queues again that were locked. */
 	if (s.best == GOODNESS_IDLE)
 		return remote != LOCKED;
 	if (!s.best) {
-		/* All quanta are used up. */
+		/* All runnable tasks have used up their quanta. */
 		recalculate();
 		done = false;
 	} else if (s.pid) {
@@ -102,6 +120,10 @@ static __always_inline bool choose(s32 cpu, struct task_struct *prev, struct mq 
 	return done;
 }
 
+/*
+ * Puts a task into the queue that IP chose, or of an idle CPU, of a CPU where it preempts the
+ * running task, or of its last CPU.
+ */
 void SCX_OP(pmqs_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task_ctx *t = task_ctx(p);
@@ -144,6 +166,7 @@ void SCX_OP(pmqs_enqueue, struct task_struct *p, u64 enq_flags)
 	preempt_or_wait(p, t, home, enq_flags);
 }
 
+/* Chooses a task for the CPU. */
 void SCX_OP(pmqs_dispatch, s32 cpu, struct task_struct *prev)
 {
 	s32 i;
@@ -154,7 +177,7 @@ void SCX_OP(pmqs_dispatch, s32 cpu, struct task_struct *prev)
 	}
 }
 
-/* Ends the turn of a task that has run for a quantum of its nice value while another task is overdue. */
+/* Ends the turn of a task that has run for a whole quantum while another task is overdue. */
 static __always_inline void end_long_turn(struct task_struct *p)
 {
 	struct mq *q = mq_of(scx_bpf_task_cpu(p));
@@ -163,6 +186,7 @@ static __always_inline void end_long_turn(struct task_struct *p)
 		scx_bpf_task_set_slice(p, 0);
 }
 
+/* Charges a tick to the running task, publishes its goodness, and ends a long turn. */
 void SCX_OP(pmqs_tick, struct task_struct *p)
 {
 	goodness_tick(p);
@@ -170,6 +194,7 @@ void SCX_OP(pmqs_tick, struct task_struct *p)
 	end_long_turn(p);
 }
 
+/* Records that a task starts to run and publishes its goodness. */
 void SCX_OP(pmqs_running, struct task_struct *p)
 {
 	struct mq *q = mq_of(scx_bpf_task_cpu(p));
@@ -179,17 +204,19 @@ void SCX_OP(pmqs_running, struct task_struct *p)
 	q->turn_since = scx_bpf_now();
 }
 
+/* Publishes that the CPU runs no task. */
 void SCX_OP(pmqs_stopping, struct task_struct *p, bool runnable)
 {
 	show_running(p, 0);
 }
 
-/* Tasks that wait in the queue of a CPU that goes may have run elsewhere. */
+/* Moves all tasks out of the queue of a CPU that goes offline. See pass_on.h. */
 static __always_inline void pass_on_all(s32 cpu)
 {
 	pass_on(cpu);
 }
 
+/* Creates the queues and starts the balancer. */
 s32 SCX_OP_SLEEPABLE(pmqs_init)
 {
 	s32 ret = init_queues();

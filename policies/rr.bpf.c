@@ -2,39 +2,53 @@
 /*
  * rr: round robin over one queue for all CPUs.
  *
- * Tasks wait in one queue in the order of arrival. A CPU takes the first task, runs it for one timeslice and
- * puts it at the end. A timeslice without end (0) makes this first come, first served. A timeslice that
- * shrinks to nothing makes it processor sharing, in which n tasks each run at 1/n of the speed. A task that a
- * higher class preempts keeps the rest of its timeslice.
+ * Tasks take turns: the first task of the queue runs for one time slice and then goes to the end.
+ * The length of the slice selects the discipline. An infinite slice (slice_ns=0) is first come,
+ * first served (FCFS). The shorter the slice, the closer the policy comes to processor sharing, in
+ * which each of n tasks runs at 1/n of the CPU's speed.
  *
- * Good for: comparing with queueing theory (M/D/1, M/M/1, M/M/c); a baseline in which no CPU idles while a
- * task waits.
- * Bad for: latency beside long tasks (FCFS); short timeslices, which cost switches; many CPUs (one lock). It
- * ignores nice.
+ * Data structures: one dispatch queue (DSQ) that all CPUs share, and one timer for each CPU.
+ * Wake-up: the kernel's default search looks for an idle CPU, which then takes its task from the
+ * queue.
+ * Enqueue: the task goes to the end of the queue, and one idle CPU is woken.
+ * Dispatch: a CPU takes the first task. If the queue is empty, the running task gets another slice.
+ * Tick: there is no callback. With `exact`, the timer of the CPU preempts the task at the end of
+ * its slice. Without it, the kernel ends the slice at the next tick.
+ * Locks: the lock of the DSQ.
+ *
+ * A task that a higher scheduling class preempts keeps the rest of its slice.
+ *
+ * Good for: comparison with queueing theory (M/D/1, M/M/1, M/M/c). No CPU idles while a task waits,
+ * so the policy is a baseline for others.
+ * Bad for: wake-up latency next to long tasks (with infinite slices), throughput (with short
+ * slices, which cost context switches), and many CPUs, which share one lock. It ignores nice.
  * Source: Happe, Groenda, Reussner, "Performance Evaluation of Scheduling Policies in Symmetric
  * Multiprocessing Environments" (2008).
  *
- * Different here: sched_ext ends slices at ticks. With `exact`, a timer on each CPU ends them on time, so
- * that timeslices shorter than a tick work, too.
+ * Different here: sched_ext ends slices at ticks. The timers allow slices that are shorter than a
+ * tick.
  */
 #include "include/hotplug.h"
 
 char _license[] SEC("license") = "GPL";
 
+/* ID of the shared DSQ. */
 #define QUEUE 0
 
-const volatile u64 slice_ns PARAM("ns, 0..1000000000000: timeslice; 0: infinite, first come first served") = 100000000;
-const volatile u32 exact PARAM("switch, 0..1: 1 ends timeslices by a timer, 0 at the tick after") = 1;
+const volatile u64 slice_ns PARAM("ns, 0..1000000000000: time slice of a task; 0: infinite, first come first served") = 100000000;
+const volatile u32 exact PARAM("switch, 0..1: 1 ends time slices on time by a timer, 0 at the next tick") = 1;
 
-/* Timeslices that ended while the task had more to do. */
+/* Number of slices that ended while the task was still runnable. */
 u64 nr_expired;
 
+/* Timer that ends the slice of the task running on one CPU. */
 struct slice_end {
 	struct bpf_timer timer;
-	/* The timer is to end the turn of the running task. */
+	/* Whether the running task has a slice that the timer must end. */
 	u32 armed;
 };
 
+/* The slice_end of each CPU. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, MAX_CPUS);
@@ -42,11 +56,13 @@ struct {
 	__type(value, struct slice_end);
 } slice_ends SEC(".maps");
 
+/* Returns the slice to pass to the kernel. */
 static __always_inline u64 slice(void)
 {
 	return slice_ns ? slice_ns : SCX_SLICE_INF;
 }
 
+/* Starts the timer of a CPU for a slice of `ns` nanoseconds. */
 static __always_inline void start_slice(u32 cpu, u64 ns)
 {
 	struct slice_end *end;
@@ -60,6 +76,7 @@ static __always_inline void start_slice(u32 cpu, u64 ns)
 	bpf_timer_start(&end->timer, ns, 0);
 }
 
+/* Preempts the running task when the timer expires. */
 static int end_slice(void *map, u32 *cpu, struct slice_end *end)
 {
 	if (end->armed) {
@@ -69,7 +86,10 @@ static int end_slice(void *map, u32 *cpu, struct slice_end *end)
 	return 0;
 }
 
-/* With one queue it matters only that an idle CPU, if there is one, wakes up and looks. */
+/*
+ * Wakes an idle CPU if there is one. It does not matter which one, because all CPUs take their
+ * tasks from the same queue.
+ */
 s32 SCX_OP(rr_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	bool is_idle = false;
@@ -77,6 +97,7 @@ s32 SCX_OP(rr_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 	return scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
 }
 
+/* Appends a task to the shared queue and wakes an idle CPU. */
 void SCX_OP(rr_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	s32 cpu;
@@ -89,23 +110,26 @@ void SCX_OP(rr_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
+/* Moves the first task of the shared queue to the CPU. */
 void SCX_OP(rr_dispatch, s32 cpu, struct task_struct *prev)
 {
 	if (scx_bpf_dsq_move_to_local(QUEUE))
 		return;
-	/* No other task waits, so the running one gets another timeslice. */
+	/* No other task waits, so the running one gets another slice. */
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
 		prev->scx.slice = slice();
 		start_slice(cpu, slice_ns);
 	}
 }
 
+/* Starts the timer for the slice of the task that starts to run. */
 void SCX_OP(rr_running, struct task_struct *p)
 {
-	/* A task that a higher class had preempted gets the rest of its timeslice. */
+	/* A task that a higher class had preempted gets the rest of its slice. */
 	start_slice(scx_bpf_task_cpu(p), p->scx.slice);
 }
 
+/* Disarms the timer and counts a slice that ended. */
 void SCX_OP(rr_stopping, struct task_struct *p, bool runnable)
 {
 	u32 cpu = scx_bpf_task_cpu(p);
@@ -117,6 +141,7 @@ void SCX_OP(rr_stopping, struct task_struct *p, bool runnable)
 		__sync_fetch_and_add(&nr_expired, 1);
 }
 
+/* Initializes the timers and creates the shared queue. */
 s32 SCX_OP_SLEEPABLE(rr_init)
 {
 	struct slice_end *end;

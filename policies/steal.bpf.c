@@ -1,24 +1,39 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * steal: queues ordered by virtual time, and CPUs that go idle steal from overloaded ones.
+ * steal: CFS of Linux 4.20, and CPUs about to idle that steal from overloaded ones.
  *
- * Each CPU has a queue ordered by weighted virtual time. A woken task takes an idle CPU near the waking CPU
- * or near its last CPU, if a short search finds one (select_idle_sibling.h). A CPU that is about to idle
- * first pulls a task from the busiest CPU, unless its idle times are too short for that (idle_balance.h).
+ * Every task has a virtual time, which advances by its run time scaled by 100 and divided by its
+ * weight (100 for nice 0). The task with the lowest virtual time runs next. A CPU is overloaded if
+ * it runs one task and another one waits.
  *
- * If that finds nothing, the CPU steals. A sparse bitmap of each LLC has the CPUs that are overloaded
- * (overloaded.h). The CPU visits them, those of its own core first, and takes the first task in order of
- * virtual time that may run here.
+ * Data structures: one dispatch queue (DSQ) for each CPU, in the order of virtual time, and each
+ * CPU's own virtual time (cfs_rq.h). One sparse bitmap of overloaded CPUs for each last-level cache
+ * (LLC) (overloaded.h).
+ * Wake-up: a bounded search for an idle CPU near the waking CPU or near the task's last CPU
+ * (select_idle_sibling.h). A new task goes to an idle CPU or, if there is none, to the CPU with the
+ * fewest tasks.
+ * Enqueue: the task is inserted by its virtual time. It preempts the running task if it is behind
+ * the CPU's virtual time by more than wakeup_granularity_ns.
+ * Dispatch: the CPU takes the task with the lowest virtual time. A CPU about to idle first pulls a
+ * task from the busiest CPU, unless its idle periods are too short for that (idle_balance.h). It
+ * then steals: it visits the overloaded CPUs of its core, then of its LLC, and takes the first task
+ * in virtual-time order that may run here.
+ * Tick: there is no callback. The kernel ends the slice of a task after slice_ns. A timer evens out
+ * the queues.
+ * Locks: the lock of each DSQ. The bitmaps are changed by atomic instructions.
  *
- * Good for: busy CPUs on larger machines; a steal takes a few microseconds.
- * Bad for: caches, if few tasks with large working sets are stolen; other LLCs, unless steal_llcs is set.
- * Source: Steve Sistare, "Can better task stealing make Linux faster?" and "steal tasks to improve CPU
- * utilization" (2018).
+ * Good for: keeping the CPUs of larger machines busy. A steal takes a few microseconds.
+ * Bad for: warm caches, if few tasks with large working sets are stolen. Without steal_llcs, idle
+ * CPUs of other LLCs are not used.
+ * Source: Steve Sistare, "Can better task stealing make Linux faster?" and "steal tasks to improve
+ * CPU utilization" (2018).
  *
- * steal=0 is the CFS of that time. steal_llcs, steal_nodes, idle_balance and idle_cores were announced as
- * future work.
- * Different here: realtime tasks are in a class above sched_ext, where the kernel pushes and pulls them, so
- * there is no bitmap of CPUs overloaded with them. A slice has a fixed length instead of a share of a period.
+ * With steal=0 the policy is CFS of Linux 4.20. The source announced steal_llcs, steal_nodes,
+ * idle_balance and idle_cores as future work.
+ *
+ * Different here: realtime tasks are in a class above sched_ext, which pushes and pulls them, so
+ * there is no bitmap of CPUs overloaded with realtime tasks. A slice has a fixed length instead of
+ * a share of a period.
  */
 #include "include/idle_balance.h"
 #include "include/select_idle_sibling.h"
@@ -26,18 +41,18 @@
 
 char _license[] SEC("license") = "GPL";
 
-const volatile u64 slice_ns PARAM("ns, 100000..1000000000: time a task runs before the next one has its turn") = 4000000;
-const volatile u64 wakeup_granularity_ns PARAM("ns, 0..1000000000: lead a woken task needs to preempt") = 15000000;
-u32 steal PARAM("switch, 0..1: steal when about to idle") = 1;
-u32 steal_node_limit PARAM("nodes, 0..1024: no stealing on machines with more") = 2;
-u32 steal_llcs PARAM("switch, 0..1: if the own LLC has nothing, steal from others of the node") = 0;
-u32 steal_nodes PARAM("switch, 0..1: if these have nothing, steal from LLCs of other nodes") = 0;
-u32 idle_cores PARAM("switch, 0..1: wake-ups take idle cores, then CPUs, from bitmaps instead of searching") = 0;
+const volatile u64 slice_ns PARAM("ns, 100000..1000000000: time slice of a task") = 4000000;
+const volatile u64 wakeup_granularity_ns PARAM("ns, 0..1000000000: how far a woken task must be behind the running one to preempt it") = 15000000;
+u32 steal PARAM("switch, 0..1: whether CPUs about to idle steal tasks") = 1;
+u32 steal_node_limit PARAM("nodes, 0..1024: no stealing on machines with more nodes") = 2;
+u32 steal_llcs PARAM("switch, 0..1: whether to steal from other LLCs of the node if the own LLC has no overloaded CPU") = 0;
+u32 steal_nodes PARAM("switch, 0..1: whether to steal from LLCs of other nodes if the LLCs before have no overloaded CPU") = 0;
+u32 idle_cores PARAM("switch, 0..1: whether wake-ups take an idle core or CPU from the kernel's bitmaps instead of searching") = 0;
 
 /* Number of CPUs in the largest LLC. */
 static u32 llc_size;
 
-/* Returns a task's virtual time, with the part of the slice that it has used. The weight of nice 0 is 100. */
+/* Returns a task's virtual time, including the used part of its current slice. */
 static __always_inline u64 vtime_of(struct task_struct *p)
 {
 	u64 used = p->scx.slice < slice_ns ? slice_ns - p->scx.slice : 0;
@@ -45,6 +60,10 @@ static __always_inline u64 vtime_of(struct task_struct *p)
 	return p->scx.dsq_vtime + used * 100 / p->scx.weight;
 }
 
+/*
+ * Moves the first task of another CPU's queue that may run here to this CPU. Returns whether there
+ * was one.
+ */
 static __always_inline bool take(u32 from)
 {
 	if (!scx_bpf_dsq_move_to_local(from))
@@ -53,7 +72,10 @@ static __always_inline bool take(u32 from)
 	return true;
 }
 
-/* Steals from an overloaded CPU of an LLC, or of this core only. The search begins behind this CPU. */
+/*
+ * Steals from an overloaded CPU of LLC `group` or, with `core`, of this CPU's core only. The search
+ * starts at the CPU after this one and wraps around.
+ */
 static __always_inline bool steal_in(u32 group, u32 cpu, u32 nr_cpus, bool core)
 {
 	u32 at = cpu + 1, end = nr_cpus, i;
@@ -82,6 +104,7 @@ static __always_inline bool steal_in(u32 group, u32 cpu, u32 nr_cpus, bool core)
 	return stolen;
 }
 
+/* Steals a task from an overloaded CPU, nearest CPUs first. Returns whether it found one. */
 static __always_inline bool try_steal(u32 cpu, u32 nr_cpus)
 {
 	u32 own = group_of(cpu), group, far;
@@ -107,12 +130,13 @@ static __always_inline bool try_steal(u32 cpu, u32 nr_cpus)
 	return stolen;
 }
 
-/* Tasks that wait in the queue of a CPU that goes may have run elsewhere. */
+/* Moves all tasks out of the queue of a CPU that goes offline. See pass_on.h. */
 static __always_inline void pass_on_all(s32 cpu)
 {
 	pass_on(cpu);
 }
 
+/* Selects a CPU for a new or woken task. */
 s32 SCX_OP(steal_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	u64 start = bpf_ktime_get_ns();
@@ -131,6 +155,9 @@ s32 SCX_OP(steal_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 	return cpu;
 }
 
+/*
+ * Inserts a task into its CPU's queue, and preempts the running task if that is far enough ahead.
+ */
 void SCX_OP(steal_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	u32 cpu = scx_bpf_task_cpu(p);
@@ -144,7 +171,10 @@ void SCX_OP(steal_enqueue, struct task_struct *p, u64 enq_flags)
 	if ((enq_flags & SCX_ENQ_WAKEUP) && (s64)(vtime - (c->vtime - slice_ns)) < 0)
 		vtime = c->vtime - slice_ns;
 	scx_bpf_dsq_insert_vtime(p, cpu, slice_ns, vtime, enq_flags);
-	/* The inserted task is counted as coming: it is in the queue when this callback has returned. */
+	/*
+	 * The task arrives in the queue only after this callback has returned, so it is counted
+	 * separately.
+	 */
 	update_overloaded_with(c, cpu, 1);
 	if (!c->running)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
@@ -152,6 +182,7 @@ void SCX_OP(steal_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
+/* Runs the task with the lowest virtual time. A CPU about to idle balances, then steals. */
 void SCX_OP(steal_dispatch, s32 cpu, struct task_struct *prev)
 {
 	u32 nr_cpus = scx_bpf_nr_cpu_ids();
@@ -165,7 +196,9 @@ void SCX_OP(steal_dispatch, s32 cpu, struct task_struct *prev)
 		struct task_struct *first = scx_bpf_dsq_peek(cpu);
 		u64 vtime = vtime_of(prev);
 
-		/* The running task goes on while no other is further behind. */
+		/*
+		 * The running task continues if no waiting task has a lower or equal virtual time.
+		 */
 		if (first && (s64)(first->scx.dsq_vtime - vtime) <= 0 && scx_bpf_dsq_move_to_local(cpu))
 			return;
 		prev->scx.dsq_vtime = vtime;
@@ -185,6 +218,7 @@ void SCX_OP(steal_dispatch, s32 cpu, struct task_struct *prev)
 		pass_on(cpu);
 }
 
+/* Advances the CPU's virtual time to that of the task that starts to run. */
 void SCX_OP(steal_running, struct task_struct *p)
 {
 	u32 cpu = scx_bpf_task_cpu(p);
@@ -199,6 +233,7 @@ void SCX_OP(steal_running, struct task_struct *p)
 	update_overloaded_with(c, cpu, 0);
 }
 
+/* Charges a task that stops running for the used part of its slice. */
 void SCX_OP(steal_stopping, struct task_struct *p, bool runnable)
 {
 	u32 cpu = scx_bpf_task_cpu(p);
@@ -208,11 +243,12 @@ void SCX_OP(steal_stopping, struct task_struct *p, bool runnable)
 	if (!c)
 		return;
 	c->running = false;
-	/* A task that stays runnable is counted when it is queued. */
+	/* For a task that stays runnable, ops.enqueue() updates the bit. */
 	if (!runnable)
 		update_overloaded_with(c, cpu, 0);
 }
 
+/* Updates the average idle period of a CPU and the idle state of its core. */
 void SCX_OP(steal_update_idle, s32 cpu, bool idle)
 {
 	struct cpu *c = cpu_of(cpu);
@@ -224,6 +260,7 @@ void SCX_OP(steal_update_idle, s32 cpu, bool idle)
 		note_idle_core(cpu);
 }
 
+/* Starts a task that enters the policy at the virtual time of its CPU. */
 void SCX_OP(steal_enable, struct task_struct *p)
 {
 	struct cfs_task *t = cfs_task_of(p);
@@ -236,11 +273,13 @@ void SCX_OP(steal_enable, struct task_struct *p)
 	t->cpu = cpu;
 }
 
+/* Creates the state of a new task. */
 s32 SCX_OP(steal_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	return cfs_task_init(p);
 }
 
+/* Creates the queues and bitmaps, and starts the balancing timer. */
 s32 SCX_OP_SLEEPABLE(steal_init)
 {
 	u32 nr_cpus = scx_bpf_nr_cpu_ids(), cpu, other;

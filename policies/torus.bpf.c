@@ -2,22 +2,37 @@
 /*
  * torus: Plan 9's scheduler on one queue for each CPU, with pushes to neighbours on a torus.
  *
- * Each CPU runs the algorithm of plan9.h on its own queue. A new process goes to the least loaded of its
- * creator's CPU and that CPU's neighbours. Every check_period_ns, a CPU that runs one process and has others
- * waiting looks at its neighbours. It pushes a process to an idle neighbour at once, or else to a neighbour
- * whose load is lower by `margin` percent.
+ * Each CPU runs Plan 9's algorithm (plan9.h) on its own queue. Processes move only between
+ * neighbours. The CPUs form a two-dimensional torus, in which each has four neighbours
+ * (torus_neighbours.h).
  *
- * No CPU steals or looks further than its neighbours, so an idle CPU is not the target of all others at once.
- * Processes wired to a CPU never move.
+ * Data structures: one dispatch queue (DSQ) for each CPU, ordered by level and then by arrival. One
+ * timer and one load average for each CPU.
+ * Fork: a new process goes to the CPU with the fewest runnable processes among its creator's CPU
+ * and that CPU's neighbours.
+ * Wake-up: a process stays with its previous CPU.
+ * Enqueue: the process gets a new level and is inserted behind the processes of that level. It
+ * preempts the running process if that has a lower level.
+ * Dispatch: the CPU takes the first process of its queue, unless the running one has a higher
+ * level.
+ * Tick: a process of a lower level than the first waiting one is preempted.
+ * Timer: every check_period_ns, a CPU that runs one process and has others waiting examines its
+ * neighbours. It pushes a waiting process to the first idle neighbour. If none is idle, it pushes
+ * one to the neighbour with the lowest load, if that load is lower than its own by `margin`
+ * percent.
+ * Locks: the lock of each DSQ. A CPU takes another CPU's lock only to push a process there.
  *
- * Good for: many CPUs, since no lock is shared; even run times of equal processes.
- * Bad for: work on one spot of a large torus, which spreads by one neighbour a check; a CPU may idle for up
- * to a check's period.
+ * No CPU steals, and none looks further than its neighbours. An idle CPU is therefore never the
+ * target of all others at once. A process that is bound to one CPU (wired, in Plan 9) never moves.
+ *
+ * Good for: many CPUs, and even run times of equal processes. No lock is shared by all CPUs.
+ * Bad for: a load that starts in one corner of a large torus, because each check spreads it by one
+ * neighbour only. A CPU may idle for up to check_period_ns while processes wait elsewhere.
  * Source: "Plan 9 multi-queue scheduler: stats and updates" (9atom, 2014).
  *
- * Different here: a wired process is one that may run on one CPU only. The timer of an idle CPU stops. Load
- * is the average number of runnable processes over load_window_ns, and no process is pushed to a CPU that has
- * as many at the moment.
+ * Different here: a wired process is one with an affinity to a single CPU. The timer of an idle CPU
+ * stops. The load is the average number of runnable processes over load_window_ns, and no process
+ * is pushed to a CPU that currently has at least as many.
  */
 #include "include/cpu_array.h"
 #include "include/pass_on.h"
@@ -26,32 +41,41 @@
 
 char _license[] SEC("license") = "GPL";
 
-/* Waiting processes that a push examines for one that may move. */
+/* Number of waiting processes that a push examines. */
 #define MAX_LOOK 64
-/* The unit of loads. */
+/* Load of one runnable process, in the fixed-point unit of loads. */
 #define LOAD_ONE (1ULL << 20)
 
-u64 check_period_ns PARAM("ns, 10000..1000000000: time between a CPU's looks at its neighbours") = 500000;
-u32 margin PARAM("percent, 1..100: a neighbour's load must be lower by so much") = 25;
+u64 check_period_ns PARAM("ns, 10000..1000000000: interval at which a CPU compares itself with its neighbours") = 500000;
+u32 margin PARAM("percent, 1..100: how much lower a neighbour's load must be for a push") = 25;
 u64 load_window_ns PARAM("ns, 1000000..100000000000: time over which loads are averaged") = 1000000000;
 
-/* Pushes to idle neighbours, to less loaded ones, and new processes placed on a neighbour. */
+/*
+ * Counters, in this order: pushes to idle neighbours, pushes to neighbours with a lower load, and
+ * new processes that started on a neighbour of their creator's CPU.
+ */
 u64 nr_pushed_idle, nr_pushed_load, nr_forks_moved;
 
+/* State of one CPU. */
 struct cpu {
 	struct bpf_timer timer;
+	/* Average number of runnable processes, in units of LOAD_ONE. */
 	u64 load;
-	/* Time of the last change of `load`. */
+	/* Time of the last update of `load`. */
 	u64 updated;
+	/* Whether the timer is started. */
 	u32 armed;
+	/* Whether the CPU runs a process of this policy. */
 	bool running;
+	/* Level of that process. */
 	u32 level;
+	/* The CPUs to which this one may push. */
 	struct neighbours beside;
 } CPU_ALIGNED;
 
 CPU_MAP(cpu)
 
-/* Returns the number of runnable processes of a CPU. */
+/* Returns the number of runnable processes of a CPU, including the running one. */
 static __always_inline u32 nr_runnable(struct cpu *c, u32 cpu)
 {
 	s32 waiting = scx_bpf_dsq_nr_queued(cpu);
@@ -59,6 +83,7 @@ static __always_inline u32 nr_runnable(struct cpu *c, u32 cpu)
 	return c->running + (waiting > 0 ? waiting : 0);
 }
 
+/* Updates the load average of a CPU to the current time. */
 static __always_inline void update_load(struct cpu *c, u32 cpu)
 {
 	u64 now = bpf_ktime_get_ns(), window = load_window_ns / 1000, us;
@@ -72,8 +97,8 @@ static __always_inline void update_load(struct cpu *c, u32 cpu)
 }
 
 /*
- * Pushes the first waiting process of a queue that may run on `cpu` to the queue `to`. Returns whether there
- * was one.
+ * Moves the first process waiting in DSQ `from` that may run on `cpu` to DSQ `to`. Returns whether
+ * it moved one.
  */
 static __always_inline bool push(u32 from, u32 cpu, u64 to)
 {
@@ -90,7 +115,8 @@ static __always_inline bool push(u32 from, u32 cpu, u64 to)
 			if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || p->migration_disabled)
 				continue;
 			/*
-			 * In a queue the process keeps its level and its place. A local DSQ runs it at once.
+			 * A CPU's queue needs the key of the process. A local DSQ has no keys, and
+			 * the process runs next.
 			 */
 			if (to == cpu)
 				pushed = scx_bpf_dsq_move_vtime(&it, p, to, 0);
@@ -104,6 +130,7 @@ static __always_inline bool push(u32 from, u32 cpu, u64 to)
 	return pushed;
 }
 
+/* Pushes a waiting process to an idle neighbour or, if there is none, to the least loaded one. */
 static __always_inline void balance(struct cpu *c, u32 cpu)
 {
 	u64 least = c->load * (100 - (margin <= 100 ? margin : 100)) / 100;
@@ -133,6 +160,7 @@ static __always_inline void balance(struct cpu *c, u32 cpu)
 		__sync_fetch_and_add(&nr_pushed_load, 1);
 }
 
+/* Runs when a CPU's timer expires. Balances the CPU if processes wait, and restarts the timer. */
 static int check(void *map, u32 *key, struct cpu *c)
 {
 	u32 cpu = *key;
@@ -140,7 +168,7 @@ static int check(void *map, u32 *key, struct cpu *c)
 	update_load(c, cpu);
 	if (c->running && scx_bpf_dsq_nr_queued(cpu) > 0)
 		balance(c, cpu);
-	/* The timer of an idle CPU starts again with the next process that runs there. */
+	/* ops.running() starts the timer of an idle CPU again. */
 	if (c->running || scx_bpf_dsq_nr_queued(cpu) > 0)
 		bpf_timer_start(&c->timer, check_period_ns, BPF_F_TIMER_CPU_PIN);
 	else
@@ -148,12 +176,16 @@ static int check(void *map, u32 *key, struct cpu *c)
 	return 0;
 }
 
-/* Processes that wait in the queue of a CPU that goes may have run elsewhere. */
+/* Moves all processes out of the queue of a CPU that goes offline. See pass_on.h. */
 static __always_inline void pass_on_all(s32 cpu)
 {
 	pass_on(cpu);
 }
 
+/*
+ * Places a new process on its creator's CPU or a neighbour, whichever has fewer runnable processes.
+ * A woken process stays with its previous CPU.
+ */
 s32 SCX_OP(torus_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	u32 creator = bpf_get_smp_processor_id(), best = creator, least, i;
@@ -181,6 +213,10 @@ s32 SCX_OP(torus_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 	return best;
 }
 
+/*
+ * Inserts a process into the queue of its CPU, and preempts the running process if its level is
+ * lower.
+ */
 void SCX_OP(torus_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct plan9_task *t = plan9_task(p);
@@ -198,6 +234,7 @@ void SCX_OP(torus_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
+/* Runs the first waiting process, or lets the running one continue with a new quantum. */
 void SCX_OP(torus_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct plan9_task *t = prev && (prev->scx.flags & SCX_TASK_QUEUED) ? plan9_task(prev) : NULL;
@@ -207,7 +244,7 @@ void SCX_OP(torus_dispatch, s32 cpu, struct task_struct *prev)
 		plan9_account(t, true);
 		t->level = plan9_level(prev, t, 1, nr_runnable(c, cpu));
 	}
-	/* The running process goes on if all waiting ones are of lower levels. */
+	/* The running process continues if all waiting ones have lower levels. */
 	if ((!t || plan9_highest(cpu) >= (s32)t->level) && scx_bpf_dsq_move_to_local(cpu))
 		return;
 	if (t)
@@ -216,6 +253,7 @@ void SCX_OP(torus_dispatch, s32 cpu, struct task_struct *prev)
 		pass_on(cpu);
 }
 
+/* Preempts the running process if one of a higher level waits. */
 void SCX_OP(torus_tick, struct task_struct *p)
 {
 	struct plan9_task *t = plan9_task(p);
@@ -224,6 +262,7 @@ void SCX_OP(torus_tick, struct task_struct *p)
 		p->scx.slice = 0;
 }
 
+/* Records which process the CPU runs, and starts the CPU's timer if it is stopped. */
 void SCX_OP(torus_running, struct task_struct *p)
 {
 	struct plan9_task *t = plan9_task(p);
@@ -242,6 +281,7 @@ void SCX_OP(torus_running, struct task_struct *p)
 	}
 }
 
+/* Charges the CPU time of the process and records that the CPU runs none. */
 void SCX_OP(torus_stopping, struct task_struct *p, bool runnable)
 {
 	struct plan9_task *t = plan9_task(p);
@@ -256,11 +296,16 @@ void SCX_OP(torus_stopping, struct task_struct *p, bool runnable)
 	}
 }
 
+/* Creates the state of a new process. */
 s32 SCX_OP(torus_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	return plan9_init_task(p);
 }
 
+/*
+ * Creates each CPU's queue, neighbours and timer. Fails if torus_rows does not divide the number of
+ * CPUs.
+ */
 s32 SCX_OP_SLEEPABLE(torus_init)
 {
 	u32 nr_cpus = scx_bpf_nr_cpu_ids(), rows = rows_of_torus(nr_cpus);

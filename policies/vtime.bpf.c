@@ -2,33 +2,51 @@
 /*
  * vtime: one queue for all CPUs, ordered by weighted virtual time.
  *
- * The virtual time of a task advances by the time it ran, divided by its weight. The task that is furthest
- * behind runs next. A task that slept keeps at most one slice of credit: it runs soon after it wakes up, and
- * cannot keep others off the CPU for longer. A woken task takes an idle CPU at once if there is one.
+ * The virtual time of a task advances by the time it runs, scaled by 100 and divided by its weight.
+ * The weight follows from the nice value and is 100 for nice 0. The task with the lowest virtual
+ * time runs next, so over time every task gets CPU time in proportion to its weight. The virtual
+ * time of a task that slept is raised to at most one slice behind the global virtual time. The task
+ * therefore runs soon after it wakes up, but cannot keep others off the CPU for longer than that.
  *
- * Good for: fair shares by nice over the whole machine; short waits for tasks that sleep much.
- * Bad for: caches; many CPUs, since there is one queue and one lock; a wake-up never preempts.
- * Source: weighted fair queueing, as in scx_simple of the kernel's tools/sched_ext; own code.
+ * Data structures: one dispatch queue (DSQ) that all CPUs share, in the order of virtual time.
+ * Wake-up: the kernel's default search looks for an idle CPU. If it finds one, the task is inserted
+ * into the local DSQ of that CPU.
+ * Enqueue: every other task is inserted into the queue by its virtual time, and one idle CPU is
+ * woken.
+ * Dispatch: the first task of the queue runs, unless the running task has a lower virtual time.
+ * Tick: there is no callback. The kernel ends the slice of a task after slice_ns.
+ * Locks: the lock of the DSQ.
+ *
+ * Good for: fair shares by nice over the whole machine, and short waits for tasks that sleep much.
+ * Bad for: many CPUs, warm caches, and urgent wake-ups. All CPUs share one queue and one lock, and
+ * a woken task never preempts another.
+ * Source: weighted fair queueing, as in scx_simple of the kernel's tools/sched_ext. The code is our
+ * own.
  */
 #include "include/hotplug.h"
 
 char _license[] SEC("license") = "GPL";
 
+/* ID of the shared DSQ. */
 #define QUEUE 0
 
-const volatile u64 slice_ns PARAM("ns, 100000..1000000000: time a task runs before the next one has its turn") = 5000000;
+const volatile u64 slice_ns PARAM("ns, 100000..1000000000: time slice of a task") = 5000000;
 
-/* Virtual time of the task that ran last: where new and long-asleep tasks join. */
+/*
+ * Global virtual time: the highest virtual time at which a task started to run. New tasks start
+ * with it.
+ */
 static u64 vtime_now;
 
+/* Returns whether virtual time `a` is before `b`. The subtraction handles overflow. */
 static __always_inline bool before(u64 a, u64 b)
 {
 	return (s64)(a - b) < 0;
 }
 
 /*
- * Returns a task's virtual time, with the part of the slice that it has used. The weight of nice 0 is 100. A
- * task that runs when the policy is loaded still has a slice of the kernel, which is longer.
+ * Returns a task's virtual time, including the used part of its current slice. A task that runs
+ * when the policy is loaded still has a longer slice from the kernel, which does not count.
  */
 static __always_inline u64 vtime_of(struct task_struct *p)
 {
@@ -37,6 +55,7 @@ static __always_inline u64 vtime_of(struct task_struct *p)
 	return p->scx.dsq_vtime + used * 100 / p->scx.weight;
 }
 
+/* Looks for an idle CPU and, if there is one, lets the woken task run there at once. */
 s32 SCX_OP(vtime_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	bool is_idle = false;
@@ -47,6 +66,7 @@ s32 SCX_OP(vtime_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags
 	return cpu;
 }
 
+/* Inserts a task into the shared queue by its virtual time and wakes an idle CPU. */
 void SCX_OP(vtime_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	u64 vtime = p->scx.dsq_vtime;
@@ -57,12 +77,16 @@ void SCX_OP(vtime_enqueue, struct task_struct *p, u64 enq_flags)
 	if (before(vtime, vtime_now - slice_ns))
 		vtime = vtime_now - slice_ns;
 	scx_bpf_dsq_insert_vtime(p, QUEUE, slice_ns, vtime, enq_flags);
-	/* ops.select_cpu() is not called for all tasks that come here: another CPU may be idle. */
+	/*
+	 * The kernel skips ops.select_cpu() for some tasks, so an idle CPU may not know of this one
+	 * yet.
+	 */
 	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	if (cpu >= 0)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
+/* Runs the task with the lowest virtual time: the first one of the queue or the running one. */
 void SCX_OP(vtime_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct task_struct *first;
@@ -72,7 +96,7 @@ void SCX_OP(vtime_dispatch, s32 cpu, struct task_struct *prev)
 		scx_bpf_dsq_move_to_local(QUEUE);
 		return;
 	}
-	/* The running task goes on while no other is further behind. */
+	/* The running task continues if no waiting task has a lower or equal virtual time. */
 	first = scx_bpf_dsq_peek(QUEUE);
 	vtime = vtime_of(prev);
 	if (first && !before(vtime, first->scx.dsq_vtime) && scx_bpf_dsq_move_to_local(QUEUE))
@@ -81,22 +105,26 @@ void SCX_OP(vtime_dispatch, s32 cpu, struct task_struct *prev)
 	prev->scx.slice = slice_ns;
 }
 
+/* Advances the global virtual time to that of the task that starts to run. */
 void SCX_OP(vtime_running, struct task_struct *p)
 {
 	if (before(vtime_now, p->scx.dsq_vtime))
 		vtime_now = p->scx.dsq_vtime;
 }
 
+/* Charges a task that stops running for the used part of its slice. */
 void SCX_OP(vtime_stopping, struct task_struct *p, bool runnable)
 {
 	p->scx.dsq_vtime = vtime_of(p);
 }
 
+/* Starts a task that enters the policy at the global virtual time. */
 void SCX_OP(vtime_enable, struct task_struct *p)
 {
 	p->scx.dsq_vtime = vtime_now;
 }
 
+/* Creates the shared queue. */
 s32 SCX_OP_SLEEPABLE(vtime_init)
 {
 	return scx_bpf_create_dsq(QUEUE, -1);

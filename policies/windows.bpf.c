@@ -1,45 +1,61 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * windows: the dispatcher of Windows Server 2003 and Vista.
+ * windows: the dispatcher of Windows Server 2003 and Windows Vista.
  *
- * Priorities are strict, from 0 to 31. Each CPU has a ready queue for each level and a mask of the levels in
- * use. A thread that becomes ready takes its ideal processor if that is idle, else its last one, else the CPU
- * that readied it, else the first idle one. If no CPU is idle, it waits at its ideal processor and preempts a
- * thread of lower priority there.
+ * Priorities are strict: a thread runs only if no thread of a higher level is ready. Level 31 is
+ * the highest. Each thread has an ideal processor, a CPU that is assigned to it when it is created.
+ * A thread has a base level by its nice value. The end of a wait boosts it to a higher level, up to
+ * 15, and each quantum that it uses takes one level off again. The boost depends on the cause of
+ * the wait, for example 1 for an event and 2 for a network packet.
  *
- * A CPU that becomes idle takes a ready thread from the busiest CPU; nothing else balances. The end of a wait
- * boosts a thread by its cause, up to level 15, and each quantum that it uses takes one level off. Once a
- * second, threads that have been ready for 3 s are lifted to level 15 for a short quantum, so a thread that
- * starves runs every 4 s.
+ * Data structures: for each CPU one FIFO dispatch queue (DSQ) for each level, and a mask of the
+ * levels in use (ready_queues.h).
+ * Wake-up: the thread takes its ideal processor if that is idle, else its previous CPU, else the
+ * waking CPU, else the first idle CPU. If no CPU is idle, it waits at its ideal processor.
+ * Enqueue: the thread goes to the end of its level, or to the front if it was preempted. It
+ * preempts a running thread of a lower level.
+ * Dispatch: the CPU takes the first thread of its highest level. An idle CPU takes a thread from
+ * the CPU where most threads are ready. Nothing else balances.
+ * Tick: there is no callback. The kernel ends the slice of a thread, which is what is left of its
+ * quantum.
+ * Timer: once a second, threads that have been ready for starved_ns are lifted to level 15 for a
+ * short quantum. With the defaults, a thread that starves runs every 4 s.
+ * Locks: the lock of each DSQ. The masks are changed by atomic instructions.
  *
- * Good for: interactive threads that wait for devices and messages; caches, since threads stay where they
- * are.
- * Bad for: fairness, since lower priorities starve but for the lift; even CPUs, since only an idle CPU takes
- * threads.
+ * Good for: interactive threads that wait for devices and messages, and warm caches. Threads stay
+ * on their CPU.
+ * Bad for: fairness and an even load. Lower levels starve except for the lift, and only an idle CPU
+ * takes threads.
  * Source: Happe, Groenda, Reussner, "Performance Evaluation of Scheduling Policies in Symmetric
  * Multiprocessing Environments" (2008).
  *
- * Different here: levels 16 to 31 are the realtime classes of Linux, which are above sched_ext. Nice -20 to
- * 19 are levels 15 to 1, and nice 0 is 8. Causes of waits are seen on the functions of the kernel that wake
- * up: futexes stand for semaphores and events. A disk wait is an uninterruptible sleep. Programs for
- * keyboard, mouse and sound are attached on request (wait_causes.h). The boosts are those of the Windows
- * driver kit. Quanta are charged by time, and end at ticks of Linux.
+ * Different here: levels 16 to 31 would be the realtime classes of Linux, which are above
+ * sched_ext. Nice -20 to 19 are levels 15 to 1, and nice 0 is level 8. The cause of a wake-up is
+ * observed at the kernel functions that wake threads: futexes stand for semaphores and events, and
+ * an uninterruptible sleep counts as a disk wait. Programs for keyboard, mouse and sound attach
+ * only on request (wait_causes.h). The boosts are those of the Windows driver kit. Quanta are
+ * charged by time and end at ticks of Linux.
  */
 #include "include/pass_on.h"
 #include "include/thread_levels.h"
 
 char _license[] SEC("license") = "GPL";
 
-/* Threads taken by idle CPUs; running ones that were preempted. */
+/*
+ * Counters, in this order: threads that idle CPUs took from other CPUs, and running threads that
+ * were preempted.
+ */
 u64 nr_taken, nr_preempted;
+/* Number of threads created so far. New threads get ideal processors in turn. */
 static u32 next_ideal;
 
+/* Claims a CPU if it is idle and the thread may run there. Returns whether it did. */
 static __always_inline bool is_idle(struct task_struct *p, s32 cpu)
 {
 	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && scx_bpf_test_and_clear_cpu_idle(cpu);
 }
 
-/* Threads that wait at a CPU that goes may have run elsewhere. */
+/* Moves all threads out of the queues of a CPU that goes offline. See pass_on.h. */
 static __always_inline void pass_on_all(s32 cpu)
 {
 	u32 level;
@@ -48,6 +64,7 @@ static __always_inline void pass_on_all(s32 cpu)
 		pass_on(QUEUE(cpu, level));
 }
 
+/* Selects an idle CPU for a woken thread, or its ideal processor if no CPU is idle. */
 s32 SCX_OP(windows_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	struct thread *t = thread_of(p);
@@ -74,6 +91,7 @@ s32 SCX_OP(windows_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_fla
 	return target;
 }
 
+/* Inserts a thread into its level, and preempts a running thread of a lower level. */
 void SCX_OP(windows_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct thread *t = thread_of(p);
@@ -86,7 +104,7 @@ void SCX_OP(windows_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	t->ready_since = bpf_ktime_get_ns();
 	level = t->level & (LEVELS - 1);
-	/* A preempted thread goes on with the rest of its quantum, before others of its level. */
+	/* A preempted thread continues its quantum before the other threads of its level. */
 	if (!(enq_flags & SCX_ENQ_WAKEUP) && !t->ended)
 		enq_flags |= SCX_ENQ_HEAD;
 	ready_insert(c, p, cpu, level, t->left, enq_flags);
@@ -96,7 +114,10 @@ void SCX_OP(windows_enqueue, struct task_struct *p, u64 enq_flags)
 		__sync_fetch_and_add(&nr_preempted, 1);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
-	/* ops.select_cpu() was not called for this thread. An idle CPU may take it. */
+	/*
+	 * The kernel skipped ops.select_cpu() for this thread, so an idle CPU may not know of it
+	 * yet.
+	 */
 	if ((enq_flags & SCX_ENQ_WAKEUP) && !(enq_flags & SCX_ENQ_CPU_SELECTED)) {
 		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 		if (idle >= 0)
@@ -104,7 +125,10 @@ void SCX_OP(windows_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 }
 
-/* Takes a thread from the busiest CPU, or from any other one if its threads may not run here. */
+/*
+ * Takes a thread from the CPU with the most ready threads. If none of them may run here, it tries
+ * all other CPUs. Returns whether it took one.
+ */
 static __always_inline bool take_from_others(u32 cpu)
 {
 	u32 nr_cpus = scx_bpf_nr_cpu_ids(), i;
@@ -119,6 +143,7 @@ static __always_inline bool take_from_others(u32 cpu)
 	return taken;
 }
 
+/* Runs the first thread of the highest level: the CPU's own or, if it has none, another CPU's. */
 void SCX_OP(windows_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct thread *t = prev && (prev->scx.flags & SCX_TASK_QUEUED) ? thread_of(prev) : NULL;
@@ -129,8 +154,11 @@ void SCX_OP(windows_dispatch, s32 cpu, struct task_struct *prev)
 	if (t) {
 		bool ended = charge(prev, t);
 
-		/* At the end of its quantum the thread gives way to others of its level. */
 		c->level = t->level;
+		/*
+		 * At the end of its quantum, the running thread gives the CPU to waiting threads of
+		 * its level.
+		 */
 		if (ready_take(cpu, t->level + !ended))
 			return;
 		t->ended = false;
@@ -141,6 +169,7 @@ void SCX_OP(windows_dispatch, s32 cpu, struct task_struct *prev)
 		__sync_fetch_and_add(&nr_taken, 1);
 }
 
+/* Records which level the CPU runs, and starts to charge the thread's quantum. */
 void SCX_OP(windows_running, struct task_struct *p)
 {
 	struct thread *t = thread_of(p);
@@ -153,15 +182,16 @@ void SCX_OP(windows_running, struct task_struct *p)
 	c->running = true;
 	c->level = t->level;
 	/*
-	 * A thread of a higher level came while a realtime task ran here: preempt. But if the local DSQ holds
-	 * tasks that never pass ops.enqueue() (exiting ones, or those that may not migrate now), the kernel
-	 * would run them in turn without calling ops.dispatch(), and each would be preempted before it got
-	 * anywhere.
+	 * Preempts the thread if one of a higher level arrived while a realtime task ran here. The
+	 * exception: the local DSQ may hold tasks that skip ops.enqueue() (exiting tasks and tasks
+	 * that cannot migrate now). The kernel runs those in turn without calling ops.dispatch(),
+	 * so each would be preempted before it makes progress.
 	 */
 	if (c->ready >> (t->level & 15) >> 1 && !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL))
 		scx_bpf_kick_cpu(scx_bpf_task_cpu(p), SCX_KICK_PREEMPT);
 }
 
+/* Charges the quantum, and records whether the thread starts to wait for a disk. */
 void SCX_OP(windows_stopping, struct task_struct *p, bool runnable)
 {
 	struct thread *t = thread_of(p);
@@ -175,7 +205,7 @@ void SCX_OP(windows_stopping, struct task_struct *p, bool runnable)
 		c->running = false;
 }
 
-/* The thread goes to the end of its level, as at the end of a quantum. */
+/* Ends the quantum, so the thread goes to the end of its level. */
 bool SCX_OP(windows_yield, struct task_struct *p, struct task_struct *to)
 {
 	struct thread *t = thread_of(p);
@@ -186,6 +216,7 @@ bool SCX_OP(windows_yield, struct task_struct *p, struct task_struct *to)
 	return false;
 }
 
+/* Creates the state of a new thread, with its base level and an ideal processor. */
 s32 SCX_OP(windows_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	struct thread *t = bpf_task_storage_get(&threads, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -200,7 +231,7 @@ s32 SCX_OP(windows_init_task, struct task_struct *p, struct scx_init_task_args *
 	return 0;
 }
 
-/* If the ideal processor is no longer allowed, the first allowed CPU becomes the ideal one. */
+/* Replaces an ideal processor that is no longer allowed by the first allowed CPU. */
 void SCX_OP(windows_set_cpumask, struct task_struct *p, const struct cpumask *cpumask)
 {
 	struct thread *t = thread_of(p);
@@ -209,6 +240,7 @@ void SCX_OP(windows_set_cpumask, struct task_struct *p, const struct cpumask *cp
 		t->ideal = bpf_cpumask_first(cpumask);
 }
 
+/* Moves a thread to its new base level after a change of its nice value. */
 void SCX_OP(windows_set_weight, struct task_struct *p, u32 weight)
 {
 	struct thread *t = thread_of(p);
@@ -217,6 +249,7 @@ void SCX_OP(windows_set_weight, struct task_struct *p, u32 weight)
 		t->level = base_level(p);
 }
 
+/* Creates the queues and starts the timer of the balance set manager. */
 s32 SCX_OP_SLEEPABLE(windows_init)
 {
 	s32 ret = ready_init();

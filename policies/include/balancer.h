@@ -1,36 +1,50 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The load balancers of PMQS: placement at exec, and moves between queues by a timer.
+ * The load balancers of PMQS: IP, which places a task at exec, and LBC and LBP, which move waiting
+ * tasks between queues when a timer expires.
  *
- * The load of a queue is the number of its tasks, the running one included, or the sum of their goodness
- * without affinity. Only tasks that wait can move.
+ * The load of a queue is the number of its tasks, including the running one, or the sum of their
+ * goodness without affinity. A queue is balanced if its load is within a tolerance of the average.
+ * Otherwise it has a surplus or a deficit. Tasks move from queues with a surplus to queues with a
+ * deficit.
+ *
+ * - LBC has no tolerance. It moves tasks within pools first, then between pools.
+ * - LBP has a tolerance of `tolerance` percent. It moves tasks between pools only.
  */
 #ifndef BALANCER_H
 #define BALANCER_H
 
 #include "queue_wakeup.h"
 
+/* Values of the parameter `balancer`. */
 enum { LBOFF, IP, LBC, LBP };
+/* Values of mq.kind: the state of a queue. */
 enum { BALANCED, SURPLUS, DEFICIT };
 
-const volatile u32 balancer PARAM("number, 0..3: 0 LBOFF, 1 IP (placement at exec), 2 LBC (all CPUs), 3 LBP (across pools)") = LBOFF;
-u32 use_na_goodness PARAM("0 or 1, 0..1: a queue's load is its length, or the sum of its tasks' na_goodness") = 0;
-u32 interval_ms PARAM("ms, 1..60000: time between two runs of LBC and LBP") = 600;
-u32 tolerance PARAM("%, 0..100: a queue within this of the average is balanced to LBP") = 10;
+const volatile u32 balancer PARAM("number, 0..3: 0 LBOFF (none), 1 IP (placement at exec), 2 LBC (all CPUs), 3 LBP (between pools)") = LBOFF;
+u32 use_na_goodness PARAM("0 or 1, 0..1: load of a queue: 0 its length, 1 the sum of its tasks' goodness without affinity") = 0;
+u32 interval_ms PARAM("ms, 1..60000: time between two runs of LBC or LBP") = 600;
+u32 tolerance PARAM("%, 0..100: LBP: a queue within this distance of the average is balanced") = 10;
 
-/* Runs of the balancer; tasks that it moved, and those of them that changed pools; tasks moved at exec. */
+/*
+ * Counters, in this order: runs of the balancer, tasks that it moved, how many of these changed
+ * pools, and tasks moved at exec.
+ */
 u64 nr_balancings, nr_balanced, nr_balanced_pools, nr_placed;
 
 /*
- * Statistics of the runs: sum of the loads of all queues, tasks moved, and tasks moved in percent of that
- * load.
+ * Statistics of all runs: the total load of all queues (load_*), the number of tasks moved
+ * (moved_*), and this number in percent of the load (moved_percent_*). A name with `milli` is in
+ * thousandths.
  */
 u64 load_mean_milli, load_max, moved_last, moved_mean_milli, moved_max, moved_percent_mean_milli, moved_percent_max_milli;
+/* Sums over all runs, for the means. */
 static u64 load_sum, percent_milli_sum;
 
-/* Returns the number of a CPU's pool. */
+/* Returns the number of a CPU's pool. Defined by the policy. */
 static u32 pool_of(s32 cpu);
 
+/* The timer, which must be in a map. */
 struct balance_timer {
 	struct bpf_timer timer;
 };
@@ -41,12 +55,13 @@ struct {
 	__type(value, struct balance_timer);
 } balance_timers SEC(".maps");
 
+/* Returns the part of a task in the load of its queue. */
 static __always_inline s64 weight_of(struct task_struct *p, struct task_ctx *t)
 {
 	return use_na_goodness ? na_goodness(p, t) : 1;
 }
 
-/* Returns the load of a queue. */
+/* Returns the load of a CPU's queue. */
 static __noinline s64 load_of(s32 cpu)
 {
 	struct mq *q = mq_of(cpu);
@@ -66,16 +81,16 @@ static __noinline s64 load_of(s32 cpu)
 }
 
 /*
- * Moves tasks between two queues until one of them is balanced or no move would bring their loads closer. A
- * queue is balanced if its load is within `within` percent of the average, total / nr.
+ * Moves tasks from one queue to another until one of them is balanced or no further move would
+ * bring their loads closer. The average load is total / nr.
  */
 static __noinline void move_tasks(s32 from, s32 to, s64 total, s64 nr)
 {
 	struct mq *f = mq_of(from), *d = mq_of(to);
 	struct task_struct *p;
 	/*
-	 * A local count would be a new state for the verifier in each turn of the loop, so a global one is
-	 * compared.
+	 * Counts the moved tasks by a global variable. A local count would be a new state for the
+	 * verifier in every iteration.
 	 */
 	u64 before = nr_balanced, moved;
 	s64 within = balancer == LBP ? tolerance : 0;
@@ -91,7 +106,7 @@ static __noinline void move_tasks(s32 from, s32 to, s64 total, s64 nr)
 		weight = weight_of(p, t);
 		if (weight >= f->load - d->load)
 			continue;
-		/* The task enters at the front, as all that enter a queue. */
+		/* A task enters a queue at the front. */
 		t->place = next_front();
 		scx_bpf_dsq_move_set_vtime(&it, t->place);
 		if (!scx_bpf_dsq_move_vtime(&it, p, to, 0))
@@ -111,7 +126,10 @@ static __noinline void move_tasks(s32 from, s32 to, s64 total, s64 nr)
 		__sync_fetch_and_add(&nr_balanced_pools, moved);
 }
 
-/* Moves tasks from each surplus queue to the deficit queues of its pool, or of other pools (across). */
+/*
+ * Moves tasks from each queue with a surplus to the queues with a deficit: those of other pools
+ * (`across`) or of its own pool.
+ */
 static __noinline void move_all(bool across, s64 total, s64 nr)
 {
 	s32 from, to;
@@ -129,6 +147,7 @@ static __noinline void move_all(bool across, s64 total, s64 nr)
 	}
 }
 
+/* Adds a run to the statistics. */
 static __noinline void record_run(u64 load, u64 moved)
 {
 	u64 percent_milli = load ? moved * 100000 / load : 0, nr;
@@ -148,6 +167,7 @@ static __noinline void record_run(u64 load, u64 moved)
 		moved_percent_max_milli = percent_milli;
 }
 
+/* Runs the balancer when the timer expires: computes the loads of all queues, then moves tasks. */
 static int balance(void *map, int *key, struct balance_timer *b)
 {
 	s64 nr = 0, total = 0, within = balancer == LBP ? tolerance : 0;
@@ -178,6 +198,7 @@ static int balance(void *map, int *key, struct balance_timer *b)
 	return 0;
 }
 
+/* Starts the timer if the balancer is LBC or LBP. Called when the policy is loaded. */
 static __always_inline s32 balancer_init(void)
 {
 	u32 key = 0;
@@ -192,9 +213,7 @@ static __always_inline s32 balancer_init(void)
 	return bpf_timer_start(&b->timer, (u64)interval_ms * 1000000, 0);
 }
 
-/*
- * IP, initial placement: at exec the task moves to the CPU with the shortest queue, if that is not its own.
- */
+/* Runs IP (initial placement): at exec, moves the task to the CPU with the shortest queue. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(initial_placement, struct task_struct *p)
 {

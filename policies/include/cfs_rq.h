@@ -1,52 +1,63 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The runqueues of CFS, as far as placement and balancing look at them.
+ * The runqueues of CFS in Linux 4.20, reduced to the parts that wake-up placement and balancing
+ * read.
  *
- * Each CPU has a DSQ in the order of virtual time, an average of its idle times, and domains: its core, its
- * LLC, its node and the machine.
+ * Each CPU has a dispatch queue (DSQ) in the order of virtual time, an average of its idle periods,
+ * and four nested domains: its core, its last-level cache (LLC), its NUMA node and the machine.
  */
 #ifndef CFS_RQ_H
 #define CFS_RQ_H
 
 #include "cpu_array.h"
 
+/* Domains of a CPU, from the smallest to the largest. */
 enum { CORE, LLC, NODE, MACHINE, LEVELS };
 
+/* Core, LLC and NUMA node of each CPU. A profile sets them. */
 const volatile u32 core_of[MAX_CPUS];
 const volatile u32 llc_of[MAX_CPUS];
 const volatile u32 node_of[MAX_CPUS];
 
-/* For each CPU the next one of its core and of its LLC, in rings. */
+/* For each CPU, the next CPU of its core and of its LLC. The last CPU leads back to the first. */
 static u32 next_of_core[MAX_CPUS], next_of_llc[MAX_CPUS];
+/* Number of NUMA nodes. */
 static u32 nr_nodes;
 
-/* Time spent on searches for idle CPUs and tasks to steal, and on the bitmap of overloaded CPUs, ns. */
+/* Total time of searches for idle CPUs and for tasks to steal, and of bitmap updates, in ns. */
 u64 find_ns;
 
+/* State of one CPU. Times are in ns. */
 struct cpu {
+	/* The CPU's virtual time: the highest one of the tasks it ran. */
 	u64 vtime;
+	/* Start of the current or last idle period. */
 	u64 idle_since;
+	/* Average length of an idle period. */
 	u64 avg_idle;
-	/*
-	 * The longest recent search for the busiest CPU of each domain, and the average search for an idle
-	 * CPU, ns.
-	 */
+	/* Longest recent search for the busiest CPU of each domain. */
 	u64 cost[LEVELS];
+	/* Average time of a search for an idle CPU. */
 	u64 scan_cost;
+	/* Whether the CPU runs a task of this policy. */
 	bool running;
+	/* 1 if the CPU is in the bitmap of overloaded CPUs. */
 	u32 overloaded;
 } CPU_ALIGNED;
 
 CPU_VARIABLES(cpu)
 
+/* State of one task. */
 struct cfs_task {
-	/* The CPU to whose virtual time the task's virtual time relates. */
+	/* The virtual time of the task is relative to that of this CPU; -1 if not set yet. */
 	s32 cpu;
-	/* The CPU before its last one. */
+	/* A CPU that the task used recently, or -1. A wake-up search tries it as well. */
 	s32 recent_cpu;
-	/* The task that it woke last, changes of that (halved each second), and when they were halved. */
+	/* pid of the task that this one woke last. */
 	s32 last_wakee;
+	/* Number of times that `last_wakee` changed, halved every second. */
 	u32 flips;
+	/* Time at which `flips` was halved last. */
 	u64 decayed;
 };
 
@@ -57,11 +68,13 @@ struct {
 	__type(value, struct cfs_task);
 } cfs_tasks SEC(".maps");
 
+/* Returns the state of a task, or NULL if it has none. */
 static __always_inline struct cfs_task *cfs_task_of(struct task_struct *p)
 {
 	return bpf_task_storage_get(&cfs_tasks, p, NULL, 0);
 }
 
+/* Creates the state of a new task. */
 static __always_inline s32 cfs_task_init(struct task_struct *p)
 {
 	struct cfs_task *t = bpf_task_storage_get(&cfs_tasks, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -73,7 +86,8 @@ static __always_inline s32 cfs_task_init(struct task_struct *p)
 }
 
 /*
- * Returns the task's virtual time on another CPU. Each CPU has its own, and the task keeps its lead or lag.
+ * Returns the virtual time that the task would have on another CPU. Each CPU has its own virtual
+ * time, and the distance between the task and its CPU stays the same.
  */
 static __always_inline u64 vtime_on(struct task_struct *p, struct cfs_task *t, s32 cpu)
 {
@@ -84,6 +98,7 @@ static __always_inline u64 vtime_on(struct task_struct *p, struct cfs_task *t, s
 	return p->scx.dsq_vtime + to->vtime - from->vtime;
 }
 
+/* Converts the virtual time of a task that moved to `cpu`. */
 static __always_inline void settle_on(struct task_struct *p, s32 cpu)
 {
 	struct cfs_task *t = cfs_task_of(p);
@@ -94,12 +109,13 @@ static __always_inline void settle_on(struct task_struct *p, s32 cpu)
 	}
 }
 
-/* Returns the number of tasks that wait on a CPU. */
+/* Returns the number of tasks that wait in a CPU's queue. */
 static __always_inline s32 waiting(u32 cpu)
 {
 	return scx_bpf_dsq_nr_queued(cpu);
 }
 
+/* Returns the number of runnable tasks of a CPU, including the running one. */
 static __always_inline s32 nr_running(u32 cpu)
 {
 	struct cpu *c = cpu_of(cpu);
@@ -107,12 +123,13 @@ static __always_inline s32 nr_running(u32 cpu)
 	return (c && c->running) + waiting(cpu);
 }
 
+/* Returns the next CPU of a core or LLC. */
 static __always_inline u32 next_in(u32 *ring, u32 cpu)
 {
 	return ring[cpu & (MAX_CPUS - 1)];
 }
 
-/* Returns whether two CPUs are in one domain of a level. */
+/* Returns whether two CPUs are in the same domain of a level. */
 static __always_inline bool in_domain(u32 level, u32 a, u32 b)
 {
 	a &= MAX_CPUS - 1;
@@ -135,7 +152,7 @@ static __always_inline void found_since(u64 start)
 	__sync_fetch_and_add(&find_ns, bpf_ktime_get_ns() - start);
 }
 
-/* Creates the queues and rings, when the policy is loaded. */
+/* Creates the queues, and links the CPUs of each core and LLC. Called when the policy is loaded. */
 static __always_inline s32 cfs_rq_init(u64 avg_idle)
 {
 	u32 nr_cpus = scx_bpf_nr_cpu_ids(), cpu, i;

@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * An array with one struct for each CPU: a struct x, which x_of(cpu) finds.
+ * Macros that define an array with one struct for each CPU.
  *
- * CPU_VARIABLES(x) makes global variables, which are found without a call. A struct with a timer must be in a
- * map, CPU_MAP(x). A struct that is CPU_ALIGNED shares no cache line with that of another CPU.
+ *     struct cpu { u64 vtime; } CPU_ALIGNED;   shares no cache line with another CPU's struct
+ *     CPU_VARIABLES(cpu)                       defines the array cpus[] and cpu_of(number)
+ *
+ * CPU_VARIABLES(x) puts the array into global variables, which a program reads without a helper
+ * call. CPU_MAP(x) puts it into a BPF map, which is necessary for a struct that contains a timer.
  */
 #ifndef CPU_ARRAY_H
 #define CPU_ARRAY_H
 
 #include "scx.h"
 
+/* Highest number of CPUs; a power of two, because indices are masked. */
 #define MAX_CPUS 1024
+/* Aligns a struct so that no two CPUs share a cache line. */
 #define CPU_ALIGNED __attribute__((aligned(128)))
 
+/* Defines the global array xs[] and x_of(cpu), which returns an entry. */
 #define CPU_VARIABLES(x)                                                                           \
 	static struct x x##s[MAX_CPUS];                                                            \
 	static __always_inline struct x *x##_of(u32 cpu)                                           \
@@ -20,6 +26,7 @@
 		return &x##s[cpu & (MAX_CPUS - 1)];                                                \
 	}
 
+/* Defines the map xs and x_of(cpu), which returns an entry or NULL. */
 #define CPU_MAP(x)                                                                                 \
 	struct {                                                                                   \
 		__uint(type, BPF_MAP_TYPE_ARRAY);                                                  \

@@ -1,51 +1,63 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The runqueue of a CPU in mqs and pmqs: a DSQ with the CPU's number, what other CPUs may know of it, and its
- * lock.
+ * The runqueue of a CPU in mqs and pmqs: a dispatch queue (DSQ) with the CPU's number as its ID, a
+ * lock, and the values that other CPUs may read.
  *
- * Others read max_na_goodness without the lock, and take the lock only to take a task. No CPU ever waits for
- * the lock, its owner least of all: the lock of the DSQ keeps the queue consistent, and a task that another
- * CPU took is a move that fails.
+ * Other CPUs read max_na_goodness without the lock, and try to take the lock only to take a task.
+ * No CPU ever waits for the lock. Even the owner continues while another CPU holds it, because the
+ * lock of the DSQ already keeps the queue consistent: if another CPU has taken a task, moving that
+ * task fails.
  */
 #ifndef CPU_QUEUE_H
 #define CPU_QUEUE_H
 
 #include "goodness.h"
 
-/* curr_na_goodness of a CPU that runs none of the policy's tasks: it cannot be beaten. */
-#define NOBODY 0x7fff
+/* curr_na_goodness of a CPU that runs no task of the policy. No task exceeds it. */
+#define UNBEATABLE 0x7fff
 
-/* Queues that were skipped because they were locked, and wake-ups that preempted a task. */
+/*
+ * Counters, in this order: queues that were skipped because they were locked, and wake-ups that
+ * preempted a task.
+ */
 u64 nr_busy, nr_preempted;
 
+/* Runqueue of one CPU, besides its DSQ. */
 struct mq {
-	/* CPUs that hold the lock: its owner, and at most one other. */
+	/* Number of CPUs that hold the lock: its owner, and at most one other. */
 	u32 holders;
-	/* Highest goodness without affinity among the tasks that wait. */
+	/* Highest goodness without affinity among the waiting tasks. */
 	s32 max_na_goodness;
-	/* When the lock was last released. A CPU whose clock is behind this finds it locked. */
-	u64 free_at;
-	/* Number of tasks that run here (0 or 1), and the goodness of that task without affinity. */
-	s32 running;
-	s32 curr_na_goodness;
 	/*
-	 * pmqs: when the running task got the CPU, and since when the longest waiting task of the last choice
-	 * waits.
+	 * Time of the last release. If the clock of a CPU is behind this time, the CPU treats the
+	 * lock as held.
 	 */
+	u64 free_at;
+	/* Number of tasks that run here: 0 or 1. */
+	s32 running;
+	/* Goodness of the running task without affinity. */
+	s32 curr_na_goodness;
+	/* pmqs: time at which the turn of the running task began. */
 	u64 turn_since;
+	/* pmqs: time since which the longest waiting task waits, as of the last choice. */
 	u64 oldest_since;
-	/* Balancer: load, deviation from the mean before any move in thousandths, and verdict. */
+	/* Balancer: load of the queue. */
 	s64 load;
+	/* Balancer: load less the mean load before tasks are moved, in thousandths. */
 	s64 deviation_milli;
+	/* Balancer: BALANCED, SURPLUS or DEFICIT. */
 	s32 kind;
 } __attribute__((aligned(128)));
+/* Runqueues of all CPUs. */
 struct mq mqs[MAX_CPUS];
 
+/* Returns the runqueue of a CPU. */
 static __always_inline struct mq *mq_of(s32 cpu)
 {
 	return &mqs[cpu & (MAX_CPUS - 1)];
 }
 
+/* Tries to take the lock of another CPU's queue. Returns whether it did. */
 static __always_inline bool try_lock(struct mq *q)
 {
 	if (bpf_ktime_get_ns() >= q->free_at && __sync_bool_compare_and_swap(&q->holders, 0, 1))
@@ -54,25 +66,27 @@ static __always_inline bool try_lock(struct mq *q)
 	return false;
 }
 
-/* The owner takes its lock at once, even if another CPU holds it. */
+/* Takes the lock of the CPU's own queue, at once, even if another CPU holds it. */
 static __always_inline void lock_own(struct mq *q)
 {
 	__sync_fetch_and_add(&q->holders, 1);
 }
 
+/* Releases the lock of a queue. */
 static __always_inline void unlock(struct mq *q)
 {
 	q->free_at = bpf_ktime_get_ns();
 	__sync_fetch_and_add(&q->holders, -1);
 }
 
+/* Raises the highest goodness of a queue to that of a task that enters it. */
 static __always_inline void raise_max(struct mq *q, s32 na)
 {
 	if (q->max_na_goodness < na)
 		q->max_na_goodness = na;
 }
 
-/* Puts a task into the queue of a CPU, to which it has affinity from now on. */
+/* Puts a task into the queue of a CPU and gives it affinity to that CPU. */
 static __always_inline void put_on(struct task_struct *p, struct task_ctx *t, s32 cpu, u64 enq_flags)
 {
 	struct mq *q = mq_of(cpu);
@@ -83,7 +97,10 @@ static __always_inline void put_on(struct task_struct *p, struct task_ctx *t, s3
 	raise_max(q, na_goodness(p, t));
 }
 
-/* Publishes the goodness of the task that starts, continues or stops running. */
+/*
+ * Publishes the goodness of the task that starts (`running` is 1) or stops (0) running, or that
+ * continues to run.
+ */
 static __always_inline void show_running(struct task_struct *p, s32 running)
 {
 	struct task_ctx *t = task_ctx(p);
@@ -92,10 +109,10 @@ static __always_inline void show_running(struct task_struct *p, s32 running)
 	if (!t)
 		return;
 	q->running = running;
-	q->curr_na_goodness = running ? na_goodness(p, t) : NOBODY;
+	q->curr_na_goodness = running ? na_goodness(p, t) : UNBEATABLE;
 }
 
-/* Creates the queues, when the policy is loaded. */
+/* Creates the queues. Called when the policy is loaded. */
 static __always_inline s32 init_queues(void)
 {
 	s32 cpu, ret;
@@ -108,7 +125,7 @@ static __always_inline s32 init_queues(void)
 		struct mq *q = mq_of(cpu);
 
 		q->max_na_goodness = GOODNESS_IDLE;
-		q->curr_na_goodness = NOBODY;
+		q->curr_na_goodness = UNBEATABLE;
 		ret = scx_bpf_create_dsq(cpu, -1);
 		if (ret)
 			return ret;

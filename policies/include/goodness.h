@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Goodness, by which Linux 2.4 chose tasks, and the time accounting that it rests on, for policies with
- * several queues.
+ * Goodness, the value by which Linux 2.4 chose tasks, and the tick counters that it is computed
+ * from, for policies with several queues. The head comment of dss.bpf.c explains how goodness is
+ * computed.
  *
- * A task has a counter of the ticks that are left of its quantum. When all tasks that could run have used up
- * their counters, the counters of all tasks are recalculated: half of what is left, plus the ticks of the
- * nice value. Here a recalculation only increments `epoch`. A task catches up with the recalculations it has
- * missed when it is next examined.
+ * A task has a counter of the ticks left of its quantum. When all tasks that could run have used up
+ * their counters, the counters of all tasks are recalculated: half of what is left, plus the ticks
+ * that belong to the nice value. Here a recalculation only increments `epoch`. The counter of a
+ * task is brought up to date when the task is next examined, in task_ctx().
  */
 #ifndef GOODNESS_H
 #define GOODNESS_H
@@ -14,37 +15,49 @@
 #include "scx.h"
 #include "quantum.h"
 
+/* Highest number of CPUs; a power of two, because indices are masked. */
 #define MAX_CPUS 1024
+/* Goodness that a task gains on the CPU it ran on last. */
 #define PROC_CHANGE_PENALTY 15
-/* The largest affinity bonus: PROC_CHANGE_PENALTY, and 1 for the memory map. */
+/* Largest affinity bonus: PROC_CHANGE_PENALTY, plus 1 if the memory map is loaded. */
 #define MAX_AFFINITY (PROC_CHANGE_PENALTY + 1)
+/* Tasks with a lower `prio` are realtime tasks. */
 #define MAX_RT_PRIO 100
+/* Goodness of running no task. */
 #define GOODNESS_IDLE (-1000)
-/* After this many recalculations a counter no longer changes. */
+/* After this many recalculations in a row a counter no longer changes. */
 #define MAX_MISSED 8
 
 /* Number of recalculations. */
 u64 nr_recalculations;
+/* Number of the last recalculation. task_ctx() derives from it how many a task has missed. */
 static u32 epoch;
 
 /*
- * First and last place of any queue. Woken tasks enter at the front; a task whose quantum has ended goes to
- * the back.
+ * Keys of the first and last position of all queues. A woken task gets a key before `front`, and at
+ * the end of its quantum a task gets one after `back`.
  */
 static s64 front, back;
 
+/* State of one task. */
 struct task_ctx {
+	/* Ticks left of the quantum, as of recalculation number `epoch`. */
 	s32 counter;
-	/* Value of `epoch` at the last recalculation of the counter. */
+	/* Number of the last recalculation that `counter` contains. */
 	u32 epoch;
-	/* Time charged that does not yet add up to a tick. */
+	/* Charged time that is not yet a whole tick. */
 	u64 owed_ns;
+	/* Key of the task in its queue. */
 	s64 place;
+	/* Time at which the task was put into a queue. */
 	u64 waits_since;
+	/* CPU on which the task ran last, or the CPU of the queue into which it was put. */
 	s32 last_cpu;
-	/* The CPU to which the task is about to move + 1, or 0. */
+	/* 1 + the CPU to which the task is about to move, or 0. */
 	s32 move_to;
+	/* Whether the task has yielded since it last got the CPU. */
 	bool yielded;
+	/* Whether its quantum has ended since it last got the CPU. */
 	bool expired;
 };
 struct {
@@ -54,34 +67,42 @@ struct {
 	__type(value, struct task_ctx);
 } task_ctxs SEC(".maps");
 
+/* State of one CPU. */
 struct cpu_ctx {
-	/* Memory map of the last task that had one (active_mm). */
+	/* Memory map of the last task that had one, which stays loaded (active_mm). */
 	u64 mm;
+	/* Time at which the CPU last became idle. */
 	u64 idle_since;
+	/* Ticks of the CPU, for tick_period(). */
 	struct ticks ticks;
 };
+/* States of all CPUs. */
 static struct cpu_ctx cpu_ctxs[MAX_CPUS];
-/* Set in ops.init. */
+/* Number of CPUs, set in ops.init(). */
 static s32 nr_cpus;
 
+/* Returns the state of a CPU. */
 static __always_inline struct cpu_ctx *cpu_ctx(s32 cpu)
 {
 	return &cpu_ctxs[cpu & (MAX_CPUS - 1)];
 }
 
-/* Returns whether the task may run on the CPU. Most tasks may run everywhere, and their mask is not read. */
+/*
+ * Returns whether the task may run on the CPU. The mask is read only if the task may not run on all
+ * CPUs.
+ */
 static __always_inline bool may_run(const struct task_struct *p, s32 cpu)
 {
 	return p->nr_cpus_allowed >= nr_cpus || bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
 }
 
-/* Returns 11 to 1 ticks for nice -20 to 19, and 6 for nice 0. */
+/* Returns the length of a quantum: 11 to 1 ticks for nice -20 to 19, and 6 for nice 0. */
 static __always_inline s32 nice_to_ticks(s32 nice)
 {
 	return ((20 - nice) >> 2) + 1;
 }
 
-/* Returns the state of a task, after the recalculations that it has missed. */
+/* Returns the state of a task, after applying the recalculations that it has missed. */
 static __noinline struct task_ctx *task_ctx(struct task_struct *p)
 {
 	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, p, NULL, 0);
@@ -101,12 +122,13 @@ static __noinline struct task_ctx *task_ctx(struct task_struct *p)
 	return t;
 }
 
+/* Returns whether a task is a realtime task. */
 static __always_inline bool realtime(const struct task_struct *p)
 {
 	return p->prio < MAX_RT_PRIO;
 }
 
-/* Returns goodness without affinity, which is the same on all CPUs. */
+/* Returns the goodness of a task without the affinity bonus. It is the same on all CPUs. */
 static __always_inline s32 na_goodness(const struct task_struct *p, const struct task_ctx *t)
 {
 	if (realtime(p))
@@ -114,6 +136,7 @@ static __always_inline s32 na_goodness(const struct task_struct *p, const struct
 	return t->counter ? t->counter + 20 - nice_of(p) : 0;
 }
 
+/* Returns the goodness of a task on a CPU that last loaded the memory map `mm`. */
 static __always_inline s32 goodness(const struct task_struct *p, const struct task_ctx *t, s32 cpu, u64 mm)
 {
 	s32 weight = na_goodness(p, t);
@@ -127,15 +150,15 @@ static __always_inline s32 goodness(const struct task_struct *p, const struct ta
 	return weight;
 }
 
-/* Returns the goodness of the running task: -1 if it yielded. */
+/* Returns the goodness of the running task, or -1 if it has yielded. */
 static __always_inline s32 prev_goodness(const struct task_struct *p, const struct task_ctx *t, s32 cpu)
 {
 	return t->yielded ? -1 : goodness(p, t, cpu, (u64)p->mm);
 }
 
 /*
- * Returns by how much the task beats the running task of a CPU, or GOODNESS_IDLE if that is unknown to the
- * policy.
+ * Returns by how much the goodness of the task exceeds that of a CPU's running task, or
+ * GOODNESS_IDLE if the policy does not know the running task.
  */
 static __always_inline s32 preemption_goodness(struct task_struct *p, struct task_ctx *t, s32 cpu)
 {
@@ -150,6 +173,7 @@ static __always_inline s32 preemption_goodness(struct task_struct *p, struct tas
 	return goodness(p, t, cpu, (u64)curr->mm) - goodness(curr, other, cpu, (u64)curr->mm);
 }
 
+/* Charges a tick to the running task, and ends its turn when the counter reaches 0. */
 static __always_inline void goodness_tick(struct task_struct *p)
 {
 	struct task_ctx *t = task_ctx(p);
@@ -169,7 +193,7 @@ static __always_inline void goodness_tick(struct task_struct *p)
 	}
 }
 
-/* For ops.running(). */
+/* Records that a task starts to run on a CPU. Called from ops.running(). */
 static __always_inline void goodness_running(struct task_struct *p)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
@@ -185,12 +209,16 @@ static __always_inline void goodness_running(struct task_struct *p)
 		c->mm = (u64)p->mm;
 }
 
+/* Returns a key before all tasks of all queues. */
 static __always_inline s64 next_front(void)
 {
 	return __sync_fetch_and_add(&front, -1) - 1;
 }
 
-/* Returns the place of a task in its queue. A preempted task keeps the place it had. */
+/*
+ * Returns the key of a task in its queue: a new one at the end if its quantum has ended, else the
+ * one it had.
+ */
 static __always_inline u64 place_in_queue(struct task_ctx *t)
 {
 	if (t->expired) {
@@ -200,7 +228,7 @@ static __always_inline u64 place_in_queue(struct task_ctx *t)
 	return t->place;
 }
 
-/* For ops.dispatch(): lets the running task go on. */
+/* Lets the running task continue. Called from ops.dispatch(). */
 static __always_inline void keep_running(struct task_struct *prev, struct task_ctx *t)
 {
 	barrier_var(t);
@@ -211,7 +239,7 @@ static __always_inline void keep_running(struct task_struct *prev, struct task_c
 	scx_bpf_task_set_slice(prev, NO_SLICE_END);
 }
 
-/* Woken and new tasks enter at the front. */
+/* Gives a woken or new task a key at the front. */
 void SCX_OP(goodness_runnable, struct task_struct *p, u64 enq_flags)
 {
 	struct task_ctx *t = task_ctx(p);
@@ -220,6 +248,7 @@ void SCX_OP(goodness_runnable, struct task_struct *p, u64 enq_flags)
 		t->place = next_front();
 }
 
+/* Makes the next choice skip the task, unless no other task can run. */
 bool SCX_OP(goodness_yield, struct task_struct *from, struct task_struct *to)
 {
 	struct task_ctx *t = task_ctx(from);
@@ -230,6 +259,7 @@ bool SCX_OP(goodness_yield, struct task_struct *from, struct task_struct *to)
 	return false;
 }
 
+/* Records since when a CPU is idle. */
 void SCX_OP(goodness_update_idle, s32 cpu, bool idle)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
@@ -238,12 +268,13 @@ void SCX_OP(goodness_update_idle, s32 cpu, bool idle)
 		c->idle_since = scx_bpf_now();
 }
 
-/* A realtime task takes the CPU: tasks that wait in its local DSQ are queued again. */
+/* Enqueues the tasks of a CPU's local DSQ again, because a realtime task takes the CPU. */
 void SCX_OP(goodness_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
 	scx_bpf_reenqueue_local___v2___compat();
 }
 
+/* Creates the state of a new task. */
 s32 SCX_OP(goodness_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -257,7 +288,8 @@ s32 SCX_OP(goodness_init_task, struct task_struct *p, struct scx_init_task_args 
 }
 
 /*
- * The parent gets the ticks that its child has left. A task may have twice its ticks, as after a long sleep.
+ * Returns the ticks left of an exiting task to its parent. The parent can have at most twice its
+ * quantum, the amount it would have after a long sleep.
  */
 void SCX_OP(goodness_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
@@ -273,7 +305,7 @@ void SCX_OP(goodness_exit_task, struct task_struct *p, struct scx_exit_task_args
 	return_ticks(&parent->counter, t->counter, most);
 }
 
-/* Parent and child share the ticks of the parent. */
+/* Shares the ticks of a parent with its new child. */
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(goodness_fork, struct task_struct *parent, struct task_struct *child)
 {
@@ -289,7 +321,7 @@ int BPF_PROG(goodness_fork, struct task_struct *parent, struct task_struct *chil
 	return 0;
 }
 
-/* Callbacks that are the same in pls, mqs and pmqs. */
+/* Entries for the callback tables of pls, mqs and pmqs. */
 #define GOODNESS_CALLBACKS                                                                         \
 	.runnable = (void *)goodness_runnable,                                                     \
 	.yield = (void *)goodness_yield,                                                           \

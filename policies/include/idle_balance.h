@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Balancing of CFS in 2018 (Linux 4.20).
+ * Load balancing of CFS in Linux 4.20.
  *
- * A CPU that is about to idle pulls a task from the busiest CPU of larger and larger domains. It does not if
- * its idle times are shorter than a migration costs, and it leaves out domains whose search takes longer than
- * that. A timer evens out the queues.
+ * A CPU about to idle pulls a task from the busiest CPU of its core, then of its last-level cache
+ * (LLC), its node and the machine. It does not search at all if its average idle period is shorter
+ * than a migration costs (migration_cost_ns), and it stops at a domain if the search there would
+ * take longer than the idle period. Independently, a timer moves one task from the busiest to the
+ * least busy CPU every balance_ns.
  *
- * Here the groups of CFS are CPUs, its load is the number of tasks, and a task that ran just now is pulled
- * like any other.
+ * Simplified: CFS compares groups of CPUs, this code compares CPUs. The load is the number of
+ * tasks. A task that ran just now may be pulled, although its cache is warm.
  */
 #ifndef IDLE_BALANCE_H
 #define IDLE_BALANCE_H
@@ -15,24 +17,22 @@
 #include "cfs_rq.h"
 #include "pass_on.h"
 
-const volatile u64 balance_ns PARAM("ns, 100000..10000000000: period of balancing; one task a period") = 16000000;
-u64 migration_cost_ns PARAM("ns, 0..1000000000: a CPU with shorter idle times does not balance when it goes idle") = 500000;
-u32 idle_balance PARAM("level, 0..2: 0 none, 1 not within cores and LLCs, 2 all") = 2;
+const volatile u64 balance_ns PARAM("ns, 100000..10000000000: period of the balancing timer, which moves at most one task") = 16000000;
+u64 migration_cost_ns PARAM("ns, 0..1000000000: a CPU whose average idle period is shorter does not pull when it is about to idle") = 500000;
+u32 idle_balance PARAM("level, 0..2: domains in which a CPU about to idle searches: 0 none, 1 nodes and machine, 2 all") = 2;
 
 /*
- * Tasks pulled by CPUs about to idle; tasks moved by the timer; searches that would have been longer than the
- * idle time.
+ * Counters, in this order: tasks pulled by CPUs about to idle, tasks moved by the timer, and
+ * searches that were skipped because idle periods are too short.
  */
 u64 nr_pulled, nr_balanced, nr_declined;
 
-/*
- * The includer defines these. take() moves the first task of a queue that may run here. moved()
- * is called after a move between two queues.
- */
+/* Moves the first task of a queue that may run here to this CPU. Defined by the policy. */
 static __always_inline bool take(u32 from);
+/* Called after a task moved between two queues. Defined by overloaded.h. */
 static __always_inline void moved(u32 from, u32 to);
 
-/* For ops.update_idle(): averages idle times. */
+/* Updates the average idle period of a CPU. Called from ops.update_idle(). */
 static __always_inline void note_idle_time(struct cpu *c, bool idle)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -47,8 +47,8 @@ static __always_inline void note_idle_time(struct cpu *c, bool idle)
 }
 
 /*
- * Pulls a task for a CPU that is about to idle. The loop ends by break, since for a return clang combines
- * flags in a way that the verifier refuses.
+ * Pulls a task for a CPU about to idle. Returns whether it found one. The loop ends with `break`,
+ * because with `return` clang combines the flags in a way that the verifier rejects.
  */
 static __always_inline bool pull(struct cpu *c, u32 cpu, u32 nr_cpus)
 {
@@ -88,6 +88,7 @@ static __always_inline bool pull(struct cpu *c, u32 cpu, u32 nr_cpus)
 	return pulled;
 }
 
+/* The timer, which must be in a map. */
 struct balance_timer {
 	struct bpf_timer timer;
 };
@@ -99,7 +100,10 @@ struct {
 	__type(value, struct balance_timer);
 } balance_timers SEC(".maps");
 
-/* Moves the next task of the busiest CPU to the least busy one, if that has fewer by two or more. */
+/*
+ * Moves the first waiting task of the busiest CPU to the least busy one, if that has at least two
+ * tasks fewer. Runs when the timer expires.
+ */
 static int balance(void *map, u32 *key, struct balance_timer *timer)
 {
 	s32 most = -1, least = 1 << 30, busiest = 0, idlest = 0;
@@ -139,7 +143,7 @@ static int balance(void *map, u32 *key, struct balance_timer *timer)
 	return 0;
 }
 
-/* Starts the timer, when the policy is loaded. */
+/* Starts the timer. Called when the policy is loaded. */
 static __always_inline s32 balance_start(void)
 {
 	u32 key = 0;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The life of a task in the run list of Linux 2.4 and 2.5: it is created, enters the list when it wakes
- * up, is chosen, leaves the list when it sleeps, and exits.
+ * Callbacks that take a task through the run list of Linux 2.4 and 2.5: it is created, enters the
+ * list when it wakes up, is chosen, leaves the list when it sleeps, and exits.
  *
- * The includer defines how a task is chosen and how its ticks are counted: goodness(), choose() and the
- * functions below.
+ * The policy defines how a task is chosen and how its ticks are counted: goodness(), choose() and
+ * the functions that are declared below. A task is identified by its slot, the index of its list
+ * node (run_list.h).
  */
 #ifndef LIST_TASKS_H
 #define LIST_TASKS_H
@@ -12,43 +13,46 @@
 #include "quantum.h"
 #include "reschedule_idle.h"
 
+/* Goodness that a task gains on the CPU it ran on last. */
 #define PROC_CHANGE_PENALTY 15
-/* Goodness of having nothing to run. */
+/* Goodness of running no task. */
 #define GOODNESS_IDLE (-1000)
-/* Choices that one ops.dispatch() makes at most. */
+/* Highest number of choices in one ops.dispatch(). */
 #define MAX_TRIES 8
-/* Result of choose() if the choice must be repeated. */
+/* Result of choose() if the choice must be repeated. It is not a valid slot. */
 #define AGAIN MAX_TASKS
 
-/* Recalculations of counters; tasks that choices examined; wake-ups that preempted a task. */
+/* Number of recalculations of all counters. */
 u64 nr_recalculations;
+/* Number of tasks that choices examined. */
 u64 nr_examined;
+/* Number of wake-ups that preempted a task. */
 u64 nr_preempted;
 
-/* Returns the ticks that are left of the task's quantum. */
+/* Returns the address of the task's counter of ticks left. Defined by the policy. */
 static s32 *ticks_left(struct node *n);
-/* Returns the most ticks that a task may have. */
+/* Returns the most ticks that the task can have. Defined by the policy. */
 static s32 most_ticks(struct node *n);
-/* Gives a new task its first quantum. */
+/* Gives a new task its first quantum. Defined by the policy. */
 static void init_ticks(struct node *n);
-/* Called for a task that wakes up, before it enters the list. */
+/* Rewards a task that wakes up for its sleep, before it enters the list. Defined by the policy. */
 static void credit_sleep(struct node *n);
 /*
- * Returns the slot of the best task for a CPU, HEAD if there is none, or AGAIN. `prev` is the task that runs
- * there and could go on, or HEAD.
+ * Returns the slot of the best task for a CPU, HEAD if no task can run, or AGAIN. `prev` is the
+ * slot of the running task if it can continue, else HEAD. Defined by the policy.
  */
 static u32 choose(s32 cpu, u32 prev);
 
-/* The task stays with the CPU it ran on. ops.enqueue() looks for a CPU. */
+/* Returns the previous CPU, because ops.enqueue() chooses the CPU. */
 s32 SCX_OP(list_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	return prev_cpu;
 }
 
 /*
- * Woken and new tasks enter at the front of the list, and a task whose quantum has ended moves to the back. A
- * task that was preempted keeps its place, and so does one that yielded, for which no other CPU is looked
- * for.
+ * Adds a woken or new task at the front of the list, and moves a task to the back at the end of its
+ * quantum. A task that was preempted or that yielded keeps its place. Then wakes or preempts the
+ * CPU that should take the task. After a yield it looks for no other CPU.
  */
 void SCX_OP(list_enqueue, struct task_struct *p, u64 enq_flags)
 {
@@ -89,6 +93,7 @@ void SCX_OP(list_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(cpu, preempts ? SCX_KICK_PREEMPT : SCX_KICK_IDLE);
 }
 
+/* Chooses a task for the CPU, and runs it or lets the running one continue. */
 void SCX_OP(list_dispatch, s32 cpu, struct task_struct *prev)
 {
 	u32 prev_slot = HEAD;
@@ -119,6 +124,7 @@ void SCX_OP(list_dispatch, s32 cpu, struct task_struct *prev)
 	}
 }
 
+/* Removes a task that is no longer runnable from the list. */
 void SCX_OP(list_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	u32 slot = task_slot(p);
@@ -130,12 +136,13 @@ void SCX_OP(list_quiescent, struct task_struct *p, u64 deq_flags)
 	bpf_spin_unlock(&runqueue_lock);
 }
 
-/* A realtime task takes the CPU: tasks that wait in its local DSQ return to the list. */
+/* Returns the tasks of a CPU's local DSQ to the list, because a realtime task takes the CPU. */
 void SCX_OP(list_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
 	scx_bpf_reenqueue_local___v2___compat();
 }
 
+/* Allocates a slot for a new task and initializes its node. */
 s32 SCX_OP(list_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -162,6 +169,7 @@ s32 SCX_OP(list_init_task, struct task_struct *p, struct scx_init_task_args *arg
 	return 0;
 }
 
+/* Returns the ticks left of an exiting task to its parent, and releases its slot. */
 void SCX_OP(list_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
 	u32 slot = task_slot(p), parent_slot = p->real_parent ? task_slot(p->real_parent) : HEAD;
@@ -178,6 +186,7 @@ void SCX_OP(list_exit_task, struct task_struct *p, struct scx_exit_task_args *ar
 	bpf_spin_unlock(&runqueue_lock);
 }
 
+/* Entries for the callback table of the policy. */
 #define LIST_CALLBACKS                                                                             \
 	CPU_STATE_CALLBACKS,                                                                       \
 	.select_cpu = (void *)list_select_cpu,                                                     \

@@ -1,31 +1,38 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A history of how much of the last periods a task wanted the CPU: a ring with one entry for each period.
+ * A history of how much of the last periods a task wanted the CPU: a ring buffer with one entry for
+ * each period.
  *
- * A task wants the CPU while it runs and while it waits for it; only sleep does not count. The newest period
- * has only begun, so the window is what has passed of it plus the full periods before.
+ * A task wants the CPU while it runs and while it waits to run. Only sleep does not count. The
+ * current period has not ended yet, so the history covers the part of it that has passed, plus the
+ * full periods before.
  */
 #ifndef LOAD_HISTORY_H
 #define LOAD_HISTORY_H
 
 #include "scx.h"
 
+/* Capacity of the ring buffer. */
 #define RING_MAX 8
 
-const volatile u32 ring_entries PARAM("entries, 1..8: periods that are remembered") = 4;
+const volatile u32 ring_entries PARAM("entries, 1..8: number of periods in the history") = 4;
 const volatile u64 ring_period_ns PARAM("ns, 1000000..10000000000: length of a period") = 1000000000;
 
+/* History of one task. */
 struct load_history {
+	/* Time for which the task wanted the CPU in each period, in ns. */
 	u64 ring[RING_MAX];
-	/* Sum of the ring, and number of the newest period. */
+	/* Sum of the ring. */
 	u64 used;
+	/* Number of the current period. */
 	u64 period;
-	/* Time of the last update, and whether the task has wanted the CPU since then. */
+	/* Time of the last update. */
 	u64 known;
+	/* Whether the task has wanted the CPU since then. */
 	bool wants;
 };
 
-/* Ends the periods before the current one. */
+/* Ends the periods before the current one, and clears the entries that are reused. */
 __noinline int load_end_periods(struct load_history *h, u64 now)
 {
 	u64 period = now / ring_period_ns;
@@ -33,7 +40,7 @@ __noinline int load_end_periods(struct load_history *h, u64 now)
 
 	if (!h)
 		return 0;
-	/* Periods that are older than the ring do not count. */
+	/* Skips periods that are older than the ring. */
 	if (h->period + ring_entries < period) {
 		h->period = period - ring_entries;
 		h->known = h->period * ring_period_ns;
@@ -59,7 +66,7 @@ __noinline int load_end_periods(struct load_history *h, u64 now)
 	return 0;
 }
 
-/* Updates the ring to now. */
+/* Updates the history to the current time. */
 static __always_inline void load_update(struct load_history *h, u64 now)
 {
 	u32 at;
@@ -74,7 +81,7 @@ static __always_inline void load_update(struct load_history *h, u64 now)
 	h->known = now;
 }
 
-/* Returns in how much of the window the task wanted the CPU, in thousandths. */
+/* Returns the share of the history in which the task wanted the CPU, in thousandths. */
 static __always_inline u64 load_permille(struct load_history *h, u64 now)
 {
 	u64 window = (ring_entries - 1) * ring_period_ns + now % ring_period_ns;
@@ -83,6 +90,7 @@ static __always_inline u64 load_permille(struct load_history *h, u64 now)
 	return load < 1000 ? load : 1000;
 }
 
+/* Starts the history of a new task. */
 static __always_inline void load_init(struct load_history *h, u64 now)
 {
 	h->known = now;

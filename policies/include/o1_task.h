@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A task of o1: its timeslice, its level, and the array and list that it enters next.
+ * State of a task of o1: its timeslice, its level, and the array and list that it enters next.
  *
- * The level of a task is nice + 20, plus a penalty if it used more of the CPU lately than its fair share. The
- * fair share is that of the tasks of the CPU and one more, which may wake up. Batch work is 24 levels further
- * down.
+ * The level of a task is its nice value plus 20, plus a penalty if it recently used more of the CPU
+ * than its fair share. The fair share is an equal part for each task of the CPU and one more, which
+ * may wake up. Batch work is 24 levels further down.
  */
 #ifndef O1_TASK_H
 #define O1_TASK_H
@@ -13,34 +13,40 @@
 #include "load_history.h"
 #include "prio_balance.h"
 
+/* Levels that are added for batch work. */
 #define BATCH_LEVELS 24
 
 const volatile u64 slice_max_ns PARAM("ns, 1000000..10000000000: timeslice at nice -20") = 300000000;
-const volatile u64 slice_min_ns PARAM("ns, 1000000..10000000000: timeslice at nice 19; between the two it falls evenly") = 10000000;
+const volatile u64 slice_min_ns PARAM("ns, 1000000..10000000000: timeslice at nice 19; between -20 and 19 it falls linearly") = 10000000;
 const volatile u64 batch_slice_ns PARAM("ns, 1000000..10000000000: timeslice of batch work") = 400000000;
-const volatile s32 batch_nice PARAM("nice, -20..20: from here on it is batch work; 20: nothing is") = 19;
-u32 max_penalty PARAM("levels, 0..23: most that a hog's priority falls; a third of them all") = 21;
+const volatile s32 batch_nice PARAM("nice, -20..20: tasks of this nice value and above are batch work; 20: none is") = 19;
+u32 max_penalty PARAM("levels, 0..23: largest penalty, for a task that always wants the CPU") = 21;
 
-/* Timeslices that ended, and penalties above 0 that were given. */
+/* Counters, in this order: timeslices that ended, and levels that were computed with a penalty. */
 u64 nr_expired, nr_penalised;
 
+/* State of one task. */
 struct task_ctx {
 	struct prio_node node;
-	/* Rest of the timeslice, ns. */
+	/* Rest of the timeslice, in ns. */
 	u64 left;
 	/* Time up to which the running task has been charged. */
 	u64 run_at;
 	struct load_history load;
-	/*
-	 * Where the task is queued next. ops.dispatch() decides this for the task that it replaces (placed).
-	 */
+	/* Array that the task enters next. */
 	u32 array;
+	/* Level of that array that the task enters next. */
 	u32 level;
+	/*
+	 * Whether ops.dispatch() has already chosen `array` and `level`, for the task that stops
+	 * running.
+	 */
 	bool placed;
-	/* The task enters its list at the front. */
+	/* Whether the task enters its level at the front. */
 	bool head;
+	/* Whether the task has yielded since it was last enqueued. */
 	bool yielded;
-	/* The task is new and has not been queued. */
+	/* Whether the task is new and has not been enqueued yet. */
 	bool forked;
 };
 
@@ -51,11 +57,13 @@ struct {
 	__type(value, struct task_ctx);
 } tasks SEC(".maps");
 
+/* Returns the state of a task, or NULL if it has none. */
 static __always_inline struct task_ctx *task_ctx_of(struct task_struct *p)
 {
 	return bpf_task_storage_get(&tasks, p, NULL, 0);
 }
 
+/* Returns the array node of a task, or NULL if it has none. */
 static __always_inline struct prio_node *prio_node_of(struct task_struct *p)
 {
 	struct task_ctx *t = task_ctx_of(p);
@@ -63,22 +71,25 @@ static __always_inline struct prio_node *prio_node_of(struct task_struct *p)
 	return t ? &t->node : NULL;
 }
 
-/* A task may be pulled wherever its data is cached. */
+/* Returns true, because this policy pulls tasks even if their caches are warm. */
 static __always_inline bool may_pull(struct prio_rq *to, struct prio_node *node)
 {
 	return true;
 }
 
+/* Returns the nice value of a task. */
 static __always_inline s32 nice_of(struct task_struct *p)
 {
 	return p->static_prio - 120;
 }
 
+/* Returns whether a task is batch work. */
 static __always_inline bool is_batch(struct task_struct *p)
 {
 	return nice_of(p) >= batch_nice;
 }
 
+/* Returns the length of a task's timeslice, in ns. */
 static __always_inline u64 timeslice(struct task_struct *p)
 {
 	if (is_batch(p))
@@ -86,7 +97,7 @@ static __always_inline u64 timeslice(struct task_struct *p)
 	return slice_min_ns + (slice_max_ns - slice_min_ns) * (u64)(19 - nice_of(p)) / 39;
 }
 
-/* Charges the running task for the time up to now. */
+/* Charges the running task for the time since the last charge. */
 static __always_inline void charge(struct task_ctx *t, u64 now)
 {
 	u64 ran = now - t->run_at;
@@ -97,7 +108,7 @@ static __always_inline void charge(struct task_ctx *t, u64 now)
 	t->run_at = now;
 }
 
-/* Returns the level of a task that is about to wait on a CPU. */
+/* Computes the level of a task that is about to wait on a CPU. */
 static __always_inline u32 level_of(struct task_struct *p, struct task_ctx *t, struct prio_rq *rq)
 {
 	u32 level = nice_of(p) + 20, penalty;
@@ -121,8 +132,8 @@ static __always_inline u32 level_of(struct task_struct *p, struct task_ctx *t, s
 }
 
 /*
- * Decides where a task that stays runnable is queued. With its timeslice used up, it enters the expired array
- * with a new one.
+ * Chooses where a task that stays runnable is queued. If its timeslice is used up, it gets a new
+ * one and enters the expired array.
  */
 static __always_inline void place(struct task_struct *p, struct task_ctx *t, struct prio_rq *rq)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A scheduler by goodness with one queue for all CPUs: everything but how the queue is kept and searched.
+ * Callbacks of a policy that chooses tasks by goodness from one queue for all CPUs.
  *
- * The includer defines insert_waiting() and choose().
+ * The policy defines how the queue is kept and searched: insert_waiting() and choose().
  */
 #ifndef ONE_QUEUE_H
 #define ONE_QUEUE_H
@@ -11,36 +11,38 @@
 #include "hotplug.h"
 
 /*
- * Choices that one ops.dispatch() makes at most: another CPU may take the chosen task, and recalculations
- * repeat the choice.
+ * Highest number of choices in one ops.dispatch(). A choice is repeated if another CPU takes the
+ * chosen task, and after a recalculation.
  */
 #define MAX_TRIES 8
 
-/* Tasks that choices examined. */
+/* Number of tasks that choices examined. */
 u64 nr_examined;
 
+/* Gives new ticks to all tasks. Each task applies the recalculation when it is next examined. */
 static __always_inline void recalculate(void)
 {
 	__sync_fetch_and_add(&epoch, 1);
 	__sync_fetch_and_add(&nr_recalculations, 1);
 }
 
-/* Puts a task into the queue. */
+/* Inserts a task into the queue. Defined by the policy. */
 static void insert_waiting(struct task_struct *p, struct task_ctx *t, u64 enq_flags);
 
 /*
- * Lets the best task run: one that waits, or `prev`. Returns false if the choice must be repeated. `prev_ctx`
- * is the state of `prev`, or NULL if it cannot go on. `best` is the goodness of `prev`, and `mm` the last
- * memory map of the CPU.
+ * Runs the best task: a waiting one, or `prev`, which runs now. Returns false if the choice must be
+ * repeated. `prev_ctx` is the state of `prev`, or NULL if it cannot continue. `best` is the
+ * goodness of `prev`, and `mm` the last memory map of the CPU. Defined by the policy.
  */
 static bool choose(s32 cpu, struct task_struct *prev, struct task_ctx *prev_ctx, s32 best, u64 mm);
 
-/* Wake-ups that preempted a task. */
+/* Number of wake-ups that preempted a task. */
 u64 nr_preempted;
 
 /*
- * Sends a woken task to its last CPU if that is idle, else to the one that has been idle longest, else to the
- * one whose task it beats by most and by more than 1.
+ * Wakes or preempts a CPU for a woken task, as in reschedule_idle() of Linux 2.4. In this order:
+ * its last CPU if that is idle, the CPU that has been idle longest, the CPU with the running task
+ * that it exceeds in goodness by most and by more than 1.
  */
 static __always_inline void reschedule_idle(struct task_struct *p, struct task_ctx *t)
 {
@@ -84,12 +86,15 @@ static __always_inline void reschedule_idle(struct task_struct *p, struct task_c
 	}
 }
 
-/* The task stays with the CPU it ran on. ops.enqueue() looks for a CPU. */
+/* Returns the previous CPU, because ops.enqueue() chooses the CPU. */
 s32 SCX_OP(queue_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	return prev_cpu;
 }
 
+/*
+ * Inserts a task into the queue. Unless the task yielded, it also wakes or preempts a CPU for it.
+ */
 void SCX_OP(queue_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task_ctx *t = task_ctx(p);
@@ -108,6 +113,7 @@ void SCX_OP(queue_enqueue, struct task_struct *p, u64 enq_flags)
 		reschedule_idle(p, t);
 }
 
+/* Chooses a task for the CPU. */
 void SCX_OP(queue_dispatch, s32 cpu, struct task_struct *prev)
 {
 	s32 i;
@@ -123,16 +129,19 @@ void SCX_OP(queue_dispatch, s32 cpu, struct task_struct *prev)
 	}
 }
 
+/* Charges a tick to the running task. */
 void SCX_OP(queue_tick, struct task_struct *p)
 {
 	goodness_tick(p);
 }
 
+/* Records that a task starts to run. */
 void SCX_OP(queue_running, struct task_struct *p)
 {
 	goodness_running(p);
 }
 
+/* Entries for the callback table of the policy. */
 #define ONE_QUEUE_CALLBACKS                                                                        \
 	GOODNESS_CALLBACKS,                                                                        \
 	.select_cpu = (void *)queue_select_cpu,                                                    \

@@ -1,37 +1,42 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * CPUs that are online.
+ * Tracking of the CPUs that are online.
  *
- * The kernel ends a policy without ops.cpu_online() and ops.cpu_offline() when a CPU comes or goes. A policy
- * that has them goes on, and has to know three facts:
+ * The kernel unloads a policy without ops.cpu_online() and ops.cpu_offline() when a CPU goes online
+ * or offline. A policy with these callbacks stays loaded and must handle three situations:
  *
- * - A CPU that goes offline first runs what waits in its queues, and the kernel moves those tasks to other
- *   CPUs (balance_push()). It may not take tasks that ran elsewhere last. The policy passes those on
- *   (pass_on.h).
- * - The last act of the CPU is to wake the task that waits for its end. scx_bpf_kick_cpu() sends an interrupt
- *   to the CPU itself first, which the CPU no longer gets. The kick would stay pending, and the kernel would
- *   wait for it when it unloads the policy. So such a task goes to its CPU without a kick.
- * - The mask of idle CPUs may contain a CPU that is offline, because it went idle last of all. A policy that
- *   only reads the mask must check is_online(), too. A policy that claims idle CPUs (scx_bpf_pick_idle_cpu())
- *   finds the offline CPU once, and then wakes no CPU that one time.
+ * - Tasks in the queue of a CPU that goes offline. The CPU first runs what waits in its queues, and
+ *   the kernel (balance_push()) moves those tasks to other CPUs. The CPU cannot take a task that
+ *   ran elsewhere last, so the policy must move it away (pass_on.h).
+ * - A kick that never completes. The last action of the CPU is to wake the task that waits for its
+ *   shutdown. scx_bpf_kick_cpu() would first send an interrupt to the CPU itself, which no longer
+ *   handles interrupts. The kick would stay pending, and the kernel would wait for it when it
+ *   unloads the policy. woken_by_gone_cpu() therefore inserts that task without a kick.
+ * - An offline CPU in the idle mask. The mask can contain an offline CPU, because the CPU goes idle
+ *   before it is gone. A policy that only reads the mask must also check is_online(). A policy that
+ *   claims idle CPUs with scx_bpf_pick_idle_cpu() gets the offline CPU at most once, and then wakes
+ *   no CPU that time.
  */
 #ifndef ONLINE_H
 #define ONLINE_H
 
 #include "cpu_array.h"
 
-/* Each wake-up reads this, so it has cache lines of its own. */
+/* State that every wake-up reads. It has cache lines of its own, because it rarely changes. */
 static struct {
-	/* A CPU is offline, or was. */
+	/* Whether a CPU is offline or has been offline since the policy was loaded. */
 	bool any;
+	/* Whether each CPU is offline. */
 	bool cpus[MAX_CPUS];
 } offline CPU_ALIGNED;
 
+/* Returns whether a CPU is online. */
 static __always_inline bool is_online(u32 cpu)
 {
 	return !offline.cpus[cpu & (MAX_CPUS - 1)];
 }
 
+/* Records whether a CPU is online. */
 static __always_inline void set_online(u32 cpu, bool now)
 {
 	offline.cpus[cpu & (MAX_CPUS - 1)] = !now;
@@ -39,7 +44,7 @@ static __always_inline void set_online(u32 cpu, bool now)
 		offline.any = true;
 }
 
-/* Reads which CPUs are online, when the policy is loaded. */
+/* Reads from the kernel which CPUs are online. Called when the policy is loaded. */
 static __always_inline void online_init(void)
 {
 	const struct cpumask *mask = scx_bpf_get_online_cpumask();
@@ -50,7 +55,7 @@ static __always_inline void online_init(void)
 	scx_bpf_put_cpumask(mask);
 }
 
-/* Returns whether the CPU that runs this no longer gets interrupts. */
+/* Returns whether the CPU that runs this code no longer handles interrupts. */
 static __always_inline bool is_gone(u32 this_cpu)
 {
 	const struct cpumask *mask = scx_bpf_get_online_cpumask();
@@ -61,8 +66,8 @@ static __always_inline bool is_gone(u32 this_cpu)
 }
 
 /*
- * For ops.enqueue(): inserts a task that was woken by a CPU beyond interrupts, and returns true. Otherwise
- * returns false.
+ * Inserts a task into the local DSQ of its CPU, without a kick, if the waking CPU no longer handles
+ * interrupts. Returns whether it did. Called from ops.enqueue().
  */
 static __always_inline bool woken_by_gone_cpu(struct task_struct *p, u64 slice, u64 enq_flags)
 {

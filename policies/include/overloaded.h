@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Overloaded CPUs: those with one task running and another one waiting. A sparse bitmap for each LLC has a
- * bit for each CPU, which changes on the transition only.
+ * Bitmaps of overloaded CPUs: those that run one task while another one waits.
+ *
+ * Each last-level cache (LLC) has a sparse bitmap with one bit for each CPU. A bit is written only
+ * when the CPU becomes overloaded or stops being so.
  */
 #ifndef OVERLOADED_H
 #define OVERLOADED_H
@@ -9,18 +11,20 @@
 #include "cfs_rq.h"
 #include "sparse_bitmap.h"
 
-/* Tasks stolen from overloaded CPUs; transitions to overloaded, and back. */
+/* Counters, in this order: tasks stolen from overloaded CPUs, bits set, and bits cleared. */
 u64 nr_stolen, nr_set, nr_cleared;
-/* LLCs, and the node of each. */
+/* Number of LLCs, and the NUMA node of each. */
 static u32 nr_groups, node_of_group[SPARSE_GROUPS];
 
-/* Returns the number of a CPU's bitmap. */
+/* Returns the index of a CPU's bitmap, which is the number of its LLC. */
 static __always_inline u32 group_of(u32 cpu)
 {
 	return llc_of[cpu & (MAX_CPUS - 1)] & (SPARSE_GROUPS - 1);
 }
 
-/* Updates the bit of a CPU in whose queue `coming` tasks are about to arrive. */
+/*
+ * Updates the bit of a CPU. `coming` is the number of tasks that are about to arrive in its queue.
+ */
 static __always_inline void update_overloaded_with(struct cpu *c, u32 cpu, s32 coming)
 {
 	u32 now = c->running + waiting(cpu) + coming > 1;
@@ -39,6 +43,7 @@ static __always_inline void update_overloaded_with(struct cpu *c, u32 cpu, s32 c
 	found_since(start);
 }
 
+/* Updates the bit of a CPU. */
 static __always_inline void update_overloaded(u32 cpu)
 {
 	struct cpu *c = cpu_of(cpu);
@@ -47,13 +52,14 @@ static __always_inline void update_overloaded(u32 cpu)
 		update_overloaded_with(c, cpu, 0);
 }
 
+/* Updates the bits of two CPUs after a task moved between their queues. */
 static __always_inline void moved(u32 from, u32 to)
 {
 	update_overloaded(from);
 	update_overloaded(to);
 }
 
-/* Notes the LLC of a CPU, when the policy is loaded. */
+/* Records the LLC of a CPU. Called when the policy is loaded. */
 static __always_inline void overloaded_init(u32 cpu)
 {
 	node_of_group[group_of(cpu)] = node_of[cpu & (MAX_CPUS - 1)];

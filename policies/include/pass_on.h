@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * ops.cpu_online() and ops.cpu_offline(), for a policy in which CPUs have queues, and pass_on() for tasks that
- * wait in such a queue and that its CPU cannot take.
+ * ops.cpu_online() and ops.cpu_offline() for a policy with one queue for each CPU, and pass_on(),
+ * which empties the queue of a CPU that goes offline.
  *
- * A policy may have moved a task to the queue of a CPU that then goes offline. The CPU takes no task that ran
- * elsewhere last, so the task would wait until the CPU is gone. But the CPU is not gone before all RCU
- * readers are done, and the waiting task may be the one that RCU needs.
+ * A task that ran on another CPU last may wait in the queue of a CPU that goes offline. That CPU
+ * cannot take the task any more. The task would have to wait until the CPU is offline, but the CPU
+ * goes offline only after all RCU readers are done, and RCU may need the waiting task for that. The
+ * policy therefore moves such tasks to the global dispatch queue (DSQ).
  *
- * The includer defines pass_on_all().
+ * A policy that includes this header defines pass_on_all().
  */
 #ifndef PASS_ON_H
 #define PASS_ON_H
 
 #include "online.h"
 
-/* Tasks that were passed on. */
+/* Number of tasks that pass_on() moved. */
 u64 nr_passed_on;
 
 /*
- * Moves the tasks of a DSQ to the global DSQ, where every CPU looks first. ops.dispatch() does so with tasks
- * that scx_bpf_dsq_move_to_local() has left, and ops.cpu_offline() with all.
+ * Moves all tasks of a DSQ to the global DSQ, which every CPU checks first, and wakes idle CPUs for
+ * them. ops.dispatch() calls it for tasks that scx_bpf_dsq_move_to_local() refused, and
+ * ops.cpu_offline() for all tasks.
  */
 static __noinline int pass_on(u64 dsq)
 {
@@ -37,20 +39,23 @@ static __noinline int pass_on(u64 dsq)
 	return 0;
 }
 
-/* Calls pass_on() for each queue of a CPU that goes offline. */
+/* Calls pass_on() for each queue of a CPU that goes offline. Defined by the policy. */
 static void pass_on_all(s32 cpu);
 
+/* Records that a CPU is online again. */
 void SCX_OP(hotplug_cpu_online, s32 cpu)
 {
 	set_online(cpu, true);
 }
 
+/* Records that a CPU goes offline, and empties its queues. */
 void SCX_OP(hotplug_cpu_offline, s32 cpu)
 {
 	set_online(cpu, false);
 	pass_on_all(cpu);
 }
 
+/* Entries for the callback table of the policy. */
 #define HOTPLUG_CALLBACKS .cpu_online = (void *)hotplug_cpu_online, .cpu_offline = (void *)hotplug_cpu_offline
 
 #endif

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Two priority arrays for each CPU, active and expired. An array has one FIFO DSQ for each level, and a
- * bitmap of the levels that may have tasks. To find the best level is one bit search, and to swap the arrays
- * changes an index, so neither takes longer with more tasks.
+ * Two priority arrays for each CPU, active and expired, as in the O(1) schedulers of Linux.
  *
- * A CPU that puts a task on a level sets the level's bit. Only the owner of the array clears bits: when it
- * looks for its best level and finds a level empty, it clears the bit and looks again, so a task that arrived
- * in between is not lost. A level that other CPUs have emptied costs the owner one look, once.
+ * An array has one FIFO dispatch queue (DSQ) for each level, and a bitmap of the levels that may
+ * have tasks. A bit search finds the best level, and changing one index swaps the arrays. Neither
+ * takes longer with more tasks.
+ *
+ * A CPU that adds a task to a level sets the level's bit. Only the owner of the array clears bits:
+ * when it finds the best level empty, it clears the bit and then checks the level again, so a task
+ * that arrived in between is not lost. If other CPUs have emptied a level, the owner makes one
+ * unsuccessful check and clears the bit.
  */
 #ifndef PRIO_ARRAY_H
 #define PRIO_ARRAY_H
@@ -14,13 +17,14 @@
 #include "cpu_array.h"
 #include "pass_on.h"
 
-/* Levels of an array, 0 the best: bits of one word. */
+/* Number of levels of an array, one for each bit of a word. Level 0 is the best. */
 #define PRIO_LEVELS 64
-/* No level: no task of the policy runs there, or no task is queued. */
+/* No level: the CPU runs no task of the policy, or the array is empty. */
 #define PRIO_NONE 64
 
-/* The arrays of one CPU. */
+/* Runqueue of one CPU, besides its DSQs. */
 struct prio_rq {
+	/* For each array, the levels that may have tasks. */
 	u64 bitmap[2];
 	/* Index of the active array. */
 	u32 active;
@@ -28,52 +32,57 @@ struct prio_rq {
 	u32 nr_queued;
 	/* Level of the running task, or PRIO_NONE. */
 	u32 curr_level;
-	/* When the expired array got its first task since the last swap, or 0. */
+	/* Time at which the expired array got its first task since the last swap, or 0. */
 	u64 expired_since;
-	/* Lowest static_prio among the tasks that have expired since then. */
+	/* Lowest static_prio among the tasks that expired since the last swap. */
 	u32 best_expired;
+	/* Time at which a busy CPU next compares queue lengths. */
 	u64 next_balance;
-	/* Requests to the next ops.dispatch(): pull from a longer queue; run a child before its parent. */
+	/* Request to the next ops.dispatch(): pull tasks from a longer queue. */
 	bool pull;
+	/* Request to the next ops.dispatch(): run a child before its parent. */
 	bool child;
-	/* The current pull may take tasks with warm caches; it has met a task that may run on its CPU. */
+	/* Whether the current pull may take tasks with warm caches. */
 	bool warm;
+	/* Whether the current pull has found a task that may run on its CPU. */
 	bool allowed;
-	/* Another CPU fetches the running task. */
+	/* Request to the next ops.dispatch(): give the running task to another CPU. */
 	bool push;
-	/* A task of this CPU, and not an interrupt, is waking others. */
+	/* Whether a task of this CPU, and not an interrupt, is waking others. */
 	bool waking;
-	/* Average of the load over some ticks, in a unit of the policy. */
+	/* Average of the load over some ticks, in a unit that the policy chooses. */
 	u32 load_avg;
 } CPU_ALIGNED;
 
+/* A policy may define PRIO_RQS as CPU_MAP to keep the runqueues in a map. */
 #ifndef PRIO_RQS
 #define PRIO_RQS CPU_VARIABLES
 #endif
 PRIO_RQS(prio_rq)
 
-/* The queue of a task. This is part of the policy's task storage. */
+/* The part of a task's state that the arrays need. */
 struct prio_node {
 	/*
-	 * Number + 1 of the CPU whose nr_queued counts the task, or 0. It changes atomically, since other
+	 * 1 + the CPU that counts the task in nr_queued, or 0. Changed atomically, because other
 	 * CPUs take tasks.
 	 */
 	u32 counted;
-	/* When the task ran last. Policies that care for warm caches keep it. */
+	/* Time at which the task ran last, for policies that consider warm caches. */
 	u64 ran_at;
 };
 
-/* Swaps of active and expired. */
+/* Number of swaps of active and expired array. */
 u64 nr_swaps;
 
+/* Returns the ID of a level's DSQ. */
 static __always_inline u64 prio_dsq(s32 cpu, u32 array, u32 level)
 {
 	return (u64)cpu << 7 | (array & 1) << 6 | (level & 63);
 }
 
 /*
- * Returns the number of the lowest bit that is set; `bits` is not 0. BPF has no instruction for this, so it
- * takes a de Bruijn sequence and a table.
+ * Returns the index of the lowest set bit; `bits` is not 0. BPF has no instruction for this, so a
+ * multiplication with a de Bruijn sequence gives an index into a table.
  */
 static __always_inline u32 first_bit(u64 bits)
 {
@@ -86,7 +95,10 @@ static __always_inline u32 first_bit(u64 bits)
 	return number[(bits & -bits) * 0x022fdd63cc95386dULL >> 58];
 }
 
-/* For ops.enqueue(): puts the task on a level, at its end or, with SCX_ENQ_HEAD, at its front. */
+/*
+ * Adds a task to a level, at the end or, with SCX_ENQ_HEAD, at the front. Called from
+ * ops.enqueue().
+ */
 static __always_inline void prio_insert(struct prio_rq *rq, struct task_struct *p, struct prio_node *node, s32 cpu,
 					u32 array, u32 level, u64 slice, u64 enq_flags)
 {
@@ -96,7 +108,10 @@ static __always_inline void prio_insert(struct prio_rq *rq, struct task_struct *
 	scx_bpf_dsq_insert(p, prio_dsq(cpu, array, level), slice, enq_flags);
 }
 
-/* For ops.dequeue(), which is called whenever a task leaves its level. */
+/*
+ * Updates nr_queued of its CPU when a task leaves its level. Called from ops.dequeue(), which the
+ * kernel calls whenever that happens.
+ */
 static __always_inline void prio_removed(struct prio_node *node)
 {
 	u32 counted = __sync_lock_test_and_set(&node->counted, 0);
@@ -107,8 +122,8 @@ static __always_inline void prio_removed(struct prio_node *node)
 }
 
 /*
- * For ops.dispatch(): a task has moved to the arrays of another CPU, where a third CPU may have taken it
- * already.
+ * Updates nr_queued of both CPUs after a task has moved to the arrays of another CPU. Called from
+ * ops.dispatch(). If a third CPU has taken the task already, neither counts it.
  */
 static __always_inline void prio_moved(struct prio_rq *from_rq, s32 from, struct prio_rq *to_rq, s32 to, struct prio_node *node)
 {
@@ -119,7 +134,7 @@ static __always_inline void prio_moved(struct prio_rq *from_rq, s32 from, struct
 		__sync_fetch_and_sub(&to_rq->nr_queued, 1);
 }
 
-/* The part of prio_best() after the first look has met an empty level. */
+/* Continues prio_best() after the best level of the bitmap was found empty. */
 __noinline u32 prio_best_of_others(s32 cpu, u32 array)
 {
 	struct prio_rq *rq = prio_rq_of(cpu);
@@ -147,8 +162,8 @@ __noinline u32 prio_best_of_others(s32 cpu, u32 array)
 }
 
 /*
- * Returns the best level of the CPU's own array, or PRIO_NONE if the array is empty. One look is mostly
- * enough.
+ * Returns the best level of an array of this CPU, or PRIO_NONE if the array is empty. In most cases
+ * the first level of the bitmap has a task.
  */
 static __always_inline u32 prio_best(struct prio_rq *rq, s32 cpu, u32 array)
 {
@@ -163,6 +178,7 @@ static __always_inline u32 prio_best(struct prio_rq *rq, s32 cpu, u32 array)
 	return prio_best_of_others(cpu, array & 1);
 }
 
+/* Swaps the active and the expired array. */
 static __always_inline void prio_swap(struct prio_rq *rq)
 {
 	rq->active = !(rq->active & 1);
@@ -171,9 +187,13 @@ static __always_inline void prio_swap(struct prio_rq *rq)
 	__sync_fetch_and_add(&nr_swaps, 1);
 }
 
-/* prio_try() returns what prio_pick() does, or PRIO_AGAIN after a swap, or if another CPU took the task. */
+/* Result of prio_try() if the choice must be repeated. */
 #define PRIO_AGAIN 2
 
+/*
+ * Makes one attempt of prio_pick(). Returns the same values, or PRIO_AGAIN after a swap or if
+ * another CPU took the task.
+ */
 static __always_inline s32 prio_try(struct prio_rq *rq, s32 cpu, bool prev, u32 prev_array, u32 prev_level, bool prev_first)
 {
 	u32 active = rq->active & 1;
@@ -197,9 +217,10 @@ static __always_inline s32 prio_try(struct prio_rq *rq, s32 cpu, bool prev, u32 
 }
 
 /*
- * Moves the next task of a CPU's arrays to the local DSQ. `prev` says whether the task that ran until now
- * competes, from which array and level, and whether it is the first of its level. Returns 1 if a task was
- * moved, 0 if there is none, and -1 if the task that ran is the next one.
+ * Moves the next task of a CPU's arrays to its local DSQ. Returns 1 if it moved a task, 0 if there
+ * is none, and -1 if the running task is the next one. `prev` is whether the running task competes.
+ * It competes from prev_array and prev_level and, if prev_first is set, comes before the other
+ * tasks of that level.
  */
 static __always_inline s32 prio_pick(struct prio_rq *rq, s32 cpu, bool prev, u32 prev_array, u32 prev_level,
 				     bool prev_first)
@@ -218,15 +239,18 @@ static __always_inline s32 prio_pick(struct prio_rq *rq, s32 cpu, bool prev, u32
 }
 
 /*
- * For ops.init_task(): returns whether the current task forks p. The parent of a thread is that of its
- * process.
+ * Returns whether the current task forks p. A new thread has the same tgid as the current task, and
+ * a new process has the current task as its parent. Called from ops.init_task().
  */
 static __always_inline bool is_child_of(struct task_struct *p, struct task_struct *current)
 {
 	return p->tgid == current->tgid || (p->real_parent && p->real_parent->pid == current->pid);
 }
 
-/* Passes on the tasks of all levels, since bits may lag behind. */
+/*
+ * Moves the tasks of all levels away, including those whose bits are clear, because a bit may be
+ * set late. See pass_on.h.
+ */
 static __always_inline void pass_on_all(s32 cpu)
 {
 	u32 queue;
@@ -235,7 +259,7 @@ static __always_inline void pass_on_all(s32 cpu)
 		pass_on((u64)cpu << 7 | queue);
 }
 
-/* Creates the queues of all CPUs, when the policy is loaded. */
+/* Creates the queues of all CPUs. Called when the policy is loaded. */
 static __always_inline s32 prio_init(void)
 {
 	s32 nr_cpus = scx_bpf_nr_cpu_ids(), cpu, queue, ret;

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The plain balancer of priority arrays: every CPU is as near as any other.
+ * A simple load balancer for priority arrays, which treats all CPUs as equally near.
  *
- * A CPU takes tasks of the expired array first, because they have not run for longest, and from the best
- * level.
+ * A CPU pulls tasks of the expired array first, because they have not run for longest, and from the
+ * best level down.
  */
 #ifndef PRIO_BALANCE_H
 #define PRIO_BALANCE_H
 
 #include "prio_array.h"
 
-/* Tasks pulled by CPUs that are about to idle, and by busy ones that saw an imbalance. */
+/* Number of tasks pulled by CPUs about to idle. */
 u64 nr_idle_pulls;
+/* Number of tasks pulled by busy CPUs that found an imbalance. */
 u64 nr_busy_pulls;
 
-/* Tasks of a level that a pull examines. */
+/* Number of tasks of a level that a pull examines. */
 #define PULL_LOOK 32
 
 /* Returns the other CPU with the most waiting tasks, if it has more than `above`, or -1. */
@@ -35,7 +36,10 @@ static __always_inline s32 find_busiest(s32 cpu, u32 above)
 	return busiest;
 }
 
-/* Moves a task of another CPU to this CPU's local DSQ. Returns whether there was one that may run here. */
+/*
+ * Moves a task from the arrays of another CPU to this CPU's local DSQ. Returns whether there was
+ * one that may run here.
+ */
 static __always_inline bool pull_to_local(s32 from)
 {
 	struct prio_rq *rq = prio_rq_of(from);
@@ -63,7 +67,10 @@ static __always_inline bool pull_to_local(s32 from)
 	return false;
 }
 
-/* Pulls a task from the busiest CPU, or from any other one if its tasks may not run here. */
+/*
+ * Pulls a task from the busiest CPU or, if none of its tasks may run here, from any other CPU.
+ * Returns whether it pulled one.
+ */
 static __always_inline bool pull_idle(s32 cpu)
 {
 	u32 nr_cpus = scx_bpf_nr_cpu_ids(), i;
@@ -83,17 +90,15 @@ static __always_inline bool pull_idle(s32 cpu)
 	return false;
 }
 
-/*
- * The includer defines the node of a task (NULL for an unknown one), and whether the task may go to a CPU
- * now.
- */
+/* Returns the array node of a task, or NULL if it has none. Defined by the policy. */
 static __always_inline struct prio_node *prio_node_of(struct task_struct *p);
+/* Returns whether the task may be pulled now. Defined by the policy. */
 static __always_inline bool may_pull(struct prio_rq *to, struct prio_node *node);
 
 /*
- * Moves up to `budget` tasks from a level of another CPU's array to the same level of this CPU's expired
- * array. Returns their number. This is a global function, so that the verifier checks it once, and not for
- * every number of tasks pulled before.
+ * Moves up to `budget` tasks from a level of another CPU's array to the same level of this CPU's
+ * expired array. Returns their number. The function is global, so the verifier checks it once,
+ * instead of for every number of tasks pulled before.
  */
 __noinline u32 pull_level(s32 cpu, s32 from, u32 array, u32 level, u32 budget)
 {
@@ -124,8 +129,8 @@ __noinline u32 pull_level(s32 cpu, s32 from, u32 array, u32 level, u32 budget)
 }
 
 /*
- * For ops.dispatch(): moves up to `budget` tasks of another CPU to this CPU's expired array. Returns their
- * number.
+ * Moves up to `budget` tasks from another CPU to this CPU's expired array. Returns their number.
+ * Called from ops.dispatch().
  */
 static __always_inline u32 pull_to_array(s32 cpu, s32 from, u32 budget)
 {
@@ -152,13 +157,14 @@ static __always_inline u32 pull_to_array(s32 cpu, s32 from, u32 budget)
 	return pulled;
 }
 
-/* Length of a tick, unless the includer has another one. */
+/* Length of a tick, unless the policy defines another one. */
 #ifndef TICK_NS
 #define TICK_NS 1000000
 #endif
 
-const volatile u64 idle_interval_ns PARAM("ns, 100000..1000000000: idle CPUs look for work") = TICK_NS;
+const volatile u64 idle_interval_ns PARAM("ns, 100000..1000000000: interval at which a timer looks for work for idle CPUs") = TICK_NS;
 
+/* The timer, which must be in a map. */
 struct timer_value {
 	struct bpf_timer timer;
 };
@@ -170,7 +176,10 @@ struct {
 	__type(value, struct timer_value);
 } idle_timer SEC(".maps");
 
-/* Wakes as many idle CPUs as tasks wait. Idle CPUs have no tick in which they would look for work. */
+/*
+ * Wakes as many idle CPUs as tasks wait. An idle CPU has no tick, so it cannot look for work
+ * itself.
+ */
 static int look_for_work(void *map, u32 *key, struct timer_value *value)
 {
 	s32 nr_cpus = scx_bpf_nr_cpu_ids(), cpu;
@@ -196,7 +205,7 @@ static int look_for_work(void *map, u32 *key, struct timer_value *value)
 	return 0;
 }
 
-/* Starts the timer, when the policy is loaded. */
+/* Starts the timer. Called when the policy is loaded. */
 static __always_inline s32 look_for_work_start(void)
 {
 	struct timer_value *value;

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Balancing of priority arrays over two domains, as in Linux 2.6.22: the CPUs of a group, and the machine.
+ * Load balancing of priority arrays over two domains, as in Linux 2.6.22: the group of a CPU, and
+ * the machine.
  *
- * Each CPU balances at intervals that double while loads are even, and that are longer while it is busy. A
- * task adds 128 to the load. A busy CPU takes the smaller of the load now and its average for other CPUs, and
- * the larger one for itself. A task that ran lately stays where it is, unless balancing has failed because of
- * such tasks. If it fails more often, the running task of the busiest CPU is fetched.
+ * Each CPU balances at intervals. An interval doubles while the loads are even, and is longer while
+ * the CPU is busy. One task is a load of 128. A busy CPU compares the smaller of the current load
+ * and the load average of other CPUs with the larger of its own two values, so a short peak moves
+ * no task. A task that ran recently stays where its cache is warm. If balancing fails too often
+ * because of such tasks, they may move. If it fails even more often, the CPU requests the running
+ * task of the busiest CPU.
  *
- * Left out: balancing over the machine compares CPUs, not groups, and load is the number of tasks, not their
- * weight.
+ * Simplified: balancing over the machine compares CPUs instead of groups, and the load is the
+ * number of tasks instead of their weight.
  */
 #ifndef PRIO_DOMAINS_H
 #define PRIO_DOMAINS_H
@@ -25,31 +28,35 @@
 /* Longest interval while all tasks of the busiest CPU are bound to it. */
 #define MAX_PINNED_INTERVAL (512 * MS)
 
-const volatile u32 group_of[MAX_CPUS] PARAM("group, 0..1023: of each CPU; those of one group balance among themselves first");
-u64 min_interval_ns PARAM("ns, 100000..100000000000: between balancings, least; 8 times that over the machine") = 1 * MS;
-u64 max_interval_ns PARAM("ns, 100000..100000000000: between balancings, most; 8 times that over the machine") = 4 * MS;
-u32 busy_factor PARAM("times, 1..1000: longer intervals of busy CPUs; half of that over the machine") = 64;
-u32 imbalance_pct PARAM("percent, 100..1000: load of another CPU, of the own, from which tasks are pulled") = 125;
-u64 cache_hot_ns PARAM("ns, 0..1000000000: a task that ran so lately stays where its caches are") = 5 * MS;
-u32 cache_nice_tries PARAM("times, 0..100: failed balancings until that is ignored; 1 more over the machine") = 1;
-bool wake_affine PARAM("0..1: a wake-up may go to the waker's CPU") = true;
+const volatile u32 group_of[MAX_CPUS] PARAM("group, 0..1023: group of each CPU; a CPU balances within its group first");
+u64 min_interval_ns PARAM("ns, 100000..100000000000: shortest interval between two balancings; 8 times longer for the machine") = 1 * MS;
+u64 max_interval_ns PARAM("ns, 100000..100000000000: longest interval between two balancings; 8 times longer for the machine") = 4 * MS;
+u32 busy_factor PARAM("times, 1..1000: factor by which the intervals of busy CPUs are longer; half of it for the machine") = 64;
+u32 imbalance_pct PARAM("percent, 100..1000: load of another CPU, relative to the own one, from which tasks are pulled") = 125;
+u64 cache_hot_ns PARAM("ns, 0..1000000000: a task that ran within this time is not pulled, because its cache is warm") = 5 * MS;
+u32 cache_nice_tries PARAM("times, 0..100: failed balancings after which tasks with warm caches are pulled; 1 more for the machine") = 1;
+bool wake_affine PARAM("0..1: whether a woken task may go to the CPU of its waker") = true;
 
 /*
- * Balancings that found loads even; those that found only warm or bound tasks to pull; running tasks that
- * were fetched.
+ * Counters, in this order: balancings that found even loads, balancings that found only warm or
+ * bound tasks, and running tasks that were requested.
  */
 u64 nr_balanced, nr_failed, nr_active;
-/* There are several groups, so the machine is a domain of its own. */
+/* Whether there are several groups, so the machine is a domain of its own. */
 static bool grouped;
 
 /* State of a CPU's balancing in one domain. */
 struct domain {
+	/* Time of the last balancing. */
 	u64 last;
+	/* Current interval, in ns. */
 	u64 interval;
+	/* Number of balancings in a row that failed because of warm caches. */
 	u32 failed;
+	/* Request to the next ops.dispatch() to balance. */
 	bool due;
 };
-/* The group of a CPU, and the machine. */
+/* The two domains of a CPU: its group (level 0) and the machine (level 1). */
 struct domains {
 	struct domain level[2];
 };
@@ -61,20 +68,26 @@ struct {
 	__type(value, struct domains);
 } domains SEC(".maps");
 
-/* Why a CPU balances. */
+/* State of the CPU that balances. */
 enum why { BUSY, IDLE, NEWLY_IDLE };
 
+/*
+ * Returns whether a task may be pulled: its cache is cold, or the current pull also takes tasks
+ * with warm caches.
+ */
 static __always_inline bool may_pull(struct prio_rq *to, struct prio_node *node)
 {
 	to->allowed = true;
 	return to->warm || scx_bpf_now() - node->ran_at >= cache_hot_ns;
 }
 
+/* Returns the number of runnable tasks of a CPU, including the running one. */
 static __always_inline u32 nr_running(struct prio_rq *rq)
 {
 	return rq->nr_queued + (rq->curr_level != PRIO_NONE);
 }
 
+/* Returns the number of runnable tasks of the CPU with a given number. */
 static __always_inline u32 load_of(s32 cpu)
 {
 	struct prio_rq *rq = prio_rq_of(cpu);
@@ -82,14 +95,15 @@ static __always_inline u32 load_of(s32 cpu)
 	return rq ? nr_running(rq) : 0;
 }
 
+/* Returns whether two CPUs are in the same group. */
 static __always_inline bool same_group(u32 cpu, u32 other)
 {
 	return group_of[cpu & (MAX_CPUS - 1)] == group_of[other & (MAX_CPUS - 1)];
 }
 
 /*
- * Returns whether a woken task goes to the CPU of the waker: it does if that CPU has less to do, the task
- * included.
+ * Returns whether a woken task should go to the CPU of its waker: it should if that CPU, including
+ * the task, has less to do than the previous CPU.
  */
 static __always_inline bool is_affine(struct task_struct *p, s32 this_cpu, s32 prev_cpu, bool sync)
 {
@@ -103,7 +117,7 @@ static __always_inline bool is_affine(struct task_struct *p, s32 this_cpu, s32 p
 	       100 * (this_load + 1) <= (100 + (imbalance_pct - 100) / 2) * load;
 }
 
-/* Returns the allowed CPU with the least to do; of equals the next one after `cpu`. */
+/* Returns the allowed CPU with the fewest tasks. Among equals it is the first one from `cpu` on. */
 static __always_inline s32 find_idlest(struct task_struct *p, s32 cpu)
 {
 	u32 nr_cpus = scx_bpf_nr_cpu_ids(), least = ~0U, i;
@@ -122,10 +136,10 @@ static __always_inline s32 find_idlest(struct task_struct *p, s32 cpu)
 }
 
 /*
- * Load to be moved from a CPU with `most` to one with `own`, where `average` is the domain's; 0: they are
- * even. Where what is missing is less than a task, a task moves if the difference is two, or if more CPU
- * power is used then: a CPU uses all of its own with one task, and load of less than a task uses so much
- * less.
+ * Returns the load to move from a CPU with load `most` to one with load `own`, or 0 if they are
+ * even. `average` is the average load of the domain. If less than one task should move, one task
+ * moves in two cases: the loads differ by two tasks, or the CPUs together would do more work
+ * afterwards. A CPU with a load of one task or more is fully used.
  */
 static __always_inline u32 imbalance_of(u32 most, u32 own, u32 average)
 {
@@ -142,7 +156,7 @@ static __always_inline u32 imbalance_of(u32 most, u32 own, u32 average)
 	return most - own >= 2 * LOAD_SCALE || own < surplus ? LOAD_SCALE : 0;
 }
 
-/* Fetches the running task of the busiest CPU, if it may run here. */
+/* Requests the running task of the busiest CPU, if it may run here. Returns whether it did. */
 static __always_inline bool active_balance(s32 cpu, s32 busiest)
 {
 	struct task_struct *curr = scx_bpf_cpu_curr(busiest);
@@ -157,8 +171,8 @@ static __always_inline bool active_balance(s32 cpu, s32 busiest)
 }
 
 /*
- * For ops.dispatch(): pulls as many tasks as make this CPU and the busiest one of its domain even. Returns
- * their number.
+ * Pulls as many tasks as it takes to even out this CPU and the busiest one of its domain. Returns
+ * their number. Called from ops.dispatch().
  */
 __noinline int load_balance(s32 cpu, u32 level, u32 why)
 {
@@ -232,7 +246,7 @@ back_off:
 	return 0;
 }
 
-/* Returns whether balancing of the domain is due, on a busy or an idle CPU. */
+/* Returns whether a domain should be balanced now, by a busy or an idle CPU. */
 static __always_inline bool domain_due(struct domain *domain, u32 level, bool busy, u64 now)
 {
 	u64 factor = !busy ? 1 : level ? (busy_factor + 1) / 2 : busy_factor;
@@ -244,7 +258,10 @@ static __always_inline bool domain_due(struct domain *domain, u32 level, bool bu
 	return (s64)(now - domain->last - domain->interval * factor) >= 0;
 }
 
-/* For ops.tick(): updates the load average and marks domains that are due. Returns whether there are any. */
+/*
+ * Updates the load average, and marks domains that should be balanced. Returns whether there are
+ * any. Called from ops.tick().
+ */
 static __always_inline bool domains_tick(struct domains *own, struct prio_rq *rq, u64 now)
 {
 	bool due = false;
@@ -264,7 +281,7 @@ static __always_inline bool domains_tick(struct domains *own, struct prio_rq *rq
 	return due;
 }
 
-/* Finds out whether there are several groups, when the policy is loaded. */
+/* Finds out whether there are several groups. Called when the policy is loaded. */
 static __always_inline void domains_init(void)
 {
 	u32 cpu;

@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Quanta that are counted in ticks, as in Linux 2.4: a running task loses the CPU when its counter of ticks
- * is 0.
+ * Quanta that are counted in ticks, as in Linux 2.4: a running task loses the CPU when its counter
+ * of ticks reaches 0.
  *
- * The kernel charged a whole tick to the task that ran when the timer interrupted. If the timer of the
- * machine ticks more often than every tick_ns, such shorter ticks add up.
+ * The kernel charged a whole tick to the task that ran when the timer interrupted. If the timer of
+ * the machine ticks more often than every tick_ns, the policy adds up the shorter ticks.
  */
 #ifndef QUANTUM_H
 #define QUANTUM_H
 
 #include "tick_period.h"
 
-/* The counter ends a quantum. The slice that sched_ext gets only has to be longer than any quantum. */
+/*
+ * Slice for sched_ext, in ns. It only has to be longer than any quantum, because the counter ends
+ * the quantum.
+ */
 #define NO_SLICE_END 1000000000ULL
 
-const volatile u64 tick_ns PARAM("ns, 1000000..100000000: length of a tick of a task's counter") = 10000000;
+const volatile u64 tick_ns PARAM("ns, 1000000..100000000: length of one tick of a task's counter") = 10000000;
 
+/* Returns the nice value of a task. */
 static __always_inline s32 nice_of(const struct task_struct *p)
 {
 	return p->static_prio - 120;
@@ -28,7 +32,7 @@ static __always_inline void split_ticks(s32 *parent, s32 *child)
 	*parent >>= 1;
 }
 
-/* Gives the ticks of a child that exits to its parent, which may have `most`. */
+/* Returns the ticks of an exiting child to its parent, which may have at most `most`. */
 static __always_inline void return_ticks(s32 *parent, s32 child, s32 most)
 {
 	*parent += child;

@@ -1,54 +1,63 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The choice of a task in mqs and pmqs: a scan of the CPU's own queue, then a look at one number of each
- * other queue.
+ * The choice of a task in mqs and pmqs: a search of the CPU's own queue, then a comparison with the
+ * published goodness of the other queues.
  *
- * The includer defines which other queues a CPU looks at (its pool), and which tasks have waited too long.
- * Large functions are global: the verifier checks a global function once, and not for every state in which it
- * is called.
+ * The policy defines which other queues a CPU reads (its pool), and which tasks have waited too
+ * long (are overdue). Large functions are global, because the verifier checks a global function
+ * once, instead of for every state in which it is called.
  */
 #ifndef QUEUE_CHOICE_H
 #define QUEUE_CHOICE_H
 
 #include "cpu_queue.h"
 
-/* Choices that one ops.dispatch() makes at most, and queues that one choice tries to take a task from. */
+/* Highest number of choices in one ops.dispatch(). */
 #define MAX_TRIES 16
+/* Highest number of other queues that one choice tries to take a task from. */
 #define MAX_REMOTE_TRIES 16
-/* Goodness of a task that has waited too long: higher than counter and nice value can make it. */
+/* Goodness of an overdue task: higher than counter and nice value can make it. */
 #define GOODNESS_OVERDUE 900
 
-/* Tasks taken from other queues, and those taken after a better queue had been skipped. */
+/*
+ * Counters, in this order: tasks taken from other queues, and how many of them were taken after a
+ * better queue had been skipped.
+ */
 u64 nr_remote, nr_next_best;
-/* Queues that were skipped because the task they promised was gone. */
+/*
+ * Number of queues that were skipped because they no longer had a task of the published goodness.
+ */
 u64 nr_changed;
-/* Tasks that choices examined. */
+/* Number of tasks that choices examined. */
 u64 nr_examined;
 
-/* The pool of a CPU: the CPUs from pool_begin() to before pool_end(). */
+/* Returns the first CPU of a CPU's pool. Defined by the policy. */
 static s32 pool_begin(s32 cpu);
+/* Returns the CPU after the last one of a CPU's pool. Defined by the policy. */
 static s32 pool_end(s32 cpu);
-/* Returns whether a task that has waited since a time comes before all others. */
+/* Returns whether a task that waits since a given time is overdue. Defined by the policy. */
 static bool overdue(u64 since);
 
-/* Result of a scan. */
+/* Result of a search. */
 struct scan {
-	/* The best task for the CPU: its goodness there, and its pid or 0. */
+	/* Goodness of the best task on the searching CPU. */
 	s32 best;
+	/* pid of that task, or 0 if none is better than the initial `best`. */
 	s32 pid;
-	/* Goodness without affinity of the two tasks that have most of it, and the pid of the first. */
+	/* Highest and second highest goodness without affinity, and the pid of the first. */
 	s32 first, second, first_pid;
-	/* When the task that has waited longest began to wait. */
+	/* Time since which the longest waiting task waits. */
 	u64 oldest_since;
-	/* When the best task began to wait if it is overdue, or ~0. */
+	/* Time since which the best task waits if it is overdue, else ~0. */
 	u64 overdue_since;
 };
+/* Initial value for a search for a task that is better than `goodness`. */
 #define SCAN_FROM(goodness)                                                                        \
 	{ .best = (goodness), .first = GOODNESS_IDLE, .second = GOODNESS_IDLE, .oldest_since = ~0ULL, .overdue_since = ~0ULL }
 
 /*
- * Looks through a queue for a task that `cpu` prefers to s->best. Affinity counts in the CPU's own queue
- * only.
+ * Searches a queue for a task that `cpu` prefers to s->best. The affinity bonus counts in the CPU's
+ * own queue only.
  */
 __noinline int scan(s32 queue, s32 cpu, u64 mm, struct scan *s)
 {
@@ -75,8 +84,9 @@ __noinline int scan(s32 queue, s32 cpu, u64 mm, struct scan *s)
 		if (queue == cpu && t->waits_since < s->oldest_since)
 			s->oldest_since = t->waits_since;
 		/*
-		 * Among overdue tasks the longest wait comes first. In the order of the queue, tasks that
-		 * wake up often would overtake the others again and again, because they enter at the front.
+		 * Among overdue tasks, the one that waits longest comes first. In the order of the
+		 * queue, tasks that wake up often would overtake the others again and again,
+		 * because they enter at the front.
 		 */
 		if (queue == cpu && overdue(t->waits_since)) {
 			if (t->waits_since < s->overdue_since && may_run(p, cpu)) {
@@ -94,7 +104,7 @@ __noinline int scan(s32 queue, s32 cpu, u64 mm, struct scan *s)
 	return 0;
 }
 
-/* Takes the task that a scan of the queue has found; returns false if it is gone. */
+/* Moves the task that a search has found to this CPU. Returns false if the task has gone. */
 __noinline bool take(s32 queue, s32 pid)
 {
 	struct task_struct *p;
@@ -120,7 +130,7 @@ __noinline int refresh_max(s32 cpu)
 	return 0;
 }
 
-/* Recalculates the counters of all tasks, in whatever queue they wait. */
+/* Recalculates the counters of all tasks and the published goodness of all queues. */
 __noinline int recalculate(void)
 {
 	s32 cpu;
@@ -132,12 +142,13 @@ __noinline int recalculate(void)
 	return 0;
 }
 
+/* Results of take_remote(). */
 enum { NOTHING_BETTER, TAKEN, LOCKED };
 
 /*
- * Takes a task of another queue of the pool whose goodness without affinity beats `best`, the best task of
- * the own queue. Queues are tried in the order of what they promise. Returns LOCKED if none was taken and one
- * of them was locked.
+ * Takes a task from another queue of the pool, if its published goodness exceeds `best`, the
+ * goodness of the best task so far. Queues are tried from the highest published goodness down.
+ * Returns TAKEN, or LOCKED if it took none and one of the queues was locked, or NOTHING_BETTER.
  */
 __noinline s32 take_remote(s32 cpu, s32 best)
 {
@@ -150,7 +161,10 @@ __noinline s32 take_remote(s32 cpu, s32 best)
 		bool taken = false;
 		struct mq *q;
 
-		/* The queue that promises most, after those tried. */
+		/*
+		 * Finds the queue with the highest published goodness among those that were not
+		 * tried yet.
+		 */
 		bpf_for(other, begin, end) {
 			q = mq_of(other);
 			if (other == cpu)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The CPU of a task that wakes up in mqs and pmqs: an idle CPU, or the CPU whose running task it beats. */
+/*
+ * Choice of a CPU for a woken task in mqs and pmqs: an idle CPU, or the CPU where it preempts the
+ * running task.
+ */
 #ifndef QUEUE_WAKEUP_H
 #define QUEUE_WAKEUP_H
 
@@ -9,6 +12,7 @@
 /* Which idle CPU find_idle() returns: the first one, or the one that has been idle longest. */
 enum idle_choice { FIRST_IDLE, LONGEST_IDLE };
 
+/* Returns whether a CPU is idle. */
 static __always_inline bool is_idle(s32 cpu)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
@@ -18,7 +22,7 @@ static __always_inline bool is_idle(s32 cpu)
 	return found;
 }
 
-/* Returns an idle CPU from `begin` to before `end` that the task may run on, or -1. */
+/* Returns an idle CPU in the range from `begin` to `end` - 1 on which the task may run, or -1. */
 static __always_inline s32 find_idle(struct task_struct *p, s32 begin, s32 end, enum idle_choice choice)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
@@ -46,9 +50,10 @@ static __always_inline s32 find_idle(struct task_struct *p, s32 begin, s32 end, 
 }
 
 /*
- * Returns the CPU of the pool of `home` whose running task has the lowest goodness without affinity and is
- * beaten by the woken one. If that queue is locked or has changed, the next lowest is tried. Returns -1 if no
- * task is beaten.
+ * Returns the CPU in the pool of `home` that runs the task with the lowest goodness without
+ * affinity, if the goodness of the woken task is higher by more than 1. If the queue of the CPU is
+ * locked or has changed, tries the CPU with the next lowest goodness. Returns -1 if the woken task
+ * preempts none.
  */
 static __always_inline s32 lowest_beaten(struct task_struct *p, struct task_ctx *t, s32 home)
 {
@@ -84,8 +89,8 @@ static __always_inline s32 lowest_beaten(struct task_struct *p, struct task_ctx 
 }
 
 /*
- * Returns the CPU in whose queue a task belongs: its last one, or another one if it may not run there or that
- * is offline.
+ * Returns the CPU that a task should wait for: its last CPU or, if that is offline or not allowed,
+ * another one.
  */
 static __always_inline s32 home_of(struct task_struct *p, struct task_ctx *t)
 {
@@ -98,7 +103,10 @@ static __always_inline s32 home_of(struct task_struct *p, struct task_ctx *t)
 	return home;
 }
 
-/* Puts a woken task on the CPU whose task it preempts, or on its home if it preempts none. */
+/*
+ * Puts a woken task into the queue of the CPU where it preempts the running task, or of its home if
+ * it preempts none.
+ */
 static __always_inline void preempt_or_wait(struct task_struct *p, struct task_ctx *t, s32 home, u64 enq_flags)
 {
 	s32 cpu = lowest_beaten(p, t, home);
@@ -110,7 +118,7 @@ static __always_inline void preempt_or_wait(struct task_struct *p, struct task_c
 	}
 }
 
-/* ops.select_cpu(): the task stays with the CPU it ran on. ops.enqueue() looks for a CPU. */
+/* Returns the previous CPU, because ops.enqueue() chooses the CPU. */
 s32 SCX_OP(mq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	return prev_cpu;

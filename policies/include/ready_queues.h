@@ -1,33 +1,40 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Ready queues of strict levels: each CPU has one FIFO for each level, 31 the highest, and a mask of the
- * levels that may hold threads. A CPU that puts a thread on a level sets the bit. A CPU that finds its own
- * level empty clears the bit, and looks once more.
+ * Ready queues with strict levels: for each CPU one FIFO dispatch queue (DSQ) for each of 32
+ * levels, and a mask of the levels that may hold threads.
  *
- * Functions that search levels or CPUs are global and take plain numbers, so that the verifier checks each of
- * them once.
+ * A CPU that adds a thread to a level sets the level's bit. Only the owner of the queues clears
+ * bits: it clears the bit of a level that it finds empty, and then checks the level again, so a
+ * thread that arrives in between is not lost.
+ *
+ * The functions that loop over levels or CPUs are global. The verifier checks a global function
+ * once, instead of at every call.
  */
 #ifndef READY_QUEUES_H
 #define READY_QUEUES_H
 
 #include "cpu_array.h"
 
+/* Number of levels of a CPU; level 31 is the highest. */
 #define LEVELS 32
+/* ID of the DSQ of a level. */
 #define QUEUE(cpu, level) ((u64)(cpu) * LEVELS + (level))
 
+/* State of one CPU. */
 struct cpu {
-	/* Levels whose queue may hold threads. */
+	/* Mask of the levels that may hold threads. */
 	u32 ready;
-	/* Whether a thread runs, and its level. */
+	/* Whether the CPU runs a thread of this policy. */
 	bool running;
+	/* Level of that thread. */
 	u32 level;
-	/* Boost of the threads that this CPU is waking. */
+	/* Boost for the threads that this CPU is waking. */
 	u32 boost;
 } CPU_ALIGNED;
 
 CPU_VARIABLES(cpu)
 
-/* Returns the highest level of a mask that is not 0. */
+/* Returns the highest level of a mask, which must not be 0. */
 __noinline u32 highest(u32 ready)
 {
 	u32 level = 0;
@@ -51,7 +58,7 @@ __noinline u32 highest(u32 ready)
 	return level + (ready >> 1 & 1);
 }
 
-/* For ops.enqueue(): puts the thread on a level of a CPU. */
+/* Adds a thread to a level of a CPU. Called from ops.enqueue(). */
 static __always_inline void ready_insert(struct cpu *c, struct task_struct *p, u32 cpu, u32 level, u64 slice, u64 enq_flags)
 {
 	scx_bpf_dsq_insert(p, QUEUE(cpu, level), slice, enq_flags);
@@ -59,8 +66,8 @@ static __always_inline void ready_insert(struct cpu *c, struct task_struct *p, u
 }
 
 /*
- * For ops.dispatch(): takes a thread that waits at `from` and may run here: the first of the highest level
- * from `least` up.
+ * Moves the first thread of the highest level at CPU `from` to this CPU, if the level is `least` or
+ * higher and the thread may run here. Returns whether it moved one. Called from ops.dispatch().
  */
 __noinline int ready_take(u32 from, u32 least)
 {
@@ -88,8 +95,8 @@ __noinline int ready_take(u32 from, u32 least)
 		if (scx_bpf_dsq_nr_queued(QUEUE(from, level)) > 0)
 			continue;
 		/*
-		 * A thread may be about to arrive, when ops.enqueue() returns there. Only the owner of the
-		 * queue can tell.
+		 * A thread may be about to arrive: the insertion takes effect when ops.enqueue()
+		 * returns. Only the owner of the queue may conclude that the level is empty.
 		 */
 		if (from != bpf_get_smp_processor_id())
 			continue;
@@ -125,8 +132,8 @@ __noinline u32 ready_count(u32 cpu)
 }
 
 /*
- * Returns the other CPU where most threads wait, of equals the next one after this; or -1 if no thread waits
- * elsewhere.
+ * Returns the other CPU with the most waiting threads, or -1 if no thread waits elsewhere. Among
+ * equals it is the next CPU after this one.
  */
 __noinline s32 ready_busiest(u32 cpu)
 {
@@ -145,7 +152,7 @@ __noinline s32 ready_busiest(u32 cpu)
 	return busiest;
 }
 
-/* Creates the queues, when the policy is loaded. */
+/* Creates the queues. Called when the policy is loaded. */
 static __always_inline s32 ready_init(void)
 {
 	u32 nr_cpus = scx_bpf_nr_cpu_ids(), i;

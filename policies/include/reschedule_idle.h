@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Where a task that wakes up runs, as reschedule_idle() of Linux 2.4 and 2.5 decided it, and the state of the
- * CPUs that this takes: what each runs, and since when it is idle.
+ * Choice of a CPU for a woken task, as in reschedule_idle() of Linux 2.4 and 2.5.
  *
- * The includer defines goodness().
+ * The choice needs to know which task each CPU runs and since when it is idle. This header
+ * therefore also contains the callbacks that keep this state up to date. The policy defines
+ * goodness(). A task is identified by its slot, the index of its list node (run_list.h).
  */
 #ifndef RESCHEDULE_IDLE_H
 #define RESCHEDULE_IDLE_H
@@ -12,31 +13,40 @@
 #include "run_list.h"
 #include "tick_period.h"
 
+/* State of one CPU. */
 struct cpu_ctx {
-	/* Memory map of the last task that had one (active_mm). */
+	/* Memory map of the last task that had one, which stays loaded (active_mm). */
 	u64 mm;
+	/* Time at which the CPU last became idle. */
 	u64 idle_since;
+	/* Ticks of the CPU, for tick_period(). */
 	struct ticks ticks;
 	/* Slot of the running task, or HEAD. */
 	u32 curr;
 	bool idle;
 } __attribute__((aligned(64)));
+/* States of all CPUs. */
 static struct cpu_ctx cpu_ctxs[MAX_CPUS];
-/* Set in ops.init(). */
+/* Number of CPUs, set in ops.init(). */
 static s32 nr_cpus;
 
+/* Returns the state of a CPU. */
 static __always_inline struct cpu_ctx *cpu_ctx(s32 cpu)
 {
 	return &cpu_ctxs[cpu & (MAX_CPUS - 1)];
 }
 
-/* Returns how much a task deserves a CPU whose last task had the memory map `mm`. */
+/*
+ * Returns how much a task deserves a CPU that last loaded the memory map `mm`. Defined by the
+ * policy.
+ */
 static s32 goodness(struct node *n, s32 cpu, u64 mm);
 
 /*
- * Returns the CPU that a waiting task should take, in this order: its last one if that is idle, the one that
- * has been idle longest, the one whose running task it beats by most and by more than 1. Returns -1 if there
- * is no such CPU. The caller holds the lock of the list.
+ * Returns the CPU that a waiting task should take, or -1. In this order: its last CPU if that is
+ * idle, the CPU that has been idle longest, the CPU with the running task that it exceeds in
+ * goodness by most and by more than 1. Sets `preempts` in the last case. The caller holds the lock
+ * of the list.
  */
 static __always_inline s32 reschedule_idle(u32 slot, bool *preempts)
 {
@@ -73,6 +83,7 @@ static __always_inline s32 reschedule_idle(u32 slot, bool *preempts)
 	return target;
 }
 
+/* Records the task that the CPU runs and its memory map. */
 void SCX_OP(list_running, struct task_struct *p)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
@@ -91,11 +102,13 @@ void SCX_OP(list_running, struct task_struct *p)
 		c->mm = n->mm;
 }
 
+/* Records that the CPU runs no task of the policy. */
 void SCX_OP(list_stopping, struct task_struct *p, bool runnable)
 {
 	cpu_ctx(scx_bpf_task_cpu(p))->curr = HEAD;
 }
 
+/* Records whether the CPU is idle and since when. */
 void SCX_OP(list_update_idle, s32 cpu, bool idle)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
@@ -105,6 +118,7 @@ void SCX_OP(list_update_idle, s32 cpu, bool idle)
 		c->idle_since = scx_bpf_now();
 }
 
+/* Records that a CPU is online and idle. */
 void SCX_OP(list_cpu_online, s32 cpu)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
@@ -114,25 +128,32 @@ void SCX_OP(list_cpu_online, s32 cpu)
 	c->idle = true;
 }
 
-/* The CPU goes idle once more after this, and no task may be sent to it then. */
+/*
+ * Records that a CPU goes offline. It becomes idle once more after this, but must not get a task.
+ */
 void SCX_OP(list_cpu_offline, s32 cpu)
 {
 	set_online(cpu, false);
 	cpu_ctx(cpu)->idle = false;
 }
 
+/* Initializes the state of all CPUs. */
 s32 SCX_OP_SLEEPABLE(list_init)
 {
 	s32 cpu;
 
 	nr_cpus = scx_bpf_nr_cpu_ids();
 	online_init();
-	/* ops.update_idle() is not called for CPUs that are idle already: all online ones are taken to be. */
+	/*
+	 * The kernel does not call ops.update_idle() for CPUs that are idle already, so this
+	 * assumes that all online CPUs are idle.
+	 */
 	bpf_for(cpu, 0, nr_cpus)
 		cpu_ctx(cpu)->idle = is_online(cpu);
 	return 0;
 }
 
+/* Entries for the callback table of the policy. */
 #define CPU_STATE_CALLBACKS                                                                        \
 	.running = (void *)list_running,                                                           \
 	.stopping = (void *)list_stopping,                                                         \

@@ -1,62 +1,78 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The runqueue of Linux 2.4 and 2.5: one list of all runnable tasks, running ones included, behind one
- * spinlock.
+ * The runqueue of Linux 2.4 and 2.5: one doubly linked list of all runnable tasks, including
+ * running ones, behind one spinlock.
  *
  *     nodes[0]          nodes[7]          nodes[3]
  *     HEAD <--------->  task A  <-------> task B  <-------> HEAD
  *
- * The kernel walked the list and read a few fields of each task_struct, which shared a cache line. Here they
- * share a node. The nodes are in an array of the policy, because a program that holds a spinlock may not call
- * the kernel.
+ * In the kernel the list linked the task_structs, and the fields that a search reads were in one
+ * cache line. Here these fields are in a node. Nodes are elements of an array of the policy and are
+ * linked by their indices (slots), because a BPF program that holds a spinlock must not call the
+ * kernel to look up a task.
  */
 #ifndef RUN_LIST_H
 #define RUN_LIST_H
 
 #include "scx.h"
 
+/* Highest number of CPUs; a power of two, because indices are masked. */
 #define MAX_CPUS 1024
+/* Number of slots; a power of two, because indices are masked. */
 #define MAX_TASKS (1 << 15)
-/* Slot 0 of the nodes is the head of the list, so 0 also means "no task". */
+/* Slot of the head of the list. It also means "no task", because no task has this slot. */
 #define HEAD 0
 /* Value of node.cpu for a task that waits. */
 #define WAITS (-1)
 
+/* Fields of one task that a search reads. */
 struct node {
+	/* Slots of the neighbours in the list. */
 	u32 next, prev;
 	/* Linux 2.4: ticks left in the quantum. */
 	s32 counter;
-	/* Linux 2.5.2-pre: bonus for sleep, in units of goodness. */
+	/* Linux 2.5.2-pre: dynamic priority, in units of goodness. */
 	u32 dyn_prio;
 	s32 nice;
+	/* CPU on which the task ran last. */
 	s32 last_cpu;
-	/* The CPU that runs the task or is about to, or WAITS. */
+	/* CPU that runs the task or is about to, or WAITS. */
 	s32 cpu;
 	s32 pid;
+	/* Address of the memory map, 0 for a kernel thread. */
 	u64 mm;
-	/* Time charged that does not yet add up to a tick. */
+	/* Charged time that is not yet a whole tick. */
 	u32 owed_ns;
+	/* Whether the task is in the list. */
 	bool queued;
+	/* Whether the task has yielded since it last got the CPU. */
 	bool yielded;
+	/* Whether its quantum has ended since it last got the CPU. */
 	bool expired;
-	/* The task may not run on all CPUs: see allowed[]. */
+	/* Whether the task may not run on all CPUs. allowed[] then has its mask. */
 	bool bound;
 	/*
-	 * Linux 2.5.2-pre: ticks left, and recalculations seen. In task_struct they came one cache line after
-	 * the rest.
+	 * Linux 2.5.2-pre: ticks left. In that kernel's task_struct, this field was in the cache
+	 * line after the other ones.
 	 */
 	s32 time_slice __attribute__((aligned(64)));
+	/* Linux 2.5.2-pre: number of recalculations that the task has seen. */
 	u32 epoch;
 } __attribute__((aligned(64)));
 
-/* The simulator lets nodes compete for caches as the task_structs did whose fields they hold. */
+/* All nodes. The tag makes the simulator cache them like the task_structs that they stand for. */
 static struct node nodes[MAX_TASKS] __attribute__((btf_decl_tag("task_struct")));
+/* Affinity masks of bound tasks. */
 static u64 allowed[MAX_TASKS][MAX_CPUS / 64];
-/* Slots below nr_slots have been used; free_slot begins a chain of those that are free again. */
+/*
+ * Slots from nr_slots up have never been used. free_slot is the first of a chain of released slots.
+ */
 static u32 nr_slots = HEAD + 1, free_slot;
 
+/* Protects the list and the chain of released slots. */
 struct bpf_spin_lock runqueue_lock __hidden __attribute__((aligned(8))) SEC(".data.runqueue_lock");
 
+/* The slot of a task, in its task storage. */
 struct task_ctx {
 	u32 slot;
 };
@@ -67,12 +83,13 @@ struct {
 	__type(value, struct task_ctx);
 } task_ctxs SEC(".maps");
 
+/* Returns the node of a slot. */
 static __always_inline struct node *node_at(u32 slot)
 {
 	return &nodes[slot & (MAX_TASKS - 1)];
 }
 
-/* Returns the slot of a task's node, or HEAD if the task has none. */
+/* Returns the slot of a task, or HEAD if it has none. */
 static __always_inline u32 task_slot(struct task_struct *p)
 {
 	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, p, NULL, 0);
@@ -87,7 +104,10 @@ static __always_inline bool may_run(u32 slot, s32 cpu)
 	       allowed[slot & (MAX_TASKS - 1)][((u32)cpu / 64) & (MAX_CPUS / 64 - 1)] & (1ULL << (cpu & 63));
 }
 
-/* Copies the task's affinity into its node. Most tasks may run everywhere, and their mask is not read. */
+/*
+ * Copies the affinity of a task into its node. The mask is read only if the task may not run on all
+ * CPUs.
+ */
 static __always_inline void copy_affinity(struct task_struct *p, u32 slot, s32 nr_cpus)
 {
 	struct node *n = node_at(slot);
@@ -104,8 +124,7 @@ static __always_inline void copy_affinity(struct task_struct *p, u32 slot, s32 n
 	}
 }
 
-/* The caller of the functions below holds the lock. */
-
+/* Inserts a node between two neighbours. The caller holds the lock. */
 static __always_inline void list_insert(u32 slot, u32 prev, u32 next)
 {
 	struct node *n = node_at(slot);
@@ -116,18 +135,21 @@ static __always_inline void list_insert(u32 slot, u32 prev, u32 next)
 	node_at(next)->prev = slot;
 }
 
+/* Removes a node from the list. The caller holds the lock. */
 static __always_inline void list_unlink(struct node *n)
 {
 	node_at(n->prev)->next = n->next;
 	node_at(n->next)->prev = n->prev;
 }
 
+/* Adds a task at the front of the list. The caller holds the lock. */
 static __always_inline void add_to_runqueue(u32 slot)
 {
 	node_at(slot)->queued = true;
 	list_insert(slot, HEAD, node_at(HEAD)->next);
 }
 
+/* Removes a task from the list. The caller holds the lock. */
 static __always_inline void del_from_runqueue(u32 slot)
 {
 	struct node *n = node_at(slot);
@@ -136,13 +158,14 @@ static __always_inline void del_from_runqueue(u32 slot)
 	list_unlink(n);
 }
 
+/* Moves a task to the end of the list. The caller holds the lock. */
 static __always_inline void move_last_runqueue(u32 slot)
 {
 	list_unlink(node_at(slot));
 	list_insert(slot, node_at(HEAD)->prev, HEAD);
 }
 
-/* Takes a slot for a new task; returns HEAD if all are in use. */
+/* Allocates a slot for a new task. Returns HEAD if all are in use. The caller holds the lock. */
 static __always_inline u32 alloc_slot(void)
 {
 	u32 slot = free_slot;
@@ -154,6 +177,7 @@ static __always_inline u32 alloc_slot(void)
 	return slot;
 }
 
+/* Releases a slot. The caller holds the lock. */
 static __always_inline void release_slot(u32 slot)
 {
 	node_at(slot)->next = free_slot;

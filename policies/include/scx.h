@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The interface between a sched_ext policy and the kernel, declared by hand: types, kfuncs, helpers, and
- * macros that define callbacks.
+ * The interface between a sched_ext policy and the kernel, declared by hand: types, kfuncs,
+ * helpers, and macros that define callbacks.
  *
- * CO-RE finds the fields of types in the running kernel, so only the fields that are named here matter.
- * Prototypes are those of Linux 7.2. Policies compile with nothing but clang: clang-19 -g -O2 -mcpu=v3
- * -target bpf.
+ * Policies need no kernel headers and compile with clang alone: clang-19 -g -O2 -mcpu=v3 -target
+ * bpf. Types declare only the fields that policies use, because CO-RE finds the fields of the
+ * running kernel by name. Prototypes are those of Linux 7.2.
  */
 #ifndef SCX_H
 #define SCX_H
@@ -24,6 +24,7 @@ typedef _Bool bool;
 #define false 0
 #define NULL ((void *)0)
 
+/* Attributes that the BPF loader and the compiler understand. */
 #define SEC(name) __attribute__((section(name), used))
 #define __always_inline inline __attribute__((always_inline))
 #define __noinline __attribute__((noinline))
@@ -31,15 +32,12 @@ typedef _Bool bool;
 #define __ksym __attribute__((section(".ksyms")))
 #define __kconfig __attribute__((section(".kconfig")))
 #define __hidden __attribute__((visibility("hidden")))
-/*
- * Makes the compiler forget what it knows of a value, so that the check which the verifier needs stays in the
- * code.
- */
+/* Hides a value from the optimiser, so a check that the verifier needs stays in the code. */
 #define barrier_var(var) asm volatile("" : "+r"(var))
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-/* BTF-defined maps. */
+/* Members of a map definition, as in libbpf's BTF-defined maps. */
 #define __uint(name, val) int(*name)[val]
 #define __type(name, val) typeof(val) *name
 #define __array(name, val) typeof(val) *name[]
@@ -169,7 +167,10 @@ struct scx_dump_ctx {
 	u64 at_jiffies;
 };
 
-/* CO-RE finds members by name. Those left out stay NULL. */
+/*
+ * Callbacks and settings of a policy. CO-RE finds members by name. Callbacks that a policy does not
+ * define stay NULL.
+ */
 struct sched_ext_ops {
 	s32 (*select_cpu)(struct task_struct *p, s32 prev_cpu, u64 wake_flags);
 	void (*enqueue)(struct task_struct *p, u64 enq_flags);
@@ -214,7 +215,10 @@ struct sched_ext_ops {
 
 #pragma clang attribute pop
 
-/* Values that are part of the interface. Other enums of the kernel differ between versions and need CO-RE. */
+/*
+ * Constants that are part of the interface. The values of other kernel enums differ between
+ * versions and need CO-RE.
+ */
 #define SCX_DSQ_INVALID (1ULL << 63)
 #define SCX_DSQ_GLOBAL ((1ULL << 63) | 1)
 #define SCX_DSQ_LOCAL ((1ULL << 63) | 2)
@@ -245,6 +249,7 @@ struct sched_ext_ops {
 #define CLOCK_MONOTONIC 1
 #define SCX_DSQ_ITER_REV (1ULL << 16)
 
+/* Kernel functions (kfuncs) that a policy can call. */
 s32 scx_bpf_create_dsq(u64 dsq_id, s32 node) __ksym;
 void scx_bpf_destroy_dsq(u64 dsq_id) __ksym;
 s32 scx_bpf_dsq_nr_queued(u64 dsq_id) __ksym;
@@ -293,6 +298,7 @@ int bpf_iter_num_new(struct bpf_iter_num *it, int start, int end) __ksym __weak;
 int *bpf_iter_num_next(struct bpf_iter_num *it) __ksym __weak;
 void bpf_iter_num_destroy(struct bpf_iter_num *it) __ksym __weak;
 
+/* Arguments of __scx_bpf_dsq_insert_vtime(). */
 struct scx_bpf_dsq_insert_vtime_args {
 	u64 dsq_id;
 	u64 slice;
@@ -302,7 +308,8 @@ struct scx_bpf_dsq_insert_vtime_args {
 bool __scx_bpf_dsq_insert_vtime(struct task_struct *p, struct scx_bpf_dsq_insert_vtime_args *args) __ksym __weak;
 
 /*
- * These are macros, because the line information of an inline function does not name the line that called it.
+ * Newer variants of kfuncs under their usual names. These are macros, because the line information
+ * of an inline function would not show which source line called it.
  */
 #define scx_bpf_dsq_insert(p, dsq_id, slice, enq_flags) scx_bpf_dsq_insert___v2___compat(p, dsq_id, slice, enq_flags)
 #define scx_bpf_dsq_move_to_local(dsq_id) scx_bpf_dsq_move_to_local___v2___compat(dsq_id, 0)
@@ -316,7 +323,7 @@ bool __scx_bpf_dsq_insert_vtime(struct task_struct *p, struct scx_bpf_dsq_insert
 		__scx_bpf_dsq_insert_vtime(__p, &__args);                                              \
 	})
 
-/* Helpers, by the numbers of include/uapi/linux/bpf.h. */
+/* BPF helpers, by their numbers in include/uapi/linux/bpf.h. */
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 static long (*const bpf_map_update_elem)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
 static long (*const bpf_map_delete_elem)(void *map, const void *key) = (void *)3;
@@ -337,8 +344,8 @@ static long (*const bpf_timer_start)(struct bpf_timer *timer, u64 nsecs, u64 fla
 static long (*const bpf_timer_cancel)(struct bpf_timer *timer) = (void *)172;
 
 /*
- * The kernel passes the arguments of a callback as an array of 64-bit values. SCX_OP(name, args...) defines a
- * function with ordinary arguments, and the entry point that unpacks the array.
+ * The kernel passes the arguments of a callback as an array of 64-bit values. SCX_OP(name, args...)
+ * defines a function with ordinary arguments, and an entry point that unpacks the array.
  */
 #define ___NARGS_(_0, _1, _2, _3, _4, _5, n, ...) n
 #define ___NARGS(...) ___NARGS_(_, ##__VA_ARGS__, 5, 4, 3, 2, 1, 0)
@@ -363,11 +370,12 @@ static long (*const bpf_timer_cancel)(struct bpf_timer *timer) = (void *)172;
 #define ___CTX_(n, ...) ___CTX__(n, ##__VA_ARGS__)
 #define ___UNPACK_CTX(...) ___CTX_(___NARGS(__VA_ARGS__), ##__VA_ARGS__)
 
+/* Define a callback, a callback that may sleep, and the callback table of a policy. */
 #define SCX_OP(name, args...) SEC("struct_ops/" #name) BPF_PROG(name, ##args)
 #define SCX_OP_SLEEPABLE(name, args...) SEC("struct_ops.s/" #name) BPF_PROG(name, ##args)
 #define SCX_OPS(ops_name, ...) SEC(".struct_ops.link") struct sched_ext_ops ops_name = { __VA_ARGS__ }
 
-/* Ends the policy with an error; the arguments are those of printf(). */
+/* Unloads the policy with an error. The arguments are those of printf(). */
 #define scx_bpf_error(fmt, args...)                                                                \
 	({                                                                                         \
 		static char ___fmt[] = fmt;                                                        \
@@ -375,7 +383,9 @@ static long (*const bpf_timer_cancel)(struct bpf_timer *timer) = (void *)172;
 		scx_bpf_error_bstr(___fmt, ___data, ___NARGS(args) * 8);                           \
 	})
 
-/* for (i = start; i < end; i++), in a form that the verifier does not unroll. */
+/*
+ * Works like for (i = start; i < end; i++), but as an iterator, which the verifier does not unroll.
+ */
 #define bpf_for(i, start, end)                                                                     \
 	for (struct bpf_iter_num ___it __attribute__((aligned(8), cleanup(bpf_iter_num_destroy))), \
 	     *___p __attribute__((unused)) = (bpf_iter_num_new(&___it, (start), (end)),            \
@@ -386,8 +396,8 @@ static long (*const bpf_timer_cancel)(struct bpf_timer *timer) = (void *)172;
 	     });)
 
 /*
- * Visits the tasks of a DSQ. The iterator `it` lasts for the block that follows, which may move tasks through
- * it.
+ * Visits the tasks of a DSQ. The iterator `it` exists in the block that follows, which may use it
+ * to move tasks.
  */
 #define bpf_for_each_dsq(it, p, dsq_id)                                                            \
 	for (struct bpf_iter_scx_dsq it __attribute__((aligned(8), cleanup(bpf_iter_scx_dsq_destroy))), \

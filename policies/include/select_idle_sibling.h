@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The CPU of a woken task in CFS of 2018 (Linux 4.20).
+ * Selection of a CPU for a woken task, as in CFS of Linux 4.20.
  *
- * The search begins at the waking CPU or at the one the task ran on, the latter if waker and wakee have too
- * many partners. Near it an idle CPU is searched for: that CPU itself, the task's last one, the one before, a
- * CPU of an idle core if there may be one, and then as many other CPUs of the LLC as the average idle time
- * allows. If none is idle, the task is queued where the search began.
+ * The search has two steps:
  *
- * Load is the number of runnable tasks.
+ * - Choose a target: the waking CPU or the task's previous CPU. If waker and wakee both wake many
+ *   different tasks, it is the previous CPU.
+ * - Look for an idle CPU near the target, in this order: the target, the previous CPU, a recent
+ *   CPU, a CPU of an idle core, a bounded number of CPUs of the last-level cache (LLC), and the
+ *   other threads of the target's core.
+ *
+ * If no CPU is idle, the task is queued at the target. The load of a CPU is its number of runnable
+ * tasks.
  */
 #ifndef SELECT_IDLE_SIBLING_H
 #define SELECT_IDLE_SIBLING_H
@@ -15,16 +19,19 @@
 #include "cfs_rq.h"
 
 #define SECOND 1000000000ULL
+/* Highest number of LLCs; a power of two, because indices are masked. */
 #define MAX_LLCS 64
 
-/* For each LLC, whether it may have a core whose CPUs are all idle. */
+/* 1 for each LLC that may have an idle core. All CPUs of such a core are idle. */
 static u32 has_idle_cores[MAX_LLCS];
 
+/* Returns the has_idle_cores entry for a CPU's LLC. */
 static __always_inline u32 *idle_cores_of(u32 cpu)
 {
 	return &has_idle_cores[llc_of[cpu & (MAX_CPUS - 1)] & (MAX_LLCS - 1)];
 }
 
+/* Returns whether all CPUs of a CPU's core are idle. */
 static __always_inline bool all_idle(u32 cpu)
 {
 	const struct cpumask *mask = scx_bpf_get_idle_smtmask();
@@ -34,7 +41,10 @@ static __always_inline bool all_idle(u32 cpu)
 	return idle;
 }
 
-/* For ops.update_idle(): notes that the last CPU of a core went idle. */
+/*
+ * Records that an LLC has an idle core if all CPUs of this CPU's core are idle. Called from
+ * ops.update_idle().
+ */
 static __always_inline void note_idle_core(u32 cpu)
 {
 	u32 *cores = idle_cores_of(cpu);
@@ -43,6 +53,7 @@ static __always_inline void note_idle_core(u32 cpu)
 		*cores = 1;
 }
 
+/* Counts how often a waker wakes a different task than the time before. */
 static __always_inline void record_wakee(struct cfs_task *waker, struct task_struct *p)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -57,7 +68,10 @@ static __always_inline void record_wakee(struct cfs_task *waker, struct task_str
 	}
 }
 
-/* Returns whether waker and wakee have so many partners that these would crowd an LLC of `factor` CPUs. */
+/*
+ * Returns whether waker and wakee have so many partners that these would crowd an LLC of `factor`
+ * CPUs.
+ */
 static __always_inline bool wake_wide(struct cfs_task *waker, struct cfs_task *w, u32 factor)
 {
 	u32 more = waker->flips, less = w->flips;
@@ -69,7 +83,10 @@ static __always_inline bool wake_wide(struct cfs_task *waker, struct cfs_task *w
 	return less >= factor && more >= less * factor;
 }
 
-/* Returns the waking CPU if it is idle or about to be, or has less to do; else the previous CPU. */
+/*
+ * Chooses between the waking CPU and the previous CPU: the waking CPU if it is idle or about to
+ * idle, or has fewer tasks.
+ */
 static __always_inline s32 wake_affine(s32 this_cpu, s32 prev_cpu, bool sync)
 {
 	s32 here = nr_running(this_cpu);
@@ -78,15 +95,17 @@ static __always_inline s32 wake_affine(s32 this_cpu, s32 prev_cpu, bool sync)
 		return nr_running(prev_cpu) ? this_cpu : prev_cpu;
 	if (sync && here == 1)
 		return this_cpu;
-	/* In percent, with half of the LLC's imbalance of 117 in favour of the waking CPU. */
+	/* imbalance_pct of an LLC is 117. Half of the excess favours the waking CPU. */
 	return (here - sync + 1) * 100 < (nr_running(prev_cpu) - 1) * 108 ? this_cpu : prev_cpu;
 }
 
+/* Claims a CPU for the task if the CPU is idle and the task may run there. */
 static __always_inline bool claim(struct task_struct *p, s32 cpu)
 {
 	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && scx_bpf_test_and_clear_cpu_idle(cpu);
 }
 
+/* Claims a CPU of an idle core in the target's LLC. Returns it, or -1 if no core is idle. */
 static __always_inline s32 claim_idle_core(struct task_struct *p, s32 target, u32 nr_cpus)
 {
 	s32 cpu = target, found = -1;
@@ -106,7 +125,10 @@ static __always_inline s32 claim_idle_core(struct task_struct *p, s32 target, u3
 	return found;
 }
 
-/* Looks at as many CPUs of the LLC as fit into the average idle time of this CPU. */
+/*
+ * Claims an idle CPU of the target's LLC, or returns -1. Examines only as many CPUs as the average
+ * idle period of this CPU allows.
+ */
 static __always_inline s32 claim_idle_cpu(struct task_struct *p, struct cpu *this, s32 target, u32 nr_cpus, u32 size)
 {
 	u64 start = bpf_ktime_get_ns(), span = size * (this->avg_idle / 512), looks = 4;
@@ -130,6 +152,7 @@ static __always_inline s32 claim_idle_cpu(struct task_struct *p, struct cpu *thi
 	return found;
 }
 
+/* Claims another idle thread of the target's core, or returns -1. */
 static __always_inline s32 claim_idle_sibling(struct task_struct *p, s32 target, u32 nr_cpus)
 {
 	s32 cpu = target, found = -1;
@@ -147,6 +170,7 @@ static __always_inline s32 claim_idle_sibling(struct task_struct *p, s32 target,
 	return found;
 }
 
+/* Claims an idle CPU near the target. Returns the target if no CPU is idle. */
 static __always_inline s32 select_idle_sibling(struct task_struct *p, struct cfs_task *w, struct cpu *this, s32 prev,
 					       s32 target, u32 nr_cpus, u32 llc_size)
 {
@@ -172,7 +196,7 @@ static __always_inline s32 select_idle_sibling(struct task_struct *p, struct cfs
 	return cpu >= 0 ? cpu : target;
 }
 
-/* Returns the CPU with the least to do, for a new task. */
+/* Returns the CPU with the fewest tasks, for a new task. */
 static __always_inline s32 find_idlest_cpu(struct task_struct *p, s32 prev_cpu, u32 nr_cpus)
 {
 	s32 idlest = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0), least = 1 << 30;
@@ -192,7 +216,7 @@ static __always_inline s32 find_idlest_cpu(struct task_struct *p, s32 prev_cpu, 
 	return idlest;
 }
 
-/* select_task_rq_fair() for a wake-up. */
+/* Selects the CPU of a woken task, as select_task_rq_fair() does for a wake-up. */
 static __always_inline s32 select_cpu_for_wakeup(struct task_struct *p, s32 prev_cpu, u64 wake_flags, u32 llc_size)
 {
 	struct task_struct *current = bpf_get_current_task_btf();

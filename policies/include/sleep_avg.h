@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Sleep as credit, as in Linux 2.6.22.
+ * Credit for sleep, as in Linux 2.6.22.
  *
- * Up to a second of sleep is worth five levels up, and none of it five levels down. Running spends credit,
- * the slower the more there is: a task that sleeps for an eighth of its run time keeps all of it, and one
- * that sleeps less loses all. The wait for the CPU after a wake-up is credited, too: in full if an interrupt
- * woke the task, by 30 % if another task did.
+ * A task with full credit, one second of sleep, gains five levels. A task without credit loses
+ * five. Running spends credit, more slowly the more there is. A task that sleeps for an eighth of
+ * its run time keeps all of it, and one that sleeps less loses all. The wait for the CPU after a
+ * wake-up counts as sleep, too: in full if an interrupt woke the task, and by 30 % if another task
+ * did.
  */
 #ifndef SLEEP_AVG_H
 #define SLEEP_AVG_H
@@ -15,34 +16,39 @@
 #ifndef MS
 #define MS 1000000ULL
 #endif
+/* Range of the bonus, in levels. */
 #define MAX_BONUS 10
+/* Scheduling policy that gets no credit. */
 #define SCHED_BATCH 3
+/* State of a task in an uninterruptible sleep, which counts as waiting for a disk. */
 #define TASK_UNINTERRUPTIBLE 2
-/* Percent of the wait for the CPU that is credited if a task woke the sleeper. */
+/* Percentage of the wait for the CPU that is credited if another task woke the sleeper. */
 #define ON_RUNQUEUE_WEIGHT 30
-/* Shortest turn among interactive tasks of a level, for each CPU of the machine. */
+/* Shortest turn among interactive tasks of a level; multiplied by the number of CPUs. */
 #define MIN_TIMESLICE (5 * MS)
 
-const volatile u64 max_sleep_ns PARAM("ns, 1000000..100000000000: most sleep that is credited") = 1000 * MS;
-const volatile u64 initial_sleep_ns PARAM("ns, 0..100000000000: credit of who starts the tasks that have no parent: a shell") = 1000 * MS;
+const volatile u64 max_sleep_ns PARAM("ns, 1000000..100000000000: full credit") = 1000 * MS;
+const volatile u64 initial_sleep_ns PARAM("ns, 0..100000000000: credit of the shell that starts the tasks without a parent") = 1000 * MS;
 const volatile u32 child_pct PARAM("percent, 0..100: share of its parent's bonus that a child starts with") = 95;
-const volatile s32 interactive_delta PARAM("levels, -10..10: gain from which a task of nice 0 counts as interactive") = 2;
+const volatile s32 interactive_delta PARAM("levels, -10..10: levels that a task of nice 0 must gain to count as interactive") = 2;
 
+/* Credit of one task. Times are in ns. */
 struct sleep_avg {
+	/* Sleep that is credited and not spent yet. */
 	u64 credit;
+	/* Time up to which the running task has spent credit. */
 	u64 run_at;
+	/* Time at which the task fell asleep, or 0 if it does not sleep. */
 	u64 slept_at;
-	/*
-	 * When the task was woken, or 0 after it has run, and percent of its wait for the CPU that is
-	 * credited.
-	 */
+	/* Time at which the task was woken, or 0 after it has run. */
 	u64 woken_at;
+	/* Percentage of the task's wait for the CPU that is credited. */
 	u32 wait_pct;
-	/* The task sleeps on a disk. */
+	/* Whether the task sleeps, or last slept, in a disk wait. */
 	bool disk;
 };
 
-/* Returns 0 for a hog, up to 10 for a task with full credit. */
+/* Returns the bonus: 0 without credit, up to 10 with full credit. */
 static __always_inline u32 bonus_of(struct sleep_avg *s)
 {
 	u64 bonus = s->credit * MAX_BONUS / max_sleep_ns;
@@ -50,6 +56,7 @@ static __always_inline u32 bonus_of(struct sleep_avg *s)
 	return bonus > MAX_BONUS ? MAX_BONUS : bonus;
 }
 
+/* Returns the level of a task by its nice value and credit, 0 to 39. */
 static __always_inline u32 level_of(struct task_struct *p, struct sleep_avg *s)
 {
 	s32 level = p->static_prio - 100 - ((s32)bonus_of(s) - MAX_BONUS / 2);
@@ -58,20 +65,21 @@ static __always_inline u32 level_of(struct task_struct *p, struct sleep_avg *s)
 }
 
 /*
- * Returns the levels that a task must gain to count as interactive. Nice 19 can hardly gain them, nice -20
- * always has them.
+ * Returns the levels that a task must gain to count as interactive. At nice -20 the number is so
+ * low that every task is interactive, at nice 19 so high that hardly any is.
  */
 static __always_inline s32 interactive_gain(struct task_struct *p)
 {
 	return (s32)((u32)(p->static_prio - 100) / 4) - MAX_BONUS / 2 + interactive_delta;
 }
 
+/* Returns whether a task of a given level counts as interactive. */
 static __always_inline bool is_interactive(struct task_struct *p, u32 level)
 {
 	return (s32)level <= p->static_prio - 100 - interactive_gain(p);
 }
 
-/* Returns the length of a turn among interactive tasks of a level: the more credit, the shorter. */
+/* Returns the length of a turn among interactive tasks of a level. The more credit, the shorter. */
 static __always_inline u64 granularity(struct sleep_avg *s)
 {
 	u32 lost = MAX_BONUS - bonus_of(s);
@@ -79,7 +87,7 @@ static __always_inline u64 granularity(struct sleep_avg *s)
 	return (MIN_TIMESLICE << (lost ? lost - 1 : 0)) * scx_bpf_nr_cpu_ids();
 }
 
-/* Spends the credit of a running task. Returns how long it ran since the last call, in ns. */
+/* Spends the credit of the running task. Returns how long it ran since the last call, in ns. */
 static __always_inline u64 spend(struct sleep_avg *s, u64 now)
 {
 	u64 ran = now - s->run_at, cost;
@@ -93,7 +101,10 @@ static __always_inline u64 spend(struct sleep_avg *s, u64 now)
 	return ran;
 }
 
-/* Credits sleep. One long sleep makes a task just interactive, and sleep on a disk never more than that. */
+/*
+ * Adds sleep to the credit. A single long sleep makes a task just interactive, and disk waits never
+ * raise the credit above that.
+ */
 static __always_inline void credit(struct task_struct *p, struct sleep_avg *s, u64 slept)
 {
 	s32 levels = MAX_BONUS / 2 + interactive_gain(p) + 1;
@@ -113,7 +124,7 @@ static __always_inline void credit(struct task_struct *p, struct sleep_avg *s, u
 		s->credit = max_sleep_ns;
 }
 
-/* Credits the sleep of a task that wakes up. */
+/* Credits the sleep of a woken task. */
 static __always_inline void credit_sleep(struct task_struct *p, struct sleep_avg *s, u64 now, bool by_task)
 {
 	s->wait_pct = s->disk ? 0 : by_task ? ON_RUNQUEUE_WEIGHT : 100;
@@ -122,7 +133,7 @@ static __always_inline void credit_sleep(struct task_struct *p, struct sleep_avg
 	s->woken_at = now;
 }
 
-/* Credits the wait for the CPU of a woken task that runs for the first time. */
+/* Credits the wait for the CPU when a woken task first runs. */
 static __always_inline void credit_wait(struct task_struct *p, struct sleep_avg *s, u64 now)
 {
 	u64 waited = now - s->woken_at;
@@ -133,7 +144,8 @@ static __always_inline void credit_wait(struct task_struct *p, struct sleep_avg 
 }
 
 /*
- * Returns the credit of a child by that of its parent: whole levels, so that it shrinks with each generation.
+ * Returns the credit of a child by that of its parent. It is a whole number of levels, so it
+ * decreases with each generation.
  */
 static __always_inline u64 child_credit(u64 parent)
 {

@@ -1,24 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A sparse bitmap: each cache line of 64 bytes has only 8 bits in use, so that many CPUs which set, clear and
- * visit bits do not compete for lines. There is one bitmap for each group of CPUs, with a bit for each CPU of
- * the machine.
+ * Sparse bitmaps of CPUs, in which each cache line holds only 8 bits.
+ *
+ * CPUs that set, clear and read different bits then rarely contend for the same cache line. There
+ * is one bitmap for each group of CPUs. It has a bit for each CPU of the machine.
  */
 #ifndef SPARSE_BITMAP_H
 #define SPARSE_BITMAP_H
 
 #include "scx.h"
 
+/* Number of bits in a cache line. */
 #define SPARSE_BITS 8
+/* Highest number of CPUs. */
 #define SPARSE_CPUS 1024
+/* Number of cache lines of a bitmap. */
 #define SPARSE_LINES (SPARSE_CPUS / SPARSE_BITS)
+/* Highest number of bitmaps. */
 #define SPARSE_GROUPS 64
 
+/* A cache line of 64 bytes. Only the lowest 8 bits of `bits` are used. */
 struct sparse_line {
 	u64 bits;
 	u64 padding[7];
 };
 
+/* The bitmaps of all groups. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, SPARSE_GROUPS * SPARSE_LINES);
@@ -26,6 +33,7 @@ struct {
 	__type(value, struct sparse_line);
 } sparse_lines SEC(".maps");
 
+/* Returns a cache line of a group's bitmap. */
 static __always_inline struct sparse_line *sparse_line(u32 group, u32 line)
 {
 	u32 key = group * SPARSE_LINES + line;
@@ -33,6 +41,7 @@ static __always_inline struct sparse_line *sparse_line(u32 group, u32 line)
 	return bpf_map_lookup_elem(&sparse_lines, &key);
 }
 
+/* Sets the bit of a CPU. */
 static __always_inline void sparse_set(u32 group, u32 cpu)
 {
 	struct sparse_line *line = sparse_line(group, cpu / SPARSE_BITS);
@@ -41,6 +50,7 @@ static __always_inline void sparse_set(u32 group, u32 cpu)
 		__sync_fetch_and_or(&line->bits, 1ULL << cpu % SPARSE_BITS);
 }
 
+/* Clears the bit of a CPU. */
 static __always_inline void sparse_clear(u32 group, u32 cpu)
 {
 	struct sparse_line *line = sparse_line(group, cpu / SPARSE_BITS);
@@ -50,8 +60,8 @@ static __always_inline void sparse_clear(u32 group, u32 cpu)
 }
 
 /*
- * Returns the next CPU from `from` to before `to` whose bit is set, or -1. A line without bits takes one
- * look.
+ * Returns the first CPU with a set bit in the range from `from` to `to` - 1, or -1. A cache line
+ * without set bits is skipped with one read.
  */
 static __always_inline s32 sparse_next(u32 group, u32 from, u32 to)
 {

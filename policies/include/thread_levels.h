@@ -1,43 +1,57 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Levels of threads: a base level by nice value, boosts at the end of waits, and their decay by one level
- * each quantum. The balance set manager now and then lifts threads that have been ready for long.
+ * Levels of threads in the Windows dispatcher: a base level by nice value, a boost at the end of a
+ * wait, and the loss of one level at the end of each quantum.
+ *
+ * The balance set manager, a timer, prevents starvation: it lifts threads that have been ready for
+ * starved_ns to level 15.
  */
 #ifndef THREAD_LEVELS_H
 #define THREAD_LEVELS_H
 
 #include "wait_causes.h"
 
+/* Base level of nice 0. */
 #define NORMAL 8
-/* The highest level that a boost can reach, and the level of lifted threads. */
+/* Highest level of a boost, and the level of lifted threads. */
 #define TOP 15
+/* State of a thread in an uninterruptible sleep. */
 #define TASK_UNINTERRUPTIBLE 2
-/* Threads that the balance set manager examines in one queue, and threads that it lifts in one run. */
+/* Number of threads that the balance set manager examines in one queue. */
 #define MAX_SCAN 16
+/* Number of threads that it lifts in one run. */
 #define MAX_LIFTED 10
 
-const volatile u64 quantum_ns PARAM("ns, 1000000..10000000000: quantum; Server 187.5 ms, client 31.25 ms") = 187500000;
-const volatile u64 lift_period_ns PARAM("ns, 1000000..100000000000: time between looks for starved threads") = 1000000000;
-const volatile u64 wait_charge_ns PARAM("ns, 0..1000000000: a wait costs so much of the quantum; a third of a clock interval") = 5208333;
-/* 300 clock intervals of 10 ms. With a run every second, a thread that starves is lifted every 4 s. */
-u64 starved_ns PARAM("ns, 1000000..1000000000000: time ready after which a thread is lifted") = 3000000000;
+const volatile u64 quantum_ns PARAM("ns, 1000000..10000000000: quantum of a thread; Windows Server 187.5 ms, client editions 31.25 ms") = 187500000;
+const volatile u64 lift_period_ns PARAM("ns, 1000000..100000000000: period of the balance set manager, which lifts starved threads") = 1000000000;
+const volatile u64 wait_charge_ns PARAM("ns, 0..1000000000: part of the quantum that a wait costs; by default a third of a clock interval") = 5208333;
+/* 300 clock intervals of 10 ms. With a run every second, a starved thread is lifted every 4 s. */
+u64 starved_ns PARAM("ns, 1000000..1000000000000: time that a thread is ready before it is lifted") = 3000000000;
 u64 lift_quantum_ns PARAM("ns, 1000000..10000000000: quantum of a lifted thread") = 62500000;
 
-/* Wake-ups that were boosted; levels lost at the end of a quantum; threads that were lifted. */
+/*
+ * Counters, in this order: wake-ups with a boost, levels lost at the end of quanta, and lifted
+ * threads.
+ */
 u64 nr_boosted, nr_decayed, nr_lifted;
 
+/* State of one thread. */
 struct thread {
+	/* Time at which the thread was enqueued. */
 	u64 ready_since;
+	/* Time up to which the running thread has been charged. */
 	u64 running_since;
-	/* Rest of the quantum, ns. */
+	/* Rest of the quantum, in ns. */
 	s64 left;
+	/* Current level. */
 	u32 level;
+	/* Ideal processor: the CPU that a woken thread prefers. */
 	u32 ideal;
-	/*
-	 * The thread sleeps on a disk; it was lifted; its quantum has ended and the next one has not begun.
-	 */
+	/* Whether the thread sleeps in a disk wait. */
 	bool disk;
+	/* Whether the balance set manager lifted the thread for its current quantum. */
 	bool lifted;
+	/* Whether the quantum has ended and the next one has not begun. */
 	bool ended;
 };
 
@@ -48,11 +62,13 @@ struct {
 	__type(value, struct thread);
 } threads SEC(".maps");
 
+/* Returns the state of a thread, or NULL if it has none. */
 static __always_inline struct thread *thread_of(struct task_struct *p)
 {
 	return bpf_task_storage_get(&threads, p, NULL, 0);
 }
 
+/* Returns the base level for the thread's nice value. */
 static __always_inline u32 base_level(struct task_struct *p)
 {
 	u32 nice = p->static_prio - 100;
@@ -61,7 +77,7 @@ static __always_inline u32 base_level(struct task_struct *p)
 }
 
 /*
- * Charges the thread's quantum, and returns whether it has ended. At the end of a quantum a boosted thread
+ * Charges `ns` to the thread's quantum. Returns whether the quantum ended. A boosted thread then
  * loses a level, and a lifted one falls back to its base level.
  */
 static __always_inline bool charge_ns(struct task_struct *p, struct thread *t, u64 ns)
@@ -81,7 +97,7 @@ static __always_inline bool charge_ns(struct task_struct *p, struct thread *t, u
 	return true;
 }
 
-/* Charges the time since the last charge. */
+/* Charges the time since the last charge. Returns whether the quantum ended. */
 static __always_inline bool charge(struct task_struct *p, struct thread *t)
 {
 	u64 now = bpf_ktime_get_ns(), ran = now - t->running_since;
@@ -90,6 +106,7 @@ static __always_inline bool charge(struct task_struct *p, struct thread *t)
 	return charge_ns(p, t, ran);
 }
 
+/* Boosts a thread that wakes up, and charges the wait to its quantum. */
 SEC("tp_btf/sched_waking")
 int BPF_PROG(waking, struct task_struct *p)
 {
@@ -111,6 +128,7 @@ int BPF_PROG(waking, struct task_struct *p)
 	return 0;
 }
 
+/* The timer of the balance set manager, which must be in a map. */
 struct manager {
 	struct bpf_timer timer;
 };
@@ -123,8 +141,9 @@ struct {
 } managers SEC(".maps");
 
 /*
- * Lifts the threads of one queue that starve. As a global function the verifier checks it alone. It counts in
- * memory, so that each turn of the loop is the same state.
+ * Lifts the starved threads of one queue. The function is global, so the verifier checks it
+ * separately. nr_lifted counts the threads in memory, so all iterations look the same to the
+ * verifier.
  */
 __noinline int lift(u32 cpu, u32 level)
 {
@@ -160,7 +179,10 @@ __noinline int lift(u32 cpu, u32 level)
 	return 0;
 }
 
-/* The balance set manager: runs by a timer. */
+/*
+ * Runs the balance set manager: lifts starved threads of all CPUs, and preempts running threads of
+ * lower levels.
+ */
 static int manage(void *map, u32 *key, struct manager *manager)
 {
 	u64 before = nr_lifted;
@@ -181,7 +203,7 @@ static int manage(void *map, u32 *key, struct manager *manager)
 	return 0;
 }
 
-/* Starts the timer, when the policy is loaded. */
+/* Starts the timer. Called when the policy is loaded. */
 static __always_inline s32 balance_set_start(void)
 {
 	struct manager *manager;

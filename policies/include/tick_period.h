@@ -1,32 +1,39 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The length of a timer tick, for policies that count ticks.
+ * Measurement of the length of a timer tick, for policies that count ticks.
  *
- * ops.tick() is called only while a task of the policy runs, so an idle CPU has had no call for longer than a
- * tick. On a virtual CPU a tick may be late, and the next one then seems to follow early. So the period is
- * the shortest time that TICK_WINDOW ticks in a row took on any CPU, divided by their number. Until a CPU has
- * had so many, it is the shortest time between two calls.
+ * The time between two calls of ops.tick() is not always one tick. An idle CPU gets no calls. On a
+ * virtual CPU a tick may be late, and the next one then seems to be early. The period is therefore
+ * the time that TICK_WINDOW consecutive ticks took on a CPU, divided by their number. Until a CPU
+ * has had that many ticks, it is the shortest time between two calls.
  */
 #ifndef TICK_PERIOD_H
 #define TICK_PERIOD_H
 
 #include "scx.h"
 
+/* Number of ticks over which the period is measured. */
 #define TICK_WINDOW 16
 
 /* Ticks of one CPU. */
 struct ticks {
+	/* Time of the last tick. */
 	u64 last;
-	/* When the window began, and the number of ticks since. */
+	/* Start of the current window. */
 	u64 begun;
+	/* Number of ticks in the window. */
 	u32 nr;
 };
 
+/* Length of a tick as far as it is known, or 0. */
 static u64 period_ns;
-/* period_ns is that of a whole window. */
+/* Whether period_ns was measured over a whole window. */
 static bool period_known;
 
-/* For ops.tick(): returns the period as far as it is known, and at most `longest`. */
+/*
+ * Returns the length of a tick as far as it is known, but at most `longest`. Called from
+ * ops.tick().
+ */
 static __always_inline u64 tick_period(struct ticks *ticks, u64 now, u64 longest)
 {
 	u64 since = now - ticks->last;

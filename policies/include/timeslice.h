@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Timeslices of Linux 2.6.22, and where a task goes when one ends.
+ * Timeslices of Linux 2.6.22, and the array that a task enters when one ends.
  *
- * The length follows from the nice value. At the end of its timeslice a task goes to the expired array. A
- * task that counts as interactive goes back to the active one, unless the expired tasks starve. Interactive
- * tasks of a level also take turns within their timeslices.
+ * The nice value determines the length. At the end of its timeslice a task goes to the expired
+ * array. An interactive task goes back to the active array instead, unless the expired tasks
+ * starve. Interactive tasks of the same level also take turns within their timeslices.
  */
 #ifndef TIMESLICE_H
 #define TIMESLICE_H
@@ -12,32 +12,43 @@
 #include "prio_array.h"
 #include "sleep_avg.h"
 
-const volatile u64 starvation_ns PARAM("ns, 0..100000000000: wait of expired tasks, for each task of the CPU, that ends favours") = 1000 * MS;
+const volatile u64 starvation_ns PARAM("ns, 0..100000000000: wait of the expired tasks, for each task of the CPU, after which interactive tasks expire, too") = 1000 * MS;
 
+/* Number of timeslices that ended. */
 u64 nr_expired;
-/*
- * Interactive tasks that went back to the active array, and those that did not because the expired tasks
- * starve.
- */
+/* Number of interactive tasks that went back to the active array. */
 u64 nr_reinserted;
+/* Number of interactive tasks that expired because the expired tasks starved. */
 u64 nr_starving;
-/* Turns that ended within a timeslice. */
+/* Number of turns that ended within a timeslice. */
 u64 nr_turns;
-/* Bonus of the task whose level was set last, -5 to 5. */
+/* Bonus from the last computation of a level, -5 to 5. */
 s32 last_bonus;
 
+/* State of one task. */
 struct task_ctx {
 	struct prio_node node;
 	struct sleep_avg sleep;
-	/* Rest of the timeslice, now and when the current turn began, ns. */
+	/* Rest of the timeslice, in ns. */
 	u64 left;
+	/* Rest of the timeslice when the current turn began, in ns. */
 	u64 turn;
+	/* Array that the task enters next. */
 	u32 array;
+	/* Level of that array that the task enters next. */
 	u32 level;
+	/*
+	 * Whether ops.dispatch() has already chosen `array` and `level`, for the task that stops
+	 * running.
+	 */
 	bool placed;
+	/* Whether the task enters its level at the front. */
 	bool head;
+	/* Whether the task has yielded since it was last placed. */
 	bool yielded;
+	/* Whether the task moves to an idle CPU when it is next enqueued. */
 	bool moves;
+	/* Whether the waker is about to sleep (SCX_WAKE_SYNC). */
 	bool sync;
 };
 
@@ -48,6 +59,10 @@ struct {
 	__type(value, struct task_ctx);
 } tasks SEC(".maps");
 
+/*
+ * Returns the length of a task's timeslice, in ns: 800 ms for nice -20, 100 ms for nice 0, 5 ms for
+ * nice 19.
+ */
 static __always_inline u64 timeslice(struct task_struct *p)
 {
 	u64 above = 140 - p->static_prio;
@@ -55,11 +70,13 @@ static __always_inline u64 timeslice(struct task_struct *p)
 	return above * (p->static_prio < 120 ? 20 : 5) * MS;
 }
 
+/* Returns the state of a task, or NULL if it has none. */
 static __always_inline struct task_ctx *task_ctx_of(struct task_struct *p)
 {
 	return bpf_task_storage_get(&tasks, p, NULL, 0);
 }
 
+/* Returns the array node of a task, or NULL if it has none. */
 static __always_inline struct prio_node *prio_node_of(struct task_struct *p)
 {
 	struct task_ctx *t = task_ctx_of(p);
@@ -67,6 +84,7 @@ static __always_inline struct prio_node *prio_node_of(struct task_struct *p)
 	return t ? &t->node : NULL;
 }
 
+/* Charges the running task for the time since the last charge. */
 static __always_inline void charge(struct task_ctx *t, u64 now)
 {
 	u64 ran = spend(&t->sleep, now);
@@ -75,18 +93,24 @@ static __always_inline void charge(struct task_ctx *t, u64 now)
 	t->left = t->left > ran ? t->left - ran : 0;
 }
 
+/* Computes the level of a task from its credit. */
 static __always_inline void set_level(struct task_struct *p, struct task_ctx *t)
 {
 	t->level = level_of(p, &t->sleep);
 	last_bonus = (s32)bonus_of(&t->sleep) - MAX_BONUS / 2;
 }
 
+/* Credits the sleep of a woken task, and computes its level. */
 static __always_inline void woken(struct task_struct *p, struct task_ctx *t, bool by_task)
 {
 	credit_sleep(p, &t->sleep, scx_bpf_now(), by_task);
 	set_level(p, t);
 }
 
+/*
+ * Returns whether the expired tasks of a CPU starve, or one of them has a better nice value than
+ * the task.
+ */
 static __always_inline bool starving(struct task_struct *p, struct prio_rq *rq, u64 now)
 {
 	if (!rq->expired_since)
@@ -95,7 +119,9 @@ static __always_inline bool starving(struct task_struct *p, struct prio_rq *rq, 
 	       (u32)p->static_prio > rq->best_expired;
 }
 
-/* For ops.dispatch() and ops.enqueue(): decides where a task that stays runnable is queued. */
+/*
+ * Chooses where a task that stays runnable is queued. Called from ops.dispatch() and ops.enqueue().
+ */
 static __always_inline void place(struct task_struct *p, struct task_ctx *t, struct prio_rq *rq, u64 now)
 {
 	u32 active = rq->active & 1;
@@ -130,8 +156,8 @@ static __always_inline void place(struct task_struct *p, struct task_ctx *t, str
 }
 
 /*
- * For ops.tick(): returns whether the task's turn is over. It goes behind its equals, with the rest of its
- * timeslice.
+ * Returns whether the task's turn has ended. The task then goes to the end of its level with the
+ * rest of its timeslice. Called from ops.tick().
  */
 static __always_inline bool turn_over(struct task_struct *p, struct task_ctx *t)
 {

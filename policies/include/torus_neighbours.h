@@ -1,28 +1,39 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Neighbours of CPUs: on a 2-d torus, row by row in the order of their numbers, or those with the nearest
- * numbers.
+ * The neighbours of each CPU on a two-dimensional torus, or those with the nearest numbers.
+ *
+ * CPUs are placed row by row in the order of their numbers, and the edges are joined. With 12 CPUs
+ * in 3 rows, the neighbours of CPU 0 are 1 and 3 in its row and 4 and 8 in its column:
+ *
+ *      0  1  2  3
+ *      4  5  6  7
+ *      8  9 10 11
  */
 #ifndef TORUS_NEIGHBOURS_H
 #define TORUS_NEIGHBOURS_H
 
 #include "scx.h"
 
+/* Highest number of neighbours; a power of two, because indices are masked. */
 #define MAX_NEIGHBOURS 16
 
-const volatile u32 neighbours PARAM("CPUs, 0..16: each CPU's neighbours, the nearest by number; 0: those on a 2-d torus") = 0;
-const volatile u32 torus_rows PARAM("CPUs, 0..1024: rows of the torus, a divisor of the number of CPUs; 0: as square as that allows") = 0;
+const volatile u32 neighbours PARAM("CPUs, 0..16: number of neighbours, the CPUs with the nearest numbers; 0: the four on a torus") = 0;
+const volatile u32 torus_rows PARAM("CPUs, 0..1024: rows of the torus, a divisor of the number of CPUs; 0: as close to a square as possible") = 0;
 
+/* The neighbours of one CPU. */
 struct neighbours {
+	/* Number of entries of `cpu`. */
 	u32 nr;
 	u32 cpu[MAX_NEIGHBOURS];
 };
 
+/* Returns the CPU number of neighbour i. */
 static __always_inline u32 neighbour(struct neighbours *n, u32 i)
 {
 	return n->cpu[i & (MAX_NEIGHBOURS - 1)];
 }
 
+/* Adds `other` to the neighbours of `cpu`, unless it is the CPU itself or already there. */
 static __always_inline void add_neighbour(struct neighbours *n, u32 cpu, u32 other)
 {
 	bool known = other == cpu;
@@ -34,7 +45,7 @@ static __always_inline void add_neighbour(struct neighbours *n, u32 cpu, u32 oth
 		n->cpu[n->nr++ & (MAX_NEIGHBOURS - 1)] = other;
 }
 
-/* Returns the rows of the torus of `nr_cpus` CPUs, or 0 if torus_rows does not divide their number. */
+/* Returns the number of rows for `nr_cpus` CPUs, or 0 if torus_rows does not divide it. */
 static __always_inline u32 rows_of_torus(u32 nr_cpus)
 {
 	u32 rows = 1, i;
@@ -47,6 +58,7 @@ static __always_inline u32 rows_of_torus(u32 nr_cpus)
 	return rows;
 }
 
+/* Finds the neighbours of `cpu` among `nr_cpus` CPUs in `rows` rows. */
 static __always_inline void find_neighbours(struct neighbours *n, u32 cpu, u32 nr_cpus, u32 rows)
 {
 	u32 columns = nr_cpus / rows, row = cpu / columns, column = cpu % columns, i;

@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Causes that end a wait, and their boosts.
+ * Boosts for woken threads, by the cause that ended their wait.
  *
- * Programs are attached to the functions of the kernel that wake threads for a cause. A wake-up belongs to
- * the cause if it happens between entry and exit of such a function on the same CPU. A sleep on a disk shows
- * in the state of the thread.
+ * Programs are attached to the entry and exit of the kernel functions that wake threads. A wake-up
+ * between entry and exit on the same CPU has the cause that belongs to the function. A disk wait is
+ * recognised by the state of the sleeping thread instead.
  *
- * Input devices and sound: a profile or a loader attaches input_wakes, input_woke, sound_wakes and sound_woke
- * to input_event() and snd_pcm_period_elapsed(). By default they are not attached, since sound is a module
- * that may be missing, and the simulated machine has neither.
+ * The programs for input devices (input_wakes and input_woke on input_event()) and sound
+ * (sound_wakes and sound_woke on snd_pcm_period_elapsed()) are not attached by default. Sound is a
+ * module that may be missing, and the simulated machine has neither. A profile or a loader can
+ * attach them.
  */
 #ifndef WAIT_CAUSES_H
 #define WAIT_CAUSES_H
 
 #include "ready_queues.h"
 
-u32 boost_event PARAM("levels, 0..15: boost when a semaphore, mutex or condition is signalled") = 1;
-u32 boost_disk PARAM("levels, 0..15: boost when a disk transfer is done") = 1;
-u32 boost_pipe PARAM("levels, 0..15: boost when a pipe has data") = 2;
-u32 boost_network PARAM("levels, 0..15: boost when a socket has data") = 2;
-u32 boost_input PARAM("levels, 0..15: boost when a key or the mouse is used") = 6;
-u32 boost_sound PARAM("levels, 0..15: boost when a sound device wants more") = 8;
+u32 boost_event PARAM("levels, 0..15: boost after the signal of a semaphore, mutex or condition") = 1;
+u32 boost_disk PARAM("levels, 0..15: boost after a disk transfer") = 1;
+u32 boost_pipe PARAM("levels, 0..15: boost after data arrived in a pipe") = 2;
+u32 boost_network PARAM("levels, 0..15: boost after data arrived at a socket") = 2;
+u32 boost_input PARAM("levels, 0..15: boost after input from the keyboard or mouse") = 6;
+u32 boost_sound PARAM("levels, 0..15: boost after a sound device requested data") = 8;
 
 /*
- * Sets the boost of the wake-ups that follow on this CPU; 0 ends it. If one cause is within another, as the
- * function of a pipe within that of a socket, the outer one counts.
+ * Sets the boost for the next wake-ups on this CPU; 0 ends it. If a function with a cause calls
+ * another one, for example a socket function that of a pipe, the boost of the outer one stays.
  */
 static __always_inline int cause(u32 boost)
 {

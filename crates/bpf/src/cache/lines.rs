@@ -1,72 +1,83 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Cache lines of the region: who has a copy, and what getting one costs.
+//! Cache lines of the region: the caches that hold a copy of each, and the cost of a transfer.
 //!
-//! For every line of 64 bytes there is one word with a bit for each cache that holds it. A load needs the own bit; without it the
-//! line comes from the nearest holder. A store needs the own bit alone; otherwise all other copies are invalidated, which takes
-//! as long as the farthest one. That is MESI without evictions: a line stays where it was used until somebody else writes it.
-//! What nobody has touched yet comes for nothing. Only lines of structures that compete for a few sets ([`super::sets`]) leave
-//! a cache before, and come from memory if no cache has them.
+//! Each 64-byte cache line has one word with a bit for each cache that holds the line. A load needs
+//! the CPU's own bit. If it is not set, the line comes from the nearest cache that holds it. A
+//! store needs the own bit and no other. All other copies are invalidated first, which takes as
+//! long as the farthest one needs. This is MESI without evictions: a line stays in a cache until
+//! another CPU writes to it. The first access to a line is free. Only lines of structures that
+//! compete for a few sets ([`super::sets`]) are evicted, and come from memory if no cache holds
+//! them.
 //!
-//! Caches are those of cores. A machine with more than [`MAX_CACHES`] cores has one bit for several neighbouring ones, as the
-//! directories of large machines do (coarse vectors; Gupta, Weber, Mowry, ICPP 1990).
+//! Each core has one cache. On a machine with more than [`MAX_CACHES`] cores, several neighbouring
+//! cores share a bit, as in the directories of large machines (coarse vectors; Gupta, Weber, Mowry,
+//! ICPP 1990).
 //!
-//! An access through a base register is one of the base's line, or of one so many whole lines from it: that of an object's
-//! field, for the objects of the kernel and of maps begin with a line or share it. So accesses to neighbouring fields need one
-//! look, which compiled code would otherwise spend more time on than on the accesses.
+//! An access at an offset from a base register counts for the base's cache line, or for the cache
+//! line a whole number of lines away from it. This is the line of the accessed field if the object
+//! begins at a line boundary or lies within one line, as kernel and map objects do. Accesses to
+//! neighbouring fields then need only one test. Otherwise compiled code would spend more time on
+//! these tests than on the accesses.
 //!
-//! The words lie at a fixed distance from the region, so that compiled code gets from an address to its word by a shift, a mask
-//! and an addition. Lines of BPF stacks and of the zeros that NULL reads are private: they never cost anything.
+//! The words lie at a fixed distance from the region. Compiled code computes the address of a word
+//! with a shift, a mask and an addition. Cache lines of BPF stacks, and of the zeros that NULL
+//! reads, are private: accesses to them are always free.
 
 use std::cell::Cell;
 
 use super::sets::{Competitors, Conflicts, Sets};
 use crate::memory::layout::{REACH, SIZE, in_reach};
 
-/// Bytes of a line. The Pentium III's are 32 bytes, later x86's 64; one size keeps the table simple.
+/// Size of a cache line in bytes. The Pentium III has lines of 32 bytes, later x86 CPUs of 64. One
+/// size keeps the table simple.
 pub const LINE: u64 = 64;
-/// Bits for caches in a line's word.
+/// Number of bits for caches in a cache line's word.
 pub const MAX_CACHES: u32 = 63;
-/// The word of a line that is never looked for elsewhere.
+/// Word of a private cache line, which every cache holds.
 const PRIVATE: u64 = u64::MAX;
-/// Words of the region and of what offsets can reach beyond it.
+/// Size in bytes of the words for the region and its margins.
 const RESERVED: usize = ((SIZE + 2 * REACH) / LINE * 8) as usize;
 
-/// An address in the line that an access counts for.
+/// Returns an address in the cache line for which an access counts.
 #[inline(always)]
 pub(crate) fn line_of(base: u64, offset: i32) -> u64 {
     base.wrapping_add(whole_lines(offset) as u64)
 }
 
-/// The part of an offset that is whole lines, in bytes.
+/// Returns the offset rounded down to whole cache lines, in bytes.
 #[inline(always)]
 pub(crate) fn whole_lines(offset: i32) -> i64 {
     i64::from(offset).div_euclid(LINE as i64) * LINE as i64
 }
 
-/// One CPU's view of the machine's caches.
+/// The caches as one CPU sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cache {
-    /// The bit of the CPU's core.
+    /// Bit of the CPU's core.
     pub own: u64,
-    /// Bits of the cores that share its last-level cache, and of those of its node; `own` is among them.
+    /// Bits of the cores that share its last-level cache, including `own`.
     pub llc: u64,
+    /// Bits of the cores of its NUMA node, including `own`.
     pub node: u64,
-    /// What a line costs from a core of the same last-level cache, of the same node, and from farther away. ns.
+    /// Cost in ns of fetching a cache line from a core with the same last-level cache.
     pub llc_ns: u32,
+    /// Cost in ns of fetching a cache line from another core of the same node.
     pub node_ns: u32,
+    /// Cost in ns of fetching a cache line from another node.
     pub remote_ns: u32,
-    /// What a copy costs when several cores have it that share no cache with this one: it then comes from memory, and
-    /// invalidating goes through that. 0 where copies come from the nearest cache.
+    /// Cost in ns of fetching or invalidating a cache line that several cores hold, none of which
+    /// shares a cache with this one: the line then comes from memory. 0 if copies come from the
+    /// nearest cache instead.
     pub memory_ns: u32,
 }
 
-/// Have several caches a line? Then nobody has changed it.
+/// Returns whether several caches hold a cache line, which means that the line is clean.
 fn several(holders: u64) -> bool {
     holders & holders.wrapping_sub(1) != 0
 }
 
 impl Cache {
-    /// The only cache there is: nothing ever costs anything.
+    /// The only cache of a machine, in which every access is free.
     pub(crate) const ALONE: Cache = Cache {
         own: 1,
         llc: 1,
@@ -98,17 +109,17 @@ impl Cache {
     }
 }
 
-/// Lines that had to come from elsewhere, or be invalidated there.
+/// Number and cost of cache lines that came from elsewhere or were invalidated there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transfers {
     pub count: u64,
     pub ns: u64,
 }
 
-/// The lines of one region.
+/// The cache lines of one region.
 pub struct Lines {
     start: *mut libc::c_void,
-    /// The address of a line's word is `bias + (address / LINE) * 8`.
+    /// The word of a cache line is at `bias + (address / LINE) * 8`.
     bias: u64,
     caches: Box<[Cache]>,
     conflicts: Option<Conflicts>,
@@ -116,7 +127,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Words for the region at `base`, which shall lie at `at` if the host lets them.
+    /// Allocates the words for the region at `base`, at the host address `at` if that is free.
     pub(crate) fn new(base: u64, at: u64) -> Result<Lines, String> {
         let start = unsafe {
             libc::mmap(
@@ -133,7 +144,7 @@ impl Lines {
                 "cannot reserve 16 GiB of address space for cache lines: is the process limited (ulimit -v)?".into(),
             );
         }
-        // Few words of a huge page would be used.
+        // Huge pages would be wasted, because only a few words of each are used.
         unsafe { libc::madvise(start, RESERVED, libc::MADV_NOHUGEPAGE) };
         Ok(Lines {
             start,
@@ -144,26 +155,27 @@ impl Lines {
         })
     }
 
-    /// Says which caches there are, by CPU. Before the first access.
+    /// Sets each CPU's caches. Must be called before the first access.
     pub fn set_caches(&mut self, caches: Vec<Cache>) {
         assert!(!caches.is_empty(), "at least one CPU");
         assert!(caches.iter().all(|cache| cache.own & PRIVATE << MAX_CACHES == 0));
         self.caches = caches.into();
     }
 
-    /// Says how many of competing lines each cache has room for, by its bit. Before the first access.
+    /// Sets how many competing cache lines each cache can hold, in the order of the caches' bits.
+    /// Must be called before the first access.
     pub fn set_sets(&mut self, sets: Vec<Sets>) {
         self.conflicts = Some(Conflicts::new(sets));
     }
 
-    /// From now on the lines of these structures compete, if caches have sets.
+    /// Makes the cache lines of these structures compete, if the caches have sets.
     pub fn compete(&self, structures: Competitors) {
         if let Some(conflicts) = &self.conflicts {
             conflicts.add(structures);
         }
     }
 
-    /// Is there one cache alone, so that no line ever comes from elsewhere?
+    /// Returns whether there is only one cache, so that no cache line is ever transferred.
     pub(crate) fn never_move(&self) -> bool {
         self.conflicts.is_none() && self.caches.iter().all(|cache| cache.own == self.caches[0].own)
     }
@@ -172,7 +184,7 @@ impl Lines {
         self.bias
     }
 
-    /// The caches as a CPU sees them.
+    /// Returns the caches as this CPU sees them.
     #[inline]
     pub(crate) fn cache(&self, cpu: u32) -> &Cache {
         self.caches.get(cpu as usize).unwrap_or(&self.caches[0])
@@ -181,11 +193,11 @@ impl Lines {
     #[inline]
     fn word(&self, addr: u64) -> &Cell<u64> {
         debug_assert!(in_reach(self.region_base(), addr), "{addr:#x} is not in the region");
-        // SAFETY: a word of the mapping; only this thread uses it.
+        // SAFETY: the word lies in the mapping, and only this thread uses it.
         unsafe { &*(self.bias.wrapping_add(addr / LINE * 8) as *const Cell<u64>) }
     }
 
-    /// Where the word of an address' line lies, for prefetching.
+    /// Returns the host address of a cache line's word, for prefetching.
     #[inline]
     pub fn host_address(&self, addr: u64) -> *const u8 {
         self.bias.wrapping_add(addr / LINE * 8) as *const u8
@@ -195,7 +207,7 @@ impl Lines {
         (self.start as u64).wrapping_sub(self.bias) / 8 * LINE + REACH
     }
 
-    /// `cpu` loads from the line of an address of the region: what it costs, ns.
+    /// Loads from the cache line at `addr` on `cpu` and returns the cost in ns.
     #[inline]
     pub fn load(&self, cpu: u32, addr: u64) -> u64 {
         let cache = self.cache(cpu);
@@ -206,7 +218,7 @@ impl Lines {
         self.fetch(cache, word)
     }
 
-    /// `cpu` stores to the line of an address of the region: what it costs, ns.
+    /// Stores to the cache line at `addr` on `cpu` and returns the cost in ns.
     #[inline]
     pub fn store(&self, cpu: u32, addr: u64) -> u64 {
         let cache = self.cache(cpu);
@@ -217,7 +229,7 @@ impl Lines {
         self.claim(cache, word)
     }
 
-    /// As [`Lines::store`], to the line of an address and the next one.
+    /// Stores to the cache line at `addr` and to the next one, and returns the cost in ns.
     #[inline]
     pub fn store_two(&self, cpu: u32, addr: u64) -> u64 {
         let cache = self.cache(cpu);
@@ -228,7 +240,8 @@ impl Lines {
         self.claim(cache, first) + self.claim(cache, second)
     }
 
-    /// The line of an address has come to `cpu` by other means, which somebody else charges for.
+    /// Moves the cache line at `addr` to the cache of `cpu` free of charge. The caller charges for
+    /// the transfer.
     pub fn take(&self, cpu: u32, addr: u64) {
         let word = self.word(addr);
         if word.get() != PRIVATE {
@@ -263,8 +276,8 @@ impl Lines {
         }
     }
 
-    /// A line comes into a cache: one that competes with it may have to go. What such lines cost; `None` for those that compete
-    /// with none.
+    /// Records that a cache line enters a cache, which may evict a competing line. Returns the
+    /// costs of competing lines, or `None` if this line does not compete.
     #[inline]
     fn bring(&self, cache: &Cache, word: &Cell<u64>) -> Option<&Cache> {
         let conflicts = self.conflicts.as_ref()?;
@@ -286,14 +299,14 @@ impl Lines {
         ns
     }
 
-    /// These bytes never cost anything.
+    /// Makes accesses to these bytes free.
     pub(crate) fn make_private(&self, addr: u64, len: u64) {
         for line in (addr / LINE..(addr + len).div_ceil(LINE)).map(|line| line * LINE) {
             self.word(line).set(PRIVATE);
         }
     }
 
-    /// Transfers so far.
+    /// Returns the transfers so far.
     pub fn transfers(&self) -> Transfers {
         self.transfers.get()
     }
@@ -310,7 +323,7 @@ mod tests {
     use super::*;
     use crate::memory::Region;
 
-    /// Two nodes of two last-level caches of two cores.
+    /// Returns two nodes, each with two last-level caches that two cores share.
     fn eight() -> Vec<Cache> {
         let cache = |cpu: u32| Cache {
             own: 1 << cpu,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The interpreter: the plain reading of the instruction set, against which the JIT is tested.
+//! The interpreter, a simple implementation of the instruction set against which the JIT is tested.
 //!
-//! Its frames own nothing, so a fault may skip them. Registers that a call clobbers (r1 to r5) and those a function does not
-//! receive are 0, so that both engines agree about programs the kernel would reject.
+//! Its frames own nothing, so a fault may skip them. Registers that a call clobbers (r1 to r5) and
+//! registers that are not arguments of the function are 0. Both engines then agree also on programs
+//! that the kernel would reject.
 
 use super::context::{self, ANY, Context, Entry, pending};
 use super::raise;
@@ -12,7 +13,7 @@ use crate::insn::{self, FRAME, alu, atomic, class, jmp};
 use crate::memory::{NULL_LIMIT, OWN_SHIFT, SHIFT};
 use crate::sanitizer;
 
-/// Runs function `cx.function`. An [`Entry`] like any other.
+/// Runs function `cx.function`; has the signature of an [`Entry`].
 pub(crate) unsafe extern "C" fn run(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
     unsafe {
         (*cx).interpreting = true;
@@ -20,7 +21,8 @@ pub(crate) unsafe extern "C" fn run(cx: *mut Context, r1: u64, r2: u64, r3: u64,
     }
 }
 
-/// The same with the sanitizer: provenances come and go in `cx.arg_prov`.
+/// Like [`run`], with the sanitizer on. The provenances of arguments and result are in
+/// `cx.arg_prov`.
 pub(crate) unsafe extern "C" fn run_sanitized(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
     unsafe {
         (*cx).interpreting = true;
@@ -185,7 +187,7 @@ unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u
                 _ if i.op == CALL => {
                     (*cx).pc = pc as u32;
                     (*cx).left = left;
-                    // What may not be called here faults by itself.
+                    // A call that is not allowed here raises its own fault.
                     let mut allowed = false;
                     let entry: Entry = match (*cx).target(&i) {
                         None => raise::missing,
@@ -250,7 +252,7 @@ unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u
     }
 }
 
-/// The provenance of a 64-bit result: moving keeps it, so does adding an integer.
+/// Returns the provenance of a 64-bit result. A move and the addition of an integer keep it.
 #[inline(always)]
 fn provenance(i: &Insn, dst: u64, src: u64) -> u64 {
     let register = i.op & insn::X != 0;
@@ -288,7 +290,7 @@ unsafe fn check_store(cx: *mut Context, pc: usize, base: u64, i: &Insn, prov: u6
     unsafe { sanitizer::store(cx, base, meta, prov, value, of) };
 }
 
-/// Faults at `pc`; the count of instructions is that of the last call.
+/// Raises the fault `why` at `pc`. The count of executed instructions is that of the last call.
 #[cold]
 unsafe fn stop(cx: *mut Context, pc: usize, why: Entry) -> u64 {
     unsafe {
@@ -297,7 +299,7 @@ unsafe fn stop(cx: *mut Context, pc: usize, why: Entry) -> u64 {
     }
 }
 
-/// Faults at `pc`, which is executed and counted.
+/// Raises the fault `why` at `pc`, which counts as executed.
 #[cold]
 unsafe fn stop_at(cx: *mut Context, pc: usize, left: i64, why: Entry) -> u64 {
     unsafe {
@@ -306,7 +308,8 @@ unsafe fn stop_at(cx: *mut Context, pc: usize, left: i64, why: Entry) -> u64 {
     }
 }
 
-/// The address of a load or store: inside the region (holes there fault in hardware), or zeros for a load through NULL.
+/// Returns the host address of a load or store in the region. A hole in the region faults in
+/// hardware. A load through NULL reads zeros.
 #[inline(always)]
 unsafe fn access(cx: *mut Context, pc: usize, base: u64, offset: i32, is_load: bool) -> Option<u64> {
     unsafe {
@@ -378,7 +381,8 @@ unsafe fn store(addr: u64, op: u8, value: u64) {
     }
 }
 
-/// Read-modify-write. The simulated machine runs one CPU at a time, so nothing else can come between.
+/// Performs an atomic read-modify-write. Plain accesses suffice because the simulated machine
+/// executes one CPU at a time.
 unsafe fn rmw(i: &Insn, addr: u64, old: u64, r: &mut [u64; 11]) {
     let src = usize::from(i.src);
     let operand = r[src];
@@ -481,7 +485,8 @@ unsafe fn alu64(cx: *mut Context, i: &Insn, a: u64, b: u64) -> Option<u64> {
                         (*cx).arena
                     }
                 };
-                // A user address keeps its high half only; the kernel's addresses are base plus offset, NULL stays NULL.
+                // A user address takes its high half from the arena's user base, a kernel address
+                // from the kernel base. NULL stays NULL.
                 if low == 0 { 0 } else { base & !0xffff_ffff | low }
             }
             _ => return None,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is handed out where, and what is accessible.
+//! Tests of allocation, access checks, limits and slabs.
 
 use super::layout::*;
 use super::*;
@@ -94,7 +94,8 @@ fn slabs_tell_their_objects_from_other_addresses() {
     assert_eq!(region.object(other), Some((1, 0)));
     assert_eq!(region.object(region.zeros()), None);
     assert!(region.check(objects[2], 200, true).is_ok());
-    // The engines hold stores to them to rules of their own; what is handed to a helper is never one.
+    // The engines check stores to kernel objects by their own rules. A helper may never store to
+    // such an object at a policy's request.
     let given = region.pages(PAGE).unwrap();
     assert!(region.store(given, 1u64).is_ok());
     assert!(region.store(objects[2], 1u8).is_err() && region.bytes_mut(objects[2], 8).is_err());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Loads and stores: is this address one of what the pointer was made from, is that alive, and may it be stored to?
+//! Checks of loads and stores: whether the address belongs to the object that the pointer was made
+//! from, whether the object is alive, and whether the program may store to it.
 
 use super::objects::{Kind, View};
 use super::prov::{Origin, Prov, SCALAR};
@@ -12,10 +13,10 @@ use crate::image::{Field, FieldKind, Insn};
 use crate::insn::{self, FRAME};
 use crate::memory::{ARENA_SIZE, NULL_LIMIT, PAGE, SHIFT};
 
-/// One access, as it is told.
+/// One load or store.
 #[derive(Clone, Copy)]
 pub(super) struct Access {
-    /// What the pointer's register holds, and what is added to it.
+    /// Value of the pointer's register, and the constant offset added to it.
     pub base: u64,
     pub off: i64,
     pub size: u64,
@@ -47,17 +48,18 @@ impl Access {
     }
 }
 
-/// Instruction, size and offset of an access in one word.
+/// Packs instruction, size and offset of an access into one word.
 pub(crate) fn meta(pc: usize, i: &Insn) -> u64 {
     let is_atomic = insn::class(i.op) == insn::STX && i.op & 0xe0 == insn::ATOMIC;
     let atomic = if is_atomic { ATOMIC } else { 0 };
     (pc as u64) << 32 | atomic | insn::size(i.op) << 16 | u64::from(i.off as i16 as u16)
 }
 
-/// In `meta`: an atomic operation.
+/// Bit of `meta` that marks an atomic operation.
 const ATOMIC: u64 = 1 << 23;
 
-/// Checks a load through a register with this provenance. The provenance of what is loaded.
+/// Checks a load through a register with this provenance. Returns the provenance of the loaded
+/// value.
 pub(crate) unsafe extern "C" fn load(cx: *mut Context, base: u64, meta: u64, prov: u64, _: u64, _: u64) -> u64 {
     unsafe {
         let (cx, sanitizer) = (&mut *cx, sanitizer(cx));
@@ -72,7 +74,8 @@ pub(crate) unsafe extern "C" fn load(cx: *mut Context, base: u64, meta: u64, pro
         }
         let addr = access.addr();
         let value = cx.region().host::<u64>(addr).read_unaligned();
-        // Of what was spilled it is known even that it is NULL.
+        // For a spilled pointer the shadow of the stack has the provenance even if the pointer is
+        // NULL.
         let on_stack = matches!(Prov(prov).origin(), Origin::Frame { .. });
         if !on_stack && value >> SHIFT != sanitizer.objects.tag {
             return SCALAR;
@@ -81,7 +84,7 @@ pub(crate) unsafe extern "C" fn load(cx: *mut Context, base: u64, meta: u64, pro
     }
 }
 
-/// Checks a store of a value through a register with this provenance.
+/// Checks a store of `value` through a register with this provenance.
 pub(crate) unsafe extern "C" fn store(cx: *mut Context, base: u64, meta: u64, prov: u64, value: u64, of: u64) -> u64 {
     unsafe {
         let (cx, sanitizer) = (&mut *cx, sanitizer(cx));
@@ -101,10 +104,12 @@ pub(crate) unsafe extern "C" fn store(cx: *mut Context, base: u64, meta: u64, pr
 }
 
 impl Sanitizer {
-    /// What an 8-byte word is that was loaded through a pointer and looks like an address of the region.
+    /// Returns the provenance of an 8-byte word that was loaded through a pointer and looks like an
+    /// address of the region.
     fn loaded(&self, cx: &Context, from: Prov, addr: u64, value: u64) -> Prov {
         let region = cx.region();
-        // A reference is what the kernel put there; what else a kptr field has, the program may have stored.
+        // A kptr field that owns a reference was set by the kernel. Any other kptr field may hold a
+        // value that the program stored.
         let kptr = |fields: &[Field], start: u64| {
             let field = fields.iter().find(|f| start + u64::from(f.offset) == addr);
             match field.map(|field| &field.kind) {
@@ -117,7 +122,7 @@ impl Sanitizer {
             Origin::Frame { .. } => self.objects.filled(addr.wrapping_sub(self.objects.stack), value),
             Origin::Context { .. } => self.objects.of_arguments(region, value),
             Origin::Slab { .. } => self.objects.of_kernel(region, value),
-            // Beside what the kernel tells a program lies what programs have written.
+            // The BPF area also contains memory to which programs have written.
             Origin::Kernel if region.in_bpf_area(addr) => Prov::UNTRUSTED,
             Origin::Kernel => self.objects.of_kernel(region, value),
             Origin::Untrusted => Prov::UNTRUSTED,
@@ -137,7 +142,8 @@ impl Sanitizer {
         }
     }
 
-    /// A pointer loaded from a map, which keeps what it points to until somebody takes it out: RCU keeps it for the reader.
+    /// Returns the provenance of a pointer loaded from a map. RCU keeps its object alive for the
+    /// reader until another program takes it out of the map.
     fn kept_pointer(&self, cx: &Context, value: u64) -> Prov {
         if self.held.in_rcu() {
             self.objects.classify(cx.region(), value)
@@ -146,7 +152,8 @@ impl Sanitizer {
         }
     }
 
-    /// The same for a load or store of the program's own: is it aligned where it has to be?
+    /// Checks a load or store that the program itself makes, including its alignment where
+    /// alignment is required.
     #[inline(always)]
     fn check_once(&self, cx: &Context, access: Access, prov: Prov, is_atomic: bool) -> Result<(), Fault> {
         self.check(cx, access, prov)?;
@@ -164,7 +171,7 @@ impl Sanitizer {
         Ok(())
     }
 
-    /// May this access be?
+    /// Checks whether a pointer with this provenance allows the access.
     #[inline(always)]
     pub(super) fn check(&self, cx: &Context, access: Access, prov: Prov) -> Result<(), Fault> {
         let objects = &self.objects;
@@ -196,7 +203,7 @@ impl Sanitizer {
             Origin::Slab { slab, index } => {
                 let slab = &objects.slabs[slab];
                 let start = slab.base + index * slab.stride;
-                // An object may be followed by memory that it points to.
+                // An object may be followed by memory that it points to; the stride includes it.
                 access.within(start, slab.stride) && (!access.store || writable(&slab.writable, start, &access))
             }
             Origin::Frame { top } => {
@@ -208,7 +215,7 @@ impl Sanitizer {
                 !access.store
                     && (access.base < NULL_LIMIT || cx.region().check(access.addr(), access.size, false).is_ok())
             }
-            // Arenas are the program's to point into as it likes.
+            // A program may use any address in its arena.
             Origin::Scalar => {
                 objects.arena != 0
                     && access.addr().wrapping_sub(objects.arena) < ARENA_SIZE
@@ -222,7 +229,7 @@ impl Sanitizer {
         }
     }
 
-    /// Why an access may not be.
+    /// Returns the fault of an access that is not allowed.
     #[cold]
     fn refuse(&self, cx: &Context, access: Access, prov: Prov) -> Fault {
         let (verb, size, addr) = (if access.store { "store" } else { "load" }, access.size, access.addr());
@@ -337,7 +344,7 @@ impl Sanitizer {
         }
     }
 
-    /// A pointer that may be NULL is used before it is compared with NULL.
+    /// Returns the fault of using a pointer that may be NULL before it is compared with NULL.
     #[cold]
     pub(super) fn untested(&self, cx: &Context, what: String, addr: Option<u64>, prov: Prov) -> Fault {
         let got = match prov.origin() {
@@ -350,7 +357,7 @@ impl Sanitizer {
         problem("untested", &what, addr, notes)
     }
 
-    /// What a pointer points to is not there any more.
+    /// Returns the fault of using a pointer to an object that no longer exists.
     #[cold]
     pub(super) fn dead(&self, cx: &Context, what: String, addr: Option<u64>, view: Option<&View>) -> Fault {
         let Some(view) = view else {
@@ -387,7 +394,7 @@ impl Sanitizer {
         }
     }
 
-    /// What a pointer with this provenance points to.
+    /// Returns the name of the object that a pointer with this provenance points to.
     pub(super) fn name_of(&self, cx: &Context, prov: Prov) -> String {
         match prov.origin() {
             Origin::View { slot, generation } => match self.objects.view(slot, generation) {
@@ -438,13 +445,14 @@ fn verb_of(verb: &str, size: u64) -> String {
     format!("{verb} of {size} bytes")
 }
 
-/// May be accessed: no special field is touched, but a kptr may be loaded whole.
+/// Returns whether the access touches no special field. A kptr may be loaded as a whole.
 #[inline(always)]
 fn free_of(fields: &[Field], start: u64, access: &Access) -> bool {
     fields.is_empty() || special_field(fields, start, access).is_none()
 }
 
-/// The same in an object that the program allocated: its kptrs are exchanged and never loaded.
+/// Like [`free_of`], for an object that the program allocated: its kptrs may only be exchanged,
+/// never loaded.
 fn free_of_all(fields: &[Field], start: u64, access: &Access) -> bool {
     !fields.iter().any(|field| touches(field, start, access))
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Calls: into the program, between its functions, and out to helpers and kfuncs; and what the program holds meanwhile:
-//! references, locks, critical sections, iterators. All of it must be given back by the call of the program that took it.
+//! Checks of calls into the program, between its functions, and to helpers and kfuncs.
+//!
+//! These checks also track the references, locks, critical sections and iterators that the program
+//! holds. A call of the program must release everything that it acquires.
 
 use super::callee::{Callee, Effect};
 use super::held::{Mark, Open, Pending, Sections};
@@ -15,12 +17,12 @@ use crate::fault::Fault;
 use crate::insn::FRAME;
 use crate::object::ProgramKind;
 
-/// Most functions under way in one call of a program (MAX_CALL_FRAMES), and bytes of stack they may use together
-/// (MAX_BPF_STACK).
+/// Maximum number of nested functions in one call of a program (MAX_CALL_FRAMES). `MAX_STACK` is
+/// the maximum size of their stack frames together in bytes (MAX_BPF_STACK).
 const MAX_FRAMES: usize = 8;
 const MAX_STACK: u32 = 512;
 
-/// The entry of every function of a checked program, for calls by the world and by helpers.
+/// Entry point of every function of a sanitized program, for calls by the world and by helpers.
 pub(crate) unsafe extern "C" fn enter(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
     unsafe {
         let function = (*cx).function;
@@ -40,7 +42,7 @@ pub(crate) unsafe extern "C" fn enter(cx: *mut Context, r1: u64, r2: u64, r3: u6
     }
 }
 
-/// A function of the program is called from outside. What is known of its arguments is put where it looks for it.
+/// Records the start of a call from outside, and sets the provenances of its arguments.
 fn begin(cx: &mut Context, sanitizer: &mut Sanitizer, function: usize, args: [u64; 5]) -> Result<Mark, Fault> {
     let depth = cx.depth;
     sanitizer.held.unwind(depth);
@@ -64,7 +66,7 @@ fn begin(cx: &mut Context, sanitizer: &mut Sanitizer, function: usize, args: [u6
         sanitizer.held.program = sanitizer.held.last;
     }
     let top = cx.fp;
-    // A timer's callback gets map, key and value.
+    // The callback of a timer receives map, key and value.
     let is_timer = cx.maps.iter().any(|map| map.addr() == args[0]);
     let callee = by.and_then(|call| sanitizer.names.of(&cx.code.insns[call.pc])).cloned();
     let called_back = callee.as_ref().and_then(|callee| callee.rules.callback);
@@ -76,7 +78,7 @@ fn begin(cx: &mut Context, sanitizer: &mut Sanitizer, function: usize, args: [u6
     };
     let mut provs = args.map(|arg| sanitizer.objects.classify(cx.region(), arg).0);
     provs[nr_args..].fill(UNSET);
-    // Of the program's own word its callback knows as much as it does itself.
+    // The callback receives the caller's own value, so it has the same provenance.
     if let Some((to, from)) = called_back.and_then(|callback| callback.handed_on)
         && let Some(by) = by
     {
@@ -104,7 +106,7 @@ fn begin(cx: &mut Context, sanitizer: &mut Sanitizer, function: usize, args: [u6
             }
         }
         None => {
-            // Of an element: map, key, value.
+            // The callback of a map element receives map, key and value.
             if let Some(index) = cx.maps.iter().position(|map| map.addr() == args[0])
                 && cx.maps[index].place().is_none()
                 && cx.region().in_bpf_area(args[2])
@@ -133,7 +135,7 @@ fn begin(cx: &mut Context, sanitizer: &mut Sanitizer, function: usize, args: [u6
     })
 }
 
-/// It has returned.
+/// Checks the end of a call from outside.
 fn end(cx: &mut Context, sanitizer: &mut Sanitizer, mark: Mark, r0: u64) -> Result<(), Fault> {
     check_result(cx, &mark, r0)?;
     if !mark.callback {
@@ -144,7 +146,8 @@ fn end(cx: &mut Context, sanitizer: &mut Sanitizer, mark: Mark, r0: u64) -> Resu
     Ok(())
 }
 
-/// A program's result has a value, a callback's one that the kernel understands.
+/// Checks that a program's result has a value, and that a callback's result is one that the kernel
+/// accepts.
 fn check_result(cx: &mut Context, mark: &Mark, r0: u64) -> Result<(), Fault> {
     let function = &cx.code.functions[mark.function];
     let has_value = cx.arg_prov[0] != UNSET;
@@ -167,7 +170,7 @@ fn check_result(cx: &mut Context, mark: &Mark, r0: u64) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A function of the program is about to call another one.
+/// Records that a function of the program is about to call another one.
 pub(crate) unsafe extern "C" fn call_function(cx: *mut Context, pc: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe {
         let (cx, sanitizer) = (&mut *cx, sanitizer(cx));
@@ -180,7 +183,7 @@ pub(crate) unsafe extern "C" fn call_function(cx: *mut Context, pc: u64, _: u64,
     }
 }
 
-/// It has returned.
+/// Records that the called function has returned.
 pub(crate) unsafe extern "C" fn returned(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     let sanitizer = unsafe { sanitizer(cx) };
     sanitizer.objects.frames.pop();
@@ -188,7 +191,7 @@ pub(crate) unsafe extern "C" fn returned(cx: *mut Context, _: u64, _: u64, _: u6
     0
 }
 
-/// A helper or kfunc is about to be called with these arguments; their provenances are in the context.
+/// Checks the arguments of a call to a helper or kfunc. Their provenances are in the context.
 pub(crate) unsafe extern "C" fn before_call(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
     unsafe {
         let (cx, sanitizer) = (&mut *cx, sanitizer(cx));
@@ -208,7 +211,7 @@ pub(crate) unsafe extern "C" fn before_call(cx: *mut Context, r1: u64, r2: u64, 
     }
 }
 
-/// It has returned this. Its provenance.
+/// Processes the result `r0` of a helper or kfunc and returns its provenance.
 pub(crate) unsafe extern "C" fn after_call(cx: *mut Context, r0: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe {
         let (cx, sanitizer) = (&mut *cx, sanitizer(cx));
@@ -246,7 +249,7 @@ impl Sanitizer {
         Ok(())
     }
 
-    /// The program returns to the kernel, or throws.
+    /// Checks that the program holds nothing when it returns to the kernel or throws.
     fn check_nothing_held(&mut self, cx: &mut Context, function: usize) -> Result<(), Fault> {
         let name = &cx.code.functions[function].name;
         let now = &self.held.sections;
@@ -349,7 +352,7 @@ impl Sanitizer {
         Ok(())
     }
 
-    /// May it be called here?
+    /// Checks that the function may be called in the current critical sections.
     fn check_place(&self, callee: &Callee) -> Result<(), Fault> {
         let (name, now) = (callee.name, &self.held.sections);
         if let Some(lock) = now.locks.last()
@@ -379,7 +382,7 @@ impl Sanitizer {
         Ok(())
     }
 
-    /// An argument must be a reference that the program holds.
+    /// Checks that an argument is a reference that the program holds.
     fn check_reference(&self, cx: &Context, call: &Pending, n: usize, name: &str) -> Result<(), Fault> {
         let (arg, prov) = (call.args[n], Prov(call.provs[n]));
         if let Origin::View { slot, .. } = prov.origin()
@@ -406,7 +409,8 @@ impl Sanitizer {
         Err(problem("not-a-reference", &what, Some(arg), Vec::new()))
     }
 
-    /// A reference is given away by the pointer that it was got as, not by one into the middle.
+    /// Checks that a reference is released through the original pointer, not through one into the
+    /// object's middle.
     fn check_whole(&self, cx: &Context, call: &Pending, n: usize, name: &str) -> Result<(), Fault> {
         if let Origin::View { slot, .. } = Prov(call.provs[n]).origin()
             && self.objects.views[slot].start != call.args[n]
@@ -454,7 +458,8 @@ impl Sanitizer {
             };
         }
         let prov = self.result(cx, &call, &callee, r0);
-        // An element of an array at a constant index is known to be there.
+        // A lookup in an array at a constant index returned one of its elements, so the verifier
+        // knows that it is not NULL.
         match callee.nullable && !matches!(prov.origin(), Origin::Scalar | Origin::Value { .. }) {
             true => prov.untested(),
             false => prov,

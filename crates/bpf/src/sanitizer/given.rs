@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a helper or kfunc is given: may it read, write or use that in the way it does?
+//! Checks of the arguments that a helper or kfunc receives.
 
 use super::access::Access;
 use super::callee::{Callee, Effect};
@@ -15,11 +15,11 @@ use crate::fault::Fault;
 use crate::image::{Field, FieldKind};
 use crate::map::Map;
 
-/// Bytes of a cpumask in a kernel for 8192 CPUs, as distributions build it.
+/// Size of a cpumask in bytes in a kernel for 8192 CPUs, which is how distributions configure it.
 const MASK: u64 = 1024;
 
 impl Sanitizer {
-    /// All arguments of a call.
+    /// Checks all arguments of a call.
     pub(super) fn check_given(&self, cx: &Context, call: &Pending, callee: &Callee) -> Result<(), Fault> {
         for (n, &arg) in callee.args.iter().enumerate().take(5) {
             match arg {
@@ -50,7 +50,7 @@ impl Sanitizer {
         Ok(())
     }
 
-    /// Memory that it reads or writes for the program.
+    /// Checks memory that the function reads or writes for the program.
     fn check_memory(&self, cx: &Context, call: &Pending, n: usize, len: Len, write: bool) -> Result<(), Fault> {
         let (base, prov) = (call.args[n], Prov(call.provs[n]));
         let map = || cx.maps.iter().find(|map| map.addr() == call.args[0]).map(Map::def);
@@ -73,7 +73,8 @@ impl Sanitizer {
         self.check(cx, access, prov)
     }
 
-    /// Is it a kernel object of this type that the program may hand on, or the part of this type of one?
+    /// Returns whether an argument is a kernel object of type `tag`, or a part of that type inside
+    /// one.
     fn is_kernel(&self, call: &Pending, n: usize, tag: &str) -> bool {
         let (slab, start) = match Prov(call.provs[n]).origin() {
             Origin::Slab { slab, index } => {
@@ -94,8 +95,9 @@ impl Sanitizer {
         offset == 0 && slab.name == tag || slab.parts.contains(&(offset, tag))
     }
 
-    /// A bpf_cpumask, to be changed or read. One that is part of the stack, of a map's value or of globals will do: it consists of
-    /// numbers alone (KF_ARG_PTR_TO_MEM in kernel/bpf/verifier.c).
+    /// Checks a pointer to a bpf_cpumask that the function reads or writes. The mask may lie in the
+    /// stack, a map's value or globals, because it consists only of numbers (KF_ARG_PTR_TO_MEM in
+    /// kernel/bpf/verifier.c).
     fn check_mask(
         &self,
         cx: &Context,
@@ -123,7 +125,8 @@ impl Sanitizer {
         Err(self.not_a(cx, arg, prov, wanted, callee))
     }
 
-    /// A lock, timer, list, tree, node or kptr where the program's types have one.
+    /// Checks that an argument points to a lock, timer, list, tree, node or kptr that the program's
+    /// types declare there.
     fn check_field(
         &self,
         cx: &Context,
@@ -138,7 +141,8 @@ impl Sanitizer {
         }
     }
 
-    /// The special field that an argument points to, if the program's types have such a one there.
+    /// Returns the special field at which an argument points, if the program's types declare one
+    /// there.
     fn field_at<'a>(&'a self, cx: &'a Context, call: &Pending, n: usize, special: Special) -> Option<&'a Field> {
         let (arg, prov) = (call.args[n], Prov(call.provs[n]));
         let (start, fields): (u64, &[Field]) = match prov.origin() {
@@ -160,7 +164,8 @@ impl Sanitizer {
         fields.iter().find(is_there)
     }
 
-    /// What goes into a kptr must be of the field's own type (map_kptr_match_type). It is a reference to the whole of it.
+    /// Checks that a pointer stored into a kptr is a reference to a whole object of the field's
+    /// type (map_kptr_match_type).
     pub(super) fn check_kptr_type(&self, cx: &Context, call: &Pending, callee: &Callee) -> Result<(), Fault> {
         let field = self.field_at(cx, call, 0, Special::Kptr).map(|field| &field.kind);
         let Some(FieldKind::Kptr { to, id, percpu, .. }) = field else {
@@ -185,7 +190,8 @@ impl Sanitizer {
         Err(self.not_a(cx, arg, prov, &wanted, callee))
     }
 
-    /// What the kernel keeps for the program lies in its stack.
+    /// Checks that the argument points into the stack, where the kernel keeps its data for the
+    /// program.
     fn check_on_stack(&self, cx: &Context, call: &Pending, n: usize, callee: &Callee) -> Result<(), Fault> {
         let (arg, prov) = (call.args[n], Prov(call.provs[n]));
         match prov.origin() {
@@ -194,7 +200,8 @@ impl Sanitizer {
         }
     }
 
-    /// A dynptr is made of a map's value alone (bpf_dynptr_from_mem in kernel/bpf/verifier.c). Globals are one.
+    /// Checks that the memory of a new dynptr lies in a map's value (bpf_dynptr_from_mem in
+    /// kernel/bpf/verifier.c). Globals count as such a value.
     fn check_in_map(&self, cx: &Context, call: &Pending, n: usize, callee: &Callee) -> Result<(), Fault> {
         let (arg, prov) = (call.args[n], Prov(call.provs[n]));
         let ok = match prov.origin() {
@@ -211,7 +218,7 @@ impl Sanitizer {
         }
     }
 
-    /// The map in r2 must be the one that the timer in r1 lies in.
+    /// Checks that the map in r2 is the one that contains the timer in r1.
     pub(super) fn check_timer_map(&self, cx: &Context, call: &Pending, callee: &Callee) -> Result<(), Fault> {
         let of = match Prov(call.provs[0]).origin() {
             Origin::View { slot, generation } => match self.objects.view(slot, generation).map(|view| view.kind) {
@@ -232,7 +239,8 @@ impl Sanitizer {
         }
     }
 
-    /// Each argument has a value, and what must not be NULL was tested.
+    /// Checks that each argument has a value, and that the program has tested each pointer that
+    /// must not be NULL.
     pub(super) fn check_arguments(&self, cx: &Context, call: &Pending, callee: &Callee) -> Result<(), Fault> {
         for (n, &arg) in callee.args.iter().enumerate().take(callee.looked_at.min(5)) {
             let prov = Prov(call.provs[n]);
@@ -255,7 +263,7 @@ impl Sanitizer {
         Ok(())
     }
 
-    /// A per-CPU object of the program's, or a variable of the kernel's.
+    /// Checks a pointer to a per-CPU object of the program or to a per-CPU variable of the kernel.
     fn check_per_cpu(&self, cx: &Context, call: &Pending, n: usize, callee: &Callee) -> Result<(), Fault> {
         let (arg, prov) = (call.args[n], Prov(call.provs[n]));
         let ok = match prov.origin() {
@@ -272,7 +280,7 @@ impl Sanitizer {
         }
     }
 
-    /// An argument is not what the function wants.
+    /// Returns the fault of an argument that is not a `wanted`.
     #[cold]
     pub(super) fn not_a(&self, cx: &Context, arg: u64, prov: Prov, wanted: &str, callee: &Callee) -> Fault {
         let (name, of) = (callee.name, self.name_of(cx, prov));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a program's pointers can point to: arrays and globals, which stay; kernel objects, by slab; and views of what comes
-//! and goes: map elements, allocated objects, ring buffer records, references.
+//! Objects to which a program's pointers can point.
+//!
+//! Arrays and globals are permanent and called places. Kernel objects are grouped by slab. Views
+//! are objects with a lifetime: map elements, allocated objects, ring buffer records, references.
 
 use super::prov::{GENERATION, Origin, Prov};
 use super::rules::{KernelObject, Rules};
@@ -10,60 +12,61 @@ use crate::map::{Map, kind};
 use crate::memory::{Region, SHIFT};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Dead views are kept so long before their slot is used again: what they were can then still be told.
+/// Number of dead views that are kept before a slot is reused. A report can still describe these.
 const QUARANTINE: usize = 4096;
 
-/// Elements side by side that stay where they are.
+/// Adjacent elements that never move or disappear: an array or a section of globals.
 pub(super) struct Place {
     pub start: u64,
     pub end: u64,
     pub stride: u64,
-    /// Bytes of an element that are the program's.
+    /// Number of bytes of an element that belong to the program.
     pub len: u64,
     pub writable: bool,
-    /// `value of map x`, or a section's name.
+    /// Name for reports: `value of map x`, or a section's name.
     pub what: String,
     pub fields: Vec<Field>,
-    /// Address of the map, if it is one.
+    /// Address of the map, if the place is a map.
     pub map: Option<u64>,
 }
 
-/// What a view is of.
+/// Kind of a view's object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// An element of a map: by number.
+    /// Element of the map with this index.
     Value(usize),
-    /// What bpf_obj_new made, of this local type.
+    /// Object of this local type, made by bpf_obj_new.
     Object(u32),
-    /// What bpf_percpu_obj_new made of this local type, of all CPUs: not to be looked into.
+    /// Objects of this local type for all CPUs, made by bpf_percpu_obj_new. The program may not
+    /// access them directly.
     Percpu(u32),
-    /// That of one CPU.
+    /// One CPU's copy of such an object.
     Copy(u32),
     /// A bpf_cpumask.
     Cpumask,
-    /// A ring buffer's record.
+    /// A ring buffer record.
     Record,
-    /// A kernel object, by slab.
+    /// Kernel object in the slab with this index.
     Kernel(usize),
-    /// What a program was given by user space.
+    /// Context that user space passed to the program.
     Input,
-    /// Something to hold and not to look into.
+    /// An object that the program may hold but not access.
     Opaque,
-    /// What an iterator shows.
+    /// Element that an iterator returned.
     Element,
 }
 
-/// When a view ends by itself.
+/// Event that ends a view's lifetime.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Until {
     Freed,
-    /// bpf_spin_unlock: a pointer into a list or tree that the program does not own.
+    /// bpf_spin_unlock. The pointer leads into a list or tree that the program does not own.
     Unlock,
     /// bpf_rcu_read_unlock.
     RcuUnlock,
 }
 
-/// Something that a program holds a pointer to.
+/// An object with a lifetime to which a program holds a pointer.
 #[derive(Clone, Debug)]
 pub(super) struct View {
     pub start: u64,
@@ -71,13 +74,13 @@ pub(super) struct View {
     pub generation: u32,
     pub kind: Kind,
     pub until: Until,
-    /// It must be given back.
+    /// Whether the program must release it.
     pub reference: bool,
-    /// Which call of the program has made it.
+    /// Number of the program's call that created it.
     pub program: u32,
-    /// What made it.
+    /// Instruction that created it.
     pub born: usize,
-    /// What ended it: the verb and the instruction, if it was one of the program.
+    /// Verb of the event that ended it, and the instruction, if the program caused it.
     pub died: Option<(&'static str, Option<usize>)>,
     pub alive: bool,
 }
@@ -96,30 +99,30 @@ pub(super) struct Objects {
     pub slabs: Vec<Slab>,
     pub views: Vec<View>,
     dead: VecDeque<u32>,
-    /// Views of memory that was allocated, by start.
+    /// Views of allocated memory, by start address.
     live: BTreeMap<u64, u32>,
-    /// Views of one call of the outermost program.
+    /// Views that end at the latest with the outermost call of a program.
     passing: Vec<u32>,
     pub shadow: Box<[[u64; 2]]>,
     pub stack: u64,
     pub stack_end: u64,
     pub tag: u64,
     pub arena: u64,
-    /// Frames under way, outermost first.
+    /// Frames in use, outermost first.
     pub frames: Vec<Frame>,
     /// Pointers that the outermost program has compared with NULL.
     tested: BTreeSet<u64>,
-    /// The last of them.
+    /// Most recent entry of `tested`.
     last_tested: u64,
 }
 
-/// A function under way.
+/// A frame of a running function.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame {
-    /// Its r10.
+    /// Value of r10 in the frame.
     pub top: u64,
     pub function: usize,
-    /// The instruction that called it, within the program.
+    /// Instruction of the program that called the function; `None` for a call from outside.
     pub caller: Option<usize>,
     pub depth: u32,
 }
@@ -168,7 +171,8 @@ impl Objects {
         }
     }
 
-    /// The program compares this pointer with NULL: that holds for its copies, too.
+    /// Records that the program compares this pointer with NULL. The test also covers copies of the
+    /// pointer.
     pub fn note_tested(&mut self, prov: Prov) {
         let tested = prov.tested().0;
         if tested != self.last_tested {
@@ -177,7 +181,7 @@ impl Objects {
         }
     }
 
-    /// Whether a pointer may be NULL as far as the program knows.
+    /// Returns whether a pointer may be NULL as far as the program knows.
     #[inline(always)]
     pub fn is_untested(&self, prov: Prov) -> bool {
         let tested = prov.tested().0;
@@ -187,13 +191,15 @@ impl Objects {
             && !self.tested.contains(&tested)
     }
 
-    /// What an address belongs to that comes from the kernel, from a helper, or is a constant.
+    /// Returns the provenance of an address that the kernel or a helper supplied, or that is a
+    /// constant.
     pub fn classify(&self, region: &Region, addr: u64) -> Prov {
         if addr >> SHIFT != self.tag || region.in_arenas(addr) {
             return Prov::SCALAR;
         }
         if (self.stack..self.stack_end).contains(&addr) {
-            // What the kernel keeps there for a program: the number of an iterator, the key of an element.
+            // The kernel keeps its own data for a program in the stack, such as the number that an
+            // iterator returns or an element's key.
             return Prov::KERNEL;
         }
         let at = self.places.partition_point(|place| place.start <= addr);
@@ -209,7 +215,7 @@ impl Objects {
             .map_or(Prov::KERNEL, |(slab, index, _)| Prov::slab(slab, index))
     }
 
-    /// The allocated memory around an address.
+    /// Returns the slot of the live view that contains an address.
     fn live_at(&self, addr: u64) -> Option<usize> {
         let (_, &slot) = self.live.range(..=addr).next_back()?;
         let view = &self.views[slot as usize];
@@ -220,7 +226,7 @@ impl Objects {
         Prov::view(slot, self.views[slot].generation)
     }
 
-    /// The view that a provenance means, dead or alive; `None` once its slot has another owner.
+    /// Returns the view of a provenance, dead or alive. Returns `None` if the slot has been reused.
     #[inline(always)]
     pub fn view(&self, slot: usize, generation: u32) -> Option<&View> {
         let view = &self.views[slot];
@@ -239,7 +245,7 @@ impl Objects {
         self.views.len() - 1
     }
 
-    /// A view of allocated memory, the one that is there already if there is.
+    /// Returns the provenance of allocated memory; makes a view if there is none yet.
     pub fn allocated(&mut self, start: u64, len: u64, kind: Kind, born: usize) -> Prov {
         if let Some(&slot) = self.live.get(&start) {
             return self.prov(slot as usize);
@@ -249,14 +255,14 @@ impl Objects {
         self.prov(slot)
     }
 
-    /// A view for as long as the outermost program runs at most.
+    /// Adds a view that ends at the latest with the outermost call of a program.
     pub fn passing(&mut self, view: View) -> Prov {
         let slot = self.add(view);
         self.passing.push(slot as u32);
         self.prov(slot)
     }
 
-    /// The view has come to its end.
+    /// Ends the lifetime of a view.
     pub fn kill(&mut self, slot: usize, verb: &'static str, pc: Option<usize>) {
         let view = &mut self.views[slot];
         if !view.alive {
@@ -271,7 +277,8 @@ impl Objects {
         self.dead.push_back(slot as u32);
     }
 
-    /// Memory was freed since the last time: by this instruction, if one is running.
+    /// Ends the views of memory freed since the last call. `pc` is the instruction that freed it,
+    /// if one is running.
     pub fn take_freed(&mut self, region: &Region, pc: Option<usize>) {
         while let Some(addr) = region.take_freed() {
             let Some((start, size)) = region.alloc_around(addr).or(Some((addr, 1))) else {
@@ -290,7 +297,7 @@ impl Objects {
         }
     }
 
-    /// A record of a ring buffer was submitted: what points into it points to nothing of the program's.
+    /// Ends the views into a ring buffer record that was submitted.
     pub fn end_record(&mut self, start: u64, len: u64, pc: usize) {
         for at in 0..self.passing.len() {
             let slot = self.passing[at] as usize;
@@ -301,7 +308,8 @@ impl Objects {
         }
     }
 
-    /// What a pointer is that the kernel gave: to its own, or one that may be read and no more.
+    /// Returns the provenance of a pointer that kernel memory contains: a kernel object, or memory
+    /// that may only be read.
     pub fn of_kernel(&self, region: &Region, addr: u64) -> Prov {
         let prov = self.classify(region, addr);
         match prov.origin() {
@@ -310,7 +318,8 @@ impl Objects {
         }
     }
 
-    /// What a pointer is that the kernel's call of a program has brought: its struct beside the arguments, or as `of_kernel`.
+    /// Returns the provenance of a pointer among a program's arguments: a struct next to the
+    /// arguments on the stack, or as `of_kernel`.
     pub fn of_arguments(&self, region: &Region, addr: u64) -> Prov {
         let mut outer = self.stack_end;
         for frame in &self.frames {
@@ -322,7 +331,7 @@ impl Objects {
         self.of_kernel(region, addr)
     }
 
-    /// What holds until this ends.
+    /// Ends the views with a lifetime that ends with this event.
     pub fn expire(&mut self, until: Until, verb: &'static str, pc: usize) {
         for at in 0..self.passing.len() {
             let slot = self.passing[at] as usize;
@@ -332,7 +341,7 @@ impl Objects {
         }
     }
 
-    /// References that this call of a program has not given back.
+    /// Returns the slot of a reference that this call of a program has not released.
     pub fn leaked(&self, program: u32) -> Option<usize> {
         let held = |slot: &u32| {
             let view = &self.views[*slot as usize];
@@ -341,7 +350,7 @@ impl Objects {
         self.passing.iter().find(|slot| held(slot)).map(|&slot| slot as usize)
     }
 
-    /// The outermost program is through.
+    /// Ends all views and NULL tests of the outermost call that is over.
     pub fn forget_passing(&mut self) {
         self.tested.clear();
         self.last_tested = 0;
@@ -350,7 +359,7 @@ impl Objects {
         }
     }
 
-    /// What a pointer with this provenance points into: start, length, live; of a reference to what it was made from.
+    /// Returns start and length of the object that a pointer with this provenance points into.
     pub fn bounds(&self, prov: Prov) -> Option<(u64, u64)> {
         match prov.origin() {
             Origin::View { slot, generation } => self.view(slot, generation).map(|view| (view.start, view.len)),
@@ -402,12 +411,13 @@ fn place_of_map(map: &Map) -> Option<Place> {
 }
 
 impl Objects {
-    /// A pointer was stored to the stack.
+    /// Records a store of a pointer to the stack.
     pub fn spill(&mut self, offset: u64, value: u64, prov: u64) {
         self.shadow[(offset / 8) as usize] = [prov, value];
     }
 
-    /// What was loaded from the stack: what was spilled there, if that is still there.
+    /// Returns the provenance of a word loaded from the stack: that of the spilled pointer, if the
+    /// stack still holds it.
     pub fn filled(&self, offset: u64, value: u64) -> Prov {
         match self.shadow[(offset / 8) as usize] {
             [prov, spilled] if spilled == value => Prov(prov),
@@ -417,7 +427,7 @@ impl Objects {
 }
 
 impl Objects {
-    /// Whether an address is one of read-only globals.
+    /// Returns whether an address lies in read-only globals.
     pub fn is_constant(&self, addr: u64) -> bool {
         let at = self.places.partition_point(|place| place.start <= addr);
         let place = self.places[..at].last().filter(|place| addr < place.end);

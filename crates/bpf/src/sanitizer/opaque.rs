@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Iterators, dynptrs and saved flags: the kernel's data in the program's stack. What a function has put there must be what the next
-//! one finds, and what a dynptr points to must still be there.
+//! Iterators, dynptrs and saved interrupt flags: kernel data in the program's stack.
+//!
+//! Each must still contain what the last kernel function stored there, and the memory of a dynptr
+//! must still exist.
 
 use super::callee::{Callee, Effect};
 use super::held::{Open, Pending};
@@ -25,7 +27,7 @@ impl Sanitizer {
             .rfind(|open| open.addr == addr && open.what == what)
     }
 
-    /// An argument is one that was made, is as it was left, and what it points to is there.
+    /// Checks that an argument was created, is unchanged since, and that its memory still exists.
     pub(super) fn check_opaque(
         &self,
         cx: &Context,
@@ -63,7 +65,7 @@ impl Sanitizer {
         }
     }
 
-    /// A call has made, changed or ended some.
+    /// Records the iterators, dynptrs and flags that a call has created, changed or ended.
     pub(super) fn note_opaque(&mut self, cx: &Context, call: &Pending, callee: &Callee, r0: u64) {
         for (n, &arg) in callee.args.iter().enumerate().take(5) {
             let addr = call.args[n];
@@ -106,7 +108,7 @@ impl Sanitizer {
         callee: &Callee,
         r0: u64,
     ) {
-        // A lock that was not taken has saved nothing.
+        // A lock that was not acquired has saved no flag.
         if what.is_irq_flag() && callee.rules.effect == Effect::Lock && r0 != 0 {
             return;
         }
@@ -139,7 +141,8 @@ impl Sanitizer {
         });
     }
 
-    /// A number that an iterator shows: the program may read it until the iterator ends.
+    /// Returns the provenance of an element that an iterator returned. The program may read it
+    /// until the iterator ends.
     pub(super) fn shown(&mut self, call: &Pending, addr: u64) -> Prov {
         let Some(at) = self.held.open.iter().rposition(|open| open.addr == call.args[0]) else {
             return Prov::KERNEL;
@@ -156,7 +159,7 @@ impl Sanitizer {
         prov
     }
 
-    /// bpf_user_ringbuf_drain hands its callback a dynptr to a sample.
+    /// Records the dynptr to a sample that bpf_user_ringbuf_drain passes to its callback.
     pub(super) fn note_sample(&mut self, cx: &Context, addr: u64) {
         let start = cx.region().load::<u64>(addr).unwrap_or(0);
         let len = cx.region().load::<u32>(addr.wrapping_add(8)).unwrap_or(0);
@@ -175,7 +178,8 @@ impl Sanitizer {
         });
     }
 
-    /// Functions have returned: what lay in their frames is gone, but what had to be ended is not forgotten.
+    /// Forgets what lay in the frames of functions that have returned, except for what the program
+    /// must still end.
     pub(super) fn forget_opaque(&mut self) {
         if self.held.open.is_empty() {
             return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The provenance of what helpers and kfuncs return.
+//! Provenance of the values that helpers and kfuncs return.
 
 use super::callee::{Callee, Effect};
 use super::held::Pending;
@@ -11,7 +11,7 @@ use crate::engine::context::Context;
 use crate::map::kind;
 
 impl Sanitizer {
-    /// The result of a call, other than 0.
+    /// Returns the provenance of a call's result that is not 0.
     pub(super) fn result(&mut self, cx: &Context, call: &Pending, callee: &Callee, r0: u64) -> Prov {
         let (pc, region) = (call.pc, cx.region());
         let program = self.held.program();
@@ -73,7 +73,8 @@ impl Sanitizer {
                 let prov = self.objects.classify(region, r0);
                 if callee.args.first() == Some(&Arg::PerCpu) {
                     let Some(id) = self.percpu_type(Prov(call.provs[0])) else {
-                        // A number added to the address of a kernel variable never leads to memory of the program.
+                        // Adding a number to the address of a kernel variable never yields the
+                        // address of program memory.
                         return self.objects.of_kernel(region, r0);
                     };
                     let len = cx.types().get(&id).map_or(0, |local| u64::from(local.size));
@@ -91,7 +92,7 @@ impl Sanitizer {
         }
     }
 
-    /// Type of the objects that a per-CPU pointer leads to.
+    /// Returns the local type of the objects to which a per-CPU pointer leads.
     fn percpu_type(&self, prov: Prov) -> Option<u32> {
         match prov.origin() {
             Origin::View { slot, .. } => match self.objects.views[slot].kind {
@@ -102,7 +103,7 @@ impl Sanitizer {
         }
     }
 
-    /// A view of what is at an address, as yet without reference.
+    /// Returns a view of the object at an address. The view is no reference.
     fn view_of(&self, cx: &Context, addr: u64, pc: usize) -> View {
         let prov = self.objects.classify(cx.region(), addr);
         let (start, len) = self.objects.bounds(prov).unwrap_or((addr, 0));

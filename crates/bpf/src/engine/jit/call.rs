@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Calls out of a function: to helpers and kfuncs by address, to functions of the program directly; and the ways into faults.
+//! Machine code for calls: to helpers and kfuncs by address, to functions of the program directly,
+//! and to functions that raise faults.
 
 use std::mem::offset_of;
 
@@ -15,11 +16,11 @@ use crate::engine::context::Entry;
 use crate::engine::raise;
 use crate::image::{CALL_FUNCTION, CALL_HELPER, Insn};
 
-/// bpf_map_lookup_elem.
+/// Number of bpf_map_lookup_elem.
 const MAP_LOOKUP: i64 = 1;
 
 impl Translator<'_, '_> {
-    /// CALL.
+    /// Translates CALL.
     pub fn call(&mut self, pc: usize, i: &Insn) {
         self.write_back();
         let result = if i.src == CALL_FUNCTION {
@@ -68,8 +69,9 @@ impl Translator<'_, '_> {
         self.builder.def_var(self.left, left);
     }
 
-    /// `bpf_map_lookup_elem` of an array known here, with a key in memory of the program's own: no call, as in the kernel
-    /// (array_map_gen_lookup, percpu_array_map_gen_lookup).
+    /// Translates `bpf_map_lookup_elem` without a call, as the kernel does (array_map_gen_lookup,
+    /// percpu_array_map_gen_lookup). Returns `None` unless the map is a known array and the key
+    /// lies in the program's own memory.
     fn array_lookup(&mut self, i: &Insn) -> Option<Value> {
         if i.src != CALL_HELPER || i.imm != MAP_LOOKUP {
             return None;
@@ -100,7 +102,7 @@ impl Translator<'_, '_> {
         Some(self.builder.ins().select(exists, value, none))
     }
 
-    /// The constant that a value is, if it is one.
+    /// Returns the value's constant, if it is one.
     pub fn constant(&self, value: Value) -> Option<i64> {
         let dfg = &self.builder.func.dfg;
         match dfg.insts[dfg.value_def(dfg.resolve_aliases(value)).inst()?] {
@@ -112,7 +114,7 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// r1 to r5 after a call.
+    /// Clears r1 to r5, which a call clobbers.
     fn clobber(&mut self) {
         let zero = self.builder.ins().iconst(types::I64, 0);
         for register in 1..=5 {
@@ -127,7 +129,7 @@ impl Translator<'_, '_> {
         args
     }
 
-    /// Faults unless the current context has one of these bits.
+    /// Raises a fault unless the current context has one of these bits.
     fn permit(&mut self, pc: usize, contexts: u32) {
         let current = self.load_field(types::I32, offset_of!(Context, contexts));
         let common = self.builder.ins().band_imm_s(current, i64::from(contexts));
@@ -155,7 +157,8 @@ impl Translator<'_, '_> {
         self.builder.ins().trap(TrapCode::unwrap_user(1));
     }
 
-    /// Goes on in `next` unless the budget is used up, which is a fault. The count of instructions left is up to date.
+    /// Continues in `next`, or raises a fault if the budget is used up. The variable for the
+    /// remaining budget must be up to date.
     pub fn within_budget(&mut self, pc: usize, next: ir::Block) {
         let left = self.builder.use_var(self.left);
         let over = self.builder.ins().icmp_imm_s(IntCC::SignedLessThan, left, 0);
@@ -166,7 +169,7 @@ impl Translator<'_, '_> {
         self.fault(pc, raise::over_budget, &[]);
     }
 
-    /// Writes the count of instructions left to the context.
+    /// Stores the remaining budget in the context.
     pub fn write_back(&mut self) {
         let left = self.counted();
         self.store_field(left, offset_of!(Context, left));

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The JIT compiler: each BPF function becomes a machine function, through Cranelift.
+//! The JIT compiler, which translates each BPF function to a machine function through Cranelift.
 //!
-//! A machine function takes the [`Context`] and r1 to r5 and returns r0, as helpers do. BPF registers are SSA variables; the
-//! count of instructions left is one more, written back at calls and at the end. What is emitted for one instruction is in
-//! `function`, for loads and stores in `memory`, for calls in `call`, with the sanitizer besides in `sanitizer`; the order of blocks in `flow`;
-//! where the code lies in `pages`.
+//! A machine function takes the [`Context`] and r1 to r5 and returns r0, as helpers do. BPF
+//! registers are SSA variables. The remaining budget is another variable, stored in the context at
+//! calls and at the end. `function` translates instructions, with loads and stores in `memory` and
+//! calls in `call`. `sanitizer` adds the checks of the sanitizer, `flow` orders the blocks, and
+//! `pages` allocates memory for the code.
 
 mod call;
 pub(super) mod compiled;
@@ -30,27 +31,28 @@ use compiled::Compiled;
 use flow::Flow;
 use pages::Pages;
 
-/// Why there is no machine code.
+/// Reasons for which a program is not compiled.
 pub(crate) enum Error {
-    /// The program is beyond a bound of the compiler; the interpreter runs it.
+    /// The program exceeds a limit of the compiler, and the interpreter runs it.
     TooLarge(String),
-    /// The host does not allow it.
+    /// The host does not support or allow compilation.
     Failed(String),
 }
 
-/// Largest function in instructions, basic blocks and loops, and largest program in instructions and functions, that is compiled.
-/// Time grows faster than linearly with a function's size, most with loops in loops: at these bounds a function takes about a
-/// second, twice that with the sanitizer.
+/// Limits on the size of a function and of a program that the JIT compiles. Compile time grows
+/// faster than linearly with a function's size, most of all for nested loops. At these limits a
+/// function takes about one second, or two with the sanitizer.
 const MAX_INSNS: usize = 16 << 10;
 const MAX_BLOCKS: usize = 8 << 10;
 const MAX_LOOPS: usize = 128;
 const MAX_PROGRAM: usize = 128 << 10;
 const MAX_FUNCTIONS: usize = 4096;
 
-/// Bytes of machine code that one instruction may become on average. The most that was seen is 160, with the sanitizer.
+/// Average number of bytes of machine code reserved for one instruction. The largest average seen
+/// is 160, with the sanitizer.
 const CODE_PER_INSN: usize = 1024;
 
-/// Compiles all functions. Returns the code, and the entry of each function.
+/// Compiles all functions. Returns the code and the entry point of each function.
 pub(crate) fn compile(cx: &Context) -> Result<(Compiled, Vec<Entry>), Error> {
     let (insns, functions) = (cx.code.insns.len(), cx.code.functions.len());
     if insns > MAX_PROGRAM {
@@ -64,7 +66,7 @@ pub(crate) fn compile(cx: &Context) -> Result<(Compiled, Vec<Entry>), Error> {
     build(cx, &flows)
 }
 
-/// The basic blocks of a function, unless they are too many to compile.
+/// Returns the basic blocks of a function, or an error if there are too many to compile.
 fn flow(cx: &Context, function: &Function) -> Result<Flow, Error> {
     let name = || format!("function {}", function.name);
     let insns = function.end - function.start;
@@ -163,7 +165,8 @@ fn build(cx: &Context, flows: &[Flow]) -> Result<(Compiled, Vec<Entry>), Error> 
         })
         .collect();
     places.sort_unstable();
-    // SAFETY: the code was compiled with this signature, and the trampolines, which alone call entries, keep the registers.
+    // SAFETY: the code was compiled with this signature. Only the trampolines call entry points,
+    // and they save the registers.
     let entries = starts
         .iter()
         .map(|&start| unsafe { std::mem::transmute::<u64, Entry>(start) })
@@ -177,7 +180,8 @@ fn build(cx: &Context, flows: &[Flow]) -> Result<(Compiled, Vec<Entry>), Error> 
     Ok((compiled, entries))
 }
 
-/// What the compiler says of a function: a limit of its own is reached, or it does not work on this host.
+/// Converts the compiler's error about a function: either one of its limits is reached, or it does
+/// not work on this host.
 fn refused(function: &str, error: ModuleError) -> Error {
     match error {
         ModuleError::Compilation(limit @ (CodegenError::ImplLimitExceeded | CodegenError::CodeTooLarge)) => {
@@ -190,7 +194,8 @@ fn refused(function: &str, error: ModuleError) -> Error {
     }
 }
 
-/// Bytes of stack from the caller's stack pointer to the function's own: the return address, the frame pointer and the frame.
+/// Returns the stack that a call of the function uses in bytes: return address, frame pointer and
+/// frame.
 fn frame_size(code: &CompiledCode) -> u64 {
     let frame = code
         .buffer
@@ -199,8 +204,10 @@ fn frame_size(code: &CompiledCode) -> u64 {
     u64::from(frame) + 16
 }
 
-/// Of compiled functions: context and r1 to r5; returns r0. No register survives a call, so that none has to be saved on the
-/// way in: the trampoline saves them all, as a fault has to find them. With the sanitizer they are called from Rust.
+/// Returns the signature of compiled functions: the context and r1 to r5, returning r0. A function
+/// saves no registers on entry, because the calling convention preserves none: the trampolines save
+/// them all, so that a fault can restore them. With the sanitizer, Rust code calls the functions,
+/// so they use the C convention.
 fn own_signature(cx: &Context) -> Signature {
     let mut signature = signature(5);
     if cx.sanitizer.is_none() {
@@ -209,7 +216,8 @@ fn own_signature(cx: &Context) -> Signature {
     signature
 }
 
-/// Context and the first `args` of r1 to r5; returns r0.
+/// Returns the signature of a Rust function: the context and the first `args` of r1 to r5,
+/// returning r0.
 fn signature(args: usize) -> Signature {
     let mut signature = Signature::new(CallConv::SystemV);
     signature.params.extend((0..=args).map(|_| AbiParam::new(types::I64)));

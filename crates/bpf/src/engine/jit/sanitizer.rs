@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The sanitizer in compiled code: a provenance beside each register, and calls to `sanitizer` before accesses and around calls. Accesses to the own
-//! frame at a known place need no check; what is spilled there is noted in the shadow of the stack. Without the sanitizer
-//! these functions emit nothing.
+//! The sanitizer's part of compiled code.
+//!
+//! Each register has a variable with its provenance. The code calls the checks in `sanitizer`
+//! before accesses and around calls. An access to the function's own frame at a known offset needs
+//! no check; the shadow of the stack records the provenance of a spilled value. Without the
+//! sanitizer these functions emit nothing.
 
 use std::mem::offset_of;
 
@@ -17,22 +20,23 @@ use crate::sanitizer;
 
 /// Provenances of the registers of one function.
 pub(super) struct Provenances {
-    /// r0 to r9.
+    /// Variables for the provenances of r0 to r9.
     registers: Vec<Variable>,
-    /// r10's, and where the shadow of its frame ends.
+    /// Provenance of r10, and the end of the frame's part of the stack's shadow.
     frame: Option<(Value, Value)>,
 }
 
-/// What the provenance of a loaded value is.
+/// Source of a loaded value's provenance.
 pub(super) enum Loaded {
     Unchecked,
     Known(Value),
-    /// What was spilled at this distance from the frame pointer.
+    /// The value was spilled at this distance from the frame pointer.
     Spilled(i64),
 }
 
 impl Translator<'_, '_> {
-    /// Arguments bring theirs along; other registers hold none.
+    /// Defines the provenances at the start of a function: arguments have those that the caller
+    /// stored, other registers have none.
     pub fn begin_checked(&mut self) {
         if self.cx.sanitizer.is_none() {
             return;
@@ -49,14 +53,14 @@ impl Translator<'_, '_> {
         self.checked = Some(Provenances { registers, frame: None });
     }
 
-    /// The frame pointer's provenance: which frame it is of.
+    /// Computes the provenance of the frame pointer, which identifies the frame.
     pub fn frame_checked(&mut self, fp: Value) {
         let Some(state) = &self.cx.sanitizer else { return };
         let (stack, _) = self.cx.stack_range();
         let prov = sanitizer::frame().wrapping_sub(stack) as i64;
         let prov = self.builder.ins().iconst(types::I64, prov);
         let prov = self.builder.ins().iadd(fp, prov);
-        // Two words of shadow for one of stack.
+        // The shadow has two words for each word of the stack.
         let twice = self.builder.ins().ishl_imm_u(fp, 1);
         let shadow = state.shadow().wrapping_sub(2 * stack) as i64;
         let shadow = self.builder.ins().iconst(types::I64, shadow);
@@ -88,7 +92,7 @@ impl Translator<'_, '_> {
         self.constant(prov) == Some(sanitizer::SCALAR as i64)
     }
 
-    /// LD_IMM64.
+    /// Sets the provenance of an LD_IMM64.
     pub fn constant_checked(&mut self, i: &Insn) {
         let Some(state) = &self.cx.sanitizer else { return };
         let prov = state.constant(self.cx.region(), i.imm as u64);
@@ -96,7 +100,8 @@ impl Translator<'_, '_> {
         self.set_prov(i.dst, prov);
     }
 
-    /// As the interpreter's `provenance`. Before the registers change.
+    /// Sets the provenance of an ALU result, like `provenance` in the interpreter. Must be called
+    /// before the registers change.
     pub fn alu_checked(&mut self, i: &Insn, ty: Type) {
         if self.checked.is_none() {
             return;
@@ -137,7 +142,7 @@ impl Translator<'_, '_> {
         self.set_prov(i.dst, prov);
     }
 
-    /// As the interpreter's `look`. Before an instruction.
+    /// Checks the registers that an instruction uses, like `sanitizer::before` in the interpreter.
     pub fn look(&mut self, pc: usize, i: &Insn) {
         let Some(state) = &self.cx.sanitizer else { return };
         let look = state.look(pc);
@@ -157,7 +162,7 @@ impl Translator<'_, '_> {
             self.call_entry(sanitizer::read, &[pc, register, prov]);
             self.end_cold(next);
         }
-        // As they are before a variable number makes others of them.
+        // The provenances before the addition of a variable number changes them.
         let provs = [i.dst, i.src].map(|register| self.prov_if_used(i, register));
         let (src_varies, dst_varies) = look.varies();
         if src_varies || dst_varies {
@@ -199,13 +204,15 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// The provenance of an operand; `None` of a source that the instruction does not have.
+    /// Returns the provenance of an operand, or `None` if the instruction does not use the
+    /// register.
     fn prov_if_used(&mut self, i: &Insn, register: u8) -> Option<Value> {
         let used = sanitizer::moves(i) || sanitizer::tests(i);
         (used && (register == i.dst || i.op & insn::X != 0)).then(|| self.prov(register))
     }
 
-    /// A pointer to which a number is added that the verifier does not know, if it is one.
+    /// Marks the provenance of a pointer to which the program adds a number that the verifier would
+    /// not know.
     fn vary(&mut self, register: u8, pointer: Value, number: Value) {
         if self.constant(pointer).is_some() {
             return;
@@ -219,7 +226,8 @@ impl Translator<'_, '_> {
         self.set_prov(register, prov);
     }
 
-    /// Goes on in a cold block if this is not 0; after [`Translator::end_cold`] in the block returned.
+    /// Enters a cold block that runs if `condition` is not 0. Returns the block in which
+    /// [`Translator::end_cold`] continues.
     fn begin_cold(&mut self, condition: Value) -> ir::Block {
         let (cold, next) = (self.cold_block(), self.builder.create_block());
         self.builder.ins().brif(condition, cold, &[], next, &[]);
@@ -237,12 +245,12 @@ impl Translator<'_, '_> {
         self.builder.ins().iconst(types::I64, meta as i64)
     }
 
-    /// Before LDX.
+    /// Emits the check before LDX and returns the source of the provenance.
     pub fn load_checked(&mut self, pc: usize, i: &Insn, base: Value) -> Loaded {
         if self.checked.is_none() {
             return Loaded::Unchecked;
         }
-        // Stack must be aligned; what is not is refused like any other access.
+        // A misaligned access to the stack takes the general path, which refuses it.
         if let Some(far) = self.in_frame(base, i)
             && far % insn::size(i.op) as i64 == 0
         {
@@ -255,7 +263,7 @@ impl Translator<'_, '_> {
         Loaded::Known(self.call_entry(sanitizer::load, &[base, meta, prov]))
     }
 
-    /// After LDX: the provenance of what was loaded.
+    /// Sets the provenance of the loaded value after LDX.
     pub fn loaded_checked(&mut self, register: u8, value: Value, loaded: Loaded) {
         let prov = match loaded {
             Loaded::Unchecked => return,
@@ -278,7 +286,7 @@ impl Translator<'_, '_> {
         frame.expect("the frame is set up where r10 is used").1
     }
 
-    /// Before ST and STX.
+    /// Emits the check before ST and STX.
     pub fn store_checked(&mut self, pc: usize, i: &Insn, base: Value) {
         if self.checked.is_none() {
             return;
@@ -305,7 +313,7 @@ impl Translator<'_, '_> {
         self.call_entry(sanitizer::store, &[base, meta, prov, value, of]);
     }
 
-    /// Before an atomic operation. What it gives back is a number.
+    /// Emits the check before an atomic operation. Its result is a number, not a pointer.
     pub fn atomic_checked(&mut self, pc: usize, i: &Insn, base: Value, is_load: bool) {
         if self.checked.is_none() {
             return;
@@ -377,7 +385,7 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// r0's provenance goes to the caller.
+    /// Passes the provenance of r0 to the caller.
     pub fn exit_checked(&mut self) {
         if self.checked.is_some() {
             let prov = self.prov(0);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Ring buffers, and dynptrs: to a program's own memory, to a record that is being written, to a sample of a user ring buffer.
+//! Ring buffers, and dynptrs. A dynptr refers to the program's own memory, a record that is being
+//! written, or a sample of a user ring buffer.
 
 use crate::engine::func::Func;
 use crate::engine::vm::Vm;
@@ -8,8 +9,9 @@ use crate::errno::long::*;
 use crate::fault::Fault;
 use crate::rows::*;
 
-/// A `struct bpf_dynptr`: where the memory begins (0: to none), how much of it, from where on. It lies with the program, so what is
-/// read of it is as little trusted as any address: accesses through it are checked.
+/// A `struct bpf_dynptr`: address of the memory (0 for a NULL dynptr), its size, and an offset into
+/// it. The struct lies in the program's memory, so its contents cannot be trusted; accesses through
+/// it are checked like any others.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Dynptr {
@@ -23,11 +25,11 @@ const NULL: Dynptr = Dynptr {
     size: 0,
     offset: 0,
 };
-/// Largest memory of a dynptr: DYNPTR_MAX_SIZE.
+/// Maximum size of a dynptr's memory in bytes: DYNPTR_MAX_SIZE.
 const MAX_SIZE: u64 = (1 << 24) - 1;
-/// BPF_RB_NO_WAKEUP and BPF_RB_FORCE_WAKEUP: nobody waits at the other end here.
+/// BPF_RB_NO_WAKEUP and BPF_RB_FORCE_WAKEUP, without effect because no reader waits.
 const WAKEUP_FLAGS: u64 = 3;
-/// bpf_user_ringbuf_drain handles at most this many samples in one call.
+/// Maximum number of samples that one call of bpf_user_ringbuf_drain handles.
 const MAX_SAMPLES: u64 = 128 * 1024;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
@@ -77,7 +79,7 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
         "bool bpf_dynptr_is_null(const struct bpf_dynptr *p)"
         { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL,
           run: |w: &mut W, p: u64| Ok::<bool, Fault>(w.region().load::<Dynptr>(p)?.data == 0) }
-        // None of those there are here is.
+        // No dynptr modelled here is read-only.
         "bool bpf_dynptr_is_rdonly(const struct bpf_dynptr *p)"
         { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: |_: &mut W, _: u64| false }
         "u64 bpf_dynptr_size(const struct bpf_dynptr *p)"
@@ -134,7 +136,8 @@ fn query<W: World>(w: &mut W, map: u64, what: u64) -> Result<u64, Fault> {
     Ok(w.vm().map(map)?.ringbuf()?.borrow().query(what))
 }
 
-/// Calls `callback(dynptr, ctx)` for each sample until it returns 1; the number of samples. Not from within such a callback.
+/// Calls `callback(dynptr, ctx)` for each sample until it returns nonzero, and returns the number
+/// of samples. Fails if called from such a callback.
 fn user_ringbuf_drain<W: World>(w: &mut W, map: u64, callback: u64, ctx: u64, flags: u64) -> Result<i64, Fault> {
     let ring = w.vm().map(map)?.ringbuf()?;
     if flags & !WAKEUP_FLAGS != 0 {
@@ -167,7 +170,8 @@ fn drain<W: World>(w: &mut W, map: u64, callback: u64, ctx: u64) -> Result<i64, 
     Ok(nr as i64)
 }
 
-/// Address of `len` bytes at `offset` of a dynptr's memory: `None` if it has none, or not so much.
+/// Returns the address of `len` bytes at `offset` in a dynptr's memory; `None` for a NULL dynptr or
+/// a range beyond the end.
 fn place(dynptr: Dynptr, offset: u64, len: u64) -> Option<u64> {
     let fits = u64::from(dynptr.size)
         .checked_sub(len)
@@ -175,7 +179,8 @@ fn place(dynptr: Dynptr, offset: u64, len: u64) -> Option<u64> {
     (dynptr.data != 0 && fits).then(|| dynptr.data.wrapping_add(u64::from(dynptr.offset)).wrapping_add(offset))
 }
 
-/// bpf_dynptr_data and the slices: address of the bytes, 0 when they are not inside.
+/// Implements bpf_dynptr_data and the slices: returns the address of the bytes, 0 if they are out
+/// of range.
 fn data<W: World>(w: &mut W, dynptr: u64, offset: u64, len: u64) -> Result<u64, Fault> {
     let dynptr = w.region().load::<Dynptr>(dynptr)?;
     Ok(place(dynptr, offset, len).unwrap_or(0))
@@ -273,7 +278,7 @@ fn clone<W: World>(w: &mut W, dynptr: u64, to: u64) -> Result<i64, Fault> {
     Ok(if dynptr.data == 0 { -EINVAL } else { 0 })
 }
 
-/// A dynptr to nothing has 0 bytes for what asks for its size alone.
+/// Returns whether a range is beyond the end. A NULL dynptr has size 0 here.
 fn beyond(dynptr: Dynptr, offset: u64, len: u64) -> bool {
     u64::from(dynptr.size).checked_sub(len).is_none_or(|most| offset > most)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Access to maps.
+//! Helpers and kfuncs that access maps.
 
 use super::object::drop_fields;
 use crate::engine::func::Func;
@@ -14,7 +14,7 @@ use crate::rows::*;
 const BPF_LOCAL_STORAGE_GET_F_CREATE: u64 = 1;
 const BPF_F_INDEX_MASK: u64 = 0xffff_ffff;
 const BPF_F_CURRENT_CPU: u64 = BPF_F_INDEX_MASK;
-/// Bytes of a struct bpf_perf_event_value.
+/// Size of a struct bpf_perf_event_value in bytes.
 const PERF_EVENT_VALUE_SIZE: u32 = 24;
 /// NUMA_NO_NODE
 const NO_NODE: i32 = -1;
@@ -93,7 +93,7 @@ fn lookup_percpu<W: World>(w: &mut W, map: u64, key: u64, cpu: u32) -> Result<u6
     Ok(value)
 }
 
-/// The work that an operation on a map has done beyond the usual.
+/// Charges the work of a map operation that exceeds the usual.
 #[inline]
 fn charge<W: World>(w: &W, map: &Map) -> Result<(), Fault> {
     match map.take_work() {
@@ -119,8 +119,9 @@ fn update<W: World>(w: &mut W, map: u64, key: u64, value: u64, flags: u64) -> Re
     Ok(done)
 }
 
-/// Does an update end what this field of the value holds? Timers and work are cancelled (bpf_obj_cancel_fields); a reference goes where
-/// the element is a new one, and stays in an array and in per-CPU values.
+/// Returns whether an update ends what this field of the old value holds. Timers and work are
+/// cancelled (bpf_obj_cancel_fields). A reference is released in maps that replace the element, and
+/// kept in arrays and per-CPU values.
 fn ends_with_update(map: &Map, field: &Field) -> bool {
     match field.kind {
         FieldKind::Timer | FieldKind::Workqueue => true,
@@ -129,7 +130,8 @@ fn ends_with_update(map: &Map, field: &Field) -> bool {
     }
 }
 
-/// An update gives back the references that the value held, and all that one thrown out by it owned (bpf_obj_free_fields).
+/// Updates an element. Releases the references of the old value, and everything owned by a value
+/// that the update evicts (bpf_obj_free_fields).
 fn update_references<W: World>(
     w: &mut W,
     map_addr: u64,
@@ -149,7 +151,7 @@ fn update_references<W: World>(
     let map = w.vm().map(map_addr)?;
     let done = map.update(w.region(), &key, &value, flags, w.cpu())?;
     charge(w, map)?;
-    // With the lock taken, the value is changed where it is.
+    // With BPF_F_LOCK the value is changed in place.
     if done == 0 && old != 0 && flags & BPF_F_LOCK == 0 {
         drop_fields(w, &ending, old);
     }
@@ -174,7 +176,7 @@ fn delete<W: World>(w: &mut W, map: u64, key: u64) -> Result<i64, Fault> {
     Ok(done)
 }
 
-/// Programs only look into maps of maps (check_map_func_compatibility).
+/// Rejects maps of maps, in which programs may only look up (check_map_func_compatibility).
 fn not_of_maps(map: &Map, func: &str) -> Result<(), Fault> {
     match map.def().kind {
         kind @ (kind::ARRAY_OF_MAPS | kind::HASH_OF_MAPS) => Err(cannot_pass(kind, func)),
@@ -198,7 +200,8 @@ fn pop<W: World>(w: &mut W, map: u64, value: u64, peek: bool) -> Result<i64, Fau
     )
 }
 
-/// No event is open at any index of the map: why there is none at this one.
+/// Returns the error of a perf event access. No event is ever open, so the error depends only on
+/// the index.
 fn perf_event<W: World>(w: &mut W, map: u64, flags: u64) -> Result<i64, Fault> {
     let entries = u64::from(w.vm().map(map)?.def().max_entries);
     if flags & !BPF_F_INDEX_MASK != 0 {
@@ -235,7 +238,8 @@ fn per_cpu_ptr<W: World>(w: &mut W, ptr: u64, cpu: u32) -> u64 {
     ptr.wrapping_add(offset)
 }
 
-/// A function on local storage: the kind of map it takes, and how the kernel names it (check_map_func_compatibility).
+/// A function for local storage: the map type that it accepts, and the kernel's name for the
+/// function (check_map_func_compatibility).
 type OfStorage = (u32, &'static str);
 const TASK_GET: OfStorage = (kind::TASK_STORAGE, "bpf_task_storage_get#156");
 const TASK_DELETE: OfStorage = (kind::TASK_STORAGE, "bpf_task_storage_delete#157");
@@ -290,7 +294,8 @@ fn storage_delete<W: World>(w: &mut W, func: OfStorage, map: u64, owner: u64) ->
     Vm::drop_storage(w, index, owner)
 }
 
-/// Calls `callback(map, key, value, ctx)` for each element until it returns 1. The number of calls.
+/// Calls `callback(map, key, value, ctx)` for each element until it returns nonzero. Returns the
+/// number of calls.
 fn for_each<W: World>(w: &mut W, map: u64, callback: u64, ctx: u64, flags: u64) -> Result<i64, Fault> {
     if flags != 0 {
         return Ok(-EINVAL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Objects that BPF code allocates, and kernel pointers kept in maps.
+//! Objects that BPF code allocates, and kernel pointers stored in maps.
 
 use super::{collection, cpumask, timer};
 use crate::engine::func::Func;
@@ -9,7 +9,7 @@ use crate::image::{Field, FieldKind};
 use crate::memory::Use;
 use crate::rows::*;
 
-/// The work of making an object, or of freeing it, in instructions.
+/// Work charged for allocating or freeing an object, in instructions.
 pub(super) const ALLOCATION: u64 = 16;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
@@ -97,7 +97,7 @@ fn obj_drop<W: World>(w: &mut W, object: u64) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Gives up a reference to an object that counts them; nothing if it does not, or is none.
+/// Drops a reference to a reference-counted object. Does nothing for any other address.
 pub(super) fn drop_one_of_several<W: World>(w: &mut W, object: u64) {
     let counts = type_of(w, object).is_ok_and(|id| refcount(&w.vm().types()[&id].fields).is_some());
     if counts {
@@ -105,11 +105,12 @@ pub(super) fn drop_one_of_several<W: World>(w: &mut W, object: u64) {
     }
 }
 
-/// What is left to do when objects are dropped that own others, however many.
+/// A remaining step of dropping objects that own other objects. A list of steps replaces a
+/// recursion of unbounded depth.
 enum Drop {
-    /// A reference to an object is given up.
+    /// Drop a reference to an object.
     Reference(u64),
-    /// What an object owned is dropped, and now it is freed.
+    /// Free an object after everything that it owned has been dropped.
     Memory(u64),
 }
 
@@ -122,9 +123,10 @@ fn drop_all<W: World>(w: &mut W, mut left: Vec<Drop>) {
                 continue;
             }
         };
-        // A program cannot be stopped here; its next instruction that is tested ends it.
+        // The release cannot stop halfway. If the budget is used up, the next test of the program
+        // ends it.
         let _ = w.vm().charge(ALLOCATION);
-        // Not there any more: the release has told.
+        // An object that is already gone was reported when it was released.
         let Ok(id) = type_of(w, object) else { continue };
         let fields = w.vm().types()[&id].fields.clone();
         if let Some(offset) = refcount(&fields) {
@@ -153,7 +155,7 @@ fn refcount_acquire<W: World>(w: &mut W, object: u64) -> Result<u64, Fault> {
     Ok(object)
 }
 
-/// Largest object of which each CPU has one: BPF_GLOBAL_PERCPU_MA_MAX_SIZE.
+/// Maximum size of a per-CPU object in bytes: BPF_GLOBAL_PERCPU_MA_MAX_SIZE.
 const PERCPU_MAX: u32 = 512;
 
 fn percpu_obj_new<W: World>(w: &mut W, id: u64) -> Result<u64, Fault> {
@@ -166,7 +168,7 @@ fn percpu_obj_new<W: World>(w: &mut W, id: u64) -> Result<u64, Fault> {
         Some(local) if !local.fields.is_empty() => return refuse(" must be a struct of scalars".into()),
         Some(local) => u64::from(local.size),
     };
-    // CPUs' objects are lines apart, as the kernel's are pages.
+    // The CPUs' objects lie in different cache lines. In the kernel they lie in different pages.
     let stride = size.next_multiple_of(64);
     w.vm().charge(ALLOCATION)?;
     w.vm().charge_bytes(stride * u64::from(w.nr_cpu_ids()))?;
@@ -191,7 +193,8 @@ fn throw<W: World>(_: &mut W, cookie: u64) -> Result<(), Fault> {
     Err(Fault::new(FaultKind::Throw(cookie), format!("bpf_throw({cookie})")))
 }
 
-/// A value is going: drops what its special fields own.
+/// Drops everything that the special fields of a value own, because the value is about to be
+/// removed.
 pub(crate) fn drop_fields<W: World>(w: &mut W, fields: &[Field], value: u64) {
     let mut left = Vec::new();
     give_up_fields(w, fields, value, &mut left);
@@ -199,7 +202,7 @@ pub(crate) fn drop_fields<W: World>(w: &mut W, fields: &[Field], value: u64) {
     drop_all(w, left);
 }
 
-/// The same, but the objects are left to be dropped.
+/// Clears the special fields of a value and appends the objects that they owned to `left`.
 fn give_up_fields<W: World>(w: &mut W, fields: &[Field], value: u64, left: &mut Vec<Drop>) {
     for field in fields {
         let addr = value + u64::from(field.offset);
@@ -219,7 +222,8 @@ fn give_up_fields<W: World>(w: &mut W, fields: &[Field], value: u64, left: &mut 
                 if is_object {
                     left.push(Drop::Reference(object));
                 } else if is_cpumask {
-                    // The only error is that it is not there any more, which the release has told.
+                    // The only possible error is a mask that is already gone, which was reported
+                    // when it was released.
                     let _ = cpumask::release(w, object);
                 } else if percpu_obj_drop(w, object).is_err() && object != 0 {
                     w.release_object(object);

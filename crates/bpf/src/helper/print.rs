@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Formatted output, with the conversions BPF programs may use: what bpf_bprintf_prepare refuses is refused here.
+//! Formatted output with the conversions of BPF programs. Rejects the formats that
+//! bpf_bprintf_prepare rejects.
 
 use super::read::string;
 use crate::engine::func::Func;
@@ -9,13 +10,14 @@ use crate::fault::Fault;
 use crate::memory::Region;
 use crate::rows::*;
 
-/// Longest format.
+/// Maximum length of a format in bytes.
 const FORMAT_MAX: u64 = 4096;
-/// Arguments of one format (MAX_BPRINTF_VARARGS).
+/// Maximum number of arguments of one format (MAX_BPRINTF_VARARGS).
 const MAX_ARGS: u32 = 12;
-/// Bytes that all arguments take, strings with their text (MAX_BPRINTF_BIN_ARGS).
+/// Maximum size of all arguments together in bytes, including the text of strings
+/// (MAX_BPRINTF_BIN_ARGS).
 const MAX_BIN_ARGS: usize = 512;
-/// Bytes of a line that is logged, its NUL included (MAX_BPRINTF_BUF).
+/// Maximum size of a logged line in bytes, including its NUL (MAX_BPRINTF_BUF).
 const MAX_LINE: usize = 1024;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
@@ -37,41 +39,42 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
     table
 }
 
-/// Can a format have so many bytes of arguments at this address?
+/// Returns whether a format may have `size` bytes of arguments at this address.
 pub fn args_fit(args: u64, size: u32) -> bool {
     size.is_multiple_of(8) && size <= MAX_ARGS * 8 && (size == 0 || args != 0)
 }
 
-/// `size` bytes of arguments.
+/// Reads `size` bytes of arguments.
 ///
 /// # Errors
-/// They cannot be read.
+/// The arguments cannot be read.
 pub fn read_args(region: &Region, args: u64, size: u32) -> Result<Vec<u64>, Fault> {
     (0..u64::from(size / 8))
         .map(|i| region.load(args.wrapping_add(i * 8)))
         .collect()
 }
 
-/// The format at an address, up to its NUL.
+/// Reads the format at an address, up to its NUL.
 ///
 /// # Errors
-/// It cannot be read.
+/// The format cannot be read.
 pub fn read_format(region: &Region, format: u64) -> Result<Vec<u8>, Fault> {
     let read = string(region, format, FORMAT_MAX);
     let (format, _) = read.ok_or_else(|| Fault::func(format!("format string at {format:#x} cannot be read")))?;
     Ok(format)
 }
 
-/// What a format prints.
+/// The output of a format.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Text {
-    /// As much as there was room for.
+    /// The output, truncated to the available space.
     pub bytes: Vec<u8>,
-    /// Bytes of the whole.
+    /// Length of the whole output in bytes.
     pub len: usize,
 }
 
-/// Bytes up to a limit. What is beyond it is counted: a width of eight million costs no memory.
+/// Output up to a limit. Bytes beyond it are only counted, so that a width of eight million uses no
+/// memory.
 struct Out {
     bytes: Vec<u8>,
     room: usize,
@@ -92,10 +95,12 @@ impl Out {
     }
 }
 
-/// The text of a format and its arguments, of which `room` bytes are kept. The caller charges for it; see [`charge`].
+/// Formats the arguments and keeps `room` bytes of the output. The caller charges for the work; see
+/// [`charge`].
 ///
 /// # Errors
-/// EINVAL: the format has a conversion that there is not, or more of them than arguments. ENOSPC: too much text in its arguments.
+/// EINVAL: the format has an unknown conversion, or more conversions than arguments. ENOSPC: the
+/// arguments contain too much text.
 pub fn bprintf(region: &Region, format: &[u8], args: &[u64], room: usize) -> Result<Text, i64> {
     let mut out = Out {
         bytes: Vec::new(),
@@ -118,7 +123,7 @@ pub fn bprintf(region: &Region, format: &[u8], args: &[u64], room: usize) -> Res
                 rest = after;
                 spec.print(region, arg, &mut taken, &mut out)?;
             }
-            // Other control characters than blanks.
+            // Control characters other than blanks.
             0..=8 | 0xe..=0x1f | 0x7f => return Err(EINVAL),
             c => out.extend(&[*c]),
         }
@@ -127,7 +132,7 @@ pub fn bprintf(region: &Region, format: &[u8], args: &[u64], room: usize) -> Res
     Ok(Text { bytes, len })
 }
 
-/// Charges a program for a call of [`bprintf`]: the call with its conversions, and each character.
+/// Charges a program for a call of [`bprintf`]: a fixed amount for the call, and each character.
 ///
 /// # Errors
 /// The budget is used up.
@@ -152,11 +157,12 @@ enum What {
     #[default]
     Char,
     String,
-    /// A pointer: there are no symbols to look up. `%ps` and the like, or the plain kinds.
+    /// A pointer. `symbol` marks `%ps` and its variants, which print the address because there are
+    /// no symbols.
     Pointer {
         symbol: bool,
     },
-    /// The bytes of an address: 4 or 16, `%pI` with its usual signs in it.
+    /// An IP address of 4 or 16 bytes. `usual` marks `%pI`, which prints separators.
     Ip {
         bytes: u64,
         usual: bool,
@@ -167,14 +173,14 @@ enum What {
     },
 }
 
-/// May this follow a conversion that has longer forms?
+/// Returns whether a conversion that has longer forms may end here.
 fn ends(rest: &[u8]) -> bool {
     let is_blank = |c: &u8| matches!(*c, b'\t'..=b'\r' | b' ' | 0xa0);
     rest.first().is_none_or(|c| is_blank(c) || c.is_ascii_punctuation())
 }
 
 impl Spec {
-    /// Of what follows a `%`, and what follows that.
+    /// Parses a conversion after its `%`. Returns it with the rest of the format.
     fn parse(mut rest: &[u8]) -> Result<(Spec, &[u8]), i64> {
         let mut spec = Spec::default();
         while let [flag @ (b'0' | b'+' | b'-' | b' '), next @ ..] = rest {
@@ -217,7 +223,7 @@ impl Spec {
         Ok((spec, rest))
     }
 
-    /// The text of an argument. `taken` is what the arguments take.
+    /// Prints an argument. `taken` counts the bytes that the arguments use.
     fn print(&self, region: &Region, arg: u64, taken: &mut usize, out: &mut Out) -> Result<(), i64> {
         let mut take = |align: usize, bytes: usize| {
             *taken = taken.next_multiple_of(align) + bytes;
@@ -305,7 +311,7 @@ impl Spec {
     }
 }
 
-/// An IPv4 or IPv6 address as `%pI` prints it, or `%pi`.
+/// Formats an IPv4 or IPv6 address as `%pI` does if `usual` is set, otherwise as `%pi`.
 fn ip(bytes: &[u8], usual: bool) -> String {
     let parts: Vec<String> = match (bytes.len(), usual) {
         (4, true) => bytes.iter().map(u8::to_string).collect(),
@@ -322,7 +328,7 @@ fn ip(bytes: &[u8], usual: bool) -> String {
     })
 }
 
-/// A line for the log; its whole length.
+/// Logs a line and returns its length before truncation.
 fn log<W: World>(w: &mut W, printed: Text) -> Result<i64, Fault> {
     let Text { bytes, len } = printed;
     let mut text = String::from_utf8_lossy(&bytes).into_owned();
@@ -335,13 +341,14 @@ fn log<W: World>(w: &mut W, printed: Text) -> Result<i64, Fault> {
     Ok(len as i64)
 }
 
-/// Bytes of a line to keep: what is logged of it, and of a character there the rest.
+/// Number of bytes of a line to keep: the logged part, and the rest of a UTF-8 character at its
+/// end.
 const LINE_ROOM: usize = MAX_LINE + 3;
 
-/// The text of a format that lies in `size` bytes, and of `len` bytes of arguments.
+/// Formats `len` bytes of arguments with a format of `size` bytes.
 ///
 /// # Errors
-/// As [`bprintf`]; EINVAL: the sizes make no sense, or there is no NUL.
+/// Those of [`bprintf`]. Also EINVAL if a size is invalid or the format has no NUL.
 pub(super) fn sized<W: World>(
     w: &W,
     format: u64,
@@ -359,7 +366,7 @@ pub(super) fn sized<W: World>(
     print(w, until_nul(format), &args, room)
 }
 
-/// The text of a format, charged.
+/// Formats the arguments and charges for the work.
 fn print<W: World>(w: &W, format: Result<&[u8], i64>, args: &[u64], room: usize) -> Result<Result<Text, i64>, Fault> {
     Ok(match format {
         Ok(format) => {
@@ -387,7 +394,7 @@ fn trace_vprintk<W: World>(w: &mut W, format: u64, size: u32, args: u64, len: u3
     text.map_or_else(|error| Ok(-error), |text| log(w, text))
 }
 
-/// BPF_STDOUT and BPF_STDERR.
+/// Numbers of the streams BPF_STDOUT and BPF_STDERR.
 const STREAMS: std::ops::RangeInclusive<i32> = 1..=2;
 
 fn stream_vprintk<W: World>(w: &mut W, stream: i32, format: u64, args: u64, len: u32) -> Result<i64, Fault> {
@@ -408,7 +415,8 @@ fn stream_vprintk<W: World>(w: &mut W, stream: i32, format: u64, args: u64, len:
     })
 }
 
-/// Prints into a buffer, truncated; the length needed, NUL included.
+/// Prints into a buffer, truncated to its size. Returns the length that the whole output needs,
+/// including the NUL.
 fn snprintf<W: World>(w: &mut W, to: u64, size: u32, format: u64, args: u64, len: u32) -> Result<i64, Fault> {
     let format = read_format(w.region(), format)?;
     if !args_fit(args, len) {
@@ -475,7 +483,7 @@ mod tests {
             ("%pI6", vec![address], "0102:0304:0506:0708:090a:0b0c:0d0e:0f10"),
             ("%pi6", vec![address], "0102030405060708090a0b0c0d0e0f10"),
             ("100%% of \u{e9}\t\n", vec![], "100% of \u{e9}\t\n"),
-            // What cannot be read is nothing.
+            // A string that cannot be read prints as an empty one.
             ("<%s>", vec![0], "<>"),
             ("%d", vec![1, 2], "1"),
         ] {
@@ -512,7 +520,7 @@ mod tests {
         ] {
             assert_eq!(print(format, &[1]), Err(EINVAL), "{format}");
         }
-        // A string fills what is left; then there is no room.
+        // A string may use all the space that is left; then nothing else fits.
         assert_eq!(print("%s", &[text]).map(|text| text.len()), Ok(MAX_BIN_ARGS - 1));
         assert_eq!(
             print("%d %s", &[1, text]).map(|text| text.len()),

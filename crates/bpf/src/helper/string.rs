@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The string kfuncs: C's functions on strings in memory that may not be there. They give an index or a comparison, or
-//! -ERANGE (no address of the kernel's), -EFAULT (nothing there), -E2BIG (longer than XATTR_SIZE_MAX), -ENOENT. They read byte by
-//! byte, and no further than they must: what lies behind a difference need not be there.
+//! String kfuncs: the string functions of C, on memory that may be invalid.
+//!
+//! They return an index, the result of a comparison, or an error: -ERANGE (not a kernel address),
+//! -EFAULT (invalid memory), -E2BIG (longer than XATTR_SIZE_MAX), -ENOENT (not found). They read
+//! byte by byte and stop as early as possible, so memory after the first difference need not be
+//! valid.
 
 use super::read::{STRING_MAX, nofault};
 use crate::engine::func::Func;
@@ -60,10 +63,10 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
     }
 }
 
-/// Why there is no index.
+/// Reason for which there is no result.
 enum Stop {
     Errno(i64),
-    /// The work is too much for the program's budget.
+    /// The work exceeds the program's budget.
     Fault(Fault),
 }
 
@@ -79,13 +82,13 @@ impl From<Fault> for Stop {
     }
 }
 
-/// A byte, or the errno for not being able to read it. Each is charged as an instruction.
+/// Reads a byte; the error is EFAULT if it cannot be read. Each byte is charged as one instruction.
 fn byte<W: World>(w: &W, addr: u64) -> Result<u8, Stop> {
     w.vm().charge(1)?;
     w.region().load(addr).map_err(|_| EFAULT.into())
 }
 
-/// Can there be strings at these addresses?
+/// Checks that there can be strings at these addresses.
 fn may_be<W: World>(w: &W, strings: &[u64]) -> Result<(), i64> {
     match strings.iter().all(|&addr| nofault(w.region(), addr)) {
         true => Ok(()),
@@ -93,7 +96,7 @@ fn may_be<W: World>(w: &W, strings: &[u64]) -> Result<(), i64> {
     }
 }
 
-/// As the kernel's tolower(), which knows Latin-1.
+/// Converts to lower case as the kernel's tolower() does, which handles Latin-1.
 fn to_lower(c: u8) -> u8 {
     match c {
         b'A'..=b'Z' | 0xc0..=0xd6 | 0xd8..=0xde => c + 32,
@@ -140,7 +143,7 @@ fn compare<W: World>(w: &W, a: u64, b: u64, len: u64, fold: bool) -> Result<i32,
     if len < STRING_MAX { Ok(0) } else { Err(E2BIG.into()) }
 }
 
-/// The NUL is part of the string.
+/// Finds a character. The NUL counts as part of the string.
 fn strnchr<W: World>(w: &W, s: u64, count: u64, c: u32) -> Result<i32, Stop> {
     may_be(w, &[s])?;
     for i in 0..count.min(STRING_MAX) {
@@ -164,7 +167,8 @@ fn strchrnul<W: World>(w: &W, s: u64, c: u32) -> Result<i32, Stop> {
     Err(E2BIG.into())
 }
 
-/// `c` is an int: one beyond a char's is not found.
+/// Finds the last occurrence of a character. `c` is an int, and a value outside of the range of a
+/// char is not found.
 fn strrchr<W: World>(w: &W, s: u64, c: u32) -> Result<i32, Stop> {
     may_be(w, &[s])?;
     let mut last = Err(ENOENT.into());
@@ -180,7 +184,7 @@ fn strrchr<W: World>(w: &W, s: u64, c: u32) -> Result<i32, Stop> {
     Err(E2BIG.into())
 }
 
-/// Is it one of a set's characters?
+/// Returns whether the string at `set` contains a character.
 fn is_of<W: World>(w: &W, c: u8, set: u64) -> Result<bool, Stop> {
     for i in 0..STRING_MAX {
         match byte(w, set.wrapping_add(i))? {
@@ -192,7 +196,7 @@ fn is_of<W: World>(w: &W, c: u8, set: u64) -> Result<bool, Stop> {
     Err(E2BIG.into())
 }
 
-/// Bytes at the start that are all in the set, or all not in it.
+/// Returns the number of bytes at the start that are all in the set, or all outside of it.
 fn span<W: World>(w: &W, s: u64, set: u64, within: bool) -> Result<i32, Stop> {
     may_be(w, &[s, set])?;
     for i in 0..STRING_MAX {
@@ -204,7 +208,7 @@ fn span<W: World>(w: &W, s: u64, set: u64, within: bool) -> Result<i32, Stop> {
     Err(E2BIG.into())
 }
 
-/// Where the string `b` begins in the first `len` bytes of the string `a`.
+/// Returns the index of the string `b` in the first `len` bytes of the string `a`.
 fn find<W: World>(w: &W, a: u64, b: u64, len: u64, fold: bool) -> Result<i32, Stop> {
     may_be(w, &[a, b])?;
     let same = |x: u8, y: u8| x == y || fold && to_lower(x) == to_lower(y);
@@ -214,7 +218,7 @@ fn find<W: World>(w: &W, a: u64, b: u64, len: u64, fold: bool) -> Result<i32, St
             if j == STRING_MAX {
                 return Err(E2BIG.into());
             }
-            // The end of `b` is seen even where `len` ends.
+            // The end of `b` is recognised even at the end of `len`.
             let wanted = byte(w, b.wrapping_add(j))?;
             if wanted == 0 {
                 return Ok(i as i32);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `struct bpf_timer` and `struct bpf_wq`: what to call is kept here, when is the world's business. Work of a wq is a timer that
-//! is due at once: there are no kworkers.
+//! `struct bpf_timer` and `struct bpf_wq`. This file stores the callbacks; the world keeps the
+//! time. A work item is a timer that expires immediately, because there are no kworkers.
 
 use super::state::Timer;
 use crate::engine::func::Func;
@@ -46,7 +46,7 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
 fn init<W: World>(w: &mut W, timer: u64, map: u64, flags: u64) -> Result<i64, Fault> {
     w.region().check_given(timer, 16)?;
     w.vm().map(map)?;
-    // CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_BOOTTIME.
+    // These are CLOCK_REALTIME, CLOCK_MONOTONIC and CLOCK_BOOTTIME.
     if !matches!(flags, 0 | 1 | 7) {
         return Ok(-EINVAL);
     }
@@ -111,7 +111,9 @@ fn start<W: World>(w: &mut W, timer: u64, ns: u64, flags: u64) -> Result<i64, Fa
     Ok(0)
 }
 
-/// Waits for the callback to end, so not where that could be never; it has to be set anew. Was the timer pending?
+/// Cancels a timer and returns whether it was pending. In the kernel this waits for a running
+/// callback, so it fails in contexts in which that could never end. The callback must be set again
+/// afterwards.
 fn cancel<W: World>(w: &mut W, timer: u64) -> i64 {
     if w.irqs_disabled() {
         return -EOPNOTSUPP;
@@ -128,7 +130,8 @@ fn cancel<W: World>(w: &mut W, timer: u64) -> i64 {
     i64::from(w.timer_cancel(timer))
 }
 
-/// Was it pending? -1: its callback is running.
+/// Cancels a timer without waiting. Returns whether it was pending, or -1 if its callback is
+/// running.
 fn cancel_async<W: World>(w: &mut W, timer: u64) -> i64 {
     if !w.vm().state().borrow().timers.contains_key(&timer) {
         return -EINVAL;
@@ -140,7 +143,7 @@ fn cancel_async<W: World>(w: &mut W, timer: u64) -> i64 {
     }
 }
 
-/// The value that held it is going.
+/// Removes a timer because the value that contains it is about to be removed.
 pub(super) fn forget<W: World>(w: &mut W, timer: u64) {
     if w.vm().state().borrow_mut().timers.remove(&timer).is_some() {
         w.region().memory().give_back_records(Use::Timers, 1);
@@ -149,7 +152,8 @@ pub(super) fn forget<W: World>(w: &mut W, timer: u64) {
 }
 
 impl<W: World> Vm<W> {
-    /// The timer at this address expired: calls its callback with map, key and value. Nothing if it has none any more.
+    /// Calls the callback of the timer at this address, which has expired, with map, key and value.
+    /// Does nothing if the timer was removed.
     pub fn run_timer(world: &mut W, timer: u64) -> Result<(), Fault> {
         let found = world.vm().state().borrow().timers.get(&timer).copied();
         let Some(Timer { map, callback, work }) = found else {

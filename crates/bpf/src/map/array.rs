@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! ARRAY, PERCPU_ARRAY, ARRAY_OF_MAPS: values side by side, one block for each CPU.
+//! ARRAY, PERCPU_ARRAY, ARRAY_OF_MAPS: adjacent values, with one block of them for each CPU.
 
 use super::BPF_NOEXIST;
 use crate::errno::long::*;
@@ -8,7 +8,7 @@ use crate::memory::Region;
 
 pub(super) struct Array {
     base: u64,
-    /// Distance between values.
+    /// Distance between values in bytes.
     stride: u64,
     max: u32,
     cpus: u32,
@@ -66,7 +66,7 @@ impl Array {
         (self.base, self.stride, self.max)
     }
 
-    /// Values on all CPUs.
+    /// Returns the number of values on all CPUs together.
     pub fn elements(&self) -> u64 {
         u64::from(self.max) * u64::from(self.cpus)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reading the .BTF section.
+//! Parser of the .BTF section.
 
 use super::{Btf, Composite, Kind, MAX_DEPTH, Member, Param, Type, VarInfo};
 use crate::object::error::Error;
@@ -7,7 +7,7 @@ use crate::object::error::Error;
 const MAGIC: u16 = 0xeb9f;
 const SECTION: &str = ".BTF";
 
-/// Little-endian reads from a section, with the place of what is missing.
+/// Reads little-endian numbers from a section. Its errors name the offset.
 pub(crate) struct Reader<'a> {
     section: &'a str,
     data: &'a [u8],
@@ -15,7 +15,7 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads `data[start..end]`; offsets count from the start of `data`.
+    /// Makes a reader of `data[start..end]`. Offsets count from the start of `data`.
     pub(crate) fn new(section: &'a str, data: &'a [u8], start: u64, end: u64) -> Result<Reader<'a>, Error> {
         if start > end || end > data.len() as u64 {
             let message = format!(
@@ -39,7 +39,7 @@ impl<'a> Reader<'a> {
         self.pos as u64
     }
 
-    /// Bytes left.
+    /// Returns the number of bytes left.
     pub(crate) fn left(&self) -> usize {
         self.data.len() - self.pos
     }
@@ -72,7 +72,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The string at an offset of a string table.
+/// Returns the string at an offset of a string table.
 pub(crate) fn string(strings: &[u8], offset: u32) -> Result<&str, String> {
     let rest = strings.get(offset as usize..).filter(|rest| !rest.is_empty());
     let rest = rest.ok_or_else(|| {
@@ -88,14 +88,14 @@ pub(crate) fn string(strings: &[u8], offset: u32) -> Result<&str, String> {
     std::str::from_utf8(&rest[..end]).map_err(|_| format!("the name at string offset {offset:#x} is not UTF-8"))
 }
 
-/// A parsed section, and its strings: .BTF.ext refers to them.
+/// A parsed section with its strings, to which .BTF.ext refers.
 pub(crate) struct Parsed {
     pub(crate) btf: Btf,
     pub(crate) strings: Vec<u8>,
 }
 
 impl Btf {
-    /// Reads the bytes of a .BTF section (or of /sys/kernel/btf/vmlinux).
+    /// Parses the bytes of a .BTF section or of /sys/kernel/btf/vmlinux.
     pub fn parse(data: &[u8]) -> Result<Btf, Error> {
         Ok(parse(data)?.btf)
     }
@@ -158,7 +158,8 @@ impl Table<'_> {
             .map_err(|message| Error::at(SECTION, place, message))
     }
 
-    /// `count` entries of `size` bytes each; refuses counts that the section cannot hold before reserving room.
+    /// Reads `count` entries of `size` bytes each. Rejects a count that exceeds the section before
+    /// it allocates memory.
     fn list<T>(
         &mut self,
         count: u32,
@@ -179,7 +180,7 @@ impl Table<'_> {
         let place = self.reader.pos();
         let name = self.name()?;
         let info = self.u32()?;
-        // The third word: a size or a type, by kind.
+        // The third word is a size or a type id, depending on the kind.
         let third = self.u32()?;
         let (vlen, flag) = (info & 0xffff, info >> 31 != 0);
         let kind = match info >> 24 & 0x1f {
@@ -293,7 +294,8 @@ impl Table<'_> {
     }
 }
 
-/// References exist, members lie inside, containment ends.
+/// Checks that references exist, members lie inside their struct, and types do not contain
+/// themselves.
 fn check(btf: &Btf) -> Result<(), (u32, String)> {
     for (id, ty) in btf.iter() {
         let refer = |to: u32, what: &str| match to < btf.len() {
@@ -342,7 +344,7 @@ fn check(btf: &Btf) -> Result<(), (u32, String)> {
     if let Some(id) = btf.find_cycle() {
         return Err((id, format!("contains itself or nests deeper than {MAX_DEPTH} types")));
     }
-    // Sizes are known only now.
+    // Sizes can be computed only after the check for cycles.
     for (id, ty) in btf.iter() {
         let (Kind::Struct(c) | Kind::Union(c)) = &ty.kind else {
             continue;

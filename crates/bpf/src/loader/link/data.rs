@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Memory: handles of maps, sections of globals, and access to the globals while programs run.
+//! Memory of an object: handles of maps, sections of globals, and access to globals while programs
+//! run.
 
 use super::code::Linker;
 use super::{DataSection, Image, TaggedArray};
@@ -15,7 +16,7 @@ use crate::object::{Object, SectionKind, Variable, param, section_vars};
 pub(super) const BPF_MAP_TYPE_PROG_ARRAY: u32 = 3;
 const BPF_MAP_TYPE_PERF_EVENT_ARRAY: u32 = 4;
 const BPF_MAP_TYPE_ARENA: u32 = 33;
-/// What `&map` points to has this many bytes.
+/// Size of the memory to which `&map` points, in bytes.
 const HANDLE_SIZE: u64 = 64;
 
 fn exhausted(region: &Region, section: &str) -> Error {
@@ -26,7 +27,7 @@ fn exhausted(region: &Region, section: &str) -> Error {
     Error::new(message).in_section(section)
 }
 
-/// The maps with their handles, and the arena with its place.
+/// Returns the definitions of the maps, with a handle for each and an address for the arena.
 pub(super) fn place_maps(object: &Object, region: &Region, nr_cpus: u32) -> Result<Vec<MapDef>, Error> {
     object
         .maps
@@ -45,7 +46,8 @@ pub(super) fn place_maps(object: &Object, region: &Region, nr_cpus: u32) -> Resu
         .collect()
 }
 
-/// Sections of globals, filled with their first values. Those of the arena lie at the end of its pages.
+/// Allocates sections of globals and fills them with their initial values. Globals of the arena lie
+/// at the end of its pages.
 pub(super) fn place_sections(object: &Object, region: &Region, maps: &mut [MapDef]) -> Result<Vec<DataSection>, Error> {
     let mut sections = Vec::new();
     for (index, section) in object.elf.sections.iter().enumerate() {
@@ -107,7 +109,7 @@ fn tagged_array(btf: &Btf, var: u32, ty: u32, addr: u64) -> Option<TaggedArray> 
     })
 }
 
-/// The address which programs use, and the one where the bytes are.
+/// Allocates arena globals. Returns the address that programs use and the address in the region.
 fn place_in_arena(size: u64, region: &Region, maps: &mut [MapDef]) -> Result<(u64, u64), String> {
     let arena = maps.iter_mut().find(|map| map.kind == BPF_MAP_TYPE_ARENA);
     let arena = arena.ok_or("there are arena globals, but no map of type ARENA")?;
@@ -137,7 +139,7 @@ fn place_in_arena(size: u64, region: &Region, maps: &mut [MapDef]) -> Result<(u6
     Ok((addr, base + low))
 }
 
-/// Entries that maps of maps and program arrays start with, by map.
+/// Returns the initial entries of maps of maps and program arrays, by map.
 pub(super) fn map_values(object: &Object, linker: &mut Linker) -> Result<Vec<Vec<(u32, usize)>>, Error> {
     let mut values = vec![Vec::new(); object.maps.len()];
     let Some(section) = object.elf.section(".maps") else {
@@ -162,26 +164,26 @@ pub(super) fn map_values(object: &Object, linker: &mut Linker) -> Result<Vec<Vec
     Ok(values)
 }
 
-/// A global, or an element or member of one, in memory.
+/// Location in memory of a global, or of an element or member of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VariablePlace {
     /// Address.
     pub addr: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u32,
-    /// Type as in C.
+    /// Type in C syntax.
     pub type_name: String,
-    /// May it change while programs run?
+    /// Whether it may change while programs run.
     pub live: bool,
     place: Place,
 }
 
 impl Image {
-    /// Gives every entry of a map of maps an inner map of its own, as the object declares them: what a user space does that
-    /// creates them one by one.
+    /// Creates an inner map for every entry of a map of maps that has none, from the inner
+    /// definition of the object. A user-space part often creates such maps one by one.
     ///
     /// # Errors
-    /// If there is no such map of maps, or no room.
+    /// There is no such map of maps, or no memory left.
     pub fn create_inner_maps(&mut self, region: &Region, name: &str) -> Result<(), Error> {
         let fail = |message: &str| Error::new(format!("{name}: {message}")).in_file(&self.file);
         let outer = self.maps.iter().position(|map| map.name == name);
@@ -206,12 +208,13 @@ impl Image {
         Ok(())
     }
 
-    /// The exported globals.
+    /// Returns the exported globals.
     pub fn variables(&self) -> &[Variable] {
         &self.variables
     }
 
-    /// Where a global (`name`), an element (`name[3]`) or member (`name.member`) of it lies.
+    /// Returns the location of a global (`name`) or of its element (`name[3]`) or member
+    /// (`name.member`).
     pub fn variable(&self, path: &str) -> Result<VariablePlace, Error> {
         let (variable, end) = param::find(&self.variables, path).map_err(|error| error.in_file(&self.file))?;
         let place = Place::whole(&self.btf, variable.ty).follow(&self.btf, path[end..].trim_end());
@@ -227,7 +230,7 @@ impl Image {
         })
     }
 
-    /// The value of a global now, as text.
+    /// Returns the current value of a global as text.
     pub fn get(&self, region: &Region, path: &str) -> Result<String, Error> {
         let found = self.variable(path)?;
         let bytes = region.bytes(found.addr, u64::from(found.size));
@@ -235,7 +238,8 @@ impl Image {
         Ok(value::format(&self.btf, found.place, bytes))
     }
 
-    /// Changes a live global, checked as [`Object::set`] does; others cannot be changed any more.
+    /// Changes a live global after the checks of [`Object::set`]. Fails for a global that is
+    /// constant after loading.
     pub fn set(&self, region: &Region, path: &str, text: &str) -> Result<(), Error> {
         let found = self.variable(path)?;
         let fail = |message: String| Error::new(format!("{path} = {text}: {message}")).in_file(&self.file);
@@ -248,8 +252,9 @@ impl Image {
         value::set(&self.btf, found.place, bytes, text).map_err(fail)
     }
 
-    /// Sets an entry of one of its maps, or a member of it (`.member[3]`), as user space does: one that a map does not have yet is
-    /// made, with zeros for the rest. On a per-CPU map it is that of `cpu`.
+    /// Sets an entry of a map, or a member of it (`.member[3]`), as user space does. Creates the
+    /// entry if necessary, with zeros in the other members. On a per-CPU map this is the entry of
+    /// `cpu`.
     pub fn set_entry(
         &self,
         region: &Region,

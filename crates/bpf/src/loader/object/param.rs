@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A policy's globals as its parameters: `const volatile` ones are set before loading, others also while it runs.
+//! A policy's global variables as its parameters. `const volatile` ones can be set only before the
+//! policy is loaded, others also while it runs.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use super::value::{self, Place};
 use super::{Object, SectionKind, section_kind, section_vars};
 use crate::btf::{Btf, Kind, STATIC, Type};
 
-/// No section may grow beyond this many bytes.
+/// Maximum size of a section in bytes.
 const MAX_SECTION: u64 = 1 << 32;
 
 /// An exported global variable.
@@ -19,15 +20,15 @@ pub struct Variable {
     pub name: String,
     /// ELF section.
     pub section: String,
-    /// May it change while the policy runs? `const volatile` ones may not.
+    /// Whether the variable may change while the policy runs. `const volatile` ones may not.
     pub live: bool,
-    /// Bytes from the start of the section.
+    /// Offset from the start of the section in bytes.
     pub offset: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u32,
-    /// Its type in the object's BTF.
+    /// Type in the object's BTF.
     pub ty: u32,
-    /// The type as in C.
+    /// Type in C syntax.
     pub type_name: String,
     /// Texts of its declaration tags.
     pub tags: Vec<String>,
@@ -70,7 +71,8 @@ pub(super) fn variables(elf: &Elf, btf: &Btf) -> Result<Vec<Variable>, Error> {
     Ok(variables)
 }
 
-/// Splits `name[3].member` after the name.
+/// Finds the variable at the start of a path such as `name[3].member`. Returns it with the length
+/// of its name.
 pub(crate) fn find<'v>(variables: &'v [Variable], path: &str) -> Result<(&'v Variable, usize), Error> {
     let end = path.find(['.', '[']).unwrap_or(path.len());
     let name = path[..end].trim_end();
@@ -88,7 +90,7 @@ pub(crate) fn find<'v>(variables: &'v [Variable], path: &str) -> Result<(&'v Var
 }
 
 impl Object {
-    /// The exported globals, by section and offset.
+    /// Returns the exported global variables, by section and offset.
     pub fn variables(&self) -> &[Variable] {
         &self.variables
     }
@@ -106,7 +108,8 @@ impl Object {
         ))
     }
 
-    /// The value which a global, or an element or member of it (`name[3]`, `name.member`), starts with.
+    /// Returns the initial value of a global, or of an element or member of it (`name[3]`,
+    /// `name.member`).
     pub fn get(&self, path: &str) -> Result<String, Error> {
         let (index, place) = self.place(path)?;
         let data = &self.elf.sections[index].data;
@@ -117,8 +120,9 @@ impl Object {
         Ok(value::format(&self.btf, place, &bytes))
     }
 
-    /// Sets what a global, or an element or member of it, starts with. The text is checked against the type: numbers
-    /// (decimal or 0x), true and false, enumerators by name, text for char arrays, `1,2,3` for others.
+    /// Sets the initial value of a global, or of an element or member of it. The text must match
+    /// the type: a number (decimal or 0x), true or false, the name of an enumerator, text for a
+    /// char array, `1,2,3` for another array.
     pub fn set(&mut self, path: &str, text: &str) -> Result<(), Error> {
         let (index, place) = self.place(path)?;
         let data = &mut self.elf.sections[index].data;
@@ -137,19 +141,20 @@ impl Object {
         Ok(())
     }
 
-    /// What a section of globals starts with, settings included.
+    /// Returns the initial contents of a section of globals, including values that were set.
     pub fn section(&self, name: &str) -> Option<&[u8]> {
         let section = self.elf.sections.iter().find(|section| section.name == name)?;
         Some(&section.data)
     }
 
-    /// Bytes of a section of globals, those that it does not start with included: it may have been resized.
+    /// Returns the size of a section of globals in bytes, which may be larger than its initial
+    /// contents.
     pub fn section_size(&self, name: &str) -> Option<u64> {
         let section = self.elf.sections.iter().find(|section| section.name == name)?;
         Some(section.size)
     }
 
-    /// As [`Object::get`], of the bytes that the variable's section has now.
+    /// Like [`Object::get`], for the current contents of the variable's section.
     pub fn get_in(&self, path: &str, section: &[u8]) -> Result<String, Error> {
         let (_, place) = self.place(path)?;
         let bytes = section
@@ -158,7 +163,7 @@ impl Object {
         Ok(value::format(&self.btf, place, bytes))
     }
 
-    /// As [`Object::set`], in the bytes that the variable's section has now.
+    /// Like [`Object::set`], for the current contents of the variable's section.
     pub fn set_in(&self, path: &str, text: &str, section: &mut [u8]) -> Result<(), Error> {
         let (_, place) = self.place(path)?;
         let bytes = section
@@ -168,8 +173,9 @@ impl Object {
             .map_err(|message| Error::new(format!("{path} = {text}: {message}")).in_file(&self.file))
     }
 
-    /// Gives an array variable `count` elements. It must be the last of its section (put it into one of its own, as in
-    /// `SEC(".data.name")`), because others do not move.
+    /// Sets the number of elements of an array variable. The array must be the last variable of its
+    /// section, because other variables do not move. A section of its own, such as
+    /// `SEC(".data.name")`, ensures that.
     pub fn resize(&mut self, name: &str, count: u32) -> Result<(), Error> {
         let file = self.file.clone();
         let fail = |message: String| Error::new(format!("{name}: {message}")).in_file(&file);

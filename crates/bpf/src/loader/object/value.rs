@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Values of BTF types as text: how people read and set a policy's globals.
+//! Conversion of BTF values to text and back, for reading and setting a policy's globals.
 
 use crate::btf::{Btf, INT_BOOL, INT_CHAR, INT_SIGNED, Kind};
 use crate::core_relo::find_member;
 
-/// Elements of an array, and members of a struct, that are printed before the rest becomes "...".
+/// Number of elements or members that are printed before the rest is replaced by "...".
 const MAX_PRINTED: usize = 16;
 
-/// Part of a variable: a member, an element, or all of it.
+/// A location in a variable: a member, an element, or the whole variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) ty: u32,
-    /// Bytes from the start of the variable.
+    /// Offset from the start of the variable in bytes.
     pub(crate) offset: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub(crate) size: u32,
-    /// Of a bitfield: its first bit in those bytes and its number of bits.
+    /// For a bitfield, its first bit in these bytes and its number of bits.
     pub(crate) bits: Option<(u32, u32)>,
 }
 
 impl Place {
-    /// A whole variable of this type.
+    /// Returns the location of a whole variable of this type.
     pub(crate) fn whole(btf: &Btf, ty: u32) -> Place {
         Place {
             ty,
@@ -30,7 +30,7 @@ impl Place {
         }
     }
 
-    /// Follows the rest of a path, like `[3].weight` or `.a.b`.
+    /// Follows the rest of a path, such as `[3].weight` or `.a.b`.
     pub(crate) fn follow(mut self, btf: &Btf, path: &str) -> Result<Place, String> {
         let mut rest = path;
         while !rest.is_empty() {
@@ -124,7 +124,7 @@ fn is_text(btf: &Btf, element: u32) -> bool {
         if encoding & INT_CHAR != 0 || btf.name(btf.resolve(element)) == "char")
 }
 
-/// The value of a place in `bytes`, the place's own.
+/// Formats the value at a location. `bytes` are the bytes of that location.
 pub(crate) fn format(btf: &Btf, place: Place, bytes: &[u8]) -> String {
     let resolved = btf.resolve(place.ty);
     let bits = place
@@ -187,7 +187,8 @@ fn list(values: impl Iterator<Item = String>) -> String {
     format!("{{{}}}", shown.join(", "))
 }
 
-/// Parses text as a value of a place's type and writes it to `bytes`, the place's own.
+/// Parses text as a value of a location's type and writes it to `bytes`, the bytes of that
+/// location.
 pub(crate) fn set(btf: &Btf, place: Place, bytes: &mut [u8], text: &str) -> Result<(), String> {
     let resolved = btf.resolve(place.ty);
     let text = text.trim();
@@ -239,7 +240,7 @@ pub(crate) fn set(btf: &Btf, place: Place, bytes: &mut [u8], text: &str) -> Resu
                 return Err(format!("{} values for the {len} elements of {type_name}", texts.len()));
             }
             let element = Place::whole(btf, *ty);
-            // All or nothing.
+            // If one element is invalid, none is changed.
             let mut new = bytes.to_vec();
             for (text, bytes) in texts.iter().zip(new.chunks_mut(element.size.max(1) as usize)) {
                 set(btf, element, bytes, text)?;

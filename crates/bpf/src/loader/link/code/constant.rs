@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the object leaves open in an instruction: the function a call calls, the address of a symbol, and constants that depend
-//! on the target's types (CO-RE).
+//! Operands that the object leaves open: the function that a call instruction calls, the address of
+//! a symbol, and constants that depend on the target's types (CO-RE).
 
 use super::super::externs::Extern;
 use super::{KFUNC_BASE, Linker, SLOT, Source};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Checked mode holds what a program hands to helpers and kfuncs to rules: each program here breaks one, and would go on or do harm
-//! without it.
+//! Tests of the sanitizer's checks of arguments. Each program passes an argument that breaks a
+//! rule. Without the sanitizer it would continue or do damage.
 
 use bpf::engine::{ANY, Engine, Vm};
 use bpf::fault::FaultKind;
@@ -21,18 +21,18 @@ const KFUNCS: [&str; 8] = [
     "bpf_iter_bits_destroy",
 ];
 
-/// What a register gets.
+/// Value of a register.
 #[derive(Clone, Copy)]
 enum To {
     Number(u64),
-    /// The section of globals.
+    /// Address of the section of globals.
     Memory,
     Task,
-    /// r10 plus this.
+    /// Value of r10 plus this offset.
     Stack(i64),
-    /// The second function.
+    /// Address of the second function.
     Callback,
-    /// A pointer to the globals that the program has made of a number: loaded from where it has stored it.
+    /// Address of the globals as the result of a computation, so that it has no provenance.
     Made,
 }
 use To::*;
@@ -40,7 +40,7 @@ use To::*;
 enum Do {
     Helper(u32, &'static [To]),
     Kfunc(&'static str, &'static [To]),
-    /// Stores a word in the stack.
+    /// Stores a word to the stack.
     Store(i32, To),
     /// Compares r0 with NULL.
     TestR0,
@@ -54,7 +54,7 @@ fn program(world: &TestWorld, steps: &[Do]) -> Code {
     let mut emit = |op, dst, src, off, imm| insns.push(Insn { op, dst, src, off, imm });
     let put = |emit: &mut dyn FnMut(u8, u8, u8, i32, i64), reg: u8, to: To| match to {
         Number(number) => {
-            // Not one constant, which would be taken for an address.
+            // Two instructions, because the sanitizer would take a single constant for an address.
             emit(LD_IMM64, reg, 0, 0, (number ^ 1) as i64);
             emit(insn::ALU64 | alu::XOR, reg, 0, 0, 1);
         }
@@ -96,7 +96,7 @@ fn program(world: &TestWorld, steps: &[Do]) -> Code {
     emit(insn::ALU64 | alu::MOV, 0, 0, 0, 0);
     emit(insn::EXIT, 0, 0, 0, 0);
     let middle = insns.len();
-    // The callback reads what its second argument points to.
+    // The callback loads through its second argument.
     insns.push(Insn {
         op: insn::LDX | insn::MEM | insn::DW,
         dst: 0,
@@ -130,7 +130,7 @@ fn program(world: &TestWorld, steps: &[Do]) -> Code {
     }
 }
 
-/// How it ends in checked mode, with each engine; their stacks differ in place.
+/// Returns the result with the sanitizer for each engine.
 fn ends(world: &mut TestWorld, steps: &[Do]) -> [String; 2] {
     let code = program(world, steps);
     world.checked = true;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The world's side: calls in, nested calls, what a fault leaves behind, user space's ends of maps.
+//! Calls from the world: outermost and nested calls, the state after a fault, and maps as user
+//! space uses them.
 
 use bpf::engine::{ANY, Engine, Vm, World};
 use bpf::fault::FaultKind;
@@ -40,7 +41,7 @@ fn struct_ops_programs_get_an_array_of_arguments() {
 
 #[test]
 fn registers_without_a_value_show_nothing_of_the_host() {
-    // The second call comes by the short way in.
+    // The second call enters through the short trampoline.
     for engine in ENGINES {
         let mut world = TestWorld::new();
         let all = "r0 |= r2\nr0 |= r3\nr0 |= r4\nr0 |= r5\nr0 |= r6\nr0 |= r7\nr0 |= r8\nr0 |= r9\nexit";
@@ -350,7 +351,8 @@ fn prototypes_name_their_functions() {
     }
 }
 
-/// The process must die as if there were no handler: only accesses of programs become faults.
+/// The process must die as if there were no signal handler, because only accesses of programs
+/// become faults.
 #[test]
 #[cfg(unix)]
 fn a_bug_of_the_simulator_is_not_a_fault_of_the_policy() {

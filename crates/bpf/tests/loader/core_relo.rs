@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CO-RE relocations of every kind against types that differ from the object's.
+//! CO-RE relocations of every kind, against types that differ from the object's.
 
 use super::{Linked, load, parse, target};
 
-/// The types as the object knows them.
+/// Types as the object declares them.
 const LOCAL: &str = r#"
 struct inner { int a; int b; } CORE;
 struct inner___other_name { int b; } CORE;
@@ -49,7 +49,7 @@ struct more { int a; int only_here; };
 #define ENUM(kind, e, v) __builtin_preserve_enum_value(*(e *)v, kind)
 "#;
 
-/// The kernel's types: in another order, with other sizes.
+/// Types of the kernel, in another order and with other sizes.
 const TARGET: &str = r#"
 struct inner { long before; int b; int a; };
 enum state { IDLE = 4, RUNNING = 5, OLD_STATE = 9 };
@@ -108,7 +108,8 @@ fn offsets_and_sizes() {
          FN(sign, FIELD(3, T->signed_grows))
          FN(no_sign, FIELD(3, T->small))",
     );
-    // struct task there: parent 32, x 40, array 48 (8 * 16), nested 176, first 192, bits at 200, ...
+    // Offsets in the target's struct task: parent 32, x 40, array 48 (8 * 16), nested 176, first
+    // 192, bitfields from 200, ...
     let check = |name: &str, expect: u64| assert_eq!(linked.first(name), Ok(expect), "{name}");
     check("first", 192);
     check("nested", 176 + 8);
@@ -139,7 +140,8 @@ fn bitfields() {
          FN(plain_left, FIELD(4, T->small)) FN(plain_right, FIELD(5, T->small))",
     );
     let check = |name: &str, expect: u64| assert_eq!(linked.first(name), Ok(expect), "{name}");
-    // bits3 is bits 4..8 of the u32 at 200; bits5 bits 8..14; bits40 does not fit behind pad40: a u64 of its own at 208.
+    // bits3 has bits 4..8 of the u32 at 200, bits5 has bits 8..14. bits40 does not fit after pad40
+    // and has a u64 of its own at 208.
     check("off3", 200);
     check("size3", 4);
     check("left3", 64 - 8);
@@ -236,7 +238,7 @@ fn what_is_missing_traps_by_name() {
         !warnings.contains(&"struct task.missing is not modelled".to_string()),
         "the object asks for it"
     );
-    // The question is answered, the guarded load is there but traps only when it is reached.
+    // The guarded load is a trap in the code, but the test before it keeps it from being executed.
     assert!(linked.insns("guarded").iter().any(|insn| insn.op == bpf::image::TRAP));
     assert_ne!(linked.insns("guarded")[0].op, bpf::image::TRAP);
 }
@@ -260,7 +262,7 @@ fn loads_take_the_size_of_the_field() {
 
 #[test]
 fn candidates_that_disagree_are_ambiguous() {
-    // Two types of one name, as in a kernel built from several units.
+    // Two types with one name, as in a kernel built from several units.
     let target = target(
         "struct twice { int pad; int x; } a;
          SEC(\"syscall\") int f(int i) { static struct twice { long pad; int x; } b; b.x += i; return b.x; }",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Functions: calls, callbacks, dead code, source lines, several units joined.
+//! Linking of functions: calls, callbacks, unreachable code, source lines, joined units.
 
 use std::process::Command;
 
@@ -118,7 +118,8 @@ fn units_joined_by_the_linker() {
     let path = |name: &str| folder.join(name);
     std::fs::write(path("one.o"), compile(one)).unwrap();
     std::fs::write(path("two.o"), compile(two)).unwrap();
-    // bpftool's command is libbpf's linker. Debian keeps it where only root looks.
+    // The command bpftool runs libbpf's linker. Debian installs it in a directory that is only in
+    // root's PATH.
     let tool = ["/usr/sbin/bpftool", "bpftool"]
         .into_iter()
         .find(|tool| Command::new(tool).arg("version").output().is_ok());

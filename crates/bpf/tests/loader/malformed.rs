@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Damaged objects: an error that names the place, never a panic.
+//! Damaged objects, which must cause an error with a location and never a panic.
 
 use super::{compile, target};
 use bpf::link::{Target, link};
 use bpf::memory::Region;
 use bpf::object::Object;
 
-/// An object with something of everything.
+/// An object that uses every feature of the loader.
 const SOURCE: &str = r#"
 #define __arena __attribute__((address_space(1)))
 struct bpf_spin_lock { u32 val; };
@@ -45,7 +45,7 @@ fn kernel() -> Target {
     target
 }
 
-/// Everything that a user of the loader may do with a file. The region is renewed when it fills up.
+/// Uses every function of the loader on a file. Makes a new region when the old one is full.
 fn exercise(bytes: &[u8], target: &Target, region: &mut Region) -> Result<(), String> {
     let mut object = Object::parse(bytes, "fuzz.o").map_err(|error| error.to_string())?;
     let names: Vec<String> = object.variables().iter().map(|v| v.name.clone()).collect();
@@ -90,7 +90,8 @@ fn truncated_at_every_length() {
     }
 }
 
-/// Places in the file that the loader looks at: headers and sections other than debug information.
+/// Returns the parts of the file that the loader reads: headers, and sections other than debug
+/// information.
 fn places(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
     use object::{Object, ObjectSection};
     let file = object::read::elf::ElfFile64::<object::LittleEndian>::parse(bytes).unwrap();
@@ -106,7 +107,8 @@ fn places(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
     ranges.chain([header, table]).collect()
 }
 
-/// LOADER_SEEDS=1000000 tries longer.
+/// The environment variable LOADER_SEEDS sets the number of damaged objects, for example
+/// LOADER_SEEDS=1000000.
 #[test]
 fn damaged_bytes_give_errors_not_panics() {
     let (original, target) = (compile(SOURCE), kernel());
@@ -129,7 +131,7 @@ fn damaged_bytes_give_errors_not_panics() {
                 0 => bytes[at] = next(256) as u8,
                 1 => bytes[at] ^= 1 << next(8),
                 2 => bytes[at] = [0, 0xff, 0x7f, 0x80][next(4)],
-                // A whole word, as lengths and offsets are.
+                // Replaces a whole word, as lengths and offsets are words.
                 _ => {
                     let value = [0, u32::MAX, 1 << 31, next(70000) as u32][next(4)].to_le_bytes();
                     let end = bytes.len().min(at / 4 * 4 + 4);
@@ -181,7 +183,7 @@ fn errors_name_section_and_offset() {
         bytes
     };
     check(&patched(18, &[62, 0]), "x.o: offset 0x12: the machine is");
-    // A conditional jump on 77.
+    // A conditional jump that compares with 77.
     let jump = find(&[77, 0, 0, 0]) - 4;
     check(&patched(jump + 2, &[0xff, 0x7f]), "x.o: section syscall, offset 0x");
     check(&patched(jump + 2, &[0xff, 0x7f]), "jump by 32767 out of function f");

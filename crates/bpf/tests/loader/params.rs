@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Globals as parameters.
+//! Global variables as parameters of a policy.
 
 use super::{load, parse};
 use bpf::link::Target;

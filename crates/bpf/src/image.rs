@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_code_can_call_is_no_callback() {
+    fn a_function_that_the_code_can_call_is_no_callback() {
         let function = |start| Function {
             name: format!("f{start}"),
             start,

@@ -40,7 +40,7 @@ const RESERVED: usize = ((SIZE + 2 * REACH) / LINE * 8) as usize;
 
 /// Returns an address in the cache line for which an access counts.
 #[inline(always)]
-pub(crate) fn line_of(base: u64, offset: i32) -> u64 {
+pub(crate) fn line_address(base: u64, offset: i32) -> u64 {
     base.wrapping_add(whole_lines(offset) as u64)
 }
 
@@ -72,7 +72,7 @@ pub struct Cache {
 }
 
 /// Returns whether several caches hold a cache line, which means that the line is clean.
-fn several(holders: u64) -> bool {
+fn is_shared(holders: u64) -> bool {
     holders & holders.wrapping_sub(1) != 0
 }
 
@@ -92,7 +92,7 @@ impl Cache {
         if holders & self.llc != 0 {
             return u64::from(self.llc_ns);
         }
-        if self.memory_ns > 0 && several(holders) {
+        if self.memory_ns > 0 && is_shared(holders) {
             return u64::from(self.memory_ns);
         }
         let near = holders & self.node != 0;
@@ -105,7 +105,7 @@ impl Cache {
         }
         let far = holders & !self.node != 0;
         let ns = if far { self.remote_ns } else { self.node_ns };
-        u64::from(if several(holders) { ns.max(self.memory_ns) } else { ns })
+        u64::from(if is_shared(holders) { ns.max(self.memory_ns) } else { ns })
     }
 }
 
@@ -253,7 +253,7 @@ impl Lines {
     fn fetch(&self, cache: &Cache, word: &Cell<u64>) -> u64 {
         let holders = word.get();
         word.set(holders | cache.own);
-        match (self.bring(cache, word), holders) {
+        match (self.enter(cache, word), holders) {
             (None, 0) => 0,
             (None, _) => self.count(cache.nearest(holders)),
             (Some(prices), 0) => self.count(u64::from(prices.memory_ns)),
@@ -268,7 +268,7 @@ impl Lines {
             return 0;
         }
         word.set(cache.own);
-        match (self.bring(cache, word), holders) {
+        match (self.enter(cache, word), holders) {
             (None, 0) => 0,
             (None, _) => self.count(cache.farthest(holders)),
             (Some(prices), 0) => self.count(u64::from(prices.memory_ns)),
@@ -279,15 +279,15 @@ impl Lines {
     /// Records that a cache line enters a cache, which may evict a competing line. Returns the
     /// costs of competing lines, or `None` if this line does not compete.
     #[inline]
-    fn bring(&self, cache: &Cache, word: &Cell<u64>) -> Option<&Cache> {
+    fn enter(&self, cache: &Cache, word: &Cell<u64>) -> Option<&Cache> {
         let conflicts = self.conflicts.as_ref()?;
         let addr = (std::ptr::from_ref(word) as u64).wrapping_sub(self.bias) / 8 * LINE;
-        let brought = conflicts.bring(cache.own.trailing_zeros(), addr)?;
-        if let Some(evicted) = brought.evicted {
+        let entered = conflicts.enter(cache.own.trailing_zeros(), addr)?;
+        if let Some(evicted) = entered.evicted {
             let word = self.word(evicted);
             word.set(word.get() & !cache.own);
         }
-        Some(brought.prices)
+        Some(entered.prices)
     }
 
     fn count(&self, ns: u64) -> u64 {
@@ -338,24 +338,24 @@ mod tests {
     }
 
     #[test]
-    fn a_line_costs_once_and_by_the_distance_of_who_has_it() {
+    fn a_transfer_costs_once_and_depends_on_the_distance() {
         let mut region = Region::new().unwrap();
         region.lines_mut().set_caches(eight());
         let (addr, lines) = (region.alloc(64).unwrap(), region.lines());
-        assert_eq!(lines.store(0, addr), 0, "nobody had it");
-        assert_eq!(lines.store(0, addr + 63), 0, "the same line");
+        assert_eq!(lines.store(0, addr), 0, "the first access is free");
+        assert_eq!(lines.store(0, addr + 63), 0, "the same cache line");
         assert_eq!(lines.load(4, addr), 1000);
-        assert_eq!(lines.load(4, addr), 0, "a second time it is there");
-        assert_eq!(lines.load(5, addr), 10, "from its neighbour");
-        assert_eq!(lines.load(2, addr), 100, "from CPU 0, the nearest");
-        assert_eq!(lines.load(0, addr), 0, "being read elsewhere takes nothing away");
-        assert_eq!(lines.store(0, addr), 1000, "the farthest copy has to go");
+        assert_eq!(lines.load(4, addr), 0, "the second load is a hit");
+        assert_eq!(lines.load(5, addr), 10, "from its neighbour's cache");
+        assert_eq!(lines.load(2, addr), 100, "from CPU 0, the nearest holder");
+        assert_eq!(lines.load(0, addr), 0, "loads by other CPUs leave the copy in place");
+        assert_eq!(lines.store(0, addr), 1000, "the farthest copy must be invalidated");
         assert_eq!((lines.store(0, addr), lines.load(5, addr)), (0, 1000));
         assert_eq!(lines.transfers(), Transfers { count: 5, ns: 3110 });
     }
 
     #[test]
-    fn what_several_have_comes_from_memory_where_caches_do_not_share() {
+    fn a_line_in_several_caches_comes_from_memory() {
         let mut region = Region::new().unwrap();
         let far = |cache| Cache {
             memory_ns: 1000,
@@ -364,13 +364,17 @@ mod tests {
         region.lines_mut().set_caches(eight().into_iter().map(far).collect());
         let (addr, lines) = (region.alloc(64).unwrap(), region.lines());
         lines.store(0, addr);
-        assert_eq!(lines.load(1, addr), 10, "the only copy, changed: from the neighbour");
+        assert_eq!(
+            lines.load(1, addr),
+            10,
+            "the only copy is dirty and comes from the neighbour"
+        );
         assert_eq!((lines.load(2, addr), lines.store(1, addr)), (1000, 1000));
         assert_eq!(lines.store(0, addr), 10);
     }
 
     #[test]
-    fn a_line_that_had_to_go_comes_back_from_memory_or_from_who_has_it() {
+    fn an_evicted_line_comes_back_from_memory_or_another_cache() {
         let mut region = Region::new().unwrap();
         let sets = |cache| Sets {
             count: 1,
@@ -399,26 +403,46 @@ mod tests {
         });
         let line = |n: u64| base + 2 * n * LINE;
         assert_eq!([0, 1, 2].map(|n| lines.load(0, line(n))), [500; 3]);
-        assert_eq!(lines.load(0, line(2)), 0, "there is room for two");
-        assert_eq!(lines.load(0, line(2) + LINE), 55, "on its way with the other one");
-        assert_eq!(lines.load(0, line(0)), 500, "it had to go, and 1 had to now");
-        assert_eq!(lines.load(4, line(1)), 500, "nobody has it");
-        assert_eq!(lines.store(0, line(1)), 700, "CPU 4 has it");
-        assert_eq!(lines.load(2, line(1)), 70, "its price is that of such lines");
+        assert_eq!(lines.load(0, line(2)), 0, "a set has room for two lines");
+        assert_eq!(
+            lines.load(0, line(2) + LINE),
+            55,
+            "the second line of the structure is cheaper"
+        );
+        assert_eq!(
+            lines.load(0, line(0)),
+            500,
+            "it was evicted before and now evicts line 1"
+        );
+        assert_eq!(lines.load(4, line(1)), 500, "no cache holds it");
+        assert_eq!(lines.store(0, line(1)), 700, "CPU 4 holds it");
+        assert_eq!(lines.load(2, line(1)), 70, "it has the cost of a competing line");
         lines.store(0, line(1));
-        assert_eq!(lines.load(2, line(1)), 70, "the same line again follows no other");
+        assert_eq!(
+            lines.load(2, line(1)),
+            70,
+            "a repeated access to one line has the full cost"
+        );
         assert_eq!(lines.load(2, line(1) + LINE), 55);
         lines.store(0, line(1));
-        assert_eq!(lines.load(2, line(1)), 70, "a new pair begins");
-        assert_eq!(lines.load(6, line(1)), 500, "several have it, so that memory does");
-        assert_eq!(lines.store(1, line(1)), 700, "the farthest copy has to go");
+        assert_eq!(lines.load(2, line(1)), 70, "the first line of a pair has the full cost");
+        assert_eq!(
+            lines.load(6, line(1)),
+            500,
+            "several caches hold it, so it comes from memory"
+        );
+        assert_eq!(lines.store(1, line(1)), 700, "the farthest copy must be invalidated");
         assert_eq!(lines.load(4, line(0) + LINE), 500);
         assert_eq!(
             lines.store(4, line(0)),
             77,
-            "CPU 0 has it, but it is asked for meanwhile"
+            "CPU 0 holds it, and it follows a line of the same structure"
         );
-        assert_eq!(lines.load(0, line(5)), 0, "beyond the structures nothing competes");
+        assert_eq!(
+            lines.load(0, line(5)),
+            0,
+            "lines outside of the structures do not compete"
+        );
         assert_eq!(lines.store(4, line(5)), 1000);
     }
 

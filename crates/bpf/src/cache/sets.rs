@@ -73,7 +73,7 @@ pub(crate) struct Conflicts {
 
 /// Result of a competing line's entry into a cache.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Brought<'a> {
+pub(crate) struct Entered<'a> {
     /// Costs of this line in the cache.
     pub prices: &'a Cache,
     /// The line that was evicted.
@@ -100,7 +100,7 @@ impl Conflicts {
 
     /// Records that the line at `addr` enters the cache with this bit, unless the cache holds it
     /// already. Returns `None` if the line does not compete.
-    pub fn bring(&self, bit: u32, addr: u64) -> Option<Brought<'_>> {
+    pub fn enter(&self, bit: u32, addr: u64) -> Option<Entered<'_>> {
         let mut kind = 0;
         let (number, line, begin, end) = self.arrays.borrow().iter().find_map(|array| {
             let found = array.find(addr);
@@ -125,12 +125,12 @@ impl Conflicts {
         // Sets are ordered by kind of line, then by cache.
         let before: u64 = self.sets[..bit as usize].iter().map(|sets| sets.count).sum();
         let all: u64 = self.sets.iter().map(|sets| sets.count).sum();
-        let place = ((kind + line) * all + before + number % count) as usize;
+        let set_index = ((kind + line) * all + before + number % count) as usize;
         let mut held = self.held.borrow_mut();
-        if held.len() <= place {
+        if held.len() <= set_index {
             held.resize((self.kinds.get() * all) as usize, VecDeque::new());
         }
-        let set = &mut held[place];
+        let set = &mut held[set_index];
         let mut evicted = None;
         if !set.contains(&addr) {
             set.push_back(addr);
@@ -138,7 +138,7 @@ impl Conflicts {
                 evicted = set.pop_front();
             }
         }
-        Some(Brought {
+        Some(Entered {
             prices: if follows { next } else { first },
             evicted,
         })
@@ -171,29 +171,29 @@ mod tests {
     }
 
     #[test]
-    fn the_first_that_came_to_a_full_set_goes() {
+    fn a_full_set_evicts_the_line_that_entered_first() {
         let conflicts = conflicts();
         let structure = |number: u64| 0x1000 + number * 2 * LINE;
-        let evicted = |bit, addr| conflicts.bring(bit, addr).map(|brought| brought.evicted);
+        let evicted = |bit, addr| conflicts.enter(bit, addr).map(|entered| entered.evicted);
         for number in [0, 2, 1, 3] {
             assert_eq!(evicted(0, structure(number)), Some(None), "each set has room for two");
         }
         assert_eq!(evicted(0, structure(4)), Some(Some(structure(0))));
-        assert_eq!(evicted(0, structure(2) + 8), Some(None), "it is still there");
+        assert_eq!(evicted(0, structure(2) + 8), Some(None), "the line is still in the set");
         assert_eq!(
             evicted(0, structure(6)),
             Some(Some(structure(2))),
-            "and none the younger for that"
+            "the hit did not make the line younger"
         );
         assert_eq!(evicted(1, structure(4)), Some(None), "another cache");
-        assert_eq!(evicted(0, 0x8000), Some(None), "a line of another kind");
+        assert_eq!(evicted(0, 0x8000), Some(None), "a line of another array");
     }
 
     #[test]
-    fn other_lines_compete_with_none() {
+    fn other_lines_do_not_compete() {
         let conflicts = conflicts();
         for addr in [0xfff, 0x1000 + LINE, 0x1000 + 16 * LINE, 0x8000 + 8 * LINE] {
-            assert_eq!(conflicts.bring(0, addr), None, "{addr:#x}");
+            assert_eq!(conflicts.enter(0, addr), None, "{addr:#x}");
         }
     }
 }

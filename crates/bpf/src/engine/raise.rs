@@ -54,7 +54,7 @@ impl Context {
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         if let Some(compiled) = &self.compiled {
             let pc = compiled.pc(ip);
-            debug_assert!(pc.is_some(), "an access that is not a machine instruction of its own");
+            debug_assert!(pc.is_some(), "the access has no machine instruction of its own");
             return pc.unwrap_or(self.pc as usize);
         }
         let _ = ip;
@@ -170,7 +170,7 @@ pub(crate) unsafe extern "C" fn foreign_store(cx: *mut Context, base: u64, _: u6
         if !atomic && region.may_be_field(offset, size) && region.may_store(addr, size) {
             return 0;
         }
-        let fault = region.refusal(addr, size);
+        let fault = region.store_fault(addr, size);
         raise(cx, fault)
     }
 }

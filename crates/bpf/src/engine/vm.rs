@@ -27,7 +27,7 @@ use crate::image::{CALL_FUNCTION, Code, FUNC_BASE, Insn, LocalTypes};
 use crate::insn::{self, FRAME, FRAMES};
 use crate::map::{Map, kind};
 use crate::memory::{Region, Use};
-use crate::sanitizer::{self, Checked, Rules, Sanitizer};
+use crate::sanitizer::{self, CheckCounts, Rules, Sanitizer};
 
 /// Free bytes above the first frame. A vector load of a key at the end of a page is slow if the
 /// next page is inaccessible.
@@ -336,8 +336,8 @@ impl<W: World> Vm<W> {
     }
 
     /// Returns counts of the sanitizer's checks so far; `None` if it is off.
-    pub fn what_was_checked(&self) -> Option<Checked> {
-        self.cx().sanitizer.as_ref().map(|sanitizer| sanitizer.checked)
+    pub fn check_counts(&self) -> Option<CheckCounts> {
+        self.cx().sanitizer.as_ref().map(|sanitizer| sanitizer.counts)
     }
 
     /// Returns why the interpreter runs a program that the JIT should have compiled; `None` if the
@@ -389,7 +389,7 @@ impl<W: World> Vm<W> {
     pub(crate) fn map_index(&self, addr: u64) -> Result<usize, Fault> {
         let cx = self.cx();
         match cx.handles.binary_search_by_key(&addr, |&(handle, _)| handle) {
-            Ok(place) => Ok(cx.handles[place].1 as usize),
+            Ok(index) => Ok(cx.handles[index].1 as usize),
             Err(_) => Err(Fault::func(format!("{addr:#x} is not a map"))),
         }
     }

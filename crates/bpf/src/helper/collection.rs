@@ -83,30 +83,30 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
 }
 
 /// Records that a root contains a node. Returns `false` if some root already contains it.
-fn join<W: World>(w: &mut W, root: u64, node: u64) -> Result<bool, Fault> {
+fn add_member<W: World>(w: &mut W, root: u64, node: u64) -> Result<bool, Fault> {
     w.region().check_given(root, 16)?;
     w.region().check_given(node, 24)?;
     let mut state = w.vm().state().borrow_mut();
-    if state.member_of.contains_key(&node) {
+    if state.root_by_node.contains_key(&node) {
         return Ok(false);
     }
     w.region().memory().charge_record(Use::Records)?;
-    state.member_of.insert(node, root);
+    state.root_by_node.insert(node, root);
     Ok(true)
 }
 
 /// Records that no root contains a node any more.
-fn leave<W: World>(w: &W, state: &mut State, node: u64) {
-    if state.member_of.remove(&node).is_some() {
+fn remove_member<W: World>(w: &W, state: &mut State, node: u64) {
+    if state.root_by_node.remove(&node).is_some() {
         w.region().memory().give_back_records(Use::Records, 1);
     }
 }
 
 /// Drops the reference to a node that cannot be added, as the kernel does. Only an object with
 /// several references can already be in a root.
-fn refuse<W: World>(w: &mut W, node: u64) -> i64 {
-    if let Some((object, _)) = w.region().alloc_around(node) {
-        object::drop_one_of_several(w, object);
+fn reject_node<W: World>(w: &mut W, node: u64) -> i64 {
+    if let Some((object, _)) = w.region().allocation_at(node) {
+        object::drop_counted_reference(w, object);
     }
     -EINVAL
 }
@@ -117,7 +117,7 @@ pub(super) fn clear<W: World>(w: &mut W, root: u64) -> Vec<u64> {
     let mut nodes = state.trees.remove(&root).unwrap_or_default();
     nodes.extend(state.lists.remove(&root).unwrap_or_default());
     for node in &nodes {
-        leave(w, &mut state, *node);
+        remove_member(w, &mut state, *node);
     }
     nodes
 }
@@ -140,8 +140,8 @@ fn list_len<W: World>(w: &W, head: u64) -> usize {
 }
 
 fn rbtree_add<W: World>(w: &mut W, root: u64, node: u64, less: u64) -> Result<i64, Fault> {
-    if !join(w, root, node)? {
-        return Ok(refuse(w, node));
+    if !add_member(w, root, node)? {
+        return Ok(reject_node(w, node));
     }
     let (mut low, mut high) = (0, tree_len(w, root));
     charge(w, high)?;
@@ -190,7 +190,7 @@ fn rbtree_remove<W: World>(w: &mut W, root: u64, node: u64) -> Result<u64, Fault
         return Ok(0);
     };
     state.trees.entry(root).or_default().remove(at);
-    leave(w, &mut state, node);
+    remove_member(w, &mut state, node);
     Ok(node)
 }
 
@@ -227,8 +227,8 @@ fn rbtree_child<W: World>(w: &mut W, root: u64, node: u64, right: bool) -> Resul
 }
 
 fn list_push<W: World>(w: &mut W, head: u64, node: u64, front: bool) -> Result<i64, Fault> {
-    if !join(w, head, node)? {
-        return Ok(refuse(w, node));
+    if !add_member(w, head, node)? {
+        return Ok(reject_node(w, node));
     }
     let mut state = w.vm().state().borrow_mut();
     let list = state.lists.entry(head).or_default();
@@ -247,14 +247,14 @@ fn list_pop<W: World>(w: &mut W, head: u64, front: bool) -> u64 {
     };
     let node = if front { list.pop_front() } else { list.pop_back() };
     let Some(node) = node else { return 0 };
-    leave(w, &mut state, node);
+    remove_member(w, &mut state, node);
     node
 }
 
 /// Inserts a node after `prev`, which must be in the list.
 fn list_add<W: World>(w: &mut W, head: u64, node: u64, prev: u64) -> Result<i64, Fault> {
-    if w.vm().state().borrow().member_of.get(&prev) != Some(&head) || !join(w, head, node)? {
-        return Ok(refuse(w, node));
+    if w.vm().state().borrow().root_by_node.get(&prev) != Some(&head) || !add_member(w, head, node)? {
+        return Ok(reject_node(w, node));
     }
     charge(w, list_len(w, head))?;
     let mut state = w.vm().state().borrow_mut();
@@ -274,7 +274,7 @@ fn list_del<W: World>(w: &mut W, head: u64, node: u64) -> Result<u64, Fault> {
         return Ok(0);
     };
     list.remove(at);
-    leave(w, &mut state, node);
+    remove_member(w, &mut state, node);
     Ok(node)
 }
 

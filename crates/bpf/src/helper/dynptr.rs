@@ -172,7 +172,7 @@ fn drain<W: World>(w: &mut W, map: u64, callback: u64, ctx: u64) -> Result<i64, 
 
 /// Returns the address of `len` bytes at `offset` in a dynptr's memory; `None` for a NULL dynptr or
 /// a range beyond the end.
-fn place(dynptr: Dynptr, offset: u64, len: u64) -> Option<u64> {
+fn range_address(dynptr: Dynptr, offset: u64, len: u64) -> Option<u64> {
     let fits = u64::from(dynptr.size)
         .checked_sub(len)
         .is_some_and(|most| offset <= most);
@@ -183,7 +183,7 @@ fn place(dynptr: Dynptr, offset: u64, len: u64) -> Option<u64> {
 /// of range.
 fn data<W: World>(w: &mut W, dynptr: u64, offset: u64, len: u64) -> Result<u64, Fault> {
     let dynptr = w.region().load::<Dynptr>(dynptr)?;
-    Ok(place(dynptr, offset, len).unwrap_or(0))
+    Ok(range_address(dynptr, offset, len).unwrap_or(0))
 }
 
 fn from_mem<W: World>(w: &mut W, data: u64, size: u64, flags: u64, dynptr: u64) -> Result<i64, Fault> {
@@ -233,7 +233,7 @@ fn dynptr_read<W: World>(w: &mut W, to: u64, len: u64, dynptr: u64, offset: u64,
         return Ok(-EINVAL);
     }
     w.vm().charge_bytes(len)?;
-    match place(dynptr, offset, len) {
+    match range_address(dynptr, offset, len) {
         Some(from) => w.region().copy(to, from, len).map(|()| 0),
         None => Ok(-E2BIG),
     }
@@ -242,7 +242,7 @@ fn dynptr_read<W: World>(w: &mut W, to: u64, len: u64, dynptr: u64, offset: u64,
 fn dynptr_write<W: World>(w: &mut W, dynptr: u64, offset: u64, from: u64, len: u64, flags: u64) -> Result<i64, Fault> {
     let dynptr = w.region().load::<Dynptr>(dynptr)?;
     w.vm().charge_bytes(len)?;
-    match place(dynptr, offset, len) {
+    match range_address(dynptr, offset, len) {
         _ if dynptr.data == 0 => Ok(-EINVAL),
         None => Ok(-E2BIG),
         Some(_) if flags != 0 => Ok(-EINVAL),
@@ -286,7 +286,7 @@ fn beyond(dynptr: Dynptr, offset: u64, len: u64) -> bool {
 fn copy<W: World>(w: &mut W, dst: u64, dst_off: u64, src: u64, src_off: u64, len: u64) -> Result<i64, Fault> {
     let (dst, src) = (w.region().load::<Dynptr>(dst)?, w.region().load::<Dynptr>(src)?);
     w.vm().charge_bytes(len)?;
-    match (place(dst, dst_off, len), place(src, src_off, len)) {
+    match (range_address(dst, dst_off, len), range_address(src, src_off, len)) {
         (Some(to), Some(from)) => w.region().copy(to, from, len).map(|()| 0),
         (Some(_), None) if src.data == 0 => Ok(-EINVAL),
         (None, Some(_)) if dst.data == 0 => Ok(-EINVAL),
@@ -298,7 +298,7 @@ fn copy<W: World>(w: &mut W, dst: u64, dst_off: u64, src: u64, src_off: u64, len
 fn memset<W: World>(w: &mut W, dynptr: u64, offset: u64, len: u64, value: u32) -> Result<i64, Fault> {
     let dynptr = w.region().load::<Dynptr>(dynptr)?;
     w.vm().charge_bytes(len)?;
-    match place(dynptr, offset, len) {
+    match range_address(dynptr, offset, len) {
         Some(at) => {
             w.region().bytes_mut(at, len)?.fill(value as u8);
             Ok(0)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Loops: bpf_loop, and numeric and bit iterators.
 
-use super::read::nofault;
+use super::read::may_be_kernel;
 use crate::engine::func::Func;
 use crate::engine::vm::Vm;
 use crate::engine::world::World;
@@ -108,7 +108,7 @@ fn bits_new<W: World>(w: &mut W, it: u64, bits: u64, words: u32) -> Result<i64, 
     }
     w.vm().charge_bytes(u64::from(words) * 8)?;
     let Ok(source) = w.region().bytes(bits, u64::from(words) * 8) else {
-        let no_kernel_memory = words > 1 && !nofault(w.region(), bits);
+        let no_kernel_memory = words > 1 && !may_be_kernel(w.region(), bits);
         return Ok(if no_kernel_memory { -ERANGE } else { -EFAULT });
     };
     let bits = if words == 1 {

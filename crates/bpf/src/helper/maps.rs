@@ -104,12 +104,12 @@ fn charge<W: World>(w: &W, map: &Map) -> Result<(), Fault> {
 
 fn update<W: World>(w: &mut W, map: u64, key: u64, value: u64, flags: u64) -> Result<i64, Fault> {
     let map = w.vm().map(map)?;
-    not_of_maps(map, "bpf_map_update_elem#2")?;
+    reject_map_of_maps(map, "bpf_map_update_elem#2")?;
     w.vm().charge_bytes(map.def().value_size.into())?;
     let key = w.region().bytes(key, map.def().key_size.into())?;
     let value = w.region().bytes(value, map.def().value_size.into())?;
     let fields = &map.def().fields;
-    if fields.iter().any(|field| ends_with_update(map, field))
+    if fields.iter().any(|field| is_ended_by_update(map, field))
         || (map.def().kind == kind::LRU_HASH && !fields.is_empty())
     {
         return update_references(w, map.addr(), key.to_vec(), value.to_vec(), flags);
@@ -122,7 +122,7 @@ fn update<W: World>(w: &mut W, map: u64, key: u64, value: u64, flags: u64) -> Re
 /// Returns whether an update ends what this field of the old value holds. Timers and work are
 /// cancelled (bpf_obj_cancel_fields). A reference is released in maps that replace the element, and
 /// kept in arrays and per-CPU values.
-fn ends_with_update(map: &Map, field: &Field) -> bool {
+fn is_ended_by_update(map: &Map, field: &Field) -> bool {
     match field.kind {
         FieldKind::Timer | FieldKind::Workqueue => true,
         FieldKind::Kptr { .. } => matches!(map.def().kind, kind::HASH | kind::LRU_HASH),
@@ -140,7 +140,7 @@ fn update_references<W: World>(
     flags: u64,
 ) -> Result<i64, Fault> {
     let map = w.vm().map(map_addr)?;
-    let ending = map.def().fields.iter().filter(|field| ends_with_update(map, field));
+    let ending = map.def().fields.iter().filter(|field| is_ended_by_update(map, field));
     let ending: Vec<_> = ending.cloned().collect();
     let old = map.lookup(w.region(), &key, w.cpu())?;
     let victim = map.victim(w.region(), &key, flags);
@@ -160,7 +160,7 @@ fn update_references<W: World>(
 
 fn delete<W: World>(w: &mut W, map: u64, key: u64) -> Result<i64, Fault> {
     let index = w.vm().map_index(map)?;
-    not_of_maps(&w.vm().maps()[index], "bpf_map_delete_elem#3")?;
+    reject_map_of_maps(&w.vm().maps()[index], "bpf_map_delete_elem#3")?;
     let key_size = w.vm().maps()[index].def().key_size;
     let key = w.region().bytes(key, key_size.into())?.to_vec();
     if !w.vm().maps()[index].def().fields.is_empty() {
@@ -177,7 +177,7 @@ fn delete<W: World>(w: &mut W, map: u64, key: u64) -> Result<i64, Fault> {
 }
 
 /// Rejects maps of maps, in which programs may only look up (check_map_func_compatibility).
-fn not_of_maps(map: &Map, func: &str) -> Result<(), Fault> {
+fn reject_map_of_maps(map: &Map, func: &str) -> Result<(), Fault> {
     match map.def().kind {
         kind @ (kind::ARRAY_OF_MAPS | kind::HASH_OF_MAPS) => Err(cannot_pass(kind, func)),
         _ => Ok(()),
@@ -240,14 +240,14 @@ fn per_cpu_ptr<W: World>(w: &mut W, ptr: u64, cpu: u32) -> u64 {
 
 /// A function for local storage: the map type that it accepts, and the kernel's name for the
 /// function (check_map_func_compatibility).
-type OfStorage = (u32, &'static str);
-const TASK_GET: OfStorage = (kind::TASK_STORAGE, "bpf_task_storage_get#156");
-const TASK_DELETE: OfStorage = (kind::TASK_STORAGE, "bpf_task_storage_delete#157");
-const CGRP_GET: OfStorage = (kind::CGRP_STORAGE, "bpf_cgrp_storage_get#210");
-const CGRP_DELETE: OfStorage = (kind::CGRP_STORAGE, "bpf_cgrp_storage_delete#211");
+type StorageFunction = (u32, &'static str);
+const TASK_GET: StorageFunction = (kind::TASK_STORAGE, "bpf_task_storage_get#156");
+const TASK_DELETE: StorageFunction = (kind::TASK_STORAGE, "bpf_task_storage_delete#157");
+const CGRP_GET: StorageFunction = (kind::CGRP_STORAGE, "bpf_cgrp_storage_get#210");
+const CGRP_DELETE: StorageFunction = (kind::CGRP_STORAGE, "bpf_cgrp_storage_delete#211");
 
 #[inline]
-fn of_storage(map: &Map, (kind, func): OfStorage) -> Result<(), Fault> {
+fn check_storage_map(map: &Map, (kind, func): StorageFunction) -> Result<(), Fault> {
     match map.def().kind == kind {
         true => Ok(()),
         false => Err(cannot_pass(map.def().kind, func)),
@@ -261,14 +261,14 @@ fn cannot_pass(kind: u32, func: &str) -> Fault {
 
 fn storage_get<W: World>(
     w: &mut W,
-    func: OfStorage,
+    func: StorageFunction,
     map: u64,
     owner: u64,
     value: u64,
     flags: u64,
 ) -> Result<u64, Fault> {
     let map = w.vm().map(map)?;
-    of_storage(map, func)?;
+    check_storage_map(map, func)?;
     if flags & !BPF_LOCAL_STORAGE_GET_F_CREATE != 0 || owner == 0 {
         return Ok(0);
     }
@@ -285,9 +285,9 @@ fn storage_get<W: World>(
     map.storage_get(w.region(), owner, init, true)
 }
 
-fn storage_delete<W: World>(w: &mut W, func: OfStorage, map: u64, owner: u64) -> Result<i64, Fault> {
+fn storage_delete<W: World>(w: &mut W, func: StorageFunction, map: u64, owner: u64) -> Result<i64, Fault> {
     let index = w.vm().map_index(map)?;
-    of_storage(&w.vm().maps()[index], func)?;
+    check_storage_map(&w.vm().maps()[index], func)?;
     if owner == 0 {
         return Ok(-EINVAL);
     }

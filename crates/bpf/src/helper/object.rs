@@ -49,9 +49,9 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
     table
 }
 
-fn kptr_xchg<W: World>(w: &mut W, place: u64, new: u64) -> Result<u64, Fault> {
-    let old = w.region().load(place)?;
-    w.region().store(place, new)?;
+fn kptr_xchg<W: World>(w: &mut W, slot: u64, new: u64) -> Result<u64, Fault> {
+    let old = w.region().load(slot)?;
+    w.region().store(slot, new)?;
     Ok(old)
 }
 
@@ -59,7 +59,7 @@ fn obj_new<W: World>(w: &mut W, id: u64) -> Result<u64, Fault> {
     let Some(local) = w.vm().types().get(&(id as u32)) else {
         return Err(Fault::new(
             FaultKind::Trap,
-            format!("bpf_obj_new of local type {id}, which is not known"),
+            format!("bpf_obj_new of local type {id}, which the object does not declare"),
         ));
     };
     w.vm().charge(ALLOCATION)?;
@@ -82,7 +82,7 @@ fn refcount(fields: &[Field]) -> Option<u64> {
         .map(|field| u64::from(field.offset))
 }
 
-fn type_of<W: World>(w: &W, object: u64) -> Result<u32, Fault> {
+fn object_type<W: World>(w: &W, object: u64) -> Result<u32, Fault> {
     let id = w.vm().state().borrow().objects.get(&object).copied();
     id.ok_or_else(|| {
         Fault::func(format!(
@@ -92,14 +92,14 @@ fn type_of<W: World>(w: &W, object: u64) -> Result<u32, Fault> {
 }
 
 fn obj_drop<W: World>(w: &mut W, object: u64) -> Result<(), Fault> {
-    type_of(w, object)?;
+    object_type(w, object)?;
     drop_all(w, vec![Drop::Reference(object)]);
     Ok(())
 }
 
 /// Drops a reference to a reference-counted object. Does nothing for any other address.
-pub(super) fn drop_one_of_several<W: World>(w: &mut W, object: u64) {
-    let counts = type_of(w, object).is_ok_and(|id| refcount(&w.vm().types()[&id].fields).is_some());
+pub(super) fn drop_counted_reference<W: World>(w: &mut W, object: u64) {
+    let counts = object_type(w, object).is_ok_and(|id| refcount(&w.vm().types()[&id].fields).is_some());
     if counts {
         drop_all(w, vec![Drop::Reference(object)]);
     }
@@ -127,7 +127,7 @@ fn drop_all<W: World>(w: &mut W, mut left: Vec<Drop>) {
         // ends it.
         let _ = w.vm().charge(ALLOCATION);
         // An object that is already gone was reported when it was released.
-        let Ok(id) = type_of(w, object) else { continue };
+        let Ok(id) = object_type(w, object) else { continue };
         let fields = w.vm().types()[&id].fields.clone();
         if let Some(offset) = refcount(&fields) {
             let addr = object + offset;
@@ -140,13 +140,13 @@ fn drop_all<W: World>(w: &mut W, mut left: Vec<Drop>) {
         w.region().memory().give_back_records(Use::Records, 1);
         left.push(Drop::Memory(object));
         let owned = left.len();
-        give_up_fields(w, &fields, object, &mut left);
+        release_fields(w, &fields, object, &mut left);
         left[owned..].reverse();
     }
 }
 
 fn refcount_acquire<W: World>(w: &mut W, object: u64) -> Result<u64, Fault> {
-    let id = type_of(w, object)?;
+    let id = object_type(w, object)?;
     let Some(offset) = refcount(&w.vm().types()[&id].fields) else {
         return Err(Fault::func("bpf_refcount_acquire of an object without bpf_refcount"));
     };
@@ -161,7 +161,7 @@ const PERCPU_MAX: u32 = 512;
 fn percpu_obj_new<W: World>(w: &mut W, id: u64) -> Result<u64, Fault> {
     let refuse = |message: String| Err(Fault::func(format!("bpf_percpu_obj_new of local type {id}{message}")));
     let size = match w.vm().types().get(&(id as u32)) {
-        None => return refuse(", which is not known".into()),
+        None => return refuse(", which the object does not declare".into()),
         Some(local) if local.size > PERCPU_MAX => {
             return refuse(format!(": type size ({}) is greater than {PERCPU_MAX}", local.size));
         }
@@ -197,13 +197,13 @@ fn throw<W: World>(_: &mut W, cookie: u64) -> Result<(), Fault> {
 /// removed.
 pub(crate) fn drop_fields<W: World>(w: &mut W, fields: &[Field], value: u64) {
     let mut left = Vec::new();
-    give_up_fields(w, fields, value, &mut left);
+    release_fields(w, fields, value, &mut left);
     left.reverse();
     drop_all(w, left);
 }
 
 /// Clears the special fields of a value and appends the objects that they owned to `left`.
-fn give_up_fields<W: World>(w: &mut W, fields: &[Field], value: u64, left: &mut Vec<Drop>) {
+fn release_fields<W: World>(w: &mut W, fields: &[Field], value: u64, left: &mut Vec<Drop>) {
     for field in fields {
         let addr = value + u64::from(field.offset);
         match field.kind {

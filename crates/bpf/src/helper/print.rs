@@ -23,7 +23,7 @@ const MAX_LINE: usize = 1024;
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
     let mut table = crate::helpers! {
         6 "bpf_trace_printk"
-        { args: [read(2), V, V, V, V], returns: Number, rules: PLAIN.looks_at(2), native: CALL, run: trace_printk }
+        { args: [read(2), V, V, V, V], returns: Number, rules: PLAIN.uses_args(2), native: CALL, run: trace_printk }
         165 "bpf_snprintf"
         { args: [write(2), V, TEXT, read(5), V], returns: Number, rules: PLAIN, native: CALL, run: snprintf }
         177 "bpf_trace_vprintk"
@@ -149,11 +149,11 @@ struct Spec {
     plus: bool,
     blank: bool,
     width: usize,
-    what: What,
+    kind: Conversion,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum What {
+enum Conversion {
     #[default]
     Char,
     String,
@@ -174,7 +174,7 @@ enum What {
 }
 
 /// Returns whether a conversion that has longer forms may end here.
-fn ends(rest: &[u8]) -> bool {
+fn may_end(rest: &[u8]) -> bool {
     let is_blank = |c: &u8| matches!(*c, b'\t'..=b'\r' | b' ' | 0xa0);
     rest.first().is_none_or(|c| is_blank(c) || c.is_ascii_punctuation())
 }
@@ -197,16 +197,16 @@ impl Spec {
             spec.width = (spec.width * 10 + usize::from(digit - b'0')).min((1 << 23) - 1);
             rest = next;
         }
-        (spec.what, rest) = match rest {
-            [b'p', b'k' | b'u', b's', next @ ..] | [b's', next @ ..] if ends(next) => (What::String, next),
-            [b'p', next @ ..] if ends(next) => (What::Pointer { symbol: false }, next),
-            [b'p', b'K' | b'x', next @ ..] => (What::Pointer { symbol: false }, next),
-            [b'p', b's' | b'S' | b'B', next @ ..] => (What::Pointer { symbol: true }, next),
+        (spec.kind, rest) = match rest {
+            [b'p', b'k' | b'u', b's', next @ ..] | [b's', next @ ..] if may_end(next) => (Conversion::String, next),
+            [b'p', next @ ..] if may_end(next) => (Conversion::Pointer { symbol: false }, next),
+            [b'p', b'K' | b'x', next @ ..] => (Conversion::Pointer { symbol: false }, next),
+            [b'p', b's' | b'S' | b'B', next @ ..] => (Conversion::Pointer { symbol: true }, next),
             [b'p', i @ (b'i' | b'I'), n @ (b'4' | b'6'), next @ ..] => {
                 let (bytes, usual) = (if *n == b'4' { 4 } else { 16 }, *i == b'I');
-                (What::Ip { bytes, usual }, next)
+                (Conversion::Ip { bytes, usual }, next)
             }
-            [b'c', next @ ..] => (What::Char, next),
+            [b'c', next @ ..] => (Conversion::Char, next),
             rest => {
                 let number = rest.strip_prefix(b"l").unwrap_or(rest);
                 let long = number.len() < rest.len();
@@ -214,7 +214,7 @@ impl Spec {
                 match number {
                     [conversion @ (b'i' | b'd' | b'u' | b'x' | b'X'), next @ ..] => {
                         let conversion = *conversion;
-                        (What::Integer { long, conversion }, next)
+                        (Conversion::Integer { long, conversion }, next)
                     }
                     _ => return Err(EINVAL),
                 }
@@ -229,33 +229,33 @@ impl Spec {
             *taken = taken.next_multiple_of(align) + bytes;
             if *taken <= MAX_BIN_ARGS { Ok(()) } else { Err(ENOSPC) }
         };
-        match self.what {
-            What::Char => {
+        match self.kind {
+            Conversion::Char => {
                 take(1, 1)?;
                 self.pad(&[arg as u8], out);
             }
-            What::String => {
+            Conversion::String => {
                 let room = MAX_BIN_ARGS.saturating_sub(*taken);
                 let room = room.checked_sub(1).ok_or(ENOSPC)?;
                 let text = string(region, arg, room as u64).map_or(Vec::new(), |(text, _)| text);
                 *taken += text.len() + 1;
                 self.pad(&text, out);
             }
-            What::Pointer { symbol: true } => {
+            Conversion::Pointer { symbol: true } => {
                 take(4, 8)?;
                 self.pad(format!("{arg:#x}").as_bytes(), out);
             }
-            What::Pointer { symbol: false } => {
+            Conversion::Pointer { symbol: false } => {
                 take(4, 8)?;
                 let digits = if self.width == 0 { 16 } else { 0 };
                 self.number("", &format!("{arg:0digits$x}"), out);
             }
-            What::Ip { bytes, usual } => {
+            Conversion::Ip { bytes, usual } => {
                 let text = ip(region.bytes(arg, bytes).unwrap_or(&[0; 16][..bytes as usize]), usual);
                 take(1, text.len() + 1)?;
                 self.pad(text.as_bytes(), out);
             }
-            What::Integer { long, conversion } => {
+            Conversion::Integer { long, conversion } => {
                 take(4, if long { 8 } else { 4 })?;
                 let unsigned = if long { arg } else { u64::from(arg as u32) };
                 let signed = if long { arg as i64 } else { i64::from(arg as i32) };
@@ -442,7 +442,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conversions_are_the_kernels() {
+    fn conversions_match_the_kernel() {
         let region = Region::new().expect("a region");
         let text = region.alloc(600).expect("memory");
         region.bytes_mut(text, 6).expect("memory").copy_from_slice(b"sched\0");
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_no_room_for_is_counted() {
+    fn truncated_output_is_counted() {
         let region = Region::new().expect("a region");
         let print = |format: &str, room| {
             let printed = bprintf(&region, format.as_bytes(), &[7, 8], room).expect("a good format");
@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_refuses_is_refused() {
+    fn formats_that_the_kernel_rejects_are_rejected() {
         let region = Region::new().expect("a region");
         let text = region.alloc(600).expect("memory");
         region.bytes_mut(text, 599).expect("memory").fill(b'x');

@@ -18,11 +18,11 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
         4 "bpf_probe_read"
         { args: [write(2), V, V], returns: Number, rules: PLAIN, native: CALL,
           run: |w: &mut W, to: u64, size: u32, from: u64|
-              probe_read(w, to, size, from, Of::any(w.region(), from)) }
+              probe_read(w, to, size, from, AddressSpace::from_address(w.region(), from)) }
         45 "bpf_probe_read_str"
         { args: [write(2), V, V], returns: Number, rules: PLAIN, native: CALL,
           run: |w: &mut W, to: u64, size: u32, from: u64|
-              probe_read_str(w, to, size, from, Of::any(w.region(), from)) }
+              probe_read_str(w, to, size, from, AddressSpace::from_address(w.region(), from)) }
         105 "bpf_strtol"
         { args: [read(2), V, V, bytes(8)], returns: Number, rules: PLAIN, native: CALL,
           run: |w: &mut W, buf: u64, len: u64, flags: u64, res: u64| strto(w, buf, len, flags, res, true) }
@@ -31,16 +31,16 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
           run: |w: &mut W, buf: u64, len: u64, flags: u64, res: u64| strto(w, buf, len, flags, res, false) }
         112 "bpf_probe_read_user"
         { args: [write(2), V, V], returns: Number, rules: PLAIN, native: CALL,
-          run: |w: &mut W, to: u64, size: u32, from: u64| probe_read(w, to, size, from, Of::User) }
+          run: |w: &mut W, to: u64, size: u32, from: u64| probe_read(w, to, size, from, AddressSpace::User) }
         113 "bpf_probe_read_kernel"
         { args: [write(2), V, V], returns: Number, rules: PLAIN, native: CALL,
-          run: |w: &mut W, to: u64, size: u32, from: u64| probe_read(w, to, size, from, Of::Kernel) }
+          run: |w: &mut W, to: u64, size: u32, from: u64| probe_read(w, to, size, from, AddressSpace::Kernel) }
         114 "bpf_probe_read_user_str"
         { args: [write(2), V, V], returns: Number, rules: PLAIN, native: CALL,
-          run: |w: &mut W, to: u64, size: u32, from: u64| probe_read_str(w, to, size, from, Of::User) }
+          run: |w: &mut W, to: u64, size: u32, from: u64| probe_read_str(w, to, size, from, AddressSpace::User) }
         115 "bpf_probe_read_kernel_str"
         { args: [write(2), V, V], returns: Number, rules: PLAIN, native: CALL,
-          run: |w: &mut W, to: u64, size: u32, from: u64| probe_read_str(w, to, size, from, Of::Kernel) }
+          run: |w: &mut W, to: u64, size: u32, from: u64| probe_read_str(w, to, size, from, AddressSpace::Kernel) }
         182 "bpf_strncmp"
         { args: [read(2), V, TEXT], returns: Number, rules: PLAIN, native: CALL, run: strncmp }
     }
@@ -77,37 +77,37 @@ pub(super) fn string(region: &Region, addr: u64, max: u64) -> Option<(Vec<u8>, b
 
 /// Returns whether this address can be kernel memory (copy_from_kernel_nofault_allowed). The lower
 /// half of the address space has none, except for the region, which represents kernel memory.
-pub(super) fn nofault(region: &Region, addr: u64) -> bool {
+pub(super) fn may_be_kernel(region: &Region, addr: u64) -> bool {
     region.contains(addr) || addr >= 0xffff_8000_0000_0000
 }
 
 /// Kind of the memory that is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Of {
+enum AddressSpace {
     Kernel,
     /// User memory. Tasks have none here.
     User,
 }
 
-impl Of {
+impl AddressSpace {
     /// Determines the kind by the address, as the old helpers do (bpf_probe_read_compat).
-    fn any(region: &Region, addr: u64) -> Of {
+    fn from_address(region: &Region, addr: u64) -> AddressSpace {
         match region.contains(addr) || addr >> 63 != 0 {
-            true => Of::Kernel,
-            false => Of::User,
+            true => AddressSpace::Kernel,
+            false => AddressSpace::User,
         }
     }
 
     /// Returns the error of a read at this address if the address alone determines it.
     fn error(self, region: &Region, addr: u64) -> Option<i64> {
         match self {
-            Of::User => Some(EFAULT),
-            Of::Kernel => (!nofault(region, addr)).then_some(ERANGE),
+            AddressSpace::User => Some(EFAULT),
+            AddressSpace::Kernel => (!may_be_kernel(region, addr)).then_some(ERANGE),
         }
     }
 }
 
-fn probe_read<W: World>(w: &mut W, to: u64, size: u32, from: u64, of: Of) -> Result<i64, Fault> {
+fn probe_read<W: World>(w: &mut W, to: u64, size: u32, from: u64, space: AddressSpace) -> Result<i64, Fault> {
     let region = w.region();
     let size = u64::from(size);
     w.vm().charge_bytes(size)?;
@@ -117,7 +117,7 @@ fn probe_read<W: World>(w: &mut W, to: u64, size: u32, from: u64, of: Of) -> Res
         return Ok(0);
     }
     let readable = || region.check(from, size, false).is_ok();
-    if let Some(error) = of.error(region, from).or_else(|| (!readable()).then_some(EFAULT)) {
+    if let Some(error) = space.error(region, from).or_else(|| (!readable()).then_some(EFAULT)) {
         region.bytes_mut(to, size)?.fill(0);
         return Ok(-error);
     }
@@ -128,11 +128,11 @@ fn probe_read<W: World>(w: &mut W, to: u64, size: u32, from: u64, of: Of) -> Res
 }
 
 /// Copies at most `size` bytes including the NUL, and returns the length with the NUL.
-fn probe_read_str<W: World>(w: &mut W, to: u64, size: u32, from: u64, of: Of) -> Result<i64, Fault> {
+fn probe_read_str<W: World>(w: &mut W, to: u64, size: u32, from: u64, space: AddressSpace) -> Result<i64, Fault> {
     if size == 0 {
         return Ok(0);
     }
-    let source = match of.error(w.region(), from) {
+    let source = match space.error(w.region(), from) {
         Some(error) => Err(error),
         None => long_string(w, from, size.into())?.ok_or(EFAULT),
     };
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_read_as_the_kernel_does() {
+    fn numbers_are_parsed_as_in_the_kernel() {
         for (text, base, expected) in [
             ("42", 10, Ok((false, 42, 2))),
             (" \t\x0b-42 ", 0, Ok((true, 42, 6))),

@@ -22,7 +22,7 @@ pub(crate) struct State {
     pub(super) trees: HashMap<u64, Vec<u64>>,
     pub(super) lists: HashMap<u64, VecDeque<u64>>,
     /// Root of the list or tree that contains each node.
-    pub(super) member_of: HashMap<u64, u64>,
+    pub(super) root_by_node: HashMap<u64, u64>,
     /// For each CPU, the CPU that `bpf_cpumask_any_distribute` returned last.
     pub(super) distributed: Vec<u32>,
     /// Output of the running iterator program.
@@ -32,7 +32,7 @@ pub(crate) struct State {
 impl State {
     /// Returns the number of entries that count as [`Use::Records`](crate::memory::Use).
     pub(crate) fn records(&self) -> usize {
-        self.objects.len() + self.percpu.len() + self.cpumasks.len() + self.bits.len() + self.member_of.len()
+        self.objects.len() + self.percpu.len() + self.cpumasks.len() + self.bits.len() + self.root_by_node.len()
     }
 }
 

@@ -164,7 +164,7 @@ impl<W: World> Vm<W> {
             let kind = if work { FieldKind::Workqueue } else { FieldKind::Timer };
             let field = map.def().fields.iter().find(|field| field.kind == kind);
             let value = timer.wrapping_sub(field.map_or(0, |field| u64::from(field.offset)));
-            (map.key_of(world.region(), value), value)
+            (map.key_for_value(world.region(), value), value)
         };
         let outer = world.vm().state().borrow_mut().running_timer.replace(timer);
         let result = Vm::with_stack(world, &key, |w, key| {

@@ -30,10 +30,16 @@ impl Arena {
     pub fn create(def: &MapDef, region: &Region) -> Result<Arena, String> {
         let pages = def.max_entries;
         if pages == 0 || u64::from(pages) * PAGE > ARENA_SIZE {
-            return Err(format!("an arena of {pages} pages"));
+            return Err(format!(
+                "an arena cannot have {pages} pages; expected 1 to {}",
+                ARENA_SIZE / PAGE
+            ));
         }
         if !def.extra.is_multiple_of(PAGE) {
-            return Err(format!("an arena at address {:#x}, where no page begins", def.extra));
+            return Err(format!(
+                "an arena at address {:#x}, which is not aligned to a page",
+                def.extra
+            ));
         }
         let base = match def.arena {
             Some(base) => base,
@@ -59,7 +65,7 @@ impl Arena {
         (self.base, self.user)
     }
 
-    fn is_taken(&self, page: u32) -> bool {
+    fn is_allocated(&self, page: u32) -> bool {
         self.taken[page as usize / 64] >> (page % 64) & 1 != 0
     }
 
@@ -74,7 +80,7 @@ impl Arena {
         u64::from((self.user as u32).wrapping_add(page.wrapping_mul(PAGE as u32)))
     }
 
-    fn page_of(&self, addr: u64) -> u32 {
+    fn page_index(&self, addr: u64) -> u32 {
         (addr as u32).wrapping_sub(self.user as u32) / PAGE as u32
     }
 
@@ -86,9 +92,9 @@ impl Arena {
         }
         let last = self.pages - count;
         let page = if at != 0 {
-            let page = self.page_of(at);
+            let page = self.page_index(at);
             self.work.add(count as usize);
-            let free = page <= last && at.is_multiple_of(PAGE) && (page..page + count).all(|p| !self.is_taken(p));
+            let free = page <= last && at.is_multiple_of(PAGE) && (page..page + count).all(|p| !self.is_allocated(p));
             if !free {
                 return Ok(0);
             }
@@ -99,7 +105,7 @@ impl Arena {
                 if page > last {
                     return Ok(0);
                 }
-                let taken = (page..page + count).rev().find(|&p| self.is_taken(p));
+                let taken = (page..page + count).rev().find(|&p| self.is_allocated(p));
                 self.work.add((page + count - taken.unwrap_or(page)) as usize);
                 match taken {
                     Some(taken) => page = taken + 1,
@@ -132,10 +138,10 @@ impl Arena {
     }
 
     pub fn free(&mut self, region: &Region, at: u64, count: u32) -> Result<(), Exhausted> {
-        let first = self.page_of(at);
+        let first = self.page_index(at);
         for page in first..first.saturating_add(count).min(self.pages) {
             self.work.add(1);
-            if self.is_taken(page) {
+            if self.is_allocated(page) {
                 self.work.add(PAGE_WORK);
                 region.discard_arena(self.base | self.low(page), PAGE)?;
                 self.set(page, false);

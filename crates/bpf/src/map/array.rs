@@ -54,7 +54,7 @@ impl Array {
         self.base + (u64::from(cpu) * u64::from(self.max) + u64::from(index)) * self.stride
     }
 
-    pub fn place(&self, key: &[u8], flags: u64, cpu: u32) -> Result<u64, i64> {
+    pub fn find_for_update(&self, key: &[u8], flags: u64, cpu: u32) -> Result<u64, i64> {
         match self.lookup(key, cpu) {
             0 => Err(E2BIG),
             _ if flags & BPF_NOEXIST != 0 => Err(EEXIST),

@@ -80,7 +80,7 @@ impl Hash {
         unsafe { std::slice::from_raw_parts(region.host(addr), self.key_size) }
     }
 
-    fn value_of(&self, addr: u64, cpu: u32) -> u64 {
+    fn value_address(&self, addr: u64, cpu: u32) -> u64 {
         let cpu = if self.cpus == 1 { 0 } else { cpu };
         if cpu >= self.cpus {
             return 0;
@@ -112,7 +112,7 @@ impl Hash {
         };
         self.clock += 1;
         self.slots[n as usize].used = self.clock;
-        self.value_of(self.slots[n as usize].addr, cpu)
+        self.value_address(self.slots[n as usize].addr, cpu)
     }
 
     /// Returns the least recently used slot.
@@ -127,11 +127,11 @@ impl Hash {
         if !self.lru || self.len() < self.max as usize || self.find(region, key, hash(key)).is_some() {
             return 0;
         }
-        self.value_of(self.slots[self.oldest() as usize].addr, 0)
+        self.value_address(self.slots[self.oldest() as usize].addr, 0)
     }
 
     /// Returns the address for the value of this key, and inserts the key if it is new.
-    pub fn place(&mut self, region: &Region, key: &[u8], flags: u64, cpu: u32) -> Result<u64, i64> {
+    pub fn find_or_insert(&mut self, region: &Region, key: &[u8], flags: u64, cpu: u32) -> Result<u64, i64> {
         let hash = hash(key);
         self.clock += 1;
         if let Some(n) = self.find(region, key, hash) {
@@ -139,7 +139,7 @@ impl Hash {
                 return Err(EEXIST);
             }
             self.slots[n as usize].used = self.clock;
-            return Ok(self.value_of(self.slots[n as usize].addr, cpu));
+            return Ok(self.value_address(self.slots[n as usize].addr, cpu));
         }
         if flags & BPF_EXIST != 0 {
             return Err(ENOENT);
@@ -183,7 +183,7 @@ impl Hash {
                 self.slots.len() as u32 - 1
             }
         };
-        Ok(self.value_of(addr, cpu))
+        Ok(self.value_address(addr, cpu))
     }
 
     fn grow(&mut self) {
@@ -233,7 +233,7 @@ impl Hash {
             .add((found.unwrap_or(self.slots.len()) - cursor.min(self.slots.len())) / SLOTS);
         let n = found?;
         let addr = self.slots[n].addr;
-        Some((n + 1, self.key_at(region, addr).to_vec(), self.value_of(addr, cpu)))
+        Some((n + 1, self.key_at(region, addr).to_vec(), self.value_address(addr, cpu)))
     }
 
     pub fn release(&mut self, region: &Region) {

@@ -129,23 +129,26 @@ impl Map {
         self.def.handle
     }
 
-    fn cannot(&self, what: &str) -> Fault {
-        let kind = match self.data {
-            Data::NotModelled => "not modelled",
-            _ => "not made for it",
+    fn unsupported(&self, operation: &str) -> Fault {
+        let reason = match self.data {
+            Data::NotModelled => "is not modelled",
+            _ => "does not support it",
         };
-        let text = format!("map {}: {what}: its type ({}) is {kind}", self.def.name, self.def.kind);
+        let text = format!(
+            "map {}: {operation}: its type ({}) {reason}",
+            self.def.name, self.def.kind
+        );
         Fault::new(FaultKind::Trap, text)
     }
 
-    /// Returns the address of a key's value, on a per-CPU map that of `cpu`; 0 if there is none.
+    /// Returns the address of a key's value, on a per-CPU map that of `cpu`; 0 if there is no value.
     /// `key` must have the map's key size.
     #[inline]
     pub fn lookup(&self, region: &Region, key: &[u8], cpu: u32) -> Result<u64, Fault> {
         let value = match &self.data {
             Data::Array(array) => array.lookup(key, cpu),
             Data::Hash(hash) => hash.borrow_mut().lookup(region, key, cpu),
-            _ => return Err(self.cannot("lookup")),
+            _ => return Err(self.unsupported("lookup")),
         };
         match self.def.kind {
             kind::ARRAY_OF_MAPS | kind::HASH_OF_MAPS if value != 0 => region.load(value),
@@ -173,12 +176,12 @@ impl Map {
         if known > BPF_EXIST || no_lock && !matches!(self.data, Data::Array(_)) {
             return Ok(-EINVAL);
         }
-        let place = match &self.data {
-            Data::Array(array) => array.place(key, flags, cpu),
-            Data::Hash(hash) => hash.borrow_mut().place(region, key, flags, cpu),
-            _ => return Err(self.cannot("update")),
+        let found = match &self.data {
+            Data::Array(array) => array.find_for_update(key, flags, cpu),
+            Data::Hash(hash) => hash.borrow_mut().find_or_insert(region, key, flags, cpu),
+            _ => return Err(self.unsupported("update")),
         };
-        match place {
+        match found {
             Ok(_) if no_lock => Ok(-EINVAL),
             Ok(addr) => {
                 self.copy_value(region, addr, value)?;
@@ -216,7 +219,7 @@ impl Map {
     }
 
     /// Returns the key of the entry with the value at this address; zeros if the map has no keys.
-    pub(crate) fn key_of(&self, region: &Region, value: u64) -> Vec<u8> {
+    pub(crate) fn key_for_value(&self, region: &Region, value: u64) -> Vec<u8> {
         match &self.data {
             Data::Array(array) => {
                 let (base, stride, _) = array.layout();
@@ -236,7 +239,7 @@ impl Map {
         match &self.data {
             Data::Array(_) => Ok(-EINVAL),
             Data::Hash(hash) => Ok(hash.borrow_mut().delete(region, key)),
-            _ => Err(self.cannot("delete")),
+            _ => Err(self.unsupported("delete")),
         }
     }
 
@@ -250,7 +253,7 @@ impl Map {
                 Ok((value != 0).then_some((cursor + 1, key, value)))
             }
             Data::Hash(hash) => Ok(hash.borrow().next(region, cursor, cpu)),
-            _ => Err(self.cannot("iteration")),
+            _ => Err(self.unsupported("iteration")),
         }
     }
 
@@ -269,7 +272,7 @@ impl Map {
     pub fn push(&self, region: &Region, value: &[u8], flags: u64) -> Result<i64, Fault> {
         match &self.data {
             Data::Queue(queue) => queue.borrow_mut().push(region, value, flags),
-            _ => Err(self.cannot("push")),
+            _ => Err(self.unsupported("push")),
         }
     }
 
@@ -278,7 +281,7 @@ impl Map {
     pub fn pop(&self, region: &Region, value: &mut [u8], peek: bool) -> Result<i64, Fault> {
         match &self.data {
             Data::Queue(queue) => Ok(queue.borrow_mut().pop(region, value, peek)),
-            _ => Err(self.cannot("pop")),
+            _ => Err(self.unsupported("pop")),
         }
     }
 
@@ -287,7 +290,7 @@ impl Map {
     #[inline]
     pub fn storage_get(&self, region: &Region, owner: u64, init: Option<&[u8]>, create: bool) -> Result<u64, Fault> {
         let Data::Storage(storage) = &self.data else {
-            return Err(self.cannot("local storage"));
+            return Err(self.unsupported("local storage"));
         };
         let mut storage = storage.borrow_mut();
         let value = storage.get(region, owner);
@@ -310,7 +313,7 @@ impl Map {
     pub fn storage_delete(&self, region: &Region, owner: u64) -> Result<i64, Fault> {
         match &self.data {
             Data::Storage(storage) => Ok(storage.borrow_mut().delete(region, owner)),
-            _ => Err(self.cannot("local storage")),
+            _ => Err(self.unsupported("local storage")),
         }
     }
 
@@ -318,7 +321,7 @@ impl Map {
     pub fn ringbuf(&self) -> Result<&RefCell<Ringbuf>, Fault> {
         match &self.data {
             Data::Ringbuf(ring) => Ok(ring),
-            _ => Err(self.cannot("ring buffer")),
+            _ => Err(self.unsupported("ring buffer")),
         }
     }
 
@@ -345,7 +348,7 @@ impl Map {
                 let pages = arena.borrow_mut().alloc(region, at, pages);
                 pages.map_err(|exhausted| exhausted.fault(region))
             }
-            _ => Err(self.cannot("page allocation")),
+            _ => Err(self.unsupported("page allocation")),
         }
     }
 
@@ -356,7 +359,7 @@ impl Map {
                 let freed = arena.borrow_mut().free(region, at, pages);
                 freed.map_err(|exhausted| exhausted.fault(region))
             }
-            _ => Err(self.cannot("page allocation")),
+            _ => Err(self.unsupported("page allocation")),
         }
     }
 
@@ -371,7 +374,7 @@ impl Map {
 
     /// Returns the layout of any array: definition, address of value 0, distance between values,
     /// number of values on all CPUs.
-    pub(crate) fn place(&self) -> Option<(&MapDef, u64, u64, u64)> {
+    pub(crate) fn array_layout(&self) -> Option<(&MapDef, u64, u64, u64)> {
         match &self.data {
             Data::Array(array) => {
                 let (base, stride, _) = array.layout();

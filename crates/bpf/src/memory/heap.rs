@@ -30,7 +30,7 @@ impl Region {
         let next = addr.checked_add(size)?.checked_add(PAGE)?;
         if next > self.base + BPF_END {
             // The address space is a limit of its own, far above the default memory limit of a run.
-            self.memory.refuse();
+            self.memory.mark_refused();
             return None;
         }
         self.bpf_next.set(next);
@@ -87,7 +87,7 @@ impl Region {
     fn grow(&self, heap: &mut Heap, class: usize) -> Option<()> {
         let addr = self.bpf_next.get().next_multiple_of(CHUNK);
         if addr + CHUNK > self.base + BPF_END {
-            self.memory.refuse();
+            self.memory.mark_refused();
             return None;
         }
         self.commit_for(Use::Objects, addr, CHUNK)?;
@@ -134,7 +134,7 @@ impl Region {
     }
 
     /// Starts recording the addresses of freed objects for [`Region::take_freed`].
-    pub(crate) fn note_freed(&self) {
+    pub(crate) fn record_freed(&self) {
         *self.freed.borrow_mut() = Some(Vec::new());
     }
 
@@ -146,7 +146,7 @@ impl Region {
 
     /// Returns start and size (as rounded up by `alloc`) of the object around an address, whether
     /// live or free.
-    pub(crate) fn alloc_around(&self, addr: u64) -> Option<(u64, u64)> {
+    pub(crate) fn allocation_at(&self, addr: u64) -> Option<(u64, u64)> {
         let heap = self.heap.borrow();
         let offset = addr.checked_sub(self.base)?;
         if let Some(class) = heap.class.get((offset / CHUNK) as usize).filter(|&&class| class != 0) {
@@ -159,7 +159,7 @@ impl Region {
 
     /// Returns the slab that contains an address (by order of creation), the object's index in it,
     /// and the object's address.
-    pub(crate) fn object_around(&self, addr: u64) -> Option<(usize, u64, u64)> {
+    pub(crate) fn object_at(&self, addr: u64) -> Option<(usize, u64, u64)> {
         let slabs = self.slabs.borrow();
         let n = slabs.iter().position(|slab| addr.wrapping_sub(slab.base) < slab.size)?;
         let slab = &slabs[n];

@@ -112,7 +112,7 @@ impl Memory {
         self.total.set(self.total.get().saturating_sub(bytes));
     }
 
-    pub(super) fn refuse(&self) {
+    pub(super) fn mark_refused(&self) {
         self.refused.set(true);
     }
 
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_charged_is_counted_until_it_is_given_back() {
+    fn charged_bytes_count_until_they_are_subtracted() {
         let memory = Memory::default();
         memory.set_limit(1000);
         assert_eq!(memory.charge(Use::Maps, 600), Ok(()));

@@ -4,7 +4,7 @@
 
 use super::layout::*;
 use super::region::Region;
-use super::slab::{ObjectType, Places, Slab};
+use super::slab::{ObjectType, Slab, SlabLayout};
 use crate::fault::{Fault, FaultKind};
 
 impl Region {
@@ -35,12 +35,12 @@ impl Region {
             ));
         };
         self.kernel_next.set(end);
-        let places = Places::new(base, self.delta, stride.next_multiple_of(64), max, ty);
+        let layout = SlabLayout::new(base, self.delta, stride.next_multiple_of(64), max, ty);
         if !ty.writable.is_empty() {
-            let _ = self.writable.set(places);
+            let _ = self.writable.set(layout);
         }
-        self.slabs.borrow_mut().push(places);
-        Ok(Slab::new(places, max))
+        self.slabs.borrow_mut().push(layout);
+        Ok(Slab::new(layout, max))
     }
 
     /// Returns whether a program may store to these bytes in kernel memory. They must belong to a
@@ -82,7 +82,7 @@ impl Region {
 
     /// Returns the fault of a store to these bytes in kernel memory.
     #[cold]
-    pub(crate) fn refusal(&self, addr: u64, size: u64) -> Fault {
+    pub(crate) fn store_fault(&self, addr: u64, size: u64) -> Fault {
         let slabs = self.slabs.borrow();
         let slab = slabs.iter().find(|slab| addr.wrapping_sub(slab.base) < slab.size);
         let Some(slab) = slab else {

@@ -8,7 +8,7 @@ use super::host::{release, reserve_anywhere, reserve_at, want_huge_pages};
 use super::host_maps::Maps;
 use super::layout::*;
 use super::limit::Memory;
-use super::slab::Places;
+use super::slab::SlabLayout;
 use crate::cache::Lines;
 use crate::fault::{Fault, FaultKind};
 
@@ -27,9 +27,9 @@ pub struct Region {
     /// One bit per arena: whether the arena is in use.
     pub(super) arenas: Cell<u8>,
     pub(super) heap: RefCell<Heap>,
-    pub(super) slabs: RefCell<Vec<Places>>,
+    pub(super) slabs: RefCell<Vec<SlabLayout>>,
     /// The first slab of objects with fields to which programs may store.
-    pub(super) writable: OnceCell<Places>,
+    pub(super) writable: OnceCell<SlabLayout>,
     pub(super) lines: Lines,
     /// Addresses of objects freed since the sanitizer last took them; `None` without the sanitizer.
     pub(super) freed: RefCell<Option<Vec<u64>>>,
@@ -63,7 +63,7 @@ impl Region {
         };
         want_huge_pages((host + KERNEL) as *const u8, (KERNEL_END - KERNEL) as usize);
         let zeros = region.protect(base + ZEROS, ZEROS_SIZE, libc::PROT_READ);
-        zeros.map_err(|_| "the host gives no memory: is the process limited (ulimit -v)?")?;
+        zeros.map_err(|_| "the host has no memory left: is the process limited (ulimit -v)?")?;
         region.lines.make_private(base + ZEROS, ZEROS_SIZE);
         Ok(region)
     }
@@ -183,16 +183,16 @@ impl Region {
         self.check(addr, len, true)?;
         let offset = addr.wrapping_sub(self.base);
         if len > 0 && offset < KERNEL_END && offset + len > KERNEL {
-            return Err(self.kernels_own(addr, len));
+            return Err(self.kernel_store_fault(addr, len));
         }
         Ok(())
     }
 
     #[cold]
-    fn kernels_own(&self, addr: u64, len: u64) -> Fault {
+    fn kernel_store_fault(&self, addr: u64, len: u64) -> Fault {
         Fault::new(
             FaultKind::Memory,
-            format!("store of {len} bytes through a pointer to the kernel's own: {addr:#x}"),
+            format!("store of {len} bytes to kernel memory: {addr:#x}"),
         )
     }
 

@@ -26,7 +26,7 @@ impl ObjectType {
 
 /// Location of a slab's objects.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Places {
+pub(super) struct SlabLayout {
     pub base: u64,
     /// Address of `base` in the host's memory.
     host: u64,
@@ -37,9 +37,9 @@ pub(super) struct Places {
     pub ty: &'static ObjectType,
 }
 
-impl Places {
-    pub fn new(base: u64, delta: u64, stride: u64, max: u64, ty: &'static ObjectType) -> Places {
-        Places {
+impl SlabLayout {
+    pub fn new(base: u64, delta: u64, stride: u64, max: u64, ty: &'static ObjectType) -> SlabLayout {
+        SlabLayout {
             base,
             host: base.wrapping_add(delta),
             size: stride * max,
@@ -77,7 +77,7 @@ impl Places {
 /// Objects of one kind at a fixed stride. The object freed last is reused first.
 #[derive(Debug)]
 pub struct Slab {
-    places: Places,
+    layout: SlabLayout,
     max: u64,
     /// Number of objects that were ever allocated.
     next: u64,
@@ -87,12 +87,12 @@ pub struct Slab {
 }
 
 impl Slab {
-    pub(super) fn new(places: Places, max: u64) -> Slab {
+    pub(super) fn new(layout: SlabLayout, max: u64) -> Slab {
         Slab {
-            places,
+            layout,
             max,
             next: 0,
-            accessible: places.base,
+            accessible: layout.base,
             free: Vec::new(),
         }
     }
@@ -101,19 +101,19 @@ impl Slab {
     pub fn alloc(&mut self, region: &Region) -> Option<u64> {
         if let Some(index) = self.free.pop() {
             let addr = self.addr(u64::from(index));
-            unsafe { std::ptr::write_bytes(region.host::<u8>(addr), 0, self.places.stride as usize) };
+            unsafe { std::ptr::write_bytes(region.host::<u8>(addr), 0, self.layout.stride as usize) };
             return Some(addr);
         }
         if self.next == self.max {
             return None;
         }
         let addr = self.addr(self.next);
-        if addr + self.places.stride > self.accessible {
+        if addr + self.layout.stride > self.accessible {
             // The accessible part grows in increasing steps, because one mprotect per page would
             // dominate the creation of many tasks.
-            let used = self.accessible - self.places.base;
-            let end = (self.places.base + self.places.stride * self.max).next_multiple_of(PAGE);
-            let want = (addr + self.places.stride + used).next_multiple_of(PAGE).min(end);
+            let used = self.accessible - self.layout.base;
+            let end = (self.layout.base + self.layout.stride * self.max).next_multiple_of(PAGE);
+            let want = (addr + self.layout.stride + used).next_multiple_of(PAGE).min(end);
             let (from, size) = (self.accessible, want - self.accessible);
             region.protect(from, size, libc::PROT_READ | libc::PROT_WRITE).ok()?;
             self.accessible = want;
@@ -131,19 +131,19 @@ impl Slab {
     /// Returns the host address of object `index`.
     #[inline]
     pub fn host<T>(&self, index: u64) -> *mut T {
-        (self.places.host + index * self.places.stride) as *mut T
+        (self.layout.host + index * self.layout.stride) as *mut T
     }
 
     /// Returns the address of object `index`.
     #[inline]
     pub fn addr(&self, index: u64) -> u64 {
-        self.places.base + index * self.places.stride
+        self.layout.base + index * self.layout.stride
     }
 
     /// Returns the index of the object that starts at this address, live or freed. Used to check a
     /// policy's pointers.
     #[inline]
     pub fn index(&self, addr: u64) -> Option<u64> {
-        self.places.index(addr).filter(|&index| index < self.next)
+        self.layout.index(addr).filter(|&index| index < self.next)
     }
 }

@@ -66,7 +66,7 @@ pub struct CallRules {
     pub(super) rcu_protected: bool,
     pub(super) under_lock: bool,
     pub(super) callback: Option<Callback>,
-    pub(super) looks_at: Option<u8>,
+    pub(super) uses_args: Option<u8>,
 }
 
 /// A callback into the program that a call makes.
@@ -76,7 +76,7 @@ pub(super) struct Callback {
     pub args: usize,
     /// An argument of the call that the callback receives: the callback's argument number and the
     /// call's, both from 0.
-    pub handed_on: Option<(usize, usize)>,
+    pub forwarded: Option<(usize, usize)>,
 }
 
 impl CallRules {
@@ -88,7 +88,7 @@ impl CallRules {
             rcu_protected: false,
             under_lock: false,
             callback: None,
-            looks_at: None,
+            uses_args: None,
         }
     }
 
@@ -123,9 +123,9 @@ impl CallRules {
 
     /// Declares that the function calls back a function of the program with `args` arguments.
     pub const fn calls_back(self, args: usize) -> CallRules {
-        let handed_on = None;
+        let forwarded = None;
         CallRules {
-            callback: Some(Callback { args, handed_on }),
+            callback: Some(Callback { args, forwarded }),
             ..self
         }
     }
@@ -133,18 +133,18 @@ impl CallRules {
     /// Declares a callback with `args` arguments. Its argument `to` (from 0) is argument `from` of
     /// the call.
     pub const fn calls_back_with(self, args: usize, to: usize, from: usize) -> CallRules {
-        let handed_on = Some((to, from));
+        let forwarded = Some((to, from));
         CallRules {
-            callback: Some(Callback { args, handed_on }),
+            callback: Some(Callback { args, forwarded }),
             ..self
         }
     }
 
     /// Declares that the function always uses the first `args` arguments. Whether it uses more
     /// depends on their values.
-    pub const fn looks_at(self, args: u8) -> CallRules {
+    pub const fn uses_args(self, args: u8) -> CallRules {
         CallRules {
-            looks_at: Some(args),
+            uses_args: Some(args),
             ..self
         }
     }
@@ -157,7 +157,7 @@ pub(super) struct Callee {
     pub rules: CallRules,
     pub args: Vec<Arg>,
     /// Number of leading arguments that the function always uses.
-    pub looked_at: usize,
+    pub used_args: usize,
     /// Whether it returns a pointer.
     pub pointer: bool,
     /// Whether the pointer may be NULL, so that the program must test it.
@@ -174,7 +174,7 @@ pub(super) struct Names {
 impl Names {
     /// Returns the function that a call instruction calls. Returns `None` if the function is not
     /// modelled; the call itself then faults.
-    pub fn of(&self, insn: &Insn) -> Option<&Rc<Callee>> {
+    pub fn get(&self, insn: &Insn) -> Option<&Rc<Callee>> {
         match insn.src {
             CALL_KFUNC => self.kfuncs.get(insn.imm as usize)?.as_ref(),
             _ => self.helpers.get(insn.imm as usize)?.as_ref(),

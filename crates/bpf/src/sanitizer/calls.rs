@@ -10,7 +10,7 @@ use super::objects::{Frame, Kind, Until, View};
 use super::prov::{Origin, Prov, UNSET};
 use super::raise::{raise, sanitizer};
 use super::registers::unset;
-use super::report::problem;
+use super::report::finding;
 use super::state::Sanitizer;
 use crate::engine::context::Context;
 use crate::fault::Fault;
@@ -48,7 +48,7 @@ fn begin(cx: &mut Context, sanitizer: &mut Sanitizer, function: usize, args: [u6
     sanitizer.held.unwind(depth);
     sanitizer.objects.frames.retain(|frame| frame.depth < depth);
     if depth == 1 {
-        sanitizer.objects.forget_passing();
+        sanitizer.objects.end_temporary();
         sanitizer.held.open.clear();
     }
     sanitizer.objects.take_freed(cx.region(), None);
@@ -68,7 +68,9 @@ fn begin(cx: &mut Context, sanitizer: &mut Sanitizer, function: usize, args: [u6
     let top = cx.fp;
     // The callback of a timer receives map, key and value.
     let is_timer = cx.maps.iter().any(|map| map.addr() == args[0]);
-    let callee = by.and_then(|call| sanitizer.names.of(&cx.code.insns[call.pc])).cloned();
+    let callee = by
+        .and_then(|call| sanitizer.names.get(&cx.code.insns[call.pc]))
+        .cloned();
     let called_back = callee.as_ref().and_then(|callee| callee.rules.callback);
     let nr_args = match (kind, called_back) {
         (Some(_), _) => 1,
@@ -79,20 +81,20 @@ fn begin(cx: &mut Context, sanitizer: &mut Sanitizer, function: usize, args: [u6
     let mut provs = args.map(|arg| sanitizer.objects.classify(cx.region(), arg).0);
     provs[nr_args..].fill(UNSET);
     // The callback receives the caller's own value, so it has the same provenance.
-    if let Some((to, from)) = called_back.and_then(|callback| callback.handed_on)
+    if let Some((to, from)) = called_back.and_then(|callback| callback.forwarded)
         && let Some(by) = by
     {
         provs[to] = by.provs[from];
     }
     if callee.is_some_and(|callee| callee.name == "bpf_user_ringbuf_drain") {
-        sanitizer.note_sample(cx, args[0]);
+        sanitizer.record_sample(cx, args[0]);
     }
     match kind {
         Some((ProgramKind::Syscall, _)) => {
             let [start, len, ..] = args;
             provs[0] = sanitizer
                 .objects
-                .passing(View::new(start, len, Kind::Input, cx.pc as usize))
+                .add_temporary(View::new(start, len, Kind::Input, cx.pc as usize))
                 .0;
         }
         Some(_) => {
@@ -108,13 +110,13 @@ fn begin(cx: &mut Context, sanitizer: &mut Sanitizer, function: usize, args: [u6
         None => {
             // The callback of a map element receives map, key and value.
             if let Some(index) = cx.maps.iter().position(|map| map.addr() == args[0])
-                && cx.maps[index].place().is_none()
+                && cx.maps[index].array_layout().is_none()
                 && cx.region().in_bpf_area(args[2])
             {
                 let len = u64::from(cx.maps[index].def().value_size);
                 provs[2] = sanitizer
                     .objects
-                    .allocated(args[2], len, Kind::Value(index), cx.pc as usize)
+                    .add_allocated(args[2], len, Kind::Value(index), cx.pc as usize)
                     .0;
             }
         }
@@ -165,7 +167,7 @@ fn check_result(cx: &mut Context, mark: &Mark, r0: u64) -> Result<(), Fault> {
             if most == 0 { "0" } else { "0 or 1" }
         );
         cx.pc = function.start as u32;
-        return Err(problem("return-value", &what, None, Vec::new()));
+        return Err(finding("return-value", &what, None, Vec::new()));
     }
     Ok(())
 }
@@ -195,7 +197,7 @@ pub(crate) unsafe extern "C" fn returned(cx: *mut Context, _: u64, _: u64, _: u6
 pub(crate) unsafe extern "C" fn before_call(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
     unsafe {
         let (cx, sanitizer) = (&mut *cx, sanitizer(cx));
-        sanitizer.checked.calls += 1;
+        sanitizer.counts.calls += 1;
         let provs = [1, 2, 3, 4, 5].map(|i| cx.arg_prov[i]);
         let call = Pending {
             pc: cx.pc as usize,
@@ -240,11 +242,11 @@ impl Sanitizer {
         let (frames, bytes) = depth;
         if frames > MAX_FRAMES {
             let what = format!("{frames} functions under way, the kernel allows {MAX_FRAMES}");
-            return Err(problem("stack-overflow", &what, None, Vec::new()));
+            return Err(finding("stack-overflow", &what, None, Vec::new()));
         }
         if bytes > MAX_STACK {
             let what = format!("{frames} functions under way use {bytes} bytes of stack, the kernel has {MAX_STACK}");
-            return Err(problem("stack-overflow", &what, None, Vec::new()));
+            return Err(finding("stack-overflow", &what, None, Vec::new()));
         }
         Ok(())
     }
@@ -255,7 +257,7 @@ impl Sanitizer {
         let now = &self.held.sections;
         let left = [
             (now.locks.last().map(|lock| lock.1), "a lock held", "locked"),
-            (now.rcu.last().copied(), "an RCU section open", "begun"),
+            (now.rcu.last().copied(), "an RCU section open", "entered"),
             (now.preempt.last().copied(), "preemption disabled", "disabled"),
             (now.irq.last().copied(), "interrupts off", "saved"),
         ];
@@ -263,7 +265,7 @@ impl Sanitizer {
             if let Some(at) = at {
                 cx.pc = at as u32;
                 let what = format!("{name} returns with {what}");
-                return Err(problem(
+                return Err(finding(
                     "unbalanced-lock",
                     &what,
                     None,
@@ -275,17 +277,17 @@ impl Sanitizer {
         if let Some(open) = self.held.open.iter().find(left) {
             cx.pc = open.pc as u32;
             let what = format!("{name} returns without having ended what {} began", open.name());
-            return Err(problem("leak", &what, Some(open.addr), Vec::new()));
+            return Err(finding("leak", &what, Some(open.addr), Vec::new()));
         }
-        if let Some(slot) = self.objects.leaked(self.held.program) {
+        if let Some(slot) = self.objects.find_leak(self.held.program) {
             let view = &self.objects.views[slot];
             cx.pc = view.born as u32;
             let what = format!("{name} returns and has not released {}", self.view_name(cx, view));
-            return Err(problem(
+            return Err(finding(
                 "leak",
                 &what,
                 Some(view.start),
-                vec![("got".to_string(), Some(view.born))],
+                vec![("acquired".to_string(), Some(view.born))],
             ));
         }
         Ok(())
@@ -293,7 +295,7 @@ impl Sanitizer {
 
     fn before(&mut self, cx: &mut Context, mut call: Pending) -> Result<(), Fault> {
         let insn = cx.code.insns[call.pc];
-        let Some(callee) = self.names.of(&insn) else {
+        let Some(callee) = self.names.get(&insn) else {
             self.held.pending.push(call);
             return Ok(());
         };
@@ -302,7 +304,7 @@ impl Sanitizer {
             return self.check_nothing_held(cx, function);
         }
         let name = callee.name;
-        for n in 0..callee.looked_at.min(5) {
+        for n in 0..callee.used_args.min(5) {
             if let Origin::View { slot, generation } = Prov(call.provs[n]).origin() {
                 let view = self.objects.view(slot, generation);
                 if !view.is_some_and(|view| view.alive) {
@@ -310,18 +312,18 @@ impl Sanitizer {
                 }
             }
         }
-        self.check_arguments(cx, &call, callee)?;
-        self.check_place(callee)?;
-        self.check_given(cx, &call, callee)?;
+        self.check_argument_values(cx, &call, callee)?;
+        self.check_context(callee)?;
+        self.check_argument_kinds(cx, &call, callee)?;
         match callee.rules.effect {
             Effect::Release => {
                 self.check_reference(cx, &call, 0, name)?;
-                self.check_whole(cx, &call, 0, name)?;
+                self.check_reference_start(cx, &call, 0, name)?;
             }
             Effect::GraphAdd => self.check_reference(cx, &call, 1, name)?,
             Effect::Exchange if call.args[1] != 0 => {
                 self.check_reference(cx, &call, 1, name)?;
-                self.check_whole(cx, &call, 1, name)?;
+                self.check_reference_start(cx, &call, 1, name)?;
                 self.check_kptr_type(cx, &call, callee)?;
             }
             Effect::Lock => {
@@ -330,7 +332,7 @@ impl Sanitizer {
                 {
                     let what = format!("{name} of the lock that is already held");
                     let note = ("it was locked".to_string(), Some(held.1));
-                    return Err(problem("deadlock", &what, Some(call.args[0]), vec![note]));
+                    return Err(finding("deadlock", &what, Some(call.args[0]), vec![note]));
                 }
                 if let Some(held) = self.held.sections.locks.last()
                     && name == "bpf_spin_lock"
@@ -340,7 +342,7 @@ impl Sanitizer {
             }
             Effect::Unlock if self.held.sections.locks.last().map(|lock| lock.0) != Some(call.args[0]) => {
                 let what = format!("{name} of a lock that is not the one locked last");
-                return Err(problem("unbalanced-lock", &what, Some(call.args[0]), Vec::new()));
+                return Err(finding("unbalanced-lock", &what, Some(call.args[0]), Vec::new()));
             }
             Effect::TimerInit => self.check_timer_map(cx, &call, callee)?,
             Effect::RcuUnlock => balanced(&self.held.sections.rcu, name)?,
@@ -353,7 +355,7 @@ impl Sanitizer {
     }
 
     /// Checks that the function may be called in the current critical sections.
-    fn check_place(&self, callee: &Callee) -> Result<(), Fault> {
+    fn check_context(&self, callee: &Callee) -> Result<(), Fault> {
         let (name, now) = (callee.name, &self.held.sections);
         if let Some(lock) = now.locks.last()
             && !callee.rules.under_lock
@@ -373,11 +375,11 @@ impl Sanitizer {
                 return Ok(());
             };
             let what = format!("{name} may sleep and is called in {why}");
-            return Err(problem("sleep", &what, None, Vec::new()));
+            return Err(finding("sleep", &what, None, Vec::new()));
         }
         if callee.rules.rcu_protected && !self.held.in_rcu() {
             let what = format!("{name} needs bpf_rcu_read_lock() in a program that may sleep");
-            return Err(problem("rcu", &what, None, Vec::new()));
+            return Err(finding("rcu", &what, None, Vec::new()));
         }
         Ok(())
     }
@@ -392,10 +394,13 @@ impl Sanitizer {
         }
         if arg == 0 {
             let notes = match prov.origin() {
-                Origin::Null { pc } => vec![("not tested: what returned it is".to_string(), Some(pc))],
+                Origin::Null { pc } => vec![(
+                    "the program has not tested it for NULL; it was returned".to_string(),
+                    Some(pc),
+                )],
                 _ => Vec::new(),
             };
-            return Err(problem(
+            return Err(finding(
                 "null-dereference",
                 &format!("NULL passed to {name}"),
                 None,
@@ -404,20 +409,20 @@ impl Sanitizer {
         }
         let what = format!(
             "{name} of {}, to which the program holds no reference",
-            self.name_of(cx, prov)
+            self.origin_name(cx, prov)
         );
-        Err(problem("not-a-reference", &what, Some(arg), Vec::new()))
+        Err(finding("not-a-reference", &what, Some(arg), Vec::new()))
     }
 
     /// Checks that a reference is released through the original pointer, not through one into the
     /// object's middle.
-    fn check_whole(&self, cx: &Context, call: &Pending, n: usize, name: &str) -> Result<(), Fault> {
+    fn check_reference_start(&self, cx: &Context, call: &Pending, n: usize, name: &str) -> Result<(), Fault> {
         if let Origin::View { slot, .. } = Prov(call.provs[n]).origin()
             && self.objects.views[slot].start != call.args[n]
         {
-            let of = self.name_of(cx, Prov(call.provs[n]));
-            let what = format!("{name} of a pointer into {of}, not to its beginning");
-            return Err(problem("bad-pointer", &what, Some(call.args[n]), Vec::new()));
+            let object = self.origin_name(cx, Prov(call.provs[n]));
+            let what = format!("{name} of a pointer into {object}, not to its beginning");
+            return Err(finding("bad-pointer", &what, Some(call.args[n]), Vec::new()));
         }
         Ok(())
     }
@@ -428,7 +433,7 @@ impl Sanitizer {
         let Some(call) = self.held.pending.pop() else {
             return Prov::SCALAR;
         };
-        let Some(callee) = self.names.of(&cx.code.insns[call.pc]).cloned() else {
+        let Some(callee) = self.names.get(&cx.code.insns[call.pc]).cloned() else {
             return Prov::SCALAR;
         };
         let effect = callee.rules.effect;
@@ -446,8 +451,8 @@ impl Sanitizer {
             _ => {}
         }
         self.objects.take_freed(cx.region(), Some(call.pc));
-        self.note_sections(&call, effect, r0);
-        self.note_opaque(cx, &call, &callee, r0);
+        self.record_sections(&call, effect, r0);
+        self.record_opaque(cx, &call, &callee, r0);
         if !callee.pointer {
             return if callee.void { Prov::UNSET } else { Prov::SCALAR };
         }
@@ -466,7 +471,7 @@ impl Sanitizer {
         }
     }
 
-    fn note_sections(&mut self, call: &Pending, effect: Effect, r0: u64) {
+    fn record_sections(&mut self, call: &Pending, effect: Effect, r0: u64) {
         let (pc, first) = (call.pc, call.args[0]);
         let now = &mut self.held.sections;
         match effect {
@@ -494,13 +499,13 @@ impl Sanitizer {
 fn under_lock(name: &str, locked_at: usize) -> Fault {
     let what = format!("{name} called while a lock is held");
     let note = ("it was locked".to_string(), Some(locked_at));
-    problem("call-under-lock", &what, None, vec![note])
+    finding("call-under-lock", &what, None, vec![note])
 }
 
 fn balanced(begun: &[usize], name: &str) -> Result<(), Fault> {
     if begun.is_empty() {
         let what = format!("{name} without what begins the section");
-        return Err(problem("unbalanced-lock", &what, None, Vec::new()));
+        return Err(finding("unbalanced-lock", &what, None, Vec::new()));
     }
     Ok(())
 }

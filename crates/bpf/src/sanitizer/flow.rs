@@ -15,9 +15,9 @@ use crate::insn::{self, alu, atomic, class, jmp};
 
 /// Checks to make before an instruction. Bits 0 to 10 select the registers that may have no value.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(crate) struct Look(pub u16);
+pub(crate) struct RegisterChecks(pub u16);
 
-impl Look {
+impl RegisterChecks {
     /// Bit that marks an addition with a source register that is variable, if it holds a number.
     const SRC_VARIES: u16 = 1 << 11;
     /// Bit that marks an addition with a destination register that is variable, if it holds a
@@ -32,7 +32,10 @@ impl Look {
     /// Returns whether the source register is variable, and whether the destination register is, if
     /// they hold numbers.
     pub fn varies(self) -> (bool, bool) {
-        (self.0 & Look::SRC_VARIES != 0, self.0 & Look::DST_VARIES != 0)
+        (
+            self.0 & RegisterChecks::SRC_VARIES != 0,
+            self.0 & RegisterChecks::DST_VARIES != 0,
+        )
     }
 }
 
@@ -73,15 +76,15 @@ impl Known {
 }
 
 /// Returns, for each instruction, the checks to make before it.
-pub(super) fn looks(insns: &[Insn], functions: &[Function], objects: &Objects) -> Vec<Look> {
-    let mut looks = vec![Look::default(); insns.len()];
+pub(super) fn register_checks(insns: &[Insn], functions: &[Function], objects: &Objects) -> Vec<RegisterChecks> {
+    let mut register_checks = vec![RegisterChecks::default(); insns.len()];
     for function in functions {
-        follow(insns, function, objects, &mut looks);
+        follow(insns, function, objects, &mut register_checks);
     }
-    looks
+    register_checks
 }
 
-fn follow(insns: &[Insn], function: &Function, objects: &Objects, looks: &mut [Look]) {
+fn follow(insns: &[Insn], function: &Function, objects: &Objects, register_checks: &mut [RegisterChecks]) {
     let start = function.start;
     let mut before: Vec<Option<Registers>> = vec![None; function.end - start];
     let mut at_entry = [Known::UNSET; 11];
@@ -115,7 +118,7 @@ fn follow(insns: &[Insn], function: &Function, objects: &Objects, looks: &mut [L
     }
     for (pc, known) in before.iter().enumerate() {
         if let Some(known) = known {
-            looks[start + pc] = look(&insns[start + pc], known);
+            register_checks[start + pc] = checks_before(&insns[start + pc], known);
         }
     }
 }
@@ -143,23 +146,23 @@ fn reads(i: &Insn) -> u16 {
     }
 }
 
-fn look(i: &Insn, known: &Registers) -> Look {
-    let mut look = 0;
+fn checks_before(i: &Insn, known: &Registers) -> RegisterChecks {
+    let mut checks_before = 0;
     for (n, known) in known.iter().enumerate() {
         if known.unset {
-            look |= reads(i) & 1 << n;
+            checks_before |= reads(i) & 1 << n;
         }
     }
     let op = i.op & 0xf0;
     if class(i.op) == insn::ALU64 && i.op & insn::X != 0 && matches!(op, alu::ADD | alu::SUB) {
         if known[usize::from(i.src)].varies {
-            look |= Look::SRC_VARIES;
+            checks_before |= RegisterChecks::SRC_VARIES;
         }
         if known[usize::from(i.dst)].varies && op == alu::ADD {
-            look |= Look::DST_VARIES;
+            checks_before |= RegisterChecks::DST_VARIES;
         }
     }
-    Look(look)
+    RegisterChecks(checks_before)
 }
 
 /// Updates the knowledge about the registers for the effect of an instruction.

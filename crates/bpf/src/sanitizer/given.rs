@@ -7,7 +7,7 @@ use super::held::Pending;
 use super::objects::{Kind, View};
 use super::prov::{Origin, Prov};
 use super::registers::unset;
-use super::report::problem;
+use super::report::finding;
 use super::signature::{Arg, Len, Special};
 use super::state::Sanitizer;
 use crate::engine::context::Context;
@@ -20,7 +20,7 @@ const MASK: u64 = 1024;
 
 impl Sanitizer {
     /// Checks all arguments of a call.
-    pub(super) fn check_given(&self, cx: &Context, call: &Pending, callee: &Callee) -> Result<(), Fault> {
+    pub(super) fn check_argument_kinds(&self, cx: &Context, call: &Pending, callee: &Callee) -> Result<(), Fault> {
         for (n, &arg) in callee.args.iter().enumerate().take(5) {
             match arg {
                 Arg::Value | Arg::Ignored => {}
@@ -30,7 +30,7 @@ impl Sanitizer {
                 }
                 Arg::Kernel { tag, or_null } => {
                     if !(or_null && call.args[n] == 0 || self.is_kernel(call, n, tag)) {
-                        return Err(self.not_a(cx, call.args[n], Prov(call.provs[n]), tag, callee));
+                        return Err(self.wrong_argument(cx, call.args[n], Prov(call.provs[n]), tag, callee));
                     }
                 }
                 Arg::Mask if self.is_kernel(call, n, "cpumask") => {}
@@ -122,7 +122,7 @@ impl Sanitizer {
             _ => {}
         }
         let wanted = if write { "bpf_cpumask" } else { "cpumask" };
-        Err(self.not_a(cx, arg, prov, wanted, callee))
+        Err(self.wrong_argument(cx, arg, prov, wanted, callee))
     }
 
     /// Checks that an argument points to a lock, timer, list, tree, node or kptr that the program's
@@ -137,7 +137,7 @@ impl Sanitizer {
     ) -> Result<(), Fault> {
         match self.field_at(cx, call, n, special) {
             Some(_) => Ok(()),
-            None => Err(self.not_a(cx, call.args[n], Prov(call.provs[n]), special.name(), callee)),
+            None => Err(self.wrong_argument(cx, call.args[n], Prov(call.provs[n]), special.name(), callee)),
         }
     }
 
@@ -154,9 +154,9 @@ impl Sanitizer {
                     _ => return None,
                 }
             }
-            Origin::Value { place, element } => {
-                let place = &self.objects.places[place];
-                (place.start + element * place.stride, &place.fields)
+            Origin::Value { area, element } => {
+                let area = &self.objects.areas[area];
+                (area.start + element * area.stride, &area.fields)
             }
             _ => return None,
         };
@@ -187,7 +187,7 @@ impl Sanitizer {
             return Ok(());
         }
         let wanted = if *percpu { format!("per-CPU {to}") } else { to.clone() };
-        Err(self.not_a(cx, arg, prov, &wanted, callee))
+        Err(self.wrong_argument(cx, arg, prov, &wanted, callee))
     }
 
     /// Checks that the argument points into the stack, where the kernel keeps its data for the
@@ -196,7 +196,7 @@ impl Sanitizer {
         let (arg, prov) = (call.args[n], Prov(call.provs[n]));
         match prov.origin() {
             Origin::Frame { .. } => Ok(()),
-            _ => Err(self.not_a(cx, arg, prov, "place in the stack", callee)),
+            _ => Err(self.wrong_argument(cx, arg, prov, "place in the stack", callee)),
         }
     }
 
@@ -214,26 +214,26 @@ impl Sanitizer {
         };
         match ok {
             true => Ok(()),
-            false => Err(self.not_a(cx, arg, prov, "place in a map's value", callee)),
+            false => Err(self.wrong_argument(cx, arg, prov, "place in a map's value", callee)),
         }
     }
 
     /// Checks that the map in r2 is the one that contains the timer in r1.
     pub(super) fn check_timer_map(&self, cx: &Context, call: &Pending, callee: &Callee) -> Result<(), Fault> {
-        let of = match Prov(call.provs[0]).origin() {
+        let actual = match Prov(call.provs[0]).origin() {
             Origin::View { slot, generation } => match self.objects.view(slot, generation).map(|view| view.kind) {
                 Some(Kind::Value(map)) => Some(cx.maps[map].addr()),
                 _ => None,
             },
-            Origin::Value { place, .. } => self.objects.places[place].map,
+            Origin::Value { area, .. } => self.objects.areas[area].map,
             _ => None,
         };
         let name = |addr: u64| cx.maps.iter().find(|map| map.addr() == addr).map(Map::name);
-        match of.and_then(name) {
-            Some(own) if of != Some(call.args[1]) => {
+        match actual.and_then(name) {
+            Some(own) if actual != Some(call.args[1]) => {
                 let other = name(call.args[1]).unwrap_or("that is none");
                 let what = format!("{} of a timer in map {own} names map {other}", callee.name);
-                Err(problem("bad-pointer", &what, Some(call.args[0]), Vec::new()))
+                Err(finding("bad-pointer", &what, Some(call.args[0]), Vec::new()))
             }
             _ => Ok(()),
         }
@@ -241,8 +241,8 @@ impl Sanitizer {
 
     /// Checks that each argument has a value, and that the program has tested each pointer that
     /// must not be NULL.
-    pub(super) fn check_arguments(&self, cx: &Context, call: &Pending, callee: &Callee) -> Result<(), Fault> {
-        for (n, &arg) in callee.args.iter().enumerate().take(callee.looked_at.min(5)) {
+    pub(super) fn check_argument_values(&self, cx: &Context, call: &Pending, callee: &Callee) -> Result<(), Fault> {
+        for (n, &arg) in callee.args.iter().enumerate().take(callee.used_args.min(5)) {
             let prov = Prov(call.provs[n]);
             if prov == Prov::UNSET && arg != Arg::Ignored {
                 return Err(unset(n as u8 + 1));
@@ -276,31 +276,36 @@ impl Sanitizer {
         };
         match ok {
             true => Ok(()),
-            false => Err(self.not_a(cx, arg, prov, "per-CPU object", callee)),
+            false => Err(self.wrong_argument(cx, arg, prov, "per-CPU object", callee)),
         }
     }
 
     /// Returns the fault of an argument that is not a `wanted`.
     #[cold]
-    pub(super) fn not_a(&self, cx: &Context, arg: u64, prov: Prov, wanted: &str, callee: &Callee) -> Fault {
-        let (name, of) = (callee.name, self.name_of(cx, prov));
+    pub(super) fn wrong_argument(&self, cx: &Context, arg: u64, prov: Prov, wanted: &str, callee: &Callee) -> Fault {
+        let (name, object) = (callee.name, self.origin_name(cx, prov));
         match prov.origin() {
             Origin::Null { pc } => {
-                let note = ("not tested: what returned it is".to_string(), Some(pc));
-                problem("null-dereference", &format!("NULL passed to {name}"), None, vec![note])
+                let note = (
+                    "the program has not tested it for NULL; it was returned".to_string(),
+                    Some(pc),
+                );
+                finding("null-dereference", &format!("NULL passed to {name}"), None, vec![note])
             }
             Origin::Scalar if arg == 0 => {
-                problem("null-dereference", &format!("NULL passed to {name}"), None, Vec::new())
+                finding("null-dereference", &format!("NULL passed to {name}"), None, Vec::new())
             }
             _ => {
                 let given = match (prov.origin(), self.objects.bounds(prov)) {
                     (Origin::Scalar, _) => "a number".to_string(),
-                    (Origin::Frame { .. }, _) | (_, None) => format!("a pointer to {of}"),
-                    (_, Some((start, _))) if start == arg => format!("a pointer to {of}"),
-                    (_, Some((start, _))) => format!("a pointer {} bytes into {of}", arg.wrapping_sub(start) as i64),
+                    (Origin::Frame { .. }, _) | (_, None) => format!("a pointer to {object}"),
+                    (_, Some((start, _))) if start == arg => format!("a pointer to {object}"),
+                    (_, Some((start, _))) => {
+                        format!("a pointer {} bytes into {object}", arg.wrapping_sub(start) as i64)
+                    }
                 };
                 let what = format!("{name} wants a {wanted} and gets {given}");
-                problem("bad-pointer", &what, Some(arg), Vec::new())
+                finding("bad-pointer", &what, Some(arg), Vec::new())
             }
         }
     }

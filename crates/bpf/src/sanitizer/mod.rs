@@ -45,7 +45,7 @@ pub(crate) use calls::{after_call, before_call, call_function, enter, returned};
 pub(crate) use flow::{moves, tests};
 pub(crate) use prov::{SCALAR, UNSET, UNTESTED, frame};
 pub(crate) use registers::{before, move_untested, read, test, vary};
-pub use rules::{Checked, Globals, KernelObject, Rules};
+pub use rules::{CheckCounts, Globals, KernelObject, Rules};
 pub use signature::{Arg, Len, Opaque, Returns, Special};
 pub(crate) use state::Sanitizer;
 
@@ -59,15 +59,15 @@ impl Sanitizer {
         for program in &rules.programs {
             kinds[program.function] = Some((program.kind, program.sleepable));
         }
-        cx.region().note_freed();
+        cx.region().record_freed();
         let objects = objects::Objects::new(cx.region(), &cx.maps, cx.stack_range(), cx.arena, &rules);
         Ok(Sanitizer {
-            looks: flow::looks(&cx.code.insns, &cx.code.functions, &objects),
+            register_checks: flow::register_checks(&cx.code.insns, &cx.code.functions, &objects),
             objects,
             held: held::Held::default(),
             names: names::names(cx, &rules)?,
             kinds,
-            checked: Checked::default(),
+            counts: CheckCounts::default(),
         })
     }
 }

@@ -29,7 +29,7 @@ fn callee(target: &Target, rules: &Rules) -> Result<Callee, String> {
     Ok(Callee {
         name: target.name,
         rules: target.rules,
-        looked_at: target.rules.looks_at.unwrap_or(target.args).into(),
+        used_args: target.rules.uses_args.unwrap_or(target.args).into(),
         pointer: signature.pointer,
         nullable: signature.nullable || signature.pointer && target.rules.ret_null,
         void: signature.void,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Objects to which a program's pointers can point.
 //!
-//! Arrays and globals are permanent and called places. Kernel objects are grouped by slab. Views
+//! Arrays and globals are permanent and called areas. Kernel objects are grouped by slab. Views
 //! are objects with a lifetime: map elements, allocated objects, ring buffer records, references.
 
 use super::prov::{GENERATION, Origin, Prov};
@@ -16,17 +16,17 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 const QUARANTINE: usize = 4096;
 
 /// Adjacent elements that never move or disappear: an array or a section of globals.
-pub(super) struct Place {
+pub(super) struct StaticArea {
     pub start: u64,
     pub end: u64,
     pub stride: u64,
     /// Number of bytes of an element that belong to the program.
     pub len: u64,
     pub writable: bool,
-    /// Name for reports: `value of map x`, or a section's name.
+    /// Name for reports: `value is_in_slab map x`, or a section's name.
     pub what: String,
     pub fields: Vec<Field>,
-    /// Address of the map, if the place is a map.
+    /// Address of the map, if the area belongs to a map.
     pub map: Option<u64>,
 }
 
@@ -95,14 +95,14 @@ pub(super) struct Slab {
 }
 
 pub(super) struct Objects {
-    pub places: Vec<Place>,
+    pub areas: Vec<StaticArea>,
     pub slabs: Vec<Slab>,
     pub views: Vec<View>,
     dead: VecDeque<u32>,
     /// Views of allocated memory, by start address.
     live: BTreeMap<u64, u32>,
     /// Views that end at the latest with the outermost call of a program.
-    passing: Vec<u32>,
+    temporary: Vec<u32>,
     pub shadow: Box<[[u64; 2]]>,
     pub stack: u64,
     pub stack_end: u64,
@@ -129,8 +129,8 @@ pub(super) struct Frame {
 
 impl Objects {
     pub fn new(region: &Region, maps: &[Map], (stack, stack_end): (u64, u64), arena: u64, rules: &Rules) -> Objects {
-        let mut places: Vec<Place> = maps.iter().filter_map(place_of_map).collect();
-        places.extend(rules.sections.iter().map(|section| Place {
+        let mut areas: Vec<StaticArea> = maps.iter().filter_map(array_area).collect();
+        areas.extend(rules.sections.iter().map(|section| StaticArea {
             start: section.addr,
             end: section.addr + section.size,
             stride: section.size.max(1),
@@ -140,10 +140,10 @@ impl Objects {
             fields: section.fields.clone(),
             map: None,
         }));
-        places.sort_by_key(|place| place.start);
+        areas.sort_by_key(|area| area.start);
         let slab = |(n, (base, stride)): (usize, (u64, u64))| {
-            let of = |object: &&KernelObject| region.object_around(object.at).map(|(n, ..)| n) == Some(n);
-            let known = rules.objects.iter().find(of);
+            let is_in_slab = |object: &&KernelObject| region.object_at(object.at).map(|(n, ..)| n) == Some(n);
+            let known = rules.objects.iter().find(is_in_slab);
             Slab {
                 base,
                 stride,
@@ -154,12 +154,12 @@ impl Objects {
             }
         };
         Objects {
-            places,
+            areas,
             slabs: region.slabs().into_iter().enumerate().map(slab).collect(),
             views: Vec::new(),
             dead: VecDeque::new(),
             live: BTreeMap::new(),
-            passing: Vec::new(),
+            temporary: Vec::new(),
             shadow: vec![[0; 2]; ((stack_end - stack) / 8) as usize].into_boxed_slice(),
             stack,
             stack_end,
@@ -173,7 +173,7 @@ impl Objects {
 
     /// Records that the program compares this pointer with NULL. The test also covers copies of the
     /// pointer.
-    pub fn note_tested(&mut self, prov: Prov) {
+    pub fn record_tested(&mut self, prov: Prov) {
         let tested = prov.tested().0;
         if tested != self.last_tested {
             self.last_tested = tested;
@@ -202,15 +202,15 @@ impl Objects {
             // iterator returns or an element's key.
             return Prov::KERNEL;
         }
-        let at = self.places.partition_point(|place| place.start <= addr);
-        if let Some(place) = self.places[..at].last().filter(|place| addr < place.end) {
-            return Prov::value(at - 1, (addr - place.start) / place.stride);
+        let at = self.areas.partition_point(|area| area.start <= addr);
+        if let Some(area) = self.areas[..at].last().filter(|area| addr < area.end) {
+            return Prov::value(at - 1, (addr - area.start) / area.stride);
         }
         if region.in_bpf_area(addr) {
             return self.live_at(addr).map_or(Prov::KERNEL, |slot| self.prov(slot));
         }
         region
-            .object_around(addr)
+            .object_at(addr)
             .filter(|&(slab, ..)| slab < self.slabs.len())
             .map_or(Prov::KERNEL, |(slab, index, _)| Prov::slab(slab, index))
     }
@@ -246,7 +246,7 @@ impl Objects {
     }
 
     /// Returns the provenance of allocated memory; makes a view if there is none yet.
-    pub fn allocated(&mut self, start: u64, len: u64, kind: Kind, born: usize) -> Prov {
+    pub fn add_allocated(&mut self, start: u64, len: u64, kind: Kind, born: usize) -> Prov {
         if let Some(&slot) = self.live.get(&start) {
             return self.prov(slot as usize);
         }
@@ -256,9 +256,9 @@ impl Objects {
     }
 
     /// Adds a view that ends at the latest with the outermost call of a program.
-    pub fn passing(&mut self, view: View) -> Prov {
+    pub fn add_temporary(&mut self, view: View) -> Prov {
         let slot = self.add(view);
-        self.passing.push(slot as u32);
+        self.temporary.push(slot as u32);
         self.prov(slot)
     }
 
@@ -281,15 +281,15 @@ impl Objects {
     /// if one is running.
     pub fn take_freed(&mut self, region: &Region, pc: Option<usize>) {
         while let Some(addr) = region.take_freed() {
-            let Some((start, size)) = region.alloc_around(addr).or(Some((addr, 1))) else {
+            let Some((start, size)) = region.allocation_at(addr).or(Some((addr, 1))) else {
                 continue;
             };
             let slots: Vec<u32> = self.live.range(start..start + size).map(|(_, &slot)| slot).collect();
             for slot in slots {
                 self.kill(slot as usize, "freed", pc);
             }
-            for at in 0..self.passing.len() {
-                let slot = self.passing[at] as usize;
+            for at in 0..self.temporary.len() {
+                let slot = self.temporary[at] as usize;
                 if (start..start + size).contains(&self.views[slot].start) {
                     self.kill(slot, "freed", pc);
                 }
@@ -299,8 +299,8 @@ impl Objects {
 
     /// Ends the views into a ring buffer record that was submitted.
     pub fn end_record(&mut self, start: u64, len: u64, pc: usize) {
-        for at in 0..self.passing.len() {
-            let slot = self.passing[at] as usize;
+        for at in 0..self.temporary.len() {
+            let slot = self.temporary[at] as usize;
             let view = &self.views[slot];
             if view.start >= start && view.start - start <= len {
                 self.kill(slot, "submitted", Some(pc));
@@ -310,7 +310,7 @@ impl Objects {
 
     /// Returns the provenance of a pointer that kernel memory contains: a kernel object, or memory
     /// that may only be read.
-    pub fn of_kernel(&self, region: &Region, addr: u64) -> Prov {
+    pub fn classify_kernel_pointer(&self, region: &Region, addr: u64) -> Prov {
         let prov = self.classify(region, addr);
         match prov.origin() {
             Origin::Kernel | Origin::Slab { .. } | Origin::Scalar => prov,
@@ -319,8 +319,8 @@ impl Objects {
     }
 
     /// Returns the provenance of a pointer among a program's arguments: a struct next to the
-    /// arguments on the stack, or as `of_kernel`.
-    pub fn of_arguments(&self, region: &Region, addr: u64) -> Prov {
+    /// arguments on the stack, or as `classify_kernel_pointer`.
+    pub fn classify_argument_pointer(&self, region: &Region, addr: u64) -> Prov {
         let mut outer = self.stack_end;
         for frame in &self.frames {
             if (frame.top..outer).contains(&addr) {
@@ -328,13 +328,13 @@ impl Objects {
             }
             outer = frame.top - FRAME;
         }
-        self.of_kernel(region, addr)
+        self.classify_kernel_pointer(region, addr)
     }
 
     /// Ends the views with a lifetime that ends with this event.
     pub fn expire(&mut self, until: Until, verb: &'static str, pc: usize) {
-        for at in 0..self.passing.len() {
-            let slot = self.passing[at] as usize;
+        for at in 0..self.temporary.len() {
+            let slot = self.temporary[at] as usize;
             if self.views[slot].until == until {
                 self.kill(slot, verb, Some(pc));
             }
@@ -342,19 +342,19 @@ impl Objects {
     }
 
     /// Returns the slot of a reference that this call of a program has not released.
-    pub fn leaked(&self, program: u32) -> Option<usize> {
+    pub fn find_leak(&self, program: u32) -> Option<usize> {
         let held = |slot: &u32| {
             let view = &self.views[*slot as usize];
             view.alive && view.reference && view.program == program
         };
-        self.passing.iter().find(|slot| held(slot)).map(|&slot| slot as usize)
+        self.temporary.iter().find(|slot| held(slot)).map(|&slot| slot as usize)
     }
 
     /// Ends all views and NULL tests of the outermost call that is over.
-    pub fn forget_passing(&mut self) {
+    pub fn end_temporary(&mut self) {
         self.tested.clear();
         self.last_tested = 0;
-        while let Some(slot) = self.passing.pop() {
+        while let Some(slot) = self.temporary.pop() {
             self.kill(slot as usize, "left behind by an earlier call", None);
         }
     }
@@ -363,9 +363,9 @@ impl Objects {
     pub fn bounds(&self, prov: Prov) -> Option<(u64, u64)> {
         match prov.origin() {
             Origin::View { slot, generation } => self.view(slot, generation).map(|view| (view.start, view.len)),
-            Origin::Value { place, element } => {
-                let place = &self.places[place];
-                Some((place.start + element * place.stride, place.len))
+            Origin::Value { area, element } => {
+                let area = &self.areas[area];
+                Some((area.start + element * area.stride, area.len))
             }
             Origin::Slab { slab, index } => {
                 let slab = &self.slabs[slab];
@@ -395,10 +395,10 @@ impl View {
     }
 }
 
-fn place_of_map(map: &Map) -> Option<Place> {
-    let (def, start, stride, elements) = map.place()?;
+fn array_area(map: &Map) -> Option<StaticArea> {
+    let (def, start, stride, elements) = map.array_layout()?;
     let of_maps = matches!(def.kind, kind::ARRAY_OF_MAPS);
-    Some(Place {
+    Some(StaticArea {
         start,
         end: start + stride * elements,
         stride,
@@ -418,7 +418,7 @@ impl Objects {
 
     /// Returns the provenance of a word loaded from the stack: that of the spilled pointer, if the
     /// stack still holds it.
-    pub fn filled(&self, offset: u64, value: u64) -> Prov {
+    pub fn spilled_prov(&self, offset: u64, value: u64) -> Prov {
         match self.shadow[(offset / 8) as usize] {
             [prov, spilled] if spilled == value => Prov(prov),
             _ => Prov::SCALAR,
@@ -429,8 +429,8 @@ impl Objects {
 impl Objects {
     /// Returns whether an address lies in read-only globals.
     pub fn is_constant(&self, addr: u64) -> bool {
-        let at = self.places.partition_point(|place| place.start <= addr);
-        let place = self.places[..at].last().filter(|place| addr < place.end);
-        place.is_some_and(|place| !place.writable)
+        let at = self.areas.partition_point(|area| area.start <= addr);
+        let area = self.areas[..at].last().filter(|area| addr < area.end);
+        area.is_some_and(|area| !area.writable)
     }
 }

@@ -8,7 +8,7 @@ use super::callee::{Callee, Effect};
 use super::held::{Open, Pending};
 use super::objects::{Kind, View};
 use super::prov::{Origin, Prov};
-use super::report::problem;
+use super::report::finding;
 use super::signature::{Arg, Opaque};
 use super::state::Sanitizer;
 use crate::engine::context::Context;
@@ -20,7 +20,7 @@ fn bytes_at(cx: &Context, addr: u64, len: u64) -> Vec<u8> {
 }
 
 impl Sanitizer {
-    fn opened(&self, addr: u64, what: Opaque) -> Option<&Open> {
+    fn find_open(&self, addr: u64, what: Opaque) -> Option<&Open> {
         self.held
             .open
             .iter()
@@ -37,13 +37,13 @@ impl Sanitizer {
         callee: &Callee,
     ) -> Result<(), Fault> {
         let (arg, prov, name) = (call.args[n], Prov(call.provs[n]), callee.name);
-        let Some(open) = self.opened(arg, what) else {
-            return Err(self.not_a(cx, arg, prov, what.name(), callee));
+        let Some(open) = self.find_open(arg, what) else {
+            return Err(self.wrong_argument(cx, arg, prov, what.name(), callee));
         };
         if bytes_at(cx, arg, open.bytes.len() as u64) != open.bytes {
             let problem_is = format!("{name} of a {} that the program has overwritten", what.name());
             let note = ("it was made in".to_string(), Some(open.pc));
-            return Err(problem("special-field", &problem_is, Some(arg), vec![note]));
+            return Err(finding("special-field", &problem_is, Some(arg), vec![note]));
         }
         if what.is_irq_flag()
             && let Some(last) = self.held.open.iter().rfind(|open| open.what.is_irq_flag())
@@ -51,7 +51,7 @@ impl Sanitizer {
         {
             let problem_is = format!("{name} of flags that are not those saved last");
             let note = ("those were saved in".to_string(), Some(last.pc));
-            return Err(problem("unbalanced-lock", &problem_is, Some(arg), vec![note]));
+            return Err(finding("unbalanced-lock", &problem_is, Some(arg), vec![note]));
         }
         match open.data.origin() {
             Origin::View { slot, generation } => {
@@ -66,11 +66,11 @@ impl Sanitizer {
     }
 
     /// Records the iterators, dynptrs and flags that a call has created, changed or ended.
-    pub(super) fn note_opaque(&mut self, cx: &Context, call: &Pending, callee: &Callee, r0: u64) {
+    pub(super) fn record_opaque(&mut self, cx: &Context, call: &Pending, callee: &Callee, r0: u64) {
         for (n, &arg) in callee.args.iter().enumerate().take(5) {
             let addr = call.args[n];
             match arg {
-                Arg::Make(what, size) => self.note_made(cx, call, (addr, what, size), callee, r0),
+                Arg::Make(what, size) => self.record_created(cx, call, (addr, what, size), callee, r0),
                 Arg::Use(what) => {
                     let Some(at) = self
                         .held
@@ -100,7 +100,7 @@ impl Sanitizer {
         }
     }
 
-    fn note_made(
+    fn record_created(
         &mut self,
         cx: &Context,
         call: &Pending,
@@ -118,10 +118,10 @@ impl Sanitizer {
             (Opaque::Dynptr, _) if reserves => {
                 let start = cx.region().load::<u64>(addr).unwrap_or(0);
                 let record = View::new(start, u64::from(call.args[1] as u32), Kind::Record, call.pc);
-                self.objects.passing(record)
+                self.objects.add_temporary(record)
             }
             (Opaque::Dynptr, Some(Arg::Use(Opaque::Dynptr))) => {
-                let from = self.opened(call.args[0], Opaque::Dynptr);
+                let from = self.find_open(call.args[0], Opaque::Dynptr);
                 from.map_or(Prov::SCALAR, |open| open.data)
             }
             (Opaque::Dynptr, _) => Prov(call.provs[0]),
@@ -143,7 +143,7 @@ impl Sanitizer {
 
     /// Returns the provenance of an element that an iterator returned. The program may read it
     /// until the iterator ends.
-    pub(super) fn shown(&mut self, call: &Pending, addr: u64) -> Prov {
+    pub(super) fn element_prov(&mut self, call: &Pending, addr: u64) -> Prov {
         let Some(at) = self.held.open.iter().rposition(|open| open.addr == call.args[0]) else {
             return Prov::KERNEL;
         };
@@ -152,7 +152,7 @@ impl Sanitizer {
         {
             return self.objects.prov(slot);
         }
-        let prov = self.objects.passing(View::new(addr, 4, Kind::Element, call.pc));
+        let prov = self.objects.add_temporary(View::new(addr, 4, Kind::Element, call.pc));
         if let Origin::View { slot, .. } = prov.origin() {
             self.held.open[at].element = Some(slot);
         }
@@ -160,12 +160,12 @@ impl Sanitizer {
     }
 
     /// Records the dynptr to a sample that bpf_user_ringbuf_drain passes to its callback.
-    pub(super) fn note_sample(&mut self, cx: &Context, addr: u64) {
+    pub(super) fn record_sample(&mut self, cx: &Context, addr: u64) {
         let start = cx.region().load::<u64>(addr).unwrap_or(0);
         let len = cx.region().load::<u32>(addr.wrapping_add(8)).unwrap_or(0);
         let pc = cx.pc as usize;
         let sample = View::new(start, len.into(), Kind::Record, pc);
-        let data = self.objects.passing(sample);
+        let data = self.objects.add_temporary(sample);
         self.held.open.push(Open {
             addr,
             what: Opaque::Dynptr,

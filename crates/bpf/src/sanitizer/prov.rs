@@ -37,8 +37,8 @@ pub(super) enum Origin {
     Scalar,
     /// An object with a lifetime: slot and generation in `Objects::views`.
     View { slot: usize, generation: u32 },
-    /// Element of an array map, or a section of globals, in `Objects::places`.
-    Value { place: usize, element: u64 },
+    /// Element of an array map, or a section of globals, in `Objects::areas`.
+    Value { area: usize, element: u64 },
     /// A kernel object: slab and index in the slab.
     Slab { slab: usize, index: u64 },
     /// A stack frame: its r10, as an offset in the stack.
@@ -70,8 +70,8 @@ impl Prov {
         Prov(VIEW << KIND | u64::from(generation & GENERATION) << 32 | slot as u64)
     }
 
-    pub fn value(place: usize, element: u64) -> Prov {
-        Prov(VALUE << KIND | (place as u64) << 40 | element)
+    pub fn value(area: usize, element: u64) -> Prov {
+        Prov(VALUE << KIND | (area as u64) << 40 | element)
     }
 
     pub fn slab(slab: usize, index: u64) -> Prov {
@@ -113,7 +113,7 @@ impl Prov {
                 generation: (low(KIND) >> 32) as u32,
             },
             VALUE => Origin::Value {
-                place: (low(KIND) >> 40) as usize,
+                area: (low(KIND) >> 40) as usize,
                 element: low(40),
             },
             SLAB => Origin::Slab {

@@ -2,11 +2,11 @@
 //! Checks of the registers that an instruction reads, made before it runs; see
 //! [`flow`](super::flow).
 
-use super::flow::{Look, moves, tests};
+use super::flow::{RegisterChecks, moves, tests};
 use super::objects::{Kind, Objects};
 use super::prov::{Origin, Prov, SCALAR, UNSET, UNTESTED};
 use super::raise::{raise, sanitizer};
-use super::report::problem;
+use super::report::finding;
 use crate::engine::context::{Context, pending};
 use crate::fault::Fault;
 use crate::image::Insn;
@@ -20,9 +20,9 @@ pub(crate) unsafe fn before(cx: *mut Context, pc: usize, i: &Insn, p: &mut [u64;
     // The provenances before the addition of a variable number changes them.
     let (own, other) = (p[dst], if i.op & insn::X != 0 { p[src] } else { SCALAR });
     unsafe {
-        let look = sanitizer(cx).looks[pc];
-        if look != Look::default() {
-            look_at(cx, pc, i, p, look);
+        let checks = sanitizer(cx).register_checks[pc];
+        if checks != RegisterChecks::default() {
+            check_registers(cx, pc, i, p, checks);
             if pending(cx) {
                 return true;
             }
@@ -50,16 +50,16 @@ pub(crate) unsafe fn before(cx: *mut Context, pc: usize, i: &Insn, p: &mut [u64;
 }
 
 #[cold]
-unsafe fn look_at(cx: *mut Context, pc: usize, i: &Insn, p: &mut [u64; 11], look: Look) {
+unsafe fn check_registers(cx: *mut Context, pc: usize, i: &Insn, p: &mut [u64; 11], checks: RegisterChecks) {
     let (dst, src) = (usize::from(i.dst), usize::from(i.src));
     unsafe {
-        for register in look.unset() {
+        for register in checks.unset() {
             read(cx, pc as u64, register.into(), p[usize::from(register)], 0, 0);
             if pending(cx) {
                 return;
             }
         }
-        let (src_varies, dst_varies) = look.varies();
+        let (src_varies, dst_varies) = checks.varies();
         if src_varies && p[src] == SCALAR {
             p[dst] = vary(cx, p[dst], 0, 0, 0, 0);
         } else if dst_varies && p[dst] == SCALAR {
@@ -71,7 +71,7 @@ unsafe fn look_at(cx: *mut Context, pc: usize, i: &Insn, p: &mut [u64; 11], look
 /// Returns the fault of reading a register without a value.
 pub(super) fn unset(register: u8) -> Fault {
     let what = format!("r{register} is read and has no value");
-    problem("uninitialised", &what, None, Vec::new())
+    finding("uninitialised", &what, None, Vec::new())
 }
 
 impl Prov {
@@ -82,14 +82,14 @@ impl Prov {
         if objects.is_untested(self) {
             return self;
         }
-        let of_kernel = match self.origin() {
+        let classify_kernel_pointer = match self.origin() {
             Origin::Slab { .. } => true,
             Origin::View { slot, generation } => objects
                 .view(slot, generation)
                 .is_some_and(|view| matches!(view.kind, Kind::Kernel(_))),
             _ => false,
         };
-        if of_kernel { Prov::VARIED } else { self }
+        if classify_kernel_pointer { Prov::VARIED } else { self }
     }
 }
 
@@ -119,7 +119,7 @@ pub(crate) unsafe extern "C" fn move_untested(cx: *mut Context, pc: u64, prov: u
 
 /// Records that the program compares a pointer that may be NULL.
 pub(crate) unsafe extern "C" fn test(cx: *mut Context, prov: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
-    unsafe { sanitizer(cx).objects.note_tested(Prov(prov)) };
+    unsafe { sanitizer(cx).objects.record_tested(Prov(prov)) };
     0
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn add_report(cx: &Context, fault: Fault) -> Fault {
 
 /// Makes a finding: the name of the check, the operation, its address, and notes about the object.
 #[cold]
-pub(super) fn problem(check: &str, what: &str, addr: Option<u64>, notes: Vec<(String, Option<usize>)>) -> Fault {
+pub(super) fn finding(check: &str, what: &str, addr: Option<u64>, notes: Vec<(String, Option<usize>)>) -> Fault {
     let at = addr.map_or(String::new(), |addr| format!(" at {addr:#x}"));
     let note = notes
         .first()

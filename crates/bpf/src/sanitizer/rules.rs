@@ -24,7 +24,7 @@ pub struct Rules {
 const STRUCTS: [(&str, u64); 3] = [("bpf_iter_num", 8), ("bpf_iter_bits", 16), ("bpf_cpumask", 1032)];
 
 impl Rules {
-    pub(super) fn size_of(&self, tag: &str) -> Option<u64> {
+    pub(super) fn struct_size(&self, tag: &str) -> Option<u64> {
         let mut known = self.structs.iter().chain(&STRUCTS);
         known.find(|(name, _)| *name == tag).map(|&(_, size)| size)
     }
@@ -79,7 +79,7 @@ pub struct KernelObject {
 
 /// Number of accesses and calls that the sanitizer has checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Checked {
+pub struct CheckCounts {
     pub accesses: u64,
     pub calls: u64,
 }

@@ -155,7 +155,7 @@ impl Declared {
     /// The meaning of a pointer argument is unknown.
     pub fn resolve(self, name: &str, kernel: &Rules) -> Result<Signature, String> {
         match self {
-            Declared::Prototype(proto) => of_kfunc(name, proto, kernel),
+            Declared::Prototype(proto) => parse_prototype(name, proto, kernel),
             Declared::Arguments(args, returns) => Ok(Signature {
                 args: args.to_vec(),
                 pointer: matches!(returns, Returns::Pointer | Returns::PointerOrNull),
@@ -181,13 +181,13 @@ pub(crate) struct Signature {
 ///
 /// # Errors
 /// The meaning of a pointer argument is unknown.
-fn of_kfunc(name: &str, proto: &'static str, rules: &Rules) -> Result<Signature, String> {
-    let unknown = |param: &str| format!("kfunc {name}: checked mode does not know what becomes of \"{param}\"");
+fn parse_prototype(name: &str, proto: &'static str, rules: &Rules) -> Result<Signature, String> {
+    let unknown = |param: &str| format!("kfunc {name}: the sanitizer has no rule for the parameter \"{param}\"");
     let (head, params) = proto.split_once('(').ok_or_else(|| unknown(proto))?;
     let params = split(params.strip_suffix(')').ok_or_else(|| unknown(proto))?);
     let mut args = Vec::new();
     for (n, param) in params.iter().enumerate() {
-        args.push(of_param(param, params.get(n + 1), n, name, rules).ok_or_else(|| unknown(param))?);
+        args.push(parse_param(param, params.get(n + 1), n, name, rules).ok_or_else(|| unknown(param))?);
     }
     Ok(Signature {
         args,
@@ -216,7 +216,7 @@ fn split(params: &'static str) -> Vec<&'static str> {
     found
 }
 
-fn of_param(param: &'static str, next: Option<&&str>, n: usize, name: &str, rules: &Rules) -> Option<Arg> {
+fn parse_param(param: &'static str, next: Option<&&str>, n: usize, name: &str, rules: &Rules) -> Option<Arg> {
     if param.contains('(') || !param.contains('*') {
         return Some(Arg::Value);
     }
@@ -281,7 +281,7 @@ fn of_param(param: &'static str, next: Option<&&str>, n: usize, name: &str, rule
     match tag {
         "bpf_dynptr" if variable.ends_with("__uninit") => Some(Arg::Make(Opaque::Dynptr, Opaque::DYNPTR_SIZE)),
         "bpf_dynptr" => Some(Arg::Use(Opaque::Dynptr)),
-        "bpf_cpumask" if !is_const => Some(Arg::OwnMask(rules.size_of(tag)?)),
+        "bpf_cpumask" if !is_const => Some(Arg::OwnMask(rules.struct_size(tag)?)),
         "cpumask" if is_const => Some(Arg::Mask),
         "cpumask" => None,
         tag if rules.is_object(tag) => Some(Arg::Kernel {
@@ -289,10 +289,10 @@ fn of_param(param: &'static str, next: Option<&&str>, n: usize, name: &str, rule
             or_null: variable.ends_with("__nullable"),
         }),
         tag if tag.starts_with("bpf_iter_") => Some(match name.ends_with("_new") {
-            true => Arg::Make(Opaque::Iterator(tag), rules.size_of(tag)?),
+            true => Arg::Make(Opaque::Iterator(tag), rules.struct_size(tag)?),
             false => Arg::Use(Opaque::Iterator(tag)),
         }),
-        tag => Some(memory(Len::Bytes(rules.size_of(tag)?))),
+        tag => Some(memory(Len::Bytes(rules.struct_size(tag)?))),
     }
 }
 
@@ -321,11 +321,11 @@ mod tests {
             ..Rules::default()
         };
         let name = proto.split('(').next().unwrap().rsplit([' ', '*']).next().unwrap();
-        of_kfunc(name, proto, &rules).map(|signature| signature.args)
+        parse_prototype(name, proto, &rules).map(|signature| signature.args)
     }
 
     #[test]
-    fn prototypes_tell_what_becomes_of_pointers() {
+    fn prototypes_describe_their_pointers() {
         for (proto, expected) in [
             ("void f(void)", vec![]),
             (
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pointer_of_unknown_meaning_is_refused() {
+    fn a_pointer_of_unknown_meaning_is_rejected() {
         for proto in [
             "void f(void *p)",
             "void f(struct unknown *p)",

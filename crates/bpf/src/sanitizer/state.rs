@@ -2,10 +2,10 @@
 //! State of the sanitizer for one program.
 
 use super::callee::Names;
-use super::flow::Look;
+use super::flow::RegisterChecks;
 use super::held::Held;
 use super::objects::Objects;
-use super::rules::Checked;
+use super::rules::CheckCounts;
 use crate::memory::Region;
 use crate::object::ProgramKind;
 
@@ -17,8 +17,8 @@ pub(crate) struct Sanitizer {
     /// For each function that is a program: its kind, and whether it may sleep.
     pub(super) kinds: Vec<Option<(ProgramKind, bool)>>,
     /// For each instruction, the checks to make before it.
-    pub(super) looks: Vec<Look>,
-    pub checked: Checked,
+    pub(super) register_checks: Vec<RegisterChecks>,
+    pub counts: CheckCounts,
 }
 
 impl Sanitizer {
@@ -29,8 +29,8 @@ impl Sanitizer {
     }
 
     /// Returns the checks to make before an instruction.
-    pub fn look(&self, pc: usize) -> Look {
-        self.looks[pc]
+    pub fn register_checks_before(&self, pc: usize) -> RegisterChecks {
+        self.register_checks[pc]
     }
 
     /// Returns the provenance of a constant in the code.

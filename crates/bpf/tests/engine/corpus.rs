@@ -25,7 +25,7 @@ fn check(file: &str) {
     let mut cases = 0;
     for case in text.split("\n== ").skip(1) {
         let (name, body) = case.split_once('\n').expect("a name and a program");
-        let (program, expected) = body.split_once("\n->").expect("a program and what comes of it");
+        let (program, expected) = body.split_once("\n->").expect("a program and its result");
         let expected = expected.lines().next().unwrap_or("").trim();
         for engine in [Engine::Interpreter, Engine::Jit] {
             cases += 1;

@@ -33,7 +33,7 @@ enum To {
     /// Address of the second function.
     Callback,
     /// Address of the globals as the result of a computation, so that it has no provenance.
-    Made,
+    Computed,
 }
 use To::*;
 
@@ -65,7 +65,7 @@ fn program(world: &TestWorld, steps: &[Do]) -> Code {
             emit(insn::ALU64 | alu::ADD, reg, 0, 0, off);
         }
         Callback => emit(LD_IMM64, reg, 0, 0, (FUNC_BASE + 1) as i64),
-        Made => {
+        Computed => {
             emit(LD_IMM64, reg, 0, 0, (world.memory ^ 1) as i64);
             emit(insn::ALU64 | alu::XOR, reg, 0, 0, 1);
         }
@@ -133,7 +133,7 @@ fn program(world: &TestWorld, steps: &[Do]) -> Code {
 /// Returns the result with the sanitizer for each engine.
 fn ends(world: &mut TestWorld, steps: &[Do]) -> [String; 2] {
     let code = program(world, steps);
-    world.checked = true;
+    world.sanitized = true;
     [Engine::Interpreter, Engine::Jit].map(|engine| {
         let memory = world.memory;
         world
@@ -152,7 +152,7 @@ fn ends(world: &mut TestWorld, steps: &[Do]) -> [String; 2] {
 const MAKE_DYNPTR: Do = Helper(197, &[Memory, Number(64), Number(0), Stack(-16)]);
 
 #[test]
-fn what_is_handed_to_functions_is_held_to_rules() {
+fn arguments_that_break_a_rule_are_reported() {
     let mut world = TestWorld::new();
     let cases: [(&str, &[Do], &str); 22] = [
         (
@@ -182,7 +182,7 @@ fn what_is_handed_to_functions_is_held_to_rules() {
         ),
         (
             "through a number",
-            &[Helper(113, &[Made, Number(8), Memory])],
+            &[Helper(113, &[Computed, Number(8), Memory])],
             "bad-pointer: store of 8 bytes",
         ),
         (
@@ -217,7 +217,7 @@ fn what_is_handed_to_functions_is_held_to_rules() {
         ),
         (
             "no per-CPU object",
-            &[Helper(153, &[Made, Number(1)])],
+            &[Helper(153, &[Computed, Number(1)])],
             "bad-pointer: bpf_per_cpu_ptr wants a per-CPU object",
         ),
         (
@@ -272,7 +272,7 @@ fn what_is_handed_to_functions_is_held_to_rules() {
         ),
         (
             "a pointer that a callback gets",
-            &[Helper(181, &[Number(1), Callback, Made, Number(0)])],
+            &[Helper(181, &[Number(1), Callback, Computed, Number(0)])],
             "bad-pointer: load of 8 bytes",
         ),
         (
@@ -287,14 +287,14 @@ fn what_is_handed_to_functions_is_held_to_rules() {
         ),
     ];
     for (name, steps, expected) in cases {
-        for told in ends(&mut world, steps) {
-            assert!(told.starts_with(expected), "{name}: {told}");
+        for message in ends(&mut world, steps) {
+            assert!(message.starts_with(expected), "{name}: {message}");
         }
     }
 }
 
 #[test]
-fn what_is_right_goes_on() {
+fn correct_arguments_are_accepted() {
     let mut world = TestWorld::new();
     let cases: [(&str, &[Do]); 5] = [
         (
@@ -333,14 +333,14 @@ fn what_is_right_goes_on() {
 }
 
 #[test]
-fn a_function_of_unknown_meaning_is_refused() {
+fn a_function_with_unknown_arguments_is_rejected() {
     let rules = Rules::default();
     let one = kfunc(ANY, "int f(s32 a)", |_: &mut TestWorld, _: i32| 0u64);
     assert_eq!(one.check_signature(&rules), Ok(()));
     let unknown = kfunc(ANY, "int f(struct unknown *p)", |_: &mut TestWorld, _: u64| 0u64);
-    let said = "kfunc f: checked mode does not know what becomes of \"struct unknown *p\"";
-    assert_eq!(unknown.check_signature(&rules), Err(said.to_string()));
+    let message = "kfunc f: the sanitizer has no rule for the parameter \"struct unknown *p\"";
+    assert_eq!(unknown.check_signature(&rules), Err(message.to_string()));
     let two = kfunc(ANY, "int f(s32 a)", |_: &mut TestWorld, _: i32, _: i32| 0u64);
-    let said = "f takes 2 arguments, but its row describes 1";
-    assert_eq!(two.check_signature(&rules), Err(said.to_string()));
+    let message = "f takes 2 arguments, but its row describes 1";
+    assert_eq!(two.check_signature(&rules), Err(message.to_string()));
 }

@@ -18,10 +18,10 @@ pub const BUDGET: u64 = 2_000_000;
 /// executed instructions.
 pub type Ran = (Result<u64, (FaultKind, String, Option<usize>)>, u64);
 
-pub fn world(text: &str, engine: Engine, checked: bool) -> TestWorld {
+pub fn world(text: &str, engine: Engine, sanitized: bool) -> TestWorld {
     let mut program = asm::assemble(text).expect("a program");
     let mut world = TestWorld::new();
-    world.checked = checked;
+    world.sanitized = sanitized;
     // With the sanitizer, functions can nest only if they use no stack.
     program
         .code
@@ -52,12 +52,12 @@ pub fn call(world: &mut TestWorld, r2: u64) -> Ran {
 /// Runs a program in both engines, with and without the sanitizer, and checks that the engines
 /// agree. Returns the outcome without the sanitizer.
 fn run(text: &str, r2: u64) -> Ran {
-    let [_, unchecked] = [true, false].map(|checked| {
-        let [interpreted, compiled] = ENGINES.map(|engine| call(&mut world(text, engine, checked), r2));
-        assert_eq!(interpreted, compiled, "checked: {checked}");
+    let [_, plain] = [true, false].map(|sanitized| {
+        let [interpreted, compiled] = ENGINES.map(|engine| call(&mut world(text, engine, sanitized), r2));
+        assert_eq!(interpreted, compiled, "sanitizer: {sanitized}");
         compiled
     });
-    unchecked
+    plain
 }
 
 /// Returns why the JIT does not compile a program. Checks that the interpreter runs it.
@@ -85,7 +85,7 @@ fn many_live_values(values: u32) -> String {
 }
 
 #[test]
-fn values_that_need_a_large_machine_frame_are_interpreted() {
+fn functions_with_a_large_machine_frame_are_interpreted() {
     // 126 frames of 16 KiB exceed the stack of a thread, and each frame is larger than its guard
     // page.
     let why = why_interpreted(&many_live_values(2040), 126);
@@ -105,13 +105,13 @@ fn deep<R>(n: u32, f: &mut dyn FnMut() -> R) -> R {
 }
 
 #[test]
-fn the_deepest_program_fits_into_the_stack_that_is_left_or_faults() {
+fn a_deep_program_fits_into_the_host_stack_or_faults() {
     let text = many_live_values(490);
     let compiled = world(&text, Engine::Jit, false);
     assert_eq!(
         compiled.vm().why_interpreted(),
         None,
-        "its frames are as large as may be"
+        "its frames have the maximum size"
     );
     let expected = run(&text, 126);
     for (engine, needed) in [(Engine::Interpreter, 385), (Engine::Jit, 765)] {
@@ -133,7 +133,7 @@ fn the_deepest_program_fits_into_the_stack_that_is_left_or_faults() {
 }
 
 #[test]
-fn calls_and_callbacks_nest_as_deep_as_the_stack_of_bpf_allows() {
+fn calls_nest_up_to_the_limit_of_the_bpf_stack() {
     // Each level calls three functions deep and then a helper that calls back.
     let text = "func main:\nr0 = r1\ncall down\nexit\nfunc down:\ncall down2\nexit\nfunc down2:\nr2 = r1\nr1 = func main\n\
         call test_call\nexit";
@@ -144,18 +144,18 @@ fn calls_and_callbacks_nest_as_deep_as_the_stack_of_bpf_allows() {
 }
 
 #[test]
-fn a_frame_of_the_interpreter_is_smaller_than_is_reserved_for_it() {
+fn an_interpreter_frame_fits_into_its_reserved_size() {
     let text = "func main:\nif r2 == 0 goto out\nr2 += -1\ncall main\nexit\nout:\ncall test_stack\nexit";
-    for (checked, depth) in [(false, 100), (true, 7)] {
-        let mut world = world(text, Engine::Interpreter, checked);
+    for (sanitized, depth) in [(false, 100), (true, 7)] {
+        let mut world = world(text, Engine::Interpreter, sanitized);
         let at = |world: &mut TestWorld, depth| call(world, depth).0.expect("it returns");
         let frame = (at(&mut world, 0) - at(&mut world, depth)) / depth;
-        assert!((1..=1024).contains(&frame), "{frame} bytes, checked: {checked}");
+        assert!((1..=1024).contains(&frame), "{frame} bytes, sanitizer: {sanitized}");
     }
 }
 
 #[test]
-fn what_takes_long_to_compile_is_interpreted() {
+fn programs_that_compile_slowly_are_interpreted() {
     let sum = |lines: usize| "r0 += r2\n".repeat(lines);
     let long = format!("func main:\nr0 = 0\n{}exit", sum(17_000));
     let why = "function main has 17002 instructions, and the JIT compiles at most 16384";
@@ -208,7 +208,7 @@ fn a_tree_of_calls_ends_with_the_budget() {
             "{insns}: the first call beyond"
         );
         let code = asm::assemble(&text).expect("a program").code;
-        assert_eq!(code.insns[pc.expect("a place")].op, bpf::image::CALL);
+        assert_eq!(code.insns[pc.expect("an instruction")].op, bpf::image::CALL);
     }
 }
 
@@ -228,10 +228,10 @@ fn a_chain_of_calls_may_use_up_the_budget_to_the_last_instruction() {
 /// Runs the test in a child process, because it lowers the process's memory limit.
 #[test]
 #[cfg(target_os = "linux")]
-fn a_host_that_gives_no_memory_is_an_error() {
+fn a_host_without_memory_is_an_error() {
     const CHILD: &str = "BPF_ENGINE_TEST_LIMIT";
     if std::env::var(CHILD).is_err() {
-        let name = "limits::a_host_that_gives_no_memory_is_an_error";
+        let name = "limits::a_host_without_memory_is_an_error";
         let child = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", name, "--test-threads=1"])
             .env(CHILD, "1")
@@ -263,7 +263,7 @@ fn a_host_that_gives_no_memory_is_an_error() {
     // SAFETY: a plain system call.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &limit) }, 0);
     for world in &mut worlds {
-        let (kind, message, _) = call(world, 0).0.expect_err("400 MB are not there");
+        let (kind, message, _) = call(world, 0).0.expect_err("the limit is below 400 MB");
         assert_eq!(kind, FaultKind::Func);
         assert!(message.contains("more than it gives"), "{message}");
     }

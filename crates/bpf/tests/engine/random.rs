@@ -197,7 +197,7 @@ impl Generator<'_, '_> {
     }
 
     /// Returns base register and offset of an access, which is sometimes invalid.
-    fn place(&mut self, size: u64) -> (u8, i32) {
+    fn operand(&mut self, size: u64) -> (u8, i32) {
         match self.source.below(60) {
             0 => (self.register(), self.source.below(64) as i32),
             // An access to the inaccessible page after the memory.
@@ -209,7 +209,7 @@ impl Generator<'_, '_> {
 
     fn access(&mut self) {
         let size = self.source.pick(&[insn::B, insn::H, insn::W, insn::DW]);
-        let (base, off) = self.place(insn::size(size));
+        let (base, off) = self.operand(insn::size(size));
         let register = self.register();
         match self.source.below(4) {
             0 => self.emit(insn::LDX | insn::MEM | size, register, base, off, 0),
@@ -224,7 +224,7 @@ impl Generator<'_, '_> {
 
     fn atomic(&mut self) {
         let size = self.source.pick(&[insn::W, insn::DW]);
-        let (base, off) = self.place(insn::size(size));
+        let (base, off) = self.operand(insn::size(size));
         let register = self.register();
         let op = self.source.pick(&[
             atomic::ADD,
@@ -347,24 +347,24 @@ pub fn check(world: &mut TestWorld, code: &Code) -> Result<(), String> {
 }
 
 #[test]
-fn engines_agree_on_random_programs_in_checked_mode() {
+fn engines_agree_on_random_programs_with_the_sanitizer() {
     let mut world = TestWorld::new();
     for seed in 0..1000 {
         let code = generate(&mut Source::new(seed, &[]));
-        world.checked = false;
+        world.sanitized = false;
         let (plain, memory) = run(&mut world, &code, Engine::Jit);
-        world.checked = true;
+        world.sanitized = true;
         check(&mut world, &code).unwrap_or_else(|difference| panic!("seed {seed}:\n{difference}"));
-        let (checked, memory_too) = run(&mut world, &code, Engine::Jit);
-        if !checked.contains("kind: Check") {
+        let (sanitized, memory_too) = run(&mut world, &code, Engine::Jit);
+        if !sanitized.contains("kind: Check") {
             // A fault with the sanitizer also lists the calls in progress; the comparison ignores
             // them.
-            let told = |text: &str| {
+            let without_report = |text: &str| {
                 let (start, end) = (text.split(", report:").next(), text.rsplit("})").next());
                 (start.map(str::to_owned), end.map(str::to_owned))
             };
-            let same = told(&plain) == told(&checked) && memory == memory_too;
-            assert!(same, "seed {seed}:\n{plain}\n{checked}");
+            let same = without_report(&plain) == without_report(&sanitized) && memory == memory_too;
+            assert!(same, "seed {seed}:\n{plain}\n{sanitized}");
         }
     }
 }
@@ -380,7 +380,7 @@ fn engines_agree_on_random_programs() {
 
 /// Decisions of the generator that fuzzing found, with a description of each former bug.
 #[test]
-fn engines_agree_on_what_they_once_did_not() {
+fn engines_agree_on_programs_found_by_fuzzing() {
     let found: &[(&str, &[u8])] = &[
         (
             "a load folded into an instruction that the compiler made",

@@ -35,19 +35,19 @@ fn call(world: &mut TestWorld) -> Ran {
 /// Runs an endless loop around `body` and returns the number of executed instructions.
 fn endless(body: &str, functions: &str) -> u64 {
     let text = [BEGIN, body, END, functions].concat();
-    let [unchecked, _] = [false, true].map(|checked| {
-        let [interpreted, compiled] = ENGINES.map(|engine| call(&mut world(&text, engine, checked)));
-        assert_eq!(interpreted, compiled, "{body}, checked: {checked}");
+    let [plain, _] = [false, true].map(|sanitized| {
+        let [interpreted, compiled] = ENGINES.map(|engine| call(&mut world(&text, engine, sanitized)));
+        assert_eq!(interpreted, compiled, "{body}, sanitizer: {sanitized}");
         compiled
     });
-    let (result, insns) = unchecked;
+    let (result, insns) = plain;
     let (kind, message, _) = result.expect_err(body);
     assert_eq!(kind, FaultKind::Budget, "{body}: {message}");
     insns
 }
 
 #[test]
-fn helpers_charge_for_the_bytes_they_look_at() {
+fn helpers_charge_for_the_bytes_they_read() {
     // Maximum number of instructions that the loop may execute of the budget of two million.
     for (body, most) in [
         // Each call charges two instructions per character.
@@ -100,7 +100,7 @@ fn a_huge_width_takes_neither_time_nor_memory() {
 }
 
 #[test]
-fn dynptrs_maps_and_rings_charge_for_what_they_copy() {
+fn dynptrs_maps_and_rings_charge_for_copied_bytes() {
     let dynptr = "r1 = r6\nr2 = 65536\nr3 = 0\nr4 = r10\nr4 += -32\ncall bpf_dynptr_from_mem\n";
     for body in [
         "r1 = r10\nr1 += -32\nr2 = 0\nr3 = 65536\nr4 = 97\ncall bpf_dynptr_memset",
@@ -170,7 +170,7 @@ fn long_searches_are_charged() {
 }
 
 #[test]
-fn the_charge_is_not_executed_and_not_left_over() {
+fn a_charge_changes_neither_the_executed_count_nor_later_calls() {
     let text = [BEGIN, "r1 = r6\ncall bpf_strlen\nexit\nout:\nexit"].concat();
     for engine in ENGINES {
         let mut world = world(&text, engine, false);

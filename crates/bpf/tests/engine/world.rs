@@ -21,7 +21,7 @@ pub struct TestWorld {
     pub region: Rc<Region>,
     pub vm: Option<Vm<TestWorld>>,
     /// Whether to load programs with the sanitizer.
-    pub checked: bool,
+    pub sanitized: bool,
     /// Address of 4 KiB of memory for programs.
     pub memory: u64,
     pub task: u64,
@@ -47,7 +47,7 @@ impl TestWorld {
         TestWorld {
             region,
             vm: None,
-            checked: false,
+            sanitized: false,
             memory,
             task,
             tasks,
@@ -69,7 +69,7 @@ impl TestWorld {
             .map(|def| Map::create(def, &self.region, NR_CPUS))
             .collect::<Result<_, _>>()?;
         let region = self.region.clone();
-        self.vm = Some(match self.checked {
+        self.vm = Some(match self.sanitized {
             true => Vm::checked(code, maps, types, &funcs(), region, engine, self.rules())?,
             false => Vm::new(code, maps, types, &funcs(), region, engine)?,
         });

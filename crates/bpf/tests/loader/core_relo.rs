@@ -90,7 +90,7 @@ fn linked(functions: &str) -> Linked {
 }
 
 #[test]
-fn offsets_and_sizes() {
+fn offsets_and_sizes_are_those_of_the_target() {
     let linked = linked(
         "FN(first, FIELD(0, T->first))
          FN(nested, FIELD(0, T->nested.b))
@@ -130,7 +130,7 @@ fn offsets_and_sizes() {
 }
 
 #[test]
-fn bitfields() {
+fn bitfields_have_the_location_of_the_target() {
     let linked = linked(
         "FN(off3, FIELD(0, T->bits3)) FN(size3, FIELD(1, T->bits3))
          FN(left3, FIELD(4, T->bits3)) FN(right3, FIELD(5, T->bits3))
@@ -158,7 +158,7 @@ fn bitfields() {
 }
 
 #[test]
-fn existence() {
+fn missing_fields_types_and_values_do_not_exist() {
     let linked = linked(
         "FN(field, FIELD(2, T->nested)) FN(no_field, FIELD(2, T->missing)) FN(other_kind, FIELD(2, T->changed_kind))
          FN(pointer_to_int, FIELD(2, T->becomes_int)) FN(no_type, FIELD(2, ((struct gone *)ctx)->x))
@@ -199,7 +199,7 @@ fn existence() {
 }
 
 #[test]
-fn type_ids() {
+fn type_ids_are_local_or_those_of_the_target() {
     let object = parse(&format!(
         "{LOCAL} FN(local, ID(0, struct gone)) FN(there, ID(1, struct task)) FN(nowhere, ID(1, struct gone))"
     ));
@@ -217,7 +217,7 @@ fn type_ids() {
 }
 
 #[test]
-fn what_is_missing_traps_by_name() {
+fn missing_fields_and_types_trap_by_name() {
     let linked = linked(
         "FN(no_field, T->missing) FN(no_type, ((struct gone *)ctx)->x) FN(no_value, ENUM(1, enum state, GONE_STATE))
          FN(no_nested, FIELD(0, T->array[9].a)) FN(no_bits, FIELD(4, T->missing))
@@ -236,7 +236,7 @@ fn what_is_missing_traps_by_name() {
     );
     assert!(
         !warnings.contains(&"struct task.missing is not modelled".to_string()),
-        "the object asks for it"
+        "the object tests for the field"
     );
     // The guarded load is a trap in the code, but the test before it keeps it from being executed.
     assert!(linked.insns("guarded").iter().any(|insn| insn.op == bpf::image::TRAP));

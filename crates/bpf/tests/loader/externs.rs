@@ -35,7 +35,7 @@ fn kernel() -> Target {
 }
 
 #[test]
-fn kfuncs_by_name_and_prototype() {
+fn kfuncs_resolve_by_name_and_prototype() {
     let object = parse(
         "struct task_struct { int pid; };
          s32 create(u64 id, s32 node) __ksym;
@@ -75,7 +75,7 @@ fn kfuncs_by_name_and_prototype() {
 }
 
 #[test]
-fn kernel_variables() {
+fn kernel_variables_resolve_by_name_and_type() {
     let object = parse(
         "struct rq { int cpu; };
          extern struct rq runqueues __ksym;
@@ -105,7 +105,7 @@ fn kernel_variables() {
 }
 
 #[test]
-fn configuration() {
+fn configuration_values_have_the_declared_type() {
     let object = parse(
         "enum libbpf_tristate { TRI_NO = 0, TRI_YES = 1, TRI_MODULE = 2 };
          extern int LINUX_KERNEL_VERSION __kconfig;

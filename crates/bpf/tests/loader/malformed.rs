@@ -81,7 +81,7 @@ fn the_undamaged_object_links() {
 }
 
 #[test]
-fn truncated_at_every_length() {
+fn an_object_truncated_at_any_length_is_an_error() {
     let (bytes, target) = (compile(SOURCE), kernel());
     let mut region = Region::new().unwrap();
     for len in 0..bytes.len() {
@@ -92,7 +92,7 @@ fn truncated_at_every_length() {
 
 /// Returns the parts of the file that the loader reads: headers, and sections other than debug
 /// information.
-fn places(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
+fn loader_ranges(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
     use object::{Object, ObjectSection};
     let file = object::read::elf::ElfFile64::<object::LittleEndian>::parse(bytes).unwrap();
     let header = 0..64;
@@ -110,10 +110,10 @@ fn places(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
 /// The environment variable LOADER_SEEDS sets the number of damaged objects, for example
 /// LOADER_SEEDS=1000000.
 #[test]
-fn damaged_bytes_give_errors_not_panics() {
+fn damaged_bytes_cause_errors_not_panics() {
     let (original, target) = (compile(SOURCE), kernel());
     let mut region = Region::new().unwrap();
-    let (ranges, mut failures, mut placed) = (places(&original), 0, 0);
+    let (ranges, mut failures, mut located) = (loader_ranges(&original), 0, 0);
     let seeds = std::env::var("LOADER_SEEDS").map_or(8000u64, |seeds| seeds.parse().unwrap());
     for seed in 0..seeds {
         let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -144,13 +144,13 @@ fn damaged_bytes_give_errors_not_panics() {
             Ok(Ok(())) => (),
             Ok(Err(message)) => {
                 failures += 1;
-                placed += usize::from(message.contains("section ") && message.contains("offset 0x"));
+                located += usize::from(message.contains("section ") && message.contains("offset 0x"));
             }
             Err(_) => panic!("seed {seed} panicked"),
         }
     }
     assert!(failures > 1000, "only {failures} errors");
-    assert!(placed * 2 > failures, "{placed} of {failures} errors name a place");
+    assert!(located * 2 > failures, "{located} of {failures} errors name a place");
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn errors_name_section_and_offset() {
     let btf = find(&[0x9f, 0xeb, 1, 0]);
     check(
         &patched(btf + 2, &[9]),
-        "x.o: section .BTF, offset 0x2: BTF version 9; only 1 is known",
+        "x.o: section .BTF, offset 0x2: BTF version 9; only version 1 is supported",
     );
     check(
         &patched(btf + 12, &[0xff, 0xff, 0xff]),

@@ -29,11 +29,11 @@ impl Translator<'_, '_> {
             self.enter_block(next);
             let callee = self.ids[i.imm as usize];
             let callee = self.module.declare_func_in_func(callee, self.builder.func);
-            self.call_function_checked(pc);
+            self.enter_function(pc);
             let args = self.args(5);
             let call = self.builder.ins().call(callee, &args);
             let result = self.builder.inst_results(call)[0];
-            self.returned_checked();
+            self.leave_function();
             result
         } else {
             let at = self.builder.ins().iconst(types::I32, pc as i64);
@@ -49,16 +49,16 @@ impl Translator<'_, '_> {
                         let cost = self.builder.ins().iadd_imm_s(cost, i64::from(target.cost));
                         self.store_field(cost, offset_of!(Context, cost));
                     }
-                    if self.checked.is_none()
+                    if self.provenances.is_none()
                         && let Some(value) = self.array_lookup(i)
                     {
                         self.set(0, value);
                         return self.clobber();
                     }
-                    self.before_call_checked();
+                    self.check_call();
                     let args = self.args(usize::from(target.args));
                     let result = self.call_entry(target.entry, &args[1..]);
-                    self.after_call_checked(pc, result);
+                    self.set_result_prov(pc, result);
                     result
                 }
             }
@@ -120,7 +120,7 @@ impl Translator<'_, '_> {
         for register in 1..=5 {
             self.set(register, zero);
         }
-        self.clobber_checked();
+        self.clobber_provs();
     }
 
     pub fn args(&mut self, nr: usize) -> Vec<Value> {

@@ -11,15 +11,15 @@ pub(crate) struct Compiled {
     pub frame: u64,
     /// Start address of each piece of machine code, ascending, with its BPF instruction. `None`
     /// marks code that the compiler added.
-    pub(super) places: Vec<(u64, Option<u32>)>,
+    pub(super) locations: Vec<(u64, Option<u32>)>,
     pub(super) module: Option<JITModule>,
 }
 
 impl Compiled {
     /// Returns the BPF instruction to which the machine instruction at `ip` belongs, if any.
     pub fn pc(&self, ip: u64) -> Option<usize> {
-        let after = self.places.partition_point(|&(start, _)| start <= ip);
-        let (_, pc) = self.places[..after].last()?;
+        let after = self.locations.partition_point(|&(start, _)| start <= ip);
+        let (_, pc) = self.locations[..after].last()?;
         pc.map(|pc| pc as usize)
     }
 }

@@ -63,7 +63,9 @@ impl Flow {
             }
             if insn::is_jump(last.op) {
                 let target = (block.end as i64 + i64::from(last.off)) as usize;
-                block.succs.push(starts.binary_search(&target).expect("a leader"));
+                block
+                    .succs
+                    .push(starts.binary_search(&target).expect("jump targets start a block"));
             }
         }
         let order = reverse_postorder(&blocks);

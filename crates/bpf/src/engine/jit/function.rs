@@ -53,7 +53,7 @@ pub(super) struct Translator<'a, 'b> {
     /// Always true with the sanitizer.
     calls: bool,
     /// Provenances of the registers; `None` without the sanitizer.
-    pub checked: Option<Provenances>,
+    pub provenances: Option<Provenances>,
 }
 
 /// Fills `func` with the code of function `index`.
@@ -118,10 +118,10 @@ pub(super) fn translate(
         loops,
         blocks,
         calls,
-        checked: None,
+        provenances: None,
     };
-    t.begin_checked();
-    if function.is_callback && t.checked.is_none() {
+    t.init_provenances();
+    if function.is_callback && t.provenances.is_none() {
         t.mark_arguments(params[1]);
     }
     let value = t.load_field(types::I64, offset_of!(Context, left));
@@ -197,7 +197,7 @@ impl Translator<'_, '_> {
         }
         let fp = self.load_field(types::I64, offset_of!(Context, fp));
         self.fp = Some(fp);
-        self.frame_checked(fp);
+        self.set_frame_prov(fp);
         self.mark_frame(fp);
         if !self.calls {
             return;
@@ -222,7 +222,7 @@ impl Translator<'_, '_> {
             let i = self.cx.code.insns[pc];
             self.builder.set_srcloc(SourceLoc::new(pc as u32));
             self.uncounted += 1;
-            self.look(pc, &i);
+            self.register_checks_before(pc, &i);
             let known = match insn::class(i.op) {
                 insn::ALU64 => self.alu(&i, types::I64),
                 insn::ALU => self.alu(&i, types::I32),
@@ -232,7 +232,7 @@ impl Translator<'_, '_> {
                         self.mark_constant(value, i.imm as u64);
                     }
                     self.set(i.dst, value);
-                    self.constant_checked(&i);
+                    self.set_constant_prov(&i);
                     true
                 }
                 insn::LDX => self.load(pc, &i),
@@ -275,7 +275,7 @@ impl Translator<'_, '_> {
 
     fn exit(&mut self) {
         self.write_back();
-        self.exit_checked();
+        self.return_prov();
         if let (true, Some(fp)) = (self.calls, self.fp) {
             self.store_field(fp, offset_of!(Context, fp));
         }
@@ -290,7 +290,7 @@ impl Translator<'_, '_> {
             .flow
             .blocks
             .binary_search_by_key(&target, |block| block.start)
-            .expect("a leader");
+            .expect("jump targets start a block");
         let target = self.blocks[target];
         if i.off >= 0 {
             return self.branch(i, target);
@@ -368,10 +368,10 @@ impl Translator<'_, '_> {
         let register = i.op & insn::X != 0;
         let old = self.get(i.dst);
         if op == alu::END {
-            self.alu_checked(i, ty);
+            self.set_alu_prov(i, ty);
             return self.swap(i, old);
         }
-        self.alu_checked(i, ty);
+        self.set_alu_prov(i, ty);
         let a = if ty == types::I32 {
             self.builder.ins().ireduce(ty, old)
         } else {

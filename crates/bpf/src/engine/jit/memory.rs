@@ -15,7 +15,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Type, Value, types};
 
 use super::function::Translator;
-use crate::cache::lines::{LINE, line_of, whole_lines};
+use crate::cache::lines::{LINE, line_address, whole_lines};
 use crate::engine::context::{self, Context};
 use crate::engine::raise;
 use crate::image::Insn;
@@ -42,12 +42,12 @@ pub(super) struct Known {
     arguments: Option<Value>,
     /// Cache lines that this CPU's cache holds: for each, the block that fetched the line and
     /// whether it may be stored to.
-    touched: HashMap<Place, Vec<(usize, bool)>>,
+    touched: HashMap<LineKey, Vec<(usize, bool)>>,
 }
 
 /// A cache line of program memory: a known line, or the line at a distance from a value.
 #[derive(PartialEq, Eq, Hash)]
-enum Place {
+enum LineKey {
     Line(u64),
     At(Value, i64),
 }
@@ -122,12 +122,12 @@ impl Translator<'_, '_> {
         if self.is_own(base) {
             return base;
         }
-        if let Some(places) = self.known.checked.get(&base)
-            && let Some(&(_, safe)) = places.iter().find(|(block, _)| self.flow.dominates(*block, here))
+        if let Some(blocks) = self.known.checked.get(&base)
+            && let Some(&(_, safe)) = blocks.iter().find(|(block, _)| self.flow.dominates(*block, here))
         {
             return safe;
         }
-        let outside = self.is_elsewhere(base, SHIFT);
+        let outside = self.differs_from_base(base, SHIFT);
         let slow = self.cold_block();
         let next = self.builder.create_block();
         let safe = self.builder.append_block_param(next, types::I64);
@@ -162,7 +162,7 @@ impl Translator<'_, '_> {
         if inside || self.is_own(base) {
             return base;
         }
-        let outside = self.is_elsewhere(base, OWN_SHIFT);
+        let outside = self.differs_from_base(base, OWN_SHIFT);
         let (slow, next) = (self.cold_block(), self.builder.create_block());
         self.builder.ins().brif(outside, slow, &[], next, &[]);
         self.enter_block(slow);
@@ -203,7 +203,7 @@ impl Translator<'_, '_> {
 
     /// Compares an address with the region's base, in the bits from `shift` up; the result is true
     /// if they differ.
-    fn is_elsewhere(&mut self, addr: Value, shift: u32) -> Value {
+    fn differs_from_base(&mut self, addr: Value, shift: u32) -> Value {
         let tag = self.builder.ins().ushr_imm_u(addr, i64::from(shift));
         self.builder
             .ins()
@@ -226,21 +226,21 @@ impl Translator<'_, '_> {
         if self.known.arguments == Some(base) && whole_lines(offset) == 0 {
             return;
         }
-        let constant = self.constant(base).map(|base| line_of(base as u64, offset));
+        let constant = self.constant(base).map(|base| line_address(base as u64, offset));
         let offset = whole_lines(offset);
-        let place = match constant {
-            Some(addr) => Place::Line(addr / LINE),
-            None => Place::At(base, offset),
+        let key = match constant {
+            Some(addr) => LineKey::Line(addr / LINE),
+            None => LineKey::At(base, offset),
         };
         let (flow, here) = (self.flow, self.block);
-        let places = self.known.touched.entry(place).or_default();
-        if places
+        let blocks = self.known.touched.entry(key).or_default();
+        if blocks
             .iter()
             .any(|&(block, stored)| (stored || !store) && flow.dominates(block, here))
         {
             return;
         }
-        places.push((here, store));
+        blocks.push((here, store));
         let bias = self.cx.lines().bias();
         let (addr, word) = match constant {
             Some(addr) => {
@@ -282,12 +282,12 @@ impl Translator<'_, '_> {
             return false;
         }
         let base = self.get(i.src);
-        let prov = self.load_checked(pc, i, base);
+        let prov = self.check_load(pc, i, base);
         let base = self.readable(pc, base, i.off);
         self.touch(base, i.off, false);
         let value = self.load_at(base, i, signed);
         self.set(i.dst, value);
-        self.loaded_checked(i.dst, value, prov);
+        self.set_loaded_prov(i.dst, value, prov);
         true
     }
 
@@ -304,7 +304,7 @@ impl Translator<'_, '_> {
             _ => return false,
         };
         let base = self.get(i.dst);
-        self.store_checked(pc, i, base);
+        self.check_store(pc, i, base);
         let base = self.writable(pc, base, i);
         self.touch(base, i.off, true);
         self.store_at(base, i, value);
@@ -380,7 +380,7 @@ impl Translator<'_, '_> {
         let ty = int(i.op);
         let is_load = i.imm == atomic::LOAD_ACQUIRE;
         let base = self.get(if is_load { i.src } else { i.dst });
-        self.atomic_checked(pc, i, base, is_load);
+        self.check_atomic(pc, i, base, is_load);
         let base = match is_load {
             true => self.readable(pc, base, i.off),
             false => self.writable(pc, base, i),

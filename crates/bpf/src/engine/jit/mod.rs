@@ -84,8 +84,10 @@ fn flow(cx: &Context, function: &Function) -> Result<Flow, Error> {
 }
 
 impl Error {
-    fn too_large(what: &str, has: usize, of: &str, most: usize) -> Error {
-        Error::TooLarge(format!("{what} has {has} {of}, and the JIT compiles at most {most}"))
+    fn too_large(subject: &str, count: usize, unit: &str, max: usize) -> Error {
+        Error::TooLarge(format!(
+            "{subject} has {count} {unit}, and the JIT compiles at most {max}"
+        ))
     }
 }
 
@@ -142,9 +144,9 @@ fn build(cx: &Context, flows: &[Flow]) -> Result<(Compiled, Vec<Entry>), Error> 
         }
         frame = own.max(frame);
         sizes.push(u64::from(code.code_info().total_size));
-        let places = code.buffer.get_srclocs_sorted().iter();
+        let locations = code.buffer.get_srclocs_sorted().iter();
         offsets.push(
-            places
+            locations
                 .map(|p| (p.start, (!p.loc.is_default()).then_some(p.loc.bits())))
                 .collect(),
         );
@@ -155,7 +157,7 @@ fn build(cx: &Context, flows: &[Flow]) -> Result<(Compiled, Vec<Entry>), Error> 
     let starts: Vec<u64> = ids.iter().map(|&id| module.get_finalized_function(id) as u64).collect();
     let ends = starts.iter().zip(&sizes).map(|(start, size)| start + size);
     let range = starts.iter().copied().min().unwrap_or(0)..ends.max().unwrap_or(0);
-    let mut places: Vec<(u64, Option<u32>)> = starts
+    let mut locations: Vec<(u64, Option<u32>)> = starts
         .iter()
         .zip(offsets)
         .flat_map(|(&start, offsets)| {
@@ -164,7 +166,7 @@ fn build(cx: &Context, flows: &[Flow]) -> Result<(Compiled, Vec<Entry>), Error> 
                 .map(move |(offset, pc)| (start + u64::from(offset), pc))
         })
         .collect();
-    places.sort_unstable();
+    locations.sort_unstable();
     // SAFETY: the code was compiled with this signature. Only the trampolines call entry points,
     // and they save the registers.
     let entries = starts
@@ -174,7 +176,7 @@ fn build(cx: &Context, flows: &[Flow]) -> Result<(Compiled, Vec<Entry>), Error> 
     let compiled = Compiled {
         range,
         frame,
-        places,
+        locations,
         module: Some(module),
     };
     Ok((compiled, entries))

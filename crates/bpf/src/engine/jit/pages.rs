@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_are_one_piece_and_no_larger_than_reserved() {
+    fn allocations_are_contiguous_and_within_the_reservation() {
         let mut pages = Pages::reserve(5000).expect("memory");
         let first = pages.allocate(100, 16, JITMemoryKind::Executable).expect("room");
         let second = pages.allocate(7000, 64, JITMemoryKind::Executable).expect("room");
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn no_room_for_pages_is_an_error() {
+    fn a_lack_of_address_space_is_an_error() {
         assert!(Pages::reserve(usize::MAX / 2).is_err());
     }
 }

@@ -37,7 +37,7 @@ pub(super) enum Loaded {
 impl Translator<'_, '_> {
     /// Defines the provenances at the start of a function: arguments have those that the caller
     /// stored, other registers have none.
-    pub fn begin_checked(&mut self) {
+    pub fn init_provenances(&mut self) {
         if self.cx.sanitizer.is_none() {
             return;
         }
@@ -50,11 +50,11 @@ impl Translator<'_, '_> {
             };
             self.builder.def_var(register, prov);
         }
-        self.checked = Some(Provenances { registers, frame: None });
+        self.provenances = Some(Provenances { registers, frame: None });
     }
 
     /// Computes the provenance of the frame pointer, which identifies the frame.
-    pub fn frame_checked(&mut self, fp: Value) {
+    pub fn set_frame_prov(&mut self, fp: Value) {
         let Some(state) = &self.cx.sanitizer else { return };
         let (stack, _) = self.cx.stack_range();
         let prov = sanitizer::frame().wrapping_sub(stack) as i64;
@@ -65,22 +65,22 @@ impl Translator<'_, '_> {
         let shadow = state.shadow().wrapping_sub(2 * stack) as i64;
         let shadow = self.builder.ins().iconst(types::I64, shadow);
         let shadow = self.builder.ins().iadd(twice, shadow);
-        if let Some(checked) = &mut self.checked {
-            checked.frame = Some((prov, shadow));
+        if let Some(provenances) = &mut self.provenances {
+            provenances.frame = Some((prov, shadow));
         }
     }
 
     fn prov(&mut self, register: u8) -> Value {
-        let checked = self.checked.as_ref().expect("in checked mode");
-        match checked.registers.get(usize::from(register)) {
+        let provenances = self.provenances.as_ref().expect("the sanitizer is on");
+        match provenances.registers.get(usize::from(register)) {
             Some(&variable) => self.builder.use_var(variable),
-            None => checked.frame.expect("the frame is set up where r10 is used").0,
+            None => provenances.frame.expect("the frame is set up where r10 is used").0,
         }
     }
 
     fn set_prov(&mut self, register: u8, prov: Value) {
-        let checked = self.checked.as_ref().expect("in checked mode");
-        self.builder.def_var(checked.registers[usize::from(register)], prov);
+        let provenances = self.provenances.as_ref().expect("the sanitizer is on");
+        self.builder.def_var(provenances.registers[usize::from(register)], prov);
     }
 
     fn set_scalar(&mut self, register: u8) {
@@ -93,7 +93,7 @@ impl Translator<'_, '_> {
     }
 
     /// Sets the provenance of an LD_IMM64.
-    pub fn constant_checked(&mut self, i: &Insn) {
+    pub fn set_constant_prov(&mut self, i: &Insn) {
         let Some(state) = &self.cx.sanitizer else { return };
         let prov = state.constant(self.cx.region(), i.imm as u64);
         let prov = self.builder.ins().iconst(types::I64, prov as i64);
@@ -102,8 +102,8 @@ impl Translator<'_, '_> {
 
     /// Sets the provenance of an ALU result, like `provenance` in the interpreter. Must be called
     /// before the registers change.
-    pub fn alu_checked(&mut self, i: &Insn, ty: Type) {
-        if self.checked.is_none() {
+    pub fn set_alu_prov(&mut self, i: &Insn, ty: Type) {
+        if self.provenances.is_none() {
             return;
         }
         let register = i.op & insn::X != 0;
@@ -143,11 +143,11 @@ impl Translator<'_, '_> {
     }
 
     /// Checks the registers that an instruction uses, like `sanitizer::before` in the interpreter.
-    pub fn look(&mut self, pc: usize, i: &Insn) {
+    pub fn register_checks_before(&mut self, pc: usize, i: &Insn) {
         let Some(state) = &self.cx.sanitizer else { return };
-        let look = state.look(pc);
+        let register_checks_before = state.register_checks_before(pc);
         let at = |t: &mut Self| t.builder.ins().iconst(types::I64, pc as i64);
-        for register in look.unset() {
+        for register in register_checks_before.unset() {
             let prov = self.prov(register);
             if self.constant(prov).is_some_and(|prov| prov != sanitizer::UNSET as i64) {
                 continue;
@@ -164,7 +164,7 @@ impl Translator<'_, '_> {
         }
         // The provenances before the addition of a variable number changes them.
         let provs = [i.dst, i.src].map(|register| self.prov_if_used(i, register));
-        let (src_varies, dst_varies) = look.varies();
+        let (src_varies, dst_varies) = register_checks_before.varies();
         if src_varies || dst_varies {
             let (dst, src) = (self.prov(i.dst), self.prov(i.src));
             if src_varies {
@@ -246,8 +246,8 @@ impl Translator<'_, '_> {
     }
 
     /// Emits the check before LDX and returns the source of the provenance.
-    pub fn load_checked(&mut self, pc: usize, i: &Insn, base: Value) -> Loaded {
-        if self.checked.is_none() {
+    pub fn check_load(&mut self, pc: usize, i: &Insn, base: Value) -> Loaded {
+        if self.provenances.is_none() {
             return Loaded::Unchecked;
         }
         // A misaligned access to the stack takes the general path, which refuses it.
@@ -264,7 +264,7 @@ impl Translator<'_, '_> {
     }
 
     /// Sets the provenance of the loaded value after LDX.
-    pub fn loaded_checked(&mut self, register: u8, value: Value, loaded: Loaded) {
+    pub fn set_loaded_prov(&mut self, register: u8, value: Value, loaded: Loaded) {
         let prov = match loaded {
             Loaded::Unchecked => return,
             Loaded::Known(prov) => prov,
@@ -282,16 +282,16 @@ impl Translator<'_, '_> {
     }
 
     fn shadow(&self) -> Value {
-        let frame = self.checked.as_ref().and_then(|checked| checked.frame);
+        let frame = self.provenances.as_ref().and_then(|provenances| provenances.frame);
         frame.expect("the frame is set up where r10 is used").1
     }
 
     /// Emits the check before ST and STX.
-    pub fn store_checked(&mut self, pc: usize, i: &Insn, base: Value) {
-        if self.checked.is_none() {
+    pub fn check_store(&mut self, pc: usize, i: &Insn, base: Value) {
+        if self.provenances.is_none() {
             return;
         }
-        let (value, of) = match insn::class(i.op) {
+        let (value, value_prov) = match insn::class(i.op) {
             insn::STX => (self.get(i.src), self.prov(i.src)),
             _ => {
                 let scalar = self.builder.ins().iconst(types::I64, sanitizer::SCALAR as i64);
@@ -304,18 +304,18 @@ impl Translator<'_, '_> {
             if insn::size(i.op) == 8 && far % 8 == 0 {
                 let shadow = self.shadow();
                 let at = (2 * far) as i32;
-                self.builder.ins().store(self.fields, of, shadow, at);
+                self.builder.ins().store(self.fields, value_prov, shadow, at);
                 self.builder.ins().store(self.fields, value, shadow, at + 8);
             }
             return;
         }
         let (meta, prov) = (self.meta(pc, i), self.prov(i.dst));
-        self.call_entry(sanitizer::store, &[base, meta, prov, value, of]);
+        self.call_entry(sanitizer::store, &[base, meta, prov, value, value_prov]);
     }
 
     /// Emits the check before an atomic operation. Its result is a number, not a pointer.
-    pub fn atomic_checked(&mut self, pc: usize, i: &Insn, base: Value, is_load: bool) {
-        if self.checked.is_none() {
+    pub fn check_atomic(&mut self, pc: usize, i: &Insn, base: Value, is_load: bool) {
+        if self.provenances.is_none() {
             return;
         }
         if is_load {
@@ -324,11 +324,11 @@ impl Translator<'_, '_> {
             return self.set_prov(i.dst, prov);
         }
         let (meta, prov, value) = (self.meta(pc, i), self.prov(i.dst), self.get(i.src));
-        let of = match i.imm {
+        let value_prov = match i.imm {
             atomic::STORE_RELEASE => self.prov(i.src),
             _ => self.builder.ins().iconst(types::I64, sanitizer::SCALAR as i64),
         };
-        self.call_entry(sanitizer::store, &[base, meta, prov, value, of]);
+        self.call_entry(sanitizer::store, &[base, meta, prov, value, value_prov]);
         if i.imm == atomic::CMPXCHG {
             self.set_scalar(0);
         } else if i.imm & atomic::FETCH != 0 && i.imm != atomic::STORE_RELEASE {
@@ -336,39 +336,39 @@ impl Translator<'_, '_> {
         }
     }
 
-    fn put_provenances(&mut self) {
+    fn store_arg_provs(&mut self) {
         for register in 1..=5u8 {
             let prov = self.prov(register);
             self.store_field(prov, arg_prov(register.into()));
         }
     }
 
-    pub fn call_function_checked(&mut self, pc: usize) {
-        if self.checked.is_some() {
-            self.put_provenances();
+    pub fn enter_function(&mut self, pc: usize) {
+        if self.provenances.is_some() {
+            self.store_arg_provs();
             let pc = self.builder.ins().iconst(types::I64, pc as i64);
             self.call_entry(sanitizer::call_function, &[pc]);
         }
     }
 
-    pub fn returned_checked(&mut self) {
-        if self.checked.is_some() {
+    pub fn leave_function(&mut self) {
+        if self.provenances.is_some() {
             self.call_entry(sanitizer::returned, &[]);
             let prov = self.load_field(types::I64, arg_prov(0));
             self.set_prov(0, prov);
         }
     }
 
-    pub fn before_call_checked(&mut self) {
-        if self.checked.is_some() {
-            self.put_provenances();
+    pub fn check_call(&mut self) {
+        if self.provenances.is_some() {
+            self.store_arg_provs();
             let args = self.args(5);
             self.call_entry(sanitizer::before_call, &args[1..]);
         }
     }
 
-    pub fn after_call_checked(&mut self, pc: usize, result: Value) {
-        if self.checked.is_some() {
+    pub fn set_result_prov(&mut self, pc: usize, result: Value) {
+        if self.provenances.is_some() {
             let at = self.builder.ins().iconst(types::I32, pc as i64);
             self.store_field(at, offset_of!(Context, pc));
             let prov = self.call_entry(sanitizer::after_call, &[result]);
@@ -376,8 +376,8 @@ impl Translator<'_, '_> {
         }
     }
 
-    pub fn clobber_checked(&mut self) {
-        if self.checked.is_some() {
+    pub fn clobber_provs(&mut self) {
+        if self.provenances.is_some() {
             let unset = self.builder.ins().iconst(types::I64, sanitizer::UNSET as i64);
             for register in 1..=5 {
                 self.set_prov(register, unset);
@@ -386,8 +386,8 @@ impl Translator<'_, '_> {
     }
 
     /// Passes the provenance of r0 to the caller.
-    pub fn exit_checked(&mut self) {
-        if self.checked.is_some() {
+    pub fn return_prov(&mut self) {
+        if self.provenances.is_some() {
             let prov = self.prov(0);
             self.store_field(prov, arg_prov(0));
         }

@@ -80,7 +80,7 @@ impl Builder {
         self.btf
     }
 
-    fn known(&mut self, key: String, make: impl FnOnce(&mut Builder) -> Type) -> u32 {
+    fn intern(&mut self, key: String, make: impl FnOnce(&mut Builder) -> Type) -> u32 {
         if let Some(&id) = self.known.get(&key) {
             return id;
         }
@@ -91,7 +91,7 @@ impl Builder {
     }
 
     fn unnamed(&mut self, key: String, kind: Kind) -> u32 {
-        self.known(key, |_| Type { name: "".into(), kind })
+        self.intern(key, |_| Type { name: "".into(), kind })
     }
 
     /// Returns an integer type by its C name or alias (`unsigned int`, `u32`), or a typedef made
@@ -108,7 +108,7 @@ impl Builder {
                 offset: 0,
                 bits,
             };
-            return Some(self.known(format!("ordinary {name}"), |_| Type {
+            return Some(self.intern(format!("ordinary {name}"), |_| Type {
                 name: name.into(),
                 kind,
             }));
@@ -120,7 +120,7 @@ impl Builder {
 
     /// Adds `typedef to name`, unless the name is already defined.
     pub fn typedef(&mut self, name: &str, to: u32) -> u32 {
-        self.known(format!("ordinary {name}"), |_| Type {
+        self.intern(format!("ordinary {name}"), |_| Type {
             name: name.into(),
             kind: Kind::Typedef(to),
         })
@@ -150,7 +150,7 @@ impl Builder {
     /// Adds `struct name` or `union name`, as a forward declaration unless it is already
     /// [defined](Builder::define).
     pub fn forward(&mut self, name: &str, union: bool) -> u32 {
-        self.known(format!("tagged {name}"), |_| Type {
+        self.intern(format!("tagged {name}"), |_| Type {
             name: name.into(),
             kind: Kind::Fwd { union },
         })
@@ -194,7 +194,7 @@ impl Builder {
                 self.btf.replace(id, kind);
                 id
             }
-            _ => self.known(format!("tagged {name}"), |_| Type {
+            _ => self.intern(format!("tagged {name}"), |_| Type {
                 name: name.into(),
                 kind,
             }),
@@ -203,7 +203,7 @@ impl Builder {
 
     /// Adds `enum name` of this size in bytes. Its [values](Builder::enumeration) may be added
     /// later.
-    pub fn enum_of(&mut self, name: &str, size: u32) -> u32 {
+    pub fn named_enum(&mut self, name: &str, size: u32) -> u32 {
         self.find_tagged(name)
             .unwrap_or_else(|| self.enumeration(name, size, false, &[]))
     }
@@ -246,7 +246,7 @@ impl Builder {
 
     /// Adds a function.
     pub fn func(&mut self, name: &str, proto: u32) -> u32 {
-        self.known(format!("ordinary {name}"), |_| Type {
+        self.intern(format!("ordinary {name}"), |_| Type {
             name: name.into(),
             kind: Kind::Func {
                 ty: proto,
@@ -257,7 +257,7 @@ impl Builder {
 
     /// Adds an external variable.
     pub fn var(&mut self, name: &str, ty: u32) -> u32 {
-        self.known(format!("ordinary {name}"), |_| Type {
+        self.intern(format!("ordinary {name}"), |_| Type {
             name: name.into(),
             kind: Kind::Var { ty, linkage: EXTERN },
         })

@@ -168,7 +168,7 @@ impl<'a> Parser<'a> {
                     let name = self.word()?;
                     // Only the size matters for a prototype. An unknown enumeration gets that of
                     // unsigned int, as in C.
-                    base = Some(self.builder.enum_of(name, 4));
+                    base = Some(self.builder.named_enum(name, 4));
                     continue;
                 }
                 _ if base.is_none() && INT_WORDS.contains(&word) => ints.push(word),
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_place() {
+    fn errors_name_the_position() {
         let check = |text: &str, expect: &str| {
             let error = Builder::new().declare_func(text).unwrap_err().to_string();
             assert!(error.contains(expect), "{text}: {error}");

@@ -198,7 +198,7 @@ macro_rules! kstruct {
         $crate::kstruct!($($rest)*);
     };
     (@type $types:ident $ty:ty) => { <$ty as $crate::kstruct::KernelType>::btf($types) };
-    (@type $types:ident $ty:ty, $enum:ident) => { $types.enum_of(stringify!($enum), ::std::mem::size_of::<$ty>() as u32) };
+    (@type $types:ident $ty:ty, $enum:ident) => { $types.named_enum(stringify!($enum), ::std::mem::size_of::<$ty>() as u32) };
     (@name $field:ident) => { stringify!($field) };
     (@name $field:ident $cname:literal) => { $cname };
 }

@@ -375,7 +375,7 @@ mod tests {
     use super::essential_name;
 
     #[test]
-    fn flavours() {
+    fn the_last_suffix_is_the_flavour() {
         let check = |name, expect| assert_eq!(essential_name(name), expect);
         check("task_struct", "task_struct");
         check("task_struct___old", "task_struct");

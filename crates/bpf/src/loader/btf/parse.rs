@@ -114,7 +114,11 @@ pub(crate) fn parse(data: &[u8]) -> Result<Parsed, Error> {
     }
     let version = header.u16()? & 0xff;
     if version != 1 {
-        return Err(Error::at(SECTION, 2, format!("BTF version {version}; only 1 is known")));
+        return Err(Error::at(
+            SECTION,
+            2,
+            format!("BTF version {version}; only version 1 is supported"),
+        ));
     }
     let header_len = u64::from(header.u32()?);
     let [type_off, type_len, str_off, str_len] =
@@ -152,10 +156,10 @@ impl Table<'_> {
 
     fn name(&mut self) -> Result<Box<str>, Error> {
         let offset = self.u32()?;
-        let place = self.reader.pos() - 4;
+        let position = self.reader.pos() - 4;
         string(self.strings, offset)
             .map(Box::from)
-            .map_err(|message| Error::at(SECTION, place, message))
+            .map_err(|message| Error::at(SECTION, position, message))
     }
 
     /// Reads `count` entries of `size` bytes each. Rejects a count that exceeds the section before
@@ -177,7 +181,7 @@ impl Table<'_> {
     }
 
     fn ty(&mut self) -> Result<Type, Error> {
-        let place = self.reader.pos();
+        let position = self.reader.pos();
         let name = self.name()?;
         let info = self.u32()?;
         // The third word is a size or a type id, depending on the kind.
@@ -190,7 +194,7 @@ impl Table<'_> {
                 if third == 0 || third > 16 || u32::from(nr) + u32::from(offset) > third * 8 {
                     return Err(Error::at(
                         SECTION,
-                        place,
+                        position,
                         format!("integer of {nr} bits in {third} bytes"),
                     ));
                 }
@@ -231,7 +235,7 @@ impl Table<'_> {
             }
             kind @ (6 | 19) => {
                 if !matches!(third, 1 | 2 | 4 | 8) {
-                    return Err(Error::at(SECTION, place, format!("enumeration of {third} bytes")));
+                    return Err(Error::at(SECTION, position, format!("enumeration of {third} bytes")));
                 }
                 let wide = kind == 19;
                 let values = self.list(vlen, if wide { 12 } else { 8 }, |t| {
@@ -288,7 +292,7 @@ impl Table<'_> {
                 component: self.u32()? as i32,
             },
             18 => Kind::TypeTag(third),
-            kind => return Err(Error::at(SECTION, place, format!("unknown type kind {kind}"))),
+            kind => return Err(Error::at(SECTION, position, format!("unknown type kind {kind}"))),
         };
         Ok(Type { name, kind })
     }

@@ -245,11 +245,11 @@ fn field(local: &Btf, target: &Btf, relocation: &Relocation) -> Result<Answer, U
 }
 
 fn answer(local: &Btf, from: &Path, target: &Btf, path: &Path, ask: Ask) -> Result<Answer, String> {
-    let place = path.place(target)?;
+    let location = path.locate(target)?;
     let plain = |value| Ok(Answer { value, sizes: None });
     match ask {
         Ask::FieldExists => plain(1),
-        Ask::FieldSize => plain(u64::from(place.size)),
+        Ask::FieldSize => plain(u64::from(location.size)),
         Ask::FieldSigned => {
             let signed = match target.kind(target.resolve(path.ty())) {
                 Kind::Int { encoding, .. } => encoding & INT_SIGNED != 0,
@@ -258,8 +258,8 @@ fn answer(local: &Btf, from: &Path, target: &Btf, path: &Path, ask: Ask) -> Resu
             };
             plain(signed.into())
         }
-        Ask::FieldLshift => plain(64 - u64::from(place.first_bit + place.bits)),
-        Ask::FieldRshift => plain(64 - u64::from(place.bits)),
+        Ask::FieldLshift => plain(64 - u64::from(location.first_bit + location.bits)),
+        Ask::FieldRshift => plain(64 - u64::from(location.bits)),
         _ => {
             let adjustable = |btf: &Btf, id| match btf.kind(btf.resolve(id)) {
                 Kind::Int { encoding, .. } => encoding & INT_SIGNED == 0,
@@ -267,12 +267,12 @@ fn answer(local: &Btf, from: &Path, target: &Btf, path: &Path, ask: Ask) -> Resu
                 _ => false,
             };
             let sizes = Sizes {
-                local: from.place(local).map_or(place.size, |place| place.size),
-                target: place.size,
+                local: from.locate(local).map_or(location.size, |location| location.size),
+                target: location.size,
                 adjustable: adjustable(local, from.ty()) && adjustable(target, path.ty()),
             };
             Ok(Answer {
-                value: place.offset,
+                value: location.offset,
                 sizes: Some(sizes),
             })
         }

@@ -29,7 +29,7 @@ pub(super) struct Path {
 }
 
 /// Location of a field: the aligned bytes to load, and its bits in them.
-pub(super) struct Place {
+pub(super) struct FieldLocation {
     pub(super) offset: u64,
     pub(super) size: u32,
     pub(super) first_bit: u32,
@@ -146,7 +146,7 @@ impl Path {
 
     /// Returns the bytes to load for this field. A bitfield that crosses a boundary may need more
     /// bytes than its type has.
-    pub(super) fn place(&self, btf: &Btf) -> Result<Place, String> {
+    pub(super) fn locate(&self, btf: &Btf) -> Result<FieldLocation, String> {
         let whole = btf.size_of(self.reached);
         let bitfield = self.steps.last().filter(|s| s.member).and_then(|step| {
             let member = btf.composite(step.ty)?.members.get(step.index as usize)?;
@@ -154,7 +154,7 @@ impl Path {
         });
         let Some(bits) = bitfield else {
             let size = whole.unwrap_or(0);
-            return Ok(Place {
+            return Ok(FieldLocation {
                 offset: self.bit_offset / 8,
                 size,
                 first_bit: 0,
@@ -166,7 +166,7 @@ impl Path {
             let offset = self.bit_offset / 8 / size * size;
             let first_bit = self.bit_offset - offset * 8;
             if first_bit + u64::from(bits) <= size * 8 {
-                return Ok(Place {
+                return Ok(FieldLocation {
                     offset,
                     size: size as u32,
                     first_bit: first_bit as u32,

@@ -49,8 +49,8 @@ pub(super) struct Linker<'a> {
     /// Functions of the object, by section and offset.
     sources: Vec<Source<'a>>,
     /// Index in `sources` of each function that was added.
-    taken: Vec<usize>,
-    /// Index in `taken` of each source that was added.
+    added: Vec<usize>,
+    /// Index in `added` of each source that was added.
     index: BTreeMap<usize, usize>,
     /// Names of called kfuncs, numbered in the order of their first use.
     kfuncs: BTreeMap<String, usize>,
@@ -123,7 +123,7 @@ impl<'a> Linker<'a> {
             maps,
             data,
             sources,
-            taken: Vec::new(),
+            added: Vec::new(),
             index: BTreeMap::new(),
             kfuncs: BTreeMap::new(),
             traps: BTreeMap::new(),
@@ -150,7 +150,7 @@ impl<'a> Linker<'a> {
             }
             let (kind, target, auto_attach, sleepable) = parse_section(section);
             let (name, attach_to) = (symbol.name.clone(), target.to_string());
-            let function = self.take(source);
+            let function = self.add_function(source);
             programs.push(Program {
                 name,
                 function,
@@ -164,10 +164,10 @@ impl<'a> Linker<'a> {
     }
 
     /// Adds a function to the linked code and returns its index there.
-    fn take(&mut self, source: usize) -> usize {
+    fn add_function(&mut self, source: usize) -> usize {
         *self.index.entry(source).or_insert_with(|| {
-            self.taken.push(source);
-            self.taken.len() - 1
+            self.added.push(source);
+            self.added.len() - 1
         })
     }
 
@@ -175,11 +175,11 @@ impl<'a> Linker<'a> {
         let found = self
             .sources
             .binary_search_by_key(&(section, offset), |source| (source.section, source.offset));
-        Some(self.take(found.ok()?))
+        Some(self.add_function(found.ok()?))
     }
 
     /// Returns the function to which a pointer in the data section `section` points.
-    pub(super) fn function_of(&mut self, section: &str, relocation: &Relocation) -> Result<usize, Error> {
+    pub(super) fn function_target(&mut self, section: &str, relocation: &Relocation) -> Result<usize, Error> {
         let symbol = &self.object.elf.symbols[relocation.symbol];
         let fail = || Error::at(section, relocation.offset, format!("{} is not a function", symbol.name));
         let offset = symbol.offset.wrapping_add(self.addend(section, relocation));
@@ -188,7 +188,7 @@ impl<'a> Linker<'a> {
     }
 
     /// Returns the map to which a pointer in the data section `section` points.
-    pub(super) fn map_of(&self, section: &str, relocation: &Relocation) -> Result<usize, Error> {
+    pub(super) fn map_target(&self, section: &str, relocation: &Relocation) -> Result<usize, Error> {
         let symbol = &self.object.elf.symbols[relocation.symbol];
         let offset = symbol.offset.wrapping_add(self.addend(section, relocation));
         let is_map = symbol
@@ -229,7 +229,7 @@ impl<'a> Linker<'a> {
     pub(super) fn finish(mut self) -> Result<Linked, Error> {
         let mut code = Code::default();
         let mut next = 0;
-        while let Some(&source) = self.taken.get(next) {
+        while let Some(&source) = self.added.get(next) {
             let function = self.function(source, &mut code.insns)?;
             code.functions.push(function);
             next += 1;
@@ -319,10 +319,10 @@ impl<'a> Linker<'a> {
         let fail = |slot: usize, message: String| Error::at(&section.name, offset + slot as u64 * SLOT, message);
 
         // New index of each slot's instruction; `None` for the second half of a pair.
-        let mut places = vec![None; slots.len()];
+        let mut indices = vec![None; slots.len()];
         let (mut slot, mut count) = (0, 0i32);
         while slot < slots.len() {
-            places[slot] = Some(count);
+            indices[slot] = Some(count);
             count += 1;
             slot += if slots[slot][0] == LD_IMM64 { 2 } else { 1 };
         }
@@ -332,7 +332,7 @@ impl<'a> Linker<'a> {
         }
         let empty = Vec::new();
         let answers = object.ext.relocations.get(&section.name).unwrap_or(&empty);
-        for (slot, place) in places.iter().enumerate().filter(|(_, place)| place.is_some()) {
+        for (slot, index) in indices.iter().enumerate().filter(|(_, index)| index.is_some()) {
             let raw = slots[slot];
             let mut insn = Insn {
                 op: raw[0],
@@ -376,10 +376,10 @@ impl<'a> Linker<'a> {
                     i64::from(insn.off)
                 };
                 let target = usize::try_from(slot as i64 + 1 + distance).ok();
-                let target = target.and_then(|target| *places.get(target)?);
+                let target = target.and_then(|target| *indices.get(target)?);
                 let target =
                     target.ok_or_else(|| fail(slot, format!("jump by {distance} out of function {}", symbol.name)))?;
-                insn.off = target - place.unwrap_or(0) - 1;
+                insn.off = target - index.unwrap_or(0) - 1;
                 if insn.op == GOTOL {
                     (insn.op, insn.imm) = (GOTO, 0);
                 }
@@ -418,9 +418,9 @@ impl<'a> Linker<'a> {
         let from = lines.partition_point(|line| line.offset < offset);
         let to = lines.partition_point(|line| line.offset < offset + size);
         let lines = lines[from..to.max(from)].iter().filter_map(|line| {
-            let place = places[((line.offset - offset) / SLOT) as usize]?;
+            let index = indices[((line.offset - offset) / SLOT) as usize]?;
             Some(LineInfo {
-                insn: start + place as usize,
+                insn: start + index as usize,
                 file: line.file.clone(),
                 line: line.line,
                 column: line.column,

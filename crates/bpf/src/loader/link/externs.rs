@@ -192,8 +192,8 @@ fn config_bytes(btf: &Btf, ty: u32, value: &str, bytes: &mut [u8]) -> Result<(),
             bytes[..len].copy_from_slice(&text.as_bytes()[..len]);
         }
         (Kind::Int { .. }, None, None) => {
-            let place = crate::object::value::Place::whole(btf, ty);
-            crate::object::value::set(btf, place, bytes, value)?;
+            let location = crate::object::value::Location::whole(btf, ty);
+            crate::object::value::set(btf, location, bytes, value)?;
         }
         _ => return Err(format!("not a value of type {}", btf.c_name(ty))),
     }

@@ -17,7 +17,7 @@ use crate::memory::Region;
 use crate::object::error::Error;
 use crate::object::{Object, Program, ProgramKind, Variable};
 
-pub use data::VariablePlace;
+pub use data::VariableLocation;
 pub use externs::MissingSymbol;
 pub use struct_ops::StructOps;
 pub use target::Target;
@@ -90,8 +90,8 @@ pub fn link(object: &Object, target: &Target, region: &Region, nr_cpus: u32) -> 
 }
 
 fn link_object(object: &Object, target: &Target, region: &Region, nr_cpus: u32) -> Result<Image, Error> {
-    let mut maps = data::place_maps(object, region, nr_cpus)?;
-    let sections = data::place_sections(object, region, &mut maps)?;
+    let mut maps = data::allocate_maps(object, region, nr_cpus)?;
+    let sections = data::allocate_sections(object, region, &mut maps)?;
     let mut linker = code::Linker::new(object, target, region, &maps, &sections)?;
     let programs = linker.programs();
     let struct_ops = struct_ops::link(object, target, &mut linker)?;

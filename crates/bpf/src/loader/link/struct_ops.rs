@@ -58,7 +58,7 @@ pub(super) fn link(object: &Object, target: &Target, linker: &mut Linker) -> Res
             continue;
         }
         for (var, offset, _) in section_vars(&object.elf, &object.btf, &section.name)? {
-            let mut ops = one(object, target, linker, index, var, offset)?;
+            let mut ops = parse_variable(object, target, linker, index, var, offset)?;
             ops.auto_attach = !section.name.starts_with('?');
             found.push(ops);
         }
@@ -66,7 +66,7 @@ pub(super) fn link(object: &Object, target: &Target, linker: &mut Linker) -> Res
     Ok(found)
 }
 
-fn one(
+fn parse_variable(
     object: &Object,
     target: &Target,
     linker: &mut Linker,
@@ -120,14 +120,14 @@ fn one(
                     .is_some_and(|index| object.section_kind(index) == SectionKind::Code)
         };
         let function = match relocation.filter(|relocation| is_function(relocation.symbol)) {
-            Some(relocation) => Some(linker.function_of(&section.name, relocation)?),
+            Some(relocation) => Some(linker.function_target(&section.name, relocation)?),
             None => None,
         };
         let bytes = data(start, u64::from(btf.size_of(member.ty).unwrap_or(0)));
         if function.is_none() && bytes.iter().all(|&byte| byte == 0) {
             continue;
         }
-        let known = there.is_none_or(|there| member_of(target.btf(), there, &name).is_some());
+        let known = there.is_none_or(|there| member_type(target.btf(), there, &name).is_some());
         if !known {
             linker.warn(format!(
                 "{}: {type_name} has no member {name} here; it is ignored",
@@ -139,7 +139,7 @@ fn one(
         match function {
             Some(function) => drop(ops.programs.insert(name, function)),
             None => {
-                let size = there.and_then(|there| target.btf().size_of(member_of(target.btf(), there, &name)?));
+                let size = there.and_then(|there| target.btf().size_of(member_type(target.btf(), there, &name)?));
                 let mut bytes = bytes;
                 bytes.resize(size.map_or(bytes.len(), |size| size as usize), 0);
                 ops.data.insert(name, bytes);
@@ -150,7 +150,7 @@ fn one(
 }
 
 /// Returns the type of a member.
-fn member_of(btf: &Btf, id: u32, name: &str) -> Option<u32> {
+fn member_type(btf: &Btf, id: u32, name: &str) -> Option<u32> {
     Some(
         btf.composite(id)?
             .members

@@ -59,27 +59,27 @@ impl Ext {
             true => Ok(id),
             false => Err(reader.error(format!("type {id} does not exist"))),
         };
-        tables.each(functions, 8, |section, reader| {
+        tables.for_each_record(functions, 8, |section, reader| {
             let entry = (u64::from(reader.u32()?), reader.u32()?);
             check(reader, entry.1)?;
             ext.functions.entry(section.to_string()).or_default().push(entry);
             Ok(())
         })?;
-        tables.each(lines, 16, |section, reader| {
+        tables.for_each_record(lines, 16, |section, reader| {
             let offset = u64::from(reader.u32()?);
-            let (file, text, place) = (reader.u32()?, reader.u32()?, reader.u32()?);
+            let (file, text, line_column) = (reader.u32()?, reader.u32()?, reader.u32()?);
             let (file, text) = (names.get(reader, file)?, names.get(reader, text)?);
             let line = Line {
                 offset,
                 file,
                 text,
-                line: place >> 10,
-                column: place & 0x3ff,
+                line: line_column >> 10,
+                column: line_column & 0x3ff,
             };
             ext.lines.entry(section.to_string()).or_default().push(line);
             Ok(())
         })?;
-        tables.each(relocations, 16, |section, reader| {
+        tables.for_each_record(relocations, 16, |section, reader| {
             let (offset, ty) = (u64::from(reader.u32()?), reader.u32()?);
             let (access, kind) = (reader.u32()?, reader.u32()?);
             check(reader, ty)?;
@@ -132,7 +132,7 @@ struct Tables<'a> {
 impl Tables<'_> {
     /// Calls `entry` for each record of a table. A record may be longer than the `known` bytes; the
     /// rest is skipped.
-    fn each(
+    fn for_each_record(
         &self,
         (offset, len): (u32, u32),
         known: u32,

@@ -55,10 +55,10 @@ impl Search<'_> {
                     return Ok(true);
                 }
                 for (index, member) in c.members.iter().enumerate().filter(|(_, member)| member.bit_size == 0) {
-                    let place = offset + u64::from(member.bit_offset / 8);
+                    let member_offset = offset + u64::from(member.bit_offset / 8);
                     let tag = || btf.member_tag(resolved, index, "contains:");
-                    if !self.root(member.ty, place, tag)? {
-                        self.visit(member.ty, place)?;
+                    if !self.root(member.ty, member_offset, tag)? {
+                        self.visit(member.ty, member_offset)?;
                     }
                 }
             }

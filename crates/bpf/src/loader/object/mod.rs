@@ -146,7 +146,7 @@ fn section_kind(section: &elf::Section) -> SectionKind {
 fn parse_object(bytes: &[u8], file: &str) -> Result<Object, Error> {
     if bytes.len() as u64 > MAX_FILE {
         let error = Error::new(format!(
-            "the file has more than {} MiB, the most that is read",
+            "the file is larger than {} MiB, the maximum for an object",
             MAX_FILE >> 20
         ));
         return Err(error.hint("remove debug information with llvm-strip -g"));
@@ -168,7 +168,7 @@ fn parse_object(bytes: &[u8], file: &str) -> Result<Object, Error> {
         let error = Error::at(
             &section.name,
             0,
-            "legacy map definitions are not supported, by libbpf 1.0 neither",
+            "legacy map definitions are not supported, as in libbpf 1.0",
         );
         return Err(error.hint("declare maps with BTF in SEC(\".maps\")"));
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::elf::Elf;
 use super::error::Error;
-use super::value::{self, Place};
+use super::value::{self, Location};
 use super::{Object, SectionKind, section_kind, section_vars};
 use crate::btf::{Btf, Kind, STATIC, Type};
 
@@ -95,15 +95,15 @@ impl Object {
         &self.variables
     }
 
-    fn place(&self, path: &str) -> Result<(usize, Place), Error> {
+    fn locate(&self, path: &str) -> Result<(usize, Location), Error> {
         let (variable, end) = find(&self.variables, path).map_err(|error| error.in_file(&self.file))?;
-        let place = Place::whole(&self.btf, variable.ty).follow(&self.btf, path[end..].trim_end());
-        let place = place.map_err(|message| Error::new(format!("{path}: {message}")).in_file(&self.file))?;
+        let location = Location::whole(&self.btf, variable.ty).follow(&self.btf, path[end..].trim_end());
+        let location = location.map_err(|message| Error::new(format!("{path}: {message}")).in_file(&self.file))?;
         Ok((
             variable.index,
-            Place {
-                offset: variable.offset + place.offset,
-                ..place
+            Location {
+                offset: variable.offset + location.offset,
+                ..location
             },
         ))
     }
@@ -111,33 +111,33 @@ impl Object {
     /// Returns the initial value of a global, or of an element or member of it (`name[3]`,
     /// `name.member`).
     pub fn get(&self, path: &str) -> Result<String, Error> {
-        let (index, place) = self.place(path)?;
+        let (index, location) = self.locate(path)?;
         let data = &self.elf.sections[index].data;
-        let start = (place.offset as usize).min(data.len());
-        let end = (start + place.size as usize).min(data.len());
+        let start = (location.offset as usize).min(data.len());
+        let end = (start + location.size as usize).min(data.len());
         let mut bytes = data[start..end].to_vec();
-        bytes.resize(place.size as usize, 0);
-        Ok(value::format(&self.btf, place, &bytes))
+        bytes.resize(location.size as usize, 0);
+        Ok(value::format(&self.btf, location, &bytes))
     }
 
     /// Sets the initial value of a global, or of an element or member of it. The text must match
     /// the type: a number (decimal or 0x), true or false, the name of an enumerator, text for a
     /// char array, `1,2,3` for another array.
     pub fn set(&mut self, path: &str, text: &str) -> Result<(), Error> {
-        let (index, place) = self.place(path)?;
+        let (index, location) = self.locate(path)?;
         let data = &mut self.elf.sections[index].data;
-        let end = place.offset as usize + place.size as usize;
+        let end = location.offset as usize + location.size as usize;
         let mut bytes = data
-            .get(place.offset as usize..end.min(data.len()))
+            .get(location.offset as usize..end.min(data.len()))
             .unwrap_or_default()
             .to_vec();
-        bytes.resize(place.size as usize, 0);
-        value::set(&self.btf, place, &mut bytes, text)
+        bytes.resize(location.size as usize, 0);
+        value::set(&self.btf, location, &mut bytes, text)
             .map_err(|message| Error::new(format!("{path} = {text}: {message}")).in_file(&self.file))?;
         if data.len() < end {
             data.resize(end, 0);
         }
-        data[place.offset as usize..end].copy_from_slice(&bytes);
+        data[location.offset as usize..end].copy_from_slice(&bytes);
         Ok(())
     }
 
@@ -156,20 +156,20 @@ impl Object {
 
     /// Like [`Object::get`], for the current contents of the variable's section.
     pub fn get_in(&self, path: &str, section: &[u8]) -> Result<String, Error> {
-        let (_, place) = self.place(path)?;
+        let (_, location) = self.locate(path)?;
         let bytes = section
-            .get(place.offset as usize..place.offset as usize + place.size as usize)
+            .get(location.offset as usize..location.offset as usize + location.size as usize)
             .ok_or_else(|| Error::new(format!("{path}: its section is too short")).in_file(&self.file))?;
-        Ok(value::format(&self.btf, place, bytes))
+        Ok(value::format(&self.btf, location, bytes))
     }
 
     /// Like [`Object::set`], for the current contents of the variable's section.
     pub fn set_in(&self, path: &str, text: &str, section: &mut [u8]) -> Result<(), Error> {
-        let (_, place) = self.place(path)?;
+        let (_, location) = self.locate(path)?;
         let bytes = section
-            .get_mut(place.offset as usize..place.offset as usize + place.size as usize)
+            .get_mut(location.offset as usize..location.offset as usize + location.size as usize)
             .ok_or_else(|| Error::new(format!("{path}: its section is too short")).in_file(&self.file))?;
-        value::set(&self.btf, place, bytes, text)
+        value::set(&self.btf, location, bytes, text)
             .map_err(|message| Error::new(format!("{path} = {text}: {message}")).in_file(&self.file))
     }
 
@@ -185,7 +185,7 @@ impl Object {
             ty, index: index_type, ..
         } = *self.btf.kind(self.btf.resolve(variable.ty))
         else {
-            return Err(fail(format!("{} is no array", variable.type_name)));
+            return Err(fail(format!("{} is not an array", variable.type_name)));
         };
         if end < name.len()
             || self

@@ -87,7 +87,7 @@ mod tests {
     use super::{ProgramKind::*, parse_section};
 
     #[test]
-    fn sections() {
+    fn section_names_determine_the_program() {
         assert_eq!(parse_section("struct_ops.s/init"), (StructOps, "init", true, true));
         assert_eq!(
             parse_section("?tp_btf/sched_switch"),

@@ -31,8 +31,8 @@ impl<'a> Linker<'a> {
     ) -> Result<Insn, Error> {
         let object = self.object;
         let Source { section, offset, .. } = self.sources[source];
-        let place = offset + slot as u64 * SLOT;
-        let fail = |message: String| Error::at(&object.elf.sections[section].name, place, message);
+        let position = offset + slot as u64 * SLOT;
+        let fail = |message: String| Error::at(&object.elf.sections[section].name, position, message);
         let symbol = &object.elf.symbols[relocation.symbol];
         let target = symbol.section.map(|index| (index, object.section_kind(index)));
         let what = if symbol.name.is_empty() {

@@ -7,7 +7,7 @@ macro_rules! errno {
     ($($name:ident = $number:literal)*) => {
         $(pub const $name: i32 = $number;)*
 
-        /// The same numbers, for functions that return a `long`.
+        /// The error numbers as `i64`, for functions that return a `long`.
         pub mod long {
             $(pub const $name: i64 = $number;)*
         }

@@ -40,8 +40,8 @@ pub struct Insn {
     pub dst: u8,
     /// Source register, 0 to 10, or the kind of a call's target.
     pub src: u8,
-    /// Memory offset, jump distance in instructions, or a variant of the operation (signed division, sign extension,
-    /// address space cast).
+    /// Memory offset, jump distance in instructions, or a variant of the operation (signed
+    /// division, sign extension, address space cast).
     pub off: i32,
     /// Immediate, sign extended.
     pub imm: i64,
@@ -54,7 +54,7 @@ pub struct Function {
     pub name: String,
     /// First instruction.
     pub start: usize,
-    /// One past the last instruction.
+    /// Instruction after the last one.
     pub end: usize,
     /// Size of its stack frame in bytes: the depth of the lowest access through r10, a multiple of
     /// 8, at most 512.

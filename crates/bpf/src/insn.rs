@@ -30,7 +30,7 @@ pub const fn class(op: u8) -> u8 {
 /// Bit that selects the source register as operand instead of the immediate.
 pub const X: u8 = 0x08;
 
-/// Access sizes: 4 bytes.
+/// Access size: 4 bytes.
 pub const W: u8 = 0x00;
 /// 2 bytes.
 pub const H: u8 = 0x08;

@@ -8,8 +8,8 @@
 //!
 //! Design rules:
 //!
-//! 1. **Objects are never modified by hand.** The loader applies to an object only what the kernel
-//!    applies at load.
+//! 1. **Objects are never modified by hand.** The loader changes an object only in the ways in
+//!    which the kernel changes it at load.
 //! 2. **A policy cannot harm the simulator.** There is no verifier. All memory that a program may
 //!    address lies in one aligned [region](memory). One comparison checks an access against the
 //!    region, and holes inside the region are inaccessible. The bookkeeping of lists, trees and

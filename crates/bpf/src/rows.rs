@@ -35,15 +35,22 @@
 //! }
 //! ```
 //!
-//! | column | content |
-//! |---|---|
-//! | prototype | the kernel's C prototype, with its suffixes (`__nullable`, `__sz`). It supplies the function's name and BTF, and describes each pointer argument to the sanitizer |
-//! | `releases` | releases of Linux that have the function: `V6_13..`, or `V6_12..V6_17` if a later release removed it |
-//! | `contexts` | contexts in which it may be called; [`ANY`] for all |
-//! | `rules` | rules that the sanitizer enforces for callers (the kernel's `KF_*` flags and the verifier's special cases): [`PLAIN`], or [`does`] with an [`Effect`], plus methods of [`CallRules`] |
-//! | `native` | number of instructions that a scheduler written in C executes instead of this call, or [`CALL`] if such a scheduler also makes a call |
-//! | `run` | the Rust function, which takes the world and up to five arguments |
-//! | `now` | optional: the newest name of a kfunc that the kernel has renamed, under which machines list its cost |
+//! Columns:
+//!
+//! - prototype: the kernel's C prototype, with its suffixes (`__nullable`, `__sz`). It supplies the
+//!   function's name and BTF, and describes each pointer argument to the sanitizer.
+//! - `releases`: releases of Linux that have the function: `V6_13..`, or `V6_12..V6_17` if a later
+//!   release removed it.
+//! - `contexts`: contexts in which it may be called; [`ANY`] for all.
+//! - `rules`: rules that the sanitizer enforces for callers (the kernel's `KF_*` flags and the
+//!   verifier's special cases): [`PLAIN`], or [`does`] with an [`Effect`], plus methods of
+//!   [`CallRules`].
+//! - `native`: number of instructions that a scheduler written in C executes instead of this call,
+//!   or [`CALL`] if such a scheduler also makes a call.
+//! - `run`: the Rust function, which takes the world (the simulated machine) and up to five
+//!   arguments.
+//! - `now`: optional; the newest name of a kfunc that the kernel has renamed, under which machines
+//!   list its cost.
 //!
 //! Helpers have no prototype that describes their pointers. A row of [`helpers!`](crate::helpers)
 //! has `args` (the `arg*_type`s of its `bpf_func_proto`) and `returns` instead. It has no releases,

@@ -3,7 +3,7 @@
 //! transfer.
 //!
 //! The model is part of this crate because compiled code tests the words of `lines` with a few
-//! machine instructions. The world sets the cost of a transfer (`Lines::set_caches`).
+//! machine instructions. The kernel crate sets the cost of a transfer (`Lines::set_caches`).
 
 pub(crate) mod lines;
 mod sets;

@@ -26,8 +26,8 @@ pub struct Sets {
     pub count: u64,
     /// Number of lines in each set, at least 1.
     pub ways: u32,
-    /// Cost of a competing line, which may be lower than that of other lines. `memory_ns` is the
-    /// cost if no cache holds the line.
+    /// Cost of a competing line, which may differ from that of other lines. `memory_ns` is the cost
+    /// if no cache holds the line.
     pub first: Cache,
     /// Cost of a line that is requested right after another line of the same structure, while that
     /// line is still being transferred.

@@ -47,7 +47,7 @@ impl<W: World> Vm<W> {
     #[inline]
     pub fn charge(&self, work: u64) -> Result<(), Fault> {
         let cx = self.cx.as_ptr();
-        // SAFETY: as in `set_contexts`.
+        // SAFETY: the VM is alive, and there is no other reference to its context.
         let cx = unsafe { &mut *cx };
         if cx.depth == 0 {
             return Ok(());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Calls from the world into BPF code: outermost calls, and nested ones by helpers that the code
-//! has called.
+//! Calls from the world (the simulated machine) into BPF code: outermost calls, and nested ones by
+//! helpers that the code has called.
 
 use super::context::{Context, Entry};
 use super::enter;

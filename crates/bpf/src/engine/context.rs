@@ -105,7 +105,7 @@ pub struct Context {
     pub(super) handles: Vec<(u64, u32)>,
     pub(super) types: LocalTypes,
     pub(super) state: RefCell<State>,
-    /// For each function, the entry point that the world calls.
+    /// For each function, the entry point that the simulated machine calls.
     pub(super) entries: Vec<Entry>,
     /// For each function, the entry point of the engine. Differs from `entries` if the sanitizer is
     /// on.

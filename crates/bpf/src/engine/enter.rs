@@ -2,12 +2,12 @@
 //! Entry into BPF code, and exit from it by return or fault.
 //!
 //! [`enter`] calls compiled code or the interpreter through a trampoline. Compiled code saves no
-//! registers, so the trampoline saves the callee-saved ones and stores its stack pointer. A fault
-//! restores that stack pointer, which returns from the trampoline. It comes from a helper's shim
-//! ([`leave`]) or from the signal handler of a hardware fault. The skipped frames have no
+//! registers, so the trampoline saves the callee-saved ones. It also stores its stack pointer. To
+//! leave by a fault, the helper's shim ([`leave`]) or the signal handler of a hardware fault
+//! restores that stack pointer, which returns from the trampoline. The skipped frames have no
 //! destructors left to run: they are compiled code, the interpreter's loop, and shims that have
-//! dropped everything. When a helper calls BPF code, the nested call has its own trampoline; the
-//! helper receives a fault inside it as an ordinary `Err`.
+//! dropped everything. When a helper calls BPF code, the nested call has its own trampoline. The
+//! helper receives a fault inside that call as an ordinary `Err`.
 
 use std::cell::Cell;
 use std::sync::Once;

@@ -3,10 +3,10 @@
 //! them are written with [`rows`](crate::rows).
 //!
 //! The C prototype is the kernel's; it supplies the name of the function and its BTF. The Rust
-//! function takes the world and up to five arguments, and returns a register value or a [`Result`]
-//! of one. Compiled code calls the monomorphised shim directly. An `Err` ends the running BPF
-//! program, and [`Vm::call`](super::Vm::call) returns it. The shim drops everything before it
-//! unwinds, so no destructor is skipped.
+//! function takes the world, which is the simulated machine, and up to five arguments. It returns a
+//! register value or a [`Result`] of one. Compiled code calls the monomorphised shim directly. An
+//! `Err` ends the running BPF program, and [`Vm::call`](super::Vm::call) returns it. The shim drops
+//! everything before it unwinds, so no destructor is skipped.
 
 use std::fmt;
 
@@ -61,7 +61,7 @@ pub struct Func<W> {
     pub native: Option<u32>,
     /// Name under which machines list the cost: the newest one if the function was renamed.
     pub priced_as: &'static str,
-    /// Cost added to [`Vm::cost`](super::Vm::cost) by every call, in a unit that the world chooses.
+    /// Cost added to [`Vm::cost`](super::Vm::cost) by every call, in ns of the simulated machine.
     pub cost: u32,
     target: Target,
     world: std::marker::PhantomData<fn(&mut W)>,
@@ -139,7 +139,8 @@ impl<W: World> Func<W> {
     /// Checks that the row describes every argument of the function for the sanitizer. With the
     /// sanitizer on, a program that calls a function without such a description is not loaded.
     ///
-    /// Names the function and the argument.
+    /// # Errors
+    /// The message names the function and the argument.
     pub fn check_signature(&self, kernel: &Rules) -> Result<(), String> {
         let nr = self.target.signature.resolve(self.name, kernel)?.args.len();
         // A prototype may have trailing arguments that the Rust function ignores.
@@ -168,14 +169,16 @@ unsafe extern "C" fn shim<W: World, Args, F: Body<W, Args>>(
     r4: u64,
     r5: u64,
 ) -> u64 {
-    // SAFETY: a function item has no bytes; `make` asserts it. The world outlives the call that set it.
+    // SAFETY: a function item has no bytes; `make` asserts it. The world outlives the call that set
+    // it.
     let result = unsafe {
         let body = std::ptr::NonNull::<F>::dangling().read();
         body.call(&mut *(*cx).world.cast::<W>(), [r1, r2, r3, r4, r5])
     };
     match result {
         Ok(value) => value,
-        // SAFETY: nothing with a destructor is alive in this frame, and below it are compiled or interpreted frames only.
+        // SAFETY: nothing with a destructor is alive in this frame, and all frames below it belong
+        // to compiled code or the interpreter.
         Err(fault) => unsafe { raise(cx, fault) },
     }
 }

@@ -28,7 +28,8 @@ const HELPER: u64 = 256 << 10;
 
 /// Returns the stack needed to call into a program whose largest frame has `frame` bytes.
 pub(crate) fn needed(frame: u64) -> u64 {
-    // One more frame: a function that calls only helpers has a frame beyond the last one counted.
+    // Adds one frame, because a function that calls only helpers has a frame beyond the last one
+    // counted.
     (FRAMES + 1) * frame + HELPER
 }
 

@@ -29,21 +29,21 @@ pub(super) unsafe fn take_fault(cx: *mut Context) -> Fault {
 #[cold]
 pub(crate) fn access_fault(cx: &Context, pc: usize, addr: u64) -> Fault {
     let insn = &cx.code.insns[pc];
-    let what = if insn::class(insn.op) == insn::LDX {
+    let access = if insn::class(insn.op) == insn::LDX {
         "load"
     } else {
         "store"
     };
     let zeros = addr.wrapping_sub(cx.zeros - REACH) < 2 * REACH;
     let message = if addr < NULL_LIMIT || zeros {
-        format!("{what} through a NULL pointer")
+        format!("{access} through a NULL pointer")
     } else if cx.arena != 0 && addr.wrapping_sub(cx.arena) < ARENA_SIZE {
         format!(
-            "{what} at {addr:#x}: page {} of the arena is not allocated",
+            "{access} at {addr:#x}: page {} of the arena is not allocated",
             (addr - cx.arena) / PAGE
         )
     } else {
-        format!("{what} at a bad address: {addr:#x}")
+        format!("{access} at a bad address: {addr:#x}")
     };
     Fault::new(FaultKind::Memory, message).at(pc)
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A loaded program: its code, its maps, and the calls into it.
 //!
-//! The world owns the [`Vm`] and BPF code acts on the world. Calls therefore take the world and
-//! find the VM in it. Calls nest: a kfunc may call back into BPF code (a timer callback, a
-//! comparison, another struct_ops member). A call allocates nothing.
+//! The world, which is the simulated machine, owns the [`Vm`], and BPF code acts on the world.
+//! Calls therefore take the world and find the VM in it. Calls nest: a kfunc may call back into BPF
+//! code (a timer callback, a comparison, another struct_ops member). A call allocates nothing.
 //!
 //! Every executed instruction is subtracted from the budget of the outermost call. Compiled code
 //! keeps the remaining budget in a register and stores it at calls and at the end. After a fault
@@ -44,7 +44,7 @@ pub enum Engine {
     Jit,
 }
 
-/// A loaded program of a world.
+/// A program that was loaded into a simulated machine, the world `W`.
 pub struct Vm<W> {
     pub(super) cx: NonNull<Context>,
     world: PhantomData<fn(&mut W)>,
@@ -322,7 +322,7 @@ impl<W: World> Vm<W> {
     #[inline]
     pub(crate) fn load_line(&self, cpu: u32, addr: u64) {
         let ns = self.cx().region.lines().load(cpu, addr);
-        // SAFETY: as in `set_contexts`.
+        // SAFETY: the VM is alive, and there is no reference to this field.
         unsafe { (*self.cx.as_ptr()).cost += ns };
     }
 
@@ -331,7 +331,7 @@ impl<W: World> Vm<W> {
     #[inline]
     pub(crate) fn store_line(&self, cpu: u32, addr: u64) {
         let ns = self.cx().region.lines().store(cpu, addr);
-        // SAFETY: as in `set_contexts`.
+        // SAFETY: the VM is alive, and there is no reference to this field.
         unsafe { (*self.cx.as_ptr()).cost += ns };
     }
 

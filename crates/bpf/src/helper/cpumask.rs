@@ -119,7 +119,7 @@ fn word<W: World>(w: &W, mask: u64, i: u32) -> Result<u64, Fault> {
     Ok(bits & valid(w, i))
 }
 
-/// Returns the first set bit at or after `start`; nr_cpu_ids if there is none.
+/// Returns the first set bit at or after `start`, or nr_cpu_ids if all are clear.
 fn find<W: World>(w: &mut W, start: u32, bits: impl Fn(&W, u32) -> Result<u64, Fault>) -> Result<u32, Fault> {
     charge(w)?;
     let nr = w.nr_cpu_ids();
@@ -184,10 +184,10 @@ fn weight<W: World>(w: &mut W, mask: u64) -> Result<u32, Fault> {
 fn distribute<W: World>(w: &mut W, a: u64, b: u64) -> Result<u32, Fault> {
     let here = w.cpu() as usize;
     let previous = w.vm().state().borrow().distributed.get(here).copied().unwrap_or(0);
-    let both = |w: &W, i| Ok(word(w, a, i)? & word(w, b, i)?);
-    let mut cpu = find(w, previous + 1, both)?;
+    let common = |w: &W, i| Ok(word(w, a, i)? & word(w, b, i)?);
+    let mut cpu = find(w, previous + 1, common)?;
     if cpu >= w.nr_cpu_ids() {
-        cpu = find(w, 0, both)?;
+        cpu = find(w, 0, common)?;
     }
     if cpu < w.nr_cpu_ids() {
         let mut state = w.vm().state().borrow_mut();

@@ -132,8 +132,8 @@ fn commit<W: World>(w: &mut W, addr: u64, discard: bool) -> Result<(), Fault> {
     )))
 }
 
-fn query<W: World>(w: &mut W, map: u64, what: u64) -> Result<u64, Fault> {
-    Ok(w.vm().map(map)?.ringbuf()?.borrow().query(what))
+fn query<W: World>(w: &mut W, map: u64, property: u64) -> Result<u64, Fault> {
+    Ok(w.vm().map(map)?.ringbuf()?.borrow().query(property))
 }
 
 /// Calls `callback(dynptr, ctx)` for each sample until it returns nonzero, and returns the number

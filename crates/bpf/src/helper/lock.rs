@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Locks and critical sections. A program's callback always runs to completion, so only the same
-//! program can already hold a lock: that is a deadlock. The world charges the time for a lock.
+//! program can already hold a lock: that is a deadlock. The simulated machine charges the time for
+//! a lock.
 
 use crate::engine::func::Func;
 use crate::engine::world::World;

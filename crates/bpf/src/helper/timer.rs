@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `struct bpf_timer` and `struct bpf_wq`. This file stores the callbacks; the world keeps the
-//! time. A work item is a timer that expires immediately, because there are no kworkers.
+//! `struct bpf_timer` and `struct bpf_wq`. This file stores the callbacks; the simulated machine
+//! keeps the time of expiry. A work item is a timer that expires immediately, because there are no
+//! kworkers.
 
 use super::state::Timer;
 use crate::engine::func::Func;

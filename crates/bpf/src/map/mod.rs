@@ -141,7 +141,7 @@ impl Map {
         Fault::new(FaultKind::Trap, text)
     }
 
-    /// Returns the address of a key's value, on a per-CPU map that of `cpu`; 0 if there is no value.
+    /// Returns the address of a key's value, on a per-CPU map that of `cpu`; 0 without a value.
     /// `key` must have the map's key size.
     #[inline]
     pub fn lookup(&self, region: &Region, key: &[u8], cpu: u32) -> Result<u64, Fault> {
@@ -277,7 +277,7 @@ impl Map {
     }
 
     /// Removes the next element of a queue or stack and copies it to `value`; with `peek` it stays.
-    /// If there is none, returns a negative error and sets `value` to zeros.
+    /// If the map is empty, returns a negative error and sets `value` to zeros.
     pub fn pop(&self, region: &Region, value: &mut [u8], peek: bool) -> Result<i64, Fault> {
         match &self.data {
             Data::Queue(queue) => Ok(queue.borrow_mut().pop(region, value, peek)),

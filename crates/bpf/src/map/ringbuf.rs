@@ -148,8 +148,8 @@ impl Ringbuf {
 
     /// Implements `bpf_ringbuf_query`: unread bytes, size, consumer position, producer position; 0
     /// for any other number.
-    pub fn query(&self, what: u64) -> u64 {
-        match what {
+    pub fn query(&self, property: u64) -> u64 {
+        match property {
             0 => self.producer - self.consumer,
             1 => self.size,
             2 => self.consumer,

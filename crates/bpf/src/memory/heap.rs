@@ -24,7 +24,7 @@ impl Region {
         self.pages_for(Use::Maps, size)
     }
 
-    fn pages_for(&self, what: Use, size: u64) -> Option<u64> {
+    fn pages_for(&self, purpose: Use, size: u64) -> Option<u64> {
         let size = size.max(1).checked_next_multiple_of(PAGE)?;
         let addr = self.bpf_next.get() + PAGE;
         let next = addr.checked_add(size)?.checked_add(PAGE)?;
@@ -34,7 +34,7 @@ impl Region {
             return None;
         }
         self.bpf_next.set(next);
-        self.commit_for(what, addr, size)?;
+        self.commit_for(purpose, addr, size)?;
         Some(addr)
     }
 
@@ -46,11 +46,11 @@ impl Region {
     }
 
     /// Makes pages accessible and charges them to this use.
-    fn commit_for(&self, what: Use, addr: u64, size: u64) -> Option<()> {
-        self.memory.charge(what, size).ok()?;
+    fn commit_for(&self, purpose: Use, addr: u64, size: u64) -> Option<()> {
+        self.memory.charge(purpose, size).ok()?;
         let done = self.commit(addr, size);
         if done.is_err() {
-            self.memory.give_back(what, size);
+            self.memory.give_back(purpose, size);
         }
         done.ok()
     }

@@ -91,23 +91,23 @@ impl Memory {
     /// # Errors
     /// The limit does not allow so many bytes; nothing is charged.
     #[inline]
-    pub fn charge(&self, what: Use, bytes: u64) -> Result<(), OutOfMemory> {
+    pub fn charge(&self, purpose: Use, bytes: u64) -> Result<(), OutOfMemory> {
         let total = self.total.get().saturating_add(bytes);
         if total > self.limit.get() {
             self.refused.set(true);
             return Err(OutOfMemory);
         }
         self.total.set(total);
-        let used = &self.used[what as usize];
+        let used = &self.used[purpose as usize];
         used.set(used.get() + bytes);
         Ok(())
     }
 
     /// Subtracts bytes that were charged to a purpose.
     #[inline]
-    pub fn give_back(&self, what: Use, bytes: u64) {
-        let used = &self.used[what as usize];
-        debug_assert!(used.get() >= bytes, "{bytes} bytes of {what:?} were never charged");
+    pub fn give_back(&self, purpose: Use, bytes: u64) {
+        let used = &self.used[purpose as usize];
+        debug_assert!(used.get() >= bytes, "{bytes} bytes of {purpose:?} were never charged");
         used.set(used.get().saturating_sub(bytes));
         self.total.set(self.total.get().saturating_sub(bytes));
     }
@@ -125,7 +125,7 @@ impl Memory {
     pub fn message(&self) -> String {
         let (most, name) = NAMES
             .iter()
-            .map(|&(what, name)| (self.used[what as usize].get(), name))
+            .map(|&(purpose, name)| (self.used[purpose as usize].get(), name))
             .max_by_key(|&(bytes, _)| bytes)
             .unwrap_or_default();
         format!(
@@ -141,14 +141,14 @@ impl Memory {
     /// # Errors
     /// The limit is reached; the error is the policy's fault.
     #[inline]
-    pub fn charge_record(&self, what: Use) -> Result<(), Fault> {
-        self.charge(what, RECORD).map_err(|OutOfMemory| self.fault())
+    pub fn charge_record(&self, purpose: Use) -> Result<(), Fault> {
+        self.charge(purpose, RECORD).map_err(|OutOfMemory| self.fault())
     }
 
     /// Subtracts `nr` records that were charged.
     #[inline]
-    pub fn give_back_records(&self, what: Use, nr: usize) {
-        self.give_back(what, nr as u64 * RECORD);
+    pub fn give_back_records(&self, purpose: Use, nr: usize) {
+        self.give_back(purpose, nr as u64 * RECORD);
     }
 
     /// Returns the result of a function that got no memory: the policy's fault if the run is at its

@@ -123,7 +123,7 @@ impl Region {
     #[inline]
     pub fn check(&self, addr: u64, len: u64, write: bool) -> Result<(), Fault> {
         let offset = addr.wrapping_sub(self.base);
-        // Below the BPF area there are only the zeros.
+        // Below the BPF area only the read-only zeros are accessible.
         let writable = offset >= BPF || !write;
         if offset < SIZE && len <= PAGE - offset % PAGE && self.is_mapped(offset / PAGE) && writable {
             return Ok(());
@@ -149,14 +149,14 @@ impl Region {
     #[cold]
     fn bad_access(&self, addr: u64, len: u64, write: bool) -> Fault {
         let verb = if write { "store" } else { "load" };
-        let what = if addr < NULL_LIMIT {
+        let target = if addr < NULL_LIMIT {
             "a NULL pointer"
         } else {
             "a bad address"
         };
         Fault::new(
             FaultKind::Memory,
-            format!("{verb} of {len} bytes through {what}: {addr:#x}"),
+            format!("{verb} of {len} bytes through {target}: {addr:#x}"),
         )
     }
 

@@ -79,7 +79,7 @@ impl SlabLayout {
 pub struct Slab {
     layout: SlabLayout,
     max: u64,
-    /// Number of objects that were ever allocated.
+    /// Number of object slots that were ever in use.
     next: u64,
     /// End of the accessible part.
     accessible: u64,

@@ -13,7 +13,7 @@ use crate::image::{Field, FieldKind, Insn};
 use crate::insn::{self, FRAME};
 use crate::memory::{ARENA_SIZE, NULL_LIMIT, PAGE, SHIFT};
 
-/// One load or store.
+/// A load or store.
 #[derive(Clone, Copy)]
 pub(super) struct Access {
     /// Value of the pointer's register, and the constant offset added to it.
@@ -172,8 +172,8 @@ impl Sanitizer {
                 (_, true) => "store",
                 _ => "load",
             };
-            let what = describe_access(verb, access.size);
-            return Err(finding("misaligned", &what, Some(access.addr()), Vec::new()));
+            let message = describe_access(verb, access.size);
+            return Err(finding("misaligned", &message, Some(access.addr()), Vec::new()));
         }
         Ok(())
     }
@@ -246,7 +246,7 @@ impl Sanitizer {
         if objects.is_untested(prov) && !is_null {
             return self.untested(cx, describe_access(verb, size), Some(addr), prov);
         }
-        let what = match prov.origin() {
+        let check = match prov.origin() {
             Origin::View { slot, generation } => match objects.view(slot, generation) {
                 Some(view) if view.alive => {
                     notes.push((format!("{} was got", self.view_name(cx, view)), Some(view.born)));
@@ -342,7 +342,7 @@ impl Sanitizer {
                 }
             }
         };
-        finding(what, &describe_access(verb, size), Some(addr), notes)
+        finding(check, &describe_access(verb, size), Some(addr), notes)
     }
 
     fn name_failed_check(&self, cx: &Context, access: &Access, (start, len): (u64, u64), kind: Kind) -> &'static str {
@@ -364,7 +364,7 @@ impl Sanitizer {
 
     /// Returns the fault of using a pointer that may be NULL before it is compared with NULL.
     #[cold]
-    pub(super) fn untested(&self, cx: &Context, what: String, addr: Option<u64>, prov: Prov) -> Fault {
+    pub(super) fn untested(&self, cx: &Context, message: String, addr: Option<u64>, prov: Prov) -> Fault {
         let got = match prov.origin() {
             Origin::View { slot, generation } => self.objects.view(slot, generation).map(|view| view.born),
             Origin::Null { pc } => Some(pc),
@@ -372,16 +372,16 @@ impl Sanitizer {
         };
         let mut notes = vec![("it may be NULL and the program has not tested it".to_string(), None)];
         notes.extend(got.map(|pc| (format!("{} was got", self.origin_name(cx, prov)), Some(pc))));
-        finding("untested", &what, addr, notes)
+        finding("untested", &message, addr, notes)
     }
 
     /// Returns the fault of using a pointer to an object that no longer exists.
     #[cold]
-    pub(super) fn dead(&self, cx: &Context, what: String, addr: Option<u64>, view: Option<&View>) -> Fault {
+    pub(super) fn dead(&self, cx: &Context, message: String, addr: Option<u64>, view: Option<&View>) -> Fault {
         let Some(view) = view else {
             return finding(
                 "use-after-free",
-                &what,
+                &message,
                 addr,
                 vec![("it was freed a long time ago".to_string(), None)],
             );
@@ -398,7 +398,7 @@ impl Sanitizer {
             (format!("{name} was got"), Some(view.born)),
             (format!("and {verb}"), at),
         ];
-        finding(kind, &what, addr, notes)
+        finding(kind, &message, addr, notes)
     }
 
     fn describe_location(&self, start: u64, len: u64, addr: u64, name: &str) -> String {
@@ -422,8 +422,8 @@ impl Sanitizer {
             Origin::Value { area, element } => {
                 let area = &self.objects.areas[area];
                 match area.end - area.start > area.stride {
-                    true => format!("{} at index {element}", area.what),
-                    false => area.what.clone(),
+                    true => format!("{} at index {element}", area.name),
+                    false => area.name.clone(),
                 }
             }
             Origin::Slab { slab, .. } => format!("a {}", self.objects.slabs[slab].name),
@@ -469,8 +469,8 @@ fn touches_no_special_field(fields: &[Field], start: u64, access: &Access) -> bo
     fields.is_empty() || find_special_field(fields, start, access).is_none()
 }
 
-/// Like [`touches_no_special_field`], for an object that the program allocated: its kptrs may only be exchanged,
-/// never loaded.
+/// Like [`touches_no_special_field`], for an object that the program allocated: its kptrs may only
+/// be exchanged, never loaded.
 fn touches_no_field(fields: &[Field], start: u64, access: &Access) -> bool {
     !fields.iter().any(|field| touches(field, start, access))
 }
@@ -496,7 +496,7 @@ fn find_special_field<'a>(fields: &'a [Field], start: u64, access: &Access) -> O
 
 fn describe_special_field(fields: &[Field], start: u64, access: &Access, name: &str) -> String {
     let kind = find_special_field(fields, start, access).map(|field| &field.kind);
-    let what = match kind {
+    let field = match kind {
         Some(FieldKind::SpinLock) => "bpf_spin_lock",
         Some(FieldKind::ResSpinLock) => "bpf_res_spin_lock",
         Some(FieldKind::Timer) => "bpf_timer",
@@ -508,7 +508,7 @@ fn describe_special_field(fields: &[Field], start: u64, access: &Access, name: &
         Some(FieldKind::Kptr { .. }) => "kptr",
         _ => "kernel field",
     };
-    format!("only helpers and kfuncs may access the {what} in {name}")
+    format!("only helpers and kfuncs may access the {field} in {name}")
 }
 
 fn writable(ranges: &[(u64, u64)], start: u64, access: &Access) -> bool {

@@ -22,7 +22,8 @@ use crate::object::ProgramKind;
 const MAX_FRAMES: usize = 8;
 const MAX_STACK: u32 = 512;
 
-/// Entry point of every function of a sanitized program, for calls by the world and by helpers.
+/// Entry point of every function of a sanitized program, for calls by the simulated machine and by
+/// helpers.
 pub(crate) unsafe extern "C" fn enter(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
     unsafe {
         let function = (*cx).function;
@@ -160,14 +161,14 @@ fn check_result(cx: &mut Context, mark: &Mark, r0: u64) -> Result<(), Fault> {
     if let Some(most) = mark.returns
         && r0 > most
     {
-        let what = format!(
+        let message = format!(
             "{} returns {}, a callback may return {}",
             function.name,
             r0 as i64,
             if most == 0 { "0" } else { "0 or 1" }
         );
         cx.pc = function.start as u32;
-        return Err(finding("return-value", &what, None, Vec::new()));
+        return Err(finding("return-value", &message, None, Vec::new()));
     }
     Ok(())
 }
@@ -241,12 +242,13 @@ impl Sanitizer {
         });
         let (frames, bytes) = depth;
         if frames > MAX_FRAMES {
-            let what = format!("{frames} functions under way, the kernel allows {MAX_FRAMES}");
-            return Err(finding("stack-overflow", &what, None, Vec::new()));
+            let message = format!("{frames} functions under way, the kernel allows {MAX_FRAMES}");
+            return Err(finding("stack-overflow", &message, None, Vec::new()));
         }
         if bytes > MAX_STACK {
-            let what = format!("{frames} functions under way use {bytes} bytes of stack, the kernel has {MAX_STACK}");
-            return Err(finding("stack-overflow", &what, None, Vec::new()));
+            let message =
+                format!("{frames} functions under way use {bytes} bytes of stack, the kernel has {MAX_STACK}");
+            return Err(finding("stack-overflow", &message, None, Vec::new()));
         }
         Ok(())
     }
@@ -261,13 +263,13 @@ impl Sanitizer {
             (now.preempt.last().copied(), "preemption disabled", "disabled"),
             (now.irq.last().copied(), "interrupts off", "saved"),
         ];
-        for (at, what, verb) in left {
+        for (at, message, verb) in left {
             if let Some(at) = at {
                 cx.pc = at as u32;
-                let what = format!("{name} returns with {what}");
+                let message = format!("{name} returns with {message}");
                 return Err(finding(
                     "unbalanced-lock",
-                    &what,
+                    &message,
                     None,
                     vec![(format!("{verb} in"), Some(at))],
                 ));
@@ -276,16 +278,16 @@ impl Sanitizer {
         let left = |open: &&Open| open.must_end && open.program == self.held.program;
         if let Some(open) = self.held.open.iter().find(left) {
             cx.pc = open.pc as u32;
-            let what = format!("{name} returns without having ended what {} began", open.name());
-            return Err(finding("leak", &what, Some(open.addr), Vec::new()));
+            let message = format!("{name} returns without having ended what {} began", open.name());
+            return Err(finding("leak", &message, Some(open.addr), Vec::new()));
         }
         if let Some(slot) = self.objects.find_leak(self.held.program) {
             let view = &self.objects.views[slot];
             cx.pc = view.born as u32;
-            let what = format!("{name} returns and has not released {}", self.view_name(cx, view));
+            let message = format!("{name} returns and has not released {}", self.view_name(cx, view));
             return Err(finding(
                 "leak",
-                &what,
+                &message,
                 Some(view.start),
                 vec![("acquired".to_string(), Some(view.born))],
             ));
@@ -330,9 +332,9 @@ impl Sanitizer {
                 if let Some(held) = self.held.sections.locks.iter().find(|lock| lock.0 == call.args[0])
                     && name == "bpf_spin_lock"
                 {
-                    let what = format!("{name} of the lock that is already held");
+                    let message = format!("{name} of the lock that is already held");
                     let note = ("it was locked".to_string(), Some(held.1));
-                    return Err(finding("deadlock", &what, Some(call.args[0]), vec![note]));
+                    return Err(finding("deadlock", &message, Some(call.args[0]), vec![note]));
                 }
                 if let Some(held) = self.held.sections.locks.last()
                     && name == "bpf_spin_lock"
@@ -341,8 +343,8 @@ impl Sanitizer {
                 }
             }
             Effect::Unlock if self.held.sections.locks.last().map(|lock| lock.0) != Some(call.args[0]) => {
-                let what = format!("{name} of a lock that is not the one locked last");
-                return Err(finding("unbalanced-lock", &what, Some(call.args[0]), Vec::new()));
+                let message = format!("{name} of a lock that is not the one locked last");
+                return Err(finding("unbalanced-lock", &message, Some(call.args[0]), Vec::new()));
             }
             Effect::TimerInit => self.check_timer_map(cx, &call, callee)?,
             Effect::RcuUnlock => balanced(&self.held.sections.rcu, name)?,
@@ -374,12 +376,12 @@ impl Sanitizer {
             } else {
                 return Ok(());
             };
-            let what = format!("{name} may sleep and is called in {why}");
-            return Err(finding("sleep", &what, None, Vec::new()));
+            let message = format!("{name} may sleep and is called in {why}");
+            return Err(finding("sleep", &message, None, Vec::new()));
         }
         if callee.rules.rcu_protected && !self.held.in_rcu() {
-            let what = format!("{name} needs bpf_rcu_read_lock() in a program that may sleep");
-            return Err(finding("rcu", &what, None, Vec::new()));
+            let message = format!("{name} needs bpf_rcu_read_lock() in a program that may sleep");
+            return Err(finding("rcu", &message, None, Vec::new()));
         }
         Ok(())
     }
@@ -407,11 +409,11 @@ impl Sanitizer {
                 notes,
             ));
         }
-        let what = format!(
+        let message = format!(
             "{name} of {}, to which the program holds no reference",
             self.origin_name(cx, prov)
         );
-        Err(finding("not-a-reference", &what, Some(arg), Vec::new()))
+        Err(finding("not-a-reference", &message, Some(arg), Vec::new()))
     }
 
     /// Checks that a reference is released through the original pointer, not through one into the
@@ -421,8 +423,8 @@ impl Sanitizer {
             && self.objects.views[slot].start != call.args[n]
         {
             let object = self.origin_name(cx, Prov(call.provs[n]));
-            let what = format!("{name} of a pointer into {object}, not to its beginning");
-            return Err(finding("bad-pointer", &what, Some(call.args[n]), Vec::new()));
+            let message = format!("{name} of a pointer into {object}, not to its beginning");
+            return Err(finding("bad-pointer", &message, Some(call.args[n]), Vec::new()));
         }
         Ok(())
     }
@@ -497,15 +499,15 @@ impl Sanitizer {
 }
 
 fn under_lock(name: &str, locked_at: usize) -> Fault {
-    let what = format!("{name} called while a lock is held");
+    let message = format!("{name} called while a lock is held");
     let note = ("it was locked".to_string(), Some(locked_at));
-    finding("call-under-lock", &what, None, vec![note])
+    finding("call-under-lock", &message, None, vec![note])
 }
 
 fn balanced(begun: &[usize], name: &str) -> Result<(), Fault> {
     if begun.is_empty() {
-        let what = format!("{name} without what begins the section");
-        return Err(finding("unbalanced-lock", &what, None, Vec::new()));
+        let message = format!("{name} without what begins the section");
+        return Err(finding("unbalanced-lock", &message, None, Vec::new()));
     }
     Ok(())
 }

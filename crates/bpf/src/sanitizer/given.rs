@@ -19,7 +19,7 @@ use crate::map::Map;
 const MASK: u64 = 1024;
 
 impl Sanitizer {
-    /// Checks all arguments of a call.
+    /// Checks that each argument of a call has the kind that the function requires.
     pub(super) fn check_argument_kinds(&self, cx: &Context, call: &Pending, callee: &Callee) -> Result<(), Fault> {
         for (n, &arg) in callee.args.iter().enumerate().take(5) {
             match arg {
@@ -43,7 +43,7 @@ impl Sanitizer {
                     self.check_on_stack(cx, call, n, callee)?;
                     self.check_memory(cx, call, n, Len::Bytes(size), true)?;
                 }
-                Arg::Use(what) => self.check_opaque(cx, call, n, what, callee)?,
+                Arg::Use(kind) => self.check_opaque(cx, call, n, kind, callee)?,
                 Arg::PerCpu => self.check_per_cpu(cx, call, n, callee)?,
             }
         }
@@ -232,8 +232,8 @@ impl Sanitizer {
         match actual.and_then(name) {
             Some(own) if actual != Some(call.args[1]) => {
                 let other = name(call.args[1]).unwrap_or("that is none");
-                let what = format!("{} of a timer in map {own} names map {other}", callee.name);
-                Err(finding("bad-pointer", &what, Some(call.args[0]), Vec::new()))
+                let message = format!("{} of a timer in map {own} names map {other}", callee.name);
+                Err(finding("bad-pointer", &message, Some(call.args[0]), Vec::new()))
             }
             _ => Ok(()),
         }
@@ -304,8 +304,8 @@ impl Sanitizer {
                         format!("a pointer {} bytes into {object}", arg.wrapping_sub(start) as i64)
                     }
                 };
-                let what = format!("{name} wants a {wanted} and gets {given}");
-                finding("bad-pointer", &what, Some(arg), Vec::new())
+                let message = format!("{name} wants a {wanted} and gets {given}");
+                finding("bad-pointer", &message, Some(arg), Vec::new())
             }
         }
     }

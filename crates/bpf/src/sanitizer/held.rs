@@ -40,7 +40,7 @@ pub(super) struct Pending {
     pub calls_back: bool,
 }
 
-/// A call from the world or from a helper that has begun.
+/// A call from the simulated machine or a helper that has begun.
 #[derive(Clone, Copy)]
 pub(super) struct Mark {
     pub depth: u32,
@@ -83,7 +83,7 @@ impl Held {
 /// An iterator, dynptr or saved interrupt flag that the program has created.
 pub(super) struct Open {
     pub addr: u64,
-    pub what: Opaque,
+    pub kind: Opaque,
     /// Instruction that created it.
     pub pc: usize,
     /// Number of the program's call that created it.
@@ -101,7 +101,7 @@ pub(super) struct Open {
 impl Open {
     /// Returns the name of the function that created it.
     pub fn name(&self) -> &'static str {
-        match self.what {
+        match self.kind {
             Opaque::Dynptr => "bpf_ringbuf_reserve_dynptr()",
             _ => "an iterator's _new()",
         }

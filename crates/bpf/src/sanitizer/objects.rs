@@ -24,7 +24,7 @@ pub(super) struct StaticArea {
     pub len: u64,
     pub writable: bool,
     /// Name for reports: `value is_in_slab map x`, or a section's name.
-    pub what: String,
+    pub name: String,
     pub fields: Vec<Field>,
     /// Address of the map, if the area belongs to a map.
     pub map: Option<u64>,
@@ -136,7 +136,7 @@ impl Objects {
             stride: section.size.max(1),
             len: section.size,
             writable: section.writable,
-            what: format!("globals in {}", section.name),
+            name: format!("globals in {}", section.name),
             fields: section.fields.clone(),
             map: None,
         }));
@@ -245,7 +245,7 @@ impl Objects {
         self.views.len() - 1
     }
 
-    /// Returns the provenance of allocated memory; makes a view if there is none yet.
+    /// Returns the provenance of allocated memory. Makes a view if the memory has none yet.
     pub fn add_allocated(&mut self, start: u64, len: u64, kind: Kind, born: usize) -> Prov {
         if let Some(&slot) = self.live.get(&start) {
             return self.prov(slot as usize);
@@ -404,7 +404,7 @@ fn array_area(map: &Map) -> Option<StaticArea> {
         stride,
         len: u64::from(def.value_size),
         writable: !of_maps,
-        what: format!("value of map {}", def.name),
+        name: format!("value of map {}", def.name),
         fields: def.fields.clone(),
         map: Some(map.addr()),
     })

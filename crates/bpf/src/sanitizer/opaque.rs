@@ -20,11 +20,11 @@ fn bytes_at(cx: &Context, addr: u64, len: u64) -> Vec<u8> {
 }
 
 impl Sanitizer {
-    fn find_open(&self, addr: u64, what: Opaque) -> Option<&Open> {
+    fn find_open(&self, addr: u64, kind: Opaque) -> Option<&Open> {
         self.held
             .open
             .iter()
-            .rfind(|open| open.addr == addr && open.what == what)
+            .rfind(|open| open.addr == addr && open.kind == kind)
     }
 
     /// Checks that an argument was created, is unchanged since, and that its memory still exists.
@@ -33,25 +33,25 @@ impl Sanitizer {
         cx: &Context,
         call: &Pending,
         n: usize,
-        what: Opaque,
+        kind: Opaque,
         callee: &Callee,
     ) -> Result<(), Fault> {
         let (arg, prov, name) = (call.args[n], Prov(call.provs[n]), callee.name);
-        let Some(open) = self.find_open(arg, what) else {
-            return Err(self.wrong_argument(cx, arg, prov, what.name(), callee));
+        let Some(open) = self.find_open(arg, kind) else {
+            return Err(self.wrong_argument(cx, arg, prov, kind.name(), callee));
         };
         if bytes_at(cx, arg, open.bytes.len() as u64) != open.bytes {
-            let problem_is = format!("{name} of a {} that the program has overwritten", what.name());
+            let message = format!("{name} of a {} that the program has overwritten", kind.name());
             let note = ("it was made in".to_string(), Some(open.pc));
-            return Err(finding("special-field", &problem_is, Some(arg), vec![note]));
+            return Err(finding("special-field", &message, Some(arg), vec![note]));
         }
-        if what.is_irq_flag()
-            && let Some(last) = self.held.open.iter().rfind(|open| open.what.is_irq_flag())
+        if kind.is_irq_flag()
+            && let Some(last) = self.held.open.iter().rfind(|open| open.kind.is_irq_flag())
             && last.addr != arg
         {
-            let problem_is = format!("{name} of flags that are not those saved last");
+            let message = format!("{name} of flags that are not those saved last");
             let note = ("those were saved in".to_string(), Some(last.pc));
-            return Err(finding("unbalanced-lock", &problem_is, Some(arg), vec![note]));
+            return Err(finding("unbalanced-lock", &message, Some(arg), vec![note]));
         }
         match open.data.origin() {
             Origin::View { slot, generation } => {
@@ -70,18 +70,18 @@ impl Sanitizer {
         for (n, &arg) in callee.args.iter().enumerate().take(5) {
             let addr = call.args[n];
             match arg {
-                Arg::Make(what, size) => self.record_created(cx, call, (addr, what, size), callee, r0),
-                Arg::Use(what) => {
+                Arg::Make(kind, size) => self.record_created(cx, call, (addr, kind, size), callee, r0),
+                Arg::Use(kind) => {
                     let Some(at) = self
                         .held
                         .open
                         .iter()
-                        .rposition(|open| open.addr == addr && open.what == what)
+                        .rposition(|open| open.addr == addr && open.kind == kind)
                     else {
                         continue;
                     };
                     let ends = matches!(callee.rules.effect, Effect::IterDestroy | Effect::DynptrSubmit);
-                    if ends || what.is_irq_flag() {
+                    if ends || kind.is_irq_flag() {
                         let open = self.held.open.remove(at);
                         if let Some(slot) = open.element {
                             self.objects.kill(slot, "destroyed", Some(call.pc));
@@ -104,16 +104,16 @@ impl Sanitizer {
         &mut self,
         cx: &Context,
         call: &Pending,
-        (addr, what, size): (u64, Opaque, u64),
+        (addr, kind, size): (u64, Opaque, u64),
         callee: &Callee,
         r0: u64,
     ) {
         // A lock that was not acquired has saved no flag.
-        if what.is_irq_flag() && callee.rules.effect == Effect::Lock && r0 != 0 {
+        if kind.is_irq_flag() && callee.rules.effect == Effect::Lock && r0 != 0 {
             return;
         }
         let reserves = callee.rules.effect == Effect::DynptrReserve;
-        let data = match (what, callee.args.first()) {
+        let data = match (kind, callee.args.first()) {
             (Opaque::Dynptr, _) if r0 != 0 => Prov::SCALAR,
             (Opaque::Dynptr, _) if reserves => {
                 let start = cx.region().load::<u64>(addr).unwrap_or(0);
@@ -131,10 +131,10 @@ impl Sanitizer {
         self.held.open.retain(|open| open.must_end || !overlaps(open));
         self.held.open.push(Open {
             addr,
-            what,
+            kind,
             pc: call.pc,
             program: self.held.program(),
-            must_end: reserves || matches!(what, Opaque::Iterator(_)),
+            must_end: reserves || matches!(kind, Opaque::Iterator(_)),
             bytes: bytes_at(cx, addr, size),
             data,
             element: None,
@@ -168,7 +168,7 @@ impl Sanitizer {
         let data = self.objects.add_temporary(sample);
         self.held.open.push(Open {
             addr,
-            what: Opaque::Dynptr,
+            kind: Opaque::Dynptr,
             pc,
             program: self.held.program(),
             must_end: false,

@@ -70,8 +70,8 @@ unsafe fn check_registers(cx: *mut Context, pc: usize, i: &Insn, p: &mut [u64; 1
 
 /// Returns the fault of reading a register without a value.
 pub(super) fn unset(register: u8) -> Fault {
-    let what = format!("r{register} is read and has no value");
-    finding("uninitialised", &what, None, Vec::new())
+    let message = format!("r{register} is read and has no value");
+    finding("uninitialised", &message, None, Vec::new())
 }
 
 impl Prov {

@@ -5,7 +5,7 @@ use super::state::Sanitizer;
 use crate::engine::context::Context;
 use crate::fault::{Fault, FaultKind, Report};
 
-/// Adds the calls in progress of the innermost call from the world to a report.
+/// Adds the calls in progress to a report, up to the innermost call from the simulated machine.
 pub(super) fn with_callers(cx: &Context, sanitizer: &Sanitizer, report: Report) -> Report {
     let frames = sanitizer.objects.frames.iter().rev();
     let under_way = frames.filter(|frame| frame.depth <= cx.depth);
@@ -26,13 +26,13 @@ pub(crate) fn add_report(cx: &Context, fault: Fault) -> Fault {
 
 /// Makes a finding: the name of the check, the operation, its address, and notes about the object.
 #[cold]
-pub(super) fn finding(check: &str, what: &str, addr: Option<u64>, notes: Vec<(String, Option<usize>)>) -> Fault {
+pub(super) fn finding(check: &str, message: &str, addr: Option<u64>, notes: Vec<(String, Option<usize>)>) -> Fault {
     let at = addr.map_or(String::new(), |addr| format!(" at {addr:#x}"));
     let note = notes
         .first()
         .filter(|note| note.1.is_none())
         .map_or(String::new(), |note| format!(", {}", note.0));
-    Fault::new(FaultKind::Check, format!("{check}: {what}{at}{note}")).with_report(Report {
+    Fault::new(FaultKind::Check, format!("{check}: {message}{at}{note}")).with_report(Report {
         addr,
         notes,
         callers: Vec::new(),

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Descriptions of kernel objects that the world supplies to the sanitizer.
+//! Descriptions of kernel objects that the simulated machine supplies to the sanitizer.
 
 use crate::image::Field;
 use crate::link::DataSection;
 use crate::object::Program;
 
-/// Descriptions of the kernel and the loaded object that the world supplies to the sanitizer.
+/// Descriptions of the kernel and the loaded object that the simulated machine supplies to the
+/// sanitizer.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     /// Kinds of kernel objects.
@@ -14,8 +15,8 @@ pub struct Rules {
     pub programs: Vec<Program>,
     /// Sections of globals.
     pub sections: Vec<Globals>,
-    /// Names and sizes in bytes of structs, iterators included, that kfuncs of the world expect in
-    /// the program's memory.
+    /// Names and sizes in bytes of structs, iterators included, that the simulated machine's kfuncs
+    /// expect in the program's memory.
     pub structs: Vec<(&'static str, u64)>,
 }
 

@@ -417,8 +417,8 @@ fn engines_agree_on_programs_found_by_fuzzing() {
         ),
     ];
     let mut world = TestWorld::new();
-    for (what, decisions) in found {
+    for (description, decisions) in found {
         let code = generate(&mut Source::new(0, decisions));
-        check(&mut world, &code).unwrap_or_else(|difference| panic!("{what}:\n{difference}"));
+        check(&mut world, &code).unwrap_or_else(|difference| panic!("{description}:\n{difference}"));
     }
 }

@@ -3,10 +3,10 @@
 //!
 //! Only the base register is checked: one shift and one comparison show whether it points into the
 //! region. The 16-bit offset of the access can leave the region only into inaccessible margins. A
-//! load through a base below 64 KiB reads from the middle of an area of zeros. All later accesses
+//! load through a base below 64 KiB reads from the middle of an area of zeros, and all later loads
 //! through the same SSA value use that substitute base. One check is therefore enough for all
-//! accesses that it dominates. Frame pointers and constants that point into the region need no
-//! check.
+//! loads, or all stores, that it dominates. Frame pointers and constants that point into the region
+//! need no check.
 
 use std::collections::{HashMap, HashSet};
 use std::mem::offset_of;

@@ -302,9 +302,9 @@ impl Table<'_> {
 /// themselves.
 fn check(btf: &Btf) -> Result<(), (u32, String)> {
     for (id, ty) in btf.iter() {
-        let refer = |to: u32, what: &str| match to < btf.len() {
+        let refer = |to: u32, role: &str| match to < btf.len() {
             true => Ok(()),
-            false => Err((id, format!("{what} {to} does not exist"))),
+            false => Err((id, format!("{role} {to} does not exist"))),
         };
         match &ty.kind {
             Kind::Void | Kind::Int { .. } | Kind::Enum { .. } | Kind::Fwd { .. } | Kind::Float(_) => (),

@@ -7,7 +7,7 @@ use crate::btf::{Btf, Composite, Kind};
 /// Maximum nesting of anonymous members.
 const MAX_ANONYMOUS: u32 = 16;
 
-/// One step of an access path.
+/// Step of an access path.
 #[derive(Clone, Debug)]
 struct Step {
     /// Struct or union that has the member; for an array access, the element type.

@@ -177,8 +177,8 @@ impl Elf {
     }
 }
 
-fn broken(what: &str) -> impl Fn(object::read::Error) -> Error {
-    move |error| Error::new(format!("{what}: {error}"))
+fn broken(part: &str) -> impl Fn(object::read::Error) -> Error {
+    move |error| Error::new(format!("{part}: {error}"))
 }
 
 impl Section {

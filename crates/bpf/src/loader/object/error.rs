@@ -6,7 +6,7 @@ use std::fmt;
 /// Error of reading or linking an object, or of setting a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// File name of the object; empty if there is none.
+    /// File name of the object; may be empty.
     pub file: String,
     /// ELF section with the error.
     pub section: Option<String>,

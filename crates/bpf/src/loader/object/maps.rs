@@ -63,7 +63,7 @@ fn definition(
     };
     for member in &composite.members {
         let number = || number(btf, member.ty).ok_or_else(|| format!("{} is not a number", member.name));
-        let size = |what: u64| u32::try_from(what).map_err(|_| format!("{} is out of range", member.name));
+        let size = |value: u64| u32::try_from(value).map_err(|_| format!("{} is out of range", member.name));
         // Returns the type to which the member points.
         let pointee = || match *btf.kind(btf.resolve(member.ty)) {
             Kind::Ptr(to) => Ok(to),

@@ -36,7 +36,7 @@ pub(crate) const ARENA_SECTION: &str = ".addr_space.1";
 pub struct Object {
     /// File name, for messages.
     pub file: String,
-    /// License string; empty if there is none.
+    /// License string; empty if the object has no license.
     pub license: String,
     pub(crate) elf: Elf,
     pub(crate) btf: Btf,

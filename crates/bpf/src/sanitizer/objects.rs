@@ -318,8 +318,9 @@ impl Objects {
         }
     }
 
-    /// Returns the provenance of a pointer among a program's arguments: a struct next to the
-    /// arguments on the stack, or as `classify_kernel_pointer`.
+    /// Returns the provenance of a pointer among a program's arguments: a context if it points to
+    /// a struct next to the arguments on the stack, otherwise as
+    /// [`classify_kernel_pointer`](Self::classify_kernel_pointer).
     pub fn classify_argument_pointer(&self, region: &Region, addr: u64) -> Prov {
         let mut outer = self.stack_end;
         for frame in &self.frames {

@@ -23,7 +23,7 @@ pub(super) struct StaticArea {
     /// Number of bytes of an element that belong to the program.
     pub len: u64,
     pub writable: bool,
-    /// Name for reports: `value is_in_slab map x`, or a section's name.
+    /// Name for reports: `value of map x`, or a section's name.
     pub name: String,
     pub fields: Vec<Field>,
     /// Address of the map, if the area belongs to a map.

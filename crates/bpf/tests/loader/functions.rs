@@ -123,7 +123,7 @@ fn units_joined_by_the_libbpf_linker_load() {
     let tool = ["/usr/sbin/bpftool", "bpftool"]
         .into_iter()
         .find(|tool| Command::new(tool).arg("version").output().is_ok());
-    let status = Command::new(tool.expect("bpftool is installed"))
+    let status = Command::new(tool.expect("this test needs the command bpftool (install the package bpftool)"))
         .args(["gen", "object"])
         .args([path("all.o"), path("one.o"), path("two.o")])
         .status()

@@ -25,7 +25,7 @@ pub(crate) struct Line {
 /// Tables by ELF section name, each by ascending offset in the section.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ext {
-    /// Offset, and id of the BTF Func.
+    /// Offset of each function and the id of its BTF Func.
     pub(crate) functions: BTreeMap<String, Vec<(u64, u32)>>,
     pub(crate) lines: BTreeMap<String, Vec<Line>>,
     pub(crate) relocations: BTreeMap<String, Vec<(u64, Relocation)>>,

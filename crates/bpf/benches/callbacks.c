@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Code as scheduler callbacks have it, to be compiled for BPF and for the host. Each function works on memory it is given, and
- * returns a number that depends on all of it.
+ * Code typical of scheduler callbacks, compiled for BPF and for the host. Each function works on the
+ * memory that it receives, and returns a number that depends on all of it.
  */
 typedef unsigned char u8;
 typedef unsigned int u32;
@@ -93,7 +93,7 @@ static noinline s64 pick_idle(struct world *w, struct task *p)
 	return best;
 }
 
-/* select_cpu and enqueue: which CPU, which queue, with what virtual time. */
+/* select_cpu and enqueue: chooses a CPU and a queue, and sets the virtual time. */
 PROGRAM(enqueue)
 u64 enqueue(struct world *w)
 {
@@ -124,7 +124,7 @@ u64 enqueue(struct world *w)
 	return sum;
 }
 
-/* running and stopping: virtual time advances by run time over weight. */
+/* running and stopping: advances the virtual time by run time divided by weight. */
 PROGRAM(account)
 u64 account(struct world *w)
 {
@@ -147,7 +147,7 @@ u64 account(struct world *w)
 	return w->vtime_now;
 }
 
-/* A heap of deadlines: pop the least, put it back later. */
+/* A heap of deadlines: repeatedly replaces the smallest by a later one. */
 PROGRAM(heap)
 u64 heap(struct world *w)
 {
@@ -193,7 +193,7 @@ u64 helpers(struct world *w)
 }
 
 #ifdef __bpf__
-/* Calls that have no counterpart on the host: what a lookup costs. */
+/* Map lookups, which have no counterpart on the host. */
 #define SEC_MAPS __attribute__((section(".maps"), used))
 #define UINT(name, value) int (*name)[value]
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Speed of the engines: callback-like code by the JIT, by the interpreter, and compiled by clang for the host; and what a
-//! call into a program costs. `cargo bench -p bpf`.
+//! Benchmark of the engines (`cargo bench -p bpf`). Compares callback-like code run by the JIT, run
+//! by the interpreter, and compiled by clang for the host, and measures the cost of a call into a
+//! program.
 
 #[path = "../tests/engine/world.rs"]
 #[allow(dead_code)]
@@ -28,7 +29,7 @@ extern "C" fn ktime() -> u64 {
     std::hint::black_box(1_000_000)
 }
 
-/// The host's compilation of the functions.
+/// The functions as compiled by clang for the host.
 struct Native(*mut libc::c_void);
 
 impl Native {
@@ -66,7 +67,7 @@ fn compile(source: &Path, out: &Path, flags: &[&str]) {
     );
 }
 
-/// Best of several: nanoseconds of one run.
+/// Returns the time of one run in ns, the best of several measurements.
 fn time(mut run: impl FnMut()) -> f64 {
     (0..7)
         .map(|_| {
@@ -81,7 +82,7 @@ fn time(mut run: impl FnMut()) -> f64 {
         .fold(f64::INFINITY, f64::min)
 }
 
-/// One of two cores that share a last-level cache.
+/// Returns the cache of one of two cores that share a last-level cache.
 fn cache(cpu: u32) -> Cache {
     Cache {
         own: 1 << cpu,
@@ -94,7 +95,8 @@ fn cache(cpu: u32) -> Cache {
     }
 }
 
-/// Nanoseconds of one call of a function, which returns `result`, and the instructions it executes.
+/// Measures one call of a function, which must return `result`. Returns its time in ns and the
+/// number of executed instructions.
 fn measure(world: &mut TestWorld, image: &Image, memory: u64, name: &str, engine: Engine, result: u64) -> (f64, u64) {
     let function = |name: &str| image.code.function(name).expect("a function");
     let args = [memory, 0, 0, 0, 0];
@@ -123,7 +125,7 @@ fn main() {
         &object_file,
         &["-g", "-O2", "-mcpu=v3", "-target", "bpf", "-c"],
     );
-    // As the kernel compiles itself: no vector registers.
+    // No vector registers, as in the kernel.
     compile(&source, &library, &["-O2", "-mgeneral-regs-only", "-fPIC", "-shared"]);
     let native = Native::load(&library);
     let bytes = std::fs::read(&object_file).expect("the object");
@@ -132,7 +134,7 @@ fn main() {
 
     let mut world = TestWorld::new();
     let memory = world.region.pages(64 << 10).expect("memory");
-    // The same memory, with cache lines that could be elsewhere.
+    // A second world with two caches, so that compiled code has to test cache lines.
     let mut region = Region::new().expect("a region");
     region.lines_mut().set_caches(vec![cache(0), cache(1)]);
     let mut shared = TestWorld::with(region);

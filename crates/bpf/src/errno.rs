@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Error numbers of Linux (include/uapi/asm-generic/errno*.h), whatever the host's are. Kernel functions return them negated.
+//! Linux error numbers (include/uapi/asm-generic/errno*.h), independent of the host's. Kernel
+//! functions return them negated.
 #![allow(missing_docs)]
 
 macro_rules! errno {
     ($($name:ident = $number:literal)*) => {
         $(pub const $name: i32 = $number;)*
 
-        /// For functions that return a `long`.
+        /// The error numbers as `i64`, for functions that return a `long`.
         pub mod long {
             $(pub const $name: i64 = $number;)*
         }

@@ -1,59 +1,61 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Why a program's code was stopped, and where.
+//! Faults, which end a BPF program: kind, message and instruction.
 
 use std::fmt;
 
-/// Why a BPF program was stopped.
+/// Reason for which a BPF program was ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// A load or store at an address the program has no business with.
+    /// A load or store at an address that the program may not access.
     Memory,
-    /// More instructions than the budget of one call.
+    /// The call used up its budget of instructions.
     Budget,
-    /// BPF stack overflow: calls too deep.
+    /// BPF stack overflow, because calls nest too deep.
     Stack,
-    /// Something not modelled (a kernel field, a kfunc, an instruction) was really executed.
+    /// The program executed something that is not modelled: a kernel field, a kfunc, an
+    /// instruction.
     Trap,
-    /// A helper or kfunc refused its arguments.
+    /// A helper or kfunc rejected its arguments.
     Func,
-    /// No error: `bpf_throw`, with its cookie. The program that the kernel called ends and returns it.
+    /// No error: the program called `bpf_throw` with this cookie. The program that the kernel
+    /// called ends and returns the cookie.
     Throw(u64),
-    /// A kfunc not allowed in the current context.
+    /// The current context does not allow the call of a kfunc.
     NotAllowed,
-    /// Found by the sanitizer; [`Details::report`] tells more.
+    /// The sanitizer found an error; [`Details::report`] has the details.
     Check,
 }
 
-/// What the sanitizer knows of a fault beside its message.
+/// Details of a fault that the sanitizer provides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// The address it is about, if it is about one.
+    /// Address to which the fault refers, if any.
     pub addr: Option<u64>,
-    /// What is known of it, a sentence each; of places in the code their instruction.
+    /// Notes about the address or the object, some with an instruction to which they refer.
     pub notes: Vec<(String, Option<usize>)>,
-    /// The calls under way, innermost first: the instruction that makes the call.
+    /// Instructions that made the calls in progress, innermost first.
     pub callers: Vec<usize>,
 }
 
-/// A policy's fault: what, and where in the BPF code. [`Code::describe`](crate::image::Code::describe) words the place.
+/// A policy's fault: the message, and the instruction in the BPF code.
+/// [`Code::describe`](crate::image::Code::describe) formats the instruction.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Fault(Box<Details>);
 
 /// The contents of a [`Fault`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Details {
-    /// Which kind.
     pub kind: FaultKind,
-    /// In the kernel's words where the kernel has some.
+    /// Message, in the kernel's words if the kernel has one for this error.
     pub message: String,
-    /// Index of the running instruction in the linked code; filled in by the VM.
+    /// Index of the running instruction in the linked code; the VM sets it.
     pub pc: Option<usize>,
-    /// With the sanitizer.
+    /// Details from the sanitizer, if it is on.
     pub report: Option<Report>,
 }
 
 impl Fault {
-    /// A fault whose place the VM fills in.
+    /// Makes a fault; the VM sets the instruction later.
     #[cold]
     pub fn new(kind: FaultKind, message: impl Into<String>) -> Fault {
         Fault(Box::new(Details {
@@ -64,7 +66,7 @@ impl Fault {
         }))
     }
 
-    /// A helper or kfunc refuses, with the kernel's message.
+    /// Makes the fault of a helper or kfunc that rejects its arguments, with the kernel's message.
     #[cold]
     pub fn func(message: impl Into<String>) -> Fault {
         Fault::new(FaultKind::Func, message)
@@ -75,7 +77,7 @@ impl Fault {
         self
     }
 
-    /// With this report, whatever it had.
+    /// Replaces the report.
     pub(crate) fn with_whole_report(mut self, report: Report) -> Fault {
         self.0.report = Some(report);
         self

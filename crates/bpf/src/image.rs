@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What linking an object yields and an engine runs: decoded instructions, functions, map definitions.
+//! Output of the linker and input of the engines: decoded instructions, functions, map definitions.
 //!
-//! An [`Image`](crate::link::Image) belongs to the [`Region`](crate::memory::Region) it was linked into: constants in its instructions are
-//! addresses there.
+//! An [`Image`](crate::link::Image) is valid only in the [`Region`](crate::memory::Region) for
+//! which it was linked, because constants in its instructions are addresses in that region.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A function's address as a value (callbacks) is this plus its index in [`Code::functions`]. No region lies there.
+/// Base of function addresses, such as those of callbacks. A function's address is this base plus
+/// its index in [`Code::functions`]. No region contains these addresses.
 pub const FUNC_BASE: u64 = 0xffff_ffff_c000_0000;
 
-/// Opcode of a pseudo instruction: `imm` is an index into [`Code::traps`], and executing it is a named error.
-/// Unused in the eBPF instruction set.
+/// Opcode of a pseudo instruction that raises a fault with a message; `imm` is the index in
+/// [`Code::traps`]. The eBPF instruction set does not use this opcode.
 pub const TRAP: u8 = 0xf5;
 
-/// Opcode of the instruction that loads a 64-bit constant; here one instruction, not two.
+/// Opcode that loads a 64-bit constant; here one instruction, not two.
 pub const LD_IMM64: u8 = 0x18;
-/// Opcode of a call; [`Insn::src`] says of what.
+/// Opcode of a call; [`Insn::src`] is the kind of the target.
 pub const CALL: u8 = 0x85;
 /// [`Insn::src`] of a call: `imm` is a helper number.
 pub const CALL_HELPER: u8 = 0;
@@ -28,19 +29,19 @@ pub const CALL_KFUNC: u8 = 2;
 /// One decoded instruction after linking.
 ///
 /// - LD_IMM64 is one instruction with the final 64-bit value in `imm` and `src` 0.
-/// - Jumps (JMP, JMP32, may_goto, and `gotol`, whose distance is moved from `imm`): the target is `pc + 1 + off` in
-///   this numbering, always within the same function.
+/// - Jumps (JMP, JMP32, may_goto, and `gotol` with the distance moved from `imm`): the target is
+///   `pc + 1 + off`, always within the same function.
 /// - Calls: see [`CALL_HELPER`], [`CALL_FUNCTION`], [`CALL_KFUNC`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Insn {
-    /// The raw eBPF opcode byte, or [`TRAP`].
+    /// eBPF opcode, or [`TRAP`].
     pub op: u8,
     /// Destination register, 0 to 10.
     pub dst: u8,
-    /// Source register, 0 to 10, or a call's kind.
+    /// Source register, 0 to 10, or the kind of a call's target.
     pub src: u8,
-    /// Memory offset, jump distance in instructions, or a variant of the operation (signed division, sign extension,
-    /// address space cast).
+    /// Memory offset, jump distance in instructions, or a variant of the operation (signed
+    /// division, sign extension, address space cast).
     pub off: i32,
     /// Immediate, sign extended.
     pub imm: i64,
@@ -53,25 +54,26 @@ pub struct Function {
     pub name: String,
     /// First instruction.
     pub start: usize,
-    /// One past the last instruction.
+    /// Instruction after the last one.
     pub end: usize,
-    /// Bytes of stack it uses: the depth of the lowest access through r10, a multiple of 8, at most 512.
+    /// Size of its stack frame in bytes: the depth of the lowest access through r10, a multiple of
+    /// 8, at most 512.
     pub stack: u32,
-    /// Number of parameters when BTF tells it.
+    /// Number of parameters, if the object's BTF has it.
     pub params: Option<usize>,
-    /// Not `static`.
+    /// Whether it is not `static`.
     pub is_global: bool,
-    /// A struct_ops program that the object itself neither calls nor takes the address of: r1 always is the address of an array
-    /// of arguments on the BPF stack.
+    /// Whether this is a struct_ops program that the object itself neither calls nor takes the
+    /// address of. Its r1 is always the address of an array of arguments on the BPF stack.
     pub is_callback: bool,
-    /// Source lines by ascending instruction; empty when the object has no .BTF.ext.
+    /// Source lines by ascending instruction; empty if the object has no .BTF.ext.
     pub lines: Vec<LineInfo>,
 }
 
-/// From this instruction on, the source line is this.
+/// A source line, valid from one instruction up to the next entry.
 #[derive(Clone, Debug)]
 pub struct LineInfo {
-    /// Index into [`Code::insns`].
+    /// Index in [`Code::insns`].
     pub insn: usize,
     /// File name as the compiler wrote it.
     pub file: Arc<str>,
@@ -86,18 +88,18 @@ pub struct LineInfo {
 /// All code of an object.
 #[derive(Clone, Debug, Default)]
 pub struct Code {
-    /// Function after function.
+    /// Instructions of all functions, one after the other.
     pub insns: Vec<Insn>,
-    /// By ascending start; together they cover `insns` without gap.
+    /// Functions by ascending start; together they cover `insns` without gaps.
     pub functions: Vec<Function>,
-    /// Names of the kfuncs called, as in the target's table.
+    /// Names of the called kfuncs, spelled as in the target's table.
     pub kfuncs: Vec<String>,
-    /// What a [`TRAP`] says: which type and field, which missing kfunc.
+    /// Messages of [`TRAP`] instructions: a missing kernel field or kfunc.
     pub traps: Vec<String>,
 }
 
 impl Code {
-    /// Of these struct_ops programs, marks those that nothing in the code can call.
+    /// Marks those of these struct_ops programs that no instruction can call.
     pub(crate) fn mark_callbacks(&mut self, callbacks: impl Iterator<Item = usize>) {
         for callback in callbacks {
             self.functions[callback].is_callback = true;
@@ -114,19 +116,20 @@ impl Code {
         }
     }
 
-    /// The function this instruction belongs to.
+    /// Returns the function that contains this instruction.
     pub fn function_at(&self, pc: usize) -> Option<&Function> {
         let after = self.functions.partition_point(|f| f.start <= pc);
         self.functions[..after].last().filter(|f| pc < f.end)
     }
 
-    /// The source line of an instruction.
+    /// Returns the source line of an instruction.
     pub fn line_at(&self, pc: usize) -> Option<&LineInfo> {
         let lines = &self.function_at(pc)?.lines;
         lines[..lines.partition_point(|l| l.insn <= pc)].last()
     }
 
-    /// "function (file:line: source text)" of an instruction, with what is known of it.
+    /// Returns "function (file:line: source text)" for an instruction, or less if the object has no
+    /// source lines.
     pub fn describe(&self, pc: usize) -> String {
         let Some(function) = self.function_at(pc) else {
             return format!("instruction {pc}");
@@ -137,8 +140,9 @@ impl Code {
         }
     }
 
-    /// As [`Code::describe`], but of an inlined function's instruction the line before it in the file of the function itself,
-    /// which is what called it, and of the file its name alone.
+    /// Describes an instruction like [`Code::describe`], with the file name without its directory.
+    /// For an instruction of an inlined function it gives the line of the surrounding function that
+    /// contains the inlined call.
     pub fn describe_caller(&self, pc: usize) -> String {
         let Some(function) = self.function_at(pc) else {
             return self.describe(pc);
@@ -152,7 +156,7 @@ impl Code {
         format!("{} ({file}:{}: {})", function.name, line.line, line.text)
     }
 
-    /// Index of the function of this name.
+    /// Returns the index of the function with this name.
     pub fn function(&self, name: &str) -> Option<usize> {
         self.functions.iter().position(|f| f.name == name)
     }
@@ -163,42 +167,45 @@ impl Code {
 pub struct MapDef {
     /// C name of the map variable.
     pub name: String,
-    /// BPF_MAP_TYPE_* number of include/uapi/linux/bpf.h.
+    /// Number of the map type, BPF_MAP_TYPE_* in include/uapi/linux/bpf.h.
     pub kind: u32,
-    /// Bytes of a key; 0 for maps without keys.
+    /// Size of a key in bytes; 0 for maps without keys.
     pub key_size: u32,
-    /// Bytes of a value.
+    /// Size of a value in bytes.
     pub value_size: u32,
-    /// Its type in the object's BTF, where the object tells.
+    /// Type of a value in the object's BTF, if the object declares one.
     pub value_type: Option<u32>,
-    /// Entries, or pages of an arena. 0 where the object leaves it to the loader.
+    /// Number of entries, or of pages in an arena; 0 if the loader must set it.
     pub max_entries: u32,
     /// BPF_F_*.
     pub flags: u32,
-    /// `map_extra`: of an arena, the user address asked for.
+    /// `map_extra`; for an arena the requested user address.
     pub extra: u64,
     /// Special fields of a value: timers, locks, kptrs, ...
     pub fields: Vec<Field>,
-    /// Of a map of maps: what its entries look like.
+    /// Definition of the entries in a map of maps.
     pub inner: Option<Box<MapDef>>,
-    /// Of a map of maps: initial entries as (index, index of the map); of a program array: (index, function).
+    /// Initial entries of a map of maps as (index, index of the map), or of a program array as
+    /// (index, function).
     pub values: Vec<(u32, usize)>,
-    /// Address that stands for the map in the code (`&map`): 64 accessible bytes of nothing, so that a stray access does no harm.
+    /// Address that stands for the map in code (`&map`). It has 64 accessible bytes without
+    /// meaning, so that a stray access does no harm.
     pub handle: u64,
-    /// Of an arena: its 4 GiB-aligned base.
+    /// Base of an arena, aligned to 4 GiB.
     pub arena: Option<u64>,
-    /// Of an arena: bytes at its end taken by global variables, in whole pages, already committed.
+    /// Size in bytes of the global variables at the end of an arena, in whole pages that are
+    /// already committed.
     pub arena_globals: u64,
 }
 
-/// A field which the kernel treats specially, in a map value or an allocated object.
+/// A field that the kernel treats specially, in a map value or an allocated object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Bytes from the start of the value.
+    /// Offset from the start of the value in bytes.
     pub offset: u32,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u32,
-    /// What it is.
+    /// Kind of the field.
     pub kind: FieldKind,
 }
 
@@ -221,40 +228,42 @@ pub enum FieldKind {
     ListNode,
     /// `struct bpf_rb_node`.
     RbNode,
-    /// `struct bpf_list_head` of such objects.
+    /// `struct bpf_list_head` of these objects.
     ListHead(Contains),
-    /// `struct bpf_rb_root` of such objects.
+    /// `struct bpf_rb_root` of these objects.
     RbRoot(Contains),
-    /// A kernel pointer to the named type.
+    /// Kernel pointer to the named type.
     Kptr {
-        /// Name of the type pointed to, as the object spells it.
+        /// Name of the target type, as the object spells it.
         to: String,
-        /// Local BTF id of that type: a key of `Image::types` when BPF code allocates it.
+        /// Local BTF id of the target type. It is a key of `Image::types` if BPF code allocates the
+        /// type.
         id: u32,
-        /// `__kptr` or `__percpu_kptr` (owned) as opposed to `__kptr_untrusted`.
+        /// Whether the pointer owns a reference (`__kptr` or `__percpu_kptr`, not
+        /// `__kptr_untrusted`).
         owned: bool,
-        /// `__percpu_kptr`: to objects of `bpf_percpu_obj_new`.
+        /// Whether it points to per-CPU objects of `bpf_percpu_obj_new` (`__percpu_kptr`).
         percpu: bool,
     },
     /// `__uptr`.
     Uptr,
 }
 
-/// What a list or a tree holds, from its `__contains(type, node)` tag.
+/// Elements of a list or tree, from its `__contains(type, node)` tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contains {
-    /// Local BTF id of the objects' type.
+    /// Local BTF id of the elements' type.
     pub id: u32,
-    /// Offset of the node in them.
+    /// Offset of the node in an element.
     pub node: u32,
 }
 
-/// A type which BPF code allocates.
+/// A type that BPF code allocates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalType {
     /// Name of the struct.
     pub name: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u32,
     /// Special fields by ascending offset.
     pub fields: Vec<Field>,
@@ -268,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_code_can_call_is_no_callback() {
+    fn a_function_that_the_code_can_call_is_no_callback() {
         let function = |start| Function {
             name: format!("f{start}"),
             start,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The eBPF instruction set as RFC 9669 and include/uapi/linux/bpf.h number it, and what both engines assume of code.
+//! The eBPF instruction set with the numbers of RFC 9669 and include/uapi/linux/bpf.h, and the
+//! properties of code that both engines rely on.
 
 use crate::image::{CALL, CALL_FUNCTION, CALL_HELPER, CALL_KFUNC, Code, Insn, TRAP};
 
-/// Instruction classes: the low three bits.
+/// Instruction classes, in the low three bits: loads of constants.
 pub const LD: u8 = 0x00;
 /// Loads.
 pub const LDX: u8 = 0x01;
@@ -20,16 +21,16 @@ pub const JMP32: u8 = 0x06;
 /// 64-bit arithmetic.
 pub const ALU64: u8 = 0x07;
 
-/// The class of an opcode.
+/// Returns the class of an opcode.
 #[inline(always)]
 pub const fn class(op: u8) -> u8 {
     op & 0x07
 }
 
-/// Operand is the source register, not the immediate.
+/// Bit that selects the source register as operand instead of the immediate.
 pub const X: u8 = 0x08;
 
-/// Access sizes.
+/// Access size: 4 bytes.
 pub const W: u8 = 0x00;
 /// 2 bytes.
 pub const H: u8 = 0x08;
@@ -38,7 +39,7 @@ pub const B: u8 = 0x10;
 /// 8 bytes.
 pub const DW: u8 = 0x18;
 
-/// Bytes a load or store accesses.
+/// Returns the number of bytes that a load or store accesses.
 #[inline(always)]
 pub const fn size(op: u8) -> u64 {
     match op & 0x18 {
@@ -49,14 +50,14 @@ pub const fn size(op: u8) -> u64 {
     }
 }
 
-/// Access modes: plain, sign-extending, atomic.
+/// Access modes: plain load or store.
 pub const MEM: u8 = 0x60;
 /// Sign-extending load.
 pub const MEMSX: u8 = 0x80;
-/// Atomic read-modify-write; the operation is in `imm`.
+/// Atomic read-modify-write; `imm` selects the operation.
 pub const ATOMIC: u8 = 0xc0;
 
-// Arithmetic operations: the high four bits.
+// Arithmetic operations, in the high four bits.
 #[allow(missing_docs)]
 pub mod alu {
     pub const ADD: u8 = 0x00;
@@ -75,7 +76,7 @@ pub mod alu {
     pub const END: u8 = 0xd0;
 }
 
-// Jump conditions: the high four bits.
+// Jump conditions, in the high four bits.
 #[allow(missing_docs)]
 pub mod jmp {
     pub const JA: u8 = 0x00;
@@ -92,7 +93,7 @@ pub mod jmp {
     pub const JSLE: u8 = 0xd0;
 }
 
-// Atomic operations: the immediate.
+// Atomic operations, in the immediate.
 #[allow(missing_docs)]
 pub mod atomic {
     pub const ADD: i64 = 0x00;
@@ -108,26 +109,26 @@ pub mod atomic {
 
 /// `goto +off`.
 pub const GOTO: u8 = JMP | jmp::JA;
-/// `gotol +off`; its distance is in `off` here, too.
+/// `gotol +off`. The loader moves its distance from `imm` to `off`.
 pub const GOTOL: u8 = JMP32 | jmp::JA;
-/// `may_goto +off`: jumps once a loop has used up its iterations.
+/// `may_goto +off`: jumps after a loop has used up its iterations.
 pub const MAY_GOTO: u8 = JMP | 0xe0;
 /// Function return.
 pub const EXIT: u8 = JMP | 0x90;
-/// Offset of a 64-bit register move that marks an address space cast; `imm` is `to << 16 | from`.
+/// Offset that marks a 64-bit register move as an address space cast; `imm` is `to << 16 | from`.
 pub const CAST: i32 = 1;
-/// `imm` of a cast to the program's (user) addresses of an arena.
+/// `imm` of a cast to the program's (user) address in an arena.
 pub const CAST_USER: i64 = 1 << 16;
-/// Iterations `may_goto` allows in one call of a function: BPF_MAX_LOOPS.
+/// Number of iterations that `may_goto` allows in one call of a function: BPF_MAX_LOOPS.
 pub const MAX_LOOPS: u32 = 8 << 20;
-/// Bytes of BPF stack a function may use, as in the kernel.
+/// Size of a function's BPF stack frame in bytes, as in the kernel.
 pub const FRAME: u64 = 512;
-/// BPF stack of one program: calls may nest this many frames deep, counting calls from helpers.
+/// Maximum number of nested frames on the BPF stack of one program, including those of callbacks.
 pub(crate) const FRAMES: u64 = 128;
-/// r10.
+/// Number of the frame pointer, r10.
 pub const FP: u8 = 10;
 
-/// Is this a conditional or unconditional jump within the function?
+/// Returns whether this is a conditional or unconditional jump within the function.
 pub const fn is_jump(op: u8) -> bool {
     matches!(class(op), JMP | JMP32)
         && match op & 0xf0 {
@@ -138,8 +139,8 @@ pub const fn is_jump(op: u8) -> bool {
         }
 }
 
-/// Checks what both engines rely on: functions cover the code, registers exist, jumps stay inside their function, calls name
-/// something, no function runs off its end.
+/// Checks the properties that both engines rely on: functions cover the code, registers exist,
+/// jumps stay inside their function, calls have a valid target, and no function runs off its end.
 pub fn verify(code: &Code) -> Result<(), String> {
     let mut next = 0;
     for function in &code.functions {
@@ -197,7 +198,7 @@ pub fn verify(code: &Code) -> Result<(), String> {
     Ok(())
 }
 
-/// Is this an atomic operation that exists, in a size in which it exists?
+/// Returns whether this atomic operation exists in this access size.
 pub(crate) fn is_atomic(i: &Insn) -> bool {
     match i.imm {
         atomic::LOAD_ACQUIRE | atomic::STORE_RELEASE => true,

@@ -1,40 +1,49 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A BPF object becomes callable code.
+//! The BPF loader and virtual machine.
 //!
-//! This crate takes the bytes clang made for the kernel and lets the simulated machine call them. It knows ELF, BTF, CO-RE,
-//! maps and instructions, and not a word of scheduling: what a program can call comes in as a table of [functions](engine::Func)
-//! over a [world](engine::World) of the caller's.
+//! This crate reads a BPF object that clang compiled for the kernel and lets the simulated machine
+//! call its programs. It handles ELF, BTF, CO-RE, maps and instructions, and knows nothing about
+//! scheduling. The caller supplies the kernel functions that programs may call: a table of
+//! [functions](engine::Func) that act on a [world](engine::World).
 //!
-//! What holds throughout:
+//! Design rules:
 //!
-//! 1. **The policy's bytes are untouched.** What a kernel would do with the object at load is done here, and nothing else.
-//! 2. **No policy can hurt the simulator.** Everything a program may point at lies in one aligned [region](memory); each access
-//!    is checked against it with one compare, holes inside are inaccessible, and what helpers keep of lists, trees and maps
-//!    lies outside. There is no verifier: a bad access is a [`Fault`](fault::Fault) with the instruction that made it.
-//! 3. **Two engines, one meaning.** The interpreter is the plain reading of the instruction set; the JIT is compared with
-//!    it, program by program: results, memory, and the number of instructions executed, which the simulation charges.
-//! 4. **Deterministic.** Addresses depend on the order of requests alone; no map is iterated in the order of a hash that the
-//!    program cannot see; nothing reads a clock or a random number but through the world.
-//! 5. **A call is cheap.** No allocation, no lock, no reference count on the way into a program or out of it to a kfunc: a
-//!    scheduler's callbacks run millions of times a second.
-//! 6. **What is not there says so, late.** An object that refers to a field or function we do not have still loads; the
-//!    reference faults by name if it is really executed.
-//! 7. **The [sanitizer] costs nothing when it is off.** It holds each access to what the pointer was made from, and each call to
-//!    what it took. Neither engine has code for it unless asked.
+//! 1. **Objects are never modified by hand.** The loader changes an object only in the ways in
+//!    which the kernel changes it at load.
+//! 2. **A policy cannot harm the simulator.** There is no verifier. All memory that a program may
+//!    address lies in one aligned [region](memory). One comparison checks an access against the
+//!    region, and holes inside the region are inaccessible. The bookkeeping of lists, trees and
+//!    maps lies outside of it. A bad access is a [`Fault`](fault::Fault) that names the
+//!    instruction.
+//! 3. **Two engines with the same results.** The interpreter implements the instruction set in the
+//!    simplest way. Tests compare the JIT with it, program by program: the results, the memory, and
+//!    the number of executed instructions, which the simulation charges.
+//! 4. **Deterministic.** Addresses depend only on the order of allocations. Maps are never iterated
+//!    in the order of a host hash table. Clocks and random numbers come only from the world.
+//! 5. **Calls are cheap.** A call into a program, or from a program into a kfunc, allocates
+//!    nothing, takes no lock and changes no reference count. Callbacks of a scheduler run millions
+//!    of times a second.
+//! 6. **Missing kernel features fail late.** An object that refers to an unknown field or function
+//!    still loads. The program faults, with the name of the field or function, only when it
+//!    executes that reference.
+//! 7. **The [sanitizer] costs nothing when it is off.** It checks each access against the object
+//!    that the pointer was made from, and each call against the rules of the function. The engines
+//!    contain its checks only if it is on.
 //!
-//! The rooms, from the top; each imports only from those below it, and a program's state (`engine::context`) is plain data:
+//! Modules, from the top. A module imports only from modules below it; the state of a program,
+//! `engine::context`, is plain data.
 //!
-//! | room | what |
+//! | module | contents |
 //! |---|---|
-//! | [`rows`] | how tables of functions are written |
-//! | [`helper`] | the helpers and kfuncs that need no scheduling |
-//! | [`engine`] | running a program: calls, interpreter, JIT |
-//! | [`sanitizer`] | the run-time checks of `--check` |
-//! | [`map`] | the maps of a program |
-//! | [`loader`] | from an object's bytes to an [`image`]: ELF, BTF, CO-RE, linking |
+//! | [`rows`] | syntax for tables of functions |
+//! | [`helper`] | helpers and kfuncs that need no scheduling |
+//! | [`engine`] | execution: calls, interpreter, JIT |
+//! | [`sanitizer`] | run-time checks of `--check` |
+//! | [`map`] | BPF maps |
+//! | [`loader`] | ELF, BTF, CO-RE, and linking; turns an object's bytes into an [`image`] |
 //! | [`memory`] | the address space that programs see |
-//! | [`cache`] | which CPU's cache has which line, and what getting one costs |
-//! | [`image`], [`insn`], [`fault`], [`errno`] | linked code, the instruction set, why a program stopped, error numbers |
+//! | [`cache`] | model of the simulated CPUs' caches: the cost of fetching a cache line |
+//! | [`image`], [`insn`], [`fault`], [`errno`] | linked code, instruction set, faults, error numbers |
 
 pub mod cache;
 pub mod engine;

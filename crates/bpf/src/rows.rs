@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One row for each function that a program can call, and the names that rows are written with.
+//! Tables of the functions that a program can call, with one row for each function.
 //!
-//! A row has every fact about its function, and leaving out a column does not compile:
+//! A row states every property of its function. A row that omits a column does not compile:
 //!
 //! ```
 //! use bpf::engine::{Func, World};
@@ -22,7 +22,7 @@
 //! }
 //! ```
 //!
-//! Without a release, for example:
+//! For example, this row without `releases` does not compile:
 //!
 //! ```compile_fail
 //! # use bpf::engine::{Func, World};
@@ -35,19 +35,27 @@
 //! }
 //! ```
 //!
-//! | column | what |
-//! |---|---|
-//! | prototype | the kernel's, with its suffixes (`__nullable`, `__sz`): names the function, becomes its BTF, and tells the sanitizer what becomes of each pointer |
-//! | `releases` | which releases of Linux have it: `V6_13..`, or `V6_12..V6_17` if a later one has removed it |
-//! | `contexts` | from where it may be called; [`ANY`] for everywhere |
-//! | `rules` | what the sanitizer holds its callers to (the kernel's `KF_*` flags and the verifier's special cases): [`PLAIN`], or [`does`] an [`Effect`], with methods of [`CallRules`] |
-//! | `native` | instructions that a scheduler in C executes in place of the call, or [`CALL`] if it would call a function, too |
-//! | `run` | the Rust function, which takes the world and up to five arguments |
-//! | `now` | optional: the present name of a kfunc that was renamed, under which machines list its cost |
+//! Columns:
 //!
-//! Helpers have no prototype that tells what becomes of pointers: a row of [`helpers!`](crate::helpers) has `args` (the
-//! `arg*_type`s of its `bpf_func_proto`) and `returns` instead, and neither releases (all are older than sched_ext) nor contexts
-//! (all are callable everywhere).
+//! - prototype: the kernel's C prototype, with its suffixes (`__nullable`, `__sz`). It supplies the
+//!   function's name and BTF, and describes each pointer argument to the sanitizer.
+//! - `releases`: releases of Linux that have the function: `V6_13..`, or `V6_12..V6_17` if a later
+//!   release removed it.
+//! - `contexts`: contexts in which it may be called; [`ANY`] for all.
+//! - `rules`: rules that the sanitizer enforces for callers (the kernel's `KF_*` flags and the
+//!   verifier's special cases): [`PLAIN`], or [`does`] with an [`Effect`], plus methods of
+//!   [`CallRules`].
+//! - `native`: number of instructions that a scheduler written in C executes instead of this call,
+//!   or [`CALL`] if such a scheduler also makes a call.
+//! - `run`: the Rust function, which takes the world (the simulated machine) and up to five
+//!   arguments.
+//! - `now`: optional; the newest name of a kfunc that the kernel has renamed, under which machines
+//!   list its cost.
+//!
+//! Helpers have no prototype that describes their pointers. A row of [`helpers!`](crate::helpers)
+//! has `args` (the `arg*_type`s of its `bpf_func_proto`) and `returns` instead. It has no releases,
+//! because all helpers are older than sched_ext, and no contexts, because every context may call
+//! them.
 
 pub use crate::engine::context::ANY;
 pub use crate::engine::releases::{Releases, Version};
@@ -69,25 +77,26 @@ pub const V7_0: Version = Version(7, 0);
 pub const V7_1: Version = Version(7, 1);
 pub const V7_2: Version = Version(7, 2);
 
-/// A scheduler in C would call a function here, too. Instructions are counted by hand on what i386 code needs: a field is one
-/// load, an entry at the end of a list six stores and two loads, a look at a bit of a mask two instructions.
+/// Value of `native` if a scheduler written in C also makes a call. Other values of `native` count
+/// i386 instructions by hand: one load for a field, six stores and two loads to append to a list,
+/// two instructions to test a bit of a mask.
 pub const CALL: Option<u32> = None;
 
-/// A function that takes nothing and gives nothing: it may be called wherever its contexts allow.
+/// Rules of a function without an effect on anything that the program holds.
 pub const PLAIN: CallRules = CallRules::new(Plain);
 
-/// The rules of a function with an effect on what the program holds.
+/// Returns the rules of a function with this effect.
 pub const fn does(effect: Effect) -> CallRules {
     CallRules::new(effect)
 }
 
-/// A number, or a pointer that the function looks up among those it knows.
+/// A number, or a pointer that the function itself looks up.
 pub const V: Arg = Arg::Value;
-/// A key of the map in r1.
+/// Pointer to a key of the map in r1.
 pub const KEY: Arg = Arg::Read(Len::Key);
-/// A value of the map in r1.
+/// Pointer to a value of the map in r1.
 pub const VALUE: Arg = Arg::Read(Len::Value);
-/// Room for a value of the map in r1.
+/// Pointer to writable memory for a value of the map in r1.
 pub const TO_VALUE: Arg = Arg::Write(Len::Value);
 pub const TEXT: Arg = Arg::Read(Len::Bytes(1));
 pub const TIMER: Arg = Arg::Field(Special::Timer);
@@ -96,27 +105,27 @@ pub const KPTR: Arg = Arg::Field(Special::Kptr);
 pub const DYNPTR: Arg = Arg::Use(Opaque::Dynptr);
 pub const MAKE_DYNPTR: Arg = Arg::Make(Opaque::Dynptr, Opaque::DYNPTR_SIZE);
 
-/// Memory that is read: as many bytes as that argument says, from 1.
+/// Returns a pointer to memory that the function reads, with the size in argument `len` (from 1).
 pub const fn read(len: usize) -> Arg {
     Arg::Read(Len::Arg(len))
 }
 
-/// Memory that is written: as many bytes as that argument says, from 1.
+/// Returns a pointer to memory that the function writes, with the size in argument `len` (from 1).
 pub const fn write(len: usize) -> Arg {
     Arg::Write(Len::Arg(len))
 }
 
-/// Room for so many bytes.
+/// Returns a pointer to memory of `len` bytes that the function writes.
 pub const fn bytes(len: u64) -> Arg {
     Arg::Write(Len::Bytes(len))
 }
 
-/// A kernel object of this type, or NULL.
+/// Returns a pointer to a kernel object of this type, or NULL.
 pub const fn object_or_null(tag: &'static str) -> Arg {
     Arg::Kernel { tag, or_null: true }
 }
 
-/// The column `native`: a number of instructions, or [`CALL`].
+/// A value of the column `native`: a number of instructions, or [`CALL`].
 pub trait Native {
     fn instructions(self) -> Option<u32>;
 }
@@ -133,7 +142,7 @@ impl Native for Option<u32> {
     }
 }
 
-/// A table of kfuncs: see [`rows`](crate::rows).
+/// Makes a table of kfuncs; see [`rows`](crate::rows).
 #[macro_export]
 macro_rules! kfuncs {
     ($($proto:literal {
@@ -154,7 +163,7 @@ macro_rules! kfuncs {
     };
 }
 
-/// A table of numbered helpers: see [`rows`](crate::rows).
+/// Makes a table of numbered helpers; see [`rows`](crate::rows).
 #[macro_export]
 macro_rules! helpers {
     ($($number:literal $name:literal {

@@ -323,7 +323,7 @@ impl Running<'_> {
                 self.reloads
             ));
         }
-        let checked = machine.ext.last_vm().and_then(|vm| vm.what_was_checked());
+        let checked = machine.ext.last_vm().and_then(|vm| vm.check_counts());
         let mut outcome = self.sinks.finish(run, self.warnings, deadlock)?;
         outcome.result.checked = checked.map(|checked| CheckedResult {
             accesses: checked.accesses,

@@ -1,72 +1,83 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Cache lines of the region: who has a copy, and what getting one costs.
+//! Cache lines of the region: the caches that hold a copy of each, and the cost of a transfer.
 //!
-//! For every line of 64 bytes there is one word with a bit for each cache that holds it. A load needs the own bit; without it the
-//! line comes from the nearest holder. A store needs the own bit alone; otherwise all other copies are invalidated, which takes
-//! as long as the farthest one. That is MESI without evictions: a line stays where it was used until somebody else writes it.
-//! What nobody has touched yet comes for nothing. Only lines of structures that compete for a few sets ([`super::sets`]) leave
-//! a cache before, and come from memory if no cache has them.
+//! Each 64-byte cache line has one word with a bit for each cache that holds the line. A load needs
+//! the CPU's own bit. If it is not set, the line comes from the nearest cache that holds it. A
+//! store needs the own bit and no other. All other copies are invalidated first, which takes as
+//! long as the farthest one needs. This is MESI without evictions: a line stays in a cache until
+//! another CPU writes to it. The first access to a line is free. Only lines of structures that
+//! compete for a few sets ([`super::sets`]) are evicted, and come from memory if no cache holds
+//! them.
 //!
-//! Caches are those of cores. A machine with more than [`MAX_CACHES`] cores has one bit for several neighbouring ones, as the
-//! directories of large machines do (coarse vectors; Gupta, Weber, Mowry, ICPP 1990).
+//! Each core has one cache. On a machine with more than [`MAX_CACHES`] cores, several neighbouring
+//! cores share a bit, as in the directories of large machines (coarse vectors; Gupta, Weber, Mowry,
+//! ICPP 1990).
 //!
-//! An access through a base register is one of the base's line, or of one so many whole lines from it: that of an object's
-//! field, for the objects of the kernel and of maps begin with a line or share it. So accesses to neighbouring fields need one
-//! look, which compiled code would otherwise spend more time on than on the accesses.
+//! An access at an offset from a base register counts for the base's cache line, or for the cache
+//! line a whole number of lines away from it. This is the line of the accessed field if the object
+//! begins at a line boundary or lies within one line, as kernel and map objects do. Accesses to
+//! neighbouring fields then need only one test. Otherwise compiled code would spend more time on
+//! these tests than on the accesses.
 //!
-//! The words lie at a fixed distance from the region, so that compiled code gets from an address to its word by a shift, a mask
-//! and an addition. Lines of BPF stacks and of the zeros that NULL reads are private: they never cost anything.
+//! The words lie at a fixed distance from the region. Compiled code computes the address of a word
+//! with a shift, a mask and an addition. Cache lines of BPF stacks, and of the zeros that NULL
+//! reads, are private: accesses to them are always free.
 
 use std::cell::Cell;
 
 use super::sets::{Competitors, Conflicts, Sets};
 use crate::memory::layout::{REACH, SIZE, in_reach};
 
-/// Bytes of a line. The Pentium III's are 32 bytes, later x86's 64; one size keeps the table simple.
+/// Size of a cache line in bytes. The Pentium III has lines of 32 bytes, later x86 CPUs of 64. One
+/// size keeps the table simple.
 pub const LINE: u64 = 64;
-/// Bits for caches in a line's word.
+/// Number of bits for caches in a cache line's word.
 pub const MAX_CACHES: u32 = 63;
-/// The word of a line that is never looked for elsewhere.
+/// Word of a private cache line, which every cache holds.
 const PRIVATE: u64 = u64::MAX;
-/// Words of the region and of what offsets can reach beyond it.
+/// Size in bytes of the words for the region and its margins.
 const RESERVED: usize = ((SIZE + 2 * REACH) / LINE * 8) as usize;
 
-/// An address in the line that an access counts for.
+/// Returns an address in the cache line for which an access counts.
 #[inline(always)]
-pub(crate) fn line_of(base: u64, offset: i32) -> u64 {
+pub(crate) fn line_address(base: u64, offset: i32) -> u64 {
     base.wrapping_add(whole_lines(offset) as u64)
 }
 
-/// The part of an offset that is whole lines, in bytes.
+/// Returns the offset rounded down to whole cache lines, in bytes.
 #[inline(always)]
 pub(crate) fn whole_lines(offset: i32) -> i64 {
     i64::from(offset).div_euclid(LINE as i64) * LINE as i64
 }
 
-/// One CPU's view of the machine's caches.
+/// The caches as one CPU sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cache {
-    /// The bit of the CPU's core.
+    /// Bit of the CPU's core.
     pub own: u64,
-    /// Bits of the cores that share its last-level cache, and of those of its node; `own` is among them.
+    /// Bits of the cores that share its last-level cache, including `own`.
     pub llc: u64,
+    /// Bits of the cores of its NUMA node, including `own`.
     pub node: u64,
-    /// What a line costs from a core of the same last-level cache, of the same node, and from farther away. ns.
+    /// Cost in ns of fetching a cache line from a core with the same last-level cache.
     pub llc_ns: u32,
+    /// Cost in ns of fetching a cache line from another core of the same node.
     pub node_ns: u32,
+    /// Cost in ns of fetching a cache line from another node.
     pub remote_ns: u32,
-    /// What a copy costs when several cores have it that share no cache with this one: it then comes from memory, and
-    /// invalidating goes through that. 0 where copies come from the nearest cache.
+    /// Cost in ns of fetching or invalidating a cache line that several cores hold, none of which
+    /// shares a cache with this one: the line then comes from memory. 0 if copies come from the
+    /// nearest cache instead.
     pub memory_ns: u32,
 }
 
-/// Have several caches a line? Then nobody has changed it.
-fn several(holders: u64) -> bool {
+/// Returns whether several caches hold a cache line, which means that the line is clean.
+fn is_shared(holders: u64) -> bool {
     holders & holders.wrapping_sub(1) != 0
 }
 
 impl Cache {
-    /// The only cache there is: nothing ever costs anything.
+    /// The only cache of a machine, in which every access is free.
     pub(crate) const ALONE: Cache = Cache {
         own: 1,
         llc: 1,
@@ -81,7 +92,7 @@ impl Cache {
         if holders & self.llc != 0 {
             return u64::from(self.llc_ns);
         }
-        if self.memory_ns > 0 && several(holders) {
+        if self.memory_ns > 0 && is_shared(holders) {
             return u64::from(self.memory_ns);
         }
         let near = holders & self.node != 0;
@@ -94,21 +105,21 @@ impl Cache {
         }
         let far = holders & !self.node != 0;
         let ns = if far { self.remote_ns } else { self.node_ns };
-        u64::from(if several(holders) { ns.max(self.memory_ns) } else { ns })
+        u64::from(if is_shared(holders) { ns.max(self.memory_ns) } else { ns })
     }
 }
 
-/// Lines that had to come from elsewhere, or be invalidated there.
+/// Number and cost of cache lines that came from elsewhere or were invalidated there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transfers {
     pub count: u64,
     pub ns: u64,
 }
 
-/// The lines of one region.
+/// The cache lines of one region.
 pub struct Lines {
     start: *mut libc::c_void,
-    /// The address of a line's word is `bias + (address / LINE) * 8`.
+    /// The word of a cache line is at `bias + (address / LINE) * 8`.
     bias: u64,
     caches: Box<[Cache]>,
     conflicts: Option<Conflicts>,
@@ -116,7 +127,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Words for the region at `base`, which shall lie at `at` if the host lets them.
+    /// Allocates the words for the region at `base`, at the host address `at` if that is free.
     pub(crate) fn new(base: u64, at: u64) -> Result<Lines, String> {
         let start = unsafe {
             libc::mmap(
@@ -133,7 +144,7 @@ impl Lines {
                 "cannot reserve 16 GiB of address space for cache lines: is the process limited (ulimit -v)?".into(),
             );
         }
-        // Few words of a huge page would be used.
+        // Huge pages would be wasted, because only a few words of each are used.
         unsafe { libc::madvise(start, RESERVED, libc::MADV_NOHUGEPAGE) };
         Ok(Lines {
             start,
@@ -144,26 +155,27 @@ impl Lines {
         })
     }
 
-    /// Says which caches there are, by CPU. Before the first access.
+    /// Sets each CPU's caches. Must be called before the first access.
     pub fn set_caches(&mut self, caches: Vec<Cache>) {
         assert!(!caches.is_empty(), "at least one CPU");
         assert!(caches.iter().all(|cache| cache.own & PRIVATE << MAX_CACHES == 0));
         self.caches = caches.into();
     }
 
-    /// Says how many of competing lines each cache has room for, by its bit. Before the first access.
+    /// Sets how many competing cache lines each cache can hold, in the order of the caches' bits.
+    /// Must be called before the first access.
     pub fn set_sets(&mut self, sets: Vec<Sets>) {
         self.conflicts = Some(Conflicts::new(sets));
     }
 
-    /// From now on the lines of these structures compete, if caches have sets.
+    /// Makes the cache lines of these structures compete, if the caches have sets.
     pub fn compete(&self, structures: Competitors) {
         if let Some(conflicts) = &self.conflicts {
             conflicts.add(structures);
         }
     }
 
-    /// Is there one cache alone, so that no line ever comes from elsewhere?
+    /// Returns whether there is only one cache, so that no cache line is ever transferred.
     pub(crate) fn never_move(&self) -> bool {
         self.conflicts.is_none() && self.caches.iter().all(|cache| cache.own == self.caches[0].own)
     }
@@ -172,7 +184,7 @@ impl Lines {
         self.bias
     }
 
-    /// The caches as a CPU sees them.
+    /// Returns the caches as this CPU sees them.
     #[inline]
     pub(crate) fn cache(&self, cpu: u32) -> &Cache {
         self.caches.get(cpu as usize).unwrap_or(&self.caches[0])
@@ -181,11 +193,11 @@ impl Lines {
     #[inline]
     fn word(&self, addr: u64) -> &Cell<u64> {
         debug_assert!(in_reach(self.region_base(), addr), "{addr:#x} is not in the region");
-        // SAFETY: a word of the mapping; only this thread uses it.
+        // SAFETY: the word lies in the mapping, and only this thread uses it.
         unsafe { &*(self.bias.wrapping_add(addr / LINE * 8) as *const Cell<u64>) }
     }
 
-    /// Where the word of an address' line lies, for prefetching.
+    /// Returns the host address of a cache line's word, for prefetching.
     #[inline]
     pub fn host_address(&self, addr: u64) -> *const u8 {
         self.bias.wrapping_add(addr / LINE * 8) as *const u8
@@ -195,7 +207,7 @@ impl Lines {
         (self.start as u64).wrapping_sub(self.bias) / 8 * LINE + REACH
     }
 
-    /// `cpu` loads from the line of an address of the region: what it costs, ns.
+    /// Loads from the cache line at `addr` on `cpu` and returns the cost in ns.
     #[inline]
     pub fn load(&self, cpu: u32, addr: u64) -> u64 {
         let cache = self.cache(cpu);
@@ -206,7 +218,7 @@ impl Lines {
         self.fetch(cache, word)
     }
 
-    /// `cpu` stores to the line of an address of the region: what it costs, ns.
+    /// Stores to the cache line at `addr` on `cpu` and returns the cost in ns.
     #[inline]
     pub fn store(&self, cpu: u32, addr: u64) -> u64 {
         let cache = self.cache(cpu);
@@ -217,7 +229,7 @@ impl Lines {
         self.claim(cache, word)
     }
 
-    /// As [`Lines::store`], to the line of an address and the next one.
+    /// Stores to the cache line at `addr` and to the next one, and returns the cost in ns.
     #[inline]
     pub fn store_two(&self, cpu: u32, addr: u64) -> u64 {
         let cache = self.cache(cpu);
@@ -228,7 +240,8 @@ impl Lines {
         self.claim(cache, first) + self.claim(cache, second)
     }
 
-    /// The line of an address has come to `cpu` by other means, which somebody else charges for.
+    /// Moves the cache line at `addr` to the cache of `cpu` free of charge. The caller charges for
+    /// the transfer.
     pub fn take(&self, cpu: u32, addr: u64) {
         let word = self.word(addr);
         if word.get() != PRIVATE {
@@ -240,7 +253,7 @@ impl Lines {
     fn fetch(&self, cache: &Cache, word: &Cell<u64>) -> u64 {
         let holders = word.get();
         word.set(holders | cache.own);
-        match (self.bring(cache, word), holders) {
+        match (self.enter(cache, word), holders) {
             (None, 0) => 0,
             (None, _) => self.count(cache.nearest(holders)),
             (Some(prices), 0) => self.count(u64::from(prices.memory_ns)),
@@ -255,7 +268,7 @@ impl Lines {
             return 0;
         }
         word.set(cache.own);
-        match (self.bring(cache, word), holders) {
+        match (self.enter(cache, word), holders) {
             (None, 0) => 0,
             (None, _) => self.count(cache.farthest(holders)),
             (Some(prices), 0) => self.count(u64::from(prices.memory_ns)),
@@ -263,18 +276,18 @@ impl Lines {
         }
     }
 
-    /// A line comes into a cache: one that competes with it may have to go. What such lines cost; `None` for those that compete
-    /// with none.
+    /// Records that a cache line enters a cache, which may evict a competing line. Returns the
+    /// costs of competing lines, or `None` if this line does not compete.
     #[inline]
-    fn bring(&self, cache: &Cache, word: &Cell<u64>) -> Option<&Cache> {
+    fn enter(&self, cache: &Cache, word: &Cell<u64>) -> Option<&Cache> {
         let conflicts = self.conflicts.as_ref()?;
         let addr = (std::ptr::from_ref(word) as u64).wrapping_sub(self.bias) / 8 * LINE;
-        let brought = conflicts.bring(cache.own.trailing_zeros(), addr)?;
-        if let Some(evicted) = brought.evicted {
+        let entered = conflicts.enter(cache.own.trailing_zeros(), addr)?;
+        if let Some(evicted) = entered.evicted {
             let word = self.word(evicted);
             word.set(word.get() & !cache.own);
         }
-        Some(brought.prices)
+        Some(entered.prices)
     }
 
     fn count(&self, ns: u64) -> u64 {
@@ -286,14 +299,14 @@ impl Lines {
         ns
     }
 
-    /// These bytes never cost anything.
+    /// Makes accesses to these bytes free.
     pub(crate) fn make_private(&self, addr: u64, len: u64) {
         for line in (addr / LINE..(addr + len).div_ceil(LINE)).map(|line| line * LINE) {
             self.word(line).set(PRIVATE);
         }
     }
 
-    /// Transfers so far.
+    /// Returns the transfers so far.
     pub fn transfers(&self) -> Transfers {
         self.transfers.get()
     }
@@ -310,7 +323,7 @@ mod tests {
     use super::*;
     use crate::memory::Region;
 
-    /// Two nodes of two last-level caches of two cores.
+    /// Returns two nodes, each with two last-level caches that two cores share.
     fn eight() -> Vec<Cache> {
         let cache = |cpu: u32| Cache {
             own: 1 << cpu,
@@ -325,24 +338,24 @@ mod tests {
     }
 
     #[test]
-    fn a_line_costs_once_and_by_the_distance_of_who_has_it() {
+    fn a_transfer_costs_once_and_depends_on_the_distance() {
         let mut region = Region::new().unwrap();
         region.lines_mut().set_caches(eight());
         let (addr, lines) = (region.alloc(64).unwrap(), region.lines());
-        assert_eq!(lines.store(0, addr), 0, "nobody had it");
-        assert_eq!(lines.store(0, addr + 63), 0, "the same line");
+        assert_eq!(lines.store(0, addr), 0, "the first access is free");
+        assert_eq!(lines.store(0, addr + 63), 0, "the same cache line");
         assert_eq!(lines.load(4, addr), 1000);
-        assert_eq!(lines.load(4, addr), 0, "a second time it is there");
-        assert_eq!(lines.load(5, addr), 10, "from its neighbour");
-        assert_eq!(lines.load(2, addr), 100, "from CPU 0, the nearest");
-        assert_eq!(lines.load(0, addr), 0, "being read elsewhere takes nothing away");
-        assert_eq!(lines.store(0, addr), 1000, "the farthest copy has to go");
+        assert_eq!(lines.load(4, addr), 0, "the second load is a hit");
+        assert_eq!(lines.load(5, addr), 10, "from its neighbour's cache");
+        assert_eq!(lines.load(2, addr), 100, "from CPU 0, the nearest holder");
+        assert_eq!(lines.load(0, addr), 0, "loads by other CPUs leave the copy in place");
+        assert_eq!(lines.store(0, addr), 1000, "the farthest copy must be invalidated");
         assert_eq!((lines.store(0, addr), lines.load(5, addr)), (0, 1000));
         assert_eq!(lines.transfers(), Transfers { count: 5, ns: 3110 });
     }
 
     #[test]
-    fn what_several_have_comes_from_memory_where_caches_do_not_share() {
+    fn a_line_in_several_caches_comes_from_memory() {
         let mut region = Region::new().unwrap();
         let far = |cache| Cache {
             memory_ns: 1000,
@@ -351,13 +364,17 @@ mod tests {
         region.lines_mut().set_caches(eight().into_iter().map(far).collect());
         let (addr, lines) = (region.alloc(64).unwrap(), region.lines());
         lines.store(0, addr);
-        assert_eq!(lines.load(1, addr), 10, "the only copy, changed: from the neighbour");
+        assert_eq!(
+            lines.load(1, addr),
+            10,
+            "the only copy is dirty and comes from the neighbour"
+        );
         assert_eq!((lines.load(2, addr), lines.store(1, addr)), (1000, 1000));
         assert_eq!(lines.store(0, addr), 10);
     }
 
     #[test]
-    fn a_line_that_had_to_go_comes_back_from_memory_or_from_who_has_it() {
+    fn an_evicted_line_comes_back_from_memory_or_another_cache() {
         let mut region = Region::new().unwrap();
         let sets = |cache| Sets {
             count: 1,
@@ -386,26 +403,46 @@ mod tests {
         });
         let line = |n: u64| base + 2 * n * LINE;
         assert_eq!([0, 1, 2].map(|n| lines.load(0, line(n))), [500; 3]);
-        assert_eq!(lines.load(0, line(2)), 0, "there is room for two");
-        assert_eq!(lines.load(0, line(2) + LINE), 55, "on its way with the other one");
-        assert_eq!(lines.load(0, line(0)), 500, "it had to go, and 1 had to now");
-        assert_eq!(lines.load(4, line(1)), 500, "nobody has it");
-        assert_eq!(lines.store(0, line(1)), 700, "CPU 4 has it");
-        assert_eq!(lines.load(2, line(1)), 70, "its price is that of such lines");
+        assert_eq!(lines.load(0, line(2)), 0, "a set has room for two lines");
+        assert_eq!(
+            lines.load(0, line(2) + LINE),
+            55,
+            "the second line of the structure is cheaper"
+        );
+        assert_eq!(
+            lines.load(0, line(0)),
+            500,
+            "it was evicted before and now evicts line 1"
+        );
+        assert_eq!(lines.load(4, line(1)), 500, "no cache holds it");
+        assert_eq!(lines.store(0, line(1)), 700, "CPU 4 holds it");
+        assert_eq!(lines.load(2, line(1)), 70, "it has the cost of a competing line");
         lines.store(0, line(1));
-        assert_eq!(lines.load(2, line(1)), 70, "the same line again follows no other");
+        assert_eq!(
+            lines.load(2, line(1)),
+            70,
+            "a repeated access to one line has the full cost"
+        );
         assert_eq!(lines.load(2, line(1) + LINE), 55);
         lines.store(0, line(1));
-        assert_eq!(lines.load(2, line(1)), 70, "a new pair begins");
-        assert_eq!(lines.load(6, line(1)), 500, "several have it, so that memory does");
-        assert_eq!(lines.store(1, line(1)), 700, "the farthest copy has to go");
+        assert_eq!(lines.load(2, line(1)), 70, "the first line of a pair has the full cost");
+        assert_eq!(
+            lines.load(6, line(1)),
+            500,
+            "several caches hold it, so it comes from memory"
+        );
+        assert_eq!(lines.store(1, line(1)), 700, "the farthest copy must be invalidated");
         assert_eq!(lines.load(4, line(0) + LINE), 500);
         assert_eq!(
             lines.store(4, line(0)),
             77,
-            "CPU 0 has it, but it is asked for meanwhile"
+            "CPU 0 holds it, and it follows a line of the same structure"
         );
-        assert_eq!(lines.load(0, line(5)), 0, "beyond the structures nothing competes");
+        assert_eq!(
+            lines.load(0, line(5)),
+            0,
+            "lines outside of the structures do not compete"
+        );
         assert_eq!(lines.store(4, line(5)), 1000);
     }
 

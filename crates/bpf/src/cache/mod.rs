@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The cache model: which CPU's cache has which line of the region, and what it costs to get one from elsewhere.
+//! The cache model: which CPU's cache holds which cache line of the region, and the cost of a
+//! transfer.
 //!
-//! The model lies in this crate because compiled code looks at the words of `lines` with a few machine instructions of its own.
-//! What a transfer costs is set by the world (`Lines::set_caches`).
+//! The model is part of this crate because compiled code tests the words of `lines` with a few
+//! machine instructions. The kernel crate sets the cost of a transfer (`Lines::set_caches`).
 
 pub(crate) mod lines;
 mod sets;

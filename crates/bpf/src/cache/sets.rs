@@ -1,45 +1,54 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Lines that compete for a few sets of a cache: those of structures which all begin at multiples of a large power of two.
+//! Cache lines that compete for a few sets of a cache.
 //!
-//! A cache of `size` bytes and `ways` ways keeps `size / apart` of structures that lie `apart` bytes from each other, `ways` in each of
-//! `size / apart / ways` sets, however much room is elsewhere. Which set a structure has is where the page allocator put it, here
-//! its number: pages of structures made one after the other follow each other. Lines at different offsets of a structure have sets
-//! of their own. What comes into a full set takes the place of what came there first; a use does not make a line younger, so that uses
-//! of what is there need no bookkeeping.
+//! Structures that begin at multiples of a large power of two compete. For example, a cache of 512
+//! KiB with 4 ways has 128 KiB per way. Lines that are 8 KiB apart fall into 16 of its sets, so it
+//! holds only 64 of them, however empty its other sets are. In general a cache of `size` bytes and
+//! `ways` ways holds `size / distance` such lines, `ways` in each of `size / distance / ways` sets.
 //!
-//! Left out: all else that wants room in these sets.
+//! The page allocator determines the set of a structure. The model uses the structure's index
+//! instead, because structures that are allocated one after the other lie in neighbouring pages.
+//! Cache lines at different offsets in a structure use different sets. A line that enters a full
+//! set evicts the line that entered first. A hit does not make a line younger, so hits need no
+//! bookkeeping.
+//!
+//! The model ignores all other data that would use these sets.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
 use super::lines::{Cache, LINE};
 
-/// What a cache does with structures that compete.
+/// Sets of a cache for competing structures, and the cost of their lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sets {
-    /// Sets that they have, and lines in each. 1 or more.
+    /// Number of sets for competing lines, at least 1.
     pub count: u64,
+    /// Number of lines in each set, at least 1.
     pub ways: u32,
-    /// What their lines cost, which may be shorter than others; `memory_ns`, too, if no cache has one.
+    /// Cost of a competing line, which may differ from that of other lines. `memory_ns` is the cost
+    /// if no cache holds the line.
     pub first: Cache,
-    /// What a line costs that is asked for right after another one of the same structure, while that is on its way.
+    /// Cost of a line that is requested right after another line of the same structure, while that
+    /// line is still being transferred.
     pub next: Cache,
 }
 
-/// Structures in an array that stand for ones that compete.
+/// An array of structures that compete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Competitors {
-    /// First byte of the first, and bytes from one to the next: whole lines.
+    /// Address of the first structure, aligned to a cache line.
     pub base: u64,
+    /// Distance between two structures in bytes, a multiple of the line size.
     pub stride: u64,
-    /// How many there are.
+    /// Number of structures.
     pub count: u64,
-    /// Lines at the beginning of each that compete.
+    /// Number of cache lines at the beginning of each structure that compete.
     pub lines: u64,
 }
 
 impl Competitors {
-    /// The structure's number, and which of its lines it is.
+    /// Returns the structure's index and the line's index in it.
     fn find(&self, addr: u64) -> Option<(u64, u64)> {
         let offset = addr.checked_sub(self.base)?;
         let (number, line) = (offset / self.stride, offset % self.stride / LINE);
@@ -47,25 +56,27 @@ impl Competitors {
     }
 }
 
-/// Competing lines of one region, and which of them each cache has.
+/// Competing cache lines of one region, and those that each cache holds.
 pub(crate) struct Conflicts {
-    /// By the bit of the cache.
+    /// For each cache, by its bit.
     sets: Vec<Sets>,
     arrays: RefCell<Vec<Competitors>>,
-    /// By array, line of the structure, cache and set: what is there, the oldest first. Some of it may have been invalidated since.
+    /// Addresses in each set, oldest first, indexed by array, line of the structure, cache and set.
+    /// Some may have been invalidated since.
     held: RefCell<Vec<VecDeque<u64>>>,
-    /// How many lines of structures compete, over all arrays.
+    /// Number of competing lines of a structure, summed over all arrays.
     kinds: Cell<u64>,
-    /// By the bit of the cache: the line that came last, if it did not follow another one of its structure; else 0.
+    /// For each cache, by its bit, the line that entered last; 0 if that line followed another one
+    /// of its structure.
     last: Vec<Cell<u64>>,
 }
 
-/// A competing line has come into a cache.
+/// Result of a competing line's entry into a cache.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Brought<'a> {
-    /// What such lines cost there.
+pub(crate) struct Entered<'a> {
+    /// Costs of this line in the cache.
     pub prices: &'a Cache,
-    /// The line that had to go.
+    /// The line that was evicted.
     pub evicted: Option<u64>,
 }
 
@@ -87,8 +98,9 @@ impl Conflicts {
         self.kinds.set(self.kinds.get() + array.lines);
     }
 
-    /// The cache with this bit gets the line of an address, unless it is there; `None` if the line competes with no other.
-    pub fn bring(&self, bit: u32, addr: u64) -> Option<Brought<'_>> {
+    /// Records that the line at `addr` enters the cache with this bit, unless the cache holds it
+    /// already. Returns `None` if the line does not compete.
+    pub fn enter(&self, bit: u32, addr: u64) -> Option<Entered<'_>> {
         let mut kind = 0;
         let (number, line, begin, end) = self.arrays.borrow().iter().find_map(|array| {
             let found = array.find(addr);
@@ -110,15 +122,15 @@ impl Conflicts {
         let last = &self.last[bit as usize];
         let follows = last.get() != addr && (begin..end).contains(&last.get());
         last.set(if follows { 0 } else { addr });
-        // Sets of one kind of line follow each other, over all caches.
+        // Sets are ordered by kind of line, then by cache.
         let before: u64 = self.sets[..bit as usize].iter().map(|sets| sets.count).sum();
         let all: u64 = self.sets.iter().map(|sets| sets.count).sum();
-        let place = ((kind + line) * all + before + number % count) as usize;
+        let set_index = ((kind + line) * all + before + number % count) as usize;
         let mut held = self.held.borrow_mut();
-        if held.len() <= place {
+        if held.len() <= set_index {
             held.resize((self.kinds.get() * all) as usize, VecDeque::new());
         }
-        let set = &mut held[place];
+        let set = &mut held[set_index];
         let mut evicted = None;
         if !set.contains(&addr) {
             set.push_back(addr);
@@ -126,7 +138,7 @@ impl Conflicts {
                 evicted = set.pop_front();
             }
         }
-        Some(Brought {
+        Some(Entered {
             prices: if follows { next } else { first },
             evicted,
         })
@@ -137,7 +149,8 @@ impl Conflicts {
 mod tests {
     use super::*;
 
-    /// Two caches of two sets with two ways; one array of structures of two lines, one of lines.
+    /// Returns two caches with two sets of two ways, one array of two-line structures and one of
+    /// one-line structures.
     fn conflicts() -> Conflicts {
         let sets = Sets {
             count: 2,
@@ -158,29 +171,29 @@ mod tests {
     }
 
     #[test]
-    fn the_first_that_came_to_a_full_set_goes() {
+    fn a_full_set_evicts_the_line_that_entered_first() {
         let conflicts = conflicts();
         let structure = |number: u64| 0x1000 + number * 2 * LINE;
-        let evicted = |bit, addr| conflicts.bring(bit, addr).map(|brought| brought.evicted);
+        let evicted = |bit, addr| conflicts.enter(bit, addr).map(|entered| entered.evicted);
         for number in [0, 2, 1, 3] {
             assert_eq!(evicted(0, structure(number)), Some(None), "each set has room for two");
         }
         assert_eq!(evicted(0, structure(4)), Some(Some(structure(0))));
-        assert_eq!(evicted(0, structure(2) + 8), Some(None), "it is still there");
+        assert_eq!(evicted(0, structure(2) + 8), Some(None), "the line is still in the set");
         assert_eq!(
             evicted(0, structure(6)),
             Some(Some(structure(2))),
-            "and none the younger for that"
+            "the hit did not make the line younger"
         );
         assert_eq!(evicted(1, structure(4)), Some(None), "another cache");
-        assert_eq!(evicted(0, 0x8000), Some(None), "a line of another kind");
+        assert_eq!(evicted(0, 0x8000), Some(None), "a line of another array");
     }
 
     #[test]
-    fn other_lines_compete_with_none() {
+    fn other_lines_do_not_compete() {
         let conflicts = conflicts();
         for addr in [0xfff, 0x1000 + LINE, 0x1000 + 16 * LINE, 0x8000 + 8 * LINE] {
-            assert_eq!(conflicts.bring(0, addr), None, "{addr:#x}");
+            assert_eq!(conflicts.enter(0, addr), None, "{addr:#x}");
         }
     }
 }

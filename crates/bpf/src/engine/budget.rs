@@ -1,30 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How much one outermost call may do: so many instructions, and work of helpers that counts as instructions.
+//! The instruction budget of one outermost call, which also covers the work of helpers.
 //!
-//! Engines test the budget at backward jumps and at calls, so that between two tests a program executes no instruction twice.
-//! Helpers whose work a program can choose charge for it in proportion ([`Vm::charge`]). The charge shortens the budget alone:
-//! neither [`Vm::executed`] nor simulated time sees it.
+//! Engines test the budget at backward jumps and at calls. A program therefore executes no
+//! instruction twice between two tests. A helper with an amount of work that the program chooses
+//! charges in proportion ([`Vm::charge`]). Such a charge reduces only the budget, not
+//! [`Vm::executed`] or simulated time.
 
 use super::vm::Vm;
 use super::world::World;
 use crate::fault::Fault;
 
-/// Instructions one outermost call may execute unless [`Vm::set_budget`] says otherwise.
+/// Default number of instructions that one outermost call may execute; [`Vm::set_budget`] changes
+/// it.
 pub const BUDGET: u64 = 100_000_000;
-/// Bytes that a helper copies, clears or checks in the time of an instruction.
+/// Number of bytes that a helper copies, clears or checks in the time of one instruction.
 const BYTES: u64 = 16;
-/// Fewer bytes than this are free: finding out costs more.
+/// Operations on fewer bytes are free, because charging would cost more time than the operation.
 const FEW: u64 = 256;
 
 impl<W: World> Vm<W> {
-    /// Instructions executed so far, over all calls. Right inside helpers, too.
+    /// Returns the number of instructions executed so far in all calls. Also correct inside a
+    /// helper.
     #[inline]
     pub fn executed(&self) -> u64 {
         let cx = self.cx();
         (cx.until - cx.left) as u64
     }
 
-    /// Sets how many instructions one outermost call may execute. Not to be called from within one.
+    /// Sets how many instructions one outermost call may execute. Panics if called during a call.
     pub fn set_budget(&self, instructions: u64) {
         let cx = self.cx.as_ptr();
         unsafe {
@@ -36,14 +39,15 @@ impl<W: World> Vm<W> {
         }
     }
 
-    /// A helper or kfunc does work that takes the host as long as so many instructions. Free where no program runs.
+    /// Charges the budget for work by a helper or kfunc that takes the host as long as `work`
+    /// instructions. Free if no program runs.
     ///
     /// # Errors
-    /// The budget is used up: the helper returns the fault.
+    /// The budget is used up. The helper must return this fault.
     #[inline]
     pub fn charge(&self, work: u64) -> Result<(), Fault> {
         let cx = self.cx.as_ptr();
-        // SAFETY: as in `set_contexts`.
+        // SAFETY: the VM is alive, and there is no other reference to its context.
         let cx = unsafe { &mut *cx };
         if cx.depth == 0 {
             return Ok(());
@@ -52,7 +56,7 @@ impl<W: World> Vm<W> {
         if cx.left < 0 { Err(cx.over_budget()) } else { Ok(()) }
     }
 
-    /// Charges for bytes that are copied, cleared or checked as a whole. A few are free.
+    /// Charges the budget for `bytes` bytes copied, cleared or checked at once. A few are free.
     ///
     /// # Errors
     /// As [`Vm::charge`].

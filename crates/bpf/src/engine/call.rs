@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Calls from the world into code: the outermost, and those of helpers that the code has called.
+//! Calls from the world (the simulated machine) into BPF code: outermost calls, and nested ones by
+//! helpers that the code has called.
 
 use super::context::{Context, Entry};
 use super::enter;
 use super::raise::take_fault;
 use crate::fault::{Fault, FaultKind};
 
-/// Calls from the world into BPF code that may be on the way at once.
+/// Maximum number of nested calls from the world into BPF code.
 const MAX_DEPTH: u32 = 32;
 
-/// Charge of a call from a helper into the program: what it takes the host, in instructions.
+/// Budget charged for a call from a helper into the program: the time the host needs for it, in
+/// instructions.
 const CALL: i64 = 4;
 
-/// Code called from now on runs on this CPU.
+/// Sets the simulated CPU on which code called from now on runs.
 #[inline(always)]
 pub(super) unsafe fn set_cpu(cx: *mut Context, cpu: u32) {
     unsafe {
@@ -23,7 +25,7 @@ pub(super) unsafe fn set_cpu(cx: *mut Context, cpu: u32) {
     }
 }
 
-/// Arguments of a call: all five, or r1 alone as struct_ops programs have it.
+/// Arguments of a call: all five registers, or only r1 for struct_ops programs.
 pub(super) trait Args: Copy {
     fn all(self) -> [u64; 5];
     unsafe fn enter(self, cx: *mut Context, entry: Entry) -> enter::Outcome;
@@ -51,7 +53,7 @@ impl Args for u64 {
     }
 }
 
-/// `None`: it faulted; [`take_fault`] tells of it.
+/// Calls a function. Returns `None` if it faulted; [`take_fault`] then returns the fault.
 #[inline(always)]
 pub(super) unsafe fn call<A: Args>(cx: *mut Context, world: *mut (), function: usize, args: A) -> Option<u64> {
     unsafe {
@@ -76,7 +78,8 @@ pub(super) unsafe fn call<A: Args>(cx: *mut Context, world: *mut (), function: u
     }
 }
 
-/// Of a program that has ended by bpf_throw(), what it returns.
+/// Returns the cookie if the program ended by bpf_throw(): the kernel makes it the program's return
+/// value.
 #[cold]
 pub(super) unsafe fn caught(cx: *mut Context) -> Option<u64> {
     unsafe {
@@ -90,7 +93,7 @@ pub(super) unsafe fn caught(cx: *mut Context) -> Option<u64> {
     }
 }
 
-/// A call from a helper that this program called.
+/// Calls into the program on behalf of a helper that the same program called.
 #[inline(never)]
 unsafe fn nested_call(cx: *mut Context, entry: Entry, args: &[u64; 5]) -> Option<u64> {
     unsafe {
@@ -112,7 +115,7 @@ unsafe fn nested_call(cx: *mut Context, entry: Entry, args: &[u64; 5]) -> Option
         if outcome.faulted == 0 {
             return Some(outcome.r0);
         }
-        // The fault is told of where it happened, not where the call was made.
+        // The fault names the instruction at which it happened, not the one that made the call.
         let resumed = std::mem::replace(&mut (*cx).pc, pc);
         let fault = take_fault(cx);
         (*cx).pc = resumed;

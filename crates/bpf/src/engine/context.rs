@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The state of a loaded program: plain data that compiled code, the interpreter, helpers and the sanitizer work on.
+//! The state of a loaded program: plain data that compiled code, the interpreter, helpers and the
+//! sanitizer use.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -18,18 +19,19 @@ use crate::sanitizer::callee::CallRules;
 use crate::sanitizer::signature::Declared;
 use crate::sanitizer::state::Sanitizer;
 
-/// Callable from every context.
+/// Bits of a function that every context may call.
 pub const ANY: u32 = u32::MAX;
 
-/// The machine code entry of a function: context, then r1 to r5.
+/// Machine code entry point of a function. Arguments: the context, then r1 to r5.
 pub type Entry = unsafe extern "C" fn(*mut Context, u64, u64, u64, u64, u64) -> u64;
 
-/// The place of a hardware fault.
+/// Location of a hardware fault.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Hardware {
     /// Address of the bad access.
     pub addr: u64,
-    /// Machine instruction; 0 in the interpreter, whose `Context::pc` is right.
+    /// Address of the machine instruction; 0 in the interpreter, which keeps `Context::pc` up to
+    /// date.
     pub ip: u64,
 }
 
@@ -39,31 +41,31 @@ pub(crate) struct Target {
     pub entry: Entry,
     pub contexts: u32,
     pub cost: u32,
-    /// Arguments it looks at.
+    /// Number of arguments that the function uses.
     pub args: u8,
     pub name: &'static str,
-    /// For the sanitizer: what becomes of its arguments, and what its callers are held to.
+    /// For the sanitizer: types of the arguments and the result.
     pub signature: Declared,
     pub rules: CallRules,
 }
 
-/// The state compiled code works on. Its first fields are addressed by compiled code.
+/// State of a loaded program. Compiled code addresses the first fields directly.
 #[repr(C)]
 pub struct Context {
-    /// Instructions left of the budget.
+    /// Remaining instructions of the budget.
     pub(crate) left: i64,
-    /// Sum of [`Func::cost`](super::Func::cost) of the calls made, and of cache lines.
+    /// Sum of [`Func::cost`](super::Func::cost) of the calls made, and of the cache lines fetched.
     pub(crate) cost: u64,
-    /// Frame pointer (r10) of the next frame to be made.
+    /// Frame pointer (r10) of the next frame.
     pub(crate) fp: u64,
-    /// No frame may have a frame pointer below this.
+    /// Lowest frame pointer that a frame may have.
     pub(crate) stack_limit: u64,
     /// Instruction that makes the current call.
     pub(crate) pc: u32,
     /// Bits of the current context; see [`Func::contexts`](super::Func::contexts).
     pub(crate) contexts: u32,
 
-    /// The bit of the running CPU's cache, and the CPU.
+    /// Bit of the running CPU's cache in a line's set of caches.
     pub(crate) own_cache: u64,
     pub(crate) cpu: u32,
     pub(crate) world: *mut (),
@@ -71,45 +73,50 @@ pub struct Context {
     pub(crate) rsp: u64,
     pub(crate) fault: Option<Fault>,
     pub(crate) hardware: Hardware,
-    /// The interpreter is about to load or store for the program.
+    /// Whether the interpreter is performing a load or store of the program.
     pub(crate) interpreting: bool,
     pub(crate) depth: u32,
-    /// Stack of the thread that a call needs, and the lowest stack pointer with which the running thread may make one.
+    /// Bytes of host stack that a call needs.
+    /// Lowest host stack pointer of the current thread at which a call may begin.
     pub(crate) native_stack: u64,
     pub(crate) native_limit: u64,
     pub(super) limit: i64,
-    /// Instructions executed in all once the running outermost call has used up its budget.
+    /// Value of [`Vm::executed`](super::Vm::executed) at which the budget of the running outermost
+    /// call is used up.
     pub(super) until: i64,
-    /// The function that the interpreter is about to run.
+    /// Function that the interpreter is about to run.
     pub(crate) function: usize,
-    /// By function: does it call other functions of the program?
+    /// For each function, whether it calls other functions of the program.
     pub(crate) nests: Vec<bool>,
     pub(crate) base: u64,
-    /// [`Region::delta`]
+    /// See [`Region::delta`].
     pub(crate) delta: u64,
     pub(crate) zeros: u64,
-    /// Bases of arena pointers: in the region, and as programs see them.
+    /// Base of the arena in the region, 0 without an arena.
     pub(crate) arena: u64,
+    /// Base of the arena as programs see it.
     pub(crate) arena_user: u64,
     pub(crate) code: Code,
     pub(crate) helpers: Vec<Option<Target>>,
     pub(crate) kfuncs: Vec<Option<Target>>,
     pub(crate) maps: Vec<Map>,
-    /// Addresses that stand for maps in code, ascending, each with the map's index. Not in memory: a policy could change it.
+    /// Addresses that stand for maps in code, ascending, each with the map's index. They lie
+    /// outside of program memory so that a policy cannot change them.
     pub(super) handles: Vec<(u64, u32)>,
     pub(super) types: LocalTypes,
     pub(super) state: RefCell<State>,
-    /// By function: what the world calls.
+    /// For each function, the entry point that the simulated machine calls.
     pub(super) entries: Vec<Entry>,
-    /// By function: what the engine runs. Differs from `entries` if there is a sanitizer.
+    /// For each function, the entry point of the engine. Differs from `entries` if the sanitizer is
+    /// on.
     pub(crate) engine_entries: Vec<Entry>,
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     pub(super) compiled: Option<Compiled>,
-    /// Why the interpreter runs a program that was to be compiled.
+    /// Why the interpreter runs a program that the JIT should have compiled.
     pub(super) interpreted: Option<String>,
     pub(super) stack: u64,
     pub(super) region: Rc<Region>,
-    /// With `--check`.
+    /// Sanitizer state; `None` without `--check`.
     pub(crate) sanitizer: Option<Box<Sanitizer>>,
     /// Provenances of r0 to r5 across calls, for the sanitizer.
     pub(crate) arg_prov: [u64; 6],
@@ -128,7 +135,7 @@ impl Context {
         &self.types
     }
 
-    /// The BPF stack: first byte and end.
+    /// Returns the start and end address of the BPF stack.
     pub(crate) fn stack_range(&self) -> (u64, u64) {
         (self.stack, self.stack + FRAMES * FRAME)
     }
@@ -137,7 +144,8 @@ impl Context {
         self.depth > 0
     }
 
-    /// Was this access made by this program's code, and at an address of its region?
+    /// Returns whether this program's code made the access and the address lies in or near its
+    /// region.
     pub(crate) fn owns(&self, ip: u64, addr: u64) -> bool {
         if !in_reach(self.base.wrapping_add(self.region.delta()), addr) {
             return false;
@@ -154,7 +162,7 @@ impl Context {
         self.interpreting
     }
 
-    /// Returns the function that a call instruction calls; `None` if there is none.
+    /// Returns the function that a call instruction calls; `None` if it is not modelled.
     pub(crate) fn target(&self, insn: &Insn) -> Option<&Target> {
         let table = if insn.src == CALL_KFUNC {
             &self.kfuncs
@@ -164,7 +172,7 @@ impl Context {
         table.get(insn.imm as usize)?.as_ref()
     }
 
-    /// The fault of a program that has used up its budget.
+    /// Returns the fault of a program that has used up its budget.
     pub(super) fn over_budget(&self) -> Fault {
         Fault::new(
             FaultKind::Budget,
@@ -175,7 +183,8 @@ impl Context {
         )
     }
 
-    /// Takes `work` from the budget; the number of executed instructions stays. No more is taken than there is.
+    /// Subtracts `work` from the remaining budget, at most down to -1. The number of executed
+    /// instructions stays unchanged.
     #[inline]
     pub(super) fn charge(&mut self, work: i64) {
         let work = work.min(self.left.max(0) + 1);
@@ -184,19 +193,20 @@ impl Context {
     }
 }
 
-/// Did a call or an access end the program? Only where nothing can unwind; see [`enter`](super::enter).
+/// Returns whether a call or an access ended the program. Always false on hosts that can unwind;
+/// see [`enter`](super::enter).
 #[inline(always)]
 pub(crate) unsafe fn pending(cx: *mut Context) -> bool {
     !cfg!(all(target_arch = "x86_64", target_os = "linux")) && unsafe { (*cx).fault.is_some() }
 }
 
-/// A load from a line (of the address in the first argument) that this CPU's cache may not have.
+/// Charges a load from the cache line at `addr`, which this CPU's cache may not have.
 pub(crate) unsafe extern "C" fn load_line(cx: *mut Context, addr: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe { (*cx).cost += (*cx).region.lines().load((*cx).cpu, addr) };
     0
 }
 
-/// A store to a line that this CPU's cache may not have for itself.
+/// Charges a store to the cache line at `addr`, which this CPU's cache may not have exclusively.
 pub(crate) unsafe extern "C" fn store_line(cx: *mut Context, addr: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe { (*cx).cost += (*cx).region.lines().store((*cx).cpu, addr) };
     0

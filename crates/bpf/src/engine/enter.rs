@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Into BPF code and out of it, also the hard way.
+//! Entry into BPF code, and exit from it by return or fault.
 //!
-//! [`enter`] calls compiled code (or the interpreter) through a trampoline that remembers its stack pointer and saves the
-//! registers that a caller in Rust wants back: compiled code saves none. A fault leaves by going back to that stack pointer:
-//! from a helper's shim ([`leave`]) or from the handler of a hardware fault. Only frames without destructors are ever skipped:
-//! compiled code, the interpreter's loop, and shims that have dropped everything. A helper that calls BPF code has a trampoline
-//! of its own, so a fault inside is an ordinary `Err` to it.
+//! [`enter`] calls compiled code or the interpreter through a trampoline. Compiled code saves no
+//! registers, so the trampoline saves the callee-saved ones. It also stores its stack pointer. To
+//! leave by a fault, the helper's shim ([`leave`]) or the signal handler of a hardware fault
+//! restores that stack pointer, which returns from the trampoline. The skipped frames have no
+//! destructors left to run: they are compiled code, the interpreter's loop, and shims that have
+//! dropped everything. When a helper calls BPF code, the nested call has its own trampoline. The
+//! helper receives a fault inside that call as an ordinary `Err`.
 
 use std::cell::Cell;
 use std::sync::Once;
@@ -14,21 +16,22 @@ use super::context::{Context, Entry, Hardware};
 use super::host_stack;
 
 thread_local! {
-    /// The context whose code this thread runs innermost, or ran last; null before the first call.
+    /// Context of the innermost call on this thread, or of the last call; null before the first.
     static CURRENT: Cell<*mut Context> = const { Cell::new(std::ptr::null_mut()) };
 }
 
-/// r0 and whether it was left by [`leave`] or by a hardware fault.
+/// Value of r0, and whether the code ended by [`leave`] or a hardware fault instead of a return.
 #[repr(C)]
 pub(crate) struct Outcome {
     pub r0: u64,
     pub faulted: u64,
 }
 
-/// Runs `target` until it returns or faults. Faults at once if the thread has too little stack (see [`host_stack`]).
+/// Runs `target` until it returns or faults. Faults immediately if the thread has too little stack
+/// (see [`host_stack`]).
 ///
 /// # Safety
-/// `target` is compiled code or an entry of this crate, and `cx` its live context.
+/// `target` is compiled code or an entry point of this crate, and `cx` is its context and alive.
 #[inline(always)]
 pub(crate) unsafe fn enter(cx: *mut Context, target: Entry, args: &[u64; 5]) -> Outcome {
     let outer = CURRENT.get();
@@ -37,7 +40,7 @@ pub(crate) unsafe fn enter(cx: *mut Context, target: Entry, args: &[u64; 5]) -> 
         if outer.is_null() {
             install();
         }
-        // A context that is not running is only left over here; see `forget`.
+        // `CURRENT` may still point to a context that has finished; see `forget`.
         nested = unsafe { !outer.is_null() && (*outer).is_running() };
         CURRENT.set(cx);
         unsafe { (*cx).native_limit = host_stack::limit((*cx).native_stack) };
@@ -56,7 +59,7 @@ pub(crate) unsafe fn enter(cx: *mut Context, target: Entry, args: &[u64; 5]) -> 
     outcome
 }
 
-/// As [`enter`], with r1 alone.
+/// Like [`enter`], with only one argument, r1.
 ///
 /// # Safety
 /// As [`enter`].
@@ -70,7 +73,7 @@ pub(crate) unsafe fn enter_with(cx: *mut Context, target: Entry, r1: u64) -> Out
     }
 }
 
-/// The context is going away.
+/// Clears the pointer to a context that is about to be dropped.
 pub(crate) fn forget(cx: *mut Context) {
     if CURRENT.get() == cx {
         CURRENT.set(std::ptr::null_mut());
@@ -119,8 +122,8 @@ mod host {
         )
     }
 
-    /// As [`trampoline`], for a function that takes r1 alone. The others are zero: a program that reads them, which no
-    /// verifier lets in, must not see addresses of the host.
+    /// Like [`trampoline`], for a function that takes only r1. r2 to r5 are set to zero: without a
+    /// verifier, a program could read them and must not see addresses of the host.
     #[unsafe(naked)]
     pub unsafe extern "C" fn short_trampoline(cx: *mut Context, r1: u64, target: Entry, rsp: *mut u64) -> Outcome {
         naked_asm!(
@@ -150,7 +153,7 @@ mod host {
         )
     }
 
-    /// Returns from the innermost trampoline as faulted.
+    /// Returns from the innermost trampoline with `faulted` set.
     #[unsafe(naked)]
     unsafe extern "C" fn unwind(rsp: u64) -> ! {
         naked_asm!(
@@ -169,10 +172,10 @@ mod host {
         )
     }
 
-    /// Ends the running BPF code: its trampoline returns as faulted.
+    /// Ends the running BPF code: returns from its trampoline with `faulted` set.
     ///
     /// # Safety
-    /// Called from `cx`'s own code, with nothing to drop in the frames between.
+    /// Must be called from the code of `cx`, while no frame in between has anything to drop.
     pub(crate) unsafe fn leave(cx: *mut Context) -> u64 {
         unsafe { unwind((*cx).rsp) }
     }
@@ -180,7 +183,7 @@ mod host {
     static INSTALL: Once = Once::new();
     static mut PREVIOUS: [std::mem::MaybeUninit<libc::sigaction>; 2] = [std::mem::MaybeUninit::zeroed(); 2];
 
-    /// Once a process the handlers, once a thread a stack for them.
+    /// Installs the signal handlers once per process and an alternate signal stack once per thread.
     #[cold]
     pub(super) fn install() {
         INSTALL.call_once(|| unsafe {
@@ -197,7 +200,8 @@ mod host {
             let mut stack: libc::stack_t = std::mem::zeroed();
             libc::sigaltstack(std::ptr::null(), &mut stack);
             if stack.ss_flags & libc::SS_DISABLE != 0 {
-                // Rust gives its own threads one; a foreign thread's lives as long as the thread may, so it is leaked.
+                // Rust's own threads already have an alternate stack. Another thread's must live
+                // until the thread ends, at a time unknown here, so it is leaked.
                 let size = 64 << 10;
                 stack.ss_sp = Box::leak(vec![0u8; size].into_boxed_slice()).as_mut_ptr().cast();
                 stack.ss_size = size;
@@ -207,7 +211,8 @@ mod host {
         }
     }
 
-    /// SIGSEGV and SIGBUS: if BPF code made the access, its trampoline returns as faulted; otherwise it is not ours.
+    /// Handles SIGSEGV and SIGBUS. If BPF code made the access, its trampoline returns as faulted;
+    /// otherwise the previous handler runs.
     unsafe extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, ucontext: *mut libc::c_void) {
         unsafe {
             let cx = CURRENT.get();
@@ -216,7 +221,8 @@ mod host {
             if !cx.is_null() && (*cx).owns(ip, addr) {
                 (*cx).hardware = Hardware { addr, ip };
                 gregs[libc::REG_RDI as usize] = (*cx).rsp as i64;
-                // A call pushes a return address: keep the alignment a callee expects.
+                // Leaves RSP as a call would, with a return address pushed, because the callee
+                // expects that alignment.
                 gregs[libc::REG_RSP as usize] = (*cx).rsp as i64 - 8;
                 gregs[libc::REG_RIP as usize] = unwind as *const () as i64;
                 return;
@@ -224,7 +230,8 @@ mod host {
             let previous = &*(&raw const PREVIOUS[usize::from(signal == libc::SIGBUS)]).cast::<libc::sigaction>();
             match previous.sa_sigaction {
                 libc::SIG_DFL | libc::SIG_IGN => {
-                    // The access repeats when we return, and then kills the process as it should.
+                    // The access is repeated after the handler returns, and then kills the process
+                    // with the default action.
                     libc::signal(signal, libc::SIG_DFL);
                 }
                 handler if previous.sa_flags & libc::SA_SIGINFO != 0 => {
@@ -243,7 +250,8 @@ mod host {
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 mod host {
-    //! Elsewhere there is only the interpreter, which checks each access in software and looks for a fault after each call.
+    //! Without a JIT only the interpreter runs. It checks each access in software and tests for a
+    //! fault after each call.
     use super::*;
 
     pub unsafe extern "C" fn trampoline(

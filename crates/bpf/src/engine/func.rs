@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Functions that BPF code can call: kfuncs and helpers, written as plain Rust functions over the world they act on. Tables of
+//! Functions that BPF code can call: kfuncs and helpers, written as plain Rust functions. Tables of
 //! them are written with [`rows`](crate::rows).
 //!
-//! The C prototype is the kernel's: it names the function and becomes its BTF. The Rust function takes the world and up to
-//! five arguments and returns a register value or a [`Result`] of one. Compiled code calls the monomorphised shim directly;
-//! an `Err` ends the running BPF program and surfaces from [`Vm::call`](super::Vm::call), skipping nothing that has a
-//! destructor: the shim drops everything before it unwinds.
+//! The C prototype is the kernel's; it supplies the name of the function and its BTF. The Rust
+//! function takes the world, which is the simulated machine, and up to five arguments. It returns a
+//! register value or a [`Result`] of one. Compiled code calls the monomorphised shim directly. An
+//! `Err` ends the running BPF program, and [`Vm::call`](super::Vm::call) returns it. The shim drops
+//! everything before it unwinds, so no destructor is skipped.
 
 use std::fmt;
 
@@ -19,7 +20,7 @@ use crate::sanitizer::callee::CallRules;
 use crate::sanitizer::rules::Rules;
 use crate::sanitizer::signature::{Arg, Declared, Returns};
 
-/// The columns of a kfunc.
+/// Columns of a kfunc's row.
 pub struct Row {
     /// C prototype with parameter names, as the kernel declares it.
     pub proto: &'static str,
@@ -27,13 +28,13 @@ pub struct Row {
     pub contexts: u32,
     pub rules: CallRules,
     pub native: Option<u32>,
-    /// Its present name if it was renamed, else empty.
+    /// Newest name of a function that the kernel has renamed, else empty.
     pub now: &'static str,
 }
 
-/// The columns of a helper.
+/// Columns of a helper's row.
 pub struct HelperRow {
-    /// Number of include/uapi/linux/bpf.h.
+    /// Number in include/uapi/linux/bpf.h.
     pub number: u32,
     pub name: &'static str,
     pub args: &'static [Arg],
@@ -48,24 +49,26 @@ pub struct Func<W> {
     pub name: &'static str,
     /// C prototype with parameter names, as the kernel declares it; empty for helpers.
     pub proto: &'static str,
-    /// Helper number of include/uapi/linux/bpf.h; `None` for kfuncs.
+    /// Helper number in include/uapi/linux/bpf.h; `None` for kfuncs.
     pub helper: Option<u32>,
-    /// The releases of Linux that have it.
+    /// Releases of Linux that have the function.
     pub releases: Releases,
-    /// The contexts it may be called from: one common bit with [`Vm::set_contexts`](super::Vm::set_contexts) is needed.
+    /// Contexts in which the function may be called. A call is allowed if one bit is also set in
+    /// [`Vm::set_contexts`](super::Vm::set_contexts).
     pub contexts: u32,
-    /// Instructions of a scheduler in C in place of a call; `None` if that is a call, too.
+    /// Number of instructions that a scheduler written in C for the kernel executes instead of this
+    /// call. `None` if such a scheduler also makes a call.
     pub native: Option<u32>,
-    /// The name under which machines list its cost: the present one if it was renamed.
+    /// Name under which machines list the cost: the newest one if the function was renamed.
     pub priced_as: &'static str,
-    /// Added to [`Vm::cost`](super::Vm::cost) by every call, in units of the world's choice.
+    /// Cost added to [`Vm::cost`](super::Vm::cost) by every call, in ns of the simulated machine.
     pub cost: u32,
     target: Target,
     world: std::marker::PhantomData<fn(&mut W)>,
 }
 
 impl<W: World> Func<W> {
-    /// A kfunc. Its name is taken from the prototype.
+    /// Makes a kfunc. Its name is taken from the prototype.
     pub fn kfunc<Args, F: Body<W, Args>>(row: Row, body: F) -> Func<W> {
         let head = row.proto.split('(').next().unwrap_or(row.proto);
         let name = &head[head.rfind([' ', '*']).map_or(0, |i| i + 1)..];
@@ -80,7 +83,7 @@ impl<W: World> Func<W> {
         }
     }
 
-    /// A numbered helper.
+    /// Makes a numbered helper.
     pub fn helper<Args, F: Body<W, Args>>(row: HelperRow, body: F) -> Func<W> {
         let signature = Declared::Arguments(row.args, row.returns);
         Func {
@@ -124,7 +127,7 @@ impl<W: World> Func<W> {
         }
     }
 
-    /// What a call instruction finds.
+    /// Returns the data that a call instruction needs.
     pub(super) fn target(&self) -> Target {
         Target {
             contexts: self.contexts,
@@ -133,14 +136,14 @@ impl<W: World> Func<W> {
         }
     }
 
-    /// Checks that the row says what becomes of each pointer the function is given. A program that calls a function of
-    /// which this is not known is not loaded with the sanitizer.
+    /// Checks that the row describes every argument of the function for the sanitizer. With the
+    /// sanitizer on, a program that calls a function without such a description is not loaded.
     ///
     /// # Errors
-    /// The function, and the argument.
+    /// The message names the function and the argument.
     pub fn check_signature(&self, kernel: &Rules) -> Result<(), String> {
         let nr = self.target.signature.resolve(self.name, kernel)?.args.len();
-        // Trailing ones that an implementation does not look at need not be among its own.
+        // A prototype may have trailing arguments that the Rust function ignores.
         match nr >= usize::from(self.target.args) {
             true => Ok(()),
             false => Err(format!(
@@ -157,7 +160,7 @@ impl<W> fmt::Debug for Func<W> {
     }
 }
 
-/// The entry of one function: registers to Rust values and back.
+/// Entry point of one function: converts registers to Rust values and the result back.
 unsafe extern "C" fn shim<W: World, Args, F: Body<W, Args>>(
     cx: *mut Context,
     r1: u64,
@@ -166,35 +169,38 @@ unsafe extern "C" fn shim<W: World, Args, F: Body<W, Args>>(
     r4: u64,
     r5: u64,
 ) -> u64 {
-    // SAFETY: a function item has no bytes; `make` asserts it. The world outlives the call that set it.
+    // SAFETY: a function item has no bytes; `make` asserts it. The world outlives the call that set
+    // it.
     let result = unsafe {
         let body = std::ptr::NonNull::<F>::dangling().read();
         body.call(&mut *(*cx).world.cast::<W>(), [r1, r2, r3, r4, r5])
     };
     match result {
         Ok(value) => value,
-        // SAFETY: nothing with a destructor is alive in this frame, and below it are compiled or interpreted frames only.
+        // SAFETY: nothing with a destructor is alive in this frame, and all frames below it belong
+        // to compiled code or the interpreter.
         Err(fault) => unsafe { raise(cx, fault) },
     }
 }
 
-/// A Rust function callable from BPF: implemented for functions of the world and up to five register arguments.
+/// A Rust function callable from BPF. Implemented for functions that take the world and up to five
+/// register arguments.
 pub trait Body<W, Args>: Copy + 'static {
-    /// How many arguments it takes.
+    /// Number of arguments.
     const ARGS: u8;
-    /// Calls it with the five argument registers.
+    /// Calls the function with the five argument registers.
     fn call(self, world: &mut W, regs: [u64; 5]) -> Result<u64, Fault>;
 }
 
-/// A value in an argument register.
+/// A type that an argument register can hold.
 pub trait FromReg {
-    /// Truncates as the C calling convention does.
+    /// Converts a register to the type, truncating as the C calling convention does.
     fn from_reg(reg: u64) -> Self;
 }
 
-/// A result in r0, possibly a fault.
+/// A type that a function can return in r0, or a fault instead.
 pub trait IntoReg {
-    /// Extends to 64 bits as the C calling convention does.
+    /// Converts the result to a register, extending it to 64 bits as the C calling convention does.
     fn into_reg(self) -> Result<u64, Fault>;
 }
 

@@ -1,31 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The host's stack. A policy can neither overflow it nor jump over its guard page.
+//! Limits that keep BPF code from overflowing the host's stack or jumping over its guard page.
 //!
-//! Three bounds make that so. A function's machine frame has at most [`MAX_FRAME`] bytes, or the policy is interpreted. At most
-//! [`FRAMES`] frames are on the BPF stack at a time, callbacks of helpers included. And each call from the simulator into
-//! BPF code, also that of a helper, needs room for all these frames and for a helper ([`needed`]): where the thread has less,
-//! the call faults before it begins.
+//! There are three limits:
 //!
-//! A frame is smaller than a page and a call writes its return address, so that the guard page below a stack is always touched.
+//! - A compiled function's frame has at most [`MAX_FRAME`] bytes; a policy with a larger frame is
+//!   interpreted.
+//! - The BPF stack has at most [`FRAMES`] frames at a time, including those of callbacks that
+//!   helpers call.
+//! - Before each call into BPF code, also one made by a helper, the thread must have enough stack
+//!   left for all these frames and a helper ([`needed`]). Otherwise the call faults before it
+//!   begins.
+//!
+//! A frame is smaller than a page, and a call writes its return address. A deep call therefore
+//! always touches the guard page below the stack.
 
 use crate::fault::{Fault, FaultKind};
 use crate::insn::FRAMES;
 
-/// Largest frame of a machine function, its return address included. The largest of the library's policies has about 240 bytes,
-/// with the sanitizer 740.
+/// Largest frame of a compiled function in bytes, including its return address. The largest of this
+/// repository's policies has about 240 bytes, 740 with the sanitizer.
 pub(crate) const MAX_FRAME: u64 = 4096;
-/// More than a frame of the interpreter takes, in any build.
+/// Upper bound of an interpreter frame's size, in any build.
 pub(crate) const INTERPRETER_FRAME: u64 = 1024;
-/// Stack of the deepest helper or kfunc up to the next call into BPF code, and of the handler's way out of a fault.
+/// Stack for the deepest helper or kfunc up to its next call into BPF code, and for unwinding after
+/// a fault.
 const HELPER: u64 = 256 << 10;
 
-/// Stack that a call into a program needs whose largest frame has `frame` bytes.
+/// Returns the stack needed to call into a program whose largest frame has `frame` bytes.
 pub(crate) fn needed(frame: u64) -> u64 {
-    // A function that calls helpers alone has a frame beyond the last that is counted.
+    // Adds one frame, because a function that calls only helpers has a frame beyond the last one
+    // counted.
     (FRAMES + 1) * frame + HELPER
 }
 
-/// The fault of a call that finds too little stack.
+/// Returns the fault of a call for which the thread has too little stack.
 #[cold]
 pub(crate) fn too_little(limit: u64, needed: u64) -> Fault {
     let left = (pointer() + needed).saturating_sub(limit) / 1024;
@@ -42,7 +50,7 @@ pub(crate) fn too_little(limit: u64, needed: u64) -> Fault {
 mod host {
     use std::cell::Cell;
 
-    /// Stack that a thread is assumed to have left if the host does not say.
+    /// Stack that a thread is assumed to have left if the host does not report it.
     const ASSUMED: u64 = 1 << 20;
 
     thread_local! {
@@ -50,7 +58,7 @@ mod host {
         static END: Cell<u64> = const { Cell::new(0) };
     }
 
-    /// The stack pointer.
+    /// Returns the stack pointer.
     #[inline(always)]
     pub fn pointer() -> u64 {
         let rsp: u64;
@@ -59,7 +67,8 @@ mod host {
         rsp
     }
 
-    /// Lowest stack pointer of this thread with which a call may begin that needs so much.
+    /// Returns the lowest stack pointer of this thread at which a call that needs `needed` bytes
+    /// may begin.
     #[cold]
     pub fn limit(needed: u64) -> u64 {
         if END.get() == 0 {
@@ -85,7 +94,8 @@ mod host {
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 mod host {
-    //! Elsewhere only the interpreter's frames are there, which fit into every default.
+    //! Without a JIT there are only the interpreter's frames, which fit into the default stack of
+    //! every host.
     pub fn pointer() -> u64 {
         u64::MAX
     }

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The interpreter: the plain reading of the instruction set, against which the JIT is tested.
+//! The interpreter, a simple implementation of the instruction set against which the JIT is tested.
 //!
-//! Its frames own nothing, so a fault may skip them. Registers that a call clobbers (r1 to r5) and those a function does not
-//! receive are 0, so that both engines agree about programs the kernel would reject.
+//! Its frames own nothing, so a fault may skip them. Registers that a call clobbers (r1 to r5) and
+//! registers that are not arguments of the function are 0. Both engines then agree also on programs
+//! that the kernel would reject.
 
 use super::context::{self, ANY, Context, Entry, pending};
 use super::raise;
-use crate::cache::lines::line_of;
+use crate::cache::lines::line_address;
 use crate::image::{CALL, CALL_FUNCTION, Insn, LD_IMM64};
 use crate::insn::{self, FRAME, alu, atomic, class, jmp};
 use crate::memory::{NULL_LIMIT, OWN_SHIFT, SHIFT};
 use crate::sanitizer;
 
-/// Runs function `cx.function`. An [`Entry`] like any other.
+/// Runs function `cx.function`; has the signature of an [`Entry`].
 pub(crate) unsafe extern "C" fn run(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
     unsafe {
         (*cx).interpreting = true;
@@ -20,7 +21,8 @@ pub(crate) unsafe extern "C" fn run(cx: *mut Context, r1: u64, r2: u64, r3: u64,
     }
 }
 
-/// The same with the sanitizer: provenances come and go in `cx.arg_prov`.
+/// Like [`run`], with the sanitizer on. The provenances of arguments and result are in
+/// `cx.arg_prov`.
 pub(crate) unsafe extern "C" fn run_sanitized(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
     unsafe {
         (*cx).interpreting = true;
@@ -28,7 +30,7 @@ pub(crate) unsafe extern "C" fn run_sanitized(cx: *mut Context, r1: u64, r2: u64
     }
 }
 
-unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u64; 5]) -> u64 {
+unsafe fn function<const SANITIZE: bool>(cx: *mut Context, index: usize, args: [u64; 5]) -> u64 {
     unsafe {
         let code = &raw const (*cx).code;
         let insns: *const Insn = (*code).insns.as_ptr();
@@ -40,7 +42,7 @@ unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u
         (*cx).fp = fp - FRAME;
         let mut r = [0, args[0], args[1], args[2], args[3], args[4], 0, 0, 0, 0, fp];
         let mut p = [sanitizer::UNSET; 11];
-        if CHECKED {
+        if SANITIZE {
             p[1..6].copy_from_slice(&(&(*cx).arg_prov)[1..6]);
             p[10] = sanitizer::frame() + fp - (*cx).stack_range().0;
         }
@@ -51,13 +53,13 @@ unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u
             let i = *insns.add(pc);
             let (dst, src) = (usize::from(i.dst), usize::from(i.src));
             left -= 1;
-            if CHECKED && sanitizer::before(cx, pc, &i, &mut p) {
+            if SANITIZE && sanitizer::before(cx, pc, &i, &mut p) {
                 return 0;
             }
             match class(i.op) {
                 insn::ALU64 => {
                     let operand = if i.op & insn::X != 0 { r[src] } else { i.imm as u64 };
-                    if CHECKED {
+                    if SANITIZE {
                         p[dst] = provenance(&i, p[dst], p[src]);
                     }
                     match alu64(cx, &i, r[dst], operand) {
@@ -67,7 +69,7 @@ unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u
                 }
                 insn::ALU => {
                     let operand = if i.op & insn::X != 0 { r[src] } else { i.imm as u64 };
-                    if CHECKED {
+                    if SANITIZE {
                         p[dst] = sanitizer::SCALAR;
                     }
                     match alu32(&i, r[dst], operand) {
@@ -77,12 +79,12 @@ unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u
                 }
                 insn::LD if i.op == LD_IMM64 => {
                     r[dst] = i.imm as u64;
-                    if CHECKED {
+                    if SANITIZE {
                         p[dst] = constant(cx, r[dst]);
                     }
                 }
                 insn::LDX => {
-                    if CHECKED {
+                    if SANITIZE {
                         p[dst] = check_load(cx, pc, r[src], &i, p[src]);
                         if pending(cx) {
                             return 0;
@@ -98,7 +100,7 @@ unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u
                     };
                 }
                 insn::ST if i.op & !0x18 == insn::ST | insn::MEM => {
-                    if CHECKED {
+                    if SANITIZE {
                         check_store(cx, pc, r[dst], &i, p[dst], (i.imm as u64, sanitizer::SCALAR));
                         if pending(cx) {
                             return 0;
@@ -110,7 +112,7 @@ unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u
                     store(addr, i.op, i.imm as u64);
                 }
                 insn::STX if i.op & !0x18 == insn::STX | insn::MEM => {
-                    if CHECKED {
+                    if SANITIZE {
                         check_store(cx, pc, r[dst], &i, p[dst], (r[src], p[src]));
                         if pending(cx) {
                             return 0;
@@ -125,16 +127,16 @@ unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u
                     if !insn::is_atomic(&i) {
                         return stop_at(cx, pc, left, raise::trap);
                     }
-                    if CHECKED {
+                    if SANITIZE {
                         if i.imm == atomic::LOAD_ACQUIRE {
                             p[dst] = check_load(cx, pc, r[src], &i, p[src]);
                         } else {
-                            let of = if i.imm == atomic::STORE_RELEASE {
+                            let value_prov = if i.imm == atomic::STORE_RELEASE {
                                 p[src]
                             } else {
                                 sanitizer::SCALAR
                             };
-                            check_store(cx, pc, r[dst], &i, p[dst], (r[src], of));
+                            check_store(cx, pc, r[dst], &i, p[dst], (r[src], value_prov));
                             if i.imm == atomic::CMPXCHG {
                                 p[0] = sanitizer::SCALAR;
                             } else if i.imm & atomic::FETCH != 0 && i.imm != atomic::STORE_RELEASE {
@@ -163,20 +165,20 @@ unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u
                         return stop_at(cx, pc, left, raise::over_budget);
                     }
                     (*cx).left = left;
-                    if CHECKED {
+                    if SANITIZE {
                         (*cx).arg_prov = std::array::from_fn(|n| p[n]);
                         sanitizer::call_function(cx, pc as u64, 0, 0, 0, 0);
                         if pending(cx) {
                             return 0;
                         }
                     }
-                    r[0] = function::<CHECKED>(cx, i.imm as usize, [r[1], r[2], r[3], r[4], r[5]]);
+                    r[0] = function::<SANITIZE>(cx, i.imm as usize, [r[1], r[2], r[3], r[4], r[5]]);
                     left = (*cx).left;
                     r[1..6].fill(0);
                     if pending(cx) {
                         return 0;
                     }
-                    if CHECKED {
+                    if SANITIZE {
                         sanitizer::returned(cx, 0, 0, 0, 0, 0);
                         p[0] = (*cx).arg_prov[0];
                         p[1..6].fill(sanitizer::UNSET);
@@ -185,7 +187,7 @@ unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u
                 _ if i.op == CALL => {
                     (*cx).pc = pc as u32;
                     (*cx).left = left;
-                    // What may not be called here faults by itself.
+                    // A call that is not allowed here raises its own fault.
                     let mut allowed = false;
                     let entry: Entry = match (*cx).target(&i) {
                         None => raise::missing,
@@ -199,7 +201,7 @@ unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u
                         }
                     };
                     (*cx).interpreting = false;
-                    if CHECKED && allowed {
+                    if SANITIZE && allowed {
                         (*cx).arg_prov = std::array::from_fn(|n| p[n]);
                         sanitizer::before_call(cx, r[1], r[2], r[3], r[4], r[5]);
                         if pending(cx) {
@@ -213,7 +215,7 @@ unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u
                     if pending(cx) {
                         return 0;
                     }
-                    if CHECKED {
+                    if SANITIZE {
                         (*cx).pc = pc as u32;
                         p[0] = sanitizer::after_call(cx, r[0], 0, 0, 0, 0);
                         p[1..6].fill(sanitizer::UNSET);
@@ -222,7 +224,7 @@ unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u
                 _ if i.op == insn::EXIT => {
                     (*cx).left = left;
                     (*cx).fp = fp;
-                    if CHECKED {
+                    if SANITIZE {
                         (*cx).arg_prov[0] = p[0];
                     }
                     return r[0];
@@ -250,7 +252,7 @@ unsafe fn function<const CHECKED: bool>(cx: *mut Context, index: usize, args: [u
     }
 }
 
-/// The provenance of a 64-bit result: moving keeps it, so does adding an integer.
+/// Returns the provenance of a 64-bit result. A move and the addition of an integer keep it.
 #[inline(always)]
 fn provenance(i: &Insn, dst: u64, src: u64) -> u64 {
     let register = i.op & insn::X != 0;
@@ -283,12 +285,12 @@ unsafe fn check_load(cx: *mut Context, pc: usize, base: u64, i: &Insn, prov: u64
 }
 
 #[inline(never)]
-unsafe fn check_store(cx: *mut Context, pc: usize, base: u64, i: &Insn, prov: u64, (value, of): (u64, u64)) {
+unsafe fn check_store(cx: *mut Context, pc: usize, base: u64, i: &Insn, prov: u64, (value, value_prov): (u64, u64)) {
     let meta = sanitizer::meta(pc, i);
-    unsafe { sanitizer::store(cx, base, meta, prov, value, of) };
+    unsafe { sanitizer::store(cx, base, meta, prov, value, value_prov) };
 }
 
-/// Faults at `pc`; the count of instructions is that of the last call.
+/// Raises the fault `why` at `pc`. The count of executed instructions is that of the last call.
 #[cold]
 unsafe fn stop(cx: *mut Context, pc: usize, why: Entry) -> u64 {
     unsafe {
@@ -297,7 +299,7 @@ unsafe fn stop(cx: *mut Context, pc: usize, why: Entry) -> u64 {
     }
 }
 
-/// Faults at `pc`, which is executed and counted.
+/// Raises the fault `why` at `pc`, which counts as executed.
 #[cold]
 unsafe fn stop_at(cx: *mut Context, pc: usize, left: i64, why: Entry) -> u64 {
     unsafe {
@@ -306,12 +308,13 @@ unsafe fn stop_at(cx: *mut Context, pc: usize, left: i64, why: Entry) -> u64 {
     }
 }
 
-/// The address of a load or store: inside the region (holes there fault in hardware), or zeros for a load through NULL.
+/// Returns the host address of a load or store in the region. A hole in the region faults in
+/// hardware. A load through NULL reads zeros.
 #[inline(always)]
 unsafe fn access(cx: *mut Context, pc: usize, base: u64, offset: i32, is_load: bool) -> Option<u64> {
     unsafe {
         (*cx).pc = pc as u32;
-        let line = line_of(base, offset);
+        let line = line_address(base, offset);
         let offset = i64::from(offset) as u64;
         if base >> SHIFT == (*cx).base >> SHIFT {
             let addr = base.wrapping_add(offset);
@@ -378,7 +381,8 @@ unsafe fn store(addr: u64, op: u8, value: u64) {
     }
 }
 
-/// Read-modify-write. The simulated machine runs one CPU at a time, so nothing else can come between.
+/// Performs an atomic read-modify-write. Plain accesses suffice because the simulated machine
+/// executes one CPU at a time.
 unsafe fn rmw(i: &Insn, addr: u64, old: u64, r: &mut [u64; 11]) {
     let src = usize::from(i.src);
     let operand = r[src];
@@ -481,7 +485,8 @@ unsafe fn alu64(cx: *mut Context, i: &Insn, a: u64, b: u64) -> Option<u64> {
                         (*cx).arena
                     }
                 };
-                // A user address keeps its high half only; the kernel's addresses are base plus offset, NULL stays NULL.
+                // A user address takes its high half from the arena's user base, a kernel address
+                // from the kernel base. NULL stays NULL.
                 if low == 0 { 0 } else { base & !0xffff_ffff | low }
             }
             _ => return None,

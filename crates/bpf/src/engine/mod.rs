@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Running a program: its state, the two engines, and what they call.
+//! Execution of a loaded program.
 //!
-//! Plain data below, behaviour above: `context` is a program's state; `enter`, `raise` and `host_stack` are the ways into BPF code
-//! and out of it; `interpreter` and `jit` execute it; [`Vm`] owns it and calls it, within a `budget`. [`Func`] is what it can call,
-//! [`World`] what that acts on.
+//! `context` is the state of a program, as plain data. `enter`, `raise` and `host_stack` handle the
+//! transitions into BPF code and out of it. `interpreter` and `jit` execute the instructions.
+//! [`Vm`] owns a program and calls it within a `budget` of instructions. [`Func`] is a function
+//! that a program can call, and [`World`] is the machine that such a function acts on.
 
 mod budget;
 mod call;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Why and where a program's code cannot go on.
+//! Faults that end a running program: the reason and the instruction.
 
 use super::context::{Context, Hardware};
 use super::enter;
@@ -25,43 +25,43 @@ pub(super) unsafe fn take_fault(cx: *mut Context) -> Fault {
     access_fault(cx, pc, addr)
 }
 
-/// The fault of an access at `addr` by instruction `pc`.
+/// Returns the fault for an access to `addr` by instruction `pc`.
 #[cold]
 pub(crate) fn access_fault(cx: &Context, pc: usize, addr: u64) -> Fault {
     let insn = &cx.code.insns[pc];
-    let what = if insn::class(insn.op) == insn::LDX {
+    let access = if insn::class(insn.op) == insn::LDX {
         "load"
     } else {
         "store"
     };
     let zeros = addr.wrapping_sub(cx.zeros - REACH) < 2 * REACH;
     let message = if addr < NULL_LIMIT || zeros {
-        format!("{what} through a NULL pointer")
+        format!("{access} through a NULL pointer")
     } else if cx.arena != 0 && addr.wrapping_sub(cx.arena) < ARENA_SIZE {
         format!(
-            "{what} at {addr:#x}: page {} of the arena is not allocated",
+            "{access} at {addr:#x}: page {} of the arena is not allocated",
             (addr - cx.arena) / PAGE
         )
     } else {
-        format!("{what} at a bad address: {addr:#x}")
+        format!("{access} at a bad address: {addr:#x}")
     };
     Fault::new(FaultKind::Memory, message).at(pc)
 }
 
 impl Context {
-    /// The instruction that machine code at `ip` does the access of.
+    /// Returns the BPF instruction whose access the machine code at `ip` performs.
     fn access_by(&self, ip: u64) -> usize {
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         if let Some(compiled) = &self.compiled {
             let pc = compiled.pc(ip);
-            debug_assert!(pc.is_some(), "an access that is not a machine instruction of its own");
+            debug_assert!(pc.is_some(), "the access has no machine instruction of its own");
             return pc.unwrap_or(self.pc as usize);
         }
         let _ = ip;
         self.pc as usize
     }
 
-    /// Name of what a call instruction calls.
+    /// Returns the name of the function that a call instruction calls.
     fn target_name(&self, insn: &Insn) -> String {
         if insn.src == CALL_KFUNC {
             format!("kfunc {}", self.code.kfuncs[insn.imm as usize])
@@ -71,7 +71,8 @@ impl Context {
     }
 }
 
-/// Ends the running code with a fault. Does not return on hosts with a JIT; elsewhere the interpreter looks at `cx.fault`.
+/// Ends the running code with a fault. Does not return on hosts with a JIT. On other hosts the
+/// interpreter tests `cx.fault` after the call.
 ///
 /// # Safety
 /// As [`enter::leave`].
@@ -84,15 +85,16 @@ pub(crate) unsafe fn raise(cx: *mut Context, fault: Fault) -> u64 {
     }
 }
 
-/// What the running instruction calls.
+/// Returns the name of the function that the running instruction calls.
 unsafe fn called(cx: *mut Context) -> String {
     unsafe { (*cx).target_name(&(&(*cx).code.insns)[(*cx).pc as usize]) }
 }
 
-// What compiled and interpreted code calls when it cannot go on. They have the signature of any function. `cx.pc` is set.
-// Raising returns to nobody here: nothing that has a destructor may be left.
+// Compiled and interpreted code call these functions when they cannot continue. All of them have
+// the signature of a BPF function and expect `cx.pc` to be set. `raise` skips their frames, so no
+// value with a destructor may be alive when they call it.
 
-/// A call of something nobody provides.
+/// Raises the fault of a call to a function that is not modelled.
 pub(crate) unsafe extern "C" fn missing(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe {
         let fault = Fault::new(FaultKind::Trap, format!("{} is not modelled", called(cx)));
@@ -100,7 +102,7 @@ pub(crate) unsafe extern "C" fn missing(cx: *mut Context, _: u64, _: u64, _: u64
     }
 }
 
-/// A call of something the context does not allow.
+/// Raises the fault of a call that the current context does not allow.
 pub(crate) unsafe extern "C" fn not_allowed(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe {
         let message = format!("{} cannot be called from the current operation", called(cx));
@@ -108,7 +110,7 @@ pub(crate) unsafe extern "C" fn not_allowed(cx: *mut Context, _: u64, _: u64, _:
     }
 }
 
-/// A trap instruction, or one with no meaning.
+/// Raises the fault of a trap instruction or of an instruction that is not modelled.
 pub(crate) unsafe extern "C" fn trap(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe {
         let insn = (&(*cx).code.insns)[(*cx).pc as usize];
@@ -120,12 +122,12 @@ pub(crate) unsafe extern "C" fn trap(cx: *mut Context, _: u64, _: u64, _: u64, _
     }
 }
 
-/// The budget is used up.
+/// Raises the fault of a program that has used up its budget.
 pub(crate) unsafe extern "C" fn over_budget(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe { raise(cx, (*cx).over_budget()) }
 }
 
-/// The next frame does not fit.
+/// Raises the fault of a call whose frame does not fit on the BPF stack.
 pub(crate) unsafe extern "C" fn stack_overflow(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe {
         raise(
@@ -135,7 +137,8 @@ pub(crate) unsafe extern "C" fn stack_overflow(cx: *mut Context, _: u64, _: u64,
     }
 }
 
-/// A store through `base` (first argument) to what may be a field of a kernel object that programs may write.
+/// Checks a store through `base` (first argument) to a kernel object: returns if the field is one
+/// that programs may write, otherwise raises a fault.
 pub(crate) unsafe extern "C" fn field_store(
     cx: *mut Context,
     base: u64,
@@ -152,8 +155,8 @@ pub(crate) unsafe extern "C" fn field_store(
     }
 }
 
-/// A store through `base` (first argument) that is not to the program's own memory. Returns if it is to a field of a kernel
-/// object that programs may write.
+/// Checks a store through `base` (first argument) outside of the program's own memory. Returns if
+/// it goes to a field of a kernel object that programs may write, otherwise raises a fault.
 pub(crate) unsafe extern "C" fn foreign_store(cx: *mut Context, base: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe {
         let insn = (&(*cx).code.insns)[(*cx).pc as usize];
@@ -167,12 +170,13 @@ pub(crate) unsafe extern "C" fn foreign_store(cx: *mut Context, base: u64, _: u6
         if !atomic && region.may_be_field(offset, size) && region.may_store(addr, size) {
             return 0;
         }
-        let fault = region.refusal(addr, size);
+        let fault = region.store_fault(addr, size);
         raise(cx, fault)
     }
 }
 
-/// A load or store through `base` (first argument) with `offset` (second) that is not in the region.
+/// Raises the fault of a load or store at `base` (first argument) plus `offset` (second) that is
+/// not in the region.
 pub(crate) unsafe extern "C" fn bad_access(cx: *mut Context, base: u64, offset: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe {
         let fault = access_fault(&*cx, (*cx).pc as usize, base.wrapping_add(offset));

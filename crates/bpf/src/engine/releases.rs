@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Releases of Linux, for the column of [`rows`](crate::rows) that says which of them have a function.
+//! Ranges of Linux releases, for the column of [`rows`](crate::rows) that lists which releases have
+//! a function.
 
 use std::ops::{Range, RangeFrom};
 
-/// A release: major and minor number.
+/// A release of Linux: major and minor number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub u8, pub u8);
 
-/// The releases that have something.
+/// A range of releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Releases {
-    /// The first one that has it.
+    /// First release that has the function.
     pub since: Version,
-    /// The first one that has it no longer.
+    /// First release without the function, if it was removed.
     pub before: Option<Version>,
 }
 
 impl Releases {
-    /// Returns whether this release is among them.
+    /// Returns whether the range contains this release.
     pub fn contains(&self, version: Version) -> bool {
         version >= self.since && self.before.is_none_or(|before| version < before)
     }

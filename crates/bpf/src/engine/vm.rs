@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A loaded program: its code, its maps, and the calls into it.
 //!
-//! The world owns the [`Vm`], and BPF code acts on the world, so calls take the world and find the VM in it. Calls nest: a
-//! kfunc may call back into BPF code (a timer callback, a comparison, another struct_ops member). Nothing is allocated on
-//! the way.
+//! The world, which is the simulated machine, owns the [`Vm`], and BPF code acts on the world.
+//! Calls therefore take the world and find the VM in it. Calls nest: a kfunc may call back into BPF
+//! code (a timer callback, a comparison, another struct_ops member). A call allocates nothing.
 //!
-//! Executed instructions are counted down from the budget of the outermost call. Compiled code keeps the number in a register
-//! and writes it back at calls and at the end; after a fault in the middle the count is that of the last write-back, in
-//! both engines.
+//! Every executed instruction is subtracted from the budget of the outermost call. Compiled code
+//! keeps the remaining budget in a register and stores it at calls and at the end. After a fault
+//! between two stores, both engines report the last stored value.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -27,32 +27,33 @@ use crate::image::{CALL_FUNCTION, Code, FUNC_BASE, Insn, LocalTypes};
 use crate::insn::{self, FRAME, FRAMES};
 use crate::map::{Map, kind};
 use crate::memory::{Region, Use};
-use crate::sanitizer::{self, Checked, Rules, Sanitizer};
+use crate::sanitizer::{self, CheckCounts, Rules, Sanitizer};
 
-/// Left free above the first frame: vector loads of a key at the very end of a page are slow when the next page cannot be
-/// read.
+/// Free bytes above the first frame. A vector load of a key at the end of a page is slow if the
+/// next page is inaccessible.
 const SLACK: u64 = 64;
 
-/// What executes the instructions.
+/// The engine that executes the instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Engine {
-    /// One instruction at a time; on every host.
+    /// Executes one instruction at a time; works on every host.
     #[cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), default)]
     Interpreter,
-    /// Machine code; x86-64 Linux only.
+    /// Compiles to machine code; x86-64 Linux only.
     #[cfg_attr(all(target_arch = "x86_64", target_os = "linux"), default)]
     Jit,
 }
 
-/// A loaded program of a world.
+/// A program that was loaded into a simulated machine, the world `W`.
 pub struct Vm<W> {
     pub(super) cx: NonNull<Context>,
     world: PhantomData<fn(&mut W)>,
 }
 
 impl<W: World> Vm<W> {
-    /// Makes linked code callable. `funcs` is everything it may call: the helpers of this crate
-    /// ([`helper::table`](crate::helper::table)) and the world's. What is missing there faults when it is called.
+    /// Makes linked code callable. `funcs` are all functions that it may call: the helpers of this
+    /// crate ([`helper::table`](crate::helper::table)) and the world's own. A call of any other
+    /// function faults.
     pub fn new(
         code: Code,
         maps: Vec<Map>,
@@ -64,7 +65,7 @@ impl<W: World> Vm<W> {
         Vm::build(code, maps, types, funcs, region, engine, None)
     }
 
-    /// As [`Vm::new`], with the [sanitizer].
+    /// Makes linked code callable with the [sanitizer] on; see [`Vm::new`].
     pub fn checked(
         code: Code,
         maps: Vec<Map>,
@@ -125,7 +126,7 @@ impl<W: World> Vm<W> {
                     let inner = maps
                         .get(inner)
                         .ok_or_else(|| format!("map {}: no inner map {inner}", map.name()))?;
-                    // A slot holds the inner map's address, whatever the declared value size.
+                    // A slot holds the inner map's address, whatever value size the map declares.
                     let value = inner.addr().to_le_bytes();
                     map.update(&region, &key.to_le_bytes(), &value, 0, 0).map_err(text)?;
                 }
@@ -208,11 +209,12 @@ impl<W: World> Vm<W> {
     }
 
     pub(super) fn cx(&self) -> &Context {
-        // SAFETY: lives as long as the VM; fields that running code changes are read once, here and now.
+        // SAFETY: the context lives as long as the VM. A field that running code changes is read
+        // only once, here.
         unsafe { self.cx.as_ref() }
     }
 
-    /// Calls function number `function` of the world's program with r1 to r5; returns r0.
+    /// Calls function number `function` of the world's program with r1 to r5 and returns r0.
     #[inline]
     pub fn call(world: &mut W, function: usize, args: [u64; 5]) -> Result<u64, Fault> {
         assert!(
@@ -220,23 +222,25 @@ impl<W: World> Vm<W> {
             "a callback takes an array of arguments"
         );
         let cx = world.vm().cx.as_ptr();
-        // SAFETY: the VM is the world's and alive; it must not be dropped by code it calls (Drop checks that).
+        // SAFETY: the world owns the VM, which is alive. Code that the VM calls must not drop it;
+        // `Drop` checks that.
         unsafe { set_cpu(cx, world.cpu()) };
         unsafe { call(cx, (&raw mut *world).cast(), function, &args).ok_or_else(|| take_fault(cx)) }
     }
 
-    /// Calls a struct_ops or tracing program: r1 points to an array of the arguments.
+    /// Calls a struct_ops or tracing program. Its r1 points to an array of the arguments.
     #[inline]
     pub fn call_args<const N: usize>(world: &mut W, function: usize, args: &[u64; N]) -> Result<u64, Fault> {
         let contexts = world.vm().contexts();
         Vm::call_args_in(world, contexts, function, args).ok_or_else(|| Vm::take_fault(world))
     }
 
-    /// As [`Vm::call_args`], in a context of its own: see [`Vm::set_contexts`]. `None`: it faulted, see [`Vm::take_fault`].
+    /// Like [`Vm::call_args`], with its own `contexts` (see [`Vm::set_contexts`]). Returns `None`
+    /// if the program faults; [`Vm::take_fault`] then returns the fault.
     #[inline(always)]
     pub fn call_args_in<const N: usize>(world: &mut W, contexts: u32, function: usize, args: &[u64; N]) -> Option<u64> {
         let cx = world.vm().cx.as_ptr();
-        // SAFETY: the VM is alive, and still is after the call (Drop checks that).
+        // SAFETY: the VM is alive and remains so during the call; `Drop` checks that.
         unsafe {
             set_cpu(cx, world.cpu());
             let fp = (*cx).fp;
@@ -245,7 +249,8 @@ impl<W: World> Vm<W> {
                 (*cx).fault = Some(Fault::new(FaultKind::Stack, "BPF stack overflow"));
                 return None;
             }
-            // One by one, which volatile makes sure of: a wider load of what was just stored in parts would have to wait.
+            // `volatile` keeps these stores separate. If they were merged, the program's first load
+            // would have to wait for a store of another width.
             for (i, &arg) in args.iter().enumerate() {
                 (*cx).region.host::<u64>(array).add(i).write_volatile(arg);
             }
@@ -258,14 +263,15 @@ impl<W: World> Vm<W> {
         }
     }
 
-    /// Why the call that has just returned `None` did.
+    /// Returns the fault of the call that has just returned `None`.
     #[cold]
     pub fn take_fault(world: &mut W) -> Fault {
         // SAFETY: the VM is alive.
         unsafe { take_fault(world.vm().cx.as_ptr()) }
     }
 
-    /// Calls a function by its address as BPF code knows it: callbacks of timers, trees, loops.
+    /// Calls a function by the address that BPF code has for it: a callback of a timer, tree or
+    /// loop.
     pub fn call_address(world: &mut W, address: u64, args: [u64; 5]) -> Result<u64, Fault> {
         let function = address.wrapping_sub(FUNC_BASE);
         let functions = &world.vm().code().functions;
@@ -278,7 +284,8 @@ impl<W: World> Vm<W> {
         Vm::call(world, function as usize, args)
     }
 
-    /// Puts bytes on the BPF stack for the time of `f`, which gets the world and their address.
+    /// Copies `bytes` to the BPF stack and calls `f` with the world and their address; removes them
+    /// afterwards.
     pub fn with_stack<R>(
         world: &mut W,
         bytes: &[u8],
@@ -293,7 +300,7 @@ impl<W: World> Vm<W> {
             }
             let region = world.region();
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), region.host::<u8>(addr), bytes.len());
-            // Nothing that a program has left is beside it.
+            // The rest of the frame must not contain data of earlier calls.
             let end = addr + bytes.len() as u64;
             std::ptr::write_bytes(region.host::<u8>(end), 0, (fp - end) as usize);
             (*cx).fp = addr;
@@ -303,71 +310,76 @@ impl<W: World> Vm<W> {
         }
     }
 
-    /// Sum of [`Func::cost`] of all calls made so far, and of the cache lines that had to come from elsewhere.
+    /// Returns the sum of [`Func::cost`] of all calls so far, plus the cost of all cache lines
+    /// fetched from other caches or memory.
     #[inline]
     pub fn cost(&self) -> u64 {
         self.cx().cost
     }
 
-    /// A function that `cpu` called loads from the cache line of an address: adds what that costs to [`Vm::cost`].
+    /// Adds the cost of a load from the cache line at `addr`, by a function that `cpu` called, to
+    /// [`Vm::cost`].
     #[inline]
     pub(crate) fn load_line(&self, cpu: u32, addr: u64) {
         let ns = self.cx().region.lines().load(cpu, addr);
-        // SAFETY: as in `set_contexts`.
+        // SAFETY: the VM is alive, and there is no reference to this field.
         unsafe { (*self.cx.as_ptr()).cost += ns };
     }
 
-    /// The same for a store.
+    /// Adds the cost of a store to the cache line at `addr`, by a function that `cpu` called, to
+    /// [`Vm::cost`].
     #[inline]
     pub(crate) fn store_line(&self, cpu: u32, addr: u64) {
         let ns = self.cx().region.lines().store(cpu, addr);
-        // SAFETY: as in `set_contexts`.
+        // SAFETY: the VM is alive, and there is no reference to this field.
         unsafe { (*self.cx.as_ptr()).cost += ns };
     }
 
-    /// What the sanitizer has looked at so far; `None` where it is off.
-    pub fn what_was_checked(&self) -> Option<Checked> {
-        self.cx().sanitizer.as_ref().map(|sanitizer| sanitizer.checked)
+    /// Returns counts of the sanitizer's checks so far; `None` if it is off.
+    pub fn check_counts(&self) -> Option<CheckCounts> {
+        self.cx().sanitizer.as_ref().map(|sanitizer| sanitizer.counts)
     }
 
-    /// Why the interpreter runs a program that was to be compiled; `None` if what was asked for runs it.
+    /// Returns why the interpreter runs a program that the JIT should have compiled; `None` if the
+    /// requested engine runs it.
     pub fn why_interpreted(&self) -> Option<&str> {
         self.cx().interpreted.as_deref()
     }
 
-    /// Sets what the code may call from now on (bits of [`Func::contexts`]); returns what was set before.
+    /// Sets which functions the code may call from now on (bits of [`Func::contexts`]) and returns
+    /// the previous bits.
     #[inline]
     pub fn set_contexts(&self, contexts: u32) -> u32 {
         unsafe { std::mem::replace(&mut (*self.cx.as_ptr()).contexts, contexts) }
     }
 
-    /// What the code may call now.
+    /// Returns the bits of [`Func::contexts`] that the code may call now.
     #[inline]
     pub fn contexts(&self) -> u32 {
         self.cx().contexts
     }
 
-    /// The instruction that makes the current call, for messages.
+    /// Returns the instruction that makes the current call, for messages.
     pub fn pc(&self) -> usize {
         self.cx().pc as usize
     }
 
-    /// Says where the code is, until its next call.
+    /// Sets the current instruction; the next call of the code overwrites it.
     pub fn set_pc(&self, pc: usize) {
         unsafe { (*self.cx.as_ptr()).pc = pc as u32 }
     }
 
-    /// The linked code.
+    /// Returns the linked code.
     pub fn code(&self) -> &Code {
         &self.cx().code
     }
 
-    /// The maps, in the order of the object.
+    /// Returns the maps, in the order of the object.
     pub fn maps(&self) -> &[Map] {
         &self.cx().maps
     }
 
-    /// The map a policy's map pointer points to.
+    /// Returns the map that a policy's map pointer points to.
     #[inline]
     pub fn map(&self, addr: u64) -> Result<&Map, Fault> {
         Ok(&self.maps()[self.map_index(addr)?])
@@ -377,22 +389,22 @@ impl<W: World> Vm<W> {
     pub(crate) fn map_index(&self, addr: u64) -> Result<usize, Fault> {
         let cx = self.cx();
         match cx.handles.binary_search_by_key(&addr, |&(handle, _)| handle) {
-            Ok(place) => Ok(cx.handles[place].1 as usize),
+            Ok(index) => Ok(cx.handles[index].1 as usize),
             Err(_) => Err(Fault::func(format!("{addr:#x} is not a map"))),
         }
     }
 
-    /// The map with this name.
+    /// Returns the map with this name.
     pub fn map_by_name(&self, name: &str) -> Option<&Map> {
         self.maps().iter().find(|map| map.name() == name)
     }
 
-    /// The types the program allocates, by local BTF id.
+    /// Returns the types that the program allocates, by local BTF id.
     pub(crate) fn types(&self) -> &LocalTypes {
         &self.cx().types
     }
 
-    /// What helpers remember of the program.
+    /// Returns the helpers' state for this program.
     pub(crate) fn state(&self) -> &RefCell<State> {
         &self.cx().state
     }
@@ -401,7 +413,7 @@ impl<W: World> Vm<W> {
 impl<W> Drop for Vm<W> {
     fn drop(&mut self) {
         enter::forget(self.cx.as_ptr());
-        // SAFETY: made by Box::leak in `new`.
+        // SAFETY: `new` made the pointer with Box::leak.
         let cx = unsafe { Box::from_raw(self.cx.as_ptr()) };
         assert!(cx.depth == 0, "a program must not be unloaded by code it runs");
         cx.region.release_pages(cx.stack, FRAMES * FRAME + SLACK);

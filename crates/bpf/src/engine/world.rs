@@ -5,62 +5,68 @@ use super::vm::Vm;
 use crate::fault::Fault;
 use crate::memory::Region;
 
-/// What the helpers of this crate need to know of the machine they run on.
+/// Services of the machine that the helpers of this crate use.
 pub trait World: Sized + 'static {
-    /// The machine's address space.
+    /// Returns the machine's address space.
     fn region(&self) -> &Region;
-    /// The loaded program.
+    /// Returns the loaded program.
     fn vm(&self) -> &Vm<Self>;
-    /// Monotonic clock: `bpf_ktime_get_ns`.
+    /// Returns the monotonic clock in ns: `bpf_ktime_get_ns`.
     fn now_ns(&self) -> u64;
-    /// The same at the last tick: `bpf_ktime_get_coarse_ns`.
+    /// Returns the monotonic clock at the last tick in ns: `bpf_ktime_get_coarse_ns`.
     fn coarse_ns(&self) -> u64;
-    /// `jiffies_64`.
+    /// Returns `jiffies_64`.
     fn jiffies(&self) -> u64;
-    /// The CPU the program runs on.
+    /// Returns the CPU on which the program runs.
     fn cpu(&self) -> u32;
-    /// CPU ids are below this.
+    /// Returns one more than the highest CPU id.
     fn nr_cpu_ids(&self) -> u32;
-    /// NUMA nodes are numbered below this.
+    /// Returns one more than the highest NUMA node.
     fn nr_node_ids(&self) -> u32;
-    /// Are interrupts off where the program runs? Then no timer can be waited for.
+    /// Returns whether interrupts are off where the program runs. If they are, a timer's callback
+    /// cannot be waited for.
     fn irqs_disabled(&self) -> bool;
-    /// What to add to the address of a per-CPU kernel variable for this CPU's copy: `bpf_per_cpu_ptr`. `cpu` is valid.
+    /// Returns the offset from the address of a per-CPU kernel variable to the copy of `cpu`:
+    /// `bpf_per_cpu_ptr`. `cpu` must be a valid id.
     fn per_cpu_offset(&self, cpu: u32) -> u64;
-    /// Address of the running task's `task_struct`.
+    /// Returns the address of the running task's `task_struct`.
     fn current_task(&self) -> u64;
-    /// `tgid << 32 | pid` of the running task.
+    /// Returns `tgid << 32 | pid` of the running task.
     fn current_pid_tgid(&self) -> u64;
-    /// `comm` of the running task, NUL-padded.
+    /// Returns `comm` of the running task, NUL-padded.
     fn current_comm(&self) -> [u8; 16];
-    /// The next number of the machine's seeded generator.
+    /// Returns the next number of the machine's seeded generator.
     fn prandom_u32(&mut self) -> u32;
-    /// A line of `bpf_printk` or of a stream.
+    /// Logs one line of `bpf_printk` or of a BPF stream.
     ///
     /// # Errors
-    /// If the run has no memory left for it.
+    /// The run's memory limit leaves no room for the line.
     fn log(&mut self, line: String) -> Result<(), Fault>;
-    /// A map value that held a reference to a kernel object (`__kptr`) is gone: gives the reference back.
+    /// Releases the reference to a kernel object (`__kptr`) that a map value held when it was
+    /// removed.
     fn release_object(&mut self, object: u64);
-    /// Can a map of this kind (TASK_STORAGE, CGRP_STORAGE) be given a value for the object at this address? Not if that is gone, or
-    /// going: nothing would free the value.
+    /// Returns whether a map of this kind (TASK_STORAGE or CGRP_STORAGE) may create a value for the
+    /// object at this address. It may not if the object is exiting or gone, because nothing would
+    /// free the value.
     ///
     /// # Errors
-    /// It is not an object that such a map keeps values for.
+    /// The address is not an object that such a map keeps values for.
     fn can_own_storage(&self, kind: u32, owner: u64) -> Result<bool, Fault>;
-    /// A `bpf_spin_lock` or `bpf_res_spin_lock` at this address is taken: charge the wait.
+    /// Charges the wait for the `bpf_spin_lock` or `bpf_res_spin_lock` at this address, which the
+    /// program has just acquired.
     ///
     /// # Errors
-    /// If the run has no memory left to note the lock.
+    /// The run's memory limit leaves no room to record the lock.
     fn spin_lock(&mut self, lock: u64) -> Result<(), Fault>;
-    /// It is released.
+    /// Records that the program releases the lock.
     fn spin_unlock(&mut self, lock: u64);
-    /// Start (or move) the timer whose `struct bpf_timer` is at this address; `flags` as for `bpf_timer_start`
-    /// (BPF_F_TIMER_ABS, BPF_F_TIMER_CPU_PIN). On expiry call [`Vm::run_timer`].
+    /// Starts or moves the timer whose `struct bpf_timer` is at this address. `flags` are those of
+    /// `bpf_timer_start` (BPF_F_TIMER_ABS, BPF_F_TIMER_CPU_PIN). On expiry the machine calls
+    /// [`Vm::run_timer`].
     ///
     /// # Errors
-    /// If the run has no memory left to note it.
+    /// The run's memory limit leaves no room to record the timer.
     fn timer_start(&mut self, timer: u64, ns: u64, flags: u64) -> Result<(), Fault>;
-    /// Stop the timer; was it pending?
+    /// Stops the timer and returns whether it was pending.
     fn timer_cancel(&mut self, timer: u64) -> bool;
 }

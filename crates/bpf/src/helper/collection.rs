@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Trees (`bpf_rb_root`) and lists (`bpf_list_head`) of objects that BPF code allocates.
 //!
-//! The order is kept outside the region, by the address of the root. A tree is a sorted array: finding a place takes
-//! log2(n) comparisons, about those of a balanced tree; equal nodes go behind each other. What `bpf_rbtree_root`, `left` and
-//! `right` show is the perfectly balanced tree over that array.
+//! The order of the nodes is stored outside of the region, by the address of the root. A tree is a
+//! sorted array. An insertion takes log2(n) comparisons, about as many as in a balanced tree, and
+//! goes after equal nodes. `bpf_rbtree_root`, `left` and `right` present the array as a perfectly
+//! balanced tree.
 
 use super::object;
 use super::state::State;
@@ -81,65 +82,66 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
     }
 }
 
-/// Enters a node into a root's books; `false` when it is already in one.
-fn join<W: World>(w: &mut W, root: u64, node: u64) -> Result<bool, Fault> {
+/// Records that a root contains a node. Returns `false` if some root already contains it.
+fn add_member<W: World>(w: &mut W, root: u64, node: u64) -> Result<bool, Fault> {
     w.region().check_given(root, 16)?;
     w.region().check_given(node, 24)?;
     let mut state = w.vm().state().borrow_mut();
-    if state.member_of.contains_key(&node) {
+    if state.root_by_node.contains_key(&node) {
         return Ok(false);
     }
     w.region().memory().charge_record(Use::Records)?;
-    state.member_of.insert(node, root);
+    state.root_by_node.insert(node, root);
     Ok(true)
 }
 
-/// A node is in no root any more.
-fn leave<W: World>(w: &W, state: &mut State, node: u64) {
-    if state.member_of.remove(&node).is_some() {
+/// Records that no root contains a node any more.
+fn remove_member<W: World>(w: &W, state: &mut State, node: u64) {
+    if state.root_by_node.remove(&node).is_some() {
         w.region().memory().give_back_records(Use::Records, 1);
     }
 }
 
-/// A node cannot be added: the reference to it is given up all the same. Only an object with several can be in a root already.
-fn refuse<W: World>(w: &mut W, node: u64) -> i64 {
-    if let Some((object, _)) = w.region().alloc_around(node) {
-        object::drop_one_of_several(w, object);
+/// Drops the reference to a node that cannot be added, as the kernel does. Only an object with
+/// several references can already be in a root.
+fn reject_node<W: World>(w: &mut W, node: u64) -> i64 {
+    if let Some((object, _)) = w.region().allocation_at(node) {
+        object::drop_counted_reference(w, object);
     }
     -EINVAL
 }
 
-/// The root or head at this address is going: its nodes, which are in it no more.
+/// Removes all nodes from a root or head that is about to be removed, and returns them.
 pub(super) fn clear<W: World>(w: &mut W, root: u64) -> Vec<u64> {
     let mut state = w.vm().state().borrow_mut();
     let mut nodes = state.trees.remove(&root).unwrap_or_default();
     nodes.extend(state.lists.remove(&root).unwrap_or_default());
     for node in &nodes {
-        leave(w, &mut state, *node);
+        remove_member(w, &mut state, *node);
     }
     nodes
 }
 
-/// The work of looking for a node among so many, or of moving them.
+/// Charges the work of searching or moving `nodes` nodes.
 fn charge<W: World>(w: &W, nodes: usize) -> Result<(), Fault> {
     const NODES: usize = 4;
     w.vm().charge((nodes / NODES) as u64)
 }
 
-/// Nodes in a tree.
+/// Returns the number of nodes in a tree.
 fn tree_len<W: World>(w: &W, root: u64) -> usize {
     w.vm().state().borrow().trees.get(&root).map_or(0, Vec::len)
 }
 
-/// Nodes in a list.
+/// Returns the number of nodes in a list.
 fn list_len<W: World>(w: &W, head: u64) -> usize {
     let state = w.vm().state().borrow();
     state.lists.get(&head).map_or(0, std::collections::VecDeque::len)
 }
 
 fn rbtree_add<W: World>(w: &mut W, root: u64, node: u64, less: u64) -> Result<i64, Fault> {
-    if !join(w, root, node)? {
-        return Ok(refuse(w, node));
+    if !add_member(w, root, node)? {
+        return Ok(reject_node(w, node));
     }
     let (mut low, mut high) = (0, tree_len(w, root));
     charge(w, high)?;
@@ -152,7 +154,7 @@ fn rbtree_add<W: World>(w: &mut W, root: u64, node: u64, less: u64) -> Result<i6
             .trees
             .get(&root)
             .and_then(|tree| tree.get(middle).copied());
-        // It may have been taken out by the comparison, which is the program's.
+        // The comparison runs code of the program, which may have removed the node.
         let Some(other) = other else { break };
         if Vm::call_address(w, less, [node, other, 0, 0, 0])? as u8 != 0 {
             high = middle;
@@ -188,7 +190,7 @@ fn rbtree_remove<W: World>(w: &mut W, root: u64, node: u64) -> Result<u64, Fault
         return Ok(0);
     };
     state.trees.entry(root).or_default().remove(at);
-    leave(w, &mut state, node);
+    remove_member(w, &mut state, node);
     Ok(node)
 }
 
@@ -225,8 +227,8 @@ fn rbtree_child<W: World>(w: &mut W, root: u64, node: u64, right: bool) -> Resul
 }
 
 fn list_push<W: World>(w: &mut W, head: u64, node: u64, front: bool) -> Result<i64, Fault> {
-    if !join(w, head, node)? {
-        return Ok(refuse(w, node));
+    if !add_member(w, head, node)? {
+        return Ok(reject_node(w, node));
     }
     let mut state = w.vm().state().borrow_mut();
     let list = state.lists.entry(head).or_default();
@@ -245,14 +247,14 @@ fn list_pop<W: World>(w: &mut W, head: u64, front: bool) -> u64 {
     };
     let node = if front { list.pop_front() } else { list.pop_back() };
     let Some(node) = node else { return 0 };
-    leave(w, &mut state, node);
+    remove_member(w, &mut state, node);
     node
 }
 
-/// Inserts a node behind `prev`, which must be in the list.
+/// Inserts a node after `prev`, which must be in the list.
 fn list_add<W: World>(w: &mut W, head: u64, node: u64, prev: u64) -> Result<i64, Fault> {
-    if w.vm().state().borrow().member_of.get(&prev) != Some(&head) || !join(w, head, node)? {
-        return Ok(refuse(w, node));
+    if w.vm().state().borrow().root_by_node.get(&prev) != Some(&head) || !add_member(w, head, node)? {
+        return Ok(reject_node(w, node));
     }
     charge(w, list_len(w, head))?;
     let mut state = w.vm().state().borrow_mut();
@@ -272,7 +274,7 @@ fn list_del<W: World>(w: &mut W, head: u64, node: u64) -> Result<u64, Fault> {
         return Ok(0);
     };
     list.remove(at);
-    leave(w, &mut state, node);
+    remove_member(w, &mut state, node);
     Ok(node)
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CPU masks: bitmaps of as many bits as the machine has CPU ids, rounded up to 64. A policy's own masks are objects of that
-//! size; their references are counted outside.
+//! CPU masks: bitmaps with one bit per CPU id of the machine, rounded up to 64. A policy's own
+//! masks are objects of that size; their reference counts are stored outside of the region.
 
 use crate::engine::func::Func;
 use crate::engine::world::World;
@@ -87,10 +87,10 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
     }
 }
 
-/// Words of the masks of larger machines are charged.
+/// Size in words up to which going through a mask is free.
 const FEW_WORDS: u32 = 8;
 
-/// The work of going through a whole mask.
+/// Charges the work of going through a whole mask.
 fn charge<W: World>(w: &W) -> Result<(), Fault> {
     match words(w) {
         ..=FEW_WORDS => Ok(()),
@@ -98,12 +98,12 @@ fn charge<W: World>(w: &W) -> Result<(), Fault> {
     }
 }
 
-/// 64-bit words of a mask.
+/// Returns the number of 64-bit words of a mask.
 fn words<W: World>(w: &W) -> u32 {
     w.nr_cpu_ids().div_ceil(64)
 }
 
-/// Bits of word `i` that are CPU ids.
+/// Returns the bits of word `i` that are CPU ids.
 fn valid<W: World>(w: &W, i: u32) -> u64 {
     match w.nr_cpu_ids() - i * 64 {
         nr if nr >= 64 => u64::MAX,
@@ -111,7 +111,7 @@ fn valid<W: World>(w: &W, i: u32) -> u64 {
     }
 }
 
-/// Word `i` of a mask, without what lies beyond the last CPU id.
+/// Returns word `i` of a mask, without the bits beyond the last CPU id.
 fn word<W: World>(w: &W, mask: u64, i: u32) -> Result<u64, Fault> {
     let addr = mask.wrapping_add(u64::from(i) * 8);
     let bits = w.region().load::<u64>(addr)?;
@@ -119,7 +119,7 @@ fn word<W: World>(w: &W, mask: u64, i: u32) -> Result<u64, Fault> {
     Ok(bits & valid(w, i))
 }
 
-/// The first set bit at or after `start`; nr_cpu_ids if none.
+/// Returns the first set bit at or after `start`, or nr_cpu_ids if all are clear.
 fn find<W: World>(w: &mut W, start: u32, bits: impl Fn(&W, u32) -> Result<u64, Fault>) -> Result<u32, Fault> {
     charge(w)?;
     let nr = w.nr_cpu_ids();
@@ -144,7 +144,7 @@ fn all<W: World>(w: &mut W, is: impl Fn(&W, u32) -> Result<bool, Fault>) -> Resu
     Ok(true)
 }
 
-/// Sets a whole mask; is any bit set then?
+/// Sets a whole mask and returns whether any bit is set.
 fn fill<W: World>(w: &mut W, mask: u64, bits: impl Fn(&W, u32) -> Result<u64, Fault>) -> Result<bool, Fault> {
     charge(w)?;
     let mut any = 0;
@@ -158,7 +158,7 @@ fn fill<W: World>(w: &mut W, mask: u64, bits: impl Fn(&W, u32) -> Result<u64, Fa
     Ok(any != 0)
 }
 
-/// Changes a CPU's bit; was it set before? CPU ids that do not exist are ignored, as in the kernel.
+/// Changes a CPU's bit and returns its old value. Invalid CPU ids are ignored, as in the kernel.
 fn change<W: World>(w: &mut W, cpu: u32, mask: u64, new: impl Fn(u64, u64) -> u64) -> Result<bool, Fault> {
     if cpu >= w.nr_cpu_ids() {
         return Ok(false);
@@ -179,14 +179,15 @@ fn weight<W: World>(w: &mut W, mask: u64) -> Result<u32, Fault> {
     (0..words(w)).map(|i| word(w, mask, i).map(u64::count_ones)).sum()
 }
 
-/// A CPU of both masks, another one each time it is asked on the same CPU.
+/// Returns a CPU that is in both masks. Successive calls on the same CPU return different ones in
+/// turn.
 fn distribute<W: World>(w: &mut W, a: u64, b: u64) -> Result<u32, Fault> {
     let here = w.cpu() as usize;
     let previous = w.vm().state().borrow().distributed.get(here).copied().unwrap_or(0);
-    let both = |w: &W, i| Ok(word(w, a, i)? & word(w, b, i)?);
-    let mut cpu = find(w, previous + 1, both)?;
+    let common = |w: &W, i| Ok(word(w, a, i)? & word(w, b, i)?);
+    let mut cpu = find(w, previous + 1, common)?;
     if cpu >= w.nr_cpu_ids() {
-        cpu = find(w, 0, both)?;
+        cpu = find(w, 0, common)?;
     }
     if cpu < w.nr_cpu_ids() {
         let mut state = w.vm().state().borrow_mut();
@@ -206,10 +207,10 @@ fn populate<W: World>(w: &mut W, mask: u64, from: u64, size: u64) -> Result<i64,
     Ok(0)
 }
 
-/// A new, empty mask with one reference; NULL when memory is exhausted.
+/// Allocates an empty mask with one reference. Returns NULL if memory is exhausted.
 ///
 /// # Errors
-/// If the run has used up its memory.
+/// The run's memory limit is reached.
 pub fn create<W: World>(w: &mut W) -> Result<u64, Fault> {
     let Some(mask) = w.region().alloc(u64::from(words(w)) * 8) else {
         return w.region().memory().refused(0);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Ring buffers, and dynptrs: to a program's own memory, to a record that is being written, to a sample of a user ring buffer.
+//! Ring buffers, and dynptrs. A dynptr refers to the program's own memory, a record that is being
+//! written, or a sample of a user ring buffer.
 
 use crate::engine::func::Func;
 use crate::engine::vm::Vm;
@@ -8,8 +9,9 @@ use crate::errno::long::*;
 use crate::fault::Fault;
 use crate::rows::*;
 
-/// A `struct bpf_dynptr`: where the memory begins (0: to none), how much of it, from where on. It lies with the program, so what is
-/// read of it is as little trusted as any address: accesses through it are checked.
+/// A `struct bpf_dynptr`: address of the memory (0 for a NULL dynptr), its size, and an offset into
+/// it. The struct lies in the program's memory, so its contents cannot be trusted; accesses through
+/// it are checked like any others.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Dynptr {
@@ -23,11 +25,11 @@ const NULL: Dynptr = Dynptr {
     size: 0,
     offset: 0,
 };
-/// Largest memory of a dynptr: DYNPTR_MAX_SIZE.
+/// Maximum size of a dynptr's memory in bytes: DYNPTR_MAX_SIZE.
 const MAX_SIZE: u64 = (1 << 24) - 1;
-/// BPF_RB_NO_WAKEUP and BPF_RB_FORCE_WAKEUP: nobody waits at the other end here.
+/// BPF_RB_NO_WAKEUP and BPF_RB_FORCE_WAKEUP, without effect because no reader waits.
 const WAKEUP_FLAGS: u64 = 3;
-/// bpf_user_ringbuf_drain handles at most this many samples in one call.
+/// Maximum number of samples that one call of bpf_user_ringbuf_drain handles.
 const MAX_SAMPLES: u64 = 128 * 1024;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
@@ -77,7 +79,7 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
         "bool bpf_dynptr_is_null(const struct bpf_dynptr *p)"
         { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL,
           run: |w: &mut W, p: u64| Ok::<bool, Fault>(w.region().load::<Dynptr>(p)?.data == 0) }
-        // None of those there are here is.
+        // No dynptr modelled here is read-only.
         "bool bpf_dynptr_is_rdonly(const struct bpf_dynptr *p)"
         { releases: V6_12.., contexts: ANY, rules: PLAIN, native: CALL, run: |_: &mut W, _: u64| false }
         "u64 bpf_dynptr_size(const struct bpf_dynptr *p)"
@@ -130,11 +132,12 @@ fn commit<W: World>(w: &mut W, addr: u64, discard: bool) -> Result<(), Fault> {
     )))
 }
 
-fn query<W: World>(w: &mut W, map: u64, what: u64) -> Result<u64, Fault> {
-    Ok(w.vm().map(map)?.ringbuf()?.borrow().query(what))
+fn query<W: World>(w: &mut W, map: u64, property: u64) -> Result<u64, Fault> {
+    Ok(w.vm().map(map)?.ringbuf()?.borrow().query(property))
 }
 
-/// Calls `callback(dynptr, ctx)` for each sample until it returns 1; the number of samples. Not from within such a callback.
+/// Calls `callback(dynptr, ctx)` for each sample until it returns nonzero, and returns the number
+/// of samples. Fails if called from such a callback.
 fn user_ringbuf_drain<W: World>(w: &mut W, map: u64, callback: u64, ctx: u64, flags: u64) -> Result<i64, Fault> {
     let ring = w.vm().map(map)?.ringbuf()?;
     if flags & !WAKEUP_FLAGS != 0 {
@@ -167,18 +170,20 @@ fn drain<W: World>(w: &mut W, map: u64, callback: u64, ctx: u64) -> Result<i64, 
     Ok(nr as i64)
 }
 
-/// Address of `len` bytes at `offset` of a dynptr's memory: `None` if it has none, or not so much.
-fn place(dynptr: Dynptr, offset: u64, len: u64) -> Option<u64> {
+/// Returns the address of `len` bytes at `offset` in a dynptr's memory; `None` for a NULL dynptr or
+/// a range beyond the end.
+fn range_address(dynptr: Dynptr, offset: u64, len: u64) -> Option<u64> {
     let fits = u64::from(dynptr.size)
         .checked_sub(len)
         .is_some_and(|most| offset <= most);
     (dynptr.data != 0 && fits).then(|| dynptr.data.wrapping_add(u64::from(dynptr.offset)).wrapping_add(offset))
 }
 
-/// bpf_dynptr_data and the slices: address of the bytes, 0 when they are not inside.
+/// Implements bpf_dynptr_data and the slices: returns the address of the bytes, 0 if they are out
+/// of range.
 fn data<W: World>(w: &mut W, dynptr: u64, offset: u64, len: u64) -> Result<u64, Fault> {
     let dynptr = w.region().load::<Dynptr>(dynptr)?;
-    Ok(place(dynptr, offset, len).unwrap_or(0))
+    Ok(range_address(dynptr, offset, len).unwrap_or(0))
 }
 
 fn from_mem<W: World>(w: &mut W, data: u64, size: u64, flags: u64, dynptr: u64) -> Result<i64, Fault> {
@@ -228,7 +233,7 @@ fn dynptr_read<W: World>(w: &mut W, to: u64, len: u64, dynptr: u64, offset: u64,
         return Ok(-EINVAL);
     }
     w.vm().charge_bytes(len)?;
-    match place(dynptr, offset, len) {
+    match range_address(dynptr, offset, len) {
         Some(from) => w.region().copy(to, from, len).map(|()| 0),
         None => Ok(-E2BIG),
     }
@@ -237,7 +242,7 @@ fn dynptr_read<W: World>(w: &mut W, to: u64, len: u64, dynptr: u64, offset: u64,
 fn dynptr_write<W: World>(w: &mut W, dynptr: u64, offset: u64, from: u64, len: u64, flags: u64) -> Result<i64, Fault> {
     let dynptr = w.region().load::<Dynptr>(dynptr)?;
     w.vm().charge_bytes(len)?;
-    match place(dynptr, offset, len) {
+    match range_address(dynptr, offset, len) {
         _ if dynptr.data == 0 => Ok(-EINVAL),
         None => Ok(-E2BIG),
         Some(_) if flags != 0 => Ok(-EINVAL),
@@ -273,7 +278,7 @@ fn clone<W: World>(w: &mut W, dynptr: u64, to: u64) -> Result<i64, Fault> {
     Ok(if dynptr.data == 0 { -EINVAL } else { 0 })
 }
 
-/// A dynptr to nothing has 0 bytes for what asks for its size alone.
+/// Returns whether a range is beyond the end. A NULL dynptr has size 0 here.
 fn beyond(dynptr: Dynptr, offset: u64, len: u64) -> bool {
     u64::from(dynptr.size).checked_sub(len).is_none_or(|most| offset > most)
 }
@@ -281,7 +286,7 @@ fn beyond(dynptr: Dynptr, offset: u64, len: u64) -> bool {
 fn copy<W: World>(w: &mut W, dst: u64, dst_off: u64, src: u64, src_off: u64, len: u64) -> Result<i64, Fault> {
     let (dst, src) = (w.region().load::<Dynptr>(dst)?, w.region().load::<Dynptr>(src)?);
     w.vm().charge_bytes(len)?;
-    match (place(dst, dst_off, len), place(src, src_off, len)) {
+    match (range_address(dst, dst_off, len), range_address(src, src_off, len)) {
         (Some(to), Some(from)) => w.region().copy(to, from, len).map(|()| 0),
         (Some(_), None) if src.data == 0 => Ok(-EINVAL),
         (None, Some(_)) if dst.data == 0 => Ok(-EINVAL),
@@ -293,7 +298,7 @@ fn copy<W: World>(w: &mut W, dst: u64, dst_off: u64, src: u64, src_off: u64, len
 fn memset<W: World>(w: &mut W, dynptr: u64, offset: u64, len: u64, value: u32) -> Result<i64, Fault> {
     let dynptr = w.region().load::<Dynptr>(dynptr)?;
     w.vm().charge_bytes(len)?;
-    match place(dynptr, offset, len) {
+    match range_address(dynptr, offset, len) {
         Some(at) => {
             w.region().bytes_mut(at, len)?.fill(value as u8);
             Ok(0)

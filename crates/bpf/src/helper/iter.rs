@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Loops: bpf_loop, numeric and bit iterators.
+//! Loops: bpf_loop, and numeric and bit iterators.
 
-use super::read::nofault;
+use super::read::may_be_kernel;
 use crate::engine::func::Func;
 use crate::engine::vm::Vm;
 use crate::engine::world::World;
@@ -11,7 +11,7 @@ use crate::insn::MAX_LOOPS;
 use crate::memory::Use;
 use crate::rows::*;
 
-/// Most words a bit iterator takes: BITS_ITER_NR_WORDS_MAX.
+/// Maximum number of words of a bit iterator: BITS_ITER_NR_WORDS_MAX.
 const MAX_WORDS: u32 = 511;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
@@ -36,7 +36,7 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
     table
 }
 
-/// Calls `callback(i, ctx)` for i below `nr` until it returns 1; the number of calls.
+/// Calls `callback(i, ctx)` for i below `nr` until it returns nonzero. Returns the number of calls.
 fn bpf_loop<W: World>(w: &mut W, nr: u32, callback: u64, ctx: u64, flags: u64) -> Result<i64, Fault> {
     if flags != 0 {
         return Ok(-EINVAL);
@@ -52,7 +52,7 @@ fn bpf_loop<W: World>(w: &mut W, nr: u32, callback: u64, ctx: u64, flags: u64) -
     Ok(i64::from(nr))
 }
 
-/// The iterator is two ints: current and end.
+/// Initialises the iterator, which consists of two ints: current value and end.
 fn num_new<W: World>(w: &mut W, it: u64, start: i32, end: i32) -> Result<i64, Fault> {
     let error = if start > end {
         EINVAL
@@ -81,7 +81,8 @@ fn num_destroy<W: World>(w: &mut W, it: u64) -> Result<(), Fault> {
     w.region().store(it, [0i32, 0])
 }
 
-/// `struct bpf_iter_bits`: the bits or where a copy of them is, their number, the current one.
+/// A `struct bpf_iter_bits`: the bits, or the address of a copy if there are more than 64; their
+/// number; the current bit.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Bits {
@@ -107,7 +108,7 @@ fn bits_new<W: World>(w: &mut W, it: u64, bits: u64, words: u32) -> Result<i64, 
     }
     w.vm().charge_bytes(u64::from(words) * 8)?;
     let Ok(source) = w.region().bytes(bits, u64::from(words) * 8) else {
-        let no_kernel_memory = words > 1 && !nofault(w.region(), bits);
+        let no_kernel_memory = words > 1 && !may_be_kernel(w.region(), bits);
         return Ok(if no_kernel_memory { -ERANGE } else { -EFAULT });
     };
     let bits = if words == 1 {
@@ -160,7 +161,7 @@ fn bits_next<W: World>(w: &mut W, it: u64) -> Result<u64, Fault> {
 
 fn bits_destroy<W: World>(w: &mut W, it: u64) -> Result<(), Fault> {
     let state = w.region().load::<Bits>(it)?;
-    // The iterator lies with the program: it may say anything.
+    // The iterator lies in the program's memory, so its contents cannot be trusted.
     if w.vm().state().borrow_mut().bits.remove(&state.bits) {
         w.region().memory().give_back_records(Use::Records, 1);
         w.region().free(state.bits);

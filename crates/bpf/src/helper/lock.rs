@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Locks and critical sections. A program's callback runs to its end before anything else does, so a lock found taken was
-//! taken by the same program on the way: a deadlock. The time a lock costs is the world's to charge.
+//! Locks and critical sections. A program's callback always runs to completion, so only the same
+//! program can already hold a lock: that is a deadlock. The simulated machine charges the time for
+//! a lock.
 
 use crate::engine::func::Func;
 use crate::engine::world::World;

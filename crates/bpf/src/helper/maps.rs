@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Access to maps.
+//! Helpers and kfuncs that access maps.
 
 use super::object::drop_fields;
 use crate::engine::func::Func;
@@ -14,7 +14,7 @@ use crate::rows::*;
 const BPF_LOCAL_STORAGE_GET_F_CREATE: u64 = 1;
 const BPF_F_INDEX_MASK: u64 = 0xffff_ffff;
 const BPF_F_CURRENT_CPU: u64 = BPF_F_INDEX_MASK;
-/// Bytes of a struct bpf_perf_event_value.
+/// Size of a struct bpf_perf_event_value in bytes.
 const PERF_EVENT_VALUE_SIZE: u32 = 24;
 /// NUMA_NO_NODE
 const NO_NODE: i32 = -1;
@@ -93,7 +93,7 @@ fn lookup_percpu<W: World>(w: &mut W, map: u64, key: u64, cpu: u32) -> Result<u6
     Ok(value)
 }
 
-/// The work that an operation on a map has done beyond the usual.
+/// Charges the work of a map operation that exceeds the usual.
 #[inline]
 fn charge<W: World>(w: &W, map: &Map) -> Result<(), Fault> {
     match map.take_work() {
@@ -104,12 +104,12 @@ fn charge<W: World>(w: &W, map: &Map) -> Result<(), Fault> {
 
 fn update<W: World>(w: &mut W, map: u64, key: u64, value: u64, flags: u64) -> Result<i64, Fault> {
     let map = w.vm().map(map)?;
-    not_of_maps(map, "bpf_map_update_elem#2")?;
+    reject_map_of_maps(map, "bpf_map_update_elem#2")?;
     w.vm().charge_bytes(map.def().value_size.into())?;
     let key = w.region().bytes(key, map.def().key_size.into())?;
     let value = w.region().bytes(value, map.def().value_size.into())?;
     let fields = &map.def().fields;
-    if fields.iter().any(|field| ends_with_update(map, field))
+    if fields.iter().any(|field| is_ended_by_update(map, field))
         || (map.def().kind == kind::LRU_HASH && !fields.is_empty())
     {
         return update_references(w, map.addr(), key.to_vec(), value.to_vec(), flags);
@@ -119,9 +119,10 @@ fn update<W: World>(w: &mut W, map: u64, key: u64, value: u64, flags: u64) -> Re
     Ok(done)
 }
 
-/// Does an update end what this field of the value holds? Timers and work are cancelled (bpf_obj_cancel_fields); a reference goes where
-/// the element is a new one, and stays in an array and in per-CPU values.
-fn ends_with_update(map: &Map, field: &Field) -> bool {
+/// Returns whether an update ends what this field of the old value holds. Timers and work are
+/// cancelled (bpf_obj_cancel_fields). A reference is released in maps that replace the element, and
+/// kept in arrays and per-CPU values.
+fn is_ended_by_update(map: &Map, field: &Field) -> bool {
     match field.kind {
         FieldKind::Timer | FieldKind::Workqueue => true,
         FieldKind::Kptr { .. } => matches!(map.def().kind, kind::HASH | kind::LRU_HASH),
@@ -129,7 +130,8 @@ fn ends_with_update(map: &Map, field: &Field) -> bool {
     }
 }
 
-/// An update gives back the references that the value held, and all that one thrown out by it owned (bpf_obj_free_fields).
+/// Updates an element. Releases the references of the old value, and everything owned by a value
+/// that the update evicts (bpf_obj_free_fields).
 fn update_references<W: World>(
     w: &mut W,
     map_addr: u64,
@@ -138,7 +140,7 @@ fn update_references<W: World>(
     flags: u64,
 ) -> Result<i64, Fault> {
     let map = w.vm().map(map_addr)?;
-    let ending = map.def().fields.iter().filter(|field| ends_with_update(map, field));
+    let ending = map.def().fields.iter().filter(|field| is_ended_by_update(map, field));
     let ending: Vec<_> = ending.cloned().collect();
     let old = map.lookup(w.region(), &key, w.cpu())?;
     let victim = map.victim(w.region(), &key, flags);
@@ -149,7 +151,7 @@ fn update_references<W: World>(
     let map = w.vm().map(map_addr)?;
     let done = map.update(w.region(), &key, &value, flags, w.cpu())?;
     charge(w, map)?;
-    // With the lock taken, the value is changed where it is.
+    // With BPF_F_LOCK the value is changed in place.
     if done == 0 && old != 0 && flags & BPF_F_LOCK == 0 {
         drop_fields(w, &ending, old);
     }
@@ -158,7 +160,7 @@ fn update_references<W: World>(
 
 fn delete<W: World>(w: &mut W, map: u64, key: u64) -> Result<i64, Fault> {
     let index = w.vm().map_index(map)?;
-    not_of_maps(&w.vm().maps()[index], "bpf_map_delete_elem#3")?;
+    reject_map_of_maps(&w.vm().maps()[index], "bpf_map_delete_elem#3")?;
     let key_size = w.vm().maps()[index].def().key_size;
     let key = w.region().bytes(key, key_size.into())?.to_vec();
     if !w.vm().maps()[index].def().fields.is_empty() {
@@ -174,8 +176,8 @@ fn delete<W: World>(w: &mut W, map: u64, key: u64) -> Result<i64, Fault> {
     Ok(done)
 }
 
-/// Programs only look into maps of maps (check_map_func_compatibility).
-fn not_of_maps(map: &Map, func: &str) -> Result<(), Fault> {
+/// Rejects maps of maps, in which programs may only look up (check_map_func_compatibility).
+fn reject_map_of_maps(map: &Map, func: &str) -> Result<(), Fault> {
     match map.def().kind {
         kind @ (kind::ARRAY_OF_MAPS | kind::HASH_OF_MAPS) => Err(cannot_pass(kind, func)),
         _ => Ok(()),
@@ -198,7 +200,8 @@ fn pop<W: World>(w: &mut W, map: u64, value: u64, peek: bool) -> Result<i64, Fau
     )
 }
 
-/// No event is open at any index of the map: why there is none at this one.
+/// Returns the error of a perf event access. No event is ever open, so the error depends only on
+/// the index.
 fn perf_event<W: World>(w: &mut W, map: u64, flags: u64) -> Result<i64, Fault> {
     let entries = u64::from(w.vm().map(map)?.def().max_entries);
     if flags & !BPF_F_INDEX_MASK != 0 {
@@ -235,15 +238,16 @@ fn per_cpu_ptr<W: World>(w: &mut W, ptr: u64, cpu: u32) -> u64 {
     ptr.wrapping_add(offset)
 }
 
-/// A function on local storage: the kind of map it takes, and how the kernel names it (check_map_func_compatibility).
-type OfStorage = (u32, &'static str);
-const TASK_GET: OfStorage = (kind::TASK_STORAGE, "bpf_task_storage_get#156");
-const TASK_DELETE: OfStorage = (kind::TASK_STORAGE, "bpf_task_storage_delete#157");
-const CGRP_GET: OfStorage = (kind::CGRP_STORAGE, "bpf_cgrp_storage_get#210");
-const CGRP_DELETE: OfStorage = (kind::CGRP_STORAGE, "bpf_cgrp_storage_delete#211");
+/// A function for local storage: the map type that it accepts, and the kernel's name for the
+/// function (check_map_func_compatibility).
+type StorageFunction = (u32, &'static str);
+const TASK_GET: StorageFunction = (kind::TASK_STORAGE, "bpf_task_storage_get#156");
+const TASK_DELETE: StorageFunction = (kind::TASK_STORAGE, "bpf_task_storage_delete#157");
+const CGRP_GET: StorageFunction = (kind::CGRP_STORAGE, "bpf_cgrp_storage_get#210");
+const CGRP_DELETE: StorageFunction = (kind::CGRP_STORAGE, "bpf_cgrp_storage_delete#211");
 
 #[inline]
-fn of_storage(map: &Map, (kind, func): OfStorage) -> Result<(), Fault> {
+fn check_storage_map(map: &Map, (kind, func): StorageFunction) -> Result<(), Fault> {
     match map.def().kind == kind {
         true => Ok(()),
         false => Err(cannot_pass(map.def().kind, func)),
@@ -257,14 +261,14 @@ fn cannot_pass(kind: u32, func: &str) -> Fault {
 
 fn storage_get<W: World>(
     w: &mut W,
-    func: OfStorage,
+    func: StorageFunction,
     map: u64,
     owner: u64,
     value: u64,
     flags: u64,
 ) -> Result<u64, Fault> {
     let map = w.vm().map(map)?;
-    of_storage(map, func)?;
+    check_storage_map(map, func)?;
     if flags & !BPF_LOCAL_STORAGE_GET_F_CREATE != 0 || owner == 0 {
         return Ok(0);
     }
@@ -281,16 +285,17 @@ fn storage_get<W: World>(
     map.storage_get(w.region(), owner, init, true)
 }
 
-fn storage_delete<W: World>(w: &mut W, func: OfStorage, map: u64, owner: u64) -> Result<i64, Fault> {
+fn storage_delete<W: World>(w: &mut W, func: StorageFunction, map: u64, owner: u64) -> Result<i64, Fault> {
     let index = w.vm().map_index(map)?;
-    of_storage(&w.vm().maps()[index], func)?;
+    check_storage_map(&w.vm().maps()[index], func)?;
     if owner == 0 {
         return Ok(-EINVAL);
     }
     Vm::drop_storage(w, index, owner)
 }
 
-/// Calls `callback(map, key, value, ctx)` for each element until it returns 1. The number of calls.
+/// Calls `callback(map, key, value, ctx)` for each element until it returns nonzero. Returns the
+/// number of calls.
 fn for_each<W: World>(w: &mut W, map: u64, callback: u64, ctx: u64, flags: u64) -> Result<i64, Fault> {
     if flags != 0 {
         return Ok(-EINVAL);

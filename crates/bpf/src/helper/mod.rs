@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The helpers and kfuncs that need no scheduling: maps, memory, strings, time, locks, timers, allocated objects, iterators,
-//! cpumasks. What they keep of a program is in `state`, outside the region, so that no policy can spoil it.
+//! Helpers and kfuncs that need no scheduling: maps, memory, strings, time, locks, timers,
+//! allocated objects, iterators, cpumasks.
 //!
-//! What is left out, and why: docs/surface.md.
-//!
-//! Memory that a program points to is accessed through the region's checked functions alone: there is no unsafe code here.
+//! `state` holds their data about a program, outside the region, where no policy can corrupt it.
+//! They access the program's memory only through the region's checked functions, so this module
+//! contains no unsafe code. docs/surface.md lists the functions that are not modelled, with
+//! reasons.
 #![forbid(unsafe_code)]
 
 mod collection;
@@ -27,7 +28,7 @@ mod timer;
 use crate::engine::func::Func;
 use crate::engine::world::World;
 
-/// All helpers and kfuncs of this crate.
+/// Returns all helpers and kfuncs of this crate.
 pub fn table<W: World>() -> Vec<Func<W>> {
     let parts = [
         maps::table(),

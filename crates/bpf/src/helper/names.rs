@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Names of helpers, for messages.
+//! Names of helpers that are not modelled, for messages.
 
-/// Name of a helper for messages: `bpf_` and the name, or its number if it is not one a scheduler might use.
+/// Returns the name of a helper for messages, or its number if schedulers are unlikely to use it.
 pub(crate) fn name(number: u32) -> String {
     let name = match number {
         12 => "tail_call",

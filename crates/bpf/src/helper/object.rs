@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Objects that BPF code allocates, and kernel pointers kept in maps.
+//! Objects that BPF code allocates, and kernel pointers stored in maps.
 
 use super::{collection, cpumask, timer};
 use crate::engine::func::Func;
@@ -9,7 +9,7 @@ use crate::image::{Field, FieldKind};
 use crate::memory::Use;
 use crate::rows::*;
 
-/// The work of making an object, or of freeing it, in instructions.
+/// Work charged for allocating or freeing an object, in instructions.
 pub(super) const ALLOCATION: u64 = 16;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
@@ -49,9 +49,9 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
     table
 }
 
-fn kptr_xchg<W: World>(w: &mut W, place: u64, new: u64) -> Result<u64, Fault> {
-    let old = w.region().load(place)?;
-    w.region().store(place, new)?;
+fn kptr_xchg<W: World>(w: &mut W, slot: u64, new: u64) -> Result<u64, Fault> {
+    let old = w.region().load(slot)?;
+    w.region().store(slot, new)?;
     Ok(old)
 }
 
@@ -59,7 +59,7 @@ fn obj_new<W: World>(w: &mut W, id: u64) -> Result<u64, Fault> {
     let Some(local) = w.vm().types().get(&(id as u32)) else {
         return Err(Fault::new(
             FaultKind::Trap,
-            format!("bpf_obj_new of local type {id}, which is not known"),
+            format!("bpf_obj_new of local type {id}, which the object does not declare"),
         ));
     };
     w.vm().charge(ALLOCATION)?;
@@ -82,7 +82,7 @@ fn refcount(fields: &[Field]) -> Option<u64> {
         .map(|field| u64::from(field.offset))
 }
 
-fn type_of<W: World>(w: &W, object: u64) -> Result<u32, Fault> {
+fn object_type<W: World>(w: &W, object: u64) -> Result<u32, Fault> {
     let id = w.vm().state().borrow().objects.get(&object).copied();
     id.ok_or_else(|| {
         Fault::func(format!(
@@ -92,24 +92,25 @@ fn type_of<W: World>(w: &W, object: u64) -> Result<u32, Fault> {
 }
 
 fn obj_drop<W: World>(w: &mut W, object: u64) -> Result<(), Fault> {
-    type_of(w, object)?;
+    object_type(w, object)?;
     drop_all(w, vec![Drop::Reference(object)]);
     Ok(())
 }
 
-/// Gives up a reference to an object that counts them; nothing if it does not, or is none.
-pub(super) fn drop_one_of_several<W: World>(w: &mut W, object: u64) {
-    let counts = type_of(w, object).is_ok_and(|id| refcount(&w.vm().types()[&id].fields).is_some());
+/// Drops a reference to a reference-counted object. Does nothing for any other address.
+pub(super) fn drop_counted_reference<W: World>(w: &mut W, object: u64) {
+    let counts = object_type(w, object).is_ok_and(|id| refcount(&w.vm().types()[&id].fields).is_some());
     if counts {
         drop_all(w, vec![Drop::Reference(object)]);
     }
 }
 
-/// What is left to do when objects are dropped that own others, however many.
+/// A remaining step of dropping objects that own other objects. A list of steps replaces a
+/// recursion of unbounded depth.
 enum Drop {
-    /// A reference to an object is given up.
+    /// Drop a reference to an object.
     Reference(u64),
-    /// What an object owned is dropped, and now it is freed.
+    /// Free an object after everything that it owned has been dropped.
     Memory(u64),
 }
 
@@ -122,10 +123,11 @@ fn drop_all<W: World>(w: &mut W, mut left: Vec<Drop>) {
                 continue;
             }
         };
-        // A program cannot be stopped here; its next instruction that is tested ends it.
+        // The release cannot stop halfway. If the budget is used up, the next test of the program
+        // ends it.
         let _ = w.vm().charge(ALLOCATION);
-        // Not there any more: the release has told.
-        let Ok(id) = type_of(w, object) else { continue };
+        // An object that is already gone was reported when it was released.
+        let Ok(id) = object_type(w, object) else { continue };
         let fields = w.vm().types()[&id].fields.clone();
         if let Some(offset) = refcount(&fields) {
             let addr = object + offset;
@@ -138,13 +140,13 @@ fn drop_all<W: World>(w: &mut W, mut left: Vec<Drop>) {
         w.region().memory().give_back_records(Use::Records, 1);
         left.push(Drop::Memory(object));
         let owned = left.len();
-        give_up_fields(w, &fields, object, &mut left);
+        release_fields(w, &fields, object, &mut left);
         left[owned..].reverse();
     }
 }
 
 fn refcount_acquire<W: World>(w: &mut W, object: u64) -> Result<u64, Fault> {
-    let id = type_of(w, object)?;
+    let id = object_type(w, object)?;
     let Some(offset) = refcount(&w.vm().types()[&id].fields) else {
         return Err(Fault::func("bpf_refcount_acquire of an object without bpf_refcount"));
     };
@@ -153,20 +155,20 @@ fn refcount_acquire<W: World>(w: &mut W, object: u64) -> Result<u64, Fault> {
     Ok(object)
 }
 
-/// Largest object of which each CPU has one: BPF_GLOBAL_PERCPU_MA_MAX_SIZE.
+/// Maximum size of a per-CPU object in bytes: BPF_GLOBAL_PERCPU_MA_MAX_SIZE.
 const PERCPU_MAX: u32 = 512;
 
 fn percpu_obj_new<W: World>(w: &mut W, id: u64) -> Result<u64, Fault> {
     let refuse = |message: String| Err(Fault::func(format!("bpf_percpu_obj_new of local type {id}{message}")));
     let size = match w.vm().types().get(&(id as u32)) {
-        None => return refuse(", which is not known".into()),
+        None => return refuse(", which the object does not declare".into()),
         Some(local) if local.size > PERCPU_MAX => {
             return refuse(format!(": type size ({}) is greater than {PERCPU_MAX}", local.size));
         }
         Some(local) if !local.fields.is_empty() => return refuse(" must be a struct of scalars".into()),
         Some(local) => u64::from(local.size),
     };
-    // CPUs' objects are lines apart, as the kernel's are pages.
+    // The CPUs' objects lie in different cache lines. In the kernel they lie in different pages.
     let stride = size.next_multiple_of(64);
     w.vm().charge(ALLOCATION)?;
     w.vm().charge_bytes(stride * u64::from(w.nr_cpu_ids()))?;
@@ -191,16 +193,17 @@ fn throw<W: World>(_: &mut W, cookie: u64) -> Result<(), Fault> {
     Err(Fault::new(FaultKind::Throw(cookie), format!("bpf_throw({cookie})")))
 }
 
-/// A value is going: drops what its special fields own.
+/// Drops everything that the special fields of a value own, because the value is about to be
+/// removed.
 pub(crate) fn drop_fields<W: World>(w: &mut W, fields: &[Field], value: u64) {
     let mut left = Vec::new();
-    give_up_fields(w, fields, value, &mut left);
+    release_fields(w, fields, value, &mut left);
     left.reverse();
     drop_all(w, left);
 }
 
-/// The same, but the objects are left to be dropped.
-fn give_up_fields<W: World>(w: &mut W, fields: &[Field], value: u64, left: &mut Vec<Drop>) {
+/// Clears the special fields of a value and appends the objects that they owned to `left`.
+fn release_fields<W: World>(w: &mut W, fields: &[Field], value: u64, left: &mut Vec<Drop>) {
     for field in fields {
         let addr = value + u64::from(field.offset);
         match field.kind {
@@ -219,7 +222,8 @@ fn give_up_fields<W: World>(w: &mut W, fields: &[Field], value: u64, left: &mut 
                 if is_object {
                     left.push(Drop::Reference(object));
                 } else if is_cpumask {
-                    // The only error is that it is not there any more, which the release has told.
+                    // The only possible error is a mask that is already gone, which was reported
+                    // when it was released.
                     let _ = cpumask::release(w, object);
                 } else if percpu_obj_drop(w, object).is_err() && object != 0 {
                     w.release_object(object);

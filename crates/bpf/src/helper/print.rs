@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Formatted output, with the conversions BPF programs may use: what bpf_bprintf_prepare refuses is refused here.
+//! Formatted output with the conversions of BPF programs. Rejects the formats that
+//! bpf_bprintf_prepare rejects.
 
 use super::read::string;
 use crate::engine::func::Func;
@@ -9,19 +10,20 @@ use crate::fault::Fault;
 use crate::memory::Region;
 use crate::rows::*;
 
-/// Longest format.
+/// Maximum length of a format in bytes.
 const FORMAT_MAX: u64 = 4096;
-/// Arguments of one format (MAX_BPRINTF_VARARGS).
+/// Maximum number of arguments of one format (MAX_BPRINTF_VARARGS).
 const MAX_ARGS: u32 = 12;
-/// Bytes that all arguments take, strings with their text (MAX_BPRINTF_BIN_ARGS).
+/// Maximum size of all arguments together in bytes, including the text of strings
+/// (MAX_BPRINTF_BIN_ARGS).
 const MAX_BIN_ARGS: usize = 512;
-/// Bytes of a line that is logged, its NUL included (MAX_BPRINTF_BUF).
+/// Maximum size of a logged line in bytes, including its NUL (MAX_BPRINTF_BUF).
 const MAX_LINE: usize = 1024;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
     let mut table = crate::helpers! {
         6 "bpf_trace_printk"
-        { args: [read(2), V, V, V, V], returns: Number, rules: PLAIN.looks_at(2), native: CALL, run: trace_printk }
+        { args: [read(2), V, V, V, V], returns: Number, rules: PLAIN.uses_args(2), native: CALL, run: trace_printk }
         165 "bpf_snprintf"
         { args: [write(2), V, TEXT, read(5), V], returns: Number, rules: PLAIN, native: CALL, run: snprintf }
         177 "bpf_trace_vprintk"
@@ -37,41 +39,42 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
     table
 }
 
-/// Can a format have so many bytes of arguments at this address?
+/// Returns whether a format may have `size` bytes of arguments at this address.
 pub fn args_fit(args: u64, size: u32) -> bool {
     size.is_multiple_of(8) && size <= MAX_ARGS * 8 && (size == 0 || args != 0)
 }
 
-/// `size` bytes of arguments.
+/// Reads `size` bytes of arguments.
 ///
 /// # Errors
-/// They cannot be read.
+/// The arguments cannot be read.
 pub fn read_args(region: &Region, args: u64, size: u32) -> Result<Vec<u64>, Fault> {
     (0..u64::from(size / 8))
         .map(|i| region.load(args.wrapping_add(i * 8)))
         .collect()
 }
 
-/// The format at an address, up to its NUL.
+/// Reads the format at an address, up to its NUL.
 ///
 /// # Errors
-/// It cannot be read.
+/// The format cannot be read.
 pub fn read_format(region: &Region, format: u64) -> Result<Vec<u8>, Fault> {
     let read = string(region, format, FORMAT_MAX);
     let (format, _) = read.ok_or_else(|| Fault::func(format!("format string at {format:#x} cannot be read")))?;
     Ok(format)
 }
 
-/// What a format prints.
+/// The output of a format.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Text {
-    /// As much as there was room for.
+    /// The output, truncated to the available space.
     pub bytes: Vec<u8>,
-    /// Bytes of the whole.
+    /// Length of the whole output in bytes.
     pub len: usize,
 }
 
-/// Bytes up to a limit. What is beyond it is counted: a width of eight million costs no memory.
+/// Output up to a limit. Bytes beyond it are only counted, so that a width of eight million uses no
+/// memory.
 struct Out {
     bytes: Vec<u8>,
     room: usize,
@@ -92,10 +95,12 @@ impl Out {
     }
 }
 
-/// The text of a format and its arguments, of which `room` bytes are kept. The caller charges for it; see [`charge`].
+/// Formats the arguments and keeps `room` bytes of the output. The caller charges for the work; see
+/// [`charge`].
 ///
 /// # Errors
-/// EINVAL: the format has a conversion that there is not, or more of them than arguments. ENOSPC: too much text in its arguments.
+/// EINVAL: the format has an unknown conversion, or more conversions than arguments. ENOSPC: the
+/// arguments contain too much text.
 pub fn bprintf(region: &Region, format: &[u8], args: &[u64], room: usize) -> Result<Text, i64> {
     let mut out = Out {
         bytes: Vec::new(),
@@ -118,7 +123,7 @@ pub fn bprintf(region: &Region, format: &[u8], args: &[u64], room: usize) -> Res
                 rest = after;
                 spec.print(region, arg, &mut taken, &mut out)?;
             }
-            // Other control characters than blanks.
+            // Control characters other than blanks.
             0..=8 | 0xe..=0x1f | 0x7f => return Err(EINVAL),
             c => out.extend(&[*c]),
         }
@@ -127,7 +132,7 @@ pub fn bprintf(region: &Region, format: &[u8], args: &[u64], room: usize) -> Res
     Ok(Text { bytes, len })
 }
 
-/// Charges a program for a call of [`bprintf`]: the call with its conversions, and each character.
+/// Charges a program for a call of [`bprintf`]: a fixed amount for the call, and each character.
 ///
 /// # Errors
 /// The budget is used up.
@@ -144,19 +149,20 @@ struct Spec {
     plus: bool,
     blank: bool,
     width: usize,
-    what: What,
+    kind: Conversion,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum What {
+enum Conversion {
     #[default]
     Char,
     String,
-    /// A pointer: there are no symbols to look up. `%ps` and the like, or the plain kinds.
+    /// A pointer. `symbol` marks `%ps` and its variants, which print the address because there are
+    /// no symbols.
     Pointer {
         symbol: bool,
     },
-    /// The bytes of an address: 4 or 16, `%pI` with its usual signs in it.
+    /// An IP address of 4 or 16 bytes. `usual` marks `%pI`, which prints separators.
     Ip {
         bytes: u64,
         usual: bool,
@@ -167,14 +173,14 @@ enum What {
     },
 }
 
-/// May this follow a conversion that has longer forms?
-fn ends(rest: &[u8]) -> bool {
+/// Returns whether a conversion that has longer forms may end here.
+fn may_end(rest: &[u8]) -> bool {
     let is_blank = |c: &u8| matches!(*c, b'\t'..=b'\r' | b' ' | 0xa0);
     rest.first().is_none_or(|c| is_blank(c) || c.is_ascii_punctuation())
 }
 
 impl Spec {
-    /// Of what follows a `%`, and what follows that.
+    /// Parses a conversion after its `%`. Returns it with the rest of the format.
     fn parse(mut rest: &[u8]) -> Result<(Spec, &[u8]), i64> {
         let mut spec = Spec::default();
         while let [flag @ (b'0' | b'+' | b'-' | b' '), next @ ..] = rest {
@@ -191,16 +197,16 @@ impl Spec {
             spec.width = (spec.width * 10 + usize::from(digit - b'0')).min((1 << 23) - 1);
             rest = next;
         }
-        (spec.what, rest) = match rest {
-            [b'p', b'k' | b'u', b's', next @ ..] | [b's', next @ ..] if ends(next) => (What::String, next),
-            [b'p', next @ ..] if ends(next) => (What::Pointer { symbol: false }, next),
-            [b'p', b'K' | b'x', next @ ..] => (What::Pointer { symbol: false }, next),
-            [b'p', b's' | b'S' | b'B', next @ ..] => (What::Pointer { symbol: true }, next),
+        (spec.kind, rest) = match rest {
+            [b'p', b'k' | b'u', b's', next @ ..] | [b's', next @ ..] if may_end(next) => (Conversion::String, next),
+            [b'p', next @ ..] if may_end(next) => (Conversion::Pointer { symbol: false }, next),
+            [b'p', b'K' | b'x', next @ ..] => (Conversion::Pointer { symbol: false }, next),
+            [b'p', b's' | b'S' | b'B', next @ ..] => (Conversion::Pointer { symbol: true }, next),
             [b'p', i @ (b'i' | b'I'), n @ (b'4' | b'6'), next @ ..] => {
                 let (bytes, usual) = (if *n == b'4' { 4 } else { 16 }, *i == b'I');
-                (What::Ip { bytes, usual }, next)
+                (Conversion::Ip { bytes, usual }, next)
             }
-            [b'c', next @ ..] => (What::Char, next),
+            [b'c', next @ ..] => (Conversion::Char, next),
             rest => {
                 let number = rest.strip_prefix(b"l").unwrap_or(rest);
                 let long = number.len() < rest.len();
@@ -208,7 +214,7 @@ impl Spec {
                 match number {
                     [conversion @ (b'i' | b'd' | b'u' | b'x' | b'X'), next @ ..] => {
                         let conversion = *conversion;
-                        (What::Integer { long, conversion }, next)
+                        (Conversion::Integer { long, conversion }, next)
                     }
                     _ => return Err(EINVAL),
                 }
@@ -217,39 +223,39 @@ impl Spec {
         Ok((spec, rest))
     }
 
-    /// The text of an argument. `taken` is what the arguments take.
+    /// Prints an argument. `taken` counts the bytes that the arguments use.
     fn print(&self, region: &Region, arg: u64, taken: &mut usize, out: &mut Out) -> Result<(), i64> {
         let mut take = |align: usize, bytes: usize| {
             *taken = taken.next_multiple_of(align) + bytes;
             if *taken <= MAX_BIN_ARGS { Ok(()) } else { Err(ENOSPC) }
         };
-        match self.what {
-            What::Char => {
+        match self.kind {
+            Conversion::Char => {
                 take(1, 1)?;
                 self.pad(&[arg as u8], out);
             }
-            What::String => {
+            Conversion::String => {
                 let room = MAX_BIN_ARGS.saturating_sub(*taken);
                 let room = room.checked_sub(1).ok_or(ENOSPC)?;
                 let text = string(region, arg, room as u64).map_or(Vec::new(), |(text, _)| text);
                 *taken += text.len() + 1;
                 self.pad(&text, out);
             }
-            What::Pointer { symbol: true } => {
+            Conversion::Pointer { symbol: true } => {
                 take(4, 8)?;
                 self.pad(format!("{arg:#x}").as_bytes(), out);
             }
-            What::Pointer { symbol: false } => {
+            Conversion::Pointer { symbol: false } => {
                 take(4, 8)?;
                 let digits = if self.width == 0 { 16 } else { 0 };
                 self.number("", &format!("{arg:0digits$x}"), out);
             }
-            What::Ip { bytes, usual } => {
+            Conversion::Ip { bytes, usual } => {
                 let text = ip(region.bytes(arg, bytes).unwrap_or(&[0; 16][..bytes as usize]), usual);
                 take(1, text.len() + 1)?;
                 self.pad(text.as_bytes(), out);
             }
-            What::Integer { long, conversion } => {
+            Conversion::Integer { long, conversion } => {
                 take(4, if long { 8 } else { 4 })?;
                 let unsigned = if long { arg } else { u64::from(arg as u32) };
                 let signed = if long { arg as i64 } else { i64::from(arg as i32) };
@@ -305,7 +311,7 @@ impl Spec {
     }
 }
 
-/// An IPv4 or IPv6 address as `%pI` prints it, or `%pi`.
+/// Formats an IPv4 or IPv6 address as `%pI` does if `usual` is set, otherwise as `%pi`.
 fn ip(bytes: &[u8], usual: bool) -> String {
     let parts: Vec<String> = match (bytes.len(), usual) {
         (4, true) => bytes.iter().map(u8::to_string).collect(),
@@ -322,7 +328,7 @@ fn ip(bytes: &[u8], usual: bool) -> String {
     })
 }
 
-/// A line for the log; its whole length.
+/// Logs a line and returns its length before truncation.
 fn log<W: World>(w: &mut W, printed: Text) -> Result<i64, Fault> {
     let Text { bytes, len } = printed;
     let mut text = String::from_utf8_lossy(&bytes).into_owned();
@@ -335,13 +341,14 @@ fn log<W: World>(w: &mut W, printed: Text) -> Result<i64, Fault> {
     Ok(len as i64)
 }
 
-/// Bytes of a line to keep: what is logged of it, and of a character there the rest.
+/// Number of bytes of a line to keep: the logged part, and the rest of a UTF-8 character at its
+/// end.
 const LINE_ROOM: usize = MAX_LINE + 3;
 
-/// The text of a format that lies in `size` bytes, and of `len` bytes of arguments.
+/// Formats `len` bytes of arguments with a format of `size` bytes.
 ///
 /// # Errors
-/// As [`bprintf`]; EINVAL: the sizes make no sense, or there is no NUL.
+/// Those of [`bprintf`]. Also EINVAL if a size is invalid or the format has no NUL.
 pub(super) fn sized<W: World>(
     w: &W,
     format: u64,
@@ -359,7 +366,7 @@ pub(super) fn sized<W: World>(
     print(w, until_nul(format), &args, room)
 }
 
-/// The text of a format, charged.
+/// Formats the arguments and charges for the work.
 fn print<W: World>(w: &W, format: Result<&[u8], i64>, args: &[u64], room: usize) -> Result<Result<Text, i64>, Fault> {
     Ok(match format {
         Ok(format) => {
@@ -387,7 +394,7 @@ fn trace_vprintk<W: World>(w: &mut W, format: u64, size: u32, args: u64, len: u3
     text.map_or_else(|error| Ok(-error), |text| log(w, text))
 }
 
-/// BPF_STDOUT and BPF_STDERR.
+/// Numbers of the streams BPF_STDOUT and BPF_STDERR.
 const STREAMS: std::ops::RangeInclusive<i32> = 1..=2;
 
 fn stream_vprintk<W: World>(w: &mut W, stream: i32, format: u64, args: u64, len: u32) -> Result<i64, Fault> {
@@ -408,7 +415,8 @@ fn stream_vprintk<W: World>(w: &mut W, stream: i32, format: u64, args: u64, len:
     })
 }
 
-/// Prints into a buffer, truncated; the length needed, NUL included.
+/// Prints into a buffer, truncated to its size. Returns the length that the whole output needs,
+/// including the NUL.
 fn snprintf<W: World>(w: &mut W, to: u64, size: u32, format: u64, args: u64, len: u32) -> Result<i64, Fault> {
     let format = read_format(w.region(), format)?;
     if !args_fit(args, len) {
@@ -434,7 +442,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conversions_are_the_kernels() {
+    fn conversions_match_the_kernel() {
         let region = Region::new().expect("a region");
         let text = region.alloc(600).expect("memory");
         region.bytes_mut(text, 6).expect("memory").copy_from_slice(b"sched\0");
@@ -475,7 +483,7 @@ mod tests {
             ("%pI6", vec![address], "0102:0304:0506:0708:090a:0b0c:0d0e:0f10"),
             ("%pi6", vec![address], "0102030405060708090a0b0c0d0e0f10"),
             ("100%% of \u{e9}\t\n", vec![], "100% of \u{e9}\t\n"),
-            // What cannot be read is nothing.
+            // A string that cannot be read prints as an empty one.
             ("<%s>", vec![0], "<>"),
             ("%d", vec![1, 2], "1"),
         ] {
@@ -484,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_no_room_for_is_counted() {
+    fn truncated_output_is_counted() {
         let region = Region::new().expect("a region");
         let print = |format: &str, room| {
             let printed = bprintf(&region, format.as_bytes(), &[7, 8], room).expect("a good format");
@@ -497,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_refuses_is_refused() {
+    fn formats_that_the_kernel_rejects_are_rejected() {
         let region = Region::new().expect("a region");
         let text = region.alloc(600).expect("memory");
         region.bytes_mut(text, 599).expect("memory").fill(b'x');
@@ -512,7 +520,7 @@ mod tests {
         ] {
             assert_eq!(print(format, &[1]), Err(EINVAL), "{format}");
         }
-        // A string fills what is left; then there is no room.
+        // A string may use all the space that is left; then nothing else fits.
         assert_eq!(print("%s", &[text]).map(|text| text.len()), Ok(MAX_BIN_ARGS - 1));
         assert_eq!(
             print("%d %s", &[1, text]).map(|text| text.len()),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reads that may fail, and strings.
+//! Helpers that read memory that may be invalid, and string helpers.
 
 use crate::engine::func::Func;
 use crate::engine::world::World;
@@ -8,9 +8,9 @@ use crate::fault::Fault;
 use crate::memory::Region;
 use crate::rows::*;
 
-/// Characters of a string that are read at a time. Each is charged as an instruction.
+/// Number of characters of a string that are read at a time. Each is charged as one instruction.
 const PART: u64 = 256;
-/// The string kfuncs give up after this many bytes: XATTR_SIZE_MAX.
+/// Number of bytes after which the string kfuncs give up: XATTR_SIZE_MAX.
 pub(super) const STRING_MAX: u64 = 64 << 10;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
@@ -18,11 +18,11 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
         4 "bpf_probe_read"
         { args: [write(2), V, V], returns: Number, rules: PLAIN, native: CALL,
           run: |w: &mut W, to: u64, size: u32, from: u64|
-              probe_read(w, to, size, from, Of::any(w.region(), from)) }
+              probe_read(w, to, size, from, AddressSpace::from_address(w.region(), from)) }
         45 "bpf_probe_read_str"
         { args: [write(2), V, V], returns: Number, rules: PLAIN, native: CALL,
           run: |w: &mut W, to: u64, size: u32, from: u64|
-              probe_read_str(w, to, size, from, Of::any(w.region(), from)) }
+              probe_read_str(w, to, size, from, AddressSpace::from_address(w.region(), from)) }
         105 "bpf_strtol"
         { args: [read(2), V, V, bytes(8)], returns: Number, rules: PLAIN, native: CALL,
           run: |w: &mut W, buf: u64, len: u64, flags: u64, res: u64| strto(w, buf, len, flags, res, true) }
@@ -31,22 +31,22 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
           run: |w: &mut W, buf: u64, len: u64, flags: u64, res: u64| strto(w, buf, len, flags, res, false) }
         112 "bpf_probe_read_user"
         { args: [write(2), V, V], returns: Number, rules: PLAIN, native: CALL,
-          run: |w: &mut W, to: u64, size: u32, from: u64| probe_read(w, to, size, from, Of::User) }
+          run: |w: &mut W, to: u64, size: u32, from: u64| probe_read(w, to, size, from, AddressSpace::User) }
         113 "bpf_probe_read_kernel"
         { args: [write(2), V, V], returns: Number, rules: PLAIN, native: CALL,
-          run: |w: &mut W, to: u64, size: u32, from: u64| probe_read(w, to, size, from, Of::Kernel) }
+          run: |w: &mut W, to: u64, size: u32, from: u64| probe_read(w, to, size, from, AddressSpace::Kernel) }
         114 "bpf_probe_read_user_str"
         { args: [write(2), V, V], returns: Number, rules: PLAIN, native: CALL,
-          run: |w: &mut W, to: u64, size: u32, from: u64| probe_read_str(w, to, size, from, Of::User) }
+          run: |w: &mut W, to: u64, size: u32, from: u64| probe_read_str(w, to, size, from, AddressSpace::User) }
         115 "bpf_probe_read_kernel_str"
         { args: [write(2), V, V], returns: Number, rules: PLAIN, native: CALL,
-          run: |w: &mut W, to: u64, size: u32, from: u64| probe_read_str(w, to, size, from, Of::Kernel) }
+          run: |w: &mut W, to: u64, size: u32, from: u64| probe_read_str(w, to, size, from, AddressSpace::Kernel) }
         182 "bpf_strncmp"
         { args: [read(2), V, TEXT], returns: Number, rules: PLAIN, native: CALL, run: strncmp }
     }
 }
 
-/// As [`string`], of any length: work that is charged.
+/// Reads a string like [`string`], of any length, and charges the work.
 fn long_string<W: World>(w: &W, addr: u64, max: u64) -> Result<Option<(Vec<u8>, bool)>, Fault> {
     let mut bytes = Vec::new();
     loop {
@@ -62,7 +62,8 @@ fn long_string<W: World>(w: &W, addr: u64, max: u64) -> Result<Option<(Vec<u8>, 
     }
 }
 
-/// The bytes up to the NUL, at most `max`; whether there was one. `None` if they cannot be read.
+/// Returns the bytes before the NUL, at most `max`, and whether there is a NUL. Returns `None` if
+/// they cannot be read.
 pub(super) fn string(region: &Region, addr: u64, max: u64) -> Option<(Vec<u8>, bool)> {
     let mut bytes = Vec::new();
     while (bytes.len() as u64) < max {
@@ -74,49 +75,49 @@ pub(super) fn string(region: &Region, addr: u64, max: u64) -> Option<(Vec<u8>, b
     Some((bytes, false))
 }
 
-/// Can there be memory of the kernel's at this address (copy_from_kernel_nofault_allowed)? In the lower half of the address space is
-/// none but the machine's own, which stands for it.
-pub(super) fn nofault(region: &Region, addr: u64) -> bool {
+/// Returns whether this address can be kernel memory (copy_from_kernel_nofault_allowed). The lower
+/// half of the address space has none, except for the region, which represents kernel memory.
+pub(super) fn may_be_kernel(region: &Region, addr: u64) -> bool {
     region.contains(addr) || addr >= 0xffff_8000_0000_0000
 }
 
-/// Whose memory is read.
+/// Kind of the memory that is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Of {
+enum AddressSpace {
     Kernel,
-    /// Tasks have none.
+    /// User memory. Tasks have none here.
     User,
 }
 
-impl Of {
-    /// The old helpers tell by the address (bpf_probe_read_compat).
-    fn any(region: &Region, addr: u64) -> Of {
+impl AddressSpace {
+    /// Determines the kind by the address, as the old helpers do (bpf_probe_read_compat).
+    fn from_address(region: &Region, addr: u64) -> AddressSpace {
         match region.contains(addr) || addr >> 63 != 0 {
-            true => Of::Kernel,
-            false => Of::User,
+            true => AddressSpace::Kernel,
+            false => AddressSpace::User,
         }
     }
 
-    /// Why nothing can be read at this address, if that is known without trying.
+    /// Returns the error of a read at this address if the address alone determines it.
     fn error(self, region: &Region, addr: u64) -> Option<i64> {
         match self {
-            Of::User => Some(EFAULT),
-            Of::Kernel => (!nofault(region, addr)).then_some(ERANGE),
+            AddressSpace::User => Some(EFAULT),
+            AddressSpace::Kernel => (!may_be_kernel(region, addr)).then_some(ERANGE),
         }
     }
 }
 
-fn probe_read<W: World>(w: &mut W, to: u64, size: u32, from: u64, of: Of) -> Result<i64, Fault> {
+fn probe_read<W: World>(w: &mut W, to: u64, size: u32, from: u64, space: AddressSpace) -> Result<i64, Fault> {
     let region = w.region();
     let size = u64::from(size);
     w.vm().charge_bytes(size)?;
     region.check_given(to, size)?;
-    // Of nothing the address may be any.
+    // For zero bytes any address is allowed, even an invalid one.
     if size == 0 {
         return Ok(0);
     }
     let readable = || region.check(from, size, false).is_ok();
-    if let Some(error) = of.error(region, from).or_else(|| (!readable()).then_some(EFAULT)) {
+    if let Some(error) = space.error(region, from).or_else(|| (!readable()).then_some(EFAULT)) {
         region.bytes_mut(to, size)?.fill(0);
         return Ok(-error);
     }
@@ -126,12 +127,12 @@ fn probe_read<W: World>(w: &mut W, to: u64, size: u32, from: u64, of: Of) -> Res
     Ok(0)
 }
 
-/// Copies at most `size` bytes, NUL included; the length with the NUL.
-fn probe_read_str<W: World>(w: &mut W, to: u64, size: u32, from: u64, of: Of) -> Result<i64, Fault> {
+/// Copies at most `size` bytes including the NUL, and returns the length with the NUL.
+fn probe_read_str<W: World>(w: &mut W, to: u64, size: u32, from: u64, space: AddressSpace) -> Result<i64, Fault> {
     if size == 0 {
         return Ok(0);
     }
-    let source = match of.error(w.region(), from) {
+    let source = match space.error(w.region(), from) {
         Some(error) => Err(error),
         None => long_string(w, from, size.into())?.ok_or(EFAULT),
     };
@@ -169,7 +170,8 @@ fn strncmp<W: World>(w: &mut W, a: u64, size: u32, b: u64) -> Result<i32, Fault>
     Ok(0)
 }
 
-/// The number at the start of a buffer; how many bytes it takes. 0 is stored where there is none.
+/// Parses the number at the start of a buffer, stores it at `res`, and returns its length in bytes.
+/// Stores 0 on an error.
 fn strto<W: World>(w: &mut W, buf: u64, len: u64, flags: u64, res: u64, signed: bool) -> Result<i64, Fault> {
     w.region().store(res, 0u64)?;
     // Blanks are skipped one by one.
@@ -189,14 +191,15 @@ fn strto<W: World>(w: &mut W, buf: u64, len: u64, flags: u64, res: u64, signed: 
     Ok(taken as i64)
 }
 
-/// Sign, value and length of a number, or an errno. `base` 0 tells by the prefix.
+/// Returns sign, value and length of a number, or an error number. With `base` 0 the prefix
+/// determines the base.
 fn parse(text: &[u8], base: u64) -> Result<(bool, u64, usize), i64> {
-    /// Digits and prefix are looked for in so many bytes.
+    /// Maximum length of prefix and digits.
     const LONGEST: usize = 63;
     if !matches!(base, 0 | 8 | 10 | 16) {
         return Err(EINVAL);
     }
-    // isspace() of the kernel.
+    // These are the characters of the kernel's isspace().
     let is_blank = |c: &&u8| matches!(**c, b'\t'..=b'\r' | b' ' | 0xa0);
     let mut at = text.iter().take_while(is_blank).count();
     let negative = text.get(at) == Some(&b'-');
@@ -232,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_read_as_the_kernel_does() {
+    fn numbers_are_parsed_as_in_the_kernel() {
         for (text, base, expected) in [
             ("42", 10, Ok((false, 42, 2))),
             (" \t\x0b-42 ", 0, Ok((true, 42, 6))),
@@ -240,7 +243,7 @@ mod tests {
             ("0x1f", 16, Ok((false, 31, 4))),
             ("017", 0, Ok((false, 15, 3))),
             ("18", 8, Ok((false, 1, 1))),
-            // A prefix without a digit is none.
+            // A prefix that no digit follows is not a prefix.
             ("0x", 0, Ok((false, 0, 1))),
             ("0xg", 0, Ok((false, 0, 1))),
             ("0x", 16, Err(EINVAL)),
@@ -257,7 +260,7 @@ mod tests {
         ] {
             assert_eq!(parse(text.as_bytes(), base), expected, "{text:?} to base {base}");
         }
-        // What lies beyond 63 bytes is not looked at.
+        // Bytes beyond the first 63 are ignored.
         let long = [&[b'0'; 70][..], b"1"].concat();
         assert_eq!(parse(&long, 10), Ok((false, 0, 63)));
     }

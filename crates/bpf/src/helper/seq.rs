@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What iterator programs write (`struct seq_file`): kept until whoever runs the program takes it.
+//! Output of iterator programs (`struct seq_file`), stored until the caller of the program takes
+//! it.
 
 use super::print::sized;
 use crate::engine::func::Func;
@@ -9,7 +10,7 @@ use crate::errno::long::*;
 use crate::fault::Fault;
 use crate::rows::*;
 
-/// Bytes of one run's output, as of a bpf_iter's seq_file (8 pages).
+/// Maximum size of one run's output in bytes, that of a bpf_iter's seq_file (8 pages).
 const SIZE: usize = 8 * 4096;
 
 pub(super) fn table<W: World>() -> Vec<Func<W>> {
@@ -47,7 +48,7 @@ fn seq_printf<W: World>(w: &mut W, seq: u64, format: u64, size: u32, args: u64, 
 }
 
 impl<W: World> Vm<W> {
-    /// What an iterator program has written since it was asked last.
+    /// Returns the output of iterator programs since the last call.
     pub fn take_seq(&self) -> Vec<u8> {
         std::mem::take(&mut self.state().borrow_mut().seq)
     }

@@ -1,45 +1,46 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What helpers remember of one program, outside the region, so that no policy can spoil it.
+//! The helpers' state for one program, outside the region, where no policy can corrupt it.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-/// What helpers remember of one program. The hash maps are never iterated.
+/// The helpers' state for one program. The hash maps are never iterated.
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) timers: HashMap<u64, Timer>,
-    /// The timer or work whose callback is running.
+    /// The timer or work item with a callback that is running.
     pub(super) running_timer: Option<u64>,
-    /// Objects of `bpf_obj_new`: their local type.
+    /// Local type of each object made by `bpf_obj_new`.
     pub(super) objects: HashMap<u64, u32>,
-    /// Objects of `bpf_percpu_obj_new`: bytes from one CPU's to the next one's.
+    /// Objects made by `bpf_percpu_obj_new`, with the distance in bytes between the objects of two
+    /// CPUs.
     pub(crate) percpu: HashMap<u64, u64>,
-    /// Masks of `bpf_cpumask_create`: their references.
+    /// Number of references to each mask made by `bpf_cpumask_create`.
     pub(super) cpumasks: HashMap<u64, u32>,
-    /// Copies of bits that iterators walk.
+    /// Addresses of the copies of bits that iterators walk through.
     pub(super) bits: HashSet<u64>,
-    /// The nodes of each tree in order.
+    /// Nodes of each tree, in order.
     pub(super) trees: HashMap<u64, Vec<u64>>,
     pub(super) lists: HashMap<u64, VecDeque<u64>>,
-    /// Which root each node is in.
-    pub(super) member_of: HashMap<u64, u64>,
-    /// By CPU: the CPU `bpf_cpumask_any_distribute` gave last.
+    /// Root of the list or tree that contains each node.
+    pub(super) root_by_node: HashMap<u64, u64>,
+    /// For each CPU, the CPU that `bpf_cpumask_any_distribute` returned last.
     pub(super) distributed: Vec<u32>,
-    /// What the running iterator program has written.
+    /// Output of the running iterator program.
     pub(super) seq: Vec<u8>,
 }
 
 impl State {
-    /// Number of things that are kept here and count as [`Use::Records`](crate::memory::Use).
+    /// Returns the number of entries that count as [`Use::Records`](crate::memory::Use).
     pub(crate) fn records(&self) -> usize {
-        self.objects.len() + self.percpu.len() + self.cpumasks.len() + self.bits.len() + self.member_of.len()
+        self.objects.len() + self.percpu.len() + self.cpumasks.len() + self.bits.len() + self.root_by_node.len()
     }
 }
 
-/// A timer that was initialised.
+/// A timer or work item that was initialised.
 #[derive(Clone, Copy)]
 pub(crate) struct Timer {
     pub(super) map: u64,
     pub(super) callback: u64,
-    /// It is a wq.
+    /// Whether it is a work item (bpf_wq).
     pub(super) work: bool,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Local storage of kernel objects that go away.
+//! Local storage of kernel objects that are removed.
 
 use super::object::drop_fields;
 use crate::engine::vm::Vm;
@@ -8,20 +8,21 @@ use crate::fault::Fault;
 use crate::map::kind;
 
 impl<W: World> Vm<W> {
-    /// An object of the kernel goes away: forgets what local-storage maps hold for it.
+    /// Deletes all local storage of a kernel object that is about to be removed.
     pub fn free_owner(world: &mut W, owner: u64) {
         for index in 0..world.vm().maps().len() {
             if matches!(
                 world.vm().maps()[index].def().kind,
                 kind::TASK_STORAGE | kind::CGRP_STORAGE
             ) {
-                // The only error is that there is nothing to drop.
+                // The only possible error is that there is no value to delete.
                 let _ = Vm::drop_storage(world, index, owner);
             }
         }
     }
 
-    /// Drops what map number `index` holds for an object. 0 or a negative error.
+    /// Deletes the value that map number `index` stores for an object. Returns 0 or a negative
+    /// error.
     pub(crate) fn drop_storage(world: &mut W, index: usize, owner: u64) -> Result<i64, Fault> {
         let value = world.vm().maps()[index].storage_get(world.region(), owner, None, false)?;
         if value != 0 && !world.vm().maps()[index].def().fields.is_empty() {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The string kfuncs: C's functions on strings in memory that may not be there. They give an index or a comparison, or
-//! -ERANGE (no address of the kernel's), -EFAULT (nothing there), -E2BIG (longer than XATTR_SIZE_MAX), -ENOENT. They read byte by
-//! byte, and no further than they must: what lies behind a difference need not be there.
+//! String kfuncs: the string functions of C, on memory that may be invalid.
+//!
+//! They return an index, the result of a comparison, or an error: -ERANGE (not a kernel address),
+//! -EFAULT (invalid memory), -E2BIG (longer than XATTR_SIZE_MAX), -ENOENT (not found). They read
+//! byte by byte and stop as early as possible, so memory after the first difference need not be
+//! valid.
 
-use super::read::{STRING_MAX, nofault};
+use super::read::{STRING_MAX, may_be_kernel};
 use crate::engine::func::Func;
 use crate::engine::world::World;
 use crate::errno::long::*;
@@ -14,56 +17,56 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
     crate::kfuncs! {
         "int bpf_strlen(const char *s__ign)"
         { releases: V6_17.., contexts: ANY, rules: PLAIN, native: CALL,
-          run: |w: &mut W, s: u64| either(strnlen(w, s, STRING_MAX)) }
+          run: |w: &mut W, s: u64| into_result(strnlen(w, s, STRING_MAX)) }
         "int bpf_strnlen(const char *s__ign, size_t count)"
         { releases: V6_17.., contexts: ANY, rules: PLAIN, native: CALL,
-          run: |w: &mut W, s: u64, count: u64| either(strnlen(w, s, count)) }
+          run: |w: &mut W, s: u64, count: u64| into_result(strnlen(w, s, count)) }
         "int bpf_strcmp(const char *s1__ign, const char *s2__ign)"
         { releases: V6_17.., contexts: ANY, rules: PLAIN, native: CALL,
-          run: |w: &mut W, a: u64, b: u64| either(compare(w, a, b, STRING_MAX, false)) }
+          run: |w: &mut W, a: u64, b: u64| into_result(compare(w, a, b, STRING_MAX, false)) }
         "int bpf_strcasecmp(const char *s1__ign, const char *s2__ign)"
         { releases: V6_18.., contexts: ANY, rules: PLAIN, native: CALL,
-          run: |w: &mut W, a: u64, b: u64| either(compare(w, a, b, STRING_MAX, true)) }
+          run: |w: &mut W, a: u64, b: u64| into_result(compare(w, a, b, STRING_MAX, true)) }
         "int bpf_strncasecmp(const char *s1__ign, const char *s2__ign, size_t len)"
         { releases: V7_0.., contexts: ANY, rules: PLAIN, native: CALL,
-          run: |w: &mut W, a: u64, b: u64, len: u64| either(compare(w, a, b, len, true)) }
+          run: |w: &mut W, a: u64, b: u64, len: u64| into_result(compare(w, a, b, len, true)) }
         "int bpf_strchr(const char *s__ign, char c)"
         { releases: V6_17.., contexts: ANY, rules: PLAIN, native: CALL,
-          run: |w: &mut W, s: u64, c: u32| either(strnchr(w, s, STRING_MAX, c)) }
+          run: |w: &mut W, s: u64, c: u32| into_result(strnchr(w, s, STRING_MAX, c)) }
         "int bpf_strnchr(const char *s__ign, size_t count, char c)"
         { releases: V6_17.., contexts: ANY, rules: PLAIN, native: CALL,
-          run: |w: &mut W, s: u64, count: u64, c: u32| either(strnchr(w, s, count, c)) }
+          run: |w: &mut W, s: u64, count: u64, c: u32| into_result(strnchr(w, s, count, c)) }
         "int bpf_strchrnul(const char *s__ign, char c)"
         { releases: V6_17.., contexts: ANY, rules: PLAIN, native: CALL,
-          run: |w: &mut W, s: u64, c: u32| either(strchrnul(w, s, c)) }
+          run: |w: &mut W, s: u64, c: u32| into_result(strchrnul(w, s, c)) }
         "int bpf_strrchr(const char *s__ign, int c)"
         { releases: V6_17.., contexts: ANY, rules: PLAIN, native: CALL,
-          run: |w: &mut W, s: u64, c: u32| either(strrchr(w, s, c)) }
+          run: |w: &mut W, s: u64, c: u32| into_result(strrchr(w, s, c)) }
         "int bpf_strspn(const char *s__ign, const char *accept__ign)"
         { releases: V6_17.., contexts: ANY, rules: PLAIN, native: CALL,
-          run: |w: &mut W, s: u64, set: u64| either(span(w, s, set, true)) }
+          run: |w: &mut W, s: u64, set: u64| into_result(span(w, s, set, true)) }
         "int bpf_strcspn(const char *s__ign, const char *reject__ign)"
         { releases: V6_17.., contexts: ANY, rules: PLAIN, native: CALL,
-          run: |w: &mut W, s: u64, set: u64| either(span(w, s, set, false)) }
+          run: |w: &mut W, s: u64, set: u64| into_result(span(w, s, set, false)) }
         "int bpf_strstr(const char *s1__ign, const char *s2__ign)"
         { releases: V6_17.., contexts: ANY, rules: PLAIN, native: CALL,
-          run: |w: &mut W, a: u64, b: u64| either(find(w, a, b, STRING_MAX, false)) }
+          run: |w: &mut W, a: u64, b: u64| into_result(find(w, a, b, STRING_MAX, false)) }
         "int bpf_strcasestr(const char *s1__ign, const char *s2__ign)"
         { releases: V6_19.., contexts: ANY, rules: PLAIN, native: CALL,
-          run: |w: &mut W, a: u64, b: u64| either(find(w, a, b, STRING_MAX, true)) }
+          run: |w: &mut W, a: u64, b: u64| into_result(find(w, a, b, STRING_MAX, true)) }
         "int bpf_strnstr(const char *s1__ign, const char *s2__ign, size_t len)"
         { releases: V6_17.., contexts: ANY, rules: PLAIN, native: CALL,
-          run: |w: &mut W, a: u64, b: u64, len: u64| either(find(w, a, b, len, false)) }
+          run: |w: &mut W, a: u64, b: u64, len: u64| into_result(find(w, a, b, len, false)) }
         "int bpf_strncasestr(const char *s1__ign, const char *s2__ign, size_t len)"
         { releases: V6_19.., contexts: ANY, rules: PLAIN, native: CALL,
-          run: |w: &mut W, a: u64, b: u64, len: u64| either(find(w, a, b, len, true)) }
+          run: |w: &mut W, a: u64, b: u64, len: u64| into_result(find(w, a, b, len, true)) }
     }
 }
 
-/// Why there is no index.
+/// Reason for which there is no result.
 enum Stop {
     Errno(i64),
-    /// The work is too much for the program's budget.
+    /// The work exceeds the program's budget.
     Fault(Fault),
 }
 
@@ -79,21 +82,21 @@ impl From<Fault> for Stop {
     }
 }
 
-/// A byte, or the errno for not being able to read it. Each is charged as an instruction.
+/// Reads a byte; the error is EFAULT if it cannot be read. Each byte is charged as one instruction.
 fn byte<W: World>(w: &W, addr: u64) -> Result<u8, Stop> {
     w.vm().charge(1)?;
     w.region().load(addr).map_err(|_| EFAULT.into())
 }
 
-/// Can there be strings at these addresses?
-fn may_be<W: World>(w: &W, strings: &[u64]) -> Result<(), i64> {
-    match strings.iter().all(|&addr| nofault(w.region(), addr)) {
+/// Checks that there can be strings at these addresses.
+fn check_addresses<W: World>(w: &W, strings: &[u64]) -> Result<(), i64> {
+    match strings.iter().all(|&addr| may_be_kernel(w.region(), addr)) {
         true => Ok(()),
         false => Err(ERANGE),
     }
 }
 
-/// As the kernel's tolower(), which knows Latin-1.
+/// Converts to lower case as the kernel's tolower() does, which handles Latin-1.
 fn to_lower(c: u8) -> u8 {
     match c {
         b'A'..=b'Z' | 0xc0..=0xd6 | 0xd8..=0xde => c + 32,
@@ -101,7 +104,7 @@ fn to_lower(c: u8) -> u8 {
     }
 }
 
-fn either(result: Result<i32, Stop>) -> Result<i32, Fault> {
+fn into_result(result: Result<i32, Stop>) -> Result<i32, Fault> {
     match result {
         Err(Stop::Errno(errno)) => Ok(-(errno as i32)),
         Err(Stop::Fault(fault)) => Err(fault),
@@ -110,7 +113,7 @@ fn either(result: Result<i32, Stop>) -> Result<i32, Fault> {
 }
 
 fn strnlen<W: World>(w: &W, s: u64, count: u64) -> Result<i32, Stop> {
-    may_be(w, &[s])?;
+    check_addresses(w, &[s])?;
     for i in 0..count.min(STRING_MAX) {
         if byte(w, s.wrapping_add(i))? == 0 {
             return Ok(i as i32);
@@ -124,7 +127,7 @@ fn strnlen<W: World>(w: &W, s: u64, count: u64) -> Result<i32, Stop> {
 }
 
 fn compare<W: World>(w: &W, a: u64, b: u64, len: u64, fold: bool) -> Result<i32, Stop> {
-    may_be(w, &[a, b])?;
+    check_addresses(w, &[a, b])?;
     for i in 0..len.min(STRING_MAX) {
         let (mut x, mut y) = (byte(w, a.wrapping_add(i))?, byte(w, b.wrapping_add(i))?);
         if fold {
@@ -140,9 +143,9 @@ fn compare<W: World>(w: &W, a: u64, b: u64, len: u64, fold: bool) -> Result<i32,
     if len < STRING_MAX { Ok(0) } else { Err(E2BIG.into()) }
 }
 
-/// The NUL is part of the string.
+/// Finds a character. The NUL counts as part of the string.
 fn strnchr<W: World>(w: &W, s: u64, count: u64, c: u32) -> Result<i32, Stop> {
-    may_be(w, &[s])?;
+    check_addresses(w, &[s])?;
     for i in 0..count.min(STRING_MAX) {
         match byte(w, s.wrapping_add(i))? {
             found if found == c as u8 => return Ok(i as i32),
@@ -154,7 +157,7 @@ fn strnchr<W: World>(w: &W, s: u64, count: u64, c: u32) -> Result<i32, Stop> {
 }
 
 fn strchrnul<W: World>(w: &W, s: u64, c: u32) -> Result<i32, Stop> {
-    may_be(w, &[s])?;
+    check_addresses(w, &[s])?;
     for i in 0..STRING_MAX {
         let here = byte(w, s.wrapping_add(i))?;
         if here == 0 || here == c as u8 {
@@ -164,9 +167,10 @@ fn strchrnul<W: World>(w: &W, s: u64, c: u32) -> Result<i32, Stop> {
     Err(E2BIG.into())
 }
 
-/// `c` is an int: one beyond a char's is not found.
+/// Finds the last occurrence of a character. `c` is an int, and a value outside of the range of a
+/// char is not found.
 fn strrchr<W: World>(w: &W, s: u64, c: u32) -> Result<i32, Stop> {
-    may_be(w, &[s])?;
+    check_addresses(w, &[s])?;
     let mut last = Err(ENOENT.into());
     for i in 0..STRING_MAX {
         let here = byte(w, s.wrapping_add(i))?;
@@ -180,8 +184,8 @@ fn strrchr<W: World>(w: &W, s: u64, c: u32) -> Result<i32, Stop> {
     Err(E2BIG.into())
 }
 
-/// Is it one of a set's characters?
-fn is_of<W: World>(w: &W, c: u8, set: u64) -> Result<bool, Stop> {
+/// Returns whether the string at `set` contains a character.
+fn contains_char<W: World>(w: &W, c: u8, set: u64) -> Result<bool, Stop> {
     for i in 0..STRING_MAX {
         match byte(w, set.wrapping_add(i))? {
             member if member == c => return Ok(true),
@@ -192,21 +196,21 @@ fn is_of<W: World>(w: &W, c: u8, set: u64) -> Result<bool, Stop> {
     Err(E2BIG.into())
 }
 
-/// Bytes at the start that are all in the set, or all not in it.
+/// Returns the number of bytes at the start that are all in the set, or all outside of it.
 fn span<W: World>(w: &W, s: u64, set: u64, within: bool) -> Result<i32, Stop> {
-    may_be(w, &[s, set])?;
+    check_addresses(w, &[s, set])?;
     for i in 0..STRING_MAX {
         let c = byte(w, s.wrapping_add(i))?;
-        if c == 0 || is_of(w, c, set)? != within {
+        if c == 0 || contains_char(w, c, set)? != within {
             return Ok(i as i32);
         }
     }
     Err(E2BIG.into())
 }
 
-/// Where the string `b` begins in the first `len` bytes of the string `a`.
+/// Returns the index of the string `b` in the first `len` bytes of the string `a`.
 fn find<W: World>(w: &W, a: u64, b: u64, len: u64, fold: bool) -> Result<i32, Stop> {
-    may_be(w, &[a, b])?;
+    check_addresses(w, &[a, b])?;
     let same = |x: u8, y: u8| x == y || fold && to_lower(x) == to_lower(y);
     for i in 0..STRING_MAX {
         let mut j = 0;
@@ -214,7 +218,7 @@ fn find<W: World>(w: &W, a: u64, b: u64, len: u64, fold: bool) -> Result<i32, St
             if j == STRING_MAX {
                 return Err(E2BIG.into());
             }
-            // The end of `b` is seen even where `len` ends.
+            // The end of `b` is recognised even at the end of `len`.
             let wanted = byte(w, b.wrapping_add(j))?;
             if wanted == 0 {
                 return Ok(i as i32);

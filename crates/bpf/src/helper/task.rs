@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Time, the CPU, the running task, random numbers.
+//! Helpers for time, the CPU, the running task and random numbers.
 
 use crate::engine::func::Func;
 use crate::engine::world::World;

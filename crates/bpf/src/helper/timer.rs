@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `struct bpf_timer` and `struct bpf_wq`: what to call is kept here, when is the world's business. Work of a wq is a timer that
-//! is due at once: there are no kworkers.
+//! `struct bpf_timer` and `struct bpf_wq`. This file stores the callbacks; the simulated machine
+//! keeps the time of expiry. A work item is a timer that expires immediately, because there are no
+//! kworkers.
 
 use super::state::Timer;
 use crate::engine::func::Func;
@@ -46,7 +47,7 @@ pub(super) fn table<W: World>() -> Vec<Func<W>> {
 fn init<W: World>(w: &mut W, timer: u64, map: u64, flags: u64) -> Result<i64, Fault> {
     w.region().check_given(timer, 16)?;
     w.vm().map(map)?;
-    // CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_BOOTTIME.
+    // These are CLOCK_REALTIME, CLOCK_MONOTONIC and CLOCK_BOOTTIME.
     if !matches!(flags, 0 | 1 | 7) {
         return Ok(-EINVAL);
     }
@@ -111,7 +112,9 @@ fn start<W: World>(w: &mut W, timer: u64, ns: u64, flags: u64) -> Result<i64, Fa
     Ok(0)
 }
 
-/// Waits for the callback to end, so not where that could be never; it has to be set anew. Was the timer pending?
+/// Cancels a timer and returns whether it was pending. In the kernel this waits for a running
+/// callback, so it fails in contexts in which that could never end. The callback must be set again
+/// afterwards.
 fn cancel<W: World>(w: &mut W, timer: u64) -> i64 {
     if w.irqs_disabled() {
         return -EOPNOTSUPP;
@@ -128,7 +131,8 @@ fn cancel<W: World>(w: &mut W, timer: u64) -> i64 {
     i64::from(w.timer_cancel(timer))
 }
 
-/// Was it pending? -1: its callback is running.
+/// Cancels a timer without waiting. Returns whether it was pending, or -1 if its callback is
+/// running.
 fn cancel_async<W: World>(w: &mut W, timer: u64) -> i64 {
     if !w.vm().state().borrow().timers.contains_key(&timer) {
         return -EINVAL;
@@ -140,7 +144,7 @@ fn cancel_async<W: World>(w: &mut W, timer: u64) -> i64 {
     }
 }
 
-/// The value that held it is going.
+/// Removes a timer because the value that contains it is about to be removed.
 pub(super) fn forget<W: World>(w: &mut W, timer: u64) {
     if w.vm().state().borrow_mut().timers.remove(&timer).is_some() {
         w.region().memory().give_back_records(Use::Timers, 1);
@@ -149,7 +153,8 @@ pub(super) fn forget<W: World>(w: &mut W, timer: u64) {
 }
 
 impl<W: World> Vm<W> {
-    /// The timer at this address expired: calls its callback with map, key and value. Nothing if it has none any more.
+    /// Calls the callback of the timer at this address, which has expired, with map, key and value.
+    /// Does nothing if the timer was removed.
     pub fn run_timer(world: &mut W, timer: u64) -> Result<(), Fault> {
         let found = world.vm().state().borrow().timers.get(&timer).copied();
         let Some(Timer { map, callback, work }) = found else {
@@ -160,7 +165,7 @@ impl<W: World> Vm<W> {
             let kind = if work { FieldKind::Workqueue } else { FieldKind::Timer };
             let field = map.def().fields.iter().find(|field| field.kind == kind);
             let value = timer.wrapping_sub(field.map_or(0, |field| u64::from(field.offset)));
-            (map.key_of(world.region(), value), value)
+            (map.key_for_value(world.region(), value), value)
         };
         let outer = world.vm().state().borrow_mut().running_timer.replace(timer);
         let result = Vm::with_stack(world, &key, |w, key| {

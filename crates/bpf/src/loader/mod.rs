@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! From an object's bytes to code that can run: `object` reads the ELF file, `btf` its types, `core_relo` fits it to the kernel's
-//! types, `link` makes the image.
+//! The loader, which turns an object's bytes into executable code. `object` reads the ELF file and
+//! `btf` its types, `core_relo` adapts the code to the kernel's types, and `link` makes the image.
 
 pub mod btf;
 pub mod core_relo;

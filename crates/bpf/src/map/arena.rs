@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! ARENA: up to 4 GiB of pages which the program allocates and points into.
+//! ARENA map: up to 4 GiB of pages that the program allocates and to which it may point freely.
 //!
-//! A program's pointer and the address it leads to agree in the low 32 bits. Page 0 is never handed out unless asked for by
-//! address, so that NULL stays NULL when cast. The user address asked for (`map_extra`) counts with its low half only: there is no
-//! process that maps the arena, and pointers work without a cast, too, which compilers leave out where they turn stores into
-//! a memset (clang 19; a kernel's verifier refuses that).
+//! A pointer into the arena and the region's address agree in the low 32 bits. Page 0 is allocated
+//! only by an explicit address, so that a NULL pointer is still NULL after a cast. Only the low
+//! half of the requested user address (`map_extra`) is used, because no process maps the arena.
+//! Pointers also work without a cast. Some compilers omit the cast when they turn stores into a
+//! memset (clang 19; the kernel's verifier rejects that).
 
 use super::Work;
 use crate::image::MapDef;
@@ -13,25 +14,32 @@ use crate::memory::{ARENA_SIZE, Exhausted, PAGE, Region};
 pub(super) struct Arena {
     base: u64,
     user: u64,
-    /// One bit a page: taken?
+    /// One bit per page: whether the page is allocated.
     taken: Vec<u64>,
     pages: u32,
-    /// No free page below this.
+    /// No page below this one is free, apart from page 0.
     first_free: u32,
     pub(super) work: Work,
 }
 
-/// Work of making pages accessible or of taking one away, which the host's kernel does.
+/// Work charged for making pages accessible, or one page inaccessible, which the host's kernel
+/// does. In instructions.
 const PAGE_WORK: usize = 64;
 
 impl Arena {
     pub fn create(def: &MapDef, region: &Region) -> Result<Arena, String> {
         let pages = def.max_entries;
         if pages == 0 || u64::from(pages) * PAGE > ARENA_SIZE {
-            return Err(format!("an arena of {pages} pages"));
+            return Err(format!(
+                "an arena cannot have {pages} pages; expected 1 to {}",
+                ARENA_SIZE / PAGE
+            ));
         }
         if !def.extra.is_multiple_of(PAGE) {
-            return Err(format!("an arena at address {:#x}, where no page begins", def.extra));
+            return Err(format!(
+                "an arena at address {:#x}, which is not aligned to a page",
+                def.extra
+            ));
         }
         let base = match def.arena {
             Some(base) => base,
@@ -57,7 +65,7 @@ impl Arena {
         (self.base, self.user)
     }
 
-    fn is_taken(&self, page: u32) -> bool {
+    fn is_allocated(&self, page: u32) -> bool {
         self.taken[page as usize / 64] >> (page % 64) & 1 != 0
     }
 
@@ -67,25 +75,26 @@ impl Arena {
         *word = if taken { *word | bit } else { *word & !bit };
     }
 
-    /// Low 32 bits of the address of a page.
+    /// Returns the low 32 bits of a page's address.
     fn low(&self, page: u32) -> u64 {
         u64::from((self.user as u32).wrapping_add(page.wrapping_mul(PAGE as u32)))
     }
 
-    fn page_of(&self, addr: u64) -> u32 {
+    fn page_index(&self, addr: u64) -> u32 {
         (addr as u32).wrapping_sub(self.user as u32) / PAGE as u32
     }
 
-    /// An arena pointer to `count` pages, at `at` unless that is 0; 0 where there are none.
+    /// Allocates `count` pages, at the address `at` unless it is 0. Returns the program's pointer,
+    /// or 0 if not enough pages are free.
     pub fn alloc(&mut self, region: &Region, at: u64, count: u32) -> Result<u64, Exhausted> {
         if count == 0 || count > self.pages {
             return Ok(0);
         }
         let last = self.pages - count;
         let page = if at != 0 {
-            let page = self.page_of(at);
+            let page = self.page_index(at);
             self.work.add(count as usize);
-            let free = page <= last && at.is_multiple_of(PAGE) && (page..page + count).all(|p| !self.is_taken(p));
+            let free = page <= last && at.is_multiple_of(PAGE) && (page..page + count).all(|p| !self.is_allocated(p));
             if !free {
                 return Ok(0);
             }
@@ -96,7 +105,7 @@ impl Arena {
                 if page > last {
                     return Ok(0);
                 }
-                let taken = (page..page + count).rev().find(|&p| self.is_taken(p));
+                let taken = (page..page + count).rev().find(|&p| self.is_allocated(p));
                 self.work.add((page + count - taken.unwrap_or(page)) as usize);
                 match taken {
                     Some(taken) => page = taken + 1,
@@ -116,7 +125,8 @@ impl Arena {
         Ok(self.user & !0xffff_ffff | self.low(page))
     }
 
-    /// Makes pages accessible, all or none: one piece, or two where the low 32 bits of the program's addresses begin anew.
+    /// Makes all of the pages accessible, or none. They form one range, or two if the low 32 bits
+    /// of the program's addresses wrap.
     fn commit(&self, region: &Region, page: u32, count: u32) -> Result<(), Exhausted> {
         let (low, size) = (self.low(page), u64::from(count) * PAGE);
         let first = size.min(ARENA_SIZE - low);
@@ -128,10 +138,10 @@ impl Arena {
     }
 
     pub fn free(&mut self, region: &Region, at: u64, count: u32) -> Result<(), Exhausted> {
-        let first = self.page_of(at);
+        let first = self.page_index(at);
         for page in first..first.saturating_add(count).min(self.pages) {
             self.work.add(1);
-            if self.is_taken(page) {
+            if self.is_allocated(page) {
                 self.work.add(PAGE_WORK);
                 region.discard_arena(self.base | self.low(page), PAGE)?;
                 self.set(page, false);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! ARRAY, PERCPU_ARRAY, ARRAY_OF_MAPS: values side by side, one block for each CPU.
+//! ARRAY, PERCPU_ARRAY, ARRAY_OF_MAPS: adjacent values, with one block of them for each CPU.
 
 use super::BPF_NOEXIST;
 use crate::errno::long::*;
@@ -8,7 +8,7 @@ use crate::memory::Region;
 
 pub(super) struct Array {
     base: u64,
-    /// Distance between values.
+    /// Distance between values in bytes.
     stride: u64,
     max: u32,
     cpus: u32,
@@ -54,7 +54,7 @@ impl Array {
         self.base + (u64::from(cpu) * u64::from(self.max) + u64::from(index)) * self.stride
     }
 
-    pub fn place(&self, key: &[u8], flags: u64, cpu: u32) -> Result<u64, i64> {
+    pub fn find_for_update(&self, key: &[u8], flags: u64, cpu: u32) -> Result<u64, i64> {
         match self.lookup(key, cpu) {
             0 => Err(E2BIG),
             _ if flags & BPF_NOEXIST != 0 => Err(EEXIST),
@@ -66,7 +66,7 @@ impl Array {
         (self.base, self.stride, self.max)
     }
 
-    /// Values on all CPUs.
+    /// Returns the number of values on all CPUs together.
     pub fn elements(&self) -> u64 {
         u64::from(self.max) * u64::from(self.cpus)
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! HASH, PERCPU_HASH, LRU_HASH, HASH_OF_MAPS. An entry is an object of the region: key, then the values by CPU.
+//! HASH, PERCPU_HASH, LRU_HASH, HASH_OF_MAPS. An entry is an object in the region that holds the
+//! key and each CPU's value.
 //!
-//! Iteration is in the order of slots, which are reused last freed first. The LRU variant drops exactly the entry used
-//! longest ago, where the kernel approximates that per CPU.
+//! Iteration follows the order of slots. A new entry reuses the slot freed last. The LRU variant
+//! evicts exactly the least recently used entry; the kernel only approximates that, per CPU.
 
 use super::{BPF_EXIST, BPF_NOEXIST, Work, kind};
 use crate::errno::long::*;
@@ -10,10 +11,12 @@ use crate::image::MapDef;
 use crate::memory::{OutOfMemory, RECORD, Region, Use};
 
 const NONE: u32 = u32::MAX;
-/// Chains are this short where nobody wants them longer.
+/// Longest chain that is free of charge. Chains are shorter unless a program chooses keys that
+/// collide.
 const SHORT: usize = 16;
-/// Work of a step along a longer one, and slots that are looked at in the time of an instruction.
+/// Work charged for each step beyond `SHORT`, in instructions.
 const LONG_STEP: usize = 8;
+/// Number of slots that the host examines in the time of one instruction.
 const SLOTS: usize = 4;
 
 pub(super) struct Hash {
@@ -22,18 +25,18 @@ pub(super) struct Hash {
     max: u32,
     cpus: u32,
     lru: bool,
-    /// First slot of each chain; a power of two of them.
+    /// First slot of each chain. The number of chains is a power of two.
     buckets: Vec<u32>,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// Counts uses, for the LRU variant.
+    /// Number of uses so far, for the LRU variant.
     clock: u64,
     pub(super) work: Work,
 }
 
 #[derive(Clone, Copy)]
 struct Slot {
-    /// 0 when free.
+    /// Address of the entry; 0 if the slot is free.
     addr: u64,
     hash: u32,
     next: u32,
@@ -73,11 +76,11 @@ impl Hash {
 
     fn key_at(&self, region: &Region, addr: u64) -> &[u8] {
         debug_assert!(region.contains(addr));
-        // SAFETY: entries are ours and accessible.
+        // SAFETY: the map owns the entries, and they are accessible.
         unsafe { std::slice::from_raw_parts(region.host(addr), self.key_size) }
     }
 
-    fn value_of(&self, addr: u64, cpu: u32) -> u64 {
+    fn value_address(&self, addr: u64, cpu: u32) -> u64 {
         let cpu = if self.cpus == 1 { 0 } else { cpu };
         if cpu >= self.cpus {
             return 0;
@@ -91,7 +94,7 @@ impl Hash {
         while n != NONE {
             steps += 1;
             if steps > SHORT {
-                // A program chose keys that collide.
+                // The program has chosen keys that collide.
                 self.work.add(LONG_STEP);
             }
             let slot = &self.slots[n as usize];
@@ -109,26 +112,26 @@ impl Hash {
         };
         self.clock += 1;
         self.slots[n as usize].used = self.clock;
-        self.value_of(self.slots[n as usize].addr, cpu)
+        self.value_address(self.slots[n as usize].addr, cpu)
     }
 
-    /// The slot used longest ago, of the LRU variant when it is full.
+    /// Returns the least recently used slot.
     fn oldest(&self) -> u32 {
         self.work.add(self.slots.len() / SLOTS);
         let live = (0..self.slots.len()).filter(|&n| self.slots[n].addr != 0);
         live.min_by_key(|&n| self.slots[n].used).expect("max_entries is not 0") as u32
     }
 
-    /// The value that has to go for a key that is new, of CPU 0; 0 if none has to.
+    /// Returns CPU 0's value of the entry that inserting this key would evict; 0 if none.
     pub fn victim(&self, region: &Region, key: &[u8]) -> u64 {
         if !self.lru || self.len() < self.max as usize || self.find(region, key, hash(key)).is_some() {
             return 0;
         }
-        self.value_of(self.slots[self.oldest() as usize].addr, 0)
+        self.value_address(self.slots[self.oldest() as usize].addr, 0)
     }
 
-    /// Where the value of this key goes.
-    pub fn place(&mut self, region: &Region, key: &[u8], flags: u64, cpu: u32) -> Result<u64, i64> {
+    /// Returns the address for the value of this key, and inserts the key if it is new.
+    pub fn find_or_insert(&mut self, region: &Region, key: &[u8], flags: u64, cpu: u32) -> Result<u64, i64> {
         let hash = hash(key);
         self.clock += 1;
         if let Some(n) = self.find(region, key, hash) {
@@ -136,7 +139,7 @@ impl Hash {
                 return Err(EEXIST);
             }
             self.slots[n as usize].used = self.clock;
-            return Ok(self.value_of(self.slots[n as usize].addr, cpu));
+            return Ok(self.value_address(self.slots[n as usize].addr, cpu));
         }
         if flags & BPF_EXIST != 0 {
             return Err(ENOENT);
@@ -180,7 +183,7 @@ impl Hash {
                 self.slots.len() as u32 - 1
             }
         };
-        Ok(self.value_of(addr, cpu))
+        Ok(self.value_address(addr, cpu))
     }
 
     fn grow(&mut self) {
@@ -230,7 +233,7 @@ impl Hash {
             .add((found.unwrap_or(self.slots.len()) - cursor.min(self.slots.len())) / SLOTS);
         let n = found?;
         let addr = self.slots[n].addr;
-        Some((n + 1, self.key_at(region, addr).to_vec(), self.value_of(addr, cpu)))
+        Some((n + 1, self.key_at(region, addr).to_vec(), self.value_address(addr, cpu)))
     }
 
     pub fn release(&mut self, region: &Region) {
@@ -244,7 +247,7 @@ impl Hash {
     }
 }
 
-/// Compares keys, the usual sizes without a call.
+/// Compares keys, without a call for the usual sizes.
 fn equal(a: &[u8], b: &[u8]) -> bool {
     match (a.first_chunk::<4>(), b.first_chunk::<4>(), a.len()) {
         (Some(a), Some(b), 4) => a == b,
@@ -255,7 +258,8 @@ fn equal(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
-/// Spreads the key's bytes; only the order of chains depends on it, which nobody sees.
+/// Hashes the key. Only the order inside a chain depends on the hash, and programs cannot see that
+/// order.
 fn hash(key: &[u8]) -> u32 {
     let mut state = key.len() as u64;
     for chunk in key.chunks(8) {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Maps, a kind a file. Values lie in the region at addresses that do not change while the entry exists; what finds them
-//! lies outside, where no policy can spoil it. Errors are the kernel's, as negative numbers.
+//! BPF maps, with one file for each kind.
+//!
+//! Values lie in the region, at addresses that do not change while the entry exists. The data
+//! structures that find them lie outside, where no policy can corrupt them. Errors are the kernel's
+//! error numbers, negated.
 
 mod arena;
 mod array;
@@ -23,7 +26,7 @@ use queue::Queue;
 pub use ringbuf::Ringbuf;
 use storage::Storage;
 
-/// BPF_MAP_TYPE_* of include/uapi/linux/bpf.h.
+/// Numbers of the map types, BPF_MAP_TYPE_* in include/uapi/linux/bpf.h.
 #[allow(missing_docs)]
 pub mod kind {
     pub const HASH: u32 = 1;
@@ -44,13 +47,14 @@ pub mod kind {
     pub const ARENA: u32 = 33;
 }
 
-/// Update flags: create or update, only create, only update, and lock around the copy.
+/// Update flag: create or update the entry.
 pub const BPF_ANY: u64 = 0;
-/// Fail if the key exists.
+/// Update flag: fail if the key exists.
 pub const BPF_NOEXIST: u64 = 1;
-/// Fail unless the key exists; for queues, make room by dropping the oldest.
+/// Update flag: fail unless the key exists. For a queue: make room by dropping the oldest element.
 pub const BPF_EXIST: u64 = 2;
-/// Take the value's spin lock, if it has one. Nothing else runs meanwhile, so it changes nothing here.
+/// Update flag: hold the value's spin lock during the copy. It has no effect here, because no other
+/// code runs meanwhile.
 pub const BPF_F_LOCK: u64 = 4;
 
 /// A map.
@@ -59,7 +63,8 @@ pub struct Map {
     data: Data,
 }
 
-/// Work of a map's operations that a program can make large, in instructions: who calls them charges the program for it.
+/// Work of a map's operations that a program can make large, in instructions. The caller of the
+/// operation charges it to the program.
 #[derive(Default)]
 struct Work(Cell<u64>);
 
@@ -76,14 +81,15 @@ enum Data {
     Storage(RefCell<Storage>),
     Ringbuf(RefCell<Ringbuf>),
     Arena(RefCell<Arena>),
-    /// Accepts anything; nobody is at the other end.
+    /// Accepts any data and drops it, because there is no reader.
     PerfEvents,
-    /// Exists, but faults when used.
+    /// A map type that is not modelled: the map exists, but using it is a fault.
     NotModelled,
 }
 
 impl Map {
-    /// Creates a map in the region for a machine with CPU ids below `nr_cpus`. Fails when its sizes make no sense.
+    /// Creates a map in the region for a machine with CPU ids below `nr_cpus`. Fails if its sizes
+    /// are invalid.
     pub fn create(def: &MapDef, region: &Region, nr_cpus: u32) -> Result<Map, String> {
         let data = match def.kind {
             kind::ARRAY | kind::ARRAY_OF_MAPS => Array::create(def, region, 1).map(Data::Array),
@@ -107,38 +113,42 @@ impl Map {
         Ok(Map { def: def.clone(), data })
     }
 
-    /// What it was made from.
+    /// Returns the definition from which the map was created.
     pub fn def(&self) -> &MapDef {
         &self.def
     }
 
-    /// C name.
+    /// Returns the C name.
     pub fn name(&self) -> &str {
         &self.def.name
     }
 
-    /// Address that stands for the map in code.
+    /// Returns the address that stands for the map in code.
     #[inline]
     pub fn addr(&self) -> u64 {
         self.def.handle
     }
 
-    fn cannot(&self, what: &str) -> Fault {
-        let kind = match self.data {
-            Data::NotModelled => "not modelled",
-            _ => "not made for it",
+    fn unsupported(&self, operation: &str) -> Fault {
+        let reason = match self.data {
+            Data::NotModelled => "is not modelled",
+            _ => "does not support it",
         };
-        let text = format!("map {}: {what}: its type ({}) is {kind}", self.def.name, self.def.kind);
+        let text = format!(
+            "map {}: {operation}: its type ({}) {reason}",
+            self.def.name, self.def.kind
+        );
         Fault::new(FaultKind::Trap, text)
     }
 
-    /// Address of the value of a key, on a per-CPU map that of `cpu`; 0 when there is none. `key` has the map's key size.
+    /// Returns the address of a key's value, on a per-CPU map that of `cpu`; 0 without a value.
+    /// `key` must have the map's key size.
     #[inline]
     pub fn lookup(&self, region: &Region, key: &[u8], cpu: u32) -> Result<u64, Fault> {
         let value = match &self.data {
             Data::Array(array) => array.lookup(key, cpu),
             Data::Hash(hash) => hash.borrow_mut().lookup(region, key, cpu),
-            _ => return Err(self.cannot("lookup")),
+            _ => return Err(self.unsupported("lookup")),
         };
         match self.def.kind {
             kind::ARRAY_OF_MAPS | kind::HASH_OF_MAPS if value != 0 => region.load(value),
@@ -146,7 +156,7 @@ impl Map {
         }
     }
 
-    /// The value that an update of this key throws out of an LRU map; 0 if it throws out none.
+    /// Returns the value that an update of this key evicts from an LRU map; 0 if none.
     pub(crate) fn victim(&self, region: &Region, key: &[u8], flags: u64) -> u64 {
         match &self.data {
             Data::Hash(hash) if flags & !BPF_F_LOCK < BPF_EXIST => hash.borrow().victim(region, key),
@@ -154,7 +164,7 @@ impl Map {
         }
     }
 
-    /// Sets the value of a key; on a per-CPU map that of `cpu`. 0 or a negative error.
+    /// Sets the value of a key, on a per-CPU map that of `cpu`. Returns 0 or a negative error.
     pub fn update(&self, region: &Region, key: &[u8], value: &[u8], flags: u64, cpu: u32) -> Result<i64, Fault> {
         let has_lock = || self.def.fields.iter().any(|field| field.kind == FieldKind::SpinLock);
         let no_lock = flags & BPF_F_LOCK != 0 && !has_lock();
@@ -162,16 +172,16 @@ impl Map {
             kind::LRU_HASH | kind::PERCPU_HASH | kind::LRU_PERCPU_HASH => flags,
             _ => flags & !BPF_F_LOCK,
         };
-        // An array looks for the element before it looks for the lock.
+        // For an array, a missing element is reported before a missing lock.
         if known > BPF_EXIST || no_lock && !matches!(self.data, Data::Array(_)) {
             return Ok(-EINVAL);
         }
-        let place = match &self.data {
-            Data::Array(array) => array.place(key, flags, cpu),
-            Data::Hash(hash) => hash.borrow_mut().place(region, key, flags, cpu),
-            _ => return Err(self.cannot("update")),
+        let found = match &self.data {
+            Data::Array(array) => array.find_for_update(key, flags, cpu),
+            Data::Hash(hash) => hash.borrow_mut().find_or_insert(region, key, flags, cpu),
+            _ => return Err(self.unsupported("update")),
         };
-        match place {
+        match found {
             Ok(_) if no_lock => Ok(-EINVAL),
             Ok(addr) => {
                 self.copy_value(region, addr, value)?;
@@ -182,11 +192,12 @@ impl Map {
         }
     }
 
-    /// Copies a value, but not over what the kernel keeps to itself: locks, timers, kptrs.
+    /// Copies a value, except for the fields that belong to the kernel: locks, timers, kptrs.
     fn copy_value(&self, region: &Region, addr: u64, value: &[u8]) -> Result<(), Fault> {
         region.check(addr, value.len() as u64, true)?;
         let copy = |start: usize, end: usize| {
-            // SAFETY: both ends are checked; the program may pass a value of this very map, so they may overlap.
+            // SAFETY: both ranges are checked. They may overlap, because the program may pass a
+            // value of this same map.
             unsafe {
                 std::ptr::copy(
                     value[start..end].as_ptr(),
@@ -207,8 +218,8 @@ impl Map {
         Ok(())
     }
 
-    /// The key of the entry whose value is at this address: zeros where the map has none.
-    pub(crate) fn key_of(&self, region: &Region, value: u64) -> Vec<u8> {
+    /// Returns the key of the entry with the value at this address; zeros if the map has no keys.
+    pub(crate) fn key_for_value(&self, region: &Region, value: u64) -> Vec<u8> {
         match &self.data {
             Data::Array(array) => {
                 let (base, stride, _) = array.layout();
@@ -223,16 +234,17 @@ impl Map {
         }
     }
 
-    /// Removes a key. 0 or a negative error.
+    /// Removes a key. Returns 0 or a negative error.
     pub fn delete(&self, region: &Region, key: &[u8]) -> Result<i64, Fault> {
         match &self.data {
             Data::Array(_) => Ok(-EINVAL),
             Data::Hash(hash) => Ok(hash.borrow_mut().delete(region, key)),
-            _ => Err(self.cannot("delete")),
+            _ => Err(self.unsupported("delete")),
         }
     }
 
-    /// The entry after `cursor` entries were seen (start with 0): next cursor, key, address of the value on `cpu`.
+    /// Returns the entry at `cursor`, which starts at 0: the next cursor, the key, and the address
+    /// of the value on `cpu`.
     pub fn next(&self, region: &Region, cursor: usize, cpu: u32) -> Result<Option<(usize, Vec<u8>, u64)>, Fault> {
         match &self.data {
             Data::Array(array) => {
@@ -241,11 +253,12 @@ impl Map {
                 Ok((value != 0).then_some((cursor + 1, key, value)))
             }
             Data::Hash(hash) => Ok(hash.borrow().next(region, cursor, cpu)),
-            _ => Err(self.cannot("iteration")),
+            _ => Err(self.unsupported("iteration")),
         }
     }
 
-    /// Work since the last time, beyond what every operation takes: searches whose length depends on what a program did before.
+    /// Returns the work since the last call that depends on what the program did before, such as
+    /// long searches.
     #[inline]
     pub(crate) fn take_work(&self) -> u64 {
         match &self.data {
@@ -255,28 +268,29 @@ impl Map {
         }
     }
 
-    /// Appends to a queue or stack. 0 or a negative error.
+    /// Appends to a queue or stack. Returns 0 or a negative error.
     pub fn push(&self, region: &Region, value: &[u8], flags: u64) -> Result<i64, Fault> {
         match &self.data {
             Data::Queue(queue) => queue.borrow_mut().push(region, value, flags),
-            _ => Err(self.cannot("push")),
+            _ => Err(self.unsupported("push")),
         }
     }
 
-    /// Takes the next element of a queue or stack, or copies it if `peek`. Zeros and a negative error when empty.
+    /// Removes the next element of a queue or stack and copies it to `value`; with `peek` it stays.
+    /// If the map is empty, returns a negative error and sets `value` to zeros.
     pub fn pop(&self, region: &Region, value: &mut [u8], peek: bool) -> Result<i64, Fault> {
         match &self.data {
             Data::Queue(queue) => Ok(queue.borrow_mut().pop(region, value, peek)),
-            _ => Err(self.cannot("pop")),
+            _ => Err(self.unsupported("pop")),
         }
     }
 
-    /// The value kept for an object of the kernel; 0 when there is none and `create` is not set, or no memory, or the
-    /// address is not of such an object.
+    /// Returns the value stored for a kernel object. Without one, creates it if `create` is set.
+    /// Returns 0 if there is no value, no memory left, or the address is not a kernel object.
     #[inline]
     pub fn storage_get(&self, region: &Region, owner: u64, init: Option<&[u8]>, create: bool) -> Result<u64, Fault> {
         let Data::Storage(storage) = &self.data else {
-            return Err(self.cannot("local storage"));
+            return Err(self.unsupported("local storage"));
         };
         let mut storage = storage.borrow_mut();
         let value = storage.get(region, owner);
@@ -295,23 +309,24 @@ impl Map {
         Ok(value)
     }
 
-    /// Drops the value kept for an object. 0 or a negative error.
+    /// Deletes the value stored for an object. Returns 0 or a negative error.
     pub fn storage_delete(&self, region: &Region, owner: u64) -> Result<i64, Fault> {
         match &self.data {
             Data::Storage(storage) => Ok(storage.borrow_mut().delete(region, owner)),
-            _ => Err(self.cannot("local storage")),
+            _ => Err(self.unsupported("local storage")),
         }
     }
 
-    /// The ring of a RINGBUF or USER_RINGBUF.
+    /// Returns the ring of a RINGBUF or USER_RINGBUF.
     pub fn ringbuf(&self) -> Result<&RefCell<Ringbuf>, Fault> {
         match &self.data {
             Data::Ringbuf(ring) => Ok(ring),
-            _ => Err(self.cannot("ring buffer")),
+            _ => Err(self.unsupported("ring buffer")),
         }
     }
 
-    /// Of an arena: where its pointers lead, and the addresses programs see.
+    /// Returns the bases of an arena: the address in the region, and the address as programs see
+    /// it.
     pub(crate) fn arena_bases(&self) -> Option<(u64, u64)> {
         match &self.data {
             Data::Arena(arena) => Some(arena.borrow().bases()),
@@ -319,19 +334,21 @@ impl Map {
         }
     }
 
-    /// Where an arena's pointer leads; `None` if this is no arena.
+    /// Converts a pointer into the arena to an address in the region; `None` if the map is no
+    /// arena.
     pub fn arena_addr(&self, pointer: u64) -> Option<u64> {
         self.arena_bases().map(|(base, _)| base | u64::from(pointer as u32))
     }
 
-    /// Allocates pages of an arena, at `at` (an arena pointer) unless 0. The program's address of them, or 0.
+    /// Allocates pages of an arena, at the pointer `at` unless it is 0. Returns the program's
+    /// pointer, or 0.
     pub fn alloc_pages(&self, region: &Region, at: u64, pages: u32) -> Result<u64, Fault> {
         match &self.data {
             Data::Arena(arena) => {
                 let pages = arena.borrow_mut().alloc(region, at, pages);
                 pages.map_err(|exhausted| exhausted.fault(region))
             }
-            _ => Err(self.cannot("page allocation")),
+            _ => Err(self.unsupported("page allocation")),
         }
     }
 
@@ -342,11 +359,12 @@ impl Map {
                 let freed = arena.borrow_mut().free(region, at, pages);
                 freed.map_err(|exhausted| exhausted.fault(region))
             }
-            _ => Err(self.cannot("page allocation")),
+            _ => Err(self.unsupported("page allocation")),
         }
     }
 
-    /// Of an ARRAY: address of value 0, distance between values, number of values.
+    /// Returns the layout of an ARRAY: address of value 0, distance between values, number of
+    /// values.
     pub fn values(&self) -> Option<(u64, u64, u32)> {
         match &self.data {
             Data::Array(array) if self.def.kind == kind::ARRAY => Some(array.layout()),
@@ -354,8 +372,9 @@ impl Map {
         }
     }
 
-    /// Of an array: definition, address of value 0, distance between values, number of values on all CPUs.
-    pub(crate) fn place(&self) -> Option<(&MapDef, u64, u64, u64)> {
+    /// Returns the layout of any array: definition, address of value 0, distance between values,
+    /// number of values on all CPUs.
+    pub(crate) fn array_layout(&self) -> Option<(&MapDef, u64, u64, u64)> {
         match &self.data {
             Data::Array(array) => {
                 let (base, stride, _) = array.layout();
@@ -365,8 +384,8 @@ impl Map {
         }
     }
 
-    /// Of an ARRAY or a PERCPU_ARRAY: the address of value 0, on CPU 0, the distance between values, the number of values, and
-    /// whether each CPU has a block of them.
+    /// Returns the layout of an ARRAY or PERCPU_ARRAY: address of value 0 on CPU 0, distance
+    /// between values, number of values, and whether each CPU has a block of them.
     pub(crate) fn blocks(&self) -> Option<(u64, u64, u32, bool)> {
         match (&self.data, self.def.kind) {
             (Data::Array(array), kind::ARRAY | kind::PERCPU_ARRAY) => {
@@ -377,7 +396,8 @@ impl Map {
         }
     }
 
-    /// Reads a value as user space would: of a per-CPU map all CPUs' values, one after the other.
+    /// Reads a value as user space does: for a per-CPU map the values of all CPUs, one after the
+    /// other.
     pub fn read(&self, region: &Region, key: &[u8], nr_cpus: u32) -> Option<Vec<u8>> {
         let percpu = matches!(
             self.def.kind,
@@ -391,7 +411,7 @@ impl Map {
         Some(all)
     }
 
-    /// Gives back the memory; the map is not used any more.
+    /// Releases the map's memory. The map must not be used afterwards.
     pub(crate) fn release(&self, region: &Region) {
         match &self.data {
             Data::Array(array) => array.release(region),

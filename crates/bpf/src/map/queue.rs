@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! QUEUE and STACK. Elements are copied in and out; no program ever points at one.
+//! QUEUE and STACK maps. Elements are copied in and out; programs never have a pointer to one.
 
 use std::collections::VecDeque;
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! RINGBUF (program to user space) and USER_RINGBUF (user space to program).
+//! RINGBUF (from the program to user space) and USER_RINGBUF (from user space to the program).
 //!
-//! The data lies in the region, the record headers outside. The pages are there twice, so that a record goes on beyond the end,
-//! as in the kernel; there they are the same pages. User space is whoever calls [`Ringbuf::consume`] and [`Ringbuf::produce`].
+//! The data lies in the region, the record headers outside. A record may cross the end of the ring.
+//! The kernel maps the ring's pages twice for this; here the region has twice as many pages. The
+//! callers of [`Ringbuf::consume`] and [`Ringbuf::produce`] act as user space.
 
 use std::collections::VecDeque;
 
@@ -10,19 +11,20 @@ use crate::fault::Fault;
 use crate::image::MapDef;
 use crate::memory::{Region, Use};
 
-/// What the kernel keeps before each record.
+/// Size of the kernel's header before each record in bytes.
 const HEADER: u64 = 8;
 
-/// One ring.
+/// A ring buffer.
 pub struct Ringbuf {
     base: u64,
-    /// A power of two.
+    /// Size in bytes, a power of two.
     size: u64,
-    /// Positions count all bytes ever written and read.
+    /// Number of bytes ever written.
     producer: u64,
+    /// Number of bytes ever read.
     consumer: u64,
     records: VecDeque<Record>,
-    /// A program is taking samples.
+    /// Whether a program is draining samples.
     busy: bool,
 }
 
@@ -31,7 +33,7 @@ struct Record {
     start: u64,
     addr: u64,
     len: u64,
-    /// Bytes of the ring it takes, its header included.
+    /// Number of bytes in the ring that it occupies, including its header.
     span: u64,
     state: State,
 }
@@ -49,7 +51,7 @@ impl Ringbuf {
         if size == 0 {
             return Err("a ring buffer of 0 bytes".into());
         }
-        // libbpf rounds up what the kernel would refuse (adjust_ringbuf_sz).
+        // libbpf rounds up sizes that the kernel would reject (adjust_ringbuf_sz).
         let size = size.max(4096).next_power_of_two();
         let base = region.pages(2 * size).ok_or_else(|| region.memory().message())?;
         Ok(Ringbuf {
@@ -62,16 +64,16 @@ impl Ringbuf {
         })
     }
 
-    /// Room for a record; its address, or 0 when it does not fit.
+    /// Reserves a record. Returns its address, or 0 if it does not fit.
     ///
     /// # Errors
-    /// If the run has no memory left to note the record.
+    /// The run's memory limit leaves no room to track the record.
     pub fn reserve(&mut self, region: &Region, len: u64) -> Result<u64, Fault> {
         if len > self.size {
             return Ok(0);
         }
         let need = (len + HEADER).next_multiple_of(8);
-        // One byte stays free (bpf_ringbuf_has_space).
+        // One byte always stays free (bpf_ringbuf_has_space).
         if need > self.size || self.producer + need - self.consumer > self.size - 1 {
             return Ok(0);
         }
@@ -89,9 +91,9 @@ impl Ringbuf {
         Ok(addr)
     }
 
-    /// Hands a reserved record over, or drops it. `false` when `addr` is not of a reserved record.
+    /// Submits or discards a reserved record. Returns `false` if `addr` is not a reserved record.
     pub fn commit(&mut self, addr: u64, discard: bool) -> bool {
-        // How far it is from where reading goes on tells its position.
+        // The distance from the read position yields the record's position.
         let offset = addr.wrapping_sub(self.base + HEADER).wrapping_sub(self.consumer) % self.size;
         let start = self.consumer + offset;
         let found = self.records.binary_search_by_key(&start, |record| record.start);
@@ -105,8 +107,9 @@ impl Ringbuf {
         true
     }
 
-    /// Takes the oldest record as user space: address and length of its data, valid until the next `reserve`.
-    /// `None` when there is none or it is not submitted yet.
+    /// Consumes the oldest record on behalf of user space. Returns address and length of its data,
+    /// which are valid until the next `reserve`. Returns `None` if there is no record or it is not
+    /// submitted yet.
     pub fn consume(&mut self, region: &Region) -> Option<(u64, u64)> {
         loop {
             if self.records.front()?.state == State::Reserved {
@@ -121,7 +124,7 @@ impl Ringbuf {
         }
     }
 
-    /// Puts a record in as user space; `false` when it does not fit.
+    /// Writes a record on behalf of user space. Returns `false` if it does not fit.
     pub fn produce(&mut self, region: &Region, data: &[u8]) -> bool {
         let Ok(addr @ 1..) = self.reserve(region, data.len() as u64) else {
             return false;
@@ -133,19 +136,20 @@ impl Ringbuf {
         self.commit(addr, false)
     }
 
-    /// A program begins to take samples. `false`: one is at it.
+    /// Starts draining samples. Returns `false` if a program is already draining.
     pub(crate) fn begin_drain(&mut self) -> bool {
         !std::mem::replace(&mut self.busy, true)
     }
 
-    /// It is through.
+    /// Ends draining samples.
     pub(crate) fn end_drain(&mut self) {
         self.busy = false;
     }
 
-    /// `bpf_ringbuf_query`: unread bytes, size, consumer and producer position; 0 for what does not exist.
-    pub fn query(&self, what: u64) -> u64 {
-        match what {
+    /// Implements `bpf_ringbuf_query`: unread bytes, size, consumer position, producer position; 0
+    /// for any other number.
+    pub fn query(&self, property: u64) -> u64 {
+        match property {
             0 => self.producer - self.consumer,
             1 => self.size,
             2 => self.consumer,
@@ -154,7 +158,7 @@ impl Ringbuf {
         }
     }
 
-    /// Is this an address in the ring?
+    /// Returns whether this address lies in the ring.
     pub fn contains(&self, addr: u64) -> bool {
         addr.wrapping_sub(self.base) < 2 * self.size
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! TASK_STORAGE and CGRP_STORAGE: a value kept for an object of the kernel, until the program or the object goes.
-//! Found through the object's place in its slab, in constant time.
+//! TASK_STORAGE and CGRP_STORAGE: a value for each kernel object, which lives as long as the object
+//! and the map. The object's index in its slab finds the value in constant time.
 
 use crate::errno::long::*;
 use crate::image::MapDef;
@@ -8,7 +8,7 @@ use crate::memory::{RECORD, Region, Use};
 
 pub(super) struct Storage {
     value_size: u64,
-    /// By slab and place in it: address of the value or 0.
+    /// Address of the value, or 0, by slab and index in the slab.
     values: Vec<Vec<u64>>,
 }
 
@@ -32,7 +32,8 @@ impl Storage {
             .unwrap_or(0)
     }
 
-    /// The zeroed value of an object that has none; 0 when that is no object or memory is exhausted.
+    /// Creates a zeroed value for an object that has none. Returns 0 if the address is not an
+    /// object or memory is exhausted.
     pub fn create_value(&mut self, region: &Region, owner: u64) -> u64 {
         let Some((slab, index)) = region.object(owner) else {
             return 0;

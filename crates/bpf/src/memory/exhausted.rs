@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Why a request for memory failed.
+//! Reasons for which a request for memory fails.
 
 use super::host_maps::OutOfMaps;
 use super::limit::OutOfMemory;
 use super::region::Region;
 use crate::fault::Fault;
 
-/// Why there is no more memory.
+/// Resource that a failed request for memory exhausted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exhausted {
-    /// The run has as much as it may ([`Region::memory`]).
+    /// The run's memory limit ([`Region::memory`]).
     Memory,
-    /// The host has no memory map left.
+    /// The host's memory mappings.
     Maps,
 }
 
 impl Exhausted {
-    /// The policy's fault that it leads to.
+    /// Returns the policy's fault for this failure.
     pub(crate) fn fault(self, region: &Region) -> Fault {
         match self {
             Exhausted::Memory => region.memory.fault(),

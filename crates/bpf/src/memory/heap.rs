@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Memory for BPF programs: whole pages for maps, and objects by size class.
+//! Memory for BPF programs: whole pages for maps, and objects in size classes.
 
 use super::layout::*;
 use super::limit::Use;
@@ -8,53 +8,55 @@ use super::region::Region;
 #[derive(Default)]
 pub(super) struct Heap {
     pub(super) free: [Vec<u64>; CLASSES.len()],
-    /// Size class of each chunk, by (address - base) / CHUNK; 0 = not a chunk, else class + 1.
+    /// Size class plus 1 of the chunk at (address - base) / CHUNK; 0 if there is no chunk.
     pub(super) class: Vec<u8>,
-    /// Objects larger than the largest class, and what was given back of them.
+    /// Sizes of live objects that are larger than the largest class, by address.
     pub(super) large: std::collections::BTreeMap<u64, u64>,
+    /// Addresses of freed large objects, by size.
     pub(super) large_free: std::collections::BTreeMap<u64, Vec<u64>>,
 }
 
 impl Region {
-    /// Accessible, zeroed pages of the BPF area between inaccessible ones; `None` when the area is full, memory is used up
-    /// ([`Region::memory`]) or in too many pieces for the host.
+    /// Allocates accessible, zeroed pages of the BPF area, with inaccessible pages around them.
+    /// Returns `None` if the area is full, the memory limit is reached ([`Region::memory`]), or the
+    /// host has no memory mapping left.
     pub fn pages(&self, size: u64) -> Option<u64> {
         self.pages_for(Use::Maps, size)
     }
 
-    fn pages_for(&self, what: Use, size: u64) -> Option<u64> {
+    fn pages_for(&self, purpose: Use, size: u64) -> Option<u64> {
         let size = size.max(1).checked_next_multiple_of(PAGE)?;
         let addr = self.bpf_next.get() + PAGE;
         let next = addr.checked_add(size)?.checked_add(PAGE)?;
         if next > self.base + BPF_END {
-            // The address space is an upper limit of its own, far above what a run may have by default.
-            self.memory.refuse();
+            // The address space is a limit of its own, far above the default memory limit of a run.
+            self.memory.mark_refused();
             return None;
         }
         self.bpf_next.set(next);
-        self.commit_for(what, addr, size)?;
+        self.commit_for(purpose, addr, size)?;
         Some(addr)
     }
 
-    /// Gives the memory of `pages` back to the host; the addresses are not used again.
+    /// Returns the memory of `pages` to the host. The addresses are not reused.
     pub fn release_pages(&self, addr: u64, size: u64) {
         let size = size.max(1).next_multiple_of(PAGE);
         self.discard(addr, size);
         self.memory.give_back(Use::Maps, size);
     }
 
-    /// Makes pages accessible that count as used for this.
-    fn commit_for(&self, what: Use, addr: u64, size: u64) -> Option<()> {
-        self.memory.charge(what, size).ok()?;
+    /// Makes pages accessible and charges them to this use.
+    fn commit_for(&self, purpose: Use, addr: u64, size: u64) -> Option<()> {
+        self.memory.charge(purpose, size).ok()?;
         let done = self.commit(addr, size);
         if done.is_err() {
-            self.memory.give_back(what, size);
+            self.memory.give_back(purpose, size);
         }
         done.ok()
     }
 
-    /// A zeroed object of `size` bytes, at least 16-byte aligned; `None` when memory is exhausted.
-    /// Last freed, first reused.
+    /// Allocates a zeroed object of `size` bytes, aligned to at least 16 bytes. Returns `None` if
+    /// memory is exhausted. The object freed last is reused first.
     pub fn alloc(&self, size: u64) -> Option<u64> {
         let mut heap = self.heap.borrow_mut();
         let Some(class) = CLASSES.iter().position(|&class| size <= class) else {
@@ -85,7 +87,7 @@ impl Region {
     fn grow(&self, heap: &mut Heap, class: usize) -> Option<()> {
         let addr = self.bpf_next.get().next_multiple_of(CHUNK);
         if addr + CHUNK > self.base + BPF_END {
-            self.memory.refuse();
+            self.memory.mark_refused();
             return None;
         }
         self.commit_for(Use::Objects, addr, CHUNK)?;
@@ -100,7 +102,8 @@ impl Region {
         Some(())
     }
 
-    /// Size of the live or freed object at `addr` as rounded up by `alloc`; `None` when `alloc` never gave it out.
+    /// Returns the size of the live or freed object at `addr`, as rounded up by `alloc`; `None` if
+    /// `alloc` never returned this address.
     pub fn alloc_size(&self, addr: u64) -> Option<u64> {
         let heap = self.heap.borrow();
         if let Some(&size) = heap.large.get(&addr) {
@@ -112,7 +115,8 @@ impl Region {
         (offset % CHUNK).is_multiple_of(size).then_some(size)
     }
 
-    /// Frees what `alloc` returned. Panics on anything else: callers check policies' pointers first.
+    /// Frees an object that `alloc` returned. Panics on any other address, so callers must check a
+    /// policy's pointer first.
     pub fn free(&self, addr: u64) {
         if let Some(freed) = &mut *self.freed.borrow_mut() {
             freed.push(addr);
@@ -129,18 +133,20 @@ impl Region {
         heap.free[class as usize - 1].push(addr);
     }
 
-    /// From now on what is freed is noted, for [`Region::take_freed`].
-    pub(crate) fn note_freed(&self) {
+    /// Starts recording the addresses of freed objects for [`Region::take_freed`].
+    pub(crate) fn record_freed(&self) {
         *self.freed.borrow_mut() = Some(Vec::new());
     }
 
-    /// The next object that was freed since the last time, last freed first.
+    /// Returns the address of an object freed since the last call, and forgets it; the object freed
+    /// last comes first.
     pub(crate) fn take_freed(&self) -> Option<u64> {
         self.freed.borrow_mut().as_mut()?.pop()
     }
 
-    /// Start and size (as rounded up by `alloc`) of the object that `alloc` gave out, or may give out, around an address.
-    pub(crate) fn alloc_around(&self, addr: u64) -> Option<(u64, u64)> {
+    /// Returns start and size (as rounded up by `alloc`) of the object around an address, whether
+    /// live or free.
+    pub(crate) fn allocation_at(&self, addr: u64) -> Option<(u64, u64)> {
         let heap = self.heap.borrow();
         let offset = addr.checked_sub(self.base)?;
         if let Some(class) = heap.class.get((offset / CHUNK) as usize).filter(|&&class| class != 0) {
@@ -151,8 +157,9 @@ impl Region {
         (addr - start < size).then_some((start, size))
     }
 
-    /// The slab that an address lies in (by order of creation), the object's number, and where that starts.
-    pub(crate) fn object_around(&self, addr: u64) -> Option<(usize, u64, u64)> {
+    /// Returns the slab that contains an address (by order of creation), the object's index in it,
+    /// and the object's address.
+    pub(crate) fn object_at(&self, addr: u64) -> Option<(usize, u64, u64)> {
         let slabs = self.slabs.borrow();
         let n = slabs.iter().position(|slab| addr.wrapping_sub(slab.base) < slab.size)?;
         let slab = &slabs[n];
@@ -160,7 +167,7 @@ impl Region {
         Some((n, index, slab.base + index * slab.stride))
     }
 
-    /// First address and stride of each slab.
+    /// Returns the first address and stride of each slab.
     pub(crate) fn slabs(&self) -> Vec<(u64, u64)> {
         self.slabs
             .borrow()
@@ -169,12 +176,12 @@ impl Region {
             .collect()
     }
 
-    /// Is this an address of the area where BPF programs' memory is?
+    /// Returns whether the address lies in the area for the memory of BPF programs.
     pub(crate) fn in_bpf_area(&self, addr: u64) -> bool {
         (self.base + BPF..self.base + BPF_END).contains(&addr)
     }
 
-    /// Is this an address of an arena?
+    /// Returns whether the address lies in an arena.
     pub(crate) fn in_arenas(&self, addr: u64) -> bool {
         (self.base + ARENAS..self.base + ARENAS + NR_ARENAS * ARENA_SIZE).contains(&addr)
     }

@@ -1,34 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Address space and pages of the host.
+//! Reservation and release of address space on the host.
 
 use super::layout::{HOST_ALIGN, REACH, RESERVED};
 
-/// Asks the host for huge pages under memory that, if there is much of it, is used all over: finding so many small pages takes
-/// as long as getting what is there. A hint; what is smaller than a huge page stays as it is.
+/// Asks the host to use huge pages for a range of memory. This pays for large memory that is used
+/// throughout, because finding many small pages takes as long as fetching the data. It is only a
+/// hint, and does nothing for a range smaller than a huge page.
 pub fn want_huge_pages(start: *const u8, bytes: usize) {
     const HUGE: usize = 2 << 20;
     let first = (start as usize).next_multiple_of(HUGE);
     let end = (start as usize + bytes) / HUGE * HUGE;
     if first < end {
-        // SAFETY: changes nothing but how the pages come to be there. It fails on hosts without them, which is as well.
+        // SAFETY: this changes only how the host backs the pages. A failure on hosts without huge
+        // pages does no harm.
         unsafe { libc::madvise(first as *mut libc::c_void, end - first, libc::MADV_HUGEPAGE) };
     }
 }
 
-/// Reserves the host's addresses of a region from `host` on, with a margin on both sides: an offset may reach beyond a base
-/// register that was checked.
+/// Reserves a region at the host address `host`, with a margin on both sides for the offset that an
+/// access adds to a checked base register.
 pub(super) fn reserve_at(host: u64) -> Option<u64> {
     let start = host - REACH;
     let got = map(start, RESERVED, libc::MAP_FIXED_NOREPLACE)?;
     if got == start {
         return Some(host);
     }
-    // A kernel before 4.17 takes the address as a hint.
+    // Kernels before 4.17 treat the address only as a hint.
     unmap(got, RESERVED);
     None
 }
 
-/// Reserves them wherever there is room.
+/// Reserves a region at any free host address.
 pub(super) fn reserve_anywhere() -> Option<u64> {
     let margin = HOST_ALIGN as usize;
     let got = map(0, RESERVED + margin, 0)?;
@@ -39,22 +41,22 @@ pub(super) fn reserve_anywhere() -> Option<u64> {
     Some(host)
 }
 
-/// Inaccessible pages at `addr`, or anywhere.
+/// Reserves inaccessible pages at `addr`, or at any address if it is 0.
 pub(super) fn map(addr: u64, bytes: usize, flags: libc::c_int) -> Option<u64> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | flags;
-    // SAFETY: replaces nothing that is mapped.
+    // SAFETY: the call replaces no existing mapping.
     let got = unsafe { libc::mmap(addr as *mut libc::c_void, bytes, libc::PROT_NONE, flags, -1, 0) };
     (got != libc::MAP_FAILED).then_some(got as u64)
 }
 
 pub(super) fn unmap(addr: u64, bytes: usize) {
     if bytes > 0 {
-        // SAFETY: the pages were reserved here, and nobody uses them.
+        // SAFETY: this module reserved the pages, and no code uses them any more.
         unsafe { libc::munmap(addr as *mut libc::c_void, bytes) };
     }
 }
 
-/// Gives the host's addresses of a region back.
+/// Releases the host's addresses of a region.
 pub(super) fn release(host: u64) {
     unmap(host - REACH, RESERVED);
 }

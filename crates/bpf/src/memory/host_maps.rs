@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How many pieces memory may be in.
+//! A limit on the number of memory mappings that a policy's pages use on the host.
 //!
-//! A host has a memory map for each piece of a process that is accessible in another way than its neighbours, and gives a process so
-//! many (vm.max_map_count). A process that has none left cannot even say so: allocating memory fails, too. So a policy
-//! whose pages are in too many pieces is stopped long before; the kernel's own objects, which are in few, are not counted.
+//! The host needs a memory mapping for each range of pages whose access rights differ from those of
+//! its neighbours, and limits their number per process (vm.max_map_count). A process that has
+//! reached the limit cannot even report it, because allocations fail too. Therefore a policy with
+//! pages in too many separate ranges is ended long before. The kernel's own objects are in few
+//! ranges and are not counted.
 
 use std::cell::Cell;
 
 use crate::fault::{Fault, FaultKind};
 
-/// What hosts without the setting have (DEFAULT_MAX_MAP_COUNT, include/linux/mm.h).
+/// Limit of hosts without the setting (DEFAULT_MAX_MAP_COUNT, include/linux/mm.h).
 const DEFAULT_MAX_MAP_COUNT: u64 = 65_530;
 
-/// Memory in more pieces than the host has memory maps for, or nearly; or more of it than the host gives.
+/// The policy's pages are in too many ranges for the host's memory mappings, or the host has no
+/// more memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMaps;
 
@@ -24,14 +27,15 @@ impl From<OutOfMaps> for Fault {
     }
 }
 
-/// How often a piece may still be split before the process' memory maps are counted again.
+/// Counter of the ranges that may still be split before the process's memory mappings are counted
+/// again.
 #[derive(Default)]
 pub(super) struct Maps {
     left: Cell<u64>,
 }
 
 impl Maps {
-    /// Accessibility changes within a piece, which becomes three at most.
+    /// Counts a change of access rights inside a range, which splits it into at most three.
     pub fn split(&self) -> Result<(), OutOfMaps> {
         if self.left.get() == 0 {
             self.left.set(count_left());
@@ -41,7 +45,8 @@ impl Maps {
     }
 }
 
-/// How often a piece may be split in each thread at once without using more than half of the memory maps.
+/// Returns how many splits each thread may still make, if all of them together may use half of the
+/// memory mappings.
 fn count_left() -> u64 {
     let most = std::fs::read_to_string("/proc/sys/vm/max_map_count");
     let most = most.ok().and_then(|text| text.trim().parse().ok());

@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where the areas of a region begin and end; the table is in [`memory`](super).
+//! Offsets and sizes of a region's areas; [`memory`](super) has the table.
 
 /// Size and alignment of a region in bytes.
 pub const SIZE: u64 = 1 << SHIFT;
-/// log2 of [`SIZE`]: `addr >> SHIFT` is equal for all addresses of a region and for no others.
+/// log2 of [`SIZE`]. `addr >> SHIFT` is the same for all addresses in a region and differs for all
+/// others.
 pub const SHIFT: u32 = 37;
-/// `addr >> OWN_SHIFT` is equal for all addresses of the lower half, where the program's own memory is.
+/// log2 of the lower half, which contains the program's own memory. `addr >> OWN_SHIFT` is the same
+/// for all its addresses.
 pub const OWN_SHIFT: u32 = SHIFT - 1;
-/// The first address of every region, as policies see it.
+/// First address of every region, as policies see it.
 pub(crate) const BASE: u64 = 0x2000_0000_0000;
-/// Regions elsewhere in the host's memory are aligned to this, for huge pages.
+/// Alignment of regions at other host addresses, for huge pages.
 pub(crate) const HOST_ALIGN: u64 = 2 << 20;
 
-/// Page size of the region (arenas count in it).
+/// Page size of the region, and of arenas.
 pub const PAGE: u64 = 4096;
-/// Loads through a base register below this read zeros, as the kernel's PROBE_MEM loads do.
+/// A load through a base register below this address reads zeros, as the kernel's PROBE_MEM loads
+/// do.
 pub const NULL_LIMIT: u64 = 64 << 10;
-/// A BPF load or store reaches this far from its base register: the offset field is 16 bits signed.
+/// Greatest distance of a BPF load or store from its base register, because the offset field has 16
+/// signed bits.
 pub const REACH: u64 = 64 << 10;
 
 pub(crate) const RESERVED: usize = (SIZE + 2 * REACH) as usize;
@@ -27,25 +31,25 @@ pub(crate) const BPF_END: u64 = 16 << 30;
 pub(crate) const ARENAS: u64 = 32 << 30;
 pub(crate) const KERNEL: u64 = 80 << 30;
 pub(crate) const KERNEL_END: u64 = 96 << 30;
-/// An arena is this large and aligned to it, so that a cast is `base | low 32 bits`.
+/// Size and alignment of an arena, so that a cast is `base | low 32 bits`.
 pub const ARENA_SIZE: u64 = 4 << 30;
 pub(crate) const NR_ARENAS: u64 = 7;
-/// Offset of the cache lines' words, beyond the region.
+/// Offset of the cache lines' words from the region's base, beyond the region.
 pub(crate) const LINES: u64 = SIZE + (1 << 30);
 
-/// Small objects come from chunks of this size, each of one size class.
+/// Size of a chunk, which holds small objects of one size class.
 pub(crate) const CHUNK: u64 = 64 << 10;
 pub(crate) const CLASSES: [u64; 19] = [
     16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 8192, 16384, 32768,
 ];
 
-/// Returns whether `size` bytes at `offset` are among the `len` bytes at `start`.
+/// Returns whether the `size` bytes at `offset` lie within the `len` bytes at `start`.
 pub(super) fn within(offset: u64, size: u64, start: u64, len: u64) -> bool {
     offset >= start && offset - start < len && size <= len - (offset - start)
 }
 
-/// Returns whether an access through a checked base register can reach this address: it lies in the region with this base, or
-/// within [`REACH`] of it.
+/// Returns whether an access through a checked base register can reach this address, which lies in
+/// the region with this base or within [`REACH`] of it.
 pub(crate) fn in_reach(base: u64, addr: u64) -> bool {
     addr.wrapping_sub(base - REACH) < SIZE + 2 * REACH
 }

@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How much of the host's memory one run may have, and what it uses that for.
+//! The memory limit of a run, and the memory that it uses for each purpose.
 //!
-//! Memory counts from when it is made accessible, touched or not: pages of maps, globals, ring buffers and arenas in full, chunks of
-//! 64 KiB for objects. Where the simulator itself keeps something for each thing that a policy makes (an element, an object, a
-//! timer, a queue, a lock, a line of text), that counts with a fixed size. So the same run ends at the same place on any host.
+//! Memory counts as soon as it is accessible, whether or not it is used. Pages of maps, globals,
+//! ring buffers and arenas count in full, and objects count in chunks of 64 KiB. The simulator
+//! keeps a record for many things that a policy creates: an element, an object, a timer, a queue, a
+//! lock, a line of text. Each such record counts with a fixed size. A run therefore reaches its
+//! limit at the same point on every host.
 
 use std::cell::Cell;
 
 use crate::fault::{Fault, FaultKind};
 
-/// Default limit of a run, bytes.
+/// Default limit of a run in bytes.
 pub const DEFAULT_LIMIT: u64 = 2 << 30;
 
-/// Bytes charged for what the simulator keeps per thing that a policy makes: at most an entry in two hash tables.
+/// Bytes charged for one record that the simulator keeps. A record is at most an entry in two hash
+/// tables.
 pub const RECORD: u64 = 128;
 
-/// Uses of memory, each with its own sum.
+/// Purposes of memory, each with its own sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// Pages of arrays, globals and ring buffers.
@@ -23,12 +26,12 @@ pub enum Use {
     /// Allocated objects, elements of hash maps, local storage.
     Objects,
     Arenas,
-    /// The simulator's records of elements, objects, nodes of trees and lists.
+    /// The simulator's records of elements, objects, and nodes of trees and lists.
     Records,
     Timers,
     /// DSQs and locks.
     Queues,
-    /// Lines that a policy prints.
+    /// Lines of text that a policy prints.
     Texts,
     Tasks,
 }
@@ -44,16 +47,16 @@ const NAMES: [(Use, &str); 8] = [
     (Use::Tasks, "tasks"),
 ];
 
-/// A run has used up its memory.
+/// Error of a request for more memory than the limit allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory;
 
-/// The memory of one run.
+/// The memory use of one run.
 pub struct Memory {
     limit: Cell<u64>,
     total: Cell<u64>,
     used: [Cell<u64>; NAMES.len()],
-    /// More was asked for than there was.
+    /// Whether a request exceeded the limit.
     refused: Cell<bool>,
 }
 
@@ -69,7 +72,7 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// Sets how many bytes the run may have.
+    /// Sets the limit in bytes.
     pub fn set_limit(&self, bytes: u64) {
         self.limit.set(bytes);
     }
@@ -78,51 +81,51 @@ impl Memory {
         self.limit.get()
     }
 
-    /// Bytes used.
+    /// Returns the number of bytes in use.
     pub fn used(&self) -> u64 {
         self.total.get()
     }
 
-    /// Counts bytes as used.
+    /// Charges bytes to a purpose.
     ///
     /// # Errors
-    /// If there are not so many left; then none are counted.
+    /// The limit does not allow so many bytes; nothing is charged.
     #[inline]
-    pub fn charge(&self, what: Use, bytes: u64) -> Result<(), OutOfMemory> {
+    pub fn charge(&self, purpose: Use, bytes: u64) -> Result<(), OutOfMemory> {
         let total = self.total.get().saturating_add(bytes);
         if total > self.limit.get() {
             self.refused.set(true);
             return Err(OutOfMemory);
         }
         self.total.set(total);
-        let used = &self.used[what as usize];
+        let used = &self.used[purpose as usize];
         used.set(used.get() + bytes);
         Ok(())
     }
 
-    /// Counts bytes as used no more.
+    /// Subtracts bytes that were charged to a purpose.
     #[inline]
-    pub fn give_back(&self, what: Use, bytes: u64) {
-        let used = &self.used[what as usize];
-        debug_assert!(used.get() >= bytes, "{bytes} bytes of {what:?} were never charged");
+    pub fn give_back(&self, purpose: Use, bytes: u64) {
+        let used = &self.used[purpose as usize];
+        debug_assert!(used.get() >= bytes, "{bytes} bytes of {purpose:?} were never charged");
         used.set(used.get().saturating_sub(bytes));
         self.total.set(self.total.get().saturating_sub(bytes));
     }
 
-    pub(super) fn refuse(&self) {
+    pub(super) fn mark_refused(&self) {
         self.refused.set(true);
     }
 
-    /// Returns whether a request was over the limit since the last call of this function.
+    /// Returns whether a request has exceeded the limit since the last call of this function.
     pub fn take_refused(&self) -> bool {
         self.refused.take()
     }
 
-    /// Describes the uses of the memory.
+    /// Describes the use of memory, for an error message.
     pub fn message(&self) -> String {
         let (most, name) = NAMES
             .iter()
-            .map(|&(what, name)| (self.used[what as usize].get(), name))
+            .map(|&(purpose, name)| (self.used[purpose as usize].get(), name))
             .max_by_key(|&(bytes, _)| bytes)
             .unwrap_or_default();
         format!(
@@ -133,22 +136,23 @@ impl Memory {
         )
     }
 
-    /// Counts what the simulator keeps for one more thing that a policy makes.
+    /// Charges one record.
     ///
     /// # Errors
-    /// The policy's fault, if there is not so much left.
+    /// The limit is reached; the error is the policy's fault.
     #[inline]
-    pub fn charge_record(&self, what: Use) -> Result<(), Fault> {
-        self.charge(what, RECORD).map_err(|OutOfMemory| self.fault())
+    pub fn charge_record(&self, purpose: Use) -> Result<(), Fault> {
+        self.charge(purpose, RECORD).map_err(|OutOfMemory| self.fault())
     }
 
-    /// Counts what was kept for `nr` things as used no more.
+    /// Subtracts `nr` records that were charged.
     #[inline]
-    pub fn give_back_records(&self, what: Use, nr: usize) {
-        self.give_back(what, nr as u64 * RECORD);
+    pub fn give_back_records(&self, purpose: Use, nr: usize) {
+        self.give_back(purpose, nr as u64 * RECORD);
     }
 
-    /// Returns the result of a function that got no memory: the policy's fault if the run is at its limit, else `otherwise`.
+    /// Returns the result of a function that got no memory: the policy's fault if the run is at its
+    /// limit, otherwise `otherwise`.
     #[cold]
     pub fn refused<T>(&self, otherwise: T) -> Result<T, Fault> {
         match self.take_refused() {
@@ -157,7 +161,7 @@ impl Memory {
         }
     }
 
-    /// The policy's fault when it is refused memory.
+    /// Returns the policy's fault for a request above the limit.
     #[cold]
     pub fn fault(&self) -> Fault {
         self.refused.set(false);
@@ -165,7 +169,7 @@ impl Memory {
     }
 }
 
-/// Bytes in the largest unit of which there is one.
+/// Formats a size in the largest unit in which it is at least 1.
 fn size(bytes: u64) -> String {
     match bytes {
         0..1024 => format!("{bytes} bytes"),
@@ -180,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_charged_is_counted_until_it_is_given_back() {
+    fn charged_bytes_count_until_they_are_subtracted() {
         let memory = Memory::default();
         memory.set_limit(1000);
         assert_eq!(memory.charge(Use::Maps, 600), Ok(()));

@@ -1,23 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The address space of one simulated machine.
 //!
-//! Everything a policy can point at lies in one reservation of 128 GiB, aligned to its size: kernel objects, maps, globals,
-//! objects allocated by BPF code, arenas and BPF stacks. So one compare tells whether an address is the policy's business,
-//! and a policy cannot reach the simulator's own memory. The kernel's objects lie in the upper half: one compare tells whether
-//! a program may store through a pointer, too. A store to the upper half is legal for the few fields that the kernel lets a
-//! policy write ([`Region::may_store`]), so the simulator can trust everything else it keeps there. Inside, addresses are handed out in order of request from fixed
-//! offsets, and the first machine of a process sits at the same address on every host: pointers are visible to policies
-//! and must not differ between runs. What is not handed out is inaccessible, so a wild access inside faults in hardware.
+//! All memory to which a policy can point lies in one reservation of 128 GiB, aligned to its size:
+//! kernel objects, maps, globals, objects allocated by BPF code, arenas and BPF stacks. One
+//! comparison shows whether an address lies in the region, so a policy cannot reach the simulator's
+//! own memory. Unallocated parts are inaccessible, so a wild access inside the region faults in
+//! hardware.
 //!
-//! Every region has the same addresses for the policy, whatever else the process has mapped: a policy that hashes a pointer
-//! behaves the same in every run. An address as a policy sees it, and as all of this crate passes it on, differs from the
-//! host's address by [`Region::delta`], which only the loads and stores themselves add. The first region of a process lies where
-//! the policy sees it, so that nothing is to be added there. The area map (offsets from the base):
+//! Kernel objects lie in the upper half. One comparison thus also shows whether a program may store
+//! through a pointer. Stores to the upper half are legal only for the few fields that the kernel
+//! lets a policy write ([`Region::may_store`]), so the simulator can trust everything else that it
+//! keeps there.
+//!
+//! Policies can see pointers, so pointers must not differ between runs: a policy that hashes a
+//! pointer must behave the same in every run. Every region therefore has the same addresses for the
+//! policy, and memory is allocated in the order of requests from fixed offsets. This crate uses the
+//! policy's addresses throughout. The host's address differs from them by [`Region::delta`], which
+//! only the loads and stores themselves add. It is 0 for the first region of a process if the host
+//! has these addresses free.
+//!
+//! The areas of a region (offsets from its base):
 //!
 //! | from | area |
 //! |---|---|
 //! | 0 | guard |
-//! | 64 KiB | zeros, read only: what loads through NULL see |
+//! | 64 KiB | zeros, read-only, for loads through NULL |
 //! | 1 MiB | pages and small objects of BPF programs: maps, globals, stacks, hash elements, kptrs |
 //! | 16 GiB | guard |
 //! | 32 GiB | seven arenas of 4 GiB |

@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Objects of the simulated kernel: slabs that programs may read, and the fields that they may store to.
+//! Objects of the simulated kernel: slabs, which programs may read, and the fields to which
+//! programs may store.
 
 use super::layout::*;
 use super::region::Region;
-use super::slab::{ObjectType, Places, Slab};
+use super::slab::{ObjectType, Slab, SlabLayout};
 use crate::fault::{Fault, FaultKind};
 
 impl Region {
-    /// Reserves room in the kernel area for at most `max` objects of `stride` bytes, which programs may only read.
+    /// Reserves space in the kernel area for at most `max` objects of `stride` bytes, which
+    /// programs may only read.
     ///
     /// # Errors
-    /// If the kernel area is too small for that many.
+    /// The kernel area is too small for that many objects.
     pub fn slab(&self, stride: u64, max: u64) -> Result<Slab, String> {
         self.slab_of(&ObjectType::OPAQUE, stride, max)
     }
 
-    /// As [`Region::slab`], for objects of a type that has a name and may have fields that programs store to.
+    /// Like [`Region::slab`], for objects of a named type that may have fields to which programs
+    /// store.
     pub fn slab_of(&self, ty: &'static ObjectType, stride: u64, max: u64) -> Result<Slab, String> {
         let base = self.kernel_next.get();
         let end = stride
@@ -32,16 +35,17 @@ impl Region {
             ));
         };
         self.kernel_next.set(end);
-        let places = Places::new(base, self.delta, stride.next_multiple_of(64), max, ty);
+        let layout = SlabLayout::new(base, self.delta, stride.next_multiple_of(64), max, ty);
         if !ty.writable.is_empty() {
-            let _ = self.writable.set(places);
+            let _ = self.writable.set(layout);
         }
-        self.slabs.borrow_mut().push(places);
-        Ok(Slab::new(places, max))
+        self.slabs.borrow_mut().push(layout);
+        Ok(Slab::new(layout, max))
     }
 
-    /// Returns whether a program may store to these bytes of the kernel's: a field of an object that the kernel's verifier
-    /// accepts stores to (`btf_struct_access` of struct bpf_verifier_ops).
+    /// Returns whether a program may store to these bytes in kernel memory. They must belong to a
+    /// field for which the kernel's verifier accepts stores (`btf_struct_access` of struct
+    /// bpf_verifier_ops).
     #[inline]
     pub fn may_store(&self, addr: u64, size: u64) -> bool {
         match self.writable.get() {
@@ -56,10 +60,12 @@ impl Region {
         slab.is_some_and(|slab| slab.may_store(addr, size))
     }
 
-    /// Returns whether a store of `size` bytes at `offset` from a pointer may be one to a writable field of a kernel object:
-    /// the pointer is to the object, to the struct that begins with the first writable field, or to the field.
+    /// Returns whether a store of `size` bytes at `offset` from a pointer can go to a writable
+    /// field of a kernel object. The pointer may lead to the object, to the struct that begins with
+    /// the first writable field, or to the field itself.
     ///
-    /// Both engines refuse any other store to kernel memory. So compiled code may check a pointer once for several stores.
+    /// Both engines refuse any other store to kernel memory, so compiled code may check a pointer
+    /// once for several stores.
     pub(crate) fn may_be_field(&self, offset: i64, size: u64) -> bool {
         let slabs = self.slabs.borrow();
         let mut types = slabs.iter().map(|slab| slab.ty.writable);
@@ -74,9 +80,9 @@ impl Region {
         })
     }
 
-    /// Why a store to these bytes of the kernel's is refused.
+    /// Returns the fault of a store to these bytes in kernel memory.
     #[cold]
-    pub(crate) fn refusal(&self, addr: u64, size: u64) -> Fault {
+    pub(crate) fn store_fault(&self, addr: u64, size: u64) -> Fault {
         let slabs = self.slabs.borrow();
         let slab = slabs.iter().find(|slab| addr.wrapping_sub(slab.base) < slab.size);
         let Some(slab) = slab else {
@@ -95,7 +101,8 @@ impl Region {
         )
     }
 
-    /// Which slab (by order of creation) and which place in it starts at this address?
+    /// Returns the slab (by order of creation) and the index of the object that starts at this
+    /// address.
     #[inline]
     pub fn object(&self, addr: u64) -> Option<(usize, usize)> {
         for (n, slab) in self.slabs.borrow().iter().enumerate() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Arenas, and pages that become accessible and inaccessible.
+//! Arenas, and changes of pages between accessible and inaccessible.
 
 use super::exhausted::Exhausted;
 use super::host_maps::OutOfMaps;
@@ -8,7 +8,7 @@ use super::limit::Use;
 use super::region::Region;
 
 impl Region {
-    /// The first free arena's 4 GiB, nothing accessible in it yet; `None` when all are taken.
+    /// Allocates an arena of 4 GiB without accessible pages; `None` if all arenas are in use.
     pub fn arena(&self) -> Option<u64> {
         let n = u64::from(self.arenas.get().trailing_ones());
         if n >= NR_ARENAS {
@@ -18,7 +18,7 @@ impl Region {
         Some(self.base + ARENAS + n * ARENA_SIZE)
     }
 
-    /// Takes an arena back, contents and all.
+    /// Frees an arena with its contents.
     pub fn release_arena(&self, base: u64) {
         let n = (base - self.base - ARENAS) / ARENA_SIZE;
         self.arenas.set(self.arenas.get() & !(1 << n));
@@ -29,7 +29,7 @@ impl Region {
         self.memory.give_back(Use::Arenas, pages * PAGE);
     }
 
-    /// Makes pages of an arena accessible, zeroed.
+    /// Makes pages of an arena accessible and zeroed.
     pub fn commit_arena(&self, addr: u64, size: u64) -> Result<(), Exhausted> {
         self.memory.charge(Use::Arenas, size)?;
         self.commit(addr, size)
@@ -37,28 +37,31 @@ impl Region {
         Ok(())
     }
 
-    /// Takes pages of an arena back, contents and all.
+    /// Frees pages of an arena with their contents.
     pub fn discard_arena(&self, addr: u64, size: u64) -> Result<(), Exhausted> {
         self.discard_part(addr, size)?;
         self.memory.give_back(Use::Arenas, size);
         Ok(())
     }
 
-    /// Makes inaccessible pages accessible, zeroed. Fails when memory is in too many pieces for the host.
+    /// Makes inaccessible pages accessible and zeroed. Fails if the host has no memory mapping
+    /// left.
     pub(super) fn commit(&self, addr: u64, size: u64) -> Result<(), OutOfMaps> {
         debug_assert!(addr.is_multiple_of(PAGE) && self.contains(addr));
         self.maps.split()?;
         self.protect(addr, size, libc::PROT_READ | libc::PROT_WRITE)
     }
 
-    /// Makes pages inaccessible among others that stay accessible. Fails as [`Region::commit`].
+    /// Makes pages inaccessible while their neighbours stay accessible. Fails like
+    /// [`Region::commit`].
     pub(super) fn discard_part(&self, addr: u64, size: u64) -> Result<(), OutOfMaps> {
         self.maps.split()?;
         self.discard(addr, size);
         Ok(())
     }
 
-    /// Makes pages inaccessible and forgets their contents. Where the host refuses the former, they read as zeros.
+    /// Makes pages inaccessible and drops their contents. If the host refuses to make them
+    /// inaccessible, they read as zeros.
     pub(super) fn discard(&self, addr: u64, size: u64) {
         let protected = self.protect(addr, size, libc::PROT_NONE);
         unsafe { libc::madvise(self.host(addr), size as usize, libc::MADV_DONTNEED) };
@@ -67,9 +70,9 @@ impl Region {
         }
     }
 
-    /// Fails when the host has no memory map, or no memory, left.
+    /// Sets the access rights of pages. Fails if the host has no memory mapping or no memory left.
     pub(super) fn protect(&self, addr: u64, size: u64, prot: libc::c_int) -> Result<(), OutOfMaps> {
-        // SAFETY: pages of this region.
+        // SAFETY: the pages belong to this region.
         if unsafe { libc::mprotect(self.host(addr), size as usize, prot) } != 0 {
             return Err(OutOfMaps);
         }
@@ -77,7 +80,7 @@ impl Region {
         Ok(())
     }
 
-    /// Notes whether pages are accessible.
+    /// Records whether pages are accessible.
     fn mark(&self, addr: u64, size: u64, prot: libc::c_int) {
         let first = (addr - self.base) / PAGE;
         let end = first + size.div_ceil(PAGE);

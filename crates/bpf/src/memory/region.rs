@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One machine's address space: what is accessible, and access by checked addresses.
+//! One machine's address space: its areas, the accessible pages, and checked accesses.
 
 use std::cell::{Cell, OnceCell, RefCell};
 
@@ -8,35 +8,36 @@ use super::host::{release, reserve_anywhere, reserve_at, want_huge_pages};
 use super::host_maps::Maps;
 use super::layout::*;
 use super::limit::Memory;
-use super::slab::Places;
+use super::slab::SlabLayout;
 use crate::cache::Lines;
 use crate::fault::{Fault, FaultKind};
 
 /// One machine's address space. Not shared between threads.
 pub struct Region {
     pub(super) base: u64,
-    /// What to add to an address to get the host's.
+    /// Difference between the host's address and the region's address.
     pub(super) delta: u64,
     pub(super) memory: Memory,
-    /// One bit a page: is it accessible?
+    /// One bit per page: whether the page is accessible.
     pub(super) mapped: Box<[Cell<u64>]>,
-    /// Next free address of the BPF area and of the kernel area.
+    /// Next free address of the BPF area.
     pub(super) bpf_next: Cell<u64>,
+    /// Next free address of the kernel area.
     pub(super) kernel_next: Cell<u64>,
-    /// One bit an arena: taken?
+    /// One bit per arena: whether the arena is in use.
     pub(super) arenas: Cell<u8>,
     pub(super) heap: RefCell<Heap>,
-    pub(super) slabs: RefCell<Vec<Places>>,
-    /// The first slab of objects with fields that programs may store to.
-    pub(super) writable: OnceCell<Places>,
+    pub(super) slabs: RefCell<Vec<SlabLayout>>,
+    /// The first slab of objects with fields to which programs may store.
+    pub(super) writable: OnceCell<SlabLayout>,
     pub(super) lines: Lines,
-    /// For the sanitizer: what was freed since it last asked.
+    /// Addresses of objects freed since the sanitizer last took them; `None` without the sanitizer.
     pub(super) freed: RefCell<Option<Vec<u64>>>,
     pub(super) maps: Maps,
 }
 
 impl Region {
-    /// Reserves a region. Fails when the host has no room for 128 GiB of addresses.
+    /// Reserves a region. Fails if the host has no room for 128 GiB of addresses.
     pub fn new() -> Result<Region, String> {
         let base = BASE;
         let host = reserve_at(base).or_else(reserve_anywhere);
@@ -62,35 +63,36 @@ impl Region {
         };
         want_huge_pages((host + KERNEL) as *const u8, (KERNEL_END - KERNEL) as usize);
         let zeros = region.protect(base + ZEROS, ZEROS_SIZE, libc::PROT_READ);
-        zeros.map_err(|_| "the host gives no memory: is the process limited (ulimit -v)?")?;
+        zeros.map_err(|_| "the host has no memory left: is the process limited (ulimit -v)?")?;
         region.lines.make_private(base + ZEROS, ZEROS_SIZE);
         Ok(region)
     }
 
-    /// First address.
+    /// Returns the first address.
     pub fn base(&self) -> u64 {
         self.base
     }
 
-    /// What to add to an address of the region to get the host's; wraps.
+    /// Returns the difference between the host's address and the region's address. Adding it may
+    /// wrap.
     #[inline]
     pub fn delta(&self) -> u64 {
         self.delta
     }
 
-    /// Where an address of the region is in the host's memory.
+    /// Converts an address in the region to the host's address.
     #[inline]
     pub fn host<T>(&self, addr: u64) -> *mut T {
         addr.wrapping_add(self.delta) as *mut T
     }
 
-    /// What the run's memory is used for, and how much there may be.
+    /// Returns the run's memory use and limit.
     #[inline]
     pub fn memory(&self) -> &Memory {
         &self.memory
     }
 
-    /// The cache lines of this region.
+    /// Returns the cache lines of this region.
     #[inline]
     pub fn lines(&self) -> &Lines {
         &self.lines
@@ -100,27 +102,28 @@ impl Region {
         &mut self.lines
     }
 
-    /// What `addr >> SHIFT` is for addresses of this region.
+    /// Returns `addr >> SHIFT` of the addresses in this region.
     pub fn tag(&self) -> u64 {
         self.base >> SHIFT
     }
 
-    /// Is the address in this region (accessible or not)?
+    /// Returns whether the address lies in this region, accessible or not.
     #[inline]
     pub fn contains(&self, addr: u64) -> bool {
         addr >> SHIFT == self.base >> SHIFT
     }
 
-    /// Middle of the read-only zeros: everything within [`REACH`] of it reads 0.
+    /// Returns the middle of the read-only zeros: every byte within [`REACH`] of it is 0.
     pub fn zeros(&self) -> u64 {
         self.base + ZEROS + REACH
     }
 
-    /// May a policy read (or write) these bytes? Zero bytes are always fine.
+    /// Checks whether a policy may read these bytes, or write them. An access to zero bytes is
+    /// always allowed.
     #[inline]
     pub fn check(&self, addr: u64, len: u64, write: bool) -> Result<(), Fault> {
         let offset = addr.wrapping_sub(self.base);
-        // Only the zeros lie below the BPF area.
+        // Below the BPF area only the read-only zeros are accessible.
         let writable = offset >= BPF || !write;
         if offset < SIZE && len <= PAGE - offset % PAGE && self.is_mapped(offset / PAGE) && writable {
             return Ok(());
@@ -128,7 +131,7 @@ impl Region {
         self.check_pages(addr, len, write)
     }
 
-    /// The same for any number of pages, and for none.
+    /// Like [`Region::check`], for any number of pages, including none.
     fn check_pages(&self, addr: u64, len: u64, write: bool) -> Result<(), Fault> {
         if len == 0 {
             return Ok(());
@@ -146,14 +149,14 @@ impl Region {
     #[cold]
     fn bad_access(&self, addr: u64, len: u64, write: bool) -> Fault {
         let verb = if write { "store" } else { "load" };
-        let what = if addr < NULL_LIMIT {
+        let target = if addr < NULL_LIMIT {
             "a NULL pointer"
         } else {
             "a bad address"
         };
         Fault::new(
             FaultKind::Memory,
-            format!("{verb} of {len} bytes through {what}: {addr:#x}"),
+            format!("{verb} of {len} bytes through {target}: {addr:#x}"),
         )
     }
 
@@ -161,7 +164,8 @@ impl Region {
         self.mapped[(page / 64) as usize].get() >> (page % 64) & 1 != 0
     }
 
-    /// The bytes at `addr`, checked. They must not outlive the next call into BPF code.
+    /// Returns the bytes at `addr` after a check. The slice must not be used after the next call
+    /// into BPF code.
     #[inline]
     pub fn bytes(&self, addr: u64, len: u64) -> Result<&[u8], Fault> {
         self.check(addr, len, false)?;
@@ -171,27 +175,29 @@ impl Region {
         })
     }
 
-    /// May a helper or kfunc write these bytes, whose address a policy gave? As [`Region::check`], but the kernel's own
-    /// structures are not its to hand out: those are written through [`Region::at`] alone.
+    /// Checks whether a helper or kfunc may write to these bytes, at an address that a policy
+    /// passed. Like [`Region::check`], but refuses the kernel's own structures, which are written
+    /// only through [`Region::at`].
     #[inline]
     pub fn check_given(&self, addr: u64, len: u64) -> Result<(), Fault> {
         self.check(addr, len, true)?;
         let offset = addr.wrapping_sub(self.base);
         if len > 0 && offset < KERNEL_END && offset + len > KERNEL {
-            return Err(self.kernels_own(addr, len));
+            return Err(self.kernel_store_fault(addr, len));
         }
         Ok(())
     }
 
     #[cold]
-    fn kernels_own(&self, addr: u64, len: u64) -> Fault {
+    fn kernel_store_fault(&self, addr: u64, len: u64) -> Fault {
         Fault::new(
             FaultKind::Memory,
-            format!("store of {len} bytes through a pointer to the kernel's own: {addr:#x}"),
+            format!("store of {len} bytes to kernel memory: {addr:#x}"),
         )
     }
 
-    /// The writable bytes at `addr`, checked as [`Region::check_given`] does. Take no two that overlap at a time.
+    /// Returns the writable bytes at `addr` after the check of [`Region::check_given`]. Two slices
+    /// that are used at the same time must not overlap.
     #[allow(clippy::mut_from_ref)]
     pub fn bytes_mut(&self, addr: u64, len: u64) -> Result<&mut [u8], Fault> {
         self.check_given(addr, len)?;
@@ -201,14 +207,14 @@ impl Region {
         })
     }
 
-    /// Reads a plain value at an address the policy gave.
+    /// Reads a plain value at an address that the policy passed.
     #[inline]
     pub fn load<T: Copy>(&self, addr: u64) -> Result<T, Fault> {
         self.check(addr, size_of::<T>() as u64, false)?;
         Ok(unsafe { self.host::<T>(addr).read_unaligned() })
     }
 
-    /// Writes a plain value at an address the policy gave; see [`Region::check_given`].
+    /// Writes a plain value at an address that the policy passed; see [`Region::check_given`].
     #[inline]
     pub fn store<T: Copy>(&self, addr: u64, value: T) -> Result<(), Fault> {
         self.check_given(addr, size_of::<T>() as u64)?;
@@ -216,22 +222,24 @@ impl Region {
         Ok(())
     }
 
-    /// Copies bytes that may overlap between addresses the policy gave; see [`Region::check_given`].
+    /// Copies bytes, which may overlap, between addresses that the policy passed; see
+    /// [`Region::check_given`].
     pub fn copy(&self, to: u64, from: u64, len: u64) -> Result<(), Fault> {
         self.check(from, len, false)?;
         self.check_given(to, len)?;
-        // Of nothing the addresses may be any.
+        // For zero bytes any address is allowed, even an invalid one.
         if len > 0 {
-            // SAFETY: both were checked just now.
+            // SAFETY: both ranges have just been checked.
             unsafe { std::ptr::copy(self.host::<u8>(from), self.host::<u8>(to), len as usize) };
         }
         Ok(())
     }
 
-    /// The object at an address that we handed out, for the kernel's own structures: no check but in debug builds.
+    /// Returns the kernel object at an address that the simulator allocated. The address is checked
+    /// only in debug builds.
     ///
     /// # Safety
-    /// `addr` holds a `T` of this region, and nobody uses another reference to it meanwhile.
+    /// `addr` holds a `T` of this region, and no other reference to it is in use.
     #[inline]
     #[allow(clippy::mut_from_ref)]
     pub unsafe fn at<T>(&self, addr: u64) -> &mut T {

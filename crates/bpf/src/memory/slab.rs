@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Slabs: where the kernel's objects lie, each kind in its own.
+//! Slabs: arrays of kernel objects, one for each kind of object.
 
 use super::layout::{PAGE, within};
 use super::region::Region;
 
-/// Kind of the objects of a slab.
+/// Kind of the objects in a slab.
 #[derive(Debug)]
 pub struct ObjectType {
     /// C name.
     pub name: &'static str,
-    /// Offset and size of each field that programs may store to, ascending.
+    /// Offset and size of each field to which programs may store, ascending.
     pub writable: &'static [(u64, u64)],
     /// Returns the C name of the field at an offset.
     pub field_at: fn(u64) -> String,
 }
 
 impl ObjectType {
-    /// An object that programs may only read.
+    /// Objects that programs may only read.
     pub(super) const OPAQUE: ObjectType = ObjectType {
         name: "kernel object",
         writable: &[],
@@ -24,22 +24,22 @@ impl ObjectType {
     };
 }
 
-/// Where a slab's objects are.
+/// Location of a slab's objects.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Places {
+pub(super) struct SlabLayout {
     pub base: u64,
-    /// Where `base` is in the host's memory.
+    /// Address of `base` in the host's memory.
     host: u64,
     pub size: u64,
     pub stride: u64,
-    /// 2^64 / stride, rounded up: a multiplication instead of a division.
+    /// 2^64 / stride, rounded up, which replaces a division by a multiplication.
     inverse: u64,
     pub ty: &'static ObjectType,
 }
 
-impl Places {
-    pub fn new(base: u64, delta: u64, stride: u64, max: u64, ty: &'static ObjectType) -> Places {
-        Places {
+impl SlabLayout {
+    pub fn new(base: u64, delta: u64, stride: u64, max: u64, ty: &'static ObjectType) -> SlabLayout {
+        SlabLayout {
             base,
             host: base.wrapping_add(delta),
             size: stride * max,
@@ -49,7 +49,7 @@ impl Places {
         }
     }
 
-    /// Which object starts at this address?
+    /// Returns the index of the object that starts at this address.
     #[inline]
     pub fn index(&self, addr: u64) -> Option<u64> {
         let offset = addr.wrapping_sub(self.base);
@@ -57,7 +57,8 @@ impl Places {
         (offset < self.size && index * self.stride == offset).then_some(index)
     }
 
-    /// `offset / stride`. Exact within the slab: its offsets and strides are below 2^35.
+    /// Returns `offset / stride`. Exact within the slab, because its offsets and strides are below
+    /// 2^35.
     #[inline]
     fn divide(&self, offset: u64) -> u64 {
         ((u128::from(offset) * u128::from(self.inverse)) >> 64) as u64
@@ -73,45 +74,46 @@ impl Places {
     }
 }
 
-/// Objects of one kind at a fixed stride. Last freed, first reused.
+/// Objects of one kind at a fixed stride. The object freed last is reused first.
 #[derive(Debug)]
 pub struct Slab {
-    places: Places,
+    layout: SlabLayout,
     max: u64,
-    /// Objects ever handed out.
+    /// Number of object slots that were ever in use.
     next: u64,
-    /// End of what is accessible.
+    /// End of the accessible part.
     accessible: u64,
     free: Vec<u32>,
 }
 
 impl Slab {
-    pub(super) fn new(places: Places, max: u64) -> Slab {
+    pub(super) fn new(layout: SlabLayout, max: u64) -> Slab {
         Slab {
-            places,
+            layout,
             max,
             next: 0,
-            accessible: places.base,
+            accessible: layout.base,
             free: Vec::new(),
         }
     }
 
-    /// A zeroed object; `None` when `max` are in use, or the host has no memory for more.
+    /// Allocates a zeroed object; `None` if `max` are in use or the host has no memory left.
     pub fn alloc(&mut self, region: &Region) -> Option<u64> {
         if let Some(index) = self.free.pop() {
             let addr = self.addr(u64::from(index));
-            unsafe { std::ptr::write_bytes(region.host::<u8>(addr), 0, self.places.stride as usize) };
+            unsafe { std::ptr::write_bytes(region.host::<u8>(addr), 0, self.layout.stride as usize) };
             return Some(addr);
         }
         if self.next == self.max {
             return None;
         }
         let addr = self.addr(self.next);
-        if addr + self.places.stride > self.accessible {
-            // Grow in larger and larger steps: a page-wise mprotect would dominate the creation of many tasks.
-            let used = self.accessible - self.places.base;
-            let end = (self.places.base + self.places.stride * self.max).next_multiple_of(PAGE);
-            let want = (addr + self.places.stride + used).next_multiple_of(PAGE).min(end);
+        if addr + self.layout.stride > self.accessible {
+            // The accessible part grows in increasing steps, because one mprotect per page would
+            // dominate the creation of many tasks.
+            let used = self.accessible - self.layout.base;
+            let end = (self.layout.base + self.layout.stride * self.max).next_multiple_of(PAGE);
+            let want = (addr + self.layout.stride + used).next_multiple_of(PAGE).min(end);
             let (from, size) = (self.accessible, want - self.accessible);
             region.protect(from, size, libc::PROT_READ | libc::PROT_WRITE).ok()?;
             self.accessible = want;
@@ -120,27 +122,28 @@ impl Slab {
         Some(addr)
     }
 
-    /// Returns an object.
+    /// Frees an object.
     pub fn free(&mut self, addr: u64) {
         let index = self.index(addr).expect("an object of this slab");
         self.free.push(index as u32);
     }
 
-    /// Where object `index` is in the host's memory.
+    /// Returns the host address of object `index`.
     #[inline]
     pub fn host<T>(&self, index: u64) -> *mut T {
-        (self.places.host + index * self.places.stride) as *mut T
+        (self.layout.host + index * self.layout.stride) as *mut T
     }
 
-    /// Address of object `index`.
+    /// Returns the address of object `index`.
     #[inline]
     pub fn addr(&self, index: u64) -> u64 {
-        self.places.base + index * self.places.stride
+        self.layout.base + index * self.layout.stride
     }
 
-    /// Which object starts at this address? For checking pointers of policies; freed objects still count.
+    /// Returns the index of the object that starts at this address, live or freed. Used to check a
+    /// policy's pointers.
     #[inline]
     pub fn index(&self, addr: u64) -> Option<u64> {
-        self.places.index(addr).filter(|&index| index < self.next)
+        self.layout.index(addr).filter(|&index| index < self.next)
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is handed out where, and what is accessible.
+//! Tests of allocation, access checks, limits and slabs.
 
 use super::layout::*;
 use super::*;
@@ -19,7 +19,7 @@ fn addresses_depend_only_on_the_order_of_requests() {
     };
     let (a, b) = (Region::new().unwrap(), Region::new().unwrap());
     assert_eq!(a.base(), b.base(), "policies see the same addresses in every region");
-    assert_ne!(a.delta(), b.delta(), "which are not in one place");
+    assert_ne!(a.delta(), b.delta(), "the regions lie at different host addresses");
     assert_eq!(offsets(&a), offsets(&b));
     let value = |region: &Region| region.load::<u64>(region.base() + BPF + PAGE).unwrap();
     a.store(a.base() + BPF + PAGE, 1u64).unwrap();
@@ -28,7 +28,7 @@ fn addresses_depend_only_on_the_order_of_requests() {
 }
 
 #[test]
-fn check_knows_what_is_accessible() {
+fn check_accepts_only_accessible_memory() {
     let region = Region::new().unwrap();
     let addr = region.pages(PAGE).unwrap();
     assert!(region.check(addr, PAGE, true).is_ok());
@@ -67,7 +67,7 @@ fn memory_has_a_limit() {
 }
 
 #[test]
-fn objects_come_back_zeroed() {
+fn reused_objects_are_zeroed() {
     let region = Region::new().unwrap();
     for size in [1, 16, 17, 4096, 40_000] {
         let addr = region.alloc(size).unwrap();
@@ -75,13 +75,13 @@ fn objects_come_back_zeroed() {
         region.bytes_mut(addr, size).unwrap().fill(0xaa);
         region.free(addr);
         let again = region.alloc(size).unwrap();
-        assert_eq!(again, addr, "last freed, first reused");
+        assert_eq!(again, addr, "the object freed last is reused first");
         assert!(region.bytes(again, size).unwrap().iter().all(|&b| b == 0));
     }
 }
 
 #[test]
-fn slabs_tell_their_objects_from_other_addresses() {
+fn slabs_recognise_their_objects() {
     let region = Region::new().unwrap();
     let mut slab = region.slab(200, 3).unwrap();
     let objects: Vec<u64> = (0..3).map(|_| slab.alloc(&region).unwrap()).collect();
@@ -94,7 +94,8 @@ fn slabs_tell_their_objects_from_other_addresses() {
     assert_eq!(region.object(other), Some((1, 0)));
     assert_eq!(region.object(region.zeros()), None);
     assert!(region.check(objects[2], 200, true).is_ok());
-    // The engines hold stores to them to rules of their own; what is handed to a helper is never one.
+    // The engines check stores to kernel objects by their own rules. A helper may never store to
+    // such an object at a policy's request.
     let given = region.pages(PAGE).unwrap();
     assert!(region.store(given, 1u64).is_ok());
     assert!(region.store(objects[2], 1u8).is_err() && region.bytes_mut(objects[2], 8).is_err());

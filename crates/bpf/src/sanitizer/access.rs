@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Loads and stores: is this address one of what the pointer was made from, is that alive, and may it be stored to?
+//! Checks of loads and stores: whether the address belongs to the object that the pointer was made
+//! from, whether the object is alive, and whether the program may store to it.
 
 use super::objects::{Kind, View};
 use super::prov::{Origin, Prov, SCALAR};
 use super::raise::{raise, sanitizer};
-use super::report::problem;
+use super::report::finding;
 use super::state::Sanitizer;
 use crate::engine::context::Context;
 use crate::fault::Fault;
@@ -12,10 +13,10 @@ use crate::image::{Field, FieldKind, Insn};
 use crate::insn::{self, FRAME};
 use crate::memory::{ARENA_SIZE, NULL_LIMIT, PAGE, SHIFT};
 
-/// One access, as it is told.
+/// A load or store.
 #[derive(Clone, Copy)]
 pub(super) struct Access {
-    /// What the pointer's register holds, and what is added to it.
+    /// Value of the pointer's register, and the constant offset added to it.
     pub base: u64,
     pub off: i64,
     pub size: u64,
@@ -47,22 +48,23 @@ impl Access {
     }
 }
 
-/// Instruction, size and offset of an access in one word.
+/// Packs instruction, size and offset of an access into one word.
 pub(crate) fn meta(pc: usize, i: &Insn) -> u64 {
     let is_atomic = insn::class(i.op) == insn::STX && i.op & 0xe0 == insn::ATOMIC;
     let atomic = if is_atomic { ATOMIC } else { 0 };
     (pc as u64) << 32 | atomic | insn::size(i.op) << 16 | u64::from(i.off as i16 as u16)
 }
 
-/// In `meta`: an atomic operation.
+/// Bit of `meta` that marks an atomic operation.
 const ATOMIC: u64 = 1 << 23;
 
-/// Checks a load through a register with this provenance. The provenance of what is loaded.
+/// Checks a load through a register with this provenance. Returns the provenance of the loaded
+/// value.
 pub(crate) unsafe extern "C" fn load(cx: *mut Context, base: u64, meta: u64, prov: u64, _: u64, _: u64) -> u64 {
     unsafe {
         let (cx, sanitizer) = (&mut *cx, sanitizer(cx));
         let access = Access::unpack(base, meta, false);
-        sanitizer.checked.accesses += 1;
+        sanitizer.counts.accesses += 1;
         if let Err(fault) = sanitizer.check_once(cx, access, Prov(prov), meta & ATOMIC != 0) {
             cx.pc = access.pc as u32;
             return raise(cx, fault);
@@ -72,7 +74,8 @@ pub(crate) unsafe extern "C" fn load(cx: *mut Context, base: u64, meta: u64, pro
         }
         let addr = access.addr();
         let value = cx.region().host::<u64>(addr).read_unaligned();
-        // Of what was spilled it is known even that it is NULL.
+        // For a spilled pointer the shadow of the stack has the provenance even if the pointer is
+        // NULL.
         let on_stack = matches!(Prov(prov).origin(), Origin::Frame { .. });
         if !on_stack && value >> SHIFT != sanitizer.objects.tag {
             return SCALAR;
@@ -81,12 +84,19 @@ pub(crate) unsafe extern "C" fn load(cx: *mut Context, base: u64, meta: u64, pro
     }
 }
 
-/// Checks a store of a value through a register with this provenance.
-pub(crate) unsafe extern "C" fn store(cx: *mut Context, base: u64, meta: u64, prov: u64, value: u64, of: u64) -> u64 {
+/// Checks a store of `value` through a register with this provenance.
+pub(crate) unsafe extern "C" fn store(
+    cx: *mut Context,
+    base: u64,
+    meta: u64,
+    prov: u64,
+    value: u64,
+    value_prov: u64,
+) -> u64 {
     unsafe {
         let (cx, sanitizer) = (&mut *cx, sanitizer(cx));
         let access = Access::unpack(base, meta, true);
-        sanitizer.checked.accesses += 1;
+        sanitizer.counts.accesses += 1;
         if let Err(fault) = sanitizer.check_once(cx, access, Prov(prov), meta & ATOMIC != 0) {
             cx.pc = access.pc as u32;
             return raise(cx, fault);
@@ -94,41 +104,43 @@ pub(crate) unsafe extern "C" fn store(cx: *mut Context, base: u64, meta: u64, pr
         let offset = access.addr().wrapping_sub(sanitizer.objects.stack);
         let stack_size = sanitizer.objects.stack_end - sanitizer.objects.stack;
         if access.size == 8 && offset.is_multiple_of(8) && offset < stack_size {
-            sanitizer.objects.spill(offset, value, of);
+            sanitizer.objects.spill(offset, value, value_prov);
         }
         0
     }
 }
 
 impl Sanitizer {
-    /// What an 8-byte word is that was loaded through a pointer and looks like an address of the region.
+    /// Returns the provenance of an 8-byte word that was loaded through a pointer and looks like an
+    /// address of the region.
     fn loaded(&self, cx: &Context, from: Prov, addr: u64, value: u64) -> Prov {
         let region = cx.region();
-        // A reference is what the kernel put there; what else a kptr field has, the program may have stored.
+        // A kptr field that owns a reference was set by the kernel. Any other kptr field may hold a
+        // value that the program stored.
         let kptr = |fields: &[Field], start: u64| {
             let field = fields.iter().find(|f| start + u64::from(f.offset) == addr);
             match field.map(|field| &field.kind) {
-                Some(FieldKind::Kptr { owned: true, .. }) => self.kept_pointer(cx, value).untested(),
+                Some(FieldKind::Kptr { owned: true, .. }) => self.classify_kptr(cx, value).untested(),
                 Some(FieldKind::Kptr { .. } | FieldKind::Uptr) => Prov::UNTRUSTED.untested(),
                 _ => Prov::SCALAR,
             }
         };
         match from.origin() {
-            Origin::Frame { .. } => self.objects.filled(addr.wrapping_sub(self.objects.stack), value),
-            Origin::Context { .. } => self.objects.of_arguments(region, value),
-            Origin::Slab { .. } => self.objects.of_kernel(region, value),
-            // Beside what the kernel tells a program lies what programs have written.
+            Origin::Frame { .. } => self.objects.spilled_prov(addr.wrapping_sub(self.objects.stack), value),
+            Origin::Context { .. } => self.objects.classify_argument_pointer(region, value),
+            Origin::Slab { .. } => self.objects.classify_kernel_pointer(region, value),
+            // The BPF area also contains memory to which programs have written.
             Origin::Kernel if region.in_bpf_area(addr) => Prov::UNTRUSTED,
-            Origin::Kernel => self.objects.of_kernel(region, value),
+            Origin::Kernel => self.objects.classify_kernel_pointer(region, value),
             Origin::Untrusted => Prov::UNTRUSTED,
-            Origin::Value { place, element } => {
-                let place = &self.objects.places[place];
-                kptr(&place.fields, place.start + element * place.stride)
+            Origin::Value { area, element } => {
+                let area = &self.objects.areas[area];
+                kptr(&area.fields, area.start + element * area.stride)
             }
             Origin::View { slot, .. } => {
                 let view = &self.objects.views[slot];
                 match view.kind {
-                    Kind::Kernel(_) => self.objects.of_kernel(region, value),
+                    Kind::Kernel(_) => self.objects.classify_kernel_pointer(region, value),
                     Kind::Value(map) => kptr(&cx.maps[map].def().fields, view.start),
                     _ => Prov::SCALAR,
                 }
@@ -137,8 +149,9 @@ impl Sanitizer {
         }
     }
 
-    /// A pointer loaded from a map, which keeps what it points to until somebody takes it out: RCU keeps it for the reader.
-    fn kept_pointer(&self, cx: &Context, value: u64) -> Prov {
+    /// Returns the provenance of a pointer loaded from a map. RCU keeps its object alive for the
+    /// reader until another program takes it out of the map.
+    fn classify_kptr(&self, cx: &Context, value: u64) -> Prov {
         if self.held.in_rcu() {
             self.objects.classify(cx.region(), value)
         } else {
@@ -146,7 +159,8 @@ impl Sanitizer {
         }
     }
 
-    /// The same for a load or store of the program's own: is it aligned where it has to be?
+    /// Checks a load or store that the program itself makes, including its alignment where
+    /// alignment is required.
     #[inline(always)]
     fn check_once(&self, cx: &Context, access: Access, prov: Prov, is_atomic: bool) -> Result<(), Fault> {
         self.check(cx, access, prov)?;
@@ -158,45 +172,45 @@ impl Sanitizer {
                 (_, true) => "store",
                 _ => "load",
             };
-            let what = verb_of(verb, access.size);
-            return Err(problem("misaligned", &what, Some(access.addr()), Vec::new()));
+            let message = describe_access(verb, access.size);
+            return Err(finding("misaligned", &message, Some(access.addr()), Vec::new()));
         }
         Ok(())
     }
 
-    /// May this access be?
+    /// Checks whether a pointer with this provenance allows the access.
     #[inline(always)]
     pub(super) fn check(&self, cx: &Context, access: Access, prov: Prov) -> Result<(), Fault> {
         let objects = &self.objects;
         if prov.is_untested() && objects.is_untested(prov) {
-            return Err(self.refuse(cx, access, prov));
+            return Err(self.access_fault(cx, access, prov));
         }
         let ok = match prov.origin() {
             Origin::View { slot, generation } => match objects.view(slot, generation) {
                 Some(view) if view.alive && access.within(view.start, view.len) => match view.kind {
                     Kind::Record | Kind::Input | Kind::Copy(_) => true,
                     Kind::Percpu(_) => false,
-                    Kind::Value(map) => free_of(&cx.maps[map].def().fields, view.start, &access),
+                    Kind::Value(map) => touches_no_special_field(&cx.maps[map].def().fields, view.start, &access),
                     Kind::Object(id) => cx
                         .types()
                         .get(&id)
-                        .is_none_or(|ty| free_of_all(&ty.fields, view.start, &access)),
+                        .is_none_or(|ty| touches_no_field(&ty.fields, view.start, &access)),
                     Kind::Kernel(slab) => !access.store || writable(&objects.slabs[slab].writable, view.start, &access),
                     Kind::Cpumask | Kind::Opaque | Kind::Element => !access.store,
                 },
                 _ => false,
             },
-            Origin::Value { place, element } => {
-                let place = &objects.places[place];
-                let start = place.start + element * place.stride;
-                access.within(start, place.len)
-                    && (place.writable || !access.store)
-                    && free_of(&place.fields, start, &access)
+            Origin::Value { area, element } => {
+                let area = &objects.areas[area];
+                let start = area.start + element * area.stride;
+                access.within(start, area.len)
+                    && (area.writable || !access.store)
+                    && touches_no_special_field(&area.fields, start, &access)
             }
             Origin::Slab { slab, index } => {
                 let slab = &objects.slabs[slab];
                 let start = slab.base + index * slab.stride;
-                // An object may be followed by memory that it points to.
+                // An object may be followed by memory that it points to; the stride includes it.
                 access.within(start, slab.stride) && (!access.store || writable(&slab.writable, start, &access))
             }
             Origin::Frame { top } => {
@@ -208,7 +222,7 @@ impl Sanitizer {
                 !access.store
                     && (access.base < NULL_LIMIT || cx.region().check(access.addr(), access.size, false).is_ok())
             }
-            // Arenas are the program's to point into as it likes.
+            // A program may use any address in its arena.
             Origin::Scalar => {
                 objects.arena != 0
                     && access.addr().wrapping_sub(objects.arena) < ARENA_SIZE
@@ -218,46 +232,52 @@ impl Sanitizer {
         };
         match ok {
             true => Ok(()),
-            false => Err(self.refuse(cx, access, prov)),
+            false => Err(self.access_fault(cx, access, prov)),
         }
     }
 
-    /// Why an access may not be.
+    /// Returns the fault of an access that is not allowed.
     #[cold]
-    fn refuse(&self, cx: &Context, access: Access, prov: Prov) -> Fault {
+    fn access_fault(&self, cx: &Context, access: Access, prov: Prov) -> Fault {
         let (verb, size, addr) = (if access.store { "store" } else { "load" }, access.size, access.addr());
         let objects = &self.objects;
         let mut notes = Vec::new();
         let is_null = matches!(prov.origin(), Origin::Null { .. });
         if objects.is_untested(prov) && !is_null {
-            return self.untested(cx, verb_of(verb, size), Some(addr), prov);
+            return self.untested(cx, describe_access(verb, size), Some(addr), prov);
         }
-        let what = match prov.origin() {
+        let check = match prov.origin() {
             Origin::View { slot, generation } => match objects.view(slot, generation) {
                 Some(view) if view.alive => {
                     notes.push((format!("{} was got", self.view_name(cx, view)), Some(view.born)));
-                    self.refused_inside(cx, &access, (view.start, view.len), view.kind)
+                    self.name_failed_check(cx, &access, (view.start, view.len), view.kind)
                 }
-                view => return self.dead(cx, verb_of(verb, size), Some(addr), view),
+                view => return self.dead(cx, describe_access(verb, size), Some(addr), view),
             },
-            Origin::Value { place, element } => {
-                let known = &objects.places[place];
+            Origin::Value { area, element } => {
+                let known = &objects.areas[area];
                 let start = known.start + element * known.stride;
                 if !access.within(start, known.len) {
-                    notes.push((self.where_is(start, known.len, addr, &self.name_of(cx, prov)), None));
+                    notes.push((
+                        self.describe_location(start, known.len, addr, &self.origin_name(cx, prov)),
+                        None,
+                    ));
                     "out-of-bounds"
                 } else if access.store && !known.writable {
-                    notes.push((format!("{} is read-only", self.name_of(cx, prov)), None));
+                    notes.push((format!("{} is read-only", self.origin_name(cx, prov)), None));
                     "read-only"
                 } else {
-                    notes.push((special(&known.fields, start, &access, &self.name_of(cx, prov)), None));
+                    notes.push((
+                        describe_special_field(&known.fields, start, &access, &self.origin_name(cx, prov)),
+                        None,
+                    ));
                     "special-field"
                 }
             }
             Origin::Slab { slab, index } => {
                 let known = &objects.slabs[slab];
                 let start = known.base + index * known.stride;
-                notes.push((self.where_is(start, known.size, addr, known.name), None));
+                notes.push((self.describe_location(start, known.size, addr, known.name), None));
                 if access.within(start, known.size) {
                     notes.push((format!("a program may not store to this part of {}", known.name), None));
                     "read-only"
@@ -278,7 +298,10 @@ impl Sanitizer {
             }
             Origin::Context { start, end } => {
                 let start_at = objects.stack + start;
-                notes.push((self.where_is(start_at, end - start, addr, "the arguments"), None));
+                notes.push((
+                    self.describe_location(start_at, end - start, addr, "the arguments"),
+                    None,
+                ));
                 if access.store { "read-only" } else { "out-of-bounds" }
             }
             Origin::Kernel | Origin::Untrusted => {
@@ -287,15 +310,14 @@ impl Sanitizer {
             }
             Origin::Null { pc } => {
                 let why = match objects.is_untested(prov) {
-                    true => "it may be NULL and was not tested: what returned it is",
-                    false => "what returned it is",
+                    true => "it may be NULL and the program has not tested it; it was returned",
+                    false => "it was returned",
                 };
                 notes.push((why.to_string(), Some(pc)));
                 "null-dereference"
             }
             Origin::Varied => {
-                let note =
-                    "the offset in a kernel object must be a constant, and is a number from memory or a function";
+                let note = "the offset in a kernel object must be a constant, but it comes from memory or a function";
                 notes.push((note.to_string(), None));
                 "variable-offset"
             }
@@ -310,55 +332,58 @@ impl Sanitizer {
                 } else {
                     let at = objects.classify(cx.region(), addr);
                     if at != Prov::SCALAR {
-                        notes.push((format!("the address is one of {}", self.name_of(cx, at)), None));
+                        notes.push((format!("the address belongs to {}", self.origin_name(cx, at)), None));
                     }
-                    notes.push(("a number, not a pointer that the program was given".to_string(), None));
+                    notes.push((
+                        "the program computed this address as a number instead of from a pointer".to_string(),
+                        None,
+                    ));
                     "bad-pointer"
                 }
             }
         };
-        problem(what, &verb_of(verb, size), Some(addr), notes)
+        finding(check, &describe_access(verb, size), Some(addr), notes)
     }
 
-    fn refused_inside(&self, cx: &Context, access: &Access, (start, len): (u64, u64), kind: Kind) -> &'static str {
-        let special = match kind {
-            Kind::Value(map) => !free_of(&cx.maps[map].def().fields, start, access),
+    fn name_failed_check(&self, cx: &Context, access: &Access, (start, len): (u64, u64), kind: Kind) -> &'static str {
+        let is_special = match kind {
+            Kind::Value(map) => !touches_no_special_field(&cx.maps[map].def().fields, start, access),
             Kind::Object(id) => cx
                 .types()
                 .get(&id)
-                .is_some_and(|ty| !free_of_all(&ty.fields, start, access)),
+                .is_some_and(|ty| !touches_no_field(&ty.fields, start, access)),
             Kind::Percpu(_) => true,
             _ => false,
         };
         match access.within(start, len) {
             false => "out-of-bounds",
-            true if special => "special-field",
+            true if is_special => "special-field",
             true => "read-only",
         }
     }
 
-    /// A pointer that may be NULL is used before it is compared with NULL.
+    /// Returns the fault of using a pointer that may be NULL before it is compared with NULL.
     #[cold]
-    pub(super) fn untested(&self, cx: &Context, what: String, addr: Option<u64>, prov: Prov) -> Fault {
+    pub(super) fn untested(&self, cx: &Context, message: String, addr: Option<u64>, prov: Prov) -> Fault {
         let got = match prov.origin() {
             Origin::View { slot, generation } => self.objects.view(slot, generation).map(|view| view.born),
             Origin::Null { pc } => Some(pc),
             _ => None,
         };
-        let mut notes = vec![("it may be NULL and was not tested".to_string(), None)];
-        notes.extend(got.map(|pc| (format!("{} was got", self.name_of(cx, prov)), Some(pc))));
-        problem("untested", &what, addr, notes)
+        let mut notes = vec![("it may be NULL and the program has not tested it".to_string(), None)];
+        notes.extend(got.map(|pc| (format!("{} was got", self.origin_name(cx, prov)), Some(pc))));
+        finding("untested", &message, addr, notes)
     }
 
-    /// What a pointer points to is not there any more.
+    /// Returns the fault of using a pointer to an object that no longer exists.
     #[cold]
-    pub(super) fn dead(&self, cx: &Context, what: String, addr: Option<u64>, view: Option<&View>) -> Fault {
+    pub(super) fn dead(&self, cx: &Context, message: String, addr: Option<u64>, view: Option<&View>) -> Fault {
         let Some(view) = view else {
-            return problem(
+            return finding(
                 "use-after-free",
-                &what,
+                &message,
                 addr,
-                vec![("it is gone long since".to_string(), None)],
+                vec![("it was freed a long time ago".to_string(), None)],
             );
         };
         let name = self.view_name(cx, view);
@@ -373,13 +398,13 @@ impl Sanitizer {
             (format!("{name} was got"), Some(view.born)),
             (format!("and {verb}"), at),
         ];
-        problem(kind, &what, addr, notes)
+        finding(kind, &message, addr, notes)
     }
 
-    fn where_is(&self, start: u64, len: u64, addr: u64, name: &str) -> String {
+    fn describe_location(&self, start: u64, len: u64, addr: u64, name: &str) -> String {
         let (off, end) = (addr.wrapping_sub(start) as i64, start + len);
         if addr >= end {
-            format!("{} bytes behind {name}, which has {len}", addr - end)
+            format!("{} bytes after the end of {name}, which has {len} bytes", addr - end)
         } else if off < 0 {
             format!("{} bytes before {name}", -off)
         } else {
@@ -387,18 +412,18 @@ impl Sanitizer {
         }
     }
 
-    /// What a pointer with this provenance points to.
-    pub(super) fn name_of(&self, cx: &Context, prov: Prov) -> String {
+    /// Returns the name of the object that a pointer with this provenance points to.
+    pub(super) fn origin_name(&self, cx: &Context, prov: Prov) -> String {
         match prov.origin() {
             Origin::View { slot, generation } => match self.objects.view(slot, generation) {
                 Some(view) => self.view_name(cx, view),
-                None => "something gone".to_string(),
+                None => "a freed object".to_string(),
             },
-            Origin::Value { place, element } => {
-                let place = &self.objects.places[place];
-                match place.end - place.start > place.stride {
-                    true => format!("{} at index {element}", place.what),
-                    false => place.what.clone(),
+            Origin::Value { area, element } => {
+                let area = &self.objects.areas[area];
+                match area.end - area.start > area.stride {
+                    true => format!("{} at index {element}", area.name),
+                    false => area.name.clone(),
                 }
             }
             Origin::Slab { slab, .. } => format!("a {}", self.objects.slabs[slab].name),
@@ -434,18 +459,19 @@ fn type_name(cx: &Context, id: u32) -> &str {
     cx.types().get(&id).map_or("object", |ty| ty.name.as_str())
 }
 
-fn verb_of(verb: &str, size: u64) -> String {
+fn describe_access(verb: &str, size: u64) -> String {
     format!("{verb} of {size} bytes")
 }
 
-/// May be accessed: no special field is touched, but a kptr may be loaded whole.
+/// Returns whether the access touches no special field. A kptr may be loaded as a whole.
 #[inline(always)]
-fn free_of(fields: &[Field], start: u64, access: &Access) -> bool {
-    fields.is_empty() || special_field(fields, start, access).is_none()
+fn touches_no_special_field(fields: &[Field], start: u64, access: &Access) -> bool {
+    fields.is_empty() || find_special_field(fields, start, access).is_none()
 }
 
-/// The same in an object that the program allocated: its kptrs are exchanged and never loaded.
-fn free_of_all(fields: &[Field], start: u64, access: &Access) -> bool {
+/// Like [`touches_no_special_field`], for an object that the program allocated: its kptrs may only
+/// be exchanged, never loaded.
+fn touches_no_field(fields: &[Field], start: u64, access: &Access) -> bool {
     !fields.iter().any(|field| touches(field, start, access))
 }
 
@@ -455,7 +481,7 @@ fn touches(field: &Field, start: u64, access: &Access) -> bool {
     offset < to && from < offset.wrapping_add(access.size)
 }
 
-fn special_field<'a>(fields: &'a [Field], start: u64, access: &Access) -> Option<&'a Field> {
+fn find_special_field<'a>(fields: &'a [Field], start: u64, access: &Access) -> Option<&'a Field> {
     let offset = access.addr().wrapping_sub(start);
     fields.iter().find(|field| {
         let whole = offset == u64::from(field.offset) && access.size == 8;
@@ -468,9 +494,9 @@ fn special_field<'a>(fields: &'a [Field], start: u64, access: &Access) -> Option
     })
 }
 
-fn special(fields: &[Field], start: u64, access: &Access, name: &str) -> String {
-    let kind = special_field(fields, start, access).map(|field| &field.kind);
-    let what = match kind {
+fn describe_special_field(fields: &[Field], start: u64, access: &Access, name: &str) -> String {
+    let kind = find_special_field(fields, start, access).map(|field| &field.kind);
+    let field = match kind {
         Some(FieldKind::SpinLock) => "bpf_spin_lock",
         Some(FieldKind::ResSpinLock) => "bpf_res_spin_lock",
         Some(FieldKind::Timer) => "bpf_timer",
@@ -480,9 +506,9 @@ fn special(fields: &[Field], start: u64, access: &Access, name: &str) -> String 
         Some(FieldKind::ListHead(_)) => "bpf_list_head",
         Some(FieldKind::RbRoot(_)) => "bpf_rb_root",
         Some(FieldKind::Kptr { .. }) => "kptr",
-        _ => "field of the kernel's",
+        _ => "kernel field",
     };
-    format!("the {what} in {name} is the kernel's: only helpers and kfuncs may touch it")
+    format!("only helpers and kfuncs may access the {field} in {name}")
 }
 
 fn writable(ranges: &[(u64, u64)], start: u64, access: &Access) -> bool {

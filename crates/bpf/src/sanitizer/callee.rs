@@ -1,36 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What calling a helper or kfunc means to the sanitizer.
+//! Rules for calls of helpers and kfuncs.
 
 use super::signature::Arg;
 use crate::image::{CALL_KFUNC, Insn};
 use std::rc::Rc;
 
-/// Effect of a call on the objects, locks and sections that the program holds.
+/// Effect of a call on the objects, locks and critical sections that the program holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// None on what the program holds.
+    /// No effect on anything that the program holds.
     Plain,
-    /// Returns an element's value of the map in r1, or NULL.
+    /// Returns a pointer to a value of the map in r1, or NULL.
     Lookup,
     ObjNew,
-    /// An object for each CPU.
+    /// Allocates one object per CPU.
     PercpuNew,
     CpumaskCreate,
-    /// Makes a timer of a map: r1 is the timer, r2 the map.
+    /// Initialises a timer; r1 is the timer, r2 its map.
     TimerInit,
-    /// bpf_ringbuf_reserve: a record of r2 bytes.
+    /// Reserves a ring buffer record of r2 bytes: bpf_ringbuf_reserve.
     Reserve,
-    /// Returns a reference, or NULL.
+    /// Returns a reference or NULL.
     Acquire,
-    /// Takes the reference in r1 back.
+    /// Releases the reference in r1.
     Release,
-    /// bpf_kptr_xchg: takes the reference in r2, returns another one or NULL.
+    /// Stores the reference in r2 and returns the previous one or NULL: bpf_kptr_xchg.
     Exchange,
-    /// Takes the reference in r2 into a list or tree; the program may look at it until it unlocks.
+    /// Moves the reference in r2 into a list or tree. The program may read the object until it
+    /// unlocks.
     GraphAdd,
-    /// Takes an object out of a list or tree, as a reference.
+    /// Removes an object from a list or tree and returns a reference to it.
     GraphTake,
-    /// Shows an object of a list or tree until it is unlocked.
+    /// Returns a pointer to an object in a list or tree that is valid until the unlock.
     GraphPeek,
     Lock,
     Unlock,
@@ -40,23 +41,23 @@ pub enum Effect {
     PreemptEnable,
     IrqSave,
     IrqRestore,
-    /// Makes an iterator at r1.
+    /// Creates an iterator at r1.
     IterNew,
-    /// Shows the next element of the iterator at r1, or NULL.
+    /// Returns a pointer to the next element of the iterator at r1, or NULL.
     IterNext,
     IterDestroy,
-    /// Makes a dynptr at r4 that must be submitted or discarded.
+    /// Creates a dynptr at r4 that must be submitted or discarded.
     DynptrReserve,
     DynptrSubmit,
-    /// Returns a pointer to as many bytes as this argument says.
+    /// Returns a pointer to memory with the size that this argument (from 1) has.
     Slice(usize),
-    /// Returns its argument as a pointer that may be read.
+    /// Returns its argument as a read-only pointer.
     Cast,
     /// Ends the program.
     Throw,
 }
 
-/// The rules that the sanitizer holds callers of a function to.
+/// Rules that the sanitizer enforces for callers of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CallRules {
     pub(super) effect: Effect,
@@ -65,16 +66,17 @@ pub struct CallRules {
     pub(super) rcu_protected: bool,
     pub(super) under_lock: bool,
     pub(super) callback: Option<Callback>,
-    pub(super) looks_at: Option<u8>,
+    pub(super) uses_args: Option<u8>,
 }
 
-/// The function of the program that a call calls back.
+/// A callback into the program that a call makes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Callback {
-    /// How many arguments it gets.
+    /// Number of arguments of the callback.
     pub args: usize,
-    /// It gets the program's own word: as which of its arguments, and from which argument of the call.
-    pub handed_on: Option<(usize, usize)>,
+    /// An argument of the call that the callback receives: the callback's argument number and the
+    /// call's, both from 0.
+    pub forwarded: Option<(usize, usize)>,
 }
 
 impl CallRules {
@@ -86,16 +88,16 @@ impl CallRules {
             rcu_protected: false,
             under_lock: false,
             callback: None,
-            looks_at: None,
+            uses_args: None,
         }
     }
 
-    /// The pointer it returns may be NULL and has to be tested (KF_RET_NULL).
+    /// Marks the returned pointer as possibly NULL, so that the program must test it (KF_RET_NULL).
     pub const fn ret_null(self) -> CallRules {
         CallRules { ret_null: true, ..self }
     }
 
-    /// It may sleep (KF_SLEEPABLE).
+    /// Marks the function as one that may sleep (KF_SLEEPABLE).
     pub const fn sleepable(self) -> CallRules {
         CallRules {
             sleepable: true,
@@ -103,7 +105,7 @@ impl CallRules {
         }
     }
 
-    /// It needs an RCU section (KF_RCU_PROTECTED).
+    /// Requires an RCU section (KF_RCU_PROTECTED).
     pub const fn rcu_protected(self) -> CallRules {
         CallRules {
             rcu_protected: true,
@@ -111,7 +113,7 @@ impl CallRules {
         }
     }
 
-    /// It may be called with a lock held (kfunc_spin_allowed in kernel/bpf/verifier.c).
+    /// Allows the call while a lock is held (kfunc_spin_allowed in kernel/bpf/verifier.c).
     pub const fn under_lock(self) -> CallRules {
         CallRules {
             under_lock: true,
@@ -119,28 +121,30 @@ impl CallRules {
         }
     }
 
-    /// It calls a function of the program, with so many arguments.
+    /// Declares that the function calls back a function of the program with `args` arguments.
     pub const fn calls_back(self, args: usize) -> CallRules {
-        let handed_on = None;
+        let forwarded = None;
         CallRules {
-            callback: Some(Callback { args, handed_on }),
+            callback: Some(Callback { args, forwarded }),
             ..self
         }
     }
 
-    /// It calls a function of the program with so many arguments, of which number `to` (from 0) is its own argument `from`.
+    /// Declares a callback with `args` arguments. Its argument `to` (from 0) is argument `from` of
+    /// the call.
     pub const fn calls_back_with(self, args: usize, to: usize, from: usize) -> CallRules {
-        let handed_on = Some((to, from));
+        let forwarded = Some((to, from));
         CallRules {
-            callback: Some(Callback { args, handed_on }),
+            callback: Some(Callback { args, forwarded }),
             ..self
         }
     }
 
-    /// It always looks at so many arguments; whether at more depends on those.
-    pub const fn looks_at(self, args: u8) -> CallRules {
+    /// Declares that the function always uses the first `args` arguments. Whether it uses more
+    /// depends on their values.
+    pub const fn uses_args(self, args: u8) -> CallRules {
         CallRules {
-            looks_at: Some(args),
+            uses_args: Some(args),
             ..self
         }
     }
@@ -152,13 +156,13 @@ pub(super) struct Callee {
     pub name: &'static str,
     pub rules: CallRules,
     pub args: Vec<Arg>,
-    /// The first so many are looked at.
-    pub looked_at: usize,
-    /// Returns a pointer.
+    /// Number of leading arguments that the function always uses.
+    pub used_args: usize,
+    /// Whether it returns a pointer.
     pub pointer: bool,
-    /// The pointer may be NULL and has to be tested.
+    /// Whether the pointer may be NULL, so that the program must test it.
     pub nullable: bool,
-    /// Returns nothing.
+    /// Whether it returns nothing.
     pub void: bool,
 }
 
@@ -168,8 +172,9 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Returns the function that a call instruction calls; `None` if there is none, in which case the call itself faults.
-    pub fn of(&self, insn: &Insn) -> Option<&Rc<Callee>> {
+    /// Returns the function that a call instruction calls. Returns `None` if the function is not
+    /// modelled; the call itself then faults.
+    pub fn get(&self, insn: &Insn) -> Option<&Rc<Callee>> {
         match insn.src {
             CALL_KFUNC => self.kfuncs.get(insn.imm as usize)?.as_ref(),
             _ => self.helpers.get(insn.imm as usize)?.as_ref(),

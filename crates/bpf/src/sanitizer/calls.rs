@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Calls: into the program, between its functions, and out to helpers and kfuncs; and what the program holds meanwhile:
-//! references, locks, critical sections, iterators. All of it must be given back by the call of the program that took it.
+//! Checks of calls into the program, between its functions, and to helpers and kfuncs.
+//!
+//! These checks also track the references, locks, critical sections and iterators that the program
+//! holds. A call of the program must release everything that it acquires.
 
 use super::callee::{Callee, Effect};
 use super::held::{Mark, Open, Pending, Sections};
@@ -8,19 +10,20 @@ use super::objects::{Frame, Kind, Until, View};
 use super::prov::{Origin, Prov, UNSET};
 use super::raise::{raise, sanitizer};
 use super::registers::unset;
-use super::report::problem;
+use super::report::finding;
 use super::state::Sanitizer;
 use crate::engine::context::Context;
 use crate::fault::Fault;
 use crate::insn::FRAME;
 use crate::object::ProgramKind;
 
-/// Most functions under way in one call of a program (MAX_CALL_FRAMES), and bytes of stack they may use together
-/// (MAX_BPF_STACK).
+/// Maximum number of nested functions in one call of a program (MAX_CALL_FRAMES). `MAX_STACK` is
+/// the maximum size of their stack frames together in bytes (MAX_BPF_STACK).
 const MAX_FRAMES: usize = 8;
 const MAX_STACK: u32 = 512;
 
-/// The entry of every function of a checked program, for calls by the world and by helpers.
+/// Entry point of every function of a sanitized program, for calls by the simulated machine and by
+/// helpers.
 pub(crate) unsafe extern "C" fn enter(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
     unsafe {
         let function = (*cx).function;
@@ -40,13 +43,13 @@ pub(crate) unsafe extern "C" fn enter(cx: *mut Context, r1: u64, r2: u64, r3: u6
     }
 }
 
-/// A function of the program is called from outside. What is known of its arguments is put where it looks for it.
+/// Records the start of a call from outside, and sets the provenances of its arguments.
 fn begin(cx: &mut Context, sanitizer: &mut Sanitizer, function: usize, args: [u64; 5]) -> Result<Mark, Fault> {
     let depth = cx.depth;
     sanitizer.held.unwind(depth);
     sanitizer.objects.frames.retain(|frame| frame.depth < depth);
     if depth == 1 {
-        sanitizer.objects.forget_passing();
+        sanitizer.objects.end_temporary();
         sanitizer.held.open.clear();
     }
     sanitizer.objects.take_freed(cx.region(), None);
@@ -64,9 +67,11 @@ fn begin(cx: &mut Context, sanitizer: &mut Sanitizer, function: usize, args: [u6
         sanitizer.held.program = sanitizer.held.last;
     }
     let top = cx.fp;
-    // A timer's callback gets map, key and value.
+    // The callback of a timer receives map, key and value.
     let is_timer = cx.maps.iter().any(|map| map.addr() == args[0]);
-    let callee = by.and_then(|call| sanitizer.names.of(&cx.code.insns[call.pc])).cloned();
+    let callee = by
+        .and_then(|call| sanitizer.names.get(&cx.code.insns[call.pc]))
+        .cloned();
     let called_back = callee.as_ref().and_then(|callee| callee.rules.callback);
     let nr_args = match (kind, called_back) {
         (Some(_), _) => 1,
@@ -76,21 +81,21 @@ fn begin(cx: &mut Context, sanitizer: &mut Sanitizer, function: usize, args: [u6
     };
     let mut provs = args.map(|arg| sanitizer.objects.classify(cx.region(), arg).0);
     provs[nr_args..].fill(UNSET);
-    // Of the program's own word its callback knows as much as it does itself.
-    if let Some((to, from)) = called_back.and_then(|callback| callback.handed_on)
+    // The callback receives the caller's own value, so it has the same provenance.
+    if let Some((to, from)) = called_back.and_then(|callback| callback.forwarded)
         && let Some(by) = by
     {
         provs[to] = by.provs[from];
     }
     if callee.is_some_and(|callee| callee.name == "bpf_user_ringbuf_drain") {
-        sanitizer.note_sample(cx, args[0]);
+        sanitizer.record_sample(cx, args[0]);
     }
     match kind {
         Some((ProgramKind::Syscall, _)) => {
             let [start, len, ..] = args;
             provs[0] = sanitizer
                 .objects
-                .passing(View::new(start, len, Kind::Input, cx.pc as usize))
+                .add_temporary(View::new(start, len, Kind::Input, cx.pc as usize))
                 .0;
         }
         Some(_) => {
@@ -104,15 +109,15 @@ fn begin(cx: &mut Context, sanitizer: &mut Sanitizer, function: usize, args: [u6
             }
         }
         None => {
-            // Of an element: map, key, value.
+            // The callback of a map element receives map, key and value.
             if let Some(index) = cx.maps.iter().position(|map| map.addr() == args[0])
-                && cx.maps[index].place().is_none()
+                && cx.maps[index].array_layout().is_none()
                 && cx.region().in_bpf_area(args[2])
             {
                 let len = u64::from(cx.maps[index].def().value_size);
                 provs[2] = sanitizer
                     .objects
-                    .allocated(args[2], len, Kind::Value(index), cx.pc as usize)
+                    .add_allocated(args[2], len, Kind::Value(index), cx.pc as usize)
                     .0;
             }
         }
@@ -133,7 +138,7 @@ fn begin(cx: &mut Context, sanitizer: &mut Sanitizer, function: usize, args: [u6
     })
 }
 
-/// It has returned.
+/// Checks the end of a call from outside.
 fn end(cx: &mut Context, sanitizer: &mut Sanitizer, mark: Mark, r0: u64) -> Result<(), Fault> {
     check_result(cx, &mark, r0)?;
     if !mark.callback {
@@ -144,7 +149,8 @@ fn end(cx: &mut Context, sanitizer: &mut Sanitizer, mark: Mark, r0: u64) -> Resu
     Ok(())
 }
 
-/// A program's result has a value, a callback's one that the kernel understands.
+/// Checks that a program's result has a value, and that a callback's result is one that the kernel
+/// accepts.
 fn check_result(cx: &mut Context, mark: &Mark, r0: u64) -> Result<(), Fault> {
     let function = &cx.code.functions[mark.function];
     let has_value = cx.arg_prov[0] != UNSET;
@@ -155,19 +161,19 @@ fn check_result(cx: &mut Context, mark: &Mark, r0: u64) -> Result<(), Fault> {
     if let Some(most) = mark.returns
         && r0 > most
     {
-        let what = format!(
+        let message = format!(
             "{} returns {}, a callback may return {}",
             function.name,
             r0 as i64,
             if most == 0 { "0" } else { "0 or 1" }
         );
         cx.pc = function.start as u32;
-        return Err(problem("return-value", &what, None, Vec::new()));
+        return Err(finding("return-value", &message, None, Vec::new()));
     }
     Ok(())
 }
 
-/// A function of the program is about to call another one.
+/// Records that a function of the program is about to call another one.
 pub(crate) unsafe extern "C" fn call_function(cx: *mut Context, pc: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe {
         let (cx, sanitizer) = (&mut *cx, sanitizer(cx));
@@ -180,7 +186,7 @@ pub(crate) unsafe extern "C" fn call_function(cx: *mut Context, pc: u64, _: u64,
     }
 }
 
-/// It has returned.
+/// Records that the called function has returned.
 pub(crate) unsafe extern "C" fn returned(cx: *mut Context, _: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     let sanitizer = unsafe { sanitizer(cx) };
     sanitizer.objects.frames.pop();
@@ -188,11 +194,11 @@ pub(crate) unsafe extern "C" fn returned(cx: *mut Context, _: u64, _: u64, _: u6
     0
 }
 
-/// A helper or kfunc is about to be called with these arguments; their provenances are in the context.
+/// Checks the arguments of a call to a helper or kfunc. Their provenances are in the context.
 pub(crate) unsafe extern "C" fn before_call(cx: *mut Context, r1: u64, r2: u64, r3: u64, r4: u64, r5: u64) -> u64 {
     unsafe {
         let (cx, sanitizer) = (&mut *cx, sanitizer(cx));
-        sanitizer.checked.calls += 1;
+        sanitizer.counts.calls += 1;
         let provs = [1, 2, 3, 4, 5].map(|i| cx.arg_prov[i]);
         let call = Pending {
             pc: cx.pc as usize,
@@ -208,7 +214,7 @@ pub(crate) unsafe extern "C" fn before_call(cx: *mut Context, r1: u64, r2: u64, 
     }
 }
 
-/// It has returned this. Its provenance.
+/// Processes the result `r0` of a helper or kfunc and returns its provenance.
 pub(crate) unsafe extern "C" fn after_call(cx: *mut Context, r0: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe {
         let (cx, sanitizer) = (&mut *cx, sanitizer(cx));
@@ -236,33 +242,34 @@ impl Sanitizer {
         });
         let (frames, bytes) = depth;
         if frames > MAX_FRAMES {
-            let what = format!("{frames} functions under way, the kernel allows {MAX_FRAMES}");
-            return Err(problem("stack-overflow", &what, None, Vec::new()));
+            let message = format!("{frames} functions under way, the kernel allows {MAX_FRAMES}");
+            return Err(finding("stack-overflow", &message, None, Vec::new()));
         }
         if bytes > MAX_STACK {
-            let what = format!("{frames} functions under way use {bytes} bytes of stack, the kernel has {MAX_STACK}");
-            return Err(problem("stack-overflow", &what, None, Vec::new()));
+            let message =
+                format!("{frames} functions under way use {bytes} bytes of stack, the kernel has {MAX_STACK}");
+            return Err(finding("stack-overflow", &message, None, Vec::new()));
         }
         Ok(())
     }
 
-    /// The program returns to the kernel, or throws.
+    /// Checks that the program holds nothing when it returns to the kernel or throws.
     fn check_nothing_held(&mut self, cx: &mut Context, function: usize) -> Result<(), Fault> {
         let name = &cx.code.functions[function].name;
         let now = &self.held.sections;
         let left = [
             (now.locks.last().map(|lock| lock.1), "a lock held", "locked"),
-            (now.rcu.last().copied(), "an RCU section open", "begun"),
+            (now.rcu.last().copied(), "an RCU section open", "entered"),
             (now.preempt.last().copied(), "preemption disabled", "disabled"),
             (now.irq.last().copied(), "interrupts off", "saved"),
         ];
-        for (at, what, verb) in left {
+        for (at, message, verb) in left {
             if let Some(at) = at {
                 cx.pc = at as u32;
-                let what = format!("{name} returns with {what}");
-                return Err(problem(
+                let message = format!("{name} returns with {message}");
+                return Err(finding(
                     "unbalanced-lock",
-                    &what,
+                    &message,
                     None,
                     vec![(format!("{verb} in"), Some(at))],
                 ));
@@ -271,18 +278,18 @@ impl Sanitizer {
         let left = |open: &&Open| open.must_end && open.program == self.held.program;
         if let Some(open) = self.held.open.iter().find(left) {
             cx.pc = open.pc as u32;
-            let what = format!("{name} returns without having ended what {} began", open.name());
-            return Err(problem("leak", &what, Some(open.addr), Vec::new()));
+            let message = format!("{name} returns without having ended what {} began", open.name());
+            return Err(finding("leak", &message, Some(open.addr), Vec::new()));
         }
-        if let Some(slot) = self.objects.leaked(self.held.program) {
+        if let Some(slot) = self.objects.find_leak(self.held.program) {
             let view = &self.objects.views[slot];
             cx.pc = view.born as u32;
-            let what = format!("{name} returns and has not released {}", self.view_name(cx, view));
-            return Err(problem(
+            let message = format!("{name} returns and has not released {}", self.view_name(cx, view));
+            return Err(finding(
                 "leak",
-                &what,
+                &message,
                 Some(view.start),
-                vec![("got".to_string(), Some(view.born))],
+                vec![("acquired".to_string(), Some(view.born))],
             ));
         }
         Ok(())
@@ -290,7 +297,7 @@ impl Sanitizer {
 
     fn before(&mut self, cx: &mut Context, mut call: Pending) -> Result<(), Fault> {
         let insn = cx.code.insns[call.pc];
-        let Some(callee) = self.names.of(&insn) else {
+        let Some(callee) = self.names.get(&insn) else {
             self.held.pending.push(call);
             return Ok(());
         };
@@ -299,7 +306,7 @@ impl Sanitizer {
             return self.check_nothing_held(cx, function);
         }
         let name = callee.name;
-        for n in 0..callee.looked_at.min(5) {
+        for n in 0..callee.used_args.min(5) {
             if let Origin::View { slot, generation } = Prov(call.provs[n]).origin() {
                 let view = self.objects.view(slot, generation);
                 if !view.is_some_and(|view| view.alive) {
@@ -307,27 +314,27 @@ impl Sanitizer {
                 }
             }
         }
-        self.check_arguments(cx, &call, callee)?;
-        self.check_place(callee)?;
-        self.check_given(cx, &call, callee)?;
+        self.check_argument_values(cx, &call, callee)?;
+        self.check_context(callee)?;
+        self.check_argument_kinds(cx, &call, callee)?;
         match callee.rules.effect {
             Effect::Release => {
                 self.check_reference(cx, &call, 0, name)?;
-                self.check_whole(cx, &call, 0, name)?;
+                self.check_reference_start(cx, &call, 0, name)?;
             }
             Effect::GraphAdd => self.check_reference(cx, &call, 1, name)?,
             Effect::Exchange if call.args[1] != 0 => {
                 self.check_reference(cx, &call, 1, name)?;
-                self.check_whole(cx, &call, 1, name)?;
+                self.check_reference_start(cx, &call, 1, name)?;
                 self.check_kptr_type(cx, &call, callee)?;
             }
             Effect::Lock => {
                 if let Some(held) = self.held.sections.locks.iter().find(|lock| lock.0 == call.args[0])
                     && name == "bpf_spin_lock"
                 {
-                    let what = format!("{name} of the lock that is already held");
+                    let message = format!("{name} of the lock that is already held");
                     let note = ("it was locked".to_string(), Some(held.1));
-                    return Err(problem("deadlock", &what, Some(call.args[0]), vec![note]));
+                    return Err(finding("deadlock", &message, Some(call.args[0]), vec![note]));
                 }
                 if let Some(held) = self.held.sections.locks.last()
                     && name == "bpf_spin_lock"
@@ -336,8 +343,8 @@ impl Sanitizer {
                 }
             }
             Effect::Unlock if self.held.sections.locks.last().map(|lock| lock.0) != Some(call.args[0]) => {
-                let what = format!("{name} of a lock that is not the one locked last");
-                return Err(problem("unbalanced-lock", &what, Some(call.args[0]), Vec::new()));
+                let message = format!("{name} of a lock that is not the one locked last");
+                return Err(finding("unbalanced-lock", &message, Some(call.args[0]), Vec::new()));
             }
             Effect::TimerInit => self.check_timer_map(cx, &call, callee)?,
             Effect::RcuUnlock => balanced(&self.held.sections.rcu, name)?,
@@ -349,8 +356,8 @@ impl Sanitizer {
         Ok(())
     }
 
-    /// May it be called here?
-    fn check_place(&self, callee: &Callee) -> Result<(), Fault> {
+    /// Checks that the function may be called in the current critical sections.
+    fn check_context(&self, callee: &Callee) -> Result<(), Fault> {
         let (name, now) = (callee.name, &self.held.sections);
         if let Some(lock) = now.locks.last()
             && !callee.rules.under_lock
@@ -369,17 +376,17 @@ impl Sanitizer {
             } else {
                 return Ok(());
             };
-            let what = format!("{name} may sleep and is called in {why}");
-            return Err(problem("sleep", &what, None, Vec::new()));
+            let message = format!("{name} may sleep and is called in {why}");
+            return Err(finding("sleep", &message, None, Vec::new()));
         }
         if callee.rules.rcu_protected && !self.held.in_rcu() {
-            let what = format!("{name} needs bpf_rcu_read_lock() in a program that may sleep");
-            return Err(problem("rcu", &what, None, Vec::new()));
+            let message = format!("{name} needs bpf_rcu_read_lock() in a program that may sleep");
+            return Err(finding("rcu", &message, None, Vec::new()));
         }
         Ok(())
     }
 
-    /// An argument must be a reference that the program holds.
+    /// Checks that an argument is a reference that the program holds.
     fn check_reference(&self, cx: &Context, call: &Pending, n: usize, name: &str) -> Result<(), Fault> {
         let (arg, prov) = (call.args[n], Prov(call.provs[n]));
         if let Origin::View { slot, .. } = prov.origin()
@@ -389,31 +396,35 @@ impl Sanitizer {
         }
         if arg == 0 {
             let notes = match prov.origin() {
-                Origin::Null { pc } => vec![("not tested: what returned it is".to_string(), Some(pc))],
+                Origin::Null { pc } => vec![(
+                    "the program has not tested it for NULL; it was returned".to_string(),
+                    Some(pc),
+                )],
                 _ => Vec::new(),
             };
-            return Err(problem(
+            return Err(finding(
                 "null-dereference",
                 &format!("NULL passed to {name}"),
                 None,
                 notes,
             ));
         }
-        let what = format!(
+        let message = format!(
             "{name} of {}, to which the program holds no reference",
-            self.name_of(cx, prov)
+            self.origin_name(cx, prov)
         );
-        Err(problem("not-a-reference", &what, Some(arg), Vec::new()))
+        Err(finding("not-a-reference", &message, Some(arg), Vec::new()))
     }
 
-    /// A reference is given away by the pointer that it was got as, not by one into the middle.
-    fn check_whole(&self, cx: &Context, call: &Pending, n: usize, name: &str) -> Result<(), Fault> {
+    /// Checks that a reference is released through the original pointer, not through one into the
+    /// object's middle.
+    fn check_reference_start(&self, cx: &Context, call: &Pending, n: usize, name: &str) -> Result<(), Fault> {
         if let Origin::View { slot, .. } = Prov(call.provs[n]).origin()
             && self.objects.views[slot].start != call.args[n]
         {
-            let of = self.name_of(cx, Prov(call.provs[n]));
-            let what = format!("{name} of a pointer into {of}, not to its beginning");
-            return Err(problem("bad-pointer", &what, Some(call.args[n]), Vec::new()));
+            let object = self.origin_name(cx, Prov(call.provs[n]));
+            let message = format!("{name} of a pointer into {object}, not to its beginning");
+            return Err(finding("bad-pointer", &message, Some(call.args[n]), Vec::new()));
         }
         Ok(())
     }
@@ -424,7 +435,7 @@ impl Sanitizer {
         let Some(call) = self.held.pending.pop() else {
             return Prov::SCALAR;
         };
-        let Some(callee) = self.names.of(&cx.code.insns[call.pc]).cloned() else {
+        let Some(callee) = self.names.get(&cx.code.insns[call.pc]).cloned() else {
             return Prov::SCALAR;
         };
         let effect = callee.rules.effect;
@@ -442,8 +453,8 @@ impl Sanitizer {
             _ => {}
         }
         self.objects.take_freed(cx.region(), Some(call.pc));
-        self.note_sections(&call, effect, r0);
-        self.note_opaque(cx, &call, &callee, r0);
+        self.record_sections(&call, effect, r0);
+        self.record_opaque(cx, &call, &callee, r0);
         if !callee.pointer {
             return if callee.void { Prov::UNSET } else { Prov::SCALAR };
         }
@@ -454,14 +465,15 @@ impl Sanitizer {
             };
         }
         let prov = self.result(cx, &call, &callee, r0);
-        // An element of an array at a constant index is known to be there.
+        // A lookup in an array at a constant index returned one of its elements, so the verifier
+        // knows that it is not NULL.
         match callee.nullable && !matches!(prov.origin(), Origin::Scalar | Origin::Value { .. }) {
             true => prov.untested(),
             false => prov,
         }
     }
 
-    fn note_sections(&mut self, call: &Pending, effect: Effect, r0: u64) {
+    fn record_sections(&mut self, call: &Pending, effect: Effect, r0: u64) {
         let (pc, first) = (call.pc, call.args[0]);
         let now = &mut self.held.sections;
         match effect {
@@ -487,15 +499,15 @@ impl Sanitizer {
 }
 
 fn under_lock(name: &str, locked_at: usize) -> Fault {
-    let what = format!("{name} called while a lock is held");
+    let message = format!("{name} called while a lock is held");
     let note = ("it was locked".to_string(), Some(locked_at));
-    problem("call-under-lock", &what, None, vec![note])
+    finding("call-under-lock", &message, None, vec![note])
 }
 
 fn balanced(begun: &[usize], name: &str) -> Result<(), Fault> {
     if begun.is_empty() {
-        let what = format!("{name} without what begins the section");
-        return Err(problem("unbalanced-lock", &what, None, Vec::new()));
+        let message = format!("{name} without what begins the section");
+        return Err(finding("unbalanced-lock", &message, None, Vec::new()));
     }
     Ok(())
 }

@@ -1,43 +1,54 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is known about registers before a program runs, by following each function's code: which instructions may read a register
-//! that has no value, and which add an offset that the verifier would call variable. Only those need a look at run time.
+//! Static analysis of register values, done once when a program is loaded.
 //!
-//! The analysis errs towards silence. A register counts as variable only if its value comes from memory or from a helper on all
-//! paths, and is compared with no constant. A load from the stack or from read-only globals does not count.
+//! The analysis follows each function's code. It finds the instructions that may read a register
+//! without a value, and those that add an offset that the verifier would call variable. At run time
+//! the sanitizer tests only these instructions.
+//!
+//! In doubt the analysis reports nothing. A register is variable only if on all paths its value
+//! comes from memory or a helper and is not compared with a constant. A load from the stack or from
+//! read-only globals does not make it variable.
 
 use super::objects::Objects;
 use crate::image::{CALL, CALL_FUNCTION, Function, Insn, LD_IMM64};
 use crate::insn::{self, alu, atomic, class, jmp};
 
-/// Checks to make before an instruction: a bit for each register that may have no value, and the bits below.
+/// Checks to make before an instruction. Bits 0 to 10 select the registers that may have no value.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(crate) struct Look(pub u16);
+pub(crate) struct RegisterChecks(pub u16);
 
-impl Look {
-    /// The source register of an addition is variable if it is a number.
+impl RegisterChecks {
+    /// Bit that marks an addition with a source register that is variable, if it holds a number.
     const SRC_VARIES: u16 = 1 << 11;
-    /// The destination register is.
+    /// Bit that marks an addition with a destination register that is variable, if it holds a
+    /// number.
     const DST_VARIES: u16 = 1 << 12;
 
-    /// Registers that may have no value.
+    /// Returns the registers that may have no value.
     pub fn unset(self) -> impl Iterator<Item = u8> {
         (0..11).filter(move |register| self.0 >> register & 1 != 0)
     }
 
-    /// Whether the source register, the destination register is variable if it is a number.
+    /// Returns whether the source register is variable, and whether the destination register is, if
+    /// they hold numbers.
     pub fn varies(self) -> (bool, bool) {
-        (self.0 & Look::SRC_VARIES != 0, self.0 & Look::DST_VARIES != 0)
+        (
+            self.0 & RegisterChecks::SRC_VARIES != 0,
+            self.0 & RegisterChecks::DST_VARIES != 0,
+        )
     }
 }
 
 /// Static knowledge about a register's value.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Known {
-    /// May have no value.
+    /// Whether the register may have no value.
     unset: bool,
-    /// A number that the verifier knows no single value of, on all paths.
+    /// Whether the register holds, on all paths, a number of which the verifier knows no single
+    /// value.
     varies: bool,
-    /// May point into the stack or into read-only globals, where the verifier knows the values.
+    /// Whether the register may point into the stack or read-only globals, where the verifier knows
+    /// the values.
     known_memory: bool,
 }
 
@@ -64,16 +75,16 @@ impl Known {
     }
 }
 
-/// By instruction: what to look at before it.
-pub(super) fn looks(insns: &[Insn], functions: &[Function], objects: &Objects) -> Vec<Look> {
-    let mut looks = vec![Look::default(); insns.len()];
+/// Returns, for each instruction, the checks to make before it.
+pub(super) fn register_checks(insns: &[Insn], functions: &[Function], objects: &Objects) -> Vec<RegisterChecks> {
+    let mut register_checks = vec![RegisterChecks::default(); insns.len()];
     for function in functions {
-        follow(insns, function, objects, &mut looks);
+        follow(insns, function, objects, &mut register_checks);
     }
-    looks
+    register_checks
 }
 
-fn follow(insns: &[Insn], function: &Function, objects: &Objects, looks: &mut [Look]) {
+fn follow(insns: &[Insn], function: &Function, objects: &Objects, register_checks: &mut [RegisterChecks]) {
     let start = function.start;
     let mut before: Vec<Option<Registers>> = vec![None; function.end - start];
     let mut at_entry = [Known::UNSET; 11];
@@ -107,12 +118,12 @@ fn follow(insns: &[Insn], function: &Function, objects: &Objects, looks: &mut [L
     }
     for (pc, known) in before.iter().enumerate() {
         if let Some(known) = known {
-            looks[start + pc] = look(&insns[start + pc], known);
+            register_checks[start + pc] = checks_before(&insns[start + pc], known);
         }
     }
 }
 
-/// Registers that an instruction reads, a call's arguments apart.
+/// Returns the registers that an instruction reads, except for the arguments of a call.
 fn reads(i: &Insn) -> u16 {
     let (dst, src) = (1 << i.dst, 1 << i.src);
     let source = if i.op & insn::X != 0 { src } else { 0 };
@@ -135,26 +146,26 @@ fn reads(i: &Insn) -> u16 {
     }
 }
 
-fn look(i: &Insn, known: &Registers) -> Look {
-    let mut look = 0;
+fn checks_before(i: &Insn, known: &Registers) -> RegisterChecks {
+    let mut checks_before = 0;
     for (n, known) in known.iter().enumerate() {
         if known.unset {
-            look |= reads(i) & 1 << n;
+            checks_before |= reads(i) & 1 << n;
         }
     }
     let op = i.op & 0xf0;
     if class(i.op) == insn::ALU64 && i.op & insn::X != 0 && matches!(op, alu::ADD | alu::SUB) {
         if known[usize::from(i.src)].varies {
-            look |= Look::SRC_VARIES;
+            checks_before |= RegisterChecks::SRC_VARIES;
         }
         if known[usize::from(i.dst)].varies && op == alu::ADD {
-            look |= Look::DST_VARIES;
+            checks_before |= RegisterChecks::DST_VARIES;
         }
     }
-    Look(look)
+    RegisterChecks(checks_before)
 }
 
-/// Static knowledge about the registers after an instruction.
+/// Updates the knowledge about the registers for the effect of an instruction.
 fn step(i: &Insn, known: &mut Registers, objects: &Objects) {
     let read = reads(i);
     for (n, known) in known.iter_mut().enumerate() {
@@ -215,7 +226,7 @@ fn step(i: &Insn, known: &mut Registers, objects: &Objects) {
             known[1..6].fill(Known::UNSET);
         }
         _ if insn::is_jump(i.op) && !matches!(i.op, insn::GOTO | insn::GOTOL | insn::MAY_GOTO) => {
-            // A comparison may leave a single value.
+            // After a comparison the register may have only one possible value.
             let single = matches!(i.op & 0xf0, jmp::JEQ | jmp::JNE) || !register && (0..=1).contains(&i.imm);
             if single {
                 known[dst].varies = false;
@@ -228,13 +239,13 @@ fn step(i: &Insn, known: &mut Registers, objects: &Objects) {
     }
 }
 
-/// Does this instruction add to or subtract from a register of 64 bits?
+/// Returns whether the instruction adds to or subtracts from a 64-bit register.
 #[inline(always)]
 pub(crate) fn moves(i: &Insn) -> bool {
     class(i.op) == insn::ALU64 && matches!(i.op & 0xf0, alu::ADD | alu::SUB)
 }
 
-/// Does it compare with NULL, or with another pointer?
+/// Returns whether the instruction compares with NULL or with another pointer.
 #[inline(always)]
 pub(crate) fn tests(i: &Insn) -> bool {
     class(i.op) == insn::JMP && matches!(i.op & 0xf0, jmp::JEQ | jmp::JNE) && (i.op & insn::X != 0 || i.imm == 0)

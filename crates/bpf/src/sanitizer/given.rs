@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a helper or kfunc is given: may it read, write or use that in the way it does?
+//! Checks of the arguments that a helper or kfunc receives.
 
 use super::access::Access;
 use super::callee::{Callee, Effect};
@@ -7,7 +7,7 @@ use super::held::Pending;
 use super::objects::{Kind, View};
 use super::prov::{Origin, Prov};
 use super::registers::unset;
-use super::report::problem;
+use super::report::finding;
 use super::signature::{Arg, Len, Special};
 use super::state::Sanitizer;
 use crate::engine::context::Context;
@@ -15,12 +15,12 @@ use crate::fault::Fault;
 use crate::image::{Field, FieldKind};
 use crate::map::Map;
 
-/// Bytes of a cpumask in a kernel for 8192 CPUs, as distributions build it.
+/// Size of a cpumask in bytes in a kernel for 8192 CPUs, which is how distributions configure it.
 const MASK: u64 = 1024;
 
 impl Sanitizer {
-    /// All arguments of a call.
-    pub(super) fn check_given(&self, cx: &Context, call: &Pending, callee: &Callee) -> Result<(), Fault> {
+    /// Checks that each argument of a call has the kind that the function requires.
+    pub(super) fn check_argument_kinds(&self, cx: &Context, call: &Pending, callee: &Callee) -> Result<(), Fault> {
         for (n, &arg) in callee.args.iter().enumerate().take(5) {
             match arg {
                 Arg::Value | Arg::Ignored => {}
@@ -30,7 +30,7 @@ impl Sanitizer {
                 }
                 Arg::Kernel { tag, or_null } => {
                     if !(or_null && call.args[n] == 0 || self.is_kernel(call, n, tag)) {
-                        return Err(self.not_a(cx, call.args[n], Prov(call.provs[n]), tag, callee));
+                        return Err(self.wrong_argument(cx, call.args[n], Prov(call.provs[n]), tag, callee));
                     }
                 }
                 Arg::Mask if self.is_kernel(call, n, "cpumask") => {}
@@ -43,14 +43,14 @@ impl Sanitizer {
                     self.check_on_stack(cx, call, n, callee)?;
                     self.check_memory(cx, call, n, Len::Bytes(size), true)?;
                 }
-                Arg::Use(what) => self.check_opaque(cx, call, n, what, callee)?,
+                Arg::Use(kind) => self.check_opaque(cx, call, n, kind, callee)?,
                 Arg::PerCpu => self.check_per_cpu(cx, call, n, callee)?,
             }
         }
         Ok(())
     }
 
-    /// Memory that it reads or writes for the program.
+    /// Checks memory that the function reads or writes for the program.
     fn check_memory(&self, cx: &Context, call: &Pending, n: usize, len: Len, write: bool) -> Result<(), Fault> {
         let (base, prov) = (call.args[n], Prov(call.provs[n]));
         let map = || cx.maps.iter().find(|map| map.addr() == call.args[0]).map(Map::def);
@@ -73,7 +73,8 @@ impl Sanitizer {
         self.check(cx, access, prov)
     }
 
-    /// Is it a kernel object of this type that the program may hand on, or the part of this type of one?
+    /// Returns whether an argument is a kernel object of type `tag`, or a part of that type inside
+    /// one.
     fn is_kernel(&self, call: &Pending, n: usize, tag: &str) -> bool {
         let (slab, start) = match Prov(call.provs[n]).origin() {
             Origin::Slab { slab, index } => {
@@ -94,8 +95,9 @@ impl Sanitizer {
         offset == 0 && slab.name == tag || slab.parts.contains(&(offset, tag))
     }
 
-    /// A bpf_cpumask, to be changed or read. One that is part of the stack, of a map's value or of globals will do: it consists of
-    /// numbers alone (KF_ARG_PTR_TO_MEM in kernel/bpf/verifier.c).
+    /// Checks a pointer to a bpf_cpumask that the function reads or writes. The mask may lie in the
+    /// stack, a map's value or globals, because it consists only of numbers (KF_ARG_PTR_TO_MEM in
+    /// kernel/bpf/verifier.c).
     fn check_mask(
         &self,
         cx: &Context,
@@ -120,10 +122,11 @@ impl Sanitizer {
             _ => {}
         }
         let wanted = if write { "bpf_cpumask" } else { "cpumask" };
-        Err(self.not_a(cx, arg, prov, wanted, callee))
+        Err(self.wrong_argument(cx, arg, prov, wanted, callee))
     }
 
-    /// A lock, timer, list, tree, node or kptr where the program's types have one.
+    /// Checks that an argument points to a lock, timer, list, tree, node or kptr that the program's
+    /// types declare there.
     fn check_field(
         &self,
         cx: &Context,
@@ -134,11 +137,12 @@ impl Sanitizer {
     ) -> Result<(), Fault> {
         match self.field_at(cx, call, n, special) {
             Some(_) => Ok(()),
-            None => Err(self.not_a(cx, call.args[n], Prov(call.provs[n]), special.name(), callee)),
+            None => Err(self.wrong_argument(cx, call.args[n], Prov(call.provs[n]), special.name(), callee)),
         }
     }
 
-    /// The special field that an argument points to, if the program's types have such a one there.
+    /// Returns the special field at which an argument points, if the program's types declare one
+    /// there.
     fn field_at<'a>(&'a self, cx: &'a Context, call: &Pending, n: usize, special: Special) -> Option<&'a Field> {
         let (arg, prov) = (call.args[n], Prov(call.provs[n]));
         let (start, fields): (u64, &[Field]) = match prov.origin() {
@@ -150,9 +154,9 @@ impl Sanitizer {
                     _ => return None,
                 }
             }
-            Origin::Value { place, element } => {
-                let place = &self.objects.places[place];
-                (place.start + element * place.stride, &place.fields)
+            Origin::Value { area, element } => {
+                let area = &self.objects.areas[area];
+                (area.start + element * area.stride, &area.fields)
             }
             _ => return None,
         };
@@ -160,7 +164,8 @@ impl Sanitizer {
         fields.iter().find(is_there)
     }
 
-    /// What goes into a kptr must be of the field's own type (map_kptr_match_type). It is a reference to the whole of it.
+    /// Checks that a pointer stored into a kptr is a reference to a whole object of the field's
+    /// type (map_kptr_match_type).
     pub(super) fn check_kptr_type(&self, cx: &Context, call: &Pending, callee: &Callee) -> Result<(), Fault> {
         let field = self.field_at(cx, call, 0, Special::Kptr).map(|field| &field.kind);
         let Some(FieldKind::Kptr { to, id, percpu, .. }) = field else {
@@ -182,19 +187,21 @@ impl Sanitizer {
             return Ok(());
         }
         let wanted = if *percpu { format!("per-CPU {to}") } else { to.clone() };
-        Err(self.not_a(cx, arg, prov, &wanted, callee))
+        Err(self.wrong_argument(cx, arg, prov, &wanted, callee))
     }
 
-    /// What the kernel keeps for the program lies in its stack.
+    /// Checks that the argument points into the stack, where the kernel keeps its data for the
+    /// program.
     fn check_on_stack(&self, cx: &Context, call: &Pending, n: usize, callee: &Callee) -> Result<(), Fault> {
         let (arg, prov) = (call.args[n], Prov(call.provs[n]));
         match prov.origin() {
             Origin::Frame { .. } => Ok(()),
-            _ => Err(self.not_a(cx, arg, prov, "place in the stack", callee)),
+            _ => Err(self.wrong_argument(cx, arg, prov, "place in the stack", callee)),
         }
     }
 
-    /// A dynptr is made of a map's value alone (bpf_dynptr_from_mem in kernel/bpf/verifier.c). Globals are one.
+    /// Checks that the memory of a new dynptr lies in a map's value (bpf_dynptr_from_mem in
+    /// kernel/bpf/verifier.c). Globals count as such a value.
     fn check_in_map(&self, cx: &Context, call: &Pending, n: usize, callee: &Callee) -> Result<(), Fault> {
         let (arg, prov) = (call.args[n], Prov(call.provs[n]));
         let ok = match prov.origin() {
@@ -207,34 +214,35 @@ impl Sanitizer {
         };
         match ok {
             true => Ok(()),
-            false => Err(self.not_a(cx, arg, prov, "place in a map's value", callee)),
+            false => Err(self.wrong_argument(cx, arg, prov, "place in a map's value", callee)),
         }
     }
 
-    /// The map in r2 must be the one that the timer in r1 lies in.
+    /// Checks that the map in r2 is the one that contains the timer in r1.
     pub(super) fn check_timer_map(&self, cx: &Context, call: &Pending, callee: &Callee) -> Result<(), Fault> {
-        let of = match Prov(call.provs[0]).origin() {
+        let actual = match Prov(call.provs[0]).origin() {
             Origin::View { slot, generation } => match self.objects.view(slot, generation).map(|view| view.kind) {
                 Some(Kind::Value(map)) => Some(cx.maps[map].addr()),
                 _ => None,
             },
-            Origin::Value { place, .. } => self.objects.places[place].map,
+            Origin::Value { area, .. } => self.objects.areas[area].map,
             _ => None,
         };
         let name = |addr: u64| cx.maps.iter().find(|map| map.addr() == addr).map(Map::name);
-        match of.and_then(name) {
-            Some(own) if of != Some(call.args[1]) => {
+        match actual.and_then(name) {
+            Some(own) if actual != Some(call.args[1]) => {
                 let other = name(call.args[1]).unwrap_or("that is none");
-                let what = format!("{} of a timer in map {own} names map {other}", callee.name);
-                Err(problem("bad-pointer", &what, Some(call.args[0]), Vec::new()))
+                let message = format!("{} of a timer in map {own} names map {other}", callee.name);
+                Err(finding("bad-pointer", &message, Some(call.args[0]), Vec::new()))
             }
             _ => Ok(()),
         }
     }
 
-    /// Each argument has a value, and what must not be NULL was tested.
-    pub(super) fn check_arguments(&self, cx: &Context, call: &Pending, callee: &Callee) -> Result<(), Fault> {
-        for (n, &arg) in callee.args.iter().enumerate().take(callee.looked_at.min(5)) {
+    /// Checks that each argument has a value, and that the program has tested each pointer that
+    /// must not be NULL.
+    pub(super) fn check_argument_values(&self, cx: &Context, call: &Pending, callee: &Callee) -> Result<(), Fault> {
+        for (n, &arg) in callee.args.iter().enumerate().take(callee.used_args.min(5)) {
             let prov = Prov(call.provs[n]);
             if prov == Prov::UNSET && arg != Arg::Ignored {
                 return Err(unset(n as u8 + 1));
@@ -255,7 +263,7 @@ impl Sanitizer {
         Ok(())
     }
 
-    /// A per-CPU object of the program's, or a variable of the kernel's.
+    /// Checks a pointer to a per-CPU object of the program or to a per-CPU variable of the kernel.
     fn check_per_cpu(&self, cx: &Context, call: &Pending, n: usize, callee: &Callee) -> Result<(), Fault> {
         let (arg, prov) = (call.args[n], Prov(call.provs[n]));
         let ok = match prov.origin() {
@@ -268,31 +276,36 @@ impl Sanitizer {
         };
         match ok {
             true => Ok(()),
-            false => Err(self.not_a(cx, arg, prov, "per-CPU object", callee)),
+            false => Err(self.wrong_argument(cx, arg, prov, "per-CPU object", callee)),
         }
     }
 
-    /// An argument is not what the function wants.
+    /// Returns the fault of an argument that is not a `wanted`.
     #[cold]
-    pub(super) fn not_a(&self, cx: &Context, arg: u64, prov: Prov, wanted: &str, callee: &Callee) -> Fault {
-        let (name, of) = (callee.name, self.name_of(cx, prov));
+    pub(super) fn wrong_argument(&self, cx: &Context, arg: u64, prov: Prov, wanted: &str, callee: &Callee) -> Fault {
+        let (name, object) = (callee.name, self.origin_name(cx, prov));
         match prov.origin() {
             Origin::Null { pc } => {
-                let note = ("not tested: what returned it is".to_string(), Some(pc));
-                problem("null-dereference", &format!("NULL passed to {name}"), None, vec![note])
+                let note = (
+                    "the program has not tested it for NULL; it was returned".to_string(),
+                    Some(pc),
+                );
+                finding("null-dereference", &format!("NULL passed to {name}"), None, vec![note])
             }
             Origin::Scalar if arg == 0 => {
-                problem("null-dereference", &format!("NULL passed to {name}"), None, Vec::new())
+                finding("null-dereference", &format!("NULL passed to {name}"), None, Vec::new())
             }
             _ => {
                 let given = match (prov.origin(), self.objects.bounds(prov)) {
                     (Origin::Scalar, _) => "a number".to_string(),
-                    (Origin::Frame { .. }, _) | (_, None) => format!("a pointer to {of}"),
-                    (_, Some((start, _))) if start == arg => format!("a pointer to {of}"),
-                    (_, Some((start, _))) => format!("a pointer {} bytes into {of}", arg.wrapping_sub(start) as i64),
+                    (Origin::Frame { .. }, _) | (_, None) => format!("a pointer to {object}"),
+                    (_, Some((start, _))) if start == arg => format!("a pointer to {object}"),
+                    (_, Some((start, _))) => {
+                        format!("a pointer {} bytes into {object}", arg.wrapping_sub(start) as i64)
+                    }
                 };
-                let what = format!("{name} wants a {wanted} and gets {given}");
-                problem("bad-pointer", &what, Some(arg), Vec::new())
+                let message = format!("{name} wants a {wanted} and gets {given}");
+                finding("bad-pointer", &message, Some(arg), Vec::new())
             }
         }
     }

@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the running call of a program holds: references, locks, critical sections, iterators, dynptrs.
+//! Everything that the running call of a program holds: references, locks, critical sections,
+//! iterators, dynptrs.
 
 use super::prov::Prov;
 use super::signature::Opaque;
 
-/// Objects that the running call of a program has to give back.
+/// Objects that the running call of a program must release.
 #[derive(Default)]
 pub(super) struct Held {
-    /// Number of this call of a program, and of the last one.
+    /// Number of the running call of a program.
     pub program: u32,
+    /// Number of the last call that was started.
     pub last: u32,
     pub sections: Sections,
     /// Depth, number and sections of each interrupted program.
     pub outer: Vec<(u32, u32, Sections)>,
-    /// Calls to helpers and kfuncs under way.
+    /// Calls to helpers and kfuncs in progress.
     pub pending: Vec<Pending>,
-    /// Iterators, dynptrs and flags in the program's stack.
+    /// Iterators, dynptrs and interrupt flags in the program's stack.
     pub open: Vec<Open>,
 }
 
-/// Locks and critical sections with the instructions that began them.
+/// Locks and critical sections, with the instructions that began them.
 #[derive(Default)]
 pub(super) struct Sections {
     pub sleepable: bool,
@@ -38,36 +40,36 @@ pub(super) struct Pending {
     pub calls_back: bool,
 }
 
-/// A call from the world or from a helper that has begun.
+/// A call from the simulated machine or a helper that has begun.
 #[derive(Clone, Copy)]
 pub(super) struct Mark {
     pub depth: u32,
     pub callback: bool,
     pub function: usize,
-    /// The greatest number that it may return; `None` for any.
+    /// Greatest number that the function may return; `None` for any.
     pub returns: Option<u64>,
-    /// It must return something.
+    /// Whether the function must return a value.
     pub must_return: bool,
 }
 
 impl Held {
-    /// Does RCU keep what kernel pointers point to?
+    /// Returns whether RCU keeps the targets of kernel pointers alive.
     pub fn in_rcu(&self) -> bool {
         let now = &self.sections;
         !now.sleepable || !now.rcu.is_empty() || !now.locks.is_empty()
     }
 
-    /// Whether the running program may sleep.
+    /// Returns whether the running program may sleep.
     pub fn may_sleep(&self) -> bool {
         self.sections.sleepable
     }
 
-    /// Number of the running call of a program.
+    /// Returns the number of the running call of a program.
     pub fn program(&self) -> u32 {
         self.program
     }
 
-    /// Calls at this depth or deeper are over, if only by a fault.
+    /// Removes calls at this depth or deeper. They have ended, possibly by a fault.
     pub fn unwind(&mut self, depth: u32) {
         while self.outer.last().is_some_and(|outer| outer.0 >= depth)
             && let Some((_, program, sections)) = self.outer.pop()
@@ -78,27 +80,28 @@ impl Held {
     }
 }
 
-/// An iterator, dynptr or saved flag that was made.
+/// An iterator, dynptr or saved interrupt flag that the program has created.
 pub(super) struct Open {
     pub addr: u64,
-    pub what: Opaque,
-    /// The instruction that made it, and the call of the program.
+    pub kind: Opaque,
+    /// Instruction that created it.
     pub pc: usize,
+    /// Number of the program's call that created it.
     pub program: u32,
-    /// The program has to end it.
+    /// Whether the program must end it.
     pub must_end: bool,
     /// Its bytes as the kernel left them.
     pub bytes: Vec<u8>,
     /// Provenance of a dynptr's data.
     pub data: Prov,
-    /// The view of what an iterator shows.
+    /// View of the element that an iterator returned.
     pub element: Option<usize>,
 }
 
 impl Open {
-    /// Returns the name of the function whose work has to be ended.
+    /// Returns the name of the function that created it.
     pub fn name(&self) -> &'static str {
-        match self.what {
+        match self.kind {
             Opaque::Dynptr => "bpf_ringbuf_reserve_dynptr()",
             _ => "an iterator's _new()",
         }

@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The sanitizer: run-time checks of BPF programs (`--check`).
 //!
-//! Beside each register goes its *provenance*: what the pointer in it was made from. Moving and adding keep it, a spilled
-//! pointer gets it back from a shadow of the stack, a call gives it to its result; everything else makes a scalar. So an access
-//! is held to the one object that the program got a pointer to, not to whatever lies at the address, and a pointer to what
-//! was given back is known though the memory has a new owner. The rules are those of the kernel's verifier, found at run
-//! time: on the way that is executed, with the values it has.
+//! Each register has a *provenance*, which identifies the object that its pointer was made from.
+//! Moves and additions keep the provenance. A spilled pointer gets its provenance back from a
+//! shadow of the stack, and a call sets that of its result. Every other operation yields a scalar.
+//! An access is thus checked against the one object to which the program got a pointer, not against
+//! whatever lies at the address. A pointer to a released object is recognised even after its memory
+//! is reused. The rules are those of the kernel's verifier, applied at run time to the executed
+//! path and its values.
 //!
-//! Both engines keep provenances and call the functions of `access`, `calls` and `registers`; memory, layout and counts are those
-//! of a run without the sanitizer, which costs nothing when it is off: neither engine then has code for it.
+//! Both engines track provenances and call the functions of `access`, `calls` and `registers`. The
+//! memory layout and the instruction counts equal those of a run without the sanitizer. If the
+//! sanitizer is off, neither engine contains code for it.
 //!
-//! Plain data: `prov` (provenances), `objects` (memory and who owns it), `held` (references, locks, critical sections), `callee`
-//! and `signature` (what functions do with their arguments), `flow` (which instructions need a look), all of it in `state`.
-//! Checks: `access` (loads and stores), `calls` (entering and leaving functions), `given` (arguments), `results`, `opaque`
-//! (iterators and dynptrs in the program's stack), `registers`.
+//! Data, all of it part of `state`: `prov` (provenances), `objects` (memory and its owners), `held`
+//! (references, locks, critical sections), `callee` and `signature` (what functions do with their
+//! arguments), `flow` (instructions that need a test). Checks: `access` (loads and stores), `calls`
+//! (entry and exit of functions), `given` (arguments), `results`, `opaque` (iterators and dynptrs
+//! in the program's stack), `registers`.
 
 mod access;
 pub(crate) mod callee;
@@ -41,29 +45,29 @@ pub(crate) use calls::{after_call, before_call, call_function, enter, returned};
 pub(crate) use flow::{moves, tests};
 pub(crate) use prov::{SCALAR, UNSET, UNTESTED, frame};
 pub(crate) use registers::{before, move_untested, read, test, vary};
-pub use rules::{Checked, Globals, KernelObject, Rules};
+pub use rules::{CheckCounts, Globals, KernelObject, Rules};
 pub use signature::{Arg, Len, Opaque, Returns, Special};
 pub(crate) use state::Sanitizer;
 
 impl Sanitizer {
-    /// Makes the sanitizer of a program that is about to run for the first time.
+    /// Makes the sanitizer of a program that has not run yet.
     ///
     /// # Errors
-    /// If a function that the program can call does not say what it does with its arguments.
+    /// The program can call a function without a description of its arguments.
     pub fn new(cx: &Context, rules: Rules) -> Result<Sanitizer, String> {
         let mut kinds = vec![None; cx.code.functions.len()];
         for program in &rules.programs {
             kinds[program.function] = Some((program.kind, program.sleepable));
         }
-        cx.region().note_freed();
+        cx.region().record_freed();
         let objects = objects::Objects::new(cx.region(), &cx.maps, cx.stack_range(), cx.arena, &rules);
         Ok(Sanitizer {
-            looks: flow::looks(&cx.code.insns, &cx.code.functions, &objects),
+            register_checks: flow::register_checks(&cx.code.insns, &cx.code.functions, &objects),
             objects,
             held: held::Held::default(),
             names: names::names(cx, &rules)?,
             kinds,
-            checked: Checked::default(),
+            counts: CheckCounts::default(),
         })
     }
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Collects what a program can call, by the rows of the functions.
+//! Collects the functions that a program can call, from their rows.
 
 use super::callee::{Callee, Names};
 use super::rules::Rules;
 use crate::engine::context::{Context, Target};
 use std::rc::Rc;
 
+/// Returns the functions that a program can call.
+///
 /// # Errors
-/// If a function that the program can call does not say what it does with its pointers.
+/// A function has no description of its pointer arguments.
 pub(super) fn names(cx: &Context, rules: &Rules) -> Result<Names, String> {
     let collect = |targets: &[Option<Target>]| {
         let callees = targets.iter().map(|target| match target {
@@ -27,7 +29,7 @@ fn callee(target: &Target, rules: &Rules) -> Result<Callee, String> {
     Ok(Callee {
         name: target.name,
         rules: target.rules,
-        looked_at: target.rules.looks_at.unwrap_or(target.args).into(),
+        used_args: target.rules.uses_args.unwrap_or(target.args).into(),
         pointer: signature.pointer,
         nullable: signature.nullable || signature.pointer && target.rules.ret_null,
         void: signature.void,

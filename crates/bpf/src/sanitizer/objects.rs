@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a program's pointers can point to: arrays and globals, which stay; kernel objects, by slab; and views of what comes
-//! and goes: map elements, allocated objects, ring buffer records, references.
+//! Objects to which a program's pointers can point.
+//!
+//! Arrays and globals are permanent and called areas. Kernel objects are grouped by slab. Views
+//! are objects with a lifetime: map elements, allocated objects, ring buffer records, references.
 
 use super::prov::{GENERATION, Origin, Prov};
 use super::rules::{KernelObject, Rules};
@@ -10,60 +12,61 @@ use crate::map::{Map, kind};
 use crate::memory::{Region, SHIFT};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Dead views are kept so long before their slot is used again: what they were can then still be told.
+/// Number of dead views that are kept before a slot is reused. A report can still describe these.
 const QUARANTINE: usize = 4096;
 
-/// Elements side by side that stay where they are.
-pub(super) struct Place {
+/// Adjacent elements that never move or disappear: an array or a section of globals.
+pub(super) struct StaticArea {
     pub start: u64,
     pub end: u64,
     pub stride: u64,
-    /// Bytes of an element that are the program's.
+    /// Number of bytes of an element that belong to the program.
     pub len: u64,
     pub writable: bool,
-    /// `value of map x`, or a section's name.
-    pub what: String,
+    /// Name for reports: `value of map x`, or a section's name.
+    pub name: String,
     pub fields: Vec<Field>,
-    /// Address of the map, if it is one.
+    /// Address of the map, if the area belongs to a map.
     pub map: Option<u64>,
 }
 
-/// What a view is of.
+/// Kind of a view's object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// An element of a map: by number.
+    /// Element of the map with this index.
     Value(usize),
-    /// What bpf_obj_new made, of this local type.
+    /// Object of this local type, made by bpf_obj_new.
     Object(u32),
-    /// What bpf_percpu_obj_new made of this local type, of all CPUs: not to be looked into.
+    /// Objects of this local type for all CPUs, made by bpf_percpu_obj_new. The program may not
+    /// access them directly.
     Percpu(u32),
-    /// That of one CPU.
+    /// One CPU's copy of such an object.
     Copy(u32),
     /// A bpf_cpumask.
     Cpumask,
-    /// A ring buffer's record.
+    /// A ring buffer record.
     Record,
-    /// A kernel object, by slab.
+    /// Kernel object in the slab with this index.
     Kernel(usize),
-    /// What a program was given by user space.
+    /// Context that user space passed to the program.
     Input,
-    /// Something to hold and not to look into.
+    /// An object that the program may hold but not access.
     Opaque,
-    /// What an iterator shows.
+    /// Element that an iterator returned.
     Element,
 }
 
-/// When a view ends by itself.
+/// Event that ends a view's lifetime.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Until {
     Freed,
-    /// bpf_spin_unlock: a pointer into a list or tree that the program does not own.
+    /// bpf_spin_unlock. The pointer leads into a list or tree that the program does not own.
     Unlock,
     /// bpf_rcu_read_unlock.
     RcuUnlock,
 }
 
-/// Something that a program holds a pointer to.
+/// An object with a lifetime to which a program holds a pointer.
 #[derive(Clone, Debug)]
 pub(super) struct View {
     pub start: u64,
@@ -71,13 +74,13 @@ pub(super) struct View {
     pub generation: u32,
     pub kind: Kind,
     pub until: Until,
-    /// It must be given back.
+    /// Whether the program must release it.
     pub reference: bool,
-    /// Which call of the program has made it.
+    /// Number of the program's call that created it.
     pub program: u32,
-    /// What made it.
+    /// Instruction that created it.
     pub born: usize,
-    /// What ended it: the verb and the instruction, if it was one of the program.
+    /// Verb of the event that ended it, and the instruction, if the program caused it.
     pub died: Option<(&'static str, Option<usize>)>,
     pub alive: bool,
 }
@@ -92,55 +95,55 @@ pub(super) struct Slab {
 }
 
 pub(super) struct Objects {
-    pub places: Vec<Place>,
+    pub areas: Vec<StaticArea>,
     pub slabs: Vec<Slab>,
     pub views: Vec<View>,
     dead: VecDeque<u32>,
-    /// Views of memory that was allocated, by start.
+    /// Views of allocated memory, by start address.
     live: BTreeMap<u64, u32>,
-    /// Views of one call of the outermost program.
-    passing: Vec<u32>,
+    /// Views that end at the latest with the outermost call of a program.
+    temporary: Vec<u32>,
     pub shadow: Box<[[u64; 2]]>,
     pub stack: u64,
     pub stack_end: u64,
     pub tag: u64,
     pub arena: u64,
-    /// Frames under way, outermost first.
+    /// Frames in use, outermost first.
     pub frames: Vec<Frame>,
     /// Pointers that the outermost program has compared with NULL.
     tested: BTreeSet<u64>,
-    /// The last of them.
+    /// Most recent entry of `tested`.
     last_tested: u64,
 }
 
-/// A function under way.
+/// A frame of a running function.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame {
-    /// Its r10.
+    /// Value of r10 in the frame.
     pub top: u64,
     pub function: usize,
-    /// The instruction that called it, within the program.
+    /// Instruction of the program that called the function; `None` for a call from outside.
     pub caller: Option<usize>,
     pub depth: u32,
 }
 
 impl Objects {
     pub fn new(region: &Region, maps: &[Map], (stack, stack_end): (u64, u64), arena: u64, rules: &Rules) -> Objects {
-        let mut places: Vec<Place> = maps.iter().filter_map(place_of_map).collect();
-        places.extend(rules.sections.iter().map(|section| Place {
+        let mut areas: Vec<StaticArea> = maps.iter().filter_map(array_area).collect();
+        areas.extend(rules.sections.iter().map(|section| StaticArea {
             start: section.addr,
             end: section.addr + section.size,
             stride: section.size.max(1),
             len: section.size,
             writable: section.writable,
-            what: format!("globals in {}", section.name),
+            name: format!("globals in {}", section.name),
             fields: section.fields.clone(),
             map: None,
         }));
-        places.sort_by_key(|place| place.start);
+        areas.sort_by_key(|area| area.start);
         let slab = |(n, (base, stride)): (usize, (u64, u64))| {
-            let of = |object: &&KernelObject| region.object_around(object.at).map(|(n, ..)| n) == Some(n);
-            let known = rules.objects.iter().find(of);
+            let is_in_slab = |object: &&KernelObject| region.object_at(object.at).map(|(n, ..)| n) == Some(n);
+            let known = rules.objects.iter().find(is_in_slab);
             Slab {
                 base,
                 stride,
@@ -151,12 +154,12 @@ impl Objects {
             }
         };
         Objects {
-            places,
+            areas,
             slabs: region.slabs().into_iter().enumerate().map(slab).collect(),
             views: Vec::new(),
             dead: VecDeque::new(),
             live: BTreeMap::new(),
-            passing: Vec::new(),
+            temporary: Vec::new(),
             shadow: vec![[0; 2]; ((stack_end - stack) / 8) as usize].into_boxed_slice(),
             stack,
             stack_end,
@@ -168,8 +171,9 @@ impl Objects {
         }
     }
 
-    /// The program compares this pointer with NULL: that holds for its copies, too.
-    pub fn note_tested(&mut self, prov: Prov) {
+    /// Records that the program compares this pointer with NULL. The test also covers copies of the
+    /// pointer.
+    pub fn record_tested(&mut self, prov: Prov) {
         let tested = prov.tested().0;
         if tested != self.last_tested {
             self.last_tested = tested;
@@ -177,7 +181,7 @@ impl Objects {
         }
     }
 
-    /// Whether a pointer may be NULL as far as the program knows.
+    /// Returns whether a pointer may be NULL as far as the program knows.
     #[inline(always)]
     pub fn is_untested(&self, prov: Prov) -> bool {
         let tested = prov.tested().0;
@@ -187,29 +191,31 @@ impl Objects {
             && !self.tested.contains(&tested)
     }
 
-    /// What an address belongs to that comes from the kernel, from a helper, or is a constant.
+    /// Returns the provenance of an address that the kernel or a helper supplied, or that is a
+    /// constant.
     pub fn classify(&self, region: &Region, addr: u64) -> Prov {
         if addr >> SHIFT != self.tag || region.in_arenas(addr) {
             return Prov::SCALAR;
         }
         if (self.stack..self.stack_end).contains(&addr) {
-            // What the kernel keeps there for a program: the number of an iterator, the key of an element.
+            // The kernel keeps its own data for a program in the stack, such as the number that an
+            // iterator returns or an element's key.
             return Prov::KERNEL;
         }
-        let at = self.places.partition_point(|place| place.start <= addr);
-        if let Some(place) = self.places[..at].last().filter(|place| addr < place.end) {
-            return Prov::value(at - 1, (addr - place.start) / place.stride);
+        let at = self.areas.partition_point(|area| area.start <= addr);
+        if let Some(area) = self.areas[..at].last().filter(|area| addr < area.end) {
+            return Prov::value(at - 1, (addr - area.start) / area.stride);
         }
         if region.in_bpf_area(addr) {
             return self.live_at(addr).map_or(Prov::KERNEL, |slot| self.prov(slot));
         }
         region
-            .object_around(addr)
+            .object_at(addr)
             .filter(|&(slab, ..)| slab < self.slabs.len())
             .map_or(Prov::KERNEL, |(slab, index, _)| Prov::slab(slab, index))
     }
 
-    /// The allocated memory around an address.
+    /// Returns the slot of the live view that contains an address.
     fn live_at(&self, addr: u64) -> Option<usize> {
         let (_, &slot) = self.live.range(..=addr).next_back()?;
         let view = &self.views[slot as usize];
@@ -220,7 +226,7 @@ impl Objects {
         Prov::view(slot, self.views[slot].generation)
     }
 
-    /// The view that a provenance means, dead or alive; `None` once its slot has another owner.
+    /// Returns the view of a provenance, dead or alive. Returns `None` if the slot has been reused.
     #[inline(always)]
     pub fn view(&self, slot: usize, generation: u32) -> Option<&View> {
         let view = &self.views[slot];
@@ -239,8 +245,8 @@ impl Objects {
         self.views.len() - 1
     }
 
-    /// A view of allocated memory, the one that is there already if there is.
-    pub fn allocated(&mut self, start: u64, len: u64, kind: Kind, born: usize) -> Prov {
+    /// Returns the provenance of allocated memory. Makes a view if the memory has none yet.
+    pub fn add_allocated(&mut self, start: u64, len: u64, kind: Kind, born: usize) -> Prov {
         if let Some(&slot) = self.live.get(&start) {
             return self.prov(slot as usize);
         }
@@ -249,14 +255,14 @@ impl Objects {
         self.prov(slot)
     }
 
-    /// A view for as long as the outermost program runs at most.
-    pub fn passing(&mut self, view: View) -> Prov {
+    /// Adds a view that ends at the latest with the outermost call of a program.
+    pub fn add_temporary(&mut self, view: View) -> Prov {
         let slot = self.add(view);
-        self.passing.push(slot as u32);
+        self.temporary.push(slot as u32);
         self.prov(slot)
     }
 
-    /// The view has come to its end.
+    /// Ends the lifetime of a view.
     pub fn kill(&mut self, slot: usize, verb: &'static str, pc: Option<usize>) {
         let view = &mut self.views[slot];
         if !view.alive {
@@ -271,18 +277,19 @@ impl Objects {
         self.dead.push_back(slot as u32);
     }
 
-    /// Memory was freed since the last time: by this instruction, if one is running.
+    /// Ends the views of memory freed since the last call. `pc` is the instruction that freed it,
+    /// if one is running.
     pub fn take_freed(&mut self, region: &Region, pc: Option<usize>) {
         while let Some(addr) = region.take_freed() {
-            let Some((start, size)) = region.alloc_around(addr).or(Some((addr, 1))) else {
+            let Some((start, size)) = region.allocation_at(addr).or(Some((addr, 1))) else {
                 continue;
             };
             let slots: Vec<u32> = self.live.range(start..start + size).map(|(_, &slot)| slot).collect();
             for slot in slots {
                 self.kill(slot as usize, "freed", pc);
             }
-            for at in 0..self.passing.len() {
-                let slot = self.passing[at] as usize;
+            for at in 0..self.temporary.len() {
+                let slot = self.temporary[at] as usize;
                 if (start..start + size).contains(&self.views[slot].start) {
                     self.kill(slot, "freed", pc);
                 }
@@ -290,10 +297,10 @@ impl Objects {
         }
     }
 
-    /// A record of a ring buffer was submitted: what points into it points to nothing of the program's.
+    /// Ends the views into a ring buffer record that was submitted.
     pub fn end_record(&mut self, start: u64, len: u64, pc: usize) {
-        for at in 0..self.passing.len() {
-            let slot = self.passing[at] as usize;
+        for at in 0..self.temporary.len() {
+            let slot = self.temporary[at] as usize;
             let view = &self.views[slot];
             if view.start >= start && view.start - start <= len {
                 self.kill(slot, "submitted", Some(pc));
@@ -301,8 +308,9 @@ impl Objects {
         }
     }
 
-    /// What a pointer is that the kernel gave: to its own, or one that may be read and no more.
-    pub fn of_kernel(&self, region: &Region, addr: u64) -> Prov {
+    /// Returns the provenance of a pointer that kernel memory contains: a kernel object, or memory
+    /// that may only be read.
+    pub fn classify_kernel_pointer(&self, region: &Region, addr: u64) -> Prov {
         let prov = self.classify(region, addr);
         match prov.origin() {
             Origin::Kernel | Origin::Slab { .. } | Origin::Scalar => prov,
@@ -310,8 +318,10 @@ impl Objects {
         }
     }
 
-    /// What a pointer is that the kernel's call of a program has brought: its struct beside the arguments, or as `of_kernel`.
-    pub fn of_arguments(&self, region: &Region, addr: u64) -> Prov {
+    /// Returns the provenance of a pointer among a program's arguments: a context if it points to
+    /// a struct next to the arguments on the stack, otherwise as
+    /// [`classify_kernel_pointer`](Self::classify_kernel_pointer).
+    pub fn classify_argument_pointer(&self, region: &Region, addr: u64) -> Prov {
         let mut outer = self.stack_end;
         for frame in &self.frames {
             if (frame.top..outer).contains(&addr) {
@@ -319,44 +329,44 @@ impl Objects {
             }
             outer = frame.top - FRAME;
         }
-        self.of_kernel(region, addr)
+        self.classify_kernel_pointer(region, addr)
     }
 
-    /// What holds until this ends.
+    /// Ends the views with a lifetime that ends with this event.
     pub fn expire(&mut self, until: Until, verb: &'static str, pc: usize) {
-        for at in 0..self.passing.len() {
-            let slot = self.passing[at] as usize;
+        for at in 0..self.temporary.len() {
+            let slot = self.temporary[at] as usize;
             if self.views[slot].until == until {
                 self.kill(slot, verb, Some(pc));
             }
         }
     }
 
-    /// References that this call of a program has not given back.
-    pub fn leaked(&self, program: u32) -> Option<usize> {
+    /// Returns the slot of a reference that this call of a program has not released.
+    pub fn find_leak(&self, program: u32) -> Option<usize> {
         let held = |slot: &u32| {
             let view = &self.views[*slot as usize];
             view.alive && view.reference && view.program == program
         };
-        self.passing.iter().find(|slot| held(slot)).map(|&slot| slot as usize)
+        self.temporary.iter().find(|slot| held(slot)).map(|&slot| slot as usize)
     }
 
-    /// The outermost program is through.
-    pub fn forget_passing(&mut self) {
+    /// Ends all views and NULL tests of the outermost call that is over.
+    pub fn end_temporary(&mut self) {
         self.tested.clear();
         self.last_tested = 0;
-        while let Some(slot) = self.passing.pop() {
+        while let Some(slot) = self.temporary.pop() {
             self.kill(slot as usize, "left behind by an earlier call", None);
         }
     }
 
-    /// What a pointer with this provenance points into: start, length, live; of a reference to what it was made from.
+    /// Returns start and length of the object that a pointer with this provenance points into.
     pub fn bounds(&self, prov: Prov) -> Option<(u64, u64)> {
         match prov.origin() {
             Origin::View { slot, generation } => self.view(slot, generation).map(|view| (view.start, view.len)),
-            Origin::Value { place, element } => {
-                let place = &self.places[place];
-                Some((place.start + element * place.stride, place.len))
+            Origin::Value { area, element } => {
+                let area = &self.areas[area];
+                Some((area.start + element * area.stride, area.len))
             }
             Origin::Slab { slab, index } => {
                 let slab = &self.slabs[slab];
@@ -386,29 +396,30 @@ impl View {
     }
 }
 
-fn place_of_map(map: &Map) -> Option<Place> {
-    let (def, start, stride, elements) = map.place()?;
+fn array_area(map: &Map) -> Option<StaticArea> {
+    let (def, start, stride, elements) = map.array_layout()?;
     let of_maps = matches!(def.kind, kind::ARRAY_OF_MAPS);
-    Some(Place {
+    Some(StaticArea {
         start,
         end: start + stride * elements,
         stride,
         len: u64::from(def.value_size),
         writable: !of_maps,
-        what: format!("value of map {}", def.name),
+        name: format!("value of map {}", def.name),
         fields: def.fields.clone(),
         map: Some(map.addr()),
     })
 }
 
 impl Objects {
-    /// A pointer was stored to the stack.
+    /// Records a store of a pointer to the stack.
     pub fn spill(&mut self, offset: u64, value: u64, prov: u64) {
         self.shadow[(offset / 8) as usize] = [prov, value];
     }
 
-    /// What was loaded from the stack: what was spilled there, if that is still there.
-    pub fn filled(&self, offset: u64, value: u64) -> Prov {
+    /// Returns the provenance of a word loaded from the stack: that of the spilled pointer, if the
+    /// stack still holds it.
+    pub fn spilled_prov(&self, offset: u64, value: u64) -> Prov {
         match self.shadow[(offset / 8) as usize] {
             [prov, spilled] if spilled == value => Prov(prov),
             _ => Prov::SCALAR,
@@ -417,10 +428,10 @@ impl Objects {
 }
 
 impl Objects {
-    /// Whether an address is one of read-only globals.
+    /// Returns whether an address lies in read-only globals.
     pub fn is_constant(&self, addr: u64) -> bool {
-        let at = self.places.partition_point(|place| place.start <= addr);
-        let place = self.places[..at].last().filter(|place| addr < place.end);
-        place.is_some_and(|place| !place.writable)
+        let at = self.areas.partition_point(|area| area.start <= addr);
+        let area = self.areas[..at].last().filter(|area| addr < area.end);
+        area.is_some_and(|area| !area.writable)
     }
 }

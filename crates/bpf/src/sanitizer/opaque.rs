@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Iterators, dynptrs and saved flags: the kernel's data in the program's stack. What a function has put there must be what the next
-//! one finds, and what a dynptr points to must still be there.
+//! Iterators, dynptrs and saved interrupt flags: kernel data in the program's stack.
+//!
+//! Each must still contain what the last kernel function stored there, and the memory of a dynptr
+//! must still exist.
 
 use super::callee::{Callee, Effect};
 use super::held::{Open, Pending};
 use super::objects::{Kind, View};
 use super::prov::{Origin, Prov};
-use super::report::problem;
+use super::report::finding;
 use super::signature::{Arg, Opaque};
 use super::state::Sanitizer;
 use crate::engine::context::Context;
@@ -18,38 +20,38 @@ fn bytes_at(cx: &Context, addr: u64, len: u64) -> Vec<u8> {
 }
 
 impl Sanitizer {
-    fn opened(&self, addr: u64, what: Opaque) -> Option<&Open> {
+    fn find_open(&self, addr: u64, kind: Opaque) -> Option<&Open> {
         self.held
             .open
             .iter()
-            .rfind(|open| open.addr == addr && open.what == what)
+            .rfind(|open| open.addr == addr && open.kind == kind)
     }
 
-    /// An argument is one that was made, is as it was left, and what it points to is there.
+    /// Checks that an argument was created, is unchanged since, and that its memory still exists.
     pub(super) fn check_opaque(
         &self,
         cx: &Context,
         call: &Pending,
         n: usize,
-        what: Opaque,
+        kind: Opaque,
         callee: &Callee,
     ) -> Result<(), Fault> {
         let (arg, prov, name) = (call.args[n], Prov(call.provs[n]), callee.name);
-        let Some(open) = self.opened(arg, what) else {
-            return Err(self.not_a(cx, arg, prov, what.name(), callee));
+        let Some(open) = self.find_open(arg, kind) else {
+            return Err(self.wrong_argument(cx, arg, prov, kind.name(), callee));
         };
         if bytes_at(cx, arg, open.bytes.len() as u64) != open.bytes {
-            let problem_is = format!("{name} of a {} that the program has overwritten", what.name());
+            let message = format!("{name} of a {} that the program has overwritten", kind.name());
             let note = ("it was made in".to_string(), Some(open.pc));
-            return Err(problem("special-field", &problem_is, Some(arg), vec![note]));
+            return Err(finding("special-field", &message, Some(arg), vec![note]));
         }
-        if what.is_irq_flag()
-            && let Some(last) = self.held.open.iter().rfind(|open| open.what.is_irq_flag())
+        if kind.is_irq_flag()
+            && let Some(last) = self.held.open.iter().rfind(|open| open.kind.is_irq_flag())
             && last.addr != arg
         {
-            let problem_is = format!("{name} of flags that are not those saved last");
+            let message = format!("{name} of flags that are not those saved last");
             let note = ("those were saved in".to_string(), Some(last.pc));
-            return Err(problem("unbalanced-lock", &problem_is, Some(arg), vec![note]));
+            return Err(finding("unbalanced-lock", &message, Some(arg), vec![note]));
         }
         match open.data.origin() {
             Origin::View { slot, generation } => {
@@ -63,23 +65,23 @@ impl Sanitizer {
         }
     }
 
-    /// A call has made, changed or ended some.
-    pub(super) fn note_opaque(&mut self, cx: &Context, call: &Pending, callee: &Callee, r0: u64) {
+    /// Records the iterators, dynptrs and flags that a call has created, changed or ended.
+    pub(super) fn record_opaque(&mut self, cx: &Context, call: &Pending, callee: &Callee, r0: u64) {
         for (n, &arg) in callee.args.iter().enumerate().take(5) {
             let addr = call.args[n];
             match arg {
-                Arg::Make(what, size) => self.note_made(cx, call, (addr, what, size), callee, r0),
-                Arg::Use(what) => {
+                Arg::Make(kind, size) => self.record_created(cx, call, (addr, kind, size), callee, r0),
+                Arg::Use(kind) => {
                     let Some(at) = self
                         .held
                         .open
                         .iter()
-                        .rposition(|open| open.addr == addr && open.what == what)
+                        .rposition(|open| open.addr == addr && open.kind == kind)
                     else {
                         continue;
                     };
                     let ends = matches!(callee.rules.effect, Effect::IterDestroy | Effect::DynptrSubmit);
-                    if ends || what.is_irq_flag() {
+                    if ends || kind.is_irq_flag() {
                         let open = self.held.open.remove(at);
                         if let Some(slot) = open.element {
                             self.objects.kill(slot, "destroyed", Some(call.pc));
@@ -98,28 +100,28 @@ impl Sanitizer {
         }
     }
 
-    fn note_made(
+    fn record_created(
         &mut self,
         cx: &Context,
         call: &Pending,
-        (addr, what, size): (u64, Opaque, u64),
+        (addr, kind, size): (u64, Opaque, u64),
         callee: &Callee,
         r0: u64,
     ) {
-        // A lock that was not taken has saved nothing.
-        if what.is_irq_flag() && callee.rules.effect == Effect::Lock && r0 != 0 {
+        // A lock that was not acquired has saved no flag.
+        if kind.is_irq_flag() && callee.rules.effect == Effect::Lock && r0 != 0 {
             return;
         }
         let reserves = callee.rules.effect == Effect::DynptrReserve;
-        let data = match (what, callee.args.first()) {
+        let data = match (kind, callee.args.first()) {
             (Opaque::Dynptr, _) if r0 != 0 => Prov::SCALAR,
             (Opaque::Dynptr, _) if reserves => {
                 let start = cx.region().load::<u64>(addr).unwrap_or(0);
                 let record = View::new(start, u64::from(call.args[1] as u32), Kind::Record, call.pc);
-                self.objects.passing(record)
+                self.objects.add_temporary(record)
             }
             (Opaque::Dynptr, Some(Arg::Use(Opaque::Dynptr))) => {
-                let from = self.opened(call.args[0], Opaque::Dynptr);
+                let from = self.find_open(call.args[0], Opaque::Dynptr);
                 from.map_or(Prov::SCALAR, |open| open.data)
             }
             (Opaque::Dynptr, _) => Prov(call.provs[0]),
@@ -129,18 +131,19 @@ impl Sanitizer {
         self.held.open.retain(|open| open.must_end || !overlaps(open));
         self.held.open.push(Open {
             addr,
-            what,
+            kind,
             pc: call.pc,
             program: self.held.program(),
-            must_end: reserves || matches!(what, Opaque::Iterator(_)),
+            must_end: reserves || matches!(kind, Opaque::Iterator(_)),
             bytes: bytes_at(cx, addr, size),
             data,
             element: None,
         });
     }
 
-    /// A number that an iterator shows: the program may read it until the iterator ends.
-    pub(super) fn shown(&mut self, call: &Pending, addr: u64) -> Prov {
+    /// Returns the provenance of an element that an iterator returned. The program may read it
+    /// until the iterator ends.
+    pub(super) fn element_prov(&mut self, call: &Pending, addr: u64) -> Prov {
         let Some(at) = self.held.open.iter().rposition(|open| open.addr == call.args[0]) else {
             return Prov::KERNEL;
         };
@@ -149,23 +152,23 @@ impl Sanitizer {
         {
             return self.objects.prov(slot);
         }
-        let prov = self.objects.passing(View::new(addr, 4, Kind::Element, call.pc));
+        let prov = self.objects.add_temporary(View::new(addr, 4, Kind::Element, call.pc));
         if let Origin::View { slot, .. } = prov.origin() {
             self.held.open[at].element = Some(slot);
         }
         prov
     }
 
-    /// bpf_user_ringbuf_drain hands its callback a dynptr to a sample.
-    pub(super) fn note_sample(&mut self, cx: &Context, addr: u64) {
+    /// Records the dynptr to a sample that bpf_user_ringbuf_drain passes to its callback.
+    pub(super) fn record_sample(&mut self, cx: &Context, addr: u64) {
         let start = cx.region().load::<u64>(addr).unwrap_or(0);
         let len = cx.region().load::<u32>(addr.wrapping_add(8)).unwrap_or(0);
         let pc = cx.pc as usize;
         let sample = View::new(start, len.into(), Kind::Record, pc);
-        let data = self.objects.passing(sample);
+        let data = self.objects.add_temporary(sample);
         self.held.open.push(Open {
             addr,
-            what: Opaque::Dynptr,
+            kind: Opaque::Dynptr,
             pc,
             program: self.held.program(),
             must_end: false,
@@ -175,7 +178,8 @@ impl Sanitizer {
         });
     }
 
-    /// Functions have returned: what lay in their frames is gone, but what had to be ended is not forgotten.
+    /// Forgets what lay in the frames of functions that have returned, except for what the program
+    /// must still end.
     pub(super) fn forget_opaque(&mut self) {
         if self.held.open.is_empty() {
             return;

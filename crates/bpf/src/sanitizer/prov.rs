@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Provenance: what a pointer was made from, in one word. The kind is in the top four bits, 0 is no pointer.
+//! Provenance, the origin of a pointer, encoded in one word. The top four bits are the kind; 0
+//! means no pointer.
 
-/// No pointer.
+/// Provenance of a number.
 pub(crate) const SCALAR: u64 = 0;
 
 const KIND: u32 = 60;
@@ -16,43 +17,45 @@ const UNTRUSTED: u64 = 8;
 const UNSET_KIND: u64 = 9;
 const VARIED: u64 = 10;
 
-/// The register has no value.
+/// Provenance of a register without a value.
 pub(crate) const UNSET: u64 = UNSET_KIND << KIND;
 
-/// This bit is set if the pointer may be NULL and was not tested when it was copied.
+/// Bit set if the pointer may be NULL and the program had not tested it when it was copied.
 pub(crate) const UNTESTED: u64 = 1 << 59;
 
-/// A view's generation has so many bits.
+/// Mask of a view's generation.
 pub(super) const GENERATION: u32 = 0x7ff_ffff;
 
-/// A provenance as it is kept beside a register.
+/// A provenance in its encoded form, as stored with a register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Prov(pub u64);
 
-/// The same, read.
+/// A decoded provenance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Origin {
-    /// An integer.
+    /// A number.
     Scalar,
-    /// Something with a lifetime: slot and generation in `Objects::views`.
+    /// An object with a lifetime: slot and generation in `Objects::views`.
     View { slot: usize, generation: u32 },
-    /// Element of a map that is an array, or a section of globals: `Objects::places`.
-    Value { place: usize, element: u64 },
-    /// A kernel object: slab and place in it.
+    /// Element of an array map, or a section of globals, in `Objects::areas`.
+    Value { area: usize, element: u64 },
+    /// A kernel object: slab and index in the slab.
     Slab { slab: usize, index: u64 },
     /// A stack frame: its r10, as an offset in the stack.
     Frame { top: u64 },
-    /// Other memory of the kernel, to be read.
+    /// Other kernel memory, read-only.
     Kernel,
-    /// The arguments: offsets in the stack.
+    /// The arguments of a program: start and end as offsets in the stack.
     Context { start: u64, end: u64 },
-    /// What a call returned was NULL: the instruction.
+    /// NULL, returned by the call at this instruction.
     Null { pc: usize },
-    /// A kernel pointer that nothing keeps alive: may be read, and given to nobody.
+    /// A kernel pointer without anything that keeps its object alive. It may be read through but
+    /// not passed to functions.
     Untrusted,
     /// A register without a value.
     Unset,
-    /// A kernel object's address plus a number that the verifier does not know: may be given to what reads any address.
+    /// Address of a kernel object plus a number that the verifier would not know. Only functions
+    /// that read any address accept it.
     Varied,
 }
 
@@ -67,8 +70,8 @@ impl Prov {
         Prov(VIEW << KIND | u64::from(generation & GENERATION) << 32 | slot as u64)
     }
 
-    pub fn value(place: usize, element: u64) -> Prov {
-        Prov(VALUE << KIND | (place as u64) << 40 | element)
+    pub fn value(area: usize, element: u64) -> Prov {
+        Prov(VALUE << KIND | (area as u64) << 40 | element)
     }
 
     pub fn slab(slab: usize, index: u64) -> Prov {
@@ -83,12 +86,12 @@ impl Prov {
         Prov(NULL << KIND | UNTESTED | pc as u64)
     }
 
-    /// The same pointer, before it is compared with NULL.
+    /// Returns this pointer as one that has not been compared with NULL.
     pub fn untested(self) -> Prov {
         Prov(self.0 | UNTESTED)
     }
 
-    /// The same pointer, after that.
+    /// Returns this pointer as one that has been compared with NULL.
     pub fn tested(self) -> Prov {
         Prov(self.0 & !UNTESTED)
     }
@@ -110,7 +113,7 @@ impl Prov {
                 generation: (low(KIND) >> 32) as u32,
             },
             VALUE => Origin::Value {
-                place: (low(KIND) >> 40) as usize,
+                area: (low(KIND) >> 40) as usize,
                 element: low(40),
             },
             SLAB => Origin::Slab {
@@ -133,13 +136,14 @@ impl Prov {
 }
 
 impl Origin {
-    /// Whether a pointer of this kind is one that functions return instead of NULL.
+    /// Returns whether a function may return NULL instead of such a pointer.
     pub fn may_be_null(self) -> bool {
         !matches!(self, Origin::Context { .. } | Origin::Frame { .. } | Origin::Scalar)
     }
 }
 
-/// The provenance of r10 of the frame with this offset in the stack is this plus the offset.
+/// Returns a base word. The provenance of a frame's r10 is this word plus the frame's offset in the
+/// stack.
 pub(crate) const fn frame() -> u64 {
     FRAME << KIND
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Ending a program with what the sanitizer has found.
+//! Ends a program with a finding of the sanitizer.
 
 use super::report;
 use super::state::Sanitizer;
@@ -7,12 +7,13 @@ use crate::engine::context::Context;
 use crate::engine::raise as engine;
 use crate::fault::Fault;
 
-/// Returns the sanitizer of a program that has one.
+/// Returns the sanitizer of a program that runs with it.
 ///
 /// # Safety
-/// The program runs with the sanitizer, and no other reference to it is used meanwhile.
+/// The program runs with the sanitizer, and no other reference to it is used while this one is
+/// alive.
 pub(super) unsafe fn sanitizer<'a>(cx: *mut Context) -> &'a mut Sanitizer {
-    // SAFETY: sanitized code runs only where there is one, and no two borrows of it are alive.
+    // SAFETY: sanitized code runs only if there is a sanitizer, and no two borrows of it are alive.
     unsafe { (*cx).sanitizer.as_deref_mut().unwrap_unchecked() }
 }
 

@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is looked at of registers before an instruction runs; see [`flow`](super::flow).
+//! Checks of the registers that an instruction reads, made before it runs; see
+//! [`flow`](super::flow).
 
-use super::flow::{Look, moves, tests};
+use super::flow::{RegisterChecks, moves, tests};
 use super::objects::{Kind, Objects};
 use super::prov::{Origin, Prov, SCALAR, UNSET, UNTESTED};
 use super::raise::{raise, sanitizer};
-use super::report::problem;
+use super::report::finding;
 use crate::engine::context::{Context, pending};
 use crate::fault::Fault;
 use crate::image::Insn;
 use crate::insn;
 
-/// Looks at the registers that an instruction reads, before it. Did that end the program?
+/// Checks the registers that an instruction reads before it runs. Returns whether a check has ended
+/// the program.
 #[inline(always)]
 pub(crate) unsafe fn before(cx: *mut Context, pc: usize, i: &Insn, p: &mut [u64; 11]) -> bool {
     let (dst, src) = (usize::from(i.dst), usize::from(i.src));
-    // As they are before a variable number makes others of them.
+    // The provenances before the addition of a variable number changes them.
     let (own, other) = (p[dst], if i.op & insn::X != 0 { p[src] } else { SCALAR });
     unsafe {
-        let look = sanitizer(cx).looks[pc];
-        if look != Look::default() {
-            look_at(cx, pc, i, p, look);
+        let checks = sanitizer(cx).register_checks[pc];
+        if checks != RegisterChecks::default() {
+            check_registers(cx, pc, i, p, checks);
             if pending(cx) {
                 return true;
             }
@@ -48,16 +50,16 @@ pub(crate) unsafe fn before(cx: *mut Context, pc: usize, i: &Insn, p: &mut [u64;
 }
 
 #[cold]
-unsafe fn look_at(cx: *mut Context, pc: usize, i: &Insn, p: &mut [u64; 11], look: Look) {
+unsafe fn check_registers(cx: *mut Context, pc: usize, i: &Insn, p: &mut [u64; 11], checks: RegisterChecks) {
     let (dst, src) = (usize::from(i.dst), usize::from(i.src));
     unsafe {
-        for register in look.unset() {
+        for register in checks.unset() {
             read(cx, pc as u64, register.into(), p[usize::from(register)], 0, 0);
             if pending(cx) {
                 return;
             }
         }
-        let (src_varies, dst_varies) = look.varies();
+        let (src_varies, dst_varies) = checks.varies();
         if src_varies && p[src] == SCALAR {
             p[dst] = vary(cx, p[dst], 0, 0, 0, 0);
         } else if dst_varies && p[dst] == SCALAR {
@@ -66,31 +68,32 @@ unsafe fn look_at(cx: *mut Context, pc: usize, i: &Insn, p: &mut [u64; 11], look
     }
 }
 
-/// A register without a value is read.
+/// Returns the fault of reading a register without a value.
 pub(super) fn unset(register: u8) -> Fault {
-    let what = format!("r{register} is read and has no value");
-    problem("uninitialised", &what, None, Vec::new())
+    let message = format!("r{register} is read and has no value");
+    finding("uninitialised", &message, None, Vec::new())
 }
 
 impl Prov {
-    /// Returns this pointer after a variable number was added: a kernel object's fields are accessed at known places only.
-    /// A pointer that may be NULL stays one: the addition itself is the error then.
+    /// Returns this pointer after the addition of a variable number. Fields of a kernel object may
+    /// be accessed only at constant offsets. A pointer that may be NULL stays unchanged, because
+    /// the addition itself is then the error.
     pub fn varied(self, objects: &Objects) -> Prov {
         if objects.is_untested(self) {
             return self;
         }
-        let of_kernel = match self.origin() {
+        let classify_kernel_pointer = match self.origin() {
             Origin::Slab { .. } => true,
             Origin::View { slot, generation } => objects
                 .view(slot, generation)
                 .is_some_and(|view| matches!(view.kind, Kind::Kernel(_))),
             _ => false,
         };
-        if of_kernel { Prov::VARIED } else { self }
+        if classify_kernel_pointer { Prov::VARIED } else { self }
     }
 }
 
-/// A register that may have no value is read: pc, register, its provenance.
+/// Checks the read of a register that may have no value. Arguments: pc, register, its provenance.
 pub(crate) unsafe extern "C" fn read(cx: *mut Context, pc: u64, register: u64, prov: u64, _: u64, _: u64) -> u64 {
     if prov != UNSET {
         return 0;
@@ -101,7 +104,7 @@ pub(crate) unsafe extern "C" fn read(cx: *mut Context, pc: u64, register: u64, p
     }
 }
 
-/// A number is added to a pointer that may be NULL: pc, and its provenance.
+/// Checks arithmetic on a pointer that may be NULL. Arguments: pc, provenance.
 pub(crate) unsafe extern "C" fn move_untested(cx: *mut Context, pc: u64, prov: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe {
         let prov = Prov(prov);
@@ -114,13 +117,13 @@ pub(crate) unsafe extern "C" fn move_untested(cx: *mut Context, pc: u64, prov: u
     }
 }
 
-/// A pointer that may be NULL is compared.
+/// Records that the program compares a pointer that may be NULL.
 pub(crate) unsafe extern "C" fn test(cx: *mut Context, prov: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
-    unsafe { sanitizer(cx).objects.note_tested(Prov(prov)) };
+    unsafe { sanitizer(cx).objects.record_tested(Prov(prov)) };
     0
 }
 
-/// The provenance of a pointer to which a variable number is added.
+/// Returns the provenance of a pointer after the addition of a variable number.
 pub(crate) unsafe extern "C" fn vary(cx: *mut Context, prov: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     unsafe { Prov(prov).varied(&sanitizer(cx).objects).0 }
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The report that goes with a fault: what is known of the address, and the calls under way.
+//! The report of a fault: details about the address, and the calls in progress.
 
 use super::state::Sanitizer;
 use crate::engine::context::Context;
 use crate::fault::{Fault, FaultKind, Report};
 
-/// Returns the report with the calls under way of the innermost call from the world.
+/// Adds the calls in progress to a report, up to the innermost call from the simulated machine.
 pub(super) fn with_callers(cx: &Context, sanitizer: &Sanitizer, report: Report) -> Report {
     let frames = sanitizer.objects.frames.iter().rev();
     let under_way = frames.filter(|frame| frame.depth <= cx.depth);
@@ -15,7 +15,7 @@ pub(super) fn with_callers(cx: &Context, sanitizer: &Sanitizer, report: Report) 
     }
 }
 
-/// Adds the calls under way to a fault that was not found by the sanitizer.
+/// Adds the calls in progress to a fault that the sanitizer did not find.
 #[cold]
 pub(crate) fn add_report(cx: &Context, fault: Fault) -> Fault {
     match &cx.sanitizer {
@@ -24,15 +24,15 @@ pub(crate) fn add_report(cx: &Context, fault: Fault) -> Fault {
     }
 }
 
-/// Makes a finding: which check, what was done, to which address, and what is known of it.
+/// Makes a finding: the name of the check, the operation, its address, and notes about the object.
 #[cold]
-pub(super) fn problem(check: &str, what: &str, addr: Option<u64>, notes: Vec<(String, Option<usize>)>) -> Fault {
+pub(super) fn finding(check: &str, message: &str, addr: Option<u64>, notes: Vec<(String, Option<usize>)>) -> Fault {
     let at = addr.map_or(String::new(), |addr| format!(" at {addr:#x}"));
     let note = notes
         .first()
         .filter(|note| note.1.is_none())
         .map_or(String::new(), |note| format!(", {}", note.0));
-    Fault::new(FaultKind::Check, format!("{check}: {what}{at}{note}")).with_report(Report {
+    Fault::new(FaultKind::Check, format!("{check}: {message}{at}{note}")).with_report(Report {
         addr,
         notes,
         callers: Vec::new(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The provenance of what helpers and kfuncs return.
+//! Provenance of the values that helpers and kfuncs return.
 
 use super::callee::{Callee, Effect};
 use super::held::Pending;
@@ -11,7 +11,7 @@ use crate::engine::context::Context;
 use crate::map::kind;
 
 impl Sanitizer {
-    /// The result of a call, other than 0.
+    /// Returns the provenance of a call's result that is not 0.
     pub(super) fn result(&mut self, cx: &Context, call: &Pending, callee: &Callee, r0: u64) -> Prov {
         let (pc, region) = (call.pc, cx.region());
         let program = self.held.program();
@@ -23,10 +23,10 @@ impl Sanitizer {
         match callee.rules.effect {
             Effect::Lookup => {
                 let index = cx.maps.iter().position(|map| map.addr() == call.args[0]);
-                match index.filter(|&index| cx.maps[index].place().is_none()) {
+                match index.filter(|&index| cx.maps[index].array_layout().is_none()) {
                     Some(index) if !matches!(cx.maps[index].def().kind, kind::HASH_OF_MAPS) => {
                         let len = u64::from(cx.maps[index].def().value_size);
-                        self.objects.allocated(r0, len, Kind::Value(index), pc)
+                        self.objects.add_allocated(r0, len, Kind::Value(index), pc)
                     }
                     _ => self.objects.classify(region, r0),
                 }
@@ -36,52 +36,59 @@ impl Sanitizer {
                     Some(local) => (call.args[0] as u32, u64::from(local.size)),
                     None => (0, 0),
                 };
-                self.objects.allocated(r0, len, Kind::Object(id), pc);
+                self.objects.add_allocated(r0, len, Kind::Object(id), pc);
                 self.objects
-                    .passing(reference(View::new(r0, len, Kind::Object(id), pc)))
+                    .add_temporary(reference(View::new(r0, len, Kind::Object(id), pc)))
             }
             Effect::PercpuNew => {
-                let len = region.alloc_around(r0).map_or(8, |(_, size)| size);
+                let len = region.allocation_at(r0).map_or(8, |(_, size)| size);
                 let kind = Kind::Percpu(call.args[0] as u32);
-                self.objects.allocated(r0, len, kind, pc);
-                self.objects.passing(reference(View::new(r0, len, kind, pc)))
+                self.objects.add_allocated(r0, len, kind, pc);
+                self.objects.add_temporary(reference(View::new(r0, len, kind, pc)))
             }
             Effect::CpumaskCreate => {
-                let len = region.alloc_around(r0).map_or(8, |(_, size)| size);
-                self.objects.allocated(r0, len, Kind::Cpumask, pc);
-                self.objects.passing(reference(View::new(r0, len, Kind::Cpumask, pc)))
+                let len = region.allocation_at(r0).map_or(8, |(_, size)| size);
+                self.objects.add_allocated(r0, len, Kind::Cpumask, pc);
+                self.objects
+                    .add_temporary(reference(View::new(r0, len, Kind::Cpumask, pc)))
             }
             Effect::Reserve => {
                 let len = call.args[1];
-                self.objects.passing(reference(View::new(r0, len, Kind::Record, pc)))
+                self.objects
+                    .add_temporary(reference(View::new(r0, len, Kind::Record, pc)))
             }
             Effect::Acquire | Effect::Exchange | Effect::GraphTake => {
-                let view = self.view_of(cx, r0, pc);
-                self.objects.passing(reference(view))
+                let view = self.view_at(cx, r0, pc);
+                self.objects.add_temporary(reference(view))
             }
             Effect::GraphPeek => {
-                let view = self.view_of(cx, r0, pc);
-                self.objects.passing(View {
+                let view = self.view_at(cx, r0, pc);
+                self.objects.add_temporary(View {
                     until: Until::Unlock,
                     ..view
                 })
             }
-            Effect::Slice(n) => self.objects.passing(View::new(r0, call.args[n - 1], Kind::Record, pc)),
+            Effect::Slice(n) => self
+                .objects
+                .add_temporary(View::new(r0, call.args[n - 1], Kind::Record, pc)),
             Effect::Cast => Prov::UNTRUSTED,
-            Effect::IterNext if (self.objects.stack..self.objects.stack_end).contains(&r0) => self.shown(call, r0),
+            Effect::IterNext if (self.objects.stack..self.objects.stack_end).contains(&r0) => {
+                self.element_prov(call, r0)
+            }
             _ => {
                 let prov = self.objects.classify(region, r0);
                 if callee.args.first() == Some(&Arg::PerCpu) {
                     let Some(id) = self.percpu_type(Prov(call.provs[0])) else {
-                        // A number added to the address of a kernel variable never leads to memory of the program.
-                        return self.objects.of_kernel(region, r0);
+                        // Adding a number to the address of a kernel variable never yields the
+                        // address of program memory.
+                        return self.objects.classify_kernel_pointer(region, r0);
                     };
                     let len = cx.types().get(&id).map_or(0, |local| u64::from(local.size));
-                    return self.objects.passing(View::new(r0, len, Kind::Copy(id), pc));
+                    return self.objects.add_temporary(View::new(r0, len, Kind::Copy(id), pc));
                 }
                 if callee.rules.rcu_protected && self.held.may_sleep() && matches!(prov.origin(), Origin::Slab { .. }) {
-                    let view = self.view_of(cx, r0, pc);
-                    return self.objects.passing(View {
+                    let view = self.view_at(cx, r0, pc);
+                    return self.objects.add_temporary(View {
                         until: Until::RcuUnlock,
                         ..view
                     });
@@ -91,7 +98,7 @@ impl Sanitizer {
         }
     }
 
-    /// Type of the objects that a per-CPU pointer leads to.
+    /// Returns the local type of the objects to which a per-CPU pointer leads.
     fn percpu_type(&self, prov: Prov) -> Option<u32> {
         match prov.origin() {
             Origin::View { slot, .. } => match self.objects.views[slot].kind {
@@ -102,8 +109,8 @@ impl Sanitizer {
         }
     }
 
-    /// A view of what is at an address, as yet without reference.
-    fn view_of(&self, cx: &Context, addr: u64, pc: usize) -> View {
+    /// Returns a view of the object at an address. The view is no reference.
+    fn view_at(&self, cx: &Context, addr: u64, pc: usize) -> View {
         let prov = self.objects.classify(cx.region(), addr);
         let (start, len) = self.objects.bounds(prov).unwrap_or((addr, 0));
         let kind = match prov.origin() {

@@ -1,46 +1,50 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the world tells the sanitizer: kernel objects, and how kernel functions treat what they are given.
+//! Descriptions of kernel objects that the simulated machine supplies to the sanitizer.
 
 use crate::image::Field;
 use crate::link::DataSection;
 use crate::object::Program;
 
-/// Facts about the kernel that the world tells the sanitizer.
+/// Descriptions of the kernel and the loaded object that the simulated machine supplies to the
+/// sanitizer.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     /// Kinds of kernel objects.
     pub objects: Vec<KernelObject>,
-    /// The object's programs: which may sleep.
+    /// Programs of the object, with whether each may sleep.
     pub programs: Vec<Program>,
     /// Sections of globals.
     pub sections: Vec<Globals>,
-    /// Bytes of the structs that kfuncs of the world are handed in the program's memory, iterators among them.
+    /// Names and sizes in bytes of structs, iterators included, that the simulated machine's kfuncs
+    /// expect in the program's memory.
     pub structs: Vec<(&'static str, u64)>,
 }
 
-/// Structs that kfuncs of this crate are handed. A mask is that of a kernel for 8192 CPUs.
+/// Names and sizes of structs that kfuncs of this crate expect. The cpumask is that of a kernel for
+/// 8192 CPUs.
 const STRUCTS: [(&str, u64); 3] = [("bpf_iter_num", 8), ("bpf_iter_bits", 16), ("bpf_cpumask", 1032)];
 
 impl Rules {
-    pub(super) fn size_of(&self, tag: &str) -> Option<u64> {
+    pub(super) fn struct_size(&self, tag: &str) -> Option<u64> {
         let mut known = self.structs.iter().chain(&STRUCTS);
         known.find(|(name, _)| *name == tag).map(|&(_, size)| size)
     }
 
-    /// Returns whether this is the type of a kernel object, or of a part that functions take as an object of its own.
+    /// Returns whether this is the type of a kernel object, or of a part that functions accept as
+    /// an object.
     pub(super) fn is_object(&self, tag: &str) -> bool {
         let is = |object: &KernelObject| object.name == tag || object.parts.iter().any(|&(_, part)| part == tag);
         self.objects.iter().any(is)
     }
 }
 
-/// A section of globals: to the kernel it is one value.
+/// A section of globals, which the kernel treats as one map value.
 #[derive(Clone, Debug)]
 pub struct Globals {
     /// ELF name.
     pub name: String,
     pub addr: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     pub writable: bool,
     /// Special fields by ascending offset.
@@ -62,21 +66,21 @@ impl From<&DataSection> for Globals {
 /// Kernel objects in a slab of the region.
 #[derive(Clone, Debug)]
 pub struct KernelObject {
-    /// `struct` name.
+    /// Name of the `struct`.
     pub name: &'static str,
-    /// Address of any of them.
+    /// Address of any of the objects.
     pub at: u64,
-    /// Bytes of one.
+    /// Size of one object in bytes.
     pub size: u64,
     /// Fields that a program may store to: offset and size.
     pub writable: Vec<(u64, u64)>,
-    /// Parts that functions take as objects of their own: offset and `struct` name.
+    /// Parts that functions accept as objects: offset and `struct` name.
     pub parts: Vec<(u64, &'static str)>,
 }
 
 /// Number of accesses and calls that the sanitizer has checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Checked {
+pub struct CheckCounts {
     pub accesses: u64,
     pub calls: u64,
 }

@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What functions do with their arguments, above all with pointers. Of kfuncs the prototype tells, by the kernel's own
-//! conventions (Documentation/bpf/kfuncs.rst): types, `const`, and suffixes of names. A helper's row lists its arguments.
-//! A function that neither describes cannot be called with `--check`.
+//! Descriptions of what functions do with their arguments, in particular with pointers.
+//!
+//! A kfunc's description follows from its prototype by the kernel's conventions
+//! (Documentation/bpf/kfuncs.rst): types, `const`, and suffixes of names. A helper's row lists its
+//! arguments. With `--check`, a program cannot call a function without a description.
 
 use super::rules::Rules;
 use crate::image::FieldKind;
 
-/// How much memory an argument points to.
+/// Size of the memory that an argument points to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Len {
     Bytes(u64),
-    /// A key of the map in r1.
+    /// Size of a key of the map in r1.
     Key,
-    /// A value of the map in r1.
+    /// Size of a value of the map in r1.
     Value,
-    /// What another argument says, from 1.
+    /// Value of another argument, numbered from 1.
     Arg(usize),
 }
 
-/// A special field that only functions may touch.
+/// Kind of a special field, which only helpers and kfuncs may access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Special {
     SpinLock,
@@ -29,24 +31,24 @@ pub enum Special {
     ListNode,
     Tree,
     TreeNode,
-    /// A kptr that owns what it points to.
+    /// A kptr that owns its object.
     Kptr,
 }
 
-/// What the kernel keeps in a program's stack, where it is not the program's to change.
+/// Kernel data in a program's stack that the program may not change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Opaque {
-    /// Its struct.
+    /// An iterator, with the name of its struct.
     Iterator(&'static str),
     Dynptr,
-    /// Saved with a lock, or alone.
+    /// Interrupt flag, saved together with a lock or alone.
     IrqFlag {
         with_lock: bool,
     },
 }
 
 impl Opaque {
-    /// Bytes of a struct bpf_dynptr.
+    /// Size of a struct bpf_dynptr in bytes.
     pub const DYNPTR_SIZE: u64 = 16;
 
     pub fn is_irq_flag(self) -> bool {
@@ -93,38 +95,38 @@ impl Special {
     }
 }
 
-/// What a function does with one argument.
+/// Use that a function makes of one argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arg {
-    /// It is no pointer, or one that the function looks up among what it knows: a map, an allocated object, a function. Or
-    /// any address: reading what may not be there (`__ign`).
+    /// Not a pointer, or one that the function itself looks up: a map, an allocated object, a
+    /// function. Also a pointer that may be invalid (`__ign`).
     Value,
-    /// The kernel sets it itself, whatever the program passes.
+    /// The kernel sets this argument itself and ignores the program's value.
     Ignored,
     /// Memory in a map's value.
     MapMemory(Len),
-    /// A kernel object of this type, or the part of one.
+    /// A kernel object of this type, or a part of that type inside one.
     Kernel {
         tag: &'static str,
         or_null: bool,
     },
-    /// A mask of CPUs to be read: the kernel's, a bpf_cpumask, or part of the program's own memory.
+    /// A CPU mask that is read: a kernel mask, a bpf_cpumask, or program memory.
     Mask,
     Read(Len),
     Write(Len),
-    /// Writes to a bpf_cpumask, so many bytes.
+    /// A bpf_cpumask that is written; its size in bytes.
     OwnMask(u64),
-    /// Uses a special field of a value, object or section, at its very place.
+    /// A special field of a value, object or section. The pointer must lead exactly to it.
     Field(Special),
-    /// Makes such a thing of so many bytes.
+    /// Memory in the stack where the function creates kernel data of this kind and size in bytes.
     Make(Opaque, u64),
-    /// Uses what was made.
+    /// Kernel data of this kind in the stack, which an earlier call created.
     Use(Opaque),
-    /// Looks for a per-CPU object's copy of one CPU.
+    /// A per-CPU object of which the function returns one CPU's copy.
     PerCpu,
 }
 
-/// What a helper returns.
+/// Result of a helper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Returns {
     /// RET_VOID
@@ -137,21 +139,23 @@ pub enum Returns {
     PointerOrNull,
 }
 
-/// How a function declares what it does with its arguments.
+/// Source of a function's description.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Declared {
-    /// A kfunc, by its C prototype.
+    /// C prototype of a kfunc.
     Prototype(&'static str),
-    /// A helper.
+    /// Arguments and result of a helper.
     Arguments(&'static [Arg], Returns),
 }
 
 impl Declared {
+    /// Returns the description.
+    ///
     /// # Errors
-    /// If a pointer's meaning is not known.
+    /// The meaning of a pointer argument is unknown.
     pub fn resolve(self, name: &str, kernel: &Rules) -> Result<Signature, String> {
         match self {
-            Declared::Prototype(proto) => of_kfunc(name, proto, kernel),
+            Declared::Prototype(proto) => parse_prototype(name, proto, kernel),
             Declared::Arguments(args, returns) => Ok(Signature {
                 args: args.to_vec(),
                 pointer: matches!(returns, Returns::Pointer | Returns::PointerOrNull),
@@ -162,28 +166,28 @@ impl Declared {
     }
 }
 
-/// What a function does with its arguments, and whether it returns a pointer.
+/// Description of a function's arguments and result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Signature {
     pub args: Vec<Arg>,
     pub pointer: bool,
-    /// The pointer may be NULL, of a helper; a kfunc's rules tell.
+    /// Whether a helper may return NULL. For a kfunc, its `CallRules` have this information.
     pub nullable: bool,
-    /// Returns nothing.
+    /// Whether the function returns nothing.
     pub void: bool,
 }
 
-/// Of a kfunc, by its prototype.
+/// Returns the signature of a kfunc, derived from its prototype.
 ///
 /// # Errors
-/// If a pointer's meaning is not known.
-fn of_kfunc(name: &str, proto: &'static str, rules: &Rules) -> Result<Signature, String> {
-    let unknown = |param: &str| format!("kfunc {name}: checked mode does not know what becomes of \"{param}\"");
+/// The meaning of a pointer argument is unknown.
+fn parse_prototype(name: &str, proto: &'static str, rules: &Rules) -> Result<Signature, String> {
+    let unknown = |param: &str| format!("kfunc {name}: the sanitizer has no rule for the parameter \"{param}\"");
     let (head, params) = proto.split_once('(').ok_or_else(|| unknown(proto))?;
     let params = split(params.strip_suffix(')').ok_or_else(|| unknown(proto))?);
     let mut args = Vec::new();
     for (n, param) in params.iter().enumerate() {
-        args.push(of_param(param, params.get(n + 1), n, name, rules).ok_or_else(|| unknown(param))?);
+        args.push(parse_param(param, params.get(n + 1), n, name, rules).ok_or_else(|| unknown(param))?);
     }
     Ok(Signature {
         args,
@@ -193,7 +197,7 @@ fn of_kfunc(name: &str, proto: &'static str, rules: &Rules) -> Result<Signature,
     })
 }
 
-/// The parameters between the outer parentheses.
+/// Splits the text between the outer parentheses into parameters.
 fn split(params: &'static str) -> Vec<&'static str> {
     let (mut depth, mut start, mut found) = (0, 0, Vec::new());
     for (at, c) in params.char_indices() {
@@ -212,7 +216,7 @@ fn split(params: &'static str) -> Vec<&'static str> {
     found
 }
 
-fn of_param(param: &'static str, next: Option<&&str>, n: usize, name: &str, rules: &Rules) -> Option<Arg> {
+fn parse_param(param: &'static str, next: Option<&&str>, n: usize, name: &str, rules: &Rules) -> Option<Arg> {
     if param.contains('(') || !param.contains('*') {
         return Some(Arg::Value);
     }
@@ -277,7 +281,7 @@ fn of_param(param: &'static str, next: Option<&&str>, n: usize, name: &str, rule
     match tag {
         "bpf_dynptr" if variable.ends_with("__uninit") => Some(Arg::Make(Opaque::Dynptr, Opaque::DYNPTR_SIZE)),
         "bpf_dynptr" => Some(Arg::Use(Opaque::Dynptr)),
-        "bpf_cpumask" if !is_const => Some(Arg::OwnMask(rules.size_of(tag)?)),
+        "bpf_cpumask" if !is_const => Some(Arg::OwnMask(rules.struct_size(tag)?)),
         "cpumask" if is_const => Some(Arg::Mask),
         "cpumask" => None,
         tag if rules.is_object(tag) => Some(Arg::Kernel {
@@ -285,10 +289,10 @@ fn of_param(param: &'static str, next: Option<&&str>, n: usize, name: &str, rule
             or_null: variable.ends_with("__nullable"),
         }),
         tag if tag.starts_with("bpf_iter_") => Some(match name.ends_with("_new") {
-            true => Arg::Make(Opaque::Iterator(tag), rules.size_of(tag)?),
+            true => Arg::Make(Opaque::Iterator(tag), rules.struct_size(tag)?),
             false => Arg::Use(Opaque::Iterator(tag)),
         }),
-        tag => Some(memory(Len::Bytes(rules.size_of(tag)?))),
+        tag => Some(memory(Len::Bytes(rules.struct_size(tag)?))),
     }
 }
 
@@ -317,11 +321,11 @@ mod tests {
             ..Rules::default()
         };
         let name = proto.split('(').next().unwrap().rsplit([' ', '*']).next().unwrap();
-        of_kfunc(name, proto, &rules).map(|signature| signature.args)
+        parse_prototype(name, proto, &rules).map(|signature| signature.args)
     }
 
     #[test]
-    fn prototypes_tell_what_becomes_of_pointers() {
+    fn prototypes_describe_their_pointers() {
         for (proto, expected) in [
             ("void f(void)", vec![]),
             (
@@ -379,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pointer_of_unknown_meaning_is_refused() {
+    fn a_pointer_of_unknown_meaning_is_rejected() {
         for proto in [
             "void f(void *p)",
             "void f(struct unknown *p)",

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! An assembler for the corpus: clang's notation for eBPF, one instruction a line.
+//! An assembler for the corpus, with clang's notation for eBPF and one instruction per line.
 //!
-//! Beyond it: `name:` is a label, `func name:` starts a function, `map name KIND KEY VALUE MAX` makes a map, and
-//! `r1 = map name`, `r1 = func name`, `trap "text"`, `op OP DST SRC OFF IMM` mean what they say.
+//! Extensions: `name:` defines a label, `func name:` starts a function, `map NAME KIND KEY VALUE
+//! MAX` defines a map and `type ID SIZE` a local type, both with optional special fields such as
+//! `timer@8`. `r1 = map NAME` and `r1 = func NAME` load an address, `trap "text"` raises a fault,
+//! and `op OP DST SRC OFF IMM` is an instruction by its numbers.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +16,7 @@ pub struct Program {
     pub code: Code,
     pub maps: Vec<MapDef>,
     pub types: LocalTypes,
-    /// Instructions whose immediate is the address of this map.
+    /// Instructions with a map's address as immediate, each with the map's index.
     pub map_refs: Vec<(usize, usize)>,
 }
 
@@ -229,7 +231,7 @@ fn operand(op: u8, dst: u8, text: &str, off: i32) -> Option<Insn> {
     })
 }
 
-/// Register and whether it is the 64-bit one.
+/// Parses a register. Returns its number and whether the name is that of the 64-bit register.
 fn register(text: &str) -> Option<(u8, bool)> {
     let wide = text.starts_with('r');
     let number = text.strip_prefix(['r', 'w'])?.parse().ok()?;
@@ -245,7 +247,8 @@ fn number(text: &str) -> Option<i64> {
     Some(if negative { -value } else { value })
 }
 
-/// `*(u32 *)(r1 + 8)` anywhere in the line: size bits, signedness, base, offset.
+/// Parses `*(u32 *)(r1 + 8)` anywhere in the line. Returns size bits, signedness, base register,
+/// offset.
 fn memory(line: &str) -> Option<(u8, bool, u8, i32)> {
     let rest = &line[line.find("*(")? + 2..];
     let (ty, rest) = rest.split_once(" *)(")?;
@@ -380,7 +383,7 @@ fn map_kind(name: &str) -> Option<u32> {
     })
 }
 
-/// `timer@8`: a special field and where it is.
+/// Parses a special field and its offset, such as `timer@8`.
 fn field(text: &str) -> Option<Field> {
     let (name, offset) = text.split_once('@')?;
     let (kind, size) = match name {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The corpus: files of cases, each `== name`, a program, and `-> ` what comes of it in both engines:
-//! `-> VALUE [insns N]` or `-> fault KIND "part of the message" at PC [insns N]`.
+//! The corpus: files of small programs with the expected result in both engines.
 //!
-//! A program gets r1 = 4 KiB of zeros, r2 = 10, r3 = 0x1122334455667788, r4 = -1, r5 = the task.
+//! A case is `== name`, a program, and one line `-> VALUE [insns N]` or `-> fault KIND "part of the
+//! message" at PC [insns N]`. A program starts with r1 = address of 4 KiB of zeros, r2 = 10, r3 =
+//! 0x1122334455667788, r4 = -1, r5 = the task.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -24,7 +25,7 @@ fn check(file: &str) {
     let mut cases = 0;
     for case in text.split("\n== ").skip(1) {
         let (name, body) = case.split_once('\n').expect("a name and a program");
-        let (program, expected) = body.split_once("\n->").expect("a program and what comes of it");
+        let (program, expected) = body.split_once("\n->").expect("a program and its result");
         let expected = expected.lines().next().unwrap_or("").trim();
         for engine in [Engine::Interpreter, Engine::Jit] {
             cases += 1;
@@ -75,7 +76,8 @@ fn run(world: &mut TestWorld, text: &str, engine: Engine) -> Result<String, Stri
     })
 }
 
-/// Values are compared as numbers, messages by containment, counts only if expected.
+/// Compares a result with the expected one: values as numbers, messages by containment, instruction
+/// counts only if expected.
 fn matches(expected: &str, got: &str) -> bool {
     let (want, want_insns) = expected.split_once(" insns ").unwrap_or((expected, ""));
     let (have, have_insns) = got.split_once(" insns ").unwrap_or((got, ""));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Checked mode holds what a program hands to helpers and kfuncs to rules: each program here breaks one, and would go on or do harm
-//! without it.
+//! Tests of the sanitizer's checks of arguments. Each program passes an argument that breaks a
+//! rule. Without the sanitizer it would continue or do damage.
 
 use bpf::engine::{ANY, Engine, Vm};
 use bpf::fault::FaultKind;
@@ -21,26 +21,26 @@ const KFUNCS: [&str; 8] = [
     "bpf_iter_bits_destroy",
 ];
 
-/// What a register gets.
+/// Value of a register.
 #[derive(Clone, Copy)]
 enum To {
     Number(u64),
-    /// The section of globals.
+    /// Address of the section of globals.
     Memory,
     Task,
-    /// r10 plus this.
+    /// Value of r10 plus this offset.
     Stack(i64),
-    /// The second function.
+    /// Address of the second function.
     Callback,
-    /// A pointer to the globals that the program has made of a number: loaded from where it has stored it.
-    Made,
+    /// Address of the globals as the result of a computation, so that it has no provenance.
+    Computed,
 }
 use To::*;
 
 enum Do {
     Helper(u32, &'static [To]),
     Kfunc(&'static str, &'static [To]),
-    /// Stores a word in the stack.
+    /// Stores a word to the stack.
     Store(i32, To),
     /// Compares r0 with NULL.
     TestR0,
@@ -54,7 +54,7 @@ fn program(world: &TestWorld, steps: &[Do]) -> Code {
     let mut emit = |op, dst, src, off, imm| insns.push(Insn { op, dst, src, off, imm });
     let put = |emit: &mut dyn FnMut(u8, u8, u8, i32, i64), reg: u8, to: To| match to {
         Number(number) => {
-            // Not one constant, which would be taken for an address.
+            // Two instructions, because the sanitizer would take a single constant for an address.
             emit(LD_IMM64, reg, 0, 0, (number ^ 1) as i64);
             emit(insn::ALU64 | alu::XOR, reg, 0, 0, 1);
         }
@@ -65,7 +65,7 @@ fn program(world: &TestWorld, steps: &[Do]) -> Code {
             emit(insn::ALU64 | alu::ADD, reg, 0, 0, off);
         }
         Callback => emit(LD_IMM64, reg, 0, 0, (FUNC_BASE + 1) as i64),
-        Made => {
+        Computed => {
             emit(LD_IMM64, reg, 0, 0, (world.memory ^ 1) as i64);
             emit(insn::ALU64 | alu::XOR, reg, 0, 0, 1);
         }
@@ -96,7 +96,7 @@ fn program(world: &TestWorld, steps: &[Do]) -> Code {
     emit(insn::ALU64 | alu::MOV, 0, 0, 0, 0);
     emit(insn::EXIT, 0, 0, 0, 0);
     let middle = insns.len();
-    // The callback reads what its second argument points to.
+    // The callback loads through its second argument.
     insns.push(Insn {
         op: insn::LDX | insn::MEM | insn::DW,
         dst: 0,
@@ -130,10 +130,10 @@ fn program(world: &TestWorld, steps: &[Do]) -> Code {
     }
 }
 
-/// How it ends in checked mode, with each engine; their stacks differ in place.
+/// Returns the result with the sanitizer for each engine.
 fn ends(world: &mut TestWorld, steps: &[Do]) -> [String; 2] {
     let code = program(world, steps);
-    world.checked = true;
+    world.sanitized = true;
     [Engine::Interpreter, Engine::Jit].map(|engine| {
         let memory = world.memory;
         world
@@ -152,7 +152,7 @@ fn ends(world: &mut TestWorld, steps: &[Do]) -> [String; 2] {
 const MAKE_DYNPTR: Do = Helper(197, &[Memory, Number(64), Number(0), Stack(-16)]);
 
 #[test]
-fn what_is_handed_to_functions_is_held_to_rules() {
+fn arguments_that_break_a_rule_are_reported() {
     let mut world = TestWorld::new();
     let cases: [(&str, &[Do], &str); 22] = [
         (
@@ -182,7 +182,7 @@ fn what_is_handed_to_functions_is_held_to_rules() {
         ),
         (
             "through a number",
-            &[Helper(113, &[Made, Number(8), Memory])],
+            &[Helper(113, &[Computed, Number(8), Memory])],
             "bad-pointer: store of 8 bytes",
         ),
         (
@@ -217,7 +217,7 @@ fn what_is_handed_to_functions_is_held_to_rules() {
         ),
         (
             "no per-CPU object",
-            &[Helper(153, &[Made, Number(1)])],
+            &[Helper(153, &[Computed, Number(1)])],
             "bad-pointer: bpf_per_cpu_ptr wants a per-CPU object",
         ),
         (
@@ -272,7 +272,7 @@ fn what_is_handed_to_functions_is_held_to_rules() {
         ),
         (
             "a pointer that a callback gets",
-            &[Helper(181, &[Number(1), Callback, Made, Number(0)])],
+            &[Helper(181, &[Number(1), Callback, Computed, Number(0)])],
             "bad-pointer: load of 8 bytes",
         ),
         (
@@ -287,14 +287,14 @@ fn what_is_handed_to_functions_is_held_to_rules() {
         ),
     ];
     for (name, steps, expected) in cases {
-        for told in ends(&mut world, steps) {
-            assert!(told.starts_with(expected), "{name}: {told}");
+        for message in ends(&mut world, steps) {
+            assert!(message.starts_with(expected), "{name}: {message}");
         }
     }
 }
 
 #[test]
-fn what_is_right_goes_on() {
+fn correct_arguments_are_accepted() {
     let mut world = TestWorld::new();
     let cases: [(&str, &[Do]); 5] = [
         (
@@ -333,14 +333,14 @@ fn what_is_right_goes_on() {
 }
 
 #[test]
-fn a_function_of_unknown_meaning_is_refused() {
+fn a_function_with_unknown_arguments_is_rejected() {
     let rules = Rules::default();
     let one = kfunc(ANY, "int f(s32 a)", |_: &mut TestWorld, _: i32| 0u64);
     assert_eq!(one.check_signature(&rules), Ok(()));
     let unknown = kfunc(ANY, "int f(struct unknown *p)", |_: &mut TestWorld, _: u64| 0u64);
-    let said = "kfunc f: checked mode does not know what becomes of \"struct unknown *p\"";
-    assert_eq!(unknown.check_signature(&rules), Err(said.to_string()));
+    let message = "kfunc f: the sanitizer has no rule for the parameter \"struct unknown *p\"";
+    assert_eq!(unknown.check_signature(&rules), Err(message.to_string()));
     let two = kfunc(ANY, "int f(s32 a)", |_: &mut TestWorld, _: i32, _: i32| 0u64);
-    let said = "f takes 2 arguments, but its row describes 1";
-    assert_eq!(two.check_signature(&rules), Err(said.to_string()));
+    let message = "f takes 2 arguments, but its row describes 1";
+    assert_eq!(two.check_signature(&rules), Err(message.to_string()));
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Programs that are too large, too deep or too slow: every engine ends them, and all with the same result.
+//! Programs that are too large, nest too deep or run too long. Both engines end them, with the same
+//! result.
 
 use std::fmt::Write;
 
@@ -13,14 +14,15 @@ pub const ENGINES: [Engine; 2] = [Engine::Interpreter, Engine::Jit];
 
 pub const BUDGET: u64 = 2_000_000;
 
-/// Outcome of a call: the result, or the fault's kind, message and place; and the number of executed instructions.
+/// Outcome of a call: the result, or the fault's kind, message and instruction; and the number of
+/// executed instructions.
 pub type Ran = (Result<u64, (FaultKind, String, Option<usize>)>, u64);
 
-pub fn world(text: &str, engine: Engine, checked: bool) -> TestWorld {
+pub fn world(text: &str, engine: Engine, sanitized: bool) -> TestWorld {
     let mut program = asm::assemble(text).expect("a program");
     let mut world = TestWorld::new();
-    world.checked = checked;
-    // So that functions can nest in checked mode, too.
+    world.sanitized = sanitized;
+    // With the sanitizer, functions can nest only if they use no stack.
     program
         .code
         .functions
@@ -39,7 +41,7 @@ pub fn world(text: &str, engine: Engine, checked: bool) -> TestWorld {
     world
 }
 
-/// Calls the first function with r1 = the world's memory and r2.
+/// Calls the first function with r1 = the world's memory and the given r2.
 pub fn call(world: &mut TestWorld, r2: u64) -> Ran {
     let before = world.vm().executed();
     let args = [world.memory, r2, 0, 0, 0];
@@ -47,25 +49,27 @@ pub fn call(world: &mut TestWorld, r2: u64) -> Ran {
     (result, world.vm().executed() - before)
 }
 
-/// Runs a program in both engines, with and without checks: engines agree. Returns what came of it without checks.
+/// Runs a program in both engines, with and without the sanitizer, and checks that the engines
+/// agree. Returns the outcome without the sanitizer.
 fn run(text: &str, r2: u64) -> Ran {
-    let [_, unchecked] = [true, false].map(|checked| {
-        let [interpreted, compiled] = ENGINES.map(|engine| call(&mut world(text, engine, checked), r2));
-        assert_eq!(interpreted, compiled, "checked: {checked}");
+    let [_, plain] = [true, false].map(|sanitized| {
+        let [interpreted, compiled] = ENGINES.map(|engine| call(&mut world(text, engine, sanitized), r2));
+        assert_eq!(interpreted, compiled, "sanitizer: {sanitized}");
         compiled
     });
-    unchecked
+    plain
 }
 
-/// Why the compiler leaves a program to the interpreter, which has to give the same result.
+/// Returns why the JIT does not compile a program. Checks that the interpreter runs it.
 fn why_interpreted(text: &str, r2: u64) -> String {
     run(text, r2).0.expect("it returns");
     let world = world(text, Engine::Jit, false);
     world.vm().why_interpreted().expect("it is not compiled").to_string()
 }
 
-/// A function that calls itself r2 times. Each frame keeps `values` different values across the call: a compiler that
-/// recognises equal expressions computes them once, and has to spill them.
+/// Returns the text of a function that calls itself r2 times. Each frame keeps `values` different
+/// values across the call. A compiler that recognises equal expressions computes each only once and
+/// must spill them.
 fn many_live_values(values: u32) -> String {
     let mut text = String::from("func main:\nr6 = r1\nr7 = r2\n");
     let expressions = |text: &mut String| {
@@ -81,8 +85,9 @@ fn many_live_values(values: u32) -> String {
 }
 
 #[test]
-fn values_that_need_a_large_machine_frame_are_interpreted() {
-    // 16 KiB a frame, 126 frames: more than the stack of a thread, and each frame more than its guard page.
+fn functions_with_a_large_machine_frame_are_interpreted() {
+    // 126 frames of 16 KiB exceed the stack of a thread, and each frame is larger than its guard
+    // page.
     let why = why_interpreted(&many_live_values(2040), 126);
     assert!(why.starts_with("function main has 163"), "{why}");
     assert!(
@@ -91,7 +96,7 @@ fn values_that_need_a_large_machine_frame_are_interpreted() {
     );
 }
 
-/// Calls `f` with so many times 16 KiB of stack in use.
+/// Calls `f` with `n` + 1 times 16 KiB of stack in use.
 fn deep<R>(n: u32, f: &mut dyn FnMut() -> R) -> R {
     let taken = std::hint::black_box([0u8; 16 << 10]);
     let result = if n == 0 { f() } else { deep(n - 1, f) };
@@ -100,18 +105,18 @@ fn deep<R>(n: u32, f: &mut dyn FnMut() -> R) -> R {
 }
 
 #[test]
-fn the_deepest_program_fits_into_the_stack_that_is_left_or_faults() {
+fn a_deep_program_fits_into_the_host_stack_or_faults() {
     let text = many_live_values(490);
     let compiled = world(&text, Engine::Jit, false);
     assert_eq!(
         compiled.vm().why_interpreted(),
         None,
-        "its frames are as large as may be"
+        "its frames have the maximum size"
     );
     let expected = run(&text, 126);
     for (engine, needed) in [(Engine::Interpreter, 385), (Engine::Jit, 765)] {
         let mut world = world(&text, engine, false);
-        // Sooner or later too little is left, whatever the thread has.
+        // The remaining stack becomes too small at some depth, whatever the thread's stack size.
         let fault = (0..).find_map(|n| {
             let (result, insns) = deep(n, &mut || call(&mut world, 126));
             assert_eq!(insns, if result.is_ok() { expected.1 } else { 0 });
@@ -128,8 +133,8 @@ fn the_deepest_program_fits_into_the_stack_that_is_left_or_faults() {
 }
 
 #[test]
-fn calls_and_callbacks_nest_as_deep_as_the_stack_of_bpf_allows() {
-    // Each level goes down three frames, then calls a helper that calls back.
+fn calls_nest_up_to_the_limit_of_the_bpf_stack() {
+    // Each level calls three functions deep and then a helper that calls back.
     let text = "func main:\nr0 = r1\ncall down\nexit\nfunc down:\ncall down2\nexit\nfunc down2:\nr2 = r1\nr1 = func main\n\
         call test_call\nexit";
     let (result, _) = run(text, 0);
@@ -139,18 +144,18 @@ fn calls_and_callbacks_nest_as_deep_as_the_stack_of_bpf_allows() {
 }
 
 #[test]
-fn a_frame_of_the_interpreter_is_smaller_than_is_reserved_for_it() {
+fn an_interpreter_frame_fits_into_its_reserved_size() {
     let text = "func main:\nif r2 == 0 goto out\nr2 += -1\ncall main\nexit\nout:\ncall test_stack\nexit";
-    for (checked, depth) in [(false, 100), (true, 7)] {
-        let mut world = world(text, Engine::Interpreter, checked);
+    for (sanitized, depth) in [(false, 100), (true, 7)] {
+        let mut world = world(text, Engine::Interpreter, sanitized);
         let at = |world: &mut TestWorld, depth| call(world, depth).0.expect("it returns");
         let frame = (at(&mut world, 0) - at(&mut world, depth)) / depth;
-        assert!((1..=1024).contains(&frame), "{frame} bytes, checked: {checked}");
+        assert!((1..=1024).contains(&frame), "{frame} bytes, sanitizer: {sanitized}");
     }
 }
 
 #[test]
-fn what_takes_long_to_compile_is_interpreted() {
+fn programs_that_compile_slowly_are_interpreted() {
     let sum = |lines: usize| "r0 += r2\n".repeat(lines);
     let long = format!("func main:\nr0 = 0\n{}exit", sum(17_000));
     let why = "function main has 17002 instructions, and the JIT compiles at most 16384";
@@ -161,7 +166,7 @@ fn what_takes_long_to_compile_is_interpreted() {
     for n in 0..4200 {
         writeln!(blocks, "if r2 > {n} goto l{n}\nr0 += r2\nl{n}:").unwrap();
     }
-    // Loops within loops: compiling 2000 of them would take minutes.
+    // Nested loops: compiling 2000 of them would take minutes.
     for n in 0..2000 {
         writeln!(loops, "l{n}:\nr0 += 1\nif r0 == {n} goto l{}", n / 2).unwrap();
     }
@@ -180,7 +185,8 @@ fn what_takes_long_to_compile_is_interpreted() {
 
 #[test]
 fn a_tree_of_calls_ends_with_the_budget() {
-    // 2^60 calls of functions without a loop. Checks allow eight levels, of which each calls the next 1000 times.
+    // The first text makes 2^60 calls without a loop. The sanitizer allows only eight levels, so in
+    // the second text seven functions each call the next one 1000 times.
     let mut tree = String::new();
     for n in 0..60 {
         writeln!(tree, "func f{n}:\ncall f{m}\ncall f{m}\nexit", m = n + 1).unwrap();
@@ -202,7 +208,7 @@ fn a_tree_of_calls_ends_with_the_budget() {
             "{insns}: the first call beyond"
         );
         let code = asm::assemble(&text).expect("a program").code;
-        assert_eq!(code.insns[pc.expect("a place")].op, bpf::image::CALL);
+        assert_eq!(code.insns[pc.expect("an instruction")].op, bpf::image::CALL);
     }
 }
 
@@ -213,19 +219,19 @@ fn a_chain_of_calls_may_use_up_the_budget_to_the_last_instruction() {
         let mut world = world(text, engine, false);
         for (budget, fits) in [(4, true), (3, false)] {
             world.vm().set_budget(budget);
-            // The second call is the fourth instruction; what follows it is not tested.
+            // The second call is the fourth instruction. The budget is not tested after it.
             assert_eq!(call(&mut world, 0).0.is_ok(), fits, "{engine:?}, {budget}");
         }
     }
 }
 
-/// Needs a process of its own, whose limit it lowers.
+/// Runs the test in a child process, because it lowers the process's memory limit.
 #[test]
 #[cfg(target_os = "linux")]
-fn a_host_that_gives_no_memory_is_an_error() {
+fn a_host_without_memory_is_an_error() {
     const CHILD: &str = "BPF_ENGINE_TEST_LIMIT";
     if std::env::var(CHILD).is_err() {
-        let name = "limits::a_host_that_gives_no_memory_is_an_error";
+        let name = "limits::a_host_without_memory_is_an_error";
         let child = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", name, "--test-threads=1"])
             .env(CHILD, "1")
@@ -238,11 +244,11 @@ fn a_host_that_gives_no_memory_is_an_error() {
         "map a arena 0 0 100000\nr1 = map a\nr2 = 0\nr3 = 90000\nr4 = -1\nr5 = 0\ncall bpf_arena_alloc_pages\nexit";
     let mut worlds = ENGINES.map(|engine| world(text, engine, false));
     let mut other = TestWorld::new();
-    // 64000 instructions, for whose code 64 MiB of addresses are reserved.
+    // The JIT reserves 64 MiB of addresses for the code of these 64,000 instructions.
     let function = |n| format!("func f{n}:\n{}exit\n", "r0 = 0\n".repeat(16_000));
     let program: String = (0..4).map(function).collect();
     let code = asm::assemble(&program).expect("a program").code;
-    // The limit counts writable private pages, also those that mprotect makes writable.
+    // The limit counts private writable pages, including those that mprotect makes writable.
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
     let used = status
         .split("VmData:")
@@ -257,7 +263,7 @@ fn a_host_that_gives_no_memory_is_an_error() {
     // SAFETY: a plain system call.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &limit) }, 0);
     for world in &mut worlds {
-        let (kind, message, _) = call(world, 0).0.expect_err("400 MB are not there");
+        let (kind, message, _) = call(world, 0).0.expect_err("the limit is below 400 MB");
         assert_eq!(kind, FaultKind::Func);
         assert!(message.contains("more than it gives"), "{message}");
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The world's side: calls in, nested calls, what a fault leaves behind, user space's ends of maps.
+//! Calls from the world: outermost and nested calls, the state after a fault, and maps as user
+//! space uses them.
 
 use bpf::engine::{ANY, Engine, Vm, World};
 use bpf::fault::FaultKind;
@@ -40,7 +41,7 @@ fn struct_ops_programs_get_an_array_of_arguments() {
 
 #[test]
 fn registers_without_a_value_show_nothing_of_the_host() {
-    // The second call comes by the short way in.
+    // The second call enters through the short trampoline.
     for engine in ENGINES {
         let mut world = TestWorld::new();
         let all = "r0 |= r2\nr0 |= r3\nr0 |= r4\nr0 |= r5\nr0 |= r6\nr0 |= r7\nr0 |= r8\nr0 |= r9\nexit";
@@ -158,7 +159,7 @@ fn a_timer_calls_back_with_map_key_and_value() {
 }
 
 #[test]
-fn storage_goes_with_its_owner() {
+fn storage_is_deleted_with_its_owner() {
     let mut world = TestWorld::new();
     let text = "map t task_storage 4 8 0\nr2 = r1\nr1 = map t\nr3 = 0\nr4 = 1\ncall bpf_task_storage_get\n\
         r6 = *(u64 *)(r0 + 0)\n*(u64 *)(r0 + 0) = 5\nr0 = r6\nexit";
@@ -177,18 +178,18 @@ fn storage_goes_with_its_owner() {
     );
     Vm::free_owner(&mut world, other);
     world.gone = Some(other);
-    let fault = Vm::call(&mut world, 0, [other, 0, 0, 0, 0]).expect_err("NULL is not tested for");
-    assert_eq!(fault.kind, FaultKind::Memory, "one that is gone gets none");
+    let fault = Vm::call(&mut world, 0, [other, 0, 0, 0, 0]).expect_err("the program does not test for NULL");
+    assert_eq!(fault.kind, FaultKind::Memory, "a task that has exited gets no value");
     let task = world.task;
     assert_eq!(
         Vm::call(&mut world, 0, [task, 0, 0, 0, 0]).unwrap(),
         5,
-        "the other one keeps its value"
+        "the other task keeps its value"
     );
 }
 
 #[test]
-fn map_of_maps_leads_to_the_inner_map() {
+fn a_lookup_in_a_map_of_maps_returns_the_inner_map() {
     let mut world = TestWorld::new();
     let text = "map inner queue 0 4 8\nmap outer array_of_maps 4 4 4\n*(u32 *)(r10 - 4) = 2\nr1 = map outer\nr2 = r10\n\
         r2 += -4\ncall bpf_map_lookup_elem\nif r0 == 0 goto out\nr1 = r0\nr2 = r10\nr2 += -4\nr3 = 0\n\
@@ -219,7 +220,7 @@ fn map_of_maps_leads_to_the_inner_map() {
 }
 
 #[test]
-fn user_space_reads_and_feeds_ring_buffers() {
+fn user_space_reads_and_writes_ring_buffers() {
     let mut world = TestWorld::new();
     let text = "func main:\nmap out ringbuf 0 0 4096\nmap in user_ringbuf 0 0 4096\n*(u64 *)(r10 - 8) = 0\nr1 = map in\n\
         r2 = func sample\nr3 = r10\nr3 += -8\nr4 = 0\ncall bpf_user_ringbuf_drain\nr6 = r0\nr1 = map out\nr2 = r10\n\
@@ -250,7 +251,7 @@ fn user_space_reads_and_feeds_ring_buffers() {
 }
 
 #[test]
-fn calls_cost_what_the_world_says() {
+fn calls_have_the_cost_set_by_the_world() {
     for engine in ENGINES {
         let mut world = TestWorld::new();
         let mut funcs = funcs();
@@ -285,7 +286,7 @@ fn printk_lines_reach_the_log() {
 }
 
 #[test]
-fn locks_are_told_to_the_world() {
+fn locks_are_reported_to_the_world() {
     let mut world = TestWorld::new();
     load(
         &mut world,
@@ -298,7 +299,7 @@ fn locks_are_told_to_the_world() {
 }
 
 #[test]
-fn ill_formed_code_is_refused() {
+fn ill_formed_code_is_rejected() {
     for (text, problem) in [
         ("r0 = 1", "runs off its end"),
         ("op 0x05 0 0 5 0\nexit", "jumps out of its function"),
@@ -350,7 +351,8 @@ fn prototypes_name_their_functions() {
     }
 }
 
-/// The process must die as if there were no handler: only accesses of programs become faults.
+/// The process must die as if there were no signal handler, because only accesses of programs
+/// become faults.
 #[test]
 #[cfg(unix)]
 fn a_bug_of_the_simulator_is_not_a_fault_of_the_policy() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Random programs: the JIT must agree with the interpreter on r0, memory and the count of instructions, or on the fault.
-//! The generator is shared with the fuzz target, which feeds it bytes where this test feeds it a seed.
+//! Random programs, on which the JIT and the interpreter must agree: r0, memory and the number of
+//! instructions, or the fault. The fuzz target uses the same generator with bytes instead of a
+//! seed.
 
 use bpf::engine::{Engine, Vm, World};
 use bpf::image::{CALL, CALL_FUNCTION, CALL_HELPER, CALL_KFUNC, Code, Function, Insn, LD_IMM64};
@@ -8,7 +9,7 @@ use bpf::insn::{self, alu, atomic};
 
 use crate::world::TestWorld;
 
-/// Decisions: bytes while there are some, then pseudo-random numbers.
+/// Source of the generator's decisions: given bytes first, then pseudo-random numbers.
 pub struct Source<'a> {
     bytes: &'a [u8],
     state: u64,
@@ -41,7 +42,7 @@ impl<'a> Source<'a> {
         from[self.below(from.len() as u64) as usize]
     }
 
-    /// A number, most often one at an edge.
+    /// Returns a number, most often one at the edge of a range.
     fn number(&mut self) -> u64 {
         let wild = self.next();
         let edges = [
@@ -69,9 +70,10 @@ impl<'a> Source<'a> {
     }
 }
 
-/// r9 points to the memory all the way, r8 counts loops; r10 never becomes a value, since two engines' stacks differ in
-/// place.
+/// Register that always points to the memory. r10 never becomes a value, because the engines'
+/// stacks have different addresses.
 const MEMORY: u8 = 9;
+/// Register that counts loops.
 const COUNTER: u8 = 8;
 
 struct Generator<'a, 'b> {
@@ -81,7 +83,7 @@ struct Generator<'a, 'b> {
     is_main: bool,
 }
 
-/// A program of up to three functions.
+/// Generates a program of up to three functions.
 pub fn generate(source: &mut Source<'_>) -> Code {
     let mut code = Code {
         kfuncs: vec!["test_mix".into(), "test_s32".into()],
@@ -90,7 +92,7 @@ pub fn generate(source: &mut Source<'_>) -> Code {
     let functions = 1 + source.below(3) as usize;
     for index in 0..functions {
         let start = code.insns.len();
-        // Calls go to later functions only, so there is no recursion.
+        // A function calls only later functions, so there is no recursion.
         let mut g = Generator {
             source,
             insns: Vec::new(),
@@ -188,17 +190,17 @@ impl Generator<'_, '_> {
                 let off = self.source.pick(if wide { &[0, 8, 16, 32] } else { &[0, 8, 16] });
                 self.emit(class | op | x, dst, src, off, 0);
             }
-            // Code the kernel would reject: an operation that does not exist.
+            // This operation does not exist; the kernel would reject it.
             alu::ADD if self.source.below(200) == 0 => self.emit(insn::ALU64 | 0xe0, dst, src, 0, imm),
             _ => self.emit(class | op | x, dst, src, 0, imm),
         }
     }
 
-    /// Base register and offset of an access; now and then a bad one.
-    fn place(&mut self, size: u64) -> (u8, i32) {
+    /// Returns base register and offset of an access, which is sometimes invalid.
+    fn operand(&mut self, size: u64) -> (u8, i32) {
         match self.source.below(60) {
             0 => (self.register(), self.source.below(64) as i32),
-            // Into the hole after the memory.
+            // An access to the inaccessible page after the memory.
             15 => (MEMORY, 4090 + self.source.below(16) as i32),
             1..=14 => (insn::FP, -(8 * (1 + self.source.below(64)) as i32)),
             _ => (MEMORY, self.source.below(4097 - size) as i32),
@@ -207,7 +209,7 @@ impl Generator<'_, '_> {
 
     fn access(&mut self) {
         let size = self.source.pick(&[insn::B, insn::H, insn::W, insn::DW]);
-        let (base, off) = self.place(insn::size(size));
+        let (base, off) = self.operand(insn::size(size));
         let register = self.register();
         match self.source.below(4) {
             0 => self.emit(insn::LDX | insn::MEM | size, register, base, off, 0),
@@ -222,7 +224,7 @@ impl Generator<'_, '_> {
 
     fn atomic(&mut self) {
         let size = self.source.pick(&[insn::W, insn::DW]);
-        let (base, off) = self.place(insn::size(size));
+        let (base, off) = self.operand(insn::size(size));
         let register = self.register();
         let op = self.source.pick(&[
             atomic::ADD,
@@ -285,7 +287,7 @@ impl Generator<'_, '_> {
         }
     }
 
-    /// Nested loops share the counter, so some of them never end: the budget stops those.
+    /// Nested loops share the counter, so some of them never end. The budget ends those.
     fn counted_loop(&mut self, index: usize, depth: u32) {
         let times = 1 + self.source.below(5) as i64;
         self.emit(insn::ALU64 | alu::MOV, COUNTER, 0, 0, times);
@@ -296,7 +298,7 @@ impl Generator<'_, '_> {
         self.emit(insn::JMP | insn::jmp::JNE, COUNTER, 0, off, 0);
     }
 
-    /// Runs until the budget is used up, unless the body leaves.
+    /// Emits a loop that runs until the budget is used up, unless the body leaves it.
     fn may_goto_loop(&mut self, index: usize, depth: u32) {
         if !self.is_main || self.source.below(8) != 0 {
             return self.counted_loop(index, depth);
@@ -310,7 +312,7 @@ impl Generator<'_, '_> {
     }
 }
 
-/// What one engine makes of a program.
+/// Runs a program in one engine. Returns a text of the result, and the memory.
 fn run(world: &mut TestWorld, code: &Code, engine: Engine) -> (String, Vec<u8>) {
     world
         .load(code.clone(), &[], Default::default(), engine)
@@ -345,23 +347,24 @@ pub fn check(world: &mut TestWorld, code: &Code) -> Result<(), String> {
 }
 
 #[test]
-fn engines_agree_on_random_programs_in_checked_mode() {
+fn engines_agree_on_random_programs_with_the_sanitizer() {
     let mut world = TestWorld::new();
     for seed in 0..1000 {
         let code = generate(&mut Source::new(seed, &[]));
-        world.checked = false;
+        world.sanitized = false;
         let (plain, memory) = run(&mut world, &code, Engine::Jit);
-        world.checked = true;
+        world.sanitized = true;
         check(&mut world, &code).unwrap_or_else(|difference| panic!("seed {seed}:\n{difference}"));
-        let (checked, memory_too) = run(&mut world, &code, Engine::Jit);
-        if !checked.contains("kind: Check") {
-            // Faults that both modes know bring the calls under way along.
-            let told = |text: &str| {
+        let (sanitized, memory_too) = run(&mut world, &code, Engine::Jit);
+        if !sanitized.contains("kind: Check") {
+            // A fault with the sanitizer also lists the calls in progress; the comparison ignores
+            // them.
+            let without_report = |text: &str| {
                 let (start, end) = (text.split(", report:").next(), text.rsplit("})").next());
                 (start.map(str::to_owned), end.map(str::to_owned))
             };
-            let same = told(&plain) == told(&checked) && memory == memory_too;
-            assert!(same, "seed {seed}:\n{plain}\n{checked}");
+            let same = without_report(&plain) == without_report(&sanitized) && memory == memory_too;
+            assert!(same, "seed {seed}:\n{plain}\n{sanitized}");
         }
     }
 }
@@ -375,9 +378,9 @@ fn engines_agree_on_random_programs() {
     }
 }
 
-/// What fuzzing found: decisions of the generator, by what was wrong.
+/// Decisions of the generator that fuzzing found, with a description of each former bug.
 #[test]
-fn engines_agree_on_what_they_once_did_not() {
+fn engines_agree_on_programs_found_by_fuzzing() {
     let found: &[(&str, &[u8])] = &[
         (
             "a load folded into an instruction that the compiler made",
@@ -414,8 +417,8 @@ fn engines_agree_on_what_they_once_did_not() {
         ),
     ];
     let mut world = TestWorld::new();
-    for (what, decisions) in found {
+    for (description, decisions) in found {
         let code = generate(&mut Source::new(0, decisions));
-        check(&mut world, &code).unwrap_or_else(|difference| panic!("{what}:\n{difference}"));
+        check(&mut world, &code).unwrap_or_else(|difference| panic!("{description}:\n{difference}"));
     }
 }

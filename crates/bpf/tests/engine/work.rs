@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Helpers whose work a program chooses: an endless loop of calls ends long before it has executed its budget of instructions,
-//! whatever one call does. Both engines end it at the same call.
+//! Helpers with an amount of work that the program chooses. An endless loop of such calls must end
+//! long before it has executed its budget of instructions, and in both engines at the same call.
 
 use bpf::engine::{Vm, World};
 use bpf::fault::FaultKind;
@@ -8,7 +8,8 @@ use bpf::fault::FaultKind;
 use crate::limits::{BUDGET, ENGINES, Ran, world};
 use crate::world::TestWorld;
 
-/// A 64 KiB value of letters is in r6, 4 KiB with a format and a 'b' behind it in r7.
+/// Start of each program. r6 points to a 64 KiB value of letters, r7 to 4 KiB that start with a
+/// format.
 const BEGIN: &str = "func main:\nmap m array 4 65536 1\nr7 = r1\n*(u32 *)(r10 - 4) = 0\nr1 = map m\nr2 = r10\nr2 += -4\n\
     call bpf_map_lookup_elem\nif r0 == 0 goto out\nr6 = r0\nagain:\n";
 const END: &str = "\ngoto again\nout:\nr0 = 0\nexit\n";
@@ -31,25 +32,25 @@ fn call(world: &mut TestWorld) -> Ran {
     crate::limits::call(world, 0)
 }
 
-/// Runs an endless loop around `body` and returns the instructions it executed.
+/// Runs an endless loop around `body` and returns the number of executed instructions.
 fn endless(body: &str, functions: &str) -> u64 {
     let text = [BEGIN, body, END, functions].concat();
-    let [unchecked, _] = [false, true].map(|checked| {
-        let [interpreted, compiled] = ENGINES.map(|engine| call(&mut world(&text, engine, checked)));
-        assert_eq!(interpreted, compiled, "{body}, checked: {checked}");
+    let [plain, _] = [false, true].map(|sanitized| {
+        let [interpreted, compiled] = ENGINES.map(|engine| call(&mut world(&text, engine, sanitized)));
+        assert_eq!(interpreted, compiled, "{body}, sanitizer: {sanitized}");
         compiled
     });
-    let (result, insns) = unchecked;
+    let (result, insns) = plain;
     let (kind, message, _) = result.expect_err(body);
     assert_eq!(kind, FaultKind::Budget, "{body}: {message}");
     insns
 }
 
 #[test]
-fn helpers_charge_for_the_bytes_they_look_at() {
-    // How many instructions of the budget of two million the loop gets to execute at most.
+fn helpers_charge_for_the_bytes_they_read() {
+    // Maximum number of instructions that the loop may execute of the budget of two million.
     for (body, most) in [
-        // A budget of characters, two for each of the string's.
+        // Each call charges two instructions per character.
         ("r1 = r6\nr2 = r6\ncall bpf_strspn", 100),
         ("r1 = r6\ncall bpf_strlen", 200),
         ("r1 = r6\nr2 = r7\ncall bpf_strcspn", 100),
@@ -58,7 +59,7 @@ fn helpers_charge_for_the_bytes_they_look_at() {
         ("r1 = r6\nr2 = r6\nr2 += 32768\ncall bpf_strstr", 200),
         ("r1 = r6\nr2 = 65535\nr3 = r6\ncall bpf_strncmp", 200),
         ("r1 = r6\nr2 = 65536\nr3 = 10\nr4 = r7\nr4 += 64\ncall bpf_strtol", 300),
-        // A sixteenth of the bytes.
+        // These calls charge one instruction per 16 bytes.
         ("r1 = r6\nr2 = 65536\nr3 = r6\ncall bpf_probe_read_kernel", 4000),
         ("r1 = r6\nr2 = 65536\nr3 = 4096\ncall bpf_probe_read_user", 4000),
         (
@@ -75,7 +76,7 @@ fn helpers_charge_for_the_bytes_they_look_at() {
 
 #[test]
 fn a_huge_width_takes_neither_time_nor_memory() {
-    // Three conversions that are eight million characters wide; the buffer has room for a hundred.
+    // Three conversions with a width of eight million characters each; the buffer holds a hundred.
     let arguments =
         "*(u64 *)(r10 - 32) = 1\n*(u64 *)(r10 - 24) = 2\n*(u64 *)(r10 - 16) = 3\nr4 = r10\nr4 += -32\nr5 = 24\n";
     let snprintf = "r1 = r6\nr2 = 100\nr3 = r7\ncall bpf_snprintf";
@@ -99,7 +100,7 @@ fn a_huge_width_takes_neither_time_nor_memory() {
 }
 
 #[test]
-fn dynptrs_maps_and_rings_charge_for_what_they_copy() {
+fn dynptrs_maps_and_rings_charge_for_copied_bytes() {
     let dynptr = "r1 = r6\nr2 = 65536\nr3 = 0\nr4 = r10\nr4 += -32\ncall bpf_dynptr_from_mem\n";
     for body in [
         "r1 = r10\nr1 += -32\nr2 = 0\nr3 = 65536\nr4 = 97\ncall bpf_dynptr_memset",
@@ -128,7 +129,7 @@ fn loops_over_trivial_callbacks_count_as_calls() {
         "r1 = 8000000\nr2 = func nothing\nr3 = 0\nr4 = 0\ncall bpf_loop",
         "map big array 4 8 1000000\nr1 = map big\nr2 = func nothing\nr3 = 0\nr4 = 0\ncall bpf_for_each_map_elem",
     ] {
-        // Two instructions and a charge of four for each call.
+        // Each call executes two instructions and charges four.
         let insns = endless(body, nothing);
         assert!((BUDGET / 4..BUDGET / 2).contains(&insns), "{body}: {insns}");
     }
@@ -136,7 +137,8 @@ fn loops_over_trivial_callbacks_count_as_calls() {
 
 #[test]
 fn long_searches_are_charged() {
-    // Keys whose hashes are equal: multiplied by the constant of the hash function they differ in the low bits alone.
+    // Keys with equal hashes: multiplied by the constant of the hash function, they differ only in
+    // the low bits.
     let mut inverse = 0x9e37_79b9_7f4a_7c15u64;
     for _ in 0..6 {
         inverse = inverse.wrapping_mul(2u64.wrapping_sub(inverse.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
@@ -148,10 +150,10 @@ fn long_searches_are_charged() {
         (inverse >> 32) as i32,
         inverse as i32
     );
-    // A list of nodes in the value, which is searched for one that it does not have.
+    // A list of nodes in the value, searched for a node that it does not contain.
     let list = "r8 = 0\nfill:\nr1 = r7\nr1 += 1024\nr2 = r6\nr2 += r8\nr3 = 0\nr4 = 0\ncall bpf_list_push_back_impl\nr8 += 24\n\
         if r8 < 60000 goto fill\nsearch:\nr1 = r7\nr1 += 1024\nr2 = r7\ncall bpf_list_del\ngoto search";
-    // An iterator of the program's own making, over zeros that are not there twice.
+    // An iterator that the program writes itself, over 64 KiB of zeros.
     let bits = "r1 = r6\nr2 = 65536\nr3 = 0\ncall bpf_probe_read_kernel\nscan:\n*(u64 *)(r10 - 32) = r6\n\
         *(u32 *)(r10 - 24) = 524288\n*(u32 *)(r10 - 20) = -1\nr1 = r10\nr1 += -32\ncall bpf_iter_bits_next\ngoto scan";
     let arena = "map a arena 0 0 1000\nr1 = map a\nr2 = 0\nr3 = 900\nr4 = -1\nr5 = 0\ncall bpf_arena_alloc_pages\n\
@@ -168,15 +170,16 @@ fn long_searches_are_charged() {
 }
 
 #[test]
-fn the_charge_is_not_executed_and_not_left_over() {
+fn a_charge_changes_neither_the_executed_count_nor_later_calls() {
     let text = [BEGIN, "r1 = r6\ncall bpf_strlen\nexit\nout:\nexit"].concat();
     for engine in ENGINES {
         let mut world = world(&text, engine, false);
         for _ in 0..100 {
-            // 65535 characters are more than the budget of thirty calls, and each call has its own.
+            // The string has 65,535 characters. The budget covers only thirty such calls in all,
+            // but it starts anew with each call.
             assert_eq!(call(&mut world), (Ok(65535), 11));
         }
-        // Without a running program helpers are free.
+        // Without a running program, helpers are free.
         assert!(world.vm().charge(u64::MAX).is_ok());
         assert_eq!(Vm::call(&mut world, 0, [0; 5]).expect("it returns"), 65535);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The smallest world a program can run in.
+//! The simplest world in which a program can run.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -13,20 +13,20 @@ use bpf::rows::{CALL, PLAIN, V6_12};
 use bpf::sanitizer::{Globals, KernelObject, Rules};
 
 pub const NR_CPUS: u32 = 70;
-/// Context bits of the test: one that programs run in, one that they do not.
+/// Context bits of the tests: one in which programs run, and one in which they do not.
 pub const HERE: u32 = 1;
 pub const ELSEWHERE: u32 = 2;
 
 pub struct TestWorld {
     pub region: Rc<Region>,
     pub vm: Option<Vm<TestWorld>>,
-    /// Load programs in checked mode.
-    pub checked: bool,
-    /// 4 KiB for programs to play with.
+    /// Whether to load programs with the sanitizer.
+    pub sanitized: bool,
+    /// Address of 4 KiB of memory for programs.
     pub memory: u64,
     pub task: u64,
     pub tasks: Slab,
-    /// A task that is gone.
+    /// A task that has exited.
     pub gone: Option<u64>,
     pub log: Vec<String>,
     pub locks: Vec<(u64, bool)>,
@@ -47,7 +47,7 @@ impl TestWorld {
         TestWorld {
             region,
             vm: None,
-            checked: false,
+            sanitized: false,
             memory,
             task,
             tasks,
@@ -59,7 +59,7 @@ impl TestWorld {
         }
     }
 
-    /// Clears what programs change, and loads one.
+    /// Resets the state that programs change, and loads a program.
     pub fn load(&mut self, code: Code, maps: &[MapDef], types: LocalTypes, engine: Engine) -> Result<(), String> {
         self.vm = None;
         self.random = 1;
@@ -69,7 +69,7 @@ impl TestWorld {
             .map(|def| Map::create(def, &self.region, NR_CPUS))
             .collect::<Result<_, _>>()?;
         let region = self.region.clone();
-        self.vm = Some(match self.checked {
+        self.vm = Some(match self.sanitized {
             true => Vm::checked(code, maps, types, &funcs(), region, engine, self.rules())?,
             false => Vm::new(code, maps, types, &funcs(), region, engine)?,
         });
@@ -79,7 +79,8 @@ impl TestWorld {
 }
 
 impl TestWorld {
-    /// The program's memory is a section of globals; task_structs may be read.
+    /// Returns the sanitizer's rules: the program's memory is a section of globals, and
+    /// task_structs are read-only.
     fn rules(&self) -> Rules {
         let memory = Globals {
             name: "memory".into(),
@@ -103,7 +104,7 @@ impl TestWorld {
     }
 }
 
-/// A kfunc that matters to a test alone.
+/// Makes a kfunc for a test.
 pub fn kfunc<Args, F: Body<TestWorld, Args>>(contexts: u32, proto: &'static str, run: F) -> Func<TestWorld> {
     let row = Row {
         proto,
@@ -129,7 +130,7 @@ pub fn funcs() -> Vec<Func<TestWorld>> {
             "u64 test_call(u64 callback, u64 arg)",
             |w: &mut TestWorld, callback: u64, arg: u64| Vm::call_address(w, callback, [arg, 0, 0, 0, 0]),
         ),
-        // Like test_call, but a fault inside becomes -1.
+        // Like test_call, but returns -1 if the callback faults.
         kfunc(
             ANY,
             "u64 test_try(u64 callback, u64 arg)",
@@ -138,13 +139,13 @@ pub fn funcs() -> Vec<Func<TestWorld>> {
                 Vm::call_address(w, callback, [arg, dropped.len() as u64, 0, 0, 0]).unwrap_or(u64::MAX)
             },
         ),
-        // Not the program's access: a mistake of the simulator's own.
+        // Simulates a bug of the simulator, as opposed to a bad access of a program.
         kfunc(
             ANY,
             "void test_crash(u64 addr)",
             |_: &mut TestWorld, addr: u64| unsafe { (addr as *const u64).read_volatile() },
         ),
-        // Where the thread's stack is.
+        // Returns an address on the thread's stack.
         kfunc(ANY, "u64 test_stack(void)", |_: &mut TestWorld| {
             let here = 0u8;
             std::hint::black_box(&raw const here) as u64

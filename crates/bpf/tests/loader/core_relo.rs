@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CO-RE relocations of every kind against types that differ from the object's.
+//! CO-RE relocations of every kind, against types that differ from the object's.
 
 use super::{Linked, load, parse, target};
 
-/// The types as the object knows them.
+/// Types as the object declares them.
 const LOCAL: &str = r#"
 struct inner { int a; int b; } CORE;
 struct inner___other_name { int b; } CORE;
@@ -49,7 +49,7 @@ struct more { int a; int only_here; };
 #define ENUM(kind, e, v) __builtin_preserve_enum_value(*(e *)v, kind)
 "#;
 
-/// The kernel's types: in another order, with other sizes.
+/// Types of the kernel, in another order and with other sizes.
 const TARGET: &str = r#"
 struct inner { long before; int b; int a; };
 enum state { IDLE = 4, RUNNING = 5, OLD_STATE = 9 };
@@ -90,7 +90,7 @@ fn linked(functions: &str) -> Linked {
 }
 
 #[test]
-fn offsets_and_sizes() {
+fn offsets_and_sizes_are_those_of_the_target() {
     let linked = linked(
         "FN(first, FIELD(0, T->first))
          FN(nested, FIELD(0, T->nested.b))
@@ -108,7 +108,8 @@ fn offsets_and_sizes() {
          FN(sign, FIELD(3, T->signed_grows))
          FN(no_sign, FIELD(3, T->small))",
     );
-    // struct task there: parent 32, x 40, array 48 (8 * 16), nested 176, first 192, bits at 200, ...
+    // Offsets in the target's struct task: parent 32, x 40, array 48 (8 * 16), nested 176, first
+    // 192, bitfields from 200, ...
     let check = |name: &str, expect: u64| assert_eq!(linked.first(name), Ok(expect), "{name}");
     check("first", 192);
     check("nested", 176 + 8);
@@ -129,7 +130,7 @@ fn offsets_and_sizes() {
 }
 
 #[test]
-fn bitfields() {
+fn bitfields_have_the_location_of_the_target() {
     let linked = linked(
         "FN(off3, FIELD(0, T->bits3)) FN(size3, FIELD(1, T->bits3))
          FN(left3, FIELD(4, T->bits3)) FN(right3, FIELD(5, T->bits3))
@@ -139,7 +140,8 @@ fn bitfields() {
          FN(plain_left, FIELD(4, T->small)) FN(plain_right, FIELD(5, T->small))",
     );
     let check = |name: &str, expect: u64| assert_eq!(linked.first(name), Ok(expect), "{name}");
-    // bits3 is bits 4..8 of the u32 at 200; bits5 bits 8..14; bits40 does not fit behind pad40: a u64 of its own at 208.
+    // bits3 has bits 4..8 of the u32 at 200, bits5 has bits 8..14. bits40 does not fit after pad40
+    // and has a u64 of its own at 208.
     check("off3", 200);
     check("size3", 4);
     check("left3", 64 - 8);
@@ -156,7 +158,7 @@ fn bitfields() {
 }
 
 #[test]
-fn existence() {
+fn missing_fields_types_and_values_do_not_exist() {
     let linked = linked(
         "FN(field, FIELD(2, T->nested)) FN(no_field, FIELD(2, T->missing)) FN(other_kind, FIELD(2, T->changed_kind))
          FN(pointer_to_int, FIELD(2, T->becomes_int)) FN(no_type, FIELD(2, ((struct gone *)ctx)->x))
@@ -197,7 +199,7 @@ fn existence() {
 }
 
 #[test]
-fn type_ids() {
+fn type_ids_are_local_or_those_of_the_target() {
     let object = parse(&format!(
         "{LOCAL} FN(local, ID(0, struct gone)) FN(there, ID(1, struct task)) FN(nowhere, ID(1, struct gone))"
     ));
@@ -215,7 +217,7 @@ fn type_ids() {
 }
 
 #[test]
-fn what_is_missing_traps_by_name() {
+fn missing_fields_and_types_trap_by_name() {
     let linked = linked(
         "FN(no_field, T->missing) FN(no_type, ((struct gone *)ctx)->x) FN(no_value, ENUM(1, enum state, GONE_STATE))
          FN(no_nested, FIELD(0, T->array[9].a)) FN(no_bits, FIELD(4, T->missing))
@@ -234,9 +236,9 @@ fn what_is_missing_traps_by_name() {
     );
     assert!(
         !warnings.contains(&"struct task.missing is not modelled".to_string()),
-        "the object asks for it"
+        "the object tests for the field"
     );
-    // The question is answered, the guarded load is there but traps only when it is reached.
+    // The guarded load is a trap in the code, but the test before it keeps it from being executed.
     assert!(linked.insns("guarded").iter().any(|insn| insn.op == bpf::image::TRAP));
     assert_ne!(linked.insns("guarded")[0].op, bpf::image::TRAP);
 }
@@ -260,7 +262,7 @@ fn loads_take_the_size_of_the_field() {
 
 #[test]
 fn candidates_that_disagree_are_ambiguous() {
-    // Two types of one name, as in a kernel built from several units.
+    // Two types with one name, as in a kernel built from several units.
     let target = target(
         "struct twice { int pad; int x; } a;
          SEC(\"syscall\") int f(int i) { static struct twice { long pad; int x; } b; b.x += i; return b.x; }",

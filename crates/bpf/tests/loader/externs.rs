@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! kfuncs, kernel variables and configuration values.
+//! Resolution of kfuncs, kernel variables and configuration values.
 
 use super::{load, parse};
 use bpf::btf::build::Builder;
@@ -35,7 +35,7 @@ fn kernel() -> Target {
 }
 
 #[test]
-fn kfuncs_by_name_and_prototype() {
+fn kfuncs_resolve_by_name_and_prototype() {
     let object = parse(
         "struct task_struct { int pid; };
          s32 create(u64 id, s32 node) __ksym;
@@ -57,7 +57,7 @@ fn kfuncs_by_name_and_prototype() {
     assert_eq!(linked.calls("strong"), [(CALL_KFUNC, 0)]);
     assert_eq!(linked.calls("weak"), [(CALL_KFUNC, 1)]);
     assert_eq!(linked.calls("helper"), [(CALL_HELPER, 5)]);
-    // Its address is not 0, so the code sees that it is there.
+    // The kfunc's address is not 0, so the code finds that it exists.
     assert_ne!(linked.constants("weak"), [0]);
     assert_eq!(linked.constants("mismatch"), [0]);
     assert_eq!(linked.constants("missing"), [0]);
@@ -70,12 +70,12 @@ fn kfuncs_by_name_and_prototype() {
         "{:?}",
         image.code.traps
     );
-    // Only what is neither weak nor there is worth a warning.
+    // Only missing symbols that are not weak cause a warning.
     assert_eq!(image.warnings, ["kfunc lost is not modelled"]);
 }
 
 #[test]
-fn kernel_variables() {
+fn kernel_variables_resolve_by_name_and_type() {
     let object = parse(
         "struct rq { int cpu; };
          extern struct rq runqueues __ksym;
@@ -105,7 +105,7 @@ fn kernel_variables() {
 }
 
 #[test]
-fn configuration() {
+fn configuration_values_have_the_declared_type() {
     let object = parse(
         "enum libbpf_tristate { TRI_NO = 0, TRI_YES = 1, TRI_MODULE = 2 };
          extern int LINUX_KERNEL_VERSION __kconfig;

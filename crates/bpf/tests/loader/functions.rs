@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Functions: calls, callbacks, dead code, source lines, several units joined.
+//! Linking of functions: calls, callbacks, unreachable code, source lines, joined units.
 
 use std::process::Command;
 
@@ -50,7 +50,7 @@ fn calls_and_callbacks_become_indices() {
 }
 
 #[test]
-fn a_place_in_the_code_is_a_source_line() {
+fn an_instruction_has_a_source_line() {
     let linked = load(&parse(CALLS), &Target::default());
     let code = &linked.image.code;
     let leaf = &code.functions[code.function("leaf").unwrap()];
@@ -77,7 +77,7 @@ fn without_debug_information_names_remain() {
 }
 
 #[test]
-fn stack_use() {
+fn stack_use_is_estimated_from_the_code() {
     let object = parse(
         "static void (*use)(void *, int) = (void *)1;
          #define FN(name, n) SEC(\"syscall\") int name(void *ctx) { volatile char a[n]; a[0] = 1; use((void *)a, 2); return a[n - 1]; }
@@ -89,7 +89,7 @@ fn stack_use() {
 }
 
 #[test]
-fn a_function_without_end_traps_there() {
+fn a_function_without_an_exit_traps_at_its_end() {
     let object = parse(
         "void __attribute__((noreturn)) bpf_throw(u64) __ksym;
          SEC(\"syscall\") int f(void *ctx) { bpf_throw(1); }",
@@ -106,7 +106,7 @@ fn a_function_without_end_traps_there() {
 }
 
 #[test]
-fn units_joined_by_the_linker() {
+fn units_joined_by_the_libbpf_linker_load() {
     let one = "extern int shared; noinline int other(int x); struct a { int x; } CORE;
                __weak noinline int both(void *p) { return 1; }
                SEC(\"syscall\") u64 first(struct a *p) { return p->x + other(shared) + both(p); }";
@@ -118,11 +118,12 @@ fn units_joined_by_the_linker() {
     let path = |name: &str| folder.join(name);
     std::fs::write(path("one.o"), compile(one)).unwrap();
     std::fs::write(path("two.o"), compile(two)).unwrap();
-    // bpftool's command is libbpf's linker. Debian keeps it where only root looks.
+    // The command bpftool runs libbpf's linker. Debian installs it in a directory that is only in
+    // root's PATH.
     let tool = ["/usr/sbin/bpftool", "bpftool"]
         .into_iter()
         .find(|tool| Command::new(tool).arg("version").output().is_ok());
-    let status = Command::new(tool.expect("bpftool is installed"))
+    let status = Command::new(tool.expect("this test needs the command bpftool (install the package bpftool)"))
         .args(["gen", "object"])
         .args([path("all.o"), path("one.o"), path("two.o")])
         .status()

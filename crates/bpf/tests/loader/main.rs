@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The loader on objects that clang compiles on the spot.
+//! Tests of the loader, with objects that clang compiles during the test.
 
 mod core_relo;
 mod externs;
@@ -17,7 +17,7 @@ use bpf::link::{Image, Target, link};
 use bpf::memory::Region;
 use bpf::object::Object;
 
-/// What libbpf's headers give to BPF programs, as far as the tests use it.
+/// The parts of libbpf's headers that the tests use.
 const PRELUDE: &str = r#"
 typedef unsigned char u8; typedef unsigned short u16; typedef unsigned int u32; typedef unsigned long long u64;
 typedef signed char s8; typedef short s16; typedef int s32; typedef long long s64;
@@ -36,7 +36,7 @@ typedef signed char s8; typedef short s16; typedef int s32; typedef long long s6
 char _license[] SEC("license") = "GPL";
 "#;
 
-/// Compiles BPF C.
+/// Compiles BPF C with debug information and returns the object file.
 fn compile(source: &str) -> Vec<u8> {
     compile_with(source, &["-g"])
 }
@@ -74,12 +74,12 @@ fn parse(source: &str) -> Object {
     Object::parse(&compile(source), "test.bpf.o").unwrap()
 }
 
-/// A kernel with the types and functions of this C source.
+/// Returns a kernel with the types and functions of this C source.
 fn target(source: &str) -> Target {
     Target::from_btf(parse(source).btf().clone())
 }
 
-/// A linked object and the region it lives in.
+/// A linked object and its region.
 struct Linked {
     image: Image,
     region: Region,
@@ -92,7 +92,7 @@ fn load(object: &Object, target: &Target) -> Linked {
 }
 
 impl Linked {
-    /// The instructions of a function.
+    /// Returns the instructions of a function.
     fn insns(&self, function: &str) -> &[Insn] {
         let index = self
             .image
@@ -103,7 +103,8 @@ impl Linked {
         &self.image.code.insns[function.start..function.end]
     }
 
-    /// What the first instruction of a function loads: a constant, or the offset of a load; or what it traps with.
+    /// Returns the value that the first instruction of a function loads: a constant, or the offset
+    /// of a load. Returns the message if it is a trap.
     fn first(&self, function: &str) -> Result<u64, String> {
         match *self.insns(function).first().unwrap() {
             Insn { op: TRAP, imm, .. } => Err(self.image.code.traps[imm as usize].clone()),
@@ -117,7 +118,7 @@ impl Linked {
         }
     }
 
-    /// The constants that a function loads, in order.
+    /// Returns the constants that a function loads, in order.
     fn constants(&self, function: &str) -> Vec<u64> {
         self.insns(function)
             .iter()
@@ -126,7 +127,7 @@ impl Linked {
             .collect()
     }
 
-    /// The calls of a function: kind and number.
+    /// Returns the calls of a function: kind and number.
     fn calls(&self, function: &str) -> Vec<(u8, i64)> {
         self.insns(function)
             .iter()

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Damaged objects: an error that names the place, never a panic.
+//! Damaged objects, which must cause an error with a location and never a panic.
 
 use super::{compile, target};
 use bpf::link::{Target, link};
 use bpf::memory::Region;
 use bpf::object::Object;
 
-/// An object with something of everything.
+/// An object that uses every feature of the loader.
 const SOURCE: &str = r#"
 #define __arena __attribute__((address_space(1)))
 struct bpf_spin_lock { u32 val; };
@@ -45,7 +45,7 @@ fn kernel() -> Target {
     target
 }
 
-/// Everything that a user of the loader may do with a file. The region is renewed when it fills up.
+/// Uses every function of the loader on a file. Makes a new region when the old one is full.
 fn exercise(bytes: &[u8], target: &Target, region: &mut Region) -> Result<(), String> {
     let mut object = Object::parse(bytes, "fuzz.o").map_err(|error| error.to_string())?;
     let names: Vec<String> = object.variables().iter().map(|v| v.name.clone()).collect();
@@ -81,7 +81,7 @@ fn the_undamaged_object_links() {
 }
 
 #[test]
-fn truncated_at_every_length() {
+fn an_object_truncated_at_any_length_is_an_error() {
     let (bytes, target) = (compile(SOURCE), kernel());
     let mut region = Region::new().unwrap();
     for len in 0..bytes.len() {
@@ -90,8 +90,9 @@ fn truncated_at_every_length() {
     }
 }
 
-/// Places in the file that the loader looks at: headers and sections other than debug information.
-fn places(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
+/// Returns the parts of the file that the loader reads: headers, and sections other than debug
+/// information.
+fn loader_ranges(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
     use object::{Object, ObjectSection};
     let file = object::read::elf::ElfFile64::<object::LittleEndian>::parse(bytes).unwrap();
     let header = 0..64;
@@ -106,12 +107,13 @@ fn places(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
     ranges.chain([header, table]).collect()
 }
 
-/// LOADER_SEEDS=1000000 tries longer.
+/// The environment variable LOADER_SEEDS sets the number of damaged objects, for example
+/// LOADER_SEEDS=1000000.
 #[test]
-fn damaged_bytes_give_errors_not_panics() {
+fn damaged_bytes_cause_errors_not_panics() {
     let (original, target) = (compile(SOURCE), kernel());
     let mut region = Region::new().unwrap();
-    let (ranges, mut failures, mut placed) = (places(&original), 0, 0);
+    let (ranges, mut failures, mut located) = (loader_ranges(&original), 0, 0);
     let seeds = std::env::var("LOADER_SEEDS").map_or(8000u64, |seeds| seeds.parse().unwrap());
     for seed in 0..seeds {
         let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -129,7 +131,7 @@ fn damaged_bytes_give_errors_not_panics() {
                 0 => bytes[at] = next(256) as u8,
                 1 => bytes[at] ^= 1 << next(8),
                 2 => bytes[at] = [0, 0xff, 0x7f, 0x80][next(4)],
-                // A whole word, as lengths and offsets are.
+                // Replaces a whole word, as lengths and offsets are words.
                 _ => {
                     let value = [0, u32::MAX, 1 << 31, next(70000) as u32][next(4)].to_le_bytes();
                     let end = bytes.len().min(at / 4 * 4 + 4);
@@ -142,13 +144,13 @@ fn damaged_bytes_give_errors_not_panics() {
             Ok(Ok(())) => (),
             Ok(Err(message)) => {
                 failures += 1;
-                placed += usize::from(message.contains("section ") && message.contains("offset 0x"));
+                located += usize::from(message.contains("section ") && message.contains("offset 0x"));
             }
             Err(_) => panic!("seed {seed} panicked"),
         }
     }
     assert!(failures > 1000, "only {failures} errors");
-    assert!(placed * 2 > failures, "{placed} of {failures} errors name a place");
+    assert!(located * 2 > failures, "{located} of {failures} errors name a place");
 }
 
 #[test]
@@ -181,7 +183,7 @@ fn errors_name_section_and_offset() {
         bytes
     };
     check(&patched(18, &[62, 0]), "x.o: offset 0x12: the machine is");
-    // A conditional jump on 77.
+    // A conditional jump that compares with 77.
     let jump = find(&[77, 0, 0, 0]) - 4;
     check(&patched(jump + 2, &[0xff, 0x7f]), "x.o: section syscall, offset 0x");
     check(&patched(jump + 2, &[0xff, 0x7f]), "jump by 32767 out of function f");
@@ -195,7 +197,7 @@ fn errors_name_section_and_offset() {
     let btf = find(&[0x9f, 0xeb, 1, 0]);
     check(
         &patched(btf + 2, &[9]),
-        "x.o: section .BTF, offset 0x2: BTF version 9; only 1 is known",
+        "x.o: section .BTF, offset 0x2: BTF version 9; only version 1 is supported",
     );
     check(
         &patched(btf + 12, &[0xff, 0xff, 0xff]),

@@ -15,7 +15,7 @@ fn map<'a>(linked: &'a Linked, name: &str) -> &'a MapDef {
 }
 
 #[test]
-fn definitions() {
+fn map_definitions_are_read_from_btf() {
     let linked = linked(
         "struct value { u64 a; u32 b; };
          struct { __uint(type, 1); __uint(max_entries, 64); __type(key, u32); __type(value, struct value);
@@ -56,7 +56,7 @@ fn definitions() {
     assert_eq!((inner.kind, inner.max_entries, inner.value_size), (22, 9, 8));
     let index = |name: &str| linked.image.maps.iter().position(|map| map.name == name).unwrap();
     assert_eq!(outer.values, [(1, index("first")), (3, index("second"))]);
-    assert_eq!(map(&linked, "events").max_entries, 4, "as many as CPUs");
+    assert_eq!(map(&linked, "events").max_entries, 4, "one entry per CPU");
 }
 
 #[test]
@@ -84,11 +84,11 @@ fn inner_maps_are_created_for_entries_without_one() {
         .create_inner_maps(&linked.region, "first")
         .unwrap_err()
         .to_string();
-    assert!(message.contains("no map of maps"), "{message}");
+    assert!(message.contains("not a map of maps"), "{message}");
 }
 
 #[test]
-fn special_fields() {
+fn special_fields_are_found_in_nested_types() {
     let linked = linked(
         "struct bpf_spin_lock { u32 val; }; struct bpf_timer { u64 opaque[2]; }; struct bpf_rb_root { u64 opaque[2]; };
          struct bpf_rb_node { u64 opaque[4]; }; struct bpf_list_head { u64 opaque[2]; }; struct bpf_cpumask;
@@ -125,7 +125,7 @@ fn special_fields() {
 }
 
 #[test]
-fn a_type_whose_special_fields_make_no_sense_is_refused() {
+fn a_type_with_invalid_special_fields_is_rejected() {
     let object = parse(
         "struct bpf_rb_root { u64 opaque[2]; };
          struct node { struct bpf_rb_root tree __tag(\"contains:gone:rb\"); };
@@ -171,10 +171,7 @@ fn globals_have_memory() {
         (value("data"), value("constant"), value("zero")),
         ("5".into(), "7".into(), "0".into())
     );
-    assert!(
-        image.variable("hidden").is_err(),
-        "static ones are the policy's own business"
-    );
+    assert!(image.variable("hidden").is_err(), "static variables are not exported");
     let size = |name: &str| image.sections.iter().find(|section| section.name == name).unwrap().size;
     assert_eq!(size(".bss") >> 25, 1);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Globals as parameters.
+//! Global variables as parameters of a policy.
 
 use super::{load, parse};
 use bpf::link::Target;
@@ -26,7 +26,7 @@ fn object() -> Object {
 }
 
 #[test]
-fn they_are_listed_with_types_and_values() {
+fn parameters_are_listed_with_types_and_values() {
     let object = object();
     let list: Vec<_> = object
         .variables()
@@ -86,7 +86,7 @@ fn setting_is_checked_against_the_type() {
     assert_eq!(
         object.get("points[1].high").unwrap(),
         "31",
-        "its neighbour was set after it"
+        "setting its neighbour does not change it"
     );
     let linked = load(&object, &Target::default());
     let image = &linked.image;
@@ -98,12 +98,12 @@ fn setting_is_checked_against_the_type() {
     let error = image.set(&linked.region, "slice_ns", "1").unwrap_err().to_string();
     assert_eq!(
         error,
-        "test.bpf.o: slice_ns = 1: it is constant once the policy is loaded"
+        "test.bpf.o: slice_ns = 1: it is constant after the policy is loaded"
     );
 }
 
 #[test]
-fn wrong_values_are_refused_with_what_is_right() {
+fn wrong_values_are_rejected_with_the_expected_type() {
     let mut object = object();
     let mut check = |path: &str, text: &str, expect: &str| {
         let error = object.set(path, text).unwrap_err().to_string();
@@ -164,7 +164,7 @@ fn wrong_values_are_refused_with_what_is_right() {
         "8",
         "points[0].low = 8: 8 is out of range: u8 holds 0 to 7",
     );
-    check("live.x", "1", "live.x: it is no struct");
+    check("live.x", "1", "live.x: it is not a struct");
     check("pointer", "1", "pointer = 1: a value of type int * cannot be set");
     check(
         "slice_nss",
@@ -187,7 +187,7 @@ fn arrays_can_grow() {
         "test.bpf.o: cpus: only the last variable of a section can be resized"
     );
     let error = object.resize("live", 2).unwrap_err().to_string();
-    assert_eq!(error, "test.bpf.o: live: u64 is no array");
+    assert_eq!(error, "test.bpf.o: live: u64 is not an array");
     assert!(object.resize("resized", u32::MAX).is_err());
 
     let linked = load(&object, &Target::default());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Callback structs by member name.
+//! struct_ops variables, with members matched by name.
 
 use super::{load, parse, target};
 

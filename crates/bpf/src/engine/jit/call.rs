@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Calls out of a function: to helpers and kfuncs by address, to functions of the program directly; and the ways into faults.
+//! Machine code for calls: to helpers and kfuncs by address, to functions of the program directly,
+//! and to functions that raise faults.
 
 use std::mem::offset_of;
 
@@ -15,11 +16,11 @@ use crate::engine::context::Entry;
 use crate::engine::raise;
 use crate::image::{CALL_FUNCTION, CALL_HELPER, Insn};
 
-/// bpf_map_lookup_elem.
+/// Number of bpf_map_lookup_elem.
 const MAP_LOOKUP: i64 = 1;
 
 impl Translator<'_, '_> {
-    /// CALL.
+    /// Translates CALL.
     pub fn call(&mut self, pc: usize, i: &Insn) {
         self.write_back();
         let result = if i.src == CALL_FUNCTION {
@@ -28,11 +29,11 @@ impl Translator<'_, '_> {
             self.enter_block(next);
             let callee = self.ids[i.imm as usize];
             let callee = self.module.declare_func_in_func(callee, self.builder.func);
-            self.call_function_checked(pc);
+            self.enter_function(pc);
             let args = self.args(5);
             let call = self.builder.ins().call(callee, &args);
             let result = self.builder.inst_results(call)[0];
-            self.returned_checked();
+            self.leave_function();
             result
         } else {
             let at = self.builder.ins().iconst(types::I32, pc as i64);
@@ -48,16 +49,16 @@ impl Translator<'_, '_> {
                         let cost = self.builder.ins().iadd_imm_s(cost, i64::from(target.cost));
                         self.store_field(cost, offset_of!(Context, cost));
                     }
-                    if self.checked.is_none()
+                    if self.provenances.is_none()
                         && let Some(value) = self.array_lookup(i)
                     {
                         self.set(0, value);
                         return self.clobber();
                     }
-                    self.before_call_checked();
+                    self.check_call();
                     let args = self.args(usize::from(target.args));
                     let result = self.call_entry(target.entry, &args[1..]);
-                    self.after_call_checked(pc, result);
+                    self.set_result_prov(pc, result);
                     result
                 }
             }
@@ -68,8 +69,9 @@ impl Translator<'_, '_> {
         self.builder.def_var(self.left, left);
     }
 
-    /// `bpf_map_lookup_elem` of an array known here, with a key in memory of the program's own: no call, as in the kernel
-    /// (array_map_gen_lookup, percpu_array_map_gen_lookup).
+    /// Translates `bpf_map_lookup_elem` without a call, as the kernel does (array_map_gen_lookup,
+    /// percpu_array_map_gen_lookup). Returns `None` unless the map is a known array and the key
+    /// lies in the program's own memory.
     fn array_lookup(&mut self, i: &Insn) -> Option<Value> {
         if i.src != CALL_HELPER || i.imm != MAP_LOOKUP {
             return None;
@@ -100,7 +102,7 @@ impl Translator<'_, '_> {
         Some(self.builder.ins().select(exists, value, none))
     }
 
-    /// The constant that a value is, if it is one.
+    /// Returns the value's constant, if it is one.
     pub fn constant(&self, value: Value) -> Option<i64> {
         let dfg = &self.builder.func.dfg;
         match dfg.insts[dfg.value_def(dfg.resolve_aliases(value)).inst()?] {
@@ -112,13 +114,13 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// r1 to r5 after a call.
+    /// Clears r1 to r5, which a call clobbers.
     fn clobber(&mut self) {
         let zero = self.builder.ins().iconst(types::I64, 0);
         for register in 1..=5 {
             self.set(register, zero);
         }
-        self.clobber_checked();
+        self.clobber_provs();
     }
 
     pub fn args(&mut self, nr: usize) -> Vec<Value> {
@@ -127,7 +129,7 @@ impl Translator<'_, '_> {
         args
     }
 
-    /// Faults unless the current context has one of these bits.
+    /// Raises a fault unless the current context has one of these bits.
     fn permit(&mut self, pc: usize, contexts: u32) {
         let current = self.load_field(types::I32, offset_of!(Context, contexts));
         let common = self.builder.ins().band_imm_s(current, i64::from(contexts));
@@ -155,7 +157,8 @@ impl Translator<'_, '_> {
         self.builder.ins().trap(TrapCode::unwrap_user(1));
     }
 
-    /// Goes on in `next` unless the budget is used up, which is a fault. The count of instructions left is up to date.
+    /// Continues in `next`, or raises a fault if the budget is used up. The variable for the
+    /// remaining budget must be up to date.
     pub fn within_budget(&mut self, pc: usize, next: ir::Block) {
         let left = self.builder.use_var(self.left);
         let over = self.builder.ins().icmp_imm_s(IntCC::SignedLessThan, left, 0);
@@ -166,7 +169,7 @@ impl Translator<'_, '_> {
         self.fault(pc, raise::over_budget, &[]);
     }
 
-    /// Writes the count of instructions left to the context.
+    /// Stores the remaining budget in the context.
     pub fn write_back(&mut self) {
         let left = self.counted();
         self.store_field(left, offset_of!(Context, left));

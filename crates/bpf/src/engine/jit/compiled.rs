@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The machine code of a program.
+//! The machine code of a program, and the map from its addresses to BPF instructions.
 
 use cranelift_jit::JITModule;
 
 /// The machine code of a program. Dropping it frees the code.
 pub(crate) struct Compiled {
-    /// Where the code lies.
+    /// Address range of the code.
     pub range: std::ops::Range<u64>,
-    /// Bytes of the largest machine frame.
+    /// Size of the largest machine frame in bytes.
     pub frame: u64,
-    /// From which address on which BPF instruction, ascending. None where the compiler made an instruction of its own.
-    pub(super) places: Vec<(u64, Option<u32>)>,
+    /// Start address of each piece of machine code, ascending, with its BPF instruction. `None`
+    /// marks code that the compiler added.
+    pub(super) locations: Vec<(u64, Option<u32>)>,
     pub(super) module: Option<JITModule>,
 }
 
 impl Compiled {
-    /// The BPF instruction of a machine instruction, if it is that of one.
+    /// Returns the BPF instruction to which the machine instruction at `ip` belongs, if any.
     pub fn pc(&self, ip: u64) -> Option<usize> {
-        let after = self.places.partition_point(|&(start, _)| start <= ip);
-        let (_, pc) = self.places[..after].last()?;
+        let after = self.locations.partition_point(|&(start, _)| start <= ip);
+        let (_, pc) = self.locations[..after].last()?;
         pc.map(|pc| pc as usize)
     }
 }
@@ -26,7 +27,7 @@ impl Compiled {
 impl Drop for Compiled {
     fn drop(&mut self) {
         if let Some(module) = self.module.take() {
-            // SAFETY: a VM drops its code only when no call is under way.
+            // SAFETY: a VM drops its code only while no call is in progress.
             unsafe { module.free_memory() };
         }
     }

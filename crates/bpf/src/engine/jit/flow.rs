@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Basic blocks of a BPF function, and which dominates which.
+//! Basic blocks of a BPF function and their dominator tree.
 
 use crate::image::{Function, Insn};
 use crate::insn;
 
 /// A basic block.
 pub(super) struct Block {
-    /// Its instructions.
+    /// First instruction.
     pub start: usize,
+    /// Instruction after the last one.
     pub end: usize,
-    /// Blocks that jump or fall into it, the reachable ones.
+    /// Reachable blocks that jump or fall into this block.
     pub preds: Vec<usize>,
-    /// Blocks it jumps or falls into.
+    /// Blocks into which this block jumps or falls.
     pub succs: Vec<usize>,
-    /// Its number in the dominator tree, counted on the way down, and the last number below it.
+    /// Number of the block in a preorder walk of the dominator tree.
     enter: u32,
+    /// Largest such number in the block's subtree.
     leave: u32,
 }
 
-/// The reachable blocks of a function.
+/// The basic blocks of a function.
 pub(super) struct Flow {
-    /// In the order of the code, unreachable ones included.
+    /// All blocks, unreachable ones included, in the order of the code.
     pub blocks: Vec<Block>,
     /// Reachable blocks, each after its dominators.
     pub order: Vec<usize>,
@@ -61,7 +63,9 @@ impl Flow {
             }
             if insn::is_jump(last.op) {
                 let target = (block.end as i64 + i64::from(last.off)) as usize;
-                block.succs.push(starts.binary_search(&target).expect("a leader"));
+                block
+                    .succs
+                    .push(starts.binary_search(&target).expect("jump targets start a block"));
             }
         }
         let order = reverse_postorder(&blocks);
@@ -75,7 +79,7 @@ impl Flow {
         flow
     }
 
-    /// Number of blocks that a jump goes back to.
+    /// Returns the number of blocks that are the target of a backward jump.
     pub fn loops(&self) -> usize {
         let mut heads = vec![false; self.blocks.len()];
         for &from in &self.order {
@@ -86,13 +90,14 @@ impl Flow {
         heads.iter().filter(|&&head| head).count()
     }
 
-    /// Does every way to `b` lead through `a`?
+    /// Returns whether every path to block `b` leads through block `a`.
     pub fn dominates(&self, a: usize, b: usize) -> bool {
         let (a, b) = (&self.blocks[a], &self.blocks[b]);
         a.enter <= b.enter && b.enter <= a.leave
     }
 
-    /// Immediate dominators by Cooper, Harvey and Kennedy's iteration, then a numbering of their tree.
+    /// Computes immediate dominators by the iteration of Cooper, Harvey and Kennedy, and numbers
+    /// the tree that they form.
     fn number_dominators(&mut self) {
         let mut rank = vec![usize::MAX; self.blocks.len()];
         for (n, &block) in self.order.iter().enumerate() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One BPF function to Cranelift's intermediate code.
+//! Translation of one BPF function to Cranelift's intermediate representation.
 
 use std::mem::offset_of;
 
@@ -19,38 +19,41 @@ use crate::insn::FRAME;
 use crate::insn::{self, alu, jmp};
 use crate::memory::SHIFT;
 
-/// The translation of one function under way.
+/// State of the translation of one function.
 pub(super) struct Translator<'a, 'b> {
     pub cx: &'a Context,
     pub ids: &'a [FuncId],
     pub module: &'a mut JITModule,
     pub builder: FunctionBuilder<'b>,
     pub flow: &'a Flow,
-    /// The block being translated.
+    /// Block that is being translated.
     pub block: usize,
     pub known: Known,
     pub context: Value,
-    /// Access to memory of the program. May trap, so it is neither dropped nor moved.
+    /// Flags of accesses to program memory. They may trap, so the compiler must neither drop nor
+    /// move them.
     pub heap: MemFlagsData,
-    /// Access to fields of the context.
+    /// Flags of accesses to fields of the context.
     pub fields: MemFlagsData,
-    /// Access to the words of cache lines, which always are there.
+    /// Flags of accesses to the cache lines' words, which never trap.
     pub lines: MemFlagsData,
-    /// r0 to r9.
+    /// Variables for r0 to r9.
     registers: Vec<Variable>,
-    /// r10, if used.
+    /// Value of r10, if the function uses it.
     fp: Option<Value>,
-    /// Instructions left.
+    /// Variable for the remaining budget.
     pub left: Variable,
-    /// Instructions of the current block not yet subtracted from it.
+    /// Number of translated instructions of the current block that are not yet subtracted from
+    /// `left`.
     uncounted: i64,
-    /// Iterations left to `may_goto`.
+    /// Variable for the iterations that `may_goto` has left.
     loops: Option<Variable>,
     blocks: Vec<ir::Block>,
-    /// Does it call anything, and so has to tell the next frame where it is? With the sanitizer always.
+    /// Whether the function calls anything and must therefore store the next frame's pointer.
+    /// Always true with the sanitizer.
     calls: bool,
-    /// With the sanitizer.
-    pub checked: Option<Provenances>,
+    /// Provenances of the registers; `None` without the sanitizer.
+    pub provenances: Option<Provenances>,
 }
 
 /// Fills `func` with the code of function `index`.
@@ -115,10 +118,10 @@ pub(super) fn translate(
         loops,
         blocks,
         calls,
-        checked: None,
+        provenances: None,
     };
-    t.begin_checked();
-    if function.is_callback && t.checked.is_none() {
+    t.init_provenances();
+    if function.is_callback && t.provenances.is_none() {
         t.mark_arguments(params[1]);
     }
     let value = t.load_field(types::I64, offset_of!(Context, left));
@@ -127,7 +130,8 @@ pub(super) fn translate(
     let first = t.blocks[0];
     t.builder.ins().jump(first, &[]);
 
-    // Sealing a block once all its predecessors are there lets registers keep their values' names, and so their checks.
+    // A block is sealed as soon as all its predecessors are translated. Registers then keep their
+    // SSA values across blocks, and with them the address checks already made.
     let mut missing: Vec<usize> = flow.blocks.iter().map(|block| block.preds.len()).collect();
     missing[0] += 1;
     let mut arrived = |t: &mut Translator<'_, '_>, n: usize| {
@@ -168,13 +172,13 @@ impl Translator<'_, '_> {
         block
     }
 
-    /// Goes on in a block all of whose predecessors are there already.
+    /// Continues in a block after all its predecessors have been emitted.
     pub fn enter_block(&mut self, block: ir::Block) {
         self.builder.switch_to_block(block);
         self.builder.seal_block(block);
     }
 
-    /// Instructions left after those translated so far.
+    /// Returns the remaining budget after the instructions translated so far.
     pub fn counted(&mut self) -> Value {
         let left = self.builder.use_var(self.left);
         if self.uncounted == 0 {
@@ -186,14 +190,14 @@ impl Translator<'_, '_> {
         left
     }
 
-    /// Takes the frame pointer from the context and puts there the next frame's.
+    /// Loads the frame pointer from the context and stores the next frame's pointer there.
     fn frame(&mut self, index: usize, uses_fp: bool) {
         if !uses_fp && !self.calls {
             return;
         }
         let fp = self.load_field(types::I64, offset_of!(Context, fp));
         self.fp = Some(fp);
-        self.frame_checked(fp);
+        self.set_frame_prov(fp);
         self.mark_frame(fp);
         if !self.calls {
             return;
@@ -218,7 +222,7 @@ impl Translator<'_, '_> {
             let i = self.cx.code.insns[pc];
             self.builder.set_srcloc(SourceLoc::new(pc as u32));
             self.uncounted += 1;
-            self.look(pc, &i);
+            self.register_checks_before(pc, &i);
             let known = match insn::class(i.op) {
                 insn::ALU64 => self.alu(&i, types::I64),
                 insn::ALU => self.alu(&i, types::I32),
@@ -228,7 +232,7 @@ impl Translator<'_, '_> {
                         self.mark_constant(value, i.imm as u64);
                     }
                     self.set(i.dst, value);
-                    self.constant_checked(&i);
+                    self.set_constant_prov(&i);
                     true
                 }
                 insn::LDX => self.load(pc, &i),
@@ -250,7 +254,8 @@ impl Translator<'_, '_> {
             if !known {
                 self.write_back();
                 self.fault(pc, raise::trap, &[]);
-                // What follows is reachable in the flow graph, but not from here.
+                // The instructions that follow cannot be executed, but the flow graph contains
+                // them.
                 let dead = self.builder.create_block();
                 self.enter_block(dead);
             }
@@ -270,7 +275,7 @@ impl Translator<'_, '_> {
 
     fn exit(&mut self) {
         self.write_back();
-        self.exit_checked();
+        self.return_prov();
         if let (true, Some(fp)) = (self.calls, self.fp) {
             self.store_field(fp, offset_of!(Context, fp));
         }
@@ -285,12 +290,12 @@ impl Translator<'_, '_> {
             .flow
             .blocks
             .binary_search_by_key(&target, |block| block.start)
-            .expect("a leader");
+            .expect("jump targets start a block");
         let target = self.blocks[target];
         if i.off >= 0 {
             return self.branch(i, target);
         }
-        // Going back: the budget is looked at on the way, and not if the jump is not taken.
+        // A backward jump tests the budget, but only if it is taken.
         let back = self.builder.create_block();
         self.branch(i, back);
         self.enter_block(back);
@@ -307,7 +312,7 @@ impl Translator<'_, '_> {
             let variable = self.loops.expect("declared where may_goto is used");
             let loops = self.builder.use_var(variable);
             let fewer = self.builder.ins().iadd_imm_s(loops, -1);
-            // At 0 it stays there: the jump is taken again.
+            // A counter of 0 stays 0, so the jump is taken again the next time.
             let over = self.builder.ins().icmp_imm_s(IntCC::Equal, loops, 0);
             let fewer = self.builder.ins().select(over, loops, fewer);
             self.builder.def_var(variable, fewer);
@@ -357,16 +362,16 @@ impl Translator<'_, '_> {
         self.builder.ins().brif(condition, target, &[], next, &[]);
     }
 
-    /// ALU and ALU64; `false` when there is no such operation.
+    /// Translates ALU and ALU64. Returns `false` if there is no such operation.
     fn alu(&mut self, i: &Insn, ty: Type) -> bool {
         let op = i.op & 0xf0;
         let register = i.op & insn::X != 0;
         let old = self.get(i.dst);
         if op == alu::END {
-            self.alu_checked(i, ty);
+            self.set_alu_prov(i, ty);
             return self.swap(i, old);
         }
-        self.alu_checked(i, ty);
+        self.set_alu_prov(i, ty);
         let a = if ty == types::I32 {
             self.builder.ins().ireduce(ty, old)
         } else {
@@ -426,7 +431,8 @@ impl Translator<'_, '_> {
         self.builder.ins().sextend(to, low)
     }
 
-    /// Division by 0 gives 0, modulo 0 the dividend; the smallest number divided by -1 is itself.
+    /// Divides as BPF does: x / 0 is 0, x % 0 is x, and the smallest number divided by -1 is
+    /// itself.
     fn divide(&mut self, i: &Insn, ty: Type, a: Value, b: Value) -> Value {
         let modulo = i.op & 0xf0 == alu::MOD;
         let one = self.builder.ins().iconst(ty, 1);
@@ -455,7 +461,8 @@ impl Translator<'_, '_> {
         self.builder.ins().select(by_zero, otherwise, result)
     }
 
-    /// A pointer into the arena, as the kernel's address or as the program's; NULL stays NULL.
+    /// Converts a pointer into the arena to the kernel's address or the program's address. NULL
+    /// stays NULL.
     fn cast(&mut self, i: &Insn, value: Value) -> Value {
         let base = if i.imm == insn::CAST_USER {
             self.cx.arena_user

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Loads and stores: the address check, and where it can be left out.
+//! Machine code for loads and stores, and for the checks of their addresses.
 //!
-//! What is checked is the base register: one shift and one compare tell whether it points into the region, and whatever the
-//! 16-bit offset adds stays within the inaccessible margins. A base below 64 KiB becomes, for loads, the middle of an area
-//! of zeros, and that substitute serves every further access through the same value. So one check a value is enough along
-//! every way that passes it; frame pointers and constants that point into the region need none.
+//! Only the base register is checked: one shift and one comparison show whether it points into the
+//! region. The 16-bit offset of the access can leave the region only into inaccessible margins. A
+//! load through a base below 64 KiB reads from the middle of an area of zeros, and all later loads
+//! through the same SSA value use that substitute base. One check is therefore enough for all
+//! loads, or all stores, that it dominates. Frame pointers and constants that point into the region
+//! need no check.
 
 use std::collections::{HashMap, HashSet};
 use std::mem::offset_of;
@@ -13,7 +15,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Type, Value, types};
 
 use super::function::Translator;
-use crate::cache::lines::{LINE, line_of, whole_lines};
+use crate::cache::lines::{LINE, line_address, whole_lines};
 use crate::engine::context::{self, Context};
 use crate::engine::raise;
 use crate::image::Insn;
@@ -21,28 +23,31 @@ use crate::insn::FRAME;
 use crate::insn::{self, atomic};
 use crate::memory::{NULL_LIMIT, OWN_SHIFT, REACH, SHIFT};
 
-/// What is known of the values of one function.
+/// Facts about the SSA values of one function.
 #[derive(Default)]
 pub(super) struct Known {
-    /// Checked values: in which block, and what to access instead.
+    /// Checked base values: for each, the block of the check and the base to use instead.
     checked: HashMap<Value, Vec<(usize, Value)>>,
-    /// Values that were checked to point into the program's own memory, which it may store to: in which blocks.
+    /// Base values that were checked to point into the program's own, writable memory, with the
+    /// blocks of the checks.
     own: HashMap<Value, Vec<usize>>,
-    /// Values that lie in the region by construction: how far they may be from something that does.
+    /// Values that lie in the region without a check, each with its distance from a value that
+    /// certainly lies there.
     inside: HashMap<Value, i64>,
-    /// Those of them that are addresses of the kernel's memory.
+    /// Values in `inside` that are addresses of kernel memory.
     kernel: HashSet<Value>,
-    /// Those of them that come from the frame pointer.
+    /// Values in `inside` that are derived from the frame pointer.
     stack: HashSet<Value>,
-    /// The address of a callback's arguments, which lie on the BPF stack.
+    /// Address of a callback's arguments, which lie on the BPF stack.
     arguments: Option<Value>,
-    /// Places whose cache line this CPU has: in which block that was made sure of, and whether it may be stored to.
-    touched: HashMap<Place, Vec<(usize, bool)>>,
+    /// Cache lines that this CPU's cache holds: for each, the block that fetched the line and
+    /// whether it may be stored to.
+    touched: HashMap<LineKey, Vec<(usize, bool)>>,
 }
 
-/// A line of the program's memory: that of a known address, or so far from that of a value.
+/// A cache line of program memory: a known line, or the line at a distance from a value.
 #[derive(PartialEq, Eq, Hash)]
-enum Place {
+enum LineKey {
     Line(u64),
     At(Value, i64),
 }
@@ -57,12 +62,12 @@ fn int(op: u8) -> Type {
 }
 
 impl Translator<'_, '_> {
-    /// `value` is an address of the region.
+    /// Records that `value` is an address in the region.
     pub fn mark_inside(&mut self, value: Value) {
         self.known.inside.insert(value, 0);
     }
 
-    /// `value` is this constant address of the region.
+    /// Records that `value` is this constant address in the region.
     pub fn mark_constant(&mut self, value: Value, addr: u64) {
         self.mark_inside(value);
         if addr >> OWN_SHIFT != self.cx.base >> OWN_SHIFT {
@@ -70,31 +75,31 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// `fp` is the frame pointer.
+    /// Records that `fp` is the frame pointer.
     pub fn mark_frame(&mut self, fp: Value) {
         self.mark_inside(fp);
         self.known.stack.insert(fp);
     }
 
-    /// `array` is where the arguments of a callback are.
+    /// Records that `array` is the address of a callback's arguments.
     pub fn mark_arguments(&mut self, array: Value) {
         self.mark_inside(array);
         self.known.arguments = Some(array);
     }
 
-    /// Is `value` an address of the region for certain?
+    /// Returns whether `value` is certainly an address in the region.
     pub fn is_inside(&self, value: Value) -> bool {
         self.known
             .inside
             .contains_key(&self.builder.func.dfg.resolve_aliases(value))
     }
 
-    /// `sum` is `value` plus a constant.
+    /// Records that `sum` is `value` plus a constant.
     pub fn mark_sum(&mut self, sum: Value, value: Value, offset: i64) {
         let value = self.builder.func.dfg.resolve_aliases(value);
         if let Some(&far) = self.known.inside.get(&value) {
             let far = far.saturating_add(offset);
-            // Leaves room for the offset of an access.
+            // The limit leaves room for the offset of an access.
             if far.unsigned_abs() < REACH / 2 {
                 self.known.inside.insert(sum, far);
                 if self.known.kernel.contains(&value) {
@@ -107,7 +112,7 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// A value to use as the base of a load through `base`.
+    /// Checks the base of a load and returns the value to use as the base.
     fn readable(&mut self, pc: usize, base: Value, offset: i32) -> Value {
         let base = self.builder.func.dfg.resolve_aliases(base);
         if self.known.inside.contains_key(&base) {
@@ -117,12 +122,12 @@ impl Translator<'_, '_> {
         if self.is_own(base) {
             return base;
         }
-        if let Some(places) = self.known.checked.get(&base)
-            && let Some(&(_, safe)) = places.iter().find(|(block, _)| self.flow.dominates(*block, here))
+        if let Some(blocks) = self.known.checked.get(&base)
+            && let Some(&(_, safe)) = blocks.iter().find(|(block, _)| self.flow.dominates(*block, here))
         {
             return safe;
         }
-        let outside = self.is_elsewhere(base, SHIFT);
+        let outside = self.differs_from_base(base, SHIFT);
         let slow = self.cold_block();
         let next = self.builder.create_block();
         let safe = self.builder.append_block_param(next, types::I64);
@@ -134,7 +139,8 @@ impl Translator<'_, '_> {
             .builder
             .ins()
             .icmp_imm_s(IntCC::UnsignedLessThan, base, NULL_LIMIT as i64);
-        // A block of its own, or setting the substitute would stand in the way of those that need none.
+        // Only this block loads the substitute, so that accesses with a valid base do not pay for
+        // it.
         let (substitute, bad) = (self.cold_block(), self.cold_block());
         self.builder.ins().brif(null, substitute, &[], bad, &[]);
         self.enter_block(substitute);
@@ -148,21 +154,21 @@ impl Translator<'_, '_> {
         safe
     }
 
-    /// Makes sure that a store through `base` is to the program's own memory, or to a field of a kernel object that programs
-    /// may write. Returns the value to use as the base.
+    /// Checks that a store through `base` goes to the program's own memory, or to a field of a
+    /// kernel object that programs may write. Returns the value to use as the base.
     fn writable(&mut self, pc: usize, base: Value, i: &Insn) -> Value {
         let base = self.builder.func.dfg.resolve_aliases(base);
         let inside = self.known.inside.contains_key(&base) && !self.known.kernel.contains(&base);
         if inside || self.is_own(base) {
             return base;
         }
-        let outside = self.is_elsewhere(base, OWN_SHIFT);
+        let outside = self.differs_from_base(base, OWN_SHIFT);
         let (slow, next) = (self.cold_block(), self.builder.create_block());
         self.builder.ins().brif(outside, slow, &[], next, &[]);
         self.enter_block(slow);
         let plain = i.op & 0xe0 == insn::MEM;
         if plain && self.cx.region().may_be_field(i.off.into(), insn::size(i.op)) {
-            // Other stores through the pointer are to be checked again.
+            // `base` is not recorded as checked: another field of the object may be read-only.
             let at = self.builder.ins().iconst(types::I32, pc as i64);
             self.store_field(at, offset_of!(Context, pc));
             let offset = self.builder.ins().iconst(types::I64, i64::from(i.off));
@@ -177,13 +183,14 @@ impl Translator<'_, '_> {
         base
     }
 
-    /// Was `base` checked to point into the program's own memory on the way here?
+    /// Returns whether `base` was checked, on every path to this block, to point into the program's
+    /// own memory.
     fn is_own(&self, base: Value) -> bool {
         let blocks = self.known.own.get(&base).map_or(&[][..], Vec::as_slice);
         blocks.iter().any(|&block| self.flow.dominates(block, self.block))
     }
 
-    /// Where an address of the region is in the host's memory.
+    /// Converts an address in the region to the host's address.
     pub fn host(&mut self, addr: Value) -> Value {
         match self.cx.delta {
             0 => addr,
@@ -194,16 +201,19 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// Whether an address differs from the region's base in the bits from `shift` up.
-    fn is_elsewhere(&mut self, addr: Value, shift: u32) -> Value {
+    /// Compares an address with the region's base, in the bits from `shift` up; the result is true
+    /// if they differ.
+    fn differs_from_base(&mut self, addr: Value, shift: u32) -> Value {
         let tag = self.builder.ins().ushr_imm_u(addr, i64::from(shift));
         self.builder
             .ins()
             .icmp_imm_s(IntCC::NotEqual, tag, (self.cx.base >> shift) as i64)
     }
 
-    /// Makes sure that this CPU's cache has the line of an access, or calls for it. Not for the own frame and a callback's
-    /// arguments, and not where the same was done before: while a program runs, nobody takes its lines away.
+    /// Emits a test whether this CPU's cache holds the line of an access, and a call that fetches
+    /// it otherwise. The function's own frame and a callback's arguments need no test. A line that
+    /// was tested before needs none either, because no other CPU can take lines away while a
+    /// program runs.
     fn touch(&mut self, base: Value, offset: i32, store: bool) {
         if self.cx.lines().never_move() {
             return;
@@ -216,21 +226,21 @@ impl Translator<'_, '_> {
         if self.known.arguments == Some(base) && whole_lines(offset) == 0 {
             return;
         }
-        let constant = self.constant(base).map(|base| line_of(base as u64, offset));
+        let constant = self.constant(base).map(|base| line_address(base as u64, offset));
         let offset = whole_lines(offset);
-        let place = match constant {
-            Some(addr) => Place::Line(addr / LINE),
-            None => Place::At(base, offset),
+        let key = match constant {
+            Some(addr) => LineKey::Line(addr / LINE),
+            None => LineKey::At(base, offset),
         };
         let (flow, here) = (self.flow, self.block);
-        let places = self.known.touched.entry(place).or_default();
-        if places
+        let blocks = self.known.touched.entry(key).or_default();
+        if blocks
             .iter()
             .any(|&(block, stored)| (stored || !store) && flow.dominates(block, here))
         {
             return;
         }
-        places.push((here, store));
+        blocks.push((here, store));
         let bias = self.cx.lines().bias();
         let (addr, word) = match constant {
             Some(addr) => {
@@ -265,23 +275,23 @@ impl Translator<'_, '_> {
         self.enter_block(next);
     }
 
-    /// LDX.
+    /// Translates LDX.
     pub fn load(&mut self, pc: usize, i: &Insn) -> bool {
         let signed = i.op & 0xe0 == insn::MEMSX;
         if !signed && i.op & 0xe0 != insn::MEM || signed && insn::size(i.op) == 8 {
             return false;
         }
         let base = self.get(i.src);
-        let prov = self.load_checked(pc, i, base);
+        let prov = self.check_load(pc, i, base);
         let base = self.readable(pc, base, i.off);
         self.touch(base, i.off, false);
         let value = self.load_at(base, i, signed);
         self.set(i.dst, value);
-        self.loaded_checked(i.dst, value, prov);
+        self.set_loaded_prov(i.dst, value, prov);
         true
     }
 
-    /// ST, STX and the atomics.
+    /// Translates ST, STX and the atomics.
     pub fn store(&mut self, pc: usize, i: &Insn) -> bool {
         let ty = int(i.op);
         let value = match (insn::class(i.op), i.op & 0xe0) {
@@ -294,17 +304,19 @@ impl Translator<'_, '_> {
             _ => return false,
         };
         let base = self.get(i.dst);
-        self.store_checked(pc, i, base);
+        self.check_store(pc, i, base);
         let base = self.writable(pc, base, i);
         self.touch(base, i.off, true);
         self.store_at(base, i, value);
         true
     }
 
-    /// The value an instruction loads, as a 64-bit one.
+    /// Loads the value of an instruction and extends it to 64 bits.
     ///
-    /// Elsewhere than in the own frame a load may fault, and has to be a machine instruction of its own, or nobody could tell
-    /// which one faulted. The compiler folds a load only if it neither extends nor has a sequence point behind it.
+    /// A load outside of the function's own frame may fault. It must be a machine instruction of
+    /// its own, because otherwise the faulting BPF instruction would be unknown. The compiler
+    /// merges a load into another instruction only if the load does not extend and no sequence
+    /// point follows it.
     fn load_at(&mut self, base: Value, i: &Insn, signed: bool) -> Value {
         let address = self.host(base);
         let (memory, offset, wide) = (self.heap, i.off, types::I64);
@@ -324,10 +336,11 @@ impl Translator<'_, '_> {
         value
     }
 
-    /// Stores what an instruction stores.
+    /// Stores the value of an instruction.
     ///
-    /// Elsewhere than in the own frame a store may fault, even one that puts back what was loaded, or that the next one
-    /// overwrites. The compiler leaves out neither across a sequence point, and takes no extending load for what a store puts back.
+    /// A store outside of the function's own frame may fault, even if it stores the value just
+    /// loaded or if the next store overwrites it. A sequence point keeps the compiler from removing
+    /// such a store. It also keeps it from folding an extending load into the store.
     fn store_at(&mut self, base: Value, i: &Insn, value: Value) {
         let address = self.host(base);
         self.builder.ins().store(self.heap, value, address, i.off);
@@ -336,7 +349,8 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// How far an access is from the frame pointer, if that is known.
+    /// Returns the distance of an access from the frame pointer, if it is known and the access lies
+    /// in the frame.
     pub fn in_frame(&self, base: Value, i: &Insn) -> Option<i64> {
         let base = self.builder.func.dfg.resolve_aliases(base);
         let far = self
@@ -348,7 +362,7 @@ impl Translator<'_, '_> {
         (-(FRAME as i64) <= far && far + insn::size(i.op) as i64 <= 0).then_some(far)
     }
 
-    /// The low bits of a 64-bit value.
+    /// Returns the low bits of a 64-bit value.
     fn narrow(&mut self, value: Value, ty: Type) -> Value {
         if ty == types::I64 {
             value
@@ -357,7 +371,8 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// Plain loads and stores will do: the simulated machine runs one CPU at a time.
+    /// Translates an atomic operation into plain loads and stores. They suffice because the
+    /// simulated machine executes one CPU at a time.
     fn atomic(&mut self, pc: usize, i: &Insn) -> bool {
         if !insn::is_atomic(i) {
             return false;
@@ -365,7 +380,7 @@ impl Translator<'_, '_> {
         let ty = int(i.op);
         let is_load = i.imm == atomic::LOAD_ACQUIRE;
         let base = self.get(if is_load { i.src } else { i.dst });
-        self.atomic_checked(pc, i, base, is_load);
+        self.check_atomic(pc, i, base, is_load);
         let base = match is_load {
             true => self.readable(pc, base, i.off),
             false => self.writable(pc, base, i),
@@ -408,7 +423,7 @@ impl Translator<'_, '_> {
     }
 }
 
-/// The immediate as a constant of this type: Cranelift wants no bits beyond.
+/// Truncates the immediate to the type, because Cranelift rejects constants with higher bits set.
 fn truncate(imm: i64, ty: Type) -> i64 {
     match ty {
         types::I8 => i64::from(imm as u8),

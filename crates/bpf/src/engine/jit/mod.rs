@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The JIT compiler: each BPF function becomes a machine function, through Cranelift.
+//! The JIT compiler, which translates each BPF function to a machine function through Cranelift.
 //!
-//! A machine function takes the [`Context`] and r1 to r5 and returns r0, as helpers do. BPF registers are SSA variables; the
-//! count of instructions left is one more, written back at calls and at the end. What is emitted for one instruction is in
-//! `function`, for loads and stores in `memory`, for calls in `call`, with the sanitizer besides in `sanitizer`; the order of blocks in `flow`;
-//! where the code lies in `pages`.
+//! A machine function takes the [`Context`] and r1 to r5 and returns r0, as helpers do. BPF
+//! registers are SSA variables. The remaining budget is another variable, stored in the context at
+//! calls and at the end. `function` translates instructions, with loads and stores in `memory` and
+//! calls in `call`. `sanitizer` adds the checks of the sanitizer, `flow` orders the blocks, and
+//! `pages` allocates memory for the code.
 
 mod call;
 pub(super) mod compiled;
@@ -30,27 +31,28 @@ use compiled::Compiled;
 use flow::Flow;
 use pages::Pages;
 
-/// Why there is no machine code.
+/// Reasons for which a program is not compiled.
 pub(crate) enum Error {
-    /// The program is beyond a bound of the compiler; the interpreter runs it.
+    /// The program exceeds a limit of the compiler, and the interpreter runs it.
     TooLarge(String),
-    /// The host does not allow it.
+    /// The host does not support or allow compilation.
     Failed(String),
 }
 
-/// Largest function in instructions, basic blocks and loops, and largest program in instructions and functions, that is compiled.
-/// Time grows faster than linearly with a function's size, most with loops in loops: at these bounds a function takes about a
-/// second, twice that with the sanitizer.
+/// Limits on the size of a function and of a program that the JIT compiles. Compile time grows
+/// faster than linearly with a function's size, most of all for nested loops. At these limits a
+/// function takes about one second, or two with the sanitizer.
 const MAX_INSNS: usize = 16 << 10;
 const MAX_BLOCKS: usize = 8 << 10;
 const MAX_LOOPS: usize = 128;
 const MAX_PROGRAM: usize = 128 << 10;
 const MAX_FUNCTIONS: usize = 4096;
 
-/// Bytes of machine code that one instruction may become on average. The most that was seen is 160, with the sanitizer.
+/// Average number of bytes of machine code reserved for one instruction. The largest average seen
+/// is 160, with the sanitizer.
 const CODE_PER_INSN: usize = 1024;
 
-/// Compiles all functions. Returns the code, and the entry of each function.
+/// Compiles all functions. Returns the code and the entry point of each function.
 pub(crate) fn compile(cx: &Context) -> Result<(Compiled, Vec<Entry>), Error> {
     let (insns, functions) = (cx.code.insns.len(), cx.code.functions.len());
     if insns > MAX_PROGRAM {
@@ -64,7 +66,7 @@ pub(crate) fn compile(cx: &Context) -> Result<(Compiled, Vec<Entry>), Error> {
     build(cx, &flows)
 }
 
-/// The basic blocks of a function, unless they are too many to compile.
+/// Returns the basic blocks of a function, or an error if there are too many to compile.
 fn flow(cx: &Context, function: &Function) -> Result<Flow, Error> {
     let name = || format!("function {}", function.name);
     let insns = function.end - function.start;
@@ -82,8 +84,10 @@ fn flow(cx: &Context, function: &Function) -> Result<Flow, Error> {
 }
 
 impl Error {
-    fn too_large(what: &str, has: usize, of: &str, most: usize) -> Error {
-        Error::TooLarge(format!("{what} has {has} {of}, and the JIT compiles at most {most}"))
+    fn too_large(subject: &str, count: usize, unit: &str, max: usize) -> Error {
+        Error::TooLarge(format!(
+            "{subject} has {count} {unit}, and the JIT compiles at most {max}"
+        ))
     }
 }
 
@@ -140,9 +144,9 @@ fn build(cx: &Context, flows: &[Flow]) -> Result<(Compiled, Vec<Entry>), Error> 
         }
         frame = own.max(frame);
         sizes.push(u64::from(code.code_info().total_size));
-        let places = code.buffer.get_srclocs_sorted().iter();
+        let locations = code.buffer.get_srclocs_sorted().iter();
         offsets.push(
-            places
+            locations
                 .map(|p| (p.start, (!p.loc.is_default()).then_some(p.loc.bits())))
                 .collect(),
         );
@@ -153,7 +157,7 @@ fn build(cx: &Context, flows: &[Flow]) -> Result<(Compiled, Vec<Entry>), Error> 
     let starts: Vec<u64> = ids.iter().map(|&id| module.get_finalized_function(id) as u64).collect();
     let ends = starts.iter().zip(&sizes).map(|(start, size)| start + size);
     let range = starts.iter().copied().min().unwrap_or(0)..ends.max().unwrap_or(0);
-    let mut places: Vec<(u64, Option<u32>)> = starts
+    let mut locations: Vec<(u64, Option<u32>)> = starts
         .iter()
         .zip(offsets)
         .flat_map(|(&start, offsets)| {
@@ -162,8 +166,9 @@ fn build(cx: &Context, flows: &[Flow]) -> Result<(Compiled, Vec<Entry>), Error> 
                 .map(move |(offset, pc)| (start + u64::from(offset), pc))
         })
         .collect();
-    places.sort_unstable();
-    // SAFETY: the code was compiled with this signature, and the trampolines, which alone call entries, keep the registers.
+    locations.sort_unstable();
+    // SAFETY: the code was compiled with this signature. Only the trampolines call entry points,
+    // and they save the registers.
     let entries = starts
         .iter()
         .map(|&start| unsafe { std::mem::transmute::<u64, Entry>(start) })
@@ -171,13 +176,14 @@ fn build(cx: &Context, flows: &[Flow]) -> Result<(Compiled, Vec<Entry>), Error> 
     let compiled = Compiled {
         range,
         frame,
-        places,
+        locations,
         module: Some(module),
     };
     Ok((compiled, entries))
 }
 
-/// What the compiler says of a function: a limit of its own is reached, or it does not work on this host.
+/// Converts the compiler's error about a function: either one of its limits is reached, or it does
+/// not work on this host.
 fn refused(function: &str, error: ModuleError) -> Error {
     match error {
         ModuleError::Compilation(limit @ (CodegenError::ImplLimitExceeded | CodegenError::CodeTooLarge)) => {
@@ -190,7 +196,8 @@ fn refused(function: &str, error: ModuleError) -> Error {
     }
 }
 
-/// Bytes of stack from the caller's stack pointer to the function's own: the return address, the frame pointer and the frame.
+/// Returns the stack that a call of the function uses in bytes: return address, frame pointer and
+/// frame.
 fn frame_size(code: &CompiledCode) -> u64 {
     let frame = code
         .buffer
@@ -199,8 +206,10 @@ fn frame_size(code: &CompiledCode) -> u64 {
     u64::from(frame) + 16
 }
 
-/// Of compiled functions: context and r1 to r5; returns r0. No register survives a call, so that none has to be saved on the
-/// way in: the trampoline saves them all, as a fault has to find them. With the sanitizer they are called from Rust.
+/// Returns the signature of compiled functions: the context and r1 to r5, returning r0. A function
+/// saves no registers on entry, because the calling convention preserves none: the trampolines save
+/// them all, so that a fault can restore them. With the sanitizer, Rust code calls the functions,
+/// so they use the C convention.
 fn own_signature(cx: &Context) -> Signature {
     let mut signature = signature(5);
     if cx.sanitizer.is_none() {
@@ -209,7 +218,8 @@ fn own_signature(cx: &Context) -> Signature {
     signature
 }
 
-/// Context and the first `args` of r1 to r5; returns r0.
+/// Returns the signature of a Rust function: the context and the first `args` of r1 to r5,
+/// returning r0.
 fn signature(args: usize) -> Signature {
     let mut signature = Signature::new(CallConv::SystemV);
     signature.params.extend((0..=args).map(|_| AbiParam::new(types::I64)));

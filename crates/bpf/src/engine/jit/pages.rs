@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Memory for the machine code of one program: a single piece, so that relative calls reach every function and the host needs one
-//! memory map for it.
+//! Memory for the machine code of one program.
+//!
+//! All code lies in one piece, so that relative calls reach every function and the program uses one
+//! memory mapping of the host.
 
 use std::io;
 
@@ -9,22 +11,22 @@ use cranelift_module::{ModuleError, ModuleResult};
 
 use crate::memory::PAGE;
 
-/// Pages that are writable until the code is complete, and executable from then on.
+/// Pages that are writable until the code is complete, and executable afterwards.
 pub(super) struct Pages {
     start: *mut u8,
-    /// Bytes of addresses held.
+    /// Number of reserved bytes.
     size: usize,
     used: usize,
 }
 
-// SAFETY: the pages belong to this value alone.
+// SAFETY: only this value owns the pages.
 unsafe impl Send for Pages {}
 
 impl Pages {
-    /// Reserves addresses. The host gives memory when it is written.
+    /// Reserves addresses. The host allocates memory when the pages are written.
     pub fn reserve(bytes: usize) -> io::Result<Pages> {
         let size = bytes.max(1).next_multiple_of(PAGE as usize);
-        // SAFETY: a new mapping at an address of the host's choice.
+        // SAFETY: a new mapping, at an address that the host chooses.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -45,10 +47,10 @@ impl Pages {
         }
     }
 
-    /// Gives back what lies behind the first `size` bytes, whole pages.
+    /// Unmaps the pages after the first `size` bytes. `size` is a multiple of the page size.
     fn shrink(&mut self, size: usize) {
         if size < self.size {
-            // SAFETY: an unused part of our own mapping.
+            // SAFETY: an unused part of this value's mapping.
             unsafe { libc::munmap(self.start.add(size).cast(), self.size - size) };
             self.size = size;
         }
@@ -69,7 +71,7 @@ impl JITMemoryProvider for Pages {
         let at = self.used.next_multiple_of(align.max(1) as usize);
         let end = at.checked_add(size).filter(|&end| end <= self.size);
         self.used = end.ok_or_else(|| io::Error::new(io::ErrorKind::OutOfMemory, "more code than was reserved"))?;
-        // SAFETY: inside the mapping.
+        // SAFETY: the address lies inside the mapping.
         Ok(unsafe { self.start.add(at) })
     }
 
@@ -79,7 +81,7 @@ impl JITMemoryProvider for Pages {
 
     fn finalize(&mut self, _: BranchProtection) -> ModuleResult<()> {
         self.shrink(self.used.max(1).next_multiple_of(PAGE as usize));
-        // SAFETY: our own mapping. Code in it is complete.
+        // SAFETY: this value owns the mapping, and the code in it is complete.
         let done = unsafe { libc::mprotect(self.start.cast(), self.size, libc::PROT_READ | libc::PROT_EXEC) };
         match done {
             0 => Ok(()),
@@ -95,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_are_one_piece_and_no_larger_than_reserved() {
+    fn allocations_are_contiguous_and_within_the_reservation() {
         let mut pages = Pages::reserve(5000).expect("memory");
         let first = pages.allocate(100, 16, JITMemoryKind::Executable).expect("room");
         let second = pages.allocate(7000, 64, JITMemoryKind::Executable).expect("room");
@@ -105,14 +107,14 @@ mod tests {
             .expect_err("two pages are full");
         assert_eq!(refused.kind(), io::ErrorKind::OutOfMemory);
         assert!(pages.allocate(8, 8, JITMemoryKind::Writable).is_err());
-        // SAFETY: both are ours, 8192 bytes are there.
+        // SAFETY: the pages are alive and hold 8192 bytes.
         unsafe { second.add(6999).write(0xc3) };
         pages.finalize(BranchProtection::None).expect("it becomes executable");
         assert_eq!(unsafe { second.add(6999).read() }, 0xc3);
     }
 
     #[test]
-    fn no_room_for_pages_is_an_error() {
+    fn a_lack_of_address_space_is_an_error() {
         assert!(Pages::reserve(usize::MAX / 2).is_err());
     }
 }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The sanitizer in compiled code: a provenance beside each register, and calls to `sanitizer` before accesses and around calls. Accesses to the own
-//! frame at a known place need no check; what is spilled there is noted in the shadow of the stack. Without the sanitizer
-//! these functions emit nothing.
+//! The sanitizer's part of compiled code.
+//!
+//! Each register has a variable with its provenance. The code calls the checks in `sanitizer`
+//! before accesses and around calls. An access to the function's own frame at a known offset needs
+//! no check; the shadow of the stack records the provenance of a spilled value. Without the
+//! sanitizer these functions emit nothing.
 
 use std::mem::offset_of;
 
@@ -17,23 +20,24 @@ use crate::sanitizer;
 
 /// Provenances of the registers of one function.
 pub(super) struct Provenances {
-    /// r0 to r9.
+    /// Variables for the provenances of r0 to r9.
     registers: Vec<Variable>,
-    /// r10's, and where the shadow of its frame ends.
+    /// Provenance of r10, and the end of the frame's part of the stack's shadow.
     frame: Option<(Value, Value)>,
 }
 
-/// What the provenance of a loaded value is.
+/// Source of a loaded value's provenance.
 pub(super) enum Loaded {
     Unchecked,
     Known(Value),
-    /// What was spilled at this distance from the frame pointer.
+    /// The value was spilled at this distance from the frame pointer.
     Spilled(i64),
 }
 
 impl Translator<'_, '_> {
-    /// Arguments bring theirs along; other registers hold none.
-    pub fn begin_checked(&mut self) {
+    /// Defines the provenances at the start of a function: arguments have those that the caller
+    /// stored, other registers have none.
+    pub fn init_provenances(&mut self) {
         if self.cx.sanitizer.is_none() {
             return;
         }
@@ -46,37 +50,37 @@ impl Translator<'_, '_> {
             };
             self.builder.def_var(register, prov);
         }
-        self.checked = Some(Provenances { registers, frame: None });
+        self.provenances = Some(Provenances { registers, frame: None });
     }
 
-    /// The frame pointer's provenance: which frame it is of.
-    pub fn frame_checked(&mut self, fp: Value) {
+    /// Computes the provenance of the frame pointer, which identifies the frame.
+    pub fn set_frame_prov(&mut self, fp: Value) {
         let Some(state) = &self.cx.sanitizer else { return };
         let (stack, _) = self.cx.stack_range();
         let prov = sanitizer::frame().wrapping_sub(stack) as i64;
         let prov = self.builder.ins().iconst(types::I64, prov);
         let prov = self.builder.ins().iadd(fp, prov);
-        // Two words of shadow for one of stack.
+        // The shadow has two words for each word of the stack.
         let twice = self.builder.ins().ishl_imm_u(fp, 1);
         let shadow = state.shadow().wrapping_sub(2 * stack) as i64;
         let shadow = self.builder.ins().iconst(types::I64, shadow);
         let shadow = self.builder.ins().iadd(twice, shadow);
-        if let Some(checked) = &mut self.checked {
-            checked.frame = Some((prov, shadow));
+        if let Some(provenances) = &mut self.provenances {
+            provenances.frame = Some((prov, shadow));
         }
     }
 
     fn prov(&mut self, register: u8) -> Value {
-        let checked = self.checked.as_ref().expect("in checked mode");
-        match checked.registers.get(usize::from(register)) {
+        let provenances = self.provenances.as_ref().expect("the sanitizer is on");
+        match provenances.registers.get(usize::from(register)) {
             Some(&variable) => self.builder.use_var(variable),
-            None => checked.frame.expect("the frame is set up where r10 is used").0,
+            None => provenances.frame.expect("the frame is set up where r10 is used").0,
         }
     }
 
     fn set_prov(&mut self, register: u8, prov: Value) {
-        let checked = self.checked.as_ref().expect("in checked mode");
-        self.builder.def_var(checked.registers[usize::from(register)], prov);
+        let provenances = self.provenances.as_ref().expect("the sanitizer is on");
+        self.builder.def_var(provenances.registers[usize::from(register)], prov);
     }
 
     fn set_scalar(&mut self, register: u8) {
@@ -88,17 +92,18 @@ impl Translator<'_, '_> {
         self.constant(prov) == Some(sanitizer::SCALAR as i64)
     }
 
-    /// LD_IMM64.
-    pub fn constant_checked(&mut self, i: &Insn) {
+    /// Sets the provenance of an LD_IMM64.
+    pub fn set_constant_prov(&mut self, i: &Insn) {
         let Some(state) = &self.cx.sanitizer else { return };
         let prov = state.constant(self.cx.region(), i.imm as u64);
         let prov = self.builder.ins().iconst(types::I64, prov as i64);
         self.set_prov(i.dst, prov);
     }
 
-    /// As the interpreter's `provenance`. Before the registers change.
-    pub fn alu_checked(&mut self, i: &Insn, ty: Type) {
-        if self.checked.is_none() {
+    /// Sets the provenance of an ALU result, like `provenance` in the interpreter. Must be called
+    /// before the registers change.
+    pub fn set_alu_prov(&mut self, i: &Insn, ty: Type) {
+        if self.provenances.is_none() {
             return;
         }
         let register = i.op & insn::X != 0;
@@ -137,12 +142,12 @@ impl Translator<'_, '_> {
         self.set_prov(i.dst, prov);
     }
 
-    /// As the interpreter's `look`. Before an instruction.
-    pub fn look(&mut self, pc: usize, i: &Insn) {
+    /// Checks the registers that an instruction uses, like `sanitizer::before` in the interpreter.
+    pub fn register_checks_before(&mut self, pc: usize, i: &Insn) {
         let Some(state) = &self.cx.sanitizer else { return };
-        let look = state.look(pc);
+        let register_checks_before = state.register_checks_before(pc);
         let at = |t: &mut Self| t.builder.ins().iconst(types::I64, pc as i64);
-        for register in look.unset() {
+        for register in register_checks_before.unset() {
             let prov = self.prov(register);
             if self.constant(prov).is_some_and(|prov| prov != sanitizer::UNSET as i64) {
                 continue;
@@ -157,9 +162,9 @@ impl Translator<'_, '_> {
             self.call_entry(sanitizer::read, &[pc, register, prov]);
             self.end_cold(next);
         }
-        // As they are before a variable number makes others of them.
+        // The provenances before the addition of a variable number changes them.
         let provs = [i.dst, i.src].map(|register| self.prov_if_used(i, register));
-        let (src_varies, dst_varies) = look.varies();
+        let (src_varies, dst_varies) = register_checks_before.varies();
         if src_varies || dst_varies {
             let (dst, src) = (self.prov(i.dst), self.prov(i.src));
             if src_varies {
@@ -199,13 +204,15 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// The provenance of an operand; `None` of a source that the instruction does not have.
+    /// Returns the provenance of an operand, or `None` if the instruction does not use the
+    /// register.
     fn prov_if_used(&mut self, i: &Insn, register: u8) -> Option<Value> {
         let used = sanitizer::moves(i) || sanitizer::tests(i);
         (used && (register == i.dst || i.op & insn::X != 0)).then(|| self.prov(register))
     }
 
-    /// A pointer to which a number is added that the verifier does not know, if it is one.
+    /// Marks the provenance of a pointer to which the program adds a number that the verifier would
+    /// not know.
     fn vary(&mut self, register: u8, pointer: Value, number: Value) {
         if self.constant(pointer).is_some() {
             return;
@@ -219,7 +226,8 @@ impl Translator<'_, '_> {
         self.set_prov(register, prov);
     }
 
-    /// Goes on in a cold block if this is not 0; after [`Translator::end_cold`] in the block returned.
+    /// Enters a cold block that runs if `condition` is not 0. Returns the block in which
+    /// [`Translator::end_cold`] continues.
     fn begin_cold(&mut self, condition: Value) -> ir::Block {
         let (cold, next) = (self.cold_block(), self.builder.create_block());
         self.builder.ins().brif(condition, cold, &[], next, &[]);
@@ -237,12 +245,12 @@ impl Translator<'_, '_> {
         self.builder.ins().iconst(types::I64, meta as i64)
     }
 
-    /// Before LDX.
-    pub fn load_checked(&mut self, pc: usize, i: &Insn, base: Value) -> Loaded {
-        if self.checked.is_none() {
+    /// Emits the check before LDX and returns the source of the provenance.
+    pub fn check_load(&mut self, pc: usize, i: &Insn, base: Value) -> Loaded {
+        if self.provenances.is_none() {
             return Loaded::Unchecked;
         }
-        // Stack must be aligned; what is not is refused like any other access.
+        // A misaligned access to the stack takes the general path, which refuses it.
         if let Some(far) = self.in_frame(base, i)
             && far % insn::size(i.op) as i64 == 0
         {
@@ -255,8 +263,8 @@ impl Translator<'_, '_> {
         Loaded::Known(self.call_entry(sanitizer::load, &[base, meta, prov]))
     }
 
-    /// After LDX: the provenance of what was loaded.
-    pub fn loaded_checked(&mut self, register: u8, value: Value, loaded: Loaded) {
+    /// Sets the provenance of the loaded value after LDX.
+    pub fn set_loaded_prov(&mut self, register: u8, value: Value, loaded: Loaded) {
         let prov = match loaded {
             Loaded::Unchecked => return,
             Loaded::Known(prov) => prov,
@@ -274,16 +282,16 @@ impl Translator<'_, '_> {
     }
 
     fn shadow(&self) -> Value {
-        let frame = self.checked.as_ref().and_then(|checked| checked.frame);
+        let frame = self.provenances.as_ref().and_then(|provenances| provenances.frame);
         frame.expect("the frame is set up where r10 is used").1
     }
 
-    /// Before ST and STX.
-    pub fn store_checked(&mut self, pc: usize, i: &Insn, base: Value) {
-        if self.checked.is_none() {
+    /// Emits the check before ST and STX.
+    pub fn check_store(&mut self, pc: usize, i: &Insn, base: Value) {
+        if self.provenances.is_none() {
             return;
         }
-        let (value, of) = match insn::class(i.op) {
+        let (value, value_prov) = match insn::class(i.op) {
             insn::STX => (self.get(i.src), self.prov(i.src)),
             _ => {
                 let scalar = self.builder.ins().iconst(types::I64, sanitizer::SCALAR as i64);
@@ -296,18 +304,18 @@ impl Translator<'_, '_> {
             if insn::size(i.op) == 8 && far % 8 == 0 {
                 let shadow = self.shadow();
                 let at = (2 * far) as i32;
-                self.builder.ins().store(self.fields, of, shadow, at);
+                self.builder.ins().store(self.fields, value_prov, shadow, at);
                 self.builder.ins().store(self.fields, value, shadow, at + 8);
             }
             return;
         }
         let (meta, prov) = (self.meta(pc, i), self.prov(i.dst));
-        self.call_entry(sanitizer::store, &[base, meta, prov, value, of]);
+        self.call_entry(sanitizer::store, &[base, meta, prov, value, value_prov]);
     }
 
-    /// Before an atomic operation. What it gives back is a number.
-    pub fn atomic_checked(&mut self, pc: usize, i: &Insn, base: Value, is_load: bool) {
-        if self.checked.is_none() {
+    /// Emits the check before an atomic operation. Its result is a number, not a pointer.
+    pub fn check_atomic(&mut self, pc: usize, i: &Insn, base: Value, is_load: bool) {
+        if self.provenances.is_none() {
             return;
         }
         if is_load {
@@ -316,11 +324,11 @@ impl Translator<'_, '_> {
             return self.set_prov(i.dst, prov);
         }
         let (meta, prov, value) = (self.meta(pc, i), self.prov(i.dst), self.get(i.src));
-        let of = match i.imm {
+        let value_prov = match i.imm {
             atomic::STORE_RELEASE => self.prov(i.src),
             _ => self.builder.ins().iconst(types::I64, sanitizer::SCALAR as i64),
         };
-        self.call_entry(sanitizer::store, &[base, meta, prov, value, of]);
+        self.call_entry(sanitizer::store, &[base, meta, prov, value, value_prov]);
         if i.imm == atomic::CMPXCHG {
             self.set_scalar(0);
         } else if i.imm & atomic::FETCH != 0 && i.imm != atomic::STORE_RELEASE {
@@ -328,39 +336,39 @@ impl Translator<'_, '_> {
         }
     }
 
-    fn put_provenances(&mut self) {
+    fn store_arg_provs(&mut self) {
         for register in 1..=5u8 {
             let prov = self.prov(register);
             self.store_field(prov, arg_prov(register.into()));
         }
     }
 
-    pub fn call_function_checked(&mut self, pc: usize) {
-        if self.checked.is_some() {
-            self.put_provenances();
+    pub fn enter_function(&mut self, pc: usize) {
+        if self.provenances.is_some() {
+            self.store_arg_provs();
             let pc = self.builder.ins().iconst(types::I64, pc as i64);
             self.call_entry(sanitizer::call_function, &[pc]);
         }
     }
 
-    pub fn returned_checked(&mut self) {
-        if self.checked.is_some() {
+    pub fn leave_function(&mut self) {
+        if self.provenances.is_some() {
             self.call_entry(sanitizer::returned, &[]);
             let prov = self.load_field(types::I64, arg_prov(0));
             self.set_prov(0, prov);
         }
     }
 
-    pub fn before_call_checked(&mut self) {
-        if self.checked.is_some() {
-            self.put_provenances();
+    pub fn check_call(&mut self) {
+        if self.provenances.is_some() {
+            self.store_arg_provs();
             let args = self.args(5);
             self.call_entry(sanitizer::before_call, &args[1..]);
         }
     }
 
-    pub fn after_call_checked(&mut self, pc: usize, result: Value) {
-        if self.checked.is_some() {
+    pub fn set_result_prov(&mut self, pc: usize, result: Value) {
+        if self.provenances.is_some() {
             let at = self.builder.ins().iconst(types::I32, pc as i64);
             self.store_field(at, offset_of!(Context, pc));
             let prov = self.call_entry(sanitizer::after_call, &[result]);
@@ -368,8 +376,8 @@ impl Translator<'_, '_> {
         }
     }
 
-    pub fn clobber_checked(&mut self) {
-        if self.checked.is_some() {
+    pub fn clobber_provs(&mut self) {
+        if self.provenances.is_some() {
             let unset = self.builder.ins().iconst(types::I64, sanitizer::UNSET as i64);
             for register in 1..=5 {
                 self.set_prov(register, unset);
@@ -377,9 +385,9 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// r0's provenance goes to the caller.
-    pub fn exit_checked(&mut self) {
-        if self.checked.is_some() {
+    /// Passes the provenance of r0 to the caller.
+    pub fn return_prov(&mut self) {
+        if self.provenances.is_some() {
             let prov = self.prov(0);
             self.store_field(prov, arg_prov(0));
         }

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Making BTF type by type.
+//! Construction of BTF, one type at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Btf, Composite, EXTERN, GLOBAL, INT_BOOL, INT_CHAR, INT_SIGNED, Kind, Param, Type};
 
-/// A table under construction. Equal types get one id.
+/// A table of types under construction. Equal types share one id.
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
     btf: Btf,
-    /// Ids by what makes types equal, as text.
+    /// Ids by a text that is the same for equal types.
     known: BTreeMap<String, u32>,
-    /// Structs whose definition has begun.
+    /// Structs with a definition in progress.
     begun: BTreeSet<u32>,
 }
 
-/// C's integer types on a 64-bit kernel: name, bytes, encoding.
+/// Integer types of C on a 64-bit kernel: name, size in bytes, encoding.
 const INTS: [(&str, u32, u8); 12] = [
     ("char", 1, INT_SIGNED | INT_CHAR),
     ("signed char", 1, INT_SIGNED),
@@ -31,7 +31,7 @@ const INTS: [(&str, u32, u8); 12] = [
     ("unsigned long long", 8, 0),
 ];
 
-/// Kernel and C library names for integer types.
+/// Names of integer types in the kernel and in the C library.
 const ALIASES: [(&str, &str); 28] = [
     ("bool", "_Bool"),
     ("u8", "unsigned char"),
@@ -64,23 +64,23 @@ const ALIASES: [(&str, &str); 28] = [
 ];
 
 impl Builder {
-    /// Nothing but `void`.
+    /// Makes a table that contains only `void`.
     pub fn new() -> Builder {
         Builder::default()
     }
 
-    /// What was made so far.
+    /// Returns the types so far.
     pub fn btf(&self) -> &Btf {
         &self.btf
     }
 
-    /// The finished table, with names indexed.
+    /// Returns the finished table, with an index of the names.
     pub fn finish(mut self) -> Btf {
         self.btf.index();
         self.btf
     }
 
-    fn known(&mut self, key: String, make: impl FnOnce(&mut Builder) -> Type) -> u32 {
+    fn intern(&mut self, key: String, make: impl FnOnce(&mut Builder) -> Type) -> u32 {
         if let Some(&id) = self.known.get(&key) {
             return id;
         }
@@ -91,10 +91,11 @@ impl Builder {
     }
 
     fn unnamed(&mut self, key: String, kind: Kind) -> u32 {
-        self.known(key, |_| Type { name: "".into(), kind })
+        self.intern(key, |_| Type { name: "".into(), kind })
     }
 
-    /// An integer type or alias by its C name (`unsigned int`, `u32`), or a typedef made before; `None` when unknown.
+    /// Returns an integer type by its C name or alias (`unsigned int`, `u32`), or a typedef made
+    /// before; `None` if the name is unknown.
     pub fn by_name(&mut self, name: &str) -> Option<u32> {
         if let Some(&id) = self.known.get(&format!("ordinary {name}")) {
             return Some(id);
@@ -107,7 +108,7 @@ impl Builder {
                 offset: 0,
                 bits,
             };
-            return Some(self.known(format!("ordinary {name}"), |_| Type {
+            return Some(self.intern(format!("ordinary {name}"), |_| Type {
                 name: name.into(),
                 kind,
             }));
@@ -117,55 +118,57 @@ impl Builder {
         Some(self.typedef(name, base))
     }
 
-    /// `typedef to name`. The first definition of a name stays.
+    /// Adds `typedef to name`, unless the name is already defined.
     pub fn typedef(&mut self, name: &str, to: u32) -> u32 {
-        self.known(format!("ordinary {name}"), |_| Type {
+        self.intern(format!("ordinary {name}"), |_| Type {
             name: name.into(),
             kind: Kind::Typedef(to),
         })
     }
 
-    /// `to *`.
+    /// Adds `to *`.
     pub fn ptr(&mut self, to: u32) -> u32 {
         self.unnamed(format!("ptr {to}"), Kind::Ptr(to))
     }
 
-    /// `const to`.
+    /// Adds `const to`.
     pub fn constant(&mut self, to: u32) -> u32 {
         self.unnamed(format!("const {to}"), Kind::Const(to))
     }
 
-    /// `volatile to`.
+    /// Adds `volatile to`.
     pub fn volatile(&mut self, to: u32) -> u32 {
         self.unnamed(format!("volatile {to}"), Kind::Volatile(to))
     }
 
-    /// `ty [len]`.
+    /// Adds `ty [len]`.
     pub fn array(&mut self, ty: u32, len: u32) -> u32 {
         let index = self.by_name("unsigned int").unwrap_or(0);
         self.unnamed(format!("array {ty} {len}"), Kind::Array { ty, index, len })
     }
 
-    /// `struct name` (or `union name`), for now only declared unless it was [defined](Builder::define).
+    /// Adds `struct name` or `union name`, as a forward declaration unless it is already
+    /// [defined](Builder::define).
     pub fn forward(&mut self, name: &str, union: bool) -> u32 {
-        self.known(format!("tagged {name}"), |_| Type {
+        self.intern(format!("tagged {name}"), |_| Type {
             name: name.into(),
             kind: Kind::Fwd { union },
         })
     }
 
-    /// Is this still a declaration without definition?
+    /// Returns whether this is a declaration without a definition so far.
     pub fn is_forward(&self, id: u32) -> bool {
         matches!(self.btf.kind(id), Kind::Fwd { .. })
     }
 
-    /// Marks the definition of a struct as begun: its members may point to it. Returns whether it was not yet.
+    /// Starts the definition of a struct, so that its members may point to it. Returns `false` if
+    /// the definition has already started.
     pub(crate) fn begin(&mut self, id: u32) -> bool {
         self.is_forward(id) && self.begun.insert(id)
     }
 
-    /// Turns a [forward declaration](Builder::forward) into a definition; its id stays. A later one of the same name is
-    /// ignored.
+    /// Turns a [forward declaration](Builder::forward) into a definition with the same id. Ignored
+    /// if the type is already defined.
     pub fn define(&mut self, id: u32, composite: Composite) {
         if let Kind::Fwd { union } = self.btf.types[id as usize].kind {
             self.btf.types[id as usize].kind = if union {
@@ -176,7 +179,7 @@ impl Builder {
         }
     }
 
-    /// An enumeration of `size` bytes; one of 8 bytes is an ENUM64.
+    /// Adds an enumeration of `size` bytes; 8 bytes make an ENUM64.
     pub fn enumeration(&mut self, name: &str, size: u32, signed: bool, values: &[(&str, i64)]) -> u32 {
         let values = values.iter().map(|&(name, value)| (name.into(), value)).collect();
         let kind = Kind::Enum {
@@ -186,37 +189,38 @@ impl Builder {
             values,
         };
         match self.find_tagged(name) {
-            // Mentioned in a prototype before its definition.
+            // A prototype may mention the enumeration before its definition.
             Some(id) if matches!(self.btf.kind(id), Kind::Enum { values, .. } if values.is_empty()) => {
                 self.btf.replace(id, kind);
                 id
             }
-            _ => self.known(format!("tagged {name}"), |_| Type {
+            _ => self.intern(format!("tagged {name}"), |_| Type {
                 name: name.into(),
                 kind,
             }),
         }
     }
 
-    /// `enum name` of this many bytes, whose [values](Builder::enumeration) may come later.
-    pub fn enum_of(&mut self, name: &str, size: u32) -> u32 {
+    /// Adds `enum name` of this size in bytes. Its [values](Builder::enumeration) may be added
+    /// later.
+    pub fn named_enum(&mut self, name: &str, size: u32) -> u32 {
         self.find_tagged(name)
             .unwrap_or_else(|| self.enumeration(name, size, false, &[]))
     }
 
-    /// `enum name` defined before.
+    /// Returns the struct, union or enum with this name, if it was added before.
     pub fn find_tagged(&self, name: &str) -> Option<u32> {
         self.known.get(&format!("tagged {name}")).copied()
     }
 
-    /// Gives a struct another size than its members': one that ends in an array whose length is not known here.
+    /// Changes the size of a struct that ends in an array of unknown length.
     pub fn resize(&mut self, id: u32, bytes: u32) {
         if let Kind::Struct(all) | Kind::Union(all) = &mut self.btf.types[id as usize].kind {
             all.size = bytes;
         }
     }
 
-    /// Takes a member out of a struct; its bytes stay.
+    /// Removes a member from a struct without changing the struct's size.
     pub fn remove_member(&mut self, of: &str, name: &str) {
         let found = self.find_tagged(of);
         if let Some(Kind::Struct(all) | Kind::Union(all)) = found.map(|id| &mut self.btf.types[id as usize].kind) {
@@ -224,14 +228,14 @@ impl Builder {
         }
     }
 
-    /// Takes the name off a struct, union or enum: nobody finds it.
+    /// Removes the name of a struct, union or enum, so that it cannot be found.
     pub fn remove_type(&mut self, name: &str) {
         if let Some(id) = self.known.remove(&format!("tagged {name}")) {
             self.btf.types[id as usize].name = "".into();
         }
     }
 
-    /// A function's type.
+    /// Adds a function type.
     pub fn func_proto(&mut self, ret: u32, params: Vec<Param>) -> u32 {
         let mut key = format!("proto {ret}");
         for param in &params {
@@ -240,9 +244,9 @@ impl Builder {
         self.unnamed(key, Kind::FuncProto { ret, params })
     }
 
-    /// A function.
+    /// Adds a function.
     pub fn func(&mut self, name: &str, proto: u32) -> u32 {
-        self.known(format!("ordinary {name}"), |_| Type {
+        self.intern(format!("ordinary {name}"), |_| Type {
             name: name.into(),
             kind: Kind::Func {
                 ty: proto,
@@ -251,9 +255,9 @@ impl Builder {
         })
     }
 
-    /// An external variable.
+    /// Adds an external variable.
     pub fn var(&mut self, name: &str, ty: u32) -> u32 {
-        self.known(format!("ordinary {name}"), |_| Type {
+        self.intern(format!("ordinary {name}"), |_| Type {
             name: name.into(),
             kind: Kind::Var { ty, linkage: EXTERN },
         })
@@ -261,7 +265,7 @@ impl Builder {
 }
 
 impl Btf {
-    /// Appends a type.
+    /// Appends a type and returns its id.
     pub(crate) fn push(&mut self, ty: Type) -> u32 {
         self.types.push(ty);
         self.len() - 1

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! BTF from C declarations: `s32 scx_bpf_create_dsq(u64 dsq_id, s32 node)`.
+//! BTF from C declarations such as `s32 scx_bpf_create_dsq(u64 dsq_id, s32 node)`.
 //!
-//! One declaration of a function or a variable, with pointers, arrays, qualifiers and pointers to functions. Structs,
-//! unions and enumerations are named, not defined; a struct not known yet becomes a forward declaration.
+//! Parses one declaration of a function or variable, with pointers, arrays, qualifiers and pointers
+//! to functions. Structs, unions and enumerations can be named but not defined. An unknown struct
+//! becomes a forward declaration.
 
 use super::build::Builder;
 use super::{Kind, Param};
 use crate::object::error::Error;
 
-/// Words that do not change a type here.
+/// Words that do not change the resulting type.
 const IGNORED: [&str; 12] = [
     "extern",
     "static",
@@ -23,13 +24,14 @@ const IGNORED: [&str; 12] = [
     "__iomem",
     "__kernel",
 ];
-/// Words that make up C's integer types.
+/// Words of C's integer types.
 const INT_WORDS: [&str; 7] = ["char", "short", "int", "long", "signed", "unsigned", "_Bool"];
-/// Pointers and parentheses nest this deep at most.
+/// Maximum nesting of pointers and parentheses.
 const MAX_NESTING: u32 = 16;
 
 impl Builder {
-    /// Parses a function declaration and adds the function; returns its id. The final `;` is optional.
+    /// Parses a function declaration, adds the function and returns its id. The final `;` is
+    /// optional.
     pub fn declare_func(&mut self, text: &str) -> Result<u32, Error> {
         let (name, ty) = self.declaration(text)?;
         match self.btf().kind(ty) {
@@ -38,13 +40,13 @@ impl Builder {
         }
     }
 
-    /// Parses a variable declaration and adds the variable; returns its id.
+    /// Parses a variable declaration, adds the variable and returns its id.
     pub fn declare_var(&mut self, text: &str) -> Result<u32, Error> {
         let (name, ty) = self.declaration(text)?;
         Ok(self.var(&name, ty))
     }
 
-    /// Parses a type name such as `struct task_struct *` or `u64[4]`.
+    /// Parses a type name such as `struct task_struct *` or `u64[4]` and returns its id.
     pub fn declare_type(&mut self, text: &str) -> Result<u32, Error> {
         let mut parser = Parser {
             tokens: tokens(text)?,
@@ -144,7 +146,7 @@ impl<'a> Parser<'a> {
         self.declarator(base, nesting)
     }
 
-    /// `const struct foo`, `unsigned long`, `u32`.
+    /// Parses specifiers such as `const struct foo`, `unsigned long`, `u32`.
     fn specifiers(&mut self) -> Result<u32, Error> {
         let (mut is_const, mut is_volatile) = (false, false);
         let mut ints: Vec<&str> = Vec::new();
@@ -164,8 +166,9 @@ impl<'a> Parser<'a> {
                 "enum" if base.is_none() && ints.is_empty() => {
                     self.pos += 1;
                     let name = self.word()?;
-                    // Only its size matters for a prototype: C gives an unknown one that of unsigned int.
-                    base = Some(self.builder.enum_of(name, 4));
+                    // Only the size matters for a prototype. An unknown enumeration gets that of
+                    // unsigned int, as in C.
+                    base = Some(self.builder.named_enum(name, 4));
                     continue;
                 }
                 _ if base.is_none() && INT_WORDS.contains(&word) => ints.push(word),
@@ -214,7 +217,8 @@ impl<'a> Parser<'a> {
             .ok_or_else(|| self.error("contradictory integer type"))
     }
 
-    /// Pointers, a name or a parenthesised declarator, arrays and parameters. Returns the name, empty when abstract.
+    /// Parses pointers, a name or a parenthesised declarator, arrays and parameters. Returns the
+    /// name, which is empty for an abstract declarator.
     fn declarator(&mut self, mut base: u32, nesting: u32) -> Result<(String, u32), Error> {
         if nesting > MAX_NESTING {
             return Err(self.error("nested too deeply"));
@@ -229,7 +233,8 @@ impl<'a> Parser<'a> {
             }
             self.pos += 1;
         }
-        // What stands in parentheses binds tighter, but its base is what follows them.
+        // A parenthesised declarator binds more tightly, but the suffixes after it determine its
+        // base type. So the suffixes are parsed first.
         let inner = self.pos + 1;
         let next = |i: usize| self.tokens.get(i).copied().unwrap_or("");
         let nested = self.peek() == "(" && (next(inner) == "*" || next(inner + 1) == ")" && next(inner) != "void");
@@ -306,7 +311,7 @@ impl<'a> Parser<'a> {
                 return Ok(params);
             }
             let (name, ty) = self.declaration(nesting + 1)?;
-            // Functions and arrays are passed as pointers.
+            // Parameters of function and array type become pointers.
             let ty = match *self.builder.btf().kind(ty) {
                 Kind::FuncProto { .. } => self.builder.ptr(ty),
                 Kind::Array { ty, .. } => self.builder.ptr(ty),
@@ -365,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_place() {
+    fn errors_name_the_position() {
         let check = |text: &str, expect: &str| {
             let error = Builder::new().declare_func(text).unwrap_err().to_string();
             assert!(error.contains(expect), "{text}: {error}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Writing BTF: the bytes of a .BTF section.
+//! Encoder of BTF, which writes the bytes of a .BTF section.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::{Btf, Kind};
 
 const HEADER: u32 = 24;
 
-/// The string table under construction; equal strings are stored once.
+/// A string table under construction; equal strings are stored once.
 struct Strings<'a> {
     bytes: Vec<u8>,
     offsets: BTreeMap<&'a str, u32>,
@@ -25,7 +25,7 @@ impl<'a> Strings<'a> {
 }
 
 impl Btf {
-    /// The bytes of a .BTF section with these types, as `bpftool btf dump` and libbpf read them.
+    /// Encodes the types as a .BTF section, which `bpftool btf dump` and libbpf can read.
     pub fn encode(&self) -> Vec<u8> {
         let mut strings = Strings {
             bytes: vec![0],
@@ -34,7 +34,7 @@ impl Btf {
         let mut out = Vec::new();
         for (_, ty) in self.iter().skip(1) {
             let name = strings.offset(&ty.name);
-            // (kind, flag, vlen, size or type, what follows)
+            // The parts of an entry: kind, flag, vlen, size or type, and the words that follow.
             let (kind, flag, vlen, third, rest) = match &ty.kind {
                 Kind::Void => (0, false, 0, 0, vec![]),
                 Kind::Int {

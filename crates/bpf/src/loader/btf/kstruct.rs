@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Kernel structs as Rust types and BTF at once: see [`kstruct!`](macro@crate::kstruct).
+//! Kernel structs declared once, as Rust types and as BTF; see [`kstruct!`](macro@crate::kstruct).
 
 use crate::btf::build::Builder;
 use crate::btf::{Composite, Member};
 
-/// A Rust type with a counterpart in C.
+/// A Rust type with a C counterpart.
 pub trait KernelType {
-    /// The id of its BTF, which is added when it is not there yet.
+    /// Returns the id of its BTF, and adds the BTF if necessary.
     fn btf(types: &mut Builder) -> u32;
 }
 
 impl Builder {
-    /// Adds a Rust type; returns its id.
+    /// Adds a Rust type and returns its id.
     pub fn add<T: KernelType>(&mut self) -> u32 {
         T::btf(self)
     }
@@ -61,18 +61,18 @@ impl<T: KernelType> KernelType for *const T {
     }
 }
 
-/// `void`, for pointers.
+/// `void`, for pointers to it.
 impl KernelType for () {
     fn btf(_: &mut Builder) -> u32 {
         0
     }
 }
 
-/// A member that is a pointer to a function, such as a callback of a struct_ops.
+/// A member that points to a function, such as a callback of a struct_ops.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Callback(
-    /// Its address.
+    /// Address of the function.
     pub u64,
 );
 
@@ -83,7 +83,7 @@ impl KernelType for Callback {
     }
 }
 
-/// A field on its way from Rust to BTF.
+/// A field to be converted to BTF.
 #[doc(hidden)]
 pub struct Field {
     pub name: &'static str,
@@ -93,7 +93,8 @@ pub struct Field {
     pub bits: &'static [(&'static str, u8)],
 }
 
-/// Defines a struct or union unless that was done; `fields` is called when needed and may refer to the struct itself.
+/// Defines a struct or union unless it is already defined. `fields` is called only if needed and
+/// may refer to the struct itself.
 #[doc(hidden)]
 pub fn define(
     types: &mut Builder,
@@ -137,7 +138,8 @@ pub fn define(
     id
 }
 
-/// Declares structs (or unions) of the kernel under their Linux names: a `#[repr(C)]` Rust type each, and its BTF.
+/// Declares kernel structs or unions under their Linux names: a `#[repr(C)]` Rust type and its BTF
+/// for each.
 ///
 /// ```
 /// use bpf::btf::build::Builder;
@@ -146,9 +148,9 @@ pub fn define(
 ///     /// A list.
 ///     pub struct node {
 ///         pub next: *mut node,
-///         /// Rust keywords, and names that differ from Rust's, as text.
+///         /// Text replaces a name that is a keyword in Rust or differs from the C name.
 ///         pub type_: u32 as "type",
-///         /// Whose C type is an enumeration: that matters to CO-RE.
+///         /// The C type is an enumeration, which matters for CO-RE.
 ///         pub kind: u32 as enum node_kind,
 ///         /// Bitfields share a Rust field.
 ///         pub flags: u32 as { on_queue: 1, state: 3 },
@@ -196,7 +198,7 @@ macro_rules! kstruct {
         $crate::kstruct!($($rest)*);
     };
     (@type $types:ident $ty:ty) => { <$ty as $crate::kstruct::KernelType>::btf($types) };
-    (@type $types:ident $ty:ty, $enum:ident) => { $types.enum_of(stringify!($enum), ::std::mem::size_of::<$ty>() as u32) };
+    (@type $types:ident $ty:ty, $enum:ident) => { $types.named_enum(stringify!($enum), ::std::mem::size_of::<$ty>() as u32) };
     (@name $field:ident) => { stringify!($field) };
     (@name $field:ident $cname:literal) => { $cname };
 }
@@ -207,7 +209,7 @@ mod tests {
     use crate::btf::Btf;
 
     kstruct! {
-        /// Points to itself and to what comes later.
+        /// Points to itself and to a struct that is defined later.
         pub struct first {
             pub next: *mut first,
             pub other: *const second,

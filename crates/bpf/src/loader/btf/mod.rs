@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! BTF, the BPF type format: what the types of an object or of a kernel look like.
+//! BTF, the BPF type format, which describes the types of an object or a kernel.
 //!
-//! A [`Btf`] is a table of types; a type's id is its index, and id 0 is `void`. One is read from an object's .BTF
-//! section ([`Btf::parse`]), or made: from C declarations ([`declare`]) and from Rust structs
-//! ([`kstruct!`](macro@crate::kstruct)). Whatever the origin, references are valid and containment by value ends within
-//! [`MAX_DEPTH`] steps, so that walking needs no checks.
+//! A [`Btf`] is a table of types. A type's id is its index, and id 0 is `void`. A table is parsed
+//! from an object's .BTF section ([`Btf::parse`]), or built from C declarations ([`declare`]) or
+//! Rust structs ([`kstruct!`](macro@crate::kstruct)). In every table all references are valid and
+//! types nest by value at most [`MAX_DEPTH`] deep. Code that walks a table therefore needs no
+//! checks.
 //!
 //! Reference: Documentation/bpf/btf.rst, include/uapi/linux/btf.h.
 
@@ -17,65 +18,66 @@ mod print;
 
 use std::collections::BTreeMap;
 
-/// Longest chain of typedefs, modifiers, arrays and members by value.
+/// Maximum length of a chain of typedefs, modifiers, arrays and members by value.
 pub const MAX_DEPTH: u32 = 64;
 
-/// Integer encoding bits: see [`Kind::Int`].
+/// Encoding bit of a signed integer; see [`Kind::Int`].
 pub const INT_SIGNED: u8 = 1;
-/// A character.
+/// Encoding bit of a character.
 pub const INT_CHAR: u8 = 2;
-/// A truth value.
+/// Encoding bit of a truth value.
 pub const INT_BOOL: u8 = 4;
 
-/// Linkage of functions and variables: `static`.
+/// Linkage of a `static` function or variable.
 pub const STATIC: u32 = 0;
-/// Linkage of functions and variables: defined here, visible elsewhere.
+/// Linkage of a function or variable that is defined here and visible elsewhere.
 pub const GLOBAL: u32 = 1;
-/// Linkage of functions and variables: defined elsewhere.
+/// Linkage of a function or variable that is defined elsewhere.
 pub const EXTERN: u32 = 2;
 
-/// Types by id.
+/// A table of types, by id.
 #[derive(Clone, Debug)]
 pub struct Btf {
     types: Vec<Type>,
-    /// Ids by essential name, so that CO-RE candidates are one look-up; only kept by targets.
+    /// Ids by name without flavour, so that finding CO-RE candidates takes one look-up. Only
+    /// targets have this index.
     names: BTreeMap<String, Vec<u32>>,
 }
 
-/// One type.
+/// A type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Type {
-    /// Empty when anonymous.
+    /// Name; empty for an anonymous type.
     pub name: Box<str>,
-    /// What it is.
+    /// Kind of the type, with its data.
     pub kind: Kind,
 }
 
-/// The kinds of types. `u32`s named `ty`, and those without a name, are type ids.
+/// Kinds of types. A `u32` that is named `ty` or has no name is a type id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `void`, id 0.
     Void,
     /// An integer.
     Int {
-        /// Bytes.
+        /// Size in bytes.
         size: u32,
         /// [`INT_SIGNED`], [`INT_CHAR`], [`INT_BOOL`].
         encoding: u8,
-        /// First bit of the value in its bytes; 0 in all current compilers' output.
+        /// First bit of the value in its bytes; 0 in the output of all current compilers.
         offset: u8,
-        /// Bits of the value.
+        /// Number of bits of the value.
         bits: u8,
     },
     /// A pointer.
     Ptr(u32),
-    /// An array; `len` is 0 of a flexible one.
+    /// An array.
     Array {
         /// Type of an element.
         ty: u32,
         /// Type of the index.
         index: u32,
-        /// Elements.
+        /// Number of elements; 0 for a flexible array.
         len: u32,
     },
     /// A struct.
@@ -84,115 +86,116 @@ pub enum Kind {
     Union(Composite),
     /// An enumeration.
     Enum {
-        /// Bytes.
+        /// Size in bytes.
         size: u32,
-        /// Are values signed?
+        /// Whether the values are signed.
         signed: bool,
-        /// Encoded as ENUM64?
+        /// Whether it is encoded as ENUM64.
         wide: bool,
-        /// Names and values; of unsigned ones, the bits.
+        /// Names and values. Unsigned values are stored as the same bits.
         values: Vec<(Box<str>, i64)>,
     },
-    /// A struct or union only declared.
+    /// A struct or union that is declared but not defined.
     Fwd {
-        /// A union?
+        /// Whether it is a union.
         union: bool,
     },
     /// An alias.
     Typedef(u32),
-    /// A modifier.
+    /// A `volatile` type.
     Volatile(u32),
-    /// A modifier.
+    /// A `const` type.
     Const(u32),
-    /// A modifier.
+    /// A `restrict` type.
     Restrict(u32),
-    /// A function: its prototype.
+    /// A function.
     Func {
-        /// A FuncProto.
+        /// Its type, a FuncProto.
         ty: u32,
         /// [`STATIC`], [`GLOBAL`] or [`EXTERN`].
         linkage: u32,
     },
-    /// A function's type.
+    /// A function type.
     FuncProto {
-        /// What it returns.
+        /// Type of the result.
         ret: u32,
-        /// Its parameters; a variadic function ends with one without name and type.
+        /// Parameters. A variadic function ends with one without name and type.
         params: Vec<Param>,
     },
     /// A variable.
     Var {
-        /// Its type.
+        /// Type of the variable.
         ty: u32,
         /// [`STATIC`], [`GLOBAL`] or [`EXTERN`].
         linkage: u32,
     },
     /// The variables of a section.
     Datasec {
-        /// Bytes.
+        /// Size in bytes.
         size: u32,
-        /// In the order of declaration or offset.
+        /// Variables in the order of declaration or offset.
         vars: Vec<VarInfo>,
     },
-    /// A floating point number: bytes.
+    /// A floating point number, with its size in bytes.
     Float(u32),
-    /// A tag on a declaration, the name being its text.
+    /// A tag on a declaration. The type's name is the text of the tag.
     DeclTag {
-        /// What it is on.
+        /// Tagged type, variable or function.
         ty: u32,
-        /// Member or parameter, -1 for the whole.
+        /// Index of the tagged member or parameter; -1 for the whole type.
         component: i32,
     },
-    /// A tag on a type, the name being its text.
+    /// A tag on a type. The type's name is the text of the tag.
     TypeTag(u32),
 }
 
 /// A struct or a union.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Composite {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u32,
-    /// By declaration.
+    /// Members in the order of declaration.
     pub members: Vec<Member>,
 }
 
 /// A member of a struct or union.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Empty when anonymous.
+    /// Name; empty for an anonymous member.
     pub name: Box<str>,
-    /// Its type.
+    /// Type of the member.
     pub ty: u32,
-    /// Bits from the start of the struct.
+    /// Offset from the start of the struct in bits.
     pub bit_offset: u32,
-    /// Bits of a bitfield, otherwise 0.
+    /// Width of a bitfield in bits; 0 for other members.
     pub bit_size: u8,
 }
 
-/// A parameter.
+/// A parameter of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Param {
-    /// Empty when anonymous.
+    /// Name; empty for an anonymous parameter.
     pub name: Box<str>,
-    /// Its type.
+    /// Type of the parameter.
     pub ty: u32,
 }
 
 /// A variable in a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VarInfo {
-    /// A Var, or in .ksyms a Func.
+    /// A Var, or a Func in .ksyms.
     pub ty: u32,
-    /// Bytes from the start of the section.
+    /// Offset from the start of the section in bytes.
     pub offset: u32,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u32,
 }
 
-/// A name without its flavour: `task_struct___old` means `task_struct`. Only the last suffix counts.
+/// Returns a name without its flavour: `task_struct___old` becomes `task_struct`. Only the last
+/// suffix is removed.
 pub fn essential_name(name: &str) -> &str {
     let bytes = name.as_bytes();
-    // x___y with something on both sides that is not an underscore.
+    // A flavour is x___y, with a character other than an underscore on both sides.
     let flavour = |i: usize| bytes[i] != b'_' && &bytes[i + 1..i + 4] == b"___" && bytes[i + 4] != b'_';
     match (0..bytes.len().saturating_sub(4)).rev().find(|&i| flavour(i)) {
         Some(i) => &name[..i + 1],
@@ -214,33 +217,33 @@ impl Default for Btf {
 }
 
 impl Btf {
-    /// The type of this id; `void` for ids that do not exist.
+    /// Returns the type with this id; `void` for an invalid id.
     pub fn get(&self, id: u32) -> &Type {
         self.types.get(id as usize).unwrap_or(&self.types[0])
     }
 
-    /// The kind of this id.
+    /// Returns the kind of the type with this id.
     pub fn kind(&self, id: u32) -> &Kind {
         &self.get(id).kind
     }
 
-    /// The name of this id.
+    /// Returns the name of the type with this id.
     pub fn name(&self, id: u32) -> &str {
         &self.get(id).name
     }
 
-    /// Number of types, `void` included: ids are below this.
+    /// Returns the number of types, including `void`. All ids are smaller.
     #[allow(clippy::len_without_is_empty)] // Never empty.
     pub fn len(&self) -> u32 {
         self.types.len() as u32
     }
 
-    /// All types with their ids.
+    /// Returns all types with their ids.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Type)> {
         (0..).zip(&self.types)
     }
 
-    /// The type behind modifiers and type tags.
+    /// Returns the type behind modifiers and type tags.
     pub fn skip_modifiers(&self, mut id: u32) -> u32 {
         while let Kind::Volatile(to) | Kind::Const(to) | Kind::Restrict(to) | Kind::TypeTag(to) = *self.kind(id) {
             id = to;
@@ -248,7 +251,7 @@ impl Btf {
         id
     }
 
-    /// The type behind typedefs, modifiers and type tags.
+    /// Returns the type behind typedefs, modifiers and type tags.
     pub fn resolve(&self, mut id: u32) -> u32 {
         while let Kind::Typedef(to) | Kind::Volatile(to) | Kind::Const(to) | Kind::Restrict(to) | Kind::TypeTag(to) =
             *self.kind(id)
@@ -258,7 +261,8 @@ impl Btf {
         id
     }
 
-    /// Bytes of a value of this type; `None` for what has no size: void, functions, forward declarations.
+    /// Returns the size of a value of this type in bytes; `None` for types without a size: void,
+    /// functions, forward declarations.
     pub fn size_of(&self, id: u32) -> Option<u32> {
         match self.kind(self.resolve(id)) {
             Kind::Int { size, .. } | Kind::Enum { size, .. } | Kind::Datasec { size, .. } | Kind::Float(size) => {
@@ -272,7 +276,7 @@ impl Btf {
         }
     }
 
-    /// The struct or union behind this id.
+    /// Returns the struct or union behind this id.
     pub fn composite(&self, id: u32) -> Option<&Composite> {
         match self.kind(self.resolve(id)) {
             Kind::Struct(c) | Kind::Union(c) => Some(c),
@@ -280,7 +284,7 @@ impl Btf {
         }
     }
 
-    /// The first type of this name which `wanted` accepts.
+    /// Returns the first type with this name that `wanted` accepts.
     pub fn find(&self, name: &str, wanted: impl Fn(&Kind) -> bool) -> Option<u32> {
         if self.names.is_empty() {
             return self
@@ -292,17 +296,17 @@ impl Btf {
             .find(|&id| self.name(id) == name && wanted(self.kind(id)))
     }
 
-    /// The struct of this name.
+    /// Returns the struct with this name.
     pub fn find_struct(&self, name: &str) -> Option<u32> {
         self.find(name, |kind| matches!(kind, Kind::Struct(_)))
     }
 
-    /// Ids whose name without flavour is this; empty before [`Btf::index`].
+    /// Returns the ids of the types with this name without flavour; none before [`Btf::index`].
     pub fn named(&self, essential: &str) -> impl Iterator<Item = u32> {
         self.names.get(essential).into_iter().flatten().copied()
     }
 
-    /// Makes names quick to find.
+    /// Builds the index of names.
     pub fn index(&mut self) {
         self.names.clear();
         for (id, ty) in (0..).zip(&self.types).filter(|(_, ty)| !ty.name.is_empty()) {
@@ -313,7 +317,7 @@ impl Btf {
         }
     }
 
-    /// Texts of the declaration tags on a type as a whole.
+    /// Returns the texts of the declaration tags on a type as a whole.
     pub fn decl_tags(&self, on: u32) -> impl Iterator<Item = &str> {
         self.types.iter().filter_map(move |t| match t.kind {
             Kind::DeclTag { ty, component: -1 } if ty == on => Some(&*t.name),
@@ -321,7 +325,7 @@ impl Btf {
         })
     }
 
-    /// Text of the declaration tag on a member of a type that starts with this.
+    /// Returns the rest of the text of a member's declaration tag that starts with `prefix`.
     pub fn member_tag(&self, on: u32, member: usize, prefix: &str) -> Option<&str> {
         self.types.iter().find_map(|t| match t.kind {
             Kind::DeclTag { ty, component } if ty == on && component == member as i32 => t.name.strip_prefix(prefix),
@@ -329,7 +333,7 @@ impl Btf {
         })
     }
 
-    /// What a type refers to by value: where its size and layout come from.
+    /// Returns the types that a type contains by value, which determine its size and layout.
     fn contains(&self, id: u32) -> impl Iterator<Item = u32> {
         let (one, many): (Option<u32>, &[Member]) = match self.kind(id) {
             Kind::Typedef(to) | Kind::Volatile(to) | Kind::Const(to) | Kind::Restrict(to) | Kind::TypeTag(to) => {
@@ -342,9 +346,9 @@ impl Btf {
         one.into_iter().chain(many.iter().map(|m| m.ty))
     }
 
-    /// A type that contains itself by value or nests deeper than [`MAX_DEPTH`].
+    /// Returns a type that contains itself by value or nests deeper than [`MAX_DEPTH`].
     fn find_cycle(&self) -> Option<u32> {
-        // Depth of each type; 0 = not known yet, MAX = being computed.
+        // Depth of each type; 0 if unknown, MAX while it is being computed.
         let mut depth = vec![0; self.types.len()];
         (0..self.len()).find(|&id| self.depth(id, 0, &mut depth).is_none())
     }
@@ -371,7 +375,7 @@ mod tests {
     use super::essential_name;
 
     #[test]
-    fn flavours() {
+    fn the_last_suffix_is_the_flavour() {
         let check = |name, expect| assert_eq!(essential_name(name), expect);
         check("task_struct", "task_struct");
         check("task_struct___old", "task_struct");

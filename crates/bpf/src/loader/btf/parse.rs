@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reading the .BTF section.
+//! Parser of the .BTF section.
 
 use super::{Btf, Composite, Kind, MAX_DEPTH, Member, Param, Type, VarInfo};
 use crate::object::error::Error;
@@ -7,7 +7,7 @@ use crate::object::error::Error;
 const MAGIC: u16 = 0xeb9f;
 const SECTION: &str = ".BTF";
 
-/// Little-endian reads from a section, with the place of what is missing.
+/// Reads little-endian numbers from a section. Its errors name the offset.
 pub(crate) struct Reader<'a> {
     section: &'a str,
     data: &'a [u8],
@@ -15,7 +15,7 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads `data[start..end]`; offsets count from the start of `data`.
+    /// Makes a reader of `data[start..end]`. Offsets count from the start of `data`.
     pub(crate) fn new(section: &'a str, data: &'a [u8], start: u64, end: u64) -> Result<Reader<'a>, Error> {
         if start > end || end > data.len() as u64 {
             let message = format!(
@@ -39,7 +39,7 @@ impl<'a> Reader<'a> {
         self.pos as u64
     }
 
-    /// Bytes left.
+    /// Returns the number of bytes left.
     pub(crate) fn left(&self) -> usize {
         self.data.len() - self.pos
     }
@@ -72,7 +72,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The string at an offset of a string table.
+/// Returns the string at an offset of a string table.
 pub(crate) fn string(strings: &[u8], offset: u32) -> Result<&str, String> {
     let rest = strings.get(offset as usize..).filter(|rest| !rest.is_empty());
     let rest = rest.ok_or_else(|| {
@@ -88,14 +88,14 @@ pub(crate) fn string(strings: &[u8], offset: u32) -> Result<&str, String> {
     std::str::from_utf8(&rest[..end]).map_err(|_| format!("the name at string offset {offset:#x} is not UTF-8"))
 }
 
-/// A parsed section, and its strings: .BTF.ext refers to them.
+/// A parsed section with its strings, to which .BTF.ext refers.
 pub(crate) struct Parsed {
     pub(crate) btf: Btf,
     pub(crate) strings: Vec<u8>,
 }
 
 impl Btf {
-    /// Reads the bytes of a .BTF section (or of /sys/kernel/btf/vmlinux).
+    /// Parses the bytes of a .BTF section or of /sys/kernel/btf/vmlinux.
     pub fn parse(data: &[u8]) -> Result<Btf, Error> {
         Ok(parse(data)?.btf)
     }
@@ -114,7 +114,11 @@ pub(crate) fn parse(data: &[u8]) -> Result<Parsed, Error> {
     }
     let version = header.u16()? & 0xff;
     if version != 1 {
-        return Err(Error::at(SECTION, 2, format!("BTF version {version}; only 1 is known")));
+        return Err(Error::at(
+            SECTION,
+            2,
+            format!("BTF version {version}; only version 1 is supported"),
+        ));
     }
     let header_len = u64::from(header.u32()?);
     let [type_off, type_len, str_off, str_len] =
@@ -152,13 +156,14 @@ impl Table<'_> {
 
     fn name(&mut self) -> Result<Box<str>, Error> {
         let offset = self.u32()?;
-        let place = self.reader.pos() - 4;
+        let position = self.reader.pos() - 4;
         string(self.strings, offset)
             .map(Box::from)
-            .map_err(|message| Error::at(SECTION, place, message))
+            .map_err(|message| Error::at(SECTION, position, message))
     }
 
-    /// `count` entries of `size` bytes each; refuses counts that the section cannot hold before reserving room.
+    /// Reads `count` entries of `size` bytes each. Rejects a count that exceeds the section before
+    /// it allocates memory.
     fn list<T>(
         &mut self,
         count: u32,
@@ -176,10 +181,10 @@ impl Table<'_> {
     }
 
     fn ty(&mut self) -> Result<Type, Error> {
-        let place = self.reader.pos();
+        let position = self.reader.pos();
         let name = self.name()?;
         let info = self.u32()?;
-        // The third word: a size or a type, by kind.
+        // The third word is a size or a type id, depending on the kind.
         let third = self.u32()?;
         let (vlen, flag) = (info & 0xffff, info >> 31 != 0);
         let kind = match info >> 24 & 0x1f {
@@ -189,7 +194,7 @@ impl Table<'_> {
                 if third == 0 || third > 16 || u32::from(nr) + u32::from(offset) > third * 8 {
                     return Err(Error::at(
                         SECTION,
-                        place,
+                        position,
                         format!("integer of {nr} bits in {third} bytes"),
                     ));
                 }
@@ -230,7 +235,7 @@ impl Table<'_> {
             }
             kind @ (6 | 19) => {
                 if !matches!(third, 1 | 2 | 4 | 8) {
-                    return Err(Error::at(SECTION, place, format!("enumeration of {third} bytes")));
+                    return Err(Error::at(SECTION, position, format!("enumeration of {third} bytes")));
                 }
                 let wide = kind == 19;
                 let values = self.list(vlen, if wide { 12 } else { 8 }, |t| {
@@ -287,18 +292,19 @@ impl Table<'_> {
                 component: self.u32()? as i32,
             },
             18 => Kind::TypeTag(third),
-            kind => return Err(Error::at(SECTION, place, format!("unknown type kind {kind}"))),
+            kind => return Err(Error::at(SECTION, position, format!("unknown type kind {kind}"))),
         };
         Ok(Type { name, kind })
     }
 }
 
-/// References exist, members lie inside, containment ends.
+/// Checks that references exist, members lie inside their struct, and types do not contain
+/// themselves.
 fn check(btf: &Btf) -> Result<(), (u32, String)> {
     for (id, ty) in btf.iter() {
-        let refer = |to: u32, what: &str| match to < btf.len() {
+        let refer = |to: u32, role: &str| match to < btf.len() {
             true => Ok(()),
-            false => Err((id, format!("{what} {to} does not exist"))),
+            false => Err((id, format!("{role} {to} does not exist"))),
         };
         match &ty.kind {
             Kind::Void | Kind::Int { .. } | Kind::Enum { .. } | Kind::Fwd { .. } | Kind::Float(_) => (),
@@ -342,7 +348,7 @@ fn check(btf: &Btf) -> Result<(), (u32, String)> {
     if let Some(id) = btf.find_cycle() {
         return Err((id, format!("contains itself or nests deeper than {MAX_DEPTH} types")));
     }
-    // Sizes are known only now.
+    // Sizes can be computed only after the check for cycles.
     for (id, ty) in btf.iter() {
         let (Kind::Struct(c) | Kind::Union(c)) = &ty.kind else {
             continue;

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Types as C spells them.
+//! Formatting of types in C syntax.
 
 use super::{Btf, Kind};
 
-/// Declarators nest through pointers to functions; deeper ones are cut.
+/// Maximum nesting of declarators. Deeper parts are replaced by "...".
 const MAX_NESTING: u32 = 16;
 
 impl Btf {
-    /// The type's name as in C: `struct task_struct *`, `char[16]`, `u64`.
+    /// Returns the type's name in C syntax: `struct task_struct *`, `char[16]`, `u64`.
     pub fn c_name(&self, id: u32) -> String {
         self.declare(id, "", 0)
     }
 
-    /// A declaration of `name` with this type: `int (*less)(struct a *, struct b *)`.
+    /// Returns a declaration of `name` with this type: `int (*less)(struct a *, struct b *)`.
     pub fn c_declaration(&self, id: u32, name: &str) -> String {
         self.declare(id, name, 0)
     }
 
-    /// The whole definition of a struct, union or enumeration (others as [`Btf::c_name`]), one member a line with its
-    /// offset in bytes.
+    /// Returns the definition of a struct, union or enumeration, with one member per line and its
+    /// offset in bytes. For other types returns [`Btf::c_name`].
     pub fn c_definition(&self, id: u32) -> String {
         let mut text = self.c_name(id);
         match self.kind(id) {
@@ -54,7 +54,7 @@ impl Btf {
         }
         let spaced = |base: &str| match inner {
             "" => base.to_string(),
-            // No space before an array's bracket, nor between star and name.
+            // There is no space before an array's bracket, nor between star and name.
             _ if inner.starts_with('[') => format!("{base}{inner}"),
             _ => format!("{base} {inner}"),
         };
@@ -101,7 +101,7 @@ impl Btf {
         }
     }
 
-    /// A qualifier stands before a base type, but after the star of a pointer.
+    /// Adds a qualifier, which precedes a base type but follows the star of a pointer.
     fn qualified(&self, word: &str, to: u32, inner: &str, nesting: u32) -> String {
         match self.kind(self.skip_modifiers(to)) {
             Kind::Ptr(_) => {

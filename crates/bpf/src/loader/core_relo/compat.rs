@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! When a type of the target can stand for one of the object.
+//! Compatibility of a type of the object with a type of the target kernel.
 
 use crate::btf::{Btf, INT_SIGNED, Kind, Member, essential_name};
 
-/// Types are compared this deep at most.
+/// Maximum depth of a comparison.
 const MAX_DEPTH: u32 = 32;
 
-/// May a field have the one type here and the other there? Names of structs do not count: their members will be asked for
-/// when they matter.
+/// Returns whether a field of one type can stand for a field of the other. Names of structs are
+/// ignored, because accesses to their members have relocations of their own.
 pub(super) fn fields_compatible(local: &Btf, local_id: u32, target: &Btf, target_id: u32) -> bool {
     let (mut a, mut b) = (local.resolve(local_id), target.resolve(target_id));
     loop {
@@ -28,7 +28,8 @@ pub(super) fn fields_compatible(local: &Btf, local_id: u32, target: &Btf, target
     }
 }
 
-/// Are the types alike as far as callers of a function must agree on them? Structs behind pointers are, whatever their names.
+/// Returns whether the caller and the callee of a function may use these two types for an argument.
+/// Structs behind pointers are compatible whatever their names.
 pub fn types_compatible(local: &Btf, local_id: u32, target: &Btf, target_id: u32) -> bool {
     compatible(local, local_id, target, target_id, 0)
 }
@@ -44,7 +45,7 @@ fn compatible(local: &Btf, local_id: u32, target: &Btf, target_id: u32, depth: u
         | (Kind::Union(_), Kind::Union(_))
         | (Kind::Enum { .. }, Kind::Enum { .. })
         | (Kind::Fwd { .. }, Kind::Fwd { .. })
-        // Only one side may have the definition.
+        // One side may have only a forward declaration.
         | (Kind::Fwd { union: false }, Kind::Struct(_))
         | (Kind::Struct(_), Kind::Fwd { union: false })
         | (Kind::Fwd { union: true }, Kind::Union(_))
@@ -59,7 +60,7 @@ fn compatible(local: &Btf, local_id: u32, target: &Btf, target_id: u32, depth: u
     }
 }
 
-/// Does the target's type have everything that the local one has, with the same types?
+/// Returns whether the target's type has all members of the local type, with the same types.
 pub fn types_match(local: &Btf, local_id: u32, target: &Btf, target_id: u32) -> bool {
     let mut matcher = Matcher {
         local,
@@ -72,7 +73,8 @@ pub fn types_match(local: &Btf, local_id: u32, target: &Btf, target_id: u32) -> 
 struct Matcher<'a> {
     local: &'a Btf,
     target: &'a Btf,
-    /// Comparisons left: nested structs could multiply without end.
+    /// Number of comparisons left. Without a limit, nested structs could require exponentially
+    /// many.
     steps: u32,
 }
 

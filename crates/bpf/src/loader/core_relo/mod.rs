@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CO-RE: constants in the code that depend on the kernel's types, computed for the target's.
+//! CO-RE relocations: constants in the code that depend on the kernel's types, computed for the
+//! target kernel.
 //!
-//! The compiler records for each such constant the type, the path of accesses and what is asked ([`Ask`]). The type is
-//! sought in the target by name without flavour (`task_struct___old` is `task_struct`), the path by member names; all
-//! candidates that fit must agree. What is not there answers "exists" questions with 0; for other questions it is an
-//! [`Unresolved`], which linking turns into a trap: guarded uses are never executed. Rules as libbpf's relo_core.c has
-//! them.
+//! For each such constant the compiler records a type, an access path and a question ([`Ask`]). The
+//! type is looked up in the target by its name without flavour (`task_struct___old` is
+//! `task_struct`), and the path by the members' names. If several types match, all of them must
+//! yield the same answer. For a missing type or field, a question about existence yields 0. Any
+//! other question yields [`Unresolved`], which the linker turns into a trap. A program that tests
+//! for existence first never executes the trap. The rules are those of libbpf's relo_core.c.
 
 mod compat;
 mod path;
@@ -16,34 +18,34 @@ pub(crate) use path::find_member;
 
 use crate::btf::{Btf, INT_SIGNED, Kind, essential_name};
 
-/// What a relocation asks.
+/// Question of a relocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// Offset of a field in bytes.
     FieldOffset,
-    /// Bytes of a field.
+    /// Size of a field in bytes.
     FieldSize,
-    /// Is there such a field?
+    /// Whether the field exists.
     FieldExists,
-    /// Is the field signed?
+    /// Whether the field is signed.
     FieldSigned,
-    /// Left shift that puts a bitfield's top bit at bit 63.
+    /// Left shift that moves a bitfield's top bit to bit 63.
     FieldLshift,
-    /// Right shift after that.
+    /// Right shift that follows the left shift.
     FieldRshift,
     /// The type's id in the object.
     TypeIdLocal,
     /// The type's id in the target.
     TypeIdTarget,
-    /// Is there such a type?
+    /// Whether the type exists.
     TypeExists,
-    /// Bytes of the type.
+    /// Size of the type in bytes.
     TypeSize,
-    /// Is there such an enumerator?
+    /// Whether the enumerator exists.
     EnumExists,
     /// Value of an enumerator.
     EnumValue,
-    /// Is there a type that has everything which the local one has?
+    /// Whether a type has all members of the local type.
     TypeMatches,
 }
 
@@ -63,22 +65,23 @@ const ASKS: [Ask; 13] = [
     Ask::TypeMatches,
 ];
 
-/// Longest access path.
+/// Maximum length of an access path.
 const MAX_PATH: usize = 64;
 
-/// One relocation as recorded by the compiler.
+/// A relocation as recorded by the compiler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relocation {
-    /// The type in the object's BTF.
+    /// Type in the object's BTF.
     pub ty: u32,
-    /// Index on the type as an array, then member and element indices; for enumerators their index.
+    /// Access path: array index of the type itself, then indices of members and elements. For an
+    /// enumerator only its index.
     pub access: Vec<u32>,
-    /// What is asked.
+    /// Question of the relocation.
     pub ask: Ask,
 }
 
 impl Relocation {
-    /// From the record's fields; `access` is like "0:3:1".
+    /// Makes a relocation from the fields of a record. `access` is like "0:3:1".
     pub fn new(ty: u32, access: &str, kind: u32) -> Result<Relocation, String> {
         let ask = *ASKS
             .get(kind as usize)
@@ -91,28 +94,29 @@ impl Relocation {
     }
 }
 
-/// The answer to a relocation.
+/// Answer to a relocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The constant.
     pub value: u64,
-    /// Of a field's offset: its bytes in the object's and in the target's types, when a load or store of the one may
-    /// become one of the other. `None` for other questions.
+    /// Sizes of a field in the object's and in the target's types; a load or store may have to
+    /// change its size accordingly. Only for the offset of a field.
     pub sizes: Option<Sizes>,
 }
 
-/// Sizes of a field for adjusting a memory access.
+/// Sizes of a field, for adjusting a memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// Bytes in the object's types.
+    /// Size in the object's types in bytes.
     pub local: u32,
-    /// Bytes in the target's types.
+    /// Size in the target's types in bytes.
     pub target: u32,
-    /// May an access change its size? Only of unsigned integers: a wider load must not need sign extension.
+    /// Whether an access may change its size. Only unsigned integers and pointers allow it, because
+    /// a wider load must not need sign extension.
     pub adjustable: bool,
 }
 
-/// The target does not have it: a sentence that names it.
+/// A type, field or enumerator that the target does not have; the text names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unresolved(pub String);
 
@@ -140,7 +144,8 @@ pub fn resolve(local: &Btf, target: &Btf, relocation: &Relocation) -> Result<Ans
     }
 }
 
-/// What a relocation is about: "struct task_struct.scx.flags", "enum scx_enq_flags::SCX_ENQ_HEAD", a type.
+/// Describes the subject of a relocation: "struct task_struct.scx.flags", "enum
+/// scx_enq_flags::SCX_ENQ_HEAD", or a type.
 pub fn describe(local: &Btf, relocation: &Relocation) -> String {
     let ty = local.c_name(relocation.ty);
     match relocation.ask {
@@ -156,18 +161,19 @@ pub fn describe(local: &Btf, relocation: &Relocation) -> String {
     }
 }
 
-/// Types of the target that may be the local one: same name but for the flavour, same kind.
+/// Returns the target's types that can be the local type: those of the same kind, with the same
+/// name except for the flavour.
 fn candidates(local: &Btf, target: &Btf, id: u32) -> Vec<u32> {
     let id = local.skip_modifiers(id);
     let name = essential_name(local.name(id));
     let same_kind = |a: &Kind, b: &Kind| std::mem::discriminant(a) == std::mem::discriminant(b);
     let found: Vec<u32> = target
         .named(name)
-        // The target's own flavours are other types.
+        // Types of the target that have a flavour are different types.
         .filter(|&other| target.name(other) == name && same_kind(local.kind(id), target.kind(other)))
         .collect();
     match *local.kind(id) {
-        // The target may lack an alias of a struct that it has.
+        // The target may have a struct but not a typedef for it.
         Kind::Typedef(to) if found.is_empty() => candidates(local, target, to),
         _ => found,
     }
@@ -239,11 +245,11 @@ fn field(local: &Btf, target: &Btf, relocation: &Relocation) -> Result<Answer, U
 }
 
 fn answer(local: &Btf, from: &Path, target: &Btf, path: &Path, ask: Ask) -> Result<Answer, String> {
-    let place = path.place(target)?;
+    let location = path.locate(target)?;
     let plain = |value| Ok(Answer { value, sizes: None });
     match ask {
         Ask::FieldExists => plain(1),
-        Ask::FieldSize => plain(u64::from(place.size)),
+        Ask::FieldSize => plain(u64::from(location.size)),
         Ask::FieldSigned => {
             let signed = match target.kind(target.resolve(path.ty())) {
                 Kind::Int { encoding, .. } => encoding & INT_SIGNED != 0,
@@ -252,8 +258,8 @@ fn answer(local: &Btf, from: &Path, target: &Btf, path: &Path, ask: Ask) -> Resu
             };
             plain(signed.into())
         }
-        Ask::FieldLshift => plain(64 - u64::from(place.first_bit + place.bits)),
-        Ask::FieldRshift => plain(64 - u64::from(place.bits)),
+        Ask::FieldLshift => plain(64 - u64::from(location.first_bit + location.bits)),
+        Ask::FieldRshift => plain(64 - u64::from(location.bits)),
         _ => {
             let adjustable = |btf: &Btf, id| match btf.kind(btf.resolve(id)) {
                 Kind::Int { encoding, .. } => encoding & INT_SIGNED == 0,
@@ -261,12 +267,12 @@ fn answer(local: &Btf, from: &Path, target: &Btf, path: &Path, ask: Ask) -> Resu
                 _ => false,
             };
             let sizes = Sizes {
-                local: from.place(local).map_or(place.size, |place| place.size),
-                target: place.size,
+                local: from.locate(local).map_or(location.size, |location| location.size),
+                target: location.size,
                 adjustable: adjustable(local, from.ty()) && adjustable(target, path.ty()),
             };
             Ok(Answer {
-                value: place.offset,
+                value: location.offset,
                 sizes: Some(sizes),
             })
         }

@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A path of accesses from a type to a field, in the object's types or in the target's.
+//! Access paths from a type to a field, in the object's types or the target's.
 
 use super::{Relocation, compat::fields_compatible};
 use crate::btf::{Btf, Composite, Kind};
 
-/// Anonymous members nest this deep at most.
+/// Maximum nesting of anonymous members.
 const MAX_ANONYMOUS: u32 = 16;
 
-/// One access.
+/// Step of an access path.
 #[derive(Clone, Debug)]
 struct Step {
-    /// The struct or union that has the member; of an array access, the element type.
+    /// Struct or union that has the member; for an array access, the element type.
     ty: u32,
-    /// Member or element.
+    /// Index of the member or element.
     index: u32,
-    /// Is it a member with a name? The others are array accesses.
+    /// Whether it is a named member; otherwise it is an array access.
     member: bool,
 }
 
-/// A field of a type.
+/// An access path to a field.
 #[derive(Clone, Debug)]
 pub(super) struct Path {
     root: u32,
     steps: Vec<Step>,
     bit_offset: u64,
-    /// Type of what the last step reached.
+    /// Type of the field that the last step reached.
     reached: u32,
 }
 
-/// Where a field lies: the aligned bytes to load and the bits in them.
-pub(super) struct Place {
+/// Location of a field: the aligned bytes to load, and its bits in them.
+pub(super) struct FieldLocation {
     pub(super) offset: u64,
     pub(super) size: u32,
     pub(super) first_bit: u32,
@@ -37,7 +37,7 @@ pub(super) struct Place {
 }
 
 impl Path {
-    /// The path which a relocation describes by indices. Anonymous members on it leave no step.
+    /// Returns the path that a relocation describes by indices. Anonymous members add no step.
     pub(super) fn local(btf: &Btf, relocation: &Relocation) -> Result<Path, String> {
         let bad = || {
             format!(
@@ -78,7 +78,7 @@ impl Path {
     }
 
     fn element(&mut self, btf: &Btf, ty: u32, index: u32) {
-        // Nonsense in a damaged object wraps; it does no harm.
+        // Invalid sizes in a damaged object may wrap, which does no harm.
         let bytes = u64::from(index) * u64::from(btf.size_of(ty).unwrap_or(0));
         self.bit_offset = self.bit_offset.wrapping_add(bytes.wrapping_mul(8));
         self.steps.push(Step {
@@ -89,12 +89,12 @@ impl Path {
         self.reached = ty;
     }
 
-    /// Type of the field.
+    /// Returns the type of the field.
     pub(super) fn ty(&self) -> u32 {
         self.reached
     }
 
-    /// "struct task_struct.scx.flags".
+    /// Formats the path like "struct task_struct.scx.flags".
     pub(super) fn text(&self, btf: &Btf) -> String {
         let mut text = btf.c_name(self.root);
         for step in &self.steps[1..] {
@@ -106,7 +106,8 @@ impl Path {
         text
     }
 
-    /// The same field in a type of the target; `None` when it has no such field of a compatible type.
+    /// Finds the same field in a type of the target. Returns `None` if that type has no such field
+    /// of a compatible type.
     pub(super) fn find_in(&self, local: &Btf, target: &Btf, root: u32) -> Option<Path> {
         let mut path = Path {
             root,
@@ -118,7 +119,7 @@ impl Path {
             let Some(name) = member_name(local, step) else {
                 let element = match target.kind(target.resolve(path.reached)) {
                     _ if nr == 0 => root,
-                    // A flexible array has room for any index.
+                    // A flexible array allows any index.
                     Kind::Array { ty, len, .. } if step.index < *len || *len == 0 => *ty,
                     _ => return None,
                 };
@@ -143,8 +144,9 @@ impl Path {
         Some(path)
     }
 
-    /// The bytes to load for this field; a bitfield may need more than its type's size when it crosses a boundary.
-    pub(super) fn place(&self, btf: &Btf) -> Result<Place, String> {
+    /// Returns the bytes to load for this field. A bitfield that crosses a boundary may need more
+    /// bytes than its type has.
+    pub(super) fn locate(&self, btf: &Btf) -> Result<FieldLocation, String> {
         let whole = btf.size_of(self.reached);
         let bitfield = self.steps.last().filter(|s| s.member).and_then(|step| {
             let member = btf.composite(step.ty)?.members.get(step.index as usize)?;
@@ -152,7 +154,7 @@ impl Path {
         });
         let Some(bits) = bitfield else {
             let size = whole.unwrap_or(0);
-            return Ok(Place {
+            return Ok(FieldLocation {
                 offset: self.bit_offset / 8,
                 size,
                 first_bit: 0,
@@ -164,7 +166,7 @@ impl Path {
             let offset = self.bit_offset / 8 / size * size;
             let first_bit = self.bit_offset - offset * 8;
             if first_bit + u64::from(bits) <= size * 8 {
-                return Ok(Place {
+                return Ok(FieldLocation {
                     offset,
                     size: size as u32,
                     first_bit: first_bit as u32,
@@ -188,7 +190,8 @@ fn member_name<'a>(btf: &'a Btf, step: &Step) -> Option<&'a str> {
     Some(&member.name)
 }
 
-/// A member by name, also inside anonymous members: bits from the start of `container`, the struct that has it, its index.
+/// Finds a member by name, also inside anonymous members. Returns its offset in bits from the start
+/// of `container`, the struct that declares it, and its index in that struct.
 pub(crate) fn find_member(btf: &Btf, container: u32, name: &str, nesting: u32) -> Option<(u64, u32, usize)> {
     let composite: &Composite = btf.composite(container)?;
     if let Some(index) = composite.members.iter().position(|member| *member.name == *name) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Code: functions are found by their symbols, taken in when something reaches them, and their constants filled in
-//! (`constant`).
+//! Linking of code. The linker finds functions by their symbols, adds those that are reachable, and
+//! fills in their constants (`constant`).
 
 mod constant;
 
@@ -21,13 +21,14 @@ use crate::object::fields::special_fields;
 use crate::object::program::parse_section;
 use crate::object::{Object, Program, SectionKind};
 
-/// A kfunc's address as a value is this plus its index: never called, only compared with 0.
+/// Base of kfunc addresses as values, to which the kfunc's index is added. Programs never call such
+/// an address and only compare it with 0.
 const KFUNC_BASE: u64 = 0xffff_ffff_d000_0000;
-/// Bytes of an instruction in the object.
+/// Size of an instruction slot in the object in bytes.
 const SLOT: u64 = 8;
-/// Most functions and instructions an object may have; the kernel takes a million instructions.
+/// Maximum number of instructions in an object; the kernel's limit is one million.
 const MAX_INSNS: usize = 1 << 20;
-/// Bytes of stack a function may use.
+/// Maximum stack of a function in bytes.
 const MAX_STACK: u32 = 512;
 
 /// A function in the object.
@@ -38,30 +39,32 @@ struct Source<'a> {
     symbol: &'a Symbol,
 }
 
-/// Takes in functions and answers what symbols mean.
+/// State of the linker: the functions added so far and the meaning of symbols.
 pub(super) struct Linker<'a> {
     object: &'a Object,
     target: &'a Target,
     externs: Externs<'a>,
     maps: &'a [MapDef],
     data: &'a [DataSection],
-    /// By section and offset.
+    /// Functions of the object, by section and offset.
     sources: Vec<Source<'a>>,
-    /// Index in `sources` of each function taken in, and back.
-    taken: Vec<usize>,
+    /// Index in `sources` of each function that was added.
+    added: Vec<usize>,
+    /// Index in `added` of each source that was added.
     index: BTreeMap<usize, usize>,
-    /// Texts and their numbers, which are in the order in which they were first needed.
+    /// Names of called kfuncs, numbered in the order of their first use.
     kfuncs: BTreeMap<String, usize>,
+    /// Messages of traps, numbered in the order of their first use.
     traps: BTreeMap<String, usize>,
     types: LocalTypes,
-    /// Fields, types and enumerators which the code asks for before it uses them, and the target does not have.
+    /// Fields, types and enumerators that the target lacks and for which the code tests.
     asked: BTreeSet<String>,
-    /// What the code uses without an answer: its name and the message.
+    /// Uses of fields, types and enumerators that the target lacks: name and message.
     unresolved: Vec<(String, String)>,
     warnings: BTreeMap<String, usize>,
 }
 
-/// What [`Linker::finish`] gives: parts of an [`Image`](super::Image).
+/// Result of [`Linker::finish`]: parts of an [`Image`](super::Image).
 pub(super) struct Linked {
     pub(super) code: Code,
     pub(super) types: LocalTypes,
@@ -109,7 +112,7 @@ impl<'a> Linker<'a> {
                 symbol,
             });
         }
-        // Of two names for one function the global one counts.
+        // If a function has two names, the global one is used.
         sources.sort_by_key(|source| (source.section, source.offset, source.symbol.local));
         sources.dedup_by_key(|source| (source.section, source.offset));
         let externs = Externs::new(object, target, region);
@@ -120,7 +123,7 @@ impl<'a> Linker<'a> {
             maps,
             data,
             sources,
-            taken: Vec::new(),
+            added: Vec::new(),
             index: BTreeMap::new(),
             kfuncs: BTreeMap::new(),
             traps: BTreeMap::new(),
@@ -131,12 +134,12 @@ impl<'a> Linker<'a> {
         })
     }
 
-    /// Something that the user should know, once.
+    /// Records a warning for the user. Repeated warnings are recorded once.
     pub(super) fn warn(&mut self, message: String) {
         number(&mut self.warnings, message);
     }
 
-    /// Takes in the global functions of all program sections.
+    /// Adds the global functions of all program sections and returns the programs.
     pub(super) fn programs(&mut self) -> Vec<Program> {
         let mut programs = Vec::new();
         for source in 0..self.sources.len() {
@@ -147,7 +150,7 @@ impl<'a> Linker<'a> {
             }
             let (kind, target, auto_attach, sleepable) = parse_section(section);
             let (name, attach_to) = (symbol.name.clone(), target.to_string());
-            let function = self.take(source);
+            let function = self.add_function(source);
             programs.push(Program {
                 name,
                 function,
@@ -160,11 +163,11 @@ impl<'a> Linker<'a> {
         programs
     }
 
-    /// The index of a function in the linked code, which it now is part of.
-    fn take(&mut self, source: usize) -> usize {
+    /// Adds a function to the linked code and returns its index there.
+    fn add_function(&mut self, source: usize) -> usize {
         *self.index.entry(source).or_insert_with(|| {
-            self.taken.push(source);
-            self.taken.len() - 1
+            self.added.push(source);
+            self.added.len() - 1
         })
     }
 
@@ -172,11 +175,11 @@ impl<'a> Linker<'a> {
         let found = self
             .sources
             .binary_search_by_key(&(section, offset), |source| (source.section, source.offset));
-        Some(self.take(found.ok()?))
+        Some(self.add_function(found.ok()?))
     }
 
-    /// The function which a pointer in a data section (of this name) points to.
-    pub(super) fn function_of(&mut self, section: &str, relocation: &Relocation) -> Result<usize, Error> {
+    /// Returns the function to which a pointer in the data section `section` points.
+    pub(super) fn function_target(&mut self, section: &str, relocation: &Relocation) -> Result<usize, Error> {
         let symbol = &self.object.elf.symbols[relocation.symbol];
         let fail = || Error::at(section, relocation.offset, format!("{} is not a function", symbol.name));
         let offset = symbol.offset.wrapping_add(self.addend(section, relocation));
@@ -184,8 +187,8 @@ impl<'a> Linker<'a> {
             .ok_or_else(fail)
     }
 
-    /// The map which a pointer in a data section points to.
-    pub(super) fn map_of(&self, section: &str, relocation: &Relocation) -> Result<usize, Error> {
+    /// Returns the map to which a pointer in the data section `section` points.
+    pub(super) fn map_target(&self, section: &str, relocation: &Relocation) -> Result<usize, Error> {
         let symbol = &self.object.elf.symbols[relocation.symbol];
         let offset = symbol.offset.wrapping_add(self.addend(section, relocation));
         let is_map = symbol
@@ -222,17 +225,17 @@ impl<'a> Linker<'a> {
         }
     }
 
-    /// Links what was taken in and what that reaches.
+    /// Links the functions that were added and all functions that they reach.
     pub(super) fn finish(mut self) -> Result<Linked, Error> {
         let mut code = Code::default();
         let mut next = 0;
-        while let Some(&source) = self.taken.get(next) {
+        while let Some(&source) = self.added.get(next) {
             let function = self.function(source, &mut code.insns)?;
             code.functions.push(function);
             next += 1;
         }
         for (name, message) in std::mem::take(&mut self.unresolved) {
-            // What a program asks for it does not use.
+            // There is no warning for a use that the program guards with a test.
             let starts = name.char_indices().map(|(end, c)| &name[..end + c.len_utf8()]);
             if !self.asked.contains("") && !starts.into_iter().any(|start| self.asked.contains(start)) {
                 self.warn(message);
@@ -268,8 +271,8 @@ impl<'a> Linker<'a> {
         })
     }
 
-    /// Records the types of allocated objects that fields refer to. Fails as the kernel refuses such BTF
-    /// (btf_parse_struct_metas).
+    /// Records the types of allocated objects to which fields refer. Fails for BTF that the kernel
+    /// also rejects (btf_parse_struct_metas).
     fn field_types(&mut self, fields: Vec<crate::image::Field>) -> Result<(), String> {
         use crate::image::FieldKind::{Kptr, ListHead, RbRoot};
         for field in fields {
@@ -282,7 +285,7 @@ impl<'a> Linker<'a> {
         Ok(())
     }
 
-    /// Records a type which code may allocate.
+    /// Records a type that code may allocate.
     fn local_type(&mut self, id: u32) -> Result<(), String> {
         let btf = &self.object.btf;
         let id = btf.resolve(id);
@@ -315,11 +318,11 @@ impl<'a> Linker<'a> {
         let (slots, _) = bytes.as_chunks::<8>();
         let fail = |slot: usize, message: String| Error::at(&section.name, offset + slot as u64 * SLOT, message);
 
-        // Where each slot's instruction will be; the second half of a pair is nowhere.
-        let mut places = vec![None; slots.len()];
+        // New index of each slot's instruction; `None` for the second half of a pair.
+        let mut indices = vec![None; slots.len()];
         let (mut slot, mut count) = (0, 0i32);
         while slot < slots.len() {
-            places[slot] = Some(count);
+            indices[slot] = Some(count);
             count += 1;
             slot += if slots[slot][0] == LD_IMM64 { 2 } else { 1 };
         }
@@ -329,7 +332,7 @@ impl<'a> Linker<'a> {
         }
         let empty = Vec::new();
         let answers = object.ext.relocations.get(&section.name).unwrap_or(&empty);
-        for (slot, place) in places.iter().enumerate().filter(|(_, place)| place.is_some()) {
+        for (slot, index) in indices.iter().enumerate().filter(|(_, index)| index.is_some()) {
             let raw = slots[slot];
             let mut insn = Insn {
                 op: raw[0],
@@ -373,10 +376,10 @@ impl<'a> Linker<'a> {
                     i64::from(insn.off)
                 };
                 let target = usize::try_from(slot as i64 + 1 + distance).ok();
-                let target = target.and_then(|target| *places.get(target)?);
+                let target = target.and_then(|target| *indices.get(target)?);
                 let target =
                     target.ok_or_else(|| fail(slot, format!("jump by {distance} out of function {}", symbol.name)))?;
-                insn.off = target - place.unwrap_or(0) - 1;
+                insn.off = target - index.unwrap_or(0) - 1;
                 if insn.op == GOTOL {
                     (insn.op, insn.imm) = (GOTO, 0);
                 }
@@ -415,9 +418,9 @@ impl<'a> Linker<'a> {
         let from = lines.partition_point(|line| line.offset < offset);
         let to = lines.partition_point(|line| line.offset < offset + size);
         let lines = lines[from..to.max(from)].iter().filter_map(|line| {
-            let place = places[((line.offset - offset) / SLOT) as usize]?;
+            let index = indices[((line.offset - offset) / SLOT) as usize]?;
             Some(LineInfo {
-                insn: start + place as usize,
+                insn: start + index as usize,
                 file: line.file.clone(),
                 line: line.line,
                 column: line.column,
@@ -437,13 +440,13 @@ impl<'a> Linker<'a> {
     }
 }
 
-/// The number of a text: what it has already, or the next.
+/// Returns the number of a text; a new text gets the next number.
 fn number(numbers: &mut BTreeMap<String, usize>, text: String) -> usize {
     let next = numbers.len();
     *numbers.entry(text).or_insert(next)
 }
 
-/// The texts in the order of their numbers.
+/// Returns the texts in the order of their numbers.
 fn in_order(numbers: BTreeMap<String, usize>) -> Vec<String> {
     let mut texts = vec![String::new(); numbers.len()];
     for (text, number) in numbers {
@@ -452,8 +455,8 @@ fn in_order(numbers: BTreeMap<String, usize>) -> Vec<String> {
     texts
 }
 
-/// Bytes of stack these instructions use, seen by their accesses through the frame pointer and by the pointers they take
-/// off it.
+/// Returns the stack that these instructions use in bytes, estimated from accesses through the
+/// frame pointer and from pointers derived from it.
 fn stack(insns: &[Insn]) -> u32 {
     const MOV64_X: u8 = 0xbf;
     const ADD64_K: u8 = 0x07;
@@ -473,7 +476,7 @@ fn stack(insns: &[Insn]) -> u32 {
                 lowest = lowest.min(insn.imm);
                 frame &= !(1 << insn.dst);
             }
-            // Arithmetic with it that we do not follow.
+            // This arithmetic on the frame pointer is not analysed.
             op if class(op) == ALU64 && op & insn::X != 0 && op != MOV64_X && is_frame(insn.src) => return MAX_STACK,
             op if matches!(class(op), ALU | ALU64 | LDX) || op == LD_IMM64 => frame &= !(1 << insn.dst) | 1 << 10,
             _ => (),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Memory: handles of maps, sections of globals, and access to the globals while programs run.
+//! Memory of an object: handles of maps, sections of globals, and access to globals while programs
+//! run.
 
 use super::code::Linker;
 use super::{DataSection, Image, TaggedArray};
@@ -9,13 +10,13 @@ use crate::map::{BPF_ANY, Map};
 use crate::memory::{ARENA_SIZE, PAGE, Region};
 use crate::object::error::Error;
 use crate::object::fields::variable_fields;
-use crate::object::value::{self, Place};
+use crate::object::value::{self, Location};
 use crate::object::{Object, SectionKind, Variable, param, section_vars};
 
 pub(super) const BPF_MAP_TYPE_PROG_ARRAY: u32 = 3;
 const BPF_MAP_TYPE_PERF_EVENT_ARRAY: u32 = 4;
 const BPF_MAP_TYPE_ARENA: u32 = 33;
-/// What `&map` points to has this many bytes.
+/// Size of the memory to which `&map` points, in bytes.
 const HANDLE_SIZE: u64 = 64;
 
 fn exhausted(region: &Region, section: &str) -> Error {
@@ -26,8 +27,8 @@ fn exhausted(region: &Region, section: &str) -> Error {
     Error::new(message).in_section(section)
 }
 
-/// The maps with their handles, and the arena with its place.
-pub(super) fn place_maps(object: &Object, region: &Region, nr_cpus: u32) -> Result<Vec<MapDef>, Error> {
+/// Returns the definitions of the maps, with a handle for each and an address for the arena.
+pub(super) fn allocate_maps(object: &Object, region: &Region, nr_cpus: u32) -> Result<Vec<MapDef>, Error> {
     object
         .maps
         .iter()
@@ -45,8 +46,13 @@ pub(super) fn place_maps(object: &Object, region: &Region, nr_cpus: u32) -> Resu
         .collect()
 }
 
-/// Sections of globals, filled with their first values. Those of the arena lie at the end of its pages.
-pub(super) fn place_sections(object: &Object, region: &Region, maps: &mut [MapDef]) -> Result<Vec<DataSection>, Error> {
+/// Allocates sections of globals and fills them with their initial values. Globals of the arena lie
+/// at the end of its pages.
+pub(super) fn allocate_sections(
+    object: &Object,
+    region: &Region,
+    maps: &mut [MapDef],
+) -> Result<Vec<DataSection>, Error> {
     let mut sections = Vec::new();
     for (index, section) in object.elf.sections.iter().enumerate() {
         let kind = object.section_kind(index);
@@ -57,7 +63,7 @@ pub(super) fn place_sections(object: &Object, region: &Region, maps: &mut [MapDe
                     .ok_or_else(|| exhausted(region, &section.name))?;
                 (addr, addr)
             }
-            SectionKind::Arena if section.size > 0 => place_in_arena(section.size, region, maps)
+            SectionKind::Arena if section.size > 0 => allocate_in_arena(section.size, region, maps)
                 .map_err(|message| Error::new(message).in_section(&section.name))?,
             _ => continue,
         };
@@ -107,12 +113,12 @@ fn tagged_array(btf: &Btf, var: u32, ty: u32, addr: u64) -> Option<TaggedArray> 
     })
 }
 
-/// The address which programs use, and the one where the bytes are.
-fn place_in_arena(size: u64, region: &Region, maps: &mut [MapDef]) -> Result<(u64, u64), String> {
+/// Allocates arena globals. Returns the address that programs use and the address in the region.
+fn allocate_in_arena(size: u64, region: &Region, maps: &mut [MapDef]) -> Result<(u64, u64), String> {
     let arena = maps.iter_mut().find(|map| map.kind == BPF_MAP_TYPE_ARENA);
     let arena = arena.ok_or("there are arena globals, but no map of type ARENA")?;
     let Some(base) = arena.arena else {
-        return Err("the arena has no place".to_string());
+        return Err("the arena has no address".to_string());
     };
     let (total, globals) = (u64::from(arena.max_entries) * PAGE, size.next_multiple_of(PAGE));
     if total > ARENA_SIZE || globals > total {
@@ -137,7 +143,7 @@ fn place_in_arena(size: u64, region: &Region, maps: &mut [MapDef]) -> Result<(u6
     Ok((addr, base + low))
 }
 
-/// Entries that maps of maps and program arrays start with, by map.
+/// Returns the initial entries of maps of maps and program arrays, by map.
 pub(super) fn map_values(object: &Object, linker: &mut Linker) -> Result<Vec<Vec<(u32, usize)>>, Error> {
     let mut values = vec![Vec::new(); object.maps.len()];
     let Some(section) = object.elf.section(".maps") else {
@@ -154,40 +160,42 @@ pub(super) fn map_values(object: &Object, linker: &mut Linker) -> Result<Vec<Vec
         let start = declared.offset + declared.values_offset.unwrap_or(0);
         let index = ((relocation.offset - start) / 8) as u32;
         let value = match declared.def.kind {
-            BPF_MAP_TYPE_PROG_ARRAY => linker.function_of(&section.name, relocation)?,
-            _ => linker.map_of(&section.name, relocation)?,
+            BPF_MAP_TYPE_PROG_ARRAY => linker.function_target(&section.name, relocation)?,
+            _ => linker.map_target(&section.name, relocation)?,
         };
         values[map].push((index, value));
     }
     Ok(values)
 }
 
-/// A global, or an element or member of one, in memory.
+/// Location in memory of a global, or of an element or member of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VariablePlace {
+pub struct VariableLocation {
     /// Address.
     pub addr: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u32,
-    /// Type as in C.
+    /// Type in C syntax.
     pub type_name: String,
-    /// May it change while programs run?
+    /// Whether it may change while programs run.
     pub live: bool,
-    place: Place,
+    location: Location,
 }
 
 impl Image {
-    /// Gives every entry of a map of maps an inner map of its own, as the object declares them: what a user space does that
-    /// creates them one by one.
+    /// Creates an inner map for every entry of a map of maps that has none, from the inner
+    /// definition of the object. A user-space part often creates such maps one by one.
     ///
     /// # Errors
-    /// If there is no such map of maps, or no room.
+    /// There is no such map of maps, or no memory left.
     pub fn create_inner_maps(&mut self, region: &Region, name: &str) -> Result<(), Error> {
         let fail = |message: &str| Error::new(format!("{name}: {message}")).in_file(&self.file);
         let outer = self.maps.iter().position(|map| map.name == name);
         let outer = outer.ok_or_else(|| fail("there is no such map"))?;
         let Some(inner) = self.maps[outer].inner.clone() else {
-            return Err(fail("it is no map of maps, or its entries are not declared"));
+            return Err(fail(
+                "it is not a map of maps, or the object does not declare its entries",
+            ));
         };
         for index in 0..self.maps[outer].max_entries {
             if self.maps[outer].values.iter().any(|&(taken, _)| taken == index) {
@@ -206,50 +214,53 @@ impl Image {
         Ok(())
     }
 
-    /// The exported globals.
+    /// Returns the exported globals.
     pub fn variables(&self) -> &[Variable] {
         &self.variables
     }
 
-    /// Where a global (`name`), an element (`name[3]`) or member (`name.member`) of it lies.
-    pub fn variable(&self, path: &str) -> Result<VariablePlace, Error> {
+    /// Returns the location of a global (`name`) or of its element (`name[3]`) or member
+    /// (`name.member`).
+    pub fn variable(&self, path: &str) -> Result<VariableLocation, Error> {
         let (variable, end) = param::find(&self.variables, path).map_err(|error| error.in_file(&self.file))?;
-        let place = Place::whole(&self.btf, variable.ty).follow(&self.btf, path[end..].trim_end());
-        let place = place.map_err(|message| Error::new(format!("{path}: {message}")).in_file(&self.file))?;
+        let location = Location::whole(&self.btf, variable.ty).follow(&self.btf, path[end..].trim_end());
+        let location = location.map_err(|message| Error::new(format!("{path}: {message}")).in_file(&self.file))?;
         let section = self.sections.iter().find(|section| section.index == variable.index);
         let section = section.ok_or_else(|| Error::new(format!("{path} has no memory")).in_file(&self.file))?;
-        Ok(VariablePlace {
-            addr: section.addr + variable.offset + place.offset,
-            size: place.size,
-            type_name: self.btf.c_name(place.ty),
+        Ok(VariableLocation {
+            addr: section.addr + variable.offset + location.offset,
+            size: location.size,
+            type_name: self.btf.c_name(location.ty),
             live: variable.live,
-            place,
+            location,
         })
     }
 
-    /// The value of a global now, as text.
+    /// Returns the current value of a global as text.
     pub fn get(&self, region: &Region, path: &str) -> Result<String, Error> {
         let found = self.variable(path)?;
         let bytes = region.bytes(found.addr, u64::from(found.size));
         let bytes = bytes.map_err(|fault| Error::new(format!("{path}: {fault}")).in_file(&self.file))?;
-        Ok(value::format(&self.btf, found.place, bytes))
+        Ok(value::format(&self.btf, found.location, bytes))
     }
 
-    /// Changes a live global, checked as [`Object::set`] does; others cannot be changed any more.
+    /// Changes a live global after the checks of [`Object::set`]. Fails for a global that is
+    /// constant after loading.
     pub fn set(&self, region: &Region, path: &str, text: &str) -> Result<(), Error> {
         let found = self.variable(path)?;
         let fail = |message: String| Error::new(format!("{path} = {text}: {message}")).in_file(&self.file);
         if !found.live {
-            return Err(fail("it is constant once the policy is loaded".to_string()));
+            return Err(fail("it is constant after the policy is loaded".to_string()));
         }
         let bytes = region
             .bytes_mut(found.addr, u64::from(found.size))
             .map_err(|fault| fail(fault.to_string()))?;
-        value::set(&self.btf, found.place, bytes, text).map_err(fail)
+        value::set(&self.btf, found.location, bytes, text).map_err(fail)
     }
 
-    /// Sets an entry of one of its maps, or a member of it (`.member[3]`), as user space does: one that a map does not have yet is
-    /// made, with zeros for the rest. On a per-CPU map it is that of `cpu`.
+    /// Sets an entry of a map, or a member of it (`.member[3]`), as user space does. Creates the
+    /// entry if necessary, with zeros in the other members. On a per-CPU map this is the entry of
+    /// `cpu`.
     pub fn set_entry(
         &self,
         region: &Region,
@@ -266,8 +277,8 @@ impl Image {
         }
         let ty = def
             .value_type
-            .ok_or_else(|| fail("the object tells no type of its values".into()))?;
-        let place = Place::whole(&self.btf, ty).follow(&self.btf, path).map_err(fail)?;
+            .ok_or_else(|| fail("the object declares no type for its values".into()))?;
+        let location = Location::whole(&self.btf, ty).follow(&self.btf, path).map_err(fail)?;
         let lookup = || map.lookup(region, key, cpu).map_err(|fault| fail(fault.to_string()));
         let mut addr = lookup()?;
         if addr == 0 {
@@ -278,8 +289,8 @@ impl Image {
                 error => return Err(fail(format!("an entry cannot be made ({error})"))),
             }
         }
-        let bytes = region.bytes_mut(addr + place.offset, u64::from(place.size));
+        let bytes = region.bytes_mut(addr + location.offset, u64::from(location.size));
         let bytes = bytes.map_err(|fault| fail(fault.to_string()))?;
-        value::set(&self.btf, place, bytes, text).map_err(|message| fail(format!("{path} = {text}: {message}")))
+        value::set(&self.btf, location, bytes, text).map_err(|message| fail(format!("{path} = {text}: {message}")))
     }
 }

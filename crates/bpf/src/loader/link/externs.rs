@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Symbols that the kernel defines: kfuncs, variables, configuration values.
 //!
-//! Names lose their last `___suffix`; then types are compared, and a mismatch counts as missing. What is missing is 0 when
-//! the object declared it weak, and a trap otherwise.
+//! A symbol is looked up by its name without the last `___suffix`. A symbol with incompatible types
+//! counts as missing. References to a missing symbol become 0 if the object declares the symbol
+//! weak, and a trap otherwise.
 
 use std::collections::BTreeMap;
 
@@ -13,32 +14,32 @@ use crate::memory::Region;
 use crate::object::Object;
 use crate::object::elf::Symbol;
 
-/// A symbol of the kernel that an object cannot do without and that the target does not have.
+/// A symbol of the kernel that an object requires and the target lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingSymbol {
     /// The kernel's name, without a `___suffix`.
     pub name: String,
-    /// Whether the object declares it as a function, or as a variable.
+    /// Whether the object declares the symbol as a function; otherwise as a variable.
     pub function: bool,
 }
 
-/// What a reference to an external symbol is.
+/// Meaning of a reference to an external symbol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Extern {
-    /// A function of this name in the target.
+    /// A function of the target with this name.
     Kfunc(String),
-    /// A variable, or a configuration value placed in memory.
+    /// Address of a variable, or of a configuration value in memory.
     Address(u64),
-    /// The target does not have it; what to say when it is used.
+    /// A symbol that the target lacks.
     Missing {
-        /// Declared `__weak`: its address is 0.
+        /// Whether it is declared `__weak`, so that its address is 0.
         weak: bool,
-        /// Why.
+        /// Message for a program that uses the symbol.
         message: String,
     },
 }
 
-/// Declarations of externs by name, and what they were resolved to.
+/// Declarations of external symbols, by name, and the results of looking them up.
 pub(super) struct Externs<'a> {
     btf: &'a Btf,
     target: &'a Target,
@@ -47,7 +48,7 @@ pub(super) struct Externs<'a> {
     declared: BTreeMap<&'a str, (u32, bool)>,
     resolved: BTreeMap<&'a str, Extern>,
     pub(super) warnings: Vec<String>,
-    /// Strong symbols that the target does not have.
+    /// Strong symbols that the target lacks.
     pub(super) missing: Vec<MissingSymbol>,
 }
 
@@ -122,7 +123,7 @@ impl<'a> Externs<'a> {
             }
             Kind::Var { ty, .. } => match target.variable(kernel_name) {
                 None => missing(format!("kernel variable {kernel_name} is not modelled")),
-                // `extern const void x __ksym` asks for no type.
+                // `extern const void x __ksym` declares no type.
                 Some((addr, Some(there))) if btf.resolve(ty) == 0 || types_compatible(btf, ty, target.btf(), there) => {
                     Extern::Address(addr)
                 }
@@ -137,7 +138,7 @@ impl<'a> Externs<'a> {
         }
     }
 
-    /// Places a configuration value. A weak one that is not configured is 0.
+    /// Allocates a configuration value. A weak one without a value is 0.
     fn config(&self, symbol: &Symbol, ty: u32) -> Result<Extern, String> {
         let name = &symbol.name;
         let size = self.btf.size_of(ty).ok_or_else(|| format!("{name} has no size"))?;
@@ -161,8 +162,8 @@ impl<'a> Externs<'a> {
     }
 }
 
-/// A .config value as the declared type wants it: a truth value, a `char` with y, m or n, an `enum libbpf_tristate`, a number,
-/// or text.
+/// Converts a .config value to the declared type: a truth value, a `char` with y, m or n, an `enum
+/// libbpf_tristate`, a number, or text.
 fn config_bytes(btf: &Btf, ty: u32, value: &str, bytes: &mut [u8]) -> Result<(), String> {
     let ty = btf.resolve(ty);
     let tristate = match value {
@@ -186,13 +187,13 @@ fn config_bytes(btf: &Btf, ty: u32, value: &str, bytes: &mut [u8]) -> Result<(),
             bytes[..size].copy_from_slice(&state[..size]);
         }
         (Kind::Array { .. }, _, Some(text)) => {
-            // Longer text is cut, as libbpf does.
+            // Longer text is truncated, as libbpf does.
             let len = text.len().min(bytes.len().saturating_sub(1));
             bytes[..len].copy_from_slice(&text.as_bytes()[..len]);
         }
         (Kind::Int { .. }, None, None) => {
-            let place = crate::object::value::Place::whole(btf, ty);
-            crate::object::value::set(btf, place, bytes, value)?;
+            let location = crate::object::value::Location::whole(btf, ty);
+            crate::object::value::set(btf, location, bytes, value)?;
         }
         _ => return Err(format!("not a value of type {}", btf.c_name(ty))),
     }

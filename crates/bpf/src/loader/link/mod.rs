@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Fitting an object to a kernel: memory for its globals, constants and calls in its code, its callbacks by name.
+//! The linker, which adapts an object to a kernel: it allocates globals, fills in constants and
+//! calls, and matches callbacks by name.
 //!
-//! What the kernel does not have stops nothing here: references to it become traps in the code and are told as warnings.
-//! Errors are for objects that no kernel would take.
+//! A feature that the kernel lacks is not an error here. References to it become traps in the code,
+//! and the linker emits a warning. Only objects that every kernel would reject cause errors.
 
 mod code;
 mod data;
@@ -16,35 +17,35 @@ use crate::memory::Region;
 use crate::object::error::Error;
 use crate::object::{Object, Program, ProgramKind, Variable};
 
-pub use data::VariablePlace;
+pub use data::VariableLocation;
 pub use externs::MissingSymbol;
 pub use struct_ops::StructOps;
 pub use target::Target;
 
-/// An object fitted to a kernel and placed in a region.
+/// An object that was linked for a kernel and placed in a region.
 #[derive(Clone, Debug)]
 pub struct Image {
-    /// The object's file name.
+    /// File name of the object.
     pub file: String,
-    /// Its license.
+    /// License of the object.
     pub license: String,
-    /// All code that can be reached.
+    /// All reachable code.
     pub code: Code,
-    /// The maps to create, in the object's order.
+    /// Definitions of the maps to create, in the object's order.
     pub maps: Vec<MapDef>,
-    /// Callback structs.
+    /// struct_ops variables.
     pub struct_ops: Vec<StructOps>,
     /// Programs, callbacks included, in the object's order.
     pub programs: Vec<Program>,
     /// Sections of globals.
     pub sections: Vec<DataSection>,
-    /// What the object asks for and the target does not have.
+    /// Warnings about features that the object uses and the target lacks.
     pub warnings: Vec<String>,
-    /// Functions and variables among that, not declared weak.
+    /// Strong symbols that the target lacks.
     pub missing: Vec<MissingSymbol>,
     /// The object's types.
     pub btf: Btf,
-    /// Types which its code allocates, by id.
+    /// Types that the code allocates, by id.
     pub types: LocalTypes,
     variables: Vec<Variable>,
 }
@@ -54,11 +55,11 @@ pub struct Image {
 pub struct DataSection {
     /// ELF name.
     pub name: String,
-    /// First byte.
+    /// Address of the first byte.
     pub addr: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// May its variables change while programs run?
+    /// Whether its variables may change while programs run.
     pub live: bool,
     /// Special fields by ascending offset: locks, lists, trees.
     pub fields: Vec<Field>,
@@ -67,29 +68,30 @@ pub struct DataSection {
     pub(crate) index: usize,
 }
 
-/// A global array that its object has marked by a declaration tag; it may be static.
+/// A global array, possibly static, with a declaration tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaggedArray {
     /// C name.
     pub name: String,
-    /// The tag's text; of several the first.
+    /// Text of the array's first tag.
     pub tag: String,
-    /// First byte.
+    /// Address of the first byte.
     pub addr: u64,
-    /// Bytes of an element, and how many there are.
+    /// Size of an element in bytes.
     pub stride: u64,
+    /// Number of elements.
     pub count: u64,
 }
 
-/// Links an object. Its globals are placed in the region with the values they have in the object now; `nr_cpus` is what
-/// per-CPU sizes left open by the object follow.
+/// Links an object. Its globals are allocated in the region with their current values in the
+/// object. `nr_cpus` determines per-CPU sizes that the object leaves open.
 pub fn link(object: &Object, target: &Target, region: &Region, nr_cpus: u32) -> Result<Image, Error> {
     link_object(object, target, region, nr_cpus).map_err(|error| error.in_file(&object.file))
 }
 
 fn link_object(object: &Object, target: &Target, region: &Region, nr_cpus: u32) -> Result<Image, Error> {
-    let mut maps = data::place_maps(object, region, nr_cpus)?;
-    let sections = data::place_sections(object, region, &mut maps)?;
+    let mut maps = data::allocate_maps(object, region, nr_cpus)?;
+    let sections = data::allocate_sections(object, region, &mut maps)?;
     let mut linker = code::Linker::new(object, target, region, &maps, &sections)?;
     let programs = linker.programs();
     let struct_ops = struct_ops::link(object, target, &mut linker)?;

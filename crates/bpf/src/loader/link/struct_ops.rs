@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Callback structs: which function implements which member, and the constants beside them.
+//! struct_ops variables: the function that implements each callback, and the constant members.
 //!
-//! Members are matched by name: the object was compiled against some kernel's struct, whose size and order may differ from
-//! the target's.
+//! Members are matched by name, because the kernel's struct against which the object was compiled
+//! may differ in size and order from the target's.
 
 use std::collections::BTreeMap;
 
@@ -13,27 +13,28 @@ use crate::object::elf::{R_BPF_64_ABS64, SymbolKind};
 use crate::object::error::Error;
 use crate::object::{Object, SectionKind, section_vars};
 
-/// One callback struct of an object.
+/// A struct_ops variable of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StructOps {
     /// Name of the variable.
     pub map_name: String,
     /// Name of its type, without flavour.
     pub type_name: String,
-    /// Members that are implemented: index of the function.
+    /// Index of the function for each implemented member.
     pub programs: BTreeMap<String, usize>,
-    /// The other members that are not 0: their bytes, of the size they have in the target.
+    /// Bytes of each other member that is not 0, in the size that the member has in the target.
     pub data: BTreeMap<String, Vec<u8>>,
-    /// Members that are set and that the target does not have.
+    /// Members that are set but that the target lacks.
     pub unknown: Vec<String>,
-    /// Does the target have such a struct?
+    /// Whether the target has this struct.
     pub attachable: bool,
-    /// Attached without being asked for? A `?` before the section's name says no.
+    /// Whether it is attached automatically. A `?` at the start of the section's name turns this
+    /// off.
     pub auto_attach: bool,
 }
 
 impl StructOps {
-    /// A number among the constants; 0 when it is not set.
+    /// Returns a numeric constant; 0 if it is not set.
     pub fn u64(&self, member: &str) -> u64 {
         let bytes = self.data.get(member).map_or(&[][..], Vec::as_slice);
         bytes
@@ -43,7 +44,7 @@ impl StructOps {
             .fold(0, |value, &byte| value << 8 | u64::from(byte))
     }
 
-    /// A text among the constants; empty when it is not set.
+    /// Returns a text constant; empty if it is not set.
     pub fn text(&self, member: &str) -> String {
         let bytes = self.data.get(member).map_or(&[][..], Vec::as_slice);
         String::from_utf8_lossy(bytes.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned()
@@ -57,7 +58,7 @@ pub(super) fn link(object: &Object, target: &Target, linker: &mut Linker) -> Res
             continue;
         }
         for (var, offset, _) in section_vars(&object.elf, &object.btf, &section.name)? {
-            let mut ops = one(object, target, linker, index, var, offset)?;
+            let mut ops = parse_variable(object, target, linker, index, var, offset)?;
             ops.auto_attach = !section.name.starts_with('?');
             found.push(ops);
         }
@@ -65,7 +66,7 @@ pub(super) fn link(object: &Object, target: &Target, linker: &mut Linker) -> Res
     Ok(found)
 }
 
-fn one(
+fn parse_variable(
     object: &Object,
     target: &Target,
     linker: &mut Linker,
@@ -119,14 +120,14 @@ fn one(
                     .is_some_and(|index| object.section_kind(index) == SectionKind::Code)
         };
         let function = match relocation.filter(|relocation| is_function(relocation.symbol)) {
-            Some(relocation) => Some(linker.function_of(&section.name, relocation)?),
+            Some(relocation) => Some(linker.function_target(&section.name, relocation)?),
             None => None,
         };
         let bytes = data(start, u64::from(btf.size_of(member.ty).unwrap_or(0)));
         if function.is_none() && bytes.iter().all(|&byte| byte == 0) {
             continue;
         }
-        let known = there.is_none_or(|there| member_of(target.btf(), there, &name).is_some());
+        let known = there.is_none_or(|there| member_type(target.btf(), there, &name).is_some());
         if !known {
             linker.warn(format!(
                 "{}: {type_name} has no member {name} here; it is ignored",
@@ -138,7 +139,7 @@ fn one(
         match function {
             Some(function) => drop(ops.programs.insert(name, function)),
             None => {
-                let size = there.and_then(|there| target.btf().size_of(member_of(target.btf(), there, &name)?));
+                let size = there.and_then(|there| target.btf().size_of(member_type(target.btf(), there, &name)?));
                 let mut bytes = bytes;
                 bytes.resize(size.map_or(bytes.len(), |size| size as usize), 0);
                 ops.data.insert(name, bytes);
@@ -148,8 +149,8 @@ fn one(
     Ok(ops)
 }
 
-/// Type of a member.
-fn member_of(btf: &Btf, id: u32, name: &str) -> Option<u32> {
+/// Returns the type of a member.
+fn member_type(btf: &Btf, id: u32, name: &str) -> Option<u32> {
     Some(
         btf.composite(id)?
             .members

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What an object is linked against: the kernel it will run on, as far as objects can see it.
+//! The target of linking: a kernel as objects see it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,12 +13,13 @@ pub struct Target {
     ksyms: BTreeMap<String, u64>,
     kconfig: BTreeMap<String, String>,
     struct_ops: BTreeSet<String>,
-    /// Functions that it is known not to have, and why.
+    /// Functions that the kernel is known to lack, with the reason.
     lacks: BTreeMap<String, String>,
 }
 
 impl Target {
-    /// A kernel with these types. kfuncs are the functions among them; typed variables the variables.
+    /// Makes a kernel with these types. Functions among them are the kfuncs, variables the typed
+    /// variables.
     pub fn new(types: Builder) -> Target {
         Target {
             btf: types.finish(),
@@ -26,7 +27,7 @@ impl Target {
         }
     }
 
-    /// A kernel with these types, for example those of /sys/kernel/btf/vmlinux.
+    /// Makes a kernel with these types, for example those of /sys/kernel/btf/vmlinux.
     pub fn from_btf(mut btf: Btf) -> Target {
         btf.index();
         Target {
@@ -35,28 +36,29 @@ impl Target {
         }
     }
 
-    /// Gives a kernel variable its address: of per-CPU ones what `bpf_per_cpu_ptr` takes.
+    /// Sets the address of a kernel variable; for a per-CPU variable the address that
+    /// `bpf_per_cpu_ptr` takes.
     pub fn ksym(&mut self, name: &str, addr: u64) {
         self.ksyms.insert(name.to_string(), addr);
     }
 
-    /// Sets a configuration value as .config spells it: `y`, `m`, `n`, `250`, `"text"`.
-    /// `LINUX_KERNEL_VERSION` is one too: `0x70200`.
+    /// Sets a configuration value in the syntax of .config: `y`, `m`, `n`, `250`, `"text"`.
+    /// `LINUX_KERNEL_VERSION` is also such a value: `0x70200`.
     pub fn config(&mut self, name: &str, value: &str) {
         self.kconfig.insert(name.to_string(), value.to_string());
     }
 
-    /// Says why it has no function of this name, for messages: `kfunc NAME WHY`.
+    /// Sets the reason for which the kernel lacks a function, for messages: `kfunc NAME WHY`.
     pub fn lacks(&mut self, name: &str, why: &str) {
         self.lacks.insert(name.to_string(), why.to_string());
     }
 
-    /// Objects may implement this struct's callbacks.
+    /// Allows objects to implement the callbacks of this struct.
     pub fn struct_ops(&mut self, name: &str) {
         self.struct_ops.insert(name.to_string());
     }
 
-    /// Its types.
+    /// Returns the kernel's types.
     pub fn btf(&self) -> &Btf {
         &self.btf
     }
@@ -69,7 +71,7 @@ impl Target {
         self.lacks.get(name).map_or("is not modelled", String::as_str)
     }
 
-    /// Address and, when known, type of a variable.
+    /// Returns the address of a variable and, if known, its type.
     pub(super) fn variable(&self, name: &str) -> Option<(u64, Option<u32>)> {
         let addr = *self.ksyms.get(name)?;
         let var = self.btf.find(name, |kind| matches!(kind, Kind::Var { .. }));

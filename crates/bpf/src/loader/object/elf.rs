@@ -7,39 +7,40 @@ use object::read::elf::{FileHeader, SectionHeader, Sym};
 
 use super::error::Error;
 
-/// R_BPF_64_64: a 64-bit constant in a pair of instructions.
+/// Relocation type R_BPF_64_64: a 64-bit constant in a pair of instructions.
 pub(crate) const R_BPF_64_64: u32 = 1;
-/// R_BPF_64_ABS64: a pointer in data.
+/// Relocation type R_BPF_64_ABS64: a pointer in data.
 pub(crate) const R_BPF_64_ABS64: u32 = 2;
-/// R_BPF_64_32: the target of a call.
+/// Relocation type R_BPF_64_32: the target of a call.
 pub(crate) const R_BPF_64_32: u32 = 10;
 
-/// Data sections may not be larger than an arena.
+/// Maximum size of a data section in bytes, that of an arena.
 const MAX_SECTION: u64 = 4 << 30;
 
-/// A section. Those without a use for us (debug information, string tables) keep neither data nor relocations.
+/// A section. Sections that the loader does not use (debug information, string tables) have neither
+/// data nor relocations.
 #[derive(Clone, Debug)]
 pub(crate) struct Section {
     pub(crate) name: String,
-    /// Bytes, of which `data` has the first; the others are zeros.
+    /// Size in bytes. `data` has the first bytes; the rest are zeros.
     pub(crate) size: u64,
     pub(crate) data: Vec<u8>,
     pub(crate) executable: bool,
-    /// Takes memory when loaded.
+    /// Whether the section occupies memory when it is loaded.
     pub(crate) allocated: bool,
     pub(crate) relocations: Vec<Relocation>,
 }
 
-/// A place in a section that depends on a symbol; the addend is in the place.
+/// A location in a section that depends on a symbol. The addend is stored at the location.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Relocation {
     pub(crate) offset: u64,
     pub(crate) kind: u32,
-    /// Index into [`Elf::symbols`].
+    /// Index in [`Elf::symbols`].
     pub(crate) symbol: usize,
 }
 
-/// What a symbol is.
+/// Kind of a symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SymbolKind {
     Function,
@@ -52,7 +53,7 @@ pub(crate) enum SymbolKind {
 #[derive(Clone, Debug)]
 pub(crate) struct Symbol {
     pub(crate) name: String,
-    /// `None` when it is defined elsewhere.
+    /// Section of the symbol; `None` if it is external.
     pub(crate) section: Option<usize>,
     pub(crate) offset: u64,
     pub(crate) size: u64,
@@ -61,12 +62,12 @@ pub(crate) struct Symbol {
     pub(crate) weak: bool,
 }
 
-/// The parts of the file that matter.
+/// The parts of the ELF file that the loader uses.
 #[derive(Clone, Debug)]
 pub(crate) struct Elf {
-    /// By ELF section index.
+    /// Sections by ELF section index.
     pub(crate) sections: Vec<Section>,
-    /// By ELF symbol index.
+    /// Symbols by ELF symbol index.
     pub(crate) symbols: Vec<Symbol>,
 }
 
@@ -170,14 +171,14 @@ impl Elf {
         Ok(Elf { sections, symbols })
     }
 
-    /// The section of this name.
+    /// Returns the section with this name.
     pub(crate) fn section(&self, name: &str) -> Option<&Section> {
         self.sections.iter().find(|section| section.name == name)
     }
 }
 
-fn broken(what: &str) -> impl Fn(object::read::Error) -> Error {
-    move |error| Error::new(format!("{what}: {error}"))
+fn broken(part: &str) -> impl Fn(object::read::Error) -> Error {
+    move |error| Error::new(format!("{part}: {error}"))
 }
 
 impl Section {
@@ -192,7 +193,7 @@ impl Section {
         }
     }
 
-    /// The relocation of the bytes at this offset.
+    /// Returns the relocation at this offset.
     pub(crate) fn relocation_at(&self, offset: u64) -> Option<&Relocation> {
         let index = self
             .relocations
@@ -211,7 +212,7 @@ fn symbols(
         .symbols(LE, bytes, elf::SHT_SYMTAB)
         .map_err(broken("ELF symbol table"))?;
     let mut symbols = Vec::new();
-    // The null symbol: what relocations against nothing name.
+    // The null symbol, which relocations without a symbol refer to.
     if !symtab.is_empty() {
         symbols.push(Symbol {
             name: String::new(),

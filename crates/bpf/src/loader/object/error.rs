@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is wrong with an object, and where.
+//! Errors of reading and linking an object.
 
 use std::fmt;
 
-/// An object cannot be read or linked, or a parameter cannot be set.
+/// Error of reading or linking an object, or of setting a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// The object's file name; empty when there is none.
+    /// File name of the object; may be empty.
     pub file: String,
-    /// The ELF section concerned.
+    /// ELF section with the error.
     pub section: Option<String>,
-    /// Bytes from the start of the section, or of the file when no section is named.
+    /// Offset in bytes from the start of the section, or of the file if `section` is `None`.
     pub offset: Option<u64>,
-    /// What is wrong.
+    /// Description of the error.
     pub message: String,
-    /// What to do about it.
+    /// Advice for the user.
     pub hint: Option<String>,
 }
 
 impl Error {
-    /// An error without a place.
+    /// Makes an error without a location.
     pub fn new(message: impl Into<String>) -> Error {
         Error {
             file: String::new(),
@@ -30,7 +30,7 @@ impl Error {
         }
     }
 
-    /// An error at a byte offset of a section.
+    /// Makes an error at a byte offset in a section.
     pub fn at(section: &str, offset: u64, message: impl Into<String>) -> Error {
         Error {
             section: Some(section.to_string()),
@@ -39,7 +39,7 @@ impl Error {
         }
     }
 
-    /// The same in this file.
+    /// Sets the file.
     pub fn in_file(self, file: &str) -> Error {
         Error {
             file: file.to_string(),
@@ -47,7 +47,7 @@ impl Error {
         }
     }
 
-    /// The same in this section.
+    /// Sets the section.
     pub fn in_section(self, section: &str) -> Error {
         Error {
             section: Some(section.to_string()),
@@ -55,7 +55,7 @@ impl Error {
         }
     }
 
-    /// The same with advice.
+    /// Sets the advice.
     pub fn hint(self, hint: impl Into<String>) -> Error {
         Error {
             hint: Some(hint.into()),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The .BTF.ext section: which function and which source line an instruction belongs to, and its CO-RE relocations.
+//! The .BTF.ext section: the function and source line of each instruction, and the CO-RE
+//! relocations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use crate::core_relo::Relocation;
 const SECTION: &str = ".BTF.ext";
 const MAGIC: u16 = 0xeb9f;
 
-/// A source line and the byte offset in its section from which on it holds.
+/// A source line, valid from a byte offset in its section up to the next entry.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     pub(crate) offset: u64,
@@ -21,10 +22,10 @@ pub(crate) struct Line {
     pub(crate) column: u32,
 }
 
-/// The tables, by ELF section name and ascending offset in it.
+/// Tables by ELF section name, each by ascending offset in the section.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ext {
-    /// (offset, id of the BTF Func).
+    /// Offset of each function and the id of its BTF Func.
     pub(crate) functions: BTreeMap<String, Vec<(u64, u32)>>,
     pub(crate) lines: BTreeMap<String, Vec<Line>>,
     pub(crate) relocations: BTreeMap<String, Vec<(u64, Relocation)>>,
@@ -41,7 +42,7 @@ impl Ext {
         let header_len = header.u32()?;
         let mut table = || Ok((header.u32()?, header.u32()?));
         let (functions, lines) = (table()?, table()?);
-        // The CO-RE table came later; a short header has none.
+        // Kernel and compilers added the CO-RE table later, so a short header lacks it.
         let relocations = if header_len >= 32 { table()? } else { (0, 0) };
 
         let mut ext = Ext::default();
@@ -58,27 +59,27 @@ impl Ext {
             true => Ok(id),
             false => Err(reader.error(format!("type {id} does not exist"))),
         };
-        tables.each(functions, 8, |section, reader| {
+        tables.for_each_record(functions, 8, |section, reader| {
             let entry = (u64::from(reader.u32()?), reader.u32()?);
             check(reader, entry.1)?;
             ext.functions.entry(section.to_string()).or_default().push(entry);
             Ok(())
         })?;
-        tables.each(lines, 16, |section, reader| {
+        tables.for_each_record(lines, 16, |section, reader| {
             let offset = u64::from(reader.u32()?);
-            let (file, text, place) = (reader.u32()?, reader.u32()?, reader.u32()?);
+            let (file, text, line_column) = (reader.u32()?, reader.u32()?, reader.u32()?);
             let (file, text) = (names.get(reader, file)?, names.get(reader, text)?);
             let line = Line {
                 offset,
                 file,
                 text,
-                line: place >> 10,
-                column: place & 0x3ff,
+                line: line_column >> 10,
+                column: line_column & 0x3ff,
             };
             ext.lines.entry(section.to_string()).or_default().push(line);
             Ok(())
         })?;
-        tables.each(relocations, 16, |section, reader| {
+        tables.for_each_record(relocations, 16, |section, reader| {
             let (offset, ty) = (u64::from(reader.u32()?), reader.u32()?);
             let (access, kind) = (reader.u32()?, reader.u32()?);
             check(reader, ty)?;
@@ -103,7 +104,7 @@ impl Ext {
     }
 }
 
-/// Each file name and source line once.
+/// File names and source lines, each stored only once.
 struct Names<'a> {
     strings: &'a [u8],
     known: BTreeMap<u32, Arc<str>>,
@@ -124,13 +125,14 @@ impl Names<'_> {
 struct Tables<'a> {
     data: &'a [u8],
     strings: &'a [u8],
-    /// Table offsets count from here.
+    /// Position from which table offsets are counted.
     base: u64,
 }
 
 impl Tables<'_> {
-    /// Calls `entry` for each record of a table, which may be longer than the `known` bytes that we read.
-    fn each(
+    /// Calls `entry` for each record of a table. A record may be longer than the `known` bytes; the
+    /// rest is skipped.
+    fn for_each_record(
         &self,
         (offset, len): (u32, u32),
         known: u32,

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The fields of a type which the kernel treats specially.
+//! Search for the fields of a type that the kernel treats specially.
 
 use crate::btf::{Btf, Kind};
 use crate::core_relo::find_member;
 use crate::image::{Contains, Field, FieldKind};
 
-/// More special fields than this in one type are refused: each costs at every initialisation of a value.
+/// Maximum number of special fields in one type. Every initialisation of a value must process each
+/// of them.
 const MAX_FIELDS: usize = 4096;
 
-/// Finds them, also inside nested structs and arrays, by ascending offset.
+/// Returns the special fields of a type, also those inside nested structs and arrays, by ascending
+/// offset.
 pub(crate) fn special_fields(btf: &Btf, id: u32) -> Result<Vec<Field>, String> {
     let mut search = Search {
         btf,
@@ -23,12 +25,13 @@ pub(crate) fn special_fields(btf: &Btf, id: u32) -> Result<Vec<Field>, String> {
 struct Search<'a> {
     btf: &'a Btf,
     fields: Vec<Field>,
-    /// Members left to look at: nested types could multiply without end.
+    /// Number of types left to visit. Without a limit, nested types could require exponentially
+    /// many.
     steps: u32,
 }
 
 impl Search<'_> {
-    /// Looks at a value of type `id` at `offset`; returns whether anything special was in it.
+    /// Visits a value of type `id` at `offset`. Returns whether it contains special fields.
     fn visit(&mut self, id: u32, offset: u64) -> Result<bool, String> {
         self.steps = self.steps.checked_sub(1).ok_or("the type nests too much")?;
         let btf = self.btf;
@@ -52,10 +55,10 @@ impl Search<'_> {
                     return Ok(true);
                 }
                 for (index, member) in c.members.iter().enumerate().filter(|(_, member)| member.bit_size == 0) {
-                    let place = offset + u64::from(member.bit_offset / 8);
+                    let member_offset = offset + u64::from(member.bit_offset / 8);
                     let tag = || btf.member_tag(resolved, index, "contains:");
-                    if !self.root(member.ty, place, tag)? {
-                        self.visit(member.ty, place)?;
+                    if !self.root(member.ty, member_offset, tag)? {
+                        self.visit(member.ty, member_offset)?;
                     }
                 }
             }
@@ -66,7 +69,7 @@ impl Search<'_> {
             }
             Kind::Array { ty, len, .. } => {
                 let size = u64::from(btf.size_of(*ty).unwrap_or(0));
-                // One element shows whether the others matter.
+                // If the first element has no special fields, the others have none either.
                 let special = *len > 0 && self.visit(*ty, offset)?;
                 for index in 1..u64::from(if special { *len } else { 0 }) {
                     self.visit(*ty, offset + index * size)?;
@@ -110,7 +113,8 @@ impl Search<'_> {
         Ok(self.fields.len() > before)
     }
 
-    /// Adds a list head or tree root; its contents are named by a tag on the member or variable.
+    /// Adds a list head or tree root. A tag on the member or variable names the type of its
+    /// elements.
     fn root<'t>(&mut self, id: u32, offset: u64, tag: impl Fn() -> Option<&'t str>) -> Result<bool, String> {
         let resolved = self.btf.resolve(id);
         let list = match self.btf.name(resolved) {
@@ -150,7 +154,8 @@ impl Search<'_> {
     }
 }
 
-/// Special fields of a global variable, whose tags are on the variable.
+/// Returns the special fields of a global variable. Tags of list heads and tree roots are on the
+/// variable.
 pub(crate) fn variable_fields(btf: &Btf, var: u32, ty: u32, offset: u64) -> Result<Vec<Field>, String> {
     let mut search = Search {
         btf,

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Map definitions: variables in the .maps section whose types spell the attributes.
+//! Map definitions: variables in the .maps section with types that encode the attributes.
 //!
-//! `__uint(max_entries, 4)` is a pointer to an array of 4; `__type(value, struct v)` a pointer to the type; `__ulong(map_extra,
-//! x)` an enumeration with the value x; `__array(values, struct inner)` an array of pointers to inner definitions.
+//! - `__uint(max_entries, 4)` is a pointer to an array of 4 elements.
+//! - `__type(value, struct v)` is a pointer to the type.
+//! - `__ulong(map_extra, x)` is an enumeration with the value x.
+//! - `__array(values, struct inner)` is an array of pointers to inner definitions.
 
 use super::elf::Elf;
 use super::error::Error;
@@ -12,7 +14,7 @@ use crate::btf::{Btf, Composite, Kind};
 use crate::image::MapDef;
 
 const SECTION: &str = ".maps";
-/// BPF_MAP_TYPE_ARENA and BPF_MAP_TYPE_STRUCT_OPS have no keys or values of their own.
+/// Number of a map type without keys and values.
 const BPF_MAP_TYPE_ARENA: u32 = 33;
 
 pub(super) fn declared(elf: &Elf, btf: &Btf) -> Result<Vec<DeclaredMap>, Error> {
@@ -47,7 +49,8 @@ pub(super) fn declared(elf: &Elf, btf: &Btf) -> Result<Vec<DeclaredMap>, Error> 
         .collect()
 }
 
-/// `values_offset` is `None` in an inner definition, which has no inner ones.
+/// Parses one definition. `values_offset` is `None` for an inner definition, which cannot have
+/// inner maps.
 fn definition(
     btf: &Btf,
     name: &str,
@@ -60,8 +63,8 @@ fn definition(
     };
     for member in &composite.members {
         let number = || number(btf, member.ty).ok_or_else(|| format!("{} is not a number", member.name));
-        let size = |what: u64| u32::try_from(what).map_err(|_| format!("{} is out of range", member.name));
-        // The type that the member points to.
+        let size = |value: u64| u32::try_from(value).map_err(|_| format!("{} is out of range", member.name));
+        // Returns the type to which the member points.
         let pointee = || match *btf.kind(btf.resolve(member.ty)) {
             Kind::Ptr(to) => Ok(to),
             _ => Err(format!("{} is not a pointer to a type", member.name)),
@@ -80,7 +83,7 @@ fn definition(
                 def.value_type = Some(ty);
                 def.fields = special_fields(btf, ty)?;
             }
-            // Where the map lives matters to neither.
+            // These attributes have no effect in the simulation.
             "numa_node" | "pinning" => (),
             "values" => {
                 let Some(values_offset) = values_offset.as_deref_mut() else {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reading a BPF object file: everything in it that does not depend on the kernel it will run on.
+//! Parser of a BPF object file, for everything that does not depend on the kernel.
 //!
-//! [`Object::parse`] takes the bytes clang or libbpf's linker wrote. Before linking, globals can be [set](Object::set),
-//! arrays and maps [resized](Object::resize), as libbpf users do between open and load.
+//! [`Object::parse`] reads the output of clang or libbpf's linker. Before linking, globals can be
+//! [set](Object::set), and arrays and maps [resized](Object::resize), as users of libbpf do between
+//! open and load.
 
 pub(crate) mod elf;
 pub mod error;
@@ -27,15 +28,15 @@ use elf::Elf;
 use error::Error;
 use ext::Ext;
 
-/// The section of arena globals.
+/// Name of the section of arena globals.
 pub(crate) const ARENA_SECTION: &str = ".addr_space.1";
 
-/// An object file, read and checked, not yet fitted to a kernel.
+/// An object file that was parsed and checked but not yet linked for a kernel.
 #[derive(Clone, Debug)]
 pub struct Object {
     /// File name, for messages.
     pub file: String,
-    /// License string; empty when there is none.
+    /// License string; empty if the object has no license.
     pub license: String,
     pub(crate) elf: Elf,
     pub(crate) btf: Btf,
@@ -48,20 +49,20 @@ pub struct Object {
 #[derive(Clone, Debug)]
 pub(crate) struct DeclaredMap {
     pub(crate) def: MapDef,
-    /// Where its variable lies in .maps: symbols point there.
+    /// Offset of the variable in .maps, to which symbols refer.
     pub(crate) offset: u64,
     /// Offset in the variable of the pointers that initialise a map of maps or a program array.
     pub(crate) values_offset: Option<u64>,
-    /// Where the variable ends, initial values included.
+    /// End of the variable in .maps, initial values included.
     pub(crate) end: u64,
 }
 
-/// What a section is for.
+/// Use of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SectionKind {
     /// Instructions.
     Code,
-    /// Globals that policies cannot change.
+    /// Globals that a policy cannot change.
     Rodata,
     /// Globals.
     Data,
@@ -71,11 +72,12 @@ pub(crate) enum SectionKind {
     Maps,
     /// struct_ops variables.
     StructOps,
-    /// Of no use after parsing.
+    /// Not used after parsing.
     Other,
 }
 
-/// Bytes of the largest object file that is read. Schedulers have less than 10 MiB with debug information.
+/// Maximum size of an object file in bytes. Schedulers have less than 10 MiB with debug
+/// information.
 const MAX_FILE: u64 = 64 << 20;
 
 impl Object {
@@ -88,17 +90,17 @@ impl Object {
         Object::parse(&bytes, &file)
     }
 
-    /// Reads an object file from memory. `file` is its name for messages.
+    /// Parses an object file in memory. `file` is its name for messages.
     pub fn parse(bytes: &[u8], file: &str) -> Result<Object, Error> {
         parse_object(bytes, file).map_err(|error| error.in_file(file))
     }
 
-    /// The object's types.
+    /// Returns the object's types.
     pub fn btf(&self) -> &Btf {
         &self.btf
     }
 
-    /// The maps it declares.
+    /// Returns the maps that the object declares.
     pub fn maps(&self) -> impl Iterator<Item = &MapDef> {
         self.maps.iter().map(|map| &map.def)
     }
@@ -144,7 +146,7 @@ fn section_kind(section: &elf::Section) -> SectionKind {
 fn parse_object(bytes: &[u8], file: &str) -> Result<Object, Error> {
     if bytes.len() as u64 > MAX_FILE {
         let error = Error::new(format!(
-            "the file has more than {} MiB, the most that is read",
+            "the file is larger than {} MiB, the maximum for an object",
             MAX_FILE >> 20
         ));
         return Err(error.hint("remove debug information with llvm-strip -g"));
@@ -166,7 +168,7 @@ fn parse_object(bytes: &[u8], file: &str) -> Result<Object, Error> {
         let error = Error::at(
             &section.name,
             0,
-            "legacy map definitions are not supported, by libbpf 1.0 neither",
+            "legacy map definitions are not supported, as in libbpf 1.0",
         );
         return Err(error.hint("declare maps with BTF in SEC(\".maps\")"));
     }
@@ -184,7 +186,8 @@ fn parse_object(bytes: &[u8], file: &str) -> Result<Object, Error> {
     })
 }
 
-/// Offsets of the variables of a section: BTF from the compiler has those of static ones, symbols those of the others.
+/// Returns the variables of a section: BTF id, offset and size. The compiler's BTF has the offsets
+/// of static variables, and the symbols have those of the others.
 pub(crate) fn section_vars(elf: &Elf, btf: &Btf, name: &str) -> Result<Vec<(u32, u64, u32)>, Error> {
     use crate::btf::{Kind, STATIC};
     let Some(index) = elf.sections.iter().position(|section| section.name == name) else {
@@ -214,7 +217,7 @@ pub(crate) fn section_vars(elf: &Elf, btf: &Btf, name: &str) -> Result<Vec<(u32,
         let size = btf.size_of(ty).unwrap_or(info.size);
         let section = &elf.sections[index];
         if offset + u64::from(size) > section.size {
-            // The compiler may have optimised part of a static one away.
+            // The compiler may have optimised away a part of a static variable.
             if linkage == STATIC {
                 continue;
             }

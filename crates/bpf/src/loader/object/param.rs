@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A policy's globals as its parameters: `const volatile` ones are set before loading, others also while it runs.
+//! A policy's global variables as its parameters. `const volatile` ones can be set only before the
+//! policy is loaded, others also while it runs.
 
 use std::collections::BTreeMap;
 
 use super::elf::Elf;
 use super::error::Error;
-use super::value::{self, Place};
+use super::value::{self, Location};
 use super::{Object, SectionKind, section_kind, section_vars};
 use crate::btf::{Btf, Kind, STATIC, Type};
 
-/// No section may grow beyond this many bytes.
+/// Maximum size of a section in bytes.
 const MAX_SECTION: u64 = 1 << 32;
 
 /// An exported global variable.
@@ -19,15 +20,15 @@ pub struct Variable {
     pub name: String,
     /// ELF section.
     pub section: String,
-    /// May it change while the policy runs? `const volatile` ones may not.
+    /// Whether the variable may change while the policy runs. `const volatile` ones may not.
     pub live: bool,
-    /// Bytes from the start of the section.
+    /// Offset from the start of the section in bytes.
     pub offset: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u32,
-    /// Its type in the object's BTF.
+    /// Type in the object's BTF.
     pub ty: u32,
-    /// The type as in C.
+    /// Type in C syntax.
     pub type_name: String,
     /// Texts of its declaration tags.
     pub tags: Vec<String>,
@@ -70,7 +71,8 @@ pub(super) fn variables(elf: &Elf, btf: &Btf) -> Result<Vec<Variable>, Error> {
     Ok(variables)
 }
 
-/// Splits `name[3].member` after the name.
+/// Finds the variable at the start of a path such as `name[3].member`. Returns it with the length
+/// of its name.
 pub(crate) fn find<'v>(variables: &'v [Variable], path: &str) -> Result<(&'v Variable, usize), Error> {
     let end = path.find(['.', '[']).unwrap_or(path.len());
     let name = path[..end].trim_end();
@@ -88,88 +90,92 @@ pub(crate) fn find<'v>(variables: &'v [Variable], path: &str) -> Result<(&'v Var
 }
 
 impl Object {
-    /// The exported globals, by section and offset.
+    /// Returns the exported global variables, by section and offset.
     pub fn variables(&self) -> &[Variable] {
         &self.variables
     }
 
-    fn place(&self, path: &str) -> Result<(usize, Place), Error> {
+    fn locate(&self, path: &str) -> Result<(usize, Location), Error> {
         let (variable, end) = find(&self.variables, path).map_err(|error| error.in_file(&self.file))?;
-        let place = Place::whole(&self.btf, variable.ty).follow(&self.btf, path[end..].trim_end());
-        let place = place.map_err(|message| Error::new(format!("{path}: {message}")).in_file(&self.file))?;
+        let location = Location::whole(&self.btf, variable.ty).follow(&self.btf, path[end..].trim_end());
+        let location = location.map_err(|message| Error::new(format!("{path}: {message}")).in_file(&self.file))?;
         Ok((
             variable.index,
-            Place {
-                offset: variable.offset + place.offset,
-                ..place
+            Location {
+                offset: variable.offset + location.offset,
+                ..location
             },
         ))
     }
 
-    /// The value which a global, or an element or member of it (`name[3]`, `name.member`), starts with.
+    /// Returns the initial value of a global, or of an element or member of it (`name[3]`,
+    /// `name.member`).
     pub fn get(&self, path: &str) -> Result<String, Error> {
-        let (index, place) = self.place(path)?;
+        let (index, location) = self.locate(path)?;
         let data = &self.elf.sections[index].data;
-        let start = (place.offset as usize).min(data.len());
-        let end = (start + place.size as usize).min(data.len());
+        let start = (location.offset as usize).min(data.len());
+        let end = (start + location.size as usize).min(data.len());
         let mut bytes = data[start..end].to_vec();
-        bytes.resize(place.size as usize, 0);
-        Ok(value::format(&self.btf, place, &bytes))
+        bytes.resize(location.size as usize, 0);
+        Ok(value::format(&self.btf, location, &bytes))
     }
 
-    /// Sets what a global, or an element or member of it, starts with. The text is checked against the type: numbers
-    /// (decimal or 0x), true and false, enumerators by name, text for char arrays, `1,2,3` for others.
+    /// Sets the initial value of a global, or of an element or member of it. The text must match
+    /// the type: a number (decimal or 0x), true or false, the name of an enumerator, text for a
+    /// char array, `1,2,3` for another array.
     pub fn set(&mut self, path: &str, text: &str) -> Result<(), Error> {
-        let (index, place) = self.place(path)?;
+        let (index, location) = self.locate(path)?;
         let data = &mut self.elf.sections[index].data;
-        let end = place.offset as usize + place.size as usize;
+        let end = location.offset as usize + location.size as usize;
         let mut bytes = data
-            .get(place.offset as usize..end.min(data.len()))
+            .get(location.offset as usize..end.min(data.len()))
             .unwrap_or_default()
             .to_vec();
-        bytes.resize(place.size as usize, 0);
-        value::set(&self.btf, place, &mut bytes, text)
+        bytes.resize(location.size as usize, 0);
+        value::set(&self.btf, location, &mut bytes, text)
             .map_err(|message| Error::new(format!("{path} = {text}: {message}")).in_file(&self.file))?;
         if data.len() < end {
             data.resize(end, 0);
         }
-        data[place.offset as usize..end].copy_from_slice(&bytes);
+        data[location.offset as usize..end].copy_from_slice(&bytes);
         Ok(())
     }
 
-    /// What a section of globals starts with, settings included.
+    /// Returns the initial contents of a section of globals, including values that were set.
     pub fn section(&self, name: &str) -> Option<&[u8]> {
         let section = self.elf.sections.iter().find(|section| section.name == name)?;
         Some(&section.data)
     }
 
-    /// Bytes of a section of globals, those that it does not start with included: it may have been resized.
+    /// Returns the size of a section of globals in bytes, which may be larger than its initial
+    /// contents.
     pub fn section_size(&self, name: &str) -> Option<u64> {
         let section = self.elf.sections.iter().find(|section| section.name == name)?;
         Some(section.size)
     }
 
-    /// As [`Object::get`], of the bytes that the variable's section has now.
+    /// Like [`Object::get`], for the current contents of the variable's section.
     pub fn get_in(&self, path: &str, section: &[u8]) -> Result<String, Error> {
-        let (_, place) = self.place(path)?;
+        let (_, location) = self.locate(path)?;
         let bytes = section
-            .get(place.offset as usize..place.offset as usize + place.size as usize)
+            .get(location.offset as usize..location.offset as usize + location.size as usize)
             .ok_or_else(|| Error::new(format!("{path}: its section is too short")).in_file(&self.file))?;
-        Ok(value::format(&self.btf, place, bytes))
+        Ok(value::format(&self.btf, location, bytes))
     }
 
-    /// As [`Object::set`], in the bytes that the variable's section has now.
+    /// Like [`Object::set`], for the current contents of the variable's section.
     pub fn set_in(&self, path: &str, text: &str, section: &mut [u8]) -> Result<(), Error> {
-        let (_, place) = self.place(path)?;
+        let (_, location) = self.locate(path)?;
         let bytes = section
-            .get_mut(place.offset as usize..place.offset as usize + place.size as usize)
+            .get_mut(location.offset as usize..location.offset as usize + location.size as usize)
             .ok_or_else(|| Error::new(format!("{path}: its section is too short")).in_file(&self.file))?;
-        value::set(&self.btf, place, bytes, text)
+        value::set(&self.btf, location, bytes, text)
             .map_err(|message| Error::new(format!("{path} = {text}: {message}")).in_file(&self.file))
     }
 
-    /// Gives an array variable `count` elements. It must be the last of its section (put it into one of its own, as in
-    /// `SEC(".data.name")`), because others do not move.
+    /// Sets the number of elements of an array variable. The array must be the last variable of its
+    /// section, because other variables do not move. A section of its own, such as
+    /// `SEC(".data.name")`, ensures that.
     pub fn resize(&mut self, name: &str, count: u32) -> Result<(), Error> {
         let file = self.file.clone();
         let fail = |message: String| Error::new(format!("{name}: {message}")).in_file(&file);
@@ -179,7 +185,7 @@ impl Object {
             ty, index: index_type, ..
         } = *self.btf.kind(self.btf.resolve(variable.ty))
         else {
-            return Err(fail(format!("{} is no array", variable.type_name)));
+            return Err(fail(format!("{} is not an array", variable.type_name)));
         };
         if end < name.len()
             || self

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Programs: functions that something outside calls, and what calls them, from their section's name.
+//! Programs: functions that the kernel calls. The name of a program's section determines where it
+//! is attached.
 
-/// What a program is for.
+/// Kind of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProgramKind {
-    /// `struct_ops/NAME`: a callback.
+    /// `struct_ops/NAME`: a callback of a struct_ops.
     StructOps,
-    /// `tp_btf/TRACEPOINT`: typed arguments.
+    /// `tp_btf/TRACEPOINT`, with typed arguments.
     TpBtf,
     /// `raw_tp/TRACEPOINT`.
     RawTracepoint,
@@ -22,7 +23,7 @@ pub enum ProgramKind {
     Kprobe,
     /// `kretprobe/FUNCTION` and `kretsyscall/NAME`.
     Kretprobe,
-    /// `syscall`: run by user space.
+    /// `syscall`, which user space runs.
     Syscall,
     /// `iter/KIND`.
     Iter,
@@ -32,24 +33,26 @@ pub enum ProgramKind {
     Other,
 }
 
-/// A program.
+/// A program of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// Name of its function.
+    /// Name of the program's function.
     pub name: String,
-    /// Index of its function in [`Code::functions`](crate::image::Code::functions).
+    /// Index of the program's function in [`Code::functions`](crate::image::Code::functions).
     pub function: usize,
-    /// What it is for.
+    /// Kind of the program.
     pub kind: ProgramKind,
-    /// What it attaches to: the part of the section's name after the kind; empty when there is none.
+    /// Name of the attachment target: the part of the section's name after the kind; may be empty.
     pub attach_to: String,
-    /// Attached without being asked for? A `?` before the section's name says no.
+    /// Whether the program is attached automatically. A `?` at the start of the section's name
+    /// turns this off.
     pub auto_attach: bool,
-    /// May it sleep (`.s` after the kind)?
+    /// Whether the program may sleep (`.s` after the kind).
     pub sleepable: bool,
 }
 
-/// Kind, target, attached automatically, sleepable.
+/// Parses a section's name: kind, attachment target, whether it is attached automatically, whether
+/// it may sleep.
 pub(crate) fn parse_section(section: &str) -> (ProgramKind, &str, bool, bool) {
     let (name, auto_attach) = match section.strip_prefix('?') {
         Some(name) => (name, false),
@@ -75,7 +78,7 @@ pub(crate) fn parse_section(section: &str) -> (ProgramKind, &str, bool, bool) {
         "perf_event" => ProgramKind::PerfEvent,
         _ => ProgramKind::Other,
     };
-    // System calls always may.
+    // `syscall` programs may always sleep.
     (kind, target, auto_attach, sleepable || kind == ProgramKind::Syscall)
 }
 
@@ -84,7 +87,7 @@ mod tests {
     use super::{ProgramKind::*, parse_section};
 
     #[test]
-    fn sections() {
+    fn section_names_determine_the_program() {
         assert_eq!(parse_section("struct_ops.s/init"), (StructOps, "init", true, true));
         assert_eq!(
             parse_section("?tp_btf/sched_switch"),

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Values of BTF types as text: how people read and set a policy's globals.
+//! Conversion of BTF values to text and back, for reading and setting a policy's globals.
 
 use crate::btf::{Btf, INT_BOOL, INT_CHAR, INT_SIGNED, Kind};
 use crate::core_relo::find_member;
 
-/// Elements of an array, and members of a struct, that are printed before the rest becomes "...".
+/// Number of elements or members that are printed before the rest is replaced by "...".
 const MAX_PRINTED: usize = 16;
 
-/// Part of a variable: a member, an element, or all of it.
+/// A location in a variable: a member, an element, or the whole variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Location {
     pub(crate) ty: u32,
-    /// Bytes from the start of the variable.
+    /// Offset from the start of the variable in bytes.
     pub(crate) offset: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub(crate) size: u32,
-    /// Of a bitfield: its first bit in those bytes and its number of bits.
+    /// For a bitfield, its first bit in these bytes and its number of bits.
     pub(crate) bits: Option<(u32, u32)>,
 }
 
-impl Place {
-    /// A whole variable of this type.
-    pub(crate) fn whole(btf: &Btf, ty: u32) -> Place {
-        Place {
+impl Location {
+    /// Returns the location of a whole variable of this type.
+    pub(crate) fn whole(btf: &Btf, ty: u32) -> Location {
+        Location {
             ty,
             offset: 0,
             size: btf.size_of(ty).unwrap_or(0),
@@ -30,25 +30,25 @@ impl Place {
         }
     }
 
-    /// Follows the rest of a path, like `[3].weight` or `.a.b`.
-    pub(crate) fn follow(mut self, btf: &Btf, path: &str) -> Result<Place, String> {
+    /// Follows the rest of a path, such as `[3].weight` or `.a.b`.
+    pub(crate) fn follow(mut self, btf: &Btf, path: &str) -> Result<Location, String> {
         let mut rest = path;
         while !rest.is_empty() {
-            let done = &path[..path.len() - rest.len()];
+            let parsed = &path[..path.len() - rest.len()];
             if let Some(after) = rest.strip_prefix('[') {
                 let (index, after) = after.split_once(']').ok_or_else(|| format!("{path}: ']' is missing"))?;
                 let index: u32 = index
                     .trim()
                     .parse()
-                    .map_err(|_| format!("{path}: \"{index}\" is no index"))?;
+                    .map_err(|_| format!("{path}: \"{index}\" is not an index"))?;
                 let Kind::Array { ty, len, .. } = *btf.kind(btf.resolve(self.ty)) else {
-                    return Err(format!("{} is no array", or_it(done)));
+                    return Err(format!("{} is not an array", subject(parsed)));
                 };
                 if index >= len {
                     return Err(format!("index {index} is out of range: the array has {len} elements"));
                 }
                 let size = btf.size_of(ty).unwrap_or(0);
-                self = Place {
+                self = Location {
                     ty,
                     offset: self.offset + u64::from(index) * u64::from(size),
                     size,
@@ -66,14 +66,14 @@ impl Place {
                     });
                     match members {
                         Some(members) => format!("no member \"{name}\"; there are: {members}"),
-                        None => format!("{} is no struct", or_it(done)),
+                        None => format!("{} is not a struct", subject(parsed)),
                     }
                 })?;
                 let member = &btf.composite(owner).ok_or("not a struct")?.members[index];
                 let size = btf.size_of(member.ty).unwrap_or(0);
                 let start = self.offset * 8 + bit;
                 self = match member.bit_size {
-                    0 => Place {
+                    0 => Location {
                         ty: member.ty,
                         offset: start / 8,
                         size,
@@ -82,7 +82,7 @@ impl Place {
                     bits => {
                         let first = start % 8;
                         let size = (first + u64::from(bits)).div_ceil(8) as u32;
-                        Place {
+                        Location {
                             ty: member.ty,
                             offset: start / 8,
                             size,
@@ -99,8 +99,8 @@ impl Place {
     }
 }
 
-fn or_it(done: &str) -> &str {
-    if done.is_empty() { "it" } else { done }
+fn subject(parsed: &str) -> &str {
+    if parsed.is_empty() { "it" } else { parsed }
 }
 
 fn int(bytes: &[u8]) -> u64 {
@@ -124,14 +124,14 @@ fn is_text(btf: &Btf, element: u32) -> bool {
         if encoding & INT_CHAR != 0 || btf.name(btf.resolve(element)) == "char")
 }
 
-/// The value of a place in `bytes`, the place's own.
-pub(crate) fn format(btf: &Btf, place: Place, bytes: &[u8]) -> String {
-    let resolved = btf.resolve(place.ty);
-    let bits = place
+/// Formats the value at a location. `bytes` are the bytes of that location.
+pub(crate) fn format(btf: &Btf, location: Location, bytes: &[u8]) -> String {
+    let resolved = btf.resolve(location.ty);
+    let bits = location
         .bits
-        .map_or(place.size.saturating_mul(8).min(64), |(_, bits)| bits);
+        .map_or(location.size.saturating_mul(8).min(64), |(_, bits)| bits);
     let raw = |signed| {
-        let value = int(bytes) >> place.bits.map_or(0, |(first, _)| first);
+        let value = int(bytes) >> location.bits.map_or(0, |(first, _)| first);
         extend(value, bits, signed)
     };
     match btf.kind(resolved) {
@@ -154,16 +154,16 @@ pub(crate) fn format(btf: &Btf, place: Place, bytes: &[u8]) -> String {
         }
         Kind::Array { ty, len, .. } => {
             let size = btf.size_of(*ty).unwrap_or(0);
-            let element = |i: u32| part(btf, Place::whole(btf, *ty), bytes, u64::from(i) * u64::from(size));
+            let element = |i: u32| part(btf, Location::whole(btf, *ty), bytes, u64::from(i) * u64::from(size));
             list((0..*len).map(element))
         }
         Kind::Struct(c) | Kind::Union(c) => list(c.members.iter().map(|m| {
-            let place = Place::whole(btf, resolved).follow(btf, &format!(".{}", m.name));
-            match place {
-                Ok(place) => format!(
+            let location = Location::whole(btf, resolved).follow(btf, &format!(".{}", m.name));
+            match location {
+                Ok(location) => format!(
                     "{} = {}",
                     m.name,
-                    part(btf, Place { offset: 0, ..place }, bytes, place.offset)
+                    part(btf, Location { offset: 0, ..location }, bytes, location.offset)
                 ),
                 Err(_) => "...".to_string(),
             }
@@ -172,11 +172,11 @@ pub(crate) fn format(btf: &Btf, place: Place, bytes: &[u8]) -> String {
     }
 }
 
-fn part(btf: &Btf, place: Place, bytes: &[u8], offset: u64) -> String {
-    let range = offset as usize..(offset + u64::from(place.size)) as usize;
+fn part(btf: &Btf, location: Location, bytes: &[u8], offset: u64) -> String {
+    let range = offset as usize..(offset + u64::from(location.size)) as usize;
     bytes
         .get(range)
-        .map_or("...".to_string(), |bytes| format(btf, place, bytes))
+        .map_or("...".to_string(), |bytes| format(btf, location, bytes))
 }
 
 fn list(values: impl Iterator<Item = String>) -> String {
@@ -187,14 +187,15 @@ fn list(values: impl Iterator<Item = String>) -> String {
     format!("{{{}}}", shown.join(", "))
 }
 
-/// Parses text as a value of a place's type and writes it to `bytes`, the place's own.
-pub(crate) fn set(btf: &Btf, place: Place, bytes: &mut [u8], text: &str) -> Result<(), String> {
-    let resolved = btf.resolve(place.ty);
+/// Parses text as a value of a location's type and writes it to `bytes`, the bytes of that
+/// location.
+pub(crate) fn set(btf: &Btf, location: Location, bytes: &mut [u8], text: &str) -> Result<(), String> {
+    let resolved = btf.resolve(location.ty);
     let text = text.trim();
-    let type_name = btf.c_name(place.ty);
-    let bits = place
+    let type_name = btf.c_name(location.ty);
+    let bits = location
         .bits
-        .map_or(place.size.saturating_mul(8).min(64), |(_, bits)| bits);
+        .map_or(location.size.saturating_mul(8).min(64), |(_, bits)| bits);
     let value = match btf.kind(resolved) {
         Kind::Int { encoding, .. } if encoding & INT_BOOL != 0 => match text {
             "true" | "1" | "y" | "yes" | "on" => 1,
@@ -238,8 +239,8 @@ pub(crate) fn set(btf: &Btf, place: Place, bytes: &mut [u8], text: &str) -> Resu
             if texts.len() > *len as usize {
                 return Err(format!("{} values for the {len} elements of {type_name}", texts.len()));
             }
-            let element = Place::whole(btf, *ty);
-            // All or nothing.
+            let element = Location::whole(btf, *ty);
+            // If one element is invalid, none is changed.
             let mut new = bytes.to_vec();
             for (text, bytes) in texts.iter().zip(new.chunks_mut(element.size.max(1) as usize)) {
                 set(btf, element, bytes, text)?;
@@ -254,7 +255,7 @@ pub(crate) fn set(btf: &Btf, place: Place, bytes: &mut [u8], text: &str) -> Resu
         }
         _ => return Err(format!("a value of type {type_name} cannot be set")),
     };
-    let (first, bits) = place.bits.unwrap_or((0, bits));
+    let (first, bits) = location.bits.unwrap_or((0, bits));
     let mask = u128::from(u64::MAX >> (64 - bits.clamp(1, 64))) << first;
     for (i, byte) in bytes.iter_mut().enumerate().take(16) {
         let (mask, value) = ((mask >> (8 * i)) as u8, (((value as u128) << first) >> (8 * i)) as u8);

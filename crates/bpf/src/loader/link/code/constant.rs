@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the object leaves open in an instruction: the function a call calls, the address of a symbol, and constants that depend
-//! on the target's types (CO-RE).
+//! Operands that the object leaves open: the function that a call instruction calls, the address of
+//! a symbol, and constants that depend on the target's types (CO-RE).
 
 use super::super::externs::Extern;
 use super::{KFUNC_BASE, Linker, SLOT, Source};
@@ -31,11 +31,11 @@ impl<'a> Linker<'a> {
     ) -> Result<Insn, Error> {
         let object = self.object;
         let Source { section, offset, .. } = self.sources[source];
-        let place = offset + slot as u64 * SLOT;
-        let fail = |message: String| Error::at(&object.elf.sections[section].name, place, message);
+        let position = offset + slot as u64 * SLOT;
+        let fail = |message: String| Error::at(&object.elf.sections[section].name, position, message);
         let symbol = &object.elf.symbols[relocation.symbol];
         let target = symbol.section.map(|index| (index, object.section_kind(index)));
-        let what = if symbol.name.is_empty() {
+        let target_name = if symbol.name.is_empty() {
             "a section"
         } else {
             &symbol.name
@@ -50,7 +50,7 @@ impl<'a> Linker<'a> {
                 let called = self.call(index, target, insn);
                 called.ok_or_else(|| {
                     fail(format!(
-                        "call of {what}+{:#x}, where no function starts",
+                        "call of {target_name}+{:#x}, where no function starts",
                         target - symbol.offset.min(target)
                     ))
                 })
@@ -79,26 +79,26 @@ impl<'a> Linker<'a> {
                     Some((index, SectionKind::Code)) => {
                         let function = self.function_at(index, offset);
                         let function =
-                            function.ok_or_else(|| fail(format!("{what} is not the start of a function")))?;
+                            function.ok_or_else(|| fail(format!("{target_name} is not the start of a function")))?;
                         value(FUNC_BASE + function as u64)
                     }
                     Some((_, SectionKind::Maps)) => {
                         let map = object.maps.iter().position(|map| map.offset == offset);
-                        value(self.maps[map.ok_or_else(|| fail(format!("{what} is not a map")))?].handle)
+                        value(self.maps[map.ok_or_else(|| fail(format!("{target_name} is not a map")))?].handle)
                     }
                     Some((index, SectionKind::Rodata | SectionKind::Data | SectionKind::Arena)) => {
                         let data = self.data.iter().find(|data| data.index == index);
-                        let data = data.ok_or_else(|| fail(format!("{what} has no memory")))?;
+                        let data = data.ok_or_else(|| fail(format!("{target_name} has no memory")))?;
                         value(data.addr.wrapping_add(offset))
                     }
                     Some((_, SectionKind::StructOps)) => {
-                        Ok(self.trap(format!("the address of {what} is not modelled")))
+                        Ok(self.trap(format!("the address of {target_name} is not modelled")))
                     }
-                    Some((_, SectionKind::Other)) => Err(fail(format!("{what} is not in a section with data"))),
+                    Some((_, SectionKind::Other)) => Err(fail(format!("{target_name} is not in a section with data"))),
                 }
             }
             (kind, op) => Err(fail(format!(
-                "relocation of kind {kind} against {what} for opcode {op:#x}"
+                "relocation of kind {kind} against {target_name} for opcode {op:#x}"
             ))),
         }
     }

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Records as bytes: exact, compact, the same on every host.
+//! The binary encoding of records: exact, compact and equal on every host.
 //!
-//! A record is one byte of tag and flag (tag in the low 5 bits), the difference of its time to
-//! the record before it (zigzag varint, so any order of times survives), its CPU (varint), then
-//! the tag's numbers (varints) and text (varint length, UTF-8). A Switch takes about 7 bytes.
+//! An encoded record consists of
+//!
+//! - one byte with the tag (low 5 bits) and the flag,
+//! - the difference of its time from the previous record's time (zigzag varint, so times may also
+//!   go back),
+//! - its CPU (varint),
+//! - the tag's numbers (varints) and its text (varint length, UTF-8).
+//!
+//! A Switch takes about 7 bytes.
 
 use crate::event::Record;
 use crate::form::{Form, LAYOUT};
@@ -11,28 +17,29 @@ use crate::form::{Form, LAYOUT};
 /// Version of the encoding and of the file format; a reader refuses any other.
 pub const VERSION: u32 = 2;
 
-/// Why bytes are no record.
+/// Reason why bytes cannot be decoded as a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeError {
-    /// Index of the byte where the offending item begins.
+    /// Index of the first byte of the offending item.
     pub at: usize,
     pub what: &'static str,
 }
 
-/// Appends records to a buffer, each relative to the one before.
+/// Appends records to a buffer. Each time is stored relative to that of the record before.
 #[derive(Clone, Debug, Default)]
 pub struct Encoder {
     time: u64,
 }
 
 impl Encoder {
-    /// An encoder whose first record is relative to time 0.
+    /// Returns an encoder whose first record is relative to time 0.
     pub fn new() -> Encoder {
         Encoder::default()
     }
 
+    /// Appends a record to `out`.
     pub fn put(&mut self, record: &Record, out: &mut Vec<u8>) {
-        let form = Form::of(&record.event);
+        let form = Form::from_event(&record.event);
         out.push(form.tag | form.flag << 5);
         let delta = record.time.wrapping_sub(self.time) as i64;
         self.time = record.time;
@@ -47,14 +54,15 @@ impl Encoder {
     }
 }
 
-/// Takes records out of bytes that an [`Encoder`] made.
+/// Decodes the bytes that an [`Encoder`] produced.
 pub struct Decoder<'a> {
     bytes: Bytes<'a>,
     time: u64,
 }
 
 impl<'a> Decoder<'a> {
-    /// Decodes `bytes` from index `at` on, with the first record relative to `time`.
+    /// Returns a decoder of `bytes` that starts at index `at`. The first record's time is relative
+    /// to `time`.
     pub fn new(bytes: &'a [u8], at: usize, time: u64) -> Decoder<'a> {
         Decoder {
             bytes: Bytes { bytes, at },
@@ -62,17 +70,17 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Index of the next byte.
+    /// Returns the index of the next byte to decode.
     pub fn at(&self) -> usize {
         self.bytes.at
     }
 
-    /// Time of the record decoded last.
+    /// Returns the time of the last decoded record.
     pub fn time(&self) -> u64 {
         self.time
     }
 
-    /// The next record, `None` at the end of the bytes.
+    /// Decodes the next record. Returns `None` at the end of the bytes.
     pub fn get(&mut self) -> Result<Option<Record>, DecodeError> {
         let start = self.bytes.at;
         if self.bytes.is_empty() {
@@ -103,7 +111,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// A cursor over bytes that never leaves them.
+/// A cursor over bytes. Reading past the end is an error.
 pub(crate) struct Bytes<'a> {
     pub bytes: &'a [u8],
     pub at: usize,
@@ -198,8 +206,9 @@ mod tests {
     }
 
     #[test]
-    fn every_record_comes_back() {
-        // Times jump to both ends: the encoding is exact, even out of order.
+    fn every_record_is_decoded_unchanged() {
+        // The times jump to both ends of the range, because the encoding must be exact even for
+        // unordered times.
         let times = [0, 1, u64::MAX, 3, 1 << 63, 0, 127, 128];
         let records: Vec<Record> = one_of_each()
             .into_iter()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Migrations: from which CPU to which, why, and how far.
+//! Counts of migrations by CPUs, reason and distance.
 
 use serde::Serialize;
 use trace::{MigrateReason, Place};
@@ -7,16 +7,17 @@ use trace::{MigrateReason, Place};
 pub const REASONS: [&str; 5] = ["wake-up", "fork", "exec", "balance", "affinity"];
 pub const DISTANCES: [&str; 4] = ["same core", "same LLC", "same node", "other node"];
 
+/// Migrations of one run.
 #[derive(Clone, Debug)]
 pub struct Moves {
     places: Vec<Place>,
-    /// By from and to.
+    /// Number of migrations, indexed by source and target CPU.
     matrix: Vec<u32>,
-    /// By reason and distance.
-    pub why: [[u64; 4]; 5],
+    /// Number of migrations, indexed by reason and distance.
+    pub by_reason: [[u64; 4]; 5],
 }
 
-/// From, to, number.
+/// A pair of CPUs with migrations: source, target, number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Cell(pub u32, pub u32, pub u32);
 
@@ -25,7 +26,7 @@ impl Moves {
         Moves {
             places: places.to_vec(),
             matrix: vec![0; places.len() * places.len()],
-            why: [[0; 4]; 5],
+            by_reason: [[0; 4]; 5],
         }
     }
 
@@ -39,10 +40,10 @@ impl Moves {
             MigrateReason::Balance => 3,
             MigrateReason::Affinity => 4,
         };
-        self.why[reason][self.distance(from, to)] += 1;
+        self.by_reason[reason][self.distance(from, to)] += 1;
     }
 
-    /// Those that there were.
+    /// Returns all pairs of CPUs with migrations.
     pub fn cells(&self) -> Vec<Cell> {
         let n = self.places.len() as u32;
         let cells = self.matrix.iter().zip(0u32..);
@@ -68,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn by_pair_reason_and_distance() {
+    fn migrations_are_counted_by_cpus_reason_and_distance() {
         let places: Vec<Place> = (0..8)
             .map(|cpu| Place {
                 core: cpu / 2,
@@ -81,6 +82,6 @@ mod tests {
         moves.add(0, 1, MigrateReason::Balance);
         moves.add(7, 0, MigrateReason::Balance);
         assert_eq!(moves.cells(), [Cell(0, 1, 2), Cell(7, 0, 1)]);
-        assert_eq!((moves.why[0], moves.why[3]), ([1, 0, 0, 0], [1, 0, 1, 0]));
+        assert_eq!((moves.by_reason[0], moves.by_reason[3]), ([1, 0, 0, 0], [1, 0, 1, 0]));
     }
 }

@@ -34,16 +34,16 @@ fn verdict_and_tables_need_no_script() {
     for expected in [
         "closed:n=40,compute=250ms on made-up",
         "2 runs · 12 CPUs, 4 LLCs, 2 nodes",
-        "steal does most: ",
+        "steal does the most work: ",
         " more than rr.",
-        "steal wakes tasks fastest: 99 % within 3.0",
+        "steal has the fastest wake-ups: 99 % take at most 3.0",
         "highest throughput",
         "p99 wake-up 30.0× the best",
         "same LLC",
         "select_cpu",
         "nice 0",
         "Dashed lines are predicted: 250 ms 4 tasks share a CPU",
-        "Nobody waited for a lock.",
+        "No CPU waited for a lock.",
     ] {
         assert!(text.contains(expected), "no '{expected}' in:\n{text}");
     }
